@@ -1,0 +1,156 @@
+/**
+ * Question: how many events a second does each kernel cut on one core, and how many MB/s of real webhooks?
+ *
+ * Method: bodies of 500 events of 450 bytes (bench/events.ts), and the payloads of @octokit/webhooks-examples, in shared
+ * memory; payload, key and columns are cut into batches that are thrown away. Non-goals: hand-over, log.
+ */
+import { createRequire } from 'node:module'
+import { DOCUMENT } from '../src/batch/fault.ts'
+import {
+  type MakeKernel,
+  OUTCOME_ACCEPTED,
+  OUTCOME_DOCUMENT,
+  OUTCOME_WORDS,
+  REQUEST_WORDS,
+} from '../src/batch/kernel.ts'
+import { makeJsKernel } from '../src/batch/kernel-js.ts'
+import { tryNativeKernel } from '../src/batch/kernel-native.ts'
+import { align8 } from '../src/batch/layout.ts'
+import type { Plan } from '../src/batch/plan.ts'
+import { BATCH_EVENTS, benchEvents } from './events.ts'
+import { median, row, short } from './measure.ts'
+
+const print = (line: string) => void process.stdout.write(`${line}\n`)
+const BODIES = 64
+const SAMPLES = 50
+
+const required = (name: string, type: Plan['columns'][number]['type'], jsonProperty = name) => ({
+  name,
+  type,
+  jsonProperty,
+  required: true,
+})
+const optional = (name: string, type: Plan['columns'][number]['type'], jsonProperty = name) => ({
+  name,
+  type,
+  jsonProperty,
+  required: false,
+})
+
+const EVENT_PLAN: Plan = {
+  pool: 1,
+  version: 1,
+  columns: [
+    required('id', 'STRING'),
+    required('time', 'TIMESTAMP'),
+    required('tenant', 'STRING'),
+    optional('type', 'STRING'),
+    optional('amount', 'DOUBLE'),
+    optional('quantity', 'INT64'),
+  ],
+  timestamp: 1,
+  tenant: 2,
+  key: { columns: [1, 0], version: -1 },
+}
+
+const GITHUB_PLAN: Plan = {
+  pool: 2,
+  version: 1,
+  columns: [
+    optional('action', 'STRING'),
+    optional('sender', 'STRING', 'sender.login'),
+    optional('repository', 'STRING', 'repository.full_name'),
+    optional('installation', 'INT64', 'installation.id'),
+  ],
+  timestamp: -1,
+  tenant: -1,
+  key: null,
+}
+
+/** Prints events/s and MB/s of both kernels on both inputs. */
+export async function benchKernel(): Promise<void> {
+  const native = tryNativeKernel()
+  const events = benchEvents(BATCH_EVENTS * BODIES)
+  const bodies = Array.from(
+    { length: BODIES },
+    (_, body) => `[${events.slice(body * BATCH_EVENTS, (body + 1) * BATCH_EVENTS).join(',')}]`,
+  )
+  print(
+    `kernel: one core, ${BODIES} bodies a round, ${SAMPLES} rounds, median; ${(Buffer.byteLength(bodies.join('')) / events.length).toFixed(0)} bytes an event`,
+  )
+  const inputs = [
+    { name: '450-byte events, 6 columns', bodies, plan: EVENT_PLAN },
+    { name: 'GitHub payloads, 4 columns', bodies: githubBodies(), plan: GITHUB_PLAN },
+  ]
+  for (const { name, bodies: texts, plan } of inputs) {
+    const js = measure(makeJsKernel, texts, plan)
+    print(row(`js     ${name}`, `${short(js.events)} events/s, ${short(js.bytes)}B/s (hash ${js.hash})`))
+    if (native === undefined) {
+      print(row(`native ${name}`, 'not built'))
+      continue
+    }
+    const ours = measure(native, texts, plan)
+    print(
+      row(
+        `native ${name}`,
+        `${short(ours.events)} events/s, ${short(ours.bytes)}B/s (hash ${ours.hash}), ${(ours.events / js.events).toFixed(1)} × js`,
+      ),
+    )
+  }
+}
+
+/** The real payloads, as arrays below the body limit. */
+function githubBodies(): string[] {
+  const examples = createRequire(import.meta.url)('@octokit/webhooks-examples') as {
+    default?: Example[]
+  } & Example[]
+  const payloads = (examples.default ?? examples).flatMap(one =>
+    one.examples.map(example => JSON.stringify(example)),
+  )
+  const bodies: string[] = []
+  for (let from = 0; from < payloads.length; from += 40)
+    bodies.push(`[${payloads.slice(from, from + 40).join(',')}]`)
+  return bodies
+}
+
+interface Example {
+  readonly name: string
+  readonly examples: readonly unknown[]
+}
+
+function measure(make: MakeKernel, texts: readonly string[], plan: Plan) {
+  const kernel = make(plan, 'post')
+  const { slab, table, bytes } = slabOf(texts)
+  const rates: number[] = []
+  let events = 0
+  let hash = 0
+  for (let sample = -5; sample < SAMPLES; sample += 1) {
+    const begin = performance.now()
+    events = 0
+    for (let body = 0; body < texts.length; body += 1) {
+      const cut = kernel.cut(slab, table, body, body + 1)
+      if (cut.outcomes[OUTCOME_DOCUMENT] !== DOCUMENT.ok)
+        throw new Error(`body ${body} was refused: ${cut.outcomes.join(' ')}`)
+      events += cut.outcomes[OUTCOME_ACCEPTED % OUTCOME_WORDS]!
+      hash = (hash * 31 + cut.batch.byteLength) >>> 0
+    }
+    if (sample >= 0) rates.push(events / ((performance.now() - begin) / 1000))
+  }
+  return { events: median(rates), bytes: (median(rates) / events) * bytes, hash: hash.toString(16) }
+}
+
+function slabOf(texts: readonly string[]) {
+  const bodies = texts.map(text => Buffer.from(text))
+  const bytes = bodies.reduce((sum, body) => sum + body.byteLength, 0)
+  const slab = new Uint8Array(
+    new SharedArrayBuffer(bodies.reduce((sum, body) => sum + 64 + align8(body.byteLength), 0)),
+  )
+  const table = new Float64Array(bodies.length * REQUEST_WORDS)
+  let offset = 64
+  for (const [index, body] of bodies.entries()) {
+    slab.set(body, offset)
+    table.set([offset, body.byteLength, 0, Date.UTC(2026, 0, 1), -1, 0], index * REQUEST_WORDS)
+    offset += align8(body.byteLength) + 64
+  }
+  return { slab, table, bytes }
+}

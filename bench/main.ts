@@ -1,0 +1,37 @@
+/** `npm run bench -- <question> [--option value …]`: one question per file. Without arguments: the list. */
+import { parseArgs } from 'node:util'
+import { benchKernel } from './kernel.ts'
+import { benchPath } from './path.ts'
+import { benchPolling } from './polling.ts'
+
+const QUESTIONS = {
+  kernel: { run: benchKernel, asks: 'how many events a second does each JSON kernel cut on one core?' },
+  path: {
+    run: benchPath,
+    asks: 'how many events a second are acknowledged, sealed and counted, against ClickHouse and bare HTTP?',
+  },
+  polling: { run: benchPolling, asks: 'do ten counter queries a second leave few segments behind?' },
+} as const
+
+const [name = '', ...rest] = process.argv.slice(2)
+const question = Object.entries(QUESTIONS).find(([known]) => known === name)?.[1]
+if (question === undefined) {
+  const lines = Object.entries(QUESTIONS).map(
+    ([known, one]) => `  npm run bench -- ${known.padEnd(10)} ${one.asks}`,
+  )
+  process.stdout.write(`${lines.join('\n')}\n`)
+} else {
+  const { values } = parseArgs({
+    args: rest,
+    options: {
+      seconds: { type: 'string' },
+      rate: { type: 'string' },
+      pairs: { type: 'string' },
+      connections: { type: 'string' },
+      kernel: { type: 'string' },
+      'no-peers': { type: 'boolean' },
+      only: { type: 'string' },
+    },
+  })
+  await question.run(values)
+}

@@ -1,0 +1,50 @@
+/**
+ * Refusals in HTTP: one JSON object that is both what existing clients parse (`errors`, a string) and RFC 9457.
+ */
+import { STATUS_CODES } from 'node:http'
+import { type Refusal, Unavailable } from '../errors.ts'
+import { warn } from '../util/say.ts'
+import type { Reply } from './protocol.ts'
+
+/** A refusal. `headers` come with the answer. */
+export function refuse(
+  status: number,
+  code: string,
+  message: string,
+  headers: Readonly<Record<string, string>> = {},
+): Refusal {
+  return { status, code, message, retryable: RETRYABLE.has(status), headers }
+}
+
+const RETRYABLE: ReadonlySet<number> = new Set([408, 429, 500, 503])
+
+/** The headers of an answer to a body that was read, and of which nothing was accepted. */
+export function rejectedHeaders(rejected: number): Record<string, string> {
+  return { 'x-events-accepted': '0', 'x-events-rejected': String(rejected) }
+}
+
+/** The refusal as `application/problem+json`. */
+export function problemReply(refusal: Refusal): Reply {
+  const body = {
+    errors: refusal.message,
+    type: `urn:weir:problem:${refusal.code}`,
+    title: STATUS_CODES[refusal.status] ?? 'Error',
+    status: refusal.status,
+    detail: refusal.message,
+    code: refusal.code,
+    retryable: refusal.retryable,
+    events: refusal.events ?? [],
+  }
+  return {
+    status: refusal.status,
+    headers: { ...refusal.headers, 'content-type': 'application/problem+json' },
+    body: JSON.stringify(body),
+  }
+}
+
+/** 503 for a stage that cannot serve now; 500 for our own fault, which is written to standard error too. */
+export function refusalOfError(error: unknown, where: string): Refusal {
+  if (error instanceof Unavailable) return refuse(503, error.code, error.message, { 'retry-after': '1' })
+  warn(`${where}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
+  return refuse(500, 'internal', 'the server failed; the fault is in its log')
+}

@@ -1,0 +1,207 @@
+/**
+ * The only file that writes to a socket. A Responder is one request's way back: it knows whether the client is
+ * still there, and answers at most once.
+ */
+
+import type { HttpRequest, HttpResponse } from 'uWebSockets.js'
+import { STATUS_CODES } from 'node:http'
+import { assert } from '../util/assert.ts'
+import type { Reply } from './protocol.ts'
+import type { Unread } from './unread.ts'
+
+/** What all responders share: how many are open, whether the server stops, what is drained. */
+export interface Connections {
+  open: number
+  stopping: boolean
+  /** Called when the last open request was answered or went away. */
+  onIdle: () => void
+  /** Counts an answer. */
+  onReply: (route: string, status: number) => void
+  /** Reads and drops the rest of a body; see drain.ts. */
+  drain: (responder: Responder) => void
+  /** Called with each dropped chunk's bytes and whether it was the last. */
+  drained: (responder: Responder, bytes: number, last: boolean) => void
+  /** Answers that are not wholly in the socket. */
+  readonly unread: Unread
+}
+
+type DataHandler = (chunk: ArrayBuffer, last: boolean) => void
+
+/** Of uWebSockets.js: an answer that does not fit is known to be taken or not. */
+const WRITE_BUFFER_BYTES = 16 * 1024
+
+const statusLines = new Map<number, string>()
+
+function statusLine(status: number): string {
+  let line = statusLines.get(status)
+  if (line === undefined) {
+    line = `${status} ${STATUS_CODES[status] ?? 'Status'}`
+    statusLines.set(status, line)
+  }
+  return line
+}
+
+/** One request's way back to its client. */
+export class Responder {
+  readonly route: string
+  /** Set by whoever answers: every byte of the body was read. */
+  bodyRead = false
+  /** Called once when the client goes away before the answer. */
+  onGone: () => void = nothing
+  readonly #res: HttpResponse
+  readonly #head: boolean
+  readonly #connections: Connections
+  #open = true
+  #closed = false
+  #paused = false
+  #draining = false
+  #onData: DataHandler | undefined
+
+  constructor(res: HttpResponse, request: HttpRequest, route: string, connections: Connections) {
+    this.route = route
+    this.#res = res
+    this.#head = request.getMethod() === 'head'
+    this.#connections = connections
+    connections.open += 1
+    res.onAborted(() => this.#gone())
+  }
+
+  /** Not answered, and the client is there. */
+  get open(): boolean {
+    return this.#open
+  }
+
+  /** Registers the reader of the body. A chunk is valid only during the call. */
+  onData(handler: DataHandler): void {
+    const known = this.#onData !== undefined
+    this.#onData = handler
+    if (!known) this.#res.onData((chunk, last) => this.#data(chunk, last))
+  }
+
+  /** Stops reading from the socket. */
+  pause(): void {
+    if (this.#paused || this.#closed) return
+    this.#paused = true
+    this.#res.pause()
+  }
+
+  resume(): void {
+    if (!this.#paused || this.#closed) return
+    this.#paused = false
+    this.#res.resume()
+  }
+
+  /** Answers. Nothing happens where the client is gone. */
+  send(reply: Reply): void {
+    if (!this.#open) return
+    if (this.#isLast(reply)) {
+      this.sendAndDrain(reply)
+      return
+    }
+    this.resume()
+    this.#finish(reply.status)
+    const whole = this.#connections.stopping || this.#head || reply.body.length === 0
+    this.#closed = whole
+    this.#res.cork(() => {
+      this.#writeHead(reply)
+      if (whole) this.#end(reply)
+      else this.#tryEnd(reply.body)
+    })
+  }
+
+  #isLast(reply: Reply): boolean {
+    if (this.#connections.stopping) return !this.bodyRead
+    if (reply.status < 400 || typeof reply.body !== 'string') return false
+    return reply.body.length <= WRITE_BUFFER_BYTES && this.#connections.unread.isLast()
+  }
+
+  /**
+   * Answers while the body is still coming: the client sees the answer, the rest is read and dropped, then the
+   * connection closes.
+   *
+   * NOTE: `end()` of uWebSockets.js gives the response back for good; nobody could close the connection
+   * afterwards, and its own close at once is a reset for a client that still sends. So the answer is written as
+   * headers whose last one carries the body along, and the response stays ours until close(). The line break
+   * that ends a header is the body's last two bytes.
+   */
+  sendAndDrain(reply: Reply): void {
+    if (!this.#open) return
+    assert(typeof reply.body === 'string', 'an answer before the end of the body is text')
+    const text = this.#head ? '' : reply.body
+    this.#finish(reply.status)
+    this.#draining = true
+    this.onData(nothing)
+    this.resume()
+    this.#res.cork(() => {
+      this.#res.writeStatus(statusLine(reply.status))
+      for (const name in reply.headers) this.#res.writeHeader(name, reply.headers[name]!)
+      this.#res.writeHeader('connection', 'close')
+      this.#res.writeHeader('content-length', `${Buffer.byteLength(text) + 2}\r\n\r\n${text}`)
+    })
+    this.#connections.drain(this)
+  }
+
+  /** Closes the connection at once. */
+  close(): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#res.close()
+  }
+
+  #writeHead(reply: Reply): void {
+    this.#res.writeStatus(statusLine(reply.status))
+    for (const name in reply.headers) this.#res.writeHeader(name, reply.headers[name]!)
+  }
+
+  #end(reply: Reply): void {
+    const res = this.#res
+    if (reply.status === 204) res.endWithoutBody()
+    else if (this.#head) {
+      // NOTE: endWithoutBody(bytes) leaves the response pending in this release: the next request of the
+      // connection closes it. With the header written here it does not.
+      res.writeHeader('content-length', String(Buffer.byteLength(reply.body)))
+      res.endWithoutBody()
+    } else res.end(reply.body, this.#connections.stopping)
+  }
+
+  /** Writes a body as the socket takes it. Until it has all, the response is pending. */
+  #tryEnd(body: string | Uint8Array): void {
+    const total = Buffer.byteLength(body)
+    this.#closed = this.#res.tryEnd(body, total)[1]
+    if (this.#closed) return
+    const bytes = Buffer.from(body)
+    this.#connections.unread.add(this)
+    this.#res.onWritable(offset => {
+      const [taken, done] = this.#res.tryEnd(bytes.subarray(offset), total)
+      if (done) {
+        this.#closed = true
+        this.#connections.unread.delete(this)
+      }
+      return taken
+    })
+  }
+
+  #data(chunk: ArrayBuffer, last: boolean): void {
+    if (last) this.bodyRead = true
+    if (this.#draining) this.#connections.drained(this, chunk.byteLength, last)
+    else if (this.#open) this.#onData?.(chunk, last)
+  }
+
+  #gone(): void {
+    this.#closed = true
+    this.#connections.unread.delete(this)
+    if (this.#draining) this.#connections.drained(this, 0, true)
+    if (!this.#open) return
+    this.#finish(0)
+    this.onGone()
+  }
+
+  #finish(status: number): void {
+    this.#open = false
+    this.#connections.onReply(this.route, status)
+    this.#connections.open -= 1
+    if (this.#connections.open === 0) this.#connections.onIdle()
+  }
+}
+
+function nothing(): void {}

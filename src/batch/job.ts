@@ -1,0 +1,282 @@
+/**
+ * What a parse worker does with a job: inflate, cut, judge, and put the log record header in front of each accepted
+ * body. Runs on the worker's thread (workers/parse.ts).
+ *
+ * The native kernel hands back what it cannot decide (DOCUMENT.judge): the js kernel cuts those requests, into a batch
+ * of their own, and its outcome counts.
+ */
+import { constants, crc32, gunzipSync } from 'node:zlib'
+import { RECORD_HEADER_BYTES, RECORD_KIND, recordBytes, writeRecordHeader } from '../commit/record.ts'
+import { BODY_BYTES_MAX } from '../limits.ts'
+import { BufferShelf } from './buffers.ts'
+import { DOCUMENT } from './fault.ts'
+import {
+  type Cut,
+  FAULT_WORDS,
+  FLAG_GZIP,
+  type Kernel,
+  type MakeKernel,
+  OUTCOME_ACCEPTED,
+  OUTCOME_DOCUMENT,
+  OUTCOME_EVENTS,
+  OUTCOME_WORDS,
+  REQUEST_BYTES,
+  REQUEST_FLAGS,
+  REQUEST_OFFSET,
+  REQUEST_RECEIVED_AT,
+  REQUEST_WORDS,
+} from './kernel.ts'
+import { align8 } from './layout.ts'
+import type { Plan } from './plan.ts'
+import type { CutPart, Job, JobGroup, JobResult, OwnRecord } from './protocol.ts'
+
+/** The kernels of one worker. `native` is undefined where it was not built or not wanted. */
+export interface Kernels {
+  readonly js: MakeKernel
+  readonly native: MakeKernel | undefined
+}
+
+/** The two kernels of one group. */
+interface GroupKernels {
+  readonly first: Kernel
+  readonly judge: Kernel
+}
+
+interface Draft {
+  readonly parts: CutPart[]
+  readonly outcomes: Int32Array
+  readonly faults: number[]
+  readonly recordBytes: Int32Array
+  readonly own: Map<number, OwnRecord>
+  readonly bits: { request: number; bytes: Uint8Array }[]
+}
+
+/** Plans seen, by pool and version: kernels are made once. Bounded: the oldest goes. */
+const PLANS_MAX = 4096
+
+/** Makes the function that a parse worker runs. */
+export function createJobRunner(kernels: Kernels): (job: Job) => JobResult {
+  const made = new Map<string, GroupKernels>()
+  const shelf = new BufferShelf()
+  const allocate = (bytes: number) => shelf.take(bytes)
+  const kernelsOf = (group: JobGroup): GroupKernels => {
+    const name = `${group.pool}.${group.version}.${group.kind}`
+    const known = made.get(name)
+    if (known !== undefined) return known
+    const plan = JSON.parse(Buffer.from(new Uint8Array(group.plan)).toString()) as Plan
+    const judge = kernels.js(plan, group.kind, allocate)
+    const fresh = { first: kernels.native?.(plan, group.kind, allocate) ?? judge, judge }
+    if (made.size >= PLANS_MAX) made.delete(made.keys().next().value as string)
+    made.set(name, fresh)
+    return fresh
+  }
+  return job => {
+    for (const buffer of job.freed ?? []) shelf.put(buffer)
+    return runJob(job, kernelsOf)
+  }
+}
+
+function runJob(job: Job, kernelsOf: (group: JobGroup) => GroupKernels): JobResult {
+  const requests = job.table.length / REQUEST_WORDS
+  const draft: Draft = {
+    parts: [],
+    outcomes: new Int32Array(requests * OUTCOME_WORDS),
+    faults: [],
+    recordBytes: new Int32Array(requests),
+    own: new Map(),
+    bits: [],
+  }
+  const slab = new Uint8Array(job.slab)
+  for (const group of job.groups) {
+    const both = kernelsOf(group)
+    forEachRun(job.table, group, (from, to) => cutRun(draft, both, slab, job.table, from, to))
+    for (let request = group.from; request < group.to; request += 1)
+      if (flagsOf(job.table, request) & FLAG_GZIP) cutInflated(draft, both, slab, job.table, request)
+  }
+  const faultRanges = orderFaults(draft.faults)
+  for (const group of job.isReplay === true ? [] : job.groups)
+    for (let request = group.from; request < group.to; request += 1)
+      writeRecord(draft, job, group, request, faultRanges)
+  return {
+    parts: draft.parts,
+    outcomes: draft.outcomes,
+    faults: Int32Array.from(draft.faults),
+    recordBytes: draft.recordBytes,
+    ownRecords: [...draft.own.values()],
+    bits: draft.bits,
+  }
+}
+
+/** Runs of requests that stand in the slab as they are, in the group's order. */
+function forEachRun(table: Float64Array, group: JobGroup, run: (from: number, to: number) => void): void {
+  let from = group.from
+  for (let request = group.from; request <= group.to; request += 1) {
+    if (request < group.to && (flagsOf(table, request) & FLAG_GZIP) === 0) continue
+    if (request > from) run(from, request)
+    from = request + 1
+  }
+}
+
+function flagsOf(table: Float64Array, request: number): number {
+  return table[request * REQUEST_WORDS + REQUEST_FLAGS]!
+}
+
+/** Cuts rows [from, to) with the group's kernel, and what it cannot decide with the judge. */
+function cutRun(
+  draft: Draft,
+  both: GroupKernels,
+  slab: Uint8Array,
+  table: Float64Array,
+  from: number,
+  to: number,
+): void {
+  const cut = both.first.cut(slab, table, from, to)
+  const kept = keep(draft, cut, from, request => request)
+  if (kept.length > 0) draft.parts.push({ batch: cut.batch, requests: Int32Array.from(kept) })
+  for (let request = from; request < to; request += 1)
+    if (draft.outcomes[request * OUTCOME_WORDS + OUTCOME_DOCUMENT] === DOCUMENT.judge)
+      judgeOne(draft, both.judge, slab, table, request, request)
+}
+
+/** Cuts row `row` of `table`, which is request `request` of the job, into a batch of its own. */
+function judgeOne(
+  draft: Draft,
+  kernel: Kernel,
+  slab: Uint8Array,
+  table: Float64Array,
+  row: number,
+  request: number,
+): void {
+  const cut = kernel.cut(slab, table, row, row + 1)
+  const kept = keep(draft, cut, request, () => request)
+  if (kept.length > 0) draft.parts.push({ batch: cut.batch, requests: Int32Array.from(kept) })
+}
+
+/** Takes over the outcomes and faults of a cut that began at `first`; answers the requests that have rows. */
+function keep(draft: Draft, cut: Cut, first: number, requestOf: (request: number) => number): number[] {
+  draft.outcomes.set(cut.outcomes, first * OUTCOME_WORDS)
+  const kept: number[] = []
+  for (let index = 0; index < cut.outcomes.length / OUTCOME_WORDS; index += 1)
+    if (cut.outcomes[index * OUTCOME_WORDS + OUTCOME_ACCEPTED]! > 0) kept.push(requestOf(first + index))
+  for (let at = 0; at < cut.faults.length; at += FAULT_WORDS)
+    draft.faults.push(
+      requestOf(first + cut.faults[at]!),
+      cut.faults[at + 1]!,
+      cut.faults[at + 2]!,
+      cut.faults[at + 3]!,
+    )
+  return kept
+}
+
+/** Inflates one body into shared memory of its own, with room for its record header, and cuts it there. */
+function cutInflated(
+  draft: Draft,
+  both: GroupKernels,
+  slab: Uint8Array,
+  table: Float64Array,
+  request: number,
+): void {
+  const row = table.slice(request * REQUEST_WORDS, (request + 1) * REQUEST_WORDS)
+  const inflated = inflate(slab.subarray(row[REQUEST_OFFSET]!, row[REQUEST_OFFSET]! + row[REQUEST_BYTES]!))
+  if (typeof inflated === 'number') {
+    draft.outcomes.set([0, 0, inflated, -1], request * OUTCOME_WORDS)
+    return
+  }
+  const own = new SharedArrayBuffer(RECORD_HEADER_BYTES + align8(inflated.byteLength))
+  const bytes = new Uint8Array(own)
+  bytes.set(inflated, RECORD_HEADER_BYTES)
+  row[REQUEST_OFFSET] = RECORD_HEADER_BYTES
+  row[REQUEST_BYTES] = inflated.byteLength
+  judgeOne(draft, both.first, bytes, row, 0, request)
+  if (draft.outcomes[request * OUTCOME_WORDS + OUTCOME_DOCUMENT] === DOCUMENT.judge)
+    judgeOne(draft, both.judge, bytes, row, 0, request)
+  draft.own.set(request, { request, slab: own, offset: 0 })
+  // The record is as long as the inflated body: writeRecord reads it from the table.
+  table[request * REQUEST_WORDS + REQUEST_BYTES] = inflated.byteLength
+}
+
+/** The inflated bytes, or the document's fault. Stops at one byte over the limit. */
+function inflate(bytes: Uint8Array): Uint8Array | number {
+  try {
+    return gunzipSync(bytes, { maxOutputLength: BODY_BYTES_MAX, finishFlush: constants.Z_FINISH })
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code
+    return code === 'ERR_BUFFER_TOO_LARGE' ? DOCUMENT.body_too_large : DOCUMENT.broken_gzip
+  }
+}
+
+/** Writes the log record header of a request with accepted rows. */
+function writeRecord(
+  draft: Draft,
+  job: Job,
+  group: JobGroup,
+  request: number,
+  faultRanges: FaultRanges,
+): void {
+  const at = request * OUTCOME_WORDS
+  const accepted = draft.outcomes[at + OUTCOME_ACCEPTED]!
+  if (accepted === 0) return
+  const events = draft.outcomes[at + OUTCOME_EVENTS]!
+  const row = request * REQUEST_WORDS
+  const bodyBytes = job.table[row + REQUEST_BYTES]!
+  const own = draft.own.get(request)
+  const slab = own === undefined ? job.slab : own.slab
+  const offset = own === undefined ? job.table[row + REQUEST_OFFSET]! - RECORD_HEADER_BYTES : own.offset
+  const bits =
+    accepted === events ? undefined : acceptedBits(draft.faults, faultRanges.get(request) ?? [0, 0], events)
+  if (bits !== undefined) draft.bits.push({ request, bytes: bits })
+  writeRecordHeader(new DataView(slab), offset, {
+    kind: RECORD_KIND[group.kind],
+    pool: group.pool,
+    version: group.version,
+    receivedAtMs: job.table[row + REQUEST_RECEIVED_AT]!,
+    bodyBytes,
+    bodyCrc: crc32(new Uint8Array(slab, offset + RECORD_HEADER_BYTES, bodyBytes)),
+    events,
+    accepted,
+    hasBits: bits !== undefined,
+    bitsCrc: bits === undefined ? 0 : crc32(bits),
+  })
+  const end = offset + RECORD_HEADER_BYTES + bodyBytes
+  new Uint8Array(slab, end, align8(bodyBytes) - bodyBytes).fill(0) // a slab is used again: no stale bytes in the log
+  draft.recordBytes[request] = recordBytes(bodyBytes)
+}
+
+/** Where each request's faults stand: [from, to) in the array. */
+type FaultRanges = ReadonlyMap<number, readonly [number, number]>
+
+/** One bit per event, set where it was accepted. */
+function acceptedBits(
+  faults: readonly number[],
+  [from, to]: readonly [number, number],
+  events: number,
+): Uint8Array {
+  const bits = new Uint8Array(Math.ceil(events / 8))
+  for (let event = 0; event < events; event += 1) bits[event >> 3]! |= 1 << (event & 7)
+  for (let at = from; at < to; at += FAULT_WORDS) {
+    const event = faults[at + 1]!
+    bits[event >> 3]! &= ~(1 << (event & 7))
+  }
+  return bits
+}
+
+/** Sorts by request (the faults of one request stand in the order of its events already) and finds the ranges. */
+function orderFaults(faults: number[]): FaultRanges {
+  let sorted = true
+  for (let at = FAULT_WORDS; at < faults.length; at += FAULT_WORDS)
+    sorted &&= faults[at]! >= faults[at - FAULT_WORDS]!
+  if (!sorted) {
+    const rows: number[][] = []
+    for (let at = 0; at < faults.length; at += FAULT_WORDS) rows.push(faults.slice(at, at + FAULT_WORDS))
+    rows.sort((a, b) => a[0]! - b[0]! || a[1]! - b[1]!)
+    for (const [index, row] of rows.entries())
+      for (const [word, value] of row.entries()) faults[index * FAULT_WORDS + word] = value
+  }
+  const ranges = new Map<number, [number, number]>()
+  for (let at = 0; at < faults.length; at += FAULT_WORDS) {
+    const range = ranges.get(faults[at]!)
+    if (range === undefined) ranges.set(faults[at]!, [at, at + FAULT_WORDS])
+    else range[1] = at + FAULT_WORDS
+  }
+  return ranges
+}

@@ -1,0 +1,161 @@
+/**
+ * A record's key in bytes: its columns in key order, each so that keys compare as bytes the way their values do
+ * (long strings apart). FORMAT.md shows the boxes. The same value always gives the same bytes, whether it comes
+ * from an event, from a DELETE or, when the index is rebuilt, from a segment.
+ */
+import { createHash } from 'node:crypto'
+import { KEY_PART_BYTES_MAX } from '../limits.ts'
+import { assert } from '../util/assert.ts'
+import type { Column } from './columns.ts'
+import { type ColumnType, KEY_RECEIVED_AT, type Plan } from './plan.ts'
+
+/** A length byte that no short string has: a SHA-256 follows. */
+const HASHED = 255
+const HASH_BYTES = 32
+/** A string's part at its longest: the length byte and the text. */
+const STRING_PART_BYTES_MAX = 1 + KEY_PART_BYTES_MAX
+const SIGN = 0x8000_0000
+
+/** One stored value of a key, typed by its column. */
+export interface KeyPart {
+  readonly type: ColumnType
+  /**
+   * TIMESTAMP: µs since 1970. DATE: days since 1970. STRING: its text or its UTF-8. Integers: a bigint, or a
+   * number within ±2^53. FLOAT: as stored, widened. Never null: key columns are required.
+   */
+  readonly value: bigint | number | string | Uint8Array | boolean
+}
+
+/** The key of stored values, in the key's order. Throws AssertionFailed for a value that is not of its type. */
+export function encodeKeyParts(parts: readonly KeyPart[]): Uint8Array {
+  const key = new Uint8Array(parts.length * STRING_PART_BYTES_MAX)
+  let end = 0
+  for (const part of parts) end = writePart(key, end, part)
+  return key.slice(0, end)
+}
+
+function writePart(key: Uint8Array, at: number, part: KeyPart): number {
+  const { type, value } = part
+  switch (type) {
+    case 'STRING': {
+      const bytes = typeof value === 'string' ? Buffer.from(value, 'utf8') : value
+      assert(bytes instanceof Uint8Array, 'the STRING part of a key is text')
+      return writeString(key, at, bytes, 0, bytes.length)
+    }
+    case 'BOOLEAN':
+      assert(typeof value === 'boolean', 'the BOOLEAN part of a key is a boolean')
+      key[at] = value ? 1 : 0
+      return at + 1
+    case 'FLOAT':
+    case 'DOUBLE':
+      assert(typeof value === 'number', 'the floating part of a key is a number')
+      return writeDouble(key, at, value)
+    case 'DATE':
+      assert(typeof value === 'number' || typeof value === 'bigint', 'the DATE part of a key is days')
+      return writeWord(key, at, Number(value) ^ SIGN)
+    case 'JSON':
+      assert(false, 'a key has no JSON part')
+      return at
+    default: {
+      assert(typeof value === 'bigint' || Number.isSafeInteger(value), 'this part of a key is an integer')
+      const long = BigInt(value as bigint | number)
+      return writeLong(key, at, Number(BigInt.asIntN(32, long >> 32n)), Number(BigInt.asIntN(32, long)))
+    }
+  }
+}
+
+/** Big-endian, so that bytes compare as numbers. */
+function writeWord(key: Uint8Array, at: number, word: number): number {
+  key[at] = word >>> 24
+  key[at + 1] = word >>> 16
+  key[at + 2] = word >>> 8
+  key[at + 3] = word
+  return at + 4
+}
+
+/** A 64-bit integer with its sign flipped: negative numbers come first. */
+function writeLong(key: Uint8Array, at: number, high: number, low: number): number {
+  return writeWord(key, writeWord(key, at, high ^ SIGN), low)
+}
+
+const float = new Float64Array(1)
+const floatWords = new Int32Array(float.buffer)
+
+/** A double in total order: negative ones with all bits inverted, the others with the sign flipped. */
+function writeDouble(key: Uint8Array, at: number, value: number): number {
+  float[0] = value + 0 // −0 is stored as 0, and a stored −0 of another writer is the same key
+  const low = floatWords[0]!
+  const high = floatWords[1]!
+  const negative = high < 0
+  return writeWord(key, writeWord(key, at, negative ? ~high : high ^ SIGN), negative ? ~low : low)
+}
+
+/** Length and bytes, or 255 and the SHA-256 where they are too many. */
+function writeString(key: Uint8Array, at: number, bytes: Uint8Array, from: number, to: number): number {
+  const length = to - from
+  if (length <= KEY_PART_BYTES_MAX) {
+    key[at] = length
+    for (let i = 0; i < length; i++) key[at + 1 + i] = bytes[from + i]!
+    return at + 1 + length
+  }
+  key[at] = HASHED
+  key.set(createHash('sha256').update(bytes.subarray(from, to)).digest(), at + 1)
+  return at + 1 + HASH_BYTES
+}
+
+/** Writes the key column of a plan from rows just written to its columns. */
+export class KeyWriter {
+  readonly #columns: readonly (Column | null)[]
+  readonly #types: readonly ColumnType[]
+
+  /** `columns`: the plan's, in order. A plan without a key gives keys without bytes. */
+  constructor(plan: Plan, columns: readonly Column[]) {
+    const key = plan.key?.columns ?? []
+    for (const index of key) {
+      if (index === KEY_RECEIVED_AT) continue
+      const column = plan.columns[index]
+      assert(column?.required && column.type !== 'JSON', 'a key names required columns of its plan')
+    }
+    this.#columns = key.map(index => (index === KEY_RECEIVED_AT ? null : columns[index]!))
+    this.#types = key.map(index => (index === KEY_RECEIVED_AT ? 'TIMESTAMP' : plan.columns[index]!.type))
+  }
+
+  /** Row `row` of `into`. `receivedAtMs` stands for a received-at column. */
+  write(into: Column, row: number, receivedAtMs: number): void {
+    const count = this.#columns.length
+    let end = into.beginBytes(row, count * STRING_PART_BYTES_MAX)
+    for (let i = 0; i < count; i++) {
+      const column = this.#columns[i]!
+      if (column === null) {
+        const micros = 1000 * receivedAtMs
+        end = writeLong(into.bytes, end, Math.floor(micros / 4294967296), micros | 0)
+      } else end = writeStored(into.bytes, end, this.#types[i]!, column, row)
+    }
+    into.endBytes(row, end)
+  }
+}
+
+function writeStored(key: Uint8Array, at: number, type: ColumnType, column: Column, row: number): number {
+  switch (type) {
+    case 'STRING':
+      return writeString(key, at, column.bytes, column.words[row]!, column.words[row + 1]!)
+    case 'BOOLEAN':
+      key[at] = column.words[row]!
+      return at + 1
+    case 'FLOAT':
+    case 'DOUBLE':
+      return writeDouble(key, at, column.doubles[row]!)
+    case 'DATE':
+      return writeWord(key, at, column.words[row]! ^ SIGN)
+    case 'INT64':
+    case 'TIMESTAMP':
+      return writeLong(key, at, column.words[2 * row + 1]!, column.words[2 * row]!)
+    case 'JSON':
+      assert(false, 'a key has no JSON part')
+      return at
+    default: {
+      const word = column.words[row]!
+      return writeLong(key, at, word >> 31, word)
+    }
+  }
+}

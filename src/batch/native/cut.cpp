@@ -1,0 +1,187 @@
+// The kernel's N-API surface. Every argument is checked here and every status looked at; a JavaScript error is
+// thrown for what only Weir itself can do wrong. A kernel object belongs to the thread that made it.
+#include "kernel.h"
+
+#include "../../util/native/addon.h"
+
+using weir::CutStatus;
+using weir::Kernel;
+
+// Told apart from every other wrapped object.
+static const napi_type_tag kernel_tag = {0x77656972206b6572ull, 0x6e656c2063757421ull};
+
+static napi_value refuse(napi_env env, const char* what) {
+  // An exception may be pending already, from the call that failed.
+  bool pending = false;
+  if (napi_is_exception_pending(env, &pending) == napi_ok && !pending) napi_throw_type_error(env, nullptr, what);
+  return nullptr;
+}
+
+static void free_kernel(napi_env, void* kernel, void*) { delete static_cast<Kernel*>(kernel); }
+
+static bool read_string(napi_env env, napi_value from, std::string* out) {
+  size_t bytes;
+  if (napi_get_value_string_utf8(env, from, nullptr, 0, &bytes) != napi_ok) return false;
+  out->resize(bytes + 1);  // room for the NUL that N-API writes
+  if (napi_get_value_string_utf8(env, from, &(*out)[0], bytes + 1, &bytes) != napi_ok) return false;
+  out->resize(bytes);
+  return true;
+}
+
+// A typed array's elements; null where it is none of this type.
+template <typename T>
+static T* read_array(napi_env env, napi_value from, napi_typedarray_type wanted, size_t* length) {
+  bool is_array;
+  napi_typedarray_type type;
+  void* data = nullptr;
+  static T none;
+  if (napi_is_typedarray(env, from, &is_array) != napi_ok || !is_array) return nullptr;
+  if (napi_get_typedarray_info(env, from, &type, length, &data, nullptr, nullptr) != napi_ok) return nullptr;
+  if (type != wanted) return nullptr;
+  return *length == 0 ? &none : static_cast<T*>(data);
+}
+
+static bool read_columns(napi_env env, napi_value properties, const int32_t* words, size_t count, weir::Plan* plan) {
+  uint32_t length;
+  bool is_array;
+  if (napi_is_array(env, properties, &is_array) != napi_ok || !is_array) return false;
+  if (napi_get_array_length(env, properties, &length) != napi_ok || count != 2 * size_t{length}) return false;
+  for (uint32_t index = 0; index < length; index++) {
+    napi_value property;
+    weir::PlanColumn column;
+    if (napi_get_element(env, properties, index, &property) != napi_ok) return false;
+    if (!read_string(env, property, &column.property)) return false;
+    int32_t type = words[2 * index];
+    if (type < 0 || type >= weir::type_count) return false;
+    column.type = static_cast<weir::Type>(type);
+    column.required = words[2 * index + 1] != 0;
+    plan->columns.push_back(std::move(column));
+  }
+  return true;
+}
+
+static bool read_key(const weir::Plan& plan, const int32_t* key, size_t length) {
+  for (size_t i = 0; i < length; i++) {
+    if (key[i] == weir::key_received_at) continue;
+    if (key[i] < 0 || static_cast<size_t>(key[i]) >= plan.columns.size()) return false;
+    // The encoding of a key has no null, and no JSON.
+    const weir::PlanColumn& column = plan.columns[key[i]];
+    if (!column.required || column.type == weir::Type::json) return false;
+  }
+  return true;
+}
+
+// makeKernel(properties: string[], columns: Int32Array (type, required per column), key: Int32Array | null,
+// deletes: boolean): a kernel.
+static napi_value make_kernel(napi_env env, napi_callback_info info) {
+  size_t count = 4, words_length, key_length;
+  napi_value arguments[4], made;
+  weir::Plan plan;
+  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count < 4)
+    return refuse(env, "makeKernel takes properties, columns, key and deletes");
+  const int32_t* words = read_array<int32_t>(env, arguments[1], napi_int32_array, &words_length);
+  if (words == nullptr || !read_columns(env, arguments[0], words, words_length, &plan))
+    return refuse(env, "makeKernel: properties are strings, columns their types");
+  napi_valuetype key_type;
+  if (napi_typeof(env, arguments[2], &key_type) != napi_ok) return refuse(env, "makeKernel: no key");
+  plan.has_key = key_type != napi_null;
+  if (plan.has_key) {
+    const int32_t* key = read_array<int32_t>(env, arguments[2], napi_int32_array, &key_length);
+    if (key == nullptr || !read_key(plan, key, key_length))
+      return refuse(env, "makeKernel: a key names required columns of its plan");
+    plan.key.assign(key, key + key_length);
+  }
+  if (napi_get_value_bool(env, arguments[3], &plan.deletes) != napi_ok)
+    return refuse(env, "makeKernel: deletes is a boolean");
+  if (napi_create_object(env, &made) != napi_ok || napi_type_tag_object(env, made, &kernel_tag) != napi_ok)
+    return refuse(env, "makeKernel: no object");
+  Kernel* kernel = new Kernel(std::move(plan));
+  if (napi_wrap(env, made, kernel, free_kernel, nullptr, nullptr) != napi_ok) {
+    delete kernel;
+    return refuse(env, "makeKernel: cannot wrap");
+  }
+  return made;
+}
+
+static Kernel* unwrap(napi_env env, napi_value from) {
+  void* kernel = nullptr;
+  bool ours = false;
+  napi_valuetype type;
+  if (napi_typeof(env, from, &type) != napi_ok || type != napi_object) return nullptr;
+  if (napi_check_object_type_tag(env, from, &kernel_tag, &ours) != napi_ok || !ours) return nullptr;
+  return napi_unwrap(env, from, &kernel) == napi_ok ? static_cast<Kernel*>(kernel) : nullptr;
+}
+
+static bool set_words(napi_env env, napi_value to, const char* name, const weir::Buffer<int32_t>& words) {
+  napi_value buffer, array;
+  void* data;
+  if (napi_create_arraybuffer(env, 4 * words.size, &data, &buffer) != napi_ok) return false;
+  if (words.size != 0) std::memcpy(data, words.data, 4 * words.size);
+  return napi_create_typedarray(env, napi_int32_array, words.size, buffer, 0, &array) == napi_ok &&
+         napi_set_named_property(env, to, name, array) == napi_ok;
+}
+
+static napi_value results(napi_env env, const Kernel& kernel) {
+  napi_value cut, bytes;
+  if (napi_create_object(env, &cut) != napi_ok ||
+      napi_create_double(env, static_cast<double>(kernel.batch_bytes()), &bytes) != napi_ok ||
+      napi_set_named_property(env, cut, "batchBytes", bytes) != napi_ok ||
+      !set_words(env, cut, "outcomes", kernel.outcomes()) || !set_words(env, cut, "faults", kernel.faults()))
+    return refuse(env, "cut: no memory for the outcomes");
+  return cut;
+}
+
+static const char* describe(CutStatus status) {
+  switch (status) {
+    case CutStatus::request_outside_slab: return "cut: a request lies outside the slab";
+    case CutStatus::bits_outside_slab: return "cut: a request's bits lie outside the slab";
+    default: return "cut: a batch holds at most 2 GiB";
+  }
+}
+
+// cut(kernel, slab: Uint8Array, table: Float64Array, from: number, to: number): {batchBytes, outcomes, faults}.
+// writeBatch must follow before the slab changes: payloads are still there.
+static napi_value cut(napi_env env, napi_callback_info info) {
+  size_t count = 5, slab_bytes, table_length;
+  napi_value arguments[5];
+  int64_t from, to;
+  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count < 5)
+    return refuse(env, "cut takes kernel, slab, table, from and to");
+  Kernel* kernel = unwrap(env, arguments[0]);
+  if (kernel == nullptr) return refuse(env, "cut: not a kernel");
+  const uint8_t* slab = read_array<uint8_t>(env, arguments[1], napi_uint8_array, &slab_bytes);
+  if (slab == nullptr) return refuse(env, "cut: the slab is a Uint8Array");
+  const double* table = read_array<double>(env, arguments[2], napi_float64_array, &table_length);
+  if (table == nullptr) return refuse(env, "cut: the table is a Float64Array");
+  if (napi_get_value_int64(env, arguments[3], &from) != napi_ok ||
+      napi_get_value_int64(env, arguments[4], &to) != napi_ok)
+    return refuse(env, "cut: from and to are numbers");
+  if (from < 0 || to < from || static_cast<uint64_t>(to) > table_length / weir::request_words)
+    return refuse(env, "cut: from and to are rows of the table");
+  CutStatus status = kernel->cut(slab, slab_bytes, table + from * weir::request_words, to - from);
+  if (status == CutStatus::ok) return results(env, *kernel);
+  napi_throw_range_error(env, nullptr, describe(status));
+  return nullptr;
+}
+
+// writeBatch(kernel, into: Uint8Array of batchBytes): fills it with the last cut's batch, every byte of it. The
+// caller allocates, because only JavaScript can get an ArrayBuffer that is not zeroed first.
+static napi_value write_batch(napi_env env, napi_callback_info info) {
+  size_t count = 2, bytes;
+  napi_value arguments[2];
+  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count < 2)
+    return refuse(env, "writeBatch takes a kernel and an array");
+  Kernel* kernel = unwrap(env, arguments[0]);
+  if (kernel == nullptr) return refuse(env, "writeBatch: not a kernel");
+  uint8_t* into = read_array<uint8_t>(env, arguments[1], napi_uint8_array, &bytes);
+  if (into == nullptr || !kernel->has_batch() || bytes != kernel->batch_bytes())
+    return refuse(env, "writeBatch: the array is not of the last cut's size");
+  kernel->write_batch(into);
+  return nullptr;
+}
+
+void init_batch(napi_env env, napi_value exports) {
+  add_function(env, exports, "makeKernel", make_kernel);
+  add_function(env, exports, "cut", cut);
+  add_function(env, exports, "writeBatch", write_batch);
+}

@@ -1,0 +1,47 @@
+// Number literals: their grammar, and their values.
+#pragma once
+#include <cstdint>
+
+#include "document.h"
+
+namespace weir {
+
+// Behind a decimal exponent of this many digits a literal may be beyond f64: the TypeScript kernel decides.
+constexpr int64_t decimal_digits_max = 300;
+
+inline bool is_digit(uint8_t c) { return static_cast<uint8_t>(c - '0') <= 9; }
+
+// The end of the number literal at `at`, or null: none, or perhaps one beyond f64.
+inline const uint8_t* number_end(const uint8_t* at) {
+  if (*at == '-') at++;
+  const uint8_t* first = at;
+  if (!is_digit(*at)) return nullptr;
+  if (*at == '0') at++;
+  else while (is_digit(*at)) at++;
+  int64_t digits = at - first;
+  if (*at == '.') {
+    if (!is_digit(*++at)) return nullptr;
+    while (is_digit(*at)) at++;
+  }
+  if ((*at | 0x20) == 'e') {
+    at++;
+    bool negative = *at == '-';
+    if (*at == '-' || *at == '+') at++;
+    if (!is_digit(*at)) return nullptr;
+    int64_t exponent = 0;
+    for (; is_digit(*at); at++)
+      if (exponent < 100000) exponent = 10 * exponent + (*at - '0');
+    if (!negative) digits += exponent;
+  }
+  return digits > decimal_digits_max ? nullptr : at;
+}
+
+enum class Literal { integer, long_integer, real };
+
+// What a valid literal is; an integer of 64 bits also by value. A real has a fraction or an exponent.
+Literal read_integer(Text literal, int64_t* value);
+
+// The nearest double of a valid literal.
+double nearest_double(Text literal);
+
+}  // namespace weir

@@ -1,0 +1,172 @@
+/**
+ * TIMESTAMP and DATE by the letter of the design: strings of one fixed grammar over bytes, and epoch numbers
+ * whose unit follows from their size. UTC throughout; `Date` is not asked, it accepts too much.
+ *
+ * A result is left in `seconds` and `micros` (0 to 999,999): microseconds alone pass 2^53 after the year 2255.
+ */
+
+/** Seconds since 1970 of 0001-01-01T00:00:00 and of the end of the year 9999. */
+const SECONDS_MIN = -62_135_596_800
+const SECONDS_END = 253_402_300_800
+
+const MICROS_MIN = BigInt(SECONDS_MIN) * 1_000_000n
+const MICROS_END = BigInt(SECONDS_END) * 1_000_000n
+
+/** Below these a number is seconds, milliseconds, microseconds; else nanoseconds. */
+const SECONDS_BELOW = 1e11
+const MILLIS_BELOW = 1e14
+const MICROS_BELOW = 1e17
+
+const LONG_MIN = -(2n ** 63n)
+const LONG_MAX = 2n ** 63n - 1n
+
+const DAYS_BEFORE_MONTH = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334]
+const DAYS_OF_MONTH = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+
+/** Reads one time at a time. Methods answer whether it is one; the result stands in the fields. */
+export class TimeReader {
+  seconds = 0
+  micros = 0
+  /** Of `date`: days since 1970. */
+  days = 0
+
+  /** `YYYY-MM-DD`, the whole of bytes [from, to). */
+  date(bytes: Uint8Array, from: number, to: number): boolean {
+    if (to - from !== 10 || bytes[from + 4] !== 0x2d || bytes[from + 7] !== 0x2d) return false
+    const year = 100 * twoDigits(bytes, from) + twoDigits(bytes, from + 2)
+    const month = twoDigits(bytes, from + 5)
+    const day = twoDigits(bytes, from + 8)
+    // A broken pair of digits is NaN, and every comparison with it is false.
+    if (!(year >= 1 && month >= 1 && month <= 12 && day >= 1 && day <= daysOfMonth(year, month))) return false
+    this.days = daysSince1970(year, month, day)
+    return true
+  }
+
+  /** The whole grammar of a TIMESTAMP string, all of bytes [from, to). */
+  timestamp(bytes: Uint8Array, from: number, to: number): boolean {
+    if (to - from < 10 || !this.date(bytes, from, from + 10)) return false
+    this.seconds = 86_400 * this.days
+    this.micros = 0
+    if (to - from === 10) return true
+    const between = bytes[from + 10]
+    if (between !== 0x54 && between !== 0x74 && between !== 0x20) return false
+    const zone = this.#clock(bytes, from + 11, to)
+    if (zone < 0 || !this.#zone(bytes, zone, to)) return false
+    return this.seconds >= SECONDS_MIN && this.seconds < SECONDS_END
+  }
+
+  /** `HH:MM[:SS[(.|,)digits]]` from `at`; returns where it ends, negative where it is none. */
+  #clock(bytes: Uint8Array, at: number, to: number): number {
+    if (to - at < 5 || bytes[at + 2] !== 0x3a) return -1
+    const hour = twoDigits(bytes, at)
+    const minute = twoDigits(bytes, at + 3)
+    if (!(hour <= 23 && minute <= 59)) return -1
+    this.seconds += 3600 * hour + 60 * minute
+    if (to - at < 6 || bytes[at + 5] !== 0x3a) return at + 5
+    if (to - at < 8) return -1
+    const second = twoDigits(bytes, at + 6)
+    if (!(second <= 60)) return -1
+    this.seconds += second
+    const mark = to - at > 8 ? bytes[at + 8] : 0
+    return mark === 0x2e || mark === 0x2c ? this.#fraction(bytes, at + 9, to) : at + 8
+  }
+
+  /** Digits from `at`, cut after six; returns where they end, negative where there is none. */
+  #fraction(bytes: Uint8Array, at: number, to: number): number {
+    let pos = at
+    let scale = 100_000
+    while (pos < to && bytes[pos]! >= 0x30 && bytes[pos]! <= 0x39) {
+      this.micros += scale * (bytes[pos]! - 0x30)
+      scale = scale >= 10 ? scale / 10 : 0
+      pos++
+    }
+    return pos === at ? -1 : pos
+  }
+
+  /** `Z`, `z`, `±HH`, `±HHMM`, `±HH:MM` or nothing, from `at` to the end. */
+  #zone(bytes: Uint8Array, at: number, to: number): boolean {
+    const length = to - at
+    if (length === 0) return true
+    const sign = bytes[at]
+    if (sign === 0x5a || sign === 0x7a) return length === 1
+    if ((sign !== 0x2b && sign !== 0x2d) || length < 3) return false
+    const hours = twoDigits(bytes, at + 1)
+    let minutes = 0
+    if (length === 5) minutes = twoDigits(bytes, at + 3)
+    else if (length === 6 && bytes[at + 3] === 0x3a) minutes = twoDigits(bytes, at + 4)
+    else if (length !== 3) return false
+    if (!(hours <= 23 && minutes <= 59)) return false
+    const offset = 3600 * hours + 60 * minutes
+    this.seconds += sign === 0x2b ? -offset : offset
+    return true
+  }
+
+  /** An epoch number whose literal has no fraction and no exponent, within ±2^53. */
+  epochInteger(value: number): boolean {
+    const size = Math.abs(value)
+    if (size >= MILLIS_BELOW) return this.epochBig(BigInt(value))
+    if (size < SECONDS_BELOW) {
+      this.seconds = value + 0
+      this.micros = 0
+    } else {
+      this.seconds = Math.floor(value / 1000)
+      this.micros = 1000 * (value - 1000 * this.seconds)
+    }
+    return this.seconds >= SECONDS_MIN && this.seconds < SECONDS_END
+  }
+
+  /** Any integer literal from 1e14 on: microseconds, or nanoseconds rounded to the nearest. */
+  epochBig(value: bigint): boolean {
+    if (value < LONG_MIN || value > LONG_MAX) return false
+    const size = value < 0n ? -value : value
+    return this.#take(size < 10n ** 17n ? value : floorDivide(value + 500n, 1000n))
+  }
+
+  /** A literal with a fraction or an exponent, by its double. */
+  epochDouble(value: number): boolean {
+    const size = Math.abs(value)
+    let micros: number
+    if (size < SECONDS_BELOW) micros = Math.floor(value * 1e6 + 0.5)
+    else if (size < MILLIS_BELOW) micros = Math.floor(value * 1e3 + 0.5)
+    else if (size < MICROS_BELOW) micros = Math.floor(value + 0.5)
+    else micros = Math.floor(value / 1000 + 0.5)
+    if (!(Math.abs(micros) < 2 ** 63)) return false
+    return this.#take(BigInt(micros))
+  }
+
+  #take(micros: bigint): boolean {
+    if (micros < MICROS_MIN || micros >= MICROS_END) return false
+    const seconds = floorDivide(micros, 1_000_000n)
+    this.seconds = Number(seconds)
+    this.micros = Number(micros - seconds * 1_000_000n)
+    return true
+  }
+}
+
+function floorDivide(a: bigint, b: bigint): bigint {
+  const quotient = a / b
+  return a % b < 0n ? quotient - 1n : quotient
+}
+
+/** Two digits as a number; NaN where one is none. */
+function twoDigits(bytes: Uint8Array, at: number): number {
+  const tens = bytes[at]! - 0x30
+  const ones = bytes[at + 1]! - 0x30
+  return tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9 ? 10 * tens + ones : Number.NaN
+}
+
+function isLeap(year: number): boolean {
+  return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)
+}
+
+function daysOfMonth(year: number, month: number): number {
+  return month === 2 && isLeap(year) ? 29 : DAYS_OF_MONTH[month - 1]!
+}
+
+/** Days from 1970-01-01 in the proleptic Gregorian calendar. */
+function daysSince1970(year: number, month: number, day: number): number {
+  const before = year - 1
+  const leaps = Math.floor(before / 4) - Math.floor(before / 100) + Math.floor(before / 400)
+  const leapDay = month > 2 && isLeap(year) ? 1 : 0
+  return 365 * before + leaps + DAYS_BEFORE_MONTH[month - 1]! + leapDay + day - 1 - 719_162
+}

@@ -1,0 +1,70 @@
+/**
+ * The parse workers as the main thread sees them: a Piscina pool with an explicit limit.
+ *
+ * At most JOBS_PER_WORKER_MAX jobs per thread are handed over and not answered: one running, one ready so that the
+ * thread never waits for the main thread. Further requests gather in their slabs and make larger jobs.
+ */
+import { availableParallelism } from 'node:os'
+import { Piscina } from 'piscina'
+import { JOBS_PER_WORKER_MAX, PARSE_WORKERS_MAX } from '../limits.ts'
+import { assert } from '../util/assert.ts'
+import type { FreedBuffers } from './buffers.ts'
+import type { Job, JobResult } from './protocol.ts'
+
+/** Which kernel runs: `auto` takes the native one where it was built. */
+export type KernelChoice = 'auto' | 'native' | 'js'
+
+export interface ParseWorkersData {
+  readonly kernel: KernelChoice
+}
+
+export interface ParseWorkers {
+  /** Cuts a job. Only called while `room()`. */
+  parse(job: Job): Promise<JobResult>
+  /** May another job be handed over now? */
+  room(): boolean
+  /** Jobs handed over and not answered, and the most there may be. */
+  stats(): { readonly running: number; readonly max: number; readonly threads: number }
+  stop(): Promise<void>
+}
+
+/** Starts one thread per core: cutting is the largest share of an ack's work, and the system balances the rest. */
+export function startParseWorkers(
+  kernel: KernelChoice,
+  freed: FreedBuffers,
+  onRoom: () => void,
+): ParseWorkers {
+  const threads = Math.min(PARSE_WORKERS_MAX, Math.max(1, availableParallelism()))
+  const max = threads * JOBS_PER_WORKER_MAX
+  const workerData: ParseWorkersData = { kernel }
+  const pool = new Piscina<Job, JobResult>({
+    filename: new URL('../../workers/parse.js', import.meta.url).href,
+    minThreads: threads,
+    maxThreads: threads,
+    concurrentTasksPerWorker: JOBS_PER_WORKER_MAX,
+    maxQueue: max,
+    workerData,
+  })
+  let running = 0
+  /** Batches that the workers made and no freed buffer has replaced yet: they get back as many as they used. */
+  let owed = 0
+  return {
+    async parse(job) {
+      assert(running < max, 'a job is handed over only while there is room')
+      running += 1
+      try {
+        const buffers = freed.take(owed)
+        owed -= buffers.length
+        const result = await pool.run({ ...job, freed: buffers })
+        owed += result.parts.length
+        return result
+      } finally {
+        running -= 1
+        onRoom()
+      }
+    },
+    room: () => running < max,
+    stats: () => ({ running, max, threads }),
+    stop: () => pool.destroy(),
+  }
+}

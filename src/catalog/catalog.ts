@@ -1,0 +1,182 @@
+/**
+ * The catalog: reads come from memory, changes are made one at a time.
+ *
+ * A change is checked inside its turn against everything flushed before it, flushed by the worker, then taken
+ * into memory, then answered. So a POST after a creation's answer finds the pool, none after a deletion's answer
+ * does, and unique names hold. Pool numbers come from a counter that only grows: a log record can never be taken
+ * for another pool's.
+ */
+import type { Plan } from '../batch/plan.ts'
+import { wallMs } from '../util/clock.ts'
+import { makeWebhookSource } from './make.ts'
+import { keys, type Memory } from './memory.ts'
+import type { Application, DataSource, Meta, Pool, SigningKey, Tombstone } from './model.ts'
+import type { BadRequest, CatalogService, Change, Entry, NewWebhookSource, Target } from './protocol.ts'
+import { checkCreation, orNull } from './rules.ts'
+import type { StoreClient } from './store-client.ts'
+
+const ID = /^[A-Z]{3}[0-9A-Z]{26}$/
+
+export class Catalog implements CatalogService {
+  readonly #memory: Memory
+  readonly #store: StoreClient
+  readonly #onPoolDeleted: (pool: Pool) => void
+  #turn: Promise<unknown> = Promise.resolve()
+
+  /** `onPoolDeleted` is called once per deleted pool, after memory has forgotten it and before the answer. */
+  constructor(memory: Memory, store: StoreClient, onPoolDeleted: (pool: Pool) => void) {
+    this.#memory = memory
+    this.#store = store
+    this.#onPoolDeleted = onPoolDeleted
+  }
+
+  meta(): Meta {
+    return this.#memory.meta()
+  }
+
+  signingKey(): SigningKey {
+    return this.#memory.signingKey()
+  }
+
+  application(id: string): Application | undefined {
+    return this.#memory.applications.byId.get(id)
+  }
+
+  source(id: string): DataSource | undefined {
+    return this.#memory.sources.byId.get(id)
+  }
+
+  sourceByName(uniqueName: string): DataSource | undefined {
+    return this.#memory.sources.byName.get(uniqueName)
+  }
+
+  sources(): readonly DataSource[] {
+    return [...this.#memory.sources.byId.values()].sort(byAge)
+  }
+
+  pool(id: string): Pool | undefined {
+    return this.#memory.pools.byId.get(id)
+  }
+
+  poolByName(uniqueName: string): Pool | undefined {
+    return this.#memory.pools.byName.get(uniqueName)
+  }
+
+  poolByNumber(number: number): Pool | undefined {
+    return this.#memory.poolsByNumber.get(number)
+  }
+
+  pools(): readonly Pool[] {
+    return [...this.#memory.pools.byId.values()].sort((a, b) => a.number - b.number)
+  }
+
+  byWebhookId(webhookId: string): Target | undefined {
+    const source = this.#memory.sourcesByWebhook.get(webhookId)
+    const pool = source && this.#memory.pools.byId.get(source.poolId)
+    return source && pool && { pool, source }
+  }
+
+  tombstones(): readonly Tombstone[] {
+    return [...this.#memory.tombstones.values()]
+  }
+
+  plan(pool: number, version: number): Plan | undefined {
+    return this.#memory.plan(pool, version)?.plan
+  }
+
+  planShared(pool: number, version: number): SharedArrayBuffer | undefined {
+    return this.#memory.plan(pool, version)?.shared
+  }
+
+  createWebhookSource(input: NewWebhookSource, createdBy: string): Promise<Target | BadRequest> {
+    return this.#inTurn(async () => {
+      const checked = checkCreation(input)
+      if ('badRequest' in checked) return checked
+      const name = orNull(input.uniqueName)
+      const fault = name === null ? undefined : this.#nameFault(name)
+      if (fault !== undefined) return { badRequest: fault }
+      const made = makeWebhookSource(input, checked, this.meta(), createdBy, wallMs())
+      await this.#change({ puts: made.puts, removes: [] })
+      return made.target
+    })
+  }
+
+  deletePool(id: string): Promise<string | null> {
+    return this.#inTurn(() => this.#deletePool(this.pool(id)))
+  }
+
+  deletePoolByName(uniqueName: string): Promise<string | null> {
+    return this.#inTurn(() => this.#deletePool(this.poolByName(uniqueName)))
+  }
+
+  deleteSource(id: string): Promise<string | null> {
+    return this.#inTurn(() => this.#deleteSource(this.source(id)))
+  }
+
+  deleteSourceByName(uniqueName: string): Promise<string | null> {
+    return this.#inTurn(() => this.#deleteSource(this.sourceByName(uniqueName)))
+  }
+
+  /** Puts whole documents of the first start; see first-start.ts. */
+  put(puts: readonly Entry[], removes: readonly string[] = []): Promise<void> {
+    return this.#inTurn(() => this.#change({ puts, removes }))
+  }
+
+  /** Waits for the changes under way, closes the store, ends the thread. */
+  stop(): Promise<void> {
+    return this.#inTurn(() => this.#store.stop())
+  }
+
+  async #deletePool(pool: Pool | undefined): Promise<string | null> {
+    if (pool === undefined) return null
+    await this.#change(this.#poolRemoval(pool))
+    this.#onPoolDeleted(pool)
+    return pool.id
+  }
+
+  async #deleteSource(source: DataSource | undefined): Promise<string | null> {
+    if (source === undefined) return null
+    const pool = this.pool(source.poolId)
+    const { puts, removes } = pool === undefined ? { puts: [], removes: [] } : this.#poolRemoval(pool)
+    await this.#change({ puts, removes: [...removes, keys.source(source.id)] })
+    if (pool !== undefined) this.#onPoolDeleted(pool)
+    return source.id
+  }
+
+  /** The pool and its plans go, the tombstone stays. */
+  #poolRemoval(pool: Pool): Change {
+    const tombstone: Tombstone = {
+      number: pool.number,
+      poolId: pool.id,
+      deletedAt: new Date(wallMs()).toISOString(),
+    }
+    return {
+      puts: [[keys.tombstone(pool.number), tombstone]],
+      removes: [keys.pool(pool.id), ...this.#memory.planKeys(pool.number)],
+    }
+  }
+
+  /** A source and its pool share a name, so it must be free among both. */
+  #nameFault(name: string): string | undefined {
+    if (ID.test(name)) return `The unique name "${name}" has the form of an id.`
+    if (this.#memory.sources.has(name)) return `A Data Source with the unique name "${name}" already exists.`
+    if (this.#memory.pools.has(name)) return `A Data Pool with the unique name "${name}" already exists.`
+    return undefined
+  }
+
+  async #change(change: Change): Promise<void> {
+    await this.#store.apply(change)
+    this.#memory.apply(change)
+  }
+
+  /** One change at a time; a failed one does not stop the next. */
+  #inTurn<T>(act: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(act)
+    this.#turn = result.catch(() => undefined)
+    return result
+  }
+}
+
+function byAge(a: DataSource, b: DataSource): number {
+  return a.createdAt < b.createdAt ? -1 : a.createdAt > b.createdAt ? 1 : a.id < b.id ? -1 : 1
+}

@@ -1,0 +1,161 @@
+/**
+ * The catalog in memory: every document by its key, and the maps that readers use. Changes come in only after
+ * they are flushed, so what is seen here is on disk.
+ */
+import type { Plan } from '../batch/plan.ts'
+import { Damaged } from '../errors.ts'
+import { assert, must } from '../util/assert.ts'
+import type { Application, DataSource, Meta, PlanVersion, Pool, SigningKey, Tombstone } from './model.ts'
+import { planOf, sharePlan } from './plans.ts'
+import type { Change, Entry } from './protocol.ts'
+
+/** Keys of the documents. The only place that spells them. */
+export const keys = {
+  meta: 'meta',
+  signingKey: 'signing-key',
+  application: (id: string) => `application/${id}`,
+  source: (id: string) => `source/${id}`,
+  pool: (id: string) => `pool/${id}`,
+  plan: (pool: number, version: number) => `plan/${pool}/${version}`,
+  tombstone: (pool: number) => `tombstone/${pool}`,
+}
+
+interface CutBy {
+  readonly plan: Plan
+  readonly shared: SharedArrayBuffer
+}
+
+/** Objects of one kind by id and by unique name. */
+export class Named<T extends { readonly id: string; readonly uniqueName: string }> {
+  readonly byId = new Map<string, T>()
+  readonly byName = new Map<string, T>()
+
+  set(value: T): void {
+    this.delete(value.id)
+    this.byId.set(value.id, value)
+    this.byName.set(value.uniqueName, value)
+  }
+
+  delete(id: string): void {
+    const old = this.byId.get(id)
+    if (old === undefined) return
+    this.byId.delete(id)
+    this.byName.delete(old.uniqueName)
+  }
+
+  /** Is the name taken, as a unique name or as another's id? */
+  has(name: string): boolean {
+    return this.byName.has(name) || this.byId.has(name)
+  }
+}
+
+export class Memory {
+  readonly applications = new Named<Application>()
+  readonly sources = new Named<DataSource>()
+  readonly pools = new Named<Pool>()
+  readonly poolsByNumber = new Map<number, Pool>()
+  readonly sourcesByWebhook = new Map<string, DataSource>()
+  readonly tombstones = new Map<number, Tombstone>()
+  readonly #plans = new Map<string, CutBy>()
+  #meta: Meta | undefined
+  #signingKey: SigningKey | undefined
+
+  /** Throws Damaged naming `path` where a document's key or form is unknown. */
+  load(entries: readonly Entry[], path: string): void {
+    for (const [key, value] of entries) {
+      if (!this.#put(key, value)) throw new Damaged(path, 0, `the catalog has an unknown document ${key}`)
+    }
+    if (entries.length > 0 && (this.#meta === undefined || this.#signingKey === undefined))
+      throw new Damaged(path, 0, 'the catalog has documents but not its own facts')
+    for (const pool of this.pools.byId.values()) {
+      if (this.#plans.has(keys.plan(pool.number, pool.planVersion))) continue
+      throw new Damaged(path, 0, `the catalog lacks the columns of pool ${pool.id}`)
+    }
+  }
+
+  isEmpty(): boolean {
+    return this.#meta === undefined
+  }
+
+  meta(): Meta {
+    return must(this.#meta, 'the catalog’s own facts')
+  }
+
+  signingKey(): SigningKey {
+    return must(this.#signingKey, 'the signing key')
+  }
+
+  plan(pool: number, version: number): CutBy | undefined {
+    return this.#plans.get(keys.plan(pool, version))
+  }
+
+  /** Keys of all plan versions of a pool. */
+  planKeys(pool: number): string[] {
+    return [...this.#plans.keys()].filter(key => key.startsWith(`plan/${pool}/`))
+  }
+
+  /** Takes a flushed change. */
+  apply(change: Change): void {
+    for (const key of change.removes) this.#remove(key)
+    for (const [key, value] of change.puts)
+      assert(this.#put(key, value), `document ${key} is of a known kind`)
+  }
+
+  #put(key: string, value: unknown): boolean {
+    switch (kindOf(key)) {
+      case 'meta':
+        this.#meta = value as Meta
+        return this.#meta.format === 1
+      case 'signing-key':
+        this.#signingKey = value as SigningKey
+        return true
+      case 'application':
+        this.applications.set(value as Application)
+        return true
+      case 'source':
+        this.sources.set(value as DataSource)
+        this.sourcesByWebhook.set((value as DataSource).webhookId, value as DataSource)
+        return true
+      case 'pool':
+        this.pools.set(value as Pool)
+        this.poolsByNumber.set((value as Pool).number, value as Pool)
+        return true
+      case 'plan': {
+        const plan = planOf(value as PlanVersion)
+        this.#plans.set(key, { plan, shared: sharePlan(plan) })
+        return true
+      }
+      case 'tombstone':
+        this.tombstones.set((value as Tombstone).number, value as Tombstone)
+        return true
+      default:
+        return false
+    }
+  }
+
+  #remove(key: string): void {
+    const id = key.slice(key.indexOf('/') + 1)
+    switch (kindOf(key)) {
+      case 'application':
+        this.applications.delete(id)
+        return
+      case 'source':
+        this.sourcesByWebhook.delete(must(this.sources.byId.get(id), key).webhookId)
+        this.sources.delete(id)
+        return
+      case 'pool':
+        this.poolsByNumber.delete(must(this.pools.byId.get(id), key).number)
+        this.pools.delete(id)
+        return
+      case 'plan':
+        this.#plans.delete(key)
+        return
+      default:
+        assert(false, `document ${key} is never removed`)
+    }
+  }
+}
+
+function kindOf(key: string): string {
+  return key.split('/', 1)[0]!
+}

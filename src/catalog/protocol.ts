@@ -1,0 +1,106 @@
+/**
+ * Main thread ↔ catalog worker, and the catalog as the other stages see it.
+ *
+ * The worker keeps documents by key and knows nothing of their meaning. It answers a change once LMDB has
+ * flushed it.
+ */
+import type { Plan } from '../batch/plan.ts'
+import type { WireError } from '../errors.ts'
+import type { Application, BasicAuth, DataSource, Meta, Pool, Tombstone } from './model.ts'
+
+// ── the worker ───────────────────────────────────────────────────────────────────────────────────────
+
+/** A document and its key. The value is plain JSON. */
+export type Entry = readonly [key: string, value: unknown]
+
+/** Applied in one transaction. */
+export interface Change {
+  readonly puts: readonly Entry[]
+  readonly removes: readonly string[]
+}
+
+export interface CatalogWorkerData {
+  /** The folder of the catalog's LMDB. */
+  readonly path: string
+  readonly crashAt: string
+}
+
+export type CatalogRequest = { readonly kind: 'apply'; readonly change: Change } | { readonly kind: 'stop' }
+
+export type CatalogAnswer =
+  | { readonly kind: 'opened'; readonly entries: readonly Entry[] }
+  | { readonly kind: 'applied' }
+  | { readonly kind: 'stopped' }
+  | { readonly kind: 'failed'; readonly error: WireError }
+
+// ── the catalog as main.ts, ingest and graphql see it ────────────────────────────────────────────────
+
+/** What the caller got wrong: BAD_REQUEST with this sentence. */
+export interface BadRequest {
+  readonly badRequest: string
+}
+
+/** A column as a caller gives it; the rules check it. */
+export interface ColumnInput {
+  readonly name: string
+  readonly jsonProperty: string
+  /** A ColumnType, or CLICKHOUSE, which is refused. */
+  readonly type: string
+  readonly nullable: boolean
+}
+
+/** Absent, null and "" all mean: not given. */
+export interface NewWebhookSource {
+  readonly uniqueName?: string | null | undefined
+  readonly description?: string | null | undefined
+  readonly basicAuth?: BasicAuth | null | undefined
+  readonly columns?: readonly ColumnInput[] | null | undefined
+  readonly timestamp?: string | null | undefined
+  readonly uniqueId?: string | null | undefined
+  readonly tenant?: string | null | undefined
+  readonly accessControlEnabled?: boolean | null | undefined
+  readonly tableSettings?: TableSettingsGiven | null | undefined
+}
+
+export interface TableSettingsGiven {
+  readonly engine?: Readonly<Record<string, unknown>> | null | undefined
+  readonly partitionBy?: readonly string[] | null | undefined
+  readonly primaryKey?: readonly string[] | null | undefined
+  readonly orderBy?: readonly string[] | null | undefined
+  readonly ttl?: string | null | undefined
+}
+
+/** Where a webhook URL leads. */
+export interface Target {
+  readonly pool: Pool
+  readonly source: DataSource
+}
+
+/** Everything reads from memory; a change is in memory once it is flushed. */
+export interface CatalogService {
+  meta(): Meta
+  application(id: string): Application | undefined
+  source(id: string): DataSource | undefined
+  sourceByName(uniqueName: string): DataSource | undefined
+  /** Oldest first. */
+  sources(): readonly DataSource[]
+  pool(id: string): Pool | undefined
+  poolByName(uniqueName: string): Pool | undefined
+  poolByNumber(number: number): Pool | undefined
+  /** Oldest first. */
+  pools(): readonly Pool[]
+  /** The pool behind a webhook URL; undefined where there is none or it is deleted. */
+  byWebhookId(webhookId: string): Target | undefined
+  tombstones(): readonly Tombstone[]
+  /** How events of a live pool are cut; undefined for a version that never was. */
+  plan(pool: number, version: number): Plan | undefined
+  /** The same as JSON in UTF-8 in shared memory. */
+  planShared(pool: number, version: number): SharedArrayBuffer | undefined
+  /** Rejects with Unavailable where the change cannot be flushed. */
+  createWebhookSource(input: NewWebhookSource, createdBy: string): Promise<Target | BadRequest>
+  /** Each resolves with the id, or null where there was no such object. Idempotent. */
+  deletePool(id: string): Promise<string | null>
+  deletePoolByName(uniqueName: string): Promise<string | null>
+  deleteSource(id: string): Promise<string | null>
+  deleteSourceByName(uniqueName: string): Promise<string | null>
+}

@@ -1,0 +1,124 @@
+/**
+ * What may be created (DESIGN.md, sections 4 and 5). Pure: a value in, the checked columns and keys or one
+ * sentence out. "" counts as not given for names of things, never for a column's own name.
+ */
+import { COLUMN_TYPES, type ColumnType, PAYLOAD, RECEIVED_AT } from '../batch/plan.ts'
+import { COLUMN_NAME_BYTES_MAX, COLUMNS_MAX } from '../limits.ts'
+import type { WebhookColumn } from './model.ts'
+import type { BadRequest, ColumnInput, NewWebhookSource, TableSettingsGiven } from './protocol.ts'
+
+/** Names that DuckDB gives to columns of its own when it reads segments. */
+const RESERVED = new Set(['file_row_number', 'filename', 'file_index', 'rowid'])
+const OUR_PREFIX = '_service_'
+
+/** What a pool is made of, checked. */
+export interface Checked {
+  readonly columns: readonly WebhookColumn[]
+  /** null: the received-at column. */
+  readonly timestamp: string | null
+  readonly uniqueIdColumn: string | null
+  readonly tenant: string | null
+}
+
+/** The columns and keys of `input`, or what is wrong with them. */
+export function checkCreation(input: NewWebhookSource): Checked | BadRequest {
+  const given = input.columns ?? []
+  const fault =
+    columnsFault(given) ??
+    keyFault(
+      given,
+      'timestamp',
+      defaultTimestamp(input.timestamp),
+      type => type === 'TIMESTAMP' || type === 'DATE',
+    ) ??
+    keyFault(given, 'uniqueId', input.uniqueId, type => type !== 'JSON') ??
+    keyFault(given, 'tenant', input.tenant, type => type !== 'JSON') ??
+    tableSettingsFault(input.tableSettings)
+  if (fault !== undefined) return { badRequest: fault }
+  return {
+    columns: given.map(({ name, jsonProperty, type, nullable }) => ({
+      name,
+      jsonProperty,
+      type: type as ColumnType,
+      nullable,
+    })),
+    timestamp: orNull(defaultTimestamp(input.timestamp)),
+    uniqueIdColumn: orNull(input.uniqueId),
+    tenant: orNull(input.tenant),
+  }
+}
+
+/** null for what counts as not given. */
+export function orNull(text: string | null | undefined): string | null {
+  return text === undefined || text === '' ? null : text
+}
+
+/** The received-at column by name means the default. */
+function defaultTimestamp(name: string | null | undefined): string | null {
+  return name === RECEIVED_AT ? null : orNull(name)
+}
+
+function columnsFault(columns: readonly ColumnInput[]): string | undefined {
+  if (columns.length > COLUMNS_MAX)
+    return `A Data Pool has at most ${COLUMNS_MAX} columns, ${columns.length} were given.`
+  const seen = new Map<string, string>()
+  for (const column of columns) {
+    const fault = nameFault(column.name) ?? columnFault(column)
+    if (fault !== undefined) return fault
+    const same = seen.get(column.name.toLowerCase())
+    if (same !== undefined)
+      return `The columns "${same}" and "${column.name}" have the same name (case is ignored).`
+    seen.set(column.name.toLowerCase(), column.name)
+  }
+  return undefined
+}
+
+/** What is wrong with a column's name, by itself. */
+export function nameFault(name: string): string | undefined {
+  if (name === '') return 'A column has an empty name.'
+  if (!isText(name) || name.includes('\u0000'))
+    return `The column name ${JSON.stringify(name)} holds a NUL or an unpaired surrogate.`
+  if (Buffer.byteLength(name) > COLUMN_NAME_BYTES_MAX)
+    return `The column name "${name}" is longer than ${COLUMN_NAME_BYTES_MAX} bytes.`
+  const lower = name.toLowerCase()
+  if (lower.startsWith(OUR_PREFIX))
+    return `The column name "${name}" begins with "${OUR_PREFIX}", which is reserved.`
+  if (RESERVED.has(lower)) return `The column name "${name}" is reserved.`
+  return undefined
+}
+
+function columnFault({ name, jsonProperty, type }: ColumnInput): string | undefined {
+  if (jsonProperty === '') return `The column "${name}" has an empty jsonProperty.`
+  if (!isText(jsonProperty)) return `The jsonProperty of column "${name}" holds an unpaired surrogate.`
+  if (!(COLUMN_TYPES as readonly string[]).includes(type))
+    return `The column "${name}" has the type ${type}, which a webhook column cannot have.`
+  return undefined
+}
+
+/** `name` is used as a key of kind `what` and must be a column of a type that `fits`. */
+function keyFault(
+  columns: readonly ColumnInput[],
+  what: string,
+  name: string | null | undefined,
+  fits: (type: string) => boolean,
+): string | undefined {
+  if (orNull(name) === null) return undefined
+  const type = name === RECEIVED_AT || name === PAYLOAD ? undefined : columns.find(c => c.name === name)?.type
+  if (type === undefined) return `The ${what} "${name}" names no column that was given.`
+  return fits(type)
+    ? undefined
+    : `The ${what} "${name}" is a column of type ${type}, which cannot be the ${what}.`
+}
+
+function tableSettingsFault(settings: TableSettingsGiven | null | undefined): string | undefined {
+  if (settings === null || settings === undefined) return undefined
+  const lists = [settings.partitionBy, settings.primaryKey, settings.orderBy]
+  const engine = Object.values(settings.engine ?? {}).some(value => value !== null && value !== undefined)
+  const given = engine || orNull(settings.ttl) !== null || lists.some(list => (list ?? []).length > 0)
+  return given ? 'tableSettings other than empty ones are not supported by this version.' : undefined
+}
+
+/** Can be written as UTF-8 without loss. */
+function isText(text: string): boolean {
+  return Buffer.from(text).toString() === text
+}

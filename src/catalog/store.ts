@@ -1,0 +1,70 @@
+/**
+ * The catalog's LMDB: documents by key, as JSON. Runs in the catalog worker only.
+ *
+ * Only synchronous transactions without overlapping syncs: an asynchronous one is visible before it is on disk.
+ * `apply` returns after LMDB's own sync of the change, so that an answer given after it survives a power cut.
+ */
+import { dirname } from 'node:path'
+import { open, type RootDatabase } from 'lmdb'
+import { CannotRun, Damaged } from '../errors.ts'
+import { CATALOG_MAP_BYTES } from '../limits.ts'
+import { crashPoint } from '../util/crash.ts'
+import { type Disk, disk, syncFolder } from '../util/disk.ts'
+import { checkLmdbFile } from '../util/lmdb-file.ts'
+import type { Change, Entry } from './protocol.ts'
+
+export interface Store {
+  /** All documents, in key order. */
+  readonly entries: readonly Entry[]
+  /** Flushed when it returns. Throws LMDB's error; then nothing of the change is visible. */
+  apply(change: Change): void
+  close(): Promise<void>
+}
+
+/** Opens or makes the store in folder `path`. Throws CannotRun, or Damaged naming the folder. */
+export function openStore(path: string, on: Disk = disk): Store {
+  on.mkdir(path)
+  checkLmdbFile(path, on)
+  const db = openDatabase(path)
+  // At every start: a crash may have come between making the files and syncing their names.
+  syncFolder(on, path)
+  syncFolder(on, dirname(path))
+  return {
+    entries: readAll(db, path),
+    apply: change => applyChange(db, change),
+    close: () => db.close(),
+  }
+}
+
+function openDatabase(path: string): RootDatabase<unknown, string> {
+  try {
+    return open<unknown, string>({
+      path,
+      encoding: 'json',
+      mapSize: CATALOG_MAP_BYTES,
+      overlappingSync: false,
+      noSubdir: false,
+    })
+  } catch (error) {
+    throw new CannotRun(`the catalog in ${path} cannot be opened: ${(error as Error).message}`)
+  }
+}
+
+function readAll(db: RootDatabase<unknown, string>, path: string): Entry[] {
+  const entries: Entry[] = []
+  try {
+    for (const { key, value } of db.getRange({})) entries.push([key, value])
+  } catch (error) {
+    throw new Damaged(path, 0, `a document of the catalog cannot be read: ${(error as Error).message}`)
+  }
+  return entries
+}
+
+function applyChange(db: RootDatabase<unknown, string>, change: Change): void {
+  db.transactionSync(() => {
+    for (const key of change.removes) db.removeSync(key)
+    for (const [key, value] of change.puts) db.putSync(key, value)
+    crashPoint('catalog.before-commit')
+  })
+  crashPoint('catalog.committed')
+}

@@ -1,0 +1,67 @@
+/**
+ * Messages between the main thread and the two threads of the commit stage: the log worker, which does nothing
+ * but write and sync, and the spare worker, which makes and removes files so that no ack waits for that.
+ */
+import type { WireError } from '../errors.ts'
+import type { EpochFile } from './epoch.ts'
+import type { Head } from './head.ts'
+import type { ReplayChunk } from './protocol.ts'
+import type { RecoveredSummary } from './recover.ts'
+import type { Durability, Group, Written } from './writer.ts'
+
+/** workerData of both threads. */
+export interface ThreadData {
+  readonly folder: string
+  readonly fileBytes: number
+  readonly durability: Durability
+  readonly crashAt: string
+}
+
+/** What the main thread needs to know of a recovered log. */
+export interface RecoveredState {
+  readonly summary: RecoveredSummary
+  readonly files: readonly EpochFile[]
+  readonly spares: readonly string[]
+  readonly old: readonly string[]
+}
+
+export type ToLog =
+  | { readonly kind: 'recover'; readonly sealed: ReadonlyMap<number, number> }
+  /** The chunk was taken: the next may come. */
+  | { readonly kind: 'replayed' }
+  | { readonly kind: 'group'; readonly group: Group }
+  | { readonly kind: 'spare'; readonly name: string }
+  | { readonly kind: 'stop' }
+
+export type FromLog =
+  | { readonly kind: 'replay'; readonly chunk: ReplayChunk }
+  | { readonly kind: 'recovered'; readonly state: RecoveredState }
+  | { readonly kind: 'written'; readonly ms: number; readonly written: Written }
+  /** The group does not fit and there is no empty file. It was not written and may come again. */
+  | { readonly kind: 'no_spare' }
+  | { readonly kind: 'stopped' }
+  /** Recovery failed, or the log is poisoned. */
+  | { readonly kind: 'failed'; readonly error: WireError }
+
+export type ToSpare =
+  | { readonly kind: 'begin'; readonly spares: readonly string[]; readonly old: readonly string[] }
+  | { readonly kind: 'taken'; readonly name: string }
+  | { readonly kind: 'release'; readonly head: Head; readonly names: readonly string[] }
+  | { readonly kind: 'end' }
+
+export type FromSpare =
+  | { readonly kind: 'ready'; readonly name: string }
+  /** No file could be made; it is tried again each DISK_RETRY_MS. */
+  | { readonly kind: 'full'; readonly what: string }
+  /** Old files could not be removed; they are no part of the log and cost room only. */
+  | { readonly kind: 'trouble'; readonly what: string }
+  | { readonly kind: 'ended' }
+
+/** One end of a thread's channel. */
+export interface Port<To, From> {
+  post(message: To): void
+  onMessage: (message: From) => void
+  /** The thread ended by itself: a bug there. */
+  onDeath: (error: Error) => void
+  end(): Promise<void>
+}

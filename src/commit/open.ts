@@ -1,0 +1,86 @@
+/** Starts the two threads of the commit stage, and recovers the log through the first of them. */
+import { Worker } from 'node:worker_threads'
+import { fromWire } from '../errors.ts'
+import { LOG_FILE_BYTES } from '../limits.ts'
+import { type CommitThreads, LogCommit } from './commit.ts'
+import type { FromLog, FromSpare, Port, RecoveredState, ThreadData, ToLog, ToSpare } from './messages.ts'
+import type { Commit, RecoverOptions } from './protocol.ts'
+import type { RecoveredSummary } from './recover.ts'
+import type { Durability } from './writer.ts'
+
+export interface OpenLogOptions {
+  /** Absolute; made if missing. */
+  readonly folder: string
+  readonly durability: Durability
+  /** Hidden option of tests; see util/crash.ts. */
+  readonly crashAt: string
+  /** Default LOG_FILE_BYTES. */
+  readonly fileBytes?: number
+}
+
+/** An open log: what recovery found, and the way in. */
+export interface OpenedLog {
+  readonly summary: RecoveredSummary
+  readonly commit: Commit
+}
+
+/**
+ * Recovers the log in `options.folder`, replaying what is above the sealed sequences, and opens it for appends.
+ * Resolves when everything replayed is copied into the new epoch and synced (W-3). Rejects with Damaged,
+ * CannotRun (no room), or what `replay` threw; the threads are ended then.
+ */
+export async function openLog(options: OpenLogOptions, recover: RecoverOptions): Promise<OpenedLog> {
+  const { folder, durability, crashAt } = options
+  const data: ThreadData = { folder, durability, crashAt, fileBytes: options.fileBytes ?? LOG_FILE_BYTES }
+  const threads = {
+    log: startThread<ToLog, FromLog>(new URL('../../workers/log.js', import.meta.url), data),
+    spare: startThread<ToSpare, FromSpare>(new URL('../../workers/spare.js', import.meta.url), data),
+  }
+  return openOver(threads, data, recover)
+}
+
+/** `openLog` over threads that run already. */
+export async function openOver(
+  threads: CommitThreads,
+  data: ThreadData,
+  recover: RecoverOptions,
+): Promise<OpenedLog> {
+  try {
+    const state = await recovered(threads.log, recover)
+    return { summary: state.summary, commit: new LogCommit(threads, data, state) }
+  } catch (error) {
+    await Promise.all([threads.log.end(), threads.spare.end()])
+    throw error
+  }
+}
+
+function recovered(log: Port<ToLog, FromLog>, recover: RecoverOptions): Promise<RecoveredState> {
+  return new Promise((resolve, reject) => {
+    log.onDeath = reject
+    log.onMessage = message => {
+      if (message.kind === 'recovered') resolve(message.state)
+      else if (message.kind === 'failed') reject(fromWire(message.error))
+      else if (message.kind === 'replay') {
+        recover.replay(message.chunk).then(() => log.post({ kind: 'replayed' }), reject)
+      }
+    }
+    log.post({ kind: 'recover', sealed: recover.sealed })
+  })
+}
+
+function startThread<To, From>(url: URL, data: ThreadData): Port<To, From> {
+  const worker = new Worker(url, { workerData: data })
+  const port: Port<To, From> = {
+    post: message => worker.postMessage(message),
+    onMessage: () => {},
+    onDeath: () => {},
+    end: async () => {
+      port.onDeath = () => {}
+      await worker.terminate()
+    },
+  }
+  worker.on('message', (message: From) => port.onMessage(message))
+  worker.on('error', error => port.onDeath(error instanceof Error ? error : new Error(String(error))))
+  worker.on('exit', code => port.onDeath(new Error(`the thread exited with ${code}`)))
+  return port
+}

@@ -1,0 +1,59 @@
+/**
+ * Fills replay chunks: bodies and bitmaps of recovered records, copied into shared memory for the parse workers.
+ * A chunk holds at most SLAB_BYTES of them, or one record.
+ */
+import { align8 } from '../batch/layout.ts'
+import { SLAB_BYTES } from '../limits.ts'
+import { assert } from '../util/assert.ts'
+import { bitmapBytes } from './checksum.ts'
+import type { ReplayChunk, Replayed } from './protocol.ts'
+import type { ReadRecord } from './read.ts'
+import { RECORD_HEADER_BYTES } from './record.ts'
+
+export class ChunkFiller {
+  readonly #replay: (chunk: ReplayChunk) => Promise<void>
+  #records: Replayed[] = []
+  #parts: Uint8Array[] = []
+  #bytes = 0
+
+  constructor(replay: (chunk: ReplayChunk) => Promise<void>) {
+    this.#replay = replay
+  }
+
+  /** Adds a post or delete; hands the chunk over first where this record does not fit. */
+  async add(record: ReadRecord): Promise<void> {
+    assert(record.kind === 'post' || record.kind === 'delete', 'only requests are replayed')
+    const from = record.fileOffset + RECORD_HEADER_BYTES
+    const bytes = record.recordBytes - RECORD_HEADER_BYTES
+    if (this.#records.length > 0 && this.#bytes + bytes > SLAB_BYTES) await this.flush()
+    const { sequence, kind, pool, version, receivedAtMs, events, accepted, bodyBytes } = record
+    const bitsOffset = record.hasBits ? this.#bytes + align8(bodyBytes) : -1
+    const place = {
+      offset: this.#bytes,
+      bodyBytes,
+      bitsOffset,
+      file: record.file,
+      fileOffset: record.fileOffset,
+    }
+    this.#records.push({ sequence, kind, pool, version, receivedAtMs, events, accepted, ...place })
+    assert(!record.hasBits || bytes >= align8(bodyBytes) + bitmapBytes(events), 'a bitmap is in its record')
+    // The file's bytes stay as they are until the next chunk: the copy changes headers only.
+    this.#parts.push(record.bytes.subarray(from, from + bytes))
+    this.#bytes += bytes
+  }
+
+  /** Hands over what there is. */
+  async flush(): Promise<void> {
+    if (this.#records.length === 0) return
+    const slab = new SharedArrayBuffer(this.#bytes)
+    const into = new Uint8Array(slab)
+    for (let index = 0; index < this.#parts.length; index++) {
+      into.set(this.#parts[index]!, this.#records[index]!.offset)
+    }
+    const records = this.#records
+    this.#records = []
+    this.#parts = []
+    this.#bytes = 0
+    await this.#replay({ slab, records })
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * The data folder as a whole: its lock, its format version.
+ *
+ * The lock is an advisory lock on the open file `LOCK` and dies with the process, however it dies. Node has no call
+ * for it: flock(1) takes it on the file descriptor that it inherits, and since the lock belongs to the open file, which
+ * this process keeps open, it stays when flock(1) has ended.
+ */
+import { spawnSync } from 'node:child_process'
+import { chmodSync } from 'node:fs'
+import { CannotRun } from './errors.ts'
+import type { Paths } from './paths.ts'
+import { type Disk, disk, type FileHandle, readFile, replaceFile, syncFolder } from './util/disk.ts'
+
+/** Version of the whole folder. 1: the first. */
+const FORMAT_VERSION = 1
+
+/** flock(1) answers this when another process holds the lock. */
+const HELD = 75
+
+/**
+ * Makes the folder if it is not there, takes its lock, checks its format.
+ * @returns the lock's file, to be kept open while the process lives
+ * @throws CannotRun: held by another process, of another format, or not usable
+ */
+export function openFolder(paths: Paths, on: Disk = disk): FileHandle {
+  makeFolder(paths.root, on)
+  const lock = on.open(paths.lock, 'a')
+  takeLock(lock, paths.root)
+  checkFormat(paths, on)
+  for (const folder of [paths.segment, paths.log, paths.temporary]) on.mkdir(folder)
+  syncFolder(on, paths.root)
+  return lock
+}
+
+function makeFolder(root: string, on: Disk): void {
+  try {
+    on.mkdir(root)
+    chmodSync(root, 0o700)
+  } catch (error) {
+    throw new CannotRun(`the data folder ${root} cannot be used: ${(error as Error).message}`)
+  }
+}
+
+function takeLock(lock: FileHandle, root: string): void {
+  const child = spawnSync('flock', ['--exclusive', '--nonblock', '--conflict-exit-code', String(HELD), '3'], {
+    stdio: ['ignore', 'ignore', 'pipe', lock],
+  })
+  if (child.error !== undefined)
+    throw new CannotRun(`flock(1) of util-linux is needed to lock ${root}: ${child.error.message}`)
+  if (child.status === HELD) throw new CannotRun(`another process uses the data folder ${root}`)
+  if (child.status !== 0)
+    throw new CannotRun(`the data folder ${root} cannot be locked: ${child.stderr.toString().trim()}`)
+}
+
+function checkFormat(paths: Paths, on: Disk): void {
+  if (!on.exists(paths.format)) {
+    replaceFile(on, paths.format, [Buffer.from(`weir ${FORMAT_VERSION}\n`)])
+    return
+  }
+  const found = Buffer.from(readFile(on, paths.format)).toString().trim()
+  if (found !== `weir ${FORMAT_VERSION}`)
+    throw new CannotRun(
+      `${paths.format} says "${found}"; this version of Weir reads "weir ${FORMAT_VERSION}"`,
+    )
+}

@@ -1,0 +1,134 @@
+/**
+ * Resolvers of data pools. Reading a pool's columns is allowed to those who may query it; its data source shows
+ * credentials and URL, so that field needs `admin`.
+ */
+import { type ColumnType, PAYLOAD, RECEIVED_AT } from '../batch/plan.ts'
+import type { DataSource, Pool } from '../catalog/model.ts'
+import { must } from '../util/assert.ts'
+import { type Context, requireScope } from './context.ts'
+import { notFound } from './errors.ts'
+import { numberPosition, type PageArgs, pageOf } from './page.ts'
+
+/** A column as the API shows it. */
+interface ShownColumn {
+  readonly name: string
+  readonly columnName: string
+  readonly type: ColumnType
+  readonly clickHouseType: string
+  readonly isNullable: boolean
+}
+
+const CLICKHOUSE_TYPES: Readonly<Record<ColumnType, string>> = {
+  BOOLEAN: 'Bool',
+  STRING: 'String',
+  FLOAT: 'Float32',
+  DOUBLE: 'Float64',
+  INT8: 'Int8',
+  INT16: 'Int16',
+  INT32: 'Int32',
+  INT64: 'Int64',
+  DATE: 'Date32',
+  TIMESTAMP: 'DateTime64(6)',
+  JSON: 'String',
+}
+
+const MEASURES: readonly ColumnType[] = ['FLOAT', 'DOUBLE', 'INT8', 'INT16', 'INT32', 'INT64']
+
+export const poolQueries = {
+  dataPool: (_: unknown, { id }: { id: string }, context: Context) => {
+    requireRead(context, `Data Pool ${id}`)
+    return found(context.services.catalog.pool(id))
+  },
+  dataPoolByName: (_: unknown, { uniqueName }: { uniqueName: string }, context: Context) => {
+    requireRead(context, `Data Pool ${uniqueName}`)
+    return found(context.services.catalog.poolByName(uniqueName))
+  },
+  dataPools: (_: unknown, args: PageArgs, context: Context) => {
+    requireRead(context, 'Data Pools')
+    return pageOf(context.services.catalog.pools(), args, ({ number }) => numberPosition(number))
+  },
+}
+
+export const poolMutations = {
+  deleteDataPool: (_: unknown, { id }: { id: string }, context: Context) => {
+    requireScope(context, 'manage Data Pools', 'admin')
+    return context.services.catalog.deletePool(id)
+  },
+  deleteDataPoolByName: (_: unknown, { uniqueName }: { uniqueName: string }, context: Context) => {
+    requireScope(context, 'manage Data Pools', 'admin')
+    return context.services.catalog.deletePoolByName(uniqueName)
+  },
+}
+
+export const poolFields = {
+  dataSource: (pool: Pool, _: unknown, context: Context): DataSource => {
+    requireScope(context, 'read Data Sources', 'admin')
+    return must(context.services.catalog.source(pool.dataSourceId), 'the source of a live pool')
+  },
+  status: () => 'LIVE',
+  error: () => null,
+  dataRetentionInDays: (pool: Pool) => pool.retentionDays,
+  table: (pool: Pool) => pool.uniqueName,
+  timestamp: (pool: Pool) => typed(pool, pool.timestamp ?? RECEIVED_AT),
+  tenant: (pool: Pool) => (pool.tenant === null ? null : typed(pool, pool.tenant)),
+  uniqueId: (pool: Pool) => (pool.uniqueIdColumn === null ? null : { columnName: pool.uniqueIdColumn }),
+  columns: (pool: Pool, args: PageArgs) => pageOfColumns(columnsOf(pool), args),
+  availableMeasures: (pool: Pool, args: PageArgs) =>
+    pageOfColumns(
+      columnsOf(pool).filter(column => MEASURES.includes(column.type)),
+      args,
+    ),
+  setupTasks: () => [],
+  syncing: () => ({ status: 'DISABLED', interval: null, lastSyncedAt: null }),
+  syncs: (_: Pool, args: PageArgs) => pageOf([], args, () => ''),
+  dataPoolAccessPolicies: (_: Pool, args: PageArgs) => pageOf([], args, () => ''),
+  tableSettings: () => ({ engine: null, partitionBy: null, primaryKey: null, orderBy: null, ttl: null }),
+  partitionByColumns: () => [],
+  primaryKeyColumns: keyColumns,
+  orderByColumns: keyColumns,
+}
+
+/** The two default columns, then the configured ones in their order. */
+export function columnsOf(pool: Pool): ShownColumn[] {
+  return [
+    shown(RECEIVED_AT, 'TIMESTAMP', false),
+    shown(PAYLOAD, 'JSON', false),
+    ...pool.columns.map(({ name, type, nullable }) => shown(name, type, nullable)),
+  ]
+}
+
+function shown(name: string, type: ColumnType, isNullable: boolean): ShownColumn {
+  const bare = CLICKHOUSE_TYPES[type]
+  return { name, columnName: name, type, clickHouseType: isNullable ? `Nullable(${bare})` : bare, isNullable }
+}
+
+/** Primary timestamp, then unique id where there is one. */
+function keyColumns(pool: Pool): ShownColumn[] {
+  const names = [
+    pool.timestamp ?? RECEIVED_AT,
+    ...(pool.uniqueIdColumn === null ? [] : [pool.uniqueIdColumn]),
+  ]
+  return names.map(name => columnNamed(pool, name))
+}
+
+function typed(pool: Pool, name: string): { readonly columnName: string; readonly type: string } {
+  return { columnName: name, type: columnNamed(pool, name).type }
+}
+
+function columnNamed(pool: Pool, name: string): ShownColumn {
+  const column = columnsOf(pool).find(({ columnName }) => columnName === name)
+  return must(column, `column ${name} of pool ${pool.id}`)
+}
+
+function pageOfColumns(columns: readonly ShownColumn[], args: PageArgs) {
+  return pageOf(columns, args, (_, index) => numberPosition(index))
+}
+
+function requireRead(context: Context, what: string): void {
+  requireScope(context, `read ${what}`, 'admin', 'data_pool:read', 'data_pool:query')
+}
+
+function found(pool: Pool | undefined): Pool {
+  if (pool === undefined) throw notFound('Data Pool')
+  return pool
+}

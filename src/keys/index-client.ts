@@ -1,0 +1,111 @@
+/**
+ * The index as the main thread sees it: promises over the index thread.
+ *
+ *   W-4  A commit resolves after its flush. If the thread ends, every call rejects with Unavailable.
+ */
+import { Worker } from 'node:worker_threads'
+import { fromWire, Unavailable } from '../errors.ts'
+import { assert } from '../util/assert.ts'
+import type { IndexOpened, KeyIndex, SealCommit } from './protocol.ts'
+import type { Swept } from './sweep.ts'
+import type { IndexCall, IndexMessage, IndexNotes, IndexResults, IndexThreadData } from './thread-protocol.ts'
+
+export interface OpenIndexOptions extends IndexThreadData {
+  /** A rebuild has done `done` of `of` segments of a pool. */
+  readonly onProgress?: (done: number, of: number, pool: number) => void
+  /** The thread ended although nobody stopped it: nothing can be sealed until a restart. Called once. */
+  readonly onFailed?: (error: Error) => void
+}
+
+/** KeyIndex, and the sweep, which main.ts asks for after ready. */
+export interface IndexClient extends KeyIndex {
+  /** Removes files that nothing names. `poolsByFolder`: pool number by folder name, of every living pool. */
+  sweep(poolsByFolder: ReadonlyMap<string, number>): Promise<Swept>
+}
+
+export interface OpenedIndex {
+  readonly opened: IndexOpened
+  readonly notes: IndexNotes
+  readonly index: IndexClient
+}
+
+interface Pending {
+  readonly resolve: (result: never) => void
+  readonly reject: (error: Error) => void
+}
+
+/** A call without its number. */
+type Ask = IndexCall extends infer C ? (C extends IndexCall ? Omit<C, 'id'> : never) : never
+
+/** Starts the thread and opens the index. Rejects with Damaged or CannotRun. */
+export function openIndex(options: OpenIndexOptions): Promise<OpenedIndex> {
+  const { onProgress, onFailed, ...data } = options
+  const worker = new Worker(new URL('../../workers/index.js', import.meta.url), { workerData: data })
+  const pending = new Map<number, Pending>()
+  let nextId = 1
+  let ended: Error | undefined
+  let stopping = false
+  let isOpen = false
+  const ask = <C extends keyof IndexResults>(call: Ask & { call: C }): Promise<IndexResults[C]> =>
+    new Promise((resolve, reject) => {
+      if (ended !== undefined) return reject(ended)
+      const id = nextId++
+      pending.set(id, { resolve, reject })
+      worker.postMessage({ ...call, id }, buffersOf(call))
+    })
+  const end = (error: Error) => {
+    // Before it opened, the caller is told by the rejection.
+    if (isOpen && ended === undefined && !stopping) onFailed?.(error)
+    ended ??= error
+    for (const { reject } of pending.values()) reject(ended)
+    pending.clear()
+  }
+  const settle = (message: Extract<IndexMessage, { id: number }>) => {
+    const call = pending.get(message.id)
+    assert(call !== undefined, 'an answer belongs to a call')
+    pending.delete(message.id)
+    if (message.kind === 'done') call.resolve(message.result as never)
+    else call.reject(fromWire(message.error))
+  }
+  const exited = new Promise<void>(resolve => {
+    worker.once('exit', () => resolve())
+  })
+  const index: IndexClient = {
+    commit: seals => ask({ call: 'commit', seals }),
+    readMarks: pool => ask({ call: 'readMarks', pool }),
+    dropPool: async pool => {
+      await ask({ call: 'dropPool', pool })
+    },
+    sweep: poolsByFolder => ask({ call: 'sweep', poolsByFolder }),
+    stop: async () => {
+      stopping = true
+      await ask({ call: 'stop' })
+      await exited
+    },
+  }
+  return new Promise((resolve, reject) => {
+    worker.on('message', (message: IndexMessage) => {
+      if (message.kind === 'progress') onProgress?.(message.done, message.of, message.pool)
+      else if (message.kind === 'opened') {
+        isOpen = true
+        resolve({ opened: message.opened, notes: message.notes, index })
+      } else if (message.kind === 'failed') reject(fromWire(message.error))
+      else settle(message)
+    })
+    const fail = (what: string) => {
+      const error = new Unavailable('index_failed', what)
+      end(error)
+      reject(error)
+    }
+    worker.on('error', error => fail(`the index thread failed: ${error.message}`))
+    worker.on('exit', () => fail('the index thread has ended'))
+  })
+}
+
+/** Key runs are moved: the sealer has no use for them after the commit. */
+function buffersOf(call: Ask): ArrayBuffer[] {
+  if (call.call !== 'commit') return []
+  const runs = new Set<ArrayBuffer>()
+  for (const seal of call.seals as readonly SealCommit[]) if (seal.keys !== undefined) runs.add(seal.keys)
+  return [...runs]
+}

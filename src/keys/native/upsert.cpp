@@ -1,0 +1,140 @@
+// The seal's key loop: every key of a sorted run is looked up once and put or deleted, and the places that
+// keys pointed to before are collected.
+//
+// A cursor keeps its leaf page, so a run of neighbouring keys needs no search from the root. A new key costs
+// one search (put with NOOVERWRITE); a known one costs the same search and an overwrite in place.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "store.h"
+
+namespace {
+
+constexpr size_t KEY_BYTES_MAX = 1024;  // with its prefix; LMDB's own limit with 4 KiB pages is 1978
+
+struct Place {
+  uint32_t segment;
+  uint32_t row;
+};
+
+// A KeyRun (protocol.ts), checked: offsets rise and end with the bytes.
+struct Run {
+  uint32_t count;
+  const int32_t* rows;
+  const int32_t* offsets;
+  const uint8_t* bytes;
+};
+
+bool read_run(const uint8_t* data, size_t length, Run* run) {
+  if (length < 12 || (reinterpret_cast<uintptr_t>(data) & 3) != 0) return false;
+  const int32_t* words = reinterpret_cast<const int32_t*>(data);
+  if (words[0] < 0 || words[1] < 0) return false;
+  const size_t count = static_cast<size_t>(words[0]), key_bytes = static_cast<size_t>(words[1]);
+  if (length < 4 * (3 + 2 * count) + key_bytes) return false;
+  run->count = static_cast<uint32_t>(count);
+  run->rows = words + 2;
+  run->offsets = words + 2 + count;
+  run->bytes = data + 4 * (3 + 2 * count);
+  if (run->offsets[0] != 0 || static_cast<size_t>(run->offsets[count]) != key_bytes) return false;
+  for (size_t i = 0; i < count; i++)
+    if (run->offsets[i + 1] < run->offsets[i]) return false;
+  return true;
+}
+
+class Upsert {
+ public:
+  Upsert(MDB_cursor* cursor, const MDB_val& prefix, uint32_t segment) : cursor_(cursor), segment_(segment) {
+    prefix_bytes_ = prefix.mv_size;
+    memcpy(key_, prefix.mv_data, prefix_bytes_);
+  }
+
+  // 0, or LMDB's error. `superseded` gets every old place.
+  int all(const Run& run, std::vector<Place>* superseded) {
+    for (uint32_t i = 0; i < run.count; i++) {
+      const size_t bytes = static_cast<size_t>(run.offsets[i + 1] - run.offsets[i]);
+      if (prefix_bytes_ + bytes > KEY_BYTES_MAX) return MDB_BAD_VALSIZE;
+      memcpy(key_ + prefix_bytes_, run.bytes + run.offsets[i], bytes);
+      MDB_val key{prefix_bytes_ + bytes, key_};
+      const int rc = run.rows[i] < 0 ? erase(key, superseded) : set(key, run.rows[i], superseded);
+      if (rc != 0) return rc;
+    }
+    return 0;
+  }
+
+ private:
+  int set(MDB_val key, int32_t row, std::vector<Place>* superseded) {
+    Place place{segment_, static_cast<uint32_t>(row)};
+    MDB_val value{sizeof place, &place};
+    int rc = mdb_cursor_put(cursor_, &key, &value, MDB_NOOVERWRITE);
+    if (rc != MDB_KEYEXIST) return rc;
+    rc = keep(value, superseded);  // `value` is the old one now
+    if (rc != 0) return rc;
+    value = MDB_val{sizeof place, &place};
+    return mdb_cursor_put(cursor_, &key, &value, MDB_CURRENT);
+  }
+
+  int erase(MDB_val key, std::vector<Place>* superseded) {
+    MDB_val value;
+    int rc = mdb_cursor_get(cursor_, &key, &value, MDB_SET);
+    if (rc == MDB_NOTFOUND) return 0;
+    if (rc == 0) rc = keep(value, superseded);
+    return rc != 0 ? rc : mdb_cursor_del(cursor_, 0);
+  }
+
+  static int keep(const MDB_val& value, std::vector<Place>* superseded) {
+    if (value.mv_size < sizeof(Place)) return MDB_CORRUPTED;
+    Place old;
+    memcpy(&old, value.mv_data, sizeof old);
+    superseded->push_back(old);
+    return 0;
+  }
+
+  MDB_cursor* cursor_;
+  uint32_t segment_;
+  size_t prefix_bytes_;
+  uint8_t key_[KEY_BYTES_MAX];
+};
+
+// The places as a Uint32Array: segment, row, segment, row, …
+napi_value places_array(napi_env env, const std::vector<Place>& places) {
+  napi_value buffer, array;
+  void* data;
+  const size_t bytes = places.size() * sizeof(Place);
+  if (napi_create_arraybuffer(env, bytes, &data, &buffer) != napi_ok) return nullptr;
+  if (bytes > 0) memcpy(data, places.data(), bytes);
+  if (napi_create_typedarray(env, napi_uint32_array, places.size() * 2, buffer, 0, &array) != napi_ok)
+    return nullptr;
+  return array;
+}
+
+}  // namespace
+
+// lmdbUpsertKeys(store, prefix, run, segment): Uint32Array of (segment, row), sorted: where keys pointed before.
+napi_value upsert_keys(napi_env env, napi_callback_info info) {
+  napi_value arguments[4];
+  Store* store = writing(env, info, 4, arguments);
+  if (store == nullptr) return nullptr;
+  MDB_val prefix;
+  void* data;
+  size_t length;
+  uint32_t segment;
+  Run run;
+  if (!bytes_of(env, arguments[1], &prefix) || prefix.mv_size > 16 ||
+      napi_get_arraybuffer_info(env, arguments[2], &data, &length) != napi_ok ||
+      napi_get_value_uint32(env, arguments[3], &segment) != napi_ok)
+    return throw_usage(env, "lmdbUpsertKeys takes a store, a prefix, a key run and a segment");
+  if (!read_run(static_cast<const uint8_t*>(data), length, &run)) return throw_usage(env, "not a key run");
+  MDB_cursor* cursor;
+  int rc = mdb_cursor_open(store->txn, store->dbi, &cursor);
+  if (rc != 0) return throw_lmdb(env, rc);
+  std::vector<Place> superseded;
+  Upsert upsert(cursor, prefix, segment);
+  rc = upsert.all(run, &superseded);
+  mdb_cursor_close(cursor);
+  if (rc != 0) return throw_lmdb(env, rc);
+  std::sort(superseded.begin(), superseded.end(), [](const Place& a, const Place& b) {
+    return a.segment != b.segment ? a.segment < b.segment : a.row < b.row;
+  });
+  return places_array(env, superseded);
+}

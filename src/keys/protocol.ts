@@ -1,0 +1,97 @@
+/**
+ * Main thread ↔ index worker, and the manifest that it sends after each flush.
+ *
+ * The index worker owns `data/index`; nobody else opens it. One `commit` is one LMDB transaction over any
+ * number of pools; its answer is sent after the flush (W-4).
+ */
+
+/** Smallest and largest value, printed as filters print them, of a column that the planner prunes by. */
+export interface ColumnRange {
+  readonly min: string
+  readonly max: string
+}
+
+/** One segment in the manifest. */
+export interface SegmentMeta {
+  readonly segment: number
+  readonly rows: number
+  readonly bytes: number
+  readonly planVersion: number
+  /** Sequences of the rows and deletes of the seal(s) it stands for. */
+  readonly sequenceFrom: number
+  readonly sequenceTo: number
+  /** Received-at of its rows, µs. */
+  readonly receivedFromUs: number
+  readonly receivedToUs: number
+  /** Primary timestamp of its rows, µs (DATE: midnight). null: a row is null. Equal to received-at without one. */
+  readonly timestampFromUs: number | null
+  readonly timestampToUs: number | null
+  /** Of the tenant column; null where there is none, or a value is null or over 64 bytes. */
+  readonly tenant: ColumnRange | null
+  /** A delete file stands beside it (or alone: `rows` is 0 then and there is no Parquet file). */
+  readonly deletes: number
+}
+
+/** The sorted keys of one seal: one ArrayBuffer, moved. Int32 words, then bytes, little-endian:
+ *
+ *    0  count of keys n    1  bytes of all keys
+ *    2 … 2+n               rows: the row in the new segment, or -1: the key is deleted
+ *    2+n … 3+2n            n + 1 offsets of the keys in the bytes
+ *    then the keys, each unique, in ascending order of their bytes
+ */
+export type KeyRun = ArrayBuffer
+
+/** What one seal changes. */
+export interface SealCommit {
+  readonly pool: number
+  /** The new segment; undefined where the seal left neither rows nor deletes. */
+  readonly add: SegmentMeta | undefined
+  /** Segments that the new one replaces: their rows and marks are gone. */
+  readonly remove: readonly number[]
+  /** undefined in a pool without a unique id. */
+  readonly keys: KeyRun | undefined
+  /** Every record of the pool up to this sequence is sealed. */
+  readonly sealedSequence: number
+}
+
+/** Rows of a segment that were updated or deleted since: sorted row numbers. */
+export interface MarkDelta {
+  readonly segment: number
+  readonly rows: Uint32Array
+}
+
+/** What a commit changed, for the manifest on the main thread. */
+export interface SealCommitted {
+  readonly pool: number
+  /** Number of the transaction, rising: marks of this commit count for manifests from here on. */
+  readonly commit: number
+  readonly marks: readonly MarkDelta[]
+}
+
+/** One pool's state when the index is opened. Marks are counted, not loaded (W-10). */
+export interface PoolState {
+  readonly pool: number
+  readonly sealedSequence: number
+  readonly nextSegment: number
+  readonly segments: readonly (SegmentMeta & { readonly marked: number })[]
+}
+
+export interface IndexOpened {
+  readonly pools: readonly PoolState[]
+  readonly lastCommit: number
+  /** The index was missing or foreign and has been rebuilt from the segments. */
+  readonly rebuilt: boolean
+  readonly keyLoop: 'native' | 'js'
+}
+
+/** The index as main.ts sees it (keys/index-client.ts implements it over the index worker). */
+export interface KeyIndex {
+  /** One transaction for all of them; resolves after the flush. Rejects with Unavailable: nothing changed. */
+  commit(seals: readonly SealCommit[]): Promise<readonly SealCommitted[]>
+  /** All marks of a pool's segments as of the last commit. */
+  readMarks(pool: number): Promise<{ readonly commit: number; readonly marks: readonly MarkDelta[] }>
+  /** Removes everything of a deleted pool, in slices. */
+  dropPool(pool: number): Promise<void>
+  /** Waits for the running transaction, closes, ends the thread. */
+  stop(): Promise<void>
+}

@@ -1,0 +1,95 @@
+/**
+ * What one seal changes in the store, inside the transaction of its commit.
+ *
+ *   W-4  Everything of a seal is in one transaction.
+ *   W-7  The rows that its keys pointed to before are marked.
+ */
+import { assert } from '../util/assert.ts'
+import { groupPairs, mergeRows } from './marks.ts'
+import type { MarkDelta, SealCommit, SegmentMeta } from './protocol.ts'
+import {
+  after,
+  decodeMarks,
+  decodePool,
+  decodeSegment,
+  encodeJson,
+  encodeMarks,
+  encodeSegment,
+  markKey,
+  markPrefix,
+  type PoolRecord,
+  poolKey,
+  segmentKey,
+  TAG,
+} from './record.ts'
+import type { KeyTxn } from './store.ts'
+
+/** A pool that has no record yet. */
+const NEW_POOL: PoolRecord = { sealedSequence: 0, nextSegment: 1 }
+
+/** Applies `seal` as part of commit number `commit`; returns the marks it made, by segment. */
+export function applySeal(txn: KeyTxn, seal: SealCommit, commit: number): MarkDelta[] {
+  const { pool, add, remove } = seal
+  const marks = seal.keys === undefined ? [] : markSuperseded(txn, seal, commit)
+  for (const segment of remove) removeSegment(txn, pool, segment)
+  if (add !== undefined) txn.put(segmentKey(pool, add.segment), encodeSegment({ meta: add, marked: 0 }))
+  const before = txn.get(poolKey(TAG.pool, pool))
+  txn.put(poolKey(TAG.pool, pool), encodeJson(nextPool(before, seal.sealedSequence, add)))
+  return marks
+}
+
+/** Points the seal's keys at their rows and marks where they pointed to before. */
+function markSuperseded(txn: KeyTxn, seal: SealCommit, commit: number): MarkDelta[] {
+  const { pool, add, remove, keys } = seal
+  assert(add !== undefined && keys !== undefined, 'keys come with the segment that holds their rows')
+  const pairs = txn.upsertKeys(poolKey(TAG.key, pool), keys, add.segment)
+  const replaced = new Set(remove)
+  const marks: MarkDelta[] = []
+  for (const delta of groupPairs(pairs)) {
+    assert(delta.segment !== add.segment, 'a key stands in a run once')
+    if (replaced.has(delta.segment)) continue // those rows stand in the new segment again, or are gone
+    const key = segmentKey(pool, delta.segment)
+    const bytes = txn.get(key)
+    if (bytes === undefined) continue // the segment was dropped by its age: its keys stay until written again
+    const record = decodeSegment(bytes)
+    const marked = record.marked + delta.rows.length
+    assert(marked <= record.meta.rows, 'a segment has no more marks than rows')
+    txn.put(key, encodeSegment({ meta: record.meta, marked }))
+    putMarks(txn, markKey(pool, delta.segment, commit), delta.rows)
+    marks.push(delta)
+  }
+  return marks
+}
+
+/** Two seals of a pool may stand in one transaction: their marks share a record. */
+function putMarks(txn: KeyTxn, key: Uint8Array, rows: Uint32Array): void {
+  const before = txn.get(key)
+  const all = before === undefined ? rows : mergeRows([decodeMarks(before), rows])
+  txn.put(key, encodeMarks(all))
+}
+
+/** At most one mark record per commit: the range is walked to its end, in bounded steps. */
+function removeSegment(txn: KeyTxn, pool: number, segment: number): void {
+  txn.remove(segmentKey(pool, segment))
+  const prefix = markPrefix(pool, segment)
+  while (txn.removeRange(prefix, after(prefix), 1000) === 1000);
+}
+
+/** See Index. */
+export function raiseNextSegment(txn: KeyTxn, pool: number, nextSegment: number): void {
+  const key = poolKey(TAG.pool, pool)
+  const before = txn.get(key)
+  const old = before === undefined ? NEW_POOL : decodePool(before)
+  if (nextSegment > old.nextSegment) txn.put(key, encodeJson({ ...old, nextSegment }))
+}
+
+function nextPool(
+  before: Uint8Array | undefined,
+  sealedSequence: number,
+  add: SegmentMeta | undefined,
+): PoolRecord {
+  const old = before === undefined ? NEW_POOL : decodePool(before)
+  assert(sealedSequence >= old.sealedSequence, 'the sealed sequence of a pool never falls')
+  const nextSegment = add === undefined ? old.nextSegment : Math.max(old.nextSegment, add.segment + 1)
+  return { sealedSequence, nextSegment }
+}

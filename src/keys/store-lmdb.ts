@@ -1,0 +1,94 @@
+/**
+ * The key store over lmdb-js: the fallback where the native module is not built. See store.ts.
+ *
+ * Only `transactionSync` with `overlappingSync: false`: any other way is visible before it is on disk.
+ */
+import { type Key, open, type RootDatabase } from 'lmdb'
+import { viewRun } from './key-run.ts'
+import type { KeyRun } from './protocol.ts'
+import type { Entry, KeyStore, KeyTxn, StoreOptions } from './store.ts'
+
+/** Opens the store. Throws LMDB's error. */
+export function openLmdbStore(options: StoreOptions): KeyStore {
+  const root = open({
+    path: options.folder,
+    name: null as unknown as string, // the unnamed database, as the native store uses
+    noSubdir: false,
+    mapSize: options.mapBytes,
+    permissionsMode: 0o600,
+    overlappingSync: false,
+    keyEncoding: 'binary',
+    encoding: 'binary',
+    cache: false,
+    compression: false,
+    useVersions: false,
+    eventTurnBatching: false,
+  } as unknown as Parameters<typeof open>[0]) as RootDatabase<Buffer, Key>
+  const txn = txnOver(root)
+  return {
+    keyLoop: 'js',
+    transact: work => root.transactionSync(() => work(txn)),
+    close: () => {
+      void root.close() // synchronous where no asynchronous write is queued, and none ever is
+    },
+  }
+}
+
+function txnOver(root: RootDatabase<Buffer, Key>): KeyTxn {
+  const range = (from: Uint8Array, to: Uint8Array, limit: number): Entry[] => {
+    const entries: Entry[] = []
+    for (const { key, value } of root.getRange({ start: from, end: to, limit }))
+      entries.push([Uint8Array.from(key as Uint8Array), Uint8Array.from(value)])
+    return entries
+  }
+  return {
+    get: key => {
+      const value = root.getBinary(key) // not getBinaryFast: that one is a window on a shared buffer
+      return value === undefined ? undefined : Uint8Array.from(value)
+    },
+    put: (key, value) => {
+      root.putSync(key, asBuffer(value))
+    },
+    remove: key => root.removeSync(key),
+    range,
+    removeRange: (from, to, limit) => {
+      const entries = range(from, to, limit)
+      for (const [key] of entries) root.removeSync(key)
+      return entries.length
+    },
+    upsertKeys: (prefix, run, segment) => upsertKeys(root, prefix, run, segment),
+  }
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}
+
+function upsertKeys(
+  root: RootDatabase<Buffer, Key>,
+  prefix: Uint8Array,
+  run: KeyRun,
+  segment: number,
+): Uint32Array {
+  const { count, rows, offsets, bytes } = viewRun(run)
+  const scratch = Buffer.alloc(prefix.byteLength + 2048)
+  scratch.set(prefix)
+  const value = Buffer.alloc(8)
+  const superseded: [segment: number, row: number][] = []
+  for (let i = 0; i < count; i++) {
+    const from = offsets[i] as number
+    const to = offsets[i + 1] as number
+    scratch.set(bytes.subarray(from, to), prefix.byteLength)
+    const key = scratch.subarray(0, prefix.byteLength + to - from)
+    const old = root.getBinaryFast(key)
+    if (old !== undefined) superseded.push([old.readUInt32LE(0), old.readUInt32LE(4)])
+    const row = rows[i] as number
+    if (row >= 0) {
+      value.writeUInt32LE(segment, 0)
+      value.writeUInt32LE(row, 4)
+      root.putSync(key, value)
+    } else if (old !== undefined) root.removeSync(key)
+  }
+  superseded.sort((a, b) => a[0] - b[0] || a[1] - b[1])
+  return Uint32Array.from(superseded.flat())
+}

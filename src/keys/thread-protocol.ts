@@ -1,0 +1,55 @@
+/** Messages between index-client.ts and the index thread (thread.ts). Calls are answered in their order, but
+ *  for `dropPool`, which lets others in between its steps. */
+import type { WireError } from '../errors.ts'
+import type { IndexOpened, KeyIndex, SealCommit, SealCommitted } from './protocol.ts'
+import type { RebuildPool } from './rebuild.ts'
+import type { Swept } from './sweep.ts'
+
+/** What the thread is started with. */
+export interface IndexThreadData {
+  /** Absolute: data/index. */
+  readonly folder: string
+  /** Absolute: data/segment. */
+  readonly segmentFolder: string
+  /** Random id of the data folder; an index with another one is foreign and rebuilt. */
+  readonly identity: string
+  /** Every pool that the catalog knows, with all plan versions: the rebuild needs them. */
+  readonly pools: readonly RebuildPool[]
+  /** `native` takes the native key loop where it is built. */
+  readonly kernel: 'native' | 'js'
+  readonly crashAt: string
+  /** Nice value of the thread; undefined: the process's. */
+  readonly nice: number | undefined
+}
+
+/** Results by call. */
+export interface IndexResults {
+  commit: readonly SealCommitted[]
+  readMarks: Awaited<ReturnType<KeyIndex['readMarks']>>
+  dropPool: undefined
+  sweep: Swept
+  stop: undefined
+}
+
+export type IndexCall =
+  | { readonly id: number; readonly call: 'commit'; readonly seals: readonly SealCommit[] }
+  | { readonly id: number; readonly call: 'readMarks' | 'dropPool'; readonly pool: number }
+  | { readonly id: number; readonly call: 'sweep'; readonly poolsByFolder: ReadonlyMap<string, number> }
+  | { readonly id: number; readonly call: 'stop' }
+
+export type IndexMessage =
+  | { readonly kind: 'progress'; readonly done: number; readonly of: number; readonly pool: number }
+  | { readonly kind: 'opened'; readonly opened: IndexOpened; readonly notes: IndexNotes }
+  | { readonly kind: 'failed'; readonly error: WireError }
+  | { readonly kind: 'done'; readonly id: number; readonly result: IndexResults[keyof IndexResults] }
+  | { readonly kind: 'refused'; readonly id: number; readonly error: WireError }
+
+/** What opening found, for the operator. */
+export interface IndexNotes {
+  /** Why the index was rebuilt; undefined where it was whole. */
+  readonly rebuiltBecause: string | undefined
+  /** Files of seals that were never committed; removed. */
+  readonly cleared: readonly string[]
+  /** Folders of no known pool that the rebuild left alone. */
+  readonly unknownFolders: readonly string[]
+}

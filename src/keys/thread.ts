@@ -1,0 +1,103 @@
+/**
+ * The index thread: owns `data/index`, answers calls one after the other.
+ *
+ *   W-4   A commit is answered after its flush.
+ *   W-11  All synchronous work on the index is here, none on the main thread.
+ */
+import type { MessagePort } from 'node:worker_threads'
+import { toWire } from '../errors.ts'
+import { AssertionFailed } from '../util/assert.ts'
+import { crashPoint } from '../util/crash.ts'
+import type { Disk } from '../util/disk.ts'
+import { tryNative } from '../util/native.ts'
+import { type Opened, openIndexFolder } from './open.ts'
+import type { MarkDelta } from './protocol.ts'
+import type { ParseDeletes } from './rebuild.ts'
+import { sweep } from './sweep.ts'
+import type { IndexCall, IndexMessage, IndexResults, IndexThreadData } from './thread-protocol.ts'
+
+/** What workers/index.ts brings together. */
+export interface ServeOptions {
+  readonly port: MessagePort
+  readonly data: IndexThreadData
+  readonly disk: Disk
+  readonly parseDeletes: ParseDeletes
+}
+
+/** Opens the index, says so, and serves until `stop`. */
+export async function serveIndex({ port, data, disk, parseDeletes }: ServeOptions): Promise<void> {
+  const send = (message: IndexMessage, transfer: readonly ArrayBuffer[] = []) =>
+    port.postMessage(message, [...transfer])
+  if (data.nice !== undefined) beNice(data.nice)
+  const onProgress = (done: number, of: number, pool: number) => send({ kind: 'progress', done, of, pool })
+  let opened: Opened
+  try {
+    opened = await openIndexFolder({ ...data, disk, parseDeletes, onProgress })
+  } catch (error) {
+    send({ kind: 'failed', error: toWire(error) })
+    port.close()
+    return
+  }
+  const { pools, lastCommit, keyLoop, rebuiltBecause, cleared, unknownFolders } = opened
+  const answer = { pools, lastCommit, rebuilt: rebuiltBecause !== undefined, keyLoop }
+  send({ kind: 'opened', opened: answer, notes: { rebuiltBecause, cleared, unknownFolders } })
+  port.on('message', (call: IndexCall) => {
+    void handle(call, opened, data, disk).then(
+      result => {
+        send({ kind: 'done', id: call.id, result }, buffersOf(result))
+        if (call.call === 'commit') crashPoint('index.answered')
+        if (call.call === 'stop') port.close() // nothing is left to wait for: the thread ends by itself
+      },
+      (error: unknown) => {
+        if (error instanceof AssertionFailed) throw error // our own fault ends the thread
+        send({ kind: 'refused', id: call.id, error: toWire(error) })
+      },
+    )
+  })
+}
+
+async function handle(
+  call: IndexCall,
+  { index, pools, folders, rebuiltBecause }: Opened,
+  { segmentFolder }: IndexThreadData,
+  disk: Disk,
+): Promise<IndexResults[keyof IndexResults]> {
+  switch (call.call) {
+    case 'commit':
+      return index.commit(call.seals)
+    case 'readMarks':
+      return index.readMarks(call.pool)
+    case 'dropPool':
+      while (index.dropSlice(call.pool)) await nextTurn()
+      return undefined
+    case 'sweep': {
+      const now = index.state().pools
+      const indexWasWhole = rebuiltBecause === undefined
+      const { poolsByFolder } = call
+      return sweep({ disk, segmentFolder, opened: pools, now, folders, poolsByFolder, indexWasWhole })
+    }
+    case 'stop':
+      index.close()
+      return undefined
+  }
+}
+
+/** Lets calls that wait come in between. */
+function nextTurn(): Promise<void> {
+  return new Promise(resolve => {
+    setImmediate(resolve)
+  })
+}
+
+/** Buffers of marks, to be moved rather than copied. */
+function buffersOf(result: IndexResults[keyof IndexResults]): ArrayBuffer[] {
+  const lists: MarkDelta[] = []
+  if (Array.isArray(result)) for (const { marks } of result) lists.push(...marks)
+  else if (result !== undefined && 'marks' in result) lists.push(...result.marks)
+  return lists.map(({ rows }) => rows.buffer as ArrayBuffer)
+}
+
+function beNice(nice: number): void {
+  const set = tryNative()?.['niceThread']
+  if (typeof set === 'function') (set as (nice: number) => boolean)(nice)
+}

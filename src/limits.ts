@@ -1,0 +1,203 @@
+/**
+ * Every maximum of Weir, each with its reason and what happens beyond it. W-9: nothing between admission
+ * and ack is unbounded. No queue, buffer, loop or wait without a line here.
+ */
+import { assert } from './util/assert.ts'
+
+const KiB = 1024
+const MiB = 1024 * KiB
+
+// ── one request ──────────────────────────────────────────────────────────────────────────────────────
+
+/** Decoded body. The protocol's own limit; larger is 413. */
+export const BODY_BYTES_MAX = 1_048_320
+/** Events in one body. The protocol's own limit; more is 413. */
+export const EVENTS_MAX = 500
+/** Open JSON containers at once; deeper is 400. Keeps both kernels' stacks small. */
+export const DEPTH_MAX = 1024
+/** A GraphQL or token request body; larger is 413. */
+export const CONTROL_BODY_BYTES_MAX = 1 * MiB
+/** After a 413 this much more is read and dropped, so that a client sees the answer and not a reset. */
+export const DRAIN_BYTES_MAX = 8 * MiB
+/** … and for no longer than this. */
+export const DRAIN_MS_MAX = 5_000
+/** A connection that was drained to its limit is read no more, and closes this much later: time to see the 413. */
+export const DRAIN_GRACE_MS = 1_000
+/** A body that is not complete by then is given up: 408, connection closed. */
+export const BODY_MS_MAX = 60_000
+
+/** An answer that its client does not read is given up after this: connection closed. */
+export const ANSWER_MS_MAX = 10_000
+/** A body that is not complete and brought nothing for so long is given up where another wants its place: 408. */
+export const STALLED_MS = 1_000
+/** One refusal in so many is the last answer of its connection; see api/unread.ts. */
+export const REFUSALS_PER_CLOSE = 64
+
+/** Faulty events put into words in one turn of the main thread; the answers of further ones take turns. */
+export const FAULTS_PER_TURN_MAX = 1_000
+
+// ── a pool ───────────────────────────────────────────────────────────────────────────────────────────
+
+/** Unpacked columns of a pool; more is BAD_REQUEST. */
+export const COLUMNS_MAX = 500
+/** A column's name in UTF-8. */
+export const COLUMN_NAME_BYTES_MAX = 128
+/** A key part longer than this, encoded, is kept as its SHA-256. Leaves an LMDB key below 511 bytes. */
+export const KEY_PART_BYTES_MAX = 200
+
+// ── admission ────────────────────────────────────────────────────────────────────────────────────────
+
+/** One slab: bodies and their record headers between admission and ack. Holds the largest body. */
+export const SLAB_BYTES = 2 * MiB
+/** Slabs in use at once; beyond it requests wait. 128 MiB. */
+export const SLABS_MAX = 64
+/** A body up to this size that came in one piece shares a slab with others'. */
+export const SMALL_BODY_BYTES_MAX = 64 * KiB
+/** First chunks held for requests that wait for a slab or the tail; beyond it 429 at once. */
+export const WAITING_BYTES_MAX = 128 * MiB
+/** Requests that wait at once; beyond it 429 at once. */
+export const WAITING_REQUESTS_MAX = 4096
+/** A request waits this long for room, then 429 with Retry-After. */
+export const WAIT_MS_MAX = 5_000
+
+/** Slabs that only small bodies may take: slow uploads of large ones never stop them. */
+export const SLABS_SMALL_MIN = 16
+/** Bytes at a slab's end that no body covers, so that a kernel may read a little beyond the last one. */
+export const SLAB_TAIL_BYTES = 64
+/** Waits, slow bodies and drained connections are looked at this often: one timer for all of them. */
+export const API_TICK_MS = 100
+/** GraphQL, token and other control requests under way at once; one more is 503. */
+export const CONTROL_REQUESTS_MAX = 256
+/** Pools with a rate bucket; beyond it full buckets are forgotten. */
+export const RATE_BUCKETS_MAX = 10_000
+
+// ── parse ────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Bodies of one hand-over to a parse worker: long enough to pay for the 60 µs, short enough to share. */
+export const JOB_BYTES_MAX = 512 * KiB
+/** What the batches of one hand-over may take, by batchBytesMax(); at least one request goes whatever it may take. */
+export const BATCH_BYTES_MAX = 8 * MiB
+/** Batches between hand-over and tail; at this no further job is handed over. One job may go beyond it. */
+export const BATCHES_UNDER_WAY_BYTES_MAX = 96 * MiB
+/** Requests of one hand-over. */
+export const JOB_REQUESTS_MAX = 256
+/** DEFLATE makes at most 1,032 bytes of one (RFC 1951: 258 bytes in two bits). */
+export const GZIP_RATIO_MAX = 1032
+/** Jobs from hand-over to answer; more requests gather in their slabs. With an inflated body each they hold 64 MiB. */
+export const JOBS_UNDER_WAY_MAX = 64
+/** Jobs handed over and not answered, per parse worker: one running, one waiting. More requests batch up. */
+export const JOBS_PER_WORKER_MAX = 2
+/** Parse workers, whatever the machine has. */
+export const PARSE_WORKERS_MAX = 16
+
+/** Batch memory that a parse worker keeps for its next batches; more is left to the garbage collector. */
+export const BATCH_SHELF_BYTES_MAX = 24 * MiB
+
+// ── the log ──────────────────────────────────────────────────────────────────────────────────────────
+
+/** One log file, zero-filled or recycled. */
+export const LOG_FILE_BYTES = 64 * MiB
+/** The smallest that tests may ask for: it still holds what one append may bring. */
+export const LOG_FILE_BYTES_MIN = 4 * MiB
+/** One group: bytes written and synced together. Keeps one sync below about 10 ms. */
+export const GROUP_BYTES_MAX = 8 * MiB
+/** Bytes queued for the log: admission's slabs, and inflated bodies beside them. Never reached; asserted. */
+export const LOG_QUEUED_BYTES_MAX = 4 * SLABS_MAX * SLAB_BYTES
+/** Empty log files kept ready; one more is made when fewer are left. */
+export const SPARE_FILES_MIN = 2
+/** Recycled files kept; more are unlinked. */
+export const SPARE_FILES_MAX = 8
+/** A full disk is tried again this often. */
+export const DISK_RETRY_MS = 1_000
+
+// ── tail and seal ────────────────────────────────────────────────────────────────────────────────────
+
+/** Batches of all pools not yet sealed, those of running seals included; beyond it requests wait. */
+export const TAIL_BYTES_MAX = 192 * MiB
+/** Freed batch memory that waits for jobs: as much as the tail may hold, since all of it may be sealed at once. */
+export const FREED_BYTES_MAX = TAIL_BYTES_MAX
+/** … and how many buffers go with one job. */
+export const FREED_PER_JOB_MAX = 8
+/** A pool's tail is sealed at this many rows … */
+export const SEAL_ROWS = 131_072
+/** … or this many bytes … */
+export const SEAL_BYTES = 64 * MiB
+/** … or this many batches: handing one to the segment thread costs the main thread about 5 µs each way … */
+export const SEAL_ENTRIES = 1_024
+/** … or this long after its oldest row, whichever is first. */
+export const SEAL_AGE_MS = 5_000
+/** Rows of one seal, which may begin with kept rows of a newer small segment. */
+export const SEAL_ROWS_MAX = 2 * SEAL_ROWS
+/** Rows of a small segment that the next seal takes along; see segment/tail.ts. */
+export const KEPT_ROWS_MAX = 98_304
+/** Batches of a small segment that the next seal takes along, and of that seal with it. */
+export const KEPT_ENTRIES_MAX = 2_048
+/** Batches kept in memory, of all pools, for seals to take along. */
+export const KEPT_BYTES_MAX = 64 * MiB
+/** Seals under way at once, all pools: one in Parquet, one in the index, one waiting. */
+export const SEALS_MAX = 3
+/** Rows of one Parquet row group. Small enough to prune, large enough to compress. */
+export const ROW_GROUP_ROWS = 65_536
+
+// ── the index and the catalog ────────────────────────────────────────────────────────────────────────
+
+/** LMDB maps of the index and of the catalog: address space, not memory. Set large up front. */
+export const INDEX_MAP_BYTES = 64 * 1024 * MiB
+export const CATALOG_MAP_BYTES = 4 * 1024 * MiB
+/** Records read or removed in one step; dropping a pool takes a transaction per step (a few ms). */
+export const INDEX_SLICE_RECORDS = 10_000
+/** Lists of marks that the manifest keeps of one segment; at more they are read again as one. */
+export const MARK_PARTS_MAX = 64
+
+// ── queries ──────────────────────────────────────────────────────────────────────────────────────────
+
+/** Queries run at once in the query worker; the rest queue by application. */
+export const QUERIES_RUNNING_MAX = 2
+/** Queries that wait, of all applications; one more is refused (UNAVAILABLE). */
+export const QUERIES_WAITING_MAX = 256
+/** A query is interrupted after this. */
+export const QUERY_MS_MAX = 30_000
+/** DuckDB's memory; beyond it it spills to data/tmp. */
+export const QUERY_MEMORY_BYTES = 384 * MiB
+/** Marks kept as tables between queries, of all segments: 64 MiB. The longest unused go first. */
+export const MARKS_CACHED_MAX = 8_388_608
+/** Column lists kept between queries, one per pool and plan version; beyond it they are read again. */
+export const SCHEMAS_CACHED_MAX = 4_096
+/** Filters of one query, nested ones counted, and how deep they nest. */
+export const FILTERS_MAX = 500
+export const FILTER_DEPTH_MAX = 32
+/** GraphQL: fields of one document after fragments are spread, and their nesting. */
+export const GRAPHQL_FIELDS_MAX = 5_000
+export const GRAPHQL_DEPTH_MAX = 24
+
+/** GraphQL: tokens of one document, and brackets open at once in document or variables. Keep the parser's stack small. */
+export const GRAPHQL_TOKENS_MAX = 50_000
+export const GRAPHQL_NESTING_MAX = 256
+/** Checked documents kept, the least recently used going first: dashboards send the same few over and over. */
+export const GRAPHQL_DOCUMENTS_KEPT = 128
+/** A longer document is not kept. */
+export const GRAPHQL_KEPT_CHARACTERS_MAX = 32 * KiB
+/** A token is valid this long; clients fetch a new one before. */
+export const TOKEN_SECONDS = 3_600
+
+// ── metrics ──────────────────────────────────────────────────────────────────────────────────────────
+
+/** Lines of weir_events_total (pool, result, code); pools beyond it are counted together as `other`. */
+export const METRIC_SERIES_MAX = 10_000
+
+// ── threads ────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Nice value of the seal and index threads: a higher one is a smaller share of the processor, so acks go first. */
+export const BACKGROUND_NICE = 5
+
+// ── stopping ─────────────────────────────────────────────────────────────────────────────────────────
+
+/** SIGTERM to exit. */
+export const STOP_MS_MAX = 10_000
+
+assert(BODY_BYTES_MAX + 256 <= SLAB_BYTES, 'a slab holds the largest body with its record header')
+assert(SLABS_SMALL_MIN < SLABS_MAX, 'large bodies have slabs too')
+assert(GROUP_BYTES_MAX >= SLAB_BYTES, 'a group holds a slab')
+assert(LOG_FILE_BYTES >= 2 * GROUP_BYTES_MAX, 'a log file holds a group')
+assert(LOG_FILE_BYTES_MIN >= 2 * SLAB_BYTES, 'the smallest log file holds a slab')
+assert(SEAL_BYTES * SEALS_MAX <= TAIL_BYTES_MAX, 'the seals under way fit in the tail')

@@ -1,0 +1,93 @@
+/** What the front end counts, as metrics; and the depth of every queue beside its limit. */
+import type { Api, ApiMeter } from './api/protocol.ts'
+import type { CatalogService } from './catalog/protocol.ts'
+import type { Commit } from './commit/protocol.ts'
+import {
+  JOBS_UNDER_WAY_MAX,
+  KEPT_BYTES_MAX,
+  LOG_QUEUED_BYTES_MAX,
+  QUERIES_RUNNING_MAX,
+  QUERIES_WAITING_MAX,
+  SEALS_MAX,
+  SLABS_MAX,
+  TAIL_BYTES_MAX,
+  WAITING_BYTES_MAX,
+  WAITING_REQUESTS_MAX,
+} from './limits.ts'
+import type { Metrics } from './metrics.ts'
+import type { Pools } from './pools.ts'
+import type { QueryEngine } from './query/protocol.ts'
+
+/** The front end's counters. Events are labelled with their pool's unique name. */
+export function createMeter(metrics: Metrics, catalog: CatalogService): ApiMeter {
+  const name = (poolId: string) => catalog.pool(poolId)?.uniqueName ?? poolId
+  return {
+    request: (_route, status) => metrics.request(status),
+    bodyBytes: metrics.bytes,
+    events(poolId, accepted, rejected) {
+      if (accepted > 0) metrics.events(name(poolId), 'accepted', 'ok', accepted)
+      for (const [code, count] of rejected) metrics.events(name(poolId), 'rejected', code, count)
+    },
+    refused: metrics.refused,
+    job: () => {},
+  }
+}
+
+interface Watched {
+  readonly parse: { stats(): { readonly running: number; readonly max: number } }
+  readonly pools: Pools
+  readonly commit: Commit
+  readonly engine: QueryEngine
+}
+
+/** Registers a gauge for each queue and one for each limit. */
+export function watchQueues(metrics: Metrics, { parse, pools, commit, engine }: Watched, api: Api): void {
+  metrics.gauge(
+    'weir_queue_depth',
+    'what stands in each queue',
+    () => [
+      ['parse_jobs', parse.stats().running],
+      ['jobs', api.stats().jobsRunning],
+      ['slabs', api.stats().slabsInUse],
+      ['waiting_requests', api.stats().waitingRequests],
+      ['waiting_bytes', api.stats().heldBytes],
+      ['log_bytes', commit.stats().queuedBytes],
+      ['tail_bytes', pools.stats().tailBytes],
+      ['kept_bytes', pools.stats().keptBytes],
+      ['seals', pools.stats().sealsUnderWay],
+      ['queries_running', engine.stats().running],
+      ['queries_waiting', engine.stats().waiting],
+    ],
+    'queue',
+  )
+  metrics.gauge(
+    'weir_queue_limit',
+    'the most that may stand in each queue',
+    () => [
+      ['parse_jobs', parse.stats().max],
+      ['jobs', JOBS_UNDER_WAY_MAX],
+      ['slabs', SLABS_MAX],
+      ['waiting_requests', WAITING_REQUESTS_MAX],
+      ['waiting_bytes', WAITING_BYTES_MAX],
+      ['log_bytes', LOG_QUEUED_BYTES_MAX],
+      ['tail_bytes', TAIL_BYTES_MAX],
+      ['kept_bytes', KEPT_BYTES_MAX],
+      ['seals', SEALS_MAX],
+      ['queries_running', QUERIES_RUNNING_MAX],
+      ['queries_waiting', QUERIES_WAITING_MAX],
+    ],
+    'queue',
+  )
+  metrics.gauge('weir_log_files', 'log files in use', () => commit.stats().files)
+  metrics.gauge(
+    'weir_log_sequence',
+    'the last sequence that was handed out',
+    () => commit.stats().lastSequence,
+  )
+  metrics.gauge('weir_log_open', '1 while the log takes writes', () =>
+    commit.stats().state === 'open' ? 1 : 0,
+  )
+  metrics.gauge('weir_segments', 'live segments', () => pools.segmentCount())
+  metrics.gauge('weir_pools_unsealed', 'pools with rows in the tail', () => pools.stats().poolsUnsealed)
+  metrics.gauge('weir_pools_failing', 'pools whose last seal failed', () => pools.stats().poolsFailing)
+}

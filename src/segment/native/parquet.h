@@ -1,0 +1,136 @@
+// A seal's rows as a Parquet file: what the parts of the encoder share. The format is ../FORMAT.md; the twin that must
+// hold the same rows is ../parquet.ts. Nothing here allocates by a size that came from a client: every buffer is
+// bounded by the stream's bytes or by a constant below, and the file's sink refuses what does not fit.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace parquet {
+
+// Bytes of a page before compression: about this much, and never more rows than PAGE_ROWS. Multiples of eight rows, so
+// that a page's bits begin with a byte of the bitmap. Pages of 1 MiB
+// save 1 % of the file.
+constexpr size_t PAGE_BYTES = 1 << 18, PAGE_ROWS = 20480;
+// A dictionary with its lengths is at most this long, and has at most a quarter as many values as there are rows.
+constexpr size_t DICTIONARY_BYTES = 64 << 10;
+// Text beyond this length has no statistics.
+constexpr size_t STATISTICS_BYTES = 64;
+
+// The numbers that encoder.ts gives for a plan's types.
+enum Type { BOOLEAN, STRING, FLOAT, DOUBLE, INT8, INT16, INT32, INT64, DATE, TIMESTAMP, JSON };
+enum Flags { OPTIONAL = 1, STATISTICS = 2, DICTIONARY = 4 };
+enum Encoding { PLAIN = 0, RLE = 3, RLE_DICTIONARY = 8 };
+enum Codec { UNCOMPRESSED = 0, LZ4_RAW = 7 };
+
+struct Text {
+  const uint8_t* data;
+  size_t size;
+};
+
+// One column of the stream, in Arrow's layout. A null row has no bytes, or zero.
+struct Column {
+  Type type;
+  int flags;
+  const uint8_t* validity;  // null: no row is null
+  const int32_t* offsets;   // of STRING and JSON: rows + 1, ascending from 0
+  const uint8_t* data;
+  Text name;
+
+  bool is_text() const { return type == STRING || type == JSON; }
+  bool has(size_t row) const { return validity == nullptr || ((validity[row >> 3] >> (row & 7)) & 1); }
+  Text text(size_t row) const { return {data + offsets[row], static_cast<size_t>(offsets[row + 1] - offsets[row])}; }
+};
+
+// Bytes written one behind the other into memory of a known size. What does not fit is dropped and remembered.
+struct Sink {
+  uint8_t* begin;
+  uint8_t* at;
+  uint8_t* end;
+  bool is_full = false;
+
+  Sink(uint8_t* memory, size_t size) : begin(memory), at(memory), end(memory + size) {}
+  size_t size() const { return static_cast<size_t>(at - begin); }
+  size_t room() const { return static_cast<size_t>(end - at); }
+  void put(const void* from, size_t count) {
+    if (count > room()) is_full = true;
+    else if (count > 0) std::memcpy(at, from, count), at += count;
+  }
+  void byte(uint8_t value) { put(&value, 1); }
+};
+
+// Memory for one page, used again by the next one. Never gives up: without memory the process ends.
+struct Scratch {
+  uint8_t* memory = nullptr;
+  size_t size = 0;
+
+  Scratch() = default;
+  Scratch(const Scratch&) = delete;
+  ~Scratch() { std::free(memory); }
+  uint8_t* of(size_t count) {
+    if (count > size) {
+      std::free(memory);
+      memory = static_cast<uint8_t*>(std::malloc(size = count + count / 8));
+      if (memory == nullptr) std::abort();
+    }
+    return memory;
+  }
+};
+
+// Smallest and largest value of a chunk as Parquet stores them.
+struct Statistics {
+  uint64_t nulls = 0;
+  bool has_range = false;
+  uint8_t min[STATISTICS_BYTES], max[STATISTICS_BYTES];
+  uint8_t min_size = 0, max_size = 0;
+};
+
+// The distinct texts of a chunk, and which of them each row holds.
+class Dictionary {
+ public:
+  // False where the rows [from, to) have too many or too long values: nothing is to be used then.
+  bool build(const Column& column, size_t from, size_t to);
+  std::vector<Text> values;
+  std::vector<uint16_t> indexes;  // of the rows that are not null, in order
+  size_t bytes = 0;               // of the values, each with its length
+
+ private:
+  struct Slot {
+    uint32_t hash, entry;  // entry: index into `values` + 1; 0: empty
+  };
+  uint32_t find(Text text, size_t values_max);
+  std::vector<Slot> slots_;
+};
+
+// What the footer says of one column chunk.
+struct Chunk {
+  int64_t offset = 0, dictionary_offset = -1, data_offset = 0;
+  int64_t bytes = 0, uncompressed_bytes = 0, rows = 0;
+  int pages = 0;
+  Codec codec = UNCOMPRESSED;
+  Statistics statistics;
+};
+
+// What is kept from chunk to chunk.
+struct Workspace {
+  Scratch page, dictionary_page;
+  Dictionary dictionary;
+};
+
+// Writes the levels of rows [from, to) as RLE (0: null), or the indexes: hybrid of runs and bit packing.
+uint8_t* put_levels(uint8_t* to, const Column& column, size_t from_row, size_t to_row, size_t nulls);
+uint8_t* put_indexes(uint8_t* to, const uint16_t* indexes, size_t count, unsigned width);
+size_t levels_bytes_max(size_t rows);
+size_t indexes_bytes_max(size_t count, unsigned width);
+
+uint64_t count_nulls(const Column& column, size_t from, size_t to);
+// The range of rows [from, to), or of a dictionary's values where there is one.
+void put_range(Statistics& statistics, const Column& column, size_t from, size_t to, const Dictionary* dictionary);
+
+Chunk put_chunk(Sink& file, Workspace& workspace, const Column& column, size_t from, size_t to);
+void put_footer(Sink& file, const std::vector<Column>& columns, const std::vector<Text>& pairs, size_t rows,
+                const std::vector<Chunk>& chunks);
+
+}  // namespace parquet

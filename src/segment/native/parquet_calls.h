@@ -1,0 +1,13 @@
+// The encoder's function for the module.
+#pragma once
+#include <node_api.h>
+
+namespace parquet {
+
+// parquetEncode(stream, out, words, text, lengths): writes the file into `out`; its bytes, or 0 where it does not fit.
+//   words    rows, rows of a row group (a multiple of 8), then per column: type, flags, places of validity, offsets
+//            and data in the stream (-1: none)
+//   text     columns' names, then keys and values of the footer by turns, one behind the other; `lengths` in bytes
+napi_value encode(napi_env env, napi_callback_info info);
+
+}  // namespace parquet

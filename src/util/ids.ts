@@ -1,0 +1,25 @@
+/**
+ * Ids: three letters that say what, then 26 characters of Crockford's base 32: 48 bits of time, 80 random bits.
+ * Opaque to everybody; the time only makes them sort by age.
+ */
+import { randomBytes } from 'node:crypto'
+
+const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
+const TIME_CHARACTERS = 10
+const RANDOM_CHARACTERS = 16
+
+/** What an id names. */
+export type IdPrefix = 'ACC' | 'APP' | 'DPO' | 'DSO' | 'ENV' | 'QRY' | 'WHK'
+
+/** A new id. `wallMs`: whole milliseconds since 1970. */
+export function newId(prefix: IdPrefix, wallMs: number): string {
+  let time = ''
+  let rest = wallMs
+  for (let i = 0; i < TIME_CHARACTERS; i++) {
+    time = CROCKFORD[rest % 32]! + time
+    rest = Math.floor(rest / 32)
+  }
+  let random = ''
+  for (const byte of randomBytes(RANDOM_CHARACTERS)) random += CROCKFORD[byte & 31]!
+  return prefix + time + random
+}

@@ -1,0 +1,16 @@
+// What each stage's native part gives to the module.
+#pragma once
+#include <node_api.h>
+
+void init_batch(napi_env env, napi_value exports);    // src/batch/native
+void init_keys(napi_env env, napi_value exports);     // src/keys/native
+void init_segment(napi_env env, napi_value exports);  // src/segment/native
+void init_util(napi_env env, napi_value exports);     // src/util/native
+
+// Adds a function to an object; aborts the process where N-API refuses (our own fault).
+inline void add_function(napi_env env, napi_value to, const char* name, napi_callback call) {
+  napi_value function;
+  if (napi_create_function(env, name, NAPI_AUTO_LENGTH, call, nullptr, &function) != napi_ok ||
+      napi_set_named_property(env, to, name, function) != napi_ok)
+    napi_fatal_error(name, NAPI_AUTO_LENGTH, "cannot be added", NAPI_AUTO_LENGTH);
+}

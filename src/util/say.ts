@@ -1,0 +1,15 @@
+/**
+ * Lines for the operator. The only file that writes to the terminal.
+ *
+ * People's lines go to standard output, faults and warnings to standard error, one line each.
+ */
+
+/** A plain line on standard output. */
+export function say(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
+
+/** A warning or fault on standard error, with the time. */
+export function warn(line: string): void {
+  process.stderr.write(`${new Date().toISOString()} ${line}\n`)
+}

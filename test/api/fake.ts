@@ -1,0 +1,319 @@
+/**
+ * The services that the api stage asks for, in one process: parse() with JSON.parse, commit() that checks the
+ * spans byte by byte. Every event must be an object with a string `id`; others are invalid.
+ */
+import { strict as assert } from 'node:assert'
+import { crc32, gunzipSync } from 'node:zlib'
+import type { Api, ApiOptions, ApiServices, CommitBatch, IngestTarget } from '../../src/api/protocol.ts'
+import { createApi } from '../../src/api/server.ts'
+import { DOCUMENT, FAULT, FOUND, faultWord } from '../../src/batch/fault.ts'
+import {
+  FLAG_ALL_OR_NOTHING,
+  FLAG_GZIP,
+  OUTCOME_WORDS,
+  REQUEST_BYTES,
+  REQUEST_FLAGS,
+  REQUEST_OFFSET,
+  REQUEST_RECEIVED_AT,
+  REQUEST_WORDS,
+} from '../../src/batch/kernel.ts'
+import { batchCostOf } from '../../src/batch/layout.ts'
+import type { Plan } from '../../src/batch/plan.ts'
+import type { CutPart, Job, JobGroup, JobResult, OwnRecord } from '../../src/batch/protocol.ts'
+import type { Span } from '../../src/commit/protocol.ts'
+import { RECORD_HEADER_BYTES, RECORD_MAGIC, recordBytes, writeRecordHeader } from '../../src/commit/record.ts'
+import { BODY_BYTES_MAX, EVENTS_MAX } from '../../src/limits.ts'
+
+/** A pool with a required STRING column `id`. */
+export function targetOf(pool: number, more: Partial<IngestTarget> = {}): IngestTarget {
+  const plan: Plan = {
+    pool,
+    version: 1,
+    columns: [{ name: 'id', type: 'STRING', jsonProperty: 'id', required: true }],
+    timestamp: -1,
+    tenant: -1,
+    key: { columns: [-1, 0], version: -1 },
+  }
+  const text = Buffer.from(JSON.stringify(plan))
+  const bytes = new SharedArrayBuffer(text.byteLength)
+  new Uint8Array(bytes).set(text)
+  return {
+    poolNumber: pool,
+    poolId: `DPO${pool}`,
+    planVersion: 1,
+    plan: bytes,
+    cost: batchCostOf(plan),
+    basicAuth: null,
+    hasUniqueId: true,
+    ...more,
+  }
+}
+
+/** A record as the log would get it. */
+export interface Logged {
+  readonly pool: number
+  readonly kind: number
+  readonly events: number
+  readonly accepted: number
+  readonly body: string
+  readonly bits: boolean
+}
+
+export class Fake {
+  readonly targets = new Map<string, IngestTarget>([
+    ['open', targetOf(1)],
+    ['second', targetOf(2)],
+    ['closed', targetOf(3, { basicAuth: { username: 'user', password: 'pässword' } })],
+    ['nameless', targetOf(4, { basicAuth: { username: '', password: 'p' } })],
+    ['keyless', targetOf(5, { hasUniqueId: false })],
+    ['a b/c', targetOf(6)],
+  ])
+  readonly logged: Logged[] = []
+  readonly batches: CommitBatch[] = []
+  readonly jobs: Job[] = []
+  readonly dead = new Set<number>()
+  readonly statuses: number[] = []
+  readonly codes: string[] = []
+  health: ReturnType<ApiServices['health']> = { ready: true }
+  hasRoom = true
+  hasParseRoom = true
+  /** Awaited in front of each parse and commit. */
+  parseGate: Promise<unknown> | undefined
+  commitGate: Promise<unknown> | undefined
+  #roomListener = () => {}
+  #parseListener = () => {}
+
+  openRoom(): void {
+    this.hasRoom = true
+    this.#roomListener()
+  }
+
+  openParse(): void {
+    this.hasParseRoom = true
+    this.#parseListener()
+  }
+
+  services(more: Partial<ApiServices> = {}): ApiServices {
+    return {
+      target: id => this.targets.get(id),
+      isLive: pool => !this.dead.has(pool),
+      health: () => this.health,
+      room: () => this.hasRoom,
+      onRoom: listener => {
+        this.#roomListener = listener
+      },
+      parse: async job => {
+        this.jobs.push(job)
+        await this.parseGate
+        return cut(job)
+      },
+      parseRoom: () => this.hasParseRoom,
+      onParseRoom: listener => {
+        this.#parseListener = listener
+      },
+      commit: async batch => {
+        await this.commitGate
+        this.#log(batch)
+      },
+      graphql: async request => ({
+        status: 200,
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ seen: Buffer.from(request.body).toString(), type: request.contentType }),
+      }),
+      token: async request => ({ status: 200, body: request.authorization }),
+      routes: [
+        {
+          method: 'GET',
+          path: '/v1/pools/:pool/arrow',
+          handle: async request => ({
+            status: 200,
+            body: `${request.parameters[0]}?${request.query}`,
+          }),
+        },
+      ],
+      metricsText: async () => 'weir_up 1\n',
+      meter: {
+        request: (_, status) => this.statuses.push(status),
+        bodyBytes: () => {},
+        events: () => {},
+        refused: code => this.codes.push(code),
+        job: () => {},
+      },
+      ...more,
+    }
+  }
+
+  #log(batch: CommitBatch): void {
+    this.batches.push(batch)
+    const before = this.logged.length
+    for (const span of batch.spans) this.logged.push(...readSpan(span))
+    assert.equal(this.logged.length - before, batch.records)
+    let rows = 0
+    for (const part of batch.parts) {
+      for (let at = 0; at < part.requests.length; at += 3) {
+        const record = this.logged[before + part.requests[at]!]!
+        assert.equal(record.pool, part.pool)
+        assert.equal(record.accepted, part.requests[at + 2])
+        rows += record.accepted
+      }
+    }
+    const accepted = this.logged.slice(before).reduce((sum, record) => sum + record.accepted, 0)
+    assert.equal(rows, accepted)
+  }
+}
+
+/** Starts the front end on a free port. */
+export function start(
+  fake: Fake,
+  options: Partial<ApiOptions> = {},
+  more: Partial<ApiServices> = {},
+): Promise<Api> {
+  return createApi(fake.services(more), { host: '127.0.0.1', port: 0, rateLimit: 0, ...options })
+}
+
+/** A promise and what resolves it. */
+export function gate(): { readonly promise: Promise<void>; readonly open: () => void } {
+  let open = () => {}
+  const promise = new Promise<void>(resolve => {
+    open = resolve
+  })
+  return { promise, open }
+}
+
+/** Waits, turn by turn, until `condition` holds: for states that no event announces. */
+export async function until(condition: () => boolean): Promise<void> {
+  const end = Date.now() + 20_000
+  while (!condition()) {
+    if (Date.now() > end) throw new Error('the awaited state did not come')
+    await new Promise(resolve => setImmediate(resolve))
+  }
+}
+
+function readSpan(span: Span): Logged[] {
+  const view = new DataView(span.slab)
+  const records: Logged[] = []
+  let at = span.offset
+  while (at < span.offset + span.bytes) {
+    assert.equal(view.getUint32(at, true), RECORD_MAGIC, 'a record stands here')
+    const bytes = view.getUint32(at + 40, true)
+    const body = Buffer.from(new Uint8Array(span.slab, at + RECORD_HEADER_BYTES, bytes))
+    assert.equal(view.getUint32(at + 44, true), crc32(body), 'the body is as it was cut')
+    const end = at + recordBytes(bytes)
+    const padding = new Uint8Array(
+      span.slab,
+      at + RECORD_HEADER_BYTES + bytes,
+      end - at - RECORD_HEADER_BYTES - bytes,
+    )
+    assert.ok(
+      padding.every(byte => byte === 0),
+      'the padding is zero',
+    )
+    records.push({
+      pool: view.getUint32(at + 32, true),
+      kind: view.getUint16(at + 56, true),
+      events: view.getUint32(at + 48, true),
+      accepted: view.getUint32(at + 52, true),
+      body: body.toString(),
+      bits: (view.getUint16(at + 58, true) & 1) === 1,
+    })
+    at = end
+  }
+  assert.equal(at, span.offset + span.bytes)
+  assert.equal(records.length, span.records)
+  const withBits = records.filter(record => record.bits).length
+  assert.equal(withBits, span.bits === undefined ? 0 : 1)
+  if (withBits === 1) assert.ok(records.at(-1)!.bits, 'a record with bits ends its span')
+  return records
+}
+
+interface Result {
+  readonly outcomes: Int32Array
+  readonly recordBytes: Int32Array
+  readonly faults: number[]
+  readonly parts: CutPart[]
+  readonly ownRecords: OwnRecord[]
+  readonly bits: { request: number; bytes: Uint8Array }[]
+}
+
+function cut(job: Job): JobResult {
+  const rows = job.table.length / REQUEST_WORDS
+  const result: Result = {
+    outcomes: new Int32Array(rows * OUTCOME_WORDS),
+    recordBytes: new Int32Array(rows),
+    faults: [],
+    parts: [],
+    ownRecords: [],
+    bits: [],
+  }
+  for (const group of job.groups) {
+    const cutRows: number[] = []
+    for (let row = group.from; row < group.to; row += 1)
+      if (cutRow(job, group, row, result)) cutRows.push(row)
+    if (cutRows.length > 0)
+      result.parts.push({ batch: new ArrayBuffer(8), requests: Int32Array.from(cutRows) })
+  }
+  return { ...result, faults: Int32Array.from(result.faults) }
+}
+
+function cutRow(job: Job, group: JobGroup, row: number, result: Result): boolean {
+  const at = row * REQUEST_WORDS
+  let slab = job.slab
+  let offset = job.table[at + REQUEST_OFFSET]!
+  let body = Buffer.from(new Uint8Array(slab, offset, job.table[at + REQUEST_BYTES]!))
+  const refuse = (document: number): false => {
+    result.outcomes.set([0, 0, document, -1], row * OUTCOME_WORDS)
+    return false
+  }
+  if ((job.table[at + REQUEST_FLAGS]! & FLAG_GZIP) !== 0) {
+    try {
+      body = gunzipSync(body, { maxOutputLength: BODY_BYTES_MAX })
+    } catch (error) {
+      const tooLarge = (error as { code: string }).code === 'ERR_BUFFER_TOO_LARGE'
+      return refuse(tooLarge ? DOCUMENT.body_too_large : DOCUMENT.broken_gzip)
+    }
+    slab = new SharedArrayBuffer(recordBytes(body.byteLength) + 8)
+    offset = 8 + RECORD_HEADER_BYTES
+    new Uint8Array(slab).set(body, offset)
+    result.ownRecords.push({ request: row, slab, offset: 8 })
+  }
+  let value: unknown
+  try {
+    value = JSON.parse(body.toString())
+  } catch {
+    return refuse(DOCUMENT.not_json)
+  }
+  if (typeof value !== 'object' || value === null) return refuse(DOCUMENT.not_object_or_array)
+  const events: unknown[] = Array.isArray(value) ? value : [value]
+  if (events.length > EVENTS_MAX) return refuse(DOCUMENT.too_many_events)
+  const bits = new Uint8Array(Math.ceil(events.length / 8))
+  let accepted = 0
+  for (const [index, event] of events.entries()) {
+    const id = (event as { id?: unknown } | null)?.id
+    if (typeof id === 'string') {
+      accepted += 1
+      bits[index >> 3]! |= 1 << (index & 7)
+    } else if (typeof event !== 'object' || event === null)
+      result.faults.push(row, index, faultWord(FAULT.not_object, FOUND.number), -1)
+    else
+      result.faults.push(row, index, faultWord(FAULT.missing, FOUND.nothing), group.kind === 'delete' ? 1 : 0)
+  }
+  if (accepted < events.length && (job.table[at + REQUEST_FLAGS]! & FLAG_ALL_OR_NOTHING) !== 0) accepted = 0
+  result.outcomes.set([events.length, accepted, 0, -1], row * OUTCOME_WORDS)
+  if (accepted === 0) return false
+  const partly = accepted < events.length
+  if (partly) result.bits.push({ request: row, bytes: bits })
+  result.recordBytes[row] = recordBytes(body.byteLength)
+  writeRecordHeader(new DataView(slab), offset - RECORD_HEADER_BYTES, {
+    kind: group.kind === 'post' ? 1 : 2,
+    pool: group.pool,
+    version: group.version,
+    receivedAtMs: job.table[at + REQUEST_RECEIVED_AT]!,
+    bodyBytes: body.byteLength,
+    bodyCrc: crc32(body),
+    events: events.length,
+    accepted,
+    hasBits: partly,
+    bitsCrc: 0,
+  })
+  return true
+}

@@ -1,0 +1,308 @@
+/** Full queues: requests wait with their sockets paused, then 429 (W-9); connections in closed loops; stopping. */
+import { Agent } from 'node:http'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { Api } from '../../src/api/protocol.ts'
+import { Unavailable } from '../../src/errors.ts'
+import { FAULTS_PER_TURN_MAX, JOB_BYTES_MAX, JOB_REQUESTS_MAX, SLABS_MAX } from '../../src/limits.ts'
+import { ask, head, Raw } from './client.ts'
+import { Fake, gate, start, targetOf, until } from './fake.ts'
+
+let fake: Fake
+let api: Api
+let agent: Agent
+beforeEach(async () => {
+  fake = new Fake()
+  api = await start(fake)
+  agent = new Agent({ keepAlive: true })
+})
+afterEach(async () => {
+  agent.destroy()
+  expect(api.stats().jobsRunning).toBe(0)
+  await api.stop(1000)
+})
+
+const good = '{"id":"a"}'
+const post = (body: string, port = api.port) => ask(port, '/v1/open', { body, agent })
+
+test('requests wait for room and are answered when it comes', async () => {
+  fake.hasRoom = false
+  const answers = []
+  for (let index = 0; index < 5; index += 1) {
+    answers.push(post(`{"id":"${index}"}${' '.repeat(index % 2 === 0 ? 10 : 700_000)}`))
+    await until(() => api.stats().waitingRequests === index + 1)
+  }
+  expect(api.stats().heldBytes).toBeGreaterThan(0)
+  fake.openRoom()
+  for (const answer of answers) expect((await answer).status).toBe(200)
+  expect(api.stats()).toMatchObject({ waitingRequests: 0, heldBytes: 0, slabsInUse: 0 })
+  expect(fake.logged.length).toBe(5)
+})
+
+test('room that never comes: 429 with Retry-After, for whole and for unfinished bodies', async () => {
+  const impatient = await start(fake, { waitMsMax: 200 })
+  fake.hasRoom = false
+  const raw = await Raw.open(impatient.port)
+  raw.write(`${head('/v1/open', ['Content-Length: 100'])}{"id":`)
+  const answer = await post(good, impatient.port)
+  expect([answer.status, answer.headers['retry-after'], answer.json.retryable]).toEqual([429, '1', true])
+  await raw.until(r => r.received.includes('"code":"busy"'))
+  expect(raw.received).toMatch(/^HTTP\/1\.1 429 /)
+  expect(impatient.stats()).toMatchObject({ waitingRequests: 0, heldBytes: 0, slabsInUse: 0 })
+  raw.socket.destroy()
+  fake.openRoom()
+  expect((await post(good, impatient.port)).status).toBe(200)
+  await impatient.stop(1000)
+})
+
+test('a client that goes while it waits leaves nothing behind', async () => {
+  fake.hasRoom = false
+  const raw = await Raw.open(api.port)
+  raw.write(`${head('/v1/open', [`Content-Length: ${good.length}`])}${good}`)
+  await until(() => api.stats().waitingRequests === 1)
+  raw.socket.destroy()
+  await until(() => api.stats().open === 0)
+  expect(api.stats()).toMatchObject({ waitingRequests: 0, heldBytes: 0 })
+  fake.openRoom()
+  expect((await post(good)).status).toBe(200)
+  expect(fake.logged.length).toBe(1)
+})
+
+test('all slabs in use: large bodies wait, small ones go on', async () => {
+  fake.hasParseRoom = false
+  const large = good + ' '.repeat(1_000_000)
+  const answers = Array.from({ length: 2 * SLABS_MAX }, () => post(large))
+  await until(() => api.stats().waitingRequests > 0 && api.stats().open === answers.length)
+  fake.openParse()
+  expect((await post(good)).status).toBe(200)
+  const statuses = (await Promise.all(answers)).map(answer => answer.status)
+  expect(new Set(statuses)).toEqual(new Set([200]))
+  expect(api.stats()).toMatchObject({ waitingRequests: 0, heldBytes: 0, slabsInUse: 0 })
+})
+
+test('256 connections in a closed loop with little room: all are answered, none with 429', async () => {
+  let free = 4
+  const services = {
+    room: () => free > 0,
+    commit: async () => {
+      free -= 1
+      await new Promise(resolve => setTimeout(resolve, 1)) // a sync's time
+      free += 1
+      fake.openRoom()
+    },
+  }
+  const tight = await start(fake, {}, services)
+  const body = good + ' '.repeat(30_000)
+  const loop = async () => {
+    const own = new Agent({ keepAlive: true, maxSockets: 1 })
+    for (let index = 0; index < 5; index += 1)
+      expect((await ask(tight.port, '/v1/open', { body, agent: own })).status).toBe(200)
+    own.destroy()
+  }
+  await Promise.all(Array.from({ length: 256 }, loop))
+  expect(fake.statuses.filter(status => status === 200).length).toBe(1280)
+  await tight.stop(1000)
+})
+
+test('10,000 small requests of two pools, both kinds: each is logged once', async () => {
+  const connection = new Agent({ keepAlive: true, maxSockets: 64 })
+  const answers = Array.from({ length: 10_000 }, (_, index) =>
+    ask(api.port, index % 3 === 0 ? '/v1/second' : '/v1/open', {
+      method: index % 7 === 0 ? 'DELETE' : 'POST',
+      body: index % 5 === 0 ? `[{"id":"${index}"},{}]` : `{"id":"${index}"}`,
+      agent: connection,
+    }),
+  )
+  for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200)
+  connection.destroy()
+  const ids = fake.logged.map(record => Number(/"id":"(\d+)"/.exec(record.body)![1]))
+  expect(new Set(ids).size).toBe(10_000)
+  for (const [index, record] of fake.logged.entries()) {
+    const id = ids[index]!
+    expect([record.pool, record.kind, record.accepted]).toEqual([
+      id % 3 === 0 ? 2 : 1,
+      id % 7 === 0 ? 2 : 1,
+      1,
+    ])
+  }
+  expect(api.stats().slabsInUse).toBe(0)
+})
+
+test('jobs stay within their limits and join neighbours in few spans', async () => {
+  fake.hasParseRoom = false
+  const answers = Array.from({ length: 600 }, (_, index) => post(`{"id":"${index}"}`))
+  await until(() => api.stats().slabsInUse === 1 && api.stats().open === 600)
+  fake.openParse()
+  await Promise.all(answers)
+  for (const job of fake.jobs) expect(job.table.length / 6).toBeLessThanOrEqual(JOB_REQUESTS_MAX)
+  expect(fake.jobs.length).toBe(3)
+  expect(fake.batches.map(batch => batch.spans.length)).toEqual([1, 1, 1])
+  fake.hasParseRoom = false
+  fake.jobs.length = 0
+  const large = Array.from({ length: 8 }, () => post(good + ' '.repeat(200_000)))
+  await until(() => api.stats().open === 8 && api.stats().slabsInUse > 0)
+  fake.openParse()
+  await Promise.all(large)
+  for (const job of fake.jobs) {
+    let bytes = 0
+    for (let at = 1; at < job.table.length; at += 6) bytes += job.table[at]!
+    expect(bytes).toBeLessThanOrEqual(JOB_BYTES_MAX)
+  }
+})
+
+test('a plan version ends a job: rows of two versions do not take turns', async () => {
+  fake.hasParseRoom = false
+  const answers = []
+  for (const version of [1, 1, 2, 2, 3]) {
+    fake.targets.set('open', targetOf(1, { planVersion: version }))
+    for (const path of ['/v1/open', '/v1/second']) {
+      answers.push(ask(api.port, path, { body: `{"id":"${version}"}`, agent }))
+      await until(() => api.stats().open === answers.length)
+      await ask(api.port, '/livez', { method: 'GET' }) // its body came with its head, before this
+    }
+  }
+  fake.openParse()
+  for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200)
+  const ofFirst = fake.jobs.map(job => job.groups.filter(group => group.pool === 1))
+  expect(ofFirst.map(groups => groups.map(group => group.version))).toEqual([[1], [2], [3]])
+  expect(ofFirst.map(([group]) => group!.to - group!.from)).toEqual([2, 2, 1])
+})
+
+test('a refused body between accepted ones is left out of the log', async () => {
+  fake.hasParseRoom = false
+  const answers = []
+  for (const body of ['{"id":"a"}', '{"no":"id"}', '{"id":"b"}', '{"id":"c"}']) {
+    answers.push(post(body))
+    await until(() => api.stats().open === answers.length)
+    await ask(api.port, '/livez', { method: 'GET' }) // its body came with its head, before this
+  }
+  fake.openParse()
+  expect((await Promise.all(answers)).map(answer => answer.status)).toEqual([200, 400, 200, 200])
+  expect(fake.logged.map(record => record.body)).toEqual(['{"id":"a"}', '{"id":"b"}', '{"id":"c"}'])
+  expect(fake.batches[0]!.spans.map(span => span.records)).toEqual([1, 2])
+})
+
+test('a 200 waits for the commit, a refusal does not (W-1)', async () => {
+  const held = gate()
+  fake.commitGate = held.promise
+  fake.hasParseRoom = false
+  let answered = false
+  const accepted = post(good).then(answer => {
+    answered = true
+    return answer
+  })
+  const refused = post('{')
+  await until(() => api.stats().open === 2 && api.stats().slabsInUse === 1)
+  fake.openParse()
+  expect((await refused).status).toBe(400)
+  for (let index = 0; index < 3; index += 1) await ask(api.port, '/livez', { method: 'GET' })
+  expect(answered).toBe(false)
+  held.open()
+  expect((await accepted).status).toBe(200)
+})
+
+test('answers with many faults take turns, and their job keeps its slab until then (W-11)', async () => {
+  fake.hasParseRoom = false
+  const one = `[${new Array(500).fill('{}')}]`
+  const bodies = Array.from({ length: 60 }, (_, index) => (index % 20 === 0 ? good : one))
+  const answers = bodies.map(body => post(body))
+  await until(() => api.stats().open === answers.length)
+  for (let index = 0; index < 3; index += 1) await ask(api.port, '/livez', { method: 'GET' })
+  const before = fake.statuses.length
+  let last = before
+  let most = 0
+  fake.openParse()
+  while (last < before + answers.length) {
+    await new Promise(resolve => setImmediate(resolve))
+    most = Math.max(most, fake.statuses.length - last)
+    last = fake.statuses.length
+    if (last < before + answers.length) expect(api.stats().slabsInUse).toBeGreaterThan(0)
+  }
+  expect(most).toBeLessThanOrEqual(FAULTS_PER_TURN_MAX / 500 + 4)
+  for (const [index, answer] of (await Promise.all(answers)).entries()) {
+    expect(answer.status).toBe(index % 20 === 0 ? 200 : 400)
+    if (index % 20 !== 0) expect(answer.json.events.length).toBe(500)
+  }
+  expect(fake.logged.length).toBe(3)
+})
+
+test('a commit that fails is 503, a parse that fails 500, and the slab comes back', async () => {
+  const broken = await start(fake, {}, { commit: () => Promise.reject(new Unavailable('log_refused', 'no')) })
+  const unavailable = await post(good, broken.port)
+  expect([unavailable.status, unavailable.json.code, unavailable.headers['x-events-accepted']]).toEqual([
+    503,
+    'log_refused',
+    '0',
+  ])
+  expect(unavailable.headers['retry-after']).toBe('1')
+  await until(() => broken.stats().slabsInUse === 0)
+  await broken.stop(1000)
+  const failing = await start(fake, {}, { parse: () => Promise.reject(new Error('expected by this test')) })
+  expect((await post(good, failing.port)).json.code).toBe('internal')
+  await until(() => failing.stats().slabsInUse === 0)
+  await failing.stop(1000)
+})
+
+test('a pool deleted while its commit runs answers 404', async () => {
+  const held = gate()
+  fake.commitGate = held.promise
+  const answer = post(good)
+  await until(() => fake.jobs.length === 1)
+  await new Promise(resolve => setImmediate(resolve))
+  fake.dead.add(1)
+  held.open()
+  expect((await answer).status).toBe(404)
+})
+
+test('over the rate: 429 at once, and accepted again later', async () => {
+  const limited = await start(fake, { rateLimit: 100 })
+  const many = `[${new Array(150).fill(good)}]`
+  expect((await post(many, limited.port)).status).toBe(200)
+  const over = await post(good, limited.port)
+  expect([over.status, over.json.code, over.headers['retry-after']]).toEqual([429, 'rate_limited', '1'])
+  expect((await ask(limited.port, '/v1/second', { body: good, agent })).status).toBe(200)
+  let status = 429
+  while (status === 429) status = (await post(good, limited.port)).status
+  expect(status).toBe(200)
+  await limited.stop(1000)
+})
+
+test('a request pipelined behind an unanswered one closes the connection; nothing is answered wrongly', async () => {
+  const held = gate()
+  fake.commitGate = held.promise
+  const raw = await Raw.open(api.port)
+  const request = `${head('/v1/open', [`Content-Length: ${good.length}`])}${good}`
+  raw.write(request + request)
+  await raw.untilClosed()
+  expect(raw.received).toBe('')
+  held.open()
+  await until(() => api.stats().open === 0 && api.stats().slabsInUse === 0)
+})
+
+test('stop answers what is in flight, refuses what comes, and closes', async () => {
+  const held = gate()
+  fake.commitGate = held.promise
+  const idle = await Raw.open(api.port)
+  idle.write(`${head('/v1/open', [`Content-Length: 1`])}{`)
+  await idle.until(r => r.received.includes('not_json'))
+  const answer = post(good)
+  await until(() => api.stats().jobsRunning === 1)
+  const stopped = api.stop(5000)
+  idle.write(`${head('/v1/open', [`Content-Length: ${good.length}`])}${good}`)
+  await idle.until(r => r.received.includes('"code":"stopping"'))
+  held.open()
+  expect((await answer).status).toBe(200)
+  expect(await stopped).toBe(true)
+  await idle.untilClosed()
+  await expect(ask(api.port, '/livez', { method: 'GET' })).rejects.toThrow()
+})
+
+test('stop gives up at its deadline', async () => {
+  const held = gate()
+  const stuck = await start(fake, {}, { commit: () => held.promise })
+  const answer = post(good, stuck.port).catch(() => 'closed')
+  await until(() => stuck.stats().jobsRunning === 1)
+  expect(await stuck.stop(50)).toBe(false)
+  expect(await answer).toBe('closed')
+  held.open()
+  await until(() => stuck.stats().jobsRunning === 0)
+})

@@ -1,0 +1,102 @@
+/** Memory of batches is bounded whatever a row of a pool takes (W-9). */
+import { Agent } from 'node:http'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import type { Api } from '../../src/api/protocol.ts'
+import { batchBytesMax, batchCostOf } from '../../src/batch/layout.ts'
+import type { Plan } from '../../src/batch/plan.ts'
+import { BATCH_BYTES_MAX, BATCHES_UNDER_WAY_BYTES_MAX } from '../../src/limits.ts'
+import { ask } from './client.ts'
+import { Fake, gate, start, targetOf, until } from './fake.ts'
+
+const wide: Plan = {
+  pool: 7,
+  version: 1,
+  columns: Array.from({ length: 500 }, (_, index) => ({
+    name: `c${index}`,
+    type: 'DOUBLE',
+    jsonProperty: `c${index}`,
+    required: false,
+  })),
+  timestamp: -1,
+  tenant: -1,
+  key: null,
+}
+const cost = batchCostOf(wide)
+const body = `[{"id":"a"}${',{}'.repeat(499)}]`
+const bodyCost = batchBytesMax(cost, body.length)
+
+let fake: Fake
+let api: Api
+let agent: Agent
+beforeEach(async () => {
+  fake = new Fake()
+  fake.targets.set('wide', targetOf(7, { cost }))
+  api = await start(fake)
+  agent = new Agent({ keepAlive: true })
+})
+afterEach(async () => {
+  agent.destroy()
+  await api.stop(1000)
+})
+const posts = (count: number, port = api.port) =>
+  Array.from({ length: count }, () => ask(port, '/v1/wide', { body, agent }))
+
+test('a job holds no more requests than its batch may take bytes', async () => {
+  fake.hasParseRoom = false
+  const answers = posts(40)
+  await until(() => api.stats().open === answers.length)
+  fake.openParse()
+  for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200)
+  expect(fake.logged.length).toBe(40)
+  for (const { table } of fake.jobs)
+    expect((table.length / 6) * bodyCost).toBeLessThanOrEqual(Math.max(bodyCost, BATCH_BYTES_MAX))
+})
+
+test('a request that may take more than a job goes alone', async () => {
+  fake.targets.set('wide', targetOf(7, { cost: { ...cost, copies: 100_000 } }))
+  fake.hasParseRoom = false
+  const answers = posts(3)
+  await until(() => api.stats().open === answers.length)
+  fake.openParse()
+  for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200)
+  expect(fake.jobs.map(job => job.table.length / 6)).toEqual([1, 1, 1])
+})
+
+test('jobs that are not cut yet are bounded in bytes', async () => {
+  const held = gate()
+  fake.parseGate = held.promise
+  const answers = posts(200)
+  await until(() => api.stats().open === answers.length && fake.jobs.length > 2)
+  for (let turn = 0; turn < 50; turn += 1) await new Promise(resolve => setImmediate(resolve))
+  const requests = fake.jobs.reduce((sum, { table }) => sum + table.length / 6, 0)
+  expect(requests * bodyCost).toBeLessThanOrEqual(BATCHES_UNDER_WAY_BYTES_MAX + BATCH_BYTES_MAX)
+  held.open()
+  for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200)
+})
+
+test('ready bodies are not cut while the tail is full: later, or 429', async () => {
+  const impatient = await start(fake, { waitMsMax: 300 })
+  fake.hasParseRoom = false
+  const answers = posts(5, impatient.port)
+  await until(() => impatient.stats().open === 5 && impatient.stats().slabsInUse > 0)
+  await ask(impatient.port, '/livez', { method: 'GET' })
+  fake.hasRoom = false
+  fake.openParse()
+  for (let turn = 0; turn < 20; turn += 1) await new Promise(resolve => setImmediate(resolve))
+  expect(fake.jobs).toEqual([])
+  fake.openRoom()
+  for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200)
+
+  fake.hasParseRoom = false
+  const late = posts(5, impatient.port)
+  await until(() => impatient.stats().open === 5 && impatient.stats().slabsInUse > 0)
+  await ask(impatient.port, '/livez', { method: 'GET' })
+  fake.hasRoom = false
+  fake.openParse()
+  for (const answer of await Promise.all(late)) {
+    expect([answer.status, answer.json.code]).toEqual([429, 'busy'])
+    expect([answer.headers['retry-after'], answer.headers['x-events-accepted']]).toEqual(['1', '0'])
+  }
+  expect(impatient.stats()).toMatchObject({ slabsInUse: 0, waitingRequests: 0, open: 0 })
+  await impatient.stop(1000)
+})

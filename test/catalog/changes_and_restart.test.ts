@@ -1,0 +1,172 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { KEY_RECEIVED_AT } from '../../src/batch/plan.ts'
+import type { Pool } from '../../src/catalog/model.ts'
+import { must } from '../../src/util/assert.ts'
+import { created, type Folder, makeFolder } from './folder.ts'
+
+let folder: Folder
+beforeEach(() => {
+  folder = makeFolder()
+})
+afterEach(() => folder.remove())
+
+const COLUMNS = [
+  { name: 'at', jsonProperty: 'meta.at', type: 'TIMESTAMP', nullable: true },
+  { name: 'id', jsonProperty: 'id', type: 'STRING', nullable: true },
+  { name: 'constructor', jsonProperty: '__proto__', type: 'DOUBLE', nullable: true },
+  { name: 'need', jsonProperty: 'need', type: 'INT64', nullable: false },
+]
+
+describe('creation', () => {
+  it('is known to every reader once it is answered', async () => {
+    const { catalog } = await folder.open()
+    const { pool, source } = created(
+      await catalog.createWebhookSource({ uniqueName: 'orders', columns: COLUMNS, uniqueId: 'id' }, 'APP1'),
+    )
+    expect(pool.id).toMatch(/^DPO[0-9A-HJKMNP-TV-Z]{26}$/)
+    expect(source.id).toMatch(/^DSO[0-9A-HJKMNP-TV-Z]{26}$/)
+    expect(source.webhookId).toMatch(/^WHK[0-9A-HJKMNP-TV-Z]{26}$/)
+    expect([pool.uniqueName, source.uniqueName]).toEqual(['orders', 'orders'])
+    expect(catalog.byWebhookId(source.webhookId)).toEqual({ pool, source })
+    expect(catalog.poolByName('orders')).toBe(pool)
+    expect(catalog.poolByNumber(pool.number)).toBe(pool)
+    expect(catalog.sourceByName('orders')).toBe(source)
+    expect(catalog.byWebhookId('constructor')).toBeUndefined()
+    expect(pool.createdBy).toBe('APP1')
+  })
+
+  it('names source and pool by the source’s id where no name is given', async () => {
+    const { catalog } = await folder.open()
+    for (const uniqueName of [undefined, null, '']) {
+      const { pool, source } = created(await catalog.createWebhookSource({ uniqueName }, 'APP1'))
+      expect([pool.uniqueName, source.uniqueName]).toEqual([source.id, source.id])
+    }
+  })
+
+  it('makes the plan: key columns are required whatever nullable says', async () => {
+    const { catalog } = await folder.open()
+    const make = async (more: object) =>
+      created(await catalog.createWebhookSource({ columns: COLUMNS, ...more }, 'APP1')).pool
+    const keyed = await make({ timestamp: 'at', uniqueId: 'id', tenant: 'constructor' })
+    const plan = must(catalog.plan(keyed.number, 1), 'plan')
+    expect(plan.columns.map(c => c.required)).toEqual([true, true, false, true])
+    expect(plan).toMatchObject({ timestamp: 0, tenant: 2, key: { columns: [0, 1], version: -1 } })
+    const shared = must(catalog.planShared(keyed.number, 1), 'shared')
+    expect(JSON.parse(Buffer.from(new Uint8Array(shared)).toString())).toEqual(plan)
+    expect(catalog.planShared(keyed.number, 1)).toBe(shared)
+    expect(catalog.plan(keyed.number, 2)).toBeUndefined()
+
+    const idOnly = catalog.plan((await make({ uniqueId: 'id' })).number, 1)
+    expect(idOnly).toMatchObject({ timestamp: -1, key: { columns: [KEY_RECEIVED_AT, 1], version: -1 } })
+    const none = catalog.plan((await make({ timestamp: 'at' })).number, 1)
+    expect(none).toMatchObject({ timestamp: 0, key: null })
+  })
+
+  it('gives one name once, also to calls at the same time', async () => {
+    const { catalog } = await folder.open()
+    const results = await Promise.all(
+      Array.from({ length: 5 }, () => catalog.createWebhookSource({ uniqueName: 'one' }, 'APP1')),
+    )
+    expect(results.filter(result => 'pool' in result)).toHaveLength(1)
+    expect(results.at(-1)).toMatchObject({ badRequest: expect.stringMatching(/"one" already exists/) })
+    expect(await catalog.createWebhookSource({ uniqueName: 'two' }, 'APP1')).toHaveProperty('pool')
+    expect(catalog.pools().filter(pool => pool.uniqueName === 'one')).toHaveLength(1)
+  })
+
+  it('refuses a name that has the form of an id', async () => {
+    const { catalog } = await folder.open()
+    const { id } = must(catalog.poolByName('events'), 'events')
+    expect(await catalog.createWebhookSource({ uniqueName: id }, 'APP1')).toHaveProperty('badRequest')
+  })
+
+  it('keeps nothing of a refused creation', async () => {
+    const { catalog } = await folder.open()
+    const before = [catalog.pools(), catalog.sources(), catalog.meta()]
+    const bad = { columns: [{ ...COLUMNS[0]!, name: '' }], uniqueName: 'free' }
+    expect(await catalog.createWebhookSource(bad, 'APP1')).toHaveProperty('badRequest')
+    expect([catalog.pools(), catalog.sources(), catalog.meta()]).toEqual(before)
+    expect(await catalog.createWebhookSource({ uniqueName: 'free' }, 'APP1')).toHaveProperty('pool')
+  })
+})
+
+describe('deletion', () => {
+  it('of a pool keeps its source, whose URL leads nowhere', async () => {
+    const dropped: Pool[] = []
+    const { catalog } = await folder.open({ onPoolDeleted: pool => dropped.push(pool) })
+    const { pool, source } = created(await catalog.createWebhookSource({ uniqueName: 'a' }, 'APP1'))
+    expect(await catalog.deletePool(pool.id)).toBe(pool.id)
+    expect(dropped).toEqual([pool])
+    expect(catalog.byWebhookId(source.webhookId)).toBeUndefined()
+    expect(catalog.source(source.id)).toEqual(source)
+    expect([catalog.pool(pool.id), catalog.poolByName('a'), catalog.poolByNumber(pool.number)]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ])
+    expect(catalog.plan(pool.number, 1)).toBeUndefined()
+    expect(catalog.tombstones()).toMatchObject([{ number: pool.number, poolId: pool.id }])
+    expect(await catalog.createWebhookSource({ uniqueName: 'a' }, 'APP1')).toHaveProperty('badRequest')
+  })
+
+  it('of a source takes its pool along and frees the name', async () => {
+    const dropped: Pool[] = []
+    const { catalog } = await folder.open({ onPoolDeleted: pool => dropped.push(pool) })
+    const { pool, source } = created(await catalog.createWebhookSource({ uniqueName: 'a' }, 'APP1'))
+    expect(await catalog.deleteSourceByName('a')).toBe(source.id)
+    expect(dropped).toEqual([pool])
+    expect([catalog.source(source.id), catalog.pool(pool.id)]).toEqual([undefined, undefined])
+    const again = created(await catalog.createWebhookSource({ uniqueName: 'a' }, 'APP1'))
+    expect(again.pool.number).toBeGreaterThan(pool.number)
+    expect(again.source.webhookId).not.toBe(source.webhookId)
+  })
+
+  it('is idempotent and calls the hook once', async () => {
+    let dropped = 0
+    const { catalog } = await folder.open({ onPoolDeleted: () => dropped++ })
+    const { pool, source } = created(await catalog.createWebhookSource({ uniqueName: 'a' }, 'APP1'))
+    const ids = await Promise.all([
+      catalog.deletePool(pool.id),
+      catalog.deletePoolByName('a'),
+      catalog.deletePool(pool.id),
+    ])
+    expect(ids).toEqual([pool.id, null, null])
+    expect(await catalog.deleteSource(source.id)).toBe(source.id)
+    expect(await catalog.deleteSource(source.id)).toBeNull()
+    expect(await catalog.deleteSourceByName('_comments')).toBeNull()
+    expect(await catalog.deletePool('constructor')).toBeNull()
+    expect(dropped).toBe(1)
+  })
+})
+
+describe('restart', () => {
+  it('keeps everything, and numbers go on', async () => {
+    const first = await folder.open()
+    const kept = created(
+      await first.catalog.createWebhookSource(
+        { uniqueName: 'kept', columns: COLUMNS, uniqueId: 'id', basicAuth: { username: '', password: 'p' } },
+        'APP1',
+      ),
+    )
+    const gone = created(await first.catalog.createWebhookSource({ uniqueName: 'gone' }, 'APP1'))
+    await first.catalog.deletePool(gone.pool.id)
+    await first.catalog.stop()
+
+    const { catalog, isNewFolder } = await folder.open()
+    expect(isNewFolder).toBe(false)
+    expect(catalog.byWebhookId(kept.source.webhookId)).toEqual(kept)
+    expect(catalog.plan(kept.pool.number, 1)).toEqual(first.catalog.plan(kept.pool.number, 1))
+    expect(catalog.source(gone.source.id)).toEqual(gone.source)
+    expect(catalog.byWebhookId(gone.source.webhookId)).toBeUndefined()
+    expect(catalog.tombstones()).toEqual(first.catalog.tombstones())
+    expect(catalog.meta()).toEqual(first.catalog.meta())
+    expect(catalog.signingKey()).toEqual(first.catalog.signingKey())
+    const next = created(await catalog.createWebhookSource({}, 'APP1'))
+    expect(next.pool.number).toBe(gone.pool.number + 1)
+  })
+
+  it('refuses changes after stop', async () => {
+    const { catalog } = await folder.open()
+    await catalog.stop()
+    await expect(catalog.createWebhookSource({}, 'APP1')).rejects.toMatchObject({ code: 'catalog_refused' })
+  })
+})

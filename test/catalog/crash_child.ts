@@ -1,0 +1,12 @@
+/** Run by kill_at_crash_points.test.ts: opens a catalog, creates or deletes, prints what was answered. */
+import { openCatalog } from '../../src/catalog/open.ts'
+import { pathsOf } from '../../src/paths.ts'
+import { say } from '../../src/util/say.ts'
+
+const [root = '', crashAt = '', action = ''] = process.argv.slice(2)
+const { catalog } = await openCatalog({ paths: pathsOf(root), crashAt })
+say('opened')
+if (action === 'create') await catalog.createWebhookSource({ uniqueName: 'made' }, 'APP1')
+if (action === 'delete') await catalog.deletePoolByName('made')
+say('answered')
+await catalog.stop()

@@ -1,0 +1,130 @@
+import { chmodSync, mkdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { SCOPES } from '../../src/catalog/model.ts'
+import { openStore } from '../../src/catalog/store.ts'
+import { must } from '../../src/util/assert.ts'
+import { type Folder, makeFolder } from './folder.ts'
+
+let folder: Folder
+beforeEach(() => {
+  folder = makeFolder()
+})
+afterEach(() => folder.remove())
+
+function adminFile(): unknown {
+  return JSON.parse(readFileSync(folder.paths.admin, 'utf8'))
+}
+
+describe('an empty folder', () => {
+  it('gets an application with all scopes, in a file only its owner reads', async () => {
+    const { catalog, admin, adminIsNew, isNewFolder } = await folder.open()
+    const { clientId, clientSecret } = must(admin, 'admin')
+    expect([adminIsNew, isNewFolder]).toEqual([true, true])
+    expect(clientId).toMatch(/^APP[0-9A-Z]{26}$/)
+    expect(clientSecret.length).toBeGreaterThan(40)
+    expect(adminFile()).toEqual({ clientId, clientSecret })
+    expect(statSync(folder.paths.admin).mode & 0o777).toBe(0o600)
+    expect(statSync(folder.paths.catalog).mode & 0o777).toBe(0o700)
+    expect(catalog.application(clientId)).toMatchObject({ secret: clientSecret, scopes: SCOPES })
+  })
+
+  it('gets the open pool once, never again after its deletion', async () => {
+    const first = await folder.open()
+    const pool = must(first.catalog.poolByName('events'), 'events')
+    expect(pool).toMatchObject({ columns: [], uniqueIdColumn: null, number: 1, createdBy: 'system' })
+    await first.catalog.deleteSourceByName('events')
+    await first.catalog.stop()
+    const second = await folder.open()
+    expect(second.catalog.pools()).toEqual([])
+  })
+
+  it('takes id and secret from the options', async () => {
+    const { admin } = await folder.open({ clientId: 'me', clientSecret: 's3cret' })
+    expect(admin).toEqual({ clientId: 'me', clientSecret: 's3cret' })
+    expect(adminFile()).toEqual(admin)
+  })
+
+  it('refuses options that HTTP Basic cannot carry', async () => {
+    for (const bad of [{ clientId: 'a:b' }, { clientSecret: 'a b' }, { clientId: 'é' }])
+      await expect(folder.open(bad)).rejects.toMatchObject({ name: 'CannotRun' })
+    expect((await folder.open({ clientId: '', clientSecret: '' })).admin?.clientId).toMatch(/^APP/)
+  })
+})
+
+describe('a later start', () => {
+  it('announces nothing new without options', async () => {
+    const first = await folder.open()
+    await first.catalog.stop()
+    const second = await folder.open()
+    expect(second.adminIsNew).toBe(false)
+    expect(second.admin).toEqual(first.admin)
+  })
+
+  it('writes the file again where it is gone or differs', async () => {
+    const first = await folder.open()
+    await first.catalog.stop()
+    unlinkSync(folder.paths.admin)
+    const second = await folder.open()
+    await second.catalog.stop()
+    expect([second.adminIsNew, adminFile()]).toEqual([true, first.admin])
+    writeFileSync(folder.paths.admin, '{}')
+    chmodSync(folder.paths.admin, 0o644)
+    await folder.open()
+    expect(adminFile()).toEqual(first.admin)
+    expect(statSync(folder.paths.admin).mode & 0o777).toBe(0o600)
+  })
+
+  it('replaces the application by the options, each alone too', async () => {
+    const first = await folder.open()
+    const oldId = must(first.admin, 'admin').clientId
+    await first.catalog.stop()
+    const second = await folder.open({ clientSecret: 'new-secret' })
+    expect(second.admin).toEqual({ clientId: oldId, clientSecret: 'new-secret' })
+    await second.catalog.stop()
+    const third = await folder.open({ clientId: 'new-id' })
+    expect(third.admin).toEqual({ clientId: 'new-id', clientSecret: 'new-secret' })
+    expect(third.catalog.application(oldId)).toBeUndefined()
+    expect(adminFile()).toEqual(third.admin)
+    expect(third.catalog.pools()).toHaveLength(1)
+  })
+})
+
+describe('a catalog that is not ours', () => {
+  it('cannot be run where its file is not LMDB’s', async () => {
+    mkdirSync(folder.paths.catalog)
+    for (const bytes of [Buffer.alloc(8192, 'x'), Buffer.alloc(8192), Buffer.alloc(100)]) {
+      writeFileSync(join(folder.paths.catalog, 'data.mdb'), bytes)
+      await expect(folder.open()).rejects.toMatchObject({
+        name: 'CannotRun',
+        message: expect.stringMatching(/data\.mdb/),
+      })
+    }
+    writeFileSync(join(folder.paths.catalog, 'data.mdb'), '')
+    expect((await folder.open()).isNewFolder).toBe(true)
+  })
+
+  it('is damaged where documents are unknown or missing', async () => {
+    await (await folder.open()).catalog.stop()
+    const edit = async (puts: readonly [string, unknown][], removes: readonly string[]): Promise<void> => {
+      const store = openStore(folder.paths.catalog)
+      store.apply({ puts, removes })
+      await store.close()
+    }
+    await edit([['strange/1', {}]], [])
+    await expect(folder.open()).rejects.toMatchObject({
+      name: 'Damaged',
+      message: expect.stringMatching(/strange\/1/),
+    })
+    await edit([], ['strange/1', 'plan/1/1'])
+    await expect(folder.open()).rejects.toMatchObject({
+      name: 'Damaged',
+      message: expect.stringMatching(/columns of pool DPO/),
+    })
+    await edit([], ['meta'])
+    await expect(folder.open()).rejects.toMatchObject({
+      name: 'Damaged',
+      message: expect.stringMatching(/own facts/),
+    })
+  })
+})

@@ -1,0 +1,72 @@
+import { spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { afterEach, beforeEach, expect, it } from 'vitest'
+import { must } from '../../src/util/assert.ts'
+import { created, type Folder, makeFolder } from './folder.ts'
+
+const CHILD = fileURLToPath(new URL('./crash_child.js', import.meta.url))
+
+let folder: Folder
+beforeEach(() => {
+  folder = makeFolder()
+})
+afterEach(() => folder.remove())
+
+/** Runs the child; it must die by SIGKILL before it answers. */
+function kill(crashAt: string, action: string): string {
+  const { signal, stdout } = spawnSync(process.execPath, [CHILD, folder.root, crashAt, action], {
+    encoding: 'utf8',
+  })
+  expect(signal).toBe('SIGKILL')
+  expect(stdout).not.toContain('answered')
+  return stdout
+}
+
+it('a creation killed before the commit left nothing', async () => {
+  await (await folder.open()).catalog.stop()
+  kill('catalog.before-commit', 'create')
+  const { catalog } = await folder.open()
+  expect([catalog.sourceByName('made'), catalog.poolByName('made')]).toEqual([undefined, undefined])
+  expect(created(await catalog.createWebhookSource({ uniqueName: 'made' }, 'APP1')).pool.number).toBe(2)
+})
+
+it('a creation killed after the commit is whole, and its number is taken', async () => {
+  await (await folder.open()).catalog.stop()
+  kill('catalog.committed', 'create')
+  const { catalog } = await folder.open()
+  const pool = must(catalog.poolByName('made'), 'the pool')
+  const source = must(catalog.sourceByName('made'), 'the source')
+  expect(catalog.byWebhookId(source.webhookId)).toEqual({ pool, source })
+  expect(catalog.plan(pool.number, 1)).toBeDefined()
+  const next = created(await catalog.createWebhookSource({}, 'APP1'))
+  expect(next.pool.number).toBe(pool.number + 1)
+})
+
+it('a deletion killed before or after the commit is not done or done', async () => {
+  const first = await folder.open()
+  const { pool } = created(await first.catalog.createWebhookSource({ uniqueName: 'made' }, 'APP1'))
+  await first.catalog.stop()
+  kill('catalog.before-commit', 'delete')
+  const second = await folder.open()
+  expect(second.catalog.pool(pool.id)).toEqual(pool)
+  expect(second.catalog.tombstones()).toEqual([])
+  await second.catalog.stop()
+  kill('catalog.committed', 'delete')
+  const third = await folder.open()
+  expect(third.catalog.pool(pool.id)).toBeUndefined()
+  expect(third.catalog.tombstones()).toMatchObject([{ number: pool.number }])
+  expect(created(await third.catalog.createWebhookSource({}, 'APP1')).pool.number).toBe(pool.number + 1)
+})
+
+it('a first start killed at either point is made whole by the next', async () => {
+  expect(kill('catalog.before-commit', '')).not.toContain('opened')
+  const first = await folder.open()
+  expect([first.isNewFolder, first.adminIsNew, first.catalog.pools().length]).toEqual([true, true, 1])
+})
+
+it('a first start killed before data/admin.json keeps its application', async () => {
+  kill('catalog.committed', '')
+  const { admin, adminIsNew, isNewFolder, catalog } = await folder.open()
+  expect([isNewFolder, adminIsNew]).toEqual([false, true])
+  expect(catalog.application(must(admin, 'admin').clientId)?.secret).toBe(admin?.clientSecret)
+})

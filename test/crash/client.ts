@@ -1,0 +1,62 @@
+/** Calls of a client that expects the server to die: an answer, or `unknown`. */
+import { gzipSync } from 'node:zlib'
+
+/** What a client learned of its request. */
+export type Outcome =
+  | { readonly kind: 'answered'; readonly status: number; readonly accepted: number; readonly text: string }
+  | { readonly kind: 'unknown' }
+
+/** The server died, or did not do what it promised. */
+export class Violation extends Error {
+  override readonly name = 'Violation'
+}
+
+/** The connection ended before the answer was whole. */
+export class ConnectionLost extends Error {
+  override readonly name = 'ConnectionLost'
+}
+
+/** Posts or deletes. The status counts as soon as it is there, whether or not the rest of the answer comes. */
+export async function send(
+  url: string,
+  method: 'POST' | 'DELETE',
+  body: string,
+  isZipped = false,
+): Promise<Outcome> {
+  const encoding = isZipped ? { 'content-encoding': 'gzip' } : {}
+  const headers = { 'content-type': 'application/json', ...encoding }
+  let answer: Response
+  try {
+    answer = await fetch(url, { method, body: isZipped ? gzipSync(body) : body, headers })
+  } catch {
+    return { kind: 'unknown' }
+  }
+  const accepted = Number(answer.headers.get('x-events-accepted') ?? -1)
+  const text = await answer.text().catch(() => '')
+  return { kind: 'answered', status: answer.status, accepted, text }
+}
+
+/** A GraphQL answer. */
+export interface GraphqlAnswer {
+  readonly data: Record<string, unknown> | null
+  readonly errors?: readonly { readonly message: string; readonly extensions?: { readonly code?: string } }[]
+}
+
+/** Asks; throws ConnectionLost. */
+export async function ask(
+  base: string,
+  token: string,
+  query: string,
+  variables = {},
+): Promise<GraphqlAnswer> {
+  try {
+    const answer = await fetch(`${base}/graphql`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ query, variables }),
+    })
+    return (await answer.json()) as GraphqlAnswer
+  } catch (error) {
+    throw new ConnectionLost((error as Error).message)
+  }
+}

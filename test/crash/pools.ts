@@ -1,0 +1,73 @@
+/** The pools that the load writes to, and how their events and deletes are spelled. */
+import type { Random } from '../util/random.ts'
+import { below } from '../util/random.ts'
+import type { PoolSpec } from '../util/server.ts'
+
+/** A kind of pool. */
+export interface PoolKind {
+  readonly spec: PoolSpec
+  /** Rows have a key: they can be replaced and deleted. */
+  readonly isKeyed: boolean
+  /** The key properties of key number `n` of a client, spelled in one of several ways. */
+  keyOf(client: string, n: number, random: Random): Record<string, unknown>
+}
+
+const column = (name: string, type: string) => ({ name, jsonProperty: name, type, nullable: false })
+const CLIENT = column('client', 'STRING')
+const MARK = column('mark', 'INT64')
+const DAY_MS = 86_400_000
+const FIRST_DAY_MS = Date.UTC(2026, 0, 1)
+
+/** One instant, written in the ways that clients write it. */
+function spellTime(ms: number, random: Random): string | number {
+  const iso = new Date(ms).toISOString()
+  const spellings = [iso, ms, ms / 1000, iso.replace('T', ' ').slice(0, 19), iso.replace('Z', '+00:00')]
+  return spellings[below(random, spellings.length)]!
+}
+
+export const POOL_KINDS: readonly PoolKind[] = [
+  {
+    spec: {
+      uniqueName: 'by-time',
+      columns: [column('ts', 'TIMESTAMP'), column('id', 'STRING'), CLIENT, MARK],
+      timestamp: 'ts',
+      uniqueId: 'id',
+      tenant: 'client',
+    },
+    isKeyed: true,
+    keyOf: (client, n, random) => ({
+      ts: spellTime(FIRST_DAY_MS + (n % 5) * DAY_MS + 1000, random),
+      id: `${client}-${n - (n % 2)}`, // two records share an id and differ in their time
+    }),
+  },
+  {
+    spec: {
+      uniqueName: 'by-day',
+      columns: [column('day', 'DATE'), column('id', 'INT64'), CLIENT, MARK],
+      timestamp: 'day',
+      uniqueId: 'id',
+    },
+    isKeyed: true,
+    keyOf: (client, n) => ({
+      day: new Date(FIRST_DAY_MS + (n % 5) * DAY_MS).toISOString().slice(0, 10),
+      id: numberOf(client) * 1_000_000 + n,
+    }),
+  },
+  {
+    spec: { uniqueName: 'no-key', columns: [CLIENT, MARK] },
+    isKeyed: false,
+    keyOf: () => ({}),
+  },
+]
+
+/** Pools that come and go during the load. */
+export const SHORT_LIVED: PoolSpec = {
+  columns: [column('ts', 'TIMESTAMP'), column('id', 'STRING'), CLIENT, MARK],
+  timestamp: 'ts',
+  uniqueId: 'id',
+}
+
+/** Names differ in their last character only. */
+function numberOf(client: string): number {
+  return client.charCodeAt(client.length - 1)
+}

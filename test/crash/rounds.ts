@@ -1,0 +1,236 @@
+/**
+ * Kills: start on the folder as the last kill left it, check everything, load, kill, again and again.
+ *
+ * The check stands at the beginning of each round, so every start after a kill is checked before it is loaded.
+ */
+import { readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { openStore } from '../../src/catalog/store.ts'
+import { createPool, fetchToken, spawnServer } from '../util/server.ts'
+import { ask, ConnectionLost, Violation } from './client.ts'
+import { runLoad, type Target } from './load.ts'
+import { verifyShortLived } from './short-lived.ts'
+import { verifyRows, World } from './world.ts'
+
+/** How a server is killed. */
+export type Kill =
+  /** `afterMs` after it is ready and checked, under load. */
+  | { readonly at: 'moment'; readonly afterMs: number }
+  /** `afterMs` after the process began: somewhere in its start-up, or just after. */
+  | { readonly at: 'start'; readonly afterMs: number }
+  /** `afterMs` after SIGTERM came under load; it may be faster and end by itself. */
+  | { readonly at: 'stop'; readonly afterMs: number }
+  /** At the nth passing of a crash point, in start-up, check or load. */
+  | { readonly at: 'point'; readonly point: string; readonly nth: number }
+  /** As `start`, after `data/index` was removed: it is rebuilt. */
+  | { readonly at: 'rebuild'; readonly afterMs: number }
+  /** As `point`, after `data/index` was removed. */
+  | { readonly at: 'rebuild point'; readonly point: string; readonly nth: number }
+
+/** Small enough that the load changes log files a few times a second. */
+const ARGS = ['--log-file-bytes', String(4 * 1024 * 1024)]
+/** A server that is not ready or does not reach its crash point by then is a failure of the run. */
+const PATIENCE_MS = 60_000
+const LOAD_BEFORE_STOP_MS = 300
+
+/** A folder, what its clients know, and the kills that it went through. */
+export class Rounds {
+  readonly world: World
+  readonly dataDir: string
+  /** Kills by name of the point, or `moment`, `start`, `stop`. */
+  readonly kills = new Map<string, number>()
+  readonly #random: () => number
+  #child: ReturnType<typeof spawnServer> | undefined
+
+  constructor(dataDir: string, seed: number) {
+    this.dataDir = dataDir
+    this.world = new World(seed)
+    this.#random = this.world.random
+  }
+
+  get killCount(): number {
+    return [...this.kills.values()].reduce((sum, count) => sum + count, 0)
+  }
+
+  /** One start and one kill. Rejects with Violation. */
+  async kill(kill: Kill): Promise<void> {
+    const isArmed = kill.at === 'point' || kill.at === 'rebuild point'
+    if (kill.at === 'rebuild' || kill.at === 'rebuild point')
+      rmSync(join(this.dataDir, 'index'), { recursive: true, force: true })
+    const child = this.#spawn(isArmed ? ['--crash-at', `${kill.point}:${kill.nth}`] : [])
+    const killAfterMs = kill.at === 'start' || kill.at === 'rebuild' ? kill.afterMs : undefined
+    const timer =
+      killAfterMs === undefined ? undefined : setTimeout(() => child.child.kill('SIGKILL'), killAfterMs)
+    try {
+      await this.#live(child, kill, isArmed || killAfterMs !== undefined)
+    } finally {
+      clearTimeout(timer)
+      child.child.kill('SIGKILL')
+    }
+    const { signal, code, output } = await child.ended
+    if (kill.at === 'stop' && code === 0) return
+    if (signal !== 'SIGKILL')
+      throw new Violation(`the server ended with ${signal ?? code}, not by its kill:\n${output}`)
+    const name = kill.at === 'point' ? kill.point : isArmed ? `rebuild ${kill.point}` : kill.at
+    this.kills.set(name, (this.kills.get(name) ?? 0) + 1)
+  }
+
+  /**
+   * Starts and checks, stops by SIGTERM under load, starts and checks again, stops in quiet, and looks into the
+   * folder: a clean stop leaves nothing to replay, and nothing of deleted pools.
+   */
+  async finish(): Promise<void> {
+    const first = this.#spawn([])
+    const target = await this.#ready(first, false)
+    await this.#check(target)
+    const load = runLoad(this.world, target)
+    load.catch(() => undefined)
+    await delay(LOAD_BEFORE_STOP_MS)
+    target.isStopping = true
+    await stopped(first)
+    target.isOver = true
+    await load
+    const second = this.#spawn([])
+    await this.#check(await this.#ready(second, false))
+    if (second.output().includes('replayed')) throw new Violation(`after a clean stop: ${second.output()}`)
+    await this.#swept()
+    await stopped(second)
+    this.#checkCatalog()
+  }
+
+  /** After ready the sweep removes the files of deleted pools. */
+  async #swept(): Promise<void> {
+    const living = new Set([...this.world.pools, ...this.world.alive].map(pool => pool.poolId))
+    const folder = join(this.dataDir, 'segment')
+    // A pool that was deleted in this run may leave its empty folder to the next start.
+    const left = () =>
+      readdirSync(folder).filter(name => !living.has(name) && readdirSync(join(folder, name)).length > 0)
+    for (let time = 0; left().length > 0 && time < 100; time++) await delay(100)
+    if (left().length > 0) throw new Violation(`folders of deleted pools are left: ${left()}`)
+  }
+
+  /** Ends what still runs; for use after a failure. */
+  async end(): Promise<void> {
+    this.#child?.child.kill('SIGKILL')
+    await this.#child?.ended
+  }
+
+  /** Now and then with the other kernel and index store, or with acks after the write: all share the folder. */
+  #spawn(args: readonly string[]) {
+    const kernel = this.#random() < 0.2 ? ['--kernel', 'js'] : []
+    const durability = this.#random() < 0.2 ? ['--durability', 'os'] : []
+    this.#child = spawnServer({ dataDir: this.dataDir, args: [...ARGS, ...kernel, ...durability, ...args] })
+    return this.#child
+  }
+
+  /** From start to kill. Returns when the process was killed or ended. */
+  async #live(child: ReturnType<typeof spawnServer>, kill: Kill, isArmed: boolean): Promise<void> {
+    let target: Target
+    try {
+      target = await this.#ready(child, isArmed)
+      await this.#check(target)
+    } catch (error) {
+      // It died before everything was checked; nothing was loaded, and the next start is checked.
+      if (isArmed && (await isKilled(child, error))) return
+      throw error
+    }
+    const load = runLoad(this.world, target)
+    load.catch(() => undefined)
+    await Promise.race([this.#killed(child, kill, target), load.then(() => delay(1000))])
+    target.isOver = true
+    await load
+    if (isArmed && child.child.exitCode === null && child.child.signalCode === null)
+      throw new Violation(`point ${'point' in kill ? kill.point : ''} was not reached`)
+  }
+
+  async #killed(child: ReturnType<typeof spawnServer>, kill: Kill, target: Target): Promise<void> {
+    if (kill.at === 'stop') {
+      await delay(LOAD_BEFORE_STOP_MS)
+      target.isStopping = true
+      child.child.kill('SIGTERM')
+      await Promise.race([child.ended, delay(kill.afterMs)])
+    } else if (kill.at === 'moment') await delay(kill.afterMs)
+    else await within(child.ended, `the end at ${'point' in kill ? kill.point : 'start'}`)
+    target.isOver = true
+    child.child.kill('SIGKILL')
+    await child.ended
+  }
+
+  async #ready(child: ReturnType<typeof spawnServer>, isArmed: boolean): Promise<Target> {
+    const base = await within(child.ready, 'the start')
+    let token: string
+    try {
+      token = await fetchToken(base, this.dataDir)
+    } catch (error) {
+      throw new ConnectionLost((error as Error).message)
+    }
+    return { base, token, isOver: false, isStopping: false, isArmed }
+  }
+
+  async #check(target: Target): Promise<void> {
+    const { world } = this
+    if (world.pools.length === 0) {
+      const graphql = async (query: string, variables?: unknown) =>
+        (await ask(target.base, target.token, query, variables as object)) as never
+      await world.createPools({ createPool: spec => createPool(graphql, spec) })
+    }
+    await verifyShortLived(world, target)
+    await verifyRows(world, target.base, target.token)
+  }
+
+  /** Pool numbers and ids are never given twice, not even to pools that died before their answer. */
+  #checkCatalog(): void {
+    const store = openStore(join(this.dataDir, 'catalog'))
+    const numbers = new Map<number, string>()
+    for (const [key, value] of store.entries) {
+      if (!/^(pool|tombstone)\//.test(key)) continue
+      const { number } = value as { number: number }
+      if (numbers.has(number)) throw new Violation(`pool number ${number}: ${numbers.get(number)} and ${key}`)
+      numbers.set(number, key)
+    }
+    void store.close()
+    const alive = this.world.alive.length + this.world.pools.length
+    if (numbers.size < alive + this.world.gone.length)
+      throw new Violation(`the catalog knows ${numbers.size} pools and tombstones`)
+  }
+
+  /** A kill of any kind. */
+  randomKill(): Kill {
+    const choice = this.#random()
+    if (choice < 0.12) return { at: 'start', afterMs: 100 + this.#random() * 1200 }
+    if (choice < 0.22) return { at: 'stop', afterMs: this.#random() * 400 }
+    if (choice < 0.27) return { at: 'rebuild', afterMs: this.#random() * 1500 }
+    return { at: 'moment', afterMs: 20 + this.#random() ** 2 * 2500 }
+  }
+}
+
+/** Was this the error of a connection to a server that was killed? Then its end comes at once. */
+async function isKilled(child: ReturnType<typeof spawnServer>, error: unknown): Promise<boolean> {
+  if (error instanceof Violation) return false
+  const { signal } = await within(child.ended, 'the end of a server that lost its connections')
+  return signal === 'SIGKILL'
+}
+
+/** SIGTERM: exit 0 within 10 s. */
+async function stopped(child: ReturnType<typeof spawnServer>): Promise<void> {
+  const begin = performance.now()
+  child.child.kill('SIGTERM')
+  const { code, signal, output } = await within(child.ended, 'the stop')
+  const ms = performance.now() - begin
+  if (code !== 0 || ms > 10_500)
+    throw new Violation(`stop: ${signal ?? code} after ${Math.round(ms)} ms:\n${output}`)
+}
+
+async function within<T>(work: Promise<T>, what: string): Promise<T> {
+  const timer = new AbortController()
+  const late = delay(PATIENCE_MS, undefined, { signal: timer.signal }).then(() => {
+    throw new Violation(`${what} did not come within ${PATIENCE_MS} ms`)
+  })
+  late.catch(() => undefined)
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    timer.abort()
+  }
+}

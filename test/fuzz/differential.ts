@@ -1,0 +1,192 @@
+/**
+ * Two kernels over the same generated requests: everything that leaves them must be the same bytes.
+ *
+ * A kernel that answers DOCUMENT.judge for a request asks for the other one's verdict on it; such a request is
+ * cut again alone, as a parse worker does, and must have left no row and no fault behind.
+ */
+import { DOCUMENT } from '../../src/batch/fault.ts'
+import {
+  type Cut,
+  FAULT_WORDS,
+  FLAG_ALL_OR_NOTHING,
+  type Kernel,
+  type MakeKernel,
+  OUTCOME_ACCEPTED,
+  OUTCOME_DOCUMENT,
+  OUTCOME_WORDS,
+  REQUEST_BITS,
+  REQUEST_BYTES,
+  REQUEST_FLAGS,
+  REQUEST_OFFSET,
+  REQUEST_RECEIVED_AT,
+  REQUEST_WORDS,
+} from '../../src/batch/kernel.ts'
+import type { CutKind, Plan } from '../../src/batch/plan.ts'
+import { JsonMaker, makePlan } from './json.ts'
+import { Random } from './random.ts'
+
+/** One call of a kernel, made from a seed alone. */
+export interface KernelCase {
+  readonly seed: number
+  readonly plan: Plan
+  readonly kind: CutKind
+  readonly slab: Uint8Array
+  readonly table: Float64Array
+}
+
+/** Where two kernels differ. `seed` alone makes the case again (`makeCase`). */
+export interface Mismatch {
+  readonly seed: number
+  readonly what: string
+  readonly plan: Plan
+  readonly kind: CutKind
+  readonly bodies: readonly string[]
+}
+
+/** What a comparison did: how much of the cases was cut, refused and judged says what they were worth. */
+export interface Comparison {
+  readonly cases: number
+  readonly requests: number
+  readonly accepted: number
+  readonly refused: number
+  readonly judged: number
+  readonly mismatch: Mismatch | null
+}
+
+/** The case of a seed: one to five requests for one plan. */
+export function makeCase(seed: number): KernelCase {
+  const random = new Random(seed)
+  const plan = makePlan(random)
+  const kind: CutKind = plan.key !== null && random.once(5) ? 'delete' : 'post'
+  const maker = new JsonMaker(random, random.pick([0, 0, 40, 400]), random.once(4))
+  const bodies = Array.from({ length: 1 + random.below(5) }, () => maker.body())
+  return { seed, plan, kind, ...layOut(bodies, random) }
+}
+
+/** Bodies in a shared slab with odd gaps between them, and their table. */
+export function layOut(
+  bodies: readonly Uint8Array[],
+  random: Random,
+): { slab: Uint8Array; table: Float64Array } {
+  const bitmapBytes = 64
+  const bytes = bodies.reduce((sum, body) => sum + body.length + bitmapBytes + 16, 0)
+  const slab = new Uint8Array(new SharedArrayBuffer(bytes + 64))
+  for (let i = 0; i < slab.length; i++) slab[i] = random.below(256)
+  const table = new Float64Array(bodies.length * REQUEST_WORDS)
+  let end = random.below(9)
+  bodies.forEach((body, index) => {
+    const at = index * REQUEST_WORDS
+    slab.set(body, end)
+    table[at + REQUEST_OFFSET] = end
+    table[at + REQUEST_BYTES] = body.length
+    table[at + REQUEST_FLAGS] = random.once(4) ? FLAG_ALL_OR_NOTHING : 0
+    table[at + REQUEST_RECEIVED_AT] = 1_700_000_000_000 + random.below(1e9)
+    end += body.length
+    table[at + REQUEST_BITS] = random.once(5) ? end : -1
+    end += bitmapBytes + random.below(9)
+  })
+  return { slab, table }
+}
+
+/**
+ * Drives both kernels through `cases` cases from `seed` on and stops at the first difference.
+ * `a` is the one that judges (js), `b` may ask for judgement (native).
+ */
+export function compareKernels(a: MakeKernel, b: MakeKernel, seed: number, cases: number): Comparison {
+  const sum = { cases: 0, requests: 0, accepted: 0, refused: 0, judged: 0 }
+  for (; sum.cases < cases; sum.cases++) {
+    const one = makeCase(seed + sum.cases)
+    const mismatch = compareCase(a, b, one, sum)
+    if (mismatch !== null) return { ...sum, mismatch }
+  }
+  return { ...sum, mismatch: null }
+}
+
+/** Both kernels on one case. Adds to `sum`. */
+export function compareCase(
+  a: MakeKernel,
+  b: MakeKernel,
+  one: KernelCase,
+  sum: { requests: number; accepted: number; refused: number; judged: number },
+): Mismatch | null {
+  const judge = a(one.plan, one.kind)
+  const other = b(one.plan, one.kind)
+  const requests = one.table.length / REQUEST_WORDS
+  const all = other.cut(one.slab, one.table, 0, requests)
+  const judged = new Set<number>()
+  for (let i = 0; i < requests; i++)
+    if (all.outcomes[i * OUTCOME_WORDS + OUTCOME_DOCUMENT] === DOCUMENT.judge) judged.add(i)
+  const want = judge.cut(one.slab, one.table, 0, requests)
+  for (let i = 0; i < requests; i++) {
+    sum.requests++
+    sum.accepted += want.outcomes[i * OUTCOME_WORDS + OUTCOME_ACCEPTED]!
+    if (want.outcomes[i * OUTCOME_WORDS + OUTCOME_DOCUMENT] !== DOCUMENT.ok) sum.refused++
+  }
+  sum.judged += judged.size
+  const what =
+    judged.size === 0 ? difference(want, all) : differenceWithJudged(judge, other, one, all, judged)
+  return what === null
+    ? null
+    : { seed: one.seed, what, plan: one.plan, kind: one.kind, bodies: bodiesOf(one) }
+}
+
+/** Runs of requests that were not judged must cut alike; judged ones must have left nothing behind. */
+function differenceWithJudged(
+  judge: Kernel,
+  other: Kernel,
+  one: KernelCase,
+  all: Cut,
+  judged: ReadonlySet<number>,
+): string | null {
+  for (let i = 0; i < all.faults.length; i += FAULT_WORDS)
+    if (judged.has(all.faults[i]!)) return `request ${all.faults[i]}: judged, and a fault was reported`
+  let rows = 0
+  for (let i = 0; i < one.table.length / REQUEST_WORDS; i++) {
+    const accepted = all.outcomes[i * OUTCOME_WORDS + OUTCOME_ACCEPTED]!
+    rows += accepted
+    if (judged.has(i)) {
+      if (accepted !== 0) return `request ${i}: judged, and rows were accepted`
+      continue
+    }
+    const what = difference(
+      judge.cut(one.slab, one.table, i, i + 1),
+      other.cut(one.slab, one.table, i, i + 1),
+    )
+    if (what !== null) return `request ${i} alone: ${what}`
+  }
+  return new Int32Array(all.batch, 0, 3)[2] === rows ? null : 'a judged request left rows in the batch'
+}
+
+/** In words, the first thing in which two cuts differ; null where they are the same. */
+export function difference(want: Cut, have: Cut): string | null {
+  return (
+    differentWords('outcomes', want.outcomes, have.outcomes) ??
+    differentWords('faults', want.faults, have.faults) ??
+    differentWords('batch', new Int32Array(want.batch), new Int32Array(have.batch))
+  )
+}
+
+function differentWords(what: string, want: Int32Array, have: Int32Array): string | null {
+  for (let i = 0; i < Math.max(want.length, have.length); i++)
+    if (want[i] !== have[i])
+      return `${what}[${i}]: want ${want[i]}, have ${have[i]} (${want.length}, ${have.length} words)`
+  return null
+}
+
+/** The bodies as text that can be pasted into a test. */
+function bodiesOf(one: KernelCase): string[] {
+  return Array.from({ length: one.table.length / REQUEST_WORDS }, (_, index) => {
+    const from = one.table[index * REQUEST_WORDS + REQUEST_OFFSET]!
+    const bytes = one.slab.slice(from, from + one.table[index * REQUEST_WORDS + REQUEST_BYTES]!)
+    return JSON.stringify(Buffer.from(bytes).toString('latin1')).slice(0, 2000)
+  })
+}
+
+/** A mismatch as lines for a person. */
+export function describeMismatch(mismatch: Mismatch): string {
+  return [
+    `seed ${mismatch.seed}: ${mismatch.what}`,
+    `kind ${mismatch.kind}, plan ${JSON.stringify(mismatch.plan)}`,
+    ...mismatch.bodies.map((body, index) => `body ${index} (latin1): ${body}`),
+  ].join('\n')
+}

@@ -1,0 +1,183 @@
+/** W-6: `data/index` can be deleted; what the segments say is what the index said. */
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { Damaged } from '../../src/errors.ts'
+import { type OpenedIndex, openIndex } from '../../src/keys/index-client.ts'
+import type { SealCommit } from '../../src/keys/protocol.ts'
+import { deleteFile, pathsOf, segmentFile } from '../../src/paths.ts'
+import { newSeed, randomBy, temporaryFolder } from './help.ts'
+import { type Change, PLAN, type Seal, writeSeal } from './segments.ts'
+
+interface Home {
+  readonly root: string
+  readonly pool: string
+  open(more?: { identity?: string; kernel?: 'native' | 'js'; noPools?: boolean }): Promise<OpenedIndex>
+}
+
+function home(): Home {
+  const paths = pathsOf(temporaryFolder())
+  return {
+    root: paths.root,
+    pool: join(paths.segment, 'POOL1'),
+    open: ({ identity = 'here', kernel = 'native', noPools = false } = {}) =>
+      openIndex({
+        folder: paths.index,
+        segmentFolder: paths.segment,
+        identity,
+        pools: noPools ? [] : [{ pool: 1, poolId: 'POOL1', plans: [PLAN] }],
+        kernel,
+        crashAt: '',
+        nice: undefined,
+      }),
+  }
+}
+
+async function stateOf({ opened, index }: OpenedIndex) {
+  const { marks } = await index.readMarks(1)
+  return { pools: opened.pools, marks: marks.map(({ segment, rows }) => [segment, [...rows]]) }
+}
+
+/** Seals with updates, deletes, delete-only segments and replaced segments; long and empty ids too. */
+function randomSeals(pool: string, random: (below: number) => number): Seal[] {
+  const seals: Seal[] = []
+  let before: Seal | undefined
+  for (let segment = 1; segment <= 14; segment++) {
+    const first = segment * 10
+    const takes = segment % 4 === 0 ? before : undefined
+    const changes = new Map<string, { change: Change; deleted: boolean }>()
+    const add = (change: Change, deleted: boolean) =>
+      changes.set(`${change.ts} ${change.id}`, { change, deleted })
+    for (const row of takes?.rows ?? []) add(row, false)
+    for (const gone of takes?.deletes ?? []) add(gone, true)
+    for (let i = 0; i < 150; i++) {
+      const id = ['', 'a', 'é', 'x'.repeat(200), 'y'.repeat(300)][random(5)] as string
+      const change = { ts: random(60) * 1_000_001 - 30_000_000, id, sequence: first + random(10) }
+      add(change, segment % 5 === 0 || random(6) === 0)
+    }
+    const all = [...changes.values()]
+    const seal: Seal = {
+      plan: PLAN,
+      folder: pool,
+      segment,
+      rows: all.filter(({ deleted }) => !deleted).map(({ change }) => change),
+      deletes: all.filter(({ deleted }) => deleted).map(({ change }) => change),
+      replaces: takes === undefined ? [] : [takes.segment],
+      from: takes?.from ?? first,
+      to: first + 9,
+    }
+    seals.push(seal)
+    before = seal
+  }
+  return seals
+}
+
+describe.each(['native', 'js'] as const)('rebuild with the %s key loop', kernel => {
+  it('W-6 gives the state that the seals made, replaced files still there or not', async () => {
+    const seed = newSeed()
+    const { root, pool, open } = home()
+    const first = await open({ kernel })
+    expect(first.opened).toMatchObject({ rebuilt: true, keyLoop: kernel, pools: [] })
+    const seals = randomSeals(pool, randomBy(seed))
+    for (const seal of seals) await first.index.commit([writeSeal(seal)])
+    await first.index.stop()
+    const whole = await open({ kernel })
+    expect(whole.opened).toMatchObject({ rebuilt: false, lastCommit: seals.length })
+    const want = await stateOf(whole)
+    expect(want.marks.length, `seed ${seed}`).toBeGreaterThan(3)
+    await whole.index.stop()
+    for (const round of ['with replaced files', 'without']) {
+      rmSync(join(root, 'index'), { recursive: true })
+      const rebuilt = await open({ kernel })
+      expect(rebuilt.opened.rebuilt).toBe(true)
+      expect(await stateOf(rebuilt), `seed ${seed}, ${round}`).toEqual(want)
+      await rebuilt.index.stop()
+      for (const { replaces = [] } of seals)
+        for (const gone of replaces)
+          for (const name of [segmentFile(gone), deleteFile(gone)]) rmSync(join(pool, name), { force: true })
+    }
+  })
+})
+
+const row = (id: string, sequence: number): Change => ({ ts: 1, id, sequence })
+
+describe('rebuild', () => {
+  it('happens where the index is foreign, and again where a rebuild was cut short', async () => {
+    const { pool, open } = home()
+    const first = await open()
+    await first.index.commit([
+      writeSeal({ plan: PLAN, folder: pool, segment: 1, rows: [row('a', 5)], from: 1, to: 9 }),
+    ])
+    await first.index.stop()
+    const foreign = await open({ identity: 'there' })
+    expect(foreign.notes.rebuiltBecause).toBe('it belongs to another data folder')
+    expect(foreign.opened.pools).toMatchObject([{ pool: 1, sealedSequence: 9, nextSegment: 2 }])
+    await foreign.index.stop()
+    writeSeal({ plan: PLAN, folder: pool, segment: 2, rows: [row('b', 15)], from: 10, to: 19 })
+    writeFileSync(join(pool, segmentFile(3)), 'PAR1 this is no Parquet file')
+    const error = await open({ identity: 'here' }).then(
+      () => undefined,
+      (e: unknown) => e,
+    )
+    expect(error).toBeInstanceOf(Damaged)
+    expect(error).toMatchObject({ file: join(pool, segmentFile(3)) })
+    rmSync(join(pool, segmentFile(3)))
+    const again = await open({ identity: 'here' })
+    expect(again.notes.rebuiltBecause).toBe('a rebuild was not finished')
+    expect(again.opened.pools[0]?.segments.map(({ segment }) => segment)).toEqual([1, 2])
+    await again.index.stop()
+  })
+
+  it('takes a delete file alone only where its seal had no rows, and lets the higher sequence win', async () => {
+    const { pool, open } = home()
+    const seal = (more: Pick<Seal, 'segment' | 'rows' | 'deletes' | 'from' | 'to'>): SealCommit =>
+      writeSeal({ plan: PLAN, folder: pool, ...more } as Seal)
+    seal({ segment: 1, rows: [row('a', 1), row('b', 1), row('c', 1)], deletes: [], from: 1, to: 9 })
+    seal({ segment: 2, rows: [], deletes: [row('a', 12)], from: 10, to: 19 })
+    // `b` was deleted and then posted again in one seal; `c` the other way round has no row.
+    seal({ segment: 3, rows: [row('b', 25)], deletes: [row('b', 21), row('c', 26)], from: 20, to: 29 })
+    seal({ segment: 4, rows: [row('z', 31)], deletes: [row('b', 32)], from: 30, to: 39 })
+    rmSync(join(pool, segmentFile(4)))
+    writeFileSync(join(pool, `${segmentFile(5)}.tmp`), 'half')
+    const opened = await open()
+    expect(await stateOf(opened)).toMatchObject({
+      pools: [{ sealedSequence: 29, nextSegment: 5 }],
+      marks: [[1, [0, 1, 2]]],
+    })
+    // Nothing was swept: not in a run that rebuilt (W-5).
+    expect(await opened.index.sweep(new Map([['POOL1', 1]]))).toEqual({ removed: [], missing: [] })
+    expect(existsSync(join(pool, deleteFile(4)))).toBe(true)
+    await opened.index.stop()
+  })
+
+  it('leaves folders of unknown pools alone and reports them', async () => {
+    const { pool, open } = home()
+    writeSeal({ plan: PLAN, folder: pool, segment: 1, rows: [row('a', 1)], from: 1, to: 9 })
+    const opened = await open({ noPools: true })
+    expect(opened.notes.unknownFolders).toEqual([pool])
+    expect(opened.opened.pools).toEqual([])
+    expect(readdirSync(pool)).toHaveLength(1)
+    await opened.index.stop()
+  })
+
+  it('says what is damaged: overlapping sequences, a delete file that is missing', async () => {
+    const { root: data, pool, open } = home()
+    const root = join(data, 'index')
+    writeSeal({ plan: PLAN, folder: pool, segment: 1, rows: [row('a', 1)], from: 1, to: 9 })
+    writeSeal({ plan: PLAN, folder: pool, segment: 2, rows: [row('a', 7)], from: 5, to: 19 })
+    await expect(open()).rejects.toMatchObject({ name: 'Damaged', file: join(pool, segmentFile(2)) })
+    const rows = [row('a', 11)]
+    writeSeal({ plan: PLAN, folder: pool, segment: 2, rows, deletes: [row('c', 12)], from: 10, to: 19 })
+    rmSync(join(pool, deleteFile(2)))
+    // The newest segment may be half of a seal that was cut short; the log has it still.
+    const short = await open()
+    expect(short.opened.pools).toMatchObject([{ sealedSequence: 9, nextSegment: 3 }])
+    await short.index.stop()
+    writeSeal({ plan: PLAN, folder: pool, segment: 3, rows: [row('a', 21)], from: 20, to: 29 })
+    rmSync(root, { recursive: true })
+    await expect(open()).rejects.toMatchObject({
+      name: 'Damaged',
+      file: expect.stringContaining(join(pool, deleteFile(2))) as string,
+    })
+  })
+})

@@ -1,0 +1,64 @@
+/** The index over its thread: calls in order, a pool dropped between commits, and the end of the thread. */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { type OpenIndexOptions, openIndex } from '../../src/keys/index-client.ts'
+import { buildKeyRun } from '../../src/keys/key-run.ts'
+import { pathsOf } from '../../src/paths.ts'
+import { metaOf, sealOf, temporaryFolder } from './help.ts'
+
+function options(more: Partial<OpenIndexOptions> = {}): OpenIndexOptions {
+  const paths = pathsOf(temporaryFolder())
+  mkdirSync(paths.segment)
+  const places = { folder: paths.index, segmentFolder: paths.segment }
+  return { ...places, identity: 'here', pools: [], kernel: 'native', crashAt: '', nice: 5, ...more }
+}
+
+describe('index thread', () => {
+  it('commits of other pools come in between the steps of a drop', async () => {
+    const { index } = await openIndex(options())
+    const keys = Array.from({ length: 60_000 }, (_, row) => ({ key: Buffer.from(`key${row}`), row }))
+    const add = metaOf(1, { rows: 60_000 })
+    await index.commit([{ pool: 7, add, remove: [], keys: buildKeyRun(keys), sealedSequence: 9 }])
+    const order: string[] = []
+    const dropped = index.dropPool(7).then(() => order.push('dropped'))
+    const committed = index.commit([sealOf(1, 1, { a: 0 })]).then(() => order.push('committed'))
+    await Promise.all([dropped, committed])
+    expect(order).toEqual(['committed', 'dropped'])
+    await index.stop()
+  })
+
+  it('moves the keys of a commit and the marks of its answer', async () => {
+    const { index } = await openIndex(options())
+    const seal = sealOf(1, 1, { a: 0, b: 1 })
+    await index.commit([seal])
+    expect(seal.keys?.byteLength).toBe(0)
+    const [answer] = await index.commit([sealOf(1, 2, { a: 0 })])
+    expect(answer?.marks).toEqual([{ segment: 1, rows: Uint32Array.of(0) }])
+    await index.stop()
+    await expect(index.commit([sealOf(1, 3, { a: 0 })])).rejects.toMatchObject({ code: 'index_failed' })
+  })
+
+  it('our own fault ends the thread, and every call after it is refused', async () => {
+    const failures: Error[] = []
+    const { index } = await openIndex(options({ onFailed: error => failures.push(error) }))
+    await index.commit([sealOf(1, 5, { a: 0 })])
+    const falls = sealOf(1, 6, { a: 0 }, { sealedSequence: 3 })
+    await expect(index.commit([falls])).rejects.toMatchObject({ name: 'Unavailable', code: 'index_failed' })
+    expect(failures).toHaveLength(1)
+    expect(failures[0]?.message).toContain('never falls')
+    await expect(index.readMarks(1)).rejects.toMatchObject({ code: 'index_failed' })
+  })
+
+  it('names a folder that holds no index', async () => {
+    const { folder, ...more } = options()
+    mkdirSync(folder)
+    writeFileSync(
+      `${folder}/data.mdb`,
+      'this is no LMDB file, but it is long enough to be read as one. '.repeat(99),
+    )
+    await expect(openIndex({ folder, ...more })).rejects.toMatchObject({
+      name: 'Damaged',
+      file: `${folder}/data.mdb`,
+    })
+  })
+})

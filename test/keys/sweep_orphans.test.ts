@@ -1,0 +1,108 @@
+/** W-5, W-8: what the sweep removes, what it leaves, what it reports. */
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { openIndex } from '../../src/keys/index-client.ts'
+import { deleteFile, pathsOf, segmentFile } from '../../src/paths.ts'
+import { temporaryFolder } from './help.ts'
+import { PLAN, writeSeal } from './segments.ts'
+
+function home() {
+  const paths = pathsOf(temporaryFolder())
+  const plan = { ...PLAN, pool: 2 }
+  const pools = [
+    { pool: 1, poolId: 'POOL1', plans: [PLAN] },
+    { pool: 2, poolId: 'POOL2', plans: [plan] },
+  ]
+  const open = () =>
+    openIndex({
+      folder: paths.index,
+      segmentFolder: paths.segment,
+      identity: 'here',
+      pools,
+      kernel: 'native',
+      crashAt: '',
+      nice: undefined,
+    })
+  return { open, pool: join(paths.segment, 'POOL1'), other: join(paths.segment, 'POOL2'), paths }
+}
+
+const POOLS = new Map([
+  ['POOL1', 1],
+  ['POOL2', 2],
+])
+
+const rows = [{ ts: 1, id: 'a', sequence: 1 }]
+
+/** A folder whose index is whole: segments 1 to 3, of which 3 replaced 2. */
+async function filled() {
+  const made = home()
+  const { index } = await made.open()
+  const { pool } = made
+  await index.commit([writeSeal({ plan: PLAN, folder: pool, segment: 1, rows, from: 1, to: 9 })])
+  await index.commit([writeSeal({ plan: PLAN, folder: pool, segment: 2, rows, from: 10, to: 19 })])
+  const last = { plan: PLAN, folder: pool, segment: 3, rows, deletes: [{ ts: 2, id: 'x', sequence: 25 }] }
+  await index.commit([writeSeal({ ...last, replaces: [2], from: 10, to: 29 })])
+  await index.stop()
+  return made
+}
+
+describe('sweep', () => {
+  it('W-5 removes orphans, temporary files and folders of deleted pools, nothing else', async () => {
+    const { open, pool, other, paths } = await filled()
+    const gone = join(paths.segment, 'GONE')
+    mkdirSync(gone)
+    writeFileSync(join(gone, segmentFile(1)), 'x')
+    for (const name of [`${segmentFile(1)}.tmp`, deleteFile(1), 'stray']) writeFileSync(join(pool, name), 'x')
+    mkdirSync(other)
+    writeFileSync(join(other, segmentFile(1)), 'a seal that was never committed')
+    const { index, notes } = await open()
+    expect(notes.cleared).toEqual([join(other, segmentFile(1))])
+    // What seals of this run write stays, committed or not; so does what they replace.
+    await index.commit([
+      writeSeal({ plan: PLAN, folder: pool, segment: 4, rows, replaces: [1], from: 30, to: 39 }),
+    ])
+    writeSeal({ plan: PLAN, folder: pool, segment: 5, rows, from: 40, to: 49 })
+    writeFileSync(join(pool, `${segmentFile(6)}.tmp`), 'x')
+    mkdirSync(join(paths.segment, 'NEW'))
+    const { removed, missing } = await index.sweep(POOLS)
+    expect([...removed].sort()).toEqual(
+      [
+        join(gone, segmentFile(1)),
+        gone,
+        join(pool, segmentFile(2)),
+        join(pool, `${segmentFile(1)}.tmp`),
+        join(pool, deleteFile(1)),
+        join(pool, 'stray'),
+      ].sort(),
+    )
+    expect(missing).toEqual([])
+    expect(readdirSync(pool).sort()).toEqual(
+      [1, 3, 4, 5]
+        .map(segmentFile)
+        .concat(deleteFile(3), `${segmentFile(6)}.tmp`)
+        .sort(),
+    )
+    expect(existsSync(join(paths.segment, 'NEW'))).toBe(true)
+    await index.stop()
+  })
+
+  it('W-5 clears files of uncommitted seals when the index is opened', async () => {
+    const { open, pool } = await filled()
+    for (const name of [segmentFile(4), deleteFile(4), segmentFile(5)]) writeFileSync(join(pool, name), 'x')
+    const { index, notes } = await open()
+    expect(notes.cleared).toHaveLength(3)
+    expect(readdirSync(pool)).not.toContain(segmentFile(4))
+    await index.stop()
+  })
+
+  it('W-8 reports named files that are missing', async () => {
+    const { open, pool } = await filled()
+    rmSync(join(pool, segmentFile(1)))
+    rmSync(join(pool, deleteFile(3)))
+    const { index } = await open()
+    const { missing } = await index.sweep(POOLS)
+    expect(missing).toEqual([join(pool, segmentFile(1)), join(pool, deleteFile(3))])
+    await index.stop()
+  })
+})

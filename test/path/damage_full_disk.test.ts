@@ -1,0 +1,122 @@
+import { spawnSync } from 'node:child_process'
+import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { send, spawnServer, startServer, type TestPool, type TestServer } from '../util/server.ts'
+import { events, KEYED } from './damage.ts'
+
+const MiB = 1024 * 1024
+const ARGS = ['--log-file-bytes', String(4 * MiB)]
+const DISK_BYTES = 96 * MiB
+/** Requests that fill the log's open file and its spares several times over. */
+const REQUESTS_MAX = 400
+
+let disk = ''
+let why = ''
+beforeEach(() => {
+  disk = mkdtempSync(join(tmpdir(), 'weir-full-'))
+  const { status, stderr, error } = spawnSync('mount', [
+    '-t',
+    'tmpfs',
+    '-o',
+    `size=${DISK_BYTES}`,
+    'tmpfs',
+    disk,
+  ])
+  why = status === 0 ? '' : `a small file system cannot be mounted here: ${error?.message ?? stderr}`
+})
+afterEach(() => {
+  if (why === '') spawnSync('umount', ['--lazy', disk])
+  rmSync(disk, { recursive: true, force: true })
+})
+
+/** Takes all room that is left. */
+function fill(): void {
+  const ballast = openSync(join(disk, 'ballast'), 'a')
+  try {
+    for (let bytes = MiB; bytes >= 4096; ) {
+      try {
+        writeSync(ballast, Buffer.alloc(bytes))
+      } catch {
+        bytes /= 2
+      }
+    }
+  } finally {
+    closeSync(ballast)
+  }
+}
+
+const free = () => rmSync(join(disk, 'ballast'))
+
+/** Posts new rows until one request is refused; how many rows were acknowledged, and the refusal. */
+async function postUntilRefused(server: TestServer, pool: TestPool, from: number) {
+  let rows = 0
+  for (let request = 0; request < REQUESTS_MAX; request++) {
+    const body = events(from + rows, from + rows + 200).map(event => ({ ...event, pad: 'x'.repeat(300) }))
+    const answer = await send(`${server.base}${new URL(pool.url).pathname}`, body)
+    if (answer.status !== 200) return { rows, answer }
+    rows += 200
+  }
+  throw new Error(`the disk is full and ${REQUESTS_MAX} requests were accepted`)
+}
+
+async function readyz(server: TestServer): Promise<number> {
+  const answer = await fetch(`${server.base}/readyz`)
+  await answer.arrayBuffer()
+  return answer.status
+}
+
+/** Asks until the server is ready again; the test's own time limit ends it. */
+async function readyAgain(server: TestServer): Promise<void> {
+  while ((await readyz(server)) !== 200) await delay(100)
+}
+
+test('a full disk: 503 disk_full, nothing acknowledged is lost, service again when there is room', async context => {
+  if (why !== '') return context.skip(why)
+  const server = await startServer({ dataDir: join(disk, 'data'), args: ARGS })
+  const pool = await server.createPool(KEYED)
+  expect((await send(pool.url, events(0, 50))).status).toBe(200)
+  expect(await server.count(pool.poolId)).toBe('50')
+  fill()
+  const { rows, answer } = await postUntilRefused(server, pool, 50)
+  expect(answer).toMatchObject({ status: 503, body: { code: 'disk_full', retryable: true } })
+  expect(await readyz(server)).toBe(503)
+  // A query that cannot seal says so; it never counts short.
+  await expect(server.count(pool.poolId)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  free()
+  await readyAgain(server)
+  const url = `${server.base}${new URL(pool.url).pathname}`
+  expect((await send(url, events(50 + rows, 60 + rows))).status).toBe(200)
+  let counted: string | null = null
+  // The seal that failed is tried again within a second or so.
+  while (counted === null) counted = await server.count(pool.poolId).catch(() => delay(100, null))
+  expect(counted).toBe(String(60 + rows))
+  await server.kill()
+  const next = await startServer({ dataDir: join(disk, 'data'), args: ARGS })
+  expect(await next.count(pool.poolId)).toBe(String(60 + rows))
+  expect((await next.stop()).code).toBe(0)
+})
+
+for (const isLogFull of [true, false]) {
+  const what = isLogFull ? 'with no log file left' : 'with log files left'
+  test(`a kill while the disk is full, ${what}: nothing acknowledged is lost once there is room`, async context => {
+    if (why !== '') return context.skip(why)
+    const dataDir = join(disk, 'data')
+    const server = await startServer({ dataDir, args: ARGS })
+    const pool = await server.createPool(KEYED)
+    expect((await send(pool.url, events(0, 100))).status).toBe(200)
+    fill()
+    const more = isLogFull ? (await postUntilRefused(server, pool, 100)).rows : 0
+    await server.kill()
+    fill()
+    const { code, output } = await spawnServer({ dataDir, args: ARGS }).ended
+    expect({ code, output }).toEqual({ code: 2, output: expect.stringContaining('the disk is full') })
+    expect(output).toContain(dataDir)
+    free()
+    const next = await startServer({ dataDir, args: ARGS })
+    expect(await next.count(pool.poolId)).toBe(String(100 + more))
+    expect((await next.stop()).code).toBe(0)
+  })
+}

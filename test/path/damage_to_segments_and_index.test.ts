@@ -1,0 +1,107 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { must } from '../../src/util/assert.ts'
+import { send, spawnServer, startServer, type TestPool, type TestServer } from '../util/server.ts'
+import { events, KEYED, segmentsOf } from './damage.ts'
+
+/** 300 rows in several segments, after updates and deletes: e0 to e299, n is 1 below e200 and 2 from there on. */
+async function filled(server: TestServer): Promise<TestPool> {
+  const pool = await server.createPool(KEYED)
+  // Queries seal. Segments double, so that the next seal does not take the one before along.
+  for (const [from, to] of [
+    [0, 400],
+    [400, 500],
+  ] as const) {
+    expect((await send(pool.url, events(from, to))).status).toBe(200)
+    await server.count(pool.poolId)
+  }
+  expect((await send(pool.url, events(300, 500), 'DELETE')).status).toBe(200)
+  expect((await send(pool.url, events(200, 300, 2))).status).toBe(200)
+  await holds(server, pool)
+  return pool
+}
+
+async function holds(server: TestServer, pool: TestPool, more = 0): Promise<void> {
+  expect(await server.count(pool.poolId)).toBe(String(300 + more))
+  expect(await server.sum(pool.poolId, 'n')).toBe(String(400 + more))
+  const filters = [{ column: 'id', operator: 'EQUALS', value: 'e300' }]
+  expect(await server.count(pool.poolId, { filters })).toBe('0')
+}
+
+test('a missing segment: queries name it and never answer a short count, ingest goes on', async () => {
+  const server = await startServer()
+  const pool = await filled(server)
+  const healthy = await server.createPool({ ...KEYED, uniqueName: 'healthy' })
+  expect((await send(healthy.url, events(0, 7))).status).toBe(200)
+  expect((await server.stop()).code).toBe(0)
+  const missing = must(segmentsOf(server.dataDir, pool.poolId)[0], 'a segment')
+  rmSync(missing)
+  const next = await startServer({ dataDir: server.dataDir })
+  const damaged = { message: expect.stringMatching(/^SEGMENT_DAMAGED: .*/) }
+  for (const answer of [next.count(pool.poolId), next.sum(pool.poolId, 'n')])
+    await expect(answer).rejects.toMatchObject(damaged)
+  await expect(next.count(pool.poolId)).rejects.toThrow(missing)
+  expect((await send(`${next.base}${new URL(pool.url).pathname}`, events(600, 610))).status).toBe(200)
+  await expect(next.count(pool.poolId)).rejects.toThrow(missing)
+  expect(await next.count(healthy.poolId)).toBe('7')
+  expect((await next.stop()).code).toBe(0)
+})
+
+test('data/index removed: it is rebuilt, counts are the same, deletes stay deleted', async () => {
+  const server = await startServer()
+  const pool = await filled(server)
+  expect((await server.stop()).code).toBe(0)
+  rmSync(join(server.dataDir, 'index'), { recursive: true })
+  const next = await startServer({ dataDir: server.dataDir })
+  expect(next.output()).toContain('the index was rebuilt')
+  await holds(next, pool)
+  const url = `${next.base}${new URL(pool.url).pathname}`
+  expect((await send(url, events(0, 1, 5), 'DELETE')).status).toBe(200)
+  expect(await next.count(pool.poolId)).toBe('299')
+  expect((await send(url, events(0, 1))).status).toBe(200)
+  await holds(next, pool)
+  expect((await next.stop()).code).toBe(0)
+})
+
+test('data/index removed after a kill: segments and log together hold everything', async () => {
+  const server = await startServer()
+  const pool = await filled(server)
+  expect((await send(pool.url, events(700, 720))).status).toBe(200)
+  expect((await send(pool.url, events(700, 710), 'DELETE')).status).toBe(200)
+  await server.kill()
+  rmSync(join(server.dataDir, 'index'), { recursive: true })
+  const next = await startServer({ dataDir: server.dataDir })
+  await holds(next, pool, 10)
+  await next.kill()
+  const last = await startServer({ dataDir: server.dataDir })
+  await holds(last, pool, 10)
+  expect((await last.stop()).code).toBe(0)
+})
+
+const damages: Record<string, (bytes: Buffer) => void> = {
+  'a file that is not LMDB': bytes => bytes.fill(7),
+  'records that are not JSON': bytes => {
+    for (let at = bytes.indexOf('{"format"'); at >= 0; at = bytes.indexOf('{"format"')) bytes[at] = 7
+  },
+}
+for (const [name, damage] of Object.entries(damages)) {
+  test(`data/index with ${name}: exit 1 says what to remove, and then it is rebuilt`, async () => {
+    const server = await startServer()
+    const pool = await filled(server)
+    expect((await server.stop()).code).toBe(0)
+    const index = join(server.dataDir, 'index')
+    const bytes = readFileSync(join(index, 'data.mdb'))
+    damage(bytes)
+    writeFileSync(join(index, 'data.mdb'), bytes)
+    const { code, output } = await spawnServer({ dataDir: server.dataDir }).ended
+    expect({ code, output }).toEqual({
+      code: 1,
+      output: expect.stringContaining(`remove ${index} and it is rebuilt`),
+    })
+    rmSync(index, { recursive: true })
+    const next = await startServer({ dataDir: server.dataDir })
+    await holds(next, pool)
+    expect((await next.stop()).code).toBe(0)
+  })
+}

@@ -1,0 +1,294 @@
+/** Section 3 of the design over HTTP against the real server, once with each kernel. */
+import { spawnSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Ask, ask, head, Raw } from '../api/client.ts'
+import { startServer, type TestPool, type TestServer, temporaryFolder } from '../util/server.ts'
+import { column, counts, expectProblem, OK, pathOf, portOf, post } from './client.ts'
+
+const BODY_BYTES_MAX = 1_048_320
+const columns = [column('ts', 'TIMESTAMP'), column('id', 'STRING'), column('n', 'INT64', true)]
+const event = (id: string, n = 1) => ({ ts: '2026-01-01', id, n })
+const events = (count: number, prefix: string) =>
+  Array.from({ length: count }, (_, i) => event(`${prefix}${i}`))
+
+/** An event whose text has exactly so many bytes. */
+function eventOfBytes(bytes: number): string {
+  const short = JSON.stringify({ ...event('large'), pad: '' })
+  return JSON.stringify({ ...event('large'), pad: 'x'.repeat(bytes - short.length) })
+}
+
+describe.each(['native', 'js'])('kernel %s', kernel => {
+  let server: TestServer
+  let keyed: TestPool
+  let locked: TestPool
+  let plain: TestPool
+  beforeAll(async () => {
+    server = await startServer({ args: ['--kernel', kernel] })
+    keyed = await server.createPool({ uniqueName: 'contract', columns, timestamp: 'ts', uniqueId: 'id' })
+    locked = await server.createPool({ columns, basicAuth: { username: 'u', password: 'p:ä' } })
+    plain = await server.createPool({})
+  })
+  afterAll(async () => {
+    expect((await server.stop()).code).toBe(0)
+  })
+
+  const send = (body: unknown, more: Ask & { query?: string } = {}) => post(server, keyed, body, more)
+  const count = async (pool = keyed) => Number(await server.count(pool.poolId))
+
+  /** The pool's records grow by so many while `work` runs. */
+  async function grows(by: number, work: () => Promise<void>): Promise<void> {
+    const before = await count()
+    await work()
+    expect((await count()) - before).toBe(by)
+  }
+
+  test('one object, an array, an empty array', () =>
+    grows(3, async () => {
+      const one = await send(event('one'))
+      expect([one.status, one.json, counts(one)]).toEqual([200, [OK], ['1', '0']])
+      expect(one.headers['content-type']).toBe('application/json')
+      const two = await send([event('two'), event('three')])
+      expect([two.status, two.json, counts(two)]).toEqual([200, [OK, OK], ['2', '0']])
+      const none = await send('[]')
+      expect([none.status, none.text, counts(none)]).toEqual([200, '[]', ['0', '0']])
+    }))
+
+  test('[valid, 3, valid]: two stored; with disable_partial_success nothing', () =>
+    grows(2, async () => {
+      const body = [event('v1'), 3, event('v2')]
+      const strict = await send(body, { query: '?disable_partial_success=true' })
+      expectProblem(strict, 400, 'invalid_events')
+      expect(strict.json.events).toMatchObject([{ index: 1, code: 'not_object', column: null }])
+      expect(counts(strict)).toEqual(['0', '3'])
+      const partial = await send(body)
+      expect(partial.status).toBe(200)
+      expect(partial.json.map((one: typeof OK) => one.statusCode)).toEqual([200, 400, 200])
+      expect(counts(partial)).toEqual(['2', '1'])
+    }))
+
+  test('an invalid event names its column and what was wrong; none valid is 400', () =>
+    grows(1, async () => {
+      const some = await send([event('named'), { ...event('x'), n: 'seven' }, { id: 'y' }])
+      expect(some.json[1].statusMessage).toMatch(/column "n".*INT64.*string/)
+      expect(some.json[2].statusMessage).toMatch(/column "ts".*required/)
+      const none = await send([{}, { ...event('x'), n: 1.5 }])
+      expectProblem(none, 400, 'no_valid_event')
+      expect(none.json.events).toMatchObject([
+        { index: 0, code: 'missing_value', column: 'ts' },
+        { index: 1, code: 'not_integral', column: 'n' },
+      ])
+      expect(counts(none)).toEqual(['0', '2'])
+    }))
+
+  test('of equal keys in one request the later valid one wins, and all valid ones count', async () => {
+    const answer = await send([event('twice', 1), event('twice', 20), { ...event('twice'), n: 'no' }])
+    expect([answer.status, counts(answer)]).toEqual([200, ['2', '1']])
+    const filters = [{ column: 'id', operator: 'EQUALS', value: 'twice' }]
+    expect(await server.sum(keyed.poolId, 'n', { filters })).toBe('20')
+    expect(await server.count(keyed.poolId, { filters })).toBe('1')
+  })
+
+  test('500 events are taken, 501 are 413 and leave nothing', () =>
+    grows(500, async () => {
+      const many = await send(events(500, 'many'))
+      expect([many.status, many.json.length, counts(many)]).toEqual([200, 500, ['500', '0']])
+      expectProblem(await send(events(501, 'over')), 413, 'too_many_events')
+    }))
+
+  test('1,048,320 bytes are taken, one more is 413: declared, chunked and inflated', async () => {
+    const full = eventOfBytes(BODY_BYTES_MAX)
+    const over = eventOfBytes(BODY_BYTES_MAX + 1)
+    expect(Buffer.byteLength(full)).toBe(BODY_BYTES_MAX)
+    const headers = { 'content-encoding': 'gzip' }
+    for (const [body, status] of [
+      [full, 200],
+      [over, 413],
+    ] as const) {
+      expect((await send(body)).status).toBe(status)
+      const chunks = body.match(/.{1,99999}/gs) ?? []
+      expect((await send('', { chunks })).status).toBe(status)
+      const inflated = await send(gzipSync(body), { headers })
+      expect(inflated.status).toBe(status)
+      if (status === 413) expectProblem(inflated, 413, 'body_too_large')
+    }
+  })
+
+  test('a gzip bomb is 413, broken gzip 400, another coding 415', () =>
+    grows(1, async () => {
+      const headers = { 'content-encoding': 'gzip' }
+      expectProblem(await send(gzipSync(Buffer.alloc(200_000_000, 32)), { headers }), 413, 'body_too_large')
+      const packed = gzipSync(JSON.stringify(event('packed')))
+      expectProblem(await send(packed.subarray(0, -9), { headers }), 400, 'broken_gzip')
+      expectProblem(await send(Buffer.from('no gzip'), { headers }), 400, 'broken_gzip')
+      const wrong = Uint8Array.from(packed)
+      wrong[wrong.length - 6]! ^= 1
+      expectProblem(await send(wrong, { headers }), 400, 'broken_gzip')
+      for (const coding of ['br', 'deflate', 'gzip, gzip']) {
+        const answer = await send(packed, { headers: { 'content-encoding': coding } })
+        expect([coding, answer.status, answer.headers['accept-encoding']]).toEqual([coding, 415, 'gzip'])
+      }
+      expect((await send(packed, { headers })).status).toBe(200)
+    }))
+
+  test('documents that are refused as a whole', () =>
+    grows(0, async () => {
+      const good = JSON.stringify(event('doc'))
+      const deep = (levels: number) => `{"a":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`
+      const refused: [string | Uint8Array, string][] = [
+        ['', 'not_json'],
+        ['{', 'not_json'],
+        [`[${good},]`, 'not_json'],
+        [`[${good}] x`, 'not_json'],
+        [`${good}${good}`, 'not_json'],
+        ['7', 'not_object_or_array'],
+        ['"text"', 'not_object_or_array'],
+        ['null', 'not_object_or_array'],
+        [`\ufeff${good}`, 'byte_order_mark'],
+        [Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d]), 'invalid_utf8'],
+        [`[${good},${deep(1025)}]`, 'too_deep'],
+        [`[${good},{"a":"\\ud800"}]`, 'unpaired_surrogate'],
+        [`[${good},{"a":1e999}]`, 'number_out_of_range'],
+      ]
+      for (const [body, code] of refused) {
+        const answer = await send(body)
+        expectProblem(answer, 400, code)
+        expect(counts(answer)).toEqual(['0', '0'])
+      }
+      expect((await post(server, plain, deep(1024))).status).toBe(200)
+    }))
+
+  test('content types, methods, webhooks, parameters', () =>
+    grows(0, async () => {
+      for (const type of ['text/plain', 'application/xml', 'application/x-www-form-urlencoded'])
+        expect([type, (await send(event('t'), { headers: { 'content-type': type } })).status]).toEqual([
+          type,
+          415,
+        ])
+      for (const type of ['application/json', 'application/json; charset=utf-8', 'Application/JSON'])
+        expect([type, (await send('[]', { headers: { 'content-type': type } })).status]).toEqual([type, 200])
+      expectProblem(await ask(portOf(server), '/v1/nobody', { body: '{}' }), 404, 'unknown_webhook')
+      for (const method of ['GET', 'PUT', 'PATCH']) {
+        const answer = await ask(portOf(server), pathOf(keyed), { method })
+        expect([method, answer.status]).toEqual([method, 405])
+        expect(answer.headers.allow).toMatch(/POST.*DELETE|DELETE.*POST/)
+      }
+      for (const value of ['', 'yes', 'TRUE', '2'])
+        expectProblem(await send('[]', { query: `?disable_partial_success=${value}` }), 400, 'bad_parameter')
+      for (const value of ['true', '1', 'false', '0'])
+        expect((await send('[]', { query: `?disable_partial_success=${value}` })).status).toBe(200)
+    }))
+
+  test('the order of the checks: 404, 405, 401, 415, parameter, declared size', async () => {
+    const large = 'x'.repeat(BODY_BYTES_MAX + 1)
+    const bad = { 'content-type': 'text/plain' }
+    const query = '?disable_partial_success=maybe'
+    const basic = { authorization: `Basic ${Buffer.from('u:p:ä').toString('base64')}` }
+    const nobody = await ask(portOf(server), `/v1/nobody${query}`, { method: 'PUT', headers: bad })
+    expect(nobody.status).toBe(404)
+    const statusOf = async (more: Ask & { query?: string }) =>
+      (await post(server, locked, large, more)).status
+    expect(await statusOf({ method: 'PUT', headers: bad, query })).toBe(405)
+    expect(await statusOf({ headers: bad, query })).toBe(401)
+    expect(await statusOf({ headers: { ...basic, ...bad }, query })).toBe(415)
+    expect(await statusOf({ headers: basic, query })).toBe(400)
+    expect(await statusOf({ headers: basic })).toBe(413)
+  })
+
+  test('Basic credentials where the pool has them, any Authorization where it has none', async () => {
+    const basic = (text: string) => ({ authorization: `Basic ${Buffer.from(text).toString('base64')}` })
+    for (const headers of [{}, basic('u:p'), basic('u:'), basic(':p:ä'), { authorization: 'Bearer x' }]) {
+      const answer = await post(server, locked, event('a'), { headers: headers as Record<string, string> })
+      expectProblem(answer, 401, 'unauthorized')
+      expect(answer.headers['www-authenticate']).toMatch(/^Basic/)
+    }
+    expect((await post(server, locked, event('a'), { headers: basic('u:p:ä') })).status).toBe(200)
+    expect(await count(locked)).toBe(1)
+    expect((await send('[]', { headers: { authorization: 'nonsense' } })).status).toBe(200)
+  })
+
+  test('Prefer: return=minimal', () =>
+    grows(3, async () => {
+      const headers = { prefer: 'return=minimal' }
+      const all = await send([event('p1'), event('p2')], { headers })
+      expect([all.status, all.text, counts(all)]).toEqual([200, '[]', ['2', '0']])
+      const some = await send([event('p3'), {}], { headers })
+      expect([some.status, some.json.length]).toEqual([200, 2])
+    }))
+
+  test('DELETE: key properties, many, missing ones, faults', async () => {
+    await send([event('d1'), event('d2'), event('d3')])
+    await grows(-2, async () => {
+      const answer = await send([event('d1'), { ts: '2026-01-01T00:00:00Z', id: 'd2' }], { method: 'DELETE' })
+      expect([answer.status, answer.json, counts(answer)]).toEqual([200, [OK, OK], ['2', '0']])
+    })
+    await grows(0, async () => {
+      expect((await send(event('never'), { method: 'DELETE' })).status).toBe(200)
+      const body = [event('d3'), { id: 'd3' }]
+      const strict = await send(body, { method: 'DELETE', query: '?disable_partial_success=1' })
+      expectProblem(strict, 400, 'invalid_events')
+    })
+    await grows(-1, async () => {
+      const partial = await send([event('d3'), { id: 'd3' }], { method: 'DELETE' })
+      expect(partial.json.map((one: typeof OK) => one.statusCode)).toEqual([200, 400])
+    })
+    expectProblem(await post(server, plain, {}, { method: 'DELETE' }), 400, 'no_unique_id')
+  })
+
+  test('without a timestamp a retry stores again, and DELETE names _service_received_at', async () => {
+    const pool = await server.createPool({ columns: [column('id', 'STRING')], uniqueId: 'id' })
+    const from = Date.now()
+    expect((await post(server, pool, { id: 'a' })).status).toBe(200)
+    const to = Date.now()
+    let at = ''
+    for (let ms = from; ms <= to; ms++) {
+      const value = new Date(ms).toISOString()
+      const filters = [{ column: '_service_received_at', operator: 'EQUALS', value }]
+      if ((await server.count(pool.poolId, { filters })) === '1') at = value
+    }
+    expect(at).not.toBe('')
+    await new Promise(resolve => setTimeout(resolve, 5)) // the clock's milliseconds are the key
+    expect((await post(server, pool, { id: 'a' })).status).toBe(200)
+    expect(await count(pool)).toBe(2)
+    expect((await post(server, pool, { id: 'a' }, { method: 'DELETE' })).status).toBe(400)
+    const answer = await post(server, pool, { id: 'a', _service_received_at: at }, { method: 'DELETE' })
+    expect([answer.status, answer.text]).toEqual([200, JSON.stringify([OK])])
+    expect(await count(pool)).toBe(1)
+  })
+
+  test('chunked bodies: one byte a chunk is fine, wrong sizes and aborts leave nothing', () =>
+    grows(1, async () => {
+      const text = JSON.stringify(event('chunks'))
+      expect((await send('', { chunks: [...text] })).status).toBe(200)
+      const liar = await Raw.open(portOf(server))
+      liar.write(`${head(pathOf(keyed), ['Transfer-Encoding: chunked'])}zz\r\n${text}\r\n0\r\n\r\n`)
+      await liar.untilClosed()
+      expect(liar.received).not.toContain('HTTP/1.1 200')
+      const short = await Raw.open(portOf(server))
+      short.write(`${head(pathOf(keyed), ['Transfer-Encoding: chunked'])}4\r\n${text}\r\n0\r\n\r\n`)
+      await short.untilClosed()
+      expect(short.received).not.toContain('HTTP/1.1 200')
+      for (const header of ['Transfer-Encoding: chunked', `Content-Length: ${text.length + 1}`]) {
+        const gone = await Raw.open(portOf(server))
+        gone.write(head(pathOf(keyed), [header]))
+        gone.write(header.startsWith('T') ? `${text.length.toString(16)}\r\n${text}\r\n` : text)
+        gone.socket.destroy()
+        await gone.untilClosed()
+      }
+      expect((await ask(portOf(server), '/readyz', { method: 'GET' })).status).toBe(200)
+    }))
+
+  test('curl sees the 413 of a large upload', context => {
+    if (spawnSync('curl', ['--version']).status !== 0) context.skip('curl is not installed')
+    const file = join(temporaryFolder(), 'large')
+    writeFileSync(file, Buffer.alloc(6_000_000, 32))
+    for (const more of [[], ['-H', 'Transfer-Encoding: chunked'], ['-H', 'Expect:']]) {
+      const args = ['-s', '-o', '/dev/null', '-w', '%{http_code}', '--data-binary', `@${file}`]
+      const type = ['-H', 'Content-Type: application/json']
+      const done = spawnSync('curl', [...args, ...type, ...more, `${server.base}${pathOf(keyed)}`])
+      expect([more, done.status, done.stdout.toString()]).toEqual([more, 0, '413'])
+    }
+  })
+})

@@ -1,0 +1,264 @@
+/** The command as an operator meets it: options, exit codes, signals, health, restarts. */
+import { spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { ask, head, Raw } from '../api/client.ts'
+import { fetchToken, send, spawnServer, startServer, temporaryFolder } from '../util/server.ts'
+import { column, pathOf, portOf, post } from './client.ts'
+
+const MAIN = fileURLToPath(new URL('../../src/main.js', import.meta.url))
+const GOLDEN = fileURLToPath(new URL('../../../test/golden/help.txt', import.meta.url))
+const columns = [column('ts', 'TIMESTAMP'), column('id', 'STRING'), column('n', 'INT64')]
+
+/** Runs the command to its end. */
+function run(args: readonly string[], env: Record<string, string> = {}) {
+  const child = spawnSync(process.execPath, [MAIN, ...args], {
+    env: { ...process.env, ...env },
+    timeout: 60_000,
+  })
+  return { code: child.status, out: child.stdout.toString(), err: child.stderr.toString() }
+}
+
+/** A port that is free now, and that no connection used. */
+async function freePort(): Promise<string> {
+  const holder = createServer().listen(0, '127.0.0.1')
+  await once(holder, 'listening')
+  const { port } = holder.address() as AddressInfo
+  holder.close()
+  await once(holder, 'close')
+  return String(port)
+}
+
+test('a second server on the same port exits 2 and says so', async () => {
+  const port = await freePort()
+  const first = await startServer({ args: ['--port', port] })
+  const second = run(['--port', port, '--data-dir', join(temporaryFolder(), 'data')])
+  expect([second.code, second.err]).toEqual([2, expect.stringContaining(`127.0.0.1:${port}`)])
+  await first.stop()
+  // Connections that the first one closed do not keep the port from the next one.
+  const third = await startServer({ args: ['--port', port], dataDir: first.dataDir })
+  expect((await third.stop()).code).toBe(0)
+})
+
+test('--help is what test/golden/help.txt says; UPDATE=1 writes it', () => {
+  const { code, out } = run(['--help'])
+  expect(code).toBe(0)
+  if (process.env['UPDATE'] === '1') {
+    mkdirSync(join(GOLDEN, '..'), { recursive: true })
+    writeFileSync(GOLDEN, out)
+  }
+  expect(out).toBe(readFileSync(GOLDEN, 'utf8'))
+})
+
+test('bad options exit 2 and name the option; nothing is made', () => {
+  const dataDir = join(temporaryFolder(), 'data')
+  const cases: [string[], Record<string, string>, RegExp][] = [
+    [['--port', '70000'], {}, /--port/],
+    [['--port', 'x'], {}, /--port/],
+    [['--nonsense'], {}, /--nonsense/],
+    [['--durability', 'maybe'], {}, /--durability/],
+    [['--kernel', 'wasm'], {}, /--kernel/],
+    [['--public-url', 'example.org'], {}, /--public-url/],
+    [['--rate-limit', '-1'], {}, /rate-limit/],
+    [[], { WEIR_PORT: '-1' }, /WEIR_PORT/],
+    [[], { WEIR_CLIENT_ID: 'only' }, /WEIR_CLIENT_ID.*WEIR_CLIENT_SECRET/],
+    [['dance'], {}, /dance/],
+  ]
+  for (const [args, env, names] of cases) {
+    const { code, err } = run([...args, '--data-dir', dataDir], env)
+    expect([args, env, code]).toEqual([args, env, 2])
+    expect(err).toMatch(names)
+  }
+  expect(existsSync(dataDir)).toBe(false)
+})
+
+test('options by environment; a flag goes before it', async () => {
+  const dataDir = join(temporaryFolder(), 'data')
+  const env = {
+    WEIR_KERNEL: 'js',
+    WEIR_DURABILITY: 'os',
+    WEIR_PUBLIC_URL: 'https://weir.example/in/',
+    WEIR_PORT: '1',
+  }
+  const server = spawnServer({ dataDir, env, args: ['--durability', 'fsync'] })
+  expect(await server.ready).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
+  server.child.kill('SIGTERM')
+  const end = await server.ended
+  expect(end.code).toBe(0)
+  expect(end.output).toContain('kernel js, durability fsync')
+})
+
+test('webhookUrl begins with --public-url, else with the address', async () => {
+  const server = await startServer()
+  const pool = await server.createPool({})
+  expect(pool.url).toMatch(new RegExp(`^${server.base}/v1/[^/]+$`))
+  expect(portOf(server)).toBeGreaterThan(0)
+  await server.stop()
+  const dataDir = server.dataDir
+  const port = await freePort()
+  const again = spawnServer({ dataDir, args: ['--port', port, '--public-url', 'https://weir.example'] })
+  await again.ready
+  const base = `http://127.0.0.1:${port}`
+  const answer = await fetch(`${base}/graphql`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${await fetchToken(base, dataDir)}`,
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify({
+      query: `{ dataSource(id: "${pool.sourceId}") { connectionSettings { ... on WebhookConnectionSettings { webhookUrl } } } }`,
+    }),
+  })
+  expect(await answer.text()).toContain(`https://weir.example${pathOf(pool)}`)
+  again.child.kill('SIGTERM')
+  expect((await again.ended).code).toBe(0)
+})
+
+test('SIGTERM answers what is in flight, exits 0, and leaves nothing to replay', async () => {
+  const server = await startServer()
+  const pool = await server.createPool({ columns, timestamp: 'ts', uniqueId: 'id' })
+  const { dataDir } = server
+  const text = JSON.stringify({ ts: '2026-01-01', id: 'late', n: 7 })
+  const late = await Raw.open(portOf(server))
+  late.write(head(pathOf(pool), [`Content-Length: ${text.length}`, 'Content-Type: application/json']))
+  late.write(text.slice(0, 10))
+  expect((await post(server, pool, { ts: '2026-01-01', id: 'a', n: 1 })).status).toBe(200)
+  const beginMs = performance.now()
+  server.child.kill('SIGTERM')
+  late.write(text.slice(10))
+  await late.untilClosed()
+  const end = await server.ended
+  expect(performance.now() - beginMs).toBeLessThan(15_000) // 10 s is the design's; a busy machine may add some
+  expect([end.code, end.signal]).toEqual([0, null])
+  expect(end.output).not.toContain('before everything was sealed')
+  const taken = late.received.startsWith('HTTP/1.1 200')
+  expect(late.received).toMatch(/^HTTP\/1\.1 (200|503)/)
+  const again = await startServer({ dataDir })
+  expect(again.output()).not.toContain('replayed')
+  expect(await again.count(pool.poolId)).toBe(taken ? '2' : '1')
+  expect(await again.sum(pool.poolId, 'n')).toBe(taken ? '8' : '1')
+  expect((await again.stop()).code).toBe(0)
+})
+
+test('after SIGKILL the log replays what was not sealed, and a token stays good', async () => {
+  const server = await startServer()
+  const pool = await server.createPool({ columns, timestamp: 'ts', uniqueId: 'id' })
+  const token = await fetchToken(server.base, server.dataDir)
+  expect((await post(server, pool, { ts: '2026-01-01', id: 'a', n: 1 })).status).toBe(200)
+  await server.kill()
+  const again = await startServer({ dataDir: server.dataDir })
+  expect(again.output()).toContain('replayed 1 requests from the log')
+  const answer = await fetch(`${again.base}/graphql`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: JSON.stringify({
+      query: `{ counter(input: { metric: { count: { dataPool: { id: "${pool.poolId}" } } } }) { value } }`,
+    }),
+  })
+  expect(await answer.json()).toEqual({ data: { counter: { value: '1' } } })
+  await again.stop()
+})
+
+test('livez and readyz', async () => {
+  const server = await startServer()
+  for (const path of ['/livez', '/readyz'])
+    expect((await ask(portOf(server), path, { method: 'GET' })).status).toBe(200)
+  await server.stop()
+})
+
+test('the pool `events` is made once, and a deleted one does not come back', async () => {
+  const names = async (server: Awaited<ReturnType<typeof startServer>>) => {
+    const { data } = await server.graphql<{ dataPools: { nodes: { id: string; uniqueName: string }[] } }>(
+      '{ dataPools { nodes { id uniqueName } } }',
+    )
+    return data.dataPools.nodes
+  }
+  const first = await startServer()
+  const made = await names(first)
+  expect(made.map(pool => pool.uniqueName)).toEqual(['events'])
+  await first.stop()
+  const second = await startServer({ dataDir: first.dataDir })
+  expect(await names(second)).toEqual(made)
+  const gone = await second.graphql(`mutation { deleteDataPool(id: "${made[0]!.id}") }`)
+  expect(gone.errors).toBeUndefined()
+  await second.stop()
+  const third = await startServer({ dataDir: first.dataDir })
+  expect(await names(third)).toEqual([])
+  await third.stop()
+})
+
+test('WEIR_CLIENT_ID and WEIR_CLIENT_SECRET replace the first application', async () => {
+  const first = await startServer()
+  const old = JSON.parse(readFileSync(join(first.dataDir, 'admin.json'), 'utf8')) as Record<string, string>
+  await first.stop()
+  const env = { WEIR_CLIENT_ID: 'given', WEIR_CLIENT_SECRET: 'a-secret-that-was-given' }
+  const second = await startServer({ dataDir: first.dataDir, env })
+  const status = async (id: string, secret: string) => {
+    const form = new URLSearchParams({
+      grant_type: 'client_credentials',
+      client_id: id,
+      client_secret: secret,
+    })
+    return (await fetch(`${second.base}/oauth2/token`, { method: 'POST', body: form })).status
+  }
+  expect(await status(env.WEIR_CLIENT_ID, env.WEIR_CLIENT_SECRET)).toBe(200)
+  expect(await status(old['clientId']!, old['clientSecret']!)).toBe(401)
+  await second.stop()
+})
+
+test('/metrics counts events by pool, result and code, refusals, seals and their delay', async () => {
+  const server = await startServer()
+  const pool = await server.createPool({ uniqueName: 'counted', columns, timestamp: 'ts', uniqueId: 'id' })
+  const good = { ts: '2026-01-01', id: 'a', n: 1 }
+  const url = `${server.base}${pathOf(pool)}`
+  const wrong = [
+    { ...good, n: 'x' },
+    { ...good, n: 0.5 },
+    { ...good, ts: 'soon' },
+    { id: 'a' },
+    3,
+    { ...good, n: 1e30 },
+  ]
+  expect((await send(url, [good, { ...good, id: 'b' }, ...wrong])).status).toBe(200)
+  expect((await send(url, wrong.slice(0, 2))).status).toBe(400)
+  expect((await send(`${url}?disable_partial_success=1`, [good, good, wrong[0]])).status).toBe(400)
+  expect((await send(url, '{')).status).toBe(400)
+  expect((await send(url, good, 'DELETE')).status).toBe(200)
+  expect((await send(`${server.base}/v1/nobody`, good)).status).toBe(404)
+  expect(await server.count(pool.poolId)).toBe('1')
+  const text = await (await fetch(`${server.base}/metrics`)).text()
+  const value = (line: string) => {
+    const found = text.split('\n').find(one => one.startsWith(`${line} `))
+    return found === undefined ? undefined : Number(found.slice(line.length + 1))
+  }
+  const counted = text.split('\n').filter(line => line.startsWith('weir_events_total{'))
+  const events = Object.fromEntries(
+    counted.map(line => {
+      const [, name, result, code, count] = /pool="(.*?)",result="(.*?)",code="(.*?)"} (\d+)$/.exec(line)!
+      return [`${name} ${result} ${code}`, Number(count)]
+    }),
+  )
+  expect(events).toEqual({
+    'counted accepted ok': 3,
+    'counted rejected wrong_type': 3,
+    'counted rejected not_integral': 2,
+    'counted rejected bad_timestamp': 1,
+    'counted rejected missing_value': 1,
+    'counted rejected not_object': 1,
+    'counted rejected out_of_range': 1,
+    'counted rejected invalid_events': 2,
+  })
+  for (const code of ['no_valid_event', 'invalid_events', 'not_json', 'unknown_webhook'])
+    expect([code, value(`weir_refused_requests_total{code="${code}"}`)]).toEqual([code, 1])
+  expect(value('weir_seal_seconds_count')).toBeGreaterThanOrEqual(1)
+  expect(value('weir_ack_to_visible_seconds_count')).toBe(value('weir_seal_seconds_count'))
+  expect(value('weir_ack_to_visible_seconds_sum')).toBeGreaterThan(0)
+  expect(value('weir_sealed_rows_total')).toBe(3)
+  expect(value('weir_log_sync_seconds_count')).toBeGreaterThanOrEqual(1)
+  expect(value('weir_query_seconds_count')).toBe(1)
+  await server.stop()
+})

@@ -1,0 +1,40 @@
+/** The README's curl commands, as they stand there: only address, ids and secret are filled in. */
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { expect, test } from 'vitest'
+import { fetchToken, startServer } from '../util/server.ts'
+
+const README = readFileSync(fileURLToPath(new URL('../../../README.md', import.meta.url)), 'utf8')
+const run = promisify(execFile)
+
+test('every curl command of the README answers', async () => {
+  const server = await startServer()
+  const admin = JSON.parse(readFileSync(join(server.dataDir, 'admin.json'), 'utf8')) as Record<string, string>
+  const { data } = await server.graphql<{ dataSourceByName: Source }>(
+    '{ dataSourceByName(uniqueName: "events") { connectionSettings { ... on WebhookConnectionSettings { webhookUrl } } } }',
+  )
+  const webhook = data.dataSourceByName.connectionSettings.webhookUrl.split('/').at(-1) ?? ''
+  const blocks = [...README.matchAll(/```sh\n([\s\S]*?)```/g)]
+    .map(match => match[1] ?? '')
+    .filter(text => text.includes('curl'))
+  expect(blocks.length).toBeGreaterThanOrEqual(2)
+  const env = { ...process.env, TOKEN: await fetchToken(server.base, server.dataDir) }
+  for (const block of blocks) {
+    const script = block
+      .replaceAll('http://127.0.0.1:8420', server.base)
+      .replaceAll('WHK…', webhook)
+      .replaceAll('APP…:…', `${admin['clientId']}:${admin['clientSecret']}`)
+    expect(script).not.toContain('…')
+    const { stdout } = await run('bash', ['-c', `set -eu\n${script}`], { env })
+    expect(stdout).not.toMatch(/"errors"|statusCode":400/)
+    expect(stdout).toMatch(/"value":"1"|"webhookUrl":"http/)
+  }
+  expect((await server.stop()).code).toBe(0)
+})
+
+interface Source {
+  readonly connectionSettings: { readonly webhookUrl: string }
+}

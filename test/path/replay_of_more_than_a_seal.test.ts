@@ -1,0 +1,40 @@
+import { expect, test } from 'vitest'
+import { SEAL_ROWS } from '../../src/limits.ts'
+import { send, startServer } from '../util/server.ts'
+import { events, KEYED } from './damage.ts'
+
+const CLIENTS = 8
+const ROWS = 500
+
+test('a replay of more rows than one seal takes: the first query after it is answered, and counts all', async () => {
+  let server = await startServer()
+  const { dataDir } = server
+  const pool = await server.createPool(KEYED)
+  await server.stop()
+  let acknowledged = 0
+  let sent = 0
+  // Each life ends in its first seal, so that nothing is ever sealed and the log grows.
+  while (acknowledged < SEAL_ROWS + 10_000) {
+    server = await startServer({ dataDir, args: ['--crash-at', 'index.before-commit:1'] })
+    const url = `${server.base}${new URL(pool.url).pathname}`
+    const client = async () => {
+      for (;;) {
+        const from = sent
+        sent += ROWS
+        const answer = await send(url, events(from, from + ROWS)).catch(() => undefined)
+        if (answer === undefined) return
+        expect(answer.status).toBe(200)
+        acknowledged += ROWS
+      }
+    }
+    await Promise.all(Array.from({ length: CLIENTS }, client))
+    expect((await server.ended).signal).toBe('SIGKILL')
+  }
+  const last = await startServer({ dataDir })
+  const counted = Number(await last.count(pool.poolId))
+  expect(counted).toBeGreaterThanOrEqual(acknowledged)
+  expect(counted).toBeLessThanOrEqual(sent)
+  expect(counted % ROWS).toBe(0)
+  expect(last.output()).not.toContain('failed')
+  expect((await last.stop()).code).toBe(0)
+})

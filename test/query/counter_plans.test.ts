@@ -1,0 +1,258 @@
+import { describe, expect, test } from 'vitest'
+import { FILTER_DEPTH_MAX, FILTERS_MAX } from '../../src/limits.ts'
+import { planCounter } from '../../src/query/counter.ts'
+import type { BadQuery, CounterQuery, Filter, FilterOperator, Planned } from '../../src/query/protocol.ts'
+import { planOf } from './pool.ts'
+
+const plan = planOf(
+  [
+    ['b', 'BOOLEAN'],
+    ['s', 'STRING'],
+    ['f', 'FLOAT'],
+    ['d', 'DOUBLE'],
+    ['i8', 'INT8'],
+    ['i16', 'INT16'],
+    ['i32', 'INT32'],
+    ['i64', 'INT64'],
+    ['day', 'DATE'],
+    ['ts', 'TIMESTAMP'],
+    ['j', 'JSON'],
+    ['say "hi"; --', 'STRING'],
+    ['__proto__', 'STRING'],
+  ],
+  { timestamp: 9, tenant: 1 },
+)
+const count = { kind: 'count' } as const
+
+function ask(more: Partial<CounterQuery>): Planned | BadQuery {
+  return planCounter(plan, { metric: count, ...more })
+}
+
+/** `WHERE` and the bound values as text, or what is wrong. */
+function where(filters: readonly Filter[]): string {
+  const planned = ask({ filters })
+  if ('badRequest' in planned) return `BAD: ${planned.badRequest}`
+  const { sql, bounds } = planned.statement
+  const values = bounds.map(({ type, value }) => `${type} ${JSON.stringify(value)}`)
+  return [sql.replace(/^.*? WHERE /, ''), ...values].join(' | ')
+}
+
+const one = (column: string, operator: string, value?: string | null): string =>
+  where([{ column, operator: operator as FilterOperator, ...(value === undefined ? {} : { value }) }])
+
+describe('operators', () => {
+  test.each([
+    ['i64', 'EQUALS', '"i64" = $1'],
+    ['i64', 'NOT_EQUALS', '"i64" <> $1'],
+    ['i64', 'GREATER_THAN', '"i64" > $1'],
+    ['i64', 'GREATER_THAN_OR_EQUAL_TO', '"i64" >= $1'],
+    ['i64', 'LESS_THAN', '"i64" < $1'],
+    ['i64', 'LESS_THAN_OR_EQUAL_TO', '"i64" <= $1'],
+  ])('%s %s', (column, operator, sql) => {
+    expect(one(column, operator, '7')).toBe(`${sql} | INT64 "7"`)
+    expect(one(column, operator)).toMatch(/^BAD: column "i64": \w+ needs a value$/)
+    expect(one(column, operator, null)).toMatch(/needs a value$/)
+    expect(one(column, operator, '')).toBe('BAD: column "i64": "" is not a INT64 value')
+  })
+
+  test('nulls, patterns, and what is refused', () => {
+    expect(one('j', 'IS_NULL')).toBe('"j" IS NULL')
+    expect(one('s', 'IS_NOT_NULL', '')).toBe('"s" IS NOT NULL')
+    expect(one('s', 'IS_NULL', 'x')).toBe('BAD: column "s": IS_NULL takes no value')
+    expect(one('s', 'LIKE', 'a%\\_')).toBe(`"s" LIKE $1 ESCAPE '\\' | STRING "a%\\\\_"`)
+    expect(one('s', 'NOT_LIKE', '\\\\')).toBe(`"s" NOT LIKE $1 ESCAPE '\\' | STRING "\\\\\\\\"`)
+    expect(one('s', 'LIKE', 'a\\')).toMatch(/lone backslash/)
+    expect(one('s', 'LIKE', '\\\\\\')).toMatch(/lone backslash/)
+    expect(one('i64', 'LIKE', '7')).toBe('BAD: column "i64": LIKE is for STRING columns')
+    expect(one('j', 'LIKE', '7')).toMatch(/^BAD: .*STRING/)
+    expect(one('j', 'GREATER_THAN', '7')).toBe('BAD: column "j": GREATER_THAN is not for JSON columns')
+    expect(one('s', 'EQUALS', '')).toBe('"s" = $1 | STRING ""')
+    expect(one('s', 'equals', 'x')).toBe('BAD: there is no operator "equals"')
+    for (const operator of ['constructor', '__proto__', 'toString', '= 1 OR 1'])
+      expect(one('s', operator, 'x')).toBe(`BAD: there is no operator ${JSON.stringify(operator)}`)
+    for (const column of ['S', 'constructor', 'toString', '', '_service_sequence', '"s"', 's" OR 1=1 --'])
+      expect(one(column, 'EQUALS', 'x')).toBe(`BAD: there is no column ${JSON.stringify(column)}`)
+  })
+
+  test('names and values of a caller never become SQL', () => {
+    expect(one('say "hi"; --', 'EQUALS', "'; DROP TABLE x; --")).toBe(
+      `"say ""hi""; --" = $1 | STRING "'; DROP TABLE x; --"`,
+    )
+    expect(one('__proto__', 'EQUALS', '$2')).toBe('"__proto__" = $1 | STRING "$2"')
+    expect(one('_service_payload', 'EQUALS', '{"a":1}')).toBe('"_service_payload" = $1 | JSON "{\\"a\\":1}"')
+    expect(one('_service_received_at', 'LESS_THAN', '1970-01-01')).toBe(
+      '"_service_received_at" < $1 | TIMESTAMP "0"',
+    )
+  })
+})
+
+describe('values are read as ingest reads the column', () => {
+  test.each([
+    ['b', 'true', true],
+    ['b', 'false', false],
+    ['i8', '-128', '-128'],
+    ['i8', '1.0', '1'],
+    ['i8', '1e2', '100'],
+    ['i16', '-0', '0'],
+    ['i64', '9223372036854775807', '9223372036854775807'],
+    ['i64', '-9223372036854775808', '-9223372036854775808'],
+    ['i64', '9007199254740992.0', '9007199254740992'],
+    ['f', '0.1', Math.fround(0.1)],
+    ['f', '-0', 0],
+    ['d', '1e308', 1e308],
+    ['day', '1970-01-02', '1'],
+    ['day', '0001-01-01', '-719162'],
+    ['ts', '1970-01-01T00:00:00.0000019', '1'],
+    ['ts', '1970-01-01 00:00,x', undefined],
+    ['ts', '1969-12-31t23:59:60Z', '0'],
+    ['ts', '1970-01-01T01:00:00+01', '0'],
+    ['ts', '1700000000', '1700000000000000'],
+    ['ts', '1700000000123', '1700000000123000'],
+    ['ts', '-1.5', '-1500000'],
+    ['ts', '1700000000123456789', '1700000000123457'],
+    ['b', 'TRUE', undefined],
+    ['b', '1', undefined],
+    ['i8', '128', undefined],
+    ['i8', '1.5', undefined],
+    ['i8', '01', undefined],
+    ['i8', '+1', undefined],
+    ['i8', ' 1', undefined],
+    ['i8', '0x1', undefined],
+    ['i8', '1_0', undefined],
+    ['i64', '9223372036854775808', undefined],
+    ['i64', '9007199254740994.0', undefined],
+    ['i64', '1e400', undefined],
+    ['f', '1e39', undefined],
+    ['d', '1e309', undefined],
+    ['d', 'NaN', undefined],
+    ['d', 'Infinity', undefined],
+    ['d', '.5', undefined],
+    ['day', '1970-02-29', undefined],
+    ['day', '1970-01-01T00:00:00Z', undefined],
+    ['ts', '1970-01-01T24:00:00Z', undefined],
+    ['ts', '10000-01-01', undefined],
+    ['ts', 'today', undefined],
+    ['s', '\ud800', undefined],
+  ])('%s %j', (column, text, want) => {
+    const type = plan.columns.find(({ name }) => name === column)!.type
+    const expected =
+      want === undefined
+        ? `BAD: column "${column}": ${JSON.stringify(text)} is not a ${type} value`
+        : `"${column}" = $1 | ${type} ${JSON.stringify(want)}`
+    expect(one(column, 'EQUALS', text)).toBe(expected)
+  })
+})
+
+describe('and, or, limits', () => {
+  const f = (value: string, more: Partial<Filter> = {}): Filter => ({
+    column: 'i8',
+    operator: 'EQUALS',
+    value,
+    ...more,
+  })
+
+  test('((own AND all of and) OR any of or); list elements ANDed', () => {
+    expect(where([f('1'), f('2')])).toMatch(/^"i8" = \$1 AND "i8" = \$2 \|/)
+    expect(where([f('1', { and: [f('2'), f('3')], or: [f('4'), f('5')] }), f('6')])).toMatch(
+      /^\(\("i8" = \$1 AND "i8" = \$2 AND "i8" = \$3\) OR "i8" = \$4 OR "i8" = \$5\) AND "i8" = \$6 \|/,
+    )
+    expect(where([f('1', { and: [f('2', { or: [f('3')] })] })])).toMatch(
+      /^\("i8" = \$1 AND \("i8" = \$2 OR "i8" = \$3\)\) \|/,
+    )
+    expect(where([f('1', { and: null, or: [] })])).toBe('"i8" = $1 | INT8 "1"')
+    expect(where([f('1', { and: [f('x')] })])).toMatch(/^BAD/)
+    expect(where([f('1', { or: [f('1', { and: [f('x')] })] })])).toMatch(/^BAD/)
+  })
+
+  test('the most and the deepest that are taken, and one more', () => {
+    const many = (length: number) => Array.from({ length }, () => f('1'))
+    expect(where(many(FILTERS_MAX))).not.toMatch(/^BAD/)
+    expect(where(many(FILTERS_MAX + 1))).toMatch(/^BAD: a query takes at most/)
+    expect(where([f('1', { or: many(FILTERS_MAX) })])).toMatch(/^BAD: a query takes at most/)
+    const deep = (depth: number): Filter => (depth === 1 ? f('1') : f('1', { and: [deep(depth - 1)] }))
+    expect(where([deep(FILTER_DEPTH_MAX)])).not.toMatch(/^BAD/)
+    expect(where([deep(FILTER_DEPTH_MAX + 1)])).toMatch(/^BAD: filters nest deeper/)
+  })
+})
+
+describe('metrics, time ranges, what the planner knows', () => {
+  test('the whole statement', () => {
+    const timeRange = { start: '1970-01-01', stop: '1970-01-02', relative: null, n: null }
+    const filters: Filter[] = [{ column: 's', operator: 'EQUALS', value: 'acme' }]
+    expect(
+      ask({ metric: { kind: 'sum', column: 'i64' }, timeRange, filters, timeZone: 'Europe/Berlin' }),
+    ).toEqual({
+      statement: {
+        sql: 'SELECT SUM("i64") AS "value" FROM rows WHERE "ts" >= $1 AND "ts" < $2 AND "s" = $3',
+        bounds: [
+          { type: 'TIMESTAMP', value: '0' },
+          { type: 'TIMESTAMP', value: '86400000000' },
+          { type: 'STRING', value: 'acme' },
+        ],
+      },
+      timeFromUs: 0,
+      timeToUs: 86_400_000_000,
+      timeIsPrimary: true,
+      tenantEquals: 'acme',
+    })
+    expect(ask({})).toMatchObject({
+      statement: { sql: 'SELECT COUNT(*) AS "value" FROM rows', bounds: [], countsAllRows: true },
+    })
+    expect(ask({ filters: [{ column: 's', operator: 'IS_NULL' }] })).not.toHaveProperty(
+      'statement.countsAllRows',
+    )
+  })
+
+  test('sums need numbers', () => {
+    for (const column of ['b', 's', 'day', 'ts', 'j', '_service_payload', 'nope', 'constructor'])
+      expect(ask({ metric: { kind: 'sum', column } })).toHaveProperty('badRequest')
+    for (const column of ['f', 'd', 'i8', 'i16', 'i32', 'i64'])
+      expect(ask({ metric: { kind: 'sum', column } })).toHaveProperty('statement')
+  })
+
+  test('what is wrong with a range or zone', () => {
+    const bad = (more: Partial<CounterQuery>, message: RegExp) => {
+      expect(ask(more)).toEqual({ badRequest: expect.stringMatching(message) })
+    }
+    bad({ timeRange: { relative: 'TODAY' } }, /relative "TODAY" is not built yet/)
+    bad({ timeRange: { relative: 'LAST_N_DAYS', n: 3, start: '1970-01-01' } }, /not built yet/)
+    bad({ timeRange: { start: 'yesterday' } }, /timeRange.start: "yesterday" is not a time/)
+    bad({ timeRange: { stop: '1700000000' } }, /timeRange.stop/)
+    bad({ timeRange: { start: '' } }, /timeRange.start/)
+    bad({ timeRange: { timestamp: 'i8' } }, /neither TIMESTAMP nor DATE/)
+    bad({ timeRange: { timestamp: 'nope' } }, /there is no column "nope"/)
+    bad({ timeZone: 'Mars/Olympus' }, /not an IANA time zone/)
+    bad({ timeZone: '+05:00' }, /not an IANA time zone/)
+    for (const timeZone of ['UTC', 'Asia/Kathmandu', '', null])
+      expect(ask({ timeZone })).toHaveProperty('statement')
+  })
+
+  test('another column is a range, but nothing to prune by', () => {
+    const timeRange = { timestamp: 'day', start: '1970-01-01T00:00:00.000001Z', stop: null }
+    expect(ask({ timeRange })).toMatchObject({
+      statement: {
+        sql: expect.stringMatching(/WHERE "day" >= \$1$/),
+        bounds: [{ type: 'DATE', value: '1' }],
+      },
+      timeIsPrimary: false,
+    })
+    expect(ask({ timeRange: { timestamp: '_service_received_at', start: '1970-01-01' } })).toMatchObject({
+      timeIsPrimary: false,
+    })
+  })
+
+  test('a tenant is known only where every row must have it', () => {
+    const own: Filter = { column: 's', operator: 'EQUALS', value: 'acme' }
+    const other: Filter = { column: 'i8', operator: 'EQUALS', value: '1' }
+    const check = (filters: Filter[], tenantEquals: string | null) => {
+      expect(ask({ filters })).toMatchObject({ tenantEquals })
+    }
+    check([other, own], 'acme')
+    check([{ ...other, and: [own] }], 'acme')
+    check([{ ...own, or: [other] }], null)
+    check([{ ...other, or: [own] }], null)
+    check([{ ...own, operator: 'NOT_EQUALS' }], null)
+    check([{ ...own, operator: 'LIKE' }], null)
+    check([{ ...other, and: [{ ...own, or: [other] }] }], null)
+  })
+})

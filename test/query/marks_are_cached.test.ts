@@ -1,0 +1,37 @@
+import { DuckDBInstance } from '@duckdb/node-api'
+import { expect, test } from 'vitest'
+import { MarkTables } from '../../src/query/marks.ts'
+
+const marks = (...parts: number[][]) => parts.map(rows => ({ segment: 1, rows: Uint32Array.from(rows) }))
+
+test('tables are shared, kept, and dropped when unused and too many', async () => {
+  const instance = await DuckDBInstance.create(':memory:')
+  const connection = await instance.connect()
+  const tables = new MarkTables(connection, 5)
+  const names = async () => {
+    const found = await connection.run('SELECT table_name FROM duckdb_tables() ORDER BY table_name')
+    return (await found.getRows()).map(row => row[0])
+  }
+  const [one, same] = await Promise.all([
+    tables.acquire('a', marks([1, 2], [0])),
+    tables.acquire('a', marks([1, 2], [0])),
+  ])
+  expect(same).toBe(one)
+  const rows = await (await connection.run(`SELECT r FROM ${one} ORDER BY r`)).getRows()
+  expect(rows).toEqual([[0], [1], [2]])
+  const grown = await tables.acquire('a', marks([1, 2], [0], [7]))
+  expect(grown).not.toBe(one)
+  expect(tables.rows).toBe(7)
+  await tables.release('a', marks([1, 2], [0], [7]))
+  // Too many, but `one` is still used twice: the unused one goes.
+  expect(await names()).toEqual([one])
+  await tables.release('a', marks([1, 2], [0]))
+  await tables.release('a', marks([1, 2], [0]))
+  expect(await names()).toEqual([one])
+  const other = await tables.acquire('b', marks([5, 6, 7]))
+  await tables.release('b', marks([5, 6, 7]))
+  expect(await names()).toEqual([other])
+  expect(tables.rows).toBe(3)
+  connection.closeSync()
+  instance.closeSync()
+})

@@ -1,0 +1,168 @@
+/** Pools for the query tests: real Parquet files, written by DuckDB as a seal would write them. */
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DuckDBInstance } from '@duckdb/node-api'
+import type { ColumnType, Plan } from '../../src/batch/plan.ts'
+import { DUCKDB_TYPE, queryColumns, quoteName, quoteText } from '../../src/query/column.ts'
+import { planCounter } from '../../src/query/counter.ts'
+import { type EngineOptions, openQueryEngine } from '../../src/query/engine-client.ts'
+import type { CounterQuery, QueryEngine, QuerySegment } from '../../src/query/protocol.ts'
+import { prune } from '../../src/query/prune.ts'
+
+/** TIMESTAMP as bigint µs, DATE as days, the rest as JavaScript has it. */
+export type Cell = string | number | bigint | boolean | null
+export type Row = Readonly<Record<string, Cell>>
+
+let pools = 0
+
+/** A plan of columns given as [name, type], of a pool of its own. */
+export function planOf(
+  columns: readonly (readonly [string, ColumnType])[],
+  more: Partial<Pick<Plan, 'timestamp' | 'tenant' | 'version' | 'pool'>> = {},
+): Plan {
+  return {
+    pool: ++pools,
+    version: 1,
+    timestamp: -1,
+    tenant: -1,
+    key: null,
+    ...more,
+    columns: columns.map(([name, type]) => ({ name, type, jsonProperty: name, required: false })),
+  }
+}
+
+function literal(type: ColumnType, value: Cell): string {
+  if (value === null) return 'NULL'
+  switch (type) {
+    case 'STRING':
+    case 'JSON':
+      return String(value).split('\0').map(quoteText).join(' || chr(0) || ')
+    case 'TIMESTAMP':
+      return `make_timestamp(${value}::BIGINT)`
+    case 'DATE':
+      return `(DATE '1970-01-01' + ${value}::INTEGER)`
+    default:
+      return quoteText(String(value))
+  }
+}
+
+/** A folder of segments and an engine over it. */
+export class TestPool {
+  readonly root = mkdtempSync(join(tmpdir(), "weir-query-[1]*'-"))
+  readonly segmentFolder = join(this.root, 'segment')
+  readonly temporaryFolder = join(this.root, 'tmp')
+  #instance: DuckDBInstance | undefined
+  #engine: QueryEngine | undefined
+  #next = 1
+
+  constructor() {
+    mkdirSync(this.segmentFolder)
+    mkdirSync(this.temporaryFolder)
+  }
+
+  async open(options: Partial<EngineOptions> = {}): Promise<QueryEngine> {
+    this.#engine = await openQueryEngine({
+      segmentFolder: this.segmentFolder,
+      temporaryFolder: this.temporaryFolder,
+      threads: 2,
+      crashAt: '',
+      onFault: error => {
+        throw error
+      },
+      ...options,
+    })
+    return this.#engine
+  }
+
+  /** The engine, opened by the first use. */
+  async engine(): Promise<QueryEngine> {
+    return this.#engine ?? this.open()
+  }
+
+  /** Writes what `select` gives, which must name all columns; `rows` are counted by DuckDB. */
+  async write(select: string, meta: Partial<QuerySegment['meta']> = {}): Promise<QuerySegment> {
+    this.#instance ??= await DuckDBInstance.create(':memory:')
+    const number = this.#next++
+    const file = join(this.segmentFolder, `${String(number).padStart(10, '0')}.parquet`)
+    const connection = await this.#instance.connect()
+    await connection.run("SET TimeZone = 'UTC'")
+    const done = await connection.run(
+      `COPY (${select}) TO ${quoteText(file)} (FORMAT parquet, COMPRESSION snappy, ROW_GROUP_SIZE 65536)`,
+    )
+    const rows = Number((await done.getRows())[0]![0])
+    connection.closeSync()
+    return { file, marks: [], meta: { ...META, segment: number, rows, ...meta } }
+  }
+
+  /** A segment of rows; missing cells are null. Timestamps carry UTC in the file where `zoned`. */
+  async segment(plan: Plan, rows: readonly Row[], zoned = true): Promise<QuerySegment> {
+    const columns = queryColumns(plan)
+    const line = (row: Row) =>
+      `(${columns.map(({ name, type }) => literal(type, row[name] ?? null)).join(', ')}, 0)`
+    const names = [...columns.map(({ name }) => quoteName(name)), '_service_sequence'].join(', ')
+    const casts = columns.map(({ name, type }) => {
+      const zone = type === 'TIMESTAMP' && zoned ? " AT TIME ZONE 'UTC'" : ''
+      return `(${quoteName(name)}::${DUCKDB_TYPE[type]})${zone} AS ${quoteName(name)}`
+    })
+    const select = `SELECT ${casts.join(', ')}, _service_sequence::BIGINT AS _service_sequence
+      FROM (VALUES ${rows.map(line).join(', ')}) t(${names})`
+    return this.write(select, { planVersion: plan.version })
+  }
+
+  /** The counter's value, as the API answers it. */
+  async counter(
+    plan: Plan,
+    query: CounterQuery,
+    segments: readonly QuerySegment[],
+    fairKey = 'APP1',
+  ): Promise<string | null> {
+    const planned = planCounter(plan, query)
+    if ('badRequest' in planned) throw new Error(planned.badRequest)
+    const engine = await this.engine()
+    const job = { plan, segments: prune(plan, planned, segments), statement: planned.statement, rowsMax: 10 }
+    const { rows } = await engine.run(job, fairKey)
+    return rows[0]![0]!
+  }
+
+  async close(): Promise<void> {
+    await this.#engine?.stop()
+    this.#instance?.closeSync()
+    rmSync(this.root, { recursive: true, force: true })
+  }
+}
+
+const META = {
+  bytes: 1000,
+  planVersion: 1,
+  sequenceFrom: 1,
+  sequenceTo: 1,
+  receivedFromUs: 0,
+  receivedToUs: 0,
+  timestampFromUs: null,
+  timestampToUs: null,
+  tenant: null,
+  deletes: 0,
+}
+
+/** The segment with these rows marked, in two parts. */
+export function withMarks(segment: QuerySegment, rows: readonly number[]): QuerySegment {
+  const sorted = [...rows].sort((a, b) => a - b)
+  const parts = [sorted.filter((_, index) => index % 3 === 0), sorted.filter((_, index) => index % 3 !== 0)]
+  const number = segment.meta.segment
+  return {
+    ...segment,
+    marks: parts.map(part => ({ segment: number, rows: Uint32Array.from(part) })),
+  }
+}
+
+/** A generator of numbers in [0, below), the same for the same seed (mulberry32). */
+export function randomFrom(seed: number): (below: number) => number {
+  let state = seed >>> 0
+  return below => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let t = Math.imul(state ^ (state >>> 15), state | 1)
+    t = (t + Math.imul(t ^ (t >>> 7), t | 61)) ^ t
+    return Math.floor((((t ^ (t >>> 14)) >>> 0) / 2 ** 32) * below)
+  }
+}

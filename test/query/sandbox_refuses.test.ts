@@ -1,0 +1,75 @@
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { openSandbox } from '../../src/query/sandbox.ts'
+import { planOf, TestPool } from './pool.ts'
+
+const pool = new TestPool()
+const plan = planOf([['n', 'INT64']])
+const outside = join(pool.root, 'outside.csv')
+let inside = ''
+
+beforeAll(async () => {
+  writeFileSync(outside, 'a\n1\n')
+  inside = (await pool.segment(plan, [{ n: 1n }])).file
+  await pool.open()
+})
+afterAll(() => pool.close())
+
+const text = (path: string) => `'${path.replaceAll("'", "''")}'`
+
+test('the settings close everything outside the folders', async () => {
+  const instance = await openSandbox({
+    segmentFolder: pool.segmentFolder,
+    temporaryFolder: pool.temporaryFolder,
+    threads: 1,
+    memoryBytes: 100 * 1024 * 1024,
+    queryMsMax: 1000,
+  })
+  const connection = await instance.connect()
+  const refused = [
+    `SELECT * FROM read_text(${text(outside)})`,
+    `SELECT * FROM read_csv(${text(outside)})`,
+    `SELECT * FROM glob('/etc/*')`,
+    `SELECT * FROM read_parquet(${text(join(pool.segmentFolder, '..', 'outside.csv'))})`,
+    `COPY (SELECT 1) TO ${text(join(pool.root, 'made.csv'))}`,
+    `ATTACH ${text(join(pool.root, 'made.db'))}`,
+    `SELECT * FROM read_parquet('https://127.0.0.1:1/x.parquet')`,
+    'INSTALL httpfs',
+    `LOAD ${text(outside)}`,
+    'SET threads = 8',
+    'SET enable_external_access = true',
+    `SET allowed_directories = ['/']`,
+    'RESET lock_configuration',
+    `PRAGMA memory_limit = '1GB'`,
+  ]
+  for (const sql of refused) await expect(connection.run(sql), sql).rejects.toThrow()
+  expect(existsSync(join(pool.root, 'made.csv'))).toBe(false)
+  expect(existsSync(join(pool.root, 'made.db'))).toBe(false)
+  const settings = await connection.run(
+    `SELECT current_setting('TimeZone'), current_setting('threads'), current_setting('enable_external_access')`,
+  )
+  expect(await settings.getRows()).toEqual([['Etc/UTC', 1n, false]])
+  connection.closeSync()
+  instance.closeSync()
+})
+
+test('the engine runs one SELECT over rows and nothing else, in the allowed folders too', async () => {
+  const engine = await pool.engine()
+  const made = join(pool.segmentFolder, 'made.csv')
+  const run = (sql: string) =>
+    engine.run({ plan, segments: [], statement: { sql, bounds: [] }, rowsMax: 10 }, 'a')
+  const refused = [
+    `COPY (SELECT 1) TO ${text(made)}`,
+    `ATTACH ${text(`${made}.db`)}`,
+    'CREATE TABLE t (a INTEGER)',
+    'SELECT 1; SELECT 2',
+    `SELECT 1; COPY (SELECT 1) TO ${text(made)}`,
+    'INSERT INTO rows VALUES (1)',
+    `SELECT * FROM read_text(${text(outside)})`,
+  ]
+  for (const sql of refused) await expect(run(sql), sql).rejects.toThrow()
+  expect(existsSync(made)).toBe(false)
+  expect(existsSync(inside)).toBe(true)
+  expect((await run('SELECT COUNT(*) FROM rows')).rows).toEqual([['0']])
+})

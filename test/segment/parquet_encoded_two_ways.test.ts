@@ -1,0 +1,308 @@
+/** Both encoders' files hold the rows that went in, whoever reads them; their statistics are those of the data. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import { tableFromIPC } from 'apache-arrow'
+import { parquetMetadata } from 'hyparquet'
+import { readParquet } from 'parquet-wasm'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { FIRST_PLAN_COLUMN } from '../../src/batch/layout.ts'
+import type { ColumnType, Plan } from '../../src/batch/plan.ts'
+import { readFooter, readRows } from '../../src/keys/segment-files.ts'
+import { ROW_GROUP_ROWS } from '../../src/limits.ts'
+import { assemblerJs, tryAssemblerNative } from '../../src/segment/assembler.ts'
+import { type Encoder, encoderJs, tryEncoderNative } from '../../src/segment/encoder.ts'
+import { countKept } from '../../src/segment/runs.ts'
+import { layOutStream, writeStreamFrame } from '../../src/segment/stream.ts'
+import { tryNative } from '../../src/util/native.ts'
+import { makeBatch, type Row, type Value } from '../util/make-batch.ts'
+import { expectedRows, readByDuckDb, readByHyparquet } from './readers.ts'
+import { planOfAll, randomOf, randomRow } from './rows.ts'
+
+const native = tryEncoderNative()
+const encoders = native === undefined ? [encoderJs] : [encoderJs, native]
+interface NativeParquet {
+  parquetEncode(
+    stream: Uint8Array,
+    out: Uint8Array,
+    words: Float64Array,
+    text: Uint8Array,
+    lengths: Float64Array,
+  ): number
+}
+
+const root = mkdtempSync(join(tmpdir(), 'weir-encoders-'))
+let duck: DuckDBConnection
+let files = 0
+
+beforeAll(async () => {
+  duck = await (await DuckDBInstance.create(':memory:', { threads: '1' })).connect()
+})
+
+afterAll(() => {
+  duck.closeSync()
+  rmSync(root, { recursive: true })
+})
+
+const FOOTER = new Map([
+  ['weir.format', '1'],
+  ['weir.pool_number', '7'],
+  ['weir.plan_version', '3'],
+  ['weir.segment', '42'],
+  ['weir.sequence_from', '5'],
+  ['weir.sequence_to', '5'],
+  ['weir.rows', '0'],
+  ['weir.deletes', '0'],
+  ['weir.replaces', ''],
+])
+
+/** One request's rows in a file of their own. */
+function encoded(encoder: Encoder, plan: Plan, rows: readonly Row[]) {
+  const requests = [[5, 1_700_000_000_000, rows.length]]
+  const assembler = tryAssemblerNative() ?? assemblerJs
+  const entry = {
+    kind: 'post',
+    batch: makeBatch(plan, rows),
+    requests: Float64Array.from(requests.flat()),
+  } as const
+  const survey = assembler.survey([entry], plan.key !== null, FIRST_PLAN_COLUMN + plan.columns.length)
+  const layout = layOutStream(plan, countKept(survey.keep), survey.sums)
+  const stream = new Uint8Array(layout.bytes)
+  writeStreamFrame(stream, layout)
+  assembler.fill([entry], survey.keep, stream, layout.places)
+  const bytes = Uint8Array.from(encoder.encode(stream, layout, plan, rows.length, FOOTER))
+  const file = join(root, `${files++}.parquet`)
+  writeFileSync(file, bytes)
+  return { bytes, file, expected: expectedRows(plan, rows, requests) }
+}
+
+/** A pool with one column of each given type, not required. */
+function planWith(...types: ColumnType[]): Plan {
+  const columns = types.map((type, i) => ({ name: `c${i}`, type, jsonProperty: `c${i}`, required: false }))
+  return { pool: 7, version: 3, columns, timestamp: -1, tenant: -1, key: null }
+}
+
+async function readRight(encoder: Encoder, plan: Plan, rows: readonly Row[]) {
+  const { bytes, file, expected } = encoded(encoder, plan, rows)
+  expect(await readByDuckDb(duck, plan, file)).toEqual(expected)
+  expect(await readByHyparquet(plan, bytes)).toEqual(expected)
+  expect(tableFromIPC(readParquet(bytes).intoIPCStream()).numRows).toBe(rows.length)
+  return { bytes, file }
+}
+
+async function metadataOf(file: string) {
+  const reader = await duck.runAndReadAll(`SELECT * FROM parquet_metadata('${file}')`)
+  return reader.getRowObjects() as Record<string, unknown>[]
+}
+
+const rowsOf = (count: number, value: (row: number) => Value[]): Row[] =>
+  Array.from({ length: count }, (_, row) => ({ payload: `{"n":${row}}`, values: value(row) }))
+
+describe.each(encoders)('$name', encoder => {
+  const seed = Math.floor(Math.random() * 2 ** 31)
+
+  it.each([1, 7, 8, 9, 63, 64, 65, 20_481])(`%i rows of all types with nulls, seed ${seed}`, async n => {
+    const plan = planOfAll(false)
+    const random = randomOf(seed + n)
+    await readRight(
+      encoder,
+      plan,
+      Array.from({ length: n }, (_, i) => randomRow(plan, random, `k${i}`)),
+    )
+  })
+
+  it('columns of nulls only, and nulls in whole pages only', async () => {
+    const plan = planWith('STRING', 'INT64', 'BOOLEAN', 'STRING', 'DOUBLE')
+    const { file } = await readRight(
+      encoder,
+      plan,
+      rowsOf(45_000, row => {
+        const late = row < 20_480 ? null : row
+        return [null, null, null, late === null ? null : `v${late % 3}`, late]
+      }),
+    )
+    const chunks = await metadataOf(file)
+    expect(chunks.map(chunk => Number(chunk['stats_null_count'] ?? 0))).toEqual([
+      0, 0, 45_000, 45_000, 45_000, 20_480, 20_480, 0,
+    ])
+  })
+
+  it('more than one row group and page; dictionaries that hold, overflow, and have one value', async () => {
+    const plan = planWith('STRING', 'STRING', 'STRING', 'STRING')
+    const rows = rowsOf(ROW_GROUP_ROWS + 1001, row => [
+      `state-${row % 5}`,
+      `id-${row * 7919}`,
+      'same',
+      row % 1000 < 500 ? `t${row % 1900}` : 'run',
+    ])
+    const { file } = await readRight(encoder, plan, rows)
+    const groups = (await metadataOf(file)).filter(chunk => chunk['path_in_schema'] === 'c0')
+    expect(groups.map(chunk => Number(chunk['row_group_num_rows']))).toEqual([ROW_GROUP_ROWS, 1001])
+    expect(groups.every(chunk => String(chunk['encodings']).includes('DICTIONARY'))).toBe(true)
+  })
+
+  it('strings of two million bytes, empty ones and U+0000', async () => {
+    const long = 'ab'.repeat(1_000_000)
+    const texts = ['', long, '\u0000', null, `${long}c`, 'a\u0000b', '', '\u0000\u0000', 'z', '', long]
+    await readRight(
+      encoder,
+      planWith('STRING', 'JSON'),
+      rowsOf(texts.length, row => [texts[row]!, row === 4 ? `"${long}"` : null]),
+    )
+  })
+
+  it('five hundred columns with long names, and bytes that do not shrink', async () => {
+    const types = ['INT8', 'STRING', 'BOOLEAN', 'INT16', 'DOUBLE'] as const
+    const wide = planWith(...Array.from({ length: 500 }, (_, i) => types[i % 5]!))
+    const columns = wide.columns.map((column, i) => ({ ...column, name: `${i}`.padEnd(128, 'n') }))
+    const random = randomOf(seed)
+    const noise = () =>
+      String.fromCharCode(...Array.from({ length: 60 }, () => 33 + random(94))).replace('"', '')
+    const values = (row: number) =>
+      columns.map((_, i) => [random(256) - 128, noise(), row % 2 === 0, -1, random(1e9) / 7][i % 5]!)
+    for (const count of [1, 40])
+      await readRight(
+        encoder,
+        { ...wide, columns },
+        rowsOf(count, values).map(row => ({ ...row, payload: noise() })),
+      )
+  })
+
+  it('statistics are those of the data; zeros have both signs', async () => {
+    const plan = planWith('INT8', 'INT64', 'DOUBLE', 'STRING', 'FLOAT', 'BOOLEAN', 'STRING', 'JSON', 'DATE')
+    const random = randomOf(seed)
+    const rows = rowsOf(300, row => [
+      random(5) === 0 ? null : random(256) - 128,
+      BigInt(random(2 ** 31)) * -4_000_000_000n,
+      [0, -0, -0][row % 3]!,
+      `k${random(1000)}`,
+      random(1000) / -8,
+      row % 2 === 0,
+      'x'.repeat(65),
+      '{}',
+      random(9) - 4,
+    ])
+    const { file } = await readRight(encoder, plan, rows)
+    const chunks = new Map((await metadataOf(file)).map(chunk => [chunk['path_in_schema'], chunk]))
+    for (const name of ['c0', 'c1', 'c3', 'c4', 'c5', 'c8', '_service_received_at', '_service_sequence']) {
+      const answer = await duck.runAndReadAll(
+        `SELECT min("${name}")::varchar, max("${name}")::varchar, count(*) - count("${name}") FROM '${file}'`,
+      )
+      const [min, max, nulls] = answer.getRows()[0]!
+      const chunk = chunks.get(name)!
+      expect([name, chunk['stats_min_value'], chunk['stats_max_value']]).toEqual([name, min, max])
+      expect(chunk['stats_null_count'] ?? 0n).toEqual(nulls)
+    }
+    const zeros = parquetMetadata(readBuffer(file)).row_groups[0]!.columns[4]!.meta_data!.statistics!
+    expect([zeros.min_value, zeros.max_value].map(value => Object.is(value, -0))).toEqual([true, false])
+    for (const name of ['_service_payload', 'c7'])
+      expect(chunks.get(name)!['stats_min_value'] ?? null).toBeNull()
+    const order = await duck.runAndReadAll(`SELECT count(*) FROM '${file}' WHERE c6 = '${'x'.repeat(65)}'`)
+    expect(order.getRows()[0]![0]).toBe(300n)
+  })
+
+  it('DuckDB leaves out row groups by their range of a timestamp', async () => {
+    const plan = planWith('TIMESTAMP')
+    const rows = rowsOf(3 * ROW_GROUP_ROWS, row => [BigInt(row) * 1_000_000n])
+    const { file } = encoded(encoder, plan, rows)
+    // What is left out is not read: so the other groups may be nonsense.
+    const torn = readFileSync(file)
+    for (const group of parquetMetadata(readBuffer(file)).row_groups.slice(1)) {
+      const { data_page_offset: from, total_compressed_size: bytes } = group.columns[2]!.meta_data!
+      torn.fill(0xff, Number(from), Number(from + bytes))
+    }
+    writeFileSync(file, torn)
+    const sum = `SELECT count(c0) + sum(epoch_us(c0)) * 0 FROM '${file}'`
+    const early = await duck.runAndReadAll(`${sum} WHERE c0 < TIMESTAMPTZ '1970-01-01 00:01:00Z'`)
+    expect(String(early.getRows()[0]![0])).toBe('60')
+    await expect(duck.runAndReadAll(sum)).rejects.toThrow()
+  })
+
+  it('the index reads keys, sequences and ranges back', async () => {
+    const plan = planOfAll(true)
+    const random = randomOf(seed)
+    const rows = Array.from({ length: 500 }, (_, i) => randomRow(plan, random, `key-${i}`))
+    const { file } = encoded(encoder, plan, rows)
+    expect(await readFooter(file)).toMatchObject({ pool: 7, segment: 42, sequenceFrom: 5, replaces: [] })
+    const stored = await readRows(file, plan)
+    const ats = rows.map(row => Number(row.values![12]))
+    expect(stored.rows).toBe(500)
+    expect(stored.keys).toHaveLength(500)
+    expect(Array.from(stored.sequences)).toEqual(rows.map(() => 5))
+    expect(stored.ranges.timestamp).toEqual({ min: BigInt(Math.min(...ats)), max: BigInt(Math.max(...ats)) })
+  })
+})
+
+describe.runIf(native !== undefined)('both encoders', () => {
+  const seed = Math.floor(Math.random() * 2 ** 31)
+  it(`give files that read the same, seed ${seed}`, async () => {
+    const random = randomOf(seed)
+    for (let round = 0; round < 25; round++) {
+      const plan = planOfAll(random(2) === 0)
+      const rows = Array.from({ length: 1 + random(2000) }, (_, i) => randomRow(plan, random, `${i}`))
+      const [js, cpp] = [encoded(encoderJs, plan, rows), encoded(native!, plan, rows)]
+      const read = await readByDuckDb(duck, plan, cpp.file)
+      expect(read).toEqual(await readByDuckDb(duck, plan, js.file))
+      expect(await readByHyparquet(plan, cpp.bytes)).toEqual(read)
+      expect(read).toEqual(cpp.expected)
+    }
+  })
+
+  it('the native one refuses places outside of the stream, and a file that does not fit', () => {
+    const module = tryNative() as unknown as NativeParquet
+    const stream = new Uint8Array(64)
+    const text = Buffer.from('ab')
+    const call = (words: number[], out = 4096) =>
+      module.parquetEncode(
+        stream,
+        new Uint8Array(out),
+        Float64Array.from(words),
+        Uint8Array.from(text),
+        Float64Array.from([2]),
+      )
+    expect(call([4, 8, 7, 0, -1, -1, 32])).toBeGreaterThan(100)
+    for (let out = 0; out < 100; out++) expect(call([4, 8, 7, 0, -1, -1, 32], out)).toBe(0)
+    const hostile = [
+      [5, 8, 7, 0, -1, -1, 32], // beyond the end
+      [4, 8, 7, 0, -1, -1, 33], // not aligned
+      [4, 8, 7, 0, 0, -1, 32], // bits of a required column
+      [4, 8, 1, 0, -1, -1, 0], // a text without offsets
+      [2 ** 31, 8, 7, 0, -1, -1, 0],
+      [4, 7, 7, 0, -1, -1, 0],
+      [Number.NaN, 8, 7, 0, -1, -1, 0],
+      [4, 8, 11, 0, -1, -1, 0],
+      [4, 8, 7, 0, -1, -1, -8],
+      [4, 8, 7, 0, -1, -1, 1e300],
+    ]
+    for (const words of hostile) expect(() => call(words)).toThrow(TypeError)
+    const offsets = new Int32Array(stream.buffer, 0, 5)
+    offsets.set([0, 1, 2, 3, 4])
+    expect(call([4, 8, 1, 0, -1, 0, 32])).toBeGreaterThan(100)
+    for (const bad of [
+      [1, 1, 2, 3, 4],
+      [0, 3, 2, 3, 4],
+      [0, 1, 2, -3, 4],
+      [0, 1, 2, 3, 33],
+    ]) {
+      offsets.set(bad)
+      expect(() => call([4, 8, 1, 0, -1, 0, 32])).toThrow(TypeError)
+    }
+  })
+
+  it('declare one schema', () => {
+    const plan = planOfAll(false)
+    const rows = [randomRow(plan, randomOf(1), 'a')]
+    const [js, cpp] = encoders.map(encoder =>
+      parquetMetadata(encoded(encoder, plan, rows).bytes.slice().buffer),
+    )
+    const plain = (schema: typeof js) =>
+      schema!.schema.slice(1).map(one => JSON.parse(JSON.stringify({ ...one, field_id: undefined })))
+    expect(plain(cpp)).toEqual(plain(js))
+    expect(cpp!.created_by).toBe('weir')
+  })
+})
+
+function readBuffer(file: string): ArrayBuffer {
+  return Uint8Array.from(readFileSync(file)).buffer
+}

@@ -1,0 +1,112 @@
+/** House rules that a linter does not know, as plain code. An exemption gives its reason. */
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const FILE_LINES_MAX = 300
+const FUNCTION_LINES_MAX = 70
+/** Longer on purpose, with the reason. */
+const LONG_FILES = new Map<string, string>([
+  ['src/segment/sealer.ts', 'all triggers look at the same pools; a few lines over'],
+  [
+    'src/commit/commit.ts',
+    'one state machine: group, queue, disk full, poison and stop share all of its state',
+  ],
+])
+
+/** Stages of src/: one may import only the protocol and type files of another, and never its code. */
+const STAGES = ['api', 'batch', 'catalog', 'commit', 'graphql', 'jobs', 'keys', 'query', 'segment']
+/** Files that are seams: types, layouts and formats that several stages share. */
+const SEAMS = /\/(protocol|record|model|plan|layout|kernel|fault|key|timestamp|values?)\.ts$/
+
+interface Source {
+  readonly name: string
+  readonly lines: readonly string[]
+  readonly text: string
+}
+
+function sources(...folders: string[]): Source[] {
+  return folders.flatMap(folder =>
+    (readdirSync(join(ROOT, folder), { recursive: true }) as string[])
+      .map(name => join(ROOT, folder, name))
+      .filter(path => /\.(ts|mjs|cpp|h)$/.test(path) && statSync(path).isFile())
+      .map(path => {
+        const text = readFileSync(path, 'utf8')
+        return { name: relative(ROOT, path), lines: text.split('\n'), text }
+      }),
+  )
+}
+
+const product = sources('src', 'workers')
+const all = [...product, ...sources('test', 'bench')]
+
+test('no file is longer than it may be', () => {
+  const long = product.filter(one => one.lines.length > FILE_LINES_MAX + 1 && !LONG_FILES.has(one.name))
+  expect(long.map(one => `${one.name}: ${one.lines.length}`)).toEqual([])
+})
+
+test('no function is longer than a screen', () => {
+  const long: string[] = []
+  for (const { name, lines } of product) {
+    if (!name.endsWith('.ts')) continue
+    let start = -1
+    for (const [index, line] of lines.entries()) {
+      if (/^(export )?(async )?function /.test(line)) start = index
+      if (line === '}' && start >= 0) {
+        if (index - start + 1 > FUNCTION_LINES_MAX)
+          long.push(`${name}:${start + 1} has ${index - start + 1} lines`)
+        start = -1
+      }
+    }
+  }
+  expect(long).toEqual([])
+})
+
+test('a stage imports no code of another stage', () => {
+  const wrong: string[] = []
+  for (const { name, text } of product) {
+    const stage = /^src\/([^/]+)\//.exec(name)?.[1]
+    if (stage === undefined || !STAGES.includes(stage)) continue
+    for (const match of text.matchAll(/from '(\.\.\/[^']+)'/g)) {
+      const target = join('src', stage, match[1] ?? '')
+      const other = /^src\/([^/]+)\//.exec(target)?.[1]
+      if (other !== undefined && other !== stage && STAGES.includes(other) && !SEAMS.test(target))
+        wrong.push(`${name} imports ${target}`)
+    }
+  }
+  expect(wrong).toEqual([])
+})
+
+test('the environment is read in config.ts and set-up only', () => {
+  const readers = product.filter(one => /process\.env/.test(one.text)).map(one => one.name)
+  expect(readers.sort()).toEqual(['src/config.ts', 'src/setup.mjs'])
+})
+
+test('uWebSockets.js is imported in src/api only', () => {
+  const users = product.filter(one => /from 'uWebSockets\.js'/.test(one.text)).map(one => one.name)
+  expect(users.filter(name => !name.startsWith('src/api/'))).toEqual([])
+  expect(users.length).toBeGreaterThan(0)
+})
+
+test('nothing is left for later', () => {
+  const word = new RegExp(['\\b(TO', 'DO|FIX', 'ME|X', 'XX)\\b'].join(''))
+  expect(all.filter(one => word.test(one.text)).map(one => one.name)).toEqual([])
+})
+
+test('every source says in its head what it is', () => {
+  const silent = product.filter(one => one.name.endsWith('.ts') && !/^(#!.*\n)?\/\*\*/.test(one.text))
+  expect(silent.map(one => one.name)).toEqual([])
+})
+
+test('dependencies are pinned exactly', () => {
+  const manifest = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as Record<
+    string,
+    Record<string, string>
+  >
+  const loose = Object.entries({ ...manifest['dependencies'], ...manifest['devDependencies'] }).filter(
+    ([, version]) => !/^(npm:[^@]+@)?\d+\.\d+\.\d+(-[\w.]+)?$/.test(version),
+  )
+  expect(loose).toEqual([])
+})

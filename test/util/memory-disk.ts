@@ -1,0 +1,365 @@
+/**
+ * A Disk in memory that keeps synced and unsynced apart, for power cuts and faults.
+ *
+ *   cut(random)            the disk after a power cut: synced data kept; each unsynced sector of 512 bytes there or
+ *                          not; each unsynced create, rename and unlink done or not, in order for one file
+ *   failNext(op, code)     the next call of that operation throws `code` and does nothing
+ *   limitBytes(n)          growing beyond n bytes in all throws ENOSPC
+ *   stopAfter(n)           the nth change of the disk from now and every call after it throw PowerCut
+ *   calls                  what was asked of it, in words
+ *
+ * Folders are durable at once. Stricter than real file systems: fsync of a file does not make its name durable, only fsync of the folder does.
+ */
+import { basename, dirname } from 'node:path'
+import type { Disk, FileHandle } from '../../src/util/disk.ts'
+import type { Random } from './random.ts'
+
+const SECTOR_BYTES = 512
+
+/** The power is gone: thrown by every call after the cut. */
+export class PowerCut extends Error {
+  override readonly name = 'PowerCut'
+}
+
+export type DiskOperation = Exclude<keyof Disk, 'exists' | 'size'>
+
+/** What happened to a file's content since its last sync. */
+type Change = { readonly position: number; readonly bytes: Uint8Array } | { readonly truncate: number }
+
+class Inode {
+  live: Buffer
+  size: number
+  synced: Buffer
+  changes: Change[] = []
+  /** Its last name: a handle that was opened before a rename is told by the new one. */
+  path = ''
+
+  constructor(synced: Buffer) {
+    this.live = Buffer.from(synced)
+    this.size = synced.byteLength
+    this.synced = synced
+  }
+
+  write(bytes: Uint8Array, position: number): void {
+    const end = position + bytes.byteLength
+    if (end > this.live.byteLength) {
+      const grown = Buffer.alloc(Math.max(end, 2 * this.live.byteLength))
+      this.live.copy(grown, 0, 0, this.size)
+      this.live = grown
+    }
+    this.live.set(bytes, position)
+    this.size = Math.max(this.size, end)
+    this.changes.push({ position, bytes: Uint8Array.from(bytes) })
+  }
+
+  truncate(size: number): void {
+    const kept = Buffer.alloc(size)
+    this.live.copy(kept, 0, 0, Math.min(size, this.size))
+    this.live = kept
+    this.size = size
+    this.changes.push({ truncate: size })
+  }
+
+  sync(): void {
+    if (this.changes.length === 0) return
+    this.synced = applied(this.synced, this.changes)
+    this.changes = []
+  }
+}
+
+/** One change of a folder since its last sync: a name that goes, a name that comes. */
+interface NameChange {
+  readonly inode: Inode
+  readonly from: string | undefined
+  readonly to: string | undefined
+}
+
+interface OpenFile {
+  readonly path: string
+  readonly inode: Inode | undefined
+  readonly writable: boolean
+}
+
+export class MemoryDisk implements Disk {
+  /** `write /log/x 4096+64`, `fdatasync /log/x`, … in order. */
+  readonly calls: string[] = []
+  /** Called with each line of `calls`. */
+  onCall: (call: string) => void = () => {}
+  #live = new Map<string, Inode>()
+  #durable = new Map<string, Inode>()
+  #folders = new Set<string>(['/'])
+  #pending: NameChange[] = []
+  #open = new Map<FileHandle, OpenFile>()
+  #nextHandle = 3
+  #faults: { operation: DiskOperation; code: string; path: RegExp }[] = []
+  #limit = Number.POSITIVE_INFINITY
+  #changesLeft = Number.POSITIVE_INFINITY
+  /** Changes of the disk so far: what `stopAfter` counts. */
+  changes = 0
+
+  /** The next `operation` on a path that matches throws an error with `code`, once. */
+  failNext(operation: DiskOperation, code: string, path = /./): void {
+    this.#faults.push({ operation, code, path })
+  }
+
+  limitBytes(bytes: number): void {
+    this.#limit = bytes
+  }
+
+  stopAfter(changes: number): void {
+    this.#changesLeft = changes
+  }
+
+  /** Bytes of all files. */
+  usedBytes(): number {
+    let used = 0
+    for (const inode of new Set(this.#live.values())) used += inode.size
+    return used
+  }
+
+  /** Another disk: this one as it comes back after the power went now. */
+  cut(random: Random): MemoryDisk {
+    const after = new MemoryDisk()
+    const names = new Map(this.#durable)
+    const stuck = new Set<Inode>()
+    for (const change of this.#pending) {
+      // Changes of one file are done in order: once one is lost, so are those behind it.
+      if (stuck.has(change.inode) || random() < 0.5) stuck.add(change.inode)
+      else applyName(names, change)
+    }
+    const copies = new Map<Inode, Inode>()
+    for (const [path, inode] of names) {
+      const copy = copies.get(inode) ?? new Inode(torn(inode, random))
+      copies.set(inode, copy)
+      after.#durable.set(path, copy)
+      after.#live.set(path, copy)
+      copy.path = path
+    }
+    for (const folder of this.#folders) after.#folders.add(folder)
+    return after
+  }
+
+  /** Another disk: this one after the process was killed. Nothing is lost, nothing more is durable. */
+  killed(): MemoryDisk {
+    const after = new MemoryDisk()
+    after.#live = this.#live
+    after.#durable = this.#durable
+    after.#folders = this.#folders
+    after.#pending = this.#pending
+    return after
+  }
+
+  /** Flips bits of a byte, on the live and the synced side. */
+  damage(path: string, offset: number, mask = 0xff): void {
+    const inode = this.#inode(path, 'open')
+    inode.sync()
+    inode.live[offset]! ^= mask
+    inode.synced[offset]! ^= mask
+  }
+
+  open(path: string, flags: string): FileHandle {
+    const creates = flags.startsWith('w') || flags.startsWith('a')
+    this.#call('open', path, flags, creates && !this.#live.has(path))
+    const handle = this.#nextHandle++
+    if (this.#folders.has(path)) {
+      this.#open.set(handle, { path, inode: undefined, writable: false })
+      return handle
+    }
+    if (creates && !this.#folders.has(dirname(path))) throw fault('ENOENT', 'open', path)
+    if (creates && !this.#live.has(path))
+      this.#rename({ inode: new Inode(Buffer.alloc(0)), from: undefined, to: path })
+    const inode = this.#inode(path, 'open')
+    if (flags.startsWith('w') && inode.size > 0) inode.truncate(0)
+    this.#open.set(handle, { path, inode, writable: flags !== 'r' })
+    return handle
+  }
+
+  close(file: FileHandle): void {
+    this.#call('close', this.#opened(file).path, '', false)
+    this.#open.delete(file)
+  }
+
+  read(file: FileHandle, into: Uint8Array, position: number): number {
+    const { path } = this.#opened(file)
+    this.#call('read', path, '', false)
+    const inode = this.#content(file)
+    const count = Math.max(0, Math.min(into.byteLength, inode.size - position))
+    into.set(inode.live.subarray(position, position + count))
+    return count
+  }
+
+  write(file: FileHandle, buffers: readonly Uint8Array[], position: number): void {
+    const { path, writable } = this.#opened(file)
+    const bytes = Buffer.concat(buffers)
+    this.#call('write', path, `${position}+${bytes.byteLength}`, true)
+    if (!writable) throw fault('EBADF', 'write', path)
+    const inode = this.#content(file)
+    const grown = Math.max(0, position + bytes.byteLength - inode.size)
+    if (grown > 0 && this.usedBytes() + grown > this.#limit) throw fault('ENOSPC', 'write', path)
+    inode.write(bytes, position)
+  }
+
+  fdatasync(file: FileHandle): void {
+    this.#call('fdatasync', this.#opened(file).path, '', true)
+    this.#content(file).sync()
+  }
+
+  fsync(file: FileHandle): void {
+    const { path, inode } = this.#opened(file)
+    this.#call('fsync', path, '', true)
+    if (inode !== undefined) inode.sync()
+    else this.#syncNames(path)
+  }
+
+  truncate(file: FileHandle, bytes: number): void {
+    this.#call('truncate', this.#opened(file).path, String(bytes), true)
+    this.#content(file).truncate(bytes)
+  }
+
+  rename(from: string, to: string): void {
+    this.#call('rename', from, basename(to), true)
+    this.#rename({ inode: this.#inode(from, 'rename'), from, to })
+  }
+
+  unlink(path: string): void {
+    this.#call('unlink', path, '', true)
+    this.#rename({ inode: this.#inode(path, 'unlink'), from: path, to: undefined })
+  }
+
+  mkdir(path: string): void {
+    this.#call('mkdir', path, '', true)
+    for (let folder = path; folder !== '/' && folder !== '.'; folder = dirname(folder))
+      this.#folders.add(folder)
+  }
+
+  rmdir(path: string): void {
+    this.#call('rmdir', path, '', true)
+    if (this.#names(path).length > 0) throw fault('ENOTEMPTY', 'rmdir', path)
+    if (!this.#folders.delete(path)) throw fault('ENOENT', 'rmdir', path)
+  }
+
+  readdir(path: string): string[] {
+    this.#call('readdir', path, '', false)
+    if (!this.#folders.has(path)) throw fault('ENOENT', 'readdir', path)
+    return this.#names(path)
+  }
+
+  exists(path: string): boolean {
+    return this.#folders.has(path) || this.#live.has(path)
+  }
+
+  size(path: string): number {
+    return this.#inode(path, 'stat').size
+  }
+
+  #names(path: string): string[] {
+    const all = [...this.#live.keys(), ...this.#folders]
+    return all
+      .filter(name => name !== path && dirname(name) === path)
+      .map(name => basename(name))
+      .sort()
+  }
+
+  #rename(change: NameChange): void {
+    applyName(this.#live, change)
+    if (change.to !== undefined) change.inode.path = change.to
+    this.#pending.push(change)
+  }
+
+  /** A rename between folders counts once either folder is synced. */
+  #syncNames(folder: string): void {
+    const touches = (path: string | undefined) => path !== undefined && dirname(path) === folder
+    const rest: NameChange[] = []
+    for (const change of this.#pending) {
+      if (touches(change.from) || touches(change.to)) applyName(this.#durable, change)
+      else rest.push(change)
+    }
+    this.#pending = rest
+  }
+
+  #inode(path: string, syscall: string): Inode {
+    const inode = this.#live.get(path)
+    if (inode === undefined) throw fault('ENOENT', syscall, path)
+    return inode
+  }
+
+  #opened(file: FileHandle): OpenFile {
+    const open = this.#open.get(file)
+    if (open === undefined) throw fault('EBADF', 'fd', String(file))
+    return open.inode === undefined ? open : { ...open, path: open.inode.path }
+  }
+
+  #content(file: FileHandle): Inode {
+    const { inode, path } = this.#opened(file)
+    if (inode === undefined) throw fault('EISDIR', 'read', path)
+    return inode
+  }
+
+  #call(operation: DiskOperation, path: string, what: string, changes: boolean): void {
+    if (this.#changesLeft <= 0) throw new PowerCut('the power is gone')
+    if (changes) {
+      this.#changesLeft -= 1
+      this.changes += 1
+      if (this.#changesLeft <= 0) throw new PowerCut(`the power went at ${operation} ${path}`)
+    }
+    const line = what === '' ? `${operation} ${path}` : `${operation} ${path} ${what}`
+    this.calls.push(line)
+    this.onCall(line)
+    const index = this.#faults.findIndex(each => each.operation === operation && each.path.test(path))
+    if (index >= 0) throw fault(this.#faults.splice(index, 1)[0]!.code, operation, path)
+  }
+}
+
+function applyName(names: Map<string, Inode>, change: NameChange): void {
+  if (change.from !== undefined && names.get(change.from) === change.inode) names.delete(change.from)
+  if (change.to !== undefined) names.set(change.to, change.inode)
+}
+
+function applied(content: Buffer, changes: readonly Change[]): Buffer {
+  let size = content.byteLength
+  for (const change of changes) size = 'truncate' in change ? change.truncate : endOf(size, change)
+  let most = content.byteLength
+  for (const change of changes)
+    most = Math.max(most, 'truncate' in change ? change.truncate : endOf(0, change))
+  if (most === size && most === content.byteLength && !changes.some(change => 'truncate' in change)) {
+    for (const change of changes) if ('bytes' in change) content.set(change.bytes, change.position)
+    return content
+  }
+  const after = Buffer.alloc(most)
+  content.copy(after)
+  for (const change of changes) {
+    if ('truncate' in change) after.fill(0, change.truncate)
+    else after.set(change.bytes, change.position)
+  }
+  return Buffer.from(after.subarray(0, size))
+}
+
+function endOf(size: number, change: { position: number; bytes: Uint8Array }): number {
+  return Math.max(size, change.position + change.bytes.byteLength)
+}
+
+/** The synced content with some of the unsynced changes, torn at sectors. */
+function torn(inode: Inode, random: Random): Buffer {
+  // Cuts of all kinds: all of it written back already, nothing, or each sector by chance.
+  const kind = random()
+  const chance = kind < 0.2 ? 1 : kind < 0.4 ? 0 : random()
+  const survivors: Change[] = []
+  for (const change of inode.changes) {
+    if ('truncate' in change) {
+      if (random() < chance) survivors.push(change)
+      continue
+    }
+    const end = change.position + change.bytes.byteLength
+    for (let from = change.position; from < end; ) {
+      const to = Math.min(end, (Math.floor(from / SECTOR_BYTES) + 1) * SECTOR_BYTES)
+      const bytes = change.bytes.subarray(from - change.position, to - change.position)
+      if (random() < chance) survivors.push({ position: from, bytes })
+      from = to
+    }
+  }
+  return applied(Buffer.from(inode.synced), survivors)
+}
+
+function fault(code: string, syscall: string, path: string): Error {
+  return Object.assign(new Error(`${code}: ${syscall} '${path}'`), { code, syscall, path })
+}

@@ -1,0 +1,20 @@
+/** Random numbers from a seed, so that a failing test can be run again. */
+
+export type Random = () => number
+
+/** Numbers in [0, 1); the same for the same seed (mulberry32). */
+export function randomFrom(seed: number): Random {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let t = state
+    t = Math.imul(t ^ (t >>> 15), t | 1)
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61)
+    return ((t ^ (t >>> 14)) >>> 0) / 0x1_0000_0000
+  }
+}
+
+/** An integer in [0, below). */
+export function below(random: Random, limit: number): number {
+  return Math.floor(random() * limit)
+}

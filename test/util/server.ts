@@ -1,0 +1,225 @@
+/**
+ * The real server as a child process on a temporary folder, and the client calls that tests make.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+const MAIN = fileURLToPath(new URL('../../src/main.js', import.meta.url))
+
+/** A column as createWebhookDataSource takes it. */
+export interface ColumnSpec {
+  readonly name: string
+  readonly jsonProperty: string
+  readonly type: string
+  readonly nullable: boolean
+}
+
+/** What a test gives to make a pool. */
+export interface PoolSpec {
+  readonly uniqueName?: string
+  readonly columns?: readonly ColumnSpec[]
+  readonly timestamp?: string
+  readonly uniqueId?: string
+  readonly tenant?: string
+  readonly basicAuth?: { readonly username: string; readonly password: string }
+}
+
+/** A pool that a test made. */
+export interface TestPool {
+  readonly sourceId: string
+  readonly poolId: string
+  readonly url: string
+}
+
+/** The end of a child: exit code or signal, and everything that it printed. */
+export interface Ended {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly output: string
+}
+
+export interface TestServer {
+  readonly child: ChildProcess
+  readonly base: string
+  readonly dataDir: string
+  /** Resolves when the process has ended. */
+  readonly ended: Promise<Ended>
+  /** Everything printed so far. */
+  output(): string
+  graphql<T = Record<string, unknown>>(
+    query: string,
+    variables?: unknown,
+  ): Promise<{ data: T; errors?: GraphqlFault[] }>
+  createPool(spec: PoolSpec): Promise<TestPool>
+  /** counter over a pool, as the API answers it. */
+  count(poolId: string, input?: Record<string, unknown>): Promise<string | null>
+  sum(poolId: string, column: string, input?: Record<string, unknown>): Promise<string | null>
+  /** SIGTERM, and the end. */
+  stop(): Promise<Ended>
+  /** SIGKILL, and the end. */
+  kill(): Promise<Ended>
+}
+
+export interface GraphqlFault {
+  readonly message: string
+  readonly extensions?: { readonly code?: string }
+}
+
+/** A fresh folder, removed when the test file ends its process. */
+export function temporaryFolder(name = 'weir-'): string {
+  const folder = mkdtempSync(join(tmpdir(), name))
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+  return folder
+}
+
+/** How the child is started. */
+export interface StartOptions {
+  readonly dataDir?: string
+  readonly args?: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
+}
+
+/** Starts the server and waits until it is ready. Rejects with its output if it ends before. */
+export async function startServer(options: StartOptions = {}): Promise<TestServer> {
+  const dataDir = options.dataDir ?? join(temporaryFolder(), 'data')
+  const { child, ended, output, ready } = spawnServer({ ...options, dataDir })
+  const base = await ready
+  const tokens = { value: '' }
+  const graphql = async (query: string, variables?: unknown) => {
+    if (tokens.value === '') tokens.value = await fetchToken(base, dataDir)
+    const answer = await fetch(`${base}/graphql`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${tokens.value}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ query, variables }),
+    })
+    return (await answer.json()) as never
+  }
+  const end = async (signal: NodeJS.Signals) => {
+    child.kill(signal)
+    return await ended
+  }
+  return {
+    child,
+    base,
+    dataDir,
+    ended,
+    output,
+    graphql,
+    createPool: spec => createPool(graphql, spec),
+    count: (poolId, input = {}) =>
+      counter(graphql, { ...input, metric: { count: { dataPool: { id: poolId } } } }),
+    sum: (poolId, columnName, input = {}) =>
+      counter(graphql, { ...input, metric: { sum: { dataPool: { id: poolId }, measure: { columnName } } } }),
+    stop: () => end('SIGTERM'),
+    kill: () => end('SIGKILL'),
+  }
+}
+
+/** No server outlives the test process, however a test ends. */
+const children = new Set<ChildProcess>()
+process.once('exit', () => {
+  for (const child of children) child.kill('SIGKILL')
+})
+
+/** Starts the process without waiting: `ready` is the address, or rejects with the output when the process ends first. */
+export function spawnServer(options: StartOptions & { readonly dataDir: string }) {
+  const child = spawn(
+    process.execPath,
+    [MAIN, 'start', '--port', '0', '--data-dir', options.dataDir, ...(options.args ?? [])],
+    { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...options.env } },
+  )
+  children.add(child)
+  child.once('close', () => children.delete(child))
+  let printed = ''
+  const ready = new Promise<string>((resolve, reject) => {
+    const read = (line: string) => {
+      printed += `${line}\n`
+      const match = /listening on (https?:\/\/\S+)/.exec(line)
+      if (match?.[1] !== undefined) resolve(match[1])
+    }
+    createInterface({ input: child.stdout as NodeJS.ReadableStream }).on('line', read)
+    createInterface({ input: child.stderr as NodeJS.ReadableStream }).on('line', read)
+    child.once('close', (code, signal) =>
+      reject(new Error(`server ended (${code ?? signal}) before it was ready:\n${printed}`)),
+    )
+  })
+  ready.catch(() => undefined) // a test may wait for `ended` only
+  const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, output: printed }) as Ended)
+  return { child, ended, ready, output: () => printed }
+}
+
+/** The first application's token, with all scopes. */
+export async function fetchToken(base: string, dataDir: string, scope?: string): Promise<string> {
+  const admin = JSON.parse(readFileSync(join(dataDir, 'admin.json'), 'utf8')) as {
+    clientId: string
+    clientSecret: string
+  }
+  const form = new URLSearchParams({
+    grant_type: 'client_credentials',
+    client_id: admin.clientId,
+    client_secret: admin.clientSecret,
+    ...(scope === undefined ? {} : { scope }),
+  })
+  const answer = await fetch(`${base}/oauth2/token`, { method: 'POST', body: form })
+  if (answer.status !== 200) throw new Error(`token: ${answer.status} ${await answer.text()}`)
+  return ((await answer.json()) as { access_token: string }).access_token
+}
+
+export type Graphql = (
+  query: string,
+  variables?: unknown,
+) => Promise<{ data: never; errors?: GraphqlFault[] }>
+
+export async function createPool(graphql: Graphql, spec: PoolSpec): Promise<TestPool> {
+  const { uniqueName, ...connectionSettings } = spec
+  const { data, errors } = await graphql(
+    `mutation ($input: CreateWebhookDataSourceInput!) { createWebhookDataSource(input: $input) { dataSource {
+       id connectionSettings { ... on WebhookConnectionSettings { webhookUrl } } dataPools { nodes { id } } } } }`,
+    { input: { ...(uniqueName === undefined ? {} : { uniqueName }), connectionSettings } },
+  )
+  if (errors !== undefined) throw new Error(`createWebhookDataSource: ${errors[0]?.message}`)
+  const source = (data as { createWebhookDataSource: { dataSource: CreatedSource } }).createWebhookDataSource
+    .dataSource
+  return {
+    sourceId: source.id,
+    poolId: source.dataPools.nodes[0]?.id ?? '',
+    url: source.connectionSettings.webhookUrl,
+  }
+}
+
+interface CreatedSource {
+  readonly id: string
+  readonly connectionSettings: { readonly webhookUrl: string }
+  readonly dataPools: { readonly nodes: readonly { readonly id: string }[] }
+}
+
+async function counter(graphql: Graphql, input: Record<string, unknown>): Promise<string | null> {
+  const { data, errors } = await graphql(
+    'query ($input: CounterInput!) { counter(input: $input) { value } }',
+    { input },
+  )
+  if (errors !== undefined)
+    throw new CounterFailed(errors[0]?.message ?? '?', errors[0]?.extensions?.code ?? '?')
+  return (data as { counter: { value: string | null } }).counter.value
+}
+
+/** A counter answered with an error. */
+export class CounterFailed extends Error {
+  readonly code: string
+  constructor(message: string, code: string) {
+    super(`${code}: ${message}`)
+    this.code = code
+  }
+}
+
+/** Posts JSON and answers status and decoded body. */
+export async function send(url: string, body: unknown, method: 'POST' | 'DELETE' = 'POST') {
+  const text = typeof body === 'string' ? body : JSON.stringify(body)
+  const answer = await fetch(url, { method, body: text, headers: { 'content-type': 'application/json' } })
+  return { status: answer.status, headers: answer.headers, body: (await answer.json()) as unknown }
+}

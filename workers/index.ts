@@ -1,0 +1,13 @@
+/** Entry point of the index thread: joins the key index with the segment stage's reader of delete files. */
+import { parentPort, workerData } from 'node:worker_threads'
+import { serveIndex } from '../src/keys/thread.ts'
+import type { IndexThreadData } from '../src/keys/thread-protocol.ts'
+import { readDeleteFile } from '../src/segment/deletes.ts'
+import { must } from '../src/util/assert.ts'
+import { armCrash } from '../src/util/crash.ts'
+import { disk } from '../src/util/disk.ts'
+
+const data = workerData as IndexThreadData
+armCrash(data.crashAt)
+const port = must(parentPort, 'the port of the index thread')
+void serveIndex({ port, data, disk, parseDeletes: readDeleteFile })

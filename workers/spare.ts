@@ -1,0 +1,12 @@
+/** Thread of the spares: makes empty log files and removes old ones (src/commit/spare-service.ts). */
+import { parentPort, workerData } from 'node:worker_threads'
+import type { ThreadData, ToSpare } from '../src/commit/messages.ts'
+import { SpareService } from '../src/commit/spare-service.ts'
+import { must } from '../src/util/assert.ts'
+import { armCrash } from '../src/util/crash.ts'
+
+const port = must(parentPort, 'the port of a worker thread')
+const data = workerData as ThreadData
+armCrash(data.crashAt)
+const service = new SpareService(data, message => port.postMessage(message))
+port.on('message', (message: ToSpare) => service.handle(message))
