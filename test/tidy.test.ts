@@ -17,7 +17,20 @@ const LONG_FILES = new Map<string, string>([
 ])
 
 /** Stages of src/: one may import only the protocol and type files of another, and never its code. */
-const STAGES = ['api', 'batch', 'catalog', 'commit', 'graphql', 'jobs', 'keys', 'query', 'segment']
+const STAGES = [
+  'api',
+  'backup',
+  'batch',
+  'catalog',
+  'commit',
+  'compact',
+  'export',
+  'graphql',
+  'jobs',
+  'keys',
+  'query',
+  'segment',
+]
 /** Files that are seams: types, layouts and formats that several stages share. */
 const SEAMS = /\/(protocol|record|model|plan|layout|kernel|fault|key|timestamp|values?)\.ts$/
 

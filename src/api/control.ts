@@ -2,12 +2,13 @@
 import type { HttpRequest } from 'uWebSockets.js'
 import type { Refusal } from '../errors.ts'
 import { CONTROL_BODY_BYTES_MAX, CONTROL_REQUESTS_MAX } from '../limits.ts'
+import { assert } from '../util/assert.ts'
 import { tryDecode } from './admit.ts'
 import { type ControlBodies, TOO_LARGE } from './control-body.ts'
 import { withCors } from './cors.ts'
 import { answerEarly, declaredBytesOf } from './early.ts'
 import { problemReply, refusalOfError, refuse } from './problem.ts'
-import type { ControlRequest, Reply } from './protocol.ts'
+import type { ControlRequest, Reply, StreamReply } from './protocol.ts'
 import type { Responder } from './reply.ts'
 
 /** Parts of a request's head that a control handler sees. */
@@ -33,7 +34,7 @@ export class Control {
   run(
     request: HttpRequest,
     responder: Responder,
-    handle: (request: ControlRequest) => Promise<Reply>,
+    handle: (request: ControlRequest) => Promise<Reply | StreamReply>,
     parameters: number,
     cors: boolean,
   ): void {
@@ -65,13 +66,15 @@ export class Control {
 
   async #answer(
     responder: Responder,
-    handle: (request: ControlRequest) => Promise<Reply>,
+    handle: (request: ControlRequest) => Promise<Reply | StreamReply>,
     request: ControlRequest,
     cors: boolean,
   ): Promise<void> {
     let reply: Reply
     try {
-      reply = await handle(request)
+      const answer = await handle(request)
+      assert(!('chunks' in answer), 'streams are not joined')
+      reply = answer
     } catch (error) {
       reply = problemReply(refusalOfError(error, responder.route))
     }

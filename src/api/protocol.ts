@@ -16,6 +16,15 @@ export interface Reply {
   readonly body: string | Uint8Array
 }
 
+/** An answer that is made while it is sent: chunked, as fast as its client reads. */
+export interface StreamReply {
+  readonly status: number
+  readonly headers?: Readonly<Record<string, string>>
+  /** Asked for the next chunk only when the socket took the last one. `return()` is called when the client goes away. A
+   *  throw after the first chunk closes the connection without the end mark, so that no client takes a part for the whole. */
+  readonly chunks: AsyncIterable<Uint8Array>
+}
+
 /** What the ingest path knows of a webhook id. One object per pool and plan version, replaced on a change. */
 export interface IngestTarget {
   readonly poolNumber: number
@@ -54,7 +63,7 @@ export interface ControlRoute {
   readonly method: 'GET' | 'POST'
   /** As uWebSockets.js writes it: `/v1/pools/:pool/arrow`. */
   readonly path: string
-  readonly handle: (request: ControlRequest) => Promise<Reply>
+  readonly handle: (request: ControlRequest) => Promise<Reply | StreamReply>
 }
 
 /** Rows of one part of a job's result, for the tail. */

@@ -72,6 +72,7 @@ export function openIndex(options: OpenIndexOptions): Promise<OpenedIndex> {
   })
   const index: IndexClient = {
     commit: seals => ask({ call: 'commit', seals }),
+    swap: () => Promise.reject(new Unavailable('index_failed', 'swaps are not joined')),
     readMarks: pool => ask({ call: 'readMarks', pool }),
     dropPool: async pool => {
       await ask({ call: 'dropPool', pool })

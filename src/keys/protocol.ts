@@ -54,6 +54,23 @@ export interface SealCommit {
   readonly sealedSequence: number
 }
 
+/**
+ * What compaction and retention change: segments that go, and the one (or none) that their rows moved to.
+ *
+ * Every key of the run is looked up again inside the transaction. Where it still points into a segment of `remove`,
+ * it is pointed at its row in `add`, or removed where the row is -1 (expired). Where it points elsewhere or is gone, the
+ * row was updated or deleted meanwhile: its copy in `add` is marked. No other segment's rows are marked.
+ */
+export interface SwapCommit {
+  readonly pool: number
+  /** undefined: no row and no delete is left. Its `sequenceFrom` to `sequenceTo` covers those of `remove`. */
+  readonly add: SegmentMeta | undefined
+  /** Adjacent in sequence, none missing between them. All are in the index, or the pool is being dropped. */
+  readonly remove: readonly number[]
+  /** undefined in a pool without a unique id. */
+  readonly keys: KeyRun | undefined
+}
+
 /** Rows of a segment that were updated or deleted since: sorted row numbers. */
 export interface MarkDelta {
   readonly segment: number
@@ -88,6 +105,8 @@ export interface IndexOpened {
 export interface KeyIndex {
   /** One transaction for all of them; resolves after the flush. Rejects with Unavailable: nothing changed. */
   commit(seals: readonly SealCommit[]): Promise<readonly SealCommitted[]>
+  /** One transaction; resolves after the flush. Its marks are all of `swap.add`. Rejects with Unavailable: nothing changed. */
+  swap(swap: SwapCommit): Promise<SealCommitted>
   /** All marks of a pool's segments as of the last commit. */
   readMarks(pool: number): Promise<{ readonly commit: number; readonly marks: readonly MarkDelta[] }>
   /** Removes everything of a deleted pool, in slices. */
