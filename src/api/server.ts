@@ -12,7 +12,7 @@ import { answerEarly, declaredBytesOf } from './early.ts'
 import { livez, readyz } from './health.ts'
 import { Ingest } from './ingest.ts'
 import { problemReply, refuse } from './problem.ts'
-import type { Api, ApiOptions, ApiServices, ControlRequest, Reply } from './protocol.ts'
+import type { Api, ApiOptions, ApiServices, ControlRoute, Reply } from './protocol.ts'
 import { RateLimit } from './rate.ts'
 import { type Connections, Responder } from './reply.ts'
 import { Unread } from './unread.ts'
@@ -82,7 +82,7 @@ function addRoutes(
 ): void {
   const on = (route: string, handler: Handler) => (res: HttpResponse, request: HttpRequest) =>
     handler(request, new Responder(res, request, route, connections))
-  const controlled = (handle: (r: ControlRequest) => Promise<Reply>, parameters: number, cors: boolean) =>
+  const controlled = (handle: ControlRoute['handle'], parameters: number, cors: boolean) =>
     ((request, responder) => control.run(request, responder, handle, parameters, cors)) satisfies Handler
 
   app.any('/v1/:webhook', (res, request) => {
