@@ -153,16 +153,7 @@ export function createManifest(options: ManifestOptions): Manifest {
         await loadOnce(number, pool)
       }
     },
-    pool: number => {
-      const pool = pools.get(number)
-      if (pool === undefined) return undefined
-      const { sealedSequence, nextSegment, segments } = pool
-      return {
-        sealedSequence,
-        nextSegment,
-        segments: [...segments.values()].map(({ meta, marked }) => ({ ...meta, marked })),
-      }
-    },
+    pool: number => viewOf(pools.get(number)),
     pools: () => [...pools.keys()],
     drop: number => {
       const pool = pools.get(number)
@@ -170,6 +161,16 @@ export function createManifest(options: ManifestOptions): Manifest {
       dropped.add(number)
       if (pool !== undefined) for (const segment of [...pool.segments.keys()]) giveUp(options, pool, segment)
     },
+  }
+}
+
+function viewOf(pool: PoolEntry | undefined): PoolView | undefined {
+  if (pool === undefined) return undefined
+  const { sealedSequence, nextSegment, segments } = pool
+  return {
+    sealedSequence,
+    nextSegment,
+    segments: [...segments.values()].map(({ meta, marked }) => ({ ...meta, marked })),
   }
 }
 
