@@ -186,13 +186,8 @@ function openPool(options: ManifestOptions, state: PoolState): PoolEntry {
 }
 
 function newPool(pools: Map<number, PoolEntry>, number: number): PoolEntry {
-  const pool: PoolEntry = {
-    sealedSequence: 0,
-    nextSegment: 1,
-    segments: new Map(),
-    loaded: true,
-    loading: undefined,
-  }
+  const begun = { sealedSequence: 0, nextSegment: 1, loaded: true, loading: undefined }
+  const pool: PoolEntry = { ...begun, segments: new Map() }
   pools.set(number, pool)
   return pool
 }
