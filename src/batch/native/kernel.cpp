@@ -15,7 +15,7 @@ Kernel::Kernel(Plan plan)
 
 void Kernel::reserve_rows(size_t rows) {
   if (rows <= rows_max_) return;
-  rows_max_ = rows < 512 ? 512 : 2 * rows;
+  rows_max_ = rows < 16 ? 16 : 2 * rows;  // small at first: there may be thousands of plans of one event a request
   for (Builder& column : columns_) column.reserve(rows_max_);
   key_.reserve(rows_max_);
   payload_.reserve(rows_max_);
