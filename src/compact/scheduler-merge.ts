@@ -39,15 +39,15 @@ export class Merges {
   }
 
   /**
-   * Makes the next merge of a pool, if there is one. A pool that is deleted meanwhile is no error: the result goes.
+   * Makes the next merge of a pool; false: there is none, or the pool is gone. A pool that is deleted meanwhile is no error: the result goes.
    * Rejects with SegmentDamaged or Unavailable; then nothing has changed.
    */
-  async one(ask: MergeAsk): Promise<void> {
+  async one(ask: MergeAsk): Promise<boolean> {
     await this.#clear(ask.pool)
     const pinned = await this.#calls.pin(ask.pool)
     try {
       const job = this.#jobOf(ask, pinned)
-      if (job !== undefined) await this.#make(ask.pool, job)
+      return job !== undefined && (await this.#make(ask.pool, job))
     } finally {
       pinned.release()
     }
@@ -86,14 +86,14 @@ export class Merges {
     }
   }
 
-  async #make(pool: number, job: MergeJob): Promise<void> {
+  async #make(pool: number, job: MergeJob): Promise<boolean> {
     const { merger, clock, onMerged } = this.#calls
     const beginMs = clock.nowMs()
     let isSwapped = false
     try {
       const done = await merger.merge(job)
       crashPoint('compact.merged')
-      if (this.#calls.pool(pool) === undefined) return
+      if (this.#calls.pool(pool) === undefined) return false
       check(job, done)
       const remove = job.inputs.map(({ meta }) => meta.segment)
       const swap: SwapCommit = { pool, add: done.meta, remove, keys: done.keys }
@@ -103,6 +103,7 @@ export class Merges {
         this.#apply(swap, committed)
       })
       onMerged(figuresOf(done, clock.nowMs() - beginMs))
+      return true
     } finally {
       if (!isSwapped) await this.#discard(pool, job)
     }

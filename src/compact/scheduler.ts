@@ -211,10 +211,11 @@ export class Scheduler {
       if ((this.#retries.get(pool)?.atMs ?? 0) > nowMs) continue
       this.#queue.delete(pool)
       this.#setPace()
-      const done = this.#merge(pool).then(() => {
+      const done = this.#merge(pool).then(hasMerged => {
         this.#merging = undefined
         if (this.#isStopping) return
-        this.#look(pool)
+        if (hasMerged) this.#look(pool)
+        else this.#dirty.add(pool)
         this.#startNext()
       })
       this.#merging = { pool, done }
@@ -231,12 +232,12 @@ export class Scheduler {
     return nowMs - longest >= COMPACT_WAIT_MS_MAX
   }
 
-  /** Never rejects. */
-  async #merge(pool: number): Promise<void> {
+  /** False: there was nothing to merge any more, or it failed. Never rejects. */
+  async #merge(pool: number): Promise<boolean> {
     const of = this.#calls.pool(pool)
-    if (of === undefined) return
+    if (of === undefined) return false
     try {
-      await this.#merges.one({
+      const hasMerged = await this.#merges.one({
         pool,
         // Asked when the inputs are chosen: the sealer may have taken some since the look.
         isBarred: segment => this.#calls.held(pool).has(segment) || this.#isQuarantined(pool, segment),
@@ -245,11 +246,19 @@ export class Scheduler {
       })
       this.#pause = undefined
       this.#retries.delete(pool)
+      return hasMerged
     } catch (error) {
-      if (error instanceof AssertionFailed) this.#calls.onFatal(error)
+      if (error instanceof AssertionFailed) this.#fatal(error)
       else if (!this.#isStopping && this.#calls.pool(pool) !== undefined)
         this.#failed(pool, of, error as Error)
+      return false
     }
+  }
+
+  #fatal(error: Error): void {
+    this.#isStopping = true
+    this.#cancelTick?.()
+    this.#calls.onFatal(error)
   }
 
   #failed(pool: number, of: CompactPool, error: Error): void {
