@@ -15,7 +15,7 @@ import { type OpenedCatalog, openCatalog } from './catalog/open.ts'
 import { createTokens } from './catalog/token.ts'
 import { openLog } from './commit/open.ts'
 import type { Commit, RecoverOptions } from './commit/protocol.ts'
-import { openMerger } from './compact/merger-client.ts'
+import { MergerClient } from './compact/merger-client.ts'
 import { sweepThenCompact } from './compaction.ts'
 import { type Config, localUrl } from './config.ts'
 import { openFolder } from './folder.ts'
@@ -23,7 +23,7 @@ import { createGraphql } from './graphql/endpoint.ts'
 import { type HealthState, healthOf } from './health.ts'
 import { joinIngest } from './ingest.ts'
 import type { OpenedIndex } from './keys/index-client.ts'
-import { BACKGROUND_NICE, STOP_MS_MAX } from './limits.ts'
+import { BACKGROUND_NICE, MERGE_NICE, STOP_MS_MAX } from './limits.ts'
 import { createMeter, watchQueues } from './meter.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { openIndexOf } from './open-index.ts'
@@ -121,12 +121,10 @@ async function openStages(config: Config, onFault: (error: Error) => void, begun
   const parse = startParseWorkers(kernel, freed, () => parseRoom())
   closers.push(() => parse.stop())
   let parseRoom = () => {}
-  const merger = openMerger({
-    temporaryFolder: paths.temporary,
-    crashAt: config.crashAt,
-    nice: BACKGROUND_NICE,
+  const merger = new MergerClient(
+    { crashAt: config.crashAt, nice: MERGE_NICE, pace: 'beside', temporary: paths.merge },
     onFault,
-  })
+  )
   closers.push(() => merger.stop())
   pools = new Pools({
     config,
