@@ -23,13 +23,28 @@ const HELD = 75
  * @throws CannotRun: held by another process, of another format, or not usable
  */
 export function openFolder(paths: Paths, on: Disk = disk): FileHandle {
-  makeFolder(paths.root, on)
-  const lock = on.open(paths.lock, 'a')
-  takeLock(lock, paths.root)
+  const lock = lockFolder(paths, on)
+  checkRestored(paths, on)
   checkFormat(paths, on)
   for (const folder of [paths.segment, paths.log, paths.temporary]) on.mkdir(folder)
   syncFolder(on, paths.root)
   return lock
+}
+
+/** The folder, made if it is not there, and its lock. @throws CannotRun as `openFolder` */
+export function lockFolder(paths: Paths, on: Disk = disk): FileHandle {
+  makeFolder(paths.root, on)
+  const lock = on.open(paths.lock, 'a')
+  takeLock(lock, paths.root)
+  return lock
+}
+
+/** A folder that a restore has not filled may look whole and is not. */
+function checkRestored(paths: Paths, on: Disk): void {
+  if (!on.exists(paths.restoring)) return
+  throw new CannotRun(
+    `a restore into ${paths.root} has begun and not ended: run weir restore with this folder again, it starts over`,
+  )
 }
 
 function makeFolder(root: string, on: Disk): void {

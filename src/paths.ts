@@ -12,6 +12,8 @@ export interface Paths {
   readonly temporary: string
   readonly lock: string
   readonly format: string
+  /** There while a restore fills the folder. */
+  readonly restoring: string
 }
 
 /** The paths below `root`, an absolute folder. */
@@ -26,8 +28,12 @@ export function pathsOf(root: string): Paths {
     temporary: join(root, 'tmp'),
     lock: join(root, 'LOCK'),
     format: join(root, 'FORMAT'),
+    restoring: join(root, 'RESTORING'),
   }
 }
+
+/** In a backup: what it holds, written last. In a data folder it has no meaning. */
+export const BACKUP_FILE = 'BACKUP'
 
 /** The folder of a pool's segments. */
 export function poolFolder(paths: Paths, poolId: string): string {

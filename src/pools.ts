@@ -13,7 +13,7 @@ import type { CatalogService } from './catalog/protocol.ts'
 import type { Commit } from './commit/protocol.ts'
 import type { Config } from './config.ts'
 import type { OpenedIndex } from './keys/index-client.ts'
-import { createManifest, type Manifest } from './keys/manifest.ts'
+import { createManifest, type Manifest, type PinnedPools } from './keys/manifest.ts'
 import { BODY_BYTES_MAX } from './limits.ts'
 import type { Metrics } from './metrics.ts'
 import { numberOfFile, type Paths, poolFolder } from './paths.ts'
@@ -101,6 +101,16 @@ export class Pools {
 
   snapshot(pool: number) {
     return this.#manifest.snapshot(pool)
+  }
+
+  /** Seals what every pool has at this moment. Rejects as Sealer.sealNow does. */
+  sealAll(): Promise<void> {
+    return this.#sealer.sealAll()
+  }
+
+  /** Every segment of every pool, pinned in this turn. */
+  pinAll(): PinnedPools {
+    return this.#manifest.pinAll()
   }
 
   /** Is there room in the tail for another body's rows (W-9)? */

@@ -6,8 +6,10 @@
  *   W-10  The same code after a crash as after a clean stop; nothing here grows with rows. The sweep runs after ready.
  */
 import { availableParallelism } from 'node:os'
+import { backupRoute, joinBackups } from './admin.ts'
 import type { Api, Health } from './api/protocol.ts'
 import { createApi } from './api/server.ts'
+import type { Backups } from './backup/client.ts'
 import { FreedBuffers } from './batch/buffers.ts'
 import { startParseWorkers } from './batch/workers.ts'
 import type { Catalog } from './catalog/catalog.ts'
@@ -57,6 +59,7 @@ interface Stages {
   readonly parse: ReturnType<typeof startParseWorkers>
   readonly engine: QueryEngine
   readonly commit: Commit
+  readonly backups: Backups
 }
 
 /**
@@ -131,7 +134,16 @@ async function openStages(config: Config, onFault: (error: Error) => void, begun
   closers.push(() => log.commit.stop())
   pools.joinLog(log.commit)
   const engine = await engineOpening
-  const stages: Stages = { metrics, catalog, index, pools, parse, engine, commit: log.commit }
+  const stages: Stages = {
+    metrics,
+    catalog,
+    index,
+    pools,
+    parse,
+    engine,
+    commit: log.commit,
+    backups: joinBackups({ catalog, pools, commit: log.commit }),
+  }
   const health: HealthState = { stopping: false, log: log.commit.stats().state }
   log.commit.onState = state => {
     health.log = state
@@ -249,7 +261,7 @@ function listen(config: Config, stages: Stages, front: FrontEnd): Promise<Api> {
       onParseRoom: front.onParseRoom,
       graphql: request => graphql.handle(request),
       token: request => tokens.token(request),
-      routes: [],
+      routes: [backupRoute(stages.backups, tokens.verify, config)],
       metricsText: () => metrics.text(),
       meter: createMeter(metrics, catalog),
     },
@@ -289,6 +301,7 @@ async function stop(stages: Stages, api: Api, health: HealthState): Promise<bool
   const { catalog, index, pools, parse, engine, commit, metrics } = stages
   const begin = monotonicMs()
   health.stopping = true
+  await stages.backups.stop()
   const answered = await api.stop(STOP_MS_MAX / 2)
   const sealed = await pools.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin)))
   await commit.stop()

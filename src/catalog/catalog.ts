@@ -34,6 +34,11 @@ export class Catalog implements CatalogService {
     return this.#memory.meta()
   }
 
+  /** Every document as of this turn, for a backup. */
+  documents(): readonly Entry[] {
+    return this.#memory.documents()
+  }
+
   signingKey(): SigningKey {
     return this.#memory.signingKey()
   }

@@ -28,11 +28,19 @@ export interface PoolView {
   readonly segments: readonly SegmentMeta[]
 }
 
+/** All pools at one moment. No file of them goes before `release`, which is called once. */
+export interface PinnedPools {
+  readonly pools: readonly (PoolView & { readonly pool: number })[]
+  release(): void
+}
+
 export interface Manifest {
   /** Takes over a commit. Called once per commit, in their order, before anything waits on its results. */
   apply(seals: readonly SealCommit[], committed: readonly SealCommitted[]): void
   /** The pool's state now, pinned. Waits for its marks at first. Rejects with Unavailable. */
   snapshot(pool: number): Promise<Snapshot>
+  /** Every segment of every pool as of this turn, those with deletes only too. */
+  pinAll(): PinnedPools
   /** undefined: nothing of the pool is sealed. */
   pool(pool: number): PoolView | undefined
   /** Forgets a deleted pool; its files are given up as they become free. */
@@ -118,11 +126,16 @@ export function createManifest(options: ManifestOptions): Manifest {
         await loadOnce(number, pool)
       }
     },
+    pinAll: () => {
+      const entries = [...pools.values()].flatMap(pool => [...pool.segments.values()])
+      return {
+        pools: [...pools].map(([number, pool]) => ({ pool: number, ...viewOf(pool) })),
+        release: pinEntries(options, entries),
+      }
+    },
     pool: number => {
       const pool = pools.get(number)
-      if (pool === undefined) return undefined
-      const { sealedSequence, nextSegment, segments } = pool
-      return { sealedSequence, nextSegment, segments: [...segments.values()].map(entry => entry.meta) }
+      return pool === undefined ? undefined : viewOf(pool)
     },
     drop: number => {
       const pool = pools.get(number)
@@ -221,20 +234,26 @@ function freeIfUnused(options: ManifestOptions, entry: Entry): void {
 function pin(options: ManifestOptions, pool: PoolEntry, commit: number): Snapshot {
   const entries = [...pool.segments.values()].filter(entry => entry.meta.rows > 0)
   entries.sort((a, b) => a.meta.segment - b.meta.segment)
+  const release = pinEntries(options, entries)
+  return { commit, segments: entries.map(({ file, meta, marks }) => ({ file, meta, marks })), release }
+}
+
+/** Pins; returns what releases them. */
+function pinEntries(options: ManifestOptions, entries: readonly Entry[]): () => void {
   for (const entry of entries) entry.pins += 1
   let released = false
-  return {
-    commit,
-    segments: entries.map(({ file, meta, marks }) => ({ file, meta, marks })),
-    release: () => {
-      assert(!released, 'a snapshot is released once')
-      released = true
-      for (const entry of entries) {
-        entry.pins -= 1
-        freeIfUnused(options, entry)
-      }
-    },
+  return () => {
+    assert(!released, 'a snapshot is released once')
+    released = true
+    for (const entry of entries) {
+      entry.pins -= 1
+      freeIfUnused(options, entry)
+    }
   }
+}
+
+function viewOf({ sealedSequence, nextSegment, segments }: PoolEntry): PoolView {
+  return { sealedSequence, nextSegment, segments: [...segments.values()].map(entry => entry.meta) }
 }
 
 /** The last commit applied, and waiting for a later one. At most one waits per pool that loads its marks. */
