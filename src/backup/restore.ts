@@ -8,7 +8,7 @@
  */
 import { dirname, join } from 'node:path'
 import { CannotRun, Damaged } from '../errors.ts'
-import { lockFolder } from '../folder.ts'
+import { lockNewFolder } from '../folder.ts'
 import { BACKUP_FILE, type Paths } from '../paths.ts'
 import { crashPoint } from '../util/crash.ts'
 import { type Disk, readFile, syncFolder, writeDurably } from '../util/disk.ts'
@@ -33,7 +33,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<BackupSumm
   const contents = await verifyBackup(options)
   const made: string[] = []
   makeFolders(disk, to.root, made)
-  const lock = lockFolder(to, disk)
+  const lock = lockNewFolder(to, disk)
   try {
     clear(disk, to)
     writeDurably(disk, to.restoring, [Buffer.from('a restore fills this folder\n')])
