@@ -29,19 +29,18 @@ export function joinBackups({ catalog, pools, commit }: BackedUp): Backups {
     syncLog: () => commit.syncAll(),
     pin: () => {
       const held = commit.hold()
-      const pinned = pools.pinAll()
-      const sealed = new Map(pinned.pools.map(pool => [pool.pool, pool]))
+      const releasePools = pools.pinAll()
       const state = {
-        // A pool that was just deleted may be in the manifest still, and one that has no row yet is not.
+        // Not the manifest's: it may have a pool that was just deleted, and has none that never got a row.
         pools: catalog.pools().map(({ number, id }) => {
-          const { sealedSequence = 0, segments = [] } = sealed.get(number) ?? {}
+          const { sealedSequence = 0, segments = [] } = pools.sealed(number) ?? {}
           return { pool: number, poolId: id, sealedSequence, segments }
         }),
         documents: catalog.documents(),
         deletedPools: catalog.tombstones().map(({ number }) => number),
         log: held.span,
       }
-      return { state, releaseLog: held.release, releasePools: pinned.release }
+      return { state, releaseLog: held.release, releasePools }
     },
   })
 }

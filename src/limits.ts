@@ -126,6 +126,8 @@ export const SEAL_BYTES = 64 * MiB
 export const SEAL_ENTRIES = 1_024
 /** … or this long after its oldest row, whichever is first. */
 export const SEAL_AGE_MS = 5_000
+/** Rows of one seal, which may begin with kept rows of a newer small segment. */
+export const SEAL_ROWS_MAX = 2 * SEAL_ROWS
 /** Rows of a small segment that the next seal takes along; see segment/tail.ts. */
 export const KEPT_ROWS_MAX = 98_304
 /** Batches of a small segment that the next seal takes along, and of that seal with it. */

@@ -13,7 +13,7 @@ import type { CatalogService } from './catalog/protocol.ts'
 import type { Commit } from './commit/protocol.ts'
 import type { Config } from './config.ts'
 import type { OpenedIndex } from './keys/index-client.ts'
-import { createManifest, type Manifest, type PinnedPools } from './keys/manifest.ts'
+import { createManifest, type Manifest, type PoolView } from './keys/manifest.ts'
 import { BODY_BYTES_MAX } from './limits.ts'
 import type { Metrics } from './metrics.ts'
 import { numberOfFile, type Paths, poolFolder } from './paths.ts'
@@ -108,8 +108,13 @@ export class Pools {
     return this.#sealer.sealAll()
   }
 
-  /** Every segment of every pool, pinned in this turn. */
-  pinAll(): PinnedPools {
+  /** What is sealed of a pool; undefined: nothing. */
+  sealed(pool: number): PoolView | undefined {
+    return this.#manifest.pool(pool)
+  }
+
+  /** Keeps every file of every pool as of this turn. Returns what lets them go. */
+  pinAll(): () => void {
     return this.#manifest.pinAll()
   }
 
