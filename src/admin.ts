@@ -12,7 +12,6 @@ import type { Catalog } from './catalog/catalog.ts'
 import type { Tokens } from './catalog/token.ts'
 import type { Commit } from './commit/protocol.ts'
 import type { Refusal } from './errors.ts'
-import { BACKUP_BYTES_PER_SECOND } from './limits.ts'
 import type { Pools } from './pools.ts'
 
 /** What a backup is taken of. */
@@ -49,6 +48,7 @@ export function joinBackups({ catalog, pools, commit }: BackedUp): Backups {
 export interface AdminOptions {
   readonly dataDir: string
   readonly crashAt: string
+  readonly backupBytesPerSecond: number
 }
 
 /** The route. Scope `admin`. */
@@ -62,7 +62,8 @@ export function backupRoute(backups: Backups, verify: Tokens['verify'], options:
       )
     const folder = folderOf(body)
     if (typeof folder !== 'string') return problemReply(folder)
-    const backup = await backups.begin({ ...options, folder, bytesPerSecond: BACKUP_BYTES_PER_SECOND })
+    const { dataDir, crashAt, backupBytesPerSecond: bytesPerSecond } = options
+    const backup = await backups.begin({ dataDir, crashAt, folder, bytesPerSecond })
     if ('status' in backup) return problemReply(backup)
     return {
       status: 200,

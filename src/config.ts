@@ -6,7 +6,7 @@ import { isAbsolute, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Command, CommandInput } from './command/protocol.ts'
 import { CannotRun } from './errors.ts'
-import { LOG_FILE_BYTES, LOG_FILE_BYTES_MIN } from './limits.ts'
+import { BACKUP_BYTES_PER_SECOND, LOG_FILE_BYTES, LOG_FILE_BYTES_MIN } from './limits.ts'
 import { assert, must } from './util/assert.ts'
 
 /** One option. `parse` answers undefined for a text that it does not take. */
@@ -91,6 +91,16 @@ const OPTIONS = {
       '',
       'tests only: kill the process at a named point',
       anyText,
+    ),
+  ),
+  backupBytesPerSecond: hidden(
+    option(
+      'backup-bytes-per-second',
+      'WEIR_BACKUP_BYTES_PER_SECOND',
+      'BYTES',
+      String(BACKUP_BYTES_PER_SECOND),
+      'tests only: how fast a backup of a running server copies',
+      integer(1, 1_000_000_000_000),
     ),
   ),
   logFileBytes: hidden(

@@ -35,20 +35,30 @@ export async function restoreBackup(options: RestoreOptions): Promise<BackupSumm
   makeFolders(disk, to.root, made)
   const lock = lockNewFolder(to, disk)
   try {
-    clear(disk, to)
-    writeDurably(disk, to.restoring, [Buffer.from('a restore fills this folder\n')])
-    syncFolder(disk, to.root)
-    syncParents(disk, made)
-    const folders = await copyAll(options, contents)
-    crashPoint('restore.copied')
-    for (const folder of [...folders, to.root]) syncFolder(disk, folder)
-    crashPoint('restore.synced')
-    disk.unlink(to.restoring)
-    syncFolder(disk, to.root)
+    await fillFolder(options, contents, made)
   } finally {
     disk.close(lock)
   }
   return summaryOf(contents)
+}
+
+/** The steps between lock and done. `made` are the folders that had to be made, outermost first. */
+export async function fillFolder(
+  options: RestoreOptions,
+  contents: BackupContents,
+  made: readonly string[],
+): Promise<void> {
+  const { disk, to } = options
+  clear(disk, to)
+  writeDurably(disk, to.restoring, [Buffer.from('a restore fills this folder\n')])
+  syncFolder(disk, to.root)
+  syncParents(disk, made)
+  const folders = await copyAll(options, contents)
+  crashPoint('restore.copied')
+  for (const folder of [...folders, to.root]) syncFolder(disk, folder)
+  crashPoint('restore.synced')
+  disk.unlink(to.restoring)
+  syncFolder(disk, to.root)
 }
 
 /** Reads every file of the backup. Rejects as restoreBackup. */
