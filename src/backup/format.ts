@@ -55,6 +55,7 @@ export function decodeBackup(bytes: Uint8Array, path: string): BackupContents {
   if (contents.format !== BACKUP_FORMAT)
     return refuse(`format ${contents.format}, this version of Weir reads ${BACKUP_FORMAT}`)
   const whole = contents as BackupContents
+  if (!Buffer.from(encodeBackup(whole)).equals(bytes)) refuse('it is not as it was written')
   for (const file of whole.files) if (!isInside(file.path)) refuse(`it names the file ${file.path}`)
   return whole
 }
