@@ -103,6 +103,16 @@ const OPTIONS = {
       integer(1, 1_000_000_000_000),
     ),
   ),
+  faultAt: hidden(
+    option(
+      'fault-at',
+      'WEIR_FAULT_AT',
+      'FAULTS',
+      '',
+      'tests only: calls of the disk that fail while a file exists; see util/fault.ts',
+      anyText,
+    ),
+  ),
   logFileBytes: hidden(
     option(
       'log-file-bytes',

@@ -30,6 +30,7 @@ import { readCounter } from './reader.ts'
 import { openStages, type Stages } from './stages.ts'
 import { monotonicMs } from './util/clock.ts'
 import { armCrash } from './util/crash.ts'
+import { orderFaults } from './util/fault.ts'
 import { chooseNative } from './util/native.ts'
 import { warn } from './util/say.ts'
 
@@ -56,6 +57,7 @@ interface Server extends Stages {
  * @param onFault called when a thread died: the process must end; recovery makes it whole
  */
 export async function startServer(config: Config, onFault: (error: Error) => void): Promise<Running> {
+  orderFaults(config.faultAt)
   armCrash(config.crashAt)
   const kernel = chooseNative(config.kernel)
   const paths = pathsOf(config.dataDir)
@@ -106,7 +108,11 @@ async function openServer(config: Config, onFault: (error: Error) => void, begun
   const { commit } = log
   const backups = joinBackups({ catalog, pools, commit })
   const server: Server = { ...stages, commit, backups, engine: await engineOpening }
-  const health: HealthState = { stopping: false, log: commit.stats().state }
+  const health: HealthState = {
+    stopping: false,
+    log: commit.stats().state,
+    catalogRefusal: () => catalog.refusal(),
+  }
   commit.onState = state => {
     health.log = state
   }

@@ -2,13 +2,17 @@
  * Named places where a test may kill the process, as a power cut or `kill -9` would.
  * Off unless the hidden option `--crash-at name[:nth]` names one; each thread is told through its workerData.
  */
+
+import { disk } from './disk.ts'
 import { endNow } from './end-now.ts'
+import { armFaults } from './fault.ts'
 
 let wanted = ''
 let countdown = 0
 
-/** Arms the point `spec` (`name` or `name:nth`) in this thread. Empty: none. */
+/** Arms the point `spec` (`name` or `name:nth`) in this thread. Empty: none. The disk's faults (fault.ts) with it. */
 export function armCrash(spec: string): void {
+  armFaults(disk)
   const [name = '', nth = '1'] = spec.split(':')
   wanted = name
   countdown = Number(nth)
