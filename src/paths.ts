@@ -14,6 +14,8 @@ export interface Paths {
   readonly merge: string
   readonly lock: string
   readonly format: string
+  /** There while a restore fills the folder. */
+  readonly restoring: string
 }
 
 /** The paths below `root`, an absolute folder. */
@@ -29,8 +31,12 @@ export function pathsOf(root: string): Paths {
     merge: join(root, 'tmp', 'merge'),
     lock: join(root, 'LOCK'),
     format: join(root, 'FORMAT'),
+    restoring: join(root, 'RESTORING'),
   }
 }
+
+/** In a backup: what it holds, written last. In a data folder it has no meaning. */
+export const BACKUP_FILE = 'BACKUP'
 
 /** The folder of a pool's segments. */
 export function poolFolder(paths: Paths, poolId: string): string {

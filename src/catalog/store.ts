@@ -16,9 +16,17 @@ import type { Change, Entry } from './protocol.ts'
 export interface Store {
   /** All documents, in key order. */
   readonly entries: readonly Entry[]
-  /** Flushed when it returns. Throws LMDB's error; then nothing of the change is visible. */
+  /**
+   * Flushed when it returns. Throws NotChanged where LMDB refused it and every document of it was read again as it was
+   * before: a full disk. Throws LMDB's error where that cannot be told.
+   */
   apply(change: Change): void
   close(): Promise<void>
+}
+
+/** The disk refused a change, and the documents are as they were. */
+export class NotChanged extends Error {
+  override readonly name = 'NotChanged'
 }
 
 /** Opens or makes the store in folder `path`. Throws CannotRun, or Damaged naming the folder. */
@@ -61,10 +69,22 @@ function readAll(db: RootDatabase<unknown, string>, path: string): Entry[] {
 }
 
 function applyChange(db: RootDatabase<unknown, string>, change: Change): void {
-  db.transactionSync(() => {
-    for (const key of change.removes) db.removeSync(key)
-    for (const [key, value] of change.puts) db.putSync(key, value)
-    crashPoint('catalog.before-commit')
-  })
+  const before = textOf(db, change)
+  try {
+    db.transactionSync(() => {
+      for (const key of change.removes) db.removeSync(key)
+      for (const [key, value] of change.puts) db.putSync(key, value)
+      crashPoint('catalog.before-commit')
+    })
+  } catch (error) {
+    if (textOf(db, change) !== before) throw error
+    throw new NotChanged((error as Error).message)
+  }
   crashPoint('catalog.committed')
+}
+
+/** The documents that a change is about, as they stand. Throws where LMDB is broken. */
+function textOf(db: RootDatabase<unknown, string>, { puts, removes }: Change): string {
+  db.resetReadTxn()
+  return JSON.stringify([...puts.map(([key]) => key), ...removes].map(key => db.get(key) ?? null))
 }
