@@ -126,6 +126,8 @@ export const SEAL_BYTES = 64 * MiB
 export const SEAL_ENTRIES = 1_024
 /** … or this long after its oldest row, whichever is first. */
 export const SEAL_AGE_MS = 5_000
+/** Rows of one seal, which may begin with kept rows of a newer small segment. */
+export const SEAL_ROWS_MAX = 2 * SEAL_ROWS
 /** Rows of a small segment that the next seal takes along; see segment/tail.ts. */
 export const KEPT_ROWS_MAX = 98_304
 /** Batches of a small segment that the next seal takes along, and of that seal with it. */
@@ -222,6 +224,11 @@ export const METRIC_SERIES_MAX = 10_000
 export const PROGRESS_LINE_MS = 5_000
 /** A command on a stopped folder gives up sealing what it replayed after this: the log has it still. */
 export const OFFLINE_SEAL_MS_MAX = 600_000
+
+/** A process that reads a whole index, in case it is damaged, is given up after this. */
+export const PROBE_MS_MAX = 3_600_000
+/** Findings of `weir verify` that are told one by one; further ones are counted. */
+export const FINDINGS_TOLD_MAX = 1_000
 
 // ── threads ────────────────────────────────────────────────────────────────────────────────────────────
 

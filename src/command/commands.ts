@@ -4,7 +4,8 @@
  * A command's file holds what the command line must know of it, and loads the rest when it runs: the server's start
  * does not wait for what it does not need.
  */
+import { INSPECT } from './inspect.ts'
 import type { Command } from './protocol.ts'
 import { START } from './start.ts'
 
-export const COMMANDS: readonly Command[] = [START]
+export const COMMANDS: readonly Command[] = [START, INSPECT]
