@@ -11,7 +11,7 @@ import type { Disk } from '../util/disk.ts'
 import { checkLmdbFile } from '../util/lmdb-file.ts'
 import { createIndex, type Index, readIdentity } from './index.ts'
 import { failedToOpen, reasonToRebuild } from './open.ts'
-import { decodeSegment, IDENTITY_KEY, poolOfKey, TAG } from './record.ts'
+import { after, decodeSegment, IDENTITY_KEY, poolKey, poolOfKey, TAG } from './record.ts'
 import type { KeyStore } from './store.ts'
 import { openLmdbStore } from './store-lmdb.ts'
 import { tryOpenNativeStore } from './store-native.ts'
@@ -127,4 +127,44 @@ function openForReading({ disk, folder, kernel }: LookOptions): KeyStore {
   } catch (error) {
     throw failedToOpen(folder, error)
   }
+}
+
+/** Where a key points. */
+export interface KeyEntry {
+  readonly segment: number
+  readonly row: number
+}
+
+/** Where each key points, in order; undefined: it is not there. */
+export function readRowsOfKeys(
+  store: KeyStore,
+  pool: number,
+  keys: readonly Uint8Array[],
+): (KeyEntry | undefined)[] {
+  const prefix = poolKey(TAG.key, pool)
+  return store.transact(txn =>
+    keys.map(key => {
+      const value = txn.get(Buffer.concat([prefix, key]))
+      return value === undefined ? undefined : entryOf(value)
+    }),
+  )
+}
+
+/** All keys of a pool and where they point, in bounded reads. */
+export function* keysOfPool(store: KeyStore, pool: number): Generator<[key: Uint8Array, entry: KeyEntry]> {
+  const prefix = poolKey(TAG.key, pool)
+  const end = after(prefix)
+  let from = prefix
+  for (;;) {
+    const entries = store.transact(txn => txn.range(from, end, INDEX_SLICE_RECORDS))
+    for (const [key, value] of entries) yield [key.subarray(prefix.byteLength), entryOf(value)]
+    const last = entries.at(-1)
+    if (last === undefined || entries.length < INDEX_SLICE_RECORDS) return
+    from = Buffer.concat([last[0], Uint8Array.of(0)])
+  }
+}
+
+function entryOf(value: Uint8Array): KeyEntry {
+  const view = new DataView(value.buffer, value.byteOffset, 8)
+  return { segment: view.getUint32(0, true), row: view.getUint32(4, true) }
 }
