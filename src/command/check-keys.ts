@@ -4,11 +4,12 @@
  *   W-7  The key of a row that is not marked points at it; that of a marked row points elsewhere, or is gone.
  *   W-6  The key of a delete is gone, or points at a row with a later sequence.
  */
-import { readRowsOfKeys } from '../keys/look.ts'
-import type { PoolState } from '../keys/protocol.ts'
-import type { StoredKeys } from '../keys/segment-files.ts'
+import { viewRun } from '../keys/key-run.ts'
+import { type KeyEntry, readRowsOfKeys } from '../keys/look.ts'
+import type { KeyRun, PoolState } from '../keys/protocol.ts'
 import type { KeyStore } from '../keys/store.ts'
 import { INDEX_SLICE_RECORDS } from '../limits.ts'
+import type { DeleteFile } from '../segment/deletes.ts'
 import type { SegmentContent } from './check-segment.ts'
 import type { Report } from './report.ts'
 
@@ -32,33 +33,37 @@ export function checkMarks(one: IndexedSegment, rows: number, marked: number, re
     if (row >= rows) report.find(file, `the index marks a row beyond its ${rows} rows`, { row })
     if (at > 0 && row === marks[at - 1]) report.find(file, 'the index marks it twice', { row })
   }
-  if (marks.length !== marked)
-    report.find(file, `the index holds ${marks.length} marks and counts ${marked}`)
+  if (marks.length !== marked) report.find(file, `the index holds ${marks.length} marks and counts ${marked}`)
 }
 
 /** Every key of the segment, in slices. */
 export function checkKeys(one: IndexedSegment, { rows, deletes }: SegmentContent, report: Report): void {
-  if (rows !== undefined) checkRowKeys(one, rows, report)
+  if (rows?.run !== undefined) checkRowKeys(one, rows.run, report)
   if (deletes !== undefined) checkDeletedKeys(one, deletes, report)
 }
 
-function checkRowKeys(one: IndexedSegment, rows: StoredKeys, report: Report): void {
+function checkRowKeys(one: IndexedSegment, run: KeyRun, report: Report): void {
   const { state, segment, marks, file } = one
   const marked = new Set(marks)
-  for (const { at: row, entry } of lookUp(one.store, state.pool, rows.keys)) {
+  const { count, rows, offsets, bytes } = viewRun(run)
+  const keyAt = (at: number) => bytes.subarray(offsets[at], offsets[at + 1])
+  for (const { at, entry } of lookUp(one.store, state.pool, count, keyAt)) {
+    const row = rows[at]!
     const isHere = entry !== undefined && entry.segment === segment && entry.row === row
     if (isHere && marked.has(row)) report.find(file, 'it is marked, but its key points at it', { row })
     if (isHere || marked.has(row)) continue
     const is =
-      entry === undefined ? 'the index does not have its key' : `its key points at row ${entry.row} of segment ${entry.segment}`
+      entry === undefined
+        ? 'the index does not have its key'
+        : `its key points at row ${entry.row} of segment ${entry.segment}`
     report.find(file, `${is}, and the row is not marked`, { row })
   }
 }
 
-function checkDeletedKeys(one: IndexedSegment, deletes: StoredKeys, report: Report): void {
+function checkDeletedKeys(one: IndexedSegment, deletes: DeleteFile, report: Report): void {
   const { state, deletesFile } = one
   const ends = new Map(state.segments.map(meta => [meta.segment, meta.sequenceTo]))
-  for (const { at, entry } of lookUp(one.store, state.pool, deletes.keys)) {
+  for (const { at, entry } of lookUp(one.store, state.pool, deletes.keys.length, at => deletes.keys[at]!)) {
     const sequence = deletes.sequences[at]!
     if (entry === undefined || (ends.get(entry.segment) ?? 0) >= sequence) continue
     report.find(
@@ -68,17 +73,18 @@ function checkDeletedKeys(one: IndexedSegment, deletes: StoredKeys, report: Repo
   }
 }
 
-/** Looks keys up in their order, for the tree's sake. */
-function* lookUp(store: KeyStore, pool: number, keys: readonly Uint8Array[]) {
-  const order = Uint32Array.from(keys.keys())
-  order.sort((a, b) => Buffer.compare(keys[a]!, keys[b]!))
-  for (let from = 0; from < order.length; from += INDEX_SLICE_RECORDS) {
-    const slice = order.subarray(from, from + INDEX_SLICE_RECORDS)
-    const entries = readRowsOfKeys(
-      store,
-      pool,
-      Array.from(slice, at => keys[at]!),
+/** Looks up `count` sorted keys, in bounded reads. */
+function* lookUp(
+  store: KeyStore,
+  pool: number,
+  count: number,
+  keyAt: (at: number) => Uint8Array,
+): Generator<{ readonly at: number; readonly entry: KeyEntry | undefined }> {
+  for (let from = 0; from < count; from += INDEX_SLICE_RECORDS) {
+    const slice = Array.from({ length: Math.min(INDEX_SLICE_RECORDS, count - from) }, (_, i) =>
+      keyAt(from + i),
     )
-    for (const [index, at] of slice.entries()) yield { at, entry: entries[index] }
+    for (const [index, entry] of readRowsOfKeys(store, pool, slice).entries())
+      yield { at: from + index, entry }
   }
 }

@@ -8,8 +8,8 @@ import { ParquetFile } from 'parquet-wasm'
 import type { Plan } from '../batch/plan.ts'
 import { Damaged } from '../errors.ts'
 import type { SegmentMeta } from '../keys/protocol.ts'
-import { rangeFields } from '../keys/ranges.ts'
-import { type Footer, readFooter, readRows, type StoredRows } from '../keys/segment-files.ts'
+import { type Footer, readFooter } from '../keys/segment-files.ts'
+import { readSegmentKeys, type SegmentKeys } from '../keys/segment-keys.ts'
 import { deleteFile, segmentFile } from '../paths.ts'
 import { type DeleteFile, readDeleteFile } from '../segment/deletes.ts'
 import { type Disk, disk, readFile } from '../util/disk.ts'
@@ -23,7 +23,7 @@ export interface Wanted {
 
 /** What stands in it; a part that is damaged or not there is undefined. */
 export interface SegmentContent {
-  readonly rows: StoredRows | undefined
+  readonly rows: SegmentKeys | undefined
   readonly deletes: DeleteFile | undefined
   /** Both files are as they should be. */
   readonly isWhole: boolean
@@ -50,12 +50,7 @@ export async function checkSegment(
   return { rows, deletes, isWhole: report.count === before }
 }
 
-async function checkRows(
-  file: string,
-  plan: Plan,
-  { footer }: Wanted,
-  report: Report,
-): Promise<StoredRows> {
+async function checkRows(file: string, plan: Plan, { footer }: Wanted, report: Report): Promise<SegmentKeys> {
   if (!disk.exists(file)) throw new Damaged(file, 0, `the file is missing; it held ${footer.rows} rows`)
   const found = await readFooter(file)
   for (const [name, value] of Object.entries(footer)) {
@@ -64,12 +59,12 @@ async function checkRows(
   }
   const decoded = await decodeAll(file)
   if (decoded !== footer.rows) report.find(file, `it has ${decoded} rows, it should have ${footer.rows}`)
-  const rows = await readRows(file, plan)
+  const rows = await readSegmentKeys(file, plan)
   checkSequences(file, rows, footer, report)
   return rows
 }
 
-function checkSequences(file: string, rows: StoredRows, footer: Wanted['footer'], report: Report): void {
+function checkSequences(file: string, rows: SegmentKeys, footer: Wanted['footer'], report: Report): void {
   const { sequenceFrom, sequenceTo } = footer
   for (let row = 0; row < rows.rows; row++) {
     const sequence = rows.sequences[row]!
@@ -98,7 +93,11 @@ async function decodeAll(file: string): Promise<number> {
     }
     return rows
   } catch (error) {
-    throw new Damaged(file, 0, `row group ${group}: ${error instanceof Error ? error.message : String(error)}`)
+    throw new Damaged(
+      file,
+      0,
+      `row group ${group}: ${error instanceof Error ? error.message : String(error)}`,
+    )
   } finally {
     parquet?.free()
   }
@@ -106,8 +105,7 @@ async function decodeAll(file: string): Promise<number> {
 
 function checkDeletes(folder: string, { footer }: Wanted, report: Report): DeleteFile {
   const file = join(folder, deleteFile(footer.segment))
-  if (!disk.exists(file))
-    throw new Damaged(file, 0, `the file is missing; it held ${footer.deletes} deletes`)
+  if (!disk.exists(file)) throw new Damaged(file, 0, `the file is missing; it held ${footer.deletes} deletes`)
   const found = readDeleteFile(readFile(disk, file), file)
   const { pool, planVersion, segment, sequenceFrom, sequenceTo, rows, deletes } = footer
   const wanted = { pool, planVersion, segment, sequenceFrom, sequenceTo, rowsOfSeal: rows }
@@ -124,12 +122,12 @@ function checkDeletes(folder: string, { footer }: Wanted, report: Report): Delet
 }
 
 /** The manifest's ranges and bytes: the planner prunes by the first, and nothing may be pruned that has rows. */
-function checkMeta(folder: string, rows: StoredRows | undefined, wanted: Wanted, report: Report): void {
+function checkMeta(folder: string, rows: SegmentKeys | undefined, wanted: Wanted, report: Report): void {
   const { meta } = wanted
   if (meta === undefined) return
   const file = join(folder, meta.rows > 0 ? segmentFile(meta.segment) : deleteFile(meta.segment))
   if (rows !== undefined) {
-    for (const [name, value] of Object.entries(rangeFields(rows.ranges))) {
+    for (const [name, value] of Object.entries(rows.ranges)) {
       const is = JSON.stringify(meta[name as keyof SegmentMeta])
       if (is !== JSON.stringify(value))
         report.find(file, `the index says ${name} ${is}, its rows say ${JSON.stringify(value)}`)

@@ -7,5 +7,6 @@
 import { INSPECT } from './inspect.ts'
 import type { Command } from './protocol.ts'
 import { START } from './start.ts'
+import { VERIFY } from './verify.ts'
 
-export const COMMANDS: readonly Command[] = [START, INSPECT]
+export const COMMANDS: readonly Command[] = [START, INSPECT, VERIFY]
