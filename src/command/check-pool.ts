@@ -7,6 +7,7 @@ import type { Plan } from '../batch/plan.ts'
 import type { Pool } from '../catalog/model.ts'
 import { type IndexLook, keysOfPool } from '../keys/look.ts'
 import type { PoolState, SegmentMeta } from '../keys/protocol.ts'
+import type { Footer } from '../keys/segment-files.ts'
 import { deleteFile, numberOfFile, segmentFile } from '../paths.ts'
 import { disk } from '../util/disk.ts'
 import { checkKeys, checkMarks } from './check-keys.ts'
@@ -37,7 +38,7 @@ export async function checkPool(check: PoolCheck, report: Report, onSegment: () 
   if (index === undefined) {
     const footers = await liveFooters(folder, pool.number, report)
     for (const footer of footers) {
-      await checkSegment(folder, check.plan(footer.planVersion), { footer, meta: undefined }, report)
+      await checkSegment(folder, check.plan(footer.planVersion), wantedOf(pool.number, footer), report)
       onSegment()
     }
     return
@@ -99,9 +100,11 @@ async function checkSegments(
     report.find(indexFile, `pool ${pool.id}: it holds marks of segment ${segment}, which it does not name`)
 }
 
-function wantedOf(pool: number, meta: SegmentMeta): Wanted {
-  const { segment, planVersion, sequenceFrom, sequenceTo, rows, deletes } = meta
-  return { footer: { pool, segment, planVersion, sequenceFrom, sequenceTo, rows, deletes }, meta }
+/** What a segment should be: by the manifest, or by its own footer alone. */
+export function wantedOf(pool: number, from: Footer | SegmentMeta): Wanted {
+  const { segment, planVersion, sequenceFrom, sequenceTo, rows, deletes } = from
+  const footer = { pool, segment, planVersion, sequenceFrom, sequenceTo, rows, deletes }
+  return { footer, meta: 'bytes' in from ? from : undefined }
 }
 
 /** As many keys as rows that are visible; else those that point at none are told one by one. */

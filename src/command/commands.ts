@@ -6,7 +6,9 @@
  */
 import { INSPECT } from './inspect.ts'
 import type { Command } from './protocol.ts'
+import { REBUILD } from './rebuild.ts'
+import { REPAIR } from './repair.ts'
 import { START } from './start.ts'
 import { VERIFY } from './verify.ts'
 
-export const COMMANDS: readonly Command[] = [START, INSPECT, VERIFY]
+export const COMMANDS: readonly Command[] = [START, INSPECT, VERIFY, REBUILD, REPAIR]
