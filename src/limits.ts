@@ -251,6 +251,11 @@ export const PROGRESS_LINE_MS = 5_000
 /** A command on a stopped folder gives up sealing what it replayed after this: the log has it still. */
 export const OFFLINE_SEAL_MS_MAX = 600_000
 
+/** A process that reads a whole index, in case it is damaged, is given up after this. */
+export const PROBE_MS_MAX = 3_600_000
+/** Findings of `weir verify` that are told one by one; further ones are counted. */
+export const FINDINGS_TOLD_MAX = 1_000
+
 // ── threads ────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Nice value of the seal and index threads: a higher one is a smaller share of the processor, so acks go first. */
