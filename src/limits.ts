@@ -68,6 +68,14 @@ export const SLAB_TAIL_BYTES = 64
 export const API_TICK_MS = 100
 /** GraphQL, token and other control requests under way at once; one more is 503. */
 export const CONTROL_REQUESTS_MAX = 256
+/** Streaming answers at once; one more is 503. Each may hold a file in data/tmp, a chunk and a pinned manifest. */
+export const STREAMS_MAX = 8
+/** A stream whose client takes nothing for so long is closed: what it pins must not stay for ever. */
+export const STREAM_STALL_MS = 60_000
+/** At SIGTERM streams go on for so long, then they are closed without their end. */
+export const STREAM_STOP_MS = 2_000
+/** Bytes of a stream handed to the socket at once: what it does not take waits in memory. */
+export const STREAM_WRITE_BYTES = 64 * KiB
 /** Pools with a rate bucket; beyond it full buckets are forgotten. */
 export const RATE_BUCKETS_MAX = 10_000
 
