@@ -188,6 +188,23 @@ export const GRAPHQL_KEPT_CHARACTERS_MAX = 32 * KiB
 /** A token is valid this long; clients fetch a new one before. */
 export const TOKEN_SECONDS = 3_600
 
+// ── rows that leave ──────────────────────────────────────────────────────────────────────────────────
+
+/** Segments copied together on their way out: at most so many rows … */
+export const EXPORT_GROUP_ROWS = 262_144
+/** … and files, DuckDB opens all of a copy; a larger segment is copied alone. */
+export const EXPORT_GROUP_FILES = 256
+/** Rows of one Arrow record batch … */
+export const EXPORT_BATCH_ROWS = 16_384
+/** … and about its bytes. At least one row, which may be as large as a body. */
+export const EXPORT_BATCH_BYTES = 8 * MiB
+/** Row groups of a copy: one is decoded whole for each of its batches … */
+export const EXPORT_ROW_GROUP_ROWS = 16_384
+/** … and this many bytes as the segments hold them, compressed: DuckDB holds some tenfold of it. Never below 2,048 rows, its least. */
+export const EXPORT_ROW_GROUP_BYTES = 4 * MiB
+/** A copy of one group is interrupted after this. */
+export const EXPORT_COPY_MS_MAX = 120_000
+
 // ── metrics ──────────────────────────────────────────────────────────────────────────────────────────
 
 /** Lines of weir_events_total (pool, result, code); pools beyond it are counted together as `other`. */

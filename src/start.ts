@@ -16,6 +16,8 @@ import { createTokens } from './catalog/token.ts'
 import { openLog } from './commit/open.ts'
 import type { Commit, RecoverOptions } from './commit/protocol.ts'
 import { type Config, localUrl } from './config.ts'
+import { ExportClient } from './export/client.ts'
+import { arrowRoute, sweepCopies } from './exporter.ts'
 import { openFolder } from './folder.ts'
 import { createGraphql } from './graphql/endpoint.ts'
 import { type HealthState, healthOf } from './health.ts'
@@ -30,6 +32,7 @@ import { planCounter } from './query/counter.ts'
 import { openQueryEngine } from './query/engine-client.ts'
 import type { QueryEngine } from './query/protocol.ts'
 import { prune } from './query/prune.ts'
+import { planSelection } from './query/select.ts'
 import { readCounter } from './reader.ts'
 import { replayChunk } from './replay.ts'
 import { monotonicMs } from './util/clock.ts'
@@ -57,6 +60,8 @@ interface Stages {
   readonly parse: ReturnType<typeof startParseWorkers>
   readonly engine: QueryEngine
   readonly commit: Commit
+  readonly exports: ExportClient
+  readonly paths: Paths
 }
 
 /**
@@ -131,7 +136,8 @@ async function openStages(config: Config, onFault: (error: Error) => void, begun
   closers.push(() => log.commit.stop())
   pools.joinLog(log.commit)
   const engine = await engineOpening
-  const stages: Stages = { metrics, catalog, index, pools, parse, engine, commit: log.commit }
+  const exports = new ExportClient()
+  const stages: Stages = { metrics, catalog, index, pools, parse, engine, commit: log.commit, exports, paths }
   const health: HealthState = { stopping: false, log: log.commit.stats().state }
   log.commit.onState = state => {
     health.log = state
@@ -221,7 +227,7 @@ interface FrontEnd {
 
 /** Joins the front end to everything else and listens. */
 function listen(config: Config, stages: Stages, front: FrontEnd): Promise<Api> {
-  const { catalog, pools, parse, engine, metrics } = stages
+  const { catalog, pools, parse, engine, metrics, exports, paths } = stages
   const tokens = createTokens(catalog)
   const reader = {
     sealNow: (pool: number) => pools.sealNow(pool),
@@ -249,7 +255,17 @@ function listen(config: Config, stages: Stages, front: FrontEnd): Promise<Api> {
       onParseRoom: front.onParseRoom,
       graphql: request => graphql.handle(request),
       token: request => tokens.token(request),
-      routes: [],
+      routes: [
+        arrowRoute({
+          ...reader,
+          catalog,
+          pools,
+          exports,
+          verify: tokens.verify,
+          planSelection,
+          temporaryFolder: paths.temporary,
+        }),
+      ],
       metricsText: () => metrics.text(),
       meter: createMeter(metrics, catalog),
     },
@@ -258,11 +274,12 @@ function listen(config: Config, stages: Stages, front: FrontEnd): Promise<Api> {
 }
 
 /** After ready: what deleted pools left in the index, then files that nothing names. */
-async function sweep({ catalog, index }: Stages): Promise<void> {
+async function sweep({ catalog, index, paths }: Stages): Promise<void> {
   try {
     for (const { pool } of index.opened.pools)
       if (catalog.poolByNumber(pool) === undefined) await index.index.dropPool(pool)
     const swept = await index.index.sweep(new Map(catalog.pools().map(pool => [pool.id, pool.number])))
+    await sweepCopies(paths.temporary)
     if (swept.removed.length > 0) warn(`removed ${swept.removed.length} files that no segment list names`)
     for (const file of swept.missing) warn(`segment ${file} is missing: queries that need it will say so`)
   } catch (error) {
@@ -286,13 +303,13 @@ function notesOf(
 
 /** Front to back: what is answered is synced, what is synced is sealed, then the threads end. */
 async function stop(stages: Stages, api: Api, health: HealthState): Promise<boolean> {
-  const { catalog, index, pools, parse, engine, commit, metrics } = stages
+  const { catalog, index, pools, parse, engine, commit, metrics, exports } = stages
   const begin = monotonicMs()
   health.stopping = true
   const answered = await api.stop(STOP_MS_MAX / 2)
   const sealed = await pools.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin)))
   await commit.stop()
-  await Promise.all([index.index.stop(), engine.stop(), parse.stop()])
+  await Promise.all([index.index.stop(), engine.stop(), parse.stop(), exports.stop()])
   await catalog.stop()
   metrics.stop()
   return answered && sealed
