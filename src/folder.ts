@@ -32,6 +32,20 @@ export function openFolder(paths: Paths, on: Disk = disk): FileHandle {
   return lock
 }
 
+/**
+ * Takes the lock of a data folder that is there, checks its format, and makes nothing.
+ * @returns the lock's file, to be kept open while the process lives
+ * @throws CannotRun: no data folder, held by another process, or of another format
+ */
+export function lockFolder(paths: Paths, on: Disk = disk): FileHandle {
+  if (!on.exists(paths.format))
+    throw new CannotRun(`${paths.root} is not a data folder: it has no file FORMAT`)
+  const lock = on.open(paths.lock, 'a')
+  takeLock(lock, paths.root)
+  checkFormat(paths, on)
+  return lock
+}
+
 function makeFolder(root: string, on: Disk): void {
   try {
     on.mkdir(root)

@@ -8,8 +8,13 @@ export interface Paths {
   readonly catalog: string
   readonly log: string
   readonly index: string
+  /** A new index while it is built beside the old one, and the old one while it goes. */
+  readonly indexNew: string
+  readonly indexOld: string
   readonly segment: string
   readonly temporary: string
+  /** What repairs set aside. Nothing removes it but a person. */
+  readonly damaged: string
   readonly lock: string
   readonly format: string
 }
@@ -22,8 +27,11 @@ export function pathsOf(root: string): Paths {
     catalog: join(root, 'catalog'),
     log: join(root, 'log'),
     index: join(root, 'index'),
+    indexNew: join(root, 'index.new'),
+    indexOld: join(root, 'index.old'),
     segment: join(root, 'segment'),
     temporary: join(root, 'tmp'),
+    damaged: join(root, 'damaged'),
     lock: join(root, 'LOCK'),
     format: join(root, 'FORMAT'),
   }

@@ -2,6 +2,7 @@
  * Named places where a test may kill the process, as a power cut or `kill -9` would.
  * Off unless the hidden option `--crash-at name[:nth]` names one; each thread is told through its workerData.
  */
+import { endNow } from './end-now.ts'
 
 let wanted = ''
 let countdown = 0
@@ -18,6 +19,5 @@ export function crashPoint(name: string): void {
   if (wanted !== name) return
   countdown -= 1
   if (countdown > 0) return
-  process.kill(process.pid, 'SIGKILL')
-  for (;;) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000) // the signal ends this
+  endNow()
 }
