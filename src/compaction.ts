@@ -99,16 +99,23 @@ function loadOf({ sealer, lastAppendMs, commit }: CompactionJoin): Load {
   }
 }
 
+/** What the work after ready needs. */
+export interface AfterReady {
+  readonly catalog: Catalog
+  readonly index: OpenedIndex
+  readonly pools: Pools
+  /** Removes copies that streams of an earlier run left. */
+  readonly sweepCopies: () => Promise<void>
+}
+
 /** After ready: what deleted pools left in the index, then files that nothing names, then compaction. */
-export async function sweepThenCompact(
-  catalog: Catalog,
-  { opened, index }: OpenedIndex,
-  pools: Pools,
-): Promise<void> {
+export async function sweepThenCompact({ catalog, index, pools, sweepCopies }: AfterReady): Promise<void> {
+  const { opened, index: client } = index
   try {
     for (const { pool } of opened.pools)
-      if (catalog.poolByNumber(pool) === undefined) await index.dropPool(pool)
-    const swept = await index.sweep(new Map(catalog.pools().map(pool => [pool.id, pool.number])))
+      if (catalog.poolByNumber(pool) === undefined) await client.dropPool(pool)
+    const swept = await client.sweep(new Map(catalog.pools().map(pool => [pool.id, pool.number])))
+    await sweepCopies()
     if (swept.removed.length > 0) warn(`removed ${swept.removed.length} files that no segment list names`)
     for (const file of swept.missing) warn(`segment ${file} is missing: queries that need it will say so`)
     pools.compaction.start()

@@ -68,6 +68,14 @@ export const SLAB_TAIL_BYTES = 64
 export const API_TICK_MS = 100
 /** GraphQL, token and other control requests under way at once; one more is 503. */
 export const CONTROL_REQUESTS_MAX = 256
+/** Streaming answers at once; one more is 503. Each may hold a file in data/tmp, a chunk and a pinned manifest. */
+export const STREAMS_MAX = 8
+/** A stream whose client takes nothing for so long is closed: what it pins must not stay for ever. */
+export const STREAM_STALL_MS = 60_000
+/** At SIGTERM streams go on for so long, then they are closed without their end. */
+export const STREAM_STOP_MS = 2_000
+/** Bytes of a stream handed to the socket at once: what it does not take waits in memory. */
+export const STREAM_WRITE_BYTES = 64 * KiB
 /** Pools with a rate bucket; beyond it full buckets are forgotten. */
 export const RATE_BUCKETS_MAX = 10_000
 
@@ -238,6 +246,23 @@ export const GRAPHQL_DOCUMENTS_KEPT = 128
 export const GRAPHQL_KEPT_CHARACTERS_MAX = 32 * KiB
 /** A token is valid this long; clients fetch a new one before. */
 export const TOKEN_SECONDS = 3_600
+
+// ── rows that leave ──────────────────────────────────────────────────────────────────────────────────
+
+/** Segments copied together on their way out: at most so many rows … */
+export const EXPORT_GROUP_ROWS = 262_144
+/** … and files, DuckDB opens all of a copy; a larger segment is copied alone. */
+export const EXPORT_GROUP_FILES = 256
+/** Rows of one Arrow record batch … */
+export const EXPORT_BATCH_ROWS = 16_384
+/** … and about its bytes. At least one row, which may be as large as a body. */
+export const EXPORT_BATCH_BYTES = 8 * MiB
+/** Row groups of a copy: one is decoded whole for each of its batches … */
+export const EXPORT_ROW_GROUP_ROWS = 16_384
+/** … and this many bytes as the segments hold them, compressed: DuckDB holds some tenfold of it. Never below 2,048 rows, its least. */
+export const EXPORT_ROW_GROUP_BYTES = 4 * MiB
+/** A copy of one group is interrupted after this. */
+export const EXPORT_COPY_MS_MAX = 120_000
 
 // ── metrics ──────────────────────────────────────────────────────────────────────────────────────────
 

@@ -61,6 +61,16 @@ export function deleteFile(segment: number): string {
   return `${String(segment).padStart(10, '0')}.deletes`
 }
 
+/** A file that rows are copied to on their way out. It loses its name as soon as it is read. */
+export function exportFile(temporaryFolder: string, number: number): string {
+  return join(temporaryFolder, `export-${process.pid}-${number}.parquet`)
+}
+
+/** Is this the name of such a file? What a crash left of them is removed at the next start. */
+export function isExportFile(name: string): boolean {
+  return /^export-\d+-\d+\.parquet$/.test(name)
+}
+
 /** The number in a segment's or delete file's name, undefined for any other name. */
 export function numberOfFile(name: string): number | undefined {
   const match = /^(\d{10})\.(parquet|deletes)$/.exec(name)

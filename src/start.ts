@@ -15,6 +15,8 @@ import { createTokens } from './catalog/token.ts'
 import type { Commit } from './commit/protocol.ts'
 import { sweepThenCompact } from './compaction.ts'
 import { type Config, localUrl } from './config.ts'
+import { ExportClient } from './export/client.ts'
+import { arrowRoute, sweepCopies } from './exporter.ts'
 import { openFolder } from './folder.ts'
 import { createGraphql } from './graphql/endpoint.ts'
 import { type HealthState, healthOf } from './health.ts'
@@ -27,6 +29,7 @@ import { planCounter } from './query/counter.ts'
 import { openQueryEngine } from './query/engine-client.ts'
 import type { QueryEngine } from './query/protocol.ts'
 import { prune } from './query/prune.ts'
+import { planSelection } from './query/select.ts'
 import { readCounter } from './reader.ts'
 import { openStages, type Stages } from './stages.ts'
 import { monotonicMs } from './util/clock.ts'
@@ -51,6 +54,8 @@ interface Server extends Stages {
   readonly engine: QueryEngine
   readonly commit: Commit
   readonly backups: Backups
+  readonly exports: ExportClient
+  readonly paths: Paths
 }
 
 /**
@@ -108,7 +113,9 @@ async function openServer(config: Config, onFault: (error: Error) => void, begun
   const { opened, catalog, index, metrics, pools, log } = stages
   const { commit } = log
   const backups = joinBackups({ catalog, pools, commit })
-  const server: Server = { ...stages, commit, backups, engine: await engineOpening }
+  const exports = new ExportClient()
+  const engine = await engineOpening
+  const server: Server = { ...stages, commit, backups, engine, exports, paths }
   const health: HealthState = {
     stopping: false,
     log: commit.stats().state,
@@ -129,7 +136,7 @@ async function openServer(config: Config, onFault: (error: Error) => void, begun
   })
   url = localUrl(config.host, api.port)
   watchQueues(metrics, server, api)
-  void sweepThenCompact(catalog, index, pools)
+  void sweepThenCompact({ catalog, index, pools, sweepCopies: () => sweepCopies(paths.temporary) })
   return {
     url,
     opened,
@@ -157,7 +164,7 @@ interface FrontEnd {
 
 /** Joins the front end to everything else and listens. */
 function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
-  const { catalog, pools, parse, engine, metrics } = server
+  const { catalog, pools, parse, engine, metrics, exports, paths } = server
   const tokens = createTokens(catalog)
   const reader = {
     sealNow: (pool: number) => pools.sealNow(pool),
@@ -185,7 +192,18 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
       onParseRoom: front.onParseRoom,
       graphql: request => graphql.handle(request),
       token: request => tokens.token(request),
-      routes: [backupRoute(server.backups, tokens.verify, config)],
+      routes: [
+        backupRoute(server.backups, tokens.verify, config),
+        arrowRoute({
+          ...reader,
+          catalog,
+          pools,
+          exports,
+          verify: tokens.verify,
+          planSelection,
+          temporaryFolder: paths.temporary,
+        }),
+      ],
       metricsText: () => metrics.text(),
       meter: createMeter(metrics, catalog),
     },
@@ -215,7 +233,7 @@ async function stop(server: Server, api: Api, health: HealthState): Promise<bool
   ])
   const sealed = await pools.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin)))
   await commit.stop()
-  await Promise.all([index.index.stop(), engine.stop(), parse.stop()])
+  await Promise.all([index.index.stop(), engine.stop(), parse.stop(), server.exports.stop()])
   await catalog.stop()
   metrics.stop()
   return answered && sealed
