@@ -1,0 +1,226 @@
+/**
+ * Lives and power cuts: a life begins on a state that a cut left, is loaded at random, and leaves states of its own; each
+ * of them is recovered and compared with what was acknowledged, and one begins the next life.
+ *
+ *   W-1   Every acknowledged request is there (durability `os`: every one that a sync covered).
+ *   W-2   What is there is the requests up to some sequence, none missing between.
+ *   W-3   The cut comes inside recoveries too, again and again.
+ *   W-4   A state pairs the disk with the index as it was flushed by then, before and after each transaction.
+ *   W-5   Every segment that the index names can be read whole.
+ *   W-6   Of some states the index is removed: the rebuild shows the same rows.
+ *   W-7   One row per key. W-12: requests are whole. W-13: the index is never ahead of the log.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { must } from '../../src/util/assert.ts'
+import { type Disk, disk as real } from '../../src/util/disk.ts'
+import { type CutState, materialise, PowerDisk } from '../util/power-disk.ts'
+import { below, type Random, randomFrom } from '../util/random.ts'
+import { type Life, type LifeOptions, openLife } from './life.ts'
+import { difference, PLANS, type Request, RequestMaker, rowsAfter } from './pools.ts'
+import { visibleRows } from './read.ts'
+
+/** A request that was sent, in the order of sequences. */
+interface Sent {
+  readonly sequence: number
+  readonly request: Request
+}
+
+/** A state after a cut, and what is known of it. */
+interface Captured {
+  readonly state: CutState
+  readonly what: string
+  /** All that was sent by then; what came later is not in there. */
+  readonly sent: readonly Sent[]
+  /** So many of them were acknowledged and synced. */
+  readonly acked: number
+}
+
+/** Counts of a run. */
+export interface Tally {
+  lives: number
+  requests: number
+  states: number
+  /** States whose index was removed before the recovery. */
+  rebuilt: number
+  /** States by the change that the cut came before. */
+  readonly at: Map<string, number>
+}
+
+/** A cut state that is not recovered as it must be. */
+export class Violation extends Error {
+  override readonly name = 'Violation'
+}
+
+const STEPS_PER_LIFE = 30
+/** States of one life: so many at least come from random moments, besides those of transactions. */
+const STATES_PER_LIFE = 24
+const FILE_BYTES = 64 * 1024
+
+export class PowerRun {
+  readonly tally: Tally = { lives: 0, requests: 0, states: 0, rebuilt: 0, at: new Map() }
+  readonly folder: string
+  readonly #random: Random
+  readonly #maker: RequestMaker
+  #begin: Captured = { state: { folders: [], files: new Map() }, what: 'nothing', sent: [], acked: 0 }
+  /** Changes of the disk that the last life made: how often to look in the next one. */
+  #changesPerLife = 400
+
+  /** @param folder where the states become files; removed by `end` */
+  constructor(seed: number, folder: string) {
+    this.#random = randomFrom(seed)
+    this.#maker = new RequestMaker(this.#random)
+    this.folder = mkdtempSync(join(folder, 'weir-power-'))
+  }
+
+  /** Lives until `states` states were tried. Rejects with Violation. */
+  async run(states: number): Promise<void> {
+    while (this.tally.states < states) {
+      const captured = await this.#life()
+      for (const one of captured) await this.#check(one)
+      this.#begin = captured[below(this.#random, captured.length)] ?? this.#begin
+    }
+  }
+
+  end(): void {
+    rmSync(this.folder, { recursive: true, force: true })
+  }
+
+  /** One life on the state that the last one left; returns states of cuts during it. */
+  async #life(): Promise<Captured[]> {
+    this.tally.lives += 1
+    const random = this.#random
+    const root = join(this.folder, 'life')
+    materialise(this.#begin.state, root)
+    const disk = new PowerDisk(root)
+    const log: { sent: Sent[]; acked: number } = { sent: [...this.#begin.sent], acked: this.#begin.acked }
+    const captured: Captured[] = []
+    let changes = 0
+    const chance = STATES_PER_LIFE / this.#changesPerLife
+    const capture = (what: string) => {
+      const state = disk.cut(random, [join(root, 'index')])
+      captured.push({ state, what, sent: [...log.sent], acked: log.acked })
+    }
+    disk.onChange = what => {
+      changes += 1
+      if (captured.length < 4 * STATES_PER_LIFE && random() < chance) capture(what.replace(root, ''))
+    }
+    const options: LifeOptions = {
+      root,
+      disk,
+      kernel: random() < 0.3 ? 'js' : 'native',
+      durability: random() < 0.25 ? 'os' : 'fsync',
+      fileBytes: FILE_BYTES,
+      sealRows: 60 + below(random, 200),
+      onTransaction: what => {
+        if (random() < 0.25) capture(`transaction ${what}`)
+      },
+    }
+    const life = await openLife(options)
+    this.#settle(life, log)
+    try {
+      await this.#load(life, options, log)
+      await life.stop()
+    } catch (error) {
+      throw life.fault ?? error
+    }
+    if (life.fault !== undefined) throw life.fault
+    disk.verify()
+    capture('the end')
+    this.#changesPerLife = Math.max(50, changes)
+    rmSync(root, { recursive: true, force: true })
+    return captured
+  }
+
+  /** What recovery found is what there is from now on: requests above its last sequence are lost, as nobody was told of them. */
+  #settle(life: Life, log: { sent: Sent[]; acked: number }): void {
+    const { lastSequence } = must(life.summary, 'a recovered log')
+    log.sent = log.sent.filter(({ sequence }) => sequence <= lastSequence)
+    log.acked = log.sent.length
+  }
+
+  async #load(life: Life, { durability }: LifeOptions, log: { sent: Sent[]; acked: number }): Promise<void> {
+    const random = this.#random
+    const isSwept = random() < 0.5
+    const waiting: Promise<unknown>[] = []
+    for (let step = 0; step < STEPS_PER_LIFE; step++) {
+      if (isSwept && step === 3) life.sweep()
+      const choice = random()
+      if (choice < 0.75) waiting.push(this.#send(life, durability, log))
+      else if (choice < 0.9) waiting.push(life.sealer.sealNow(1 + below(random, PLANS.length)))
+      else await this.#sync(life, log)
+      if (random() < 0.5) await Promise.all(waiting.splice(0))
+      else await new Promise(resolve => setImmediate(resolve))
+    }
+    await Promise.all(waiting)
+    if (random() < 0.5) await life.sealer.sealAll()
+  }
+
+  async #send(life: Life, durability: 'fsync' | 'os', log: { sent: Sent[]; acked: number }): Promise<void> {
+    const requests = Array.from({ length: 1 + below(this.#random, 4) }, () => this.#maker.next())
+    this.tally.requests += requests.length
+    const { firstSequence, acked } = life.send(requests)
+    for (const [index, request] of requests.entries())
+      log.sent.push({ sequence: firstSequence + index, request })
+    const upTo = log.sent.length
+    await acked
+    if (durability === 'fsync') log.acked = Math.max(log.acked, upTo)
+  }
+
+  async #sync(life: Life, log: { sent: Sent[]; acked: number }): Promise<void> {
+    const upTo = log.sent.length
+    await life.sync()
+    log.acked = Math.max(log.acked, upTo)
+  }
+
+  /** Recovers a state with other hands, seals what was replayed, and compares all rows. */
+  async #check(one: Captured): Promise<void> {
+    this.tally.states += 1
+    const kind = one.what.replace(/[^ ]*\/(\d+\.|[^ /]*)/g, '$1').replace(/\d+/g, 'n')
+    this.tally.at.set(kind, (this.tally.at.get(kind) ?? 0) + 1)
+    const root = join(this.folder, 'check')
+    materialise(one.state, root)
+    const isRebuilt = this.#random() < 0.15
+    if (isRebuilt) {
+      rmSync(join(root, 'index'), { recursive: true, force: true })
+      this.tally.rebuilt += 1
+    }
+    try {
+      await checkState(one, {
+        root,
+        disk: UNSYNCED,
+        kernel: this.#random() < 0.3 ? 'js' : 'native',
+        durability: 'fsync',
+        fileBytes: FILE_BYTES,
+        sealRows: 1000,
+        onTransaction: () => undefined,
+      })
+    } catch (error) {
+      const how = isRebuilt ? ', index removed' : ''
+      throw new Violation(
+        `life ${this.tally.lives}, cut before "${one.what}"${how}: ${(error as Error).stack}`,
+      )
+    }
+    rmSync(root, { recursive: true, force: true })
+  }
+}
+
+/** The real disk without its syncs: nothing is cut while a state is checked. */
+const UNSYNCED: Disk = { ...real, fsync: () => undefined, fdatasync: () => undefined }
+
+async function checkState({ sent, acked }: Captured, options: LifeOptions): Promise<void> {
+  const life = await openLife(options)
+  try {
+    const { lastSequence } = must(life.summary, 'a recovered log')
+    const there = sent.filter(({ sequence }) => sequence <= lastSequence)
+    if (there.length < acked)
+      throw new Error(`W-1: ${acked} requests were acknowledged, ${there.length} are there`)
+    await life.sealer.sealAll()
+    life.sweep()
+    if (life.fault !== undefined) throw life.fault
+    const wrong = difference(await visibleRows(life), rowsAfter(there.map(({ request }) => request)))
+    if (wrong !== undefined) throw new Error(wrong)
+  } finally {
+    await life.stop()
+  }
+}
