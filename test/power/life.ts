@@ -72,7 +72,7 @@ export async function openLife(options: LifeOptions): Promise<Life> {
   })
   const life = new Life(options, paths, opened)
   try {
-    await life.openLog()
+    await Promise.race([life.openLog(), life.failed])
   } catch (error) {
     opened.index.close()
     throw error
@@ -94,8 +94,9 @@ export class Life {
   readonly #logJoined = new Promise<Commit>(resolve => {
     this.#onLog = resolve
   })
-  /** The first failure of anything that ran beside. */
-  fault: Error | undefined
+  /** Rejects with the first failure of anything that runs beside. */
+  readonly failed: Promise<never>
+  #onFailed: (error: Error) => void = () => {}
 
   constructor(options: LifeOptions, paths: Paths, opened: Opened) {
     const { disk, kernel, sealRows } = options
@@ -103,6 +104,10 @@ export class Life {
     this.opened = opened
     this.paths = paths
     this.#run = createJobRunner(chooseKernels(kernel))
+    this.failed = new Promise((_, reject) => {
+      this.#onFailed = reject
+    })
+    this.failed.catch(() => undefined)
     this.manifest = createManifest({
       pools: opened.pools,
       lastCommit: opened.lastCommit,
@@ -213,7 +218,7 @@ export class Life {
   }
 
   #failed(error: Error): void {
-    this.fault ??= error
+    this.#onFailed(error)
   }
 
   /** The segment thread's half, here. */

@@ -16,7 +16,7 @@ import { type SpaceNow, spacesNow, verifySpaces, World } from '../crash/world.ts
 import { fetchToken, startServer, type TestServer } from '../util/server.ts'
 
 const seed = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
-const COPIES = 3
+const COPIES = 2
 const IMAGE_BYTES = 384 * 1024 * 1024
 /** After SIGSTOP a thread inside a sync ends it first. */
 const STILL_MS = 60

@@ -118,13 +118,8 @@ export class PowerRun {
     }
     const life = await openLife(options)
     this.#settle(life, log)
-    try {
-      await this.#load(life, options, log)
-      await life.stop()
-    } catch (error) {
-      throw life.fault ?? error
-    }
-    if (life.fault !== undefined) throw life.fault
+    await Promise.race([this.#load(life, options, log), life.failed])
+    await life.stop()
     disk.verify()
     capture('the end')
     this.#changesPerLife = Math.max(50, changes)
@@ -215,10 +210,13 @@ async function checkState({ sent, acked }: Captured, options: LifeOptions): Prom
     const there = sent.filter(({ sequence }) => sequence <= lastSequence)
     if (there.length < acked)
       throw new Error(`W-1: ${acked} requests were acknowledged, ${there.length} are there`)
-    await life.sealer.sealAll()
-    life.sweep()
-    if (life.fault !== undefined) throw life.fault
-    const wrong = difference(await visibleRows(life), rowsAfter(there.map(({ request }) => request)))
+    const rows = async () => {
+      await life.sealer.sealAll()
+      life.sweep()
+      return await visibleRows(life)
+    }
+    const found = await Promise.race([rows(), life.failed])
+    const wrong = difference(found, rowsAfter(there.map(({ request }) => request)))
     if (wrong !== undefined) throw new Error(wrong)
   } finally {
     await life.stop()
