@@ -190,6 +190,33 @@ export const METRIC_SERIES_MAX = 10_000
 /** Nice value of the seal and index threads: a higher one is a smaller share of the processor, so acks go first. */
 export const BACKGROUND_NICE = 5
 
+// ── the merge thread ─────────────────────────────────────────────────────────────────────────────────
+
+/** DuckDB's memory in a merge; beyond it the sort spills to data/tmp. It holds 1M rows of 400 bytes, spilled. */
+export const MERGE_MEMORY_BYTES = 256 * MiB
+/** … of a merge whose rows are too long for that: one row group of its inputs, read and written, at a time. */
+export const MERGE_MEMORY_BYTES_MAX = 512 * MiB
+/** Rows longer than this on average are not sorted: DuckDB takes 2,048 of them from its sort at once. */
+export const MERGE_SORTED_ROW_BYTES_MAX = 32 * KiB
+/** Values of one row group that a merge writes: its writer and the next merge's reader hold one, uncompressed. */
+export const MERGE_GROUP_BYTES = 16 * MiB
+/** A merge's file is copied to its place in pieces, each synced: a log sync waits for one piece at most. */
+export const MERGE_PIECE_BYTES = 4 * MiB
+/** Part of a core that a merge beside ingest takes at most … */
+export const MERGE_CPU_SHARE = 0.3
+/** … and bytes that it reads and writes in a second. */
+export const MERGE_BYTES_PER_S = 50_000_000
+/** A merge rests when it owes at least this much: a timer is no finer. */
+export const MERGE_REST_MS_MIN = 5
+/** DuckDB has nothing to do yet, or frees what was interrupted: asked again after this … */
+export const MERGE_IDLE_MS = 1
+/** … and as often as this after an interrupt. */
+export const MERGE_INTERRUPTED_STEPS_MAX = 1_000
+/** Marks, deletes or keys handled between two looks at the pace: some 20 ms. */
+export const MERGE_SLICE = 65_536
+/** Nice value of the merge thread: seals and the index go first. */
+export const MERGE_NICE = 10
+
 // ── stopping ─────────────────────────────────────────────────────────────────────────────────────────
 
 /** SIGTERM to exit. */
