@@ -21,6 +21,7 @@ import type { RecoveredSummary } from '../../src/commit/recover.ts'
 import { joinIngest } from '../../src/ingest.ts'
 import { createManifest, type Manifest } from '../../src/keys/manifest.ts'
 import { type Opened, openIndexFolder } from '../../src/keys/open.ts'
+import type { SwapCommit } from '../../src/keys/protocol.ts'
 import { sweep } from '../../src/keys/sweep.ts'
 import { numberOfFile, type Paths, pathsOf, poolFolder } from '../../src/paths.ts'
 import { replayChunk } from '../../src/replay.ts'
@@ -181,6 +182,12 @@ export class Life {
     const bytes = spans.reduce((sum, span) => sum + span.bytes, 0)
     const acked = must(this.#ingest, 'the ingest').commit({ spans, records: requests.length, bytes, parts })
     return { firstSequence, acked }
+  }
+
+  /** Swaps a merge in, as the scheduler does. */
+  swap(swap: SwapCommit): void {
+    const committed = this.#transact('swap', () => this.opened.index.swap(swap))
+    this.manifest.applySwap(swap, committed)
   }
 
   /** Removes what nothing names, as after every start. */

@@ -17,7 +17,7 @@ export async function runPowerCuts(given: readonly string[]): Promise<void> {
   const seed = Number(given[1] ?? Date.now() % 2 ** 31)
   say(`seed ${seed}, ${wanted} states`)
   const at = new Map<string, number>()
-  let [states, lives, requests, rebuilt] = [0, 0, 0, 0]
+  let [states, lives, requests, merges, rebuilt] = [0, 0, 0, 0, 0]
   for (let part = 0; states < wanted; part++) {
     const run = new PowerRun(seed + part, STATE_FOLDER)
     try {
@@ -32,9 +32,12 @@ export async function runPowerCuts(given: readonly string[]): Promise<void> {
     states += run.tally.states
     lives += run.tally.lives
     requests += run.tally.requests
+    merges += run.tally.merges
     rebuilt += run.tally.rebuilt
     for (const [what, count] of run.tally.at) at.set(what, (at.get(what) ?? 0) + count)
-    say(`${states} states of ${lives} lives, ${requests} requests, ${rebuilt} with the index removed`)
+    say(
+      `${states} states of ${lives} lives, ${requests} requests, ${merges} merges, ${rebuilt} with the index removed`,
+    )
   }
   for (const [what, count] of [...at].sort()) say(`${String(count).padStart(6)}  before ${what}`)
   say(`${states} states after power cuts, nothing lost, nothing undone, nothing invented`)

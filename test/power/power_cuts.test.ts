@@ -13,11 +13,12 @@ it(`nothing acknowledged is lost in ${STATES} states after power cuts (seed ${se
   } catch (error) {
     throw new Error(`seed ${seed}, states kept in ${run.folder}\n${(error as Error).stack}`)
   }
-  const { lives, requests, states, rebuilt } = run.tally
+  const { lives, requests, merges, states, rebuilt } = run.tally
   say(
-    `power cuts, seed ${seed}: ${states} states of ${lives} lives, ${requests} requests, ${rebuilt} rebuilt`,
+    `power cuts, seed ${seed}: ${states} states of ${lives} lives, ${requests} requests, ${merges} merges, ${rebuilt} rebuilt`,
   )
   expect(states).toBeGreaterThanOrEqual(STATES)
   expect(rebuilt).toBeGreaterThan(10)
+  expect(merges).toBeGreaterThan(5)
   run.end()
 }, 300_000)

@@ -17,7 +17,8 @@ import { type Disk, disk as real } from '../../src/util/disk.ts'
 import { type CutState, materialise, PowerDisk } from '../util/power-disk.ts'
 import { below, type Random, randomFrom } from '../util/random.ts'
 import { type Life, type LifeOptions, openLife } from './life.ts'
-import { difference, PLANS, type Request, RequestMaker, rowsAfter } from './pools.ts'
+import { Merging } from './merging.ts'
+import { DAY_MS, difference, FIRST_MS, PLANS, type Request, RequestMaker, rowsAfter } from './pools.ts'
 import { visibleRows } from './read.ts'
 
 /** A request that was sent, in the order of sequences. */
@@ -34,12 +35,22 @@ interface Captured {
   readonly sent: readonly Sent[]
   /** So many of them were acknowledged and synced. */
   readonly acked: number
+  /** Rows below may have been dropped by retention, µs. */
+  readonly expiredUs: number
+}
+
+/** What a life's clients know. */
+interface Known {
+  sent: Sent[]
+  acked: number
+  expiredUs: number
 }
 
 /** Counts of a run. */
 export interface Tally {
   lives: number
   requests: number
+  merges: number
   states: number
   /** States whose index was removed before the recovery. */
   rebuilt: number
@@ -58,11 +69,17 @@ const STATES_PER_LIFE = 24
 const FILE_BYTES = 64 * 1024
 
 export class PowerRun {
-  readonly tally: Tally = { lives: 0, requests: 0, states: 0, rebuilt: 0, at: new Map() }
+  readonly tally: Tally = { lives: 0, requests: 0, merges: 0, states: 0, rebuilt: 0, at: new Map() }
   readonly folder: string
   readonly #random: Random
   readonly #maker: RequestMaker
-  #begin: Captured = { state: { folders: [], files: new Map() }, what: 'nothing', sent: [], acked: 0 }
+  #begin: Captured = {
+    state: { folders: [], files: new Map() },
+    what: 'nothing',
+    sent: [],
+    acked: 0,
+    expiredUs: 0,
+  }
   /** Changes of the disk that the last life made: how often to look in the next one. */
   #changesPerLife = 400
 
@@ -93,13 +110,14 @@ export class PowerRun {
     const root = join(this.folder, 'life')
     materialise(this.#begin.state, root)
     const disk = new PowerDisk(root)
-    const log: { sent: Sent[]; acked: number } = { sent: [...this.#begin.sent], acked: this.#begin.acked }
+    const { acked, expiredUs } = this.#begin
+    const log: Known = { sent: [...this.#begin.sent], acked, expiredUs }
     const captured: Captured[] = []
     let changes = 0
     const chance = STATES_PER_LIFE / this.#changesPerLife
     const capture = (what: string) => {
       const state = disk.cut(random, [join(root, 'index')])
-      captured.push({ state, what, sent: [...log.sent], acked: log.acked })
+      captured.push({ state, what, ...log, sent: [...log.sent] })
     }
     disk.onChange = what => {
       changes += 1
@@ -128,30 +146,38 @@ export class PowerRun {
   }
 
   /** What recovery found is what there is from now on: requests above its last sequence are lost, as nobody was told of them. */
-  #settle(life: Life, log: { sent: Sent[]; acked: number }): void {
+  #settle(life: Life, log: Known): void {
     const { lastSequence } = must(life.summary, 'a recovered log')
     log.sent = log.sent.filter(({ sequence }) => sequence <= lastSequence)
     log.acked = log.sent.length
   }
 
-  async #load(life: Life, { durability }: LifeOptions, log: { sent: Sent[]; acked: number }): Promise<void> {
+  async #load(life: Life, { durability, disk }: LifeOptions, log: Known): Promise<void> {
     const random = this.#random
-    const isSwept = random() < 0.5
+    // Merges begin after the sweep; a life that does not come to its sweep makes none.
+    const isSwept = random() < 0.8
+    const cutoffUs = random() < 0.2 ? (FIRST_MS + below(random, 3) * DAY_MS) * 1000 : undefined
+    const merging = new Merging(life, disk, random)
     const waiting: Promise<unknown>[] = []
     for (let step = 0; step < STEPS_PER_LIFE; step++) {
       if (isSwept && step === 3) life.sweep()
       const choice = random()
-      if (choice < 0.75) waiting.push(this.#send(life, durability, log))
-      else if (choice < 0.9) waiting.push(life.sealer.sealNow(1 + below(random, PLANS.length)))
-      else await this.#sync(life, log)
+      if (choice < 0.7) waiting.push(this.#send(life, durability, log))
+      else if (choice < 0.87) waiting.push(life.sealer.sealNow(1 + below(random, PLANS.length)))
+      else if (choice < 0.9) await this.#sync(life, log)
+      else if (isSwept && step > 3) {
+        log.expiredUs = Math.max(log.expiredUs, cutoffUs ?? 0)
+        waiting.push(merging.one(cutoffUs))
+      }
       if (random() < 0.5) await Promise.all(waiting.splice(0))
       else await new Promise(resolve => setImmediate(resolve))
     }
     await Promise.all(waiting)
+    this.tally.merges += merging.merges
     if (random() < 0.5) await life.sealer.sealAll()
   }
 
-  async #send(life: Life, durability: 'fsync' | 'os', log: { sent: Sent[]; acked: number }): Promise<void> {
+  async #send(life: Life, durability: 'fsync' | 'os', log: Known): Promise<void> {
     const requests = Array.from({ length: 1 + below(this.#random, 4) }, () => this.#maker.next())
     this.tally.requests += requests.length
     const { firstSequence, acked } = life.send(requests)
@@ -162,7 +188,7 @@ export class PowerRun {
     if (durability === 'fsync') log.acked = Math.max(log.acked, upTo)
   }
 
-  async #sync(life: Life, log: { sent: Sent[]; acked: number }): Promise<void> {
+  async #sync(life: Life, log: Known): Promise<void> {
     const upTo = log.sent.length
     await life.sync()
     log.acked = Math.max(log.acked, upTo)
@@ -203,7 +229,7 @@ export class PowerRun {
 /** The real disk without its syncs: nothing is cut while a state is checked. */
 const UNSYNCED: Disk = { ...real, fsync: () => undefined, fdatasync: () => undefined }
 
-async function checkState({ sent, acked }: Captured, options: LifeOptions): Promise<void> {
+async function checkState({ sent, acked, expiredUs }: Captured, options: LifeOptions): Promise<void> {
   const life = await openLife(options)
   try {
     const { lastSequence } = must(life.summary, 'a recovered log')
@@ -216,7 +242,7 @@ async function checkState({ sent, acked }: Captured, options: LifeOptions): Prom
       return await visibleRows(life)
     }
     const found = await Promise.race([rows(), life.failed])
-    const wrong = difference(found, rowsAfter(there.map(({ request }) => request)))
+    const wrong = difference(found, rowsAfter(there.map(({ request }) => request)), expiredUs)
     if (wrong !== undefined) throw new Error(wrong)
   } finally {
     await life.stop()
