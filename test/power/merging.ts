@@ -45,7 +45,9 @@ export class Merging {
 
   async #one(expireBeforeUs: number | undefined): Promise<void> {
     const { manifest, sealer, paths } = this.#life
-    const plan = PLANS[below(this.#random, PLANS.length)]!
+    const sealed = PLANS.filter(({ pool }) => (manifest.pool(pool)?.segments.length ?? 0) > 1)
+    const plan = sealed[below(this.#random, sealed.length)]
+    if (plan === undefined) return
     if (this.#random() < 0.5) sealer.forgetKept(plan.pool)
     const pinned = await manifest.snapshot(plan.pool)
     try {

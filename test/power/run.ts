@@ -207,7 +207,7 @@ export class PowerRun {
       this.tally.rebuilt += 1
     }
     try {
-      await checkState(one, {
+      await checkState(one, isRebuilt, {
         root,
         disk: UNSYNCED,
         kernel: this.#random() < 0.3 ? 'js' : 'native',
@@ -229,7 +229,11 @@ export class PowerRun {
 /** The real disk without its syncs: nothing is cut while a state is checked. */
 const UNSYNCED: Disk = { ...real, fsync: () => undefined, fdatasync: () => undefined }
 
-async function checkState({ sent, acked, expiredUs }: Captured, options: LifeOptions): Promise<void> {
+async function checkState(
+  { sent, acked, expiredUs }: Captured,
+  isRebuilt: boolean,
+  options: LifeOptions,
+): Promise<void> {
   const life = await openLife(options)
   try {
     const { lastSequence } = must(life.summary, 'a recovered log')
@@ -242,7 +246,8 @@ async function checkState({ sent, acked, expiredUs }: Captured, options: LifeOpt
       return await visibleRows(life)
     }
     const found = await Promise.race([rows(), life.failed])
-    const wrong = difference(found, rowsAfter(there.map(({ request }) => request)), expiredUs)
+    const expected = rowsAfter(there.map(({ request }) => request))
+    const wrong = difference(found, expected, expiredUs, isRebuilt)
     if (wrong !== undefined) throw new Error(wrong)
   } finally {
     await life.stop()
