@@ -179,7 +179,7 @@ function openIndexOf(
     onProgress: (done, of) => {
       if (monotonicMs() - told < 1000 && done < of) return
       told = monotonicMs()
-      warn(`rebuilding the index: ${done} of ${of} segments of a pool`)
+      warn(`rebuilding the index: ${done} of ${of} rows`)
     },
   })
 }
@@ -278,6 +278,7 @@ function notesOf(
   const notes: string[] = []
   if (index.notes.rebuiltBecause !== undefined && !opened.isNewFolder)
     notes.push(`the index was rebuilt: ${index.notes.rebuiltBecause}`)
+  notes.push(...index.notes.lost)
   if (log.replayed > 0) notes.push(`replayed ${log.replayed} requests from the log`)
   if (log.torn !== undefined)
     notes.push(`an unfinished write was cut from ${log.torn.file} at byte ${log.torn.offset}`)
