@@ -86,6 +86,6 @@ describe.each(['native', 'js'] as const)('index killed, %s key loop', kernel => 
     const { signal, told, opened, segments, marks } = await killAt(point, kernel, 1)
     expect([signal, told, opened.lastCommit, opened.rebuilt]).toEqual(['SIGKILL', 5, commit, false])
     expect(segments).toEqual(want)
-    expect(marks.map(({ segment, rows }) => [segment, rows.length])).toEqual(want.filter(([, n]) => n > 0))
+    expect(marks.map(({ segment, rows }) => [segment, rows.length])).toEqual(want.filter(one => one[1]! > 0))
   })
 })
