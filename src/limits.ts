@@ -198,6 +198,14 @@ export const INDEX_MAP_BYTES = 64 * 1024 * MiB
 export const CATALOG_MAP_BYTES = 4 * 1024 * MiB
 /** Records read or removed in one step; dropping a pool takes a transaction per step (a few ms). */
 export const INDEX_SLICE_RECORDS = 10_000
+/** A rebuild puts small segments into one transaction, which is one flush: up to so many bytes of keys … */
+export const REBUILD_COMMIT_BYTES = 16 * MiB
+/** … or so many segments. */
+export const REBUILD_COMMIT_SEGMENTS = 256
+/** Mark records that a run of the index adds to one segment before it joins the short ones into one … */
+export const MARK_RECORDS_MAX = 64
+/** … short: up to this. Longer ones stay, so that a join reads and writes at most 64 of them: 2 MiB. */
+export const MARK_RECORD_JOIN_BYTES_MAX = 32 * KiB
 /** Lists of marks that the manifest keeps of one segment; at more they are read again as one. */
 export const MARK_PARTS_MAX = 64
 

@@ -151,7 +151,7 @@ function tellRebuild(): (done: number, of: number) => void {
   return (done, of) => {
     if (monotonicMs() - told < 1000 && done < of) return
     told = monotonicMs()
-    warn(`rebuilding the index: ${done} of ${of} segments of a pool`)
+    warn(`rebuilding the index: ${done} of ${of} rows`)
   }
 }
 
@@ -215,6 +215,7 @@ function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['
   const notes: string[] = []
   if (index.notes.rebuiltBecause !== undefined && !opened.isNewFolder)
     notes.push(`the index was rebuilt: ${index.notes.rebuiltBecause}`)
+  notes.push(...index.notes.lost)
   if (log.replayed > 0) notes.push(`replayed ${log.replayed} requests from the log`)
   if (log.torn !== undefined)
     notes.push(`an unfinished write was cut from ${log.torn.file} at byte ${log.torn.offset}`)

@@ -91,7 +91,7 @@ async function openBoth({ config, paths, kernel }: Folder): Promise<Both> {
   const { catalog } = await openCatalog({ paths, crashAt: config.crashAt })
   const progress = createProgress('rebuilding the index')
   try {
-    const onRebuild = (done: number, of: number) => progress.step(done, of, 'segments of a pool')
+    const onRebuild = (done: number, of: number) => progress.step(done, of, 'rows')
     const index = await openIndexOf({ config, paths, kernel, onFault, onRebuild }, catalog)
     const { rebuiltBecause } = index.notes
     if (rebuiltBecause !== undefined) note(`the index was rebuilt: ${rebuiltBecause}`)

@@ -15,6 +15,7 @@ import {
 } from '../../src/batch/kernel.ts'
 import { chooseKernels } from '../../src/batch/kernels.ts'
 import type { Job, JobGroup, JobResult } from '../../src/batch/protocol.ts'
+import { heldSequences } from '../../src/commit/held.ts'
 import type { Commit, Span } from '../../src/commit/protocol.ts'
 import { RECORD_HEADER_BYTES, recordBytes } from '../../src/commit/record.ts'
 import type { RecoveredSummary } from '../../src/commit/recover.ts'
@@ -69,6 +70,7 @@ export async function openLife(options: LifeOptions): Promise<Life> {
     pools: PLANS.map(plan => ({ pool: plan.pool, poolId: poolIdOf(plan.pool), plans: [plan] })),
     kernel,
     parseDeletes: readDeleteFile,
+    heldSequences: pools => heldSequences(disk, paths.log, pools),
     onProgress: () => undefined,
   })
   const life = new Life(options, paths, opened)
