@@ -73,9 +73,9 @@ export class World {
     this.#writers = [native, new Writer(assemblerJs, encoderJs, disk)]
   }
 
-  /** Another thread over the same folder of its own. */
-  startClient(crashAt = ''): MergerClient {
-    const data = { crashAt, nice: 0, pace: 'alone', temporary: join(this.root, 'tmp', 'merge') } as const
+  /** A thread with a folder of its own. */
+  startClient(folder = 'merge'): MergerClient {
+    const data = { crashAt: '', nice: 0, pace: 'alone', temporary: join(this.root, 'tmp', folder) } as const
     return new MergerClient(data, error => this.faults.push(error))
   }
 

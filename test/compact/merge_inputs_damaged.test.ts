@@ -19,8 +19,8 @@ beforeEach(async () => {
   world = await new World(plan).open()
   const old = rowsOf(0, 40)
   world.seal([{ values: old }]) // 1: older, so that deletes stay
-  world.seal([{ values: rowsOf(100, 400) }], [old[3]!])
-  world.seal([{ values: rowsOf(500, 400) }], [old[4]!], 1)
+  world.seal([{ values: rowsOf(100, 100) }], [old[3]!])
+  world.seal([{ values: rowsOf(500, 100) }], [old[4]!], 1)
   copies = new Map(readdirSync(world.folder).map(name => [name, readFileSync(join(world.folder, name))]))
 })
 
@@ -60,6 +60,14 @@ describe.each([2, 3])('segment %d of a merge', segment => {
     bytes.fill(0xff, 4, bytes.length >> 1)
     writeFileSync(world.file(segment), bytes)
     await expectNamed(world.file(segment))
+  })
+
+  it('whose pages are overwritten is named though all its rows are expired', async () => {
+    const bytes = Buffer.from(copies.get(`000000000${segment}.parquet`)!)
+    bytes.fill(0xff, 4, bytes.length >> 1)
+    writeFileSync(world.file(segment), bytes)
+    const error = await world.client.merge(world.job(1, 2, 9e15)).catch((reason: unknown) => reason)
+    expect(error).toMatchObject({ name: 'SegmentDamaged', file: world.file(segment) })
   })
 
   it('that is another segment is named', async () => {
