@@ -124,8 +124,17 @@ export const SEAL_ROWS = 131_072
 export const SEAL_BYTES = 64 * MiB
 /** … or this many batches: handing one to the segment thread costs the main thread about 5 µs each way … */
 export const SEAL_ENTRIES = 1_024
-/** … or this long after its oldest row, whichever is first. */
-export const SEAL_AGE_MS = 5_000
+/** … or this long after its oldest row, or between half of it and this; each pool has its share (segment/due.ts) … */
+export const SEAL_AGE_MS = 60_000
+/** … or when so much log was written since its oldest row (a share of it too): the log goes only below the lowest
+ *  unsealed sequence of any pool, and a start reads all of it: 0.5 s. At full load it is reached in 2 s … */
+export const LOG_UNSEALED_BYTES = 512 * MiB
+/** … or, the largest first, while the tails that wait hold more than this: half of what they may, so that a burst finds room. */
+export const TAIL_WAITING_BYTES_MAX = TAIL_BYTES_MAX / 2
+/** The tails are looked at this often for age, log and memory. */
+export const SEAL_TICK_MS = 250
+/** What a batch in a tail takes beside its bytes: its objects on both sides of V8, as measured (bench -- pools). */
+export const TAIL_ENTRY_BYTES = 1 * KiB
 /** Rows of one seal, which may begin with kept rows of a newer small segment. */
 export const SEAL_ROWS_MAX = 2 * SEAL_ROWS
 /** Rows of a small segment that the next seal takes along; see segment/tail.ts. */
@@ -134,10 +143,45 @@ export const KEPT_ROWS_MAX = 98_304
 export const KEPT_ENTRIES_MAX = 2_048
 /** Batches kept in memory, of all pools, for seals to take along. */
 export const KEPT_BYTES_MAX = 64 * MiB
-/** Seals under way at once, all pools: one in Parquet, one in the index, one waiting. */
+/** Full seals under way at once, all pools: one in Parquet, one in the index, one waiting. */
 export const SEALS_MAX = 3
+/** … of which each may be so many small ones instead: they share the log's sync and the index's transaction. */
+export const SEALS_SMALL = 16
 /** Rows of one Parquet row group. Small enough to prune, large enough to compress. */
 export const ROW_GROUP_ROWS = 65_536
+
+// ── compaction ───────────────────────────────────────────────────────────────────────────────────────
+
+/** Rows of one merge, marked ones included: its keys are in memory, and in one transaction of the index. */
+export const COMPACT_ROWS_MAX = 1_048_576
+/** Bytes of one merge's inputs. */
+export const COMPACT_BYTES_MAX = 512 * MiB
+/** Segments that one merge joins: open files, and a bound on what a look at a pool costs. */
+export const COMPACT_INPUTS_MAX = 32
+/** So many small neighbours are worth a merge: a row is written again about log₄ n times. */
+export const COMPACT_FAN_IN = 4
+/** A segment with fewer rows counts as this many: below it a merge costs the same whatever its size. */
+export const COMPACT_ROWS_FLOOR = 1_024
+/** Small segments side by side that no tier joins; at more the cheapest ones are joined whatever their sizes. */
+export const COMPACT_RUN_MAX = 32
+/** A segment is rewritten when more than this part of its rows is marked. */
+export const COMPACT_MARKED_SHARE = 0.25
+/** Looks at what there is to merge are this far apart, and so are starts of merges that wait. */
+export const COMPACT_TICK_MS = 1_000
+/** Pools looked at in one tick: a look takes some 10 µs. The others come with the next ticks. */
+export const COMPACT_LOOKS_PER_TICK = 256
+/** A pool without a seal for so many ticks gives up its kept rows, so that their segments can be merged. */
+export const COMPACT_QUIET_TICKS = 60
+/** Rows came within this time: merges go beside ingest. Afterwards they take what there is. */
+export const COMPACT_INGEST_MS = 5_000
+/** No merge starts while the tail holds more … */
+export const COMPACT_TAIL_BYTES_MAX = TAIL_BYTES_MAX / 4
+/** … unless one has waited for so long: steady full load must not stop compaction for good. */
+export const COMPACT_WAIT_MS_MAX = 60_000
+/** After a failed merge the next one comes DISK_RETRY_MS later, then after twice that, up to this. */
+export const COMPACT_RETRY_MS_MAX = 60_000
+/** Days of retention: a hundred years. More is BAD_REQUEST. */
+export const RETENTION_DAYS_MAX = 36_500
 
 // ── the index and the catalog ────────────────────────────────────────────────────────────────────────
 
@@ -227,4 +271,10 @@ assert(SLABS_SMALL_MIN < SLABS_MAX, 'large bodies have slabs too')
 assert(GROUP_BYTES_MAX >= SLAB_BYTES, 'a group holds a slab')
 assert(LOG_FILE_BYTES >= 2 * GROUP_BYTES_MAX, 'a log file holds a group')
 assert(LOG_FILE_BYTES_MIN >= 2 * SLAB_BYTES, 'the smallest log file holds a slab')
+assert(SEAL_ROWS_MAX <= COMPACT_ROWS_MAX / 2, 'a merge takes several seals')
+assert(
+  COMPACT_FAN_IN <= COMPACT_RUN_MAX && COMPACT_FAN_IN <= COMPACT_INPUTS_MAX,
+  'a full tier fits in a merge',
+)
 assert(SEAL_BYTES * SEALS_MAX <= TAIL_BYTES_MAX, 'the seals under way fit in the tail')
+assert(SEAL_BYTES <= TAIL_WAITING_BYTES_MAX, 'a tail fills before it is sealed for its memory')
