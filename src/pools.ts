@@ -17,7 +17,7 @@ import { joinCompaction } from './compaction.ts'
 import type { Config } from './config.ts'
 import type { OpenedIndex } from './keys/index-client.ts'
 import { createManifest, type Manifest } from './keys/manifest.ts'
-import { BODY_BYTES_MAX } from './limits.ts'
+import { BODY_BYTES_MAX, LOG_UNSEALED_BYTES } from './limits.ts'
 import type { Metrics } from './metrics.ts'
 import { numberOfFile, type Paths, poolFolder } from './paths.ts'
 import type { SealedSegment } from './segment/pipeline.ts'
@@ -54,6 +54,8 @@ export class Pools {
   readonly #folders = new Map<number, string>()
   readonly #dropping = new Set<Promise<void>>()
   #commit: Commit | undefined
+  /** Written since the start. What was replayed stands so far below that all of it is due once the log is joined. */
+  #logBytes = -LOG_UNSEALED_BYTES
   #onLogJoined: (commit: Commit) => void = () => {}
   /** A long replay fills tails before the log is open: their seals begin, and wait for it. */
   readonly #logJoined = new Promise<Commit>(resolve => {
@@ -75,6 +77,7 @@ export class Pools {
       writer: this.#writer,
       commit: seals => index.index.commit(seals),
       syncLog: async () => (await this.#logJoined).syncAll(),
+      logBytes: () => this.#logBytes,
       onCommitted: seals => this.#committed(seals),
       onFailed: (pool, error) => warn(`a seal of pool ${pool} failed and is tried again: ${error.message}`),
       onFatal: onFault,
@@ -98,7 +101,11 @@ export class Pools {
   joinLog(commit: Commit): void {
     this.#commit = commit
     this.#onLogJoined(commit)
-    commit.onSync = (ms, bytes) => this.#options.metrics.sync(ms, bytes)
+    this.#logBytes = 0
+    commit.onSync = (ms, bytes) => {
+      this.#logBytes += bytes
+      this.#options.metrics.sync(ms, bytes)
+    }
   }
 
   /** The current plan of a pool. */
