@@ -193,6 +193,21 @@ export const INDEX_SLICE_RECORDS = 10_000
 /** Lists of marks that the manifest keeps of one segment; at more they are read again as one. */
 export const MARK_PARTS_MAX = 64
 
+// ── backup ───────────────────────────────────────────────────────────────────────────────────────────
+
+/** What a backup of a running server copies a second, so that ingest and its syncs do not suffer. A stopped folder: no limit. */
+export const BACKUP_BYTES_PER_SECOND = 64 * MiB
+/** Bytes copied at once; between pieces the thread hears that it is to stop. */
+export const BACKUP_CHUNK_BYTES = 1 * MiB
+/** Bytes written between syncs: the log's sync queues behind ours. */
+export const BACKUP_SYNC_BYTES = 8 * MiB
+/** One file of the log in a backup: the smallest that holds every record. */
+export const BACKUP_LOG_FILE_BYTES = LOG_FILE_BYTES_MIN
+/** The seals before a backup may take this long; what is not sealed then is copied from the log. */
+export const BACKUP_SEAL_MS_MAX = 30_000
+/** A line of progress at most this often, and at least each second while it waits. */
+export const BACKUP_PROGRESS_MS = 250
+
 // ── queries ──────────────────────────────────────────────────────────────────────────────────────────
 
 /** Queries run at once in the query worker; the rest queue by application. */
@@ -228,6 +243,18 @@ export const TOKEN_SECONDS = 3_600
 
 /** Lines of weir_events_total (pool, result, code); pools beyond it are counted together as `other`. */
 export const METRIC_SERIES_MAX = 10_000
+
+// ── commands ─────────────────────────────────────────────────────────────────────────────────────────
+
+/** Progress of a command is a line so often where standard error is no terminal. */
+export const PROGRESS_LINE_MS = 5_000
+/** A command on a stopped folder gives up sealing what it replayed after this: the log has it still. */
+export const OFFLINE_SEAL_MS_MAX = 600_000
+
+/** A process that reads a whole index, in case it is damaged, is given up after this. */
+export const PROBE_MS_MAX = 3_600_000
+/** Findings of `weir verify` that are told one by one; further ones are counted. */
+export const FINDINGS_TOLD_MAX = 1_000
 
 // ── threads ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -8,12 +8,19 @@ export interface Paths {
   readonly catalog: string
   readonly log: string
   readonly index: string
+  /** A new index while it is built beside the old one, and the old one while it goes. */
+  readonly indexNew: string
+  readonly indexOld: string
   readonly segment: string
   readonly temporary: string
   /** What a running merge writes before its segment has a name; emptied when the merge thread starts. */
   readonly merge: string
+  /** What repairs set aside. Nothing removes it but a person. */
+  readonly damaged: string
   readonly lock: string
   readonly format: string
+  /** There while a restore fills the folder. */
+  readonly restoring: string
 }
 
 /** The paths below `root`, an absolute folder. */
@@ -24,13 +31,20 @@ export function pathsOf(root: string): Paths {
     catalog: join(root, 'catalog'),
     log: join(root, 'log'),
     index: join(root, 'index'),
+    indexNew: join(root, 'index.new'),
+    indexOld: join(root, 'index.old'),
     segment: join(root, 'segment'),
     temporary: join(root, 'tmp'),
     merge: join(root, 'tmp', 'merge'),
+    damaged: join(root, 'damaged'),
     lock: join(root, 'LOCK'),
     format: join(root, 'FORMAT'),
+    restoring: join(root, 'RESTORING'),
   }
 }
+
+/** In a backup: what it holds, written last. In a data folder it has no meaning. */
+export const BACKUP_FILE = 'BACKUP'
 
 /** The folder of a pool's segments. */
 export function poolFolder(paths: Paths, poolId: string): string {

@@ -16,7 +16,7 @@ import type { Scheduler } from './compact/scheduler.ts'
 import { joinCompaction } from './compaction.ts'
 import type { Config } from './config.ts'
 import type { OpenedIndex } from './keys/index-client.ts'
-import { createManifest, type Manifest } from './keys/manifest.ts'
+import { createManifest, type Manifest, type PoolView } from './keys/manifest.ts'
 import { BODY_BYTES_MAX, LOG_UNSEALED_BYTES } from './limits.ts'
 import type { Metrics } from './metrics.ts'
 import { numberOfFile, type Paths, poolFolder } from './paths.ts'
@@ -126,6 +126,21 @@ export class Pools {
 
   snapshot(pool: number) {
     return this.#manifest.snapshot(pool)
+  }
+
+  /** Seals what every pool has at this moment. Rejects as Sealer.sealNow does. */
+  sealAll(): Promise<void> {
+    return this.#sealer.sealAll()
+  }
+
+  /** What is sealed of a pool; undefined: nothing. */
+  sealed(pool: number): PoolView | undefined {
+    return this.#manifest.pool(pool)
+  }
+
+  /** Keeps every file of every pool as of this turn. Returns what lets them go. */
+  pinAll(): () => void {
+    return this.#manifest.pinAll()
   }
 
   /** Is there room in the tail for another body's rows (W-9)? */

@@ -2,7 +2,6 @@
 import type { HttpRequest } from 'uWebSockets.js'
 import type { Refusal } from '../errors.ts'
 import { CONTROL_BODY_BYTES_MAX, CONTROL_REQUESTS_MAX } from '../limits.ts'
-import { assert } from '../util/assert.ts'
 import { tryDecode } from './admit.ts'
 import { type ControlBodies, TOO_LARGE } from './control-body.ts'
 import { withCors } from './cors.ts'
@@ -73,11 +72,15 @@ export class Control {
     let reply: Reply
     try {
       const answer = await handle(request)
-      assert(!('chunks' in answer), 'streams are not joined')
+      if ('chunks' in answer) {
+        await responder.sendStream(answer)
+        return
+      }
       reply = answer
     } catch (error) {
       reply = problemReply(refusalOfError(error, responder.route))
     }
+    // Nothing happens where a stream had begun: its connection is closed.
     responder.send(cors ? withCors(reply) : reply)
   }
 }

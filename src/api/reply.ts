@@ -6,7 +6,7 @@
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js'
 import { STATUS_CODES } from 'node:http'
 import { assert } from '../util/assert.ts'
-import type { Reply } from './protocol.ts'
+import type { Reply, StreamReply } from './protocol.ts'
 import type { Unread } from './unread.ts'
 
 /** What all responders share: how many are open, whether the server stops, what is drained. */
@@ -29,6 +29,9 @@ type DataHandler = (chunk: ArrayBuffer, last: boolean) => void
 
 /** Of uWebSockets.js: an answer that does not fit is known to be taken or not. */
 const WRITE_BUFFER_BYTES = 16 * 1024
+
+/** What is counted of an answer that began in pieces: its status was 200. */
+const STREAMED = 200
 
 const statusLines = new Map<number, string>()
 
@@ -109,6 +112,65 @@ export class Responder {
     })
   }
 
+  /**
+   * Sends an answer piece by piece (chunked): the next one is asked for when the socket has taken the last. A client that
+   * goes away, or does not read (Unread), ends it. Throws what the first piece throws; a later failure is thrown after the
+   * connection was closed without the end mark.
+   */
+  async sendStream(reply: StreamReply): Promise<void> {
+    const chunks = reply.chunks[Symbol.asyncIterator]()
+    let begun = false
+    try {
+      for (let next = await chunks.next(); this.#open; next = await chunks.next()) {
+        const isTaken = this.#writePiece(
+          begun ? undefined : reply,
+          next.done === true ? undefined : next.value,
+        )
+        begun = true
+        if (next.done === true) return
+        if (!isTaken) await this.#writable()
+      }
+    } catch (error) {
+      if (begun) this.close()
+      throw error
+    } finally {
+      await chunks.return?.()
+    }
+  }
+
+  /** @param head sent before the first piece; @param piece undefined: the end. True: the socket has taken it. */
+  #writePiece(head: StreamReply | undefined, piece: Uint8Array | undefined): boolean {
+    let isTaken = true
+    const { stopping } = this.#connections
+    this.#res.cork(() => {
+      if (head !== undefined) this.#writeHead(head)
+      // A piece of no bytes would be the end mark.
+      if (piece !== undefined && piece.byteLength > 0) isTaken = this.#res.write(piece)
+      if (piece === undefined) this.#res.end(undefined, stopping)
+    })
+    if (piece === undefined) {
+      this.#closed = true
+      this.#finish(head?.status ?? STREAMED)
+    }
+    return isTaken
+  }
+
+  /** Resolves when the socket takes more, or the client is gone. */
+  #writable(): Promise<void> {
+    this.#connections.unread.add(this)
+    return new Promise(resolve => {
+      const go = () => {
+        this.#connections.unread.delete(this)
+        resolve()
+      }
+      this.onGone = go
+      this.#res.onWritable(() => {
+        go()
+        return true
+      })
+    })
+  }
+
   #isLast(reply: Reply): boolean {
     if (this.#connections.stopping) return !this.bodyRead
     if (reply.status < 400 || typeof reply.body !== 'string') return false
@@ -148,7 +210,7 @@ export class Responder {
     this.#res.close()
   }
 
-  #writeHead(reply: Reply): void {
+  #writeHead(reply: Pick<Reply, 'status' | 'headers'>): void {
     this.#res.writeStatus(statusLine(reply.status))
     for (const name in reply.headers) this.#res.writeHeader(name, reply.headers[name]!)
   }

@@ -49,6 +49,16 @@ export class Catalog implements CatalogService {
     return this.#memory.meta()
   }
 
+  /** Why no change is taken until restart, one sentence; undefined: changes are taken. */
+  refusal(): string | undefined {
+    return this.#store.refusal()
+  }
+
+  /** Every document as of this turn, for a backup. */
+  documents(): readonly Entry[] {
+    return this.#memory.documents()
+  }
+
   signingKey(): SigningKey {
     return this.#memory.signingKey()
   }

@@ -31,6 +31,8 @@ export type CatalogAnswer =
   | { readonly kind: 'opened'; readonly entries: readonly Entry[] }
   | { readonly kind: 'applied' }
   | { readonly kind: 'stopped' }
+  /** The change was not made, and nothing else is different: the next one may be tried. */
+  | { readonly kind: 'refused'; readonly error: WireError }
   | { readonly kind: 'failed'; readonly error: WireError }
 
 // ── the catalog as main.ts, ingest and graphql see it ────────────────────────────────────────────────
