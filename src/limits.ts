@@ -205,6 +205,8 @@ export const BACKGROUND_NICE = 5
 
 /** SIGTERM to exit. */
 export const STOP_MS_MAX = 10_000
+/** The seals under way when sealing is given up: part of STOP_MS_MAX. */
+export const SEALS_END_MS_MAX = 1_000
 
 assert(BODY_BYTES_MAX + 256 <= SLAB_BYTES, 'a slab holds the largest body with its record header')
 assert(SLABS_SMALL_MIN < SLABS_MAX, 'large bodies have slabs too')
