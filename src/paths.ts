@@ -10,6 +10,8 @@ export interface Paths {
   readonly index: string
   readonly segment: string
   readonly temporary: string
+  /** What a running merge writes before its segment has a name; emptied when the merge thread starts. */
+  readonly merge: string
   readonly lock: string
   readonly format: string
 }
@@ -24,6 +26,7 @@ export function pathsOf(root: string): Paths {
     index: join(root, 'index'),
     segment: join(root, 'segment'),
     temporary: join(root, 'tmp'),
+    merge: join(root, 'tmp', 'merge'),
     lock: join(root, 'LOCK'),
     format: join(root, 'FORMAT'),
   }

@@ -15,15 +15,18 @@ import { type OpenedCatalog, openCatalog } from './catalog/open.ts'
 import { createTokens } from './catalog/token.ts'
 import { openLog } from './commit/open.ts'
 import type { Commit, RecoverOptions } from './commit/protocol.ts'
+import { MergerClient } from './compact/merger-client.ts'
+import { sweepThenCompact } from './compaction.ts'
 import { type Config, localUrl } from './config.ts'
 import { openFolder } from './folder.ts'
 import { createGraphql } from './graphql/endpoint.ts'
 import { type HealthState, healthOf } from './health.ts'
 import { joinIngest } from './ingest.ts'
-import { type OpenedIndex, openIndex } from './keys/index-client.ts'
-import { BACKGROUND_NICE, STOP_MS_MAX } from './limits.ts'
+import type { OpenedIndex } from './keys/index-client.ts'
+import { BACKGROUND_NICE, MERGE_NICE, STOP_MS_MAX } from './limits.ts'
 import { createMeter, watchQueues } from './meter.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
+import { openIndexOf } from './open-index.ts'
 import { type Paths, pathsOf } from './paths.ts'
 import { Pools } from './pools.ts'
 import { planCounter } from './query/counter.ts'
@@ -35,7 +38,6 @@ import { replayChunk } from './replay.ts'
 import { monotonicMs } from './util/clock.ts'
 import { armCrash } from './util/crash.ts'
 import { chooseNative } from './util/native.ts'
-import { warn } from './util/say.ts'
 
 /** A running server. */
 export interface Running {
@@ -108,6 +110,7 @@ async function openStages(config: Config, onFault: (error: Error) => void, begun
       ingest?.forget(pool)
       pools?.drop(pool)
     },
+    onPoolModified: pool => pools?.compaction.retentionChanged(pool.number),
   })
   const { catalog } = opened
   closers.push(() => catalog.stop())
@@ -118,7 +121,23 @@ async function openStages(config: Config, onFault: (error: Error) => void, begun
   const parse = startParseWorkers(kernel, freed, () => parseRoom())
   closers.push(() => parse.stop())
   let parseRoom = () => {}
-  pools = new Pools({ config, paths, catalog, index, metrics, kernel, nice: BACKGROUND_NICE, freed, onFault })
+  const merger = new MergerClient(
+    { crashAt: config.crashAt, nice: MERGE_NICE, pace: 'beside', temporary: paths.merge },
+    onFault,
+  )
+  closers.push(() => merger.stop())
+  pools = new Pools({
+    config,
+    paths,
+    catalog,
+    index,
+    metrics,
+    kernel,
+    nice: BACKGROUND_NICE,
+    freed,
+    merger,
+    onFault,
+  })
   const log = await openLog(
     {
       folder: paths.log,
@@ -148,46 +167,13 @@ async function openStages(config: Config, onFault: (error: Error) => void, begun
   })
   url = localUrl(config.host, api.port)
   watchQueues(metrics, stages, api)
-  void sweep(stages)
+  void sweepThenCompact(catalog, index, pools)
   return {
     url,
     opened,
     notes: [`kernel ${kernel}, durability ${config.durability}`, ...notesOf(opened, index, log.summary)],
     stop: () => stop(stages, api, health),
   }
-}
-
-function openIndexOf(
-  config: Config,
-  paths: Paths,
-  catalog: Catalog,
-  kernel: 'native' | 'js',
-  onFault: (error: Error) => void,
-): Promise<OpenedIndex> {
-  let told = 0
-  return openIndex({
-    folder: paths.index,
-    segmentFolder: paths.segment,
-    identity: catalog.meta().folderId,
-    pools: catalog
-      .pools()
-      .map(pool => ({ pool: pool.number, poolId: pool.id, plans: plansOf(catalog, pool) })),
-    kernel,
-    crashAt: config.crashAt,
-    nice: BACKGROUND_NICE,
-    onFailed: onFault,
-    onProgress: (done, of) => {
-      if (monotonicMs() - told < 1000 && done < of) return
-      told = monotonicMs()
-      warn(`rebuilding the index: ${done} of ${of} segments of a pool`)
-    },
-  })
-}
-
-function plansOf(catalog: Catalog, pool: { readonly number: number; readonly planVersion: number }) {
-  return Array.from({ length: pool.planVersion }, (_, index) => catalog.plan(pool.number, index + 1)).filter(
-    plan => plan !== undefined,
-  )
 }
 
 function recoverOptions(
@@ -257,19 +243,6 @@ function listen(config: Config, stages: Stages, front: FrontEnd): Promise<Api> {
   )
 }
 
-/** After ready: what deleted pools left in the index, then files that nothing names. */
-async function sweep({ catalog, index }: Stages): Promise<void> {
-  try {
-    for (const { pool } of index.opened.pools)
-      if (catalog.poolByNumber(pool) === undefined) await index.index.dropPool(pool)
-    const swept = await index.index.sweep(new Map(catalog.pools().map(pool => [pool.id, pool.number])))
-    if (swept.removed.length > 0) warn(`removed ${swept.removed.length} files that no segment list names`)
-    for (const file of swept.missing) warn(`segment ${file} is missing: queries that need it will say so`)
-  } catch (error) {
-    warn(`the sweep of old files failed: ${(error as Error).message}`)
-  }
-}
-
 function notesOf(
   opened: OpenedCatalog,
   index: OpenedIndex,
@@ -289,7 +262,7 @@ async function stop(stages: Stages, api: Api, health: HealthState): Promise<bool
   const { catalog, index, pools, parse, engine, commit, metrics } = stages
   const begin = monotonicMs()
   health.stopping = true
-  const answered = await api.stop(STOP_MS_MAX / 2)
+  const [answered] = await Promise.all([api.stop(STOP_MS_MAX / 2), pools.compaction.stop()])
   const sealed = await pools.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin)))
   await commit.stop()
   await Promise.all([index.index.stop(), engine.stop(), parse.stop()])

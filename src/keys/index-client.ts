@@ -6,7 +6,7 @@
 import { Worker } from 'node:worker_threads'
 import { fromWire, Unavailable } from '../errors.ts'
 import { assert } from '../util/assert.ts'
-import type { IndexOpened, KeyIndex, SealCommit } from './protocol.ts'
+import type { IndexOpened, KeyIndex, SealCommit, SwapCommit } from './protocol.ts'
 import type { Swept } from './sweep.ts'
 import type { IndexCall, IndexMessage, IndexNotes, IndexResults, IndexThreadData } from './thread-protocol.ts'
 
@@ -72,7 +72,7 @@ export function openIndex(options: OpenIndexOptions): Promise<OpenedIndex> {
   })
   const index: IndexClient = {
     commit: seals => ask({ call: 'commit', seals }),
-    swap: () => Promise.reject(new Unavailable('index_failed', 'swaps are not joined')),
+    swap: swap => ask({ call: 'swap', swap }),
     readMarks: pool => ask({ call: 'readMarks', pool }),
     dropPool: async pool => {
       await ask({ call: 'dropPool', pool })
@@ -105,6 +105,10 @@ export function openIndex(options: OpenIndexOptions): Promise<OpenedIndex> {
 
 /** Key runs are moved: the sealer has no use for them after the commit. */
 function buffersOf(call: Ask): ArrayBuffer[] {
+  if (call.call === 'swap') {
+    const { keys } = (call as unknown as { readonly swap: SwapCommit }).swap
+    return keys === undefined ? [] : [keys]
+  }
   if (call.call !== 'commit') return []
   const runs = new Set<ArrayBuffer>()
   for (const seal of call.seals as readonly SealCommit[]) if (seal.keys !== undefined) runs.add(seal.keys)

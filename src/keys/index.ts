@@ -11,7 +11,7 @@ import { INDEX_SLICE_RECORDS } from '../limits.ts'
 import { AssertionFailed, assert } from '../util/assert.ts'
 import { crashPoint } from '../util/crash.ts'
 import { mergeRows } from './marks.ts'
-import type { MarkDelta, PoolState, SealCommit, SealCommitted } from './protocol.ts'
+import type { MarkDelta, PoolState, SealCommit, SealCommitted, SwapCommit } from './protocol.ts'
 import {
   after,
   decodeIdentity,
@@ -27,13 +27,15 @@ import {
   segmentOfKey,
   TAG,
 } from './record.ts'
-import { applySeal, raiseNextSegment } from './seal.ts'
+import { applySeal, applySwap, raiseNextSegment } from './seal.ts'
 import type { Entry, KeyStore, KeyTxn } from './store.ts'
 
 /** The index over an open store. All calls are synchronous; those that fail throw Unavailable. */
 export interface Index {
   /** One transaction for all seals, in their order. After a failure nothing of it is there. */
   commit(seals: readonly SealCommit[]): SealCommitted[]
+  /** One transaction. After a failure nothing of it is there. Nothing happens in a pool that is being dropped. */
+  swap(swap: SwapCommit): SealCommitted
   /** All marks of a pool, one sorted list per segment, as of the last commit. */
   readMarks(pool: number): { readonly commit: number; readonly marks: MarkDelta[] }
   /** One bounded step of removing a pool; true while there is more. Seals of it are ignored from then on. */
@@ -82,6 +84,16 @@ export function createIndex(store: KeyStore, identity: string): Index {
         return done
       })
       crashPoint('index.committed') // LMDB's commit is its flush: between the two there is no place
+      return committed
+    },
+    swap: swap => {
+      const commit = known.commit + 1
+      const committed = change({ ...known, commit }, txn => {
+        const marks = dropped.has(swap.pool) ? [] : applySwap(txn, swap, commit)
+        crashPoint('index.before-swap')
+        return { pool: swap.pool, commit, marks }
+      })
+      crashPoint('index.swapped')
       return committed
     },
     readMarks: pool => ({

@@ -11,30 +11,51 @@ import { MARK_PARTS_MAX } from '../limits.ts'
 import { deleteFile, segmentFile } from '../paths.ts'
 import type { QuerySegment } from '../query/protocol.ts'
 import { assert } from '../util/assert.ts'
-import type { KeyIndex, MarkDelta, PoolState, SealCommit, SealCommitted, SegmentMeta } from './protocol.ts'
+import { createWaiter } from './commit-waiter.ts'
+import type {
+  KeyIndex,
+  MarkDelta,
+  PoolState,
+  SealCommit,
+  SealCommitted,
+  SegmentMeta,
+  SwapCommit,
+} from './protocol.ts'
 
 /** What a query reads. `release` is called once, when it ended. */
 export interface Snapshot {
   readonly commit: number
   /** Those with rows, by rising number. */
   readonly segments: readonly QuerySegment[]
+  /** All, those of deletes alone too, by rising number: what a merge or a backup reads. Their delete files are pinned with them. */
+  readonly all: readonly QuerySegment[]
   release(): void
+}
+
+/** A segment as it is now. */
+export interface SegmentView extends SegmentMeta {
+  /** Rows that are not visible any more. */
+  readonly marked: number
 }
 
 /** What a pool looks like from outside. */
 export interface PoolView {
   readonly sealedSequence: number
   readonly nextSegment: number
-  readonly segments: readonly SegmentMeta[]
+  readonly segments: readonly SegmentView[]
 }
 
 export interface Manifest {
   /** Takes over a commit. Called once per commit, in their order, before anything waits on its results. */
   apply(seals: readonly SealCommit[], committed: readonly SealCommitted[]): void
+  /** Takes over a swap, in the order of the commits' numbers, as `apply` does. */
+  applySwap(swap: SwapCommit, committed: SealCommitted): void
   /** The pool's state now, pinned. Waits for its marks at first. Rejects with Unavailable. */
   snapshot(pool: number): Promise<Snapshot>
   /** undefined: nothing of the pool is sealed. */
   pool(pool: number): PoolView | undefined
+  /** Numbers of the pools of which something is sealed. */
+  pools(): number[]
   /** Forgets a deleted pool; its files are given up as they become free. */
   drop(pool: number): void
 }
@@ -61,6 +82,8 @@ interface Entry {
   readonly deletes: string
   /** Never changed in place: snapshots hold it. */
   marks: readonly Part[]
+  /** Rows in all lists of marks, loaded or not. */
+  marked: number
   pins: number
   replaced: boolean
 }
@@ -110,20 +133,28 @@ export function createManifest(options: ManifestOptions): Manifest {
         if (crowded && pool.loaded) loadOnce(seal.pool, pool).catch(() => undefined)
       }
     },
+    applySwap: (swap, committed) => {
+      const { pool: number, add } = swap
+      applied.set(committed.commit)
+      const pool = pools.get(number)
+      if (pool === undefined) {
+        assert(dropped.has(number), 'a swap is of a known pool')
+        if (add !== undefined) freeIfUnused(options, lateEntry(options, number, add))
+        return
+      }
+      takeSwap(options, pool, swap, committed)
+    },
     snapshot: async number => {
       for (;;) {
         const pool = pools.get(number)
-        if (pool === undefined) return { commit: applied.now(), segments: [], release: () => undefined }
+        if (pool === undefined)
+          return { commit: applied.now(), segments: [], all: [], release: () => undefined }
         if (pool.loaded) return pin(options, pool, applied.now())
         await loadOnce(number, pool)
       }
     },
-    pool: number => {
-      const pool = pools.get(number)
-      if (pool === undefined) return undefined
-      const { sealedSequence, nextSegment, segments } = pool
-      return { sealedSequence, nextSegment, segments: [...segments.values()].map(entry => entry.meta) }
-    },
+    pool: number => viewOf(pools.get(number)),
+    pools: () => [...pools.keys()],
     drop: number => {
       const pool = pools.get(number)
       pools.delete(number)
@@ -133,11 +164,21 @@ export function createManifest(options: ManifestOptions): Manifest {
   }
 }
 
+function viewOf(pool: PoolEntry | undefined): PoolView | undefined {
+  if (pool === undefined) return undefined
+  const { sealedSequence, nextSegment, segments } = pool
+  return {
+    sealedSequence,
+    nextSegment,
+    segments: [...segments.values()].map(({ meta, marked }) => ({ ...meta, marked })),
+  }
+}
+
 function openPool(options: ManifestOptions, state: PoolState): PoolEntry {
   const segments = new Map<number, Entry>()
   let marked = 0
   for (const { marked: rows, ...meta } of state.segments) {
-    segments.set(meta.segment, newEntry(options, state.pool, meta))
+    segments.set(meta.segment, newEntry(options, state.pool, meta, rows))
     marked += rows
   }
   const { sealedSequence, nextSegment } = state
@@ -145,27 +186,22 @@ function openPool(options: ManifestOptions, state: PoolState): PoolEntry {
 }
 
 function newPool(pools: Map<number, PoolEntry>, number: number): PoolEntry {
-  const pool: PoolEntry = {
-    sealedSequence: 0,
-    nextSegment: 1,
-    segments: new Map(),
-    loaded: true,
-    loading: undefined,
-  }
+  const begun = { sealedSequence: 0, nextSegment: 1, loaded: true, loading: undefined }
+  const pool: PoolEntry = { ...begun, segments: new Map() }
   pools.set(number, pool)
   return pool
 }
 
-function newEntry(options: ManifestOptions, pool: number, meta: SegmentMeta): Entry {
+function newEntry(options: ManifestOptions, pool: number, meta: SegmentMeta, marked: number): Entry {
   const folder = options.folderOf(pool)
   const file = join(folder, segmentFile(meta.segment))
   const deletes = join(folder, deleteFile(meta.segment))
-  return { meta, file, deletes, marks: [], pins: 0, replaced: false }
+  return { meta, file, deletes, marks: [], marked, pins: 0, replaced: false }
 }
 
 /** The segment of a seal that came after its pool was dropped: nobody will ever read it. */
 function lateEntry(options: ManifestOptions, pool: number, meta: SegmentMeta): Entry {
-  return { ...newEntry(options, pool, meta), replaced: true }
+  return { ...newEntry(options, pool, meta, 0), replaced: true }
 }
 
 /** True: a segment has so many lists of marks that they should be read again as one. */
@@ -175,19 +211,39 @@ function applySeal(
   seal: SealCommit,
   { commit, marks }: SealCommitted,
 ): boolean {
+  const crowded = addMarks(pool, commit, marks)
+  for (const segment of seal.remove) giveUp(options, pool, segment)
+  if (seal.add !== undefined) {
+    pool.segments.set(seal.add.segment, newEntry(options, seal.pool, seal.add, 0))
+    pool.nextSegment = Math.max(pool.nextSegment, seal.add.segment + 1)
+  }
+  pool.sealedSequence = seal.sealedSequence
+  return crowded
+}
+
+function takeSwap(
+  options: ManifestOptions,
+  pool: PoolEntry,
+  { pool: number, add, remove }: SwapCommit,
+  { commit, marks }: SealCommitted,
+): void {
+  for (const segment of remove) giveUp(options, pool, segment)
+  if (add === undefined) return
+  pool.segments.set(add.segment, newEntry(options, number, add, 0))
+  pool.nextSegment = Math.max(pool.nextSegment, add.segment + 1)
+  addMarks(pool, commit, marks)
+}
+
+/** True: a segment has so many lists of marks that they should be read again as one. */
+function addMarks(pool: PoolEntry, commit: number, marks: readonly MarkDelta[]): boolean {
   let crowded = false
   for (const { segment, rows } of marks) {
     const entry = pool.segments.get(segment)
     assert(entry !== undefined, 'marks name a segment of the manifest')
     entry.marks = [...entry.marks, { segment, rows, commit }]
+    entry.marked += rows.length
     crowded ||= entry.marks.length > MARK_PARTS_MAX
   }
-  for (const segment of seal.remove) giveUp(options, pool, segment)
-  if (seal.add !== undefined) {
-    pool.segments.set(seal.add.segment, newEntry(options, seal.pool, seal.add))
-    pool.nextSegment = Math.max(pool.nextSegment, seal.add.segment + 1)
-  }
-  pool.sealedSequence = seal.sealedSequence
   return crowded
 }
 
@@ -219,13 +275,15 @@ function freeIfUnused(options: ManifestOptions, entry: Entry): void {
 }
 
 function pin(options: ManifestOptions, pool: PoolEntry, commit: number): Snapshot {
-  const entries = [...pool.segments.values()].filter(entry => entry.meta.rows > 0)
+  const entries = [...pool.segments.values()]
   entries.sort((a, b) => a.meta.segment - b.meta.segment)
   for (const entry of entries) entry.pins += 1
   let released = false
+  const all = entries.map(({ file, meta, marks }) => ({ file, meta, marks }))
   return {
     commit,
-    segments: entries.map(({ file, meta, marks }) => ({ file, meta, marks })),
+    segments: all.filter(({ meta }) => meta.rows > 0),
+    all,
     release: () => {
       assert(!released, 'a snapshot is released once')
       released = true
@@ -234,27 +292,5 @@ function pin(options: ManifestOptions, pool: PoolEntry, commit: number): Snapsho
         freeIfUnused(options, entry)
       }
     },
-  }
-}
-
-/** The last commit applied, and waiting for a later one. At most one waits per pool that loads its marks. */
-function createWaiter(start: number) {
-  let last = start
-  let waiting: { readonly commit: number; readonly go: () => void }[] = []
-  return {
-    now: () => last,
-    set: (commit: number) => {
-      assert(commit === last || commit === last + 1, 'commits are applied in order')
-      last = commit
-      const ready = waiting.filter(waiter => waiter.commit <= last)
-      waiting = waiting.filter(waiter => waiter.commit > last)
-      for (const waiter of ready) waiter.go()
-    },
-    reached: (commit: number): Promise<void> =>
-      commit <= last
-        ? Promise.resolve()
-        : new Promise(resolve => {
-            waiting.push({ commit, go: resolve })
-          }),
   }
 }

@@ -6,7 +6,7 @@
  */
 import { assert } from '../util/assert.ts'
 import { groupPairs, mergeRows } from './marks.ts'
-import type { MarkDelta, SealCommit, SegmentMeta } from './protocol.ts'
+import type { MarkDelta, SealCommit, SegmentMeta, SwapCommit } from './protocol.ts'
 import {
   after,
   decodeMarks,
@@ -36,6 +36,32 @@ export function applySeal(txn: KeyTxn, seal: SealCommit, commit: number): MarkDe
   const before = txn.get(poolKey(TAG.pool, pool))
   txn.put(poolKey(TAG.pool, pool), encodeJson(nextPool(before, seal.sealedSequence, add)))
   return marks
+}
+
+/**
+ * Applies `swap` as part of commit number `commit`; returns the marks of the new segment: rows that were updated or
+ * deleted while it was written (W-7).
+ */
+export function applySwap(txn: KeyTxn, swap: SwapCommit, commit: number): MarkDelta[] {
+  const { pool, add, remove, keys } = swap
+  for (const segment of remove) {
+    assert(txn.get(segmentKey(pool, segment)) !== undefined, 'a swap replaces segments that are there')
+    removeSegment(txn, pool, segment)
+  }
+  const rows =
+    keys === undefined
+      ? new Uint32Array(0)
+      : txn.swapKeys(poolKey(TAG.key, pool), keys, add?.segment ?? 0, Uint32Array.from(remove).sort())
+  if (add === undefined) {
+    assert(rows.length === 0, 'without a new segment no key has a row')
+    return []
+  }
+  assert(rows.length <= add.rows, 'a segment has no more marks than rows')
+  txn.put(segmentKey(pool, add.segment), encodeSegment({ meta: add, marked: rows.length }))
+  raiseNextSegment(txn, pool, add.segment + 1)
+  if (rows.length === 0) return []
+  putMarks(txn, markKey(pool, add.segment, commit), rows)
+  return [{ segment: add.segment, rows }]
 }
 
 /** Points the seal's keys at their rows and marks where they pointed to before. */

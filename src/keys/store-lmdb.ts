@@ -57,11 +57,35 @@ function txnOver(root: RootDatabase<Buffer, Key>): KeyTxn {
       return entries.length
     },
     upsertKeys: (prefix, run, segment) => upsertKeys(root, prefix, run, segment),
+    swapKeys: (prefix, run, segment, gone) => swapKeys(root, prefix, run, segment, gone),
   }
 }
 
 function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}
+
+/** Each key of the run with its prefix, in one buffer that is used again, and its row. */
+function* keysOf(prefix: Uint8Array, run: KeyRun): Generator<readonly [key: Buffer, row: number]> {
+  const { count, rows, offsets, bytes } = viewRun(run)
+  const scratch = Buffer.alloc(prefix.byteLength + 2048)
+  scratch.set(prefix)
+  for (let i = 0; i < count; i++) {
+    const from = offsets[i] as number
+    const to = offsets[i + 1] as number
+    scratch.set(bytes.subarray(from, to), prefix.byteLength)
+    yield [scratch.subarray(0, prefix.byteLength + to - from), rows[i] as number]
+  }
+}
+
+/** A key's value; in one buffer that is used again. */
+function placeWriter(): (segment: number, row: number) => Buffer {
+  const value = Buffer.alloc(8)
+  return (segment, row) => {
+    value.writeUInt32LE(segment, 0)
+    value.writeUInt32LE(row, 4)
+    return value
+  }
 }
 
 function upsertKeys(
@@ -70,25 +94,34 @@ function upsertKeys(
   run: KeyRun,
   segment: number,
 ): Uint32Array {
-  const { count, rows, offsets, bytes } = viewRun(run)
-  const scratch = Buffer.alloc(prefix.byteLength + 2048)
-  scratch.set(prefix)
-  const value = Buffer.alloc(8)
+  const place = placeWriter()
   const superseded: [segment: number, row: number][] = []
-  for (let i = 0; i < count; i++) {
-    const from = offsets[i] as number
-    const to = offsets[i + 1] as number
-    scratch.set(bytes.subarray(from, to), prefix.byteLength)
-    const key = scratch.subarray(0, prefix.byteLength + to - from)
+  for (const [key, row] of keysOf(prefix, run)) {
     const old = root.getBinaryFast(key)
     if (old !== undefined) superseded.push([old.readUInt32LE(0), old.readUInt32LE(4)])
-    const row = rows[i] as number
-    if (row >= 0) {
-      value.writeUInt32LE(segment, 0)
-      value.writeUInt32LE(row, 4)
-      root.putSync(key, value)
-    } else if (old !== undefined) root.removeSync(key)
+    if (row >= 0) root.putSync(key, place(segment, row))
+    else if (old !== undefined) root.removeSync(key)
   }
   superseded.sort((a, b) => a[0] - b[0] || a[1] - b[1])
   return Uint32Array.from(superseded.flat())
+}
+
+function swapKeys(
+  root: RootDatabase<Buffer, Key>,
+  prefix: Uint8Array,
+  run: KeyRun,
+  segment: number,
+  gone: Uint32Array,
+): Uint32Array {
+  const place = placeWriter()
+  const goes = new Set(gone)
+  const stale: number[] = []
+  for (const [key, row] of keysOf(prefix, run)) {
+    const now = root.getBinaryFast(key)
+    if (now === undefined || !goes.has(now.readUInt32LE(0))) {
+      if (row >= 0) stale.push(row)
+    } else if (row >= 0) root.putSync(key, place(segment, row))
+    else root.removeSync(key)
+  }
+  return Uint32Array.from(stale).sort()
 }

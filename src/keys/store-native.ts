@@ -18,6 +18,13 @@ interface NativeLmdb {
   lmdbRange(store: Handle, from: Uint8Array, to: Uint8Array, limit: number): Uint8Array[]
   lmdbRemoveRange(store: Handle, from: Uint8Array, to: Uint8Array, limit: number): number
   lmdbUpsertKeys(store: Handle, prefix: Uint8Array, run: KeyRun, segment: number): Uint32Array
+  lmdbSwapKeys(
+    store: Handle,
+    prefix: Uint8Array,
+    run: KeyRun,
+    segment: number,
+    gone: Uint32Array,
+  ): Uint32Array
 }
 
 /** Opens the store, or returns undefined where the native module is not built. Throws LMDB's error (`code`). */
@@ -55,6 +62,7 @@ function txnOver(lmdb: NativeLmdb, handle: Handle): KeyTxn {
     range: (from, to, limit) => pairs(lmdb.lmdbRange(handle, from, to, limit)),
     removeRange: (from, to, limit) => lmdb.lmdbRemoveRange(handle, from, to, limit),
     upsertKeys: (prefix, run, segment) => lmdb.lmdbUpsertKeys(handle, prefix, run, segment),
+    swapKeys: (prefix, run, segment, gone) => lmdb.lmdbSwapKeys(handle, prefix, run, segment, gone),
   }
 }
 

@@ -27,6 +27,13 @@ export interface KeyTxn {
    * @returns (segment, row) pairs that keys pointed to before, sorted, all in one array
    */
   upsertKeys(prefix: Uint8Array, run: KeyRun, segment: number): Uint32Array
+  /**
+   * Each key of the run that points into a segment of `gone` is pointed at (segment, its row), or removed where the row
+   * is -1. A key that points elsewhere or is not there stays as it is.
+   * @param gone sorted
+   * @returns rows of the run whose keys were left alone, sorted, those of row -1 left out
+   */
+  swapKeys(prefix: Uint8Array, run: KeyRun, segment: number, gone: Uint32Array): Uint32Array
 }
 
 export interface KeyStore {

@@ -1,7 +1,7 @@
 /** Messages between index-client.ts and the index thread (thread.ts). Calls are answered in their order, but
  *  for `dropPool`, which lets others in between its steps. */
 import type { WireError } from '../errors.ts'
-import type { IndexOpened, KeyIndex, SealCommit, SealCommitted } from './protocol.ts'
+import type { IndexOpened, KeyIndex, SealCommit, SealCommitted, SwapCommit } from './protocol.ts'
 import type { RebuildPool } from './rebuild.ts'
 import type { Swept } from './sweep.ts'
 
@@ -25,6 +25,7 @@ export interface IndexThreadData {
 /** Results by call. */
 export interface IndexResults {
   commit: readonly SealCommitted[]
+  swap: SealCommitted
   readMarks: Awaited<ReturnType<KeyIndex['readMarks']>>
   dropPool: undefined
   sweep: Swept
@@ -33,6 +34,7 @@ export interface IndexResults {
 
 export type IndexCall =
   | { readonly id: number; readonly call: 'commit'; readonly seals: readonly SealCommit[] }
+  | { readonly id: number; readonly call: 'swap'; readonly swap: SwapCommit }
   | { readonly id: number; readonly call: 'readMarks' | 'dropPool'; readonly pool: number }
   | { readonly id: number; readonly call: 'sweep'; readonly poolsByFolder: ReadonlyMap<string, number> }
   | { readonly id: number; readonly call: 'stop' }

@@ -65,6 +65,8 @@ async function handle(
   switch (call.call) {
     case 'commit':
       return index.commit(call.seals)
+    case 'swap':
+      return index.swap(call.swap)
     case 'readMarks':
       return index.readMarks(call.pool)
     case 'dropPool':

@@ -284,4 +284,5 @@ void init_keys(napi_env env, napi_value exports) {
   add_function(env, exports, "lmdbRange", range);
   add_function(env, exports, "lmdbRemoveRange", remove_range);
   add_function(env, exports, "lmdbUpsertKeys", upsert_keys);
+  add_function(env, exports, "lmdbSwapKeys", swap_keys);
 }

@@ -20,3 +20,4 @@ Store* store_of(napi_env env, napi_value value);
 Store* writing(napi_env env, napi_callback_info info, size_t wanted, napi_value* arguments);
 
 napi_value upsert_keys(napi_env env, napi_callback_info info);  // upsert.cpp
+napi_value swap_keys(napi_env env, napi_callback_info info);    // swap.cpp

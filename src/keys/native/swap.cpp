@@ -1,0 +1,115 @@
+// The swap's key loop: every key of a sorted run is looked up once. Where it still points into a segment that goes,
+// it moves to its new row, or goes too; where it does not, the row was updated or deleted meanwhile and its copy is
+// reported, to be marked.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "key_run.h"
+#include "store.h"
+
+namespace {
+
+class Swap {
+ public:
+  Swap(MDB_cursor* cursor, const MDB_val& prefix, uint32_t segment, const uint32_t* gone, size_t gone_count)
+      : cursor_(cursor), segment_(segment), gone_(gone), gone_end_(gone + gone_count) {
+    prefix_bytes_ = prefix.mv_size;
+    memcpy(key_, prefix.mv_data, prefix_bytes_);
+  }
+
+  // 0, or LMDB's error. `stale` gets the rows of `segment_` that are not the record any more.
+  int all(const Run& run, std::vector<uint32_t>* stale) {
+    for (uint32_t i = 0; i < run.count; i++) {
+      const size_t bytes = static_cast<size_t>(run.offsets[i + 1] - run.offsets[i]);
+      if (prefix_bytes_ + bytes > KEY_BYTES_MAX) return MDB_BAD_VALSIZE;
+      memcpy(key_ + prefix_bytes_, run.bytes + run.offsets[i], bytes);
+      const int rc = one(MDB_val{prefix_bytes_ + bytes, key_}, run.rows[i], stale);
+      if (rc != 0) return rc;
+    }
+    return 0;
+  }
+
+ private:
+  int one(MDB_val key, int32_t row, std::vector<uint32_t>* stale) {
+    MDB_val value;
+    int rc = mdb_cursor_get(cursor_, &key, &value, MDB_SET);
+    if (rc != 0 && rc != MDB_NOTFOUND) return rc;
+    if (rc == 0 && value.mv_size < sizeof(Place)) return MDB_CORRUPTED;
+    if (rc == MDB_NOTFOUND || !goes(value)) {
+      if (row >= 0) stale->push_back(static_cast<uint32_t>(row));
+      return 0;
+    }
+    if (row < 0) return mdb_cursor_del(cursor_, 0);
+    Place place{segment_, static_cast<uint32_t>(row)};
+    value = MDB_val{sizeof place, &place};
+    return mdb_cursor_put(cursor_, &key, &value, MDB_CURRENT);
+  }
+
+  bool goes(const MDB_val& value) const {
+    Place place;
+    memcpy(&place, value.mv_data, sizeof place);
+    return std::binary_search(gone_, gone_end_, place.segment);
+  }
+
+  MDB_cursor* cursor_;
+  uint32_t segment_;
+  const uint32_t* gone_;
+  const uint32_t* gone_end_;
+  size_t prefix_bytes_;
+  uint8_t key_[KEY_BYTES_MAX];
+};
+
+bool numbers_of(napi_env env, napi_value value, const uint32_t** data, size_t* count) {
+  bool typed = false;
+  if (napi_is_typedarray(env, value, &typed) != napi_ok || !typed) return false;
+  napi_typedarray_type type;
+  void* bytes;
+  napi_value buffer;
+  size_t offset;
+  if (napi_get_typedarray_info(env, value, &type, count, &bytes, &buffer, &offset) != napi_ok) return false;
+  *data = static_cast<const uint32_t*>(bytes);
+  return type == napi_uint32_array && std::is_sorted(*data, *data + *count);
+}
+
+napi_value rows_array(napi_env env, std::vector<uint32_t>* rows) {
+  std::sort(rows->begin(), rows->end());
+  napi_value buffer, array;
+  void* data;
+  const size_t bytes = rows->size() * sizeof(uint32_t);
+  if (napi_create_arraybuffer(env, bytes, &data, &buffer) != napi_ok) return nullptr;
+  if (bytes > 0) memcpy(data, rows->data(), bytes);
+  if (napi_create_typedarray(env, napi_uint32_array, rows->size(), buffer, 0, &array) != napi_ok) return nullptr;
+  return array;
+}
+
+}  // namespace
+
+// lmdbSwapKeys(store, prefix, run, segment, gone): Uint32Array of rows in `segment`, sorted, that are superseded already.
+// `gone` is a sorted Uint32Array of segments.
+napi_value swap_keys(napi_env env, napi_callback_info info) {
+  napi_value arguments[5];
+  Store* store = writing(env, info, 5, arguments);
+  if (store == nullptr) return nullptr;
+  MDB_val prefix;
+  void* data;
+  size_t length, gone_count;
+  uint32_t segment;
+  const uint32_t* gone;
+  Run run;
+  if (!bytes_of(env, arguments[1], &prefix) || prefix.mv_size > 16 ||
+      napi_get_arraybuffer_info(env, arguments[2], &data, &length) != napi_ok ||
+      napi_get_value_uint32(env, arguments[3], &segment) != napi_ok ||
+      !numbers_of(env, arguments[4], &gone, &gone_count))
+    return throw_usage(env, "lmdbSwapKeys takes a store, a prefix, a key run, a segment and sorted segments");
+  if (!read_run(static_cast<const uint8_t*>(data), length, &run)) return throw_usage(env, "not a key run");
+  MDB_cursor* cursor;
+  int rc = mdb_cursor_open(store->txn, store->dbi, &cursor);
+  if (rc != 0) return throw_lmdb(env, rc);
+  std::vector<uint32_t> stale;
+  Swap swap(cursor, prefix, segment, gone, gone_count);
+  rc = swap.all(run, &stale);
+  mdb_cursor_close(cursor);
+  if (rc != 0) return throw_lmdb(env, rc);
+  return rows_array(env, &stale);
+}
