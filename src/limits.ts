@@ -174,7 +174,7 @@ export const COMPACT_LOOKS_PER_TICK = 256
 export const COMPACT_QUIET_TICKS = 60
 /** Rows came within this time: merges go beside ingest. Afterwards they take what there is. */
 export const COMPACT_INGEST_MS = 5_000
-/** No merge starts while the tail holds more … */
+/** No merge starts while the seals under way hold more … */
 export const COMPACT_TAIL_BYTES_MAX = TAIL_BYTES_MAX / 4
 /** … unless one has waited for so long: steady full load must not stop compaction for good. */
 export const COMPACT_WAIT_MS_MAX = 60_000
