@@ -1,5 +1,6 @@
 /** `npm run bench -- <question> [--option value …]`: one question per file. Without arguments: the list. */
 import { parseArgs } from 'node:util'
+import { benchChurn } from './churn.ts'
 import { benchKernel } from './kernel.ts'
 import { benchKeys } from './keys.ts'
 import { benchPath } from './path.ts'
@@ -7,6 +8,10 @@ import { benchPolling } from './polling.ts'
 import { benchPools } from './pools.ts'
 
 const QUESTIONS = {
+  churn: {
+    run: benchChurn,
+    asks: 'do 10M rows stay fast and small through 2M updates and 500k deletes, and ingest beside compaction?',
+  },
   kernel: { run: benchKernel, asks: 'how many events a second does each JSON kernel cut on one core?' },
   keys: {
     run: benchKeys,

@@ -182,7 +182,7 @@ export const COMPACT_LOOKS_PER_TICK = 256
 export const COMPACT_QUIET_TICKS = 60
 /** Rows came within this time: merges go beside ingest. Afterwards they take what there is. */
 export const COMPACT_INGEST_MS = 5_000
-/** No merge starts while the tail holds more … */
+/** No merge starts while the seals under way hold more … */
 export const COMPACT_TAIL_BYTES_MAX = TAIL_BYTES_MAX / 4
 /** … unless one has waited for so long: steady full load must not stop compaction for good. */
 export const COMPACT_WAIT_MS_MAX = 60_000
@@ -325,6 +325,8 @@ export const MERGE_NICE = 10
 
 /** SIGTERM to exit. */
 export const STOP_MS_MAX = 10_000
+/** The seals under way when sealing is given up: part of STOP_MS_MAX. */
+export const SEALS_END_MS_MAX = 1_000
 
 assert(BODY_BYTES_MAX + 256 <= SLAB_BYTES, 'a slab holds the largest body with its record header')
 assert(SLABS_SMALL_MIN < SLABS_MAX, 'large bodies have slabs too')
