@@ -15,6 +15,8 @@ export interface Paths {
   readonly temporary: string
   /** What repairs set aside. Nothing removes it but a person. */
   readonly damaged: string
+  /** What a running merge writes before its segment has a name; emptied when the merge thread starts. */
+  readonly merge: string
   readonly lock: string
   readonly format: string
 }
@@ -32,6 +34,7 @@ export function pathsOf(root: string): Paths {
     segment: join(root, 'segment'),
     temporary: join(root, 'tmp'),
     damaged: join(root, 'damaged'),
+    merge: join(root, 'tmp', 'merge'),
     lock: join(root, 'LOCK'),
     format: join(root, 'FORMAT'),
   }

@@ -11,13 +11,15 @@ import { createApi } from './api/server.ts'
 import type { OpenedCatalog } from './catalog/open.ts'
 import { createTokens } from './catalog/token.ts'
 import type { Commit } from './commit/protocol.ts'
+import { MergerClient } from './compact/merger-client.ts'
+import { sweepThenCompact } from './compaction.ts'
 import { type Config, localUrl } from './config.ts'
 import { openFolder } from './folder.ts'
 import { createGraphql } from './graphql/endpoint.ts'
 import { type HealthState, healthOf } from './health.ts'
 import { joinIngest } from './ingest.ts'
 import type { OpenedIndex } from './keys/index-client.ts'
-import { STOP_MS_MAX } from './limits.ts'
+import { MERGE_NICE, STOP_MS_MAX } from './limits.ts'
 import { createMeter, watchQueues } from './meter.ts'
 import { type Paths, pathsOf } from './paths.ts'
 import { planCounter } from './query/counter.ts'
@@ -95,6 +97,11 @@ async function openServer(config: Config, onFault: (error: Error) => void, begun
     kernel,
     onFault,
     closers,
+    merger: () =>
+      new MergerClient(
+        { crashAt: config.crashAt, nice: MERGE_NICE, pace: 'beside', temporary: paths.merge },
+        onFault,
+      ),
     onRebuild: tellRebuild(),
     onPoolDeleted: pool => ingest?.forget(pool),
     onParseRoom: () => parseRoom(),
@@ -118,7 +125,7 @@ async function openServer(config: Config, onFault: (error: Error) => void, begun
   })
   url = localUrl(config.host, api.port)
   watchQueues(metrics, server, api)
-  void sweep(server)
+  void sweepThenCompact(catalog, index, pools)
   return {
     url,
     opened,
@@ -182,19 +189,6 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
   )
 }
 
-/** After ready: what deleted pools left in the index, then files that nothing names. */
-async function sweep({ catalog, index }: Server): Promise<void> {
-  try {
-    for (const { pool } of index.opened.pools)
-      if (catalog.poolByNumber(pool) === undefined) await index.index.dropPool(pool)
-    const swept = await index.index.sweep(new Map(catalog.pools().map(pool => [pool.id, pool.number])))
-    if (swept.removed.length > 0) warn(`removed ${swept.removed.length} files that no segment list names`)
-    for (const file of swept.missing) warn(`segment ${file} is missing: queries that need it will say so`)
-  } catch (error) {
-    warn(`the sweep of old files failed: ${(error as Error).message}`)
-  }
-}
-
 function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['summary']): string[] {
   const notes: string[] = []
   if (index.notes.rebuiltBecause !== undefined && !opened.isNewFolder)
@@ -210,7 +204,7 @@ async function stop(server: Server, api: Api, health: HealthState): Promise<bool
   const { catalog, index, pools, parse, engine, commit, metrics } = server
   const begin = monotonicMs()
   health.stopping = true
-  const answered = await api.stop(STOP_MS_MAX / 2)
+  const [answered] = await Promise.all([api.stop(STOP_MS_MAX / 2), pools.compaction.stop()])
   const sealed = await pools.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin)))
   await commit.stop()
   await Promise.all([index.index.stop(), engine.stop(), parse.stop()])
