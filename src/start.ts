@@ -13,6 +13,7 @@ import type { Backups } from './backup/client.ts'
 import type { OpenedCatalog } from './catalog/open.ts'
 import { createTokens } from './catalog/token.ts'
 import type { Commit } from './commit/protocol.ts'
+import { MergerClient } from './compact/merger-client.ts'
 import { sweepThenCompact } from './compaction.ts'
 import { type Config, localUrl } from './config.ts'
 import { ExportClient } from './export/client.ts'
@@ -22,7 +23,7 @@ import { createGraphql } from './graphql/endpoint.ts'
 import { type HealthState, healthOf } from './health.ts'
 import { joinIngest } from './ingest.ts'
 import type { OpenedIndex } from './keys/index-client.ts'
-import { STOP_MS_MAX } from './limits.ts'
+import { MERGE_NICE, STOP_MS_MAX } from './limits.ts'
 import { createMeter, watchQueues } from './meter.ts'
 import { type Paths, pathsOf } from './paths.ts'
 import { planCounter } from './query/counter.ts'
@@ -106,6 +107,11 @@ async function openServer(config: Config, onFault: (error: Error) => void, begun
     kernel,
     onFault,
     closers,
+    merger: () =>
+      new MergerClient(
+        { crashAt: config.crashAt, nice: MERGE_NICE, pace: 'beside', temporary: paths.merge },
+        onFault,
+      ),
     onRebuild: tellRebuild(),
     onPoolDeleted: pool => ingest?.forget(pool),
     onParseRoom: () => parseRoom(),

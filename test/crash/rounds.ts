@@ -208,7 +208,10 @@ export class Rounds {
 /** Was this the error of a connection to a server that was killed? Then its end comes at once. */
 async function isKilled(child: ReturnType<typeof spawnServer>, error: unknown): Promise<boolean> {
   if (error instanceof Violation) return false
-  const { signal } = await within(child.ended, 'the end of a server that lost its connections')
+  const what = `the end of a server that lost its connections (${(error as Error).message})`
+  const { signal } = await within(child.ended, what).catch((late: Error) => {
+    throw new Violation(`${late.message}; it printed:\n${child.output()}`)
+  })
   return signal === 'SIGKILL'
 }
 
