@@ -68,6 +68,14 @@ export const SLAB_TAIL_BYTES = 64
 export const API_TICK_MS = 100
 /** GraphQL, token and other control requests under way at once; one more is 503. */
 export const CONTROL_REQUESTS_MAX = 256
+/** Streaming answers at once; one more is 503. Each may hold a file in data/tmp, a chunk and a pinned manifest. */
+export const STREAMS_MAX = 8
+/** A stream whose client takes nothing for so long is closed: what it pins must not stay for ever. */
+export const STREAM_STALL_MS = 60_000
+/** At SIGTERM streams go on for so long, then they are closed without their end. */
+export const STREAM_STOP_MS = 2_000
+/** Bytes of a stream handed to the socket at once: what it does not take waits in memory. */
+export const STREAM_WRITE_BYTES = 64 * KiB
 /** Pools with a rate bucket; beyond it full buckets are forgotten. */
 export const RATE_BUCKETS_MAX = 10_000
 
@@ -192,6 +200,8 @@ export const BACKUP_CHUNK_BYTES = 1 * MiB
 export const BACKUP_SYNC_BYTES = 8 * MiB
 /** One file of the log in a backup: the smallest that holds every record. */
 export const BACKUP_LOG_FILE_BYTES = LOG_FILE_BYTES_MIN
+/** A backup whose answer nobody begins to read is given up after this. */
+export const BACKUP_BEGIN_MS_MAX = 10_000
 /** The seals before a backup may take this long; what is not sealed then is copied from the log. */
 export const BACKUP_SEAL_MS_MAX = 30_000
 /** A line of progress at most this often, and at least each second while it waits. */
@@ -228,6 +238,23 @@ export const GRAPHQL_KEPT_CHARACTERS_MAX = 32 * KiB
 /** A token is valid this long; clients fetch a new one before. */
 export const TOKEN_SECONDS = 3_600
 
+// ── rows that leave ──────────────────────────────────────────────────────────────────────────────────
+
+/** Segments copied together on their way out: at most so many rows … */
+export const EXPORT_GROUP_ROWS = 262_144
+/** … and files, DuckDB opens all of a copy; a larger segment is copied alone. */
+export const EXPORT_GROUP_FILES = 256
+/** Rows of one Arrow record batch … */
+export const EXPORT_BATCH_ROWS = 16_384
+/** … and about its bytes. At least one row, which may be as large as a body. */
+export const EXPORT_BATCH_BYTES = 8 * MiB
+/** Row groups of a copy: one is decoded whole for each of its batches … */
+export const EXPORT_ROW_GROUP_ROWS = 16_384
+/** … and this many bytes as the segments hold them, compressed: DuckDB holds some tenfold of it. Never below 2,048 rows, its least. */
+export const EXPORT_ROW_GROUP_BYTES = 4 * MiB
+/** A copy of one group is interrupted after this. */
+export const EXPORT_COPY_MS_MAX = 120_000
+
 // ── metrics ──────────────────────────────────────────────────────────────────────────────────────────
 
 /** Lines of weir_events_total (pool, result, code); pools beyond it are counted together as `other`. */
@@ -239,6 +266,11 @@ export const METRIC_SERIES_MAX = 10_000
 export const PROGRESS_LINE_MS = 5_000
 /** A command on a stopped folder gives up sealing what it replayed after this: the log has it still. */
 export const OFFLINE_SEAL_MS_MAX = 600_000
+
+/** A process that reads a whole index, in case it is damaged, is given up after this. */
+export const PROBE_MS_MAX = 3_600_000
+/** Findings of `weir verify` that are told one by one; further ones are counted. */
+export const FINDINGS_TOLD_MAX = 1_000
 
 // ── threads ────────────────────────────────────────────────────────────────────────────────────────────
 

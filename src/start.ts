@@ -14,6 +14,8 @@ import type { OpenedCatalog } from './catalog/open.ts'
 import { createTokens } from './catalog/token.ts'
 import type { Commit } from './commit/protocol.ts'
 import { type Config, localUrl } from './config.ts'
+import { ExportClient } from './export/client.ts'
+import { arrowRoute, sweepCopies } from './exporter.ts'
 import { openFolder } from './folder.ts'
 import { createGraphql } from './graphql/endpoint.ts'
 import { type HealthState, healthOf } from './health.ts'
@@ -26,6 +28,7 @@ import { planCounter } from './query/counter.ts'
 import { openQueryEngine } from './query/engine-client.ts'
 import type { QueryEngine } from './query/protocol.ts'
 import { prune } from './query/prune.ts'
+import { planSelection } from './query/select.ts'
 import { readCounter } from './reader.ts'
 import { openStages, type Stages } from './stages.ts'
 import { monotonicMs } from './util/clock.ts'
@@ -50,6 +53,8 @@ interface Server extends Stages {
   readonly engine: QueryEngine
   readonly commit: Commit
   readonly backups: Backups
+  readonly exports: ExportClient
+  readonly paths: Paths
 }
 
 /**
@@ -107,7 +112,8 @@ async function openServer(config: Config, onFault: (error: Error) => void, begun
   const { opened, catalog, index, metrics, pools, log } = stages
   const { commit } = log
   const backups = joinBackups({ catalog, pools, commit })
-  const server: Server = { ...stages, commit, backups, engine: await engineOpening }
+  const exports = new ExportClient()
+  const server: Server = { ...stages, commit, backups, engine: await engineOpening, exports, paths }
   const health: HealthState = {
     stopping: false,
     log: commit.stats().state,
@@ -156,7 +162,7 @@ interface FrontEnd {
 
 /** Joins the front end to everything else and listens. */
 function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
-  const { catalog, pools, parse, engine, metrics } = server
+  const { catalog, pools, parse, engine, metrics, exports, paths } = server
   const tokens = createTokens(catalog)
   const reader = {
     sealNow: (pool: number) => pools.sealNow(pool),
@@ -184,7 +190,18 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
       onParseRoom: front.onParseRoom,
       graphql: request => graphql.handle(request),
       token: request => tokens.token(request),
-      routes: [backupRoute(server.backups, tokens.verify, config)],
+      routes: [
+        arrowRoute({
+          ...reader,
+          catalog,
+          pools,
+          exports,
+          verify: tokens.verify,
+          planSelection,
+          temporaryFolder: paths.temporary,
+        }),
+        backupRoute(server.backups, tokens.verify, config),
+      ],
       metricsText: () => metrics.text(),
       meter: createMeter(metrics, catalog),
     },
@@ -193,11 +210,12 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
 }
 
 /** After ready: what deleted pools left in the index, then files that nothing names. */
-async function sweep({ catalog, index }: Server): Promise<void> {
+async function sweep({ catalog, index, paths }: Server): Promise<void> {
   try {
     for (const { pool } of index.opened.pools)
       if (catalog.poolByNumber(pool) === undefined) await index.index.dropPool(pool)
     const swept = await index.index.sweep(new Map(catalog.pools().map(pool => [pool.id, pool.number])))
+    await sweepCopies(paths.temporary)
     if (swept.removed.length > 0) warn(`removed ${swept.removed.length} files that no segment list names`)
     for (const file of swept.missing) warn(`segment ${file} is missing: queries that need it will say so`)
   } catch (error) {
@@ -224,7 +242,7 @@ async function stop(server: Server, api: Api, health: HealthState): Promise<bool
   const answered = await api.stop(STOP_MS_MAX / 2)
   const sealed = await pools.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin)))
   await commit.stop()
-  await Promise.all([index.index.stop(), engine.stop(), parse.stop()])
+  await Promise.all([index.index.stop(), engine.stop(), parse.stop(), exports.stop()])
   await catalog.stop()
   metrics.stop()
   return answered && sealed

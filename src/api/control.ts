@@ -9,6 +9,7 @@ import { answerEarly, declaredBytesOf } from './early.ts'
 import { problemReply, refusalOfError, refuse } from './problem.ts'
 import type { ControlRequest, Reply, StreamReply } from './protocol.ts'
 import type { Responder } from './reply.ts'
+import type { Streams } from './stream.ts'
 
 /** Parts of a request's head that a control handler sees. */
 type ControlHead = Omit<ControlRequest, 'body'>
@@ -19,10 +20,12 @@ const BAD_PATH = refuse(404, 'not_found', 'the path is not well-formed')
 /** Runs control requests, at most CONTROL_REQUESTS_MAX at once. */
 export class Control {
   readonly #bodies: ControlBodies
+  readonly #streams: Streams
   #running = 0
 
-  constructor(bodies: ControlBodies) {
+  constructor(bodies: ControlBodies, streams: Streams) {
     this.#bodies = bodies
+    this.#streams = streams
   }
 
   /**
@@ -73,14 +76,13 @@ export class Control {
     try {
       const answer = await handle(request)
       if ('chunks' in answer) {
-        await responder.sendStream(answer)
+        await this.#streams.send(responder, answer)
         return
       }
       reply = answer
     } catch (error) {
       reply = problemReply(refusalOfError(error, responder.route))
     }
-    // Nothing happens where a stream had begun: its connection is closed.
     responder.send(cors ? withCors(reply) : reply)
   }
 }

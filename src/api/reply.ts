@@ -1,12 +1,12 @@
 /**
  * The only file that writes to a socket. A Responder is one request's way back: it knows whether the client is
- * still there, and answers at most once.
+ * still there, and answers at most once. What a streaming answer writes, and when, is stream.ts's.
  */
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js'
 import { STATUS_CODES } from 'node:http'
 import { assert } from '../util/assert.ts'
-import type { Reply, StreamReply } from './protocol.ts'
+import type { Reply } from './protocol.ts'
 import type { Unread } from './unread.ts'
 
 /** What all responders share: how many are open, whether the server stops, what is drained. */
@@ -30,9 +30,6 @@ type DataHandler = (chunk: ArrayBuffer, last: boolean) => void
 /** Of uWebSockets.js: an answer that does not fit is known to be taken or not. */
 const WRITE_BUFFER_BYTES = 16 * 1024
 
-/** What is counted of an answer that began in pieces: its status was 200. */
-const STREAMED = 200
-
 const statusLines = new Map<number, string>()
 
 function statusLine(status: number): string {
@@ -51,6 +48,8 @@ export class Responder {
   bodyRead = false
   /** Called once when the client goes away before the answer. */
   onGone: () => void = nothing
+  /** Called when the socket takes more of an answer in chunks. */
+  onWritable: () => void = nothing
   readonly #res: HttpResponse
   readonly #head: boolean
   readonly #connections: Connections
@@ -112,65 +111,6 @@ export class Responder {
     })
   }
 
-  /**
-   * Sends an answer piece by piece (chunked): the next one is asked for when the socket has taken the last. A client that
-   * goes away, or does not read (Unread), ends it. Throws what the first piece throws; a later failure is thrown after the
-   * connection was closed without the end mark.
-   */
-  async sendStream(reply: StreamReply): Promise<void> {
-    const chunks = reply.chunks[Symbol.asyncIterator]()
-    let begun = false
-    try {
-      for (let next = await chunks.next(); this.#open; next = await chunks.next()) {
-        const isTaken = this.#writePiece(
-          begun ? undefined : reply,
-          next.done === true ? undefined : next.value,
-        )
-        begun = true
-        if (next.done === true) return
-        if (!isTaken) await this.#writable()
-      }
-    } catch (error) {
-      if (begun) this.close()
-      throw error
-    } finally {
-      await chunks.return?.()
-    }
-  }
-
-  /** @param head sent before the first piece; @param piece undefined: the end. True: the socket has taken it. */
-  #writePiece(head: StreamReply | undefined, piece: Uint8Array | undefined): boolean {
-    let isTaken = true
-    const { stopping } = this.#connections
-    this.#res.cork(() => {
-      if (head !== undefined) this.#writeHead(head)
-      // A piece of no bytes would be the end mark.
-      if (piece !== undefined && piece.byteLength > 0) isTaken = this.#res.write(piece)
-      if (piece === undefined) this.#res.end(undefined, stopping)
-    })
-    if (piece === undefined) {
-      this.#closed = true
-      this.#finish(head?.status ?? STREAMED)
-    }
-    return isTaken
-  }
-
-  /** Resolves when the socket takes more, or the client is gone. */
-  #writable(): Promise<void> {
-    this.#connections.unread.add(this)
-    return new Promise(resolve => {
-      const go = () => {
-        this.#connections.unread.delete(this)
-        resolve()
-      }
-      this.onGone = go
-      this.#res.onWritable(() => {
-        go()
-        return true
-      })
-    })
-  }
-
   #isLast(reply: Reply): boolean {
     if (this.#connections.stopping) return !this.bodyRead
     if (reply.status < 400 || typeof reply.body !== 'string') return false
@@ -203,6 +143,45 @@ export class Responder {
     this.#connections.drain(this)
   }
 
+  /** Begins an answer in chunks. The client must be there. To HEAD it is the whole answer: true. */
+  beginChunks(status: number, headers: Reply['headers']): boolean {
+    assert(this.#open && this.bodyRead, 'a streaming answer begins once, after the body')
+    this.resume()
+    this.#res.cork(() => {
+      this.#writeHead({ status, headers: headers ?? {}, body: '' })
+      if (this.#head) this.#res.endWithoutBody()
+    })
+    if (!this.#head) {
+      // NOTE: once for all chunks: what is registered while the handler runs, uWebSockets.js throws away.
+      this.#res.onWritable(() => {
+        this.onWritable()
+        return true
+      })
+      return false
+    }
+    this.#closed = true
+    this.#finish(status)
+    return true
+  }
+
+  /** One chunk. False: the socket took a part, the rest waits in memory, and `onWritable` is called when there is room. */
+  writeChunk(bytes: Uint8Array): boolean {
+    assert(this.#open, 'chunks go to a client that is there')
+    let taken = true
+    this.#res.cork(() => {
+      taken = this.#res.write(bytes)
+    })
+    return taken
+  }
+
+  /** Ends an answer in chunks: only now may the client take it for whole. */
+  endChunks(status: number): void {
+    assert(this.#open, 'the end goes to a client that is there')
+    this.#closed = true
+    this.#finish(status)
+    this.#res.cork(() => this.#res.end(undefined, this.#connections.stopping))
+  }
+
   /** Closes the connection at once. */
   close(): void {
     if (this.#closed) return
@@ -210,7 +189,7 @@ export class Responder {
     this.#res.close()
   }
 
-  #writeHead(reply: Pick<Reply, 'status' | 'headers'>): void {
+  #writeHead(reply: Reply): void {
     this.#res.writeStatus(statusLine(reply.status))
     for (const name in reply.headers) this.#res.writeHeader(name, reply.headers[name]!)
   }

@@ -4,7 +4,7 @@
  * Only synchronous transactions without overlapping syncs: an asynchronous one is visible before it is on disk.
  * `apply` returns after LMDB's own sync of the change, so that an answer given after it survives a power cut.
  */
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { open, type RootDatabase } from 'lmdb'
 import { CannotRun, Damaged } from '../errors.ts'
 import { CATALOG_MAP_BYTES } from '../limits.ts'
@@ -44,7 +44,19 @@ export function openStore(path: string, on: Disk = disk): Store {
   }
 }
 
-function openDatabase(path: string): RootDatabase<unknown, string> {
+/** All documents of the store in folder `path`, which is not changed. Throws CannotRun, or Damaged naming the folder. */
+export async function readStore(path: string, on: Disk = disk): Promise<readonly Entry[]> {
+  if (!on.exists(join(path, 'data.mdb'))) throw new Damaged(path, 0, 'the catalog is missing')
+  checkLmdbFile(path, on)
+  const db = openDatabase(path, true)
+  try {
+    return readAll(db, path)
+  } finally {
+    await db.close()
+  }
+}
+
+function openDatabase(path: string, readOnly = false): RootDatabase<unknown, string> {
   try {
     return open<unknown, string>({
       path,
@@ -52,6 +64,7 @@ function openDatabase(path: string): RootDatabase<unknown, string> {
       mapSize: CATALOG_MAP_BYTES,
       overlappingSync: false,
       noSubdir: false,
+      readOnly,
     })
   } catch (error) {
     throw new CannotRun(`the catalog in ${path} cannot be opened: ${(error as Error).message}`)

@@ -5,8 +5,12 @@
  * does not wait for what it does not need.
  */
 import { BACKUP } from './backup.ts'
+import { INSPECT } from './inspect.ts'
 import type { Command } from './protocol.ts'
+import { REBUILD } from './rebuild.ts'
+import { REPAIR } from './repair.ts'
 import { RESTORE } from './restore.ts'
 import { START } from './start.ts'
+import { VERIFY } from './verify.ts'
 
-export const COMMANDS: readonly Command[] = [START, BACKUP, RESTORE]
+export const COMMANDS: readonly Command[] = [START, INSPECT, VERIFY, REBUILD, REPAIR, BACKUP, RESTORE]

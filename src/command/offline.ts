@@ -168,6 +168,7 @@ function offlineOf({ config, paths, kernel }: Folder, both: Both, replayed: numb
 
 async function openEngine(paths: Paths, config: Config): Promise<QueryEngine> {
   const { openQueryEngine } = await import('../query/engine-client.ts')
+  for (const folder of [paths.segment, paths.temporary]) disk.mkdir(folder)
   return await openQueryEngine({
     segmentFolder: paths.segment,
     temporaryFolder: paths.temporary,

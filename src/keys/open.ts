@@ -84,7 +84,7 @@ function openStore({ disk, folder, kernel }: OpenOptions): KeyStore {
 }
 
 /** A file that is not an LMDB file, or a broken one, is damage; all else is a folder that cannot be used. */
-function failedToOpen(folder: string, error: unknown): Error {
+export function failedToOpen(folder: string, error: unknown): Error {
   const { message } = error instanceof Error ? error : new Error(String(error))
   const isBroken = /MDB_(INVALID|CORRUPTED|PAGE_NOTFOUND|VERSION_MISMATCH)/.test(message)
   if (isBroken || error instanceof SyntaxError)
@@ -93,7 +93,8 @@ function failedToOpen(folder: string, error: unknown): Error {
   return new CannotRun(`${folder} cannot be opened: ${message}`)
 }
 
-function reasonToRebuild(store: KeyStore, folder: string, identity: string): string | undefined {
+/** Why a start would empty and rebuild the index; undefined: it is whole. Throws Damaged, the store closed. */
+export function reasonToRebuild(store: KeyStore, folder: string, identity: string): string | undefined {
   try {
     const known = readIdentity(store)
     if (known === undefined) return 'it is new'
