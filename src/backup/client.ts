@@ -55,7 +55,9 @@ export class Backups {
       this.#running = undefined
     })
     const why = await backup.accepted
-    return why === undefined ? backup : refusal(400, 'bad_folder', why)
+    if (why === undefined) return backup
+    await backup.ended // the next one must not find this one still running
+    return refusal(400, 'bad_folder', why)
   }
 
   /** Gives up the running one and starts no other. Resolves when its thread has ended. */
