@@ -3,6 +3,7 @@ import { parseArgs } from 'node:util'
 import { benchKernel } from './kernel.ts'
 import { benchPath } from './path.ts'
 import { benchPolling } from './polling.ts'
+import { benchPools } from './pools.ts'
 
 const QUESTIONS = {
   kernel: { run: benchKernel, asks: 'how many events a second does each JSON kernel cut on one core?' },
@@ -10,6 +11,7 @@ const QUESTIONS = {
     run: benchPath,
     asks: 'how many events a second are acknowledged, sealed and counted, against ClickHouse and bare HTTP?',
   },
+  pools: { run: benchPools, asks: 'do 2,000 pools with one event a second each hold steady?' },
   polling: { run: benchPolling, asks: 'do ten counter queries a second leave few segments behind?' },
 } as const
 
@@ -31,6 +33,11 @@ if (question === undefined) {
       kernel: { type: 'string' },
       'no-peers': { type: 'boolean' },
       only: { type: 'string' },
+      minutes: { type: 'string' },
+      pools: { type: 'string' },
+      rows: { type: 'string' },
+      updates: { type: 'string' },
+      deletes: { type: 'string' },
     },
   })
   await question.run(values)

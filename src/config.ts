@@ -6,7 +6,7 @@ import { isAbsolute, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import type { Command, CommandInput } from './command/protocol.ts'
 import { CannotRun } from './errors.ts'
-import { BACKUP_BYTES_PER_SECOND, LOG_FILE_BYTES, LOG_FILE_BYTES_MIN } from './limits.ts'
+import { BACKUP_BYTES_PER_SECOND, COMPACT_TICK_MS, LOG_FILE_BYTES, LOG_FILE_BYTES_MIN } from './limits.ts'
 import { assert, must } from './util/assert.ts'
 
 /** One option. `parse` answers undefined for a text that it does not take. */
@@ -91,6 +91,26 @@ const OPTIONS = {
       '',
       'tests only: kill the process at a named point',
       anyText,
+    ),
+  ),
+  compactTickMs: hidden(
+    option(
+      'compact-tick-ms',
+      'WEIR_COMPACT_TICK_MS',
+      'MS',
+      String(COMPACT_TICK_MS),
+      'tests only: compaction looks this often; idle pools give up their kept rows after 60 looks',
+      integer(1, 3_600_000),
+    ),
+  ),
+  retentionDaysAhead: hidden(
+    option(
+      'retention-days-ahead',
+      'WEIR_RETENTION_DAYS_AHEAD',
+      'DAYS',
+      '0',
+      'tests only: the clock of retention runs ahead',
+      integer(0, 100_000),
     ),
   ),
   backupBytesPerSecond: hidden(

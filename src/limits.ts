@@ -132,8 +132,17 @@ export const SEAL_ROWS = 131_072
 export const SEAL_BYTES = 64 * MiB
 /** … or this many batches: handing one to the segment thread costs the main thread about 5 µs each way … */
 export const SEAL_ENTRIES = 1_024
-/** … or this long after its oldest row, whichever is first. */
-export const SEAL_AGE_MS = 5_000
+/** … or this long after its oldest row, or between half of it and this; each pool has its share (segment/due.ts) … */
+export const SEAL_AGE_MS = 60_000
+/** … or when so much log was written since its oldest row (a share of it too): the log goes only below the lowest
+ *  unsealed sequence of any pool, and a start reads all of it: 0.5 s. At full load it is reached in 2 s … */
+export const LOG_UNSEALED_BYTES = 512 * MiB
+/** … or, the largest first, while the tails that wait hold more than this: half of what they may, so that a burst finds room. */
+export const TAIL_WAITING_BYTES_MAX = TAIL_BYTES_MAX / 2
+/** The tails are looked at this often for age, log and memory. */
+export const SEAL_TICK_MS = 250
+/** What a batch in a tail takes beside its bytes: its objects on both sides of V8, as measured (bench -- pools). */
+export const TAIL_ENTRY_BYTES = 1 * KiB
 /** Rows of one seal, which may begin with kept rows of a newer small segment. */
 export const SEAL_ROWS_MAX = 2 * SEAL_ROWS
 /** Rows of a small segment that the next seal takes along; see segment/tail.ts. */
@@ -142,8 +151,10 @@ export const KEPT_ROWS_MAX = 98_304
 export const KEPT_ENTRIES_MAX = 2_048
 /** Batches kept in memory, of all pools, for seals to take along. */
 export const KEPT_BYTES_MAX = 64 * MiB
-/** Seals under way at once, all pools: one in Parquet, one in the index, one waiting. */
+/** Full seals under way at once, all pools: one in Parquet, one in the index, one waiting. */
 export const SEALS_MAX = 3
+/** … of which each may be so many small ones instead: they share the log's sync and the index's transaction. */
+export const SEALS_SMALL = 16
 /** Rows of one Parquet row group. Small enough to prune, large enough to compress. */
 export const ROW_GROUP_ROWS = 65_536
 
@@ -277,6 +288,33 @@ export const FINDINGS_TOLD_MAX = 1_000
 /** Nice value of the seal and index threads: a higher one is a smaller share of the processor, so acks go first. */
 export const BACKGROUND_NICE = 5
 
+// ── the merge thread ─────────────────────────────────────────────────────────────────────────────────
+
+/** DuckDB's memory in a merge; beyond it the sort spills to data/tmp. It holds 1M rows of 400 bytes, spilled. */
+export const MERGE_MEMORY_BYTES = 256 * MiB
+/** … of a merge whose rows are too long for that: one row group of its inputs, read and written, at a time. */
+export const MERGE_MEMORY_BYTES_MAX = 512 * MiB
+/** Rows longer than this on average are not sorted: DuckDB takes 2,048 of them from its sort at once. */
+export const MERGE_SORTED_ROW_BYTES_MAX = 32 * KiB
+/** Values of one row group that a merge writes: its writer and the next merge's reader hold one, uncompressed. */
+export const MERGE_GROUP_BYTES = 16 * MiB
+/** A merge's file is copied to its place in pieces, each synced: a log sync waits for one piece at most. */
+export const MERGE_PIECE_BYTES = 4 * MiB
+/** Part of a core that a merge beside ingest takes at most … */
+export const MERGE_CPU_SHARE = 0.3
+/** … and bytes that it reads and writes in a second. */
+export const MERGE_BYTES_PER_S = 50_000_000
+/** A merge rests when it owes at least this much: a timer is no finer. */
+export const MERGE_REST_MS_MIN = 5
+/** DuckDB has nothing to do yet, or frees what was interrupted: asked again after this … */
+export const MERGE_IDLE_MS = 1
+/** … and as often as this after an interrupt. */
+export const MERGE_INTERRUPTED_STEPS_MAX = 1_000
+/** Marks, deletes or keys handled between two looks at the pace: some 20 ms. */
+export const MERGE_SLICE = 65_536
+/** Nice value of the merge thread: seals and the index go first. */
+export const MERGE_NICE = 10
+
 // ── stopping ─────────────────────────────────────────────────────────────────────────────────────────
 
 /** SIGTERM to exit. */
@@ -293,3 +331,4 @@ assert(
   'a full tier fits in a merge',
 )
 assert(SEAL_BYTES * SEALS_MAX <= TAIL_BYTES_MAX, 'the seals under way fit in the tail')
+assert(SEAL_BYTES <= TAIL_WAITING_BYTES_MAX, 'a tail fills before it is sealed for its memory')

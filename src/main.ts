@@ -24,8 +24,17 @@ process.stdout.on('error', error => {
   throw error
 })
 
+/** What was printed may still be on its way through a pipe: exit() would cut it off. */
+function flushed(stream: NodeJS.WriteStream): Promise<void> {
+  return new Promise(resolve => {
+    stream.write('', () => resolve())
+  })
+}
+
 try {
-  process.exit(await main())
+  const code = await main()
+  await Promise.all([flushed(process.stdout), flushed(process.stderr)])
+  process.exit(code)
 } catch (error) {
   const { name, message, stack } = error as Error
   if (name === 'CannotRun') {

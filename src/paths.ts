@@ -13,6 +13,8 @@ export interface Paths {
   readonly indexOld: string
   readonly segment: string
   readonly temporary: string
+  /** What a running merge writes before its segment has a name; emptied when the merge thread starts. */
+  readonly merge: string
   /** What repairs set aside. Nothing removes it but a person. */
   readonly damaged: string
   readonly lock: string
@@ -33,6 +35,7 @@ export function pathsOf(root: string): Paths {
     indexOld: join(root, 'index.old'),
     segment: join(root, 'segment'),
     temporary: join(root, 'tmp'),
+    merge: join(root, 'tmp', 'merge'),
     damaged: join(root, 'damaged'),
     lock: join(root, 'LOCK'),
     format: join(root, 'FORMAT'),

@@ -15,7 +15,7 @@ import {
   REQUEST_RECEIVED_AT,
   REQUEST_WORDS,
 } from './batch/kernel.ts'
-import { batchBytesMax, batchCostOf } from './batch/layout.ts'
+import { type BatchCost, batchBytesMax, batchCostOf } from './batch/layout.ts'
 import type { Plan } from './batch/plan.ts'
 import type { Job, JobGroup, JobResult } from './batch/protocol.ts'
 import type { ReplayChunk, Replayed } from './commit/protocol.ts'
@@ -31,14 +31,19 @@ export interface ReplayServices {
   append(pool: number, plan: Plan, entries: readonly TailEntry[]): void
 }
 
-/** Records of one chunk that are cut together: one pool, plan and kind. */
+/** Records of one chunk that are cut in one hand-over. */
 interface Run {
+  /** By the table's rows: by pool, each pool's in sequence order. */
   readonly records: readonly Replayed[]
-  readonly plan: Plan
+  /** The plan of each record. */
+  readonly plans: readonly Plan[]
   readonly job: Job
 }
 
-/** Cuts a chunk again and appends its rows to the tails, in sequence order. @throws Damaged naming the record */
+/**
+ * Cuts a chunk again and appends its rows to the tails, each pool's in sequence order. Thousands of pools may take
+ * turns in the log: their records are cut together, as they were when they came. @throws Damaged naming the record
+ */
 export async function replayChunk(chunk: ReplayChunk, services: ReplayServices): Promise<void> {
   const runs = runsOf(chunk, services)
   for (let at = 0; at < runs.length; ) {
@@ -54,26 +59,39 @@ export async function replayChunk(chunk: ReplayChunk, services: ReplayServices):
 const RUNS_AT_ONCE = 2
 
 function runsOf(chunk: ReplayChunk, services: ReplayServices): Run[] {
+  const records = [...chunk.records].sort((a, b) => a.pool - b.pool) // stable: by sequence within a pool
+  const costs = new Map<Plan, BatchCost>()
+  const bytesMax = (record: Replayed) => {
+    const { plan } = planOf(record, services)
+    const cost = costs.get(plan) ?? batchCostOf(plan)
+    costs.set(plan, cost)
+    return batchBytesMax(cost, record.bodyBytes, record.events)
+  }
   const runs: Run[] = []
-  for (let from = 0; from < chunk.records.length; ) {
-    const first = chunk.records[from]!
-    const { plan, shared } = planOf(first, services)
-    const cost = batchCostOf(plan)
-    let to = from
-    let bytes = 0
-    let cutBytes = 0
-    while (to < chunk.records.length && to - from < JOB_REQUESTS_MAX && bytes < JOB_BYTES_MAX) {
-      const next = chunk.records[to]!
-      if (next.pool !== first.pool || next.version !== first.version || next.kind !== first.kind) break
-      cutBytes += batchBytesMax(cost, next.bodyBytes, next.events)
-      if (to > from && cutBytes > BATCH_BYTES_MAX) break
-      bytes += next.bodyBytes
-      to += 1
-    }
-    runs.push(runOf(chunk, chunk.records.slice(from, to), plan, shared))
+  for (let from = 0; from < records.length; ) {
+    const to = endOfRun(records, from, bytesMax)
+    runs.push(runOf(chunk, records.slice(from, to), services))
     from = to
   }
   return runs
+}
+
+/** A hand-over has its limits, and one version of each pool: rows of two must not take turns in the tail. */
+function endOfRun(
+  records: readonly Replayed[],
+  from: number,
+  bytesMax: (record: Replayed) => number,
+): number {
+  let [to, bytes, cutBytes] = [from, 0, 0]
+  for (; to < records.length && to - from < JOB_REQUESTS_MAX && bytes < JOB_BYTES_MAX; to++) {
+    const next = records[to]!
+    const before = records[to - 1]
+    if (to > from && before?.pool === next.pool && before.version !== next.version) break
+    cutBytes += bytesMax(next)
+    if (to > from && cutBytes > BATCH_BYTES_MAX) break
+    bytes += next.bodyBytes
+  }
+  return to
 }
 
 function planOf(record: Replayed, services: ReplayServices) {
@@ -86,18 +104,25 @@ function planOf(record: Replayed, services: ReplayServices) {
   )
 }
 
-function runOf(chunk: ReplayChunk, records: readonly Replayed[], plan: Plan, shared: SharedArrayBuffer): Run {
-  const { pool, version, kind } = records[0]!
+function runOf(chunk: ReplayChunk, records: readonly Replayed[], services: ReplayServices): Run {
   const table = new Float64Array(records.length * REQUEST_WORDS)
+  const plans: Plan[] = []
+  const groups: JobGroup[] = []
   for (const [index, record] of records.entries()) {
     const row = index * REQUEST_WORDS
     table[row + REQUEST_OFFSET] = record.offset
     table[row + REQUEST_BYTES] = record.bodyBytes
     table[row + REQUEST_RECEIVED_AT] = record.receivedAtMs
     table[row + REQUEST_BITS] = record.bitsOffset
+    const { pool, version, kind } = record
+    const { plan, shared } = planOf(record, services)
+    plans.push(plan)
+    const last = groups.at(-1)
+    const isSame = last?.pool === pool && last.kind === kind
+    const from = isSame ? groups.pop()!.from : index
+    groups.push({ kind, pool, version, plan: shared, from, to: index + 1 })
   }
-  const group: JobGroup = { kind, pool, version, plan: shared, from: 0, to: records.length }
-  return { records, plan, job: { slab: chunk.slab, table, groups: [group], isReplay: true } }
+  return { records, plans, job: { slab: chunk.slab, table, groups, isReplay: true } }
 }
 
 function appendRun(run: Run, result: JobResult, services: ReplayServices): void {
@@ -111,16 +136,17 @@ function appendRun(run: Run, result: JobResult, services: ReplayServices): void 
       `sequence ${record.sequence}: ${record.accepted} of ${record.events} events were accepted, ${accepted} of ${events} can be cut${faultOf(result, index)}`,
     )
   }
-  const kind = run.records[0]!.kind
-  const entries = result.parts.map(part => {
-    const requests = new Float64Array(part.requests.length * ENTRY_WORDS)
-    for (const [place, index] of part.requests.entries()) {
+  // Without an await between: parts of a pool may hold requests that take turns.
+  for (const { batch, requests: places } of result.parts) {
+    const first = must(places[0], 'a request of a part')
+    const requests = new Float64Array(places.length * ENTRY_WORDS)
+    for (const [place, index] of places.entries()) {
       const record = run.records[index]!
       requests.set([record.sequence, record.receivedAtMs, record.accepted], place * ENTRY_WORDS)
     }
-    return { kind, batch: part.batch, requests }
-  })
-  if (entries.length > 0) services.append(run.plan.pool, run.plan, entries)
+    const { pool, kind } = run.records[first]!
+    services.append(pool, run.plans[first]!, [{ kind, batch, requests }])
+  }
 }
 
 function faultOf(result: JobResult, request: number): string {

@@ -11,9 +11,10 @@ import type { Pool } from './catalog/model.ts'
 import { type OpenedCatalog, openCatalog } from './catalog/open.ts'
 import { type OpenedLog, openLog } from './commit/open.ts'
 import type { RecoverOptions } from './commit/protocol.ts'
+import { MergerClient } from './compact/merger-client.ts'
 import type { Config } from './config.ts'
 import { type OpenedIndex, openIndex } from './keys/index-client.ts'
-import { BACKGROUND_NICE } from './limits.ts'
+import { BACKGROUND_NICE, MERGE_NICE } from './limits.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import type { Paths } from './paths.ts'
 import { Pools } from './pools.ts'
@@ -58,6 +59,7 @@ export async function openStages(options: OpenStagesOptions): Promise<Stages> {
       options.onPoolDeleted?.(pool)
       pools?.drop(pool)
     },
+    onPoolModified: pool => pools?.compaction.retentionChanged(pool.number),
   })
   const { catalog } = opened
   closers.push(() => catalog.stop())
@@ -67,7 +69,13 @@ export async function openStages(options: OpenStagesOptions): Promise<Stages> {
   const freed = new FreedBuffers()
   const parse = startParseWorkers(kernel, freed, () => options.onParseRoom?.())
   closers.push(() => parse.stop())
-  pools = new Pools({ config, paths, catalog, index, metrics, kernel, nice: BACKGROUND_NICE, freed, onFault })
+  const merger = new MergerClient(
+    { crashAt: config.crashAt, nice: MERGE_NICE, pace: 'beside', temporary: paths.merge },
+    onFault,
+  )
+  closers.push(() => merger.stop())
+  const joins = { config, paths, catalog, index, metrics, kernel, freed, merger, onFault }
+  pools = new Pools({ ...joins, nice: BACKGROUND_NICE })
   const log = await openLog(
     {
       folder: paths.log,

@@ -13,6 +13,7 @@ import type { Backups } from './backup/client.ts'
 import type { OpenedCatalog } from './catalog/open.ts'
 import { createTokens } from './catalog/token.ts'
 import type { Commit } from './commit/protocol.ts'
+import { sweepThenCompact } from './compaction.ts'
 import { type Config, localUrl } from './config.ts'
 import { ExportClient } from './export/client.ts'
 import { arrowRoute, sweepCopies } from './exporter.ts'
@@ -209,18 +210,12 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
   )
 }
 
-/** After ready: what deleted pools left in the index, then files that nothing names. */
-async function sweep({ catalog, index, paths }: Server): Promise<void> {
-  try {
-    for (const { pool } of index.opened.pools)
-      if (catalog.poolByNumber(pool) === undefined) await index.index.dropPool(pool)
-    const swept = await index.index.sweep(new Map(catalog.pools().map(pool => [pool.id, pool.number])))
-    await sweepCopies(paths.temporary)
-    if (swept.removed.length > 0) warn(`removed ${swept.removed.length} files that no segment list names`)
-    for (const file of swept.missing) warn(`segment ${file} is missing: queries that need it will say so`)
-  } catch (error) {
-    warn(`the sweep of old files failed: ${(error as Error).message}`)
-  }
+/** After ready: copies that exports left, then what the index and the segments' folders have too much. */
+async function sweep({ catalog, index, pools, paths }: Server): Promise<void> {
+  await sweepCopies(paths.temporary).catch(error =>
+    warn(`copies of former exports stay in ${paths.temporary}: ${(error as Error).message}`),
+  )
+  await sweepThenCompact(catalog, index, pools)
 }
 
 function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['summary']): string[] {
@@ -238,11 +233,14 @@ async function stop(server: Server, api: Api, health: HealthState): Promise<bool
   const { catalog, index, pools, parse, engine, commit, metrics } = server
   const begin = monotonicMs()
   health.stopping = true
-  await server.backups.stop()
-  const answered = await api.stop(STOP_MS_MAX / 2)
+  const [answered] = await Promise.all([
+    api.stop(STOP_MS_MAX / 2),
+    pools.compaction.stop(),
+    server.backups.stop(),
+  ])
   const sealed = await pools.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin)))
   await commit.stop()
-  await Promise.all([index.index.stop(), engine.stop(), parse.stop(), exports.stop()])
+  await Promise.all([index.index.stop(), engine.stop(), parse.stop(), server.exports.stop()])
   await catalog.stop()
   metrics.stop()
   return answered && sealed

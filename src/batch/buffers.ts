@@ -11,7 +11,8 @@
  */
 import { BATCH_SHELF_BYTES_MAX, FREED_BYTES_MAX, FREED_PER_JOB_MAX } from '../limits.ts'
 
-const SMALLEST_BYTES = 4096
+/** An event of a few hundred bytes takes about 800: thousands of pools post one at a time. */
+const SMALLEST_BYTES = 512
 
 /** The size that a batch of `bytes` bytes is kept in: the next of four steps between powers of two. */
 export function bufferBytes(bytes: number): number {

@@ -36,10 +36,10 @@ export interface Kernels {
   readonly native: MakeKernel | undefined
 }
 
-/** The two kernels of one group. */
+/** The two kernels of one group. The judge is made when it is first needed: 43 kB for each of thousands of pools. */
 interface GroupKernels {
   readonly first: Kernel
-  readonly judge: Kernel
+  judge(): Kernel
 }
 
 interface Draft {
@@ -64,8 +64,13 @@ export function createJobRunner(kernels: Kernels): (job: Job) => JobResult {
     const known = made.get(name)
     if (known !== undefined) return known
     const plan = JSON.parse(Buffer.from(new Uint8Array(group.plan)).toString()) as Plan
-    const judge = kernels.js(plan, group.kind, allocate)
-    const fresh = { first: kernels.native?.(plan, group.kind, allocate) ?? judge, judge }
+    const native = kernels.native?.(plan, group.kind, allocate)
+    let js = native === undefined ? kernels.js(plan, group.kind, allocate) : undefined
+    const judge = () => {
+      js ??= kernels.js(plan, group.kind, allocate)
+      return js
+    }
+    const fresh = { first: native ?? judge(), judge }
     if (made.size >= PLANS_MAX) made.delete(made.keys().next().value as string)
     made.set(name, fresh)
     return fresh
@@ -135,7 +140,7 @@ function cutRun(
   if (kept.length > 0) draft.parts.push({ batch: cut.batch, requests: Int32Array.from(kept) })
   for (let request = from; request < to; request += 1)
     if (draft.outcomes[request * OUTCOME_WORDS + OUTCOME_DOCUMENT] === DOCUMENT.judge)
-      judgeOne(draft, both.judge, slab, table, request, request)
+      judgeOne(draft, both.judge(), slab, table, request, request)
 }
 
 /** Cuts row `row` of `table`, which is request `request` of the job, into a batch of its own. */
@@ -189,7 +194,7 @@ function cutInflated(
   row[REQUEST_BYTES] = inflated.byteLength
   judgeOne(draft, both.first, bytes, row, 0, request)
   if (draft.outcomes[request * OUTCOME_WORDS + OUTCOME_DOCUMENT] === DOCUMENT.judge)
-    judgeOne(draft, both.judge, bytes, row, 0, request)
+    judgeOne(draft, both.judge(), bytes, row, 0, request)
   draft.own.set(request, { request, slab: own, offset: 0 })
   // The record is as long as the inflated body: writeRecord reads it from the table.
   table[request * REQUEST_WORDS + REQUEST_BYTES] = inflated.byteLength

@@ -20,14 +20,14 @@ import type { QueryEngine } from '../query/protocol.ts'
 import { openIndexOf, openStages, sealedSequences } from '../stages.ts'
 import { assert, must } from '../util/assert.ts'
 import { armCrash } from '../util/crash.ts'
-import { disk } from '../util/disk.ts'
+import { disk, type FileHandle } from '../util/disk.ts'
 import { endNow } from '../util/end-now.ts'
 import { chooseNative } from '../util/native.ts'
 import { note, warn } from '../util/say.ts'
 import { lookAtLog } from './log-look.ts'
 import { createProgress } from './progress.ts'
 
-/** An open folder. The process holds its lock until it ends. */
+/** An open folder. The process holds its lock until `close`. */
 export interface Offline {
   readonly config: Config
   readonly paths: Paths
@@ -57,11 +57,11 @@ export async function openOffline(
   armCrash(config.crashAt)
   const kernel = chooseNative(config.kernel)
   const paths = pathsOf(config.dataDir)
-  lockFolder(paths)
+  const lock = lockFolder(paths)
   if (!disk.exists(join(paths.catalog, 'data.mdb')))
     throw new Damaged(paths.catalog, 0, 'the catalog is missing; only a backup has it')
   // The options of the first application are the server's to apply.
-  const folder: Folder = { config: { ...config, clientId: '', clientSecret: '' }, paths, kernel }
+  const folder: Folder = { config: { ...config, clientId: '', clientSecret: '' }, paths, kernel, lock }
   const first = await openBoth(folder)
   if (!replay || !hasUnsealed(folder, first)) return offlineOf(folder, first, 0)
   await closeBoth(first)
@@ -73,6 +73,7 @@ interface Folder {
   readonly config: Config
   readonly paths: Paths
   readonly kernel: 'native' | 'js'
+  readonly lock: FileHandle
 }
 
 interface Both {
@@ -132,7 +133,7 @@ async function replayAndSeal({ config, paths, kernel }: Folder): Promise<number>
   }
 }
 
-function offlineOf({ config, paths, kernel }: Folder, both: Both, replayed: number): Offline {
+function offlineOf({ config, paths, kernel, lock }: Folder, both: Both, replayed: number): Offline {
   const { catalog, index } = both
   const manifest = createManifest({
     pools: index.opened.pools.filter(state => catalog.poolByNumber(state.pool) !== undefined),
@@ -162,6 +163,7 @@ function offlineOf({ config, paths, kernel }: Folder, both: Both, replayed: numb
     close: async () => {
       if (engine !== undefined) await (await engine).stop()
       await closeBoth(both)
+      disk.close(lock)
     },
   }
 }

@@ -38,7 +38,9 @@ interface Plan {
 /** The exit code: 0 when the folder is clean afterwards. */
 export async function repair({ config, flags }: CommandInput): Promise<number> {
   const folder = lookAtFolder(config)
-  const memory = await readCatalog(folder) // damage here is beyond repair: only a backup has the catalog
+  const memory = await readCatalog(folder).catch((error: Error) => {
+    throw new Damaged(folder.paths.catalog, 0, `only a backup has another catalog (${error.message})`)
+  })
   const plan = await makePlan(config, folder, memory)
   const lines = linesOf(plan)
   if (lines.length === 0) {

@@ -50,6 +50,7 @@ export class Pipeline {
   readonly #written = new Set<PoolState>()
   #isIndexing = false
   #count = 0
+  #weight = 0
 
   constructor(calls: PipelineCalls) {
     this.#calls = calls
@@ -60,9 +61,14 @@ export class Pipeline {
     return this.#count
   }
 
+  /** Their weights together. */
+  get weight(): number {
+    return this.#weight
+  }
+
   /** Starts a seal. */
   start(seal: Seal): void {
-    this.#count++
+    this.#add([seal], 1)
     seal.state.underWay.push(seal)
     this.#write(seal).catch(this.#calls.onFatal)
   }
@@ -71,6 +77,11 @@ export class Pipeline {
   giveUp(state: PoolState): void {
     for (const seal of state.underWay) if (seal.phase !== 'indexing') seal.hasFailed = true
     this.#settleFailed(state)
+  }
+
+  #add(seals: readonly Seal[], sign: 1 | -1): void {
+    this.#count += sign * seals.length
+    for (const seal of seals) this.#weight += sign * seal.weight
   }
 
   async #write(seal: Seal): Promise<void> {
@@ -162,7 +173,7 @@ export class Pipeline {
     for (const seal of seals) {
       assert(seal.state.underWay.shift() === seal, 'seals are committed in order')
     }
-    this.#count -= seals.length
+    this.#add(seals, -1)
     const sealed = seals.map((seal, i) => ({
       seal,
       sealed: {
@@ -191,7 +202,7 @@ export class Pipeline {
     const failed = state.underWay.slice(from)
     if (failed.some(seal => seal.phase === 'writing')) return
     state.underWay = state.underWay.slice(0, from)
-    this.#count -= failed.length
+    this.#add(failed, -1)
     for (const seal of failed) if (seal.isPosted) state.orphans.push(seal.segment)
     this.#calls.onBack(state, failed)
   }

@@ -23,6 +23,9 @@ export interface SealWaiter {
   readonly reject: (error: Error) => void
 }
 
+/** Why a pool stands in line for a seal; see ready.ts. */
+export type Lane = 'urgent' | 'aged'
+
 /** A pool as the sealer keeps it. */
 export class PoolState {
   readonly of: SealPool
@@ -37,7 +40,10 @@ export class PoolState {
   retryAtMs = 0
   /** Durable files of failed seals: unlinked before the next one is written. */
   orphans: number[] = []
-  isReady = false
+  /** Where it stands in line for a seal; undefined: nowhere. */
+  lane: Lane | undefined
+  /** Its tail is one of the largest while all together are too large. */
+  isTooLarge = false
   isDropped = false
   /** Of a dropped pool: files being unlinked. */
   discards: Promise<void>[] = []
@@ -77,6 +83,8 @@ export class Seal {
   /** Of the groups alone: what the tail counts. */
   readonly bytes: number
   readonly rows: number
+  /** Of SEALS_SMALL for a full one: how much of what may be under way it takes up. */
+  readonly weight: number
   /** Monotonic: when it began. */
   readonly beginMs: number
   /** Monotonic: when the oldest row of its groups came into the tail, right after its sync. */
@@ -93,6 +101,7 @@ export class Seal {
     groups: readonly TailGroup[],
     taken: readonly KeptSegment[],
     beginMs: number,
+    weight: number,
   ) {
     this.state = state
     this.segment = state.nextSegment++
@@ -102,8 +111,9 @@ export class Seal {
     this.last = groups.at(-1)!.last
     this.bytes = groups.reduce((sum, group) => sum + group.bytes, 0)
     this.rows = groups.reduce((sum, group) => sum + group.rows, 0)
+    this.weight = weight
     this.beginMs = beginMs
-    this.oldestMs = groups.reduce((oldest, group) => Math.min(oldest, group.sinceMs), beginMs)
+    this.oldestMs = groups.reduce((oldest, group) => Math.min(oldest, group.since.ms), beginMs)
   }
 
   /** Of the new segment: it covers the segments that it replaces. */

@@ -27,6 +27,8 @@ export interface SealerCalls {
   readonly onFatal: (error: Error) => void
   /** Entries whose rows are sealed and that no seal will take along: their batches' memory is free. */
   readonly onFreed?: (entries: readonly TailEntry[]) => void
+  /** Bytes written to the log since the start: how much of it a tail holds back. */
+  readonly logBytes?: () => number
   readonly clock?: SealClock
   /** Other limits, for tests. */
   readonly limits?: TakeLimits

@@ -1,12 +1,13 @@
 /**
- * Decides when a pool is sealed: by rows, bytes, batches, age, on demand, at the end. Main thread.
+ * Decides when a pool is sealed: by rows, bytes, batches, age (due.ts), on demand, at the end. Main thread.
  *
  * W-8: `sealNow` resolves when everything appended before the call is sealed, flushed and in the manifest.
- * W-9: at most SEALS_MAX seals are under way; the tail is bounded. W-11: no loop over rows, no file call.
+ * W-9: at most SEALS_MAX full seals, or SEALS_SMALL small ones in place of each, are under way; the tail is bounded.
+ * W-11: no loop over rows, no file call. W-13: a tail that nobody reads holds back a bounded part of the log.
  *
  * A pool's next seal starts while one is under way only when its tail is full: so one seal running and one waiting
  * serve all readers, and a small seal finds the newest small segment committed and can take it along (kept.ts).
- * Pools that want a seal stand in one queue and come one after the other.
+ * Pools that want a seal stand in line (ready.ts) and come one after the other.
  */
 
 import type { Plan } from '../batch/plan.ts'
@@ -14,23 +15,23 @@ import { Unavailable } from '../errors.ts'
 import {
   DISK_RETRY_MS,
   KEPT_ROWS_MAX,
-  SEAL_AGE_MS,
   SEAL_BYTES,
   SEAL_ENTRIES,
   SEAL_ROWS,
+  SEAL_TICK_MS,
   SEALS_MAX,
+  SEALS_SMALL,
   TAIL_BYTES_MAX,
 } from '../limits.ts'
 import { assert, must } from '../util/assert.ts'
+import { isDue, type Moment, tooLarge } from './due.ts'
 import { Kept } from './kept.ts'
 import { Pipeline, type SealedSegment } from './pipeline.ts'
 import type { TailEntry } from './protocol.ts'
-import { PoolState, Seal, type SealPool } from './seal.ts'
+import { ReadyPools } from './ready.ts'
+import { type Lane, PoolState, Seal, type SealPool } from './seal.ts'
 import { realClock, type SealClock, type SealerCalls, type SealerStats } from './sealer-calls.ts'
 import { TailBudget, type TakeLimits } from './tail.ts'
-
-/** How often the ages of tails are looked at. */
-const TICK_MS = SEAL_AGE_MS / 20
 
 /** The tails of all pools and their seals. */
 export class Sealer {
@@ -43,8 +44,7 @@ export class Sealer {
   readonly #pools = new Map<number, PoolState>()
   /** Pools with something unsealed. */
   readonly #unsealed = new Set<PoolState>()
-  /** Pools that want a seal, in turn. */
-  #ready: PoolState[] = []
+  readonly #ready = new ReadyPools()
   readonly #dropped = new Set<number>()
   readonly #dropWaiters = new Map<PoolState, () => void>()
   #lastSequence = 0
@@ -86,17 +86,17 @@ export class Sealer {
   append(pool: number, plan: Plan, entries: readonly TailEntry[]): void {
     if (this.#dropped.has(pool)) return
     const state = this.#pool(pool)
-    const nowMs = this.#clock.nowMs()
+    const now = this.#now()
     for (const entry of entries) {
-      this.#budget.add(state.tail.append(plan, entry, nowMs))
+      this.#budget.add(state.tail.append(plan, entry, now))
       const last = entry.requests[entry.requests.length - 3]!
       state.lastSequence = Math.max(state.lastSequence, last)
       this.#lastSequence = Math.max(this.#lastSequence, last)
     }
     if (state.tail.isEmpty) return
     this.#unsealed.add(state)
-    this.#consider(state)
-    this.#cancelTick ??= this.#clock.after(TICK_MS, () => this.#tick())
+    this.#consider(state, now)
+    this.#cancelTick ??= this.#clock.after(SEAL_TICK_MS, () => this.#tick())
   }
 
   /** May `bytes` more of batches come (W-9)? After a no, `onRoom` is called when there is room again. */
@@ -195,52 +195,62 @@ export class Sealer {
     return must(this.#pools.get(pool), `pool ${pool} of the sealer`)
   }
 
+  #now(): Moment {
+    return { ms: this.#clock.nowMs(), logBytes: this.#calls.logBytes?.() ?? 0 }
+  }
+
   #tick(): void {
     this.#cancelTick = undefined
-    for (const state of this.#unsealed) this.#consider(state)
-    if (this.#unsealed.size > 0) this.#cancelTick = this.#clock.after(TICK_MS, () => this.#tick())
+    for (const state of tooLarge(this.#unsealed)) state.isTooLarge = true
+    const now = this.#now()
+    for (const state of this.#unsealed) this.#consider(state, now)
+    if (this.#unsealed.size > 0) this.#cancelTick = this.#clock.after(SEAL_TICK_MS, () => this.#tick())
   }
 
-  #wants(state: PoolState): boolean {
+  /** Where a pool should stand in line; undefined: nowhere. */
+  #laneOf(state: PoolState, now: Moment): Lane | undefined {
     const { tail } = state
-    const nowMs = this.#clock.nowMs()
-    if (state.isDropped || tail.isEmpty || state.retryAtMs > nowMs) return false
-    if (tail.rows >= this.#limits.rows || tail.bytes >= this.#limits.bytes) return true
-    if (tail.entries >= this.#limits.entries) return true
-    if (state.underWay.length > 0) return false
-    return state.waiters.length > 0 || nowMs - must(tail.sinceMs, 'age') >= SEAL_AGE_MS || state.retryAtMs > 0
+    if (state.isDropped || tail.isEmpty || state.retryAtMs > now.ms) return undefined
+    if (tail.fullness(this.#limits) >= 1) return 'urgent'
+    if (state.underWay.length > 0) return undefined
+    if (state.waiters.length > 0 || state.isTooLarge) return 'urgent'
+    return state.retryAtMs > 0 || isDue(state, now) ? 'aged' : undefined
   }
 
-  /** Puts a pool that wants a seal into the queue. Seals start after the caller's turn: its appends are whole then. */
-  #consider(state: PoolState): void {
-    if (!state.isReady && this.#wants(state)) {
-      state.isReady = true
-      this.#ready.push(state)
-    }
-    if (this.#ready.length === 0 || this.#isPumpDue) return
+  /** Puts a pool that wants a seal in line. Seals start after the caller's turn: its appends are whole then. */
+  #consider(state: PoolState, now = this.#now()): void {
+    const lane = this.#laneOf(state, now)
+    if (lane !== undefined) this.#ready.put(state, lane)
+    if (this.#ready.isEmpty || this.#isPumpDue) return
     this.#isPumpDue = true
     queueMicrotask(() => this.#pump())
   }
 
   #pump(): void {
     this.#isPumpDue = false
-    while (this.#pipeline.count < SEALS_MAX) {
-      const state = this.#ready.shift()
-      if (state === undefined) return
-      state.isReady = false
-      if (this.#wants(state)) this.#start(state)
-      this.#consider(state)
+    const now = this.#now()
+    while (this.#pipeline.weight < SEALS_MAX * SEALS_SMALL) {
+      const next = this.#ready.take()
+      if (next === undefined) return
+      const { state, lane } = next
+      if (this.#laneOf(state, now) === undefined) continue
+      this.#ready.took(lane, this.#start(state))
+      this.#consider(state, now)
     }
   }
 
-  #start(state: PoolState): void {
+  /** Starts a seal and returns its weight. */
+  #start(state: PoolState): number {
+    const weight = Math.ceil(SEALS_SMALL * Math.min(1, state.tail.fullness(this.#limits)))
+    state.isTooLarge = false
     const groups = state.tail.take(this.#limits)
     const rows = groups.reduce((sum, group) => sum + group.rows, 0)
     const isAlone = state.underWay.length === 0 && rows < KEPT_ROWS_MAX
     const version = groups[0]!.plan.version
     const entries = groups.reduce((sum, group) => sum + group.entries.length, 0)
     const taken = isAlone ? this.#kept.take(state.of.pool, version, rows, entries) : []
-    this.#pipeline.start(new Seal(state, groups, taken, this.#clock.nowMs()))
+    this.#pipeline.start(new Seal(state, groups, taken, this.#clock.nowMs(), weight))
+    return weight
   }
 
   #committed(seals: readonly { readonly seal: Seal; readonly sealed: SealedSegment }[]): void {

@@ -7,7 +7,9 @@
  */
 import { batchRows } from '../batch/layout.ts'
 import type { Plan } from '../batch/plan.ts'
+import { TAIL_ENTRY_BYTES } from '../limits.ts'
 import { assert, must } from '../util/assert.ts'
+import type { Moment } from './due.ts'
 import { ENTRY_WORDS, type TailEntry } from './protocol.ts'
 
 /** Entries that are sealed together or not at all. */
@@ -18,8 +20,8 @@ export interface TailGroup {
   bytes: number
   first: number
   last: number
-  /** Monotonic, of its oldest row. */
-  readonly sinceMs: number
+  /** When its oldest row came. */
+  readonly since: Moment
 }
 
 /** What one seal may take; it stops behind the group that reaches a limit. */
@@ -31,7 +33,7 @@ export interface TakeLimits {
 
 /** Bytes of an entry as all limits count them. */
 export function entryBytes(entry: TailEntry): number {
-  return entry.batch.byteLength + entry.requests.byteLength
+  return entry.batch.byteLength + entry.requests.byteLength + TAIL_ENTRY_BYTES
 }
 
 /** One pool's tail. */
@@ -50,13 +52,13 @@ export class PoolTail {
     return this.#groups[0]?.first
   }
 
-  /** Monotonic ms of its oldest row; undefined when empty. */
-  get sinceMs(): number | undefined {
-    return this.#groups[0]?.sinceMs
+  /** When its oldest row came; undefined when empty. */
+  get since(): Moment | undefined {
+    return this.#groups[0]?.since
   }
 
   /** Appends one batch; its requests are in ascending order of their sequences. Returns its bytes. */
-  append(plan: Plan, entry: TailEntry, nowMs: number): number {
+  append(plan: Plan, entry: TailEntry, now: Moment): number {
     const { requests } = entry
     assert(requests.length >= ENTRY_WORDS, 'an entry has a request')
     let group: TailGroup = {
@@ -66,7 +68,7 @@ export class PoolTail {
       bytes: entryBytes(entry),
       first: requests[0]!,
       last: requests[requests.length - ENTRY_WORDS]!,
-      sinceMs: nowMs,
+      since: now,
     }
     this.#count(group, 1)
     const bytes = group.bytes
@@ -77,6 +79,12 @@ export class PoolTail {
     }
     this.#groups.push(group)
     return bytes
+  }
+
+  /** How far it is to the first of the limits; 1 and more: it is there. */
+  fullness(limits: TakeLimits): number {
+    const { rows, bytes, entries } = this
+    return Math.max(rows / limits.rows, bytes / limits.bytes, entries / limits.entries)
   }
 
   /** The oldest groups, all of one plan version, up to the limits; at least one. */
@@ -124,7 +132,7 @@ function merged(before: TailGroup, group: TailGroup): TailGroup {
     bytes: before.bytes + group.bytes,
     first: Math.min(before.first, group.first),
     last: Math.max(before.last, group.last),
-    sinceMs: before.sinceMs,
+    since: before.since,
   }
 }
 

@@ -7,7 +7,7 @@ test('a size holds what was asked for, and wastes at most a quarter of it', () =
   for (let bytes = 1; bytes < 5_000_000; bytes = Math.ceil(bytes * 1.01)) {
     const size = bufferBytes(bytes)
     expect(size).toBeGreaterThanOrEqual(bytes)
-    expect(size).toBeLessThanOrEqual(Math.max(4096, bytes * 1.25 + 8))
+    expect(size).toBeLessThanOrEqual(Math.max(512, bytes * 1.25 + 8))
     expect(bufferBytes(size)).toBe(size)
   }
 })

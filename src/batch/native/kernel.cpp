@@ -15,7 +15,7 @@ Kernel::Kernel(Plan plan)
 
 void Kernel::reserve_rows(size_t rows) {
   if (rows <= rows_max_) return;
-  rows_max_ = rows < 512 ? 512 : 2 * rows;
+  rows_max_ = rows < 16 ? 16 : 2 * rows;
   for (Builder& column : columns_) column.reserve(rows_max_);
   key_.reserve(rows_max_);
   payload_.reserve(rows_max_);
@@ -105,7 +105,10 @@ CutStatus Kernel::cut_document(const Request& request, uint32_t* events, bool* j
   place += depth;
   bool more = first == '{' || *document_.at(place) != ']';
   if (!more) place++;
-  reserve_rows(rows_ + events_max);
+  // An object among others takes three structural indexes or more. Not for the most events there may be: there are
+  // thousands of kernels where there are thousands of pools, most of which see one event a request.
+  const size_t objects_max = first == '{' ? 1 : document_.count() / 3 + 1;
+  reserve_rows(rows_ + (objects_max < events_max ? objects_max : events_max));
   while (more) {
     if (*events == events_max) return CutStatus::ok;
     if (request.bits != nullptr && *events / 8 >= request.bits_bytes) return CutStatus::bits_outside_slab;

@@ -1,0 +1,71 @@
+/** What a running server says of itself on /metrics, as numbers; and the files of its data folder. */
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+
+/** One reading of the page. */
+export class Scrape {
+  readonly #text: string
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  /** A value by its whole name, labels included; 0 where the page has none. */
+  value(name: string): number {
+    const at = this.#text.indexOf(`\n${name} `)
+    if (at < 0) return 0
+    const from = at + name.length + 2
+    const end = this.#text.indexOf('\n', from)
+    return Number(this.#text.slice(from, end < 0 ? undefined : end))
+  }
+
+  /** The sum over all lines of a name, whatever their labels. */
+  sum(name: string, label = ''): number {
+    let sum = 0
+    for (const [, labels, value] of this.#text.matchAll(new RegExp(`^${name}(\\{[^}]*\\})? (\\S+)$`, 'gm')))
+      if ((labels ?? '').includes(label)) sum += Number(value)
+    return sum
+  }
+
+  /** Lines that begin with a prefix, as [name with labels, value]. */
+  lines(prefix: string): [string, number][] {
+    const lines = this.#text.matchAll(new RegExp(`^(${prefix}\\S*) (\\S+)$`, 'gm'))
+    return [...lines].map(([, name, value]) => [name ?? '', Number(value)])
+  }
+
+  /** The quantile of what a histogram counted since `before`, in seconds: linear within its bucket. NaN: nothing. */
+  quantile(histogram: string, quantile: number, before: Scrape): number {
+    const buckets = (of: Scrape) =>
+      new Map(of.lines(`${histogram}_bucket`).map(([name, count]) => [/le="([^"]+)"/.exec(name)?.[1], count]))
+    const old = buckets(before)
+    const counts = [...buckets(this)].map(([le, count]) => [
+      Number(le?.replace('+', '')),
+      count - (old.get(le) ?? 0),
+    ])
+    const wanted = quantile * (counts.at(-1)?.[1] ?? 0)
+    let [from, below] = [0, 0]
+    for (const [to, count] of counts as [number, number][]) {
+      if (count > 0 && count >= wanted)
+        return Number.isFinite(to)
+          ? from + ((to - from) * (wanted - below)) / Math.max(1, count - below)
+          : from
+      ;[from, below] = [to, count]
+    }
+    return Number.NaN
+  }
+}
+
+/** Reads the page. */
+export async function scrape(base: string): Promise<Scrape> {
+  return new Scrape(`\n${await (await fetch(`${base}/metrics`)).text()}`)
+}
+
+/** Files below a folder, those that go meanwhile included or not. */
+export async function countFiles(folder: string): Promise<number> {
+  // find says no more than that a file went while it looked.
+  const run = promisify(execFile)('find', [folder, '-type', 'f', '-printf', '.'], {
+    maxBuffer: 64 * 1024 * 1024,
+  })
+  const { stdout } = await run.catch(error => error as { stdout: string })
+  return stdout.length
+}

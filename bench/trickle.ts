@@ -1,0 +1,196 @@
+/**
+ * A process that posts single events evenly: `rate` a second over `urls` in turn, on a few kept-alive connections with one
+ * request each under way. Raw sockets and a handful of string operations a request, so that it takes little of the cores
+ * that it shares with the server; its CPU time is its own process's.
+ *
+ * It speaks over Node's channel: `start` in, a `window` out every second, `stop` in, `done` out with what each URL
+ * acknowledged.
+ */
+import { type ChildProcess, fork } from 'node:child_process'
+import { connect, type Socket } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { BENCH_SEED, benchEvent, createRandom, eventId } from './events.ts'
+
+export interface TrickleStart {
+  readonly urls: readonly string[]
+  /** Requests a second, over all URLs. */
+  readonly rate: number
+  readonly connections: number
+  /** Distinct between runs on the same pools: part of every id. */
+  readonly producer: number
+}
+
+/** What was answered in the last second. */
+export interface TrickleWindow {
+  readonly latenciesMs: readonly number[]
+  /** Answers that were no 200, and requests whose connection closed. */
+  readonly errors: number
+  /** Requests that are due and not sent: the server, or the generator, does not keep up. */
+  readonly behind: number
+}
+
+export interface TrickleDone {
+  /** By the URLs' order: requests sent, and requests answered with 200. */
+  readonly sent: readonly number[]
+  readonly acknowledged: readonly number[]
+}
+
+type ToTrickle = { readonly kind: 'start'; readonly start: TrickleStart } | { readonly kind: 'stop' }
+type FromTrickle =
+  | { readonly kind: 'window'; readonly window: TrickleWindow }
+  | { readonly kind: 'done'; readonly done: TrickleDone }
+
+/** A running generator. */
+export interface Trickle {
+  readonly pid: number
+  /** Waits for what is under way (at most 5 s) and ends the process. */
+  stop(): Promise<TrickleDone>
+}
+
+/** Starts the process. `onWindow` is called once a second. */
+export function startTrickle(start: TrickleStart, onWindow: (window: TrickleWindow) => void): Trickle {
+  const child: ChildProcess = fork(fileURLToPath(import.meta.url), ['trickle'], { stdio: 'inherit' })
+  const done = new Promise<TrickleDone>((resolve, reject) => {
+    child.on('message', (message: FromTrickle) => {
+      if (message.kind === 'window') onWindow(message.window)
+      else resolve(message.done)
+    })
+    child.once('exit', code => reject(new Error(`the generator ended with ${code}`)))
+  })
+  done.catch(() => undefined) // awaited in stop()
+  const tell = (message: ToTrickle) => child.send(message)
+  tell({ kind: 'start', start })
+  return {
+    pid: child.pid as number,
+    async stop() {
+      tell({ kind: 'stop' })
+      const counts = await done
+      child.kill()
+      return counts
+    },
+  }
+}
+
+/** A request that is under way on a connection. */
+interface UnderWay {
+  readonly url: number
+  readonly sentMs: number
+}
+
+class Generator {
+  readonly #start: TrickleStart
+  readonly #heads: readonly string[]
+  readonly #pieces: readonly string[]
+  readonly #free: Socket[] = []
+  readonly #underWay = new Map<Socket, UnderWay>()
+  readonly #sent: number[]
+  readonly #acknowledged: number[]
+  #latenciesMs: number[] = []
+  #errors = 0
+  #due = 0
+  #begun = 0
+  #isStopped = false
+
+  constructor(start: TrickleStart) {
+    this.#start = start
+    this.#heads = start.urls.map(url => {
+      const { pathname } = new URL(url)
+      return `POST ${pathname} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: `
+    })
+    this.#sent = start.urls.map(() => 0)
+    this.#acknowledged = start.urls.map(() => 0)
+    const event = benchEvent(0, createRandom(BENCH_SEED))
+    this.#pieces = event.split(eventId(0, 0)).flatMap(piece => piece.split('2026-01-01T00:00:00.000Z'))
+    if (this.#pieces.length !== 3) throw new Error('an event has one id and one time')
+  }
+
+  run(): void {
+    for (let i = 0; i < this.#start.connections; i++) this.#connect()
+    const begin = performance.now()
+    const pace = setInterval(() => {
+      if (this.#isStopped) return clearInterval(pace)
+      this.#due = Math.floor(((performance.now() - begin) * this.#start.rate) / 1000)
+      this.#pump()
+    }, 2)
+    setInterval(() => {
+      const behind = this.#due - this.#begun
+      tellParent({ kind: 'window', window: { latenciesMs: this.#latenciesMs, errors: this.#errors, behind } })
+      this.#latenciesMs = []
+      this.#errors = 0
+    }, 1000).unref()
+  }
+
+  /** No more requests; what is under way is waited for. */
+  stop(): void {
+    this.#isStopped = true
+    const begin = performance.now()
+    const wait = setInterval(() => {
+      if (this.#underWay.size > 0 && performance.now() - begin < 5000) return
+      clearInterval(wait)
+      tellParent({ kind: 'done', done: { sent: this.#sent, acknowledged: this.#acknowledged } })
+    }, 10)
+  }
+
+  #connect(): void {
+    const { hostname, port } = new URL(this.#start.urls[0]!)
+    const socket = connect(Number(port), hostname, () => {
+      this.#free.push(socket)
+      this.#pump()
+    })
+    socket.setNoDelay(true)
+    let text = ''
+    socket.on('data', data => {
+      text += data.toString('latin1')
+      const head = text.indexOf('\r\n\r\n')
+      const length = /content-length: (\d+)/i.exec(text)?.[1]
+      if (head < 0 || length === undefined || text.length < head + 4 + Number(length)) return
+      this.#answered(socket, text.startsWith('200', 9))
+      text = ''
+    })
+    socket.on('error', () => undefined) // 'close' follows
+    socket.once('close', () => {
+      if (this.#underWay.delete(socket)) this.#errors += 1
+      const place = this.#free.indexOf(socket)
+      if (place >= 0) this.#free.splice(place, 1)
+      if (!this.#isStopped) setTimeout(() => this.#connect(), 200)
+    })
+  }
+
+  #answered(socket: Socket, isOk: boolean): void {
+    const { url, sentMs } = this.#underWay.get(socket)!
+    this.#underWay.delete(socket)
+    if (isOk) this.#acknowledged[url]! += 1
+    else this.#errors += 1
+    this.#latenciesMs.push(performance.now() - sentMs)
+    this.#free.push(socket)
+    if (!this.#isStopped) this.#pump()
+  }
+
+  #pump(): void {
+    while (this.#begun < this.#due) {
+      const socket = this.#free.pop()
+      if (socket === undefined) return
+      const url = this.#begun % this.#start.urls.length
+      this.#begun += 1
+      const id = eventId(this.#start.producer, this.#begun)
+      const body = this.#pieces[0] + id + this.#pieces[1] + new Date().toISOString() + this.#pieces[2]
+      this.#sent[url]! += 1
+      this.#underWay.set(socket, { url, sentMs: performance.now() })
+      socket.write(`${this.#heads[url]}${Buffer.byteLength(body)}\r\n\r\n${body}`)
+    }
+  }
+}
+
+function tellParent(message: FromTrickle): void {
+  process.send?.(message)
+}
+
+if (process.argv[2] === 'trickle' && process.send !== undefined) {
+  let generator: Generator | undefined
+  process.on('message', (message: ToTrickle) => {
+    if (message.kind === 'stop') return generator?.stop()
+    generator = new Generator(message.start)
+    generator.run()
+  })
+  process.on('disconnect', () => process.exit(0))
+}
