@@ -7,7 +7,7 @@
  */
 import { problemReply, refuse } from './api/problem.ts'
 import type { ControlRequest, ControlRoute, Reply, StreamReply } from './api/protocol.ts'
-import { type Backup, Backups } from './backup/client.ts'
+import { Backups } from './backup/client.ts'
 import type { Catalog } from './catalog/catalog.ts'
 import type { Tokens } from './catalog/token.ts'
 import type { Commit } from './commit/protocol.ts'
@@ -68,14 +68,10 @@ export function backupRoute(backups: Backups, verify: Tokens['verify'], options:
     return {
       status: 200,
       headers: { 'content-type': 'application/x-ndjson', 'cache-control': 'no-store' },
-      chunks: linesOf(backup),
+      chunks: backup.lines(),
     }
   }
   return { method: 'POST', path: '/v1/admin/backup', handle }
-}
-
-async function* linesOf(backup: Backup): AsyncGenerator<Uint8Array> {
-  for await (const line of backup.lines()) yield Buffer.from(`${JSON.stringify(line)}\n`)
 }
 
 function folderOf(body: Uint8Array): string | Refusal {

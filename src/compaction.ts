@@ -91,32 +91,24 @@ function compactPool({ catalog, folderOf }: CompactionJoin, number: number): Com
 }
 
 function loadOf({ sealer, lastAppendMs, commit }: CompactionJoin): Load {
-  const { sealingBytes, poolsFailing } = sealer.stats()
+  const { tailBytes, poolsFailing } = sealer.stats()
   return {
     ingestAgoMs: monotonicMs() - lastAppendMs(),
-    // Not what waits in the tails for its age: thousands of pools hold as much all the time.
-    tailBytes: sealingBytes,
+    tailBytes,
     isRefusing: poolsFailing > 0 || commit()?.stats().state !== 'open',
   }
 }
 
-/** What the work after ready needs. */
-export interface AfterReady {
-  readonly catalog: Catalog
-  readonly index: OpenedIndex
-  readonly pools: Pools
-  /** Removes copies that streams of an earlier run left. */
-  readonly sweepCopies: () => Promise<void>
-}
-
 /** After ready: what deleted pools left in the index, then files that nothing names, then compaction. */
-export async function sweepThenCompact({ catalog, index, pools, sweepCopies }: AfterReady): Promise<void> {
-  const { opened, index: client } = index
+export async function sweepThenCompact(
+  catalog: Catalog,
+  { opened, index }: OpenedIndex,
+  pools: Pools,
+): Promise<void> {
   try {
     for (const { pool } of opened.pools)
-      if (catalog.poolByNumber(pool) === undefined) await client.dropPool(pool)
-    const swept = await client.sweep(new Map(catalog.pools().map(pool => [pool.id, pool.number])))
-    await sweepCopies()
+      if (catalog.poolByNumber(pool) === undefined) await index.dropPool(pool)
+    const swept = await index.sweep(new Map(catalog.pools().map(pool => [pool.id, pool.number])))
     if (swept.removed.length > 0) warn(`removed ${swept.removed.length} files that no segment list names`)
     for (const file of swept.missing) warn(`segment ${file} is missing: queries that need it will say so`)
     pools.compaction.start()

@@ -219,6 +219,8 @@ export const BACKUP_CHUNK_BYTES = 1 * MiB
 export const BACKUP_SYNC_BYTES = 8 * MiB
 /** One file of the log in a backup: the smallest that holds every record. */
 export const BACKUP_LOG_FILE_BYTES = LOG_FILE_BYTES_MIN
+/** A backup whose answer nobody begins to read is given up after this. */
+export const BACKUP_BEGIN_MS_MAX = 10_000
 /** The seals before a backup may take this long; what is not sealed then is copied from the log. */
 export const BACKUP_SEAL_MS_MAX = 30_000
 /** A line of progress at most this often, and at least each second while it waits. */

@@ -120,8 +120,7 @@ async function openServer(config: Config, onFault: (error: Error) => void, begun
   const { commit } = log
   const backups = joinBackups({ catalog, pools, commit })
   const exports = new ExportClient()
-  const engine = await engineOpening
-  const server: Server = { ...stages, commit, backups, engine, exports, paths }
+  const server: Server = { ...stages, commit, backups, engine: await engineOpening, exports, paths }
   const health: HealthState = {
     stopping: false,
     log: commit.stats().state,
@@ -142,7 +141,7 @@ async function openServer(config: Config, onFault: (error: Error) => void, begun
   })
   url = localUrl(config.host, api.port)
   watchQueues(metrics, server, api)
-  void sweepThenCompact({ catalog, index, pools, sweepCopies: () => sweepCopies(paths.temporary) })
+  void sweep(server)
   return {
     url,
     opened,
@@ -209,12 +208,21 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
           planSelection,
           temporaryFolder: paths.temporary,
         }),
+        backupRoute(server.backups, tokens.verify, config),
       ],
       metricsText: () => metrics.text(),
       meter: createMeter(metrics, catalog),
     },
     { host: config.host, port: config.port, rateLimit: config.rateLimit },
   )
+}
+
+/** After ready: copies that exports left, then what the index and the segments' folders have too much. */
+async function sweep({ catalog, index, pools, paths }: Server): Promise<void> {
+  await sweepCopies(paths.temporary).catch(error =>
+    warn(`copies of former exports stay in ${paths.temporary}: ${(error as Error).message}`),
+  )
+  await sweepThenCompact(catalog, index, pools)
 }
 
 function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['summary']): string[] {

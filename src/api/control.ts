@@ -83,7 +83,6 @@ export class Control {
     } catch (error) {
       reply = problemReply(refusalOfError(error, responder.route))
     }
-    // Nothing happens where a stream had begun: its connection is closed.
     responder.send(cors ? withCors(reply) : reply)
   }
 }

@@ -7,7 +7,7 @@
  */
 import { Worker } from 'node:worker_threads'
 import { fromWire, type Refusal, Unavailable } from '../errors.ts'
-import { BACKUP_SEAL_MS_MAX } from '../limits.ts'
+import { BACKUP_BEGIN_MS_MAX, BACKUP_SEAL_MS_MAX } from '../limits.ts'
 import { must } from '../util/assert.ts'
 import { warn } from '../util/say.ts'
 import { within } from '../util/within.ts'
@@ -55,7 +55,9 @@ export class Backups {
       this.#running = undefined
     })
     const why = await backup.accepted
-    return why === undefined ? backup : refusal(400, 'bad_folder', why)
+    if (why === undefined) return backup
+    await backup.ended // the next one must not find this one still running
+    return refusal(400, 'bad_folder', why)
   }
 
   /** Gives up the running one and starts no other. Resolves when its thread has ended. */
@@ -78,6 +80,8 @@ export class Backup {
   #isTold = false
   #onLine: () => void = () => {}
   #releases: (() => void)[] = []
+  #begun = false
+  #unread: NodeJS.Timeout | undefined
 
   constructor(data: BackupThreadData, sources: BackupSources) {
     this.#sources = sources
@@ -93,6 +97,7 @@ export class Backup {
     this.ended = new Promise(resolve => {
       this.#worker.on('exit', () => {
         if (!isEnd(this.#line)) this.#say({ error: 'the backup was given up', code: 'backup_cancelled' })
+        clearTimeout(this.#unread)
         for (const release of this.#releases.splice(0)) release()
         this.#accept('the thread of the backup has ended')
         resolve()
@@ -101,26 +106,49 @@ export class Backup {
   }
 
   /**
-   * What there is to tell: the latest progress, at least each second, and the end. A reader that is slow gets fewer lines
-   * and holds nothing up; one that goes away gives the backup up.
+   * What there is to tell, as lines of JSON: the latest progress, at least each second, and the end. Copying begins when the
+   * first is asked for. A reader that is slow gets fewer lines and holds nothing up; one that goes away gives the backup up.
    */
-  async *lines(): AsyncGenerator<BackupLine> {
-    try {
-      for (;;) {
-        if (this.#isTold) await this.#changed()
-        this.#isTold = true
-        const line = this.#line
-        yield line
-        if (isEnd(line)) return
-      }
-    } finally {
-      this.cancel()
+  lines(): AsyncIterableIterator<Uint8Array> {
+    const lines = this.#tell()
+    const iterator: AsyncIterableIterator<Uint8Array> = {
+      next: () => {
+        this.#begin()
+        return lines.next()
+      },
+      // Not the generator's own: that would wait for a line, and do nothing before the first.
+      return: async () => {
+        this.cancel()
+        return { done: true, value: undefined }
+      },
+      [Symbol.asyncIterator]: () => iterator,
     }
+    return iterator
   }
 
   /** Stops at the next piece and removes what was written. */
   cancel(): void {
     this.#post({ kind: 'cancel' })
+  }
+
+  async *#tell(): AsyncGenerator<Uint8Array> {
+    for (;;) {
+      if (this.#isTold) await this.#changed()
+      this.#isTold = true
+      const line = this.#line
+      yield Buffer.from(`${JSON.stringify(line)}\n`)
+      if (isEnd(line)) return
+    }
+  }
+
+  /** Once, and only after the destination was accepted. */
+  #begin(): void {
+    if (this.#begun) return
+    this.#begun = true
+    this.#copy().catch(error => {
+      this.#say({ error: (error as Error).message, code: codeOf(error) })
+      this.cancel()
+    })
   }
 
   #changed(): Promise<void> {
@@ -137,10 +165,9 @@ export class Backup {
     switch (message.kind) {
       case 'ready':
         this.#accept(undefined)
-        this.#copy().catch(error => {
-          this.#say({ error: (error as Error).message, code: codeOf(error) })
-          this.cancel()
-        })
+        this.#unread = setTimeout(() => {
+          if (!this.#begun) this.cancel()
+        }, BACKUP_BEGIN_MS_MAX)
         return
       case 'refused':
         this.#accept(message.why)
@@ -165,6 +192,7 @@ export class Backup {
     const isSealed = await within(BACKUP_SEAL_MS_MAX, this.#sources.sealAll())
     if (!isSealed) warn('not everything could be sealed before a backup: it copies the rest from the log')
     await this.#sources.syncLog()
+    if (isEnd(this.#line)) return // given up meanwhile, and its thread has ended: nobody would release
     const { state, releaseLog, releasePools } = this.#sources.pin()
     this.#releases = [releaseLog, releasePools]
     this.#post({ kind: 'copy', state })

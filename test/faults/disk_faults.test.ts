@@ -1,0 +1,245 @@
+/**
+ * The real server with a disk that fails: each write, sync, open and rename of the log, its spares, segments and delete
+ * files. Acks stop where they must, nothing acknowledged is lost, and service returns as W-3 says.
+ */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { KEYED } from '../path/damage.ts'
+import {
+  send,
+  spawnServer,
+  startServer,
+  type TestPool,
+  type TestServer,
+  temporaryFolder,
+} from '../util/server.ts'
+
+const LOG = '/log/[0-9-]+[.]log$'
+/** In use by the log's thread from its header on. */
+const SPARE = '/log/spare-[0-9]+[.]log$'
+/** While it is made. */
+const NEW_SPARE = '/log/spare-.*tmp$'
+const PARQUET = '[.]parquet[.]tmp$'
+const DELETES = '[.]deletes[.]tmp$'
+const ROOT = temporaryFolder()
+/** Four of them fill a log file. */
+const LARGE = 900_000
+const SMALL_LOG = ['--log-file-bytes', String(4 * 1024 * 1024)]
+
+/** A server whose disk fails while `arm()`ed. */
+class Faulty {
+  readonly folder = mkdtempSync(join(ROOT, 'fault-'))
+  readonly dataDir = join(this.folder, 'data')
+  readonly #trigger = join(this.folder, 'fails')
+  readonly #spec: string
+  server!: TestServer
+  pool!: TestPool
+  /** Ids answered with 200, and those that were refused when they may have been written. */
+  readonly acked = new Set<string>()
+  readonly doubted = new Set<string>()
+  readonly deleted = new Set<string>()
+
+  /** @param fault `OPERATION PATTERN NTH CODE`; several with `;` */
+  constructor(fault: string) {
+    this.#spec = fault
+      .split(';')
+      .map(one => `${one} ${this.#trigger}`)
+      .join(';')
+  }
+
+  get args(): string[] {
+    return [...SMALL_LOG, '--fault-at', this.#spec]
+  }
+
+  async start(): Promise<this> {
+    this.server = await startServer({ dataDir: this.dataDir, args: this.args })
+    this.pool = await this.server.createPool(KEYED)
+    await this.post(3)
+    expect(await this.server.count(this.pool.poolId)).toBe('3')
+    return this
+  }
+
+  arm(): void {
+    writeFileSync(this.#trigger, '')
+  }
+
+  clear(): void {
+    rmSync(this.#trigger, { force: true })
+  }
+
+  async post(count: number, bytes = 100): Promise<number> {
+    const from = this.acked.size + this.doubted.size
+    const ids = Array.from({ length: count }, (_, i) => `id ${from + i}`)
+    const pad = 'x'.repeat(Math.floor(bytes / count))
+    const { status, body } = await send(
+      this.#url(),
+      ids.map(id => ({ ts: '2026-01-01', id, n: 1, pad })),
+    )
+    for (const id of ids) (status === 200 ? this.acked : this.doubted).add(id)
+    if (status !== 200) this.lastCode = (body as { code: string }).code
+    return status
+  }
+
+  lastCode = ''
+
+  async delete(id: string): Promise<number> {
+    const { status } = await send(this.#url(), [{ ts: '2026-01-01', id }], 'DELETE')
+    if (status === 200) this.deleted.add(id)
+    return status
+  }
+
+  /** Posts until one request is refused. */
+  async postUntilRefused(max: number): Promise<void> {
+    for (let i = 0; i < max; i++) if ((await this.post(2, LARGE)) !== 200) return
+    throw new Error(`${max} requests were accepted`)
+  }
+
+  async readyz(): Promise<number> {
+    const answer = await fetch(`${this.server.base}/readyz`)
+    await answer.arrayBuffer()
+    return answer.status
+  }
+
+  /** Rows between what was acknowledged and what may be there beside it. */
+  async check(server = this.server): Promise<void> {
+    const count = Number(await server.count(this.pool.poolId))
+    const least = this.acked.size - this.deleted.size
+    expect(count).toBeGreaterThanOrEqual(least)
+    expect(count).toBeLessThanOrEqual(least + this.doubted.size)
+  }
+
+  /** Kill, start again without faults, compare, and serve. */
+  async restart(): Promise<void> {
+    this.clear()
+    await this.server.kill()
+    this.server = await startServer({ dataDir: this.dataDir, args: SMALL_LOG })
+    await this.check()
+    expect(await this.post(3)).toBe(200)
+    expect(await this.readyz()).toBe(200)
+    await this.check()
+    expect((await this.server.stop()).code).toBe(0)
+  }
+
+  #url(): string {
+    return `${this.server.base}${new URL(this.pool.url).pathname}`
+  }
+}
+
+test.each([
+  [`write ${LOG} 2 EIO`],
+  [`write ${LOG} 2 ENOSPC`],
+  [`fdatasync ${LOG} 2 EIO`],
+  [`open ${SPARE} 1 EIO`],
+  [`rename ${LOG} 1 EIO`],
+  ['fsync /log$ 1 EIO'],
+])('W-1, W-3 %s: acks stop for good, nothing acknowledged is lost', async fault => {
+  const faulty = await new Faulty(fault).start()
+  faulty.arm()
+  await faulty.postUntilRefused(40)
+  expect(faulty.lastCode).toBe('log_refused')
+  expect(await faulty.readyz()).toBe(503)
+  // Poison is for good: the disk works again, the log does not.
+  faulty.clear()
+  expect(await faulty.post(1)).toBe(503)
+  expect(await faulty.readyz()).toBe(503)
+  await faulty.restart()
+})
+
+test.each([
+  [`write ${NEW_SPARE} 1 ENOSPC`],
+  [`fdatasync ${NEW_SPARE} 2 EIO`],
+  [`open ${NEW_SPARE} 1 EDQUOT`],
+  [`rename ${SPARE} 1 EIO`],
+])('%s: 503 disk_full when the spares are used up, service again by itself', async fault => {
+  const faulty = await new Faulty(fault).start()
+  faulty.arm()
+  await faulty.postUntilRefused(120)
+  expect(faulty.lastCode).toBe('disk_full')
+  expect(await faulty.readyz()).toBe(503)
+  faulty.clear()
+  while ((await faulty.readyz()) !== 200) await delay(50)
+  expect(await faulty.post(3)).toBe(200)
+  await faulty.check()
+  await faulty.restart()
+})
+
+test.each([['rename /log/head$ 1 EIO'], ['write /log/head.tmp 1 ENOSPC'], [`unlink ${LOG} 1 EIO`]])(
+  '%s: old log files stay for now, acks go on',
+  async fault => {
+    const faulty = await new Faulty(fault).start()
+    faulty.arm()
+    for (let i = 0; i < 12; i++) {
+      expect(await faulty.post(2, LARGE)).toBe(200)
+      if (i % 4 === 3) await faulty.check()
+    }
+    expect(await faulty.readyz()).toBe(200)
+    faulty.clear()
+    expect(await faulty.post(2, LARGE)).toBe(200)
+    await faulty.check()
+    await faulty.restart()
+  },
+)
+
+test.each([
+  [`write ${PARQUET} 1 ENOSPC`, false],
+  [`open ${PARQUET} 1 EIO`, false],
+  [`fdatasync ${PARQUET} 1 EIO`, false],
+  ['rename [.]parquet$ 1 EIO', false],
+  ['fsync /segment/[^/]+$ 1 EIO', false],
+  [`write ${DELETES} 1 ENOSPC`, true],
+  [`fdatasync ${DELETES} 1 EIO`, true],
+  ['rename [.]deletes$ 1 EIO', true],
+])('W-4, W-8 %s: queries say so, acks go on, seals come back by themselves', async (fault, deletes) => {
+  const faulty = await new Faulty(fault).start()
+  faulty.arm()
+  expect(await faulty.post(5)).toBe(200)
+  if (deletes) expect(await faulty.delete('id 0')).toBe(200)
+  await expect(faulty.server.count(faulty.pool.poolId)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  expect(await faulty.post(5)).toBe(200)
+  expect(await faulty.readyz()).toBe(200)
+  // A kill now: the log has what no segment has.
+  faulty.clear()
+  for (;;) {
+    const count = await faulty.server.count(faulty.pool.poolId).catch(() => undefined)
+    if (count !== undefined) break
+    await delay(100)
+  }
+  await faulty.check()
+  expect(await faulty.server.count(faulty.pool.poolId)).toBe(deletes ? '12' : '13')
+  await faulty.restart()
+})
+
+test('a new pool whose folder cannot be made: the same', async () => {
+  const faulty = await new Faulty('mkdir /segment/ 1 ENOSPC').start()
+  faulty.arm()
+  const other = await faulty.server.createPool({ ...KEYED, uniqueName: 'other' })
+  expect((await send(other.url, [{ ts: '2026-01-01', id: 'o', n: 1 }])).status).toBe(200)
+  await expect(faulty.server.count(other.poolId)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  faulty.clear()
+  while ((await faulty.server.count(other.poolId).catch(() => '')) !== '1') await delay(100)
+  await faulty.restart()
+})
+
+test.each([
+  [`write ${LOG} 1 EIO`],
+  [`fdatasync ${LOG} 1 EIO`],
+  ['rename /log/head$ 1 EIO'],
+  ['fsync /log$ 1 EIO'],
+  [`rename ${LOG} 1 ENOSPC`],
+  [`read ${LOG} 1 EIO`],
+])('W-3, W-10 %s during recovery: no start, nothing changed; the next start has everything', async fault => {
+  const faulty = await new Faulty(fault).start()
+  expect(await faulty.post(20)).toBe(200)
+  await faulty.server.kill()
+  faulty.arm()
+  for (let i = 0; i < 2; i++) {
+    const { code, output } = await spawnServer({ dataDir: faulty.dataDir, args: faulty.args }).ended
+    expect([code === 1 || code === 2, output]).toEqual([true, expect.stringMatching(/E[A-Z]+:|disk is full/)])
+  }
+  faulty.clear()
+  const next = await startServer({ dataDir: faulty.dataDir, args: SMALL_LOG })
+  expect(await next.count(faulty.pool.poolId)).toBe('23')
+  expect((await next.stop()).code).toBe(0)
+})
