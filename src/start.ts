@@ -49,7 +49,7 @@ export interface Running {
 interface Server extends Stages {
   readonly engine: QueryEngine
   readonly commit: Commit
-  readonly exports: ExportClient
+  readonly exportThread: ExportClient
   readonly paths: Paths
 }
 
@@ -106,8 +106,8 @@ async function openServer(config: Config, onFault: (error: Error) => void, begun
   })
   const { opened, catalog, index, metrics, pools, log } = stages
   const { commit } = log
-  const exports = new ExportClient()
-  const server: Server = { ...stages, commit, engine: await engineOpening, exports, paths }
+  const exportThread = new ExportClient()
+  const server: Server = { ...stages, commit, engine: await engineOpening, exportThread, paths }
   const health: HealthState = { stopping: false, log: commit.stats().state }
   commit.onState = state => {
     health.log = state
@@ -152,7 +152,7 @@ interface FrontEnd {
 
 /** Joins the front end to everything else and listens. */
 function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
-  const { catalog, pools, parse, engine, metrics, exports, paths } = server
+  const { catalog, pools, parse, engine, metrics, exportThread, paths } = server
   const tokens = createTokens(catalog)
   const reader = {
     sealNow: (pool: number) => pools.sealNow(pool),
@@ -185,7 +185,7 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
           ...reader,
           catalog,
           pools,
-          exports,
+          exportThread,
           verify: tokens.verify,
           planSelection,
           temporaryFolder: paths.temporary,
@@ -224,13 +224,13 @@ function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['
 
 /** Front to back: what is answered is synced, what is synced is sealed, then the threads end. */
 async function stop(server: Server, api: Api, health: HealthState): Promise<boolean> {
-  const { catalog, index, pools, parse, engine, commit, metrics } = server
+  const { catalog, index, pools, parse, engine, commit, metrics, exportThread } = server
   const begin = monotonicMs()
   health.stopping = true
   const answered = await api.stop(STOP_MS_MAX / 2)
   const sealed = await pools.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin)))
   await commit.stop()
-  await Promise.all([index.index.stop(), engine.stop(), parse.stop(), exports.stop()])
+  await Promise.all([index.index.stop(), engine.stop(), parse.stop(), exportThread.stop()])
   await catalog.stop()
   metrics.stop()
   return answered && sealed

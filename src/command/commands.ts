@@ -4,6 +4,7 @@
  * A command's file holds what the command line must know of it, and loads the rest when it runs: the server's start
  * does not wait for what it does not need.
  */
+import { EXPORT } from './export.ts'
 import { INSPECT } from './inspect.ts'
 import type { Command } from './protocol.ts'
 import { REBUILD } from './rebuild.ts'
@@ -11,4 +12,4 @@ import { REPAIR } from './repair.ts'
 import { START } from './start.ts'
 import { VERIFY } from './verify.ts'
 
-export const COMMANDS: readonly Command[] = [START, INSPECT, VERIFY, REBUILD, REPAIR]
+export const COMMANDS: readonly Command[] = [START, INSPECT, VERIFY, EXPORT, REBUILD, REPAIR]
