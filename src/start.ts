@@ -55,7 +55,7 @@ interface Server extends Stages {
   readonly engine: QueryEngine
   readonly commit: Commit
   readonly backups: Backups
-  readonly exports: ExportClient
+  readonly exportThread: ExportClient
   readonly paths: Paths
 }
 
@@ -119,8 +119,8 @@ async function openServer(config: Config, onFault: (error: Error) => void, begun
   const { opened, catalog, index, metrics, pools, log } = stages
   const { commit } = log
   const backups = joinBackups({ catalog, pools, commit })
-  const exports = new ExportClient()
-  const server: Server = { ...stages, commit, backups, engine: await engineOpening, exports, paths }
+  const exportThread = new ExportClient()
+  const server: Server = { ...stages, commit, backups, engine: await engineOpening, exportThread, paths }
   const health: HealthState = {
     stopping: false,
     log: commit.stats().state,
@@ -169,7 +169,7 @@ interface FrontEnd {
 
 /** Joins the front end to everything else and listens. */
 function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
-  const { catalog, pools, parse, engine, metrics, exports, paths } = server
+  const { catalog, pools, parse, engine, metrics, exportThread, paths } = server
   const tokens = createTokens(catalog)
   const reader = {
     sealNow: (pool: number) => pools.sealNow(pool),
@@ -203,7 +203,7 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
           ...reader,
           catalog,
           pools,
-          exports,
+          exportThread,
           verify: tokens.verify,
           planSelection,
           temporaryFolder: paths.temporary,
@@ -238,7 +238,7 @@ function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['
 
 /** Front to back: what is answered is synced, what is synced is sealed, then the threads end. */
 async function stop(server: Server, api: Api, health: HealthState): Promise<boolean> {
-  const { catalog, index, pools, parse, engine, commit, metrics } = server
+  const { catalog, index, pools, parse, engine, commit, metrics, exportThread } = server
   const begin = monotonicMs()
   health.stopping = true
   const [answered] = await Promise.all([
@@ -248,7 +248,7 @@ async function stop(server: Server, api: Api, health: HealthState): Promise<bool
   ])
   const sealed = await pools.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin)))
   await commit.stop()
-  await Promise.all([index.index.stop(), engine.stop(), parse.stop(), server.exports.stop()])
+  await Promise.all([index.index.stop(), engine.stop(), parse.stop(), exportThread.stop()])
   await catalog.stop()
   metrics.stop()
   return answered && sealed

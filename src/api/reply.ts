@@ -189,7 +189,7 @@ export class Responder {
     this.#res.close()
   }
 
-  #writeHead(reply: Reply): void {
+  #writeHead(reply: Pick<Reply, 'status' | 'headers'>): void {
     this.#res.writeStatus(statusLine(reply.status))
     for (const name in reply.headers) this.#res.writeHeader(name, reply.headers[name]!)
   }
