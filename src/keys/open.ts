@@ -114,7 +114,8 @@ function foldersOf({ segmentFolder, pools }: OpenOptions): Map<number, string> {
 function openStore({ disk, folder, kernel }: OpenOptions): KeyStore {
   disk.mkdir(folder)
   const fault = findLmdbFault(folder, disk)
-  if (fault !== undefined) throw new Damaged(fault.path, fault.kind === 'foreign' ? 0 : fault.bytes, fault.what)
+  if (fault !== undefined)
+    throw new Damaged(fault.path, fault.kind === 'foreign' ? 0 : fault.bytes, fault.what)
   const options = { folder, mapBytes: INDEX_MAP_BYTES }
   try {
     const store = (kernel === 'native' ? tryOpenNativeStore(options) : undefined) ?? openLmdbStore(options)
