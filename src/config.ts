@@ -1,11 +1,13 @@
 /**
  * Every option, declared once: flag, environment name, default, unit, reason. The type, the parser and
- * `weir --help` come from this table; `process.env` is read nowhere else.
+ * `weir --help` come from this table; `process.env` is read nowhere else. Flags of one command stand with it (command/).
  */
 import { isAbsolute, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import type { Command, CommandInput } from './command/protocol.ts'
 import { CannotRun } from './errors.ts'
-import { LOG_FILE_BYTES, LOG_FILE_BYTES_MIN } from './limits.ts'
+import { BACKUP_BYTES_PER_SECOND, COMPACT_TICK_MS, LOG_FILE_BYTES, LOG_FILE_BYTES_MIN } from './limits.ts'
+import { assert, must } from './util/assert.ts'
 
 /** One option. `parse` answers undefined for a text that it does not take. */
 interface Option<T> {
@@ -15,6 +17,8 @@ interface Option<T> {
   readonly fallback: string
   readonly why: string
   readonly hidden?: true
+  /** Taken by every command, not by the server alone. */
+  readonly common?: true
   readonly parse: (text: string) => T | undefined
 }
 
@@ -39,13 +43,8 @@ const OPTIONS = {
     'port to listen on; 0 takes any free one',
     integer(0, 65535),
   ),
-  dataDir: option(
-    'data-dir',
-    'WEIR_DATA_DIR',
-    'FOLDER',
-    './data',
-    'the data folder; one process at a time',
-    text,
+  dataDir: common(
+    option('data-dir', 'WEIR_DATA_DIR', 'FOLDER', './data', 'the data folder; one process at a time', text),
   ),
   publicUrl: option(
     'public-url',
@@ -66,13 +65,15 @@ const OPTIONS = {
     'fsync: a 200 survives a power cut; os: it survives the death of the process only',
     choice('fsync', 'os'),
   ),
-  kernel: option(
-    'kernel',
-    'WEIR_KERNEL',
-    'native|js',
-    '',
-    'JSON kernel and key loop (default native where it was built, else js)',
-    (value: string) => (value === '' ? 'auto' : choice('native', 'js')(value)),
+  kernel: common(
+    option(
+      'kernel',
+      'WEIR_KERNEL',
+      'native|js',
+      '',
+      'JSON kernel and key loop (default native where it was built, else js)',
+      choice('', 'native', 'js'),
+    ),
   ),
   rateLimit: option(
     'rate-limit',
@@ -82,8 +83,8 @@ const OPTIONS = {
     'events per second and pool; more is answered 429; 0 is off',
     integer(0, 1_000_000_000),
   ),
-  crashAt: {
-    ...option(
+  crashAt: hidden(
+    option(
       'crash-at',
       'WEIR_CRASH_AT',
       'POINT[:N]',
@@ -91,10 +92,49 @@ const OPTIONS = {
       'tests only: kill the process at a named point',
       anyText,
     ),
-    hidden: true as const,
-  },
-  logFileBytes: {
-    ...option(
+  ),
+  compactTickMs: hidden(
+    option(
+      'compact-tick-ms',
+      'WEIR_COMPACT_TICK_MS',
+      'MS',
+      String(COMPACT_TICK_MS),
+      'tests only: compaction looks this often; idle pools give up their kept rows after 60 looks',
+      integer(1, 3_600_000),
+    ),
+  ),
+  retentionDaysAhead: hidden(
+    option(
+      'retention-days-ahead',
+      'WEIR_RETENTION_DAYS_AHEAD',
+      'DAYS',
+      '0',
+      'tests only: the clock of retention runs ahead',
+      integer(0, 100_000),
+    ),
+  ),
+  backupBytesPerSecond: hidden(
+    option(
+      'backup-bytes-per-second',
+      'WEIR_BACKUP_BYTES_PER_SECOND',
+      'BYTES',
+      String(BACKUP_BYTES_PER_SECOND),
+      'tests only: how fast a backup of a running server copies',
+      integer(1, 1_000_000_000_000),
+    ),
+  ),
+  faultAt: hidden(
+    option(
+      'fault-at',
+      'WEIR_FAULT_AT',
+      'FAULTS',
+      '',
+      'tests only: calls of the disk that fail while a file exists; see util/fault.ts',
+      anyText,
+    ),
+  ),
+  logFileBytes: hidden(
+    option(
       'log-file-bytes',
       'WEIR_LOG_FILE_BYTES',
       'BYTES',
@@ -102,8 +142,7 @@ const OPTIONS = {
       'tests only: size of a log file; small ones are changed often',
       integer(LOG_FILE_BYTES_MIN, LOG_FILE_BYTES),
     ),
-    hidden: true as const,
-  },
+  ),
 }
 
 /** The options' values. */
@@ -113,19 +152,45 @@ export type Config = {
 
 /** What the command line asks for. */
 export interface CommandLine {
-  readonly command: string
+  /** undefined: none was named, which means the first one, `start`. */
+  readonly named: Command | undefined
   readonly help: boolean
-  readonly config: Config
+  readonly input: CommandInput
 }
 
 /**
- * Reads flags, then the environment, then defaults.
- * @throws CannotRun naming the option that was not understood
+ * Reads flags, then the environment, then defaults. The first argument that is no flag names the command; a command
+ * takes the common options and its own flags, `start` takes all options.
+ * @param commands all there are; the first is the default
+ * @throws CannotRun naming the command, flag, option or argument that was not understood
  */
-export function readCommandLine(args: readonly string[], env: NodeJS.ProcessEnv = process.env): CommandLine {
-  const { values, positionals } = parseFlags(args)
+export function readCommandLine(
+  args: readonly string[],
+  commands: readonly Command[],
+  env: NodeJS.ProcessEnv = process.env,
+): CommandLine {
+  const name = firstPositional(args)
+  const named = name === undefined ? undefined : commands.find(command => command.name === name)
+  if (name !== undefined && named === undefined)
+    throw new CannotRun(`there is no command "${name}"; see weir --help`)
+  const command = named ?? must(commands[0], 'the default command')
+  const { values, positionals } = parseFlags(args, command, command === commands[0])
+  if (named !== undefined) positionals.shift()
+  const help = values['help'] === true
+  if (!help) checkPositionals(command, positionals)
+  const flags = new Map<string, string>()
+  for (const { flag } of command.flags) {
+    const value = values[flag]
+    if (value !== undefined) flags.set(flag, typeof value === 'string' ? value : '')
+  }
+  return { named, help, input: { config: readConfig(values, env), positionals, flags } }
+}
+
+type Values = Readonly<Record<string, string | boolean | undefined>>
+
+function readConfig(values: Values, env: NodeJS.ProcessEnv): Config {
   const config: Record<string, unknown> = {}
-  for (const [name, one] of Object.entries(OPTIONS) as [string, Option<unknown>][]) {
+  for (const [name, one] of entries()) {
     const flagged = one.flag === null ? undefined : values[one.flag]
     const given = typeof flagged === 'string' ? flagged : (env[one.env] ?? one.fallback)
     const parsed = one.parse(given)
@@ -136,30 +201,22 @@ export function readCommandLine(args: readonly string[], env: NodeJS.ProcessEnv 
   if ((read.clientId === '') !== (read.clientSecret === ''))
     throw new CannotRun('WEIR_CLIENT_ID and WEIR_CLIENT_SECRET are given both or not at all')
   const dataDir = isAbsolute(read.dataDir) ? read.dataDir : resolve(read.dataDir)
-  if (positionals.length > 1) throw new CannotRun(`one command at a time, not "${positionals.join(' ')}"`)
-  return { command: positionals[0] ?? 'start', help: values['help'] === true, config: { ...read, dataDir } }
+  return { ...read, dataDir }
 }
 
-/** What `weir --help` prints. */
-export function helpText(): string {
-  const lines = (Object.values(OPTIONS) as Option<unknown>[])
-    .filter(one => one.hidden !== true)
-    .map(one => {
+/** Lines of the help, one per option; `onlyCommon` leaves out what the server alone takes. */
+export function optionLines(onlyCommon: boolean): string[] {
+  return entries()
+    .filter(([, one]) => one.hidden !== true && (one.common === true || !onlyCommon))
+    .map(([, one]) => {
       const left = one.flag === null ? '' : `--${one.flag} ${one.value}`
       const fallback = one.fallback === '' ? '' : ` [${one.fallback}]`
       return `  ${left.padEnd(28)} ${one.env.padEnd(20)} ${one.why}${fallback}`
     })
-  return [
-    'weir: a webhook data pool',
-    '',
-    'usage: weir [start] [options]',
-    '',
-    `  ${'option'.padEnd(28)} ${'environment'.padEnd(20)} meaning [default]`,
-    ...lines,
-    `  ${'--help'.padEnd(28)} ${''.padEnd(20)} this text`,
-    '',
-    'exit: 0 stopped cleanly, 1 the data is damaged, 2 could not run',
-  ].join('\n')
+}
+
+function entries(): [string, Option<unknown>][] {
+  return Object.entries(OPTIONS)
 }
 
 function option<T>(
@@ -173,18 +230,67 @@ function option<T>(
   return { flag, env, value, fallback, why, parse }
 }
 
+function common<T>(one: Option<T>): Option<T> {
+  return { ...one, common: true }
+}
+
+function hidden<T>(one: Option<T>): Option<T> {
+  return { ...one, common: true, hidden: true }
+}
+
 function spelling(one: Option<unknown>): string {
   return one.flag === null ? one.env : `--${one.flag} (${one.env})`
 }
 
-function parseFlags(args: readonly string[]) {
-  const options: Record<string, { type: 'string' | 'boolean' }> = { help: { type: 'boolean' } }
-  for (const one of Object.values(OPTIONS)) if (one.flag !== null) options[one.flag] = { type: 'string' }
+type ParseOptions = Record<string, { type: 'string' | 'boolean' }>
+
+function flagsOf(isTaken: (one: Option<unknown>) => boolean): ParseOptions {
+  const options: ParseOptions = { help: { type: 'boolean' } }
+  for (const [, one] of entries())
+    if (one.flag !== null && isTaken(one)) options[one.flag] = { type: 'string' }
+  return options
+}
+
+/** The command's name: a flag with a value of its own that comes before it must be an option. */
+function firstPositional(args: readonly string[]): string | undefined {
+  const options = flagsOf(() => true)
+  const { tokens } = parseArgs({
+    args: [...args],
+    options,
+    allowPositionals: true,
+    strict: false,
+    tokens: true,
+  })
+  return tokens.find(token => token.kind === 'positional')?.value
+}
+
+function parseFlags(args: readonly string[], command: Command, isDefault: boolean) {
+  const options = flagsOf(one => isDefault || one.common === true)
+  for (const { flag, value } of command.flags) {
+    assert(options[flag] === undefined, `--${flag} of weir ${command.name} has a name of its own`)
+    options[flag] = { type: value === '' ? 'boolean' : 'string' }
+  }
   try {
     return parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
   } catch (error) {
-    throw new CannotRun(`${(error as Error).message}; see weir --help`)
+    const { code, message } = error as Error & { code?: string }
+    const flag = /'(-[^']*)'/.exec(message)?.[1]
+    const what =
+      code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION' ? `weir ${command.name} has no option ${flag}` : message
+    throw new CannotRun(`${what}; see weir ${command.name} --help`)
   }
+}
+
+/** `<needed>` and `[optional]`, in order. */
+function checkPositionals(command: Command, given: readonly string[]): void {
+  const missing = command.positionals.find(
+    (name, index) => name.startsWith('<') && given[index] === undefined,
+  )
+  if (missing !== undefined) throw new CannotRun(`weir ${command.name} needs ${missing}`)
+  const extra = given[command.positionals.length]
+  if (extra === undefined) return
+  const taken = command.positionals.length === 0 ? 'no arguments' : command.positionals.join(' ')
+  throw new CannotRun(`weir ${command.name} takes ${taken}; "${extra}" is one too many`)
 }
 
 /** The address as a person on this machine types it. */

@@ -23,12 +23,42 @@ const HELD = 75
  * @throws CannotRun: held by another process, of another format, or not usable
  */
 export function openFolder(paths: Paths, on: Disk = disk): FileHandle {
-  makeFolder(paths.root, on)
-  const lock = on.open(paths.lock, 'a')
-  takeLock(lock, paths.root)
+  const lock = lockNewFolder(paths, on)
+  checkRestored(paths, on)
   checkFormat(paths, on)
   for (const folder of [paths.segment, paths.log, paths.temporary]) on.mkdir(folder)
   syncFolder(on, paths.root)
+  return lock
+}
+
+/** The folder, made if it is not there, and its lock; nothing else. @throws CannotRun as `openFolder` */
+export function lockNewFolder(paths: Paths, on: Disk = disk): FileHandle {
+  makeFolder(paths.root, on)
+  const lock = on.open(paths.lock, 'a')
+  takeLock(lock, paths.root)
+  return lock
+}
+
+/** A folder that a restore has not filled may look whole and is not. */
+function checkRestored(paths: Paths, on: Disk): void {
+  if (!on.exists(paths.restoring)) return
+  throw new CannotRun(
+    `a restore into ${paths.root} has begun and not ended: run weir restore with this folder again, it starts over`,
+  )
+}
+
+/**
+ * Takes the lock of a data folder that is there, checks its format, and makes nothing.
+ * @returns the lock's file, to be kept open while the process lives
+ * @throws CannotRun: no data folder, held by another process, half restored, or of another format
+ */
+export function lockFolder(paths: Paths, on: Disk = disk): FileHandle {
+  if (!on.exists(paths.format))
+    throw new CannotRun(`${paths.root} is not a data folder: it has no file FORMAT`)
+  const lock = on.open(paths.lock, 'a')
+  takeLock(lock, paths.root)
+  checkRestored(paths, on)
+  checkFormat(paths, on)
   return lock
 }
 

@@ -68,6 +68,14 @@ export const SLAB_TAIL_BYTES = 64
 export const API_TICK_MS = 100
 /** GraphQL, token and other control requests under way at once; one more is 503. */
 export const CONTROL_REQUESTS_MAX = 256
+/** Streaming answers at once; one more is 503. Each may hold a file in data/tmp, a chunk and a pinned manifest. */
+export const STREAMS_MAX = 8
+/** A stream whose client takes nothing for so long is closed: what it pins must not stay for ever. */
+export const STREAM_STALL_MS = 60_000
+/** At SIGTERM streams go on for so long, then they are closed without their end. */
+export const STREAM_STOP_MS = 2_000
+/** Bytes of a stream handed to the socket at once: what it does not take waits in memory. */
+export const STREAM_WRITE_BYTES = 64 * KiB
 /** Pools with a rate bucket; beyond it full buckets are forgotten. */
 export const RATE_BUCKETS_MAX = 10_000
 
@@ -150,6 +158,39 @@ export const SEALS_SMALL = 16
 /** Rows of one Parquet row group. Small enough to prune, large enough to compress. */
 export const ROW_GROUP_ROWS = 65_536
 
+// ── compaction ───────────────────────────────────────────────────────────────────────────────────────
+
+/** Rows of one merge, marked ones included: its keys are in memory, and in one transaction of the index. */
+export const COMPACT_ROWS_MAX = 1_048_576
+/** Bytes of one merge's inputs. */
+export const COMPACT_BYTES_MAX = 512 * MiB
+/** Segments that one merge joins: open files, and a bound on what a look at a pool costs. */
+export const COMPACT_INPUTS_MAX = 32
+/** So many small neighbours are worth a merge: a row is written again about log₄ n times. */
+export const COMPACT_FAN_IN = 4
+/** A segment with fewer rows counts as this many: below it a merge costs the same whatever its size. */
+export const COMPACT_ROWS_FLOOR = 1_024
+/** Small segments side by side that no tier joins; at more the cheapest ones are joined whatever their sizes. */
+export const COMPACT_RUN_MAX = 32
+/** A segment is rewritten when more than this part of its rows is marked. */
+export const COMPACT_MARKED_SHARE = 0.25
+/** Looks at what there is to merge are this far apart, and so are starts of merges that wait. */
+export const COMPACT_TICK_MS = 1_000
+/** Pools looked at in one tick: a look takes some 10 µs. The others come with the next ticks. */
+export const COMPACT_LOOKS_PER_TICK = 256
+/** A pool without a seal for so many ticks gives up its kept rows, so that their segments can be merged. */
+export const COMPACT_QUIET_TICKS = 60
+/** Rows came within this time: merges go beside ingest. Afterwards they take what there is. */
+export const COMPACT_INGEST_MS = 5_000
+/** No merge starts while the tail holds more … */
+export const COMPACT_TAIL_BYTES_MAX = TAIL_BYTES_MAX / 4
+/** … unless one has waited for so long: steady full load must not stop compaction for good. */
+export const COMPACT_WAIT_MS_MAX = 60_000
+/** After a failed merge the next one comes DISK_RETRY_MS later, then after twice that, up to this. */
+export const COMPACT_RETRY_MS_MAX = 60_000
+/** Days of retention: a hundred years. More is BAD_REQUEST. */
+export const RETENTION_DAYS_MAX = 36_500
+
 // ── the index and the catalog ────────────────────────────────────────────────────────────────────────
 
 /** LMDB maps of the index and of the catalog: address space, not memory. Set large up front. */
@@ -167,6 +208,21 @@ export const MARK_RECORDS_MAX = 64
 export const MARK_RECORD_JOIN_BYTES_MAX = 32 * KiB
 /** Lists of marks that the manifest keeps of one segment; at more they are read again as one. */
 export const MARK_PARTS_MAX = 64
+
+// ── backup ───────────────────────────────────────────────────────────────────────────────────────────
+
+/** What a backup of a running server copies a second, so that ingest and its syncs do not suffer. A stopped folder: no limit. */
+export const BACKUP_BYTES_PER_SECOND = 64 * MiB
+/** Bytes copied at once; between pieces the thread hears that it is to stop. */
+export const BACKUP_CHUNK_BYTES = 1 * MiB
+/** Bytes written between syncs: the log's sync queues behind ours. */
+export const BACKUP_SYNC_BYTES = 8 * MiB
+/** One file of the log in a backup: the smallest that holds every record. */
+export const BACKUP_LOG_FILE_BYTES = LOG_FILE_BYTES_MIN
+/** The seals before a backup may take this long; what is not sealed then is copied from the log. */
+export const BACKUP_SEAL_MS_MAX = 30_000
+/** A line of progress at most this often, and at least each second while it waits. */
+export const BACKUP_PROGRESS_MS = 250
 
 // ── queries ──────────────────────────────────────────────────────────────────────────────────────────
 
@@ -199,15 +255,71 @@ export const GRAPHQL_KEPT_CHARACTERS_MAX = 32 * KiB
 /** A token is valid this long; clients fetch a new one before. */
 export const TOKEN_SECONDS = 3_600
 
+// ── rows that leave ──────────────────────────────────────────────────────────────────────────────────
+
+/** Segments copied together on their way out: at most so many rows … */
+export const EXPORT_GROUP_ROWS = 262_144
+/** … and files, DuckDB opens all of a copy; a larger segment is copied alone. */
+export const EXPORT_GROUP_FILES = 256
+/** Rows of one Arrow record batch … */
+export const EXPORT_BATCH_ROWS = 16_384
+/** … and about its bytes. At least one row, which may be as large as a body. */
+export const EXPORT_BATCH_BYTES = 8 * MiB
+/** Row groups of a copy: one is decoded whole for each of its batches … */
+export const EXPORT_ROW_GROUP_ROWS = 16_384
+/** … and this many bytes as the segments hold them, compressed: DuckDB holds some tenfold of it. Never below 2,048 rows, its least. */
+export const EXPORT_ROW_GROUP_BYTES = 4 * MiB
+/** A copy of one group is interrupted after this. */
+export const EXPORT_COPY_MS_MAX = 120_000
+
 // ── metrics ──────────────────────────────────────────────────────────────────────────────────────────
 
 /** Lines of weir_events_total (pool, result, code); pools beyond it are counted together as `other`. */
 export const METRIC_SERIES_MAX = 10_000
 
+// ── commands ─────────────────────────────────────────────────────────────────────────────────────────
+
+/** Progress of a command is a line so often where standard error is no terminal. */
+export const PROGRESS_LINE_MS = 5_000
+/** A command on a stopped folder gives up sealing what it replayed after this: the log has it still. */
+export const OFFLINE_SEAL_MS_MAX = 600_000
+
+/** A process that reads a whole index, in case it is damaged, is given up after this. */
+export const PROBE_MS_MAX = 3_600_000
+/** Findings of `weir verify` that are told one by one; further ones are counted. */
+export const FINDINGS_TOLD_MAX = 1_000
+
 // ── threads ────────────────────────────────────────────────────────────────────────────────────────────
 
 /** Nice value of the seal and index threads: a higher one is a smaller share of the processor, so acks go first. */
 export const BACKGROUND_NICE = 5
+
+// ── the merge thread ─────────────────────────────────────────────────────────────────────────────────
+
+/** DuckDB's memory in a merge; beyond it the sort spills to data/tmp. It holds 1M rows of 400 bytes, spilled. */
+export const MERGE_MEMORY_BYTES = 256 * MiB
+/** … of a merge whose rows are too long for that: one row group of its inputs, read and written, at a time. */
+export const MERGE_MEMORY_BYTES_MAX = 512 * MiB
+/** Rows longer than this on average are not sorted: DuckDB takes 2,048 of them from its sort at once. */
+export const MERGE_SORTED_ROW_BYTES_MAX = 32 * KiB
+/** Values of one row group that a merge writes: its writer and the next merge's reader hold one, uncompressed. */
+export const MERGE_GROUP_BYTES = 16 * MiB
+/** A merge's file is copied to its place in pieces, each synced: a log sync waits for one piece at most. */
+export const MERGE_PIECE_BYTES = 4 * MiB
+/** Part of a core that a merge beside ingest takes at most … */
+export const MERGE_CPU_SHARE = 0.3
+/** … and bytes that it reads and writes in a second. */
+export const MERGE_BYTES_PER_S = 50_000_000
+/** A merge rests when it owes at least this much: a timer is no finer. */
+export const MERGE_REST_MS_MIN = 5
+/** DuckDB has nothing to do yet, or frees what was interrupted: asked again after this … */
+export const MERGE_IDLE_MS = 1
+/** … and as often as this after an interrupt. */
+export const MERGE_INTERRUPTED_STEPS_MAX = 1_000
+/** Marks, deletes or keys handled between two looks at the pace: some 20 ms. */
+export const MERGE_SLICE = 65_536
+/** Nice value of the merge thread: seals and the index go first. */
+export const MERGE_NICE = 10
 
 // ── stopping ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -219,5 +331,10 @@ assert(SLABS_SMALL_MIN < SLABS_MAX, 'large bodies have slabs too')
 assert(GROUP_BYTES_MAX >= SLAB_BYTES, 'a group holds a slab')
 assert(LOG_FILE_BYTES >= 2 * GROUP_BYTES_MAX, 'a log file holds a group')
 assert(LOG_FILE_BYTES_MIN >= 2 * SLAB_BYTES, 'the smallest log file holds a slab')
+assert(SEAL_ROWS_MAX <= COMPACT_ROWS_MAX / 2, 'a merge takes several seals')
+assert(
+  COMPACT_FAN_IN <= COMPACT_RUN_MAX && COMPACT_FAN_IN <= COMPACT_INPUTS_MAX,
+  'a full tier fits in a merge',
+)
 assert(SEAL_BYTES * SEALS_MAX <= TAIL_BYTES_MAX, 'the seals under way fit in the tail')
 assert(SEAL_BYTES <= TAIL_WAITING_BYTES_MAX, 'a tail fills before it is sealed for its memory')

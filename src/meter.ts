@@ -89,6 +89,24 @@ export function watchQueues(metrics: Metrics, { parse, pools, commit, engine }: 
     commit.stats().state === 'open' ? 1 : 0,
   )
   metrics.gauge('weir_segments', 'live segments', () => pools.segmentCount())
+  watchCompaction(metrics, pools)
   metrics.gauge('weir_pools_unsealed', 'pools with rows in the tail', () => pools.stats().poolsUnsealed)
   metrics.gauge('weir_pools_failing', 'pools whose last seal failed', () => pools.stats().poolsFailing)
+}
+
+/** What waits to be compacted, in sum: a series per pool would be too many. */
+function watchCompaction(metrics: Metrics, pools: Pools): void {
+  const gauge = (what: string, help: string, reading: () => number) =>
+    metrics.gauge(`weir_compaction_${what}`, help, reading)
+  const debt = () => pools.compaction.stats().debt
+  gauge('small_segments', 'segments that a merge would join to larger ones', () => debt().smallSegments)
+  gauge('marked_rows', 'rows that are not visible and still on disk', () => debt().markedRows)
+  gauge('bytes_to_merge', 'bytes of all segments that a merge would rewrite', () => debt().bytesToMerge)
+  gauge(
+    'quarantined_segments',
+    'segments that could not be read; merges leave them alone',
+    () => debt().quarantined,
+  )
+  gauge('pools_waiting', 'pools that have something to merge', () => pools.compaction.stats().poolsWaiting)
+  gauge('running', '1 while a merge runs', () => (pools.compaction.stats().isMerging ? 1 : 0))
 }

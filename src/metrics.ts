@@ -6,6 +6,7 @@
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import type { MergeFigures } from './compact/scheduler-calls.ts'
 import { METRIC_SERIES_MAX } from './limits.ts'
 
 /** A reading taken when the page is asked for: one number, or one per label value. */
@@ -23,6 +24,8 @@ export interface Metrics {
   /** From the ack of a row to the flush of its seal. */
   visible(ms: number): void
   query(ms: number): void
+  merge(figures: MergeFigures): void
+  mergeFailed(): void
   /** A gauge that is read when the page is. `label` names what the readings are told apart by. */
   gauge(name: string, help: string, reading: Reading, label?: string): void
   text(): Promise<string>
@@ -30,6 +33,7 @@ export interface Metrics {
 }
 
 const SYNC_SECONDS = [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5]
+const MERGE_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300]
 const SEAL_SECONDS = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
 
 export function createMetrics(): Metrics {
@@ -71,6 +75,7 @@ export function createMetrics(): Metrics {
     help: 'rows taken from the tails by seals',
     registers,
   })
+  const compaction = countMerges(registers)
   const loop = watchEventLoop(registers)
   return {
     events(pool, result, code, count) {
@@ -94,9 +99,39 @@ export function createMetrics(): Metrics {
     },
     visible: ms => visible.observe(ms / 1000),
     query: ms => query.observe(ms / 1000),
+    ...compaction,
     gauge: (name, help, reading, label) => void readGauge(registers, name, help, reading, label),
     text: () => registry.metrics(),
     stop: () => loop.disable(),
+  }
+}
+
+/** Counters of merges; what waits for one is a gauge (meter.ts). */
+function countMerges(registers: Registry[]): Pick<Metrics, 'merge' | 'mergeFailed'> {
+  const counter = (what: string, help: string) =>
+    new Counter({ name: `weir_compaction_${what}_total`, help, registers })
+  const merges = counter('merges', 'merges that were swapped in')
+  const failures = counter('failures', 'merges that failed; they are tried again')
+  const rowsRead = counter('read_rows', 'rows of all inputs of merges, those that are not visible too')
+  const bytesRead = counter('read_bytes', 'bytes of all inputs of merges')
+  const rowsWritten = counter('written_rows', 'rows of segments that merges wrote')
+  const bytesWritten = counter('written_bytes', 'bytes of segments that merges wrote')
+  const seconds = new Histogram({
+    name: 'weir_compaction_seconds',
+    help: 'from the start of a merge to the flush of its swap',
+    buckets: MERGE_SECONDS,
+    registers,
+  })
+  return {
+    merge(figures) {
+      merges.inc()
+      rowsRead.inc(figures.rowsRead)
+      bytesRead.inc(figures.bytesRead)
+      rowsWritten.inc(figures.rowsWritten)
+      bytesWritten.inc(figures.bytesWritten)
+      seconds.observe(figures.ms / 1000)
+    },
+    mergeFailed: () => failures.inc(),
   }
 }
 

@@ -8,10 +8,19 @@ export interface Paths {
   readonly catalog: string
   readonly log: string
   readonly index: string
+  /** A new index while it is built beside the old one, and the old one while it goes. */
+  readonly indexNew: string
+  readonly indexOld: string
   readonly segment: string
   readonly temporary: string
+  /** What a running merge writes before its segment has a name; emptied when the merge thread starts. */
+  readonly merge: string
+  /** What repairs set aside. Nothing removes it but a person. */
+  readonly damaged: string
   readonly lock: string
   readonly format: string
+  /** There while a restore fills the folder. */
+  readonly restoring: string
 }
 
 /** The paths below `root`, an absolute folder. */
@@ -22,12 +31,20 @@ export function pathsOf(root: string): Paths {
     catalog: join(root, 'catalog'),
     log: join(root, 'log'),
     index: join(root, 'index'),
+    indexNew: join(root, 'index.new'),
+    indexOld: join(root, 'index.old'),
     segment: join(root, 'segment'),
     temporary: join(root, 'tmp'),
+    merge: join(root, 'tmp', 'merge'),
+    damaged: join(root, 'damaged'),
     lock: join(root, 'LOCK'),
     format: join(root, 'FORMAT'),
+    restoring: join(root, 'RESTORING'),
   }
 }
+
+/** In a backup: what it holds, written last. In a data folder it has no meaning. */
+export const BACKUP_FILE = 'BACKUP'
 
 /** The folder of a pool's segments. */
 export function poolFolder(paths: Paths, poolId: string): string {
@@ -42,6 +59,16 @@ export function segmentFile(segment: number): string {
 /** `0000000042.deletes`: the deletes of the seal that wrote (or would have written) that segment. */
 export function deleteFile(segment: number): string {
   return `${String(segment).padStart(10, '0')}.deletes`
+}
+
+/** A file that rows are copied to on their way out. It loses its name as soon as it is read. */
+export function exportFile(temporaryFolder: string, number: number): string {
+  return join(temporaryFolder, `export-${process.pid}-${number}.parquet`)
+}
+
+/** Is this the name of such a file? What a crash left of them is removed at the next start. */
+export function isExportFile(name: string): boolean {
+  return /^export-\d+-\d+\.parquet$/.test(name)
 }
 
 /** The number in a segment's or delete file's name, undefined for any other name. */

@@ -11,9 +11,12 @@ import type { Plan } from './batch/plan.ts'
 import type { Pool } from './catalog/model.ts'
 import type { CatalogService } from './catalog/protocol.ts'
 import type { Commit } from './commit/protocol.ts'
+import type { Merger } from './compact/protocol.ts'
+import type { Scheduler } from './compact/scheduler.ts'
+import { joinCompaction } from './compaction.ts'
 import type { Config } from './config.ts'
 import type { OpenedIndex } from './keys/index-client.ts'
-import { createManifest, type Manifest } from './keys/manifest.ts'
+import { createManifest, type Manifest, type PoolView } from './keys/manifest.ts'
 import { BODY_BYTES_MAX, LOG_UNSEALED_BYTES } from './limits.ts'
 import type { Metrics } from './metrics.ts'
 import { numberOfFile, type Paths, poolFolder } from './paths.ts'
@@ -35,6 +38,7 @@ export interface PoolsOptions {
   readonly kernel: 'native' | 'js'
   readonly nice: number
   readonly freed: FreedBuffers
+  readonly merger: Merger
   readonly onFault: (error: Error) => void
 }
 
@@ -43,6 +47,9 @@ export class Pools {
   readonly #sealer: Sealer
   readonly #writer: SegmentWriterClient
   readonly #manifest: Manifest
+  /** Merges and retention of all pools. */
+  readonly compaction: Scheduler
+  #lastAppendMs = Number.NEGATIVE_INFINITY
   readonly #known = new Set<number>()
   readonly #folders = new Map<number, string>()
   readonly #dropping = new Set<Promise<void>>()
@@ -78,6 +85,16 @@ export class Pools {
         for (const { batch } of entries) options.freed.give(batch)
       },
     })
+    this.compaction = joinCompaction({
+      ...options,
+      manifest: this.#manifest,
+      sealer: this.#sealer,
+      writer: this.#writer,
+      makeKnown: pool => void this.#isKnown(pool),
+      folderOf: pool => this.#folderOf(pool),
+      lastAppendMs: () => this.#lastAppendMs,
+      commit: () => this.#commit,
+    })
   }
 
   /** The log is open: from now on seals may run and log files may go. */
@@ -98,6 +115,7 @@ export class Pools {
 
   /** Appends synced rows, in sequence order (W-13). Rows of a deleted pool are dropped. */
   append(pool: number, plan: Plan, entries: readonly TailEntry[]): void {
+    this.#lastAppendMs = monotonicMs()
     if (this.#isKnown(pool)) this.#sealer.append(pool, plan, entries)
   }
 
@@ -108,6 +126,21 @@ export class Pools {
 
   snapshot(pool: number) {
     return this.#manifest.snapshot(pool)
+  }
+
+  /** Seals what every pool has at this moment. Rejects as Sealer.sealNow does. */
+  sealAll(): Promise<void> {
+    return this.#sealer.sealAll()
+  }
+
+  /** What is sealed of a pool; undefined: nothing. */
+  sealed(pool: number): PoolView | undefined {
+    return this.#manifest.pool(pool)
+  }
+
+  /** Keeps every file of every pool as of this turn. Returns what lets them go. */
+  pinAll(): () => void {
+    return this.#manifest.pinAll()
   }
 
   /** Is there room in the tail for another body's rows (W-9)? */
@@ -180,17 +213,23 @@ export class Pools {
       seals.map(seal => seal.committed),
     )
     crashPoint('seal.committed')
-    must(this.#commit, 'the log').release(this.#sealer.lowestUnsealedSequence())
+    this.#releaseLog()
     const nowMs = monotonicMs()
-    for (const { beginMs, oldestMs, rows } of seals) {
+    for (const { commit, beginMs, oldestMs, rows } of seals) {
+      this.compaction.sealed(commit.pool)
       this.#options.metrics.seal(nowMs - beginMs, rows)
       this.#options.metrics.visible(nowMs - oldestMs)
     }
   }
 
+  #releaseLog(): void {
+    must(this.#commit, 'the log').release(this.#sealer.lowestUnsealedSequence())
+  }
+
   async #drop(pool: Pool): Promise<void> {
     this.#known.delete(pool.number)
-    await this.#sealer.dropPool(pool.number)
+    await Promise.all([this.#sealer.dropPool(pool.number), this.compaction.dropPool(pool.number)])
+    this.#releaseLog() // its unsealed rows hold no log file any more
     this.#manifest.drop(pool.number)
     crashPoint('pool.forgotten')
     await this.#options.index.index.dropPool(pool.number)

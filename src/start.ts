@@ -6,34 +6,35 @@
  *   W-10  The same code after a crash as after a clean stop; nothing here grows with rows. The sweep runs after ready.
  */
 import { availableParallelism } from 'node:os'
+import { backupRoute, joinBackups } from './admin.ts'
 import type { Api, Health } from './api/protocol.ts'
 import { createApi } from './api/server.ts'
-import { FreedBuffers } from './batch/buffers.ts'
-import { startParseWorkers } from './batch/workers.ts'
-import type { Catalog } from './catalog/catalog.ts'
-import { type OpenedCatalog, openCatalog } from './catalog/open.ts'
+import type { Backups } from './backup/client.ts'
+import type { OpenedCatalog } from './catalog/open.ts'
 import { createTokens } from './catalog/token.ts'
-import { openLog } from './commit/open.ts'
-import type { Commit, RecoverOptions } from './commit/protocol.ts'
+import type { Commit } from './commit/protocol.ts'
+import { sweepThenCompact } from './compaction.ts'
 import { type Config, localUrl } from './config.ts'
+import { ExportClient } from './export/client.ts'
+import { arrowRoute, sweepCopies } from './exporter.ts'
 import { openFolder } from './folder.ts'
 import { createGraphql } from './graphql/endpoint.ts'
 import { type HealthState, healthOf } from './health.ts'
 import { joinIngest } from './ingest.ts'
-import { type OpenedIndex, openIndex } from './keys/index-client.ts'
-import { BACKGROUND_NICE, STOP_MS_MAX } from './limits.ts'
+import type { OpenedIndex } from './keys/index-client.ts'
+import { STOP_MS_MAX } from './limits.ts'
 import { createMeter, watchQueues } from './meter.ts'
-import { createMetrics, type Metrics } from './metrics.ts'
 import { type Paths, pathsOf } from './paths.ts'
-import { Pools } from './pools.ts'
 import { planCounter } from './query/counter.ts'
 import { openQueryEngine } from './query/engine-client.ts'
 import type { QueryEngine } from './query/protocol.ts'
 import { prune } from './query/prune.ts'
+import { planSelection } from './query/select.ts'
 import { readCounter } from './reader.ts'
-import { replayChunk } from './replay.ts'
+import { openStages, type Stages } from './stages.ts'
 import { monotonicMs } from './util/clock.ts'
 import { armCrash } from './util/crash.ts'
+import { orderFaults } from './util/fault.ts'
 import { chooseNative } from './util/native.ts'
 import { warn } from './util/say.ts'
 
@@ -49,14 +50,12 @@ export interface Running {
 }
 
 /** Everything that runs. */
-interface Stages {
-  readonly metrics: Metrics
-  readonly catalog: Catalog
-  readonly index: OpenedIndex
-  readonly pools: Pools
-  readonly parse: ReturnType<typeof startParseWorkers>
+interface Server extends Stages {
   readonly engine: QueryEngine
   readonly commit: Commit
+  readonly backups: Backups
+  readonly exports: ExportClient
+  readonly paths: Paths
 }
 
 /**
@@ -64,6 +63,7 @@ interface Stages {
  * @param onFault called when a thread died: the process must end; recovery makes it whole
  */
 export async function startServer(config: Config, onFault: (error: Error) => void): Promise<Running> {
+  orderFaults(config.faultAt)
   armCrash(config.crashAt)
   const kernel = chooseNative(config.kernel)
   const paths = pathsOf(config.dataDir)
@@ -79,7 +79,7 @@ export async function startServer(config: Config, onFault: (error: Error) => voi
   engineOpening.catch(() => undefined) // awaited below; a fault of another stage may end the start before
   const closers: (() => Promise<unknown>)[] = [async () => (await engineOpening).stop()]
   try {
-    return await openStages(config, onFault, { kernel, paths, engineOpening, closers })
+    return await openServer(config, onFault, { kernel, paths, engineOpening, closers })
   } catch (error) {
     // The command exits now, and exit() while a thread is inside LMDB or DuckDB can end in an abort instead.
     await Promise.allSettled(closers.reverse().map(close => close()))
@@ -96,49 +96,37 @@ interface Begun {
   readonly closers: (() => Promise<unknown>)[]
 }
 
-async function openStages(config: Config, onFault: (error: Error) => void, begun: Begun): Promise<Running> {
+async function openServer(config: Config, onFault: (error: Error) => void, begun: Begun): Promise<Running> {
   const { kernel, paths, engineOpening, closers } = begun
   let ingest: ReturnType<typeof joinIngest> | undefined
-  let pools: Pools | undefined
-  const opened = await openCatalog({
-    paths,
-    crashAt: config.crashAt,
-    ...(config.clientId === '' ? {} : { clientId: config.clientId, clientSecret: config.clientSecret }),
-    onPoolDeleted: pool => {
-      ingest?.forget(pool)
-      pools?.drop(pool)
-    },
-  })
-  const { catalog } = opened
-  closers.push(() => catalog.stop())
-  const index = await openIndexOf(config, paths, catalog, kernel, onFault)
-  closers.push(() => index.index.stop())
-  const metrics = createMetrics()
-  const freed = new FreedBuffers()
-  const parse = startParseWorkers(kernel, freed, () => parseRoom())
-  closers.push(() => parse.stop())
   let parseRoom = () => {}
-  pools = new Pools({ config, paths, catalog, index, metrics, kernel, nice: BACKGROUND_NICE, freed, onFault })
-  const log = await openLog(
-    {
-      folder: paths.log,
-      durability: config.durability,
-      crashAt: config.crashAt,
-      fileBytes: config.logFileBytes,
-    },
-    recoverOptions(catalog, index, parse, pools),
-  )
-  closers.push(() => log.commit.stop())
-  pools.joinLog(log.commit)
+  const stages = await openStages({
+    config,
+    paths,
+    kernel,
+    onFault,
+    closers,
+    onRebuild: tellRebuild(),
+    onPoolDeleted: pool => ingest?.forget(pool),
+    onParseRoom: () => parseRoom(),
+  })
+  const { opened, catalog, index, metrics, pools, log } = stages
+  const { commit } = log
+  const backups = joinBackups({ catalog, pools, commit })
+  const exports = new ExportClient()
   const engine = await engineOpening
-  const stages: Stages = { metrics, catalog, index, pools, parse, engine, commit: log.commit }
-  const health: HealthState = { stopping: false, log: log.commit.stats().state }
-  log.commit.onState = state => {
+  const server: Server = { ...stages, commit, backups, engine, exports, paths }
+  const health: HealthState = {
+    stopping: false,
+    log: commit.stats().state,
+    catalogRefusal: () => catalog.refusal(),
+  }
+  commit.onState = state => {
     health.log = state
   }
-  ingest = joinIngest({ catalog, commit: log.commit, append: pools.append.bind(pools) })
+  ingest = joinIngest({ catalog, commit, append: pools.append.bind(pools) })
   let url = ''
-  const api = await listen(config, stages, {
+  const api = await listen(config, server, {
     ingest,
     health: () => healthOf(health),
     publicUrl: () => (config.publicUrl === '' ? url : config.publicUrl),
@@ -147,69 +135,24 @@ async function openStages(config: Config, onFault: (error: Error) => void, begun
     },
   })
   url = localUrl(config.host, api.port)
-  watchQueues(metrics, stages, api)
-  void sweep(stages)
+  watchQueues(metrics, server, api)
+  void sweepThenCompact({ catalog, index, pools, sweepCopies: () => sweepCopies(paths.temporary) })
   return {
     url,
     opened,
     notes: [`kernel ${kernel}, durability ${config.durability}`, ...notesOf(opened, index, log.summary)],
-    stop: () => stop(stages, api, health),
+    stop: () => stop(server, api, health),
   }
 }
 
-function openIndexOf(
-  config: Config,
-  paths: Paths,
-  catalog: Catalog,
-  kernel: 'native' | 'js',
-  onFault: (error: Error) => void,
-): Promise<OpenedIndex> {
+/** A line a second while the index is rebuilt. */
+function tellRebuild(): (done: number, of: number) => void {
   let told = 0
-  return openIndex({
-    folder: paths.index,
-    segmentFolder: paths.segment,
-    identity: catalog.meta().folderId,
-    pools: catalog
-      .pools()
-      .map(pool => ({ pool: pool.number, poolId: pool.id, plans: plansOf(catalog, pool) })),
-    kernel,
-    crashAt: config.crashAt,
-    nice: BACKGROUND_NICE,
-    onFailed: onFault,
-    onProgress: (done, of) => {
-      if (monotonicMs() - told < 1000 && done < of) return
-      told = monotonicMs()
-      warn(`rebuilding the index: ${done} of ${of} rows`)
-    },
-  })
-}
-
-function plansOf(catalog: Catalog, pool: { readonly number: number; readonly planVersion: number }) {
-  return Array.from({ length: pool.planVersion }, (_, index) => catalog.plan(pool.number, index + 1)).filter(
-    plan => plan !== undefined,
-  )
-}
-
-function recoverOptions(
-  catalog: Catalog,
-  index: OpenedIndex,
-  parse: Stages['parse'],
-  pools: Pools,
-): RecoverOptions {
-  const sealed = new Map<number, number>(catalog.tombstones().map(({ number }) => [number, -1]))
-  const states = new Map(index.opened.pools.map(state => [state.pool, state.sealedSequence]))
-  for (const { number } of catalog.pools()) sealed.set(number, states.get(number) ?? 0)
-  const plan = (pool: number, version: number) => {
-    const found = catalog.plan(pool, version)
-    const shared = catalog.planShared(pool, version)
-    return found === undefined || shared === undefined ? undefined : { plan: found, shared }
+  return (done, of) => {
+    if (monotonicMs() - told < 1000 && done < of) return
+    told = monotonicMs()
+    warn(`rebuilding the index: ${done} of ${of} rows`)
   }
-  const services = {
-    plan,
-    parse: parse.parse,
-    append: pools.append.bind(pools),
-  }
-  return { sealed, replay: chunk => replayChunk(chunk, services) }
 }
 
 interface FrontEnd {
@@ -220,8 +163,8 @@ interface FrontEnd {
 }
 
 /** Joins the front end to everything else and listens. */
-function listen(config: Config, stages: Stages, front: FrontEnd): Promise<Api> {
-  const { catalog, pools, parse, engine, metrics } = stages
+function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
+  const { catalog, pools, parse, engine, metrics, exports, paths } = server
   const tokens = createTokens(catalog)
   const reader = {
     sealNow: (pool: number) => pools.sealNow(pool),
@@ -249,7 +192,18 @@ function listen(config: Config, stages: Stages, front: FrontEnd): Promise<Api> {
       onParseRoom: front.onParseRoom,
       graphql: request => graphql.handle(request),
       token: request => tokens.token(request),
-      routes: [],
+      routes: [
+        backupRoute(server.backups, tokens.verify, config),
+        arrowRoute({
+          ...reader,
+          catalog,
+          pools,
+          exports,
+          verify: tokens.verify,
+          planSelection,
+          temporaryFolder: paths.temporary,
+        }),
+      ],
       metricsText: () => metrics.text(),
       meter: createMeter(metrics, catalog),
     },
@@ -257,24 +211,7 @@ function listen(config: Config, stages: Stages, front: FrontEnd): Promise<Api> {
   )
 }
 
-/** After ready: what deleted pools left in the index, then files that nothing names. */
-async function sweep({ catalog, index }: Stages): Promise<void> {
-  try {
-    for (const { pool } of index.opened.pools)
-      if (catalog.poolByNumber(pool) === undefined) await index.index.dropPool(pool)
-    const swept = await index.index.sweep(new Map(catalog.pools().map(pool => [pool.id, pool.number])))
-    if (swept.removed.length > 0) warn(`removed ${swept.removed.length} files that no segment list names`)
-    for (const file of swept.missing) warn(`segment ${file} is missing: queries that need it will say so`)
-  } catch (error) {
-    warn(`the sweep of old files failed: ${(error as Error).message}`)
-  }
-}
-
-function notesOf(
-  opened: OpenedCatalog,
-  index: OpenedIndex,
-  log: Awaited<ReturnType<typeof openLog>>['summary'],
-): string[] {
+function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['summary']): string[] {
   const notes: string[] = []
   if (index.notes.rebuiltBecause !== undefined && !opened.isNewFolder)
     notes.push(`the index was rebuilt: ${index.notes.rebuiltBecause}`)
@@ -286,14 +223,18 @@ function notesOf(
 }
 
 /** Front to back: what is answered is synced, what is synced is sealed, then the threads end. */
-async function stop(stages: Stages, api: Api, health: HealthState): Promise<boolean> {
-  const { catalog, index, pools, parse, engine, commit, metrics } = stages
+async function stop(server: Server, api: Api, health: HealthState): Promise<boolean> {
+  const { catalog, index, pools, parse, engine, commit, metrics } = server
   const begin = monotonicMs()
   health.stopping = true
-  const answered = await api.stop(STOP_MS_MAX / 2)
+  const [answered] = await Promise.all([
+    api.stop(STOP_MS_MAX / 2),
+    pools.compaction.stop(),
+    server.backups.stop(),
+  ])
   const sealed = await pools.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin)))
   await commit.stop()
-  await Promise.all([index.index.stop(), engine.stop(), parse.stop()])
+  await Promise.all([index.index.stop(), engine.stop(), parse.stop(), server.exports.stop()])
   await catalog.stop()
   metrics.stop()
   return answered && sealed

@@ -9,6 +9,7 @@ const FILE_LINES_MAX = 300
 const FUNCTION_LINES_MAX = 70
 /** Longer on purpose, with the reason. */
 const LONG_FILES = new Map<string, string>([
+  ['src/limits.ts', 'a list: every maximum in one place'],
   ['src/segment/sealer.ts', 'all triggers look at the same pools; a few lines over'],
   [
     'src/commit/commit.ts',

@@ -2,7 +2,6 @@
 import type { HttpRequest } from 'uWebSockets.js'
 import type { Refusal } from '../errors.ts'
 import { CONTROL_BODY_BYTES_MAX, CONTROL_REQUESTS_MAX } from '../limits.ts'
-import { assert } from '../util/assert.ts'
 import { tryDecode } from './admit.ts'
 import { type ControlBodies, TOO_LARGE } from './control-body.ts'
 import { withCors } from './cors.ts'
@@ -10,6 +9,7 @@ import { answerEarly, declaredBytesOf } from './early.ts'
 import { problemReply, refusalOfError, refuse } from './problem.ts'
 import type { ControlRequest, Reply, StreamReply } from './protocol.ts'
 import type { Responder } from './reply.ts'
+import type { Streams } from './stream.ts'
 
 /** Parts of a request's head that a control handler sees. */
 type ControlHead = Omit<ControlRequest, 'body'>
@@ -20,10 +20,12 @@ const BAD_PATH = refuse(404, 'not_found', 'the path is not well-formed')
 /** Runs control requests, at most CONTROL_REQUESTS_MAX at once. */
 export class Control {
   readonly #bodies: ControlBodies
+  readonly #streams: Streams
   #running = 0
 
-  constructor(bodies: ControlBodies) {
+  constructor(bodies: ControlBodies, streams: Streams) {
     this.#bodies = bodies
+    this.#streams = streams
   }
 
   /**
@@ -73,11 +75,15 @@ export class Control {
     let reply: Reply
     try {
       const answer = await handle(request)
-      assert(!('chunks' in answer), 'streams are not joined')
+      if ('chunks' in answer) {
+        await this.#streams.send(responder, answer)
+        return
+      }
       reply = answer
     } catch (error) {
       reply = problemReply(refusalOfError(error, responder.route))
     }
+    // Nothing happens where a stream had begun: its connection is closed.
     responder.send(cors ? withCors(reply) : reply)
   }
 }

@@ -2,7 +2,7 @@
  * Refusals in HTTP: one JSON object that is both what existing clients parse (`errors`, a string) and RFC 9457.
  */
 import { STATUS_CODES } from 'node:http'
-import { type Refusal, Unavailable } from '../errors.ts'
+import { type Refusal, SegmentDamaged, Unavailable } from '../errors.ts'
 import { warn } from '../util/say.ts'
 import type { Reply } from './protocol.ts'
 
@@ -45,6 +45,8 @@ export function problemReply(refusal: Refusal): Reply {
 /** 503 for a stage that cannot serve now; 500 for our own fault, which is written to standard error too. */
 export function refusalOfError(error: unknown, where: string): Refusal {
   if (error instanceof Unavailable) return refuse(503, error.code, error.message, { 'retry-after': '1' })
+  if (error instanceof SegmentDamaged)
+    return { ...refuse(500, 'segment_damaged', error.message), retryable: false }
   warn(`${where}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
   return refuse(500, 'internal', 'the server failed; the fault is in its log')
 }

@@ -16,12 +16,13 @@ export interface Reply {
   readonly body: string | Uint8Array
 }
 
-/** An answer that is made while it is sent: chunked, as fast as its client reads. */
+/** An answer that is made while it is sent: chunked, as fast as its client reads. Its status is told after the first chunk is there. */
 export interface StreamReply {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
-  /** Asked for the next chunk only when the socket took the last one. `return()` is called when the client goes away. A
-   *  throw after the first chunk closes the connection without the end mark, so that no client takes a part for the whole. */
+  /** Asked for the next chunk only when the socket took the last one. `return()` is called when the client goes away, and
+   *  may come before the first `next()`: until that nothing may be held. A throw before the first chunk is an ordinary
+   *  problem answer; one after it closes the connection without the end mark, so that no client takes a part for the whole. */
   readonly chunks: AsyncIterable<Uint8Array>
 }
 
@@ -143,6 +144,8 @@ export interface ApiOptions {
   readonly stalledMs?: number
   /** ANSWER_MS_MAX, unless a test says less. */
   readonly answerMsMax?: number
+  /** STREAM_STALL_MS, unless a test says less. */
+  readonly streamStallMs?: number
 }
 
 export interface ApiStats {
@@ -154,6 +157,8 @@ export interface ApiStats {
   readonly jobsRunning: number
   /** Answers that their clients do not read. */
   readonly unreadAnswers: number
+  /** Streaming answers under way, those included that are not begun. */
+  readonly streams: number
 }
 
 /** The running front end. */

@@ -1,6 +1,6 @@
 /**
  * The only file that writes to a socket. A Responder is one request's way back: it knows whether the client is
- * still there, and answers at most once.
+ * still there, and answers at most once. What a streaming answer writes, and when, is stream.ts's.
  */
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js'
@@ -48,6 +48,8 @@ export class Responder {
   bodyRead = false
   /** Called once when the client goes away before the answer. */
   onGone: () => void = nothing
+  /** Called when the socket takes more of an answer in chunks. */
+  onWritable: () => void = nothing
   readonly #res: HttpResponse
   readonly #head: boolean
   readonly #connections: Connections
@@ -141,6 +143,45 @@ export class Responder {
     this.#connections.drain(this)
   }
 
+  /** Begins an answer in chunks. The client must be there. To HEAD it is the whole answer: true. */
+  beginChunks(status: number, headers: Reply['headers']): boolean {
+    assert(this.#open && this.bodyRead, 'a streaming answer begins once, after the body')
+    this.resume()
+    this.#res.cork(() => {
+      this.#writeHead({ status, headers: headers ?? {} })
+      if (this.#head) this.#res.endWithoutBody()
+    })
+    if (!this.#head) {
+      // NOTE: once for all chunks: what is registered while the handler runs, uWebSockets.js throws away.
+      this.#res.onWritable(() => {
+        this.onWritable()
+        return true
+      })
+      return false
+    }
+    this.#closed = true
+    this.#finish(status)
+    return true
+  }
+
+  /** One chunk. False: the socket took a part, the rest waits in memory, and `onWritable` is called when there is room. */
+  writeChunk(bytes: Uint8Array): boolean {
+    assert(this.#open, 'chunks go to a client that is there')
+    let taken = true
+    this.#res.cork(() => {
+      taken = this.#res.write(bytes)
+    })
+    return taken
+  }
+
+  /** Ends an answer in chunks: only now may the client take it for whole. */
+  endChunks(status: number): void {
+    assert(this.#open, 'the end goes to a client that is there')
+    this.#closed = true
+    this.#finish(status)
+    this.#res.cork(() => this.#res.end(undefined, this.#connections.stopping))
+  }
+
   /** Closes the connection at once. */
   close(): void {
     if (this.#closed) return
@@ -148,7 +189,7 @@ export class Responder {
     this.#res.close()
   }
 
-  #writeHead(reply: Reply): void {
+  #writeHead(reply: Pick<Reply, 'status' | 'headers'>): void {
     this.#res.writeStatus(statusLine(reply.status))
     for (const name in reply.headers) this.#res.writeHeader(name, reply.headers[name]!)
   }

@@ -1,7 +1,7 @@
 /** The front end: every route on one screen, listening and stopping. */
 import uWS, { type HttpRequest, type HttpResponse } from 'uWebSockets.js'
 import { CannotRun, type Refusal } from '../errors.ts'
-import { ANSWER_MS_MAX, API_TICK_MS } from '../limits.ts'
+import { ANSWER_MS_MAX, API_TICK_MS, STREAM_STALL_MS } from '../limits.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { admit, type Head } from './admit.ts'
 import { Control } from './control.ts'
@@ -15,6 +15,7 @@ import { problemReply, refuse } from './problem.ts'
 import type { Api, ApiOptions, ApiServices, ControlRoute, Reply } from './protocol.ts'
 import { RateLimit } from './rate.ts'
 import { type Connections, Responder } from './reply.ts'
+import { Streams } from './stream.ts'
 import { Unread } from './unread.ts'
 
 type Handler = (request: HttpRequest, responder: Responder) => void | Promise<void>
@@ -35,14 +36,16 @@ export async function createApi(services: ApiServices, options: ApiOptions): Pro
   const rate = new RateLimit(options.rateLimit)
   const ingest = new Ingest(services, rate, options)
   const controlBodies = new ControlBodies()
+  const streams = new Streams(options.streamStallMs ?? STREAM_STALL_MS)
   const app = uWS.App()
-  addRoutes(app, services, connections, ingest, new Control(controlBodies), rate)
+  addRoutes(app, services, connections, ingest, new Control(controlBodies, streams), rate)
   const timer = setInterval(() => {
     const now = monotonicMs()
     ingest.tick(now)
     controlBodies.tick(now)
     drain.tick(now)
     unread.tick(now)
+    streams.tick(now)
   }, API_TICK_MS)
   try {
     const socket = await listen(app, options)
@@ -56,10 +59,12 @@ export async function createApi(services: ApiServices, options: ApiOptions): Pro
         slabsInUse: ingest.slabs.inUse,
         jobsRunning: ingest.jobs,
         unreadAnswers: unread.length,
+        streams: streams.length,
       }),
       stop: async deadlineMs => {
         // Probes see /readyz turn 503 while requests in flight are answered; then close() ends the listening too.
         // NOTE: closing the listening socket in the same turn as close() crashes the process in this release.
+        streams.stop()
         const idle = await answerOpen(connections, deadlineMs)
         clearInterval(timer)
         app.close()
@@ -109,9 +114,11 @@ function addRoutes(
   for (const { method, path, handle } of services.routes) {
     const parameters = path.split('/:').length - 1
     const handler = on('other', controlled(handle, parameters, false))
-    if (method === 'GET') app.get(path, handler)
-    else app.post(path, handler)
-    app.any(path, on('other', refusing(method, false)))
+    if (method === 'GET') {
+      app.get(path, handler)
+      app.head(path, handler)
+    } else app.post(path, handler)
+    app.any(path, on('other', refusing(method === 'GET' ? 'GET, HEAD' : method, false)))
   }
 
   const metrics = async () => ({ status: 200, headers: METRICS_TYPE, body: await services.metricsText() })

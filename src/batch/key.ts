@@ -15,6 +15,7 @@ const HASH_BYTES = 32
 /** A string's part at its longest: the length byte and the text. */
 const STRING_PART_BYTES_MAX = 1 + KEY_PART_BYTES_MAX
 const SIGN = 0x8000_0000
+const DAY_US = 86_400_000_000
 
 /** One stored value of a key, typed by its column. */
 export interface KeyPart {
@@ -32,6 +33,19 @@ export function encodeKeyParts(parts: readonly KeyPart[]): Uint8Array {
   let end = 0
   for (const part of parts) end = writePart(key, end, part)
   return key.slice(0, end)
+}
+
+/**
+ * The primary timestamp in a key, µs (DATE: midnight), as close as a number is; null where the key does not begin
+ * with it. Throws RangeError for bytes that are no key of the plan.
+ */
+export function keyTimeUs(plan: Plan, key: Uint8Array): number | null {
+  if (plan.key === null || plan.key.columns[0] !== plan.timestamp) return null
+  const view = new DataView(key.buffer, key.byteOffset, key.byteLength)
+  const type = plan.timestamp === KEY_RECEIVED_AT ? 'TIMESTAMP' : plan.columns[plan.timestamp]?.type
+  if (type === 'DATE') return (view.getUint32(0) ^ SIGN) * DAY_US
+  assert(type === 'TIMESTAMP', 'a primary timestamp is a TIMESTAMP or a DATE')
+  return Number(BigInt.asIntN(64, view.getBigUint64(0) ^ 0x8000_0000_0000_0000n))
 }
 
 function writePart(key: Uint8Array, at: number, part: KeyPart): number {

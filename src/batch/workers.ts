@@ -11,8 +11,8 @@ import { assert } from '../util/assert.ts'
 import type { FreedBuffers } from './buffers.ts'
 import type { Job, JobResult } from './protocol.ts'
 
-/** Which kernel runs: `auto` takes the native one where it was built. */
-export type KernelChoice = 'auto' | 'native' | 'js'
+/** Which kernel runs. */
+export type KernelChoice = 'native' | 'js'
 
 export interface ParseWorkersData {
   readonly kernel: KernelChoice

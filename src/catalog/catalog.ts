@@ -11,27 +11,52 @@ import { wallMs } from '../util/clock.ts'
 import { makeWebhookSource } from './make.ts'
 import { keys, type Memory } from './memory.ts'
 import type { Application, DataSource, Meta, Pool, SigningKey, Tombstone } from './model.ts'
-import type { BadRequest, CatalogService, Change, Entry, NewWebhookSource, Target } from './protocol.ts'
-import { checkCreation, orNull } from './rules.ts'
+import type {
+  BadRequest,
+  CatalogService,
+  Change,
+  Entry,
+  IdOrName,
+  NewWebhookSource,
+  PoolChange,
+  Target,
+} from './protocol.ts'
+import { checkChange, checkCreation, orNull } from './rules.ts'
 import type { StoreClient } from './store-client.ts'
+
+/** Told of changes after memory has them and before their answer. */
+export interface CatalogListener {
+  /** Once per deleted pool. */
+  poolDeleted(pool: Pool): void
+  poolModified(pool: Pool): void
+}
 
 const ID = /^[A-Z]{3}[0-9A-Z]{26}$/
 
 export class Catalog implements CatalogService {
   readonly #memory: Memory
   readonly #store: StoreClient
-  readonly #onPoolDeleted: (pool: Pool) => void
+  readonly #listener: CatalogListener
   #turn: Promise<unknown> = Promise.resolve()
 
-  /** `onPoolDeleted` is called once per deleted pool, after memory has forgotten it and before the answer. */
-  constructor(memory: Memory, store: StoreClient, onPoolDeleted: (pool: Pool) => void) {
+  constructor(memory: Memory, store: StoreClient, listener: CatalogListener) {
     this.#memory = memory
     this.#store = store
-    this.#onPoolDeleted = onPoolDeleted
+    this.#listener = listener
   }
 
   meta(): Meta {
     return this.#memory.meta()
+  }
+
+  /** Why no change is taken until restart, one sentence; undefined: changes are taken. */
+  refusal(): string | undefined {
+    return this.#store.refusal()
+  }
+
+  /** Every document as of this turn, for a backup. */
+  documents(): readonly Entry[] {
+    return this.#memory.documents()
   }
 
   signingKey(): SigningKey {
@@ -101,6 +126,28 @@ export class Catalog implements CatalogService {
     })
   }
 
+  modifyPool(which: IdOrName, change: PoolChange, modifiedBy: string): Promise<Pool | BadRequest | null> {
+    return this.#inTurn(async () => {
+      const [id, name] = [orNull(which.id), orNull(which.uniqueName)]
+      if (id === null && name === null) return { badRequest: 'Neither id nor uniqueName was given.' }
+      const pool = id === null ? this.poolByName(name ?? '') : this.pool(id)
+      if (pool === undefined) return null
+      const checked = checkChange(pool, change)
+      if ('badRequest' in checked) return checked
+      const fault =
+        checked.uniqueName === pool.uniqueName ? undefined : this.#nameFault(checked.uniqueName, pool)
+      if (fault !== undefined) return { badRequest: fault }
+      const isSame = (Object.keys(checked) as (keyof typeof checked)[]).every(
+        key => checked[key] === pool[key],
+      )
+      if (isSame) return pool
+      const modified: Pool = { ...pool, ...checked, modifiedAt: new Date(wallMs()).toISOString(), modifiedBy }
+      await this.#change({ puts: [[keys.pool(pool.id), modified]], removes: [] })
+      this.#listener.poolModified(modified)
+      return modified
+    })
+  }
+
   deletePool(id: string): Promise<string | null> {
     return this.#inTurn(() => this.#deletePool(this.pool(id)))
   }
@@ -130,7 +177,7 @@ export class Catalog implements CatalogService {
   async #deletePool(pool: Pool | undefined): Promise<string | null> {
     if (pool === undefined) return null
     await this.#change(this.#poolRemoval(pool))
-    this.#onPoolDeleted(pool)
+    this.#listener.poolDeleted(pool)
     return pool.id
   }
 
@@ -139,7 +186,7 @@ export class Catalog implements CatalogService {
     const pool = this.pool(source.poolId)
     const { puts, removes } = pool === undefined ? { puts: [], removes: [] } : this.#poolRemoval(pool)
     await this.#change({ puts, removes: [...removes, keys.source(source.id)] })
-    if (pool !== undefined) this.#onPoolDeleted(pool)
+    if (pool !== undefined) this.#listener.poolDeleted(pool)
     return source.id
   }
 
@@ -156,10 +203,12 @@ export class Catalog implements CatalogService {
     }
   }
 
-  /** A source and its pool share a name, so it must be free among both. */
-  #nameFault(name: string): string | undefined {
-    if (ID.test(name)) return `The unique name "${name}" has the form of an id.`
-    if (this.#memory.sources.has(name)) return `A Data Source with the unique name "${name}" already exists.`
+  /** A source and its pool share a name, so it must be free among both; `pool` may have that of its source. */
+  #nameFault(name: string, pool?: Pool): string | undefined {
+    const isOwn = pool !== undefined && this.sourceByName(name)?.id === pool.dataSourceId
+    if (ID.test(name) && !isOwn) return `The unique name "${name}" has the form of an id.`
+    if (this.#memory.sources.has(name) && !isOwn)
+      return `A Data Source with the unique name "${name}" already exists.`
     if (this.#memory.pools.has(name)) return `A Data Pool with the unique name "${name}" already exists.`
     return undefined
   }

@@ -57,6 +57,8 @@ export class Memory {
   readonly sourcesByWebhook = new Map<string, DataSource>()
   readonly tombstones = new Map<number, Tombstone>()
   readonly #plans = new Map<string, CutBy>()
+  /** As they are on disk. */
+  readonly #documents = new Map<string, unknown>()
   #meta: Meta | undefined
   #signingKey: SigningKey | undefined
 
@@ -101,7 +103,13 @@ export class Memory {
       assert(this.#put(key, value), `document ${key} is of a known kind`)
   }
 
+  /** Every document as it is on disk, in no order. They are never changed in place. */
+  documents(): Entry[] {
+    return [...this.#documents]
+  }
+
   #put(key: string, value: unknown): boolean {
+    this.#documents.set(key, value)
     switch (kindOf(key)) {
       case 'meta':
         this.#meta = value as Meta
@@ -134,6 +142,7 @@ export class Memory {
   }
 
   #remove(key: string): void {
+    this.#documents.delete(key)
     const id = key.slice(key.indexOf('/') + 1)
     switch (kindOf(key)) {
       case 'application':

@@ -1,7 +1,7 @@
 /** Start-up of the catalog stage: worker, memory, first start, data/admin.json. */
 import type { Paths } from '../paths.ts'
 import { type Disk, disk } from '../util/disk.ts'
-import { Catalog } from './catalog.ts'
+import { Catalog, type CatalogListener } from './catalog.ts'
 import { type Admin, type AdminGiven, startChange, writeAdmin } from './first-start.ts'
 import { Memory } from './memory.ts'
 import type { Pool } from './model.ts'
@@ -11,8 +11,9 @@ export interface CatalogOptions extends AdminGiven {
   readonly paths: Paths
   /** For armCrash in the worker; '' for none. */
   readonly crashAt?: string | undefined
-  /** Called once per deleted pool, after memory has forgotten it and before the answer. */
+  /** See CatalogListener. */
   readonly onPoolDeleted?: (pool: Pool) => void
+  readonly onPoolModified?: (pool: Pool) => void
   readonly disk?: Disk
 }
 
@@ -28,10 +29,14 @@ export interface OpenedCatalog {
 
 /** Opens the catalog of a data folder, or makes it. Rejects with CannotRun, Damaged or Unavailable. */
 export async function openCatalog(options: CatalogOptions): Promise<OpenedCatalog> {
-  const { paths, crashAt = '', onPoolDeleted = () => undefined } = options
+  const { paths, crashAt = '' } = options
+  const listener: CatalogListener = {
+    poolDeleted: options.onPoolDeleted ?? (() => undefined),
+    poolModified: options.onPoolModified ?? (() => undefined),
+  }
   const store = await openStoreClient({ path: paths.catalog, crashAt })
   try {
-    return await start(store, options, onPoolDeleted)
+    return await start(store, options, listener)
   } catch (error) {
     await store.stop()
     throw error
@@ -41,12 +46,12 @@ export async function openCatalog(options: CatalogOptions): Promise<OpenedCatalo
 async function start(
   store: StoreClient,
   options: CatalogOptions,
-  onPoolDeleted: (pool: Pool) => void,
+  listener: CatalogListener,
 ): Promise<OpenedCatalog> {
   const memory = new Memory()
   memory.load(store.entries, options.paths.catalog)
   const isNewFolder = memory.isEmpty()
-  const catalog = new Catalog(memory, store, onPoolDeleted)
+  const catalog = new Catalog(memory, store, listener)
   const change = startChange(memory, options)
   if (change !== undefined) await catalog.put(change.puts, change.removes)
   const { admin, written } = writeAdmin(memory, options.paths.admin, options.disk ?? disk)

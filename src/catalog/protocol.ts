@@ -31,6 +31,8 @@ export type CatalogAnswer =
   | { readonly kind: 'opened'; readonly entries: readonly Entry[] }
   | { readonly kind: 'applied' }
   | { readonly kind: 'stopped' }
+  /** The change was not made, and nothing else is different: the next one may be tried. */
+  | { readonly kind: 'refused'; readonly error: WireError }
   | { readonly kind: 'failed'; readonly error: WireError }
 
 // ── the catalog as main.ts, ingest and graphql see it ────────────────────────────────────────────────
@@ -70,6 +72,22 @@ export interface TableSettingsGiven {
   readonly ttl?: string | null | undefined
 }
 
+/** One object by id, or by unique name where no id is given. "" and null both mean: not given. */
+export interface IdOrName {
+  readonly id?: string | null | undefined
+  readonly uniqueName?: string | null | undefined
+}
+
+/** What a pool may be asked to become. Absent and null mean: as it is; so does "", but for the description. */
+export interface PoolChange {
+  readonly uniqueName?: string | null | undefined
+  readonly description?: string | null | undefined
+  readonly dataRetentionInDays?: number | null | undefined
+  readonly accessControlEnabled?: boolean | null | undefined
+  readonly timestamp?: { readonly columnName: string } | null | undefined
+  readonly syncing?: { readonly interval: string } | null | undefined
+}
+
 /** Where a webhook URL leads. */
 export interface Target {
   readonly pool: Pool
@@ -98,6 +116,8 @@ export interface CatalogService {
   planShared(pool: number, version: number): SharedArrayBuffer | undefined
   /** Rejects with Unavailable where the change cannot be flushed. */
   createWebhookSource(input: NewWebhookSource, createdBy: string): Promise<Target | BadRequest>
+  /** Resolves with the pool as it is now, null where there is none. Rejects with Unavailable. */
+  modifyPool(which: IdOrName, change: PoolChange, modifiedBy: string): Promise<Pool | BadRequest | null>
   /** Each resolves with the id, or null where there was no such object. Idempotent. */
   deletePool(id: string): Promise<string | null>
   deletePoolByName(uniqueName: string): Promise<string | null>

@@ -3,9 +3,9 @@
  * sentence out. "" counts as not given for names of things, never for a column's own name.
  */
 import { COLUMN_TYPES, type ColumnType, PAYLOAD, RECEIVED_AT } from '../batch/plan.ts'
-import { COLUMN_NAME_BYTES_MAX, COLUMNS_MAX } from '../limits.ts'
-import type { WebhookColumn } from './model.ts'
-import type { BadRequest, ColumnInput, NewWebhookSource, TableSettingsGiven } from './protocol.ts'
+import { COLUMN_NAME_BYTES_MAX, COLUMNS_MAX, RETENTION_DAYS_MAX } from '../limits.ts'
+import type { Pool, WebhookColumn } from './model.ts'
+import type { BadRequest, ColumnInput, NewWebhookSource, PoolChange, TableSettingsGiven } from './protocol.ts'
 
 /** Names that DuckDB gives to columns of its own when it reads segments. */
 const RESERVED = new Set(['file_row_number', 'filename', 'file_index', 'rowid'])
@@ -45,6 +45,29 @@ export function checkCreation(input: NewWebhookSource): Checked | BadRequest {
     timestamp: orNull(defaultTimestamp(input.timestamp)),
     uniqueIdColumn: orNull(input.uniqueId),
     tenant: orNull(input.tenant),
+  }
+}
+
+/** The parts of a pool that can change, as `change` makes them, or what is wrong. The name may be taken: not asked here. */
+export function checkChange(
+  pool: Pool,
+  change: PoolChange,
+): Pick<Pool, 'uniqueName' | 'description' | 'retentionDays' | 'accessControlEnabled'> | BadRequest {
+  const retentionDays = change.dataRetentionInDays ?? pool.retentionDays
+  if (!Number.isInteger(retentionDays) || retentionDays < 0 || retentionDays > RETENTION_DAYS_MAX)
+    return {
+      badRequest: `dataRetentionInDays is 0 (for ever) to ${RETENTION_DAYS_MAX}, not ${retentionDays}.`,
+    }
+  const timestamp = orNull(change.timestamp?.columnName)
+  if (timestamp !== null && timestamp !== (pool.timestamp ?? RECEIVED_AT))
+    return { badRequest: `The timestamp of a Data Pool cannot be changed (to "${timestamp}").` }
+  if (change.syncing !== undefined && change.syncing !== null)
+    return { badRequest: 'A Data Pool of a webhook is not synced: syncing cannot be set.' }
+  return {
+    uniqueName: orNull(change.uniqueName) ?? pool.uniqueName,
+    description: change.description ?? pool.description,
+    retentionDays,
+    accessControlEnabled: change.accessControlEnabled ?? pool.accessControlEnabled,
   }
 }
 

@@ -1,8 +1,8 @@
 /**
  * The store as the main thread sees it: one request at a time, each a promise.
  *
- * After a failed commit nothing more is written until restart: what is on disk is not known, and a number given
- * twice would mix two pools' records.
+ * A change that the disk refuses (a full one) is told to its caller, and the next one is tried. Where it is not known
+ * whether a change was made, nothing more is written until restart: a number given twice would mix two pools' records.
  */
 import { Worker } from 'node:worker_threads'
 import { fromWire, Unavailable } from '../errors.ts'
@@ -12,8 +12,13 @@ import type { CatalogAnswer, CatalogRequest, CatalogWorkerData, Change, Entry } 
 
 export interface StoreClient {
   readonly entries: readonly Entry[]
-  /** Resolves when the change is flushed. Rejects with Unavailable `catalog_refused`. One call at a time. */
+  /**
+   * Resolves when the change is flushed. Rejects with Unavailable: `catalog_full`, it was not made and may be tried again;
+   * `catalog_refused`, nothing is until restart. One call at a time.
+   */
   apply(change: Change): Promise<void>
+  /** Why no change is taken until restart, one sentence; undefined: changes are taken. */
+  refusal(): string | undefined
   /** Closes LMDB, then ends the thread. */
   stop(): Promise<void>
 }
@@ -65,9 +70,11 @@ export async function openStoreClient(data: CatalogWorkerData): Promise<StoreCli
     throw fromWire(opened.error)
   }
   assert(opened.kind === 'opened', 'the first answer is opened or failed')
+  const { apply, refusal } = poisonable(change => ask({ kind: 'apply', change }))
   return {
     entries: opened.entries,
-    apply: poisonable(change => ask({ kind: 'apply', change })),
+    apply,
+    refusal,
     stop: async () => {
       const answer = failure === undefined ? await ask({ kind: 'stop' }) : undefined
       await exited
@@ -76,18 +83,23 @@ export async function openStoreClient(data: CatalogWorkerData): Promise<StoreCli
   }
 }
 
-/** Refuses everything after the first failure. */
-function poisonable(send: (change: Change) => Promise<CatalogAnswer>): (change: Change) => Promise<void> {
+/** Refuses everything after the first failure that may have changed something. */
+function poisonable(
+  send: (change: Change) => Promise<CatalogAnswer>,
+): Pick<StoreClient, 'apply' | 'refusal'> {
   let poison: Unavailable | undefined
-  return async change => {
+  const apply = async (change: Change): Promise<void> => {
     if (poison !== undefined) throw poison
     let cause: Error
     try {
       const answer = await send(change)
       if (answer.kind === 'applied') return
-      assert(answer.kind === 'failed', 'a change is applied or failed')
+      if (answer.kind === 'refused')
+        throw new Unavailable('catalog_full', `The change was not made: ${answer.error.message}`)
+      assert(answer.kind === 'failed', 'a change is applied, refused or failed')
       cause = fromWire(answer.error)
     } catch (error) {
+      if (error instanceof Unavailable && error.code === 'catalog_full') throw error
       cause = error as Error
     }
     warn(`catalog: a change could not be written, no more are accepted until restart: ${cause.message}`)
@@ -97,4 +109,5 @@ function poisonable(send: (change: Change) => Promise<CatalogAnswer>): (change: 
     )
     throw poison
   }
+  return { apply, refusal: () => poison?.message }
 }

@@ -4,7 +4,7 @@
  * Only synchronous transactions without overlapping syncs: an asynchronous one is visible before it is on disk.
  * `apply` returns after LMDB's own sync of the change, so that an answer given after it survives a power cut.
  */
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import { open, type RootDatabase } from 'lmdb'
 import { CannotRun, Damaged } from '../errors.ts'
 import { CATALOG_MAP_BYTES } from '../limits.ts'
@@ -16,9 +16,17 @@ import type { Change, Entry } from './protocol.ts'
 export interface Store {
   /** All documents, in key order. */
   readonly entries: readonly Entry[]
-  /** Flushed when it returns. Throws LMDB's error; then nothing of the change is visible. */
+  /**
+   * Flushed when it returns. Throws NotChanged where LMDB refused it and every document of it was read again as it was
+   * before: a full disk. Throws LMDB's error where that cannot be told.
+   */
   apply(change: Change): void
   close(): Promise<void>
+}
+
+/** The disk refused a change, and the documents are as they were. */
+export class NotChanged extends Error {
+  override readonly name = 'NotChanged'
 }
 
 /** Opens or makes the store in folder `path`. Throws CannotRun, or Damaged naming the folder. */
@@ -36,7 +44,19 @@ export function openStore(path: string, on: Disk = disk): Store {
   }
 }
 
-function openDatabase(path: string): RootDatabase<unknown, string> {
+/** All documents of the store in folder `path`, which is not changed. Throws CannotRun, or Damaged naming the folder. */
+export async function readStore(path: string, on: Disk = disk): Promise<readonly Entry[]> {
+  if (!on.exists(join(path, 'data.mdb'))) throw new Damaged(path, 0, 'the catalog is missing')
+  checkLmdbFile(path, on)
+  const db = openDatabase(path, true)
+  try {
+    return readAll(db, path)
+  } finally {
+    await db.close()
+  }
+}
+
+function openDatabase(path: string, readOnly = false): RootDatabase<unknown, string> {
   try {
     return open<unknown, string>({
       path,
@@ -44,6 +64,7 @@ function openDatabase(path: string): RootDatabase<unknown, string> {
       mapSize: CATALOG_MAP_BYTES,
       overlappingSync: false,
       noSubdir: false,
+      readOnly,
     })
   } catch (error) {
     throw new CannotRun(`the catalog in ${path} cannot be opened: ${(error as Error).message}`)
@@ -61,10 +82,22 @@ function readAll(db: RootDatabase<unknown, string>, path: string): Entry[] {
 }
 
 function applyChange(db: RootDatabase<unknown, string>, change: Change): void {
-  db.transactionSync(() => {
-    for (const key of change.removes) db.removeSync(key)
-    for (const [key, value] of change.puts) db.putSync(key, value)
-    crashPoint('catalog.before-commit')
-  })
+  const before = textOf(db, change)
+  try {
+    db.transactionSync(() => {
+      for (const key of change.removes) db.removeSync(key)
+      for (const [key, value] of change.puts) db.putSync(key, value)
+      crashPoint('catalog.before-commit')
+    })
+  } catch (error) {
+    if (textOf(db, change) !== before) throw error
+    throw new NotChanged((error as Error).message)
+  }
   crashPoint('catalog.committed')
+}
+
+/** The documents that a change is about, as they stand. Throws where LMDB is broken. */
+function textOf(db: RootDatabase<unknown, string>, { puts, removes }: Change): string {
+  db.resetReadTxn()
+  return JSON.stringify([...puts.map(([key]) => key), ...removes].map(key => db.get(key) ?? null))
 }

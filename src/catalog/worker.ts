@@ -3,7 +3,7 @@ import type { MessagePort } from 'node:worker_threads'
 import { toWire } from '../errors.ts'
 import { armCrash } from '../util/crash.ts'
 import type { CatalogAnswer, CatalogRequest, CatalogWorkerData } from './protocol.ts'
-import { openStore, type Store } from './store.ts'
+import { NotChanged, openStore, type Store } from './store.ts'
 
 /** Serves `port` until it is told to stop. LMDB is closed before the thread ends. */
 export function serveCatalog(port: MessagePort, data: CatalogWorkerData): void {
@@ -29,7 +29,7 @@ function tryApply(store: Store, request: Extract<CatalogRequest, { kind: 'apply'
     store.apply(request.change)
     return { kind: 'applied' }
   } catch (error) {
-    return { kind: 'failed', error: toWire(error) }
+    return { kind: error instanceof NotChanged ? 'refused' : 'failed', error: toWire(error) }
   }
 }
 

@@ -33,3 +33,10 @@ export interface Command {
   /** The exit code. Throws CannotRun (2) or Damaged (1). Results go to stdout, progress and notes to stderr. */
   readonly run: (input: CommandInput) => Promise<number>
 }
+
+/** For commands whose result programs read. */
+export const JSON_FLAG: CommandFlag = {
+  flag: 'json',
+  value: '',
+  why: 'prints the result as one JSON document',
+}

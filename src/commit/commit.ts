@@ -20,7 +20,7 @@ import { warn } from '../util/say.ts'
 import { roomOfFile } from './epoch.ts'
 import { LogFiles } from './files.ts'
 import type { FromLog, FromSpare, Port, RecoveredState, ThreadData, ToLog, ToSpare } from './messages.ts'
-import type { Commit, CommitStats, LogState, Span } from './protocol.ts'
+import type { Commit, CommitStats, HeldLog, LogState, Span } from './protocol.ts'
 import { spanBytes, type Written } from './writer.ts'
 
 /** An append, or with no spans a wish to sync, until it is answered. */
@@ -60,6 +60,9 @@ export class LogCommit implements Commit {
   #fullBecause: string | undefined
   /** The last trouble told, to say it once. */
   #trouble = ''
+  /** Copies under way, and up to where files could go but for them. */
+  #holds = 0
+  #releaseBelow = 0
   #stopping: Promise<void> | undefined
   #onStopped: () => void = () => {}
   #onSpareEnded: () => void = () => {}
@@ -105,9 +108,24 @@ export class LogCommit implements Commit {
   }
 
   release(belowSequence: number): void {
-    if (this.#state === 'poisoned' || this.#state === 'stopped') return
+    this.#releaseBelow = Math.max(this.#releaseBelow, belowSequence)
+    if (this.#holds > 0 || this.#state === 'poisoned' || this.#state === 'stopped') return
     const gone = this.#files.takeBelow(belowSequence, this.#syncedSequence)
     if (gone !== undefined) this.#threads.spare.post({ kind: 'release', ...gone })
+  }
+
+  hold(): HeldLog {
+    this.#holds += 1
+    let held = true
+    return {
+      span: { ...this.#files.first, lastSequence: this.#syncedSequence },
+      release: () => {
+        assert(held, 'a hold is released once')
+        held = false
+        this.#holds -= 1
+        this.release(this.#releaseBelow)
+      },
+    }
   }
 
   stats(): CommitStats {

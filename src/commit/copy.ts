@@ -30,7 +30,7 @@ export class EpochCopy {
   }
 
   /** Not needed any more: it becomes part of a gap. */
-  skip(record: ReadRecord): void {
+  skip(record: Pick<ReadRecord, 'sequence' | 'lastSequence'>): void {
     if (this.#gap === undefined) this.#gap = { from: record.sequence, to: record.lastSequence }
     else {
       assert(record.sequence === this.#gap.to + 1, 'a gap grows by the next sequence')

@@ -20,6 +20,11 @@ export class LogFiles {
     return this.#files.length
   }
 
+  /** Where the log begins now. */
+  get first(): EpochFile & { readonly epoch: number } {
+    return { ...must(this.#files[0], 'the newest log file'), epoch: this.#epoch }
+  }
+
   /** The log worker took this file into use. */
   add(file: EpochFile): void {
     this.#files.push(file)

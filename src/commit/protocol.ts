@@ -52,6 +52,23 @@ export interface RecoverOptions {
 /** State of the log that `/metrics`, `/readyz` and admission read. */
 export type LogState = 'open' | 'disk_full' | 'poisoned' | 'stopped'
 
+/** The log at one moment, for a copy. */
+export interface LogSpan {
+  readonly epoch: number
+  /** Position of its first file, and that file's first sequence. */
+  readonly position: number
+  readonly firstSequence: number
+  /** Synced; every sealed sequence is at or below. */
+  readonly lastSequence: number
+}
+
+/** A span whose files stay. */
+export interface HeldLog {
+  readonly span: LogSpan
+  /** Called once: files that were held back may go. */
+  release(): void
+}
+
 export interface CommitStats {
   readonly state: LogState
   readonly queuedBytes: number
@@ -73,6 +90,8 @@ export interface Commit {
   syncAll(): Promise<void>
   /** Files whose records all stand below `sequence` may go; they are recycled or unlinked. */
   release(belowSequence: number): void
+  /** The log as it is in this turn, up to its last synced sequence. No file of it goes before its `release()`. */
+  hold(): HeldLog
   stats(): CommitStats
   /** Called on every change of state, and with each sync's duration in ms and group's bytes. */
   onState: (state: LogState) => void

@@ -51,7 +51,8 @@ export interface LogEnd {
   readonly torn: boolean
 }
 
-interface LoadedFile {
+/** A log file in memory. */
+export interface LoadedFile {
   readonly path: string
   readonly bytes: Uint8Array
   readonly view: DataView
@@ -148,7 +149,7 @@ function* readRecords(
 }
 
 /** Header, body and bitmap are there and validate. */
-function recordIsWhole(file: LoadedFile, offset: number): boolean {
+export function recordIsWhole(file: LoadedFile, offset: number): boolean {
   const { bytes, view } = file
   if (!headerIsValid(bytes, view, offset, file.header.salt)) return false
   if (offset + wholeRecordBytes(view, offset) > bytes.byteLength) return false
@@ -161,7 +162,8 @@ function recordIsWhole(file: LoadedFile, offset: number): boolean {
   return crc32(bytes.subarray(bits, end)) === view.getUint32(offset + 60, true)
 }
 
-function decodeRecord(file: LoadedFile, offset: number): ReadRecord {
+/** The record at `offset`, which is whole. Throws Damaged for an unknown kind. */
+export function decodeRecord(file: LoadedFile, offset: number): ReadRecord {
   const { bytes, view, path } = file
   const sequence = readU64(view, offset + 8)
   const kind = KIND_NAMES[view.getUint16(offset + 56, true)]

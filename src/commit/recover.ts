@@ -163,7 +163,8 @@ function summaryOf(end: LogEnd): Pick<RecoveredSummary, 'lastSequence' | 'cleanS
   return { lastSequence: end.lastSequence, cleanStop: end.cleanStop, torn }
 }
 
-function isNeeded(record: ReadRecord, sealed: ReadonlyMap<number, number>): boolean {
+/** Is this a request that is not sealed yet, of a pool that is not deleted? */
+export function isNeeded(record: ReadRecord, sealed: ReadonlyMap<number, number>): boolean {
   if (record.kind !== 'post' && record.kind !== 'delete') return false
   const below = must(sealed.get(record.pool), 'the sealed sequence of a known pool')
   return below !== -1 && record.sequence > below

@@ -7,6 +7,12 @@
 import type { Plan } from '../batch/plan.ts'
 import type { KeyRun, MarkDelta, SegmentMeta } from '../keys/protocol.ts'
 
+/** A segment as the manifest knows it. */
+export interface PoolSegment extends SegmentMeta {
+  /** Rows that are not visible. */
+  readonly marked: number
+}
+
 /** A segment to merge; pinned until the swap is done or given up. */
 export interface MergeInput {
   readonly meta: SegmentMeta

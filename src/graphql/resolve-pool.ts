@@ -4,9 +4,10 @@
  */
 import { type ColumnType, PAYLOAD, RECEIVED_AT } from '../batch/plan.ts'
 import type { DataSource, Pool } from '../catalog/model.ts'
+import type { IdOrName, PoolChange } from '../catalog/protocol.ts'
 import { must } from '../util/assert.ts'
 import { type Context, requireScope } from './context.ts'
-import { notFound } from './errors.ts'
+import { badRequest, notFound } from './errors.ts'
 import { numberPosition, type PageArgs, pageOf } from './page.ts'
 
 /** A column as the API shows it. */
@@ -49,7 +50,21 @@ export const poolQueries = {
   },
 }
 
+/** The input of modifyDataPool as the schema coerces it. */
+interface ModifyInput extends PoolChange {
+  readonly idOrUniqueName: IdOrName
+}
+
 export const poolMutations = {
+  modifyDataPool: async (_: unknown, { input }: { input: ModifyInput }, context: Context) => {
+    requireScope(context, 'manage Data Pools', 'admin')
+    const { idOrUniqueName, ...change } = input
+    const { catalog } = context.services
+    const pool = await catalog.modifyPool(idOrUniqueName, change, context.caller.applicationId)
+    if (pool === null) throw notFound('Data Pool')
+    if ('badRequest' in pool) throw badRequest(pool.badRequest)
+    return { __typename: 'DataPoolResponse', dataPool: pool }
+  },
   deleteDataPool: (_: unknown, { id }: { id: string }, context: Context) => {
     requireScope(context, 'manage Data Pools', 'admin')
     return context.services.catalog.deletePool(id)

@@ -37,6 +37,15 @@ export const COMMON_SDL = /* GraphQL */ `
     message: String!
   }
 
+  type FailureResponse {
+    error: Error!
+  }
+
+  input idOrUniqueName {
+    id: String
+    uniqueName: String
+  }
+
   type PageInfo {
     startCursor: String
     endCursor: String

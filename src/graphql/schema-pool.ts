@@ -10,8 +10,33 @@ export const POOL_SDL = /* GraphQL */ `
   }
 
   extend type Mutation {
+    modifyDataPool(input: modifyDataPoolInput!): DataPoolOrFailureResponse
     deleteDataPool(id: ID!): ID
     deleteDataPoolByName(uniqueName: String!): ID
+  }
+
+  input modifyDataPoolInput {
+    idOrUniqueName: idOrUniqueName!
+    uniqueName: String
+    description: String
+    dataRetentionInDays: Int
+    syncing: DataPoolSyncingInput
+    timestamp: TimestampInput
+    accessControlEnabled: Boolean
+  }
+
+  input DataPoolSyncingInput {
+    interval: DataPoolSyncInterval!
+  }
+
+  input TimestampInput {
+    columnName: String!
+  }
+
+  union DataPoolOrFailureResponse = DataPoolResponse | FailureResponse
+
+  type DataPoolResponse {
+    dataPool: DataPool
   }
 
   type DataPool implements Node & Common {

@@ -52,6 +52,8 @@ export interface Manifest {
   applySwap(swap: SwapCommit, committed: SealCommitted): void
   /** The pool's state now, pinned. Waits for its marks at first. Rejects with Unavailable. */
   snapshot(pool: number): Promise<Snapshot>
+  /** Keeps every file of every pool as of this turn. Returns what lets them go, to be called once. */
+  pinAll(): () => void
   /** undefined: nothing of the pool is sealed. */
   pool(pool: number): PoolView | undefined
   /** Numbers of the pools of which something is sealed. */
@@ -155,6 +157,7 @@ export function createManifest(options: ManifestOptions): Manifest {
     },
     pool: number => viewOf(pools.get(number)),
     pools: () => [...pools.keys()],
+    pinAll: () => pinEntries(options, [...pools.values()].flatMap(entriesOf)),
     drop: number => {
       const pool = pools.get(number)
       pools.delete(number)
@@ -163,6 +166,8 @@ export function createManifest(options: ManifestOptions): Manifest {
     },
   }
 }
+
+const entriesOf = (pool: PoolEntry): Entry[] => [...pool.segments.values()]
 
 function viewOf(pool: PoolEntry | undefined): PoolView | undefined {
   if (pool === undefined) return undefined
@@ -275,22 +280,21 @@ function freeIfUnused(options: ManifestOptions, entry: Entry): void {
 }
 
 function pin(options: ManifestOptions, pool: PoolEntry, commit: number): Snapshot {
-  const entries = [...pool.segments.values()]
-  entries.sort((a, b) => a.meta.segment - b.meta.segment)
+  const entries = entriesOf(pool).sort((a, b) => a.meta.segment - b.meta.segment)
+  const all = entries.map(({ file, meta, marks }) => ({ file, meta, marks }))
+  const segments = all.filter(({ meta }) => meta.rows > 0)
+  return { commit, segments, all, release: pinEntries(options, entries) }
+}
+
+function pinEntries(options: ManifestOptions, entries: readonly Entry[]): () => void {
   for (const entry of entries) entry.pins += 1
   let released = false
-  const all = entries.map(({ file, meta, marks }) => ({ file, meta, marks }))
-  return {
-    commit,
-    segments: all.filter(({ meta }) => meta.rows > 0),
-    all,
-    release: () => {
-      assert(!released, 'a snapshot is released once')
-      released = true
-      for (const entry of entries) {
-        entry.pins -= 1
-        freeIfUnused(options, entry)
-      }
-    },
+  return () => {
+    assert(!released, 'a snapshot is released once')
+    released = true
+    for (const entry of entries) {
+      entry.pins -= 1
+      freeIfUnused(options, entry)
+    }
   }
 }

@@ -138,7 +138,7 @@ export function failedToOpen(folder: string, error: unknown): Error {
   return new CannotRun(`${folder} cannot be opened: ${message}`)
 }
 
-/** Why the index of an open store is not this folder's, or not whole. Throws Damaged or CannotRun. */
+/** Why a start would empty and rebuild the index; undefined: it is whole and this folder's. Throws Damaged or CannotRun. */
 export function reasonToRebuild(store: KeyStore, folder: string, identity: string): string | undefined {
   try {
     const known = readIdentity(store)

@@ -51,7 +51,7 @@ function metricSql(plan: Plan, metric: CounterQuery['metric']): string | BadQuer
 }
 
 /** The tenant that every selected row has, where an EQUALS in the outermost conjunction says so. */
-function tenantOf(plan: Plan, filters: readonly Filter[]): string | null {
+export function tenantOf(plan: Plan, filters: readonly Filter[]): string | null {
   const tenant = plan.columns[plan.tenant]
   if (tenant === undefined || !TENANT_TYPES.includes(tenant.type)) return null
   for (const filter of filters) {

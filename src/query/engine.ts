@@ -6,6 +6,7 @@
  *
  *   run(job)   marks → tables · schemas · `WITH rows AS (…) statement` · read chunks · print
  */
+import { dirname } from 'node:path'
 import {
   type DuckDBConnection,
   type DuckDBInstance,
@@ -21,7 +22,7 @@ import { quoteText } from './column.ts'
 import { explain, findDamaged } from './damage.ts'
 import { countMarks, MarkTables } from './marks.ts'
 import { printValue } from './print.ts'
-import type { QueryDone, QueryJob, QuerySegment } from './protocol.ts'
+import type { CopyTarget, QueryDone, QueryJob, QuerySegment } from './protocol.ts'
 import { type Source, withRows } from './rows.ts'
 import { openSandbox } from './sandbox.ts'
 import type { EngineSettings } from './wire.ts'
@@ -65,7 +66,8 @@ export class Engine {
     const running: Running = { connection: await this.#instance.connect(), stopped: undefined }
     if (this.#stopping) running.stopped = 'stopping' // told while the connection was made
     this.#running.add(running)
-    const timer = setTimeout(() => interrupt(running, 'timeout'), this.#settings.queryMsMax)
+    const msMax = job.copyTo?.msMax ?? this.#settings.queryMsMax
+    const timer = setTimeout(() => interrupt(running, 'timeout'), msMax)
     const again = setInterval(() => {
       if (running.stopped !== undefined) running.connection.interrupt()
     }, INTERRUPT_AGAIN_MS)
@@ -117,7 +119,12 @@ export class Engine {
         const schema = await this.#schema(running, job, segment)
         sources.push({ file: segment.file, schema, marks: tables.get(segment.file) })
       }
-      const answer = await this.#execute(running, job, withRows(job.plan, sources, job.statement.sql))
+      const sql = withRows(job.plan, sources, job.statement.sql)
+      const answer = await this.#execute(
+        running,
+        job,
+        job.copyTo === undefined ? sql : this.#copy(sql, job.copyTo),
+      )
       return counts ? await minusMarked(running, answer, segments) : answer
     } finally {
       for (const segment of held) await this.#marks.release(segment.file, segment.marks)
@@ -138,11 +145,18 @@ export class Engine {
     return schema
   }
 
+  #copy(sql: string, { file, compression, rowGroupRows }: CopyTarget): string {
+    assert(dirname(file) === this.#settings.temporaryFolder, 'copies go to the temporary folder')
+    const options = `FORMAT parquet, COMPRESSION ${compression}, ROW_GROUP_SIZE ${Math.trunc(rowGroupRows)}`
+    return `COPY (${sql}) TO ${quoteText(file)} (${options})`
+  }
+
   async #execute(running: Running, job: QueryJob, sql: string) {
     throwIfStopped(running)
     const prepared = await running.connection.prepare(sql)
     try {
-      assert(prepared.statementType === StatementType.SELECT, 'the planner makes SELECT statements only')
+      const type = job.copyTo === undefined ? StatementType.SELECT : StatementType.COPY
+      assert(prepared.statementType === type, 'the planner makes SELECT statements only')
       const { bounds } = job.statement
       bounds.forEach((bound, index) => {
         prepared.bindValue(index + 1, boundValue(bound), boundType(bound))

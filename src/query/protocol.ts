@@ -29,11 +29,22 @@ export interface Statement {
   readonly countsAllRows?: boolean
 }
 
+/** Where the rows of a statement go in place of the answer, which is then their number. */
+export interface CopyTarget {
+  /** A Parquet file that is not there, in the engine's temporary folder. What is there after a failure is the caller's to remove. */
+  readonly file: string
+  readonly compression: 'snappy' | 'zstd' | 'gzip' | 'uncompressed'
+  readonly rowGroupRows: number
+  /** In place of QUERY_MS_MAX. */
+  readonly msMax: number
+}
+
 export interface QueryJob {
   readonly plan: Plan
   readonly segments: readonly QuerySegment[]
   readonly statement: Statement
   readonly rowsMax: number
+  readonly copyTo?: CopyTarget
 }
 
 export interface QueryDone {

@@ -18,28 +18,106 @@ export interface SegmentFiles {
  * On a failure nothing of the segment is left but what the sweep removes; throws Node's error.
  */
 export function publishSegment(on: Disk, folder: string, segment: number, files: SegmentFiles): void {
-  makeFolder(on, folder)
-  const names = [deleteFile(segment), segmentFile(segment)].map(name => join(folder, name))
+  const names = namesOf(folder, segment)
   const parts = [files.deletes, files.parquet]
   try {
-    // A file of an earlier life with this number was named by no transaction: it must not stand beside ours.
-    for (const name of names) if (on.exists(name)) on.unlink(name)
+    makeRoom(on, folder, names)
     parts.forEach((bytes, i) => {
       if (bytes !== undefined) writeDurably(on, `${names[i]}.tmp`, [bytes])
     })
-    parts.forEach((bytes, i) => {
-      if (bytes !== undefined) on.rename(`${names[i]}.tmp`, names[i]!)
-    })
-    crashPoint('segment.renamed')
-    syncFolder(on, folder)
-    crashPoint('segment.durable')
+    giveNames(
+      on,
+      folder,
+      names.filter((_, i) => parts[i] !== undefined),
+    )
   } catch (error) {
-    for (const name of names) {
-      tryUnlink(on, `${name}.tmp`)
-      tryUnlink(on, name)
-    }
+    tryUnlinkAll(on, names)
     throw error
   }
+}
+
+/** The files of one segment: the Parquet file is copied from another place, in pieces. */
+export interface SegmentPieces {
+  /** Gives the file's bytes from `position` on, at most as many as `into` takes; 0 at the end. */
+  readonly parquet: ((into: Uint8Array, position: number) => number) | undefined
+  readonly deletes: Uint8Array | undefined
+}
+
+/**
+ * As publishSegment, with `rest` awaited after each piece of `pieceBytes`, which is synced by then. What `rest` throws
+ * gives it up. Returns the bytes of both files.
+ */
+export async function publishInPieces(
+  on: Disk,
+  folder: string,
+  segment: number,
+  files: SegmentPieces,
+  pieceBytes: number,
+  rest: (bytes: number) => Promise<void>,
+): Promise<number> {
+  const names = namesOf(folder, segment)
+  const made: string[] = []
+  let total = 0
+  try {
+    makeRoom(on, folder, names)
+    const [deletes, parquet] = names as [string, string]
+    if (files.deletes !== undefined) {
+      writeDurably(on, `${deletes}.tmp`, [files.deletes])
+      made.push(deletes)
+      total += files.deletes.byteLength
+      await rest(files.deletes.byteLength)
+    }
+    if (files.parquet !== undefined) {
+      total += await copyDurably(on, `${parquet}.tmp`, files.parquet, pieceBytes, rest)
+      made.push(parquet)
+    }
+    giveNames(on, folder, made)
+    return total
+  } catch (error) {
+    tryUnlinkAll(on, names)
+    throw error
+  }
+}
+
+async function copyDurably(
+  on: Disk,
+  path: string,
+  read: (into: Uint8Array, position: number) => number,
+  pieceBytes: number,
+  rest: (bytes: number) => Promise<void>,
+): Promise<number> {
+  const piece = new Uint8Array(pieceBytes)
+  const file = on.open(path, 'w')
+  try {
+    for (let position = 0; ; ) {
+      const bytes = read(piece, position)
+      if (bytes === 0) return position
+      on.write(file, [piece.subarray(0, bytes)], position)
+      on.fdatasync(file)
+      position += bytes
+      await rest(bytes)
+    }
+  } finally {
+    on.close(file)
+  }
+}
+
+/** Delete file first. */
+function namesOf(folder: string, segment: number): string[] {
+  return [deleteFile(segment), segmentFile(segment)].map(name => join(folder, name))
+}
+
+/** A file of an earlier life with this number was named by no transaction: it must not stand beside ours. */
+function makeRoom(on: Disk, folder: string, names: readonly string[]): void {
+  makeFolder(on, folder)
+  for (const name of names) if (on.exists(name)) on.unlink(name)
+}
+
+function giveNames(on: Disk, folder: string, names: readonly string[]): void {
+  for (const name of names) on.rename(`${name}.tmp`, name)
+  crashPoint('segment.renamed')
+  syncFolder(on, folder)
+  crashPoint('segment.durable')
 }
 
 /** Removes the files of segments that nothing names any more. A file that is not there is not an error. */
@@ -58,6 +136,13 @@ function makeFolder(on: Disk, folder: string): void {
   on.mkdir(folder)
   syncFolder(on, parent)
   if (isParentNew) syncFolder(on, dirname(parent))
+}
+
+function tryUnlinkAll(on: Disk, names: readonly string[]): void {
+  for (const name of names) {
+    tryUnlink(on, `${name}.tmp`)
+    tryUnlink(on, name)
+  }
 }
 
 /** After a failure: the first error is the one that counts, and the sweep takes what stays. */

@@ -3,11 +3,16 @@
  * Off unless the hidden option `--crash-at name[:nth]` names one; each thread is told through its workerData.
  */
 
+import { disk } from './disk.ts'
+import { endNow } from './end-now.ts'
+import { armFaults } from './fault.ts'
+
 let wanted = ''
 let countdown = 0
 
-/** Arms the point `spec` (`name` or `name:nth`) in this thread. Empty: none. */
+/** Arms the point `spec` (`name` or `name:nth`) in this thread. Empty: none. The disk's faults (fault.ts) with it. */
 export function armCrash(spec: string): void {
+  armFaults(disk)
   const [name = '', nth = '1'] = spec.split(':')
   wanted = name
   countdown = Number(nth)
@@ -18,6 +23,5 @@ export function crashPoint(name: string): void {
   if (wanted !== name) return
   countdown -= 1
   if (countdown > 0) return
-  process.kill(process.pid, 'SIGKILL')
-  for (;;) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000) // the signal ends this
+  endNow()
 }

@@ -22,10 +22,10 @@ export function tryNative(): NativeModule | undefined {
 }
 
 /**
- * `native` where the module is wanted and can be loaded, else `js`.
+ * `native` where the module is wanted, or can be loaded and nothing is wanted (''), else `js`.
  * @throws CannotRun where `native` was asked for and is not there
  */
-export function chooseNative(wanted: 'auto' | 'native' | 'js'): 'native' | 'js' {
+export function chooseNative(wanted: '' | 'native' | 'js'): 'native' | 'js' {
   if (wanted === 'js') return 'js'
   let why = 'it was not built: set-up found no C++ compiler'
   try {

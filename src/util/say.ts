@@ -13,3 +13,8 @@ export function say(line: string): void {
 export function warn(line: string): void {
   process.stderr.write(`${new Date().toISOString()} ${line}\n`)
 }
+
+/** A command's note or progress on standard error, beside its result on standard output. */
+export function note(line: string): void {
+  process.stderr.write(`${line}\n`)
+}

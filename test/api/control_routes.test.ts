@@ -146,7 +146,7 @@ test('further routes get their decoded path and query', async () => {
   const answer = await ask(api.port, '/v1/pools/a%20b/arrow?x=%31', { method: 'GET' })
   expect([answer.status, answer.text]).toEqual([200, 'a b?x=%31'])
   expect((await ask(api.port, '/v1/pools/%zz/arrow', { method: 'GET' })).status).toBe(404)
-  expect((await ask(api.port, '/v1/pools/a/arrow', { method: 'POST' })).headers.allow).toBe('GET')
+  expect((await ask(api.port, '/v1/pools/a/arrow', { method: 'POST' })).headers.allow).toBe('GET, HEAD')
 })
 
 test('an address in use is refused', async () => {

@@ -28,8 +28,8 @@ export type Kill =
   /** As `point`, after `data/index` was removed. */
   | { readonly at: 'rebuild point'; readonly point: string; readonly nth: number }
 
-/** Small enough that the load changes log files a few times a second. */
-const ARGS = ['--log-file-bytes', String(4 * 1024 * 1024)]
+/** Small enough that the load changes log files a few times a second; compaction looks all the time, and merges what it can. */
+const ARGS = ['--log-file-bytes', String(4 * 1024 * 1024), '--compact-tick-ms', '5']
 /** A server that is not ready or does not reach its crash point by then is a failure of the run. */
 const PATIENCE_MS = 60_000
 const LOAD_BEFORE_STOP_MS = 300

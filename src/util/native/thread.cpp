@@ -1,5 +1,6 @@
-// Gives a thread a lower share of the processor: sealing and queries use what acks leave.
+// Gives a thread a lower share of the processor: sealing and queries use what acks leave. Tells what a thread used.
 #include <sys/resource.h>
+#include <time.h>
 
 #include "addon.h"
 
@@ -18,4 +19,16 @@ static napi_value nice_thread(napi_env env, napi_callback_info info) {
   return result;
 }
 
-void init_util(napi_env env, napi_value exports) { add_function(env, exports, "niceThread", nice_thread); }
+// threadCpuMs(): number. Processor time of the calling thread since it began, in ms.
+static napi_value thread_cpu_ms(napi_env env, napi_callback_info info) {
+  struct timespec used = {0, 0};
+  napi_value result;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  napi_create_double(env, 1e3 * (double)used.tv_sec + 1e-6 * (double)used.tv_nsec, &result);
+  return result;
+}
+
+void init_util(napi_env env, napi_value exports) {
+  add_function(env, exports, "niceThread", nice_thread);
+  add_function(env, exports, "threadCpuMs", thread_cpu_ms);
+}

@@ -1,0 +1,124 @@
+/**
+ * Answers that are made while they are sent. The source is asked for a chunk only when the socket took the last one, so
+ * a stream holds one chunk however much there is to send.
+ *
+ *   first chunk ──► head ──► pieces of STREAM_WRITE_BYTES ──► end mark
+ *        └ throws: a problem answer       └ throws, stalls, the server stops: closed without the end mark
+ *
+ *   W-8  The end mark is sent only after the source ended by itself: nobody takes a part for the whole.
+ *   W-9  At most STREAMS_MAX; a client that takes nothing for STREAM_STALL_MS is closed.
+ */
+import { STREAM_STOP_MS, STREAM_WRITE_BYTES, STREAMS_MAX } from '../limits.ts'
+import { monotonicMs } from '../util/clock.ts'
+import { warn } from '../util/say.ts'
+import { problemReply, refusalOfError, refuse } from './problem.ts'
+import type { StreamReply } from './protocol.ts'
+import type { Responder } from './reply.ts'
+
+const BUSY = problemReply(refuse(503, 'busy', 'too many streams are under way', { 'retry-after': '1' }))
+
+/** One stream between its first look at the source and its end. */
+interface Running {
+  readonly responder: Responder
+  /** Waits for the socket: since when, and what ends the wait. */
+  wait: { readonly sinceMs: number; readonly end: (writable: boolean) => void } | undefined
+}
+
+type Chunks = AsyncIterator<Uint8Array>
+
+export class Streams {
+  readonly #stallMs: number
+  readonly #running = new Set<Running>()
+  #stopAtMs = Number.POSITIVE_INFINITY
+
+  /** @param stallMs a client that takes nothing for so long is closed */
+  constructor(stallMs: number) {
+    this.#stallMs = stallMs
+  }
+
+  get length(): number {
+    return this.#running.size
+  }
+
+  /** Sends it all. Resolves when it ended, one way or another, and the source is closed. Never rejects. */
+  async send(responder: Responder, reply: StreamReply): Promise<void> {
+    if (this.#running.size >= STREAMS_MAX) {
+      responder.send(BUSY)
+      return
+    }
+    const running: Running = { responder, wait: undefined }
+    this.#running.add(running)
+    responder.onGone = () => running.wait?.end(false)
+    responder.onWritable = () => running.wait?.end(true)
+    const source = reply.chunks[Symbol.asyncIterator]()
+    try {
+      await this.#pump(running, reply, source)
+    } finally {
+      this.#running.delete(running)
+      await close(source, responder.route)
+    }
+  }
+
+  /** From now on streams have STREAM_STOP_MS left. */
+  stop(): void {
+    this.#stopAtMs = monotonicMs() + STREAM_STOP_MS
+  }
+
+  /** Closes those that stall, and all when the server stops. */
+  tick(nowMs: number): void {
+    for (const { responder, wait } of this.#running) {
+      const stalled = wait !== undefined && nowMs - wait.sinceMs > this.#stallMs
+      if (stalled || nowMs >= this.#stopAtMs) responder.close() // calls onGone
+    }
+  }
+
+  async #pump(running: Running, { status, headers }: StreamReply, source: Chunks): Promise<void> {
+    const { responder } = running
+    let next: IteratorResult<Uint8Array>
+    try {
+      next = await source.next()
+    } catch (error) {
+      responder.send(problemReply(refusalOfError(error, responder.route)))
+      return
+    }
+    if (!responder.open || responder.beginChunks(status, headers)) return
+    try {
+      for (; next.done !== true; next = await source.next())
+        if (!(await this.#write(running, next.value))) return
+      if (responder.open) responder.endChunks(status)
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error)
+      if (responder.open) warn(`${responder.route}: a stream was broken off: ${why}`)
+      responder.close()
+    }
+  }
+
+  /** False: the client is gone. */
+  async #write(running: Running, chunk: Uint8Array): Promise<boolean> {
+    for (let at = 0; at < chunk.byteLength; at += STREAM_WRITE_BYTES) {
+      if (!running.responder.open) return false
+      if (!(await this.#writePiece(running, chunk.subarray(at, at + STREAM_WRITE_BYTES)))) return false
+    }
+    return running.responder.open
+  }
+
+  #writePiece(running: Running, piece: Uint8Array): boolean | Promise<boolean> {
+    if (running.responder.writeChunk(piece)) return true
+    return new Promise(resolve => {
+      const end = (writable: boolean) => {
+        running.wait = undefined
+        resolve(writable)
+      }
+      running.wait = { sinceMs: monotonicMs(), end }
+    })
+  }
+}
+
+/** Lets the source free what it holds. */
+async function close(source: Chunks, route: string): Promise<void> {
+  try {
+    await source.return?.()
+  } catch (error) {
+    warn(`${route}: a stream's source did not close: ${(error as Error).message}`)
+  }
+}

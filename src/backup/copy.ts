@@ -1,0 +1,73 @@
+/** Copying one file, or reading it once, with its checksum. A copy is synced when it returns; its name is not. */
+import { createHash } from 'node:crypto'
+import { BACKUP_CHUNK_BYTES, BACKUP_SYNC_BYTES } from '../limits.ts'
+import type { Disk, FileHandle } from '../util/disk.ts'
+import type { Pace } from './pace.ts'
+
+/** What was read. */
+export interface Copied {
+  readonly bytes: number
+  /** Hex. */
+  readonly sha256: string
+}
+
+/** What copying asks of its caller. */
+export interface CopyCalls {
+  readonly disk: Disk
+  readonly pace: Pace
+  /** Called with each piece's bytes. */
+  readonly onBytes: (bytes: number) => void
+}
+
+/**
+ * Copies `from` to `to`, which must not be there. Synced piece by piece, so that no other thread's sync waits for
+ * all of it. Throws the disk's own errors; a part of the copy may be left then.
+ */
+export async function copyFile(calls: CopyCalls, from: string, to: string): Promise<Copied> {
+  const { disk } = calls
+  const copy = disk.open(to, 'wx')
+  try {
+    let unsynced = 0
+    const copied = await readThrough(calls, from, (bytes, position) => {
+      disk.write(copy, [bytes], position)
+      unsynced += bytes.byteLength
+      if (unsynced < BACKUP_SYNC_BYTES) return
+      disk.fdatasync(copy)
+      unsynced = 0
+    })
+    disk.fdatasync(copy)
+    return copied
+  } finally {
+    disk.close(copy)
+  }
+}
+
+/** Length and checksum of a file. */
+export function hashFile(calls: CopyCalls, path: string): Promise<Copied> {
+  return readThrough(calls, path, () => undefined)
+}
+
+async function readThrough(
+  { disk, pace, onBytes }: CopyCalls,
+  path: string,
+  use: (bytes: Uint8Array, position: number) => void,
+): Promise<Copied> {
+  const hash = createHash('sha256')
+  const file: FileHandle = disk.open(path, 'r')
+  try {
+    const piece = new Uint8Array(BACKUP_CHUNK_BYTES)
+    let position = 0
+    for (;;) {
+      const read = disk.read(file, piece, position)
+      if (read === 0) return { bytes: position, sha256: hash.digest('hex') }
+      const bytes = piece.subarray(0, read)
+      hash.update(bytes)
+      use(bytes, position)
+      position += read
+      onBytes(read)
+      await pace.take(read)
+    }
+  } finally {
+    disk.close(file)
+  }
+}

@@ -1,0 +1,77 @@
+/**
+ * A backup: what is pinned on the main thread in one turn, and what the backup thread says while it copies.
+ *
+ * One backup has a thread of its own, from its first check to its end.
+ */
+import type { Entry } from '../catalog/protocol.ts'
+import type { LogSpan } from '../commit/protocol.ts'
+import type { WireError } from '../errors.ts'
+import type { SegmentMeta } from '../keys/protocol.ts'
+
+/** What a backup is doing. `bytesTotal` is 0 where it is not known before. */
+export interface Progress {
+  readonly phase: 'seal' | 'log' | 'catalog' | 'segments' | 'sync' | 'verify' | 'copy'
+  readonly bytesDone: number
+  readonly bytesTotal: number
+}
+
+/** One pool as it was pinned. */
+export interface BackupPool {
+  readonly pool: number
+  readonly poolId: string
+  readonly sealedSequence: number
+  /** Those with rows and those with deletes only. */
+  readonly segments: readonly SegmentMeta[]
+}
+
+/** The whole server at one moment: everything up to `log.lastSequence`, nothing above. */
+export interface BackupState {
+  readonly pools: readonly BackupPool[]
+  /** Every document of the catalog. */
+  readonly documents: readonly Entry[]
+  /** Numbers of deleted pools: their log records are left out. */
+  readonly deletedPools: readonly number[]
+  readonly log: LogSpan
+}
+
+/** Where it goes, and how fast. */
+export interface BackupTarget {
+  /** Absolute root of the data folder. */
+  readonly dataDir: string
+  /** As the caller gave it. */
+  readonly folder: string
+  /** 0: as fast as it goes. */
+  readonly bytesPerSecond: number
+}
+
+/** workerData of the backup thread. */
+export interface BackupThreadData extends BackupTarget {
+  readonly crashAt: string
+}
+
+/** What a backup holds. */
+export interface BackupSummary {
+  readonly sequence: number
+  readonly pools: number
+  readonly segments: number
+  readonly files: number
+  readonly bytes: number
+}
+
+export type ToBackup =
+  | { readonly kind: 'copy'; readonly state: BackupState }
+  /** Stop at the next piece, remove what was written. */
+  | { readonly kind: 'cancel' }
+
+export type FromBackup =
+  /** The destination can be used: seal, pin, and send `copy`. */
+  | { readonly kind: 'ready' }
+  /** It cannot: one sentence for the caller. The thread ends. */
+  | { readonly kind: 'refused'; readonly why: string }
+  | { readonly kind: 'progress'; readonly progress: Progress }
+  /** The log's files are not needed any more. */
+  | { readonly kind: 'log_copied' }
+  /** BACKUP is written and synced. The thread ends. */
+  | { readonly kind: 'done'; readonly summary: BackupSummary }
+  /** What was written is removed. The thread ends. */
+  | { readonly kind: 'failed'; readonly error: WireError }

@@ -1,0 +1,135 @@
+/**
+ * Makes a data folder of a backup: every checksum first, then the copy, then `done`.
+ *
+ *   lock → RESTORING, synced → copy, each file synced → folders synced → RESTORING removed, synced
+ *
+ * While RESTORING is there no server starts on the folder, and a restore into it begins again with an empty one. So a
+ * folder that looks whole is whole.
+ */
+import { dirname, join } from 'node:path'
+import { CannotRun, Damaged } from '../errors.ts'
+import { lockNewFolder } from '../folder.ts'
+import { BACKUP_FILE, type Paths } from '../paths.ts'
+import { crashPoint } from '../util/crash.ts'
+import { type Disk, readFile, syncFolder, writeDurably } from '../util/disk.ts'
+import { type CopyCalls, copyFile, hashFile } from './copy.ts'
+import { makeFolders, removeFolders, syncParents } from './destination.ts'
+import { type BackupContents, decodeBackup, summaryOf } from './format.ts'
+import { Pace } from './pace.ts'
+import type { BackupSummary, Progress } from './protocol.ts'
+
+export interface RestoreOptions {
+  readonly disk: Disk
+  /** The backup's folder. */
+  readonly from: string
+  /** The new data folder: not there, empty, or left by a restore that did not end. */
+  readonly to: Paths
+  readonly onProgress: (progress: Progress) => void
+}
+
+/** Rejects with Damaged (the backup is not whole) or CannotRun (no backup, the folder is in use or not empty). */
+export async function restoreBackup(options: RestoreOptions): Promise<BackupSummary> {
+  const { disk, to } = options
+  const contents = await verifyBackup(options)
+  const made: string[] = []
+  makeFolders(disk, to.root, made)
+  const lock = lockNewFolder(to, disk)
+  try {
+    await fillFolder(options, contents, made)
+  } finally {
+    disk.close(lock)
+  }
+  return summaryOf(contents)
+}
+
+/** The steps between lock and done. `made` are the folders that had to be made, outermost first. */
+export async function fillFolder(
+  options: RestoreOptions,
+  contents: BackupContents,
+  made: readonly string[],
+): Promise<void> {
+  const { disk, to } = options
+  clear(disk, to)
+  writeDurably(disk, to.restoring, [Buffer.from('a restore fills this folder\n')])
+  syncFolder(disk, to.root)
+  syncParents(disk, made)
+  const folders = await copyAll(options, contents)
+  crashPoint('restore.copied')
+  for (const folder of [...folders, to.root]) syncFolder(disk, folder)
+  crashPoint('restore.synced')
+  disk.unlink(to.restoring)
+  syncFolder(disk, to.root)
+}
+
+/** Reads every file of the backup. Rejects as restoreBackup. */
+export async function verifyBackup(options: Omit<RestoreOptions, 'to'>): Promise<BackupContents> {
+  const { disk, from, onProgress } = options
+  const path = join(from, BACKUP_FILE)
+  if (!disk.exists(path)) throw new CannotRun(`${from} is no whole backup: it has no file ${BACKUP_FILE}`)
+  const contents = decodeBackup(readFile(disk, path), path)
+  const calls = copyCalls(options, contents, 'verify')
+  for (const file of contents.files) {
+    const found = join(from, file.path)
+    if (!disk.exists(found)) throw new Damaged(found, 0, 'it is missing from the backup')
+    check(found, file, await hashFile(calls, found))
+  }
+  onProgress({ phase: 'verify', bytesDone: summaryOf(contents).bytes, bytesTotal: summaryOf(contents).bytes })
+  return contents
+}
+
+function check(
+  path: string,
+  want: BackupContents['files'][number],
+  found: { bytes: number; sha256: string },
+) {
+  if (found.bytes !== want.bytes)
+    throw new Damaged(path, found.bytes, `the backup has ${want.bytes} bytes of it, here are ${found.bytes}`)
+  if (found.sha256 !== want.sha256) throw new Damaged(path, 0, 'its checksum is not the one in BACKUP')
+}
+
+/** An empty folder, with the lock in it. @throws CannotRun where there is anything that no restore left */
+function clear(disk: Disk, to: Paths): void {
+  const names = disk.readdir(to.root).map(name => join(to.root, name))
+  const others = names.filter(path => path !== to.lock && path !== to.restoring)
+  if (others.length === 0) return
+  if (!disk.exists(to.restoring))
+    throw new CannotRun(`the data folder ${to.root} is not empty: a restore makes a new one`)
+  const pools = disk.exists(to.segment) ? disk.readdir(to.segment).map(name => join(to.segment, name)) : []
+  removeFolders(disk, [to.catalog, to.log, to.segment, ...pools])
+  for (const path of [to.format, to.admin]) if (disk.exists(path)) disk.unlink(path)
+}
+
+/** Returns the folders with files in them, outermost first. */
+async function copyAll(options: RestoreOptions, contents: BackupContents): Promise<readonly string[]> {
+  const { disk, from, to } = options
+  const calls = copyCalls(options, contents, 'copy')
+  const folders = new Set<string>([to.segment])
+  disk.mkdir(to.segment)
+  for (const file of contents.files) {
+    const path = join(to.root, file.path)
+    const folder = dirname(path)
+    if (folder !== to.root && !folders.has(folder)) {
+      disk.mkdir(folder)
+      folders.add(folder)
+    }
+    check(join(from, file.path), file, await copyFile(calls, join(from, file.path), path))
+  }
+  return [...folders]
+}
+
+function copyCalls(
+  { disk, onProgress }: Pick<RestoreOptions, 'disk' | 'onProgress'>,
+  contents: BackupContents,
+  phase: Progress['phase'],
+): CopyCalls {
+  const bytesTotal = summaryOf(contents).bytes
+  let bytesDone = 0
+  return {
+    disk,
+    pace: new Pace(0),
+    onBytes: bytes => {
+      bytesDone += bytes
+      onProgress({ phase, bytesDone, bytesTotal })
+    },
+  }
+}

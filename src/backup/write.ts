@@ -1,0 +1,233 @@
+/**
+ * Writes a backup: a data folder without its index, and `BACKUP` beside it.
+ *
+ *   log (its files are free then) → catalog → segments → folders synced → BACKUP
+ *
+ * A folder with BACKUP in it is whole: BACKUP is written when every file and every name is synced, and synced itself
+ * before anybody hears of it. Whatever goes wrong before, what was written is removed.
+ *
+ *   W-6   The index is left out: the first start on the folder makes it again.
+ */
+import { join } from 'node:path'
+import { SegmentDamaged, Unavailable } from '../errors.ts'
+import { BACKUP_CHUNK_BYTES } from '../limits.ts'
+import { BACKUP_FILE, deleteFile, type Paths, pathsOf, poolFolder, segmentFile } from '../paths.ts'
+import { wallMs } from '../util/clock.ts'
+import { crashPoint } from '../util/crash.ts'
+import { type Disk, replaceFile, syncFolder } from '../util/disk.ts'
+import { WEIR_VERSION } from '../util/version.ts'
+import { type CopyCalls, copyFile, hashFile } from './copy.ts'
+import { makeFolders, removeFiles, removeFolders, syncParents } from './destination.ts'
+import { BACKUP_FORMAT, type BackupContents, type BackupFile, encodeBackup, summaryOf } from './format.ts'
+import type { Pace } from './pace.ts'
+import type { BackupPool, BackupState, BackupSummary, BackupTarget, Progress } from './protocol.ts'
+
+/** What the other stages do for a backup; each returns the names of the files that it made in `to`. */
+export interface BackupServices {
+  readonly disk: Disk
+  /** commit/extract.ts */
+  readonly extractLog: (options: {
+    readonly disk: Disk
+    readonly from: string
+    readonly to: string
+    readonly span: BackupState['log']
+    readonly sealed: ReadonlyMap<number, number>
+    readonly onBytes: (bytes: number) => Promise<void>
+  }) => Promise<readonly string[]>
+  /** catalog/copy.ts */
+  readonly writeCatalog: (
+    to: string,
+    documents: BackupState['documents'],
+    disk: Disk,
+  ) => Promise<readonly string[]>
+}
+
+export interface BackupCalls {
+  readonly pace: Pace
+  readonly onProgress: (progress: Progress) => void
+  /** The log's files are not needed any more. */
+  readonly onLogCopied: () => void
+}
+
+/** One backup while it is written. */
+interface Writing {
+  readonly services: BackupServices
+  readonly calls: BackupCalls
+  readonly state: BackupState
+  readonly from: Paths
+  readonly to: Paths
+  /** Made by us, outermost first; beginning with the backup's own. */
+  readonly folders: string[]
+  readonly files: BackupFile[]
+}
+
+/**
+ * Writes the backup and returns when it is synced. Rejects with SegmentDamaged or Damaged where the data cannot be read,
+ * Unavailable where it was given up or the disk refuses; nothing is left of it then.
+ */
+export async function writeBackup(
+  target: BackupTarget,
+  state: BackupState,
+  services: BackupServices,
+  calls: BackupCalls,
+): Promise<BackupSummary> {
+  const { disk } = services
+  const [from, to] = [pathsOf(target.dataDir), pathsOf(target.folder)]
+  const writing: Writing = { services, calls, state, from, to, folders: [], files: [] }
+  const made: string[] = []
+  try {
+    makeFolders(disk, target.folder, made)
+    const contents = await copyAll(writing)
+    crashPoint('backup.copied')
+    calls.onProgress({ phase: 'sync', bytesDone: 0, bytesTotal: 0 })
+    for (const folder of [...writing.folders, target.folder]) syncFolder(disk, folder)
+    syncParents(disk, made)
+    crashPoint('backup.synced')
+    replaceFile(disk, join(target.folder, BACKUP_FILE), [encodeBackup(contents)])
+    return summaryOf(contents)
+  } catch (error) {
+    remove(disk, target.folder, writing.folders, made)
+    throw worldsFault(error)
+  }
+}
+
+async function copyAll(writing: Writing): Promise<BackupContents> {
+  const { state, files } = writing
+  const createdAt = new Date(wallMs()).toISOString()
+  await copyLog(writing)
+  writing.calls.onLogCopied()
+  await copyCatalog(writing)
+  const segments = await copySegments(writing)
+  files.sort((a, b) => (a.path < b.path ? -1 : 1))
+  return {
+    format: BACKUP_FORMAT,
+    weir: WEIR_VERSION,
+    sequence: state.log.lastSequence,
+    createdAt,
+    pools: state.pools.length,
+    segments,
+    files,
+  }
+}
+
+async function copyLog(writing: Writing): Promise<void> {
+  const { services, calls, state, from, to } = writing
+  const sealed = new Map(state.deletedPools.map(pool => [pool, -1]))
+  for (const { pool, sealedSequence } of state.pools) sealed.set(pool, sealedSequence)
+  const counted = counter(calls, 'log', 0)
+  let untaken = 0
+  writing.folders.push(to.log)
+  const names = await services.extractLog({
+    disk: services.disk,
+    from: from.log,
+    to: to.log,
+    span: state.log,
+    sealed,
+    onBytes: async bytes => {
+      counted(bytes)
+      untaken += bytes
+      // Not for each small record: a wait takes a millisecond at least.
+      if (bytes > 0 && untaken < BACKUP_CHUNK_BYTES) return
+      await calls.pace.take(untaken)
+      untaken = 0
+    },
+  })
+  for (const name of names) await listFile(writing, join(to.log, name), `log/${name}`)
+}
+
+async function copyCatalog(writing: Writing): Promise<void> {
+  const { services, calls, state, from, to } = writing
+  const { disk } = services
+  calls.onProgress({ phase: 'catalog', bytesDone: 0, bytesTotal: 0 })
+  writing.folders.push(to.catalog)
+  for (const name of await services.writeCatalog(to.catalog, state.documents, disk))
+    await listFile(writing, join(to.catalog, name), `catalog/${name}`)
+  const plain = [from.format, from.admin].map((path, i) => [path, [to.format, to.admin][i]!] as const)
+  for (const [source, copy] of plain) {
+    // A folder whose first application was deleted has no admin.json.
+    if (!disk.exists(source)) continue
+    const copied = await copyFile(copyCalls(writing), source, copy)
+    writing.files.push({ path: copy.slice(to.root.length + 1), ...copied })
+  }
+}
+
+/** Returns how many. */
+async function copySegments(writing: Writing): Promise<number> {
+  const { calls, state, to } = writing
+  const { disk } = writing.services
+  const all = state.pools.flatMap(pool => pool.segments)
+  const counted = counter(
+    calls,
+    'segments',
+    all.reduce((sum, { bytes }) => sum + bytes, 0),
+  )
+  counted(0)
+  disk.mkdir(to.segment)
+  writing.folders.push(to.segment)
+  for (const pool of state.pools) if (pool.segments.length > 0) await copyPool(writing, pool, counted)
+  return all.length
+}
+
+async function copyPool(writing: Writing, pool: BackupPool, counted: (bytes: number) => void): Promise<void> {
+  const { disk } = writing.services
+  const [from, to] = [poolFolder(writing.from, pool.poolId), poolFolder(writing.to, pool.poolId)]
+  disk.mkdir(to)
+  writing.folders.push(to)
+  for (const meta of pool.segments) {
+    const names: string[] = []
+    if (meta.deletes > 0) names.push(deleteFile(meta.segment))
+    if (meta.rows > 0) names.push(segmentFile(meta.segment))
+    let bytes = 0
+    for (const name of names) {
+      const source = join(from, name)
+      if (!disk.exists(source)) throw new SegmentDamaged(source, 'it is missing')
+      const copied = await copyFile(copyCalls(writing, counted), source, join(to, name))
+      bytes += copied.bytes
+      writing.files.push({ path: `segment/${pool.poolId}/${name}`, ...copied })
+    }
+    if (bytes !== meta.bytes)
+      throw new SegmentDamaged(join(from, names[0] ?? ''), `it has ${bytes} bytes, not ${meta.bytes}`)
+  }
+}
+
+/** A file that another stage wrote into the backup. */
+async function listFile(writing: Writing, path: string, name: string): Promise<void> {
+  writing.files.push({ path: name, ...(await hashFile(copyCalls(writing), path)) })
+}
+
+function copyCalls({ services, calls }: Writing, onBytes: CopyCalls['onBytes'] = () => undefined): CopyCalls {
+  return { disk: services.disk, pace: calls.pace, onBytes }
+}
+
+function counter({ onProgress }: BackupCalls, phase: Progress['phase'], bytesTotal: number) {
+  let bytesDone = 0
+  return (bytes: number): void => {
+    bytesDone += bytes
+    onProgress({ phase, bytesDone, bytesTotal })
+  }
+}
+
+/** The error on its way is the one to tell; what the disk does not let go stays, and is no backup. */
+function remove(disk: Disk, folder: string, folders: readonly string[], made: readonly string[]): void {
+  try {
+    const backup = join(folder, BACKUP_FILE)
+    if (disk.exists(backup)) disk.unlink(backup) // first: what is left must not look whole
+    removeFolders(disk, folders)
+    if (disk.exists(folder)) removeFiles(disk, folder)
+    removeFolders(disk, made)
+  } catch {
+    // The disk refuses this too.
+  }
+}
+
+/** A disk's own error (it has a `syscall`) becomes one that a client can read. LMDB's has a number as its code. */
+function worldsFault(error: unknown): Error {
+  const { name, message, syscall, code } = error as NodeJS.ErrnoException
+  const isDisks = syscall !== undefined || (name === 'Error' && typeof code === 'number')
+  if (!isDisks) return error as Error
+  const isFull = code === 'ENOSPC' || code === 'EDQUOT' || (code as unknown) === LMDB_NO_SPACE
+  return new Unavailable(isFull ? 'disk_full' : 'backup_failed', `the backup cannot be written: ${message}`)
+}
+
+/** LMDB gives the number of the system's error. */
+const LMDB_NO_SPACE = 28

@@ -1,0 +1,167 @@
+/** `weir backup <folder>`: of a stopped data folder, or with --url of a running server through its route. */
+import { join, resolve } from 'node:path'
+import type { BackupLine } from '../backup/client.ts'
+import type { BackupState, BackupSummary } from '../backup/protocol.ts'
+import type { Config } from '../config.ts'
+import { CannotRun, Damaged } from '../errors.ts'
+import { CONTROL_BODY_BYTES_MAX } from '../limits.ts'
+import { pathsOf } from '../paths.ts'
+import { must } from '../util/assert.ts'
+import { type Disk, disk, readFile } from '../util/disk.ts'
+import { say } from '../util/say.ts'
+import { showBytes } from './bytes.ts'
+import type { Offline } from './offline.ts'
+import { CLEAN, type Command, type CommandInput } from './protocol.ts'
+
+export const BACKUP: Command = {
+  name: 'backup',
+  positionals: ['<folder>'],
+  flags: [
+    {
+      flag: 'url',
+      value: 'URL',
+      why: 'of the running server; without it the data folder must be stopped. <folder> is on the server’s machine',
+    },
+  ],
+  why: 'copies everything to a new folder, consistent at one sequence number',
+  run,
+}
+
+async function run({ config, positionals, flags }: CommandInput): Promise<number> {
+  const folder = resolve(must(positionals[0], 'the folder'))
+  const url = flags.get('url')
+  const { sequence, pools, segments, bytes } =
+    url === undefined ? await ofStopped(config, folder) : await ofRunning(config, url, folder)
+  say(
+    `backup of sequence ${sequence} in ${folder}: ${pools} pools, ${segments} segments, ${bytes} bytes, synced`,
+  )
+  return CLEAN
+}
+
+/** Replays and seals first, so that nothing is left to copy from the log. */
+async function ofStopped(config: Config, folder: string): Promise<BackupSummary> {
+  const [{ whyNotTo }, { writeBackup }, { Pace }, { extractLog }, { writeCatalog }, { openOffline }] =
+    await Promise.all([
+      import('../backup/destination.ts'),
+      import('../backup/write.ts'),
+      import('../backup/pace.ts'),
+      import('../commit/extract.ts'),
+      import('../catalog/copy.ts'),
+      import('./offline.ts'),
+    ])
+  const offline = await openOffline(config, { replay: true })
+  const shown = showBytes('backup')
+  try {
+    const why = whyNotTo(disk, folder, config.dataDir)
+    if (why !== undefined) throw new CannotRun(why)
+    const target = { dataDir: config.dataDir, folder, bytesPerSecond: 0 }
+    const services = { disk, extractLog, writeCatalog }
+    const calls = { pace: new Pace(0), onProgress: shown.step, onLogCopied: () => undefined }
+    return await writeBackup(target, await stateOf(offline), services, calls)
+  } catch (error) {
+    throw plain(error)
+  } finally {
+    shown.end()
+    await offline.close()
+  }
+}
+
+/** Everything is sealed: an empty log that goes on behind the last sequence. */
+async function stateOf({ catalog, index, paths }: Offline): Promise<BackupState> {
+  const [{ lookAtLog }, { sealedSequences }] = await Promise.all([
+    import('./log-look.ts'),
+    import('../stages.ts'),
+  ])
+  const states = new Map(index.opened.pools.map(state => [state.pool, state]))
+  const sealed = sealedSequences(catalog, index.opened.pools)
+  const look = lookAtLog(paths.log, sealed)
+  if (look.damage !== undefined) throw look.damage
+  const lastSequence = Math.max(0, look.lastSequence, ...sealed.values())
+  return {
+    pools: catalog.pools().map(({ number, id }) => {
+      const { sealedSequence = 0, segments = [] } = states.get(number) ?? {}
+      return { pool: number, poolId: id, sealedSequence, segments }
+    }),
+    documents: catalog.documents(),
+    deletedPools: catalog.tombstones().map(({ number }) => number),
+    log: { epoch: 1, position: 0, firstSequence: lastSequence + 1, lastSequence },
+  }
+}
+
+/** A refusal of the disk or a segment that cannot be read is told in one line. */
+function plain(error: unknown): unknown {
+  const { name, message } = error as Error & { readonly file?: string }
+  if (name === 'Unavailable') return new CannotRun(message)
+  if (name === 'SegmentDamaged') return new Damaged((error as { file: string }).file, 0, message)
+  return error
+}
+
+/** Asks the server, shows its progress, and believes its last line only. */
+async function ofRunning(config: Config, url: string, folder: string): Promise<BackupSummary> {
+  const { clientId, clientSecret } = credentials(config)
+  const answer = await fetch(`${url.replace(/\/+$/, '')}/v1/admin/backup`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      authorization: `Basic ${Buffer.from(`${clientId}:${clientSecret}`).toString('base64')}`,
+    },
+    body: JSON.stringify({ folder }),
+  }).catch(error => {
+    throw new CannotRun(`${url} cannot be reached: ${(error as { cause?: Error }).cause?.message ?? error}`)
+  })
+  if (answer.status !== 200 || answer.body === null) {
+    const { detail = '' } = (await answer.json().catch(() => ({}))) as { readonly detail?: string }
+    throw new CannotRun(`${url} refuses a backup (${answer.status}): ${detail}`)
+  }
+  const shown = showBytes('backup')
+  try {
+    const last = await lastLine(answer.body, shown.step)
+    if (last !== undefined && 'done' in last) return last
+    const why = last !== undefined && 'error' in last ? last.error : 'the server went away before the end'
+    throw new CannotRun(`there is no backup: ${why}`)
+  } finally {
+    shown.end()
+  }
+}
+
+async function lastLine(
+  body: ReadableStream<Uint8Array>,
+  onProgress: ReturnType<typeof showBytes>['step'],
+): Promise<BackupLine | undefined> {
+  const decoder = new TextDecoder()
+  let last: BackupLine | undefined
+  let rest = ''
+  try {
+    for await (const chunk of body) {
+      rest += decoder.decode(chunk, { stream: true })
+      if (rest.length > CONTROL_BODY_BYTES_MAX)
+        throw new CannotRun('this is no answer of Weir: a line without an end')
+      const lines = rest.split('\n')
+      rest = lines.pop() ?? ''
+      for (const line of lines) {
+        last = JSON.parse(line) as BackupLine
+        if ('phase' in last) onProgress(last)
+      }
+    }
+  } catch (error) {
+    if (error instanceof CannotRun) throw error
+    return undefined // cut off: what came before does not count
+  }
+  return last
+}
+
+/** Those of the environment, else those that the data folder keeps. */
+function credentials(config: Config, on: Disk = disk): { clientId: string; clientSecret: string } {
+  if (config.clientId !== '') return config
+  const path = join(pathsOf(config.dataDir).admin)
+  try {
+    return JSON.parse(Buffer.from(readFile(on, path)).toString()) as {
+      clientId: string
+      clientSecret: string
+    }
+  } catch (error) {
+    throw new CannotRun(
+      `WEIR_CLIENT_ID and WEIR_CLIENT_SECRET are not given, and ${path} cannot be read: ${(error as Error).message}`,
+    )
+  }
+}

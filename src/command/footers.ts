@@ -1,0 +1,52 @@
+/** The live segments of a pool where there is no index: told by footers and delete files alone, as a rebuild does. */
+import { join } from 'node:path'
+import { survivors } from '../keys/rebuild.ts'
+import { type Footer, readFooter } from '../keys/segment-files.ts'
+import { deleteFile, numberOfFile, segmentFile } from '../paths.ts'
+import { readDeleteFile } from '../segment/deletes.ts'
+import { disk, readFile } from '../util/disk.ts'
+import type { Report } from './report.ts'
+
+/** By rising sequence. What is damaged or overlaps goes to `report`. */
+export async function liveFooters(folder: string, pool: number, report: Report): Promise<Footer[]> {
+  const names = new Set(disk.exists(folder) ? disk.readdir(folder) : [])
+  const found: Footer[] = []
+  for (const name of names) {
+    const segment = numberOfFile(name)
+    const isDeletes = segment !== undefined && name === deleteFile(segment)
+    if (segment === undefined || (isDeletes && names.has(segmentFile(segment)))) continue
+    const file = join(folder, name)
+    const footer = await report.try(() => (isDeletes ? footerOfDeletes(file) : readFooter(file)))
+    if (footer === undefined) continue
+    if (footer.pool !== pool || footer.segment !== segment)
+      report.find(file, `it belongs to pool ${footer.pool}, segment ${footer.segment}`)
+    else found.push(footer)
+  }
+  const live = survivors(found).sort((a, b) => a.sequenceFrom - b.sequenceFrom)
+  for (const [at, { segment, sequenceFrom }] of live.entries()) {
+    const last = live[at - 1]
+    if (last !== undefined && sequenceFrom <= last.sequenceTo)
+      report.find(
+        join(folder, segmentFile(segment)),
+        `its sequences overlap those of segment ${last.segment}`,
+      )
+  }
+  return live.filter(footer => !isCutShort(footer, names, live))
+}
+
+function footerOfDeletes(file: string): Footer {
+  const { pool, planVersion, segment, sequenceFrom, sequenceTo, rowsOfSeal, keys } = readDeleteFile(
+    readFile(disk, file),
+    file,
+  )
+  const counts = { rows: rowsOfSeal, deletes: keys.length, replaces: [] }
+  return { pool, planVersion, segment, sequenceFrom, sequenceTo, ...counts }
+}
+
+/** One file of two, of the newest segment: that seal was cut short, and the log still has it. */
+function isCutShort(footer: Footer, names: ReadonlySet<string>, live: readonly Footer[]): boolean {
+  const { segment, rows, deletes } = footer
+  const isHalf =
+    (rows > 0 && !names.has(segmentFile(segment))) || (deletes > 0 && !names.has(deleteFile(segment)))
+  return isHalf && live.every(other => other.segment <= segment)
+}

@@ -1,0 +1,181 @@
+/**
+ * A stopped data folder, opened for a command: its lock, its catalog, its index, and its segments to read.
+ *
+ * Where the command wants everything that was acknowledged, the log is replayed and sealed first, by the stages of the
+ * server itself (stages.ts) and with its clean stop, so that a command sees what a start would.
+ */
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Pool } from '../catalog/model.ts'
+import { openCatalog } from '../catalog/open.ts'
+import type { Config } from '../config.ts'
+import { CannotRun, Damaged } from '../errors.ts'
+import { lockFolder } from '../folder.ts'
+import type { OpenedIndex } from '../keys/index-client.ts'
+import { createManifest, type Snapshot } from '../keys/manifest.ts'
+import { OFFLINE_SEAL_MS_MAX } from '../limits.ts'
+import { type Paths, pathsOf, poolFolder } from '../paths.ts'
+import type { QueryEngine } from '../query/protocol.ts'
+import { openIndexOf, openStages, sealedSequences } from '../stages.ts'
+import { assert, must } from '../util/assert.ts'
+import { armCrash } from '../util/crash.ts'
+import { disk, type FileHandle } from '../util/disk.ts'
+import { endNow } from '../util/end-now.ts'
+import { chooseNative } from '../util/native.ts'
+import { note, warn } from '../util/say.ts'
+import { lookAtLog } from './log-look.ts'
+import { createProgress } from './progress.ts'
+
+/** An open folder. The process holds its lock until `close`. */
+export interface Offline {
+  readonly config: Config
+  readonly paths: Paths
+  readonly kernel: 'native' | 'js'
+  readonly catalog: Catalog
+  readonly index: OpenedIndex
+  /** Requests that were replayed from the log and sealed. */
+  readonly replayed: number
+  /** The sealed rows of a pool, pinned. */
+  snapshot(pool: number): Promise<Snapshot>
+  /** By id or unique name. Throws CannotRun naming it. */
+  findPool(name: string): Pool
+  /** Opened at the first call. */
+  engine(): Promise<QueryEngine>
+  close(): Promise<void>
+}
+
+/**
+ * Opens the folder of `config`.
+ * @param replay replay and seal what stands in the log alone; without it only what is sealed is seen
+ * @throws CannotRun no data folder, or a server runs on it; Damaged with the place
+ */
+export async function openOffline(
+  config: Config,
+  { replay }: { readonly replay: boolean },
+): Promise<Offline> {
+  armCrash(config.crashAt)
+  const kernel = chooseNative(config.kernel)
+  const paths = pathsOf(config.dataDir)
+  const lock = lockFolder(paths)
+  if (!disk.exists(join(paths.catalog, 'data.mdb')))
+    throw new Damaged(paths.catalog, 0, 'the catalog is missing; only a backup has it')
+  // The options of the first application are the server's to apply.
+  const folder: Folder = { config: { ...config, clientId: '', clientSecret: '' }, paths, kernel, lock }
+  const first = await openBoth(folder)
+  if (!replay || !hasUnsealed(folder, first)) return offlineOf(folder, first, 0)
+  await closeBoth(first)
+  const replayed = await replayAndSeal(folder)
+  return offlineOf(folder, await openBoth(folder), replayed)
+}
+
+interface Folder {
+  readonly config: Config
+  readonly paths: Paths
+  readonly kernel: 'native' | 'js'
+  readonly lock: FileHandle
+}
+
+interface Both {
+  readonly catalog: Catalog
+  readonly index: OpenedIndex
+}
+
+/** A thread died. What is on disk is what a kill would leave. */
+function onFault(error: Error): void {
+  warn(`a thread failed, the command ends; nothing is lost: ${error.stack ?? error.message}`)
+  endNow()
+}
+
+async function openBoth({ config, paths, kernel }: Folder): Promise<Both> {
+  const { catalog } = await openCatalog({ paths, crashAt: config.crashAt })
+  const progress = createProgress('rebuilding the index')
+  try {
+    const onRebuild = (done: number, of: number) => progress.step(done, of, 'rows')
+    const index = await openIndexOf({ config, paths, kernel, onFault, onRebuild }, catalog)
+    const { rebuiltBecause } = index.notes
+    if (rebuiltBecause !== undefined) note(`the index was rebuilt: ${rebuiltBecause}`)
+    return { catalog, index }
+  } catch (error) {
+    await catalog.stop()
+    throw error
+  } finally {
+    progress.end()
+  }
+}
+
+async function closeBoth({ catalog, index }: Both): Promise<void> {
+  await index.index.stop()
+  await catalog.stop()
+}
+
+/** Throws Damaged, after closing, where the log is damaged. */
+function hasUnsealed({ paths }: Folder, { catalog, index }: Both): boolean {
+  const look = lookAtLog(paths.log, sealedSequences(catalog, index.opened.pools))
+  return look.unsealedRequests > 0 || look.damage !== undefined // the start of the log says what is wrong
+}
+
+/** A start and a clean stop without HTTP. Returns how many requests were replayed. */
+async function replayAndSeal({ config, paths, kernel }: Folder): Promise<number> {
+  const closers: (() => Promise<unknown>)[] = []
+  try {
+    const stages = await openStages({ config, paths, kernel, onFault, closers, onRebuild: () => undefined })
+    const { replayed } = stages.log.summary
+    const sealed = await stages.pools.stop(OFFLINE_SEAL_MS_MAX)
+    stages.metrics.stop()
+    if (!sealed)
+      throw new CannotRun('what was replayed from the log could not be sealed; the log has it still')
+    note(`replayed ${replayed} requests from the log and sealed them`)
+    return replayed
+  } finally {
+    // The log before the index and the catalog, as at a clean stop.
+    for (const close of closers.reverse()) await close()
+  }
+}
+
+function offlineOf({ config, paths, kernel, lock }: Folder, both: Both, replayed: number): Offline {
+  const { catalog, index } = both
+  const manifest = createManifest({
+    pools: index.opened.pools.filter(state => catalog.poolByNumber(state.pool) !== undefined),
+    lastCommit: index.opened.lastCommit,
+    readMarks: pool => index.index.readMarks(pool),
+    folderOf: pool => poolFolder(paths, must(catalog.poolByNumber(pool), `pool ${pool}`).id),
+    onUnpinned: () => assert(false, 'a command replaces no segments'),
+  })
+  let engine: Promise<QueryEngine> | undefined
+  return {
+    config,
+    paths,
+    kernel,
+    catalog,
+    index,
+    replayed,
+    snapshot: pool => manifest.snapshot(pool),
+    findPool: name => {
+      const pool = catalog.pool(name) ?? catalog.poolByName(name)
+      if (pool === undefined) throw new CannotRun(`there is no pool "${name}"`)
+      return pool
+    },
+    engine: () => {
+      engine ??= openEngine(paths, config)
+      return engine
+    },
+    close: async () => {
+      if (engine !== undefined) await (await engine).stop()
+      await closeBoth(both)
+      disk.close(lock)
+    },
+  }
+}
+
+async function openEngine(paths: Paths, config: Config): Promise<QueryEngine> {
+  const { openQueryEngine } = await import('../query/engine-client.ts')
+  for (const folder of [paths.segment, paths.temporary]) disk.mkdir(folder)
+  return await openQueryEngine({
+    segmentFolder: paths.segment,
+    temporaryFolder: paths.temporary,
+    threads: availableParallelism(),
+    crashAt: config.crashAt,
+    onFault,
+  })
+}

@@ -1,0 +1,50 @@
+/** Progress of a long command: a bar where standard error is a terminal, a line now and then where it is not. */
+import cliProgress from 'cli-progress'
+import { PROGRESS_LINE_MS } from '../limits.ts'
+import { monotonicMs } from '../util/clock.ts'
+import { note } from '../util/say.ts'
+
+export interface Progress {
+  /** `done` of `of` units are done; `of` may grow. `what` names the one under way. */
+  step(done: number, of: number, what?: string): void
+  /** Takes the bar away. */
+  end(): void
+}
+
+/** @param task what is done, e.g. `checking segments` */
+export function createProgress(task: string): Progress {
+  return process.stderr.isTTY === true ? bar(task) : lines(task)
+}
+
+function bar(task: string): Progress {
+  const shown = new cliProgress.SingleBar({
+    format: `${task} [{bar}] {value}/{total} {what}`,
+    stream: process.stderr,
+    hideCursor: true,
+    clearOnComplete: true,
+    linewrap: false,
+  })
+  let isStarted = false
+  return {
+    step: (done, of, what = '') => {
+      if (isStarted) shown.setTotal(of)
+      else shown.start(of, done, { what })
+      isStarted = true
+      shown.update(done, { what })
+    },
+    end: () => shown.stop(),
+  }
+}
+
+/** Nothing for a task that is done before the first line is due. */
+function lines(task: string): Progress {
+  let told = monotonicMs()
+  return {
+    step: (done, of, what = '') => {
+      if (monotonicMs() - told < PROGRESS_LINE_MS) return
+      told = monotonicMs()
+      note(`${task}: ${done} of ${of}${what === '' ? '' : ` (${what})`}`)
+    },
+    end: () => undefined,
+  }
+}

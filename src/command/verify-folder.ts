@@ -1,0 +1,30 @@
+/** What `weir verify` prints: findings on standard output, then `clean` or their number; notes on standard error. */
+import { say, note as sayNote } from '../util/say.ts'
+import { checkFolder } from './check-folder.ts'
+import { lookAtFolder } from './look.ts'
+import { createProgress } from './progress.ts'
+import { CLEAN, type CommandInput, DAMAGED } from './protocol.ts'
+import { findingText, Report } from './report.ts'
+
+/** The exit code: 1 where something was found. */
+export async function verify({ config, flags }: CommandInput): Promise<number> {
+  const folder = lookAtFolder(config)
+  const report = new Report()
+  const progress = createProgress('checking segments')
+  try {
+    await checkFolder(folder, report, progress)
+  } finally {
+    progress.end()
+  }
+  const { count, findings, notes } = report
+  if (flags.has('json')) say(JSON.stringify({ clean: count === 0, count, findings, notes }, null, 2))
+  else sayReport(report)
+  return count === 0 ? CLEAN : DAMAGED
+}
+
+function sayReport({ count, findings, notes }: Report): void {
+  for (const note of notes) sayNote(`note: ${note}`)
+  for (const finding of findings) say(findingText(finding))
+  if (count > findings.length) say(`and ${count - findings.length} more`)
+  say(count === 0 ? 'clean' : count === 1 ? '1 finding' : `${count} findings`)
+}

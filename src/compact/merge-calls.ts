@@ -1,0 +1,50 @@
+/** What the merge thread uses of other stages: workers/merge.ts passes their functions. */
+import type { Plan } from '../batch/plan.ts'
+import type { KeyRun, SegmentMeta } from '../keys/protocol.ts'
+import type { Disk } from '../util/disk.ts'
+import type { Deletes } from './deletes.ts'
+
+/** Of a segment's rows, as the index stage reads them. */
+export interface KeysOfRows {
+  readonly rows: number
+  /** undefined in a pool without a unique id. */
+  readonly run: KeyRun | undefined
+  /** By row. */
+  readonly sequences: Float64Array
+  readonly ranges: RangeFields
+}
+
+export type RangeFields = Pick<
+  SegmentMeta,
+  'receivedFromUs' | 'receivedToUs' | 'timestampFromUs' | 'timestampToUs' | 'tenant'
+>
+
+/** What stands before the keys of a delete file. */
+export interface DeletesHead {
+  readonly pool: number
+  readonly planVersion: number
+  readonly segment: number
+  readonly sequenceFrom: number
+  readonly sequenceTo: number
+  readonly rowsOfSeal: number
+}
+
+export interface MergeCalls {
+  /** Throws Damaged naming the file. */
+  readonly readSegmentKeys: (file: string, plan: Plan) => Promise<KeysOfRows>
+  /** Throws Damaged naming the file. */
+  readonly readDeleteFile: (bytes: Uint8Array, file: string) => DeletesHead & Deletes
+  readonly writeDeleteFile: (head: DeletesHead, run: KeyRun, sequences: Float64Array) => Uint8Array
+  /** Makes the files durable; the bytes of both. Throws Node's error. */
+  readonly publishInPieces: (
+    on: Disk,
+    folder: string,
+    segment: number,
+    files: {
+      readonly parquet: ((into: Uint8Array, position: number) => number) | undefined
+      readonly deletes: Uint8Array | undefined
+    },
+    pieceBytes: number,
+    rest: (bytes: number) => Promise<void>,
+  ) => Promise<number>
+}

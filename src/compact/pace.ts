@@ -1,0 +1,93 @@
+/**
+ * The pace of a merge: after each step it rests, so that beside ingest it takes its share of a core and of the disk
+ * and no more. Steps are what they are (DuckDB's take up to some 500 ms): the rest after each is in proportion.
+ */
+import { Unavailable } from '../errors.ts'
+import { MERGE_BYTES_PER_S, MERGE_CPU_SHARE, MERGE_REST_MS_MIN } from '../limits.ts'
+import type { Pace } from './protocol.ts'
+
+/** Time as the pacer needs it. */
+export interface PaceClock {
+  /** Processor time of this thread. */
+  readonly cpuMs: () => number
+  readonly nowMs: () => number
+  /** Calls once after `ms`; the result cancels it. */
+  readonly after: (ms: number, call: () => void) => () => void
+}
+
+export class Pacer {
+  readonly #clock: PaceClock
+  #pace: Pace
+  #isStopped = false
+  /** At the end of the last rest. */
+  #cpuMs: number
+  #nowMs: number
+  #owedMs = 0
+  #wake: (() => void) | undefined
+
+  constructor(clock: PaceClock, pace: Pace) {
+    this.#clock = clock
+    this.#pace = pace
+    this.#cpuMs = clock.cpuMs()
+    this.#nowMs = clock.nowMs()
+  }
+
+  get isStopped(): boolean {
+    return this.#isStopped
+  }
+
+  /** Counts from now on, in a running rest too. */
+  set(pace: Pace): void {
+    this.#pace = pace
+    if (pace === 'alone') this.#wake?.()
+  }
+
+  /** Every rest, the running one too, rejects with Unavailable (`stopping`). */
+  stop(): void {
+    this.#isStopped = true
+    this.#wake?.()
+  }
+
+  /** Work begins: what was before is not counted. */
+  begin(): void {
+    this.#owedMs = 0
+    this.#mark()
+  }
+
+  /**
+   * After a step of work: rests as long as it takes until the step's processor time, and the `bytes` that it read or
+   * wrote, are within the pace. Messages of the thread are taken meanwhile, at any pace.
+   */
+  async rest(bytes = 0): Promise<void> {
+    const busyMs = this.#clock.cpuMs() - this.#cpuMs
+    const tookMs = this.#clock.nowMs() - this.#nowMs
+    const dueMs = Math.max(busyMs / MERGE_CPU_SHARE, (1000 * bytes) / MERGE_BYTES_PER_S)
+    this.#owedMs = this.#pace === 'alone' ? 0 : this.#owedMs + Math.max(dueMs - tookMs, 0)
+    this.#mark()
+    if (this.#owedMs >= MERGE_REST_MS_MIN) {
+      await this.#sleep(this.#owedMs)
+      // A rest that took longer pays for the next step, by at most one timer's lateness.
+      this.#owedMs = Math.max(this.#owedMs - (this.#clock.nowMs() - this.#nowMs), -MERGE_REST_MS_MIN)
+      this.#mark()
+    } else await new Promise(resolve => setImmediate(resolve))
+    if (this.#isStopped) throw new Unavailable('stopping', 'Weir is stopping')
+  }
+
+  #mark(): void {
+    this.#cpuMs = this.#clock.cpuMs()
+    this.#nowMs = this.#clock.nowMs()
+  }
+
+  async #sleep(ms: number): Promise<void> {
+    await new Promise<void>(resolve => {
+      const cancel = this.#clock.after(ms, resolve)
+      this.#wake = () => {
+        cancel()
+        resolve()
+      }
+      if (this.#isStopped) this.#wake()
+    })
+    this.#wake = undefined
+    if (this.#pace === 'alone') this.#owedMs = 0
+  }
+}

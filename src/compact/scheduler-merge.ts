@@ -1,0 +1,153 @@
+/**
+ * One merge, from the pinned inputs to the files that go.
+ *
+ *   W-4  The replaced files are given up only after the swap's flush.
+ *   W-6  What a merge wrote and no transaction names is removed at once: a rebuild would take it for the pool's newest
+ *        truth over its range. Until it is gone no other merge of the pool begins. (After a crash the sweep removes it,
+ *        and merges begin only after the sweep.)
+ */
+import type { SealCommitted, SwapCommit } from '../keys/protocol.ts'
+import { assert } from '../util/assert.ts'
+import { crashPoint } from '../util/crash.ts'
+import { bySequence, choose } from './choose.ts'
+import type { MergeDone, MergeJob, PoolSegment } from './protocol.ts'
+import { figuresOf, type PinnedPool, type SchedulerCalls } from './scheduler-calls.ts'
+
+/** What the scheduler says of the pool. */
+export interface MergeAsk {
+  readonly pool: number
+  readonly isBarred: (segment: number) => boolean
+  /** A retention pass is due: expired rows are a reason for a merge, not only left out of one. */
+  readonly isRetentionDue: boolean
+  /** Retention's cutoff; undefined keeps for ever. */
+  readonly expireBeforeUs: number | undefined
+}
+
+type MergeCalls = Pick<
+  SchedulerCalls,
+  'merger' | 'clock' | 'pool' | 'takeSegmentNumber' | 'pin' | 'swap' | 'apply' | 'unlink' | 'onMerged'
+>
+
+/** Merges, and remembers files that could not be removed. */
+export class Merges {
+  readonly #calls: MergeCalls
+  /** Of merges that came to nothing; by pool. */
+  readonly #orphans = new Map<number, number[]>()
+
+  constructor(calls: MergeCalls) {
+    this.#calls = calls
+  }
+
+  /**
+   * Makes the next merge of a pool; false: there is none, or the pool is gone. A pool that is deleted meanwhile is no error: the result goes.
+   * Rejects with SegmentDamaged or Unavailable; then nothing has changed.
+   */
+  async one(ask: MergeAsk): Promise<boolean> {
+    await this.#clear(ask.pool)
+    const pinned = await this.#calls.pin(ask.pool)
+    try {
+      const job = this.#jobOf(ask, pinned)
+      return job !== undefined && (await this.#make(ask.pool, job))
+    } finally {
+      pinned.release()
+    }
+  }
+
+  /** A deleted pool's files go with its folder. */
+  drop(pool: number): void {
+    this.#orphans.delete(pool)
+  }
+
+  #jobOf(ask: MergeAsk, pinned: PinnedPool): MergeJob | undefined {
+    const of = this.#calls.pool(ask.pool)
+    if (of === undefined) return undefined
+    const segments = pinned.segments.map(segmentOf)
+    const choice = choose({
+      segments,
+      isBarred: ask.isBarred,
+      expireBeforeUs: ask.isRetentionDue ? ask.expireBeforeUs : undefined,
+    })
+    const first = choice?.inputs[0]
+    if (choice === undefined || first === undefined) return undefined
+    const marksOf = new Map(pinned.segments.map(({ meta, marks }) => [meta.segment, marks]))
+    return {
+      poolId: of.poolId,
+      plan: of.plan(first.planVersion),
+      folder: of.folder,
+      segment: this.#calls.takeSegmentNumber(ask.pool),
+      inputs: choice.inputs.map(({ marked: _, ...meta }) => ({
+        meta,
+        marks: marksOf.get(meta.segment) ?? [],
+      })),
+      expireBeforeUs: ask.expireBeforeUs,
+      older: bySequence(segments)
+        .filter(one => one.rows > 0 && one.sequenceFrom < first.sequenceFrom)
+        .map(one => ({ fromUs: one.timestampFromUs, toUs: one.timestampToUs })),
+    }
+  }
+
+  async #make(pool: number, job: MergeJob): Promise<boolean> {
+    const { merger, clock, onMerged } = this.#calls
+    const beginMs = clock.nowMs()
+    let isSwapped = false
+    try {
+      const done = await merger.merge(job)
+      crashPoint('compact.merged')
+      if (this.#calls.pool(pool) === undefined) return false
+      check(job, done)
+      const remove = job.inputs.map(({ meta }) => meta.segment)
+      const swap: SwapCommit = { pool, add: done.meta, remove, keys: done.keys }
+      // In one turn with the answer: the manifest takes commits in their order.
+      await this.#calls.swap(swap).then(committed => {
+        isSwapped = true
+        this.#apply(swap, committed)
+      })
+      onMerged(figuresOf(done, clock.nowMs() - beginMs))
+      return true
+    } finally {
+      if (!isSwapped) await this.#discard(pool, job)
+    }
+  }
+
+  #apply(swap: SwapCommit, committed: SealCommitted): void {
+    crashPoint('compact.swapped')
+    this.#calls.apply(swap, committed)
+  }
+
+  async #discard(pool: number, { folder, segment }: MergeJob): Promise<void> {
+    try {
+      await this.#calls.unlink(folder, [segment])
+    } catch {
+      // The disk refuses. #clear tries again before the pool's next merge; the sweep of the next start, if none comes.
+      this.#orphans.set(pool, [...(this.#orphans.get(pool) ?? []), segment])
+    }
+  }
+
+  async #clear(pool: number): Promise<void> {
+    const orphans = this.#orphans.get(pool)
+    const of = this.#calls.pool(pool)
+    if (orphans === undefined || of === undefined) return
+    await this.#calls.unlink(of.folder, orphans)
+    this.#orphans.delete(pool)
+  }
+}
+
+function segmentOf({ meta, marks }: PinnedPool['segments'][number]): PoolSegment {
+  return { ...meta, marked: marks.reduce((sum, { rows }) => sum + rows.length, 0) }
+}
+
+/** The new segment stands for its inputs, and what made the merge worth it is gone: else it would be made for ever. */
+function check({ inputs, segment, expireBeforeUs }: MergeJob, { meta }: MergeDone): void {
+  if (meta === undefined) return
+  assert(meta.segment === segment, 'a merge writes the segment it was told to')
+  assert(
+    meta.sequenceFrom <= (inputs[0]?.meta.sequenceFrom ?? 0) &&
+      meta.sequenceTo >= (inputs.at(-1)?.meta.sequenceTo ?? Number.POSITIVE_INFINITY),
+    'a merged segment covers its inputs',
+  )
+  const from = meta.timestampFromUs
+  assert(
+    expireBeforeUs === undefined || from === null || from >= expireBeforeUs,
+    'expired rows do not outlive a merge',
+  )
+}

@@ -1,0 +1,128 @@
+/**
+ * Compaction, joined: what the scheduler asks of sealer, manifest, index, segment thread and catalog.
+ *
+ * W-5: it begins after the sweep (`sweepThenCompact`).
+ */
+import type { Catalog } from './catalog/catalog.ts'
+import type { CatalogService } from './catalog/protocol.ts'
+import type { Commit } from './commit/protocol.ts'
+import type { Merger } from './compact/protocol.ts'
+import { Scheduler } from './compact/scheduler.ts'
+import type { CompactPool, Load } from './compact/scheduler-calls.ts'
+import type { Config } from './config.ts'
+import type { OpenedIndex } from './keys/index-client.ts'
+import type { Manifest } from './keys/manifest.ts'
+import type { Metrics } from './metrics.ts'
+import type { Pools } from './pools.ts'
+import type { Sealer } from './segment/sealer.ts'
+import type { SegmentWriterClient } from './segment/writer-client.ts'
+import { must } from './util/assert.ts'
+import { monotonicMs, wallMs } from './util/clock.ts'
+import { warn } from './util/say.ts'
+
+const DAY_MS = 86_400_000
+
+export interface CompactionJoin {
+  readonly config: Config
+  readonly catalog: CatalogService
+  readonly index: OpenedIndex
+  readonly manifest: Manifest
+  readonly sealer: Sealer
+  readonly writer: SegmentWriterClient
+  readonly merger: Merger
+  readonly metrics: Metrics
+  /** Makes a living pool known to the sealer. */
+  readonly makeKnown: (pool: number) => void
+  readonly folderOf: (pool: number) => string
+  /** Monotonic ms of the last append. */
+  readonly lastAppendMs: () => number
+  /** undefined while the log is not open. */
+  readonly commit: () => Commit | undefined
+  readonly onFault: (error: Error) => void
+}
+
+/** The scheduler of all pools; it begins with `start`. */
+export function joinCompaction(join: CompactionJoin): Scheduler {
+  const { config, catalog, index, manifest, sealer, writer, merger, metrics } = join
+  return new Scheduler({
+    merger,
+    clock: {
+      nowMs: monotonicMs,
+      wallMs: () => wallMs() + config.retentionDaysAhead * DAY_MS,
+      after: (ms, call) => {
+        const timer = setTimeout(call, ms)
+        return () => clearTimeout(timer)
+      },
+    },
+    tickMs: config.compactTickMs,
+    livePools: () => manifest.pools().filter(pool => catalog.poolByNumber(pool) !== undefined),
+    pool: pool => compactPool(join, pool),
+    segments: pool => manifest.pool(pool)?.segments ?? [],
+    held: pool => sealer.heldSegments(pool),
+    forgetKept: pool => sealer.forgetKept(pool),
+    takeSegmentNumber: pool => {
+      join.makeKnown(pool)
+      return sealer.takeSegmentNumber(pool)
+    },
+    pin: async pool => {
+      const { all, release } = await manifest.snapshot(pool)
+      return { segments: all, release }
+    },
+    swap: swap => index.index.swap(swap),
+    apply: (swap, committed) => manifest.applySwap(swap, committed),
+    unlink: (folder, segments) => writer.unlink(folder, segments),
+    load: () => loadOf(join),
+    onMerged: figures => metrics.merge(figures),
+    onFailed: () => metrics.mergeFailed(),
+    onFatal: join.onFault,
+    warn,
+  })
+}
+
+function compactPool({ catalog, folderOf }: CompactionJoin, number: number): CompactPool | undefined {
+  const pool = catalog.poolByNumber(number)
+  if (pool === undefined) return undefined
+  return {
+    poolId: pool.id,
+    folder: folderOf(number),
+    retentionDays: pool.retentionDays,
+    plan: version => must(catalog.plan(number, version), 'the plan of a segment'),
+  }
+}
+
+function loadOf({ sealer, lastAppendMs, commit }: CompactionJoin): Load {
+  const { tailBytes, poolsFailing } = sealer.stats()
+  return {
+    ingestAgoMs: monotonicMs() - lastAppendMs(),
+    tailBytes,
+    isRefusing: poolsFailing > 0 || commit()?.stats().state !== 'open',
+  }
+}
+
+/** What the work after ready needs. */
+export interface AfterReady {
+  readonly catalog: Catalog
+  readonly index: OpenedIndex
+  readonly pools: Pools
+  /** Removes copies that streams of an earlier run left. */
+  readonly sweepCopies: () => Promise<void>
+}
+
+/** After ready: what deleted pools left in the index, then files that nothing names, then compaction. */
+export async function sweepThenCompact({ catalog, index, pools, sweepCopies }: AfterReady): Promise<void> {
+  const { opened, index: client } = index
+  try {
+    for (const { pool } of opened.pools)
+      if (catalog.poolByNumber(pool) === undefined) await client.dropPool(pool)
+    const swept = await client.sweep(new Map(catalog.pools().map(pool => [pool.id, pool.number])))
+    await sweepCopies()
+    if (swept.removed.length > 0) warn(`removed ${swept.removed.length} files that no segment list names`)
+    for (const file of swept.missing) warn(`segment ${file} is missing: queries that need it will say so`)
+    pools.compaction.start()
+  } catch (error) {
+    // A file that nothing names may stand for segments that are still there: nothing may be merged beside it.
+    warn(
+      `the sweep of old files failed, compaction and retention rest until the next start: ${(error as Error).message}`,
+    )
+  }
+}

@@ -1,0 +1,187 @@
+/** Streaming answers: back-pressure, errors before and after the first chunk, clients that go or stall, stopping. */
+import { connect } from 'node:net'
+import { expect, test } from 'vitest'
+import type { Api, ApiOptions, ControlRoute, StreamReply } from '../../src/api/protocol.ts'
+import { Unavailable } from '../../src/errors.ts'
+import { STREAMS_MAX } from '../../src/limits.ts'
+import { ask, head, Raw } from './client.ts'
+import { Fake, gate, start, until } from './fake.ts'
+
+const PATH = '/v1/pools/:pool/arrow'
+
+/** A source that counts what was asked of it. */
+class Source {
+  asked = 0
+  closed = 0
+  reply(chunks: (index: number) => Promise<Uint8Array | undefined>): StreamReply {
+    const next = async (): Promise<IteratorResult<Uint8Array>> => {
+      const value = await chunks(this.asked++)
+      return value === undefined ? { done: true, value: undefined } : { done: false, value }
+    }
+    const close = async () => {
+      this.closed += 1
+      return { done: true as const, value: undefined }
+    }
+    const iterator = { next, return: close, [Symbol.asyncIterator]: () => iterator }
+    return { status: 200, headers: { 'content-type': 'x/y' }, chunks: iterator as never }
+  }
+}
+
+function serve(handle: ControlRoute['handle'], options: Partial<ApiOptions> = {}): Promise<Api> {
+  return start(new Fake(), options, { routes: [{ method: 'GET', path: PATH, handle }] })
+}
+
+/** Chunk `index` of the stream below, 200 kB. */
+function chunkOf(index: number): Uint8Array {
+  return new Uint8Array(200_000).fill(index)
+}
+
+test('a stream arrives whole, its connection is used again, and HEAD gets the head alone', async () => {
+  const source = new Source()
+  const api = await serve(async () => source.reply(async at => (at % 41 < 40 ? chunkOf(at % 41) : undefined)))
+  for (let round = 0; round < 2; round += 1) {
+    const answer = await fetch(`http://127.0.0.1:${api.port}/v1/pools/p/arrow`)
+    expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'x/y'])
+    const bytes = new Uint8Array(await answer.arrayBuffer())
+    expect(bytes.byteLength).toBe(40 * 200_000)
+    for (let at = 0; at < 40; at += 1) expect(bytes[at * 200_000 + 199_999]).toBe(at)
+    await until(() => source.closed === round + 1)
+  }
+  const raw = await Raw.open(api.port)
+  for (let round = 1; round <= 2; round += 1) {
+    raw.write(head('/v1/pools/p/arrow', [], 'HEAD'))
+    await raw.until(({ received }) => received.split('\r\n\r\n').length === round + 1)
+  }
+  expect(raw.received.split('HTTP/1.1 200 OK').length).toBe(3)
+  expect(raw.received.endsWith('\r\n\r\n')).toBe(true)
+  raw.socket.destroy()
+  expect((await ask(api.port, '/v1/pools/p/arrow', { method: 'POST' })).headers['allow']).toBe('GET, HEAD')
+  await until(() => api.stats().streams === 0 && api.stats().open === 0)
+  expect(await api.stop(1000)).toBe(true)
+})
+
+test('an empty stream is a whole answer without bytes', async () => {
+  const api = await serve(async () => new Source().reply(async () => undefined))
+  const answer = await fetch(`http://127.0.0.1:${api.port}/v1/pools/p/arrow`)
+  expect([answer.status, (await answer.arrayBuffer()).byteLength]).toEqual([200, 0])
+  expect(await api.stop(1000)).toBe(true)
+})
+
+test('an error before the first chunk is a problem answer, one after it a connection without an end', async () => {
+  let failAt = 0
+  const source = new Source()
+  const api = await serve(async () =>
+    source.reply(async at => {
+      if (at === failAt) throw new Unavailable('SEGMENT_DAMAGED', 'expected by this test')
+      return chunkOf(at)
+    }),
+  )
+  const early = await ask(api.port, '/v1/pools/p/arrow', { method: 'GET' })
+  expect([early.status, early.json.code, source.closed]).toEqual([503, 'SEGMENT_DAMAGED', 1])
+  source.asked = 0
+  failAt = 3
+  const answer = await fetch(`http://127.0.0.1:${api.port}/v1/pools/p/arrow`)
+  expect(answer.status).toBe(200)
+  await expect(answer.arrayBuffer()).rejects.toThrow()
+  await until(() => source.closed === 2)
+  expect(await api.stop(1000)).toBe(true)
+})
+
+test('a client that does not read stops the source; it is asked again when the client reads', async () => {
+  const source = new Source()
+  const api = await serve(async () => source.reply(async at => (at < 200 ? chunkOf(at) : undefined)))
+  const socket = connect(api.port, '127.0.0.1')
+  socket.pause()
+  socket.write(head('/v1/pools/p/arrow', ['Connection: close'], 'GET'))
+  // The kernel's buffers take some megabytes; then nothing is asked for any more.
+  let before = -1
+  await until(() => source.asked > 0)
+  while (before !== source.asked) {
+    before = source.asked
+    await new Promise(resolve => setTimeout(resolve, 100))
+  }
+  expect(before).toBeLessThan(150)
+  let bytes = 0
+  socket.on('data', data => {
+    bytes += data.byteLength
+  })
+  socket.resume()
+  await until(() => source.closed === 1)
+  await until(() => bytes > 200 * 200_000)
+  socket.destroy()
+  expect(await api.stop(1000)).toBe(true)
+})
+
+test('a client that goes away, or stalls, ends its stream and closes the source', async () => {
+  const source = new Source()
+  const api = await serve(async () => source.reply(async at => chunkOf(at)), { streamStallMs: 200 })
+  for (const stalls of [false, true]) {
+    const before = source.closed
+    const socket = connect(api.port, '127.0.0.1')
+    socket.on('error', () => {})
+    socket.write(head('/v1/pools/p/arrow', [], 'GET'))
+    socket.pause()
+    await until(() => source.asked > 2)
+    if (!stalls) socket.destroy()
+    await until(() => source.closed === before + 1)
+    expect(api.stats().streams).toBe(0)
+    socket.destroy()
+  }
+  await until(() => api.stats().open === 0)
+  expect(await api.stop(1000)).toBe(true)
+})
+
+test('a client that goes before the first chunk closes the source when that is there', async () => {
+  const source = new Source()
+  const { promise, open } = gate()
+  const api = await serve(async () =>
+    source.reply(async at => {
+      await promise
+      return chunkOf(at)
+    }),
+  )
+  const socket = connect(api.port, '127.0.0.1')
+  socket.write(head('/v1/pools/p/arrow', [], 'GET'))
+  await until(() => source.asked === 1)
+  socket.destroy()
+  await until(() => api.stats().open === 0)
+  open()
+  await until(() => source.closed === 1)
+  expect([source.asked, api.stats().streams]).toEqual([1, 0])
+  expect(await api.stop(1000)).toBe(true)
+})
+
+test('one stream too many is 503, and its source was never asked', async () => {
+  const sources: Source[] = []
+  const { promise, open } = gate()
+  const api = await serve(async () => {
+    const source = new Source()
+    sources.push(source)
+    return source.reply(async () => {
+      await promise
+      return undefined
+    })
+  })
+  const asked = Array.from({ length: STREAMS_MAX }, () =>
+    ask(api.port, '/v1/pools/p/arrow', { method: 'GET' }),
+  )
+  await until(() => api.stats().streams === STREAMS_MAX)
+  const refused = await ask(api.port, '/v1/pools/p/arrow', { method: 'GET' })
+  expect([refused.status, refused.json.code, refused.headers['retry-after']]).toEqual([503, 'busy', '1'])
+  expect(sources.at(-1)?.asked).toBe(0)
+  open()
+  for (const answer of await Promise.all(asked)) expect(answer.status).toBe(200)
+  expect(await api.stop(1000)).toBe(true)
+})
+
+test('a server that stops closes its streams without their end', async () => {
+  const source = new Source()
+  const api = await serve(async () => source.reply(async at => chunkOf(at)))
+  const answer = await fetch(`http://127.0.0.1:${api.port}/v1/pools/p/arrow`)
+  const reading = answer.arrayBuffer()
+  const failed = expect(reading).rejects.toThrow()
+  await until(() => source.asked > 10)
+  expect(await api.stop(5000)).toBe(true)
+  await failed
+  await until(() => source.closed === 1)
+})

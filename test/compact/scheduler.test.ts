@@ -1,0 +1,287 @@
+/** When the scheduler merges what, and what it does when something fails. */
+import { beforeEach, describe, expect, it } from 'vitest'
+import { SegmentDamaged, Unavailable } from '../../src/errors.ts'
+import {
+  COMPACT_LOOKS_PER_TICK,
+  COMPACT_QUIET_TICKS,
+  COMPACT_TAIL_BYTES_MAX,
+  COMPACT_WAIT_MS_MAX,
+} from '../../src/limits.ts'
+import { AssertionFailed } from '../../src/util/assert.ts'
+import { Bench, TICK_MS } from './bench.ts'
+import { DAY_US, segment } from './model.ts'
+
+let bench: Bench
+beforeEach(() => {
+  bench = new Bench()
+})
+
+/** `count` segments of a pool that are worth one merge, numbered from `from` on. */
+const small = (from = 1, count = 4) => Array.from({ length: count }, (_, i) => segment(from + i, 5000))
+
+describe('merges', () => {
+  it('join what there is at start, one after the other, and then rest', async () => {
+    bench.add(1, [
+      segment(1, 600_000),
+      ...small(2),
+      segment(6, 600_000),
+      segment(7, 600_000, { marked: 200_000 }),
+    ])
+    bench.scheduler.start()
+    await bench.pass()
+    expect(bench.left(1)).toBe('1:600000 1001:20000 6:600000 1000:400000')
+    expect(bench.swaps.map(swap => swap.remove)).toEqual([[7], [2, 3, 4, 5]])
+    expect(bench.figures.map(one => [one.rowsRead, one.rowsWritten])).toEqual([
+      [600_000, 400_000],
+      [20_000, 20_000],
+    ])
+    expect([bench.pins, bench.unlinked, bench.scheduler.stats().debt.bytesToMerge]).toEqual([0, [], 0])
+    const { looks } = bench
+    await bench.pass(100 * TICK_MS)
+    expect([bench.swaps.length, bench.looks]).toEqual([2, looks])
+  })
+
+  it('tell the merger of older rows, and of marks as of the pinned state', async () => {
+    const older = { timestampFromUs: 3, timestampToUs: 4 }
+    bench.add(1, [
+      segment(1, 600_000, older),
+      segment(2, 0, { deletes: 5 }),
+      segment(3, 9000, { marked: 5000 }),
+    ])
+    bench.scheduler.start()
+    await bench.pass()
+    const job = bench.jobs[0]
+    expect(job?.inputs.map(({ meta, marks }) => [meta.segment, marks.length])).toEqual([
+      [2, 0],
+      [3, 1],
+    ])
+    expect([job?.older, job?.expireBeforeUs]).toEqual([[{ fromUs: 3, toUs: 4 }], undefined])
+  })
+
+  it('come in turn: no pool waits for all merges of another', async () => {
+    for (const pool of [1, 2, 3]) bench.add(pool, [...small(), segment(5, 600_000), ...small(6)])
+    bench.scheduler.start()
+    await bench.pass()
+    expect(bench.swaps.map(swap => swap.pool)).toEqual([1, 2, 3, 1, 2, 3])
+  })
+
+  it('cost a look where something happened, and none where nothing did', async () => {
+    for (let pool = 1; pool <= 2000; pool++) bench.add(pool, [segment(1, 100)])
+    bench.scheduler.start()
+    expect(bench.looks).toBe(COMPACT_LOOKS_PER_TICK)
+    await bench.pass(10 * TICK_MS)
+    expect(bench.looks).toBe(2000)
+    bench.scheduler.sealed(7)
+    bench.scheduler.sealed(7)
+    await bench.pass(10 * TICK_MS)
+    expect(bench.looks).toBe(2001)
+  })
+
+  it('leave held segments alone until their pool was quiet, and only then if it is worth it', async () => {
+    const pool = bench.add(1, small())
+    const idle = bench.add(2, small(1, 3))
+    pool.held = new Set([3, 4])
+    idle.held = new Set([1])
+    bench.scheduler.start()
+    bench.scheduler.sealed(1)
+    bench.scheduler.sealed(2)
+    await bench.pass((COMPACT_QUIET_TICKS - 1) * TICK_MS)
+    expect(bench.jobs).toEqual([])
+    bench.scheduler.sealed(1)
+    await bench.pass((COMPACT_QUIET_TICKS - 1) * TICK_MS)
+    expect([bench.jobs, bench.forgotten]).toEqual([[], []])
+    await bench.pass(2 * TICK_MS)
+    expect([bench.forgotten, bench.left(1)]).toEqual([[1], '1000:20000'])
+  })
+})
+
+describe('beside everything else', () => {
+  it('the pace follows ingest', async () => {
+    bench.isHeld = true
+    bench.add(1, small())
+    bench.load = { ...bench.load, ingestAgoMs: 100 }
+    bench.scheduler.start()
+    await bench.pass()
+    expect(bench.paces).toEqual(['beside'])
+    bench.load = { ...bench.load, ingestAgoMs: 6000 }
+    await bench.pass()
+    expect(bench.paces).toEqual(['beside', 'alone'])
+  })
+
+  it('nothing starts beside a full tail, but for what has waited too long', async () => {
+    bench.add(1, small())
+    bench.load = { ...bench.load, tailBytes: COMPACT_TAIL_BYTES_MAX + 1 }
+    bench.scheduler.start()
+    await bench.pass(COMPACT_WAIT_MS_MAX - TICK_MS)
+    expect(bench.jobs).toEqual([])
+    await bench.pass(2 * TICK_MS)
+    expect(bench.jobs.length).toBe(1)
+  })
+
+  it('nothing starts while seals fail or the disk is full', async () => {
+    bench.add(1, small())
+    bench.load = { ...bench.load, isRefusing: true }
+    bench.scheduler.start()
+    await bench.pass(2 * COMPACT_WAIT_MS_MAX)
+    expect(bench.jobs).toEqual([])
+    bench.load = { ...bench.load, isRefusing: false }
+    await bench.pass()
+    expect(bench.jobs.length).toBe(1)
+  })
+})
+
+describe('failures', () => {
+  it('a damaged segment is left alone, said once, and the rest goes on', async () => {
+    bench.isHeld = true
+    bench.add(1, [...small(1, 5), ...small(6, 5)])
+    bench.add(2, small())
+    bench.scheduler.start()
+    await bench.pass()
+    await bench.end(new SegmentDamaged('/1/0000000005.parquet', 'no magic'))
+    expect(bench.warnings).toEqual([
+      'segment /1/0000000005.parquet cannot be read: no magic; compaction leaves it alone, queries that need it answer SEGMENT_DAMAGED',
+    ])
+    bench.isHeld = false
+    await bench.end()
+    await bench.pass(5 * TICK_MS)
+    expect(bench.left(2)).toBe('1000:20000')
+    expect(bench.left(1)).toMatch(/^100\d:20000 5:5000 100\d:25000$/)
+    expect([bench.failures, bench.warnings.length]).toEqual([1, 1])
+    expect(bench.scheduler.stats().debt).toMatchObject({ quarantined: 1, smallSegments: 0 })
+    expect(bench.pins).toBe(0)
+  })
+
+  it('a full disk is tried again after one second, two, … a minute', async () => {
+    bench.add(1, small())
+    bench.failMerge = new Unavailable('disk_full', 'no space')
+    bench.scheduler.start()
+    const tries: number[] = []
+    for (let second = 0; second < 200; second++) {
+      if (bench.jobs.length > tries.length) tries.push(second)
+      await bench.pass()
+    }
+    expect(tries.map((at, i) => at - (tries[i - 1] ?? at))).toEqual([0, 1, 2, 4, 8, 16, 32, 60, 60])
+    bench.failMerge = undefined
+    await bench.pass(60 * TICK_MS)
+    expect(bench.left(1)).toMatch(/^10\d\d:20000$/)
+  })
+
+  it('one pool that cannot be merged stops no other', async () => {
+    bench.isHeld = true
+    bench.add(1, small())
+    bench.add(2, small())
+    bench.scheduler.start()
+    await bench.pass()
+    await bench.end(new Error('strange'))
+    expect(bench.held?.job.poolId).toBe('P2')
+    await bench.end()
+    await bench.pass()
+    expect(bench.held?.job.poolId).toBe('P1')
+  })
+
+  it('W-6: what a failed swap leaves is gone before its pool is merged again', async () => {
+    bench.add(1, small())
+    bench.failSwap = new Unavailable('index_failed', 'no space')
+    bench.failUnlink = new Error('EIO')
+    bench.scheduler.start()
+    await bench.pass(10 * TICK_MS)
+    expect([bench.jobs.length, bench.unlinked, bench.left(1)]).toEqual([1, [], '1:5000 2:5000 3:5000 4:5000'])
+    bench.failUnlink = undefined
+    bench.failSwap = undefined
+    await bench.pass(60 * TICK_MS)
+    expect([bench.jobs.length, bench.unlinked, bench.left(1)]).toEqual([2, [1000], '1001:20000'])
+    expect(bench.pins).toBe(0)
+  })
+
+  it('our own fault ends the process', async () => {
+    bench.add(1, small())
+    bench.failMerge = new AssertionFailed('no')
+    bench.scheduler.start()
+    await bench.pass()
+    expect(bench.fatal.length).toBe(1)
+  })
+})
+
+describe('ends', () => {
+  it('a pool deleted during its merge: the result goes, and nothing failed', async () => {
+    bench.isHeld = true
+    bench.add(1, small())
+    bench.load = { ...bench.load, ingestAgoMs: 0 }
+    bench.scheduler.start()
+    await bench.pass()
+    bench.pools.delete(1)
+    let isDropped = false
+    const dropping = bench.scheduler.dropPool(1).then(() => {
+      isDropped = true
+    })
+    await bench.pass()
+    expect([isDropped, bench.paces]).toEqual([false, ['beside', 'alone']])
+    await bench.end()
+    await dropping
+    expect([bench.unlinked, bench.swaps, bench.failures, bench.warnings]).toEqual([[1000], [], 0, []])
+    expect([bench.pins, bench.scheduler.stats().debt.smallSegments]).toEqual([0, 0])
+  })
+
+  it('a stop gives up the running merge, says nothing, and starts no other', async () => {
+    bench.isHeld = true
+    bench.add(1, small())
+    bench.add(2, small())
+    bench.scheduler.start()
+    await bench.pass()
+    await bench.scheduler.stop()
+    await bench.pass(10 * TICK_MS)
+    expect([bench.jobs.length, bench.swaps, bench.failures, bench.warnings]).toEqual([1, [], 0, []])
+    expect([bench.pins, bench.unlinked]).toEqual([0, [1000]])
+  })
+})
+
+describe('retention', () => {
+  const today = Date.UTC(2026, 0, 20) * 1000
+  const days = (number: number, from: number, to: number) =>
+    segment(number, 600_000, { timestampFromUs: today + from * DAY_US, timestampToUs: today + to * DAY_US })
+
+  it('takes whole segments, then rows, at start; 0 keeps for ever; the future stays', async () => {
+    bench.add(1, [days(1, -2, 0), days(2, -9, -2), days(3, -5, -4), days(4, 0, 9)], 1)
+    bench.add(2, [days(1, -9000, -8000)])
+    bench.scheduler.start()
+    await bench.pass(20 * TICK_MS)
+    expect(bench.swaps.map(swap => [swap.pool, swap.remove, swap.add?.segment])).toEqual([
+      [1, [2], undefined],
+      [1, [3], undefined],
+      [1, [1], 1002],
+    ])
+    expect(bench.jobs.map(job => job.expireBeforeUs)).toEqual(Array(3).fill(today - DAY_US))
+  })
+
+  it('goes on at midnight, after a change of the days, and each hour for late events', async () => {
+    const pool = bench.add(1, [days(1, -1, -0.5), days(2, 0, 1)], 1)
+    bench.scheduler.start()
+    await bench.pass(11 * 3_600_000)
+    expect(bench.swaps).toEqual([])
+    await bench.pass(3_600_000)
+    expect(bench.left(1)).toBe('2:600000')
+    pool.segments.push(days(3, -9, -8))
+    bench.scheduler.sealed(1)
+    await bench.pass(20 * 60_000)
+    expect(bench.left(1)).toBe('2:600000 3:600000')
+    await bench.pass(41 * 60_000)
+    expect(bench.left(1)).toBe('2:600000')
+    pool.retentionDays = 0
+    pool.segments.push(days(4, -9, -8))
+    bench.scheduler.retentionChanged(1)
+    await bench.pass(3 * 3_600_000)
+    expect(bench.left(1)).toBe('2:600000 4:600000')
+    pool.retentionDays = 3
+    bench.scheduler.retentionChanged(1)
+    await bench.pass()
+    expect(bench.left(1)).toBe('2:600000')
+  }, 30_000)
+
+  it('takes segments that the sealer keeps, as soon as no seal runs with them', async () => {
+    const pool = bench.add(1, [days(1, -9, -8)], 1)
+    pool.held = new Set([1])
+    bench.scheduler.start()
+    await bench.pass()
+    expect([bench.forgotten, bench.left(1)]).toEqual([[1], ''])
+  })
+})

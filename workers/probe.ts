@@ -1,0 +1,22 @@
+/** Entry point of a process that reads an LMDB folder once (src/command/probe.ts), and may die of what it reads. */
+import { readStore } from '../src/catalog/store.ts'
+import type { ProbeAnswer, ProbeQuestion } from '../src/command/probe.ts'
+import { toWire } from '../src/errors.ts'
+import { walkIndex } from '../src/keys/look.ts'
+import { must } from '../src/util/assert.ts'
+import { disk } from '../src/util/disk.ts'
+
+const { kind, folder, kernel } = JSON.parse(must(process.argv[2], 'the question')) as ProbeQuestion
+
+async function answer(): Promise<ProbeAnswer> {
+  try {
+    if (kind === 'index') return { keys: [...walkIndex({ disk, folder, kernel }).keys] }
+    await readStore(folder)
+    return { keys: [] }
+  } catch (error) {
+    return { error: toWire(error) }
+  }
+}
+
+const found = await answer()
+process.send?.(found, () => process.exit(0))
