@@ -1,92 +1,255 @@
 /**
- * What does the seal's key loop cost? Both stores, 28-byte keys in runs of 100,000, each run one transaction.
+ * Question: what does the key index cost as it grows? Through the real index, one commit per seal-sized run.
  *
- *   node dist/bench/keys.js [native|js] [million keys]
+ *   fill      keys of 28 bytes (timestamp, id) as 64 producers send them: times rise by batch, up to 2 s late, ids rise
+ *             inside a batch. `--pattern ascending`: times and ids rise together. Bytes a key, and the seal's commit
+ *             (p50, p99, max), also of the last tenth; then commits in which every tenth key is a known one.
+ *   restart   opening that index again, from the page cache.
+ *   rebuild   the index from as many rows in Parquet segments of 1M rows each (made by DuckDB beforehand).
  *
- * Prints µs a key, as elapsed time and as processor time, of distinct ascending keys and then of runs in which
- * every tenth key is a random old one; and bytes a key on disk. Not measured: Parquet, hand-over, sorting.
+ * Non-goals: Parquet of the seal, hand-over between threads, anything cold on disk.
  */
-import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { poolKey, TAG } from '../src/keys/record.ts'
+import { DuckDBInstance } from '@duckdb/node-api'
+import type { Plan } from '../src/batch/plan.ts'
+import { createIndex, type Index } from '../src/keys/index.ts'
+import { openIndexFolder } from '../src/keys/open.ts'
+import type { SegmentMeta } from '../src/keys/protocol.ts'
 import { openLmdbStore } from '../src/keys/store-lmdb.ts'
 import { tryOpenNativeStore } from '../src/keys/store-native.ts'
-import { INDEX_MAP_BYTES } from '../src/limits.ts'
-import { must } from '../src/util/assert.ts'
-import { say } from '../src/util/say.ts'
+import { INDEX_MAP_BYTES, SEAL_ROWS } from '../src/limits.ts'
+import { segmentFile } from '../src/paths.ts'
+import { readDeleteFile } from '../src/segment/deletes.ts'
+import { assert, must } from '../src/util/assert.ts'
+import { disk } from '../src/util/disk.ts'
+import { createRandom } from './events.ts'
 
-const RUN_KEYS = 100_000
+/** Options of the command line, as text. */
+export interface KeysOptions {
+  readonly keys?: string | undefined
+  readonly kernel?: string | undefined
+  readonly pattern?: string | undefined
+}
+
 const KEY_BYTES = 28
-const UPDATE_RUNS = 5
+const BATCH = 500
+const PRODUCERS = 64
+const LATE_US = 2_000_000
+const SEGMENT_ROWS = 1_000_000
+const FIRST_US = 1_767_225_600_000_000
+const UPDATE_RUNS = 4
+const print = (line: string) => void process.stdout.write(`${line}\n`)
 
-const kind = process.argv[2] === 'js' ? 'js' : 'native'
-const runs = Math.round(Number(process.argv[3] ?? 1) * 10)
+/** Fills `keys` (1M) with `kernel` (native) in `pattern` (producers), reopens and rebuilds. */
+export async function benchKeys(options: KeysOptions): Promise<void> {
+  const keys = Number(options.keys ?? 1_000_000)
+  const kernel = options.kernel === 'js' ? 'js' : 'native'
+  const pattern = options.pattern === 'ascending' ? 'ascending' : 'producers'
+  print(
+    `keys: ${keys / 1e6}M keys of ${KEY_BYTES} bytes, ${kernel} key loop, ${pattern}, ${SEAL_ROWS} keys a seal`,
+  )
+  const root = mkdtempSync(join(tmpdir(), 'weir-bench-keys-'))
+  try {
+    fill(join(root, 'index'), keys, kernel, pattern === 'producers' ? lateTimes() : risingTimes())
+    restart(join(root, 'index'), keys, kernel)
+    rmSync(join(root, 'index'), { recursive: true })
+    await measureRebuild(root, keys, kernel)
+  } finally {
+    rmSync(root, { recursive: true, force: true })
+  }
+}
 
-/** A run of the keys numbered in `numbers`, which rise. */
-function runOf(numbers: Float64Array): ArrayBuffer {
-  const count = numbers.length
+function open(folder: string, kernel: 'native' | 'js'): Index {
+  mkdirSync(folder, { recursive: true })
+  const options = { folder, mapBytes: INDEX_MAP_BYTES }
+  const store =
+    kernel === 'js' ? openLmdbStore(options) : must(tryOpenNativeStore(options), 'the native module')
+  return createIndex(store, 'bench')
+}
+
+/** The timestamp of batch `number`, µs. */
+type Times = (number: number) => number
+
+function lateTimes(): Times {
+  const random = createRandom(7)
+  // 64 producers together send a batch each ms; each is late by its own time, and by a little more each time.
+  const late = Array.from({ length: PRODUCERS }, () => Math.floor(random() * LATE_US))
+  return number =>
+    FIRST_US + number * 1000 - must(late[number % PRODUCERS], 'a producer') - Math.floor(random() * 50_000)
+}
+
+function risingTimes(): Times {
+  return number => FIRST_US + number * 1000
+}
+
+/** A sorted run of keys (time, number): number n belongs to batch n / 500. */
+function runOf(numbers: readonly number[], timeOf: (number: number) => number): ArrayBuffer {
+  const pairs = numbers.map(number => [timeOf(number), number] as const)
+  pairs.sort((a, b) => a[0] - b[0] || a[1] - b[1])
+  const count = pairs.length
   const run = new ArrayBuffer(4 * (3 + 2 * count) + KEY_BYTES * count)
   new Int32Array(run, 0, 2).set([count, KEY_BYTES * count])
   const words = new Int32Array(run, 8, 2 * count + 1)
   const view = new DataView(run)
-  for (let i = 0; i < count; i++) {
-    const number = numbers[i] as number
+  for (const [i, [time, number]] of pairs.entries()) {
     words[i] = i
     words[count + i + 1] = KEY_BYTES * (i + 1)
     const at = 4 * (3 + 2 * count) + KEY_BYTES * i
-    view.setBigUint64(at, BigInt(number))
-    for (let b = 8; b < KEY_BYTES; b += 4) view.setUint32(at + b, Math.imul(number + b, 0x9e3779b1) >>> 0)
+    view.setUint32(at, Math.floor(time / 0x1_0000_0000))
+    view.setUint32(at + 4, time >>> 0)
+    view.setUint8(at + 8, KEY_BYTES - 9)
+    for (let b = 9; b + 4 <= KEY_BYTES; b += 4) view.setUint32(at + b, number)
   }
   return run
 }
 
-function ascending(first: number): Float64Array {
-  return new Float64Array(RUN_KEYS).map((_, i) => first + i)
-}
-
-/** Nine new keys and a random old one, in turn; sorted. */
-function withUpdates(first: number): Float64Array {
-  const numbers = new Set<number>()
-  while (numbers.size < RUN_KEYS / 10) numbers.add(Math.floor(Math.random() * first))
-  for (let i = 0; numbers.size < RUN_KEYS; i++) numbers.add(first + i)
-  return Float64Array.from(numbers).sort()
-}
-
-const folder = mkdtempSync(join(tmpdir(), 'weir-bench-keys-'))
-const options = { folder, mapBytes: INDEX_MAP_BYTES }
-const store = kind === 'js' ? openLmdbStore(options) : must(tryOpenNativeStore(options), 'the native module')
-const prefix = poolKey(TAG.key, 1)
-
-/** Applies `count` runs; returns µs a key elapsed (in the loop, with the commit) and of processor time. */
-function measure(count: number, numbersOf: (run: number) => Float64Array, firstSegment: number) {
-  let [loopMs, totalMs, cpuUs] = [0, 0, 0]
-  for (let i = 0; i < count; i++) {
-    const run = runOf(numbersOf(i))
-    const cpu = process.cpuUsage()
-    const start = performance.now()
-    store.transact(txn => {
-      txn.upsertKeys(prefix, run, firstSegment + i)
-      loopMs += performance.now() - start
-    })
-    totalMs += performance.now() - start
-    const { user, system } = process.cpuUsage(cpu)
-    cpuUs += user + system
+function metaOf(segment: number, rows: number): SegmentMeta {
+  const ranges = { receivedFromUs: 0, receivedToUs: 0, timestampFromUs: 0, timestampToUs: 0, tenant: null }
+  return {
+    segment,
+    rows,
+    bytes: 1,
+    planVersion: 1,
+    deletes: 0,
+    sequenceFrom: segment,
+    sequenceTo: segment,
+    ...ranges,
   }
-  const keys = count * RUN_KEYS
-  const us = (ms: number) => ((1000 * ms) / keys).toFixed(2)
-  return `${us(loopMs)} µs a key in the loop, ${us(totalMs)} with commit and sync, ${(cpuUs / keys).toFixed(2)} of processor`
 }
 
-try {
-  const last = Math.min(5, runs)
-  say(`${kind}, ${(runs * RUN_KEYS) / 1e6}M keys ascending`)
-  say(`  all          ${measure(runs - last, i => ascending(i * RUN_KEYS), 1)}`)
-  say(`  last 500k    ${measure(last, i => ascending((runs - last + i) * RUN_KEYS), runs)}`)
-  say(`  ${Math.round(statSync(join(folder, 'data.mdb')).size / (runs * RUN_KEYS))} bytes a key on disk`)
-  const updates = measure(UPDATE_RUNS, i => withUpdates(runs * RUN_KEYS + i * RUN_KEYS), 2 * runs)
-  say(`  10 % random updates  ${updates}`)
-} finally {
-  store.close()
-  rmSync(folder, { recursive: true, force: true })
+function fill(folder: string, keys: number, kernel: 'native' | 'js', times: Times): void {
+  const index = open(folder, kernel)
+  const timeOfBatch: number[] = []
+  const timeOf = (number: number) => {
+    const batch = Math.floor(number / BATCH)
+    while (timeOfBatch.length <= batch) timeOfBatch.push(times(timeOfBatch.length))
+    return must(timeOfBatch[batch], 'a time')
+  }
+  const commits: number[] = []
+  let segment = 1
+  const commit = (numbers: readonly number[]) => {
+    const run = runOf(numbers, timeOf)
+    const start = performance.now()
+    index.commit([
+      { pool: 1, add: metaOf(segment, numbers.length), remove: [], keys: run, sealedSequence: segment },
+    ])
+    commits.push(performance.now() - start)
+    segment += 1
+  }
+  const cpu = process.cpuUsage()
+  for (let from = 0; from < keys; from += SEAL_ROWS) {
+    commit(Array.from({ length: Math.min(SEAL_ROWS, keys - from) }, (_, i) => from + i))
+    if (segment % 40 === 0)
+      print(`  ${((from + SEAL_ROWS) / 1e6).toFixed(1)}M keys, ${bytesOf(folder, from + SEAL_ROWS)}`)
+  }
+  const { user, system } = process.cpuUsage(cpu)
+  print(`  fill: ${bytesOf(folder, keys)}`)
+  print(
+    `  commit of a seal, all          ${spread(commits)} (process ${((user + system) / keys).toFixed(2)} µs a key, sorting included)`,
+  )
+  print(`  commit of a seal, last tenth   ${spread(commits.slice(Math.floor(commits.length * 0.9)))}`)
+  commits.length = 0
+  const random = createRandom(11)
+  for (let i = 0; i < UPDATE_RUNS; i++) {
+    const numbers = new Set<number>()
+    while (numbers.size < SEAL_ROWS / 10) numbers.add(Math.floor(random() * keys))
+    for (let n = keys + i * SEAL_ROWS; numbers.size < SEAL_ROWS; n++) numbers.add(n)
+    commit([...numbers])
+  }
+  print(`  … every tenth key a known one  ${spread(commits)}`)
+  index.close()
+}
+
+function bytesOf(folder: string, keys: number): string {
+  const { size } = statSync(join(folder, 'data.mdb'))
+  return `${(size / 1e6).toFixed(0)} MB, ${(size / keys).toFixed(1)} bytes a key`
+}
+
+function spread(ms: readonly number[]): string {
+  const sorted = [...ms].sort((a, b) => a - b)
+  const at = (part: number) =>
+    must(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))], 'a time')
+  return `p50 ${at(0.5).toFixed(0)} p99 ${at(0.99).toFixed(0)} max ${at(1).toFixed(0)} ms`
+}
+
+function restart(folder: string, keys: number, kernel: 'native' | 'js'): void {
+  const start = performance.now()
+  const index = open(folder, kernel)
+  const { pools } = index.state()
+  const opened = performance.now() - start
+  const counted = performance.now()
+  const count = index.countKeys(1)
+  assert(count >= keys, 'every key is in the index')
+  print(
+    `  restart: ${opened.toFixed(0)} ms with ${pools[0]?.segments.length} segments; a count of all keys ${(performance.now() - counted).toFixed(0)} ms`,
+  )
+  index.close()
+}
+
+const PLAN: Plan = {
+  pool: 1,
+  version: 1,
+  columns: [
+    { name: 'at', type: 'TIMESTAMP', jsonProperty: 'at', required: true },
+    { name: 'id', type: 'STRING', jsonProperty: 'id', required: true },
+  ],
+  timestamp: 0,
+  tenant: -1,
+  key: { columns: [0, 1], version: -1 },
+}
+
+async function writeSegments(folder: string, keys: number): Promise<void> {
+  mkdirSync(folder, { recursive: true })
+  const instance = await DuckDBInstance.create(':memory:', { threads: '2' })
+  const duck = await instance.connect()
+  await duck.run("SET TimeZone = 'UTC'")
+  for (let from = 0, segment = 1; from < keys; from += SEGMENT_ROWS, segment++) {
+    const rows = Math.min(SEGMENT_ROWS, keys - from)
+    const time = (offset: number) =>
+      `make_timestamp(${FIRST_US} + (i // ${BATCH}) * 1000 + ${offset})::TIMESTAMPTZ`
+    const footer = {
+      format: 1,
+      pool: 'pool',
+      pool_number: 1,
+      plan_version: 1,
+      segment,
+      rows,
+      deletes: 0,
+      replaces: '',
+    }
+    const all = { ...footer, sequence_from: segment, sequence_to: segment }
+    const pairs = Object.entries(all).map(([name, value]) => `"weir.${name}": '${value}'`)
+    await duck.run(`COPY (SELECT ${time(9)} AS _service_received_at, '{"n":' || i || '}' AS _service_payload, ${time(0)} AS at,
+      printf('%019d', i) AS id, ${segment}::BIGINT AS _service_sequence FROM range(${from}, ${from + rows}) t(i))
+      TO '${join(folder, segmentFile(segment))}' (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE 65536, KV_METADATA {${pairs.join(', ')}})`)
+  }
+  duck.closeSync()
+  instance.closeSync()
+}
+
+async function measureRebuild(root: string, keys: number, kernel: 'native' | 'js'): Promise<void> {
+  await writeSegments(join(root, 'segment', 'POOL'), keys)
+  const cpu = process.cpuUsage()
+  const start = performance.now()
+  const { index } = await openIndexFolder({
+    disk,
+    folder: join(root, 'index'),
+    segmentFolder: join(root, 'segment'),
+    identity: 'bench',
+    pools: [{ pool: 1, poolId: 'POOL', plans: [PLAN] }],
+    kernel,
+    parseDeletes: readDeleteFile,
+    heldSequences: () => undefined,
+    onProgress: () => undefined,
+  })
+  const seconds = (performance.now() - start) / 1000
+  const { user, system } = process.cpuUsage(cpu)
+  const used = (user + system) / 1e6
+  assert(index.countKeys(1) === keys, 'every key is in the index')
+  print(
+    `  rebuild: ${seconds.toFixed(1)} s, ${(keys / seconds / 1e6).toFixed(2)}M rows/s, ${(keys / used / 1e6).toFixed(2)}M rows per CPU-second, ${bytesOf(join(root, 'index'), keys)}`,
+  )
+  index.close()
 }

@@ -1,12 +1,22 @@
 /** `npm run bench -- <question> [--option value …]`: one question per file. Without arguments: the list. */
 import { parseArgs } from 'node:util'
+import { benchChurn } from './churn.ts'
 import { benchKernel } from './kernel.ts'
+import { benchKeys } from './keys.ts'
 import { benchPath } from './path.ts'
 import { benchPolling } from './polling.ts'
 import { benchPools } from './pools.ts'
 
 const QUESTIONS = {
+  churn: {
+    run: benchChurn,
+    asks: 'do 10M rows stay fast and small through 2M updates and 500k deletes, and ingest beside compaction?',
+  },
   kernel: { run: benchKernel, asks: 'how many events a second does each JSON kernel cut on one core?' },
+  keys: {
+    run: benchKeys,
+    asks: 'what does the key index take, per key on disk, per seal, to restart and to rebuild?',
+  },
   path: {
     run: benchPath,
     asks: 'how many events a second are acknowledged, sealed and counted, against ClickHouse and bare HTTP?',
@@ -31,6 +41,8 @@ if (question === undefined) {
       pairs: { type: 'string' },
       connections: { type: 'string' },
       kernel: { type: 'string' },
+      keys: { type: 'string' },
+      pattern: { type: 'string' },
       'no-peers': { type: 'boolean' },
       only: { type: 'string' },
       minutes: { type: 'string' },

@@ -7,8 +7,8 @@
  * acknowledged.
  */
 import { type ChildProcess, fork } from 'node:child_process'
-import { connect, type Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
+import { Connection } from './connection.ts'
 import { BENCH_SEED, benchEvent, createRandom, eventId } from './events.ts'
 
 export interface TrickleStart {
@@ -71,18 +71,12 @@ export function startTrickle(start: TrickleStart, onWindow: (window: TrickleWind
   }
 }
 
-/** A request that is under way on a connection. */
-interface UnderWay {
-  readonly url: number
-  readonly sentMs: number
-}
-
 class Generator {
   readonly #start: TrickleStart
   readonly #heads: readonly string[]
   readonly #pieces: readonly string[]
-  readonly #free: Socket[] = []
-  readonly #underWay = new Map<Socket, UnderWay>()
+  readonly #free: Connection[]
+  #underWay = 0
   readonly #sent: number[]
   readonly #acknowledged: number[]
   #latenciesMs: number[] = []
@@ -97,6 +91,7 @@ class Generator {
       const { pathname } = new URL(url)
       return `POST ${pathname} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: `
     })
+    this.#free = Array.from({ length: start.connections }, () => new Connection(start.urls[0]!))
     this.#sent = start.urls.map(() => 0)
     this.#acknowledged = start.urls.map(() => 0)
     const event = benchEvent(0, createRandom(BENCH_SEED))
@@ -105,7 +100,6 @@ class Generator {
   }
 
   run(): void {
-    for (let i = 0; i < this.#start.connections; i++) this.#connect()
     const begin = performance.now()
     const pace = setInterval(() => {
       if (this.#isStopped) return clearInterval(pace)
@@ -125,59 +119,34 @@ class Generator {
     this.#isStopped = true
     const begin = performance.now()
     const wait = setInterval(() => {
-      if (this.#underWay.size > 0 && performance.now() - begin < 5000) return
+      if (this.#underWay > 0 && performance.now() - begin < 5000) return
       clearInterval(wait)
       tellParent({ kind: 'done', done: { sent: this.#sent, acknowledged: this.#acknowledged } })
     }, 10)
   }
 
-  #connect(): void {
-    const { hostname, port } = new URL(this.#start.urls[0]!)
-    const socket = connect(Number(port), hostname, () => {
-      this.#free.push(socket)
-      this.#pump()
-    })
-    socket.setNoDelay(true)
-    let text = ''
-    socket.on('data', data => {
-      text += data.toString('latin1')
-      const head = text.indexOf('\r\n\r\n')
-      const length = /content-length: (\d+)/i.exec(text)?.[1]
-      if (head < 0 || length === undefined || text.length < head + 4 + Number(length)) return
-      this.#answered(socket, text.startsWith('200', 9))
-      text = ''
-    })
-    socket.on('error', () => undefined) // 'close' follows
-    socket.once('close', () => {
-      if (this.#underWay.delete(socket)) this.#errors += 1
-      const place = this.#free.indexOf(socket)
-      if (place >= 0) this.#free.splice(place, 1)
-      if (!this.#isStopped) setTimeout(() => this.#connect(), 200)
-    })
-  }
-
-  #answered(socket: Socket, isOk: boolean): void {
-    const { url, sentMs } = this.#underWay.get(socket)!
-    this.#underWay.delete(socket)
-    if (isOk) this.#acknowledged[url]! += 1
-    else this.#errors += 1
-    this.#latenciesMs.push(performance.now() - sentMs)
-    this.#free.push(socket)
-    if (!this.#isStopped) this.#pump()
-  }
-
   #pump(): void {
-    while (this.#begun < this.#due) {
-      const socket = this.#free.pop()
-      if (socket === undefined) return
+    while (this.#begun < this.#due && !this.#isStopped) {
+      const connection = this.#free.pop()
+      if (connection === undefined) return
       const url = this.#begun % this.#start.urls.length
       this.#begun += 1
-      const id = eventId(this.#start.producer, this.#begun)
-      const body = this.#pieces[0] + id + this.#pieces[1] + new Date().toISOString() + this.#pieces[2]
-      this.#sent[url]! += 1
-      this.#underWay.set(socket, { url, sentMs: performance.now() })
-      socket.write(`${this.#heads[url]}${Buffer.byteLength(body)}\r\n\r\n${body}`)
+      void this.#post(connection, url, eventId(this.#start.producer, this.#begun))
     }
+  }
+
+  async #post(connection: Connection, url: number, id: string): Promise<void> {
+    const body = this.#pieces[0] + id + this.#pieces[1] + new Date().toISOString() + this.#pieces[2]
+    const begin = performance.now()
+    this.#sent[url]! += 1
+    this.#underWay += 1
+    const status = await connection.send(`${this.#heads[url]}${Buffer.byteLength(body)}\r\n\r\n${body}`)
+    this.#underWay -= 1
+    if (status === 200) this.#acknowledged[url]! += 1
+    else this.#errors += 1
+    this.#latenciesMs.push(performance.now() - begin)
+    this.#free.push(connection)
+    this.#pump()
   }
 }
 

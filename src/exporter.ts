@@ -38,7 +38,7 @@ export interface ArrowServices extends Omit<ExportServices, 'open'> {
   verify(authorization: string): Promise<Identity | Refusal>
   readonly catalog: { poolByName(name: string): Pool | undefined; pool(id: string): Pool | undefined }
   readonly pools: { planOf(pool: Pool): Plan }
-  readonly exports: { readonly open: OpenBatches }
+  readonly exportThread: { readonly open: OpenBatches }
   planSelection(plan: Plan, selection: Selection): PlannedSelection | BadQuery
 }
 
@@ -70,7 +70,7 @@ async function answer(request: ControlRequest, services: ArrowServices): Promise
   const plan = services.pools.planOf(pool)
   const planned = services.planSelection(plan, selection)
   if ('badRequest' in planned) return badParameter(planned)
-  const open: OpenBatches = (copied, columns) => services.exports.open(copied, columns)
+  const open: OpenBatches = (copied, columns) => services.exportThread.open(copied, columns)
   const chunks = chunksOf(plan, planned, caller.applicationId, { ...services, open })
   return { status: 200, headers: ARROW_TYPE, chunks }
 }

@@ -182,7 +182,7 @@ export const COMPACT_LOOKS_PER_TICK = 256
 export const COMPACT_QUIET_TICKS = 60
 /** Rows came within this time: merges go beside ingest. Afterwards they take what there is. */
 export const COMPACT_INGEST_MS = 5_000
-/** No merge starts while the tail holds more … */
+/** No merge starts while the seals under way hold more … */
 export const COMPACT_TAIL_BYTES_MAX = TAIL_BYTES_MAX / 4
 /** … unless one has waited for so long: steady full load must not stop compaction for good. */
 export const COMPACT_WAIT_MS_MAX = 60_000
@@ -198,6 +198,14 @@ export const INDEX_MAP_BYTES = 64 * 1024 * MiB
 export const CATALOG_MAP_BYTES = 4 * 1024 * MiB
 /** Records read or removed in one step; dropping a pool takes a transaction per step (a few ms). */
 export const INDEX_SLICE_RECORDS = 10_000
+/** A rebuild puts small segments into one transaction, which is one flush: up to so many bytes of keys … */
+export const REBUILD_COMMIT_BYTES = 16 * MiB
+/** … or so many segments. */
+export const REBUILD_COMMIT_SEGMENTS = 256
+/** Mark records that a run of the index adds to one segment before it joins the short ones into one … */
+export const MARK_RECORDS_MAX = 64
+/** … short: up to this. Longer ones stay, so that a join reads and writes at most 64 of them: 2 MiB. */
+export const MARK_RECORD_JOIN_BYTES_MAX = 32 * KiB
 /** Lists of marks that the manifest keeps of one segment; at more they are read again as one. */
 export const MARK_PARTS_MAX = 64
 
@@ -319,6 +327,8 @@ export const MERGE_NICE = 10
 
 /** SIGTERM to exit. */
 export const STOP_MS_MAX = 10_000
+/** The seals under way when sealing is given up: part of STOP_MS_MAX. */
+export const SEALS_END_MS_MAX = 1_000
 
 assert(BODY_BYTES_MAX + 256 <= SLAB_BYTES, 'a slab holds the largest body with its record header')
 assert(SLABS_SMALL_MIN < SLABS_MAX, 'large bodies have slabs too')

@@ -76,3 +76,17 @@ export function numberOfFile(name: string): number | undefined {
   const match = /^(\d{10})\.(parquet|deletes)$/.exec(name)
   return match === null ? undefined : Number(match[1])
 }
+
+/** LMDB's files in the index's folder. */
+export const INDEX_FILES = { data: 'data.mdb', lock: 'lock.mdb' } as const
+
+/** `data.mdb.damaged-2`: an index that could not be read, set aside. */
+export function damagedIndexFile(number: number): string {
+  return `${INDEX_FILES.data}.damaged-${number}`
+}
+
+/** The number in such a name, undefined for any other name. */
+export function numberOfDamagedIndex(name: string): number | undefined {
+  const match = /^data\.mdb\.damaged-(\d{1,9})$/.exec(name)
+  return match === null ? undefined : Number(match[1])
+}

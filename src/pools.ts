@@ -17,7 +17,7 @@ import { joinCompaction } from './compaction.ts'
 import type { Config } from './config.ts'
 import type { OpenedIndex } from './keys/index-client.ts'
 import { createManifest, type Manifest, type PoolView } from './keys/manifest.ts'
-import { BODY_BYTES_MAX, LOG_UNSEALED_BYTES } from './limits.ts'
+import { BODY_BYTES_MAX, LOG_UNSEALED_BYTES, SEALS_END_MS_MAX } from './limits.ts'
 import type { Metrics } from './metrics.ts'
 import { numberOfFile, type Paths, poolFolder } from './paths.ts'
 import type { SealedSegment } from './segment/pipeline.ts'
@@ -175,12 +175,13 @@ export class Pools {
     return count
   }
 
-  /** Seals everything and ends the segment thread. False: it took longer than `msMax`; the log has the rest. */
+  /** Seals what it can in `msMax` and ends the segment thread. False: the log has the rest. */
   async stop(msMax: number): Promise<boolean> {
     const sealed = await within(msMax, Promise.all([this.#sealer.sealAll(), ...this.#dropping]))
-    this.#sealer.stop()
-    if (sealed) await this.#writer.stop()
-    return sealed
+    // What is under way ends: its files and its transaction are whole, and the threads are idle when they stop.
+    const idle = await within(SEALS_END_MS_MAX, this.#sealer.stop())
+    if (idle) await this.#writer.stop()
+    return sealed && idle
   }
 
   /** Makes a pool known to the sealer at its first use; false for a deleted one. */

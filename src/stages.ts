@@ -11,10 +11,10 @@ import type { Pool } from './catalog/model.ts'
 import { type OpenedCatalog, openCatalog } from './catalog/open.ts'
 import { type OpenedLog, openLog } from './commit/open.ts'
 import type { RecoverOptions } from './commit/protocol.ts'
-import { MergerClient } from './compact/merger-client.ts'
+import type { Merger } from './compact/protocol.ts'
 import type { Config } from './config.ts'
 import { type OpenedIndex, openIndex } from './keys/index-client.ts'
-import { BACKGROUND_NICE, MERGE_NICE } from './limits.ts'
+import { BACKGROUND_NICE } from './limits.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import type { Paths } from './paths.ts'
 import { Pools } from './pools.ts'
@@ -39,6 +39,8 @@ export interface OpenStagesOptions {
   readonly onFault: (error: Error) => void
   /** Gets what ends each stage, in the order of opening; to be run backwards when opening fails. */
   readonly closers: (() => Promise<unknown>)[]
+  /** Starts what merges segments. */
+  readonly merger: () => Merger
   /** A rebuild of the index has done `done` of `of` segments of a pool. */
   readonly onRebuild: (done: number, of: number, pool: number) => void
   /** A pool was deleted, and memory has forgotten it. */
@@ -69,13 +71,20 @@ export async function openStages(options: OpenStagesOptions): Promise<Stages> {
   const freed = new FreedBuffers()
   const parse = startParseWorkers(kernel, freed, () => options.onParseRoom?.())
   closers.push(() => parse.stop())
-  const merger = new MergerClient(
-    { crashAt: config.crashAt, nice: MERGE_NICE, pace: 'beside', temporary: paths.merge },
-    onFault,
-  )
+  const merger = options.merger()
   closers.push(() => merger.stop())
-  const joins = { config, paths, catalog, index, metrics, kernel, freed, merger, onFault }
-  pools = new Pools({ ...joins, nice: BACKGROUND_NICE })
+  pools = new Pools({
+    config,
+    paths,
+    catalog,
+    index,
+    metrics,
+    kernel,
+    nice: BACKGROUND_NICE,
+    freed,
+    merger,
+    onFault,
+  })
   const log = await openLog(
     {
       folder: paths.log,

@@ -13,6 +13,7 @@ import type { Backups } from './backup/client.ts'
 import type { OpenedCatalog } from './catalog/open.ts'
 import { createTokens } from './catalog/token.ts'
 import type { Commit } from './commit/protocol.ts'
+import { MergerClient } from './compact/merger-client.ts'
 import { sweepThenCompact } from './compaction.ts'
 import { type Config, localUrl } from './config.ts'
 import { ExportClient } from './export/client.ts'
@@ -22,7 +23,7 @@ import { createGraphql } from './graphql/endpoint.ts'
 import { type HealthState, healthOf } from './health.ts'
 import { joinIngest } from './ingest.ts'
 import type { OpenedIndex } from './keys/index-client.ts'
-import { STOP_MS_MAX } from './limits.ts'
+import { MERGE_NICE, STOP_MS_MAX } from './limits.ts'
 import { createMeter, watchQueues } from './meter.ts'
 import { type Paths, pathsOf } from './paths.ts'
 import { planCounter } from './query/counter.ts'
@@ -54,7 +55,7 @@ interface Server extends Stages {
   readonly engine: QueryEngine
   readonly commit: Commit
   readonly backups: Backups
-  readonly exports: ExportClient
+  readonly exportThread: ExportClient
   readonly paths: Paths
 }
 
@@ -106,6 +107,11 @@ async function openServer(config: Config, onFault: (error: Error) => void, begun
     kernel,
     onFault,
     closers,
+    merger: () =>
+      new MergerClient(
+        { crashAt: config.crashAt, nice: MERGE_NICE, pace: 'beside', temporary: paths.merge },
+        onFault,
+      ),
     onRebuild: tellRebuild(),
     onPoolDeleted: pool => ingest?.forget(pool),
     onParseRoom: () => parseRoom(),
@@ -113,8 +119,8 @@ async function openServer(config: Config, onFault: (error: Error) => void, begun
   const { opened, catalog, index, metrics, pools, log } = stages
   const { commit } = log
   const backups = joinBackups({ catalog, pools, commit })
-  const exports = new ExportClient()
-  const server: Server = { ...stages, commit, backups, engine: await engineOpening, exports, paths }
+  const exportThread = new ExportClient()
+  const server: Server = { ...stages, commit, backups, engine: await engineOpening, exportThread, paths }
   const health: HealthState = {
     stopping: false,
     log: commit.stats().state,
@@ -150,7 +156,7 @@ function tellRebuild(): (done: number, of: number) => void {
   return (done, of) => {
     if (monotonicMs() - told < 1000 && done < of) return
     told = monotonicMs()
-    warn(`rebuilding the index: ${done} of ${of} segments of a pool`)
+    warn(`rebuilding the index: ${done} of ${of} rows`)
   }
 }
 
@@ -163,7 +169,7 @@ interface FrontEnd {
 
 /** Joins the front end to everything else and listens. */
 function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
-  const { catalog, pools, parse, engine, metrics, exports, paths } = server
+  const { catalog, pools, parse, engine, metrics, exportThread, paths } = server
   const tokens = createTokens(catalog)
   const reader = {
     sealNow: (pool: number) => pools.sealNow(pool),
@@ -192,11 +198,12 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
       graphql: request => graphql.handle(request),
       token: request => tokens.token(request),
       routes: [
+        backupRoute(server.backups, tokens.verify, config),
         arrowRoute({
           ...reader,
           catalog,
           pools,
-          exports,
+          exportThread,
           verify: tokens.verify,
           planSelection,
           temporaryFolder: paths.temporary,
@@ -222,6 +229,7 @@ function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['
   const notes: string[] = []
   if (index.notes.rebuiltBecause !== undefined && !opened.isNewFolder)
     notes.push(`the index was rebuilt: ${index.notes.rebuiltBecause}`)
+  notes.push(...index.notes.lost)
   if (log.replayed > 0) notes.push(`replayed ${log.replayed} requests from the log`)
   if (log.torn !== undefined)
     notes.push(`an unfinished write was cut from ${log.torn.file} at byte ${log.torn.offset}`)
@@ -230,7 +238,7 @@ function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['
 
 /** Front to back: what is answered is synced, what is synced is sealed, then the threads end. */
 async function stop(server: Server, api: Api, health: HealthState): Promise<boolean> {
-  const { catalog, index, pools, parse, engine, commit, metrics } = server
+  const { catalog, index, pools, parse, engine, commit, metrics, exportThread } = server
   const begin = monotonicMs()
   health.stopping = true
   const [answered] = await Promise.all([
@@ -240,7 +248,7 @@ async function stop(server: Server, api: Api, health: HealthState): Promise<bool
   ])
   const sealed = await pools.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin)))
   await commit.stop()
-  await Promise.all([index.index.stop(), engine.stop(), parse.stop(), server.exports.stop()])
+  await Promise.all([index.index.stop(), engine.stop(), parse.stop(), exportThread.stop()])
   await catalog.stop()
   metrics.stop()
   return answered && sealed

@@ -148,7 +148,7 @@ export class Responder {
     assert(this.#open && this.bodyRead, 'a streaming answer begins once, after the body')
     this.resume()
     this.#res.cork(() => {
-      this.#writeHead({ status, headers: headers ?? {}, body: '' })
+      this.#writeHead({ status, headers: headers ?? {} })
       if (this.#head) this.#res.endWithoutBody()
     })
     if (!this.#head) {
@@ -190,7 +190,7 @@ export class Responder {
     this.#res.close()
   }
 
-  #writeHead(reply: Reply): void {
+  #writeHead(reply: Pick<Reply, 'status' | 'headers'>): void {
     this.#res.writeStatus(statusLine(reply.status))
     for (const name in reply.headers) this.#res.writeHeader(name, reply.headers[name]!)
   }

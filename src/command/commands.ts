@@ -5,6 +5,7 @@
  * does not wait for what it does not need.
  */
 import { BACKUP } from './backup.ts'
+import { EXPORT } from './export.ts'
 import { INSPECT } from './inspect.ts'
 import type { Command } from './protocol.ts'
 import { REBUILD } from './rebuild.ts'
@@ -13,4 +14,4 @@ import { RESTORE } from './restore.ts'
 import { START } from './start.ts'
 import { VERIFY } from './verify.ts'
 
-export const COMMANDS: readonly Command[] = [START, INSPECT, VERIFY, REBUILD, REPAIR, BACKUP, RESTORE]
+export const COMMANDS: readonly Command[] = [START, INSPECT, VERIFY, EXPORT, REBUILD, REPAIR, BACKUP, RESTORE]

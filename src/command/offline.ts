@@ -9,8 +9,9 @@ import { join } from 'node:path'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Pool } from '../catalog/model.ts'
 import { openCatalog } from '../catalog/open.ts'
+import type { Merger } from '../compact/protocol.ts'
 import type { Config } from '../config.ts'
-import { CannotRun, Damaged } from '../errors.ts'
+import { CannotRun, Damaged, Unavailable } from '../errors.ts'
 import { lockFolder } from '../folder.ts'
 import type { OpenedIndex } from '../keys/index-client.ts'
 import { createManifest, type Snapshot } from '../keys/manifest.ts'
@@ -91,7 +92,7 @@ async function openBoth({ config, paths, kernel }: Folder): Promise<Both> {
   const { catalog } = await openCatalog({ paths, crashAt: config.crashAt })
   const progress = createProgress('rebuilding the index')
   try {
-    const onRebuild = (done: number, of: number) => progress.step(done, of, 'segments of a pool')
+    const onRebuild = (done: number, of: number) => progress.step(done, of, 'rows')
     const index = await openIndexOf({ config, paths, kernel, onFault, onRebuild }, catalog)
     const { rebuiltBecause } = index.notes
     if (rebuiltBecause !== undefined) note(`the index was rebuilt: ${rebuiltBecause}`)
@@ -115,11 +116,20 @@ function hasUnsealed({ paths }: Folder, { catalog, index }: Both): boolean {
   return look.unsealedRequests > 0 || look.damage !== undefined // the start of the log says what is wrong
 }
 
+/** Compaction is the server's: its scheduler is never started here. */
+const NO_MERGER: Merger = {
+  merge: () => Promise.reject(new Unavailable('stopped', 'a command merges no segments')),
+  setPace: () => undefined,
+  stop: () => Promise.resolve(),
+}
+
 /** A start and a clean stop without HTTP. Returns how many requests were replayed. */
 async function replayAndSeal({ config, paths, kernel }: Folder): Promise<number> {
   const closers: (() => Promise<unknown>)[] = []
   try {
-    const stages = await openStages({ config, paths, kernel, onFault, closers, onRebuild: () => undefined })
+    const merger = () => NO_MERGER
+    const onRebuild = () => undefined // it was rebuilt when the folder was opened
+    const stages = await openStages({ config, paths, kernel, onFault, closers, merger, onRebuild })
     const { replayed } = stages.log.summary
     const sealed = await stages.pools.stop(OFFLINE_SEAL_MS_MAX)
     stages.metrics.stop()

@@ -47,7 +47,7 @@ export async function rebuildIndex(
       crashAt: config.crashAt,
       nice: BACKGROUND_NICE,
       onProgress: (done, of, pool) =>
-        progress.step(done, of, `segments of pool ${memory.poolsByNumber.get(pool)?.uniqueName ?? pool}`),
+        progress.step(done, of, `rows, in pool ${memory.poolsByNumber.get(pool)?.uniqueName ?? pool}`),
     })
     await index.stop()
     swapIn(disk, paths)

@@ -83,6 +83,14 @@ function orderOf(plan: Plan): string[] {
   return [...new Set(plan.key === null ? [...names, SEQUENCE] : names)]
 }
 
+/** The columns that a reader of keys reads, as SQL. */
+export function keyColumnsSql(plan: Plan): string {
+  const indexes = [KEY_RECEIVED_AT, plan.timestamp, ...(plan.key?.columns ?? [])]
+  if (plan.tenant >= 0) indexes.push(plan.tenant)
+  const names = new Set([...indexes.map(index => nameOf(plan, index)), SEQUENCE])
+  return [...names].map(name => `s.${quoteName(name)}`).join(', ')
+}
+
 function nameOf(plan: Plan, index: number): string {
   return index === KEY_RECEIVED_AT ? RECEIVED_AT : (plan.columns[index]?.name ?? RECEIVED_AT)
 }

@@ -5,11 +5,11 @@ import { must } from '../util/assert.ts'
 import { type Disk, readFile } from '../util/disk.ts'
 import { type Deletes, dropFollowed, dropUnneeded, mergeDeletes } from './deletes.ts'
 import type { KeysOfRows, MergeCalls } from './merge-calls.ts'
-import { asSegmentDamaged, explain } from './merge-damage.ts'
+import { asSegmentDamaged, explain, findDamaged } from './merge-damage.ts'
 import type { MergeEngine } from './merge-engine.ts'
 import { expire, FATE, has, type Input } from './merge-input.ts'
 import { deletedPart, partsOf } from './merge-runs.ts'
-import { expiredSql, footersSql, sizesSql } from './merge-sql.ts'
+import { expiredSql, footersSql, keyColumnsSql, sizesSql } from './merge-sql.ts'
 import type { Pacer } from './pace.ts'
 import type { MergeJob } from './protocol.ts'
 
@@ -95,6 +95,7 @@ export interface KeySurvey {
 export async function surveyKeys(
   job: MergeJob,
   inputs: readonly Input[],
+  engine: MergeEngine | undefined,
   calls: MergeCalls,
   disk: Disk,
   pacer: Pacer,
@@ -107,7 +108,7 @@ export async function surveyKeys(
     const hasExpired = has(input, FATE.expired)
     const lowest = deletes.sequences.reduce((least, one) => Math.min(least, one), Number.POSITIVE_INFINITY)
     if (!hasExpired && (input.live === 0 || input.meta.sequenceTo <= lowest)) continue
-    const { run, sequences } = await readKeys(job, input, calls)
+    const { run, sequences } = await readKeys(job, input, must(engine, 'the engine'), calls)
     const parts = partsOf(must(run, 'the keys of a pool with a unique id'))
     if (hasExpired) expired.push(deletedPart(parts, row => input.fates[row] === FATE.expired))
     deletes = dropFollowed(deletes, parts, sequences, row => input.fates[row] === FATE.live)
@@ -116,7 +117,15 @@ export async function surveyKeys(
   return { expired, deletes }
 }
 
-async function readKeys(job: MergeJob, input: Input, calls: MergeCalls): Promise<KeysOfRows> {
+/** DuckDB reads them first: the reader of keys may take its whole thread down on damaged pages, and says nothing. */
+async function readKeys(
+  job: MergeJob,
+  input: Input,
+  engine: MergeEngine,
+  calls: MergeCalls,
+): Promise<KeysOfRows> {
+  const damaged = await findDamaged(engine, [input], keyColumnsSql(job.plan))
+  if (damaged !== undefined) throw damaged
   try {
     const keys = await calls.readSegmentKeys(input.file, job.plan)
     if (keys.rows === input.meta.rows) return keys

@@ -82,11 +82,12 @@ export class MergeWriter {
   /** Everything up to the copy, which stands in `temporary` afterwards if there is a live row. */
   async #read(job: MergeJob, inputs: readonly Input[]): Promise<{ survey: KeySurvey; rows: number }> {
     const read = inputs.filter(input => input.live > 0 && !isWhollyExpired(input, job.expireBeforeUs))
-    const engine = read.length === 0 ? undefined : await this.#open()
+    const hasKeys = job.plan.key !== null && inputs.some(input => input.live > 0)
+    const engine = read.length > 0 || hasKeys ? await this.#open() : undefined
     try {
-      const bytes = engine === undefined ? 0 : await checkFooters(job, read, engine)
+      const bytes = engine === undefined || read.length === 0 ? 0 : await checkFooters(job, read, engine)
       for (const input of inputs) await this.#expire(job, input, engine)
-      const survey = await surveyKeys(job, inputs, this.#calls, this.#disk, this.#pacer)
+      const survey = await surveyKeys(job, inputs, engine, this.#calls, this.#disk, this.#pacer)
       const sources = inputs.filter(input => input.live > 0)
       const rows = sources.reduce((sum, input) => sum + input.live, 0)
       if (rows > 0) {

@@ -24,6 +24,7 @@ export interface PinnedPool {
 export interface Load {
   /** Since rows came last. */
   readonly ingestAgoMs: number
+  /** Of the seals under way: what ingest waits for. */
   readonly tailBytes: number
   /** A seal fails, the disk is full, or the log takes no writes: nothing is started. */
   readonly isRefusing: boolean

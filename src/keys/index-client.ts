@@ -11,7 +11,7 @@ import type { Swept } from './sweep.ts'
 import type { IndexCall, IndexMessage, IndexNotes, IndexResults, IndexThreadData } from './thread-protocol.ts'
 
 export interface OpenIndexOptions extends IndexThreadData {
-  /** A rebuild has done `done` of `of` segments of a pool. */
+  /** A rebuild has done `done` of `of` rows and deletes of all pools; `pool` is at hand. After each segment. */
   readonly onProgress?: (done: number, of: number, pool: number) => void
   /** The thread ended although nobody stopped it: nothing can be sealed until a restart. Called once. */
   readonly onFailed?: (error: Error) => void

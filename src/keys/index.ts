@@ -10,8 +10,9 @@ import { Damaged, Unavailable } from '../errors.ts'
 import { INDEX_SLICE_RECORDS } from '../limits.ts'
 import { AssertionFailed, assert } from '../util/assert.ts'
 import { crashPoint } from '../util/crash.ts'
+import { AddedRecords } from './mark-records.ts'
 import { mergeRows } from './marks.ts'
-import type { MarkDelta, PoolState, SealCommit, SealCommitted, SwapCommit } from './protocol.ts'
+import type { KeyRun, MarkDelta, PoolState, SealCommit, SealCommitted, SwapCommit } from './protocol.ts'
 import {
   after,
   decodeIdentity,
@@ -41,8 +42,12 @@ export interface Index {
   /** One bounded step of removing a pool; true while there is more. Seals of it are ignored from then on. */
   dropSlice(pool: number): boolean
   state(): { readonly pools: PoolState[]; readonly lastCommit: number }
-  /** Segment numbers below `nextSegment` are taken, whatever the segments say. */
-  raiseNextSegment(pool: number, nextSegment: number): void
+  /** Where each key of the run points: (segment, row) pairs, NOWHERE twice where it is not there. */
+  lookupKeys(pool: number, run: KeyRun): Uint32Array
+  /** Keys of a pool: exact, and a walk over all of them. */
+  countKeys(pool: number): number
+  /** Segment numbers below a pool's `nextSegment` are taken, whatever the segments say. One transaction. */
+  raiseNextSegments(nextSegments: ReadonlyMap<number, number>): void
   /** Says on disk that the index is whole, or being rebuilt. */
   setComplete(complete: boolean): void
   close(): void
@@ -57,6 +62,7 @@ export function readIdentity(store: KeyStore): IdentityRecord | undefined {
 /** The index of the data folder that `identity` names. `store` belongs to it from now on. */
 export function createIndex(store: KeyStore, identity: string): Index {
   const dropped = new Set<number>()
+  const added = new AddedRecords()
   let known = readIdentity(store) ?? { format: INDEX_FORMAT, identity, commit: 0, complete: false }
   assert(known.identity === identity, 'an index is opened by the folder it belongs to')
   /** Runs `work` and puts `next` in one transaction; `next` is known once that is on disk. */
@@ -77,7 +83,7 @@ export function createIndex(store: KeyStore, identity: string): Index {
       const commit = known.commit + 1
       const committed = change({ ...known, commit }, txn => {
         const done = seals.map(seal => {
-          const marks = dropped.has(seal.pool) ? [] : applySeal(txn, seal, commit)
+          const marks = dropped.has(seal.pool) ? [] : applySeal(txn, added, seal, commit)
           return { pool: seal.pool, commit, marks }
         })
         crashPoint('index.before-commit')
@@ -89,7 +95,7 @@ export function createIndex(store: KeyStore, identity: string): Index {
     swap: swap => {
       const commit = known.commit + 1
       const committed = change({ ...known, commit }, txn => {
-        const marks = dropped.has(swap.pool) ? [] : applySwap(txn, swap, commit)
+        const marks = dropped.has(swap.pool) ? [] : applySwap(txn, added, swap, commit)
         crashPoint('index.before-swap')
         return { pool: swap.pool, commit, marks }
       })
@@ -102,10 +108,20 @@ export function createIndex(store: KeyStore, identity: string): Index {
     }),
     dropSlice: pool => {
       dropped.add(pool)
+      added.forgetPool(pool)
       return guarded(() => store.transact(txn => dropSlice(txn, pool)))
     },
     state: () => ({ pools: guarded(() => store.transact(readPools)), lastCommit: known.commit }),
-    raiseNextSegment: (pool, nextSegment) => change(known, txn => raiseNextSegment(txn, pool, nextSegment)),
+    lookupKeys: (pool, run) =>
+      guarded(() => store.transact(txn => txn.lookupKeys(poolKey(TAG.key, pool), run))),
+    countKeys: pool => {
+      const prefix = poolKey(TAG.key, pool)
+      return guarded(() => store.transact(txn => txn.countRange(prefix, after(prefix))))
+    },
+    raiseNextSegments: nextSegments =>
+      change(known, txn => {
+        for (const [pool, nextSegment] of nextSegments) raiseNextSegment(txn, pool, nextSegment)
+      }),
     setComplete: complete => change({ ...known, complete }, () => undefined),
     close: () => store.close(),
   }
@@ -146,7 +162,8 @@ function readMarks(txn: KeyTxn, pool: number): MarkDelta[] {
   return [...parts].map(([segment, rows]) => ({ segment, rows: mergeRows(rows) }))
 }
 
-function readPools(txn: KeyTxn): PoolState[] {
+/** Every pool with its segments. Throws LMDB's error, or SyntaxError for a record that is none. */
+export function readPools(txn: KeyTxn): PoolState[] {
   const segments = new Map<number, PoolState['segments'][number][]>()
   for (const [key, value] of recordsOf(txn, Uint8Array.of(TAG.segment))) {
     const { meta, marked } = decodeSegment(value)

@@ -1,21 +1,27 @@
 /**
- * Opening of `data/index`: as it is where it is whole, else emptied and rebuilt from the segments.
+ * Opening of `data/index`: as it is where it is whole, else emptied, or set aside where it is damaged, and rebuilt from
+ * the segments.
  *
  *   W-5  Nothing is removed but on an index that was whole.
- *   W-6  A missing, empty, foreign, half-rebuilt or older index is rebuilt.
+ *   W-6  A missing, empty, damaged, foreign or half-rebuilt index is rebuilt, and one of another format or older than its
+ *        segments (too-old.ts).
  */
 import { dirname, join } from 'node:path'
 import { CannotRun, Damaged } from '../errors.ts'
 import { INDEX_MAP_BYTES } from '../limits.ts'
+import { damagedIndexFile, INDEX_FILES, numberOfDamagedIndex } from '../paths.ts'
+import { AssertionFailed } from '../util/assert.ts'
 import { type Disk, syncFolder } from '../util/disk.ts'
-import { createIndex, type Index, readIdentity } from './index.ts'
+import { findLmdbFault } from '../util/lmdb-file.ts'
+import { createIndex, type Index, readIdentity, readPools } from './index.ts'
 import type { PoolState } from './protocol.ts'
-import type { ParseDeletes, RebuildOptions, RebuildPool } from './rebuild.ts'
+import type { HeldSequences, ParseDeletes, RebuildOptions, RebuildPool, Rebuilt } from './rebuild.ts'
 import { INDEX_FORMAT } from './record.ts'
 import type { KeyStore } from './store.ts'
 import { openLmdbStore } from './store-lmdb.ts'
 import { tryOpenNativeStore } from './store-native.ts'
 import { clearUncommitted } from './sweep.ts'
+import { judgeUncommitted } from './too-old.ts'
 
 export interface OpenOptions {
   readonly disk: Disk
@@ -25,6 +31,8 @@ export interface OpenOptions {
   readonly pools: readonly RebuildPool[]
   readonly kernel: 'native' | 'js'
   readonly parseDeletes: ParseDeletes
+  readonly heldSequences: HeldSequences
+  /** Of a rebuild: see RebuildOptions. */
   readonly onProgress: (done: number, of: number, pool: number) => void
 }
 
@@ -38,28 +46,61 @@ export interface Opened {
   readonly rebuiltBecause: string | undefined
   readonly cleared: readonly string[]
   readonly unknownFolders: readonly string[]
+  /** Rows that a rebuild did not find any more, in words. */
+  readonly lost: readonly string[]
   /** Folders below data/segment at this moment, for the sweep. */
   readonly folders: readonly string[]
 }
 
-/** Opens, rebuilding where needed. Throws Damaged (a segment, or the index's own files) or CannotRun. */
+/** Opens, rebuilding where needed. Throws Damaged (a segment) or CannotRun. */
 export async function openIndexFolder(options: OpenOptions): Promise<Opened> {
-  const { disk, folder, segmentFolder } = options
-  let store = openStore(options)
-  const rebuiltBecause = reasonToRebuild(store, folder, options.identity)
-  if (rebuiltBecause !== undefined) {
-    store.close()
-    empty(disk, folder)
-    store = openStore(options)
+  const { disk, segmentFolder } = options
+  const folders = disk.exists(segmentFolder) ? disk.readdir(segmentFolder) : []
+  const whole = openWhole(options)
+  if (typeof whole === 'string') return { ...(await openRebuilt(options, whole)), folders }
+  const folderOfPool = foldersOf(options)
+  const verdict = await judgeUncommitted({ ...options, folders: folderOfPool, opened: whole.pools })
+  if (typeof verdict === 'object') {
+    whole.index.close()
+    empty(options)
+    return { ...(await openRebuilt(options, verdict.rebuild)), folders }
   }
+  const cleared = verdict === 'keep' ? [] : clearUncommitted(disk, folderOfPool, whole.pools)
+  return { ...whole, folders, cleared, rebuiltBecause: undefined, unknownFolders: [], lost: [] }
+}
+
+type Whole = Pick<Opened, 'index' | 'keyLoop' | 'pools' | 'lastCommit'>
+
+/** The index as it is, or why it must be rebuilt: it is emptied then, or set aside where it is damaged. */
+function openWhole(options: OpenOptions): Whole | string {
+  let store: KeyStore | undefined
+  try {
+    store = openStore(options)
+    const reason = reasonToRebuild(store, options.folder, options.identity)
+    if (reason === undefined) {
+      const pools = store.transact(readPools)
+      const index = createIndex(store, options.identity)
+      return { index, keyLoop: store.keyLoop, pools, lastCommit: index.state().lastCommit }
+    }
+    store.close()
+    empty(options)
+    return reason
+  } catch (error) {
+    store?.close()
+    if (error instanceof AssertionFailed) throw error
+    const failure = failedToOpen(options.folder, error)
+    if (!(failure instanceof Damaged)) throw failure
+    return `${failure.message}; ${setAside(options)}`
+  }
+}
+
+async function openRebuilt(options: OpenOptions, rebuiltBecause: string): Promise<Omit<Opened, 'folders'>> {
+  const store = openStore(options)
   const index = createIndex(store, options.identity)
   try {
-    const unknownFolders = rebuiltBecause === undefined ? [] : await rebuilt({ ...options, index })
-    const { pools, lastCommit } = index.state()
-    const cleared = rebuiltBecause === undefined ? clearUncommitted(disk, foldersOf(options), pools) : []
-    const folders = disk.exists(segmentFolder) ? disk.readdir(segmentFolder) : []
+    const { unknownFolders, lost } = await rebuilt({ ...options, index })
     const { keyLoop } = store
-    return { index, keyLoop, pools, lastCommit, rebuiltBecause, cleared, unknownFolders, folders }
+    return { index, keyLoop, ...index.state(), rebuiltBecause, unknownFolders, lost, cleared: [] }
   } catch (error) {
     index.close()
     throw error
@@ -72,6 +113,9 @@ function foldersOf({ segmentFolder, pools }: OpenOptions): Map<number, string> {
 
 function openStore({ disk, folder, kernel }: OpenOptions): KeyStore {
   disk.mkdir(folder)
+  const fault = findLmdbFault(folder, disk)
+  if (fault !== undefined)
+    throw new Damaged(fault.path, fault.kind === 'foreign' ? 0 : fault.bytes, fault.what)
   const options = { folder, mapBytes: INDEX_MAP_BYTES }
   try {
     const store = (kernel === 'native' ? tryOpenNativeStore(options) : undefined) ?? openLmdbStore(options)
@@ -85,15 +129,16 @@ function openStore({ disk, folder, kernel }: OpenOptions): KeyStore {
 
 /** A file that is not an LMDB file, or a broken one, is damage; all else is a folder that cannot be used. */
 export function failedToOpen(folder: string, error: unknown): Error {
+  if (error instanceof Damaged || error instanceof CannotRun) return error
   const { message } = error instanceof Error ? error : new Error(String(error))
   const isBroken = /MDB_(INVALID|CORRUPTED|PAGE_NOTFOUND|VERSION_MISMATCH)/.test(message)
-  if (isBroken || error instanceof SyntaxError)
-    // a record that is not JSON
-    return new Damaged(join(folder, 'data.mdb'), 0, `${message}; remove ${folder} and it is rebuilt`)
+  // A record that is not JSON, or too short for what it should hold.
+  const isNoRecord = error instanceof SyntaxError || error instanceof RangeError
+  if (isBroken || isNoRecord) return new Damaged(join(folder, INDEX_FILES.data), 0, message)
   return new CannotRun(`${folder} cannot be opened: ${message}`)
 }
 
-/** Why a start would empty and rebuild the index; undefined: it is whole. Throws Damaged, the store closed. */
+/** Why a start would empty and rebuild the index; undefined: it is whole and this folder's. Throws Damaged or CannotRun. */
 export function reasonToRebuild(store: KeyStore, folder: string, identity: string): string | undefined {
   try {
     const known = readIdentity(store)
@@ -103,22 +148,32 @@ export function reasonToRebuild(store: KeyStore, folder: string, identity: strin
     if (known.identity !== identity) return 'it belongs to another data folder'
     return known.complete ? undefined : 'a rebuild was not finished'
   } catch (error) {
-    store.close()
     throw failedToOpen(folder, error)
   }
 }
 
 /** Only LMDB's own files: a folder that holds anything else is not ours to empty. */
-function empty(disk: Disk, folder: string): void {
-  for (const name of ['data.mdb', 'lock.mdb']) {
+function empty({ disk, folder }: OpenOptions): void {
+  for (const name of [INDEX_FILES.data, INDEX_FILES.lock]) {
     const file = join(folder, name)
     if (disk.exists(file)) disk.unlink(file)
   }
   syncFolder(disk, folder)
 }
 
+/** Keeps the damaged file for whoever wants to look at it; of several the last one. Returns what it did, in words. */
+function setAside(options: OpenOptions): string {
+  const { disk, folder } = options
+  const before = disk.readdir(folder).filter(name => numberOfDamagedIndex(name) !== undefined)
+  const name = damagedIndexFile(Math.max(0, ...before.map(one => numberOfDamagedIndex(one) ?? 0)) + 1)
+  disk.rename(join(folder, INDEX_FILES.data), join(folder, name))
+  for (const old of before) disk.unlink(join(folder, old))
+  empty(options)
+  return `it was set aside as ${join(folder, name)}${before.length > 0 ? ', the one before is gone' : ''}`
+}
+
 /** Loaded when it is needed: the Parquet reader would cost every start a quarter of a second. */
-async function rebuilt(options: RebuildOptions): Promise<string[]> {
+async function rebuilt(options: RebuildOptions): Promise<Rebuilt> {
   const { rebuild } = await import('./rebuild.ts')
   return rebuild(options)
 }

@@ -1,4 +1,5 @@
-/** Ranges of a rebuilt segment's columns: the same that the seal put into its SegmentMeta. */
+/** Ranges of a segment's columns, read from its file: the same that the seal put into its SegmentMeta. */
+import type { Data } from 'apache-arrow'
 import type { ColumnType } from '../batch/plan.ts'
 import type { ColumnRange, SegmentMeta } from './protocol.ts'
 
@@ -21,23 +22,106 @@ const DAY_US = 86_400_000_000
 /** A tenant longer than this, in UTF-8, has no range (SegmentMeta). */
 const TENANT_BYTES_MAX = 64
 
-/** The range of rows [0, rows). */
-export function createRange(read: (row: number) => Value, rows: number): Range {
-  if (rows === 0) return undefined
-  let min = read(0)
-  let max = min
-  for (let row = 0; row < rows; row++) {
-    const value = read(row)
-    if (value === null || min === null || max === null) return undefined
-    if (compare(value, min) < 0) min = value
-    else if (compare(value, max) > 0) max = value
+/** The range of a column in pieces; undefined where a row is null, or a range of this type is of no use. */
+export function rangeOf(pieces: readonly Data[], type: ColumnType): Range {
+  if (pieces.some(piece => piece.nullCount > 0)) return undefined
+  const ranges = pieces.filter(piece => piece.length > 0).map(piece => rangeOfPiece(piece, type))
+  let all = ranges[0]
+  for (const range of ranges) {
+    if (range === undefined || all === undefined) return undefined
+    const min = compare(range.min, all.min) < 0 ? range.min : all.min
+    const max = compare(range.max, all.max) > 0 ? range.max : all.max
+    all = { min, max }
   }
-  return min === null || max === null ? undefined : { min, max }
+  return all
+}
+
+function rangeOfPiece(piece: Data, type: ColumnType): Range {
+  switch (type) {
+    case 'STRING':
+      return rangeOfTexts(piece)
+    case 'INT64':
+    case 'TIMESTAMP':
+      return rangeOfLongs(piece)
+    case 'INT8':
+    case 'INT16':
+    case 'INT32':
+    case 'DATE': {
+      const values = piece.values as Int32Array
+      let [min, max] = [values[0]!, values[0]!]
+      for (let i = 1; i < piece.length; i++) {
+        const value = values[i]!
+        if (value < min) min = value
+        if (value > max) max = value
+      }
+      return { min, max }
+    }
+    default:
+      return undefined
+  }
+}
+
+/** In words of 32 bits: a bigint per row would be garbage. */
+function rangeOfLongs(piece: Data): Range {
+  const words = wordsOf(piece)
+  let [min, max] = [0, 0]
+  const isBelow = (a: number, b: number) => {
+    const [high, other] = [words[2 * a + 1]!, words[2 * b + 1]!]
+    return high < other || (high === other && words[2 * a]! >>> 0 < words[2 * b]! >>> 0)
+  }
+  for (let i = 1; i < piece.length; i++) {
+    if (isBelow(i, min)) min = i
+    if (isBelow(max, i)) max = i
+  }
+  const longAt = (i: number) => BigInt(words[2 * i + 1]!) * 0x1_0000_0000n + BigInt(words[2 * i]! >>> 0)
+  return { min: longAt(min), max: longAt(max) }
+}
+
+function rangeOfTexts(piece: Data): Range {
+  const offsets = piece.valueOffsets as Int32Array
+  const bytes = piece.values as Uint8Array
+  const order = (a: number, b: number) => {
+    const [from, other] = [offsets[a]!, offsets[b]!]
+    const [length, otherLength] = [offsets[a + 1]! - from, offsets[b + 1]! - other]
+    const shared = Math.min(length, otherLength)
+    for (let i = 0; i < shared; i++) {
+      const difference = bytes[from + i]! - bytes[other + i]!
+      if (difference !== 0) return difference
+    }
+    return length - otherLength
+  }
+  let [min, max] = [0, 0]
+  for (let i = 1; i < piece.length; i++) {
+    if (order(i, min) < 0) min = i
+    if (order(i, max) > 0) max = i
+  }
+  return {
+    min: bytes.slice(offsets[min], offsets[min + 1]),
+    max: bytes.slice(offsets[max], offsets[max + 1]),
+  }
 }
 
 function compare(a: NonNullable<Value>, b: NonNullable<Value>): number {
   if (a instanceof Uint8Array && b instanceof Uint8Array) return Buffer.compare(a, b)
   return a < b ? -1 : a > b ? 1 : 0
+}
+
+/** 64-bit values as pairs of words, the low one first. */
+export function wordsOf({ values }: Data): Int32Array {
+  const { buffer, byteOffset, byteLength } = values as ArrayBufferView
+  return new Int32Array(buffer as ArrayBuffer, byteOffset, byteLength / 4)
+}
+
+/** Reads single values of a piece without nulls. Arrow's own getters round timestamps to milliseconds. */
+export function valueReader(piece: Data, type: ColumnType): (row: number) => NonNullable<Value> {
+  if (type === 'STRING' || type === 'JSON') {
+    const offsets = piece.valueOffsets as Int32Array
+    const bytes = piece.values as Uint8Array
+    return row => bytes.subarray(offsets[row], offsets[row + 1])
+  }
+  const values = piece.values as ArrayLike<number | bigint>
+  if (type === 'BOOLEAN') return row => ((Number(values[row >> 3]) >> (row & 7)) & 1) === 1
+  return row => values[row]!
 }
 
 /** The range fields of a SegmentMeta. */

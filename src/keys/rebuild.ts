@@ -4,18 +4,21 @@
  *   W-6  What the files hold is all that is needed; the log is replayed above the sealed sequence as ever.
  *   W-7  Segments are applied by rising sequence through the same transaction as seals, so the later wins.
  *
- * Memory holds one segment's keys and one pool's footers at a time.
+ * Memory holds the keys of one segment, or of the small ones that share a transaction, and all footers.
  */
 import { join } from 'node:path'
 import type { Plan } from '../batch/plan.ts'
 import { Damaged } from '../errors.ts'
+import { REBUILD_COMMIT_BYTES, REBUILD_COMMIT_SEGMENTS } from '../limits.ts'
 import { deleteFile, numberOfFile, segmentFile } from '../paths.ts'
+import { crashPoint } from '../util/crash.ts'
 import { type Disk, readFile } from '../util/disk.ts'
 import type { Index } from './index.ts'
-import { buildKeyRun, type RunKey } from './key-run.ts'
-import type { KeyRun, SegmentMeta } from './protocol.ts'
+import type { KeyRun, SealCommit, SegmentMeta } from './protocol.ts'
 import { rangeFields } from './ranges.ts'
-import { type Footer, readFooter, readRows, type StoredKeys } from './segment-files.ts'
+import { type StoredKeys, withDeletes } from './run-deletes.ts'
+import { type Footer, readFooter } from './segment-files.ts'
+import { readSegmentKeys } from './segment-keys.ts'
 
 /** A delete file as the segment stage reads it. */
 export interface StoredDeletes extends StoredKeys {
@@ -40,42 +43,108 @@ export interface RebuildPool {
   readonly plans: readonly Plan[]
 }
 
+/** Which requests the log still holds; see commit/held.ts. */
+export type HeldSequences = (
+  pools: ReadonlySet<number>,
+) => ReadonlyMap<number, ReadonlySet<number>> | undefined
+
 export interface RebuildOptions {
   readonly index: Index
   readonly disk: Disk
   readonly segmentFolder: string
   readonly pools: readonly RebuildPool[]
+  readonly kernel: 'native' | 'js'
   readonly parseDeletes: ParseDeletes
-  /** After each segment. */
+  readonly heldSequences: HeldSequences
+  /** After each segment: rows and deletes done, of those of all pools, and the pool at hand. */
   readonly onProgress: (done: number, of: number, pool: number) => void
 }
 
-/** Fills the index and marks it complete. Returns folders of no known pool, which were left alone. */
-export async function rebuild(options: RebuildOptions): Promise<string[]> {
+/** What a rebuild leaves to say. */
+export interface Rebuilt {
+  /** Folders of no known pool, which were left alone. */
+  readonly unknownFolders: string[]
+  /** Rows that are gone, in words. */
+  readonly lost: string[]
+}
+
+/** A pool's segments by rising sequence, before any of them is read. */
+interface PoolPlan {
+  readonly pool: RebuildPool
+  readonly folder: string
+  readonly live: readonly Footer[]
+  /** Segments of which one file of two is there, and no later one stands for them. */
+  readonly halves: readonly Footer[]
+  readonly nextSegment: number
+}
+
+/** Fills the index and marks it complete. */
+export async function rebuild(options: RebuildOptions): Promise<Rebuilt> {
   const { index, disk, segmentFolder, pools } = options
   index.setComplete(false)
   const names = disk.exists(segmentFolder) ? disk.readdir(segmentFolder) : []
-  for (const pool of pools) if (names.includes(pool.poolId)) await rebuildPool(options, pool)
+  const plans: PoolPlan[] = []
+  for (const pool of pools) if (names.includes(pool.poolId)) plans.push(await planPool(options, pool))
+  await applyAll(options, plans)
+  index.raiseNextSegments(new Map(plans.map(({ pool, nextSegment }) => [pool.pool, nextSegment])))
   index.setComplete(true)
   const known = new Set(pools.map(pool => pool.poolId))
-  return names.filter(name => !known.has(name)).map(name => join(segmentFolder, name))
+  const unknownFolders = names.filter(name => !known.has(name)).map(name => join(segmentFolder, name))
+  return { unknownFolders, lost: lostOf(options, plans) }
 }
 
-async function rebuildPool(options: RebuildOptions, pool: RebuildPool): Promise<void> {
+async function planPool(options: RebuildOptions, pool: RebuildPool): Promise<PoolPlan> {
   const folder = join(options.segmentFolder, pool.poolId)
   const { found, halves, nextSegment } = await readFolder(options, pool.pool, folder)
   const live = survivors(found).sort((a, b) => a.sequenceFrom - b.sequenceFrom)
-  checkHalves(folder, halves, live)
+  const open = halves.filter(half => !isCovered(half, live))
+  checkHalves(folder, open, live)
   checkOrder(folder, live)
+  return { pool, folder, live, halves: open, nextSegment }
+}
+
+/** Segment by segment; small ones share a transaction, which is one flush. */
+async function applyAll(options: RebuildOptions, plans: readonly PoolPlan[]): Promise<void> {
+  const work = ({ rows, deletes }: Footer) => rows + deletes
+  const total = plans.reduce((sum, { live }) => live.reduce((all, one) => all + work(one), sum), 0)
   let done = 0
-  for (const footer of live) {
-    const { meta, keys } = await readSegment(options, pool, folder, footer)
-    const sealedSequence = meta.sequenceTo
-    options.index.commit([{ pool: pool.pool, add: meta, remove: [], keys, sealedSequence }])
-    done += 1
-    options.onProgress(done, live.length, pool.pool)
+  let seals: SealCommit[] = []
+  let keyBytes = 0
+  const flush = () => {
+    if (seals.length === 0) return
+    options.index.commit(seals)
+    crashPoint('rebuild.committed')
+    seals = []
+    keyBytes = 0
   }
-  options.index.raiseNextSegment(pool.pool, nextSegment)
+  for (const { pool, folder, live } of plans) {
+    for (const footer of live) {
+      const { meta, keys } = await readSegment(options, pool, folder, footer)
+      seals.push({ pool: pool.pool, add: meta, remove: [], keys, sealedSequence: meta.sequenceTo })
+      keyBytes += keys?.byteLength ?? 0
+      if (keyBytes >= REBUILD_COMMIT_BYTES || seals.length >= REBUILD_COMMIT_SEGMENTS) flush()
+      done += work(footer)
+      options.onProgress(done, total, pool.pool)
+    }
+  }
+  flush()
+}
+
+/** A seal that was cut short is made again from the log; one of whose files one was lost is not. */
+function lostOf({ heldSequences }: RebuildOptions, plans: readonly PoolPlan[]): string[] {
+  const halves = plans.flatMap(({ pool, folder, live, halves }) => {
+    const sealed = live.at(-1)?.sequenceTo ?? 0
+    return halves.filter(half => half.sequenceTo > sealed).map(half => ({ pool, folder, half }))
+  })
+  if (halves.length === 0) return []
+  const held = heldSequences(new Set(halves.map(({ pool }) => pool.pool)))
+  if (held === undefined) return []
+  return halves
+    .filter(({ pool, half }) => held.get(pool.pool)?.has(half.sequenceTo) !== true)
+    .map(({ folder, half: { segment, sequenceFrom, sequenceTo, rows, deletes } }) => {
+      const file = join(folder, segmentFile(segment))
+      return `${file} or its delete file is lost, and the log does not have sequences ${sequenceFrom} to ${sequenceTo} any more: up to ${rows} rows and ${deletes} deletes are gone`
+    })
 }
 
 /** The segments of a folder, and a number above all that its files bear. */
@@ -102,12 +171,12 @@ async function readFolder(options: RebuildOptions, pool: number, folder: string)
 }
 
 /**
- * One file of two is fine where a later segment stands for both, or where it is the newest: that seal was cut
- * short, and the log still has it. Anywhere else a file was lost.
+ * One file of two is fine where it is the newest: that seal was cut short, and the log still has it (lostOf looks).
+ * Anywhere else a file was lost.
  */
 function checkHalves(folder: string, halves: readonly Footer[], live: readonly Footer[]): void {
   for (const half of halves) {
-    if (isCovered(half, live) || live.every(({ segment }) => segment < half.segment)) continue
+    if (live.every(({ segment }) => segment < half.segment)) continue
     const there = [segmentFile(half.segment), deleteFile(half.segment)].map(name => join(folder, name))
     throw new Damaged(there.join(' or '), 0, 'the file is missing, the other one of the segment is there')
   }
@@ -162,7 +231,7 @@ async function readSegment(
   const file = join(folder, segmentFile(footer.segment))
   const plan = pool.plans.find(({ version }) => version === footer.planVersion)
   if (plan === undefined) throw new Damaged(file, 0, `the catalog has no plan version ${footer.planVersion}`)
-  const rows = footer.rows === 0 ? undefined : await readRows(file, plan)
+  const rows = footer.rows === 0 ? undefined : await readSegmentKeys(file, plan, options.kernel)
   if (rows !== undefined && rows.rows !== footer.rows)
     throw new Damaged(file, 0, `it has ${rows.rows} rows, its footer says ${footer.rows}`)
   const deletes = footer.deletes === 0 ? undefined : deletesOf(options, folder, footer)
@@ -174,11 +243,12 @@ async function readSegment(
     planVersion,
     sequenceFrom,
     sequenceTo,
-    ...rangeFields(rows?.ranges),
+    ...(rows?.ranges ?? rangeFields(undefined)),
     deletes: footer.deletes,
   }
   if (plan.key === null) return { meta, keys: undefined }
-  return { meta, keys: runOf(file, rows, deletes) }
+  if (deletes === undefined) return { meta, keys: rows?.run }
+  return { meta, keys: withDeletes(rows?.run, rows?.sequences ?? new Float64Array(0), deletes) }
 }
 
 /** Of both files. */
@@ -196,27 +266,4 @@ function deletesOf(options: RebuildOptions, folder: string, footer: Footer): Sto
     deletes.keys.length === footer.deletes
   if (!same) throw new Damaged(file, 0, `it belongs to another seal than segment ${footer.segment}`)
   return deletes
-}
-
-/** Of a row and a delete of one key, the one with the higher sequence counts. */
-function runOf(file: string, rows: StoredKeys | undefined, deletes: StoredKeys | undefined): KeyRun {
-  const rowOf = new Map<string, number>()
-  const run: RunKey[] = []
-  for (const [row, key] of rows?.keys.entries() ?? []) {
-    const text = Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString('latin1')
-    if (rowOf.has(text)) throw new Damaged(file, 0, `rows ${rowOf.get(text)} and ${row} have the same key`)
-    rowOf.set(text, row)
-    run.push({ key, row })
-  }
-  const deleted = new Map<string, number>()
-  for (const [index, key] of deletes?.keys.entries() ?? []) {
-    const text = Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString('latin1')
-    const sequence = deletes?.sequences[index] as number
-    const row = rowOf.get(text)
-    if (row === undefined) {
-      if (!deleted.has(text)) run.push({ key, row: -1 })
-    } else if (sequence > (rows?.sequences[row] as number)) run[row] = { key, row: -1 }
-    deleted.set(text, sequence)
-  }
-  return buildKeyRun(run)
 }

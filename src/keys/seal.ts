@@ -5,18 +5,14 @@
  *   W-7  The rows that its keys pointed to before are marked.
  */
 import { assert } from '../util/assert.ts'
-import { groupPairs, mergeRows } from './marks.ts'
+import { type AddedRecords, addMarkRecord, removeMarkRecords } from './mark-records.ts'
+import { groupPairs } from './marks.ts'
 import type { MarkDelta, SealCommit, SegmentMeta, SwapCommit } from './protocol.ts'
 import {
-  after,
-  decodeMarks,
   decodePool,
   decodeSegment,
   encodeJson,
-  encodeMarks,
   encodeSegment,
-  markKey,
-  markPrefix,
   type PoolRecord,
   poolKey,
   segmentKey,
@@ -28,10 +24,10 @@ import type { KeyTxn } from './store.ts'
 const NEW_POOL: PoolRecord = { sealedSequence: 0, nextSegment: 1 }
 
 /** Applies `seal` as part of commit number `commit`; returns the marks it made, by segment. */
-export function applySeal(txn: KeyTxn, seal: SealCommit, commit: number): MarkDelta[] {
+export function applySeal(txn: KeyTxn, added: AddedRecords, seal: SealCommit, commit: number): MarkDelta[] {
   const { pool, add, remove } = seal
-  const marks = seal.keys === undefined ? [] : markSuperseded(txn, seal, commit)
-  for (const segment of remove) removeSegment(txn, pool, segment)
+  const marks = seal.keys === undefined ? [] : markSuperseded(txn, added, seal, commit)
+  for (const segment of remove) removeSegment(txn, added, pool, segment)
   if (add !== undefined) txn.put(segmentKey(pool, add.segment), encodeSegment({ meta: add, marked: 0 }))
   const before = txn.get(poolKey(TAG.pool, pool))
   txn.put(poolKey(TAG.pool, pool), encodeJson(nextPool(before, seal.sealedSequence, add)))
@@ -42,11 +38,11 @@ export function applySeal(txn: KeyTxn, seal: SealCommit, commit: number): MarkDe
  * Applies `swap` as part of commit number `commit`; returns the marks of the new segment: rows that were updated or
  * deleted while it was written (W-7).
  */
-export function applySwap(txn: KeyTxn, swap: SwapCommit, commit: number): MarkDelta[] {
+export function applySwap(txn: KeyTxn, added: AddedRecords, swap: SwapCommit, commit: number): MarkDelta[] {
   const { pool, add, remove, keys } = swap
   for (const segment of remove) {
     assert(txn.get(segmentKey(pool, segment)) !== undefined, 'a swap replaces segments that are there')
-    removeSegment(txn, pool, segment)
+    removeSegment(txn, added, pool, segment)
   }
   const rows =
     keys === undefined
@@ -60,12 +56,12 @@ export function applySwap(txn: KeyTxn, swap: SwapCommit, commit: number): MarkDe
   txn.put(segmentKey(pool, add.segment), encodeSegment({ meta: add, marked: rows.length }))
   raiseNextSegment(txn, pool, add.segment + 1)
   if (rows.length === 0) return []
-  putMarks(txn, markKey(pool, add.segment, commit), rows)
+  addMarkRecord(txn, added, pool, { segment: add.segment, rows, commit })
   return [{ segment: add.segment, rows }]
 }
 
 /** Points the seal's keys at their rows and marks where they pointed to before. */
-function markSuperseded(txn: KeyTxn, seal: SealCommit, commit: number): MarkDelta[] {
+function markSuperseded(txn: KeyTxn, added: AddedRecords, seal: SealCommit, commit: number): MarkDelta[] {
   const { pool, add, remove, keys } = seal
   assert(add !== undefined && keys !== undefined, 'keys come with the segment that holds their rows')
   const pairs = txn.upsertKeys(poolKey(TAG.key, pool), keys, add.segment)
@@ -81,24 +77,15 @@ function markSuperseded(txn: KeyTxn, seal: SealCommit, commit: number): MarkDelt
     const marked = record.marked + delta.rows.length
     assert(marked <= record.meta.rows, 'a segment has no more marks than rows')
     txn.put(key, encodeSegment({ meta: record.meta, marked }))
-    putMarks(txn, markKey(pool, delta.segment, commit), delta.rows)
+    addMarkRecord(txn, added, pool, { ...delta, commit })
     marks.push(delta)
   }
   return marks
 }
 
-/** Two seals of a pool may stand in one transaction: their marks share a record. */
-function putMarks(txn: KeyTxn, key: Uint8Array, rows: Uint32Array): void {
-  const before = txn.get(key)
-  const all = before === undefined ? rows : mergeRows([decodeMarks(before), rows])
-  txn.put(key, encodeMarks(all))
-}
-
-/** At most one mark record per commit: the range is walked to its end, in bounded steps. */
-function removeSegment(txn: KeyTxn, pool: number, segment: number): void {
+function removeSegment(txn: KeyTxn, added: AddedRecords, pool: number, segment: number): void {
   txn.remove(segmentKey(pool, segment))
-  const prefix = markPrefix(pool, segment)
-  while (txn.removeRange(prefix, after(prefix), 1000) === 1000);
+  removeMarkRecords(txn, added, pool, segment)
 }
 
 /** See Index. */

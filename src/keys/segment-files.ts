@@ -1,15 +1,21 @@
 /**
- * Reads of segments what a rebuild needs: the footer, the keys of its rows, and the ranges of its columns.
- * The format is the segment stage's (src/segment/FORMAT.md). Only the needed columns are read and decoded.
+ * Reads of segments' Parquet files what the index needs: the footer, and some columns as raw Arrow buffers.
+ * The format is the segment stage's (src/segment/FORMAT.md). Only the named columns are read and decoded.
  */
 import { openAsBlob } from 'node:fs'
-import { type Data, tableFromIPC, type Vector } from 'apache-arrow'
+import {
+  type Data,
+  DataType,
+  DateUnit,
+  Precision,
+  type RecordBatch,
+  TimeUnit,
+  tableFromIPC,
+} from 'apache-arrow'
 import { ParquetFile } from 'parquet-wasm'
-import { encodeKeyParts, type KeyPart } from '../batch/key.ts'
-import { type ColumnType, KEY_RECEIVED_AT, type Plan, RECEIVED_AT, SEQUENCE } from '../batch/plan.ts'
+import type { ColumnType } from '../batch/plan.ts'
 import { Damaged } from '../errors.ts'
 import { ROW_GROUP_ROWS } from '../limits.ts'
-import { createRange, type Ranges, type Value } from './ranges.ts'
 
 /** What a segment's file says of itself. */
 export interface Footer {
@@ -24,17 +30,8 @@ export interface Footer {
   readonly replaces: readonly number[]
 }
 
-/** Keys with the sequences that wrote or deleted them, in the file's order. */
-export interface StoredKeys {
-  readonly keys: readonly Uint8Array[]
-  readonly sequences: ArrayLike<number>
-}
-
-/** Rows of a segment as the index knows them. `keys` is empty in a pool without a unique id. */
-export interface StoredRows extends StoredKeys {
-  readonly rows: number
-  readonly ranges: Ranges
-}
+/** Row groups read at once. */
+const READ_GROUPS = 8
 
 /** The footer of a Parquet file. Throws Damaged naming the file. */
 export async function readFooter(file: string): Promise<Footer> {
@@ -61,98 +58,61 @@ export async function readFooter(file: string): Promise<Footer> {
   }
 }
 
-/** Keys, sequences and ranges of all rows. Throws Damaged naming the file. */
-export async function readRows(file: string, plan: Plan): Promise<StoredRows> {
-  const keyNames = (plan.key?.columns ?? []).map(index => nameOf(plan, index))
-  const timestamp = nameOf(plan, plan.timestamp)
-  const tenant = plan.tenant < 0 ? undefined : nameOf(plan, plan.tenant)
-  const names = new Set([SEQUENCE, RECEIVED_AT, timestamp, ...keyNames])
-  if (tenant !== undefined) names.add(tenant)
-  const ipc = await withFile(file, async parquet => {
-    const table = await parquet.read({ columns: [...names], batchSize: ROW_GROUP_ROWS })
-    return table.intoIPCStream() // consumes the table
+/** Columns of all rows, as the pieces that were read: every column has as many, of the same lengths. */
+export interface StoredColumns {
+  readonly rows: number
+  /** Throws Damaged naming the file where there is no such column of that type. */
+  column(name: string, type: ColumnType): readonly Data[]
+}
+
+/**
+ * Reads the named columns of all rows, a few row groups at a time: the reader's memory, which never shrinks, stays small.
+ * Throws Damaged naming the file.
+ */
+export async function readColumns(file: string, names: readonly string[]): Promise<StoredColumns> {
+  const batches = await withFile(file, async parquet => {
+    const metadata = parquet.metadata()
+    const groups = metadata.numRowGroups()
+    metadata.free()
+    const all: RecordBatch[] = []
+    for (let from = 0; from < groups; from += READ_GROUPS) {
+      const rowGroups = Array.from({ length: Math.min(READ_GROUPS, groups - from) }, (_, i) => from + i)
+      const table = await parquet.read({ columns: [...names], rowGroups, batchSize: ROW_GROUP_ROWS })
+      all.push(...tableFromIPC(table.intoIPCStream()).batches) // consumes the table
+    }
+    return all
   })
-  const table = tableFromIPC(ipc)
-  const column = (name: string): Reader => {
-    const vector = table.getChild(name)
-    if (vector === null) throw new Damaged(file, 0, `it has no column ${name}`)
-    return readerOf(vector, typeOf(plan, name))
-  }
-  const sequence = column(SEQUENCE)
-  const sequences = new Float64Array(table.numRows)
-  for (let row = 0; row < sequences.length; row++) sequences[row] = Number(sequence(row))
-  const ranges: Ranges = {
-    received: createRange(column(RECEIVED_AT), table.numRows),
-    timestamp: createRange(column(timestamp), table.numRows),
-    timestampIsDate: typeOf(plan, timestamp) === 'DATE',
-    tenant: tenant === undefined ? undefined : createRange(column(tenant), table.numRows),
-    tenantType: tenant === undefined ? undefined : typeOf(plan, tenant),
-  }
-  const parts = keyNames.map(name => ({ type: typeOf(plan, name), read: column(name) }))
-  return { rows: table.numRows, keys: keysOf(file, parts, table.numRows), sequences, ranges }
-}
-
-function keysOf(
-  file: string,
-  parts: readonly { type: ColumnType; read: Reader }[],
-  rows: number,
-): Uint8Array[] {
-  if (parts.length === 0) return []
-  const keys: Uint8Array[] = []
-  for (let row = 0; row < rows; row++) {
-    const values = parts.map(({ type, read }): KeyPart => {
-      const value = read(row)
-      if (value === null) throw new Damaged(file, 0, `row ${row} has no key`)
-      return { type, value }
-    })
-    keys.push(encodeKeyParts(values))
-  }
-  return keys
-}
-
-function nameOf(plan: Plan, index: number): string {
-  return index === KEY_RECEIVED_AT ? RECEIVED_AT : (plan.columns[index]?.name ?? RECEIVED_AT)
-}
-
-function typeOf(plan: Plan, name: string): ColumnType {
-  if (name === RECEIVED_AT) return 'TIMESTAMP'
-  if (name === SEQUENCE) return 'INT64'
-  return plan.columns.find(column => column.name === name)?.type ?? 'JSON'
-}
-
-/** The stored value of a row; null where it is null. */
-export type Reader = (row: number) => Value
-
-function readerOf(vector: Vector, type: ColumnType): Reader {
-  const chunks = vector.data.map(data => ({ rows: data.length, read: chunkReader(data, type) }))
-  let [current, from] = [0, 0] // rows are read in order: the chunk of the last row is the one to try first
-  return row => {
-    if (row < from) [current, from] = [0, 0]
-    for (;;) {
-      const chunk = chunks[current]
-      if (chunk === undefined) return null
-      if (row < from + chunk.rows) return chunk.read(row - from)
-      from += chunk.rows
-      current += 1
-    }
+  return {
+    rows: batches.reduce((sum, batch) => sum + batch.numRows, 0),
+    column: (name, type) =>
+      batches.map(batch => {
+        const data = batch.getChild(name)?.data[0]
+        if (data === undefined) throw new Damaged(file, 0, `it has no column ${name}`)
+        if (!isStoredAs(data, type)) throw new Damaged(file, 0, `its column ${name} is not ${type}`)
+        return data
+      }),
   }
 }
 
-/** The raw buffers of one record batch's column: Arrow's own getters round timestamps to milliseconds. */
-function chunkReader(data: Data, type: ColumnType): Reader {
-  const valid = (row: number) => data.getValid(row)
-  if (type === 'STRING' || type === 'JSON') {
-    const offsets = data.valueOffsets as ArrayLike<number | bigint>
-    const bytes = data.values as Uint8Array
-    return row => (valid(row) ? bytes.subarray(Number(offsets[row]), Number(offsets[row + 1])) : null)
+/** Is that how a segment stores a type (src/segment/FORMAT.md)? */
+function isStoredAs({ type }: Data, wanted: ColumnType): boolean {
+  switch (wanted) {
+    case 'BOOLEAN':
+      return DataType.isBool(type)
+    case 'STRING':
+    case 'JSON':
+      return DataType.isUtf8(type)
+    case 'FLOAT':
+      return DataType.isFloat(type) && type.precision === Precision.SINGLE
+    case 'DOUBLE':
+      return DataType.isFloat(type) && type.precision === Precision.DOUBLE
+    case 'DATE':
+      return DataType.isDate(type) && type.unit === DateUnit.DAY
+    case 'TIMESTAMP':
+      return DataType.isTimestamp(type) && type.unit === TimeUnit.MICROSECOND
+    default:
+      return DataType.isInt(type) && type.isSigned && type.bitWidth === Number(wanted.slice('INT'.length))
   }
-  const values = data.values as ArrayLike<number | bigint>
-  if (type === 'BOOLEAN')
-    return row => {
-      const bit = data.offset + row
-      return valid(row) ? ((Number(values[bit >> 3]) >> (bit & 7)) & 1) === 1 : null
-    }
-  return row => (valid(row) ? (values[row] as number | bigint) : null)
 }
 
 /** Opens, reads and frees; what parquet-wasm throws becomes Damaged. */

@@ -6,7 +6,7 @@
 import { type Key, open, type RootDatabase } from 'lmdb'
 import { viewRun } from './key-run.ts'
 import type { KeyRun } from './protocol.ts'
-import type { Entry, KeyStore, KeyTxn, StoreOptions } from './store.ts'
+import { type Entry, type KeyStore, type KeyTxn, NOWHERE, type StoreOptions } from './store.ts'
 
 /** Opens the store. Throws LMDB's error. */
 export function openLmdbStore(options: StoreOptions): KeyStore {
@@ -58,6 +58,8 @@ function txnOver(root: RootDatabase<Buffer, Key>): KeyTxn {
     },
     upsertKeys: (prefix, run, segment) => upsertKeys(root, prefix, run, segment),
     swapKeys: (prefix, run, segment, gone) => swapKeys(root, prefix, run, segment, gone),
+    lookupKeys: (prefix, run) => lookupKeys(root, prefix, run),
+    countRange: (start, end) => root.getKeysCount({ start, end }),
   }
 }
 
@@ -124,4 +126,14 @@ function swapKeys(
     else root.removeSync(key)
   }
   return Uint32Array.from(stale).sort()
+}
+
+function lookupKeys(root: RootDatabase<Buffer, Key>, prefix: Uint8Array, run: KeyRun): Uint32Array {
+  const places: number[] = []
+  for (const [key] of keysOf(prefix, run)) {
+    const now = root.getBinaryFast(key)
+    if (now === undefined) places.push(NOWHERE, NOWHERE)
+    else places.push(now.readUInt32LE(0), now.readUInt32LE(4))
+  }
+  return Uint32Array.from(places)
 }

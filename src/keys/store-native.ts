@@ -25,6 +25,8 @@ interface NativeLmdb {
     segment: number,
     gone: Uint32Array,
   ): Uint32Array
+  lmdbLookupKeys(store: Handle, prefix: Uint8Array, run: KeyRun): Uint32Array
+  lmdbCountRange(store: Handle, from: Uint8Array, to: Uint8Array): number
 }
 
 /** Opens the store, or returns undefined where the native module is not built. Throws LMDB's error (`code`). */
@@ -63,6 +65,8 @@ function txnOver(lmdb: NativeLmdb, handle: Handle): KeyTxn {
     removeRange: (from, to, limit) => lmdb.lmdbRemoveRange(handle, from, to, limit),
     upsertKeys: (prefix, run, segment) => lmdb.lmdbUpsertKeys(handle, prefix, run, segment),
     swapKeys: (prefix, run, segment, gone) => lmdb.lmdbSwapKeys(handle, prefix, run, segment, gone),
+    lookupKeys: (prefix, run) => lmdb.lmdbLookupKeys(handle, prefix, run),
+    countRange: (from, to) => lmdb.lmdbCountRange(handle, from, to),
   }
 }
 

@@ -11,6 +11,9 @@ import type { KeyRun } from './protocol.ts'
 /** A key and its value. Both are copies that the caller owns. */
 export type Entry = readonly [key: Uint8Array, value: Uint8Array]
 
+/** Segment and row of a key that is not in the index. */
+export const NOWHERE = 0xffff_ffff
+
 /** What can be done inside a transaction. Keys are 1 to 1024 bytes. */
 export interface KeyTxn {
   /** The value, a copy; undefined where there is none. */
@@ -34,6 +37,10 @@ export interface KeyTxn {
    * @returns rows of the run whose keys were left alone, sorted, those of row -1 left out
    */
   swapKeys(prefix: Uint8Array, run: KeyRun, segment: number, gone: Uint32Array): Uint32Array
+  /** Where each key of the run points: (segment, row) pairs in the run's order, NOWHERE twice where it is not there. */
+  lookupKeys(prefix: Uint8Array, run: KeyRun): Uint32Array
+  /** How many entries there are with from ≤ key < to. Walks over them: tens of ns each. */
+  countRange(from: Uint8Array, to: Uint8Array): number
 }
 
 export interface KeyStore {

@@ -40,6 +40,7 @@ export type IndexCall =
   | { readonly id: number; readonly call: 'stop' }
 
 export type IndexMessage =
+  /** Of a rebuild: rows and deletes of all pools. */
   | { readonly kind: 'progress'; readonly done: number; readonly of: number; readonly pool: number }
   | { readonly kind: 'opened'; readonly opened: IndexOpened; readonly notes: IndexNotes }
   | { readonly kind: 'failed'; readonly error: WireError }
@@ -54,4 +55,6 @@ export interface IndexNotes {
   readonly cleared: readonly string[]
   /** Folders of no known pool that the rebuild left alone. */
   readonly unknownFolders: readonly string[]
+  /** Rows that the rebuild did not find any more, in words. */
+  readonly lost: readonly string[]
 }

@@ -12,7 +12,7 @@ import type { Disk } from '../util/disk.ts'
 import { tryNative } from '../util/native.ts'
 import { type Opened, openIndexFolder } from './open.ts'
 import type { MarkDelta } from './protocol.ts'
-import type { ParseDeletes } from './rebuild.ts'
+import type { HeldSequences, ParseDeletes } from './rebuild.ts'
 import { sweep } from './sweep.ts'
 import type { IndexCall, IndexMessage, IndexResults, IndexThreadData } from './thread-protocol.ts'
 
@@ -22,30 +22,33 @@ export interface ServeOptions {
   readonly data: IndexThreadData
   readonly disk: Disk
   readonly parseDeletes: ParseDeletes
+  readonly heldSequences: HeldSequences
 }
 
 /** Opens the index, says so, and serves until `stop`. */
-export async function serveIndex({ port, data, disk, parseDeletes }: ServeOptions): Promise<void> {
+export async function serveIndex(options: ServeOptions): Promise<void> {
+  const { port, data, disk } = options
   const send = (message: IndexMessage, transfer: readonly ArrayBuffer[] = []) =>
     port.postMessage(message, [...transfer])
   if (data.nice !== undefined) beNice(data.nice)
   const onProgress = (done: number, of: number, pool: number) => send({ kind: 'progress', done, of, pool })
   let opened: Opened
   try {
-    opened = await openIndexFolder({ ...data, disk, parseDeletes, onProgress })
+    opened = await openIndexFolder({ ...data, ...options, onProgress })
   } catch (error) {
     send({ kind: 'failed', error: toWire(error) })
     port.close()
     return
   }
-  const { pools, lastCommit, keyLoop, rebuiltBecause, cleared, unknownFolders } = opened
+  const { pools, lastCommit, keyLoop, rebuiltBecause, cleared, unknownFolders, lost } = opened
   const answer = { pools, lastCommit, rebuilt: rebuiltBecause !== undefined, keyLoop }
-  send({ kind: 'opened', opened: answer, notes: { rebuiltBecause, cleared, unknownFolders } })
+  send({ kind: 'opened', opened: answer, notes: { rebuiltBecause, cleared, unknownFolders, lost } })
   port.on('message', (call: IndexCall) => {
     void handle(call, opened, data, disk).then(
       result => {
         send({ kind: 'done', id: call.id, result }, buffersOf(result))
         if (call.call === 'commit') crashPoint('index.answered')
+        if (call.call === 'swap') crashPoint('index.swap-answered')
         if (call.call === 'stop') port.close() // nothing is left to wait for: the thread ends by itself
       },
       (error: unknown) => {

@@ -20,7 +20,8 @@ export function printInstant(us: bigint): string {
   return rest === 0 ? iso : `${iso.slice(0, -1)}${String(rest).padStart(3, '0')}Z`
 }
 
-function printDate(days: number): string {
+/** `YYYY-MM-DD`. */
+export function printDate(days: number): string {
   return new Date(days * DAY_MS).toISOString().slice(0, 10)
 }
 
@@ -30,7 +31,7 @@ function printNumber(value: number, single: boolean): string | null {
 }
 
 /** The shortest text that reads back as the same f32. Nine digits always do. */
-function shortestSingle(value: number): string {
+export function shortestSingle(value: number): string {
   for (let digits = 1; digits < 9; digits++) {
     const short = Number(value.toPrecision(digits))
     if (Math.fround(short) === value) return String(short)

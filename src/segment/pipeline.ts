@@ -51,6 +51,7 @@ export class Pipeline {
   #isIndexing = false
   #count = 0
   #weight = 0
+  #bytes = 0
 
   constructor(calls: PipelineCalls) {
     this.#calls = calls
@@ -64,6 +65,11 @@ export class Pipeline {
   /** Their weights together. */
   get weight(): number {
     return this.#weight
+  }
+
+  /** What they took from the tails. */
+  get bytes(): number {
+    return this.#bytes
   }
 
   /** Starts a seal. */
@@ -81,7 +87,10 @@ export class Pipeline {
 
   #add(seals: readonly Seal[], sign: 1 | -1): void {
     this.#count += sign * seals.length
-    for (const seal of seals) this.#weight += sign * seal.weight
+    for (const seal of seals) {
+      this.#weight += sign * seal.weight
+      this.#bytes += sign * seal.bytes
+    }
   }
 
   async #write(seal: Seal): Promise<void> {

@@ -37,6 +37,8 @@ export interface SealerCalls {
 /** Figures for `/metrics`. */
 export interface SealerStats {
   readonly tailBytes: number
+  /** Of them, those of seals under way: high under load. The rest may just wait for its age. */
+  readonly sealingBytes: number
   readonly keptBytes: number
   readonly poolsUnsealed: number
   readonly sealsUnderWay: number

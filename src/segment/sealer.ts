@@ -49,6 +49,8 @@ export class Sealer {
   readonly #dropWaiters = new Map<PoolState, () => void>()
   #lastSequence = 0
   #isPumpDue = false
+  /** Set at the end. */
+  #onIdle: (() => void) | undefined
   #cancelTick: (() => void) | undefined
 
   constructor(calls: SealerCalls) {
@@ -96,7 +98,7 @@ export class Sealer {
     if (state.tail.isEmpty) return
     this.#unsealed.add(state)
     this.#consider(state, now)
-    this.#cancelTick ??= this.#clock.after(SEAL_TICK_MS, () => this.#tick())
+    this.#watch()
   }
 
   /** May `bytes` more of batches come (W-9)? After a no, `onRoom` is called when there is room again. */
@@ -178,6 +180,7 @@ export class Sealer {
     const poolsFailing = [...this.#unsealed].filter(state => state.retryAtMs > 0).length
     return {
       tailBytes: this.#budget.bytes,
+      sealingBytes: this.#pipeline.bytes,
       keptBytes: this.#kept.bytes,
       poolsUnsealed: this.#unsealed.size,
       sealsUnderWay: this.#pipeline.count,
@@ -185,10 +188,18 @@ export class Sealer {
     }
   }
 
-  /** Ends the timer; call after `sealAll`. */
-  stop(): void {
+  /** No further seal starts; resolves when none is under way. What is unsealed then is in the log. */
+  stop(): Promise<void> {
     this.#cancelTick?.()
     this.#cancelTick = undefined
+    return new Promise(resolve => {
+      this.#onIdle = resolve
+      this.#tellIdle()
+    })
+  }
+
+  #tellIdle(): void {
+    if (this.#pipeline.count === 0) this.#onIdle?.()
   }
 
   #pool(pool: number): PoolState {
@@ -204,7 +215,11 @@ export class Sealer {
     for (const state of tooLarge(this.#unsealed)) state.isTooLarge = true
     const now = this.#now()
     for (const state of this.#unsealed) this.#consider(state, now)
-    if (this.#unsealed.size > 0) this.#cancelTick = this.#clock.after(SEAL_TICK_MS, () => this.#tick())
+    if (this.#unsealed.size > 0) this.#watch()
+  }
+
+  #watch(): void {
+    if (this.#onIdle === undefined) this.#cancelTick ??= this.#clock.after(SEAL_TICK_MS, () => this.#tick())
   }
 
   /** Where a pool should stand in line; undefined: nowhere. */
@@ -228,6 +243,7 @@ export class Sealer {
 
   #pump(): void {
     this.#isPumpDue = false
+    if (this.#onIdle !== undefined) return
     const now = this.#now()
     while (this.#pipeline.weight < SEALS_MAX * SEALS_SMALL) {
       const next = this.#ready.take()
@@ -302,6 +318,7 @@ export class Sealer {
   }
 
   #settle(state: PoolState): void {
+    this.#tellIdle()
     if (state.isClean) this.#unsealed.delete(state)
     if (state.isDropped && state.isClean) {
       this.#dropWaiters.get(state)?.()

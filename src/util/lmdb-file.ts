@@ -1,31 +1,143 @@
 /**
- * A look at an LMDB data file before LMDB opens it: lmdb-js crashes the process on a file that is not LMDB's,
- * instead of saying so.
+ * A look at an LMDB data file before LMDB opens it. LMDB maps the file and trusts it: of one that is not LMDB's lmdb-js
+ * crashes the process instead of saying so, and of one that was cut short any reader dies with SIGBUS.
  */
 import { join } from 'node:path'
-import { CannotRun } from '../errors.ts'
-import { type Disk, disk } from './disk.ts'
+import { CannotRun, Damaged } from '../errors.ts'
+import { type Disk, disk, type FileHandle } from './disk.ts'
 
 const DATA_FILE = 'data.mdb'
-/** Where lmdb-js's LMDB keeps the magic in a meta page: behind the page header. */
-const MAGIC_OFFSET = 24
-const MAGIC = 0xbeefc0de
 /** Two meta pages, of the smallest page that LMDB uses. */
 const FILE_BYTES_MIN = 2 * 4096
+const MAGIC = 0xbeefc0de
+/** Of lmdb-js's LMDB, data version 2: page number, transaction, pad, flags, bounds or count of pages. */
+const PAGE_HEADER_BYTES = 24
+/** In a meta page: where things stand. Each of the two databases: pad, flags, depth, counts, root. */
+const META = { magic: 24, pageBytes: 48, roots: [48, 96], lastPage: 144, txn: 152, end: 160 } as const
+const DATABASE = { depth: 6, root: 40 } as const
+const NODE_HEADER_BYTES = 8
+const PAGE = { branch: 0x01, leaf: 0x02, leaf2: 0x20 } as const
+/** The node's data is the number of an overflow page, or another database's record. */
+const NODE = { isBig: 0x01, isDatabase: 0x02 } as const
+const NO_PAGE = 0xffff_ffff_ffff_ffffn
 
-/** Throws CannotRun where `folder` holds a data file that LMDB did not write. None, or an empty one, is fine. */
+/** What is wrong with a data file: `foreign`: LMDB did not write it. `short`: pages of it are missing. */
+export interface LmdbFault {
+  readonly kind: 'foreign' | 'short'
+  readonly path: string
+  readonly bytes: number
+  readonly what: string
+}
+
+/** Throws CannotRun for a data file that LMDB did not write, Damaged for one that was cut short. None, or an empty one, is fine. */
 export function checkLmdbFile(folder: string, on: Disk = disk): void {
+  const fault = findLmdbFault(folder, on)
+  if (fault === undefined) return
+  const { kind, path, bytes, what } = fault
+  throw kind === 'foreign' ? new CannotRun(`${path}: ${what}`) : new Damaged(path, bytes, what)
+}
+
+/** undefined: LMDB may map the file in `folder`. */
+export function findLmdbFault(folder: string, on: Disk = disk): LmdbFault | undefined {
   const path = join(folder, DATA_FILE)
-  if (!on.exists(path)) return
-  const size = on.size(path)
-  if (size === 0) return
-  const head = new Uint8Array(MAGIC_OFFSET + 4)
+  if (!on.exists(path)) return undefined
+  const bytes = on.size(path)
+  if (bytes === 0) return undefined
+  const foreign = { kind: 'foreign', path, bytes, what: 'it is not an LMDB file' } as const
+  if (bytes < FILE_BYTES_MIN) return foreign
   const file = on.open(path, 'r')
   try {
-    on.read(file, head, 0)
+    const meta = newestMeta(on, file, bytes)
+    if (meta === undefined) return foreign
+    const pages = Math.floor(bytes / meta.pageBytes)
+    if (pages > meta.lastPage || holdsAll(on, file, meta, pages)) return undefined
+    const what = `it ends after ${pages} pages of ${meta.lastPage + 1}`
+    return { kind: 'short', path, bytes, what }
   } finally {
     on.close(file)
   }
-  const magic = new DataView(head.buffer).getUint32(MAGIC_OFFSET, true)
-  if (size < FILE_BYTES_MIN || magic !== MAGIC) throw new CannotRun(`${path} is not an LMDB file`)
+}
+
+interface Meta {
+  readonly pageBytes: number
+  readonly lastPage: number
+  readonly txn: bigint
+  readonly view: DataView
+}
+
+/** Of the last transaction; undefined where neither page is LMDB's. */
+function newestMeta(on: Disk, file: FileHandle, bytes: number): Meta | undefined {
+  const first = readMeta(on, file, 0)
+  const second = readMeta(on, file, first?.pageBytes ?? FILE_BYTES_MIN / 2)
+  const all = [first, second].filter(meta => meta !== undefined && meta.pageBytes * 2 <= bytes)
+  return all.reduce(
+    (newest, meta) => (newest === undefined || meta!.txn > newest.txn ? meta : newest),
+    undefined,
+  )
+}
+
+function readMeta(on: Disk, file: FileHandle, position: number): Meta | undefined {
+  const head = new Uint8Array(META.end)
+  if (on.read(file, head, position) < META.end) return undefined
+  const view = new DataView(head.buffer)
+  const pageBytes = view.getUint32(META.pageBytes, true)
+  const isPage = pageBytes >= 512 && pageBytes <= 65_536 && (pageBytes & (pageBytes - 1)) === 0
+  if (view.getUint32(META.magic, true) !== MAGIC || !isPage) return undefined
+  const lastPage = Number(view.getBigUint64(META.lastPage, true))
+  return { pageBytes, lastPage, txn: view.getBigUint64(META.txn, true), view }
+}
+
+/**
+ * Is every page that a record needs among the first `pages`? A file may end before its last page by right: pages at the
+ * end that a transaction took and gave back were never written. So the trees are walked, which reads the whole file.
+ */
+function holdsAll(on: Disk, file: FileHandle, { view, pageBytes }: Meta, pages: number): boolean {
+  let budget = pages // no page is reached twice: a damaged file may lead in circles
+  const read = (page: number): DataView | undefined => {
+    budget -= 1
+    const bytes = new Uint8Array(pageBytes)
+    if (page >= pages || budget < 0 || on.read(file, bytes, page * pageBytes) < pageBytes) return undefined
+    return new DataView(bytes.buffer)
+  }
+  const holdsTree = (of: DataView, at: number): boolean => {
+    const root = of.getBigUint64(at + DATABASE.root, true)
+    return root === NO_PAGE || holdsPage(Number(root), of.getUint16(at + DATABASE.depth, true))
+  }
+  const holdsPage = (number: number, depth: number): boolean => {
+    const page = depth > 0 ? read(number) : undefined
+    if (page === undefined) return false
+    const flags = page.getUint16(18, true)
+    if ((flags & PAGE.leaf2) !== 0) return true
+    const nodes = nodesOf(page)
+    if (nodes === undefined) return false
+    if ((flags & PAGE.branch) !== 0) return nodes.every(node => holdsPage(childOf(page, node), depth - 1))
+    return nodes.every(node => holdsNode(page, node))
+  }
+  const holdsNode = (page: DataView, node: number): boolean => {
+    const flags = page.getUint16(node + 4, true)
+    if ((flags & (NODE.isBig | NODE.isDatabase)) === 0) return true
+    const data = node + NODE_HEADER_BYTES + page.getUint16(node + 6, true)
+    if (data + ((flags & NODE.isBig) === 0 ? DATABASE.root : 0) + 8 > page.byteLength) return false
+    if ((flags & NODE.isBig) === 0) return holdsTree(page, data)
+    const first = Number(page.getBigUint64(data, true))
+    const big = read(first)
+    return big !== undefined && first + big.getUint32(20, true) <= pages
+  }
+  return META.roots.every(at => holdsTree(view, at))
+}
+
+/** Places of a page's nodes; undefined where one is beyond the page. */
+function nodesOf(page: DataView): number[] | undefined {
+  const count = page.getUint16(20, true) >> 1
+  if (PAGE_HEADER_BYTES + 2 * count > page.byteLength) return undefined
+  const nodes = Array.from(
+    { length: count },
+    (_, i) => PAGE_HEADER_BYTES + page.getUint16(PAGE_HEADER_BYTES + 2 * i, true),
+  )
+  return nodes.every(node => node + NODE_HEADER_BYTES <= page.byteLength) ? nodes : undefined
+}
+
+/** 48 bits: low, high, and the flags, which branch nodes do not have. */
+function childOf(page: DataView, node: number): number {
+  return page.getUint32(node, true) + page.getUint16(node + 4, true) * 0x1_0000_0000
 }

@@ -18,3 +18,10 @@ export function warn(line: string): void {
 export function note(line: string): void {
   process.stderr.write(`${line}\n`)
 }
+
+/** A command's result on standard output, as bytes. Resolves when there is room for more; rejects where nobody reads. */
+export function sayBytes(bytes: Uint8Array): Promise<void> {
+  return new Promise((resolve, reject) => {
+    process.stdout.write(bytes, error => (error ? reject(error) : resolve()))
+  })
+}

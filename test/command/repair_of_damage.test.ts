@@ -1,10 +1,13 @@
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { must } from '../../src/util/assert.ts'
 import { events, flipBit, readStoppedLog, segmentsOf } from '../path/damage.ts'
 import { send, spawnServer, startServer, type TestServer } from '../util/server.ts'
 import { contents, copyOf, type Filled, fillFolder, holds, ROWS, SUM, weir } from './folder.ts'
+
+// Each test runs several processes, one after the other.
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 
 let filled: Filled
 const running: TestServer[] = []

@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, test, vi } from 'vitest'
 import { decodeSegment, encodeSegment, markKey, poolKey, segmentKey, TAG } from '../../src/keys/record.ts'
 import type { KeyTxn } from '../../src/keys/store.ts'
 import { openLmdbStore } from '../../src/keys/store-lmdb.ts'
@@ -13,6 +13,9 @@ import { contents, copyOf, type Filled, fillFolder, weir } from './folder.ts'
 
 /** Number of the keyed pool: `events` is 1. */
 const POOL = 2
+// Each test runs several processes, one after the other.
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
+
 let filled: Filled
 
 beforeAll(async () => {
@@ -72,12 +75,11 @@ test('--json holds the same', () => {
     findings: [],
     notes: [],
   })
-  rmSync(files(dataDir).first)
+  const { first } = files(dataDir)
+  rmSync(first)
   const { code, out } = verify(dataDir, ['--json'])
-  expect([code, JSON.parse(out)]).toMatchObject([
-    1,
-    { clean: false, findings: [{ file: files(dataDir).first }] },
-  ])
+  expect(code).toBe(1)
+  expect(JSON.parse(out)).toMatchObject({ clean: false, count: 1, findings: [{ file: first }] })
 })
 
 /** What is done, and what a line of the report must name. */
@@ -94,10 +96,6 @@ const damages: Record<string, [damage: (dataDir: string) => void, names: RegExp]
   'a bit of a log file header': [
     dataDir => flipBit(must(readStoppedLog(dataDir).records[0], 'a record').file, 20),
     /\.log: the log file header does not validate/,
-  ],
-  'a bit of a Parquet footer': [
-    dataDir => flipBit(files(dataDir).first, statSync(files(dataDir).first).size - 40),
-    /0000000001\.parquet/,
   ],
   'the magic of a Parquet file': [
     dataDir => flipBit(files(dataDir).first, statSync(files(dataDir).first).size - 2),

@@ -19,6 +19,12 @@ const POINTS: readonly (readonly [string, number])[] = [
   ['catalog.committed', 6],
   ['pool.forgotten', 2],
   ['pool.dropped', 2],
+  ['merge.copied', 4],
+  ['merge.published', 4],
+  ['compact.merged', 4],
+  ['index.before-swap', 4],
+  ['index.swapped', 4],
+  ['compact.swapped', 4],
 ]
 /** Passed once by each start. */
 const START_POINTS = ['recover.copied', 'recover.renamed']

@@ -28,8 +28,8 @@ export type Kill =
   /** As `point`, after `data/index` was removed. */
   | { readonly at: 'rebuild point'; readonly point: string; readonly nth: number }
 
-/** Small enough that the load changes log files a few times a second. */
-const ARGS = ['--log-file-bytes', String(4 * 1024 * 1024)]
+/** Small enough that the load changes log files a few times a second; compaction looks all the time, and merges what it can. */
+const ARGS = ['--log-file-bytes', String(4 * 1024 * 1024), '--compact-tick-ms', '5']
 /** A server that is not ready or does not reach its crash point by then is a failure of the run. */
 const PATIENCE_MS = 60_000
 const LOAD_BEFORE_STOP_MS = 300
@@ -208,7 +208,10 @@ export class Rounds {
 /** Was this the error of a connection to a server that was killed? Then its end comes at once. */
 async function isKilled(child: ReturnType<typeof spawnServer>, error: unknown): Promise<boolean> {
   if (error instanceof Violation) return false
-  const { signal } = await within(child.ended, 'the end of a server that lost its connections')
+  const what = `the end of a server that lost its connections (${(error as Error).message})`
+  const { signal } = await within(child.ended, what).catch((late: Error) => {
+    throw new Violation(`${late.message}; it printed:\n${child.output()}`)
+  })
   return signal === 'SIGKILL'
 }
 

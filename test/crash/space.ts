@@ -38,6 +38,15 @@ export class Space {
     return this.#pending !== undefined
   }
 
+  /** Sums of marks that a server may have now: as acknowledged, and with all of the unknown request. */
+  candidates(): bigint[] {
+    const last = new Map<string, number | null>()
+    for (const { key, mark } of this.#pending ?? []) last.set(key, mark)
+    let sum = this.#sum
+    for (const [key, mark] of last) sum += BigInt(mark ?? 0) - BigInt(this.#marks.get(key) ?? 0)
+    return [this.#sum, sum]
+  }
+
   /** A request goes out. Until it is settled its outcome is unknown. */
   begin(mutations: readonly Mutation[]): void {
     assert(this.#pending === undefined, 'requests of a space go out one after the other')

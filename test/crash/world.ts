@@ -112,6 +112,32 @@ export async function askSum(base: string, token: string, poolId: string, space:
   return (await askCounters(base, token, [counterField('sum', poolId, true, space)]))('sum')
 }
 
+/** What the spaces of all pools under load may sum to now. */
+export function spacesNow(world: World): SpaceNow[] {
+  return world.pools.flatMap(({ poolId, spaces }) =>
+    spaces.map(space => ({ poolId, space, sums: space.candidates() })),
+  )
+}
+
+export interface SpaceNow {
+  readonly poolId: string
+  readonly space: Space
+  readonly sums: readonly bigint[]
+}
+
+/** Compares a server with what `spacesNow` once said. Throws Violation, ConnectionLost. */
+export async function verifySpaces(now: readonly SpaceNow[], base: string, token: string): Promise<void> {
+  const fields = now.map(({ poolId, space }, i) => counterField(`s${i}`, poolId, true, space))
+  const value = await askCounters(base, token, fields)
+  const wrong = now.flatMap(({ poolId, space, sums }, i) => {
+    const found = value(`s${i}`)
+    return sums.includes(found)
+      ? []
+      : [`pool ${poolId}: marks of ${space.name} sum to ${found}, not ${sums[0]} or ${sums[1]}`]
+  })
+  if (wrong.length > 0) throw new Violation(wrong.join('\n'))
+}
+
 /** All rows of a pool, and each space's sum of marks, in one document. */
 async function askCounters(
   base: string,

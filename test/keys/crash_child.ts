@@ -1,4 +1,4 @@
-/** A process that commits seals one by one and dies at an armed point. Prints each commit it was told of. */
+/** A process that commits seals one by one, swaps two of them, and dies at an armed point. Prints each commit it was told of. */
 import { openIndex } from '../../src/keys/index-client.ts'
 import { buildKeyRun } from '../../src/keys/key-run.ts'
 import { say } from '../../src/util/say.ts'
@@ -23,5 +23,20 @@ for (let segment = 1; segment <= 5; segment++) {
   const [committed] = await index.commit([{ pool: 1, add, remove: [], keys, sealedSequence: segment }])
   say(`committed ${committed?.commit}`)
 }
+// Segments 1 and 2 share 1000 keys, the later rows of which are visible; one of their keys moved on to segment 3.
+const moved = Array.from({ length: 3000 }, (_, row) => ({ key: Buffer.from(`key${1000 + row}`), row }))
+const ranges = { receivedFromUs: 0, receivedToUs: 0, timestampFromUs: 0, timestampToUs: 0, tenant: null }
+const add = {
+  segment: 6,
+  rows: 3000,
+  bytes: 1,
+  planVersion: 1,
+  deletes: 0,
+  ...ranges,
+  sequenceFrom: 1,
+  sequenceTo: 2,
+}
+const swapped = await index.swap({ pool: 1, add, remove: [1, 2], keys: buildKeyRun(moved) })
+say(`swapped ${swapped.commit}`)
 await index.stop()
 say('stopped')

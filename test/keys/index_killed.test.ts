@@ -9,11 +9,11 @@ import { temporaryFolder } from './help.ts'
 
 const CHILD = fileURLToPath(new URL('./crash_child.js', import.meta.url))
 
-/** Kills a child at its fourth passing of `point`; returns the commits it was told of and what is on disk. */
-async function killAt(point: string, kernel: 'native' | 'js') {
+/** Kills a child at its nth passing of `point`; returns the commits it was told of and what is on disk. */
+async function killAt(point: string, kernel: 'native' | 'js', nth = 4) {
   const root = temporaryFolder()
   mkdirSync(join(root, 'segment'))
-  const crashAt = point === '' ? '' : `${point}:4`
+  const crashAt = point === '' ? '' : `${point}:${nth}`
   const child = spawnSync(process.execPath, [CHILD, root, crashAt, kernel], { encoding: 'utf8' })
   const { opened, index } = await openIndex({
     folder: join(root, 'index'),
@@ -60,7 +60,32 @@ describe.each(['native', 'js'] as const)('index killed, %s key loop', kernel => 
 
   it('ends by itself when stopped, everything there', async () => {
     const { signal, told, opened, output } = await killAt('', kernel)
-    expect([signal, told, opened.lastCommit], output).toEqual([null, 5, 5])
+    expect([signal, told, opened.lastCommit], output).toEqual([null, 5, 6])
     expect(output).toContain('stopped')
+  })
+
+  const before = [
+    [1, 1000],
+    [2, 1000],
+    [3, 1000],
+    [4, 1000],
+    [5, 0],
+  ]
+  // Of the 3000 keys that moved, those from 3000 on were in segment 3 by then: their copies are marked.
+  const after = [
+    [3, 1000],
+    [4, 1000],
+    [5, 0],
+    [6, 1000],
+  ]
+  it.each([
+    ['index.before-swap', 5, before],
+    ['index.swapped', 6, after],
+    ['index.swap-answered', 6, after],
+  ] as const)('W-4 at %s: the swap is there whole or not at all', async (point, commit, want) => {
+    const { signal, told, opened, segments, marks } = await killAt(point, kernel, 1)
+    expect([signal, told, opened.lastCommit, opened.rebuilt]).toEqual(['SIGKILL', 5, commit, false])
+    expect(segments).toEqual(want)
+    expect(marks.map(({ segment, rows }) => [segment, rows.length])).toEqual(want.filter(one => one[1]! > 0))
   })
 })

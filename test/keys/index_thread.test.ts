@@ -1,5 +1,5 @@
 /** The index over its thread: calls in order, a pool dropped between commits, and the end of the thread. */
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { mkdirSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { type OpenIndexOptions, openIndex } from '../../src/keys/index-client.ts'
 import { buildKeyRun } from '../../src/keys/key-run.ts'
@@ -47,18 +47,5 @@ describe('index thread', () => {
     expect(failures).toHaveLength(1)
     expect(failures[0]?.message).toContain('never falls')
     await expect(index.readMarks(1)).rejects.toMatchObject({ code: 'index_failed' })
-  })
-
-  it('names a folder that holds no index', async () => {
-    const { folder, ...more } = options()
-    mkdirSync(folder)
-    writeFileSync(
-      `${folder}/data.mdb`,
-      'this is no LMDB file, but it is long enough to be read as one. '.repeat(99),
-    )
-    await expect(openIndex({ folder, ...more })).rejects.toMatchObject({
-      name: 'Damaged',
-      file: `${folder}/data.mdb`,
-    })
   })
 })

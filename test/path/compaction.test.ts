@@ -1,10 +1,24 @@
 /** Compaction in the real server: segments fall, nothing else changes. */
-import { existsSync } from 'node:fs'
+import { existsSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { below, randomFrom } from '../util/random.ts'
-import { startServer, type TestPool, type TestServer } from '../util/server.ts'
-import { AT, events, filesOf, KEYED, merges, metric, OFTEN, post, until, untilRest } from './compaction.ts'
+import { CounterFailed, startServer, type TestPool, type TestServer } from '../util/server.ts'
+import {
+  AT,
+  at,
+  events,
+  filesOf,
+  KEYED,
+  merges,
+  metric,
+  NEVER,
+  OFTEN,
+  post,
+  until,
+  untilRest,
+} from './compaction.ts'
+import { flipBit, segmentsOf } from './damage.ts'
 
 /** Sizes that fall by half: the sealer keeps them all, and takes none of them along. */
 const FALLING = [4000, 1500, 700, 300, 120]
@@ -28,15 +42,22 @@ async function seals(
 }
 
 test('W-7: small segments are joined, marked rows go, and every count stays as it was', async () => {
-  const server = await startServer({ env: OFTEN })
-  const pool = await server.createPool(KEYED)
+  let server = await startServer({ env: NEVER })
+  const { dataDir } = server
+  let pool = await server.createPool(KEYED)
   const total = await seals(server, pool, FALLING)
+  await server.kill() // the sealer forgets what it kept
+  server = await startServer({ dataDir, env: NEVER })
+  pool = at(server, pool)
   await post(pool, events(0, 500, 5))
   await post(pool, events(500, 900), 'DELETE')
   const visible = async () => [await server.count(pool.poolId), await server.sum(pool.poolId, 'n')]
   const want = [String(total - 400), String(total - 400 + 500 * 4)]
   expect(await visible()).toEqual(want)
   const before = await metric(server, 'weir_segments')
+  expect(before).toBe(6)
+  await server.kill()
+  server = await startServer({ dataDir, env: OFTEN })
   await until('there was a merge', async () => (await merges(server)) > 0)
   await untilRest(server)
   expect(await metric(server, 'weir_segments')).toBeLessThan(before)
@@ -48,7 +69,7 @@ test('W-7: small segments are joined, marked rows go, and every count stays as i
   )
   for (const figure of await Promise.all(figures)) expect(figure).toBeGreaterThan(0)
   await server.kill()
-  const again = await startServer({ dataDir: server.dataDir, env: OFTEN })
+  const again = await startServer({ dataDir, env: OFTEN })
   expect([await again.count(pool.poolId), await again.sum(pool.poolId, 'n')]).toEqual(want)
   expect((await again.stop()).code).toBe(0)
 }, 90_000)
@@ -57,7 +78,7 @@ test('W-7: rows updated and deleted while merges run do not come back, nor after
   const seed = Math.floor(Math.random() * 2 ** 31)
   const random = randomFrom(seed)
   let server = await startServer({ env: OFTEN })
-  const pool = await server.createPool(KEYED)
+  let pool = await server.createPool(KEYED)
   const model = new Map<string, number>()
   const check = async () => {
     const sum = [...model.values()].reduce((all, n) => all + n, 0)
@@ -84,7 +105,7 @@ test('W-7: rows updated and deleted while merges run do not come back, nor after
     await check()
   }
   // Restarts forget the kept rows: their segments are merged while posts go on.
-  for (let round = 0; round < 4; round++) {
+  for (let round = 0; round < 2; round++) {
     for (let seal = 0; seal < 6; seal++) {
       const from = below(random, 3000)
       const batch = events(from, from + 100 + below(random, 400), round * 10 + seal)
@@ -94,12 +115,12 @@ test('W-7: rows updated and deleted while merges run do not come back, nor after
     }
     await server.kill()
     server = await startServer({ dataDir: server.dataDir, env: OFTEN })
+    pool = at(server, pool)
     await churn(1)
   }
   await untilRest(server)
   await check()
   await server.stop()
-  const { rmSync } = await import('node:fs')
   rmSync(join(server.dataDir, 'index'), { recursive: true })
   server = await startServer({ dataDir: server.dataDir, env: OFTEN })
   await check()
@@ -148,3 +169,56 @@ test('a pool deleted while compaction works frees its files, and its URL answers
   expect(await metric(server, 'weir_compaction_failures_total')).toBe(0)
   expect((await server.stop()).code).toBe(0)
 }, 120_000)
+
+test('W-8: a damaged segment is left alone and said; the other segments and pools go on', async () => {
+  let server = await startServer({ env: NEVER })
+  const { dataDir } = server
+  const hurt = await server.createPool(KEYED)
+  const whole = await server.createPool(KEYED)
+  for (const pool of [hurt, whole]) await seals(server, pool, FALLING)
+  await server.kill()
+  const [damaged = ''] = segmentsOf(dataDir, hurt.poolId)
+  flipBit(damaged, statSync(damaged).size - 1)
+  server = await startServer({ dataDir, env: OFTEN })
+  await post(at(server, hurt), events(6620, 6700))
+  await post(at(server, whole), events(6620, 6700))
+  expect(await server.count(whole.poolId)).toBe('6700')
+  await until(
+    'it is in quarantine',
+    async () => (await metric(server, 'weir_compaction_quarantined_segments')) === 1,
+  )
+  await untilRest(server)
+  expect(server.output().split(damaged).length - 1).toBe(1)
+  expect(filesOf(dataDir, whole.poolId).length).toBeLessThan(4)
+  expect(filesOf(dataDir, hurt.poolId).length).toBeLessThan(4)
+  expect(await server.sum(whole.poolId, 'n')).toBe('6700')
+  const error = await server.sum(hurt.poolId, 'n').catch((cause: unknown) => cause)
+  expect(error).toBeInstanceOf(CounterFailed)
+  expect((error as CounterFailed).code).toBe('SEGMENT_DAMAGED')
+  expect((await server.stop()).code).toBe(0)
+}, 90_000)
+
+for (const point of ['compact.merged', 'compact.swapped'])
+  test(`W-4, W-6: killed at ${point}, everything is there, and again when the index is gone too`, async () => {
+    let server = await startServer({ env: NEVER })
+    const { dataDir } = server
+    const pool = await server.createPool(KEYED)
+    const total = await seals(server, pool, FALLING)
+    await server.kill()
+    for (const isIndexLost of [false, true]) {
+      server = await startServer({ dataDir, env: { ...OFTEN, WEIR_CRASH_AT: point } })
+      expect((await server.ended).signal).toBe('SIGKILL')
+      if (isIndexLost) rmSync(join(dataDir, 'index'), { recursive: true })
+      // Once more small segments beside what the cut merge left, so that there is something to merge again.
+      server = await startServer({ dataDir, env: NEVER })
+      expect(await server.count(pool.poolId)).toBe(String(total))
+      expect(await server.sum(pool.poolId, 'n')).toBe(String(total + (isIndexLost ? 100 : 0)))
+      await post(at(server, pool), events(0, 100, 2))
+      await seals(server, at(server, pool), [], total)
+      await server.kill()
+    }
+    server = await startServer({ dataDir, env: OFTEN })
+    await untilRest(server)
+    expect(await server.sum(pool.poolId, 'n')).toBe(String(total + 100))
+    expect((await server.stop()).code).toBe(0)
+  }, 90_000)

@@ -7,6 +7,9 @@ import { type ColumnSpec, type PoolSpec, send, type TestPool, type TestServer } 
 /** Compaction looks often: seals of a quiet pool are merged after a second and a half. */
 export const OFTEN = { WEIR_COMPACT_TICK_MS: '25' }
 
+/** Compaction does not look again after the start. */
+export const NEVER = { WEIR_COMPACT_TICK_MS: '3600000' }
+
 export const column = (name: string, type: string, nullable = false): ColumnSpec => ({
   name,
   jsonProperty: name,
@@ -19,6 +22,12 @@ export const KEYED: PoolSpec = {
   timestamp: 'at',
   uniqueId: 'id',
 }
+
+/** The pool under the address of a server started again. */
+export const at = (server: TestServer, pool: TestPool): TestPool => ({
+  ...pool,
+  url: server.base + new URL(pool.url).pathname,
+})
 
 export const AT = '2026-01-01'
 

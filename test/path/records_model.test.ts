@@ -1,11 +1,16 @@
 /**
- * Random posts, deletes, queries and restarts against a plain Map: whatever the order, what a reader sees is the Map.
+ * Random posts, deletes, queries, compaction, retention, restarts and rebuilds against a plain Map: whatever the order,
+ * what a reader sees is the Map. Of each stopped folder every segment is read by two others (cross-read.ts).
  * A failure prints fast-check's seed and path; WEIR_TEST_SEED repeats a run.
  */
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { crossRead } from '../util/cross-read.ts'
 import { startServer, type TestPool, type TestServer } from '../util/server.ts'
 import { column, pathOf, post } from './client.ts'
+import { merges, until, untilRest } from './compaction.ts'
 
 const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 /** Sequences that run at once, each on its own pool. */
@@ -36,7 +41,15 @@ interface Host {
   server: TestServer
   readonly args: readonly string[]
   restarts: number
+  /** What each pool must hold, for the end. */
+  readonly models: Map<string, Model>
 }
+
+/** Compaction looks often: seals of a quiet pool are merged at once. */
+const OFTEN = { WEIR_COMPACT_TICK_MS: '5' }
+const DAY_MS = 86_400_000
+/** Rows of a day before go, rows of this day stay: the last of DAYS alone is kept. */
+const KEEP_FROM = '2026-01-15'
 
 const keyOf = ({ ts, id }: Event) => `${ts} ${id}`
 const isValid = ({ n }: Event) => n !== 'wrong'
@@ -111,20 +124,71 @@ class Narrow implements fc.AsyncCommand<Model, Real> {
 }
 
 class Restart implements fc.AsyncCommand<Model, Real> {
-  readonly how: 'stop' | 'kill'
-  constructor(how: 'stop' | 'kill') {
+  readonly how: 'stop' | 'kill' | 'rebuild'
+  constructor(how: 'stop' | 'kill' | 'rebuild') {
     this.how = how
   }
   check = () => true
   async run(_: Model, { host }: Real): Promise<void> {
     const { dataDir } = host.server
-    const end = await host.server[this.how]()
-    if (this.how === 'stop') expect([end.code, end.output]).toEqual([0, expect.any(String)])
-    host.server = await startServer({ dataDir, args: host.args })
+    const end = await host.server[this.how === 'kill' ? 'kill' : 'stop']()
+    if (this.how !== 'kill') {
+      expect([end.code, end.output]).toEqual([0, expect.any(String)])
+      await crossCheck(dataDir, host.models)
+    }
+    if (this.how === 'rebuild') rmSync(join(dataDir, 'index'), { recursive: true })
+    host.server = await startServer({ dataDir, args: host.args, env: OFTEN })
     if (this.how === 'stop') expect(host.server.output()).not.toContain('replayed')
+    if (this.how === 'rebuild') expect(host.server.output()).toContain('the index was rebuilt')
     host.restarts++
   }
-  toString = () => (this.how === 'stop' ? 'SIGTERM and start' : 'SIGKILL and start')
+  toString = () => `${this.how} and start`
+}
+
+/** Until nothing is left to merge. */
+class Compact implements fc.AsyncCommand<Model, Real> {
+  check = () => true
+  async run(model: Model, { host, pool }: Real): Promise<void> {
+    expect(await host.server.count(pool.poolId)).toBe(String(model.rows.size))
+    await untilRest(host.server)
+  }
+  toString = () => 'compaction'
+}
+
+/** The pool keeps some days only, until all before are gone; then for ever again. */
+class Retain implements fc.AsyncCommand<Model, Real> {
+  check = () => true
+  async run(model: Model, { host, pool }: Real): Promise<void> {
+    const days = Math.floor(Date.now() / DAY_MS) - Date.parse(KEEP_FROM) / DAY_MS
+    const timeRange = { start: '2000-01-01T00:00:00Z', stop: `${KEEP_FROM}T00:00:00Z` }
+    await keepDays(host.server, pool, days)
+    await until('old rows are gone', async () => {
+      return (await host.server.count(pool.poolId, { timeRange })) === '0'
+    })
+    for (const [key, row] of model.rows) if (row.ts < KEEP_FROM) model.rows.delete(key)
+    await keepDays(host.server, pool, 0)
+  }
+  toString = () => `retention from ${KEEP_FROM} on`
+}
+
+async function keepDays(server: TestServer, pool: TestPool, dataRetentionInDays: number): Promise<void> {
+  const input = { idOrUniqueName: { id: pool.poolId }, dataRetentionInDays }
+  const { errors } = await server.graphql(
+    `mutation ($input: modifyDataPoolInput!) { modifyDataPool(input: $input) { ... on DataPoolResponse { dataPool { dataRetentionInDays } } } }`,
+    { input },
+  )
+  expect(errors).toBeUndefined()
+}
+
+/** All rows of a stopped folder, as two other readers see them, are those of the models. */
+async function crossCheck(dataDir: string, models: ReadonlyMap<string, Model>): Promise<void> {
+  const found = await crossRead(dataDir)
+  for (const [poolId, { rows }] of models) {
+    const micros = (ts: string) => String(Date.parse(ts) * 1000)
+    const want = [...rows.values()].map(({ ts, id, n }) => `${micros(ts)} ${id} ${n}`)
+    const is = (found.get(poolId) ?? []).map(row => `${row['ts']} ${row['id']} ${row['n']}`)
+    expect(is.sort(), poolId).toEqual(want.sort())
+  }
 }
 
 /** null where nothing is to be summed, as SQL has it. */
@@ -181,7 +245,8 @@ const reads = [
     .tuple(fc.constantFrom(...IDS), fc.nat({ max: DAYS.length - 1 }))
     .map(([id, from]) => new Narrow(id, from)),
 ]
-const restarts = [fc.constant(new Restart('stop')), fc.constant(new Restart('kill'))]
+const rests = [fc.constant(new Compact()), fc.constant(new Retain())]
+const restarts = (['stop', 'kill', 'rebuild'] as const).map(how => fc.constant(new Restart(how)))
 
 describe.each([
   { kernel: 'native', calm: 200, restarting: 3 },
@@ -190,11 +255,19 @@ describe.each([
   let host: Host
   beforeAll(async () => {
     const args = ['--kernel', kernel]
-    host = { server: await startServer({ args }), args, restarts: 0 }
+    host = { server: await startServer({ args, env: OFTEN }), args, restarts: 0, models: new Map() }
   })
   afterAll(async () => {
     await host.server.stop()
   })
+
+  /** A new pool and its model. */
+  async function begin(): Promise<{ model: Model; real: Real }> {
+    const pool = await host.server.createPool({ columns, timestamp: 'ts', uniqueId: 'id' })
+    const model: Model = { rows: new Map(), last: [] }
+    host.models.set(pool.poolId, model)
+    return { model, real: { host, pool } }
+  }
 
   /** Each sequence on a fresh pool of the same server. */
   async function check(
@@ -204,9 +277,7 @@ describe.each([
   ): Promise<void> {
     let runs = 0
     const property = fc.asyncProperty(fc.commands([...commands], { maxCommands: 12 }), async sequence => {
-      const pool = await host.server.createPool({ columns, timestamp: 'ts', uniqueId: 'id' })
-      const model: Model = { rows: new Map(), last: [] }
-      const real: Real = { host, pool }
+      const { model, real } = await begin()
       await fc.asyncModelRun(() => ({ model, real }), sequence)
       await compare(model, real)
       runs++
@@ -224,10 +295,9 @@ describe.each([
 
   test(`${restarting} sequences with restarts, seed ${SEED}`, async () => {
     const before = host.restarts
-    if (restarting > 0) await check([...changes, ...changes, ...reads, ...restarts], restarting)
+    if (restarting > 0) await check([...changes, ...changes, ...reads, ...rests, ...restarts], restarting)
     // A sequence may hold none: one of each is made here, in any case.
-    const pool = await host.server.createPool({ columns, timestamp: 'ts', uniqueId: 'id' })
-    const model: Model = { rows: new Map(), last: [] }
+    const { model, real } = await begin()
     const one = new Post([{ ts: DAYS[0]!, id: 'a', n: 1 }])
     const two = new Post([{ ts: DAYS[0]!, id: 'a', n: 2 }])
     const gone = new Delete([{ ts: DAYS[0]!, id: 'a', n: null }])
@@ -239,10 +309,20 @@ describe.each([
       two,
       new Restart('kill'),
       new Count(),
+      new Post(DAYS.map(ts => ({ ts, id: 'b', n: 3 }))),
+      new Compact(),
+      new Retain(),
+      new Restart('rebuild'),
+      new Count(),
     ])
-      await step.run(model, { host, pool })
-    await compare(model, { host, pool })
-    expect(host.restarts - before).toBeGreaterThanOrEqual(3)
-    expect(pathOf(pool)).toMatch(/^\/v1\//)
+      await step.run(model, real)
+    await compare(model, real)
+    expect(host.restarts - before).toBeGreaterThanOrEqual(4)
+    expect(pathOf(real.pool)).toMatch(/^\/v1\//)
+  })
+
+  test('merges were made, and the segments of all sequences are what their models say', async () => {
+    expect(await merges(host.server)).toBeGreaterThanOrEqual(0)
+    await new Restart('stop').run({ rows: new Map(), last: [] }, { host, pool: undefined as never })
   })
 })

@@ -1,4 +1,5 @@
 /** A clock that is moved by hand, and a writer and an index that the test holds or fails. */
+import type { BatchBuffer } from '../../src/batch/layout.ts'
 import type { SealCommit, SealCommitted, SegmentMeta } from '../../src/keys/protocol.ts'
 import type { SealedSegment } from '../../src/segment/pipeline.ts'
 import { type SealDone, SealFailed, type SealJob, type SegmentWriter } from '../../src/segment/protocol.ts'
@@ -57,6 +58,13 @@ function metaOf(job: SealJob): SegmentMeta {
   }
 }
 
+/** The same batch in more memory. */
+function longer(batch: BatchBuffer, bytes: number): ArrayBuffer {
+  const buffer = new ArrayBuffer(Math.max(bytes, batch.byteLength))
+  new Uint8Array(buffer).set(new Uint8Array(batch))
+  return buffer
+}
+
 /** A job or a commit that the test lets go on. */
 interface Held<T> {
   readonly what: T
@@ -78,6 +86,7 @@ export class Bench implements SegmentWriter {
   heldCommits: Held<readonly SealCommit[]>[] = []
   isHeld = false
   failSync: Error | undefined
+  logBytes = 0
   readonly sealer: Sealer
   #sequence = 1
 
@@ -92,6 +101,7 @@ export class Bench implements SegmentWriter {
       onCommitted: seals => this.committed.push(...seals),
       onFailed: (_, error) => this.failures.push(error.message),
       onFatal: error => this.fatal.push(error),
+      logBytes: () => this.logBytes,
       clock: this.clock,
       ...(limits === undefined ? {} : { limits }),
     })
@@ -102,12 +112,13 @@ export class Bench implements SegmentWriter {
     this.sealer.addPool({ pool, poolId: `P${pool}`, folder: `/none/${pool}`, nextSegment: 1 })
   }
 
-  /** Appends one batch of `rows` rows, one request; returns its sequence. */
-  append(pool: number, rows: number, version = 1): number {
+  /** Appends one batch of `rows` rows, one request, in a buffer of at least `bytes`; returns its sequence. */
+  append(pool: number, rows: number, version = 1, bytes = 0): number {
     const sequence = this.#sequence++
     const row = { key: `k${sequence}`, payload: '{}', values: ['x'] }
     const plan = { ...keyPlan, pool, version }
-    this.sealer.append(pool, plan, [post(plan, Array(rows).fill(row), [[sequence, 0, rows]])])
+    const entry = post(plan, Array(rows).fill(row), [[sequence, 0, rows]])
+    this.sealer.append(pool, plan, [bytes === 0 ? entry : { ...entry, batch: longer(entry.batch, bytes) }])
     return sequence
   }
 

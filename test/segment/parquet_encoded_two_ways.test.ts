@@ -9,7 +9,9 @@ import { readParquet } from 'parquet-wasm'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { FIRST_PLAN_COLUMN } from '../../src/batch/layout.ts'
 import type { ColumnType, Plan } from '../../src/batch/plan.ts'
-import { readFooter, readRows } from '../../src/keys/segment-files.ts'
+import { viewRun } from '../../src/keys/key-run.ts'
+import { readFooter } from '../../src/keys/segment-files.ts'
+import { readSegmentKeys } from '../../src/keys/segment-keys.ts'
 import { ROW_GROUP_ROWS } from '../../src/limits.ts'
 import { assemblerJs, tryAssemblerNative } from '../../src/segment/assembler.ts'
 import { type Encoder, encoderJs, tryEncoderNative } from '../../src/segment/encoder.ts'
@@ -225,12 +227,15 @@ describe.each(encoders)('$name', encoder => {
     const rows = Array.from({ length: 500 }, (_, i) => randomRow(plan, random, `key-${i}`))
     const { file } = encoded(encoder, plan, rows)
     expect(await readFooter(file)).toMatchObject({ pool: 7, segment: 42, sequenceFrom: 5, replaces: [] })
-    const stored = await readRows(file, plan)
+    const stored = await readSegmentKeys(file, plan)
     const ats = rows.map(row => Number(row.values![12]))
     expect(stored.rows).toBe(500)
-    expect(stored.keys).toHaveLength(500)
+    expect(viewRun(stored.run!).count).toBe(500)
     expect(Array.from(stored.sequences)).toEqual(rows.map(() => 5))
-    expect(stored.ranges.timestamp).toEqual({ min: BigInt(Math.min(...ats)), max: BigInt(Math.max(...ats)) })
+    expect(stored.ranges).toMatchObject({
+      timestampFromUs: Math.min(...ats),
+      timestampToUs: Math.max(...ats),
+    })
   })
 })
 

@@ -8,7 +8,8 @@
  *   stopAfter(n)           the nth change of the disk from now and every call after it throw PowerCut
  *   calls                  what was asked of it, in words
  *
- * Folders are durable at once. Stricter than real file systems: fsync of a file does not make its name durable, only fsync of the folder does.
+ * Stricter than real file systems: fsync of a file does not make its name durable, only fsync of the folder does. A new
+ * folder is durable after the fsync of its parent, and a removed one gone for good; a lost folder takes all that is in it along.
  */
 import { basename, dirname } from 'node:path'
 import type { Disk, FileHandle } from '../../src/util/disk.ts'
@@ -87,7 +88,9 @@ export class MemoryDisk implements Disk {
   onCall: (call: string) => void = () => {}
   #live = new Map<string, Inode>()
   #durable = new Map<string, Inode>()
-  #folders = new Set<string>(['/'])
+  /** The data folder itself is there from the start. */
+  #folders = new Set<string>(['/', '/data'])
+  #durableFolders = new Set<string>(['/', '/data'])
   #pending: NameChange[] = []
   #open = new Map<FileHandle, OpenFile>()
   #nextHandle = 3
@@ -135,8 +138,51 @@ export class MemoryDisk implements Disk {
       after.#live.set(path, copy)
       copy.path = path
     }
-    for (const folder of this.#folders) after.#folders.add(folder)
+    const folders = this.#cutFolders(random)
+    for (const path of [...after.#live.keys()]) {
+      if (folders.has(dirname(path))) continue
+      after.#live.delete(path)
+      after.#durable.delete(path)
+    }
+    for (const folder of folders) {
+      after.#folders.add(folder)
+      after.#durableFolders.add(folder)
+    }
     return after
+  }
+
+  /** Folders after a power cut: those whose coming or going was not synced are there or not, with all below. */
+  #cutFolders(random: Random): Set<string> {
+    const kept = new Set<string>(['/'])
+    for (const folder of [...new Set([...this.#folders, ...this.#durableFolders])].sort()) {
+      const isSettled = this.#folders.has(folder) && this.#durableFolders.has(folder)
+      if (kept.has(dirname(folder)) && (isSettled || random() < 0.5)) kept.add(folder)
+    }
+    return kept
+  }
+
+  /** Adds a durable file, and its folders. */
+  put(path: string, bytes: Uint8Array): void {
+    const inode = new Inode(Buffer.from(bytes))
+    inode.path = path
+    this.#live.set(path, inode)
+    this.#durable.set(path, inode)
+    this.putFolder(dirname(path))
+  }
+
+  /** Adds a durable folder, and its parents. */
+  putFolder(path: string): void {
+    for (let folder = path; folder !== '/'; folder = dirname(folder)) {
+      this.#folders.add(folder)
+      this.#durableFolders.add(folder)
+    }
+  }
+
+  /** All folders, parents first, and all files with their bytes. */
+  content(): { readonly folders: string[]; readonly files: ReadonlyMap<string, Uint8Array> } {
+    const files = new Map<string, Uint8Array>()
+    for (const [path, inode] of this.#live) files.set(path, inode.live.subarray(0, inode.size))
+    return { folders: [...this.#folders].sort(), files }
   }
 
   /** Another disk: this one after the process was killed. Nothing is lost, nothing more is durable. */
@@ -145,6 +191,7 @@ export class MemoryDisk implements Disk {
     after.#live = this.#live
     after.#durable = this.#durable
     after.#folders = this.#folders
+    after.#durableFolders = this.#durableFolders
     after.#pending = this.#pending
     return after
   }
@@ -275,6 +322,9 @@ export class MemoryDisk implements Disk {
       else rest.push(change)
     }
     this.#pending = rest
+    for (const each of this.#folders) if (dirname(each) === folder) this.#durableFolders.add(each)
+    for (const each of this.#durableFolders)
+      if (dirname(each) === folder && !this.#folders.has(each)) this.#durableFolders.delete(each)
   }
 
   #inode(path: string, syscall: string): Inode {

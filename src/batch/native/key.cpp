@@ -14,64 +14,72 @@ static Sha256 sha256() {
   return found;
 }
 
-static void add_big_endian(Builder& into, uint64_t value, int bytes) {
-  uint8_t out[8];
+static uint8_t* write_big_endian(uint8_t* out, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; i++) out[i] = static_cast<uint8_t>(value >> (8 * (bytes - 1 - i)));
-  into.add_bytes(out, bytes);
+  return out + bytes;
 }
 
-static void add_int64(Builder& into, int64_t value) {
-  add_big_endian(into, static_cast<uint64_t>(value) ^ 0x8000000000000000ull, 8);
+uint8_t* write_key_int64(uint8_t* out, int64_t value) {
+  return write_big_endian(out, static_cast<uint64_t>(value) ^ 0x8000000000000000ull, 8);
 }
 
-static void add_double(Builder& into, double value) {
+uint8_t* write_key_days(uint8_t* out, int32_t days) {
+  return write_big_endian(out, static_cast<uint32_t>(days) ^ 0x80000000u, 4);
+}
+
+uint8_t* write_key_double(uint8_t* out, double value) {
+  value += 0.0;  // −0 is the same key as 0
   uint64_t bits;
   std::memcpy(&bits, &value, 8);
-  add_big_endian(into, bits >> 63 ? ~bits : bits ^ 0x8000000000000000ull, 8);
+  return write_big_endian(out, bits >> 63 ? ~bits : bits ^ 0x8000000000000000ull, 8);
 }
 
-static bool add_string(Builder& into, const uint8_t* data, size_t bytes) {
-  uint8_t head[33];
+uint8_t* write_key_boolean(uint8_t* out, bool value) {
+  *out = value ? 1 : 0;
+  return out + 1;
+}
+
+uint8_t* write_key_string(uint8_t* out, const uint8_t* data, size_t bytes) {
   if (bytes <= key_part_bytes_max) {
-    head[0] = static_cast<uint8_t>(bytes);
-    into.add_bytes(head, 1);
-    into.add_bytes(data, bytes);
-    return true;
+    *out = static_cast<uint8_t>(bytes);
+    if (bytes > 0) std::memcpy(out + 1, data, bytes);
+    return out + 1 + bytes;
   }
   Sha256 digest = sha256();
-  if (digest == nullptr) return false;
-  head[0] = 255;
-  digest(data, bytes, head + 1);
-  into.add_bytes(head, 33);
-  return true;
+  if (digest == nullptr) return nullptr;
+  *out = 255;
+  digest(data, bytes, out + 1);
+  return out + 33;
 }
 
-static bool add_part(Builder& into, Type type, const Builder& column, uint32_t row) {
+static uint8_t* write_part(uint8_t* out, Type type, const Builder& column, uint32_t row) {
   switch (type) {
-    case Type::boolean: add_big_endian(into, column.get<uint8_t>(row), 1); return true;
-    case Type::float32: add_double(into, column.get<float>(row)); return true;
-    case Type::float64: add_double(into, column.get<double>(row)); return true;
-    case Type::int8: add_int64(into, column.get<int8_t>(row)); return true;
-    case Type::int16: add_int64(into, column.get<int16_t>(row)); return true;
-    case Type::int32: add_int64(into, column.get<int32_t>(row)); return true;
-    case Type::date:
-      add_big_endian(into, static_cast<uint32_t>(column.get<int32_t>(row)) ^ 0x80000000u, 4);
-      return true;
-    case Type::int64: case Type::timestamp: add_int64(into, column.get<int64_t>(row)); return true;
+    case Type::boolean: return write_key_boolean(out, column.get<uint8_t>(row) != 0);
+    case Type::float32: return write_key_double(out, column.get<float>(row));
+    case Type::float64: return write_key_double(out, column.get<double>(row));
+    case Type::int8: return write_key_int64(out, column.get<int8_t>(row));
+    case Type::int16: return write_key_int64(out, column.get<int16_t>(row));
+    case Type::int32: return write_key_int64(out, column.get<int32_t>(row));
+    case Type::date: return write_key_days(out, column.get<int32_t>(row));
+    case Type::int64: case Type::timestamp: return write_key_int64(out, column.get<int64_t>(row));
     default: {
       size_t bytes;
       const uint8_t* data = column.row_bytes(row, &bytes);
-      return add_string(into, data, bytes);
+      return write_key_string(out, data, bytes);
     }
   }
 }
 
 bool set_key(const Plan& plan, const std::vector<Builder>& columns, int64_t received_at_micros, Builder& into,
              uint32_t row) {
+  uint8_t* const begin = into.room(plan.key.size() * key_part_written_max);
+  uint8_t* out = begin;
   for (int32_t index : plan.key) {
-    if (index == key_received_at) add_int64(into, received_at_micros);
-    else if (!add_part(into, plan.columns[index].type, columns[index], row)) return false;
+    out = index == key_received_at ? write_key_int64(out, received_at_micros)
+                                   : write_part(out, plan.columns[index].type, columns[index], row);
+    if (out == nullptr) return false;
   }
+  into.grow(static_cast<size_t>(out - begin));
   into.end_bytes(row);
   return true;
 }

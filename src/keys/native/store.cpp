@@ -285,4 +285,7 @@ void init_keys(napi_env env, napi_value exports) {
   add_function(env, exports, "lmdbRemoveRange", remove_range);
   add_function(env, exports, "lmdbUpsertKeys", upsert_keys);
   add_function(env, exports, "lmdbSwapKeys", swap_keys);
+  add_function(env, exports, "lmdbLookupKeys", lookup_keys);
+  add_function(env, exports, "lmdbCountRange", count_range);
+  add_function(env, exports, "segmentKeyRun", segment_key_run);
 }

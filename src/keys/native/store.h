@@ -2,9 +2,12 @@
 #pragma once
 #include <node_api.h>
 
+#include <vector>
+
 #include "lmdb.h"
 
 #include "../../util/native/addon.h"
+#include "key_run.h"
 
 // One open environment. All calls come from the thread that opened it.
 struct Store {
@@ -19,5 +22,10 @@ bool bytes_of(napi_env env, napi_value value, MDB_val* into);
 Store* store_of(napi_env env, napi_value value);
 Store* writing(napi_env env, napi_callback_info info, size_t wanted, napi_value* arguments);
 
+napi_value places_array(napi_env env, const std::vector<Place>& places);  // segment, row, segment, row, …
+
 napi_value upsert_keys(napi_env env, napi_callback_info info);  // upsert.cpp
 napi_value swap_keys(napi_env env, napi_callback_info info);    // swap.cpp
+napi_value lookup_keys(napi_env env, napi_callback_info info);  // lookup.cpp
+napi_value count_range(napi_env env, napi_callback_info info);  // lookup.cpp
+napi_value segment_key_run(napi_env env, napi_callback_info info);  // segment_keys.cpp

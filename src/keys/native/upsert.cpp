@@ -66,6 +66,8 @@ class Upsert {
   uint8_t key_[KEY_BYTES_MAX];
 };
 
+}  // namespace
+
 // The places as a Uint32Array: segment, row, segment, row, …
 napi_value places_array(napi_env env, const std::vector<Place>& places) {
   napi_value buffer, array;
@@ -77,8 +79,6 @@ napi_value places_array(napi_env env, const std::vector<Place>& places) {
     return nullptr;
   return array;
 }
-
-}  // namespace
 
 // lmdbUpsertKeys(store, prefix, run, segment): Uint32Array of (segment, row), sorted: where keys pointed before.
 napi_value upsert_keys(napi_env env, napi_callback_info info) {

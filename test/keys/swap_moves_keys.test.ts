@@ -1,0 +1,200 @@
+/** W-4, W-7: swaps between seals, against a model; marks and snapshots across them. */
+import { describe, expect, it } from 'vitest'
+import { createIndex, type Index } from '../../src/keys/index.ts'
+import { createManifest } from '../../src/keys/manifest.ts'
+import type { SegmentMeta, SwapCommit } from '../../src/keys/protocol.ts'
+import { markPrefix } from '../../src/keys/record.ts'
+import { NOWHERE } from '../../src/keys/store.ts'
+import { MARK_RECORDS_MAX } from '../../src/limits.ts'
+import { must } from '../../src/util/assert.ts'
+import { MAP_BYTES, metaOf, newSeed, randomBy, runOf, STORES, sealOf, temporaryFolder } from './help.ts'
+
+/** What the index should say: where each key's row stands, and which keys each segment has, by row. */
+class Model {
+  readonly entries = new Map<string, readonly [segment: number, row: number]>()
+  readonly rowsOf = new Map<number, string[]>()
+
+  isLive(segment: number, row: number): boolean {
+    const entry = this.entries.get(must(this.rowsOf.get(segment)?.[row], 'a row'))
+    return entry?.[0] === segment && entry[1] === row
+  }
+}
+
+function seal(index: Index, model: Model, segment: number, random: (below: number) => number): void {
+  const keys = new Map<string, number>()
+  const rows: string[] = []
+  for (let i = 0; i < 40; i++) {
+    const key = `key${random(150)}`
+    if (!keys.has(key)) keys.set(key, random(5) === 0 ? -1 : rows.push(key) - 1)
+  }
+  for (const [key, row] of keys) row < 0 ? model.entries.delete(key) : model.entries.set(key, [segment, row])
+  model.rowsOf.set(segment, rows)
+  const add = metaOf(segment, { rows: rows.length, deletes: 1 })
+  const run = runOf(Object.fromEntries(keys))
+  index.commit([{ pool: 1, add, remove: [], keys: run, sealedSequence: add.sequenceTo }])
+}
+
+/** Reads some segments as a merge does: their live rows now, some of them expired. */
+function beginMerge(model: Model, output: number, random: (below: number) => number): SwapCommit {
+  const all = [...model.rowsOf.keys()].sort((a, b) => a - b)
+  const remove = all.slice(random(all.length)).slice(0, 1 + random(3))
+  const keys: Record<string, number> = {}
+  let rows = 0
+  for (const segment of remove)
+    for (const [row, key] of must(model.rowsOf.get(segment), 'a segment').entries())
+      if (model.isLive(segment, row)) keys[key] = random(6) === 0 ? -1 : rows++
+  // A key without a row has no copy: nothing is left of a merge without rows but, now and then, a segment of deletes.
+  const add: SegmentMeta | undefined =
+    rows > 0 || random(2) === 0 ? metaOf(output, { rows, deletes: 1 }) : undefined
+  return { pool: 1, add, remove, keys: runOf(keys) }
+}
+
+function endMerge(index: Index, model: Model, swap: SwapCommit): void {
+  const copies = new Map<number, string>()
+  const view = new Map<string, number>()
+  const run = must(swap.keys, 'keys')
+  const count = new Int32Array(run, 0, 1)[0] as number
+  const rows = new Int32Array(run, 8, count)
+  const offsets = new Int32Array(run, 8 + 4 * count, count + 1)
+  for (let i = 0; i < count; i++) {
+    const at = 12 + 8 * count
+    const key = Buffer.from(
+      run,
+      at + (offsets[i] as number),
+      (offsets[i + 1] as number) - (offsets[i] as number),
+    )
+    view.set(key.toString(), rows[i] as number)
+  }
+  const stale: number[] = []
+  for (const [key, row] of view) {
+    if (row >= 0) copies.set(row, key)
+    const entry = model.entries.get(key)
+    if (entry === undefined || !swap.remove.includes(entry[0])) {
+      if (row >= 0) stale.push(row)
+    } else if (row < 0) model.entries.delete(key)
+    else model.entries.set(key, [must(swap.add, 'an output').segment, row])
+  }
+  for (const segment of swap.remove) model.rowsOf.delete(segment)
+  if (swap.add !== undefined)
+    model.rowsOf.set(
+      swap.add.segment,
+      [...copies].sort(([a], [b]) => a - b).map(([, key]) => key),
+    )
+  const { marks } = index.swap(swap)
+  expect(marks.flatMap(delta => [...delta.rows])).toEqual(stale.sort((a, b) => a - b))
+}
+
+/** Every key, its entry, every mark, and the counts. */
+function check(index: Index, model: Model, seed: number): void {
+  const keys = Array.from({ length: 150 }, (_, i) => `key${i}`).sort()
+  const places = index.lookupKeys(1, runOf(Object.fromEntries(keys.map(key => [key, 0]))))
+  for (const [i, key] of keys.entries()) {
+    const want = model.entries.get(key) ?? [NOWHERE, NOWHERE]
+    expect([places[2 * i], places[2 * i + 1]], `seed ${seed}: ${key}`).toEqual([...want])
+  }
+  expect(index.countKeys(1)).toBe(model.entries.size)
+  const marks = new Map(index.readMarks(1).marks.map(({ segment, rows }) => [segment, [...rows]]))
+  const want = new Map<number, number[]>()
+  for (const [segment, rows] of model.rowsOf) {
+    const dead = [...rows.keys()].filter(row => !model.isLive(segment, row))
+    if (dead.length > 0) want.set(segment, dead)
+  }
+  expect(new Map([...marks].sort(([a], [b]) => a - b)), `seed ${seed}`).toEqual(
+    new Map([...want].sort(([a], [b]) => a - b)),
+  )
+  const segments = index.state().pools[0]?.segments.map(({ segment, marked }) => [segment, marked])
+  const live = [...model.rowsOf.keys()].sort((a, b) => a - b)
+  expect(segments).toEqual(live.map(segment => [segment, want.get(segment)?.length ?? 0]))
+}
+
+describe.each(STORES)('swap, %s', (_name, open) => {
+  it('W-7 moves what still points there and marks the rest, with seals in between', () => {
+    const seed = newSeed()
+    const random = randomBy(seed)
+    const index = createIndex(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'here')
+    const model = new Model()
+    let next = 1
+    for (let i = 0; i < 4; i++) seal(index, model, next++, random)
+    for (let round = 0; round < 25; round++) {
+      const swap = beginMerge(model, next++, random)
+      for (let i = random(4); i > 0; i--) seal(index, model, next++, random)
+      endMerge(index, model, swap)
+      check(index, model, seed)
+    }
+    index.close()
+  })
+
+  it('does nothing in a pool that is being dropped, and keeps sealed sequence and other segments', () => {
+    const index = createIndex(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'here')
+    for (let segment = 1; segment <= 3; segment++)
+      index.commit([{ ...sealOf(1, segment, {}), keys: undefined }])
+    index.swap({ pool: 1, add: metaOf(9), remove: [1], keys: undefined })
+    index.swap({ pool: 1, add: undefined, remove: [2], keys: undefined })
+    const [pool] = index.state().pools
+    expect(pool).toMatchObject({ sealedSequence: 39, nextSegment: 10 })
+    expect(pool?.segments.map(({ segment }) => segment)).toEqual([3, 9])
+    while (index.dropSlice(1));
+    expect(index.swap({ pool: 1, add: metaOf(10), remove: [3], keys: undefined })).toMatchObject({
+      marks: [],
+    })
+    expect(index.state().pools).toEqual([])
+    index.close()
+  })
+
+  it('joins the short mark records of a segment, and loses no mark', () => {
+    const store = open({ folder: temporaryFolder(), mapBytes: MAP_BYTES })
+    const index = createIndex(store, 'here')
+    const commits = 3 * MARK_RECORDS_MAX + 5
+    const keys = Object.fromEntries(Array.from({ length: commits }, (_, row) => [`m${row}`, row]))
+    index.commit([{ ...sealOf(1, 1, keys), add: metaOf(1, { rows: commits }) }])
+    for (let i = 0; i < commits; i++) index.commit([sealOf(1, 2 + i, { [`m${i}`]: 0 })])
+    const records = store.transact(txn => txn.range(markPrefix(1, 1), markPrefix(1, 2), 1000))
+    expect(records.length).toBeLessThan(MARK_RECORDS_MAX)
+    const first = index.readMarks(1).marks.find(({ segment }) => segment === 1)
+    expect([...must(first, 'marks').rows]).toEqual(Array.from({ length: commits }, (_, row) => row))
+    index.close()
+  })
+})
+
+it('W-8 a snapshot keeps what a swap replaced until it is released, segments of deletes alone too', async () => {
+  const [, open] = must(STORES[0], 'the native store')
+  const index = createIndex(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'here')
+  index.commit([sealOf(1, 1, { a: 0, b: 1 })])
+  index.commit([{ ...sealOf(1, 2, { b: -1 }), add: metaOf(2, { rows: 0, deletes: 1 }) }])
+  const unpinned: string[] = []
+  const manifest = createManifest({
+    ...index.state(),
+    readMarks: async pool => index.readMarks(pool),
+    folderOf: () => '/s',
+    onUnpinned: files => unpinned.push(...files),
+  })
+  const before = await manifest.snapshot(1)
+  expect(before.segments.map(({ meta }) => meta.segment)).toEqual([1])
+  expect(before.all.map(({ meta }) => meta.segment)).toEqual([1, 2])
+  const swap = { pool: 1, add: metaOf(3, { rows: 1 }), remove: [1, 2], keys: runOf({ a: 0 }) }
+  const late = sealOf(1, 4, { a: 0 })
+  const sealed = index.commit([late])
+  manifest.apply([late], sealed)
+  const swapped = index.swap(swap)
+  manifest.applySwap(swap, swapped)
+  expect(manifest.pool(1)?.segments.map(({ segment, marked }) => [segment, marked])).toEqual([
+    [4, 0],
+    [3, 1],
+  ])
+  expect(unpinned).toEqual([])
+  before.release()
+  expect(unpinned.sort()).toEqual(['/s/0000000001.parquet', '/s/0000000002.deletes'])
+  const after = await manifest.snapshot(1)
+  expect(
+    after.segments.map(({ meta, marks }) => [meta.segment, marks.flatMap(part => [...part.rows])]),
+  ).toEqual([
+    [3, [0]],
+    [4, []],
+  ])
+  manifest.drop(1)
+  unpinned.length = 0
+  const dropped = { pool: 1, add: metaOf(5), remove: [3], keys: undefined }
+  manifest.applySwap(dropped, { pool: 1, commit: swapped.commit + 1, marks: [] })
+  expect(unpinned).toEqual(['/s/0000000005.parquet'])
+  index.close()
+})

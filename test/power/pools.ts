@@ -1,0 +1,163 @@
+/** The pools of the power-cut runs, their random requests, and what a reader must see after them. */
+import type { Plan, PlanColumn } from '../../src/batch/plan.ts'
+import { below, type Random } from '../util/random.ts'
+
+const column = (name: string, type: PlanColumn['type'], required = true): PlanColumn => ({
+  name,
+  type,
+  jsonProperty: name,
+  required,
+})
+
+/** By key, with a tenant; and one in which every event is its own record. */
+export const PLANS: readonly Plan[] = [
+  {
+    pool: 1,
+    version: 1,
+    columns: [
+      column('ts', 'TIMESTAMP'),
+      column('id', 'STRING'),
+      column('shop', 'STRING', false),
+      column('mark', 'INT64'),
+    ],
+    timestamp: 0,
+    tenant: 2,
+    key: { columns: [0, 1], version: -1 },
+  },
+  { pool: 2, version: 1, columns: [column('mark', 'INT64')], timestamp: -1, tenant: -1, key: null },
+  {
+    pool: 3,
+    version: 1,
+    columns: [column('day', 'DATE'), column('n', 'INT64'), column('mark', 'INT64')],
+    timestamp: 0,
+    tenant: -1,
+    key: { columns: [0, 1], version: -1 },
+  },
+]
+
+/** Name of a pool's folder. */
+export const poolIdOf = (pool: number) => `POOL${pool}`
+
+const KEYS = 40
+export const FIRST_MS = Date.UTC(2026, 0, 1)
+export const DAY_MS = 86_400_000
+
+/** A row is put under its key with a mark that is used once, or (null) deleted. */
+export interface Mutation {
+  readonly key: string
+  readonly mark: number | null
+}
+
+/** One request: the body as it is sent, and what it does where it is accepted. */
+export interface Request {
+  readonly pool: number
+  readonly kind: 'post' | 'delete'
+  readonly body: Uint8Array
+  readonly receivedAtMs: number
+  readonly mutations: readonly Mutation[]
+}
+
+/** The key properties of key `n`, and how a reader names the row. */
+function keyOf(pool: number, n: number): { readonly key: string; readonly event: Record<string, unknown> } {
+  const ms = FIRST_MS + (n % 4) * DAY_MS
+  if (pool === 1) {
+    const id = `k${n >> 1}`.padEnd(n % 7 === 0 ? 230 : 3, '.')
+    return { key: `${ms * 1000} ${id}`, event: { ts: new Date(ms).toISOString(), id } }
+  }
+  const day = Math.floor(ms / DAY_MS)
+  return { key: `${day} ${n >> 1}`, event: { day: new Date(ms).toISOString().slice(0, 10), n: n >> 1 } }
+}
+
+/** How a reader names a row that it found. */
+export function keyOfRow(pool: number, row: Readonly<Record<string, unknown>>): string {
+  if (pool === 1) return `${row['ts']} ${row['id']}`
+  return pool === 2 ? String(row['mark']) : `${row['day']} ${row['n']}`
+}
+
+/** Makes requests; each mark is used once in a run. */
+export class RequestMaker {
+  readonly #random: Random
+  #mark = 0
+
+  constructor(random: Random) {
+    this.#random = random
+  }
+
+  next(): Request {
+    const random = this.#random
+    const pool = 1 + below(random, PLANS.length)
+    const receivedAtMs = FIRST_MS + below(random, 1_000_000)
+    const isDelete = pool !== 2 && random() < 0.25
+    const count = random() < 0.2 ? 20 + below(random, 60) : 1 + below(random, 6)
+    const made = isDelete ? this.#deletes(pool, count) : this.#posts(pool, count)
+    const body = Buffer.from(JSON.stringify(made.events))
+    return { pool, kind: isDelete ? 'delete' : 'post', body, receivedAtMs, mutations: made.mutations }
+  }
+
+  #deletes(pool: number, count: number) {
+    const keys = Array.from({ length: Math.min(count, 12) }, () => keyOf(pool, below(this.#random, KEYS)))
+    return {
+      events: keys.map(({ event }) => event),
+      mutations: keys.map(({ key }): Mutation => ({ key, mark: null })),
+    }
+  }
+
+  /** Some requests have an invalid event among the valid ones: it is no part of the request. */
+  #posts(pool: number, count: number) {
+    const random = this.#random
+    const events: Record<string, unknown>[] = []
+    const mutations: Mutation[] = []
+    const bad = count > 1 && random() < 0.2 ? below(random, count) : -1
+    const pad = 'x'.repeat(below(random, 300))
+    for (let i = 0; i < count; i++) {
+      this.#mark += 1
+      const { key, event } = keyOf(pool, below(random, KEYS))
+      const shop = pool === 1 && random() < 0.9 ? { shop: `s${below(random, 3)}` } : {}
+      events.push({ ...(pool === 2 ? {} : event), ...shop, mark: i === bad ? 'bad' : this.#mark, pad })
+      if (i !== bad) mutations.push({ key: pool === 2 ? String(this.#mark) : key, mark: this.#mark })
+    }
+    return { events, mutations }
+  }
+}
+
+/** Key → mark of each pool, after these requests. */
+export type Rows = ReadonlyMap<number, ReadonlyMap<string, number>>
+
+export function rowsAfter(requests: Iterable<Request>): Rows {
+  const rows = new Map(PLANS.map(({ pool }) => [pool, new Map<string, number>()]))
+  for (const { pool, mutations } of requests)
+    for (const { key, mark } of mutations) {
+      if (mark === null) rows.get(pool)?.delete(key)
+      else rows.get(pool)?.set(key, mark)
+    }
+  return rows
+}
+
+/** Is the row's primary timestamp below? Every event of pool 2 is as new as its request. */
+function isExpired(pool: number, key: string, beforeUs: number): boolean {
+  const first = Number(key.slice(0, key.indexOf(' ')))
+  return pool !== 2 && (pool === 1 ? first : first * 1000 * DAY_MS) < beforeUs
+}
+
+/**
+ * undefined: equal. Else what differs first.
+ * @param expiredUs rows below may be gone: a merge may have dropped them
+ * @param isRebuilt … and an earlier row of such a key may be there until the next pass: what replaced or deleted it is gone
+ */
+export function difference(
+  found: Rows,
+  expected: Rows,
+  expiredUs: number,
+  isRebuilt: boolean,
+): string | undefined {
+  for (const { pool } of PLANS) {
+    const [is, should] = [found.get(pool) ?? new Map(), expected.get(pool) ?? new Map()]
+    for (const [key, mark] of should)
+      if (is.get(key) !== mark && ((is.has(key) && !isRebuilt) || !isExpired(pool, key, expiredUs)))
+        return `pool ${pool}, key ${key}: ${is.get(key)}, not ${mark}`
+    for (const [key, mark] of is)
+      if (!should.has(key) && !(isRebuilt && isExpired(pool, key, expiredUs)))
+        return `pool ${pool}, key ${key}: ${mark}, and should not be there`
+  }
+  return undefined
+}

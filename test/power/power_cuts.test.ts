@@ -1,0 +1,24 @@
+import { expect, it } from 'vitest'
+import { say } from '../../src/util/say.ts'
+import { STATE_FOLDER } from './main.ts'
+import { PowerRun } from './run.ts'
+
+const seed = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
+const STATES = 300
+
+it(`nothing acknowledged is lost in ${STATES} states after power cuts (seed ${seed})`, async () => {
+  const run = new PowerRun(seed, STATE_FOLDER)
+  try {
+    await run.run(STATES)
+  } catch (error) {
+    throw new Error(`seed ${seed}, states kept in ${run.folder}\n${(error as Error).stack}`)
+  }
+  const { lives, requests, merges, states, rebuilt } = run.tally
+  say(
+    `power cuts, seed ${seed}: ${states} states of ${lives} lives, ${requests} requests, ${merges} merges, ${rebuilt} rebuilt`,
+  )
+  expect(states).toBeGreaterThanOrEqual(STATES)
+  expect(rebuilt).toBeGreaterThan(10)
+  expect(merges).toBeGreaterThan(5)
+  run.end()
+}, 300_000)

@@ -1,0 +1,126 @@
+/**
+ * A stopped folder, read by others: every live segment by DuckDB and by hyparquet, which must agree in every value; and the
+ * key index against it: each visible row has its key, each key its visible row, and nothing else.
+ */
+import { readFileSync } from 'node:fs'
+import { DuckDBInstance } from '@duckdb/node-api'
+import { expect } from 'vitest'
+import type { Plan } from '../../src/batch/plan.ts'
+import type { PlanVersion, Pool } from '../../src/catalog/model.ts'
+import { planOf } from '../../src/catalog/plans.ts'
+import { openStore } from '../../src/catalog/store.ts'
+import { createIndex, readIdentity } from '../../src/keys/index.ts'
+import { viewRun } from '../../src/keys/key-run.ts'
+import type { PoolState } from '../../src/keys/protocol.ts'
+import { after, poolKey, TAG } from '../../src/keys/record.ts'
+import { readSegmentKeys } from '../../src/keys/segment-keys.ts'
+import type { KeyStore } from '../../src/keys/store.ts'
+import { openLmdbStore } from '../../src/keys/store-lmdb.ts'
+import { tryOpenNativeStore } from '../../src/keys/store-native.ts'
+import { pathsOf, poolFolder, segmentFile } from '../../src/paths.ts'
+import { must } from '../../src/util/assert.ts'
+import { readByDuckDb, readByHyparquet } from '../segment/readers.ts'
+
+/** A visible row: its columns as text, TIMESTAMP in µs and DATE in days since 1970. */
+export type CrossRow = Readonly<Record<string, string | null>>
+
+const MAP_BYTES = 64 * 1024 ** 3
+const KEYS_MAX = 1_000_000
+
+/** Visible rows by pool id. Fails (expect) where two readers, or index and segments, differ. Nothing may run on the folder. */
+export async function crossRead(dataDir: string): Promise<ReadonlyMap<string, CrossRow[]>> {
+  const paths = pathsOf(dataDir)
+  const { pools, plans } = await readCatalog(paths.catalog)
+  const options = { folder: paths.index, mapBytes: MAP_BYTES }
+  const store = tryOpenNativeStore(options) ?? openLmdbStore(options)
+  const duck = await (await DuckDBInstance.create(':memory:')).connect()
+  const rows = new Map<string, CrossRow[]>(pools.map(pool => [pool.id, []]))
+  try {
+    const index = createIndex(store, must(readIdentity(store), 'an index').identity)
+    for (const state of index.state().pools) {
+      const pool = pools.find(each => each.number === state.pool)
+      if (pool === undefined) continue
+      checkRanges(state)
+      const marks = new Map(index.readMarks(state.pool).marks.map(each => [each.segment, new Set(each.rows)]))
+      let visible = 0
+      for (const meta of state.segments) {
+        const marked = marks.get(meta.segment) ?? new Set<number>()
+        expect(marked.size, `marks of segment ${meta.segment}`).toBe(meta.marked)
+        if (meta.rows === 0) continue
+        const plan = must(plans.get(`${state.pool}/${meta.planVersion}`), 'the plan of a segment')
+        const file = `${poolFolder(paths, pool.id)}/${segmentFile(meta.segment)}`
+        const byDuck = await readByDuckDb(duck, plan, file)
+        expect(byDuck.length, file).toBe(meta.rows)
+        expect(await readByHyparquet(plan, readFileSync(file)), file).toEqual(byDuck)
+        await checkKeys(store, state.pool, meta.segment, file, plan, marked)
+        for (const [row, values] of byDuck.entries())
+          if (!marked.has(row)) rows.get(pool.id)?.push(rowOf(plan, values))
+        visible += meta.rows - marked.size
+      }
+      if (pool.uniqueIdColumn !== null)
+        expect(countKeys(store, state.pool), `keys of ${pool.id}`).toBe(visible)
+    }
+  } finally {
+    duck.closeSync()
+    store.close()
+  }
+  return rows
+}
+
+async function readCatalog(folder: string) {
+  const store = openStore(folder)
+  const pools: Pool[] = []
+  const plans = new Map<string, Plan>()
+  for (const [key, value] of store.entries) {
+    if (key.startsWith('pool/')) pools.push(value as unknown as Pool)
+    if (key.startsWith('plan/')) plans.set(key.slice('plan/'.length), planOf(value as unknown as PlanVersion))
+  }
+  await store.close()
+  return { pools, plans }
+}
+
+/** Live segments have disjoint ranges: the rebuild relies on it. */
+function checkRanges({ pool, segments, sealedSequence }: PoolState): void {
+  let last = 0
+  for (const { segment, sequenceFrom, sequenceTo } of [...segments].sort(
+    (a, b) => a.sequenceFrom - b.sequenceFrom,
+  )) {
+    expect(sequenceFrom, `pool ${pool}, segment ${segment} begins above those before`).toBeGreaterThan(last)
+    last = sequenceTo
+  }
+  expect(sealedSequence).toBeGreaterThanOrEqual(last)
+}
+
+async function checkKeys(
+  store: KeyStore,
+  pool: number,
+  segment: number,
+  file: string,
+  plan: Plan,
+  marked: ReadonlySet<number>,
+): Promise<void> {
+  const { run } = await readSegmentKeys(file, plan)
+  if (run === undefined) return
+  const { count, rows, offsets, bytes } = viewRun(run)
+  const prefix = poolKey(TAG.key, pool)
+  const wrong: string[] = []
+  store.transact(txn => {
+    for (let i = 0; i < count; i++) {
+      const entry = txn.get(Buffer.concat([prefix, bytes.subarray(offsets[i], offsets[i + 1])]))
+      const view = entry === undefined ? undefined : new DataView(entry.buffer, entry.byteOffset)
+      const points = view?.getUint32(0, true) === segment && view.getUint32(4, true) === rows[i]
+      if (points === marked.has(rows[i]!)) wrong.push(`row ${rows[i]}: marked and pointed at, or neither`)
+    }
+  })
+  expect(wrong, file).toEqual([])
+}
+
+function countKeys(store: KeyStore, pool: number): number {
+  const prefix = poolKey(TAG.key, pool)
+  return store.transact(txn => txn.range(prefix, after(prefix), KEYS_MAX).length)
+}
+
+function rowOf(plan: Plan, values: readonly (string | null)[]): CrossRow {
+  const names = ['_service_received_at', '_service_payload', ...plan.columns.map(({ name }) => name)]
+  return Object.fromEntries(names.map((name, i) => [name, values[i] ?? null]))
+}

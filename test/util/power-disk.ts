@@ -1,0 +1,235 @@
+/**
+ * The real file system with a MemoryDisk beside it that hears of every change: recovery, DuckDB and LMDB get real
+ * files, and at any moment the state that a power cut would leave now can be asked for, and written as real files.
+ *
+ *   onChange   called before each write, sync, create, rename, unlink, truncate, mkdir and rmdir of the folder
+ *   cut        the folder as it may be after a power cut now, and LMDB's file as it is: LMDB is taken as it is
+ *
+ * All stages run in one thread here, and no call of a Disk comes inside a transaction of LMDB. So at each call its file
+ * holds the flushed transactions and nothing else.
+ */
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  statSync,
+  writeSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { assert, must } from '../../src/util/assert.ts'
+import { type Disk, type FileHandle, disk as real } from '../../src/util/disk.ts'
+import { MemoryDisk } from './memory-disk.ts'
+import type { Random } from './random.ts'
+
+/** Files that only LMDB writes. */
+const LMDB_FILES = /\/(data|lock)\.mdb$/
+
+/** A folder after a power cut; paths begin with "/". */
+export interface CutState {
+  readonly folders: readonly string[]
+  readonly files: ReadonlyMap<string, Uint8Array>
+}
+
+interface Open {
+  readonly path: string
+  readonly real: FileHandle
+  /** undefined: a file that the mirror does not follow. */
+  readonly mirror: FileHandle | undefined
+}
+
+export class PowerDisk implements Disk {
+  /** Before a change; the text says which. */
+  onChange: (what: string) => void = () => {}
+  readonly #root: string
+  readonly #mirror = new MemoryDisk()
+  readonly #open = new Map<FileHandle, Open>()
+  #nextHandle = 1_000_000
+
+  /** Over `root`, a real folder; all that is in it is durable. */
+  constructor(root: string) {
+    this.#root = root
+    this.#mirror.putFolder(root)
+    load(this.#mirror, root)
+  }
+
+  /** The folder after a power cut now: paths are relative to the root. `lmdb`: folders whose data file is copied. */
+  cut(random: Random, lmdb: readonly string[]): CutState {
+    const after = this.#mirror.cut(random).content()
+    const inside = (path: string) => path.startsWith(`${this.#root}/`)
+    const relative = (path: string) => path.slice(this.#root.length)
+    const folders = after.folders.filter(inside).map(relative)
+    const files = new Map(
+      [...after.files].filter(([path]) => inside(path)).map(([path, bytes]) => [relative(path), bytes]),
+    )
+    for (const folder of lmdb) {
+      const path = join(folder, 'data.mdb')
+      if (folders.includes(relative(folder)) && real.exists(path)) files.set(relative(path), readWhole(path))
+    }
+    return { folders, files }
+  }
+
+  /** What the mirror says of live files is what the file system holds: a check of this double itself. */
+  verify(): void {
+    for (const [path, bytes] of this.#mirror.content().files) {
+      if (!path.startsWith(`${this.#root}/`)) continue
+      const same = real.exists(path) && Buffer.compare(readFileSync(path), bytes) === 0
+      assert(same, `the mirror of ${path} is its file`)
+    }
+  }
+
+  open(path: string, flags: string, mode?: number): FileHandle {
+    const changes = flags !== 'r' && (flags.startsWith('w') || !real.exists(path))
+    if (changes && this.#follows(path)) this.onChange(`open ${path}`)
+    const opened = real.open(path, flags, mode)
+    const isFolder = statSync(path).isDirectory()
+    const mirror = isFolder || this.#follows(path) ? this.#mirrored(path, flags, isFolder) : undefined
+    const handle = this.#nextHandle++
+    this.#open.set(handle, { path, real: opened, mirror })
+    return handle
+  }
+
+  close(file: FileHandle): void {
+    const { real: opened, mirror } = this.#opened(file)
+    this.#open.delete(file)
+    if (mirror !== undefined) this.#mirror.close(mirror)
+    real.close(opened)
+  }
+
+  read(file: FileHandle, into: Uint8Array, position: number): number {
+    return real.read(this.#opened(file).real, into, position)
+  }
+
+  write(file: FileHandle, buffers: readonly Uint8Array[], position: number): void {
+    this.#change(file, 'write', (on, handle) => on.write(handle, buffers, position))
+  }
+
+  /** The real file is not synced: no power goes here, and it would only take time. */
+  fdatasync(file: FileHandle): void {
+    this.#change(file, 'fdatasync', (on, handle) => {
+      if (on !== real) on.fdatasync(handle)
+    })
+  }
+
+  fsync(file: FileHandle): void {
+    this.#change(file, 'fsync', (on, handle) => {
+      if (on !== real) on.fsync(handle)
+    })
+  }
+
+  truncate(file: FileHandle, bytes: number): void {
+    this.#change(file, 'truncate', (on, handle) => on.truncate(handle, bytes))
+  }
+
+  rename(from: string, to: string): void {
+    this.onChange(`rename ${from} ${to}`)
+    this.#adopt(from)
+    this.#mirror.rename(from, to)
+    real.rename(from, to)
+  }
+
+  unlink(path: string): void {
+    this.onChange(`unlink ${path}`)
+    if (this.#follows(path)) {
+      this.#adopt(path)
+      this.#mirror.unlink(path)
+    }
+    real.unlink(path)
+  }
+
+  mkdir(path: string): void {
+    if (real.exists(path)) return
+    this.onChange(`mkdir ${path}`)
+    this.#mirror.mkdir(path)
+    real.mkdir(path)
+  }
+
+  rmdir(path: string): void {
+    this.onChange(`rmdir ${path}`)
+    real.rmdir(path)
+    this.#mirror.rmdir(path)
+  }
+
+  readdir(path: string): string[] {
+    return real.readdir(path)
+  }
+
+  exists(path: string): boolean {
+    return real.exists(path)
+  }
+
+  size(path: string): number {
+    return real.size(path)
+  }
+
+  #follows(path: string): boolean {
+    return path.startsWith(`${this.#root}/`) && !LMDB_FILES.test(path)
+  }
+
+  #mirrored(path: string, flags: string, isFolder: boolean): FileHandle {
+    if (isFolder && !this.#mirror.exists(path)) this.#mirror.mkdir(path)
+    if (!isFolder && !flags.startsWith('w')) this.#adopt(path)
+    return this.#mirror.open(path, flags)
+  }
+
+  /** A file that another hand wrote (DuckDB's temporary one): nothing of it is synced, not even its name. */
+  #adopt(path: string): void {
+    if (this.#mirror.exists(path)) return
+    if (!this.#mirror.exists(dirname(path))) this.#mirror.mkdir(dirname(path))
+    const handle = this.#mirror.open(path, 'w')
+    this.#mirror.write(handle, [readFileSync(path)], 0)
+    this.#mirror.close(handle)
+  }
+
+  #opened(file: FileHandle): Open {
+    return must(this.#open.get(file), 'an open file')
+  }
+
+  #change(file: FileHandle, what: string, work: (on: Disk, handle: FileHandle) => void): void {
+    const { path, real: opened, mirror } = this.#opened(file)
+    if (mirror !== undefined) {
+      this.onChange(`${what} ${path}`)
+      work(this.#mirror, mirror)
+    }
+    work(real, opened)
+  }
+}
+
+function load(mirror: MemoryDisk, folder: string): void {
+  for (const name of readdirSync(folder)) {
+    const path = join(folder, name)
+    if (statSync(path).isDirectory()) {
+      mirror.putFolder(path)
+      load(mirror, path)
+    } else if (!LMDB_FILES.test(path)) mirror.put(path, readFileSync(path))
+  }
+}
+
+/** LMDB's file is sparse and mapped; read in pieces it is as its last transaction left it. */
+function readWhole(path: string): Uint8Array {
+  const bytes = new Uint8Array(statSync(path).size)
+  const file = openSync(path, 'r')
+  try {
+    for (let at = 0; at < bytes.length; ) {
+      const read = readSync(file, bytes, at, bytes.length - at, at)
+      if (read === 0) break
+      at += read
+    }
+  } finally {
+    closeSync(file)
+  }
+  return bytes
+}
+
+/** Writes a state below `root`, an empty or missing folder. */
+export function materialise(state: CutState, root: string): void {
+  mkdirSync(root, { recursive: true })
+  for (const folder of state.folders) mkdirSync(join(root, folder), { recursive: true })
+  for (const [path, bytes] of state.files) {
+    const file = openSync(join(root, path), 'w', 0o600)
+    writeSync(file, bytes)
+    closeSync(file)
+  }
+}
