@@ -179,7 +179,8 @@ export class Responder {
     assert(this.#open, 'the end goes to a client that is there')
     this.#closed = true
     this.#finish(status)
-    this.#res.cork(() => this.#res.end(undefined, this.#connections.stopping))
+    // NOTE: not end(undefined, true) while stopping: uWebSockets.js writes its `connection: close` into the body then.
+    this.#res.cork(() => this.#res.end())
   }
 
   /** Closes the connection at once. */

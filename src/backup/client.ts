@@ -81,6 +81,9 @@ export class Backup {
   #onLine: () => void = () => {}
   #releases: (() => void)[] = []
   #begun = false
+  #hasEnded = false
+  /** How it ended, told once the thread has. */
+  #outcome: BackupLine = { error: 'the backup was given up', code: 'backup_cancelled' }
   #unread: NodeJS.Timeout | undefined
 
   constructor(data: BackupThreadData, sources: BackupSources) {
@@ -92,15 +95,17 @@ export class Backup {
     this.#worker.on('message', (message: FromBackup) => this.#from(message))
     this.#worker.on('error', error => {
       warn(`the thread of a backup failed: ${error.stack ?? error.message}`)
-      this.#say({ error: error.message, code: 'internal' })
+      this.#outcome = { error: error.message, code: 'internal' }
     })
     this.ended = new Promise(resolve => {
       this.#worker.on('exit', () => {
-        if (!isEnd(this.#line)) this.#say({ error: 'the backup was given up', code: 'backup_cancelled' })
+        this.#hasEnded = true
         clearTimeout(this.#unread)
         for (const release of this.#releases.splice(0)) release()
         this.#accept('the thread of the backup has ended')
         resolve()
+        // Last: who hears of the end may begin the next backup.
+        void this.ended.then(() => this.#say(this.#outcome))
       })
     })
   }
@@ -146,7 +151,7 @@ export class Backup {
     if (this.#begun) return
     this.#begun = true
     this.#copy().catch(error => {
-      this.#say({ error: (error as Error).message, code: codeOf(error) })
+      this.#outcome = { error: (error as Error).message, code: codeOf(error) }
       this.cancel()
     })
   }
@@ -179,11 +184,11 @@ export class Backup {
         must(this.#releases.shift(), 'the hold of the log')()
         return
       case 'done':
-        this.#say({ done: true, ...message.summary })
+        this.#outcome = { done: true, ...message.summary }
         return
       case 'failed': {
         const error = fromWire(message.error)
-        this.#say({ error: error.message, code: codeOf(error) })
+        this.#outcome = { error: error.message, code: codeOf(error) }
       }
     }
   }
@@ -192,14 +197,13 @@ export class Backup {
     const isSealed = await within(BACKUP_SEAL_MS_MAX, this.#sources.sealAll())
     if (!isSealed) warn('not everything could be sealed before a backup: it copies the rest from the log')
     await this.#sources.syncLog()
-    if (isEnd(this.#line)) return // given up meanwhile, and its thread has ended: nobody would release
+    if (this.#hasEnded) return // given up meanwhile: nobody would release
     const { state, releaseLog, releasePools } = this.#sources.pin()
     this.#releases = [releaseLog, releasePools]
     this.#post({ kind: 'copy', state })
   }
 
   #say(line: BackupLine): void {
-    if (isEnd(this.#line)) return
     this.#line = line
     this.#isTold = false
     this.#onLine()

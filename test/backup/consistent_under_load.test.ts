@@ -20,9 +20,16 @@ async function rowsOf(server: TestServer, poolId: string, ids: readonly string[]
 const spec = (uniqueName: string) => ({ ...KEYED, uniqueName })
 
 for (const durability of ['fsync', 'os']) {
-  test(`W-6, W-12 with durability ${durability}: posts, updates, deletes, seals, pools made and deleted meanwhile`, async () => {
+  test(`W-6, W-12 with durability ${durability}: posts, updates, deletes, seals, merges, pools made and deleted meanwhile`, async () => {
     const root = temporaryFolder()
-    const args = ['--backup-bytes-per-second', '3000000', '--durability', durability]
+    const args = [
+      '--backup-bytes-per-second',
+      '3000000',
+      '--durability',
+      durability,
+      '--compact-tick-ms',
+      '50',
+    ]
     const server = await startServer({ args: [...args, '--log-file-bytes', String(4 * 1024 * 1024)] })
     const [one, two] = [await server.createPool(spec('one')), await server.createPool(spec('two'))]
     const doomed = await server.createPool(spec('doomed'))
@@ -85,6 +92,7 @@ for (const durability of ['fsync', 'os']) {
     const url = `${restored.base}${new URL(one.url).pathname}`
     expect((await send(url, [{ ts: '2026-01-01', id: 'new', n: 7 }])).status).toBe(200)
     expect((await restored.stop()).code).toBe(0)
+    expect(await weir(['verify', '--data-dir', join(root, 'restored')])).toMatchObject({ code: 0 })
     const again = await startServer({ dataDir: join(root, 'restored') })
     expect(await rowsOf(again, one.poolId, ['new'])).toBe('[["new",7]]')
     expect((await again.stop()).code).toBe(0)
