@@ -71,12 +71,12 @@ export class Scheduler {
     this.#merges = new Merges(calls)
   }
 
-  /** Begins. After the sweep: an orphan must not be there when its inputs are merged with others (scheduler-merge.ts). */
+  /** Begins with the next tick. After the sweep: an orphan must not be there when its inputs are merged with others (scheduler-merge.ts). */
   start(): void {
     if (this.#isStopping || this.#isStarted) return
     this.#isStarted = true
     for (const pool of this.#calls.livePools()) this.#dirty.add(pool)
-    this.#tick()
+    this.#armTick()
   }
 
   /** Something of the pool was sealed. */
@@ -121,8 +121,12 @@ export class Scheduler {
     await this.#merging?.done
   }
 
-  #tick(): void {
+  #armTick(): void {
     this.#cancelTick = this.#calls.clock.after(this.#calls.tickMs, () => this.#tick())
+  }
+
+  #tick(): void {
+    this.#armTick()
     if (this.#hours.isDue(this.#calls.clock.wallMs())) this.#beginPass()
     this.#lookAtQuiet()
     let looks = 0

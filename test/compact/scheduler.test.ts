@@ -68,6 +68,8 @@ describe('merges', () => {
   it('cost a look where something happened, and none where nothing did', async () => {
     for (let pool = 1; pool <= 2000; pool++) bench.add(pool, [segment(1, 100)])
     bench.scheduler.start()
+    expect(bench.looks).toBe(0)
+    await bench.pass()
     expect(bench.looks).toBe(COMPACT_LOOKS_PER_TICK)
     await bench.pass(10 * TICK_MS)
     expect(bench.looks).toBe(2000)

@@ -7,7 +7,7 @@ import { type ColumnSpec, type PoolSpec, send, type TestPool, type TestServer } 
 /** Compaction looks often: seals of a quiet pool are merged after a second and a half. */
 export const OFTEN = { WEIR_COMPACT_TICK_MS: '25' }
 
-/** Compaction does not look again after the start. */
+/** Compaction does not look at all while a test runs. */
 export const NEVER = { WEIR_COMPACT_TICK_MS: '3600000' }
 
 export const column = (name: string, type: string, nullable = false): ColumnSpec => ({

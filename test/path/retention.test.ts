@@ -68,7 +68,7 @@ for (const type of ['DATE', 'TIMESTAMP'])
     await untilRest(server)
     expect(await server.count(pool.poolId)).toBe('300')
     expect((await server.stop()).code).toBe(0)
-  }, 90_000)
+  }, 180_000)
 
 test('without a timestamp, by the day an event was received: all of it goes, with its files', async () => {
   let server = await startServer({ env: OFTEN })
@@ -92,4 +92,4 @@ test('without a timestamp, by the day an event was received: all of it goes, wit
   await post(at(server, pool), { id: 'new' })
   expect(await server.count(pool.poolId)).toBe('1')
   expect((await server.stop()).code).toBe(0)
-}, 60_000)
+}, 180_000)
