@@ -57,6 +57,7 @@ export async function ask(
     })
     return (await answer.json()) as GraphqlAnswer
   } catch (error) {
-    throw new ConnectionLost((error as Error).message)
+    const { message, cause } = error as Error
+    throw new ConnectionLost(cause instanceof Error ? `${message}: ${cause.message}` : message)
   }
 }

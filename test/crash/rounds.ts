@@ -33,6 +33,9 @@ const ARGS = ['--log-file-bytes', String(4 * 1024 * 1024), '--compact-tick-ms', 
 /** A server that is not ready or does not reach its crash point by then is a failure of the run. */
 const PATIENCE_MS = 60_000
 const LOAD_BEFORE_STOP_MS = 300
+/** A killed server's end is heard of by then; checks of one that lives and lost its connections are tried so often. */
+const LOST_MS = 5_000
+const CHECKS_MAX = 4
 
 /** A folder, what its clients know, and the kills that it went through. */
 export class Rounds {
@@ -126,15 +129,9 @@ export class Rounds {
 
   /** From start to kill. Returns when the process was killed or ended. */
   async #live(child: ReturnType<typeof spawnServer>, kill: Kill, isArmed: boolean): Promise<void> {
-    let target: Target
-    try {
-      target = await this.#ready(child, isArmed)
-      await this.#check(target)
-    } catch (error) {
-      // It died before everything was checked; nothing was loaded, and the next start is checked.
-      if (isArmed && (await isKilled(child, error))) return
-      throw error
-    }
+    const target = await this.#checked(child, isArmed)
+    // It died before everything was checked; nothing was loaded, and the next start is checked.
+    if (target === undefined) return
     const load = runLoad(this.world, target)
     load.catch(() => undefined)
     await Promise.race([this.#killed(child, kill, target), load.then(() => delay(1000))])
@@ -142,6 +139,29 @@ export class Rounds {
     await load
     if (isArmed && child.child.exitCode === null && child.child.signalCode === null)
       throw new Violation(`point ${'point' in kill ? kill.point : ''} was not reached`)
+  }
+
+  /**
+   * Ready and checked; undefined: it was killed before. A connection that ended while the server lives (a busy machine closes
+   * idle ones) says nothing of a kill: everything is asked again.
+   */
+  async #checked(child: ReturnType<typeof spawnServer>, isArmed: boolean): Promise<Target | undefined> {
+    for (let tries = 1; ; tries++) {
+      try {
+        const target = await this.#ready(child, isArmed)
+        await this.#check(target)
+        return target
+      } catch (error) {
+        if (!isArmed || error instanceof Violation) throw error
+        const end = await Promise.race([child.ended, delay(LOST_MS)])
+        if (end?.signal === 'SIGKILL') return undefined
+        if (end !== undefined) throw error
+        if (tries === CHECKS_MAX)
+          throw new Violation(
+            `the server lives and its connections end: ${(error as Error).message}\n${child.output()}`,
+          )
+      }
+    }
   }
 
   async #killed(child: ReturnType<typeof spawnServer>, kill: Kill, target: Target): Promise<void> {
@@ -203,16 +223,6 @@ export class Rounds {
     if (choice < 0.27) return { at: 'rebuild', afterMs: this.#random() * 1500 }
     return { at: 'moment', afterMs: 20 + this.#random() ** 2 * 2500 }
   }
-}
-
-/** Was this the error of a connection to a server that was killed? Then its end comes at once. */
-async function isKilled(child: ReturnType<typeof spawnServer>, error: unknown): Promise<boolean> {
-  if (error instanceof Violation) return false
-  const what = `the end of a server that lost its connections (${(error as Error).message})`
-  const { signal } = await within(child.ended, what).catch((late: Error) => {
-    throw new Violation(`${late.message}; it printed:\n${child.output()}`)
-  })
-  return signal === 'SIGKILL'
 }
 
 /** SIGTERM: exit 0 within 10 s. */
