@@ -72,6 +72,8 @@ export const CONTROL_REQUESTS_MAX = 256
 export const STREAMS_MAX = 8
 /** A stream whose client takes nothing for so long is closed: what it pins must not stay for ever. */
 export const STREAM_STALL_MS = 60_000
+/** The timer that uWebSockets.js sets on a write that did not fit, 8 to 12 s, is begun anew this often; see api/reply.ts. */
+export const STREAM_WAIT_ON_MS = 3_000
 /** At SIGTERM streams go on for so long, then they are closed without their end. */
 export const STREAM_STOP_MS = 2_000
 /** Bytes of a stream handed to the socket at once: what it does not take waits in memory. */

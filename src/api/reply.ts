@@ -174,6 +174,18 @@ export class Responder {
     return taken
   }
 
+  /**
+   * The client of an answer in chunks may go on taking nothing.
+   *
+   * NOTE: after a write that did not fit uWebSockets.js closes the connection within 12 s, however alive its client is
+   * (seen). Resuming begins that time anew. Left paused, the socket is never told to be writable (seen).
+   */
+  waitOn(): void {
+    if (this.#closed) return
+    this.#res.pause()
+    this.#res.resume()
+  }
+
   /** Ends an answer in chunks: only now may the client take it for whole. */
   endChunks(status: number): void {
     assert(this.#open, 'the end goes to a client that is there')

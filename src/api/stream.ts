@@ -8,7 +8,7 @@
  *   W-8  The end mark is sent only after the source ended by itself: nobody takes a part for the whole.
  *   W-9  At most STREAMS_MAX; a client that takes nothing for STREAM_STALL_MS is closed.
  */
-import { STREAM_STOP_MS, STREAM_WRITE_BYTES, STREAMS_MAX } from '../limits.ts'
+import { STREAM_STOP_MS, STREAM_WAIT_ON_MS, STREAM_WRITE_BYTES, STREAMS_MAX } from '../limits.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { warn } from '../util/say.ts'
 import { problemReply, refusalOfError, refuse } from './problem.ts'
@@ -30,6 +30,7 @@ export class Streams {
   readonly #stallMs: number
   readonly #running = new Set<Running>()
   #stopAtMs = Number.POSITIVE_INFINITY
+  #waitOnAtMs = 0
 
   /** @param stallMs a client that takes nothing for so long is closed */
   constructor(stallMs: number) {
@@ -66,9 +67,13 @@ export class Streams {
 
   /** Closes those that stall, and all when the server stops. */
   tick(nowMs: number): void {
+    const again = nowMs >= this.#waitOnAtMs
+    if (again) this.#waitOnAtMs = nowMs + STREAM_WAIT_ON_MS
     for (const { responder, wait } of this.#running) {
       const stalled = wait !== undefined && nowMs - wait.sinceMs > this.#stallMs
-      if (stalled || nowMs >= this.#stopAtMs) responder.close() // calls onGone
+      if (stalled || nowMs >= this.#stopAtMs)
+        responder.close() // calls onGone
+      else if (wait !== undefined && again) responder.waitOn()
     }
   }
 

@@ -131,6 +131,26 @@ test('a client that goes away, or stalls, ends its stream and closes the source'
   expect(await api.stop(1000)).toBe(true)
 })
 
+test('a client that reads nothing for longer than the timer of uWebSockets.js gets the rest all the same', async () => {
+  const source = new Source()
+  const api = await serve(async () => source.reply(async at => (at < 100 ? chunkOf(at) : undefined)))
+  const socket = connect(api.port, '127.0.0.1')
+  socket.pause()
+  socket.write(head('/v1/pools/p/arrow', ['Connection: close'], 'GET'))
+  // No event says that nothing happened: 16 s are one more than any of its timers.
+  await new Promise(resolve => setTimeout(resolve, 16_000))
+  expect([source.closed, api.stats().streams]).toEqual([0, 1])
+  let tail = ''
+  socket.on('data', data => {
+    tail = (tail + data.subarray(-5).toString('latin1')).slice(-5)
+  })
+  socket.resume()
+  await until(() => tail === '0\r\n\r\n')
+  expect(source.closed).toBe(1)
+  socket.destroy()
+  expect(await api.stop(1000)).toBe(true)
+})
+
 test('a client that goes before the first chunk closes the source when that is there', async () => {
   const source = new Source()
   const { promise, open } = gate()
