@@ -38,6 +38,8 @@ export class Bench {
   pins = 0
   looks = 0
   isHeld = false
+  /** Pinned segments have no marks, whatever the manifest said at the look. */
+  pinsUnmarked = false
   held: HeldMerge | undefined
   /** The next ones fail with it, while it is set. */
   failMerge: Error | undefined
@@ -146,7 +148,10 @@ export class Bench {
         this.pins += 1
         const segments = [...(this.pools.get(number)?.segments ?? [])].map(({ marked, ...meta }) => ({
           meta,
-          marks: marked === 0 ? [] : [{ segment: meta.segment, rows: new Uint32Array(marked) }],
+          marks:
+            marked === 0 || this.pinsUnmarked
+              ? []
+              : [{ segment: meta.segment, rows: new Uint32Array(marked) }],
         }))
         return { segments, release: this.#unpin }
       },

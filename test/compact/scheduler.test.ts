@@ -97,6 +97,30 @@ describe('merges', () => {
   })
 })
 
+describe('a look and a merge that see different things', () => {
+  it('do not follow each other at once: a tick is between them', async () => {
+    bench.add(1, [segment(1, 5000, { marked: 4000 })])
+    bench.pinsUnmarked = true
+    bench.scheduler.start()
+    await bench.pass(3 * TICK_MS)
+    expect([bench.jobs.length, bench.looks]).toEqual([0, 3])
+    bench.pinsUnmarked = false
+    await bench.pass(TICK_MS)
+    expect(bench.left(1)).toBe('1000:1000')
+  })
+})
+
+it('a pool that is busy does not hide a quiet one', async () => {
+  for (const number of [1, 2]) bench.add(number, small()).held = new Set([1, 2, 3, 4])
+  bench.scheduler.start()
+  bench.scheduler.sealed(1)
+  bench.scheduler.sealed(2)
+  await bench.pass(COMPACT_QUIET_TICKS * TICK_MS - TICK_MS)
+  bench.scheduler.sealed(1)
+  await bench.pass(3 * TICK_MS)
+  expect(bench.forgotten).toEqual([2])
+})
+
 describe('beside everything else', () => {
   it('the pace follows ingest', async () => {
     bench.isHeld = true
