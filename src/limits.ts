@@ -324,6 +324,8 @@ export const MERGE_INTERRUPTED_STEPS_MAX = 1_000
 export const MERGE_SLICE = 65_536
 /** Nice value of the merge thread: seals and the index go first. */
 export const MERGE_NICE = 10
+/** The merge thread ends when no merge came for so long: DuckDB and the key reader give their memory back. */
+export const MERGE_THREAD_IDLE_MS = 10_000
 
 // ── stopping ─────────────────────────────────────────────────────────────────────────────────────────
 
