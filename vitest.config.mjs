@@ -4,6 +4,7 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     include: ['dist/test/**/*.test.js'],
+    setupFiles: ['dist/test/util/clean-up.js'],
     pool: 'forks',
     maxWorkers: 2,
     testTimeout: 120_000,

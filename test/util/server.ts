@@ -70,11 +70,21 @@ export interface GraphqlFault {
   readonly extensions?: { readonly code?: string }
 }
 
-/** A fresh folder, removed when the test file ends its process. */
+/** Folders of this process that are to be removed. */
+const folders = new Set<string>()
+
+/** A fresh folder, removed when the test file ends. */
 export function temporaryFolder(name = 'weir-'): string {
   const folder = mkdtempSync(join(tmpdir(), name))
-  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
+  folders.add(folder)
   return folder
+}
+
+/** Ends the servers that still run, and removes the folders. */
+export function removeLeftovers(): void {
+  for (const child of children) child.kill('SIGKILL')
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true, maxRetries: 3 })
+  folders.clear()
 }
 
 /** How the child is started. */
@@ -122,9 +132,7 @@ export async function startServer(options: StartOptions = {}): Promise<TestServe
 
 /** No server outlives the test process, however a test ends. */
 const children = new Set<ChildProcess>()
-process.once('exit', () => {
-  for (const child of children) child.kill('SIGKILL')
-})
+process.once('exit', removeLeftovers) // commands that are no tests use this file too
 
 /** Starts the process without waiting: `ready` is the address, or rejects with the output when the process ends first. */
 export function spawnServer(options: StartOptions & { readonly dataDir: string }) {
