@@ -32,8 +32,8 @@ test('small neighbours of a similar size are joined, the cheapest first', () => 
 })
 
 test('what fills a segment is joined whatever the sizes, and full segments are left alone', () => {
-  expect(chosen(rows(500000, 30000))).toBe('small: 1 2')
-  expect(chosen(rows(600000, 30000))).toBe('none')
+  expect(chosen(rows(250000, 30000))).toBe('small: 1 2')
+  expect(chosen(rows(300000, 30000))).toBe('none')
   expect(chosen(rows(600000, 600000, 600000, 600000))).toBe('none')
 })
 
