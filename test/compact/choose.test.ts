@@ -56,7 +56,7 @@ test('mostly marked segments are rewritten, wholly marked ones first and togethe
   expect(chosen(marks(25_000))).toBe('none')
   expect(chosen(marks(25_001))).toBe('marked: 1')
   expect(chosen(marks(40_000, 100_000, 100_000, 0))).toBe('marked: 2 3')
-  expect(chosen([segment(1, 600_000), segment(2, 600_000, { marked: 200_000 }), segment(3, 5000)])).toBe(
+  expect(chosen([segment(1, 300_000), segment(2, 300_000, { marked: 100_000 }), segment(3, 5000)])).toBe(
     'marked: 2 3',
   )
 })
