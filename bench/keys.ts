@@ -111,6 +111,7 @@ function metaOf(segment: number, rows: number): SegmentMeta {
     segment,
     rows,
     bytes: 1,
+    checksum: 1,
     planVersion: 1,
     deletes: 0,
     sequenceFrom: segment,

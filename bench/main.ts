@@ -1,6 +1,7 @@
 /** `npm run bench -- <question> [--option value …]`: one question per file. Without arguments: the list. */
 import { parseArgs } from 'node:util'
 import { benchChurn } from './churn.ts'
+import { benchExport } from './export.ts'
 import { benchKernel } from './kernel.ts'
 import { benchKeys } from './keys.ts'
 import { benchPath } from './path.ts'
@@ -11,6 +12,10 @@ const QUESTIONS = {
   churn: {
     run: benchChurn,
     asks: 'do 10M rows stay fast and small through 2M updates and 500k deletes, and ingest beside compaction?',
+  },
+  export: {
+    run: benchExport,
+    asks: 'how fast do rows leave as an Arrow stream and as files, and in how much memory?',
   },
   kernel: { run: benchKernel, asks: 'how many events a second does each JSON kernel cut on one core?' },
   keys: {
@@ -50,6 +55,7 @@ if (question === undefined) {
       rows: { type: 'string' },
       updates: { type: 'string' },
       deletes: { type: 'string' },
+      python: { type: 'string' },
     },
   })
   await question.run(values)

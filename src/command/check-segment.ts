@@ -1,18 +1,18 @@
 /**
- * One segment on disk against what the manifest says of it: footer, every column decoded, delete file, ranges.
+ * One segment on disk against what the manifest says of it: checksum, footer, every column decoded, delete file, ranges.
  * Memory holds the keys and ranges of one segment, and one row group's columns at a time.
  */
-import { openAsBlob } from 'node:fs'
 import { join } from 'node:path'
-import { ParquetFile } from 'parquet-wasm'
 import type { Plan } from '../batch/plan.ts'
 import { Damaged } from '../errors.ts'
+import { withParquet } from '../keys/parquet-file.ts'
 import type { SegmentMeta } from '../keys/protocol.ts'
 import { type Footer, readFooter } from '../keys/segment-files.ts'
 import { readSegmentKeys, type SegmentKeys } from '../keys/segment-keys.ts'
 import { deleteFile, segmentFile } from '../paths.ts'
 import { type DeleteFile, readDeleteFile } from '../segment/deletes.ts'
 import { type Disk, disk, readFile } from '../util/disk.ts'
+import { fileChecksum } from '../util/file-checksum.ts'
 import type { Report } from './report.ts'
 
 /** What a segment should be: a footer's facts, and the manifest's where there is an index. */
@@ -50,8 +50,14 @@ export async function checkSegment(
   return { rows, deletes, isWhole: report.count === before }
 }
 
-async function checkRows(file: string, plan: Plan, { footer }: Wanted, report: Report): Promise<SegmentKeys> {
+async function checkRows(
+  file: string,
+  plan: Plan,
+  { footer, meta }: Wanted,
+  report: Report,
+): Promise<SegmentKeys> {
   if (!disk.exists(file)) throw new Damaged(file, 0, `the file is missing; it held ${footer.rows} rows`)
+  if (meta !== undefined) checkSum(file, meta, report)
   const found = await readFooter(file)
   for (const [name, value] of Object.entries(footer)) {
     const is = found[name as keyof Footer]
@@ -64,6 +70,12 @@ async function checkRows(file: string, plan: Plan, { footer }: Wanted, report: R
   return rows
 }
 
+/** Before the content, which says what is wrong only where it does not decode. */
+function checkSum(file: string, { checksum }: SegmentMeta, report: Report): void {
+  if (fileChecksum(disk, file) !== checksum)
+    report.find(file, 'its bytes do not match their checksum in the index')
+}
+
 function checkSequences(file: string, rows: SegmentKeys, footer: Wanted['footer'], report: Report): void {
   const { sequenceFrom, sequenceTo } = footer
   for (let row = 0; row < rows.rows; row++) {
@@ -73,33 +85,29 @@ function checkSequences(file: string, rows: SegmentKeys, footer: Wanted['footer'
   }
 }
 
-/** Decodes every column of every row group; returns the rows. Throws Damaged naming the row group. */
+/** Decodes every column of every row group; returns the rows. Throws Damaged naming file and row group. */
 async function decodeAll(file: string): Promise<number> {
-  let parquet: ParquetFile | undefined
   let group = 0
   try {
-    parquet = await ParquetFile.fromFile(await openAsBlob(file))
-    const metadata = parquet.metadata()
-    const groups = metadata.numRowGroups()
-    metadata.free()
-    let rows = 0
-    for (; group < groups; group++) {
-      const table = await parquet.read({ rowGroups: [group] })
-      for (const batch of table.recordBatches()) {
-        rows += batch.numRows
-        batch.free()
+    return await withParquet(file, async parquet => {
+      const metadata = parquet.metadata()
+      const groups = metadata.numRowGroups()
+      metadata.free()
+      let rows = 0
+      for (; group < groups; group++) {
+        const table = await parquet.read({ rowGroups: [group] })
+        for (const batch of table.recordBatches()) {
+          rows += batch.numRows
+          batch.free()
+        }
+        table.free()
       }
-      table.free()
-    }
-    return rows
+      return rows
+    })
   } catch (error) {
-    throw new Damaged(
-      file,
-      0,
-      `row group ${group}: ${error instanceof Error ? error.message : String(error)}`,
-    )
-  } finally {
-    parquet?.free()
+    if (!(error instanceof Damaged)) throw error
+    const what = error.message.replace(`${file} is damaged at byte 0: `, '')
+    throw new Damaged(file, 0, `row group ${group}: ${what}`)
   }
 }
 

@@ -35,7 +35,7 @@ export interface MergeCalls {
   /** Throws Damaged naming the file. */
   readonly readDeleteFile: (bytes: Uint8Array, file: string) => DeletesHead & Deletes
   readonly writeDeleteFile: (head: DeletesHead, run: KeyRun, sequences: Float64Array) => Uint8Array
-  /** Makes the files durable; the bytes of both. Throws Node's error. */
+  /** Makes the files durable; the bytes of both, and the Parquet file's CRC-32. Throws Node's error. */
   readonly publishInPieces: (
     on: Disk,
     folder: string,
@@ -46,5 +46,5 @@ export interface MergeCalls {
     },
     pieceBytes: number,
     rest: (bytes: number) => Promise<void>,
-  ) => Promise<number>
+  ) => Promise<Pick<SegmentMeta, 'bytes' | 'checksum'>>
 }

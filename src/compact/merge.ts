@@ -160,12 +160,12 @@ export class MergeWriter {
       deletes.keys.length === 0
         ? undefined
         : this.#calls.writeDeleteFile(head, deletedRun(deletes.keys), deletes.sequences)
-    const bytes = await this.#publish(job, rows > 0, deleteBytes)
+    const published = await this.#publish(job, rows > 0, deleteBytes)
     crashPoint('merge.published')
     const meta: SegmentMeta = {
       segment,
       rows,
-      bytes,
+      ...published,
       planVersion: plan.version,
       ...spanOf(job),
       ...(keys?.ranges ?? rangesWithoutRows(inputs)),
@@ -174,7 +174,7 @@ export class MergeWriter {
     return { meta, run: keys?.run satisfies KeyRun | undefined }
   }
 
-  async #publish(job: MergeJob, hasRows: boolean, deletes: Uint8Array | undefined): Promise<number> {
+  async #publish(job: MergeJob, hasRows: boolean, deletes: Uint8Array | undefined) {
     const copy = hasRows ? realDisk.open(this.#copyPath, 'r') : undefined
     try {
       const parquet =

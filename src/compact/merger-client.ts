@@ -51,7 +51,8 @@ export class MergerClient implements Merger {
     clearTimeout(this.#idle)
     if (this.#thread === undefined) await this.#exited
     if (this.#ended !== undefined) throw this.#ended
-    const thread = (this.#thread ??= this.#start())
+    this.#thread ??= this.#start()
+    const thread = this.#thread
     return new Promise((resolve, reject) => {
       this.#waiter = { resolve, reject }
       send(thread, { do: 'merge', job })

@@ -16,6 +16,8 @@ export interface SegmentMeta {
   readonly segment: number
   readonly rows: number
   readonly bytes: number
+  /** CRC-32 of the Parquet file's bytes; null where there is none (`rows` is 0). */
+  readonly checksum: number | null
   readonly planVersion: number
   /** Sequences of the rows and deletes of the seal(s) it stands for. */
   readonly sequenceFrom: number

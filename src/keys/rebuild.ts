@@ -13,6 +13,7 @@ import { REBUILD_COMMIT_BYTES, REBUILD_COMMIT_SEGMENTS } from '../limits.ts'
 import { deleteFile, numberOfFile, segmentFile } from '../paths.ts'
 import { crashPoint } from '../util/crash.ts'
 import { type Disk, readFile } from '../util/disk.ts'
+import { fileChecksum } from '../util/file-checksum.ts'
 import type { Index } from './index.ts'
 import type { KeyRun, SealCommit, SegmentMeta } from './protocol.ts'
 import { rangeFields } from './ranges.ts'
@@ -240,6 +241,7 @@ async function readSegment(
     segment,
     rows: footer.rows,
     bytes: bytesOf(options.disk, folder, footer),
+    checksum: footer.rows === 0 ? null : fileChecksum(options.disk, file),
     planVersion,
     sequenceFrom,
     sequenceTo,

@@ -5,8 +5,8 @@
 import { assert } from '../util/assert.ts'
 import type { SegmentMeta } from './protocol.ts'
 
-/** Version of everything in `data/index`. Another one is rebuilt from the segments. 1: the first. */
-export const INDEX_FORMAT = 1
+/** Version of everything in `data/index`. Another one is rebuilt from the segments. See FORMAT.md. */
+export const INDEX_FORMAT = 2
 
 /** First byte of a key in the store. */
 export const TAG = { identity: 0x69, key: 0x6b, mark: 0x6d, pool: 0x70, segment: 0x73 } as const

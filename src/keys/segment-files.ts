@@ -2,7 +2,6 @@
  * Reads of segments' Parquet files what the index needs: the footer, and some columns as raw Arrow buffers.
  * The format is the segment stage's (src/segment/FORMAT.md). Only the named columns are read and decoded.
  */
-import { openAsBlob } from 'node:fs'
 import {
   type Data,
   DataType,
@@ -12,10 +11,10 @@ import {
   TimeUnit,
   tableFromIPC,
 } from 'apache-arrow'
-import { ParquetFile } from 'parquet-wasm'
 import type { ColumnType } from '../batch/plan.ts'
 import { Damaged } from '../errors.ts'
 import { ROW_GROUP_ROWS } from '../limits.ts'
+import { withParquet } from './parquet-file.ts'
 
 /** What a segment's file says of itself. */
 export interface Footer {
@@ -35,7 +34,7 @@ const READ_GROUPS = 8
 
 /** The footer of a Parquet file. Throws Damaged naming the file. */
 export async function readFooter(file: string): Promise<Footer> {
-  const texts = await withFile(file, async parquet => {
+  const texts = await withParquet(file, async parquet => {
     const metadata = parquet.metadata().fileMetadata()
     return metadata.keyValueMetadata() as Map<string, string>
   })
@@ -70,7 +69,7 @@ export interface StoredColumns {
  * Throws Damaged naming the file.
  */
 export async function readColumns(file: string, names: readonly string[]): Promise<StoredColumns> {
-  const batches = await withFile(file, async parquet => {
+  const batches = await withParquet(file, async parquet => {
     const metadata = parquet.metadata()
     const groups = metadata.numRowGroups()
     metadata.free()
@@ -112,18 +111,5 @@ function isStoredAs({ type }: Data, wanted: ColumnType): boolean {
       return DataType.isTimestamp(type) && type.unit === TimeUnit.MICROSECOND
     default:
       return DataType.isInt(type) && type.isSigned && type.bitWidth === Number(wanted.slice('INT'.length))
-  }
-}
-
-/** Opens, reads and frees; what parquet-wasm throws becomes Damaged. */
-async function withFile<T>(file: string, work: (parquet: ParquetFile) => Promise<T>): Promise<T> {
-  let parquet: ParquetFile | undefined
-  try {
-    parquet = await ParquetFile.fromFile(await openAsBlob(file))
-    return await work(parquet)
-  } catch (error) {
-    throw new Damaged(file, 0, error instanceof Error ? error.message : String(error))
-  } finally {
-    parquet?.free()
   }
 }

@@ -3,6 +3,7 @@
  * and the folder is synced, before anybody hears of them.
  */
 import { dirname, join } from 'node:path'
+import { crc32 } from 'node:zlib'
 import { deleteFile, segmentFile } from '../paths.ts'
 import { crashPoint } from '../util/crash.ts'
 import { type Disk, syncFolder, writeDurably } from '../util/disk.ts'
@@ -43,9 +44,15 @@ export interface SegmentPieces {
   readonly deletes: Uint8Array | undefined
 }
 
+/** What was published: bytes of both files, and the CRC-32 of the Parquet file (null: there is none). */
+export interface Published {
+  readonly bytes: number
+  readonly checksum: number | null
+}
+
 /**
  * As publishSegment, with `rest` awaited after each piece of `pieceBytes`, which is synced by then. What `rest` throws
- * gives it up. Returns the bytes of both files.
+ * gives it up.
  */
 export async function publishInPieces(
   on: Disk,
@@ -54,10 +61,11 @@ export async function publishInPieces(
   files: SegmentPieces,
   pieceBytes: number,
   rest: (bytes: number) => Promise<void>,
-): Promise<number> {
+): Promise<Published> {
   const names = namesOf(folder, segment)
   const made: string[] = []
   let total = 0
+  let checksum: number | null = null
   try {
     makeRoom(on, folder, names)
     const [deletes, parquet] = names as [string, string]
@@ -68,11 +76,13 @@ export async function publishInPieces(
       await rest(files.deletes.byteLength)
     }
     if (files.parquet !== undefined) {
-      total += await copyDurably(on, `${parquet}.tmp`, files.parquet, pieceBytes, rest)
+      const copied = await copyDurably(on, `${parquet}.tmp`, files.parquet, pieceBytes, rest)
+      total += copied.bytes
+      checksum = copied.checksum
       made.push(parquet)
     }
     giveNames(on, folder, made)
-    return total
+    return { bytes: total, checksum }
   } catch (error) {
     tryUnlinkAll(on, names)
     throw error
@@ -85,15 +95,17 @@ async function copyDurably(
   read: (into: Uint8Array, position: number) => number,
   pieceBytes: number,
   rest: (bytes: number) => Promise<void>,
-): Promise<number> {
+): Promise<{ bytes: number; checksum: number }> {
   const piece = new Uint8Array(pieceBytes)
   const file = on.open(path, 'w')
   try {
+    let checksum = 0
     for (let position = 0; ; ) {
       const bytes = read(piece, position)
-      if (bytes === 0) return position
+      if (bytes === 0) return { bytes: position, checksum }
       on.write(file, [piece.subarray(0, bytes)], position)
       on.fdatasync(file)
+      checksum = crc32(piece.subarray(0, bytes), checksum)
       position += bytes
       await rest(bytes)
     }

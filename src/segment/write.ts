@@ -2,6 +2,7 @@
  * One seal in the segment thread: entries → winners → Arrow IPC stream → Parquet → durable files.
  * W-5: the answer is given only when the files are durable. W-7 within a seal: one row per key.
  */
+import { crc32 } from 'node:zlib'
 import { FIRST_PLAN_COLUMN } from '../batch/layout.ts'
 import type { SegmentMeta } from '../keys/protocol.ts'
 import { assert } from '../util/assert.ts'
@@ -44,8 +45,15 @@ export class Writer {
     const { parquet, ranges } = rows === 0 ? emptyPart(job) : this.#parquet(job, survey, rows)
     const deletes = deletesOf(job, survey, rows)
     publishSegment(this.#disk, job.folder, job.segment, { parquet, deletes })
-    const bytes = (parquet?.length ?? 0) + (deletes?.length ?? 0)
-    return { meta: metaOf(job, rows, bytes, survey.deletes.length, ranges), keys: survey.keys, entries: back }
+    const stored = {
+      bytes: (parquet?.length ?? 0) + (deletes?.length ?? 0),
+      checksum: parquet === undefined ? null : crc32(parquet),
+    }
+    return {
+      meta: metaOf(job, rows, stored, survey.deletes.length, ranges),
+      keys: survey.keys,
+      entries: back,
+    }
   }
 
   #parquet(job: SealJob, survey: Survey, rows: number): { parquet: Uint8Array; ranges: Ranges } {
@@ -99,11 +107,17 @@ function emptyPart(job: SealJob): { parquet: undefined; ranges: Ranges } {
   return { parquet: undefined, ranges }
 }
 
-function metaOf(job: SealJob, rows: number, bytes: number, deletes: number, ranges: Ranges): SegmentMeta {
+function metaOf(
+  job: SealJob,
+  rows: number,
+  stored: Pick<SegmentMeta, 'bytes' | 'checksum'>,
+  deletes: number,
+  ranges: Ranges,
+): SegmentMeta {
   return {
     segment: job.segment,
     rows,
-    bytes,
+    ...stored,
     planVersion: job.plan.version,
     sequenceFrom: job.sequenceFrom,
     sequenceTo: job.sequenceTo,

@@ -26,6 +26,7 @@ const META = {
   tenant: null,
   deletes: 2,
   bytes: 3000 + 40,
+  checksum: 1,
 }
 const STATE: BackupState = {
   pools: [{ pool: 1, poolId: 'DPO1', sealedSequence: 9, segments: [META] }],

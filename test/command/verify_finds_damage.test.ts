@@ -101,6 +101,14 @@ const damages: Record<string, [damage: (dataDir: string) => void, names: RegExp]
     dataDir => flipBit(files(dataDir).first, statSync(files(dataDir).first).size - 2),
     /0000000001\.parquet/,
   ],
+  'a bit in the Parquet footer': [
+    dataDir => flipBit(files(dataDir).first, statSync(files(dataDir).first).size - 300),
+    /0000000001\.parquet: its bytes do not match their checksum in the index/,
+  ],
+  'a bit of a value': [
+    dataDir => flipBit(files(dataDir).first, 2000),
+    /0000000001\.parquet: its bytes do not match their checksum in the index/,
+  ],
   'half a Parquet file': [
     dataDir => {
       const { first } = files(dataDir)
@@ -253,6 +261,24 @@ test('without an index the segments are checked alone', () => {
   ])
   flipBit(files(dataDir).deletes, 60)
   expect(verify(dataDir)).toMatchObject({ code: 1, out: expect.stringContaining('.deletes') })
+})
+
+test('pages that make the decoder trap: verify goes on, and a start without an index names the file and ends', () => {
+  const dataDir = copyOf(filled)
+  rmSync(join(dataDir, 'index'), { recursive: true })
+  const { first, deletes } = files(dataDir)
+  const pages = Buffer.from(readFileSync(first))
+  for (let at = 4; at < pages.length - 3000; at += 5) pages[at]! ^= 0xff
+  writeFileSync(first, pages)
+  flipBit(deletes, 60)
+  const { code, out } = verify(dataDir)
+  expect([code, out]).toEqual([1, expect.stringMatching(/0000000001\.parquet: row group 0: /)])
+  expect(out).toMatch(/\d+\.deletes at byte \d+: the checksum does not match/)
+  rmSync(deletes)
+  for (const kernel of ['native', 'js']) {
+    const start = weir(['start', '--data-dir', dataDir, '--port', '0', '--kernel', kernel])
+    expect([start.code, start.err + start.out]).toEqual([1, expect.stringContaining(`${first} is damaged`)])
+  }
 })
 
 test('flipped bits anywhere in the index are survived: the answer is clean or findings, never a crash', () => {

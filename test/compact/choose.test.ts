@@ -32,8 +32,8 @@ test('small neighbours of a similar size are joined, the cheapest first', () => 
 })
 
 test('what fills a segment is joined whatever the sizes, and full segments are left alone', () => {
-  expect(chosen(rows(500000, 30000))).toBe('small: 1 2')
-  expect(chosen(rows(600000, 30000))).toBe('none')
+  expect(chosen(rows(250000, 30000))).toBe('small: 1 2')
+  expect(chosen(rows(300000, 30000))).toBe('none')
   expect(chosen(rows(600000, 600000, 600000, 600000))).toBe('none')
 })
 
@@ -56,7 +56,7 @@ test('mostly marked segments are rewritten, wholly marked ones first and togethe
   expect(chosen(marks(25_000))).toBe('none')
   expect(chosen(marks(25_001))).toBe('marked: 1')
   expect(chosen(marks(40_000, 100_000, 100_000, 0))).toBe('marked: 2 3')
-  expect(chosen([segment(1, 600_000), segment(2, 600_000, { marked: 200_000 }), segment(3, 5000)])).toBe(
+  expect(chosen([segment(1, 300_000), segment(2, 300_000, { marked: 100_000 }), segment(3, 5000)])).toBe(
     'marked: 2 3',
   )
 })

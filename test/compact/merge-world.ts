@@ -2,9 +2,11 @@
  * A pool of real segments and a model of it: seals through the segment stage's own writer, marks as the index would
  * set them, merges through the real merge thread, and after each merge everything compared.
  */
+
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { crc32 } from 'node:zlib'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { parquetMetadata } from 'hyparquet'
 import { expect } from 'vitest'
@@ -331,6 +333,7 @@ export class World {
       rows: rows.length,
       deletes: deletes.length,
       bytes: bytes.reduce((sum, name) => sum + disk.size(join(this.folder, name)), 0),
+      checksum: rows.length === 0 ? null : crc32(readFileSync(this.file(job.segment))),
       ...span,
     })
     const times = rows.map(one => one.time).sort((a, b) => (a < b ? -1 : 1))

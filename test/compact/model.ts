@@ -10,6 +10,7 @@ export function segment(number: number, rows: number, more: Partial<PoolSegment>
     segment: number,
     rows,
     bytes: (rows + (more.deletes ?? 0)) * 100,
+    checksum: rows > 0 ? number : null,
     planVersion: 1,
     sequenceFrom: number * 10,
     sequenceTo: number * 10 + 9,

@@ -18,7 +18,7 @@ for (let segment = 1; segment <= 5; segment++) {
     Array.from({ length: 2000 }, (_, row) => ({ key: Buffer.from(`key${segment * 1000 + row}`), row })),
   )
   const ranges = { receivedFromUs: 0, receivedToUs: 0, timestampFromUs: 0, timestampToUs: 0, tenant: null }
-  const numbers = { segment, rows: 2000, bytes: 1, planVersion: 1, deletes: 0 }
+  const numbers = { segment, rows: 2000, bytes: 1, checksum: 1, planVersion: 1, deletes: 0 }
   const add = { ...numbers, ...ranges, sequenceFrom: segment, sequenceTo: segment }
   const [committed] = await index.commit([{ pool: 1, add, remove: [], keys, sealedSequence: segment }])
   say(`committed ${committed?.commit}`)
@@ -30,6 +30,7 @@ const add = {
   segment: 6,
   rows: 3000,
   bytes: 1,
+  checksum: 1,
   planVersion: 1,
   deletes: 0,
   ...ranges,

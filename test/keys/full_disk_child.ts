@@ -14,6 +14,7 @@ const index = createIndex(store, 'here')
 
 const EMPTY = {
   bytes: 1,
+  checksum: 1,
   planVersion: 1,
   receivedFromUs: 0,
   receivedToUs: 0,

@@ -41,6 +41,7 @@ export function metaOf(segment: number, more: Partial<SegmentMeta> = {}): Segmen
     segment,
     rows: 100,
     bytes: 1000,
+    checksum: 1,
     planVersion: 1,
     sequenceFrom: segment * 10,
     sequenceTo: segment * 10 + 9,

@@ -1,6 +1,8 @@
 /** Writes segments as the segment stage does (src/segment/FORMAT.md): a small writer of its own for the tests. */
+
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { crc32 } from 'node:zlib'
 import { Int64, Table, TimestampMicrosecond, tableToIPC, Utf8, Vector, vectorFromArray } from 'apache-arrow'
 import * as parquet from 'parquet-wasm'
 import { encodeKeyParts } from '../../src/batch/key.ts'
@@ -52,11 +54,13 @@ export function writeSeal(seal: Seal): SealCommit {
   const { plan, folder, segment, rows, deletes = [], replaces = [], from, to } = seal
   mkdirSync(folder, { recursive: true })
   const files: Uint8Array[] = []
+  let checksum: number | null = null
   if (deletes.length > 0) files.push(writeDeletes(seal, deletes))
   if (rows.length > 0) {
     const bytes = parquetOf(seal)
     writeFileSync(join(folder, segmentFile(segment)), bytes)
     files.push(bytes)
+    checksum = crc32(bytes)
   }
   const bytes = files.reduce((sum, file) => sum + file.byteLength, 0)
   const keys = [
@@ -71,6 +75,7 @@ export function writeSeal(seal: Seal): SealCommit {
       segment,
       rows: rows.length,
       bytes,
+      checksum,
       planVersion: 1,
       sequenceFrom: from,
       sequenceTo: to,

@@ -134,6 +134,7 @@ export class TestPool {
 
 const META = {
   bytes: 1000,
+  checksum: 1,
   planVersion: 1,
   sequenceFrom: 1,
   sequenceTo: 1,

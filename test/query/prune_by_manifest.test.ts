@@ -17,6 +17,7 @@ function segment(meta: Partial<QuerySegment['meta']>): QuerySegment {
     segment: 1,
     rows: 10,
     bytes: 1,
+    checksum: 1,
     planVersion: 1,
     sequenceFrom: 1,
     sequenceTo: 1,

@@ -46,6 +46,7 @@ function metaOf(job: SealJob): SegmentMeta {
     segment: job.segment,
     rows: rowsOf(job.entries),
     bytes: 1,
+    checksum: 1,
     planVersion: job.plan.version,
     sequenceFrom: job.sequenceFrom,
     sequenceTo: job.sequenceTo,

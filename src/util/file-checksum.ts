@@ -1,0 +1,23 @@
+/** The checksum of a whole file, read by pieces: a segment's, as the index keeps it. */
+import { crc32 } from 'node:zlib'
+import type { Disk } from './disk.ts'
+
+/** Read at once. */
+const PIECE_BYTES = 1024 * 1024
+
+/** CRC-32 of a file's bytes. Throws Node's error. */
+export function fileChecksum(on: Disk, path: string): number {
+  const piece = new Uint8Array(PIECE_BYTES)
+  const file = on.open(path, 'r')
+  try {
+    let checksum = 0
+    for (let position = 0; ; ) {
+      const bytes = on.read(file, piece, position)
+      if (bytes === 0) return checksum
+      checksum = crc32(piece.subarray(0, bytes), checksum)
+      position += bytes
+    }
+  } finally {
+    on.close(file)
+  }
+}
