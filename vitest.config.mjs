@@ -1,9 +1,22 @@
 import { defineConfig } from 'vitest/config'
 
+/**
+ * Minutes each: hundreds of real servers and commands. `npm run test:long` runs them with all others; they are not in
+ * `npm test`, so that it stays within minutes on two cores.
+ */
+const LONG = [
+  'dist/test/backup/consistent_under_load.test.js',
+  'dist/test/command/repair_of_damage.test.js',
+  'dist/test/command/verify_finds_damage.test.js',
+  'dist/test/faults/disk_faults.test.js',
+  'dist/test/power/mounted_image.test.js',
+]
+
 // Tests run as compiled: the same files that ship, worker threads and native module included.
-export default defineConfig({
+export default defineConfig(({ mode }) => ({
   test: {
     include: ['dist/test/**/*.test.js'],
+    exclude: mode === 'long' ? [] : LONG,
     setupFiles: ['dist/test/util/clean-up.js'],
     pool: 'forks',
     maxWorkers: 2,
@@ -11,4 +24,4 @@ export default defineConfig({
     hookTimeout: 60_000,
     reporters: ['default', ['json', { outputFile: 'dist/test-results.json' }]],
   },
-})
+}))

@@ -91,10 +91,11 @@ function compactPool({ catalog, folderOf }: CompactionJoin, number: number): Com
 }
 
 function loadOf({ sealer, lastAppendMs, commit }: CompactionJoin): Load {
-  const { tailBytes, poolsFailing } = sealer.stats()
+  const { sealingBytes, poolsFailing } = sealer.stats()
   return {
     ingestAgoMs: monotonicMs() - lastAppendMs(),
-    tailBytes,
+    // Not what waits in the tails for its age: thousands of pools hold as much all the time.
+    tailBytes: sealingBytes,
     isRefusing: poolsFailing > 0 || commit()?.stats().state !== 'open',
   }
 }

@@ -27,7 +27,7 @@ export function heldSequences(
       folder,
       listFolder(disk, folder).files,
       head,
-      new Map(),
+      undefined,
     ))
       if (kind === 'post' || kind === 'delete') held.get(pool)?.add(sequence)
     return held

@@ -71,16 +71,19 @@ const KIND_NAMES: Readonly<Record<number, keyof typeof RECORD_KIND>> = {
   [RECORD_KIND.stop]: 'stop',
 }
 
+const NOTHING_SEALED: ReadonlyMap<number, number> = new Map()
+
 /**
  * All records of the epoch that `head` names, from its first file on; `files` is the folder's list.
- * `sealed` as in RecoverOptions. Returns the end of the log. Throws Damaged.
+ * `sealed` as in RecoverOptions; undefined: any pool may be named, and nothing is known to be sealed. Returns the end of the
+ * log. Throws Damaged.
  */
 export function* readLog(
   disk: Disk,
   folder: string,
   files: readonly NamedFile[],
   head: Head,
-  sealed: ReadonlyMap<number, number>,
+  sealed: ReadonlyMap<number, number> | undefined,
 ): Generator<ReadRecord, LogEnd> {
   const ours = filesOfHead(folder, files, head)
   let loaded = load(disk, join(folder, ours[0]!.name), ours[0]!)
@@ -88,7 +91,7 @@ export function* readLog(
   for (let index = 0; ; index++) {
     const end = yield* readRecords(loaded, walk, sealed)
     const next = ours[index + 1]
-    if (next === undefined) return judgeEnd(loaded, walk, end, head, sealed)
+    if (next === undefined) return judgeEnd(loaded, walk, end, head, sealed ?? NOTHING_SEALED)
     const after = load(disk, join(folder, next.name), next)
     judgeTurn(loaded, walk, end, after)
     loaded = after
@@ -124,7 +127,7 @@ function load(disk: Disk, path: string, name: NamedFile): LoadedFile {
 function* readRecords(
   file: LoadedFile,
   walk: Walk,
-  sealed: ReadonlyMap<number, number>,
+  sealed: ReadonlyMap<number, number> | undefined,
 ): Generator<ReadRecord, number> {
   let offset = FILE_HEADER_BYTES
   while (recordIsWhole(file, offset)) {
@@ -137,7 +140,7 @@ function* readRecords(
     if (record.lastSequence < record.sequence) {
       throw place(`the gap from sequence ${record.sequence} ends at ${record.lastSequence}`)
     }
-    if ((record.kind === 'post' || record.kind === 'delete') && !sealed.has(record.pool)) {
+    if ((record.kind === 'post' || record.kind === 'delete') && sealed?.has(record.pool) === false) {
       throw place(`sequence ${record.sequence} belongs to pool ${record.pool}, which was never known`)
     }
     walk.expected = record.lastSequence + 1

@@ -36,15 +36,15 @@ export async function explain(
   return line.startsWith('IO Error') ? new Unavailable('merge_io', line) : error
 }
 
-/** The first input whose `columns` cannot be read to their end, or that does not hold its rows. */
+/** No column of a user begins like that, so it names the whole row. The first input whose `columns` cannot be read to their end, or that does not hold its rows. */
 export async function findDamaged(
   engine: MergeEngine,
   inputs: readonly Input[],
-  columns = 's',
+  columns = '_service_row',
 ): Promise<SegmentDamaged | Unavailable | undefined> {
   for (const { file, meta } of inputs) {
     try {
-      const sql = `SELECT COUNT(*), BIT_XOR(HASH(${columns})) FROM read_parquet(${fileList([file])}) s`
+      const sql = `SELECT COUNT(*), BIT_XOR(HASH(${columns})) FROM read_parquet(${fileList([file])}) _service_row`
       const rows = Number((await engine.run(sql))[0]?.[0] ?? 0)
       if (rows !== meta.rows) return new SegmentDamaged(file, `${rows} rows where ${meta.rows} are expected`)
     } catch (error) {

@@ -88,7 +88,7 @@ export function keyColumnsSql(plan: Plan): string {
   const indexes = [KEY_RECEIVED_AT, plan.timestamp, ...(plan.key?.columns ?? [])]
   if (plan.tenant >= 0) indexes.push(plan.tenant)
   const names = new Set([...indexes.map(index => nameOf(plan, index)), SEQUENCE])
-  return [...names].map(name => `s.${quoteName(name)}`).join(', ')
+  return [...names].map(name => quoteName(name)).join(', ')
 }
 
 function nameOf(plan: Plan, index: number): string {

@@ -36,7 +36,7 @@ export async function findDamaged(
 ): Promise<SegmentDamaged | undefined> {
   for (const { file, meta } of segments) {
     try {
-      const sql = `SELECT COUNT(*), BIT_XOR(HASH(s)) FROM read_parquet([${quoteText(file)}]) s`
+      const sql = `SELECT COUNT(*), BIT_XOR(HASH(_service_row)) FROM read_parquet([${quoteText(file)}]) _service_row`
       const [row] = await (await connection.run(sql)).getRows()
       const rows = Number(row?.[0] ?? 0)
       if (rows !== meta.rows) return new SegmentDamaged(file, `${rows} rows where ${meta.rows} are expected`)
