@@ -123,8 +123,10 @@ test(`a restore that is cut is whole, or says that it is not (seed ${SEED})`, as
       if (outcome === 'done') expect(isMarked).toBe(false)
       const there = contents.files.filter(({ path }) => after.exists(join('/new', path)))
       if (isMarked || there.length === 0) {
-        // It can begin again on what is left.
-        await fillFolder({ ...options, disk: after }, contents, [])
+        // It can begin again on what is left; the command makes the folder where the cut took its name.
+        const made = after.exists('/new') ? [] : ['/new']
+        for (const folder of made) after.mkdir(folder)
+        await fillFolder({ ...options, disk: after }, contents, made)
       }
       for (const { path, bytes } of contents.files) expect(after.size(join('/new', path))).toBe(bytes)
     }
