@@ -5,7 +5,7 @@ import { expect, it } from 'vitest'
 import { Rounds } from './rounds.ts'
 
 const seed = Date.now() % 2 ** 31
-const KILLS = 18
+const KILLS = 26
 
 it(`every acknowledged event outlives ${KILLS} kills at random moments (seed ${seed})`, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'weir-crash-'))
