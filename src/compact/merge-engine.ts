@@ -2,10 +2,11 @@
  * DuckDB in the merge thread: an instance for one merge, so that its memory goes back with it. Its statements run in
  * this very thread, task by task, with a rest after each (pace.ts).
  */
+
 import { type DuckDBConnection, DuckDBInstance, DuckDBPendingResultState } from '@duckdb/node-api'
 import { MERGE_IDLE_MS, MERGE_INTERRUPTED_STEPS_MAX, MERGE_SLICE } from '../limits.ts'
 import { assert } from '../util/assert.ts'
-import { quoteText } from './merge-sql.ts'
+import { quoteText } from '../util/sql.ts'
 import type { Pacer } from './pace.ts'
 
 /** A value of a result. */

@@ -1,16 +1,8 @@
 /** The statements of a merge. Names and texts in them are our own: file names, and columns of the plan. */
+
 import { KEY_RECEIVED_AT, PAYLOAD, type Plan, RECEIVED_AT, SEQUENCE } from '../batch/plan.ts'
 import { MERGE_GROUP_BYTES, ROW_GROUP_ROWS } from '../limits.ts'
-
-/** A name as an SQL identifier. */
-function quoteName(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`
-}
-
-/** A text as an SQL literal. */
-export function quoteText(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`
-}
+import { quoteName, quoteText } from '../util/sql.ts'
 
 /** `['a', 'b']` */
 export function fileList(files: readonly string[]): string {

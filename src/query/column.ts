@@ -29,16 +29,6 @@ export function timestampColumn(plan: Plan): QueryColumn {
     : { name: column.name, type: column.type }
 }
 
-/** A name as an SQL identifier. */
-export function quoteName(name: string): string {
-  return `"${name.replaceAll('"', '""')}"`
-}
-
-/** A text as an SQL literal: only for file names of our own, never for what a caller sent. */
-export function quoteText(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`
-}
-
 /** DuckDB's type of a column. JSON is kept as its text. */
 export const DUCKDB_TYPE: Readonly<Record<ColumnType, string>> = {
   BOOLEAN: 'BOOLEAN',

@@ -1,7 +1,9 @@
 /** A counter query → one statement, and what the planner knows to prune segments by. */
+
 import type { ColumnType, Plan } from '../batch/plan.ts'
+import { quoteName } from '../util/sql.ts'
 import { Binder } from './binder.ts'
-import { findColumn, quoteName } from './column.ts'
+import { findColumn } from './column.ts'
 import { planFilters } from './filter.ts'
 import type { BadQuery, CounterQuery, Filter, Planned } from './protocol.ts'
 import { checkTimeZone, type PlannedRange, planTimeRange } from './time-range.ts'

@@ -1,7 +1,8 @@
 /** Which segment a failed statement failed on (W-8: a damaged or missing segment is named, never counted short). */
+
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { SegmentDamaged, Unavailable } from '../errors.ts'
-import { quoteText } from './column.ts'
+import { quoteText } from '../util/sql.ts'
 import type { QuerySegment } from './protocol.ts'
 
 /** DuckDB's message in one line. */

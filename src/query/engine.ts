@@ -6,6 +6,7 @@
  *
  *   run(job)   marks → tables · schemas · `WITH rows AS (…) statement` · read chunks · print
  */
+
 import { dirname } from 'node:path'
 import {
   type DuckDBConnection,
@@ -17,8 +18,8 @@ import { SegmentDamaged, Unavailable } from '../errors.ts'
 import { MARKS_CACHED_MAX, SCHEMAS_CACHED_MAX } from '../limits.ts'
 import { assert } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
+import { quoteText } from '../util/sql.ts'
 import { boundType, boundValue } from './bind.ts'
-import { quoteText } from './column.ts'
 import { explain, findDamaged } from './damage.ts'
 import { countMarks, MarkTables } from './marks.ts'
 import { printValue } from './print.ts'

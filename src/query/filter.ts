@@ -7,10 +7,12 @@
  *
  * There is no NOT around a condition, so SQL's unknown and false leave out the same rows: nulls match only IS_NULL.
  */
+
 import type { Plan } from '../batch/plan.ts'
 import { FILTER_DEPTH_MAX, FILTERS_MAX } from '../limits.ts'
+import { quoteName } from '../util/sql.ts'
 import type { Binder } from './binder.ts'
-import { findColumn, type QueryColumn, quoteName } from './column.ts'
+import { findColumn, type QueryColumn } from './column.ts'
 import { type BadQuery, FILTER_OPERATORS, type Filter, type FilterOperator } from './protocol.ts'
 import { parseValue, quoted } from './value.ts'
 

@@ -4,8 +4,9 @@
  * IMPORTANT: the order. Folders are allowed first, then everything else outside is closed, then the settings
  * themselves; DuckDB refuses some of them when they are given at creation.
  */
+
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
-import { quoteText } from './column.ts'
+import { quoteText } from '../util/sql.ts'
 import type { EngineSettings } from './wire.ts'
 
 /** A locked in-memory instance. Segments never change, so footers are cached. */

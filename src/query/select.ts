@@ -1,8 +1,10 @@
 /** A selection of rows → one statement: chosen columns, filters, a time range. What the Arrow stream and exports read. */
+
 import type { Plan } from '../batch/plan.ts'
 import { FILTER_DEPTH_MAX } from '../limits.ts'
+import { quoteName } from '../util/sql.ts'
 import { Binder } from './binder.ts'
-import { findColumn, type QueryColumn, queryColumns, quoteName } from './column.ts'
+import { findColumn, type QueryColumn, queryColumns } from './column.ts'
 import { tenantOf } from './counter.ts'
 import { planFilters } from './filter.ts'
 import type { BadQuery, Filter, FilterOperator, Planned } from './protocol.ts'

@@ -1,7 +1,9 @@
 /** A time range → bounds and a condition: start inclusive, stop exclusive; rows without the timestamp are outside. */
+
 import type { Plan } from '../batch/plan.ts'
+import { quoteName } from '../util/sql.ts'
 import type { Binder } from './binder.ts'
-import { findColumn, type QueryColumn, quoteName, timestampColumn } from './column.ts'
+import { findColumn, type QueryColumn, timestampColumn } from './column.ts'
 import type { BadQuery, TimeRange } from './protocol.ts'
 import { parseInstant, quoted } from './value.ts'
 

@@ -1,14 +1,16 @@
 /** Pools for the query tests: real Parquet files, written by DuckDB as a seal would write them. */
+
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import type { ColumnType, Plan } from '../../src/batch/plan.ts'
-import { DUCKDB_TYPE, queryColumns, quoteName, quoteText } from '../../src/query/column.ts'
+import { DUCKDB_TYPE, queryColumns } from '../../src/query/column.ts'
 import { planCounter } from '../../src/query/counter.ts'
 import { type EngineOptions, openQueryEngine } from '../../src/query/engine-client.ts'
 import type { CounterQuery, QueryEngine, QuerySegment } from '../../src/query/protocol.ts'
 import { prune } from '../../src/query/prune.ts'
+import { quoteName, quoteText } from '../../src/util/sql.ts'
 
 /** TIMESTAMP as bigint µs, DATE as days, the rest as JavaScript has it. */
 export type Cell = string | number | bigint | boolean | null
