@@ -3,25 +3,24 @@
  * of the merge or the backup is left, and both are made when the disk works again.
  */
 import { spawnSync } from 'node:child_process'
-import { closeSync, existsSync, mkdirSync, openSync, readdirSync, rmSync, writeFileSync, writeSync } from 'node:fs'
+import { randomBytes } from 'node:crypto'
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { restoreBackup } from '../../src/backup/restore.ts'
 import { pathsOf } from '../../src/paths.ts'
 import { disk } from '../../src/util/disk.ts'
 import { askBackup } from '../backup/backups.ts'
-import {
-  AT,
-  at,
-  events,
-  filesOf,
-  KEYED,
-  merges,
-  metric,
-  post,
-  until,
-  untilRest,
-} from '../path/compaction.ts'
+import { AT, at, events, filesOf, KEYED, merges, metric, post, until, untilRest } from '../path/compaction.ts'
 import { crossRead } from '../util/cross-read.ts'
 import { send, startServer, type TestPool, type TestServer, temporaryFolder } from '../util/server.ts'
 import { verifyFolder } from '../util/verify.ts'
@@ -87,6 +86,9 @@ afterAll(async () => {
   }
 })
 
+/** Text that does not compress. */
+const padded = (event: object) => ({ ...event, pad: randomBytes(24).toString('hex') })
+
 /** A pool of five segments that are merged as soon as it was quiet for a while. */
 async function falling(on = server): Promise<TestPool> {
   const pool = await on.createPool(KEYED)
@@ -94,7 +96,7 @@ async function falling(on = server): Promise<TestPool> {
   for (const size of FALLING) {
     for (let left = size; left > 0; left -= 500) {
       const count = Math.min(left, 500)
-      await post(pool, events(next, next + count))
+      await post(pool, events(next, next + count).map(padded))
       next += count
     }
     expect(await on.count(pool.poolId)).toBe(String(next)) // seals
@@ -148,17 +150,20 @@ test.each(MERGE_FAULTS)('%s: the merge fails and is tried again; acks and querie
   await mustMerge(pool)
 })
 
-test.each(BACKUP_FAULTS)('%s: no backup, nothing is left of it, and the next one is whole', async (fault, code) => {
-  const folder = join(root, `to-${FAULTS.indexOf(fault)}`)
-  writeFileSync(triggerOf(fault), '')
-  const { lines } = await askBackup(server, { folder })
-  expect(lines.at(-1)).toMatchObject({ code })
-  expect(existsSync(folder)).toBe(false)
-  await post(steady, events(0, 10))
-  expect(await server.count(steady.poolId)).toBe('10')
-  rmSync(triggerOf(fault))
-  await mustBackUp(folder)
-})
+test.each(BACKUP_FAULTS)(
+  '%s: no backup, nothing is left of it, and the next one is whole',
+  async (fault, code) => {
+    const folder = join(root, `to-${FAULTS.indexOf(fault)}`)
+    writeFileSync(triggerOf(fault), '')
+    const { lines } = await askBackup(server, { folder })
+    expect(lines.at(-1)).toMatchObject({ code })
+    expect(existsSync(folder)).toBe(false)
+    await post(steady, events(0, 10))
+    expect(await server.count(steady.poolId)).toBe('10')
+    rmSync(triggerOf(fault))
+    await mustBackUp(folder)
+  },
+)
 
 /** A backup that is whole: its copy is clean. */
 async function mustBackUp(folder: string): Promise<void> {
@@ -171,9 +176,13 @@ async function mustBackUp(folder: string): Promise<void> {
 }
 
 /** A file system of `size` at `folder`; undefined: it cannot be mounted here. */
-function mount(folder: string, size: string): { resize: (size: string) => void; end: () => void } | undefined {
+function mount(
+  folder: string,
+  size: string,
+): { resize: (size: string) => void; end: () => void } | undefined {
   mkdirSync(folder, { recursive: true })
-  if (spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', folder]).status !== 0) return undefined
+  if (spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', folder]).status !== 0)
+    return undefined
   return {
     resize: to => void spawnSync('mount', ['-o', `remount,size=${to}`, folder]),
     end: () => void spawnSync('umount', ['--lazy', folder]),
@@ -225,7 +234,10 @@ test('no room for the transaction of a swap: its output goes, and the swap is ma
     expect((await send(pool.url, [{ at: AT, id: 'more', n: 1 }])).status).toBe(200)
     await expect(own.count(pool.poolId)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     rmSync(ballast)
-    await until('it seals again', async () => (await own.count(pool.poolId).catch(() => '')) === `${ROWS + 1}`)
+    await until(
+      'it seals again',
+      async () => (await own.count(pool.poolId).catch(() => '')) === `${ROWS + 1}`,
+    )
     await post(pool, [{ at: AT, id: 'more' }], 'DELETE')
     await mustMerge(pool, own)
     models.delete(pool.poolId)
