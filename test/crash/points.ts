@@ -25,10 +25,10 @@ const POINTS: readonly (readonly [string, number])[] = [
   ['index.before-swap', 4],
   ['index.swapped', 4],
   ['compact.swapped', 4],
-  ['retention.copied', 3],
-  ['retention.merged', 3],
-  ['retention.swapped', 3],
-  ['backup.copied', 2],
+  ['retention.copied', 1],
+  ['retention.merged', 1],
+  ['retention.swapped', 1],
+  ['backup.copied', 1],
   ['backup.synced', 2],
 ]
 /** Passed once by each start. */

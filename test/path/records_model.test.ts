@@ -48,6 +48,8 @@ interface Host {
   server: TestServer
   readonly args: readonly string[]
   restarts: number
+  /** Of the servers that ended. */
+  merges: number
   /** What each pool must hold, for the end. */
   readonly models: Map<string, Model>
 }
@@ -147,6 +149,7 @@ class Restart implements fc.AsyncCommand<Model, Real> {
   async run(_: Model, { host }: Real): Promise<void> {
     const { how } = this
     const { dataDir } = host.server
+    host.merges += await merges(host.server)
     if (how === 'kill' || how === 'weir rebuild after a kill') await host.server.kill()
     else {
       const end = await host.server.stop()
@@ -328,7 +331,13 @@ describe.each([
   let host: Host
   beforeAll(async () => {
     const args = ['--kernel', kernel]
-    host = { server: await startServer({ args, env: OFTEN }), args, restarts: 0, models: new Map() }
+    host = {
+      server: await startServer({ args, env: OFTEN }),
+      args,
+      restarts: 0,
+      merges: 0,
+      models: new Map(),
+    }
   })
   afterAll(async () => {
     await host.server.stop()
@@ -361,13 +370,7 @@ describe.each([
     expect(runs).toBeGreaterThanOrEqual(numRuns)
   }
 
-  test(`${calm} sequences on a running server, seeds from ${SEED}`, async () => {
-    const lanes = Array.from({ length: LANES }, (_, lane) =>
-      check([...changes, ...reads], Math.ceil(calm / LANES), SEED + lane),
-    )
-    await Promise.all(lanes)
-  })
-
+  // First: each folder that is looked at has few pools then.
   test(
     `${restarting} sequences with restarts, seed ${SEED}`,
     async () => {
@@ -388,27 +391,35 @@ describe.each([
         one,
         new Restart('kill'),
         gone,
-        new Restart('weir rebuild', true),
+        // Real processes once: they take seconds.
+        new Restart('weir rebuild', kernel === 'native'),
         two,
-        new Restart('weir rebuild after a kill', kernel === 'js'),
+        new Restart('weir rebuild after a kill'),
         new Count(),
         new Post(DAYS.map(ts => ({ ts, id: 'b', n: 3 }))),
         new Compact(),
         new Retain(),
-        new Restart('rebuild at start'),
+        ...(kernel === 'native' ? [new Restart('rebuild at start')] : []),
         new Count(),
       ])
         await step.run(model, real)
       await compare(model, real)
       await compareParts(model, real)
-      expect(host.restarts - before).toBeGreaterThanOrEqual(4)
+      expect(host.restarts - before).toBeGreaterThanOrEqual(3)
       expect(pathOf(real.pool)).toMatch(/^\/v1\//)
     },
     RESTARTING_MS,
   )
 
+  test(`${calm} sequences on a running server, seeds from ${SEED}`, async () => {
+    const lanes = Array.from({ length: LANES }, (_, lane) =>
+      check([...changes, ...reads], Math.ceil(calm / LANES), SEED + lane),
+    )
+    await Promise.all(lanes)
+  })
+
   test('merges were made, and the segments of all sequences are what their models say', async () => {
-    expect(await merges(host.server)).toBeGreaterThanOrEqual(0)
     await new Restart('stop').run({ rows: new Map(), last: [] }, { host, pool: undefined as never })
+    expect(host.merges).toBeGreaterThan(0)
   })
 })
