@@ -1,5 +1,6 @@
 /** Retention under load: one pool keeps more days, then fewer again, so that a pass over its old rows begins all the time. */
 import { setTimeout as delay } from 'node:timers/promises'
+import { must } from '../../src/util/assert.ts'
 import { ask, ConnectionLost, Violation } from './client.ts'
 import { mayLose, type Target } from './load.ts'
 import { KEEPS_DAYS } from './pools.ts'
@@ -11,10 +12,14 @@ const PAUSE_MS = 150
 const GONE_MS_MAX = 30_000
 const POLL_MS = 100
 
-/** Changes the days until the target is over. */
+/** Seals the pool and changes its days until the target is over. */
 export async function runRetention(world: World, target: Target): Promise<void> {
+  const pool = world.pools.find(({ kind }) => kind.spec.uniqueName === KEEPS_DAYS)
+  // A query is what seals: old rows come into segments with each pass.
+  const { poolId } = must(pool, 'the pool with a retention')
   try {
     for (let days = 30; !target.isOver; days = 61 - days) {
+      await askCount(target.base, target.token, poolId)
       await keepDays(world, target, days)
       await delay(PAUSE_MS)
     }
