@@ -93,6 +93,7 @@ export class Merges {
     try {
       const done = await merger.merge(job)
       crashPoint('compact.merged')
+      if (job.expireBeforeUs !== undefined) crashPoint('retention.merged')
       if (this.#calls.pool(pool) === undefined) return false
       check(job, done)
       const remove = job.inputs.map(({ meta }) => meta.segment)
@@ -100,6 +101,7 @@ export class Merges {
       // In one turn with the answer: the manifest takes commits in their order.
       await this.#calls.swap(swap).then(committed => {
         isSwapped = true
+        if (job.expireBeforeUs !== undefined) crashPoint('retention.swapped')
         this.#apply(swap, committed)
       })
       onMerged(figuresOf(done, clock.nowMs() - beginMs))
