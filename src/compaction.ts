@@ -3,6 +3,7 @@
  *
  * W-5: it begins after the sweep (`sweepThenCompact`).
  */
+import { basename, dirname } from 'node:path'
 import type { Catalog } from './catalog/catalog.ts'
 import type { CatalogService } from './catalog/protocol.ts'
 import type { Commit } from './commit/protocol.ts'
@@ -34,6 +35,8 @@ export interface CompactionJoin {
   /** Makes a living pool known to the sealer. */
   readonly makeKnown: (pool: number) => void
   readonly folderOf: (pool: number) => string
+  /** Nothing is merged in such a pool: it is damaged. */
+  readonly isLeftAlone: (pool: number) => boolean
   /** Monotonic ms of the last append. */
   readonly lastAppendMs: () => number
   /** undefined while the log is not open. */
@@ -56,7 +59,7 @@ export function joinCompaction(join: CompactionJoin): Scheduler {
     },
     tickMs: config.compactTickMs,
     livePools: () => manifest.pools().filter(pool => catalog.poolByNumber(pool) !== undefined),
-    pool: pool => compactPool(join, pool),
+    pool: pool => (join.isLeftAlone(pool) ? undefined : compactPool(join, pool)),
     segments: pool => manifest.pool(pool)?.segments ?? [],
     held: pool => sealer.heldSegments(pool),
     forgetKept: pool => sealer.forgetKept(pool),
@@ -112,11 +115,24 @@ export async function sweepThenCompact(
     const swept = await index.sweep(new Map(catalog.pools().map(pool => [pool.id, pool.number])))
     if (swept.removed.length > 0) warn(`removed ${swept.removed.length} files that no segment list names`)
     for (const file of swept.missing) warn(`segment ${file} is missing: queries that need it will say so`)
+    keepAsItIs(catalog, pools, swept.kept)
     pools.compaction.start()
   } catch (error) {
     // A file that nothing names may stand for segments that are still there: nothing may be merged beside it.
     warn(
       `the sweep of old files failed, compaction and retention rest until the next start: ${(error as Error).message}`,
     )
+  }
+}
+
+/** Pools with files that nothing names beside named ones that are missing: nothing is removed there, and nothing merged. */
+function keepAsItIs(catalog: Catalog, pools: Pools, kept: readonly string[]): void {
+  for (const file of kept)
+    warn(`${file} is named by no segment list; it stays, since other files of its pool are missing`)
+  for (const id of new Set(kept.map(file => basename(dirname(file))))) {
+    const pool = catalog.pool(id)
+    if (pool === undefined) continue
+    pools.leaveAlone(pool.number)
+    warn(`pool ${id} is not compacted until weir repair has looked at it`)
   }
 }

@@ -4,6 +4,7 @@
  * Only `transactionSync` with `overlappingSync: false`: any other way is visible before it is on disk.
  */
 import { type Key, open, type RootDatabase } from 'lmdb'
+import { OutcomeUnknown } from './commit-failure.ts'
 import { viewRun } from './key-run.ts'
 import type { KeyRun } from './protocol.ts'
 import { type Entry, type KeyStore, type KeyTxn, NOWHERE, type StoreOptions } from './store.ts'
@@ -27,10 +28,28 @@ export function openLmdbStore(options: StoreOptions): KeyStore {
   const txn = txnOver(root)
   return {
     keyLoop: 'js',
-    transact: work => root.transactionSync(() => work(txn)),
+    transact: work => transact(root, () => work(txn)),
     close: () => {
       void root.close() // synchronous where no asynchronous write is queued, and none ever is
     },
+  }
+}
+
+function transact<T>(root: RootDatabase<Buffer, Key>, work: () => T): T {
+  try {
+    return root.transactionSync(work)
+  } catch (error) {
+    throw isBroken(root) ? new OutcomeUnknown((error as Error).message) : error
+  }
+}
+
+/** Did a commit fail at its meta page? LMDB refuses every transaction from then on; lmdb-js gives other reasons for it. */
+function isBroken(root: RootDatabase<Buffer, Key>): boolean {
+  try {
+    root.transactionSync(() => undefined)
+    return false
+  } catch {
+    return true
   }
 }
 
