@@ -237,6 +237,8 @@ export const QUERIES_RUNNING_MAX = 2
 export const QUERIES_WAITING_MAX = 256
 /** A query is interrupted after this. */
 export const QUERY_MS_MAX = 30_000
+/** The query worker is started so long after ready where no query was quicker: until then a start has the processor to itself. */
+export const ENGINE_WARM_MS = 5_000
 /** DuckDB's memory; beyond it it spills to data/tmp. */
 export const QUERY_MEMORY_BYTES = 384 * MiB
 /** Marks kept as tables between queries, of all segments: 64 MiB. The longest unused go first. */

@@ -1,15 +1,10 @@
 /** The executable schema: the SDL by topic, and a resolver for each field that is more than a property. */
-import {
-  buildSchema,
-  type GraphQLFieldResolver,
-  type GraphQLSchema,
-  isObjectType,
-  isScalarType,
-} from 'graphql'
+import type { GraphQLFieldResolver, GraphQLSchema } from 'graphql'
 import type { Common } from '../catalog/model.ts'
 import { assert } from '../util/assert.ts'
 import type { Context } from './context.ts'
 import { parseDateTime, parseDateTimeLiteral, serializeDateTime } from './date-time.ts'
+import { buildSchema, isObjectType, isScalarType } from './library.ts'
 import { counterQueries } from './resolve-counter.ts'
 import { poolFields, poolMutations, poolQueries } from './resolve-pool.ts'
 import { sourceFields, sourceMutations, sourceQueries } from './resolve-source.ts'

@@ -2,7 +2,7 @@
 import { wasmMemory } from 'parquet-wasm'
 import { describe, expect, it } from 'vitest'
 import { assemblerJs, tryAssemblerNative } from '../../src/segment/assembler.ts'
-import { encoderJs } from '../../src/segment/encoder.ts'
+import { encoderJs } from '../../src/segment/encoder-js.ts'
 import type { SealJob } from '../../src/segment/protocol.ts'
 import { publishSegment } from '../../src/segment/publish.ts'
 import { Writer } from '../../src/segment/write.ts'
