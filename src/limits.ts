@@ -113,6 +113,9 @@ export const LOG_FILE_BYTES_MIN = 4 * MiB
 export const GROUP_BYTES_MAX = 8 * MiB
 /** Bytes queued for the log: admission's slabs, and inflated bodies beside them. Never reached; asserted. */
 export const LOG_QUEUED_BYTES_MAX = 4 * SLABS_MAX * SLAB_BYTES
+/** Records that a start cuts again together. Large, so that of thousands of pools that take turns each has several in it: a
+ *  pool's become one batch. */
+export const REPLAY_CHUNK_BYTES = 16 * MiB
 /** Empty log files kept ready; one more is made when fewer are left. */
 export const SPARE_FILES_MIN = 2
 /** Recycled files kept; more are unlinked. */
