@@ -137,10 +137,14 @@ export const SEAL_ROWS = 131_072
 export const SEAL_BYTES = 64 * MiB
 /** … or this many batches: handing one to the segment thread costs the main thread about 5 µs each way … */
 export const SEAL_ENTRIES = 1_024
-/** … or this long after its oldest row, or between half of it and this; each pool has its share (segment/due.ts) … */
+/** … or this long after its oldest row, or between half of it and this; each pool has its share (segment/due.ts). P-7 gives a
+ *  start 3 s, of which 2,000 pools alone take about 1. 2,000 single events a second leave at most 90,000 to be cut again:
+ *  0.3 to 0.5 s (docs/decisions/0016). More of them come due by TAIL_WAITING_BYTES_MAX before … */
 export const SEAL_AGE_MS = 60_000
 /** … or when so much log was written since its oldest row (a share of it too): the log goes only below the lowest
- *  unsealed sequence of any pool, and a start reads all of it: 0.5 s. At full load it is reached in 2 s … */
+ *  unsealed sequence of any pool, and a start reads all of it twice: 8 files, 0.5 s, and 0.5 µs a record each time. That is
+ *  1.4 s of single events of 450 bytes, and nothing more of full batches. Half of it would double the small seals of
+ *  thousands of pools beside one under full load, which reaches it in 2 to 7 s … */
 export const LOG_UNSEALED_BYTES = 512 * MiB
 /** … or, the largest first, while the tails that wait hold more than this: half of what they may, so that a burst finds room. */
 export const TAIL_WAITING_BYTES_MAX = TAIL_BYTES_MAX / 2
