@@ -113,6 +113,9 @@ export const LOG_FILE_BYTES_MIN = 4 * MiB
 export const GROUP_BYTES_MAX = 8 * MiB
 /** Bytes queued for the log: admission's slabs, and inflated bodies beside them. Never reached; asserted. */
 export const LOG_QUEUED_BYTES_MAX = 4 * SLABS_MAX * SLAB_BYTES
+/** Records that a start cuts again together. Large, so that of thousands of pools that take turns each has several in it: a
+ *  pool's become one batch. */
+export const REPLAY_CHUNK_BYTES = 16 * MiB
 /** Empty log files kept ready; one more is made when fewer are left. */
 export const SPARE_FILES_MIN = 2
 /** Recycled files kept; more are unlinked. */
@@ -134,10 +137,14 @@ export const SEAL_ROWS = 131_072
 export const SEAL_BYTES = 64 * MiB
 /** … or this many batches: handing one to the segment thread costs the main thread about 5 µs each way … */
 export const SEAL_ENTRIES = 1_024
-/** … or this long after its oldest row, or between half of it and this; each pool has its share (segment/due.ts) … */
+/** … or this long after its oldest row, or between half of it and this; each pool has its share (segment/due.ts). P-7 gives a
+ *  start 3 s, of which 2,000 pools alone take about 1. 2,000 single events a second leave at most 90,000 to be cut again:
+ *  0.3 to 0.5 s (docs/decisions/0016). More of them come due by TAIL_WAITING_BYTES_MAX before … */
 export const SEAL_AGE_MS = 60_000
 /** … or when so much log was written since its oldest row (a share of it too): the log goes only below the lowest
- *  unsealed sequence of any pool, and a start reads all of it: 0.5 s. At full load it is reached in 2 s … */
+ *  unsealed sequence of any pool, and a start reads all of it twice: 8 files, 0.5 s, and 0.5 µs a record each time. That is
+ *  1.4 s of single events of 450 bytes, and nothing more of full batches. Half of it would double the small seals of
+ *  thousands of pools beside one under full load, which reaches it in 2 to 7 s … */
 export const LOG_UNSEALED_BYTES = 512 * MiB
 /** … or, the largest first, while the tails that wait hold more than this: half of what they may, so that a burst finds room. */
 export const TAIL_WAITING_BYTES_MAX = TAIL_BYTES_MAX / 2
@@ -243,6 +250,8 @@ export const QUERIES_RUNNING_MAX = 2
 export const QUERIES_WAITING_MAX = 256
 /** A query is interrupted after this. */
 export const QUERY_MS_MAX = 30_000
+/** The query worker is started so long after ready where no query was quicker: until then a start has the processor to itself. */
+export const ENGINE_WARM_MS = 5_000
 /** DuckDB's memory; beyond it it spills to data/tmp. */
 export const QUERY_MEMORY_BYTES = 384 * MiB
 /** Marks kept as tables between queries, of all segments: 64 MiB. The longest unused go first. */

@@ -1,7 +1,8 @@
 /** Progress of a long command: a bar where standard error is a terminal, a line now and then where it is not. */
-import cliProgress from 'cli-progress'
+import type * as CliProgress from 'cli-progress'
 import { PROGRESS_LINE_MS } from '../limits.ts'
 import { monotonicMs } from '../util/clock.ts'
+import { loadPackage } from '../util/load-package.ts'
 import { note } from '../util/say.ts'
 
 export interface Progress {
@@ -17,7 +18,8 @@ export function createProgress(task: string): Progress {
 }
 
 function bar(task: string): Progress {
-  const shown = new cliProgress.SingleBar({
+  const { SingleBar } = loadPackage('cli-progress') as typeof CliProgress
+  const shown = new SingleBar({
     format: `${task} [{bar}] {value}/{total} {what}`,
     stream: process.stderr,
     hideCursor: true,

@@ -3,7 +3,9 @@
  *
  * Only `transactionSync` with `overlappingSync: false`: any other way is visible before it is on disk.
  */
-import { type Key, open, type RootDatabase } from 'lmdb'
+import type * as Lmdb from 'lmdb'
+import type { Key, RootDatabase } from 'lmdb'
+import { loadPackage } from '../util/load-package.ts'
 import { OutcomeUnknown } from './commit-failure.ts'
 import { viewRun } from './key-run.ts'
 import type { KeyRun } from './protocol.ts'
@@ -11,6 +13,7 @@ import { type Entry, type KeyStore, type KeyTxn, NOWHERE, type StoreOptions } fr
 
 /** Opens the store. Throws LMDB's error. */
 export function openLmdbStore(options: StoreOptions): KeyStore {
+  const { open } = loadPackage('lmdb') as typeof Lmdb
   const root = open({
     path: options.folder,
     name: null as unknown as string, // the unnamed database, as the native store uses

@@ -8,16 +8,12 @@
  */
 
 import { dirname } from 'node:path'
-import {
-  type DuckDBConnection,
-  type DuckDBInstance,
-  type DuckDBResult,
-  StatementType,
-} from '@duckdb/node-api'
+import type { DuckDBConnection, DuckDBInstance, DuckDBResult } from '@duckdb/node-api'
 import { SegmentDamaged, Unavailable } from '../errors.ts'
 import { MARKS_CACHED_MAX, SCHEMAS_CACHED_MAX } from '../limits.ts'
 import { assert } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
+import { StatementType } from '../util/duckdb.ts'
 import { quoteText } from '../util/sql.ts'
 import { boundType, boundValue } from './bind.ts'
 import { explain, findDamaged } from './damage.ts'

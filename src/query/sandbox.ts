@@ -5,7 +5,8 @@
  * themselves; DuckDB refuses some of them when they are given at creation.
  */
 
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { DuckDBInstance } from '../util/duckdb.ts'
 import { quoteText } from '../util/sql.ts'
 import type { EngineSettings } from './wire.ts'
 

@@ -5,20 +5,24 @@ import { armCrash } from '../util/crash.ts'
 import { type Disk, disk as realDisk } from '../util/disk.ts'
 import { tryNative } from '../util/native.ts'
 import { assemblerJs, tryAssemblerNative } from './assembler.ts'
-import { encoderJs, tryEncoderNative } from './encoder.ts'
+import { tryEncoderNative } from './encoder.ts'
 import type { SealJob, SegmentAnswer, SegmentRequest, SegmentWorkerData } from './protocol.ts'
 import { buffersOf } from './runs.ts'
 import { type UnlinkRequest, Unlinks } from './unlinks.ts'
 import { Writer } from './write.ts'
 
 /** Serves `port` until it is told to stop. */
-export function serveSegment(port: MessagePort, data: SegmentWorkerData, disk: Disk = realDisk): void {
+export async function serveSegment(
+  port: MessagePort,
+  data: SegmentWorkerData,
+  disk: Disk = realDisk,
+): Promise<void> {
   armCrash(data.crashAt)
   const niceThread = tryNative()?.['niceThread'] as ((nice: number) => boolean) | undefined
   if (data.nice !== 0) niceThread?.(data.nice)
   const isNative = data.assembler === 'native'
   const assembler = (isNative ? tryAssemblerNative() : undefined) ?? assemblerJs
-  const encoder = (isNative ? tryEncoderNative() : undefined) ?? encoderJs
+  const encoder = (isNative ? tryEncoderNative() : undefined) ?? (await import('./encoder-js.ts')).encoderJs
   const writer = new Writer(assembler, encoder, disk)
   const order = new PoolOrder()
   const unlinks = new Unlinks(disk, (request, error) => {
