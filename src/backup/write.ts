@@ -95,6 +95,7 @@ export async function writeBackup(
     syncParents(disk, made)
     crashPoint('backup.synced')
     replaceFile(disk, join(target.folder, BACKUP_FILE), [encodeBackup(contents)])
+    crashPoint('backup.named')
     return summaryOf(contents)
   } catch (error) {
     remove(disk, target.folder, writing.folders, made)

@@ -72,11 +72,13 @@ async function ofStopped(config: Config, folder: string): Promise<BackupSummary>
     const services = { disk, extractLog, writeCatalog }
     const pace = new Pace(0)
     const calls = { pace, onProgress: shown.step, onLogCopied: () => undefined }
-    const written = writeBackup(target, await stateOf(offline), services, calls)
+    const state = await stateOf(offline)
+    let written: Promise<BackupSummary> | undefined
     const forget = whenInterrupted(() => {
       pace.cancel()
       return written // it removes what it wrote
     })
+    written = writeBackup(target, state, services, calls)
     return await written.finally(forget)
   } catch (error) {
     throw plain(error)
