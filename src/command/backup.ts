@@ -26,10 +26,10 @@ export const BACKUP: Command = {
     {
       flag: 'url',
       value: 'URL',
-      why: 'of the running server; without it the data folder must be stopped. <folder> is on the server’s machine',
+      why: 'of the running server, as http://127.0.0.1:8420; without it the data folder must be stopped. <folder> is on the server’s machine',
     },
   ],
-  why: 'copies everything to a new folder, consistent at one sequence number; 1 where segments were damaged before',
+  why: 'copies everything to a new folder, consistent at one sequence number',
   run,
 }
 
@@ -118,6 +118,8 @@ function plain(error: unknown): unknown {
 
 /** Asks the server, shows its progress, and believes its last line only. */
 async function ofRunning(config: Config, url: string, folder: string): Promise<BackupSummary> {
+  if (!/^https?:\/\/[^/]/.test(url))
+    throw new CannotRun(`--url takes the address of a running server, as http://127.0.0.1:8420, not "${url}"`)
   const { clientId, clientSecret } = credentials(config)
   const answer = await fetch(`${url.replace(/\/+$/, '')}/v1/admin/backup`, {
     method: 'POST',

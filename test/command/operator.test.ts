@@ -69,6 +69,8 @@ test.each([
   [['restore'], 'weir restore needs <folder>'],
   [['restore', '/nowhere'], '/nowhere is no whole backup: it has no file BACKUP'],
   [['backup', '/proc/none'], '/proc/none'],
+  [['backup', '/new', '--url', 'localhost:8420'], '--url takes the address of a running server, as http://'],
+  [['backup', '/new', '--url', 'http://127.0.0.1:1'], 'http://127.0.0.1:1 cannot be reached'],
 ])('%j', (args, says) => {
   const { code, err } = refused(args)
   expect([code, err]).toEqual([2, expect.stringContaining(says)])
