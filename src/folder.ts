@@ -9,7 +9,7 @@ import { spawnSync } from 'node:child_process'
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { CannotRun } from './errors.ts'
-import { BACKUP_FILE, type Paths } from './paths.ts'
+import { BACKUP_FILE, type Paths, UNFINISHED_BACKUP_FILE } from './paths.ts'
 import { type Disk, disk, type FileHandle, readFile, replaceFile, syncFolder } from './util/disk.ts'
 
 /** Version of the whole folder. 1: the first. */
@@ -55,12 +55,12 @@ function checkRestored(paths: Paths, on: Disk): void {
  * @throws CannotRun: no data folder, held by another process, half restored, or of another format
  */
 export function lockFolder(paths: Paths, on: Disk = disk): FileHandle {
+  checkNoBackup(paths, on)
   if (!on.exists(paths.format)) {
     checkRestored(paths, on) // a restore that was cut short may not have made it
     const what = on.exists(paths.root) ? 'it has no file FORMAT' : 'it is not there'
     throw new CannotRun(`${paths.root} is not a data folder: ${what}; --data-dir or WEIR_DATA_DIR names it`)
   }
-  checkNoBackup(paths, on)
   const lock = on.open(paths.lock, 'a')
   takeLock(lock, paths.root)
   checkRestored(paths, on)
@@ -73,8 +73,10 @@ export function checkBackupFolder(paths: Paths, on: Disk = disk): void {
   if (on.exists(paths.format)) checkFormat(paths, on)
 }
 
-/** Whatever changed a backup would make it none. */
+/** Whatever changed a backup would make it none; and a part of one is no data folder, whatever is in it. */
 function checkNoBackup(paths: Paths, on: Disk): void {
+  if (on.exists(join(paths.root, UNFINISHED_BACKUP_FILE)))
+    throw new CannotRun(`${paths.root} is a backup that was not finished: remove it, and make another`)
   if (!on.exists(join(paths.root, BACKUP_FILE))) return
   throw new CannotRun(
     `${paths.root} is a backup and stays as it is: weir restore ${paths.root} --data-dir NEW makes a data folder of it`,

@@ -13,10 +13,18 @@
 import { join } from 'node:path'
 import { Unavailable } from '../errors.ts'
 import { BACKUP_CHUNK_BYTES } from '../limits.ts'
-import { BACKUP_FILE, deleteFile, type Paths, pathsOf, poolFolder, segmentFile } from '../paths.ts'
+import {
+  BACKUP_FILE,
+  deleteFile,
+  type Paths,
+  pathsOf,
+  poolFolder,
+  segmentFile,
+  UNFINISHED_BACKUP_FILE,
+} from '../paths.ts'
 import { wallMs } from '../util/clock.ts'
 import { crashPoint } from '../util/crash.ts'
-import { type Disk, replaceFile, syncFolder } from '../util/disk.ts'
+import { type Disk, replaceFile, syncFolder, writeDurably } from '../util/disk.ts'
 import { SELF_CHECKED } from '../util/file-checksum.ts'
 import { WEIR_VERSION } from '../util/version.ts'
 import { type Copied, type CopyCalls, copyFile, hashFile } from './copy.ts'
@@ -88,6 +96,9 @@ export async function writeBackup(
   const made: string[] = []
   try {
     makeFolders(disk, target.folder, made)
+    // A part of a backup looks like a data folder: nobody shall start on one.
+    writeDurably(disk, join(target.folder, UNFINISHED_BACKUP_FILE), [])
+    syncFolder(disk, target.folder)
     const contents = await copyAll(writing)
     crashPoint('backup.copied')
     calls.onProgress({ phase: 'sync', bytesDone: 0, bytesTotal: 0 })

@@ -41,6 +41,10 @@ function backupIs(made: 'none' | 'whole') {
     if (made === 'whole') return expect(restored.code).toBe(0)
     expect([restored.code, restored.err]).toEqual([2, expect.stringContaining('no whole backup')])
     expect(existsSync(to)).toBe(false)
+    for (const command of ['start', 'inspect', 'verify']) {
+      const taken = weir([command, '--data-dir', folder])
+      expect([command, taken.code, taken.err]).toEqual([command, 2, expect.stringContaining('not finished')])
+    }
     const again = weir(['backup', folder, '--data-dir', filled.dataDir])
     expect([again.code, again.err]).toEqual([2, expect.stringContaining('is not empty')])
     expect(weir(['backup', `${folder} 2`, '--data-dir', filled.dataDir]).code).toBe(0)
