@@ -24,7 +24,7 @@ export interface CopyCalls {
 
 /**
  * Copies `from` to `to`, which must not be there. Synced piece by piece, so that no other thread's sync waits for
- * all of it. Throws the disk's own errors; a part of the copy may be left then.
+ * all of it. Throws the disk's own errors; a part of the copy may be left then, synced too.
  */
 export async function copyFile(calls: CopyCalls, from: string, to: string): Promise<Copied> {
   const { disk } = calls
@@ -40,9 +40,20 @@ export async function copyFile(calls: CopyCalls, from: string, to: string): Prom
     })
     disk.fdatasync(copy)
     return copied
+  } catch (error) {
+    if (isLost(error, from)) disk.fdatasync(copy) // the caller keeps what could be read
+    throw error
   } finally {
     disk.close(copy)
   }
+}
+
+/** Is `source` lost, or its disk broken? Anything else (too many open files, a full disk) says nothing about it. */
+export function isLost(error: unknown, source: string): boolean {
+  const { syscall, path, code } = error as NodeJS.ErrnoException
+  return (
+    syscall === 'read' || (syscall === 'open' && path === source && (code === 'ENOENT' || code === 'EIO'))
+  )
 }
 
 /** Length and checksum of a file. */

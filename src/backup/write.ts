@@ -27,7 +27,7 @@ import { crashPoint } from '../util/crash.ts'
 import { type Disk, replaceFile, syncFolder, writeDurably } from '../util/disk.ts'
 import { SELF_CHECKED } from '../util/file-checksum.ts'
 import { WEIR_VERSION } from '../util/version.ts'
-import { type Copied, type CopyCalls, copyFile, hashFile } from './copy.ts'
+import { type Copied, type CopyCalls, copyFile, hashFile, isLost } from './copy.ts'
 import { makeFolders, removeFiles, removeFolders, syncParents } from './destination.ts'
 import { BACKUP_FORMAT, type BackupContents, type BackupFile, encodeBackup, summaryOf } from './format.ts'
 import type { Pace } from './pace.ts'
@@ -225,7 +225,6 @@ async function copyPart(
   at: { readonly pool: BackupPool; readonly from: string; readonly to: string },
   counted: (bytes: number) => void,
 ): Promise<number> {
-  const { disk } = writing.services
   const path = `segment/${at.pool.poolId}/${name}`
   const [source, copy] = [join(at.from, name), join(at.to, name)]
   const copied = await copyFile(copyCalls(writing, counted), source, copy).catch(async (error: unknown) => {
@@ -233,30 +232,12 @@ async function copyPart(
     const what =
       (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'it is missing' : (error as Error).message
     writing.damaged.push({ path, what })
-    syncFile(disk, copy)
     return { ...(await hashFile(copyCalls(writing), copy)), checksum }
   })
   list(writing, path, copied)
   if (copied.checksum !== checksum)
     writing.damaged.push({ path, what: 'its bytes do not match their checksum' })
   return copied.bytes
-}
-
-/** Is `source` lost, or its disk broken? Anything else (too many open files, a full disk) says nothing about it. */
-function isLost(error: unknown, source: string): boolean {
-  const { syscall, path, code } = error as NodeJS.ErrnoException
-  return (
-    syscall === 'read' || (syscall === 'open' && path === source && (code === 'ENOENT' || code === 'EIO'))
-  )
-}
-
-function syncFile(disk: Disk, path: string): void {
-  const file = disk.open(path, 'r+')
-  try {
-    disk.fdatasync(file)
-  } finally {
-    disk.close(file)
-  }
 }
 
 /** A file that another stage wrote into the backup. */
