@@ -46,6 +46,9 @@ export function pathsOf(root: string): Paths {
 /** In a backup: what it holds, written last. In a data folder it has no meaning. */
 export const BACKUP_FILE = 'BACKUP'
 
+/** In a backup while it is written; becomes BACKUP by a rename. */
+export const UNFINISHED_BACKUP_FILE = `${BACKUP_FILE}.tmp`
+
 /** The folder of a pool's segments. */
 export function poolFolder(paths: Paths, poolId: string): string {
   return join(paths.segment, poolId)

@@ -1,5 +1,6 @@
 /** Copying one file, or reading it once, with its checksum. A copy is synced when it returns; its name is not. */
 import { createHash } from 'node:crypto'
+import { crc32 } from 'node:zlib'
 import { BACKUP_CHUNK_BYTES, BACKUP_SYNC_BYTES } from '../limits.ts'
 import type { Disk, FileHandle } from '../util/disk.ts'
 import type { Pace } from './pace.ts'
@@ -9,6 +10,8 @@ export interface Copied {
   readonly bytes: number
   /** Hex. */
   readonly sha256: string
+  /** As the index keeps it of a segment. */
+  readonly checksum: number
 }
 
 /** What copying asks of its caller. */
@@ -21,7 +24,7 @@ export interface CopyCalls {
 
 /**
  * Copies `from` to `to`, which must not be there. Synced piece by piece, so that no other thread's sync waits for
- * all of it. Throws the disk's own errors; a part of the copy may be left then.
+ * all of it. Throws the disk's own errors; a part of the copy may be left then, synced too.
  */
 export async function copyFile(calls: CopyCalls, from: string, to: string): Promise<Copied> {
   const { disk } = calls
@@ -37,9 +40,20 @@ export async function copyFile(calls: CopyCalls, from: string, to: string): Prom
     })
     disk.fdatasync(copy)
     return copied
+  } catch (error) {
+    if (isLost(error, from)) disk.fdatasync(copy) // the caller keeps what could be read
+    throw error
   } finally {
     disk.close(copy)
   }
+}
+
+/** Is `source` lost, or its disk broken? Anything else (too many open files, a full disk) says nothing about it. */
+export function isLost(error: unknown, source: string): boolean {
+  const { syscall, path, code } = error as NodeJS.ErrnoException
+  return (
+    syscall === 'read' || (syscall === 'open' && path === source && (code === 'ENOENT' || code === 'EIO'))
+  )
 }
 
 /** Length and checksum of a file. */
@@ -53,15 +67,17 @@ async function readThrough(
   use: (bytes: Uint8Array, position: number) => void,
 ): Promise<Copied> {
   const hash = createHash('sha256')
+  let checksum = 0
   const file: FileHandle = disk.open(path, 'r')
   try {
     const piece = new Uint8Array(BACKUP_CHUNK_BYTES)
     let position = 0
     for (;;) {
       const read = disk.read(file, piece, position)
-      if (read === 0) return { bytes: position, sha256: hash.digest('hex') }
+      if (read === 0) return { bytes: position, sha256: hash.digest('hex'), checksum }
       const bytes = piece.subarray(0, read)
       hash.update(bytes)
+      checksum = crc32(bytes, checksum)
       use(bytes, position)
       position += read
       onBytes(read)

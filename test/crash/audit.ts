@@ -84,7 +84,7 @@ function take(byClient: Map<string, CrossRow[]>, client: string): number[] {
  */
 export async function changedMeanwhile(dataDir: string): Promise<number> {
   const paths = pathsOf(dataDir)
-  const folderId = (await readCatalog({ paths, kernel: 'native' })).meta().folderId
+  const folderId = (await readCatalog({ paths, kernel: 'native', isBackup: false })).meta().folderId
   const look = lookAtIndex({ disk, folder: paths.index, kernel: 'native' }, folderId)
   if (typeof look === 'string') throw new Violation(`no index after a swap: ${look}`)
   const { index, store, commit } = look

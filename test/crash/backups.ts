@@ -50,7 +50,7 @@ async function mustBeWhole(world: World, folder: string, isRestored: boolean): P
   await verifyBackup({ disk, from: folder, onProgress: SILENT })
   if (!isRestored) return
   const to = `${folder}-restored`
-  await restoreBackup({ disk, from: folder, to: pathsOf(to), onProgress: SILENT })
+  await restoreBackup({ disk, from: folder, to: pathsOf(to), takesIncomplete: false, onProgress: SILENT })
   await verifyFolder(to)
   rmSync(to, { recursive: true, force: true })
 }

@@ -161,8 +161,8 @@ class Restart implements fc.AsyncCommand<Model, Real> {
     else if (how !== 'stop' && how !== 'kill') await this.#rebuild(dataDir, host)
     host.server = await startServer({ dataDir, args: host.args, env: OFTEN })
     if (how === 'stop' || how === 'weir rebuild') expect(host.server.output()).not.toContain('replayed')
-    const isRebuilt = host.server.output().includes('the index was rebuilt')
-    expect(isRebuilt).toBe(how === 'rebuild at start')
+    const isBuilt = host.server.output().includes('the index was built from')
+    expect(isBuilt).toBe(how === 'rebuild at start')
     host.restarts++
   }
   async #verify(dataDir: string): Promise<void> {

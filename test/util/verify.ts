@@ -20,7 +20,7 @@ const configOf = (dataDir: string) => readCommandLine(['--data-dir', dataDir], C
 /** Checks a folder that nothing runs on; its notes. Throws NotClean with all findings. */
 export async function verifyFolder(dataDir: string): Promise<readonly string[]> {
   const report = new Report()
-  await checkFolder({ paths: pathsOf(dataDir), kernel: 'native' }, report, SILENT)
+  await checkFolder({ paths: pathsOf(dataDir), kernel: 'native', isBackup: false }, report, SILENT)
   if (report.count > 0)
     throw new NotClean(`weir verify ${dataDir}:\n${report.findings.map(findingText).join('\n')}`)
   return report.notes
@@ -28,7 +28,7 @@ export async function verifyFolder(dataDir: string): Promise<readonly string[]> 
 
 /** What `weir rebuild` does; returns how many segments the new index has. */
 export async function rebuildFolder(dataDir: string): Promise<number> {
-  const folder = { paths: pathsOf(dataDir), kernel: 'native' } as const
+  const folder = { paths: pathsOf(dataDir), kernel: 'native', isBackup: false } as const
   return (await rebuildIndex(configOf(dataDir), folder, await readCatalog(folder))).segments
 }
 
