@@ -73,6 +73,7 @@ export async function startServer(config: Config, onFault: (error: Error) => voi
   const engineOpening = openQueryEngine({
     segmentFolder: paths.segment,
     temporaryFolder: paths.temporary,
+    kernel,
     threads: availableParallelism(),
     crashAt: config.crashAt,
     onFault,

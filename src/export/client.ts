@@ -2,7 +2,7 @@
 import { Worker } from 'node:worker_threads'
 import { fromWire, Unavailable } from '../errors.ts'
 import { assert } from '../util/assert.ts'
-import type { BatchSource, CopiedFile, ExportColumn, FromExport, ToExport } from './protocol.ts'
+import type { BatchSource, CopiedFile, FromExport, ToExport } from './protocol.ts'
 
 interface Waiter {
   readonly resolve: (bytes: Uint8Array | undefined) => void
@@ -17,9 +17,9 @@ export class ExportClient {
   readonly #waiting = new Map<number, Waiter>()
 
   /** See OpenBatches. Rejects with Unavailable once stopped. */
-  async open(copied: CopiedFile, columns: readonly ExportColumn[]): Promise<BatchSource> {
+  async open(copied: CopiedFile): Promise<BatchSource> {
     const id = this.#nextId++
-    await this.#ask({ kind: 'open', id, copied, columns })
+    await this.#ask({ kind: 'open', id, copied })
     return {
       next: () => this.#ask({ kind: 'next', id }),
       close: async () => {

@@ -28,7 +28,7 @@ export class ExportService {
   async #answer(message: Exclude<ToExport, { kind: 'stop' }>): Promise<Uint8Array | undefined> {
     const { id } = message
     if (message.kind === 'open') {
-      this.#open.set(id, await openBatches(message.copied, message.columns))
+      this.#open.set(id, await openBatches(message.copied))
       return undefined
     }
     const source = must(this.#open.get(id), 'an open file')
