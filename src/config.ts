@@ -4,6 +4,7 @@
  */
 import { isAbsolute, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
+import { checkPositionals, misread } from './command/misread.ts'
 import type { Command, CommandInput } from './command/protocol.ts'
 import { CannotRun } from './errors.ts'
 import { BACKUP_BYTES_PER_SECOND, COMPACT_TICK_MS, LOG_FILE_BYTES, LOG_FILE_BYTES_MIN } from './limits.ts'
@@ -172,7 +173,9 @@ export function readCommandLine(
   const name = firstPositional(args)
   const named = name === undefined ? undefined : commands.find(command => command.name === name)
   if (name !== undefined && named === undefined)
-    throw new CannotRun(`there is no command "${name}"; see weir --help`)
+    throw new CannotRun(
+      `there is no command "${name}"; there are ${commands.map(one => one.name).join(', ')}; see weir --help`,
+    )
   const command = named ?? must(commands[0], 'the default command')
   const { values, positionals } = parseFlags(args, command, command === commands[0])
   if (named !== undefined) positionals.shift()
@@ -273,24 +276,15 @@ function parseFlags(args: readonly string[], command: Command, isDefault: boolea
   try {
     return parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
   } catch (error) {
-    const { code, message } = error as Error & { code?: string }
-    const flag = /'(-[^']*)'/.exec(message)?.[1]
-    const what =
-      code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION' ? `weir ${command.name} has no option ${flag}` : message
-    throw new CannotRun(`${what}; see weir ${command.name} --help`)
+    throw new CannotRun(
+      `${misread(error as Error, args, command, valueNameOf)}; see weir ${command.name} --help`,
+    )
   }
 }
 
-/** `<needed>` and `[optional]`, in order. */
-function checkPositionals(command: Command, given: readonly string[]): void {
-  const missing = command.positionals.find(
-    (name, index) => name.startsWith('<') && given[index] === undefined,
-  )
-  if (missing !== undefined) throw new CannotRun(`weir ${command.name} needs ${missing}`)
-  const extra = given[command.positionals.length]
-  if (extra === undefined) return
-  const taken = command.positionals.length === 0 ? 'no arguments' : command.positionals.join(' ')
-  throw new CannotRun(`weir ${command.name} takes ${taken}; "${extra}" is one too many`)
+/** What stands for an option's value in the help; '' for one without. */
+function valueNameOf(flag: string): string {
+  return entries().find(([, one]) => one.flag !== null && `--${one.flag}` === flag)?.[1].value ?? ''
 }
 
 /** The address as a person on this machine types it. */

@@ -7,8 +7,9 @@
  */
 import { spawnSync } from 'node:child_process'
 import { chmodSync } from 'node:fs'
+import { join } from 'node:path'
 import { CannotRun } from './errors.ts'
-import type { Paths } from './paths.ts'
+import { BACKUP_FILE, type Paths } from './paths.ts'
 import { type Disk, disk, type FileHandle, readFile, replaceFile, syncFolder } from './util/disk.ts'
 
 /** Version of the whole folder. 1: the first. */
@@ -23,6 +24,7 @@ const HELD = 75
  * @throws CannotRun: held by another process, of another format, or not usable
  */
 export function openFolder(paths: Paths, on: Disk = disk): FileHandle {
+  checkNoBackup(paths, on)
   const lock = lockNewFolder(paths, on)
   checkRestored(paths, on)
   checkFormat(paths, on)
@@ -43,7 +45,7 @@ export function lockNewFolder(paths: Paths, on: Disk = disk): FileHandle {
 function checkRestored(paths: Paths, on: Disk): void {
   if (!on.exists(paths.restoring)) return
   throw new CannotRun(
-    `a restore into ${paths.root} has begun and not ended: run weir restore with this folder again, it starts over`,
+    `a restore into ${paths.root} has begun and not ended: run weir restore with --data-dir ${paths.root} again, it begins anew`,
   )
 }
 
@@ -53,13 +55,30 @@ function checkRestored(paths: Paths, on: Disk): void {
  * @throws CannotRun: no data folder, held by another process, half restored, or of another format
  */
 export function lockFolder(paths: Paths, on: Disk = disk): FileHandle {
-  if (!on.exists(paths.format))
-    throw new CannotRun(`${paths.root} is not a data folder: it has no file FORMAT`)
+  if (!on.exists(paths.format)) {
+    checkRestored(paths, on) // a restore that was cut short may not have made it
+    const what = on.exists(paths.root) ? 'it has no file FORMAT' : 'it is not there'
+    throw new CannotRun(`${paths.root} is not a data folder: ${what}; --data-dir or WEIR_DATA_DIR names it`)
+  }
+  checkNoBackup(paths, on)
   const lock = on.open(paths.lock, 'a')
   takeLock(lock, paths.root)
   checkRestored(paths, on)
   checkFormat(paths, on)
   return lock
+}
+
+/** A backup that is read in its place: nothing is written into it, so it is not locked. @throws CannotRun of another format */
+export function checkBackupFolder(paths: Paths, on: Disk = disk): void {
+  if (on.exists(paths.format)) checkFormat(paths, on)
+}
+
+/** Whatever changed a backup would make it none. */
+function checkNoBackup(paths: Paths, on: Disk): void {
+  if (!on.exists(join(paths.root, BACKUP_FILE))) return
+  throw new CannotRun(
+    `${paths.root} is a backup and stays as it is: weir restore ${paths.root} --data-dir NEW makes a data folder of it`,
+  )
 }
 
 function makeFolder(root: string, on: Disk): void {
@@ -77,7 +96,10 @@ function takeLock(lock: FileHandle, root: string): void {
   })
   if (child.error !== undefined)
     throw new CannotRun(`flock(1) of util-linux is needed to lock ${root}: ${child.error.message}`)
-  if (child.status === HELD) throw new CannotRun(`another process uses the data folder ${root}`)
+  if (child.status === HELD)
+    throw new CannotRun(
+      `another process uses the data folder ${root}: stop it first (weir backup --url copies a running server)`,
+    )
   if (child.status !== 0)
     throw new CannotRun(`the data folder ${root} cannot be locked: ${child.stderr.toString().trim()}`)
 }
@@ -88,8 +110,13 @@ function checkFormat(paths: Paths, on: Disk): void {
     return
   }
   const found = Buffer.from(readFile(on, paths.format)).toString().trim()
-  if (found !== `weir ${FORMAT_VERSION}`)
-    throw new CannotRun(
-      `${paths.format} says "${found}"; this version of Weir reads "weir ${FORMAT_VERSION}"`,
-    )
+  if (found === `weir ${FORMAT_VERSION}`) return
+  const version = /^weir (\d+)$/.exec(found)?.[1]
+  const what =
+    Number(version) > FORMAT_VERSION
+      ? 'a newer version of Weir wrote the folder, and reads it'
+      : 'this is not known'
+  throw new CannotRun(
+    `${paths.format} says "${found}", this version of Weir reads "weir ${FORMAT_VERSION}": ${what}`,
+  )
 }

@@ -294,6 +294,10 @@ export const PROGRESS_LINE_MS = 5_000
 /** A command on a stopped folder gives up sealing what it replayed after this: the log has it still. */
 export const OFFLINE_SEAL_MS_MAX = 600_000
 
+/** After Ctrl-C a command that cannot put away what it holds in this time leaves it as a crash would. */
+export const INTERRUPT_MS_MAX = 5_000
+/** Pools that a message about an unknown one names: an operator sees a mistyped name, not a page. */
+export const POOLS_NAMED_MAX = 10
 /** A process that reads a whole index, in case it is damaged, is given up after this. */
 export const PROBE_MS_MAX = 3_600_000
 /** Findings of `weir verify` that are told one by one; further ones are counted. */

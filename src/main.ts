@@ -2,10 +2,11 @@
 /** `weir`: reads the command line, runs one command, exits with its code. */
 import { COMMANDS } from './command/commands.ts'
 import { commandHelp, helpText } from './command/help.ts'
+import { isInterrupted } from './command/interrupt.ts'
 import { CANNOT_RUN, CLEAN, DAMAGED } from './command/protocol.ts'
 import { readCommandLine } from './config.ts'
 import { must } from './util/assert.ts'
-import { endNow } from './util/end-now.ts'
+import { dieOf } from './util/end-now.ts'
 import { say, warn } from './util/say.ts'
 
 async function main(): Promise<number> {
@@ -18,11 +19,13 @@ async function main(): Promise<number> {
   return await command.run(input)
 }
 
-// `weir inspect | head`: whoever reads has seen enough. The next start recovers, whatever was under way.
-process.stdout.on('error', error => {
-  if ((error as NodeJS.ErrnoException).code === 'EPIPE') endNow()
-  throw error
-})
+// `weir inspect | head`: whoever reads has seen enough. Quietly, as other tools end: by SIGPIPE, which a shell tells as
+// 141 in a pipeline. The next start recovers, whatever was under way.
+for (const stream of [process.stdout, process.stderr])
+  stream.on('error', error => {
+    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error
+    dieOf('SIGPIPE')
+  })
 
 /** What was printed may still be on its way through a pipe: exit() would cut it off. */
 function flushed(stream: NodeJS.WriteStream): Promise<void> {
@@ -31,16 +34,25 @@ function flushed(stream: NodeJS.WriteStream): Promise<void> {
   })
 }
 
+/** Ends with `code`, unless a signal is ending the process: then that one does. */
+function exit(code: number): void {
+  if (!isInterrupted()) process.exit(code)
+}
+
+/** What the world did has a sentence of its own; a stack says where our own fault is. */
+function tell(error: Error & { readonly syscall?: string }): void {
+  const { name, message, stack, syscall } = error
+  const isWorlds = WORLDS_FAULTS.has(name) || syscall !== undefined
+  if (!isInterrupted()) warn(isWorlds ? message : (stack ?? message))
+}
+
+const WORLDS_FAULTS: ReadonlySet<string> = new Set(['CannotRun', 'Damaged', 'SegmentDamaged', 'Unavailable'])
+
 try {
   const code = await main()
   await Promise.all([flushed(process.stdout), flushed(process.stderr)])
-  process.exit(code)
+  exit(code)
 } catch (error) {
-  const { name, message, stack } = error as Error
-  if (name === 'CannotRun') {
-    warn(message)
-    process.exit(CANNOT_RUN)
-  }
-  warn(name === 'Damaged' || name === 'SegmentDamaged' ? message : (stack ?? message))
-  process.exit(DAMAGED)
+  tell(error as Error)
+  exit((error as Error).name === 'CannotRun' ? CANNOT_RUN : DAMAGED)
 }

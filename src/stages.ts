@@ -14,6 +14,7 @@ import type { RecoverOptions } from './commit/protocol.ts'
 import type { Merger } from './compact/protocol.ts'
 import type { Config } from './config.ts'
 import { type OpenedIndex, openIndex } from './keys/index-client.ts'
+import { NEW_INDEX } from './keys/thread-protocol.ts'
 import { BACKGROUND_NICE } from './limits.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import type { Paths } from './paths.ts'
@@ -116,6 +117,19 @@ export function openIndexOf(
     onFailed: onFault,
     onProgress: onRebuild,
   })
+}
+
+/** For the operator: that the index was built, of how much and why, and which rows were not found. None: it was whole. */
+export function rebuiltNotes({ opened, notes }: OpenedIndex): string[] {
+  const { rebuiltBecause, lost } = notes
+  if (rebuiltBecause === undefined) return [...lost]
+  const segments = opened.pools.reduce((sum, pool) => sum + pool.segments.length, 0)
+  const of = `from ${segments} segments of ${opened.pools.length} pools`
+  const how =
+    rebuiltBecause === NEW_INDEX
+      ? `the index was built ${of}: there was none, as after weir restore`
+      : `the index was rebuilt ${of}: ${rebuiltBecause}`
+  return [how, ...lost]
 }
 
 /** Every living pool with all its plans, as a rebuild needs them. */

@@ -32,7 +32,7 @@ import type { QueryEngine } from './query/protocol.ts'
 import { prune } from './query/prune.ts'
 import { planSelection } from './query/select.ts'
 import { readCounter } from './reader.ts'
-import { openStages, type Stages } from './stages.ts'
+import { openStages, rebuiltNotes, type Stages } from './stages.ts'
 import { monotonicMs } from './util/clock.ts'
 import { armCrash } from './util/crash.ts'
 import { orderFaults } from './util/fault.ts'
@@ -228,9 +228,7 @@ async function sweep({ catalog, index, pools, paths }: Server): Promise<void> {
 
 function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['summary']): string[] {
   const notes: string[] = []
-  if (index.notes.rebuiltBecause !== undefined && !opened.isNewFolder)
-    notes.push(`the index was rebuilt: ${index.notes.rebuiltBecause}`)
-  notes.push(...index.notes.lost)
+  if (!opened.isNewFolder) notes.push(...rebuiltNotes(index))
   if (log.replayed > 0) notes.push(`replayed ${log.replayed} requests from the log`)
   if (log.torn !== undefined)
     notes.push(`an unfinished write was cut from ${log.torn.file} at byte ${log.torn.offset}`)

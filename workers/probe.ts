@@ -10,7 +10,7 @@ const { kind, folder, kernel } = JSON.parse(must(process.argv[2], 'the question'
 
 async function answer(): Promise<ProbeAnswer> {
   try {
-    if (kind === 'index') return { keys: [...walkIndex({ disk, folder, kernel }).keys] }
+    if (kind === 'index') return { keys: [...walkIndex({ disk, folder, kernel })] }
     await readStore(folder)
     return { keys: [] }
   } catch (error) {

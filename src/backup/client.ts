@@ -3,7 +3,8 @@
  *
  * The thread looks at the destination; then everything is sealed, so that little is copied from the log; then in ONE turn
  * the log is held, every pool's segments are pinned and the catalog's documents are taken: that is the backup's moment,
- * and its sequence is the last one synced. Whatever ends it, holds and pins are released.
+ * and its sequence is the last one synced. Whatever ends it, holds and pins are released. A backup with damaged segments is
+ * kept, and ends with an error all the same.
  */
 import { Worker } from 'node:worker_threads'
 import { fromWire, type Refusal, Unavailable } from '../errors.ts'
@@ -11,6 +12,7 @@ import { BACKUP_BEGIN_MS_MAX, BACKUP_SEAL_MS_MAX } from '../limits.ts'
 import { must } from '../util/assert.ts'
 import { warn } from '../util/say.ts'
 import { within } from '../util/within.ts'
+import { damagedText } from './format.ts'
 import type {
   BackupState,
   BackupSummary,
@@ -35,6 +37,8 @@ export type BackupLine =
   | Progress
   | ({ readonly done: true } & BackupSummary)
   | { readonly error: string; readonly code: string }
+  /** Code `backup_incomplete`: the folder holds a backup, but for what was damaged before. */
+  | ({ readonly error: string; readonly code: string } & BackupSummary)
 
 export class Backups {
   readonly #sources: BackupSources
@@ -75,6 +79,7 @@ export class Backup {
   readonly ended: Promise<void>
   readonly #worker: Worker
   readonly #sources: BackupSources
+  readonly #dataDir: string
   #accept: (why: string | undefined) => void = () => {}
   #line: BackupLine = { phase: 'seal', bytesDone: 0, bytesTotal: 0 }
   #isTold = false
@@ -88,6 +93,7 @@ export class Backup {
 
   constructor(data: BackupThreadData, sources: BackupSources) {
     this.#sources = sources
+    this.#dataDir = data.dataDir
     this.#worker = new Worker(new URL('../../workers/backup.js', import.meta.url), { workerData: data })
     this.accepted = new Promise(resolve => {
       this.#accept = resolve
@@ -184,7 +190,7 @@ export class Backup {
         must(this.#releases.shift(), 'the hold of the log')()
         return
       case 'done':
-        this.#outcome = { done: true, ...message.summary }
+        this.#outcome = outcomeOf(message.summary, this.#dataDir)
         return
       case 'failed': {
         const error = fromWire(message.error)
@@ -212,6 +218,12 @@ export class Backup {
   #post(message: ToBackup): void {
     this.#worker.postMessage(message)
   }
+}
+
+function outcomeOf(summary: BackupSummary, dataDir: string): BackupLine {
+  if (summary.damaged.length === 0) return { done: true, ...summary }
+  const error = `the backup is incomplete, these files were damaged before: ${damagedText(summary.damaged, dataDir)}`
+  return { error, code: 'backup_incomplete', ...summary }
 }
 
 /** A line at least this often: who waits sees that it is alive. */

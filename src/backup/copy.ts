@@ -1,5 +1,6 @@
 /** Copying one file, or reading it once, with its checksum. A copy is synced when it returns; its name is not. */
 import { createHash } from 'node:crypto'
+import { crc32 } from 'node:zlib'
 import { BACKUP_CHUNK_BYTES, BACKUP_SYNC_BYTES } from '../limits.ts'
 import type { Disk, FileHandle } from '../util/disk.ts'
 import type { Pace } from './pace.ts'
@@ -9,6 +10,8 @@ export interface Copied {
   readonly bytes: number
   /** Hex. */
   readonly sha256: string
+  /** As the index keeps it of a segment. */
+  readonly checksum: number
 }
 
 /** What copying asks of its caller. */
@@ -53,15 +56,17 @@ async function readThrough(
   use: (bytes: Uint8Array, position: number) => void,
 ): Promise<Copied> {
   const hash = createHash('sha256')
+  let checksum = 0
   const file: FileHandle = disk.open(path, 'r')
   try {
     const piece = new Uint8Array(BACKUP_CHUNK_BYTES)
     let position = 0
     for (;;) {
       const read = disk.read(file, piece, position)
-      if (read === 0) return { bytes: position, sha256: hash.digest('hex') }
+      if (read === 0) return { bytes: position, sha256: hash.digest('hex'), checksum }
       const bytes = piece.subarray(0, read)
       hash.update(bytes)
+      checksum = crc32(bytes, checksum)
       use(bytes, position)
       position += read
       onBytes(read)

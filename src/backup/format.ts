@@ -3,11 +3,12 @@
  * written last, so a folder without it is no backup. See FORMAT.md.
  */
 import { createHash } from 'node:crypto'
+import { join } from 'node:path'
 import { Damaged } from '../errors.ts'
-import type { BackupSummary } from './protocol.ts'
+import type { BackupSummary, DamagedFile } from './protocol.ts'
 
-/** Version of BACKUP and of the folder around it. 1: the first. */
-export const BACKUP_FORMAT = 1
+/** Versions of BACKUP and of the folder around it. 2: with damaged files, which a reader of 1 must not take for whole. */
+export const BACKUP_FORMAT = { whole: 1, incomplete: 2 } as const
 
 /** One file of a backup. */
 export interface BackupFile {
@@ -20,7 +21,7 @@ export interface BackupFile {
 
 /** What BACKUP says. */
 export interface BackupContents {
-  readonly format: typeof BACKUP_FORMAT
+  readonly format: 1 | 2
   /** Version of Weir that wrote it. */
   readonly weir: string
   /** Everything acknowledged up to this sequence is in it, nothing above. */
@@ -31,6 +32,8 @@ export interface BackupContents {
   readonly segments: number
   /** In the order of their paths. */
   readonly files: readonly BackupFile[]
+  /** Format 2, never empty: those of `files` that were damaged already; one that was missing is empty here. */
+  readonly damaged?: readonly DamagedFile[]
 }
 
 /** The bytes of BACKUP. */
@@ -52,8 +55,9 @@ export function decodeBackup(bytes: Uint8Array, path: string): BackupContents {
   if (typeof read !== 'object' || read === null) return refuse('it is not a JSON object')
   const { checksum, ...contents } = read
   if (checksum !== checksumOf(contents)) return refuse('its checksum does not match')
-  if (contents.format !== BACKUP_FORMAT)
-    return refuse(`format ${contents.format}, this version of Weir reads ${BACKUP_FORMAT}`)
+  const format = contents.damaged === undefined ? BACKUP_FORMAT.whole : BACKUP_FORMAT.incomplete
+  if (contents.format !== format)
+    return refuse(`format ${contents.format}, this version of Weir reads ${Object.values(BACKUP_FORMAT)}`)
   const whole = contents as BackupContents
   if (!Buffer.from(encodeBackup(whole)).equals(bytes)) refuse('it is not as it was written')
   for (const file of whole.files) if (!isInside(file.path)) refuse(`it names the file ${file.path}`)
@@ -61,10 +65,21 @@ export function decodeBackup(bytes: Uint8Array, path: string): BackupContents {
 }
 
 /** Counts of a backup, for people. */
-export function summaryOf({ sequence, pools, segments, files }: BackupContents): BackupSummary {
+export function summaryOf(contents: BackupContents): BackupSummary {
+  const { sequence, pools, segments, files, damaged = [] } = contents
   const bytes = files.reduce((sum, file) => sum + file.bytes, 0)
-  return { sequence, pools, segments, files: files.length, bytes }
+  return { sequence, pools, segments, files: files.length, bytes, damaged }
 }
+
+/** The damaged files in one line, the first few by name; `root` is the folder that holds them. */
+export function damagedText(damaged: readonly DamagedFile[], root: string): string {
+  const named = damaged.slice(0, DAMAGED_NAMED_MAX).map(({ path, what }) => `${join(root, path)} (${what})`)
+  const more = damaged.length - named.length
+  return `${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}`
+}
+
+/** `weir verify` names all. */
+const DAMAGED_NAMED_MAX = 5
 
 /** SHA-256 of the contents as JSON without white space, keys in their order. */
 function checksumOf(contents: object): string {

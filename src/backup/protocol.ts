@@ -49,6 +49,13 @@ export interface BackupThreadData extends BackupTarget {
   readonly crashAt: string
 }
 
+/** A file of a backup that was not as the index says when it was copied. */
+export interface DamagedFile {
+  /** From the backup's folder, and from the data folder, with slashes. */
+  readonly path: string
+  readonly what: string
+}
+
 /** What a backup holds. */
 export interface BackupSummary {
   readonly sequence: number
@@ -56,6 +63,8 @@ export interface BackupSummary {
   readonly segments: number
   readonly files: number
   readonly bytes: number
+  /** None: it is whole. */
+  readonly damaged: readonly DamagedFile[]
 }
 
 export type ToBackup =

@@ -14,7 +14,7 @@ import { crashPoint } from '../util/crash.ts'
 import { type Disk, readFile, syncFolder, writeDurably } from '../util/disk.ts'
 import { type CopyCalls, copyFile, hashFile } from './copy.ts'
 import { makeFolders, removeFolders, syncParents } from './destination.ts'
-import { type BackupContents, decodeBackup, summaryOf } from './format.ts'
+import { type BackupContents, damagedText, decodeBackup, summaryOf } from './format.ts'
 import { Pace } from './pace.ts'
 import type { BackupSummary, Progress } from './protocol.ts'
 
@@ -24,13 +24,21 @@ export interface RestoreOptions {
   readonly from: string
   /** The new data folder: not there, empty, or left by a restore that did not end. */
   readonly to: Paths
+  /** Takes a backup that says of itself that files of it were damaged. */
+  readonly takesIncomplete: boolean
   readonly onProgress: (progress: Progress) => void
 }
 
 /** Rejects with Damaged (the backup is not whole) or CannotRun (no backup, the folder is in use or not empty). */
 export async function restoreBackup(options: RestoreOptions): Promise<BackupSummary> {
-  const { disk, to } = options
+  const { disk, from, to, takesIncomplete } = options
   const contents = await verifyBackup(options)
+  if (contents.damaged !== undefined && !takesIncomplete)
+    throw new Damaged(
+      join(from, BACKUP_FILE),
+      0,
+      `the backup is incomplete, these files were damaged before it was made: ${damagedText(contents.damaged, from)}; --incomplete restores it as it is`,
+    )
   const made: string[] = []
   makeFolders(disk, to.root, made)
   const lock = lockNewFolder(to, disk)
@@ -62,29 +70,53 @@ export async function fillFolder(
 }
 
 /** Reads every file of the backup. Rejects as restoreBackup. */
-export async function verifyBackup(options: Omit<RestoreOptions, 'to'>): Promise<BackupContents> {
+export async function verifyBackup(
+  options: Pick<RestoreOptions, 'disk' | 'from' | 'onProgress'>,
+): Promise<BackupContents> {
   const { disk, from, onProgress } = options
-  const path = join(from, BACKUP_FILE)
-  if (!disk.exists(path)) throw new CannotRun(`${from} is no whole backup: it has no file ${BACKUP_FILE}`)
-  const contents = decodeBackup(readFile(disk, path), path)
-  const calls = copyCalls(options, contents, 'verify')
-  for (const file of contents.files) {
-    const found = join(from, file.path)
-    if (!disk.exists(found)) throw new Damaged(found, 0, 'it is missing from the backup')
-    check(found, file, await hashFile(calls, found))
-  }
-  onProgress({ phase: 'verify', bytesDone: summaryOf(contents).bytes, bytesTotal: summaryOf(contents).bytes })
+  const contents = readContents(disk, from)
+  for await (const damage of damagesOf(disk, from, contents, onProgress)) throw damage
   return contents
 }
 
-function check(
+/** What BACKUP says. @throws CannotRun where there is none, Damaged where it is not whole */
+export function readContents(disk: Disk, from: string): BackupContents {
+  const path = join(from, BACKUP_FILE)
+  if (!disk.exists(path))
+    throw new CannotRun(
+      `${from} is no whole backup: it has no file ${BACKUP_FILE}, which a backup gets when everything else is in it`,
+    )
+  return decodeBackup(readFile(disk, path), path)
+}
+
+/** Reads every file that BACKUP names; yields what is not as it says. */
+export async function* damagesOf(
+  disk: Disk,
+  from: string,
+  contents: BackupContents,
+  onProgress: RestoreOptions['onProgress'],
+): AsyncGenerator<Damaged, void, void> {
+  const calls = copyCalls({ disk, onProgress }, contents, 'verify')
+  for (const file of contents.files) {
+    const path = join(from, file.path)
+    const damage = disk.exists(path)
+      ? damageOf(path, file, await hashFile(calls, path))
+      : new Damaged(path, 0, 'it is missing from the backup')
+    if (damage !== undefined) yield damage
+  }
+  onProgress({ phase: 'verify', bytesDone: summaryOf(contents).bytes, bytesTotal: summaryOf(contents).bytes })
+}
+
+function damageOf(
   path: string,
   want: BackupContents['files'][number],
-  found: { bytes: number; sha256: string },
-) {
+  found: { readonly bytes: number; readonly sha256: string },
+): Damaged | undefined {
   if (found.bytes !== want.bytes)
-    throw new Damaged(path, found.bytes, `the backup has ${want.bytes} bytes of it, here are ${found.bytes}`)
-  if (found.sha256 !== want.sha256) throw new Damaged(path, 0, 'its checksum is not the one in BACKUP')
+    return new Damaged(path, found.bytes, `the backup has ${want.bytes} bytes of it, here are ${found.bytes}`)
+  return found.sha256 === want.sha256
+    ? undefined
+    : new Damaged(path, 0, 'its checksum is not the one in BACKUP')
 }
 
 /** An empty folder, with the lock in it. @throws CannotRun where there is anything that no restore left */
@@ -112,7 +144,9 @@ async function copyAll(options: RestoreOptions, contents: BackupContents): Promi
       disk.mkdir(folder)
       folders.add(folder)
     }
-    check(join(from, file.path), file, await copyFile(calls, join(from, file.path), path))
+    const source = join(from, file.path)
+    const damage = damageOf(source, file, await copyFile(calls, source, path))
+    if (damage !== undefined) throw damage
   }
   return [...folders]
 }

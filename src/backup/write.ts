@@ -4,23 +4,33 @@
  *   log (its files are free then) → catalog → segments → folders synced → BACKUP
  *
  * A folder with BACKUP in it is whole: BACKUP is written when every file and every name is synced, and synced itself
- * before anybody hears of it. Whatever goes wrong before, what was written is removed.
+ * before anybody hears of it. Whatever goes wrong before, what was written is removed. Damage to a segment is no reason to
+ * lose the rest: each file of one is compared with its checksum while it is copied, and one that is not what the index
+ * says stands in BACKUP as damaged. Such a backup is incomplete: it says so, and nobody is told that it is done.
  *
  *   W-6   The index is left out: the first start on the folder makes it again.
  */
 import { join } from 'node:path'
-import { SegmentDamaged, Unavailable } from '../errors.ts'
+import { Unavailable } from '../errors.ts'
 import { BACKUP_CHUNK_BYTES } from '../limits.ts'
 import { BACKUP_FILE, deleteFile, type Paths, pathsOf, poolFolder, segmentFile } from '../paths.ts'
 import { wallMs } from '../util/clock.ts'
 import { crashPoint } from '../util/crash.ts'
 import { type Disk, replaceFile, syncFolder } from '../util/disk.ts'
+import { SELF_CHECKED } from '../util/file-checksum.ts'
 import { WEIR_VERSION } from '../util/version.ts'
-import { type CopyCalls, copyFile, hashFile } from './copy.ts'
+import { type Copied, type CopyCalls, copyFile, hashFile } from './copy.ts'
 import { makeFolders, removeFiles, removeFolders, syncParents } from './destination.ts'
 import { BACKUP_FORMAT, type BackupContents, type BackupFile, encodeBackup, summaryOf } from './format.ts'
 import type { Pace } from './pace.ts'
-import type { BackupPool, BackupState, BackupSummary, BackupTarget, Progress } from './protocol.ts'
+import type {
+  BackupPool,
+  BackupState,
+  BackupSummary,
+  BackupTarget,
+  DamagedFile,
+  Progress,
+} from './protocol.ts'
 
 /** What the other stages do for a backup; each returns the names of the files that it made in `to`. */
 export interface BackupServices {
@@ -59,11 +69,12 @@ interface Writing {
   /** Made by us, outermost first; beginning with the backup's own. */
   readonly folders: string[]
   readonly files: BackupFile[]
+  readonly damaged: DamagedFile[]
 }
 
 /**
- * Writes the backup and returns when it is synced. Rejects with SegmentDamaged or Damaged where the data cannot be read,
- * Unavailable where it was given up or the disk refuses; nothing is left of it then.
+ * Writes the backup and returns when it is synced; with damaged segments it is incomplete. Rejects with Damaged where the
+ * log cannot be read, Unavailable where it was given up or the disk refuses; nothing is left of it then.
  */
 export async function writeBackup(
   target: BackupTarget,
@@ -73,7 +84,7 @@ export async function writeBackup(
 ): Promise<BackupSummary> {
   const { disk } = services
   const [from, to] = [pathsOf(target.dataDir), pathsOf(target.folder)]
-  const writing: Writing = { services, calls, state, from, to, folders: [], files: [] }
+  const writing: Writing = { services, calls, state, from, to, folders: [], files: [], damaged: [] }
   const made: string[] = []
   try {
     makeFolders(disk, target.folder, made)
@@ -92,7 +103,7 @@ export async function writeBackup(
 }
 
 async function copyAll(writing: Writing): Promise<BackupContents> {
-  const { state, files } = writing
+  const { state, files, damaged } = writing
   const createdAt = new Date(wallMs()).toISOString()
   await copyLog(writing)
   writing.calls.onLogCopied()
@@ -100,13 +111,14 @@ async function copyAll(writing: Writing): Promise<BackupContents> {
   const segments = await copySegments(writing)
   files.sort((a, b) => (a.path < b.path ? -1 : 1))
   return {
-    format: BACKUP_FORMAT,
+    format: damaged.length === 0 ? BACKUP_FORMAT.whole : BACKUP_FORMAT.incomplete,
     weir: WEIR_VERSION,
     sequence: state.log.lastSequence,
     createdAt,
     pools: state.pools.length,
     segments,
     files,
+    ...(damaged.length === 0 ? {} : { damaged }),
   }
 }
 
@@ -146,8 +158,7 @@ async function copyCatalog(writing: Writing): Promise<void> {
   for (const [source, copy] of plain) {
     // A folder whose first application was deleted has no admin.json.
     if (!disk.exists(source)) continue
-    const copied = await copyFile(copyCalls(writing), source, copy)
-    writing.files.push({ path: copy.slice(to.root.length + 1), ...copied })
+    list(writing, copy.slice(to.root.length + 1), await copyFile(copyCalls(writing), source, copy))
   }
 }
 
@@ -174,25 +185,73 @@ async function copyPool(writing: Writing, pool: BackupPool, counted: (bytes: num
   disk.mkdir(to)
   writing.folders.push(to)
   for (const meta of pool.segments) {
-    const names: string[] = []
-    if (meta.deletes > 0) names.push(deleteFile(meta.segment))
-    if (meta.rows > 0) names.push(segmentFile(meta.segment))
+    const parts: Part[] = []
+    if (meta.deletes > 0) parts.push({ name: deleteFile(meta.segment), checksum: SELF_CHECKED })
+    if (meta.rows > 0) parts.push({ name: segmentFile(meta.segment), checksum: meta.checksum })
     let bytes = 0
-    for (const name of names) {
-      const source = join(from, name)
-      if (!disk.exists(source)) throw new SegmentDamaged(source, 'it is missing')
-      const copied = await copyFile(copyCalls(writing, counted), source, join(to, name))
-      bytes += copied.bytes
-      writing.files.push({ path: `segment/${pool.poolId}/${name}`, ...copied })
-    }
-    if (bytes !== meta.bytes)
-      throw new SegmentDamaged(join(from, names[0] ?? ''), `it has ${bytes} bytes, not ${meta.bytes}`)
+    const damagedBefore = writing.damaged.length
+    for (const part of parts) bytes += await copyPart(writing, part, { pool, from, to }, counted)
+    const isTold = writing.damaged.length > damagedBefore
+    if (bytes !== meta.bytes && !isTold)
+      writing.damaged.push({
+        path: `segment/${pool.poolId}/${parts[0]?.name}`,
+        what: `the segment has ${bytes} bytes, the index says ${meta.bytes}`,
+      })
+  }
+}
+
+/** One file of a segment, and the CRC-32 that it must have. */
+interface Part {
+  readonly name: string
+  readonly checksum: number | null
+}
+
+/** Copies a file as it is, damaged or not, and lists it. Returns its bytes. */
+async function copyPart(
+  writing: Writing,
+  { name, checksum }: Part,
+  at: { readonly pool: BackupPool; readonly from: string; readonly to: string },
+  counted: (bytes: number) => void,
+): Promise<number> {
+  const { disk } = writing.services
+  const path = `segment/${at.pool.poolId}/${name}`
+  const [source, copy] = [join(at.from, name), join(at.to, name)]
+  const copied = await copyFile(copyCalls(writing, counted), source, copy).catch(async (error: unknown) => {
+    if (!isOf(error, source)) throw error
+    const what =
+      (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'it is missing' : (error as Error).message
+    writing.damaged.push({ path, what })
+    syncFile(disk, copy)
+    return { ...(await hashFile(copyCalls(writing), copy)), checksum }
+  })
+  list(writing, path, copied)
+  if (copied.checksum !== checksum)
+    writing.damaged.push({ path, what: 'its bytes do not match their checksum' })
+  return copied.bytes
+}
+
+/** Is this the disk that refuses to give `source`, and not the one that refuses to take its copy? */
+function isOf(error: unknown, source: string): boolean {
+  const { syscall, path } = error as NodeJS.ErrnoException
+  return syscall === 'read' || (syscall === 'open' && path === source)
+}
+
+function syncFile(disk: Disk, path: string): void {
+  const file = disk.open(path, 'r+')
+  try {
+    disk.fdatasync(file)
+  } finally {
+    disk.close(file)
   }
 }
 
 /** A file that another stage wrote into the backup. */
 async function listFile(writing: Writing, path: string, name: string): Promise<void> {
-  writing.files.push({ path: name, ...(await hashFile(copyCalls(writing), path)) })
+  list(writing, name, await hashFile(copyCalls(writing), path))
+}
+
+function list(writing: Writing, path: string, { bytes, sha256 }: Pick<Copied, 'bytes' | 'sha256'>): void {
+  writing.files.push({ path, bytes, sha256 })
 }
 
 function copyCalls({ services, calls }: Writing, onBytes: CopyCalls['onBytes'] = () => undefined): CopyCalls {

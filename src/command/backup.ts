@@ -1,17 +1,23 @@
-/** `weir backup <folder>`: of a stopped data folder, or with --url of a running server through its route. */
+/**
+ * `weir backup <folder>`: of a stopped data folder, or with --url of a running server through its route.
+ *
+ * Damaged segments do not keep the rest from being backed up: the backup is kept and incomplete, they are named, and the
+ * exit code is 1.
+ */
 import { join, resolve } from 'node:path'
 import type { BackupLine } from '../backup/client.ts'
 import type { BackupState, BackupSummary } from '../backup/protocol.ts'
 import type { Config } from '../config.ts'
-import { CannotRun, Damaged } from '../errors.ts'
+import { CannotRun, Unavailable } from '../errors.ts'
 import { CONTROL_BODY_BYTES_MAX } from '../limits.ts'
 import { pathsOf } from '../paths.ts'
 import { must } from '../util/assert.ts'
 import { type Disk, disk, readFile } from '../util/disk.ts'
-import { say } from '../util/say.ts'
+import { say, warn } from '../util/say.ts'
 import { showBytes } from './bytes.ts'
+import { whenInterrupted } from './interrupt.ts'
 import type { Offline } from './offline.ts'
-import { CLEAN, type Command, type CommandInput } from './protocol.ts'
+import { CLEAN, type Command, type CommandInput, DAMAGED } from './protocol.ts'
 
 export const BACKUP: Command = {
   name: 'backup',
@@ -23,19 +29,27 @@ export const BACKUP: Command = {
       why: 'of the running server; without it the data folder must be stopped. <folder> is on the server’s machine',
     },
   ],
-  why: 'copies everything to a new folder, consistent at one sequence number',
+  why: 'copies everything to a new folder, consistent at one sequence number; 1 where segments were damaged before',
   run,
 }
 
 async function run({ config, positionals, flags }: CommandInput): Promise<number> {
   const folder = resolve(must(positionals[0], 'the folder'))
   const url = flags.get('url')
-  const { sequence, pools, segments, bytes } =
+  const { sequence, pools, segments, bytes, damaged } =
     url === undefined ? await ofStopped(config, folder) : await ofRunning(config, url, folder)
-  say(
-    `backup of sequence ${sequence} in ${folder}: ${pools} pools, ${segments} segments, ${bytes} bytes, synced`,
+  const what = `sequence ${sequence} in ${folder}: ${pools} pools, ${segments} segments, ${bytes} bytes, synced`
+  if (damaged.length === 0) {
+    say(`backup of ${what}`)
+    return CLEAN
+  }
+  say(`incomplete backup of ${what}`)
+  const { damagedText } = await import('../backup/format.ts')
+  const files = damagedText(damaged, url === undefined ? config.dataDir : folder)
+  warn(
+    `the backup is incomplete, these files were damaged before: ${files}. weir restore --incomplete takes it; weir repair sets damaged segments aside`,
   )
-  return CLEAN
+  return DAMAGED
 }
 
 /** Replays and seals first, so that nothing is left to copy from the log. */
@@ -56,8 +70,14 @@ async function ofStopped(config: Config, folder: string): Promise<BackupSummary>
     if (why !== undefined) throw new CannotRun(why)
     const target = { dataDir: config.dataDir, folder, bytesPerSecond: 0 }
     const services = { disk, extractLog, writeCatalog }
-    const calls = { pace: new Pace(0), onProgress: shown.step, onLogCopied: () => undefined }
-    return await writeBackup(target, await stateOf(offline), services, calls)
+    const pace = new Pace(0)
+    const calls = { pace, onProgress: shown.step, onLogCopied: () => undefined }
+    const written = writeBackup(target, await stateOf(offline), services, calls)
+    const forget = whenInterrupted(() => {
+      pace.cancel()
+      return written // it removes what it wrote
+    })
+    return await written.finally(forget)
   } catch (error) {
     throw plain(error)
   } finally {
@@ -88,12 +108,10 @@ async function stateOf({ catalog, index, paths }: Offline): Promise<BackupState>
   }
 }
 
-/** A refusal of the disk or a segment that cannot be read is told in one line. */
+/** There is no backup then: the disk of <folder> refuses. */
 function plain(error: unknown): unknown {
-  const { name, message } = error as Error & { readonly file?: string }
-  if (name === 'Unavailable') return new CannotRun(message)
-  if (name === 'SegmentDamaged') return new Damaged((error as { file: string }).file, 0, message)
-  return error
+  const { name, message } = error as Error
+  return name === 'Unavailable' ? new CannotRun(message) : error
 }
 
 /** Asks the server, shows its progress, and believes its last line only. */
@@ -116,9 +134,11 @@ async function ofRunning(config: Config, url: string, folder: string): Promise<B
   const shown = showBytes('backup')
   try {
     const last = await lastLine(answer.body, shown.step)
-    if (last !== undefined && 'done' in last) return last
-    const why = last !== undefined && 'error' in last ? last.error : 'the server went away before the end'
-    throw new CannotRun(`there is no backup: ${why}`)
+    if (last !== undefined && 'damaged' in last) return last
+    if (last === undefined || !('error' in last))
+      throw new CannotRun('there is no backup: the server went away before the end')
+    const text = `there is no backup: ${last.error}`
+    throw last.code === 'damaged' ? new Unavailable(last.code, text) : new CannotRun(text)
   } finally {
     shown.end()
   }

@@ -3,13 +3,15 @@
  *
  *   FORMAT and lock → catalog → admin.json → index → log → every segment of every pool → what nothing names
  *
- * Where there is no index (a start rebuilds it), the live segments are told as a rebuild tells them.
+ * Where there is no index (a start builds it), the live segments are told as a rebuild tells them, and what cannot be
+ * checked then is said. In a backup every file is compared with the list in BACKUP first.
  */
 import type { Memory } from '../catalog/memory.ts'
 import type { Pool } from '../catalog/model.ts'
 import type { PoolState } from '../keys/protocol.ts'
 import { poolFolder } from '../paths.ts'
 import { disk, readFile } from '../util/disk.ts'
+import { checkBackup } from './check-backup.ts'
 import { checkPool, type PoolCheck } from './check-pool.ts'
 import { lookAtLog } from './log-look.ts'
 import { type FolderLook, readCatalog, readIndex, sealedOf, type WholeIndex } from './look.ts'
@@ -19,24 +21,39 @@ import type { Report } from './report.ts'
 /** Checks the folder; what is wrong goes to `report`. */
 export async function checkFolder(folder: FolderLook, report: Report, progress: Progress): Promise<void> {
   const { paths } = folder
+  if (folder.isBackup) await checkBackup(paths.root, report)
   const memory = await tryRead(paths.catalog, report, () => readCatalog(folder))
   if (memory === undefined) {
     report.note('without the catalog nothing says what else should be there: the rest was not checked')
     return
   }
+  report.checked.pools = memory.pools.byId.size
   checkAdmin(folder, memory, report)
   checkCatalog(folder, memory, report)
   const index = await tryRead(paths.index, report, () => readIndex(folder, memory))
-  if (typeof index === 'string') report.note(`${paths.index}: ${index}; the next start rebuilds it`)
   const whole = typeof index === 'string' ? undefined : index
+  report.isWithoutIndex = whole === undefined
+  if (typeof index === 'string') noteNoIndex(folder, index, report)
   try {
     checkLog(folder, memory, whole?.states ?? [], report)
     if (whole !== undefined) checkStates(folder, memory, whole, report)
+    for (const left of [paths.indexNew, paths.indexOld])
+      if (disk.exists(left))
+        report.note(`${left} is left of a rebuild that was cut short; the next start removes it`)
     await checkPools(folder, memory, whole, report, progress)
     checkFolders(folder, memory, report)
   } finally {
     whole?.index.close()
   }
+}
+
+/** What is clean without an index is less than what is clean with one. */
+function noteNoIndex({ paths, isBackup }: FolderLook, why: string, report: Report): void {
+  const missing = isBackup ? '' : 'whether a whole segment is missing, '
+  const builds = isBackup ? 'the first start after weir restore' : 'the next start, or weir rebuild,'
+  report.note(
+    `${isBackup ? 'the backup has no index' : `${paths.index}: ${why}`}; ${builds} builds it. Without it this could not be checked: ${missing}keys and marks against rows, and bytes of segments that still decode${isBackup ? ' but were changed before the backup' : ''}`,
+  )
 }
 
 /** What cannot be read at all is a finding too, whatever the error is. */
@@ -55,7 +72,7 @@ function checkAdmin({ paths }: FolderLook, memory: Memory, report: Report): void
   if (application === undefined) return
   if (!disk.exists(paths.admin)) {
     report.note(`${paths.admin} is missing; the next start writes it again`)
-    return
+    return // in a backup too: a folder whose file was lost is backed up without it
   }
   const wanted = `${JSON.stringify({ clientId: application.id, clientSecret: application.secret }, null, 2)}\n`
   if (!Buffer.from(wanted).equals(readFile(disk, paths.admin)))
@@ -84,7 +101,8 @@ function checkLog({ paths }: FolderLook, memory: Memory, states: readonly PoolSt
         { offset: record.fileOffset },
       )
   })
-  const { damage, end, unsealedRequests } = look
+  const { damage, end, unsealedRequests, records } = look
+  report.checked.logRecords = records
   if (damage !== undefined) report.damage(damage)
   if (end?.torn === true)
     report.note(`${end.file}: an unfinished write stands at byte ${end.fileOffset}; the next start cuts it`)
@@ -99,6 +117,7 @@ function checkStates(
   { states, keys }: WholeIndex,
   report: Report,
 ): void {
+  report.checked.keys = [...keys.values()].reduce((sum, count) => sum + count, 0)
   const known = new Set(states.map(({ pool }) => pool))
   for (const pool of new Set([...known, ...keys.keys()])) {
     if (memory.poolsByNumber.has(pool)) {

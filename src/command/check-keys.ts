@@ -4,18 +4,17 @@
  *   W-7  The key of a row that is not marked points at it; that of a marked row points elsewhere, or is gone.
  *   W-6  The key of a delete is gone, or points at a row with a later sequence.
  */
-import { viewRun } from '../keys/key-run.ts'
-import { type KeyEntry, readRowsOfKeys } from '../keys/look.ts'
+import type { Index } from '../keys/index.ts'
+import { buildKeyRun, viewRun } from '../keys/key-run.ts'
 import type { KeyRun, PoolState } from '../keys/protocol.ts'
-import type { KeyStore } from '../keys/store.ts'
-import { INDEX_SLICE_RECORDS } from '../limits.ts'
+import { NOWHERE } from '../keys/store.ts'
 import type { DeleteFile } from '../segment/deletes.ts'
 import type { SegmentContent } from './check-segment.ts'
 import type { Report } from './report.ts'
 
 /** One segment as it is in the index. */
 export interface IndexedSegment {
-  readonly store: KeyStore
+  readonly index: Index
   readonly state: PoolState
   readonly segment: number
   /** Sorted. */
@@ -36,55 +35,53 @@ export function checkMarks(one: IndexedSegment, rows: number, marked: number, re
   if (marks.length !== marked) report.find(file, `the index holds ${marks.length} marks and counts ${marked}`)
 }
 
-/** Every key of the segment, in slices. */
+/** Every key of the segment, each file's in one sorted batch. */
 export function checkKeys(one: IndexedSegment, { rows, deletes }: SegmentContent, report: Report): void {
   if (rows?.run !== undefined) checkRowKeys(one, rows.run, report)
   if (deletes !== undefined) checkDeletedKeys(one, deletes, report)
 }
 
 function checkRowKeys(one: IndexedSegment, run: KeyRun, report: Report): void {
-  const { state, segment, marks, file } = one
-  const marked = new Set(marks)
-  const { count, rows, offsets, bytes } = viewRun(run)
-  const keyAt = (at: number) => bytes.subarray(offsets[at], offsets[at + 1])
-  for (const { at, entry } of lookUp(one.store, state.pool, count, keyAt)) {
+  const { index, state, segment, marks, file } = one
+  const { count, rows } = viewRun(run)
+  const isMarked = marksByRow(marks, count)
+  const places = index.lookupKeys(state.pool, run)
+  for (let at = 0; at < count; at++) {
     const row = rows[at]!
-    const isHere = entry !== undefined && entry.segment === segment && entry.row === row
-    if (isHere && marked.has(row)) report.find(file, 'it is marked, but its key points at it', { row })
-    if (isHere || marked.has(row)) continue
-    const is =
-      entry === undefined
-        ? 'the index does not have its key'
-        : `its key points at row ${entry.row} of segment ${entry.segment}`
-    report.find(file, `${is}, and the row is not marked`, { row })
+    const [inSegment, inRow] = [places[2 * at]!, places[2 * at + 1]!]
+    const isHere = inSegment === segment && inRow === row
+    if (isHere === (isMarked[row] === 0)) continue
+    if (isHere) report.find(file, 'it is marked, but its key points at it', { row })
+    else {
+      const is =
+        inSegment === NOWHERE
+          ? 'the index does not have its key'
+          : `its key points at row ${inRow} of segment ${inSegment}`
+      report.find(file, `${is}, and the row is not marked`, { row })
+    }
   }
+}
+
+/** A byte a row: 1 where it is marked. */
+function marksByRow(marks: Uint32Array, rows: number): Uint8Array {
+  const isMarked = new Uint8Array(rows)
+  for (const row of marks) if (row < rows) isMarked[row] = 1
+  return isMarked
 }
 
 function checkDeletedKeys(one: IndexedSegment, deletes: DeleteFile, report: Report): void {
-  const { state, deletesFile } = one
+  const { index, state, deletesFile } = one
   const ends = new Map(state.segments.map(meta => [meta.segment, meta.sequenceTo]))
-  for (const { at, entry } of lookUp(one.store, state.pool, deletes.keys.length, at => deletes.keys[at]!)) {
-    const sequence = deletes.sequences[at]!
-    if (entry === undefined || (ends.get(entry.segment) ?? 0) >= sequence) continue
+  // A run is sorted, as the file should be: the row is the place in the file.
+  const run = buildKeyRun(deletes.keys.map((key, row) => ({ key, row })))
+  const places = index.lookupKeys(state.pool, run)
+  for (const [at, place] of viewRun(run).rows.entries()) {
+    const [segment, row] = [places[2 * at]!, places[2 * at + 1]!]
+    const sequence = deletes.sequences[place]!
+    if (segment === NOWHERE || (ends.get(segment) ?? 0) >= sequence) continue
     report.find(
       deletesFile,
-      `delete ${at} of sequence ${sequence}: its key points at row ${entry.row} of the older segment ${entry.segment}`,
+      `delete ${place} of sequence ${sequence}: its key points at row ${row} of the older segment ${segment}`,
     )
-  }
-}
-
-/** Looks up `count` sorted keys, in bounded reads. */
-function* lookUp(
-  store: KeyStore,
-  pool: number,
-  count: number,
-  keyAt: (at: number) => Uint8Array,
-): Generator<{ readonly at: number; readonly entry: KeyEntry | undefined }> {
-  for (let from = 0; from < count; from += INDEX_SLICE_RECORDS) {
-    const slice = Array.from({ length: Math.min(INDEX_SLICE_RECORDS, count - from) }, (_, i) =>
-      keyAt(from + i),
-    )
-    for (const [index, entry] of readRowsOfKeys(store, pool, slice).entries())
-      yield { at: from + index, entry }
   }
 }

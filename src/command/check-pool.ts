@@ -37,6 +37,7 @@ export async function checkPool(check: PoolCheck, report: Report, onSegment: () 
   const { pool, folder, index } = check
   if (index === undefined) {
     const footers = await liveFooters(folder, pool.number, report)
+    count(report, footers)
     for (const footer of footers) {
       await checkSegment(folder, check.plan(footer.planVersion), wantedOf(pool.number, footer), report)
       onSegment()
@@ -45,10 +46,19 @@ export async function checkPool(check: PoolCheck, report: Report, onSegment: () 
   }
   const state = index.state ?? { pool: pool.number, sealedSequence: 0, nextSegment: 1, segments: [] }
   checkState(check, state, report)
+  count(report, state.segments)
   const before = report.count
   await checkSegments(check, index, state, report, onSegment)
   checkKeyCount(check, index, state, report, report.count > before)
   noteOrphans(folder, state, report)
+}
+
+function count({ checked }: Report, segments: readonly (Footer | SegmentMeta)[]): void {
+  checked.segments += segments.length
+  for (const { rows, deletes } of segments) {
+    checked.rows += rows
+    checked.deletes += deletes
+  }
 }
 
 /** Numbers and sequence ranges of the manifest. */
@@ -84,7 +94,7 @@ async function checkSegments(
     const { segment } = meta
     const content = await checkSegment(folder, plan(meta.planVersion), wantedOf(pool.number, meta), report)
     const one = {
-      store: index.store,
+      index: index.index,
       state,
       segment,
       marks: marks.get(segment) ?? new Uint32Array(0),

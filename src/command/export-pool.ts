@@ -12,6 +12,7 @@ import { csv, ndjson } from '../export/text.ts'
 import { copyRows, sweepCopies } from '../exporter.ts'
 import { PROGRESS_LOOK_MS } from '../limits.ts'
 import { exportFile } from '../paths.ts'
+import { queryColumns } from '../query/column.ts'
 import { printDate, printInstant, shortestSingle } from '../query/print.ts'
 import type { QueryEngine, QuerySegment } from '../query/protocol.ts'
 import { prune } from '../query/prune.ts'
@@ -19,7 +20,7 @@ import { type PlannedSelection, planSelection, readColumns, type Selection } fro
 import { must } from '../util/assert.ts'
 import { disk } from '../util/disk.ts'
 import { note } from '../util/say.ts'
-import { inNewFile, into, piecesOf, print, publish } from './export-out.ts'
+import { checkOut, inNewFile, into, piecesOf, print, publish } from './export-out.ts'
 import { COMPRESSIONS, copyParquet, type ExportCompression } from './export-parquet.ts'
 import { type Offline, openOffline } from './offline.ts'
 import { createProgress } from './progress.ts'
@@ -39,8 +40,7 @@ export interface ExportOptions {
 /** Runs `weir export`. Throws CannotRun, Damaged or SegmentDamaged; no file is left then. */
 export async function exportCommand({ config, positionals, flags }: CommandInput): Promise<number> {
   const options = optionsOf(flags)
-  if (options.out !== '-' && !options.force && disk.exists(options.out))
-    throw new CannotRun(`${options.out} is there already; --force replaces it`)
+  checkOut(options)
   const offline = await openOffline(config, { replay: true })
   try {
     const { rows, bytes } = await exportPool(offline, positionals[0] ?? '', options)
@@ -60,7 +60,7 @@ function optionsOf(flags: CommandInput['flags']): ExportOptions {
   const format = oneOf(FORMATS, 'format', flags.get('format') ?? 'parquet')
   const compression = flags.get('compression')
   if (out === undefined || out === '')
-    throw new CannotRun('--out is needed: a file, or - for standard output')
+    throw new CannotRun('--out is needed: a file, as in --out rows.parquet, or - for standard output')
   if (compression !== undefined && format !== 'parquet')
     throw new CannotRun('--compression is for --format parquet')
   return {
@@ -85,7 +85,7 @@ function columnsOf(text: string | undefined): readonly string[] | undefined {
 
 function oneOf<T extends string>(list: readonly T[], flag: string, text: string): T {
   const found = list.find(one => one === text)
-  if (found === undefined) throw new CannotRun(`--${flag} is one of ${list.join(', ')}`)
+  if (found === undefined) throw new CannotRun(`--${flag} is one of ${list.join(', ')}, not "${text}"`)
   return found
 }
 
@@ -98,7 +98,7 @@ export async function exportPool(
   const pool = offline.findPool(name)
   const plan = must(offline.catalog.plan(pool.number, pool.planVersion), 'the plan of a pool')
   const planned = planSelection(plan, options.selection)
-  if ('badRequest' in planned) throw new CannotRun(planned.badRequest.replace(/^filters:/, '--where:'))
+  if ('badRequest' in planned) throw badOption(planned.badRequest, plan)
   const { out } = options
   const engine = await offline.engine(out === '-' ? undefined : dirname(resolve(out)))
   await sweepCopies(offline.paths.temporary)
@@ -113,6 +113,18 @@ export async function exportPool(
   } finally {
     snapshot.release()
   }
+}
+
+const WHERE_EXAMPLE = `--where '[{"column":"n","operator":"GREATER_THAN","value":"5"}]'`
+
+/** `columns: …` of a selection is `--columns: …` here; with the columns that there are, or an example. */
+function badOption(what: string, plan: Plan): CannotRun {
+  const text = `--${what.replace(/^filters:/, 'where:')}`
+  if (/there is no column/.test(what)) {
+    const names = queryColumns(plan).map(({ name }) => name)
+    return new CannotRun(`${text}; there are ${names.join(', ')}`)
+  }
+  return new CannotRun(/^filters:/.test(what) ? `${text}; for example ${WHERE_EXAMPLE}` : text)
 }
 
 /** What is exported. */
@@ -140,7 +152,7 @@ async function writeBatches(source: Source, format: BatchFormat, out: string) {
   }
   try {
     const chunks = encode(planned, recordBatches(segments, copy, openBatches), format)
-    const bytes = out === '-' ? await print(chunks) : await publish(disk, out, into(disk, chunks))
+    const bytes = out === '-' ? await print(chunks) : await publish(disk, out, into(disk, out, chunks))
     return { rows, bytes }
   } finally {
     progress.end()
@@ -172,7 +184,7 @@ async function writeParquet(source: Source, { out, compression }: ExportOptions)
       return { rows, bytes }
     }
     const file = exportFile(temporaryFolder, 0)
-    rows = await inNewFile(disk, file, make)
+    rows = await inNewFile(disk, file, out, make)
     return { rows, bytes: await print(piecesOf(disk, file)) }
   } finally {
     progress.end()

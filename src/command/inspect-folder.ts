@@ -1,134 +1,70 @@
-/** What `weir inspect` gathers and prints. Reads only: what is in the log alone is counted as such, not replayed. */
-import type { Memory } from '../catalog/memory.ts'
+/** What `weir inspect` prints; inspect-look.ts gathers it. */
 import type { Pool } from '../catalog/model.ts'
-import { debtOf } from '../compact/choose.ts'
 import type { Debt } from '../compact/protocol.ts'
-import { cutoffUs } from '../compact/retention.ts'
-import { CannotRun } from '../errors.ts'
 import type { PoolState } from '../keys/protocol.ts'
-import { wallMs } from '../util/clock.ts'
+import type { Footer } from '../keys/segment-files.ts'
 import { say, warn } from '../util/say.ts'
-import { type LogLook, lookAtLog } from './log-look.ts'
-import { type FolderLook, lookAtFolder, readCatalog, readIndex, sealedOf, type WholeIndex } from './look.ts'
+import { choosePool } from './choose-pool.ts'
+import { type Inspected, isIndex, lookAtAll, type NoIndex, type PoolLook } from './inspect-look.ts'
+import type { LogLook } from './log-look.ts'
+import { lookAtFolder, type WholeIndex } from './look.ts'
 import { CLEAN, type CommandInput, DAMAGED } from './protocol.ts'
+import { findingText } from './report.ts'
 import { bytesText, countText, pairLines, tableLines, timeText } from './table.ts'
 
-/** A pool as it is sealed. */
-interface PoolLook {
-  readonly id: string
-  readonly name: string
-  readonly number: number
-  /** Rows that a query sees, rows on disk, and those of them that were updated or deleted since. */
-  readonly rowsLive: number
-  readonly rowsStored: number
-  readonly rowsMarked: number
-  readonly segments: number
-  readonly deleteFiles: number
-  readonly bytes: number
-  /** Of the primary timestamp, µs; null where there are no rows, or one is null. */
-  readonly timestampFromUs: number | null
-  readonly timestampToUs: number | null
-  readonly retentionDays: number
-  readonly keys: number
-  readonly debt: Debt
-}
-
-/** The exit code: 1 where the log or the index cannot be read. */
+/** The exit code: 1 where log, index or a segment cannot be read. No index at all is no damage: a start builds it. */
 export async function inspect({ config, positionals, flags }: CommandInput): Promise<number> {
-  const folder = lookAtFolder(config)
-  const memory = await readCatalog(folder)
+  const folder = lookAtFolder(config, true)
   const [name] = positionals
-  const only = name === undefined ? undefined : findPool(memory, name)
-  const index = await tryIndex(folder, memory)
+  let only: Pool | undefined
+  const all = await lookAtAll(folder, ({ pools: { byId, byName } }) => {
+    if (name === undefined) return [...byId.values()]
+    only = choosePool(name, {
+      byId: id => byId.get(id),
+      byName: one => byName.get(one),
+      all: [...byId.values()],
+    })
+    return [only]
+  })
+  const { index, log, pools } = all
   try {
-    const states = typeof index === 'string' ? [] : index.states
-    const log = lookAtLog(folder.paths.log, sealedOf(memory, states))
-    const pools = [...memory.pools.byId.values()]
-      .filter(pool => only === undefined || pool === only)
-      .map(pool => lookAtPool(pool, index))
-    const isJson = flags.has('json')
-    const state = only === undefined ? undefined : stateOf(index, only.number)
-    if (isJson) say(JSON.stringify(jsonOf(folder, memory, pools, log, index, state), null, 2))
-    else if (only === undefined) sayFolder(folder, memory, pools, log, index)
+    const state = only === undefined ? undefined : all.stateOf(only.number)
+    if (flags.has('json')) say(JSON.stringify(jsonOf(all, state), null, 2))
+    else if (only === undefined) sayFolder(all)
     else sayPool(pools[0]!, state)
-    if (typeof index === 'string') warn(`the index does not count: ${index}; what it holds is not shown`)
+    if (!isIndex(index)) warn(noIndexText(all, index))
     if (log.damage !== undefined) warn(log.damage.message)
-    return log.damage !== undefined || typeof index === 'string' ? DAMAGED : CLEAN
+    const unreadable = pools.flatMap(pool => pool.unreadable)
+    for (const finding of unreadable) warn(findingText(finding))
+    const isDamaged =
+      log.damage !== undefined || unreadable.length > 0 || (!isIndex(index) && index.isDamaged)
+    return isDamaged ? DAMAGED : CLEAN
   } finally {
-    if (typeof index !== 'string') index.index.close()
+    if (isIndex(index)) index.index.close()
   }
 }
 
-/** A text says why there is none to show. */
-async function tryIndex(folder: FolderLook, memory: Memory): Promise<WholeIndex | string> {
-  try {
-    return await readIndex(folder, memory)
-  } catch (error) {
-    return (error as Error).message
-  }
+function noIndexText({ folder, pools }: Inspected, { why, isDamaged }: NoIndex): string {
+  const segments = countText(pools.reduce((sum, pool) => sum + pool.segments, 0))
+  const shown = `what is shown comes from the footers of ${segments} segments: which rows are live is not known`
+  if (folder.isBackup) return `this is a backup, which has no index; ${shown}`
+  const what = isDamaged ? `the index cannot be read: ${why}` : `the index is not built: ${why}`
+  return `${what}; the next start builds it, or weir rebuild; ${shown}`
 }
 
-function findPool(memory: Memory, name: string): Pool {
-  const pool = memory.pools.byId.get(name) ?? memory.pools.byName.get(name)
-  if (pool === undefined) throw new CannotRun(`there is no pool "${name}"`)
-  return pool
-}
-
-function stateOf(index: WholeIndex | string, pool: number): PoolState | undefined {
-  return typeof index === 'string' ? undefined : index.states.find(state => state.pool === pool)
-}
-
-function lookAtPool(pool: Pool, index: WholeIndex | string): PoolLook {
-  const segments = stateOf(index, pool.number)?.segments ?? []
-  const sum = (of: (segment: (typeof segments)[number]) => number) =>
-    segments.reduce((total, segment) => total + of(segment), 0)
-  const rowsStored = sum(segment => segment.rows)
-  const rowsMarked = sum(segment => segment.marked)
-  const withRows = segments.filter(segment => segment.rows > 0)
-  const expireBeforeUs = cutoffUs(pool.retentionDays, wallMs())
-  return {
-    id: pool.id,
-    name: pool.uniqueName,
-    number: pool.number,
-    rowsLive: rowsStored - rowsMarked,
-    rowsStored,
-    rowsMarked,
-    segments: segments.length,
-    deleteFiles: segments.filter(segment => segment.deletes > 0).length,
-    bytes: sum(segment => segment.bytes),
-    timestampFromUs: least(withRows.map(segment => segment.timestampFromUs)),
-    timestampToUs: most(withRows.map(segment => segment.timestampToUs)),
-    retentionDays: pool.retentionDays,
-    keys: typeof index === 'string' ? 0 : (index.keys.get(pool.number) ?? 0),
-    debt: debtOf({ segments, isBarred: () => false, expireBeforeUs }, 0),
-  }
-}
-
-function least(values: readonly (number | null)[]): number | null {
-  return values.reduce<number | null>((a, b) => (a === null || (b !== null && b < a) ? b : a), null)
-}
-
-function most(values: readonly (number | null)[]): number | null {
-  return values.reduce<number | null>((a, b) => (a === null || (b !== null && b > a) ? b : a), null)
-}
-
-function sumDebt(pools: readonly PoolLook[]): Debt {
-  const sum = (of: (debt: Debt) => number) => pools.reduce((total, { debt }) => total + of(debt), 0)
+function sumDebt(pools: readonly PoolLook[]): Debt | null {
+  if (pools.some(({ debt }) => debt === null)) return null
+  const sum = (of: (debt: Debt) => number) =>
+    pools.reduce((total, { debt }) => total + (debt === null ? 0 : of(debt)), 0)
   return {
     smallSegments: sum(debt => debt.smallSegments),
     markedRows: sum(debt => debt.markedRows),
     bytesToMerge: sum(debt => debt.bytesToMerge),
-    quarantined: 0, // known to a running server only
+    quarantined: sum(debt => debt.quarantined),
   }
 }
 
-function sayFolder(
-  folder: FolderLook,
-  memory: Memory,
-  pools: readonly PoolLook[],
-  log: LogLook,
-  index: WholeIndex | string,
-): void {
+function sayFolder({ folder, memory, pools, log, index }: Inspected): void {
   say(folder.paths.root)
   say('')
   for (const line of poolTable(pools)) say(line)
@@ -163,11 +99,11 @@ function poolTable(pools: readonly PoolLook[]): string[] {
   const rows = pools.map(pool => [
     pool.id,
     pool.name,
-    pool.rowsLive,
+    pool.rowsLive ?? '-',
     pool.rowsStored,
-    pool.rowsMarked,
+    pool.rowsMarked ?? '-',
     pool.segments,
-    pool.debt.smallSegments,
+    pool.debt?.smallSegments ?? '-',
     pool.deleteFiles,
     bytesText(pool.bytes),
     momentText(pool.timestampFromUs),
@@ -182,17 +118,15 @@ function sayPool(pool: PoolLook, state: PoolState | undefined): void {
   const keeps = pool.retentionDays === 0 ? 'for ever' : `${pool.retentionDays} days`
   for (const line of pairLines([
     ['pool', `${pool.id} (${pool.name}), number ${pool.number}`],
-    [
-      'rows',
-      `${countText(pool.rowsLive)} live; ${countText(pool.rowsStored)} stored, ${countText(pool.rowsMarked)} of them marked`,
-    ],
-    ['keys', countText(pool.keys)],
+    ['rows', rowsText(pool)],
+    ['keys', pool.keys === null ? UNKNOWN : countText(pool.keys)],
     ['bytes', bytesText(pool.bytes)],
     ['compaction', debtText(pool.debt)],
     ['keeps', keeps],
-    ['sealed', `up to sequence ${countText(state?.sealedSequence ?? 0)}`],
+    ['sealed', pool.keys === null ? UNKNOWN : `up to sequence ${countText(state?.sealedSequence ?? 0)}`],
   ]))
     say(line)
+  if (pool.footers.length > 0) sayFooters(pool.footers)
   const segments = [...(state?.segments ?? [])].sort((a, b) => a.sequenceFrom - b.sequenceFrom)
   if (segments.length === 0) return
   say('')
@@ -212,12 +146,36 @@ function sayPool(pool: PoolLook, state: PoolState | undefined): void {
   for (const line of tableLines(head, rows)) say(line)
 }
 
+function sayFooters(footers: readonly Footer[]): void {
+  say('')
+  const head = ['segment', 'rows', 'deletes', 'plan', 'sequences']
+  const rows = footers.map(({ segment, rows, deletes, planVersion, sequenceFrom, sequenceTo }) => [
+    segment,
+    rows,
+    deletes,
+    planVersion,
+    `${sequenceFrom}..${sequenceTo}`,
+  ])
+  for (const line of tableLines(head, rows)) say(line)
+}
+
 function momentText(us: number | null): string {
   return us === null ? '-' : timeText(us)
 }
 
-function debtText({ smallSegments, markedRows, bytesToMerge }: Debt): string {
-  return `${countText(smallSegments)} small segments, ${countText(markedRows)} marked rows, ${bytesText(bytesToMerge)} to merge`
+const UNKNOWN = 'not known without an index'
+
+function rowsText({ rowsLive, rowsStored, rowsMarked }: PoolLook): string {
+  const stored = `${countText(rowsStored)} stored`
+  if (rowsLive === null || rowsMarked === null) return `${stored}; how many of them are live is ${UNKNOWN}`
+  return `${countText(rowsLive)} live; ${stored}, ${countText(rowsMarked)} of them marked`
+}
+
+function debtText(debt: Debt | null): string {
+  if (debt === null) return UNKNOWN
+  const { smallSegments, markedRows, bytesToMerge, quarantined } = debt
+  const bad = quarantined === 0 ? '' : `, ${countText(quarantined)} segments that cannot be read`
+  return `${countText(smallSegments)} small segments, ${countText(markedRows)} marked rows, ${bytesText(bytesToMerge)} to merge${bad}`
 }
 
 function logText(log: LogLook): string {
@@ -226,36 +184,32 @@ function logText(log: LogLook): string {
   return `${files} files, ${bytesText(bytes)}; ${countText(records)} records up to sequence ${countText(lastSequence)}; ${countText(unsealedRequests)} requests (${bytesText(unsealedBytes)}) not yet sealed; ${stop}`
 }
 
-function indexText(index: WholeIndex | string): string {
-  if (typeof index === 'string') return index
-  const { bytes, format, commit } = index
+function indexText(index: WholeIndex | NoIndex): string {
+  if (!isIndex(index)) return `${index.isDamaged ? 'cannot be read' : 'not built'}: ${index.why}`
+  const { bytes, bytesUsed, format, commit } = index
   const keys = keyCount(index)
-  const each = keys === 0 ? '' : ` (${(bytes / keys).toFixed(1)} bytes a key)`
-  return `${bytesText(bytes)}, ${countText(keys)} keys${each}; format ${format}, commit ${countText(commit)}`
+  const each = keys === 0 ? '' : ` (${(bytesUsed / keys).toFixed(1)} bytes a key)`
+  return `${bytesText(bytesUsed)} in a file of ${bytesText(bytes)}, ${countText(keys)} keys${each}; format ${format}, commit ${countText(commit)}`
 }
 
 function keyCount({ keys }: WholeIndex): number {
   return [...keys.values()].reduce((sum, count) => sum + count, 0)
 }
 
-function jsonOf(
-  folder: FolderLook,
-  memory: Memory,
-  pools: readonly PoolLook[],
-  log: LogLook,
-  index: WholeIndex | string,
-  state: PoolState | undefined,
-): unknown {
+function jsonOf({ folder, memory, pools, log, index }: Inspected, state: PoolState | undefined): unknown {
   const { damage, end, ...counts } = log
+  const { format, commit, bytes, bytesUsed } = isIndex(index) ? index : ({} as Partial<WholeIndex>)
   return {
     folder: folder.paths.root,
-    pools: pools.map(pool => (state === undefined ? pool : { ...pool, segmentList: state.segments })),
+    pools: pools.map(({ footers, ...pool }) => {
+      const segmentList = state?.segments ?? (footers.length > 0 ? footers : undefined)
+      return segmentList === undefined ? pool : { ...pool, segmentList }
+    }),
     debt: sumDebt(pools),
     log: { ...counts, cleanStop: end?.cleanStop ?? false, damage: damage?.message ?? null },
-    index:
-      typeof index === 'string'
-        ? { missing: index }
-        : { bytes: index.bytes, keys: keyCount(index), format: index.format, commit: index.commit },
+    index: isIndex(index)
+      ? { bytes, bytesUsed, keys: keyCount(index), format, commit }
+      : { missing: index.why, isDamaged: index.isDamaged },
     catalog: {
       pools: memory.pools.byId.size,
       applications: memory.applications.byId.size,

@@ -1,20 +1,33 @@
-/** A stopped data folder, read by a command that changes nothing: lock, catalog, index. No replay, no rebuild. */
+/**
+ * A stopped data folder, read by a command that changes nothing: lock, catalog, index. No replay, no rebuild.
+ *
+ * A backup is such a folder too, without an index, and nothing at all is written into it: no lock is taken, and the catalog
+ * is read in a copy, because LMDB makes a lock file beside the one that it reads.
+ */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { copyFile } from '../backup/copy.ts'
+import { Pace } from '../backup/pace.ts'
 import { Memory } from '../catalog/memory.ts'
 import { readStore } from '../catalog/store.ts'
 import type { Config } from '../config.ts'
-import { lockFolder } from '../folder.ts'
+import { Damaged } from '../errors.ts'
+import { checkBackupFolder, lockFolder } from '../folder.ts'
 import { type IndexLook, lookAtIndex } from '../keys/look.ts'
 import type { PoolState } from '../keys/protocol.ts'
-import { type Paths, pathsOf } from '../paths.ts'
+import { BACKUP_FILE, INDEX_FILES, type Paths, pathsOf } from '../paths.ts'
 import { sealedSequences } from '../stages.ts'
 import { disk } from '../util/disk.ts'
 import { chooseNative } from '../util/native.ts'
+import { whenInterrupted } from './interrupt.ts'
 import { probe } from './probe.ts'
 
 export interface FolderLook {
   readonly paths: Paths
   readonly kernel: 'native' | 'js'
+  /** It has a file BACKUP, and is left as it is. */
+  readonly isBackup: boolean
 }
 
 /** An index that can be read, and the number of its keys by pool. */
@@ -23,31 +36,53 @@ export interface WholeIndex extends IndexLook {
   readonly keys: ReadonlyMap<number, number>
 }
 
-/** Takes the lock. Throws CannotRun. */
-export function lookAtFolder(config: Config): FolderLook {
+/** Takes the lock; of a backup none, and only where the command `takesBackup`. Throws CannotRun. */
+export function lookAtFolder(config: Config, takesBackup = false): FolderLook {
   const paths = pathsOf(config.dataDir)
   const kernel = chooseNative(config.kernel)
-  lockFolder(paths)
-  return { paths, kernel }
+  const isBackup = takesBackup && disk.exists(join(paths.root, BACKUP_FILE))
+  if (isBackup) checkBackupFolder(paths)
+  else lockFolder(paths)
+  return { paths, kernel, isBackup }
 }
 
 /** The catalog's documents. Throws Damaged, or CannotRun. */
-export async function readCatalog({ paths, kernel }: FolderLook): Promise<Memory> {
-  const found = await probe({ kind: 'catalog', folder: paths.catalog, kernel })
+export async function readCatalog({ paths, kernel, isBackup }: FolderLook): Promise<Memory> {
+  if (!isBackup) return await readFrom(paths.catalog, kernel)
+  const data = join(paths.catalog, INDEX_FILES.data)
+  if (!disk.exists(data)) throw new Damaged(data, 0, 'it is missing from the backup')
+  const folder = mkdtempSync(join(tmpdir(), 'weir-catalog-'))
+  const remove = () => rmSync(folder, { recursive: true, force: true })
+  const forget = whenInterrupted(remove)
+  try {
+    const calls = { disk, pace: new Pace(0), onBytes: () => undefined }
+    await copyFile(calls, data, join(folder, INDEX_FILES.data))
+    return await readFrom(folder, kernel)
+  } catch (error) {
+    throw new Damaged(data, 0, (error as Error).message.replaceAll(folder, paths.catalog))
+  } finally {
+    remove()
+    forget()
+  }
+}
+
+async function readFrom(folder: string, kernel: 'native' | 'js'): Promise<Memory> {
+  const found = await probe({ kind: 'catalog', folder, kernel })
   if (found instanceof Error) throw found
   const memory = new Memory()
-  memory.load(await readStore(paths.catalog), paths.catalog)
+  memory.load(await readStore(folder), folder)
   return memory
 }
 
 /**
- * The index of the folder whose catalog is `memory`.
+ * The index of the folder whose catalog is `memory`. Every page is read.
  * @returns a text where there is none that counts, with why a start would rebuild it
  * @throws Error where it cannot be read
  */
 export async function readIndex(look: FolderLook, memory: Memory): Promise<WholeIndex | string> {
-  const { paths, kernel } = look
-  if (!disk.exists(join(paths.index, 'data.mdb'))) return 'it is missing'
+  const { paths, kernel, isBackup } = look
+  if (isBackup) return 'a backup has none'
+  if (!disk.exists(join(paths.index, INDEX_FILES.data))) return 'there is none yet, as after weir restore'
   const keys = await probe({ kind: 'index', folder: paths.index, kernel })
   if (keys instanceof Error) throw keys
   const found = lookAtIndex({ disk, folder: paths.index, kernel }, memory.meta().folderId)

@@ -18,15 +18,18 @@ import { createManifest, type Snapshot } from '../keys/manifest.ts'
 import { OFFLINE_SEAL_MS_MAX } from '../limits.ts'
 import { type Paths, pathsOf, poolFolder } from '../paths.ts'
 import type { QueryEngine } from '../query/protocol.ts'
-import { openIndexOf, openStages, sealedSequences } from '../stages.ts'
+import { openIndexOf, openStages, rebuiltNotes, sealedSequences } from '../stages.ts'
 import { assert, must } from '../util/assert.ts'
 import { armCrash } from '../util/crash.ts'
 import { disk, type FileHandle } from '../util/disk.ts'
 import { endNow } from '../util/end-now.ts'
 import { chooseNative } from '../util/native.ts'
 import { note, warn } from '../util/say.ts'
+import { choosePool } from './choose-pool.ts'
+import { putAwayNow } from './interrupt.ts'
 import { lookAtLog } from './log-look.ts'
 import { createProgress } from './progress.ts'
+import { removeLeftIndexes } from './rebuild-index.ts'
 
 /** An open folder. The process holds its lock until `close`. */
 export interface Offline {
@@ -59,6 +62,7 @@ export async function openOffline(
   const kernel = chooseNative(config.kernel)
   const paths = pathsOf(config.dataDir)
   const lock = lockFolder(paths)
+  removeLeftIndexes(paths)
   if (!disk.exists(join(paths.catalog, 'data.mdb')))
     throw new Damaged(paths.catalog, 0, 'the catalog is missing; only a backup has it')
   // The options of the first application are the server's to apply.
@@ -84,6 +88,7 @@ interface Both {
 
 /** A thread died. What is on disk is what a kill would leave. */
 function onFault(error: Error): void {
+  putAwayNow()
   warn(`a thread failed, the command ends; nothing is lost: ${error.stack ?? error.message}`)
   endNow()
 }
@@ -94,8 +99,7 @@ async function openBoth({ config, paths, kernel }: Folder): Promise<Both> {
   try {
     const onRebuild = (done: number, of: number) => progress.step(done, of, 'rows')
     const index = await openIndexOf({ config, paths, kernel, onFault, onRebuild }, catalog)
-    const { rebuiltBecause } = index.notes
-    if (rebuiltBecause !== undefined) note(`the index was rebuilt: ${rebuiltBecause}`)
+    for (const line of rebuiltNotes(index)) note(line)
     return { catalog, index }
   } catch (error) {
     await catalog.stop()
@@ -161,11 +165,12 @@ function offlineOf({ config, paths, kernel, lock }: Folder, both: Both, replayed
     index,
     replayed,
     snapshot: pool => manifest.snapshot(pool),
-    findPool: name => {
-      const pool = catalog.pool(name) ?? catalog.poolByName(name)
-      if (pool === undefined) throw new CannotRun(`there is no pool "${name}"`)
-      return pool
-    },
+    findPool: name =>
+      choosePool(name, {
+        byId: id => catalog.pool(id),
+        byName: one => catalog.poolByName(one),
+        all: catalog.pools(),
+      }),
     engine: outputFolder => {
       engine ??= openEngine(paths, config, kernel, outputFolder)
       return engine

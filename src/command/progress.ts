@@ -1,8 +1,13 @@
-/** Progress of a long command: a bar where standard error is a terminal, a line now and then where it is not. */
+/**
+ * Progress of a long command: a bar where standard error is a terminal, a line now and then where it is not.
+ *
+ * A bar hides the cursor and turns line wrapping off; an interrupt (interrupt.ts) gives the terminal back as it was.
+ */
 import cliProgress from 'cli-progress'
 import { PROGRESS_LINE_MS } from '../limits.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { note } from '../util/say.ts'
+import { whenInterrupted } from './interrupt.ts'
 
 export interface Progress {
   /** `done` of `of` units are done; `of` may grow. `what` names the one under way. */
@@ -24,15 +29,21 @@ function bar(task: string): Progress {
     clearOnComplete: true,
     linewrap: false,
   })
-  let isStarted = false
+  let forget: (() => void) | undefined
+  const end = () => {
+    shown.stop()
+    forget?.()
+  }
   return {
     step: (done, of, what = '') => {
-      if (isStarted) shown.setTotal(of)
-      else shown.start(of, done, { what })
-      isStarted = true
+      if (forget !== undefined) shown.setTotal(of)
+      else {
+        forget = whenInterrupted(end)
+        shown.start(of, done, { what })
+      }
       shown.update(done, { what })
     },
-    end: () => shown.stop(),
+    end,
   }
 }
 

@@ -1,18 +1,20 @@
 /**
- * A new index built beside the old one, which stays until the new one is whole (W-6).
+ * A new index built beside the old one, which stays as it is until the new one is whole and on disk (W-6).
  *
- * The swap is two renames. A crash between them leaves no index, and the next start rebuilds it.
+ * The swap is one rename of LMDB's data file: after a crash there is the old index or the new one. What a rebuild that was
+ * cut short left beside it goes with the next rebuild, command or start.
  */
 import { join } from 'node:path'
 import type { Memory } from '../catalog/memory.ts'
 import type { Config } from '../config.ts'
 import { openIndex } from '../keys/index-client.ts'
 import { BACKGROUND_NICE } from '../limits.ts'
-import type { Paths } from '../paths.ts'
+import { INDEX_FILES, type Paths } from '../paths.ts'
 import { rebuildPoolsOf } from '../stages.ts'
-import { crashPoint } from '../util/crash.ts'
+import { armCrash, crashPoint } from '../util/crash.ts'
 import { type Disk, disk, syncFolder } from '../util/disk.ts'
 import { say } from '../util/say.ts'
+import { whenInterrupted } from './interrupt.ts'
 import { type FolderLook, lookAtFolder, readCatalog } from './look.ts'
 import { createProgress } from './progress.ts'
 import { CLEAN, type CommandInput } from './protocol.ts'
@@ -20,6 +22,7 @@ import { countText } from './table.ts'
 
 /** Rejects with Damaged naming the segment that cannot be read; the old index is as it was then. */
 export async function rebuild({ config }: CommandInput): Promise<number> {
+  armCrash(config.crashAt)
   const folder = lookAtFolder(config)
   const memory = await readCatalog(folder)
   const { pools, segments } = await rebuildIndex(config, folder, memory)
@@ -35,8 +38,9 @@ export async function rebuildIndex(
 ): Promise<{ readonly pools: number; readonly segments: number }> {
   const pools = [...memory.pools.byId.values()]
   const plan = (pool: number, version: number) => memory.plan(pool, version)?.plan
-  for (const folder of [paths.indexNew, paths.indexOld]) removeIndex(disk, folder)
+  removeLeftIndexes(paths)
   const progress = createProgress('rebuilding the index')
+  const forget = whenInterrupted(() => removeIndex(disk, paths.indexNew))
   try {
     const { index, opened } = await openIndex({
       folder: paths.indexNew,
@@ -57,16 +61,27 @@ export async function rebuildIndex(
     removeIndex(disk, paths.indexNew)
     throw error
   } finally {
+    forget()
     progress.end()
   }
 }
 
-function swapIn(on: Disk, paths: Paths): void {
-  if (on.exists(paths.index)) on.rename(paths.index, paths.indexOld)
-  crashPoint('rebuild.moved')
-  on.rename(paths.indexNew, paths.index)
-  syncFolder(on, paths.root)
-  removeIndex(on, paths.indexOld)
+/** What a rebuild left that was cut short; index.old is of versions that swapped folders. The folder is locked. */
+export function removeLeftIndexes(paths: Paths, on: Disk = disk): void {
+  for (const folder of [paths.indexNew, paths.indexOld]) removeIndex(on, folder)
+}
+
+/** LMDB has closed both. Its lock file speaks of the old one: LMDB makes another. */
+function swapIn(on: Disk, { root, index, indexNew }: Paths): void {
+  crashPoint('rebuild.built')
+  on.mkdir(index)
+  syncFolder(on, root)
+  const lock = join(index, INDEX_FILES.lock)
+  if (on.exists(lock)) on.unlink(lock)
+  on.rename(join(indexNew, INDEX_FILES.data), join(index, INDEX_FILES.data))
+  syncFolder(on, index)
+  crashPoint('rebuild.swapped')
+  removeIndex(on, indexNew)
 }
 
 /** An index's folder with all that LMDB makes in it. */

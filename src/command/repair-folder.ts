@@ -23,7 +23,7 @@ import { createProgress } from './progress.ts'
 import { CANNOT_RUN, CLEAN, type CommandInput, DAMAGED } from './protocol.ts'
 import { rebuildIndex } from './rebuild-index.ts'
 import { findBadSegments, mend, type SegmentRepair } from './repair-segments.ts'
-import { findingText, Report } from './report.ts'
+import { checkedText, findingText, Report } from './report.ts'
 import { copyAside, damagedFolder } from './set-aside.ts'
 import { countText } from './table.ts'
 
@@ -51,7 +51,9 @@ export async function repair({ config, flags }: CommandInput): Promise<number> {
   for (const line of lines) say(isDry ? `would: ${line}` : line)
   if (isDry) return DAMAGED
   if (loses(plan) && !flags.has('yes')) {
-    note('something of this is lost for good: give --yes to go on. Nothing was changed.')
+    note(
+      'something of this is lost for good, so nothing was changed: weir repair --yes goes on. What is damaged is kept in data/damaged.',
+    )
     return CANNOT_RUN
   }
   await carryOut(config, folder, memory, plan)
@@ -147,6 +149,6 @@ async function checkAgain(folder: FolderLook): Promise<number> {
   for (const finding of report.findings) say(findingText(finding))
   if (report.count > 0)
     throw new Damaged(folder.paths.root, 0, `${report.count} findings are left after the repair`)
-  say('clean')
+  say(`clean: ${checkedText(report)}`)
   return CLEAN
 }

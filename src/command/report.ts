@@ -1,6 +1,7 @@
 /** What a check found: findings are damage, notes are not. */
 import { Damaged } from '../errors.ts'
 import { FINDINGS_TOLD_MAX } from '../limits.ts'
+import { countText } from './table.ts'
 
 /** One place that is not as it should be. */
 export interface Finding {
@@ -13,7 +14,23 @@ export interface Finding {
   readonly row?: number
 }
 
+/** How much was looked at: a check that found nothing says of what. */
+export interface Checked {
+  /** Files of a backup, compared with its list. */
+  files: number
+  pools: number
+  segments: number
+  rows: number
+  deletes: number
+  /** In the index; 0 where there is none. */
+  keys: number
+  logRecords: number
+}
+
 export class Report {
+  readonly checked: Checked = { files: 0, pools: 0, segments: 0, rows: 0, deletes: 0, keys: 0, logRecords: 0 }
+  /** There is no index, so that nothing says which segments there should be, nor what their bytes were. */
+  isWithoutIndex = false
   /** The first FINDINGS_TOLD_MAX. */
   readonly findings: Finding[] = []
   readonly notes: string[] = []
@@ -49,6 +66,18 @@ export class Report {
     const what = message.replace(`${file} is damaged at byte ${offset}: `, '')
     this.find(file, what, offset > 0 ? { offset } : {})
   }
+}
+
+/** What was looked at, for people. */
+export function checkedText({ checked, isWithoutIndex }: Report): string {
+  const { files, pools, segments, rows, deletes, keys, logRecords } = checked
+  return [
+    ...(files === 0 ? [] : [`${countText(files)} files as BACKUP lists them`]),
+    `${countText(pools)} pools`,
+    `${countText(segments)} segments with ${countText(rows)} rows and ${countText(deletes)} deletes`,
+    ...(isWithoutIndex ? [] : [`${countText(keys)} keys`]),
+    `${countText(logRecords)} log records`,
+  ].join(', ')
 }
 
 /** One line for people. */

@@ -5,38 +5,62 @@ import { pathsOf } from '../paths.ts'
 import { must } from '../util/assert.ts'
 import { armCrash } from '../util/crash.ts'
 import { disk } from '../util/disk.ts'
-import { say } from '../util/say.ts'
+import { note, say, warn } from '../util/say.ts'
 import { showBytes } from './bytes.ts'
-import { CLEAN, type Command, type CommandInput } from './protocol.ts'
+import { whenInterrupted } from './interrupt.ts'
+import { CLEAN, type Command, type CommandInput, DAMAGED } from './protocol.ts'
 
 export const RESTORE: Command = {
   name: 'restore',
   positionals: ['<folder>'],
-  flags: [],
-  why: 'makes a new data folder (--data-dir) of a backup, checked first; the index is rebuilt at its first start',
+  flags: [
+    {
+      flag: 'incomplete',
+      value: '',
+      why: 'takes a backup that names files which were damaged before it was made; weir repair goes on then',
+    },
+  ],
+  why: 'makes a new data folder (--data-dir) of a backup, checked first; its first start builds the index',
   run,
 }
 
-async function run({ config, positionals }: CommandInput): Promise<number> {
-  const { restoreBackup } = await import('../backup/restore.ts')
+async function run({ config, positionals, flags }: CommandInput): Promise<number> {
+  const [{ restoreBackup }, { damagedText }] = await Promise.all([
+    import('../backup/restore.ts'),
+    import('../backup/format.ts'),
+  ])
   armCrash(config.crashAt)
   const from = resolve(must(positionals[0], 'the folder'))
+  const to = pathsOf(config.dataDir)
+  if (disk.exists(to.restoring))
+    note(`a restore into ${to.root} had begun and not ended: this one begins again with an empty folder`)
   const shown = showBytes('restore')
+  const forget = whenInterrupted(() => {
+    if (disk.exists(to.restoring))
+      note(`the restore has not ended, and no server starts on ${to.root}: run weir restore again`)
+  })
   try {
-    const { sequence, pools, segments, bytes } = await restoreBackup({
+    const summary = await restoreBackup({
       disk,
       from,
-      to: pathsOf(config.dataDir),
+      to,
+      takesIncomplete: flags.has('incomplete'),
       onProgress: shown.step,
     })
+    const { sequence, pools, segments, bytes, damaged } = summary
     say(
-      `restored sequence ${sequence} to ${config.dataDir}: ${pools} pools, ${segments} segments, ${bytes} bytes, synced`,
+      `restored sequence ${sequence} to ${config.dataDir}: ${pools} pools, ${segments} segments, ${bytes} bytes, synced; the first start builds the index`,
     )
-    return CLEAN
+    if (damaged.length === 0) return CLEAN
+    warn(
+      `these files were damaged before the backup was made, and still are: ${damagedText(damaged, to.root)}; weir repair --data-dir ${to.root} sets them aside`,
+    )
+    return DAMAGED
   } catch (error) {
     const { syscall, message } = error as NodeJS.ErrnoException
     throw syscall === undefined ? error : new CannotRun(`the backup cannot be restored: ${message}`)
   } finally {
+    forget()
     shown.end()
   }
 }

@@ -7,12 +7,14 @@
 import { join } from 'node:path'
 import { Damaged } from '../errors.ts'
 import { INDEX_MAP_BYTES, INDEX_SLICE_RECORDS } from '../limits.ts'
+import { INDEX_FILES } from '../paths.ts'
+import { must } from '../util/assert.ts'
 import type { Disk } from '../util/disk.ts'
-import { checkLmdbFile } from '../util/lmdb-file.ts'
+import { checkLmdbFile, lmdbUse } from '../util/lmdb-file.ts'
 import { createIndex, type Index, readIdentity } from './index.ts'
 import { failedToOpen, reasonToRebuild } from './open.ts'
 import { after, decodeSegment, IDENTITY_KEY, poolKey, poolOfKey, TAG } from './record.ts'
-import type { KeyStore } from './store.ts'
+import type { KeyStore, KeyTxn } from './store.ts'
 import { openLmdbStore } from './store-lmdb.ts'
 import { tryOpenNativeStore } from './store-native.ts'
 
@@ -29,13 +31,15 @@ export interface IndexLook {
   readonly store: KeyStore
   readonly commit: number
   readonly format: number
+  /** Of the file, and those of them that hold something. */
   readonly bytes: number
+  readonly bytesUsed: number
 }
 
 /** Opens the index of the folder `identity`; a text says why a start would rebuild it. Throws Damaged or CannotRun. */
 export function lookAtIndex(options: LookOptions, identity: string): IndexLook | string {
   const { disk, folder } = options
-  const file = join(folder, 'data.mdb')
+  const file = join(folder, INDEX_FILES.data)
   if (!disk.exists(file)) return 'it is missing'
   const store = openForReading(options)
   const reason = reasonToRebuild(store, folder, identity)
@@ -44,46 +48,62 @@ export function lookAtIndex(options: LookOptions, identity: string): IndexLook |
     return reason
   }
   const { commit, format } = readIdentity(store)!
-  return { index: createIndex(store, identity), store, commit, format, bytes: disk.size(file) }
+  const { bytes, bytesUsed } = must(lmdbUse(folder, disk), 'an open index is an LMDB file')
+  return { index: createIndex(store, identity), store, commit, format, bytes, bytesUsed }
 }
 
-/** Counts of a whole index. */
-export interface IndexCounts {
-  /** Keys by pool number. */
-  readonly keys: ReadonlyMap<number, number>
-  readonly records: number
-}
+/** Keys of a whole index by pool number. */
+export type KeyCounts = ReadonlyMap<number, number>
 
-/** Reads every record; throws Damaged for one that is not in order or has no known form. */
-export function walkIndex(options: LookOptions): IndexCounts {
+/**
+ * Reads every record, keys by the store's own count: whether each of them is the right one is told by those who look them
+ * all up. Throws Damaged for a record that is not in order or has no known form.
+ */
+export function walkIndex(options: LookOptions): KeyCounts {
   const { folder } = options
   const store = openForReading(options)
-  const file = join(folder, 'data.mdb')
-  const keys = new Map<number, number>()
-  let records = 0
-  const end = Uint8Array.of(0xff)
-  let from = Uint8Array.of(0)
-  let before: Uint8Array | undefined
   try {
-    for (;;) {
-      const entries = store.transact(txn => txn.range(from, end, INDEX_SLICE_RECORDS))
-      for (const [key, value] of entries) {
-        if (before !== undefined && Buffer.compare(before, key) >= 0)
-          throw new Damaged(file, 0, `its keys are not in order at ${Buffer.from(key).toString('hex')}`)
-        const what = faultOf(key, value)
-        if (what !== undefined)
-          throw new Damaged(file, 0, `the record ${Buffer.from(key).toString('hex')} ${what}`)
-        if (key[0] === TAG.key) keys.set(poolOfKey(key), (keys.get(poolOfKey(key)) ?? 0) + 1)
-        before = key
-        records += 1
-      }
-      if (before === undefined || entries.length < INDEX_SLICE_RECORDS) return { keys, records }
-      from = Buffer.concat([before, Uint8Array.of(0)])
-    }
+    return store.transact(txn => {
+      checkRecords(txn, folder, Uint8Array.of(0), Uint8Array.of(TAG.key))
+      const keys = countKeys(txn)
+      checkRecords(txn, folder, after(Uint8Array.of(TAG.key)), Uint8Array.of(0xff))
+      return keys
+    })
   } catch (error) {
     throw error instanceof Damaged ? error : failedToOpen(folder, error)
   } finally {
     store.close()
+  }
+}
+
+function countKeys(txn: KeyTxn): KeyCounts {
+  const keys = new Map<number, number>()
+  const end = after(Uint8Array.of(TAG.key))
+  for (let from = Uint8Array.of(TAG.key); ; ) {
+    const [first] = txn.range(from, end, 1)
+    if (first === undefined) return keys
+    const prefix = poolKey(TAG.key, poolOfKey(first[0]))
+    from = after(prefix) as Uint8Array<ArrayBuffer>
+    keys.set(poolOfKey(prefix), txn.countRange(prefix, from))
+  }
+}
+
+/** Every record with from ≤ key < to. */
+function checkRecords(txn: KeyTxn, folder: string, from: Uint8Array, to: Uint8Array): void {
+  const file = join(folder, INDEX_FILES.data)
+  let before: Uint8Array | undefined
+  for (;;) {
+    const entries = txn.range(from, to, INDEX_SLICE_RECORDS)
+    for (const [key, value] of entries) {
+      if (before !== undefined && Buffer.compare(before, key) >= 0)
+        throw new Damaged(file, 0, `its keys are not in order at ${Buffer.from(key).toString('hex')}`)
+      const what = faultOf(key, value)
+      if (what !== undefined)
+        throw new Damaged(file, 0, `the record ${Buffer.from(key).toString('hex')} ${what}`)
+      before = key
+    }
+    if (before === undefined || entries.length < INDEX_SLICE_RECORDS) return
+    from = Buffer.concat([before, Uint8Array.of(0)])
   }
 }
 
@@ -92,8 +112,6 @@ function faultOf(key: Uint8Array, value: Uint8Array): string | undefined {
   switch (key[0]) {
     case TAG.identity:
       return key.byteLength === IDENTITY_KEY.byteLength ? jsonFault(value) : 'has a long key'
-    case TAG.key:
-      return key.byteLength > 5 && value.byteLength >= 8 ? undefined : 'points nowhere'
     case TAG.mark:
       return key.byteLength === 17 && value.byteLength % 4 === 0 ? undefined : 'holds no row numbers'
     case TAG.pool:
@@ -133,21 +151,6 @@ function openForReading({ disk, folder, kernel }: LookOptions): KeyStore {
 export interface KeyEntry {
   readonly segment: number
   readonly row: number
-}
-
-/** Where each key points, in order; undefined: it is not there. */
-export function readRowsOfKeys(
-  store: KeyStore,
-  pool: number,
-  keys: readonly Uint8Array[],
-): (KeyEntry | undefined)[] {
-  const prefix = poolKey(TAG.key, pool)
-  return store.transact(txn =>
-    keys.map(key => {
-      const value = txn.get(Buffer.concat([prefix, key]))
-      return value === undefined ? undefined : entryOf(value)
-    }),
-  )
 }
 
 /** All keys of a pool and where they point, in bounded reads. */

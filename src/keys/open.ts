@@ -21,6 +21,7 @@ import type { KeyStore } from './store.ts'
 import { openLmdbStore } from './store-lmdb.ts'
 import { tryOpenNativeStore } from './store-native.ts'
 import { clearUncommitted } from './sweep.ts'
+import { NEW_INDEX } from './thread-protocol.ts'
 import { judgeUncommitted } from './too-old.ts'
 
 export interface OpenOptions {
@@ -142,7 +143,7 @@ export function failedToOpen(folder: string, error: unknown): Error {
 export function reasonToRebuild(store: KeyStore, folder: string, identity: string): string | undefined {
   try {
     const known = readIdentity(store)
-    if (known === undefined) return 'it is new'
+    if (known === undefined) return NEW_INDEX
     if (known.format !== INDEX_FORMAT)
       return `its format is ${known.format}, this version writes ${INDEX_FORMAT}`
     if (known.identity !== identity) return 'it belongs to another data folder'

@@ -47,6 +47,9 @@ export type IndexMessage =
   | { readonly kind: 'done'; readonly id: number; readonly result: IndexResults[keyof IndexResults] }
   | { readonly kind: 'refused'; readonly id: number; readonly error: WireError }
 
+/** Why an index was built that was never there: a new folder, a restored one, or one whose index was taken away. */
+export const NEW_INDEX = 'it is new'
+
 /** What opening found, for the operator. */
 export interface IndexNotes {
   /** Why the index was rebuilt; undefined where it was whole. */

@@ -2,6 +2,12 @@
 import { crc32 } from 'node:zlib'
 import type { Disk } from './disk.ts'
 
+/**
+ * CRC-32 of any bytes that are followed by their own CRC-32, little-endian: whatever they are. So a file that ends with
+ * its checksum, as a delete file does, is checked without a look inside.
+ */
+export const SELF_CHECKED = 0x2144df1c
+
 /** Read at once. */
 const PIECE_BYTES = 1024 * 1024
 

@@ -9,12 +9,13 @@ import { type Disk, disk, type FileHandle } from './disk.ts'
 const DATA_FILE = 'data.mdb'
 /** Two meta pages, of the smallest page that LMDB uses. */
 const FILE_BYTES_MIN = 2 * 4096
+const META_PAGES = 2
 const MAGIC = 0xbeefc0de
 /** Of lmdb-js's LMDB, data version 2: page number, transaction, pad, flags, bounds or count of pages. */
 const PAGE_HEADER_BYTES = 24
 /** In a meta page: where things stand. Each of the two databases: pad, flags, depth, counts, root. */
 const META = { magic: 24, pageBytes: 48, roots: [48, 96], lastPage: 144, txn: 152, end: 160 } as const
-const DATABASE = { depth: 6, root: 40 } as const
+const DATABASE = { depth: 6, branchPages: 8, leafPages: 16, overflowPages: 24, root: 40 } as const
 const NODE_HEADER_BYTES = 8
 const PAGE = { branch: 0x01, leaf: 0x02, leaf2: 0x20 } as const
 /** The node's data is the number of an overflow page, or another database's record. */
@@ -53,6 +54,30 @@ export function findLmdbFault(folder: string, on: Disk = disk): LmdbFault | unde
     if (pages > meta.lastPage || holdsAll(on, file, meta, pages)) return undefined
     const what = `it ends after ${pages} pages of ${meta.lastPage + 1}`
     return { kind: 'short', path, bytes, what }
+  } finally {
+    on.close(file)
+  }
+}
+
+/** What a data file takes, and what of it is in use. */
+export interface LmdbUse {
+  readonly bytes: number
+  /** Without the pages that a former transaction gave back and a later one will take. */
+  readonly bytesUsed: number
+}
+
+/** Of the last transaction; undefined where LMDB did not write the file. */
+export function lmdbUse(folder: string, on: Disk = disk): LmdbUse | undefined {
+  const path = join(folder, DATA_FILE)
+  const bytes = on.size(path)
+  const file = on.open(path, 'r')
+  try {
+    const meta = newestMeta(on, file, bytes)
+    if (meta === undefined) return undefined
+    const { view, pageBytes } = meta
+    const counts = [DATABASE.branchPages, DATABASE.leafPages, DATABASE.overflowPages]
+    const pages = META.roots.flatMap(at => counts.map(count => Number(view.getBigUint64(at + count, true))))
+    return { bytes, bytesUsed: pageBytes * pages.reduce((sum, count) => sum + count, META_PAGES) }
   } finally {
     on.close(file)
   }

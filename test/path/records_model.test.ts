@@ -139,7 +139,7 @@ class Restart implements fc.AsyncCommand<Model, Real> {
     if (this.how === 'rebuild') rmSync(join(dataDir, 'index'), { recursive: true })
     host.server = await startServer({ dataDir, args: host.args, env: OFTEN })
     if (this.how === 'stop') expect(host.server.output()).not.toContain('replayed')
-    if (this.how === 'rebuild') expect(host.server.output()).toContain('the index was rebuilt')
+    if (this.how === 'rebuild') expect(host.server.output()).toContain('the index was built from')
     host.restarts++
   }
   toString = () => `${this.how} and start`
