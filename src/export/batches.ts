@@ -26,6 +26,8 @@ class Batches implements BatchSource {
   readonly #file: FileHandle
   #position = 0
   #rows = 0
+  /** Of the last batch; empty where it was moved away. */
+  #room = new ArrayBuffer(0)
 
   constructor(on: Disk, copied: CopiedFile) {
     this.#disk = on
@@ -39,14 +41,16 @@ class Batches implements BatchSource {
   }
 
   /** Rejects with Damaged naming the file where it does not hold what was copied. */
-  async next(): Promise<Uint8Array | undefined> {
+  async next(room?: ArrayBuffer): Promise<Uint8Array | undefined> {
+    if (room !== undefined) this.#room = room
     if (this.#position === this.#bytes) {
       if (this.#rows !== this.#copied.rows)
         throw this.#damaged(`it has ${this.#rows} rows, ${this.#copied.rows} were copied`)
       return undefined
     }
     const length = this.#messageBytes()
-    const message = this.#read(this.#position, length)
+    if (this.#room.byteLength < length) this.#room = new ArrayBuffer(Math.ceil(length * 1.125))
+    const message = this.#read(this.#position, new Uint8Array(this.#room, 0, length))
     this.#position += length
     return message
   }
@@ -58,12 +62,12 @@ class Batches implements BatchSource {
   /** Of the message at the position, all of which the file must hold. Counts its rows. */
   #messageBytes(): number {
     const at = this.#position
-    const head = new DataView(this.#read(at, HEAD_BYTES).buffer)
+    const head = new DataView(this.#read(at, new Uint8Array(HEAD_BYTES)).buffer)
     if (head.getUint32(0, true) !== CONTINUATION) throw this.#damaged('no record batch begins here')
-    const metadata = this.#read(at + HEAD_BYTES, head.getUint32(4, true))
-    const { rows, bytes } = this.#describe(metadata)
+    const metadataBytes = this.#within(at + HEAD_BYTES, head.getUint32(4, true))
+    const { rows, bytes } = this.#describe(this.#read(at + HEAD_BYTES, new Uint8Array(metadataBytes)))
     this.#rows += rows
-    return HEAD_BYTES + metadata.byteLength + bytes
+    return this.#within(at, HEAD_BYTES + metadataBytes + bytes)
   }
 
   #describe(metadata: Uint8Array): { readonly rows: number; readonly bytes: number } {
@@ -76,16 +80,20 @@ class Batches implements BatchSource {
     }
   }
 
-  #read(from: number, length: number): Uint8Array {
+  /** `length`, of bytes that the file must have at `from`. */
+  #within(from: number, length: number): number {
     if (!(length >= 0 && from + length <= this.#bytes)) throw this.#damaged('a record batch is cut short')
-    const bytes = new Uint8Array(length)
+    return length
+  }
+
+  #read(from: number, into: Uint8Array): Uint8Array {
     let at = 0
-    while (at < length) {
-      const read = this.#disk.read(this.#file, bytes.subarray(at), from + at)
+    while (at < into.byteLength) {
+      const read = this.#disk.read(this.#file, into.subarray(at), from + at)
       if (read === 0) throw this.#damaged('it ends early')
       at += read
     }
-    return bytes
+    return into
   }
 
   #damaged(what: string): Damaged {

@@ -20,8 +20,12 @@ export type CopySegments = (segments: readonly QuerySegment[]) => Promise<Copied
 
 /** One file as Arrow record batches, each a whole message. */
 export interface BatchSource {
-  /** undefined: that was all. Rejects with Damaged where the file does not hold what was copied. */
-  next(): Promise<Uint8Array | undefined>
+  /**
+   * undefined: that was all. The bytes stay as they are until the next call, which uses their memory again. Rejects with
+   * Damaged where the file does not hold what was copied.
+   * @param room memory that came from here and was moved away since; moved back
+   */
+  next(room?: ArrayBuffer): Promise<Uint8Array | undefined>
   /** Gives up the file. Called once, at any time that no next() runs. */
   close(): Promise<void>
 }
@@ -31,7 +35,8 @@ export type OpenBatches = (copied: CopiedFile) => Promise<BatchSource>
 
 export type ToExport =
   | { readonly kind: 'open'; readonly id: number; readonly copied: CopiedFile }
-  | { readonly kind: 'next'; readonly id: number }
+  /** `room`: the last batch's memory, moved back. */
+  | { readonly kind: 'next'; readonly id: number; readonly room: ArrayBuffer | undefined }
   | { readonly kind: 'close'; readonly id: number }
   | { readonly kind: 'stop' }
 

@@ -32,7 +32,7 @@ export class ExportService {
       return undefined
     }
     const source = must(this.#open.get(id), 'an open file')
-    if (message.kind === 'next') return await source.next()
+    if (message.kind === 'next') return await source.next(message.room)
     this.#open.delete(id)
     await source.close()
     return undefined

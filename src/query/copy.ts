@@ -3,6 +3,7 @@ import type { DuckDBResult } from '@duckdb/node-api'
 import type { ColumnType } from '../batch/plan.ts'
 import { Unavailable } from '../errors.ts'
 import { assert } from '../util/assert.ts'
+import { collectYoung } from '../util/collect.ts'
 import { type Disk, disk, type FileHandle } from '../util/disk.ts'
 import { rawColumn } from './raw-column.ts'
 import { RecordBatches } from './record-batch.ts'
@@ -32,8 +33,11 @@ export async function copyBatches(
       position += message.reduce((sum, { byteLength }) => sum + byteLength, 0)
     })
     let rows = 0
+    let written = 0
     for (;;) {
       check()
+      if (position > written) collectYoung() // the chunks of what was written
+      written = position
       const chunk = await result.fetchChunk()
       if (chunk === null || chunk.rowCount === 0) break
       const columns = types.map((type, index) => rawColumn(chunk, index, type))
