@@ -147,6 +147,7 @@ export class Engine {
     const options = [
       'FORMAT parquet',
       `COMPRESSION ${target.compression}`,
+      ...(target.compression === 'zstd' ? ['COMPRESSION_LEVEL 1'] : []), // half the CPU of its 3, for files of the same size
       `ROW_GROUP_SIZE ${Math.trunc(target.rowGroupRows)}`,
       'USE_TMP_FILE false', // whoever asked for the file gives it its name when it is whole
       ...(target.hasDictionaries ? [] : ['DICTIONARY_SIZE_LIMIT 0']),

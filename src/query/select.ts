@@ -79,7 +79,8 @@ export function readColumns(text: string): readonly string[] | BadQuery {
   if (!text.startsWith('[')) return text.split(',')
   try {
     const names: unknown = JSON.parse(text)
-    if (Array.isArray(names) && names.every(name => typeof name === 'string')) return names as string[]
+    if (Array.isArray(names) && names.length > 0 && names.every(name => typeof name === 'string'))
+      return names as string[]
   } catch {
     // Told below: not JSON, and not a list of texts, need the same.
   }
