@@ -61,6 +61,7 @@ export async function fillFolder(
   writeDurably(disk, to.restoring, [Buffer.from('a restore fills this folder\n')])
   syncFolder(disk, to.root)
   syncParents(disk, made)
+  crashPoint('restore.begun')
   const folders = await copyAll(options, contents)
   crashPoint('restore.copied')
   for (const folder of [...folders, to.root]) syncFolder(disk, folder)

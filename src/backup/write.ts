@@ -95,6 +95,7 @@ export async function writeBackup(
     syncParents(disk, made)
     crashPoint('backup.synced')
     replaceFile(disk, join(target.folder, BACKUP_FILE), [encodeBackup(contents)])
+    crashPoint('backup.named')
     return summaryOf(contents)
   } catch (error) {
     remove(disk, target.folder, writing.folders, made)
@@ -217,7 +218,7 @@ async function copyPart(
   const path = `segment/${at.pool.poolId}/${name}`
   const [source, copy] = [join(at.from, name), join(at.to, name)]
   const copied = await copyFile(copyCalls(writing, counted), source, copy).catch(async (error: unknown) => {
-    if (!isOf(error, source)) throw error
+    if (!isLost(error, source)) throw error
     const what =
       (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'it is missing' : (error as Error).message
     writing.damaged.push({ path, what })
@@ -230,10 +231,12 @@ async function copyPart(
   return copied.bytes
 }
 
-/** Is this the disk that refuses to give `source`, and not the one that refuses to take its copy? */
-function isOf(error: unknown, source: string): boolean {
-  const { syscall, path } = error as NodeJS.ErrnoException
-  return syscall === 'read' || (syscall === 'open' && path === source)
+/** Is `source` lost, or its disk broken? Anything else (too many open files, a full disk) says nothing about it. */
+function isLost(error: unknown, source: string): boolean {
+  const { syscall, path, code } = error as NodeJS.ErrnoException
+  return (
+    syscall === 'read' || (syscall === 'open' && path === source && (code === 'ENOENT' || code === 'EIO'))
+  )
 }
 
 function syncFile(disk: Disk, path: string): void {

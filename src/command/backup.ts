@@ -26,10 +26,10 @@ export const BACKUP: Command = {
     {
       flag: 'url',
       value: 'URL',
-      why: 'of the running server; without it the data folder must be stopped. <folder> is on the server’s machine',
+      why: 'of the running server, as http://127.0.0.1:8420; without it the data folder must be stopped. <folder> is on the server’s machine',
     },
   ],
-  why: 'copies everything to a new folder, consistent at one sequence number; 1 where segments were damaged before',
+  why: 'copies everything to a new folder, consistent at one sequence number',
   run,
 }
 
@@ -72,11 +72,13 @@ async function ofStopped(config: Config, folder: string): Promise<BackupSummary>
     const services = { disk, extractLog, writeCatalog }
     const pace = new Pace(0)
     const calls = { pace, onProgress: shown.step, onLogCopied: () => undefined }
-    const written = writeBackup(target, await stateOf(offline), services, calls)
+    const state = await stateOf(offline)
+    let written: Promise<BackupSummary> | undefined
     const forget = whenInterrupted(() => {
       pace.cancel()
       return written // it removes what it wrote
     })
+    written = writeBackup(target, state, services, calls)
     return await written.finally(forget)
   } catch (error) {
     throw plain(error)
@@ -116,6 +118,8 @@ function plain(error: unknown): unknown {
 
 /** Asks the server, shows its progress, and believes its last line only. */
 async function ofRunning(config: Config, url: string, folder: string): Promise<BackupSummary> {
+  if (!/^https?:\/\/[^/]/.test(url))
+    throw new CannotRun(`--url takes the address of a running server, as http://127.0.0.1:8420, not "${url}"`)
   const { clientId, clientSecret } = credentials(config)
   const answer = await fetch(`${url.replace(/\/+$/, '')}/v1/admin/backup`, {
     method: 'POST',

@@ -79,10 +79,14 @@ export async function lookAtAll(
     const byNumber = new Map(isIndex(index) ? index.states.map(state => [state.pool, state]) : [])
     const pools: PoolLook[] = []
     const sealed: PoolState[] = []
-    for (const [done, pool] of chosen.entries()) {
-      if (isIndex(index)) pools.push(await lookAtPool(folder, pool, byNumber.get(pool.number), index))
-      else pools.push(await lookAtFiles(folder, pool, sealed))
-      progress.step(done + 1, chosen.length, 'pools')
+    // Without an index the files of all pools tell what of the log is sealed.
+    const toLook = isIndex(index) ? chosen : [...memory.pools.byId.values()]
+    for (const [done, pool] of toLook.entries()) {
+      const look = isIndex(index)
+        ? await lookAtPool(folder, pool, byNumber.get(pool.number), index)
+        : await lookAtFiles(folder, pool, sealed)
+      if (chosen.includes(pool)) pools.push(look)
+      progress.step(done + 1, toLook.length, 'pools')
     }
     const log = lookAtLog(folder.paths.log, sealedOf(memory, isIndex(index) ? index.states : sealed))
     return { folder, memory, index, log, pools, stateOf: number => byNumber.get(number) }

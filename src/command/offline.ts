@@ -23,6 +23,7 @@ import { assert, must } from '../util/assert.ts'
 import { armCrash } from '../util/crash.ts'
 import { disk, type FileHandle } from '../util/disk.ts'
 import { endNow } from '../util/end-now.ts'
+import { orderFaults } from '../util/fault.ts'
 import { chooseNative } from '../util/native.ts'
 import { note, warn } from '../util/say.ts'
 import { choosePool } from './choose-pool.ts'
@@ -58,6 +59,7 @@ export async function openOffline(
   config: Config,
   { replay }: { readonly replay: boolean },
 ): Promise<Offline> {
+  orderFaults(config.faultAt)
   armCrash(config.crashAt)
   const kernel = chooseNative(config.kernel)
   const paths = pathsOf(config.dataDir)

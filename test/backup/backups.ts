@@ -79,6 +79,8 @@ export async function restoreAndStart(folder: string, dataDir: string): Promise<
 /** What a backup's BACKUP says. */
 export function readBackup(folder: string) {
   return JSON.parse(readFileSync(join(folder, 'BACKUP'), 'utf8')) as {
+    readonly format: number
+    readonly damaged?: readonly { readonly path: string; readonly what: string }[]
     readonly sequence: number
     readonly files: readonly { readonly path: string; readonly bytes: number }[]
   }

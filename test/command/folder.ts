@@ -20,7 +20,12 @@ export function weir(args: readonly string[], env: Record<string, string> = {}) 
     env: { ...process.env, ...env },
     timeout: 90_000,
   })
-  return { code: child.status, out: child.stdout.toString(), err: child.stderr.toString() }
+  return {
+    code: child.status,
+    signal: child.signal,
+    out: child.stdout.toString(),
+    err: child.stderr.toString(),
+  }
 }
 
 export interface Filled {
