@@ -79,7 +79,10 @@ function optionsOf(flags: CommandInput['flags']): ExportOptions {
 
 function columnsOf(text: string | undefined): readonly string[] | undefined {
   const columns = text === undefined ? undefined : readColumns(text)
-  if (columns !== undefined && 'badRequest' in columns) throw new CannotRun(`--${columns.badRequest}`)
+  if (columns !== undefined && 'badRequest' in columns)
+    throw new CannotRun(
+      `--columns takes names between commas, or a JSON list: --columns '["a","b, with a comma"]'`,
+    )
   return columns
 }
 
