@@ -285,12 +285,17 @@ export const EXPORT_GROUP_FILES = 256
 export const EXPORT_BATCH_ROWS = 16_384
 /** … and about its bytes. At least one row, which may be as large as a body. */
 export const EXPORT_BATCH_BYTES = 8 * MiB
-/** Row groups of a copy: one is decoded whole for each of its batches … */
-export const EXPORT_ROW_GROUP_ROWS = 16_384
-/** … and this many bytes as the segments hold them, compressed: DuckDB holds some tenfold of it. Never below 2,048 rows, its least. */
-export const EXPORT_ROW_GROUP_BYTES = 4 * MiB
 /** A copy of one group is interrupted after this. */
 export const EXPORT_COPY_MS_MAX = 120_000
+/** Row groups of an exported Parquet file: up to ROW_GROUP_ROWS and this many bytes as the segments hold them, compressed;
+ *  DuckDB holds some tenfold of it, per thread. Never below 2,048 rows, its least. */
+export const EXPORT_ROW_GROUP_BYTES = 4 * MiB
+/** … and the whole export as Parquet, which is one statement, after this. */
+export const EXPORT_FILE_MS_MAX = 24 * 3_600_000
+/** A file goes to standard output in pieces of this. */
+export const EXPORT_PIECE_BYTES = 1 * MiB
+/** How much of a file is written is looked at this often. */
+export const PROGRESS_LOOK_MS = 250
 
 // ── metrics ──────────────────────────────────────────────────────────────────────────────────────────
 

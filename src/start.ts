@@ -71,6 +71,7 @@ export async function startServer(config: Config, onFault: (error: Error) => voi
   const engine = createQueryEngine({
     segmentFolder: paths.segment,
     temporaryFolder: paths.temporary,
+    kernel,
     threads: availableParallelism(),
     crashAt: config.crashAt,
     onFault,

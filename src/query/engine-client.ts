@@ -21,6 +21,9 @@ import type { EngineWorkerData, FromEngine, ToEngine } from './wire.ts'
 export interface EngineOptions {
   readonly segmentFolder: string
   readonly temporaryFolder: string
+  /** See EngineSettings. */
+  readonly outputFolder?: string | undefined
+  readonly kernel?: 'native' | 'js' | undefined
   readonly threads: number
   readonly crashAt: string
   /** Called once when the worker ends without being told to: no query can run any more. */
@@ -205,6 +208,8 @@ function workerDataOf(options: EngineOptions): EngineWorkerData {
   return {
     segmentFolder: options.segmentFolder,
     temporaryFolder: options.temporaryFolder,
+    outputFolder: options.outputFolder,
+    kernel: options.kernel,
     threads: options.threads,
     memoryBytes: options.memoryBytes ?? QUERY_MEMORY_BYTES,
     queryMsMax: options.queryMsMax ?? QUERY_MS_MAX,

@@ -170,7 +170,13 @@ async function mustBackUp(folder: string): Promise<void> {
   const { lines } = await askBackup(server, { folder })
   expect(lines.at(-1)).toMatchObject({ done: true })
   const to = `${folder}-restored`
-  await restoreBackup({ disk, from: folder, to: pathsOf(to), takesIncomplete: false, onProgress: () => undefined })
+  await restoreBackup({
+    disk,
+    from: folder,
+    to: pathsOf(to),
+    takesIncomplete: false,
+    onProgress: () => undefined,
+  })
   await verifyFolder(to)
   rmSync(to, { recursive: true })
 }
