@@ -73,12 +73,15 @@ export async function inNewFile<T>(
   out: string,
   work: (path: string) => Promise<T>,
 ): Promise<T> {
-  onDisk(out, () => on.close(on.open(path, 'wx')))
+  let isMade = false
   const remove = () => {
-    if (on.exists(path)) on.unlink(path)
+    if (isMade && on.exists(path)) on.unlink(path)
   }
+  // Before the file is there: a signal between the two would leave it.
   const forget = whenInterrupted(remove)
   try {
+    onDisk(out, () => on.close(on.open(path, 'wx')))
+    isMade = true
     return await work(path)
   } catch (error) {
     remove()
