@@ -1,7 +1,8 @@
 /**
  * Compaction, joined: what the scheduler asks of sealer, manifest, index, segment thread and catalog.
  *
- * W-5: it begins after the sweep (`sweepThenCompact`).
+ * W-5: it begins after the sweep (`sweepThenCompact`). W-6: where the sweep had to leave files of earlier runs, a rebuild would still
+ * read them: see `sweepThenCompact`.
  */
 import type { Catalog } from './catalog/catalog.ts'
 import type { CatalogService } from './catalog/protocol.ts'
@@ -58,6 +59,7 @@ export function joinCompaction(join: CompactionJoin): Scheduler {
     livePools: () => manifest.pools().filter(pool => catalog.poolByNumber(pool) !== undefined),
     pool: pool => compactPool(join, pool),
     segments: pool => manifest.pool(pool)?.segments ?? [],
+    emptied: pool => manifest.emptied(pool),
     held: pool => sealer.heldSegments(pool),
     forgetKept: pool => sealer.forgetKept(pool),
     takeSegmentNumber: pool => {
@@ -112,11 +114,33 @@ export async function sweepThenCompact(
     const swept = await index.sweep(new Map(catalog.pools().map(pool => [pool.id, pool.number])))
     if (swept.removed.length > 0) warn(`removed ${swept.removed.length} files that no segment list names`)
     for (const file of swept.missing) warn(`segment ${file} is missing: queries that need it will say so`)
-    pools.compaction.start()
+    pools.compaction.start(beginStale(catalog, pools, swept.stale, opened.rebuilt))
   } catch (error) {
     // A file that nothing names may stand for segments that are still there: nothing may be merged beside it.
     warn(
       `the sweep of old files failed, compaction and retention rest until the next start: ${(error as Error).message}`,
     )
   }
+}
+
+/**
+ * Pools with files of earlier runs that stay until the next start. After a rebuild these are files of which it took others for
+ * the truth: merges go on, but keep every delete and what they empty, since that may be what stands for such a file. Beside an
+ * index that was whole they may be anything, an uncommitted merge too: returns the pools, which rest.
+ */
+function beginStale(
+  catalog: Catalog,
+  pools: Pools,
+  stale: readonly number[],
+  wasRebuilt: boolean,
+): ReadonlySet<number> {
+  for (const pool of stale) {
+    const rests = wasRebuilt
+      ? 'compaction keeps its deletes and what it empties'
+      : 'compaction and retention rest in it'
+    const id = catalog.poolByNumber(pool)?.id ?? pool
+    warn(`files that no segment list names stay in the folder of pool ${id}: until the next start ${rests}`)
+    if (wasRebuilt) pools.keepEmptied(pool)
+  }
+  return new Set(wasRebuilt ? [] : stale)
 }

@@ -72,6 +72,7 @@ export class Pools {
       readMarks: pool => index.index.readMarks(pool),
       folderOf: pool => this.#folderOf(pool),
       onUnpinned: files => this.#unlink(files),
+      onEmptiedGone: pool => this.compaction.changed(pool),
     })
     this.#sealer = new Sealer({
       writer: this.#writer,
@@ -136,6 +137,11 @@ export class Pools {
   /** What is sealed of a pool; undefined: nothing. */
   sealed(pool: number): PoolView | undefined {
     return this.#manifest.pool(pool)
+  }
+
+  /** See Manifest.keepEmptied. */
+  keepEmptied(pool: number): void {
+    this.#manifest.keepEmptied(pool)
   }
 
   /** Keeps every file of every pool as of this turn. Returns what lets them go. */
@@ -242,17 +248,20 @@ export class Pools {
     await rmdir(folder).catch(() => undefined)
   }
 
-  #unlink(files: readonly string[]): void {
+  /** Resolves when they are gone for good. */
+  async #unlink(files: readonly string[]): Promise<void> {
     const byFolder = new Map<string, number[]>()
     for (const file of files) {
       const segments = byFolder.get(dirname(file)) ?? []
       segments.push(must(numberOfFile(basename(file)), 'the number of a segment'))
       byFolder.set(dirname(file), segments)
     }
-    for (const [folder, segments] of byFolder)
-      this.#writer
-        .unlink(folder, segments)
-        .catch(error => warn(`replaced segments stay until the next start: ${(error as Error).message}`))
+    try {
+      await Promise.all([...byFolder].map(([folder, segments]) => this.#writer.unlink(folder, segments)))
+    } catch (error) {
+      warn(`replaced segments stay for now: ${(error as Error).message}`)
+      throw error
+    }
   }
 }
 

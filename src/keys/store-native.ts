@@ -1,7 +1,7 @@
 /** The key store over the native module. See store.ts; the loop over keys is native/upsert.cpp. */
 import { tryNative } from '../util/native.ts'
 import type { KeyRun } from './protocol.ts'
-import type { Entry, KeyStore, KeyTxn, StoreOptions } from './store.ts'
+import type { Entry, KeyStore, KeyTxn, StoreOptions, SwappedKeys } from './store.ts'
 
 /** An open environment of the native module; opaque. */
 type Handle = object
@@ -24,7 +24,7 @@ interface NativeLmdb {
     run: KeyRun,
     segment: number,
     gone: Uint32Array,
-  ): Uint32Array
+  ): SwappedKeys
   lmdbLookupKeys(store: Handle, prefix: Uint8Array, run: KeyRun): Uint32Array
   lmdbCountRange(store: Handle, from: Uint8Array, to: Uint8Array): number
 }

@@ -30,6 +30,8 @@ export interface Swept {
   readonly removed: readonly string[]
   /** Files that the index names and that are not there. */
   readonly missing: readonly string[]
+  /** Pools in whose folders files of earlier runs stay that nothing names. */
+  readonly stale: readonly number[]
 }
 
 /**
@@ -49,7 +51,23 @@ export function sweep(options: SweepOptions): Swept {
     else removeOrphans(disk, folder, states.get(pool), removed)
   }
   if (removed.length > 0) syncFolder(disk, segmentFolder)
-  return { removed, missing: missingOf(options, now) }
+  return { removed, missing: missingOf(options, now), stale: staleOf(options, states) }
+}
+
+/** Files of this run, named or not, are numbered from the opened `nextSegment` on. */
+function staleOf(options: SweepOptions, states: ReadonlyMap<number, PoolState>): number[] {
+  const stale: number[] = []
+  for (const name of options.folders) {
+    const pool = options.poolsByFolder.get(name)
+    const folder = join(options.segmentFolder, name)
+    if (pool === undefined || !options.disk.exists(folder)) continue
+    const state = states.get(pool)
+    const named = new Set(state === undefined ? [] : filesOf(state))
+    const isStale = (file: string) =>
+      (numberOfFile(file) ?? Number.POSITIVE_INFINITY) < (state?.nextSegment ?? 1)
+    if (options.disk.readdir(folder).some(file => isStale(file) && !named.has(file))) stale.push(pool)
+  }
+  return stale
 }
 
 /**

@@ -1,9 +1,10 @@
 /** A scheduler with fakes around it: a clock moved by hand, a merger whose merges the test ends, a manifest of its own. */
 
+import type { Choice } from '../../src/compact/choose.ts'
 import type { MergeDone, MergeJob, Merger, Pace, PoolSegment } from '../../src/compact/protocol.ts'
 import { Scheduler } from '../../src/compact/scheduler.ts'
 import type { Load, MergeFigures, SchedulerCalls } from '../../src/compact/scheduler-calls.ts'
-import type { SealCommitted, SwapCommit } from '../../src/keys/protocol.ts'
+import type { GivenUpSegment, SealCommitted, SwapCommit } from '../../src/keys/protocol.ts'
 import { FakeClock, settle } from '../segment/fakes.ts'
 import { merged } from './model.ts'
 
@@ -38,6 +39,8 @@ export class Bench {
   pins = 0
   looks = 0
   isHeld = false
+  /** Of each pool. */
+  emptied: GivenUpSegment[] = []
   /** Pinned segments have no marks, whatever the manifest said at the look. */
   pinsUnmarked = false
   held: HeldMerge | undefined
@@ -106,7 +109,8 @@ export class Bench {
       pool.segments.some(one => one.segment === inputs[0]?.segment),
     )
     const rest = (all?.segments ?? []).filter(one => !inputs.some(input => input.segment === one.segment))
-    const after = merged([...rest, ...inputs], { reason: 'small', inputs }, job.segment, job.expireBeforeUs)
+    const choice: Choice = { reason: 'small', inputs }
+    const after = merged([...rest, ...inputs], choice, job.segment, job.expireBeforeUs, this.emptied)
     const made = after.find(one => one.segment === job.segment)
     const meta = made === undefined ? undefined : (({ marked: _, ...rest }) => rest)(made)
     const rowsRead = inputs.reduce((sum, one) => sum + one.rows, 0)
@@ -138,6 +142,7 @@ export class Bench {
         this.looks += 1
         return this.pools.get(number)?.segments ?? []
       },
+      emptied: () => this.emptied,
       held: number => this.pools.get(number)?.held ?? new Set(),
       forgetKept: number => {
         this.forgotten.push(number)

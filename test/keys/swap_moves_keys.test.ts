@@ -166,7 +166,7 @@ it('W-8 a snapshot keeps what a swap replaced until it is released, segments of 
     ...index.state(),
     readMarks: async pool => index.readMarks(pool),
     folderOf: () => '/s',
-    onUnpinned: files => unpinned.push(...files),
+    onUnpinned: files => void unpinned.push(...files),
   })
   const before = await manifest.snapshot(1)
   expect(before.segments.map(({ meta }) => meta.segment)).toEqual([1])
