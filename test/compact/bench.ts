@@ -39,6 +39,10 @@ export class Bench {
   pins = 0
   looks = 0
   isHeld = false
+  /** Segments are held by a running seal: forgetKept frees none. */
+  isKeeping = false
+  /** What a look takes. */
+  lookMs = 0
   /** Of each pool. */
   emptied: GivenUpSegment[] = []
   /** Pinned segments have no marks, whatever the manifest said at the look. */
@@ -140,13 +144,14 @@ export class Bench {
       },
       segments: number => {
         this.looks += 1
+        clock.ms += this.lookMs
         return this.pools.get(number)?.segments ?? []
       },
       emptied: () => this.emptied,
       held: number => this.pools.get(number)?.held ?? new Set(),
       forgetKept: number => {
         this.forgotten.push(number)
-        this.pools.get(number)?.held.clear()
+        if (!this.isKeeping) this.pools.get(number)?.held.clear()
       },
       takeSegmentNumber: number => (this.pools.get(number) as BenchPool).nextSegment++,
       pin: async number => {

@@ -76,9 +76,9 @@ export class World {
   }
 
   /** A thread with a folder of its own. */
-  startClient(folder = 'merge'): MergerClient {
+  startClient(folder = 'merge', idleMs?: number): MergerClient {
     const data = { crashAt: '', nice: 0, pace: 'alone', temporary: join(this.root, 'tmp', folder) } as const
-    return new MergerClient(data, error => this.faults.push(error))
+    return new MergerClient(data, error => this.faults.push(error), idleMs)
   }
 
   async open(): Promise<this> {
