@@ -53,6 +53,8 @@ export class Pools {
   readonly #known = new Set<number>()
   readonly #folders = new Map<number, string>()
   readonly #dropping = new Set<Promise<void>>()
+  /** Pools of which files are missing, and others may stand for them. */
+  readonly #leftAlone = new Set<number>()
   #commit: Commit | undefined
   /** Written since the start. What was replayed stands so far below that all of it is due once the log is joined. */
   #logBytes = -LOG_UNSEALED_BYTES
@@ -93,6 +95,7 @@ export class Pools {
       writer: this.#writer,
       makeKnown: pool => void this.#isKnown(pool),
       folderOf: pool => this.#folderOf(pool),
+      isLeftAlone: pool => this.#leftAlone.has(pool),
       lastAppendMs: () => this.#lastAppendMs,
       commit: () => this.#commit,
     })
@@ -142,6 +145,11 @@ export class Pools {
   /** See Manifest.keepEmptied. */
   keepEmptied(pool: number): void {
     this.#manifest.keepEmptied(pool)
+  }
+
+  /** Nothing of the pool is merged until the next start. */
+  leaveAlone(pool: number): void {
+    this.#leftAlone.add(pool)
   }
 
   /** Keeps every file of every pool as of this turn. Returns what lets them go. */

@@ -54,7 +54,7 @@ export interface SchedulerCalls {
   /** COMPACT_TICK_MS, unless a test says less. */
   readonly tickMs: number
   livePools(): readonly number[]
-  /** undefined: deleted. */
+  /** undefined: deleted, or left alone in this run. */
   pool(pool: number): CompactPool | undefined
   /** The manifest's segments now. */
   segments(pool: number): readonly PoolSegment[]

@@ -47,8 +47,6 @@ export class Scheduler {
   readonly #sealedMs = new Map<number, number>()
   /** Pools whose expired rows are to go. */
   readonly #expiring = new Set<number>()
-  /** Pools that are left alone in this run. */
-  #resting: ReadonlySet<number> = new Set()
   #pace: Pace | undefined
   #merging: { readonly pool: number; readonly done: Promise<void> } | undefined
   #isStarted = false
@@ -61,14 +59,10 @@ export class Scheduler {
     this.#failures = new Failures(calls)
   }
 
-  /**
-   * Begins with the next tick. After the sweep: an orphan must not be there when its inputs are merged with others (scheduler-merge.ts).
-   * @param resting pools that are left alone in this run: the sweep could not clear their folders
-   */
-  start(resting: ReadonlySet<number> = new Set()): void {
+  /** Begins with the next tick. After the sweep: an orphan must not be there when its inputs are merged with others (scheduler-merge.ts). */
+  start(): void {
     if (this.#isStopping || this.#isStarted) return
     this.#isStarted = true
-    this.#resting = resting
     for (const pool of this.#calls.livePools()) this.#dirty.add(pool)
     this.#armTick()
   }
@@ -153,7 +147,7 @@ export class Scheduler {
       if (looks > 0 && this.#calls.clock.nowMs() >= untilMs) return
       looks += 1
       this.#sealedMs.delete(pool)
-      if (this.#resting.has(pool) || this.#calls.held(pool).size === 0) continue
+      if (this.#calls.pool(pool) === undefined || this.#calls.held(pool).size === 0) continue
       if (choose(this.#lookBeyondHeld(pool, undefined)) === undefined) continue
       this.#calls.forgetKept(pool)
       this.#dirty.add(pool)
@@ -164,7 +158,7 @@ export class Scheduler {
   #look(pool: number): void {
     this.#dirty.delete(pool)
     const of = this.#calls.pool(pool)
-    if (of === undefined || this.#resting.has(pool)) return
+    if (of === undefined) return
     if (this.#expiring.has(pool)) this.#makeWay(pool, of)
     const held = this.#calls.held(pool)
     const expireBeforeUs = this.#expiring.has(pool) ? this.#cutoffUs(of) : undefined

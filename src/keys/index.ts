@@ -10,6 +10,7 @@ import { Damaged, SegmentsDisagree, Unavailable } from '../errors.ts'
 import { INDEX_SLICE_RECORDS } from '../limits.ts'
 import { AssertionFailed, assert } from '../util/assert.ts'
 import { crashPoint } from '../util/crash.ts'
+import { OutcomeUnknown } from './commit-failure.ts'
 import { AddedRecords } from './mark-records.ts'
 import { mergeRows } from './marks.ts'
 import type { KeyRun, MarkDelta, PoolState, SealCommit, SealCommitted, SwapCommit } from './protocol.ts'
@@ -31,7 +32,7 @@ import {
 import { applySeal, applySwap, raiseNextSegment } from './seal.ts'
 import type { Entry, KeyStore, KeyTxn } from './store.ts'
 
-/** The index over an open store. All calls are synchronous; those that fail throw Unavailable. */
+/** The index over an open store. All calls are synchronous; those that fail throw Unavailable, or OutcomeUnknown. */
 export interface Index {
   /** One transaction for all seals, in their order. After a failure nothing of it is there. */
   commit(seals: readonly SealCommit[]): SealCommitted[]
@@ -127,13 +128,17 @@ export function createIndex(store: KeyStore, identity: string): Index {
   }
 }
 
-/** The world's fault becomes Unavailable; our own fault, damage and disagreement stay what they are. */
+/** The world's fault becomes Unavailable; our own fault, damage, disagreement and an outcome that nobody knows stay what they are. */
 function guarded<T>(work: () => T): T {
   try {
     return work()
   } catch (error) {
-    if (error instanceof AssertionFailed || error instanceof Damaged || error instanceof SegmentsDisagree)
-      throw error
+    const isMore =
+      error instanceof AssertionFailed ||
+      error instanceof Damaged ||
+      error instanceof SegmentsDisagree ||
+      error instanceof OutcomeUnknown
+    if (isMore) throw error
     const what = error instanceof Error ? error.message : String(error)
     throw new Unavailable('index_failed', `the key index cannot be changed: ${what}`)
   }

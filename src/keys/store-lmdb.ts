@@ -4,6 +4,7 @@
  * Only `transactionSync` with `overlappingSync: false`: any other way is visible before it is on disk.
  */
 import { type Key, open, type RootDatabase } from 'lmdb'
+import { commitFailure } from './commit-failure.ts'
 import { viewRun } from './key-run.ts'
 import type { KeyRun } from './protocol.ts'
 import {
@@ -34,10 +35,33 @@ export function openLmdbStore(options: StoreOptions): KeyStore {
   const txn = txnOver(root)
   return {
     keyLoop: 'js',
-    transact: work => root.transactionSync(() => work(txn)),
+    transact: work => transact(root, () => work(txn)),
     close: () => {
       void root.close() // synchronous where no asynchronous write is queued, and none ever is
     },
+  }
+}
+
+function transact<T>(root: RootDatabase<Buffer, Key>, work: () => T): T {
+  let isDone = false
+  try {
+    return root.transactionSync(() => {
+      const result = work()
+      isDone = true
+      return result
+    })
+  } catch (error) {
+    throw isDone ? commitFailure(error, isBroken(root)) : error
+  }
+}
+
+/** Did a commit fail at its meta page? LMDB refuses every transaction from then on. */
+function isBroken(root: RootDatabase<Buffer, Key>): boolean {
+  try {
+    root.transactionSync(() => undefined)
+    return false
+  } catch {
+    return true
   }
 }
 

@@ -1,5 +1,6 @@
 /** The key store over the native module. See store.ts; the loop over keys is native/upsert.cpp. */
 import { tryNative } from '../util/native.ts'
+import { commitFailure } from './commit-failure.ts'
 import type { KeyRun } from './protocol.ts'
 import type { Entry, KeyStore, KeyTxn, StoreOptions, SwappedKeys } from './store.ts'
 
@@ -52,7 +53,11 @@ function transact<T>(lmdb: NativeLmdb, handle: Handle, work: () => T): T {
     lmdb.lmdbAbort(handle)
     throw error
   }
-  lmdb.lmdbCommit(handle)
+  try {
+    lmdb.lmdbCommit(handle)
+  } catch (error) {
+    throw commitFailure(error, false) // its code says whether LMDB is broken
+  }
   return result
 }
 

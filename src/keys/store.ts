@@ -1,7 +1,7 @@
 /**
  * The store below the index: one ordered map of bytes to bytes, changed in transactions.
  *
- *   W-4  A transaction is on disk when `transact` returns, or nothing of it is there.
+ *   W-4  A transaction is on disk when `transact` returns, or nothing of it is there, or nothing may follow.
  *
  * Two implementations: store-native.ts (liblmdb's C interface) and store-lmdb.ts (lmdb-js). They write the
  * same files; only one of them has a folder open at a time, from one thread.
@@ -52,7 +52,10 @@ export interface KeyTxn {
 
 export interface KeyStore {
   readonly keyLoop: 'native' | 'js'
-  /** Runs `work` in the one write transaction. Durable when it returns; after a throw nothing changed. */
+  /**
+   * Runs `work` in the one write transaction. Durable when it returns; after a throw nothing changed, unless it throws
+   * OutcomeUnknown (commit-failure.ts).
+   */
   transact<T>(work: (txn: KeyTxn) => T): T
   /** Releases the files. No transaction may be open. */
   close(): void

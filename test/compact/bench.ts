@@ -35,6 +35,7 @@ export class Bench {
   readonly fatal: Error[] = []
   readonly paces: Pace[] = []
   readonly forgotten: number[] = []
+  readonly leftAlone = new Set<number>()
   failures = 0
   pins = 0
   looks = 0
@@ -138,7 +139,7 @@ export class Bench {
       livePools: () => [...this.pools.keys()],
       pool: number => {
         const pool = this.pools.get(number)
-        if (pool === undefined) return undefined
+        if (pool === undefined || this.leftAlone.has(number)) return undefined
         const plan = (version: number) => ({ pool: number, version }) as never
         return { poolId: `P${number}`, folder: `/${number}`, retentionDays: pool.retentionDays, plan }
       },

@@ -1,6 +1,7 @@
 // The key store over liblmdb's C interface: one environment, one database, plain synchronous transactions.
 // A transaction is durable when lmdbCommit returns: no NOSYNC, no WRITEMAP, no overlapping sync (W-4).
 // The TypeScript side (store-native.ts) checks nothing twice: every argument is checked here.
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
@@ -17,6 +18,11 @@ static const char* code_of(int rc) {
     case MDB_BAD_TXN: return "MDB_BAD_TXN";
     case MDB_TXN_FULL: return "MDB_TXN_FULL";
     case MDB_BAD_VALSIZE: return "MDB_BAD_VALSIZE";
+    case ENOSPC: return "ENOSPC";
+    case EDQUOT: return "EDQUOT";
+    case EFBIG: return "EFBIG";
+    case ENOMEM: return "ENOMEM";
+    case EIO: return "EIO";
     default: return rc > 0 ? "SYSTEM" : "MDB_ERROR";
   }
 }
@@ -148,7 +154,16 @@ static napi_value begin(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// lmdbCommit(store): durable when it returns. After an error nothing of the transaction is there.
+// Did a commit fail at its meta page? LMDB refuses every transaction from then on.
+static bool is_broken(MDB_env* env) {
+  MDB_txn* probe = nullptr;
+  const int rc = mdb_txn_begin(env, nullptr, MDB_RDONLY, &probe);
+  if (rc == 0) mdb_txn_abort(probe);
+  return rc == MDB_PANIC;
+}
+
+// lmdbCommit(store): durable when it returns. After an error nothing of the transaction is there, unless the error's code is
+// MDB_PANIC: then nobody knows. Its message is that of the write that failed. See commit-failure.ts.
 static napi_value commit(napi_env env, napi_callback_info info) {
   napi_value arguments[1];
   Store* store = writing(env, info, 1, arguments);
@@ -156,7 +171,10 @@ static napi_value commit(napi_env env, napi_callback_info info) {
   MDB_txn* txn = store->txn;
   store->txn = nullptr;
   const int rc = commit_txn(txn);
-  return rc == 0 ? nullptr : throw_lmdb(env, rc);
+  if (rc == 0) return nullptr;
+  if (!is_broken(store->env)) return throw_lmdb(env, rc);
+  napi_throw_error(env, code_of(MDB_PANIC), mdb_strerror(rc));
+  return nullptr;
 }
 
 static napi_value abort_txn(napi_env env, napi_callback_info info) {
