@@ -283,6 +283,8 @@ export const EXPORT_COPY_MS_MAX = 120_000
 
 /** Lines of weir_events_total (pool, result, code); pools beyond it are counted together as `other`. */
 export const METRIC_SERIES_MAX = 10_000
+/** Pools whose own debt is on the page: those with the most. A line for each of thousands would say less. */
+export const METRIC_DEBT_POOLS_MAX = 20
 
 // ── commands ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -27,7 +27,7 @@ import {
 import { AssertionFailed } from '../util/assert.ts'
 import { choose, type Look, lookAt } from './choose.ts'
 import { Debts } from './debt.ts'
-import type { Pace } from './protocol.ts'
+import type { Debt, Pace } from './protocol.ts'
 import { cutoffUs, RetentionHours } from './retention.ts'
 import type { CompactPool, SchedulerCalls, SchedulerStats } from './scheduler-calls.ts'
 import { Failures } from './scheduler-failures.ts'
@@ -103,6 +103,11 @@ export class Scheduler {
       poolsWaiting: this.#queue.size,
       isMerging: this.#merging !== undefined,
     }
+  }
+
+  /** See Debts.worst. */
+  worstDebts(count: number): readonly (readonly [pool: number, debt: Debt])[] {
+    return this.#debts.worst(count)
   }
 
   /** Gives up a running merge and ends the merge thread. */
