@@ -4,7 +4,7 @@
  * Only `transactionSync` with `overlappingSync: false`: any other way is visible before it is on disk.
  */
 import { type Key, open, type RootDatabase } from 'lmdb'
-import { commitFailure } from './commit-failure.ts'
+import { OutcomeUnknown } from './commit-failure.ts'
 import { viewRun } from './key-run.ts'
 import type { KeyRun } from './protocol.ts'
 import {
@@ -43,19 +43,14 @@ export function openLmdbStore(options: StoreOptions): KeyStore {
 }
 
 function transact<T>(root: RootDatabase<Buffer, Key>, work: () => T): T {
-  let isDone = false
   try {
-    return root.transactionSync(() => {
-      const result = work()
-      isDone = true
-      return result
-    })
+    return root.transactionSync(work)
   } catch (error) {
-    throw isDone ? commitFailure(error, isBroken(root)) : error
+    throw isBroken(root) ? new OutcomeUnknown((error as Error).message) : error
   }
 }
 
-/** Did a commit fail at its meta page? LMDB refuses every transaction from then on. */
+/** Did a commit fail at its meta page? LMDB refuses every transaction from then on; lmdb-js gives other reasons for it. */
 function isBroken(root: RootDatabase<Buffer, Key>): boolean {
   try {
     root.transactionSync(() => undefined)

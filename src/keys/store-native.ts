@@ -1,6 +1,6 @@
 /** The key store over the native module. See store.ts; the loop over keys is native/upsert.cpp. */
 import { tryNative } from '../util/native.ts'
-import { commitFailure } from './commit-failure.ts'
+import { OutcomeUnknown } from './commit-failure.ts'
 import type { KeyRun } from './protocol.ts'
 import type { Entry, KeyStore, KeyTxn, StoreOptions, SwappedKeys } from './store.ts'
 
@@ -45,7 +45,7 @@ export function tryOpenNativeStore(options: StoreOptions): KeyStore | undefined 
 }
 
 function transact<T>(lmdb: NativeLmdb, handle: Handle, work: () => T): T {
-  lmdb.lmdbBegin(handle)
+  orPanic(() => lmdb.lmdbBegin(handle))
   let result: T
   try {
     result = work()
@@ -53,12 +53,17 @@ function transact<T>(lmdb: NativeLmdb, handle: Handle, work: () => T): T {
     lmdb.lmdbAbort(handle)
     throw error
   }
-  try {
-    lmdb.lmdbCommit(handle)
-  } catch (error) {
-    throw commitFailure(error, false) // its code says whether LMDB is broken
-  }
+  orPanic(() => lmdb.lmdbCommit(handle))
   return result
+}
+
+function orPanic(call: () => void): void {
+  try {
+    call()
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    throw code === 'MDB_PANIC' ? new OutcomeUnknown(message) : error
+  }
 }
 
 function txnOver(lmdb: NativeLmdb, handle: Handle): KeyTxn {

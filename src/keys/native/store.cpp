@@ -1,7 +1,6 @@
 // The key store over liblmdb's C interface: one environment, one database, plain synchronous transactions.
 // A transaction is durable when lmdbCommit returns: no NOSYNC, no WRITEMAP, no overlapping sync (W-4).
 // The TypeScript side (store-native.ts) checks nothing twice: every argument is checked here.
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
@@ -18,11 +17,6 @@ static const char* code_of(int rc) {
     case MDB_BAD_TXN: return "MDB_BAD_TXN";
     case MDB_TXN_FULL: return "MDB_TXN_FULL";
     case MDB_BAD_VALSIZE: return "MDB_BAD_VALSIZE";
-    case ENOSPC: return "ENOSPC";
-    case EDQUOT: return "EDQUOT";
-    case EFBIG: return "EFBIG";
-    case ENOMEM: return "ENOMEM";
-    case EIO: return "EIO";
     default: return rc > 0 ? "SYSTEM" : "MDB_ERROR";
   }
 }
