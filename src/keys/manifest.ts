@@ -139,8 +139,7 @@ export function createManifest(options: ManifestOptions): Manifest {
           continue
         }
         const pool = pools.get(seal.pool) ?? newPool(pools, seal.pool)
-        const crowded = applySeal(options, pool, seal, answer)
-        giveUp(givenUp, pool, seal.remove, seal.add === undefined)
+        const crowded = applySeal(options, givenUp, pool, seal, answer)
         // Many short lists are read again as one; queries go on with what is here meanwhile.
         if (crowded && pool.loaded) loadOnce(seal.pool, pool).catch(() => undefined)
       }
@@ -154,8 +153,7 @@ export function createManifest(options: ManifestOptions): Manifest {
         if (add !== undefined) givenUp.add([newEntry(options, number, add)], false)
         return
       }
-      takeSwap(options, pool, swap, committed)
-      giveUp(givenUp, pool, swap.remove, add === undefined)
+      takeSwap(options, givenUp, pool, swap, committed)
     },
     snapshot: async number => {
       for (;;) {
@@ -168,7 +166,11 @@ export function createManifest(options: ManifestOptions): Manifest {
     },
     pool: number => viewOf(pools.get(number)),
     pools: () => [...pools.keys()],
-    pinAll: () => pinEntries(givenUp, [...pools.values()].flatMap(entriesOf)),
+    pinAll: () =>
+      pinEntries(
+        givenUp,
+        [...pools.values()].flatMap(({ segments }) => [...segments.values()]),
+      ),
     emptied: pool => givenUp.emptied(pool),
     keepEmptied: pool => givenUp.keepEmptied(pool),
     drop: number => {
@@ -180,8 +182,6 @@ export function createManifest(options: ManifestOptions): Manifest {
     },
   }
 }
-
-const entriesOf = (pool: PoolEntry): Entry[] => [...pool.segments.values()]
 
 function viewOf(pool: PoolEntry | undefined): PoolView | undefined {
   if (pool === undefined) return undefined
@@ -224,6 +224,7 @@ function newEntry(options: ManifestOptions, pool: number, meta: SegmentMeta, kno
 /** True: a segment has so many lists of marks that they should be read again as one. */
 function applySeal(
   options: ManifestOptions,
+  givenUp: GivenUp,
   pool: PoolEntry,
   seal: SealCommit,
   { commit, marks }: SealCommitted,
@@ -234,19 +235,23 @@ function applySeal(
     pool.nextSegment = Math.max(pool.nextSegment, seal.add.segment + 1)
   }
   pool.sealedSequence = seal.sealedSequence
+  giveUp(givenUp, pool, seal.remove, seal.add === undefined)
   return crowded
 }
 
 function takeSwap(
   options: ManifestOptions,
+  givenUp: GivenUp,
   pool: PoolEntry,
-  { pool: number, add }: SwapCommit,
+  { pool: number, add, remove }: SwapCommit,
   { commit, marks }: SealCommitted,
 ): void {
-  if (add === undefined) return
-  pool.segments.set(add.segment, newEntry(options, number, add))
-  pool.nextSegment = Math.max(pool.nextSegment, add.segment + 1)
-  addMarks(pool, commit, marks)
+  if (add !== undefined) {
+    pool.segments.set(add.segment, newEntry(options, number, add))
+    pool.nextSegment = Math.max(pool.nextSegment, add.segment + 1)
+    addMarks(pool, commit, marks)
+  }
+  giveUp(givenUp, pool, remove, add === undefined)
 }
 
 /** True: a segment has so many lists of marks that they should be read again as one. */
@@ -280,7 +285,7 @@ function giveUp(givenUp: GivenUp, pool: PoolEntry, segments: readonly number[], 
 }
 
 function pin(givenUp: GivenUp, pool: PoolEntry, commit: number): Snapshot {
-  const entries = entriesOf(pool).sort((a, b) => a.meta.segment - b.meta.segment)
+  const entries = [...pool.segments.values()].sort((a, b) => a.meta.segment - b.meta.segment)
   const all = entries.map(({ file, meta, marks }) => ({ file, meta, marks }))
   const segments = all.filter(({ meta }) => meta.rows > 0)
   return { commit, segments, all, release: pinEntries(givenUp, entries) }
