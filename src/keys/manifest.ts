@@ -6,13 +6,12 @@
  *   W-10  Marks are loaded at a pool's first query, not at start.
  *   W-11  Marks are kept as the lists that the index sent: nothing here walks over rows.
  */
-import { join } from 'node:path'
 import { MARK_PARTS_MAX } from '../limits.ts'
-import { deleteFile, segmentFile } from '../paths.ts'
 import type { QuerySegment } from '../query/protocol.ts'
 import { assert, must } from '../util/assert.ts'
 import { createWaiter } from './commit-waiter.ts'
 import { GivenUp } from './given-up.ts'
+import { type Entry, newEntry, type SegmentView } from './manifest-entry.ts'
 import type {
   GivenUpSegment,
   KeyIndex,
@@ -32,12 +31,6 @@ export interface Snapshot {
   /** All, those of deletes alone too, by rising number: what a merge or a backup reads. Their delete files are pinned with them. */
   readonly all: readonly QuerySegment[]
   release(): void
-}
-
-/** A segment as it is now. */
-export interface SegmentView extends SegmentMeta {
-  /** Rows that are not visible any more. */
-  readonly marked: number
 }
 
 /** What a pool looks like from outside. */
@@ -81,23 +74,6 @@ export interface ManifestOptions {
   readonly onEmptiedGone?: (pool: number) => void
 }
 
-interface Part extends MarkDelta {
-  readonly commit: number
-}
-
-/** A segment. Snapshots share it, so a replaced one lives on until the last of them is released. */
-interface Entry {
-  readonly pool: number
-  readonly meta: SegmentMeta
-  readonly file: string
-  readonly deletes: string
-  /** Never changed in place: snapshots hold it. */
-  marks: readonly Part[]
-  /** With the rows in all lists of marks, loaded or not. Made anew with them: a look at a pool of thousands makes no objects. */
-  view: SegmentView
-  pins: number
-}
-
 interface PoolEntry {
   sealedSequence: number
   nextSegment: number
@@ -135,7 +111,7 @@ export function createManifest(options: ManifestOptions): Manifest {
         const answer = committed[index] as SealCommitted
         applied.set(answer.commit)
         if (dropped.has(seal.pool)) {
-          if (seal.add !== undefined) givenUp.add([newEntry(options, seal.pool, seal.add)], false)
+          giveUpLate(options, givenUp, seal.pool, seal.add)
           continue
         }
         const pool = pools.get(seal.pool) ?? newPool(pools, seal.pool)
@@ -145,15 +121,11 @@ export function createManifest(options: ManifestOptions): Manifest {
       }
     },
     applySwap: (swap, committed) => {
-      const { pool: number, add } = swap
       applied.set(committed.commit)
-      const pool = pools.get(number)
-      if (pool === undefined) {
-        assert(dropped.has(number), 'a swap is of a known pool')
-        if (add !== undefined) givenUp.add([newEntry(options, number, add)], false)
-        return
-      }
-      takeSwap(options, givenUp, pool, swap, committed)
+      const pool = pools.get(swap.pool)
+      assert(pool !== undefined || dropped.has(swap.pool), 'a swap is of a known pool')
+      if (pool === undefined) giveUpLate(options, givenUp, swap.pool, swap.add)
+      else takeSwap(options, givenUp, pool, swap, committed)
     },
     snapshot: async number => {
       for (;;) {
@@ -166,11 +138,7 @@ export function createManifest(options: ManifestOptions): Manifest {
     },
     pool: number => viewOf(pools.get(number)),
     pools: () => [...pools.keys()],
-    pinAll: () =>
-      pinEntries(
-        givenUp,
-        [...pools.values()].flatMap(({ segments }) => [...segments.values()]),
-      ),
+    pinAll: () => pinEntries(givenUp, entriesOf(pools)),
     emptied: pool => givenUp.emptied(pool),
     keepEmptied: pool => givenUp.keepEmptied(pool),
     drop: number => {
@@ -181,6 +149,11 @@ export function createManifest(options: ManifestOptions): Manifest {
       if (pool !== undefined) giveUp(givenUp, pool, [...pool.segments.keys()], false)
     },
   }
+}
+
+/** Of all pools. */
+function entriesOf(pools: ReadonlyMap<number, PoolEntry>): Entry[] {
+  return [...pools.values()].flatMap(({ segments }) => [...segments.values()])
 }
 
 function viewOf(pool: PoolEntry | undefined): PoolView | undefined {
@@ -199,7 +172,7 @@ function openPool(options: ManifestOptions, state: PoolState): PoolEntry {
   for (const view of state.segments) {
     // NOTE: the view as it came. V8 gives each spread of what a rest pattern made a hidden class: reads take ten times as long.
     const { marked: rows, ...meta } = view
-    segments.set(meta.segment, newEntry(options, state.pool, meta, view))
+    segments.set(meta.segment, newEntry(options.folderOf(state.pool), state.pool, meta, view))
     marked += rows
   }
   const { sealedSequence, nextSegment } = state
@@ -213,14 +186,6 @@ function newPool(pools: Map<number, PoolEntry>, number: number): PoolEntry {
   return pool
 }
 
-function newEntry(options: ManifestOptions, pool: number, meta: SegmentMeta, known?: SegmentView): Entry {
-  const view = known ?? { ...meta, marked: 0 }
-  const folder = options.folderOf(pool)
-  const file = join(folder, segmentFile(meta.segment))
-  const deletes = join(folder, deleteFile(meta.segment))
-  return { pool, meta, file, deletes, marks: [], view, pins: 0 }
-}
-
 /** True: a segment has so many lists of marks that they should be read again as one. */
 function applySeal(
   options: ManifestOptions,
@@ -231,7 +196,7 @@ function applySeal(
 ): boolean {
   const crowded = addMarks(pool, commit, marks)
   if (seal.add !== undefined) {
-    pool.segments.set(seal.add.segment, newEntry(options, seal.pool, seal.add))
+    pool.segments.set(seal.add.segment, newEntry(options.folderOf(seal.pool), seal.pool, seal.add))
     pool.nextSegment = Math.max(pool.nextSegment, seal.add.segment + 1)
   }
   pool.sealedSequence = seal.sealedSequence
@@ -247,7 +212,7 @@ function takeSwap(
   { commit, marks }: SealCommitted,
 ): void {
   if (add !== undefined) {
-    pool.segments.set(add.segment, newEntry(options, number, add))
+    pool.segments.set(add.segment, newEntry(options.folderOf(number), number, add))
     pool.nextSegment = Math.max(pool.nextSegment, add.segment + 1)
     addMarks(pool, commit, marks)
   }
@@ -276,6 +241,11 @@ function takeMarks(pool: PoolEntry, commit: number, marks: readonly MarkDelta[])
     entry.marks = rows === undefined ? later : [{ segment, rows, commit }, ...later]
   }
   pool.loaded = true
+}
+
+/** The segment of a seal or swap that came after its pool was dropped: nobody will ever read it. */
+function giveUpLate(options: ManifestOptions, givenUp: GivenUp, pool: number, add?: SegmentMeta): void {
+  if (add !== undefined) givenUp.add([newEntry(options.folderOf(pool), pool, add)], false)
 }
 
 function giveUp(givenUp: GivenUp, pool: PoolEntry, segments: readonly number[], isEmptied: boolean): void {
