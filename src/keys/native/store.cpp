@@ -148,7 +148,7 @@ static napi_value begin(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// Did a commit fail at its meta page? LMDB refuses every transaction from then on.
+// After a failed meta page LMDB refuses every transaction.
 static bool is_broken(MDB_env* env) {
   MDB_txn* probe = nullptr;
   const int rc = mdb_txn_begin(env, nullptr, MDB_RDONLY, &probe);
@@ -156,8 +156,7 @@ static bool is_broken(MDB_env* env) {
   return rc == MDB_PANIC;
 }
 
-// lmdbCommit(store): durable when it returns. After an error nothing of the transaction is there, unless the error's code is
-// MDB_PANIC: then nobody knows. Its message is that of the write that failed. See commit-failure.ts.
+// lmdbCommit(store): durable when it returns. After an error nothing of it is there; after MDB_PANIC nobody knows.
 static napi_value commit(napi_env env, napi_callback_info info) {
   napi_value arguments[1];
   Store* store = writing(env, info, 1, arguments);
@@ -165,9 +164,7 @@ static napi_value commit(napi_env env, napi_callback_info info) {
   MDB_txn* txn = store->txn;
   store->txn = nullptr;
   const int rc = commit_txn(txn);
-  if (rc == 0) return nullptr;
-  if (!is_broken(store->env)) return throw_lmdb(env, rc);
-  napi_throw_error(env, code_of(MDB_PANIC), mdb_strerror(rc));
+  if (rc != 0) napi_throw_error(env, code_of(is_broken(store->env) ? MDB_PANIC : rc), mdb_strerror(rc));
   return nullptr;
 }
 
