@@ -117,6 +117,7 @@ export class Merges {
     try {
       const done = await merger.merge(job)
       crashPoint('compact.merged')
+      if (job.expireBeforeUs !== undefined) crashPoint('retention.merged')
       const of = this.#calls.pool(pool)
       if (of === undefined || this.#isTooStrict(of, job)) return false
       check(job, done)
@@ -125,6 +126,7 @@ export class Merges {
       // In one turn with the answer: the manifest takes commits in their order.
       await this.#calls.swap(swap).then(committed => {
         isSwapped = true
+        if (job.expireBeforeUs !== undefined) crashPoint('retention.swapped')
         this.#apply(swap, committed)
       })
       onMerged(figuresOf(done, clock.nowMs() - beginMs))
