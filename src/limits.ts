@@ -187,7 +187,7 @@ export const COMPACT_MARKED_SHARE = 0.25
 export const COMPACT_TICK_MS = 1_000
 /** Pools looked at in one tick: a look takes some 10 µs. The others come with the next ticks … */
 export const COMPACT_LOOKS_PER_TICK = 256
-/** … and looks of one tick end after this, one of each kind at least: a pool of 10,000 small segments takes some 2 ms. */
+/** … and looks of one tick end after this, one of each kind at least: a pool of 10,000 small segments takes some 4 ms. */
 export const COMPACT_LOOK_MS_MAX = 4
 /** A pool without a seal for so many ticks gives up its kept rows, so that their segments can be merged. */
 export const COMPACT_QUIET_TICKS = 60
