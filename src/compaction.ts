@@ -1,7 +1,8 @@
 /**
  * Compaction, joined: what the scheduler asks of sealer, manifest, index, segment thread and catalog.
  *
- * W-5: it begins after the sweep (`sweepThenCompact`).
+ * W-5: it begins after the sweep (`sweepThenCompact`). W-6: where files of earlier runs had to stay, a rebuild would still read them:
+ * `keepAsItIs`, `staleText`.
  */
 import { basename, dirname } from 'node:path'
 import type { Catalog } from './catalog/catalog.ts'
@@ -61,6 +62,7 @@ export function joinCompaction(join: CompactionJoin): Scheduler {
     livePools: () => manifest.pools().filter(pool => catalog.poolByNumber(pool) !== undefined),
     pool: pool => (join.isLeftAlone(pool) ? undefined : compactPool(join, pool)),
     segments: pool => manifest.pool(pool)?.segments ?? [],
+    emptied: pool => manifest.emptied(pool),
     held: pool => sealer.heldSegments(pool),
     forgetKept: pool => sealer.forgetKept(pool),
     takeSegmentNumber: pool => {
@@ -116,6 +118,10 @@ export async function sweepThenCompact(
     if (swept.removed.length > 0) warn(`removed ${swept.removed.length} files that no segment list names`)
     for (const file of swept.missing) warn(`segment ${file} is missing: queries that need it will say so`)
     keepAsItIs(catalog, pools, swept.kept)
+    for (const pool of swept.stale) {
+      pools.keepEmptied(pool)
+      warn(staleText(catalog.poolByNumber(pool)?.id ?? String(pool)))
+    }
     pools.compaction.start()
   } catch (error) {
     // A file that nothing names may stand for segments that are still there: nothing may be merged beside it.
@@ -123,6 +129,14 @@ export async function sweepThenCompact(
       `the sweep of old files failed, compaction and retention rest until the next start: ${(error as Error).message}`,
     )
   }
+}
+
+/**
+ * After a rebuild: files of which it took others for the truth. Merges go on, but what they empty may be what stands for such a
+ * file, and a delete may be for its rows.
+ */
+function staleText(poolId: string): string {
+  return `files that no segment list names stay in the folder of pool ${poolId}: until the next start compaction keeps all deletes and the files of what it empties`
 }
 
 /** Pools with files that nothing names beside named ones that are missing: nothing is removed there, and nothing merged. */

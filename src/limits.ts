@@ -192,8 +192,10 @@ export const COMPACT_RUN_MAX = 32
 export const COMPACT_MARKED_SHARE = 0.25
 /** Looks at what there is to merge are this far apart, and so are starts of merges that wait. */
 export const COMPACT_TICK_MS = 1_000
-/** Pools looked at in one tick: a look takes some 10 µs. The others come with the next ticks. */
+/** Pools looked at in one tick: a look takes some 10 µs. The others come with the next ticks … */
 export const COMPACT_LOOKS_PER_TICK = 256
+/** … and looks of one tick end after this, one of each kind at least: a pool of 10,000 small segments takes some 4 ms. */
+export const COMPACT_LOOK_MS_MAX = 4
 /** A pool without a seal for so many ticks gives up its kept rows, so that their segments can be merged. */
 export const COMPACT_QUIET_TICKS = 60
 /** Rows came within this time: merges go beside ingest. Afterwards they take what there is. */
@@ -301,6 +303,8 @@ export const PROGRESS_LOOK_MS = 250
 
 /** Lines of weir_events_total (pool, result, code); pools beyond it are counted together as `other`. */
 export const METRIC_SERIES_MAX = 10_000
+/** Pools whose own debt is on the page: those with the most. A line for each of thousands would say less. */
+export const METRIC_DEBT_POOLS_MAX = 20
 
 // ── commands ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -195,6 +195,7 @@ function readGauge(
     registers,
     collect() {
       const value = reading()
+      if (label !== undefined) this.reset() // what has no reading any more goes
       if (typeof value === 'number') this.set(value)
       else for (const [which, count] of value) this.set({ [label ?? 'of']: which }, count)
     },

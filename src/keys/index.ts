@@ -6,7 +6,7 @@
  *         `commit` returns. A transaction that fails changes nothing.
  *   W-10  `state` reads a record per pool and segment, never one per row.
  */
-import { Damaged, Unavailable } from '../errors.ts'
+import { Damaged, SegmentsDisagree, Unavailable } from '../errors.ts'
 import { INDEX_SLICE_RECORDS } from '../limits.ts'
 import { AssertionFailed, assert } from '../util/assert.ts'
 import { crashPoint } from '../util/crash.ts'
@@ -36,7 +36,7 @@ import type { Entry, KeyStore, KeyTxn } from './store.ts'
 export interface Index {
   /** One transaction for all seals, in their order. After a failure nothing of it is there. */
   commit(seals: readonly SealCommit[]): SealCommitted[]
-  /** One transaction. After a failure nothing of it is there. Nothing happens in a pool that is being dropped. */
+  /** One transaction. After a failure (SegmentsDisagree too) nothing of it is there. Nothing happens in a pool that is being dropped. */
   swap(swap: SwapCommit): SealCommitted
   /** All marks of a pool, one sorted list per segment, as of the last commit. */
   readMarks(pool: number): { readonly commit: number; readonly marks: MarkDelta[] }
@@ -128,13 +128,16 @@ export function createIndex(store: KeyStore, identity: string): Index {
   }
 }
 
-/** The world's fault becomes Unavailable; our own fault, damage and an outcome that nobody knows stay what they are. */
+/** The world's fault becomes Unavailable; our own fault, damage, disagreement and an outcome that nobody knows stay what they are. */
 function guarded<T>(work: () => T): T {
   try {
     return work()
   } catch (error) {
     const isMore =
-      error instanceof AssertionFailed || error instanceof Damaged || error instanceof OutcomeUnknown
+      error instanceof AssertionFailed ||
+      error instanceof Damaged ||
+      error instanceof SegmentsDisagree ||
+      error instanceof OutcomeUnknown
     if (isMore) throw error
     const what = error instanceof Error ? error.message : String(error)
     throw new Unavailable('index_failed', `the key index cannot be changed: ${what}`)

@@ -2,7 +2,7 @@
 import { tryNative } from '../util/native.ts'
 import { OutcomeUnknown } from './commit-failure.ts'
 import type { KeyRun } from './protocol.ts'
-import type { Entry, KeyStore, KeyTxn, StoreOptions } from './store.ts'
+import type { Entry, KeyStore, KeyTxn, StoreOptions, SwappedKeys } from './store.ts'
 
 /** An open environment of the native module; opaque. */
 type Handle = object
@@ -25,7 +25,7 @@ interface NativeLmdb {
     run: KeyRun,
     segment: number,
     gone: Uint32Array,
-  ): Uint32Array
+  ): SwappedKeys
   lmdbLookupKeys(store: Handle, prefix: Uint8Array, run: KeyRun): Uint32Array
   lmdbCountRange(store: Handle, from: Uint8Array, to: Uint8Array): number
 }

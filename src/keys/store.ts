@@ -14,6 +14,14 @@ export type Entry = readonly [key: Uint8Array, value: Uint8Array]
 /** Segment and row of a key that is not in the index. */
 export const NOWHERE = 0xffff_ffff
 
+/** What a swap found of its keys. */
+export interface SwappedKeys {
+  /** Rows of the run whose keys were left alone, sorted, those of row -1 left out. */
+  readonly stale: Uint32Array
+  /** Parallel to `gone`: how many keys of the run pointed into it. */
+  readonly found: Uint32Array
+}
+
 /** What can be done inside a transaction. Keys are 1 to 1024 bytes. */
 export interface KeyTxn {
   /** The value, a copy; undefined where there is none. */
@@ -34,9 +42,8 @@ export interface KeyTxn {
    * Each key of the run that points into a segment of `gone` is pointed at (segment, its row), or removed where the row
    * is -1. A key that points elsewhere or is not there stays as it is.
    * @param gone sorted
-   * @returns rows of the run whose keys were left alone, sorted, those of row -1 left out
    */
-  swapKeys(prefix: Uint8Array, run: KeyRun, segment: number, gone: Uint32Array): Uint32Array
+  swapKeys(prefix: Uint8Array, run: KeyRun, segment: number, gone: Uint32Array): SwappedKeys
   /** Where each key of the run points: (segment, row) pairs in the run's order, NOWHERE twice where it is not there. */
   lookupKeys(prefix: Uint8Array, run: KeyRun): Uint32Array
   /** How many entries there are with from ≤ key < to. Walks over them: tens of ns each. */

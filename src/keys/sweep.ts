@@ -34,6 +34,8 @@ export interface Swept {
   readonly missing: readonly string[]
   /** Files that no segment names and that stay, since others of their pool are missing: they may be all that is left of those. */
   readonly kept: readonly string[]
+  /** Pools of an index that was rebuilt, in whose folders segments stay that nothing names: the rebuild took others for the truth. */
+  readonly stale: readonly number[]
 }
 
 /**
@@ -60,7 +62,22 @@ export function sweep(options: SweepOptions): Swept {
     }
   }
   if (removed.length > 0) syncFolder(disk, segmentFolder)
-  return { removed, missing, kept }
+  return { removed, missing, kept, stale: indexWasWhole ? [] : staleOf(options, states) }
+}
+
+function staleOf(
+  { disk, segmentFolder, folders, poolsByFolder }: SweepOptions,
+  states: ReadonlyMap<number, PoolState>,
+): number[] {
+  const stale: number[] = []
+  for (const name of folders) {
+    const pool = poolsByFolder.get(name)
+    const folder = join(segmentFolder, name)
+    if (pool === undefined || !disk.exists(folder)) continue
+    const orphans = orphansOf(disk, folder, states.get(pool))
+    if (orphans.some(one => numberOfFile(one) !== undefined)) stale.push(pool)
+  }
+  return stale
 }
 
 /**
@@ -91,7 +108,8 @@ function numberOf(name: string): number | undefined {
 function orphansOf(disk: Disk, folder: string, state: PoolState | undefined): string[] {
   const named = new Set(state === undefined ? [] : filesOf(state))
   const nextSegment = state?.nextSegment ?? 1
-  return disk.readdir(folder).filter(name => !named.has(name) && (numberOf(name) ?? 0) < nextSegment)
+  const orphans = disk.readdir(folder).filter(name => !named.has(name) && (numberOf(name) ?? 0) < nextSegment)
+  return orphans.sort() // a file stands for lower numbers only: those go first (keys/given-up.ts)
 }
 
 /** Synced when it returns. */

@@ -149,6 +149,7 @@ describe('rebuild', () => {
       removed: [],
       missing: [],
       kept: [],
+      stale: [1],
     })
     expect(existsSync(join(pool, deleteFile(4)))).toBe(true)
     await opened.index.stop()
