@@ -141,6 +141,12 @@ export const SEAL_AGE_MS = 60_000
 export const LOG_UNSEALED_BYTES = 512 * MiB
 /** … or, the largest first, while the tails that wait hold more than this: half of what they may, so that a burst finds room. */
 export const TAIL_WAITING_BYTES_MAX = TAIL_BYTES_MAX / 2
+/** While a full seal takes the index and the segment thread longer than this, seals are made smaller (segment/seal-pace.ts) … */
+export const SEAL_DRAIN_MS_MAX = 1_000
+/** … and larger again below this: less than half, so that the size does not swing … */
+export const SEAL_DRAIN_MS_MIN = 350
+/** … down to this part: 8,192 rows that each update a page of their own are 0.4 s. */
+export const SEAL_SHRINK_MAX = 16
 /** The tails are looked at this often for age, log and memory. */
 export const SEAL_TICK_MS = 250
 /** What a batch in a tail takes beside its bytes: its objects on both sides of V8, as a standalone script measured. */
@@ -347,5 +353,6 @@ assert(
   COMPACT_FAN_IN <= COMPACT_RUN_MAX && COMPACT_FAN_IN <= COMPACT_INPUTS_MAX,
   'a full tier fits in a merge',
 )
+assert(SEAL_DRAIN_MS_MIN < SEAL_DRAIN_MS_MAX / 2, 'a seal of half the size is not made larger at once')
 assert(SEAL_BYTES * SEALS_MAX <= TAIL_BYTES_MAX, 'the seals under way fit in the tail')
 assert(SEAL_BYTES <= TAIL_WAITING_BYTES_MAX, 'a tail fills before it is sealed for its memory')

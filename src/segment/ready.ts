@@ -26,6 +26,11 @@ export class ReadyPools {
     return this.#lanes.urgent.length + this.#lanes.aged.length === 0
   }
 
+  /** Does somebody wait who is waited for? */
+  get isAnyUrgent(): boolean {
+    return this.#lanes.urgent.length > 0
+  }
+
   /** The next pool, out of its lane; `took` follows where a seal of it starts. */
   take(): { readonly state: PoolState; readonly lane: Lane } | undefined {
     const order: readonly Lane[] = this.#owed > 0 ? ['aged', 'urgent'] : ['urgent', 'aged']

@@ -30,14 +30,15 @@ import { Pipeline, type SealedSegment } from './pipeline.ts'
 import type { TailEntry } from './protocol.ts'
 import { ReadyPools } from './ready.ts'
 import { type Lane, PoolState, Seal, type SealPool } from './seal.ts'
+import { SealPace } from './seal-pace.ts'
 import { realClock, type SealClock, type SealerCalls, type SealerStats } from './sealer-calls.ts'
-import { TailBudget, type TakeLimits } from './tail.ts'
+import { TailBudget } from './tail.ts'
 
 /** The tails of all pools and their seals. */
 export class Sealer {
   readonly #calls: SealerCalls
   readonly #clock: SealClock
-  readonly #limits: TakeLimits
+  readonly #pace: SealPace
   readonly #pipeline: Pipeline
   readonly #budget = new TailBudget(TAIL_BYTES_MAX)
   readonly #kept: Kept
@@ -49,6 +50,8 @@ export class Sealer {
   readonly #dropWaiters = new Map<PoolState, () => void>()
   #lastSequence = 0
   #isPumpDue = false
+  /** `roomFor` said no because seals are behind. */
+  #isRoomAwaited = false
   /** Set at the end. */
   #onIdle: (() => void) | undefined
   #cancelTick: (() => void) | undefined
@@ -57,7 +60,7 @@ export class Sealer {
     this.#calls = calls
     this.#kept = new Kept(undefined, undefined, entries => calls.onFreed?.(entries))
     this.#clock = calls.clock ?? realClock
-    this.#limits = calls.limits ?? { rows: SEAL_ROWS, bytes: SEAL_BYTES, entries: SEAL_ENTRIES }
+    this.#pace = new SealPace(calls.limits ?? { rows: SEAL_ROWS, bytes: SEAL_BYTES, entries: SEAL_ENTRIES })
     this.#pipeline = new Pipeline({
       writer: calls.writer,
       commit: calls.commit,
@@ -101,14 +104,34 @@ export class Sealer {
     this.#watch()
   }
 
-  /** May `bytes` more of batches come (W-9)? After a no, `onRoom` is called when there is room again. */
+  /**
+   * May `bytes` more of batches come (W-9)? After a no, `onRoom` is called when there is room again. While seals are slow
+   * they come only as fast as they are sealed: a tail full of slow rows would make readers wait for all of it.
+   */
   roomFor(bytes: number): boolean {
-    return this.#budget.roomFor(bytes)
+    if (!this.#isBehind) return this.#budget.roomFor(bytes)
+    this.#isRoomAwaited = true
+    return false
   }
 
   /** Called when there is room again after `roomFor` said no. */
   set onRoom(call: () => void) {
     this.#budget.onRoom = call
+  }
+
+  get #isBehind(): boolean {
+    return this.#pace.isSlow && !this.#hasPlace && this.#ready.isAnyUrgent
+  }
+
+  /** May another seal start? */
+  get #hasPlace(): boolean {
+    return this.#pipeline.weight < SEALS_MAX * SEALS_SMALL
+  }
+
+  #tellRoom(): void {
+    if (!this.#isRoomAwaited || this.#isPumpDue || this.#isBehind) return
+    this.#isRoomAwaited = false
+    this.#budget.onRoom()
   }
 
   /**
@@ -145,7 +168,7 @@ export class Sealer {
     state.isDropped = true
     this.#kept.drop(pool)
     if (!state.tail.isEmpty) this.#budget.remove(state.tail.bytes)
-    while (!state.tail.isEmpty) state.tail.take(this.#limits)
+    while (!state.tail.isEmpty) state.tail.take(this.#pace.limits)
     for (const waiter of state.waiters.splice(0))
       waiter.reject(new Unavailable('pool_deleted', `pool ${pool} is gone`))
     const clean = new Promise<void>(resolve => {
@@ -226,7 +249,7 @@ export class Sealer {
   #laneOf(state: PoolState, now: Moment): Lane | undefined {
     const { tail } = state
     if (state.isDropped || tail.isEmpty || state.retryAtMs > now.ms) return undefined
-    if (tail.fullness(this.#limits) >= 1) return 'urgent'
+    if (tail.fullness(this.#pace.limits) >= 1) return 'urgent'
     if (state.underWay.length > 0) return undefined
     if (state.waiters.length > 0 || state.isTooLarge) return 'urgent'
     return state.retryAtMs > 0 || isDue(state, now) ? 'aged' : undefined
@@ -245,21 +268,22 @@ export class Sealer {
     this.#isPumpDue = false
     if (this.#onIdle !== undefined) return
     const now = this.#now()
-    while (this.#pipeline.weight < SEALS_MAX * SEALS_SMALL) {
+    while (this.#hasPlace) {
       const next = this.#ready.take()
-      if (next === undefined) return
+      if (next === undefined) break
       const { state, lane } = next
       if (this.#laneOf(state, now) === undefined) continue
       this.#ready.took(lane, this.#start(state))
       this.#consider(state, now)
     }
+    this.#tellRoom()
   }
 
   /** Starts a seal and returns its weight. */
   #start(state: PoolState): number {
-    const weight = Math.ceil(SEALS_SMALL * Math.min(1, state.tail.fullness(this.#limits)))
+    const weight = Math.ceil(SEALS_SMALL * Math.min(1, state.tail.fullness(this.#pace.limits)))
     state.isTooLarge = false
-    const groups = state.tail.take(this.#limits)
+    const groups = state.tail.take(this.#pace.limits)
     const rows = groups.reduce((sum, group) => sum + group.rows, 0)
     const isAlone = state.underWay.length === 0 && rows < KEPT_ROWS_MAX
     const version = groups[0]!.plan.version
@@ -272,6 +296,10 @@ export class Sealer {
   #committed(seals: readonly { readonly seal: Seal; readonly sealed: SealedSegment }[]): void {
     // Those of dropped pools too: the index used up their numbers, and the manifest gives their files up at its drop.
     this.#calls.onCommitted(seals.map(({ sealed }) => sealed))
+    this.#pace.committed(
+      seals.map(({ seal }) => seal),
+      this.#clock.nowMs(),
+    )
     for (const { seal } of seals) {
       const { state } = seal
       this.#budget.remove(seal.bytes)
@@ -325,5 +353,6 @@ export class Sealer {
       this.#dropWaiters.delete(state)
     }
     this.#consider(state)
+    this.#tellRoom()
   }
 }

@@ -20,7 +20,7 @@ test('every curl command of the README answers', async () => {
   const blocks = [...README.matchAll(/```sh\n([\s\S]*?)```/g)]
     .map(match => match[1] ?? '')
     .filter(text => text.includes('curl'))
-  expect(blocks.length).toBeGreaterThanOrEqual(2)
+  expect(blocks.length).toBeGreaterThanOrEqual(3)
   const env = { ...process.env, TOKEN: await fetchToken(server.base, server.dataDir) }
   for (const block of blocks) {
     const script = block
@@ -30,7 +30,7 @@ test('every curl command of the README answers', async () => {
     expect(script).not.toContain('…')
     const { stdout } = await run('bash', ['-c', `set -eu\n${script}`], { env })
     expect(stdout).not.toMatch(/"errors"|statusCode":400/)
-    expect(stdout).toMatch(/"value":"1"|"webhookUrl":"http/)
+    expect(stdout).toMatch(/"value":"1"|"webhookUrl":"http|"dataRetentionInDays":30/)
   }
   expect((await server.stop()).code).toBe(0)
 })
