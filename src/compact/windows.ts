@@ -58,35 +58,22 @@ export interface Window {
   readonly cost: number
 }
 
-/** The cheapest of some windows, the first of equal ones, and the places that any of them covers. */
-class Windows {
+/** Of windows of one kind: the cheapest, the first of equal ones, and where the longest from each place ends (0: there is none). */
+class Best implements Window {
   from = 0
   to = 0
   cost = Number.POSITIVE_INFINITY
-  /** By the place where windows begin: the end of the longest, 0 where there is none. */
-  readonly #ends: Uint32Array
+  readonly ends: Uint32Array
 
   constructor(places: number) {
-    this.#ends = new Uint32Array(places)
+    this.ends = new Uint32Array(places)
   }
 
-  get isEmpty(): boolean {
-    return this.to === 0
-  }
-
-  /** Windows come by rising `from`, then rising `to`. */
-  take(from: number, to: number, cost: number): void {
-    this.#ends[from] = to
-    if (cost >= this.cost) return
-    this.from = from
-    this.to = to
-    this.cost = cost
-  }
-
-  /** Sets 1 where a window covers the place. */
+  /** Sets 1 at each place that a window covers. */
   cover(places: Uint8Array): void {
     let covered = 0
-    for (const [from, to] of this.#ends.entries()) {
+    for (let from = 0; from < this.ends.length; from++) {
+      const to = this.ends[from] as number
       if (to <= covered) continue
       places.fill(1, Math.max(from, covered), to)
       covered = to
@@ -99,33 +86,68 @@ class Windows {
  * @param covered gets 1 at each place that such a window covers
  */
 export function findWindow(part: readonly Weighed[], covered: Uint8Array): Window | undefined {
-  const rows = Float64Array.from(part, one => one.rows)
-  const bytes = Float64Array.from(part, one => one.of.bytes)
-  const weights = Float64Array.from(part, one => one.weight)
-  const worthy = new Windows(part.length)
-  const fitting = new Windows(part.length)
-  const isCrowded = part.length > COMPACT_RUN_MAX
+  const weights = new Float64Array(part.length)
+  // NOTE: a loop; Float64Array.from with a function takes ten times as long.
+  for (let at = 0; at < part.length; at++) weights[at] = (part[at] as Weighed).weight
+  const worthy = new Best(part.length)
+  const fitting = new Best(part.length)
+  let [end, rows, bytes] = [0, 0, 0]
   for (let from = 0; from < part.length - 1; from++) {
-    const end = Math.min(part.length, from + COMPACT_INPUTS_MAX)
-    let rowsIn = rows[from] as number
-    let bytesIn = bytes[from] as number
-    let weight = weights[from] as number
-    let heaviest = weight
-    for (let at = from + 1; at < end; at++) {
-      rowsIn += rows[at] as number
-      bytesIn += bytes[at] as number
-      if (rowsIn > COMPACT_ROWS_MAX || bytesIn > COMPACT_BYTES_MAX) break
-      const one = weights[at] as number
-      weight += one
-      if (one > heaviest) heaviest = one
-      const count = at + 1 - from
-      const grows = count >= COMPACT_FAN_IN && heaviest <= weight / 2
-      if (grows || weight >= FULL) worthy.take(from, at + 1, weight / (count - 1))
-      else if (isCrowded) fitting.take(from, at + 1, weight / (count - 1))
+    // The longest window that fits in a merge: where it begins later, it does not end sooner.
+    for (; end < part.length && end - from < COMPACT_INPUTS_MAX; end++) {
+      const { rows: more, of } = part[end] as Weighed
+      if (end > from && (rows + more > COMPACT_ROWS_MAX || bytes + of.bytes > COMPACT_BYTES_MAX)) break
+      rows += more
+      bytes += of.bytes
+    }
+    windowsFrom(from, end, weights, worthy, fitting)
+    rows -= (part[from] as Weighed).rows
+    bytes -= (part[from] as Weighed).of.bytes
+  }
+  const best = worthy.to > 0 || part.length <= COMPACT_RUN_MAX ? worthy : fitting
+  if (best.to === 0) return undefined
+  best.cover(covered)
+  return best
+}
+
+/** All windows that begin at `from` and end at `end` or before. Numbers in locals: this is what a look costs. */
+function windowsFrom(from: number, end: number, weights: Float64Array, worthy: Best, fitting: Best): void {
+  let weight = weights[from] as number
+  let heaviest = weight
+  // NOTE: one by one; destructuring an array here makes a look take three times as long.
+  let worthyTo = 0
+  let worthyEnd = 0
+  let worthyCost = worthy.cost
+  let fittingTo = 0
+  let fittingEnd = 0
+  let fittingCost = fitting.cost
+  for (let at = from + 1; at < end; at++) {
+    const one = weights[at] as number
+    weight += one
+    if (one > heaviest) heaviest = one
+    const cost = weight / (at - from)
+    if ((at - from >= COMPACT_FAN_IN - 1 && heaviest <= weight / 2) || weight >= FULL) {
+      worthyEnd = at + 1
+      if (cost < worthyCost) {
+        worthyCost = cost
+        worthyTo = at + 1
+      }
+    } else {
+      fittingEnd = at + 1
+      if (cost < fittingCost) {
+        fittingCost = cost
+        fittingTo = at + 1
+      }
     }
   }
-  const windows = worthy.isEmpty ? fitting : worthy
-  if (windows.isEmpty) return undefined
-  windows.cover(covered)
-  return windows
+  take(worthy, from, worthyTo, worthyEnd, worthyCost)
+  take(fitting, from, fittingTo, fittingEnd, fittingCost)
+}
+
+function take(best: Best, from: number, to: number, end: number, cost: number): void {
+  best.ends[from] = end
+  if (to === 0) return
+  best.from = from
+  best.to = to
+  best.cost = cost
 }
