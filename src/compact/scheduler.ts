@@ -214,6 +214,7 @@ export class Scheduler {
     const pace = isUseless ? 'alone' : this.#paceNow()
     if (pace === this.#pace) return
     this.#pace = pace
+    if (pace === 'alone') for (const pool of this.#costs.dear) this.#dirty.add(pool)
     this.#calls.merger.setPace(pace)
   }
 

@@ -26,6 +26,13 @@ export class SwapCosts {
     return Math.floor(Math.min(COMPACT_ROWS_MAX, Math.max(SWAP_ROWS_FLOOR, rows)))
   }
 
+  /** Pools whose merges may move more rows alone than beside ingest. */
+  get dear(): number[] {
+    return [...this.#usPerKey.keys()].filter(
+      pool => this.rowsMax(pool, 'beside') < this.rowsMax(pool, 'alone'),
+    )
+  }
+
   drop(pool: number): void {
     this.#usPerKey.delete(pool)
   }

@@ -134,7 +134,10 @@ export function createIndex(store: KeyStore, identity: string): Index {
 
 /** Begins to measure a transaction; the answer, once it is flushed, is what each of its keys took, µs. */
 function keyCost(changes: readonly { readonly keys: KeyRun | undefined }[]): () => number | undefined {
-  const keys = changes.reduce((sum, { keys }) => sum + (keys === undefined ? 0 : new Int32Array(keys, 0, 1)[0]!), 0)
+  const keys = changes.reduce(
+    (sum, { keys }) => sum + (keys === undefined ? 0 : new Int32Array(keys, 0, 1)[0]!),
+    0,
+  )
   if (keys < KEY_COST_KEYS_MIN) return () => undefined
   const beginMs = monotonicMs()
   return () => (1000 * (monotonicMs() - beginMs)) / keys
