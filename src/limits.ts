@@ -178,6 +178,14 @@ export const ROW_GROUP_ROWS = 65_536
 /** Rows of one merge, marked ones included: its keys are in memory, and in one transaction of the index. A merge of
  *  917k rows reached 849 MB resident, one of 229k rows 359 MB. */
 export const COMPACT_ROWS_MAX = 524_288
+/** … and beside ingest as few as the index moves in about this time by what its last transactions took: seals wait for it … */
+export const SWAP_MS_MAX = 1_000
+/** … while no rows come in this time … */
+export const SWAP_MS_ALONE_MAX = 5_000
+/** … but so many at least: else segments of small seals stay for ever. 1.5 s where each key updates a page of its own. */
+export const SWAP_ROWS_FLOOR = 32_768
+/** Keys of a transaction from which on its time tells what a key costs: its flush alone takes some milliseconds. */
+export const KEY_COST_KEYS_MIN = 4_096
 /** Bytes of one merge's inputs. */
 export const COMPACT_BYTES_MAX = 512 * MiB
 /** Segments that one merge joins: open files, and a bound on what a look at a pool costs. */
@@ -368,6 +376,10 @@ assert(SLABS_SMALL_MIN < SLABS_MAX, 'large bodies have slabs too')
 assert(GROUP_BYTES_MAX >= SLAB_BYTES, 'a group holds a slab')
 assert(LOG_FILE_BYTES >= 2 * GROUP_BYTES_MAX, 'a log file holds a group')
 assert(LOG_FILE_BYTES_MIN >= 2 * SLAB_BYTES, 'the smallest log file holds a slab')
+assert(
+  SWAP_ROWS_FLOOR >= COMPACT_INPUTS_MAX * COMPACT_ROWS_FLOOR,
+  'the smallest segments are merged at any cost',
+)
 assert(SEAL_ROWS_MAX <= COMPACT_ROWS_MAX / 2, 'a merge takes several seals')
 assert(
   COMPACT_FAN_IN <= COMPACT_RUN_MAX && COMPACT_FAN_IN <= COMPACT_INPUTS_MAX,

@@ -237,8 +237,8 @@ export class Pools {
     crashPoint('seal.committed')
     this.#releaseLog()
     const nowMs = monotonicMs()
-    for (const { commit, beginMs, oldestMs, rows } of seals) {
-      this.compaction.sealed(commit.pool)
+    for (const { commit, committed, beginMs, oldestMs, rows } of seals) {
+      this.compaction.sealed(commit.pool, committed.usPerKey)
       this.#options.metrics.seal(nowMs - beginMs, rows)
       this.#options.metrics.visible(nowMs - oldestMs)
     }

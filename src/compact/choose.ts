@@ -25,6 +25,8 @@ export interface Look {
   readonly givenUp?: readonly GivenUpSegment[]
   /** Segments that no merge may touch now: held by the sealer, or quarantined. */
   readonly isBarred: (segment: number) => boolean
+  /** Rows that one merge may read where they are fewer than COMPACT_ROWS_MAX; see swap-costs.ts. */
+  readonly rowsMax?: number
   /** Retention's cutoff where a pass is due. */
   readonly expireBeforeUs: number | undefined
 }
@@ -48,9 +50,9 @@ export interface Found {
 /** The next merge and the debt of a pool, in one walk over its segments. `quarantined`: how many of them are. */
 export function lookAt(look: Look, quarantined: number): Found {
   const runs = runsOf(look)
-  const small = runs.map(smallOf)
+  const small = runs.map(run => smallOf(run, look.rowsMax ?? COMPACT_ROWS_MAX))
   return {
-    choice: choiceOf(runs, small, look.expireBeforeUs),
+    choice: choiceOf(look, runs, small),
     debt: debtOfRuns(look, runs, small, quarantined),
   }
 }
@@ -92,18 +94,18 @@ export interface Measured {
   readonly weight: number
 }
 
-function measure(of: PoolSegment, isOldest: boolean): Measured {
+function measure(of: PoolSegment, isOldest: boolean, rowsMax: number): Measured {
   const rows = of.rows + of.deletes
   // Nothing is older than the oldest segment, so its deletes have no more to do.
   const dead = of.marked + (isOldest ? of.deletes : 0)
   const live = rows - dead
   const bytes = (of.bytes * live) / Math.max(rows, 1)
-  const weight = Math.max(Math.max(live, COMPACT_ROWS_FLOOR) / COMPACT_ROWS_MAX, bytes / COMPACT_BYTES_MAX)
+  const weight = Math.max(Math.max(live, COMPACT_ROWS_FLOOR) / rowsMax, bytes / COMPACT_BYTES_MAX)
   return { of, rows, dead, weight }
 }
 
 /** Stretches of segments, any part of which may be one merge's inputs. */
-function runsOf({ segments, givenUp = [], isBarred }: Look): Measured[][] {
+function runsOf({ segments, givenUp = [], isBarred, rowsMax = COMPACT_ROWS_MAX }: Look): Measured[][] {
   const runs: Measured[][] = []
   let run: Measured[] = []
   for (const [index, of] of bySequence(segments).entries()) {
@@ -113,20 +115,16 @@ function runsOf({ segments, givenUp = [], isBarred }: Look): Measured[][] {
       run = []
     }
     const isOldest = index === 0 && olderThan(of.sequenceFrom, [], givenUp).length === 0
-    if (!isApart) run.push(measure(of, isOldest))
+    if (!isApart) run.push(measure(of, isOldest, rowsMax))
   }
   if (run.length > 0) runs.push(run)
   return runs
 }
 
-function choiceOf(
-  runs: readonly Measured[][],
-  small: readonly SmallOfRun[],
-  expireBeforeUs: number | undefined,
-): Choice | undefined {
-  const inputs = expired(runs, expireBeforeUs)
+function choiceOf(look: Look, runs: readonly Measured[][], small: readonly SmallOfRun[]): Choice | undefined {
+  const inputs = expired(runs, look)
   if (inputs !== undefined) return { reason: 'expired', inputs }
-  const marked = mostlyMarked(runs)
+  const marked = mostlyMarked(runs, look.rowsMax ?? COMPACT_ROWS_MAX)
   if (marked !== undefined) return { reason: 'marked', inputs: marked }
   const window = cheapest(small.flatMap(({ windows }) => windows))
   return window === undefined ? undefined : { reason: 'small', inputs: window.inputs }
@@ -153,11 +151,14 @@ function debtOfRuns(
 
 // ── 1: expired ───────────────────────────────────────────────────────────────────────────────────────
 
-function expired(runs: readonly Measured[][], beforeUs: number | undefined): PoolSegment[] | undefined {
+function expired(
+  runs: readonly Measured[][],
+  { expireBeforeUs: beforeUs, rowsMax = COMPACT_ROWS_MAX }: Look,
+): PoolSegment[] | undefined {
   if (beforeUs === undefined) return undefined
   return (
-    firstStretch(runs, one => isWhollyExpired(one.of, beforeUs)) ??
-    firstStretch(runs, one => isPartlyExpired(one.of, beforeUs))
+    firstStretch(runs, rowsMax, one => isWhollyExpired(one.of, beforeUs)) ??
+    firstStretch(runs, rowsMax, one => isPartlyExpired(one.of, beforeUs))
   )
 }
 
@@ -176,12 +177,13 @@ export function isPartlyExpired(
 /** The oldest segment that `wants`, with all that follow and want it too, as far as they fit. */
 function firstStretch(
   runs: readonly Measured[][],
+  rowsMax: number,
   wants: (one: Measured) => boolean,
 ): PoolSegment[] | undefined {
   for (const run of runs) {
     const from = run.findIndex(wants)
     if (from < 0) continue
-    const load = new Load()
+    const load = new Load(rowsMax)
     let to = from
     for (; to < run.length; to++) {
       const one = run[to] as Measured
@@ -205,19 +207,19 @@ function hasNoRow({ of, dead }: Measured): boolean {
   return dead > 0 && of.marked === of.rows
 }
 
-function mostlyMarked(runs: readonly Measured[][]): PoolSegment[] | undefined {
-  const gone = firstStretch(runs, hasNoRow)
+function mostlyMarked(runs: readonly Measured[][], rowsMax: number): PoolSegment[] | undefined {
+  const gone = firstStretch(runs, COMPACT_ROWS_MAX, hasNoRow) // no key of theirs moves
   if (gone !== undefined) return gone
   for (const run of runs) {
     const at = run.findIndex(isDead)
-    if (at >= 0) return withSmaller(run, at)
+    if (at >= 0) return withSmaller(run, at, rowsMax)
   }
   return undefined
 }
 
 /** The segment at `at` with its neighbours, as long as each is no heavier than what is there already. */
-function withSmaller(run: readonly Measured[], at: number): PoolSegment[] {
-  const load = new Load()
+function withSmaller(run: readonly Measured[], at: number, rowsMax: number): PoolSegment[] {
+  const load = new Load(rowsMax)
   load.add(run[at] as Measured)
   let [from, to, weight] = [at, at + 1, (run[at] as Measured).weight]
   for (;;) {
@@ -249,7 +251,7 @@ interface SmallOfRun {
   readonly isSmall: Uint8Array
 }
 
-function smallOf(run: readonly Measured[]): SmallOfRun {
+function smallOf(run: readonly Measured[], rowsMax: number): SmallOfRun {
   const isSmall = new Uint8Array(run.length)
   const windows: SmallWindow[] = []
   for (let from = 0; from < run.length; ) {
@@ -257,7 +259,7 @@ function smallOf(run: readonly Measured[]): SmallOfRun {
     while (to < run.length && (run[to] as Measured).weight < FULL) to += 1
     if (to - from > 1) {
       const part = run.slice(from, to)
-      const window = findWindow(part, isSmall.subarray(from, to))
+      const window = findWindow(part, rowsMax, isSmall.subarray(from, to))
       if (window !== undefined)
         windows.push({ cost: window.cost, inputs: part.slice(window.from, window.to).map(one => one.of) })
     }

@@ -11,9 +11,10 @@ import type { SealCommitted, SwapCommit } from '../keys/protocol.ts'
 import { assert } from '../util/assert.ts'
 import { crashPoint } from '../util/crash.ts'
 import { choose, isPartlyExpired, olderThan } from './choose.ts'
-import type { MergeDone, MergeJob, PoolSegment } from './protocol.ts'
+import type { MergeDone, MergeJob, Pace, PoolSegment } from './protocol.ts'
 import { cutoffUs } from './retention.ts'
 import { type CompactPool, figuresOf, type PinnedPool, type SchedulerCalls } from './scheduler-calls.ts'
+import type { SwapCosts } from './swap-costs.ts'
 
 /** What the scheduler says of the pool. */
 export interface MergeAsk {
@@ -23,6 +24,8 @@ export interface MergeAsk {
   readonly quarantined: ReadonlySet<number>
   /** A retention pass is due: expired rows are a reason for a merge, not only left out of one. */
   readonly isRetentionDue: boolean
+  /** What else goes on: how long the swap may take depends on it. */
+  readonly pace: Pace
 }
 
 type MergeCalls = Pick<
@@ -42,11 +45,13 @@ type MergeCalls = Pick<
 /** Merges, and remembers files that could not be removed. */
 export class Merges {
   readonly #calls: MergeCalls
+  readonly #costs: SwapCosts
   /** Of merges that came to nothing; by pool. */
   readonly #orphans = new Map<number, number[]>()
 
-  constructor(calls: MergeCalls) {
+  constructor(calls: MergeCalls, costs: SwapCosts) {
     this.#calls = calls
+    this.#costs = costs
   }
 
   /**
@@ -80,6 +85,7 @@ export class Merges {
       segments,
       givenUp,
       isBarred: segment => held.has(segment) || ask.quarantined.has(segment),
+      rowsMax: this.#costs.rowsMax(ask.pool, ask.pace),
       expireBeforeUs: ask.isRetentionDue ? expireBeforeUs : undefined,
     })
     const first = choice?.inputs[0]
@@ -138,6 +144,7 @@ export class Merges {
 
   #apply(swap: SwapCommit, committed: SealCommitted): void {
     crashPoint('compact.swapped')
+    if (committed.usPerKey !== undefined) this.#costs.learn(swap.pool, committed.usPerKey)
     this.#calls.apply(swap, committed)
   }
 

@@ -32,10 +32,12 @@ import { cutoffUs, RetentionHours } from './retention.ts'
 import type { CompactPool, SchedulerCalls, SchedulerStats } from './scheduler-calls.ts'
 import { Failures } from './scheduler-failures.ts'
 import { Merges } from './scheduler-merge.ts'
+import { SwapCosts } from './swap-costs.ts'
 
 export class Scheduler {
   readonly #calls: SchedulerCalls
   readonly #merges: Merges
+  readonly #costs = new SwapCosts()
   readonly #failures: Failures
   readonly #debts = new Debts()
   readonly #hours = new RetentionHours()
@@ -55,7 +57,7 @@ export class Scheduler {
 
   constructor(calls: SchedulerCalls) {
     this.#calls = calls
-    this.#merges = new Merges(calls)
+    this.#merges = new Merges(calls, this.#costs)
     this.#failures = new Failures(calls)
   }
 
@@ -67,8 +69,9 @@ export class Scheduler {
     this.#armTick()
   }
 
-  /** Something of the pool was sealed. */
-  sealed(pool: number): void {
+  /** Something of the pool was sealed; `usPerKey`: what a key took, where that is known. */
+  sealed(pool: number, usPerKey?: number): void {
+    if (usPerKey !== undefined) this.#costs.learn(pool, usPerKey)
     this.#dirty.add(pool)
     this.#sealedMs.delete(pool)
     this.#sealedMs.set(pool, this.#calls.clock.nowMs())
@@ -89,6 +92,7 @@ export class Scheduler {
   async dropPool(pool: number): Promise<void> {
     for (const pools of [this.#dirty, this.#queue, this.#sealedMs, this.#expiring]) pools.delete(pool)
     this.#failures.dropPool(pool)
+    this.#costs.drop(pool)
     this.#debts.drop(pool)
     if (this.#merging?.pool === pool) {
       this.#setPace() // its rows are of no use: it should end soon
@@ -182,6 +186,7 @@ export class Scheduler {
       segments: this.#calls.segments(pool),
       givenUp: this.#calls.emptied(pool),
       isBarred: segment => quarantined.has(segment),
+      rowsMax: this.#costs.rowsMax(pool, this.#paceNow()),
       expireBeforeUs,
     }
   }
@@ -198,12 +203,17 @@ export class Scheduler {
     return cutoffUs(of.retentionDays, this.#calls.clock.wallMs())
   }
 
+  #paceNow(): Pace {
+    return this.#calls.load().ingestAgoMs < COMPACT_INGEST_MS ? 'beside' : 'alone'
+  }
+
   #setPace(): void {
     const merging = this.#merging?.pool
     const isUseless = merging !== undefined && this.#calls.pool(merging) === undefined
-    const pace = !isUseless && this.#calls.load().ingestAgoMs < COMPACT_INGEST_MS ? 'beside' : 'alone'
+    const pace = isUseless ? 'alone' : this.#paceNow()
     if (pace === this.#pace) return
     this.#pace = pace
+    if (pace === 'alone') for (const pool of this.#costs.dear) this.#dirty.add(pool)
     this.#calls.merger.setPace(pace)
   }
 
@@ -246,6 +256,7 @@ export class Scheduler {
         held: () => this.#calls.held(pool),
         quarantined: this.#failures.quarantined(pool),
         isRetentionDue: this.#expiring.has(pool),
+        pace: this.#paceNow(),
       })
       this.#failures.succeeded(pool)
       return hasMerged

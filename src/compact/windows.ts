@@ -9,13 +9,7 @@
  *   W-11  A pool may have thousands of small segments, and its look is on the main thread: windows begin at each of them and
  *         hold at most COMPACT_INPUTS_MAX, so the walk is linear. It makes no object per window: numbers alone.
  */
-import {
-  COMPACT_BYTES_MAX,
-  COMPACT_FAN_IN,
-  COMPACT_INPUTS_MAX,
-  COMPACT_ROWS_MAX,
-  COMPACT_RUN_MAX,
-} from '../limits.ts'
+import { COMPACT_BYTES_MAX, COMPACT_FAN_IN, COMPACT_INPUTS_MAX, COMPACT_RUN_MAX } from '../limits.ts'
 
 /** From this weight on a segment is not merged for its size: two of them may not fit in one merge. */
 export const FULL = 0.5
@@ -28,17 +22,22 @@ export interface Weighed {
   readonly weight: number
 }
 
-/** Adds up what one merge reads. One segment always fits, whatever its size. */
+/** Adds up what one merge reads, `rowsMax` rows at most. One segment always fits, whatever its size. */
 export class Load {
+  readonly #rowsMax: number
   rows = 0
   bytes = 0
   count = 0
+
+  constructor(rowsMax: number) {
+    this.#rowsMax = rowsMax
+  }
 
   fits({ rows, of }: Weighed): boolean {
     if (this.count === 0) return true
     return (
       this.count < COMPACT_INPUTS_MAX &&
-      this.rows + rows <= COMPACT_ROWS_MAX &&
+      this.rows + rows <= this.#rowsMax &&
       this.bytes + of.bytes <= COMPACT_BYTES_MAX
     )
   }
@@ -83,9 +82,14 @@ class Best implements Window {
 
 /**
  * The cheapest window of a stretch that is worth a merge; where there is none and the stretch is crowded, the cheapest of all.
+ * @param rowsMax rows that one merge may read
  * @param covered gets 1 at each place that such a window covers
  */
-export function findWindow(part: readonly Weighed[], covered: Uint8Array): Window | undefined {
+export function findWindow(
+  part: readonly Weighed[],
+  rowsMax: number,
+  covered: Uint8Array,
+): Window | undefined {
   const weights = new Float64Array(part.length)
   // NOTE: a loop; Float64Array.from with a function takes ten times as long.
   for (let at = 0; at < part.length; at++) weights[at] = (part[at] as Weighed).weight
@@ -96,7 +100,7 @@ export function findWindow(part: readonly Weighed[], covered: Uint8Array): Windo
     // The longest window that fits in a merge: where it begins later, it does not end sooner.
     for (; end < part.length && end - from < COMPACT_INPUTS_MAX; end++) {
       const { rows: more, of } = part[end] as Weighed
-      if (end > from && (rows + more > COMPACT_ROWS_MAX || bytes + of.bytes > COMPACT_BYTES_MAX)) break
+      if (end > from && (rows + more > rowsMax || bytes + of.bytes > COMPACT_BYTES_MAX)) break
       rows += more
       bytes += of.bytes
     }

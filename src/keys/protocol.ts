@@ -91,6 +91,8 @@ export interface SealCommitted {
   /** Number of the transaction, rising: marks of this commit count for manifests from here on. */
   readonly commit: number
   readonly marks: readonly MarkDelta[]
+  /** µs that the transaction took for each of its keys, its flush included; undefined: it had too few to tell. */
+  readonly usPerKey?: number
 }
 
 /** One pool's state when the index is opened. Marks are counted, not loaded (W-10). */

@@ -50,6 +50,8 @@ export class Bench {
   pinsUnmarked = false
   held: HeldMerge | undefined
   /** The next ones fail with it, while it is set. */
+  /** What keys take in swaps. */
+  usPerKey: number | undefined
   failMerge: Error | undefined
   failSwap: Error | undefined
   failUnlink: Error | undefined
@@ -169,7 +171,8 @@ export class Bench {
       swap: async (swap): Promise<SealCommitted> => {
         if (this.failSwap !== undefined) throw this.failSwap
         this.swaps.push(swap)
-        return { pool: swap.pool, commit: this.swaps.length, marks: [] }
+        const cost = this.usPerKey === undefined ? {} : { usPerKey: this.usPerKey }
+        return { pool: swap.pool, commit: this.swaps.length, marks: [], ...cost }
       },
       apply: swap => this.#apply(swap),
       unlink: async (_, segments) => {

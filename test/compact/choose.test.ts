@@ -131,7 +131,7 @@ test('windows are found as if all were written down and compared', () => {
       return { of: { bytes }, rows, weight }
     })
     const covered = new Uint8Array(part.length)
-    const found = findWindow(part, covered)
+    const found = findWindow(part, COMPACT_ROWS_MAX, covered)
     const want = exhaustive(part)
     const what = `seed ${seed}, round ${round}`
     expect(found && { from: found.from, to: found.to, cost: found.cost }, what).toEqual(want.best)

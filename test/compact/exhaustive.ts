@@ -3,7 +3,7 @@
  * What windows.ts finds without making them must be the same.
  */
 import { Load, type Weighed } from '../../src/compact/windows.ts'
-import { COMPACT_FAN_IN, COMPACT_RUN_MAX } from '../../src/limits.ts'
+import { COMPACT_FAN_IN, COMPACT_ROWS_MAX, COMPACT_RUN_MAX } from '../../src/limits.ts'
 
 interface Window {
   readonly from: number
@@ -30,7 +30,7 @@ function windowsOf(part: readonly Weighed[]): Window[] {
   const worthy: Window[] = []
   const fitting: Window[] = []
   for (let from = 0; from < part.length - 1; from++) {
-    const load = new Load()
+    const load = new Load(COMPACT_ROWS_MAX)
     let [weight, heaviest] = [0, 0]
     for (let to = from + 1; to <= part.length; to++) {
       const one = part[to - 1] as Weighed

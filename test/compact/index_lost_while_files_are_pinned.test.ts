@@ -10,6 +10,7 @@ import { MergeWriter } from '../../src/compact/merge.ts'
 import { Pacer } from '../../src/compact/pace.ts'
 import type { Merger } from '../../src/compact/protocol.ts'
 import { Merges } from '../../src/compact/scheduler-merge.ts'
+import { SwapCosts } from '../../src/compact/swap-costs.ts'
 import { readSegmentKeys } from '../../src/keys/segment-keys.ts'
 import { poolFolder, segmentFile } from '../../src/paths.ts'
 import { readDeleteFile, writeDeleteFile } from '../../src/segment/deletes.ts'
@@ -58,21 +59,24 @@ async function open(): Promise<void> {
   }
   const folder = poolFolder(paths, poolIdOf(POOL))
   const plan = () => PLANS.find(one => one.pool === POOL)!
-  merges = new Merges({
-    merger,
-    clock: { nowMs: () => 0, wallMs: () => FIRST_MS, after: () => () => undefined },
-    pool: () => ({ poolId: poolIdOf(POOL), folder, retentionDays: 0, plan }),
-    emptied: pool => manifest.emptied(pool),
-    takeSegmentNumber: pool => sealer.takeSegmentNumber(pool),
-    pin: async pool => {
-      const { all, release } = await manifest.snapshot(pool)
-      return { segments: all, release }
+  merges = new Merges(
+    {
+      merger,
+      clock: { nowMs: () => 0, wallMs: () => FIRST_MS, after: () => () => undefined },
+      pool: () => ({ poolId: poolIdOf(POOL), folder, retentionDays: 0, plan }),
+      emptied: pool => manifest.emptied(pool),
+      takeSegmentNumber: pool => sealer.takeSegmentNumber(pool),
+      pin: async pool => {
+        const { all, release } = await manifest.snapshot(pool)
+        return { segments: all, release }
+      },
+      swap: async swap => opened.index.swap(swap),
+      apply: (swap, committed) => manifest.applySwap(swap, committed),
+      unlink: async (from, segments) => unlinkSegments(disk, from, segments),
+      onMerged: () => undefined,
     },
-    swap: async swap => opened.index.swap(swap),
-    apply: (swap, committed) => manifest.applySwap(swap, committed),
-    unlink: async (from, segments) => unlinkSegments(disk, from, segments),
-    onMerged: () => undefined,
-  })
+    new SwapCosts(),
+  )
 }
 
 let mark = 0
@@ -104,6 +108,7 @@ async function merge(): Promise<void> {
     held: () => life.sealer.heldSegments(POOL),
     quarantined: new Set<number>(),
     isRetentionDue: false,
+    pace: 'alone' as const,
   }
   for (let step = 0; await merges.one(ask); step++) expect(step).toBeLessThan(20)
 }

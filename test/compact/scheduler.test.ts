@@ -434,3 +434,64 @@ describe('retention', () => {
     expect([bench.forgotten, bench.left(1)]).toEqual([[1], ''])
   })
 })
+
+describe('W-9: where keys are dear to move, merges', () => {
+  const removed = () => bench.swaps.map(swap => swap.remove)
+  const four = () => Array.from({ length: 4 }, (_, i) => segment(i + 1, 30_000))
+
+  it('beside ingest move what the index moves in a second, by the pool’s seals; alone, what it moves in five', async () => {
+    bench.load = { ...bench.load, ingestAgoMs: 0 }
+    bench.add(1, four())
+    bench.add(2, four())
+    bench.scheduler.sealed(1, 50)
+    bench.scheduler.sealed(2, 1)
+    bench.scheduler.start()
+    await bench.pass()
+    expect(removed()).toEqual([[1, 2, 3, 4]])
+    expect(bench.left(1)).toBe('1:30000 2:30000 3:30000 4:30000')
+    expect(bench.scheduler.stats().debt.smallSegments).toBe(0)
+    await bench.pass(100 * TICK_MS)
+    expect(removed()).toHaveLength(1)
+    bench.load = { ...bench.load, ingestAgoMs: 60_000 }
+    await bench.pass(2 * TICK_MS)
+    expect(removed().slice(1)).toEqual([[1, 2, 3]])
+  })
+
+  it('join the smallest segments at any cost, and drop rows that are not visible', async () => {
+    bench.load = { ...bench.load, ingestAgoMs: 0 }
+    bench.add(
+      1,
+      Array.from({ length: 8 }, (_, i) => segment(i + 1, 4096)),
+    )
+    bench.add(2, [segment(1, 400_000, { marked: 400_000 }), segment(2, 300_000, { marked: 100_000 })])
+    for (const pool of [1, 2]) bench.scheduler.sealed(pool, 1_000_000)
+    bench.scheduler.start()
+    await bench.pass()
+    await bench.pass()
+    expect(bench.left(1)).toBe('1000:32768')
+    expect(bench.left(2)).toBe('1001:200000')
+  })
+
+  it('learn from their swaps: at once that keys are dear, step by step that they are cheap', async () => {
+    bench.load = { ...bench.load, ingestAgoMs: 0 }
+    bench.usPerKey = 100
+    bench.add(1, small())
+    bench.scheduler.start()
+    await bench.pass()
+    expect(removed()).toEqual([[1, 2, 3, 4]])
+    bench.pools.get(1)?.segments.push(
+      ...four().map(one => ({
+        ...one,
+        segment: one.segment + 10,
+        sequenceFrom: one.sequenceFrom + 1000,
+        sequenceTo: one.sequenceTo + 1000,
+      })),
+    )
+    bench.scheduler.sealed(1)
+    await bench.pass(2 * TICK_MS)
+    expect(removed()).toHaveLength(1)
+    for (let i = 0; i < 7; i++) bench.scheduler.sealed(1, 0.1)
+    await bench.pass(2 * TICK_MS)
+    expect(removed().length).toBeGreaterThan(1)
+  })
+})
