@@ -10,6 +10,7 @@ const LONG = [
   'dist/test/command/repair_of_damage.test.js',
   'dist/test/command/verify_finds_damage.test.js',
   'dist/test/faults/disk_faults.test.js',
+  'dist/test/faults/merge_faults.test.js',
   'dist/test/path/compaction.test.js',
   'dist/test/power/mounted_image.test.js',
 ]

@@ -170,7 +170,7 @@ class Restart implements fc.AsyncCommand<Model, Real> {
     if (this.isReal)
       expect(await weir(['verify', '--data-dir', dataDir])).toMatchObject({
         code: 0,
-        output: expect.stringMatching(/(^|\n)clean\n/),
+        output: expect.stringMatching(/(^|\n)clean: /),
       })
   }
   async #rebuild(dataDir: string, { models }: Host): Promise<void> {
