@@ -198,12 +198,12 @@ async function write(on: Disk, chunks: AsyncIterable<Uint8Array>, out: string): 
     return position
   }
   const temporary = `${out}.tmp-${process.pid}`
-  const file = onDisk(out, () => on.open(temporary, 'wx'))
   const remove = () => {
     if (on.exists(temporary)) on.unlink(temporary)
   }
-  const forget = whenInterrupted(remove)
+  const forget = whenInterrupted(remove) // before there is a file: a signal does not wait
   try {
+    const file = onDisk(out, () => on.open(temporary, 'wx'))
     try {
       for await (const bytes of chunks) {
         onDisk(out, () => on.write(file, [bytes], position))
