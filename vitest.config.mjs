@@ -19,6 +19,8 @@ export default defineConfig(({ mode }) => ({
   test: {
     include: ['dist/test/**/*.test.js'],
     exclude: mode === 'long' ? [] : LONG,
+    // A server makes three log files at its first start, and reads one through at each further one: 64 MiB each.
+    env: { WEIR_LOG_FILE_BYTES: String(8 * 1024 * 1024) },
     setupFiles: ['dist/test/util/clean-up.js'],
     pool: 'forks',
     maxWorkers: 2,

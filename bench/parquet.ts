@@ -15,9 +15,11 @@ import { FIRST_PLAN_COLUMN } from '../src/batch/layout.ts'
 import type { Plan } from '../src/batch/plan.ts'
 import { SEAL_ROWS } from '../src/limits.ts'
 import { tryAssemblerNative } from '../src/segment/assembler.ts'
-import { type Encoder, encoderJs, tryEncoderNative } from '../src/segment/encoder.ts'
+import { type Encoder, tryEncoderNative } from '../src/segment/encoder.ts'
+import { encoderJs } from '../src/segment/encoder-js.ts'
 import type { TailEntry } from '../src/segment/protocol.ts'
 import { layOutStream, writeStreamFrame } from '../src/segment/stream.ts'
+import { arrowHead } from '../src/segment/stream-head.ts'
 import { must } from '../src/util/assert.ts'
 import { makeBatch } from '../test/util/make-batch.ts'
 import { BATCH_EVENTS, BENCH_COLUMNS, benchEvent, createRandom } from './events.ts'
@@ -67,7 +69,7 @@ const encoders: readonly Encoder[] = [encoderJs, must(tryEncoderNative(), 'the n
 function streamFrom(first: number) {
   const entries = entriesFrom(first)
   const survey = assembler.survey(entries, true, FIRST_PLAN_COLUMN + plan.columns.length)
-  const layout = layOutStream(plan, SEAL_ROWS, survey.sums)
+  const layout = layOutStream(plan, SEAL_ROWS, survey.sums, arrowHead)
   const stream = new Uint8Array(layout.bytes)
   writeStreamFrame(stream, layout)
   assembler.fill(entries, survey.keep, stream, layout.places)

@@ -1,8 +1,10 @@
 /**
  * Compaction, joined: what the scheduler asks of sealer, manifest, index, segment thread and catalog.
  *
- * W-5: it begins after the sweep (`sweepThenCompact`).
+ * W-5: it begins after the sweep (`sweepThenCompact`). W-6: where files of earlier runs had to stay, a rebuild would still read them:
+ * `keepAsItIs`, `staleText`.
  */
+import { basename, dirname } from 'node:path'
 import type { Catalog } from './catalog/catalog.ts'
 import type { CatalogService } from './catalog/protocol.ts'
 import type { Commit } from './commit/protocol.ts'
@@ -34,6 +36,8 @@ export interface CompactionJoin {
   /** Makes a living pool known to the sealer. */
   readonly makeKnown: (pool: number) => void
   readonly folderOf: (pool: number) => string
+  /** Nothing is merged in such a pool: it is damaged. */
+  readonly isLeftAlone: (pool: number) => boolean
   /** Monotonic ms of the last append. */
   readonly lastAppendMs: () => number
   /** undefined while the log is not open. */
@@ -56,8 +60,9 @@ export function joinCompaction(join: CompactionJoin): Scheduler {
     },
     tickMs: config.compactTickMs,
     livePools: () => manifest.pools().filter(pool => catalog.poolByNumber(pool) !== undefined),
-    pool: pool => compactPool(join, pool),
+    pool: pool => (join.isLeftAlone(pool) ? undefined : compactPool(join, pool)),
     segments: pool => manifest.pool(pool)?.segments ?? [],
+    emptied: pool => manifest.emptied(pool),
     held: pool => sealer.heldSegments(pool),
     forgetKept: pool => sealer.forgetKept(pool),
     takeSegmentNumber: pool => {
@@ -112,11 +117,36 @@ export async function sweepThenCompact(
     const swept = await index.sweep(new Map(catalog.pools().map(pool => [pool.id, pool.number])))
     if (swept.removed.length > 0) warn(`removed ${swept.removed.length} files that no segment list names`)
     for (const file of swept.missing) warn(`segment ${file} is missing: queries that need it will say so`)
+    keepAsItIs(catalog, pools, swept.kept)
+    for (const pool of swept.stale) {
+      pools.keepEmptied(pool)
+      warn(staleText(catalog.poolByNumber(pool)?.id ?? String(pool)))
+    }
     pools.compaction.start()
   } catch (error) {
     // A file that nothing names may stand for segments that are still there: nothing may be merged beside it.
     warn(
       `the sweep of old files failed, compaction and retention rest until the next start: ${(error as Error).message}`,
     )
+  }
+}
+
+/**
+ * After a rebuild: files of which it took others for the truth. Merges go on, but what they empty may be what stands for such a
+ * file, and a delete may be for its rows.
+ */
+function staleText(poolId: string): string {
+  return `files that no segment list names stay in the folder of pool ${poolId}: until the next start compaction keeps all deletes and the files of what it empties`
+}
+
+/** Pools with files that nothing names beside named ones that are missing: nothing is removed there, and nothing merged. */
+function keepAsItIs(catalog: Catalog, pools: Pools, kept: readonly string[]): void {
+  for (const file of kept)
+    warn(`${file} is named by no segment list; it stays, since other files of its pool are missing`)
+  for (const id of new Set(kept.map(file => basename(dirname(file))))) {
+    const pool = catalog.pool(id)
+    if (pool === undefined) continue
+    pools.leaveAlone(pool.number)
+    warn(`pool ${id} is not compacted until weir repair has looked at it`)
   }
 }

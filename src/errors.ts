@@ -67,6 +67,18 @@ export class SegmentDamaged extends Error {
   }
 }
 
+/** The index and its segments do not agree: rows without their keys, or marks that nobody set. Nothing was changed. */
+export class SegmentsDisagree extends Error {
+  override readonly name = 'SegmentsDisagree'
+  /** Their numbers. */
+  readonly segments: readonly number[]
+
+  constructor(segments: readonly number[], what: string) {
+    super(what)
+    this.segments = segments
+  }
+}
+
 /** An error in a form that crosses threads. */
 export interface WireError {
   readonly name: string
@@ -75,12 +87,14 @@ export interface WireError {
   readonly code: string | undefined
   readonly file: string | undefined
   readonly offset: number | undefined
+  readonly segments: readonly number[] | undefined
 }
 
 /** Keeps name, message, stack, code and place. */
 export function toWire(error: unknown): WireError {
   const e = error instanceof Error ? error : new Error(String(error))
   const more = e as { code?: unknown; file?: unknown; offset?: unknown }
+  const segments = e instanceof SegmentsDisagree ? e.segments : undefined
   return {
     name: e.name,
     message: e.message,
@@ -88,6 +102,7 @@ export function toWire(error: unknown): WireError {
     code: typeof more.code === 'string' ? more.code : undefined,
     file: typeof more.file === 'string' ? more.file : undefined,
     offset: typeof more.offset === 'number' ? more.offset : undefined,
+    segments,
   }
 }
 
@@ -108,6 +123,8 @@ function ofKind(wire: WireError): Error {
       return new Unavailable(wire.code ?? 'unavailable', wire.message)
     case 'SegmentDamaged':
       return keepMessage(new SegmentDamaged(wire.file ?? '?', ''), wire.message)
+    case 'SegmentsDisagree':
+      return new SegmentsDisagree(wire.segments ?? [], wire.message)
     default: {
       const error = new Error(wire.message)
       error.name = wire.name

@@ -15,11 +15,11 @@ import type { Identity } from './catalog/token.ts'
 import type { Refusal } from './errors.ts'
 import type { CopiedFile, OpenBatches } from './export/protocol.ts'
 import { arrowStream, recordBatches } from './export/stream.ts'
-import { EXPORT_COPY_MS_MAX, EXPORT_ROW_GROUP_BYTES, EXPORT_ROW_GROUP_ROWS } from './limits.ts'
+import { EXPORT_COPY_MS_MAX } from './limits.ts'
 import { exportFile, isExportFile } from './paths.ts'
 import { countMarks } from './query/marks.ts'
-import type { BadQuery, Planned, QueryEngine, QuerySegment } from './query/protocol.ts'
-import type { PlannedSelection, Selection } from './query/select.ts'
+import type { BadQuery, CopyTarget, Planned, QueryEngine, QuerySegment } from './query/protocol.ts'
+import { type PlannedSelection, readColumns, type Selection } from './query/select.ts'
 import { assert } from './util/assert.ts'
 
 /** What reading a pool's rows needs of the stages. */
@@ -70,7 +70,7 @@ async function answer(request: ControlRequest, services: ArrowServices): Promise
   const plan = services.pools.planOf(pool)
   const planned = services.planSelection(plan, selection)
   if ('badRequest' in planned) return badParameter(planned)
-  const open: OpenBatches = (copied, columns) => services.exportThread.open(copied, columns)
+  const open: OpenBatches = copied => services.exportThread.open(copied)
   const chunks = chunksOf(plan, planned, caller.applicationId, { ...services, open })
   return { status: 200, headers: ARROW_TYPE, chunks }
 }
@@ -79,13 +79,16 @@ function badParameter({ badRequest }: BadQuery): Reply {
   return problemReply(refuse(400, 'bad_parameter', badRequest))
 }
 
-/** The request's parameters; `columns` may come several times, each with names between commas. */
+/** The request's parameters; `columns` may come several times, each with names between commas: see readColumns. */
 export function selectionOf(query: string): Selection | BadQuery {
   const columns: string[] = []
   const texts = new Map<string, string>()
   for (const [name, value] of new URLSearchParams(query)) {
-    if (name === 'columns') columns.push(...value.split(','))
-    else if (name !== 'filters' && name !== 'start' && name !== 'stop')
+    if (name === 'columns') {
+      const names = readColumns(value)
+      if ('badRequest' in names) return names
+      columns.push(...names)
+    } else if (name !== 'filters' && name !== 'start' && name !== 'stop')
       return { badRequest: `${name}: there is no such parameter; there are columns, filters, start and stop` }
     else if (texts.has(name)) return { badRequest: `${name}: it is given more than once` }
     else texts.set(name, value)
@@ -104,7 +107,7 @@ async function* chunksOf(
   try {
     const segments = services.prune(plan, planned, snapshot.segments)
     const copy = (group: readonly QuerySegment[]) => copyRows(plan, planned, group, fairKey, services)
-    yield* arrowStream(planned.columns, recordBatches(segments, planned.columns, copy, services.open))
+    yield* arrowStream(planned.columns, recordBatches(segments, copy, services.open))
   } finally {
     snapshot.release()
   }
@@ -121,31 +124,31 @@ export async function copyRows(
   services: Pick<ExportServices, 'engine' | 'temporaryFolder'>,
 ): Promise<CopiedFile> {
   const file = exportFile(services.temporaryFolder, ++filesMade)
-  const copyTo = {
-    file,
-    compression: 'snappy',
-    rowGroupRows: rowGroupRows(segments),
-    msMax: EXPORT_COPY_MS_MAX,
-  } as const
+  const types = planned.columns.map(({ type }) => type)
+  const target: CopyTarget = { format: 'arrow', file, types, msMax: EXPORT_COPY_MS_MAX }
   try {
-    const { statement } = planned
-    const done = await services.engine.run({ plan, segments, statement, rowsMax: 1, copyTo }, fairKey)
-    const rows = Number(done.rows[0]?.[0])
-    const live = segments.reduce((sum, { meta, marks }) => sum + meta.rows - countMarks(marks), 0)
-    assert(planned.selectsAll ? rows === live : rows <= live, `${live} live rows, and ${rows} were copied`)
-    return { file, rows }
+    return { file, rows: await copyTo(target, plan, planned, segments, fairKey, services.engine) }
   } catch (error) {
     await rm(file, { force: true })
     throw error
   }
 }
 
-/** By the bytes that rows take on disk, compressed: DuckDB holds a row group in memory before it writes it. */
-function rowGroupRows(segments: readonly QuerySegment[]): number {
-  const rows = segments.reduce((sum, { meta }) => sum + meta.rows, 0)
-  const bytes = segments.reduce((sum, { meta }) => sum + meta.bytes, 0)
-  const fit = Math.floor((EXPORT_ROW_GROUP_BYTES * rows) / Math.max(1, bytes))
-  return Math.max(2048, Math.min(EXPORT_ROW_GROUP_ROWS, fit))
+/** The selected live rows of `segments` to a file that the engine may write. Returns how many. What is there after a failure stays. */
+export async function copyTo(
+  target: CopyTarget,
+  plan: Plan,
+  planned: PlannedSelection,
+  segments: readonly QuerySegment[],
+  fairKey: string,
+  engine: QueryEngine,
+): Promise<number> {
+  const { statement } = planned
+  const done = await engine.run({ plan, segments, statement, rowsMax: 1, copyTo: target }, fairKey)
+  const rows = Number(done.rows[0]?.[0])
+  const live = segments.reduce((sum, { meta, marks }) => sum + meta.rows - countMarks(marks), 0)
+  assert(planned.selectsAll ? rows === live : rows <= live, `${live} live rows, and ${rows} were copied`)
+  return rows
 }
 
 /** Removes copies that an earlier process left when it was killed. */

@@ -10,7 +10,15 @@ import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { CannotRun } from './errors.ts'
 import { BACKUP_FILE, type Paths, UNFINISHED_BACKUP_FILE } from './paths.ts'
-import { type Disk, disk, type FileHandle, readFile, replaceFile, syncFolder } from './util/disk.ts'
+import {
+  type Disk,
+  disk,
+  type FileHandle,
+  readFile,
+  removeFolder,
+  replaceFile,
+  syncFolder,
+} from './util/disk.ts'
 
 /** Version of the whole folder. 1: the first. */
 const FORMAT_VERSION = 1
@@ -19,7 +27,7 @@ const FORMAT_VERSION = 1
 const HELD = 75
 
 /**
- * Makes the folder if it is not there, takes its lock, checks its format.
+ * Makes the folder if it is not there, takes its lock, checks its format, removes what `weir rebuild` left when it was killed.
  * @returns the lock's file, to be kept open while the process lives
  * @throws CannotRun: held by another process, of another format, or not usable
  */
@@ -29,6 +37,8 @@ export function openFolder(paths: Paths, on: Disk = disk): FileHandle {
   checkRestored(paths, on)
   checkFormat(paths, on)
   for (const folder of [paths.segment, paths.log, paths.temporary]) on.mkdir(folder)
+  // A rebuild that did not end left them; only one that nobody finished building, or has replaced already (W-6).
+  for (const folder of [paths.indexNew, paths.indexOld]) removeFolder(on, folder)
   syncFolder(on, paths.root)
   return lock
 }

@@ -113,6 +113,9 @@ export const LOG_FILE_BYTES_MIN = 4 * MiB
 export const GROUP_BYTES_MAX = 8 * MiB
 /** Bytes queued for the log: admission's slabs, and inflated bodies beside them. Never reached; asserted. */
 export const LOG_QUEUED_BYTES_MAX = 4 * SLABS_MAX * SLAB_BYTES
+/** Records that a start cuts again together. Large, so that of thousands of pools that take turns each has several in it: a
+ *  pool's become one batch. */
+export const REPLAY_CHUNK_BYTES = 16 * MiB
 /** Empty log files kept ready; one more is made when fewer are left. */
 export const SPARE_FILES_MIN = 2
 /** Recycled files kept; more are unlinked. */
@@ -134,10 +137,14 @@ export const SEAL_ROWS = 131_072
 export const SEAL_BYTES = 64 * MiB
 /** … or this many batches: handing one to the segment thread costs the main thread about 5 µs each way … */
 export const SEAL_ENTRIES = 1_024
-/** … or this long after its oldest row, or between half of it and this; each pool has its share (segment/due.ts) … */
+/** … or this long after its oldest row, or between half of it and this; each pool has its share (segment/due.ts). P-7 gives a
+ *  start 3 s, of which 2,000 pools alone take about 1. 2,000 single events a second leave at most 90,000 to be cut again:
+ *  0.3 to 0.5 s (docs/decisions/0016). More of them come due by TAIL_WAITING_BYTES_MAX before … */
 export const SEAL_AGE_MS = 60_000
 /** … or when so much log was written since its oldest row (a share of it too): the log goes only below the lowest
- *  unsealed sequence of any pool, and a start reads all of it: 0.5 s. At full load it is reached in 2 s … */
+ *  unsealed sequence of any pool, and a start reads all of it twice: 8 files, 0.5 s, and 0.5 µs a record each time. That is
+ *  1.4 s of single events of 450 bytes, and nothing more of full batches. Half of it would double the small seals of
+ *  thousands of pools beside one under full load, which reaches it in 2 to 7 s … */
 export const LOG_UNSEALED_BYTES = 512 * MiB
 /** … or, the largest first, while the tails that wait hold more than this: half of what they may, so that a burst finds room. */
 export const TAIL_WAITING_BYTES_MAX = TAIL_BYTES_MAX / 2
@@ -171,6 +178,14 @@ export const ROW_GROUP_ROWS = 65_536
 /** Rows of one merge, marked ones included: its keys are in memory, and in one transaction of the index. A merge of
  *  917k rows reached 849 MB resident, one of 229k rows 359 MB. */
 export const COMPACT_ROWS_MAX = 524_288
+/** … and beside ingest as few as the index moves in about this time by what its last transactions took: seals wait for it … */
+export const SWAP_MS_MAX = 1_000
+/** … while no rows come in this time … */
+export const SWAP_MS_ALONE_MAX = 5_000
+/** … but so many at least: else segments of small seals stay for ever. 1.5 s where each key updates a page of its own. */
+export const SWAP_ROWS_FLOOR = 32_768
+/** Keys of a transaction from which on its time tells what a key costs: its flush alone takes some milliseconds. */
+export const KEY_COST_KEYS_MIN = 4_096
 /** Bytes of one merge's inputs. */
 export const COMPACT_BYTES_MAX = 512 * MiB
 /** Segments that one merge joins: open files, and a bound on what a look at a pool costs. */
@@ -185,8 +200,10 @@ export const COMPACT_RUN_MAX = 32
 export const COMPACT_MARKED_SHARE = 0.25
 /** Looks at what there is to merge are this far apart, and so are starts of merges that wait. */
 export const COMPACT_TICK_MS = 1_000
-/** Pools looked at in one tick: a look takes some 10 µs. The others come with the next ticks. */
+/** Pools looked at in one tick: a look takes some 10 µs. The others come with the next ticks … */
 export const COMPACT_LOOKS_PER_TICK = 256
+/** … and looks of one tick end after this, one of each kind at least: a pool of 10,000 small segments takes some 4 ms. */
+export const COMPACT_LOOK_MS_MAX = 4
 /** A pool without a seal for so many ticks gives up its kept rows, so that their segments can be merged. */
 export const COMPACT_QUIET_TICKS = 60
 /** Rows came within this time: merges go beside ingest. Afterwards they take what there is. */
@@ -243,6 +260,8 @@ export const QUERIES_RUNNING_MAX = 2
 export const QUERIES_WAITING_MAX = 256
 /** A query is interrupted after this. */
 export const QUERY_MS_MAX = 30_000
+/** The query worker is started so long after ready where no query was quicker: until then a start has the processor to itself. */
+export const ENGINE_WARM_MS = 5_000
 /** DuckDB's memory; beyond it it spills to data/tmp. */
 export const QUERY_MEMORY_BYTES = 384 * MiB
 /** Marks kept as tables between queries, of all segments: 64 MiB. The longest unused go first. */
@@ -276,17 +295,24 @@ export const EXPORT_GROUP_FILES = 256
 export const EXPORT_BATCH_ROWS = 16_384
 /** … and about its bytes. At least one row, which may be as large as a body. */
 export const EXPORT_BATCH_BYTES = 8 * MiB
-/** Row groups of a copy: one is decoded whole for each of its batches … */
-export const EXPORT_ROW_GROUP_ROWS = 16_384
-/** … and this many bytes as the segments hold them, compressed: DuckDB holds some tenfold of it. Never below 2,048 rows, its least. */
-export const EXPORT_ROW_GROUP_BYTES = 4 * MiB
 /** A copy of one group is interrupted after this. */
 export const EXPORT_COPY_MS_MAX = 120_000
+/** Row groups of an exported Parquet file: up to ROW_GROUP_ROWS and this many bytes as the segments hold them, compressed;
+ *  DuckDB holds some tenfold of it, per thread. Never below 2,048 rows, its least. */
+export const EXPORT_ROW_GROUP_BYTES = 4 * MiB
+/** … and the whole export as Parquet, which is one statement, after this. */
+export const EXPORT_FILE_MS_MAX = 24 * 3_600_000
+/** A file goes to standard output in pieces of this. */
+export const EXPORT_PIECE_BYTES = 1 * MiB
+/** How much of a file is written is looked at this often. */
+export const PROGRESS_LOOK_MS = 250
 
 // ── metrics ──────────────────────────────────────────────────────────────────────────────────────────
 
 /** Lines of weir_events_total (pool, result, code); pools beyond it are counted together as `other`. */
 export const METRIC_SERIES_MAX = 10_000
+/** Pools whose own debt is on the page: those with the most. A line for each of thousands would say less. */
+export const METRIC_DEBT_POOLS_MAX = 20
 
 // ── commands ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -350,6 +376,10 @@ assert(SLABS_SMALL_MIN < SLABS_MAX, 'large bodies have slabs too')
 assert(GROUP_BYTES_MAX >= SLAB_BYTES, 'a group holds a slab')
 assert(LOG_FILE_BYTES >= 2 * GROUP_BYTES_MAX, 'a log file holds a group')
 assert(LOG_FILE_BYTES_MIN >= 2 * SLAB_BYTES, 'the smallest log file holds a slab')
+assert(
+  SWAP_ROWS_FLOOR >= COMPACT_INPUTS_MAX * COMPACT_ROWS_FLOOR,
+  'the smallest segments are merged at any cost',
+)
 assert(SEAL_ROWS_MAX <= COMPACT_ROWS_MAX / 2, 'a merge takes several seals')
 assert(
   COMPACT_FAN_IN <= COMPACT_RUN_MAX && COMPACT_FAN_IN <= COMPACT_INPUTS_MAX,

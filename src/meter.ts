@@ -2,10 +2,12 @@
 import type { Api, ApiMeter } from './api/protocol.ts'
 import type { CatalogService } from './catalog/protocol.ts'
 import type { Commit } from './commit/protocol.ts'
+import type { Debt } from './compact/protocol.ts'
 import {
   JOBS_UNDER_WAY_MAX,
   KEPT_BYTES_MAX,
   LOG_QUEUED_BYTES_MAX,
+  METRIC_DEBT_POOLS_MAX,
   QUERIES_RUNNING_MAX,
   QUERIES_WAITING_MAX,
   SEALS_MAX,
@@ -94,7 +96,7 @@ export function watchQueues(metrics: Metrics, { parse, pools, commit, engine }: 
   metrics.gauge('weir_pools_failing', 'pools whose last seal failed', () => pools.stats().poolsFailing)
 }
 
-/** What waits to be compacted, in sum: a series per pool would be too many. */
+/** What waits to be compacted: in sum, and of the pools with the most. */
 function watchCompaction(metrics: Metrics, pools: Pools): void {
   const gauge = (what: string, help: string, reading: () => number) =>
     metrics.gauge(`weir_compaction_${what}`, help, reading)
@@ -107,6 +109,19 @@ function watchCompaction(metrics: Metrics, pools: Pools): void {
     'segments that could not be read; merges leave them alone',
     () => debt().quarantined,
   )
+  const byPool = (what: string, help: string, reading: (debt: Debt) => number) =>
+    metrics.gauge(
+      `weir_compaction_pool_${what}`,
+      `${help}; of the ${METRIC_DEBT_POOLS_MAX} pools with the most debt`,
+      () =>
+        pools
+          .worstDebts()
+          .map(([name, one]) => [name, reading(one)] as const)
+          .filter(([, count]) => count > 0),
+      'pool',
+    )
+  byPool('bytes_to_merge', 'bytes of a pool that a merge would rewrite', one => one.bytesToMerge)
+  byPool('quarantined_segments', 'segments of a pool that merges leave alone', one => one.quarantined)
   gauge('pools_waiting', 'pools that have something to merge', () => pools.compaction.stats().poolsWaiting)
   gauge('running', '1 while a merge runs', () => (pools.compaction.stats().isMerging ? 1 : 0))
 }

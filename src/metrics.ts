@@ -5,9 +5,17 @@
  * must not cost more than adding one.
  */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import { Counter, Gauge, Histogram, Registry } from 'prom-client'
+import type * as Prom from 'prom-client'
 import type { MergeFigures } from './compact/scheduler-calls.ts'
 import { METRIC_SERIES_MAX } from './limits.ts'
+import { loadPackage } from './util/load-package.ts'
+
+/** Class by class: the package's index brings a push gateway, a cluster's registry and HTTP along. */
+const Counter = loadPackage('prom-client/lib/counter.js') as typeof Prom.Counter
+const Gauge = loadPackage('prom-client/lib/gauge.js') as typeof Prom.Gauge
+const Histogram = loadPackage('prom-client/lib/histogram.js') as typeof Prom.Histogram
+const Registry = loadPackage('prom-client/lib/registry.js') as typeof Prom.Registry
+type Registry = Prom.Registry
 
 /** A reading taken when the page is asked for: one number, or one per label value. */
 export type Reading = () => number | readonly (readonly [string, number])[]
@@ -187,6 +195,7 @@ function readGauge(
     registers,
     collect() {
       const value = reading()
+      if (label !== undefined) this.reset() // what has no reading any more goes
       if (typeof value === 'number') this.set(value)
       else for (const [which, count] of value) this.set({ [label ?? 'of']: which }, count)
     },

@@ -11,13 +11,13 @@ import type { Plan } from './batch/plan.ts'
 import type { Pool } from './catalog/model.ts'
 import type { CatalogService } from './catalog/protocol.ts'
 import type { Commit } from './commit/protocol.ts'
-import type { Merger } from './compact/protocol.ts'
+import type { Debt, Merger } from './compact/protocol.ts'
 import type { Scheduler } from './compact/scheduler.ts'
 import { joinCompaction } from './compaction.ts'
 import type { Config } from './config.ts'
 import type { OpenedIndex } from './keys/index-client.ts'
 import { createManifest, type Manifest, type PoolView } from './keys/manifest.ts'
-import { BODY_BYTES_MAX, LOG_UNSEALED_BYTES, SEALS_END_MS_MAX } from './limits.ts'
+import { BODY_BYTES_MAX, LOG_UNSEALED_BYTES, METRIC_DEBT_POOLS_MAX, SEALS_END_MS_MAX } from './limits.ts'
 import type { Metrics } from './metrics.ts'
 import { numberOfFile, type Paths, poolFolder } from './paths.ts'
 import type { SealedSegment } from './segment/pipeline.ts'
@@ -53,6 +53,8 @@ export class Pools {
   readonly #known = new Set<number>()
   readonly #folders = new Map<number, string>()
   readonly #dropping = new Set<Promise<void>>()
+  /** Pools of which files are missing, and others may stand for them. */
+  readonly #leftAlone = new Set<number>()
   #commit: Commit | undefined
   /** Written since the start. What was replayed stands so far below that all of it is due once the log is joined. */
   #logBytes = -LOG_UNSEALED_BYTES
@@ -72,6 +74,7 @@ export class Pools {
       readMarks: pool => index.index.readMarks(pool),
       folderOf: pool => this.#folderOf(pool),
       onUnpinned: files => this.#unlink(files),
+      onEmptiedGone: pool => this.compaction.changed(pool),
     })
     this.#sealer = new Sealer({
       writer: this.#writer,
@@ -92,6 +95,7 @@ export class Pools {
       writer: this.#writer,
       makeKnown: pool => void this.#isKnown(pool),
       folderOf: pool => this.#folderOf(pool),
+      isLeftAlone: pool => this.#leftAlone.has(pool),
       lastAppendMs: () => this.#lastAppendMs,
       commit: () => this.#commit,
     })
@@ -136,6 +140,23 @@ export class Pools {
   /** What is sealed of a pool; undefined: nothing. */
   sealed(pool: number): PoolView | undefined {
     return this.#manifest.pool(pool)
+  }
+
+  /** Names and debts of the pools with the most of it (Debts.worst). */
+  worstDebts(): readonly (readonly [name: string, debt: Debt])[] {
+    return this.compaction
+      .worstDebts(METRIC_DEBT_POOLS_MAX)
+      .map(([pool, debt]) => [this.#options.catalog.poolByNumber(pool)?.uniqueName ?? String(pool), debt])
+  }
+
+  /** See Manifest.keepEmptied. */
+  keepEmptied(pool: number): void {
+    this.#manifest.keepEmptied(pool)
+  }
+
+  /** Nothing of the pool is merged until the next start. */
+  leaveAlone(pool: number): void {
+    this.#leftAlone.add(pool)
   }
 
   /** Keeps every file of every pool as of this turn. Returns what lets them go. */
@@ -216,8 +237,8 @@ export class Pools {
     crashPoint('seal.committed')
     this.#releaseLog()
     const nowMs = monotonicMs()
-    for (const { commit, beginMs, oldestMs, rows } of seals) {
-      this.compaction.sealed(commit.pool)
+    for (const { commit, committed, beginMs, oldestMs, rows } of seals) {
+      this.compaction.sealed(commit.pool, committed.usPerKey)
       this.#options.metrics.seal(nowMs - beginMs, rows)
       this.#options.metrics.visible(nowMs - oldestMs)
     }
@@ -242,17 +263,20 @@ export class Pools {
     await rmdir(folder).catch(() => undefined)
   }
 
-  #unlink(files: readonly string[]): void {
+  /** Resolves when they are gone for good. */
+  async #unlink(files: readonly string[]): Promise<void> {
     const byFolder = new Map<string, number[]>()
     for (const file of files) {
       const segments = byFolder.get(dirname(file)) ?? []
       segments.push(must(numberOfFile(basename(file)), 'the number of a segment'))
       byFolder.set(dirname(file), segments)
     }
-    for (const [folder, segments] of byFolder)
-      this.#writer
-        .unlink(folder, segments)
-        .catch(error => warn(`replaced segments stay until the next start: ${(error as Error).message}`))
+    try {
+      await Promise.all([...byFolder].map(([folder, segments]) => this.#writer.unlink(folder, segments)))
+    } catch (error) {
+      warn(`replaced segments stay for now: ${(error as Error).message}`)
+      throw error
+    }
   }
 }
 

@@ -46,16 +46,24 @@ interface Run {
  */
 export async function replayChunk(chunk: ReplayChunk, services: ReplayServices): Promise<void> {
   const runs = runsOf(chunk, services)
-  for (let at = 0; at < runs.length; ) {
-    // The parse workers take a few runs at once; the tails take the results in order.
-    const few = runs.slice(at, at + RUNS_AT_ONCE)
-    at += few.length
-    const results = await Promise.all(few.map(run => services.parse(run.job)))
-    for (const [index, run] of few.entries()) appendRun(run, must(results[index], 'a result'), services)
+  // The parse workers have a few runs at a time; the tails take the results in order.
+  const results: Promise<JobResult>[] = []
+  const startNext = () => {
+    const run = runs[results.length]
+    if (run === undefined) return
+    const result = services.parse(run.job)
+    result.catch(() => undefined) // where one before it fails, nobody waits for it
+    results.push(result)
+  }
+  for (let few = 0; few < RUNS_AT_ONCE; few++) startNext()
+  for (const [index, run] of runs.entries()) {
+    const result = await must(results[index], 'a run that was started')
+    startNext()
+    appendRun(run, result, services)
   }
 }
 
-/** Below the jobs that one parse worker takes, so that the pool's limit holds on a machine with one core. */
+/** No more than the jobs that one parse worker takes, so that the pool's limit holds on a machine with one core. */
 const RUNS_AT_ONCE = 2
 
 function runsOf(chunk: ReplayChunk, services: ReplayServices): Run[] {

@@ -1,7 +1,7 @@
 /**
  * The server, joined: opens the stages in order, passes them each other's functions, stops them in the reverse order.
  *
- *   folder and lock → catalog → index → log replayed into the tails → query engine → HTTP → ready → sweep
+ *   folder and lock → catalog → index → log replayed into the tails → HTTP → ready → sweep, query engine
  *
  *   W-10  The same code after a crash as after a clean stop; nothing here grows with rows. The sweep runs after ready.
  */
@@ -23,12 +23,11 @@ import { createGraphql } from './graphql/endpoint.ts'
 import { type HealthState, healthOf } from './health.ts'
 import { joinIngest } from './ingest.ts'
 import type { OpenedIndex } from './keys/index-client.ts'
-import { MERGE_NICE, STOP_MS_MAX } from './limits.ts'
+import { ENGINE_WARM_MS, MERGE_NICE, STOP_MS_MAX } from './limits.ts'
 import { createMeter, watchQueues } from './meter.ts'
 import { type Paths, pathsOf } from './paths.ts'
 import { planCounter } from './query/counter.ts'
-import { openQueryEngine } from './query/engine-client.ts'
-import type { QueryEngine } from './query/protocol.ts'
+import { createQueryEngine, type LazyEngine } from './query/engine-client.ts'
 import { prune } from './query/prune.ts'
 import { planSelection } from './query/select.ts'
 import { readCounter } from './reader.ts'
@@ -52,7 +51,7 @@ export interface Running {
 
 /** Everything that runs. */
 interface Server extends Stages {
-  readonly engine: QueryEngine
+  readonly engine: LazyEngine
   readonly commit: Commit
   readonly backups: Backups
   readonly exportThread: ExportClient
@@ -69,18 +68,17 @@ export async function startServer(config: Config, onFault: (error: Error) => voi
   const kernel = chooseNative(config.kernel)
   const paths = pathsOf(config.dataDir)
   openFolder(paths)
-  // DuckDB takes a while to load and needs nothing of the other stages: it loads beside them.
-  const engineOpening = openQueryEngine({
+  const engine = createQueryEngine({
     segmentFolder: paths.segment,
     temporaryFolder: paths.temporary,
+    kernel,
     threads: availableParallelism(),
     crashAt: config.crashAt,
     onFault,
   })
-  engineOpening.catch(() => undefined) // awaited below; a fault of another stage may end the start before
-  const closers: (() => Promise<unknown>)[] = [async () => (await engineOpening).stop()]
+  const closers: (() => Promise<unknown>)[] = []
   try {
-    return await openServer(config, onFault, { kernel, paths, engineOpening, closers })
+    return await openServer(config, onFault, { kernel, paths, engine, closers })
   } catch (error) {
     // The command exits now, and exit() while a thread is inside LMDB or DuckDB can end in an abort instead.
     await Promise.allSettled(closers.reverse().map(close => close()))
@@ -92,13 +90,13 @@ export async function startServer(config: Config, onFault: (error: Error) => voi
 interface Begun {
   readonly kernel: 'native' | 'js'
   readonly paths: Paths
-  readonly engineOpening: Promise<QueryEngine>
-  /** Ends what is open, in the order of opening; run backwards when the start fails. */
+  readonly engine: LazyEngine
+  /** Ends what is open, in the order of opening; run backwards when the start fails. The engine's thread is not started yet. */
   readonly closers: (() => Promise<unknown>)[]
 }
 
 async function openServer(config: Config, onFault: (error: Error) => void, begun: Begun): Promise<Running> {
-  const { kernel, paths, engineOpening, closers } = begun
+  const { kernel, paths, engine, closers } = begun
   let ingest: ReturnType<typeof joinIngest> | undefined
   let parseRoom = () => {}
   const stages = await openStages({
@@ -120,7 +118,7 @@ async function openServer(config: Config, onFault: (error: Error) => void, begun
   const { commit } = log
   const backups = joinBackups({ catalog, pools, commit })
   const exportThread = new ExportClient()
-  const server: Server = { ...stages, commit, backups, engine: await engineOpening, exportThread, paths }
+  const server: Server = { ...stages, commit, backups, engine, exportThread, paths }
   const health: HealthState = {
     stopping: false,
     log: commit.stats().state,
@@ -142,6 +140,7 @@ async function openServer(config: Config, onFault: (error: Error) => void, begun
   url = localUrl(config.host, api.port)
   watchQueues(metrics, server, api)
   void sweep(server)
+  setTimeout(() => engine.warm(), ENGINE_WARM_MS).unref()
   return {
     url,
     opened,
@@ -208,7 +207,6 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
           planSelection,
           temporaryFolder: paths.temporary,
         }),
-        backupRoute(server.backups, tokens.verify, config),
       ],
       metricsText: () => metrics.text(),
       meter: createMeter(metrics, catalog),

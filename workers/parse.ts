@@ -1,11 +1,14 @@
 /** Parse worker: binds the job runner (src/batch/job.ts) to Piscina. Batches stand in shared memory, the rest is moved. */
-import { move, Piscina, transferableSymbol, valueSymbol } from 'piscina'
+import { workerData } from 'node:worker_threads'
+import type * as PiscinaPackage from 'piscina'
 import { createJobRunner } from '../src/batch/job.ts'
 import { chooseKernels } from '../src/batch/kernels.ts'
 import type { Job, JobResult } from '../src/batch/protocol.ts'
 import type { ParseWorkersData } from '../src/batch/workers.ts'
+import { loadPackage } from '../src/util/load-package.ts'
 
-const run = createJobRunner(chooseKernels((Piscina.workerData as ParseWorkersData).kernel))
+const { move, transferableSymbol, valueSymbol } = loadPackage('piscina') as typeof PiscinaPackage
+const run = createJobRunner(chooseKernels((workerData as ParseWorkersData).kernel))
 
 /** Piscina calls it for each job. */
 export default function parse(job: Job): unknown {

@@ -4,4 +4,4 @@ import type { SegmentWorkerData } from '../src/segment/protocol.ts'
 import { serveSegment } from '../src/segment/serve.ts'
 import { must } from '../src/util/assert.ts'
 
-serveSegment(must(parentPort, 'the port'), workerData as SegmentWorkerData)
+await serveSegment(must(parentPort, 'the port'), workerData as SegmentWorkerData)

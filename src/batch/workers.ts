@@ -5,9 +5,11 @@
  * thread never waits for the main thread. Further requests gather in their slabs and make larger jobs.
  */
 import { availableParallelism } from 'node:os'
-import { Piscina } from 'piscina'
+import type * as PiscinaPackage from 'piscina'
+import type { Piscina } from 'piscina'
 import { JOBS_PER_WORKER_MAX, PARSE_WORKERS_MAX } from '../limits.ts'
 import { assert } from '../util/assert.ts'
+import { loadPackage } from '../util/load-package.ts'
 import type { FreedBuffers } from './buffers.ts'
 import type { Job, JobResult } from './protocol.ts'
 
@@ -28,7 +30,10 @@ export interface ParseWorkers {
   stop(): Promise<void>
 }
 
-/** Starts one thread per core: cutting is the largest share of an ack's work, and the system balances the rest. */
+/**
+ * One thread per core: cutting is the largest share of an ack's work, and the system balances the rest. The first one is
+ * started now, each other one when a job comes while all have one; then they stay.
+ */
 export function startParseWorkers(
   kernel: KernelChoice,
   freed: FreedBuffers,
@@ -37,10 +42,13 @@ export function startParseWorkers(
   const threads = Math.min(PARSE_WORKERS_MAX, Math.max(1, availableParallelism()))
   const max = threads * JOBS_PER_WORKER_MAX
   const workerData: ParseWorkersData = { kernel }
-  const pool = new Piscina<Job, JobResult>({
+  const { Piscina } = loadPackage('piscina') as typeof PiscinaPackage
+  const pool: Piscina<Job, JobResult> = new Piscina({
     filename: new URL('../../workers/parse.js', import.meta.url).href,
-    minThreads: threads,
+    minThreads: 1,
     maxThreads: threads,
+    idleTimeout: Number.POSITIVE_INFINITY,
+    loadBalancer: (_job, workers) => leastBusy(workers, threads),
     concurrentTasksPerWorker: JOBS_PER_WORKER_MAX,
     maxQueue: max,
     workerData,
@@ -67,4 +75,15 @@ export function startParseWorkers(
     stats: () => ({ running, max, threads }),
     stop: () => pool.destroy(),
   }
+}
+
+/** Where a job goes; null: it waits for the thread that is then started, or for the first that is done. */
+function leastBusy<W extends { readonly currentUsage: number }>(
+  workers: readonly W[],
+  threads: number,
+): W | null {
+  let least: W | null = null
+  for (const worker of workers) if (least === null || worker.currentUsage < least.currentUsage) least = worker
+  const usageMax = workers.length < threads ? 1 : JOBS_PER_WORKER_MAX
+  return least !== null && least.currentUsage < usageMax ? least : null
 }

@@ -5,12 +5,14 @@
  * `apply` returns after LMDB's own sync of the change, so that an answer given after it survives a power cut.
  */
 import { dirname, join } from 'node:path'
-import { open, type RootDatabase } from 'lmdb'
+import type * as Lmdb from 'lmdb'
+import type { RootDatabase } from 'lmdb'
 import { CannotRun, Damaged } from '../errors.ts'
 import { CATALOG_MAP_BYTES } from '../limits.ts'
 import { crashPoint } from '../util/crash.ts'
 import { type Disk, disk, syncFolder } from '../util/disk.ts'
 import { checkLmdbFile } from '../util/lmdb-file.ts'
+import { loadPackage } from '../util/load-package.ts'
 import type { Change, Entry } from './protocol.ts'
 
 export interface Store {
@@ -57,6 +59,7 @@ export async function readStore(path: string, on: Disk = disk): Promise<readonly
 }
 
 function openDatabase(path: string, readOnly = false): RootDatabase<unknown, string> {
+  const { open } = loadPackage('lmdb') as typeof Lmdb
   try {
     return open<unknown, string>({
       path,

@@ -6,7 +6,8 @@
  * more than its application has now, and none once the application is gone.
  */
 import { createHash, timingSafeEqual } from 'node:crypto'
-import { jwtVerify, SignJWT } from 'jose'
+import { SignJWT } from 'jose/jwt/sign'
+import { jwtVerify } from 'jose/jwt/verify'
 import type { Refusal } from '../errors.ts'
 import { TOKEN_SECONDS } from '../limits.ts'
 import { wallMs } from '../util/clock.ts'

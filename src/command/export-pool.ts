@@ -1,26 +1,27 @@
 /**
- * A pool's live rows as one file: the way of the Arrow route, with another end.
- *
- *   W-8  A file has its name only when all rows are in it and synced.
+ * A pool's live rows as one file. Parquet is DuckDB's to write; the other formats are made of record batches, which come
+ * the way of the Arrow route.
  */
-import { accessSync, constants, statSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import type { Plan } from '../batch/plan.ts'
-import { CannotRun, Unavailable } from '../errors.ts'
+import { CannotRun } from '../errors.ts'
 import { openBatches } from '../export/batches.ts'
-import { arrowFile, COMPRESSIONS, type ExportCompression, parquet } from '../export/encode.ts'
+import { arrowFile } from '../export/encode.ts'
 import { recordBatches } from '../export/stream.ts'
 import { csv, ndjson } from '../export/text.ts'
 import { copyRows, sweepCopies } from '../exporter.ts'
+import { PROGRESS_LOOK_MS } from '../limits.ts'
+import { exportFile } from '../paths.ts'
 import { queryColumns } from '../query/column.ts'
 import { printDate, printInstant, shortestSingle } from '../query/print.ts'
-import type { QuerySegment } from '../query/protocol.ts'
+import type { QueryEngine, QuerySegment } from '../query/protocol.ts'
 import { prune } from '../query/prune.ts'
-import { type PlannedSelection, planSelection, type Selection } from '../query/select.ts'
+import { type PlannedSelection, planSelection, readColumns, type Selection } from '../query/select.ts'
 import { must } from '../util/assert.ts'
-import { type Disk, disk, syncFolder } from '../util/disk.ts'
-import { note, sayBytes } from '../util/say.ts'
-import { whenInterrupted } from './interrupt.ts'
+import { disk } from '../util/disk.ts'
+import { note } from '../util/say.ts'
+import { checkOut, inNewFile, into, piecesOf, print, publish } from './export-out.ts'
+import { COMPRESSIONS, copyParquet, type ExportCompression } from './export-parquet.ts'
 import { type Offline, openOffline } from './offline.ts'
 import { createProgress } from './progress.ts'
 import { CLEAN, type CommandInput } from './protocol.ts'
@@ -76,18 +77,13 @@ function optionsOf(flags: CommandInput['flags']): ExportOptions {
   }
 }
 
-/** Names between commas; a JSON list where a name has a comma. */
 function columnsOf(text: string | undefined): readonly string[] | undefined {
-  if (text?.startsWith('[') !== true) return text?.split(',')
-  try {
-    const names: unknown = JSON.parse(text)
-    if (Array.isArray(names) && names.every(name => typeof name === 'string')) return names as string[]
-  } catch {
-    // Told below: not JSON, and not a list of texts, need the same.
-  }
-  throw new CannotRun(
-    `--columns takes names between commas, or a JSON list: --columns '["a","b, with a comma"]'`,
-  )
+  const columns = text === undefined ? undefined : readColumns(text)
+  if (columns !== undefined && 'badRequest' in columns)
+    throw new CannotRun(
+      `--columns takes names between commas, or a JSON list: --columns '["a","b, with a comma"]'`,
+    )
+  return columns
 }
 
 function oneOf<T extends string>(list: readonly T[], flag: string, text: string): T {
@@ -106,26 +102,18 @@ export async function exportPool(
   const plan = must(offline.catalog.plan(pool.number, pool.planVersion), 'the plan of a pool')
   const planned = planSelection(plan, options.selection)
   if ('badRequest' in planned) throw badOption(planned.badRequest, plan)
-  const services = { engine: await offline.engine(), temporaryFolder: offline.paths.temporary }
-  await sweepCopies(services.temporaryFolder)
+  const { out } = options
+  const engine = await offline.engine(out === '-' ? undefined : dirname(resolve(out)))
+  await sweepCopies(offline.paths.temporary)
   const snapshot = await offline.snapshot(pool.number)
-  const progress = createProgress('exporting')
-  let rows = 0
   try {
     const segments = prune(plan, planned, snapshot.segments)
-    let segmentsDone = 0
-    const copy = async (group: readonly QuerySegment[]) => {
-      const copied = await copyRows(plan, planned, group, 'export', services)
-      rows += copied.rows
-      segmentsDone += group.length
-      progress.step(segmentsDone, segments.length, 'segments')
-      return copied
-    }
-    const batches = recordBatches(segments, planned.columns, copy, openBatches)
-    const bytes = await write(disk, encode(planned, batches, options), options.out)
-    return { rows, bytes }
+    const source: Source = { plan, planned, segments, engine, temporaryFolder: offline.paths.temporary }
+    const { format } = options
+    return format === 'parquet'
+      ? await writeParquet(source, options)
+      : await writeBatches(source, format, out)
   } finally {
-    progress.end()
     snapshot.release()
   }
 }
@@ -142,92 +130,82 @@ function badOption(what: string, plan: Plan): CannotRun {
   return new CannotRun(/^filters:/.test(what) ? `${text}; for example ${WHERE_EXAMPLE}` : text)
 }
 
+/** What is exported. */
+interface Source {
+  readonly plan: Plan
+  readonly planned: PlannedSelection
+  readonly segments: readonly QuerySegment[]
+  readonly engine: QueryEngine
+  readonly temporaryFolder: string
+}
+
+/** The formats that are made of record batches. */
+type BatchFormat = Exclude<ExportOptions['format'], 'parquet'>
+
+async function writeBatches(source: Source, format: BatchFormat, out: string) {
+  const { plan, planned, segments } = source
+  const progress = createProgress('exporting')
+  let [rows, segmentsDone] = [0, 0]
+  const copy = async (group: readonly QuerySegment[]) => {
+    const copied = await copyRows(plan, planned, group, 'export', source)
+    rows += copied.rows
+    segmentsDone += group.length
+    progress.step(segmentsDone, segments.length, 'segments')
+    return copied
+  }
+  try {
+    const chunks = encode(planned, recordBatches(segments, copy, openBatches), format)
+    const bytes = out === '-' ? await print(chunks) : await publish(disk, out, into(disk, out, chunks))
+    return { rows, bytes }
+  } finally {
+    progress.end()
+  }
+}
+
+/** DuckDB writes the file itself; on its way to standard output it is a temporary one. */
+async function writeParquet(source: Source, { out, compression }: ExportOptions) {
+  const { plan, planned, segments, engine, temporaryFolder } = source
+  const progress = createProgress('exporting')
+  const make = async (file: string) => {
+    const expected = segments.reduce((sum, { meta }) => sum + meta.bytes, 0)
+    const timer = setInterval(() => {
+      const bytes = disk.size(file)
+      progress.step(bytes, Math.max(bytes, expected), `${Math.round(bytes / 1e6)} MB written`)
+    }, PROGRESS_LOOK_MS)
+    try {
+      return await copyParquet(engine, plan, planned, segments, resolve(file), compression)
+    } finally {
+      clearInterval(timer)
+    }
+  }
+  let rows = 0
+  try {
+    if (out !== '-') {
+      const bytes = await publish(disk, out, async file => {
+        rows = await make(file)
+      })
+      return { rows, bytes }
+    }
+    const file = exportFile(temporaryFolder, 0)
+    rows = await inNewFile(disk, file, out, make)
+    return { rows, bytes: await print(piecesOf(disk, file)) }
+  } finally {
+    progress.end()
+  }
+}
+
 function encode(
   { columns }: PlannedSelection,
   batches: AsyncIterable<Uint8Array>,
-  { format, compression }: ExportOptions,
+  format: BatchFormat,
 ): AsyncIterable<Uint8Array> {
   const printers = { instant: printInstant, date: printDate, single: shortestSingle }
   switch (format) {
-    case 'parquet':
-      return parquet(columns, batches, compression)
     case 'arrow':
       return arrowFile(columns, batches)
     case 'ndjson':
       return ndjson(columns, batches, printers)
     case 'csv':
       return csv(columns, batches, printers)
-  }
-}
-
-/** Before anything is replayed or read. Throws CannotRun where no file can be made of this name. */
-function checkOut({ out, force }: ExportOptions): void {
-  if (out === '-') return
-  const folder = dirname(resolve(out))
-  try {
-    const found = statSync(out, { throwIfNoEntry: false })
-    if (found?.isDirectory() === true)
-      throw new CannotRun(
-        `--out ${out} is a folder: name a file in it, as in --out ${join(out, 'rows.parquet')}`,
-      )
-    if (found !== undefined && !found.isFile())
-      throw new CannotRun(`--out ${out} is no plain file; - is standard output`)
-    if (found !== undefined && !force) throw new CannotRun(`${out} is there already; --force replaces it`)
-    accessSync(folder, constants.W_OK)
-  } catch (error) {
-    throw error instanceof CannotRun ? error : cannotWrite(out, folder, error as NodeJS.ErrnoException)
-  }
-}
-
-function cannotWrite(out: string, folder: string, { code, message }: NodeJS.ErrnoException): CannotRun {
-  if (code === 'ENOENT')
-    return new CannotRun(`--out ${out}: the folder ${folder} is not there, make it first`)
-  if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS')
-    return new CannotRun(`--out ${out}: this user may not write to the folder ${folder}`)
-  return new CannotRun(`--out ${out} cannot be written: ${message}`)
-}
-
-/** Beside its name first, then synced and renamed. Returns the bytes. Throws Unavailable where the disk refuses. */
-async function write(on: Disk, chunks: AsyncIterable<Uint8Array>, out: string): Promise<number> {
-  let position = 0
-  if (out === '-') {
-    for await (const bytes of chunks) {
-      await sayBytes(bytes)
-      position += bytes.byteLength
-    }
-    return position
-  }
-  const temporary = `${out}.tmp-${process.pid}`
-  const remove = () => {
-    if (on.exists(temporary)) on.unlink(temporary)
-  }
-  const forget = whenInterrupted(remove) // before there is a file: a signal does not wait
-  try {
-    const file = onDisk(out, () => on.open(temporary, 'wx'))
-    try {
-      for await (const bytes of chunks) {
-        onDisk(out, () => on.write(file, [bytes], position))
-        position += bytes.byteLength
-      }
-      onDisk(out, () => on.fdatasync(file))
-    } finally {
-      on.close(file)
-    }
-    onDisk(out, () => on.rename(temporary, out))
-  } catch (error) {
-    remove()
-    throw error
-  } finally {
-    forget()
-  }
-  onDisk(out, () => syncFolder(on, dirname(out)))
-  return position
-}
-
-function onDisk<T>(out: string, work: () => T): T {
-  try {
-    return work()
-  } catch (error) {
-    throw new Unavailable('out_failed', `--out ${out} cannot be written: ${(error as Error).message}`)
   }
 }

@@ -1,6 +1,6 @@
 /** The live segments of a pool where there is no index: told by footers and delete files alone, as a rebuild does. */
 import { join } from 'node:path'
-import { survivors } from '../keys/rebuild.ts'
+import { footerOfDeletes, survivors } from '../keys/folder-segments.ts'
 import { type Footer, readFooter } from '../keys/segment-files.ts'
 import { deleteFile, numberOfFile, segmentFile } from '../paths.ts'
 import { readDeleteFile } from '../segment/deletes.ts'
@@ -16,10 +16,16 @@ export async function liveFooters(folder: string, pool: number, report: Report):
     const isDeletes = segment !== undefined && name === deleteFile(segment)
     if (segment === undefined || (isDeletes && names.has(segmentFile(segment)))) continue
     const file = join(folder, name)
-    const footer = await report.try(() => (isDeletes ? footerOfDeletes(file) : readFooter(file)))
+    const footer = await report.try(() =>
+      isDeletes ? footerOfDeletes(readDeleteFile(readFile(disk, file), file)) : readFooter(file),
+    )
     if (footer === undefined) continue
     if (footer.pool !== pool || footer.segment !== segment)
       report.find(file, `it belongs to pool ${footer.pool}, segment ${footer.segment}`)
+    else if (isDeletes && footer.rows > 0)
+      report.note(
+        `${file} stands alone: a seal, a merge or a removal was cut short, or ${segmentFile(segment)} is lost with up to ${footer.rows} rows`,
+      )
     else found.push(footer)
   }
   const live = survivors(found).sort((a, b) => a.sequenceFrom - b.sequenceFrom)
@@ -31,22 +37,5 @@ export async function liveFooters(folder: string, pool: number, report: Report):
         `its sequences overlap those of segment ${last.segment}`,
       )
   }
-  return live.filter(footer => !isCutShort(footer, names, live))
-}
-
-function footerOfDeletes(file: string): Footer {
-  const { pool, planVersion, segment, sequenceFrom, sequenceTo, rowsOfSeal, keys } = readDeleteFile(
-    readFile(disk, file),
-    file,
-  )
-  const counts = { rows: rowsOfSeal, deletes: keys.length, replaces: [] }
-  return { pool, planVersion, segment, sequenceFrom, sequenceTo, ...counts }
-}
-
-/** One file of two, of the newest segment: that seal was cut short, and the log still has it. */
-function isCutShort(footer: Footer, names: ReadonlySet<string>, live: readonly Footer[]): boolean {
-  const { segment, rows, deletes } = footer
-  const isHalf =
-    (rows > 0 && !names.has(segmentFile(segment))) || (deletes > 0 && !names.has(deleteFile(segment)))
-  return isHalf && live.every(other => other.segment <= segment)
+  return live
 }

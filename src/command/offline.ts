@@ -45,8 +45,8 @@ export interface Offline {
   snapshot(pool: number): Promise<Snapshot>
   /** By id or unique name. Throws CannotRun naming it. */
   findPool(name: string): Pool
-  /** Opened at the first call. */
-  engine(): Promise<QueryEngine>
+  /** Opened at the first call. `outputFolder`: an absolute folder that copies may be written to besides data/tmp. */
+  engine(outputFolder?: string): Promise<QueryEngine>
   close(): Promise<void>
 }
 
@@ -173,8 +173,8 @@ function offlineOf({ config, paths, kernel, lock }: Folder, both: Both, replayed
         byName: one => catalog.poolByName(one),
         all: catalog.pools(),
       }),
-    engine: () => {
-      engine ??= openEngine(paths, config)
+    engine: outputFolder => {
+      engine ??= openEngine(paths, config, kernel, outputFolder)
       return engine
     },
     close: async () => {
@@ -185,12 +185,19 @@ function offlineOf({ config, paths, kernel, lock }: Folder, both: Both, replayed
   }
 }
 
-async function openEngine(paths: Paths, config: Config): Promise<QueryEngine> {
+async function openEngine(
+  paths: Paths,
+  config: Config,
+  kernel: 'native' | 'js',
+  outputFolder: string | undefined,
+): Promise<QueryEngine> {
   const { openQueryEngine } = await import('../query/engine-client.ts')
   for (const folder of [paths.segment, paths.temporary]) disk.mkdir(folder)
   return await openQueryEngine({
     segmentFolder: paths.segment,
     temporaryFolder: paths.temporary,
+    outputFolder,
+    kernel,
     threads: availableParallelism(),
     crashAt: config.crashAt,
     onFault,

@@ -3,9 +3,10 @@
  *
  * A bar hides the cursor and turns line wrapping off; an interrupt (interrupt.ts) gives the terminal back as it was.
  */
-import cliProgress from 'cli-progress'
+import type * as CliProgress from 'cli-progress'
 import { PROGRESS_LINE_MS } from '../limits.ts'
 import { monotonicMs } from '../util/clock.ts'
+import { loadPackage } from '../util/load-package.ts'
 import { note } from '../util/say.ts'
 import { whenInterrupted } from './interrupt.ts'
 
@@ -22,7 +23,8 @@ export function createProgress(task: string): Progress {
 }
 
 function bar(task: string): Progress {
-  const shown = new cliProgress.SingleBar({
+  const { SingleBar } = loadPackage('cli-progress') as typeof CliProgress
+  const shown = new SingleBar({
     format: `${task} [{bar}] {value}/{total} {what}`,
     stream: process.stderr,
     hideCursor: true,

@@ -34,7 +34,7 @@ export interface Replayed {
   readonly fileOffset: number
 }
 
-/** A run of replayed records in sequence order; at most SLAB_BYTES of bodies or one record. */
+/** A run of replayed records in sequence order; at most REPLAY_CHUNK_BYTES of bodies or one record. */
 export interface ReplayChunk {
   readonly slab: SharedArrayBuffer
   readonly records: readonly Replayed[]

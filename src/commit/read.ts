@@ -18,7 +18,7 @@ import { type Disk, readFile } from '../util/disk.ts'
 import { bitmapBytes, headerIsValid, viewOf, wholeRecordBytes } from './checksum.ts'
 import { decodeFileHeader, FILE_HEADER_BYTES, type FileHeader, type NamedFile } from './file.ts'
 import type { Head } from './head.ts'
-import { RECORD_HAS_BITS, RECORD_HEADER_BYTES, RECORD_KIND, readU64 } from './record.ts'
+import { RECORD_HAS_BITS, RECORD_HEADER_BYTES, RECORD_KIND, RECORD_MAGIC, readU64 } from './record.ts'
 
 /** One whole, checked record. `bytes` is the file's content and lives until the next file is read. */
 export interface ReadRecord {
@@ -72,6 +72,10 @@ const KIND_NAMES: Readonly<Record<number, keyof typeof RECORD_KIND>> = {
 }
 
 const NOTHING_SEALED: ReadonlyMap<number, number> = new Map()
+
+/** The bytes that every record begins with. */
+const MAGIC = Buffer.alloc(4)
+MAGIC.writeUInt32LE(RECORD_MAGIC)
 
 /**
  * All records of the epoch that `head` names, from its first file on; `files` is the folder's list.
@@ -227,16 +231,20 @@ export function highestSealed(sealed: ReadonlyMap<number, number>): number {
   return highest
 }
 
-/** Looks at every aligned place after `end` for valid headers, and whether they may be there. */
+/**
+ * Looks at every aligned place after `end` for valid headers, and whether they may be there. Most of a file is empty, and
+ * every start looks through it: the mark that a header begins with is searched for, not each place read.
+ */
 function unsyncedAfter(
   file: LoadedFile,
   end: number,
   walk: Walk,
 ): { readonly found: boolean; readonly fault: string | undefined } {
   const { bytes, view } = file
+  const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   let found = false
-  for (let offset = end; offset + RECORD_HEADER_BYTES <= bytes.byteLength; offset += 8) {
-    if (!headerIsValid(bytes, view, offset, file.header.salt)) continue
+  for (let offset = text.indexOf(MAGIC, end); offset !== -1; offset = text.indexOf(MAGIC, offset + 1)) {
+    if (offset % 8 !== 0 || !headerIsValid(bytes, view, offset, file.header.salt)) continue
     const sequence = readU64(view, offset + 8)
     found = true
     if (walk.cleanStop || readU64(view, offset + 16) > walk.expected) {

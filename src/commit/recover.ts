@@ -74,13 +74,13 @@ async function recover(options: RecoverLogOptions): Promise<RecoveredLog> {
   }
   const list = listFolder(disk, folder)
   const head = headOf(disk, folder, list)
-  if (head.epoch > 0) verify(readLog(disk, folder, list.files, head, options.sealed))
+  const verified = head.epoch === 0 ? undefined : verify(options, list, head)
   const spares = list.spares.filter(name => disk.size(join(folder, name)) === options.fileBytes)
   const epochNumber = Math.max(head.epoch, list.files.at(-1)?.epoch ?? 0) + 1
   spares.push(...takeLeftovers(options, list, head))
   const epoch = new Epoch(disk, folder, epochNumber, options.fileBytes)
   const copy = new EpochCopy(epoch, () => takeOrMake(options, spares, list.spares))
-  const found = await replayAndCopy(options, list, head, copy)
+  const found = await replayAndCopy(options, list, head, verified, copy)
   await copy.finish(found.lastSequence + 1)
   crashPoint('recover.copied')
   writeHead(disk, folder, { epoch: epochNumber, position: 0, lastSequence: found.lastSequence })
@@ -123,21 +123,47 @@ function takeLeftovers(options: RecoverLogOptions, list: FolderList, head: Head)
   return taken
 }
 
+/** What the first reading found. */
+interface Verified {
+  readonly end: LogEnd
+  readonly records: number
+  /** Of the first record; undefined: there is none. */
+  readonly firstSequence: number | undefined
+  /** Some records are to be replayed. */
+  readonly isNeeded: boolean
+}
+
 /** Reads the whole log once before anything is changed or replayed: a damaged folder stays as it was found. */
-function verify(records: Generator<ReadRecord, LogEnd>): void {
-  let step = records.next()
-  while (step.done !== true) step = records.next()
+function verify({ disk, folder, sealed }: RecoverLogOptions, list: FolderList, head: Head): Verified {
+  const reader = readLog(disk, folder, list.files, head, sealed)
+  let records = 0
+  let firstSequence: number | undefined
+  let isAnyNeeded = false
+  let step = reader.next()
+  for (; step.done !== true; step = reader.next()) {
+    records += 1
+    firstSequence ??= step.value.sequence
+    isAnyNeeded ||= isNeeded(step.value, sealed)
+  }
+  return { end: step.value, records, firstSequence, isNeeded: isAnyNeeded }
 }
 
 async function replayAndCopy(
   options: RecoverLogOptions,
   list: FolderList,
   head: Head,
+  verified: Verified | undefined,
   copy: EpochCopy,
 ): Promise<Omit<RecoveredSummary, 'epoch'>> {
-  if (head.epoch === 0) {
+  if (verified === undefined) {
     const lastSequence = highestSealed(options.sealed)
     return { lastSequence, replayed: 0, skipped: 0, cleanStop: true, torn: undefined }
+  }
+  if (!verified.isNeeded) {
+    // As after each clean stop: one gap stands for the whole log, which need not be read again.
+    const { end, records, firstSequence } = verified
+    if (firstSequence !== undefined) copy.skip({ sequence: firstSequence, lastSequence: end.lastSequence })
+    return { ...summaryOf(end), replayed: 0, skipped: records }
   }
   const chunk = new ChunkFiller(options.replay)
   let replayed = 0

@@ -1,9 +1,9 @@
 /**
  * Fills replay chunks: bodies and bitmaps of recovered records, copied into shared memory for the parse workers.
- * A chunk holds at most SLAB_BYTES of them, or one record.
+ * A chunk holds at most REPLAY_CHUNK_BYTES of them, or one record. While one is cut, the next one is filled.
  */
 import { align8 } from '../batch/layout.ts'
-import { SLAB_BYTES } from '../limits.ts'
+import { REPLAY_CHUNK_BYTES } from '../limits.ts'
 import { assert } from '../util/assert.ts'
 import { bitmapBytes } from './checksum.ts'
 import type { ReplayChunk, Replayed } from './protocol.ts'
@@ -15,6 +15,8 @@ export class ChunkFiller {
   #records: Replayed[] = []
   #parts: Uint8Array[] = []
   #bytes = 0
+  /** Rejects where the chunk under way could not be replayed. */
+  #underWay: Promise<void> = Promise.resolve()
 
   constructor(replay: (chunk: ReplayChunk) => Promise<void>) {
     this.#replay = replay
@@ -25,7 +27,7 @@ export class ChunkFiller {
     assert(record.kind === 'post' || record.kind === 'delete', 'only requests are replayed')
     const from = record.fileOffset + RECORD_HEADER_BYTES
     const bytes = record.recordBytes - RECORD_HEADER_BYTES
-    if (this.#records.length > 0 && this.#bytes + bytes > SLAB_BYTES) await this.flush()
+    if (this.#records.length > 0 && this.#bytes + bytes > REPLAY_CHUNK_BYTES) await this.#handOver()
     const { sequence, kind, pool, version, receivedAtMs, events, accepted, bodyBytes } = record
     const bitsOffset = record.hasBits ? this.#bytes + align8(bodyBytes) : -1
     const place = {
@@ -42,9 +44,14 @@ export class ChunkFiller {
     this.#bytes += bytes
   }
 
-  /** Hands over what there is. */
+  /** Hands over what there is; resolves when all is replayed. */
   async flush(): Promise<void> {
-    if (this.#records.length === 0) return
+    if (this.#records.length > 0) await this.#handOver()
+    await this.#underWay
+  }
+
+  /** One chunk is under way at a time: the tails take the records in order. */
+  async #handOver(): Promise<void> {
     const slab = new SharedArrayBuffer(this.#bytes)
     const into = new Uint8Array(slab)
     for (let index = 0; index < this.#parts.length; index++) {
@@ -54,6 +61,8 @@ export class ChunkFiller {
     this.#records = []
     this.#parts = []
     this.#bytes = 0
-    await this.#replay({ slab, records })
+    await this.#underWay
+    this.#underWay = this.#replay({ slab, records })
+    this.#underWay.catch(() => undefined) // whoever waits for it next is told
   }
 }

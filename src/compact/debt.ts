@@ -34,6 +34,13 @@ export class Debts {
     else this.#byPool.delete(pool)
   }
 
+  /** The pools that somebody should look at first, at most `count`: those with quarantined segments, then those with most to merge. */
+  worst(count: number): readonly (readonly [pool: number, debt: Debt])[] {
+    const order = ([, a]: readonly [number, Debt], [, b]: readonly [number, Debt]) =>
+      b.quarantined - a.quarantined || b.bytesToMerge - a.bytesToMerge
+    return [...this.#byPool].sort(order).slice(0, count)
+  }
+
   /** A deleted pool owes nothing. */
   drop(pool: number): void {
     this.set(pool, NO_DEBT)

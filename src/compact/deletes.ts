@@ -3,7 +3,8 @@
  *
  *   W-6  A delete goes only when nothing that a rebuild reads could bring its record back: a live row of the key in the
  *        new segment has a higher sequence, or no older segment can hold the key. An expired delete is no exception:
- *        the older segment may not have been through retention yet.
+ *        the older segment may not have been through retention yet. What counts as older: `olderThan` in choose.ts, and
+ *        `olderOf` in merge-survey.ts.
  */
 import { keyTimeUs } from '../batch/key.ts'
 import type { Plan } from '../batch/plan.ts'

@@ -3,9 +3,10 @@
  * this very thread, task by task, with a rest after each (pace.ts).
  */
 
-import { type DuckDBConnection, DuckDBInstance, DuckDBPendingResultState } from '@duckdb/node-api'
+import type { DuckDBConnection } from '@duckdb/node-api'
 import { MERGE_IDLE_MS, MERGE_INTERRUPTED_STEPS_MAX, MERGE_SLICE } from '../limits.ts'
 import { assert } from '../util/assert.ts'
+import { DuckDBInstance, DuckDBPendingResultState } from '../util/duckdb.ts'
 import { quoteText } from '../util/sql.ts'
 import type { Pacer } from './pace.ts'
 

@@ -11,7 +11,7 @@ import { expire, FATE, has, type Input } from './merge-input.ts'
 import { deletedPart, partsOf } from './merge-runs.ts'
 import { expiredSql, footersSql, keyColumnsSql, sizesSql } from './merge-sql.ts'
 import type { Pacer } from './pace.ts'
-import type { MergeJob } from './protocol.ts'
+import type { MergeJob, TimeSpan } from './protocol.ts'
 
 /** Are all rows below the cutoff, by what the manifest says? */
 export function isWhollyExpired({ meta }: Input, beforeUs: number | undefined): boolean {
@@ -101,7 +101,7 @@ export async function surveyKeys(
   pacer: Pacer,
 ): Promise<KeySurvey> {
   const expired: KeyRun[] = []
-  let deletes = dropUnneeded(readDeletes(job, inputs, calls, disk), job.plan, job.older)
+  let deletes = dropUnneeded(readDeletes(job, inputs, calls, disk), job.plan, olderOf(job, inputs))
   await pacer.rest()
   if (job.plan.key === null) return { expired, deletes }
   for (const input of inputs) {
@@ -115,6 +115,18 @@ export async function surveyKeys(
     await pacer.rest()
   }
   return { expired, deletes }
+}
+
+/**
+ * What a delete may still be needed for. Of several inputs without a live row nothing may be left that stands for them, and their
+ * files go one after the other: a delete in one stays as long as another one holds its key. It goes with the next merge.
+ */
+function olderOf({ older }: MergeJob, inputs: readonly Input[]): readonly TimeSpan[] {
+  if (inputs.length === 1 || inputs.some(({ live }) => live > 0)) return older
+  const spans = inputs
+    .filter(({ meta }) => meta.rows > 0)
+    .map(({ meta }) => ({ fromUs: meta.timestampFromUs, toUs: meta.timestampToUs }))
+  return [...older, ...spans]
 }
 
 /** DuckDB reads them first: the reader of keys may take its whole thread down on damaged pages, and says nothing. */

@@ -154,6 +154,7 @@ export class MergeWriter {
     assert((keys?.rows ?? 0) === rows, 'a copy holds the rows that were counted')
     await this.#pacer.rest()
     crashPoint('merge.copied')
+    if (job.expireBeforeUs !== undefined) crashPoint('retention.copied')
     const { plan, segment } = job
     const head = { pool: plan.pool, planVersion: plan.version, segment, ...spanOf(job), rowsOfSeal: rows }
     const deleteBytes =

@@ -59,6 +59,11 @@ export class MergerClient implements Merger {
     })
   }
 
+  /** Resolves when no thread runs any more: it ends `idleMs` after its last merge. */
+  ended(): Promise<void> {
+    return this.#thread?.exited ?? this.#exited
+  }
+
   /** See Merger. */
   setPace(pace: Pace): void {
     if (pace === this.#pace) return

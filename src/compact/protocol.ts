@@ -37,7 +37,7 @@ export interface MergeJob {
   readonly inputs: readonly MergeInput[]
   /** Rows and deletes whose primary timestamp is below go; undefined: none. */
   readonly expireBeforeUs: number | undefined
-  /** Segments with lower sequences than all inputs. A delete goes when none of them can hold its key (W-6). */
+  /** Of all that a rebuild would read before the inputs. A delete goes when none of them can hold its key (W-6). */
   readonly older: readonly TimeSpan[]
 }
 

@@ -1,6 +1,6 @@
 /** What the scheduler is joined to, its time, and its figures. */
 import type { Plan } from '../batch/plan.ts'
-import type { MarkDelta, SealCommitted, SegmentMeta, SwapCommit } from '../keys/protocol.ts'
+import type { GivenUpSegment, MarkDelta, SealCommitted, SegmentMeta, SwapCommit } from '../keys/protocol.ts'
 import type { Debt, MergeDone, Merger, PoolSegment } from './protocol.ts'
 
 /** A living pool. */
@@ -54,10 +54,12 @@ export interface SchedulerCalls {
   /** COMPACT_TICK_MS, unless a test says less. */
   readonly tickMs: number
   livePools(): readonly number[]
-  /** undefined: deleted. */
+  /** undefined: deleted, or left alone in this run. */
   pool(pool: number): CompactPool | undefined
   /** The manifest's segments now. */
   segments(pool: number): readonly PoolSegment[]
+  /** Manifest.emptied: no segment of the pool any more, and a rebuild would still find them. */
+  emptied(pool: number): readonly GivenUpSegment[]
   /** Sealer.heldSegments. */
   held(pool: number): ReadonlySet<number>
   /** Sealer.forgetKept. */
@@ -66,11 +68,11 @@ export interface SchedulerCalls {
   takeSegmentNumber(pool: number): number
   /** Rejects with Unavailable. */
   pin(pool: number): Promise<PinnedPool>
-  /** KeyIndex.swap. */
+  /** KeyIndex.swap. Rejects with Unavailable or SegmentsDisagree: nothing changed. */
   swap(swap: SwapCommit): Promise<SealCommitted>
   /** Brings a flushed swap into the manifest, which gives the replaced files up. */
   apply(swap: SwapCommit, committed: SealCommitted): void
-  /** Removes the files of segments that nothing names; one that is not there is no error. */
+  /** Removes the files of segments that nothing names, for good when it resolves; one that is not there is no error. */
   unlink(folder: string, segments: readonly number[]): Promise<void>
   load(): Load
   onMerged(figures: MergeFigures): void

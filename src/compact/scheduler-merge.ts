@@ -3,44 +3,60 @@
  *
  *   W-4  The replaced files are given up only after the swap's flush.
  *   W-6  What a merge wrote and no transaction names is removed at once: a rebuild would take it for the pool's newest
- *        truth over its range. Until it is gone no other merge of the pool begins. (After a crash the sweep removes it,
- *        and merges begin only after the sweep.)
+ *        truth over its range. Until it is durably gone no other merge of the pool begins. (After a crash the sweep removes
+ *        it, and merges begin only after the sweep.)
+ *   W-7  Retention is asked again before the swap: rows that are to be kept after all do not go.
  */
 import type { SealCommitted, SwapCommit } from '../keys/protocol.ts'
 import { assert } from '../util/assert.ts'
 import { crashPoint } from '../util/crash.ts'
-import { bySequence, choose } from './choose.ts'
-import type { MergeDone, MergeJob, PoolSegment } from './protocol.ts'
-import { figuresOf, type PinnedPool, type SchedulerCalls } from './scheduler-calls.ts'
+import { choose, isPartlyExpired, olderThan } from './choose.ts'
+import type { MergeDone, MergeJob, Pace, PoolSegment } from './protocol.ts'
+import { cutoffUs } from './retention.ts'
+import { type CompactPool, figuresOf, type PinnedPool, type SchedulerCalls } from './scheduler-calls.ts'
+import type { SwapCosts } from './swap-costs.ts'
 
 /** What the scheduler says of the pool. */
 export interface MergeAsk {
   readonly pool: number
-  readonly isBarred: (segment: number) => boolean
+  /** Sealer.heldSegments: asked when the inputs are chosen, since the sealer may have taken some after the look. */
+  readonly held: () => ReadonlySet<number>
+  readonly quarantined: ReadonlySet<number>
   /** A retention pass is due: expired rows are a reason for a merge, not only left out of one. */
   readonly isRetentionDue: boolean
-  /** Retention's cutoff; undefined keeps for ever. */
-  readonly expireBeforeUs: number | undefined
+  /** What else goes on: how long the swap may take depends on it. */
+  readonly pace: Pace
 }
 
 type MergeCalls = Pick<
   SchedulerCalls,
-  'merger' | 'clock' | 'pool' | 'takeSegmentNumber' | 'pin' | 'swap' | 'apply' | 'unlink' | 'onMerged'
+  | 'merger'
+  | 'clock'
+  | 'pool'
+  | 'emptied'
+  | 'takeSegmentNumber'
+  | 'pin'
+  | 'swap'
+  | 'apply'
+  | 'unlink'
+  | 'onMerged'
 >
 
 /** Merges, and remembers files that could not be removed. */
 export class Merges {
   readonly #calls: MergeCalls
+  readonly #costs: SwapCosts
   /** Of merges that came to nothing; by pool. */
   readonly #orphans = new Map<number, number[]>()
 
-  constructor(calls: MergeCalls) {
+  constructor(calls: MergeCalls, costs: SwapCosts) {
     this.#calls = calls
+    this.#costs = costs
   }
 
   /**
-   * Makes the next merge of a pool; false: there is none, or the pool is gone. A pool that is deleted meanwhile is no error: the result goes.
-   * Rejects with SegmentDamaged or Unavailable; then nothing has changed.
+   * Makes the next merge of a pool; false: there is none, or the pool is gone. A pool that is deleted meanwhile, or keeps its rows for
+   * longer now, is no error: the result goes. Rejects with SegmentDamaged, SegmentsDisagree or Unavailable; then nothing has changed.
    */
   async one(ask: MergeAsk): Promise<boolean> {
     await this.#clear(ask.pool)
@@ -62,10 +78,15 @@ export class Merges {
     const of = this.#calls.pool(ask.pool)
     if (of === undefined) return undefined
     const segments = pinned.segments.map(segmentOf)
+    const givenUp = this.#calls.emptied(ask.pool)
+    const held = ask.held()
+    const expireBeforeUs = this.#cutoffUs(of)
     const choice = choose({
       segments,
-      isBarred: ask.isBarred,
-      expireBeforeUs: ask.isRetentionDue ? ask.expireBeforeUs : undefined,
+      givenUp,
+      isBarred: segment => held.has(segment) || ask.quarantined.has(segment),
+      rowsMax: this.#costs.rowsMax(ask.pool, ask.pace),
+      expireBeforeUs: ask.isRetentionDue ? expireBeforeUs : undefined,
     })
     const first = choice?.inputs[0]
     if (choice === undefined || first === undefined) return undefined
@@ -79,11 +100,20 @@ export class Merges {
         meta,
         marks: marksOf.get(meta.segment) ?? [],
       })),
-      expireBeforeUs: ask.expireBeforeUs,
-      older: bySequence(segments)
-        .filter(one => one.rows > 0 && one.sequenceFrom < first.sequenceFrom)
-        .map(one => ({ fromUs: one.timestampFromUs, toUs: one.timestampToUs })),
+      expireBeforeUs,
+      older: olderThan(first.sequenceFrom, segments, givenUp),
     }
+  }
+
+  #cutoffUs(of: CompactPool): number | undefined {
+    return cutoffUs(of.retentionDays, this.#calls.clock.wallMs())
+  }
+
+  /** Has it left out rows that the pool keeps by now? Its days were raised, or the wall clock went back. */
+  #isTooStrict(of: CompactPool, { inputs, expireBeforeUs }: MergeJob): boolean {
+    if (expireBeforeUs === undefined) return false
+    const keepsFromUs = this.#cutoffUs(of) ?? Number.NEGATIVE_INFINITY
+    return keepsFromUs < expireBeforeUs && inputs.some(({ meta }) => isPartlyExpired(meta, expireBeforeUs))
   }
 
   async #make(pool: number, job: MergeJob): Promise<boolean> {
@@ -93,13 +123,16 @@ export class Merges {
     try {
       const done = await merger.merge(job)
       crashPoint('compact.merged')
-      if (this.#calls.pool(pool) === undefined) return false
+      if (job.expireBeforeUs !== undefined) crashPoint('retention.merged')
+      const of = this.#calls.pool(pool)
+      if (of === undefined || this.#isTooStrict(of, job)) return false
       check(job, done)
       const remove = job.inputs.map(({ meta }) => meta.segment)
       const swap: SwapCommit = { pool, add: done.meta, remove, keys: done.keys }
       // In one turn with the answer: the manifest takes commits in their order.
       await this.#calls.swap(swap).then(committed => {
         isSwapped = true
+        if (job.expireBeforeUs !== undefined) crashPoint('retention.swapped')
         this.#apply(swap, committed)
       })
       onMerged(figuresOf(done, clock.nowMs() - beginMs))
@@ -111,6 +144,7 @@ export class Merges {
 
   #apply(swap: SwapCommit, committed: SealCommitted): void {
     crashPoint('compact.swapped')
+    if (committed.usPerKey !== undefined) this.#costs.learn(swap.pool, committed.usPerKey)
     this.#calls.apply(swap, committed)
   }
 

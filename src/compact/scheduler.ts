@@ -2,7 +2,7 @@
  * Decides which pool is compacted when. Main thread.
  *
  *   W-9   One merge at a time over all pools; a tick looks at COMPACT_LOOKS_PER_TICK pools at most.
- *   W-11  No loop over rows; a look is a loop over one pool's segments.
+ *   W-11  No loop over rows; a look is a walk over one pool's segments, and the looks of a tick end after COMPACT_LOOK_MS_MAX.
  *
  *   sealed(pool) ─► dirty ─ tick: look ─► queue ─► merge ─► dirty again, until there is nothing to merge
  *                    ▲ start, full hour: pools with retention; days changed: that pool
@@ -16,35 +16,29 @@
  * For tests `tickMs` may be a few milliseconds (option `--compact-tick-ms`): everything that waits for ticks comes
  * sooner. `--retention-days-ahead` lets the clock of retention alone run ahead.
  */
-import { basename } from 'node:path'
-import { SegmentDamaged, Unavailable } from '../errors.ts'
 import {
   COMPACT_INGEST_MS,
+  COMPACT_LOOK_MS_MAX,
   COMPACT_LOOKS_PER_TICK,
   COMPACT_QUIET_TICKS,
-  COMPACT_RETRY_MS_MAX,
   COMPACT_TAIL_BYTES_MAX,
   COMPACT_WAIT_MS_MAX,
-  DISK_RETRY_MS,
 } from '../limits.ts'
-import { numberOfFile } from '../paths.ts'
 import { AssertionFailed } from '../util/assert.ts'
-import { choose, debtOf, type Look } from './choose.ts'
+import { choose, type Look, lookAt } from './choose.ts'
 import { Debts } from './debt.ts'
-import type { Pace } from './protocol.ts'
+import type { Debt, Pace } from './protocol.ts'
 import { cutoffUs, RetentionHours } from './retention.ts'
 import type { CompactPool, SchedulerCalls, SchedulerStats } from './scheduler-calls.ts'
+import { Failures } from './scheduler-failures.ts'
 import { Merges } from './scheduler-merge.ts'
-
-/** When a failed merge is tried again; the delay doubles with each failure. */
-interface Retry {
-  readonly atMs: number
-  readonly delayMs: number
-}
+import { SwapCosts } from './swap-costs.ts'
 
 export class Scheduler {
   readonly #calls: SchedulerCalls
   readonly #merges: Merges
+  readonly #costs = new SwapCosts()
+  readonly #failures: Failures
   readonly #debts = new Debts()
   readonly #hours = new RetentionHours()
   /** Pools to look at. */
@@ -55,11 +49,6 @@ export class Scheduler {
   readonly #sealedMs = new Map<number, number>()
   /** Pools whose expired rows are to go. */
   readonly #expiring = new Set<number>()
-  /** Segments that could not be read, by pool. They are tried again after a restart. */
-  readonly #quarantined = new Map<number, Set<number>>()
-  readonly #retries = new Map<number, Retry>()
-  /** After the disk refused: of all pools. */
-  #pause: Retry | undefined
   #pace: Pace | undefined
   #merging: { readonly pool: number; readonly done: Promise<void> } | undefined
   #isStarted = false
@@ -68,7 +57,8 @@ export class Scheduler {
 
   constructor(calls: SchedulerCalls) {
     this.#calls = calls
-    this.#merges = new Merges(calls)
+    this.#merges = new Merges(calls, this.#costs)
+    this.#failures = new Failures(calls)
   }
 
   /** Begins with the next tick. After the sweep: an orphan must not be there when its inputs are merged with others (scheduler-merge.ts). */
@@ -79,11 +69,17 @@ export class Scheduler {
     this.#armTick()
   }
 
-  /** Something of the pool was sealed. */
-  sealed(pool: number): void {
+  /** Something of the pool was sealed; `usPerKey`: what a key took, where that is known. */
+  sealed(pool: number, usPerKey?: number): void {
+    if (usPerKey !== undefined) this.#costs.learn(pool, usPerKey)
     this.#dirty.add(pool)
     this.#sealedMs.delete(pool)
     this.#sealedMs.set(pool, this.#calls.clock.nowMs())
+  }
+
+  /** There may be more to merge in the pool than at the last look, without a seal. */
+  changed(pool: number): void {
+    this.#dirty.add(pool)
   }
 
   /** The pool keeps its rows for another number of days. */
@@ -94,9 +90,9 @@ export class Scheduler {
 
   /** Forgets a deleted pool, which the catalog does not name any more. Resolves when no merge of it is under way. */
   async dropPool(pool: number): Promise<void> {
-    for (const pools of [this.#dirty, this.#queue, this.#sealedMs, this.#expiring, this.#quarantined])
-      pools.delete(pool)
-    this.#retries.delete(pool)
+    for (const pools of [this.#dirty, this.#queue, this.#sealedMs, this.#expiring]) pools.delete(pool)
+    this.#failures.dropPool(pool)
+    this.#costs.drop(pool)
     this.#debts.drop(pool)
     if (this.#merging?.pool === pool) {
       this.#setPace() // its rows are of no use: it should end soon
@@ -111,6 +107,11 @@ export class Scheduler {
       poolsWaiting: this.#queue.size,
       isMerging: this.#merging !== undefined,
     }
+  }
+
+  /** See Debts.worst. */
+  worstDebts(count: number): readonly (readonly [pool: number, debt: Debt])[] {
+    return this.#debts.worst(count)
   }
 
   /** Gives up a running merge and ends the merge thread. */
@@ -128,10 +129,12 @@ export class Scheduler {
   #tick(): void {
     this.#armTick()
     if (this.#hours.isDue(this.#calls.clock.wallMs())) this.#beginPass()
-    this.#lookAtQuiet()
+    const untilMs = this.#calls.clock.nowMs() + COMPACT_LOOK_MS_MAX
+    this.#lookAtQuiet(untilMs)
     let looks = 0
     for (const pool of this.#dirty) {
-      if (looks++ >= COMPACT_LOOKS_PER_TICK) break
+      if (looks > 0 && (looks >= COMPACT_LOOKS_PER_TICK || this.#calls.clock.nowMs() >= untilMs)) break
+      looks += 1
       this.#look(pool)
     }
     this.#setPace()
@@ -145,16 +148,16 @@ export class Scheduler {
   }
 
   /** Pools that had no seal for long give up their kept rows, where a merge is waiting for them. */
-  #lookAtQuiet(): void {
+  #lookAtQuiet(untilMs: number): void {
     const before = this.#calls.clock.nowMs() - COMPACT_QUIET_TICKS * this.#calls.tickMs
     let looks = 0
     for (const [pool, sealedMs] of this.#sealedMs) {
-      if (sealedMs > before || looks++ >= COMPACT_LOOKS_PER_TICK) return
+      if (sealedMs > before || looks >= COMPACT_LOOKS_PER_TICK) return
+      if (looks > 0 && this.#calls.clock.nowMs() >= untilMs) return
+      looks += 1
       this.#sealedMs.delete(pool)
-      if (this.#calls.held(pool).size === 0) continue
-      const segments = this.#calls.segments(pool)
-      const isBarred = (segment: number) => this.#isQuarantined(pool, segment)
-      if (choose({ segments, isBarred, expireBeforeUs: undefined }) === undefined) continue
+      if (this.#calls.pool(pool) === undefined || this.#calls.held(pool).size === 0) continue
+      if (choose(this.#lookBeyondHeld(pool, undefined)) === undefined) continue
       this.#calls.forgetKept(pool)
       this.#dirty.add(pool)
     }
@@ -166,26 +169,31 @@ export class Scheduler {
     const of = this.#calls.pool(pool)
     if (of === undefined) return
     if (this.#expiring.has(pool)) this.#makeWay(pool, of)
-    const look = this.#lookOf(pool, of)
-    this.#debts.set(pool, debtOf(look, this.#quarantined.get(pool)?.size ?? 0))
-    if (choose(look) === undefined) this.#queue.delete(pool)
+    const held = this.#calls.held(pool)
+    const expireBeforeUs = this.#expiring.has(pool) ? this.#cutoffUs(of) : undefined
+    const beyond = this.#lookBeyondHeld(pool, expireBeforeUs)
+    const look = { ...beyond, isBarred: (segment: number) => held.has(segment) || beyond.isBarred(segment) }
+    const { choice, debt } = lookAt(look, this.#failures.quarantined(pool).size)
+    this.#debts.set(pool, debt)
+    if (choice === undefined) this.#queue.delete(pool)
     else if (!this.#queue.has(pool)) this.#queue.set(pool, this.#calls.clock.nowMs())
   }
 
-  #lookOf(pool: number, of: CompactPool): Look {
-    const held = this.#calls.held(pool)
+  /** As if the sealer held nothing. */
+  #lookBeyondHeld(pool: number, expireBeforeUs: number | undefined): Look {
+    const quarantined = this.#failures.quarantined(pool)
     return {
       segments: this.#calls.segments(pool),
-      isBarred: segment => held.has(segment) || this.#isQuarantined(pool, segment),
-      expireBeforeUs: this.#expiring.has(pool) ? this.#cutoffUs(of) : undefined,
+      givenUp: this.#calls.emptied(pool),
+      isBarred: segment => quarantined.has(segment),
+      rowsMax: this.#costs.rowsMax(pool, this.#paceNow()),
+      expireBeforeUs,
     }
   }
 
   /** Of a pool whose rows expire: frees segments that the sealer keeps, and ends the pass when nothing is left. */
   #makeWay(pool: number, of: CompactPool): void {
-    const segments = this.#calls.segments(pool)
-    const isBarred = (segment: number) => this.#isQuarantined(pool, segment)
-    const choice = choose({ segments, isBarred, expireBeforeUs: this.#cutoffUs(of) })
+    const choice = choose(this.#lookBeyondHeld(pool, this.#cutoffUs(of)))
     // Those of a running seal stay held: the pool is looked at again when it is sealed.
     if (choice?.reason !== 'expired') this.#expiring.delete(pool)
     else if (choice.inputs.some(one => this.#calls.held(pool).has(one.segment))) this.#calls.forgetKept(pool)
@@ -195,16 +203,17 @@ export class Scheduler {
     return cutoffUs(of.retentionDays, this.#calls.clock.wallMs())
   }
 
-  #isQuarantined(pool: number, segment: number): boolean {
-    return this.#quarantined.get(pool)?.has(segment) === true
+  #paceNow(): Pace {
+    return this.#calls.load().ingestAgoMs < COMPACT_INGEST_MS ? 'beside' : 'alone'
   }
 
   #setPace(): void {
     const merging = this.#merging?.pool
     const isUseless = merging !== undefined && this.#calls.pool(merging) === undefined
-    const pace = !isUseless && this.#calls.load().ingestAgoMs < COMPACT_INGEST_MS ? 'beside' : 'alone'
+    const pace = isUseless ? 'alone' : this.#paceNow()
     if (pace === this.#pace) return
     this.#pace = pace
+    if (pace === 'alone') for (const pool of this.#costs.dear) this.#dirty.add(pool)
     this.#calls.merger.setPace(pace)
   }
 
@@ -212,7 +221,7 @@ export class Scheduler {
     if (this.#merging !== undefined || this.#isStopping || !this.#mayStart()) return
     const nowMs = this.#calls.clock.nowMs()
     for (const pool of this.#queue.keys()) {
-      if ((this.#retries.get(pool)?.atMs ?? 0) > nowMs) continue
+      if (this.#failures.isWaiting(pool, nowMs)) continue
       this.#queue.delete(pool)
       this.#setPace()
       const done = this.#merge(pool).then(hasMerged => {
@@ -230,7 +239,7 @@ export class Scheduler {
   #mayStart(): boolean {
     const nowMs = this.#calls.clock.nowMs()
     const { isRefusing, tailBytes } = this.#calls.load()
-    if (isRefusing || (this.#pause?.atMs ?? 0) > nowMs) return false
+    if (isRefusing || this.#failures.isPaused(nowMs)) return false
     if (tailBytes <= COMPACT_TAIL_BYTES_MAX) return true
     const [longest = nowMs] = this.#queue.values()
     return nowMs - longest >= COMPACT_WAIT_MS_MAX
@@ -244,17 +253,17 @@ export class Scheduler {
       const hasMerged = await this.#merges.one({
         pool,
         // Asked when the inputs are chosen: the sealer may have taken some since the look.
-        isBarred: segment => this.#calls.held(pool).has(segment) || this.#isQuarantined(pool, segment),
+        held: () => this.#calls.held(pool),
+        quarantined: this.#failures.quarantined(pool),
         isRetentionDue: this.#expiring.has(pool),
-        expireBeforeUs: this.#cutoffUs(of),
+        pace: this.#paceNow(),
       })
-      this.#pause = undefined
-      this.#retries.delete(pool)
+      this.#failures.succeeded(pool)
       return hasMerged
     } catch (error) {
       if (error instanceof AssertionFailed) this.#fatal(error)
       else if (!this.#isStopping && this.#calls.pool(pool) !== undefined)
-        this.#failed(pool, of, error as Error)
+        this.#failures.failed(pool, of.poolId, error as Error)
       return false
     }
   }
@@ -263,31 +272,5 @@ export class Scheduler {
     this.#isStopping = true
     this.#cancelTick?.()
     this.#calls.onFatal(error)
-  }
-
-  #failed(pool: number, of: CompactPool, error: Error): void {
-    const { onFailed, warn, clock } = this.#calls
-    onFailed()
-    if (error instanceof SegmentDamaged && this.#quarantine(pool, error)) {
-      warn(`${error.message}; compaction leaves it alone, queries that need it answer SEGMENT_DAMAGED`)
-      return
-    }
-    const isEverywhere = error instanceof Unavailable
-    const before = isEverywhere ? this.#pause : this.#retries.get(pool)
-    const delayMs = Math.min(before === undefined ? DISK_RETRY_MS : 2 * before.delayMs, COMPACT_RETRY_MS_MAX)
-    const retry = { atMs: clock.nowMs() + delayMs, delayMs }
-    if (isEverywhere) this.#pause = retry
-    else this.#retries.set(pool, retry)
-    warn(`a merge of pool ${of.poolId} failed and is tried again in ${delayMs / 1000} s: ${error.message}`)
-  }
-
-  /** False: the file is none of the pool's segments, or is in quarantine already. */
-  #quarantine(pool: number, { file }: SegmentDamaged): boolean {
-    const segment = numberOfFile(basename(file))
-    const isOurs = this.#calls.segments(pool).some(one => one.segment === segment)
-    if (segment === undefined || !isOurs || this.#isQuarantined(pool, segment)) return false
-    const quarantined = this.#quarantined.get(pool) ?? new Set()
-    this.#quarantined.set(pool, quarantined.add(segment))
-    return true
   }
 }

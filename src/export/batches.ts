@@ -1,114 +1,102 @@
 /**
- * A temporary Parquet file as Arrow record batches, on demand: only what one batch needs is read. The file loses its
- * name as soon as it is open, so that nothing is left behind however this ends.
+ * A temporary file of Arrow record batches, one read at a time. The file loses its name as soon as it is open, so that
+ * nothing is left behind however this ends.
  *
- *   W-9  A batch has at most EXPORT_BATCH_ROWS rows and, by the footer's sizes, about EXPORT_BATCH_BYTES.
+ *   W-9  One message is in memory, which the copy bounded (query/record-batch.ts).
  */
-import { ParquetFile } from 'parquet-wasm'
-import { EXPORT_BATCH_BYTES, EXPORT_BATCH_ROWS } from '../limits.ts'
-import { assert } from '../util/assert.ts'
+import { MessageHeader } from 'apache-arrow'
+import { Message, type RecordBatch } from 'apache-arrow/ipc/metadata/message'
+import { Damaged } from '../errors.ts'
 import { type Disk, disk, type FileHandle } from '../util/disk.ts'
-import type { BatchSource, CopiedFile, ExportColumn } from './protocol.ts'
-import { batchesOf, checkSchema } from './schema.ts'
+import type { BatchSource, CopiedFile } from './protocol.ts'
 
-/** Rows of one row group to read at once. */
-interface Slice {
-  readonly rowGroup: number
-  readonly offset: number
-  readonly limit: number
+/** Marker and length before a message's metadata. */
+const HEAD_BYTES = 8
+const CONTINUATION = 0xffffffff
+
+/** Opens a copy, on a thread that may wait for the disk. */
+export async function openBatches(copied: CopiedFile): Promise<BatchSource> {
+  return new Batches(disk, copied)
 }
 
-/** Opens a file, on a thread that may wait for the disk. */
-export async function openBatches(copied: CopiedFile, columns: readonly ExportColumn[]): Promise<Batches> {
-  const handle = openUnlinked(disk, copied.file)
-  try {
-    const parquet = await ParquetFile.fromFile(blobOf(disk, handle.file, handle.bytes))
-    const slices = slicesOf(parquet)
-    const rows = slices.reduce((sum, { limit }) => sum + limit, 0)
-    assert(rows === copied.rows, `a copy of ${copied.rows} rows holds them: ${rows}`)
-    return new Batches(parquet, slices, handle.file, columns)
-  } catch (error) {
-    disk.close(handle.file)
-    throw error
-  }
-}
-
-function openUnlinked(on: Disk, path: string): { readonly file: FileHandle; readonly bytes: number } {
-  try {
-    return { file: on.open(path, 'r'), bytes: on.size(path) }
-  } finally {
-    on.unlink(path)
-  }
-}
-
-/** An open file in the shape that parquet-wasm reads: it asks for `size` and `slice(…).arrayBuffer()`. */
-function blobOf(on: Disk, file: FileHandle, size: number): Blob {
-  const slice = (from: number, to: number) => ({
-    arrayBuffer: async () => {
-      const bytes = new Uint8Array(to - from)
-      let at = 0
-      while (at < bytes.byteLength) {
-        const read = on.read(file, bytes.subarray(at), from + at)
-        assert(read > 0, 'a copy does not end early')
-        at += read
-      }
-      return bytes.buffer
-    },
-  })
-  return { size, slice } as unknown as Blob
-}
-
-function slicesOf(parquet: ParquetFile): Slice[] {
-  const slices: Slice[] = []
-  const metadata = parquet.metadata()
-  try {
-    for (let rowGroup = 0; rowGroup < metadata.numRowGroups(); rowGroup += 1) {
-      const group = metadata.rowGroup(rowGroup)
-      const rows = group.numRows()
-      const limit = rowsPerBatch(rows, group.totalByteSize())
-      group.free()
-      for (let offset = 0; offset < rows; offset += limit)
-        slices.push({ rowGroup, offset, limit: Math.min(limit, rows - offset) })
-    }
-  } finally {
-    metadata.free()
-  }
-  return slices
-}
-
-/** `bytes`: of the row group before compression. */
-function rowsPerBatch(rows: number, bytes: number): number {
-  const fit = Math.floor((EXPORT_BATCH_BYTES * rows) / Math.max(1, bytes))
-  return Math.max(1, Math.min(EXPORT_BATCH_ROWS, fit))
-}
-
-export class Batches implements BatchSource {
-  readonly #parquet: ParquetFile
-  readonly #slices: Slice[]
+class Batches implements BatchSource {
+  readonly #disk: Disk
+  readonly #copied: CopiedFile
+  readonly #bytes: number
   readonly #file: FileHandle
-  readonly #columns: readonly ExportColumn[]
-  #checked = false
+  #position = 0
+  #rows = 0
+  /** Of the last batch; empty where it was moved away. */
+  #room = new ArrayBuffer(0)
 
-  constructor(parquet: ParquetFile, slices: Slice[], file: FileHandle, columns: readonly ExportColumn[]) {
-    this.#parquet = parquet
-    this.#slices = slices
-    this.#file = file
-    this.#columns = columns
+  constructor(on: Disk, copied: CopiedFile) {
+    this.#disk = on
+    this.#copied = copied
+    try {
+      this.#bytes = on.size(copied.file)
+      this.#file = on.open(copied.file, 'r')
+    } finally {
+      on.unlink(copied.file)
+    }
   }
 
-  async next(): Promise<Uint8Array | undefined> {
-    const slice = this.#slices.shift()
-    if (slice === undefined) return undefined
-    const { rowGroup, offset, limit } = slice
-    const table = await this.#parquet.read({ rowGroups: [rowGroup], offset, limit, batchSize: limit })
-    const stream = table.intoIPCStream() // consumes the table
-    if (!this.#checked) checkSchema(stream, this.#columns)
-    this.#checked = true
-    return batchesOf(stream)
+  /** Rejects with Damaged naming the file where it does not hold what was copied. */
+  async next(room?: ArrayBuffer): Promise<Uint8Array | undefined> {
+    if (room !== undefined) this.#room = room
+    if (this.#position === this.#bytes) {
+      if (this.#rows !== this.#copied.rows)
+        throw this.#damaged(`it has ${this.#rows} rows, ${this.#copied.rows} were copied`)
+      return undefined
+    }
+    const length = this.#messageBytes()
+    if (this.#room.byteLength < length) this.#room = new ArrayBuffer(Math.ceil(length * 1.125))
+    const message = this.#read(this.#position, new Uint8Array(this.#room, 0, length))
+    this.#position += length
+    return message
   }
 
   async close(): Promise<void> {
-    this.#parquet.free()
-    disk.close(this.#file)
+    this.#disk.close(this.#file)
+  }
+
+  /** Of the message at the position, all of which the file must hold. Counts its rows. */
+  #messageBytes(): number {
+    const at = this.#position
+    const head = new DataView(this.#read(at, new Uint8Array(HEAD_BYTES)).buffer)
+    if (head.getUint32(0, true) !== CONTINUATION) throw this.#damaged('no record batch begins here')
+    const metadataBytes = this.#within(at + HEAD_BYTES, head.getUint32(4, true))
+    const { rows, bytes } = this.#describe(this.#read(at + HEAD_BYTES, new Uint8Array(metadataBytes)))
+    this.#rows += rows
+    return this.#within(at, HEAD_BYTES + metadataBytes + bytes)
+  }
+
+  #describe(metadata: Uint8Array): { readonly rows: number; readonly bytes: number } {
+    try {
+      const message = Message.decode(metadata)
+      if (message.headerType !== MessageHeader.RecordBatch) throw new Error('another message')
+      return { rows: Number((message.header() as RecordBatch).length), bytes: Number(message.bodyLength) }
+    } catch (error) {
+      throw this.#damaged(`it is no record batch: ${(error as Error).message}`)
+    }
+  }
+
+  /** `length`, of bytes that the file must have at `from`. */
+  #within(from: number, length: number): number {
+    if (!(length >= 0 && from + length <= this.#bytes)) throw this.#damaged('a record batch is cut short')
+    return length
+  }
+
+  #read(from: number, into: Uint8Array): Uint8Array {
+    let at = 0
+    while (at < into.byteLength) {
+      const read = this.#disk.read(this.#file, into.subarray(at), from + at)
+      if (read === 0) throw this.#damaged('it ends early')
+      at += read
+    }
+    return into
+  }
+
+  #damaged(what: string): Damaged {
+    return new Damaged(this.#copied.file, this.#position, what)
   }
 }

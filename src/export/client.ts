@@ -2,7 +2,7 @@
 import { Worker } from 'node:worker_threads'
 import { fromWire, Unavailable } from '../errors.ts'
 import { assert } from '../util/assert.ts'
-import type { BatchSource, CopiedFile, ExportColumn, FromExport, ToExport } from './protocol.ts'
+import type { BatchSource, CopiedFile, FromExport, ToExport } from './protocol.ts'
 
 interface Waiter {
   readonly resolve: (bytes: Uint8Array | undefined) => void
@@ -17,11 +17,16 @@ export class ExportClient {
   readonly #waiting = new Map<number, Waiter>()
 
   /** See OpenBatches. Rejects with Unavailable once stopped. */
-  async open(copied: CopiedFile, columns: readonly ExportColumn[]): Promise<BatchSource> {
+  async open(copied: CopiedFile): Promise<BatchSource> {
     const id = this.#nextId++
-    await this.#ask({ kind: 'open', id, copied, columns })
+    await this.#ask({ kind: 'open', id, copied })
+    let room: ArrayBuffer | undefined
     return {
-      next: () => this.#ask({ kind: 'next', id }),
+      next: async () => {
+        const bytes = await this.#ask({ kind: 'next', id, room }, room === undefined ? [] : [room])
+        room = bytes?.buffer as ArrayBuffer | undefined
+        return bytes
+      },
       close: async () => {
         await this.#ask({ kind: 'close', id })
       },
@@ -38,13 +43,16 @@ export class ExportClient {
     await exited
   }
 
-  #ask(message: Exclude<ToExport, { kind: 'stop' }>): Promise<Uint8Array | undefined> {
+  #ask(
+    message: Exclude<ToExport, { kind: 'stop' }>,
+    move: readonly ArrayBuffer[] = [],
+  ): Promise<Uint8Array | undefined> {
     return new Promise((resolve, reject) => {
       if (this.#ended !== undefined) throw this.#ended
       assert(!this.#waiting.has(message.id), 'one question of a file at a time')
       this.#waiting.set(message.id, { resolve, reject })
       this.#worker ??= this.#start()
-      this.#worker.postMessage(message)
+      this.#worker.postMessage(message, move)
     })
   }
 

@@ -9,7 +9,7 @@ export interface ExportColumn {
   readonly type: ColumnType
 }
 
-/** A Parquet file of rows that DuckDB wrote. */
+/** A file of Arrow record batches: messages of the IPC stream format, without schema and end. */
 export interface CopiedFile {
   readonly file: string
   readonly rows: number
@@ -18,25 +18,25 @@ export interface CopiedFile {
 /** Writes the selected live rows of some segments to a new temporary file; leaves none where it rejects. */
 export type CopySegments = (segments: readonly QuerySegment[]) => Promise<CopiedFile>
 
-/** One file as Arrow record batches, each one or more whole messages of the IPC stream format, schema and end left out. */
+/** One file as Arrow record batches, each a whole message. */
 export interface BatchSource {
-  /** undefined: that was all. */
-  next(): Promise<Uint8Array | undefined>
+  /**
+   * undefined: that was all. The bytes stay as they are until the next call, which uses their memory again. Rejects with
+   * Damaged where the file does not hold what was copied.
+   * @param room memory that came from here and was moved away since; moved back
+   */
+  next(room?: ArrayBuffer): Promise<Uint8Array | undefined>
   /** Gives up the file. Called once, at any time that no next() runs. */
   close(): Promise<void>
 }
 
 /** Opens files as batches; the file is unlinked as soon as it is open, or cannot be opened. */
-export type OpenBatches = (copied: CopiedFile, columns: readonly ExportColumn[]) => Promise<BatchSource>
+export type OpenBatches = (copied: CopiedFile) => Promise<BatchSource>
 
 export type ToExport =
-  | {
-      readonly kind: 'open'
-      readonly id: number
-      readonly copied: CopiedFile
-      readonly columns: readonly ExportColumn[]
-    }
-  | { readonly kind: 'next'; readonly id: number }
+  | { readonly kind: 'open'; readonly id: number; readonly copied: CopiedFile }
+  /** `room`: the last batch's memory, moved back. */
+  | { readonly kind: 'next'; readonly id: number; readonly room: ArrayBuffer | undefined }
   | { readonly kind: 'close'; readonly id: number }
   | { readonly kind: 'stop' }
 

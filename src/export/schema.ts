@@ -10,7 +10,6 @@ import {
   Int16,
   Int32,
   Int64,
-  RecordBatchReader,
   Schema,
   Table,
   TimestampMicrosecond,
@@ -54,28 +53,6 @@ export const END_OF_STREAM = new Uint8Array([0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]
 export function schemaMessage(columns: readonly ExportColumn[]): Uint8Array {
   const stream = tableToIPC(new Table(schemaOf(columns)), 'stream')
   return stream.slice(0, firstMessageBytes(stream))
-}
-
-/** What stands between the schema and the end of a whole stream. */
-export function batchesOf(stream: Uint8Array): Uint8Array {
-  const end = stream.byteLength - END_OF_STREAM.byteLength
-  const ends = Buffer.compare(stream.subarray(end), END_OF_STREAM) === 0
-  assert(ends, 'a stream ends with its mark')
-  return stream.subarray(firstMessageBytes(stream), end)
-}
-
-/** Throws where the columns of a stream are not the ones that its readers were told. */
-export function checkSchema(stream: Uint8Array, columns: readonly ExportColumn[]): void {
-  const found = RecordBatchReader.from(stream).open().schema.fields.map(describe)
-  const told = schemaOf(columns).fields.map(describe)
-  assert(
-    JSON.stringify(found) === JSON.stringify(told),
-    `batches are of the schema told: ${found.join()} where ${told.join()} was told`,
-  )
-}
-
-function describe({ name, type }: Field): string {
-  return `${name} ${type}`
 }
 
 /** A schema message has no body. */

@@ -28,11 +28,11 @@ export class ExportService {
   async #answer(message: Exclude<ToExport, { kind: 'stop' }>): Promise<Uint8Array | undefined> {
     const { id } = message
     if (message.kind === 'open') {
-      this.#open.set(id, await openBatches(message.copied, message.columns))
+      this.#open.set(id, await openBatches(message.copied))
       return undefined
     }
     const source = must(this.#open.get(id), 'an open file')
-    if (message.kind === 'next') return await source.next()
+    if (message.kind === 'next') return await source.next(message.room)
     this.#open.delete(id)
     await source.close()
     return undefined

@@ -1,15 +1,15 @@
 /**
- * Segments → the chunks of one Arrow IPC stream. One group of segments is copied at a time, and one batch of it is in
- * memory at a time; nothing is copied or read before it is asked for.
+ * Segments → the chunks of one Arrow IPC stream. One group of segments is read while the next one is copied, and one batch
+ * is in memory at a time; nothing further is copied or read before it is asked for.
  *
- *   group of segments ──copy──► temporary Parquet file ──batches──► schema, batches, end
+ *   group of segments ──copy──► temporary file of record batches ──► schema, batches, end
  *
  *   W-8  The end of the stream comes only after the last batch of the last group.
  *   W-9  A group has at most EXPORT_GROUP_ROWS rows and EXPORT_GROUP_FILES files, or is one segment.
  */
 import { EXPORT_GROUP_FILES, EXPORT_GROUP_ROWS } from '../limits.ts'
 import type { QuerySegment } from '../query/protocol.ts'
-import type { CopySegments, ExportColumn, OpenBatches } from './protocol.ts'
+import type { BatchSource, CopySegments, ExportColumn, OpenBatches } from './protocol.ts'
 import { END_OF_STREAM, schemaMessage } from './schema.ts'
 
 /** Neighbours together, so that a thousand tiny segments are a few copies. */
@@ -29,22 +29,35 @@ export function groupSegments(segments: readonly QuerySegment[]): QuerySegment[]
   return groups
 }
 
-/** The record batches of some segments, in their order. */
+/** The record batches of some segments, in their order. While one group's are read the next group is copied. */
 export async function* recordBatches(
   segments: readonly QuerySegment[],
-  columns: readonly ExportColumn[],
   copy: CopySegments,
   open: OpenBatches,
 ): AsyncGenerator<Uint8Array, void, void> {
-  for (const group of groupSegments(segments)) {
-    const copied = await copy(group)
-    const source = await open(copied, columns)
-    try {
-      for (let bytes = await source.next(); bytes !== undefined; bytes = await source.next())
-        if (bytes.byteLength > 0) yield bytes
-    } finally {
-      await source.close()
+  const groups = groupSegments(segments)
+  const begin = (group: QuerySegment[] | undefined) => {
+    const source = group && copy(group).then(open)
+    source?.catch(() => undefined) // awaited below, after what comes before it
+    return source
+  }
+  let ahead = begin(groups.shift())
+  try {
+    while (ahead !== undefined) {
+      const source: BatchSource = await ahead
+      ahead = undefined
+      try {
+        ahead = begin(groups.shift())
+        for (let bytes = await source.next(); bytes !== undefined; bytes = await source.next()) yield bytes
+      } finally {
+        await source.close()
+      }
     }
+  } finally {
+    await ahead?.then(
+      source => source.close(),
+      () => undefined, // it left nothing
+    )
   }
 }
 

@@ -83,9 +83,9 @@ function cellOf({ type }: ExportColumn, vector: Vector, printers: Printers, form
   const text = (): ((row: number) => string) => {
     switch (type) {
       case 'STRING':
-        return row => form.string(vector.get(row) as string)
+        return row => form.string(textAt(vector, row))
       case 'JSON':
-        return row => form.json(vector.get(row) as string)
+        return row => form.json(textAt(vector, row))
       case 'TIMESTAMP':
         return row => form.string(printers.instant(values[row] as bigint))
       case 'DATE':
@@ -98,4 +98,14 @@ function cellOf({ type }: ExportColumn, vector: Vector, printers: Printers, form
   }
   const print = text()
   return row => (vector.isValid(row) ? print(row) : null)
+}
+
+/** Not by the vector itself, whose decoder takes a mark (U+FEFF) away from a text's beginning. */
+function textAt(vector: Vector, row: number): string {
+  const { values, valueOffsets } = vector.data[0] as unknown as {
+    readonly values: Uint8Array
+    readonly valueOffsets: Int32Array
+  }
+  const [from, to] = [valueOffsets[row] as number, valueOffsets[row + 1] as number]
+  return Buffer.from(values.buffer, values.byteOffset + from, to - from).toString()
 }

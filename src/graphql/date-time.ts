@@ -1,5 +1,5 @@
 /** The DateTime scalar: out as ISO 8601 UTC with milliseconds, in as a date or a date with time, passed on as given. */
-import { GraphQLError, Kind } from 'graphql'
+import { GraphQLError, Kind } from './library.ts'
 
 const FORM =
   /^\d{4}-\d{2}-\d{2}(?:[Tt ]\d{2}:\d{2}(?::\d{2}(?:[.,]\d{1,18})?)?(?:[Zz]|[+-]\d{2}(?::?\d{2})?)?)?$/

@@ -2,19 +2,7 @@
  * A document's text becomes a checked document. Everything recursive comes after the checks that bound it:
  * brackets and tokens before parsing, fields and nesting (fragments spread) before validation.
  */
-import {
-  type DocumentNode,
-  type FragmentDefinitionNode,
-  GraphQLError,
-  type GraphQLSchema,
-  Kind,
-  Lexer,
-  parse,
-  type SelectionSetNode,
-  Source,
-  TokenKind,
-  validate,
-} from 'graphql'
+import type { DocumentNode, FragmentDefinitionNode, GraphQLSchema, SelectionSetNode } from 'graphql'
 import {
   GRAPHQL_DEPTH_MAX,
   GRAPHQL_DOCUMENTS_KEPT,
@@ -25,6 +13,7 @@ import {
 } from '../limits.ts'
 import { must } from '../util/assert.ts'
 import { badRequest } from './errors.ts'
+import { GraphQLError, Kind, Lexer, parse, Source, TokenKind, validate } from './library.ts'
 
 const VALIDATION_ERRORS_MAX = 20
 

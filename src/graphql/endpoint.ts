@@ -2,11 +2,12 @@
  * POST /graphql: bytes in, a reply value out. 401 for token trouble, 400 for a body that is no GraphQL request,
  * 200 for everything else: clients look for errors in the body and lose them on other statuses.
  */
-import { type DocumentNode, execute, type GraphQLError, GraphQLError as GraphqlFailure, Kind } from 'graphql'
+import type { DocumentNode } from 'graphql'
 import { GRAPHQL_NESTING_MAX } from '../limits.ts'
 import type { Caller, Context, GraphqlServices } from './context.ts'
 import { documentReader } from './document.ts'
 import { formatError } from './errors.ts'
+import { execute, GraphQLError, Kind } from './library.ts'
 import { makeSchema } from './schema.ts'
 
 export interface GraphqlRequest {
@@ -62,7 +63,7 @@ export function createGraphql(services: GraphqlServices): Graphql {
       if (errors === undefined) return reply(200, { data })
       return data === undefined ? failed(errors) : reply(200, { data, errors: errors.map(formatError) })
     } catch (error) {
-      return failed([new GraphqlFailure('Internal error', { originalError: error as Error })])
+      return failed([new GraphQLError('Internal error', { originalError: error as Error })])
     }
   }
 }

@@ -2,9 +2,10 @@
  * GraphQL errors: a message for a person and `extensions.code` for a program. Everything here is answered with
  * HTTP 200. An error that we did not foresee is INTERNAL: it is logged, and the client learns nothing of it.
  */
-import { GraphQLError, type GraphQLFormattedError } from 'graphql'
+import type { GraphQLFormattedError } from 'graphql'
 import { SegmentDamaged, Unavailable } from '../errors.ts'
 import { warn } from '../util/say.ts'
+import { GraphQLError } from './library.ts'
 
 /** Stable codes; programs compare them. */
 export type GraphqlCode =

@@ -6,10 +6,12 @@
  *         `commit` returns. A transaction that fails changes nothing.
  *   W-10  `state` reads a record per pool and segment, never one per row.
  */
-import { Damaged, Unavailable } from '../errors.ts'
-import { INDEX_SLICE_RECORDS } from '../limits.ts'
+import { Damaged, SegmentsDisagree, Unavailable } from '../errors.ts'
+import { INDEX_SLICE_RECORDS, KEY_COST_KEYS_MIN } from '../limits.ts'
 import { AssertionFailed, assert } from '../util/assert.ts'
+import { monotonicMs } from '../util/clock.ts'
 import { crashPoint } from '../util/crash.ts'
+import { OutcomeUnknown } from './commit-failure.ts'
 import { AddedRecords } from './mark-records.ts'
 import { mergeRows } from './marks.ts'
 import type { KeyRun, MarkDelta, PoolState, SealCommit, SealCommitted, SwapCommit } from './protocol.ts'
@@ -31,11 +33,11 @@ import {
 import { applySeal, applySwap, raiseNextSegment } from './seal.ts'
 import type { Entry, KeyStore, KeyTxn } from './store.ts'
 
-/** The index over an open store. All calls are synchronous; those that fail throw Unavailable. */
+/** The index over an open store. All calls are synchronous; those that fail throw Unavailable, or OutcomeUnknown. */
 export interface Index {
   /** One transaction for all seals, in their order. After a failure nothing of it is there. */
   commit(seals: readonly SealCommit[]): SealCommitted[]
-  /** One transaction. After a failure nothing of it is there. Nothing happens in a pool that is being dropped. */
+  /** One transaction. After a failure (SegmentsDisagree too) nothing of it is there. Nothing happens in a pool that is being dropped. */
   swap(swap: SwapCommit): SealCommitted
   /** All marks of a pool, one sorted list per segment, as of the last commit. */
   readMarks(pool: number): { readonly commit: number; readonly marks: MarkDelta[] }
@@ -81,6 +83,7 @@ export function createIndex(store: KeyStore, identity: string): Index {
     commit: seals => {
       assert(seals.length > 0, 'a commit has seals: the manifest counts commits by their answers')
       const commit = known.commit + 1
+      const cost = keyCost(seals)
       const committed = change({ ...known, commit }, txn => {
         const done = seals.map(seal => {
           const marks = dropped.has(seal.pool) ? [] : applySeal(txn, added, seal, commit)
@@ -90,17 +93,20 @@ export function createIndex(store: KeyStore, identity: string): Index {
         return done
       })
       crashPoint('index.committed') // LMDB's commit is its flush: between the two there is no place
-      return committed
+      const usPerKey = cost()
+      return usPerKey === undefined ? committed : committed.map(one => ({ ...one, usPerKey }))
     },
     swap: swap => {
       const commit = known.commit + 1
+      const cost = keyCost([swap])
       const committed = change({ ...known, commit }, txn => {
         const marks = dropped.has(swap.pool) ? [] : applySwap(txn, added, swap, commit)
         crashPoint('index.before-swap')
         return { pool: swap.pool, commit, marks }
       })
       crashPoint('index.swapped')
-      return committed
+      const usPerKey = cost()
+      return usPerKey === undefined ? committed : { ...committed, usPerKey }
     },
     readMarks: pool => ({
       commit: known.commit,
@@ -127,12 +133,28 @@ export function createIndex(store: KeyStore, identity: string): Index {
   }
 }
 
-/** The world's fault becomes Unavailable; our own fault and damage stay what they are. */
+/** Begins to measure a transaction; the answer, once it is flushed, is what each of its keys took, µs. */
+function keyCost(changes: readonly { readonly keys: KeyRun | undefined }[]): () => number | undefined {
+  const keys = changes.reduce(
+    (sum, { keys }) => sum + (keys === undefined ? 0 : new Int32Array(keys, 0, 1)[0]!),
+    0,
+  )
+  if (keys < KEY_COST_KEYS_MIN) return () => undefined
+  const beginMs = monotonicMs()
+  return () => (1000 * (monotonicMs() - beginMs)) / keys
+}
+
+/** The world's fault becomes Unavailable; our own fault, damage, disagreement and an outcome that nobody knows stay what they are. */
 function guarded<T>(work: () => T): T {
   try {
     return work()
   } catch (error) {
-    if (error instanceof AssertionFailed || error instanceof Damaged) throw error
+    const isMore =
+      error instanceof AssertionFailed ||
+      error instanceof Damaged ||
+      error instanceof SegmentsDisagree ||
+      error instanceof OutcomeUnknown
+    if (isMore) throw error
     const what = error instanceof Error ? error.message : String(error)
     throw new Unavailable('index_failed', `the key index cannot be changed: ${what}`)
   }

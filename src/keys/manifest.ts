@@ -2,17 +2,18 @@
  * The manifest on the main thread: per pool its segments and their marks, as of the last flushed commit.
  *
  *   W-8   A snapshot is one consistent state; the files it names stay until it is released.
- *   W-4   Replaced files are given up only in `apply`, which follows the flush.
+ *   W-4   Replaced files are given up only in `apply`, which follows the flush; given-up.ts says when they go.
  *   W-10  Marks are loaded at a pool's first query, not at start.
  *   W-11  Marks are kept as the lists that the index sent: nothing here walks over rows.
  */
-import { join } from 'node:path'
 import { MARK_PARTS_MAX } from '../limits.ts'
-import { deleteFile, segmentFile } from '../paths.ts'
 import type { QuerySegment } from '../query/protocol.ts'
-import { assert } from '../util/assert.ts'
+import { assert, must } from '../util/assert.ts'
 import { createWaiter } from './commit-waiter.ts'
+import { GivenUp } from './given-up.ts'
+import { type Entry, newEntry, type SegmentView } from './manifest-entry.ts'
 import type {
+  GivenUpSegment,
   KeyIndex,
   MarkDelta,
   PoolState,
@@ -30,12 +31,6 @@ export interface Snapshot {
   /** All, those of deletes alone too, by rising number: what a merge or a backup reads. Their delete files are pinned with them. */
   readonly all: readonly QuerySegment[]
   release(): void
-}
-
-/** A segment as it is now. */
-export interface SegmentView extends SegmentMeta {
-  /** Rows that are not visible any more. */
-  readonly marked: number
 }
 
 /** What a pool looks like from outside. */
@@ -58,6 +53,10 @@ export interface Manifest {
   pool(pool: number): PoolView | undefined
   /** Numbers of the pools of which something is sealed. */
   pools(): number[]
+  /** Segments that merges left nothing of and that a rebuild would still find: see given-up.ts. */
+  emptied(pool: number): readonly GivenUpSegment[]
+  /** The start left files in the pool's folder that nothing names: see GivenUp.keepEmptied. */
+  keepEmptied(pool: number): void
   /** Forgets a deleted pool; its files are given up as they become free. */
   drop(pool: number): void
 }
@@ -69,25 +68,10 @@ export interface ManifestOptions {
   readonly readMarks: KeyIndex['readMarks']
   /** Absolute folder of a pool's segments. */
   readonly folderOf: (pool: number) => string
-  /** Gets files that no manifest and no snapshot names any more: they may be unlinked. */
-  readonly onUnpinned: (files: readonly string[]) => void
-}
-
-interface Part extends MarkDelta {
-  readonly commit: number
-}
-
-/** A segment. Snapshots share it, so a replaced one lives on until the last of them is released. */
-interface Entry {
-  readonly meta: SegmentMeta
-  readonly file: string
-  readonly deletes: string
-  /** Never changed in place: snapshots hold it. */
-  marks: readonly Part[]
-  /** Rows in all lists of marks, loaded or not. */
-  marked: number
-  pins: number
-  replaced: boolean
+  /** Gets files that no manifest and no snapshot names any more, to be unlinked: durably, when it returns or its promise resolves. */
+  readonly onUnpinned: (files: readonly string[]) => Promise<void> | void
+  /** Files are gone that deletes of the pool were kept for. */
+  readonly onEmptiedGone?: (pool: number) => void
 }
 
 interface PoolEntry {
@@ -106,6 +90,7 @@ export function createManifest(options: ManifestOptions): Manifest {
   /** Numbers are never used again. */
   const dropped = new Set<number>()
   const applied = createWaiter(options.lastCommit)
+  const givenUp = new GivenUp(options.onUnpinned, options.onEmptiedGone)
 
   const load = async (number: number, pool: PoolEntry): Promise<void> => {
     const { commit, marks } = await options.readMarks(number)
@@ -126,48 +111,50 @@ export function createManifest(options: ManifestOptions): Manifest {
         const answer = committed[index] as SealCommitted
         applied.set(answer.commit)
         if (dropped.has(seal.pool)) {
-          if (seal.add !== undefined) freeIfUnused(options, lateEntry(options, seal.pool, seal.add))
+          giveUpLate(options, givenUp, seal.pool, seal.add)
           continue
         }
         const pool = pools.get(seal.pool) ?? newPool(pools, seal.pool)
-        const crowded = applySeal(options, pool, seal, answer)
+        const crowded = applySeal(options, givenUp, pool, seal, answer)
         // Many short lists are read again as one; queries go on with what is here meanwhile.
         if (crowded && pool.loaded) loadOnce(seal.pool, pool).catch(() => undefined)
       }
     },
     applySwap: (swap, committed) => {
-      const { pool: number, add } = swap
       applied.set(committed.commit)
-      const pool = pools.get(number)
-      if (pool === undefined) {
-        assert(dropped.has(number), 'a swap is of a known pool')
-        if (add !== undefined) freeIfUnused(options, lateEntry(options, number, add))
-        return
-      }
-      takeSwap(options, pool, swap, committed)
+      const pool = pools.get(swap.pool)
+      assert(pool !== undefined || dropped.has(swap.pool), 'a swap is of a known pool')
+      if (pool === undefined) giveUpLate(options, givenUp, swap.pool, swap.add)
+      else takeSwap(options, givenUp, pool, swap, committed)
     },
     snapshot: async number => {
       for (;;) {
         const pool = pools.get(number)
         if (pool === undefined)
           return { commit: applied.now(), segments: [], all: [], release: () => undefined }
-        if (pool.loaded) return pin(options, pool, applied.now())
+        if (pool.loaded) return pin(givenUp, pool, applied.now())
         await loadOnce(number, pool)
       }
     },
     pool: number => viewOf(pools.get(number)),
     pools: () => [...pools.keys()],
-    pinAll: () => pinEntries(options, [...pools.values()].flatMap(entriesOf)),
+    pinAll: () => pinEntries(givenUp, entriesOf(pools)),
+    emptied: pool => givenUp.emptied(pool),
+    keepEmptied: pool => givenUp.keepEmptied(pool),
     drop: number => {
       const pool = pools.get(number)
       pools.delete(number)
       dropped.add(number)
-      if (pool !== undefined) for (const segment of [...pool.segments.keys()]) giveUp(options, pool, segment)
+      givenUp.drop(number)
+      if (pool !== undefined) giveUp(givenUp, pool, [...pool.segments.keys()], false)
     },
   }
 }
 
-const entriesOf = (pool: PoolEntry): Entry[] => [...pool.segments.values()]
+/** Of all pools. */
+function entriesOf(pools: ReadonlyMap<number, PoolEntry>): Entry[] {
+  return [...pools.values()].flatMap(({ segments }) => [...segments.values()])
+}
 
 function viewOf(pool: PoolEntry | undefined): PoolView | undefined {
   if (pool === undefined) return undefined
@@ -175,15 +162,17 @@ function viewOf(pool: PoolEntry | undefined): PoolView | undefined {
   return {
     sealedSequence,
     nextSegment,
-    segments: [...segments.values()].map(({ meta, marked }) => ({ ...meta, marked })),
+    segments: Array.from(segments.values(), ({ view }) => view),
   }
 }
 
 function openPool(options: ManifestOptions, state: PoolState): PoolEntry {
   const segments = new Map<number, Entry>()
   let marked = 0
-  for (const { marked: rows, ...meta } of state.segments) {
-    segments.set(meta.segment, newEntry(options, state.pool, meta, rows))
+  for (const view of state.segments) {
+    // NOTE: the view as it came. V8 gives each spread of what a rest pattern made a hidden class: reads take ten times as long.
+    const { marked: rows, ...meta } = view
+    segments.set(meta.segment, newEntry(options.folderOf(state.pool), state.pool, meta, view))
     marked += rows
   }
   const { sealedSequence, nextSegment } = state
@@ -197,46 +186,37 @@ function newPool(pools: Map<number, PoolEntry>, number: number): PoolEntry {
   return pool
 }
 
-function newEntry(options: ManifestOptions, pool: number, meta: SegmentMeta, marked: number): Entry {
-  const folder = options.folderOf(pool)
-  const file = join(folder, segmentFile(meta.segment))
-  const deletes = join(folder, deleteFile(meta.segment))
-  return { meta, file, deletes, marks: [], marked, pins: 0, replaced: false }
-}
-
-/** The segment of a seal that came after its pool was dropped: nobody will ever read it. */
-function lateEntry(options: ManifestOptions, pool: number, meta: SegmentMeta): Entry {
-  return { ...newEntry(options, pool, meta, 0), replaced: true }
-}
-
 /** True: a segment has so many lists of marks that they should be read again as one. */
 function applySeal(
   options: ManifestOptions,
+  givenUp: GivenUp,
   pool: PoolEntry,
   seal: SealCommit,
   { commit, marks }: SealCommitted,
 ): boolean {
   const crowded = addMarks(pool, commit, marks)
-  for (const segment of seal.remove) giveUp(options, pool, segment)
   if (seal.add !== undefined) {
-    pool.segments.set(seal.add.segment, newEntry(options, seal.pool, seal.add, 0))
+    pool.segments.set(seal.add.segment, newEntry(options.folderOf(seal.pool), seal.pool, seal.add))
     pool.nextSegment = Math.max(pool.nextSegment, seal.add.segment + 1)
   }
   pool.sealedSequence = seal.sealedSequence
+  giveUp(givenUp, pool, seal.remove, seal.add === undefined)
   return crowded
 }
 
 function takeSwap(
   options: ManifestOptions,
+  givenUp: GivenUp,
   pool: PoolEntry,
   { pool: number, add, remove }: SwapCommit,
   { commit, marks }: SealCommitted,
 ): void {
-  for (const segment of remove) giveUp(options, pool, segment)
-  if (add === undefined) return
-  pool.segments.set(add.segment, newEntry(options, number, add, 0))
-  pool.nextSegment = Math.max(pool.nextSegment, add.segment + 1)
-  addMarks(pool, commit, marks)
+  if (add !== undefined) {
+    pool.segments.set(add.segment, newEntry(options.folderOf(number), number, add))
+    pool.nextSegment = Math.max(pool.nextSegment, add.segment + 1)
+    addMarks(pool, commit, marks)
+  }
+  giveUp(givenUp, pool, remove, add === undefined)
 }
 
 /** True: a segment has so many lists of marks that they should be read again as one. */
@@ -246,7 +226,7 @@ function addMarks(pool: PoolEntry, commit: number, marks: readonly MarkDelta[]):
     const entry = pool.segments.get(segment)
     assert(entry !== undefined, 'marks name a segment of the manifest')
     entry.marks = [...entry.marks, { segment, rows, commit }]
-    entry.marked += rows.length
+    entry.view = { ...entry.view, marked: entry.view.marked + rows.length }
     crowded ||= entry.marks.length > MARK_PARTS_MAX
   }
   return crowded
@@ -263,38 +243,31 @@ function takeMarks(pool: PoolEntry, commit: number, marks: readonly MarkDelta[])
   pool.loaded = true
 }
 
-function giveUp(options: ManifestOptions, pool: PoolEntry, segment: number): void {
-  const entry = pool.segments.get(segment)
-  assert(entry !== undefined, 'a segment that goes was there')
-  pool.segments.delete(segment)
-  entry.replaced = true
-  freeIfUnused(options, entry)
+/** The segment of a seal or swap that came after its pool was dropped: nobody will ever read it. */
+function giveUpLate(options: ManifestOptions, givenUp: GivenUp, pool: number, add?: SegmentMeta): void {
+  if (add !== undefined) givenUp.add([newEntry(options.folderOf(pool), pool, add)], false)
 }
 
-function freeIfUnused(options: ManifestOptions, entry: Entry): void {
-  if (!entry.replaced || entry.pins > 0) return
-  const files: string[] = []
-  if (entry.meta.rows > 0) files.push(entry.file)
-  if (entry.meta.deletes > 0) files.push(entry.deletes)
-  if (files.length > 0) options.onUnpinned(files)
+function giveUp(givenUp: GivenUp, pool: PoolEntry, segments: readonly number[], isEmptied: boolean): void {
+  const entries = segments.map(segment => must(pool.segments.get(segment), 'a segment that goes'))
+  for (const segment of segments) pool.segments.delete(segment)
+  givenUp.add(entries, isEmptied)
 }
 
-function pin(options: ManifestOptions, pool: PoolEntry, commit: number): Snapshot {
-  const entries = entriesOf(pool).sort((a, b) => a.meta.segment - b.meta.segment)
+function pin(givenUp: GivenUp, pool: PoolEntry, commit: number): Snapshot {
+  const entries = [...pool.segments.values()].sort((a, b) => a.meta.segment - b.meta.segment)
   const all = entries.map(({ file, meta, marks }) => ({ file, meta, marks }))
   const segments = all.filter(({ meta }) => meta.rows > 0)
-  return { commit, segments, all, release: pinEntries(options, entries) }
+  return { commit, segments, all, release: pinEntries(givenUp, entries) }
 }
 
-function pinEntries(options: ManifestOptions, entries: readonly Entry[]): () => void {
+function pinEntries(givenUp: GivenUp, entries: readonly Entry[]): () => void {
   for (const entry of entries) entry.pins += 1
   let released = false
   return () => {
     assert(!released, 'a snapshot is released once')
     released = true
-    for (const entry of entries) {
-      entry.pins -= 1
-      freeIfUnused(options, entry)
-    }
+    for (const entry of entries) entry.pins -= 1
+    givenUp.released(entries)
   }
 }

@@ -11,11 +11,12 @@ import { CannotRun, Damaged } from '../errors.ts'
 import { INDEX_MAP_BYTES } from '../limits.ts'
 import { damagedIndexFile, INDEX_FILES, numberOfDamagedIndex } from '../paths.ts'
 import { AssertionFailed } from '../util/assert.ts'
-import { type Disk, syncFolder } from '../util/disk.ts'
+import { type Disk, syncFile, syncFolder } from '../util/disk.ts'
 import { findLmdbFault } from '../util/lmdb-file.ts'
+import type { ParseDeletes } from './folder-segments.ts'
 import { createIndex, type Index, readIdentity, readPools } from './index.ts'
 import type { PoolState } from './protocol.ts'
-import type { HeldSequences, ParseDeletes, RebuildOptions, RebuildPool, Rebuilt } from './rebuild.ts'
+import type { HeldSequences, RebuildOptions, RebuildPool, Rebuilt } from './rebuild.ts'
 import { INDEX_FORMAT } from './record.ts'
 import type { KeyStore } from './store.ts'
 import { openLmdbStore } from './store-lmdb.ts'
@@ -120,6 +121,9 @@ function openStore({ disk, folder, kernel }: OpenOptions): KeyStore {
   const options = { folder, mapBytes: INDEX_MAP_BYTES }
   try {
     const store = (kernel === 'native' ? tryOpenNativeStore(options) : undefined) ?? openLmdbStore(options)
+    // What is read now may not be on disk yet: a kill or a failed write may have come before the sync of the last commit.
+    // Files are removed by it from here on, so a power cut must not bring back the state before.
+    syncFile(disk, join(folder, INDEX_FILES.data))
     syncFolder(disk, folder) // LMDB syncs its files, not their names
     syncFolder(disk, dirname(folder))
     return store

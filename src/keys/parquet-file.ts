@@ -6,11 +6,9 @@
  * while a file is read, a trap of this thread is that file's damage, and the next file gets a fresh instance.
  */
 import { openAsBlob } from 'node:fs'
-import { createRequire } from 'node:module'
-import type * as ParquetWasm from 'parquet-wasm'
+import type { ParquetFile } from 'parquet-wasm'
 import { Damaged } from '../errors.ts'
-
-const require = createRequire(import.meta.url)
+import { dropParquetWasm, isTrap, parquetWasm } from '../util/parquet-wasm.ts'
 
 /** The reader before this one: one file at a time, or a trap could not be told to belong to one of two. */
 let last: Promise<unknown> = Promise.resolve()
@@ -18,17 +16,14 @@ let last: Promise<unknown> = Promise.resolve()
 /**
  * Opens, reads and frees. Whatever `work` throws becomes Damaged naming the file. Not to be called within `work`.
  */
-export function withParquet<T>(
-  file: string,
-  work: (parquet: ParquetWasm.ParquetFile) => Promise<T>,
-): Promise<T> {
+export function withParquet<T>(file: string, work: (parquet: ParquetFile) => Promise<T>): Promise<T> {
   const done = last.then(() => readOne(file, work))
   last = done.catch(() => undefined)
   return done
 }
 
-async function readOne<T>(file: string, work: (parquet: ParquetWasm.ParquetFile) => Promise<T>): Promise<T> {
-  const opened: { parquet?: ParquetWasm.ParquetFile } = {}
+async function readOne<T>(file: string, work: (parquet: ParquetFile) => Promise<T>): Promise<T> {
+  const opened: { parquet?: ParquetFile } = {}
   let onTrap: (error: Error) => void = () => undefined
   const trapped = new Promise<never>((_, reject) => {
     onTrap = reject
@@ -55,24 +50,15 @@ async function readOne<T>(file: string, work: (parquet: ParquetWasm.ParquetFile)
 
 async function read<T>(
   file: string,
-  work: (parquet: ParquetWasm.ParquetFile) => Promise<T>,
-  opened: { parquet?: ParquetWasm.ParquetFile },
+  work: (parquet: ParquetFile) => Promise<T>,
+  opened: { parquet?: ParquetFile },
 ): Promise<T> {
-  const { ParquetFile } = require('parquet-wasm') as typeof ParquetWasm
-  opened.parquet = await ParquetFile.fromFile(await openAsBlob(file))
+  opened.parquet = await parquetWasm().ParquetFile.fromFile(await openAsBlob(file))
   return await work(opened.parquet)
 }
 
-/** A WebAssembly.RuntimeError: told by its name, TypeScript knows the class in browsers alone. */
-function isTrap(error: unknown): error is Error {
-  return error instanceof Error && error.name === 'RuntimeError'
-}
-
-/**
- * The module instantiates itself when it is loaded. A file that is lent to the trapped task must not be freed, neither
- * now nor when it is collected: freeing it would trap again.
- */
-function dropInstance(parquet: ParquetWasm.ParquetFile | undefined): void {
+/** A file that is lent to the trapped task must not be freed, neither now nor when it is collected. */
+function dropInstance(parquet: ParquetFile | undefined): void {
   ;(parquet as { __destroy_into_raw?: () => number } | undefined)?.__destroy_into_raw?.()
-  delete require.cache[require.resolve('parquet-wasm')]
+  dropParquetWasm()
 }

@@ -62,6 +62,9 @@ export interface SealCommit {
  * Every key of the run is looked up again inside the transaction. Where it still points into a segment of `remove`,
  * it is pointed at its row in `add`, or removed where the row is -1 (expired). Where it points elsewhere or is gone, the
  * row was updated or deleted meanwhile: its copy in `add` is marked. No other segment's rows are marked.
+ *
+ * Every row of `remove` that is not marked by then must be found that way, by a key that points into its segment. Else keys are
+ * lost or marks are wrong, and moving the rest would hide it: the swap is refused with SegmentsDisagree.
  */
 export interface SwapCommit {
   readonly pool: number
@@ -72,6 +75,9 @@ export interface SwapCommit {
   /** undefined in a pool without a unique id. */
   readonly keys: KeyRun | undefined
 }
+
+/** Of a segment that is in no manifest any more, while a rebuild would still find its file and no other one stands for it. */
+export type GivenUpSegment = Pick<SegmentMeta, 'rows' | 'sequenceFrom' | 'timestampFromUs' | 'timestampToUs'>
 
 /** Rows of a segment that were updated or deleted since: sorted row numbers. */
 export interface MarkDelta {
@@ -85,6 +91,8 @@ export interface SealCommitted {
   /** Number of the transaction, rising: marks of this commit count for manifests from here on. */
   readonly commit: number
   readonly marks: readonly MarkDelta[]
+  /** µs that the transaction took for each of its keys, its flush included; undefined: it had too few to tell. */
+  readonly usPerKey?: number
 }
 
 /** One pool's state when the index is opened. Marks are counted, not loaded (W-10). */
@@ -107,7 +115,7 @@ export interface IndexOpened {
 export interface KeyIndex {
   /** One transaction for all of them; resolves after the flush. Rejects with Unavailable: nothing changed. */
   commit(seals: readonly SealCommit[]): Promise<readonly SealCommitted[]>
-  /** One transaction; resolves after the flush. Its marks are all of `swap.add`. Rejects with Unavailable: nothing changed. */
+  /** One transaction; resolves after the flush. Its marks are all of `swap.add`. Rejects with Unavailable or SegmentsDisagree: nothing changed. */
   swap(swap: SwapCommit): Promise<SealCommitted>
   /** All marks of a pool's segments as of the last commit. */
   readMarks(pool: number): Promise<{ readonly commit: number; readonly marks: readonly MarkDelta[] }>

@@ -10,30 +10,23 @@ import { join } from 'node:path'
 import type { Plan } from '../batch/plan.ts'
 import { Damaged } from '../errors.ts'
 import { REBUILD_COMMIT_BYTES, REBUILD_COMMIT_SEGMENTS } from '../limits.ts'
-import { deleteFile, numberOfFile, segmentFile } from '../paths.ts'
+import { deleteFile, segmentFile } from '../paths.ts'
 import { crashPoint } from '../util/crash.ts'
 import { type Disk, readFile } from '../util/disk.ts'
 import { fileChecksum } from '../util/file-checksum.ts'
+import {
+  isNeedless,
+  type LoneDeletes,
+  type ParseDeletes,
+  readFolder,
+  type StoredDeletes,
+} from './folder-segments.ts'
 import type { Index } from './index.ts'
 import type { KeyRun, SealCommit, SegmentMeta } from './protocol.ts'
 import { rangeFields } from './ranges.ts'
-import { type StoredKeys, withDeletes } from './run-deletes.ts'
-import { type Footer, readFooter } from './segment-files.ts'
+import { withDeletes } from './run-deletes.ts'
+import type { Footer } from './segment-files.ts'
 import { readSegmentKeys } from './segment-keys.ts'
-
-/** A delete file as the segment stage reads it. */
-export interface StoredDeletes extends StoredKeys {
-  readonly pool: number
-  readonly planVersion: number
-  readonly segment: number
-  readonly sequenceFrom: number
-  readonly sequenceTo: number
-  /** Rows of the Parquet file beside it; above 0 the delete file counts only together with that file. */
-  readonly rowsOfSeal: number
-}
-
-/** Parses the bytes of a delete file; throws Damaged naming `file`. The segment stage's own function. */
-export type ParseDeletes = (bytes: Uint8Array, file: string) => StoredDeletes
 
 /** A pool that the catalog knows. */
 export interface RebuildPool {
@@ -74,8 +67,8 @@ interface PoolPlan {
   readonly pool: RebuildPool
   readonly folder: string
   readonly live: readonly Footer[]
-  /** Segments of which one file of two is there, and no later one stands for them. */
-  readonly halves: readonly Footer[]
+  /** Delete files without their Parquet file. */
+  readonly lone: readonly LoneDeletes[]
   readonly nextSegment: number
 }
 
@@ -96,12 +89,7 @@ export async function rebuild(options: RebuildOptions): Promise<Rebuilt> {
 
 async function planPool(options: RebuildOptions, pool: RebuildPool): Promise<PoolPlan> {
   const folder = join(options.segmentFolder, pool.poolId)
-  const { found, halves, nextSegment } = await readFolder(options, pool.pool, folder)
-  const live = survivors(found).sort((a, b) => a.sequenceFrom - b.sequenceFrom)
-  const open = halves.filter(half => !isCovered(half, live))
-  checkHalves(folder, open, live)
-  checkOrder(folder, live)
-  return { pool, folder, live, halves: open, nextSegment }
+  return { pool, folder, ...(await readFolder(options.disk, options.parseDeletes, pool.pool, folder)) }
 }
 
 /** Segment by segment; small ones share a transaction, which is one flush. */
@@ -131,95 +119,22 @@ async function applyAll(options: RebuildOptions, plans: readonly PoolPlan[]): Pr
   flush()
 }
 
-/** A seal that was cut short is made again from the log; one of whose files one was lost is not. */
-function lostOf({ heldSequences }: RebuildOptions, plans: readonly PoolPlan[]): string[] {
-  const halves = plans.flatMap(({ pool, folder, live, halves }) => {
-    const sealed = live.at(-1)?.sequenceTo ?? 0
-    return halves.filter(half => half.sequenceTo > sealed).map(half => ({ pool, folder, half }))
-  })
-  if (halves.length === 0) return []
-  const held = heldSequences(new Set(halves.map(({ pool }) => pool.pool)))
-  if (held === undefined) return []
-  return halves
-    .filter(({ pool, half }) => held.get(pool.pool)?.has(half.sequenceTo) !== true)
-    .map(({ folder, half: { segment, sequenceFrom, sequenceTo, rows, deletes } }) => {
-      const file = join(folder, segmentFile(segment))
-      return `${file} or its delete file is lost, and the log does not have sequences ${sequenceFrom} to ${sequenceTo} any more: up to ${rows} rows and ${deletes} deletes are gone`
-    })
-}
-
-/** The segments of a folder, and a number above all that its files bear. */
-async function readFolder(options: RebuildOptions, pool: number, folder: string) {
-  const names = new Set(options.disk.readdir(folder))
-  const found: Footer[] = []
-  const halves: Footer[] = []
-  let nextSegment = 1
-  for (const name of names) {
-    const segment = numberOfFile(name)
-    if (segment === undefined) continue // a temporary file: its seal was never committed
-    nextSegment = Math.max(nextSegment, segment + 1)
-    const file = join(folder, name)
-    const isDeletes = name === deleteFile(segment)
-    if (isDeletes && names.has(segmentFile(segment))) continue // read together with its Parquet file
-    const footer = isDeletes ? footerOfDeletes(readDeletes(options, file)) : await readFooter(file)
-    if (footer.pool !== pool || footer.segment !== segment)
-      throw new Damaged(file, 0, `it belongs to pool ${footer.pool}, segment ${footer.segment}`)
-    const isHalf = isDeletes ? footer.rows > 0 : footer.deletes > 0 && !names.has(deleteFile(segment))
-    if (isHalf) halves.push(footer)
-    else found.push(footer)
-  }
-  return { found, halves, nextSegment }
-}
-
 /**
- * One file of two is fine where it is the newest: that seal was cut short, and the log still has it (lostOf looks).
- * Anywhere else a file was lost.
+ * A delete file alone is no loss where its seal is made again from the log, or its merge from what it merged. Else a removal
+ * was cut short, or the Parquet file was lost: nothing tells one from the other.
  */
-function checkHalves(folder: string, halves: readonly Footer[], live: readonly Footer[]): void {
-  for (const half of halves) {
-    if (live.every(({ segment }) => segment < half.segment)) continue
-    const there = [segmentFile(half.segment), deleteFile(half.segment)].map(name => join(folder, name))
-    throw new Damaged(there.join(' or '), 0, 'the file is missing, the other one of the segment is there')
-  }
-}
-
-function readDeletes(options: RebuildOptions, file: string): StoredDeletes {
-  return options.parseDeletes(readFile(options.disk, file), file)
-}
-
-function footerOfDeletes(deletes: StoredDeletes): Footer {
-  const { pool, planVersion, segment, sequenceFrom, sequenceTo, rowsOfSeal, keys } = deletes
-  const counts = { rows: rowsOfSeal, deletes: keys.length, replaces: [] }
-  return { pool, planVersion, segment, sequenceFrom, sequenceTo, ...counts }
-}
-
-/** Without those that a later file stands for: named as replaced, or within its sequences. */
-export function survivors(found: readonly Footer[]): Footer[] {
-  const live: Footer[] = []
-  for (const footer of [...found].sort((a, b) => b.segment - a.segment)) {
-    if (!isCovered(footer, live)) live.push(footer)
-  }
-  return live
-}
-
-function isCovered({ segment, sequenceFrom, sequenceTo }: Footer, live: readonly Footer[]): boolean {
-  return live.some(
-    later =>
-      later.segment > segment &&
-      (later.replaces.includes(segment) ||
-        (later.sequenceFrom <= sequenceFrom && sequenceTo <= later.sequenceTo)),
+function lostOf({ heldSequences }: RebuildOptions, plans: readonly PoolPlan[]): string[] {
+  const open = plans.filter(({ lone }) => lone.length > 0)
+  if (open.length === 0) return []
+  const held = heldSequences(new Set(open.map(({ pool }) => pool.pool)))
+  return open.flatMap(({ pool, folder, live, lone }) =>
+    lone
+      .filter(one => !isNeedless(one, live, held?.get(pool.pool) ?? new Set()))
+      .map(({ segment, sequenceFrom, sequenceTo, rows, deletes }) => {
+        const file = join(folder, deleteFile(segment))
+        return `${file} stands alone: either its segment (sequences ${sequenceFrom} to ${sequenceTo}) had no more to say and its removal was cut short, or ${segmentFile(segment)} is lost with up to ${rows} rows, and what its ${deletes} deletes removed is back`
+      }),
   )
-}
-
-function checkOrder(folder: string, live: readonly Footer[]): void {
-  for (let i = 1; i < live.length; i++) {
-    const before = live[i - 1] as Footer
-    const { segment, sequenceFrom } = live[i] as Footer
-    if (sequenceFrom <= before.sequenceTo) {
-      const what = `its sequences overlap those of segment ${before.segment}`
-      throw new Damaged(join(folder, segmentFile(segment)), 0, what)
-    }
-  }
 }
 
 /** What the seal gave to the index: the meta, and rows and deletes as one run (none without a unique id). */
@@ -261,7 +176,7 @@ function bytesOf(disk: Disk, folder: string, { segment, rows, deletes }: Footer)
 
 function deletesOf(options: RebuildOptions, folder: string, footer: Footer): StoredDeletes {
   const file = join(folder, deleteFile(footer.segment))
-  const deletes = readDeletes(options, file)
+  const deletes = options.parseDeletes(readFile(options.disk, file), file)
   const same =
     deletes.sequenceFrom === footer.sequenceFrom &&
     deletes.sequenceTo === footer.sequenceTo &&

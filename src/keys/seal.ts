@@ -2,12 +2,13 @@
  * What one seal changes in the store, inside the transaction of its commit.
  *
  *   W-4  Everything of a seal is in one transaction.
- *   W-7  The rows that its keys pointed to before are marked.
+ *   W-7  The rows that its keys pointed to before are marked. A swap moves all visible rows of the segments that go, or none.
  */
-import { assert } from '../util/assert.ts'
+import { SegmentsDisagree } from '../errors.ts'
+import { assert, must } from '../util/assert.ts'
 import { type AddedRecords, addMarkRecord, removeMarkRecords } from './mark-records.ts'
 import { groupPairs } from './marks.ts'
-import type { MarkDelta, SealCommit, SegmentMeta, SwapCommit } from './protocol.ts'
+import type { KeyRun, MarkDelta, SealCommit, SegmentMeta, SwapCommit } from './protocol.ts'
 import {
   decodePool,
   decodeSegment,
@@ -15,6 +16,7 @@ import {
   encodeSegment,
   type PoolRecord,
   poolKey,
+  type SegmentRecord,
   segmentKey,
   TAG,
 } from './record.ts'
@@ -40,14 +42,12 @@ export function applySeal(txn: KeyTxn, added: AddedRecords, seal: SealCommit, co
  */
 export function applySwap(txn: KeyTxn, added: AddedRecords, swap: SwapCommit, commit: number): MarkDelta[] {
   const { pool, add, remove, keys } = swap
-  for (const segment of remove) {
-    assert(txn.get(segmentKey(pool, segment)) !== undefined, 'a swap replaces segments that are there')
-    removeSegment(txn, added, pool, segment)
-  }
-  const rows =
-    keys === undefined
-      ? new Uint32Array(0)
-      : txn.swapKeys(poolKey(TAG.key, pool), keys, add?.segment ?? 0, Uint32Array.from(remove).sort())
+  const gone = Uint32Array.from(remove).sort()
+  const records = Array.from(gone, segment =>
+    decodeSegment(must(txn.get(segmentKey(pool, segment)), 'a swap replaces segments that are there')),
+  )
+  const rows = keys === undefined ? new Uint32Array(0) : moveKeys(txn, pool, keys, add, gone, records)
+  for (const segment of remove) removeSegment(txn, added, pool, segment)
   if (add === undefined) {
     assert(rows.length === 0, 'without a new segment no key has a row')
     return []
@@ -58,6 +58,28 @@ export function applySwap(txn: KeyTxn, added: AddedRecords, swap: SwapCommit, co
   if (rows.length === 0) return []
   addMarkRecord(txn, added, pool, { segment: add.segment, rows, commit })
   return [{ segment: add.segment, rows }]
+}
+
+/** Moves the keys of the rows that are visible now; returns the rows whose keys had gone elsewhere. Throws SegmentsDisagree. */
+function moveKeys(
+  txn: KeyTxn,
+  pool: number,
+  keys: KeyRun,
+  add: SegmentMeta | undefined,
+  gone: Uint32Array,
+  records: readonly SegmentRecord[],
+): Uint32Array {
+  const { stale, found } = txn.swapKeys(poolKey(TAG.key, pool), keys, add?.segment ?? 0, gone)
+  const wrong: number[] = []
+  const places: string[] = []
+  for (const [i, { meta, marked }] of records.entries()) {
+    const visible = meta.rows - marked
+    if (found[i] === visible) continue
+    wrong.push(meta.segment)
+    places.push(`of ${visible} visible rows of segment ${meta.segment} it has the keys of ${found[i]}`)
+  }
+  if (wrong.length === 0) return stale
+  throw new SegmentsDisagree(wrong, `the index does not agree with its segments: ${places.join(', ')}`)
 }
 
 /** Points the seal's keys at their rows and marks where they pointed to before. */

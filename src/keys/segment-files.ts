@@ -2,19 +2,16 @@
  * Reads of segments' Parquet files what the index needs: the footer, and some columns as raw Arrow buffers.
  * The format is the segment stage's (src/segment/FORMAT.md). Only the named columns are read and decoded.
  */
-import {
-  type Data,
-  DataType,
-  DateUnit,
-  Precision,
-  type RecordBatch,
-  TimeUnit,
-  tableFromIPC,
-} from 'apache-arrow'
+import type * as Arrow from 'apache-arrow'
+import type { Data, RecordBatch } from 'apache-arrow'
 import type { ColumnType } from '../batch/plan.ts'
 import { Damaged } from '../errors.ts'
 import { ROW_GROUP_ROWS } from '../limits.ts'
+import { loadPackage } from '../util/load-package.ts'
 import { withParquet } from './parquet-file.ts'
+
+/** Loaded with the first file that is read: a rebuild of a new folder's index reads none. */
+const arrow = () => loadPackage('apache-arrow') as typeof Arrow
 
 /** What a segment's file says of itself. */
 export interface Footer {
@@ -73,6 +70,7 @@ export async function readColumns(file: string, names: readonly string[]): Promi
     const metadata = parquet.metadata()
     const groups = metadata.numRowGroups()
     metadata.free()
+    const { tableFromIPC } = arrow()
     const all: RecordBatch[] = []
     for (let from = 0; from < groups; from += READ_GROUPS) {
       const rowGroups = Array.from({ length: Math.min(READ_GROUPS, groups - from) }, (_, i) => from + i)
@@ -95,6 +93,7 @@ export async function readColumns(file: string, names: readonly string[]): Promi
 
 /** Is that how a segment stores a type (src/segment/FORMAT.md)? */
 function isStoredAs({ type }: Data, wanted: ColumnType): boolean {
+  const { DataType, DateUnit, Precision, TimeUnit } = arrow()
   switch (wanted) {
     case 'BOOLEAN':
       return DataType.isBool(type)

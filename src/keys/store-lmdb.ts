@@ -3,13 +3,24 @@
  *
  * Only `transactionSync` with `overlappingSync: false`: any other way is visible before it is on disk.
  */
-import { type Key, open, type RootDatabase } from 'lmdb'
+import type * as Lmdb from 'lmdb'
+import type { Key, RootDatabase } from 'lmdb'
+import { loadPackage } from '../util/load-package.ts'
+import { OutcomeUnknown } from './commit-failure.ts'
 import { viewRun } from './key-run.ts'
 import type { KeyRun } from './protocol.ts'
-import { type Entry, type KeyStore, type KeyTxn, NOWHERE, type StoreOptions } from './store.ts'
+import {
+  type Entry,
+  type KeyStore,
+  type KeyTxn,
+  NOWHERE,
+  type StoreOptions,
+  type SwappedKeys,
+} from './store.ts'
 
 /** Opens the store. Throws LMDB's error. */
 export function openLmdbStore(options: StoreOptions): KeyStore {
+  const { open } = loadPackage('lmdb') as typeof Lmdb
   const root = open({
     path: options.folder,
     name: null as unknown as string, // the unnamed database, as the native store uses
@@ -27,10 +38,28 @@ export function openLmdbStore(options: StoreOptions): KeyStore {
   const txn = txnOver(root)
   return {
     keyLoop: 'js',
-    transact: work => root.transactionSync(() => work(txn)),
+    transact: work => transact(root, () => work(txn)),
     close: () => {
       void root.close() // synchronous where no asynchronous write is queued, and none ever is
     },
+  }
+}
+
+function transact<T>(root: RootDatabase<Buffer, Key>, work: () => T): T {
+  try {
+    return root.transactionSync(work)
+  } catch (error) {
+    throw isBroken(root) ? new OutcomeUnknown((error as Error).message) : error
+  }
+}
+
+/** Did a commit fail at its meta page? LMDB refuses every transaction from then on; lmdb-js gives other reasons for it. */
+function isBroken(root: RootDatabase<Buffer, Key>): boolean {
+  try {
+    root.transactionSync(() => undefined)
+    return false
+  } catch {
+    return true
   }
 }
 
@@ -114,18 +143,23 @@ function swapKeys(
   run: KeyRun,
   segment: number,
   gone: Uint32Array,
-): Uint32Array {
+): SwappedKeys {
   const place = placeWriter()
-  const goes = new Set(gone)
+  const places = new Map([...gone].map((one, at) => [one, at]))
+  const found = new Uint32Array(gone.length)
   const stale: number[] = []
   for (const [key, row] of keysOf(prefix, run)) {
     const now = root.getBinaryFast(key)
-    if (now === undefined || !goes.has(now.readUInt32LE(0))) {
+    const at = now === undefined ? undefined : places.get(now.readUInt32LE(0))
+    if (at === undefined) {
       if (row >= 0) stale.push(row)
-    } else if (row >= 0) root.putSync(key, place(segment, row))
+      continue
+    }
+    found[at] = (found[at] as number) + 1
+    if (row >= 0) root.putSync(key, place(segment, row))
     else root.removeSync(key)
   }
-  return Uint32Array.from(stale).sort()
+  return { stale: Uint32Array.from(stale).sort(), found }
 }
 
 function lookupKeys(root: RootDatabase<Buffer, Key>, prefix: Uint8Array, run: KeyRun): Uint32Array {

@@ -1,7 +1,8 @@
 /** The key store over the native module. See store.ts; the loop over keys is native/upsert.cpp. */
 import { tryNative } from '../util/native.ts'
+import { OutcomeUnknown } from './commit-failure.ts'
 import type { KeyRun } from './protocol.ts'
-import type { Entry, KeyStore, KeyTxn, StoreOptions } from './store.ts'
+import type { Entry, KeyStore, KeyTxn, StoreOptions, SwappedKeys } from './store.ts'
 
 /** An open environment of the native module; opaque. */
 type Handle = object
@@ -24,7 +25,7 @@ interface NativeLmdb {
     run: KeyRun,
     segment: number,
     gone: Uint32Array,
-  ): Uint32Array
+  ): SwappedKeys
   lmdbLookupKeys(store: Handle, prefix: Uint8Array, run: KeyRun): Uint32Array
   lmdbCountRange(store: Handle, from: Uint8Array, to: Uint8Array): number
 }
@@ -44,7 +45,7 @@ export function tryOpenNativeStore(options: StoreOptions): KeyStore | undefined 
 }
 
 function transact<T>(lmdb: NativeLmdb, handle: Handle, work: () => T): T {
-  lmdb.lmdbBegin(handle)
+  orPanic(() => lmdb.lmdbBegin(handle))
   let result: T
   try {
     result = work()
@@ -52,8 +53,17 @@ function transact<T>(lmdb: NativeLmdb, handle: Handle, work: () => T): T {
     lmdb.lmdbAbort(handle)
     throw error
   }
-  lmdb.lmdbCommit(handle)
+  orPanic(() => lmdb.lmdbCommit(handle))
   return result
+}
+
+function orPanic(call: () => void): void {
+  try {
+    call()
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    throw code === 'MDB_PANIC' ? new OutcomeUnknown(message) : error
+  }
 }
 
 function txnOver(lmdb: NativeLmdb, handle: Handle): KeyTxn {

@@ -1,10 +1,12 @@
 /**
  * The sweep: removes files below data/segment that nothing names. Runs after ready, on the index thread.
  *
- *   W-5  Only files that no transaction names go, and never on an index that is new or was rebuilt in this run.
+ *   W-5  Only files that no transaction names go, and never on an index that is new or was rebuilt in this run, nor in a pool
+ *        of which a file is missing.
+ *   W-6  Delete files go last: one that is alone stands for nothing, a Parquet file without its own is damage.
  *   W-8  A named file that is missing is reported; queries that need it answer SEGMENT_DAMAGED.
  */
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { deleteFile, numberOfFile, segmentFile } from '../paths.ts'
 import { assert } from '../util/assert.ts'
 import { type Disk, syncFolder } from '../util/disk.ts'
@@ -30,6 +32,10 @@ export interface Swept {
   readonly removed: readonly string[]
   /** Files that the index names and that are not there. */
   readonly missing: readonly string[]
+  /** Files that no segment names and that stay, since others of their pool are missing: they may be all that is left of those. */
+  readonly kept: readonly string[]
+  /** Pools of an index that was rebuilt, in whose folders segments stay that nothing names: the rebuild took others for the truth. */
+  readonly stale: readonly number[]
 }
 
 /**
@@ -39,17 +45,39 @@ export interface Swept {
  */
 export function sweep(options: SweepOptions): Swept {
   const { disk, segmentFolder, opened, now, poolsByFolder, indexWasWhole } = options
+  const missing = missingOf(options, now)
+  const incomplete = new Set(missing.map(file => dirname(file)))
   const removed: string[] = []
+  const kept: string[] = []
   const states = new Map(opened.map(state => [state.pool, state]))
   for (const name of indexWasWhole ? options.folders : []) {
     const folder = join(segmentFolder, name)
     if (!disk.exists(folder)) continue
     const pool = poolsByFolder.get(name)
     if (pool === undefined) removeFolder(disk, folder, removed)
-    else removeOrphans(disk, folder, states.get(pool), removed)
+    else {
+      const orphans = orphansOf(disk, folder, states.get(pool))
+      if (incomplete.has(folder)) kept.push(...orphans.map(one => join(folder, one)))
+      else unlinkAll(disk, folder, orphans, removed)
+    }
   }
   if (removed.length > 0) syncFolder(disk, segmentFolder)
-  return { removed, missing: missingOf(options, now) }
+  return { removed, missing, kept, stale: indexWasWhole ? [] : staleOf(options, states) }
+}
+
+function staleOf(
+  { disk, segmentFolder, folders, poolsByFolder }: SweepOptions,
+  states: ReadonlyMap<number, PoolState>,
+): number[] {
+  const stale: number[] = []
+  for (const name of folders) {
+    const pool = poolsByFolder.get(name)
+    const folder = join(segmentFolder, name)
+    if (pool === undefined || !disk.exists(folder)) continue
+    const orphans = orphansOf(disk, folder, states.get(pool))
+    if (orphans.some(one => numberOfFile(one) !== undefined)) stale.push(pool)
+  }
+  return stale
 }
 
 /**
@@ -66,36 +94,42 @@ export function clearUncommitted(
   for (const [pool, folder] of folderOfPool) {
     if (!disk.exists(folder)) continue
     const nextSegment = states.get(pool)?.nextSegment ?? 1
-    const before = removed.length
-    for (const name of disk.readdir(folder)) {
-      const number = numberOfFile(name.replace(/\.tmp$/, ''))
-      if (number === undefined || number < nextSegment) continue
-      disk.unlink(join(folder, name))
-      removed.push(join(folder, name))
-    }
-    if (removed.length > before) syncFolder(disk, folder)
+    const names = disk.readdir(folder).filter(name => (numberOf(name) ?? 0) >= nextSegment)
+    unlinkAll(disk, folder, names, removed)
   }
   return removed
 }
 
-function removeOrphans(disk: Disk, folder: string, state: PoolState | undefined, removed: string[]): void {
+/** Of this file, or of that which a temporary one was to become. */
+function numberOf(name: string): number | undefined {
+  return numberOfFile(name.replace(/\.tmp$/, ''))
+}
+
+function orphansOf(disk: Disk, folder: string, state: PoolState | undefined): string[] {
   const named = new Set(state === undefined ? [] : filesOf(state))
   const nextSegment = state?.nextSegment ?? 1
-  const before = removed.length
-  for (const name of disk.readdir(folder)) {
-    const number = numberOfFile(name.replace(/\.tmp$/, ''))
-    if (named.has(name) || (number !== undefined && number >= nextSegment)) continue
-    disk.unlink(join(folder, name))
-    removed.push(join(folder, name))
+  const orphans = disk.readdir(folder).filter(name => !named.has(name) && (numberOf(name) ?? 0) < nextSegment)
+  return orphans.sort() // a file stands for lower numbers only: those go first (keys/given-up.ts)
+}
+
+/** Synced when it returns. */
+function unlinkAll(disk: Disk, folder: string, names: readonly string[], removed: string[]): void {
+  if (names.length === 0) return
+  const isDeletes = (name: string) => name === deleteFile(numberOfFile(name) ?? 0)
+  const unlink = (part: readonly string[]) => {
+    for (const name of part) {
+      disk.unlink(join(folder, name))
+      removed.push(join(folder, name))
+    }
+    syncFolder(disk, folder)
   }
-  if (removed.length > before) syncFolder(disk, folder)
+  unlink(names.filter(name => !isDeletes(name))) // without any too: an earlier life may have removed one and not synced
+  const deletes = names.filter(isDeletes)
+  if (deletes.length > 0) unlink(deletes)
 }
 
 function removeFolder(disk: Disk, folder: string, removed: string[]): void {
-  for (const name of disk.readdir(folder)) {
-    disk.unlink(join(folder, name))
-    removed.push(join(folder, name))
-  }
+  unlinkAll(disk, folder, disk.readdir(folder), removed)
   disk.rmdir(folder)
   removed.push(folder)
 }

@@ -1,7 +1,7 @@
 /**
  * The index thread: owns `data/index`, answers calls one after the other.
  *
- *   W-4   A commit is answered after its flush.
+ *   W-4   A commit is answered after its flush. One that may be there or not ends the process before anything follows it.
  *   W-11  All synchronous work on the index is here, none on the main thread.
  */
 import type { MessagePort } from 'node:worker_threads'
@@ -10,9 +10,11 @@ import { AssertionFailed } from '../util/assert.ts'
 import { crashPoint } from '../util/crash.ts'
 import type { Disk } from '../util/disk.ts'
 import { tryNative } from '../util/native.ts'
+import { OutcomeUnknown } from './commit-failure.ts'
+import type { ParseDeletes } from './folder-segments.ts'
 import { type Opened, openIndexFolder } from './open.ts'
 import type { MarkDelta } from './protocol.ts'
-import type { HeldSequences, ParseDeletes } from './rebuild.ts'
+import type { HeldSequences } from './rebuild.ts'
 import { sweep } from './sweep.ts'
 import type { IndexCall, IndexMessage, IndexResults, IndexThreadData } from './thread-protocol.ts'
 
@@ -52,7 +54,8 @@ export async function serveIndex(options: ServeOptions): Promise<void> {
         if (call.call === 'stop') port.close() // nothing is left to wait for: the thread ends by itself
       },
       (error: unknown) => {
-        if (error instanceof AssertionFailed) throw error // our own fault ends the thread
+        // Our own fault, or a commit of which nobody knows whether it is there: the thread ends, and the process with it.
+        if (error instanceof AssertionFailed || error instanceof OutcomeUnknown) throw error
         send({ kind: 'refused', id: call.id, error: toWire(error) })
       },
     )

@@ -1,18 +1,20 @@
 /**
- * Files of a pool that no commit of the index names, and that are numbered as the next ones would be: a crash came before
- * their commit, or the index is older than its segments (it was put back from somewhere). The first kind is cleared, since
- * the log makes the seal again (W-13) and a merge's inputs are still there. Clearing the second kind would lose data
- * without a word: such an index is rebuilt.
+ * Files of a pool that no commit of the index names: a crash came before their commit, or the index is older than its
+ * segments (it was put back from somewhere). The first kind is cleared, since the log makes the seal again (W-13) and a
+ * merge's inputs are still there. Clearing the second kind would lose data without a word: such an index is rebuilt.
  *
  * It is older where such a file stands for a segment that the index names and that is gone, or holds a request above the
- * pool's sealed sequence that the log does not have. Read only where there are such files.
+ * pool's sealed sequence that the log does not have. Read only where there are files numbered as the next ones would be;
+ * where a named file is missing, all that are not named: a merge takes its number when it begins, and seals that are
+ * committed meanwhile have higher ones.
  */
 import { join } from 'node:path'
 import { Damaged } from '../errors.ts'
 import { deleteFile, numberOfFile } from '../paths.ts'
 import { type Disk, readFile } from '../util/disk.ts'
+import type { ParseDeletes } from './folder-segments.ts'
 import type { PoolState } from './protocol.ts'
-import type { HeldSequences, ParseDeletes } from './rebuild.ts'
+import type { HeldSequences } from './rebuild.ts'
 import { filesOf } from './sweep.ts'
 
 export interface JudgeOptions {
@@ -43,9 +45,9 @@ export async function judgeUncommitted(options: JudgeOptions): Promise<Verdict> 
     if (!disk.exists(folder)) continue
     const state = states.get(pool) ?? { pool, sealedSequence: 0, nextSegment: 1, segments: [] }
     const names = new Set(disk.readdir(folder))
-    const files = [...names].filter(name => (numberOfFile(name) ?? 0) >= state.nextSegment)
-    if (files.length === 0) continue
-    const missing = filesOf(state).filter(name => !names.has(name))
+    const named = filesOf(state)
+    const missing = named.filter(name => !names.has(name))
+    const files = strangers(names, named, missing.length > 0 ? 1 : state.nextSegment)
     for (const name of files) {
       const file = join(folder, name)
       const found = await readUncommitted(options, file, name)
@@ -65,6 +67,12 @@ export async function judgeUncommitted(options: JudgeOptions): Promise<Verdict> 
       return { rebuild: `it is older than its segments: ${file} holds request ${lost}, the log does not` }
   }
   return 'clear'
+}
+
+/** Files of segments numbered from `from` on that are not `named`. */
+function strangers(names: ReadonlySet<string>, named: readonly string[], from: number): string[] {
+  const known = new Set(named)
+  return [...names].filter(name => !known.has(name) && (numberOfFile(name) ?? 0) >= from)
 }
 
 interface Uncommitted {

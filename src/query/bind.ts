@@ -1,4 +1,6 @@
 /** A planner's bound values as DuckDB's, each of the column's own type: comparisons then need no cast. */
+import type { DuckDBType, DuckDBValue } from '@duckdb/node-api'
+import type { ColumnType } from '../batch/plan.ts'
 import {
   BIGINT,
   BOOLEAN,
@@ -6,16 +8,13 @@ import {
   DOUBLE,
   DuckDBDateValue,
   DuckDBTimestampValue,
-  type DuckDBType,
-  type DuckDBValue,
   FLOAT,
   INTEGER,
   SMALLINT,
   TIMESTAMP,
   TINYINT,
   VARCHAR,
-} from '@duckdb/node-api'
-import type { ColumnType } from '../batch/plan.ts'
+} from '../util/duckdb.ts'
 import type { Bound } from './protocol.ts'
 
 const TYPE: Readonly<Record<ColumnType, DuckDBType>> = {

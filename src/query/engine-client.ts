@@ -3,8 +3,9 @@
  *
  *   run ──► waiting, one lane per application ──► at most `runningMax` in the worker ──► answer
  */
+import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
-import { fromWire, Unavailable } from '../errors.ts'
+import { CannotRun, fromWire, Unavailable } from '../errors.ts'
 import {
   QUERIES_RUNNING_MAX,
   QUERIES_WAITING_MAX,
@@ -20,6 +21,9 @@ import type { EngineWorkerData, FromEngine, ToEngine } from './wire.ts'
 export interface EngineOptions {
   readonly segmentFolder: string
   readonly temporaryFolder: string
+  /** See EngineSettings. */
+  readonly outputFolder?: string | undefined
+  readonly kernel?: 'native' | 'js' | undefined
   readonly threads: number
   readonly crashAt: string
   /** Called once when the worker ends without being told to: no query can run any more. */
@@ -38,55 +42,95 @@ interface Waiter {
   timer: NodeJS.Timeout | undefined
 }
 
-/** Starts the worker; resolves when it can run queries. Both folders must exist. */
-export async function openQueryEngine(options: EngineOptions): Promise<QueryEngine> {
-  const workerData: EngineWorkerData = {
-    segmentFolder: options.segmentFolder,
-    temporaryFolder: options.temporaryFolder,
-    threads: options.threads,
-    memoryBytes: options.memoryBytes ?? QUERY_MEMORY_BYTES,
-    queryMsMax: options.queryMsMax ?? QUERY_MS_MAX,
-    crashAt: options.crashAt,
-  }
-  const worker = new Worker(new URL('../../workers/query.js', import.meta.url), { workerData })
-  await new Promise<void>((resolve, reject) => {
-    worker.once('message', () => resolve())
-    worker.once('error', reject)
-  })
-  worker.removeAllListeners('error')
-  return new EngineClient(worker, options)
+/** An engine whose worker is started by the first query, or by `warm`. */
+export interface LazyEngine extends QueryEngine {
+  /** Starts the worker where no query did. A failure to start is a fault, as its later end would be. */
+  warm(): void
 }
 
-class EngineClient implements QueryEngine {
-  readonly #worker: Worker
+/**
+ * The engine of a server, whose start does not wait for DuckDB. Both folders must exist.
+ * @throws CannotRun where DuckDB is not installed for this machine: nobody should learn it from the first query
+ */
+export function createQueryEngine(options: EngineOptions): LazyEngine {
+  checkInstalled()
+  return new EngineClient(options)
+}
+
+/** Starts the worker; resolves when it can run queries. Both folders must exist. */
+export async function openQueryEngine(options: EngineOptions): Promise<QueryEngine> {
+  const engine = new EngineClient(options)
+  await engine.open()
+  return engine
+}
+
+/** DuckDB's library is a package of its own for each kind of machine. */
+function checkInstalled(): void {
+  const library = `@duckdb/node-bindings-${process.platform}-${process.arch}`
+  const { resolve } = createRequire(createRequire(import.meta.url).resolve('@duckdb/node-bindings'))
+  for (const name of [library, `${library}-musl`]) {
+    try {
+      resolve(`${name}/duckdb.node`)
+      return
+    } catch {
+      // Told below, where none is there.
+    }
+  }
+  throw new CannotRun(`DuckDB is not installed for this machine: the package ${library} is missing`)
+}
+
+class EngineClient implements LazyEngine {
+  readonly #options: EngineOptions
   readonly #runningMax: number
   readonly #queryMsMax: number
-  readonly #onFault: (error: Error) => void
   readonly #waiting: FairQueue<Waiter>
   readonly #running = new Map<number, Waiter>()
-  readonly #exited: Promise<void>
+  /** undefined: not started yet. */
+  #worker: Worker | undefined
+  #exited: Promise<void> = Promise.resolve()
   #nextId = 1
   #ended: Unavailable | undefined
 
-  constructor(worker: Worker, options: EngineOptions) {
-    this.#worker = worker
+  constructor(options: EngineOptions) {
+    this.#options = options
     this.#runningMax = options.runningMax ?? QUERIES_RUNNING_MAX
     this.#queryMsMax = options.queryMsMax ?? QUERY_MS_MAX
-    this.#onFault = options.onFault
     this.#waiting = new FairQueue(options.waitingMax ?? QUERIES_WAITING_MAX)
-    worker.on('message', (message: FromEngine) => this.#take(message))
-    worker.on('error', error => this.#fail(error instanceof Error ? error : new Error(String(error))))
-    this.#exited = new Promise(resolve => {
-      worker.once('exit', code => {
-        this.#fail(new Error(`the query worker ended with code ${code}`))
-        resolve()
+  }
+
+  /** Starts the worker; resolves when it can run queries, which may be sent at once. Rejects where it fails before. */
+  open(): Promise<void> {
+    const worker = new Worker(new URL('../../workers/query.js', import.meta.url), {
+      workerData: workerDataOf(this.#options),
+    })
+    this.#worker = worker
+    return new Promise((opened, failed) => {
+      let isOpen = false
+      const fail = (error: Error) => (isOpen ? this.#fail(error) : failed(error))
+      worker.on('message', (message: FromEngine) => {
+        isOpen = true // the first one says so
+        opened()
+        this.#take(message)
+      })
+      worker.on('error', error => fail(error instanceof Error ? error : new Error(String(error))))
+      this.#exited = new Promise(exited => {
+        worker.once('exit', code => {
+          fail(new Error(`the query worker ended with code ${code}`))
+          exited()
+        })
       })
     })
+  }
+
+  warm(): void {
+    if (this.#worker === undefined && this.#ended === undefined)
+      this.open().catch((error: Error) => this.#fail(error))
   }
 
   run(job: QueryJob, fairKey: string): Promise<QueryDone> {
     return new Promise((resolve, reject) => {
       if (this.#ended !== undefined) throw this.#ended
+      this.warm()
       const waiter: Waiter = { job, fairKey, resolve, reject, timer: undefined }
       if (this.#running.size < this.#runningMax) return this.#start(waiter)
       if (!this.#waiting.tryPush(fairKey, waiter))
@@ -112,11 +156,11 @@ class EngineClient implements QueryEngine {
     })
     await Promise.race([this.#exited, late])
     clearTimeout(last)
-    this.#worker.unref()
+    this.#worker?.unref()
   }
 
   #send(message: ToEngine): void {
-    this.#worker.postMessage(message)
+    this.#worker?.postMessage(message)
   }
 
   #start(waiter: Waiter): void {
@@ -149,7 +193,7 @@ class EngineClient implements QueryEngine {
     this.#rejectWaiting(this.#ended)
     for (const waiter of this.#running.values()) waiter.reject(this.#ended)
     this.#running.clear()
-    if (fault) this.#onFault(error)
+    if (fault) this.#options.onFault(error)
   }
 
   #rejectWaiting(error: Error): void {
@@ -157,5 +201,18 @@ class EngineClient implements QueryEngine {
       clearTimeout(next.timer)
       next.reject(error)
     }
+  }
+}
+
+function workerDataOf(options: EngineOptions): EngineWorkerData {
+  return {
+    segmentFolder: options.segmentFolder,
+    temporaryFolder: options.temporaryFolder,
+    outputFolder: options.outputFolder,
+    kernel: options.kernel,
+    threads: options.threads,
+    memoryBytes: options.memoryBytes ?? QUERY_MEMORY_BYTES,
+    queryMsMax: options.queryMsMax ?? QUERY_MS_MAX,
+    crashAt: options.crashAt,
   }
 }

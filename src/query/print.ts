@@ -1,5 +1,10 @@
 /** DuckDB's values as the API prints them: strings or null. */
-import { DuckDBDateValue, DuckDBTimestampTZValue, DuckDBTimestampValue, DuckDBTypeId } from '@duckdb/node-api'
+import {
+  DuckDBDateValue,
+  DuckDBTimestampTZValue,
+  DuckDBTimestampValue,
+  DuckDBTypeId,
+} from '../util/duckdb.ts'
 
 const DAY_MS = 86_400_000
 

@@ -29,13 +29,30 @@ export interface Statement {
   readonly countsAllRows?: boolean
 }
 
-/** Where the rows of a statement go in place of the answer, which is then their number. */
-export interface CopyTarget {
-  /** A Parquet file that is not there, in the engine's temporary folder. What is there after a failure is the caller's to remove. */
+/**
+ * Where the rows of a statement go in place of the answer, which is then their number: a file that is not there, in a
+ * folder that the engine may write to. What is there after a failure is the caller's to remove.
+ */
+export type CopyTarget = ArrowTarget | ParquetTarget
+
+/** Arrow record batches as messages of the IPC stream format, without schema and end. */
+export interface ArrowTarget {
+  readonly format: 'arrow'
+  readonly file: string
+  /** Of the statement's columns. */
+  readonly types: readonly ColumnType[]
+  /** In place of QUERY_MS_MAX. */
+  readonly msMax: number
+}
+
+/** One Parquet file, written by DuckDB. */
+export interface ParquetTarget {
+  readonly format: 'parquet'
   readonly file: string
   readonly compression: 'snappy' | 'zstd' | 'gzip' | 'uncompressed'
+  /** Texts that repeat are stored once a row group; old readers refuse that. */
+  readonly hasDictionaries: boolean
   readonly rowGroupRows: number
-  /** In place of QUERY_MS_MAX. */
   readonly msMax: number
 }
 

@@ -5,7 +5,8 @@
  * themselves; DuckDB refuses some of them when they are given at creation.
  */
 
-import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { DuckDBInstance } from '../util/duckdb.ts'
 import { quoteText } from '../util/sql.ts'
 import type { EngineSettings } from './wire.ts'
 
@@ -22,13 +23,15 @@ export async function openSandbox(settings: EngineSettings): Promise<DuckDBInsta
 }
 
 async function lock(connection: DuckDBConnection, settings: EngineSettings): Promise<void> {
-  const folders = [settings.segmentFolder, settings.temporaryFolder].map(quoteText).join(', ')
+  const { segmentFolder, temporaryFolder, outputFolder = temporaryFolder } = settings
+  const folders = [segmentFolder, temporaryFolder, outputFolder].map(quoteText).join(', ')
   const statements = [
     "SET TimeZone = 'UTC'",
     `SET temp_directory = ${quoteText(settings.temporaryFolder)}`,
     `SET threads = ${Math.max(1, Math.trunc(settings.threads))}`,
     `SET memory_limit = '${Math.trunc(settings.memoryBytes / 1024)}KiB'`,
     'SET parquet_metadata_cache = true',
+    'SET preserve_insertion_order = false', // no answer promises an order, and keeping one is memory
     'SET autoinstall_known_extensions = false',
     'SET autoload_known_extensions = false',
     'SET allow_community_extensions = false',

@@ -74,6 +74,21 @@ function columnsOf(plan: Plan, names: readonly string[] | undefined): readonly Q
   return columns
 }
 
+/** Names between commas; a JSON list where one has a comma, or where the first begins with a bracket. */
+export function readColumns(text: string): readonly string[] | BadQuery {
+  if (!text.startsWith('[')) return text.split(',')
+  try {
+    const names: unknown = JSON.parse(text)
+    if (Array.isArray(names) && names.length > 0 && names.every(name => typeof name === 'string'))
+      return names as string[]
+  } catch {
+    // Told below: not JSON, and not a list of texts, need the same.
+  }
+  return {
+    badRequest: `columns: names between commas, or a JSON list of them as in ["a","b, with a comma"], not ${quoted(text)}`,
+  }
+}
+
 const KEYS: ReadonlySet<string> = new Set(['column', 'operator', 'value', 'and', 'or'])
 
 /** Filters in JSON, of the API's shape. What columns, operators and values they name is planFilters' to check. */

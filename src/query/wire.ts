@@ -8,6 +8,10 @@ export interface EngineSettings {
   readonly segmentFolder: string
   /** Absolute folder that DuckDB spills to. */
   readonly temporaryFolder: string
+  /** Absolute folder that copies may be written to besides. */
+  readonly outputFolder?: string | undefined
+  /** `js`: TypeScript alone, even where the native module is there. */
+  readonly kernel?: 'native' | 'js' | undefined
   readonly threads: number
   readonly memoryBytes: number
   /** A query is interrupted after this. */

@@ -1,6 +1,6 @@
 /**
  * A seal's rows become the bytes of a Parquet file, with two implementations whose files hold the same rows: the
- * parquet-wasm one (parquet.ts), which is the fallback, and native/parquet*.cpp, which is used where it was built.
+ * parquet-wasm one (encoder-js.ts), which is the fallback, and native/parquet*.cpp, which is used where it was built.
  * The bytes differ: compression, pages and the choice of dictionaries are each one's own.
  */
 import { FIRST_PLAN_COLUMN } from '../batch/layout.ts'
@@ -9,11 +9,12 @@ import { ROW_GROUP_ROWS } from '../limits.ts'
 import { assert } from '../util/assert.ts'
 import { tryNative } from '../util/native.ts'
 import { PLACE_WORDS, PLACES_FIRST_COLUMN } from './assembler.ts'
-import { parquetOf } from './parquet.ts'
-import type { StreamLayout } from './stream.ts'
+import type { HeadOf, StreamLayout } from './stream.ts'
 
 export interface Encoder {
   readonly name: 'native' | 'js'
+  /** What it needs before the rows; undefined: nothing. */
+  readonly headOf?: HeadOf
   /**
    * The Parquet file of `rows` rows, at least one, which stand in `stream` as `layout` says. The bytes stay as they
    * are until the next call. `footer` is the file's key-value metadata.
@@ -25,12 +26,6 @@ export interface Encoder {
     rows: number,
     footer: ReadonlyMap<string, string>,
   ): Uint8Array
-}
-
-/** The parquet-wasm one. */
-export const encoderJs: Encoder = {
-  name: 'js',
-  encode: (stream, _layout, plan, _rows, footer) => parquetOf(stream, plan, footer),
 }
 
 /** The C++ one, undefined where the native module was not built. */

@@ -2,24 +2,24 @@
  * An Arrow IPC stream becomes the bytes of a Parquet file, with parquet-wasm. Every wasm object is consumed or
  * freed on every way out, so that the wasm memory stays flat.
  */
-import {
-  Compression,
-  EnabledStatistics,
-  Table,
-  WriterPropertiesBuilder,
-  WriterVersion,
-  writeParquet,
-} from 'parquet-wasm'
+import type * as ParquetWasm from 'parquet-wasm'
 import { type ColumnType, PAYLOAD, type Plan, RECEIVED_AT, SEQUENCE } from '../batch/plan.ts'
 import { ROW_GROUP_ROWS } from '../limits.ts'
+import { withParquetWasm } from '../util/parquet-wasm.ts'
 
-/** The Parquet file of an IPC stream. `footer` is its key-value metadata. Throws what parquet-wasm throws. */
+/**
+ * The Parquet file of an IPC stream. `footer` is its key-value metadata. Throws what parquet-wasm throws; after a trap the
+ * next call has a fresh instance.
+ */
 export function parquetOf(stream: Uint8Array, plan: Plan, footer: ReadonlyMap<string, string>): Uint8Array {
-  const table = Table.fromIPCStream(stream)
-  return writeParquet(table, properties(plan, footer)) // consumes both
+  return withParquetWasm(wasm => {
+    const table = wasm.Table.fromIPCStream(stream)
+    return wasm.writeParquet(table, properties(wasm, plan, footer)) // consumes both
+  })
 }
 
-function properties(plan: Plan, footer: ReadonlyMap<string, string>) {
+function properties(wasm: typeof ParquetWasm, plan: Plan, footer: ReadonlyMap<string, string>) {
+  const { Compression, EnabledStatistics, WriterPropertiesBuilder, WriterVersion } = wasm
   let builder = new WriterPropertiesBuilder()
     .setWriterVersion(WriterVersion.V1)
     .setCompression(Compression.SNAPPY)

@@ -135,11 +135,16 @@ export class Pipeline {
     this.#fail(seal, error)
   }
 
-  /** Files of failed seals go before new ones are written, so that there are never many. */
-  async #unlinkOrphans(state: PoolState): Promise<void> {
-    const orphans = state.orphans
-    if (orphans.length === 0) return
-    state.orphans = []
+  /**
+   * Files of failed seals are gone for good before new ones are written: a rebuild must not find both. Seals of a pool wait
+   * for the same removal, and so go on in their order.
+   */
+  #unlinkOrphans(state: PoolState): Promise<void> {
+    if (state.orphans.length > 0) state.unlinking = this.#unlink(state, state.orphans.splice(0))
+    return state.unlinking
+  }
+
+  async #unlink(state: PoolState, orphans: readonly number[]): Promise<void> {
     try {
       await this.#calls.writer.unlink(state.of.folder, orphans)
     } catch (error) {

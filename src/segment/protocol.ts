@@ -48,7 +48,10 @@ export interface SealDone {
 export interface SegmentWriter {
   /** Resolves when the files are durable. Rejects with SealFailed, which gives the entries back. */
   seal(job: SealJob): Promise<SealDone>
-  /** Removes the Parquet and delete files of segments that no transaction names and no query pins. */
+  /**
+   * Removes the Parquet and delete files of segments that no transaction names and no query pins. Resolves when they are
+   * gone for good, whatever power cut comes; rejects with Node's error where the disk refuses, and can be asked again.
+   */
   unlink(folder: string, segments: readonly number[]): Promise<void>
   stop(): Promise<void>
 }

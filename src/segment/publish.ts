@@ -1,6 +1,9 @@
 /**
- * The files of a seal get their names. W-5: each is complete and synced, the delete file before the Parquet file,
- * and the folder is synced, before anybody hears of them.
+ * The files of a segment get their names, and lose them.
+ *
+ *   W-5  Each is complete and synced, and so is its folder, before anybody hears of them.
+ *   W-6  The delete file comes first and goes last, with a sync of the folder in between. So a Parquet file whose delete
+ *        file is missing is damage, always; a delete file alone stands for nothing (keys/rebuild.ts).
  */
 import { dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
@@ -22,7 +25,7 @@ export function publishSegment(on: Disk, folder: string, segment: number, files:
   const names = namesOf(folder, segment)
   const parts = [files.deletes, files.parquet]
   try {
-    makeRoom(on, folder, names)
+    makeRoom(on, folder, segment)
     parts.forEach((bytes, i) => {
       if (bytes !== undefined) writeDurably(on, `${names[i]}.tmp`, [bytes])
     })
@@ -32,7 +35,7 @@ export function publishSegment(on: Disk, folder: string, segment: number, files:
       names.filter((_, i) => parts[i] !== undefined),
     )
   } catch (error) {
-    tryUnlinkAll(on, names)
+    tryRemove(on, folder, segment)
     throw error
   }
 }
@@ -67,7 +70,7 @@ export async function publishInPieces(
   let total = 0
   let checksum: number | null = null
   try {
-    makeRoom(on, folder, names)
+    makeRoom(on, folder, segment)
     const [deletes, parquet] = names as [string, string]
     if (files.deletes !== undefined) {
       writeDurably(on, `${deletes}.tmp`, [files.deletes])
@@ -84,7 +87,7 @@ export async function publishInPieces(
     giveNames(on, folder, made)
     return { bytes: total, checksum }
   } catch (error) {
-    tryUnlinkAll(on, names)
+    tryRemove(on, folder, segment)
     throw error
   }
 }
@@ -120,25 +123,70 @@ function namesOf(folder: string, segment: number): string[] {
 }
 
 /** A file of an earlier life with this number was named by no transaction: it must not stand beside ours. */
-function makeRoom(on: Disk, folder: string, names: readonly string[]): void {
+function makeRoom(on: Disk, folder: string, segment: number): void {
   makeFolder(on, folder)
-  for (const name of names) if (on.exists(name)) on.unlink(name)
+  if (namesOf(folder, segment).some(name => on.exists(name))) unlinkSegments(on, folder, [segment])
 }
 
+/** A sync for each: only a segment that has both files pays for two. */
 function giveNames(on: Disk, folder: string, names: readonly string[]): void {
-  for (const name of names) on.rename(`${name}.tmp`, name)
-  crashPoint('segment.renamed')
-  syncFolder(on, folder)
+  for (const name of names) {
+    on.rename(`${name}.tmp`, name)
+    crashPoint('segment.renamed')
+    syncFolder(on, folder)
+  }
   crashPoint('segment.durable')
 }
 
-/** Removes the files of segments that nothing names any more. A file that is not there is not an error. */
+/**
+ * Removes the files of segments that nothing names any more. A file that is not there is not an error. When it returns they
+ * are gone for good, those too that an earlier try had removed without a sync. Throws Node's error; then some may be left,
+ * and it can be tried again.
+ */
 export function unlinkSegments(on: Disk, folder: string, segments: readonly number[]): void {
-  for (const segment of segments)
-    for (const name of [segmentFile(segment), deleteFile(segment)]) {
-      const path = join(folder, name)
+  const error = unlinkEverywhere(on, new Map([[folder, segments]])).get(folder)
+  if (error !== undefined) throw error
+}
+
+/**
+ * The same in several folders at once: the first sync writes the journal's transaction for all, the others find it written.
+ * Returns Node's error by folder for those where the disk refused.
+ */
+export function unlinkEverywhere(
+  on: Disk,
+  segmentsByFolder: ReadonlyMap<string, readonly number[]>,
+): Map<string, Error> {
+  const failed = new Map<string, Error>()
+  const inEach = (folders: readonly string[], work: (folder: string) => void) => {
+    for (const folder of folders) if (!failed.has(folder)) collect(failed, folder, () => work(folder))
+  }
+  const unlink = (folder: string, nameOf: (segment: number) => string) => {
+    for (const segment of segmentsByFolder.get(folder) ?? []) {
+      const path = join(folder, nameOf(segment))
       if (on.exists(path)) on.unlink(path)
     }
+  }
+  const there = [...segmentsByFolder]
+    .filter(([folder, segments]) => segments.length > 0 && on.exists(folder))
+    .map(([folder]) => folder)
+  inEach(there, folder => unlink(folder, segmentFile))
+  inEach(there, folder => syncFolder(on, folder))
+  const withDeletes = there.filter(folder =>
+    (segmentsByFolder.get(folder) ?? []).some(segment => on.exists(join(folder, deleteFile(segment)))),
+  )
+  inEach(withDeletes, folder => unlink(folder, deleteFile))
+  inEach(withDeletes, folder => syncFolder(on, folder))
+  return failed
+}
+
+/** Only the disk may refuse; anything else is our own fault. */
+function collect(failed: Map<string, Error>, folder: string, work: () => void): void {
+  try {
+    work()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).syscall === undefined) throw error
+    failed.set(folder, error as Error)
+  }
 }
 
 function makeFolder(on: Disk, folder: string): void {
@@ -150,18 +198,21 @@ function makeFolder(on: Disk, folder: string): void {
   if (isParentNew) syncFolder(on, dirname(parent))
 }
 
-function tryUnlinkAll(on: Disk, names: readonly string[]): void {
-  for (const name of names) {
-    tryUnlink(on, `${name}.tmp`)
-    tryUnlink(on, name)
-  }
+/**
+ * After a failure: the first error is the one that counts. What stays is removed before the pool's next segment is
+ * written (pipeline.ts, compact/scheduler-merge.ts), or by the sweep.
+ */
+function tryRemove(on: Disk, folder: string, segment: number): void {
+  for (const name of namesOf(folder, segment))
+    tryTo(() => on.exists(`${name}.tmp`) && on.unlink(`${name}.tmp`))
+  tryTo(() => unlinkSegments(on, folder, [segment]))
 }
 
-/** After a failure: the first error is the one that counts, and the sweep takes what stays. */
-function tryUnlink(on: Disk, path: string): void {
+function tryTo(work: () => void): void {
   try {
-    if (on.exists(path)) on.unlink(path)
-  } catch {
-    // The disk refuses; the sweep removes the file later.
+    work()
+  } catch (error) {
+    // The disk refuses: the caller's error says so already.
+    if ((error as NodeJS.ErrnoException).syscall === undefined) throw error
   }
 }

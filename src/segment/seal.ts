@@ -40,6 +40,8 @@ export class PoolState {
   retryAtMs = 0
   /** Durable files of failed seals: unlinked before the next one is written. */
   orphans: number[] = []
+  /** The last such removal. */
+  unlinking = Promise.resolve()
   /** Where it stands in line for a seal; undefined: nowhere. */
   lane: Lane | undefined
   /** Its tail is one of the largest while all together are too large. */

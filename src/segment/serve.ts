@@ -1,43 +1,89 @@
-/** The segment thread: takes jobs from its port one after the other, in order. */
+/** The segment thread: takes seals from its port one after the other, in order, and removals as unlinks.ts says. */
 import type { MessagePort } from 'node:worker_threads'
-import { toWire } from '../errors.ts'
+import { toWire, Unavailable } from '../errors.ts'
 import { armCrash } from '../util/crash.ts'
 import { type Disk, disk as realDisk } from '../util/disk.ts'
 import { tryNative } from '../util/native.ts'
 import { assemblerJs, tryAssemblerNative } from './assembler.ts'
-import { encoderJs, tryEncoderNative } from './encoder.ts'
-import type { SegmentAnswer, SegmentRequest, SegmentWorkerData } from './protocol.ts'
-import { unlinkSegments } from './publish.ts'
+import { tryEncoderNative } from './encoder.ts'
+import type { SealJob, SegmentAnswer, SegmentRequest, SegmentWorkerData } from './protocol.ts'
 import { buffersOf } from './runs.ts'
+import { type UnlinkRequest, Unlinks } from './unlinks.ts'
 import { Writer } from './write.ts'
 
 /** Serves `port` until it is told to stop. */
-export function serveSegment(port: MessagePort, data: SegmentWorkerData, disk: Disk = realDisk): void {
+export async function serveSegment(
+  port: MessagePort,
+  data: SegmentWorkerData,
+  disk: Disk = realDisk,
+): Promise<void> {
   armCrash(data.crashAt)
   const niceThread = tryNative()?.['niceThread'] as ((nice: number) => boolean) | undefined
   if (data.nice !== 0) niceThread?.(data.nice)
   const isNative = data.assembler === 'native'
   const assembler = (isNative ? tryAssemblerNative() : undefined) ?? assemblerJs
-  const encoder = (isNative ? tryEncoderNative() : undefined) ?? encoderJs
+  const encoder = (isNative ? tryEncoderNative() : undefined) ?? (await import('./encoder-js.ts')).encoderJs
   const writer = new Writer(assembler, encoder, disk)
+  const order = new PoolOrder()
+  const unlinks = new Unlinks(disk, (request, error) => {
+    if (error === undefined) order.unlinked(request)
+    port.postMessage(answerOf(request.id, error, []))
+  })
   port.on('message', (request: SegmentRequest) => {
-    const answer = answerTo(request, writer, disk)
-    port.postMessage(answer, movedWith(answer))
-    if (request.do === 'stop') port.close()
+    const { id } = request
+    if (request.do === 'unlink') unlinks.add(request)
+    else if (request.do === 'seal') {
+      unlinks.flush(request.job.folder)
+      const answer = answerTo(id, request.job, writer, order)
+      port.postMessage(answer, movedWith(answer))
+    } else {
+      unlinks.flush()
+      port.postMessage({ id })
+      port.close()
+    }
   })
 }
 
-function answerTo(request: SegmentRequest, writer: Writer, disk: Disk): SegmentAnswer {
-  const { id } = request
+/**
+ * Where a seal of a pool failed, those that wait behind it are not written: a rebuild takes the last segment for the end of
+ * all that is sealed, and would skip the rows of the one that failed (W-6). The sealer removes what a failed seal left
+ * before it tries again, which is the sign that the order begins anew.
+ */
+class PoolOrder {
+  /** Folder → number of the seal that failed first. */
+  readonly #failed = new Map<string, number>()
+
+  isBroken(folder: string): boolean {
+    return this.#failed.has(folder)
+  }
+
+  failed({ folder, segment }: SealJob): void {
+    if (!this.#failed.has(folder)) this.#failed.set(folder, segment)
+  }
+
+  unlinked({ folder, segments }: UnlinkRequest): void {
+    const first = this.#failed.get(folder)
+    if (first !== undefined && segments.includes(first)) this.#failed.delete(folder)
+  }
+}
+
+function answerTo(id: number, job: SealJob, writer: Writer, order: PoolOrder): SegmentAnswer {
+  if (order.isBroken(job.folder)) {
+    const error = new Unavailable('seal_failed', 'the seal before it failed')
+    return answerOf(id, error, job.entries)
+  }
   try {
-    if (request.do === 'seal') return { id, done: writer.write(request.job) }
-    if (request.do === 'unlink') unlinkSegments(disk, request.folder, request.segments)
-    return { id }
+    return { id, done: writer.write(job) }
   } catch (error) {
     // Only the disk may refuse. Anything else is our own fault: the thread ends, and with it the process.
     if ((error as NodeJS.ErrnoException).syscall === undefined) throw error
-    return { id, error: toWire(error), entries: request.do === 'seal' ? request.job.entries : [] }
+    order.failed(job)
+    return answerOf(id, error as Error, job.entries)
   }
+}
+
+function answerOf(id: number, error: Error | undefined, entries: SealJob['entries']): SegmentAnswer {
+  return error === undefined ? { id } : { id, error: toWire(error), entries }
 }
 
 function movedWith(answer: SegmentAnswer): ArrayBuffer[] {

@@ -58,7 +58,7 @@ export class Writer {
 
   #parquet(job: SealJob, survey: Survey, rows: number): { parquet: Uint8Array; ranges: Ranges } {
     const { plan, entries } = job
-    const layout = layOutStream(plan, rows, survey.sums)
+    const layout = layOutStream(plan, rows, survey.sums, this.#encoder.headOf)
     const stream = this.#stream(layout.bytes)
     writeStreamFrame(stream, layout)
     this.#assembler.fill(entries, survey.keep, stream, layout.places)

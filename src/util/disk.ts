@@ -5,7 +5,7 @@
  * Calls are synchronous: they run on threads of their own, never on the main thread under load (W-11).
  */
 import * as fs from 'node:fs'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 
 /** An open file. */
 export type FileHandle = number
@@ -92,6 +92,23 @@ export function syncFolder(on: Disk, path: string): void {
   } finally {
     on.close(folder)
   }
+}
+
+/** Makes what was written to a file durable, whoever wrote it. */
+export function syncFile(on: Disk, path: string): void {
+  const file = on.open(path, 'r')
+  try {
+    on.fdatasync(file)
+  } finally {
+    on.close(file)
+  }
+}
+
+/** Removes a folder and the files in it, where it is there. Synced with its parent's next sync. */
+export function removeFolder(on: Disk, folder: string): void {
+  if (!on.exists(folder)) return
+  for (const name of on.readdir(folder)) on.unlink(join(folder, name))
+  on.rmdir(folder)
 }
 
 /**

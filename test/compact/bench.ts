@@ -1,9 +1,10 @@
 /** A scheduler with fakes around it: a clock moved by hand, a merger whose merges the test ends, a manifest of its own. */
 
+import type { Choice } from '../../src/compact/choose.ts'
 import type { MergeDone, MergeJob, Merger, Pace, PoolSegment } from '../../src/compact/protocol.ts'
 import { Scheduler } from '../../src/compact/scheduler.ts'
 import type { Load, MergeFigures, SchedulerCalls } from '../../src/compact/scheduler-calls.ts'
-import type { SealCommitted, SwapCommit } from '../../src/keys/protocol.ts'
+import type { GivenUpSegment, SealCommitted, SwapCommit } from '../../src/keys/protocol.ts'
 import { FakeClock, settle } from '../segment/fakes.ts'
 import { merged } from './model.ts'
 
@@ -34,14 +35,23 @@ export class Bench {
   readonly fatal: Error[] = []
   readonly paces: Pace[] = []
   readonly forgotten: number[] = []
+  readonly leftAlone = new Set<number>()
   failures = 0
   pins = 0
   looks = 0
   isHeld = false
+  /** Segments are held by a running seal: forgetKept frees none. */
+  isKeeping = false
+  /** What a look takes. */
+  lookMs = 0
+  /** Of each pool. */
+  emptied: GivenUpSegment[] = []
   /** Pinned segments have no marks, whatever the manifest said at the look. */
   pinsUnmarked = false
   held: HeldMerge | undefined
   /** The next ones fail with it, while it is set. */
+  /** What keys take in swaps. */
+  usPerKey: number | undefined
   failMerge: Error | undefined
   failSwap: Error | undefined
   failUnlink: Error | undefined
@@ -106,7 +116,8 @@ export class Bench {
       pool.segments.some(one => one.segment === inputs[0]?.segment),
     )
     const rest = (all?.segments ?? []).filter(one => !inputs.some(input => input.segment === one.segment))
-    const after = merged([...rest, ...inputs], { reason: 'small', inputs }, job.segment, job.expireBeforeUs)
+    const choice: Choice = { reason: 'small', inputs }
+    const after = merged([...rest, ...inputs], choice, job.segment, job.expireBeforeUs, this.emptied)
     const made = after.find(one => one.segment === job.segment)
     const meta = made === undefined ? undefined : (({ marked: _, ...rest }) => rest)(made)
     const rowsRead = inputs.reduce((sum, one) => sum + one.rows, 0)
@@ -130,18 +141,20 @@ export class Bench {
       livePools: () => [...this.pools.keys()],
       pool: number => {
         const pool = this.pools.get(number)
-        if (pool === undefined) return undefined
+        if (pool === undefined || this.leftAlone.has(number)) return undefined
         const plan = (version: number) => ({ pool: number, version }) as never
         return { poolId: `P${number}`, folder: `/${number}`, retentionDays: pool.retentionDays, plan }
       },
       segments: number => {
         this.looks += 1
+        clock.ms += this.lookMs
         return this.pools.get(number)?.segments ?? []
       },
+      emptied: () => this.emptied,
       held: number => this.pools.get(number)?.held ?? new Set(),
       forgetKept: number => {
         this.forgotten.push(number)
-        this.pools.get(number)?.held.clear()
+        if (!this.isKeeping) this.pools.get(number)?.held.clear()
       },
       takeSegmentNumber: number => (this.pools.get(number) as BenchPool).nextSegment++,
       pin: async number => {
@@ -158,7 +171,8 @@ export class Bench {
       swap: async (swap): Promise<SealCommitted> => {
         if (this.failSwap !== undefined) throw this.failSwap
         this.swaps.push(swap)
-        return { pool: swap.pool, commit: this.swaps.length, marks: [] }
+        const cost = this.usPerKey === undefined ? {} : { usPerKey: this.usPerKey }
+        return { pool: swap.pool, commit: this.swaps.length, marks: [], ...cost }
       },
       apply: swap => this.#apply(swap),
       unlink: async (_, segments) => {

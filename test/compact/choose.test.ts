@@ -1,10 +1,12 @@
 /** Which segments a merge takes: rules by example, and what must hold for every manifest. */
 import { expect, test } from 'vitest'
-import { bySequence, choose, debtOf, type Look } from '../../src/compact/choose.ts'
+import { bySequence, choose, debtOf, type Look, olderThan } from '../../src/compact/choose.ts'
 import { isDebt } from '../../src/compact/debt.ts'
 import type { PoolSegment } from '../../src/compact/protocol.ts'
+import { findWindow } from '../../src/compact/windows.ts'
 import { COMPACT_BYTES_MAX, COMPACT_INPUTS_MAX, COMPACT_ROWS_MAX, COMPACT_RUN_MAX } from '../../src/limits.ts'
 import { randomFrom } from '../util/random.ts'
+import { exhaustive } from './exhaustive.ts'
 import { DAY_US, merged, segment } from './model.ts'
 
 function look(segments: readonly PoolSegment[], more: Partial<Look> = {}): Look {
@@ -67,6 +69,17 @@ test('deletes go once nothing older can need them', () => {
   expect(chosen([segment(1, 10, { marked: 10, deletes: 1 }), segment(2, 5000)])).toBe('marked: 1')
 })
 
+test('W-6: deletes stay while a rebuild would find rows before them', () => {
+  const deletes = [segment(2, 0, { deletes: 10 })]
+  const emptied = (number: number) => ({ ...segment(number, 100), timestampFromUs: null })
+  expect(chosen(deletes, { givenUp: [emptied(1)] })).toBe('none')
+  expect(chosen(deletes, { givenUp: [emptied(3)] })).toBe('marked: 2')
+  expect(olderThan(20, [segment(1, 5), segment(2, 5)], [emptied(0), emptied(3)])).toEqual([
+    { fromUs: 10 * DAY_US, toUs: 11 * DAY_US },
+    { fromUs: null, toUs: 11 * DAY_US },
+  ])
+})
+
 test('retention comes first: wholly expired segments, then partly expired ones', () => {
   const on = (number: number, from: number, to: number, more: Partial<PoolSegment> = {}) =>
     segment(number, 100_000, { timestampFromUs: from * DAY_US, timestampToUs: to * DAY_US, ...more })
@@ -103,6 +116,29 @@ test('whatever the manifest: inputs are neighbours, of one plan, not barred, wit
       if (expireBeforeUs !== undefined && one.rows > 0)
         expect(one.timestampFromUs).toBeGreaterThanOrEqual(expireBeforeUs)
     }
+  }
+})
+
+test('windows are found as if all were written down and compared', () => {
+  const random = randomFrom(seed)
+  for (let round = 0; round < 600; round++) {
+    const most = 2 ** (1 + Math.floor(random() * 18))
+    const part = Array.from({ length: 2 + Math.floor(random() * 100) }, () => {
+      // Of few sizes or of many: equal costs, and stretches that no tier joins.
+      const rows = random() < 0.5 ? most : Math.ceil(random() * most)
+      const bytes = rows * (random() < 0.1 ? 5000 : 100)
+      const weight = Math.max(Math.max(rows, 1024) / COMPACT_ROWS_MAX, bytes / COMPACT_BYTES_MAX)
+      return { of: { bytes }, rows, weight }
+    })
+    const covered = new Uint8Array(part.length)
+    const found = findWindow(part, COMPACT_ROWS_MAX, covered)
+    const want = exhaustive(part)
+    const what = `seed ${seed}, round ${round}`
+    expect(found && { from: found.from, to: found.to, cost: found.cost }, what).toEqual(want.best)
+    expect(
+      [...covered.keys()].filter(at => covered[at] === 1),
+      what,
+    ).toEqual([...want.covered].sort((a, b) => a - b))
   }
 })
 

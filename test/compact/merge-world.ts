@@ -20,7 +20,8 @@ import { ROW_GROUP_ROWS } from '../../src/limits.ts'
 import { deleteFile, segmentFile } from '../../src/paths.ts'
 import { assemblerJs, tryAssemblerNative } from '../../src/segment/assembler.ts'
 import { readDeleteFile } from '../../src/segment/deletes.ts'
-import { encoderJs, tryEncoderNative } from '../../src/segment/encoder.ts'
+import { tryEncoderNative } from '../../src/segment/encoder.ts'
+import { encoderJs } from '../../src/segment/encoder-js.ts'
 import { Writer } from '../../src/segment/write.ts'
 import { disk } from '../../src/util/disk.ts'
 import { expectedRows, readByDuckDb, readByHyparquet } from '../segment/readers.ts'
@@ -76,9 +77,9 @@ export class World {
   }
 
   /** A thread with a folder of its own. */
-  startClient(folder = 'merge'): MergerClient {
+  startClient(folder = 'merge', idleMs?: number): MergerClient {
     const data = { crashAt: '', nice: 0, pace: 'alone', temporary: join(this.root, 'tmp', folder) } as const
-    return new MergerClient(data, error => this.faults.push(error))
+    return new MergerClient(data, error => this.faults.push(error), idleMs)
   }
 
   async open(): Promise<this> {
@@ -245,8 +246,14 @@ export class World {
   #keptDeletes(inputs: readonly Segment[], rows: readonly Written[], job: MergeJob): Written[] {
     const last = new Map<string, Written>()
     for (const one of inputs.flatMap(({ deletes }) => deletes)) last.set(one.key, one)
+    const own =
+      rows.length > 0 || inputs.length === 1 ? [] : inputs.map(({ meta }) => meta).filter(one => one.rows > 0)
+    const older = [
+      ...job.older,
+      ...own.map(({ timestampFromUs, timestampToUs }) => ({ fromUs: timestampFromUs, toUs: timestampToUs })),
+    ]
     const canHold = (time: bigint) =>
-      job.older.some(
+      older.some(
         ({ fromUs, toUs }) =>
           fromUs === null || toUs === null || (BigInt(fromUs) <= time && time <= BigInt(toUs)),
       )

@@ -99,6 +99,22 @@ describe('the merge thread', () => {
     await world.merge(0, 2)
   }, 60_000)
 
+  it('ends when no merge comes, and another one begins with the next', async () => {
+    await open(keyPlan)
+    world.seal([{ values: [['a']] }])
+    const client = world.startClient('second', 1)
+    for (let round = 0; round < 2; round++) {
+      expect((await client.merge(world.job(0, 1))).rowsRead).toBe(1)
+      await client.ended()
+    }
+    // A merge that comes while the thread ends waits for the next one.
+    await client.merge(world.job(0, 1))
+    const ended = client.ended()
+    await ended.then(() => client.merge(world.job(0, 1)))
+    await client.stop()
+    await client.ended()
+  }, 60_000)
+
   it('removes at its start what a killed one left', async () => {
     await open(keyPlan)
     world.seal([{ values: [['a']] }])

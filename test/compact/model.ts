@@ -1,6 +1,7 @@
 /** Manifests made by chance, and what a merge does to one. */
 import type { Choice } from '../../src/compact/choose.ts'
 import type { PoolSegment } from '../../src/compact/protocol.ts'
+import type { GivenUpSegment } from '../../src/keys/protocol.ts'
 
 export const DAY_US = 86_400_000_000
 
@@ -31,16 +32,19 @@ export function merged(
   { inputs }: Choice,
   number: number,
   expireBeforeUs: number | undefined,
+  emptied: readonly GivenUpSegment[] = [],
 ): PoolSegment[] {
   const rest = segments.filter(one => !inputs.includes(one))
   const first = inputs[0] as PoolSegment
   const last = inputs.at(-1) as PoolSegment
-  const isOldest = rest.every(one => one.sequenceFrom > first.sequenceFrom)
+  const isOldest = [...rest, ...emptied].every(one => one.sequenceFrom > first.sequenceFrom)
   const kept = inputs.filter(
     one => expireBeforeUs === undefined || (one.timestampToUs ?? 0) >= expireBeforeUs,
   )
   const rows = kept.reduce((sum, one) => sum + one.rows - one.marked, 0)
-  const deletes = isOldest ? 0 : inputs.reduce((sum, one) => sum + one.deletes, 0)
+  // Of several inputs without a visible row the deletes stay: nothing else stands for the inputs while their files go.
+  const areDropped = isOldest && (rows > 0 || inputs.length === 1)
+  const deletes = areDropped ? 0 : inputs.reduce((sum, one) => sum + one.deletes, 0)
   if (rows + deletes === 0) return rest
   const from = Math.min(...kept.map(one => one.timestampFromUs ?? Number.POSITIVE_INFINITY))
   const to = Math.max(...kept.map(one => one.timestampToUs ?? 0))

@@ -1,7 +1,8 @@
 /** When the scheduler merges what, and what it does when something fails. */
 import { beforeEach, describe, expect, it } from 'vitest'
-import { SegmentDamaged, Unavailable } from '../../src/errors.ts'
+import { SegmentDamaged, SegmentsDisagree, Unavailable } from '../../src/errors.ts'
 import {
+  COMPACT_LOOK_MS_MAX,
   COMPACT_LOOKS_PER_TICK,
   COMPACT_QUIET_TICKS,
   COMPACT_TAIL_BYTES_MAX,
@@ -77,6 +78,48 @@ describe('merges', () => {
     bench.scheduler.sealed(7)
     await bench.pass(10 * TICK_MS)
     expect(bench.looks).toBe(2001)
+  })
+
+  it('take only so much of a tick: other pools wait for the next', async () => {
+    for (let pool = 1; pool <= 30; pool++) bench.add(pool, [segment(1, 100)])
+    bench.lookMs = COMPACT_LOOK_MS_MAX / 4
+    bench.scheduler.start()
+    await bench.pass()
+    expect(bench.looks).toBe(4)
+    bench.lookMs = 2 * COMPACT_LOOK_MS_MAX
+    await bench.pass()
+    expect(bench.looks).toBe(5)
+    bench.lookMs = 0
+    await bench.pass()
+    expect(bench.looks).toBe(30)
+  })
+
+  it('W-6: keep deletes for what a rebuild would still find, and drop them when it is gone', async () => {
+    bench.add(1, [segment(2, 0, { deletes: 5 })])
+    bench.emptied = [segment(1, 100, { timestampFromUs: 3, timestampToUs: 4 })]
+    bench.scheduler.start()
+    await bench.pass(10 * TICK_MS)
+    const { looks } = bench
+    expect([bench.jobs, looks]).toEqual([[], 1])
+    bench.pools.get(1)?.segments.push(...small(3))
+    bench.scheduler.sealed(1)
+    await bench.pass(TICK_MS)
+    expect(bench.jobs.map(job => job.older)).toEqual([[{ fromUs: 3, toUs: 4 }]])
+    bench.pools.get(1)!.segments = [segment(2, 0, { deletes: 5 })]
+    bench.emptied = []
+    bench.scheduler.changed(1)
+    await bench.pass(TICK_MS)
+    expect([bench.jobs[1]?.older, bench.left(1)]).toEqual([[], ''])
+  })
+
+  it('leave pools alone that they are not told of, and their kept rows', async () => {
+    bench.add(1, small()).held = new Set([1])
+    bench.add(2, small())
+    bench.leftAlone.add(1)
+    bench.scheduler.start()
+    bench.scheduler.sealed(1)
+    await bench.pass(2 * COMPACT_QUIET_TICKS * TICK_MS)
+    expect([bench.swaps.map(swap => swap.pool), bench.forgotten]).toEqual([[2], []])
   })
 
   it('leave held segments alone until their pool was quiet, and only then if it is worth it', async () => {
@@ -177,6 +220,21 @@ describe('failures', () => {
     expect(bench.pins).toBe(0)
   })
 
+  it('W-7: where the index does not agree with the segments, they are left alone, and it is said', async () => {
+    bench.add(1, [...small(1, 5), segment(6, 600_000), ...small(7, 4)])
+    bench.failSwap = new SegmentsDisagree([2, 3], 'of 5 visible rows of segment 2 it has the keys of 4')
+    bench.scheduler.start()
+    await bench.pass()
+    expect(bench.warnings).toEqual([
+      'a merge of pool P1 was given up: of 5 visible rows of segment 2 it has the keys of 4; compaction leaves them alone, run "weir verify" on the stopped folder',
+    ])
+    expect([bench.unlinked, bench.failures, bench.pins]).toEqual([[1000], 1, 0])
+    bench.failSwap = undefined
+    await bench.pass(5 * TICK_MS)
+    expect(bench.left(1)).toBe('1:5000 2:5000 3:5000 4:5000 5:5000 6:600000 1001:20000')
+    expect(bench.scheduler.stats().debt).toMatchObject({ quarantined: 2, smallSegments: 0 })
+  })
+
   it('a full disk is tried again after one second, two, … a minute', async () => {
     bench.add(1, small())
     bench.failMerge = new Unavailable('disk_full', 'no space')
@@ -217,6 +275,19 @@ describe('failures', () => {
     await bench.pass(60 * TICK_MS)
     expect([bench.jobs.length, bench.unlinked, bench.left(1)]).toEqual([2, [1000], '1001:20000'])
     expect(bench.pins).toBe(0)
+  })
+
+  it('W-6: a pool that is deleted with such a file left goes on without it', async () => {
+    bench.add(1, small())
+    bench.failSwap = new Unavailable('index_failed', 'no space')
+    bench.failUnlink = new Error('EIO')
+    bench.scheduler.start()
+    await bench.pass()
+    bench.pools.delete(1)
+    await bench.scheduler.dropPool(1)
+    bench.failUnlink = undefined
+    await bench.pass(60 * TICK_MS)
+    expect([bench.unlinked, bench.pins, bench.fatal]).toEqual([[], 0, []])
   })
 
   it('our own fault ends the process', async () => {
@@ -303,11 +374,124 @@ describe('retention', () => {
     expect(bench.left(1)).toBe('2:600000')
   }, 30_000)
 
+  it('W-7: rows are kept that are to be kept by the time their merge is done', async () => {
+    const pool = bench.add(1, [days(1, -9, -8), days(2, -3, 0)], 1)
+    bench.isHeld = true
+    bench.scheduler.start()
+    await bench.pass()
+    expect(bench.held?.job.inputs.map(({ meta }) => meta.segment)).toEqual([1])
+    pool.retentionDays = 5
+    bench.scheduler.retentionChanged(1)
+    await bench.end()
+    expect([bench.unlinked, bench.swaps, bench.failures]).toEqual([[1000], [], 0])
+    await bench.pass()
+    pool.retentionDays = 0
+    bench.scheduler.retentionChanged(1)
+    await bench.end()
+    await bench.pass(3 * TICK_MS)
+    expect([bench.held, bench.left(1)]).toEqual([undefined, '1:600000 2:600000'])
+    expect([bench.unlinked, bench.pins]).toEqual([[1000, 1001], 0])
+  })
+
+  it('W-7: days that are lowered, or raised beside a merge without expired rows, stop no merge', async () => {
+    const pool = bench.add(
+      1,
+      [days(1, -9, -8), ...small(2).map(one => ({ ...one, timestampFromUs: today, timestampToUs: today }))],
+      7,
+    )
+    bench.isHeld = true
+    bench.scheduler.start()
+    await bench.pass()
+    pool.retentionDays = 1
+    await bench.end()
+    await bench.pass()
+    expect(bench.held?.job.inputs.length).toBe(4)
+    pool.retentionDays = 0
+    await bench.end()
+    expect([bench.left(1), bench.unlinked]).toEqual(['1001:20000', []])
+  })
+
+  it('rests while a running seal holds what has expired, and goes on with the seal', async () => {
+    const pool = bench.add(1, [days(1, -9, -8)], 1)
+    bench.isKeeping = true
+    pool.held = new Set([1])
+    bench.scheduler.start()
+    await bench.pass(TICK_MS)
+    const { looks } = bench
+    await bench.pass(100 * TICK_MS)
+    expect([bench.looks, bench.jobs]).toEqual([looks, []])
+    pool.held.clear()
+    bench.scheduler.sealed(1)
+    await bench.pass(TICK_MS)
+    expect(bench.left(1)).toBe('')
+  })
+
   it('takes segments that the sealer keeps, as soon as no seal runs with them', async () => {
     const pool = bench.add(1, [days(1, -9, -8)], 1)
     pool.held = new Set([1])
     bench.scheduler.start()
     await bench.pass()
     expect([bench.forgotten, bench.left(1)]).toEqual([[1], ''])
+  })
+})
+
+describe('W-9: where keys are dear to move, merges', () => {
+  const removed = () => bench.swaps.map(swap => swap.remove)
+  const four = () => Array.from({ length: 4 }, (_, i) => segment(i + 1, 30_000))
+
+  it('beside ingest move what the index moves in a second, by the pool’s seals; alone, what it moves in five', async () => {
+    bench.load = { ...bench.load, ingestAgoMs: 0 }
+    bench.add(1, four())
+    bench.add(2, four())
+    bench.scheduler.sealed(1, 50)
+    bench.scheduler.sealed(2, 1)
+    bench.scheduler.start()
+    await bench.pass()
+    expect(removed()).toEqual([[1, 2, 3, 4]])
+    expect(bench.left(1)).toBe('1:30000 2:30000 3:30000 4:30000')
+    expect(bench.scheduler.stats().debt.smallSegments).toBe(0)
+    await bench.pass(100 * TICK_MS)
+    expect(removed()).toHaveLength(1)
+    bench.load = { ...bench.load, ingestAgoMs: 60_000 }
+    await bench.pass(2 * TICK_MS)
+    expect(removed().slice(1)).toEqual([[1, 2, 3]])
+  })
+
+  it('join the smallest segments at any cost, and drop rows that are not visible', async () => {
+    bench.load = { ...bench.load, ingestAgoMs: 0 }
+    bench.add(
+      1,
+      Array.from({ length: 8 }, (_, i) => segment(i + 1, 4096)),
+    )
+    bench.add(2, [segment(1, 400_000, { marked: 400_000 }), segment(2, 300_000, { marked: 100_000 })])
+    for (const pool of [1, 2]) bench.scheduler.sealed(pool, 1_000_000)
+    bench.scheduler.start()
+    await bench.pass()
+    await bench.pass()
+    expect(bench.left(1)).toBe('1000:32768')
+    expect(bench.left(2)).toBe('1001:200000')
+  })
+
+  it('learn from their swaps: at once that keys are dear, step by step that they are cheap', async () => {
+    bench.load = { ...bench.load, ingestAgoMs: 0 }
+    bench.usPerKey = 100
+    bench.add(1, small())
+    bench.scheduler.start()
+    await bench.pass()
+    expect(removed()).toEqual([[1, 2, 3, 4]])
+    bench.pools.get(1)?.segments.push(
+      ...four().map(one => ({
+        ...one,
+        segment: one.segment + 10,
+        sequenceFrom: one.sequenceFrom + 1000,
+        sequenceTo: one.sequenceTo + 1000,
+      })),
+    )
+    bench.scheduler.sealed(1)
+    await bench.pass(2 * TICK_MS)
+    expect(removed()).toHaveLength(1)
+    for (let i = 0; i < 7; i++) bench.scheduler.sealed(1, 0.1)
+    await bench.pass(2 * TICK_MS)
+    expect(removed().length).toBeGreaterThan(1)
   })
 })

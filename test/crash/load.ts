@@ -5,7 +5,10 @@
  * such; only a connection that ended leaves an outcome unknown.
  */
 import { below, type Random, randomFrom } from '../util/random.ts'
+import { runBackups } from './backups.ts'
 import { ConnectionLost, type Outcome, send, Violation } from './client.ts'
+import { oldName } from './pools.ts'
+import { runRetention } from './retention.ts'
 import { runShortLived } from './short-lived.ts'
 import type { Mutation, Space } from './space.ts'
 import { askSum, CLIENTS, type LoadPool, type World } from './world.ts'
@@ -26,6 +29,8 @@ export interface Target {
   isStopping: boolean
   /** A crash point is armed: the server may die by itself. */
   readonly isArmed: boolean
+  /** Backups are made of it all the time, into this folder; undefined: none. */
+  readonly backups?: string | undefined
 }
 
 /** May a connection end without an answer now? */
@@ -41,6 +46,8 @@ export async function runLoad(world: World, target: Target): Promise<void> {
     runClient({ world, target, client, shared, random: randomFrom(seed + client) }),
   )
   clients.push(runShortLived(world, target, randomFrom(seed + CLIENTS)))
+  clients.push(runRetention(world, target))
+  if (target.backups !== undefined) clients.push(runBackups(world, target, target.backups))
   const stopAll = (error: unknown) => {
     target.isOver = true
     throw error
@@ -99,8 +106,10 @@ export function makeBatch(
   for (let i = 0; i < count; i++) {
     const n = below(random, KEYS)
     const mark = world.nextMark()
-    events.push({ ...kind.keyOf(space.name, n, random), client: space.name, mark, pad })
-    mutations.push({ key: kind.isKeyed ? String(n) : String(mark), mark })
+    const isOld = kind.isOld?.(n) === true
+    const client = isOld ? oldName(space.name) : space.name
+    events.push({ ...kind.keyOf(space.name, n, random), client, mark, pad })
+    mutations.push({ key: kind.isKeyed ? String(n) : String(mark), mark, isOld })
   }
   return { events, mutations }
 }
@@ -144,7 +153,7 @@ async function remove(
 ): Promise<void> {
   const numbers = Array.from({ length: 1 + below(random, 30) }, () => below(random, KEYS))
   const keys = numbers.map(n => pool.kind.keyOf(space.name, n, random))
-  const mutations = numbers.map(n => ({ key: String(n), mark: null }))
+  const mutations = numbers.map(n => ({ key: String(n), mark: null, isOld: pool.kind.isOld?.(n) === true }))
   const body = JSON.stringify(keys.length === 1 ? keys[0] : keys)
   await request(world, target, space, pool.path, 'DELETE', body, mutations, 200)
 }

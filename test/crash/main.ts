@@ -1,7 +1,7 @@
 /**
  * `npm run crash -- [kills] [seed]`: kills the server that often, at random moments and at named points, and checks
- * after each restart. Exits 1 at the first violation and keeps the folder.
- * `npm run crash -- power [states] [seed]`: power cuts instead (test/power).
+ * after each restart. A failure is told with its seed, its folder is kept, and the rest goes on in a new one; exits 1
+ * at the end then. `npm run crash -- power [states] [seed]`: power cuts instead (test/power).
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,22 +10,30 @@ import { say, warn } from '../../src/util/say.ts'
 import { runPowerCuts } from '../power/main.ts'
 import { everyPoint } from './points.ts'
 import { type Kill, Rounds } from './rounds.ts'
+import type { Tally } from './world.ts'
 
 const KILLS_DEFAULT = 1000
 /** A new folder now and then: first starts are killed too. */
 const KILLS_PER_FOLDER = 250
+/** More say nothing new. */
+const FAILURES_MAX = 10
+const LOOKS = { checkEvery: 2, crossReadEvery: 5 }
 
 const isPower = process.argv[2] === 'power'
 const wanted = isPower ? 0 : Number(process.argv[2] ?? KILLS_DEFAULT)
 const seed = Number(process.argv[3] ?? Date.now() % 2 ** 31)
-let done = 0
+
+/** Of all folders. */
+const total = { kills: 0, rounds: 0, folders: 0, failures: 0 }
 const counts = new Map<string, number>()
+const tally: Partial<Record<keyof Tally, number>> = {}
 
 /** Kills on one folder, until `kills` are done. */
 async function runFolder(kills: number, folderSeed: number): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'weir-crash-'))
-  const rounds = new Rounds(join(folder, 'data'), folderSeed)
+  const rounds = new Rounds(join(folder, 'data'), folderSeed, LOOKS)
   const queue: Kill[] = []
+  total.folders += 1
   try {
     while (rounds.killCount < kills) {
       if (queue.length === 0)
@@ -34,27 +42,40 @@ async function runFolder(kills: number, folderSeed: number): Promise<void> {
       const { tally, alive, gone } = rounds.world
       if (rounds.killCount % 10 === 0)
         say(
-          `${done + rounds.killCount} kills, ${tally.requests} requests, ${tally.unknown} without an answer, ${alive.length} pools alive, ${gone.length} deleted`,
+          `${total.kills + rounds.killCount} kills, ${tally.requests} requests, ${tally.unknown} without an answer, ${alive.length} pools alive, ${gone.length} deleted`,
         )
     }
     await rounds.finish()
+    rmSync(folder, { recursive: true, force: true })
   } catch (error) {
     await rounds.end()
-    warn(`seed ${seed}, after ${done + rounds.killCount} kills; the folder is kept: ${folder}`)
-    throw error
+    total.failures += 1
+    warn(
+      `seed ${folderSeed}, after ${rounds.killCount} kills on its folder, which is kept: ${folder}\n${(error as Error).stack ?? error}`,
+    )
   }
+  add(rounds)
+}
+
+function add(rounds: Rounds): void {
+  total.kills += rounds.killCount
+  total.rounds += rounds.rounds
   for (const [name, count] of rounds.kills) counts.set(name, (counts.get(name) ?? 0) + count)
-  done += rounds.killCount
-  rmSync(folder, { recursive: true, force: true })
+  for (const [what, count] of Object.entries(rounds.world.tally) as [keyof Tally, number][])
+    tally[what] = (tally[what] ?? 0) + count
 }
 
 /** Until so many kills are done. */
 async function runKills(): Promise<void> {
   say(`seed ${seed}, ${wanted} kills`)
-  for (let folder = 0; done < wanted; folder++)
-    await runFolder(Math.min(KILLS_PER_FOLDER, wanted - done), seed + folder)
+  for (let folder = 0; total.kills < wanted && total.failures < FAILURES_MAX; folder++)
+    await runFolder(Math.min(KILLS_PER_FOLDER, wanted - total.kills), seed + folder)
   for (const [name, count] of [...counts].sort()) say(`${String(count).padStart(6)}  ${name}`)
-  say(`${done} kills, nothing lost, nothing undone, nothing invented`)
+  for (const [what, count] of Object.entries(tally)) say(`${String(count).padStart(6)}  ${what}`)
+  const { kills, rounds, folders, failures } = total
+  say(`${kills} kills in ${rounds} rounds on ${folders} folders, ${failures} failures`)
+  if (failures > 0) process.exitCode = 1
+  else say('nothing lost, nothing undone, nothing invented')
 }
 
 try {

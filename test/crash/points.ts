@@ -25,13 +25,18 @@ const POINTS: readonly (readonly [string, number])[] = [
   ['index.before-swap', 4],
   ['index.swapped', 4],
   ['compact.swapped', 4],
+  ['retention.copied', 1],
+  ['retention.merged', 1],
+  ['retention.swapped', 1],
+  ['backup.copied', 1],
+  ['backup.synced', 2],
 ]
 /** Passed once by each start. */
 const START_POINTS = ['recover.copied', 'recover.renamed']
 
 /**
  * Every point once, in an order of the seed's. A kill under load comes before each kill inside recovery, which comes
- * twice in a row; the index is removed and its rebuild killed.
+ * twice in a row; the index is removed and its rebuild killed, or what comes right after it.
  */
 export function everyPoint(random: Random): Kill[] {
   const kills: Kill[][] = POINTS.map(([point, nthMax]) => [
@@ -42,6 +47,9 @@ export function everyPoint(random: Random): Kill[] {
     kills.push([{ at: 'moment', afterMs: 300 + random() * 700 }, inside, inside])
   }
   kills.push([{ at: 'rebuild point', point: 'index.committed', nth: 1 + below(random, 3) }])
+  // In the rebuild itself; the kill before it leaves something to rebuild from.
+  const loaded: Kill = { at: 'moment', afterMs: 500 + random() * 1000 }
+  kills.push([loaded, { at: 'rebuild point', point: 'rebuild.committed', nth: 1 }])
   for (let i = kills.length - 1; i > 0; i--) {
     const j = below(random, i + 1)
     ;[kills[i], kills[j]] = [kills[j]!, kills[i]!]
@@ -54,4 +62,5 @@ export const POINT_NAMES: readonly string[] = [
   ...POINTS.map(([point]) => point),
   ...START_POINTS,
   'rebuild index.committed',
+  'rebuild rebuild.committed',
 ]

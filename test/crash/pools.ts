@@ -8,6 +8,8 @@ export interface PoolKind {
   readonly spec: PoolSpec
   /** Rows have a key: they can be replaced and deleted. */
   readonly isKeyed: boolean
+  /** Is the row of key number `n` older than the pool keeps? Undefined: it keeps all. */
+  readonly isOld?: (n: number) => boolean
   /** The key properties of key number `n` of a client, spelled in one of several ways. */
   keyOf(client: string, n: number, random: Random): Record<string, unknown>
 }
@@ -17,6 +19,13 @@ const CLIENT = column('client', 'STRING')
 const MARK = column('mark', 'INT64')
 const DAY_MS = 86_400_000
 const FIRST_DAY_MS = Date.UTC(2026, 0, 1)
+
+/** The pool with a retention, which retention.ts changes all the time. */
+export const KEEPS_DAYS = 'keeps-days'
+
+function isOld(n: number): boolean {
+  return n % 2 === 1
+}
 
 /** One instant, written in the ways that clients write it. */
 function spellTime(ms: number, random: Random): string | number {
@@ -58,7 +67,24 @@ export const POOL_KINDS: readonly PoolKind[] = [
     isKeyed: false,
     keyOf: () => ({}),
   },
+  {
+    spec: {
+      uniqueName: KEEPS_DAYS,
+      columns: [column('ts', 'TIMESTAMP'), column('id', 'INT64'), CLIENT, MARK],
+      timestamp: 'ts',
+      uniqueId: 'id',
+    },
+    isKeyed: true,
+    isOld,
+    keyOf: (client, n) => ({
+      ts: `${isOld(n) ? 2001 : 2101}-0${1 + (n % 9)}-01`, // future rows stay, whenever this runs
+      id: numberOf(client) * 1_000_000 + n,
+    }),
+  },
 ]
+
+/** Value of the column `client` of rows that are too old: no sum of marks counts them. */
+export const oldName = (client: string): string => `${client} old`
 
 /** Pools that come and go during the load. */
 export const SHORT_LIVED: PoolSpec = {

@@ -1,15 +1,20 @@
 /**
  * Kills: start on the folder as the last kill left it, check everything, load, kill, again and again.
  *
- * The check stands at the beginning of each round, so every start after a kill is checked before it is loaded.
+ * The check stands at the beginning of each round, so every start after a kill is checked before it is loaded. Now and
+ * then the folder is looked at from outside, too, as the kill left it (audit.ts).
  */
 import { readdirSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { openStore } from '../../src/catalog/store.ts'
 import { createPool, fetchToken, spawnServer } from '../util/server.ts'
+import { verifyFolder } from '../util/verify.ts'
+import { auditCopy, changedMeanwhile, crossCheck } from './audit.ts'
+import { checkCutBackups } from './backups.ts'
 import { ask, ConnectionLost, Violation } from './client.ts'
 import { runLoad, type Target } from './load.ts'
+import { mustExpire } from './retention.ts'
 import { verifyShortLived } from './short-lived.ts'
 import { verifyRows, World } from './world.ts'
 
@@ -31,23 +36,36 @@ export type Kill =
 /** Small enough that the load changes log files a few times a second; compaction looks all the time, and merges what it can. */
 const ARGS = ['--log-file-bytes', String(4 * 1024 * 1024), '--compact-tick-ms', '5']
 /** A server that is not ready or does not reach its crash point by then is a failure of the run. */
-const PATIENCE_MS = 60_000
+const PATIENCE_MS = 120_000
 const LOAD_BEFORE_STOP_MS = 300
 /** A killed server's end is heard of by then; checks of one that lives and lost its connections are tried so often. */
 const LOST_MS = 5_000
 const CHECKS_MAX = 4
 
-/** A folder, what its clients know, and the kills that it went through. */
+/** Share of the rounds in which backups are made, beside those that are killed inside one. */
+const BACKUPS_SHARE = 0.15
+
+/** Every so many kills the folder is checked from outside, or also replayed and read by others. */
+export interface Looks {
+  readonly checkEvery: number
+  readonly crossReadEvery: number
+}
+
+/** A folder, what its clients know, and the kills that it went through. Backups stand beside `dataDir`. */
 export class Rounds {
   readonly world: World
   readonly dataDir: string
   /** Kills by name of the point, or `moment`, `start`, `stop`. */
   readonly kills = new Map<string, number>()
+  /** Starts; each was killed or stopped. */
+  rounds = 0
   readonly #random: () => number
+  readonly #looks: Looks
   #child: ReturnType<typeof spawnServer> | undefined
 
-  constructor(dataDir: string, seed: number) {
+  constructor(dataDir: string, seed: number, looks: Looks) {
     this.dataDir = dataDir
+    this.#looks = looks
     this.world = new World(seed)
     this.#random = this.world.random
   }
@@ -72,16 +90,35 @@ export class Rounds {
       child.child.kill('SIGKILL')
     }
     const { signal, code, output } = await child.ended
+    await checkCutBackups(this.world)
     if (kill.at === 'stop' && code === 0) return
     if (signal !== 'SIGKILL')
       throw new Violation(`the server ended with ${signal ?? code}, not by its kill:\n${output}`)
     const name = kill.at === 'point' ? kill.point : isArmed ? `rebuild ${kill.point}` : kill.at
     this.kills.set(name, (this.kills.get(name) ?? 0) + 1)
+    await this.#look(name)
+  }
+
+  /** What the kill left, before anything starts on it. */
+  async #look(name: string): Promise<void> {
+    const { world, dataDir, killCount } = this
+    const { checkEvery, crossReadEvery } = this.#looks
+    if (world.pools.length === 0) return
+    if (name === 'index.swapped') {
+      world.tally.swaps += 1
+      world.tally.changedMeanwhile += await changedMeanwhile(dataDir)
+    }
+    if (killCount % checkEvery === 0) {
+      await verifyFolder(dataDir)
+      world.tally.checked += 1
+    }
+    if (killCount % crossReadEvery === 0) await auditCopy(world, dataDir)
   }
 
   /**
    * Starts and checks, stops by SIGTERM under load, starts and checks again, stops in quiet, and looks into the
-   * folder: a clean stop leaves nothing to replay, and nothing of deleted pools.
+   * folder: a clean stop leaves nothing to replay, and nothing of deleted pools; retention left nothing old. Every segment
+   * is read by others.
    */
   async finish(): Promise<void> {
     const first = this.#spawn([])
@@ -95,11 +132,15 @@ export class Rounds {
     target.isOver = true
     await load
     const second = this.#spawn([])
-    await this.#check(await this.#ready(second, false))
+    const quiet = await this.#ready(second, false)
+    await this.#check(quiet)
     if (second.output().includes('replayed')) throw new Violation(`after a clean stop: ${second.output()}`)
     await this.#swept()
+    await mustExpire(this.world, quiet)
     await stopped(second)
     this.#checkCatalog()
+    await verifyFolder(this.dataDir)
+    await crossCheck(this.world, this.dataDir)
   }
 
   /** After ready the sweep removes the files of deleted pools. */
@@ -121,6 +162,7 @@ export class Rounds {
 
   /** Now and then with the other kernel and index store, or with acks after the write: all share the folder. */
   #spawn(args: readonly string[]) {
+    this.rounds += 1
     const kernel = this.#random() < 0.2 ? ['--kernel', 'js'] : []
     const durability = this.#random() < 0.2 ? ['--durability', 'os'] : []
     this.#child = spawnServer({ dataDir: this.dataDir, args: [...ARGS, ...kernel, ...durability, ...args] })
@@ -129,9 +171,12 @@ export class Rounds {
 
   /** From start to kill. Returns when the process was killed or ended. */
   async #live(child: ReturnType<typeof spawnServer>, kill: Kill, isArmed: boolean): Promise<void> {
-    const target = await this.#checked(child, isArmed)
+    const checked = await this.#checked(child, isArmed)
     // It died before everything was checked; nothing was loaded, and the next start is checked.
-    if (target === undefined) return
+    if (checked === undefined) return
+    const isInBackup = 'point' in kill && kill.point.startsWith('backup.')
+    const hasBackups = isInBackup || this.#random() < BACKUPS_SHARE
+    const target = { ...checked, backups: hasBackups ? dirname(this.dataDir) : undefined }
     const load = runLoad(this.world, target)
     load.catch(() => undefined)
     await Promise.race([this.#killed(child, kill, target), load.then(() => delay(1000))])

@@ -1,5 +1,6 @@
 /** `weir export` of a stopped folder: four formats read back by others, and what it refuses. */
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -15,17 +16,17 @@ const out = temporaryFolder()
 let dataDir = ''
 
 const FIRST =
-  '{"at":"2026-01-01T00:00:00.000001Z","id":"q\\"u,o","n":9223372036854775807,"f":0.1,"j":{ "a":\r\n[1.50] }}'
+  '{"at":"2026-01-01T00:00:00.000001Z","id":"q\\"u,o","n":9223372036854775807,"f":0.1,"j":{ "a":\r\n[1.50] },"c":"\ufeffmark"}'
 const SECOND = '{"at":"2026-01-02","id":"","n":null}'
 
 beforeAll(async () => {
   const server = await startServer()
   dataDir = server.dataDir
-  const types = { at: 'TIMESTAMP', id: 'STRING', n: 'INT64', f: 'FLOAT', j: 'JSON' }
+  const types = { at: 'TIMESTAMP', id: 'STRING', n: 'INT64', f: 'FLOAT', j: 'JSON', 'c, "d': 'STRING' }
   const columns = Object.entries(types).map(([name, type]) => ({
     name,
     type,
-    jsonProperty: name,
+    jsonProperty: name.startsWith('c') ? 'c' : name,
     nullable: name !== 'at' && name !== 'id',
   }))
   const pool = await server.createPool({ uniqueName: 'p', timestamp: 'at', uniqueId: 'id', columns })
@@ -34,6 +35,9 @@ beforeAll(async () => {
   await server.count(pool.poolId)
   expect((await send(pool.url, `[${FIRST},${SECOND}]`)).status).toBe(200)
   expect((await send(pool.url, gone, 'DELETE')).status).toBe(200)
+  const large = await server.createPool({ uniqueName: 'large' })
+  const events = `[${Array.from({ length: 500 }, (_, i) => `{"i":${i},"pad":"${'x'.repeat(400)}"}`).join()}]`
+  for (let i = 0; i < 160; i++) expect((await send(large.url, events)).status).toBe(200)
   expect((await server.stop()).code).toBe(0)
 })
 
@@ -49,23 +53,25 @@ function exported(name: string, ...args: readonly string[]): string {
   return file
 }
 
-const COLUMNS = ['--columns', 'at,id,n,f,j']
+/** A column's name may have a comma and a quote. */
+const HEADER = 'at,id,n,f,j,"c, ""d"\r\n'
+const COLUMNS = ['--columns', '["at","id","n","f","j","c, \\"d"]']
 
 test('ndjson: values byte for byte but for line breaks; csv: RFC 4180, null is empty and "" is quoted', () => {
   const lines = readFileSync(exported('a.ndjson', '--format', 'ndjson', ...COLUMNS), 'utf8').split('\n')
   expect(lines.sort()).toEqual([
     '',
-    '{"at":"2026-01-01T00:00:00.000001Z","id":"q\\"u,o","n":9223372036854775807,"f":0.1,"j":{ "a":  [1.50] }}',
-    '{"at":"2026-01-02T00:00:00.000Z","id":"","n":null,"f":null,"j":null}',
+    '{"at":"2026-01-01T00:00:00.000001Z","id":"q\\"u,o","n":9223372036854775807,"f":0.1,"j":{ "a":  [1.50] },"c, \\"d":"\ufeffmark"}',
+    '{"at":"2026-01-02T00:00:00.000Z","id":"","n":null,"f":null,"j":null,"c, \\"d":null}',
   ])
   const csv = readFileSync(exported('a.csv', '--format', 'csv', ...COLUMNS), 'utf8')
   const rows = [
-    '2026-01-01T00:00:00.000001Z,"q""u,o",9223372036854775807,0.1,"{ ""a"":\r\n[1.50] }"\r\n',
-    '2026-01-02T00:00:00.000Z,"",,,\r\n',
+    '2026-01-01T00:00:00.000001Z,"q""u,o",9223372036854775807,0.1,"{ ""a"":\r\n[1.50] }",\ufeffmark\r\n',
+    '2026-01-02T00:00:00.000Z,"",,,,\r\n',
   ]
-  expect(csv.startsWith('at,id,n,f,j\r\n')).toBe(true)
+  expect(csv.startsWith(HEADER)).toBe(true)
   for (const row of rows) expect(csv).toContain(row)
-  expect(csv.length).toBe('at,id,n,f,j\r\n'.length + rows.join('').length)
+  expect(csv.length).toBe(HEADER.length + rows.join('').length)
 })
 
 test('parquet in every compression is read by hyparquet, snappy by parquetjs-lite; arrow as a file', async () => {
@@ -76,7 +82,9 @@ test('parquet in every compression is read by hyparquet, snappy by parquetjs-lit
     expect(rows.map(row => row['n'])).toContain(9223372036854775807n)
   }
   const { ParquetReader } = createRequire(import.meta.url)('parquetjs-lite')
-  const reader = await ParquetReader.openFile(join(out, 'snappy.parquet'))
+  // It takes a comma in a column's name for the end of the name.
+  const plain = ['--columns', '_service_received_at,_service_payload,at,id,n,f,j']
+  const reader = await ParquetReader.openFile(exported('plain.parquet', '--compression', 'snappy', ...plain))
   const cursor = reader.getCursor()
   const payloads = [(await cursor.next())._service_payload, (await cursor.next())._service_payload]
   expect([payloads.sort(), await cursor.next()]).toEqual([[FIRST, SECOND], null])
@@ -95,6 +103,8 @@ test('it refuses a file that is there, unknown names and broken filters, and lea
   const file = join(out, 'none')
   for (const args of [
     ['--columns', 'x'],
+    ['--columns', '["id"'],
+    ['--columns', '[1]'],
     ['--where', '['],
     ['--start', 'x'],
     ['--format', 'x'],
@@ -107,3 +117,22 @@ test('it refuses a file that is there, unknown names and broken filters, and lea
   const { stdout } = weirExport('--format', 'csv', '--out', '-', '--columns', 'id', '--where', where)
   expect(stdout).toBe('id\r\n""\r\n')
 })
+
+test.each(['ndjson', 'parquet'])(
+  'Ctrl-C in the middle of an export as %s: dead of it, and no file is left',
+  async format => {
+    const folder = temporaryFolder()
+    const args = ['export', 'large', '--data-dir', dataDir, '--format', format, '--out', join(folder, 'x')]
+    const child = spawn(process.execPath, [MAIN, ...args], { stdio: ['ignore', 'ignore', 'pipe'] })
+    let said = ''
+    child.stderr.on('data', text => {
+      said += String(text)
+    })
+    const ended = once(child, 'close')
+    while (child.exitCode === null && !readdirSync(folder).some(name => name.startsWith('x.tmp-')))
+      await new Promise(resolve => setTimeout(resolve, 2))
+    child.kill('SIGINT')
+    expect([await ended, said]).toEqual([[null, 'SIGINT'], expect.anything()])
+    expect(readdirSync(folder)).toEqual([])
+  },
+)

@@ -167,6 +167,67 @@ describe('an index that is older than its segments', () => {
   })
 })
 
+describe('an index that is older by one swap alone', () => {
+  /**
+   * The merge takes number 3 before segment 4 is sealed, and is swapped in after that: the old index counts on from 5. Its
+   * inputs are gone, but for `keep`.
+   */
+  async function older(keep: readonly number[] = []) {
+    const made = await filled()
+    const { open, pool, data } = made
+    const { index } = await open()
+    const fourth = { plan: PLAN, folder: pool, segment: 4, rows: rowsOf(25, 50), from: 20, to: 29 }
+    await index.commit([writeSeal(fourth)])
+    await index.stop()
+    const old = join(dirname(dirname(data)), 'old.mdb')
+    copyFileSync(data, old)
+    const again = await open()
+    const rows = [...rowsOf(15, 150).slice(50), ...rowsOf(5).slice(150)]
+    const merged = { plan: PLAN, folder: pool, segment: 3, rows, replaces: [1, 2], from: 1, to: 19 }
+    const seal = writeSeal(merged)
+    await again.index.swap({ pool: 1, add: seal.add, remove: [1, 2], keys: seal.keys })
+    await again.index.stop()
+    for (const gone of [1, 2].filter(one => !keep.includes(one))) rmSync(join(pool, segmentFile(gone)))
+    copyFileSync(old, data)
+    return made
+  }
+
+  it.each([{ keep: [] }, { keep: [1] }, { keep: [2] }])(
+    'is rebuilt, and the merged file stays, with inputs $keep still there',
+    async ({ keep }) => {
+      const { open, pool } = await older(keep)
+      const before = readdirSync(pool)
+      const { index, opened, notes } = await open()
+      expect(notes.rebuiltBecause).toMatch(
+        /0000000003.parquet stands for 000000000[12].parquet, which is gone/,
+      )
+      expect(opened.pools).toMatchObject([{ sealedSequence: 29, nextSegment: 5 }])
+      expect(opened.pools[0]?.segments).toMatchObject([
+        { segment: 3, rows: 250, marked: 0 },
+        { segment: 4, rows: 50, marked: 0 },
+      ])
+      const stale = keep.length > 0 ? [1] : []
+      expect(await index.sweep(new Map([['POOL1', 1]]))).toEqual({
+        removed: [],
+        missing: [],
+        kept: [],
+        stale,
+      })
+      expect(readdirSync(pool)).toEqual(before)
+      await index.stop()
+    },
+  )
+
+  it('is whole, and the merged file an orphan, while its inputs are there', async () => {
+    const { open, pool } = await older([1, 2])
+    const { index, opened } = await open()
+    expect(opened.rebuilt).toBe(false)
+    const { removed } = await index.sweep(new Map([['POOL1', 1]]))
+    expect(removed).toEqual([join(pool, segmentFile(3))])
+    await index.stop()
+  })
+})
+
 it('a rebuild reports rows that neither the segments nor the log have', async () => {
   const { open, pool, data } = await filled()
   const deletes = [{ ts: 1, id: 'x', sequence: 26 }]
@@ -175,7 +236,9 @@ it('a rebuild reports rows that neither the segments nor the log have', async ()
   rmSync(data)
   const { index, notes } = await open()
   expect(notes.lost).toEqual([
-    expect.stringMatching(/0000000003.parquet .* sequences 20 to 29 .* 10 rows and 1 deletes/),
+    expect.stringMatching(
+      /0000000003.deletes stands alone.* 20 to 29\).* 0000000003.parquet is lost with up to 10 rows.* 1 deletes/,
+    ),
   ])
   await index.stop()
 })

@@ -7,7 +7,7 @@ import { type OpenedIndex, openIndex } from '../../src/keys/index-client.ts'
 import type { SealCommit } from '../../src/keys/protocol.ts'
 import { deleteFile, pathsOf, segmentFile } from '../../src/paths.ts'
 import { newSeed, randomBy, temporaryFolder } from './help.ts'
-import { type Change, PLAN, type Seal, writeSeal } from './segments.ts'
+import { type Change, openHere, PLAN, type Seal, writeSeal } from './segments.ts'
 
 interface Home {
   readonly root: string
@@ -145,7 +145,12 @@ describe('rebuild', () => {
       marks: [[1, [0, 1, 2]]],
     })
     // Nothing was swept: not in a run that rebuilt (W-5).
-    expect(await opened.index.sweep(new Map([['POOL1', 1]]))).toEqual({ removed: [], missing: [] })
+    expect(await opened.index.sweep(new Map([['POOL1', 1]]))).toEqual({
+      removed: [],
+      missing: [],
+      kept: [],
+      stale: [1],
+    })
     expect(existsSync(join(pool, deleteFile(4)))).toBe(true)
     await opened.index.stop()
   })
@@ -160,24 +165,88 @@ describe('rebuild', () => {
     await opened.index.stop()
   })
 
-  it('says what is damaged: overlapping sequences, a delete file that is missing', async () => {
-    const { root: data, pool, open } = home()
-    const root = join(data, 'index')
-    writeSeal({ plan: PLAN, folder: pool, segment: 1, rows: [row('a', 1)], from: 1, to: 9 })
-    writeSeal({ plan: PLAN, folder: pool, segment: 2, rows: [row('a', 7)], from: 5, to: 19 })
-    await expect(open()).rejects.toMatchObject({ name: 'Damaged', file: join(pool, segmentFile(2)) })
-    const rows = [row('a', 11)]
-    writeSeal({ plan: PLAN, folder: pool, segment: 2, rows, deletes: [row('c', 12)], from: 10, to: 19 })
-    rmSync(join(pool, deleteFile(2)))
-    // The newest segment may be half of a seal that was cut short; the log has it still.
-    const short = await open()
-    expect(short.opened.pools).toMatchObject([{ sealedSequence: 9, nextSegment: 3 }])
-    await short.index.stop()
-    writeSeal({ plan: PLAN, folder: pool, segment: 3, rows: [row('a', 21)], from: 20, to: 29 })
-    rmSync(root, { recursive: true })
-    await expect(open()).rejects.toMatchObject({
+  /** Opens a folder without an index: its segments, what it says is lost, and how many rows are visible. */
+  async function rebuilt({ root }: Home) {
+    const { index, pools, lost } = await openHere(pathsOf(root))
+    const { marks } = index.readMarks(1)
+    index.close()
+    const segments = pools[0]?.segments ?? []
+    const marked = marks.reduce((sum, { rows }) => sum + rows.length, 0)
+    const visible = segments.reduce((sum, { rows }) => sum + rows, 0) - marked
+    return { segments: segments.map(({ segment }) => segment), lost, visible, pool: pools[0] }
+  }
+  const DELETES = [row('gone', 2)]
+  const write = (pool: string, seal: Pick<Seal, 'segment' | 'from' | 'to'> & Partial<Seal>) => {
+    writeSeal({ plan: PLAN, folder: pool, rows: [row(`id ${seal.segment}`, seal.from)], ...seal })
+  }
+
+  it('takes the inputs of a merge whose output was cut short between its two names', async () => {
+    const made = home()
+    write(made.pool, { segment: 1, from: 1, to: 9 })
+    write(made.pool, { segment: 2, from: 10, to: 19 })
+    write(made.pool, { segment: 4, from: 20, to: 29 })
+    write(made.pool, { segment: 3, from: 1, to: 19, deletes: DELETES, replaces: [1, 2] })
+    rmSync(join(made.pool, segmentFile(3)))
+    expect(await rebuilt(made)).toMatchObject({ segments: [1, 2, 4], lost: [], visible: 3 })
+  })
+
+  it.each([
+    ['the oldest', 1, [2, 3]],
+    ['in between', 2, [1, 3]],
+    ['the newest', 3, [1, 2]],
+  ])(
+    'goes on where a segment had no more to say and its removal was cut short: %s; and says what it may be',
+    async (_where, gone, left) => {
+      const made = home()
+      for (const segment of [1, 2, 3])
+        write(made.pool, { segment, from: segment * 10, to: segment * 10 + 9, deletes: DELETES })
+      rmSync(join(made.pool, segmentFile(gone)))
+      const { segments, lost, pool } = await rebuilt(made)
+      expect(segments).toEqual(left)
+      expect(lost).toEqual([expect.stringContaining(join(made.pool, deleteFile(gone)))])
+      expect(pool?.nextSegment).toBe(4)
+    },
+  )
+
+  it.each([
+    ['one that replaces it', [{ segment: 2, from: 1, to: 19, replaces: [1] }]],
+    ['one that holds its sequences', [{ segment: 3, from: 1, to: 39 }]],
+    [
+      'two that were sealed again in its place',
+      [
+        { segment: 4, from: 1, to: 7 },
+        { segment: 5, from: 8, to: 12 },
+      ],
+    ],
+    ['one that overlaps: both were never live at once', [{ segment: 2, from: 5, to: 12 }]],
+  ])('says nothing of a delete file alone beside %s', async (_what, seals) => {
+    const made = home()
+    write(made.pool, { segment: 1, from: 1, to: 9, deletes: DELETES })
+    rmSync(join(made.pool, segmentFile(1)))
+    for (const seal of seals) write(made.pool, seal)
+    const { segments, lost } = await rebuilt(made)
+    expect([segments, lost]).toEqual([seals.map(({ segment }) => segment), []])
+  })
+
+  it('says what is damaged: overlapping sequences', async () => {
+    const made = home()
+    write(made.pool, { segment: 1, from: 1, to: 9 })
+    write(made.pool, { segment: 2, from: 5, to: 19 })
+    const file = join(made.pool, segmentFile(2))
+    await expect(rebuilt(made)).rejects.toMatchObject({ name: 'Damaged', file })
+  })
+
+  it.each([2, 3])('says what is damaged: a delete file that is missing, segment %d of 3', async segment => {
+    const made = home()
+    for (const one of [1, 2, 3])
+      write(made.pool, { segment: one, from: one * 10, to: one * 10 + 9, deletes: DELETES })
+    rmSync(join(made.pool, deleteFile(segment)))
+    await expect(rebuilt(made)).rejects.toMatchObject({
       name: 'Damaged',
-      file: expect.stringContaining(join(pool, deleteFile(2))) as string,
+      file: join(made.pool, deleteFile(segment)),
     })
+    // A later segment that stands for it makes it needless.
+    write(made.pool, { segment: 4, from: segment * 10, to: segment * 10 + 9, replaces: [segment] })
+    expect(await rebuilt(made)).toMatchObject({ lost: [], visible: 3 })
   })
 })

@@ -24,7 +24,7 @@ function setUp() {
         asked.push({ answer: () => resolve(index.readMarks(pool)) })
       }),
     folderOf: pool => `/segments/${pool}`,
-    onUnpinned: files => unpinned.push(...files),
+    onUnpinned: files => void unpinned.push(...files),
   })
   const seal = (one: SealCommit) => {
     const committed = index.commit([one])

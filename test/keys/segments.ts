@@ -8,9 +8,12 @@ import * as parquet from 'parquet-wasm'
 import { encodeKeyParts } from '../../src/batch/key.ts'
 import type { Plan } from '../../src/batch/plan.ts'
 import { buildKeyRun } from '../../src/keys/key-run.ts'
+import { type Opened, openIndexFolder } from '../../src/keys/open.ts'
 import type { SealCommit, SegmentMeta } from '../../src/keys/protocol.ts'
-import { deleteFile, segmentFile } from '../../src/paths.ts'
-import { writeDeleteFile } from '../../src/segment/deletes.ts'
+import type { HeldSequences } from '../../src/keys/rebuild.ts'
+import { deleteFile, type Paths, segmentFile } from '../../src/paths.ts'
+import { readDeleteFile, writeDeleteFile } from '../../src/segment/deletes.ts'
+import { type Disk, disk } from '../../src/util/disk.ts'
 
 /** Key: (ts, id). Tenant: id. */
 export const PLAN: Plan = {
@@ -48,6 +51,25 @@ const keyOf = ({ ts, id }: Change) =>
     { type: 'TIMESTAMP', value: ts },
     { type: 'STRING', value: id },
   ])
+
+/** Opens the index of a folder with one pool, POOL1, in this thread: a thread of its own takes a second to start. */
+export function openHere(
+  paths: Paths,
+  held: HeldSequences = () => undefined,
+  on: Disk = disk,
+): Promise<Opened> {
+  return openIndexFolder({
+    disk: on,
+    folder: paths.index,
+    segmentFolder: paths.segment,
+    identity: 'here',
+    pools: [{ pool: 1, poolId: 'POOL1', plans: [PLAN] }],
+    kernel: 'native',
+    parseDeletes: readDeleteFile,
+    heldSequences: held,
+    onProgress: () => undefined,
+  })
+}
 
 /** Writes the files of a seal and returns what it gives to the index. */
 export function writeSeal(seal: Seal): SealCommit {

@@ -1,9 +1,10 @@
 /** W-4, W-7: swaps between seals, against a model; marks and snapshots across them. */
 import { describe, expect, it } from 'vitest'
+import { fromWire, SegmentsDisagree, toWire } from '../../src/errors.ts'
 import { createIndex, type Index } from '../../src/keys/index.ts'
 import { createManifest } from '../../src/keys/manifest.ts'
 import type { SegmentMeta, SwapCommit } from '../../src/keys/protocol.ts'
-import { markPrefix } from '../../src/keys/record.ts'
+import { markPrefix, poolKey, TAG } from '../../src/keys/record.ts'
 import { NOWHERE } from '../../src/keys/store.ts'
 import { MARK_RECORDS_MAX } from '../../src/limits.ts'
 import { must } from '../../src/util/assert.ts'
@@ -107,6 +108,14 @@ function check(index: Index, model: Model, seed: number): void {
   expect(segments).toEqual(live.map(segment => [segment, want.get(segment)?.length ?? 0]))
 }
 
+function tryTo(work: () => unknown): unknown {
+  try {
+    return work()
+  } catch (error) {
+    return error
+  }
+}
+
 describe.each(STORES)('swap, %s', (_name, open) => {
   it('W-7 moves what still points there and marks the rest, with seals in between', () => {
     const seed = newSeed()
@@ -141,6 +150,52 @@ describe.each(STORES)('swap, %s', (_name, open) => {
     index.close()
   })
 
+  it('W-7 refuses to move the rest where keys are lost, names the segments, and changes nothing', () => {
+    const store = open({ folder: temporaryFolder(), mapBytes: MAP_BYTES })
+    const index = createIndex(store, 'here')
+    const rows = { rows: 3 }
+    index.commit([{ ...sealOf(1, 1, { a: 0, b: 1, c: 2 }), add: metaOf(1, rows) }])
+    index.commit([{ ...sealOf(1, 2, { d: 0, e: 1, f: 2 }), add: metaOf(2, rows) }])
+    index.commit([{ ...sealOf(1, 3, { g: 0, h: 1, b: -1 }), add: metaOf(3, { rows: 2, deletes: 1 }) }])
+    const swap = () => ({
+      pool: 1,
+      add: metaOf(9, { rows: 7 }),
+      remove: [3, 1, 2],
+      keys: runOf({ a: 0, c: 1, d: 2, e: 3, f: -1, g: 4, h: 5 }),
+    })
+    const lose = (key: string) =>
+      store.transact(txn => txn.remove(Buffer.concat([poolKey(TAG.key, 1), Buffer.from(key)])))
+    const whole = index.state()
+    lose('e')
+    const refused = tryTo(() => index.swap(swap()))
+    expect(refused).toBeInstanceOf(SegmentsDisagree)
+    expect(refused).toMatchObject({
+      segments: [2],
+      message:
+        'the index does not agree with its segments: of 3 visible rows of segment 2 it has the keys of 2',
+    })
+    expect(fromWire(toWire(refused))).toMatchObject({ name: 'SegmentsDisagree', segments: [2] })
+    expect(index.state()).toEqual(whole)
+    expect([...index.lookupKeys(1, runOf({ a: 0, g: 0 }))]).toEqual([1, 0, 3, 0])
+    lose('g')
+    expect(tryTo(() => index.swap(swap()))).toMatchObject({ segments: [2, 3] })
+    // A merge that did not read a row says nothing of its key: the same to the index.
+    const { keys: _, ...rest } = swap()
+    expect(tryTo(() => index.swap({ ...rest, keys: runOf({ d: 0, f: 1, h: 2 }) }))).toMatchObject({
+      segments: [1, 2, 3],
+    })
+    // What was updated or deleted since the merge began is no disagreement.
+    index.commit([{ ...sealOf(1, 4, { a: 0, c: -1 }), add: metaOf(4, { rows: 1, deletes: 1 }) }])
+    const [moved] = index.swap({
+      pool: 1,
+      add: metaOf(10, { rows: 2 }),
+      remove: [1],
+      keys: runOf({ a: 0, c: 1 }),
+    }).marks
+    expect([moved?.segment, ...(moved?.rows ?? [])]).toEqual([10, 0, 1])
+    index.close()
+  })
+
   it('joins the short mark records of a segment, and loses no mark', () => {
     const store = open({ folder: temporaryFolder(), mapBytes: MAP_BYTES })
     const index = createIndex(store, 'here')
@@ -159,14 +214,14 @@ describe.each(STORES)('swap, %s', (_name, open) => {
 it('W-8 a snapshot keeps what a swap replaced until it is released, segments of deletes alone too', async () => {
   const [, open] = must(STORES[0], 'the native store')
   const index = createIndex(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'here')
-  index.commit([sealOf(1, 1, { a: 0, b: 1 })])
+  index.commit([{ ...sealOf(1, 1, { a: 0, b: 1 }), add: metaOf(1, { rows: 2 }) }])
   index.commit([{ ...sealOf(1, 2, { b: -1 }), add: metaOf(2, { rows: 0, deletes: 1 }) }])
   const unpinned: string[] = []
   const manifest = createManifest({
     ...index.state(),
     readMarks: async pool => index.readMarks(pool),
     folderOf: () => '/s',
-    onUnpinned: files => unpinned.push(...files),
+    onUnpinned: files => void unpinned.push(...files),
   })
   const before = await manifest.snapshot(1)
   expect(before.segments.map(({ meta }) => meta.segment)).toEqual([1])
@@ -191,10 +246,15 @@ it('W-8 a snapshot keeps what a swap replaced until it is released, segments of 
     [3, [0]],
     [4, []],
   ])
+  const emptied = { pool: 1, add: undefined, remove: [3], keys: runOf({}) }
+  manifest.applySwap(emptied, index.swap(emptied))
+  expect(manifest.emptied(1)).toMatchObject([{ segment: 3, rows: 1 }])
+  after.release()
+  expect([manifest.emptied(1), unpinned.slice(2)]).toEqual([[], ['/s/0000000003.parquet']])
   manifest.drop(1)
   unpinned.length = 0
   const dropped = { pool: 1, add: metaOf(5), remove: [3], keys: undefined }
-  manifest.applySwap(dropped, { pool: 1, commit: swapped.commit + 1, marks: [] })
+  manifest.applySwap(dropped, { pool: 1, commit: swapped.commit + 2, marks: [] })
   expect(unpinned).toEqual(['/s/0000000005.parquet'])
   index.close()
 })

@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { openIndex } from '../../src/keys/index-client.ts'
 import { deleteFile, pathsOf, segmentFile } from '../../src/paths.ts'
+import { disk } from '../../src/util/disk.ts'
 import { temporaryFolder } from './help.ts'
-import { PLAN, writeSeal } from './segments.ts'
+import { openHere, PLAN, writeSeal } from './segments.ts'
 
 function home() {
   const paths = pathsOf(temporaryFolder())
@@ -96,6 +97,28 @@ describe('sweep', () => {
     await index.stop()
   })
 
+  it('W-4 syncs the index that it reads before it clears anything by it: a kill may have come before the sync', async () => {
+    const { pool, paths } = await filled()
+    writeFileSync(join(pool, segmentFile(4)), 'x')
+    const calls: string[] = []
+    const opened = new Map<number, string>()
+    const { index } = await openHere(paths, () => new Map(), {
+      ...disk,
+      open: (path, flags, mode) => {
+        const file = disk.open(path, flags, mode)
+        opened.set(file, path)
+        return file
+      },
+      fdatasync: file => calls.push(`sync ${opened.get(file)}`),
+      unlink: path => {
+        calls.push(`unlink ${path}`)
+        disk.unlink(path)
+      },
+    })
+    index.close()
+    expect(calls).toEqual([`sync ${join(paths.index, 'data.mdb')}`, `unlink ${join(pool, segmentFile(4))}`])
+  })
+
   it('W-8 reports named files that are missing', async () => {
     const { open, pool } = await filled()
     rmSync(join(pool, segmentFile(1)))
@@ -103,6 +126,24 @@ describe('sweep', () => {
     const { index } = await open()
     const { missing } = await index.sweep(POOLS)
     expect(missing).toEqual([join(pool, segmentFile(1)), join(pool, deleteFile(3))])
+    await index.stop()
+  })
+
+  it('W-5 removes nothing in a pool with missing files, and says what it leaves; other pools are swept', async () => {
+    const { open, pool, other, paths } = await filled()
+    const first = await open()
+    await first.index.commit([
+      writeSeal({ plan: { ...PLAN, pool: 2 }, folder: other, segment: 7, rows, from: 1, to: 9 }),
+    ])
+    await first.index.stop()
+    rmSync(join(pool, segmentFile(1)))
+    for (const folder of [pool, other]) writeFileSync(join(folder, 'stray'), 'x')
+    const { index } = await open()
+    const { removed, missing, kept } = await index.sweep(POOLS)
+    expect(missing).toEqual([join(pool, segmentFile(1))])
+    expect(kept).toEqual([join(pool, segmentFile(2)), join(pool, 'stray')])
+    expect(removed).toEqual([join(other, 'stray')])
+    expect(existsSync(join(paths.segment, 'POOL1', 'stray'))).toBe(true)
     await index.stop()
   })
 })

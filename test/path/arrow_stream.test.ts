@@ -145,6 +145,8 @@ test('columns, filters and times select', async () => {
   expect(some.schema.fields.map(({ name }) => name)).toEqual(['i32', 'id', '_service_payload'])
   const want = [...model.keys()].filter(id => (id > 880 && id % 7 !== 0) || id === 7)
   expect([...some].map(row => row['id'] as string).sort()).toEqual(want.map(id => `k${id}`).sort())
+  const listed = await read(`?columns=${encodeURIComponent('["i32","id"]')}&columns=b`)
+  expect(listed.schema.fields.map(({ name }) => name)).toEqual(['i32', 'id', 'b'])
   const day = await read('?columns=id&start=2026-01-02&stop=2026-01-03')
   expect(day.numRows).toBe([...model.keys()].filter(id => id % 3 === 1).length)
   const none = await read('?columns=id,i8&stop=2020-01-01')
@@ -156,6 +158,9 @@ test('bad parameters are 400 and named; strangers stay outside', async () => {
     ['?columns=nope', 'columns'],
     ['?columns=id,id', 'columns'],
     ['?columns=', 'columns'],
+    ['?columns=[%22id%22', 'columns'],
+    ['?columns=[1]', 'columns'],
+    ['?columns=[]&filters=[]', 'columns'],
     ['?column=id', 'column'],
     ['?filters=%7B', 'filters'],
     ['?filters=%7B%7D', 'filters'],

@@ -63,6 +63,9 @@ test('W-7: small segments are joined, marked rows go, and every count stays as i
   await untilRest(server)
   expect(await metric(server, 'weir_segments')).toBeLessThan(before)
   expect(await metric(server, 'weir_compaction_marked_rows')).toBe(0)
+  expect(await (await fetch(`${server.base}/metrics`)).text()).not.toContain(
+    'weir_compaction_pool_bytes_to_merge{',
+  )
   expect(await visible()).toEqual(want)
   await until('replaced files are gone', () => filesOf(server.dataDir, pool.poolId).length <= 2)
   const figures = ['read_rows', 'read_bytes', 'written_rows', 'written_bytes'].map(what =>
@@ -207,6 +210,8 @@ test('W-8: a damaged segment is left alone and said; the other segments and pool
   const server = await startServer({ dataDir, env: OFTEN })
   const quarantined = () => metric(server, 'weir_compaction_quarantined_segments')
   await until('it is in quarantine', async () => (await quarantined()) === 1)
+  const page = await (await fetch(`${server.base}/metrics`)).text()
+  expect(page.match(/weir_compaction_pool_quarantined_segments{.*/g)?.length).toBe(1)
   await untilRest(server)
   expect(
     server

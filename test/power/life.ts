@@ -28,7 +28,8 @@ import { numberOfFile, type Paths, pathsOf, poolFolder } from '../../src/paths.t
 import { replayChunk } from '../../src/replay.ts'
 import { assemblerJs, tryAssemblerNative } from '../../src/segment/assembler.ts'
 import { readDeleteFile } from '../../src/segment/deletes.ts'
-import { encoderJs, tryEncoderNative } from '../../src/segment/encoder.ts'
+import { tryEncoderNative } from '../../src/segment/encoder.ts'
+import { encoderJs } from '../../src/segment/encoder-js.ts'
 import { ENTRY_WORDS, type SegmentWriter } from '../../src/segment/protocol.ts'
 import { unlinkSegments } from '../../src/segment/publish.ts'
 import { Sealer } from '../../src/segment/sealer.ts'
@@ -204,6 +205,7 @@ export class Life {
       poolsByFolder: new Map(PLANS.map(({ pool }) => [poolIdOf(pool), pool])),
       indexWasWhole: rebuiltBecause === undefined,
     })
+    for (const pool of found.stale) this.manifest.keepEmptied(pool)
     if (found.missing.length > 0) this.#failed(new Error(`named and missing: ${found.missing.join()}`))
   }
 

@@ -17,7 +17,7 @@ export async function runPowerCuts(given: readonly string[]): Promise<void> {
   const seed = Number(given[1] ?? Date.now() % 2 ** 31)
   say(`seed ${seed}, ${wanted} states`)
   const at = new Map<string, number>()
-  let [states, lives, requests, merges, rebuilt] = [0, 0, 0, 0, 0]
+  let [states, lives, requests, merges, rebuilt, doubted] = [0, 0, 0, 0, 0, 0]
   for (let part = 0; states < wanted; part++) {
     const run = new PowerRun(seed + part, STATE_FOLDER)
     try {
@@ -34,9 +34,10 @@ export async function runPowerCuts(given: readonly string[]): Promise<void> {
     requests += run.tally.requests
     merges += run.tally.merges
     rebuilt += run.tally.rebuilt
+    doubted += run.tally.doubted
     for (const [what, count] of run.tally.at) at.set(what, (at.get(what) ?? 0) + count)
     say(
-      `${states} states of ${lives} lives, ${requests} requests, ${merges} merges, ${rebuilt} with the index removed`,
+      `${states} states of ${lives} lives, ${requests} requests, ${merges} merges, ${rebuilt} with the index removed, ${doubted} delete files in doubt`,
     )
   }
   for (const [what, count] of [...at].sort()) say(`${String(count).padStart(6)}  before ${what}`)

@@ -1,5 +1,6 @@
 /** Random merges of a life: any adjacent segments, more often and in other choices than the scheduler would make. */
 import { join } from 'node:path'
+import { olderThan } from '../../src/compact/choose.ts'
 import { MergeWriter } from '../../src/compact/merge.ts'
 import { Pacer } from '../../src/compact/pace.ts'
 import type { MergeJob } from '../../src/compact/protocol.ts'
@@ -62,9 +63,11 @@ export class Merging {
         segment: sealer.takeSegmentNumber(plan.pool),
         inputs: inputs.map(({ meta, marks }) => ({ meta, marks })),
         expireBeforeUs: plan.pool === 2 ? undefined : expireBeforeUs,
-        older: all
-          .filter(({ meta }) => meta.rows > 0 && meta.sequenceFrom < first.meta.sequenceFrom)
-          .map(({ meta }) => ({ fromUs: meta.timestampFromUs, toUs: meta.timestampToUs })),
+        older: olderThan(
+          first.meta.sequenceFrom,
+          all.map(({ meta }) => ({ ...meta, marked: 0 })),
+          manifest.emptied(plan.pool),
+        ),
       }
       await this.#make(plan.pool, job)
     } finally {

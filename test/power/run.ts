@@ -54,6 +54,8 @@ export interface Tally {
   states: number
   /** States whose index was removed before the recovery. */
   rebuilt: number
+  /** Delete files alone of which the rebuild could not tell whether something is lost; nothing ever is. */
+  doubted: number
   /** States by the change that the cut came before. */
   readonly at: Map<string, number>
 }
@@ -69,7 +71,15 @@ const STATES_PER_LIFE = 24
 const FILE_BYTES = 64 * 1024
 
 export class PowerRun {
-  readonly tally: Tally = { lives: 0, requests: 0, merges: 0, states: 0, rebuilt: 0, at: new Map() }
+  readonly tally: Tally = {
+    lives: 0,
+    requests: 0,
+    merges: 0,
+    states: 0,
+    rebuilt: 0,
+    doubted: 0,
+    at: new Map(),
+  }
   readonly folder: string
   readonly #random: Random
   readonly #maker: RequestMaker
@@ -207,7 +217,7 @@ export class PowerRun {
       this.tally.rebuilt += 1
     }
     try {
-      await checkState(one, isRebuilt, {
+      this.tally.doubted += await checkState(one, isRebuilt, {
         root,
         disk: UNSYNCED,
         kernel: this.#random() < 0.3 ? 'js' : 'native',
@@ -229,11 +239,12 @@ export class PowerRun {
 /** The real disk without its syncs: nothing is cut while a state is checked. */
 const UNSYNCED: Disk = { ...real, fsync: () => undefined, fdatasync: () => undefined }
 
+/** Returns how many delete files the rebuild was in doubt of. */
 async function checkState(
   { sent, acked, expiredUs }: Captured,
   isRebuilt: boolean,
   options: LifeOptions,
-): Promise<void> {
+): Promise<number> {
   const life = await openLife(options)
   try {
     const { lastSequence } = must(life.summary, 'a recovered log')
@@ -249,6 +260,7 @@ async function checkState(
     const expected = rowsAfter(there.map(({ request }) => request))
     const wrong = difference(found, expected, expiredUs, isRebuilt)
     if (wrong !== undefined) throw new Error(wrong)
+    return life.opened.lost.length
   } finally {
     await life.stop()
   }

@@ -6,6 +6,7 @@ import { type Assembler, assemblerJs, tryAssemblerNative } from '../../src/segme
 import type { TailEntry } from '../../src/segment/protocol.ts'
 import { countKept } from '../../src/segment/runs.ts'
 import { layOutStream, writeStreamFrame } from '../../src/segment/stream.ts'
+import { arrowHead } from '../../src/segment/stream-head.ts'
 import { keyPlan, planOfAll, post, randomEntries, remove } from './rows.ts'
 
 const native = tryAssemblerNative()
@@ -13,7 +14,7 @@ const native = tryAssemblerNative()
 function streamOf(assembler: Assembler, entries: readonly TailEntry[], isKeyed: boolean) {
   const plan = planOfAll(isKeyed)
   const survey = assembler.survey(entries, isKeyed, FIRST_PLAN_COLUMN + plan.columns.length)
-  const layout = layOutStream(plan, countKept(survey.keep), survey.sums)
+  const layout = layOutStream(plan, countKept(survey.keep), survey.sums, arrowHead)
   const stream = new Uint8Array(layout.bytes).fill(0xaa)
   writeStreamFrame(stream, layout)
   assembler.fill(entries, survey.keep, stream, layout.places)

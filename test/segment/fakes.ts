@@ -1,5 +1,7 @@
 /** A clock that is moved by hand, and a writer and an index that the test holds or fails. */
+
 import type { BatchBuffer } from '../../src/batch/layout.ts'
+import { Unavailable } from '../../src/errors.ts'
 import type { SealCommit, SealCommitted, SegmentMeta } from '../../src/keys/protocol.ts'
 import type { SealedSegment } from '../../src/segment/pipeline.ts'
 import { type SealDone, SealFailed, type SealJob, type SegmentWriter } from '../../src/segment/protocol.ts'
@@ -87,6 +89,7 @@ export class Bench implements SegmentWriter {
   heldCommits: Held<readonly SealCommit[]>[] = []
   isHeld = false
   failSync: Error | undefined
+  failUnlinks = 0
   logBytes = 0
   readonly sealer: Sealer
   #sequence = 1
@@ -131,6 +134,9 @@ export class Bench implements SegmentWriter {
   }
 
   async unlink(_: string, segments: readonly number[]): Promise<void> {
+    for (let turn = 0; turn < 5; turn++) await Promise.resolve() // whatever does not wait for it goes on
+    if (this.failUnlinks-- > 0) throw new Unavailable('unlink_failed', 'EIO')
+    this.order.push('unlinked')
     this.unlinked.push(...segments)
   }
 

@@ -14,7 +14,8 @@ import { readFooter } from '../../src/keys/segment-files.ts'
 import { readSegmentKeys } from '../../src/keys/segment-keys.ts'
 import { ROW_GROUP_ROWS } from '../../src/limits.ts'
 import { assemblerJs, tryAssemblerNative } from '../../src/segment/assembler.ts'
-import { type Encoder, encoderJs, tryEncoderNative } from '../../src/segment/encoder.ts'
+import { type Encoder, tryEncoderNative } from '../../src/segment/encoder.ts'
+import { encoderJs } from '../../src/segment/encoder-js.ts'
 import { countKept } from '../../src/segment/runs.ts'
 import { layOutStream, writeStreamFrame } from '../../src/segment/stream.ts'
 import { tryNative } from '../../src/util/native.ts'
@@ -69,7 +70,7 @@ function encoded(encoder: Encoder, plan: Plan, rows: readonly Row[]) {
     requests: Float64Array.from(requests.flat()),
   } as const
   const survey = assembler.survey([entry], plan.key !== null, FIRST_PLAN_COLUMN + plan.columns.length)
-  const layout = layOutStream(plan, countKept(survey.keep), survey.sums)
+  const layout = layOutStream(plan, countKept(survey.keep), survey.sums, encoder.headOf)
   const stream = new Uint8Array(layout.bytes)
   writeStreamFrame(stream, layout)
   assembler.fill([entry], survey.keep, stream, layout.places)

@@ -151,6 +151,28 @@ describe('the pipeline', () => {
     expect(bench.fatal).toEqual([])
   })
 
+  it('W-6: no seal of a pool is written before what failed ones left is gone; a removal that fails stops all of them', async () => {
+    const bench = new Bench({ ...limits, rows: 1 })
+    bench.isHeld = true
+    for (let i = 0; i < 2; i++) bench.append(1, 1)
+    await settle()
+    bench.failJob(0)
+    bench.heldJobs[1]!.pass()
+    await settle()
+    const before = bench.jobs.length
+    bench.failUnlinks = 1
+    await bench.clock.pass(DISK_RETRY_MS + 1)
+    expect([bench.jobs.length, bench.unlinked]).toEqual([before, []])
+    bench.isHeld = false
+    await bench.clock.pass(DISK_RETRY_MS + 1)
+    expect(bench.unlinked).toEqual([1, 2])
+    expect(bench.order.slice(bench.order.indexOf('unlinked')).filter(what => what === 'write')).toHaveLength(
+      2,
+    )
+    expect(bench.committed.map(({ commit }) => commit.sealedSequence)).toEqual([1, 2])
+    expect(bench.fatal).toEqual([])
+  })
+
   it('tries a failed write again and again, and takes appends meanwhile', async () => {
     const bench = new Bench(limits)
     bench.isHeld = true

@@ -10,7 +10,8 @@ import type { Plan } from '../../src/batch/plan.ts'
 import { buildKeyRun } from '../../src/keys/key-run.ts'
 import { readSegmentKeys } from '../../src/keys/segment-keys.ts'
 import { assemblerJs } from '../../src/segment/assembler.ts'
-import { encoderJs, tryEncoderNative } from '../../src/segment/encoder.ts'
+import { tryEncoderNative } from '../../src/segment/encoder.ts'
+import { encoderJs } from '../../src/segment/encoder-js.ts'
 import { countKept } from '../../src/segment/runs.ts'
 import { layOutStream, writeStreamFrame } from '../../src/segment/stream.ts'
 import { must } from '../../src/util/assert.ts'
@@ -55,7 +56,7 @@ function write(plan: Plan, rows: readonly Row[], by: 'native' | 'js'): string {
     [[7, 1_700_000_000_000, rows.length]],
   )
   const survey = assemblerJs.survey([entry], false, FIRST_PLAN_COLUMN + plan.columns.length)
-  const layout = layOutStream(plan, countKept(survey.keep), survey.sums)
+  const layout = layOutStream(plan, countKept(survey.keep), survey.sums, encoder.headOf)
   const stream = new Uint8Array(layout.bytes)
   writeStreamFrame(stream, layout)
   assemblerJs.fill([entry], survey.keep, stream, layout.places)

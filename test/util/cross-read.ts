@@ -2,9 +2,9 @@
  * A stopped folder, read by others: every live segment by DuckDB and by hyparquet, which must agree in every value; and the
  * key index against it: each visible row has its key, each key its visible row, and nothing else.
  */
+import { deepStrictEqual, ok, strictEqual } from 'node:assert'
 import { readFileSync } from 'node:fs'
 import { DuckDBInstance } from '@duckdb/node-api'
-import { expect } from 'vitest'
 import type { Plan } from '../../src/batch/plan.ts'
 import type { PlanVersion, Pool } from '../../src/catalog/model.ts'
 import { planOf } from '../../src/catalog/plans.ts'
@@ -27,7 +27,7 @@ export type CrossRow = Readonly<Record<string, string | null>>
 const MAP_BYTES = 64 * 1024 ** 3
 const KEYS_MAX = 1_000_000
 
-/** Visible rows by pool id. Fails (expect) where two readers, or index and segments, differ. Nothing may run on the folder. */
+/** Visible rows by pool id. Throws where two readers, or index and segments, differ. Nothing may run on the folder. */
 export async function crossRead(dataDir: string): Promise<ReadonlyMap<string, CrossRow[]>> {
   const paths = pathsOf(dataDir)
   const { pools, plans } = await readCatalog(paths.catalog)
@@ -45,20 +45,20 @@ export async function crossRead(dataDir: string): Promise<ReadonlyMap<string, Cr
       let visible = 0
       for (const meta of state.segments) {
         const marked = marks.get(meta.segment) ?? new Set<number>()
-        expect(marked.size, `marks of segment ${meta.segment}`).toBe(meta.marked)
+        strictEqual(marked.size, meta.marked, `marks of segment ${meta.segment}`)
         if (meta.rows === 0) continue
         const plan = must(plans.get(`${state.pool}/${meta.planVersion}`), 'the plan of a segment')
-        const file = `${poolFolder(paths, pool.id)}/${segmentFile(meta.segment)}`
+        const file: string = `${poolFolder(paths, pool.id)}/${segmentFile(meta.segment)}`
         const byDuck = await readByDuckDb(duck, plan, file)
-        expect(byDuck.length, file).toBe(meta.rows)
-        expect(await readByHyparquet(plan, readFileSync(file)), file).toEqual(byDuck)
+        strictEqual(byDuck.length, meta.rows, file)
+        deepStrictEqual(await readByHyparquet(plan, readFileSync(file)), byDuck, file)
         await checkKeys(store, state.pool, meta.segment, file, plan, marked)
         for (const [row, values] of byDuck.entries())
           if (!marked.has(row)) rows.get(pool.id)?.push(rowOf(plan, values))
         visible += meta.rows - marked.size
       }
       if (pool.uniqueIdColumn !== null)
-        expect(countKeys(store, state.pool), `keys of ${pool.id}`).toBe(visible)
+        strictEqual(countKeys(store, state.pool), visible, `keys of ${pool.id}`)
     }
   } finally {
     duck.closeSync()
@@ -85,10 +85,10 @@ function checkRanges({ pool, segments, sealedSequence }: PoolState): void {
   for (const { segment, sequenceFrom, sequenceTo } of [...segments].sort(
     (a, b) => a.sequenceFrom - b.sequenceFrom,
   )) {
-    expect(sequenceFrom, `pool ${pool}, segment ${segment} begins above those before`).toBeGreaterThan(last)
+    ok(sequenceFrom > last, `pool ${pool}, segment ${segment} begins above those before`)
     last = sequenceTo
   }
-  expect(sealedSequence).toBeGreaterThanOrEqual(last)
+  ok(sealedSequence >= last, `pool ${pool} is sealed up to ${sealedSequence}, below ${last}`)
 }
 
 async function checkKeys(
@@ -112,7 +112,7 @@ async function checkKeys(
       if (points === marked.has(rows[i]!)) wrong.push(`row ${rows[i]}: marked and pointed at, or neither`)
     }
   })
-  expect(wrong, file).toEqual([])
+  deepStrictEqual(wrong, [], file)
 }
 
 function countKeys(store: KeyStore, pool: number): number {

@@ -148,7 +148,15 @@ static napi_value begin(napi_env env, napi_callback_info info) {
   return nullptr;
 }
 
-// lmdbCommit(store): durable when it returns. After an error nothing of the transaction is there.
+// After a failed meta page LMDB refuses every transaction.
+static bool is_broken(MDB_env* env) {
+  MDB_txn* probe = nullptr;
+  const int rc = mdb_txn_begin(env, nullptr, MDB_RDONLY, &probe);
+  if (rc == 0) mdb_txn_abort(probe);
+  return rc == MDB_PANIC;
+}
+
+// lmdbCommit(store): durable when it returns. After an error nothing of it is there; after MDB_PANIC nobody knows.
 static napi_value commit(napi_env env, napi_callback_info info) {
   napi_value arguments[1];
   Store* store = writing(env, info, 1, arguments);
@@ -156,7 +164,8 @@ static napi_value commit(napi_env env, napi_callback_info info) {
   MDB_txn* txn = store->txn;
   store->txn = nullptr;
   const int rc = commit_txn(txn);
-  return rc == 0 ? nullptr : throw_lmdb(env, rc);
+  if (rc != 0) napi_throw_error(env, code_of(is_broken(store->env) ? MDB_PANIC : rc), mdb_strerror(rc));
+  return nullptr;
 }
 
 static napi_value abort_txn(napi_env env, napi_callback_info info) {

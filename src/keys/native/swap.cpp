@@ -1,6 +1,6 @@
 // The swap's key loop: every key of a sorted run is looked up once. Where it still points into a segment that goes,
 // it moves to its new row, or goes too; where it does not, the row was updated or deleted meanwhile and its copy is
-// reported, to be marked.
+// reported, to be marked. How many keys pointed into each segment is reported too: the caller holds it against its rows.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -13,10 +13,13 @@ namespace {
 class Swap {
  public:
   Swap(MDB_cursor* cursor, const MDB_val& prefix, uint32_t segment, const uint32_t* gone, size_t gone_count)
-      : cursor_(cursor), segment_(segment), gone_(gone), gone_end_(gone + gone_count) {
+      : cursor_(cursor), segment_(segment), gone_(gone), gone_end_(gone + gone_count), found_(gone_count) {
     prefix_bytes_ = prefix.mv_size;
     memcpy(key_, prefix.mv_data, prefix_bytes_);
   }
+
+  // By place in `gone`: keys that pointed into it.
+  const std::vector<uint32_t>& found() const { return found_; }
 
   // 0, or LMDB's error. `stale` gets the rows of `segment_` that are not the record any more.
   int all(const Run& run, std::vector<uint32_t>* stale) {
@@ -36,26 +39,31 @@ class Swap {
     int rc = mdb_cursor_get(cursor_, &key, &value, MDB_SET);
     if (rc != 0 && rc != MDB_NOTFOUND) return rc;
     if (rc == 0 && value.mv_size < sizeof(Place)) return MDB_CORRUPTED;
-    if (rc == MDB_NOTFOUND || !goes(value)) {
+    const size_t at = rc == MDB_NOTFOUND ? found_.size() : place_in_gone(value);
+    if (at == found_.size()) {
       if (row >= 0) stale->push_back(static_cast<uint32_t>(row));
       return 0;
     }
+    found_[at] += 1;
     if (row < 0) return mdb_cursor_del(cursor_, 0);
     Place place{segment_, static_cast<uint32_t>(row)};
     value = MDB_val{sizeof place, &place};
     return mdb_cursor_put(cursor_, &key, &value, MDB_CURRENT);
   }
 
-  bool goes(const MDB_val& value) const {
+  // The count of `gone` where it is none of them.
+  size_t place_in_gone(const MDB_val& value) const {
     Place place;
     memcpy(&place, value.mv_data, sizeof place);
-    return std::binary_search(gone_, gone_end_, place.segment);
+    const uint32_t* at = std::lower_bound(gone_, gone_end_, place.segment);
+    return at != gone_end_ && *at == place.segment ? static_cast<size_t>(at - gone_) : found_.size();
   }
 
   MDB_cursor* cursor_;
   uint32_t segment_;
   const uint32_t* gone_;
   const uint32_t* gone_end_;
+  std::vector<uint32_t> found_;
   size_t prefix_bytes_;
   uint8_t key_[KEY_BYTES_MAX];
 };
@@ -72,21 +80,32 @@ bool numbers_of(napi_env env, napi_value value, const uint32_t** data, size_t* c
   return type == napi_uint32_array && std::is_sorted(*data, *data + *count);
 }
 
-napi_value rows_array(napi_env env, std::vector<uint32_t>* rows) {
-  std::sort(rows->begin(), rows->end());
+napi_value numbers_array(napi_env env, const std::vector<uint32_t>& numbers) {
   napi_value buffer, array;
   void* data;
-  const size_t bytes = rows->size() * sizeof(uint32_t);
+  const size_t bytes = numbers.size() * sizeof(uint32_t);
   if (napi_create_arraybuffer(env, bytes, &data, &buffer) != napi_ok) return nullptr;
-  if (bytes > 0) memcpy(data, rows->data(), bytes);
-  if (napi_create_typedarray(env, napi_uint32_array, rows->size(), buffer, 0, &array) != napi_ok) return nullptr;
+  if (bytes > 0) memcpy(data, numbers.data(), bytes);
+  if (napi_create_typedarray(env, napi_uint32_array, numbers.size(), buffer, 0, &array) != napi_ok) return nullptr;
   return array;
+}
+
+napi_value result_of(napi_env env, std::vector<uint32_t>* stale, const std::vector<uint32_t>& found) {
+  std::sort(stale->begin(), stale->end());
+  napi_value result;
+  napi_value stale_rows = numbers_array(env, *stale);
+  napi_value found_keys = numbers_array(env, found);
+  if (stale_rows == nullptr || found_keys == nullptr || napi_create_object(env, &result) != napi_ok ||
+      napi_set_named_property(env, result, "stale", stale_rows) != napi_ok ||
+      napi_set_named_property(env, result, "found", found_keys) != napi_ok)
+    return nullptr;
+  return result;
 }
 
 }  // namespace
 
-// lmdbSwapKeys(store, prefix, run, segment, gone): Uint32Array of rows in `segment`, sorted, that are superseded already.
-// `gone` is a sorted Uint32Array of segments.
+// lmdbSwapKeys(store, prefix, run, segment, gone): {stale, found}. `stale`: Uint32Array of rows in `segment`, sorted, that are
+// superseded already. `found`: Uint32Array parallel to `gone`, a sorted Uint32Array of segments.
 napi_value swap_keys(napi_env env, napi_callback_info info) {
   napi_value arguments[5];
   Store* store = writing(env, info, 5, arguments);
@@ -111,5 +130,5 @@ napi_value swap_keys(napi_env env, napi_callback_info info) {
   rc = swap.all(run, &stale);
   mdb_cursor_close(cursor);
   if (rc != 0) return throw_lmdb(env, rc);
-  return rows_array(env, &stale);
+  return result_of(env, &stale, swap.found());
 }

@@ -1,0 +1,27 @@
+/** What we use of DuckDB's package; see load-package.ts. It brings DuckDB itself: only threads that run it import this. */
+import type * as DuckDb from '@duckdb/node-api'
+import { loadPackage } from './load-package.ts'
+
+export const {
+  BIGINT,
+  BOOLEAN,
+  DATE,
+  DOUBLE,
+  DuckDBDateValue,
+  DuckDBInstance,
+  DuckDBPendingResultState,
+  DuckDBTimestampTZValue,
+  DuckDBTimestampValue,
+  DuckDBTypeId,
+  FLOAT,
+  INTEGER,
+  SMALLINT,
+  StatementType,
+  TIMESTAMP,
+  TINYINT,
+  VARCHAR,
+} = loadPackage('@duckdb/node-api') as typeof DuckDb
+
+export type DuckDBInstance = DuckDb.DuckDBInstance
+export type DuckDBPendingResultState = DuckDb.DuckDBPendingResultState
+export type DuckDBTypeId = DuckDb.DuckDBTypeId

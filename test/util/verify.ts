@@ -1,0 +1,40 @@
+/** `weir verify` and `weir rebuild` inside this process: the commands' own code, without a process for each. */
+import { checkFolder } from '../../src/command/check-folder.ts'
+import { COMMANDS } from '../../src/command/commands.ts'
+import { readCatalog } from '../../src/command/look.ts'
+import { openOffline } from '../../src/command/offline.ts'
+import { rebuildIndex } from '../../src/command/rebuild-index.ts'
+import { findingText, Report } from '../../src/command/report.ts'
+import { readCommandLine } from '../../src/config.ts'
+import { pathsOf } from '../../src/paths.ts'
+
+const SILENT = { step: () => undefined, end: () => undefined }
+
+/** A stopped folder is not as it should be. */
+export class NotClean extends Error {
+  override readonly name = 'NotClean'
+}
+
+const configOf = (dataDir: string) => readCommandLine(['--data-dir', dataDir], COMMANDS, {}).input.config
+
+/** Checks a folder that nothing runs on; its notes. Throws NotClean with all findings. */
+export async function verifyFolder(dataDir: string): Promise<readonly string[]> {
+  const report = new Report()
+  await checkFolder({ paths: pathsOf(dataDir), kernel: 'native', isBackup: false }, report, SILENT)
+  if (report.count > 0)
+    throw new NotClean(`weir verify ${dataDir}:\n${report.findings.map(findingText).join('\n')}`)
+  return report.notes
+}
+
+/** What `weir rebuild` does; returns how many segments the new index has. */
+export async function rebuildFolder(dataDir: string): Promise<number> {
+  const folder = { paths: pathsOf(dataDir), kernel: 'native', isBackup: false } as const
+  return (await rebuildIndex(configOf(dataDir), folder, await readCatalog(folder))).segments
+}
+
+/** Replays and seals what stands in the log alone, as a start does. Returns how many requests it were. */
+export async function replayFolder(dataDir: string): Promise<number> {
+  const offline = await openOffline(configOf(dataDir), { replay: true })
+  await offline.close()
+  return offline.replayed
+}
