@@ -2,7 +2,7 @@
 import { readStore } from '../src/catalog/store.ts'
 import type { ProbeAnswer, ProbeQuestion } from '../src/command/probe.ts'
 import { toWire } from '../src/errors.ts'
-import { walkIndex } from '../src/keys/look.ts'
+import { countIndex, walkIndex } from '../src/keys/look.ts'
 import { must } from '../src/util/assert.ts'
 import { disk } from '../src/util/disk.ts'
 
@@ -11,6 +11,7 @@ const { kind, folder, kernel } = JSON.parse(must(process.argv[2], 'the question'
 async function answer(): Promise<ProbeAnswer> {
   try {
     if (kind === 'index') return { keys: [...walkIndex({ disk, folder, kernel })] }
+    if (kind === 'keys') return { keys: [...countIndex({ disk, folder, kernel })] }
     await readStore(folder)
     return { keys: [] }
   } catch (error) {

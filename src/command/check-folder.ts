@@ -148,11 +148,13 @@ async function checkPools(
       index:
         index === undefined ? undefined : { ...index, state, keyCount: index.keys.get(pool.number) ?? 0 },
     }
-    await checkPool(check, report, () => {
+    const onSegment = () => {
       done += 1
       of = Math.max(of, done)
       progress.step(done, of, `pool ${pool.uniqueName}`)
-    })
+    }
+    // A page of the index that was read before may still not be what a lookup needs: LMDB says so then.
+    await tryRead(folder.paths.index, report, () => checkPool(check, report, onSegment))
   }
 }
 

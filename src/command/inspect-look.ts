@@ -100,7 +100,7 @@ export async function lookAtAll(
 
 async function tryIndex(folder: FolderLook, memory: Memory): Promise<WholeIndex | NoIndex> {
   try {
-    const index = await readIndex(folder, memory)
+    const index = await readIndex(folder, memory, 'keys')
     return typeof index === 'string' ? { why: index, isDamaged: false } : index
   } catch (error) {
     return { why: (error as Error).message, isDamaged: true }

@@ -75,15 +75,19 @@ async function readFrom(folder: string, kernel: 'native' | 'js'): Promise<Memory
 }
 
 /**
- * The index of the folder whose catalog is `memory`. Every page is read.
+ * The index of the folder whose catalog is `memory`; with `keys` no key may be looked up in it.
  * @returns a text where there is none that counts, with why a start would rebuild it
  * @throws Error where it cannot be read
  */
-export async function readIndex(look: FolderLook, memory: Memory): Promise<WholeIndex | string> {
+export async function readIndex(
+  look: FolderLook,
+  memory: Memory,
+  kind: 'index' | 'keys' = 'index',
+): Promise<WholeIndex | string> {
   const { paths, kernel, isBackup } = look
   if (isBackup) return 'a backup has none'
   if (!disk.exists(join(paths.index, INDEX_FILES.data))) return 'there is none yet, as after weir restore'
-  const keys = await probe({ kind: 'index', folder: paths.index, kernel })
+  const keys = await probe({ kind, folder: paths.index, kernel })
   if (keys instanceof Error) throw keys
   const found = lookAtIndex({ disk, folder: paths.index, kernel }, memory.meta().folderId)
   if (typeof found === 'string') return found

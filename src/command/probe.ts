@@ -9,7 +9,8 @@ import { PROBE_MS_MAX } from '../limits.ts'
 
 /** What the process is asked. */
 export interface ProbeQuestion {
-  readonly kind: 'index' | 'catalog'
+  /** `keys`: of an index whose keys are counted and not looked up afterwards. */
+  readonly kind: 'index' | 'keys' | 'catalog'
   readonly folder: string
   readonly kernel: 'native' | 'js'
 }

@@ -56,21 +56,29 @@ export function lookAtIndex(options: LookOptions, identity: string): IndexLook |
 export type KeyCounts = ReadonlyMap<number, number>
 
 /**
- * Reads every record, keys by the store's own count: whether each of them is the right one is told by those who look them
- * all up. Throws Damaged for a record that is not in order or has no known form.
+ * Reads every record: whoever reads the index afterwards meets no page that was not read here. Throws Damaged for a record
+ * that is not in order or has no known form.
  */
 export function walkIndex(options: LookOptions): KeyCounts {
-  const { folder } = options
+  return inIndex(options, txn => checkRecords(txn, options.folder, Uint8Array.of(0), Uint8Array.of(0xff)))
+}
+
+/** The same without a look at each key, which the store counts: for those who look no key up afterwards. */
+export function countIndex(options: LookOptions): KeyCounts {
+  return inIndex(options, txn => {
+    checkRecords(txn, options.folder, Uint8Array.of(0), Uint8Array.of(TAG.key))
+    const keys = countKeys(txn)
+    checkRecords(txn, options.folder, after(Uint8Array.of(TAG.key)), Uint8Array.of(0xff))
+    return keys
+  })
+}
+
+function inIndex(options: LookOptions, work: (txn: KeyTxn) => KeyCounts): KeyCounts {
   const store = openForReading(options)
   try {
-    return store.transact(txn => {
-      checkRecords(txn, folder, Uint8Array.of(0), Uint8Array.of(TAG.key))
-      const keys = countKeys(txn)
-      checkRecords(txn, folder, after(Uint8Array.of(TAG.key)), Uint8Array.of(0xff))
-      return keys
-    })
+    return store.transact(work)
   } catch (error) {
-    throw error instanceof Damaged ? error : failedToOpen(folder, error)
+    throw error instanceof Damaged ? error : failedToOpen(options.folder, error)
   } finally {
     store.close()
   }
@@ -88,9 +96,10 @@ function countKeys(txn: KeyTxn): KeyCounts {
   }
 }
 
-/** Every record with from ≤ key < to. */
-function checkRecords(txn: KeyTxn, folder: string, from: Uint8Array, to: Uint8Array): void {
+/** Every record with from ≤ key < to. Returns how many keys of which pool are among them. */
+function checkRecords(txn: KeyTxn, folder: string, from: Uint8Array, to: Uint8Array): KeyCounts {
   const file = join(folder, INDEX_FILES.data)
+  const keys = new Map<number, number>()
   let before: Uint8Array | undefined
   for (;;) {
     const entries = txn.range(from, to, INDEX_SLICE_RECORDS)
@@ -100,9 +109,10 @@ function checkRecords(txn: KeyTxn, folder: string, from: Uint8Array, to: Uint8Ar
       const what = faultOf(key, value)
       if (what !== undefined)
         throw new Damaged(file, 0, `the record ${Buffer.from(key).toString('hex')} ${what}`)
+      if (key[0] === TAG.key) keys.set(poolOfKey(key), (keys.get(poolOfKey(key)) ?? 0) + 1)
       before = key
     }
-    if (before === undefined || entries.length < INDEX_SLICE_RECORDS) return
+    if (before === undefined || entries.length < INDEX_SLICE_RECORDS) return keys
     from = Buffer.concat([before, Uint8Array.of(0)])
   }
 }
@@ -112,6 +122,8 @@ function faultOf(key: Uint8Array, value: Uint8Array): string | undefined {
   switch (key[0]) {
     case TAG.identity:
       return key.byteLength === IDENTITY_KEY.byteLength ? jsonFault(value) : 'has a long key'
+    case TAG.key:
+      return key.byteLength > 5 && value.byteLength >= 8 ? undefined : 'points nowhere'
     case TAG.mark:
       return key.byteLength === 17 && value.byteLength % 4 === 0 ? undefined : 'holds no row numbers'
     case TAG.pool:

@@ -17,8 +17,8 @@ const POOL = 2
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 
 let filled: Filled
-/** What there is to check in it. */
-const CHECKED = '3 pools, 3 segments with 4,507 rows and 100 deletes, 3,900 keys, 12 log records'
+/** What there is to check in it; how many records stand in its log depends on the kill. */
+const CLEAN = /^clean: 3 pools, 3 segments with 4,507 rows and 100 deletes, 3,900 keys, \d+ log records\n$/
 
 beforeAll(async () => {
   filled = await fillFolder()
@@ -66,7 +66,7 @@ function changeMarked(txn: KeyTxn, segment: number, by: number): void {
 
 test.each(['native', 'js'])('a folder after updates, deletes and a kill is clean (--kernel %s)', kernel => {
   const done = verify(copyOf(filled), ['--kernel', kernel])
-  expect([done.code, done.out]).toEqual([0, `clean: ${CHECKED}\n`])
+  expect([done.code, done.out]).toEqual([0, expect.stringMatching(CLEAN)])
 })
 
 test('--json holds the same', () => {
@@ -76,7 +76,15 @@ test('--json holds the same', () => {
     count: 0,
     findings: [],
     notes: [],
-    checked: { files: 0, pools: 3, segments: 3, rows: 4507, deletes: 100, keys: 3900, logRecords: 12 },
+    checked: {
+      files: 0,
+      pools: 3,
+      segments: 3,
+      rows: 4507,
+      deletes: 100,
+      keys: 3900,
+      logRecords: expect.any(Number),
+    },
   })
   const { first } = files(dataDir)
   rmSync(first)
@@ -248,7 +256,7 @@ test('what the next start removes or makes again is a note, not a finding', () =
   mkdirSync(join(dataDir, 'segment', 'nobody'))
   rmSync(join(dataDir, 'admin.json'))
   const { code, out, err } = verify(dataDir)
-  expect([code, out]).toEqual([0, `clean: ${CHECKED}\n`])
+  expect([code, out]).toEqual([0, expect.stringMatching(CLEAN)])
   for (const name of ['0000000099.parquet.tmp', '0000000099.parquet', 'nobody', 'admin.json'])
     expect(err).toContain(`${name} `)
 })
@@ -259,7 +267,7 @@ test('without an index the segments are checked alone', () => {
   const whole = verify(dataDir)
   expect([whole.code, whole.out, whole.err]).toEqual([
     0,
-    `clean: ${CHECKED.replace('3,900 keys, ', '')}\n`,
+    expect.stringMatching(/^clean: 3 pools, 3 segments with 4,507 rows and 100 deletes, \d+ log records\n$/),
     expect.stringContaining('could not be checked: whether a whole segment is missing'),
   ])
   flipBit(files(dataDir).deletes, 60)
