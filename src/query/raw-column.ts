@@ -16,7 +16,8 @@ export interface RawColumn {
   readonly values: Uint8Array
   /** Bit i of it, from the lowest: row i is not null. undefined: none is. What stands at a null is not defined. */
   readonly valid: Uint8Array | undefined
-  /** Keeps the memory. */
+  /** Owns the memory: the vector and the views on it only point there, and it is freed with the chunk. */
+  readonly chunk: DuckDBDataChunk
   readonly vector: DuckDBVector
 }
 
@@ -85,6 +86,7 @@ export function rawColumn(chunk: DuckDBDataChunk, index: number, type: ColumnTyp
     rows,
     values: new Uint8Array(view.buffer, view.byteOffset, view.byteLength),
     valid: data === null ? undefined : new Uint8Array(data.buffer, data.byteOffset, data.byteLength),
+    chunk,
     vector,
   }
 }

@@ -10,6 +10,7 @@ import { withParquet } from '../../src/keys/parquet-file.ts'
 import { assemblerJs } from '../../src/segment/assembler.ts'
 import { parquetOf } from '../../src/segment/parquet.ts'
 import { layOutStream, writeStreamFrame } from '../../src/segment/stream.ts'
+import { arrowHead } from '../../src/segment/stream-head.ts'
 import { parquetWasm } from '../../src/util/parquet-wasm.ts'
 import { planOfAll, randomOf, randomRow } from '../segment/rows.ts'
 import { makeBatch } from '../util/make-batch.ts'
@@ -29,7 +30,7 @@ function streamOf() {
   const requests = Float64Array.from([5, 1_700_000_000_000, ROWS])
   const entry = { kind: 'post', batch: makeBatch(plan, rows), requests } as const
   const survey = assemblerJs.survey([entry], false, FIRST_PLAN_COLUMN + plan.columns.length)
-  const layout = layOutStream(plan, ROWS, survey.sums)
+  const layout = layOutStream(plan, ROWS, survey.sums, arrowHead)
   const stream = new Uint8Array(layout.bytes)
   writeStreamFrame(stream, layout)
   assemblerJs.fill([entry], survey.keep, stream, layout.places)

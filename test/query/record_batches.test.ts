@@ -233,3 +233,43 @@ test('a copy that is not what was copied is Damaged, naming the file; the next o
   }
   expect((await copied(engine, plan, [segment])).table.numRows).toBe(rows)
 })
+
+const MANY = 50_000
+
+/** Each row says in all its columns which it is. */
+async function wrongRows(engine: QueryEngine, plan: Plan, segment: QuerySegment): Promise<number> {
+  const file = join(pool.temporaryFolder, `copy-${++copies}`)
+  const types: ColumnType[] = ['INT64', 'STRING', 'JSON']
+  const statement = { sql: 'SELECT n, s, _service_payload FROM rows', bounds: [] }
+  const copyTo = { format: 'arrow', file, types, msMax: 60_000 } as const
+  const done = await engine.run({ plan, segments: [segment], statement, rowsMax: 1, copyTo }, `${copies}`)
+  const source = await openBatches({ file, rows: Number(done.rows[0]?.[0]) })
+  const columns = queryColumns(plan).filter(({ name }) => ['n', 's', '_service_payload'].includes(name))
+  const inOrder = ['n', 's', '_service_payload'].map(name => columns.find(one => one.name === name)!)
+  let [wrong, rows] = [0, 0]
+  for (let batch = await source.next(); batch !== undefined; batch = await source.next()) {
+    const table = tableFromIPC(Buffer.concat([schemaMessage(inOrder), batch, END_OF_STREAM]))
+    for (const row of table) {
+      const { n, s, _service_payload: payload } = row.toJSON() as Record<string, unknown>
+      rows += 1
+      if (s !== `row ${n} of many, and long` || payload !== `{"row": ${n}, "is": "long"}`) wrong += 1
+    }
+  }
+  await source.close()
+  expect(rows).toBe(MANY)
+  return wrong
+}
+
+test('texts stay what they are while other copies and queries make garbage', async () => {
+  const plan = planOf([
+    ['n', 'INT64'],
+    ['s', 'STRING'],
+  ])
+  const segment = await pool.write(
+    `SELECT to_timestamp(0)::TIMESTAMPTZ AS _service_received_at, '{"row": ' || i || ', "is": "long"}' AS _service_payload, i::BIGINT AS n, 'row ' || i || ' of many, and long' AS s, 0::BIGINT AS _service_sequence FROM range(${MANY}) t(i)`,
+  )
+  for (const engine of engines) {
+    const wrong = await Promise.all(Array.from({ length: 3 }, () => wrongRows(engine, plan, segment)))
+    expect(wrong).toEqual([0, 0, 0])
+  }
+})
