@@ -158,9 +158,9 @@ export const SEAL_DRAIN_MS_MIN = 480
 /** … down to this part: 8,192 rows that each update a page of their own are 0.4 s … */
 export const SEAL_SHRINK_MAX = 16
 /** … as long as half the size takes less than this part of the time: else it is not the rows that cost … */
-export const SEAL_SHRINK_GAIN = 0.75
+export const SEAL_SHRINK_GAIN = 0.9
 /** … and then they stay as they are for this long. */
-export const SEAL_SHRINK_REST_MS = 60_000
+export const SEAL_SHRINK_REST_MS = 20_000
 /** Without a full seal for so long, the next ones are full again. */
 export const SEAL_CALM_MS = 60_000
 /** The tails are looked at this often for age, log and memory. */
@@ -190,7 +190,7 @@ export const COMPACT_ROWS_MAX = 524_288
 /** … and beside ingest as few as the index moves in about this time by what its last transactions took: seals wait for it … */
 export const SWAP_MS_MAX = 1_000
 /** … while no rows come in this time … */
-export const SWAP_MS_ALONE_MAX = 5_000
+export const SWAP_MS_ALONE_MAX = 10_000
 /** … but so many at least: else segments of small seals stay for ever. 1.5 s where each key updates a page of its own. */
 export const SWAP_ROWS_FLOOR = 32_768
 /** … and as many before the pool's first transaction says what its keys take: 6 s at the worst … */

@@ -18,7 +18,16 @@ export interface Source {
 
 /** The statement with `rows` defined. Not materialized, so that filters and columns are pushed into the scans. */
 export function withRows(plan: Plan, sources: readonly Source[], sql: string): string {
-  return `WITH rows AS NOT MATERIALIZED (${rowsSql(plan, sources)}) ${sql}`
+  const marked = sources.filter(source => source.marks !== undefined)
+  const marks = marked.length > 0 ? `marks AS MATERIALIZED (${marksSql(marked)}), ` : ''
+  return `WITH ${marks}rows AS NOT MATERIALIZED (${rowsSql(plan, sources)}) ${sql}`
+}
+
+/** NOTE: materialized. A join built straight from the tables takes some 5 MB for each, full or not: 60 segments were all of DuckDB's memory. */
+function marksSql(marked: readonly Source[]): string {
+  return marked
+    .map(({ marks }, index) => `SELECT ${index}::UBIGINT AS f, r::BIGINT AS r FROM ${marks}`)
+    .join(' UNION ALL ')
 }
 
 function rowsSql(plan: Plan, sources: readonly Source[]): string {
@@ -32,12 +41,9 @@ function rowsSql(plan: Plan, sources: readonly Source[]): string {
 }
 
 function minusMarks(plan: Plan, marked: readonly Source[]): string {
-  const marks = marked
-    .map(({ marks }, index) => `SELECT ${index}::UBIGINT AS f, r::BIGINT AS r FROM ${marks}`)
-    .join(' UNION ALL ')
   return (
     `${selectList(plan, marked)} FROM ${scan(marked, true)} s ` +
-    `ANTI JOIN (${marks}) m ON s.file_index = m.f AND s.file_row_number = m.r`
+    'ANTI JOIN marks m ON s.file_index = m.f AND s.file_row_number = m.r'
   )
 }
 
