@@ -64,7 +64,7 @@ async function makePlan(config: Config, folder: FolderLook, memory: Memory): Pro
   const { paths } = folder
   const report = await check(folder)
   const isBelow = (root: string) =>
-    report.findings.some(({ file }) => file === root || file.startsWith(`${root}/`))
+    [...report.files].some(file => file === root || file.startsWith(`${root}/`))
   const index = await readIndex(folder, memory).catch((error: Error) => error.message)
   const states = typeof index === 'string' ? [] : index.states
   if (typeof index !== 'string') index.index.close()

@@ -8,7 +8,7 @@
 import { dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { Damaged } from '../errors.ts'
-import { type Disk, readFile } from '../util/disk.ts'
+import { type Disk, readWhatCan } from '../util/disk.ts'
 import { viewOf } from './checksum.ts'
 import { EpochCopy } from './copy.ts'
 import { Epoch } from './epoch.ts'
@@ -93,7 +93,7 @@ async function salvage(options: SalvageOptions, sink: Sink): Promise<Salvage> {
   const walk = new Walk(sink, options.isKnown)
   for (const file of filesOf(listFolder(disk, folder), head)) {
     const path = join(folder, file.name)
-    const loaded = load(path, readFile(disk, path), places)
+    const loaded = load(path, readWhatCan(disk, path), places)
     if (loaded === undefined) continue
     if (walk.expected === undefined && loaded.header.firstSequence > 0)
       walk.expected = loaded.header.firstSequence

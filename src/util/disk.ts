@@ -6,6 +6,8 @@
  */
 import * as fs from 'node:fs'
 import { dirname, join } from 'node:path'
+import { Damaged } from '../errors.ts'
+import { asDamage } from './lost.ts'
 
 /** An open file. */
 export type FileHandle = number
@@ -132,7 +134,7 @@ export function writeDurably(on: Disk, path: string, bytes: readonly Uint8Array[
   }
 }
 
-/** The whole file. */
+/** The whole file. Throws Damaged naming it where its bytes cannot be read, else Node's error. */
 export function readFile(on: Disk, path: string): Uint8Array {
   const bytes = new Uint8Array(on.size(path))
   const file = on.open(path, 'r')
@@ -144,7 +146,38 @@ export function readFile(on: Disk, path: string): Uint8Array {
       position += read
     }
     return bytes.subarray(0, position)
+  } catch (error) {
+    throw asDamage(error, path)
   } finally {
     on.close(file)
+  }
+}
+
+/** Zeros stand for as much as this around a place that cannot be read: a page, no less than any disk's sector. */
+const LOST_BYTES = 4096
+
+/** The whole file, with zeros where its bytes cannot be read: for those who save the rest. */
+export function readWhatCan(on: Disk, path: string): Uint8Array {
+  try {
+    return readFile(on, path)
+  } catch (error) {
+    if (!(error instanceof Damaged)) throw error
+  }
+  const bytes = new Uint8Array(on.size(path))
+  const file = on.open(path, 'r')
+  try {
+    for (let position = 0; position < bytes.byteLength; position += LOST_BYTES)
+      tryRead(on, file, bytes.subarray(position, position + LOST_BYTES), position)
+    return bytes
+  } finally {
+    on.close(file)
+  }
+}
+
+function tryRead(on: Disk, file: FileHandle, into: Uint8Array, position: number): void {
+  try {
+    on.read(file, into, position)
+  } catch {
+    into.fill(0)
   }
 }
