@@ -13,7 +13,7 @@ export function damagedFolder(paths: Paths): string {
 /** Copies `file` into `folder`, durably; zeros stand for what cannot be read of it. */
 export function copyAside(on: Disk, file: string, folder: string): void {
   on.mkdir(folder)
-  writeDurably(on, join(folder, basename(file)), [readWhatCan(on, file)])
+  writeDurably(on, join(folder, basename(file)), [readWhatCan(on, file).bytes])
   syncFolder(on, folder)
 }
 

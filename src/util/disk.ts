@@ -156,28 +156,36 @@ export function readFile(on: Disk, path: string): Uint8Array {
 /** Zeros stand for as much as this around a place that cannot be read: a page, no less than any disk's sector. */
 const LOST_BYTES = 4096
 
-/** The whole file, with zeros where its bytes cannot be read: for those who save the rest. */
-export function readWhatCan(on: Disk, path: string): Uint8Array {
+/** A file as far as its disk gives it. */
+export interface ReadAsCan {
+  /** As long as the file; zeros for what cannot be read. */
+  readonly bytes: Uint8Array
+  /** The first place that cannot be read. */
+  readonly damage: Damaged | undefined
+}
+
+/** The whole file as far as it can be read: for those who save the rest. Throws Node's error where it cannot be opened. */
+export function readWhatCan(on: Disk, path: string): ReadAsCan {
   try {
-    return readFile(on, path)
+    return { bytes: readFile(on, path), damage: undefined }
   } catch (error) {
     if (!(error instanceof Damaged)) throw error
   }
   const bytes = new Uint8Array(on.size(path))
   const file = on.open(path, 'r')
+  let damage: Damaged | undefined
   try {
-    for (let position = 0; position < bytes.byteLength; position += LOST_BYTES)
-      tryRead(on, file, bytes.subarray(position, position + LOST_BYTES), position)
-    return bytes
+    for (let position = 0; position < bytes.byteLength; position += LOST_BYTES) {
+      const into = bytes.subarray(position, position + LOST_BYTES)
+      try {
+        on.read(file, into, position)
+      } catch (error) {
+        into.fill(0)
+        damage ??= new Damaged(path, position, (error as Error).message)
+      }
+    }
+    return { bytes, damage }
   } finally {
     on.close(file)
-  }
-}
-
-function tryRead(on: Disk, file: FileHandle, into: Uint8Array, position: number): void {
-  try {
-    on.read(file, into, position)
-  } catch {
-    into.fill(0)
   }
 }
