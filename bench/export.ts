@@ -176,10 +176,10 @@ def polars_file():
 def duckdb_stream():
     import duckdb
     rows = table()
-    return duckdb.sql('select count(*), max(amount) from rows').fetchone()[0]
+    return duckdb.sql('select count(*), max(amount) from rows').fetchall()[0][0]
 def duckdb_file():
     import duckdb
-    return duckdb.sql(f"select count(*), max(amount) from '{parquet}'").fetchone()[0]
+    return duckdb.sql(f"select count(*), max(amount) from '{parquet}'").fetchall()[0][0]
 run('pyarrow,stream', lambda: table().num_rows)
 for work in (pyarrow_file, polars_stream, polars_file, duckdb_stream, duckdb_file): run(work.__name__.replace('_', ','), work)
 `

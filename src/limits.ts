@@ -76,8 +76,11 @@ export const STREAM_STALL_MS = 60_000
 export const STREAM_WAIT_ON_MS = 3_000
 /** At SIGTERM streams go on for so long, then they are closed without their end. */
 export const STREAM_STOP_MS = 2_000
-/** Bytes of a stream handed to the socket at once: what it does not take waits in memory. */
-export const STREAM_WRITE_BYTES = 64 * KiB
+/** What uWebSockets.js gathers of one corked write. */
+export const CORK_BYTES = 16 * KiB
+/** Bytes of a stream handed to the socket at once: what it does not take waits in memory. With its chunk's frame it must fit
+ *  in CORK_BYTES; see api/reply.ts. */
+export const STREAM_WRITE_BYTES = CORK_BYTES - 64
 /** Pools with a rate bucket; beyond it full buckets are forgotten. */
 export const RATE_BUCKETS_MAX = 10_000
 
@@ -151,9 +154,15 @@ export const TAIL_WAITING_BYTES_MAX = TAIL_BYTES_MAX / 2
 /** While a full seal takes the index and the segment thread longer than this, seals are made smaller (segment/seal-pace.ts) … */
 export const SEAL_DRAIN_MS_MAX = 1_000
 /** … and larger again below this: less than half, so that the size does not swing … */
-export const SEAL_DRAIN_MS_MIN = 350
-/** … down to this part: 8,192 rows that each update a page of their own are 0.4 s. */
+export const SEAL_DRAIN_MS_MIN = 480
+/** … down to this part: 8,192 rows that each update a page of their own are 0.4 s … */
 export const SEAL_SHRINK_MAX = 16
+/** … as long as half the size takes less than this part of the time: else it is not the rows that cost … */
+export const SEAL_SHRINK_GAIN = 0.75
+/** … and then they stay as they are for this long. */
+export const SEAL_SHRINK_REST_MS = 60_000
+/** Without a full seal for so long, the next ones are full again. */
+export const SEAL_CALM_MS = 60_000
 /** The tails are looked at this often for age, log and memory. */
 export const SEAL_TICK_MS = 250
 /** What a batch in a tail takes beside its bytes: its objects on both sides of V8, as a standalone script measured. */
@@ -184,6 +193,10 @@ export const SWAP_MS_MAX = 1_000
 export const SWAP_MS_ALONE_MAX = 5_000
 /** … but so many at least: else segments of small seals stay for ever. 1.5 s where each key updates a page of its own. */
 export const SWAP_ROWS_FLOOR = 32_768
+/** … and as many before the pool's first transaction says what its keys take: 6 s at the worst … */
+export const SWAP_ROWS_UNKNOWN = 4 * SWAP_ROWS_FLOOR
+/** … which counts half after this, so that no pool is left alone for ever for what was dear once. */
+export const SWAP_COST_MS = 600_000
 /** Keys of a transaction from which on its time tells what a key costs: its flush alone takes some milliseconds. */
 export const KEY_COST_KEYS_MIN = 4_096
 /** Bytes of one merge's inputs. */

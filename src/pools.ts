@@ -238,7 +238,7 @@ export class Pools {
     this.#releaseLog()
     const nowMs = monotonicMs()
     for (const { commit, committed, beginMs, oldestMs, rows } of seals) {
-      this.compaction.sealed(commit.pool, committed.usPerKey)
+      this.compaction.sealed(commit.pool, commit.keys === undefined ? 0 : committed.usPerKey)
       this.#options.metrics.seal(nowMs - beginMs, rows)
       this.#options.metrics.visible(nowMs - oldestMs)
     }

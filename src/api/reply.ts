@@ -5,6 +5,7 @@
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js'
 import { STATUS_CODES } from 'node:http'
+import { STREAM_WRITE_BYTES } from '../limits.ts'
 import { assert } from '../util/assert.ts'
 import type { Reply } from './protocol.ts'
 import type { Unread } from './unread.ts'
@@ -164,9 +165,16 @@ export class Responder {
     return true
   }
 
-  /** One chunk. False: the socket took a part, the rest waits in memory, and `onWritable` is called when there is room. */
+  /**
+   * One chunk. False: the socket took a part, the rest waits in memory, and `onWritable` is called when there is room.
+   *
+   * NOTE: of a chunk that does not fit in its cork buffer uWebSockets.js drops all bytes where the socket takes a part of the
+   * chunk's length only, and answers as if they waited (seen once in 5 GB; uWebSockets.js issue 1249). One that fits is
+   * gathered there with its frame, and what the socket does not take is kept.
+   */
   writeChunk(bytes: Uint8Array): boolean {
     assert(this.#open, 'chunks go to a client that is there')
+    assert(bytes.byteLength <= STREAM_WRITE_BYTES, 'a chunk and its frame fit in the cork buffer')
     let taken = true
     this.#res.cork(() => {
       taken = this.#res.write(bytes)

@@ -144,7 +144,8 @@ export class Merges {
 
   #apply(swap: SwapCommit, committed: SealCommitted): void {
     crashPoint('compact.swapped')
-    if (committed.usPerKey !== undefined) this.#costs.learn(swap.pool, committed.usPerKey)
+    const usPerKey = swap.keys === undefined ? 0 : committed.usPerKey
+    if (usPerKey !== undefined) this.#costs.learn(swap.pool, usPerKey)
     this.#calls.apply(swap, committed)
   }
 

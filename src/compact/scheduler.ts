@@ -37,7 +37,7 @@ import { SwapCosts } from './swap-costs.ts'
 export class Scheduler {
   readonly #calls: SchedulerCalls
   readonly #merges: Merges
-  readonly #costs = new SwapCosts()
+  readonly #costs: SwapCosts
   readonly #failures: Failures
   readonly #debts = new Debts()
   readonly #hours = new RetentionHours()
@@ -57,6 +57,7 @@ export class Scheduler {
 
   constructor(calls: SchedulerCalls) {
     this.#calls = calls
+    this.#costs = new SwapCosts(calls.clock.nowMs)
     this.#merges = new Merges(calls, this.#costs)
     this.#failures = new Failures(calls)
   }
@@ -69,7 +70,7 @@ export class Scheduler {
     this.#armTick()
   }
 
-  /** Something of the pool was sealed; `usPerKey`: what a key took, where that is known. */
+  /** Something of the pool was sealed; `usPerKey`: what a key took, where that is known; 0: it has no keys. */
   sealed(pool: number, usPerKey?: number): void {
     if (usPerKey !== undefined) this.#costs.learn(pool, usPerKey)
     this.#dirty.add(pool)
@@ -213,8 +214,16 @@ export class Scheduler {
     const pace = isUseless ? 'alone' : this.#paceNow()
     if (pace === this.#pace) return
     this.#pace = pace
-    if (pace === 'alone') for (const pool of this.#costs.dear) this.#dirty.add(pool)
     this.#calls.merger.setPace(pace)
+    if (pace === 'alone') this.#lookAtDear()
+  }
+
+  /** Their merges may move more now; those whose rows the sealer keeps are looked at as quiet ones. */
+  #lookAtDear(): void {
+    for (const pool of this.#costs.dear) {
+      this.#dirty.add(pool)
+      if (!this.#sealedMs.has(pool)) this.#sealedMs.set(pool, Number.NEGATIVE_INFINITY)
+    }
   }
 
   #startNext(): void {

@@ -44,7 +44,7 @@ export function openIndex(options: OpenIndexOptions): Promise<OpenedIndex> {
   const pending = new Map<number, Pending>()
   let nextId = 1
   let ended: Error | undefined
-  let stopping = false
+  let isStopped = false
   let isOpen = false
   const ask = <C extends keyof IndexResults>(call: Ask & { call: C }): Promise<IndexResults[C]> =>
     new Promise((resolve, reject) => {
@@ -55,7 +55,7 @@ export function openIndex(options: OpenIndexOptions): Promise<OpenedIndex> {
     })
   const end = (error: Error) => {
     // Before it opened, the caller is told by the rejection.
-    if (isOpen && ended === undefined && !stopping) onFailed?.(error)
+    if (isOpen && ended === undefined && !isStopped) onFailed?.(error)
     ended ??= error
     for (const { reject } of pending.values()) reject(ended)
     pending.clear()
@@ -79,8 +79,8 @@ export function openIndex(options: OpenIndexOptions): Promise<OpenedIndex> {
     },
     sweep: poolsByFolder => ask({ call: 'sweep', poolsByFolder }),
     stop: async () => {
-      stopping = true
       await ask({ call: 'stop' })
+      isStopped = true
       await exited
     },
   }

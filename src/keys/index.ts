@@ -7,11 +7,11 @@
  *   W-10  `state` reads a record per pool and segment, never one per row.
  */
 import { Damaged, SegmentsDisagree, Unavailable } from '../errors.ts'
-import { INDEX_SLICE_RECORDS, KEY_COST_KEYS_MIN } from '../limits.ts'
+import { INDEX_SLICE_RECORDS } from '../limits.ts'
 import { AssertionFailed, assert } from '../util/assert.ts'
-import { monotonicMs } from '../util/clock.ts'
 import { crashPoint } from '../util/crash.ts'
 import { OutcomeUnknown } from './commit-failure.ts'
+import { KeyCost } from './key-cost.ts'
 import { AddedRecords } from './mark-records.ts'
 import { mergeRows } from './marks.ts'
 import type { KeyRun, MarkDelta, PoolState, SealCommit, SealCommitted, SwapCommit } from './protocol.ts'
@@ -83,30 +83,30 @@ export function createIndex(store: KeyStore, identity: string): Index {
     commit: seals => {
       assert(seals.length > 0, 'a commit has seals: the manifest counts commits by their answers')
       const commit = known.commit + 1
-      const cost = keyCost(seals)
+      const cost = new KeyCost()
       const committed = change({ ...known, commit }, txn => {
         const done = seals.map(seal => {
-          const marks = dropped.has(seal.pool) ? [] : applySeal(txn, added, seal, commit)
+          const marks = cost.of(seal, () =>
+            dropped.has(seal.pool) ? [] : applySeal(txn, added, seal, commit),
+          )
           return { pool: seal.pool, commit, marks }
         })
         crashPoint('index.before-commit')
         return done
       })
       crashPoint('index.committed') // LMDB's commit is its flush: between the two there is no place
-      const usPerKey = cost()
-      return usPerKey === undefined ? committed : committed.map(one => ({ ...one, usPerKey }))
+      return cost.tell(committed)
     },
     swap: swap => {
       const commit = known.commit + 1
-      const cost = keyCost([swap])
+      const cost = new KeyCost()
       const committed = change({ ...known, commit }, txn => {
-        const marks = dropped.has(swap.pool) ? [] : applySwap(txn, added, swap, commit)
+        const marks = cost.of(swap, () => (dropped.has(swap.pool) ? [] : applySwap(txn, added, swap, commit)))
         crashPoint('index.before-swap')
         return { pool: swap.pool, commit, marks }
       })
       crashPoint('index.swapped')
-      const usPerKey = cost()
-      return usPerKey === undefined ? committed : { ...committed, usPerKey }
+      return cost.tell([committed])[0]!
     },
     readMarks: pool => ({
       commit: known.commit,
@@ -131,17 +131,6 @@ export function createIndex(store: KeyStore, identity: string): Index {
     setComplete: complete => change({ ...known, complete }, () => undefined),
     close: () => store.close(),
   }
-}
-
-/** Begins to measure a transaction; the answer, once it is flushed, is what each of its keys took, µs. */
-function keyCost(changes: readonly { readonly keys: KeyRun | undefined }[]): () => number | undefined {
-  const keys = changes.reduce(
-    (sum, { keys }) => sum + (keys === undefined ? 0 : new Int32Array(keys, 0, 1)[0]!),
-    0,
-  )
-  if (keys < KEY_COST_KEYS_MIN) return () => undefined
-  const beginMs = monotonicMs()
-  return () => (1000 * (monotonicMs() - beginMs)) / keys
 }
 
 /** The world's fault becomes Unavailable; our own fault, damage, disagreement and an outcome that nobody knows stay what they are. */

@@ -91,7 +91,7 @@ export interface SealCommitted {
   /** Number of the transaction, rising: marks of this commit count for manifests from here on. */
   readonly commit: number
   readonly marks: readonly MarkDelta[]
-  /** µs that the transaction took for each of its keys, its flush included; undefined: it had too few to tell. */
+  /** µs that each of its keys took, with its share of the flush; undefined: it has too few to tell. */
   readonly usPerKey?: number
 }
 

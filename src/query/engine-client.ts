@@ -99,12 +99,12 @@ class EngineClient implements LazyEngine {
   }
 
   /** Starts the worker; resolves when it can run queries, which may be sent at once. Rejects where it fails before. */
-  open(): Promise<void> {
+  async open(): Promise<void> {
     const worker = new Worker(new URL('../../workers/query.js', import.meta.url), {
       workerData: workerDataOf(this.#options),
     })
     this.#worker = worker
-    return new Promise((opened, failed) => {
+    await new Promise<void>((opened, failed) => {
       let isOpen = false
       const fail = (error: Error) => (isOpen ? this.#fail(error) : failed(error))
       worker.on('message', (message: FromEngine) => {

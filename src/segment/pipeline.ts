@@ -97,7 +97,8 @@ export class Pipeline {
     const { state } = seal
     try {
       await this.#calls.syncLog()
-      await this.#unlinkOrphans(state)
+      // Before and after: what a seal that failed had written is another's to remove.
+      if (!seal.hasFailed) await this.#unlinkOrphans(state)
       if (seal.hasFailed) {
         this.#settleFailed(state)
         return

@@ -160,10 +160,11 @@ export function unlinkEverywhere(
   const inEach = (folders: readonly string[], work: (folder: string) => void) => {
     for (const folder of folders) if (!failed.has(folder)) collect(failed, folder, () => work(folder))
   }
+  // One that the disk refuses to remove does not keep the others; but then no delete file of its folder goes.
   const unlink = (folder: string, nameOf: (segment: number) => string) => {
     for (const segment of segmentsByFolder.get(folder) ?? []) {
       const path = join(folder, nameOf(segment))
-      if (on.exists(path)) on.unlink(path)
+      collect(failed, folder, () => on.exists(path) && on.unlink(path))
     }
   }
   const there = [...segmentsByFolder]
@@ -180,12 +181,12 @@ export function unlinkEverywhere(
 }
 
 /** Only the disk may refuse; anything else is our own fault. */
-function collect(failed: Map<string, Error>, folder: string, work: () => void): void {
+function collect(failed: Map<string, Error>, folder: string, work: () => unknown): void {
   try {
     work()
   } catch (error) {
     if ((error as NodeJS.ErrnoException).syscall === undefined) throw error
-    failed.set(folder, error as Error)
+    if (!failed.has(folder)) failed.set(folder, error as Error)
   }
 }
 

@@ -235,6 +235,7 @@ export class Sealer {
 
   #tick(): void {
     this.#cancelTick = undefined
+    this.#pace.tick(this.#clock.nowMs())
     for (const state of tooLarge(this.#unsealed)) state.isTooLarge = true
     const now = this.#now()
     for (const state of this.#unsealed) this.#consider(state, now)

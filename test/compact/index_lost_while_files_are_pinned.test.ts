@@ -75,7 +75,7 @@ async function open(): Promise<void> {
       unlink: async (from, segments) => unlinkSegments(disk, from, segments),
       onMerged: () => undefined,
     },
-    new SwapCosts(),
+    new SwapCosts(() => 0),
   )
 }
 

@@ -7,6 +7,8 @@ import {
   COMPACT_QUIET_TICKS,
   COMPACT_TAIL_BYTES_MAX,
   COMPACT_WAIT_MS_MAX,
+  SWAP_COST_MS,
+  SWAP_ROWS_UNKNOWN,
 } from '../../src/limits.ts'
 import { AssertionFailed } from '../../src/util/assert.ts'
 import { Bench, TICK_MS } from './bench.ts'
@@ -493,5 +495,29 @@ describe('W-9: where keys are dear to move, merges', () => {
     for (let i = 0; i < 7; i++) bench.scheduler.sealed(1, 0.1)
     await bench.pass(2 * TICK_MS)
     expect(removed().length).toBeGreaterThan(1)
+  })
+
+  it('forget what was dear once, so that no pool is left alone for ever', async () => {
+    bench.load = { ...bench.load, ingestAgoMs: 0 }
+    bench.add(1, four())
+    bench.scheduler.sealed(1, 50)
+    bench.scheduler.start()
+    await bench.pass()
+    expect(removed()).toEqual([])
+    await bench.pass(4 * SWAP_COST_MS)
+    bench.scheduler.sealed(1)
+    await bench.pass()
+    expect(removed()).toEqual([[1, 2, 3, 4]])
+  })
+
+  it('move a bounded number of rows as long as nothing is known of the pool', async () => {
+    bench.add(
+      1,
+      Array.from({ length: 8 }, (_, i) => segment(i + 1, 30_000)),
+    )
+    bench.scheduler.start()
+    await bench.pass()
+    expect(bench.jobs[0]?.inputs).toHaveLength(4)
+    expect(4 * 30_000).toBeLessThanOrEqual(SWAP_ROWS_UNKNOWN)
   })
 })

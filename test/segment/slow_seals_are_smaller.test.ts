@@ -1,6 +1,13 @@
 /** While the index is slow, seals take fewer rows and requests wait, so that a reader does not wait for a whole tail. */
 import { describe, expect, it } from 'vitest'
-import { SEAL_DRAIN_MS_MAX, SEAL_DRAIN_MS_MIN, SEAL_SHRINK_MAX, SEALS_MAX } from '../../src/limits.ts'
+import {
+  SEAL_CALM_MS,
+  SEAL_DRAIN_MS_MAX,
+  SEAL_DRAIN_MS_MIN,
+  SEAL_SHRINK_MAX,
+  SEAL_SHRINK_REST_MS,
+  SEALS_MAX,
+} from '../../src/limits.ts'
 import { Bench, settle } from './fakes.ts'
 
 const ROWS = 1_600
@@ -19,54 +26,78 @@ function flood(bench: Bench): void {
   for (let i = 0; i < 100; i++) bench.append(1, 100)
 }
 
-/** Writes all that is to be written, and commits it `ms` after the last commit. Returns the seals of the transaction. */
-async function commit(bench: Bench, ms: number): Promise<number> {
+/** Writes what is to be written, and commits it after `fixedMs` and `msPerRow` for all its rows. */
+async function commit(bench: Bench, fixedMs: number, msPerRow: number): Promise<void> {
   for (const job of bench.heldJobs.splice(0)) job.pass()
   await settle()
-  await bench.clock.pass(ms)
   const transaction = bench.heldCommits.shift()
+  const seals = transaction?.what ?? []
+  const rows = seals.reduce((sum, { add }) => sum + (add?.rows ?? 0), 0)
+  await bench.clock.pass(fixedMs * seals.length + msPerRow * rows)
   transaction?.pass()
   await settle()
-  return transaction?.what.length ?? 0
 }
 
-/** Rows of the seals that started last. */
+/** Rows of the seal that started last. */
 const lastRows = (bench: Bench) => bench.jobs.at(-1)!.entries.length * 100
 
-/** Commits until a seal began after the last change of size: `msPerSeal` for each seal of a transaction. */
-async function drain(bench: Bench, msPerSeal: number, commits: number): Promise<void> {
+/** Commits so often, with rows always waiting. Returns the sizes of seals that were seen, in order. */
+async function drain(bench: Bench, cost: { fixedMs?: number; msPerRow?: number }, commits: number) {
+  const sizes = new Set<number>()
   for (let i = 0; i < commits; i++) {
-    for (const job of bench.heldJobs.splice(0)) job.pass()
-    await settle()
-    await commit(bench, msPerSeal * Math.max(1, bench.heldCommits[0]?.what.length ?? 1))
+    await commit(bench, cost.fixedMs ?? 0, cost.msPerRow ?? 0)
     if (bench.sealer.stats().tailBytes < 5_000_000) flood(bench)
     await settle()
+    sizes.add(lastRows(bench))
   }
+  return [...sizes]
 }
+
+/** Of a seal of `part` of all rows, so slow that it is made smaller. */
+const slow = (part: number) => (SEAL_DRAIN_MS_MAX + 16) / (ROWS / part)
 
 describe('seals that take long', () => {
   it('are made smaller, step by step, to a limit', async () => {
     const bench = await floodedBench()
     expect(lastRows(bench)).toBe(ROWS)
-    const sizes = new Set<number>()
-    for (let i = 0; i < 30; i++) {
-      await drain(bench, SEAL_DRAIN_MS_MAX + 1, 1)
-      sizes.add(lastRows(bench))
-    }
-    expect([...sizes]).toEqual([2, 4, 8, 16].map(shrink => ROWS / shrink))
+    const sizes = await drain(bench, { msPerRow: slow(16) }, 60)
+    expect(sizes).toEqual([2, 4, 8, 16].map(part => ROWS / part))
     expect(lastRows(bench)).toBe(ROWS / SEAL_SHRINK_MAX)
   })
 
   it('are made larger again when they are fast, and stay as they are in between', async () => {
     const bench = await floodedBench()
-    await drain(bench, SEAL_DRAIN_MS_MAX + 1, 8)
-    const small = lastRows(bench)
-    expect(small).toBeLessThan(ROWS)
-    await drain(bench, (SEAL_DRAIN_MS_MIN + SEAL_DRAIN_MS_MAX) / 2, 10)
-    const middle = lastRows(bench)
-    await drain(bench, (SEAL_DRAIN_MS_MIN + SEAL_DRAIN_MS_MAX) / 2, 10)
-    expect(lastRows(bench)).toBe(middle)
-    await drain(bench, SEAL_DRAIN_MS_MIN - 1, 40)
+    await drain(bench, { msPerRow: slow(2) }, 20)
+    expect(lastRows(bench)).toBe(ROWS / 4)
+    const middle = (SEAL_DRAIN_MS_MIN + SEAL_DRAIN_MS_MAX) / 2 / (ROWS / 4)
+    expect(await drain(bench, { msPerRow: middle }, 10)).toEqual([ROWS / 4])
+    await drain(bench, { msPerRow: (SEAL_DRAIN_MS_MIN - 1) / ROWS }, 40)
+    expect(lastRows(bench)).toBe(ROWS)
+  })
+
+  it('are as large as ever where it is not their rows that take long, but for a try each minute', async () => {
+    const bench = await floodedBench()
+    const sizes = await drain(bench, { fixedMs: SEAL_DRAIN_MS_MAX + 1 }, 12)
+    expect(sizes).toEqual([ROWS / 2, ROWS])
+    expect(lastRows(bench)).toBe(ROWS)
+    expect(await drain(bench, { fixedMs: SEAL_DRAIN_MS_MAX + 1 }, 20)).toEqual([ROWS])
+    await bench.clock.pass(SEAL_SHRINK_REST_MS)
+    expect(await drain(bench, { msPerRow: slow(1) }, 12)).toContain(ROWS / 2)
+  })
+
+  it('are full again after a while without full ones', async () => {
+    const bench = await floodedBench()
+    await drain(bench, { msPerRow: slow(16) }, 60)
+    bench.isHeld = false
+    await commit(bench, 0, 0)
+    for (let i = 0; i < 100 && bench.heldCommits.length + bench.heldJobs.length > 0; i++)
+      await commit(bench, 0, 0)
+    await bench.sealer.sealNow(1)
+    bench.append(1, 1) // a tail, so that the sealer looks at it
+    await bench.clock.pass(SEAL_CALM_MS + 1000)
+    bench.isHeld = true
+    flood(bench)
+    await settle()
     expect(lastRows(bench)).toBe(ROWS)
   })
 
@@ -77,7 +108,7 @@ describe('seals that take long', () => {
       bench.append(1, 1)
       const sealed = bench.sealer.sealNow(1)
       await settle()
-      await commit(bench, 10 * SEAL_DRAIN_MS_MAX)
+      await commit(bench, 10 * SEAL_DRAIN_MS_MAX, 0)
       await sealed
     }
     flood(bench)
@@ -92,18 +123,18 @@ describe('W-9: requests', () => {
     let told = 0
     bench.sealer.onRoom = () => told++
     expect(bench.sealer.roomFor(1)).toBe(true)
-    await drain(bench, SEAL_DRAIN_MS_MAX + 1, 6)
+    await drain(bench, { msPerRow: slow(16) }, 12)
     expect(bench.sealer.stats().sealsUnderWay).toBe(SEALS_MAX)
     expect(bench.sealer.roomFor(1)).toBe(false)
     expect(told).toBe(0)
-    for (let i = 0; i < 1000 && told === 0; i++) await commit(bench, SEAL_DRAIN_MS_MAX + 1)
+    for (let i = 0; i < 1000 && told === 0; i++) await commit(bench, 0, slow(16))
     expect(told).toBe(1)
     expect(bench.sealer.roomFor(1)).toBe(true)
   })
 
   it('do not wait so while seals are fast', async () => {
     const bench = await floodedBench()
-    await drain(bench, SEAL_DRAIN_MS_MIN, 6)
+    await drain(bench, { msPerRow: SEAL_DRAIN_MS_MIN / ROWS }, 6)
     expect(bench.sealer.stats().sealsUnderWay).toBe(SEALS_MAX)
     expect(bench.sealer.roomFor(1)).toBe(true)
   })
