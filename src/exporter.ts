@@ -16,7 +16,7 @@ import type { Refusal } from './errors.ts'
 import type { CopiedFile, OpenBatches } from './export/protocol.ts'
 import { arrowStream, recordBatches } from './export/stream.ts'
 import { EXPORT_COPY_MS_MAX } from './limits.ts'
-import { exportFile, isExportFile } from './paths.ts'
+import { exportFile, isLeftExportFile } from './paths.ts'
 import { countMarks } from './query/marks.ts'
 import type { BadQuery, CopyTarget, Planned, QueryEngine, QuerySegment } from './query/protocol.ts'
 import { type PlannedSelection, readColumns, type Selection } from './query/select.ts'
@@ -59,7 +59,7 @@ async function answer(request: ControlRequest, services: ArrowServices): Promise
   if (!caller.scopes.has('data_pool:query'))
     return problemReply(refuse(403, 'forbidden', 'the scope data_pool:query is needed'))
   const name = request.parameters[0] ?? ''
-  const pool = services.catalog.poolByName(name) ?? services.catalog.pool(name)
+  const pool = services.catalog.pool(name) ?? services.catalog.poolByName(name)
   if (pool === undefined) return problemReply(refuse(404, 'unknown_pool', 'no Data Pool has this id or name'))
   if (pool.accessControlEnabled)
     return problemReply(
@@ -153,7 +153,6 @@ export async function copyTo(
 
 /** Removes copies that an earlier process left when it was killed. */
 export async function sweepCopies(temporaryFolder: string): Promise<void> {
-  const ours = `export-${process.pid}-`
   for (const name of await readdir(temporaryFolder))
-    if (isExportFile(name) && !name.startsWith(ours)) await rm(join(temporaryFolder, name), { force: true })
+    if (isLeftExportFile(name)) await rm(join(temporaryFolder, name), { force: true })
 }

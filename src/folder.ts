@@ -37,10 +37,17 @@ export function openFolder(paths: Paths, on: Disk = disk): FileHandle {
   checkRestored(paths, on)
   checkFormat(paths, on)
   for (const folder of [paths.segment, paths.log, paths.temporary]) on.mkdir(folder)
-  // A rebuild that did not end left them; only one that nobody finished building, or has replaced already (W-6).
-  for (const folder of [paths.indexNew, paths.indexOld]) removeFolder(on, folder)
+  removeLeftIndexes(paths, on)
   syncFolder(on, paths.root)
   return lock
+}
+
+/**
+ * What a rebuild left that was cut short: an index that nobody finished building, or has replaced already (W-6); index.old
+ * is of versions that swapped folders. The folder is locked.
+ */
+export function removeLeftIndexes(paths: Paths, on: Disk = disk): void {
+  for (const folder of [paths.indexNew, paths.indexOld]) removeFolder(on, folder)
 }
 
 /** The folder, made if it is not there, and its lock; nothing else. @throws CannotRun as `openFolder` */

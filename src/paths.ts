@@ -1,4 +1,5 @@
 /** Names of everything in the data folder. The only file that spells a path. */
+import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 
 /** The paths of one data folder. */
@@ -64,14 +65,23 @@ export function deleteFile(segment: number): string {
   return `${String(segment).padStart(10, '0')}.deletes`
 }
 
+/** In names of temporary files. Not the process id, which comes again: in a container it is 1 after each crash. */
+const THIS_LIFE = randomBytes(8).toString('hex')
+
 /** A file that rows are copied to on their way out. It loses its name as soon as it is read. */
 export function exportFile(temporaryFolder: string, number: number): string {
-  return join(temporaryFolder, `export-${process.pid}-${number}.parquet`)
+  return join(temporaryFolder, `export-${THIS_LIFE}-${number}.parquet`)
 }
 
-/** Is this the name of such a file? What a crash left of them is removed at the next start. */
-export function isExportFile(name: string): boolean {
-  return /^export-\d+-\d+\.parquet$/.test(name)
+/** Did another process leave a file of this name, now or in its life before? A start removes them. */
+export function isLeftExportFile(name: string): boolean {
+  const life = /^export-([\da-f]+)-\d+\.parquet$/.exec(name)?.[1]
+  return life !== undefined && life !== THIS_LIFE
+}
+
+/** What stands beside a file while it is made, outside of the data folder. */
+export function unfinishedFile(path: string): string {
+  return `${path}.tmp-${THIS_LIFE}`
 }
 
 /** The number in a segment's or delete file's name, undefined for any other name. */

@@ -29,6 +29,8 @@ type Chunks = AsyncIterator<Uint8Array>
 export class Streams {
   readonly #stallMs: number
   readonly #running = new Set<Running>()
+  /** Streams that ended and whose sources still hold what they held. */
+  #closing = 0
   #stopAtMs = Number.POSITIVE_INFINITY
   #waitOnAtMs = 0
 
@@ -38,12 +40,12 @@ export class Streams {
   }
 
   get length(): number {
-    return this.#running.size
+    return this.#running.size + this.#closing
   }
 
   /** Sends it all. Resolves when it ended, one way or another, and the source is closed. Never rejects. */
   async send(responder: Responder, reply: StreamReply): Promise<void> {
-    if (this.#running.size >= STREAMS_MAX) {
+    if (this.length >= STREAMS_MAX) {
       responder.send(BUSY)
       return
     }
@@ -56,7 +58,9 @@ export class Streams {
       await this.#pump(running, reply, source)
     } finally {
       this.#running.delete(running)
+      this.#closing += 1
       await close(source, responder.route)
+      this.#closing -= 1
     }
   }
 

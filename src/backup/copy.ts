@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { BACKUP_CHUNK_BYTES, BACKUP_SYNC_BYTES } from '../limits.ts'
 import type { Disk, FileHandle } from '../util/disk.ts'
+import { isLost } from '../util/lost.ts'
 import type { Pace } from './pace.ts'
 
 /** What was read. */
@@ -46,14 +47,6 @@ export async function copyFile(calls: CopyCalls, from: string, to: string): Prom
   } finally {
     disk.close(copy)
   }
-}
-
-/** Is `source` lost, or its disk broken? Anything else (too many open files, a full disk) says nothing about it. */
-export function isLost(error: unknown, source: string): boolean {
-  const { syscall, path, code } = error as NodeJS.ErrnoException
-  return (
-    syscall === 'read' || (syscall === 'open' && path === source && (code === 'ENOENT' || code === 'EIO'))
-  )
 }
 
 /** Length and checksum of a file. */

@@ -1,7 +1,7 @@
 /** The folder that a backup goes to: may it be used, and what has to be made, synced and removed around it. */
 import { realpathSync } from 'node:fs'
 import { basename, dirname, isAbsolute, join, sep } from 'node:path'
-import { BACKUP_FILE } from '../paths.ts'
+import { BACKUP_FILE, UNFINISHED_BACKUP_FILE } from '../paths.ts'
 import { type Disk, syncFolder } from '../util/disk.ts'
 
 /** Why `folder` cannot take a backup of `dataDir`, one sentence; undefined: it can. */
@@ -14,6 +14,8 @@ export function whyNotTo(disk: Disk, folder: string, dataDir: string): string | 
     if (!disk.exists(folder)) return undefined
     const names = disk.readdir(folder)
     if (names.includes(BACKUP_FILE)) return `${folder} holds a backup already`
+    if (names.includes(UNFINISHED_BACKUP_FILE))
+      return `${folder} is not empty: it is a backup that was not finished; remove it, or name another folder`
     return names.length === 0 ? undefined : `${folder} is not empty`
   } catch (error) {
     return `${folder} cannot be used: ${(error as Error).message}`
@@ -51,7 +53,10 @@ export function removeFolders(disk: Disk, folders: readonly string[]): void {
   }
 }
 
-/** Removes the files of a folder that holds no folders. */
+/** Removes the files of a folder that holds no folders; last what says of a backup that it is none. */
 export function removeFiles(disk: Disk, folder: string): void {
-  for (const name of disk.readdir(folder)) disk.unlink(join(folder, name))
+  const names = disk.readdir(folder)
+  const others = names.filter(name => name !== UNFINISHED_BACKUP_FILE)
+  for (const name of [...others, ...names.filter(name => name === UNFINISHED_BACKUP_FILE)])
+    disk.unlink(join(folder, name))
 }

@@ -12,7 +12,8 @@ import { lockNewFolder } from '../folder.ts'
 import { BACKUP_FILE, type Paths } from '../paths.ts'
 import { crashPoint } from '../util/crash.ts'
 import { type Disk, readFile, syncFolder, writeDurably } from '../util/disk.ts'
-import { type CopyCalls, copyFile, hashFile } from './copy.ts'
+import { asDamage } from '../util/lost.ts'
+import { type Copied, type CopyCalls, copyFile, hashFile } from './copy.ts'
 import { makeFolders, removeFolders, syncParents } from './destination.ts'
 import { type BackupContents, damagedText, decodeBackup, summaryOf } from './format.ts'
 import { Pace } from './pace.ts'
@@ -101,23 +102,35 @@ export async function* damagesOf(
   for (const file of contents.files) {
     const path = join(from, file.path)
     const damage = disk.exists(path)
-      ? damageOf(path, file, await hashFile(calls, path))
+      ? await damageOf(path, file, hashFile(calls, path))
       : new Damaged(path, 0, 'it is missing from the backup')
     if (damage !== undefined) yield damage
   }
   onProgress({ phase: 'verify', bytesDone: summaryOf(contents).bytes, bytesTotal: summaryOf(contents).bytes })
 }
 
-function damageOf(
+/** What is wrong with a file of the backup, while it is read. Rejects where something else is at fault. */
+async function damageOf(
   path: string,
   want: BackupContents['files'][number],
-  found: { readonly bytes: number; readonly sha256: string },
-): Damaged | undefined {
-  if (found.bytes !== want.bytes)
-    return new Damaged(path, found.bytes, `the backup has ${want.bytes} bytes of it, here are ${found.bytes}`)
-  return found.sha256 === want.sha256
-    ? undefined
-    : new Damaged(path, 0, 'its checksum is not the one in BACKUP')
+  reading: Promise<Copied>,
+): Promise<Damaged | undefined> {
+  try {
+    const found = await reading
+    if (found.bytes !== want.bytes)
+      return new Damaged(
+        path,
+        found.bytes,
+        `the backup has ${want.bytes} bytes of it, here are ${found.bytes}`,
+      )
+    return found.sha256 === want.sha256
+      ? undefined
+      : new Damaged(path, 0, 'its checksum is not the one in BACKUP')
+  } catch (error) {
+    const damage = asDamage(error, path)
+    if (damage instanceof Damaged) return damage
+    throw error
+  }
 }
 
 /** An empty folder, with the lock in it. @throws CannotRun where there is anything that no restore left */
@@ -146,7 +159,7 @@ async function copyAll(options: RestoreOptions, contents: BackupContents): Promi
       folders.add(folder)
     }
     const source = join(from, file.path)
-    const damage = damageOf(source, file, await copyFile(calls, source, path))
+    const damage = await damageOf(source, file, copyFile(calls, source, path))
     if (damage !== undefined) throw damage
   }
   return [...folders]

@@ -6,7 +6,7 @@
  * again when it does not match, so a crash between the two loses nothing.
  */
 import { randomBytes } from 'node:crypto'
-import { CannotRun } from '../errors.ts'
+import { CannotRun, Damaged } from '../errors.ts'
 import { wallMs } from '../util/clock.ts'
 import { type Disk, readFile, replaceFile } from '../util/disk.ts'
 import { newId } from '../util/ids.ts'
@@ -96,9 +96,19 @@ export function writeAdmin(
   if (application === undefined) return { admin: undefined, written: false }
   const admin: Admin = { clientId: application.id, clientSecret: application.secret }
   const bytes = Buffer.from(`${JSON.stringify(admin, null, 2)}\n`)
-  if (on.exists(path) && bytes.equals(readFile(on, path))) return { admin, written: false }
+  if (holds(on, path, bytes)) return { admin, written: false }
   replaceFile(on, path, [bytes])
   return { admin, written: true }
+}
+
+/** A file that cannot be read is written anew as well. */
+function holds(on: Disk, path: string, bytes: Buffer): boolean {
+  try {
+    return on.exists(path) && bytes.equals(readFile(on, path))
+  } catch (error) {
+    if (error instanceof Damaged) return false
+    throw error
+  }
 }
 
 function makeApplication(id: string, secret: string, nowMs: number): Application {

@@ -28,7 +28,7 @@ export async function checkFolder(folder: FolderLook, report: Report, progress: 
     return
   }
   report.checked.pools = memory.pools.byId.size
-  checkAdmin(folder, memory, report)
+  await checkAdmin(folder, memory, report)
   checkCatalog(folder, memory, report)
   const index = await tryRead(paths.index, report, () => readIndex(folder, memory))
   const whole = typeof index === 'string' ? undefined : index
@@ -67,7 +67,7 @@ async function tryRead<T>(file: string, report: Report, work: () => Promise<T>):
 }
 
 /** Written again by a start where it is missing; one that says something else is not ours. */
-function checkAdmin({ paths }: FolderLook, memory: Memory, report: Report): void {
+async function checkAdmin({ paths }: FolderLook, memory: Memory, report: Report): Promise<void> {
   const application = memory.applications.byId.get(memory.meta().firstApplicationId)
   if (application === undefined) return
   if (!disk.exists(paths.admin)) {
@@ -75,8 +75,10 @@ function checkAdmin({ paths }: FolderLook, memory: Memory, report: Report): void
     return // in a backup too: a folder whose file was lost is backed up without it
   }
   const wanted = `${JSON.stringify({ clientId: application.id, clientSecret: application.secret }, null, 2)}\n`
-  if (!Buffer.from(wanted).equals(readFile(disk, paths.admin)))
-    report.find(paths.admin, 'it does not say what the catalog says of the first application')
+  await report.try(() => {
+    if (!Buffer.from(wanted).equals(readFile(disk, paths.admin)))
+      report.find(paths.admin, 'it does not say what the catalog says of the first application')
+  })
 }
 
 function checkCatalog({ paths }: FolderLook, memory: Memory, report: Report): void {

@@ -7,6 +7,7 @@ import { accessSync, constants, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { CannotRun, Unavailable } from '../errors.ts'
 import { EXPORT_PIECE_BYTES } from '../limits.ts'
+import { unfinishedFile } from '../paths.ts'
 import { type Disk, syncFolder } from '../util/disk.ts'
 import { sayBytes } from '../util/say.ts'
 import { whenInterrupted } from './interrupt.ts'
@@ -47,7 +48,7 @@ export async function publish(
   out: string,
   fill: (temporary: string) => Promise<void>,
 ): Promise<number> {
-  const temporary = `${out}.tmp-${process.pid}`
+  const temporary = unfinishedFile(out)
   const bytes = await inNewFile(on, temporary, out, async () => {
     await fill(temporary)
     return onDisk(out, () => {

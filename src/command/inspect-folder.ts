@@ -3,7 +3,7 @@ import type { Pool } from '../catalog/model.ts'
 import type { Debt } from '../compact/protocol.ts'
 import type { PoolState } from '../keys/protocol.ts'
 import type { Footer } from '../keys/segment-files.ts'
-import { say, warn } from '../util/say.ts'
+import { note, say, warn } from '../util/say.ts'
 import { choosePool } from './choose-pool.ts'
 import { type Inspected, isIndex, lookAtAll, type NoIndex, type PoolLook } from './inspect-look.ts'
 import type { LogLook } from './log-look.ts'
@@ -36,6 +36,7 @@ export async function inspect({ config, positionals, flags }: CommandInput): Pro
     if (log.damage !== undefined) warn(log.damage.message)
     const unreadable = pools.flatMap(pool => pool.unreadable)
     for (const finding of unreadable) warn(findingText(finding))
+    for (const text of pools.flatMap(pool => pool.notes)) note(`note: ${text}`)
     const isDamaged =
       log.damage !== undefined || unreadable.length > 0 || (!isIndex(index) && index.isDamaged)
     return isDamaged ? DAMAGED : CLEAN

@@ -42,6 +42,8 @@ export interface PoolLook {
   readonly debt: Debt | null
   /** Files of segments that cannot be read, as far as their footers tell; `weir verify` reads all of them. */
   readonly unreadable: readonly Finding[]
+  /** Without an index: what the files leave open, such as rows that may be lost. */
+  readonly notes: readonly string[]
   /** Without an index: what the live segments say of themselves, by rising sequence. */
   readonly footers: readonly Footer[]
 }
@@ -132,6 +134,7 @@ async function lookAtPool(
     keys: index.keys.get(pool.number) ?? 0,
     debt: debtOf({ segments, isBarred: segment => bad.has(segment), expireBeforeUs }, bad.size),
     unreadable,
+    notes: [],
     footers: [],
   }
 }
@@ -157,6 +160,7 @@ async function lookAtFiles({ paths }: FolderLook, pool: Pool, sealed: PoolState[
     keys: null,
     debt: null,
     unreadable: report.findings,
+    notes: report.notes,
     footers,
   }
 }

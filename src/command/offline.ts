@@ -12,7 +12,7 @@ import { openCatalog } from '../catalog/open.ts'
 import type { Merger } from '../compact/protocol.ts'
 import type { Config } from '../config.ts'
 import { CannotRun, Damaged, Unavailable } from '../errors.ts'
-import { lockFolder } from '../folder.ts'
+import { lockFolder, removeLeftIndexes } from '../folder.ts'
 import type { OpenedIndex } from '../keys/index-client.ts'
 import { createManifest, type Snapshot } from '../keys/manifest.ts'
 import { OFFLINE_SEAL_MS_MAX } from '../limits.ts'
@@ -30,7 +30,6 @@ import { choosePool } from './choose-pool.ts'
 import { putAwayNow } from './interrupt.ts'
 import { lookAtLog } from './log-look.ts'
 import { createProgress } from './progress.ts'
-import { removeLeftIndexes } from './rebuild-index.ts'
 
 /** An open folder. The process holds its lock until `close`. */
 export interface Offline {

@@ -7,12 +7,13 @@
 import { join } from 'node:path'
 import type { Memory } from '../catalog/memory.ts'
 import type { Config } from '../config.ts'
+import { removeLeftIndexes } from '../folder.ts'
 import { openIndex } from '../keys/index-client.ts'
 import { BACKGROUND_NICE } from '../limits.ts'
 import { INDEX_FILES, type Paths } from '../paths.ts'
 import { rebuildPoolsOf } from '../stages.ts'
 import { armCrash, crashPoint } from '../util/crash.ts'
-import { type Disk, disk, syncFolder } from '../util/disk.ts'
+import { type Disk, disk, removeFolder, syncFolder } from '../util/disk.ts'
 import { say } from '../util/say.ts'
 import { whenInterrupted } from './interrupt.ts'
 import { type FolderLook, lookAtFolder, readCatalog } from './look.ts'
@@ -40,7 +41,7 @@ export async function rebuildIndex(
   const plan = (pool: number, version: number) => memory.plan(pool, version)?.plan
   removeLeftIndexes(paths)
   const progress = createProgress('rebuilding the index')
-  const forget = whenInterrupted(() => removeIndex(disk, paths.indexNew))
+  const forget = whenInterrupted(() => removeFolder(disk, paths.indexNew))
   try {
     const { index, opened } = await openIndex({
       folder: paths.indexNew,
@@ -58,17 +59,12 @@ export async function rebuildIndex(
     const segments = opened.pools.reduce((sum, state) => sum + state.segments.length, 0)
     return { pools: opened.pools.length, segments }
   } catch (error) {
-    removeIndex(disk, paths.indexNew)
+    removeFolder(disk, paths.indexNew)
     throw error
   } finally {
     forget()
     progress.end()
   }
-}
-
-/** What a rebuild left that was cut short; index.old is of versions that swapped folders. The folder is locked. */
-export function removeLeftIndexes(paths: Paths, on: Disk = disk): void {
-  for (const folder of [paths.indexNew, paths.indexOld]) removeIndex(on, folder)
 }
 
 /** LMDB has closed both. Its lock file speaks of the old one: LMDB makes another. */
@@ -81,12 +77,5 @@ function swapIn(on: Disk, { root, index, indexNew }: Paths): void {
   on.rename(join(indexNew, INDEX_FILES.data), join(index, INDEX_FILES.data))
   syncFolder(on, index)
   crashPoint('rebuild.swapped')
-  removeIndex(on, indexNew)
-}
-
-/** An index's folder with all that LMDB makes in it. */
-function removeIndex(on: Disk, folder: string): void {
-  if (!on.exists(folder)) return
-  for (const name of on.readdir(folder)) on.unlink(join(folder, name))
-  on.rmdir(folder)
+  removeFolder(on, indexNew)
 }

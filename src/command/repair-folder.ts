@@ -64,7 +64,7 @@ async function makePlan(config: Config, folder: FolderLook, memory: Memory): Pro
   const { paths } = folder
   const report = await check(folder)
   const isBelow = (root: string) =>
-    report.findings.some(({ file }) => file === root || file.startsWith(`${root}/`))
+    [...report.files].some(file => file === root || file.startsWith(`${root}/`))
   const index = await readIndex(folder, memory).catch((error: Error) => error.message)
   const states = typeof index === 'string' ? [] : index.states
   if (typeof index !== 'string') index.index.close()
@@ -114,6 +114,10 @@ function linesOf({ log, segments, rebuilds, admin }: Plan): string[] {
       lines.push(
         `log: sequences ${from} to ${to} cannot be read: ${countText(to - from + 1)} requests are lost, but for those that are in segments already`,
       )
+    if (log.isUnread)
+      lines.push(
+        'log: the disk does not give all of it: requests at its end may be lost too, how many is not known',
+      )
     lines.push(
       `log: ${countText(log.kept)} requests are kept in a new log; damaged files are copied to data/damaged`,
     )
@@ -125,7 +129,7 @@ function linesOf({ log, segments, rebuilds, admin }: Plan): string[] {
 }
 
 function loses({ log, segments }: Plan): boolean {
-  return (log?.lost.length ?? 0) > 0 || segments.some(one => one.loses)
+  return (log !== undefined && (log.lost.length > 0 || log.isUnread)) || segments.some(one => one.loses)
 }
 
 async function carryOut(config: Config, folder: FolderLook, memory: Memory, plan: Plan): Promise<void> {

@@ -53,7 +53,7 @@ export async function findBadSegments(
       await checkSegment(folder, plan, wantedOf(pool.number, footer), report)
     }
     const state = states.find(one => one.pool === pool.number)
-    const bad = new Set(report.findings.map(({ file }) => file))
+    const bad = new Set(report.files)
     for (const file of missingOf(folder, state)) bad.add(file)
     const segments = new Set(
       [...bad].map(file => numberOfFile(basename(file))).filter(one => one !== undefined),

@@ -33,6 +33,8 @@ export class Report {
   isWithoutIndex = false
   /** The first FINDINGS_TOLD_MAX. */
   readonly findings: Finding[] = []
+  /** What all findings name, those that are not kept too: no more than there are files and folders. */
+  readonly files = new Set<string>()
   readonly notes: string[] = []
   #count = 0
 
@@ -43,6 +45,7 @@ export class Report {
 
   find(file: string, what: string, place: Pick<Finding, 'offset' | 'row'> = {}): void {
     this.#count += 1
+    this.files.add(file)
     if (this.findings.length < FINDINGS_TOLD_MAX) this.findings.push({ file, what, ...place })
   }
 

@@ -8,7 +8,7 @@
 import { dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { Damaged } from '../errors.ts'
-import { type Disk, readFile } from '../util/disk.ts'
+import { type Disk, readWhatCan } from '../util/disk.ts'
 import { viewOf } from './checksum.ts'
 import { EpochCopy } from './copy.ts'
 import { Epoch } from './epoch.ts'
@@ -36,6 +36,8 @@ export interface Salvage {
   /** Posts and deletes that are kept. */
   readonly kept: number
   readonly lost: readonly LostSequences[]
+  /** The disk does not give all bytes: what stood there at the end of the log is lost too, and nobody knows how much. */
+  readonly isUnread: boolean
   /** Where the log is damaged. */
   readonly places: readonly Damaged[]
   /** Files that the places are in, by name; those that are there. */
@@ -90,10 +92,14 @@ async function salvage(options: SalvageOptions, sink: Sink): Promise<Salvage> {
   const places: Damaged[] = []
   const { head, damage } = headOf(disk, folder)
   if (damage !== undefined) places.push(damage)
+  let isUnread = false
   const walk = new Walk(sink, options.isKnown)
   for (const file of filesOf(listFolder(disk, folder), head)) {
     const path = join(folder, file.name)
-    const loaded = load(path, readFile(disk, path), places)
+    const { bytes, damage: unread } = readWhatCan(disk, path)
+    if (unread !== undefined) places.push(unread)
+    isUnread ||= unread !== undefined
+    const loaded = load(path, bytes, places)
     if (loaded === undefined) continue
     if (walk.expected === undefined && loaded.header.firstSequence > 0)
       walk.expected = loaded.header.firstSequence
@@ -104,7 +110,7 @@ async function salvage(options: SalvageOptions, sink: Sink): Promise<Salvage> {
     places.map(place => place.file).filter(file => disk.exists(file) && dirname(file) === folder),
   )
   const { kept, lost } = walk
-  return { kept, lost, places, files: [...files], lastSequence: (walk.expected ?? 1) - 1 }
+  return { kept, lost, isUnread, places, files: [...files], lastSequence: (walk.expected ?? 1) - 1 }
 }
 
 /** A head that cannot be read says nothing: all files are looked at then. */

@@ -1,4 +1,5 @@
 /** The export thread as the main thread sees it. Started by the first export, kept until the stop. */
+import { rm } from 'node:fs/promises'
 import { Worker } from 'node:worker_threads'
 import { fromWire, Unavailable } from '../errors.ts'
 import { assert } from '../util/assert.ts'
@@ -19,16 +20,27 @@ export class ExportClient {
   /** See OpenBatches. Rejects with Unavailable once stopped. */
   async open(copied: CopiedFile): Promise<BatchSource> {
     const id = this.#nextId++
-    await this.#ask({ kind: 'open', id, copied })
+    this.#worker ??= this.#ended === undefined ? this.#start() : undefined
+    const worker = this.#worker
+    try {
+      await this.#ask(worker, { kind: 'open', id, copied })
+    } catch (error) {
+      await rm(copied.file, { force: true }) // nobody may have come to open it
+      throw error
+    }
     let room: ArrayBuffer | undefined
     return {
       next: async () => {
-        const bytes = await this.#ask({ kind: 'next', id, room }, room === undefined ? [] : [room])
+        const bytes = await this.#ask(worker, { kind: 'next', id, room }, room === undefined ? [] : [room])
         room = bytes?.buffer as ArrayBuffer | undefined
         return bytes
       },
       close: async () => {
-        await this.#ask({ kind: 'close', id })
+        try {
+          await this.#ask(worker, { kind: 'close', id })
+        } catch (error) {
+          if (this.#whyGone(worker) === undefined) throw error // else the file went with its thread
+        }
       },
     }
   }
@@ -43,17 +55,25 @@ export class ExportClient {
     await exited
   }
 
+  /** `worker`: the one that has the file, or is to open it. Rejects with Unavailable where it is gone. */
   #ask(
+    worker: Worker | undefined,
     message: Exclude<ToExport, { kind: 'stop' }>,
     move: readonly ArrayBuffer[] = [],
   ): Promise<Uint8Array | undefined> {
     return new Promise((resolve, reject) => {
-      if (this.#ended !== undefined) throw this.#ended
+      const gone = this.#whyGone(worker)
+      if (gone !== undefined) throw gone
       assert(!this.#waiting.has(message.id), 'one question of a file at a time')
       this.#waiting.set(message.id, { resolve, reject })
-      this.#worker ??= this.#start()
-      this.#worker.postMessage(message, move)
+      worker?.postMessage(message, move)
     })
+  }
+
+  #whyGone(worker: Worker | undefined): Unavailable | undefined {
+    if (this.#ended !== undefined) return this.#ended
+    if (worker !== undefined && worker === this.#worker) return undefined
+    return new Unavailable('export_thread', 'the export thread that had this file failed')
   }
 
   #start(): Worker {

@@ -4,7 +4,7 @@ import type { ColumnType } from '../batch/plan.ts'
 import { Unavailable } from '../errors.ts'
 import { assert } from '../util/assert.ts'
 import { collectYoung } from '../util/collect.ts'
-import { type Disk, disk, type FileHandle } from '../util/disk.ts'
+import { type Disk, disk } from '../util/disk.ts'
 import { rawColumn } from './raw-column.ts'
 import { RecordBatches } from './record-batch.ts'
 import { gatherTextsJs, tryGatherTextsNative } from './text-gatherer.ts'
@@ -25,11 +25,11 @@ export async function copyBatches(
   assert(result.columnCount === types.length, 'a statement has the columns that were planned')
   const gather = (gatherer === 'js' ? undefined : tryGatherTextsNative()) ?? gatherTextsJs
   const on: Disk = disk
-  const handle = on.open(file, 'wx')
+  const handle = orUnavailable(file, () => on.open(file, 'wx'))
   try {
     let position = 0
     const batches = new RecordBatches(gather, message => {
-      writeOr(on, handle, message, position, file)
+      orUnavailable(file, () => on.write(handle, message, position))
       position += message.reduce((sum, { byteLength }) => sum + byteLength, 0)
     })
     let rows = 0
@@ -52,16 +52,10 @@ export async function copyBatches(
   }
 }
 
-/** The machine's fault, and no segment's. */
-function writeOr(
-  on: Disk,
-  handle: FileHandle,
-  message: readonly Uint8Array[],
-  position: number,
-  file: string,
-): void {
+/** What goes wrong with the copy is the machine's fault, and no segment's. */
+function orUnavailable<T>(file: string, work: () => T): T {
   try {
-    on.write(handle, message, position)
+    return work()
   } catch (error) {
     throw new Unavailable('query_io', `${file} cannot be written: ${(error as Error).message}`)
   }

@@ -6,6 +6,8 @@
  */
 import * as fs from 'node:fs'
 import { dirname, join } from 'node:path'
+import { Damaged } from '../errors.ts'
+import { asDamage } from './lost.ts'
 
 /** An open file. */
 export type FileHandle = number
@@ -132,7 +134,7 @@ export function writeDurably(on: Disk, path: string, bytes: readonly Uint8Array[
   }
 }
 
-/** The whole file. */
+/** The whole file. Throws Damaged naming it where its bytes cannot be read, else Node's error. */
 export function readFile(on: Disk, path: string): Uint8Array {
   const bytes = new Uint8Array(on.size(path))
   const file = on.open(path, 'r')
@@ -144,6 +146,45 @@ export function readFile(on: Disk, path: string): Uint8Array {
       position += read
     }
     return bytes.subarray(0, position)
+  } catch (error) {
+    throw asDamage(error, path)
+  } finally {
+    on.close(file)
+  }
+}
+
+/** Zeros stand for as much as this around a place that cannot be read: a page, no less than any disk's sector. */
+const LOST_BYTES = 4096
+
+/** A file as far as its disk gives it. */
+export interface ReadAsCan {
+  /** As long as the file; zeros for what cannot be read. */
+  readonly bytes: Uint8Array
+  /** The first place that cannot be read. */
+  readonly damage: Damaged | undefined
+}
+
+/** The whole file as far as it can be read: for those who save the rest. Throws Node's error where it cannot be opened. */
+export function readWhatCan(on: Disk, path: string): ReadAsCan {
+  try {
+    return { bytes: readFile(on, path), damage: undefined }
+  } catch (error) {
+    if (!(error instanceof Damaged)) throw error
+  }
+  const bytes = new Uint8Array(on.size(path))
+  const file = on.open(path, 'r')
+  let damage: Damaged | undefined
+  try {
+    for (let position = 0; position < bytes.byteLength; position += LOST_BYTES) {
+      const into = bytes.subarray(position, position + LOST_BYTES)
+      try {
+        on.read(file, into, position)
+      } catch (error) {
+        into.fill(0)
+        damage ??= new Damaged(path, position, (error as Error).message)
+      }
+    }
+    return { bytes, damage }
   } finally {
     on.close(file)
   }

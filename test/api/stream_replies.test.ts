@@ -194,6 +194,30 @@ test('one stream too many is 503, and its source was never asked', async () => {
   expect(await api.stop(1000)).toBe(true)
 })
 
+test('a stream holds its place until its source is closed', async () => {
+  const { promise, open } = gate()
+  const source = new Source()
+  const api = await serve(async () => {
+    const reply = source.reply(async () => undefined)
+    const iterator = reply.chunks[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>
+    const close = async () => {
+      source.closed += 1
+      await promise
+      return { done: true as const, value: undefined }
+    }
+    return { ...reply, chunks: { [Symbol.asyncIterator]: () => ({ ...iterator, return: close }) } as never }
+  })
+  const get = () => ask(api.port, '/v1/pools/p/arrow', { method: 'GET' })
+  for (const { status } of await Promise.all(Array.from({ length: STREAMS_MAX }, get)))
+    expect(status).toBe(200)
+  await until(() => source.closed === STREAMS_MAX)
+  expect([(await get()).status, api.stats().streams]).toEqual([503, STREAMS_MAX])
+  open()
+  await until(() => api.stats().streams === 0)
+  expect((await get()).status).toBe(200)
+  expect(await api.stop(1000)).toBe(true)
+})
+
 test('a server that stops closes its streams without their end', async () => {
   const source = new Source()
   const api = await serve(async () => source.reply(async at => chunkOf(at)))

@@ -93,7 +93,10 @@ for (const point of ['backup.copied', 'backup.synced'])
     const next = await startServer({ dataDir: own })
     expect(await next.count(made.poolId)).toBe('150')
     const { problem } = await askBackup(next, { folder })
-    expect(problem).toMatchObject({ code: 'bad_folder', detail: expect.stringContaining('not empty') })
+    expect(problem).toMatchObject({
+      code: 'bad_folder',
+      detail: expect.stringContaining('a backup that was not finished'),
+    })
     expect((await next.stop()).code).toBe(0)
   })
 

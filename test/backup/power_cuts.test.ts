@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { expect, test } from 'vitest'
+import { whyNotTo } from '../../src/backup/destination.ts'
 import { Pace } from '../../src/backup/pace.ts'
 import type { BackupState } from '../../src/backup/protocol.ts'
 import { fillFolder, verifyBackup } from '../../src/backup/restore.ts'
@@ -138,6 +139,15 @@ test(`a restore that is cut is whole, or says that it is not (seed ${SEED})`, as
     if (outcome === 'done') break
     expect(outcome).toBeInstanceOf(PowerCut)
   }
+})
+
+test('what the disk does not let go of a backup that failed still says that it is none', async () => {
+  const disk = dataFolder()
+  disk.failNext('rename', 'EIO', /^\/backups\/one/)
+  disk.failNext('unlink', 'EIO', /^\/backups\/one\/FORMAT/)
+  await expect(backUp(disk)).rejects.toThrow('EIO')
+  expect(disk.readdir('/backups/one').sort()).toEqual(['BACKUP.tmp', 'FORMAT'])
+  expect(whyNotTo(disk, '/backups/one', '/')).toContain('not finished')
 })
 
 test('whatever a write or sync refuses, nothing of the backup is left', async () => {

@@ -1,9 +1,12 @@
 import { chmodSync, mkdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { startChange, writeAdmin } from '../../src/catalog/first-start.ts'
+import { Memory } from '../../src/catalog/memory.ts'
 import { SCOPES } from '../../src/catalog/model.ts'
 import { openStore } from '../../src/catalog/store.ts'
 import { must } from '../../src/util/assert.ts'
+import { MemoryDisk } from '../util/memory-disk.ts'
 import { type Folder, makeFolder } from './folder.ts'
 
 let folder: Folder
@@ -127,4 +130,15 @@ describe('a catalog that is not ours', () => {
       message: expect.stringMatching(/own facts/),
     })
   })
+})
+
+it('an admin.json that cannot be read is written again', () => {
+  const disk = new MemoryDisk()
+  disk.mkdir('/data')
+  const memory = new Memory()
+  memory.load(must(startChange(memory, {}), 'a new folder').puts, '/data')
+  expect(writeAdmin(memory, '/data/admin.json', disk).written).toBe(true)
+  expect(writeAdmin(memory, '/data/admin.json', disk).written).toBe(false)
+  disk.failNext('read', 'EIO', /admin/)
+  expect(writeAdmin(memory, '/data/admin.json', disk).written).toBe(true)
 })

@@ -1,10 +1,13 @@
 /** A stopped folder that the real server filled, copies of it, and the command run on them. */
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { cpSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'
+import type { KeyTxn } from '../../src/keys/store.ts'
+import { openLmdbStore } from '../../src/keys/store-lmdb.ts'
+import { INDEX_MAP_BYTES } from '../../src/limits.ts'
 import { events, KEYED } from '../path/damage.ts'
 import { send, startServer, type TestServer, temporaryFolder } from '../util/server.ts'
 
@@ -79,4 +82,17 @@ export function contents(dataDir: string): Map<string, string> {
     files.set(name, createHash('sha256').update(readFileSync(file)).digest('hex'))
   }
   return files
+}
+
+/** Puts a folder in a file's place: reads of it fail as those of a broken sector do, without its name (EISDIR, not EIO). */
+export function cannotBeRead(file: string): void {
+  rmSync(file)
+  mkdirSync(file)
+}
+
+/** Changes the index of a stopped folder. */
+export function changeIndex(dataDir: string, change: (txn: KeyTxn) => void): void {
+  const store = openLmdbStore({ folder: join(dataDir, 'index'), mapBytes: INDEX_MAP_BYTES })
+  store.transact(change)
+  store.close()
 }

@@ -1,10 +1,25 @@
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { planSalvage } from '../../src/commit/salvage.ts'
+import { poolKey, TAG } from '../../src/keys/record.ts'
+import { FINDINGS_TOLD_MAX } from '../../src/limits.ts'
 import { must } from '../../src/util/assert.ts'
+import { type Disk, disk } from '../../src/util/disk.ts'
 import { events, flipBit, readStoppedLog, segmentsOf } from '../path/damage.ts'
 import { send, spawnServer, startServer, type TestServer } from '../util/server.ts'
-import { contents, copyOf, type Filled, fillFolder, holds, ROWS, SUM, weir } from './folder.ts'
+import {
+  cannotBeRead,
+  changeIndex,
+  contents,
+  copyOf,
+  type Filled,
+  fillFolder,
+  holds,
+  ROWS,
+  SUM,
+  weir,
+} from './folder.ts'
 
 // Each test runs several processes, one after the other.
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
@@ -68,8 +83,9 @@ async function withLog(): Promise<{ dataDir: string; places: ReturnType<typeof r
   const dataDir = copyOf(filled)
   const server = await start(dataDir)
   const url = `${server.base}${filled.path}`
+  const pad = 'x'.repeat(1500) // not all of them in one page
   for (let n = 0; n < 10; n++)
-    expect((await send(url, [{ ts: '2026-01-02', id: `u${n}`, n: 100 }])).status).toBe(200)
+    expect((await send(url, [{ ts: '2026-01-02', id: `u${n}`, n: 100, pad }])).status).toBe(200)
   await server.kill()
   return {
     dataDir,
@@ -140,6 +156,58 @@ test('a damaged segment is set aside, its rows are counted, and the pool answers
   expect(await server.sum(filled.poolId, 'n')).toBe('1000')
   expect(await server.count(filled.plainId)).toBe('7')
   expect((await server.stop()).code).toBe(0)
+})
+
+test('segments that cannot be read are set aside, and nothing else', async () => {
+  const dataDir = copyOf(filled)
+  const [first, second] = segmentsOf(dataDir, filled.poolId)
+  cannotBeRead(must(first, 'a segment'))
+  cannotBeRead(must(second, 'a second one').replace('.parquet', '.deletes'))
+  const out = repairLosing(dataDir)
+  expect(out).toContain('3,400 visible rows are lost')
+  expect(out).toMatch(/its deletes are lost.*the rows of the segment stay/)
+  const server = await start(dataDir)
+  expect(await server.count(filled.poolId)).toBe('500')
+  expect((await server.stop()).code).toBe(0)
+})
+
+test('a damaged segment is seen behind more findings than are told', () => {
+  const dataDir = copyOf(filled)
+  changeIndex(dataDir, txn => {
+    for (let n = 0; n <= FINDINGS_TOLD_MAX; n++)
+      txn.put(Buffer.concat([poolKey(TAG.key, 2), Buffer.from(`no such key ${n}`)]), Buffer.alloc(8, 77))
+  })
+  const plain = must(segmentsOf(dataDir, filled.plainId)[0], 'a segment')
+  writeFileSync(plain, readFileSync(plain).subarray(0, 500))
+  expect(repairLosing(dataDir)).toContain('7 visible rows are lost')
+})
+
+test('a log file with sectors that cannot be read: the rest of it is kept', async () => {
+  const { dataDir, places } = await withLog()
+  const { file, fileOffset } = must(places[3], 'a record')
+  const opened = new Map<number, string>()
+  const broken: Disk = {
+    ...disk,
+    open: (path, flags, mode) => {
+      const handle = disk.open(path, flags, mode)
+      opened.set(handle, path)
+      return handle
+    },
+    read: (handle, into, position) => {
+      if (opened.get(handle) === file && position <= fileOffset && fileOffset < position + into.byteLength)
+        throw Object.assign(new Error('EIO: i/o error, read'), { code: 'EIO', syscall: 'read' })
+      return disk.read(handle, into, position)
+    },
+  }
+  const folder = join(dataDir, 'log')
+  const options = { folder, fileBytes: 8 * 1024 * 1024, isKnown: () => true, sealedSequence: 0 }
+  const whole = await planSalvage({ ...options, disk })
+  const found = await planSalvage({ ...options, disk: broken })
+  const at = Math.floor(fileOffset / 4096) * 4096
+  expect(found.places[0]).toMatchObject({ file, offset: at, message: expect.stringContaining('EIO') })
+  expect([whole.isUnread, found.isUnread, found.files]).toEqual([false, true, [file]])
+  expect(found.kept).toBeGreaterThan(0)
+  expect(found.kept).toBeLessThan(whole.kept)
 })
 
 test('a missing Parquet file beside a good delete file: what was deleted stays deleted', async () => {

@@ -3,13 +3,11 @@ import { join } from 'node:path'
 import { beforeAll, describe, expect, test, vi } from 'vitest'
 import { decodeSegment, encodeSegment, markKey, poolKey, segmentKey, TAG } from '../../src/keys/record.ts'
 import type { KeyTxn } from '../../src/keys/store.ts'
-import { openLmdbStore } from '../../src/keys/store-lmdb.ts'
-import { INDEX_MAP_BYTES } from '../../src/limits.ts'
 import { must } from '../../src/util/assert.ts'
 import { flipBit, readStoppedLog, segmentsOf } from '../path/damage.ts'
 import { below, randomFrom } from '../util/random.ts'
 import { temporaryFolder } from '../util/server.ts'
-import { contents, copyOf, type Filled, fillFolder, weir } from './folder.ts'
+import { cannotBeRead, changeIndex, contents, copyOf, type Filled, fillFolder, weir } from './folder.ts'
 
 /** Number of the keyed pool: `events` is 1. */
 const POOL = 2
@@ -37,13 +35,6 @@ function files(dataDir: string) {
   const parquet = segmentsOf(dataDir, filled.poolId)
   const [first, second] = [must(parquet[0], 'a segment'), must(parquet[1], 'a second one')]
   return { first, second, deletes: second.replace('.parquet', '.deletes') }
-}
-
-/** Changes the index of a stopped folder. */
-function changeIndex(dataDir: string, change: (txn: KeyTxn) => void): void {
-  const store = openLmdbStore({ folder: join(dataDir, 'index'), mapBytes: INDEX_MAP_BYTES })
-  store.transact(change)
-  store.close()
 }
 
 /** The first key of the keyed pool that points at a row of `segment`. */
@@ -227,6 +218,15 @@ const damages: Record<string, [damage: (dataDir: string) => void, names: RegExp]
     dataDir => rmSync(files(dataDir).deletes),
     /\.deletes: the file is missing; it held 100 deletes/,
   ],
+  'a Parquet file that cannot be read': [
+    dataDir => cannotBeRead(files(dataDir).first),
+    /0000000001\.parquet: EISDIR/,
+  ],
+  'a delete file that cannot be read': [dataDir => cannotBeRead(files(dataDir).deletes), /\.deletes: EISDIR/],
+  'an admin.json that cannot be read': [
+    dataDir => cannotBeRead(join(dataDir, 'admin.json')),
+    /admin\.json: EISDIR/,
+  ],
   'two segments that changed places': [
     dataDir => {
       const { first, second } = files(dataDir)
@@ -246,6 +246,20 @@ describe('it finds and names', () => {
     expect([code, out]).toEqual([1, expect.stringMatching(names)])
     expect(out.trimEnd().split('\n').at(-1)).toMatch(/^\d+ findings?; checked: /)
   })
+})
+
+test('files that cannot be read do not end the check: the rest is told too', () => {
+  const dataDir = copyOf(filled)
+  const { first, deletes } = files(dataDir)
+  cannotBeRead(first)
+  flipBit(deletes, 60)
+  cannotBeRead(join(dataDir, 'admin.json'))
+  const { code, out } = verify(dataDir)
+  expect([code, out]).toEqual([
+    1,
+    expect.stringMatching(/\.deletes at byte \d+: the checksum does not match/),
+  ])
+  expect(out).toContain(`${first}: EISDIR`)
 })
 
 test('what the next start removes or makes again is a note, not a finding', () => {

@@ -5,7 +5,7 @@ import { beforeAll, expect, test, vi } from 'vitest'
 import { must } from '../../src/util/assert.ts'
 import { flipBit, segmentsOf } from '../path/damage.ts'
 import { startServer, temporaryFolder } from '../util/server.ts'
-import { copyOf, type Filled, fillFolder, holds, weir } from './folder.ts'
+import { cannotBeRead, copyOf, type Filled, fillFolder, holds, weir } from './folder.ts'
 
 // Each test runs several processes, one after the other.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
@@ -63,6 +63,14 @@ test.each([
     /0000000001\.parquet.*its checksum is not the one in BACKUP/,
   ],
   ['a flipped bit of BACKUP', (folder: string) => flipBit(join(folder, 'BACKUP'), 20), /BACKUP/],
+  [
+    'a file that cannot be read, and another that is damaged',
+    (folder: string) => {
+      cannotBeRead(segmentsOf(folder, filled.poolId)[0]!)
+      flipBit(segmentsOf(folder, filled.plainId)[0]!, 200)
+    },
+    /0000000001\.parquet: EISDIR[\s\S]*0000000001\.parquet.*its checksum is not the one in BACKUP/,
+  ],
   [
     'a lost catalog',
     (folder: string) => rmSync(join(folder, 'catalog', 'data.mdb')),
@@ -135,6 +143,9 @@ test('segments that cannot be read are shown, and count as debt; the rest is sho
   rmSync(join(dataDir, 'index'), { recursive: true })
   const without = weir(['inspect', 'keyed', '--data-dir', dataDir])
   expect([without.code, without.err]).toEqual([1, expect.stringContaining('0000000001.parquet')])
+  rmSync(second!)
+  const lone = weir(['inspect', 'keyed', '--data-dir', dataDir])
+  expect(lone.err).toMatch(/note: .*0000000002\.deletes stands alone: .* is lost with up to 500 rows/)
 })
 
 test('the file of the index may have free pages: bytes a key do not count them', () => {

@@ -234,6 +234,22 @@ test('a copy that is not what was copied is Damaged, naming the file; the next o
   expect((await copied(engine, plan, [segment])).table.numRows).toBe(rows)
 })
 
+test("a copy that cannot be begun is the machine's fault, and no segment's", async () => {
+  const plan = planOf([['s', 'STRING']])
+  const segment = await pool.write(
+    `SELECT now() AS _service_received_at, '{}' AS _service_payload, 'x' AS s, 0::BIGINT AS _service_sequence`,
+  )
+  const file = join(pool.temporaryFolder, 'copy-there')
+  writeFileSync(file, 'of somebody else')
+  const statement = { sql: 'SELECT s FROM rows', bounds: [] }
+  const copyTo = { format: 'arrow', file, types: ['STRING'], msMax: 60_000 } as const
+  for (const engine of engines) {
+    const job = { plan, segments: [segment], statement, rowsMax: 1, copyTo }
+    await expect(engine.run(job, 'x')).rejects.toMatchObject({ name: 'Unavailable', code: 'query_io' })
+  }
+  expect(readFileSync(file, 'utf8')).toBe('of somebody else')
+})
+
 const MANY = 50_000
 
 /** Each row says in all its columns which it is. */
