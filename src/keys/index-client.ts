@@ -46,11 +46,19 @@ export function openIndex(options: OpenIndexOptions): Promise<OpenedIndex> {
   let ended: Error | undefined
   let isStopped = false
   let isOpen = false
-  const ask = <C extends keyof IndexResults>(call: Ask & { call: C }): Promise<IndexResults[C]> =>
+  /** `onAnswer` is called in the turn of the answer: the thread's end may come in the same one. */
+  const ask = <C extends keyof IndexResults>(
+    call: Ask & { call: C },
+    onAnswer: () => void = () => undefined,
+  ): Promise<IndexResults[C]> =>
     new Promise((resolve, reject) => {
       if (ended !== undefined) return reject(ended)
       const id = nextId++
-      pending.set(id, { resolve, reject })
+      const answer = (result: IndexResults[C]) => {
+        onAnswer()
+        resolve(result)
+      }
+      pending.set(id, { resolve: answer as Pending['resolve'], reject })
       worker.postMessage({ ...call, id }, buffersOf(call))
     })
   const end = (error: Error) => {
@@ -79,8 +87,9 @@ export function openIndex(options: OpenIndexOptions): Promise<OpenedIndex> {
     },
     sweep: poolsByFolder => ask({ call: 'sweep', poolsByFolder }),
     stop: async () => {
-      await ask({ call: 'stop' })
-      isStopped = true
+      await ask({ call: 'stop' }, () => {
+        isStopped = true
+      })
       await exited
     },
   }
