@@ -44,21 +44,14 @@ export function openIndex(options: OpenIndexOptions): Promise<OpenedIndex> {
   const pending = new Map<number, Pending>()
   let nextId = 1
   let ended: Error | undefined
+  let stopId: number | undefined
   let isStopped = false
   let isOpen = false
-  /** `onAnswer` is called in the turn of the answer: the thread's end may come in the same one. */
-  const ask = <C extends keyof IndexResults>(
-    call: Ask & { call: C },
-    onAnswer: () => void = () => undefined,
-  ): Promise<IndexResults[C]> =>
+  const ask = <C extends keyof IndexResults>(call: Ask & { call: C }): Promise<IndexResults[C]> =>
     new Promise((resolve, reject) => {
       if (ended !== undefined) return reject(ended)
       const id = nextId++
-      const answer = (result: IndexResults[C]) => {
-        onAnswer()
-        resolve(result)
-      }
-      pending.set(id, { resolve: answer as Pending['resolve'], reject })
+      pending.set(id, { resolve, reject })
       worker.postMessage({ ...call, id }, buffersOf(call))
     })
   const end = (error: Error) => {
@@ -72,6 +65,8 @@ export function openIndex(options: OpenIndexOptions): Promise<OpenedIndex> {
     const call = pending.get(message.id)
     assert(call !== undefined, 'an answer belongs to a call')
     pending.delete(message.id)
+    // In the turn of the answer: the thread's end may come in the same one.
+    isStopped ||= message.id === stopId
     if (message.kind === 'done') call.resolve(message.result as never)
     else call.reject(fromWire(message.error))
   }
@@ -87,9 +82,8 @@ export function openIndex(options: OpenIndexOptions): Promise<OpenedIndex> {
     },
     sweep: poolsByFolder => ask({ call: 'sweep', poolsByFolder }),
     stop: async () => {
-      await ask({ call: 'stop' }, () => {
-        isStopped = true
-      })
+      stopId = nextId
+      await ask({ call: 'stop' })
       await exited
     },
   }
