@@ -28,8 +28,10 @@ const POINTS: readonly (readonly [string, number])[] = [
   ['retention.copied', 1],
   ['retention.merged', 1],
   ['retention.swapped', 1],
+  // Each backup counts for itself, in a thread of its own: none passes a point twice.
   ['backup.copied', 1],
-  ['backup.synced', 2],
+  ['backup.synced', 1],
+  ['backup.named', 1],
 ]
 /** Passed once by each start. */
 const START_POINTS = ['recover.copied', 'recover.renamed']

@@ -8,7 +8,7 @@ import { readdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { openStore } from '../../src/catalog/store.ts'
-import { createPool, fetchToken, spawnServer } from '../util/server.ts'
+import { createPool, fetchToken, type PoolSpec, spawnServer, type TestPool } from '../util/server.ts'
 import { verifyFolder } from '../util/verify.ts'
 import { auditCopy, changedMeanwhile, crossCheck } from './audit.ts'
 import { checkCutBackups } from './backups.ts'
@@ -16,7 +16,7 @@ import { ask, ConnectionLost, Violation } from './client.ts'
 import { runLoad, type Target } from './load.ts'
 import { mustExpire } from './retention.ts'
 import { verifyShortLived } from './short-lived.ts'
-import { verifyRows, World } from './world.ts'
+import { findPool, verifyRows, World } from './world.ts'
 
 /** How a server is killed. */
 export type Kill =
@@ -103,7 +103,7 @@ export class Rounds {
   async #look(name: string): Promise<void> {
     const { world, dataDir, killCount } = this
     const { checkEvery, crossReadEvery } = this.#looks
-    if (world.pools.length === 0) return
+    if (!world.hasAllPools) return
     if (name === 'index.swapped') {
       world.tally.swaps += 1
       world.tally.changedMeanwhile += await changedMeanwhile(dataDir)
@@ -235,11 +235,7 @@ export class Rounds {
 
   async #check(target: Target): Promise<void> {
     const { world } = this
-    if (world.pools.length === 0) {
-      const graphql = async (query: string, variables?: unknown) =>
-        (await ask(target.base, target.token, query, variables as object)) as never
-      await world.createPools({ createPool: spec => createPool(graphql, spec) })
-    }
+    if (!world.hasAllPools) await world.createPools({ createPool: spec => createdPool(target, spec) })
     await verifyShortLived(world, target)
     await verifyRows(world, target.base, target.token)
   }
@@ -268,6 +264,13 @@ export class Rounds {
     if (choice < 0.27) return { at: 'rebuild', afterMs: this.#random() * 1500 }
     return { at: 'moment', afterMs: 20 + this.#random() ** 2 * 2500 }
   }
+}
+
+/** Makes a pool, or finds it: a server may have made it and died before its answer. */
+async function createdPool({ base, token }: Target, spec: PoolSpec): Promise<TestPool> {
+  const graphql = async (query: string, variables?: unknown) =>
+    (await ask(base, token, query, variables as object)) as never
+  return (await findPool(base, token, spec.uniqueName ?? '')) ?? (await createPool(graphql, spec))
 }
 
 /** SIGTERM: exit 0 within 10 s. */

@@ -78,10 +78,14 @@ export class World {
     this.random = randomFrom(seed)
   }
 
-  /** Makes the pools under load, on the first start. */
+  get hasAllPools(): boolean {
+    return this.pools.length === POOL_KINDS.length
+  }
+
+  /** Makes the pools under load, on the first start; a server that dies meanwhile leaves the rest to the next one. */
   async createPools(server: Pick<TestServer, 'createPool'>): Promise<void> {
     const names = [...Array.from({ length: CLIENTS }, (_, i) => `c${i}`), SHARED]
-    for (const kind of POOL_KINDS) {
+    for (const kind of POOL_KINDS.slice(this.pools.length)) {
       const made = await server.createPool(kind.spec)
       this.takeIds(made)
       const spaces = names.map(name => new Space(name))
