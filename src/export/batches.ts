@@ -7,12 +7,9 @@
 import { MessageHeader } from 'apache-arrow'
 import { Message, type RecordBatch } from 'apache-arrow/ipc/metadata/message'
 import { Damaged } from '../errors.ts'
+import { MESSAGE_HEAD_BYTES, metadataBytes } from '../util/arrow-frame.ts'
 import { type Disk, disk, type FileHandle } from '../util/disk.ts'
 import type { BatchSource, CopiedFile } from './protocol.ts'
-
-/** Marker and length before a message's metadata. */
-const HEAD_BYTES = 8
-const CONTINUATION = 0xffffffff
 
 /** Opens a copy, on a thread that may wait for the disk. */
 export async function openBatches(copied: CopiedFile): Promise<BatchSource> {
@@ -62,12 +59,13 @@ class Batches implements BatchSource {
   /** Of the message at the position, all of which the file must hold. Counts its rows. */
   #messageBytes(): number {
     const at = this.#position
-    const head = new DataView(this.#read(at, new Uint8Array(HEAD_BYTES)).buffer)
-    if (head.getUint32(0, true) !== CONTINUATION) throw this.#damaged('no record batch begins here')
-    const metadataBytes = this.#within(at + HEAD_BYTES, head.getUint32(4, true))
-    const { rows, bytes } = this.#describe(this.#read(at + HEAD_BYTES, new Uint8Array(metadataBytes)))
+    const told = metadataBytes(this.#read(at, new Uint8Array(MESSAGE_HEAD_BYTES)))
+    if (told === undefined) throw this.#damaged('no record batch begins here')
+    const metadataAt = at + MESSAGE_HEAD_BYTES
+    const length = this.#within(metadataAt, told)
+    const { rows, bytes } = this.#describe(this.#read(metadataAt, new Uint8Array(length)))
     this.#rows += rows
-    return this.#within(at, HEAD_BYTES + metadataBytes + bytes)
+    return this.#within(at, MESSAGE_HEAD_BYTES + length + bytes)
   }
 
   #describe(metadata: Uint8Array): { readonly rows: number; readonly bytes: number } {

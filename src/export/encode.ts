@@ -3,8 +3,10 @@
 import { MetadataVersion } from 'apache-arrow'
 import { FileBlock, Footer } from 'apache-arrow/ipc/metadata/file'
 import { Message } from 'apache-arrow/ipc/metadata/message'
+import { END_OF_STREAM, MESSAGE_HEAD_BYTES, metadataBytes } from '../util/arrow-frame.ts'
+import { must } from '../util/assert.ts'
 import type { ExportColumn } from './protocol.ts'
-import { END_OF_STREAM, schemaMessage, schemaOf } from './schema.ts'
+import { schemaMessage, schemaOf } from './schema.ts'
 
 const MAGIC = new TextEncoder().encode('ARROW1')
 
@@ -18,9 +20,9 @@ export async function* arrowFile(
   const blocks: FileBlock[] = []
   let position = head.byteLength
   for await (const batch of batches) {
-    const metadataBytes = 8 + new DataView(batch.buffer, batch.byteOffset).getUint32(4, true)
-    const { bodyLength } = Message.decode(batch.subarray(8, metadataBytes))
-    blocks.push(new FileBlock(metadataBytes, bodyLength, position))
+    const metadataEnd = MESSAGE_HEAD_BYTES + must(metadataBytes(batch), 'a batch is a message')
+    const { bodyLength } = Message.decode(batch.subarray(MESSAGE_HEAD_BYTES, metadataEnd))
+    blocks.push(new FileBlock(metadataEnd, bodyLength, position))
     yield batch
     position += batch.byteLength
   }

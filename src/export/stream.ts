@@ -9,8 +9,9 @@
  */
 import { EXPORT_GROUP_FILES, EXPORT_GROUP_ROWS } from '../limits.ts'
 import type { QuerySegment } from '../query/protocol.ts'
+import { END_OF_STREAM } from '../util/arrow-frame.ts'
 import type { BatchSource, CopySegments, ExportColumn, OpenBatches } from './protocol.ts'
-import { END_OF_STREAM, schemaMessage } from './schema.ts'
+import { schemaMessage } from './schema.ts'
 
 /** Neighbours together, so that a thousand tiny segments are a few copies. */
 export function groupSegments(segments: readonly QuerySegment[]): QuerySegment[][] {

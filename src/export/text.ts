@@ -5,9 +5,10 @@
  * a JSON string there can be none.
  */
 import { type RecordBatch, tableFromIPC, type Vector } from 'apache-arrow'
+import { END_OF_STREAM } from '../util/arrow-frame.ts'
 import { assert } from '../util/assert.ts'
 import type { ExportColumn } from './protocol.ts'
-import { END_OF_STREAM, schemaMessage } from './schema.ts'
+import { schemaMessage } from './schema.ts'
 
 /** How queries print what JavaScript would print otherwise. */
 export interface Printers {

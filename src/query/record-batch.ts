@@ -7,12 +7,12 @@
 import { Message } from 'apache-arrow'
 import { BufferRegion, FieldNode, RecordBatch } from 'apache-arrow/ipc/metadata/message'
 import { EXPORT_BATCH_BYTES, EXPORT_BATCH_ROWS } from '../limits.ts'
+import { envelope } from '../util/arrow-frame.ts'
 import { isText, isValid, type RawColumn, VALUE_BYTES } from './raw-column.ts'
 import { type TextGatherer, textBytes } from './text-gatherer.ts'
 
 /** Buffers begin at a multiple of this. */
 const ALIGN = 64
-const CONTINUATION = 0xffffffff
 
 /** Rows [from, to) of a chunk. */
 interface Piece {
@@ -168,15 +168,4 @@ function packBits(
 ): void {
   for (let i = from; i < to; i++, at++)
     if (values[i] === 1 && isValid(valid, i)) target[at >> 3] = (target[at >> 3] as number) | (1 << (at & 7))
-}
-
-/** A message's metadata as it stands in a stream: marker, length, padded to a multiple of 8. */
-function envelope(metadata: Uint8Array): Uint8Array {
-  const padded = Math.ceil(metadata.length / 8) * 8
-  const bytes = new Uint8Array(8 + padded)
-  const view = new DataView(bytes.buffer)
-  view.setUint32(0, CONTINUATION, true)
-  view.setUint32(4, padded, true)
-  bytes.set(metadata, 8)
-  return bytes
 }

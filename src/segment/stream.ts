@@ -5,12 +5,11 @@
  */
 import { FIRST_PLAN_COLUMN, KIND, KIND_OF_TYPE, type Kind, WIDTH_OF_KIND } from '../batch/layout.ts'
 import type { Plan } from '../batch/plan.ts'
+import { END_OF_STREAM } from '../util/arrow-frame.ts'
 import { PLACE_WORDS, PLACES_FIRST_COLUMN, type Places } from './assembler.ts'
 
 /** Buffers start on a multiple of this, counted from the start of the body. */
 const ALIGN = 64
-/** Stands before each message of an Arrow IPC stream, and at its end. */
-export const STREAM_MARKER = 0xffffffff
 
 /** Where everything stands in a stream of known size. */
 export interface StreamLayout {
@@ -65,7 +64,7 @@ export function layOutStream(
   })
   const head = headOf(plan, rows, { nulls, regions: body.regions, bytes: body.bytes })
   for (let p = 0; p < places.length; p++) if (places[p]! >= 0) places[p]! += head.length
-  const bytes = head.length + body.bytes + 8
+  const bytes = head.length + body.bytes + END_OF_STREAM.length
   const zeros = body.zeros.map(([from, to]) => [from + head.length, to + head.length] as const)
   return { bytes, places, head, zeros }
 }
@@ -74,9 +73,7 @@ export function layOutStream(
 export function writeStreamFrame(out: Uint8Array, layout: StreamLayout): void {
   out.set(layout.head)
   for (const [from, to] of layout.zeros) out.fill(0, from, to)
-  const end = new DataView(out.buffer, out.byteOffset + layout.bytes - 8, 8)
-  end.setUint32(0, STREAM_MARKER, true)
-  end.setUint32(4, 0, true)
+  out.set(END_OF_STREAM, layout.bytes - END_OF_STREAM.length)
 }
 
 function outColumns(plan: Plan): OutColumn[] {

@@ -6,10 +6,11 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ColumnType, Plan } from '../../src/batch/plan.ts'
 import { Damaged } from '../../src/errors.ts'
 import { openBatches } from '../../src/export/batches.ts'
-import { END_OF_STREAM, schemaMessage } from '../../src/export/schema.ts'
+import { schemaMessage } from '../../src/export/schema.ts'
 import { EXPORT_BATCH_BYTES, EXPORT_BATCH_ROWS } from '../../src/limits.ts'
 import { queryColumns } from '../../src/query/column.ts'
 import type { QueryEngine, QuerySegment } from '../../src/query/protocol.ts'
+import { END_OF_STREAM } from '../../src/util/arrow-frame.ts'
 import { type Cell, planOf, type Row, randomFrom, TestPool, withMarks } from './pool.ts'
 
 const pool = new TestPool()
