@@ -3,6 +3,7 @@
 #include "kernel.h"
 
 #include "../../util/native/addon.h"
+#include "../../util/native/typed_array.h"
 
 using weir::CutStatus;
 using weir::Kernel;
@@ -28,44 +29,32 @@ static bool read_string(napi_env env, napi_value from, std::string* out) {
   return true;
 }
 
-// A typed array's elements; null where it is none of this type.
-template <typename T>
-static T* read_array(napi_env env, napi_value from, napi_typedarray_type wanted, size_t* length) {
-  bool is_array;
-  napi_typedarray_type type;
-  void* data = nullptr;
-  static T none;
-  if (napi_is_typedarray(env, from, &is_array) != napi_ok || !is_array) return nullptr;
-  if (napi_get_typedarray_info(env, from, &type, length, &data, nullptr, nullptr) != napi_ok) return nullptr;
-  if (type != wanted) return nullptr;
-  return *length == 0 ? &none : static_cast<T*>(data);
-}
-
-static bool read_columns(napi_env env, napi_value properties, const int32_t* words, size_t count, weir::Plan* plan) {
+static bool read_columns(napi_env env, napi_value properties, const Array<int32_t>& words, weir::Plan* plan) {
   uint32_t length;
   bool is_array;
   if (napi_is_array(env, properties, &is_array) != napi_ok || !is_array) return false;
-  if (napi_get_array_length(env, properties, &length) != napi_ok || count != 2 * size_t{length}) return false;
+  if (napi_get_array_length(env, properties, &length) != napi_ok || words.size != 2 * size_t{length}) return false;
   for (uint32_t index = 0; index < length; index++) {
     napi_value property;
     weir::PlanColumn column;
     if (napi_get_element(env, properties, index, &property) != napi_ok) return false;
     if (!read_string(env, property, &column.property)) return false;
-    int32_t type = words[2 * index];
+    int32_t type = words.data[2 * index];
     if (type < 0 || type >= weir::type_count) return false;
     column.type = static_cast<weir::Type>(type);
-    column.required = words[2 * index + 1] != 0;
+    column.required = words.data[2 * index + 1] != 0;
     plan->columns.push_back(std::move(column));
   }
   return true;
 }
 
-static bool read_key(const weir::Plan& plan, const int32_t* key, size_t length) {
-  for (size_t i = 0; i < length; i++) {
-    if (key[i] == weir::key_received_at) continue;
-    if (key[i] < 0 || static_cast<size_t>(key[i]) >= plan.columns.size()) return false;
+static bool read_key(const weir::Plan& plan, const Array<int32_t>& key) {
+  for (size_t i = 0; i < key.size; i++) {
+    const int32_t index = key.data[i];
+    if (index == weir::key_received_at) continue;
+    if (index < 0 || static_cast<size_t>(index) >= plan.columns.size()) return false;
     // The encoding of a key has no null, and no JSON.
-    const weir::PlanColumn& column = plan.columns[key[i]];
+    const weir::PlanColumn& column = plan.columns[index];
     if (!column.required || column.type == weir::Type::json) return false;
   }
   return true;
@@ -74,22 +63,21 @@ static bool read_key(const weir::Plan& plan, const int32_t* key, size_t length) 
 // makeKernel(properties: string[], columns: Int32Array (type, required per column), key: Int32Array | null,
 // deletes: boolean): a kernel.
 static napi_value make_kernel(napi_env env, napi_callback_info info) {
-  size_t count = 4, words_length, key_length;
+  size_t count = 4;
   napi_value arguments[4], made;
+  Array<int32_t> words, key;
   weir::Plan plan;
   if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count < 4)
     return refuse(env, "makeKernel takes properties, columns, key and deletes");
-  const int32_t* words = read_array<int32_t>(env, arguments[1], napi_int32_array, &words_length);
-  if (words == nullptr || !read_columns(env, arguments[0], words, words_length, &plan))
+  if (!read_array(env, arguments[1], napi_int32_array, words) || !read_columns(env, arguments[0], words, &plan))
     return refuse(env, "makeKernel: properties are strings, columns their types");
   napi_valuetype key_type;
   if (napi_typeof(env, arguments[2], &key_type) != napi_ok) return refuse(env, "makeKernel: no key");
   plan.has_key = key_type != napi_null;
   if (plan.has_key) {
-    const int32_t* key = read_array<int32_t>(env, arguments[2], napi_int32_array, &key_length);
-    if (key == nullptr || !read_key(plan, key, key_length))
+    if (!read_array(env, arguments[2], napi_int32_array, key) || !read_key(plan, key))
       return refuse(env, "makeKernel: a key names required columns of its plan");
-    plan.key.assign(key, key + key_length);
+    plan.key.assign(key.data, key.data + key.size);
   }
   if (napi_get_value_bool(env, arguments[3], &plan.deletes) != napi_ok)
     return refuse(env, "makeKernel: deletes is a boolean");
@@ -142,23 +130,23 @@ static const char* describe(CutStatus status) {
 // cut(kernel, slab: Uint8Array, table: Float64Array, from: number, to: number): {batchBytes, outcomes, faults}.
 // writeBatch must follow before the slab changes: payloads are still there.
 static napi_value cut(napi_env env, napi_callback_info info) {
-  size_t count = 5, slab_bytes, table_length;
+  size_t count = 5;
   napi_value arguments[5];
+  Array<uint8_t> slab;
+  Array<double> table;
   int64_t from, to;
   if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count < 5)
     return refuse(env, "cut takes kernel, slab, table, from and to");
   Kernel* kernel = unwrap(env, arguments[0]);
   if (kernel == nullptr) return refuse(env, "cut: not a kernel");
-  const uint8_t* slab = read_array<uint8_t>(env, arguments[1], napi_uint8_array, &slab_bytes);
-  if (slab == nullptr) return refuse(env, "cut: the slab is a Uint8Array");
-  const double* table = read_array<double>(env, arguments[2], napi_float64_array, &table_length);
-  if (table == nullptr) return refuse(env, "cut: the table is a Float64Array");
+  if (!read_array(env, arguments[1], napi_uint8_array, slab)) return refuse(env, "cut: the slab is a Uint8Array");
+  if (!read_array(env, arguments[2], napi_float64_array, table)) return refuse(env, "cut: the table is a Float64Array");
   if (napi_get_value_int64(env, arguments[3], &from) != napi_ok ||
       napi_get_value_int64(env, arguments[4], &to) != napi_ok)
     return refuse(env, "cut: from and to are numbers");
-  if (from < 0 || to < from || static_cast<uint64_t>(to) > table_length / weir::request_words)
+  if (from < 0 || to < from || static_cast<uint64_t>(to) > table.size / weir::request_words)
     return refuse(env, "cut: from and to are rows of the table");
-  CutStatus status = kernel->cut(slab, slab_bytes, table + from * weir::request_words, to - from);
+  CutStatus status = kernel->cut(slab.data, slab.size, table.data + from * weir::request_words, to - from);
   if (status == CutStatus::ok) return results(env, *kernel);
   napi_throw_range_error(env, nullptr, describe(status));
   return nullptr;
@@ -167,16 +155,17 @@ static napi_value cut(napi_env env, napi_callback_info info) {
 // writeBatch(kernel, into: Uint8Array of batchBytes): fills it with the last cut's batch, every byte of it. The
 // caller allocates, because only JavaScript can get an ArrayBuffer that is not zeroed first.
 static napi_value write_batch(napi_env env, napi_callback_info info) {
-  size_t count = 2, bytes;
+  size_t count = 2;
   napi_value arguments[2];
+  Array<uint8_t> into;
   if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count < 2)
     return refuse(env, "writeBatch takes a kernel and an array");
   Kernel* kernel = unwrap(env, arguments[0]);
   if (kernel == nullptr) return refuse(env, "writeBatch: not a kernel");
-  uint8_t* into = read_array<uint8_t>(env, arguments[1], napi_uint8_array, &bytes);
-  if (into == nullptr || !kernel->has_batch() || bytes != kernel->batch_bytes())
+  if (!read_array(env, arguments[1], napi_uint8_array, into) || !kernel->has_batch() ||
+      into.size != kernel->batch_bytes())
     return refuse(env, "writeBatch: the array is not of the last cut's size");
-  kernel->write_batch(into);
+  kernel->write_batch(into.data);
   return nullptr;
 }
 

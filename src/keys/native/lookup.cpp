@@ -11,26 +11,16 @@ constexpr uint32_t NOWHERE = 0xffffffff;
 
 // 0, or LMDB's error.
 int look_up(MDB_cursor* cursor, const MDB_val& prefix, const Run& run, std::vector<Place>* places) {
-  uint8_t key_bytes[KEY_BYTES_MAX];
-  memcpy(key_bytes, prefix.mv_data, prefix.mv_size);
-  for (uint32_t i = 0; i < run.count; i++) {
-    const size_t bytes = static_cast<size_t>(run.offsets[i + 1] - run.offsets[i]);
-    if (prefix.mv_size + bytes > KEY_BYTES_MAX) return MDB_BAD_VALSIZE;
-    memcpy(key_bytes + prefix.mv_size, run.bytes + run.offsets[i], bytes);
-    MDB_val key{prefix.mv_size + bytes, key_bytes}, value;
+  return each_key(prefix, run, [&](MDB_val key, int32_t) {
+    MDB_val value;
     Place place{NOWHERE, NOWHERE};
     const int rc = mdb_cursor_get(cursor, &key, &value, MDB_SET);
     if (rc != 0 && rc != MDB_NOTFOUND) return rc;
     if (rc == 0 && value.mv_size < sizeof place) return MDB_CORRUPTED;
     if (rc == 0) memcpy(&place, value.mv_data, sizeof place);
     places->push_back(place);
-  }
-  return 0;
-}
-
-int compare(const MDB_val& a, const MDB_val& b) {
-  const int order = memcmp(a.mv_data, b.mv_data, a.mv_size < b.mv_size ? a.mv_size : b.mv_size);
-  return order != 0 ? order : a.mv_size < b.mv_size ? -1 : a.mv_size > b.mv_size ? 1 : 0;
+    return 0;
+  });
 }
 
 }  // namespace
@@ -71,7 +61,7 @@ napi_value count_range(napi_env env, napi_callback_info info) {
   if (rc != 0) return throw_lmdb(env, rc);
   uint64_t count = 0;
   rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
-  while (rc == 0 && compare(key, to) < 0) {
+  while (rc == 0 && below(key, to)) {
     count++;
     rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
   }

@@ -38,17 +38,21 @@ napi_value throw_usage(napi_env env, const char* what) {
 }
 
 bool bytes_of(napi_env env, napi_value value, MDB_val* into) {
-  bool typed = false;
-  if (napi_is_typedarray(env, value, &typed) != napi_ok || !typed) return false;
-  napi_typedarray_type type;
-  size_t length, offset;
-  void* data;
-  napi_value buffer;
-  if (napi_get_typedarray_info(env, value, &type, &length, &data, &buffer, &offset) != napi_ok) return false;
-  if (type != napi_uint8_array) return false;
-  into->mv_size = length;
-  into->mv_data = data;
+  Array<uint8_t> bytes;
+  if (!read_array(env, value, napi_uint8_array, bytes)) return false;
+  *into = MDB_val{bytes.size, bytes.data};
   return true;
+}
+
+// The numbers as a Uint32Array.
+napi_value numbers_array(napi_env env, const uint32_t* numbers, size_t count) {
+  napi_value buffer, array;
+  void* data;
+  const size_t bytes = count * sizeof(uint32_t);
+  if (napi_create_arraybuffer(env, bytes, &data, &buffer) != napi_ok) return nullptr;
+  if (bytes > 0) memcpy(data, numbers, bytes);
+  if (napi_create_typedarray(env, napi_uint32_array, count, buffer, 0, &array) != napi_ok) return nullptr;
+  return array;
 }
 
 Store* store_of(napi_env env, napi_value value) {
@@ -220,12 +224,6 @@ static napi_value remove_key(napi_env env, napi_callback_info info) {
   if (rc != 0 && rc != MDB_NOTFOUND) return throw_lmdb(env, rc);
   napi_get_boolean(env, rc == 0, &result);
   return result;
-}
-
-static bool below(const MDB_val& a, const MDB_val& b) {
-  const size_t shared = a.mv_size < b.mv_size ? a.mv_size : b.mv_size;
-  const int order = memcmp(a.mv_data, b.mv_data, shared);
-  return order != 0 ? order < 0 : a.mv_size < b.mv_size;
 }
 
 // Reads from, to (exclusive) and limit from arguments 1 to 3.

@@ -12,25 +12,15 @@ namespace {
 
 class Swap {
  public:
-  Swap(MDB_cursor* cursor, const MDB_val& prefix, uint32_t segment, const uint32_t* gone, size_t gone_count)
-      : cursor_(cursor), segment_(segment), gone_(gone), gone_end_(gone + gone_count), found_(gone_count) {
-    prefix_bytes_ = prefix.mv_size;
-    memcpy(key_, prefix.mv_data, prefix_bytes_);
-  }
+  Swap(MDB_cursor* cursor, uint32_t segment, const Array<uint32_t>& gone)
+      : cursor_(cursor), segment_(segment), gone_(gone.data), gone_end_(gone.data + gone.size), found_(gone.size) {}
 
   // By place in `gone`: keys that pointed into it.
   const std::vector<uint32_t>& found() const { return found_; }
 
   // 0, or LMDB's error. `stale` gets the rows of `segment_` that are not the record any more.
-  int all(const Run& run, std::vector<uint32_t>* stale) {
-    for (uint32_t i = 0; i < run.count; i++) {
-      const size_t bytes = static_cast<size_t>(run.offsets[i + 1] - run.offsets[i]);
-      if (prefix_bytes_ + bytes > KEY_BYTES_MAX) return MDB_BAD_VALSIZE;
-      memcpy(key_ + prefix_bytes_, run.bytes + run.offsets[i], bytes);
-      const int rc = one(MDB_val{prefix_bytes_ + bytes, key_}, run.rows[i], stale);
-      if (rc != 0) return rc;
-    }
-    return 0;
+  int all(const MDB_val& prefix, const Run& run, std::vector<uint32_t>* stale) {
+    return each_key(prefix, run, [&](const MDB_val& key, int32_t row) { return one(key, row, stale); });
   }
 
  private:
@@ -64,37 +54,13 @@ class Swap {
   const uint32_t* gone_;
   const uint32_t* gone_end_;
   std::vector<uint32_t> found_;
-  size_t prefix_bytes_;
-  uint8_t key_[KEY_BYTES_MAX];
 };
-
-bool numbers_of(napi_env env, napi_value value, const uint32_t** data, size_t* count) {
-  bool typed = false;
-  if (napi_is_typedarray(env, value, &typed) != napi_ok || !typed) return false;
-  napi_typedarray_type type;
-  void* bytes;
-  napi_value buffer;
-  size_t offset;
-  if (napi_get_typedarray_info(env, value, &type, count, &bytes, &buffer, &offset) != napi_ok) return false;
-  *data = static_cast<const uint32_t*>(bytes);
-  return type == napi_uint32_array && std::is_sorted(*data, *data + *count);
-}
-
-napi_value numbers_array(napi_env env, const std::vector<uint32_t>& numbers) {
-  napi_value buffer, array;
-  void* data;
-  const size_t bytes = numbers.size() * sizeof(uint32_t);
-  if (napi_create_arraybuffer(env, bytes, &data, &buffer) != napi_ok) return nullptr;
-  if (bytes > 0) memcpy(data, numbers.data(), bytes);
-  if (napi_create_typedarray(env, napi_uint32_array, numbers.size(), buffer, 0, &array) != napi_ok) return nullptr;
-  return array;
-}
 
 napi_value result_of(napi_env env, std::vector<uint32_t>* stale, const std::vector<uint32_t>& found) {
   std::sort(stale->begin(), stale->end());
   napi_value result;
-  napi_value stale_rows = numbers_array(env, *stale);
-  napi_value found_keys = numbers_array(env, found);
+  napi_value stale_rows = numbers_array(env, stale->data(), stale->size());
+  napi_value found_keys = numbers_array(env, found.data(), found.size());
   if (stale_rows == nullptr || found_keys == nullptr || napi_create_object(env, &result) != napi_ok ||
       napi_set_named_property(env, result, "stale", stale_rows) != napi_ok ||
       napi_set_named_property(env, result, "found", found_keys) != napi_ok)
@@ -112,22 +78,22 @@ napi_value swap_keys(napi_env env, napi_callback_info info) {
   if (store == nullptr) return nullptr;
   MDB_val prefix;
   void* data;
-  size_t length, gone_count;
+  size_t length;
   uint32_t segment;
-  const uint32_t* gone;
+  Array<uint32_t> gone;
   Run run;
   if (!bytes_of(env, arguments[1], &prefix) || prefix.mv_size > 16 ||
       napi_get_arraybuffer_info(env, arguments[2], &data, &length) != napi_ok ||
       napi_get_value_uint32(env, arguments[3], &segment) != napi_ok ||
-      !numbers_of(env, arguments[4], &gone, &gone_count))
+      !read_array(env, arguments[4], napi_uint32_array, gone) || !std::is_sorted(gone.data, gone.data + gone.size))
     return throw_usage(env, "lmdbSwapKeys takes a store, a prefix, a key run, a segment and sorted segments");
   if (!read_run(static_cast<const uint8_t*>(data), length, &run)) return throw_usage(env, "not a key run");
   MDB_cursor* cursor;
   int rc = mdb_cursor_open(store->txn, store->dbi, &cursor);
   if (rc != 0) return throw_lmdb(env, rc);
   std::vector<uint32_t> stale;
-  Swap swap(cursor, prefix, segment, gone, gone_count);
-  rc = swap.all(run, &stale);
+  Swap swap(cursor, segment, gone);
+  rc = swap.all(prefix, run, &stale);
   mdb_cursor_close(cursor);
   if (rc != 0) return throw_lmdb(env, rc);
   return result_of(env, &stale, swap.found());

@@ -14,22 +14,13 @@ namespace {
 
 class Upsert {
  public:
-  Upsert(MDB_cursor* cursor, const MDB_val& prefix, uint32_t segment) : cursor_(cursor), segment_(segment) {
-    prefix_bytes_ = prefix.mv_size;
-    memcpy(key_, prefix.mv_data, prefix_bytes_);
-  }
+  Upsert(MDB_cursor* cursor, uint32_t segment) : cursor_(cursor), segment_(segment) {}
 
   // 0, or LMDB's error. `superseded` gets every old place.
-  int all(const Run& run, std::vector<Place>* superseded) {
-    for (uint32_t i = 0; i < run.count; i++) {
-      const size_t bytes = static_cast<size_t>(run.offsets[i + 1] - run.offsets[i]);
-      if (prefix_bytes_ + bytes > KEY_BYTES_MAX) return MDB_BAD_VALSIZE;
-      memcpy(key_ + prefix_bytes_, run.bytes + run.offsets[i], bytes);
-      MDB_val key{prefix_bytes_ + bytes, key_};
-      const int rc = run.rows[i] < 0 ? erase(key, superseded) : set(key, run.rows[i], superseded);
-      if (rc != 0) return rc;
-    }
-    return 0;
+  int all(const MDB_val& prefix, const Run& run, std::vector<Place>* superseded) {
+    return each_key(prefix, run, [&](const MDB_val& key, int32_t row) {
+      return row < 0 ? erase(key, superseded) : set(key, row, superseded);
+    });
   }
 
  private:
@@ -62,23 +53,9 @@ class Upsert {
 
   MDB_cursor* cursor_;
   uint32_t segment_;
-  size_t prefix_bytes_;
-  uint8_t key_[KEY_BYTES_MAX];
 };
 
 }  // namespace
-
-// The places as a Uint32Array: segment, row, segment, row, …
-napi_value places_array(napi_env env, const std::vector<Place>& places) {
-  napi_value buffer, array;
-  void* data;
-  const size_t bytes = places.size() * sizeof(Place);
-  if (napi_create_arraybuffer(env, bytes, &data, &buffer) != napi_ok) return nullptr;
-  if (bytes > 0) memcpy(data, places.data(), bytes);
-  if (napi_create_typedarray(env, napi_uint32_array, places.size() * 2, buffer, 0, &array) != napi_ok)
-    return nullptr;
-  return array;
-}
 
 // lmdbUpsertKeys(store, prefix, run, segment): Uint32Array of (segment, row), sorted: where keys pointed before.
 napi_value upsert_keys(napi_env env, napi_callback_info info) {
@@ -99,8 +76,7 @@ napi_value upsert_keys(napi_env env, napi_callback_info info) {
   int rc = mdb_cursor_open(store->txn, store->dbi, &cursor);
   if (rc != 0) return throw_lmdb(env, rc);
   std::vector<Place> superseded;
-  Upsert upsert(cursor, prefix, segment);
-  rc = upsert.all(run, &superseded);
+  rc = Upsert(cursor, segment).all(prefix, run, &superseded);
   mdb_cursor_close(cursor);
   if (rc != 0) return throw_lmdb(env, rc);
   std::sort(superseded.begin(), superseded.end(), [](const Place& a, const Place& b) {

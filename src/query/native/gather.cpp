@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "../../util/native/addon.h"
+#include "../../util/native/typed_array.h"
 
 namespace query {
 
@@ -20,19 +21,6 @@ struct Text {
   }
 };
 static_assert(sizeof(Text) == 16 && sizeof(void*) == 8, "as DuckDB lays it out");
-
-template <class Element>
-struct Array {
-  Element* data = nullptr;
-  size_t size = 0;
-};
-
-template <class Element>
-bool read_array(napi_env env, napi_value value, napi_typedarray_type wanted, Array<Element>& to) {
-  napi_typedarray_type type;
-  return napi_get_typedarray_info(env, value, &type, &to.size, reinterpret_cast<void**>(&to.data), nullptr, nullptr) ==
-             napi_ok && type == wanted;
-}
 
 // False where the texts do not fit.
 bool gather(const Array<uint8_t>& values, const uint8_t* valid, uint32_t from, uint32_t to, int32_t* offsets,

@@ -3,6 +3,7 @@
 #include "parquet.h"
 
 #include "../../util/native/addon.h"
+#include "../../util/native/typed_array.h"
 #include "parquet_calls.h"
 
 namespace parquet {
@@ -12,19 +13,6 @@ namespace {
 constexpr size_t HEAD_WORDS = 2, COLUMN_WORDS = 5;
 // Lengths in a page header are 32 bits.
 constexpr size_t STREAM_BYTES_MAX = size_t{1} << 30;
-
-template <class Element>
-struct Array {
-  Element* data = nullptr;
-  size_t size = 0;
-};
-
-template <class Element>
-bool read_array(napi_env env, napi_value value, napi_typedarray_type wanted, Array<Element>& to) {
-  napi_typedarray_type type;
-  return napi_get_typedarray_info(env, value, &type, &to.size, reinterpret_cast<void**>(&to.data), nullptr, nullptr) ==
-             napi_ok && type == wanted;
-}
 
 size_t width_of(Type type) {
   switch (type) {
