@@ -1,7 +1,5 @@
 /** What the route refuses, and that every way out of a backup leaves the server as it was. */
-import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -14,6 +12,7 @@ import {
   type TestServer,
   temporaryFolder,
 } from '../util/server.ts'
+import { mountSmall, NO_SMALL_DISK } from '../util/small-disk.ts'
 import { askBackup, backUp } from './backups.ts'
 
 let server: TestServer
@@ -113,19 +112,18 @@ test('a client that goes away gives the backup up: nothing is left of it, and th
 })
 
 test('a full disk: a clear error, the part is removed, the server goes on', async context => {
-  const small = mkdtempSync(join(tmpdir(), 'weir-small-'))
-  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=6m', 'tmpfs', small])
+  const folder = temporaryFolder('weir-small-')
+  const small = mountSmall(folder, '6m')
+  if (small === undefined) return context.skip(NO_SMALL_DISK)
   try {
-    if (mounted.status !== 0) return context.skip('a small file system cannot be mounted here')
-    const { lines } = await askBackup(server, { folder: join(small, 'backup') })
+    const { lines } = await askBackup(server, { folder: join(folder, 'backup') })
     expect(lines.at(-1)).toMatchObject({ code: 'disk_full', error: expect.stringContaining('ENOSPC') })
-    expect(readdirSync(small)).toEqual([])
+    expect(readdirSync(folder)).toEqual([])
     expect((await send(pool.url, events(0, 1))).status).toBe(200)
     expect(await server.count(pool.poolId)).toBe('4000')
     await backUp(server, join(root, 'after full'))
   } finally {
-    spawnSync('umount', ['--lazy', small])
-    rmSync(small, { recursive: true, force: true })
+    small.end()
   }
 })
 

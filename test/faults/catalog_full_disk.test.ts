@@ -1,30 +1,14 @@
 /** A full disk under the catalog: the change is refused, nothing else is, and the next one is made once there is room. */
-import { spawnSync } from 'node:child_process'
-import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { healthOf } from '../../src/health.ts'
 import { KEYED } from '../path/damage.ts'
-import { send, startServer, type TestServer } from '../util/server.ts'
+import { send, startServer, type TestServer, temporaryFolder } from '../util/server.ts'
+import { fillDisk, mountSmall, NO_SMALL_DISK } from '../util/small-disk.ts'
 
 /** Changes that one page more of the catalog's file must hold. */
 const CHANGES_MAX = 200
-
-function fill(folder: string): void {
-  const ballast = openSync(join(folder, 'ballast'), 'a')
-  try {
-    for (let bytes = 1024 * 1024; bytes >= 4096; ) {
-      try {
-        writeSync(ballast, Buffer.alloc(bytes))
-      } catch {
-        bytes /= 2
-      }
-    }
-  } finally {
-    closeSync(ballast)
-  }
-}
 
 async function names(server: TestServer): Promise<string[]> {
   const { data } = await server.graphql<{ dataPools: { nodes: { uniqueName: string }[] } }>(
@@ -34,16 +18,16 @@ async function names(server: TestServer): Promise<string[]> {
 }
 
 test('creations and deletions fail one by one, and work again without a restart', async context => {
-  const disk = mkdtempSync(join(tmpdir(), 'weir-catalog-full-'))
-  const { status } = spawnSync('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', disk])
+  const disk = temporaryFolder('weir-catalog-full-')
+  const small = mountSmall(disk, '64m')
+  if (small === undefined) return context.skip(NO_SMALL_DISK)
   try {
-    if (status !== 0) return context.skip('a small file system cannot be mounted here')
     const dataDir = join(disk, 'data')
     const args = ['--log-file-bytes', String(4 * 1024 * 1024)]
     const server = await startServer({ dataDir, args })
     const first = await server.createPool(KEYED)
     const made = ['events', 'keyed']
-    fill(disk)
+    fillDisk(join(disk, 'ballast'))
     let refused = ''
     for (let i = 0; i < CHANGES_MAX && refused === ''; i++) {
       const uniqueName = `pool ${String(i).padStart(3, '0')}`
@@ -78,8 +62,7 @@ test('creations and deletions fail one by one, and work again without a restart'
     expect(await next.count(first.poolId)).toBe('1')
     expect((await next.stop()).code).toBe(0)
   } finally {
-    spawnSync('umount', ['--lazy', disk])
-    rmSync(disk, { recursive: true, force: true })
+    small.end()
   }
 })
 

@@ -2,18 +2,8 @@
  * The real server with a disk that fails while segments are merged or a backup is written: queries and acks go on, nothing
  * of the merge or the backup is left, and both are made when the disk works again.
  */
-import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import {
-  closeSync,
-  existsSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  rmSync,
-  writeFileSync,
-  writeSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { restoreBackup } from '../../src/backup/restore.ts'
@@ -23,6 +13,7 @@ import { askBackup } from '../backup/backups.ts'
 import { AT, at, events, filesOf, KEYED, merges, metric, post, until, untilRest } from '../path/compaction.ts'
 import { crossRead } from '../util/cross-read.ts'
 import { send, startServer, type TestPool, type TestServer, temporaryFolder } from '../util/server.ts'
+import { fillDisk, mountSmall, NO_SMALL_DISK } from '../util/small-disk.ts'
 import { verifyFolder } from '../util/verify.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
@@ -181,24 +172,10 @@ async function mustBackUp(folder: string): Promise<void> {
   rmSync(to, { recursive: true })
 }
 
-/** A file system of `size` at `folder`; undefined: it cannot be mounted here. */
-function mount(
-  folder: string,
-  size: string,
-): { resize: (size: string) => void; end: () => void } | undefined {
-  mkdirSync(folder, { recursive: true })
-  if (spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', folder]).status !== 0)
-    return undefined
-  return {
-    resize: to => void spawnSync('mount', ['-o', `remount,size=${to}`, folder]),
-    end: () => void spawnSync('umount', ['--lazy', folder]),
-  }
-}
-
 test('no room for DuckDB’s own copy: the same, and it is made when there is room', async context => {
   const pool = await falling()
-  const small = mount(join(server.dataDir, 'tmp', 'merge'), '8k')
-  if (small === undefined) return context.skip('a small file system cannot be mounted here')
+  const small = mountSmall(join(server.dataDir, 'tmp', 'merge'), '8k')
+  if (small === undefined) return context.skip(NO_SMALL_DISK)
   try {
     await mustFailHarmlessly(pool)
     expect(server.output()).toMatch(/a merge of pool .* failed .*No space left/)
@@ -212,8 +189,8 @@ test('no room for DuckDB’s own copy: the same, and it is made when there is ro
 
 test('no room for a backup: disk_full, nothing is left, and it is made when there is room', async context => {
   const folder = join(root, 'small')
-  const small = mount(folder, '64k')
-  if (small === undefined) return context.skip('a small file system cannot be mounted here')
+  const small = mountSmall(folder, '64k')
+  if (small === undefined) return context.skip(NO_SMALL_DISK)
   try {
     const { lines } = await askBackup(server, { folder: join(folder, 'to') })
     expect(lines.at(-1)).toMatchObject({ code: 'disk_full' })
@@ -228,13 +205,13 @@ test('no room for a backup: disk_full, nothing is left, and it is made when ther
 test('no room for the transaction of a swap: its output goes, and the swap is made when there is room', async context => {
   const dataDir = join(root, 'full')
   const index = join(dataDir, 'index')
-  const small = mount(index, '64m')
-  if (small === undefined) return context.skip('a small file system cannot be mounted here')
+  const small = mountSmall(index, '64m')
+  if (small === undefined) return context.skip(NO_SMALL_DISK)
   try {
     const own = await startServer({ dataDir, env: TICK })
     const pool = await falling(own)
     const ballast = join(index, 'ballast')
-    fill(ballast)
+    fillDisk(ballast)
     await mustFailHarmlessly(pool, own)
     expect(own.output()).toMatch(/a merge of pool .* failed .*the key index cannot be changed/)
     expect((await send(pool.url, [{ at: AT, id: 'more', n: 1 }])).status).toBe(200)
@@ -257,19 +234,3 @@ test('no room for the transaction of a swap: its output goes, and the swap is ma
     small.end()
   }
 })
-
-/** Takes all room of the file system that `file` is on. */
-function fill(file: string): void {
-  const ballast = openSync(file, 'a')
-  try {
-    for (let bytes = 1024 * 1024; bytes >= 4096; ) {
-      try {
-        writeSync(ballast, Buffer.alloc(bytes))
-      } catch {
-        bytes /= 2
-      }
-    }
-  } finally {
-    closeSync(ballast)
-  }
-}

@@ -1,53 +1,34 @@
-import { spawnSync } from 'node:child_process'
-import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { send, spawnServer, startServer, type TestPool, type TestServer } from '../util/server.ts'
+import {
+  send,
+  spawnServer,
+  startServer,
+  type TestPool,
+  type TestServer,
+  temporaryFolder,
+} from '../util/server.ts'
+import { fillDisk, mountSmall, NO_SMALL_DISK, type SmallDisk } from '../util/small-disk.ts'
 import { events, KEYED } from './damage.ts'
 
 const MiB = 1024 * 1024
 const ARGS = ['--log-file-bytes', String(4 * MiB)]
-const DISK_BYTES = 96 * MiB
+const DISK_SIZE = '96m'
 /** Requests that fill the log's open file and its spares several times over. */
 const REQUESTS_MAX = 400
 
 let disk = ''
-let why = ''
+let small: SmallDisk | undefined
 beforeEach(() => {
-  disk = mkdtempSync(join(tmpdir(), 'weir-full-'))
-  const { status, stderr, error } = spawnSync('mount', [
-    '-t',
-    'tmpfs',
-    '-o',
-    `size=${DISK_BYTES}`,
-    'tmpfs',
-    disk,
-  ])
-  why = status === 0 ? '' : `a small file system cannot be mounted here: ${error?.message ?? stderr}`
+  disk = temporaryFolder('weir-full-')
+  small = mountSmall(disk, DISK_SIZE)
 })
-afterEach(() => {
-  if (why === '') spawnSync('umount', ['--lazy', disk])
-  rmSync(disk, { recursive: true, force: true })
-})
+afterEach(() => small?.end())
 
 /** Takes all room that is left. */
-function fill(): void {
-  const ballast = openSync(join(disk, 'ballast'), 'a')
-  try {
-    for (let bytes = MiB; bytes >= 4096; ) {
-      try {
-        writeSync(ballast, Buffer.alloc(bytes))
-      } catch {
-        bytes /= 2
-      }
-    }
-  } finally {
-    closeSync(ballast)
-  }
-}
-
+const fill = () => fillDisk(join(disk, 'ballast'))
 const free = () => rmSync(join(disk, 'ballast'))
 
 /** Posts new rows until one request is refused; how many rows were acknowledged, and the refusal. */
@@ -74,7 +55,7 @@ async function readyAgain(server: TestServer): Promise<void> {
 }
 
 test('a full disk: 503 disk_full, nothing acknowledged is lost, service again when there is room', async context => {
-  if (why !== '') return context.skip(why)
+  if (small === undefined) return context.skip(NO_SMALL_DISK)
   const server = await startServer({ dataDir: join(disk, 'data'), args: ARGS })
   const pool = await server.createPool(KEYED)
   expect((await send(pool.url, events(0, 50))).status).toBe(200)
@@ -102,7 +83,7 @@ test('a full disk: 503 disk_full, nothing acknowledged is lost, service again wh
 for (const isLogFull of [true, false]) {
   const what = isLogFull ? 'with no log file left' : 'with log files left'
   test(`a kill while the disk is full, ${what}: nothing acknowledged is lost once there is room`, async context => {
-    if (why !== '') return context.skip(why)
+    if (small === undefined) return context.skip(NO_SMALL_DISK)
     const dataDir = join(disk, 'data')
     const server = await startServer({ dataDir, args: ARGS })
     const pool = await server.createPool(KEYED)
