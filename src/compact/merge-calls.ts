@@ -1,6 +1,6 @@
 /** What the merge thread uses of other stages: workers/merge.ts passes their functions. */
 import type { Plan } from '../batch/plan.ts'
-import type { KeyRun, SegmentMeta } from '../keys/protocol.ts'
+import type { DeletesHeader, KeyRun, SegmentMeta } from '../keys/protocol.ts'
 import type { Disk } from '../util/disk.ts'
 import type { Deletes } from './deletes.ts'
 
@@ -19,22 +19,12 @@ export type RangeFields = Pick<
   'receivedFromUs' | 'receivedToUs' | 'timestampFromUs' | 'timestampToUs' | 'tenant'
 >
 
-/** What stands before the keys of a delete file. */
-export interface DeletesHead {
-  readonly pool: number
-  readonly planVersion: number
-  readonly segment: number
-  readonly sequenceFrom: number
-  readonly sequenceTo: number
-  readonly rowsOfSeal: number
-}
-
 export interface MergeCalls {
   /** Throws Damaged naming the file. */
   readonly readSegmentKeys: (file: string, plan: Plan) => Promise<KeysOfRows>
   /** Throws Damaged naming the file. */
-  readonly readDeleteFile: (bytes: Uint8Array, file: string) => DeletesHead & Deletes
-  readonly writeDeleteFile: (head: DeletesHead, run: KeyRun, sequences: Float64Array) => Uint8Array
+  readonly readDeleteFile: (bytes: Uint8Array, file: string) => DeletesHeader & Deletes
+  readonly writeDeleteFile: (head: DeletesHeader, run: KeyRun, sequences: Float64Array) => Uint8Array
   /** Makes the files durable; the bytes of both, and the Parquet file's CRC-32. Throws Node's error. */
   readonly publishInPieces: (
     on: Disk,

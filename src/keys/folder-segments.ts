@@ -10,19 +10,12 @@ import { join } from 'node:path'
 import { Damaged } from '../errors.ts'
 import { deleteFile, numberOfFile, segmentFile } from '../paths.ts'
 import { type Disk, readFile } from '../util/disk.ts'
+import type { DeletesHeader } from './protocol.ts'
 import type { StoredKeys } from './run-deletes.ts'
 import { type Footer, readFooter } from './segment-files.ts'
 
 /** A delete file as the segment stage reads it. */
-export interface StoredDeletes extends StoredKeys {
-  readonly pool: number
-  readonly planVersion: number
-  readonly segment: number
-  readonly sequenceFrom: number
-  readonly sequenceTo: number
-  /** Rows of the Parquet file beside it; above 0 the delete file counts only together with that file. */
-  readonly rowsOfSeal: number
-}
+export type StoredDeletes = DeletesHeader & StoredKeys
 
 /** Parses the bytes of a delete file; throws Damaged naming `file`. The segment stage's own function. */
 export type ParseDeletes = (bytes: Uint8Array, file: string) => StoredDeletes

@@ -34,6 +34,17 @@ export interface SegmentMeta {
   readonly deletes: number
 }
 
+/** What a delete file says of its segment before its keys come. */
+export interface DeletesHeader {
+  readonly pool: number
+  readonly planVersion: number
+  readonly segment: number
+  readonly sequenceFrom: number
+  readonly sequenceTo: number
+  /** Rows of the Parquet file beside it; above 0 the delete file counts only together with that file. */
+  readonly rowsOfSeal: number
+}
+
 /** The sorted keys of one seal: one ArrayBuffer, moved. Int32 words, then bytes, little-endian:
  *
  *    0  count of keys n    1  bytes of all keys

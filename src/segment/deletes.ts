@@ -4,7 +4,7 @@
  */
 import { crc32 } from 'node:zlib'
 import { Damaged } from '../errors.ts'
-import type { KeyRun } from '../keys/protocol.ts'
+import type { DeletesHeader, KeyRun } from '../keys/protocol.ts'
 import { assert } from '../util/assert.ts'
 
 export const DELETES_MAGIC = 0x4c454457 // 'WDEL'
@@ -13,17 +13,6 @@ const HEADER_BYTES = 48
 const CHECKSUM_BYTES = 4
 /** A key's length and its sequence. */
 const ENTRY_BYTES = 2 + 8
-
-/** What stands before the keys. */
-export interface DeletesHeader {
-  readonly pool: number
-  readonly planVersion: number
-  readonly segment: number
-  readonly sequenceFrom: number
-  readonly sequenceTo: number
-  /** Rows of the Parquet file beside it; above 0 the delete file counts only together with that file. */
-  readonly rowsOfSeal: number
-}
 
 /** A delete file as it is read back. */
 export interface DeleteFile extends DeletesHeader {
