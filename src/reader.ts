@@ -4,6 +4,7 @@
  *   W-8  Everything acknowledged before the call is sealed first; the manifest stays pinned until the query ended.
  */
 import type { Plan } from './batch/plan.ts'
+import type { CounterResult } from './graphql/context.ts'
 import type {
   BadQuery,
   CounterQuery,
@@ -25,24 +26,13 @@ export interface ReaderServices {
   nowMs(): number
 }
 
-/** A counter's answer. */
-export interface CounterAnswer {
-  readonly value: string | null
-  readonly info: {
-    readonly recordsProcessed: number
-    readonly bytesProcessed: number
-    readonly durationMs: number
-    readonly sql: string
-  }
-}
-
 /** Answers a counter over one pool. Rejects with Unavailable or SegmentDamaged, never with a short count. */
 export async function readCounter(
   plan: Plan,
   query: CounterQuery,
   fairKey: string,
   services: ReaderServices,
-): Promise<CounterAnswer | BadQuery> {
+): Promise<CounterResult | BadQuery> {
   const begin = services.nowMs()
   const planned = services.planCounter(plan, query)
   if ('badRequest' in planned) return planned

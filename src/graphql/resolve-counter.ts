@@ -60,12 +60,15 @@ function selectMetric({ metricId, metricName, metric }: CounterInput): {
   throw badRequest(BUILT)
 }
 
-/** The pool asked for, by id or by name; a name may hold an id. Checks the scope before it says what exists. */
+/**
+ * The pool asked for, by id or by name. A name may hold an id, which wins, as in the other routes. Checks the scope before it
+ * says what exists.
+ */
 function poolToQuery({ id, name }: PoolInput, context: Context): Pool {
   if ([id, name].filter(given).length !== 1)
     throw badRequest('"dataPool" must have exactly one of "id" and "name".')
   const { catalog } = context.services
-  const pool = given(id) ? catalog.pool(id) : (catalog.poolByName(name ?? '') ?? catalog.pool(name ?? ''))
+  const pool = given(id) ? catalog.pool(id) : (catalog.pool(name ?? '') ?? catalog.poolByName(name ?? ''))
   requireScope(context, `query Data Pool ${pool?.id ?? id ?? name}`, 'data_pool:query')
   if (pool === undefined) throw notFound('Data Pool')
   if (pool.accessControlEnabled)

@@ -63,6 +63,18 @@ describe('a counter', () => {
     )
   })
 
+  it('of a name that is an id is of that pool, whatever another one is called', async () => {
+    const id = server.catalog.poolByName('events')?.id ?? ''
+    // The catalog refuses such a name; whoever gets one in all the same does not get another pool's queries.
+    expect(await server.catalog.createWebhookSource({ uniqueName: id }, 'app')).toHaveProperty('badRequest')
+    await server.catalog.createWebhookSource({ uniqueName: 'other' }, 'app')
+    const other = server.catalog.poolByName('other')
+    server.catalog.poolByName = name => (name === id ? other : undefined)
+    for (const dataPool of [{ name: id }, { id }])
+      expect((await counter({ metric: { count: { dataPool } } })).errors).toBeUndefined()
+    expect(server.asked.map(({ pool }) => pool.id)).toEqual([id, id])
+  })
+
   it('tells about the query, all fields present', async () => {
     const { data, errors } = await server.ask(
       `query ($input: CounterInput!) { counter(input: $input) { query { id createdAt createdBy modifiedAt modifiedBy
