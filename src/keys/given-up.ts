@@ -4,8 +4,8 @@
  *   W-6  A rebuild reads every file that is there, so each must still say the truth beside the others:
  *        - Of a replaced segment another one stands for its sequences, and the rebuild leaves it out: it may go at any time.
  *        - Of an emptied one (a merge left nothing of it) nothing does. Its rows are dead by deletes of newer segments: until
- *          it is gone, merges keep those (`emptied`). And it goes only after all files within its sequences: without it
- *          a rebuild would find their rows again.
+ *          it is gone, merges keep those (`emptied`). And it goes only after all files within its sequences, and with deletes
+ *          after all emptied ones that are older: without it a rebuild would find their rows again.
  *   W-8  None goes while a snapshot holds it.
  *
  * What the disk refuses to remove is tried again when the pool gives up more, and by the sweep of the next start.
@@ -128,7 +128,11 @@ export class GivenUp {
     if (one.pins > 0 || all.get(one)?.isUnderWay !== false) return false
     if (!emptied.has(one)) return true
     if (this.#stale.has(number)) return false
-    for (const other of all.keys()) if (other !== one && isWithin(other.meta, one.meta)) return false
+    for (const other of all.keys()) {
+      if (other === one) continue
+      if (isWithin(other.meta, one.meta)) return false
+      if (one.meta.deletes > 0 && emptied.has(other) && isOlder(other.meta, one.meta)) return false
+    }
     return true
   }
 
@@ -151,4 +155,8 @@ function pathsOf({ meta, file, deletes }: GivenUpFiles): string[] {
 
 function isWithin(inner: SegmentMeta, outer: SegmentMeta): boolean {
   return outer.sequenceFrom <= inner.sequenceFrom && inner.sequenceTo <= outer.sequenceTo
+}
+
+function isOlder(one: SegmentMeta, than: SegmentMeta): boolean {
+  return one.sequenceTo < than.sequenceFrom
 }

@@ -3,17 +3,17 @@
  *
  *   W-5  Only files that no transaction names go, and never on an index that is new or was rebuilt in this run, nor in a pool
  *        of which a file is missing.
- *   W-6  Delete files go last: one that is alone stands for nothing, a Parquet file without its own is damage.
+ *   W-6  They go in steps (orphan-order.ts): whenever the power goes, what is left says nothing that is not so.
  *   W-8  A named file that is missing is reported; queries that need it answer SEGMENT_DAMAGED.
  */
 import { dirname, join } from 'node:path'
 import { deleteFile, numberOfFile, segmentFile } from '../paths.ts'
 import { assert } from '../util/assert.ts'
 import { type Disk, syncFolder } from '../util/disk.ts'
+import { givenUpSteps, type OrphanReader, uncommittedSteps } from './orphan-order.ts'
 import type { PoolState } from './protocol.ts'
 
-export interface SweepOptions {
-  readonly disk: Disk
+export interface SweepOptions extends OrphanReader {
   readonly segmentFolder: string
   /** What the index named when it was opened. Later files are this run's, and none of our business. */
   readonly opened: readonly PoolState[]
@@ -41,9 +41,9 @@ export interface Swept {
 /**
  * Removes temporary files, orphans and folders of deleted pools. Files that seals of this run wrote stay, named
  * or not: they are numbered from the opened `nextSegment` on. What a seal of this run replaced was named at
- * opening, so it stays too; the manifest gives it up when no query needs it.
+ * opening, so it stays too; the manifest gives it up when no query needs it. Other work of the thread may come between two steps.
  */
-export function sweep(options: SweepOptions): Swept {
+export async function sweep(options: SweepOptions): Promise<Swept> {
   const { disk, segmentFolder, opened, now, poolsByFolder, indexWasWhole } = options
   const missing = missingOf(options, now)
   const incomplete = new Set(missing.map(file => dirname(file)))
@@ -58,7 +58,11 @@ export function sweep(options: SweepOptions): Swept {
     else {
       const orphans = orphansOf(disk, folder, states.get(pool))
       if (incomplete.has(folder)) kept.push(...orphans.map(one => join(folder, one)))
-      else unlinkAll(disk, folder, orphans, removed)
+      else
+        for (const step of await givenUpSteps(options, folder, orphans, states.get(pool))) {
+          unlinkDurably(disk, folder, step, removed)
+          await nextTurn()
+        }
     }
   }
   if (removed.length > 0) syncFolder(disk, segmentFolder)
@@ -95,7 +99,8 @@ export function clearUncommitted(
     if (!disk.exists(folder)) continue
     const nextSegment = states.get(pool)?.nextSegment ?? 1
     const names = disk.readdir(folder).filter(name => (numberOf(name) ?? 0) >= nextSegment)
-    unlinkAll(disk, folder, names, removed)
+    if (names.length === 0) continue
+    for (const step of uncommittedSteps(names)) unlinkDurably(disk, folder, step, removed)
   }
   return removed
 }
@@ -108,30 +113,38 @@ function numberOf(name: string): number | undefined {
 function orphansOf(disk: Disk, folder: string, state: PoolState | undefined): string[] {
   const named = new Set(state === undefined ? [] : filesOf(state))
   const nextSegment = state?.nextSegment ?? 1
-  const orphans = disk.readdir(folder).filter(name => !named.has(name) && (numberOf(name) ?? 0) < nextSegment)
-  return orphans.sort() // a file stands for lower numbers only: those go first (keys/given-up.ts)
+  return disk.readdir(folder).filter(name => !named.has(name) && (numberOf(name) ?? 0) < nextSegment)
 }
 
-/** Synced when it returns. */
-function unlinkAll(disk: Disk, folder: string, names: readonly string[], removed: string[]): void {
-  if (names.length === 0) return
-  const isDeletes = (name: string) => name === deleteFile(numberOfFile(name) ?? 0)
-  const unlink = (part: readonly string[]) => {
-    for (const name of part) {
-      disk.unlink(join(folder, name))
-      removed.push(join(folder, name))
-    }
-    syncFolder(disk, folder)
+/** They are gone for good when it returns, with all that was removed before. */
+function unlinkDurably(disk: Disk, folder: string, names: readonly string[], removed: string[]): void {
+  for (const name of names) {
+    disk.unlink(join(folder, name))
+    removed.push(join(folder, name))
   }
-  unlink(names.filter(name => !isDeletes(name))) // without any too: an earlier life may have removed one and not synced
-  const deletes = names.filter(isDeletes)
-  if (deletes.length > 0) unlink(deletes)
+  syncFolder(disk, folder)
 }
 
+/** Of a deleted pool: no rebuild reads it, so delete files last is all the order there is. */
 function removeFolder(disk: Disk, folder: string, removed: string[]): void {
-  unlinkAll(disk, folder, disk.readdir(folder), removed)
+  const names = disk.readdir(folder)
+  const isDeletes = (name: string) => name === deleteFile(numberOfFile(name) ?? 0)
+  unlinkDurably(
+    disk,
+    folder,
+    names.filter(name => !isDeletes(name)),
+    removed,
+  )
+  unlinkDurably(disk, folder, names.filter(isDeletes), removed)
   disk.rmdir(folder)
   removed.push(folder)
+}
+
+/** Lets calls that wait come in between. */
+export function nextTurn(): Promise<void> {
+  return new Promise(resolve => {
+    setImmediate(resolve)
+  })
 }
 
 function missingOf(options: SweepOptions, now: readonly PoolState[]): string[] {

@@ -1,5 +1,5 @@
 /** Messages between index-client.ts and the index thread (thread.ts). Calls are answered in their order, but
- *  for `dropPool`, which lets others in between its steps. */
+ *  for `dropPool` and `sweep`, which let others in between their steps. */
 import type { WireError } from '../errors.ts'
 import type { IndexOpened, KeyIndex, SealCommit, SealCommitted, SwapCommit } from './protocol.ts'
 import type { RebuildPool } from './rebuild.ts'

@@ -15,7 +15,7 @@ import type { ParseDeletes } from './folder-segments.ts'
 import { type Opened, openIndexFolder } from './open.ts'
 import type { MarkDelta } from './protocol.ts'
 import type { HeldSequences } from './rebuild.ts'
-import { sweep } from './sweep.ts'
+import { nextTurn, sweep } from './sweep.ts'
 import type { IndexCall, IndexMessage, IndexResults, IndexThreadData } from './thread-protocol.ts'
 
 /** What workers/index.ts brings together. */
@@ -29,7 +29,7 @@ export interface ServeOptions {
 
 /** Opens the index, says so, and serves until `stop`. */
 export async function serveIndex(options: ServeOptions): Promise<void> {
-  const { port, data, disk } = options
+  const { port, data } = options
   const send = (message: IndexMessage, transfer: readonly ArrayBuffer[] = []) =>
     port.postMessage(message, [...transfer])
   if (data.nice !== undefined) beNice(data.nice)
@@ -45,8 +45,15 @@ export async function serveIndex(options: ServeOptions): Promise<void> {
   const { pools, lastCommit, keyLoop, rebuiltBecause, cleared, unknownFolders, lost } = opened
   const answer = { pools, lastCommit, rebuilt: rebuiltBecause !== undefined, keyLoop }
   send({ kind: 'opened', opened: answer, notes: { rebuiltBecause, cleared, unknownFolders, lost } })
+  let sweeping: Promise<unknown> = Promise.resolve()
   port.on('message', (call: IndexCall) => {
-    void handle(call, opened, data, disk).then(
+    // The sweep lets other calls in between its steps; only the end waits for it.
+    const done =
+      call.call === 'stop'
+        ? sweeping.then(() => handle(call, opened, options))
+        : handle(call, opened, options)
+    if (call.call === 'sweep') sweeping = done.catch(() => undefined)
+    void done.then(
       result => {
         send({ kind: 'done', id: call.id, result }, buffersOf(result))
         if (call.call === 'commit') crashPoint('index.answered')
@@ -65,8 +72,7 @@ export async function serveIndex(options: ServeOptions): Promise<void> {
 async function handle(
   call: IndexCall,
   { index, pools, folders, rebuiltBecause }: Opened,
-  { segmentFolder }: IndexThreadData,
-  disk: Disk,
+  { data, disk, parseDeletes }: ServeOptions,
 ): Promise<IndexResults[keyof IndexResults]> {
   switch (call.call) {
     case 'commit':
@@ -82,19 +88,14 @@ async function handle(
       const now = index.state().pools
       const indexWasWhole = rebuiltBecause === undefined
       const { poolsByFolder } = call
-      return sweep({ disk, segmentFolder, opened: pools, now, folders, poolsByFolder, indexWasWhole })
+      const { segmentFolder } = data
+      const what = { segmentFolder, opened: pools, now, folders, poolsByFolder, indexWasWhole }
+      return await sweep({ disk, parseDeletes, ...what })
     }
     case 'stop':
       index.close()
       return undefined
   }
-}
-
-/** Lets calls that wait come in between. */
-function nextTurn(): Promise<void> {
-  return new Promise(resolve => {
-    setImmediate(resolve)
-  })
 }
 
 /** Buffers of marks, to be moved rather than copied. */

@@ -137,8 +137,9 @@ export class Pipeline {
   }
 
   /**
-   * Files of failed seals are gone for good before new ones are written: a rebuild must not find both. Seals of a pool wait
-   * for the same removal, and so go on in their order.
+   * Files of failed seals are gone for good before new ones are written: a rebuild must not find both. The newest goes first:
+   * a rebuild takes the last segment for the end of all that is sealed. Seals of a pool wait for the same removal, and so go on in
+   * their order.
    */
   #unlinkOrphans(state: PoolState): Promise<void> {
     if (state.orphans.length > 0) state.unlinking = this.#unlink(state, state.orphans.splice(0))
@@ -147,7 +148,8 @@ export class Pipeline {
 
   async #unlink(state: PoolState, orphans: readonly number[]): Promise<void> {
     try {
-      await this.#calls.writer.unlink(state.of.folder, orphans)
+      for (const segment of orphans.toSorted((a, b) => b - a))
+        await this.#calls.writer.unlink(state.of.folder, [segment])
     } catch (error) {
       state.orphans.push(...orphans)
       throw error

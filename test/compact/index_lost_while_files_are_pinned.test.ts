@@ -49,7 +49,7 @@ const optionsOf = (folder: string) => ({
 
 async function open(): Promise<void> {
   life = await openLife(optionsOf(join(root, 'data')))
-  life.sweep()
+  await life.sweep()
   const { manifest, sealer, opened, paths } = life
   const writer = new MergeWriter(CALLS, new Pacer(NO_CLOCK, 'alone'), join(root, 'merge'), disk)
   const merger: Merger = {

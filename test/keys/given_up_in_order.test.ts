@@ -76,6 +76,17 @@ test('an emptied segment waits until all that it stands for is gone for good', a
   expect([emptied(), gone]).toEqual([[], [1]])
 })
 
+test('an emptied segment with deletes waits for the older ones: they may be of their rows', async () => {
+  const older = files(3, 0, 9)
+  const deletes = files(2, 10, 19, { deletes: 1 })
+  givenUp.add([deletes, older, files(4, 20, 29)], true)
+  expect(unlinked()).toEqual(['3.parquet 4.parquet'])
+  await asked[0]?.answer()
+  expect(unlinked().slice(1)).toEqual(['2.parquet 2.deletes'])
+  await asked[1]?.answer()
+  expect([emptied(), gone]).toEqual([[], [1, 1]])
+})
+
 test('what the disk refuses stays known, and is tried again with the next', async () => {
   givenUp.add([files(1, 10, 19)], true)
   await asked[0]?.answer(new Error('EIO'))

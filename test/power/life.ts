@@ -194,10 +194,11 @@ export class Life {
   }
 
   /** Removes what nothing names, as after every start. */
-  sweep(): void {
+  async sweep(): Promise<void> {
     const { pools, folders, rebuiltBecause, index } = this.opened
-    const found = sweep({
+    const found = await sweep({
       disk: this.#options.disk,
+      parseDeletes: readDeleteFile,
       segmentFolder: this.paths.segment,
       opened: pools,
       now: index.state().pools,

@@ -170,7 +170,7 @@ export class PowerRun {
     const merging = new Merging(life, disk, random)
     const waiting: Promise<unknown>[] = []
     for (let step = 0; step < STEPS_PER_LIFE; step++) {
-      if (isSwept && step === 3) life.sweep()
+      if (isSwept && step === 3) await life.sweep()
       const choice = random()
       if (choice < 0.7) waiting.push(this.#send(life, durability, log))
       else if (choice < 0.87) waiting.push(life.sealer.sealNow(1 + below(random, PLANS.length)))
@@ -253,7 +253,7 @@ async function checkState(
       throw new Error(`W-1: ${acked} requests were acknowledged, ${there.length} are there`)
     const rows = async () => {
       await life.sealer.sealAll()
-      life.sweep()
+      await life.sweep()
       return await visibleRows(life)
     }
     const found = await Promise.race([rows(), life.failed])

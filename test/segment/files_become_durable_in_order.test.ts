@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { clearUncommitted, type SweepOptions, sweep } from '../../src/keys/sweep.ts'
 import { deleteFile, segmentFile } from '../../src/paths.ts'
 import { assemblerJs, tryAssemblerNative } from '../../src/segment/assembler.ts'
+import { readDeleteFile } from '../../src/segment/deletes.ts'
 import { encoderJs } from '../../src/segment/encoder-js.ts'
 import type { SealJob } from '../../src/segment/protocol.ts'
 import { publishInPieces, publishSegment, unlinkSegments } from '../../src/segment/publish.ts'
@@ -162,6 +163,7 @@ function sweepOf(on: MemoryDisk): SweepOptions {
   }
   const where = {
     disk: on,
+    parseDeletes: readDeleteFile,
     segmentFolder: '/data/segment',
     folders: ['p'],
     poolsByFolder: new Map([['p', 1]]),

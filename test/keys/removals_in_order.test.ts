@@ -1,0 +1,134 @@
+/**
+ * W-6: whenever the power goes while files are removed that no transaction names, a rebuild finds the same rows.
+ *
+ * Real segments in a real folder, with a disk beside it that says what a power cut would leave at each change.
+ */
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { sweep } from '../../src/keys/sweep.ts'
+import { deleteFile, type Paths, pathsOf, segmentFile } from '../../src/paths.ts'
+import { readDeleteFile } from '../../src/segment/deletes.ts'
+import { type CutState, materialise, PowerDisk } from '../util/power-disk.ts'
+import { randomFrom } from '../util/random.ts'
+import { newSeed, temporaryFolder } from './help.ts'
+import { openHere, PLAN, type Seal, writeSeal } from './segments.ts'
+
+/** States at each change: some of what may be left then. */
+const CUTS = 12
+
+const row = (id: string, sequence: number) => ({ ts: 1, id, sequence })
+
+/** A folder with an empty index, which is open. */
+async function makeFolder() {
+  const paths = pathsOf(temporaryFolder())
+  const { index } = await openHere(paths)
+  const folder = join(paths.segment, 'POOL1')
+  const seal = (one: Omit<Seal, 'plan' | 'folder'>) => writeSeal({ plan: PLAN, folder, ...one })
+  return { paths, index, seal }
+}
+
+/** The log has everything. */
+const held = () => new Map([[1, new Set(Array.from({ length: 100 }, (_, i) => i))]])
+
+/** What an index says that is built from the files of a state: the keys, and the sequence up to which the log is not read again. */
+async function rebuilt(state: CutState): Promise<{ keys: number; sealed: number }> {
+  const folder = temporaryFolder()
+  materialise(state, folder)
+  const { index, pools } = await openHere(pathsOf(folder), held)
+  const keys = index.countKeys(1)
+  index.close()
+  rmSync(folder, { recursive: true })
+  return { keys, sealed: pools[0]?.sealedSequence ?? 0 }
+}
+
+/** States that power cuts leave while `work` runs on the disk, each once. The index is not among their files. */
+async function statesOf(paths: Paths, seed: number, work: (disk: PowerDisk) => Promise<unknown>) {
+  const random = randomFrom(seed)
+  const disk = new PowerDisk(paths.root)
+  const states = new Map<string, CutState>()
+  const capture = () => {
+    for (let i = 0; i < CUTS; i++) {
+      const state = disk.cut(random, [])
+      const files = new Map([...state.files].filter(([path]) => path.startsWith('/segment/')))
+      states.set([...files.keys()].sort().join(' '), { folders: state.folders, files })
+    }
+  }
+  disk.onChange = capture
+  await work(disk)
+  capture()
+  return states
+}
+
+/** States of the sweep, when the index names segment 5 alone. */
+async function sweptStates({ paths, index, seal }: Awaited<ReturnType<typeof makeFolder>>, seed: number) {
+  const last = { segment: 5, rows: [row('z', 40)], deletes: [row('m', 41)], from: 40, to: 49 }
+  index.commit([seal(last)])
+  const { pools } = index.state()
+  const states = await statesOf(paths, seed, disk =>
+    sweep({
+      disk,
+      parseDeletes: readDeleteFile,
+      segmentFolder: paths.segment,
+      opened: pools,
+      now: pools,
+      folders: ['POOL1'],
+      poolsByFolder: new Map([['POOL1', 1]]),
+      indexWasWhole: true,
+    }),
+  )
+  index.close()
+  return states
+}
+
+async function expectOnlyLive(states: ReadonlyMap<string, CutState>, seed: number): Promise<void> {
+  const last = [`/segment/POOL1/${deleteFile(5)}`, `/segment/POOL1/${segmentFile(5)}`].join(' ')
+  expect([...states.keys()]).toContain(last)
+  expect(states.size).toBeGreaterThan(3)
+  for (const [files, state] of states)
+    expect(await rebuilt(state), `seed ${seed}, left: ${files}`).toEqual({ keys: 1, sealed: 49 })
+}
+
+test('the sweep: an emptied segment goes after those that it stands for', async () => {
+  const seed = newSeed()
+  const made = await makeFolder()
+  // 4 was merged from 1 to 3 when `k` was dead already. What deleted `k` is gone since; `m` is deleted by 5.
+  made.seal({ segment: 1, rows: [row('k', 1)], from: 1, to: 9 })
+  made.seal({ segment: 2, rows: [row('m', 11)], from: 10, to: 19 })
+  made.seal({ segment: 3, rows: [row('m', 21)], from: 20, to: 29 })
+  made.seal({ segment: 4, rows: [row('m', 21)], from: 1, to: 29 })
+  await expectOnlyLive(await sweptStates(made, seed), seed)
+})
+
+test('the sweep: deletes go after all that is older, whatever its number', async () => {
+  const seed = newSeed()
+  const made = await makeFolder()
+  // 4 came of a merge of what is older than 2 and 3. All three were emptied by a second one.
+  made.seal({ segment: 4, rows: [row('k', 1), row('l', 2)], from: 1, to: 9 })
+  made.seal({ segment: 2, rows: [row('m', 11)], deletes: [row('k', 12)], from: 10, to: 19 })
+  made.seal({ segment: 3, rows: [], deletes: [row('l', 21)], from: 20, to: 29 })
+  await expectOnlyLive(await sweptStates(made, seed), seed)
+})
+
+test('a start: of seals that were never committed the newest goes first', async () => {
+  const seed = newSeed()
+  const { paths, index, seal } = await makeFolder()
+  index.commit([seal({ segment: 1, rows: [row('a', 1)], from: 1, to: 9 })])
+  index.close()
+  seal({ segment: 2, rows: [row('b', 11)], from: 10, to: 19 })
+  seal({ segment: 3, rows: [row('c', 21)], deletes: [row('x', 22)], from: 20, to: 29 })
+  seal({ segment: 4, rows: [], deletes: [row('y', 31)], from: 30, to: 39 })
+  const states = await statesOf(paths, seed, async disk => {
+    const opened = await openHere(paths, held, disk)
+    opened.index.close()
+    expect(opened.cleared.length).toBe(4)
+  })
+  expect([...states.keys()]).toContain(`/segment/POOL1/${segmentFile(1)}`)
+  expect(states.size).toBeGreaterThan(3)
+  for (const [files, state] of states) {
+    const { keys, sealed } = await rebuilt(state)
+    // Whatever is not there is above what is taken for sealed: the log has it.
+    const told = { 9: 1, 19: 2, 29: 3, 39: 3 }[sealed]
+    expect(keys, `seed ${seed}, sealed up to ${sealed}, left: ${files}`).toBe(told)
+  }
+})
