@@ -4,30 +4,15 @@
  *
  *   node broken_meta_child.js native|js meta|data FOLDER
  */
-import { closeSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { closeSync } from 'node:fs'
 import { openIndex } from '../../src/keys/index-client.ts'
 import { pathsOf } from '../../src/paths.ts'
-import { must } from '../../src/util/assert.ts'
 import { endNow } from '../../src/util/end-now.ts'
 import { say } from '../../src/util/say.ts'
+import { lmdbDescriptor } from '../util/lmdb-descriptor.ts'
 import { seal } from './child-seals.ts'
 
 const [, , kernel = '', which = '', folder = ''] = process.argv
-const O_DSYNC = 0o10000
-
-/** LMDB writes its meta pages through a file that syncs each write. */
-function closeUnderLmdb(file: string): void {
-  const found = readdirSync('/proc/self/fd').find(fd => {
-    try {
-      if (readlinkSync(`/proc/self/fd/${fd}`) !== file) return false
-      const flags = /flags:\s*(\d+)/.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'latin1'))?.[1]
-      return ((Number.parseInt(flags ?? '0', 8) & O_DSYNC) !== 0) === (which === 'meta')
-    } catch {
-      return false // the one that read this folder
-    }
-  })
-  closeSync(Number(must(found, `an open file ${file}`)))
-}
 
 const paths = pathsOf(folder)
 const { index } = await openIndex({
@@ -46,7 +31,7 @@ const { index } = await openIndex({
 })
 const [first] = await index.commit([seal(1, 1)])
 say(JSON.stringify({ commit: first?.commit }))
-closeUnderLmdb(`${paths.index}/data.mdb`)
+closeSync(lmdbDescriptor(`${paths.index}/data.mdb`, which as 'meta' | 'data'))
 const seen = (what: string) => (result: unknown) => say(JSON.stringify({ [what]: String(result) }))
 await Promise.all([
   index.commit([seal(2, 1)]).then(seen('answered'), seen('refused')),
