@@ -15,7 +15,7 @@ import type { Refusal } from './errors.ts'
 import type { Pools } from './pools.ts'
 
 /** What a backup is taken of. */
-export interface BackedUp {
+interface BackedUp {
   readonly catalog: Catalog
   readonly pools: Pools
   readonly commit: Commit
@@ -45,7 +45,7 @@ export function joinBackups({ catalog, pools, commit }: BackedUp): Backups {
 }
 
 /** Where the server is, and how it may be hurt by tests. */
-export interface AdminOptions {
+interface AdminOptions {
   readonly dataDir: string
   readonly crashAt: string
   readonly backupBytesPerSecond: number

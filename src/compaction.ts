@@ -24,7 +24,7 @@ import { warn } from './util/say.ts'
 
 const DAY_MS = 86_400_000
 
-export interface CompactionJoin {
+interface CompactionJoin {
   readonly config: Config
   readonly catalog: CatalogService
   readonly index: OpenedIndex

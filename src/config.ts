@@ -152,7 +152,7 @@ export type Config = {
 }
 
 /** What the command line asks for. */
-export interface CommandLine {
+interface CommandLine {
   /** undefined: none was named, which means the first one, `start`. */
   readonly named: Command | undefined
   readonly help: boolean

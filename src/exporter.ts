@@ -23,7 +23,7 @@ import { type PlannedSelection, readColumns, type Selection } from './query/sele
 import { assert } from './util/assert.ts'
 
 /** What reading a pool's rows needs of the stages. */
-export interface ExportServices {
+interface ExportServices {
   sealNow(pool: number): Promise<void>
   snapshot(pool: number): Promise<{ readonly segments: readonly QuerySegment[]; release(): void }>
   prune(plan: Plan, planned: Planned, segments: readonly QuerySegment[]): readonly QuerySegment[]
@@ -34,7 +34,7 @@ export interface ExportServices {
 }
 
 /** What the route needs of the stages. */
-export interface ArrowServices extends Omit<ExportServices, 'open'> {
+interface ArrowServices extends Omit<ExportServices, 'open'> {
   verify(authorization: string): Promise<Identity | Refusal>
   readonly catalog: { poolByName(name: string): Pool | undefined; pool(id: string): Pool | undefined }
   readonly pools: { planOf(pool: Pool): Plan }
@@ -80,7 +80,7 @@ function badParameter({ badRequest }: BadQuery): Reply {
 }
 
 /** The request's parameters; `columns` may come several times, each with names between commas: see readColumns. */
-export function selectionOf(query: string): Selection | BadQuery {
+function selectionOf(query: string): Selection | BadQuery {
   const columns: string[] = []
   const texts = new Map<string, string>()
   for (const [name, value] of new URLSearchParams(query)) {

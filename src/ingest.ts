@@ -15,7 +15,7 @@ import { ENTRY_WORDS, type TailEntry } from './segment/protocol.ts'
 import { must } from './util/assert.ts'
 
 /** What the ingest path needs of the stages. */
-export interface IngestJoin {
+interface IngestJoin {
   readonly catalog: CatalogService
   readonly commit: Commit
   /** Appends to a pool's tail; entries of a deleted pool are dropped. */

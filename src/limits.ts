@@ -77,7 +77,7 @@ export const STREAM_WAIT_ON_MS = 3_000
 /** At SIGTERM streams go on for so long, then they are closed without their end. */
 export const STREAM_STOP_MS = 2_000
 /** What uWebSockets.js gathers of one corked write. */
-export const CORK_BYTES = 16 * KiB
+const CORK_BYTES = 16 * KiB
 /** Bytes of a stream handed to the socket at once: what it does not take waits in memory. With its chunk's frame it must fit
  *  in CORK_BYTES; see api/reply.ts. */
 export const STREAM_WRITE_BYTES = CORK_BYTES - 64
@@ -169,7 +169,7 @@ export const SEAL_TICK_MS = 250
 /** What a batch in a tail takes beside its bytes: its objects on both sides of V8, as a standalone script measured. */
 export const TAIL_ENTRY_BYTES = 1 * KiB
 /** Rows of one seal, which may begin with kept rows of a newer small segment. */
-export const SEAL_ROWS_MAX = 2 * SEAL_ROWS
+const SEAL_ROWS_MAX = 2 * SEAL_ROWS
 /** Rows of a small segment that the next seal takes along; see segment/tail.ts. */
 export const KEPT_ROWS_MAX = 98_304
 /** Batches of a small segment that the next seal takes along, and of that seal with it. */

@@ -18,7 +18,7 @@ const Registry = loadPackage('prom-client/lib/registry.js') as typeof Prom.Regis
 type Registry = Prom.Registry
 
 /** A reading taken when the page is asked for: one number, or one per label value. */
-export type Reading = () => number | readonly (readonly [string, number])[]
+type Reading = () => number | readonly (readonly [string, number])[]
 
 export interface Metrics {
   /** `count` events of `pool` (its unique name) were `accepted` or `rejected`; `code` is `ok` or the fault's. */

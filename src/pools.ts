@@ -29,7 +29,7 @@ import { monotonicMs } from './util/clock.ts'
 import { crashPoint } from './util/crash.ts'
 import { warn } from './util/say.ts'
 
-export interface PoolsOptions {
+interface PoolsOptions {
   readonly config: Config
   readonly paths: Paths
   readonly catalog: CatalogService

@@ -15,7 +15,7 @@ import type {
 } from './query/protocol.ts'
 
 /** What a query needs of the stages. */
-export interface ReaderServices {
+interface ReaderServices {
   sealNow(pool: number): Promise<void>
   snapshot(pool: number): Promise<{ readonly segments: readonly QuerySegment[]; release(): void }>
   planCounter(plan: Plan, query: CounterQuery): Planned | BadQuery

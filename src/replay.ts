@@ -25,7 +25,7 @@ import { ENTRY_WORDS, type TailEntry } from './segment/protocol.ts'
 import { must } from './util/assert.ts'
 
 /** What a replay needs of the stages. */
-export interface ReplayServices {
+interface ReplayServices {
   plan(pool: number, version: number): { readonly plan: Plan; readonly shared: SharedArrayBuffer } | undefined
   parse(job: Job): Promise<JobResult>
   append(pool: number, plan: Plan, entries: readonly TailEntry[]): void

@@ -32,7 +32,7 @@ export interface Stages {
   readonly log: OpenedLog
 }
 
-export interface OpenStagesOptions {
+interface OpenStagesOptions {
   readonly config: Config
   readonly paths: Paths
   readonly kernel: 'native' | 'js'

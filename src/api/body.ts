@@ -16,7 +16,7 @@ import type { IngestRequest } from './request.ts'
 import { copyIn, type SlabPool } from './slab.ts'
 
 /** What Bodies needs from around it. */
-export interface BodyHooks {
+interface BodyHooks {
   /** Is there room in the tail? */
   room(): boolean
   /** A body is complete in its slab. */

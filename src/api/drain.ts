@@ -9,7 +9,7 @@ import { monotonicMs } from '../util/clock.ts'
 import type { Responder } from './reply.ts'
 
 /** What the drain closes. */
-export type Drained = Pick<Responder, 'close' | 'pause'>
+type Drained = Pick<Responder, 'close' | 'pause'>
 
 /** All connections that are being drained; they hold no bytes. */
 export class Drain {

@@ -148,7 +148,7 @@ export interface ApiOptions {
   readonly streamStallMs?: number
 }
 
-export interface ApiStats {
+interface ApiStats {
   /** Requests begun and not answered. */
   readonly open: number
   readonly waitingRequests: number

@@ -10,7 +10,7 @@ import type { Slab } from './slab.ts'
  *   ready     the body is complete in its slab; the slab's user until the end
  *   over      answered before that, or gone
  */
-export type RequestState = 'new' | 'waiting' | 'placed' | 'ready' | 'over'
+type RequestState = 'new' | 'waiting' | 'placed' | 'ready' | 'over'
 
 const NO_BYTES = new Uint8Array(0)
 

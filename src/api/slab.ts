@@ -15,7 +15,7 @@ import { SLAB_BYTES, SLAB_TAIL_BYTES, SLABS_MAX, SLABS_SMALL_MIN } from '../limi
 import { assert } from '../util/assert.ts'
 
 /** Where a body stands. */
-export interface Place<T> {
+interface Place<T> {
   readonly slab: Slab<T>
   /** Byte offset of the body; the record header's room is directly in front of it. */
   readonly offset: number

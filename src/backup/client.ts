@@ -23,7 +23,7 @@ import type {
 } from './protocol.ts'
 
 /** What a backup needs of the running stages. */
-export interface BackupSources {
+interface BackupSources {
   /** Seals what every pool has. Where it fails, the log has the rest. */
   sealAll(): Promise<void>
   /** Syncs everything appended before the call. */
@@ -72,7 +72,7 @@ export class Backups {
   }
 }
 
-export class Backup {
+class Backup {
   /** undefined: the destination can be used; else why it cannot. Rejects where the thread cannot start. */
   readonly accepted: Promise<string | undefined>
   /** Resolves when the thread has ended and nothing is held any more. */

@@ -19,7 +19,7 @@ import { type BackupContents, damagedText, decodeBackup, summaryOf } from './for
 import { Pace } from './pace.ts'
 import type { BackupSummary, Progress } from './protocol.ts'
 
-export interface RestoreOptions {
+interface RestoreOptions {
   readonly disk: Disk
   /** The backup's folder. */
   readonly from: string

@@ -61,7 +61,7 @@ export interface BackupServices {
   ) => Promise<readonly string[]>
 }
 
-export interface BackupCalls {
+interface BackupCalls {
   readonly pace: Pace
   readonly onProgress: (progress: Progress) => void
   /** The log's files are not needed any more. */

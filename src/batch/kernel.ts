@@ -12,7 +12,7 @@ import type { BatchBuffer } from './layout.ts'
 import type { CutKind, Plan } from './plan.ts'
 
 /** Float64 words of a request's row in the table. */
-export const REQUEST_WORDS = 6
+export const REQUEST_WORDS = 5
 /** Byte offset of the decoded body in the slab. */
 export const REQUEST_OFFSET = 0
 /** Bytes of the decoded body. */
@@ -24,8 +24,6 @@ export const REQUEST_RECEIVED_AT = 3
 /** Byte offset in the slab of a bitmap, one bit per event, least significant first: only events with a set
  *  bit are cut, the others are neither judged nor reported. -1: all. Used by recovery. */
 export const REQUEST_BITS = 4
-/** For the caller. */
-export const REQUEST_TAG = 5
 
 /** `disable_partial_success`: one invalid event, and no row of the request is cut. */
 export const FLAG_ALL_OR_NOTHING = 1

@@ -16,9 +16,9 @@ import { type Application, type Meta, SCOPES, type SigningKey } from './model.ts
 import type { Entry } from './protocol.ts'
 
 /** The name of the pool that a new folder begins with. */
-export const OPEN_POOL_NAME = 'events'
+const OPEN_POOL_NAME = 'events'
 /** Creator of what no caller made. */
-export const SYSTEM = 'system'
+const SYSTEM = 'system'
 
 /** The first application as options and data/admin.json give it. */
 export interface AdminGiven {
@@ -31,7 +31,7 @@ export interface Admin {
   readonly clientSecret: string
 }
 
-export interface StartChange {
+interface StartChange {
   readonly puts: readonly Entry[]
   readonly removes: readonly string[]
 }

@@ -7,7 +7,7 @@ import { versionOf } from './plans.ts'
 import type { Entry, NewWebhookSource, Target } from './protocol.ts'
 import { type Checked, orNull } from './rules.ts'
 
-export interface Made {
+interface Made {
   readonly target: Target
   /** Source, pool, its first plan version, and the meta document with the next pool number. */
   readonly puts: readonly Entry[]

@@ -26,7 +26,7 @@ interface CutBy {
 }
 
 /** Objects of one kind by id and by unique name. */
-export class Named<T extends { readonly id: string; readonly uniqueName: string }> {
+class Named<T extends { readonly id: string; readonly uniqueName: string }> {
   readonly byId = new Map<string, T>()
   readonly byName = new Map<string, T>()
 

@@ -97,7 +97,7 @@ function columnsFault(columns: readonly ColumnInput[]): string | undefined {
 }
 
 /** What is wrong with a column's name, by itself. */
-export function nameFault(name: string): string | undefined {
+function nameFault(name: string): string | undefined {
   if (name === '') return 'A column has an empty name.'
   if (!isText(name) || name.includes('\u0000'))
     return `The column name ${JSON.stringify(name)} holds a NUL or an unpaired surrogate.`

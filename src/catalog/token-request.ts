@@ -12,7 +12,7 @@ export interface TokenError {
   readonly description: string
 }
 
-export interface TokenAsked {
+interface TokenAsked {
   /** Any one of these may be right: Basic parts count as sent and as URL-decoded. */
   readonly credentials: readonly Credentials[]
   /** null: none named, so all that the application has. */

@@ -14,7 +14,7 @@ import { wallMs } from '../util/clock.ts'
 import type { Application, Scope, SigningKey } from './model.ts'
 import { basicOf, type Credentials, readTokenRequest, type TokenError } from './token-request.ts'
 
-export interface TokenRequest {
+interface TokenRequest {
   readonly authorization: string | undefined
   readonly contentType: string | undefined
   readonly body: Uint8Array
@@ -40,7 +40,7 @@ export interface Tokens {
 }
 
 /** What tokens need of the catalog. */
-export interface TokenServices {
+interface TokenServices {
   application(id: string): Application | undefined
   signingKey(): SigningKey
   /** Wall clock; for tests. */

@@ -13,7 +13,7 @@ import type { SegmentContent } from './check-segment.ts'
 import type { Report } from './report.ts'
 
 /** One segment as it is in the index. */
-export interface IndexedSegment {
+interface IndexedSegment {
   readonly index: Index
   readonly state: PoolState
   readonly segment: number

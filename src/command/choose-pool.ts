@@ -4,7 +4,7 @@ import { CannotRun } from '../errors.ts'
 import { POOLS_NAMED_MAX } from '../limits.ts'
 
 /** Where to look. */
-export interface PoolsByName {
+interface PoolsByName {
   byId(id: string): Pool | undefined
   byName(name: string): Pool | undefined
   readonly all: readonly Pool[]

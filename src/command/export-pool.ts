@@ -28,7 +28,7 @@ import { CLEAN, type CommandInput } from './protocol.ts'
 
 const FORMATS = ['parquet', 'arrow', 'ndjson', 'csv'] as const
 
-export interface ExportOptions {
+interface ExportOptions {
   readonly format: (typeof FORMATS)[number]
   readonly compression: ExportCompression
   readonly selection: Selection
@@ -93,7 +93,7 @@ function oneOf<T extends string>(list: readonly T[], flag: string, text: string)
 }
 
 /** Writes the selected live rows of the pool of this name or id. */
-export async function exportPool(
+async function exportPool(
   offline: Offline,
   name: string,
   options: ExportOptions,

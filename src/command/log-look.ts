@@ -24,7 +24,7 @@ export interface LogLook {
 }
 
 /** A record as it is read, with whether its pool has it in no segment yet. */
-export type OnRecord = (record: ReadRecord, isUnsealed: boolean) => void
+type OnRecord = (record: ReadRecord, isUnsealed: boolean) => void
 
 /**
  * Reads the whole log in `folder`. Damage is part of the answer.

@@ -7,7 +7,7 @@ export const DAMAGED = 1
 export const CANNOT_RUN = 2
 
 /** A flag that only this command takes. */
-export interface CommandFlag {
+interface CommandFlag {
   /** Without the dashes. */
   readonly flag: string
   /** What stands for its value in the help; "" for a flag without one. */

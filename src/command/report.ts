@@ -15,7 +15,7 @@ export interface Finding {
 }
 
 /** How much was looked at: a check that found nothing says of what. */
-export interface Checked {
+interface Checked {
   /** Files of a backup, compared with its list. */
   files: number
   pools: number

@@ -1,7 +1,7 @@
 /** Results for people: aligned columns, bytes with their unit. Programs take --json. */
 
 /** Cells as text; numbers stand at the right. `undefined` is an empty cell. */
-export type Cell = string | number | undefined
+type Cell = string | number | undefined
 
 /** Lines of a table, `head` first. No rows: no lines. */
 export function tableLines(head: readonly string[], rows: readonly (readonly Cell[])[]): string[] {

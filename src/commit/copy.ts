@@ -15,7 +15,7 @@ import { RECORD_HEADER_BYTES } from './record.ts'
 const COPY_BYTES = 1024 * 1024
 
 /** Takes an empty file into use; returns its name in the log folder. */
-export type TakeSpare = () => Promise<string>
+type TakeSpare = () => Promise<string>
 
 export class EpochCopy {
   readonly #epoch: Epoch

@@ -17,7 +17,7 @@ import type { LogSpan } from './protocol.ts'
 import { readLog } from './read.ts'
 import { isNeeded } from './recover.ts'
 
-export interface ExtractOptions {
+interface ExtractOptions {
   readonly disk: Disk
   /** The running log's folder; its files are held. */
   readonly from: string

@@ -8,7 +8,7 @@ import type { Commit, RecoverOptions } from './protocol.ts'
 import type { RecoveredSummary } from './recover.ts'
 import type { Durability } from './writer.ts'
 
-export interface OpenLogOptions {
+interface OpenLogOptions {
   /** Absolute; made if missing. */
   readonly folder: string
   readonly durability: Durability

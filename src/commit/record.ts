@@ -34,7 +34,7 @@ export function recordBytes(bodyBytes: number): number {
 }
 
 /** What the parse worker knows of a record. */
-export interface RecordFields {
+interface RecordFields {
   readonly kind: number
   readonly pool: number
   readonly version: number

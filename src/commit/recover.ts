@@ -25,7 +25,7 @@ import type { RecoverOptions } from './protocol.ts'
 import { highestSealed, type LogEnd, type ReadRecord, readLog } from './read.ts'
 import { ChunkFiller } from './replay.ts'
 
-export interface RecoverLogOptions extends RecoverOptions {
+interface RecoverLogOptions extends RecoverOptions {
   readonly disk: Disk
   readonly folder: string
   readonly fileBytes: number

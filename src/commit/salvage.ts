@@ -26,7 +26,7 @@ import { decodeRecord, type LoadedFile, type ReadRecord, recordIsWhole } from '.
 import { RECORD_HEADER_BYTES, RECORD_MAGIC } from './record.ts'
 
 /** A stretch of sequences of which nothing can be read. */
-export interface LostSequences {
+interface LostSequences {
   readonly from: number
   readonly to: number
 }
@@ -46,7 +46,7 @@ export interface Salvage {
   readonly lastSequence: number
 }
 
-export interface SalvageOptions {
+interface SalvageOptions {
   readonly disk: Disk
   readonly folder: string
   readonly fileBytes: number

@@ -14,7 +14,7 @@ import type { BatchSource, CopySegments, ExportColumn, OpenBatches } from './pro
 import { schemaMessage } from './schema.ts'
 
 /** Neighbours together, so that a thousand tiny segments are a few copies. */
-export function groupSegments(segments: readonly QuerySegment[]): QuerySegment[][] {
+function groupSegments(segments: readonly QuerySegment[]): QuerySegment[][] {
   const groups: QuerySegment[][] = []
   let rows = 0
   for (const segment of segments) {

@@ -11,7 +11,7 @@ import type { ExportColumn } from './protocol.ts'
 import { schemaMessage } from './schema.ts'
 
 /** How queries print what JavaScript would print otherwise. */
-export interface Printers {
+interface Printers {
   instant(us: bigint): string
   date(days: number): string
   /** The shortest text of an f32. */

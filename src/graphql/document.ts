@@ -18,7 +18,7 @@ import { GraphQLError, Kind, Lexer, parse, Source, TokenKind, validate } from '.
 const VALIDATION_ERRORS_MAX = 20
 
 /** The document, or the errors to answer. */
-export type ReadDocument = DocumentNode | readonly GraphQLError[]
+type ReadDocument = DocumentNode | readonly GraphQLError[]
 
 /** `readDocument` for one schema, with the last good documents kept. */
 export function documentReader(schema: GraphQLSchema): (text: string) => ReadDocument {
@@ -36,7 +36,7 @@ export function documentReader(schema: GraphQLSchema): (text: string) => ReadDoc
 }
 
 /** Parses and checks one document. */
-export function readDocument(text: string, schema: GraphQLSchema): ReadDocument {
+function readDocument(text: string, schema: GraphQLSchema): ReadDocument {
   try {
     checkTokens(text)
     const document = parse(text)

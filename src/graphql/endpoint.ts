@@ -10,7 +10,7 @@ import { formatError } from './errors.ts'
 import { execute, GraphQLError, Kind } from './library.ts'
 import { makeSchema } from './schema.ts'
 
-export interface GraphqlRequest {
+interface GraphqlRequest {
   readonly authorization: string | undefined
   readonly body: Uint8Array
 }
@@ -21,7 +21,7 @@ export interface GraphqlReply {
   readonly body: string
 }
 
-export interface Graphql {
+interface Graphql {
   handle(request: GraphqlRequest): Promise<GraphqlReply>
 }
 

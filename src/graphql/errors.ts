@@ -8,7 +8,7 @@ import { warn } from '../util/say.ts'
 import { GraphQLError } from './library.ts'
 
 /** Stable codes; programs compare them. */
-export type GraphqlCode =
+type GraphqlCode =
   | 'NOT_FOUND'
   | 'BAD_REQUEST'
   | 'FORBIDDEN'

@@ -12,7 +12,7 @@ export interface PageArgs {
   readonly before?: string | null
 }
 
-export interface Connection<T> {
+interface Connection<T> {
   readonly edges: readonly { readonly cursor: string; readonly node: T }[]
   readonly nodes: readonly T[]
   readonly pageInfo: {

@@ -104,7 +104,7 @@ export const poolFields = {
 }
 
 /** The two default columns, then the configured ones in their order. */
-export function columnsOf(pool: Pool): ShownColumn[] {
+function columnsOf(pool: Pool): ShownColumn[] {
   return [
     shown(RECEIVED_AT, 'TIMESTAMP', false),
     shown(PAYLOAD, 'JSON', false),

@@ -18,7 +18,7 @@ export interface OpenIndexOptions extends IndexThreadData {
 }
 
 /** KeyIndex, and the sweep, which main.ts asks for after ready. */
-export interface IndexClient extends KeyIndex {
+interface IndexClient extends KeyIndex {
   /** Removes files that nothing names. `poolsByFolder`: pool number by folder name, of every living pool. */
   sweep(poolsByFolder: ReadonlyMap<string, number>): Promise<Swept>
 }

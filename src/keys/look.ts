@@ -18,7 +18,7 @@ import type { KeyStore, KeyTxn } from './store.ts'
 import { openLmdbStore } from './store-lmdb.ts'
 import { tryOpenNativeStore } from './store-native.ts'
 
-export interface LookOptions {
+interface LookOptions {
   readonly disk: Disk
   /** Absolute: data/index. */
   readonly folder: string
@@ -53,7 +53,7 @@ export function lookAtIndex(options: LookOptions, identity: string): IndexLook |
 }
 
 /** Keys of a whole index by pool number. */
-export type KeyCounts = ReadonlyMap<number, number>
+type KeyCounts = ReadonlyMap<number, number>
 
 /**
  * Reads every record: whoever reads the index afterwards meets no page that was not read here. Throws Damaged for a record
@@ -160,7 +160,7 @@ function openForReading({ disk, folder, kernel }: LookOptions): KeyStore {
 }
 
 /** Where a key points. */
-export interface KeyEntry {
+interface KeyEntry {
   readonly segment: number
   readonly row: number
 }

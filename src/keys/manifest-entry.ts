@@ -9,7 +9,7 @@ export interface SegmentView extends SegmentMeta {
   readonly marked: number
 }
 
-export interface Part extends MarkDelta {
+interface Part extends MarkDelta {
   readonly commit: number
 }
 

@@ -61,7 +61,7 @@ export interface Manifest {
   drop(pool: number): void
 }
 
-export interface ManifestOptions {
+interface ManifestOptions {
   /** As the index was opened. */
   readonly pools: readonly PoolState[]
   readonly lastCommit: number

@@ -25,7 +25,7 @@ import { clearUncommitted } from './sweep.ts'
 import { NEW_INDEX } from './thread-protocol.ts'
 import { judgeUncommitted } from './too-old.ts'
 
-export interface OpenOptions {
+interface OpenOptions {
   readonly disk: Disk
   readonly folder: string
   readonly segmentFolder: string

@@ -18,7 +18,7 @@ import type { PoolState } from './protocol.ts'
 import type { Footer } from './segment-files.ts'
 
 /** Names of files that go together: they are synced before those of the next step go. */
-export type Steps = readonly (readonly string[])[]
+type Steps = readonly (readonly string[])[]
 
 /** The file of a segment that counts in a rebuild: the other one goes after all of these. */
 function mainOf(segment: number, names: ReadonlySet<string>): string {

@@ -4,13 +4,13 @@ import type { ColumnType } from '../batch/plan.ts'
 import type { ColumnRange, SegmentMeta } from './protocol.ts'
 
 /** A stored value; null where it is null. Strings are their UTF-8. */
-export type Value = bigint | number | boolean | Uint8Array | null
+type Value = bigint | number | boolean | Uint8Array | null
 
 /** Smallest and largest of a column; undefined where a row is null, or there is no row. */
-export type Range = { readonly min: NonNullable<Value>; readonly max: NonNullable<Value> } | undefined
+type Range = { readonly min: NonNullable<Value>; readonly max: NonNullable<Value> } | undefined
 
 /** The columns that the planner prunes by. */
-export interface Ranges {
+interface Ranges {
   readonly received: Range
   readonly timestamp: Range
   readonly timestampIsDate: boolean

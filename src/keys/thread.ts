@@ -19,7 +19,7 @@ import { nextTurn, sweep } from './sweep.ts'
 import type { IndexCall, IndexMessage, IndexResults, IndexThreadData } from './thread-protocol.ts'
 
 /** What workers/index.ts brings together. */
-export interface ServeOptions {
+interface ServeOptions {
   readonly port: MessagePort
   readonly data: IndexThreadData
   readonly disk: Disk

@@ -17,7 +17,7 @@ import type { PoolState } from './protocol.ts'
 import type { HeldSequences } from './rebuild.ts'
 import { filesOf } from './sweep.ts'
 
-export interface JudgeOptions {
+interface JudgeOptions {
   readonly disk: Disk
   readonly parseDeletes: ParseDeletes
   readonly heldSequences: HeldSequences
@@ -27,7 +27,7 @@ export interface JudgeOptions {
 }
 
 /** `clear`: the files go. `keep`: the log is damaged, so nobody knows. Else: why the index must be rebuilt. */
-export type Verdict = 'clear' | 'keep' | { readonly rebuild: string }
+type Verdict = 'clear' | 'keep' | { readonly rebuild: string }
 
 /** A file's requests above the pool's sealed sequence. */
 interface Unsealed {

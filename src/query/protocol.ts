@@ -21,7 +21,7 @@ export interface Bound {
   readonly value: string | number | boolean
 }
 
-export interface Statement {
+interface Statement {
   /** `… FROM rows WHERE "amount" > $1 …` */
   readonly sql: string
   readonly bounds: readonly Bound[]
@@ -36,7 +36,7 @@ export interface Statement {
 export type CopyTarget = ArrowTarget | ParquetTarget
 
 /** Arrow record batches as messages of the IPC stream format, without schema and end. */
-export interface ArrowTarget {
+interface ArrowTarget {
   readonly format: 'arrow'
   readonly file: string
   /** Of the statement's columns. */

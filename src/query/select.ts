@@ -92,7 +92,7 @@ export function readColumns(text: string): readonly string[] | BadQuery {
 const KEYS: ReadonlySet<string> = new Set(['column', 'operator', 'value', 'and', 'or'])
 
 /** Filters in JSON, of the API's shape. What columns, operators and values they name is planFilters' to check. */
-export function readFilters(text: string): readonly Filter[] | BadQuery {
+function readFilters(text: string): readonly Filter[] | BadQuery {
   let json: unknown
   try {
     json = JSON.parse(text)

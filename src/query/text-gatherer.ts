@@ -7,7 +7,7 @@ import { tryNative } from '../util/native.ts'
 import { isValid, type RawColumn, TEXT_INLINE_BYTES_MAX, TEXT_WORDS } from './raw-column.ts'
 
 /** Where texts go. */
-export interface TextTarget {
+interface TextTarget {
   /** Entry i + 1 is where text i ends in `data`; entry 0 stands. */
   readonly offsets: Int32Array
   readonly data: Uint8Array

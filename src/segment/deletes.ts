@@ -7,8 +7,8 @@ import { Damaged } from '../errors.ts'
 import type { DeletesHeader, KeyRun } from '../keys/protocol.ts'
 import { assert } from '../util/assert.ts'
 
-export const DELETES_MAGIC = 0x4c454457 // 'WDEL'
-export const DELETES_VERSION = 1
+const DELETES_MAGIC = 0x4c454457 // 'WDEL'
+const DELETES_VERSION = 1
 const HEADER_BYTES = 48
 const CHECKSUM_BYTES = 4
 /** A key's length and its sequence. */

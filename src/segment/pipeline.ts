@@ -29,7 +29,7 @@ export interface SealedSegment {
 }
 
 /** What the pipeline is given. */
-export interface PipelineCalls {
+interface PipelineCalls {
   readonly writer: SegmentWriter
   /** KeyIndex.commit. */
   readonly commit: (seals: readonly SealCommit[]) => Promise<readonly SealCommitted[]>

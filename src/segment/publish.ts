@@ -12,7 +12,7 @@ import { crashPoint } from '../util/crash.ts'
 import { type Disk, syncFolder, writeDurably } from '../util/disk.ts'
 
 /** The files of one segment, in memory; undefined: there is none. */
-export interface SegmentFiles {
+interface SegmentFiles {
   readonly parquet: Uint8Array | undefined
   readonly deletes: Uint8Array | undefined
 }
@@ -41,14 +41,14 @@ export function publishSegment(on: Disk, folder: string, segment: number, files:
 }
 
 /** The files of one segment: the Parquet file is copied from another place, in pieces. */
-export interface SegmentPieces {
+interface SegmentPieces {
   /** Gives the file's bytes from `position` on, at most as many as `into` takes; 0 at the end. */
   readonly parquet: ((into: Uint8Array, position: number) => number) | undefined
   readonly deletes: Uint8Array | undefined
 }
 
 /** What was published: bytes of both files, and the CRC-32 of the Parquet file (null: there is none). */
-export interface Published {
+interface Published {
   readonly bytes: number
   readonly checksum: number | null
 }

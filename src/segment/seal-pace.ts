@@ -20,7 +20,7 @@ import {
 import type { TakeLimits } from './tail.ts'
 
 /** A seal that was committed, as far as its size and time go. */
-export interface PacedSeal {
+interface PacedSeal {
   /** SEALS_SMALL: it was full. */
   readonly weight: number
   /** Monotonic ms. */

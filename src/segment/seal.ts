@@ -16,7 +16,7 @@ export interface SealPool {
   readonly nextSegment: number
 }
 
-export interface SealWaiter {
+interface SealWaiter {
   /** Resolved when everything up to this sequence is sealed. */
   readonly sequence: number
   readonly resolve: () => void
@@ -72,7 +72,7 @@ export class PoolState {
  *   written   its files are durable, its entries are here
  *   indexing  the index commits it
  */
-export type SealPhase = 'waiting' | 'writing' | 'written' | 'indexing'
+type SealPhase = 'waiting' | 'writing' | 'written' | 'indexing'
 
 /** One seal: groups of the tail, and kept segments that are written again with them. */
 export class Seal {

@@ -32,7 +32,7 @@ export interface TakeLimits {
 }
 
 /** Bytes of an entry as all limits count them. */
-export function entryBytes(entry: TailEntry): number {
+function entryBytes(entry: TailEntry): number {
   return entry.batch.byteLength + entry.requests.byteLength + TAIL_ENTRY_BYTES
 }
 

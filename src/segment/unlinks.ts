@@ -11,7 +11,7 @@ import { unlinkEverywhere } from './publish.ts'
 export type UnlinkRequest = Extract<SegmentRequest, { do: 'unlink' }>
 
 /** Called once for each request: its segments are gone for good, or the disk refused. */
-export type OnUnlinked = (request: UnlinkRequest, error: Error | undefined) => void
+type OnUnlinked = (request: UnlinkRequest, error: Error | undefined) => void
 
 export class Unlinks {
   readonly #disk: Disk

@@ -157,7 +157,7 @@ export function readFile(on: Disk, path: string): Uint8Array {
 const LOST_BYTES = 4096
 
 /** A file as far as its disk gives it. */
-export interface ReadAsCan {
+interface ReadAsCan {
   /** As long as the file; zeros for what cannot be read. */
   readonly bytes: Uint8Array
   /** The first place that cannot be read. */

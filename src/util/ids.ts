@@ -9,7 +9,7 @@ const TIME_CHARACTERS = 10
 const RANDOM_CHARACTERS = 16
 
 /** What an id names. */
-export type IdPrefix = 'ACC' | 'APP' | 'DPO' | 'DSO' | 'ENV' | 'QRY' | 'WHK'
+type IdPrefix = 'ACC' | 'APP' | 'DPO' | 'DSO' | 'ENV' | 'QRY' | 'WHK'
 
 /** A new id. `wallMs`: whole milliseconds since 1970. */
 export function newId(prefix: IdPrefix, wallMs: number): string {

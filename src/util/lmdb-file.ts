@@ -23,7 +23,7 @@ const NODE = { isBig: 0x01, isDatabase: 0x02 } as const
 const NO_PAGE = 0xffff_ffff_ffff_ffffn
 
 /** What is wrong with a data file: `foreign`: LMDB did not write it. `short`: pages of it are missing. */
-export interface LmdbFault {
+interface LmdbFault {
   readonly kind: 'foreign' | 'short'
   readonly path: string
   readonly bytes: number
@@ -60,7 +60,7 @@ export function findLmdbFault(folder: string, on: Disk = disk): LmdbFault | unde
 }
 
 /** What a data file takes, and what of it is in use. */
-export interface LmdbUse {
+interface LmdbUse {
   readonly bytes: number
   /** Without the pages that a former transaction gave back and a later one will take. */
   readonly bytesUsed: number

@@ -40,7 +40,7 @@ static Plan make_plan(bool required, bool deletes) {
 static size_t cut(Kernel& kernel, const Bytes& body, int flags) {
   uint8_t* slab = static_cast<uint8_t*>(std::malloc(body.size() + 1));
   if (!body.empty()) std::memcpy(slab + 1, body.data(), body.size());
-  double row[weir::request_words] = {1, static_cast<double>(body.size()), static_cast<double>(flags), 1.7e12, -1, 0};
+  double row[weir::request_words] = {1, static_cast<double>(body.size()), static_cast<double>(flags), 1.7e12, -1};
   if (kernel.cut(slab, body.size() + 1, row, 1) != weir::CutStatus::ok) std::abort();
   std::vector<uint8_t> batch(kernel.batch_bytes());
   kernel.write_batch(batch.data());
