@@ -337,6 +337,8 @@ export const OFFLINE_SEAL_MS_MAX = 600_000
 
 /** After Ctrl-C a command that cannot put away what it holds in this time leaves it as a crash would. */
 export const INTERRUPT_MS_MAX = 5_000
+/** `weir inspect` checks segments up to this size by the checksum of all their bytes, larger ones by their footer. */
+export const INSPECT_CHECKSUM_BYTES = 256 * KiB
 /** Pools that a message about an unknown one names: an operator sees a mistyped name, not a page. */
 export const POOLS_NAMED_MAX = 10
 /** A process that reads a whole index, in case it is damaged, is given up after this. */
