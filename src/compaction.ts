@@ -74,10 +74,7 @@ export function joinCompaction(join: CompactionJoin): Scheduler {
       return { segments: all, release }
     },
     swap: swap => index.index.swap(swap),
-    apply: (swap, committed) => {
-      sealer.heldUp()
-      manifest.applySwap(swap, committed)
-    },
+    apply: (swap, committed) => manifest.applySwap(swap, committed),
     unlink: (folder, segments) => writer.unlink(folder, segments),
     load: () => loadOf(join),
     onMerged: figures => metrics.merge(figures),

@@ -157,9 +157,8 @@ export const SEAL_DRAIN_MS_MAX = 1_000
 export const SEAL_DRAIN_MS_MIN = 480
 /** … down to this part: 8,192 rows that each update a page of their own are 0.4 s … */
 export const SEAL_SHRINK_MAX = 16
-/** … as long as half the size takes less than this part of the time: else a seal costs more by itself (its syncs) than by its
- *  rows, and smaller ones would halve what the disk seals in a second and save a reader little … */
-export const SEAL_SHRINK_GAIN = 0.75
+/** … as long as half the size takes less than this part of the time: else it is not the rows that cost … */
+export const SEAL_SHRINK_GAIN = 0.9
 /** … and then they stay as they are for this long. */
 export const SEAL_SHRINK_REST_MS = 20_000
 /** Without a full seal for so long, the next ones are full again. */

@@ -5,8 +5,7 @@
  * a page of the disk. Seals of one size would then take 0.3 s or 6 s, and a reader waits for those before it and for its
  * own (W-8). So a seal is made smaller while full ones take longer than SEAL_DRAIN_MS_MAX, down to 1 / SEAL_SHRINK_MAX,
  * and larger again when they take less than SEAL_DRAIN_MS_MIN, or when no full one came for SEAL_CALM_MS. Where half the
- * rows take nearly as long, the disk is slow whatever is sealed: then the size is put back and stays for a while. What a
- * seal waited behind another transaction says nothing of its rows: such seals are not judged.
+ * rows take about as long, the disk is slow whatever is sealed: then the size is put back and stays for a while.
  */
 import {
   SEAL_CALM_MS,
@@ -31,8 +30,7 @@ export class SealPace {
   readonly #full: TakeLimits
   #limits: TakeLimits
   #shrink = 1
-  /** Seals that began before are of another size, or waited. */
-  #judgedFromMs = 0
+  #changedMs = 0
   #committedMs = 0
   /** When a full seal was committed last. */
   #fullMs = 0
@@ -57,11 +55,6 @@ export class SealPace {
     return this.#shrink > 1
   }
 
-  /** Until now the index did something else: seals that began before may have waited for it. */
-  heldUp(nowMs: number): void {
-    this.#judgedFromMs = nowMs
-  }
-
   /** Takes note of the seals of one transaction. */
   committed(seals: readonly PacedSeal[], nowMs: number): void {
     const beginMs = Math.min(...seals.map(seal => seal.beginMs))
@@ -70,7 +63,7 @@ export class SealPace {
     // Small seals cost what a transaction costs, which tells nothing of their rows; those of another size neither.
     if (seals.every(seal => seal.weight < SEALS_SMALL)) return
     this.#fullMs = nowMs
-    if (beginMs < this.#judgedFromMs) return
+    if (beginMs < this.#changedMs) return
     this.#judge((drainMs * SEALS_SMALL) / seals.reduce((sum, seal) => sum + seal.weight, 0), nowMs)
   }
 
@@ -97,7 +90,7 @@ export class SealPace {
     if (shrink < 1) return
     this.#msBefore = undefined
     this.#shrink = shrink
-    this.#judgedFromMs = nowMs
+    this.#changedMs = nowMs
     const part = (whole: number) => Math.ceil(whole / shrink)
     const { rows, bytes, entries } = this.#full
     this.#limits = { rows: part(rows), bytes: part(bytes), entries: part(entries) }

@@ -192,11 +192,6 @@ export class Sealer {
     this.#kept.drop(pool)
   }
 
-  /** A transaction of another stage (a swap) ended: what waited for it was not slow by itself. */
-  heldUp(): void {
-    this.#pace.heldUp(this.#clock.nowMs())
-  }
-
   /** Everything below is sealed and flushed, so log files that end below may go. 0 before the first append. */
   lowestUnsealedSequence(): number {
     let lowest = this.#lastSequence === 0 ? 0 : this.#lastSequence + 1

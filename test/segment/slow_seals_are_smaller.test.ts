@@ -85,24 +85,6 @@ describe('seals that take long', () => {
     expect(await drain(bench, { msPerRow: slow(1) }, 12)).toContain(ROWS / 2)
   })
 
-  it('are not made ever smaller where a seal costs as much by itself as by its rows', async () => {
-    const bench = await floodedBench()
-    const cost = { fixedMs: 0.8 * SEAL_DRAIN_MS_MAX, msPerRow: (0.9 * SEAL_DRAIN_MS_MAX) / ROWS }
-    expect(await drain(bench, cost, 30)).toEqual([ROWS / 2, ROWS / 4])
-  })
-
-  it('stay as they are where they waited behind a swap of the index', async () => {
-    const bench = await floodedBench()
-    const cost = { fixedMs: SEAL_DRAIN_MS_MIN + 20, msPerRow: 0.01 }
-    for (let i = 0; i < 6; i++) {
-      await drain(bench, cost, 2)
-      await bench.clock.pass(SEAL_DRAIN_MS_MAX) // the swap
-      bench.sealer.heldUp()
-      await drain(bench, cost, SEALS_MAX)
-      expect(lastRows(bench)).toBe(ROWS)
-    }
-  })
-
   it('are full again after a while without full ones', async () => {
     const bench = await floodedBench()
     await drain(bench, { msPerRow: slow(16) }, 60)
