@@ -2,13 +2,13 @@
  * Answers that are made while they are sent. The source is asked for a chunk only when the socket took the last one, so
  * a stream holds one chunk however much there is to send.
  *
- *   first chunk ──► head ──► pieces of STREAM_WRITE_BYTES ──► end mark
+ *   first chunk ──► head ──► pieces, as large as the socket's state allows ──► end mark
  *        └ throws: a problem answer       └ throws, stalls, the server stops: closed without the end mark
  *
  *   W-8  The end mark is sent only after the source ended by itself: nobody takes a part for the whole.
  *   W-9  At most STREAMS_MAX; a client that takes nothing for STREAM_STALL_MS is closed.
  */
-import { STREAM_STOP_MS, STREAM_WAIT_ON_MS, STREAM_WRITE_BYTES, STREAMS_MAX } from '../limits.ts'
+import { STREAM_STOP_MS, STREAM_WAIT_ON_MS, STREAMS_MAX } from '../limits.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { warn } from '../util/say.ts'
 import { problemReply, refusalOfError, refuse } from './problem.ts'
@@ -20,11 +20,15 @@ const BUSY = problemReply(refuse(503, 'busy', 'too many streams are under way', 
 /** One stream between its first look at the source and its end. */
 interface Running {
   readonly responder: Responder
-  /** Waits for the socket: since when, and what ends the wait. */
-  wait: { readonly sinceMs: number; readonly end: (writable: boolean) => void } | undefined
+  /** What was not written yet of the source's last chunk. */
+  rest: Uint8Array
+  /** Waits for the socket: since when it took nothing, and what ends the wait. */
+  wait: { sinceMs: number; readonly end: (isThere: boolean) => void } | undefined
 }
 
 type Chunks = AsyncIterator<Uint8Array>
+
+const NOTHING = new Uint8Array(0)
 
 export class Streams {
   readonly #stallMs: number
@@ -49,10 +53,10 @@ export class Streams {
       responder.send(BUSY)
       return
     }
-    const running: Running = { responder, wait: undefined }
+    const running: Running = { responder, rest: NOTHING, wait: undefined }
     this.#running.add(running)
     responder.onGone = () => running.wait?.end(false)
-    responder.onWritable = () => running.wait?.end(true)
+    responder.onWritable = () => goOn(running)
     const source = reply.chunks[Symbol.asyncIterator]()
     try {
       await this.#pump(running, reply, source)
@@ -102,25 +106,37 @@ export class Streams {
     }
   }
 
-  /** False: the client is gone. */
-  async #write(running: Running, chunk: Uint8Array): Promise<boolean> {
-    for (let at = 0; at < chunk.byteLength; at += STREAM_WRITE_BYTES) {
-      if (!running.responder.open) return false
-      if (!(await this.#writePiece(running, chunk.subarray(at, at + STREAM_WRITE_BYTES)))) return false
-    }
-    return running.responder.open
-  }
-
-  #writePiece(running: Running, piece: Uint8Array): boolean | Promise<boolean> {
-    if (running.responder.writeChunk(piece)) return true
+  /** Resolves when the socket has taken the chunk and takes more. False: the client is gone. */
+  #write(running: Running, chunk: Uint8Array): boolean | Promise<boolean> {
+    if (!running.responder.open) return false
+    running.rest = chunk
+    if (writeRest(running)) return true
     return new Promise(resolve => {
-      const end = (writable: boolean) => {
+      const end = (isThere: boolean) => {
         running.wait = undefined
-        resolve(writable)
+        resolve(isThere)
       }
       running.wait = { sinceMs: monotonicMs(), end }
     })
   }
+}
+
+/** Writes until the socket is full. True: everything, and the socket takes more. */
+function writeRest(running: Running): boolean {
+  const { responder } = running
+  while (running.rest.byteLength > 0) {
+    const piece = running.rest.subarray(0, responder.chunkBytesMax)
+    running.rest = running.rest.subarray(piece.byteLength)
+    if (!responder.writeChunk(piece)) return false
+  }
+  return true
+}
+
+/** The socket takes more: in the same turn, see Responder.chunkBytesMax. */
+function goOn(running: Running): void {
+  if (running.wait === undefined) return
+  if (writeRest(running)) running.wait.end(true)
+  else running.wait.sinceMs = monotonicMs()
 }
 
 /** Lets the source free what it holds. */

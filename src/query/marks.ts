@@ -62,7 +62,8 @@ export class MarkTables {
     if (entry !== undefined) entry.users--
     for (const [key, old] of [...this.#entries]) {
       if (this.#rows <= this.#rowsMax) return
-      if (old.users > 0) continue
+      // Another release may have dropped it while this one dropped the one before.
+      if (old.users > 0 || this.#entries.get(key) !== old) continue
       this.#forget(key, old)
       await this.#inTurn(async () => {
         await this.#connection.run(`DROP TABLE ${old.table}`)

@@ -35,3 +35,19 @@ test('tables are shared, kept, and dropped when unused and too many', async () =
   connection.closeSync()
   instance.closeSync()
 })
+
+test('queries that end together drop each table once', async () => {
+  const instance = await DuckDBInstance.create(':memory:')
+  const connection = await instance.connect()
+  const tables = new MarkTables(connection, 5)
+  const files = Array.from({ length: 12 }, (_, i) => `f${i}`)
+  for (const file of files) await tables.acquire(file, marks([1, 2]))
+  // In use, and more than may be kept: every other table has to go.
+  const used = await tables.acquire('used', marks([1, 2, 3, 4, 5, 6]))
+  await Promise.all(files.map(file => tables.release(file, marks([1, 2]))))
+  expect(tables.rows).toBe(6)
+  const found = await connection.run('SELECT table_name FROM duckdb_tables()')
+  expect(await found.getRows()).toEqual([[used]])
+  connection.closeSync()
+  instance.closeSync()
+})
