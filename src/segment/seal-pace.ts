@@ -22,7 +22,7 @@ import {
 import type { TakeLimits } from './tail.ts'
 
 /** A seal that was committed, as far as its size and time go. */
-interface PacedSeal {
+export interface PacedSeal {
   /** SEALS_SMALL: it was full. */
   readonly weight: number
   /** Rows and deletes of its segment. */

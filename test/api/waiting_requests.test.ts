@@ -2,6 +2,7 @@
 import { Agent } from 'node:http'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Api } from '../../src/api/protocol.ts'
+import { REQUEST_BYTES, REQUEST_WORDS } from '../../src/batch/kernel.ts'
 import { Unavailable } from '../../src/errors.ts'
 import { FAULTS_PER_TURN_MAX, JOB_BYTES_MAX, JOB_REQUESTS_MAX, SLABS_MAX } from '../../src/limits.ts'
 import { ask, head, Raw } from './client.ts'
@@ -133,7 +134,7 @@ test('jobs stay within their limits and join neighbours in few spans', async () 
   await until(() => api.stats().slabsInUse === 1 && api.stats().open === 600)
   fake.openParse()
   await Promise.all(answers)
-  for (const job of fake.jobs) expect(job.table.length / 6).toBeLessThanOrEqual(JOB_REQUESTS_MAX)
+  for (const job of fake.jobs) expect(job.table.length / REQUEST_WORDS).toBeLessThanOrEqual(JOB_REQUESTS_MAX)
   expect(fake.jobs.length).toBe(3)
   expect(fake.batches.map(batch => batch.spans.length)).toEqual([1, 1, 1])
   fake.hasParseRoom = false
@@ -144,7 +145,7 @@ test('jobs stay within their limits and join neighbours in few spans', async () 
   await Promise.all(large)
   for (const job of fake.jobs) {
     let bytes = 0
-    for (let at = 1; at < job.table.length; at += 6) bytes += job.table[at]!
+    for (let at = REQUEST_BYTES; at < job.table.length; at += REQUEST_WORDS) bytes += job.table[at]!
     expect(bytes).toBeLessThanOrEqual(JOB_BYTES_MAX)
   }
 })

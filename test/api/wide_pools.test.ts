@@ -2,6 +2,7 @@
 import { Agent } from 'node:http'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Api } from '../../src/api/protocol.ts'
+import { REQUEST_WORDS } from '../../src/batch/kernel.ts'
 import { batchBytesMax, batchCostOf } from '../../src/batch/layout.ts'
 import type { Plan } from '../../src/batch/plan.ts'
 import { BATCH_BYTES_MAX, BATCHES_UNDER_WAY_BYTES_MAX } from '../../src/limits.ts'
@@ -49,7 +50,7 @@ test('a job holds no more requests than its batch may take bytes', async () => {
   for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200)
   expect(fake.logged.length).toBe(40)
   for (const { table } of fake.jobs)
-    expect((table.length / 6) * bodyCost).toBeLessThanOrEqual(Math.max(bodyCost, BATCH_BYTES_MAX))
+    expect((table.length / REQUEST_WORDS) * bodyCost).toBeLessThanOrEqual(Math.max(bodyCost, BATCH_BYTES_MAX))
 })
 
 test('a request that may take more than a job goes alone', async () => {
@@ -59,7 +60,7 @@ test('a request that may take more than a job goes alone', async () => {
   await until(() => api.stats().open === answers.length)
   fake.openParse()
   for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200)
-  expect(fake.jobs.map(job => job.table.length / 6)).toEqual([1, 1, 1])
+  expect(fake.jobs.map(job => job.table.length / REQUEST_WORDS)).toEqual([1, 1, 1])
 })
 
 test('jobs that are not cut yet are bounded in bytes', async () => {
@@ -68,7 +69,7 @@ test('jobs that are not cut yet are bounded in bytes', async () => {
   const answers = posts(200)
   await until(() => api.stats().open === answers.length && fake.jobs.length > 2)
   for (let turn = 0; turn < 50; turn += 1) await new Promise(resolve => setImmediate(resolve))
-  const requests = fake.jobs.reduce((sum, { table }) => sum + table.length / 6, 0)
+  const requests = fake.jobs.reduce((sum, { table }) => sum + table.length / REQUEST_WORDS, 0)
   expect(requests * bodyCost).toBeLessThanOrEqual(BATCHES_UNDER_WAY_BYTES_MAX + BATCH_BYTES_MAX)
   held.open()
   for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200)

@@ -1,6 +1,6 @@
 /** The native module refuses what is not a call of ours with an exception, and goes on. */
 import { describe, expect, test } from 'vitest'
-import { REQUEST_BITS, REQUEST_BYTES, REQUEST_OFFSET } from '../../src/batch/kernel.ts'
+import { REQUEST_BITS, REQUEST_BYTES, REQUEST_OFFSET, REQUEST_WORDS } from '../../src/batch/kernel.ts'
 import { makeNativeKernel } from '../../src/batch/kernel-native.ts'
 import { nativeModule, PLAN, shared } from './native_calls.ts'
 
@@ -27,15 +27,15 @@ describe.skipIf(nativeModule === undefined)('native module', () => {
 
   test.each([
     ['nothing', []],
-    ['another object as the kernel', [{}, new Uint8Array(1), new Float64Array(6), 0, 1]],
-    ['null as the kernel', [null, new Uint8Array(1), new Float64Array(6), 0, 1]],
-    ['a DataView as the slab', ['kernel', new DataView(new ArrayBuffer(8)), new Float64Array(6), 0, 1]],
-    ['an Int8Array as the slab', ['kernel', new Int8Array(8), new Float64Array(6), 0, 1]],
-    ['a Float32Array as the table', ['kernel', new Uint8Array(8), new Float32Array(6), 0, 1]],
-    ['rows behind the table', ['kernel', new Uint8Array(8), new Float64Array(11), 0, 2]],
-    ['negative rows', ['kernel', new Uint8Array(8), new Float64Array(6), -1, 1]],
-    ['rows backwards', ['kernel', new Uint8Array(8), new Float64Array(12), 2, 1]],
-    ['rows that are no numbers', ['kernel', new Uint8Array(8), new Float64Array(12), '0', 1]],
+    ['another object as the kernel', [{}, new Uint8Array(1), new Float64Array(REQUEST_WORDS), 0, 1]],
+    ['null as the kernel', [null, new Uint8Array(1), new Float64Array(REQUEST_WORDS), 0, 1]],
+    ['a DataView as the slab', ['kernel', new DataView(new ArrayBuffer(8)), new Float64Array(REQUEST_WORDS), 0, 1]],
+    ['an Int8Array as the slab', ['kernel', new Int8Array(8), new Float64Array(REQUEST_WORDS), 0, 1]],
+    ['a Float32Array as the table', ['kernel', new Uint8Array(8), new Float32Array(REQUEST_WORDS), 0, 1]],
+    ['rows behind the table', ['kernel', new Uint8Array(8), new Float64Array(2 * REQUEST_WORDS - 1), 0, 2]],
+    ['negative rows', ['kernel', new Uint8Array(8), new Float64Array(REQUEST_WORDS), -1, 1]],
+    ['rows backwards', ['kernel', new Uint8Array(8), new Float64Array(2 * REQUEST_WORDS), 2, 1]],
+    ['rows that are no numbers', ['kernel', new Uint8Array(8), new Float64Array(2 * REQUEST_WORDS), '0', 1]],
   ])('cut refuses %s', (_, words) => {
     const kernel = native.makeKernel([], EMPTY, null, false)
     const call = words.map(word => (word === 'kernel' ? kernel : word))
