@@ -29,7 +29,10 @@ describe.skipIf(nativeModule === undefined)('native module', () => {
     ['nothing', []],
     ['another object as the kernel', [{}, new Uint8Array(1), new Float64Array(REQUEST_WORDS), 0, 1]],
     ['null as the kernel', [null, new Uint8Array(1), new Float64Array(REQUEST_WORDS), 0, 1]],
-    ['a DataView as the slab', ['kernel', new DataView(new ArrayBuffer(8)), new Float64Array(REQUEST_WORDS), 0, 1]],
+    [
+      'a DataView as the slab',
+      ['kernel', new DataView(new ArrayBuffer(8)), new Float64Array(REQUEST_WORDS), 0, 1],
+    ],
     ['an Int8Array as the slab', ['kernel', new Int8Array(8), new Float64Array(REQUEST_WORDS), 0, 1]],
     ['a Float32Array as the table', ['kernel', new Uint8Array(8), new Float32Array(REQUEST_WORDS), 0, 1]],
     ['rows behind the table', ['kernel', new Uint8Array(8), new Float64Array(2 * REQUEST_WORDS - 1), 0, 2]],
