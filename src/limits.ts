@@ -68,7 +68,7 @@ export const SLAB_TAIL_BYTES = 64
 export const API_TICK_MS = 100
 /** GraphQL, token and other control requests under way at once; one more is 503. */
 export const CONTROL_REQUESTS_MAX = 256
-/** Streaming answers at once; one more is 503. Each may hold a file in data/tmp, a chunk and a pinned manifest. */
+/** Streaming answers at once; one more is 503. Each may hold a file in data/tmp, chunks and a pinned manifest. */
 export const STREAMS_MAX = 8
 /** A stream whose client takes nothing for so long is closed: what it pins must not stay for ever. */
 export const STREAM_STALL_MS = 60_000
@@ -84,6 +84,9 @@ export const STREAM_WRITE_BYTES = CORK_BYTES - 64
 /** The same, when the socket was full and takes more. Node's client copies what it read once for each chunk while its own
  *  reader is slow: of small ones it took 2 MB/s. */
 export const STREAM_BACKED_BYTES = 256 * KiB
+/** Bytes of a stream that are made while the socket is full: more than it takes when a third of it (4 MiB at most on Linux)
+ *  is free again; see api/stream-ahead.ts. */
+export const STREAM_AHEAD_BYTES = 2 * MiB
 /** Pools with a rate bucket; beyond it full buckets are forgotten. */
 export const RATE_BUCKETS_MAX = 10_000
 

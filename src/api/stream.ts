@@ -1,8 +1,8 @@
 /**
- * Answers that are made while they are sent. The source is asked for a chunk only when the socket took the last one, so
- * a stream holds one chunk however much there is to send.
+ * Answers that are made while they are sent. The source is asked for a chunk when the socket took the last ones but for
+ * STREAM_AHEAD_BYTES, so a stream holds that and one chunk, however much there is to send.
  *
- *   first chunk ──► head ──► pieces, as large as the socket's state allows ──► end mark
+ *   first chunk ──► head ──► stream-ahead.ts ──► end mark
  *        └ throws: a problem answer       └ throws, stalls, the server stops: closed without the end mark
  *
  *   W-8  The end mark is sent only after the source ended by itself: nobody takes a part for the whole.
@@ -14,25 +14,15 @@ import { warn } from '../util/say.ts'
 import { problemReply, refusalOfError, refuse } from './problem.ts'
 import type { StreamReply } from './protocol.ts'
 import type { Responder } from './reply.ts'
+import { StreamAhead } from './stream-ahead.ts'
 
 const BUSY = problemReply(refuse(503, 'busy', 'too many streams are under way', { 'retry-after': '1' }))
 
-/** One stream between its first look at the source and its end. */
-interface Running {
-  readonly responder: Responder
-  /** What was not written yet of the source's last chunk. */
-  rest: Uint8Array
-  /** Waits for the socket: since when it took nothing, and what ends the wait. */
-  wait: { sinceMs: number; readonly end: (isThere: boolean) => void } | undefined
-}
-
 type Chunks = AsyncIterator<Uint8Array>
-
-const NOTHING = new Uint8Array(0)
 
 export class Streams {
   readonly #stallMs: number
-  readonly #running = new Set<Running>()
+  readonly #running = new Set<StreamAhead>()
   /** Streams that ended and whose sources still hold what they held. */
   #closing = 0
   #stopAtMs = Number.POSITIVE_INFINITY
@@ -53,15 +43,13 @@ export class Streams {
       responder.send(BUSY)
       return
     }
-    const running: Running = { responder, rest: NOTHING, wait: undefined }
-    this.#running.add(running)
-    responder.onGone = () => running.wait?.end(false)
-    responder.onWritable = () => goOn(running)
+    const ahead = new StreamAhead(responder)
+    this.#running.add(ahead)
     const source = reply.chunks[Symbol.asyncIterator]()
     try {
-      await this.#pump(running, reply, source)
+      await this.#pump(ahead, reply, source)
     } finally {
-      this.#running.delete(running)
+      this.#running.delete(ahead)
       this.#closing += 1
       await close(source, responder.route)
       this.#closing -= 1
@@ -77,16 +65,16 @@ export class Streams {
   tick(nowMs: number): void {
     const again = nowMs >= this.#waitOnAtMs
     if (again) this.#waitOnAtMs = nowMs + STREAM_WAIT_ON_MS
-    for (const { responder, wait } of this.#running) {
-      const stalled = wait !== undefined && nowMs - wait.sinceMs > this.#stallMs
+    for (const { responder, fullSinceMs } of this.#running) {
+      const stalled = fullSinceMs !== undefined && nowMs - fullSinceMs > this.#stallMs
       if (stalled || nowMs >= this.#stopAtMs)
         responder.close() // calls onGone
-      else if (wait !== undefined && again) responder.waitOn()
+      else if (fullSinceMs !== undefined && again) responder.waitOn()
     }
   }
 
-  async #pump(running: Running, { status, headers }: StreamReply, source: Chunks): Promise<void> {
-    const { responder } = running
+  async #pump(ahead: StreamAhead, { status, headers }: StreamReply, source: Chunks): Promise<void> {
+    const { responder } = ahead
     let next: IteratorResult<Uint8Array>
     try {
       next = await source.next()
@@ -96,47 +84,14 @@ export class Streams {
     }
     if (!responder.open || responder.beginChunks(status, headers)) return
     try {
-      for (; next.done !== true; next = await source.next())
-        if (!(await this.#write(running, next.value))) return
-      if (responder.open) responder.endChunks(status)
+      for (; next.done !== true; next = await source.next()) if (!(await ahead.take(next.value))) return
+      if (await ahead.emptied()) responder.endChunks(status)
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error)
       if (responder.open) warn(`${responder.route}: a stream was broken off: ${why}`)
       responder.close()
     }
   }
-
-  /** Resolves when the socket has taken the chunk and takes more. False: the client is gone. */
-  #write(running: Running, chunk: Uint8Array): boolean | Promise<boolean> {
-    if (!running.responder.open) return false
-    running.rest = chunk
-    if (writeRest(running)) return true
-    return new Promise(resolve => {
-      const end = (isThere: boolean) => {
-        running.wait = undefined
-        resolve(isThere)
-      }
-      running.wait = { sinceMs: monotonicMs(), end }
-    })
-  }
-}
-
-/** Writes until the socket is full. True: everything, and the socket takes more. */
-function writeRest(running: Running): boolean {
-  const { responder } = running
-  while (running.rest.byteLength > 0) {
-    const piece = running.rest.subarray(0, responder.chunkBytesMax)
-    running.rest = running.rest.subarray(piece.byteLength)
-    if (!responder.writeChunk(piece)) return false
-  }
-  return true
-}
-
-/** The socket takes more: in the same turn, see Responder.chunkBytesMax. */
-function goOn(running: Running): void {
-  if (running.wait === undefined) return
-  if (writeRest(running)) running.wait.end(true)
-  else running.wait.sinceMs = monotonicMs()
 }
 
 /** Lets the source free what it holds. */

@@ -51,3 +51,16 @@ test('queries that end together drop each table once', async () => {
   connection.closeSync()
   instance.closeSync()
 })
+
+test('many marks come in pieces, all of them', async () => {
+  const instance = await DuckDBInstance.create(':memory:')
+  const connection = await instance.connect()
+  const tables = new MarkTables(connection, 5)
+  const upTo = (from: number, count: number) => Array.from({ length: count }, (_, i) => from + i)
+  const parts = marks(upTo(0, 2048), upTo(2048, 5001), [], upTo(7049, 1), [4_294_967_295])
+  const table = await tables.acquire('a', parts)
+  const found = await connection.run(`SELECT r FROM ${table} ORDER BY r`)
+  expect((await found.getRows()).map(([row]) => row)).toEqual([...upTo(0, 7050), 4_294_967_295])
+  connection.closeSync()
+  instance.closeSync()
+})
