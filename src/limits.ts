@@ -170,7 +170,7 @@ export const SEAL_GROW_MS = 5_000
 /** … down to this part: 8,192 rows that each update a page of their own are 0.4 s … */
 export const SEAL_SHRINK_MAX = 16
 /** … as long as half the size takes less than this part of the time: else it is not the rows that cost … */
-export const SEAL_SHRINK_GAIN = 0.9
+export const SEAL_SHRINK_GAIN = 0.8
 /** … and then they stay as they are for this long. */
 export const SEAL_SHRINK_REST_MS = 20_000
 /** Without a full seal of known cost for so long, the next ones are full again. */

@@ -192,8 +192,8 @@ async function findUnreadable(folder: string, segments: readonly SegmentMeta[]) 
 }
 
 /**
- * Are the bytes those of the index's checksum? Then the footer is as it was written, and need not be parsed: that takes five times
- * as long. Asked of small segments alone, of which there may be tens of thousands: of a large one the footer is less to read.
+ * Are the bytes those of the index's checksum? Then the footer is as it was written, and need not be parsed, which takes longer
+ * than the checksum. Asked of small segments alone, of which there may be tens of thousands: of a large one the footer is less to read.
  */
 function isAsWritten(file: string, { checksum }: SegmentMeta): boolean {
   if (disk.size(file) > INSPECT_CHECKSUM_BYTES) return false
