@@ -9,16 +9,17 @@ export function fileList(files: readonly string[]): string {
   return `[${files.map(quoteText).join(', ')}]`
 }
 
-/** Pairs of file, key, value: the footers' own metadata. */
+/**
+ * What footers say, as rows of file, kind, name and text. Kind `text`: the footer's own metadata; `rows`: of the file; `bytes`: of
+ * its values, before compression. One statement: for small files each costs more than what it reads.
+ */
 export function footersSql(files: readonly string[]): string {
-  return `SELECT file_name, decode(key), decode(value) FROM parquet_kv_metadata(${fileList(files)})`
-}
-
-/** Per file: its rows and the bytes of their values, before compression. */
-export function sizesSql(files: readonly string[]): string {
-  const bytes = `SELECT file_name, sum(total_uncompressed_size) AS bytes FROM parquet_metadata(${fileList(files)}) GROUP BY 1`
-  const rows = `SELECT file_name, num_rows FROM parquet_file_metadata(${fileList(files)})`
-  return `SELECT file_name, num_rows::DOUBLE, bytes::DOUBLE FROM (${rows}) JOIN (${bytes}) USING (file_name)`
+  const list = fileList(files)
+  return [
+    `SELECT file_name, 'text', decode(key), decode(value) FROM parquet_kv_metadata(${list})`,
+    `SELECT file_name, 'rows', '', num_rows::VARCHAR FROM parquet_file_metadata(${list})`,
+    `SELECT file_name, 'bytes', '', sum(total_uncompressed_size)::VARCHAR FROM parquet_metadata(${list}) GROUP BY 1`,
+  ].join(' UNION ALL ')
 }
 
 /** Row numbers of a file's rows below the cutoff. */

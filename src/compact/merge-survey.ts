@@ -9,7 +9,7 @@ import { asSegmentDamaged, explain, findDamaged } from './merge-damage.ts'
 import type { MergeEngine } from './merge-engine.ts'
 import { expire, FATE, has, type Input } from './merge-input.ts'
 import { deletedPart, partsOf } from './merge-runs.ts'
-import { expiredSql, footersSql, keyColumnsSql, sizesSql } from './merge-sql.ts'
+import { expiredSql, footersSql, keyColumnsSql } from './merge-sql.ts'
 import type { Pacer } from './pace.ts'
 import type { MergeJob, TimeSpan } from './protocol.ts'
 
@@ -44,23 +44,22 @@ export async function checkFooters(
 ): Promise<number> {
   const files = inputs.map(({ file }) => file)
   try {
-    const texts = new Map(
-      (await engine.run(footersSql(files))).map(([file, name, value]) => [`${file} ${name}`, String(value)]),
-    )
-    const sizes = new Map(
-      (await engine.run(sizesSql(files))).map(([file, rows, bytes]) => [String(file), { rows, bytes }]),
+    const found = new Map(
+      (await engine.run(footersSql(files))).map(([file, kind, name, text]) => [
+        `${file} ${kind} ${name}`,
+        String(text),
+      ]),
     )
     for (const { file, meta } of inputs) {
-      const wanted = footerOf(job, meta)
-      for (const [name, value] of wanted) {
-        const found = texts.get(`${file} ${name}`)
-        if (found !== value)
-          throw new SegmentDamaged(file, `its footer has ${name} ${found ?? 'missing'}, not ${value}`)
+      for (const [name, value] of footerOf(job, meta)) {
+        const text = found.get(`${file} text ${name}`)
+        if (text !== value)
+          throw new SegmentDamaged(file, `its footer has ${name} ${text ?? 'missing'}, not ${value}`)
       }
-      const rows = Number(sizes.get(file)?.rows)
+      const rows = Number(found.get(`${file} rows `))
       if (rows !== meta.rows) throw new SegmentDamaged(file, `${rows} rows where ${meta.rows} are expected`)
     }
-    return [...sizes.values()].reduce((sum, { bytes }) => sum + Number(bytes), 0)
+    return files.reduce((sum, file) => sum + Number(found.get(`${file} bytes `)), 0)
   } catch (error) {
     throw await explain(error, engine, inputs)
   }
