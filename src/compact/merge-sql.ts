@@ -9,19 +9,6 @@ export function fileList(files: readonly string[]): string {
   return `[${files.map(quoteText).join(', ')}]`
 }
 
-/**
- * What footers say, as rows of file, kind, name and text. Kind `text`: the footer's own metadata; `rows`: of the file; `bytes`: of
- * its values, before compression. One statement: for small files each costs more than what it reads.
- */
-export function footersSql(files: readonly string[]): string {
-  const list = fileList(files)
-  return [
-    `SELECT file_name, 'text', decode(key), decode(value) FROM parquet_kv_metadata(${list})`,
-    `SELECT file_name, 'rows', '', num_rows::VARCHAR FROM parquet_file_metadata(${list})`,
-    `SELECT file_name, 'bytes', '', sum(total_uncompressed_size)::VARCHAR FROM parquet_metadata(${list}) GROUP BY 1`,
-  ].join(' UNION ALL ')
-}
-
 /** Row numbers of a file's rows below the cutoff. */
 export function expiredSql(plan: Plan, file: string, beforeUs: number): string {
   return (

@@ -94,7 +94,7 @@ export class MergeWriter {
     const hasKeys = job.plan.key !== null && inputs.some(input => input.live > 0)
     const engine = read.length > 0 || hasKeys ? await this.#open() : undefined
     try {
-      const bytes = engine === undefined || read.length === 0 ? 0 : await checkFooters(job, read, engine)
+      const bytes = await checkFooters(job, read, this.#disk, this.#pacer)
       for (const input of inputs) await this.#expire(job, input, engine)
       const survey = await surveyKeys(job, inputs, engine, this.#calls, this.#disk, this.#pacer)
       const sources = inputs.filter(input => input.live > 0)
