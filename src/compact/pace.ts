@@ -22,6 +22,8 @@ export class Pacer {
   /** At the last count. */
   #cpuMs: number
   #nowMs: number
+  /** When messages were taken last. */
+  #turnMs: number
   /** Below 0: time that is saved up. */
   #owedMs = 0
   #wake: (() => void) | undefined
@@ -31,6 +33,7 @@ export class Pacer {
     this.#pace = pace
     this.#cpuMs = clock.cpuMs()
     this.#nowMs = clock.nowMs()
+    this.#turnMs = this.#nowMs
   }
 
   get isStopped(): boolean {
@@ -59,14 +62,19 @@ export class Pacer {
 
   /**
    * After a step of work: rests as long as it takes until the step's processor time, and the `bytes` that it read or
-   * wrote, are within the pace. Messages of the thread are taken meanwhile, at any pace.
+   * wrote, are within the pace. Messages of the thread are taken meanwhile, at any pace, but not after each of many tiny
+   * steps: a turn of the thread's loop costs more than such a step.
    */
   async rest(bytes = 0): Promise<void> {
     this.#count(bytes)
     if (this.#owedMs >= MERGE_REST_MS_MIN) {
       await this.#sleep(this.#owedMs)
       this.#count(0)
-    } else await new Promise(resolve => setImmediate(resolve))
+      this.#turnMs = this.#nowMs
+    } else if (this.#nowMs - this.#turnMs >= MERGE_REST_MS_MIN) {
+      await new Promise(resolve => setImmediate(resolve))
+      this.#turnMs = this.#nowMs
+    }
     if (this.#isStopped) throw new Unavailable('stopping', 'Weir is stopping')
   }
 
