@@ -4,6 +4,7 @@ import { benchChurn } from './churn.ts'
 import { benchExport } from './export.ts'
 import { benchKernel } from './kernel.ts'
 import { benchKeys } from './keys.ts'
+import { benchMerges } from './merges.ts'
 import { benchPath } from './path.ts'
 import { benchPolling } from './polling.ts'
 import { benchPools } from './pools.ts'
@@ -21,6 +22,10 @@ const QUESTIONS = {
   keys: {
     run: benchKeys,
     asks: 'what does the key index take, per key on disk, per seal, to restart and to rebuild?',
+  },
+  merges: {
+    run: benchMerges,
+    asks: 'what does a merge of tiny segments cost, and does its memory go back?',
   },
   path: {
     run: benchPath,

@@ -12,62 +12,24 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { FIRST_PLAN_COLUMN } from '../src/batch/layout.ts'
-import type { Plan } from '../src/batch/plan.ts'
 import { SEAL_ROWS } from '../src/limits.ts'
 import { tryAssemblerNative } from '../src/segment/assembler.ts'
 import { type Encoder, tryEncoderNative } from '../src/segment/encoder.ts'
 import { encoderJs } from '../src/segment/encoder-js.ts'
-import type { TailEntry } from '../src/segment/protocol.ts'
 import { layOutStream, writeStreamFrame } from '../src/segment/stream.ts'
 import { arrowHead } from '../src/segment/stream-head.ts'
 import { must } from '../src/util/assert.ts'
-import { makeBatch } from '../test/util/make-batch.ts'
-import { BATCH_EVENTS, BENCH_COLUMNS, benchEvent, createRandom } from './events.ts'
+import { entriesOf, BENCH_PLAN as plan } from './entries.ts'
 import { median } from './measure.ts'
 
 const FILES = 8
 const rounds = Number(process.argv[2] ?? 9)
 
-const plan: Plan = {
-  pool: 1,
-  version: 1,
-  columns: BENCH_COLUMNS.map(({ name, type, jsonProperty, nullable }) => ({
-    name,
-    type,
-    jsonProperty,
-    required: !nullable,
-  })),
-  timestamp: 1,
-  tenant: 2,
-  key: { columns: [1, 0], version: -1 },
-}
-
-/** A seal's entries: one request of 500 events each, a few of them short. */
-function entriesFrom(first: number): TailEntry[] {
-  const random = createRandom(first + 1)
-  const entries: TailEntry[] = []
-  for (let row = 0; row < SEAL_ROWS; row += BATCH_EVENTS) {
-    const count = Math.min(BATCH_EVENTS, SEAL_ROWS - row)
-    const rows = Array.from({ length: count }, (_, i) => {
-      const payload = benchEvent(first + row + i, random)
-      const event = JSON.parse(payload) as Record<string, string | number>
-      const values = BENCH_COLUMNS.map(({ name, type }) => {
-        if (type === 'TIMESTAMP') return BigInt(Date.parse(String(event[name]))) * 1000n
-        return event[name]!
-      })
-      return { payload, key: String(event['id']), values }
-    })
-    const requests = Float64Array.from([first + row, 1_760_000_000_000 + (first + row) / 100, count])
-    entries.push({ kind: 'post', batch: makeBatch(plan, rows), requests })
-  }
-  return entries
-}
-
 const assembler = must(tryAssemblerNative(), 'the native module')
 const encoders: readonly Encoder[] = [encoderJs, must(tryEncoderNative(), 'the native module')]
 
 function streamFrom(first: number) {
-  const entries = entriesFrom(first)
+  const entries = entriesOf(first, SEAL_ROWS)
   const survey = assembler.survey(entries, true, FIRST_PLAN_COLUMN + plan.columns.length)
   const layout = layOutStream(plan, SEAL_ROWS, survey.sums, arrowHead)
   const stream = new Uint8Array(layout.bytes)

@@ -368,6 +368,8 @@ export const BACKGROUND_NICE = 5
 export const MERGE_MEMORY_BYTES = 256 * MiB
 /** … of a merge whose rows are too long for that: one row group of its inputs, read and written, at a time. */
 export const MERGE_MEMORY_BYTES_MAX = 512 * MiB
+/** A merge of at most so much, stored and uncompressed, leaves its DuckDB open for the next one. */
+export const MERGE_KEPT_BYTES_MAX = 16 * MiB
 /** Rows longer than this on average are not sorted: DuckDB takes 2,048 of them from its sort at once. */
 export const MERGE_SORTED_ROW_BYTES_MAX = 32 * KiB
 /** Values of one row group that a merge writes: its writer and the next merge's reader hold one, uncompressed. */
@@ -380,6 +382,8 @@ export const MERGE_CPU_SHARE = 0.3
 export const MERGE_BYTES_PER_S = 50_000_000
 /** A merge rests when it owes at least this much: a timer is no finer. */
 export const MERGE_REST_MS_MIN = 5
+/** Waits for syncs and swaps pay for the steps after them, up to this: small merges mostly wait. */
+export const MERGE_SAVED_MS_MAX = 50
 /** DuckDB has nothing to do yet, or frees what was interrupted: asked again after this … */
 export const MERGE_IDLE_MS = 1
 /** … and as often as this after an interrupt. */

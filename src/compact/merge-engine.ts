@@ -1,6 +1,6 @@
 /**
- * DuckDB in the merge thread: an instance for one merge, so that its memory goes back with it. Its statements run in
- * this very thread, task by task, with a rest after each (pace.ts).
+ * DuckDB in the merge thread. An instance serves small merges one after the other, or one large one, so that its memory goes
+ * back (merge.ts). Its statements run in this very thread, task by task, with a rest after each (pace.ts).
  */
 
 import type { DuckDBConnection } from '@duckdb/node-api'
@@ -17,6 +17,7 @@ export class MergeEngine {
   readonly #instance: DuckDBInstance
   readonly #connection: DuckDBConnection
   readonly #pacer: Pacer
+  #isEnlarged = false
 
   private constructor(instance: DuckDBInstance, connection: DuckDBConnection, pacer: Pacer) {
     this.#instance = instance
@@ -42,8 +43,14 @@ export class MergeEngine {
     return engine
   }
 
-  /** Counts for what runs from here on. */
-  async setMemory(bytes: number): Promise<void> {
+  /** It got more memory than it was opened with. */
+  get isEnlarged(): boolean {
+    return this.#isEnlarged
+  }
+
+  /** More memory for what runs from here on. */
+  async enlarge(bytes: number): Promise<void> {
+    this.#isEnlarged = true
     await this.#connection.run(`SET memory_limit = '${Math.trunc(bytes / 1024)}KiB'`)
   }
 
@@ -65,9 +72,9 @@ export class MergeEngine {
     }
   }
 
-  /** A table of (f, r): for each list, its place in `lists` and its rows. */
+  /** A table of (f, r): for each list, its place in `lists` and its rows. Takes the place of one of this name. */
   async makeTable(name: string, lists: readonly Uint32Array[]): Promise<void> {
-    await this.#connection.run(`CREATE TABLE ${name} (f UBIGINT, r BIGINT)`)
+    await this.#connection.run(`CREATE OR REPLACE TABLE ${name} (f UBIGINT, r BIGINT)`)
     const appender = await this.#connection.createAppender(name)
     try {
       for (const [f, rows] of lists.entries()) {

@@ -9,18 +9,6 @@ export function fileList(files: readonly string[]): string {
   return `[${files.map(quoteText).join(', ')}]`
 }
 
-/** Pairs of file, key, value: the footers' own metadata. */
-export function footersSql(files: readonly string[]): string {
-  return `SELECT file_name, decode(key), decode(value) FROM parquet_kv_metadata(${fileList(files)})`
-}
-
-/** Per file: its rows and the bytes of their values, before compression. */
-export function sizesSql(files: readonly string[]): string {
-  const bytes = `SELECT file_name, sum(total_uncompressed_size) AS bytes FROM parquet_metadata(${fileList(files)}) GROUP BY 1`
-  const rows = `SELECT file_name, num_rows FROM parquet_file_metadata(${fileList(files)})`
-  return `SELECT file_name, num_rows::DOUBLE, bytes::DOUBLE FROM (${rows}) JOIN (${bytes}) USING (file_name)`
-}
-
 /** Row numbers of a file's rows below the cutoff. */
 export function expiredSql(plan: Plan, file: string, beforeUs: number): string {
   return (

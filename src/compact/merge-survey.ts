@@ -5,12 +5,13 @@ import { must } from '../util/assert.ts'
 import { type Disk, readFile } from '../util/disk.ts'
 import { type Deletes, dropFollowed, dropUnneeded, mergeDeletes } from './deletes.ts'
 import type { KeysOfRows, MergeCalls } from './merge-calls.ts'
-import { asSegmentDamaged, explain, findDamaged } from './merge-damage.ts'
+import { asSegmentDamaged, findDamaged } from './merge-damage.ts'
 import type { MergeEngine } from './merge-engine.ts'
 import { expire, FATE, has, type Input } from './merge-input.ts'
 import { deletedPart, partsOf } from './merge-runs.ts'
-import { expiredSql, footersSql, keyColumnsSql, sizesSql } from './merge-sql.ts'
+import { expiredSql, keyColumnsSql } from './merge-sql.ts'
 import type { Pacer } from './pace.ts'
+import { type ParquetFooter, readParquetFooter } from './parquet-footer.ts'
 import type { MergeJob, TimeSpan } from './protocol.ts'
 
 /** Are all rows below the cutoff, by what the manifest says? */
@@ -40,29 +41,29 @@ export async function findExpired(
 export async function checkFooters(
   job: MergeJob,
   inputs: readonly Input[],
-  engine: MergeEngine,
+  disk: Disk,
+  pacer: Pacer,
 ): Promise<number> {
-  const files = inputs.map(({ file }) => file)
-  try {
-    const texts = new Map(
-      (await engine.run(footersSql(files))).map(([file, name, value]) => [`${file} ${name}`, String(value)]),
-    )
-    const sizes = new Map(
-      (await engine.run(sizesSql(files))).map(([file, rows, bytes]) => [String(file), { rows, bytes }]),
-    )
-    for (const { file, meta } of inputs) {
-      const wanted = footerOf(job, meta)
-      for (const [name, value] of wanted) {
-        const found = texts.get(`${file} ${name}`)
-        if (found !== value)
-          throw new SegmentDamaged(file, `its footer has ${name} ${found ?? 'missing'}, not ${value}`)
-      }
-      const rows = Number(sizes.get(file)?.rows)
-      if (rows !== meta.rows) throw new SegmentDamaged(file, `${rows} rows where ${meta.rows} are expected`)
+  let bytes = 0
+  for (const { file, meta } of inputs) {
+    const footer = readFooter(disk, file)
+    for (const [name, value] of footerOf(job, meta)) {
+      const found = footer.texts.get(name) ?? 'missing'
+      if (found !== value) throw new SegmentDamaged(file, `its footer has ${name} ${found}, not ${value}`)
     }
-    return [...sizes.values()].reduce((sum, { bytes }) => sum + Number(bytes), 0)
+    if (footer.rows !== meta.rows)
+      throw new SegmentDamaged(file, `${footer.rows} rows where ${meta.rows} are expected`)
+    bytes += footer.valueBytes
+    await pacer.rest()
+  }
+  return bytes
+}
+
+function readFooter(disk: Disk, file: string): ParquetFooter {
+  try {
+    return readParquetFooter(disk, file)
   } catch (error) {
-    throw await explain(error, engine, inputs)
+    throw asSegmentDamaged(error)
   }
 }
 

@@ -10,6 +10,7 @@
 import { join } from 'node:path'
 import type { KeyRun, SegmentMeta } from '../keys/protocol.ts'
 import {
+  MERGE_KEPT_BYTES_MAX,
   MERGE_MEMORY_BYTES,
   MERGE_MEMORY_BYTES_MAX,
   MERGE_PIECE_BYTES,
@@ -43,6 +44,8 @@ export class MergeWriter {
   readonly #pacer: Pacer
   readonly #temporary: string
   readonly #disk: Disk
+  /** What a small merge left open: for tiny segments opening an instance costs more than the merge. */
+  #kept: MergeEngine | undefined
 
   /**
    * @param temporary absolute folder for what is not durable yet; emptied now, before each merge and after it
@@ -79,13 +82,19 @@ export class MergeWriter {
     }
   }
 
+  /** Gives DuckDB's memory back. No merge may be running. */
+  close(): void {
+    this.#kept?.close()
+    this.#kept = undefined
+  }
+
   /** Everything up to the copy, which stands in `temporary` afterwards if there is a live row. */
   async #read(job: MergeJob, inputs: readonly Input[]): Promise<{ survey: KeySurvey; rows: number }> {
     const read = inputs.filter(input => input.live > 0 && !isWhollyExpired(input, job.expireBeforeUs))
     const hasKeys = job.plan.key !== null && inputs.some(input => input.live > 0)
     const engine = read.length > 0 || hasKeys ? await this.#open() : undefined
     try {
-      const bytes = engine === undefined || read.length === 0 ? 0 : await checkFooters(job, read, engine)
+      const bytes = await checkFooters(job, read, this.#disk, this.#pacer)
       for (const input of inputs) await this.#expire(job, input, engine)
       const survey = await surveyKeys(job, inputs, engine, this.#calls, this.#disk, this.#pacer)
       const sources = inputs.filter(input => input.live > 0)
@@ -95,14 +104,19 @@ export class MergeWriter {
         const rowBytes = bytes / read.reduce((sum, { meta }) => sum + meta.rows, 0)
         await this.#copy(must(engine, 'the engine'), job, sources, rows, footer, rowBytes)
       }
+      const storedBytes = job.inputs.reduce((sum, { meta }) => sum + meta.bytes, 0)
+      if (Math.max(bytes, storedBytes) <= MERGE_KEPT_BYTES_MAX && engine?.isEnlarged === false)
+        this.#kept = engine
       return { survey, rows }
     } finally {
-      engine?.close()
+      if (engine !== this.#kept) engine?.close()
     }
   }
 
-  #open(): Promise<MergeEngine> {
-    return MergeEngine.open(join(this.#temporary, 'spill'), MERGE_MEMORY_BYTES, this.#pacer)
+  async #open(): Promise<MergeEngine> {
+    const kept = this.#kept
+    this.#kept = undefined
+    return kept ?? MergeEngine.open(join(this.#temporary, 'spill'), MERGE_MEMORY_BYTES, this.#pacer)
   }
 
   async #expire(job: MergeJob, input: Input, engine: MergeEngine | undefined): Promise<void> {
@@ -145,7 +159,7 @@ export class MergeWriter {
         if (!isOutOfMemory(error)) throw error
       }
     }
-    await engine.setMemory(MERGE_MEMORY_BYTES_MAX)
+    await engine.enlarge(MERGE_MEMORY_BYTES_MAX)
     return await run(false)
   }
 
@@ -182,15 +196,15 @@ export class MergeWriter {
         copy === undefined
           ? undefined
           : (into: Uint8Array, position: number) => realDisk.read(copy, into, position)
-      const rest = (bytes: number) => this.#pacer.rest(bytes)
-      const files = { parquet, deletes }
+      // A piece is memory that the collector counts: a whole one for each tiny file makes it run at every second merge.
+      const copyBytes = copy === undefined ? 0 : realDisk.size(this.#copyPath)
       return await this.#calls.publishInPieces(
         this.#disk,
         job.folder,
         job.segment,
-        files,
-        MERGE_PIECE_BYTES,
-        rest,
+        { parquet, deletes },
+        Math.min(Math.max(copyBytes, 1), MERGE_PIECE_BYTES),
+        bytes => this.#pacer.rest(bytes),
       )
     } finally {
       if (copy !== undefined) realDisk.close(copy)

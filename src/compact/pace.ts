@@ -3,7 +3,7 @@
  * and no more. Steps are what they are (DuckDB's take up to some 500 ms): the rest after each is in proportion.
  */
 import { Unavailable } from '../errors.ts'
-import { MERGE_BYTES_PER_S, MERGE_CPU_SHARE, MERGE_REST_MS_MIN } from '../limits.ts'
+import { MERGE_BYTES_PER_S, MERGE_CPU_SHARE, MERGE_REST_MS_MIN, MERGE_SAVED_MS_MAX } from '../limits.ts'
 import type { Pace } from './protocol.ts'
 
 /** Time as the pacer needs it. */
@@ -19,9 +19,12 @@ export class Pacer {
   readonly #clock: PaceClock
   #pace: Pace
   #isStopped = false
-  /** At the end of the last rest. */
+  /** At the last count. */
   #cpuMs: number
   #nowMs: number
+  /** When messages were taken last. */
+  #turnMs: number
+  /** Below 0: time that is saved up. */
   #owedMs = 0
   #wake: (() => void) | undefined
 
@@ -30,6 +33,7 @@ export class Pacer {
     this.#pace = pace
     this.#cpuMs = clock.cpuMs()
     this.#nowMs = clock.nowMs()
+    this.#turnMs = this.#nowMs
   }
 
   get isStopped(): boolean {
@@ -48,34 +52,40 @@ export class Pacer {
     this.#wake?.()
   }
 
-  /** Work begins: what was before is not counted. */
+  /**
+   * A merge begins. What the thread did and waited since the last one counts too: the swap of a small merge takes as long as
+   * its rests.
+   */
   begin(): void {
-    this.#owedMs = 0
-    this.#mark()
+    this.#count(0)
   }
 
   /**
    * After a step of work: rests as long as it takes until the step's processor time, and the `bytes` that it read or
-   * wrote, are within the pace. Messages of the thread are taken meanwhile, at any pace.
+   * wrote, are within the pace. Messages of the thread are taken meanwhile, at any pace, but not after each of many tiny
+   * steps: a turn of the thread's loop costs more than such a step.
    */
   async rest(bytes = 0): Promise<void> {
-    const busyMs = this.#clock.cpuMs() - this.#cpuMs
-    const tookMs = this.#clock.nowMs() - this.#nowMs
-    const dueMs = Math.max(busyMs / MERGE_CPU_SHARE, (1000 * bytes) / MERGE_BYTES_PER_S)
-    this.#owedMs = this.#pace === 'alone' ? 0 : this.#owedMs + Math.max(dueMs - tookMs, 0)
-    this.#mark()
+    this.#count(bytes)
     if (this.#owedMs >= MERGE_REST_MS_MIN) {
       await this.#sleep(this.#owedMs)
-      // A rest that took longer pays for the next step, by at most one timer's lateness.
-      this.#owedMs = Math.max(this.#owedMs - (this.#clock.nowMs() - this.#nowMs), -MERGE_REST_MS_MIN)
-      this.#mark()
-    } else await new Promise(resolve => setImmediate(resolve))
+      this.#count(0)
+      this.#turnMs = this.#nowMs
+    } else if (this.#nowMs - this.#turnMs >= MERGE_REST_MS_MIN) {
+      await new Promise(resolve => setImmediate(resolve))
+      this.#turnMs = this.#nowMs
+    }
     if (this.#isStopped) throw new Unavailable('stopping', 'Weir is stopping')
   }
 
-  #mark(): void {
-    this.#cpuMs = this.#clock.cpuMs()
-    this.#nowMs = this.#clock.nowMs()
+  /** What went by since the last count: work is owed for, and time pays, waits for the disk too. */
+  #count(bytes: number): void {
+    const [cpuMs, nowMs] = [this.#clock.cpuMs(), this.#clock.nowMs()]
+    const dueMs = Math.max((cpuMs - this.#cpuMs) / MERGE_CPU_SHARE, (1000 * bytes) / MERGE_BYTES_PER_S)
+    const owedMs = this.#owedMs + dueMs - (nowMs - this.#nowMs)
+    this.#owedMs = this.#pace === 'alone' ? 0 : Math.max(owedMs, -MERGE_SAVED_MS_MAX)
+    this.#cpuMs = cpuMs
+    this.#nowMs = nowMs
   }
 
   async #sleep(ms: number): Promise<void> {
@@ -88,6 +98,5 @@ export class Pacer {
       if (this.#isStopped) this.#wake()
     })
     this.#wake = undefined
-    if (this.#pace === 'alone') this.#owedMs = 0
   }
 }

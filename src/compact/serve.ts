@@ -39,7 +39,10 @@ export function serveMerges(
         return
       case 'stop':
         pacer.stop()
-        void (running ?? Promise.resolve()).finally(() => port.close())
+        void (running ?? Promise.resolve()).finally(() => {
+          writer.close()
+          port.close()
+        })
         return
       default:
         unreachable(message)

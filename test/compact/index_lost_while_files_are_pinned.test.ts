@@ -27,12 +27,14 @@ const NO_CLOCK = { cpuMs: () => 0, nowMs: () => 0, after: () => () => undefined 
 let root: string
 let life: Life
 let merges: Merges
+let writer: MergeWriter
 
 beforeEach(async () => {
   root = mkdtempSync(join(tmpdir(), 'weir-pinned-'))
   await open()
 })
 afterEach(async () => {
+  writer.close()
   await life.stop()
   rmSync(root, { recursive: true })
 })
@@ -51,7 +53,7 @@ async function open(): Promise<void> {
   life = await openLife(optionsOf(join(root, 'data')))
   await life.sweep()
   const { manifest, sealer, opened, paths } = life
-  const writer = new MergeWriter(CALLS, new Pacer(NO_CLOCK, 'alone'), join(root, 'merge'), disk)
+  writer = new MergeWriter(CALLS, new Pacer(NO_CLOCK, 'alone'), join(root, 'merge'), disk)
   const merger: Merger = {
     merge: job => writer.merge(job),
     setPace: () => undefined,

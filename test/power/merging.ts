@@ -14,7 +14,9 @@ import type { Life } from './life.ts'
 import { PLANS, poolIdOf } from './pools.ts'
 
 const CALLS = { readSegmentKeys, readDeleteFile, writeDeleteFile, publishInPieces }
-const NO_CLOCK = { cpuMs: () => 0, nowMs: () => 0, after: () => () => undefined }
+let steps = 0
+/** So fast that what runs beside a merge has its turn after each of its steps. */
+const CLOCK = { cpuMs: () => 0, nowMs: () => 1000 * steps++, after: () => () => undefined }
 
 export class Merging {
   readonly #life: Life
@@ -31,7 +33,7 @@ export class Merging {
     this.#random = random
     this.#merger = new MergeWriter(
       CALLS,
-      new Pacer(NO_CLOCK, 'alone'),
+      new Pacer(CLOCK, 'alone'),
       join(life.paths.temporary, 'merge'),
       disk,
     )
@@ -42,6 +44,12 @@ export class Merging {
     const done = this.#last.then(() => this.#one(expireBeforeUs))
     this.#last = done.catch(() => undefined)
     return done
+  }
+
+  /** After the last merge. */
+  async end(): Promise<void> {
+    await this.#last
+    this.#merger.close()
   }
 
   async #one(expireBeforeUs: number | undefined): Promise<void> {

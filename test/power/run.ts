@@ -183,6 +183,7 @@ export class PowerRun {
       else await new Promise(resolve => setImmediate(resolve))
     }
     await Promise.all(waiting)
+    await merging.end()
     this.tally.merges += merging.merges
     if (random() < 0.5) await life.sealer.sealAll()
   }

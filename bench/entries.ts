@@ -1,0 +1,41 @@
+/** Rows of bench events as the segment stage gets them from a tail. */
+import type { Plan } from '../src/batch/plan.ts'
+import type { TailEntry } from '../src/segment/protocol.ts'
+import { makeBatch } from '../test/util/make-batch.ts'
+import { BATCH_EVENTS, BENCH_COLUMNS, benchEvent, createRandom } from './events.ts'
+
+/** The six bench columns with a key, and tenants. */
+export const BENCH_PLAN: Plan = {
+  pool: 1,
+  version: 1,
+  columns: BENCH_COLUMNS.map(({ name, type, jsonProperty, nullable }) => ({
+    name,
+    type,
+    jsonProperty,
+    required: !nullable,
+  })),
+  timestamp: 1,
+  tenant: 2,
+  key: { columns: [1, 0], version: -1 },
+}
+
+/** Events `first` to `first + count`, a request each `requestEvents` of them; a request's sequence is its first event's number. */
+export function entriesOf(first: number, count: number, requestEvents = BATCH_EVENTS): TailEntry[] {
+  const random = createRandom(first + 1)
+  const entries: TailEntry[] = []
+  for (let row = 0; row < count; row += requestEvents) {
+    const events = Math.min(requestEvents, count - row)
+    const rows = Array.from({ length: events }, (_, i) => {
+      const payload = benchEvent(first + row + i, random)
+      const event = JSON.parse(payload) as Record<string, string | number>
+      const values = BENCH_COLUMNS.map(({ name, type }) => {
+        if (type === 'TIMESTAMP') return BigInt(Date.parse(String(event[name]))) * 1000n
+        return event[name]!
+      })
+      return { payload, key: String(event['id']), values }
+    })
+    const requests = Float64Array.from([first + row, 1_760_000_000_000 + (first + row) / 100, events])
+    entries.push({ kind: 'post', batch: makeBatch(BENCH_PLAN, rows), requests })
+  }
+  return entries
+}
