@@ -179,7 +179,7 @@ export class Rounds {
     const target = { ...checked, backups: hasBackups ? dirname(this.dataDir) : undefined }
     const load = runLoad(this.world, target)
     load.catch(() => undefined)
-    await Promise.race([this.#killed(child, kill, target), load.then(() => delay(1000))])
+    await Promise.race([this.#killed(child, kill, target), load.then(() => delay(LOST_MS))])
     target.isOver = true
     await load
     if (isArmed && child.child.exitCode === null && child.child.signalCode === null)
@@ -201,6 +201,7 @@ export class Rounds {
         const end = await Promise.race([child.ended, delay(LOST_MS)])
         if (end?.signal === 'SIGKILL') return undefined
         if (end !== undefined) throw error
+        this.world.tally.lost += 1
         if (tries === CHECKS_MAX)
           throw new Violation(
             `the server lives and its connections end: ${(error as Error).message}\n${child.output()}`,
