@@ -50,7 +50,10 @@ export async function mustExpire(world: World, target: Target): Promise<void> {
     const deadline = performance.now() + GONE_MS_MAX
     for (;;) {
       const found = await askCount(target.base, target.token, poolId)
-      if (found === rows) break
+      if (found === rows) {
+        for (const { old } of spaces) old.noneLeft()
+        break
+      }
       if (found < rows || performance.now() > deadline)
         throw new Violation(`pool ${poolId}: ${found} rows where ${rows} are younger than it keeps`)
       await delay(POLL_MS)

@@ -77,8 +77,7 @@ export class Rounds {
   /** One start and one kill. Rejects with Violation. */
   async kill(kill: Kill): Promise<void> {
     const isArmed = kill.at === 'point' || kill.at === 'rebuild point'
-    if (kill.at === 'rebuild' || kill.at === 'rebuild point')
-      rmSync(join(this.dataDir, 'index'), { recursive: true, force: true })
+    if (kill.at === 'rebuild' || kill.at === 'rebuild point') this.#loseIndex()
     const child = this.#spawn(isArmed ? ['--crash-at', `${kill.point}:${kill.nth}`] : [])
     const killAfterMs = kill.at === 'start' || kill.at === 'rebuild' ? kill.afterMs : undefined
     const timer =
@@ -97,6 +96,11 @@ export class Rounds {
     const name = kill.at === 'point' ? kill.point : isArmed ? `rebuild ${kill.point}` : kill.at
     this.kills.set(name, (this.kills.get(name) ?? 0) + 1)
     await this.#look(name)
+  }
+
+  #loseIndex(): void {
+    rmSync(join(this.dataDir, 'index'), { recursive: true, force: true })
+    for (const { spaces } of this.world.pools) for (const { old } of spaces) old.indexLost()
   }
 
   /** What the kill left, before anything starts on it. */

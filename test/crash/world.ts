@@ -219,6 +219,7 @@ export async function verifyRows(world: World, base: string, token: string): Pro
     const found = value(`p${p}`)
     if (found < BigInt(rows) || found > BigInt(rows + old))
       wrong.push(`pool ${poolId} has ${found} rows, not ${rows}${old > 0 ? ` to ${rows + old}` : ''}`)
+    if (found === BigInt(rows)) for (const space of spaces) space.old.noneLeft()
   }
   if (wrong.length > 0) throw new Violation(wrong.join('\n'))
 }
