@@ -70,6 +70,18 @@ for (const type of ['DATE', 'TIMESTAMP'])
     expect((await server.stop()).code).toBe(0)
   }, 180_000)
 
+test('rows that were acknowledged and not sealed yet when the days change go too', async () => {
+  const server = await startServer({ env: OFTEN })
+  const pool = await server.createPool(spec('TIMESTAMP'))
+  await post(pool, [
+    { at: day(-20), id: 'old' },
+    { at: day(-1), id: 'young' },
+  ])
+  await keep(server, pool, 5)
+  await untilCount(server, pool, 1)
+  expect((await server.stop()).code).toBe(0)
+}, 180_000)
+
 test('without a timestamp, by the day an event was received: all of it goes, with its files', async () => {
   let server = await startServer({ env: OFTEN })
   const { dataDir } = server
