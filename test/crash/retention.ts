@@ -9,7 +9,7 @@ import { askCount, type World } from './world.ts'
 /** Time for a few posts and a merge between two passes. */
 const PAUSE_MS = 150
 /** Old rows are gone by then, in a server without load. */
-const GONE_MS_MAX = 30_000
+const GONE_MS_MAX = 90_000
 const POLL_MS = 100
 
 /** Seals the pool and changes its days until the target is over. */
