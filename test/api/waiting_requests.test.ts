@@ -12,7 +12,8 @@ let api: Api
 let agent: Agent
 beforeEach(async () => {
   fake = new Fake()
-  api = await start(fake)
+  // Who waits here is to be answered, however slow the machine; 429 has servers of its own below.
+  api = await start(fake, { waitMsMax: 60_000 })
   agent = new Agent({ keepAlive: true })
 })
 afterEach(async () => {
