@@ -27,8 +27,9 @@ export default defineConfig(({ mode }) => ({
     setupFiles: ['dist/test/util/clean-up.js'],
     pool: 'forks',
     maxWorkers: 2,
-    testTimeout: 120_000,
-    hookTimeout: 60_000,
+    // Against hangs alone: a busy machine is ten times slower than a quiet one.
+    testTimeout: 300_000,
+    hookTimeout: 120_000,
     reporters: ['default', ['json', { outputFile: 'dist/test-results.json' }]],
   },
 }))

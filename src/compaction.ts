@@ -84,6 +84,18 @@ export function joinCompaction(join: CompactionJoin): Scheduler {
   })
 }
 
+/**
+ * The pool keeps its rows for another number of days: a pass begins, and another one with the rows that were acknowledged
+ * by now and not sealed yet. Where they cannot be sealed, which the sealer says, they go at the next full hour.
+ */
+export function retentionChanged(pools: Pools, pool: number): void {
+  pools.compaction.retentionChanged(pool)
+  pools.sealNow(pool).then(
+    () => pools.compaction.retentionChanged(pool),
+    () => undefined,
+  )
+}
+
 function compactPool({ catalog, folderOf }: CompactionJoin, number: number): CompactPool | undefined {
   const pool = catalog.poolByNumber(number)
   if (pool === undefined) return undefined

@@ -12,6 +12,7 @@ import { type OpenedCatalog, openCatalog } from './catalog/open.ts'
 import { type OpenedLog, openLog } from './commit/open.ts'
 import type { RecoverOptions } from './commit/protocol.ts'
 import type { Merger } from './compact/protocol.ts'
+import { retentionChanged } from './compaction.ts'
 import type { Config } from './config.ts'
 import { type OpenedIndex, openIndex } from './keys/index-client.ts'
 import { NEW_INDEX } from './keys/thread-protocol.ts'
@@ -62,7 +63,9 @@ export async function openStages(options: OpenStagesOptions): Promise<Stages> {
       options.onPoolDeleted?.(pool)
       pools?.drop(pool)
     },
-    onPoolModified: pool => pools?.compaction.retentionChanged(pool.number),
+    onPoolModified: pool => {
+      if (pools !== undefined) retentionChanged(pools, pool.number)
+    },
   })
   const { catalog } = opened
   closers.push(() => catalog.stop())

@@ -3,7 +3,7 @@
  *
  * A pool that keeps N days keeps today (UTC) and the N days before it. What is older goes at the next pass: at start, at
  * each full hour (midnight is one: a day's rows go when it ends; the other hours are for late events), and right after
- * the days were changed.
+ * the days were changed, with what was acknowledged by then.
  */
 
 const HOUR_MS = 3_600_000

@@ -168,7 +168,10 @@ export class Scheduler {
   #look(pool: number): void {
     this.#dirty.delete(pool)
     const of = this.#calls.pool(pool)
-    if (of === undefined) return
+    if (of === undefined) {
+      this.#expiring.delete(pool)
+      return
+    }
     if (this.#expiring.has(pool)) this.#makeWay(pool, of)
     const held = this.#calls.held(pool)
     const expireBeforeUs = this.#expiring.has(pool) ? this.#cutoffUs(of) : undefined

@@ -182,7 +182,7 @@ export function gate(): { readonly promise: Promise<void>; readonly open: () => 
 
 /** Waits, turn by turn, until `condition` holds: for states that no event announces. */
 export async function until(condition: () => boolean): Promise<void> {
-  const end = Date.now() + 20_000
+  const end = Date.now() + 60_000
   while (!condition()) {
     if (Date.now() > end) throw new Error('the awaited state did not come')
     await new Promise(resolve => setImmediate(resolve))

@@ -13,7 +13,8 @@ let api: Api
 let agent: Agent
 beforeEach(async () => {
   fake = new Fake()
-  api = await start(fake)
+  // Who waits here is to be answered, however slow the machine; 429 has servers of its own below.
+  api = await start(fake, { waitMsMax: 60_000 })
   agent = new Agent({ keepAlive: true })
 })
 afterEach(async () => {
@@ -254,16 +255,25 @@ test('a pool deleted while its commit runs answers 404', async () => {
   expect((await answer).status).toBe(404)
 })
 
-test('over the rate: 429 at once, and accepted again later', async () => {
-  const limited = await start(fake, { rateLimit: 100 })
+test('over the rate: 429 at once, other pools go on', async () => {
+  const limited = await start(fake, { rateLimit: 1 })
   const many = `[${new Array(150).fill(good)}]`
   expect((await post(many, limited.port)).status).toBe(200)
   const over = await post(good, limited.port)
-  expect([over.status, over.json.code, over.headers['retry-after']]).toEqual([429, 'rate_limited', '1'])
+  expect([over.status, over.json.code]).toEqual([429, 'rate_limited'])
+  // 149 s of debt: no machine is so slow that the bucket is full again.
+  expect(Number(over.headers['retry-after'])).toBeGreaterThan(100)
   expect((await ask(limited.port, '/v1/second', { body: good, agent })).status).toBe(200)
-  let status = 429
-  while (status === 429) status = (await post(good, limited.port)).status
-  expect(status).toBe(200)
+  await limited.stop(1000)
+})
+
+test('over the rate: accepted again later', async () => {
+  const limited = await start(fake, { rateLimit: 100 })
+  expect((await post(`[${new Array(150).fill(good)}]`, limited.port)).status).toBe(200)
+  let answer = await post(good, limited.port)
+  for (; answer.status === 429; answer = await post(good, limited.port))
+    expect(answer.headers['retry-after']).toBe('1')
+  expect(answer.status).toBe(200)
   await limited.stop(1000)
 })
 

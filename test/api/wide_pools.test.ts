@@ -76,11 +76,10 @@ test('jobs that are not cut yet are bounded in bytes', async () => {
 })
 
 test('ready bodies are not cut while the tail is full: later, or 429', async () => {
-  const impatient = await start(fake, { waitMsMax: 300 })
   fake.hasParseRoom = false
-  const answers = posts(5, impatient.port)
-  await until(() => impatient.stats().open === 5 && impatient.stats().slabsInUse > 0)
-  await ask(impatient.port, '/livez', { method: 'GET' })
+  const answers = posts(5)
+  await until(() => api.stats().open === 5 && api.stats().slabsInUse > 0)
+  await ask(api.port, '/livez', { method: 'GET' })
   fake.hasRoom = false
   fake.openParse()
   for (let turn = 0; turn < 20; turn += 1) await new Promise(resolve => setImmediate(resolve))
@@ -88,6 +87,7 @@ test('ready bodies are not cut while the tail is full: later, or 429', async () 
   fake.openRoom()
   for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200)
 
+  const impatient = await start(fake, { waitMsMax: 300 })
   fake.hasParseRoom = false
   const late = posts(5, impatient.port)
   await until(() => impatient.stats().open === 5 && impatient.stats().slabsInUse > 0)

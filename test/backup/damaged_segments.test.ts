@@ -11,7 +11,7 @@ import { flipBit, segmentsOf } from '../path/damage.ts'
 import { startServer, temporaryFolder } from '../util/server.ts'
 import { askBackup, readBackup, weir } from './backups.ts'
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 
 const root = temporaryFolder('weir-damaged-')
 let filled: Filled

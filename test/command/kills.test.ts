@@ -7,7 +7,7 @@ import { spawnServer, temporaryFolder } from '../util/server.ts'
 import { contents, copyOf, type Filled, fillFolder, weir } from './folder.ts'
 
 // Each test runs several processes, one after the other.
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 
 const SOURCES = fileURLToPath(new URL('../../../src', import.meta.url))
 const root = temporaryFolder('weir-kills-')

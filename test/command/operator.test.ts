@@ -9,7 +9,7 @@ import { encodeBackup } from '../../src/backup/format.ts'
 import { startServer, temporaryFolder } from '../util/server.ts'
 import { copyOf, type Filled, fillFolder, weir } from './folder.ts'
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 
 const MAIN = fileURLToPath(new URL('../../src/main.js', import.meta.url))
 const root = temporaryFolder('weir-operator-')

@@ -8,7 +8,7 @@ import { startServer, temporaryFolder } from '../util/server.ts'
 import { cannotBeRead, copyOf, type Filled, fillFolder, holds, weir } from './folder.ts'
 
 // Each test runs several processes, one after the other.
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 
 const root = temporaryFolder('weir-without-')
 const backup = join(root, 'backup')

@@ -45,7 +45,7 @@ describe('a merge', () => {
     }
     await world.merge(0, 2)
     await world.merge(0, 1)
-  }, 60_000)
+  })
 
   it('of rows that are too long to sort keeps them all', async () => {
     await open({ ...planOfAll(false), tenant: -1 })
@@ -58,7 +58,7 @@ describe('a merge', () => {
     const sql = `SELECT count(*)::INT, sum(strlen(_service_payload))::INT FROM '${world.file(job.segment)}'`
     const lengths = 3 * (10 * 300_002 + 20 * 600_002)
     expect((await world.duck.runAndReadAll(sql)).getRows()).toEqual([[90, lengths]])
-  }, 60_000)
+  })
 
   it('of more than a row group prunes by its first columns', async () => {
     await open(keyPlan)
@@ -73,7 +73,7 @@ describe('a merge', () => {
     const groups = (await world.duck.runAndReadAll(sql)).getRows().map(row => Number(row[1]))
     expect(groups.reduce((sum, rows) => sum + rows, 0)).toBe(90_000)
     expect(Math.max(...groups)).toBeLessThanOrEqual(65_536)
-  }, 60_000)
+  })
 })
 
 describe('the merge thread', () => {
@@ -97,7 +97,7 @@ describe('the merge thread', () => {
     expect(readdirSync(folder)).toEqual(['spill'])
     await expect(client.merge(world.job(0, 2))).rejects.toThrow(Unavailable)
     await world.merge(0, 2)
-  }, 60_000)
+  })
 
   it('ends when no merge comes, and another one begins with the next', async () => {
     await open(keyPlan)
@@ -113,7 +113,7 @@ describe('the merge thread', () => {
     await ended.then(() => client.merge(world.job(0, 1)))
     await client.stop()
     await client.ended()
-  }, 60_000)
+  })
 
   it('removes at its start what a killed one left', async () => {
     await open(keyPlan)

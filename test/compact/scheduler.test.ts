@@ -374,7 +374,7 @@ describe('retention', () => {
     bench.scheduler.retentionChanged(1)
     await bench.pass()
     expect(bench.left(1)).toBe('2:600000')
-  }, 30_000)
+  })
 
   it('W-7: rows are kept that are to be kept by the time their merge is done', async () => {
     const pool = bench.add(1, [days(1, -9, -8), days(2, -3, 0)], 1)

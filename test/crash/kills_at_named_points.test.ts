@@ -32,4 +32,4 @@ it(`every acknowledged event outlives a kill at each named point (seed ${seed})`
   for (const count of [changedMeanwhile, retentions, cutBackups, checked, crossRead])
     expect(count).toBeGreaterThan(0)
   rmSync(folder, { recursive: true, force: true })
-}, 900_000)
+}, 1_800_000)

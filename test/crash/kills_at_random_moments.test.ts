@@ -20,4 +20,4 @@ it(`every acknowledged event outlives ${KILLS} kills at random moments (seed ${s
   expect(rounds.killCount).toBe(KILLS)
   expect(rounds.world.tally.requests).toBeGreaterThan(KILLS)
   rmSync(folder, { recursive: true, force: true })
-}, 900_000)
+}, 1_800_000)

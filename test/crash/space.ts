@@ -105,11 +105,19 @@ export class Space {
   }
 }
 
-/** Rows that are there or gone, at the server's choice; but a row that is there has its last value, and no deleted one is. */
+/**
+ * Rows that are there or gone, at the server's choice; but a row that is there has its last value, and no deleted one is.
+ *
+ * Where the index was lost there is one exception until retention went over the pool again: an earlier row of a key may be
+ * there, because what replaced or deleted it expired and left no trace (docs/decisions/0010).
+ */
 export class OldRows {
   /** Marks that the row of a key may have. More than one: the outcome of a request is not known. */
   readonly #may = new Map<string, readonly number[]>()
+  /** The key of every mark that was, or may have been, stored. */
+  readonly #ever = new Map<number, string>()
   #pending = new Map<string, number | null>()
+  #isRebuilt = false
 
   begin(mutations: readonly Mutation[]): void {
     this.#pending = new Map(mutations.map(({ key, mark }) => [key, mark]))
@@ -120,19 +128,32 @@ export class OldRows {
     for (const [key, mark] of done === false ? [] : this.#pending) {
       const before = done === true ? [] : (this.#may.get(key) ?? [])
       this.#may.set(key, mark === null ? before : [...before, mark])
+      if (mark !== null) this.#ever.set(mark, key)
     }
     this.#pending.clear()
   }
 
+  /** The index is lost. */
+  indexLost(): void {
+    this.#isRebuilt = true
+  }
+
+  /** A query saw none of them: none comes back by itself. */
+  noneLeft(): void {
+    this.#isRebuilt = false
+    this.#may.clear()
+  }
+
   /** The most rows that may be there. */
   get rowsMax(): number {
-    const known = [...this.#may].filter(([, marks]) => marks.length > 0)
-    return new Set([...known.map(([key]) => key), ...this.#pending.keys()]).size
+    const known = [...this.#may].filter(([, marks]) => marks.length > 0).map(([key]) => key)
+    const earlier = this.#isRebuilt ? this.#ever.values() : []
+    return new Set([...known, ...earlier, ...this.#pending.keys()]).size
   }
 
   /** What is wrong with these marks of visible rows; undefined: nothing. */
   judge(marks: readonly number[]): string | undefined {
-    const keyOf = new Map<number, string>()
+    const keyOf = new Map<number, string>(this.#isRebuilt ? this.#ever : [])
     for (const [key, may] of this.#may) for (const mark of may) keyOf.set(mark, key)
     for (const [key, mark] of this.#pending) if (mark !== null) keyOf.set(mark, key)
     const seen = new Set<string>()

@@ -31,6 +31,8 @@ export interface ShortLived {
 export interface Tally {
   requests: number
   unknown: number
+  /** Checks that were made again: their connection ended, the server lived. */
+  lost: number
   created: number
   deleted: number
   /** Passes of retention that were asked for. */
@@ -60,6 +62,7 @@ export class World {
   readonly tally: Tally = {
     requests: 0,
     unknown: 0,
+    lost: 0,
     created: 0,
     deleted: 0,
     retentions: 0,
@@ -216,6 +219,7 @@ export async function verifyRows(world: World, base: string, token: string): Pro
     const found = value(`p${p}`)
     if (found < BigInt(rows) || found > BigInt(rows + old))
       wrong.push(`pool ${poolId} has ${found} rows, not ${rows}${old > 0 ? ` to ${rows + old}` : ''}`)
+    if (found === BigInt(rows)) for (const space of spaces) space.old.noneLeft()
   }
   if (wrong.length > 0) throw new Violation(wrong.join('\n'))
 }

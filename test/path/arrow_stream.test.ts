@@ -212,7 +212,7 @@ function copies(): string[] {
 }
 
 async function eventually(condition: () => boolean | Promise<boolean>): Promise<void> {
-  const end = Date.now() + 20_000
+  const end = Date.now() + 60_000
   while (!(await condition())) {
     if (Date.now() > end) throw new Error('the awaited state did not come')
     await new Promise(resolve => setTimeout(resolve, 20))

@@ -76,7 +76,7 @@ test('W-7: small segments are joined, marked rows go, and every count stays as i
   const again = await startServer({ dataDir, env: OFTEN })
   expect([await again.count(pool.poolId), await again.sum(pool.poolId, 'n')]).toEqual(want)
   expect((await again.stop()).code).toBe(0)
-}, 180_000)
+}, 300_000)
 
 test('W-7: rows updated and deleted while merges run do not come back, nor after a kill, nor after a rebuild', async () => {
   const seed = Math.floor(Math.random() * 2 ** 31)
@@ -129,7 +129,7 @@ test('W-7: rows updated and deleted while merges run do not come back, nor after
   server = await startServer({ dataDir: server.dataDir, env: OFTEN })
   await check()
   await server.stop()
-}, 180_000)
+}, 300_000)
 
 test('W-8: queries over files that a merge replaces meanwhile finish, and count right', async () => {
   const server = await startServer({ env: OFTEN })
@@ -147,7 +147,7 @@ test('W-8: queries over files that a merge replaces meanwhile finish, and count 
   })
   expect(asked).toBeGreaterThan(0)
   expect((await server.stop()).code).toBe(0)
-}, 180_000)
+}, 300_000)
 
 test('a pool deleted while compaction works frees its files, and its URL answers 404 at once', async () => {
   const server = await startServer({ env: OFTEN })
@@ -172,7 +172,7 @@ test('a pool deleted while compaction works frees its files, and its URL answers
   await untilRest(server)
   expect(await metric(server, 'weir_compaction_failures_total')).toBe(0)
   expect((await server.stop()).code).toBe(0)
-}, 180_000)
+}, 300_000)
 
 test('W-13: rows of a deleted pool that were never sealed hold no log files', async () => {
   const server = await startServer({ env: { ...NEVER, WEIR_LOG_FILE_BYTES: String(4 << 20) } })
@@ -185,7 +185,7 @@ test('W-13: rows of a deleted pool that were never sealed hold no log files', as
   await until('the log is short', async () => (await files()) <= 1)
   expect((await server.stop()).code).toBe(0)
   expect(before).toBeGreaterThan(1) // else its rows were sealed too soon, on a slow machine: nothing was tried
-}, 60_000)
+}, 300_000)
 
 /** A stopped folder with a pool of twice five small segments, all of them to be merged. */
 async function stoppedWithSmall(specs: number) {
@@ -228,7 +228,7 @@ test('W-8: a damaged segment is left alone and said; the other segments and pool
   expect(error).toBeInstanceOf(CounterFailed)
   expect((error as CounterFailed).code).toBe('SEGMENT_DAMAGED')
   expect((await server.stop()).code).toBe(0)
-}, 180_000)
+}, 300_000)
 
 for (const point of ['compact.merged', 'compact.swapped'])
   for (const isIndexLost of [false, true])
@@ -250,4 +250,4 @@ for (const point of ['compact.merged', 'compact.swapped'])
       await untilRest(server)
       await check()
       expect((await server.stop()).code).toBe(0)
-    }, 180_000)
+    }, 300_000)

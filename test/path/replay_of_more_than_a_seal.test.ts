@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
 import { SEAL_ROWS } from '../../src/limits.ts'
-import { send, startServer } from '../util/server.ts'
+import { send, spawnServer, startServer } from '../util/server.ts'
 import { events, KEYED } from './damage.ts'
 
 const CLIENTS = 8
 const ROWS = 500
 
 test('a replay of more rows than one seal takes: the first query after it is answered, and counts all', async () => {
-  let server = await startServer()
+  const server = await startServer()
   const { dataDir } = server
   const pool = await server.createPool(KEYED)
   await server.stop()
@@ -15,8 +15,9 @@ test('a replay of more rows than one seal takes: the first query after it is ans
   let sent = 0
   // Each life ends in its first seal, so that nothing is ever sealed and the log grows.
   while (acknowledged < SEAL_ROWS + 10_000) {
-    server = await startServer({ dataDir, args: ['--crash-at', 'index.before-commit:1'] })
-    const url = `${server.base}${new URL(pool.url).pathname}`
+    const { ready, ended } = spawnServer({ dataDir, args: ['--crash-at', 'index.before-commit:1'] })
+    const base = await ready.catch(() => undefined)
+    const url = `${base}${new URL(pool.url).pathname}`
     const client = async () => {
       for (;;) {
         const from = sent
@@ -27,8 +28,9 @@ test('a replay of more rows than one seal takes: the first query after it is ans
         acknowledged += ROWS
       }
     }
-    await Promise.all(Array.from({ length: CLIENTS }, client))
-    expect((await server.ended).signal).toBe('SIGKILL')
+    if (base !== undefined) await Promise.all(Array.from({ length: CLIENTS }, client))
+    expect((await ended).signal).toBe('SIGKILL')
+    if (base === undefined) break // its replay alone filled a seal: that is what is wanted
   }
   const last = await startServer({ dataDir })
   const counted = Number(await last.count(pool.poolId))

@@ -101,7 +101,7 @@ it(`nothing acknowledged is missing on copies of a mounted image (seed ${seed})`
     mounts.unmountAll()
     rmSync(folder, { recursive: true, force: true })
   }
-}, 90_000)
+}, 300_000)
 
 interface Copy {
   readonly file: string
