@@ -9,12 +9,12 @@ import { type ParseWorkers, startParseWorkers } from './batch/workers.ts'
 import type { Catalog } from './catalog/catalog.ts'
 import type { Pool } from './catalog/model.ts'
 import { type OpenedCatalog, openCatalog } from './catalog/open.ts'
-import { type OpenedLog, openLog } from './commit/open.ts'
+import { type OpenedLog, type StartedLog, startLog } from './commit/open.ts'
 import type { RecoverOptions } from './commit/protocol.ts'
 import type { Merger } from './compact/protocol.ts'
 import type { Config } from './config.ts'
-import { type OpenedIndex, openIndex } from './keys/index-client.ts'
-import { NEW_INDEX } from './keys/thread-protocol.ts'
+import { type OpenedIndex, type StartedIndex, startIndex } from './keys/index-client.ts'
+import { type IndexOwner, NEW_INDEX } from './keys/thread-protocol.ts'
 import { BACKGROUND_NICE } from './limits.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import type { Paths } from './paths.ts'
@@ -53,6 +53,12 @@ export interface OpenStagesOptions {
 /** Opens them all and replays the log. Rejects with CannotRun or Damaged; the caller runs the closers then. */
 export async function openStages(options: OpenStagesOptions): Promise<Stages> {
   const { config, paths, kernel, onFault, closers } = options
+  // These two read while the catalog is opened. Run backwards, their closers come last: one that is open is stopped before.
+  const started = { index: startIndexOf(options), log: startLogOf(options) }
+  const begun = { index: false, log: false }
+  closers.push(async () => {
+    await Promise.all([begun.index || started.index.leave(), begun.log || started.log.end()])
+  })
   let pools: Pools | undefined
   const opened = await openCatalog({
     paths,
@@ -66,7 +72,8 @@ export async function openStages(options: OpenStagesOptions): Promise<Stages> {
   })
   const { catalog } = opened
   closers.push(() => catalog.stop())
-  const index = await openIndexOf(options, catalog)
+  begun.index = true
+  const index = await started.index.open(ownerOf(catalog))
   closers.push(() => index.index.stop())
   const metrics = createMetrics()
   const freed = new FreedBuffers()
@@ -86,36 +93,42 @@ export async function openStages(options: OpenStagesOptions): Promise<Stages> {
     merger,
     onFault,
   })
-  const log = await openLog(
-    {
-      folder: paths.log,
-      durability: config.durability,
-      crashAt: config.crashAt,
-      fileBytes: config.logFileBytes,
-    },
-    recoverOptions(catalog, index, parse, pools),
-  )
+  begun.log = true
+  const log = await started.log.recover(recoverOptions(catalog, index, parse, pools))
   closers.push(() => log.commit.stop())
   pools.joinLog(log.commit)
   return { opened, catalog, index, metrics, parse, pools, log }
 }
 
+type IndexOptions = Pick<OpenStagesOptions, 'config' | 'paths' | 'kernel' | 'onFault' | 'onRebuild'>
+
 /** The index of a catalog's pools, rebuilt where it must be. */
-export function openIndexOf(
-  options: Pick<OpenStagesOptions, 'config' | 'paths' | 'kernel' | 'onFault' | 'onRebuild'>,
-  catalog: Catalog,
-): Promise<OpenedIndex> {
-  const { config, paths, kernel, onFault, onRebuild } = options
-  return openIndex({
+export function openIndexOf(options: IndexOptions, catalog: Catalog): Promise<OpenedIndex> {
+  return startIndexOf(options).open(ownerOf(catalog))
+}
+
+function startIndexOf({ config, paths, kernel, onFault, onRebuild }: IndexOptions): StartedIndex {
+  return startIndex({
     folder: paths.index,
     segmentFolder: paths.segment,
-    identity: catalog.meta().folderId,
-    pools: rebuildPoolsOf(catalog),
     kernel,
     crashAt: config.crashAt,
     nice: BACKGROUND_NICE,
     onFailed: onFault,
     onProgress: onRebuild,
+  })
+}
+
+function ownerOf(catalog: Catalog): IndexOwner {
+  return { identity: catalog.meta().folderId, pools: rebuildPoolsOf(catalog) }
+}
+
+function startLogOf({ config, paths }: OpenStagesOptions): StartedLog {
+  return startLog({
+    folder: paths.log,
+    durability: config.durability,
+    crashAt: config.crashAt,
+    fileBytes: config.logFileBytes,
   })
 }
 

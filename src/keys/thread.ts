@@ -4,19 +4,28 @@
  *   W-4   A commit is answered after its flush. One that may be there or not ends the process before anything follows it.
  *   W-11  All synchronous work on the index is here, none on the main thread.
  */
+import { join } from 'node:path'
 import type { MessagePort } from 'node:worker_threads'
 import { toWire } from '../errors.ts'
-import { AssertionFailed } from '../util/assert.ts'
+import { INDEX_FILES } from '../paths.ts'
+import { AssertionFailed, must } from '../util/assert.ts'
 import { crashPoint } from '../util/crash.ts'
 import type { Disk } from '../util/disk.ts'
 import { tryNative } from '../util/native.ts'
 import { OutcomeUnknown } from './commit-failure.ts'
 import type { ParseDeletes } from './folder-segments.ts'
-import { type Opened, openIndexFolder } from './open.ts'
+import { type Early, type Opened, openIndexFolder, readEarly } from './open.ts'
 import type { MarkDelta } from './protocol.ts'
 import type { HeldSequences } from './rebuild.ts'
 import { sweep } from './sweep.ts'
-import type { IndexCall, IndexMessage, IndexResults, IndexThreadData } from './thread-protocol.ts'
+import type {
+  IndexCall,
+  IndexFirst,
+  IndexMessage,
+  IndexOwner,
+  IndexResults,
+  IndexThreadData,
+} from './thread-protocol.ts'
 
 /** What workers/index.ts brings together. */
 export interface ServeOptions {
@@ -27,39 +36,68 @@ export interface ServeOptions {
   readonly heldSequences: HeldSequences
 }
 
-/** Opens the index, says so, and serves until `stop`. */
-export async function serveIndex(options: ServeOptions): Promise<void> {
+/** Reads what is there, opens the index for the owner that comes, says so, and serves until `stop`. */
+export function serveIndex(options: ServeOptions): void {
   const { port, data, disk } = options
-  const send = (message: IndexMessage, transfer: readonly ArrayBuffer[] = []) =>
-    port.postMessage(message, [...transfer])
-  if (data.nice !== undefined) beNice(data.nice)
+  const hasIndex = disk.exists(join(data.folder, INDEX_FILES.data))
+  // A folder that is no data folder gets no index.
+  const early = hasIndex ? readEarly({ ...data, disk }) : undefined
+  let opened: Opened | undefined
+  port.on('message', (message: IndexFirst | IndexCall) => {
+    if (message.call === 'leave') leave(port, early)
+    else if (message.call === 'open') {
+      void open(options, message, early).then(found => {
+        opened = found
+        if (opened === undefined) port.close()
+      })
+    } else serve(options, must(opened, 'an open index'), message)
+  })
+}
+
+function leave(port: MessagePort, early: Early | undefined): void {
+  if (early !== undefined && 'got' in early.store) early.store.got.close()
+  port.close()
+}
+
+/** undefined: it could not be opened, and that was said. */
+async function open(
+  options: ServeOptions,
+  { identity, pools: known }: IndexOwner,
+  early: Early | undefined,
+): Promise<Opened | undefined> {
+  const { port, data } = options
+  const send = (message: IndexMessage) => port.postMessage(message)
   const onProgress = (done: number, of: number, pool: number) => send({ kind: 'progress', done, of, pool })
   let opened: Opened
   try {
-    opened = await openIndexFolder({ ...data, ...options, onProgress })
+    opened = await openIndexFolder({ ...data, ...options, identity, pools: known, onProgress }, early)
   } catch (error) {
     send({ kind: 'failed', error: toWire(error) })
-    port.close()
-    return
+    return undefined
   }
   const { pools, lastCommit, keyLoop, rebuiltBecause, cleared, unknownFolders, lost } = opened
   const answer = { pools, lastCommit, rebuilt: rebuiltBecause !== undefined, keyLoop }
   send({ kind: 'opened', opened: answer, notes: { rebuiltBecause, cleared, unknownFolders, lost } })
-  port.on('message', (call: IndexCall) => {
-    void handle(call, opened, data, disk).then(
-      result => {
-        send({ kind: 'done', id: call.id, result }, buffersOf(result))
-        if (call.call === 'commit') crashPoint('index.answered')
-        if (call.call === 'swap') crashPoint('index.swap-answered')
-        if (call.call === 'stop') port.close() // nothing is left to wait for: the thread ends by itself
-      },
-      (error: unknown) => {
-        // Our own fault, or a commit of which nobody knows whether it is there: the thread ends, and the process with it.
-        if (error instanceof AssertionFailed || error instanceof OutcomeUnknown) throw error
-        send({ kind: 'refused', id: call.id, error: toWire(error) })
-      },
-    )
-  })
+  if (data.nice !== undefined) beNice(data.nice) // from now on others are waited for
+  return opened
+}
+
+function serve({ port, data, disk }: ServeOptions, opened: Opened, call: IndexCall): void {
+  const send = (message: IndexMessage, transfer: readonly ArrayBuffer[] = []) =>
+    port.postMessage(message, [...transfer])
+  void handle(call, opened, data, disk).then(
+    result => {
+      send({ kind: 'done', id: call.id, result }, buffersOf(result))
+      if (call.call === 'commit') crashPoint('index.answered')
+      if (call.call === 'swap') crashPoint('index.swap-answered')
+      if (call.call === 'stop') port.close() // nothing is left to wait for: the thread ends by itself
+    },
+    (error: unknown) => {
+      // Our own fault, or a commit of which nobody knows whether it is there: the thread ends, and the process with it.
+      if (error instanceof AssertionFailed || error instanceof OutcomeUnknown) throw error
+      send({ kind: 'refused', id: call.id, error: toWire(error) })
+    },
+  )
 }
 
 async function handle(
