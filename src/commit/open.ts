@@ -32,8 +32,8 @@ export interface StartedLog {
    * threw; the thread is ended then.
    */
   recover(options: RecoverOptions): Promise<OpenedLog>
-  /** Ends the thread where nothing was recovered. */
-  end(): Promise<void>
+  /** Ends the thread where `recover` was not called. */
+  leave(): Promise<void>
 }
 
 /** Starts the log's thread. The other one, of the spares, is started when the log is open. */
@@ -44,16 +44,20 @@ export function startLog(options: OpenLogOptions): StartedLog {
   const startSpare = () =>
     startThread<ToSpare, FromSpare>(new URL('../../workers/spare.js', import.meta.url), data)
   let death: Error | undefined
+  let isTaken = false
   log.onDeath = error => {
     death = error
   }
   log.post({ kind: 'read' })
   return {
     recover: async recover => {
+      isTaken = true
       if (death !== undefined) throw death
       return await openOver({ log, startSpare }, data, recover)
     },
-    end: () => log.end(),
+    leave: async () => {
+      if (!isTaken) await log.end()
+    },
   }
 }
 

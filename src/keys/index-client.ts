@@ -32,7 +32,7 @@ export interface OpenIndexOptions extends StartIndexOptions, IndexOwner {}
 export interface StartedIndex {
   /** Rejects with Damaged or CannotRun; the thread ends then. */
   open(owner: IndexOwner): Promise<OpenedIndex>
-  /** Ends the thread where nothing was opened. */
+  /** Ends the thread where `open` was not called. */
   leave(): Promise<void>
 }
 
@@ -128,16 +128,19 @@ export function startIndex(options: StartIndexOptions): StartedIndex {
   }
   worker.on('error', error => fail(`the index thread failed: ${error.message}`))
   worker.on('exit', () => fail('the index thread has ended'))
+  let isTaken = false
   const tell = (first: IndexFirst) => worker.postMessage(first)
   return {
     open: owner =>
       new Promise((resolve, reject) => {
+        isTaken = true
         if (ended !== undefined) return reject(ended)
         onOpened = resolve
         onRefused = reject
         tell({ call: 'open', ...owner })
       }),
     leave: async () => {
+      if (isTaken) return
       tell({ call: 'leave' })
       await exited
     },
