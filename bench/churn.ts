@@ -158,14 +158,14 @@ async function withCounters<T>(bench: Bench, name: string, work: () => Promise<T
   } finally {
     clearInterval(timer)
     while (underWay > 0) await sleep(10)
+    const third = Math.ceil(times.length / 3)
+    const thirds = [0, 1, 2].map(n => median(times.slice(n * third, (n + 1) * third)).toFixed(0))
     times.sort((a, b) => a - b)
     const at = (quantile: number) => (times[Math.floor(times.length * quantile)] ?? 0).toFixed(0)
     print(
-      row(
-        name,
-        `p50 ${at(0.5)} ms, p99 ${at(0.99)} ms, of ${times.length}${failed === '' ? '' : `; FAILED: ${failed}`}`,
-      ),
+      row(name, `p50 ${at(0.5)} ms (in thirds ${thirds.join(', ')}), p99 ${at(0.99)} ms, of ${times.length}`),
     )
+    if (failed !== '') print(`${row('FAILED', failed)}\n${bench.server.output().slice(-2000)}`)
   }
 }
 

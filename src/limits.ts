@@ -68,7 +68,7 @@ export const SLAB_TAIL_BYTES = 64
 export const API_TICK_MS = 100
 /** GraphQL, token and other control requests under way at once; one more is 503. */
 export const CONTROL_REQUESTS_MAX = 256
-/** Streaming answers at once; one more is 503. Each may hold a file in data/tmp, a chunk and a pinned manifest. */
+/** Streaming answers at once; one more is 503. Each may hold a file in data/tmp, chunks and a pinned manifest. */
 export const STREAMS_MAX = 8
 /** A stream whose client takes nothing for so long is closed: what it pins must not stay for ever. */
 export const STREAM_STALL_MS = 60_000
@@ -81,6 +81,12 @@ export const CORK_BYTES = 16 * KiB
 /** Bytes of a stream handed to the socket at once: what it does not take waits in memory. With its chunk's frame it must fit
  *  in CORK_BYTES; see api/reply.ts. */
 export const STREAM_WRITE_BYTES = CORK_BYTES - 64
+/** The same, when the socket was full and takes more. Node's client copies what it read once for each chunk while its own
+ *  reader is slow: of small ones it took 2 MB/s. */
+export const STREAM_BACKED_BYTES = 256 * KiB
+/** Bytes of a stream that are made while the socket is full: more than it takes when a third of it (4 MiB at most on Linux)
+ *  is free again; see api/stream-ahead.ts. */
+export const STREAM_AHEAD_BYTES = 2 * MiB
 /** Pools with a rate bucket; beyond it full buckets are forgotten. */
 export const RATE_BUCKETS_MAX = 10_000
 
@@ -154,17 +160,23 @@ export const SEAL_AGE_MS = 60_000
 export const LOG_UNSEALED_BYTES = 512 * MiB
 /** … or, the largest first, while the tails that wait hold more than this: half of what they may, so that a burst finds room. */
 export const TAIL_WAITING_BYTES_MAX = TAIL_BYTES_MAX / 2
-/** While a full seal takes the index and the segment thread longer than this, seals are made smaller (segment/seal-pace.ts) … */
-export const SEAL_DRAIN_MS_MAX = 1_000
-/** … and larger again below this: less than half, so that the size does not swing … */
-export const SEAL_DRAIN_MS_MIN = 480
+/** While the index takes longer than this for a full seal, seals are made smaller (segment/seal-pace.ts) … */
+export const SEAL_INDEX_MS_MAX = 1_000
+/** … until one takes less than this: readers wait for four or five … */
+export const SEAL_SMALLER_MS_MAX = 300
+/** … and larger again below this, or where a full one would take less than SEAL_INDEX_MS_MIN: less than half, so that the size
+ *  does not swing … */
+export const SEAL_SMALLER_MS_MIN = 140
+export const SEAL_INDEX_MS_MIN = 480
+/** … when for so long none took too long … */
+export const SEAL_GROW_MS = 5_000
 /** … down to this part: 8,192 rows that each update a page of their own are 0.4 s … */
 export const SEAL_SHRINK_MAX = 16
 /** … as long as half the size takes less than this part of the time: else it is not the rows that cost … */
 export const SEAL_SHRINK_GAIN = 0.9
 /** … and then they stay as they are for this long. */
 export const SEAL_SHRINK_REST_MS = 20_000
-/** Without a full seal for so long, the next ones are full again. */
+/** Without a full seal of known cost for so long, the next ones are full again. */
 export const SEAL_CALM_MS = 60_000
 /** The tails are looked at this often for age, log and memory. */
 export const SEAL_TICK_MS = 250
@@ -401,6 +413,7 @@ assert(
   COMPACT_FAN_IN <= COMPACT_RUN_MAX && COMPACT_FAN_IN <= COMPACT_INPUTS_MAX,
   'a full tier fits in a merge',
 )
-assert(SEAL_DRAIN_MS_MIN < SEAL_DRAIN_MS_MAX / 2, 'a seal of half the size is not made larger at once')
+assert(SEAL_INDEX_MS_MIN < SEAL_INDEX_MS_MAX, 'a seal that is full again is not made smaller at once')
+assert(SEAL_SMALLER_MS_MIN < SEAL_SMALLER_MS_MAX / 2, 'a seal of half the size is not made larger at once')
 assert(SEAL_BYTES * SEALS_MAX <= TAIL_BYTES_MAX, 'the seals under way fit in the tail')
 assert(SEAL_BYTES <= TAIL_WAITING_BYTES_MAX, 'a tail fills before it is sealed for its memory')

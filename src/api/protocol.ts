@@ -20,9 +20,10 @@ export interface Reply {
 export interface StreamReply {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
-  /** Asked for the next chunk only when the socket took the last one. `return()` is called when the client goes away, and
-   *  may come before the first `next()`: until that nothing may be held. A throw before the first chunk is an ordinary
-   *  problem answer; one after it closes the connection without the end mark, so that no client takes a part for the whole. */
+  /** Asked for the next chunk when the socket took all but STREAM_AHEAD_BYTES; the last one's bytes are the source's again then.
+   *  `return()` is called when the client goes away, and may come before the first `next()`: until that nothing may be held. A
+   *  throw before the first chunk is an ordinary problem answer; one after it closes the connection without the end mark, so
+   *  that no client takes a part for the whole. */
   readonly chunks: AsyncIterable<Uint8Array>
 }
 

@@ -5,7 +5,7 @@
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js'
 import { STATUS_CODES } from 'node:http'
-import { STREAM_WRITE_BYTES } from '../limits.ts'
+import { STREAM_BACKED_BYTES, STREAM_WRITE_BYTES } from '../limits.ts'
 import { assert } from '../util/assert.ts'
 import type { Reply } from './protocol.ts'
 import type { Unread } from './unread.ts'
@@ -49,7 +49,7 @@ export class Responder {
   bodyRead = false
   /** Called once when the client goes away before the answer. */
   onGone: () => void = nothing
-  /** Called when the socket takes more of an answer in chunks. */
+  /** Called when the socket takes more of an answer in chunks. It must not throw. */
   onWritable: () => void = nothing
   readonly #res: HttpResponse
   readonly #head: boolean
@@ -58,6 +58,8 @@ export class Responder {
   #closed = false
   #paused = false
   #draining = false
+  /** In the call that says that the socket takes more. */
+  #isWritable = false
   #onData: DataHandler | undefined
 
   constructor(res: HttpResponse, request: HttpRequest, route: string, connections: Connections) {
@@ -155,7 +157,9 @@ export class Responder {
     if (!this.#head) {
       // NOTE: once for all chunks: what is registered while the handler runs, uWebSockets.js throws away.
       this.#res.onWritable(() => {
+        this.#isWritable = true
         this.onWritable()
+        this.#isWritable = false
         return true
       })
       return false
@@ -166,15 +170,22 @@ export class Responder {
   }
 
   /**
-   * One chunk. False: the socket took a part, the rest waits in memory, and `onWritable` is called when there is room.
+   * Bytes that writeChunk takes at once, now.
    *
    * NOTE: of a chunk that does not fit in its cork buffer uWebSockets.js drops all bytes where the socket takes a part of the
-   * chunk's length only, and answers as if they waited (seen once in 5 GB; uWebSockets.js issue 1249). One that fits is
-   * gathered there with its frame, and what the socket does not take is kept.
+   * chunk's frame only, and answers as if they waited (seen once in 5 GB; uWebSockets.js issue 1249). One that fits is
+   * gathered there with its frame, and what the socket does not take is kept. Inside `onWritable` nothing is corked, and what is
+   * written goes to the socket or is kept, however much it is: clients that are slower than we are, get large chunks.
    */
+  get chunkBytesMax(): number {
+    return this.#isWritable ? STREAM_BACKED_BYTES : STREAM_WRITE_BYTES
+  }
+
+  /** One chunk. False: the socket took a part, the rest waits in memory, and `onWritable` is called when there is room. */
   writeChunk(bytes: Uint8Array): boolean {
     assert(this.#open, 'chunks go to a client that is there')
-    assert(bytes.byteLength <= STREAM_WRITE_BYTES, 'a chunk and its frame fit in the cork buffer')
+    assert(bytes.byteLength <= this.chunkBytesMax, 'a chunk and its frame fit in the cork buffer')
+    if (this.#isWritable) return this.#res.write(bytes)
     let taken = true
     this.#res.cork(() => {
       taken = this.#res.write(bytes)

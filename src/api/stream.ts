@@ -1,34 +1,28 @@
 /**
- * Answers that are made while they are sent. The source is asked for a chunk only when the socket took the last one, so
- * a stream holds one chunk however much there is to send.
+ * Answers that are made while they are sent. The source is asked for a chunk when the socket took the last ones but for
+ * STREAM_AHEAD_BYTES, so a stream holds that and one chunk, however much there is to send.
  *
- *   first chunk ──► head ──► pieces of STREAM_WRITE_BYTES ──► end mark
+ *   first chunk ──► head ──► stream-ahead.ts ──► end mark
  *        └ throws: a problem answer       └ throws, stalls, the server stops: closed without the end mark
  *
  *   W-8  The end mark is sent only after the source ended by itself: nobody takes a part for the whole.
  *   W-9  At most STREAMS_MAX; a client that takes nothing for STREAM_STALL_MS is closed.
  */
-import { STREAM_STOP_MS, STREAM_WAIT_ON_MS, STREAM_WRITE_BYTES, STREAMS_MAX } from '../limits.ts'
+import { STREAM_STOP_MS, STREAM_WAIT_ON_MS, STREAMS_MAX } from '../limits.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { warn } from '../util/say.ts'
 import { problemReply, refusalOfError, refuse } from './problem.ts'
 import type { StreamReply } from './protocol.ts'
 import type { Responder } from './reply.ts'
+import { StreamAhead } from './stream-ahead.ts'
 
 const BUSY = problemReply(refuse(503, 'busy', 'too many streams are under way', { 'retry-after': '1' }))
-
-/** One stream between its first look at the source and its end. */
-interface Running {
-  readonly responder: Responder
-  /** Waits for the socket: since when, and what ends the wait. */
-  wait: { readonly sinceMs: number; readonly end: (writable: boolean) => void } | undefined
-}
 
 type Chunks = AsyncIterator<Uint8Array>
 
 export class Streams {
   readonly #stallMs: number
-  readonly #running = new Set<Running>()
+  readonly #running = new Set<StreamAhead>()
   /** Streams that ended and whose sources still hold what they held. */
   #closing = 0
   #stopAtMs = Number.POSITIVE_INFINITY
@@ -49,15 +43,13 @@ export class Streams {
       responder.send(BUSY)
       return
     }
-    const running: Running = { responder, wait: undefined }
-    this.#running.add(running)
-    responder.onGone = () => running.wait?.end(false)
-    responder.onWritable = () => running.wait?.end(true)
+    const ahead = new StreamAhead(responder)
+    this.#running.add(ahead)
     const source = reply.chunks[Symbol.asyncIterator]()
     try {
-      await this.#pump(running, reply, source)
+      await this.#pump(ahead, reply, source)
     } finally {
-      this.#running.delete(running)
+      this.#running.delete(ahead)
       this.#closing += 1
       await close(source, responder.route)
       this.#closing -= 1
@@ -73,16 +65,16 @@ export class Streams {
   tick(nowMs: number): void {
     const again = nowMs >= this.#waitOnAtMs
     if (again) this.#waitOnAtMs = nowMs + STREAM_WAIT_ON_MS
-    for (const { responder, wait } of this.#running) {
-      const stalled = wait !== undefined && nowMs - wait.sinceMs > this.#stallMs
+    for (const { responder, fullSinceMs } of this.#running) {
+      const stalled = fullSinceMs !== undefined && nowMs - fullSinceMs > this.#stallMs
       if (stalled || nowMs >= this.#stopAtMs)
         responder.close() // calls onGone
-      else if (wait !== undefined && again) responder.waitOn()
+      else if (fullSinceMs !== undefined && again) responder.waitOn()
     }
   }
 
-  async #pump(running: Running, { status, headers }: StreamReply, source: Chunks): Promise<void> {
-    const { responder } = running
+  async #pump(ahead: StreamAhead, { status, headers }: StreamReply, source: Chunks): Promise<void> {
+    const { responder } = ahead
     let next: IteratorResult<Uint8Array>
     try {
       next = await source.next()
@@ -92,34 +84,13 @@ export class Streams {
     }
     if (!responder.open || responder.beginChunks(status, headers)) return
     try {
-      for (; next.done !== true; next = await source.next())
-        if (!(await this.#write(running, next.value))) return
-      if (responder.open) responder.endChunks(status)
+      for (; next.done !== true; next = await source.next()) if (!(await ahead.take(next.value))) return
+      if (await ahead.emptied()) responder.endChunks(status)
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error)
       if (responder.open) warn(`${responder.route}: a stream was broken off: ${why}`)
       responder.close()
     }
-  }
-
-  /** False: the client is gone. */
-  async #write(running: Running, chunk: Uint8Array): Promise<boolean> {
-    for (let at = 0; at < chunk.byteLength; at += STREAM_WRITE_BYTES) {
-      if (!running.responder.open) return false
-      if (!(await this.#writePiece(running, chunk.subarray(at, at + STREAM_WRITE_BYTES)))) return false
-    }
-    return running.responder.open
-  }
-
-  #writePiece(running: Running, piece: Uint8Array): boolean | Promise<boolean> {
-    if (running.responder.writeChunk(piece)) return true
-    return new Promise(resolve => {
-      const end = (writable: boolean) => {
-        running.wait = undefined
-        resolve(writable)
-      }
-      running.wait = { sinceMs: monotonicMs(), end }
-    })
   }
 }
 

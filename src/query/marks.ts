@@ -2,8 +2,9 @@
  * Marks as DuckDB tables, kept between queries: a segment never changes and its marks only grow, so (file, count)
  * names a set of marks. A table in use is never dropped.
  */
-import type { DuckDBConnection } from '@duckdb/node-api'
+import type { DuckDBDataChunk as DataChunk, DuckDBConnection } from '@duckdb/node-api'
 import type { MarkDelta } from '../keys/protocol.ts'
+import { DuckDBDataChunk, UINTEGER } from '../util/duckdb.ts'
 
 interface Entry {
   readonly table: string
@@ -62,7 +63,8 @@ export class MarkTables {
     if (entry !== undefined) entry.users--
     for (const [key, old] of [...this.#entries]) {
       if (this.#rows <= this.#rowsMax) return
-      if (old.users > 0) continue
+      // Another release may have dropped it while this one dropped the one before.
+      if (old.users > 0 || this.#entries.get(key) !== old) continue
       this.#forget(key, old)
       await this.#inTurn(async () => {
         await this.#connection.run(`DROP TABLE ${old.table}`)
@@ -99,17 +101,28 @@ export class MarkTables {
 
   async #append(table: string, marks: readonly MarkDelta[]): Promise<void> {
     const appender = await this.#connection.createAppender(table)
+    const chunk = DuckDBDataChunk.create([UINTEGER])
     try {
-      for (const { rows } of marks) {
-        for (let index = 0; index < rows.length; index++) {
-          appender.appendUInteger(rows[index]!)
-          appender.endRow()
+      for (const { rows } of marks)
+        for (let from = 0; from < rows.length; from += CHUNK_ROWS) {
+          fillChunk(chunk, rows.subarray(from, from + CHUNK_ROWS))
+          appender.appendDataChunk(chunk)
         }
-      }
     } finally {
       appender.closeSync()
     }
   }
+}
+
+/** DuckDB's own size of a chunk. */
+const CHUNK_ROWS = 2048
+
+/** Four times as fast as value by value: an update marks rows all over, and each query after it asks for them anew. */
+function fillChunk(chunk: DataChunk, rows: Uint32Array): void {
+  chunk.rowCount = rows.length
+  const vector = chunk.getColumnVector(0)
+  for (let index = 0; index < rows.length; index++) vector.setItem(index, rows[index]!)
+  vector.flush()
 }
 
 function keyOf(file: string, rows: number): string {

@@ -30,7 +30,7 @@ import { Pipeline, type SealedSegment } from './pipeline.ts'
 import type { TailEntry } from './protocol.ts'
 import { ReadyPools } from './ready.ts'
 import { type Lane, PoolState, Seal, type SealPool } from './seal.ts'
-import { SealPace } from './seal-pace.ts'
+import { type PacedSeal, SealPace } from './seal-pace.ts'
 import { realClock, type SealClock, type SealerCalls, type SealerStats } from './sealer-calls.ts'
 import { TailBudget } from './tail.ts'
 
@@ -297,11 +297,9 @@ export class Sealer {
   #committed(seals: readonly { readonly seal: Seal; readonly sealed: SealedSegment }[]): void {
     // Those of dropped pools too: the index used up their numbers, and the manifest gives their files up at its drop.
     this.#calls.onCommitted(seals.map(({ sealed }) => sealed))
-    this.#pace.committed(
-      seals.map(({ seal }) => seal),
-      this.#clock.nowMs(),
-    )
-    for (const { seal } of seals) {
+    const nowMs = this.#clock.nowMs()
+    for (const { seal, sealed } of seals) {
+      this.#pace.committed(paced(seal, sealed), nowMs)
       const { state } = seal
       this.#budget.remove(seal.bytes)
       state.retryAtMs = 0
@@ -356,4 +354,9 @@ export class Sealer {
     this.#consider(state)
     this.#tellRoom()
   }
+}
+
+function paced({ weight, beginMs }: Seal, { commit, committed }: SealedSegment): PacedSeal {
+  const { rows, deletes } = commit.add ?? { rows: 0, deletes: 0 }
+  return { weight, beginMs, keys: rows + deletes, usPerKey: committed.usPerKey }
 }

@@ -7,6 +7,7 @@ export const {
   BOOLEAN,
   DATE,
   DOUBLE,
+  DuckDBDataChunk,
   DuckDBDateValue,
   DuckDBInstance,
   DuckDBPendingResultState,
@@ -19,6 +20,7 @@ export const {
   StatementType,
   TIMESTAMP,
   TINYINT,
+  UINTEGER,
   VARCHAR,
 } = loadPackage('@duckdb/node-api') as typeof DuckDb
 

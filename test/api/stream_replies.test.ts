@@ -1,9 +1,11 @@
 /** Streaming answers: back-pressure, errors before and after the first chunk, clients that go or stall, stopping. */
+import { createHash, randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 import { expect, test } from 'vitest'
 import type { Api, ApiOptions, ControlRoute, StreamReply } from '../../src/api/protocol.ts'
 import { Unavailable } from '../../src/errors.ts'
-import { STREAMS_MAX } from '../../src/limits.ts'
+import { STREAM_BACKED_BYTES, STREAM_WRITE_BYTES, STREAMS_MAX } from '../../src/limits.ts'
+import { below, randomFrom } from '../util/random.ts'
 import { ask, head, Raw } from './client.ts'
 import { Fake, gate, start, until } from './fake.ts'
 
@@ -111,6 +113,82 @@ test('a client that does not read stops the source; it is asked again when the c
   socket.destroy()
   expect(await api.stop(1000)).toBe(true)
 })
+
+test('a client that reads now and then gets every byte once, in large chunks where it is behind', async () => {
+  const seed = Date.now() % 2 ** 31
+  const random = randomFrom(seed)
+  const sent = createHash('sha256')
+  const source = new Source()
+  let last = Buffer.alloc(0)
+  const api = await serve(async () =>
+    source.reply(async at => {
+      last.fill(0) // whoever asks for the next chunk has given the last one back
+      if (at === 150) return undefined
+      const chunk = randomBytes(1 + below(random, 400_000))
+      last = chunk
+      sent.update(chunk)
+      return chunk
+    }),
+  )
+  const socket = connect(api.port, '127.0.0.1')
+  socket.write(head('/v1/pools/p/arrow', ['Connection: close'], 'GET'))
+  const got = new Dechunker()
+  // Reads of the kernel's buffers, each wholly or in part, and turns in which nothing is read.
+  for await (const data of socket as AsyncIterable<Buffer>) {
+    got.take(data)
+    if (got.hasEnded) break
+    for (let turns = below(random, 4); turns > 0; turns--) await new Promise(setImmediate)
+    if (random() < 0.02) await new Promise(resolve => setTimeout(resolve, 5))
+  }
+  expect([seed, got.hash.digest('hex')]).toEqual([seed, sent.digest('hex')])
+  expect(got.largest).toBeGreaterThan(STREAM_WRITE_BYTES)
+  expect(got.largest).toBeLessThanOrEqual(STREAM_BACKED_BYTES)
+  socket.destroy()
+  expect(await api.stop(1000)).toBe(true)
+}, 60_000)
+
+/** Reads an answer in chunks as it comes, and nothing else: strict about each byte of the frames. */
+class Dechunker {
+  readonly hash = createHash('sha256')
+  largest = 0
+  hasEnded = false
+  #rest = Buffer.alloc(0)
+  #isInBody = false
+  /** Bytes of the present chunk that are still to come. */
+  #left = 0
+
+  take(data: Buffer): void {
+    this.#rest = Buffer.concat([this.#rest, data])
+    while (!this.hasEnded && this.#step()) {}
+  }
+
+  #step(): boolean {
+    if (this.#left > 0) {
+      const part = this.#rest.subarray(0, this.#left)
+      this.hash.update(part)
+      this.#left -= part.byteLength
+      this.#rest = this.#rest.subarray(part.byteLength)
+      return this.#left === 0
+    }
+    // What stands before a chunk's bytes: the head or the last chunk's line break, and the size.
+    const [frame, text, hex] = (this.#isInBody
+      ? /^(\r\n)([0-9A-Fa-f]+)\r\n/
+      : /^([\s\S]*?\r\n\r\n)([0-9A-Fa-f]+)\r\n/
+    ).exec(this.#rest.subarray(0, 2000).toString('latin1')) ?? ['', '', '']
+    if (frame === '') {
+      if (this.#rest.byteLength > 2000)
+        throw new Error(`no frame: ${this.#rest.subarray(0, 40).toString('latin1')}`)
+      return false
+    }
+    expect(this.#isInBody || text?.startsWith('HTTP/1.1 200')).toBe(true)
+    this.#isInBody = true
+    this.#left = Number.parseInt(hex ?? '', 16)
+    this.largest = Math.max(this.largest, this.#left)
+    this.hasEnded = this.#left === 0
+    this.#rest = this.#rest.subarray(frame.length)
+    return true
+  }
+}
 
 test('a client that goes away, or stalls, ends its stream and closes the source', async () => {
   const source = new Source()

@@ -88,6 +88,8 @@ export class Bench implements SegmentWriter {
   heldJobs: Held<SealJob>[] = []
   heldCommits: Held<readonly SealCommit[]>[] = []
   isHeld = false
+  /** What the index tells of a seal. */
+  costOf: (seal: SealCommit) => { readonly usPerKey?: number } = () => ({})
   failSync: Error | undefined
   failUnlinks = 0
   logBytes = 0
@@ -130,7 +132,7 @@ export class Bench implements SegmentWriter {
     this.order.push('write')
     this.jobs.push(job)
     const done = { meta: metaOf(job), keys: undefined, entries: job.giveBack ? job.entries : [] }
-    return this.#hold(this.heldJobs, job, done)
+    return this.#hold(this.heldJobs, job, () => done)
   }
 
   async unlink(_: string, segments: readonly number[]): Promise<void> {
@@ -149,14 +151,19 @@ export class Bench implements SegmentWriter {
 
   #commit(seals: readonly SealCommit[]): Promise<readonly SealCommitted[]> {
     this.commits.push(seals)
-    const answers = seals.map(({ pool }) => ({ pool, commit: this.commits.length, marks: [] }))
+    const commit = this.commits.length
+    const answers = () =>
+      seals.map(
+        seal => ({ pool: seal.pool, commit, marks: [], ...this.costOf(seal) }) satisfies SealCommitted,
+      )
     return this.#hold(this.heldCommits, seals, answers)
   }
 
-  #hold<T, R>(held: Held<T>[], what: T, result: R): Promise<R> {
-    if (!this.isHeld) return Promise.resolve(result)
+  /** `result` is made when it is passed on. */
+  #hold<T, R>(held: Held<T>[], what: T, result: () => R): Promise<R> {
+    if (!this.isHeld) return Promise.resolve(result())
     return new Promise((resolve, reject) => {
-      held.push({ what, pass: () => resolve(result), fail: reject })
+      held.push({ what, pass: () => resolve(result()), fail: reject })
     })
   }
 }

@@ -1,11 +1,16 @@
 /** While the index is slow, seals take fewer rows and requests wait, so that a reader does not wait for a whole tail. */
 import { describe, expect, it } from 'vitest'
+import type { SealCommit } from '../../src/keys/protocol.ts'
 import {
   SEAL_CALM_MS,
-  SEAL_DRAIN_MS_MAX,
-  SEAL_DRAIN_MS_MIN,
+  SEAL_GROW_MS,
+  SEAL_INDEX_MS_MAX,
+  SEAL_INDEX_MS_MIN,
   SEAL_SHRINK_MAX,
   SEAL_SHRINK_REST_MS,
+  SEAL_SMALLER_MS_MAX,
+  SEAL_SMALLER_MS_MIN,
+  SEAL_TICK_MS,
   SEALS_MAX,
 } from '../../src/limits.ts'
 import { Bench, settle } from './fakes.ts'
@@ -26,14 +31,17 @@ function flood(bench: Bench): void {
   for (let i = 0; i < 100; i++) bench.append(1, 100)
 }
 
-/** Writes what is to be written, and commits it after `fixedMs` and `msPerRow` for all its rows. */
-async function commit(bench: Bench, fixedMs: number, msPerRow: number): Promise<void> {
+/** What the index takes for a seal of some rows, ms. */
+type Cost = (rows: number) => number
+
+/** Writes what is to be written, and commits it after as long as the index takes for it. */
+async function commit(bench: Bench, cost: Cost): Promise<void> {
   for (const job of bench.heldJobs.splice(0)) job.pass()
   await settle()
+  const rowsOf = ({ add }: SealCommit) => add?.rows ?? 0
+  bench.costOf = seal => ({ usPerKey: (1000 * cost(rowsOf(seal))) / rowsOf(seal) })
   const transaction = bench.heldCommits.shift()
-  const seals = transaction?.what ?? []
-  const rows = seals.reduce((sum, { add }) => sum + (add?.rows ?? 0), 0)
-  await bench.clock.pass(fixedMs * seals.length + msPerRow * rows)
+  await bench.clock.pass((transaction?.what ?? []).reduce((sum, seal) => sum + cost(rowsOf(seal)), 0))
   transaction?.pass()
   await settle()
 }
@@ -42,10 +50,10 @@ async function commit(bench: Bench, fixedMs: number, msPerRow: number): Promise<
 const lastRows = (bench: Bench) => bench.jobs.at(-1)!.entries.length * 100
 
 /** Commits so often, with rows always waiting. Returns the sizes of seals that were seen, in order. */
-async function drain(bench: Bench, cost: { fixedMs?: number; msPerRow?: number }, commits: number) {
+async function drain(bench: Bench, cost: Cost, commits: number) {
   const sizes = new Set<number>()
   for (let i = 0; i < commits; i++) {
-    await commit(bench, cost.fixedMs ?? 0, cost.msPerRow ?? 0)
+    await commit(bench, cost)
     if (bench.sealer.stats().tailBytes < 5_000_000) flood(bench)
     await settle()
     sizes.add(lastRows(bench))
@@ -53,49 +61,75 @@ async function drain(bench: Bench, cost: { fixedMs?: number; msPerRow?: number }
   return [...sizes]
 }
 
-/** Of a seal of `part` of all rows, so slow that it is made smaller. */
-const slow = (part: number) => (SEAL_DRAIN_MS_MAX + 16) / (ROWS / part)
+/** Rows cost so much that a full seal would take `ms`. */
+const rowsTake =
+  (ms: number): Cost =>
+  rows =>
+    (ms * rows) / ROWS
+const SLOW = rowsTake(SEAL_SHRINK_MAX * SEAL_SMALLER_MS_MAX + 100)
+const FAST = rowsTake(SEAL_INDEX_MS_MIN - 1)
 
 describe('seals that take long', () => {
   it('are made smaller, step by step, to a limit', async () => {
     const bench = await floodedBench()
     expect(lastRows(bench)).toBe(ROWS)
-    const sizes = await drain(bench, { msPerRow: slow(16) }, 60)
+    const sizes = await drain(bench, SLOW, 60)
     expect(sizes).toEqual([2, 4, 8, 16].map(part => ROWS / part))
     expect(lastRows(bench)).toBe(ROWS / SEAL_SHRINK_MAX)
   })
 
   it('are made larger again when they are fast, and stay as they are in between', async () => {
     const bench = await floodedBench()
-    await drain(bench, { msPerRow: slow(2) }, 20)
+    await drain(bench, rowsTake(SEAL_INDEX_MS_MAX + 1), 20)
     expect(lastRows(bench)).toBe(ROWS / 4)
-    const middle = (SEAL_DRAIN_MS_MIN + SEAL_DRAIN_MS_MAX) / 2 / (ROWS / 4)
-    expect(await drain(bench, { msPerRow: middle }, 10)).toEqual([ROWS / 4])
-    await drain(bench, { msPerRow: (SEAL_DRAIN_MS_MIN - 1) / ROWS }, 40)
+    const middle = (SEAL_SMALLER_MS_MIN + SEAL_SMALLER_MS_MAX) / 2
+    expect(await drain(bench, rowsTake(4 * middle), 40)).toEqual([ROWS / 4])
+    await drain(bench, FAST, 40)
     expect(lastRows(bench)).toBe(ROWS)
+  })
+
+  it('are not made larger by fast ones of another pool, but when none was slow for a while', async () => {
+    const bench = await floodedBench()
+    await drain(bench, SLOW, 60)
+    const before = bench.clock.nowMs()
+    const sizes = await drain(bench, FAST, 20)
+    expect(bench.clock.nowMs() - before).toBeLessThan(SEAL_GROW_MS)
+    expect(sizes).toEqual([ROWS / SEAL_SHRINK_MAX])
+    await bench.clock.pass(SEAL_GROW_MS)
+    expect(await drain(bench, FAST, 60)).toEqual([8, 4, 2, 1].map(part => ROWS / part))
   })
 
   it('are as large as ever where it is not their rows that take long, but for a try now and then', async () => {
     const bench = await floodedBench()
-    const sizes = await drain(bench, { fixedMs: SEAL_DRAIN_MS_MAX + 1 }, 8)
+    const fixed = () => SEAL_INDEX_MS_MAX + 1
+    const sizes = await drain(bench, fixed, 8)
     expect(sizes).toEqual([ROWS / 2, ROWS])
     expect(lastRows(bench)).toBe(ROWS)
-    expect(await drain(bench, { fixedMs: SEAL_DRAIN_MS_MAX + 1 }, 3)).toEqual([ROWS])
+    expect(await drain(bench, fixed, 3)).toEqual([ROWS])
     await bench.clock.pass(SEAL_SHRINK_REST_MS)
-    expect(await drain(bench, { msPerRow: slow(1) }, 12)).toContain(ROWS / 2)
+    expect(await drain(bench, SLOW, 12)).toContain(ROWS / 2)
+  })
+
+  it('are as large as ever where it is not the index that takes long', async () => {
+    const bench = await floodedBench()
+    for (let i = 0; i < 10; i++) {
+      await bench.clock.pass(10 * SEAL_INDEX_MS_MAX)
+      expect(await drain(bench, FAST, 1)).toEqual([ROWS])
+    }
   })
 
   it('are full again after a while without full ones', async () => {
     const bench = await floodedBench()
-    await drain(bench, { msPerRow: slow(16) }, 60)
+    await drain(bench, SLOW, 60)
     bench.isHeld = false
-    await commit(bench, 0, 0)
+    await commit(bench, FAST)
     for (let i = 0; i < 100 && bench.heldCommits.length + bench.heldJobs.length > 0; i++)
-      await commit(bench, 0, 0)
+      await commit(bench, FAST)
     await bench.sealer.sealNow(1)
-    bench.append(1, 1) // a tail, so that the sealer looks at it
-    await bench.clock.pass(SEAL_CALM_MS + 1000)
+    await bench.clock.pass(SEAL_CALM_MS)
     bench.isHeld = true
+    bench.append(1, 1) // a tail, so that the sealer looks at it
+    await bench.clock.pass(SEAL_TICK_MS)
     flood(bench)
     await settle()
     expect(lastRows(bench)).toBe(ROWS)
@@ -108,7 +142,7 @@ describe('seals that take long', () => {
       bench.append(1, 1)
       const sealed = bench.sealer.sealNow(1)
       await settle()
-      await commit(bench, 10 * SEAL_DRAIN_MS_MAX, 0)
+      await commit(bench, () => 10 * SEAL_INDEX_MS_MAX)
       await sealed
     }
     flood(bench)
@@ -123,18 +157,18 @@ describe('W-9: requests', () => {
     let told = 0
     bench.sealer.onRoom = () => told++
     expect(bench.sealer.roomFor(1)).toBe(true)
-    await drain(bench, { msPerRow: slow(16) }, 12)
+    await drain(bench, SLOW, 12)
     expect(bench.sealer.stats().sealsUnderWay).toBe(SEALS_MAX)
     expect(bench.sealer.roomFor(1)).toBe(false)
     expect(told).toBe(0)
-    for (let i = 0; i < 1000 && told === 0; i++) await commit(bench, 0, slow(16))
+    for (let i = 0; i < 1000 && told === 0; i++) await commit(bench, SLOW)
     expect(told).toBe(1)
     expect(bench.sealer.roomFor(1)).toBe(true)
   })
 
   it('do not wait so while seals are fast', async () => {
     const bench = await floodedBench()
-    await drain(bench, { msPerRow: SEAL_DRAIN_MS_MIN / ROWS }, 6)
+    await drain(bench, FAST, 6)
     expect(bench.sealer.stats().sealsUnderWay).toBe(SEALS_MAX)
     expect(bench.sealer.roomFor(1)).toBe(true)
   })
