@@ -48,17 +48,25 @@ interface KeptFile extends RecordBytes {
   readonly places: number[]
 }
 
-/** Reads and checks the log in `folder`. Throws Damaged. */
-export function readFirst(disk: Disk, folder: string): FirstReading {
+/**
+ * Reads and checks the log in `folder`. Throws Damaged.
+ * @param keptBytesMax bytes of files that stay in memory for `readAgain`
+ */
+export function readFirst(disk: Disk, folder: string, keptBytesMax = LOG_KEPT_BYTES_MAX): FirstReading {
   const list = disk.exists(folder) ? listFolder(disk, folder) : { files: [], spares: [], temporary: [] }
   const head = disk.exists(folder) ? readHead(disk, folder) : undefined
   if (head === undefined && (list.files.length > 0 || list.spares.length > 0))
     throw new Damaged(headPath(folder), 0, 'it is missing, but there are log files')
-  const log = head === undefined || head.epoch === 0 ? undefined : readOnce(disk, folder, list, head)
+  const log =
+    head === undefined || head.epoch === 0 ? undefined : readOnce(disk, folder, { list, head, keptBytesMax })
   return { list, head, log }
 }
 
-function readOnce(disk: Disk, folder: string, list: FolderList, head: Head): LogRead {
+function readOnce(
+  disk: Disk,
+  folder: string,
+  { list, head, keptBytesMax }: { list: FolderList; head: Head; keptBytesMax: number },
+): LogRead {
   const pools = new Map<number, PoolRequests>()
   const kept: KeptFile[] = []
   let keptBytes = 0
@@ -76,12 +84,12 @@ function readOnce(disk: Disk, folder: string, list: FolderList, head: Head): Log
     if (record.file !== path) {
       path = record.file
       keptBytes += record.bytes.byteLength
-      file = keptBytes > LOG_KEPT_BYTES_MAX ? undefined : keep(record)
+      file = keptBytes > keptBytesMax ? undefined : keep(record)
       if (file !== undefined) kept.push(file)
     }
     file?.places.push(record.fileOffset)
   }
-  const isAllKept = keptBytes <= LOG_KEPT_BYTES_MAX
+  const isAllKept = keptBytes <= keptBytesMax
   return { end: step.value, records, firstSequence, pools, kept, isAllKept }
 }
 

@@ -71,7 +71,7 @@ export function startIndex(options: StartIndexOptions): StartedIndex {
   let stopId: number | undefined
   let isStopped = false
   let isOpen = false
-  const ask = <C extends keyof IndexResults>(call: Ask & { call: C }): Promise<IndexResults[C]> =>
+  const ask: AskIndex = call =>
     new Promise((resolve, reject) => {
       if (ended !== undefined) return reject(ended)
       const id = nextId++
@@ -94,23 +94,10 @@ export function startIndex(options: StartIndexOptions): StartedIndex {
     if (message.kind === 'done') call.resolve(message.result as never)
     else call.reject(fromWire(message.error))
   }
-  const exited = new Promise<void>(resolve => {
-    worker.once('exit', () => resolve())
+  const exited = new Promise<void>(resolve => worker.once('exit', () => resolve()))
+  const index = clientOf(ask, exited, () => {
+    stopId = nextId
   })
-  const index: IndexClient = {
-    commit: seals => ask({ call: 'commit', seals }),
-    swap: swap => ask({ call: 'swap', swap }),
-    readMarks: pool => ask({ call: 'readMarks', pool }),
-    dropPool: async pool => {
-      await ask({ call: 'dropPool', pool })
-    },
-    sweep: poolsByFolder => ask({ call: 'sweep', poolsByFolder }),
-    stop: async () => {
-      stopId = nextId
-      await ask({ call: 'stop' })
-      await exited
-    },
-  }
   let onOpened: (opened: OpenedIndex) => void = () => {}
   let onRefused: (error: Error) => void = () => {}
   worker.on('message', (message: IndexMessage) => {
@@ -122,14 +109,12 @@ export function startIndex(options: StartIndexOptions): StartedIndex {
     else settle(message)
   })
   const fail = (what: string) => {
-    const error = new Unavailable('index_failed', what)
-    end(error)
-    onRefused(error)
+    end(new Unavailable('index_failed', what))
+    if (ended !== undefined) onRefused(ended)
   }
   worker.on('error', error => fail(`the index thread failed: ${error.message}`))
   worker.on('exit', () => fail('the index thread has ended'))
   let isTaken = false
-  const tell = (first: IndexFirst) => worker.postMessage(first)
   return {
     open: owner =>
       new Promise((resolve, reject) => {
@@ -137,11 +122,31 @@ export function startIndex(options: StartIndexOptions): StartedIndex {
         if (ended !== undefined) return reject(ended)
         onOpened = resolve
         onRefused = reject
-        tell({ call: 'open', ...owner })
+        worker.postMessage({ call: 'open', ...owner } satisfies IndexFirst)
       }),
     leave: async () => {
       if (isTaken) return
-      tell({ call: 'leave' })
+      worker.postMessage({ call: 'leave' } satisfies IndexFirst)
+      await exited
+    },
+  }
+}
+
+type AskIndex = <C extends keyof IndexResults>(call: Ask & { call: C }) => Promise<IndexResults[C]>
+
+/** @param onStop called right before the stop is asked for */
+function clientOf(ask: AskIndex, exited: Promise<void>, onStop: () => void): IndexClient {
+  return {
+    commit: seals => ask({ call: 'commit', seals }),
+    swap: swap => ask({ call: 'swap', swap }),
+    readMarks: pool => ask({ call: 'readMarks', pool }),
+    dropPool: async pool => {
+      await ask({ call: 'dropPool', pool })
+    },
+    sweep: poolsByFolder => ask({ call: 'sweep', poolsByFolder }),
+    stop: async () => {
+      onStop()
+      await ask({ call: 'stop' })
       await exited
     },
   }

@@ -44,8 +44,6 @@ export interface Index {
   /** One bounded step of removing a pool; true while there is more. Seals of it are ignored from then on. */
   dropSlice(pool: number): boolean
   state(): { readonly pools: PoolState[]; readonly lastCommit: number }
-  /** Number of the last commit; reads nothing. */
-  lastCommit(): number
   /** Where each key of the run points: (segment, row) pairs, NOWHERE twice where it is not there. */
   lookupKeys(pool: number, run: KeyRun): Uint32Array
   /** Keys of a pool: exact, and a walk over all of them. */
@@ -120,7 +118,6 @@ export function createIndex(store: KeyStore, identity: string): Index {
       return guarded(() => store.transact(txn => dropSlice(txn, pool)))
     },
     state: () => ({ pools: guarded(() => store.transact(readPools)), lastCommit: known.commit }),
-    lastCommit: () => known.commit,
     lookupKeys: (pool, run) =>
       guarded(() => store.transact(txn => txn.lookupKeys(poolKey(TAG.key, pool), run))),
     countKeys: pool => {

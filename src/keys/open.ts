@@ -129,7 +129,8 @@ function openWhole(options: OpenOptions, early: Early): Whole | string {
     if (reason === undefined) {
       const pools = gotOf(must(early.pools, 'the pools of a whole index'))
       const index = createIndex(store, options.identity)
-      return { index, keyLoop: store.keyLoop, pools, lastCommit: index.lastCommit() }
+      const { commit } = must(readIdentity(store), 'the identity of a whole index')
+      return { index, keyLoop: store.keyLoop, pools, lastCommit: commit }
     }
     store.close()
     empty(options)
