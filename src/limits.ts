@@ -125,6 +125,9 @@ export const LOG_QUEUED_BYTES_MAX = 4 * SLABS_MAX * SLAB_BYTES
 /** Records that a start cuts again together. Large, so that of thousands of pools that take turns each has several in it: a
  *  pool's become one batch. */
 export const REPLAY_CHUNK_BYTES = 16 * MiB
+/** Log that a start keeps in memory between checking it and replaying it; more is read twice. Three files: P-7 has room for
+ *  them while nothing else is there. */
+export const LOG_KEPT_BYTES_MAX = 3 * LOG_FILE_BYTES
 /** Empty log files kept ready; one more is made when fewer are left. */
 export const SPARE_FILES_MIN = 2
 /** Recycled files kept; more are unlinked. */

@@ -6,19 +6,18 @@
  */
 import { FreedBuffers } from './batch/buffers.ts'
 import { type ParseWorkers, startParseWorkers } from './batch/workers.ts'
+import { type BeginOptions, type Begun, begin, beginIndex } from './begin.ts'
 import type { Catalog } from './catalog/catalog.ts'
 import type { Pool } from './catalog/model.ts'
 import { type OpenedCatalog, openCatalog } from './catalog/open.ts'
-import { type OpenedLog, openLog } from './commit/open.ts'
+import type { OpenedLog } from './commit/open.ts'
 import type { RecoverOptions } from './commit/protocol.ts'
 import type { Merger } from './compact/protocol.ts'
 import { retentionChanged } from './compaction.ts'
-import type { Config } from './config.ts'
-import { type OpenedIndex, openIndex } from './keys/index-client.ts'
-import { NEW_INDEX } from './keys/thread-protocol.ts'
+import type { OpenedIndex } from './keys/index-client.ts'
+import { type IndexOwner, NEW_INDEX } from './keys/thread-protocol.ts'
 import { BACKGROUND_NICE } from './limits.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
-import type { Paths } from './paths.ts'
 import { Pools } from './pools.ts'
 import { replayChunk } from './replay.ts'
 
@@ -33,18 +32,13 @@ export interface Stages {
   readonly log: OpenedLog
 }
 
-interface OpenStagesOptions {
-  readonly config: Config
-  readonly paths: Paths
-  readonly kernel: 'native' | 'js'
-  /** A thread died: the process must end; recovery makes it whole. */
-  readonly onFault: (error: Error) => void
+interface OpenStagesOptions extends BeginOptions {
+  /** Threads that run already; undefined: they are started now. */
+  readonly begun?: Begun
   /** Gets what ends each stage, in the order of opening; to be run backwards when opening fails. */
   readonly closers: (() => Promise<unknown>)[]
   /** Starts what merges segments. */
   readonly merger: () => Merger
-  /** A rebuild of the index has done `done` of `of` segments of a pool. */
-  readonly onRebuild: (done: number, of: number, pool: number) => void
   /** A pool was deleted, and memory has forgotten it. */
   readonly onPoolDeleted?: (pool: Pool) => void
   /** The parse workers may take another job. */
@@ -54,10 +48,15 @@ interface OpenStagesOptions {
 /** Opens them all and replays the log. Rejects with CannotRun or Damaged; the caller runs the closers then. */
 export async function openStages(options: OpenStagesOptions): Promise<Stages> {
   const { config, paths, kernel, onFault, closers } = options
+  const begun = options.begun ?? begin(options)
+  if (options.begun === undefined) closers.push(() => begun.leave())
+  const freed = new FreedBuffers()
+  const parse = startParseWorkers(kernel, freed, () => options.onParseRoom?.())
+  closers.push(() => parse.stop())
   let pools: Pools | undefined
   const opened = await openCatalog({
     paths,
-    crashAt: config.crashAt,
+    store: begun.takeStore(),
     ...(config.clientId === '' ? {} : { clientId: config.clientId, clientSecret: config.clientSecret }),
     onPoolDeleted: pool => {
       options.onPoolDeleted?.(pool)
@@ -69,12 +68,9 @@ export async function openStages(options: OpenStagesOptions): Promise<Stages> {
   })
   const { catalog } = opened
   closers.push(() => catalog.stop())
-  const index = await openIndexOf(options, catalog)
+  const index = await begun.index.open(ownerOf(catalog))
   closers.push(() => index.index.stop())
   const metrics = createMetrics()
-  const freed = new FreedBuffers()
-  const parse = startParseWorkers(kernel, freed, () => options.onParseRoom?.())
-  closers.push(() => parse.stop())
   const merger = options.merger()
   closers.push(() => merger.stop())
   pools = new Pools({
@@ -89,37 +85,19 @@ export async function openStages(options: OpenStagesOptions): Promise<Stages> {
     merger,
     onFault,
   })
-  const log = await openLog(
-    {
-      folder: paths.log,
-      durability: config.durability,
-      crashAt: config.crashAt,
-      fileBytes: config.logFileBytes,
-    },
-    recoverOptions(catalog, index, parse, pools),
-  )
+  const log = await begun.log.recover(recoverOptions(catalog, index, parse, pools))
   closers.push(() => log.commit.stop())
   pools.joinLog(log.commit)
   return { opened, catalog, index, metrics, parse, pools, log }
 }
 
 /** The index of a catalog's pools, rebuilt where it must be. */
-export function openIndexOf(
-  options: Pick<OpenStagesOptions, 'config' | 'paths' | 'kernel' | 'onFault' | 'onRebuild'>,
-  catalog: Catalog,
-): Promise<OpenedIndex> {
-  const { config, paths, kernel, onFault, onRebuild } = options
-  return openIndex({
-    folder: paths.index,
-    segmentFolder: paths.segment,
-    identity: catalog.meta().folderId,
-    pools: rebuildPoolsOf(catalog),
-    kernel,
-    crashAt: config.crashAt,
-    nice: BACKGROUND_NICE,
-    onFailed: onFault,
-    onProgress: onRebuild,
-  })
+export function openIndexOf(options: BeginOptions, catalog: Catalog): Promise<OpenedIndex> {
+  return beginIndex(options).open(ownerOf(catalog))
+}
+
+function ownerOf(catalog: Catalog): IndexOwner {
+  return { identity: catalog.meta().folderId, pools: rebuildPoolsOf(catalog) }
 }
 
 /** For the operator: that the index was built, of how much and why, and which rows were not found. None: it was whole. */

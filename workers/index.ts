@@ -14,7 +14,7 @@ const data = workerData as IndexThreadData
 armCrash(data.crashAt)
 const port = must(parentPort, 'the port of the index thread')
 const { log } = pathsOf(dirname(data.folder))
-void serveIndex({
+serveIndex({
   port,
   data,
   disk,

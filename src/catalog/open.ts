@@ -9,6 +9,8 @@ import { openStoreClient, type StoreClient } from './store-client.ts'
 
 export interface CatalogOptions extends AdminGiven {
   readonly paths: Paths
+  /** Opened already; undefined: it is opened now. */
+  readonly store?: Promise<StoreClient>
   /** For armCrash in the worker; '' for none. */
   readonly crashAt?: string | undefined
   /** See CatalogListener. */
@@ -34,7 +36,7 @@ export async function openCatalog(options: CatalogOptions): Promise<OpenedCatalo
     poolDeleted: options.onPoolDeleted ?? (() => undefined),
     poolModified: options.onPoolModified ?? (() => undefined),
   }
-  const store = await openStoreClient({ path: paths.catalog, crashAt })
+  const store = await (options.store ?? openStoreClient({ path: paths.catalog, crashAt }))
   try {
     return await start(store, options, listener)
   } catch (error) {

@@ -3,6 +3,7 @@ import { toWire } from '../errors.ts'
 import { must, unreachable } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { type Disk, disk as realDisk } from '../util/disk.ts'
+import { type FirstReading, readFirst } from './first-reading.ts'
 import type { FromLog, ThreadData, ToLog } from './messages.ts'
 import { recoverLog } from './recover.ts'
 import { type Group, LogWriter } from './writer.ts'
@@ -13,6 +14,8 @@ export class LogService {
   readonly #disk: Disk
   #writer: LogWriter | undefined
   #chunkTaken: () => void = () => {}
+  #reading: FirstReading | undefined
+  #fault: unknown
 
   constructor(data: ThreadData, post: (message: FromLog) => void, disk: Disk = realDisk) {
     this.#data = data
@@ -23,6 +26,9 @@ export class LogService {
   /** Handles one message; a failure of the disk is answered with `failed`. */
   handle(message: ToLog): void {
     switch (message.kind) {
+      case 'read':
+        this.#read()
+        return
       case 'recover':
         void this.#recover(message.sealed)
         return
@@ -53,15 +59,34 @@ export class LogService {
     return { kind: 'written', ms: monotonicMs() - begin, written }
   }
 
+  /** What is wrong is told by `recover`: nobody waits before. */
+  #read(): void {
+    try {
+      this.#reading = readFirst(this.#disk, this.#data.folder)
+    } catch (error) {
+      this.#fault = error
+    }
+  }
+
   async #recover(sealed: ReadonlyMap<number, number>): Promise<void> {
     try {
+      if (this.#fault !== undefined) throw this.#fault
       const { folder, fileBytes, durability } = this.#data
+      const reading = this.#reading
+      this.#reading = undefined // its files are many megabytes
       const replay = (chunk: Parameters<Parameters<typeof recoverLog>[0]['replay']>[0]) =>
         new Promise<void>(resolve => {
           this.#chunkTaken = resolve
           this.#post({ kind: 'replay', chunk })
         })
-      const { epoch, ...found } = await recoverLog({ disk: this.#disk, folder, fileBytes, sealed, replay })
+      const { epoch, ...found } = await recoverLog({
+        disk: this.#disk,
+        folder,
+        fileBytes,
+        sealed,
+        replay,
+        reading,
+      })
       this.#writer = new LogWriter(epoch, durability, found.summary.lastSequence + 1, found.spares)
       this.#post({ kind: 'recovered', state: { ...found, files: epoch.files } })
     } catch (error) {

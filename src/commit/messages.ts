@@ -26,6 +26,8 @@ export interface RecoveredState {
 }
 
 export type ToLog =
+  /** Before the first message of all: the log is read and checked, while its sealed sequences are not known yet. */
+  | { readonly kind: 'read' }
   | { readonly kind: 'recover'; readonly sealed: ReadonlyMap<number, number> }
   /** The chunk was taken: the next may come. */
   | { readonly kind: 'replayed' }

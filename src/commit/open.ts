@@ -24,32 +24,65 @@ export interface OpenedLog {
   readonly commit: Commit
 }
 
-/**
- * Recovers the log in `options.folder`, replaying what is above the sealed sequences, and opens it for appends.
- * Resolves when everything replayed is copied into the new epoch and synced (W-3). Rejects with Damaged,
- * CannotRun (no room), or what `replay` threw; the threads are ended then.
- */
-export async function openLog(options: OpenLogOptions, recover: RecoverOptions): Promise<OpenedLog> {
-  const { folder, durability, crashAt } = options
-  const data: ThreadData = { folder, durability, crashAt, fileBytes: options.fileBytes ?? LOG_FILE_BYTES }
-  const threads = {
-    log: startThread<ToLog, FromLog>(new URL('../../workers/log.js', import.meta.url), data),
-    spare: startThread<ToSpare, FromSpare>(new URL('../../workers/spare.js', import.meta.url), data),
-  }
-  return openOver(threads, data, recover)
+/** The log's thread, which reads what is there until `recover` tells it what is sealed. */
+export interface StartedLog {
+  /**
+   * Recovers the log, replaying what is above the sealed sequences, and opens it for appends. Resolves when everything
+   * replayed is copied into the new epoch and synced (W-3). Rejects with Damaged, CannotRun (no room), or what `replay`
+   * threw; the thread is ended then.
+   */
+  recover(options: RecoverOptions): Promise<OpenedLog>
+  /** Ends the thread where `recover` was not called. */
+  leave(): Promise<void>
 }
 
-/** `openLog` over threads that run already. */
+/** Starts the log's thread. The other one, of the spares, is started when the log is open. */
+export function startLog(options: OpenLogOptions): StartedLog {
+  const { folder, durability, crashAt } = options
+  const data: ThreadData = { folder, durability, crashAt, fileBytes: options.fileBytes ?? LOG_FILE_BYTES }
+  const log = startThread<ToLog, FromLog>(new URL('../../workers/log.js', import.meta.url), data)
+  const startSpare = () =>
+    startThread<ToSpare, FromSpare>(new URL('../../workers/spare.js', import.meta.url), data)
+  let death: Error | undefined
+  let isTaken = false
+  log.onDeath = error => {
+    death = error
+  }
+  log.post({ kind: 'read' })
+  return {
+    recover: async recover => {
+      isTaken = true
+      if (death !== undefined) throw death
+      return await openOver({ log, startSpare }, data, recover)
+    },
+    leave: async () => {
+      if (!isTaken) await log.end()
+    },
+  }
+}
+
+/** `startLog`, and `recover` at once. */
+export function openLog(options: OpenLogOptions, recover: RecoverOptions): Promise<OpenedLog> {
+  return startLog(options).recover(recover)
+}
+
+/** The threads of a log that is not recovered yet. */
+export interface LogThreads {
+  readonly log: CommitThreads['log']
+  startSpare(): CommitThreads['spare']
+}
+
+/** Recovers over threads that run already. */
 export async function openOver(
-  threads: CommitThreads,
+  { log, startSpare }: LogThreads,
   data: ThreadData,
   recover: RecoverOptions,
 ): Promise<OpenedLog> {
   try {
-    const state = await recovered(threads.log, recover)
-    return { summary: state.summary, commit: new LogCommit(threads, data, state) }
+    const state = await recovered(log, recover)
+    return { summary: state.summary, commit: new LogCommit({ log, spare: startSpare() }, data, state) }
   } catch (error) {
-    await Promise.all([threads.log.end(), threads.spare.end()])
+    await log.end()
     throw error
   }
 }

@@ -16,7 +16,7 @@ export interface Span {
   readonly bits?: Uint8Array
 }
 
-/** One record that recovery found above its pool's sealed sequence. */
+/** One record that recovery found above its pool's sealed sequence: a row of a chunk's table (replayed.ts). */
 export interface Replayed {
   readonly sequence: number
   readonly kind: 'post' | 'delete'
@@ -34,10 +34,13 @@ export interface Replayed {
   readonly fileOffset: number
 }
 
-/** A run of replayed records in sequence order; at most REPLAY_CHUNK_BYTES of bodies or one record. */
+/** A run of replayed records; at most REPLAY_CHUNK_BYTES of bodies or one record. */
 export interface ReplayChunk {
   readonly slab: SharedArrayBuffer
-  readonly records: readonly Replayed[]
+  /** A row per record (replayed.ts), by pool, each pool's in sequence order. Moved. */
+  readonly table: Float64Array
+  /** The files that rows name. */
+  readonly files: readonly string[]
 }
 
 /** What must be known before the log can be read. */

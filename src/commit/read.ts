@@ -51,11 +51,15 @@ export interface LogEnd {
   readonly torn: boolean
 }
 
-/** A log file in memory. */
-export interface LoadedFile {
+/** Where records stand in memory. */
+export interface RecordBytes {
   readonly path: string
   readonly bytes: Uint8Array
   readonly view: DataView
+}
+
+/** A log file in memory. */
+export interface LoadedFile extends RecordBytes {
   readonly header: FileHeader
 }
 
@@ -170,8 +174,7 @@ export function recordIsWhole(file: LoadedFile, offset: number): boolean {
 }
 
 /** The record at `offset`, which is whole. Throws Damaged for an unknown kind. */
-export function decodeRecord(file: LoadedFile, offset: number): ReadRecord {
-  const { bytes, view, path } = file
+export function decodeRecord({ bytes, view, path }: RecordBytes, offset: number): ReadRecord {
   const sequence = readU64(view, offset + 8)
   const kind = KIND_NAMES[view.getUint16(offset + 56, true)]
   if (kind === undefined) throw new Damaged(path, offset, `sequence ${sequence} is of an unknown kind`)
@@ -212,16 +215,26 @@ function judgeEnd(
   sealed: ReadonlyMap<number, number>,
 ): LogEnd {
   const { expected, cleanStop } = walk
-  const place = (what: string) =>
-    new Damaged(file.path, end, `no valid record of sequence ${expected}${what}`)
   const unsynced = unsyncedAfter(file, end, walk)
-  if (unsynced.fault !== undefined) throw place(`, but ${unsynced.fault}`)
-  const highest = highestSealed(sealed)
-  if (expected <= highest) throw place(`, but sequence ${highest} is sealed`)
-  if (expected <= head.lastSequence) throw place(`, but sequence ${head.lastSequence} was synced`)
+  if (unsynced.fault !== undefined) throw endsBefore(file.path, end, expected, unsynced.fault)
   const torn = unsynced.found || startsAsNext(file, end, expected)
   assert(expected >= 1, 'sequences begin with 1')
-  return { lastSequence: expected - 1, cleanStop, file: file.path, fileOffset: end, torn }
+  const found = { lastSequence: expected - 1, cleanStop, file: file.path, fileOffset: end, torn }
+  checkEnd(found, sealed)
+  if (expected > head.lastSequence) return found
+  throw endsBefore(file.path, end, expected, `sequence ${head.lastSequence} was synced`)
+}
+
+/** Throws Damaged where a sequence above the log's end is sealed. */
+export function checkEnd(end: LogEnd, sealed: ReadonlyMap<number, number>): void {
+  const expected = end.lastSequence + 1
+  const highest = highestSealed(sealed)
+  if (expected <= highest)
+    throw endsBefore(end.file, end.fileOffset, expected, `sequence ${highest} is sealed`)
+}
+
+function endsBefore(file: string, offset: number, expected: number, what: string): Damaged {
+  return new Damaged(file, offset, `no valid record of sequence ${expected}, but ${what}`)
 }
 
 /** The highest sealed sequence of any pool, 0 where none is. */

@@ -12,23 +12,26 @@
  * then the numbers go on above the highest sealed sequence.
  */
 import { dirname, join } from 'node:path'
-import { CannotRun, Damaged } from '../errors.ts'
+import { CannotRun } from '../errors.ts'
 import { SPARE_FILES_MAX } from '../limits.ts'
 import { must } from '../util/assert.ts'
 import { crashPoint } from '../util/crash.ts'
 import { type Disk, syncFolder } from '../util/disk.ts'
 import { EpochCopy } from './copy.ts'
 import { Epoch } from './epoch.ts'
-import { type FolderList, listFolder, makeSpare, numberOfSpare, spareFileName } from './file.ts'
-import { type Head, headPath, readHead, writeHead } from './head.ts'
+import { type FolderList, makeSpare, numberOfSpare, spareFileName } from './file.ts'
+import { checkSealed, type FirstReading, readAgain, readFirst } from './first-reading.ts'
+import { type Head, writeHead } from './head.ts'
 import type { RecoverOptions } from './protocol.ts'
-import { highestSealed, type LogEnd, type ReadRecord, readLog } from './read.ts'
+import { highestSealed, type LogEnd, type ReadRecord } from './read.ts'
 import { ChunkFiller } from './replay.ts'
 
 interface RecoverLogOptions extends RecoverOptions {
   readonly disk: Disk
   readonly folder: string
   readonly fileBytes: number
+  /** The log as it was read before; undefined: it is read now. */
+  readonly reading?: FirstReading | undefined
 }
 
 /** What the operator is told, and what commit.ts counts on from. */
@@ -67,20 +70,17 @@ export async function recoverLog(options: RecoverLogOptions): Promise<RecoveredL
 }
 
 async function recover(options: RecoverLogOptions): Promise<RecoveredLog> {
-  const { disk, folder } = options
-  if (!disk.exists(folder)) {
-    disk.mkdir(folder)
-    syncFolder(disk, dirname(folder))
-  }
-  const list = listFolder(disk, folder)
-  const head = headOf(disk, folder, list)
-  const verified = head.epoch === 0 ? undefined : verify(options, list, head)
+  const { disk, folder, sealed } = options
+  const reading = options.reading ?? readFirst(disk, folder)
+  const { list, log } = reading
+  const isAnyNeeded = log !== undefined && checkSealed(log, sealed)
+  const head = reading.head ?? beginLog(disk, folder)
   const spares = list.spares.filter(name => disk.size(join(folder, name)) === options.fileBytes)
   const epochNumber = Math.max(head.epoch, list.files.at(-1)?.epoch ?? 0) + 1
   spares.push(...takeLeftovers(options, list, head))
   const epoch = new Epoch(disk, folder, epochNumber, options.fileBytes)
   const copy = new EpochCopy(epoch, () => takeOrMake(options, spares, list.spares))
-  const found = await replayAndCopy(options, list, head, verified, copy)
+  const found = await replayAndCopy(options, { list, head, log }, isAnyNeeded, copy)
   await copy.finish(found.lastSequence + 1)
   crashPoint('recover.copied')
   writeHead(disk, folder, { epoch: epochNumber, position: 0, lastSequence: found.lastSequence })
@@ -94,12 +94,11 @@ async function recover(options: RecoverLogOptions): Promise<RecoveredLog> {
   }
 }
 
-/** The head. An empty folder gets one of epoch 0 first, so that a lost head is never taken for a new log. */
-function headOf(disk: Disk, folder: string, list: FolderList): Head {
-  const head = readHead(disk, folder)
-  if (head !== undefined) return head
-  if (list.files.length > 0 || list.spares.length > 0) {
-    throw new Damaged(headPath(folder), 0, 'it is missing, but there are log files')
+/** The folder, and a head of epoch 0 first of all, so that a lost head is never taken for a new log. */
+function beginLog(disk: Disk, folder: string): Head {
+  if (!disk.exists(folder)) {
+    disk.mkdir(folder)
+    syncFolder(disk, dirname(folder))
   }
   const none = { epoch: 0, position: 0, lastSequence: 0 }
   writeHead(disk, folder, none)
@@ -123,65 +122,35 @@ function takeLeftovers(options: RecoverLogOptions, list: FolderList, head: Head)
   return taken
 }
 
-/** What the first reading found. */
-interface Verified {
-  readonly end: LogEnd
-  readonly records: number
-  /** Of the first record; undefined: there is none. */
-  readonly firstSequence: number | undefined
-  /** Some records are to be replayed. */
-  readonly isNeeded: boolean
-}
-
-/** Reads the whole log once before anything is changed or replayed: a damaged folder stays as it was found. */
-function verify({ disk, folder, sealed }: RecoverLogOptions, list: FolderList, head: Head): Verified {
-  const reader = readLog(disk, folder, list.files, head, sealed)
-  let records = 0
-  let firstSequence: number | undefined
-  let isAnyNeeded = false
-  let step = reader.next()
-  for (; step.done !== true; step = reader.next()) {
-    records += 1
-    firstSequence ??= step.value.sequence
-    isAnyNeeded ||= isNeeded(step.value, sealed)
-  }
-  return { end: step.value, records, firstSequence, isNeeded: isAnyNeeded }
-}
-
 async function replayAndCopy(
-  options: RecoverLogOptions,
-  list: FolderList,
-  head: Head,
-  verified: Verified | undefined,
+  { disk, folder, sealed, replay }: RecoverLogOptions,
+  { list, head, log }: FirstReading & { readonly head: Head },
+  isAnyNeeded: boolean,
   copy: EpochCopy,
 ): Promise<Omit<RecoveredSummary, 'epoch'>> {
-  if (verified === undefined) {
-    const lastSequence = highestSealed(options.sealed)
+  if (log === undefined) {
+    const lastSequence = highestSealed(sealed)
     return { lastSequence, replayed: 0, skipped: 0, cleanStop: true, torn: undefined }
   }
-  if (!verified.isNeeded) {
+  const { end, records, firstSequence } = log
+  if (!isAnyNeeded) {
     // As after each clean stop: one gap stands for the whole log, which need not be read again.
-    const { end, records, firstSequence } = verified
     if (firstSequence !== undefined) copy.skip({ sequence: firstSequence, lastSequence: end.lastSequence })
     return { ...summaryOf(end), replayed: 0, skipped: records }
   }
-  const chunk = new ChunkFiller(options.replay)
+  const chunk = new ChunkFiller(replay)
   let replayed = 0
-  let skipped = 0
-  const records = readLog(options.disk, options.folder, list.files, head, options.sealed)
-  let step = records.next()
-  for (; step.done !== true; step = records.next()) {
-    if (isNeeded(step.value, options.sealed)) {
-      await chunk.add(step.value)
-      await copy.keep(step.value)
-      replayed += 1
-    } else {
-      copy.skip(step.value)
-      skipped += 1
+  for (const record of readAgain(disk, folder, { list, head, log })) {
+    if (!isNeeded(record, sealed)) {
+      copy.skip(record)
+      continue
     }
+    await chunk.add(record)
+    await copy.keep(record)
+    replayed += 1
   }
   await chunk.flush()
-  return { ...summaryOf(step.value), replayed, skipped }
+  return { ...summaryOf(end), replayed, skipped: records - replayed }
 }
 
 function summaryOf(end: LogEnd): Pick<RecoveredSummary, 'lastSequence' | 'cleanStop' | 'torn'> {

@@ -9,6 +9,7 @@ import { bitmapBytes } from './checksum.ts'
 import type { ReplayChunk, Replayed } from './protocol.ts'
 import type { ReadRecord } from './read.ts'
 import { RECORD_HEADER_BYTES } from './record.ts'
+import { tableOf } from './replayed.ts'
 
 export class ChunkFiller {
   readonly #replay: (chunk: ReplayChunk) => Promise<void>
@@ -57,12 +58,12 @@ export class ChunkFiller {
     for (let index = 0; index < this.#parts.length; index++) {
       into.set(this.#parts[index]!, this.#records[index]!.offset)
     }
-    const records = this.#records
+    const { table, files } = tableOf(this.#records)
     this.#records = []
     this.#parts = []
     this.#bytes = 0
     await this.#underWay
-    this.#underWay = this.#replay({ slab, records })
+    this.#underWay = this.#replay({ slab, table, files })
     this.#underWay.catch(() => undefined) // whoever waits for it next is told
   }
 }

@@ -11,7 +11,6 @@ import { EXPORT_GROUP_FILES, EXPORT_GROUP_ROWS } from '../limits.ts'
 import type { QuerySegment } from '../query/protocol.ts'
 import { END_OF_STREAM } from '../util/arrow-frame.ts'
 import type { BatchSource, CopySegments, ExportColumn, OpenBatches } from './protocol.ts'
-import { schemaMessage } from './schema.ts'
 
 /** Neighbours together, so that a thousand tiny segments are a few copies. */
 function groupSegments(segments: readonly QuerySegment[]): QuerySegment[][] {
@@ -67,6 +66,8 @@ export async function* arrowStream(
   columns: readonly ExportColumn[],
   batches: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void, void> {
+  // Arrow comes with the first stream: it is a tenth of a second of each start.
+  const { schemaMessage } = await import('./schema.ts')
   let begun = false
   for await (const batch of batches) {
     if (!begun) yield schemaMessage(columns)

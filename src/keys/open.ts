@@ -10,11 +10,12 @@ import { dirname, join } from 'node:path'
 import { CannotRun, Damaged } from '../errors.ts'
 import { INDEX_MAP_BYTES } from '../limits.ts'
 import { damagedIndexFile, INDEX_FILES, numberOfDamagedIndex } from '../paths.ts'
-import { AssertionFailed } from '../util/assert.ts'
+import { AssertionFailed, must } from '../util/assert.ts'
 import { type Disk, syncFile, syncFolder } from '../util/disk.ts'
 import { findLmdbFault } from '../util/lmdb-file.ts'
 import type { ParseDeletes } from './folder-segments.ts'
 import { createIndex, type Index, readIdentity, readPools } from './index.ts'
+import { comparePoolFolders, type FolderNames, type PoolFolder } from './pool-folder.ts'
 import type { PoolState } from './protocol.ts'
 import type { HeldSequences, RebuildOptions, RebuildPool, Rebuilt } from './rebuild.ts'
 import { INDEX_FORMAT } from './record.ts'
@@ -54,35 +55,82 @@ export interface Opened {
   readonly folders: readonly string[]
 }
 
-/** Opens, rebuilding where needed. Throws Damaged (a segment) or CannotRun. */
-export async function openIndexFolder(options: OpenOptions): Promise<Opened> {
+/** What can be read before anybody knows whose folder it is, and changes nothing where the index is there. */
+export interface Early {
+  /** Names below data/segment. */
+  readonly folders: readonly string[]
+  /** Names in each of them that is a folder. */
+  readonly files: ReadonlyMap<string, readonly string[]>
+  /** The open store, or why it could not be opened. */
+  readonly store: Tried<KeyStore>
+  /** As the index has them, where it is whole. */
+  readonly pools: Tried<readonly PoolState[]> | undefined
+}
+
+type Tried<T> = { readonly got: T } | { readonly failed: unknown }
+
+/** Opens the store, made where it is missing, and reads. What fails is told by whoever needs it. */
+export function readEarly(options: Pick<OpenOptions, 'disk' | 'folder' | 'segmentFolder' | 'kernel'>): Early {
   const { disk, segmentFolder } = options
   const folders = disk.exists(segmentFolder) ? disk.readdir(segmentFolder) : []
-  const whole = openWhole(options)
+  const files = new Map<string, readonly string[]>()
+  for (const name of folders) {
+    const read = tried(() => disk.readdir(join(segmentFolder, name)))
+    if ('got' in read) files.set(name, read.got)
+  }
+  const store = tried(() => openStore(options))
+  return { folders, files, store, pools: 'got' in store ? poolsOf(store.got) : undefined }
+}
+
+function poolsOf(store: KeyStore): Tried<readonly PoolState[]> | undefined {
+  const known = tried(() => readIdentity(store))
+  const isOurs = 'got' in known && known.got?.format === INDEX_FORMAT && known.got.complete
+  return isOurs ? tried(() => store.transact(readPools)) : undefined
+}
+
+function tried<T>(work: () => T): Tried<T> {
+  try {
+    return { got: work() }
+  } catch (failed) {
+    return { failed }
+  }
+}
+
+function gotOf<T>(one: Tried<T>): T {
+  if ('failed' in one) throw one.failed
+  return one.got
+}
+
+/** Opens, rebuilding where needed. Throws Damaged (a segment) or CannotRun. */
+export async function openIndexFolder(options: OpenOptions, early = readEarly(options)): Promise<Opened> {
+  const { disk } = options
+  const { folders } = early
+  const whole = openWhole(options, early)
   if (typeof whole === 'string') return { ...(await openRebuilt(options, whole)), folders }
-  const folderOfPool = foldersOf(options)
-  const verdict = await judgeUncommitted({ ...options, folders: folderOfPool, opened: whole.pools })
+  const poolFolders = lookIntoPools(options, early, whole.pools)
+  const verdict = await judgeUncommitted({ ...options, poolFolders })
   if (typeof verdict === 'object') {
     whole.index.close()
     empty(options)
     return { ...(await openRebuilt(options, verdict.rebuild)), folders }
   }
-  const cleared = verdict === 'keep' ? [] : clearUncommitted(disk, folderOfPool, whole.pools)
+  const cleared = verdict === 'keep' ? [] : clearUncommitted(disk, poolFolders)
   return { ...whole, folders, cleared, rebuiltBecause: undefined, unknownFolders: [], lost: [] }
 }
 
 type Whole = Pick<Opened, 'index' | 'keyLoop' | 'pools' | 'lastCommit'>
 
 /** The index as it is, or why it must be rebuilt: it is emptied then, or set aside where it is damaged. */
-function openWhole(options: OpenOptions): Whole | string {
+function openWhole(options: OpenOptions, early: Early): Whole | string {
   let store: KeyStore | undefined
   try {
-    store = openStore(options)
+    store = gotOf(early.store)
     const reason = reasonToRebuild(store, options.folder, options.identity)
     if (reason === undefined) {
-      const pools = store.transact(readPools)
+      const pools = gotOf(must(early.pools, 'the pools of a whole index'))
       const index = createIndex(store, options.identity)
-      return { index, keyLoop: store.keyLoop, pools, lastCommit: index.state().lastCommit }
+      const { commit } = must(readIdentity(store), 'the identity of a whole index')
+      return { index, keyLoop: store.keyLoop, pools, lastCommit: commit }
     }
     store.close()
     empty(options)
@@ -94,6 +142,22 @@ function openWhole(options: OpenOptions): Whole | string {
     if (!(failure instanceof Damaged)) throw failure
     return `${failure.message}; ${setAside(options)}`
   }
+}
+
+/** The folders of pools that the catalog knows, as far as they are there. */
+function lookIntoPools(
+  { disk, segmentFolder, pools }: OpenOptions,
+  { folders, files }: Early,
+  opened: readonly PoolState[],
+): PoolFolder[] {
+  const there = new Set(folders)
+  const found: FolderNames[] = []
+  for (const { pool, poolId } of pools) {
+    if (!there.has(poolId)) continue
+    const folder = join(segmentFolder, poolId)
+    found.push({ pool, folder, names: files.get(poolId) ?? disk.readdir(folder) })
+  }
+  return comparePoolFolders(found, opened)
 }
 
 async function openRebuilt(options: OpenOptions, rebuiltBecause: string): Promise<Omit<Opened, 'folders'>> {
@@ -109,11 +173,7 @@ async function openRebuilt(options: OpenOptions, rebuiltBecause: string): Promis
   }
 }
 
-function foldersOf({ segmentFolder, pools }: OpenOptions): Map<number, string> {
-  return new Map(pools.map(({ pool, poolId }) => [pool, join(segmentFolder, poolId)]))
-}
-
-function openStore({ disk, folder, kernel }: OpenOptions): KeyStore {
+function openStore({ disk, folder, kernel }: Pick<OpenOptions, 'disk' | 'folder' | 'kernel'>): KeyStore {
   disk.mkdir(folder)
   const fault = findLmdbFault(folder, disk)
   if (fault !== undefined)

@@ -7,10 +7,10 @@
  *   W-8  A named file that is missing is reported; queries that need it answer SEGMENT_DAMAGED.
  */
 import { dirname, join } from 'node:path'
-import { deleteFile, numberOfFile, segmentFile } from '../paths.ts'
-import { assert } from '../util/assert.ts'
+import { deleteFile, numberOfFile } from '../paths.ts'
 import { type Disk, syncFolder } from '../util/disk.ts'
 import { givenUpSteps, type OrphanReader, uncommittedSteps } from './orphan-order.ts'
+import { filesOf, type PoolFolder } from './pool-folder.ts'
 import type { PoolState } from './protocol.ts'
 
 export interface SweepOptions extends OrphanReader {
@@ -86,20 +86,12 @@ function staleOf(
 
 /**
  * Removes what seals wrote whose commit never came: files numbered from `nextSegment` on. Runs at opening, so
- * that no later seal, and no later rebuild, finds a stranger among its segments. One readdir per pool.
+ * that no later seal, and no later rebuild, finds a stranger among its segments.
  */
-export function clearUncommitted(
-  disk: Disk,
-  folderOfPool: ReadonlyMap<number, string>,
-  opened: readonly PoolState[],
-): string[] {
-  const states = new Map(opened.map(state => [state.pool, state]))
+export function clearUncommitted(disk: Disk, poolFolders: readonly PoolFolder[]): string[] {
   const removed: string[] = []
-  for (const [pool, folder] of folderOfPool) {
-    if (!disk.exists(folder)) continue
-    const nextSegment = states.get(pool)?.nextSegment ?? 1
-    const names = disk.readdir(folder).filter(name => (numberOf(name) ?? 0) >= nextSegment)
-    if (names.length === 0) continue
+  for (const { state, folder, unnamed } of poolFolders) {
+    const names = unnamed.filter(name => (numberOf(name) ?? 0) >= state.nextSegment)
     for (const step of uncommittedSteps(names)) unlinkDurably(disk, folder, step, removed)
   }
   return removed
@@ -159,15 +151,4 @@ function missingOf(options: SweepOptions, now: readonly PoolState[]): string[] {
     }
   }
   return missing
-}
-
-/** Names of the files that a pool's segments have. */
-export function filesOf(state: PoolState): string[] {
-  const names: string[] = []
-  for (const { segment, rows, deletes } of state.segments) {
-    assert(rows > 0 || deletes > 0, 'a segment has rows or deletes')
-    if (rows > 0) names.push(segmentFile(segment))
-    if (deletes > 0) names.push(deleteFile(segment))
-  }
-  return names
 }

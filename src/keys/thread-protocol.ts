@@ -11,16 +11,23 @@ export interface IndexThreadData {
   readonly folder: string
   /** Absolute: data/segment. */
   readonly segmentFolder: string
-  /** Random id of the data folder; an index with another one is foreign and rebuilt. */
-  readonly identity: string
-  /** Every pool that the catalog knows, with all plan versions: the rebuild needs them. */
-  readonly pools: readonly RebuildPool[]
   /** `native` takes the native key loop where it is built. */
   readonly kernel: 'native' | 'js'
   readonly crashAt: string
   /** Nice value of the thread; undefined: the process's. */
   readonly nice: number | undefined
 }
+
+/** What the catalog says of the index; the thread reads what is there until it comes. */
+export interface IndexOwner {
+  /** Random id of the data folder; an index with another one is foreign and rebuilt. */
+  readonly identity: string
+  /** Every pool that the catalog knows, with all plan versions: the rebuild needs them. */
+  readonly pools: readonly RebuildPool[]
+}
+
+/** The first message. `leave`: there is no catalog to open the index for. */
+export type IndexFirst = ({ readonly call: 'open' } & IndexOwner) | { readonly call: 'leave' }
 
 /** Results by call. */
 export interface IndexResults {

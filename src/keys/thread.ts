@@ -4,19 +4,28 @@
  *   W-4   A commit is answered after its flush. One that may be there or not ends the process before anything follows it.
  *   W-11  All synchronous work on the index is here, none on the main thread.
  */
+import { join } from 'node:path'
 import type { MessagePort } from 'node:worker_threads'
 import { toWire } from '../errors.ts'
-import { AssertionFailed } from '../util/assert.ts'
+import { INDEX_FILES } from '../paths.ts'
+import { AssertionFailed, must } from '../util/assert.ts'
 import { crashPoint } from '../util/crash.ts'
 import type { Disk } from '../util/disk.ts'
 import { tryNative } from '../util/native.ts'
 import { OutcomeUnknown } from './commit-failure.ts'
 import type { ParseDeletes } from './folder-segments.ts'
-import { type Opened, openIndexFolder } from './open.ts'
+import { type Early, type Opened, openIndexFolder, readEarly } from './open.ts'
 import type { MarkDelta } from './protocol.ts'
 import type { HeldSequences } from './rebuild.ts'
 import { nextTurn, sweep } from './sweep.ts'
-import type { IndexCall, IndexMessage, IndexResults, IndexThreadData } from './thread-protocol.ts'
+import type {
+  IndexCall,
+  IndexFirst,
+  IndexMessage,
+  IndexOwner,
+  IndexResults,
+  IndexThreadData,
+} from './thread-protocol.ts'
 
 /** What workers/index.ts brings together. */
 interface ServeOptions {
@@ -27,33 +36,68 @@ interface ServeOptions {
   readonly heldSequences: HeldSequences
 }
 
-/** Opens the index, says so, and serves until `stop`. */
-export async function serveIndex(options: ServeOptions): Promise<void> {
+/** Reads what is there, opens the index for the owner that comes, says so, and serves until `stop`. */
+export function serveIndex(options: ServeOptions): void {
+  const { port, data, disk } = options
+  const hasIndex = disk.exists(join(data.folder, INDEX_FILES.data))
+  // A folder that is no data folder gets no index.
+  const early = hasIndex ? readEarly({ ...data, disk }) : undefined
+  let calls: Calls | undefined
+  port.on('message', (message: IndexFirst | IndexCall) => {
+    if (message.call === 'leave') leave(port, early)
+    else if (message.call === 'open') {
+      void open(options, message, early).then(found => {
+        if (found === undefined) port.close()
+        else calls = new Calls(options, found)
+      })
+    } else must(calls, 'an open index').answer(message)
+  })
+}
+
+function leave(port: MessagePort, early: Early | undefined): void {
+  if (early !== undefined && 'got' in early.store) early.store.got.close()
+  port.close()
+}
+
+/** undefined: it could not be opened, and that was said. */
+async function open(
+  options: ServeOptions,
+  { identity, pools: known }: IndexOwner,
+  early: Early | undefined,
+): Promise<Opened | undefined> {
   const { port, data } = options
-  const send = (message: IndexMessage, transfer: readonly ArrayBuffer[] = []) =>
-    port.postMessage(message, [...transfer])
-  if (data.nice !== undefined) beNice(data.nice)
+  const send = (message: IndexMessage) => port.postMessage(message)
   const onProgress = (done: number, of: number, pool: number) => send({ kind: 'progress', done, of, pool })
   let opened: Opened
   try {
-    opened = await openIndexFolder({ ...data, ...options, onProgress })
+    opened = await openIndexFolder({ ...data, ...options, identity, pools: known, onProgress }, early)
   } catch (error) {
     send({ kind: 'failed', error: toWire(error) })
-    port.close()
-    return
+    return undefined
   }
   const { pools, lastCommit, keyLoop, rebuiltBecause, cleared, unknownFolders, lost } = opened
   const answer = { pools, lastCommit, rebuilt: rebuiltBecause !== undefined, keyLoop }
   send({ kind: 'opened', opened: answer, notes: { rebuiltBecause, cleared, unknownFolders, lost } })
-  let sweeping: Promise<unknown> = Promise.resolve()
-  port.on('message', (call: IndexCall) => {
-    // The sweep lets other calls in between its steps; only the end waits for it.
-    const done =
-      call.call === 'stop'
-        ? sweeping.then(() => handle(call, opened, options))
-        : handle(call, opened, options)
-    if (call.call === 'sweep') sweeping = done.catch(() => undefined)
-    void done.then(
+  if (data.nice !== undefined) beNice(data.nice) // from now on others are waited for
+  return opened
+}
+
+/** Answers calls, but for what comes before the index is open. */
+class Calls {
+  readonly #options: ServeOptions
+  readonly #opened: Opened
+  #sweeping: Promise<unknown> = Promise.resolve()
+
+  constructor(options: ServeOptions, opened: Opened) {
+    this.#options = options
+    this.#opened = opened
+  }
+
+  answer(call: IndexCall): void {
+    const { port } = this.#options
+    const send = (message: IndexMessage, transfer: readonly ArrayBuffer[] = []) =>
+      port.postMessage(message, [...transfer])
+    void this.#handled(call).then(
       result => {
         send({ kind: 'done', id: call.id, result }, buffersOf(result))
         if (call.call === 'commit') crashPoint('index.answered')
@@ -66,7 +110,15 @@ export async function serveIndex(options: ServeOptions): Promise<void> {
         send({ kind: 'refused', id: call.id, error: toWire(error) })
       },
     )
-  })
+  }
+
+  /** The sweep lets other calls in between its steps; only the end waits for it. */
+  async #handled(call: IndexCall): Promise<IndexResults[keyof IndexResults]> {
+    if (call.call === 'stop') await this.#sweeping
+    const done = handle(call, this.#opened, this.#options)
+    if (call.call === 'sweep') this.#sweeping = done.catch(() => undefined)
+    return await done
+  }
 }
 
 async function handle(

@@ -13,17 +13,16 @@ import { Damaged } from '../errors.ts'
 import { deleteFile, numberOfFile } from '../paths.ts'
 import { type Disk, readFile } from '../util/disk.ts'
 import type { ParseDeletes } from './folder-segments.ts'
+import type { PoolFolder } from './pool-folder.ts'
 import type { PoolState } from './protocol.ts'
 import type { HeldSequences } from './rebuild.ts'
-import { filesOf } from './sweep.ts'
 
 interface JudgeOptions {
   readonly disk: Disk
   readonly parseDeletes: ParseDeletes
   readonly heldSequences: HeldSequences
-  /** Folder of each pool that the catalog knows. */
-  readonly folders: ReadonlyMap<number, string>
-  readonly opened: readonly PoolState[]
+  /** Of each pool that the catalog knows. */
+  readonly poolFolders: readonly PoolFolder[]
 }
 
 /** `clear`: the files go. `keep`: the log is damaged, so nobody knows. Else: why the index must be rebuilt. */
@@ -36,26 +35,19 @@ interface Unsealed {
   readonly sequences: readonly number[]
 }
 
-/** What to do with files that no commit names. One readdir per pool; reads files only where there are such. */
+/** What to do with files that no commit names. Reads files only where there are such. */
 export async function judgeUncommitted(options: JudgeOptions): Promise<Verdict> {
-  const { disk, folders, opened, heldSequences } = options
-  const states = new Map(opened.map(state => [state.pool, state]))
+  const { poolFolders, heldSequences } = options
   const unsealed: Unsealed[] = []
-  for (const [pool, folder] of folders) {
-    if (!disk.exists(folder)) continue
-    const state = states.get(pool) ?? { pool, sealedSequence: 0, nextSegment: 1, segments: [] }
-    const names = new Set(disk.readdir(folder))
-    const named = filesOf(state)
-    const missing = named.filter(name => !names.has(name))
-    const files = strangers(names, named, missing.length > 0 ? 1 : state.nextSegment)
-    for (const name of files) {
+  for (const { state, folder, unnamed, missing } of poolFolders) {
+    for (const name of strangers(unnamed, missing.length > 0 ? 1 : state.nextSegment)) {
       const file = join(folder, name)
       const found = await readUncommitted(options, file, name)
       const gone = missing.find(one => found.standsFor(state, numberOfFile(one) ?? 0))
       if (gone !== undefined)
         return { rebuild: `it is older than its segments: ${file} stands for ${gone}, which is gone` }
       const above = new Set(found.sequences.filter(sequence => sequence > state.sealedSequence))
-      if (above.size > 0) unsealed.push({ pool, file, sequences: [...above] })
+      if (above.size > 0) unsealed.push({ pool: state.pool, file, sequences: [...above] })
     }
   }
   if (unsealed.length === 0) return 'clear'
@@ -69,10 +61,9 @@ export async function judgeUncommitted(options: JudgeOptions): Promise<Verdict> 
   return 'clear'
 }
 
-/** Files of segments numbered from `from` on that are not `named`. */
-function strangers(names: ReadonlySet<string>, named: readonly string[], from: number): string[] {
-  const known = new Set(named)
-  return [...names].filter(name => !known.has(name) && (numberOfFile(name) ?? 0) >= from)
+/** Files of segments numbered from `from` on. */
+function strangers(unnamed: readonly string[], from: number): string[] {
+  return unnamed.filter(name => (numberOfFile(name) ?? 0) >= from)
 }
 
 interface Uncommitted {

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { OUTCOME_WORDS, REQUEST_OFFSET, REQUEST_WORDS } from '../../src/batch/kernel.ts'
 import type { Job, JobResult } from '../../src/batch/protocol.ts'
 import type { Replayed } from '../../src/commit/protocol.ts'
+import { tableOf } from '../../src/commit/replayed.ts'
 import { JOB_REQUESTS_MAX } from '../../src/limits.ts'
 import { replayChunk } from '../../src/replay.ts'
 import { planOf } from './reading.ts'
@@ -41,7 +42,7 @@ async function replayed(records: readonly Replayed[]) {
   const jobs: Job[] = []
   const appended: { pool: number; kind: string; sequences: number[] }[] = []
   await replayChunk(
-    { slab: new SharedArrayBuffer(8), records },
+    { slab: new SharedArrayBuffer(8), ...tableOf(records) },
     {
       plan: (pool, version) => ({ plan: { ...plan, pool, version }, shared: new SharedArrayBuffer(8) }),
       append: (pool, { pool: planPool }, entries) => {

@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import { OUTCOME_WORDS, REQUEST_WORDS } from '../../src/batch/kernel.ts'
 import { batchBytesMax, batchCostOf } from '../../src/batch/layout.ts'
+import { tableOf } from '../../src/commit/replayed.ts'
 import { BATCH_BYTES_MAX } from '../../src/limits.ts'
 import { replayChunk } from '../../src/replay.ts'
 import { planOf } from './reading.ts'
@@ -13,7 +14,7 @@ test('records of 500 rows of 500 doubles: a job holds as many as its batch may t
   const records = Array.from({ length: 50 }, (_, sequence) => ({ ...record, ...place, sequence }))
   const sizes: number[] = []
   await replayChunk(
-    { slab: new SharedArrayBuffer(8), records },
+    { slab: new SharedArrayBuffer(8), ...tableOf(records) },
     {
       plan: () => ({ plan, shared: new SharedArrayBuffer(8) }),
       append: () => {},

@@ -1,13 +1,13 @@
 /** What the tests of the log share: bodies as spans, a recovery that collects, threads in one thread. */
 import { crc32 } from 'node:zlib'
 import { bitmapBytes } from '../../src/commit/checksum.ts'
-import type { CommitThreads } from '../../src/commit/commit.ts'
 import { LogService } from '../../src/commit/log-service.ts'
 import type { FromLog, FromSpare, Port, ThreadData, ToLog, ToSpare } from '../../src/commit/messages.ts'
-import { type OpenedLog, openOver } from '../../src/commit/open.ts'
+import { type LogThreads, type OpenedLog, openOver } from '../../src/commit/open.ts'
 import type { ReplayChunk, Replayed, Span } from '../../src/commit/protocol.ts'
 import { RECORD_KIND, recordBytes, writeRecordHeader } from '../../src/commit/record.ts'
 import { type RecoveredLog, recoverLog } from '../../src/commit/recover.ts'
+import { replayedAt, replayedCount } from '../../src/commit/replayed.ts'
 import { SpareService } from '../../src/commit/spare-service.ts'
 import { LogWriter } from '../../src/commit/writer.ts'
 import type { Disk } from '../../src/util/disk.ts'
@@ -62,7 +62,9 @@ export interface Found {
 }
 
 export function foundIn(chunk: ReplayChunk): Found[] {
-  return chunk.records.map(record => {
+  const records = Array.from({ length: replayedCount(chunk) }, (_, row) => replayedAt(chunk, row))
+  records.sort((a, b) => a.sequence - b.sequence) // they came by pool
+  return records.map(record => {
     const bytes = new Uint8Array(chunk.slab).slice(record.offset, record.offset + record.bodyBytes)
     const from = record.bitsOffset
     const bits =
@@ -106,10 +108,10 @@ export function openOn(
   return openOver(threadsOn(disk, data), data, { sealed: options.sealed ?? new Map([[1, 0]]), replay })
 }
 
-function threadsOn(disk: Disk, data: ThreadData): CommitThreads {
+function threadsOn(disk: Disk, data: ThreadData): LogThreads {
   return {
     log: portOver<ToLog, FromLog>(post => new LogService(data, post, disk)),
-    spare: portOver<ToSpare, FromSpare>(post => new SpareService(data, post, disk)),
+    startSpare: () => portOver<ToSpare, FromSpare>(post => new SpareService(data, post, disk)),
   }
 }
 

@@ -1,7 +1,7 @@
 /** The index over its thread: calls in order, a pool dropped between commits, and the end of the thread. */
-import { mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { type OpenIndexOptions, openIndex } from '../../src/keys/index-client.ts'
+import { type OpenIndexOptions, openIndex, startIndex } from '../../src/keys/index-client.ts'
 import { buildKeyRun } from '../../src/keys/key-run.ts'
 import { pathsOf } from '../../src/paths.ts'
 import { metaOf, sealOf, temporaryFolder } from './help.ts'
@@ -47,5 +47,21 @@ describe('index thread', () => {
     expect(failures).toHaveLength(1)
     expect(failures[0]?.message).toContain('never falls')
     await expect(index.readMarks(1)).rejects.toMatchObject({ code: 'index_failed' })
+  })
+
+  it('a thread whose index nobody opens ends, and the index is as it was', async () => {
+    const all = options()
+    const { identity, pools, ...where } = all
+    const begun = startIndex(where)
+    await begun.leave()
+    expect(existsSync(all.folder)).toBe(false)
+    const { index } = await openIndex(all)
+    await index.commit([sealOf(1, 1, { a: 0 })])
+    await index.stop()
+    await startIndex(where).leave()
+    const again = await startIndex(where).open({ identity, pools })
+    expect(again.notes.rebuiltBecause).toBe(undefined)
+    expect(again.opened.pools).toMatchObject([{ pool: 1, segments: [{ segment: 1 }] }])
+    await again.index.stop()
   })
 })
