@@ -78,12 +78,14 @@ export const STREAM_WAIT_ON_MS = 3_000
 export const STREAM_STOP_MS = 2_000
 /** What uWebSockets.js gathers of one corked write. */
 const CORK_BYTES = 16 * KiB
-/** Bytes of a stream handed to the socket at once: what it does not take waits in memory. With its chunk's frame it must fit
- *  in CORK_BYTES; see api/reply.ts. */
-export const STREAM_WRITE_BYTES = CORK_BYTES - 64
+/** Bytes of a stream handed to the socket at once: what it does not take waits in memory. With its chunk's frame, and the end of
+ *  the head before the first one, it must fit in CORK_BYTES; see api/reply.ts. */
+export const STREAM_WRITE_BYTES = CORK_BYTES - 256
 /** The same, when the socket was full and takes more. Node's client copies what it read once for each chunk while its own
  *  reader is slow: of small ones it took 2 MB/s. */
 export const STREAM_BACKED_BYTES = 256 * KiB
+/** … and before those so many, which tell whether what waited has gone. */
+export const STREAM_PROBE_BYTES = 1 * KiB
 /** Bytes of a stream that are made while the socket is full: more than it takes when a third of it (4 MiB at most on Linux)
  *  is free again; see api/stream-ahead.ts. */
 export const STREAM_AHEAD_BYTES = 2 * MiB
@@ -174,7 +176,7 @@ export const SEAL_GROW_MS = 5_000
 export const SEAL_SHRINK_MAX = 16
 /** … as long as half the size takes less than this part of the time: else it is not the rows that cost … */
 export const SEAL_SHRINK_GAIN = 0.8
-/** … and then they stay as they are for this long. */
+/** … and then they stay as they are for this long; as long as they are small, they are doubled this often for a try. */
 export const SEAL_SHRINK_REST_MS = 20_000
 /** Without a full seal of known cost for so long, the next ones are full again. */
 export const SEAL_CALM_MS = 60_000

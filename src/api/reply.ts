@@ -5,7 +5,7 @@
 
 import type { HttpRequest, HttpResponse } from 'uWebSockets.js'
 import { STATUS_CODES } from 'node:http'
-import { STREAM_BACKED_BYTES, STREAM_WRITE_BYTES } from '../limits.ts'
+import { STREAM_BACKED_BYTES, STREAM_PROBE_BYTES, STREAM_WRITE_BYTES } from '../limits.ts'
 import { assert } from '../util/assert.ts'
 import type { Reply } from './protocol.ts'
 import type { Unread } from './unread.ts'
@@ -49,7 +49,7 @@ export class Responder {
   bodyRead = false
   /** Called once when the client goes away before the answer. */
   onGone: () => void = nothing
-  /** Called when the socket takes more of an answer in chunks. It must not throw. */
+  /** Called when the socket takes more of an answer in chunks. */
   onWritable: () => void = nothing
   readonly #res: HttpResponse
   readonly #head: boolean
@@ -58,8 +58,8 @@ export class Responder {
   #closed = false
   #paused = false
   #draining = false
-  /** In the call that says that the socket takes more. */
-  #isWritable = false
+  /** Is this the call that says that the socket takes more? */
+  #writable: 'now' | 'and nothing is kept' | 'later' = 'later'
   #onData: DataHandler | undefined
 
   constructor(res: HttpResponse, request: HttpRequest, route: string, connections: Connections) {
@@ -157,9 +157,12 @@ export class Responder {
     if (!this.#head) {
       // NOTE: once for all chunks: what is registered while the handler runs, uWebSockets.js throws away.
       this.#res.onWritable(() => {
-        this.#isWritable = true
-        this.onWritable()
-        this.#isWritable = false
+        this.#writable = 'now'
+        try {
+          this.onWritable()
+        } finally {
+          this.#writable = 'later'
+        }
         return true
       })
       return false
@@ -175,21 +178,28 @@ export class Responder {
    * NOTE: of a chunk that does not fit in its cork buffer uWebSockets.js drops all bytes where the socket takes a part of the
    * chunk's frame only, and answers as if they waited (seen once in 5 GB; uWebSockets.js issue 1249). One that fits is
    * gathered there with its frame, and what the socket does not take is kept. Inside `onWritable` nothing is corked, and what is
-   * written goes to the socket or is kept, however much it is: clients that are slower than we are, get large chunks.
+   * written goes to the socket or is kept: clients that are slower than we are, get large chunks. But it is called when the
+   * socket takes something, not when all that was kept has gone; so a small one goes first, and only where that was taken wholly a
+   * large one: else what is kept would grow with each call (seen, where the send buffer is small).
    */
   get chunkBytesMax(): number {
-    return this.#isWritable ? STREAM_BACKED_BYTES : STREAM_WRITE_BYTES
+    if (this.#writable === 'later') return STREAM_WRITE_BYTES
+    return this.#writable === 'now' ? STREAM_PROBE_BYTES : STREAM_BACKED_BYTES
   }
 
   /** One chunk. False: the socket took a part, the rest waits in memory, and `onWritable` is called when there is room. */
   writeChunk(bytes: Uint8Array): boolean {
     assert(this.#open, 'chunks go to a client that is there')
-    assert(bytes.byteLength <= this.chunkBytesMax, 'a chunk and its frame fit in the cork buffer')
-    if (this.#isWritable) return this.#res.write(bytes)
+    assert(bytes.byteLength <= this.chunkBytesMax, 'a chunk is as large as it may be now')
     let taken = true
-    this.#res.cork(() => {
+    if (this.#writable === 'later')
+      this.#res.cork(() => {
+        taken = this.#res.write(bytes)
+      })
+    else {
       taken = this.#res.write(bytes)
-    })
+      this.#writable = 'and nothing is kept'
+    }
     return taken
   }
 

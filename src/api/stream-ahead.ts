@@ -3,7 +3,7 @@
  * enough to fill the socket again in the very call that says that it takes more: only there large chunks are safe, and
  * clients that are slower than we are need them (Responder.chunkBytesMax).
  *
- *   W-9  STREAM_AHEAD_BYTES and one chunk.
+ *   W-9  STREAM_AHEAD_BYTES and one chunk, and in uWebSockets.js at most one piece that the socket did not take.
  */
 import { STREAM_AHEAD_BYTES } from '../limits.ts'
 import { must } from '../util/assert.ts'
@@ -35,7 +35,8 @@ export class StreamAhead {
     this.#write()
     while (this.responder.open && this.#bytes > STREAM_AHEAD_BYTES) await this.#changed()
     const rest = this.#chunks.pop()
-    if (rest !== undefined && rest.byteLength > 0) this.#chunks.push(new Uint8Array(rest)) // a copy; slice() of a Buffer is none
+    if (rest !== undefined && rest.byteLength > 0 && this.responder.open)
+      this.#chunks.push(new Uint8Array(rest)) // a copy; slice() of a Buffer is none
     return this.responder.open
   }
 

@@ -22,17 +22,20 @@ export class KeyCost {
   }
 
   /**
-   * Once the transaction is flushed: each answer with what a key of its part took, µs: its own time, and its share of all
-   * else by the number of keys. Parts with fewer than KEY_COST_KEYS_MIN keys stay without.
+   * Once the transaction is flushed: each answer with what the keys of its part took: their own time, and their share of all
+   * else by the number of keys. A part without keys stays without; one with fewer than KEY_COST_KEYS_MIN tells nothing of a key.
    */
   tell(committed: SealCommitted[]): SealCommitted[] {
     const own = this.#parts.reduce((sum, { ms }) => sum + ms, 0)
-    const keys = this.#parts.reduce((sum, part) => sum + part.keys, 0)
-    const shared = (monotonicMs() - this.#beginMs - own) / keys
+    const keysOfAll = this.#parts.reduce((sum, part) => sum + part.keys, 0)
+    const shared = (monotonicMs() - this.#beginMs - own) / keysOfAll
     return committed.map((one, at) => {
-      const part = this.#parts[at]!
-      if (part.keys < KEY_COST_KEYS_MIN) return one
-      return { ...one, usPerKey: 1000 * (part.ms / part.keys + shared) }
+      const { keys, ms } = this.#parts[at]!
+      if (keys === 0) return one
+      const keysMs = ms + keys * shared
+      return keys < KEY_COST_KEYS_MIN
+        ? { ...one, keysMs }
+        : { ...one, keysMs, usPerKey: (1000 * keysMs) / keys }
     })
   }
 }

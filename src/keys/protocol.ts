@@ -102,7 +102,9 @@ export interface SealCommitted {
   /** Number of the transaction, rising: marks of this commit count for manifests from here on. */
   readonly commit: number
   readonly marks: readonly MarkDelta[]
-  /** µs that each of its keys took, with its share of the flush; undefined: it has too few to tell. */
+  /** ms that its keys took, with their share of the flush; undefined: it has none. */
+  readonly keysMs?: number
+  /** µs that each of its keys took; undefined: it has too few to tell. */
   readonly usPerKey?: number
 }
 

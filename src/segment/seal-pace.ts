@@ -5,7 +5,8 @@
  * a page of the disk. Seals of one size would then take 0.1 s or 6 s, and a reader waits for those before it and for its
  * own (W-8). So when a full one takes longer than SEAL_INDEX_MS_MAX, seals are made smaller, down to 1 / SEAL_SHRINK_MAX, until
  * one takes SEAL_SMALLER_MS_MAX; and larger again when they are fast, or when none told its time for SEAL_CALM_MS. Where half
- * the rows take about as long, the disk is slow whatever is sealed: then the size is put back and stays for a while.
+ * the rows take about as long, the disk is slow whatever is sealed: then the size is put back and stays for a while. While they are
+ * small they are doubled now and then, to see whether it is still the rows.
  */
 import {
   SEAL_CALM_MS,
@@ -17,20 +18,25 @@ import {
   SEAL_SHRINK_REST_MS,
   SEAL_SMALLER_MS_MAX,
   SEAL_SMALLER_MS_MIN,
-  SEALS_SMALL,
 } from '../limits.ts'
 import type { TakeLimits } from './tail.ts'
 
-/** A seal that was committed, as far as its size and time go. */
+/** A full seal that was committed, of the size that `beginMs` had. */
 export interface PacedSeal {
-  /** SEALS_SMALL: it was full. */
-  readonly weight: number
-  /** Rows and deletes of its segment. */
-  readonly keys: number
+  readonly pool: number
   /** Monotonic ms. */
   readonly beginMs: number
-  /** What the index says of it; undefined: too few keys to tell. */
-  readonly usPerKey: number | undefined
+  /** What the index took for its keys. */
+  readonly keysMs: number
+}
+
+/** The size was changed to see what that does to the time of a pool's seals. */
+interface Trial {
+  readonly size: 'half' | 'double'
+  readonly pool: number
+  readonly msBefore: number
+  /** Seals of the new size that said that it is not the rows. */
+  readonly doubts: number
 }
 
 export class SealPace {
@@ -41,8 +47,7 @@ export class SealPace {
   /** When a full seal told its time last, and when one took too long. */
   #toldMs = 0
   #slowMs = Number.NEGATIVE_INFINITY
-  /** What a seal took before the last shrinking, until it is known whether that helped. */
-  #msBefore: number | undefined
+  #trial: Trial | undefined
   /** Until then nothing is made smaller. */
   #restUntilMs = 0
 
@@ -62,12 +67,17 @@ export class SealPace {
     return this.#shrink > 1
   }
 
-  /** Takes note of a seal. Those that are not full cost what a transaction costs, which tells nothing of their rows. */
-  committed({ weight, keys, beginMs, usPerKey }: PacedSeal, nowMs: number): void {
-    if (weight < SEALS_SMALL || usPerKey === undefined) return
+  /** Takes note of a full seal. */
+  committed({ pool, beginMs, keysMs }: PacedSeal, nowMs: number): void {
     this.#toldMs = nowMs
-    // One of another size says nothing of this one.
-    if (beginMs >= this.#changedMs) this.#judge((usPerKey * keys) / 1000, nowMs)
+    if (beginMs < this.#changedMs) return // one of another size says nothing of this one
+    const trial = this.#trial
+    if (trial?.pool === pool) {
+      this.#trial = undefined
+      if (trial.size === 'half' && this.#isDoubtful(trial, keysMs, nowMs)) return
+      if (trial.size === 'double' && this.#hasGrown(trial, keysMs, nowMs)) return
+    }
+    this.#judge(pool, keysMs, nowMs)
   }
 
   /** Now and then: what was slow once is not slow for ever. */
@@ -75,27 +85,48 @@ export class SealPace {
     if (this.isSlow && nowMs - this.#toldMs >= SEAL_CALM_MS) this.#shrinkTo(1, nowMs)
   }
 
-  /** @param ms what the index took for a full seal of the present size */
-  #judge(ms: number, nowMs: number): void {
-    const before = this.#msBefore
-    this.#msBefore = undefined
-    if (before !== undefined && ms > before * SEAL_SHRINK_GAIN) {
-      this.#restUntilMs = nowMs + SEAL_SHRINK_REST_MS
-      this.#shrinkTo(this.#shrink / 2, nowMs)
-    } else if (ms > (this.isSlow ? SEAL_SMALLER_MS_MAX : SEAL_INDEX_MS_MAX)) {
-      this.#slowMs = nowMs
-      if (nowMs < this.#restUntilMs || this.#shrink >= SEAL_SHRINK_MAX) return
+  #judge(pool: number, ms: number, nowMs: number): void {
+    const isTooSlow = ms > (this.isSlow ? SEAL_SMALLER_MS_MAX : SEAL_INDEX_MS_MAX)
+    if (isTooSlow) this.#slowMs = nowMs
+    if (isTooSlow && nowMs >= this.#restUntilMs && this.#shrink < SEAL_SHRINK_MAX) {
       this.#shrinkTo(2 * this.#shrink, nowMs)
-      this.#msBefore = ms
+      this.#trial = { size: 'half', pool, msBefore: ms, doubts: 0 }
     } else if (ms < Math.max(SEAL_SMALLER_MS_MIN, SEAL_INDEX_MS_MIN / this.#shrink)) {
       // Not while seals of another pool are slow: the size is one for all.
       if (nowMs - this.#slowMs >= SEAL_GROW_MS) this.#shrinkTo(this.#shrink / 2, nowMs)
+    } else if (this.isSlow && nowMs - this.#changedMs >= SEAL_SHRINK_REST_MS) this.#double(pool, ms, nowMs)
+  }
+
+  /** Half the rows took about as long. True: nothing more is to be made of this seal. */
+  #isDoubtful({ msBefore, doubts, pool, size }: Trial, ms: number, nowMs: number): boolean {
+    if (ms <= msBefore * SEAL_SHRINK_GAIN) return false
+    if (doubts === 0) {
+      this.#trial = { size, pool, msBefore, doubts: 1 } // once may be chance
+      return true
     }
+    this.#restUntilMs = nowMs + SEAL_SHRINK_REST_MS
+    this.#shrinkTo(this.#shrink / 2, nowMs)
+    return true
+  }
+
+  /** Twice the rows: as long as they take hardly longer they are doubled again, else the size is put back. */
+  #hasGrown({ msBefore, pool }: Trial, ms: number, nowMs: number): boolean {
+    if (ms * SEAL_SHRINK_GAIN > msBefore) this.#shrinkTo(2 * this.#shrink, nowMs)
+    else {
+      this.#restUntilMs = nowMs + SEAL_SHRINK_REST_MS
+      if (this.isSlow) this.#double(pool, ms, nowMs)
+    }
+    return true
+  }
+
+  #double(pool: number, msBefore: number, nowMs: number): void {
+    this.#shrinkTo(this.#shrink / 2, nowMs)
+    this.#trial = { size: 'double', pool, msBefore, doubts: 0 }
   }
 
   #shrinkTo(shrink: number, nowMs: number): void {
     if (shrink < 1) return
-    this.#msBefore = undefined
+    this.#trial = undefined
     this.#shrink = shrink
     this.#changedMs = nowMs
     const part = (whole: number) => Math.ceil(whole / shrink)

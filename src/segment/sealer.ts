@@ -30,7 +30,7 @@ import { Pipeline, type SealedSegment } from './pipeline.ts'
 import type { TailEntry } from './protocol.ts'
 import { ReadyPools } from './ready.ts'
 import { type Lane, PoolState, Seal, type SealPool } from './seal.ts'
-import { type PacedSeal, SealPace } from './seal-pace.ts'
+import { SealPace } from './seal-pace.ts'
 import { realClock, type SealClock, type SealerCalls, type SealerStats } from './sealer-calls.ts'
 import { TailBudget } from './tail.ts'
 
@@ -286,7 +286,7 @@ export class Sealer {
     state.isTooLarge = false
     const groups = state.tail.take(this.#pace.limits)
     const rows = groups.reduce((sum, group) => sum + group.rows, 0)
-    const isAlone = state.underWay.length === 0 && rows < KEPT_ROWS_MAX
+    const isAlone = state.underWay.length === 0 && rows < KEPT_ROWS_MAX && !this.#pace.isSlow
     const version = groups[0]!.plan.version
     const entries = groups.reduce((sum, group) => sum + group.entries.length, 0)
     const taken = isAlone ? this.#kept.take(state.of.pool, version, rows, entries) : []
@@ -299,8 +299,11 @@ export class Sealer {
     this.#calls.onCommitted(seals.map(({ sealed }) => sealed))
     const nowMs = this.#clock.nowMs()
     for (const { seal, sealed } of seals) {
-      this.#pace.committed(paced(seal, sealed), nowMs)
-      const { state } = seal
+      const { state, beginMs } = seal
+      const { keysMs } = sealed.committed
+      // Those that are not full cost what a transaction costs, which tells nothing of their rows.
+      if (keysMs !== undefined && seal.weight === SEALS_SMALL)
+        this.#pace.committed({ pool: state.of.pool, beginMs, keysMs }, nowMs)
       this.#budget.remove(seal.bytes)
       state.retryAtMs = 0
       if (!state.isDropped) this.#keep(seal)
@@ -354,9 +357,4 @@ export class Sealer {
     this.#consider(state)
     this.#tellRoom()
   }
-}
-
-function paced({ weight, beginMs }: Seal, { commit, committed }: SealedSegment): PacedSeal {
-  const { rows, deletes } = commit.add ?? { rows: 0, deletes: 0 }
-  return { weight, beginMs, keys: rows + deletes, usPerKey: committed.usPerKey }
 }

@@ -89,7 +89,7 @@ export class Bench implements SegmentWriter {
   heldCommits: Held<readonly SealCommit[]>[] = []
   isHeld = false
   /** What the index tells of a seal. */
-  costOf: (seal: SealCommit) => { readonly usPerKey?: number } = () => ({})
+  costOf: (seal: SealCommit) => { readonly keysMs?: number } = () => ({})
   failSync: Error | undefined
   failUnlinks = 0
   logBytes = 0

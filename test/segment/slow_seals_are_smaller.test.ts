@@ -39,7 +39,7 @@ async function commit(bench: Bench, cost: Cost): Promise<void> {
   for (const job of bench.heldJobs.splice(0)) job.pass()
   await settle()
   const rowsOf = ({ add }: SealCommit) => add?.rows ?? 0
-  bench.costOf = seal => ({ usPerKey: (1000 * cost(rowsOf(seal))) / rowsOf(seal) })
+  bench.costOf = seal => ({ keysMs: cost(rowsOf(seal)) })
   const transaction = bench.heldCommits.shift()
   await bench.clock.pass((transaction?.what ?? []).reduce((sum, seal) => sum + cost(rowsOf(seal)), 0))
   transaction?.pass()
@@ -83,7 +83,7 @@ describe('seals that take long', () => {
     await drain(bench, rowsTake(SEAL_INDEX_MS_MAX + 1), 20)
     expect(lastRows(bench)).toBe(ROWS / 4)
     const middle = (SEAL_SMALLER_MS_MIN + SEAL_SMALLER_MS_MAX) / 2
-    expect(await drain(bench, rowsTake(4 * middle), 40)).toEqual([ROWS / 4])
+    expect(await drain(bench, rowsTake(4 * middle), 15)).toEqual([ROWS / 4])
     await drain(bench, FAST, 40)
     expect(lastRows(bench)).toBe(ROWS)
   })
@@ -102,12 +102,39 @@ describe('seals that take long', () => {
   it('are as large as ever where it is not their rows that take long, but for a try now and then', async () => {
     const bench = await floodedBench()
     const fixed = () => SEAL_INDEX_MS_MAX + 1
-    const sizes = await drain(bench, fixed, 8)
+    const sizes = await drain(bench, fixed, 10)
     expect(sizes).toEqual([ROWS / 2, ROWS])
     expect(lastRows(bench)).toBe(ROWS)
     expect(await drain(bench, fixed, 3)).toEqual([ROWS])
     await bench.clock.pass(SEAL_SHRINK_REST_MS)
     expect(await drain(bench, SLOW, 12)).toContain(ROWS / 2)
+  })
+
+  it('are not put back for one slow seal', async () => {
+    const bench = await floodedBench()
+    let seals = 0
+    const once: Cost = rows => (rows < ROWS && seals++ < 2 ? SLOW(ROWS) : SLOW(rows)) // asked twice for each
+    expect(await drain(bench, once, 40)).toEqual([2, 4, 8, 16].map(part => ROWS / part))
+  })
+
+  it('are large again when rows cost little, though each transaction takes long', async () => {
+    const bench = await floodedBench()
+    await drain(bench, SLOW, 60)
+    expect(lastRows(bench)).toBe(ROWS / SEAL_SHRINK_MAX)
+    for (const fixedMs of [SEAL_SMALLER_MS_MIN + 10, SEAL_SMALLER_MS_MAX + 10]) {
+      await drain(bench, rows => fixedMs + FAST(rows) / 10, 2 * (SEAL_SHRINK_REST_MS / fixedMs))
+      expect(lastRows(bench)).toBe(ROWS)
+    }
+  })
+
+  it('are tried in double size now and then, and no more, while rows cost much', async () => {
+    const bench = await floodedBench()
+    await drain(bench, SLOW, 60)
+    const sizes: number[] = []
+    for (let i = 0; i < 200; i++) sizes.push(...(await drain(bench, SLOW, 1)))
+    const large = sizes.filter(rows => rows > ROWS / SEAL_SHRINK_MAX)
+    expect(new Set(large)).toEqual(new Set([(2 * ROWS) / SEAL_SHRINK_MAX]))
+    expect(large.length).toBeLessThan(sizes.length / 4)
   })
 
   it('are as large as ever where it is not the index that takes long', async () => {

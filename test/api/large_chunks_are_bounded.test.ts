@@ -1,0 +1,66 @@
+/** W-9: what uWebSockets.js keeps of a stream does not grow, however little the socket takes at a time. */
+import type { HttpRequest, HttpResponse } from 'uWebSockets.js'
+import { expect, test } from 'vitest'
+import { type Connections, Responder } from '../../src/api/reply.ts'
+import { StreamAhead } from '../../src/api/stream-ahead.ts'
+import { Unread } from '../../src/api/unread.ts'
+import { STREAM_BACKED_BYTES, STREAM_PROBE_BYTES, STREAM_WRITE_BYTES } from '../../src/limits.ts'
+
+/** A response whose socket takes of each write what the test says. */
+class Socket {
+  readonly written: number[] = []
+  takes = false
+  #onWritable: () => boolean = () => true
+  readonly res = {
+    onAborted: () => this.res,
+    resume: () => this.res,
+    cork: (call: () => void) => call(),
+    writeStatus: () => this.res,
+    writeHeader: () => this.res,
+    write: (bytes: Uint8Array) => {
+      this.written.push(bytes.byteLength)
+      return this.takes
+    },
+    onWritable: (call: () => boolean) => {
+      this.#onWritable = call
+    },
+  }
+
+  /** The socket has room: what is written now. */
+  writable(): number[] {
+    this.written.length = 0
+    this.#onWritable()
+    return [...this.written]
+  }
+}
+
+function streamInto(socket: Socket): StreamAhead {
+  const connections = {
+    open: 0,
+    stopping: false,
+    onReply: () => {},
+    unread: new Unread(1000),
+  } as never as Connections
+  const request = { getMethod: () => 'get' } as HttpRequest
+  const responder = new Responder(socket.res as never as HttpResponse, request, 'stream', connections)
+  responder.bodyRead = true
+  const ahead = new StreamAhead(responder)
+  responder.beginChunks(200, {})
+  return ahead
+}
+
+test('a socket that takes little gets little: a large chunk goes only when what was kept has gone', async () => {
+  const socket = new Socket()
+  const ahead = streamInto(socket)
+  void ahead.take(new Uint8Array(4 * STREAM_BACKED_BYTES))
+  expect(socket.written).toEqual([STREAM_WRITE_BYTES])
+  for (let i = 0; i < 5; i++) expect(socket.writable()).toEqual([STREAM_PROBE_BYTES])
+  socket.takes = true
+  const [probe, ...large] = socket.writable()
+  expect(probe).toBe(STREAM_PROBE_BYTES)
+  expect(large.slice(0, 3)).toEqual([STREAM_BACKED_BYTES, STREAM_BACKED_BYTES, STREAM_BACKED_BYTES])
+  // Outside of that call all fits in the cork buffer again.
+  socket.written.length = 0
+  void ahead.take(new Uint8Array(3 * STREAM_WRITE_BYTES))
+  expect(socket.written).toEqual(Array(3).fill(STREAM_WRITE_BYTES))
+})
