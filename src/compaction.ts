@@ -108,11 +108,12 @@ function compactPool({ catalog, folderOf }: CompactionJoin, number: number): Com
 }
 
 function loadOf({ sealer, lastAppendMs, commit }: CompactionJoin): Load {
-  const { sealingBytes, poolsFailing } = sealer.stats()
+  const { sealingBytes, sealsAreSlow, poolsFailing } = sealer.stats()
   return {
     ingestAgoMs: monotonicMs() - lastAppendMs(),
     // Not what waits in the tails for its age: thousands of pools hold as much all the time.
     tailBytes: sealingBytes,
+    sealsAreSlow,
     isRefusing: poolsFailing > 0 || commit()?.stats().state !== 'open',
   }
 }

@@ -240,6 +240,8 @@ export const COMPACT_QUIET_TICKS = 60
 export const COMPACT_INGEST_MS = 5_000
 /** No merge starts while the seals under way hold more … */
 export const COMPACT_TAIL_BYTES_MAX = TAIL_BYTES_MAX / 4
+/** … nor while seals come as fast as the index takes their keys, up to so many small segments: queries read them still … */
+export const COMPACT_SLOW_SEGMENTS_MAX = 256
 /** … unless one has waited for so long: steady full load must not stop compaction for good. */
 export const COMPACT_WAIT_MS_MAX = 60_000
 /** After a failed merge the next one comes DISK_RETRY_MS later, then after twice that, up to this. */

@@ -26,6 +26,8 @@ export interface Load {
   readonly ingestAgoMs: number
   /** Of the seals under way: what ingest waits for. */
   readonly tailBytes: number
+  /** Seals are small, because the index takes long for their keys. */
+  readonly sealsAreSlow: boolean
   /** A seal fails, the disk is full, or the log takes no writes: nothing is started. */
   readonly isRefusing: boolean
 }

@@ -21,6 +21,7 @@ import {
   COMPACT_LOOK_MS_MAX,
   COMPACT_LOOKS_PER_TICK,
   COMPACT_QUIET_TICKS,
+  COMPACT_SLOW_SEGMENTS_MAX,
   COMPACT_TAIL_BYTES_MAX,
   COMPACT_WAIT_MS_MAX,
 } from '../limits.ts'
@@ -250,9 +251,14 @@ export class Scheduler {
 
   #mayStart(): boolean {
     const nowMs = this.#calls.clock.nowMs()
-    const { isRefusing, tailBytes } = this.#calls.load()
+    const { isRefusing, tailBytes, sealsAreSlow } = this.#calls.load()
     if (isRefusing || this.#failures.isPaused(nowMs)) return false
-    if (tailBytes <= COMPACT_TAIL_BYTES_MAX) return true
+    // A swap takes the index as long for a key as a seal does.
+    const isIndexFull =
+      sealsAreSlow &&
+      this.#paceNow() === 'beside' &&
+      this.#debts.sum.smallSegments <= COMPACT_SLOW_SEGMENTS_MAX
+    if (tailBytes <= COMPACT_TAIL_BYTES_MAX && !isIndexFull) return true
     const [longest = nowMs] = this.#queue.values()
     return nowMs - longest >= COMPACT_WAIT_MS_MAX
   }

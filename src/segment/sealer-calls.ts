@@ -42,6 +42,8 @@ export interface SealerStats {
   readonly keptBytes: number
   readonly poolsUnsealed: number
   readonly sealsUnderWay: number
+  /** They are made small, because the index takes long for their keys. */
+  readonly sealsAreSlow: boolean
   /** Pools whose last seal failed. */
   readonly poolsFailing: number
 }

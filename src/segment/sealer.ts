@@ -207,6 +207,7 @@ export class Sealer {
       keptBytes: this.#kept.bytes,
       poolsUnsealed: this.#unsealed.size,
       sealsUnderWay: this.#pipeline.count,
+      sealsAreSlow: this.#pace.isSlow,
       poolsFailing,
     }
   }

@@ -55,7 +55,7 @@ export class Bench {
   failMerge: Error | undefined
   failSwap: Error | undefined
   failUnlink: Error | undefined
-  load: Load = { ingestAgoMs: 60_000, tailBytes: 0, isRefusing: false }
+  load: Load = { ingestAgoMs: 60_000, tailBytes: 0, sealsAreSlow: false, isRefusing: false }
   readonly scheduler: Scheduler
 
   constructor(tickMs = TICK_MS) {

@@ -5,6 +5,7 @@ import {
   COMPACT_LOOK_MS_MAX,
   COMPACT_LOOKS_PER_TICK,
   COMPACT_QUIET_TICKS,
+  COMPACT_SLOW_SEGMENTS_MAX,
   COMPACT_TAIL_BYTES_MAX,
   COMPACT_WAIT_MS_MAX,
   SWAP_COST_MS,
@@ -186,6 +187,30 @@ describe('beside everything else', () => {
     await bench.pass(COMPACT_WAIT_MS_MAX - TICK_MS)
     expect(bench.jobs).toEqual([])
     await bench.pass(2 * TICK_MS)
+    expect(bench.jobs.length).toBe(1)
+  })
+
+  it('nothing starts while seals wait for the index, but for what has waited too long, or has become too much', async () => {
+    bench.add(1, small())
+    bench.load = { ...bench.load, ingestAgoMs: 0, sealsAreSlow: true }
+    bench.scheduler.start()
+    await bench.pass(COMPACT_WAIT_MS_MAX - TICK_MS)
+    expect(bench.jobs).toEqual([])
+    await bench.pass(2 * TICK_MS)
+    expect(bench.jobs.length).toBe(1)
+    for (let pool = 2; pool < 2 + COMPACT_SLOW_SEGMENTS_MAX; pool++) {
+      bench.add(pool, small())
+      bench.scheduler.sealed(pool)
+    }
+    await bench.pass(COMPACT_WAIT_MS_MAX / 2)
+    expect(bench.jobs.length).toBeGreaterThan(1)
+  })
+
+  it('merges do not wait for slow seals that nobody sends any more', async () => {
+    bench.add(1, small())
+    bench.load = { ...bench.load, ingestAgoMs: 6000, sealsAreSlow: true }
+    bench.scheduler.start()
+    await bench.pass()
     expect(bench.jobs.length).toBe(1)
   })
 
