@@ -38,7 +38,7 @@ const SEGMENTS = 10
 /** The first merges load what the later ones use. */
 const WARM_UP = 20
 const print = (line: string) => void process.stdout.write(`${line}\n`)
-const cpuMs = threadCpuClock()
+const cpuMs = threadCpuClock() ?? monotonicMs
 
 /** Merges for `seconds` (15) segments of `rows` (36) rows with `updates` (0) marked ones each. */
 export async function benchMerges(options: MergesOptions): Promise<void> {

@@ -13,6 +13,7 @@ import type { Plan } from './batch/plan.ts'
 import type { Pool } from './catalog/model.ts'
 import type { Identity } from './catalog/token.ts'
 import type { Refusal } from './errors.ts'
+import type { ExportClient } from './export/client.ts'
 import type { CopiedFile, OpenBatches } from './export/protocol.ts'
 import { arrowStream, recordBatches } from './export/stream.ts'
 import { EXPORT_COPY_MS_MAX } from './limits.ts'
@@ -38,7 +39,7 @@ interface ArrowServices extends Omit<ExportServices, 'open'> {
   verify(authorization: string): Promise<Identity | Refusal>
   readonly catalog: { poolByName(name: string): Pool | undefined; pool(id: string): Pool | undefined }
   readonly pools: { planOf(pool: Pool): Plan }
-  readonly exportThread: { readonly open: OpenBatches }
+  readonly exportThread: Pick<ExportClient, 'open' | 'schema'>
   planSelection(plan: Plan, selection: Selection): PlannedSelection | BadQuery
 }
 
@@ -71,7 +72,8 @@ async function answer(request: ControlRequest, services: ArrowServices): Promise
   const planned = services.planSelection(plan, selection)
   if ('badRequest' in planned) return badParameter(planned)
   const open: OpenBatches = copied => services.exportThread.open(copied)
-  const chunks = chunksOf(plan, planned, caller.applicationId, { ...services, open })
+  const schema = () => services.exportThread.schema(planned.columns)
+  const chunks = chunksOf(plan, planned, caller.applicationId, { ...services, open, schema })
   return { status: 200, headers: ARROW_TYPE, chunks }
 }
 
@@ -100,14 +102,14 @@ async function* chunksOf(
   plan: Plan,
   planned: PlannedSelection,
   fairKey: string,
-  services: ExportServices,
+  services: ExportServices & { schema(): Promise<Uint8Array> },
 ): AsyncGenerator<Uint8Array, void, void> {
   await services.sealNow(plan.pool)
   const snapshot = await services.snapshot(plan.pool)
   try {
     const segments = services.prune(plan, planned, snapshot.segments)
     const copy = (group: readonly QuerySegment[]) => copyRows(plan, planned, group, fairKey, services)
-    yield* arrowStream(planned.columns, recordBatches(segments, copy, services.open))
+    yield* arrowStream(services.schema, recordBatches(segments, copy, services.open))
   } finally {
     snapshot.release()
   }

@@ -125,6 +125,14 @@ export function checkSealed({ end, pools }: LogRead, sealed: ReadonlyMap<number,
   return isNeeded
 }
 
+/** Gives the memory of the kept files back; nothing of them is used any more. Else it may stay for long: little is allocated here. */
+export function forgetKept(log: LogRead | undefined): void {
+  for (const { bytes } of log?.kept ?? []) {
+    const buffer = bytes.buffer as ArrayBuffer
+    structuredClone(buffer, { transfer: [buffer] }) // to a young object, which goes first
+  }
+}
+
 /** The records again, in their order. Throws Damaged where a file that is read again is not what it was. */
 export function* readAgain(
   disk: Disk,

@@ -3,7 +3,7 @@ import { toWire } from '../errors.ts'
 import { must, unreachable } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { type Disk, disk as realDisk } from '../util/disk.ts'
-import { type FirstReading, readFirst } from './first-reading.ts'
+import { type FirstReading, forgetKept, readFirst } from './first-reading.ts'
 import type { FromLog, ThreadData, ToLog } from './messages.ts'
 import { recoverLog } from './recover.ts'
 import { type Group, LogWriter } from './writer.ts'
@@ -87,6 +87,7 @@ export class LogService {
         replay,
         reading,
       })
+      forgetKept(reading?.log)
       this.#writer = new LogWriter(epoch, durability, found.summary.lastSequence + 1, found.spares)
       this.#post({ kind: 'recovered', state: { ...found, files: epoch.files } })
     } catch (error) {

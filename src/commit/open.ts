@@ -46,7 +46,7 @@ export function startLog(options: OpenLogOptions): StartedLog {
   let death: Error | undefined
   let isTaken = false
   log.onDeath = error => {
-    death = error
+    death ??= error // an exit follows, which says less
   }
   log.post({ kind: 'read' })
   return {

@@ -8,8 +8,8 @@ import type { Pace } from './protocol.ts'
 
 /** Time as the pacer needs it. */
 export interface PaceClock {
-  /** Processor time of this thread. */
-  readonly cpuMs: () => number
+  /** Processor time of this thread; undefined: nobody knows, and all time between two rests counts as work. */
+  readonly cpuMs: (() => number) | undefined
   readonly nowMs: () => number
   /** Calls once after `ms`; the result cancels it. */
   readonly after: (ms: number, call: () => void) => () => void
@@ -31,7 +31,7 @@ export class Pacer {
   constructor(clock: PaceClock, pace: Pace) {
     this.#clock = clock
     this.#pace = pace
-    this.#cpuMs = clock.cpuMs()
+    this.#cpuMs = clock.cpuMs?.() ?? 0
     this.#nowMs = clock.nowMs()
     this.#turnMs = this.#nowMs
   }
@@ -57,7 +57,7 @@ export class Pacer {
    * its rests.
    */
   begin(): void {
-    this.#count(0)
+    this.#count(0, false)
   }
 
   /**
@@ -69,7 +69,7 @@ export class Pacer {
     this.#count(bytes)
     if (this.#owedMs >= MERGE_REST_MS_MIN) {
       await this.#sleep(this.#owedMs)
-      this.#count(0)
+      this.#count(0, false)
       this.#turnMs = this.#nowMs
     } else if (this.#nowMs - this.#turnMs >= MERGE_REST_MS_MIN) {
       await new Promise(resolve => setImmediate(resolve))
@@ -79,8 +79,9 @@ export class Pacer {
   }
 
   /** What went by since the last count: work is owed for, and time pays, waits for the disk too. */
-  #count(bytes: number): void {
-    const [cpuMs, nowMs] = [this.#clock.cpuMs(), this.#clock.nowMs()]
+  #count(bytes: number, mayBeWork = true): void {
+    const nowMs = this.#clock.nowMs()
+    const cpuMs = this.#clock.cpuMs?.() ?? this.#cpuMs + (mayBeWork ? nowMs - this.#nowMs : 0)
     const dueMs = Math.max((cpuMs - this.#cpuMs) / MERGE_CPU_SHARE, (1000 * bytes) / MERGE_BYTES_PER_S)
     const owedMs = this.#owedMs + dueMs - (nowMs - this.#nowMs)
     this.#owedMs = this.#pace === 'alone' ? 0 : Math.max(owedMs, -MERGE_SAVED_MS_MAX)

@@ -22,26 +22,30 @@ export interface ParquetFooter {
 
 /** Read at once: footers of small segments are some 1 to 2 kB. */
 const TAIL_BYTES = 16 * 1024
+/** Of thousands of columns in hundreds of row groups. A longer one is no footer. */
+const FOOTER_BYTES_MAX = 64 * 1024 * 1024
 /** Length and magic. */
 const END_BYTES = 8
 const MAGIC = 0x31_52_41_50
 
 /** Throws Damaged naming the file where it cannot be read or is no Parquet file, else Node's error. */
 export function readParquetFooter(disk: Disk, file: string): ParquetFooter {
-  const size = disk.size(file)
-  const handle = disk.open(file, 'r')
+  let handle: number | undefined
   try {
+    const size = disk.size(file)
+    handle = disk.open(file, 'r')
     const tail = readEnd(disk, handle, size, Math.min(size, TAIL_BYTES))
     const bytes = tail.length < END_BYTES ? -1 : tail.readUInt32LE(tail.length - END_BYTES)
     if (bytes < 0 || tail.readUInt32LE(tail.length - 4) !== MAGIC || bytes > size - END_BYTES)
       throw new Damaged(file, Math.max(size - END_BYTES, 0), 'it does not end as a Parquet file')
+    if (bytes > FOOTER_BYTES_MAX) throw new Damaged(file, size - END_BYTES, 'its footer is too long')
     const end = bytes + END_BYTES
     const all = end <= tail.length ? tail.subarray(tail.length - end) : readEnd(disk, handle, size, end)
     return parseFooter(all.subarray(0, bytes), what => new Damaged(file, size - end, what))
   } catch (error) {
     throw asDamage(error, file)
   } finally {
-    disk.close(handle)
+    if (handle !== undefined) disk.close(handle)
   }
 }
 
@@ -96,7 +100,7 @@ type Take = (id: number, type: number) => boolean
 const [BOOLEAN_TRUE, BOOLEAN_FALSE, BYTE, I16, I64, DOUBLE, BINARY, LIST, SET, STRUCT] = [
   1, 2, 3, 4, 6, 7, 8, 9, 10, 12,
 ]
-/** Structs in structs: Parquet's have six at most. */
+/** Structs and lists in each other: Parquet's have ten at most. */
 const DEPTH_MAX = 16
 
 class CompactReader {
@@ -186,10 +190,13 @@ class CompactReader {
   }
 
   #skipList(): void {
+    this.#depth += 1
+    if (this.#depth > DEPTH_MAX) throw this.#damaged('its footer is nested too deep')
     const head = this.#byte()
     const type = head & 15
     // In a list a boolean is a byte.
     const skipped = type === BOOLEAN_TRUE || type === BOOLEAN_FALSE ? BYTE : type
     for (let left = this.#count(head); left > 0; left--) this.#skip(skipped)
+    this.#depth -= 1
   }
 }

@@ -2,8 +2,8 @@
 import { rm } from 'node:fs/promises'
 import { Worker } from 'node:worker_threads'
 import { fromWire, Unavailable } from '../errors.ts'
-import { assert } from '../util/assert.ts'
-import type { BatchSource, CopiedFile, FromExport, ToExport } from './protocol.ts'
+import { assert, must } from '../util/assert.ts'
+import type { BatchSource, CopiedFile, ExportColumn, FromExport, ToExport } from './protocol.ts'
 
 interface Waiter {
   readonly resolve: (bytes: Uint8Array | undefined) => void
@@ -20,8 +20,7 @@ export class ExportClient {
   /** See OpenBatches. Rejects with Unavailable once stopped. */
   async open(copied: CopiedFile): Promise<BatchSource> {
     const id = this.#nextId++
-    this.#worker ??= this.#ended === undefined ? this.#start() : undefined
-    const worker = this.#worker
+    const worker = this.#running()
     try {
       await this.#ask(worker, { kind: 'open', id, copied })
     } catch (error) {
@@ -45,6 +44,12 @@ export class ExportClient {
     }
   }
 
+  /** The message that begins a stream of `columns`. Made here: Arrow is a tenth of a second that the main thread does not have. */
+  async schema(columns: readonly ExportColumn[]): Promise<Uint8Array> {
+    const bytes = await this.#ask(this.#running(), { kind: 'schema', id: this.#nextId++, columns })
+    return must(bytes, 'a schema')
+  }
+
   /** What is asked from now on, or waits, rejects. Open files go with the thread. */
   async stop(): Promise<void> {
     this.#end(new Unavailable('stopping', 'Weir is stopping'))
@@ -53,6 +58,12 @@ export class ExportClient {
     const exited = new Promise(resolve => worker.once('exit', resolve))
     worker.postMessage({ kind: 'stop' } satisfies ToExport)
     await exited
+  }
+
+  /** Started where there is none; undefined: stopped. */
+  #running(): Worker | undefined {
+    this.#worker ??= this.#ended === undefined ? this.#start() : undefined
+    return this.#worker
   }
 
   /** `worker`: the one that has the file, or is to open it. Rejects with Unavailable where it is gone. */

@@ -38,6 +38,8 @@ export type ToExport =
   /** `room`: the last batch's memory, moved back. */
   | { readonly kind: 'next'; readonly id: number; readonly room: ArrayBuffer | undefined }
   | { readonly kind: 'close'; readonly id: number }
+  /** The message that begins a stream of these columns. */
+  | { readonly kind: 'schema'; readonly id: number; readonly columns: readonly ExportColumn[] }
   | { readonly kind: 'stop' }
 
 /** Answers come in the order of the questions of one id. */

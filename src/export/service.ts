@@ -3,6 +3,7 @@ import { toWire } from '../errors.ts'
 import { must } from '../util/assert.ts'
 import { openBatches } from './batches.ts'
 import type { BatchSource, FromExport, ToExport } from './protocol.ts'
+import { schemaMessage } from './schema.ts'
 
 type Tell = (message: FromExport, move: readonly ArrayBuffer[]) => void
 
@@ -31,6 +32,7 @@ export class ExportService {
       this.#open.set(id, await openBatches(message.copied))
       return undefined
     }
+    if (message.kind === 'schema') return new Uint8Array(schemaMessage(message.columns))
     const source = must(this.#open.get(id), 'an open file')
     if (message.kind === 'next') return await source.next(message.room)
     this.#open.delete(id)

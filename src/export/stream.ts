@@ -10,7 +10,7 @@
 import { EXPORT_GROUP_FILES, EXPORT_GROUP_ROWS } from '../limits.ts'
 import type { QuerySegment } from '../query/protocol.ts'
 import { END_OF_STREAM } from '../util/arrow-frame.ts'
-import type { BatchSource, CopySegments, ExportColumn, OpenBatches } from './protocol.ts'
+import type { BatchSource, CopySegments, OpenBatches } from './protocol.ts'
 
 /** Neighbours together, so that a thousand tiny segments are a few copies. */
 function groupSegments(segments: readonly QuerySegment[]): QuerySegment[][] {
@@ -63,17 +63,15 @@ export async function* recordBatches(
 
 /** The whole stream. The schema comes with the first batch, so that what fails at once fails before any byte. */
 export async function* arrowStream(
-  columns: readonly ExportColumn[],
+  schema: () => Promise<Uint8Array>,
   batches: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void, void> {
-  // Arrow comes with the first stream: it is a tenth of a second of each start.
-  const { schemaMessage } = await import('./schema.ts')
   let begun = false
   for await (const batch of batches) {
-    if (!begun) yield schemaMessage(columns)
+    if (!begun) yield await schema()
     begun = true
     yield batch
   }
-  if (!begun) yield schemaMessage(columns)
+  if (!begun) yield await schema()
   yield END_OF_STREAM
 }

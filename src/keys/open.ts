@@ -58,7 +58,7 @@ export interface Opened {
 /** What can be read before anybody knows whose folder it is, and changes nothing where the index is there. */
 export interface Early {
   /** Names below data/segment. */
-  readonly folders: readonly string[]
+  readonly listed: Tried<readonly string[]>
   /** Names in each of them that is a folder. */
   readonly files: ReadonlyMap<string, readonly string[]>
   /** The open store, or why it could not be opened. */
@@ -72,14 +72,15 @@ type Tried<T> = { readonly got: T } | { readonly failed: unknown }
 /** Opens the store, made where it is missing, and reads. What fails is told by whoever needs it. */
 export function readEarly(options: Pick<OpenOptions, 'disk' | 'folder' | 'segmentFolder' | 'kernel'>): Early {
   const { disk, segmentFolder } = options
-  const folders = disk.exists(segmentFolder) ? disk.readdir(segmentFolder) : []
+  const listed = tried(() => (disk.exists(segmentFolder) ? disk.readdir(segmentFolder) : []))
+  const folders = 'got' in listed ? listed.got : []
   const files = new Map<string, readonly string[]>()
   for (const name of folders) {
     const read = tried(() => disk.readdir(join(segmentFolder, name)))
     if ('got' in read) files.set(name, read.got)
   }
   const store = tried(() => openStore(options))
-  return { folders, files, store, pools: 'got' in store ? poolsOf(store.got) : undefined }
+  return { listed, files, store, pools: 'got' in store ? poolsOf(store.got) : undefined }
 }
 
 function poolsOf(store: KeyStore): Tried<readonly PoolState[]> | undefined {
@@ -104,7 +105,7 @@ function gotOf<T>(one: Tried<T>): T {
 /** Opens, rebuilding where needed. Throws Damaged (a segment) or CannotRun. */
 export async function openIndexFolder(options: OpenOptions, early = readEarly(options)): Promise<Opened> {
   const { disk } = options
-  const { folders } = early
+  const folders = gotOf(early.listed)
   const whole = openWhole(options, early)
   if (typeof whole === 'string') return { ...(await openRebuilt(options, whole)), folders }
   const poolFolders = lookIntoPools(options, early, whole.pools)
@@ -147,10 +148,10 @@ function openWhole(options: OpenOptions, early: Early): Whole | string {
 /** The folders of pools that the catalog knows, as far as they are there. */
 function lookIntoPools(
   { disk, segmentFolder, pools }: OpenOptions,
-  { folders, files }: Early,
+  { listed, files }: Early,
   opened: readonly PoolState[],
 ): PoolFolder[] {
-  const there = new Set(folders)
+  const there = new Set(gotOf(listed))
   const found: FolderNames[] = []
   for (const { pool, poolId } of pools) {
     if (!there.has(poolId)) continue

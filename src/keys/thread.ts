@@ -41,12 +41,14 @@ export function serveIndex(options: ServeOptions): void {
   const { port, data, disk } = options
   const hasIndex = disk.exists(join(data.folder, INDEX_FILES.data))
   // A folder that is no data folder gets no index.
-  const early = hasIndex ? readEarly({ ...data, disk }) : undefined
+  let early = hasIndex ? readEarly({ ...data, disk }) : undefined
   let calls: Calls | undefined
   port.on('message', (message: IndexFirst | IndexCall) => {
     if (message.call === 'leave') leave(port, early)
     else if (message.call === 'open') {
-      void open(options, message, early).then(found => {
+      const read = early
+      early = undefined // all names of all pools
+      void open(options, message, read).then(found => {
         if (found === undefined) port.close()
         else calls = new Calls(options, found)
       })

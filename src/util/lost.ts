@@ -8,7 +8,8 @@ import { Damaged } from '../errors.ts'
 export function isLost(error: unknown, source: string): boolean {
   const { syscall, path, code } = error as NodeJS.ErrnoException
   return (
-    syscall === 'read' || (syscall === 'open' && path === source && (code === 'ENOENT' || code === 'EIO'))
+    syscall === 'read' ||
+    ((syscall === 'open' || syscall === 'stat') && path === source && (code === 'ENOENT' || code === 'EIO'))
   )
 }
 

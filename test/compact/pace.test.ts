@@ -57,6 +57,21 @@ describe('the pace of a merge', () => {
     expect(hand.cpu / hand.now).toBeGreaterThan(MERGE_CPU_SHARE - 0.02)
   })
 
+  it('beside ingest is its share of a core where nobody knows the processor time', async () => {
+    const hand = new Hand()
+    hand.now = 60_000
+    const pacer = new Pacer({ ...hand.clock, cpuMs: undefined }, 'beside')
+    hand.now += 8_000 // between two merges
+    const from = hand.now
+    pacer.begin()
+    for (let i = 0; i < 200; i++) {
+      hand.work(5)
+      await hand.pass(pacer.rest())
+    }
+    expect(hand.cpu / (hand.now - from)).toBeLessThan(MERGE_CPU_SHARE + 0.03)
+    expect(hand.cpu / (hand.now - from)).toBeGreaterThan(MERGE_CPU_SHARE - 0.03)
+  })
+
   it('beside ingest is its bytes a second, and time spent waiting for the disk counts', async () => {
     const { hand, pacer } = begin('beside')
     for (let i = 0; i < 20; i++) {

@@ -93,6 +93,7 @@ function fileOf(bytes: Buffer): string {
 
 it.each([
   ['nested without end', Buffer.alloc(100_000, 0x1c), /nested too deep/],
+  ['lists nested without end', Buffer.from([0x19, ...Buffer.alloc(100_000, 0x19)]), /nested too deep/],
   ['a list longer than the file', Buffer.from([0x49, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x0f]), /ends too soon/],
   ['a list of numbers for row groups', Buffer.from([0x49, 0x15, 0x00]), /list of another kind/],
   ['a number beyond 64 bits', Buffer.from([0x36, ...Array.from({ length: 20 }, () => 0xff)]), /too large/],
