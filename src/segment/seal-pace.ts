@@ -74,8 +74,14 @@ export class SealPace {
     const trial = this.#trial
     if (trial?.pool === pool) {
       this.#trial = undefined
-      if (trial.size === 'half' && this.#isDoubtful(trial, keysMs, nowMs)) return
-      if (trial.size === 'double' && this.#hasGrown(trial, keysMs, nowMs)) return
+      if (trial.size === 'double') {
+        this.#endDouble(trial, keysMs, nowMs)
+        return
+      }
+      if (keysMs > trial.msBefore * SEAL_SHRINK_GAIN) {
+        this.#doubtHalf(trial, nowMs)
+        return
+      }
     }
     this.#judge(pool, keysMs, nowMs)
   }
@@ -97,26 +103,22 @@ export class SealPace {
     } else if (this.isSlow && nowMs - this.#changedMs >= SEAL_SHRINK_REST_MS) this.#double(pool, ms, nowMs)
   }
 
-  /** Half the rows took about as long. True: nothing more is to be made of this seal. */
-  #isDoubtful({ msBefore, doubts, pool, size }: Trial, ms: number, nowMs: number): boolean {
-    if (ms <= msBefore * SEAL_SHRINK_GAIN) return false
-    if (doubts === 0) {
-      this.#trial = { size, pool, msBefore, doubts: 1 } // once may be chance
-      return true
+  /** Half the rows took about as long: once may be chance, twice is not, and the size is put back. */
+  #doubtHalf(trial: Trial, nowMs: number): void {
+    if (trial.doubts === 0) this.#trial = { ...trial, doubts: 1 }
+    else {
+      this.#restUntilMs = nowMs + SEAL_SHRINK_REST_MS
+      this.#shrinkTo(this.#shrink / 2, nowMs)
     }
-    this.#restUntilMs = nowMs + SEAL_SHRINK_REST_MS
-    this.#shrinkTo(this.#shrink / 2, nowMs)
-    return true
   }
 
   /** Twice the rows: as long as they take hardly longer they are doubled again, else the size is put back. */
-  #hasGrown({ msBefore, pool }: Trial, ms: number, nowMs: number): boolean {
+  #endDouble({ msBefore, pool }: Trial, ms: number, nowMs: number): void {
     if (ms * SEAL_SHRINK_GAIN > msBefore) this.#shrinkTo(2 * this.#shrink, nowMs)
     else {
       this.#restUntilMs = nowMs + SEAL_SHRINK_REST_MS
       if (this.isSlow) this.#double(pool, ms, nowMs)
     }
-    return true
   }
 
   #double(pool: number, msBefore: number, nowMs: number): void {
