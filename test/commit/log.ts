@@ -1,5 +1,7 @@
 /** What the tests of the log share: bodies as spans, a recovery that collects, threads in one thread. */
+import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
+import { expect } from 'vitest'
 import { bitmapBytes } from '../../src/commit/checksum.ts'
 import { LogService } from '../../src/commit/log-service.ts'
 import type { FromLog, FromSpare, Port, ThreadData, ToLog, ToSpare } from '../../src/commit/messages.ts'
@@ -11,6 +13,7 @@ import { replayedAt, replayedCount } from '../../src/commit/replayed.ts'
 import { SpareService } from '../../src/commit/spare-service.ts'
 import { LogWriter } from '../../src/commit/writer.ts'
 import type { Disk } from '../../src/util/disk.ts'
+import { MemoryDisk } from '../util/memory-disk.ts'
 
 export const FOLDER = '/data/log'
 export const FILE_BYTES = 64 * 1024
@@ -140,4 +143,32 @@ export async function faultOf(promise: Promise<unknown>): Promise<Error & { code
     return error as Error
   }
   throw new Error('it did not fail')
+}
+
+export const SMALL_FILE = 8 * 1024
+
+/** Fills several files of SMALL_FILE, 500 bytes a record; returns the disk and what was written. */
+export async function severalFiles(
+  count: number,
+  poolOf: (sequence: number) => number = () => 1,
+): Promise<{ disk: MemoryDisk; texts: string[] }> {
+  const disk = new MemoryDisk()
+  const log = await recover(disk, undefined, SMALL_FILE)
+  const writer = new LogWriter(log.epoch, 'fsync', 1, log.spares)
+  const texts: string[] = []
+  for (let sequence = 1; sequence <= count; sequence++) {
+    const text = `${sequence}:${'x'.repeat(500)}`
+    const group = { firstSequence: sequence, spans: [spanOf({ text, pool: poolOf(sequence) })], sync: false }
+    if (writer.write(group) === 'no_spare') {
+      const name = `spare-${100 + sequence}.log`
+      const file = disk.open(join(FOLDER, name), 'w')
+      disk.write(file, [new Uint8Array(SMALL_FILE)], 0)
+      disk.fsync(file)
+      disk.close(file)
+      writer.addSpare(name)
+      expect(writer.write(group)).not.toBe('no_spare')
+    }
+    texts.push(text)
+  }
+  return { disk: disk.killed(), texts }
 }

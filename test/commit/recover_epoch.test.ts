@@ -1,35 +1,9 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { logFileName } from '../../src/commit/file.ts'
-import { LogWriter } from '../../src/commit/writer.ts'
 import { MemoryDisk, PowerCut } from '../util/memory-disk.ts'
 import { below, randomFrom } from '../util/random.ts'
-import { FOLDER, faultOf, recover, spanOf, writerOver } from './log.ts'
-
-const SMALL_FILE = 8 * 1024
-
-/** Fills several small files, 500 bytes a record; returns the disk and what was written. */
-async function severalFiles(count: number): Promise<{ disk: MemoryDisk; texts: string[] }> {
-  const disk = new MemoryDisk()
-  const log = await recover(disk, undefined, SMALL_FILE)
-  const writer = new LogWriter(log.epoch, 'fsync', 1, log.spares)
-  const texts: string[] = []
-  for (let sequence = 1; sequence <= count; sequence++) {
-    const text = `${sequence}:${'x'.repeat(500)}`
-    const group = { firstSequence: sequence, spans: [spanOf({ text })], sync: false }
-    if (writer.write(group) === 'no_spare') {
-      const name = `spare-${100 + sequence}.log`
-      const file = disk.open(join(FOLDER, name), 'w')
-      disk.write(file, [new Uint8Array(SMALL_FILE)], 0)
-      disk.fsync(file)
-      disk.close(file)
-      writer.addSpare(name)
-      expect(writer.write(group)).not.toBe('no_spare')
-    }
-    texts.push(text)
-  }
-  return { disk: disk.killed(), texts }
-}
+import { FOLDER, faultOf, recover, SMALL_FILE, severalFiles, spanOf, writerOver } from './log.ts'
 
 test('a log of several files comes back in order, into several files of the next epoch', async () => {
   const { disk, texts } = await severalFiles(30)

@@ -7,37 +7,13 @@ import { expect, test } from 'vitest'
 import { FILE_HEADER_BYTES, listFolder } from '../../src/commit/file.ts'
 import { readFirst } from '../../src/commit/first-reading.ts'
 import { recoverLog } from '../../src/commit/recover.ts'
-import { LogWriter } from '../../src/commit/writer.ts'
 import type { Disk } from '../../src/util/disk.ts'
-import { MemoryDisk } from '../util/memory-disk.ts'
-import { FOLDER, faultOf, foundIn, recover, spanOf } from './log.ts'
+import { FOLDER, faultOf, foundIn, SMALL_FILE, severalFiles } from './log.ts'
 
-const FILE_BYTES = 8 * 1024
 const REQUESTS = 30
 
-/** A log of several files: requests of pool 1, but 7 and 8, which are of pool 2. */
-async function severalFiles(): Promise<{ disk: MemoryDisk; texts: string[] }> {
-  const disk = new MemoryDisk()
-  const log = await recover(disk, undefined, FILE_BYTES)
-  const writer = new LogWriter(log.epoch, 'fsync', 1, log.spares)
-  const texts: string[] = []
-  for (let sequence = 1; sequence <= REQUESTS; sequence++) {
-    const text = `${sequence}:${'x'.repeat(500)}`
-    const pool = sequence === 7 || sequence === 8 ? 2 : 1
-    const group = { firstSequence: sequence, spans: [spanOf({ text, pool })], sync: false }
-    if (writer.write(group) === 'no_spare') {
-      const name = `spare-${100 + sequence}.log`
-      const file = disk.open(join(FOLDER, name), 'w')
-      disk.write(file, [new Uint8Array(FILE_BYTES)], 0)
-      disk.fsync(file)
-      disk.close(file)
-      writer.addSpare(name)
-      expect(writer.write(group)).not.toBe('no_spare')
-    }
-    texts.push(text)
-  }
-  return { disk: disk.killed(), texts }
-}
+/** Requests of pool 1, but 7 and 8, which are of pool 2. */
+const twoPools = () => severalFiles(REQUESTS, sequence => (sequence === 7 || sequence === 8 ? 2 : 1))
 
 const sealed = (one: number, two: number) =>
   new Map([
@@ -59,7 +35,7 @@ async function recoverKept(
   const { summary } = await recoverLog({
     disk,
     folder: FOLDER,
-    fileBytes: FILE_BYTES,
+    fileBytes: SMALL_FILE,
     sealed: options.sealed,
     replay,
     reading,
@@ -67,10 +43,10 @@ async function recoverKept(
   return { summary, texts }
 }
 
-test.each([0, FILE_BYTES, 2 * FILE_BYTES, 1e9])(
+test.each([0, SMALL_FILE, 2 * SMALL_FILE, 1e9])(
   'of a log in files of 8 KiB, %d bytes are kept: all comes back',
   async kept => {
-    const { disk, texts } = await severalFiles()
+    const { disk, texts } = await twoPools()
     expect(listFolder(disk, FOLDER).files.length).toBeGreaterThan(3)
     const found = await recoverKept(disk, { kept, sealed: sealed(0, 0) })
     expect(found.texts).toEqual(texts)
@@ -84,7 +60,7 @@ test.each([0, FILE_BYTES, 2 * FILE_BYTES, 1e9])(
 test.each([0, 1e9])(
   'W-2 what is sealed is held against what was read, %d bytes kept, and nothing is changed',
   async kept => {
-    const { disk } = await severalFiles()
+    const { disk } = await twoPools()
     const before = disk.readdir(FOLDER)
     const unknown = await faultOf(recoverKept(disk, { kept, sealed: new Map([[1, 0]]) }))
     expect(unknown.name).toBe('Damaged')
@@ -98,14 +74,14 @@ test.each([0, 1e9])(
 )
 
 test('W-2 a file that is another one when it is read again is damage', async () => {
-  const { disk } = await severalFiles()
+  const { disk } = await twoPools()
   const last = join(FOLDER, listFolder(disk, FOLDER).files.at(-1)!.name)
   const between = () => {
     const file = disk.open(last, 'r+')
-    disk.write(file, [new Uint8Array(FILE_BYTES - FILE_HEADER_BYTES)], FILE_HEADER_BYTES)
+    disk.write(file, [new Uint8Array(SMALL_FILE - FILE_HEADER_BYTES)], FILE_HEADER_BYTES)
     disk.close(file)
   }
-  const error = await faultOf(recoverKept(disk, { kept: FILE_BYTES, sealed: sealed(0, 0), between }))
+  const error = await faultOf(recoverKept(disk, { kept: SMALL_FILE, sealed: sealed(0, 0), between }))
   expect(error.name).toBe('Damaged')
   expect(error.message).toMatch(/a moment ago it ended with 30|sequence 30 was synced/)
 })
