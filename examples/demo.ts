@@ -12,7 +12,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { SingleBar } from 'cli-progress'
+import { isInterrupted, whenInterrupted } from '../src/command/interrupt.ts'
+import { createProgress } from '../src/command/progress.ts'
 
 const ROUNDS = 20
 const BATCH_EVENTS_MAX = 500
@@ -33,11 +34,7 @@ interface Example {
   readonly examples: readonly unknown[]
 }
 
-interface Server {
-  readonly base: string
-  graphql(query: string, variables?: unknown): Promise<Record<string, unknown>>
-  stop(): Promise<void>
-}
+type Graphql = (query: string, variables: unknown) => Promise<Record<string, unknown>>
 
 const print = (line: string) => void process.stdout.write(`${line}\n`)
 
@@ -89,18 +86,31 @@ function batches(events: readonly string[]): string[][] {
   return made
 }
 
-async function startServer(dataDir: string): Promise<Server> {
+/** The server's process. `base` is its address, once it listens. */
+function spawnServer(dataDir: string) {
   const main = fileURLToPath(new URL('../src/main.js', import.meta.url))
   const child = spawn(process.execPath, [main, '--port', '0', '--data-dir', dataDir], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
-  const base = await new Promise<string>((resolve, reject) => {
+  const ended = once(child, 'close')
+  const base = new Promise<string>((resolve, reject) => {
     child.once('close', code => reject(new Error(`the server ended with ${code}`)))
     createInterface({ input: child.stdout }).on('line', line => {
       const match = /listening on (http:\/\/\S+)/.exec(line)
       if (match?.[1] !== undefined) resolve(match[1])
     })
   })
+  let isStopping = false
+  const stop = async () => {
+    if (!isStopping) child.kill('SIGTERM') // a second one would end it at once
+    isStopping = true
+    await ended
+  }
+  return { base, stop }
+}
+
+/** A token of the first application, and GraphQL with it. */
+async function logIn(base: string, dataDir: string): Promise<Graphql> {
   const { clientId, clientSecret } = JSON.parse(readFileSync(join(dataDir, 'admin.json'), 'utf8')) as Record<
     string,
     string
@@ -111,25 +121,18 @@ async function startServer(dataDir: string): Promise<Server> {
     body: new URLSearchParams({ grant_type: 'client_credentials' }),
   })
   const token = ((await answer.json()) as { access_token: string }).access_token
-  return {
-    base,
-    async graphql(query, variables) {
-      const reply = await fetch(`${base}/graphql`, {
-        method: 'POST',
-        headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ query, variables }),
-      })
-      const { data, errors } = (await reply.json()) as {
-        data: Record<string, unknown>
-        errors?: { message: string }[]
-      }
-      if (errors !== undefined) throw new Error(errors[0]?.message)
-      return data
-    },
-    async stop() {
-      child.kill('SIGTERM')
-      await once(child, 'close')
-    },
+  return async (query, variables) => {
+    const reply = await fetch(`${base}/graphql`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ query, variables }),
+    })
+    const { data, errors } = (await reply.json()) as {
+      data: Record<string, unknown>
+      errors?: { message: string }[]
+    }
+    if (errors !== undefined) throw new Error(errors[0]?.message)
+    return data
   }
 }
 
@@ -141,48 +144,48 @@ async function post(url: string, body: string): Promise<void> {
   await answer.arrayBuffer()
 }
 
-/** Posts with a progress bar. */
+/** Posts with a progress bar, where there is a terminal. */
 async function postAll(name: string, url: string, bodies: readonly (readonly string[])[]): Promise<void> {
-  const bar = new SingleBar({
-    format: `${name.padEnd(24)} {bar} {value}/{total} events`,
-    hideCursor: true,
-    stream: process.stdout,
-  })
-  bar.start(
-    bodies.reduce((sum, body) => sum + body.length, 0),
-    0,
-  )
+  const total = bodies.reduce((sum, body) => sum + body.length, 0)
+  const progress = createProgress(name)
+  let posted = 0
   for (const body of bodies) {
     await post(url, body.length === 1 ? (body[0] as string) : `[${body.join(',')}]`)
-    bar.increment(body.length)
+    posted += body.length
+    progress.step(posted, total, 'events')
   }
-  bar.stop()
+  progress.end()
 }
 
-async function counter(server: Server, poolId: string, filters: unknown[] = []): Promise<string> {
-  const data = await server.graphql('query ($input: CounterInput!) { counter(input: $input) { value } }', {
+async function counter(graphql: Graphql, poolId: string, filters: unknown[] = []): Promise<string> {
+  const data = await graphql('query ($input: CounterInput!) { counter(input: $input) { value } }', {
     input: { metric: { count: { dataPool: { id: poolId } } }, filters },
   })
   return (data['counter'] as { value: string }).value
 }
 
+/** However it ends, by Ctrl-C too, the server is stopped and its folder removed. */
 async function demo(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'weir-demo-'))
-  try {
-    const server = await step('start on a temporary folder', () => startServer(join(folder, 'data')))
-    try {
-      await feedAndCount(server)
-    } finally {
-      await step('stop: last requests answered, synced, sealed', () => server.stop())
-    }
-  } finally {
+  const dataDir = join(folder, 'data')
+  const server = spawnServer(dataDir)
+  const cleanUp = async () => {
+    await server.stop()
     rmSync(folder, { recursive: true, force: true })
+  }
+  const forget = whenInterrupted(cleanUp)
+  try {
+    const base = await step('start on a temporary folder', () => server.base)
+    await feedAndCount(await logIn(base, dataDir))
+  } finally {
+    await step('stop: last requests answered, synced, sealed', cleanUp)
+    forget()
   }
 }
 
-async function feedAndCount(server: Server): Promise<void> {
+async function feedAndCount(graphql: Graphql): Promise<void> {
   const source = await step('make a pool for GitHub webhooks, 6 columns', async () => {
-    const data = await server.graphql(
+    const data = await graphql(
       `mutation ($input: CreateWebhookDataSourceInput!) { createWebhookDataSource(input: $input) { dataSource {
          connectionSettings { ... on WebhookConnectionSettings { webhookUrl } } dataPools { nodes { id } } } } }`,
       {
@@ -209,7 +212,7 @@ async function feedAndCount(server: Server): Promise<void> {
   await step('post the first batch again: updates, no new records', () =>
     post(url, `[${(batches(events)[0] as string[]).join(',')}]`),
   )
-  const total = await step('count all', () => counter(server, poolId))
+  const total = await step('count all', () => counter(graphql, poolId))
   print(`  ${total} records, ${events.length + singles.length} were posted`)
   for (const [column, value] of [
     ['event', 'push'],
@@ -217,7 +220,7 @@ async function feedAndCount(server: Server): Promise<void> {
     ['sender', 'Codertocat'],
   ] as const) {
     const filters = [{ column, operator: 'EQUALS', value }]
-    const count = await step(`count where ${column} is ${value}`, () => counter(server, poolId, filters))
+    const count = await step(`count where ${column} is ${value}`, () => counter(graphql, poolId, filters))
     print(`  ${count} records`)
   }
 }
@@ -227,4 +230,8 @@ interface Created {
   readonly dataPools: { readonly nodes: readonly { readonly id: string }[] }
 }
 
-await demo()
+try {
+  await demo()
+} catch (error) {
+  if (!isInterrupted()) throw error
+}

@@ -406,6 +406,8 @@ export const MERGE_THREAD_IDLE_MS = 10_000
 
 /** SIGTERM to exit. */
 export const STOP_MS_MAX = 10_000
+/** A signal this soon after another is the same one, passed on by npm; a person who wants a second one is slower. */
+export const SIGNAL_ECHO_MS = 500
 /** The seals under way when sealing is given up: part of STOP_MS_MAX. */
 export const SEALS_END_MS_MAX = 1_000
 

@@ -5,7 +5,7 @@
  *   2  native       dist/native/weir.node, with the system's C++ compiler; without one Weir runs its js kernel
  *   3  TypeScript   tsc to dist/
  *
- * Plain JavaScript without imports from npm: it runs before there is anything else.
+ * Plain JavaScript without imports from npm: it runs before there is anything else. What it does goes to standard error.
  * `node src/setup.mjs` sets up; `node src/setup.mjs run FILE …` then runs dist/FILE in this process.
  */
 import { spawn, spawnSync } from 'node:child_process'
@@ -27,15 +27,32 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const dist = join(root, 'dist')
 const stamps = join(dist, 'stamps.json')
 
+const begin = performance.now()
+let didSomething = false
+/** Commands that run now: a signal that ends the set-up ends them too. */
+const children = new Set()
+
 /** @param {string} line */
 function tell(line) {
   process.stderr.write(`set-up: ${line}\n`)
+}
+
+/** @param {string} line what takes a while, and begins now */
+function tellStep(line) {
+  didSomething = true
+  tell(line)
 }
 
 /** @param {string} what */
 function fail(what) {
   tell(what)
   process.exit(2)
+}
+
+/** @param {'SIGINT' | 'SIGTERM'} signal */
+function endOf(signal) {
+  for (const child of children) child.kill(signal)
+  process.exit(signal === 'SIGINT' ? 130 : 143)
 }
 
 /**
@@ -45,11 +62,13 @@ function fail(what) {
 function run(command, args) {
   return new Promise(resolve => {
     const child = spawn(command, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] })
+    children.add(child)
     let output = ''
     child.stdout.on('data', data => (output += data))
     child.stderr.on('data', data => (output += data))
     child.on('error', () => resolve(false))
     child.on('close', code => {
+      children.delete(child)
       if (code !== 0) process.stderr.write(output)
       resolve(code === 0)
     })
@@ -88,23 +107,41 @@ function stamp(step, value) {
   renameSync(`${stamps}.tmp`, stamps)
 }
 
-async function packages() {
-  const want = createHash('sha256')
-    .update(readFileSync(join(root, 'package-lock.json')))
-    .digest('hex')
-  const have = existsSync(join(root, 'node_modules', '.package-lock.json'))
-    ? readStamps()['packages']
-    : undefined
-  if (have === want) return
-  tell('installing packages (npm install)')
-  if (!(await run('npm', ['install', '--no-save', '--no-audit', '--no-fund']))) fail('npm install failed')
-  stamp('packages', want)
+/** The packages that a lock file lists, by folder. @param {string} path */
+function locked(path) {
+  try {
+    return JSON.parse(readFileSync(join(root, path), 'utf8')).packages
+  } catch {
+    return {}
+  }
 }
 
-/** The C++ compiler, or undefined. CXX names another than the usual ones. */
+/** Does node_modules hold what the lock file asks for? npm leaves a lock file of its own there when it is done. */
+function hasPackages() {
+  const have = locked('node_modules/.package-lock.json')
+  return Object.entries(locked('package-lock.json')).every(([folder, { integrity, optional }]) =>
+    folder in have ? have[folder].integrity === integrity : folder === '' || optional === true,
+  )
+}
+
+async function packages() {
+  if (hasPackages()) return
+  tellStep('installing packages (npm install)')
+  // Whoever has no network should hear of it in seconds; whoever has NODE_ENV=production needs the compiler all the same.
+  const retries = ['--fetch-retry-mintimeout=1000', '--fetch-retry-maxtimeout=5000']
+  const flags = ['--no-save', '--no-audit', '--no-fund', '--include=dev', ...retries]
+  if (!(await run('npm', ['install', ...flags])) || !hasPackages())
+    fail('npm install failed: Weir needs the packages of package-lock.json from an npm registry once')
+}
+
+/** The C++ compiler and what it says of itself, or undefined. CXX names another than the usual ones. */
 function compiler() {
   const names = process.env['CXX'] ? [process.env['CXX']] : ['g++', 'clang++', 'c++']
-  return names.find(name => spawnSync(name, ['--version']).status === 0)
+  for (const name of names) {
+    const { status, stdout } = spawnSync(name, ['--version'])
+    if (status === 0) return { name, version: stdout.toString() }
+  }
+  return undefined
 }
 
 /** Sources of the module, with liblmdb and LZ4, which ship in the lmdb package. */
@@ -128,9 +165,17 @@ async function native() {
     tell('no C++ compiler: Weir will run its js kernel (slower)')
     return
   }
-  tell(`building the native module (${found})`)
-  if (await buildNative(found)) stamp('native', want)
-  else tell('the native module did not build: Weir will run its js kernel (slower)')
+  // A build that failed is not tried at every start again, but with another compiler, or after a change.
+  const tried = `${want} ${found.name} ${found.version}`
+  const again = 'Weir will run its js kernel (slower); remove dist/stamps.json to try again'
+  if (readStamps()['nativeFailed'] === tried) {
+    tell(`the native module did not build with ${found.name}: ${again}`)
+    return
+  }
+  tellStep(`building the native module (${found.name})`)
+  if (await buildNative(found.name)) return stamp('native', want)
+  stamp('nativeFailed', tried)
+  tell(`the native module did not build: ${again}`)
 }
 
 /** Compiles to objects, two at a time, links to a new name and renames it: a running server keeps the old one. */
@@ -177,13 +222,27 @@ async function typescript() {
     ['.ts', '.mjs'],
   )
   if (readStamps()['typescript'] === want && existsSync(join(dist, 'src'))) return
-  tell('compiling (tsc)')
+  tellStep('compiling (tsc)')
   if (!(await run(process.execPath, ['node_modules/typescript/bin/tsc', '-p', '.']))) fail('tsc failed')
   stamp('typescript', want)
 }
 
+/** package.json says ">=20.15". */
+function checkNode() {
+  const { engines } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  const [major, minor] = engines.node.slice(2).split('.').map(Number)
+  const [haveMajor, haveMinor] = process.versions.node.split('.').map(Number)
+  if (haveMajor < major || (haveMajor === major && haveMinor < minor))
+    fail(`Weir needs Node ${major}.${minor} or newer; this is ${process.version}`)
+}
+
+const signals = /** @type {const} */ (['SIGINT', 'SIGTERM'])
+for (const signal of signals) process.on(signal, endOf)
+checkNode()
 await packages()
 await Promise.all([native(), typescript()])
+for (const signal of signals) process.off(signal, endOf)
+if (didSomething) tell(`done after ${((performance.now() - begin) / 1000).toFixed(0)} s`)
 
 if (process.argv[2] === 'run') {
   const file = join(dist, process.argv[3] ?? '')

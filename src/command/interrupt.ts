@@ -6,12 +6,12 @@
  */
 import { INTERRUPT_MS_MAX } from '../limits.ts'
 import { dieOf } from '../util/end-now.ts'
+import { STOP_SIGNALS, withoutEchoes } from '../util/stop-signals.ts'
 import { within } from '../util/within.ts'
 
 type PutAway = () => unknown
 
 const putAways = new Set<PutAway>()
-const SIGNALS = ['SIGINT', 'SIGTERM'] as const
 let isDying = false
 
 /**
@@ -19,11 +19,11 @@ let isDying = false
  * @returns takes it back, when it is done; may be called twice
  */
 export function whenInterrupted(putAway: PutAway): () => void {
-  if (putAways.size === 0) for (const signal of SIGNALS) process.on(signal, onSignal)
+  if (putAways.size === 0) for (const signal of STOP_SIGNALS) process.on(signal, onSignal)
   putAways.add(putAway)
   return () => {
     putAways.delete(putAway)
-    if (putAways.size === 0 && !isDying) for (const signal of SIGNALS) process.off(signal, onSignal)
+    if (putAways.size === 0 && !isDying) for (const signal of STOP_SIGNALS) process.off(signal, onSignal)
   }
 }
 
@@ -37,12 +37,12 @@ export function putAwayNow(): void {
   for (const putAway of [...putAways].reverse()) void begin(putAway)
 }
 
-function onSignal(signal: NodeJS.Signals): void {
+const onSignal = withoutEchoes(signal => {
   if (isDying) dieOf(signal)
   isDying = true
   const done = Promise.all([...putAways].reverse().map(begin))
   void within(INTERRUPT_MS_MAX, done).finally(() => dieOf(signal))
-}
+})
 
 /** Whatever cannot be put away stays: the next run of the command finds it. */
 async function begin(putAway: PutAway): Promise<void> {

@@ -3,6 +3,7 @@ import { STOP_MS_MAX } from '../limits.ts'
 import type { Running } from '../start.ts'
 import { endNow } from '../util/end-now.ts'
 import { say, warn } from '../util/say.ts'
+import { STOP_SIGNALS, withoutEchoes } from '../util/stop-signals.ts'
 import { CLEAN, type Command, type CommandInput } from './protocol.ts'
 
 export const START: Command = {
@@ -65,13 +66,12 @@ function stopOnSignal(server: Running): Promise<void> {
       if (!whole) warn('stopped before everything was sealed; the next start recovers it from the log')
       resolve()
     }
-    const stopOrEnd = () => {
+    const stopOrEnd = withoutEchoes(() => {
       stop().catch(error => {
         warn(`stopping failed; the next start recovers: ${(error as Error).stack}`)
         endNow()
       })
-    }
-    process.on('SIGTERM', stopOrEnd)
-    process.on('SIGINT', stopOrEnd)
+    })
+    for (const signal of STOP_SIGNALS) process.on(signal, stopOrEnd)
   })
 }
