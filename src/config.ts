@@ -10,8 +10,14 @@ import { CannotRun } from './errors.ts'
 import { BACKUP_BYTES_PER_SECOND, COMPACT_TICK_MS, LOG_FILE_BYTES, LOG_FILE_BYTES_MIN } from './limits.ts'
 import { assert, must } from './util/assert.ts'
 
-/** One option. `parse` answers undefined for a text that it does not take. */
-interface Option<T> {
+/** What an option takes, in words, and how it reads it: undefined for a text that it does not take. */
+interface Taken<T> {
+  readonly takes: string
+  readonly parse: (text: string) => T | undefined
+}
+
+/** One option. */
+interface Option<T> extends Taken<T> {
   readonly flag: string | null
   readonly env: string
   readonly value: string
@@ -20,22 +26,28 @@ interface Option<T> {
   readonly hidden?: true
   /** Taken by every command, not by the server alone. */
   readonly common?: true
-  readonly parse: (text: string) => T | undefined
 }
 
-const text = (value: string) => (value === '' ? undefined : value)
-const anyText = (value: string) => value
-const choice =
-  <T extends string>(...choices: readonly T[]) =>
-  (value: string) =>
-    choices.find(one => one === value)
-const integer = (from: number, to: number) => (value: string) => {
-  const number = /^\d+$/.test(value) ? Number(value) : Number.NaN
-  return number >= from && number <= to ? number : undefined
+const TEXT: Taken<string> = { takes: 'a text', parse: value => (value === '' ? undefined : value) }
+const ANY_TEXT: Taken<string> = { takes: 'any text', parse: value => value }
+const HTTP_URL: Taken<string> = {
+  takes: 'a URL that begins with http:// or https://',
+  parse: value => (value === '' || /^https?:\/\/[^/]/.test(value) ? value.replace(/\/+$/, '') : undefined),
 }
+const choice = <T extends string>(...choices: readonly T[]): Taken<T> => ({
+  takes: choices.filter(one => one !== '').join(' or '),
+  parse: value => choices.find(one => one === value),
+})
+const integer = (from: number, to: number): Taken<number> => ({
+  takes: `a whole number from ${from} to ${to}`,
+  parse: value => {
+    const number = /^\d+$/.test(value) ? Number(value) : Number.NaN
+    return number >= from && number <= to ? number : undefined
+  },
+})
 
 const OPTIONS = {
-  host: option('host', 'WEIR_HOST', 'ADDRESS', '127.0.0.1', 'address to listen on', text),
+  host: option('host', 'WEIR_HOST', 'ADDRESS', '127.0.0.1', 'address to listen on', TEXT),
   port: option(
     'port',
     'WEIR_PORT',
@@ -45,7 +57,7 @@ const OPTIONS = {
     integer(0, 65535),
   ),
   dataDir: common(
-    option('data-dir', 'WEIR_DATA_DIR', 'FOLDER', './data', 'the data folder; one process at a time', text),
+    option('data-dir', 'WEIR_DATA_DIR', 'FOLDER', './data', 'the data folder; one process at a time', TEXT),
   ),
   publicUrl: option(
     'public-url',
@@ -53,11 +65,10 @@ const OPTIONS = {
     'URL',
     '',
     'prefix of webhookUrl, when clients reach Weir by another name (default http://host:port)',
-    (value: string) =>
-      value === '' || /^https?:\/\/[^/]/.test(value) ? value.replace(/\/+$/, '') : undefined,
+    HTTP_URL,
   ),
-  clientId: option(null, 'WEIR_CLIENT_ID', 'TEXT', '', 'client id of the first application', anyText),
-  clientSecret: option(null, 'WEIR_CLIENT_SECRET', 'TEXT', '', 'its secret; both or neither', anyText),
+  clientId: option(null, 'WEIR_CLIENT_ID', 'TEXT', '', 'client id of the first application', ANY_TEXT),
+  clientSecret: option(null, 'WEIR_CLIENT_SECRET', 'TEXT', '', 'its secret; both or neither', ANY_TEXT),
   durability: option(
     'durability',
     'WEIR_DURABILITY',
@@ -91,7 +102,7 @@ const OPTIONS = {
       'POINT[:N]',
       '',
       'tests only: kill the process at a named point',
-      anyText,
+      ANY_TEXT,
     ),
   ),
   compactTickMs: hidden(
@@ -131,7 +142,7 @@ const OPTIONS = {
       'FAULTS',
       '',
       'tests only: calls of the disk that fail while a file exists; see util/fault.ts',
-      anyText,
+      ANY_TEXT,
     ),
   ),
   logFileBytes: hidden(
@@ -197,7 +208,7 @@ function readConfig(values: Values, env: NodeJS.ProcessEnv): Config {
     const flagged = one.flag === null ? undefined : values[one.flag]
     const given = typeof flagged === 'string' ? flagged : (env[one.env] ?? one.fallback)
     const parsed = one.parse(given)
-    if (parsed === undefined) throw new CannotRun(`${spelling(one)} takes ${one.value}, not "${given}"`)
+    if (parsed === undefined) throw new CannotRun(`${spelling(one)} takes ${one.takes}, not "${given}"`)
     config[name] = parsed
   }
   const read = config as unknown as Config
@@ -228,9 +239,9 @@ function option<T>(
   value: string,
   fallback: string,
   why: string,
-  parse: (text: string) => T | undefined,
+  taken: Taken<T>,
 ): Option<T> {
-  return { flag, env, value, fallback, why, parse }
+  return { flag, env, value, fallback, why, ...taken }
 }
 
 function common<T>(one: Option<T>): Option<T> {

@@ -53,9 +53,7 @@ export function removeLeftIndexes(paths: Paths, on: Disk = disk): void {
 /** The folder, made if it is not there, and its lock; nothing else. @throws CannotRun as `openFolder` */
 export function lockNewFolder(paths: Paths, on: Disk = disk): FileHandle {
   makeFolder(paths.root, on)
-  const lock = on.open(paths.lock, 'a')
-  takeLock(lock, paths.root)
-  return lock
+  return takeLock(paths, on)
 }
 
 /** A folder that a restore has not filled may look whole and is not. */
@@ -78,8 +76,7 @@ export function lockFolder(paths: Paths, on: Disk = disk): FileHandle {
     const what = on.exists(paths.root) ? 'it has no file FORMAT' : 'it is not there'
     throw new CannotRun(`${paths.root} is not a data folder: ${what}; --data-dir or WEIR_DATA_DIR names it`)
   }
-  const lock = on.open(paths.lock, 'a')
-  takeLock(lock, paths.root)
+  const lock = takeLock(paths, on)
   checkRestored(paths, on)
   checkFormat(paths, on)
   return lock
@@ -105,11 +102,26 @@ function makeFolder(root: string, on: Disk): void {
     on.mkdir(root)
     chmodSync(root, 0o700)
   } catch (error) {
-    throw new CannotRun(`the data folder ${root} cannot be used: ${(error as Error).message}`)
+    throw unusable(root, error)
   }
 }
 
-function takeLock(lock: FileHandle, root: string): void {
+function unusable(root: string, error: unknown): CannotRun {
+  return new CannotRun(`the data folder ${root} cannot be used: ${(error as Error).message}`)
+}
+
+function openLock({ root, lock }: Paths, on: Disk): FileHandle {
+  try {
+    return on.open(lock, 'a')
+  } catch (error) {
+    throw unusable(root, error) // a file of that name, a folder that cannot be written
+  }
+}
+
+/** Opens the lock's file and locks it. */
+function takeLock(paths: Paths, on: Disk): FileHandle {
+  const { root } = paths
+  const lock = openLock(paths, on)
   const child = spawnSync('flock', ['--exclusive', '--nonblock', '--conflict-exit-code', String(HELD), '3'], {
     stdio: ['ignore', 'ignore', 'pipe', lock],
   })
@@ -121,6 +133,7 @@ function takeLock(lock: FileHandle, root: string): void {
     )
   if (child.status !== 0)
     throw new CannotRun(`the data folder ${root} cannot be locked: ${child.stderr.toString().trim()}`)
+  return lock
 }
 
 function checkFormat(paths: Paths, on: Disk): void {

@@ -127,10 +127,16 @@ function hasPackages() {
 async function packages() {
   if (hasPackages()) return
   tellStep('installing packages (npm install)')
-  // Whoever has no network should hear of it in seconds; whoever has NODE_ENV=production needs the compiler all the same.
+  // Without a network it ends in two minutes instead of ten; with NODE_ENV=production tsc is needed all the same.
   const retries = ['--fetch-retry-mintimeout=1000', '--fetch-retry-maxtimeout=5000']
   const flags = ['--no-save', '--no-audit', '--no-fund', '--include=dev', ...retries]
-  if (!(await run('npm', ['install', ...flags])) || !hasPackages())
+  const patience = setTimeout(
+    () => tell('npm is still at work: does this machine reach its registry?'),
+    30_000,
+  )
+  const isDone = await run('npm', ['install', ...flags])
+  clearTimeout(patience)
+  if (!isDone || !hasPackages())
     fail('npm install failed: Weir needs the packages of package-lock.json from an npm registry once')
 }
 

@@ -189,7 +189,12 @@ function listen(app: uWS.TemplatedApp, options: ApiOptions): Promise<uWS.us_list
   return new Promise((resolve, reject) => {
     // Exclusive: without it a second server on the same port would listen too, and take half of the connections.
     ;(app.listen as unknown as ListenWithOptions).call(app, host, port, EXCLUSIVE_PORT, socket => {
-      if (socket === false) reject(new CannotRun(`cannot listen on ${host}:${port}: is it in use?`))
+      if (socket === false)
+        reject(
+          new CannotRun(
+            `cannot listen on ${host}:${port}: the port is in use, or this machine has no such address`,
+          ),
+        )
       else resolve(socket)
     })
   })

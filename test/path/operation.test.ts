@@ -1,16 +1,21 @@
 /** The command as an operator meets it: options, exit codes, signals, health, restarts. */
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { SIGNAL_ECHO_MS } from '../../src/limits.ts'
+import { must } from '../../src/util/assert.ts'
 import { ask, head, Raw } from '../api/client.ts'
 import { fetchToken, send, spawnServer, startServer, temporaryFolder } from '../util/server.ts'
 import { column, pathOf, portOf, post } from './client.ts'
 
 const MAIN = fileURLToPath(new URL('../../src/main.js', import.meta.url))
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 const GOLDEN = fileURLToPath(new URL('../../../test/golden/help.txt', import.meta.url))
 const columns = [column('ts', 'TIMESTAMP'), column('id', 'STRING'), column('n', 'INT64')]
 
@@ -57,12 +62,12 @@ test('--help is what test/golden/help.txt says; UPDATE=1 writes it', () => {
 test('bad options exit 2 and name the option; nothing is made', () => {
   const dataDir = join(temporaryFolder(), 'data')
   const cases: [string[], Record<string, string>, RegExp][] = [
-    [['--port', '70000'], {}, /--port/],
+    [['--port', '70000'], {}, /--port .*a whole number from 0 to 65535, not "70000"/],
     [['--port', 'x'], {}, /--port/],
     [['--nonsense'], {}, /--nonsense/],
     [['--durability', 'maybe'], {}, /--durability/],
     [['--kernel', 'wasm'], {}, /--kernel/],
-    [['--public-url', 'example.org'], {}, /--public-url/],
+    [['--public-url', 'example.org'], {}, /--public-url .*http:\/\/.*"example.org"/],
     [['--rate-limit', '-1'], {}, /rate-limit/],
     [[], { WEIR_PORT: '-1' }, /WEIR_PORT/],
     [[], { WEIR_CLIENT_ID: 'only' }, /WEIR_CLIENT_ID.*WEIR_CLIENT_SECRET/],
@@ -74,6 +79,13 @@ test('bad options exit 2 and name the option; nothing is made', () => {
     expect(err).toMatch(names)
   }
   expect(existsSync(dataDir)).toBe(false)
+})
+
+test('a data folder that is a file exits 2 and is named', () => {
+  const file = join(temporaryFolder(), 'file')
+  writeFileSync(file, '')
+  const { code, err } = run(['--data-dir', file])
+  expect([code, err]).toEqual([2, expect.stringContaining(`the data folder ${file} cannot be used`)])
 })
 
 test('options by environment; a flag goes before it', async () => {
@@ -261,4 +273,73 @@ test('/metrics counts events by pool, result and code, refusals, seals and their
   expect(value('weir_log_sync_seconds_count')).toBeGreaterThanOrEqual(1)
   expect(value('weir_query_seconds_count')).toBe(1)
   await server.stop()
+})
+
+/** A server that cannot stop yet: a request is under way whose body has not come. */
+async function startBusyServer() {
+  const server = await startServer()
+  const pool = await server.createPool({ columns, timestamp: 'ts', uniqueId: 'id' })
+  const late = await Raw.open(portOf(server))
+  late.write(head(pathOf(pool), ['Content-Length: 100', 'Content-Type: application/json']))
+  while ((await fetch(`${server.base}/readyz`)).status !== 200); // the server has read that head, too
+  return server
+}
+
+/** Resolves when the server has begun to stop: it takes no connection any more, or says so. */
+async function stopping(server: Awaited<ReturnType<typeof startServer>>): Promise<void> {
+  const isReady = () =>
+    fetch(`${server.base}/readyz`)
+      .then(answer => answer.ok)
+      .catch(() => false)
+  while (await isReady());
+}
+
+test('a second SIGTERM ends the server at once; what npm passes on beside Ctrl-C is no second one', async () => {
+  const server = await startBusyServer()
+  server.child.kill('SIGINT')
+  server.child.kill('SIGTERM')
+  await stopping(server)
+  const isLonger = setTimeout(SIGNAL_ECHO_MS, 'still there')
+  expect(await Promise.race([server.ended, isLonger])).toBe('still there')
+  server.child.kill('SIGTERM')
+  expect(await server.ended).toMatchObject({ code: null, signal: 'SIGKILL' })
+  expect((await (await startServer({ dataDir: server.dataDir })).stop()).code).toBe(0)
+})
+
+test('SIGTERM to `npm start` stops the server in order, and npm ends with its code', async () => {
+  const dataDir = join(temporaryFolder(), 'data')
+  const child = spawn('npm', ['start', '--', '--port', '0', '--data-dir', dataDir], {
+    cwd: ROOT,
+    detached: true, // a group of its own: nothing of it is left, however this ends
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  const ended = once(child, 'exit')
+  try {
+    let isListening = false
+    for await (const line of createInterface({ input: child.stdout }))
+      if (/listening on/.test(line)) {
+        isListening = true
+        break
+      }
+    expect(isListening).toBe(true)
+    child.kill('SIGTERM')
+    expect(await ended).toEqual([0, null])
+    expect(run(['inspect', '--data-dir', dataDir]).code).toBe(0) // nobody holds the folder
+  } finally {
+    try {
+      process.kill(-must(child.pid, 'npm runs'), 'SIGKILL')
+    } catch {
+      // They have all ended.
+    }
+  }
+})
+
+test('what a package holds: the program, and nothing of the tests', () => {
+  const { stdout } = spawnSync('npm', ['pack', '--dry-run', '--json'], { cwd: ROOT })
+  const [packed] = JSON.parse(stdout.toString()) as [{ files: { path: string }[] }]
+  const names = packed.files.map(file => file.path)
+  for (const name of ['dist/src/main.js', 'dist/workers/query.js', 'README.md', 'LICENSE'])
+    expect(names).toContain(name)
+  const wanted = /^(dist\/(src|workers)\/.*\.js|dist\/native\/weir\.node|package\.json|[A-Z]+(\.md)?)$/
+  expect(names.filter(name => !wanted.test(name))).toEqual([])
 })
