@@ -6,7 +6,7 @@
  *        - Delete files go last: one that is alone stands for nothing, a Parquet file without its own is damage.
  *        - Of segments that were given up (`givenUpSteps`), what stands for others goes after those, and deletes after all that
  *          is older: else their rows are back. One that a live segment stands for may go at any time.
- *        - Of seals that were never committed (`uncommittedSteps`) the newest goes first: a rebuild takes the last segment for the
+ *        - Of seals that were never committed (`uncommittedSteps`, and above the sealed sequence) the newest goes first: a rebuild takes the last segment for the
  *          end of all that is sealed, and the log's requests below it for sealed.
  */
 import { join } from 'node:path'
@@ -58,7 +58,10 @@ export interface OrphanReader {
   readonly parseDeletes: ParseDeletes
 }
 
-/** Of files in a pool's folder that the index named once. `state`: what it names for sure. */
+/**
+ * Of files in a pool's folder that the index named once, or that a seal wrote whose commit failed while a merge with a higher
+ * number committed. `state`: what it names for sure.
+ */
 export async function givenUpSteps(
   reader: OrphanReader,
   folder: string,
@@ -70,14 +73,17 @@ export async function givenUpSteps(
   // Where there is one, there is no order: what cannot be read stands for nothing, and what can has nothing to wait for.
   if (segments.length < 2) return around(names, segments.length === 0 ? [] : [[mainOf(segments[0]!, names)]])
   const [free, last]: [string[], string[]] = [[], []]
-  const bound: Footer[] = []
+  const [uncommitted, bound]: [Footer[], Footer[]] = [[], []]
   for (const segment of segments) {
     const footer = await tryRead(reader, folder, mainOf(segment, names))
     if (footer === undefined) last.push(mainOf(segment, names))
+    else if (footer.sequenceTo > (state?.sealedSequence ?? 0)) uncommitted.push(footer)
     else if (isCovered(footer, state)) free.push(mainOf(segment, names))
     else bound.push(footer)
   }
-  const mains = [free, ...inOrder(bound).map(step => step.map(one => mainOf(one.segment, names))), last]
+  const newestFirst = uncommitted.sort((a, b) => b.sequenceTo - a.sequenceTo)
+  const steps = [...newestFirst.map(one => [one]), ...inOrder(bound)]
+  const mains = [free, ...steps.map(step => step.map(one => mainOf(one.segment, names))), last]
   return around(
     names,
     mains.filter(step => step.length > 0),
