@@ -137,6 +137,7 @@ export async function sweepThenCompact(
     }
     pools.compaction.start()
   } catch (error) {
+    if (pools.compaction.isStopping()) return // the next start sweeps again
     // A file that nothing names may stand for segments that are still there: nothing may be merged beside it.
     warn(
       `the sweep of old files failed, compaction and retention rest until the next start: ${(error as Error).message}`,

@@ -28,6 +28,7 @@ import { must } from './util/assert.ts'
 import { monotonicMs } from './util/clock.ts'
 import { crashPoint } from './util/crash.ts'
 import { warn } from './util/say.ts'
+import { within } from './util/within.ts'
 
 interface PoolsOptions {
   readonly config: Config
@@ -198,11 +199,20 @@ export class Pools {
 
   /** Seals what it can in `msMax` and ends the segment thread. False: the log has the rest. */
   async stop(msMax: number): Promise<boolean> {
-    const sealed = await within(msMax, Promise.all([this.#sealer.sealAll(), ...this.#dropping]))
+    const sealed = await within(msMax, this.#allSealed())
     // What is under way ends: its files and its transaction are whole, and the threads are idle when they stop.
     const idle = await within(SEALS_END_MS_MAX, this.#sealer.stop())
     if (idle) await this.#writer.stop()
     return sealed && idle
+  }
+
+  async #allSealed(): Promise<void> {
+    try {
+      await Promise.all([this.#sealer.sealAll(), ...this.#dropping])
+    } catch (error) {
+      warn(`sealing before the end failed, the log has the rest: ${(error as Error).message}`)
+      throw error
+    }
   }
 
   /** Makes a pool known to the sealer at its first use; false for a deleted one. */
@@ -277,21 +287,5 @@ export class Pools {
       warn(`replaced segments stay for now: ${(error as Error).message}`)
       throw error
     }
-  }
-}
-
-/** True when `work` resolved in time, false after `msMax` or when it failed. */
-async function within(msMax: number, work: Promise<unknown>): Promise<boolean> {
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<boolean>(resolve => {
-    timer = setTimeout(() => resolve(false), msMax)
-  })
-  try {
-    return await Promise.race([work.then(() => true), late])
-  } catch (error) {
-    warn(`sealing before the end failed, the log has the rest: ${(error as Error).message}`)
-    return false
-  } finally {
-    clearTimeout(timer)
   }
 }

@@ -124,6 +124,10 @@ export class Scheduler {
     await this.#merging?.done
   }
 
+  isStopping(): boolean {
+    return this.#isStopping
+  }
+
   #armTick(): void {
     this.#cancelTick = this.#calls.clock.after(this.#calls.tickMs, () => this.#tick())
   }

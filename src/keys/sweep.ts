@@ -25,6 +25,8 @@ export interface SweepOptions extends OrphanReader {
   readonly poolsByFolder: ReadonlyMap<string, number>
   /** Was the index whole when this process opened it? */
   readonly indexWasWhole: boolean
+  /** Called before each step; throws where the sweep is to end. What it has removed by then is gone for good. */
+  readonly mayGoOn: () => void
 }
 
 export interface Swept {
@@ -42,15 +44,17 @@ export interface Swept {
  * Removes temporary files, orphans and folders of deleted pools. Files that seals of this run wrote stay, named
  * or not: they are numbered from the opened `nextSegment` on. What a seal of this run replaced was named at
  * opening, so it stays too; the manifest gives it up when no query needs it. Other work of the thread may come between two steps.
+ * @throws what `mayGoOn` throws
  */
 export async function sweep(options: SweepOptions): Promise<Swept> {
-  const { disk, segmentFolder, opened, now, poolsByFolder, indexWasWhole } = options
+  const { disk, segmentFolder, opened, now, poolsByFolder, indexWasWhole, mayGoOn } = options
   const missing = missingOf(options, now)
   const incomplete = new Set(missing.map(file => dirname(file)))
   const removed: string[] = []
   const kept: string[] = []
   const states = new Map(opened.map(state => [state.pool, state]))
   for (const name of indexWasWhole ? options.folders : []) {
+    mayGoOn()
     const folder = join(segmentFolder, name)
     if (!disk.exists(folder)) continue
     const pool = poolsByFolder.get(name)
@@ -60,10 +64,12 @@ export async function sweep(options: SweepOptions): Promise<Swept> {
       if (incomplete.has(folder)) kept.push(...orphans.map(one => join(folder, one)))
       else
         for (const step of await givenUpSteps(options, folder, orphans, states.get(pool))) {
+          mayGoOn()
           unlinkDurably(disk, folder, step, removed)
           await nextTurn()
         }
     }
+    await nextTurn()
   }
   if (removed.length > 0) syncFolder(disk, segmentFolder)
   return { removed, missing, kept, stale: indexWasWhole ? [] : staleOf(options, states) }

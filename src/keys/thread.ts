@@ -6,7 +6,7 @@
  */
 import { join } from 'node:path'
 import type { MessagePort } from 'node:worker_threads'
-import { toWire } from '../errors.ts'
+import { toWire, Unavailable } from '../errors.ts'
 import { INDEX_FILES } from '../paths.ts'
 import { AssertionFailed, must } from '../util/assert.ts'
 import { crashPoint } from '../util/crash.ts'
@@ -88,7 +88,9 @@ async function open(
 class Calls {
   readonly #options: ServeOptions
   readonly #opened: Opened
-  #sweeping: Promise<unknown> = Promise.resolve()
+  /** Calls that let others in between their steps. */
+  readonly #long = new Set<Promise<unknown>>()
+  #isStopping = false
 
   constructor(options: ServeOptions, opened: Opened) {
     this.#options = options
@@ -114,12 +116,24 @@ class Calls {
     )
   }
 
-  /** The sweep lets other calls in between its steps; only the end waits for it. */
+  /** Long calls let others in between their steps. The end waits for the step that is under way, and no further one begins. */
   async #handled(call: IndexCall): Promise<IndexResults[keyof IndexResults]> {
-    if (call.call === 'stop') await this.#sweeping
-    const done = handle(call, this.#opened, this.#options)
-    if (call.call === 'sweep') this.#sweeping = done.catch(() => undefined)
+    if (call.call === 'stop') {
+      this.#isStopping = true
+      await Promise.all(this.#long)
+    }
+    const done = handle(call, this.#opened, this.#options, () => this.#mayGoOn())
+    if (call.call === 'sweep' || call.call === 'dropPool') {
+      const ended = done.catch(() => undefined)
+      this.#long.add(ended)
+      void ended.then(() => this.#long.delete(ended))
+    }
     return await done
+  }
+
+  /** Throws where a long call is to end: the next start does the rest. */
+  #mayGoOn(): void {
+    if (this.#isStopping) throw new Unavailable('index_stopping', 'the index is being closed')
   }
 }
 
@@ -127,6 +141,7 @@ async function handle(
   call: IndexCall,
   { index, pools, folders, rebuiltBecause }: Opened,
   { data, disk, parseDeletes }: ServeOptions,
+  mayGoOn: () => void,
 ): Promise<IndexResults[keyof IndexResults]> {
   switch (call.call) {
     case 'commit':
@@ -136,7 +151,10 @@ async function handle(
     case 'readMarks':
       return index.readMarks(call.pool)
     case 'dropPool':
-      while (index.dropSlice(call.pool)) await nextTurn()
+      while (index.dropSlice(call.pool)) {
+        await nextTurn()
+        mayGoOn()
+      }
       return undefined
     case 'sweep': {
       const now = index.state().pools
@@ -144,7 +162,7 @@ async function handle(
       const { poolsByFolder } = call
       const { segmentFolder } = data
       const what = { segmentFolder, opened: pools, now, folders, poolsByFolder, indexWasWhole }
-      return await sweep({ disk, parseDeletes, ...what })
+      return await sweep({ disk, parseDeletes, mayGoOn, ...what })
     }
     case 'stop':
       index.close()

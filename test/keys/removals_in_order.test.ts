@@ -81,6 +81,7 @@ async function sweptStates(
       folders: ['POOL1'],
       poolsByFolder: new Map([['POOL1', 1]]),
       indexWasWhole: true,
+      mayGoOn: () => undefined,
     }),
   )
   index.close()

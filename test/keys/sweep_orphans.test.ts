@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { openIndex } from '../../src/keys/index-client.ts'
+import { INDEX_SLICE_RECORDS } from '../../src/limits.ts'
 import { deleteFile, pathsOf, segmentFile } from '../../src/paths.ts'
 import { disk } from '../../src/util/disk.ts'
 import { temporaryFolder } from './help.ts'
@@ -86,6 +87,46 @@ describe('sweep', () => {
     )
     expect(existsSync(join(paths.segment, 'NEW'))).toBe(true)
     await index.stop()
+  })
+
+  it('ends at its next step when the index is stopped; the next one goes on', async () => {
+    const { open, paths } = await filled()
+    const folders = Array.from({ length: 50 }, (_, number) => join(paths.segment, `GONE${number}`))
+    for (const folder of folders) mkdirSync(folder)
+    const first = await open()
+    const cut = expect(first.index.sweep(POOLS)).rejects.toThrow('the index is being closed')
+    await Promise.all([first.index.stop(), cut])
+    expect(folders.filter(existsSync).length).toBeGreaterThan(0)
+    const { index } = await open()
+    await index.sweep(POOLS)
+    expect(folders.filter(existsSync)).toEqual([])
+    await index.stop()
+  })
+
+  it('a pool is dropped step by step, too: a stop comes between, and the next drop does the rest', async () => {
+    const { open, pool, paths } = await filled()
+    const many = Array.from({ length: INDEX_SLICE_RECORDS }, (_, number) => ({
+      ts: 1,
+      id: `id-${number}`,
+      sequence: 31,
+    }))
+    const keysLeft = async () => {
+      const { index } = await openHere(paths)
+      const keys = index.countKeys(1)
+      index.close()
+      return keys
+    }
+    const first = await open()
+    await first.index.commit([
+      writeSeal({ plan: PLAN, folder: pool, segment: 4, rows: many, from: 30, to: 39 }),
+    ])
+    const cut = expect(first.index.dropPool(1)).rejects.toThrow('the index is being closed')
+    await Promise.all([first.index.stop(), cut])
+    expect(await keysLeft()).toBeGreaterThan(0)
+    const { index } = await open()
+    await index.dropPool(1)
+    await index.stop()
+    expect(await keysLeft()).toBe(0)
   })
 
   it('W-5 clears files of uncommitted seals when the index is opened', async () => {

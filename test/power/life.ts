@@ -205,6 +205,7 @@ export class Life {
       folders,
       poolsByFolder: new Map(PLANS.map(({ pool }) => [poolIdOf(pool), pool])),
       indexWasWhole: rebuiltBecause === undefined,
+      mayGoOn: () => undefined,
     })
     for (const pool of found.stale) this.manifest.keepEmptied(pool)
     if (found.missing.length > 0) this.#failed(new Error(`named and missing: ${found.missing.join()}`))

@@ -170,7 +170,7 @@ function sweepOf(on: MemoryDisk): SweepOptions {
     folders: ['p'],
     poolsByFolder: new Map([['p', 1]]),
   }
-  return { ...where, opened: [state], now: [state], indexWasWhole: true }
+  return { ...where, opened: [state], now: [state], indexWasWhole: true, mayGoOn: () => undefined }
 }
 
 it.each(Object.keys(works))(
