@@ -8,8 +8,8 @@
 import { spawnSync } from 'node:child_process'
 import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
-import { CannotRun } from './errors.ts'
-import { BACKUP_FILE, type Paths, UNFINISHED_BACKUP_FILE } from './paths.ts'
+import { CannotRun, Damaged } from './errors.ts'
+import { BACKUP_FILE, LMDB_FILES, type Paths, UNFINISHED_BACKUP_FILE } from './paths.ts'
 import {
   type Disk,
   disk,
@@ -29,13 +29,15 @@ const HELD = 75
 /**
  * Makes the folder if it is not there, takes its lock, checks its format, removes what `weir rebuild` left when it was killed.
  * @returns the lock's file, to be kept open while the process lives
- * @throws CannotRun: held by another process, of another format, or not usable
+ * @throws CannotRun: held by another process, of another format, or not usable; Damaged: FORMAT or the catalog is lost
  */
 export function openFolder(paths: Paths, on: Disk = disk): FileHandle {
   checkNoBackup(paths, on)
   const lock = lockNewFolder(paths, on)
   checkRestored(paths, on)
+  if (!on.exists(paths.format)) makeFormat(paths, on)
   checkFormat(paths, on)
+  checkCatalog(paths, on)
   for (const folder of [paths.segment, paths.log, paths.temporary]) on.mkdir(folder)
   removeLeftIndexes(paths, on)
   syncFolder(on, paths.root)
@@ -136,11 +138,33 @@ function takeLock(paths: Paths, on: Disk): FileHandle {
   return lock
 }
 
+/** FORMAT is the first thing in a folder: where there are others already, it was lost, or they are somebody else's. */
+function makeFormat(paths: Paths, on: Disk): void {
+  const found = findData(paths, on)
+  if (found !== undefined) throw new Damaged(paths.format, 0, `it is missing, and ${found} is there`)
+  replaceFile(on, paths.format, [Buffer.from(`weir ${FORMAT_VERSION}\n`)])
+}
+
+/**
+ * A start makes the catalog before anything else: where there is something else, it was lost. A new one would give its first pool
+ * the number of another, and that one's requests in the log with it.
+ * @throws Damaged
+ */
+export function checkCatalog(paths: Paths, on: Disk = disk): void {
+  const file = join(paths.catalog, LMDB_FILES.data)
+  if (on.exists(file) && on.size(file) > 0) return
+  const found = findData(paths, on)
+  if (found !== undefined)
+    throw new Damaged(file, 0, `the catalog is missing, and ${found} is there; only a backup has the catalog`)
+}
+
+/** What a folder has only after its catalog was made; undefined: nothing of it. */
+function findData({ admin, index, log, segment }: Paths, on: Disk): string | undefined {
+  const holdsSomething = (folder: string) => on.exists(folder) && on.readdir(folder).length > 0
+  return [admin, join(index, LMDB_FILES.data)].find(on.exists) ?? [log, segment].find(holdsSomething)
+}
+
 function checkFormat(paths: Paths, on: Disk): void {
-  if (!on.exists(paths.format)) {
-    replaceFile(on, paths.format, [Buffer.from(`weir ${FORMAT_VERSION}\n`)])
-    return
-  }
   const found = Buffer.from(readFile(on, paths.format)).toString().trim()
   if (found === `weir ${FORMAT_VERSION}`) return
   const version = /^weir (\d+)$/.exec(found)?.[1]

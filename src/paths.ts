@@ -90,12 +90,12 @@ export function numberOfFile(name: string): number | undefined {
   return match === null ? undefined : Number(match[1])
 }
 
-/** LMDB's files in the index's folder. */
-export const INDEX_FILES = { data: 'data.mdb', lock: 'lock.mdb' } as const
+/** LMDB's files, in the folders of catalog and index. */
+export const LMDB_FILES = { data: 'data.mdb', lock: 'lock.mdb' } as const
 
 /** `data.mdb.damaged-2`: an index that could not be read, set aside. */
 export function damagedIndexFile(number: number): string {
-  return `${INDEX_FILES.data}.damaged-${number}`
+  return `${LMDB_FILES.data}.damaged-${number}`
 }
 
 /** The number in such a name, undefined for any other name. */

@@ -1,5 +1,6 @@
 /** A catalog written anew from its documents: as a new folder's, in one flushed transaction. */
 import { join } from 'node:path'
+import { LMDB_FILES } from '../paths.ts'
 import type { Disk } from '../util/disk.ts'
 import type { Entry } from './protocol.ts'
 import { openStore } from './store.ts'
@@ -17,8 +18,6 @@ export async function writeCatalog(
     await store.close()
   }
   // The lock file speaks of this process; LMDB makes another.
-  for (const name of disk.readdir(path)) if (name !== DATA_FILE) disk.unlink(join(path, name))
-  return [DATA_FILE]
+  for (const name of disk.readdir(path)) if (name !== LMDB_FILES.data) disk.unlink(join(path, name))
+  return [LMDB_FILES.data]
 }
-
-const DATA_FILE = 'data.mdb'

@@ -9,6 +9,7 @@ import type * as Lmdb from 'lmdb'
 import type { RootDatabase } from 'lmdb'
 import { CannotRun, Damaged } from '../errors.ts'
 import { CATALOG_MAP_BYTES } from '../limits.ts'
+import { LMDB_FILES } from '../paths.ts'
 import { crashPoint } from '../util/crash.ts'
 import { type Disk, disk, syncFolder } from '../util/disk.ts'
 import { checkLmdbFile } from '../util/lmdb-file.ts'
@@ -48,7 +49,7 @@ export function openStore(path: string, on: Disk = disk): Store {
 
 /** All documents of the store in folder `path`, which is not changed. Throws CannotRun, or Damaged naming the folder. */
 export async function readStore(path: string, on: Disk = disk): Promise<readonly Entry[]> {
-  if (!on.exists(join(path, 'data.mdb'))) throw new Damaged(path, 0, 'the catalog is missing')
+  if (!on.exists(join(path, LMDB_FILES.data))) throw new Damaged(path, 0, 'the catalog is missing')
   checkLmdbFile(path, on)
   const db = openDatabase(path, true)
   try {

@@ -16,7 +16,7 @@ import { Damaged } from '../errors.ts'
 import { checkBackupFolder, lockFolder } from '../folder.ts'
 import { type IndexLook, lookAtIndex } from '../keys/look.ts'
 import type { PoolState } from '../keys/protocol.ts'
-import { BACKUP_FILE, INDEX_FILES, type Paths, pathsOf } from '../paths.ts'
+import { BACKUP_FILE, LMDB_FILES, type Paths, pathsOf } from '../paths.ts'
 import { sealedSequences } from '../stages.ts'
 import { disk } from '../util/disk.ts'
 import { chooseNative } from '../util/native.ts'
@@ -49,14 +49,14 @@ export function lookAtFolder(config: Config, takesBackup = false): FolderLook {
 /** The catalog's documents. Throws Damaged, or CannotRun. */
 export async function readCatalog({ paths, kernel, isBackup }: FolderLook): Promise<Memory> {
   if (!isBackup) return await readFrom(paths.catalog, kernel)
-  const data = join(paths.catalog, INDEX_FILES.data)
+  const data = join(paths.catalog, LMDB_FILES.data)
   if (!disk.exists(data)) throw new Damaged(data, 0, 'it is missing from the backup')
   const folder = mkdtempSync(join(tmpdir(), 'weir-catalog-'))
   const remove = () => rmSync(folder, { recursive: true, force: true })
   const forget = whenInterrupted(remove)
   try {
     const calls = { disk, pace: new Pace(0), onBytes: () => undefined }
-    await copyFile(calls, data, join(folder, INDEX_FILES.data))
+    await copyFile(calls, data, join(folder, LMDB_FILES.data))
     return await readFrom(folder, kernel)
   } catch (error) {
     throw new Damaged(data, 0, (error as Error).message.replaceAll(folder, paths.catalog))
@@ -86,7 +86,7 @@ export async function readIndex(
 ): Promise<WholeIndex | string> {
   const { paths, kernel, isBackup } = look
   if (isBackup) return 'a backup has none'
-  if (!disk.exists(join(paths.index, INDEX_FILES.data))) return 'there is none yet, as after weir restore'
+  if (!disk.exists(join(paths.index, LMDB_FILES.data))) return 'there is none yet, as after weir restore'
   const keys = await probe({ kind, folder: paths.index, kernel })
   if (keys instanceof Error) throw keys
   const found = lookAtIndex({ disk, folder: paths.index, kernel }, memory.meta().folderId)

@@ -5,14 +5,13 @@
  * server itself (stages.ts) and with its clean stop, so that a command sees what a start would.
  */
 import { availableParallelism } from 'node:os'
-import { join } from 'node:path'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Pool } from '../catalog/model.ts'
 import { openCatalog } from '../catalog/open.ts'
 import type { Merger } from '../compact/protocol.ts'
 import type { Config } from '../config.ts'
-import { CannotRun, Damaged, Unavailable } from '../errors.ts'
-import { lockFolder, removeLeftIndexes } from '../folder.ts'
+import { CannotRun, Unavailable } from '../errors.ts'
+import { checkCatalog, lockFolder, removeLeftIndexes } from '../folder.ts'
 import type { OpenedIndex } from '../keys/index-client.ts'
 import { createManifest, type Snapshot } from '../keys/manifest.ts'
 import { OFFLINE_SEAL_MS_MAX } from '../limits.ts'
@@ -64,8 +63,7 @@ export async function openOffline(
   const paths = pathsOf(config.dataDir)
   const lock = lockFolder(paths)
   removeLeftIndexes(paths)
-  if (!disk.exists(join(paths.catalog, 'data.mdb')))
-    throw new Damaged(paths.catalog, 0, 'the catalog is missing; only a backup has it')
+  checkCatalog(paths)
   // The options of the first application are the server's to apply.
   const folder: Folder = { config: { ...config, clientId: '', clientSecret: '' }, paths, kernel, lock }
   const first = await openBoth(folder)

@@ -10,7 +10,7 @@ import type { Config } from '../config.ts'
 import { removeLeftIndexes } from '../folder.ts'
 import { openIndex } from '../keys/index-client.ts'
 import { BACKGROUND_NICE } from '../limits.ts'
-import { INDEX_FILES, type Paths } from '../paths.ts'
+import { LMDB_FILES, type Paths } from '../paths.ts'
 import { rebuildPoolsOf } from '../stages.ts'
 import { armCrash, crashPoint } from '../util/crash.ts'
 import { type Disk, disk, removeFolder, syncFolder } from '../util/disk.ts'
@@ -72,9 +72,9 @@ function swapIn(on: Disk, { root, index, indexNew }: Paths): void {
   crashPoint('rebuild.built')
   on.mkdir(index)
   syncFolder(on, root)
-  const lock = join(index, INDEX_FILES.lock)
+  const lock = join(index, LMDB_FILES.lock)
   if (on.exists(lock)) on.unlink(lock)
-  on.rename(join(indexNew, INDEX_FILES.data), join(index, INDEX_FILES.data))
+  on.rename(join(indexNew, LMDB_FILES.data), join(index, LMDB_FILES.data))
   syncFolder(on, index)
   crashPoint('rebuild.swapped')
   removeFolder(on, indexNew)

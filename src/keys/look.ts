@@ -7,7 +7,7 @@
 import { join } from 'node:path'
 import { Damaged } from '../errors.ts'
 import { INDEX_MAP_BYTES, INDEX_SLICE_RECORDS } from '../limits.ts'
-import { INDEX_FILES } from '../paths.ts'
+import { LMDB_FILES } from '../paths.ts'
 import { must } from '../util/assert.ts'
 import type { Disk } from '../util/disk.ts'
 import { checkLmdbFile, lmdbUse } from '../util/lmdb-file.ts'
@@ -39,7 +39,7 @@ export interface IndexLook {
 /** Opens the index of the folder `identity`; a text says why a start would rebuild it. Throws Damaged or CannotRun. */
 export function lookAtIndex(options: LookOptions, identity: string): IndexLook | string {
   const { disk, folder } = options
-  const file = join(folder, INDEX_FILES.data)
+  const file = join(folder, LMDB_FILES.data)
   if (!disk.exists(file)) return 'it is missing'
   const store = openForReading(options)
   const reason = reasonToRebuild(store, folder, identity)
@@ -98,7 +98,7 @@ function countKeys(txn: KeyTxn): KeyCounts {
 
 /** Every record with from ≤ key < to. Returns how many keys of which pool are among them. */
 function checkRecords(txn: KeyTxn, folder: string, from: Uint8Array, to: Uint8Array): KeyCounts {
-  const file = join(folder, INDEX_FILES.data)
+  const file = join(folder, LMDB_FILES.data)
   const keys = new Map<number, number>()
   let before: Uint8Array | undefined
   for (;;) {

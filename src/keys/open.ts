@@ -9,7 +9,7 @@
 import { dirname, join } from 'node:path'
 import { CannotRun, Damaged } from '../errors.ts'
 import { INDEX_MAP_BYTES } from '../limits.ts'
-import { damagedIndexFile, INDEX_FILES, numberOfDamagedIndex } from '../paths.ts'
+import { damagedIndexFile, LMDB_FILES, numberOfDamagedIndex } from '../paths.ts'
 import { AssertionFailed, must } from '../util/assert.ts'
 import { type Disk, syncFile, syncFolder } from '../util/disk.ts'
 import { findLmdbFault } from '../util/lmdb-file.ts'
@@ -184,7 +184,7 @@ function openStore({ disk, folder, kernel }: Pick<OpenOptions, 'disk' | 'folder'
     const store = (kernel === 'native' ? tryOpenNativeStore(options) : undefined) ?? openLmdbStore(options)
     // What is read now may not be on disk yet: a kill or a failed write may have come before the sync of the last commit.
     // Files are removed by it from here on, so a power cut must not bring back the state before.
-    syncFile(disk, join(folder, INDEX_FILES.data))
+    syncFile(disk, join(folder, LMDB_FILES.data))
     syncFolder(disk, folder) // LMDB syncs its files, not their names
     syncFolder(disk, dirname(folder))
     return store
@@ -200,7 +200,7 @@ export function failedToOpen(folder: string, error: unknown): Error {
   const isBroken = /MDB_(INVALID|CORRUPTED|PAGE_NOTFOUND|VERSION_MISMATCH)/.test(message)
   // A record that is not JSON, or too short for what it should hold.
   const isNoRecord = error instanceof SyntaxError || error instanceof RangeError
-  if (isBroken || isNoRecord) return new Damaged(join(folder, INDEX_FILES.data), 0, message)
+  if (isBroken || isNoRecord) return new Damaged(join(folder, LMDB_FILES.data), 0, message)
   return new CannotRun(`${folder} cannot be opened: ${message}`)
 }
 
@@ -220,7 +220,7 @@ export function reasonToRebuild(store: KeyStore, folder: string, identity: strin
 
 /** Only LMDB's own files: a folder that holds anything else is not ours to empty. */
 function empty({ disk, folder }: OpenOptions): void {
-  for (const name of [INDEX_FILES.data, INDEX_FILES.lock]) {
+  for (const name of [LMDB_FILES.data, LMDB_FILES.lock]) {
     const file = join(folder, name)
     if (disk.exists(file)) disk.unlink(file)
   }
@@ -232,7 +232,7 @@ function setAside(options: OpenOptions): string {
   const { disk, folder } = options
   const before = disk.readdir(folder).filter(name => numberOfDamagedIndex(name) !== undefined)
   const name = damagedIndexFile(Math.max(0, ...before.map(one => numberOfDamagedIndex(one) ?? 0)) + 1)
-  disk.rename(join(folder, INDEX_FILES.data), join(folder, name))
+  disk.rename(join(folder, LMDB_FILES.data), join(folder, name))
   for (const old of before) disk.unlink(join(folder, old))
   empty(options)
   return `it was set aside as ${join(folder, name)}${before.length > 0 ? ', the one before is gone' : ''}`

@@ -7,7 +7,7 @@
 import { join } from 'node:path'
 import type { MessagePort } from 'node:worker_threads'
 import { toWire, Unavailable } from '../errors.ts'
-import { INDEX_FILES } from '../paths.ts'
+import { LMDB_FILES } from '../paths.ts'
 import { AssertionFailed, must } from '../util/assert.ts'
 import { crashPoint } from '../util/crash.ts'
 import type { Disk } from '../util/disk.ts'
@@ -39,7 +39,7 @@ interface ServeOptions {
 /** Reads what is there, opens the index for the owner that comes, says so, and serves until `stop`. */
 export function serveIndex(options: ServeOptions): void {
   const { port, data, disk } = options
-  const hasIndex = disk.exists(join(data.folder, INDEX_FILES.data))
+  const hasIndex = disk.exists(join(data.folder, LMDB_FILES.data))
   // A folder that is no data folder gets no index.
   let early = hasIndex ? readEarly({ ...data, disk }) : undefined
   let calls: Calls | undefined

@@ -3,10 +3,10 @@
  * crashes the process instead of saying so, and of one that was cut short any reader dies with SIGBUS.
  */
 import { join } from 'node:path'
-import { CannotRun, Damaged } from '../errors.ts'
+import { Damaged } from '../errors.ts'
+import { LMDB_FILES } from '../paths.ts'
 import { type Disk, disk, type FileHandle } from './disk.ts'
 
-const DATA_FILE = 'data.mdb'
 /** Two meta pages, of the smallest page that LMDB uses. */
 const FILE_BYTES_MIN = 2 * 4096
 const META_PAGES = 2
@@ -30,17 +30,17 @@ interface LmdbFault {
   readonly what: string
 }
 
-/** Throws CannotRun for a data file that LMDB did not write, Damaged for one that was cut short. None, or an empty one, is fine. */
+/** Throws Damaged for a data file that LMDB did not write, or that was cut short. None, or an empty one, is fine. */
 export function checkLmdbFile(folder: string, on: Disk = disk): void {
   const fault = findLmdbFault(folder, on)
   if (fault === undefined) return
   const { kind, path, bytes, what } = fault
-  throw kind === 'foreign' ? new CannotRun(`${path}: ${what}`) : new Damaged(path, bytes, what)
+  throw new Damaged(path, kind === 'foreign' ? 0 : bytes, what)
 }
 
 /** undefined: LMDB may map the file in `folder`. */
 export function findLmdbFault(folder: string, on: Disk = disk): LmdbFault | undefined {
-  const path = join(folder, DATA_FILE)
+  const path = join(folder, LMDB_FILES.data)
   if (!on.exists(path)) return undefined
   const bytes = on.size(path)
   if (bytes === 0) return undefined
@@ -68,7 +68,7 @@ interface LmdbUse {
 
 /** Of the last transaction; undefined where LMDB did not write the file. */
 export function lmdbUse(folder: string, on: Disk = disk): LmdbUse | undefined {
-  const path = join(folder, DATA_FILE)
+  const path = join(folder, LMDB_FILES.data)
   const bytes = on.size(path)
   const file = on.open(path, 'r')
   try {
