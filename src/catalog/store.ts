@@ -12,7 +12,7 @@ import { CATALOG_MAP_BYTES } from '../limits.ts'
 import { LMDB_FILES } from '../paths.ts'
 import { crashPoint } from '../util/crash.ts'
 import { type Disk, disk, syncFolder } from '../util/disk.ts'
-import { checkLmdbFile } from '../util/lmdb-file.ts'
+import { checkLmdbPages } from '../util/lmdb-file.ts'
 import { loadPackage } from '../util/load-package.ts'
 import type { Change, Entry } from './protocol.ts'
 
@@ -35,7 +35,7 @@ export class NotChanged extends Error {
 /** Opens or makes the store in folder `path`. Throws CannotRun, or Damaged naming the folder. */
 export function openStore(path: string, on: Disk = disk): Store {
   on.mkdir(path)
-  checkLmdbFile(path, on)
+  checkLmdbPages(path, on)
   const db = openDatabase(path)
   // At every start: a crash may have come between making the files and syncing their names.
   syncFolder(on, path)
@@ -50,7 +50,7 @@ export function openStore(path: string, on: Disk = disk): Store {
 /** All documents of the store in folder `path`, which is not changed. Throws CannotRun, or Damaged naming the folder. */
 export async function readStore(path: string, on: Disk = disk): Promise<readonly Entry[]> {
   if (!on.exists(join(path, LMDB_FILES.data))) throw new Damaged(path, 0, 'the catalog is missing')
-  checkLmdbFile(path, on)
+  checkLmdbPages(path, on)
   const db = openDatabase(path, true)
   try {
     return readAll(db, path)

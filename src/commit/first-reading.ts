@@ -26,7 +26,7 @@ export interface FirstReading {
 }
 
 /** What is known of a log without what is sealed. */
-export interface LogRead {
+interface LogRead {
   readonly end: LogEnd
   readonly records: number
   /** Of the first record; undefined: there is none. */

@@ -24,7 +24,7 @@ export const REPLAYED = {
   fileOffset: 11,
 } as const
 export const REPLAYED_POST = 0
-export const REPLAYED_DELETE = 1
+const REPLAYED_DELETE = 1
 
 /** The table and the files of records in sequence order. */
 export function tableOf(records: readonly Replayed[]): Pick<ReplayChunk, 'table' | 'files'> {

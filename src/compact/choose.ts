@@ -31,7 +31,7 @@ export interface Look {
   readonly expireBeforeUs: number | undefined
 }
 
-export type Reason = 'expired' | 'marked' | 'small'
+type Reason = 'expired' | 'marked' | 'small'
 
 /** One merge. */
 export interface Choice {
@@ -41,7 +41,7 @@ export interface Choice {
 }
 
 /** What a look finds. */
-export interface Found {
+interface Found {
   /** The next merge; undefined: there is nothing worth one. */
   readonly choice: Choice | undefined
   readonly debt: Debt
@@ -84,7 +84,7 @@ export function olderThan(
 }
 
 /** A segment that may be merged, measured. */
-export interface Measured {
+interface Measured {
   readonly of: PoolSegment
   /** Rows and deletes. */
   readonly rows: number

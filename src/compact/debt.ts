@@ -1,7 +1,7 @@
 /** Debt: what waits to be compacted, summed over segments and pools. */
 import type { Debt } from './protocol.ts'
 
-export const NO_DEBT: Debt = { smallSegments: 0, markedRows: 0, bytesToMerge: 0, quarantined: 0 }
+const NO_DEBT: Debt = { smallSegments: 0, markedRows: 0, bytesToMerge: 0, quarantined: 0 }
 
 /** Is there anything at all? */
 export function isDebt(debt: Debt): boolean {

@@ -23,11 +23,6 @@ export function partsOf(run: KeyRun): RunParts {
   }
 }
 
-/** Key `at` of a run, as a view. */
-export function keyAt({ offsets, bytes }: RunParts, at: number): Uint8Array {
-  return bytes.subarray(offsets[at], offsets[at + 1])
-}
-
 /** Order of key `i` of `a` and key `j` of `b`. */
 function compareKeys(a: RunParts, i: number, b: RunParts, j: number): number {
   return a.bytes.compare(b.bytes, b.offsets[j], b.offsets[j + 1], a.offsets[i], a.offsets[i + 1])

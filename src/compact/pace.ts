@@ -7,7 +7,7 @@ import { MERGE_BYTES_PER_S, MERGE_CPU_SHARE, MERGE_REST_MS_MIN, MERGE_SAVED_MS_M
 import type { Pace } from './protocol.ts'
 
 /** Time as the pacer needs it. */
-export interface PaceClock {
+interface PaceClock {
   /** Processor time of this thread; undefined: nobody knows, and all time between two rests counts as work. */
   readonly cpuMs: (() => number) | undefined
   readonly nowMs: () => number

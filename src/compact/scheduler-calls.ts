@@ -42,7 +42,7 @@ export interface MergeFigures {
 }
 
 /** Time; the wall clock is for retention alone. */
-export interface CompactClock {
+interface CompactClock {
   readonly nowMs: () => number
   readonly wallMs: () => number
   /** Calls once, `ms` later; the answer cancels it. */

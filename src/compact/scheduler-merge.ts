@@ -17,7 +17,7 @@ import { type CompactPool, figuresOf, type PinnedPool, type SchedulerCalls } fro
 import type { SwapCosts } from './swap-costs.ts'
 
 /** What the scheduler says of the pool. */
-export interface MergeAsk {
+interface MergeAsk {
   readonly pool: number
   /** Sealer.heldSegments: asked when the inputs are chosen, since the sealer may have taken some after the look. */
   readonly held: () => ReadonlySet<number>

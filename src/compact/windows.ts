@@ -49,7 +49,7 @@ export class Load {
   }
 }
 
-export interface Window {
+interface Window {
   /** Places in its part: [from, to). */
   readonly from: number
   readonly to: number

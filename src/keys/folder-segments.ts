@@ -24,7 +24,7 @@ export type ParseDeletes = (bytes: Uint8Array, file: string) => StoredDeletes
 export type LoneDeletes = Footer & Pick<StoredDeletes, 'sequences'>
 
 /** The segments of a folder. */
-export interface FolderSegments {
+interface FolderSegments {
   /** By rising sequence. */
   readonly live: readonly Footer[]
   /** Delete files that stand for nothing, and no live segment stands for them either; see `isNeedless`. */

@@ -18,7 +18,7 @@ import type {
   IndexThreadData,
 } from './thread-protocol.ts'
 
-export interface StartIndexOptions extends IndexThreadData {
+interface StartIndexOptions extends IndexThreadData {
   /** A rebuild has done `done` of `of` rows and deletes of all pools; `pool` is at hand. After each segment. */
   readonly onProgress?: (done: number, of: number, pool: number) => void
   /** The thread ended although nobody stopped it: nothing can be sealed until a restart. Called once. */

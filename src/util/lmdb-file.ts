@@ -5,6 +5,7 @@
 import { join } from 'node:path'
 import { Damaged } from '../errors.ts'
 import { LMDB_FILES } from '../paths.ts'
+import { must } from './assert.ts'
 import { type Disk, disk, type FileHandle } from './disk.ts'
 
 /** Two meta pages, of the smallest page that LMDB uses. */
@@ -36,6 +37,25 @@ export function checkLmdbFile(folder: string, on: Disk = disk): void {
   if (fault === undefined) return
   const { kind, path, bytes, what } = fault
   throw new Damaged(path, kind === 'foreign' ? 0 : bytes, what)
+}
+
+/**
+ * Walks all of a small file as LMDB would, which trusts what it finds: a page that was overwritten may crash the process.
+ * @throws Damaged as checkLmdbFile, and where a page, or a record in one, is not where the tree says
+ */
+export function checkLmdbPages(folder: string, on: Disk = disk): void {
+  checkLmdbFile(folder, on)
+  const path = join(folder, LMDB_FILES.data)
+  const bytes = on.exists(path) ? on.size(path) : 0
+  if (bytes === 0) return
+  const file = on.open(path, 'r')
+  try {
+    const meta = must(newestMeta(on, file, bytes), 'a page that checkLmdbFile has seen')
+    if (holdsAll(on, file, meta, Math.floor(bytes / meta.pageBytes))) return
+  } finally {
+    on.close(file)
+  }
+  throw new Damaged(path, 0, 'its pages do not lead to all of its records')
 }
 
 /** undefined: LMDB may map the file in `folder`. */
@@ -122,7 +142,8 @@ function holdsAll(on: Disk, file: FileHandle, { view, pageBytes }: Meta, pages: 
     budget -= 1
     const bytes = new Uint8Array(pageBytes)
     if (page >= pages || budget < 0 || on.read(file, bytes, page * pageBytes) < pageBytes) return undefined
-    return new DataView(bytes.buffer)
+    const view = new DataView(bytes.buffer)
+    return Number(view.getBigUint64(0, true)) === page ? view : undefined // a page says which one it is
   }
   const holdsTree = (of: DataView, at: number): boolean => {
     const root = of.getBigUint64(at + DATABASE.root, true)
@@ -136,12 +157,13 @@ function holdsAll(on: Disk, file: FileHandle, { view, pageBytes }: Meta, pages: 
     const nodes = nodesOf(page)
     if (nodes === undefined) return false
     if ((flags & PAGE.branch) !== 0) return nodes.every(node => holdsPage(childOf(page, node), depth - 1))
-    return nodes.every(node => holdsNode(page, node))
+    return (flags & PAGE.leaf) !== 0 && nodes.every(node => holdsNode(page, node))
   }
   const holdsNode = (page: DataView, node: number): boolean => {
     const flags = page.getUint16(node + 4, true)
-    if ((flags & (NODE.isBig | NODE.isDatabase)) === 0) return true
     const data = node + NODE_HEADER_BYTES + page.getUint16(node + 6, true)
+    if ((flags & (NODE.isBig | NODE.isDatabase)) === 0)
+      return data + page.getUint16(node, true) + page.getUint16(node + 2, true) * 0x1_0000 <= page.byteLength
     if (data + ((flags & NODE.isBig) === 0 ? DATABASE.root : 0) + 8 > page.byteLength) return false
     if ((flags & NODE.isBig) === 0) return holdsTree(page, data)
     const first = Number(page.getBigUint64(data, true))

@@ -94,12 +94,12 @@ describe('a later start', () => {
 })
 
 describe('a catalog that is not ours', () => {
-  it('cannot be run where its file is not LMDB’s', async () => {
+  it('is damaged where its file is not LMDB’s', async () => {
     mkdirSync(folder.paths.catalog)
     for (const bytes of [Buffer.alloc(8192, 'x'), Buffer.alloc(8192), Buffer.alloc(100)]) {
       writeFileSync(join(folder.paths.catalog, 'data.mdb'), bytes)
       await expect(folder.open()).rejects.toMatchObject({
-        name: 'CannotRun',
+        name: 'Damaged',
         message: expect.stringMatching(/data\.mdb/),
       })
     }

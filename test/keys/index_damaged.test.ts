@@ -12,7 +12,7 @@ import { dirname, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { openIndex } from '../../src/keys/index-client.ts'
 import { pathsOf, segmentFile } from '../../src/paths.ts'
-import { checkLmdbFile, findLmdbFault } from '../../src/util/lmdb-file.ts'
+import { checkLmdbFile, checkLmdbPages, findLmdbFault } from '../../src/util/lmdb-file.ts'
 import { MAP_BYTES, STORES, temporaryFolder } from './help.ts'
 import { type Change, PLAN, writeSeal } from './segments.ts'
 
@@ -104,9 +104,11 @@ it.each(STORES)('a file that %s wrote is never taken for a short one', (_name, o
       for (let i = 0; i < 3000; i++) txn.put(key(i), Buffer.alloc(i % 50 === 0 ? 9000 : 30, round))
     })
     expect(findLmdbFault(folder)).toBeUndefined()
+    checkLmdbPages(folder)
     // Pages that one transaction takes and gives back may never be written.
     store.transact(txn => txn.removeRange(key(0), key(3000), 2900))
     expect(findLmdbFault(folder)).toBeUndefined()
+    checkLmdbPages(folder)
   }
   store.close()
   const data = join(folder, 'data.mdb')

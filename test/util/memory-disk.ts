@@ -22,7 +22,7 @@ export class PowerCut extends Error {
   override readonly name = 'PowerCut'
 }
 
-export type DiskOperation = Exclude<keyof Disk, 'exists' | 'size'>
+type DiskOperation = Exclude<keyof Disk, 'exists' | 'size'>
 
 /** What happened to a file's content since its last sync. */
 type Change = { readonly position: number; readonly bytes: Uint8Array } | { readonly truncate: number }

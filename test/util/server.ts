@@ -37,7 +37,7 @@ export interface TestPool {
 }
 
 /** The end of a child: exit code or signal, and everything that it printed. */
-export interface Ended {
+interface Ended {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
   readonly output: string
@@ -65,7 +65,7 @@ export interface TestServer {
   kill(): Promise<Ended>
 }
 
-export interface GraphqlFault {
+interface GraphqlFault {
   readonly message: string
   readonly extensions?: { readonly code?: string }
 }
@@ -88,7 +88,7 @@ export function removeLeftovers(): void {
 }
 
 /** How the child is started. */
-export interface StartOptions {
+interface StartOptions {
   readonly dataDir?: string
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>

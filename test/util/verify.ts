@@ -11,7 +11,7 @@ import { pathsOf } from '../../src/paths.ts'
 const SILENT = { step: () => undefined, end: () => undefined }
 
 /** A stopped folder is not as it should be. */
-export class NotClean extends Error {
+class NotClean extends Error {
   override readonly name = 'NotClean'
 }
 
