@@ -297,9 +297,3 @@ function parseFlags(args: readonly string[], command: Command, isDefault: boolea
 function valueNameOf(flag: string): string {
   return entries().find(([, one]) => one.flag !== null && `--${one.flag}` === flag)?.[1].value ?? ''
 }
-
-/** The address as a person on this machine types it. */
-export function localUrl(host: string, port: number): string {
-  const shown = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host
-  return `http://${shown.includes(':') ? `[${shown}]` : shown}:${port}`
-}

@@ -1,6 +1,8 @@
 /**
  * A log record: one accepted request. See FORMAT.md for the file around it.
  *
+ *   W-12  All of a request is one record with one sequence: it is there whole, or not at all.
+ *
  * Little-endian, header of 64 bytes, starts on a multiple of 8:
  *
  *    0  u32  magic 'WREC'

@@ -1,0 +1,94 @@
+/** What the pages name is there: files, folders, scripts, commands, options; and who enforces an invariant says so. */
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { COMMANDS } from '../src/command/commands.ts'
+import { commandHelp, helpText } from '../src/command/help.ts'
+import { must } from '../src/util/assert.ts'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const read = (name: string) => readFileSync(join(ROOT, name), 'utf8')
+const isFolder = (path: string) => existsSync(path) && statSync(path).isDirectory()
+
+/** Every Markdown page that is ours. */
+const PAGES = ['.', 'docs', 'src'].flatMap(folder =>
+  (readdirSync(join(ROOT, folder), { recursive: folder !== '.' }) as string[])
+    .filter(name => name.endsWith('.md'))
+    .map(name => join(folder, name)),
+)
+
+/** What stands between backticks, blocks of code left out. */
+function quoted(text: string): string[] {
+  const prose = text.replaceAll(/^```[\s\S]*?^```$/gm, '')
+  return [...prose.matchAll(/`([^`]+)`/g)].map(match => must(match[1], 'a quote'))
+}
+
+/** Cells of the table rows below a heading. */
+function rowsBelow(page: string, heading: string): string[][] {
+  const section = must(read(page).split(`\n## ${heading}\n`)[1], heading).split('\n## ')[0] ?? ''
+  return section
+    .split('\n')
+    .filter(line => line.startsWith('|'))
+    .slice(2)
+    .map(line =>
+      line
+        .slice(1, -1)
+        .split(' | ')
+        .map(cell => cell.trim()),
+    )
+}
+
+test('links lead somewhere', () => {
+  const broken: string[] = []
+  for (const page of PAGES)
+    for (const [, target] of read(page).matchAll(/\]\(([^)#:]+)\)/g))
+      if (!existsSync(join(ROOT, dirname(page), must(target, 'a link')))) broken.push(`${page}: ${target}`)
+  expect(PAGES.length).toBeGreaterThan(20)
+  expect(broken).toEqual([])
+})
+
+test('the architecture page has every folder and every file of src/, and no other', () => {
+  const rows = rowsBelow('src/README.md', 'Folders')
+  const named = rows.map(([folder]) => /\((\w+)\)/.exec(folder ?? '')?.[1])
+  const all = readdirSync(join(ROOT, 'src'))
+  expect(named).toEqual(all.filter(name => isFolder(join(ROOT, 'src', name))).sort())
+  for (const [folder, , first] of rows)
+    for (const file of quoted(first ?? '').filter(text => /\.\w+$/.test(text) && !text.includes('*')))
+      expect([
+        folder,
+        file,
+        existsSync(join(ROOT, 'src', /\((\w+)\)/.exec(folder ?? '')![1]!, file)),
+      ]).toEqual([folder, file, true])
+  const below = must(read('src/README.md').split('\nIn this folder: ')[1], 'the files').split('\n\n')[0] ?? ''
+  expect(
+    quoted(below)
+      .filter(name => /^[\w-]+\.(ts|mjs)$/.test(name))
+      .sort(),
+  ).toEqual(all.filter(name => /\.(ts|mjs)$/.test(name)).sort())
+})
+
+test('who enforces an invariant names it, and who attacks it is there', () => {
+  const rows = rowsBelow('src/README.md', 'Invariants')
+  expect(rows.map(([name]) => name)).toEqual(Array.from({ length: 13 }, (_, i) => `W-${i + 1}`))
+  for (const [name, , enforcers, attackers] of rows) {
+    const files = quoted(enforcers ?? '')
+    expect([name, files.length > 0]).toEqual([name, true])
+    const silent = files.filter(file => !new RegExp(`\\b${name}\\b`).test(read(join('src', file))))
+    expect([name, silent]).toEqual([name, []])
+    expect([name, quoted(attackers ?? '').filter(file => !existsSync(join(ROOT, file)))]).toEqual([name, []])
+  }
+})
+
+test('the README names scripts, commands and options that there are', () => {
+  const page = read('README.md')
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
+  const run = [...page.matchAll(/npm (?:run )?([a-z:]+)/g)].map(match => must(match[1], 'a script'))
+  expect(run.filter(name => name !== 'install' && scripts[name] === undefined)).toEqual([])
+  const commands = rowsBelow('README.md', 'Commands').map(([cell]) => quoted(cell ?? '')[0]?.split(' ')[0])
+  expect(commands).toEqual(COMMANDS.slice(1).map(command => command.name))
+  const help = [helpText(COMMANDS), ...COMMANDS.map(one => commandHelp(one, false))].join('\n')
+  const flags = quoted(page).flatMap(text => text.match(/(?<![\w-])--[a-z][a-z-]+/g) ?? [])
+  expect(flags.length).toBeGreaterThan(10)
+  expect(flags.filter(flag => !help.includes(`${flag} `))).toEqual([])
+})
