@@ -10,7 +10,10 @@ import {
   type MakeKernel,
   OUTCOME_ACCEPTED,
   OUTCOME_DOCUMENT,
-  OUTCOME_WORDS,
+  REQUEST_BITS,
+  REQUEST_BYTES,
+  REQUEST_OFFSET,
+  REQUEST_RECEIVED_AT,
   REQUEST_WORDS,
 } from '../src/batch/kernel.ts'
 import { makeJsKernel } from '../src/batch/kernel-js.ts'
@@ -131,7 +134,7 @@ function measure(make: MakeKernel, texts: readonly string[], plan: Plan) {
       const cut = kernel.cut(slab, table, body, body + 1)
       if (cut.outcomes[OUTCOME_DOCUMENT] !== DOCUMENT.ok)
         throw new Error(`body ${body} was refused: ${cut.outcomes.join(' ')}`)
-      events += cut.outcomes[OUTCOME_ACCEPTED % OUTCOME_WORDS]!
+      events += cut.outcomes[OUTCOME_ACCEPTED]!
       hash = (hash * 31 + cut.batch.byteLength) >>> 0
     }
     if (sample >= 0) rates.push(events / ((performance.now() - begin) / 1000))
@@ -149,7 +152,11 @@ function slabOf(texts: readonly string[]) {
   let offset = 64
   for (const [index, body] of bodies.entries()) {
     slab.set(body, offset)
-    table.set([offset, body.byteLength, 0, Date.UTC(2026, 0, 1), -1, 0], index * REQUEST_WORDS)
+    const row = index * REQUEST_WORDS
+    table[row + REQUEST_OFFSET] = offset
+    table[row + REQUEST_BYTES] = body.byteLength
+    table[row + REQUEST_RECEIVED_AT] = Date.UTC(2026, 0, 1)
+    table[row + REQUEST_BITS] = -1
     offset += align8(body.byteLength) + 64
   }
   return { slab, table, bytes }
