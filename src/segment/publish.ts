@@ -27,7 +27,7 @@ export function publishSegment(on: Disk, folder: string, segment: number, files:
   try {
     makeRoom(on, folder, segment)
     parts.forEach((bytes, i) => {
-      if (bytes !== undefined) writeDurably(on, `${names[i]}.tmp`, [bytes])
+      if (bytes !== undefined) writeDurably(on, `${names[i]}.tmp`, [bytes], 'the cache')
     })
     giveNames(
       on,
