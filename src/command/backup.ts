@@ -14,7 +14,7 @@ import { pathsOf } from '../paths.ts'
 import { must } from '../util/assert.ts'
 import { type Disk, disk, readFile } from '../util/disk.ts'
 import { say, warn } from '../util/say.ts'
-import { showBytes } from './bytes.ts'
+import { showCopied } from './backup-progress.ts'
 import { whenInterrupted } from './interrupt.ts'
 import type { Offline } from './offline.ts'
 import { CLEAN, type Command, type CommandInput, DAMAGED } from './protocol.ts'
@@ -64,7 +64,7 @@ async function ofStopped(config: Config, folder: string): Promise<BackupSummary>
       import('./offline.ts'),
     ])
   const offline = await openOffline(config, { replay: true })
-  const shown = showBytes('backup')
+  const shown = showCopied('backup')
   try {
     const why = whyNotTo(disk, folder, config.dataDir)
     if (why !== undefined) throw new CannotRun(why)
@@ -135,7 +135,7 @@ async function ofRunning(config: Config, url: string, folder: string): Promise<B
     const { detail = '' } = (await answer.json().catch(() => ({}))) as { readonly detail?: string }
     throw new CannotRun(`${url} refuses a backup (${answer.status}): ${detail}`)
   }
-  const shown = showBytes('backup')
+  const shown = showCopied('backup')
   try {
     const last = await lastLine(answer.body, shown.step)
     if (last !== undefined && 'damaged' in last) return last
@@ -150,7 +150,7 @@ async function ofRunning(config: Config, url: string, folder: string): Promise<B
 
 async function lastLine(
   body: ReadableStream<Uint8Array>,
-  onProgress: ReturnType<typeof showBytes>['step'],
+  onProgress: ReturnType<typeof showCopied>['step'],
 ): Promise<BackupLine | undefined> {
   const decoder = new TextDecoder()
   let last: BackupLine | undefined

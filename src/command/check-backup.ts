@@ -5,14 +5,14 @@ import type { BackupContents } from '../backup/format.ts'
 import { damagesOf, readContents } from '../backup/restore.ts'
 import { BACKUP_FILE } from '../paths.ts'
 import { disk } from '../util/disk.ts'
-import { showBytes } from './bytes.ts'
+import { showCopied } from './backup-progress.ts'
 import type { Report } from './report.ts'
 
 /** Reads every file that BACKUP names. What is wrong goes to `report`. */
 export async function checkBackup(root: string, report: Report): Promise<void> {
   const contents = await report.try(() => readContents(disk, root))
   if (contents === undefined) return
-  const shown = showBytes('checking')
+  const shown = showCopied('checking')
   try {
     for await (const damage of damagesOf(disk, root, contents, shown.step)) report.damage(damage)
   } finally {

@@ -109,21 +109,20 @@ function poolTable(pools: readonly PoolLook[]): string[] {
     bytesText(pool.bytes),
     momentText(pool.timestampFromUs),
     momentText(pool.timestampToUs),
-    pool.retentionDays === 0 ? 'for ever' : `${pool.retentionDays} days`,
+    keepsText(pool),
   ])
   return rows.length === 0 ? ['no pools'] : tableLines(head, rows)
 }
 
 /** One line a segment, in the order of their sequences. */
 function sayPool(pool: PoolLook, state: PoolState | undefined): void {
-  const keeps = pool.retentionDays === 0 ? 'for ever' : `${pool.retentionDays} days`
   for (const line of pairLines([
     ['pool', `${pool.id} (${pool.name}), number ${pool.number}`],
     ['rows', rowsText(pool)],
     ['keys', pool.keys === null ? UNKNOWN : countText(pool.keys)],
     ['bytes', bytesText(pool.bytes)],
     ['compaction', debtText(pool.debt)],
-    ['keeps', keeps],
+    ['keeps', keepsText(pool)],
     ['sealed', pool.keys === null ? UNKNOWN : `up to sequence ${countText(state?.sealedSequence ?? 0)}`],
   ]))
     say(line)
@@ -162,6 +161,10 @@ function sayFooters(footers: readonly Footer[]): void {
 
 function momentText(us: number | null): string {
   return us === null ? '-' : timeText(us)
+}
+
+function keepsText({ retentionDays }: PoolLook): string {
+  return retentionDays === 0 ? 'for ever' : `${retentionDays} days`
 }
 
 const UNKNOWN = 'not known without an index'

@@ -6,7 +6,7 @@ import { must } from '../util/assert.ts'
 import { armCrash } from '../util/crash.ts'
 import { disk } from '../util/disk.ts'
 import { note, say, warn } from '../util/say.ts'
-import { showBytes } from './bytes.ts'
+import { showCopied } from './backup-progress.ts'
 import { whenInterrupted } from './interrupt.ts'
 import { CLEAN, type Command, type CommandInput, DAMAGED } from './protocol.ts'
 
@@ -34,7 +34,7 @@ async function run({ config, positionals, flags }: CommandInput): Promise<number
   const to = pathsOf(config.dataDir)
   if (disk.exists(to.restoring))
     note(`a restore into ${to.root} had begun and not ended: this one begins again with an empty folder`)
-  const shown = showBytes('restore')
+  const shown = showCopied('restore')
   const forget = whenInterrupted(() => {
     if (disk.exists(to.restoring))
       note(`the restore has not ended, and no server starts on ${to.root}: run weir restore again`)

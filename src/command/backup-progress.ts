@@ -5,7 +5,7 @@ import { createProgress, type Progress } from './progress.ts'
 const MiB = 1024 * 1024
 
 /** @param task `backup` or `restore` */
-export function showBytes(task: string) {
+export function showCopied(task: string) {
   let phase = ''
   let shown: Progress | undefined
   return {
