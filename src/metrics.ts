@@ -44,21 +44,25 @@ const SYNC_SECONDS = [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0
 const MERGE_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300]
 const SEAL_SECONDS = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
 
+/** A tail that no reader asks for is sealed by its age, which is a minute. */
+const VISIBLE_SECONDS = [...SEAL_SECONDS, 20, 30, 45, 60, 90]
+
 export function createMetrics(): Metrics {
   const registers = [new Registry()]
   const registry = registers[0]!
-  const events = new Map<string, number>()
-  const requests = new Map<string, number>()
-  const refusals = new Map<string, number>()
+  const events = new Map<string, Series>()
+  const requests = new Map<string, Series>()
+  const refusals = new Map<string, Series>()
   let bytes = 0
+  const labels = ['pool', 'result', 'code']
+  countedByLabel(registers, 'weir_events_total', 'events by pool, result and code', labels, events)
   countedByLabel(
     registers,
-    'weir_events_total',
-    'events by pool, result and code',
-    ['pool', 'result', 'code'],
-    events,
+    'weir_requests_total',
+    'HTTP requests by status; 0: the client went first',
+    ['status'],
+    requests,
   )
-  countedByLabel(registers, 'weir_requests_total', 'HTTP requests by status', ['status'], requests)
   countedByLabel(
     registers,
     'weir_refused_requests_total',
@@ -74,7 +78,7 @@ export function createMetrics(): Metrics {
   const visible = histogram(
     'weir_ack_to_visible_seconds',
     'from the oldest ack of a seal to its flush',
-    SEAL_SECONDS,
+    VISIBLE_SECONDS,
   )
   const query = histogram('weir_query_seconds', 'queries, waiting and seal included', SEAL_SECONDS)
   const synced = new Counter({ name: 'weir_log_bytes_total', help: 'bytes written to the log', registers })
@@ -90,10 +94,11 @@ export function createMetrics(): Metrics {
       const key = `${pool}\n${result}\n${code}`
       // Pools come and go; the page must not grow for ever.
       const isKnown = events.has(key) || events.size < METRIC_SERIES_MAX
-      add(events, isKnown ? key : `other\n${result}\n${code}`, count)
+      if (isKnown) add(events, key, count, () => ({ pool, result, code }))
+      else add(events, `other\n${result}\n${code}`, count, () => ({ pool: 'other', result, code }))
     },
-    refused: code => add(refusals, code, 1),
-    request: status => add(requests, String(status), 1),
+    refused: code => add(refusals, code, 1, () => ({ code })),
+    request: status => add(requests, String(status), 1, () => ({ status: String(status) })),
     bytes: count => {
       bytes += count
     },
@@ -148,7 +153,7 @@ function countedByLabel(
   name: string,
   help: string,
   labelNames: string[],
-  counts: ReadonlyMap<string, number>,
+  counts: ReadonlyMap<string, Series>,
 ): void {
   new Counter({
     name,
@@ -157,10 +162,7 @@ function countedByLabel(
     registers,
     collect() {
       this.reset()
-      for (const [key, count] of counts) {
-        const values = key.split('\n')
-        this.inc(Object.fromEntries(labelNames.map((label, index) => [label, values[index] ?? ''])), count)
-      }
+      for (const { labels, count } of counts.values()) this.inc(labels, count)
     },
   })
 }
@@ -177,8 +179,22 @@ function countedPlainly(registers: Registry[], name: string, help: string, count
   })
 }
 
-function add(counts: Map<string, number>, key: string, count: number): void {
-  counts.set(key, (counts.get(key) ?? 0) + count)
+/** One line of a counter. */
+interface Series {
+  readonly labels: Readonly<Record<string, string>>
+  count: number
+}
+
+/** Adds to the series of `key`; `labelsOf` is asked when there is none yet. */
+function add(
+  counts: Map<string, Series>,
+  key: string,
+  count: number,
+  labelsOf: () => Record<string, string>,
+): void {
+  const series = counts.get(key)
+  if (series === undefined) counts.set(key, { labels: labelsOf(), count })
+  else series.count += count
 }
 
 function readGauge(
