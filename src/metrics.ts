@@ -50,19 +50,19 @@ const VISIBLE_SECONDS = [...SEAL_SECONDS, 20, 30, 45, 60, 90]
 export function createMetrics(): Metrics {
   const registers = [new Registry()]
   const registry = registers[0]!
-  const events = new Map<string, Series>()
-  const requests = new Map<string, Series>()
-  const refusals = new Map<string, Series>()
+  const events = new Map<string, number>()
+  const requests = new Map<string, number>()
+  const refusals = new Map<string, number>()
   let bytes = 0
-  const labels = ['pool', 'result', 'code']
-  countedByLabel(registers, 'weir_events_total', 'events by pool, result and code', labels, events)
   countedByLabel(
     registers,
-    'weir_requests_total',
-    'HTTP requests by status; 0: the client went first',
-    ['status'],
-    requests,
+    'weir_events_total',
+    'events by pool, result and code',
+    ['pool', 'result', 'code'],
+    events,
   )
+  const requestsHelp = 'HTTP requests by status; 0: the client went first'
+  countedByLabel(registers, 'weir_requests_total', requestsHelp, ['status'], requests)
   countedByLabel(
     registers,
     'weir_refused_requests_total',
@@ -94,11 +94,10 @@ export function createMetrics(): Metrics {
       const key = `${pool}\n${result}\n${code}`
       // Pools come and go; the page must not grow for ever.
       const isKnown = events.has(key) || events.size < METRIC_SERIES_MAX
-      if (isKnown) add(events, key, count, () => ({ pool, result, code }))
-      else add(events, `other\n${result}\n${code}`, count, () => ({ pool: 'other', result, code }))
+      add(events, isKnown ? key : `other\n${result}\n${code}`, count)
     },
-    refused: code => add(refusals, code, 1, () => ({ code })),
-    request: status => add(requests, String(status), 1, () => ({ status: String(status) })),
+    refused: code => add(refusals, code, 1),
+    request: status => add(requests, String(status), 1),
     bytes: count => {
       bytes += count
     },
@@ -153,7 +152,7 @@ function countedByLabel(
   name: string,
   help: string,
   labelNames: string[],
-  counts: ReadonlyMap<string, Series>,
+  counts: ReadonlyMap<string, number>,
 ): void {
   new Counter({
     name,
@@ -162,7 +161,13 @@ function countedByLabel(
     registers,
     collect() {
       this.reset()
-      for (const { labels, count } of counts.values()) this.inc(labels, count)
+      for (const [key, count] of counts) {
+        const values = key.split('\n')
+        // Names of pools come first, and may hold line breaks themselves.
+        const first = values.splice(0, values.length - labelNames.length + 1).join('\n')
+        const labels = labelNames.map((label, index) => [label, index === 0 ? first : values[index - 1]])
+        this.inc(Object.fromEntries(labels), count)
+      }
     },
   })
 }
@@ -179,22 +184,8 @@ function countedPlainly(registers: Registry[], name: string, help: string, count
   })
 }
 
-/** One line of a counter. */
-interface Series {
-  readonly labels: Readonly<Record<string, string>>
-  count: number
-}
-
-/** Adds to the series of `key`; `labelsOf` is asked when there is none yet. */
-function add(
-  counts: Map<string, Series>,
-  key: string,
-  count: number,
-  labelsOf: () => Record<string, string>,
-): void {
-  const series = counts.get(key)
-  if (series === undefined) counts.set(key, { labels: labelsOf(), count })
-  else series.count += count
+function add(counts: Map<string, number>, key: string, count: number): void {
+  counts.set(key, (counts.get(key) ?? 0) + count)
 }
 
 function readGauge(
