@@ -12,6 +12,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { Connection } from './connection.ts'
 import { BATCH_EVENTS, BENCH_SEED, benchEvent, createRandom, eventId } from './events.ts'
+import { tracked } from './leftovers.ts'
 
 /** One piece of work. */
 export type FloodWork = {
@@ -37,6 +38,7 @@ export interface FloodDone {
 /** Runs one piece of work in a process of its own; `onProgress` gets the events so far, each second. */
 export function flood(work: FloodWork, onProgress: (events: number) => void): Promise<FloodDone> {
   const child: ChildProcess = fork(fileURLToPath(import.meta.url), ['flood'], { stdio: 'inherit' })
+  tracked(child)
   return new Promise((resolve, reject) => {
     child.on('message', (message: { readonly events: number } | FloodDone) => {
       if ('seconds' in message) resolve(message)
@@ -169,5 +171,7 @@ async function runWork(work: FloodWork): Promise<void> {
   process.send?.({ events, seconds, again, ...expected(work) }, () => process.exit(0))
 }
 
-if (process.argv[2] === 'flood' && process.send !== undefined)
+if (process.argv[2] === 'flood' && process.send !== undefined) {
   process.once('message', (work: FloodWork) => void runWork(work))
+  process.once('disconnect', () => process.exit(1))
+}
