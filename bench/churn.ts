@@ -255,7 +255,7 @@ function verify(dataDir: string): Promise<string> {
       [main, 'verify', '--data-dir', dataDir],
       { maxBuffer: 2 ** 28 },
       (error, out, err) => {
-        const last = `${out}\n${err}`.trim().split('\n').at(-1) ?? ''
+        const last = (out.trim() || err.trim()).split('\n').at(-1) ?? ''
         resolve(`exit ${error === null ? 0 : error.code}: ${last}`)
       },
     )

@@ -71,7 +71,7 @@ function watchMemory(pid: number) {
     } catch {} // it has ended
   }
   look()
-  const timer = setInterval(look, 100)
+  const timer = setInterval(look, 100).unref()
   return () => {
     clearInterval(timer)
     return largest

@@ -101,8 +101,11 @@ function nextOf(work: FloodWork): Next {
   let index = 0
   if (work.kind !== 'churn') {
     const end = work.kind === 'insert' ? work.rows : Number.POSITIVE_INFINITY
-    const endMs = work.kind === 'fill' ? performance.now() + work.seconds * 1000 : Number.POSITIVE_INFINITY
+    let endMs = 0
     return ({ post }) => {
+      // From the first request on: there is always one.
+      if (endMs === 0)
+        endMs = performance.now() + (work.kind === 'fill' ? work.seconds * 1000 : Number.POSITIVE_INFINITY)
       if (index >= end || performance.now() >= endMs) return undefined
       for (let place = 0; place < BATCH_EVENTS; place++, index++) post.set(place, index, inserted(index))
       return post

@@ -5,55 +5,48 @@
  */
 import { parseArgs } from 'node:util'
 import { CannotRun } from '../src/errors.ts'
-import { benchChurn } from './churn.ts'
-import { benchExport } from './export.ts'
-import { benchKernel } from './kernel.ts'
-import { benchKeys } from './keys.ts'
 import { guardLeftovers, isInterrupted, leaveNothing } from './leftovers.ts'
-import { benchMerges } from './merges.ts'
 import { OPTIONS, type OptionName, Usage } from './options.ts'
-import { benchPath } from './path.ts'
-import { benchPolling } from './polling.ts'
-import { benchPools } from './pools.ts'
 
+/** A question's code is loaded when it is asked. */
 const QUESTIONS = {
   churn: {
-    run: benchChurn,
+    load: async () => (await import('./churn.ts')).benchChurn,
     asks: 'do 10M rows stay fast and small through 2M updates and 500k deletes, and ingest beside compaction?',
     takes: ['rows', 'updates', 'deletes', 'seconds', 'pairs', 'connections'],
   },
   export: {
-    run: benchExport,
+    load: async () => (await import('./export.ts')).benchExport,
     asks: 'how fast do rows leave as an Arrow stream and as files, and in how much memory?',
     takes: ['rows', 'connections', 'python'],
   },
   kernel: {
-    run: benchKernel,
+    load: async () => (await import('./kernel.ts')).benchKernel,
     asks: 'how many events a second does each JSON kernel cut on one core?',
     takes: ['rounds'],
   },
   keys: {
-    run: benchKeys,
+    load: async () => (await import('./keys.ts')).benchKeys,
     asks: 'what does the key index take, per key on disk, per seal, to restart and to rebuild?',
     takes: ['keys', 'kernel', 'pattern'],
   },
   merges: {
-    run: benchMerges,
+    load: async () => (await import('./merges.ts')).benchMerges,
     asks: 'what does a merge of tiny segments cost, and does its memory go back?',
     takes: ['rows', 'seconds', 'updates'],
   },
   path: {
-    run: benchPath,
+    load: async () => (await import('./path.ts')).benchPath,
     asks: 'how many events a second are acknowledged, sealed and counted, how late, against ClickHouse, PostgreSQL and bare HTTP?',
     takes: ['seconds', 'pairs', 'connections', 'only', 'rate', 'kernel', 'no-peers', 'generator', 'pause'],
   },
   pools: {
-    run: benchPools,
+    load: async () => (await import('./pools.ts')).benchPools,
     asks: 'do 2,000 pools with one event a second each hold steady?',
     takes: ['minutes', 'pools', 'rate', 'connections'],
   },
   polling: {
-    run: benchPolling,
+    load: async () => (await import('./polling.ts')).benchPolling,
     asks: 'do ten counter queries a second leave few segments behind?',
     takes: ['seconds', 'rate'],
   },
@@ -80,7 +73,8 @@ async function ask([name = '', ...rest]: readonly string[]): Promise<void> {
   const strange = Object.keys(values).find(given => !(question.takes as readonly string[]).includes(given))
   if (strange !== undefined)
     throw new Usage(`${name} takes ${question.takes.map(one => `--${one}`).join(', ')}, not --${strange}`)
-  await question.run(values)
+  const run = await question.load()
+  await run(values)
 }
 
 function parse(args: readonly string[]) {
@@ -105,6 +99,7 @@ async function main(args: readonly string[]): Promise<void> {
   } finally {
     await leaveNothing()
   }
+  process.exit() // a timer or a connection that a failed question left open holds nobody up
 }
 
 await main(process.argv.slice(2))

@@ -41,7 +41,7 @@ function treeOf(pid: number): number[] {
 function statOf(folder: string): string[] | undefined {
   try {
     return readFileSync(`${folder}/stat`, 'utf8')
-      .replace(/^[^]*\) /, '')
+      .replace(/^.*\) /s, '')
       .split(' ')
   } catch {
     return undefined
@@ -125,7 +125,9 @@ export function folderBytes(folder: string): number {
   return bytes
 }
 
+/** Of nothing: 0. */
 export function median(values: readonly number[]): number {
+  if (values.length === 0) return 0
   const sorted = [...values].sort((a, b) => a - b)
   const middle = sorted.length >> 1
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2

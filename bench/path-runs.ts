@@ -44,7 +44,7 @@ export function watchMemory(pid: number) {
       largest = Math.max(largest, now.anonymous + now.shared)
     } catch {} // it has ended: who waits for it says so
   }
-  const timer = setInterval(look, 1000)
+  const timer = setInterval(look, 1000).unref()
   return {
     stop() {
       clearInterval(timer)

@@ -116,7 +116,7 @@ class Watch {
     this.#before = now
     if (before === undefined) return undefined
     const seconds = (now.at - before.at) / 1000
-    const sealP99 = page.quantile('weir_seal_seconds', 0.99, before.page)
+    const sealP99 = page.quantile('weir_seal_seconds', 0.99, before.page) || 0 // NaN: nothing was sealed
     const seals = page.value('weir_seal_seconds_count') - before.page.value('weir_seal_seconds_count')
     const rows = page.value('weir_sealed_rows_total') - before.page.value('weir_sealed_rows_total')
     const counterP99 = quantileOf(this.#countersMs, 0.99)
