@@ -185,7 +185,6 @@ async function ingestPairs(bench: Bench, pairs: number): Promise<void> {
     const beside = await ingest(bench, [], `ingest beside compaction ${pair + 1}`)
     rates.push({ without, beside })
   }
-  await reopen(bench, [])
   if (rates.length === 0) return
   const ratio = median(rates.map(({ without, beside }) => beside / without)).toFixed(2)
   print(row('ingest beside compaction against without', `${ratio} ×, median of ${pairs} pairs`))

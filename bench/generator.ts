@@ -1,8 +1,8 @@
 /**
  * A load generator in a process of its own, over HTTP or PostgreSQL's protocol; its CPU time is its process's.
  *
- *   closed loop   each connection sends its next request when it has its answer: what wrk does, where there is no wrk, and for
- *                 PostgreSQL, which wrk does not speak. About as cheap as wrk with full batches, three times as dear with single events
+ *   closed loop   each connection sends its next request when it has its answer, as wrk does. A request of 500 events takes a quarter
+ *                 of wrk's processor time (docs/decisions/0020), one of a single event three times as much
  *   paced         request n is due at n / rate, whatever the answers do. Latency counts from when it was due (so that a server that
  *                 stalls is charged with all that had to wait: no coordinated omission), and, told apart, from when it was sent
  *

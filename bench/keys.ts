@@ -23,6 +23,7 @@ import { segmentFile } from '../src/paths.ts'
 import { readDeleteFile } from '../src/segment/deletes.ts'
 import { assert, must } from '../src/util/assert.ts'
 import { disk } from '../src/util/disk.ts'
+import { chooseNative } from '../src/util/native.ts'
 import { createRandom } from './events.ts'
 import { benchFolder, removeFolder } from './leftovers.ts'
 import { print } from './measure.ts'
@@ -45,10 +46,10 @@ const UPDATE_RUNS = 4
 /** So many distinct known keys are in a commit of updates. */
 const UPDATE_KEYS_MIN = SEAL_ROWS / 10
 
-/** Fills `keys` (1M) with `kernel` (native) in `pattern` (producers), reopens and rebuilds. */
+/** Fills `keys` (1M) with `kernel` (native where it is built) in `pattern` (producers), reopens and rebuilds. */
 export async function benchKeys(options: KeysOptions): Promise<void> {
   const keys = Math.max(UPDATE_KEYS_MIN, numberOf('keys', options.keys, 1_000_000))
-  const kernel = oneOf('kernel', options.kernel, ['native', 'js']) ?? 'native'
+  const kernel = chooseNative(oneOf('kernel', options.kernel, ['native', 'js']) ?? '')
   const pattern = oneOf('pattern', options.pattern, ['ascending', 'producers']) ?? 'producers'
   print(
     `keys: ${keys / 1e6}M keys of ${KEY_BYTES} bytes, ${kernel} key loop, ${pattern}, ${SEAL_ROWS} keys a seal`,

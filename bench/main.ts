@@ -6,6 +6,7 @@
 import { parseArgs } from 'node:util'
 import { CannotRun } from '../src/errors.ts'
 import { guardLeftovers, isInterrupted, leaveNothing } from './leftovers.ts'
+import { describeMachine } from './machine.ts'
 import { OPTIONS, type OptionName, Usage } from './options.ts'
 
 /** A question's code is loaded when it is asked. */
@@ -34,6 +35,11 @@ const QUESTIONS = {
     load: async () => (await import('./merges.ts')).benchMerges,
     asks: 'what does a merge of tiny segments cost, and does its memory go back?',
     takes: ['rows', 'seconds', 'updates'],
+  },
+  parquet: {
+    load: async () => (await import('./parquet.ts')).benchParquet,
+    asks: 'what does a seal’s Parquet file cost, by each encoder, and what is it worth to a reader?',
+    takes: ['rows', 'rounds'],
   },
   path: {
     load: async () => (await import('./path.ts')).benchPath,
@@ -74,6 +80,7 @@ async function ask([name = '', ...rest]: readonly string[]): Promise<void> {
   if (strange !== undefined)
     throw new Usage(`${name} takes ${question.takes.map(one => `--${one}`).join(', ')}, not --${strange}`)
   const run = await question.load()
+  for (const line of describeMachine(values.kernel)) process.stdout.write(`${line}\n`)
   await run(values)
 }
 

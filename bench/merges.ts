@@ -13,9 +13,10 @@ import type { MergeCalls } from '../src/compact/merge-calls.ts'
 import { Pacer } from '../src/compact/pace.ts'
 import type { MergeInput, MergeJob } from '../src/compact/protocol.ts'
 import { readSegmentKeys } from '../src/keys/segment-keys.ts'
-import { tryAssemblerNative } from '../src/segment/assembler.ts'
+import { assemblerJs, tryAssemblerNative } from '../src/segment/assembler.ts'
 import { readDeleteFile, writeDeleteFile } from '../src/segment/deletes.ts'
 import { tryEncoderNative } from '../src/segment/encoder.ts'
+import { encoderJs } from '../src/segment/encoder-js.ts'
 import { publishInPieces, unlinkSegments } from '../src/segment/publish.ts'
 import { Writer } from '../src/segment/write.ts'
 import { must } from '../src/util/assert.ts'
@@ -66,11 +67,7 @@ function pacer(): Pacer {
 }
 
 function makeInputs(folder: string, rows: number, marked: number): MergeInput[] {
-  const writer = new Writer(
-    must(tryAssemblerNative(), 'the native module'),
-    must(tryEncoderNative(), 'the native module'),
-    disk,
-  )
+  const writer = new Writer(tryAssemblerNative() ?? assemblerJs, tryEncoderNative() ?? encoderJs, disk)
   return Array.from({ length: SEGMENTS }, (_, at) => {
     const segment = at + 1
     const sequenceFrom = 1 + at * rows

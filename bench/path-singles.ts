@@ -32,7 +32,8 @@ export async function singles(plan: PathPlan): Promise<void> {
 }
 
 function single(plan: PathPlan, url: string, producer: number): Promise<LoadResult> {
-  const { seconds, generator } = plan
+  const { seconds, generators } = plan
+  const generator = generators.singles
   return runLoad({ url, events: 1, connections: CONNECTIONS, seconds, producer, form: 'array', generator })
 }
 

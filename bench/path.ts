@@ -11,8 +11,7 @@
  * Non-goals: several machines, TLS. Server and generator share the cores; the generator's CPU is reported apart.
  */
 import { BATCH_EVENTS } from './events.ts'
-import { chooseGenerator, describeGenerator, type GeneratorChoice } from './load.ts'
-import { describeMachine } from './machine.ts'
+import { chooseGenerators, type Generators } from './load.ts'
 import { print } from './measure.ts'
 import { numberOf, oneOf } from './options.ts'
 import { batches, weirBatches } from './path-batches.ts'
@@ -38,7 +37,7 @@ export interface PathPlan {
   readonly pairs: number
   readonly connections: number
   readonly kernel: 'native' | 'js' | undefined
-  readonly generator: GeneratorChoice
+  readonly generators: Generators
   readonly isWithPeers: boolean
   /** Of quiet before each run. */
   readonly pauseSeconds: number
@@ -58,13 +57,12 @@ export async function benchPath(options: PathOptions): Promise<void> {
     pairs: Math.max(1, numberOf('pairs', options.pairs, 3)),
     connections: Math.max(1, numberOf('connections', options.connections, 64)),
     kernel: oneOf('kernel', options.kernel, ['native', 'js']),
-    generator: chooseGenerator(options.generator),
+    generators: chooseGenerators(options.generator),
     isWithPeers: options['no-peers'] !== true,
     pauseSeconds: numberOf('pause', options.pause, 3),
   }
   let rate = options.rate === undefined ? undefined : numberOf('rate', options.rate, 0)
-  for (const line of describeMachine(options.kernel)) print(line)
-  print(`generator: ${describeGenerator(plan.generator)}`)
+  print(`generator: ${plan.generators.words}`)
   if (only === undefined || only === 'batches') {
     const reached = await batches(plan)
     rate ??= reached * PACED_PART

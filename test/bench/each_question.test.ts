@@ -59,6 +59,14 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /anonymous memory, first, half-way, last +\S+, /,
     ],
   },
+  parquet: {
+    args: '--rows 1000 --rounds 1'.split(' '),
+    prints: [
+      /encode, js +[\d.]+ ms CPU, \S+B in, file \S+B/,
+      /encode, native +[\d.]+ ms CPU|native +not built/,
+      /bytes of all payloads, js +[\d.]+ ms CPU/,
+    ],
+  },
   path: {
     args: '--seconds 0.5 --pairs 1 --pause 0 --connections 4'.split(' '),
     prints: [

@@ -16,7 +16,8 @@ const peers = [
 
 describe('path', () => {
   it.skipIf(peers.length === 0)('measures the installed peers in turn', async () => {
-    const args = ['path', '--only', 'batches', '--seconds', '1', '--pairs', '2', '--pause', '0.5']
+    const asked = hasWrk ? ['--generator', 'wrk'] : []
+    const args = ['path', '--only', 'batches', '--seconds', '1', '--pairs', '2', '--pause', '0.5', ...asked]
     const { code, output, left } = await startBench(args).ended
     expect({ code, left }, output).toEqual({ code: 0, left: [] })
     const names = ['Weir', ...peers.map(([name]) => name)]
@@ -46,7 +47,18 @@ describe('path', () => {
   })
 
   it.skipIf(!hasWrk)('leaves no wrk after Ctrl-C', async () => {
-    const bench = startBench(['path', '--only', 'batches', '--no-peers', '--seconds', '30', '--pause', '0'])
+    const bench = startBench([
+      'path',
+      '--only',
+      'batches',
+      '--generator',
+      'wrk',
+      '--no-peers',
+      '--seconds',
+      '30',
+      '--pause',
+      '0',
+    ])
     const family = await familyWith(bench, /^wrk /)
     bench.child.kill('SIGINT')
     const end = await bench.ended
