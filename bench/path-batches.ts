@@ -182,7 +182,9 @@ async function clickHouseBatches(plan: PathPlan, pair: number): Promise<Run> {
       generator: plan.generators.batches,
     })
     const { anonymous, shared } = memory(peer.pid)
-    return report(`ClickHouse ${pair + 1}`, load, cpuSeconds(peer.pid) - cpuBefore, anonymous + shared)
+    const cpu = cpuSeconds(peer.pid) - cpuBefore
+    await peer.checkRows(load.requests * BATCH_EVENTS)
+    return report(`ClickHouse ${pair + 1}`, load, cpu, anonymous + shared)
   } finally {
     await peer.stop()
   }
@@ -202,7 +204,9 @@ async function postgresBatches(plan: PathPlan, pair: number): Promise<Run> {
       generator: 'node',
     })
     const { anonymous, shared } = treeMemory(peer.pid)
-    return report(`PostgreSQL ${pair + 1}`, load, treeCpuSeconds(peer.pid) - cpuBefore, anonymous + shared)
+    const cpu = treeCpuSeconds(peer.pid) - cpuBefore
+    await peer.checkRows(load.requests * BATCH_EVENTS)
+    return report(`PostgreSQL ${pair + 1}`, load, cpu, anonymous + shared)
   } finally {
     await peer.stop()
   }

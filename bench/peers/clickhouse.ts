@@ -13,7 +13,8 @@ export interface ClickHouse {
   readonly pid: number
   /** Where bodies are posted. */
   readonly url: string
-  query(sql: string): Promise<string>
+  /** Throws where fewer rows are there than were acknowledged. */
+  checkRows(least: number): Promise<void>
   /** Ends it and removes its folder. */
   stop(): Promise<void>
 }
@@ -50,7 +51,10 @@ export async function startClickHouse(): Promise<ClickHouse> {
   return {
     pid: child.pid as number,
     url: `${base}?query=${insert}&input_format_skip_unknown_fields=1`,
-    query,
+    async checkRows(least) {
+      const rows = Number(await query('SELECT count() FROM events'))
+      if (rows < least) throw new Error(`ClickHouse has ${rows} rows and acknowledged ${least}`)
+    },
     async stop() {
       if (child.exitCode === null && child.signalCode === null) {
         const ended = new Promise(resolve => child.once('close', resolve))

@@ -17,6 +17,8 @@ export interface Postgres {
   /** Of the first process; the others are below it. */
   readonly pid: number
   readonly target: Target
+  /** Throws where fewer rows are there than were acknowledged. */
+  checkRows(least: number): Promise<void>
   /** Ends it and removes its folder. */
   stop(): Promise<void>
 }
@@ -117,11 +119,22 @@ export async function startPostgres(): Promise<Postgres> {
   return {
     pid: child.pid as number,
     target: { kind: 'postgres', socket, user: USER, sql: UPSERT },
+    checkRows: least => checkRows(socket, least),
     async stop() {
       await end(child)
       removeFolder(folder)
     },
   }
+}
+
+async function checkRows(socket: string, least: number): Promise<void> {
+  // A division by zero says no; so the answer need not be read.
+  const sql = `SELECT 1 / (count(*) >= ${least})::int FROM events`
+  const connection = await PostgresConnection.open(socket, USER, sql)
+  await connection.execute().catch(error => {
+    throw new Error(`PostgreSQL has fewer rows than the ${least} that it acknowledged: ${error.message}`)
+  })
+  connection.close()
 }
 
 async function end(child: ChildProcess): Promise<void> {
