@@ -8,7 +8,7 @@ const LOADED = [
   'batches',
   '--no-peers',
   '--seconds',
-  '30',
+  '600',
   '--pause',
   '0',
   '--connections',
@@ -32,7 +32,7 @@ describe.concurrent('a bench under load', () => {
   })
 
   it('leaves nothing after its server was killed, and fails', async () => {
-    const short = LOADED.map(one => (one === '30' ? '2' : one))
+    const short = LOADED.map(one => (one === '600' ? '2' : one))
     const bench = startBench(short, barePath())
     const family = await familyWith(bench, /generator\.js generator/)
     process.kill(family.find(one => /main\.js start/.test(one.command))!.pid, 'SIGKILL')

@@ -138,7 +138,7 @@ describe.concurrent('the bench', () => {
     expect(output).not.toMatch(/\n {4}at /)
   })
   it('leaves nothing after Ctrl-C', async () => {
-    const args = 'path --only batches --no-peers --seconds 60 --pause 0 --connections 2'.split(' ')
+    const args = 'path --only batches --no-peers --seconds 600 --pause 0 --connections 2'.split(' ')
     const bench = startBench(args, barePath())
     const family = await familyWith(bench, /generator\.js generator/)
     expect(family.some(one => /main\.js start/.test(one.command))).toBe(true)

@@ -55,7 +55,7 @@ describe('path', () => {
       'wrk',
       '--no-peers',
       '--seconds',
-      '30',
+      '600',
       '--pause',
       '0',
     ])

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { vi } from 'vitest'
+import { afterAll, vi } from 'vitest'
 import { temporaryFolder } from '../util/server.ts'
 
 const MAIN = fileURLToPath(new URL('../../bench/main.js', import.meta.url))
@@ -27,6 +27,7 @@ export interface RunningBench {
 export function startBench(args: readonly string[], path = process.env['PATH'] ?? ''): RunningBench {
   const folder = temporaryFolder('weir-bench-test-')
   chmodSync(folder, 0o755) // PostgreSQL's user goes through it
+  benchFolders.push(folder)
   const child = spawn(process.execPath, [MAIN, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { ...process.env, TMPDIR: folder, PATH: path },
@@ -51,18 +52,41 @@ export function barePath(): string {
   return folder
 }
 
-/** Ids and command lines of a process and of all that it started, the deepest last. */
-export function familyOf(pid: number): { readonly pid: number; readonly command: string }[] {
-  const parents = new Map<number, number>()
-  for (const name of readdirSync('/proc')) {
-    if (!/^\d+$/.test(name)) continue
-    const parent = /\) \S (\d+)/.exec(read(`/proc/${name}/stat`))?.[1]
-    parents.set(Number(name), Number(parent))
-  }
+/** A process; its id may be another's later, `began` says whose. */
+export interface Member {
+  readonly pid: number
+  readonly command: string
+  readonly began: string
+}
+
+/** A process and all that it started, and theirs, as long as each has its parent. */
+export function familyOf(pid: number): Member[] {
+  const parents = new Map(all().map(one => [one, Number(fieldsOf(one)[1])]))
   const family = [pid]
   for (const one of family)
     for (const [child, parent] of parents) if (parent === one && !family.includes(child)) family.push(child)
-  return family.map(one => ({ pid: one, command: read(`/proc/${one}/cmdline`).replaceAll('\0', ' ') }))
+  return family.map(member)
+}
+
+function all(): number[] {
+  return readdirSync('/proc')
+    .filter(name => /^\d+$/.test(name))
+    .map(Number)
+}
+
+function member(pid: number): Member {
+  return {
+    pid,
+    command: read(`/proc/${pid}/cmdline`).replaceAll('\0', ' '),
+    began: fieldsOf(pid)[19] ?? '',
+  }
+}
+
+/** Of /proc/…/stat, after the name: state, parent, …, and the 20th when it began. */
+function fieldsOf(pid: number): string[] {
+  return read(`/proc/${pid}/stat`)
+    .replace(/^.*\) /s, '')
+    .split(' ')
 }
 
 function read(file: string): string {
@@ -72,6 +96,24 @@ function read(file: string): string {
     return '' // it has ended
   }
 }
+
+/** Those of them that still run. */
+export function alive(family: readonly Member[]): Member[] {
+  return family.filter(({ pid, began }) => {
+    const fields = fieldsOf(pid)
+    return fields[0] !== 'Z' && began !== '' && fields[19] === began
+  })
+}
+
+const benchFolders: string[] = []
+
+/** What a failed test left running: it has the test's folder in its environment. */
+afterAll(() => {
+  for (const pid of all()) {
+    const environment = read(`/proc/${pid}/environ`).split('\0')
+    if (benchFolders.some(folder => environment.includes(`TMPDIR=${folder}`))) process.kill(pid, 'SIGKILL')
+  }
+})
 
 /** What `look` answers, once it answers something. */
 export function eventually<T>(look: () => T | undefined): Promise<T> {
@@ -84,18 +126,9 @@ export function eventually<T>(look: () => T | undefined): Promise<T> {
 }
 
 /** A bench's processes, once one of them is `wanted`. */
-export function familyWith(bench: RunningBench, wanted: RegExp): Promise<ReturnType<typeof familyOf>> {
+export function familyWith(bench: RunningBench, wanted: RegExp): Promise<Member[]> {
   return eventually(() => {
     const family = familyOf(bench.child.pid as number)
     return family.some(one => wanted.test(one.command)) ? family : undefined
   })
-}
-
-/** Those of them that still run: not ended, and no zombie. */
-export function alive(family: readonly { readonly pid: number; readonly command: string }[]): string[] {
-  return family
-    .filter(
-      ({ pid, command }) => command !== '' && read(`/proc/${pid}/cmdline`).replaceAll('\0', ' ') === command,
-    )
-    .map(one => one.command)
 }
