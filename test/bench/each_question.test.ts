@@ -81,7 +81,7 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /CPU by thread: .*weir-/,
       /Weir, median +\S+ events\/s/,
       /P-3, acks +p50 [\d.]+ ms, p99 [\d.]+ ms, .*goal p99 25 ms: (met|MISSED)/,
-      /P-6, acknowledged → counted, under load +p50 \d+ ms, p99 \d+ ms, .* of [1-9]\d* probes$/m,
+      /P-6, acknowledged → counted, under load +p50 \d+ ms, p99 \d+ ms, .* of [1-9]\d* probes/,
       /P-6, acknowledged → counted, idle +p50 \d+ ms, p99 \d+ ms, .* of [1-9]\d* probes$/m,
       /W-11, event-loop delay +p99 [\d.]+ ms, max/,
       /uWebSockets.js dropping the body 1 +\S+ req\/s/,
