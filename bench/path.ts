@@ -55,7 +55,7 @@ export async function benchPath(options: PathOptions): Promise<void> {
   const plan: PathPlan = {
     seconds: Math.max(0.1, numberOf('seconds', options.seconds, 60)),
     pairs: Math.max(1, numberOf('pairs', options.pairs, 3)),
-    connections: Math.max(1, numberOf('connections', options.connections, 64)),
+    connections: Math.max(1, Math.floor(numberOf('connections', options.connections, 64))),
     kernel: oneOf('kernel', options.kernel, ['native', 'js']),
     generators: chooseGenerators(options.generator),
     isWithPeers: options['no-peers'] !== true,
