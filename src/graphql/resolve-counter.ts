@@ -33,9 +33,11 @@ const BUILT = 'This version answers metrics given inline as "count" or "sum".'
 
 export const counterQueries = {
   counter: async (_: unknown, { input }: { input: CounterInput }, context: Context) => {
+    context.budget.query()
     const { metric, pool: asked } = selectMetric(input)
     const pool = poolToQuery(asked, context)
-    if (given(input.filterSql)) throw badRequest('filterSql is not supported by this version; use filters.')
+    if (given(input.filterSql) && input.filterSql.trim() !== '')
+      throw badRequest('filterSql is not supported by this version; use filters.')
     const { timeRange = null, timeZone = null, filters = null } = input
     const query: CounterQuery = { metric, timeRange, timeZone, filters }
     const { applicationId } = context.caller
