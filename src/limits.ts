@@ -309,9 +309,9 @@ export const SCHEMAS_CACHED_MAX = 4_096
 /** Filters of one query, nested ones counted, and how deep they nest. */
 export const FILTERS_MAX = 500
 export const FILTER_DEPTH_MAX = 32
-/** A LIKE pattern that becomes a regular expression, with `_` or texts between several `%`: RE2 has 8 MB for what it is made into. */
+/** A LIKE pattern that is more than a text with `%` after or before it: a search takes up to this times the length of what is searched. */
 export const LIKE_PATTERN_CHARACTERS_MAX = 1_000
-/** Such patterns of one query: each may take those 8 MB in each of its threads, outside of DuckDB's memory. */
+/** Patterns of one query that become regular expressions: each may take RE2's 8 MB in each of its threads, outside of DuckDB's memory. */
 export const LIKE_PATTERNS_MAX = 16
 /** GraphQL: fields of one document after fragments are spread, and their nesting. Validation compares fields in pairs. */
 export const GRAPHQL_FIELDS_MAX = 2_000

@@ -110,6 +110,9 @@ describe('LIKE', () => {
     expect(one('s', 'LIKE', `${'\\\\'.repeat(250_000)}x`)).toMatch(/^"s" = /)
     expect(one('s', 'LIKE', '\\'.repeat(499_999))).toMatch(/lone backslash/)
     expect(one('s', 'LIKE', 'a%'.repeat(500_000))).toMatch(/longer than 1000 characters/)
+    expect(one('s', 'LIKE', `%${'a'.repeat(998)}%`)).toMatch(/^contains/)
+    expect(one('s', 'LIKE', `%${'a'.repeat(999)}%`)).toMatch(/longer than 1000 characters/)
+    expect(one('s', 'LIKE', `${'a'.repeat(9_999)}%`)).toMatch(/^starts_with/)
     expect(one('s', 'LIKE', '_'.repeat(1_000))).not.toMatch(/^BAD/)
     const patterns = (length: number) =>
       where(Array.from({ length }, () => ({ column: 's', operator: 'LIKE' as const, value: 'a%b' })))
