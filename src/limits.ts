@@ -320,8 +320,8 @@ export const GRAPHQL_DEPTH_MAX = 24
 export const GRAPHQL_FRAGMENTS_MAX = 200
 /** GraphQL: values of one answer, as counted before its lists are resolved. Each takes 1 to 2 µs of the main thread. */
 export const GRAPHQL_VALUES_MAX = 100_000
-/** GraphQL: metric queries of one request, each planned on the main thread. Dashboards send some 25 at once. */
-export const GRAPHQL_QUERIES_MAX = 100
+/** GraphQL: metric queries of one request, each planned on the main thread. Dashboards send some 25 at once; more than QUERIES_WAITING_MAX could not wait. */
+export const GRAPHQL_QUERIES_MAX = 200
 
 /** GraphQL: tokens of one document (500 columns or filters written out take 7,000), and brackets open at once in document or variables. Keep the parser's stack small. */
 export const GRAPHQL_TOKENS_MAX = 20_000
