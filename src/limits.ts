@@ -325,6 +325,8 @@ export const GRAPHQL_FRAGMENTS_MAX = 200
 export const GRAPHQL_VALUES_MAX = 100_000
 /** GraphQL: metric queries of one request, each planned on the main thread. Dashboards send some 25 at once; more than QUERIES_WAITING_MAX could not wait. */
 export const GRAPHQL_QUERIES_MAX = 200
+/** GraphQL: inputs of all metric queries of one request as JSON. Filters are planned on the main thread, some 0.1 s for all of this. */
+export const GRAPHQL_INPUT_CHARACTERS_MAX = 4 * MiB
 
 /** GraphQL: tokens of one document (500 columns or filters written out take 7,000), and brackets open at once in document or variables. Keep the parser's stack small. */
 export const GRAPHQL_TOKENS_MAX = 20_000

@@ -4,7 +4,7 @@
  * the fields asked of each; lists inside are charged as they come. Introspection too: its types are the package's own, shared by all schemas.
  */
 import type { GraphQLField, GraphQLResolveInfo, GraphQLSchema, SelectionSetNode } from 'graphql'
-import { GRAPHQL_QUERIES_MAX, GRAPHQL_VALUES_MAX } from '../limits.ts'
+import { GRAPHQL_INPUT_CHARACTERS_MAX, GRAPHQL_QUERIES_MAX, GRAPHQL_VALUES_MAX } from '../limits.ts'
 import { badRequest } from './errors.ts'
 import { defaultFieldResolver, getNullableType, isListType, isObjectType } from './library.ts'
 
@@ -12,6 +12,7 @@ import { defaultFieldResolver, getNullableType, isListType, isObjectType } from 
 export class Budget {
   #values = 0
   #queries = 0
+  #inputCharacters = 0
   readonly #fieldsOf: (set: SelectionSetNode) => number
 
   /** @param fieldsOf how many fields a selection of the request's document asks for, fragments spread */
@@ -19,11 +20,17 @@ export class Budget {
     this.#fieldsOf = fieldsOf
   }
 
-  /** Charges a metric query, before it is planned. Throws BAD_REQUEST. */
-  query(): void {
+  /** Charges a metric query, before its input is looked at: many queries may share one large variable. Throws BAD_REQUEST. */
+  query(input: object): void {
     this.#queries += 1
     if (this.#queries > GRAPHQL_QUERIES_MAX)
       throw badRequest(`A request takes at most ${GRAPHQL_QUERIES_MAX} metric queries.`)
+    if (this.#inputCharacters <= GRAPHQL_INPUT_CHARACTERS_MAX)
+      this.#inputCharacters += JSON.stringify(input).length
+    if (this.#inputCharacters > GRAPHQL_INPUT_CHARACTERS_MAX)
+      throw badRequest(
+        `The metric queries of a request have more than ${GRAPHQL_INPUT_CHARACTERS_MAX} characters.`,
+      )
   }
 
   /** Charges items of a list that was looked through. Throws BAD_REQUEST. */

@@ -33,7 +33,7 @@ const BUILT = 'This version answers metrics given inline as "count" or "sum".'
 
 export const counterQueries = {
   counter: async (_: unknown, { input }: { input: CounterInput }, context: Context) => {
-    context.budget.query()
+    context.budget.query(input)
     const { metric, pool: asked } = selectMetric(input)
     const pool = poolToQuery(asked, context)
     if (given(input.filterSql) && input.filterSql.trim() !== '')

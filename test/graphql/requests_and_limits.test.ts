@@ -225,6 +225,11 @@ describe('an answer', () => {
     expect(fine.errors).toBeUndefined()
     expect(fine.data.a199).toEqual({ value: '42' })
     await tooMuch(...ask(201))
+    const filters = [{ column: 'a', operator: 'EQUALS', value: 'x'.repeat(500_000) }]
+    const [document] = ask(20)
+    const { data, errors } = await server.ask(document, { input: { ...input, filters } })
+    expect([data.a7, data.a8, errors?.length]).toEqual([{ value: '42' }, null, 12])
+    expect(errors?.[0]?.message).toMatch(/more than 4194304 characters/)
   })
 })
 
