@@ -88,7 +88,7 @@ export function removeLeftovers(): void {
 }
 
 /** How the child is started. */
-interface StartOptions {
+export interface StartOptions {
   readonly dataDir?: string
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
