@@ -47,8 +47,8 @@ const SEAL_SECONDS = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
 export function createMetrics(): Metrics {
   const registers = [new Registry()]
   const registry = registers[0]!
-  const events = new Map<string, number>()
-  const requests = new Map<string, number>()
+  const events = new EventCounts()
+  const requests = new Map<number, number>()
   const refusals = new Map<string, number>()
   let bytes = 0
   countedByLabel(
@@ -56,15 +56,17 @@ export function createMetrics(): Metrics {
     'weir_events_total',
     'events by pool, result and code',
     ['pool', 'result', 'code'],
-    events,
+    () => events.series(),
   )
-  countedByLabel(registers, 'weir_requests_total', 'HTTP requests by status', ['status'], requests)
+  const byOne = (counts: ReadonlyMap<string | number, number>) => () =>
+    [...counts].map(([value, count]) => [[value], count] as const)
+  countedByLabel(registers, 'weir_requests_total', 'HTTP requests by status', ['status'], byOne(requests))
   countedByLabel(
     registers,
     'weir_refused_requests_total',
     'ingest requests refused as a whole, by code',
     ['code'],
-    refusals,
+    byOne(refusals),
   )
   countedPlainly(registers, 'weir_received_bytes_total', 'bytes of request bodies', () => bytes)
   const histogram = (name: string, help: string, buckets: number[]) =>
@@ -86,14 +88,9 @@ export function createMetrics(): Metrics {
   const compaction = countMerges(registers)
   const loop = watchEventLoop(registers)
   return {
-    events(pool, result, code, count) {
-      const key = `${pool}\n${result}\n${code}`
-      // Pools come and go; the page must not grow for ever.
-      const isKnown = events.has(key) || events.size < METRIC_SERIES_MAX
-      add(events, isKnown ? key : `other\n${result}\n${code}`, count)
-    },
+    events: (pool, result, code, count) => events.add(pool, result, code, count),
     refused: code => add(refusals, code, 1),
-    request: status => add(requests, String(status), 1),
+    request: status => add(requests, status, 1),
     bytes: count => {
       bytes += count
     },
@@ -148,7 +145,7 @@ function countedByLabel(
   name: string,
   help: string,
   labelNames: string[],
-  counts: ReadonlyMap<string, number>,
+  series: () => Iterable<readonly [values: readonly (string | number)[], count: number]>,
 ): void {
   new Counter({
     name,
@@ -157,10 +154,8 @@ function countedByLabel(
     registers,
     collect() {
       this.reset()
-      for (const [key, count] of counts) {
-        const values = key.split('\n')
+      for (const [values, count] of series())
         this.inc(Object.fromEntries(labelNames.map((label, index) => [label, values[index] ?? ''])), count)
-      }
     },
   })
 }
@@ -177,7 +172,42 @@ function countedPlainly(registers: Registry[], name: string, help: string, count
   })
 }
 
-function add(counts: Map<string, number>, key: string, count: number): void {
+/** Events by pool, result and code. A Map in a Map: no text is joined for each request. */
+class EventCounts {
+  readonly #pools = new Map<string, Map<string, Map<string, number>>>()
+  #series = 0
+
+  add(pool: string, result: string, code: string, count: number): void {
+    const known = this.#pools.get(pool)?.get(result)
+    if (known?.has(code) === true) add(known, code, count)
+    else this.#addSeries(pool, result, code, count)
+  }
+
+  *series(): Generator<readonly [readonly string[], number]> {
+    for (const [pool, results] of this.#pools)
+      for (const [result, codes] of results)
+        for (const [code, count] of codes) yield [[pool, result, code], count]
+  }
+
+  /** Pools come and go; the page must not grow for ever. */
+  #addSeries(pool: string, result: string, code: string, count: number): void {
+    const results = inner(this.#pools, this.#series < METRIC_SERIES_MAX ? pool : 'other')
+    const codes = inner(results, result)
+    if (!codes.has(code)) this.#series += 1
+    add(codes, code, count)
+  }
+}
+
+function inner<T>(maps: Map<string, Map<string, T>>, key: string): Map<string, T> {
+  let map = maps.get(key)
+  if (map === undefined) {
+    map = new Map()
+    maps.set(key, map)
+  }
+  return map
+}
+
+function add<T>(counts: Map<T, number>, key: T, count: number): void {
   counts.set(key, (counts.get(key) ?? 0) + count)
 }
 

@@ -5,6 +5,7 @@
  *   W-9  Jobs run while parseRoom() and room() say so and their batches are within BATCHES_UNDER_WAY_BYTES_MAX; what
  *        is ready meanwhile is bounded by the slabs, and waits for the tail no longer than WAIT_MS_MAX.
  *
+ * Small bodies that come while a job of such is under way gather for the next one, as the log's groups do during a sync.
  * The work per request is constant here; bodies are neither parsed nor inflated on this thread (W-11).
  */
 import { FAULT_WORDS } from '../batch/kernel.ts'
@@ -13,6 +14,8 @@ import type { Refusal } from '../errors.ts'
 import {
   BATCHES_UNDER_WAY_BYTES_MAX,
   BODY_MS_MAX,
+  JOB_GATHERED_BYTES,
+  JOB_GATHERED_REQUESTS,
   JOBS_UNDER_WAY_MAX,
   STALLED_MS,
   WAIT_MS_MAX,
@@ -46,6 +49,8 @@ export class Ingest {
   readonly #turns = new Turns()
   #scheduled = false
   #jobs = 0
+  /** Those of them that hold small bodies. */
+  #smallJobs = 0
   /** Batches of the jobs under way: what they may take, and after the cut what they do. */
   #batchBytes = 0
   readonly #waitMsMax: number
@@ -101,6 +106,7 @@ export class Ingest {
       const slab = must(this.#queue.shift(), 'a slab with ready requests')
       const refused = slab.ready
       slab.ready = []
+      slab.readyBytes = 0
       for (const request of refused) {
         this.#send(request, answer)
         this.slabs.release(slab)
@@ -111,6 +117,7 @@ export class Ingest {
   #ready(request: IngestRequest): void {
     const slab = must(request.slab, 'the slab of a ready body')
     slab.ready.push(request)
+    slab.readyBytes += request.bytes
     if (slab.ready.length === 1) this.#queue.push(slab)
     this.#schedule()
   }
@@ -126,15 +133,22 @@ export class Ingest {
   }
 
   #dispatch(): void {
+    const gathering: Slab<IngestRequest>[] = []
     while (this.#queue.length > 0 && this.#mayRun()) {
       const slab = must(this.#queue.shift(), 'a slab with ready requests')
+      if (this.#smallJobs > 0 && isGathering(slab)) {
+        gathering.push(slab)
+        continue
+      }
       const batch = takeBatch(slab)
       if (slab.ready.length > 0) this.#queue.push(slab)
       this.#services.meter.job(batch.requests.length, batch.bytes)
       this.#jobs += 1
+      if (batch.isSmall) this.#smallJobs += 1
       this.#batchBytes += batch.cutBytesMax
       void this.#run(batch)
     }
+    for (const slab of gathering) this.#queue.push(slab)
   }
 
   #mayRun(): boolean {
@@ -161,7 +175,9 @@ export class Ingest {
       const committed = commit.records > 0 ? this.#services.commit(commit) : undefined
       committed?.catch(() => {}) // It is awaited below; refusals may take turns until then.
       try {
-        await this.#answer(batch, result, answered, row => result.recordBytes[row] === 0)
+        // Mostly every request is logged, and nobody can be answered before the sync.
+        if (commit.records < batch.requests.length)
+          await this.#answer(batch, result, answered, row => result.recordBytes[row] === 0)
       } finally {
         await committed // whatever happened: until then the log reads the slab
       }
@@ -173,6 +189,7 @@ export class Ingest {
         if (answered[row] === 0) this.#send(request, answer)
     }
     this.#jobs -= 1
+    if (batch.isSmall) this.#smallJobs -= 1
     this.#batchBytes -= batchBytes
     for (const request of batch.requests) this.slabs.release(must(request.slab, 'the slab of a job'))
     this.#schedule()
@@ -197,7 +214,7 @@ export class Ingest {
     let live = this.#liveGroups(batch)
     let fault = 0
     const faults = result.faults.length / FAULT_WORDS
-    for (const [row, request] of batch.requests.entries()) {
+    for (let row = 0; row < batch.requests.length; row += 1) {
       const from = fault
       while (fault < faults && result.faults[fault * FAULT_WORDS] === row) fault += 1
       if (answered[row] === 1 || !due(row)) continue
@@ -208,6 +225,7 @@ export class Ingest {
       }
       const group = batch.groupOf[row]!
       const there = live[group] === true && (committed === undefined || committed[group] === true)
+      const request = batch.requests[row]!
       const { admission } = request
       const answer = there ? answerOf(admission, result, row, { from, to: fault }) : answerRefusal(GONE_POOL)
       const logged = result.recordBytes[row]! > 0
@@ -225,6 +243,11 @@ export class Ingest {
     if (answer.code !== undefined) this.#services.meter.refused(answer.code)
     request.responder.send(answer.reply)
   }
+}
+
+/** Too little for a job of its own while another one is under way. */
+function isGathering(slab: Slab<IngestRequest>): boolean {
+  return !slab.large && slab.ready.length < JOB_GATHERED_REQUESTS && slab.readyBytes < JOB_GATHERED_BYTES
 }
 
 /** Memory that the batches of a result take. */
