@@ -352,6 +352,8 @@ export const PROGRESS_LOOK_MS = 250
 
 /** Lines of weir_events_total (pool, result, code); pools beyond it are counted together as `other`. */
 export const METRIC_SERIES_MAX = 10_000
+/** Syncs that wait to be sorted into the histogram, or until the page is read: some 0.2 ms of work. */
+export const METRIC_SYNCS_HELD = 256
 /** Pools whose own debt is on the page: those with the most. A line for each of thousands would say less. */
 export const METRIC_DEBT_POOLS_MAX = 20
 

@@ -7,7 +7,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type * as Prom from 'prom-client'
 import type { MergeFigures } from './compact/scheduler-calls.ts'
-import { METRIC_SERIES_MAX } from './limits.ts'
+import { METRIC_SERIES_MAX, METRIC_SYNCS_HELD } from './limits.ts'
 import { loadPackage } from './util/load-package.ts'
 
 /** Class by class: the package's index brings a push gateway, a cluster's registry and HTTP along. */
@@ -71,7 +71,7 @@ export function createMetrics(): Metrics {
   countedPlainly(registers, 'weir_received_bytes_total', 'bytes of request bodies', () => bytes)
   const histogram = (name: string, help: string, buckets: number[]) =>
     new Histogram({ name, help, buckets, registers })
-  const sync = histogram('weir_log_sync_seconds', 'write and sync of one group', SYNC_SECONDS)
+  const syncs = countSyncs(registers)
   const seal = histogram('weir_seal_seconds', 'from the start of a seal to its flush', SEAL_SECONDS)
   const visible = histogram(
     'weir_ack_to_visible_seconds',
@@ -79,7 +79,6 @@ export function createMetrics(): Metrics {
     SEAL_SECONDS,
   )
   const query = histogram('weir_query_seconds', 'queries, waiting and seal included', SEAL_SECONDS)
-  const synced = new Counter({ name: 'weir_log_bytes_total', help: 'bytes written to the log', registers })
   const sealed = new Counter({
     name: 'weir_sealed_rows_total',
     help: 'rows taken from the tails by seals',
@@ -94,10 +93,7 @@ export function createMetrics(): Metrics {
     bytes: count => {
       bytes += count
     },
-    sync(ms, count) {
-      sync.observe(ms / 1000)
-      synced.inc(count)
-    },
+    sync: syncs,
     seal(ms, rows) {
       seal.observe(ms / 1000)
       sealed.inc(rows)
@@ -108,6 +104,29 @@ export function createMetrics(): Metrics {
     gauge: (name, help, reading, label) => void readGauge(registers, name, help, reading, label),
     text: () => registry.metrics(),
     stop: () => loop.disable(),
+  }
+}
+
+/** Syncs are counted many at a time: one by one, each found prom-client's code out of the caches. */
+function countSyncs(registers: Registry[]): Metrics['sync'] {
+  let bytes = 0
+  const held: number[] = []
+  const observe = () => {
+    for (const ms of held) histogram.observe(ms / 1000)
+    held.length = 0
+  }
+  const histogram = new Histogram({
+    name: 'weir_log_sync_seconds',
+    help: 'write and sync of one group',
+    buckets: SYNC_SECONDS,
+    registers,
+    collect: observe,
+  })
+  countedPlainly(registers, 'weir_log_bytes_total', 'bytes written to the log', () => bytes)
+  return (ms, count) => {
+    bytes += count
+    held.push(ms)
+    if (held.length >= METRIC_SYNCS_HELD) observe()
   }
 }
 
