@@ -51,9 +51,6 @@ export function startParseWorkers(
     loadBalancer: (_job, workers) => leastBusy(workers, threads),
     concurrentTasksPerWorker: JOBS_PER_WORKER_MAX,
     maxQueue: max,
-    // What they save, they cost the thread that hands over: docs/decisions/0018.
-    atomics: 'disabled',
-    recordTiming: false,
     workerData,
   })
   let running = 0
