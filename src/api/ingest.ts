@@ -119,7 +119,7 @@ export class Ingest {
     slab.ready.push(request)
     slab.readyBytes += request.bytes
     if (slab.ready.length === 1) this.#queue.push(slab)
-    this.#schedule()
+    if (!this.#isGathering(slab)) this.#schedule()
   }
 
   /** After this turn's sockets: all bodies that came together share a job. */
@@ -136,7 +136,7 @@ export class Ingest {
     const gathering: Slab<IngestRequest>[] = []
     while (this.#queue.length > 0 && this.#mayRun()) {
       const slab = must(this.#queue.shift(), 'a slab with ready requests')
-      if (this.#smallJobs > 0 && isGathering(slab)) {
+      if (this.#isGathering(slab)) {
         gathering.push(slab)
         continue
       }
@@ -149,6 +149,12 @@ export class Ingest {
       void this.#run(batch)
     }
     for (const slab of gathering) this.#queue.push(slab)
+  }
+
+  /** Too little for a job of its own while another one is under way. */
+  #isGathering({ large, ready, readyBytes }: Slab<IngestRequest>): boolean {
+    const isLittle = ready.length < JOB_GATHERED_REQUESTS && readyBytes < JOB_GATHERED_BYTES
+    return this.#smallJobs > 0 && !large && isLittle
   }
 
   #mayRun(): boolean {
@@ -243,11 +249,6 @@ export class Ingest {
     if (answer.code !== undefined) this.#services.meter.refused(answer.code)
     request.responder.send(answer.reply)
   }
-}
-
-/** Too little for a job of its own while another one is under way. */
-function isGathering(slab: Slab<IngestRequest>): boolean {
-  return !slab.large && slab.ready.length < JOB_GATHERED_REQUESTS && slab.readyBytes < JOB_GATHERED_BYTES
 }
 
 /** Memory that the batches of a result take. */
