@@ -205,6 +205,9 @@ export const KEPT_BYTES_MAX = 64 * MiB
 export const SEALS_MAX = 3
 /** … of which each may be so many small ones instead: they share the log's sync and the index's transaction. */
 export const SEALS_SMALL = 16
+/** Segments of so many bytes or more are written past the page cache: a seal under load, not one that a reader asked for and
+ *  reads at once (decision 0021). */
+export const DIRECT_WRITE_BYTES_MIN = 1 * MiB
 /** Rows of one Parquet row group. Small enough to prune, large enough to compress. */
 export const ROW_GROUP_ROWS = 65_536
 

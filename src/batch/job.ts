@@ -5,9 +5,10 @@
  * The native kernel hands back what it cannot decide (DOCUMENT.judge): the js kernel cuts those requests, into a batch
  * of their own, and its outcome counts.
  */
-import { constants, crc32, gunzipSync } from 'node:zlib'
+import { constants, gunzipSync } from 'node:zlib'
 import { RECORD_HEADER_BYTES, RECORD_KIND, recordBytes, writeRecordHeader } from '../commit/record.ts'
 import { BODY_BYTES_MAX } from '../limits.ts'
+import { crc32 } from '../util/crc32.ts'
 import { BufferShelf } from './buffers.ts'
 import { DOCUMENT } from './fault.ts'
 import {
