@@ -113,7 +113,7 @@ export const GZIP_RATIO_MAX = 1032
 export const JOBS_UNDER_WAY_MAX = 64
 /** Jobs handed over and not answered, per parse worker: one running, one waiting. More requests batch up. */
 export const JOBS_PER_WORKER_MAX = 2
-/** While a job of small bodies is under way, further ones gather until there are so many requests or bytes. The hand-overs of
+/** While a job of small bodies is cut or synced, further ones gather until there are so many requests or bytes. The hand-overs of
  *  a smaller job cost all threads more than its cut; and it would wait for the sync under way (docs/decisions/0018). */
 export const JOB_GATHERED_REQUESTS = 32
 export const JOB_GATHERED_BYTES = 64 * KiB

@@ -5,7 +5,7 @@
  *   W-9  Jobs run while parseRoom() and room() say so and their batches are within BATCHES_UNDER_WAY_BYTES_MAX; what
  *        is ready meanwhile is bounded by the slabs, and waits for the tail no longer than WAIT_MS_MAX.
  *
- * Small bodies that come while a job of such is under way gather for the next one, as the log's groups do during a sync.
+ * Small bodies that come while a job of such is cut or synced gather for the next one, as the log's groups do.
  * The work per request is constant here; bodies are neither parsed nor inflated on this thread (W-11).
  */
 import { FAULT_WORDS } from '../batch/kernel.ts'
@@ -49,8 +49,8 @@ export class Ingest {
   readonly #turns = new Turns()
   #scheduled = false
   #jobs = 0
-  /** Those of them that hold small bodies. */
-  #smallJobs = 0
+  /** Those of them that hold small bodies and are not synced. */
+  readonly #smallJobs = new Set<Batch>()
   /** Batches of the jobs under way: what they may take, and after the cut what they do. */
   #batchBytes = 0
   readonly #waitMsMax: number
@@ -144,17 +144,17 @@ export class Ingest {
       if (slab.ready.length > 0) this.#queue.push(slab)
       this.#services.meter.job(batch.requests.length, batch.bytes)
       this.#jobs += 1
-      if (batch.isSmall) this.#smallJobs += 1
+      if (batch.isSmall) this.#smallJobs.add(batch)
       this.#batchBytes += batch.cutBytesMax
       void this.#run(batch)
     }
     for (const slab of gathering) this.#queue.push(slab)
   }
 
-  /** Too little for a job of its own while another one is under way. */
+  /** Too little for a job of its own while another one is cut or synced. */
   #isGathering({ large, ready, readyBytes }: Slab<IngestRequest>): boolean {
     const isLittle = ready.length < JOB_GATHERED_REQUESTS && readyBytes < JOB_GATHERED_BYTES
-    return this.#smallJobs > 0 && !large && isLittle
+    return this.#smallJobs.size > 0 && !large && isLittle
   }
 
   #mayRun(): boolean {
@@ -178,8 +178,9 @@ export class Ingest {
       this.#schedule()
       const live = this.#liveGroups(batch)
       const commit = commitBatchOf(batch, result, live)
-      const committed = commit.records > 0 ? this.#services.commit(commit) : undefined
-      committed?.catch(() => {}) // It is awaited below; refusals may take turns until then.
+      const committed = commit.records > 0 ? this.#services.commit(commit) : Promise.resolve()
+      const onEnd = () => this.#endSmall(batch)
+      committed.then(onEnd, onEnd) // It is awaited below; refusals may take turns until then.
       try {
         // Mostly every request is logged, and nobody can be answered before the sync.
         if (commit.records < batch.requests.length)
@@ -195,10 +196,15 @@ export class Ingest {
         if (answered[row] === 0) this.#send(request, answer)
     }
     this.#jobs -= 1
-    if (batch.isSmall) this.#smallJobs -= 1
+    this.#smallJobs.delete(batch)
     this.#batchBytes -= batchBytes
     for (const request of batch.requests) this.slabs.release(must(request.slab, 'the slab of a job'))
     this.#schedule()
+  }
+
+  /** A job is synced: what gathered meanwhile is cut while this one is answered, and not after. */
+  #endSmall(batch: Batch): void {
+    if (this.#smallJobs.delete(batch)) this.#dispatch()
   }
 
   /** Is the pool of each group there? A pool may go at any time before the answer (section 5). */
