@@ -12,7 +12,6 @@ import {
   JOB_GATHERED_REQUESTS,
   JOB_REQUESTS_MAX,
   SLABS_MAX,
-  SMALL_BODY_BYTES_MAX,
 } from '../../src/limits.ts'
 import { ask, head, Raw } from './client.ts'
 import { Fake, gate, start, targetOf, until } from './fake.ts'
@@ -146,7 +145,7 @@ test('small bodies gather while a job of such is under way; enough of them, and 
   const gathered = JOB_GATHERED_REQUESTS - 1
   for (let index = 0; index < gathered; index += 1) answers.push(post(`{"id":"${index}"}`))
   await until(() => api.stats().open === gathered + 1)
-  answers.push(post(good + ' '.repeat(SMALL_BODY_BYTES_MAX)))
+  answers.push(ask(api.port, '/v1/open', { chunks: [good], agent })) // not in one piece: its slab is for large ones
   await until(() => fake.jobs.length === 2)
   const requestsOf = (job: Job) => job.table.length / REQUEST_WORDS
   expect(fake.jobs.map(requestsOf)).toEqual([1, 1])
@@ -165,6 +164,23 @@ test('small bodies gather while a job of such is under way; enough of them, and 
   cut.open()
   for (const answer of answers) expect((await answer).status).toBe(200)
   expect(fake.jobs.length).toBe(5)
+})
+
+test('what gathered during a sync is cut while the synced job is answered', async () => {
+  const sync = gate()
+  fake.commitGate = sync.promise
+  const jobsAtAnswer: number[] = []
+  const { meter } = fake.services()
+  const request = () => jobsAtAnswer.push(fake.jobs.length)
+  const watched = await start(fake, {}, { meter: { ...meter, request } })
+  const answers = [post(good, watched.port)]
+  await until(() => fake.jobs.length === 1)
+  answers.push(post(good, watched.port))
+  await until(() => watched.stats().open === 2)
+  sync.open()
+  for (const answer of answers) expect((await answer).status).toBe(200)
+  expect(jobsAtAnswer).toEqual([2, 2])
+  await watched.stop(1000)
 })
 
 test('jobs stay within their limits and join neighbours in few spans', async () => {
