@@ -25,6 +25,9 @@ export const DRAIN_MS_MAX = 5_000
 export const DRAIN_GRACE_MS = 1_000
 /** A body that is not complete by then is given up: 408, connection closed. */
 export const BODY_MS_MAX = 60_000
+/** Of a body that comes with less than 16 KiB/s uWebSockets.js closes the connection after 8 to 12 s, without an answer. That time
+ *  is begun anew this often: who sends on has BODY_MS_MAX, and its place by STALLED_MS. */
+export const BODY_WAIT_ON_MS = 3_000
 
 /** An answer that its client does not read is given up after this: connection closed. */
 export const ANSWER_MS_MAX = 10_000

@@ -44,6 +44,9 @@ const SYNC_SECONDS = [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0
 const MERGE_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300]
 const SEAL_SECONDS = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
 
+/** A tail that no reader asks for is sealed by its age, which is a minute. */
+const VISIBLE_SECONDS = [...SEAL_SECONDS, 20, 30, 45, 60, 90]
+
 export function createMetrics(): Metrics {
   const registers = [new Registry()]
   const registry = registers[0]!
@@ -60,7 +63,8 @@ export function createMetrics(): Metrics {
   )
   const byOne = (counts: ReadonlyMap<string | number, number>) => () =>
     [...counts].map(([value, count]) => [[value], count] as const)
-  countedByLabel(registers, 'weir_requests_total', 'HTTP requests by status', ['status'], byOne(requests))
+  const requestsHelp = 'HTTP requests by status; 0: the client went first'
+  countedByLabel(registers, 'weir_requests_total', requestsHelp, ['status'], byOne(requests))
   countedByLabel(
     registers,
     'weir_refused_requests_total',
@@ -76,7 +80,7 @@ export function createMetrics(): Metrics {
   const visible = histogram(
     'weir_ack_to_visible_seconds',
     'from the oldest ack of a seal to its flush',
-    SEAL_SECONDS,
+    VISIBLE_SECONDS,
   )
   const query = histogram('weir_query_seconds', 'queries, waiting and seal included', SEAL_SECONDS)
   const sealed = new Counter({
