@@ -24,10 +24,11 @@ import { align8, HEADER_WORDS } from '../src/batch/layout.ts'
 import type { Plan } from '../src/batch/plan.ts'
 import { BATCH_EVENTS, benchEvents } from './events.ts'
 import { median, row, short } from './measure.ts'
+import { numberOf } from './options.ts'
 
 const print = (line: string) => void process.stdout.write(`${line}\n`)
 const BODIES = 64
-const SAMPLES = 50
+const ROUNDS = 50
 /** Of a batch's header: its length (layout.ts). */
 const BATCH_BYTES_WORD = 4
 
@@ -74,8 +75,14 @@ const GITHUB_PLAN: Plan = {
   key: null,
 }
 
-/** Prints events/s and MB/s of both kernels on both inputs. */
-export async function benchKernel(): Promise<void> {
+/** Options of the command line, as text. */
+export interface KernelOptions {
+  readonly rounds?: string | undefined
+}
+
+/** Prints events/s and MB/s of both kernels on both inputs, the median of `rounds` (50). */
+export async function benchKernel(options: KernelOptions): Promise<void> {
+  const rounds = Math.max(1, numberOf('rounds', options.rounds, ROUNDS))
   const native = tryNativeKernel()
   const events = benchEvents(BATCH_EVENTS * BODIES)
   const bodies = Array.from(
@@ -83,20 +90,20 @@ export async function benchKernel(): Promise<void> {
     (_, body) => `[${events.slice(body * BATCH_EVENTS, (body + 1) * BATCH_EVENTS).join(',')}]`,
   )
   print(
-    `kernel: one core, ${BODIES} bodies a round, ${SAMPLES} rounds, median; ${(Buffer.byteLength(bodies.join('')) / events.length).toFixed(0)} bytes an event`,
+    `kernel: one core, ${BODIES} bodies a round, ${rounds} rounds, median; ${(Buffer.byteLength(bodies.join('')) / events.length).toFixed(0)} bytes an event`,
   )
   const inputs = [
     { name: '450-byte events, 6 columns', bodies, plan: EVENT_PLAN },
     { name: 'GitHub payloads, 4 columns', bodies: githubBodies(), plan: GITHUB_PLAN },
   ]
   for (const { name, bodies: texts, plan } of inputs) {
-    const js = measure(makeJsKernel, texts, plan)
+    const js = measure(makeJsKernel, texts, plan, rounds)
     print(row(`js     ${name}`, `${short(js.events)} events/s, ${short(js.bytes)}B/s (hash ${js.hash})`))
     if (native === undefined) {
       print(row(`native ${name}`, 'not built'))
       continue
     }
-    const ours = measure(native, texts, plan)
+    const ours = measure(native, texts, plan, rounds)
     print(
       row(
         `native ${name}`,
@@ -125,13 +132,13 @@ interface Example {
   readonly examples: readonly unknown[]
 }
 
-function measure(make: MakeKernel, texts: readonly string[], plan: Plan) {
+function measure(make: MakeKernel, texts: readonly string[], plan: Plan, rounds: number) {
   const kernel = make(plan, 'post', oneBuffer())
   const { slab, table, bytes } = slabOf(texts)
   const rates: number[] = []
   let events = 0
   let hash = 0
-  for (let sample = -5; sample < SAMPLES; sample += 1) {
+  for (let sample = -Math.min(5, rounds); sample < rounds; sample += 1) {
     const begin = performance.now()
     events = 0
     for (let body = 0; body < texts.length; body += 1) {

@@ -39,8 +39,9 @@ export function parseInstant(text: string): bigint | undefined {
 function read(type: ColumnType, text: string): string | number | boolean | undefined {
   switch (type) {
     case 'STRING':
-    case 'JSON':
       return SURROGATE.test(text) ? undefined : text
+    case 'JSON':
+      return readJson(text)
     case 'BOOLEAN':
       return text === 'true' ? true : text === 'false' ? false : undefined
     case 'FLOAT':
@@ -54,6 +55,17 @@ function read(type: ColumnType, text: string): string | number | boolean | undef
     default:
       return readInteger(text, BITS[type]!)
   }
+}
+
+/** A JSON value's source text, which is what the column stores: its bytes are compared, not its meaning. */
+function readJson(text: string): string | undefined {
+  if (SURROGATE.test(text)) return undefined
+  try {
+    JSON.parse(text)
+  } catch {
+    return undefined
+  }
+  return text.trim() // around a JSON value only JSON's own white space can stand
 }
 
 function matchNumber(text: string): RegExpExecArray | undefined {
