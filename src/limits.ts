@@ -35,6 +35,11 @@ export const ANSWER_MS_MAX = 10_000
 export const STALLED_MS = 1_000
 /** One refusal in so many is the last answer of its connection; see api/unread.ts. */
 export const REFUSALS_PER_CLOSE = 64
+/** Answers up to so many characters fit in CORK_BYTES with their head, whatever UTF-8 makes of them. */
+export const SMALL_ANSWER_LENGTH = 4 * KiB
+/** The share of them that asks whether those before are still in memory; at random, so that no client can aim between. One that
+ *  reads nothing leaves 16 of them on average, and a thousand once in 10^28 connections. */
+export const SMALL_ANSWERS_LOOKED_AT = 1 / 16
 
 /** Faulty events put into words in one turn of the main thread; the answers of further ones take turns. */
 export const FAULTS_PER_TURN_MAX = 1_000
@@ -117,6 +122,10 @@ export const GZIP_RATIO_MAX = 1032
 export const JOBS_UNDER_WAY_MAX = 64
 /** Jobs handed over and not answered, per parse worker: one running, one waiting. More requests batch up. */
 export const JOBS_PER_WORKER_MAX = 2
+/** While a job of small bodies is cut or synced, further ones gather until there are so many requests or bytes. The hand-overs of
+ *  a smaller job cost all threads more than its cut; and it would wait for the sync under way (docs/decisions/0018). */
+export const JOB_GATHERED_REQUESTS = 32
+export const JOB_GATHERED_BYTES = 64 * KiB
 /** Parse workers, whatever the machine has. */
 export const PARSE_WORKERS_MAX = 16
 
@@ -367,6 +376,8 @@ export const PROGRESS_LOOK_MS = 250
 
 /** Lines of weir_events_total (pool, result, code); pools beyond it are counted together as `other`. */
 export const METRIC_SERIES_MAX = 10_000
+/** Syncs that wait to be sorted into the histogram, or until the page is read: some 0.2 ms of work. */
+export const METRIC_SYNCS_HELD = 256
 /** Pools whose own debt is on the page: those with the most. A line for each of thousands would say less. */
 export const METRIC_DEBT_POOLS_MAX = 20
 
@@ -436,6 +447,10 @@ export const SIGNAL_ECHO_MS = 500
 export const SEALS_END_MS_MAX = 1_000
 
 assert(BODY_BYTES_MAX + 256 <= SLAB_BYTES, 'a slab holds the largest body with its record header')
+assert(
+  JOB_GATHERED_REQUESTS <= JOB_REQUESTS_MAX && JOB_GATHERED_BYTES <= JOB_BYTES_MAX,
+  'what gathered is one job',
+)
 assert(SLABS_SMALL_MIN < SLABS_MAX, 'large bodies have slabs too')
 assert(GROUP_BYTES_MAX >= SLAB_BYTES, 'a group holds a slab')
 assert(LOG_FILE_BYTES >= 2 * GROUP_BYTES_MAX, 'a log file holds a group')

@@ -7,7 +7,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type * as Prom from 'prom-client'
 import type { MergeFigures } from './compact/scheduler-calls.ts'
-import { METRIC_SERIES_MAX } from './limits.ts'
+import { METRIC_SERIES_MAX, METRIC_SYNCS_HELD } from './limits.ts'
 import { loadPackage } from './util/load-package.ts'
 
 /** Class by class: the package's index brings a push gateway, a cluster's registry and HTTP along. */
@@ -50,8 +50,8 @@ const VISIBLE_SECONDS = [...SEAL_SECONDS, 20, 30, 45, 60, 90]
 export function createMetrics(): Metrics {
   const registers = [new Registry()]
   const registry = registers[0]!
-  const events = new Map<string, number>()
-  const requests = new Map<string, number>()
+  const events = new EventCounts()
+  const requests = new Map<number, number>()
   const refusals = new Map<string, number>()
   let bytes = 0
   countedByLabel(
@@ -59,21 +59,23 @@ export function createMetrics(): Metrics {
     'weir_events_total',
     'events by pool, result and code',
     ['pool', 'result', 'code'],
-    events,
+    () => events.series(),
   )
+  const byOne = (counts: ReadonlyMap<string | number, number>) => () =>
+    [...counts].map(([value, count]) => [[value], count] as const)
   const requestsHelp = 'HTTP requests by status; 0: the client went first'
-  countedByLabel(registers, 'weir_requests_total', requestsHelp, ['status'], requests)
+  countedByLabel(registers, 'weir_requests_total', requestsHelp, ['status'], byOne(requests))
   countedByLabel(
     registers,
     'weir_refused_requests_total',
     'ingest requests refused as a whole, by code',
     ['code'],
-    refusals,
+    byOne(refusals),
   )
   countedPlainly(registers, 'weir_received_bytes_total', 'bytes of request bodies', () => bytes)
   const histogram = (name: string, help: string, buckets: number[]) =>
     new Histogram({ name, help, buckets, registers })
-  const sync = histogram('weir_log_sync_seconds', 'write and sync of one group', SYNC_SECONDS)
+  const syncs = countSyncs(registers)
   const seal = histogram('weir_seal_seconds', 'from the start of a seal to its flush', SEAL_SECONDS)
   const visible = histogram(
     'weir_ack_to_visible_seconds',
@@ -81,7 +83,6 @@ export function createMetrics(): Metrics {
     VISIBLE_SECONDS,
   )
   const query = histogram('weir_query_seconds', 'queries, waiting and seal included', SEAL_SECONDS)
-  const synced = new Counter({ name: 'weir_log_bytes_total', help: 'bytes written to the log', registers })
   const sealed = new Counter({
     name: 'weir_sealed_rows_total',
     help: 'rows taken from the tails by seals',
@@ -90,21 +91,13 @@ export function createMetrics(): Metrics {
   const compaction = countMerges(registers)
   const loop = watchEventLoop(registers)
   return {
-    events(pool, result, code, count) {
-      const key = `${pool}\n${result}\n${code}`
-      // Pools come and go; the page must not grow for ever.
-      const isKnown = events.has(key) || events.size < METRIC_SERIES_MAX
-      add(events, isKnown ? key : `other\n${result}\n${code}`, count)
-    },
+    events: (pool, result, code, count) => events.add(pool, result, code, count),
     refused: code => add(refusals, code, 1),
-    request: status => add(requests, String(status), 1),
+    request: status => add(requests, status, 1),
     bytes: count => {
       bytes += count
     },
-    sync(ms, count) {
-      sync.observe(ms / 1000)
-      synced.inc(count)
-    },
+    sync: syncs,
     seal(ms, rows) {
       seal.observe(ms / 1000)
       sealed.inc(rows)
@@ -115,6 +108,29 @@ export function createMetrics(): Metrics {
     gauge: (name, help, reading, label) => void readGauge(registers, name, help, reading, label),
     text: () => registry.metrics(),
     stop: () => loop.disable(),
+  }
+}
+
+/** Syncs are counted many at a time: one by one, each found prom-client's code out of the caches. */
+function countSyncs(registers: Registry[]): Metrics['sync'] {
+  let bytes = 0
+  const held: number[] = []
+  const observe = () => {
+    for (const ms of held) histogram.observe(ms / 1000)
+    held.length = 0
+  }
+  const histogram = new Histogram({
+    name: 'weir_log_sync_seconds',
+    help: 'write and sync of one group',
+    buckets: SYNC_SECONDS,
+    registers,
+    collect: observe,
+  })
+  countedPlainly(registers, 'weir_log_bytes_total', 'bytes written to the log', () => bytes)
+  return (ms, count) => {
+    bytes += count
+    held.push(ms)
+    if (held.length >= METRIC_SYNCS_HELD) observe()
   }
 }
 
@@ -152,7 +168,7 @@ function countedByLabel(
   name: string,
   help: string,
   labelNames: string[],
-  counts: ReadonlyMap<string, number>,
+  series: () => Iterable<readonly [values: readonly (string | number)[], count: number]>,
 ): void {
   new Counter({
     name,
@@ -161,13 +177,8 @@ function countedByLabel(
     registers,
     collect() {
       this.reset()
-      for (const [key, count] of counts) {
-        const values = key.split('\n')
-        // Names of pools come first, and may hold line breaks themselves.
-        const first = values.splice(0, values.length - labelNames.length + 1).join('\n')
-        const labels = labelNames.map((label, index) => [label, index === 0 ? first : values[index - 1]])
-        this.inc(Object.fromEntries(labels), count)
-      }
+      for (const [values, count] of series())
+        this.inc(Object.fromEntries(labelNames.map((label, index) => [label, values[index] ?? ''])), count)
     },
   })
 }
@@ -184,7 +195,42 @@ function countedPlainly(registers: Registry[], name: string, help: string, count
   })
 }
 
-function add(counts: Map<string, number>, key: string, count: number): void {
+/** Events by pool, result and code. A Map in a Map: no text is joined for each request. */
+class EventCounts {
+  readonly #pools = new Map<string, Map<string, Map<string, number>>>()
+  #series = 0
+
+  add(pool: string, result: string, code: string, count: number): void {
+    const known = this.#pools.get(pool)?.get(result)
+    if (known?.has(code) === true) add(known, code, count)
+    else this.#addSeries(pool, result, code, count)
+  }
+
+  *series(): Generator<readonly [readonly string[], number]> {
+    for (const [pool, results] of this.#pools)
+      for (const [result, codes] of results)
+        for (const [code, count] of codes) yield [[pool, result, code], count]
+  }
+
+  /** Pools come and go; the page must not grow for ever. */
+  #addSeries(pool: string, result: string, code: string, count: number): void {
+    const results = inner(this.#pools, this.#series < METRIC_SERIES_MAX ? pool : 'other')
+    const codes = inner(results, result)
+    if (!codes.has(code)) this.#series += 1
+    add(codes, code, count)
+  }
+}
+
+function inner<T>(maps: Map<string, Map<string, T>>, key: string): Map<string, T> {
+  let map = maps.get(key)
+  if (map === undefined) {
+    map = new Map()
+    maps.set(key, map)
+  }
+  return map
+}
+
+function add<T>(counts: Map<T, number>, key: T, count: number): void {
   counts.set(key, (counts.get(key) ?? 0) + count)
 }
 

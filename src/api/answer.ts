@@ -16,6 +16,7 @@ import { assert } from '../util/assert.ts'
 import type { Admission } from './admit.ts'
 import { problemReply, refuse, rejectedHeaders } from './problem.ts'
 import type { Reply } from './protocol.ts'
+import { headText } from './reply.ts'
 
 /** One request's answer, and what counts of it. */
 export interface Answer {
@@ -76,7 +77,8 @@ function success(events: number, minimal: boolean): Reply {
   let reply = cache[events]
   if (reply === undefined) {
     const body = minimal ? successBody(0) : successBody(events)
-    reply = { status: 200, headers: headersOf(events, 0, minimal), body }
+    const headers = headersOf(events, 0, minimal)
+    reply = { status: 200, headers, body, head: headText(200, headers) }
     cache[events] = reply
   }
   return reply

@@ -15,5 +15,6 @@ export const PREFLIGHT: Reply = {
 
 /** The same reply, readable by pages of any origin. */
 export function withCors(reply: Reply): Reply {
-  return { ...reply, headers: { ...reply.headers, 'access-control-allow-origin': '*' } }
+  const { status, headers, body } = reply // not its `head`: that is without the new one
+  return { status, headers: { ...headers, 'access-control-allow-origin': '*' }, body }
 }

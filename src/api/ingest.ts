@@ -5,6 +5,7 @@
  *   W-9  Jobs run while parseRoom() and room() say so and their batches are within BATCHES_UNDER_WAY_BYTES_MAX; what
  *        is ready meanwhile is bounded by the slabs, and waits for the tail no longer than WAIT_MS_MAX.
  *
+ * Small bodies that come while a job of such is cut or synced gather for the next one, as the log's groups do.
  * The work per request is constant here; bodies are neither parsed nor inflated on this thread (W-11).
  */
 import { FAULT_WORDS } from '../batch/kernel.ts'
@@ -13,6 +14,8 @@ import type { Refusal } from '../errors.ts'
 import {
   BATCHES_UNDER_WAY_BYTES_MAX,
   BODY_MS_MAX,
+  JOB_GATHERED_BYTES,
+  JOB_GATHERED_REQUESTS,
   JOBS_UNDER_WAY_MAX,
   STALLED_MS,
   WAIT_MS_MAX,
@@ -46,6 +49,8 @@ export class Ingest {
   readonly #turns = new Turns()
   #scheduled = false
   #jobs = 0
+  /** Those of them that hold small bodies and are not synced. */
+  readonly #smallJobs = new Set<Batch>()
   /** Batches of the jobs under way: what they may take, and after the cut what they do. */
   #batchBytes = 0
   readonly #waitMsMax: number
@@ -101,6 +106,7 @@ export class Ingest {
       const slab = must(this.#queue.shift(), 'a slab with ready requests')
       const refused = slab.ready
       slab.ready = []
+      slab.readyBytes = 0
       for (const request of refused) {
         this.#send(request, answer)
         this.slabs.release(slab)
@@ -111,8 +117,9 @@ export class Ingest {
   #ready(request: IngestRequest): void {
     const slab = must(request.slab, 'the slab of a ready body')
     slab.ready.push(request)
+    slab.readyBytes += request.bytes
     if (slab.ready.length === 1) this.#queue.push(slab)
-    this.#schedule()
+    if (!this.#isGathering(slab)) this.#schedule()
   }
 
   /** After this turn's sockets: all bodies that came together share a job. */
@@ -126,15 +133,28 @@ export class Ingest {
   }
 
   #dispatch(): void {
+    const gathering: Slab<IngestRequest>[] = []
     while (this.#queue.length > 0 && this.#mayRun()) {
       const slab = must(this.#queue.shift(), 'a slab with ready requests')
+      if (this.#isGathering(slab)) {
+        gathering.push(slab)
+        continue
+      }
       const batch = takeBatch(slab)
       if (slab.ready.length > 0) this.#queue.push(slab)
       this.#services.meter.job(batch.requests.length, batch.bytes)
       this.#jobs += 1
+      if (batch.isSmall) this.#smallJobs.add(batch)
       this.#batchBytes += batch.cutBytesMax
       void this.#run(batch)
     }
+    for (const slab of gathering) this.#queue.push(slab)
+  }
+
+  /** Too little for a job of its own while another one is cut or synced. */
+  #isGathering({ large, ready, readyBytes }: Slab<IngestRequest>): boolean {
+    const isLittle = ready.length < JOB_GATHERED_REQUESTS && readyBytes < JOB_GATHERED_BYTES
+    return this.#smallJobs.size > 0 && !large && isLittle
   }
 
   #mayRun(): boolean {
@@ -158,10 +178,13 @@ export class Ingest {
       this.#schedule()
       const live = this.#liveGroups(batch)
       const commit = commitBatchOf(batch, result, live)
-      const committed = commit.records > 0 ? this.#services.commit(commit) : undefined
-      committed?.catch(() => {}) // It is awaited below; refusals may take turns until then.
+      const committed = commit.records > 0 ? this.#services.commit(commit) : Promise.resolve()
+      const onEnd = () => this.#endSmall(batch)
+      committed.then(onEnd, onEnd) // It is awaited below; refusals may take turns until then.
       try {
-        await this.#answer(batch, result, answered, row => result.recordBytes[row] === 0)
+        // Mostly every request is logged, and nobody can be answered before the sync.
+        if (commit.records < batch.requests.length)
+          await this.#answer(batch, result, answered, row => result.recordBytes[row] === 0)
       } finally {
         await committed // whatever happened: until then the log reads the slab
       }
@@ -173,9 +196,15 @@ export class Ingest {
         if (answered[row] === 0) this.#send(request, answer)
     }
     this.#jobs -= 1
+    this.#smallJobs.delete(batch)
     this.#batchBytes -= batchBytes
     for (const request of batch.requests) this.slabs.release(must(request.slab, 'the slab of a job'))
     this.#schedule()
+  }
+
+  /** A job is synced: what gathered meanwhile is cut while this one is answered, and not after. */
+  #endSmall(batch: Batch): void {
+    if (this.#smallJobs.delete(batch)) this.#dispatch()
   }
 
   /** Is the pool of each group there? A pool may go at any time before the answer (section 5). */
@@ -197,7 +226,7 @@ export class Ingest {
     let live = this.#liveGroups(batch)
     let fault = 0
     const faults = result.faults.length / FAULT_WORDS
-    for (const [row, request] of batch.requests.entries()) {
+    for (let row = 0; row < batch.requests.length; row += 1) {
       const from = fault
       while (fault < faults && result.faults[fault * FAULT_WORDS] === row) fault += 1
       if (answered[row] === 1 || !due(row)) continue
@@ -208,6 +237,7 @@ export class Ingest {
       }
       const group = batch.groupOf[row]!
       const there = live[group] === true && (committed === undefined || committed[group] === true)
+      const request = batch.requests[row]!
       const { admission } = request
       const answer = there ? answerOf(admission, result, row, { from, to: fault }) : answerRefusal(GONE_POOL)
       const logged = result.recordBytes[row]! > 0

@@ -34,6 +34,8 @@ export interface Batch {
   readonly bytes: number
   /** What its cut may take. */
   readonly cutBytesMax: number
+  /** Of a slab for small bodies. */
+  readonly isSmall: boolean
 }
 
 /**
@@ -61,10 +63,10 @@ export function takeBatch(slab: Slab<IngestRequest>): Batch {
     bytes += bodyBytes
     cutBytesMax += cutBytes
     count += 1
+    slab.readyBytes -= request.bytes
   }
-  const taken = ready.slice(0, count)
-  slab.ready = ready.slice(count)
-  return { ...batchOf(slab.memory, taken), bytes, cutBytesMax }
+  slab.ready = ready.splice(count)
+  return { ...batchOf(slab.memory, ready), bytes, cutBytesMax, isSmall: !slab.large }
 }
 
 /** The plan version of each pool in a job. Neighbours are mostly of one target. */
@@ -89,7 +91,7 @@ function inflatedBytesMax(request: IngestRequest): number {
 function batchOf(
   slab: SharedArrayBuffer,
   taken: readonly IngestRequest[],
-): Omit<Batch, 'bytes' | 'cutBytesMax'> {
+): Pick<Batch, 'job' | 'requests' | 'groupOf' | 'order'> {
   const lists = group(taken)
   const requests: IngestRequest[] = []
   const order = new Uint16Array(taken.length)
@@ -116,8 +118,8 @@ function group(taken: readonly IngestRequest[]): number[][] {
   let lastTarget: object | undefined
   let lastKind = ''
   let list: number[] = []
-  for (const [index, request] of taken.entries()) {
-    const { target, kind } = request.admission
+  for (let index = 0; index < taken.length; index += 1) {
+    const { target, kind } = taken[index]!.admission
     if (target !== lastTarget || kind !== lastKind) {
       lastTarget = target
       lastKind = kind

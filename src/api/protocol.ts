@@ -14,6 +14,8 @@ export interface Reply {
   readonly headers?: Readonly<Record<string, string>>
   /** Sent as it is; "" sends no body. */
   readonly body: string | Uint8Array
+  /** headText() of status and headers, for a reply that is sent many times. */
+  readonly head?: string
 }
 
 /** An answer that is made while it is sent: chunked, as fast as its client reads. Its status is told after the first chunk is there. */

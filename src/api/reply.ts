@@ -3,9 +3,15 @@
  * still there, and answers at most once. What a streaming answer writes, and when, is stream.ts's.
  */
 
-import type { HttpRequest, HttpResponse } from 'uWebSockets.js'
+import type { HttpResponse } from 'uWebSockets.js'
 import { STATUS_CODES } from 'node:http'
-import { STREAM_BACKED_BYTES, STREAM_PROBE_BYTES, STREAM_WRITE_BYTES } from '../limits.ts'
+import {
+  SMALL_ANSWER_LENGTH,
+  SMALL_ANSWERS_LOOKED_AT,
+  STREAM_BACKED_BYTES,
+  STREAM_PROBE_BYTES,
+  STREAM_WRITE_BYTES,
+} from '../limits.ts'
 import { assert } from '../util/assert.ts'
 import type { Reply } from './protocol.ts'
 import type { Unread } from './unread.ts'
@@ -31,15 +37,14 @@ type DataHandler = (chunk: ArrayBuffer, last: boolean) => void
 /** Of uWebSockets.js: an answer that does not fit is known to be taken or not. */
 const WRITE_BUFFER_BYTES = 16 * 1024
 
-const statusLines = new Map<number, string>()
-
-function statusLine(status: number): string {
-  let line = statusLines.get(status)
-  if (line === undefined) {
-    line = `${status} ${STATUS_CODES[status] ?? 'Status'}`
-    statusLines.set(status, line)
-  }
-  return line
+/**
+ * Status and headers as one text: what writeStatus() writes, uWebSockets.js ends with a line break, so that headers may
+ * follow the status in it. One call into C++ in place of one for each header (docs/decisions/0018).
+ */
+export function headText(status: number, headers: Reply['headers'] = {}): string {
+  let text = `${status} ${STATUS_CODES[status] ?? 'Status'}`
+  for (const name in headers) text += `\r\n${name}: ${headers[name]!}`
+  return text
 }
 
 /** One request's way back to its client. */
@@ -62,10 +67,11 @@ export class Responder {
   #writable: 'now' | 'and nothing is kept' | 'later' = 'later'
   #onData: DataHandler | undefined
 
-  constructor(res: HttpResponse, request: HttpRequest, route: string, connections: Connections) {
+  /** @param isHead the request's method is HEAD: its answer has no body */
+  constructor(res: HttpResponse, isHead: boolean, route: string, connections: Connections) {
     this.route = route
     this.#res = res
-    this.#head = request.getMethod() === 'head'
+    this.#head = isHead
     this.#connections = connections
     connections.open += 1
     res.onAborted(() => this.#gone())
@@ -105,10 +111,10 @@ export class Responder {
     }
     this.resume()
     this.#finish(reply.status)
-    const whole = this.#connections.stopping || this.#head || reply.body.length === 0
+    const whole = this.#connections.stopping || this.#head || isEnded(reply.body)
     this.#closed = whole
     this.#res.cork(() => {
-      this.#writeHead(reply)
+      this.#res.writeStatus(reply.head ?? headText(reply.status, reply.headers))
       if (whole) this.#end(reply)
       else this.#tryEnd(reply.body)
     })
@@ -138,8 +144,7 @@ export class Responder {
     this.onData(nothing)
     this.resume()
     this.#res.cork(() => {
-      this.#res.writeStatus(statusLine(reply.status))
-      for (const name in reply.headers) this.#res.writeHeader(name, reply.headers[name]!)
+      this.#res.writeStatus(headText(reply.status, reply.headers))
       this.#res.writeHeader('connection', 'close')
       this.#res.writeHeader('content-length', `${Buffer.byteLength(text) + 2}\r\n\r\n${text}`)
     })
@@ -151,7 +156,7 @@ export class Responder {
     assert(this.#open && this.bodyRead, 'a streaming answer begins once, after the body')
     this.resume()
     this.#res.cork(() => {
-      this.#writeHead({ status, headers: headers ?? {} })
+      this.#res.writeStatus(headText(status, headers))
       if (this.#head) this.#res.endWithoutBody()
     })
     if (!this.#head) {
@@ -232,11 +237,6 @@ export class Responder {
     this.#res.close()
   }
 
-  #writeHead(reply: Pick<Reply, 'status' | 'headers'>): void {
-    this.#res.writeStatus(statusLine(reply.status))
-    for (const name in reply.headers) this.#res.writeHeader(name, reply.headers[name]!)
-  }
-
   #end(reply: Reply): void {
     const res = this.#res
     if (reply.status === 204) res.endWithoutBody()
@@ -286,6 +286,14 @@ export class Responder {
     this.#connections.open -= 1
     if (this.#connections.open === 0) this.#connections.onIdle()
   }
+}
+
+/**
+ * May a body go with end(), which takes less than tryEnd() and does not say whether its socket is full? Mostly, if the answer
+ * fits in the cork buffer: the rest is the look at what piles up.
+ */
+function isEnded(body: string | Uint8Array): boolean {
+  return body.length === 0 || (body.length <= SMALL_ANSWER_LENGTH && Math.random() >= SMALL_ANSWERS_LOOKED_AT)
 }
 
 function nothing(): void {}

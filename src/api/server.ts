@@ -86,21 +86,26 @@ function addRoutes(
   rate: RateLimit,
 ): void {
   const on = (route: string, handler: Handler) => (res: HttpResponse, request: HttpRequest) =>
-    handler(request, new Responder(res, request, route, connections))
+    handler(request, new Responder(res, request.getMethod() === 'head', route, connections))
   const controlled = (handle: ControlRoute['handle'], parameters: number, cors: boolean) =>
     ((request, responder) => control.run(request, responder, handle, parameters, cors)) satisfies Handler
 
-  app.any('/v1/:webhook', (res, request) => {
-    const route = request.getMethod() === 'delete' ? 'delete' : 'ingest'
-    const responder = new Responder(res, request, route, connections)
-    const admission = connections.stopping ? STOPPING : admit(headOf(request), services, rate)
+  const webhook = (res: HttpResponse, request: HttpRequest, method: string) => {
+    const route = method === 'delete' ? 'delete' : 'ingest'
+    const responder = new Responder(res, method === 'head', route, connections)
+    const admission = connections.stopping
+      ? STOPPING
+      : admit(new RequestHead(request, method), services, rate)
     if ('target' in admission) {
       ingest.receive(admission, responder)
       return
     }
     services.meter.refused(admission.code)
     refuseHead(request, responder, admission)
-  })
+  }
+  app.post('/v1/:webhook', (res, request) => webhook(res, request, 'post'))
+  app.del('/v1/:webhook', (res, request) => webhook(res, request, 'delete'))
+  app.any('/v1/:webhook', (res, request) => webhook(res, request, request.getMethod()))
 
   app.post('/graphql', on('graphql', controlled(services.graphql, 0, true)))
   app.post('/oauth2/token', on('token', controlled(services.token, 0, true)))
@@ -158,20 +163,38 @@ function refuseHead(request: HttpRequest, responder: Responder, refusal: Refusal
   answerEarly(responder, problemReply(refusal), declaredBytesOf(request))
 }
 
-function headOf(request: HttpRequest): Head {
-  return {
-    method: request.getMethod(),
-    webhook: request.getParameter(0),
-    query: request.getQuery() ?? '',
-    declaredBytes: declaredBytesOf(request),
-    header: name => request.getHeader(name),
-    headerCount: name => {
-      let count = 0
-      request.forEach(key => {
-        if (key === name) count += 1
-      })
-      return count
-    },
+/** A head read from uWebSockets.js where it is asked for: each look is a call into C++. */
+class RequestHead implements Head {
+  readonly method: string
+  readonly #request: HttpRequest
+
+  constructor(request: HttpRequest, method: string) {
+    this.method = method
+    this.#request = request
+  }
+
+  get webhook(): string {
+    return this.#request.getParameter(0)
+  }
+
+  get query(): string {
+    return this.#request.getQuery() ?? ''
+  }
+
+  get declaredBytes(): number {
+    return declaredBytesOf(this.#request)
+  }
+
+  header(name: string): string {
+    return this.#request.getHeader(name)
+  }
+
+  headerCount(name: string): number {
+    let count = 0
+    this.#request.forEach(key => {
+      if (key === name) count += 1
+    })
+    return count
   }
 }
 

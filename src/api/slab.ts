@@ -27,6 +27,8 @@ export class Slab<T> {
   readonly bytes = Buffer.from(this.memory)
   /** Complete bodies, oldest first; the dispatcher's. */
   ready: T[] = []
+  /** Their bytes as they came. */
+  readyBytes = 0
   used = 0
   users = 0
   /** Takes further bodies. */

@@ -5,7 +5,13 @@
  * neighbours are written to the log in one piece. Within a group that is the order of its rows.
  */
 
-import { OUTCOME_ACCEPTED, OUTCOME_WORDS } from '../batch/kernel.ts'
+import {
+  OUTCOME_ACCEPTED,
+  OUTCOME_WORDS,
+  REQUEST_OFFSET,
+  REQUEST_RECEIVED_AT,
+  REQUEST_WORDS,
+} from '../batch/kernel.ts'
 import type { JobResult } from '../batch/protocol.ts'
 import type { Span } from '../commit/protocol.ts'
 import { RECORD_HEADER_BYTES } from '../commit/record.ts'
@@ -26,7 +32,7 @@ export function commitBatchOf(batch: Batch, result: JobResult, live: readonly bo
     places[row] = records
     records += 1
     const elsewhere = own.get(row)
-    const offset = batch.requests[row]!.offset - RECORD_HEADER_BYTES
+    const offset = batch.job.table[row * REQUEST_WORDS + REQUEST_OFFSET]! - RECORD_HEADER_BYTES
     if (elsewhere !== undefined) run.addAlone(elsewhere.slab, elsewhere.offset, bytes, bits.get(row))
     else run.add(offset, bytes, bits.get(row))
   }
@@ -81,14 +87,16 @@ function withBits(span: Span, bits: Uint8Array | undefined): Span {
 /** The parts whose requests are logged. A part is of one group, so all of it is or nothing. */
 function partsOf(batch: Batch, result: JobResult, places: Int32Array): CommitPart[] {
   const parts: CommitPart[] = []
+  const { table } = batch.job
   for (const part of result.parts) {
     const first = part.requests[0]
     if (first === undefined || places[first]! < 0) continue
     const { kind, pool, version } = batch.job.groups[batch.groupOf[first]!]!
     const requests = new Float64Array(part.requests.length * ENTRY_WORDS)
-    for (const [index, row] of part.requests.entries()) {
+    for (let index = 0; index < part.requests.length; index += 1) {
+      const row = part.requests[index]!
       requests[index * ENTRY_WORDS] = places[row]!
-      requests[index * ENTRY_WORDS + 1] = batch.requests[row]!.receivedAtMs
+      requests[index * ENTRY_WORDS + 1] = table[row * REQUEST_WORDS + REQUEST_RECEIVED_AT]!
       requests[index * ENTRY_WORDS + 2] = result.outcomes[row * OUTCOME_WORDS + OUTCOME_ACCEPTED]!
     }
     parts.push({ kind, pool, version, batch: part.batch, requests })

@@ -2,6 +2,8 @@
  * Answers whose clients do not read. A large one stays pending until the socket has all of it: the next request of
  * its connection closes it, so what a connection holds is one answer.
  *
+ * Of small ones some look whether the socket took those before (SMALL_ANSWERS_LOOKED_AT): that one is pending then.
+ *
  * NOTE: of an answer that fits into its buffer of 16 KiB uWebSockets.js does not say whether the socket took it. Small
  * refusals cost their client nothing and would pile up, so one in REFUSALS_PER_CLOSE is the last of its connection.
  *

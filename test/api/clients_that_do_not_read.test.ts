@@ -46,6 +46,20 @@ test('large answers: the connection closes once its socket is full', async () =>
   await raw.untilClosed()
 })
 
+test('small answers: some look at the socket, so the connection closes too', async () => {
+  const raw = await Raw.open(api.port)
+  raw.socket.once('error', () => {})
+  const body = `[${Array.from({ length: 90 }, (_, id) => `{"id":"${id}"}`).join()}]`
+  const request = `${head('/v1/open', [`Content-Length: ${body.length}`])}${body}`
+  const asked = await flood(raw, request, () => api.stats().unreadAnswers > 0)
+  expect(api.stats().unreadAnswers, `after ${asked} answers`).toBe(1)
+  expect(new Set(fake.statuses)).toEqual(new Set([200]))
+  raw.write(request)
+  await until(() => api.stats().unreadAnswers === 0)
+  raw.socket.resume()
+  await raw.untilClosed()
+})
+
 test('small refusals: one in so many says that the connection closes, and the next request is not taken', async () => {
   const raw = await Raw.open(api.port)
   const request = invalid(1)

@@ -1,5 +1,5 @@
 /** W-9: what uWebSockets.js keeps of a stream does not grow, however little the socket takes at a time. */
-import type { HttpRequest, HttpResponse } from 'uWebSockets.js'
+import type { HttpResponse } from 'uWebSockets.js'
 import { expect, test } from 'vitest'
 import { type Connections, Responder } from '../../src/api/reply.ts'
 import { StreamAhead } from '../../src/api/stream-ahead.ts'
@@ -41,8 +41,7 @@ function streamInto(socket: Socket): StreamAhead {
     onReply: () => {},
     unread: new Unread(1000),
   } as never as Connections
-  const request = { getMethod: () => 'get' } as HttpRequest
-  const responder = new Responder(socket.res as never as HttpResponse, request, 'stream', connections)
+  const responder = new Responder(socket.res as never as HttpResponse, false, 'stream', connections)
   responder.bodyRead = true
   const ahead = new StreamAhead(responder)
   responder.beginChunks(200, {})

@@ -3,8 +3,16 @@ import { Agent } from 'node:http'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Api } from '../../src/api/protocol.ts'
 import { REQUEST_BYTES, REQUEST_WORDS } from '../../src/batch/kernel.ts'
+import type { Job } from '../../src/batch/protocol.ts'
 import { Unavailable } from '../../src/errors.ts'
-import { FAULTS_PER_TURN_MAX, JOB_BYTES_MAX, JOB_REQUESTS_MAX, SLABS_MAX } from '../../src/limits.ts'
+import {
+  FAULTS_PER_TURN_MAX,
+  JOB_BYTES_MAX,
+  JOB_GATHERED_BYTES,
+  JOB_GATHERED_REQUESTS,
+  JOB_REQUESTS_MAX,
+  SLABS_MAX,
+} from '../../src/limits.ts'
 import { type Ask, ask, head, Raw } from './client.ts'
 import { Fake, gate, start, targetOf, until } from './fake.ts'
 
@@ -130,6 +138,52 @@ test('10,000 small requests of two pools, both kinds: each is logged once', asyn
     ])
   }
   expect(api.stats().slabsInUse).toBe(0)
+})
+
+test('small bodies gather while a job of such is under way; enough of them, and large ones, go at once', async () => {
+  const cut = gate()
+  fake.parseGate = cut.promise
+  const answers = [post(good)]
+  await until(() => fake.jobs.length === 1)
+  const gathered = JOB_GATHERED_REQUESTS - 1
+  for (let index = 0; index < gathered; index += 1) answers.push(post(`{"id":"${index}"}`))
+  await until(() => api.stats().open === gathered + 1)
+  answers.push(ask(api.port, '/v1/open', { chunks: [good], agent })) // not in one piece: its slab is for large ones
+  await until(() => fake.jobs.length === 2)
+  const requestsOf = (job: Job) => job.table.length / REQUEST_WORDS
+  expect(fake.jobs.map(requestsOf)).toEqual([1, 1])
+  answers.push(post(good))
+  await until(() => fake.jobs.length === 3)
+  expect(fake.jobs.map(requestsOf)).toEqual([1, 1, gathered + 1])
+  answers.push(post(good))
+  await until(() => api.stats().open === gathered + 4)
+  const fat = good.padEnd(JOB_GATHERED_BYTES / 16)
+  for (let index = 0; index < 16; index += 1) answers.push(post(fat))
+  await until(() => fake.jobs.length === 4)
+  expect(requestsOf(fake.jobs[3]!)).toBe(17)
+  answers.push(post(good))
+  await until(() => api.stats().open === gathered + 21)
+  expect(fake.jobs.length).toBe(4)
+  cut.open()
+  for (const answer of answers) expect((await answer).status).toBe(200)
+  expect(fake.jobs.length).toBe(5)
+})
+
+test('what gathered during a sync is cut while the synced job is answered', async () => {
+  const sync = gate()
+  fake.commitGate = sync.promise
+  const jobsAtAnswer: number[] = []
+  const { meter } = fake.services()
+  const request = () => jobsAtAnswer.push(fake.jobs.length)
+  const watched = await start(fake, {}, { meter: { ...meter, request } })
+  const answers = [post(good, watched.port)]
+  await until(() => fake.jobs.length === 1)
+  answers.push(post(good, watched.port))
+  await until(() => watched.stats().open === 2)
+  sync.open()
+  for (const answer of answers) expect((await answer).status).toBe(200)
+  expect(jobsAtAnswer).toEqual([2, 2])
+  await watched.stop(1000)
 })
 
 test('jobs stay within their limits and join neighbours in few spans', async () => {
