@@ -8,6 +8,7 @@ import { benchMerges } from './merges.ts'
 import { benchPath } from './path.ts'
 import { benchPolling } from './polling.ts'
 import { benchPools } from './pools.ts'
+import { benchSeals } from './seals.ts'
 
 const QUESTIONS = {
   churn: {
@@ -33,6 +34,7 @@ const QUESTIONS = {
   },
   pools: { run: benchPools, asks: 'do 2,000 pools with one event a second each hold steady?' },
   polling: { run: benchPolling, asks: 'do ten counter queries a second leave few segments behind?' },
+  seals: { run: benchSeals, asks: 'what does each step of a seal cost, by the order in which keys come?' },
 } as const
 
 const [name = '', ...rest] = process.argv.slice(2)
@@ -53,6 +55,7 @@ if (question === undefined) {
       kernel: { type: 'string' },
       keys: { type: 'string' },
       pattern: { type: 'string' },
+      rounds: { type: 'string' },
       'no-peers': { type: 'boolean' },
       only: { type: 'string' },
       minutes: { type: 'string' },

@@ -1,12 +1,15 @@
 /**
- * The two passes over a seal's rows, with two implementations that give equal bytes: assemble-js.ts, which is the
+ * The passes over a seal's rows, with two implementations that give equal bytes: *-js.ts, which are the
  * specification and the fallback, and native/ (C++), which is used where it was built.
  *
- *   survey   which rows win (W-7 within a seal), the sorted keys, how large each column gets
- *   fill     the winning rows, in entry order, as contiguous Arrow buffers at their final place
+ *   survey     which rows win (W-7 within a seal), the sorted keys, how large each column gets
+ *   fill       the winning rows, in entry order, as contiguous Arrow buffers at their final place
+ *   extremes   which of them hold the smallest and the largest value of a column
  */
+import type { Kind } from '../batch/layout.ts'
 import type { KeyRun } from '../keys/protocol.ts'
 import { tryNative } from '../util/native.ts'
+import { extremesJs } from './extremes-js.ts'
 import { fillJs } from './fill-js.ts'
 import type { TailEntry } from './protocol.ts'
 import { surveyJs } from './survey-js.ts'
@@ -29,6 +32,16 @@ export const PLACES_FIRST_COLUMN = 2
 /** Validity, offsets, data. */
 export const PLACE_WORDS = 3
 
+/** A column without nulls in the stream: where it stands, `offsets` of variable-width ones alone. */
+export interface StreamColumn {
+  readonly kind: Kind
+  readonly offsets: number
+  readonly data: number
+}
+
+/** Rows of the smallest and the largest value. */
+export type Extremes = readonly [least: number, most: number]
+
 export interface Assembler {
   readonly name: 'native' | 'js'
   /**
@@ -38,6 +51,11 @@ export interface Assembler {
   survey(entries: readonly TailEntry[], keyed: boolean, columns: number): Survey
   /** Writes the kept rows into `out`. Bitmaps and first offsets must be zero before the call. */
   fill(entries: readonly TailEntry[], keep: Uint8Array, out: Uint8Array, places: Places): void
+  /**
+   * The first row of those that hold the column's smallest value, and the largest: of signed integers, or of text by
+   * its bytes. At least one row.
+   */
+  extremes(stream: Uint8Array, column: StreamColumn, rows: number): Extremes
 }
 
 interface NativeSegment {
@@ -56,10 +74,11 @@ interface NativeSegment {
     out: Uint8Array,
     places: Float64Array,
   ): void
+  segmentExtremes(stream: Uint8Array, kind: Kind, offsets: number, data: number, rows: number): Extremes
 }
 
 /** The TypeScript one. */
-export const assemblerJs: Assembler = { name: 'js', survey: surveyJs, fill: fillJs }
+export const assemblerJs: Assembler = { name: 'js', survey: surveyJs, fill: fillJs, extremes: extremesJs }
 
 /** The C++ one, undefined where the native module was not built. */
 export function tryAssemblerNative(): Assembler | undefined {
@@ -69,6 +88,8 @@ export function tryAssemblerNative(): Assembler | undefined {
     name: 'native',
     survey: (entries, keyed, columns) => native.segmentSurvey(...split(entries), keyed, columns),
     fill: (entries, keep, out, places) => native.segmentFill(...split(entries), keep, out, places),
+    extremes: (stream, { kind, offsets, data }, rows) =>
+      native.segmentExtremes(stream, kind, offsets, data, rows),
   }
 }
 
