@@ -145,14 +145,17 @@ function sealer(folder: string, store: NonNullable<ReturnType<typeof tryOpenNati
     const survey = assembler.survey(entries, true, FIRST_PLAN_COLUMN + plan.columns.length)
     const rows = countKept(survey.keep)
     mark()
-    const layout = layOutStream(plan, rows, survey.sums)
+    const layout = layOutStream(plan, rows, survey.sums, undefined)
     if (scratch.byteLength < layout.bytes) scratch = new ArrayBuffer(layout.bytes)
     const stream = new Uint8Array(scratch, 0, layout.bytes)
     writeStreamFrame(stream, layout)
     assembler.fill(entries, survey.keep, stream, layout.places)
     rangesOf(plan, { stream, layout, rows, sums: survey.sums }, assembler)
     mark()
-    const parquet = encoder.encode(stream, layout, plan, rows, new Map([['weir.format', '1']]))
+    const parquet = encoder.encode(stream, layout, plan, rows, new Map([['weir.format', '1']]), {
+      entries,
+      keep: survey.keep,
+    })
     mark()
     publishSegment(disk, folder, segment, { parquet, deletes: undefined })
     crc32(parquet)

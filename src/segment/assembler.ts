@@ -49,7 +49,10 @@ export interface Assembler {
    * @param columns columns of a batch of posts, payload and key included
    */
   survey(entries: readonly TailEntry[], keyed: boolean, columns: number): Survey
-  /** Writes the kept rows into `out`. Bitmaps and first offsets must be zero before the call. */
+  /**
+   * Writes the kept rows into `out`, but for the texts of a column without a place for them: of that only the offsets.
+   * Bitmaps and first offsets must be zero before the call.
+   */
   fill(entries: readonly TailEntry[], keep: Uint8Array, out: Uint8Array, places: Places): void
   /**
    * The first row of those that hold the column's smallest value, and the largest: of signed integers, or of text by
@@ -58,22 +61,12 @@ export interface Assembler {
   extremes(stream: Uint8Array, column: StreamColumn, rows: number): Extremes
 }
 
+/** Arguments of a native call. */
+export type NativeEntries = readonly [batches: Uint8Array[], requests: Float64Array[], kinds: Uint8Array]
+
 interface NativeSegment {
-  segmentSurvey(
-    batches: Uint8Array[],
-    requests: Float64Array[],
-    kinds: Uint8Array,
-    keyed: boolean,
-    columns: number,
-  ): Survey
-  segmentFill(
-    batches: Uint8Array[],
-    requests: Float64Array[],
-    kinds: Uint8Array,
-    keep: Uint8Array,
-    out: Uint8Array,
-    places: Float64Array,
-  ): void
+  segmentSurvey(...args: [...NativeEntries, keyed: boolean, columns: number]): Survey
+  segmentFill(...args: [...NativeEntries, keep: Uint8Array, out: Uint8Array, places: Float64Array]): void
   segmentExtremes(stream: Uint8Array, kind: Kind, offsets: number, data: number, rows: number): Extremes
 }
 
@@ -86,14 +79,15 @@ export function tryAssemblerNative(): Assembler | undefined {
   if (native === undefined) return undefined
   return {
     name: 'native',
-    survey: (entries, keyed, columns) => native.segmentSurvey(...split(entries), keyed, columns),
-    fill: (entries, keep, out, places) => native.segmentFill(...split(entries), keep, out, places),
+    survey: (entries, keyed, columns) => native.segmentSurvey(...nativeEntries(entries), keyed, columns),
+    fill: (entries, keep, out, places) => native.segmentFill(...nativeEntries(entries), keep, out, places),
     extremes: (stream, { kind, offsets, data }, rows) =>
       native.segmentExtremes(stream, kind, offsets, data, rows),
   }
 }
 
-function split(entries: readonly TailEntry[]): [Uint8Array[], Float64Array[], Uint8Array] {
+/** Batches, requests and kinds (1: deletes), as native/entries.h reads them. */
+export function nativeEntries(entries: readonly TailEntry[]): NativeEntries {
   return [
     entries.map(entry => new Uint8Array(entry.batch)),
     entries.map(entry => entry.requests),

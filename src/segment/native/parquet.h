@@ -30,18 +30,27 @@ struct Text {
   size_t size;
 };
 
+// Texts of some rows, which stand in the batch that they came with.
+struct Piece {
+  size_t end;           // the row behind the last one
+  const uint8_t* data;  // of the first one
+  int32_t begin;        // the column's offset there
+};
+
 // One column of the stream, in Arrow's layout. A null row has no bytes, or zero.
 struct Column {
   Type type;
   int flags;
   const uint8_t* validity;  // null: no row is null
   const int32_t* offsets;   // of STRING and JSON: rows + 1, ascending from 0
-  const uint8_t* data;
+  const uint8_t* data;    // null: the texts stand in pieces
   Text name;
+  std::vector<Piece> pieces;
 
   bool is_text() const { return type == STRING || type == JSON; }
   bool has(size_t row) const { return validity == nullptr || ((validity[row >> 3] >> (row & 7)) & 1); }
-  Text text(size_t row) const { return {data + offsets[row], static_cast<size_t>(offsets[row + 1] - offsets[row])}; }
+  size_t size(size_t row) const { return static_cast<size_t>(offsets[row + 1] - offsets[row]); }
+  Text text(size_t row) const { return {data + offsets[row], size(row)}; }
 };
 
 // Bytes written one behind the other into memory of a known size. What does not fit is dropped and remembered.
