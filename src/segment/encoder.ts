@@ -126,7 +126,7 @@ class NativeEncoder implements Encoder {
  */
 function fileBytesMax(bytesIn: number, rows: number, columns: number, textBytes: number): number {
   const groups = Math.ceil(rows / ROW_GROUP_ROWS)
-  const pages = columns * (groups + Math.ceil(rows / 16_384)) + Math.ceil(bytesIn / 65_536)
+  const pages = columns * (groups + Math.ceil(rows / 16_384)) + Math.ceil(bytesIn / 32_768)
   const values = bytesIn + 4 * rows * columns
   return (
     values +

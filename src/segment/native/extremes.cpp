@@ -40,23 +40,25 @@ Extremes of_texts(const int32_t* offsets, const uint8_t* data, size_t rows) {
   return found;
 }
 
-// Where `bytes` bytes stand at `place`; null where the stream has no such place.
-const uint8_t* part_of(const Array<uint8_t>& stream, double place, size_t bytes) {
+// Where `bytes` bytes stand at `place`; null where the stream has no such place, or none for values of `width`.
+const uint8_t* part_of(const Array<uint8_t>& stream, double place, size_t bytes, size_t width) {
   if (!(place >= 0 && place <= static_cast<double>(stream.size))) return nullptr;
   const size_t at = static_cast<size_t>(place);
-  return stream.size - at < bytes ? nullptr : stream.data + at;
+  if (stream.size - at < bytes || reinterpret_cast<uintptr_t>(stream.data + at) % width != 0) return nullptr;
+  return stream.data + at;
 }
 
 bool find(const Array<uint8_t>& stream, int32_t kind, double offsets_place, double data_place, size_t rows,
           Extremes& found) {
   if (kind == BINARY) {
-    const int32_t* offsets = reinterpret_cast<const int32_t*>(part_of(stream, offsets_place, 4 * (rows + 1)));
+    const int32_t* offsets = reinterpret_cast<const int32_t*>(part_of(stream, offsets_place, 4 * (rows + 1), 4));
     if (offsets == nullptr || offsets[rows] < 0) return false;
-    const uint8_t* text = part_of(stream, data_place, static_cast<size_t>(offsets[rows]));
+    const uint8_t* text = part_of(stream, data_place, static_cast<size_t>(offsets[rows]), 1);
     if (text != nullptr) found = of_texts(offsets, text, rows);
     return text != nullptr;
   }
-  const uint8_t* data = part_of(stream, data_place, width_of(kind) * rows);
+  const size_t width = width_of(kind);
+  const uint8_t* data = width == 0 ? nullptr : part_of(stream, data_place, width * rows, width);
   if (data == nullptr) return false;
   switch (kind) {
     case I8: return found = of_numbers<int8_t>(data, rows), true;

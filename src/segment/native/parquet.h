@@ -10,10 +10,11 @@
 
 namespace parquet {
 
-// Bytes of a page before compression: about this much, and never more rows than PAGE_ROWS. Multiples of eight rows, so
-// that a page's bits begin with a byte of the bitmap. Pages of 1 MiB
-// save 1 % of the file.
-constexpr size_t PAGE_BYTES = 1 << 18, PAGE_ROWS = 20480;
+// Bytes of a page of texts before compression: no more than LZ4's small table takes, which is an eighth faster. What repeats
+// from text to text is stored once a page: pages of large texts go on up to PAGE_TEXTS of them, or PAGE_BYTES_MAX.
+constexpr size_t PAGE_BYTES = 1 << 16, PAGE_BYTES_MAX = 1 << 18, PAGE_TEXTS = 128;
+// Never more rows than this. Multiples of eight rows, so that a page's bits begin with a byte of the bitmap.
+constexpr size_t PAGE_ROWS = 20480;
 // A dictionary with its lengths is at most this long, and has at most a quarter as many values as there are rows.
 constexpr size_t DICTIONARY_BYTES = 64 << 10;
 // Text beyond this length has no statistics.

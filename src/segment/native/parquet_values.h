@@ -11,12 +11,13 @@ inline size_t page_end(const Column& column, size_t row, size_t end) {
   const size_t last = end - row > PAGE_ROWS ? row + PAGE_ROWS : end;
   if (!column.is_text()) return last;
   size_t next = row;
-  const auto bytes = [&](size_t to) {
-    return static_cast<size_t>(column.offsets[to] - column.offsets[row]) + 4 * (to - row);
+  const auto fits = [&](size_t to) {
+    const size_t bytes = static_cast<size_t>(column.offsets[to] - column.offsets[row]) + 4 * (to - row);
+    return bytes <= (to - row > PAGE_TEXTS ? PAGE_BYTES : PAGE_BYTES_MAX);
   };
   // The last eight rows may pass the limit by themselves only: a page has at least eight.
   do next = last - next > 8 ? next + 8 : last;
-  while (next < last && bytes(last - next > 8 ? next + 8 : last) <= PAGE_BYTES);
+  while (next < last && fits(last - next > 8 ? next + 8 : last));
   return next;
 }
 
