@@ -7,6 +7,8 @@ import { defineConfig } from 'vitest/config'
 const LONG = [
   'dist/test/backup/consistent_under_load.test.js',
   'dist/test/backup/damaged_and_cut_short.test.js',
+  'dist/test/bench/bench_ended_from_outside.test.js',
+  'dist/test/bench/path_with_peers.test.js',
   'dist/test/command/kills.test.js',
   'dist/test/command/operator.test.js',
   'dist/test/command/repair_of_damage.test.js',

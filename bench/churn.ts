@@ -12,11 +12,14 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { startServer, type TestPool, type TestServer, temporaryFolder } from '../test/util/server.ts'
-import { BENCH_COLUMNS, BENCH_SEED, createRandom } from './events.ts'
+import type { TestPool, TestServer } from '../test/util/server.ts'
+import { BATCH_EVENTS, BENCH_SEED, createRandom } from './events.ts'
 import { type FloodDone, flood } from './flood.ts'
-import { folderBytes, median, memory, row, short } from './measure.ts'
+import { benchFolder, tracked } from './leftovers.ts'
+import { folderBytes, median, memory, print, row, short, sleep } from './measure.ts'
+import { numberOf } from './options.ts'
 import { type Scrape, scrape } from './scrape.ts'
+import { keyedPool, startWeir } from './weir.ts'
 
 /** Options of the command line, as text. */
 export interface ChurnOptions {
@@ -30,32 +33,36 @@ export interface ChurnOptions {
 
 const COUNTERS_PER_SECOND = 10
 const REPORT_MS = 30_000
-const IDLE_SECONDS = 20
 const DEBT_MINUTES_MAX = 60
 const DEBT = ['small_segments', 'marked_rows', 'bytes_to_merge', 'pools_waiting', 'running']
 /** Compaction looks once an hour: never. */
 const WITHOUT_COMPACTION = ['--compact-tick-ms', '3600000']
-const print = (line: string) => void process.stdout.write(`${line}\n`)
 
 /** Everything that the steps share. */
 interface Bench {
   readonly rows: number
+  /** Of each run of ingest, and of the counters on the idle server. */
+  readonly seconds: number
   readonly dataDir: string
   readonly connections: number
   server: TestServer
   pool: TestPool
 }
 
-/** Runs with `rows` (10M), `updates` (2M) and `deletes` (500k); step 3 in `pairs` (2) of `seconds` (20) each. */
+/**
+ * Runs with `rows` (10M), `updates` (2M) and `deletes` (500k); step 3 in `pairs` (2) of `seconds` (20) each. Counters on the idle
+ * server are asked for as long.
+ */
 export async function benchChurn(options: ChurnOptions): Promise<void> {
-  const rows = ofBatches(options.rows ?? '10000000')
-  const updates = ofBatches(options.updates ?? String(rows / 5))
-  const deletes = ofBatches(options.deletes ?? String(rows / 20))
+  const rows = ofBatches(numberOf('rows', options.rows, 10_000_000))
+  const updates = ofBatches(numberOf('updates', options.updates, rows / 5))
+  const deletes = ofBatches(numberOf('deletes', options.deletes, rows / 20))
   print(`churn: ${rows} rows, then ${updates} updates and ${deletes} deletes`)
-  const dataDir = join(temporaryFolder('weir-churn-'), 'data')
-  const server = await startServer({ dataDir })
-  const connections = Number(options.connections ?? 16)
-  const bench: Bench = { rows, dataDir, connections, server, pool: await keyedPool(server) }
+  const dataDir = join(benchFolder('weir-churn-'), 'data')
+  const server = await startWeir({ dataDir })
+  const connections = numberOf('connections', options.connections, 16)
+  const seconds = numberOf('seconds', options.seconds, 20)
+  const bench: Bench = { rows, seconds, dataDir, connections, server, pool: await keyedPool(server) }
   await step(bench, 'rows posted', { kind: 'insert', rows })
   await checkCount(bench, rows)
   await idle(bench, 'counters before')
@@ -64,7 +71,7 @@ export async function benchChurn(options: ChurnOptions): Promise<void> {
   )
   await checkCount(bench, churned.rows)
   describeDisk(bench, 'disk before compaction')
-  await ingestPairs(bench, Number(options.pairs ?? 2), Number(options.seconds ?? 20))
+  await ingestPairs(bench, numberOf('pairs', options.pairs, 2))
   await withCounters(bench, 'counters during compaction', () => settleDebt(bench))
   await idle(bench, 'counters after')
   describeDisk(bench, 'disk after compaction')
@@ -77,17 +84,8 @@ export async function benchChurn(options: ChurnOptions): Promise<void> {
 }
 
 /** Whole requests only. */
-function ofBatches(text: string): number {
-  return Math.round(Number(text) / 500) * 500
-}
-
-function keyedPool(server: TestServer): Promise<TestPool> {
-  return server.createPool({
-    columns: [...BENCH_COLUMNS],
-    timestamp: 'time',
-    uniqueId: 'id',
-    tenant: 'tenant',
-  })
+function ofBatches(rows: number): number {
+  return Math.round(rows / BATCH_EVENTS) * BATCH_EVENTS
 }
 
 type Step =
@@ -170,7 +168,7 @@ async function withCounters<T>(bench: Bench, name: string, work: () => Promise<T
 }
 
 function idle(bench: Bench, name: string): Promise<void> {
-  return withCounters(bench, name, () => sleep(IDLE_SECONDS * 1000))
+  return withCounters(bench, name, () => sleep(bench.seconds * 1000))
 }
 
 function describeDisk({ server, dataDir }: Bench, name: string): void {
@@ -180,24 +178,26 @@ function describeDisk({ server, dataDir }: Bench, name: string): void {
 }
 
 /** Ingest into fresh pools: the first pool's debt is compacted beside every second one. */
-async function ingestPairs(bench: Bench, pairs: number, seconds: number): Promise<void> {
+async function ingestPairs(bench: Bench, pairs: number): Promise<void> {
   const rates: { readonly without: number; readonly beside: number }[] = []
   for (let pair = 0; pair < pairs; pair++) {
-    const without = await ingest(bench, seconds, WITHOUT_COMPACTION, `ingest without compaction ${pair + 1}`)
-    const beside = await ingest(bench, seconds, [], `ingest beside compaction ${pair + 1}`)
+    const without = await ingest(bench, WITHOUT_COMPACTION, `ingest without compaction ${pair + 1}`)
+    const beside = await ingest(bench, [], `ingest beside compaction ${pair + 1}`)
     rates.push({ without, beside })
   }
-  await reopen(bench, [])
   if (rates.length === 0) return
   const ratio = median(rates.map(({ without, beside }) => beside / without)).toFixed(2)
   print(row('ingest beside compaction against without', `${ratio} ×, median of ${pairs} pairs`))
 }
 
-async function ingest(bench: Bench, seconds: number, args: readonly string[], name: string): Promise<number> {
+async function ingest(bench: Bench, args: readonly string[], name: string): Promise<number> {
   await reopen(bench, args)
   const { url } = await keyedPool(bench.server)
   const before = await scrape(bench.server.base)
-  const done = await flood({ kind: 'fill', seconds, url, connections: bench.connections }, () => {})
+  const done = await flood(
+    { kind: 'fill', seconds: bench.seconds, url, connections: bench.connections },
+    () => {},
+  )
   const after = await scrape(bench.server.base)
   const merged =
     after.value('weir_compaction_read_bytes_total') - before.value('weir_compaction_read_bytes_total')
@@ -209,7 +209,7 @@ async function ingest(bench: Bench, seconds: number, args: readonly string[], na
 
 async function reopen(bench: Bench, args: readonly string[]): Promise<void> {
   await bench.server.stop()
-  bench.server = await startServer({ dataDir: bench.dataDir, args })
+  bench.server = await startWeir({ dataDir: bench.dataDir, args })
 }
 
 function debtOf(page: Scrape): string {
@@ -249,18 +249,15 @@ async function checkModel(bench: Bench, want: FloodDone): Promise<boolean> {
 function verify(dataDir: string): Promise<string> {
   const main = fileURLToPath(new URL('../src/main.js', import.meta.url))
   return new Promise(resolve => {
-    execFile(
+    const child = execFile(
       process.execPath,
       [main, 'verify', '--data-dir', dataDir],
       { maxBuffer: 2 ** 28 },
       (error, out, err) => {
-        const last = `${out}\n${err}`.trim().split('\n').at(-1) ?? ''
+        const last = (out.trim() || err.trim()).split('\n').at(-1) ?? ''
         resolve(`exit ${error === null ? 0 : error.code}: ${last}`)
       },
     )
+    tracked(child)
   })
-}
-
-function sleep(ms: number): Promise<void> {
-  return new Promise(resolve => setTimeout(resolve, ms))
 }

@@ -54,8 +54,7 @@ export class Connection {
   #read(text: string): void {
     this.#text += text
     const head = this.#text.indexOf('\r\n\r\n')
-    const length = /content-length: (\d+)/i.exec(this.#text)?.[1]
-    if (head < 0 || length === undefined || this.#text.length < head + 4 + Number(length)) return
+    if (head < 0 || !isWhole(this.#text, head)) return
     const status = Number(this.#text.slice(9, 12))
     this.#text = ''
     this.#settle(status)
@@ -66,4 +65,11 @@ export class Connection {
     this.#onStatus = undefined
     onStatus?.(status)
   }
+}
+
+/** Is the body after the head at `head` there? Weir sends its length; ClickHouse sends chunks, the last one empty. */
+function isWhole(text: string, head: number): boolean {
+  const length = /content-length: (\d+)/i.exec(text)?.[1]
+  if (length !== undefined) return text.length >= head + 4 + Number(length)
+  return text.endsWith('\r\n0\r\n\r\n')
 }

@@ -15,10 +15,13 @@ import { pipeline } from 'node:stream/promises'
 import { fileURLToPath } from 'node:url'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { RecordBatchReader } from 'apache-arrow'
-import { fetchToken, startServer, type TestServer, temporaryFolder } from '../test/util/server.ts'
+import { fetchToken, type TestServer } from '../test/util/server.ts'
 import { BATCH_EVENTS, BENCH_COLUMNS } from './events.ts'
 import { flood } from './flood.ts'
-import { cpuSeconds, memory, row, short } from './measure.ts'
+import { benchFolder, tracked } from './leftovers.ts'
+import { cpuSeconds, memory, print, row, short } from './measure.ts'
+import { numberOf } from './options.ts'
+import { keyedPool, startWeir } from './weir.ts'
 
 /** Options of the command line, as text. */
 export interface ExportOptions {
@@ -34,21 +37,15 @@ const FILES = [
   ['rows.arrow', '--format', 'arrow'],
   ['rows.ndjson', '--format', 'ndjson'],
 ] as const
-const print = (line: string) => void process.stdout.write(`${line}\n`)
 
 /** Runs all parts over `rows` (5M). */
 export async function benchExport(options: ExportOptions): Promise<void> {
-  const rows = Math.ceil(Number(options.rows ?? '5000000') / BATCH_EVENTS) * BATCH_EVENTS
+  const rows = Math.ceil(numberOf('rows', options.rows, 5_000_000) / BATCH_EVENTS) * BATCH_EVENTS
   print(`export: ${rows} rows, ${BENCH_COLUMNS.length} columns`)
-  const folder = temporaryFolder('weir-export-')
-  const server = await startServer({ dataDir: join(folder, 'data') })
-  const pool = await server.createPool({
-    columns: [...BENCH_COLUMNS],
-    timestamp: 'time',
-    uniqueId: 'id',
-    tenant: 'tenant',
-  })
-  const connections = Number(options.connections ?? 16)
+  const folder = benchFolder('weir-export-')
+  const server = await startWeir({ dataDir: join(folder, 'data') })
+  const pool = await keyedPool(server)
+  const connections = numberOf('connections', options.connections, 16)
   await flood({ kind: 'insert', url: pool.url, connections, rows }, () => undefined)
   // A counter seals what is in the tail.
   check('counter', Number(await server.count(pool.poolId)), rows)
@@ -74,7 +71,7 @@ function watchMemory(pid: number) {
     } catch {} // it has ended
   }
   look()
-  const timer = setInterval(look, 100)
+  const timer = setInterval(look, 100).unref()
   return () => {
     clearInterval(timer)
     return largest
@@ -123,7 +120,7 @@ async function exported(
   const out = join(folder, name)
   const begin = performance.now()
   const args = [MAIN, 'export', poolId, '--data-dir', dataDir, '--out', out, ...flags]
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] })
+  const child = tracked(spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] }))
   const stop = watchMemory(child.pid as number)
   let said = ''
   child.stderr.on('data', chunk => {
@@ -186,7 +183,7 @@ for work in (pyarrow_file, polars_stream, polars_file, duckdb_stream, duckdb_fil
 
 async function python(path: string, folder: string, stream: string, rows: number): Promise<void> {
   const args = ['-c', READERS, stream, join(folder, 'zstd.parquet')]
-  const child = spawn(path, args, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = tracked(spawn(path, args, { stdio: ['ignore', 'pipe', 'inherit'] }))
   let text = ''
   child.stdout.on('data', chunk => {
     text += String(chunk)

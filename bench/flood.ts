@@ -12,6 +12,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { Connection } from './connection.ts'
 import { BATCH_EVENTS, BENCH_SEED, benchEvent, createRandom, eventId } from './events.ts'
+import { tracked } from './leftovers.ts'
 
 /** One piece of work. */
 export type FloodWork = {
@@ -37,6 +38,7 @@ export interface FloodDone {
 /** Runs one piece of work in a process of its own; `onProgress` gets the events so far, each second. */
 export function flood(work: FloodWork, onProgress: (events: number) => void): Promise<FloodDone> {
   const child: ChildProcess = fork(fileURLToPath(import.meta.url), ['flood'], { stdio: 'inherit' })
+  tracked(child)
   return new Promise((resolve, reject) => {
     child.on('message', (message: { readonly events: number } | FloodDone) => {
       if ('seconds' in message) resolve(message)
@@ -99,8 +101,11 @@ function nextOf(work: FloodWork): Next {
   let index = 0
   if (work.kind !== 'churn') {
     const end = work.kind === 'insert' ? work.rows : Number.POSITIVE_INFINITY
-    const endMs = work.kind === 'fill' ? performance.now() + work.seconds * 1000 : Number.POSITIVE_INFINITY
+    let endMs = 0
     return ({ post }) => {
+      // From the first request on: there is always one.
+      if (endMs === 0)
+        endMs = performance.now() + (work.kind === 'fill' ? work.seconds * 1000 : Number.POSITIVE_INFINITY)
       if (index >= end || performance.now() >= endMs) return undefined
       for (let place = 0; place < BATCH_EVENTS; place++, index++) post.set(place, index, inserted(index))
       return post
@@ -169,5 +174,7 @@ async function runWork(work: FloodWork): Promise<void> {
   process.send?.({ events, seconds, again, ...expected(work) }, () => process.exit(0))
 }
 
-if (process.argv[2] === 'flood' && process.send !== undefined)
+if (process.argv[2] === 'flood' && process.send !== undefined) {
   process.once('message', (work: FloodWork) => void runWork(work))
+  process.once('disconnect', () => process.exit(1))
+}

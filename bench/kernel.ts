@@ -2,27 +2,35 @@
  * Question: how many events a second does each kernel cut on one core, and how many MB/s of real webhooks?
  *
  * Method: bodies of 500 events of 450 bytes (bench/events.ts), and the payloads of @octokit/webhooks-examples, in shared
- * memory; payload, key and columns are cut into batches that are thrown away. Non-goals: hand-over, log.
+ * memory; payload, key and columns are cut into one batch's memory, used again and again as in the server. Non-goals: hand-over, log.
  */
 import { createRequire } from 'node:module'
+import { bufferBytes } from '../src/batch/buffers.ts'
 import { DOCUMENT } from '../src/batch/fault.ts'
 import {
+  type Allocate,
   type MakeKernel,
   OUTCOME_ACCEPTED,
   OUTCOME_DOCUMENT,
-  OUTCOME_WORDS,
+  REQUEST_BITS,
+  REQUEST_BYTES,
+  REQUEST_OFFSET,
+  REQUEST_RECEIVED_AT,
   REQUEST_WORDS,
 } from '../src/batch/kernel.ts'
 import { makeJsKernel } from '../src/batch/kernel-js.ts'
 import { tryNativeKernel } from '../src/batch/kernel-native.ts'
-import { align8 } from '../src/batch/layout.ts'
+import { align8, HEADER_WORDS } from '../src/batch/layout.ts'
 import type { Plan } from '../src/batch/plan.ts'
 import { BATCH_EVENTS, benchEvents } from './events.ts'
 import { median, row, short } from './measure.ts'
+import { numberOf } from './options.ts'
 
 const print = (line: string) => void process.stdout.write(`${line}\n`)
 const BODIES = 64
-const SAMPLES = 50
+const ROUNDS = 50
+/** Of a batch's header: its length (layout.ts). */
+const BATCH_BYTES_WORD = 4
 
 const required = (name: string, type: Plan['columns'][number]['type'], jsonProperty = name) => ({
   name,
@@ -67,8 +75,14 @@ const GITHUB_PLAN: Plan = {
   key: null,
 }
 
-/** Prints events/s and MB/s of both kernels on both inputs. */
-export async function benchKernel(): Promise<void> {
+/** Options of the command line, as text. */
+export interface KernelOptions {
+  readonly rounds?: string | undefined
+}
+
+/** Prints events/s and MB/s of both kernels on both inputs, the median of `rounds` (50). */
+export async function benchKernel(options: KernelOptions): Promise<void> {
+  const rounds = Math.max(1, numberOf('rounds', options.rounds, ROUNDS))
   const native = tryNativeKernel()
   const events = benchEvents(BATCH_EVENTS * BODIES)
   const bodies = Array.from(
@@ -76,20 +90,20 @@ export async function benchKernel(): Promise<void> {
     (_, body) => `[${events.slice(body * BATCH_EVENTS, (body + 1) * BATCH_EVENTS).join(',')}]`,
   )
   print(
-    `kernel: one core, ${BODIES} bodies a round, ${SAMPLES} rounds, median; ${(Buffer.byteLength(bodies.join('')) / events.length).toFixed(0)} bytes an event`,
+    `kernel: one core, ${BODIES} bodies a round, ${rounds} rounds, median; ${(Buffer.byteLength(bodies.join('')) / events.length).toFixed(0)} bytes an event`,
   )
   const inputs = [
     { name: '450-byte events, 6 columns', bodies, plan: EVENT_PLAN },
     { name: 'GitHub payloads, 4 columns', bodies: githubBodies(), plan: GITHUB_PLAN },
   ]
   for (const { name, bodies: texts, plan } of inputs) {
-    const js = measure(makeJsKernel, texts, plan)
+    const js = measure(makeJsKernel, texts, plan, rounds)
     print(row(`js     ${name}`, `${short(js.events)} events/s, ${short(js.bytes)}B/s (hash ${js.hash})`))
     if (native === undefined) {
       print(row(`native ${name}`, 'not built'))
       continue
     }
-    const ours = measure(native, texts, plan)
+    const ours = measure(native, texts, plan, rounds)
     print(
       row(
         `native ${name}`,
@@ -118,25 +132,34 @@ interface Example {
   readonly examples: readonly unknown[]
 }
 
-function measure(make: MakeKernel, texts: readonly string[], plan: Plan) {
-  const kernel = make(plan, 'post')
+function measure(make: MakeKernel, texts: readonly string[], plan: Plan, rounds: number) {
+  const kernel = make(plan, 'post', oneBuffer())
   const { slab, table, bytes } = slabOf(texts)
   const rates: number[] = []
   let events = 0
   let hash = 0
-  for (let sample = -5; sample < SAMPLES; sample += 1) {
+  for (let sample = -Math.min(5, rounds); sample < rounds; sample += 1) {
     const begin = performance.now()
     events = 0
     for (let body = 0; body < texts.length; body += 1) {
       const cut = kernel.cut(slab, table, body, body + 1)
       if (cut.outcomes[OUTCOME_DOCUMENT] !== DOCUMENT.ok)
         throw new Error(`body ${body} was refused: ${cut.outcomes.join(' ')}`)
-      events += cut.outcomes[OUTCOME_ACCEPTED % OUTCOME_WORDS]!
-      hash = (hash * 31 + cut.batch.byteLength) >>> 0
+      events += cut.outcomes[OUTCOME_ACCEPTED]!
+      hash = (hash * 31 + new Uint32Array(cut.batch, 0, HEADER_WORDS)[BATCH_BYTES_WORD]!) >>> 0
     }
     if (sample >= 0) rates.push(events / ((performance.now() - begin) / 1000))
   }
   return { events: median(rates), bytes: (median(rates) / events) * bytes, hash: hash.toString(16) }
+}
+
+/** Memory that is used again, as parse workers do (src/batch/buffers.ts). */
+function oneBuffer(): Allocate {
+  let kept = new SharedArrayBuffer(0)
+  return bytes => {
+    if (kept.byteLength < bytes) kept = new SharedArrayBuffer(bufferBytes(bytes))
+    return kept
+  }
 }
 
 function slabOf(texts: readonly string[]) {
@@ -149,7 +172,11 @@ function slabOf(texts: readonly string[]) {
   let offset = 64
   for (const [index, body] of bodies.entries()) {
     slab.set(body, offset)
-    table.set([offset, body.byteLength, 0, Date.UTC(2026, 0, 1), -1, 0], index * REQUEST_WORDS)
+    const row = index * REQUEST_WORDS
+    table[row + REQUEST_OFFSET] = offset
+    table[row + REQUEST_BYTES] = body.byteLength
+    table[row + REQUEST_RECEIVED_AT] = Date.UTC(2026, 0, 1)
+    table[row + REQUEST_BITS] = -1
     offset += align8(body.byteLength) + 64
   }
   return { slab, table, bytes }

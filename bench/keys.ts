@@ -9,8 +9,7 @@
  *
  * Non-goals: Parquet of the seal, hand-over between threads, anything cold on disk.
  */
-import { mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import type { Plan } from '../src/batch/plan.ts'
@@ -24,7 +23,11 @@ import { segmentFile } from '../src/paths.ts'
 import { readDeleteFile } from '../src/segment/deletes.ts'
 import { assert, must } from '../src/util/assert.ts'
 import { disk } from '../src/util/disk.ts'
+import { chooseNative } from '../src/util/native.ts'
 import { createRandom } from './events.ts'
+import { benchFolder, removeFolder } from './leftovers.ts'
+import { print } from './measure.ts'
+import { numberOf, oneOf } from './options.ts'
 
 /** Options of the command line, as text. */
 export interface KeysOptions {
@@ -40,24 +43,25 @@ const LATE_US = 2_000_000
 const SEGMENT_ROWS = 1_000_000
 const FIRST_US = 1_767_225_600_000_000
 const UPDATE_RUNS = 4
-const print = (line: string) => void process.stdout.write(`${line}\n`)
+/** So many distinct known keys are in a commit of updates. */
+const UPDATE_KEYS_MIN = SEAL_ROWS / 10
 
-/** Fills `keys` (1M) with `kernel` (native) in `pattern` (producers), reopens and rebuilds. */
+/** Fills `keys` (1M) with `kernel` (native where it is built) in `pattern` (producers), reopens and rebuilds. */
 export async function benchKeys(options: KeysOptions): Promise<void> {
-  const keys = Number(options.keys ?? 1_000_000)
-  const kernel = options.kernel === 'js' ? 'js' : 'native'
-  const pattern = options.pattern === 'ascending' ? 'ascending' : 'producers'
+  const keys = Math.max(UPDATE_KEYS_MIN, numberOf('keys', options.keys, 1_000_000))
+  const kernel = chooseNative(oneOf('kernel', options.kernel, ['native', 'js']) ?? '')
+  const pattern = oneOf('pattern', options.pattern, ['ascending', 'producers']) ?? 'producers'
   print(
     `keys: ${keys / 1e6}M keys of ${KEY_BYTES} bytes, ${kernel} key loop, ${pattern}, ${SEAL_ROWS} keys a seal`,
   )
-  const root = mkdtempSync(join(tmpdir(), 'weir-bench-keys-'))
+  const root = benchFolder('weir-bench-keys-')
   try {
     fill(join(root, 'index'), keys, kernel, pattern === 'producers' ? lateTimes() : risingTimes())
     restart(join(root, 'index'), keys, kernel)
     rmSync(join(root, 'index'), { recursive: true })
     await measureRebuild(root, keys, kernel)
   } finally {
-    rmSync(root, { recursive: true, force: true })
+    removeFolder(root)
   }
 }
 

@@ -1,10 +1,17 @@
-/** The load generator: wrk with load.lua, its CPU time measured apart by the shell that runs it. */
-import { spawn } from 'node:child_process'
-import { copyFileSync, existsSync, mkdtempSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+/**
+ * The load of a closed loop: the generator in Node (generator.ts), or wrk with load.lua, its CPU time measured apart by the shell
+ * that runs it.
+ */
+import { spawn, spawnSync } from 'node:child_process'
+import { copyFileSync, existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { benchEvents, eventId } from './events.ts'
+import { type GeneratorDone, generate, type Target } from './generator.ts'
+import { benchFolder, removeFolder, tracked } from './leftovers.ts'
+import { oneOf, Usage } from './options.ts'
+import { type BodyForm, template } from './template.ts'
+
+export type GeneratorChoice = 'wrk' | 'node'
 
 export interface LoadOptions {
   readonly url: string
@@ -13,11 +20,12 @@ export interface LoadOptions {
   readonly seconds: number
   /** Distinct between runs on the same pool: part of every id. */
   readonly producer: number
-  /** `array`: one JSON array; `lines`: an object a line (ClickHouse). */
-  readonly form: 'array' | 'lines'
+  readonly form: BodyForm
+  readonly generator: GeneratorChoice
 }
 
 export interface LoadResult {
+  /** Answered with success. */
   readonly requests: number
   readonly seconds: number
   readonly errors: number
@@ -25,38 +33,80 @@ export interface LoadResult {
   readonly p99Ms: number
   readonly maxMs: number
   readonly cpuSeconds: number
-  readonly bodyBytes: number
+  readonly generator: GeneratorChoice
 }
 
-/** A body with marks in place of each id (\u0001) and time (\u0002). */
-function template(events: number, form: 'array' | 'lines'): string {
-  const bodies = benchEvents(events).map((event, index) =>
-    event.replace(`evt-${eventId(0, index).slice(4)}`, 'evt-\u0001'),
-  )
-  return form === 'array' ? `[${bodies.join(',')}]` : `${bodies.join('\n')}\n`
+/**
+ * What `--generator` says; else the one that takes less of the cores that it shares with the server: Node for full batches (a
+ * quarter of what wrk's Lua takes to put a body together), wrk for single events (a third of Node), where it is installed.
+ */
+export function chooseGenerators(wanted: string | undefined): Generators {
+  const choice = oneOf('generator', wanted, ['wrk', 'node'])
+  if (choice === 'node') return { batches: 'node', singles: 'node', words: 'Node, as asked for' }
+  const isThere = spawnSync('which', ['wrk']).status === 0
+  if (choice === 'wrk') {
+    if (!isThere) throw new Usage('--generator wrk: it is not installed (apt-get install wrk)')
+    return {
+      batches: 'wrk',
+      singles: 'wrk',
+      words: 'wrk, as asked for; PostgreSQL and the paced part by Node',
+    }
+  }
+  if (isThere) return { batches: 'node', singles: 'wrk', words: 'Node for batches, wrk for single events' }
+  const costs = 'not wrk (apt-get install wrk), which takes a third of the cores with single events'
+  return { batches: 'node', singles: 'node', words: `Node, ${costs}: figures of that part are lower` }
 }
 
-/** Runs wrk once. Rejects where wrk is not installed. */
+/** By part of `path`. */
+export interface Generators {
+  readonly batches: GeneratorChoice
+  readonly singles: GeneratorChoice
+  readonly words: string
+}
+
+/** Runs the load to its end. */
 export async function runLoad(options: LoadOptions): Promise<LoadResult> {
-  const folder = mkdtempSync(join(tmpdir(), 'weir-load-'))
-  const file = join(folder, 'template')
-  const text = template(options.events, options.form)
-  writeFileSync(file, text)
-  const { origin, pathname, search } = new URL(options.url)
-  const script = luaScript(folder)
-  const command = `TIMEFORMAT='CPU %U %S'; time wrk -t1 -c${options.connections} -d${options.seconds}s --timeout 30s -s ${script} ${origin}`
-  const output = await shell(command, {
-    WEIR_BENCH_TEMPLATE: file,
-    WEIR_BENCH_PATH: pathname + search,
-    WEIR_BENCH_PRODUCER: String(options.producer),
-  })
+  if (options.generator === 'wrk') return await runWrk(options)
+  return await runNode({ kind: 'http', url: options.url }, options)
+}
+
+/** A closed loop by the generator in Node. */
+export async function runNode(target: Target, options: Omit<LoadOptions, 'url'>): Promise<LoadResult> {
+  const { events, connections, seconds, producer, form } = options
+  const done: GeneratorDone = await generate({ target, events, connections, seconds, producer, form })
+  const { requests, errors, sent, cpuSeconds } = done
+  return { requests, errors, ...sent, seconds: done.seconds, cpuSeconds, generator: 'node' }
+}
+
+async function runWrk(options: LoadOptions): Promise<LoadResult> {
+  const folder = benchFolder('weir-load-')
+  try {
+    const file = join(folder, 'template')
+    writeFileSync(file, template(options.events, options.form))
+    const { origin, pathname, search } = new URL(options.url)
+    const script = luaScript(folder)
+    // wrk knows whole seconds, and ends by itself if nobody is left to end it.
+    const seconds = Math.max(1, Math.ceil(options.seconds))
+    const command = `TIMEFORMAT='CPU %U %S'; time wrk -t1 -c${options.connections} -d${seconds}s --timeout 30s -s ${script} ${origin}`
+    const output = await shell(command, {
+      WEIR_BENCH_TEMPLATE: file,
+      WEIR_BENCH_PATH: pathname + search,
+      WEIR_BENCH_PRODUCER: String(options.producer),
+    })
+    return resultOf(output)
+  } finally {
+    removeFolder(folder)
+  }
+}
+
+function resultOf(output: string): LoadResult {
   const result = JSON.parse(/RESULT (\{.*\})/.exec(output)?.[1] ?? 'null') as Record<string, number> | null
-  if (result === null) throw new Error(`wrk did not run (apt-get install wrk):\n${output}`)
+  if (result === null) throw new Error(`wrk did not run to its end:\n${output}`)
   const cpu = /CPU ([\d.]+) ([\d.]+)/.exec(output)
-  const bodyBytes = Buffer.byteLength(text) + options.events * (19 + 23)
   const of = (name: string) => result[name] ?? 0
   return {
-    requests: of('requests'),
+    // wrk counts answers of any status as requests.
+    requests: of('requests') - of('errorsStatus'),
     seconds: of('durationUs') / 1e6,
     errors:
       of('errorsConnect') + of('errorsRead') + of('errorsWrite') + of('errorsStatus') + of('errorsTimeout'),
@@ -64,7 +114,7 @@ export async function runLoad(options: LoadOptions): Promise<LoadResult> {
     p99Ms: of('p99Us') / 1000,
     maxMs: of('maxUs') / 1000,
     cpuSeconds: Number(cpu?.[1] ?? 0) + Number(cpu?.[2] ?? 0),
-    bodyBytes,
+    generator: 'wrk',
   }
 }
 
@@ -78,12 +128,15 @@ function luaScript(folder: string): string {
   return join(folder, 'load.lua')
 }
 
+/** In a group of its own: the shell's end alone would leave wrk running. */
 function shell(command: string, env: Record<string, string>): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn('bash', ['-c', command], {
       env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true,
     })
+    tracked(child, { isGroup: true })
     let output = ''
     child.stdout.on('data', data => (output += String(data)))
     child.stderr.on('data', data => (output += String(data)))

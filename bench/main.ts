@@ -1,70 +1,117 @@
-/** `npm run bench -- <question> [--option value …]`: one question per file. Without arguments: the list. */
+/**
+ * `npm run bench -- <question> [--option value …]`: one question per file. Without arguments: the list.
+ *
+ * Exit 0: the figures stand; 1: something is wrong beside them (lines in capitals), or the bench failed; 2: it was asked wrongly.
+ */
 import { parseArgs } from 'node:util'
-import { benchChurn } from './churn.ts'
-import { benchExport } from './export.ts'
-import { benchKernel } from './kernel.ts'
-import { benchKeys } from './keys.ts'
-import { benchMerges } from './merges.ts'
-import { benchPath } from './path.ts'
-import { benchPolling } from './polling.ts'
-import { benchPools } from './pools.ts'
-import { benchSeals } from './seals.ts'
+import { CannotRun } from '../src/errors.ts'
+import { guardLeftovers, isInterrupted, leaveNothing } from './leftovers.ts'
+import { describeMachine } from './machine.ts'
+import { OPTIONS, type OptionName, Usage } from './options.ts'
 
+/** A question's code is loaded when it is asked. */
 const QUESTIONS = {
   churn: {
-    run: benchChurn,
+    load: async () => (await import('./churn.ts')).benchChurn,
     asks: 'do 10M rows stay fast and small through 2M updates and 500k deletes, and ingest beside compaction?',
+    takes: ['rows', 'updates', 'deletes', 'seconds', 'pairs', 'connections'],
   },
   export: {
-    run: benchExport,
+    load: async () => (await import('./export.ts')).benchExport,
     asks: 'how fast do rows leave as an Arrow stream and as files, and in how much memory?',
+    takes: ['rows', 'connections', 'python'],
   },
-  kernel: { run: benchKernel, asks: 'how many events a second does each JSON kernel cut on one core?' },
+  kernel: {
+    load: async () => (await import('./kernel.ts')).benchKernel,
+    asks: 'how many events a second does each JSON kernel cut on one core?',
+    takes: ['rounds'],
+  },
   keys: {
-    run: benchKeys,
+    load: async () => (await import('./keys.ts')).benchKeys,
     asks: 'what does the key index take, per key on disk, per seal, to restart and to rebuild?',
+    takes: ['keys', 'kernel', 'pattern'],
   },
   merges: {
-    run: benchMerges,
+    load: async () => (await import('./merges.ts')).benchMerges,
     asks: 'what does a merge of tiny segments cost, and does its memory go back?',
+    takes: ['rows', 'seconds', 'updates'],
+  },
+  parquet: {
+    load: async () => (await import('./parquet.ts')).benchParquet,
+    asks: 'what does a seal’s Parquet file cost, by each encoder, and what is it worth to a reader?',
+    takes: ['rows', 'rounds'],
   },
   path: {
-    run: benchPath,
-    asks: 'how many events a second are acknowledged, sealed and counted, against ClickHouse and bare HTTP?',
+    load: async () => (await import('./path.ts')).benchPath,
+    asks: 'how many events a second are acknowledged, sealed and counted, how late, against ClickHouse, PostgreSQL and bare HTTP?',
+    takes: ['seconds', 'pairs', 'connections', 'only', 'rate', 'kernel', 'no-peers', 'generator', 'pause'],
   },
-  pools: { run: benchPools, asks: 'do 2,000 pools with one event a second each hold steady?' },
-  polling: { run: benchPolling, asks: 'do ten counter queries a second leave few segments behind?' },
-  seals: { run: benchSeals, asks: 'what does each step of a seal cost, by the order in which keys come?' },
+  pools: {
+    load: async () => (await import('./pools.ts')).benchPools,
+    asks: 'do 2,000 pools with one event a second each hold steady?',
+    takes: ['minutes', 'pools', 'rate', 'connections'],
+  },
+  polling: {
+    load: async () => (await import('./polling.ts')).benchPolling,
+    asks: 'do ten counter queries a second leave few segments behind?',
+    takes: ['seconds', 'rate'],
+  },
+  seals: {
+    load: async () => (await import('./seals.ts')).benchSeals,
+    asks: 'what does each step of a seal cost, by the order in which keys come?',
+    takes: ['pattern', 'rounds'],
+  },
 } as const
 
-const [name = '', ...rest] = process.argv.slice(2)
-const question = Object.entries(QUESTIONS).find(([known]) => known === name)?.[1]
-if (question === undefined) {
+function list(): string {
   const lines = Object.entries(QUESTIONS).map(
-    ([known, one]) => `  npm run bench -- ${known.padEnd(10)} ${one.asks}`,
+    ([name, one]) =>
+      `  npm run bench -- ${name.padEnd(10)} ${one.asks}\n  ${''.padEnd(27)} ${one.takes.map(option => `--${option}`).join(' ')}`,
   )
-  process.stdout.write(`${lines.join('\n')}\n`)
-} else {
-  const { values } = parseArgs({
-    args: rest,
-    options: {
-      seconds: { type: 'string' },
-      rate: { type: 'string' },
-      pairs: { type: 'string' },
-      connections: { type: 'string' },
-      kernel: { type: 'string' },
-      keys: { type: 'string' },
-      pattern: { type: 'string' },
-      rounds: { type: 'string' },
-      'no-peers': { type: 'boolean' },
-      only: { type: 'string' },
-      minutes: { type: 'string' },
-      pools: { type: 'string' },
-      rows: { type: 'string' },
-      updates: { type: 'string' },
-      deletes: { type: 'string' },
-      python: { type: 'string' },
-    },
-  })
-  await question.run(values)
+  return `${lines.join('\n')}\n`
 }
+
+/** Throws Usage. */
+async function ask([name = '', ...rest]: readonly string[]): Promise<void> {
+  const question = Object.entries(QUESTIONS).find(([known]) => known === name)?.[1]
+  if (question === undefined) throw new Usage(`there is no question '${name}':\n${list()}`)
+  let values: ReturnType<typeof parse>
+  try {
+    values = parse(rest)
+  } catch (error) {
+    throw new Usage((error as Error).message)
+  }
+  const strange = Object.keys(values).find(given => !(question.takes as readonly string[]).includes(given))
+  if (strange !== undefined)
+    throw new Usage(`${name} takes ${question.takes.map(one => `--${one}`).join(', ')}, not --${strange}`)
+  const run = await question.load()
+  for (const line of describeMachine(values.kernel)) process.stdout.write(`${line}\n`)
+  await run(values)
+}
+
+function parse(args: readonly string[]) {
+  return parseArgs({ args: [...args], options: OPTIONS }).values satisfies Partial<
+    Record<OptionName, string | boolean>
+  >
+}
+
+async function main(args: readonly string[]): Promise<void> {
+  if (args.length === 0) {
+    process.stdout.write(list())
+    return
+  }
+  guardLeftovers()
+  try {
+    await ask(args)
+  } catch (error) {
+    if (isInterrupted()) return
+    const isAsked = error instanceof Usage || error instanceof CannotRun
+    process.stderr.write(`bench: ${isAsked ? error.message : ((error as Error).stack ?? error)}\n`)
+    process.exitCode = isAsked ? 2 : 1
+  } finally {
+    await leaveNothing()
+  }
+  process.exit() // a timer or a connection that a failed question left open holds nobody up
+}
+
+await main(process.argv.slice(2))

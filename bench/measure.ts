@@ -13,18 +13,83 @@ export function cpuSeconds(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
 }
 
-/** CPU seconds by thread name, largest first: where the server's time goes. */
-export function cpuByThread(pid: number): { name: string; seconds: number }[] {
-  const threads = readdirSync(`/proc/${pid}/task`).map(task => {
-    const text = readFileSync(`/proc/${pid}/task/${task}/stat`, 'utf8')
-    const fields = text.replace(/^.*\) /, '').split(' ')
-    return {
-      name: /\((.*)\)/.exec(text)?.[1] ?? '?',
-      task,
-      seconds: (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND,
-    }
-  })
-  return threads.sort((a, b) => b.seconds - a.seconds)
+/** CPU seconds of a process, of all that it started, and of those of them that have ended. */
+export function treeCpuSeconds(pid: number): number {
+  let sum = 0
+  for (const one of treeOf(pid)) {
+    const fields = statOf(`/proc/${one}`)
+    // utime, stime, and both of the children that were waited for.
+    for (const at of [11, 12, 13, 14]) sum += Number(fields?.[at] ?? 0)
+  }
+  return sum / TICKS_PER_SECOND
+}
+
+/** A process and all that it started, as ids. */
+function treeOf(pid: number): number[] {
+  const children = new Map<number, number[]>()
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    const parent = Number(statOf(`/proc/${name}`)?.[1])
+    children.set(parent, [...(children.get(parent) ?? []), Number(name)])
+  }
+  const tree = [pid]
+  for (const one of tree) tree.push(...(children.get(one) ?? []))
+  return tree
+}
+
+/** The fields of a stat file after the name in brackets (state, parent, …); undefined where it has ended. */
+function statOf(folder: string): string[] | undefined {
+  try {
+    return readFileSync(`${folder}/stat`, 'utf8')
+      .replace(/^.*\) /s, '')
+      .split(' ')
+  } catch {
+    return undefined
+  }
+}
+
+/** CPU seconds of each thread so far, by its id. */
+export type ThreadTimes = ReadonlyMap<string, number>
+
+export function threadTimes(pid: number): ThreadTimes {
+  const times = new Map<string, number>()
+  for (const task of readdirSync(`/proc/${pid}/task`)) {
+    const fields = statOf(`/proc/${pid}/task/${task}`)
+    if (fields !== undefined) times.set(task, (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND)
+  }
+  return times
+}
+
+/**
+ * Where a server's CPU time went since `before`: by name, largest first, those below a hundredth of all left out. Threads of
+ * one name are one line; Node's own (garbage collection, compiling, its pool) are `node`, the main thread `main`.
+ */
+export function cpuByThread(pid: number, before: ThreadTimes = new Map()): string {
+  const names = new Map<string, { seconds: number; threads: number }>()
+  let all = 0
+  for (const [task, seconds] of threadTimes(pid)) {
+    const used = seconds - (before.get(task) ?? 0)
+    const name = task === String(pid) ? 'main' : nameOf(pid, task)
+    const sum = names.get(name) ?? { seconds: 0, threads: 0 }
+    names.set(name, { seconds: sum.seconds + used, threads: sum.threads + (used > 0 ? 1 : 0) })
+    all += used
+  }
+  const sorted = [...names].sort(([, a], [, b]) => b.seconds - a.seconds)
+  return sorted
+    .filter(([, { seconds }]) => seconds >= all / 100 && seconds > 0)
+    .map(
+      ([name, { seconds, threads }]) =>
+        `${name}${threads > 1 ? ` (${threads} threads)` : ''} ${seconds.toFixed(1)} s`,
+    )
+    .join(', ')
+}
+
+function nameOf(pid: number, task: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/task/${task}/comm`, 'utf8').trim()
+  } catch {
+    return 'ended'
+  }
 }
 
 /** Resident memory in bytes: anonymous and shared, mapped files apart. */
@@ -33,6 +98,19 @@ export function memory(pid: number): { anonymous: number; shared: number; files:
   const kilobytes = (name: string) =>
     Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0) * 1024
   return { anonymous: kilobytes('RssAnon'), shared: kilobytes('RssShmem'), files: kilobytes('RssFile') }
+}
+
+/** The same of a process and all that it started; what they share is counted once. */
+export function treeMemory(pid: number): { anonymous: number; shared: number } {
+  let [anonymous, shared] = [0, 0]
+  for (const one of treeOf(pid)) {
+    try {
+      const of = memory(one)
+      anonymous += of.anonymous
+      shared = Math.max(shared, of.shared)
+    } catch {} // it has ended
+  }
+  return { anonymous, shared }
 }
 
 /** Bytes of all files below a folder. */
@@ -47,7 +125,9 @@ export function folderBytes(folder: string): number {
   return bytes
 }
 
+/** Of nothing: 0. */
 export function median(values: readonly number[]): number {
+  if (values.length === 0) return 0
   const sorted = [...values].sort((a, b) => a - b)
   const middle = sorted.length >> 1
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
@@ -64,4 +144,12 @@ export function short(value: number): string {
 /** A line `name  value`. */
 export function row(name: string, value: string): string {
   return `  ${name.padEnd(46)} ${value}`
+}
+
+export function print(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
+
+export function sleep(ms: number): Promise<void> {
+  return new Promise(resolve => setTimeout(resolve, Math.max(0, ms)))
 }

@@ -7,17 +7,16 @@
  *
  * Non-goals: the pace, the hand-over between threads, the swap.
  */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { MergeWriter } from '../src/compact/merge.ts'
 import type { MergeCalls } from '../src/compact/merge-calls.ts'
 import { Pacer } from '../src/compact/pace.ts'
 import type { MergeInput, MergeJob } from '../src/compact/protocol.ts'
 import { readSegmentKeys } from '../src/keys/segment-keys.ts'
-import { tryAssemblerNative } from '../src/segment/assembler.ts'
+import { assemblerJs, tryAssemblerNative } from '../src/segment/assembler.ts'
 import { readDeleteFile, writeDeleteFile } from '../src/segment/deletes.ts'
 import { tryEncoderNative } from '../src/segment/encoder.ts'
+import { encoderJs } from '../src/segment/encoder-js.ts'
 import { publishInPieces, unlinkSegments } from '../src/segment/publish.ts'
 import { Writer } from '../src/segment/write.ts'
 import { must } from '../src/util/assert.ts'
@@ -25,7 +24,9 @@ import { monotonicMs } from '../src/util/clock.ts'
 import { disk } from '../src/util/disk.ts'
 import { threadCpuClock } from '../src/util/thread-cpu.ts'
 import { BENCH_PLAN, entriesOf } from './entries.ts'
-import { memory, row, short } from './measure.ts'
+import { benchFolder, removeFolder } from './leftovers.ts'
+import { memory, print, row, short } from './measure.ts'
+import { numberOf } from './options.ts'
 
 /** Options of the command line, as text. */
 export interface MergesOptions {
@@ -37,24 +38,23 @@ export interface MergesOptions {
 const SEGMENTS = 10
 /** The first merges load what the later ones use. */
 const WARM_UP = 20
-const print = (line: string) => void process.stdout.write(`${line}\n`)
 const cpuMs = threadCpuClock() ?? monotonicMs
 
 /** Merges for `seconds` (15) segments of `rows` (36) rows with `updates` (0) marked ones each. */
 export async function benchMerges(options: MergesOptions): Promise<void> {
-  const [rows, marked] = [Number(options.rows ?? 36), Number(options.updates ?? 0)]
+  const [rows, marked] = [numberOf('rows', options.rows, 36), numberOf('updates', options.updates, 0)]
   print(`merges: ${SEGMENTS} segments of ${rows} rows, ${marked} of them marked`)
-  const root = mkdtempSync(join(tmpdir(), 'weir-bench-merges-'))
+  const root = benchFolder('weir-bench-merges-')
   try {
     const folder = join(root, 'pool')
     const inputs = makeInputs(folder, rows, marked)
     const steps = new Map<string, number>()
     const merger = new MergeWriter(timed(steps), pacer(), join(root, 'merge'), disk)
-    await run(merger, folder, inputs, steps, 1000 * Number(options.seconds ?? 15))
+    await run(merger, folder, inputs, steps, 1000 * numberOf('seconds', options.seconds, 15))
     merger.close()
     print(row('anonymous memory, closed', short(memory(process.pid).anonymous)))
   } finally {
-    rmSync(root, { recursive: true })
+    removeFolder(root)
   }
 }
 
@@ -67,11 +67,7 @@ function pacer(): Pacer {
 }
 
 function makeInputs(folder: string, rows: number, marked: number): MergeInput[] {
-  const writer = new Writer(
-    must(tryAssemblerNative(), 'the native module'),
-    must(tryEncoderNative(), 'the native module'),
-    disk,
-  )
+  const writer = new Writer(tryAssemblerNative() ?? assemblerJs, tryEncoderNative() ?? encoderJs, disk)
   return Array.from({ length: SEGMENTS }, (_, at) => {
     const segment = at + 1
     const sequenceFrom = 1 + at * rows

@@ -6,10 +6,11 @@
  *
  * Non-goals: the highest rate (bench -- path).
  */
-
-import { startServer, type TestServer } from '../test/util/server.ts'
-import { BENCH_COLUMNS, BENCH_SEED, benchEvent, createRandom, eventId } from './events.ts'
-import { median, memory, row, short } from './measure.ts'
+import type { TestServer } from '../test/util/server.ts'
+import { BENCH_SEED, benchEvent, createRandom, eventId } from './events.ts'
+import { median, memory, print, row, short, sleep } from './measure.ts'
+import { numberOf } from './options.ts'
+import { keyedPool, startWeir } from './weir.ts'
 
 /** Options of the command line, as text. */
 export interface PollingOptions {
@@ -20,7 +21,6 @@ export interface PollingOptions {
 const BATCH = 100
 const QUERIES_PER_SECOND = 10
 const REPORT_SECONDS = 30
-const print = (line: string) => void process.stdout.write(`${line}\n`)
 
 interface Sample {
   readonly seconds: number
@@ -29,16 +29,11 @@ interface Sample {
 
 /** Runs for `seconds` (300) at `rate` (2500) events a second. */
 export async function benchPolling(options: PollingOptions): Promise<void> {
-  const seconds = Number(options.seconds ?? 300)
-  const rate = Number(options.rate ?? 2500)
+  const seconds = numberOf('seconds', options.seconds, 300)
+  const rate = Math.max(1, numberOf('rate', options.rate, 2500))
   print(`polling: ${rate} events/s, ${QUERIES_PER_SECOND} counters/s, ${seconds} s`)
-  const server = await startServer()
-  const pool = await server.createPool({
-    columns: [...BENCH_COLUMNS],
-    timestamp: 'time',
-    uniqueId: 'id',
-    tenant: 'tenant',
-  })
+  const server = await startWeir()
+  const pool = await keyedPool(server)
   const end = performance.now() + seconds * 1000
   const random = createRandom(BENCH_SEED)
   let sent = 0
@@ -78,7 +73,7 @@ export async function benchPolling(options: PollingOptions): Promise<void> {
   await Promise.all([
     everyMs((1000 * BATCH) / rate, end, post),
     everyMs(1000 / QUERIES_PER_SECOND, end, ask),
-    everyMs(REPORT_SECONDS * 1000, end, report),
+    everyMs(Math.min(REPORT_SECONDS, seconds / 3) * 1000, end, report),
   ])
   const counted = await server.count(pool.poolId)
   print(row('', `counter ${counted}, sent ${sent}${counted === String(sent) ? '' : ': DIFFERS'}`))
@@ -100,7 +95,7 @@ export async function benchPolling(options: PollingOptions): Promise<void> {
 async function everyMs(ms: number, end: number, work: () => Promise<void>): Promise<void> {
   for (let due = performance.now() + ms; due < end; due += ms) {
     const wait = due - performance.now()
-    if (wait > 0) await new Promise(resolve => setTimeout(resolve, wait))
+    if (wait > 0) await sleep(wait)
     await work()
   }
 }

@@ -9,11 +9,13 @@
  * Non-goals: the highest rate (bench -- path). Server and generator share the cores.
  */
 import { join } from 'node:path'
-import { startServer, type TestPool, type TestServer } from '../test/util/server.ts'
+import type { TestPool, TestServer } from '../test/util/server.ts'
 import { BENCH_COLUMNS, BENCH_SEED, createRandom } from './events.ts'
-import { cpuByThread, cpuSeconds, folderBytes, memory, row, short } from './measure.ts'
+import { cpuByThread, cpuSeconds, folderBytes, memory, print, row, short, sleep } from './measure.ts'
+import { numberOf } from './options.ts'
 import { countFiles, type Scrape, scrape } from './scrape.ts'
 import { startTrickle, type Trickle, type TrickleDone, type TrickleWindow } from './trickle.ts'
+import { startWeir } from './weir.ts'
 
 /** Options of the command line, as text. */
 export interface PoolsBenchOptions {
@@ -27,7 +29,6 @@ const REPORT_SECONDS = 30
 const COUNTERS_PER_SECOND = 20
 const SAMPLED_POOLS = 100
 const CREATED_AT_ONCE = 16
-const print = (line: string) => void process.stdout.write(`${line}\n`)
 
 /** One line of the report, as numbers. */
 interface Sample {
@@ -43,21 +44,20 @@ const GOALS = { files: 20_000, memory: 1e9, sealP99: 1 }
 
 /** Runs for `minutes` (15) with `pools` (2000) pools at `rate` (one a pool) events a second. */
 export async function benchPools(options: PoolsBenchOptions): Promise<void> {
-  const minutes = Number(options.minutes ?? 15)
-  const count = Number(options.pools ?? 2000)
-  const rate = Number(options.rate ?? count)
-  const connections = Number(options.connections ?? 32)
+  const minutes = numberOf('minutes', options.minutes, 15)
+  const count = Math.max(1, numberOf('pools', options.pools, 2000))
+  const rate = numberOf('rate', options.rate, count)
+  const connections = numberOf('connections', options.connections, 32)
   print(
     `pools: ${count} pools, ${rate} single events/s, ${COUNTERS_PER_SECOND} counters/s, ${minutes} minutes`,
   )
-  const server = await startServer()
+  const server = await startWeir()
   const pools = await createPools(server, count)
   const watch = new Watch(server)
   const start = { urls: pools.map(pool => pool.url), rate, connections, producer: 1 }
   const trickle = startTrickle(start, window => watch.add(window))
   const samples = await watchFor(minutes * 60, { server, pools, watch, trickle })
-  const cpu = cpuByThread(server.child.pid as number).slice(0, 8)
-  print(row('CPU by thread', cpu.map(one => `${one.name} ${one.seconds.toFixed(1)}s`).join(', ')))
+  print(row('CPU by thread', cpuByThread(server.child.pid as number)))
   const done = await trickle.stop()
   const ended = await server.kill()
   if (ended.signal !== 'SIGKILL') print(`  the server ended before:\n${ended.output}`)
@@ -116,7 +116,7 @@ class Watch {
     this.#before = now
     if (before === undefined) return undefined
     const seconds = (now.at - before.at) / 1000
-    const sealP99 = page.quantile('weir_seal_seconds', 0.99, before.page)
+    const sealP99 = page.quantile('weir_seal_seconds', 0.99, before.page) || 0 // NaN: nothing was sealed
     const seals = page.value('weir_seal_seconds_count') - before.page.value('weir_seal_seconds_count')
     const rows = page.value('weir_sealed_rows_total') - before.page.value('weir_sealed_rows_total')
     const counterP99 = quantileOf(this.#countersMs, 0.99)
@@ -182,7 +182,7 @@ async function watchFor(seconds: number, running: Running): Promise<Sample[]> {
   try {
     for (let due = Math.min(seconds, REPORT_SECONDS); due <= seconds; due += REPORT_SECONDS) {
       const wait = begin + due * 1000 - performance.now()
-      const ended = await Promise.race([server.ended, sleep(wait)])
+      const ended = await Promise.race([server.ended, sleep(wait).then(() => undefined)])
       if (ended !== undefined)
         throw new Error(`the server ended: ${ended.code ?? ended.signal}\n${ended.output}`)
       const sample = await watch.report((performance.now() - begin) / 60_000, trickle.pid)
@@ -194,13 +194,9 @@ async function watchFor(seconds: number, running: Running): Promise<Sample[]> {
   return samples
 }
 
-function sleep(ms: number): Promise<undefined> {
-  return new Promise(resolve => setTimeout(() => resolve(undefined), Math.max(0, ms)))
-}
-
 async function restart(server: TestServer): Promise<TestServer> {
   const begin = performance.now()
-  const again = await startServer({ dataDir: server.dataDir })
+  const again = await startWeir({ dataDir: server.dataDir })
   const ms = performance.now() - begin
   const replayed = /replayed (\d+) requests/.exec(again.output())?.[1] ?? '0'
   print(row('restart after kill -9', `${(ms / 1000).toFixed(2)} s, ${replayed} requests replayed`))

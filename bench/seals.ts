@@ -13,7 +13,6 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { crc32 } from 'node:zlib'
 import { encodeKeyParts } from '../src/batch/key.ts'
 import { columnView, FIRST_PLAN_COLUMN, KEY_COLUMN } from '../src/batch/layout.ts'
 import { poolKey, TAG } from '../src/keys/record.ts'
@@ -26,11 +25,13 @@ import { rangesOf } from '../src/segment/ranges.ts'
 import { countKept } from '../src/segment/runs.ts'
 import { layOutStream, writeStreamFrame } from '../src/segment/stream.ts'
 import { must } from '../src/util/assert.ts'
+import { crc32 } from '../src/util/crc32.ts'
 import { disk } from '../src/util/disk.ts'
 import { threadCpuClock } from '../src/util/thread-cpu.ts'
 import { entriesOf, BENCH_PLAN as plan } from './entries.ts'
 import { BATCH_EVENTS, BENCH_SEED, createRandom } from './events.ts'
 import { median, row, short } from './measure.ts'
+import { numberOf, oneOf } from './options.ts'
 
 const ROWS = 100_000
 const PRODUCERS = 64
@@ -76,11 +77,12 @@ const PATTERNS: Readonly<Record<string, () => (index: number, id: string) => Ide
 
 /** Prints a line of each pattern. */
 export async function benchSeals(options: SealsOptions): Promise<void> {
-  const rounds = Number(options.rounds ?? 9)
+  const rounds = numberOf('rounds', options.rounds, 9)
+  const asked = oneOf('pattern', options.pattern, Object.keys(PATTERNS))
   const print = (line: string) => void process.stdout.write(`${line}\n`)
   print(`seals: ${ROWS} rows a seal, ${rounds} rounds, median ms of CPU`)
   for (const [pattern, identify] of Object.entries(PATTERNS)) {
-    if (options.pattern !== undefined && options.pattern !== pattern) continue
+    if (asked !== undefined && asked !== pattern) continue
     const { times, bytes, fileBytes } = measure(identify(), rounds)
     const parts = STEPS.map(step => ({ step, ms: median(times.map(one => one[step])) }))
     const sum = parts.reduce((all, { ms }) => all + ms, 0)

@@ -10,6 +10,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { Connection } from './connection.ts'
 import { BENCH_SEED, benchEvent, createRandom, eventId } from './events.ts'
+import { tracked } from './leftovers.ts'
 
 export interface TrickleStart {
   readonly urls: readonly string[]
@@ -50,6 +51,7 @@ export interface Trickle {
 /** Starts the process. `onWindow` is called once a second. */
 export function startTrickle(start: TrickleStart, onWindow: (window: TrickleWindow) => void): Trickle {
   const child: ChildProcess = fork(fileURLToPath(import.meta.url), ['trickle'], { stdio: 'inherit' })
+  tracked(child)
   const done = new Promise<TrickleDone>((resolve, reject) => {
     child.on('message', (message: FromTrickle) => {
       if (message.kind === 'window') onWindow(message.window)

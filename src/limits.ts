@@ -25,6 +25,9 @@ export const DRAIN_MS_MAX = 5_000
 export const DRAIN_GRACE_MS = 1_000
 /** A body that is not complete by then is given up: 408, connection closed. */
 export const BODY_MS_MAX = 60_000
+/** Of a body that comes with less than 16 KiB/s uWebSockets.js closes the connection after 8 to 12 s, without an answer. That time
+ *  is begun anew this often: who sends on has BODY_MS_MAX, and its place by STALLED_MS. */
+export const BODY_WAIT_ON_MS = 3_000
 
 /** An answer that its client does not read is given up after this: connection closed. */
 export const ANSWER_MS_MAX = 10_000
@@ -42,6 +45,12 @@ export const FAULTS_PER_TURN_MAX = 1_000
 export const COLUMNS_MAX = 500
 /** A column's name in UTF-8. */
 export const COLUMN_NAME_BYTES_MAX = 128
+/** A column's jsonProperty in UTF-8: each message about a bad event repeats it. */
+export const JSON_PROPERTY_BYTES_MAX = 1_024
+/** A unique name in UTF-8: it labels metrics and stands in URLs. */
+export const UNIQUE_NAME_BYTES_MAX = 256
+/** A description, and each of a webhook's user name and password, in UTF-8: all of the catalog is in memory, and headers are short. */
+export const CATALOG_TEXT_BYTES_MAX = 1_024
 /** A key part longer than this, encoded, is kept as its SHA-256. Leaves an LMDB key below 511 bytes. */
 export const KEY_PART_BYTES_MAX = 200
 
@@ -196,6 +205,9 @@ export const KEPT_BYTES_MAX = 64 * MiB
 export const SEALS_MAX = 3
 /** … of which each may be so many small ones instead: they share the log's sync and the index's transaction. */
 export const SEALS_SMALL = 16
+/** Segments of so many bytes or more are written past the page cache: a seal under load, not one that a reader asked for and
+ *  reads at once (decision 0021). */
+export const DIRECT_WRITE_BYTES_MIN = 1 * MiB
 /** Rows of one Parquet row group. Small enough to prune, large enough to compress. */
 export const ROW_GROUP_ROWS = 65_536
 
@@ -303,12 +315,24 @@ export const SCHEMAS_CACHED_MAX = 4_096
 /** Filters of one query, nested ones counted, and how deep they nest. */
 export const FILTERS_MAX = 500
 export const FILTER_DEPTH_MAX = 32
-/** GraphQL: fields of one document after fragments are spread, and their nesting. */
-export const GRAPHQL_FIELDS_MAX = 5_000
+/** A LIKE pattern that is more than a text with `%` after or before it: a search takes up to this times the length of what is searched. */
+export const LIKE_PATTERN_CHARACTERS_MAX = 1_000
+/** Patterns of one query that become regular expressions: each may take RE2's 8 MB in each of its threads, outside of DuckDB's memory. */
+export const LIKE_PATTERNS_MAX = 16
+/** GraphQL: fields of one document after fragments are spread, and their nesting. Validation compares fields in pairs. */
+export const GRAPHQL_FIELDS_MAX = 2_000
 export const GRAPHQL_DEPTH_MAX = 24
+/** GraphQL: fragments of one document. Each may spread the next: what walks them recurses this deep. */
+export const GRAPHQL_FRAGMENTS_MAX = 200
+/** GraphQL: values of one answer, as counted before its lists are resolved. Each takes 1 to 2 µs of the main thread. */
+export const GRAPHQL_VALUES_MAX = 100_000
+/** GraphQL: metric queries of one request, each planned on the main thread. Dashboards send some 25 at once; more than QUERIES_WAITING_MAX could not wait. */
+export const GRAPHQL_QUERIES_MAX = 200
+/** GraphQL: inputs of all metric queries of one request as JSON. Filters are planned on the main thread, some 0.1 s for all of this. */
+export const GRAPHQL_INPUT_CHARACTERS_MAX = 4 * MiB
 
-/** GraphQL: tokens of one document, and brackets open at once in document or variables. Keep the parser's stack small. */
-export const GRAPHQL_TOKENS_MAX = 50_000
+/** GraphQL: tokens of one document (500 columns or filters written out take 7,000), and brackets open at once in document or variables. Keep the parser's stack small. */
+export const GRAPHQL_TOKENS_MAX = 20_000
 export const GRAPHQL_NESTING_MAX = 256
 /** Checked documents kept, the least recently used going first: dashboards send the same few over and over. */
 export const GRAPHQL_DOCUMENTS_KEPT = 128

@@ -92,6 +92,7 @@ export function watchQueues(metrics: Metrics, { parse, pools, commit, engine }: 
   )
   metrics.gauge('weir_segments', 'live segments', () => pools.segmentCount())
   watchCompaction(metrics, pools)
+  metrics.gauge('weir_tail_rows', 'rows and deletes not yet sealed', () => pools.stats().tailRows)
   metrics.gauge('weir_pools_unsealed', 'pools with rows in the tail', () => pools.stats().poolsUnsealed)
   metrics.gauge('weir_pools_failing', 'pools whose last seal failed', () => pools.stats().poolsFailing)
 }

@@ -44,6 +44,9 @@ const SYNC_SECONDS = [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0
 const MERGE_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300]
 const SEAL_SECONDS = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
 
+/** A tail that no reader asks for is sealed by its age, which is a minute. */
+const VISIBLE_SECONDS = [...SEAL_SECONDS, 20, 30, 45, 60, 90]
+
 export function createMetrics(): Metrics {
   const registers = [new Registry()]
   const registry = registers[0]!
@@ -58,7 +61,8 @@ export function createMetrics(): Metrics {
     ['pool', 'result', 'code'],
     events,
   )
-  countedByLabel(registers, 'weir_requests_total', 'HTTP requests by status', ['status'], requests)
+  const requestsHelp = 'HTTP requests by status; 0: the client went first'
+  countedByLabel(registers, 'weir_requests_total', requestsHelp, ['status'], requests)
   countedByLabel(
     registers,
     'weir_refused_requests_total',
@@ -74,7 +78,7 @@ export function createMetrics(): Metrics {
   const visible = histogram(
     'weir_ack_to_visible_seconds',
     'from the oldest ack of a seal to its flush',
-    SEAL_SECONDS,
+    VISIBLE_SECONDS,
   )
   const query = histogram('weir_query_seconds', 'queries, waiting and seal included', SEAL_SECONDS)
   const synced = new Counter({ name: 'weir_log_bytes_total', help: 'bytes written to the log', registers })
@@ -159,7 +163,10 @@ function countedByLabel(
       this.reset()
       for (const [key, count] of counts) {
         const values = key.split('\n')
-        this.inc(Object.fromEntries(labelNames.map((label, index) => [label, values[index] ?? ''])), count)
+        // Names of pools come first, and may hold line breaks themselves.
+        const first = values.splice(0, values.length - labelNames.length + 1).join('\n')
+        const labels = labelNames.map((label, index) => [label, index === 0 ? first : values[index - 1]])
+        this.inc(Object.fromEntries(labels), count)
       }
     },
   })

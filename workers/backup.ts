@@ -6,6 +6,8 @@ import { writeCatalog } from '../src/catalog/copy.ts'
 import { extractLog } from '../src/commit/extract.ts'
 import { must } from '../src/util/assert.ts'
 import { disk } from '../src/util/disk.ts'
+import { nameThread } from '../src/util/thread-name.ts'
 
+nameThread('backup')
 const port = must(parentPort, 'the parent port')
 serveBackup(port, workerData as BackupThreadData, { disk, extractLog, writeCatalog })

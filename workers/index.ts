@@ -9,7 +9,9 @@ import { readDeleteFile } from '../src/segment/deletes.ts'
 import { must } from '../src/util/assert.ts'
 import { armCrash } from '../src/util/crash.ts'
 import { disk } from '../src/util/disk.ts'
+import { nameThread } from '../src/util/thread-name.ts'
 
+nameThread('index')
 const data = workerData as IndexThreadData
 armCrash(data.crashAt)
 const port = must(parentPort, 'the port of the index thread')

@@ -4,7 +4,9 @@ import { LogService } from '../src/commit/log-service.ts'
 import type { FromLog, ThreadData, ToLog } from '../src/commit/messages.ts'
 import { must } from '../src/util/assert.ts'
 import { armCrash } from '../src/util/crash.ts'
+import { nameThread } from '../src/util/thread-name.ts'
 
+nameThread('log')
 const port = must(parentPort, 'the port of a worker thread')
 const data = workerData as ThreadData
 armCrash(data.crashAt)

@@ -6,6 +6,8 @@ import { readSegmentKeys } from '../src/keys/segment-keys.ts'
 import { readDeleteFile, writeDeleteFile } from '../src/segment/deletes.ts'
 import { publishInPieces } from '../src/segment/publish.ts'
 import { must } from '../src/util/assert.ts'
+import { nameThread } from '../src/util/thread-name.ts'
 
+nameThread('merge')
 const calls = { readSegmentKeys, readDeleteFile, writeDeleteFile, publishInPieces }
 serveMerges(must(parentPort, 'the port of the merge thread'), workerData as MergeThreadData, calls)

@@ -6,9 +6,12 @@ import { chooseKernels } from '../src/batch/kernels.ts'
 import type { Job, JobResult } from '../src/batch/protocol.ts'
 import type { ParseWorkersData } from '../src/batch/workers.ts'
 import { loadPackage } from '../src/util/load-package.ts'
+import { nameThread } from '../src/util/thread-name.ts'
 
 const { move, transferableSymbol, valueSymbol } = loadPackage('piscina') as typeof PiscinaPackage
-const run = createJobRunner(chooseKernels((workerData as ParseWorkersData).kernel))
+const { kernel, started } = workerData as ParseWorkersData
+nameThread(`parse-${1 + Atomics.add(started, 0, 1)}`)
+const run = createJobRunner(chooseKernels(kernel))
 
 /** Piscina calls it for each job. */
 export default function parse(job: Job): unknown {

@@ -5,7 +5,9 @@ import { Engine } from '../src/query/engine.ts'
 import type { EngineWorkerData, FromEngine, ToEngine } from '../src/query/wire.ts'
 import { must } from '../src/util/assert.ts'
 import { armCrash, crashPoint } from '../src/util/crash.ts'
+import { nameThread } from '../src/util/thread-name.ts'
 
+nameThread('query')
 const port = must(parentPort, 'the port to the main thread')
 const settings = workerData as EngineWorkerData
 armCrash(settings.crashAt)

@@ -4,7 +4,9 @@ import type { ThreadData, ToSpare } from '../src/commit/messages.ts'
 import { SpareService } from '../src/commit/spare-service.ts'
 import { must } from '../src/util/assert.ts'
 import { armCrash } from '../src/util/crash.ts'
+import { nameThread } from '../src/util/thread-name.ts'
 
+nameThread('spare')
 const port = must(parentPort, 'the port of a worker thread')
 const data = workerData as ThreadData
 armCrash(data.crashAt)

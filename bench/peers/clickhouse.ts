@@ -3,17 +3,19 @@
  * six columns. It neither syncs before its answer nor checks keys: it is given that advantage.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { benchFolder, removeFolder, tracked } from '../leftovers.ts'
+import { sleep } from '../measure.ts'
 
 export interface ClickHouse {
   readonly pid: number
   /** Where bodies are posted. */
   readonly url: string
-  readonly folder: string
-  query(sql: string): Promise<string>
+  /** Throws where fewer rows are there than were acknowledged. */
+  checkRows(least: number): Promise<void>
+  /** Ends it and removes its folder. */
   stop(): Promise<void>
 }
 
@@ -24,15 +26,17 @@ export function hasClickHouse(): boolean {
 
 /** Starts one and makes the table. Waits at most 30 s. */
 export async function startClickHouse(): Promise<ClickHouse> {
-  const folder = mkdtempSync(join(tmpdir(), 'weir-clickhouse-'))
+  const folder = benchFolder('weir-clickhouse-')
   const [http, tcp, interserver] = [await freePort(), await freePort(), await freePort()]
   for (const name of ['data', 'tmp', 'files', 'formats']) mkdirSync(join(folder, name))
   writeFileSync(join(folder, 'config.xml'), configXml(folder, http, tcp, interserver))
   writeFileSync(join(folder, 'users.xml'), USERS_XML)
-  const child = spawn('clickhouse-server', [`--config-file=${join(folder, 'config.xml')}`], {
-    stdio: 'ignore',
-    cwd: folder,
-  })
+  const child = tracked(
+    spawn('clickhouse-server', [`--config-file=${join(folder, 'config.xml')}`], {
+      stdio: 'ignore',
+      cwd: folder,
+    }),
+  )
   const base = `http://127.0.0.1:${http}/`
   await waitForPing(base, child)
   const query = async (sql: string) => {
@@ -47,25 +51,30 @@ export async function startClickHouse(): Promise<ClickHouse> {
   return {
     pid: child.pid as number,
     url: `${base}?query=${insert}&input_format_skip_unknown_fields=1`,
-    folder,
-    query,
+    async checkRows(least) {
+      const rows = Number(await query('SELECT count() FROM events'))
+      if (rows < least) throw new Error(`ClickHouse has ${rows} rows and acknowledged ${least}`)
+    },
     async stop() {
-      const ended = new Promise(resolve => child.once('close', resolve))
-      child.kill('SIGTERM')
-      const late = setTimeout(() => child.kill('SIGKILL'), 20_000)
-      await ended
-      clearTimeout(late)
-      rmSync(folder, { recursive: true, force: true })
+      if (child.exitCode === null && child.signalCode === null) {
+        const ended = new Promise(resolve => child.once('close', resolve))
+        child.kill('SIGTERM')
+        const late = setTimeout(() => child.kill('SIGKILL'), 20_000)
+        await ended
+        clearTimeout(late)
+      }
+      removeFolder(folder)
     },
   }
 }
 
 async function waitForPing(base: string, child: ChildProcess): Promise<void> {
   for (let tries = 0; tries < 300; tries += 1) {
-    if (child.exitCode !== null) throw new Error(`clickhouse-server ended with ${child.exitCode}`)
+    if (child.exitCode !== null || child.signalCode !== null)
+      throw new Error(`clickhouse-server ended with ${child.exitCode ?? child.signalCode}`)
     const answer = await fetch(`${base}ping`).catch(() => undefined)
     if (answer?.ok === true) return
-    await new Promise(resolve => setTimeout(resolve, 100))
+    await sleep(100)
   }
   throw new Error('clickhouse-server did not answer within 30 s')
 }

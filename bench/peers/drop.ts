@@ -1,6 +1,7 @@
 /** The floor for P-2: uWebSockets.js in a process of its own that reads bodies, drops them and answers 200. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { tracked } from '../leftovers.ts'
 
 const PROGRAM = `
 const uWS = require('uWebSockets.js')
@@ -13,7 +14,7 @@ uWS.App().post('/*', res => {
 
 /** Starts it; `url` takes any POST. */
 export async function startDropServer(): Promise<{ readonly url: string; stop(): void }> {
-  const child = spawn(process.execPath, ['-e', PROGRAM], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const child = tracked(spawn(process.execPath, ['-e', PROGRAM], { stdio: ['ignore', 'pipe', 'inherit'] }))
   const [line] = (await once(child.stdout, 'data')) as [Buffer]
   return { url: `http://127.0.0.1:${Number(line.toString())}/v1/x`, stop: () => void child.kill('SIGKILL') }
 }

@@ -6,7 +6,13 @@
  *        Bodies that bring nothing for STALLED_MS give their places to those that wait: 408 as well.
  */
 import type { Refusal } from '../errors.ts'
-import { BODY_BYTES_MAX, SMALL_BODY_BYTES_MAX, WAITING_BYTES_MAX, WAITING_REQUESTS_MAX } from '../limits.ts'
+import {
+  BODY_BYTES_MAX,
+  BODY_WAIT_ON_MS,
+  SMALL_BODY_BYTES_MAX,
+  WAITING_BYTES_MAX,
+  WAITING_REQUESTS_MAX,
+} from '../limits.ts'
 import { assert, must } from '../util/assert.ts'
 import { monotonicMs, wallMs } from '../util/clock.ts'
 import { tooLarge } from './admit.ts'
@@ -39,6 +45,7 @@ export class Bodies {
   /** Those of them that have a place, by the time of their last chunk. */
   readonly #progress = new Set<IngestRequest>()
   #tickedMs = 0
+  #waitOnAtMs = 0
   #pumping = false
 
   constructor(slabs: SlabPool<IngestRequest>, hooks: BodyHooks) {
@@ -107,6 +114,9 @@ export class Bodies {
       if (request.untilMs > nowMs) break
       this.#refuse(request, TOO_SLOW)
     }
+    if (nowMs < this.#waitOnAtMs) return
+    this.#waitOnAtMs = nowMs + BODY_WAIT_ON_MS
+    for (const request of this.#receiving) request.responder.waitOn()
   }
 
   /** Takes the places of stalled bodies, one after the other, while others wait for a place and not for the tail. */

@@ -238,6 +238,9 @@ function bytesOf(result: JobResult): number {
 function refuseBody(services: ApiServices) {
   return (request: IngestRequest, refusal: Refusal): void => {
     services.meter.refused(refusal.code)
-    answerEarly(request.responder, problemReply(refusal), request.admission.declaredBytes)
+    // The counts stand on every answer to a body that was read.
+    const counts = request.complete ? rejectedHeaders(0) : {}
+    const counted = { ...refusal, headers: { ...counts, ...refusal.headers } }
+    answerEarly(request.responder, problemReply(counted), request.admission.declaredBytes)
   }
 }

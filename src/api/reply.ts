@@ -204,10 +204,11 @@ export class Responder {
   }
 
   /**
-   * The client of an answer in chunks may go on taking nothing.
+   * The client of an answer in chunks may go on taking nothing, that of a body may go on slowly.
    *
-   * NOTE: after a write that did not fit uWebSockets.js closes the connection within 12 s, however alive its client is
-   * (seen). Resuming begins that time anew. Left paused, the socket is never told to be writable (seen).
+   * NOTE: after a write that did not fit, or while less than 16 KiB/s come in, uWebSockets.js closes the connection within
+   * 12 s, however alive its client is (seen). Resuming begins that time anew. Left paused, the socket is never told to be
+   * writable (seen).
    */
   waitOn(): void {
     if (this.#closed) return

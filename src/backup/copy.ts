@@ -1,7 +1,7 @@
 /** Copying one file, or reading it once, with its checksum. A copy is synced when it returns; its name is not. */
 import { createHash } from 'node:crypto'
-import { crc32 } from 'node:zlib'
 import { BACKUP_CHUNK_BYTES, BACKUP_SYNC_BYTES } from '../limits.ts'
+import { crc32 } from '../util/crc32.ts'
 import type { Disk, FileHandle } from '../util/disk.ts'
 import { isLost } from '../util/lost.ts'
 import type { Pace } from './pace.ts'

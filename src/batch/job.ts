@@ -5,11 +5,11 @@
  * The native kernel hands back what it cannot decide (DOCUMENT.judge): the js kernel cuts those requests, into a batch
  * of their own, and its outcome counts.
  */
-import { constants, crc32, gunzipSync } from 'node:zlib'
 import { RECORD_HEADER_BYTES, RECORD_KIND, recordBytes, writeRecordHeader } from '../commit/record.ts'
-import { BODY_BYTES_MAX } from '../limits.ts'
+import { crc32 } from '../util/crc32.ts'
 import { BufferShelf } from './buffers.ts'
 import { DOCUMENT } from './fault.ts'
+import { inflate } from './inflate.ts'
 import {
   type Cut,
   FAULT_WORDS,
@@ -198,16 +198,6 @@ function cutInflated(
   draft.own.set(request, { request, slab: own, offset: 0 })
   // The record is as long as the inflated body: writeRecord reads it from the table.
   table[request * REQUEST_WORDS + REQUEST_BYTES] = inflated.byteLength
-}
-
-/** The inflated bytes, or the document's fault. Stops at one byte over the limit. */
-function inflate(bytes: Uint8Array): Uint8Array | number {
-  try {
-    return gunzipSync(bytes, { maxOutputLength: BODY_BYTES_MAX, finishFlush: constants.Z_FINISH })
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code
-    return code === 'ERR_BUFFER_TOO_LARGE' ? DOCUMENT.body_too_large : DOCUMENT.broken_gzip
-  }
 }
 
 /** Writes the log record header of a request with accepted rows. */

@@ -42,3 +42,33 @@ export function nearestDouble(bytes: Buffer, from: number, to: number): number {
   if (fraction > 0) value /= POWERS[fraction]!
   return negative ? -value : value
 }
+
+/** Doubles that are integers stand for themselves alone up to here; 2^53 itself stands for 2^53 + 1 too. */
+const INTEGER_MAX = 2 ** 53
+/** 2^53 is 9,007,199,254,740,992. */
+const LAST_DIGIT_OF_MAX = 0x32
+
+/**
+ * The integer of a literal with a fraction or an exponent, exactly: NaN where its value is none, an infinity beyond ±2^53.
+ * The double alone does not tell: 9007199254740991.5 and 0.99999999999999999999 round to integers.
+ */
+export function realInteger(bytes: Buffer, from: number, to: number): number {
+  const double = nearestDouble(bytes, from, to)
+  if (!Number.isInteger(double)) return Number.NaN
+  let point = -1
+  let last = -1 // the last digit that is not zero
+  let end = from
+  for (; end < to && (bytes[end]! | 0x20) !== 0x65; end++) {
+    const byte = bytes[end]!
+    if (byte === 0x2e) point = end
+    else if (byte > 0x30) last = end
+  }
+  if (last < 0) return 0
+  const exponent = end < to ? Number(bytes.toString('latin1', end + 1, to)) : 0
+  const unit = point < 0 ? end : point // behind the digit of the ones
+  const places = last < unit ? last + 1 - unit : last - unit
+  if (places > exponent) return Number.NaN
+  const size = Math.abs(double)
+  const isBeyond = size > INTEGER_MAX || (size === INTEGER_MAX && bytes[last] !== LAST_DIGIT_OF_MAX)
+  return isBeyond ? double * Number.POSITIVE_INFINITY : double
+}

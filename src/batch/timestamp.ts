@@ -126,12 +126,12 @@ export class TimeReader {
   epochDouble(value: number): boolean {
     const size = Math.abs(value)
     let micros: number
-    if (size < SECONDS_BELOW) micros = Math.floor(value * 1e6 + 0.5)
-    else if (size < MILLIS_BELOW) micros = Math.floor(value * 1e3 + 0.5)
-    else if (size < MICROS_BELOW) micros = Math.floor(value + 0.5)
-    else micros = Math.floor(value / 1000 + 0.5)
+    if (size < SECONDS_BELOW) micros = value * 1e6
+    else if (size < MILLIS_BELOW) micros = value * 1e3
+    else if (size < MICROS_BELOW) micros = value
+    else micros = value / 1000
     if (!(Math.abs(micros) < 2 ** 63)) return false
-    return this.#take(BigInt(micros))
+    return this.#take(BigInt(Math.round(micros))) // floor(micros + 0.5) would round twice: wrong from the year 2112 on
   }
 
   #take(micros: bigint): boolean {

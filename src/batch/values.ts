@@ -5,7 +5,7 @@
 import { assert, unreachable } from '../util/assert.ts'
 import type { Column } from './columns.ts'
 import { FAULT, FOUND, faultWord } from './fault.ts'
-import { longInteger, nearestDouble, shortInteger } from './number.ts'
+import { longInteger, nearestDouble, realInteger, shortInteger } from './number.ts'
 import type { ColumnType } from './plan.ts'
 import { TimeReader } from './timestamp.ts'
 import { unescapeInto } from './unescape.ts'
@@ -92,8 +92,8 @@ function setInteger(column: Column, row: number, value: Value, max: number): num
     integer = shortInteger(value.bytes, value.start, value.end)
     if (Number.isNaN(integer)) return faultWord(FAULT.out_of_range, FOUND.number)
   } else {
-    integer = nearestDouble(value.bytes, value.start, value.end)
-    if (!Number.isInteger(integer)) return faultWord(FAULT.not_integral, FOUND.number)
+    integer = realInteger(value.bytes, value.start, value.end)
+    if (Number.isNaN(integer)) return faultWord(FAULT.not_integral, FOUND.number)
   }
   if (integer > max || integer < -max - 1) return faultWord(FAULT.out_of_range, FOUND.number)
   column.setWord(row, integer)
@@ -102,10 +102,10 @@ function setInteger(column: Column, row: number, value: Value, max: number): num
 
 function setInt64(column: Column, row: number, value: Value): number {
   if (value.mark === 1) {
-    const double = nearestDouble(value.bytes, value.start, value.end)
-    if (!Number.isInteger(double)) return faultWord(FAULT.not_integral, FOUND.number)
-    if (Math.abs(double) > DOUBLE_INTEGER_MAX) return faultWord(FAULT.out_of_range, FOUND.number)
-    column.setLong(row, double)
+    const integer = realInteger(value.bytes, value.start, value.end)
+    if (Number.isNaN(integer)) return faultWord(FAULT.not_integral, FOUND.number)
+    if (!Number.isFinite(integer)) return faultWord(FAULT.out_of_range, FOUND.number)
+    column.setLong(row, integer)
     return 0
   }
   const short = shortInteger(value.bytes, value.start, value.end)

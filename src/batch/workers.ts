@@ -18,6 +18,8 @@ export type KernelChoice = 'native' | 'js'
 
 export interface ParseWorkersData {
   readonly kernel: KernelChoice
+  /** One number in shared memory: threads started so far. Each adds itself, and has its number for its name. */
+  readonly started: Int32Array
 }
 
 export interface ParseWorkers {
@@ -41,7 +43,7 @@ export function startParseWorkers(
 ): ParseWorkers {
   const threads = Math.min(PARSE_WORKERS_MAX, Math.max(1, availableParallelism()))
   const max = threads * JOBS_PER_WORKER_MAX
-  const workerData: ParseWorkersData = { kernel }
+  const workerData: ParseWorkersData = { kernel, started: new Int32Array(new SharedArrayBuffer(4)) }
   const { Piscina } = loadPackage('piscina') as typeof PiscinaPackage
   const pool: Piscina<Job, JobResult> = new Piscina({
     filename: new URL('../../workers/parse.js', import.meta.url).href,

@@ -3,7 +3,14 @@
  * sentence out. "" counts as not given for names of things, never for a column's own name.
  */
 import { COLUMN_TYPES, type ColumnType, PAYLOAD, RECEIVED_AT } from '../batch/plan.ts'
-import { COLUMN_NAME_BYTES_MAX, COLUMNS_MAX, RETENTION_DAYS_MAX } from '../limits.ts'
+import {
+  CATALOG_TEXT_BYTES_MAX,
+  COLUMN_NAME_BYTES_MAX,
+  COLUMNS_MAX,
+  JSON_PROPERTY_BYTES_MAX,
+  RETENTION_DAYS_MAX,
+  UNIQUE_NAME_BYTES_MAX,
+} from '../limits.ts'
 import type { Pool, WebhookColumn } from './model.ts'
 import type { BadRequest, ColumnInput, NewWebhookSource, PoolChange, TableSettingsGiven } from './protocol.ts'
 
@@ -24,6 +31,10 @@ export interface Checked {
 export function checkCreation(input: NewWebhookSource): Checked | BadRequest {
   const given = input.columns ?? []
   const fault =
+    textFault('uniqueName', input.uniqueName, UNIQUE_NAME_BYTES_MAX) ??
+    textFault('description', input.description, CATALOG_TEXT_BYTES_MAX) ??
+    textFault('basicAuth.username', input.basicAuth?.username, CATALOG_TEXT_BYTES_MAX) ??
+    textFault('basicAuth.password', input.basicAuth?.password, CATALOG_TEXT_BYTES_MAX) ??
     columnsFault(given) ??
     keyFault(
       given,
@@ -58,6 +69,10 @@ export function checkChange(
     return {
       badRequest: `dataRetentionInDays is 0 (for ever) to ${RETENTION_DAYS_MAX}, not ${retentionDays}.`,
     }
+  const fault =
+    textFault('uniqueName', change.uniqueName, UNIQUE_NAME_BYTES_MAX) ??
+    textFault('description', change.description, CATALOG_TEXT_BYTES_MAX)
+  if (fault !== undefined) return { badRequest: fault }
   const timestamp = orNull(change.timestamp?.columnName)
   if (timestamp !== null && timestamp !== (pool.timestamp ?? RECEIVED_AT))
     return { badRequest: `The timestamp of a Data Pool cannot be changed (to "${timestamp}").` }
@@ -112,6 +127,8 @@ function nameFault(name: string): string | undefined {
 
 function columnFault({ name, jsonProperty, type }: ColumnInput): string | undefined {
   if (jsonProperty === '') return `The column "${name}" has an empty jsonProperty.`
+  if (Buffer.byteLength(jsonProperty) > JSON_PROPERTY_BYTES_MAX)
+    return `The jsonProperty of column "${name}" is longer than ${JSON_PROPERTY_BYTES_MAX} bytes.`
   if (!isText(jsonProperty)) return `The jsonProperty of column "${name}" holds an unpaired surrogate.`
   if (!(COLUMN_TYPES as readonly string[]).includes(type))
     return `The column "${name}" has the type ${type}, which a webhook column cannot have.`
@@ -139,6 +156,15 @@ function tableSettingsFault(settings: TableSettingsGiven | null | undefined): st
   const engine = Object.values(settings.engine ?? {}).some(value => value !== null && value !== undefined)
   const given = engine || orNull(settings.ttl) !== null || lists.some(list => (list ?? []).length > 0)
   return given ? 'tableSettings other than empty ones are not supported by this version.' : undefined
+}
+
+/** What is wrong with a text that the catalog keeps. */
+function textFault(what: string, text: string | null | undefined, bytesMax: number): string | undefined {
+  if (text === null || text === undefined) return undefined
+  if (Buffer.byteLength(text) > bytesMax) return `The ${what} is longer than ${bytesMax} bytes.`
+  return isText(text) && !text.includes('\u0000')
+    ? undefined
+    : `The ${what} holds a NUL or an unpaired surrogate.`
 }
 
 /** Can be written as UTF-8 without loss. */

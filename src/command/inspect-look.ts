@@ -5,7 +5,6 @@
  * and deletes that are stored. Which of the rows are still visible nobody knows then: null, not 0.
  */
 import { join } from 'node:path'
-import { crc32 } from 'node:zlib'
 import type { Memory } from '../catalog/memory.ts'
 import type { Pool } from '../catalog/model.ts'
 import { debtOf } from '../compact/choose.ts'
@@ -16,6 +15,7 @@ import { type Footer, readFooter } from '../keys/segment-files.ts'
 import { INSPECT_CHECKSUM_BYTES } from '../limits.ts'
 import { deleteFile, poolFolder, segmentFile } from '../paths.ts'
 import { wallMs } from '../util/clock.ts'
+import { crc32 } from '../util/crc32.ts'
 import { disk, readFile } from '../util/disk.ts'
 import { liveFooters } from './footers.ts'
 import { type LogLook, lookAtLog } from './log-look.ts'

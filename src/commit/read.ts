@@ -10,10 +10,10 @@
  * The plain end of the log is the same case: the bad record is then zeros, or bytes of a former life.
  */
 import { join } from 'node:path'
-import { crc32 } from 'node:zlib'
 import { align8 } from '../batch/layout.ts'
 import { Damaged } from '../errors.ts'
 import { assert } from '../util/assert.ts'
+import { crc32 } from '../util/crc32.ts'
 import { type Disk, readFile } from '../util/disk.ts'
 import { bitmapBytes, headerIsValid, viewOf, wholeRecordBytes } from './checksum.ts'
 import { decodeFileHeader, FILE_HEADER_BYTES, type FileHeader, type NamedFile } from './file.ts'

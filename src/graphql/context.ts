@@ -4,6 +4,7 @@ import type { Pool, Scope } from '../catalog/model.ts'
 import type { CatalogService } from '../catalog/protocol.ts'
 import type { Refusal } from '../errors.ts'
 import type { BadQuery, CounterQuery } from '../query/protocol.ts'
+import type { Budget } from './budget.ts'
 import { lacksScope } from './errors.ts'
 
 /** Who calls, and what they may do. */
@@ -35,6 +36,7 @@ export interface GraphqlServices {
 export interface Context {
   readonly services: GraphqlServices
   readonly caller: Caller
+  readonly budget: Budget
 }
 
 /** Throws FORBIDDEN unless the caller has one of `scopes`; the message names the last. */

@@ -1,12 +1,13 @@
 /**
  * A document's text becomes a checked document. Everything recursive comes after the checks that bound it:
- * brackets and tokens before parsing, fields and nesting (fragments spread) before validation.
+ * brackets and tokens before parsing, fragments, fields and nesting (fragments spread) before validation.
  */
 import type { DocumentNode, FragmentDefinitionNode, GraphQLSchema, SelectionSetNode } from 'graphql'
 import {
   GRAPHQL_DEPTH_MAX,
   GRAPHQL_DOCUMENTS_KEPT,
   GRAPHQL_FIELDS_MAX,
+  GRAPHQL_FRAGMENTS_MAX,
   GRAPHQL_KEPT_CHARACTERS_MAX,
   GRAPHQL_NESTING_MAX,
   GRAPHQL_TOKENS_MAX,
@@ -71,6 +72,9 @@ interface Size {
 }
 
 function checkSize(document: DocumentNode): void {
+  const fragments = document.definitions.filter(({ kind }) => kind === Kind.FRAGMENT_DEFINITION).length
+  if (fragments > GRAPHQL_FRAGMENTS_MAX)
+    throw badRequest(`The document has more than ${GRAPHQL_FRAGMENTS_MAX} fragments.`)
   const measure = measurer(document)
   let fields = 0
   for (const definition of document.definitions) {
@@ -83,6 +87,17 @@ function checkSize(document: DocumentNode): void {
       throw badRequest(`The document asks for more than ${GRAPHQL_FIELDS_MAX} fields.`)
     if (size.depth > GRAPHQL_DEPTH_MAX)
       throw badRequest(`The document nests deeper than ${GRAPHQL_DEPTH_MAX} fields.`)
+  }
+}
+
+/** How many fields a selection of a document asks for, fragments spread. Selections are measured once. */
+export function fieldCounter(document: DocumentNode): (set: SelectionSetNode) => number {
+  const measure = measurer(document)
+  const counted = new Map<SelectionSetNode, number>()
+  return set => {
+    const fields = counted.get(set) ?? measure(set).fields
+    counted.set(set, fields)
+    return fields
   }
 }
 

@@ -4,8 +4,9 @@
  */
 import type { DocumentNode } from 'graphql'
 import { GRAPHQL_NESTING_MAX } from '../limits.ts'
+import { Budget } from './budget.ts'
 import type { Caller, Context, GraphqlServices } from './context.ts'
-import { documentReader } from './document.ts'
+import { documentReader, fieldCounter } from './document.ts'
 import { formatError } from './errors.ts'
 import { execute, GraphQLError, Kind } from './library.ts'
 import { makeSchema } from './schema.ts'
@@ -48,10 +49,10 @@ export function createGraphql(services: GraphqlServices): Graphql {
   }
 
   async function run(asked: Asked, caller: Caller): Promise<GraphqlReply> {
-    const contextValue: Context = { services, caller }
     try {
       const document = readDocument(asked.query)
       if (!('kind' in document)) return failed(document)
+      const contextValue: Context = { services, caller, budget: new Budget(fieldCounter(document)) }
       const result = await execute({
         schema,
         document,

@@ -4,8 +4,11 @@ import { loadPackage } from '../util/load-package.ts'
 
 export const {
   buildSchema,
+  defaultFieldResolver,
   execute,
+  getNullableType,
   GraphQLError,
+  isListType,
   isObjectType,
   isScalarType,
   Kind,

@@ -1,7 +1,7 @@
 /** The counter: picks metric and pool, hands the query over, prints the result. */
 
 import type { Pool } from '../catalog/model.ts'
-import type { CounterQuery, Filter, TimeRange } from '../query/protocol.ts'
+import type { BadQuery, CounterQuery, Filter, TimeRange } from '../query/protocol.ts'
 import { wallMs } from '../util/clock.ts'
 import { newId } from '../util/ids.ts'
 import { type Context, type CounterResult, requireScope } from './context.ts'
@@ -33,16 +33,31 @@ const BUILT = 'This version answers metrics given inline as "count" or "sum".'
 
 export const counterQueries = {
   counter: async (_: unknown, { input }: { input: CounterInput }, context: Context) => {
+    context.budget.query(input)
     const { metric, pool: asked } = selectMetric(input)
     const pool = poolToQuery(asked, context)
-    if (given(input.filterSql)) throw badRequest('filterSql is not supported by this version; use filters.')
+    if (given(input.filterSql) && input.filterSql.trim() !== '')
+      throw badRequest('filterSql is not supported by this version; use filters.')
     const { timeRange = null, timeZone = null, filters = null } = input
     const query: CounterQuery = { metric, timeRange, timeZone, filters }
     const { applicationId } = context.caller
-    const result = await context.services.counter(pool, query, applicationId)
+    const result = await count(pool, query, context)
     if ('badRequest' in result) throw badRequest(result.badRequest)
     return { value: result.value, query: queryInfo(result, applicationId) }
   },
+}
+
+/** NOT_FOUND where the pool was deleted meanwhile, whatever the query met then. */
+async function count(
+  pool: Pool,
+  query: CounterQuery,
+  { services, caller }: Context,
+): Promise<CounterResult | BadQuery> {
+  try {
+    return await services.counter(pool, query, caller.applicationId)
+  } catch (error) {
+    throw services.catalog.pool(pool.id) === undefined ? notFound('Data Pool') : error
+  }
 }
 
 function selectMetric({ metricId, metricName, metric }: CounterInput): {

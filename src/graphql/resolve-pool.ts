@@ -33,6 +33,9 @@ const CLICKHOUSE_TYPES: Readonly<Record<ColumnType, string>> = {
   JSON: 'String',
 }
 
+const RECEIVED_AT_SHOWN = shown(RECEIVED_AT, 'TIMESTAMP', false)
+const PAYLOAD_SHOWN = shown(PAYLOAD, 'JSON', false)
+
 const MEASURES: readonly ColumnType[] = ['FLOAT', 'DOUBLE', 'INT8', 'INT16', 'INT32', 'INT64']
 
 export const poolQueries = {
@@ -46,7 +49,9 @@ export const poolQueries = {
   },
   dataPools: (_: unknown, args: PageArgs, context: Context) => {
     requireRead(context, 'Data Pools')
-    return pageOf(context.services.catalog.pools(), args, ({ number }) => numberPosition(number))
+    const pools = context.services.catalog.pools()
+    context.budget.items(pools.length)
+    return pageOf(pools, args, ({ number }) => numberPosition(number))
   },
 }
 
@@ -87,12 +92,9 @@ export const poolFields = {
   timestamp: (pool: Pool) => typed(pool, pool.timestamp ?? RECEIVED_AT),
   tenant: (pool: Pool) => (pool.tenant === null ? null : typed(pool, pool.tenant)),
   uniqueId: (pool: Pool) => (pool.uniqueIdColumn === null ? null : { columnName: pool.uniqueIdColumn }),
-  columns: (pool: Pool, args: PageArgs) => pageOfColumns(columnsOf(pool), args),
-  availableMeasures: (pool: Pool, args: PageArgs) =>
-    pageOfColumns(
-      columnsOf(pool).filter(column => MEASURES.includes(column.type)),
-      args,
-    ),
+  columns: (pool: Pool, args: PageArgs, context: Context) => pageOfColumns(pool, () => true, args, context),
+  availableMeasures: (pool: Pool, args: PageArgs, context: Context) =>
+    pageOfColumns(pool, ({ type }) => MEASURES.includes(type), args, context),
   setupTasks: () => [],
   syncing: () => ({ status: 'DISABLED', interval: null, lastSyncedAt: null }),
   syncs: (_: Pool, args: PageArgs) => pageOf([], args, () => ''),
@@ -106,8 +108,8 @@ export const poolFields = {
 /** The two default columns, then the configured ones in their order. */
 function columnsOf(pool: Pool): ShownColumn[] {
   return [
-    shown(RECEIVED_AT, 'TIMESTAMP', false),
-    shown(PAYLOAD, 'JSON', false),
+    RECEIVED_AT_SHOWN,
+    PAYLOAD_SHOWN,
     ...pool.columns.map(({ name, type, nullable }) => shown(name, type, nullable)),
   ]
 }
@@ -131,12 +133,21 @@ function typed(pool: Pool, name: string): { readonly columnName: string; readonl
 }
 
 function columnNamed(pool: Pool, name: string): ShownColumn {
-  const column = columnsOf(pool).find(({ columnName }) => columnName === name)
-  return must(column, `column ${name} of pool ${pool.id}`)
+  if (name === RECEIVED_AT) return RECEIVED_AT_SHOWN
+  const column = pool.columns.find(each => each.name === name)
+  const { type, nullable } = must(column, `column ${name} of pool ${pool.id}`)
+  return shown(name, type, nullable)
 }
 
-function pageOfColumns(columns: readonly ShownColumn[], args: PageArgs) {
-  return pageOf(columns, args, (_, index) => numberPosition(index))
+function pageOfColumns(
+  pool: Pool,
+  isAsked: (column: ShownColumn) => boolean,
+  args: PageArgs,
+  { budget }: Context,
+) {
+  const columns = columnsOf(pool)
+  budget.items(columns.length)
+  return pageOf(columns.filter(isAsked), args, (_, index) => numberPosition(index))
 }
 
 function requireRead(context: Context, what: string): void {

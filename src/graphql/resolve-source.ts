@@ -25,7 +25,9 @@ export const sourceQueries = {
   },
   dataSources: (_: unknown, args: PageArgs, context: Context) => {
     requireScope(context, MANAGE, 'admin')
-    return pageOf(context.services.catalog.sources(), args, source => `${source.createdAt}/${source.id}`)
+    const sources = context.services.catalog.sources()
+    context.budget.items(sources.length)
+    return pageOf(sources, args, source => `${source.createdAt}/${source.id}`)
   },
 }
 

@@ -2,6 +2,7 @@
 import type { GraphQLFieldResolver, GraphQLSchema } from 'graphql'
 import type { Common } from '../catalog/model.ts'
 import { assert } from '../util/assert.ts'
+import { meterLists } from './budget.ts'
 import type { Context } from './context.ts'
 import { parseDateTime, parseDateTimeLiteral, serializeDateTime } from './date-time.ts'
 import { buildSchema, isObjectType, isScalarType } from './library.ts'
@@ -49,5 +50,6 @@ export function makeSchema(): GraphQLSchema {
   dateTime.serialize = serializeDateTime
   dateTime.parseValue = parseDateTime
   dateTime.parseLiteral = parseDateTimeLiteral
+  meterLists(schema)
   return schema
 }

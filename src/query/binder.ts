@@ -3,6 +3,8 @@ import type { Bound } from './protocol.ts'
 
 export class Binder {
   readonly #bounds: Bound[] = []
+  /** Regular expressions among the values so far; like.ts counts them. */
+  patterns = 0
 
   /** The placeholder of a value. */
   bind(bound: Bound): string {

@@ -18,7 +18,10 @@ export function queryColumns(plan: Plan): readonly QueryColumn[] {
 
 /** The column of that very name; a scan, so that `constructor` and `__proto__` are plain names. */
 export function findColumn(plan: Plan, name: string): QueryColumn | undefined {
-  return queryColumns(plan).find(column => column.name === name)
+  if (name === RECEIVED_AT) return { name, type: 'TIMESTAMP' }
+  if (name === PAYLOAD) return { name, type: 'JSON' }
+  const column = plan.columns.find(each => each.name === name)
+  return column === undefined ? undefined : { name, type: column.type }
 }
 
 /** The primary timestamp's column; `_service_received_at` in a pool without one. */

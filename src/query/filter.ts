@@ -5,7 +5,7 @@
  *   element   ((column op value) AND all of `and`) OR any of `or`
  *   list      its elements ANDed
  *
- * There is no NOT around a condition, so SQL's unknown and false leave out the same rows: nulls match only IS_NULL.
+ * NOT stands only before one comparison, so SQL's unknown and false leave out the same rows: nulls match only IS_NULL.
  */
 
 import type { Plan } from '../batch/plan.ts'
@@ -13,6 +13,7 @@ import { FILTER_DEPTH_MAX, FILTERS_MAX } from '../limits.ts'
 import { quoteName } from '../util/sql.ts'
 import type { Binder } from './binder.ts'
 import { findColumn, type QueryColumn } from './column.ts'
+import { planLike } from './like.ts'
 import { type BadQuery, FILTER_OPERATORS, type Filter, type FilterOperator } from './protocol.ts'
 import { parseValue, quoted } from './value.ts'
 
@@ -23,8 +24,6 @@ const COMPARISON: Partial<Record<FilterOperator, string>> = {
   GREATER_THAN_OR_EQUAL_TO: '>=',
   LESS_THAN: '<',
   LESS_THAN_OR_EQUAL_TO: '<=',
-  LIKE: 'LIKE',
-  NOT_LIKE: 'NOT LIKE',
 }
 
 /** The condition of a list of filters, '' for an empty one; else what is wrong. */
@@ -94,20 +93,28 @@ function compare(
   binder: Binder,
 ): string | BadQuery {
   const where = `column ${quoted(column.name)}`
-  const like = operator === 'LIKE' || operator === 'NOT_LIKE'
-  if (like && column.type !== 'STRING') return { badRequest: `${where}: ${operator} is for STRING columns` }
+  if (operator === 'LIKE' || operator === 'NOT_LIKE') return compareLike(column, operator, value, binder)
   if (column.type === 'JSON' && operator !== 'EQUALS' && operator !== 'NOT_EQUALS')
     return { badRequest: `${where}: ${operator} is not for JSON columns` }
-  if (like && hasDanglingEscape(value))
-    return { badRequest: `${where}: the pattern ends with a lone backslash` }
+  if (column.type === 'JSON' && value.trim() === 'null')
+    return { badRequest: `${where}: JSON null is null, use IS_NULL or IS_NOT_NULL` }
   const bound = parseValue(column.type, value)
   if ('badRequest' in bound) return { badRequest: `${where}: ${bound.badRequest}` }
   const left = quoteName(column.name)
-  return `${left} ${COMPARISON[operator]} ${binder.bind(bound)}${like ? " ESCAPE '\\'" : ''}`
+  return `${left} ${COMPARISON[operator]} ${binder.bind(bound)}`
 }
 
-/** A backslash at the end that escapes nothing. */
-function hasDanglingEscape(pattern: string): boolean {
-  const trailing = /\\*$/.exec(pattern)![0].length
-  return trailing % 2 === 1
+function compareLike(
+  column: QueryColumn,
+  operator: 'LIKE' | 'NOT_LIKE',
+  pattern: string,
+  binder: Binder,
+): string | BadQuery {
+  const where = `column ${quoted(column.name)}`
+  if (column.type !== 'STRING') return { badRequest: `${where}: ${operator} is for STRING columns` }
+  const bound = parseValue('STRING', pattern)
+  if ('badRequest' in bound) return { badRequest: `${where}: ${bound.badRequest}` }
+  const like = planLike(quoteName(column.name), pattern, binder)
+  if (typeof like !== 'string') return { badRequest: `${where}: ${like.badRequest}` }
+  return operator === 'LIKE' ? like : `NOT (${like})`
 }

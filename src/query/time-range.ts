@@ -8,6 +8,8 @@ import type { BadQuery, TimeRange } from './protocol.ts'
 import { parseInstant, quoted } from './value.ts'
 
 const DAY_US = 86_400_000_000n
+/** The first instant that a TIMESTAMP holds, 0001-01-01. Go clients send their zero time where they mean no bound. */
+const ZERO_TIME_US = -62_135_596_800_000_000n
 
 /** A range, understood. `null`: no bound on that side. */
 export interface PlannedRange {
@@ -61,7 +63,9 @@ function rangeColumn(plan: Plan, name: string | null | undefined): QueryColumn |
 
 function bound(side: 'start' | 'stop', text: string | null | undefined): bigint | null | BadQuery {
   if (text === null || text === undefined) return null
-  return parseInstant(text) ?? { badRequest: `timeRange.${side}: ${quoted(text)} is not a time` }
+  const us = parseInstant(text)
+  if (us === undefined) return { badRequest: `timeRange.${side}: ${quoted(text)} is not a time` }
+  return us === ZERO_TIME_US ? null : us
 }
 
 /** A DATE is its midnight: midnight(d) >= x is d >= ceil(x in days), and the same with `<`. */

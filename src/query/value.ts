@@ -12,6 +12,8 @@ import type { BadQuery, Bound } from './protocol.ts'
 const NUMBER = /^(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?$/
 /** Beyond this a number text is no number of ours; it bounds the work of BigInt and Number. */
 const NUMBER_TEXT_MAX = 1_100
+/** Numbers with a fraction or an exponent are integers up to here. */
+const REAL_MAX = 2n ** 53n
 const SURROGATE = /\p{Surrogate}/u
 
 const BITS: Partial<Record<ColumnType, bigint>> = { INT8: 8n, INT16: 16n, INT32: 32n, INT64: 64n }
@@ -37,8 +39,9 @@ export function parseInstant(text: string): bigint | undefined {
 function read(type: ColumnType, text: string): string | number | boolean | undefined {
   switch (type) {
     case 'STRING':
-    case 'JSON':
       return SURROGATE.test(text) ? undefined : text
+    case 'JSON':
+      return readJson(text)
     case 'BOOLEAN':
       return text === 'true' ? true : text === 'false' ? false : undefined
     case 'FLOAT':
@@ -52,6 +55,17 @@ function read(type: ColumnType, text: string): string | number | boolean | undef
     default:
       return readInteger(text, BITS[type]!)
   }
+}
+
+/** A JSON value's source text, which is what the column stores: its bytes are compared, not its meaning. */
+function readJson(text: string): string | undefined {
+  if (SURROGATE.test(text)) return undefined
+  try {
+    JSON.parse(text)
+  } catch {
+    return undefined
+  }
+  return text.trim() // around a JSON value only JSON's own white space can stand
 }
 
 function matchNumber(text: string): RegExpExecArray | undefined {
@@ -68,12 +82,20 @@ function finite(text: string, round: (value: number) => number): number | undefi
 function readInteger(text: string, bits: bigint): string | undefined {
   const match = matchNumber(text)
   if (match === undefined) return undefined
-  if (match[2] !== undefined || match[3] !== undefined) {
-    const value = Number(text)
-    if (!Number.isInteger(value) || Math.abs(value) > 2 ** 53) return undefined
-    return inRange(BigInt(value), bits)
-  }
-  return inRange(BigInt(text), bits)
+  if (match[2] === undefined && match[3] === undefined) return inRange(BigInt(text), bits)
+  const value = integerOf(match)
+  return value === undefined || value > REAL_MAX || value < -REAL_MAX ? undefined : inRange(value, bits)
+}
+
+/** The value of a number, exactly; undefined where it is no integer, or one of far too many digits. */
+function integerOf([, whole, fraction = '.', exponent = 'e0']: RegExpExecArray): bigint | undefined {
+  const digits = BigInt(`${whole}${fraction.slice(1)}`)
+  if (digits === 0n) return 0n
+  const power = Number(exponent.slice(1)) - (fraction.length - 1)
+  if (Math.abs(power) > NUMBER_TEXT_MAX) return undefined
+  const scale = 10n ** BigInt(Math.abs(power))
+  if (power >= 0) return digits * scale
+  return digits % scale === 0n ? digits / scale : undefined
 }
 
 function inRange(value: bigint, bits: bigint): string | undefined {

@@ -6,9 +6,9 @@
  *        file is missing is damage, always; a delete file alone stands for nothing (keys/rebuild.ts).
  */
 import { dirname, join } from 'node:path'
-import { crc32 } from 'node:zlib'
 import { deleteFile, segmentFile } from '../paths.ts'
 import { crashPoint } from '../util/crash.ts'
+import { crc32 } from '../util/crc32.ts'
 import { type Disk, syncFolder, writeDurably } from '../util/disk.ts'
 
 /** The files of one segment, in memory; undefined: there is none. */
@@ -27,7 +27,7 @@ export function publishSegment(on: Disk, folder: string, segment: number, files:
   try {
     makeRoom(on, folder, segment)
     parts.forEach((bytes, i) => {
-      if (bytes !== undefined) writeDurably(on, `${names[i]}.tmp`, [bytes])
+      if (bytes !== undefined) writeDurably(on, `${names[i]}.tmp`, [bytes], 'the cache')
     })
     giveNames(
       on,

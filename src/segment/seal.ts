@@ -60,6 +60,11 @@ export class PoolState {
     return this.tail.isEmpty && this.underWay.length === 0
   }
 
+  /** Rows and deletes that are not sealed. */
+  get unsealedRows(): number {
+    return this.underWay.reduce((sum, seal) => sum + seal.rows, this.tail.rows)
+  }
+
   /** The lowest unsealed sequence, undefined where there is none. */
   get firstUnsealed(): number | undefined {
     return this.underWay[0]?.first ?? this.tail.first

@@ -36,6 +36,8 @@ export interface SealerCalls {
 
 /** Figures for `/metrics`. */
 export interface SealerStats {
+  /** Rows and deletes that are not sealed, those of seals under way included. */
+  readonly tailRows: number
   readonly tailBytes: number
   /** Of them, those of seals under way: high under load. The rest may just wait for its age. */
   readonly sealingBytes: number

@@ -200,8 +200,13 @@ export class Sealer {
   }
 
   stats(): SealerStats {
-    const poolsFailing = [...this.#unsealed].filter(state => state.retryAtMs > 0).length
+    let [tailRows, poolsFailing] = [0, 0]
+    for (const state of this.#unsealed) {
+      tailRows += state.unsealedRows
+      if (state.retryAtMs > 0) poolsFailing += 1
+    }
     return {
+      tailRows,
       tailBytes: this.#budget.bytes,
       sealingBytes: this.#pipeline.bytes,
       keptBytes: this.#kept.bytes,

@@ -2,10 +2,11 @@
  * One seal in the segment thread: entries → winners → Arrow IPC stream → Parquet → durable files.
  * W-5: the answer is given only when the files are durable. W-7 within a seal: one row per key.
  */
-import { crc32 } from 'node:zlib'
+
 import { FIRST_PLAN_COLUMN } from '../batch/layout.ts'
 import type { SegmentMeta } from '../keys/protocol.ts'
 import { assert } from '../util/assert.ts'
+import { crc32 } from '../util/crc32.ts'
 import type { Disk } from '../util/disk.ts'
 import type { Assembler, Survey } from './assembler.ts'
 import { checkEntries } from './check.ts'

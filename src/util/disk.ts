@@ -7,6 +7,8 @@
 import * as fs from 'node:fs'
 import { dirname, join } from 'node:path'
 import { Damaged } from '../errors.ts'
+import { DIRECT_WRITE_BYTES_MIN } from '../limits.ts'
+import { writeDirect } from './direct.ts'
 import { asDamage } from './lost.ts'
 
 /** An open file. */
@@ -18,8 +20,11 @@ export interface Disk {
   close(file: FileHandle): void
   /** Reads up to `into.byteLength` bytes at `position`; returns how many, 0 at the end. */
   read(file: FileHandle, into: Uint8Array, position: number): number
-  /** Writes all of `buffers` at `position`, going on after a short write. */
-  write(file: FileHandle, buffers: readonly Uint8Array[], position: number): void
+  /**
+   * Writes all of `buffers` at `position`, going on after a short write.
+   * @param past `the cache`: the file is new, and is read late: large ones need no page of the cache (decision 0021)
+   */
+  write(file: FileHandle, buffers: readonly Uint8Array[], position: number, past?: 'the cache'): void
   /** The data, and the metadata needed to read it back. */
   fdatasync(file: FileHandle): void
   fsync(file: FileHandle): void
@@ -38,7 +43,10 @@ export const disk: Disk = {
   open: (path, flags, mode = 0o600) => fs.openSync(path, flags, mode),
   close: file => fs.closeSync(file),
   read: (file, into, position) => fs.readSync(file, into, 0, into.byteLength, position),
-  write: writeAll,
+  write: (file, buffers, position, past) => {
+    if (past === undefined) writeAll(file, buffers, position)
+    else writePastCache(file, buffers, position)
+  },
   fdatasync: file => fs.fdatasyncSync(file),
   fsync: file => fs.fsyncSync(file),
   truncate: (file, bytes) => fs.ftruncateSync(file, bytes),
@@ -71,6 +79,14 @@ function writeAll(file: FileHandle, buffers: readonly Uint8Array[], position: nu
       chunk = dropBytes(chunk, written)
     }
   }
+}
+
+/** Buffers of DIRECT_WRITE_BYTES_MIN or more at the beginning of a file, past the cache; the rest as usual. */
+function writePastCache(file: FileHandle, buffers: readonly Uint8Array[], position: number): void {
+  const [first] = buffers
+  const isLarge = first !== undefined && position === 0 && first.byteLength >= DIRECT_WRITE_BYTES_MIN
+  const written = isLarge ? writeDirect(file, first) : 0
+  writeAll(file, dropBytes(buffers, written), position + written)
 }
 
 /** What is left of `buffers` after their first `bytes` bytes. */
@@ -124,10 +140,10 @@ export function replaceFile(on: Disk, path: string, bytes: readonly Uint8Array[]
 }
 
 /** Writes a new file and syncs it; its name is durable only after a rename or folder sync. */
-export function writeDurably(on: Disk, path: string, bytes: readonly Uint8Array[]): void {
+export function writeDurably(on: Disk, path: string, bytes: readonly Uint8Array[], past?: 'the cache'): void {
   const file = on.open(path, 'w')
   try {
-    on.write(file, bytes, 0)
+    on.write(file, bytes, 0, past)
     on.fdatasync(file)
   } finally {
     on.close(file)

@@ -85,9 +85,9 @@ function faulty(real: Disk, faults: readonly Fault[]): Disk {
       check('read', pathOf(file))
       return real.read(file, into, position)
     },
-    write: (file, buffers, position) => {
-      check('write', pathOf(file), () => real.write(file, firstHalf(buffers), position))
-      real.write(file, buffers, position)
+    write: (file, buffers, position, past) => {
+      check('write', pathOf(file), () => real.write(file, firstHalf(buffers), position, past))
+      real.write(file, buffers, position, past)
     },
     fdatasync: file => {
       check('fdatasync', pathOf(file))

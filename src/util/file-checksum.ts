@@ -1,5 +1,5 @@
 /** The checksum of a whole file, read by pieces: a segment's, as the index keeps it. */
-import { crc32 } from 'node:zlib'
+import { crc32 } from './crc32.ts'
 import type { Disk } from './disk.ts'
 import { asDamage } from './lost.ts'
 

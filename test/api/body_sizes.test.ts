@@ -220,6 +220,19 @@ test('a body that does not come is 408', async () => {
   await other.stop(1000)
 })
 
+test('a body that comes slowly, byte by byte, is taken: the library would close its connection after 12 s', async () => {
+  const raw = await Raw.open(api.port)
+  const body = sized(40)
+  raw.write(head('/v1/open', ['Content-Length: 40']))
+  for (const byte of body) {
+    raw.write(byte)
+    await new Promise(resolve => setTimeout(resolve, 340)) // its slowness is what is tested
+    expect(raw.closed).toBe(false)
+  }
+  await raw.until(r => r.received.includes('"OK"}]'))
+  raw.socket.destroy()
+})
+
 test('stalled uploads give their places to bodies that come; one that goes on keeps its place', async () => {
   const other = await start(fake, { stalledMs: 400 })
   const begin = async (declared: number) => {

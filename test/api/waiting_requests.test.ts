@@ -5,7 +5,7 @@ import type { Api } from '../../src/api/protocol.ts'
 import { REQUEST_BYTES, REQUEST_WORDS } from '../../src/batch/kernel.ts'
 import { Unavailable } from '../../src/errors.ts'
 import { FAULTS_PER_TURN_MAX, JOB_BYTES_MAX, JOB_REQUESTS_MAX, SLABS_MAX } from '../../src/limits.ts'
-import { ask, head, Raw } from './client.ts'
+import { type Ask, ask, head, Raw } from './client.ts'
 import { Fake, gate, start, targetOf, until } from './fake.ts'
 
 let fake: Fake
@@ -47,8 +47,11 @@ test('room that never comes: 429 with Retry-After, for whole and for unfinished 
   raw.write(`${head('/v1/open', ['Content-Length: 100'])}{"id":`)
   const answer = await post(good, impatient.port)
   expect([answer.status, answer.headers['retry-after'], answer.json.retryable]).toEqual([429, '1', true])
+  // The counts stand on every answer to a body that was read, and on no other.
+  expect([answer.headers['x-events-accepted'], answer.headers['x-events-rejected']]).toEqual(['0', '0'])
   await raw.until(r => r.received.includes('"code":"busy"'))
   expect(raw.received).toMatch(/^HTTP\/1\.1 429 /)
+  expect(raw.received).not.toMatch(/x-events/i)
   expect(impatient.stats()).toMatchObject({ waitingRequests: 0, heldBytes: 0, slabsInUse: 0 })
   raw.socket.destroy()
   fake.openRoom()
@@ -263,6 +266,13 @@ test('over the rate: 429 at once, other pools go on', async () => {
   expect([over.status, over.json.code]).toEqual([429, 'rate_limited'])
   // 149 s of debt: no machine is so slow that the bucket is full again.
   expect(Number(over.headers['retry-after'])).toBeGreaterThan(100)
+  // What the head tells comes before the rate, what the body tells after it.
+  const statusOf = async (path: string, more: Ask) =>
+    (await ask(limited.port, path, { agent, ...more })).status
+  expect(await statusOf('/v1/open?disable_partial_success=x', { body: good })).toBe(400)
+  expect(await statusOf('/v1/open', { headers: { 'content-length': '1048321' } })).toBe(413)
+  expect(await statusOf('/v1/open', { body: '{' })).toBe(429)
+  expect(await statusOf('/v1/open', { chunks: [good, ' '.repeat(2_000_000)] })).toBe(429)
   expect((await ask(limited.port, '/v1/second', { body: good, agent })).status).toBe(200)
   await limited.stop(1000)
 })

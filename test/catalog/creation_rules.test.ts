@@ -66,6 +66,24 @@ describe('what a column holds', () => {
   })
 })
 
+describe('texts that the catalog keeps', () => {
+  const cases: readonly [string, number, (text: string) => NewWebhookSource][] = [
+    ['uniqueName', 256, uniqueName => ({ uniqueName })],
+    ['description', 1_024, description => ({ description })],
+    ['basicAuth.username', 1_024, username => ({ basicAuth: { username, password: '' } })],
+    ['basicAuth.password', 1_024, password => ({ basicAuth: { username: '', password } })],
+    ['jsonProperty', 1_024, text => ({ columns: [column('a', 'STRING', text)] })],
+  ]
+  for (const [what, bytesMax, given] of cases) {
+    it(`bounds ${what}, in bytes, and wants text`, () => {
+      expect(verdict(given('é'.repeat(bytesMax / 2)))).toMatch(OK)
+      expect(verdict(given(`${'é'.repeat(bytesMax / 2)}x`))).toMatch(`longer than ${bytesMax} bytes`)
+      expect(verdict(given('a\ud800'))).toMatch(/surrogate/)
+      if (what !== 'jsonProperty') expect(verdict(given('a\u0000'))).toMatch(/NUL/)
+    })
+  }
+})
+
 describe('keys', () => {
   const types = 'BOOLEAN STRING FLOAT DOUBLE INT8 INT16 INT32 INT64 DATE TIMESTAMP JSON'.split(' ')
   const columns = types.map(type => column(`c_${type}`, type))

@@ -142,8 +142,10 @@ describe('the Go client', () => {
       uniqueId: 'id',
     })
     const pool = await server.ask(GO_CLIENT.pool, { dataPoolUniqueName: 'go' })
+    expect(
+      (await server.ask(GO_CLIENT.sourceWithEngine, { dataSourceUniqueName: 'go' })).errors,
+    ).toBeUndefined()
     expect(pool.data.dataPoolByName).toMatchObject({
-      status: 'LIVE',
       timestamp: { columnName: '_service_received_at' },
       uniqueId: { columnName: 'id' },
       orderByColumns: [

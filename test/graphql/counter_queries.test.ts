@@ -196,5 +196,10 @@ describe('what the query stage says', () => {
     await check(/0000000001\.parquet/, 'SEGMENT_DAMAGED')
     server.counter = () => Promise.reject(new Error('secret detail'))
     await check(/^Internal error$/, 'INTERNAL')
+    server.counter = async () => {
+      await server.catalog.deletePoolByName('events')
+      throw new Unavailable('gone', 'pool 1 is gone')
+    }
+    await check(/^Data Pool not found$/, 'NOT_FOUND')
   })
 })

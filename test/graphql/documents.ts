@@ -67,17 +67,17 @@ export const TERRAFORM = {
   deleteSource: 'mutation DeleteDataSource($id: ID!) { deleteDataSource(id: $id) }',
 }
 
-/** The Go client: anonymous operations. */
+const GO_SOURCE =
+  'id,status,uniqueName,connectionSettings{... on WebhookConnectionSettings{webhookUrl,basicAuth{username,password},columns{name,type,nullable,jsonProperty},timestamp,uniqueId,tableSettings{primaryKey,partitionBy,orderBy}}},createdAt'
+
+/** The Go client: anonymous operations, letter by letter as it sends them; `engine` is of a later version of it. */
 export const GO_CLIENT = {
-  create: `mutation ($input:CreateWebhookDataSourceInput!){createWebhookDataSource(input: $input){dataSource{id,status,uniqueName}}}`,
-  source: `query ($dataSourceUniqueName:String!){dataSourceByName(uniqueName: $dataSourceUniqueName){
-    id status uniqueName createdAt connectionSettings{... on WebhookConnectionSettings{webhookUrl
-    basicAuth{username password} columns{name type nullable jsonProperty} timestamp uniqueId
+  create: `mutation ($input:CreateWebhookDataSourceInput!){createWebhookDataSource(input: $input){dataSource{${GO_SOURCE}}}}`,
+  source: `query ($dataSourceUniqueName:String!){dataSourceByName (uniqueName: $dataSourceUniqueName){${GO_SOURCE}}}`,
+  sourceWithEngine: `query ($dataSourceUniqueName:String!){dataSourceByName(uniqueName: $dataSourceUniqueName){
+    connectionSettings{... on WebhookConnectionSettings{
     tableSettings{primaryKey partitionBy orderBy engine{... on ReplacingMergeTreeTableEngine{ver}}}}}}}`,
-  pool: `query ($dataPoolUniqueName:String!){dataPoolByName(uniqueName: $dataPoolUniqueName){
-    id status timestamp{columnName} uniqueId{columnName}
-    tableSettings{primaryKey partitionBy orderBy engine{... on ReplacingMergeTreeTableEngine{ver}}}
-    orderByColumns{columnName type isNullable}}}`,
+  pool: 'query ($dataPoolUniqueName:String!){dataPoolByName (uniqueName: $dataPoolUniqueName){id,timestamp{columnName},uniqueId{columnName},tableSettings{primaryKey,partitionBy,orderBy},orderByColumns{columnName,type,isNullable}}}',
   deletePool: 'mutation ($n:String!){deleteDataPoolByName(uniqueName: $n)}',
   deleteSource: 'mutation ($n:String!){deleteDataSourceByName(uniqueName: $n)}',
 }

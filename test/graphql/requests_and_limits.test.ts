@@ -111,18 +111,18 @@ describe('a document', () => {
     )
   })
 
-  it('has at most 5000 fields, fragments spread', async () => {
+  it('has at most 2000 fields, fragments spread', async () => {
     const fields = (count: number): string =>
       Array.from({ length: count }, (_, i) => `f${i}: __typename`).join(' ')
-    expect((await server.ask(`{ ${fields(5000)} }`)).errors).toBeUndefined()
-    await refused(`{ ${fields(5001)} }`, /more than 5000 fields/)
+    expect((await server.ask(`{ ${fields(2000)} }`)).errors).toBeUndefined()
+    await refused(`{ ${fields(2001)} }`, /more than 2000 fields/)
     const doubling = Array.from(
       { length: 40 },
       (_, i) => `fragment F${i} on Query { ...F${i + 1} ...F${i + 1} }`,
     )
     await refused(
       `{ ...F0 } ${doubling.join('\n')} fragment F40 on Query { __typename }`,
-      /more than 5000 fields/,
+      /more than 2000 fields/,
     )
   })
 
@@ -146,6 +146,16 @@ describe('a document', () => {
     )
   })
 
+  it('has at most 200 fragments, each of which may spread the next', async () => {
+    const chain = (length: number): string => {
+      const links = Array.from({ length: length - 1 }, (_, i) => `fragment F${i} on Query { ...F${i + 1} }`)
+      return `{ ...F0 } ${links.join(' ')} fragment F${length - 1} on Query { __typename }`
+    }
+    expect((await server.ask(chain(200))).data).toEqual({ __typename: 'Query' })
+    await refused(chain(201), /more than 200 fragments/)
+    await refused(chain(2_000), /more than 200 fragments/)
+  })
+
   it('nests at most 24 fields', async () => {
     const nested = (pairs: number): string =>
       `{ dataPools { nodes { ${'dataSource { dataPools { nodes { '.repeat(pairs)} id ${'} } } '.repeat(pairs)} } } }`
@@ -160,6 +170,66 @@ describe('a document', () => {
     const variables = `${'{"a":'.repeat(5_000)}1${'}'.repeat(5_000)}`
     const { status, errors } = await sent(BASIC, `{"query":"{__typename}","variables":${variables}}`)
     expect([status, errors[0].extensions.code]).toEqual([400, 'BAD_REQUEST'])
+  })
+})
+
+describe('an answer', () => {
+  const many = (count: number, one: (index: number) => string): string =>
+    Array.from({ length: count }, (_, index) => one(index)).join(' ')
+
+  async function tooMuch(query: string, variables: object | null = null): Promise<void> {
+    const { status, errors } = await server.ask(query, variables)
+    expect(status).toBe(200)
+    expect(errors?.[0]).toMatchObject({
+      message: expect.stringMatching(/^(The answer has more than 100000 values|A request takes at most 200)/),
+      extensions: { code: 'BAD_REQUEST' },
+    })
+    expect(JSON.stringify(errors).length).toBeLessThan(1_000_000)
+  }
+
+  it('has at most 100,000 values, however the lists are asked', async () => {
+    const columns = many(498, i => `c${i}`).split(' ')
+    const made = await server.catalog.createWebhookSource(
+      {
+        uniqueName: 'wide',
+        columns: columns.map(name => ({ name, jsonProperty: name, type: 'INT8', nullable: true })),
+      },
+      'app',
+    )
+    expect(made).toHaveProperty('pool')
+    const wide = (selection: string) => `{ dataPoolByName(uniqueName: "wide") { ${selection} } }`
+    const fine = await server.ask(wide(many(60, i => `a${i}: columns { nodes { columnName type } }`)))
+    expect(fine.errors).toBeUndefined()
+    expect(fine.data.dataPoolByName.a59.nodes).toHaveLength(500)
+    await tooMuch(wide(many(80, i => `a${i}: columns { nodes { columnName type } }`)))
+    await tooMuch(wide(many(80, i => `a${i}: columns { edges { node { columnName type } } }`)))
+    await tooMuch(wide(`columns { nodes { ${many(210, i => `a${i}: columnName`)} } }`))
+    await tooMuch(wide(many(250, i => `a${i}: columns(first: 1) { pageInfo { hasNextPage } }`)))
+    const settings = `... on WebhookConnectionSettings { columns { ${many(210, i => `a${i}: name`)} } }`
+    await tooMuch(wide(`dataSource { connectionSettings { ${settings} } }`))
+  })
+
+  it('has not more when the schema is asked', async () => {
+    await tooMuch(`{ __schema { types { ${many(1_900, i => `a${i}: name`)} } } }`)
+    await tooMuch(`{ __schema { types { fields { ${many(400, i => `a${i}: name`)} } } } }`)
+  })
+
+  it('takes at most 200 queries', async () => {
+    const input = { metric: { count: { dataPool: { name: 'events' } } } }
+    const ask = (count: number) =>
+      [
+        `query ($input: CounterInput!) { ${many(count, i => `a${i}: counter(input: $input) { value }`)} }`,
+        { input },
+      ] as const
+    const fine = await server.ask(...ask(200))
+    expect(fine.errors).toBeUndefined()
+    expect(fine.data.a199).toEqual({ value: '42' })
+    await tooMuch(...ask(201))
+    const filters = [{ column: 'a', operator: 'EQUALS', value: 'x'.repeat(500_000) }]
+    const [document] = ask(20)
+    const { data, errors } = await server.ask(document, { input: { ...input, filters } })
+    expect([data.a7, data.a8, errors?.length]).toEqual([{ value: '42' }, null, 12])
+    expect(errors?.[0]?.message).toMatch(/more than 4194304 characters/)
   })
 })
 

@@ -133,6 +133,38 @@ describe.each(['native', 'js'])('kernel %s', kernel => {
       expect((await send(packed, { headers })).status).toBe(200)
     }))
 
+  test('gzip: several members are one body; what stands behind them must be padding', () =>
+    grows(3, async () => {
+      const headers = { 'content-encoding': 'gzip' }
+      const text = JSON.stringify(event('g1'))
+      const packed = gzipSync(text)
+      const members = Buffer.concat([
+        gzipSync('['),
+        gzipSync(''),
+        gzipSync(`${text},`),
+        gzipSync(JSON.stringify(event('g2'))),
+        gzipSync(']'),
+      ])
+      const both = await send(members, { headers })
+      expect([both.status, counts(both)]).toEqual([200, ['2', '0']])
+      const padded = Buffer.concat([gzipSync(JSON.stringify(event('g3'))), Buffer.alloc(512)])
+      expect((await send(padded, { headers })).status).toBe(200)
+      const behind = [
+        Buffer.from('x'),
+        Buffer.from([0, 120]),
+        Buffer.from([31, 139]),
+        Buffer.from([0, ...packed]),
+      ]
+      for (const bytes of behind) {
+        const answer = await send(Buffer.concat([packed, bytes]), { headers })
+        expectProblem(answer, 400, 'broken_gzip')
+        expect(counts(answer)).toEqual(['0', '0'])
+      }
+      expectProblem(await send(Buffer.alloc(0), { headers }), 400, 'broken_gzip')
+      expectProblem(await send(gzipSync(''), { headers }), 400, 'not_json')
+      expectProblem(await send(gzipSync(packed), { headers }), 400, 'invalid_utf8')
+    }))
+
   test('documents that are refused as a whole', () =>
     grows(0, async () => {
       const good = JSON.stringify(event('doc'))

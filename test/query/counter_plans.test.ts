@@ -59,13 +59,12 @@ describe('operators', () => {
     expect(one('j', 'IS_NULL')).toBe('"j" IS NULL')
     expect(one('s', 'IS_NOT_NULL', '')).toBe('"s" IS NOT NULL')
     expect(one('s', 'IS_NULL', 'x')).toBe('BAD: column "s": IS_NULL takes no value')
-    expect(one('s', 'LIKE', 'a%\\_')).toBe(`"s" LIKE $1 ESCAPE '\\' | STRING "a%\\\\_"`)
-    expect(one('s', 'NOT_LIKE', '\\\\')).toBe(`"s" NOT LIKE $1 ESCAPE '\\' | STRING "\\\\\\\\"`)
     expect(one('s', 'LIKE', 'a\\')).toMatch(/lone backslash/)
     expect(one('s', 'LIKE', '\\\\\\')).toMatch(/lone backslash/)
     expect(one('i64', 'LIKE', '7')).toBe('BAD: column "i64": LIKE is for STRING columns')
     expect(one('j', 'LIKE', '7')).toMatch(/^BAD: .*STRING/)
     expect(one('j', 'GREATER_THAN', '7')).toBe('BAD: column "j": GREATER_THAN is not for JSON columns')
+    expect(one('j', 'NOT_EQUALS', 'null')).toMatch(/^BAD: column "j": JSON null is null, use IS_NULL/)
     expect(one('s', 'EQUALS', '')).toBe('"s" = $1 | STRING ""')
     expect(one('s', 'equals', 'x')).toBe('BAD: there is no operator "equals"')
     for (const operator of ['constructor', '__proto__', 'toString', '= 1 OR 1'])
@@ -83,6 +82,42 @@ describe('operators', () => {
     expect(one('_service_received_at', 'LESS_THAN', '1970-01-01')).toBe(
       '"_service_received_at" < $1 | TIMESTAMP "0"',
     )
+  })
+})
+
+describe('LIKE', () => {
+  test.each([
+    ['', '"s" = $1', ''],
+    ['abc', '"s" = $1', 'abc'],
+    ['a\\%\\_\\\\\\b', '"s" = $1', 'a%_\\b'],
+    ['ab%', 'starts_with("s", $1)', 'ab'],
+    ['ab%%%', 'starts_with("s", $1)', 'ab'],
+    ['%ab', 'ends_with("s", $1)', 'ab'],
+    ['%a\\%b%', 'contains("s", $1)', 'a%b'],
+    ['%', 'contains("s", $1)', ''],
+    ['%%', 'contains("s", $1)', ''],
+    ['_', 'regexp_full_match("s", $1)', '(?s).'],
+    ['a%b', 'regexp_full_match("s", $1)', '(?s)a.*b'],
+    ['%a%b%', 'regexp_full_match("s", $1)', '(?s).*a.*b.*'],
+    ['a.b*(_)\\_%\0', 'regexp_full_match("s", $1)', '(?s)a\\.b\\*\\(.\\)\\_.*\\x00'],
+    ['_\ud83d\ude00\\\ud83d\ude00', 'regexp_full_match("s", $1)', '(?s).😀😀'],
+  ])('%j is a search that takes linear time', (pattern, sql, value) => {
+    expect(one('s', 'LIKE', pattern)).toBe(`${sql} | STRING ${JSON.stringify(value)}`)
+    expect(one('s', 'NOT_LIKE', pattern)).toBe(`NOT (${sql}) | STRING ${JSON.stringify(value)}`)
+  })
+
+  test('has limits, and refuses in linear time', () => {
+    expect(one('s', 'LIKE', `${'\\\\'.repeat(250_000)}x`)).toMatch(/^"s" = /)
+    expect(one('s', 'LIKE', '\\'.repeat(499_999))).toMatch(/lone backslash/)
+    expect(one('s', 'LIKE', 'a%'.repeat(500_000))).toMatch(/longer than 1000 characters/)
+    expect(one('s', 'LIKE', `%${'a'.repeat(998)}%`)).toMatch(/^contains/)
+    expect(one('s', 'LIKE', `%${'a'.repeat(999)}%`)).toMatch(/longer than 1000 characters/)
+    expect(one('s', 'LIKE', `${'a'.repeat(9_999)}%`)).toMatch(/^starts_with/)
+    expect(one('s', 'LIKE', '_'.repeat(1_000))).not.toMatch(/^BAD/)
+    const patterns = (length: number) =>
+      where(Array.from({ length }, () => ({ column: 's', operator: 'LIKE' as const, value: 'a%b' })))
+    expect(patterns(16)).not.toMatch(/^BAD/)
+    expect(patterns(17)).toMatch(/^BAD: column "s": a query takes at most 16 patterns/)
   })
 })
 
@@ -121,6 +156,12 @@ describe('values are read as ingest reads the column', () => {
     ['i8', '1_0', undefined],
     ['i64', '9223372036854775808', undefined],
     ['i64', '9007199254740994.0', undefined],
+    ['i64', '9007199254740993.0', undefined],
+    ['i64', '9007199254740991.5', undefined],
+    ['i64', '-90071992547409920e-1', '-9007199254740992'],
+    ['i64', '1e-400', undefined],
+    ['i64', '1e999999999', undefined],
+    ['i64', '-0.0e5', '0'],
     ['i64', '1e400', undefined],
     ['f', '1e39', undefined],
     ['d', '1e309', undefined],
@@ -133,6 +174,12 @@ describe('values are read as ingest reads the column', () => {
     ['ts', '10000-01-01', undefined],
     ['ts', 'today', undefined],
     ['s', '\ud800', undefined],
+    ['j', ' {"a": 1}\n', '{"a": 1}'],
+    ['j', '"null"', '"null"'],
+    ['j', '{"a":1', undefined],
+    ['j', 'x', undefined],
+    ['j', '', undefined],
+    ['j', '\u00a01', undefined],
   ])('%s %j', (column, text, want) => {
     const type = plan.columns.find(({ name }) => name === column)!.type
     const expected =
@@ -225,6 +272,15 @@ describe('metrics, time ranges, what the planner knows', () => {
     bad({ timeZone: '+05:00' }, /not an IANA time zone/)
     for (const timeZone of ['UTC', 'Asia/Kathmandu', '', null])
       expect(ask({ timeZone })).toHaveProperty('statement')
+  })
+
+  test('the zero time of Go is no bound', () => {
+    const zero = '0001-01-01T00:00:00Z'
+    expect(ask({ timeRange: { start: zero, stop: zero } })).toEqual(ask({ timeRange: {} }))
+    expect(ask({ timeRange: { start: '1970-01-02', stop: zero } })).toMatchObject({
+      statement: { sql: expect.stringMatching(/WHERE "ts" >= \$1$/) },
+      timeToUs: null,
+    })
   })
 
   test('another column is a range, but nothing to prune by', () => {

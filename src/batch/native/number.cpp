@@ -2,6 +2,7 @@
 #include "number.h"
 
 #include <charconv>
+#include <cmath>
 
 namespace weir {
 
@@ -52,6 +53,41 @@ double nearest_double(Text literal) {
   double value = static_cast<double>(digits);
   if (point != nullptr) value /= powers[end - point - 1];
   return negative ? -value : value;
+}
+
+// Digits behind the point of a literal up to its last one that is not zero, less its exponent: not above 0 for integers.
+static int64_t decimal_places(Text literal, const char** last) {
+  constexpr int64_t exponent_max = 100000000;  // more than a body has digits
+  const char* at = literal.data;
+  const char* end = at + literal.bytes;
+  const char* point = nullptr;
+  *last = nullptr;
+  for (; at != end && (*at | 0x20) != 'e'; at++) {
+    if (*at == '.') point = at;
+    else if (*at > '0') *last = at;
+  }
+  if (*last == nullptr) return 0;
+  const char* unit = point == nullptr ? at : point;
+  int64_t places = *last < unit ? *last + 1 - unit : *last - unit;
+  if (at == end) return places;
+  bool negative = *++at == '-';
+  if (negative || *at == '+') at++;
+  int64_t exponent = 0;
+  for (; at != end; at++)
+    if (exponent < exponent_max) exponent = 10 * exponent + (*at - '0');
+  return negative ? places + exponent : places - exponent;
+}
+
+Real read_real_integer(Text literal, int64_t* value) {
+  double number = nearest_double(literal);
+  if (number != std::floor(number)) return Real::fraction;
+  const char* last;
+  if (decimal_places(literal, &last) > 0) return Real::fraction;
+  double size = std::fabs(number);
+  // Of the integers that round to 2^53 = 9,007,199,254,740,992 the other one ends in a 3.
+  if (size > static_cast<double>(exact_max) || (size == static_cast<double>(exact_max) && *last != '2')) return Real::beyond;
+  *value = static_cast<int64_t>(number);
+  return Real::integer;
 }
 
 }  // namespace weir

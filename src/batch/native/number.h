@@ -41,6 +41,12 @@ enum class Literal { integer, long_integer, real };
 // What a valid literal is; an integer of 64 bits also by value. A real has a fraction or an exponent.
 Literal read_integer(Text literal, int64_t* value);
 
+enum class Real { integer, fraction, beyond };
+
+// What a valid literal with a fraction or an exponent is: an integer within ±2^53 (and then by value), none, or one beyond.
+// Exact, as the double alone is not: 9007199254740991.5 and 0.99999999999999999999 round to integers.
+Real read_real_integer(Text literal, int64_t* value);
+
 // The nearest double of a valid literal.
 double nearest_double(Text literal);
 

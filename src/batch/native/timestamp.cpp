@@ -105,9 +105,11 @@ bool epoch_integer(int64_t number, int64_t* micros) {
 
 bool epoch_double(double number, int64_t* micros) {
   double size = std::fabs(number);
-  // volatile: the product is rounded before the sum on every machine, never fused with it.
+  // volatile: the product is rounded before anything else on every machine, never fused with it.
   volatile double scaled = size < 1e11 ? number * 1e6 : size < 1e14 ? number * 1e3 : size < 1e17 ? number : number / 1e3;
-  double rounded = std::floor(scaled + 0.5);
+  // floor(scaled + 0.5) would round twice: wrong from the year 2112 on.
+  double rounded = std::floor(scaled);
+  if (scaled - rounded >= 0.5) rounded += 1;
   if (!(rounded >= static_cast<double>(micros_min) && rounded <= 253402300800000000.0)) return false;
   return in_years(static_cast<int64_t>(rounded), micros);
 }

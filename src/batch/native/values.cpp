@@ -10,8 +10,6 @@
 
 namespace weir {
 
-constexpr double exact_max = 9007199254740992.0;  // 2^53
-
 int32_t found_at(uint8_t first) {
   switch (first) {
     case 'n': return found_null;
@@ -28,12 +26,12 @@ static int32_t integer_of(Text literal, int64_t min, int64_t max, int64_t* value
   switch (read_integer(literal, value)) {
     case Literal::integer: break;
     case Literal::long_integer: return fault_out_of_range;
-    case Literal::real: {
-      double number = nearest_double(literal);
-      if (number != std::floor(number)) return fault_not_integral;
-      if (!(std::fabs(number) <= exact_max)) return fault_out_of_range;
-      *value = static_cast<int64_t>(number);
-    }
+    case Literal::real:
+      switch (read_real_integer(literal, value)) {
+        case Real::integer: break;
+        case Real::fraction: return fault_not_integral;
+        case Real::beyond: return fault_out_of_range;
+      }
   }
   return *value < min || *value > max ? fault_out_of_range : 0;
 }

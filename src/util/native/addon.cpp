@@ -6,6 +6,8 @@
 
 static napi_value init(napi_env env, napi_value exports) {
   init_batch(env, exports);
+  init_crc32(env, exports);
+  init_direct(env, exports);
   init_keys(env, exports);
   init_query(env, exports);
   init_segment(env, exports);

@@ -3,6 +3,8 @@
 #include <node_api.h>
 
 void init_batch(napi_env env, napi_value exports);    // src/batch/native
+void init_crc32(napi_env env, napi_value exports);    // src/util/native
+void init_direct(napi_env env, napi_value exports);   // src/util/native
 void init_keys(napi_env env, napi_value exports);     // src/keys/native
 void init_query(napi_env env, napi_value exports);    // src/query/native
 void init_segment(napi_env env, napi_value exports);  // src/segment/native

@@ -1,0 +1,82 @@
+/** What a figure belongs to: the machine and the build. And the pause between runs, so that one does not pay for the other. */
+import { execFile, execFileSync } from 'node:child_process'
+import { readFileSync, statfsSync, statSync } from 'node:fs'
+import { cpus, tmpdir } from 'node:os'
+import { promisify } from 'node:util'
+import { chooseNative } from '../src/util/native.ts'
+import { short, sleep } from './measure.ts'
+import { oneOf } from './options.ts'
+
+const LOOK_MS = 250
+/** A disk that others keep busy is not waited for any longer. */
+const SETTLE_MS_MAX = 30_000
+const SECTOR_BYTES = 512
+/** Less in a look is quiet: journals and logs of the system write a little at any time. */
+const QUIET_BYTES = 1e6
+/** A minute of full batches leaves some 10 GB in each server's folder. */
+const FREE_BYTES_MIN = 25e9
+
+/** The lines that stand above the figures. `kernel`: the `--kernel` that the server gets. */
+export function describeMachine(kernel: string | undefined): string[] {
+  const choice = chooseNative(oneOf('kernel', kernel, ['native', 'js']) ?? '')
+  const { bavail, blocks, bsize } = statfsSync(tmpdir())
+  const free = bavail * bsize
+  return [
+    `machine: ${cpus().length} cores, ${cpus()[0]?.model.trim() ?? 'of an unknown model'}, Node ${process.version}, kernel ${choice}, commit ${commit()}`,
+    `disk: ${tmpdir()}, ${short(free)}B of ${short(blocks * bsize)}B free${free < FREE_BYTES_MIN ? '; little: full disks slow writes' : ''}`,
+  ]
+}
+
+function commit(): string {
+  const git = (...args: string[]) => execFileSync('git', args, { encoding: 'utf8', stdio: 'pipe' }).trim()
+  try {
+    return `${git('rev-parse', '--short', 'HEAD')}${git('status', '--porcelain') === '' ? '' : ' with changes'}`
+  } catch {
+    return 'unknown'
+  }
+}
+
+/**
+ * Before a run: everything is written, what removed folders gave back is discarded, and the disk has been quiet for
+ * `pauseSeconds`. At most 30 s; answers what is still wrong then, else undefined.
+ */
+export async function settleDisk(pauseSeconds: number): Promise<string | undefined> {
+  await promisify(execFile)('sync')
+  const file = statisticsOf(tmpdir())
+  if (file === undefined) {
+    await sleep(pauseSeconds * 1000) // a file system without a device of its own
+    return undefined
+  }
+  const endMs = performance.now() + SETTLE_MS_MAX
+  let last = readTraffic(file)
+  for (let quietMs = 0; quietMs < pauseSeconds * 1000; ) {
+    if (performance.now() > endMs) return `the disk is still busy after ${SETTLE_MS_MAX / 1000} s`
+    await sleep(LOOK_MS)
+    const now = readTraffic(file)
+    const isQuiet = now.underWay === 0 && now.bytes - last.bytes < QUIET_BYTES
+    quietMs = isQuiet ? quietMs + LOOK_MS : 0
+    last = now
+  }
+  return undefined
+}
+
+/** Of the device that holds a folder, as Linux counts. */
+function statisticsOf(folder: string): string | undefined {
+  const { dev } = statSync(folder)
+  const major = Math.floor(dev / 256) % 4096
+  const minor = (dev % 256) + Math.floor(dev / 2 ** 20) * 256
+  const file = `/sys/dev/block/${major}:${minor}/stat`
+  try {
+    readTraffic(file)
+    return file
+  } catch {
+    return undefined
+  }
+}
+
+/** Bytes read, written and discarded so far, and requests under way (Documentation/block/stat.rst). */
+function readTraffic(file: string): { readonly bytes: number; readonly underWay: number } {
+  const fields = readFileSync(file, 'utf8').trim().split(/\s+/).map(Number)
+  const sectors = (fields[2] ?? 0) + (fields[6] ?? 0) + (fields[13] ?? 0)
+  return { bytes: sectors * SECTOR_BYTES, underWay: fields[8] ?? 0 }
+}

@@ -1,0 +1,49 @@
+/** The options of all questions, and how their text becomes numbers. A wrong one ends the bench with one line, exit 2. */
+
+/** For parseArgs. */
+export const OPTIONS = {
+  seconds: { type: 'string' },
+  rate: { type: 'string' },
+  pairs: { type: 'string' },
+  connections: { type: 'string' },
+  kernel: { type: 'string' },
+  keys: { type: 'string' },
+  pattern: { type: 'string' },
+  'no-peers': { type: 'boolean' },
+  generator: { type: 'string' },
+  pause: { type: 'string' },
+  only: { type: 'string' },
+  minutes: { type: 'string' },
+  pools: { type: 'string' },
+  rounds: { type: 'string' },
+  rows: { type: 'string' },
+  updates: { type: 'string' },
+  deletes: { type: 'string' },
+  python: { type: 'string' },
+} as const
+
+export type OptionName = keyof typeof OPTIONS
+
+/** The command line asks for something that there is not. */
+export class Usage extends Error {}
+
+/** An option's number, 0 or more; `otherwise` where it is not given. Throws Usage. */
+export function numberOf(name: OptionName, text: string | undefined, otherwise: number): number {
+  if (text === undefined) return otherwise
+  const value = Number(text)
+  if (text.trim() === '' || !Number.isFinite(value) || value < 0)
+    throw new Usage(`--${name} takes a number, not '${text}'`)
+  return value
+}
+
+/** One of some words, or undefined where it is not given. Throws Usage. */
+export function oneOf<T extends string>(
+  name: OptionName,
+  text: string | undefined,
+  words: readonly T[],
+): T | undefined {
+  const word = words.find(one => one === text)
+  if (word === undefined && text !== undefined)
+    throw new Usage(`--${name} takes one of ${words.join(', ')}, not '${text}'`)
+  return word
+}

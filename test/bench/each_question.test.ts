@@ -1,0 +1,150 @@
+/** Every question of the bench runs to its end with tiny sizes, prints the figures that it promises, and leaves nothing behind. */
+import { describe, expect, it } from 'vitest'
+import { alive, barePath, familyWith, startBench } from './run.ts'
+
+interface Smoke {
+  readonly args: readonly string[]
+  readonly prints: readonly RegExp[]
+}
+
+const RATE = String.raw`[\d.]+[kMG]? `
+
+const QUESTIONS: Readonly<Record<string, Smoke>> = {
+  churn: {
+    args: '--rows 2000 --updates 500 --deletes 500 --seconds 0.5 --pairs 1'.split(' '),
+    prints: [
+      /rows posted +2000 in .* events\/s/,
+      /counters before +p50 \d+ ms .* p99 \d+ ms/,
+      /updated and deleted +1000 in/,
+      /ingest beside compaction against without +[\d.]+ ×/,
+      /compaction ends +[\d.]+ min/,
+      /disk after compaction +segment [\d.]+k?M?B, index/,
+      /rows visible +1500, as posted/,
+      /weir verify +exit 0/,
+      /verdict +rows and sum equal the model/,
+    ],
+  },
+  export: {
+    args: '--rows 1000'.split(' '),
+    prints: [
+      /Arrow route +\S+ rows\/s, .* MB\/s/,
+      /weir export zstd.parquet +\S+ rows\/s/,
+      /weir export rows.ndjson +\S+ rows\/s/,
+      /rows.ndjson: rows +1000$/m,
+      /rows.arrow: rows +1000$/m,
+    ],
+  },
+  kernel: {
+    args: '--rounds 1'.split(' '),
+    prints: [
+      new RegExp(`js     450-byte events, 6 columns +${RATE}events/s, ${RATE}?B/s \\(hash`),
+      new RegExp(`js     GitHub payloads, 4 columns +${RATE}events/s`),
+      /native 450-byte events, 6 columns +(\S+ events\/s, .* × js|not built)/,
+      /native GitHub payloads, 4 columns +(\S+ events\/s, .* × js|not built)/,
+    ],
+  },
+  keys: {
+    args: '--keys 20000'.split(' '),
+    prints: [
+      /commit of a seal, all +p50 \d+ p99 \d+ max \d+ ms/,
+      /restart: \d+ ms/,
+      /rebuild: .* rows\/s, .* bytes a key/,
+    ],
+  },
+  merges: {
+    args: '--seconds 0.2'.split(' '),
+    prints: [
+      /merges +\d+$/m,
+      /CPU of a merge, all threads +[\d.]+ ms/,
+      /anonymous memory, first, half-way, last +\S+, /,
+    ],
+  },
+  parquet: {
+    args: '--rows 1000 --rounds 1'.split(' '),
+    prints: [
+      /encode, js +[\d.]+ ms CPU, \S+B in, file \S+B/,
+      /encode, native +[\d.]+ ms CPU|native +not built/,
+      /bytes of all payloads, js +[\d.]+ ms CPU/,
+    ],
+  },
+  path: {
+    args: '--seconds 0.5 --pairs 1 --pause 0 --connections 4'.split(' '),
+    prints: [
+      /^machine: \d+ cores, .+, Node v\d+\S+, kernel (native|js), commit \w+/m,
+      /^generator: Node, not wrk \(apt-get install wrk\)/m,
+      /no ClickHouse +clickhouse-server is not installed/,
+      /no PostgreSQL +it is not installed|PostgreSQL 1 +\S+ events\/s, .* no errors/,
+      /Weir 1 +\S+ events\/s, ack p50 [\d.]+ ms, p99 [\d.]+ ms, max \d+ ms, no errors/,
+      /server CPU [\d.]+ s \(\S+ events per CPU-second\), generator \(node\) CPU/,
+      /a counter equals \d+ acknowledged \d+ ms after the load/,
+      /on disk: segment \S+B, index \S+B, log \S+B/,
+      /CPU by thread: .*weir-/,
+      /Weir, median +\S+ events\/s/,
+      /P-3, acks +p50 [\d.]+ ms, p99 [\d.]+ ms, .*goal p99 25 ms: (met|MISSED)/,
+      /P-6, acknowledged → counted, under load +p50 \d+ ms, p99 \d+ ms, .* of [1-9]\d* probes/,
+      /P-6, acknowledged → counted, idle +p50 \d+ ms, p99 \d+ ms, .* of [1-9]\d* probes$/m,
+      /W-11, event-loop delay +p99 [\d.]+ ms, max/,
+      /uWebSockets.js dropping the body 1 +\S+ req\/s/,
+      /ratio, median of the pairs +[\d.]+ × \(goal of P-2/,
+    ],
+  },
+  polling: {
+    args: '--seconds 2 --rate 500'.split(' '),
+    prints: [
+      /after \d+ s +\d+ segments, .* counter p50 \d+ ms/,
+      /counter (\d+), sent \1$/m,
+      /an hour, .* \d+ segments/,
+    ],
+  },
+  pools: {
+    args: '--minutes 0.02 --pools 8 --rate 50'.split(' '),
+    prints: [
+      /pools created +8 in/,
+      /after [\d.]+ min +\d+ files/,
+      /CPU by thread +.*main/,
+      /restart after kill -9 +[\d.]+ s/,
+      /acknowledged +\d+ of \d+ sent; 8 of 8 sampled pools count them/,
+      /counts +equal/,
+    ],
+  },
+}
+
+describe.concurrent('the bench', () => {
+  it('lists its questions, and each is tried here', async () => {
+    const { code, output } = await startBench([]).ended
+    const listed = [...output.matchAll(/bench -- (\w+)/g)].map(([, name]) => name)
+    expect({ code, listed: listed.sort() }).toEqual({ code: 0, listed: Object.keys(QUESTIONS).sort() })
+  })
+
+  it.each(Object.entries(QUESTIONS))('answers: %s', async (name, { args, prints }) => {
+    const { code, output, left } = await startBench([name, ...args], barePath()).ended
+    expect({ code, left }, output).toEqual({ code: 0, left: [] })
+    for (const line of prints) expect(output).toMatch(line)
+    expect(output).not.toMatch(/NaN|Infinity|undefined|DIFFER|ERRORS|FAILED/)
+  })
+
+  it.each([
+    [['paths'], /there is no question 'paths'/],
+    [['path', '--second', '3'], /Unknown option '--second'/],
+    [['kernel', '--rows', '3'], /kernel takes --rounds, not --rows/],
+    [['path', '--seconds', 'ten'], /--seconds takes a number, not 'ten'/],
+    [['path', '--only', 'batch'], /--only takes one of batches, paced, singles, not 'batch'/],
+    [['path', '--generator', 'wrk'], /--generator wrk: it is not installed/],
+    [['keys', '--kernel', 'cpp'], /--kernel takes one of native, js/],
+  ])('says in a line what is wrong with %j', async (args, line) => {
+    const { code, output } = await startBench(args, barePath()).ended
+    expect(code, output).toBe(2)
+    expect(output).toMatch(line)
+    expect(output).not.toMatch(/\n {4}at /)
+  })
+  it('leaves nothing after Ctrl-C', async () => {
+    const args = 'path --only batches --no-peers --seconds 600 --pause 0 --connections 2'.split(' ')
+    const bench = startBench(args, barePath())
+    const family = await familyWith(bench, /generator\.js generator/)
+    expect(family.some(one => /main\.js start/.test(one.command))).toBe(true)
+    bench.child.kill('SIGINT')
+    const { code, output, left } = await bench.ended
+    expect({ code, left }, output).toEqual({ code: 130, left: [] })
+    expect(alive(family)).toEqual([])
+  })
+})

@@ -1,0 +1,161 @@
+/** The page at /metrics: by a strict reader of Prometheus' text form, and right after a known sequence of requests. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { ask } from '../api/client.ts'
+import { startServer, type TestServer } from '../util/server.ts'
+import { column, portOf, post } from './client.ts'
+
+let server: TestServer
+beforeAll(async () => {
+  server = await startServer()
+})
+afterAll(async () => {
+  expect((await server.stop()).code).toBe(0)
+})
+
+interface Family {
+  readonly type: string
+  /** Value by the sample's name and its labels as written. */
+  readonly samples: Map<string, number>
+}
+
+const NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/
+const SAMPLE =
+  /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*",?)*)\})? (\S+)$/
+const NUMBER = /^([+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|[+-]Inf|NaN)$/
+const ENDINGS: Readonly<Record<string, RegExp>> = { histogram: /_(bucket|sum|count)$/ }
+
+/** The text form 0.0.4, to the letter: HELP, TYPE, then the samples of one family together. */
+function parseMetrics(text: string): Map<string, Family> {
+  expect(text.endsWith('\n')).toBe(true)
+  const families = new Map<string, Family>()
+  let last = ''
+  for (const line of text.split('\n')) {
+    if (line === '') continue
+    const comment = /^# (HELP|TYPE) (\S+) (.+)$/.exec(line)
+    if (comment !== null) {
+      const [, what, name, rest] = comment as unknown as [string, string, string, string]
+      expect([line, NAME.test(name)]).toEqual([line, true])
+      if (what === 'HELP') {
+        expect([line, families.has(name)]).toEqual([line, false]) // a family comes once
+        families.set(name, { type: '', samples: new Map() })
+      } else {
+        expect([line, families.get(name)?.type]).toEqual([line, ''])
+        expect(['counter', 'gauge', 'histogram']).toContain(rest)
+        families.set(name, { type: rest, samples: new Map() })
+      }
+      last = name
+      continue
+    }
+    const sample = SAMPLE.exec(line)
+    expect([line, sample !== null]).toEqual([line, true])
+    const [, name, labels = '', value] = sample as unknown as [string, string, string, string]
+    const family = families.get(last)
+    const ending = ENDINGS[family?.type ?? '']
+    expect([line, ending === undefined ? name : name.replace(ending, '')]).toEqual([line, last])
+    expect([line, NUMBER.test(value)]).toEqual([line, true])
+    const key = labels === '' ? name : `${name}{${labels}}`
+    expect([line, family?.samples.has(key)]).toEqual([line, false]) // no line twice
+    family?.samples.set(key, Number(value.replace('Inf', 'Infinity')))
+  }
+  for (const [name, { type, samples }] of families) checkValues(name, type, samples)
+  return families
+}
+
+/** Counters are not negative; buckets grow, and the last one is the count. */
+function checkValues(name: string, type: string, samples: ReadonlyMap<string, number>): void {
+  if (type === 'counter') {
+    expect(name).toMatch(/_total$/)
+    for (const [key, value] of samples) expect([key, value >= 0]).toEqual([key, true])
+  }
+  if (type !== 'histogram') return
+  const buckets = [...samples].filter(([key]) => key.startsWith(`${name}_bucket{le="`))
+  const limits = buckets.map(([key]) => Number(/le="(.*)"/.exec(key)?.[1]?.replace('+Inf', 'Infinity')))
+  expect([name, limits]).toEqual([name, [...new Set(limits)].sort((a, b) => a - b)])
+  expect([name, limits.at(-1)]).toEqual([name, Number.POSITIVE_INFINITY])
+  const values = buckets.map(([, value]) => value)
+  expect([name, values]).toEqual([name, [...values].sort((a, b) => a - b)])
+  expect([name, samples.get(`${name}_count`)]).toEqual([name, values.at(-1)])
+  expect(samples.has(`${name}_sum`)).toBe(true)
+}
+
+async function read(): Promise<(key: string) => number | undefined> {
+  const answer = await ask(portOf(server), '/metrics', { method: 'GET' })
+  expect([answer.status, answer.headers['content-type']]).toEqual([
+    200,
+    'text/plain; version=0.0.4; charset=utf-8',
+  ])
+  const families = parseMetrics(answer.text)
+  return key => families.get(key.replace(/\{.*/, '').replace(/_(bucket|sum|count)$/, ''))?.samples.get(key)
+}
+
+const pools = ['plain', 'quote"d', 'back\\slash', 'line\nbreak', 'a\nrejected\nx', 'größe 𝄞']
+const escaped = (name: string) => name.replace(/[\\"]/g, '\\$&').replaceAll('\n', '\\n')
+
+test('counters, by a sequence of requests that is known', async () => {
+  const before = await read()
+  const columns = [column('id', 'STRING'), column('n', 'INT64', true)]
+  for (const uniqueName of pools) {
+    const pool = await server.createPool({ uniqueName, columns, uniqueId: 'id' })
+    const bodies = ['[{"id":"a"},{"id":"b"},{"id":"c","n":"x"},3]', '{"n":1}', '{', '{"id":"d"}'] as const
+    const statuses = []
+    for (const body of bodies) statuses.push((await post(server, pool, body)).status)
+    expect(statuses).toEqual([200, 400, 400, 200])
+  }
+  await ask(portOf(server), '/v1/nobody', { body: '{}' })
+  const after = await read()
+  for (const name of pools)
+    for (const [rest, count] of [
+      ['result="accepted",code="ok"', 3],
+      ['result="rejected",code="wrong_type"', 1],
+      ['result="rejected",code="not_object"', 1],
+      ['result="rejected",code="missing_value"', 1],
+    ] as const)
+      expect([name, rest, after(`weir_events_total{pool="${escaped(name)}",${rest}}`)]).toEqual([
+        name,
+        rest,
+        count,
+      ])
+  const grew = (key: string) => (after(key) ?? 0) - (before(key) ?? 0)
+  expect(grew('weir_requests_total{status="400"}')).toBe(2 * pools.length)
+  expect(grew('weir_requests_total{status="404"}')).toBe(1)
+  // Two posts and a creation for each pool, a token, and the first reading of this page.
+  expect(grew('weir_requests_total{status="200"}')).toBe(3 * pools.length + 2)
+  expect(grew('weir_refused_requests_total{code="not_json"}')).toBe(pools.length)
+  expect(grew('weir_received_bytes_total')).toBe(pools.length * (44 + 7 + 1 + 10))
+  expect(after('weir_log_sync_seconds_count')).toBeGreaterThan(0)
+})
+
+test('the tail grows with what is accepted, and a reader seals it: gauges, histograms, queues beside their limits', async () => {
+  const columns = [column('id', 'STRING')]
+  const pool = await server.createPool({ columns, uniqueId: 'id' })
+  const before = await read()
+  const sent = Array.from({ length: 50 }, (_, i) => ({ id: `e${i}` }))
+  expect((await post(server, pool, sent)).status).toBe(200)
+  const filled = await read()
+  expect(filled('weir_tail_rows')! - before('weir_tail_rows')!).toBe(50)
+  expect(filled('weir_pools_unsealed')! - before('weir_pools_unsealed')!).toBe(1)
+  expect(filled('weir_queue_depth{queue="tail_bytes"}')).toBeGreaterThan(0)
+  expect(await server.count(pool.poolId)).toBe('50')
+  const sealed = await read()
+  expect(sealed('weir_tail_rows')).toBe(before('weir_tail_rows'))
+  expect(sealed('weir_sealed_rows_total')! - filled('weir_sealed_rows_total')!).toBe(50)
+  for (const name of [
+    'weir_seal_seconds_count',
+    'weir_ack_to_visible_seconds_count',
+    'weir_query_seconds_count',
+  ])
+    expect([name, sealed(name)! - filled(name)!]).toEqual([name, 1])
+  // A tail that nobody reads waits for its age: the histogram tells that from never.
+  expect(sealed('weir_ack_to_visible_seconds_bucket{le="90"}')).toBe(
+    sealed('weir_ack_to_visible_seconds_count'),
+  )
+  const queues = 'parse_jobs jobs slabs waiting_requests waiting_bytes log_bytes tail_bytes kept_bytes seals'
+  for (const queue of [...queues.split(' '), 'queries_running', 'queries_waiting']) {
+    const depth = sealed(`weir_queue_depth{queue="${queue}"}`)
+    const limit = sealed(`weir_queue_limit{queue="${queue}"}`)
+    expect([queue, depth! >= 0, limit! > 0, depth! <= limit!]).toEqual([queue, true, true, true])
+  }
+  for (const quantile of ['0.5', '0.99', '1'])
+    expect(sealed(`weir_event_loop_delay_seconds{quantile="${quantile}"}`)).toBeGreaterThanOrEqual(0)
+  expect(sealed('weir_log_open')).toBe(1)
+})

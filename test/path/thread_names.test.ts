@@ -1,0 +1,43 @@
+/** The kernel knows Weir's threads by name (`top -H`, `perf`), with the native module and without. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { describe, expect, it } from 'vitest'
+import { fetchToken, send, startServer } from '../util/server.ts'
+
+/** Those that each server has, and the one of exports; threads of merges and backups come when there is one. */
+const NAMES = [
+  'weir-catalog',
+  'weir-export',
+  'weir-index',
+  'weir-log',
+  'weir-parse-1',
+  'weir-query',
+  'weir-segment',
+  'weir-spare',
+]
+
+function namesOf(pid: number): string[] {
+  const names = new Set<string>()
+  for (const task of readdirSync(`/proc/${pid}/task`)) {
+    try {
+      names.add(readFileSync(`/proc/${pid}/task/${task}/comm`, 'utf8').trim())
+    } catch {} // it has ended
+  }
+  return [...names].filter(name => name.startsWith('weir-')).sort()
+}
+
+describe('a server', () => {
+  it.each(['native', 'js'])('names its threads (%s kernel where it is built)', async kernel => {
+    const server = await startServer({ args: kernel === 'js' ? ['--kernel', 'js'] : [] })
+    const pid = server.child.pid as number
+    const pool = await server.createPool({})
+    expect((await send(pool.url, { n: 1 })).status).toBe(200)
+    expect(await server.count(pool.poolId)).toBe('1')
+    const token = await fetchToken(server.base, server.dataDir)
+    const headers = { authorization: `Bearer ${token}` }
+    const rows = await fetch(`${server.base}/v1/pools/${pool.poolId}/arrow`, { headers })
+    expect((await rows.arrayBuffer()).byteLength).toBeGreaterThan(0)
+    await expect.poll(() => namesOf(pid), { timeout: 30_000 }).toEqual(expect.arrayContaining(NAMES))
+    expect(readFileSync(`/proc/${pid}/comm`, 'utf8').trim()).toBe('node')
+    await server.stop()
+  })
+})

@@ -1,0 +1,34 @@
+/** Patterns that a backtracking LIKE tries for ever: a query answers, and can be followed by another. */
+import { afterAll, expect, test } from 'vitest'
+import { planOf, TestPool } from './pool.ts'
+
+const plan = planOf([['s', 'STRING']])
+const pool = new TestPool()
+afterAll(() => pool.close())
+
+test('no pattern takes more than one way through a text', async () => {
+  const length = 100_000
+  const segment = await pool.segment(plan, [
+    { s: 'a'.repeat(length) },
+    { s: `${'ab'.repeat(length)}c` },
+    { s: null },
+  ])
+  const count = (operator: 'LIKE' | 'NOT_LIKE', value: string) =>
+    pool.counter(plan, { metric: { kind: 'count' }, filters: [{ column: 's', operator, value }] }, [segment])
+  for (const [pattern, found] of [
+    ['%a%a%a%a%a%b', 0],
+    ['%a%a%a%a%a%c', 1],
+    [`%${'a%'.repeat(400)}c`, 1],
+    [`%a${'_'.repeat(901)}c`, 1],
+    [`%b${'_'.repeat(901)}`, 1],
+    ['_'.repeat(1_000), 0],
+    [`${'_%'.repeat(500)}`, 2],
+    [`%${'𝄞_%'.repeat(200)}`, 0],
+  ] as const) {
+    expect([pattern.slice(0, 20), await count('LIKE', pattern)]).toEqual([
+      pattern.slice(0, 20),
+      String(found),
+    ])
+    expect(await count('NOT_LIKE', pattern)).toBe(String(2 - found))
+  }
+})
