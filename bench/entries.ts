@@ -19,8 +19,16 @@ export const BENCH_PLAN: Plan = {
   key: { columns: [1, 0], version: -1 },
 }
 
+/** The key of event number `index`: its bytes as they stand in a batch. */
+type KeyOf = (index: number, id: string) => string | Uint8Array
+
 /** Events `first` to `first + count`, a request each `requestEvents` of them; a request's sequence is its first event's number. */
-export function entriesOf(first: number, count: number, requestEvents = BATCH_EVENTS): TailEntry[] {
+export function entriesOf(
+  first: number,
+  count: number,
+  requestEvents = BATCH_EVENTS,
+  keyOf: KeyOf = (_, id) => id,
+): TailEntry[] {
   const random = createRandom(first + 1)
   const entries: TailEntry[] = []
   for (let row = 0; row < count; row += requestEvents) {
@@ -32,7 +40,7 @@ export function entriesOf(first: number, count: number, requestEvents = BATCH_EV
         if (type === 'TIMESTAMP') return BigInt(Date.parse(String(event[name]))) * 1000n
         return event[name]!
       })
-      return { payload, key: String(event['id']), values }
+      return { payload, key: keyOf(first + row + i, String(event['id'])), values }
     })
     const requests = Float64Array.from([first + row, 1_760_000_000_000 + (first + row) / 100, events])
     entries.push({ kind: 'post', batch: makeBatch(BENCH_PLAN, rows), requests })

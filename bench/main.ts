@@ -56,6 +56,11 @@ const QUESTIONS = {
     asks: 'do ten counter queries a second leave few segments behind?',
     takes: ['seconds', 'rate'],
   },
+  seals: {
+    load: async () => (await import('./seals.ts')).benchSeals,
+    asks: 'what does each step of a seal cost, by the order in which keys come?',
+    takes: ['pattern', 'rounds'],
+  },
 } as const
 
 function list(): string {

@@ -1,12 +1,15 @@
 /**
- * The two passes over a seal's rows, with two implementations that give equal bytes: assemble-js.ts, which is the
+ * The passes over a seal's rows, with two implementations that give equal bytes: *-js.ts, which are the
  * specification and the fallback, and native/ (C++), which is used where it was built.
  *
- *   survey   which rows win (W-7 within a seal), the sorted keys, how large each column gets
- *   fill     the winning rows, in entry order, as contiguous Arrow buffers at their final place
+ *   survey     which rows win (W-7 within a seal), the sorted keys, how large each column gets
+ *   fill       the winning rows, in entry order, as contiguous Arrow buffers at their final place
+ *   extremes   which of them hold the smallest and the largest value of a column
  */
+import type { Kind } from '../batch/layout.ts'
 import type { KeyRun } from '../keys/protocol.ts'
 import { tryNative } from '../util/native.ts'
+import { extremesJs } from './extremes-js.ts'
 import { fillJs } from './fill-js.ts'
 import type { TailEntry } from './protocol.ts'
 import { surveyJs } from './survey-js.ts'
@@ -29,6 +32,16 @@ export const PLACES_FIRST_COLUMN = 2
 /** Validity, offsets, data. */
 export const PLACE_WORDS = 3
 
+/** A column without nulls in the stream: where it stands, `offsets` of variable-width ones alone. */
+export interface StreamColumn {
+  readonly kind: Kind
+  readonly offsets: number
+  readonly data: number
+}
+
+/** Rows of the smallest and the largest value. */
+export type Extremes = readonly [least: number, most: number]
+
 export interface Assembler {
   readonly name: 'native' | 'js'
   /**
@@ -36,30 +49,29 @@ export interface Assembler {
    * @param columns columns of a batch of posts, payload and key included
    */
   survey(entries: readonly TailEntry[], keyed: boolean, columns: number): Survey
-  /** Writes the kept rows into `out`. Bitmaps and first offsets must be zero before the call. */
+  /**
+   * Writes the kept rows into `out`, but for the texts of a column without a place for them: of that only the offsets.
+   * Bitmaps and first offsets must be zero before the call.
+   */
   fill(entries: readonly TailEntry[], keep: Uint8Array, out: Uint8Array, places: Places): void
+  /**
+   * The first row of those that hold the column's smallest value, and the largest: of signed integers, or of text by
+   * its bytes. At least one row.
+   */
+  extremes(stream: Uint8Array, column: StreamColumn, rows: number): Extremes
 }
 
+/** Arguments of a native call. */
+export type NativeEntries = readonly [batches: Uint8Array[], requests: Float64Array[], kinds: Uint8Array]
+
 interface NativeSegment {
-  segmentSurvey(
-    batches: Uint8Array[],
-    requests: Float64Array[],
-    kinds: Uint8Array,
-    keyed: boolean,
-    columns: number,
-  ): Survey
-  segmentFill(
-    batches: Uint8Array[],
-    requests: Float64Array[],
-    kinds: Uint8Array,
-    keep: Uint8Array,
-    out: Uint8Array,
-    places: Float64Array,
-  ): void
+  segmentSurvey(...args: [...NativeEntries, keyed: boolean, columns: number]): Survey
+  segmentFill(...args: [...NativeEntries, keep: Uint8Array, out: Uint8Array, places: Float64Array]): void
+  segmentExtremes(stream: Uint8Array, kind: Kind, offsets: number, data: number, rows: number): Extremes
 }
 
 /** The TypeScript one. */
-export const assemblerJs: Assembler = { name: 'js', survey: surveyJs, fill: fillJs }
+export const assemblerJs: Assembler = { name: 'js', survey: surveyJs, fill: fillJs, extremes: extremesJs }
 
 /** The C++ one, undefined where the native module was not built. */
 export function tryAssemblerNative(): Assembler | undefined {
@@ -67,12 +79,15 @@ export function tryAssemblerNative(): Assembler | undefined {
   if (native === undefined) return undefined
   return {
     name: 'native',
-    survey: (entries, keyed, columns) => native.segmentSurvey(...split(entries), keyed, columns),
-    fill: (entries, keep, out, places) => native.segmentFill(...split(entries), keep, out, places),
+    survey: (entries, keyed, columns) => native.segmentSurvey(...nativeEntries(entries), keyed, columns),
+    fill: (entries, keep, out, places) => native.segmentFill(...nativeEntries(entries), keep, out, places),
+    extremes: (stream, { kind, offsets, data }, rows) =>
+      native.segmentExtremes(stream, kind, offsets, data, rows),
   }
 }
 
-function split(entries: readonly TailEntry[]): [Uint8Array[], Float64Array[], Uint8Array] {
+/** Batches, requests and kinds (1: deletes), as native/entries.h reads them. */
+export function nativeEntries(entries: readonly TailEntry[]): NativeEntries {
   return [
     entries.map(entry => new Uint8Array(entry.batch)),
     entries.map(entry => entry.requests),

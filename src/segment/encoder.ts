@@ -8,7 +8,8 @@ import { type ColumnType, PAYLOAD, type Plan, RECEIVED_AT, SEQUENCE } from '../b
 import { ROW_GROUP_ROWS } from '../limits.ts'
 import { assert } from '../util/assert.ts'
 import { tryNative } from '../util/native.ts'
-import { PLACE_WORDS, PLACES_FIRST_COLUMN } from './assembler.ts'
+import { type NativeEntries, nativeEntries, PLACE_WORDS, PLACES_FIRST_COLUMN } from './assembler.ts'
+import type { TailEntry } from './protocol.ts'
 import type { HeadOf, StreamLayout } from './stream.ts'
 
 export interface Encoder {
@@ -18,6 +19,7 @@ export interface Encoder {
   /**
    * The Parquet file of `rows` rows, at least one, which stand in `stream` as `layout` says. The bytes stay as they
    * are until the next call. `footer` is the file's key-value metadata.
+   * @param source has the payloads where the layout left them in their batches
    */
   encode(
     stream: Uint8Array,
@@ -25,7 +27,15 @@ export interface Encoder {
     plan: Plan,
     rows: number,
     footer: ReadonlyMap<string, string>,
+    source?: PayloadSource,
   ): Uint8Array
+}
+
+/** Where the rows of a stream came from. */
+export interface PayloadSource {
+  readonly entries: readonly TailEntry[]
+  /** Survey.keep */
+  readonly keep: Uint8Array
 }
 
 /** The C++ one, undefined where the native module was not built. */
@@ -42,6 +52,7 @@ interface NativeParquet {
     words: Float64Array,
     text: Uint8Array,
     lengths: Float64Array,
+    ...source: [] | [...NativeEntries, keep: Uint8Array]
   ): number
 }
 
@@ -83,15 +94,20 @@ class NativeEncoder implements Encoder {
     plan: Plan,
     rows: number,
     footer: ReadonlyMap<string, string>,
+    source?: PayloadSource,
   ): Uint8Array {
     assert(rows > 0 && stream.length === layout.bytes, 'a segment has rows, and its stream is laid out')
-    assert(stream.length <= STREAM_BYTES_MAX, 'the tail is far smaller')
+    const bytesIn = stream.length + layout.payloadBytes
+    assert(bytesIn <= STREAM_BYTES_MAX, 'the tail is far smaller')
     const names = [RECEIVED_AT, PAYLOAD, ...plan.columns.map(column => column.name), SEQUENCE]
     const texts = [...names, ...[...footer].flat()].map(text => Buffer.from(text))
     const text = new Uint8Array(Buffer.concat(texts))
-    const out = this.#room(fileBytesMax(stream.length, rows, names.length, text.length))
+    const out = this.#room(fileBytesMax(bytesIn, rows, names.length, text.length))
     const lengths = Float64Array.from(texts, one => one.length)
-    const bytes = this.#native.parquetEncode(stream, out, wordsOf(plan, rows, layout), text, lengths)
+    const words = wordsOf(plan, rows, layout)
+    const payloads =
+      source === undefined ? ([] as const) : ([...nativeEntries(source.entries), source.keep] as const)
+    const bytes = this.#native.parquetEncode(stream, out, words, text, lengths, ...payloads)
     assert(bytes > 0, 'a file fits in what its stream allows')
     return out.subarray(0, bytes)
   }
@@ -108,10 +124,10 @@ class NativeEncoder implements Encoder {
  * Bytes that a file has at most. A value takes no more than in the stream, but for small integers (4 bytes); LZ4 adds
  * at most 1/255; a page is headed by at most 64 bytes and a chunk is described in less than 1 KiB besides its name.
  */
-function fileBytesMax(streamBytes: number, rows: number, columns: number, textBytes: number): number {
+function fileBytesMax(bytesIn: number, rows: number, columns: number, textBytes: number): number {
   const groups = Math.ceil(rows / ROW_GROUP_ROWS)
-  const pages = columns * (groups + Math.ceil(rows / 16_384)) + Math.ceil(streamBytes / 65_536)
-  const values = streamBytes + 4 * rows * columns
+  const pages = columns * (groups + Math.ceil(rows / 16_384)) + Math.ceil(bytesIn / 32_768)
+  const values = bytesIn + 4 * rows * columns
   return (
     values +
     Math.ceil(values / 200) +

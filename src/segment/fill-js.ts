@@ -67,7 +67,7 @@ function appendColumn(
   const shift = written - source[from]!
   for (let i = from + 1; i <= to; i++) offsets[row + i - from] = source[i]! + shift
   const [begin, end] = [view.dataOffset + source[from]!, view.dataOffset + source[to]!]
-  out.set(bytes.subarray(begin, end), target.data + written)
+  if (target.data >= 0) out.set(bytes.subarray(begin, end), target.data + written)
   return end - begin
 }
 

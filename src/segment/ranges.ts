@@ -1,8 +1,15 @@
 /** Smallest and largest values of a new segment, for the manifest: the planner prunes by them. */
-import { FIRST_PLAN_COLUMN, KIND_OF_TYPE, WIDTH_OF_KIND } from '../batch/layout.ts'
+import { FIRST_PLAN_COLUMN, KIND, KIND_OF_TYPE, WIDTH_OF_KIND } from '../batch/layout.ts'
 import type { Plan } from '../batch/plan.ts'
 import type { ColumnRange } from '../keys/protocol.ts'
-import { PLACE_WORDS, PLACES_FIRST_COLUMN } from './assembler.ts'
+import { assert } from '../util/assert.ts'
+import {
+  type Assembler,
+  type Extremes,
+  PLACE_WORDS,
+  PLACES_FIRST_COLUMN,
+  type StreamColumn,
+} from './assembler.ts'
 import type { StreamLayout } from './stream.ts'
 
 /** A tenant longer than this, in UTF-8, has no range. */
@@ -18,114 +25,91 @@ export interface Ranges {
   readonly tenant: ColumnRange | null
 }
 
-/** Ranges of the rows in `stream`, which `layout` describes; at least one row. */
-export function rangesOf(
-  plan: Plan,
-  rows: number,
-  sums: Float64Array,
-  stream: Uint8Array,
-  layout: StreamLayout,
-): Ranges {
-  const column = (index: number) => {
-    const batchColumn = FIRST_PLAN_COLUMN + index
-    const place = PLACES_FIRST_COLUMN + PLACE_WORDS * batchColumn
-    return {
-      nulls: sums[2 * batchColumn]!,
-      offsets: layout.places[place + 1]!,
-      data: layout.places[place + 2]!,
-    }
-  }
-  const received = integerRange(stream, layout.places[0]!, rows, 8)
-  const base = { receivedFromUs: Number(received.min), receivedToUs: Number(received.max) }
-  const stamp = plan.timestamp < 0 ? received : timestampRange(plan, rows, stream, column(plan.timestamp))
-  const tenant = plan.tenant < 0 ? null : tenantRange(plan, rows, stream, column(plan.tenant))
+/** The rows of a segment in its stream. */
+interface Filled {
+  readonly stream: Uint8Array
+  readonly layout: StreamLayout
+  /** At least one. */
+  readonly rows: number
+  /** Survey.sums */
+  readonly sums: Float64Array
+}
+
+/** Ranges of the rows in `filled`; `assembler` finds those that hold the ends. */
+export function rangesOf(plan: Plan, filled: Filled, assembler: Pick<Assembler, 'extremes'>): Ranges {
+  const endsOf = (column: StreamColumn) => assembler.extremes(filled.stream, column, filled.rows)
+  const received = integerRange(
+    filled,
+    { kind: KIND.i64, offsets: -1, data: filled.layout.places[0]! },
+    endsOf,
+  )
+  const stamp = plan.timestamp < 0 ? received : timestampRange(plan, filled, endsOf)
   return {
-    ...base,
+    receivedFromUs: Number(received.min),
+    receivedToUs: Number(received.max),
     timestampFromUs: stamp === null ? null : Number(stamp.min),
     timestampToUs: stamp === null ? null : Number(stamp.max),
-    tenant,
+    tenant: plan.tenant < 0 ? null : tenantRange(plan, filled, endsOf),
   }
 }
 
-interface Buffers {
-  readonly nulls: number
-  readonly offsets: number
-  readonly data: number
-}
+type EndsOf = (column: StreamColumn) => Extremes
 
 interface IntegerRange {
   readonly min: bigint
   readonly max: bigint
 }
 
-function timestampRange(plan: Plan, rows: number, stream: Uint8Array, at: Buffers): IntegerRange | null {
-  if (at.nulls > 0) return null
-  const isDate = plan.columns[plan.timestamp]!.type === 'DATE'
-  const range = integerRange(stream, at.data, rows, isDate ? 4 : 8)
-  const unit = isDate ? BigInt(DAY_US) : 1n
+/** Column `index` of the plan; undefined where a value is null. */
+function columnOf(plan: Plan, { sums, layout }: Filled, index: number): StreamColumn | undefined {
+  const batchColumn = FIRST_PLAN_COLUMN + index
+  const place = PLACES_FIRST_COLUMN + PLACE_WORDS * batchColumn
+  if (sums[2 * batchColumn]! > 0) return undefined
+  return {
+    kind: KIND_OF_TYPE[plan.columns[index]!.type],
+    offsets: layout.places[place + 1]!,
+    data: layout.places[place + 2]!,
+  }
+}
+
+function timestampRange(plan: Plan, filled: Filled, endsOf: EndsOf): IntegerRange | null {
+  const column = columnOf(plan, filled, plan.timestamp)
+  if (column === undefined) return null
+  const range = integerRange(filled, column, endsOf)
+  const unit = plan.columns[plan.timestamp]!.type === 'DATE' ? BigInt(DAY_US) : 1n
   return { min: range.min * unit, max: range.max * unit }
 }
 
-function tenantRange(plan: Plan, rows: number, stream: Uint8Array, at: Buffers): ColumnRange | null {
-  const type = plan.columns[plan.tenant]!.type
-  if (at.nulls > 0) return null
-  if (type === 'STRING') return textRange(stream, at, rows)
+/** Of text and integers; null for other types. */
+function tenantRange(plan: Plan, filled: Filled, endsOf: EndsOf): ColumnRange | null {
+  const { type } = plan.columns[plan.tenant]!
+  const column = columnOf(plan, filled, plan.tenant)
+  if (column === undefined) return null
+  if (type === 'STRING') return textRange(filled, column, endsOf)
   if (type !== 'INT8' && type !== 'INT16' && type !== 'INT32' && type !== 'INT64') return null
-  const range = integerRange(stream, at.data, rows, WIDTH_OF_KIND[KIND_OF_TYPE[type]])
+  const range = integerRange(filled, column, endsOf)
   return { min: String(range.min), max: String(range.max) }
 }
 
-/** Of signed integers. 64-bit ones are compared as halves: no BigInt per row. */
-function integerRange(stream: Uint8Array, data: number, rows: number, width: number): IntegerRange {
-  const view = new DataView(stream.buffer, stream.byteOffset + data, rows * width)
-  if (width < 8) {
-    const read = (row: number) =>
-      width === 1
-        ? view.getInt8(row)
-        : width === 2
-          ? view.getInt16(2 * row, true)
-          : view.getInt32(4 * row, true)
-    let [min, max] = [read(0), read(0)]
-    for (let row = 1; row < rows; row++) {
-      const value = read(row)
-      if (value < min) min = value
-      if (value > max) max = value
-    }
-    return { min: BigInt(min), max: BigInt(max) }
-  }
-  let [least, most] = [0, 0]
-  for (let row = 1; row < rows; row++) {
-    if (compare64(view, row, least) < 0) least = row
-    else if (compare64(view, row, most) > 0) most = row
-  }
-  return { min: view.getBigInt64(8 * least, true), max: view.getBigInt64(8 * most, true) }
+function integerRange({ stream }: Filled, column: StreamColumn, endsOf: EndsOf): IntegerRange {
+  const view = new DataView(stream.buffer, stream.byteOffset, stream.byteLength)
+  const [least, most] = endsOf(column)
+  return { min: integerAt(view, column, least), max: integerAt(view, column, most) }
 }
 
-function compare64(view: DataView, a: number, b: number): number {
-  const high = view.getInt32(8 * a + 4, true) - view.getInt32(8 * b + 4, true)
-  return high !== 0 ? high : view.getUint32(8 * a, true) - view.getUint32(8 * b, true)
+function integerAt(view: DataView, { kind, data }: StreamColumn, row: number): bigint {
+  const at = data + WIDTH_OF_KIND[kind] * row
+  if (kind === KIND.i64) return view.getBigInt64(at, true)
+  if (kind === KIND.i32) return BigInt(view.getInt32(at, true))
+  return BigInt(kind === KIND.i16 ? view.getInt16(at, true) : view.getInt8(at))
 }
 
-/** By bytes, as DuckDB compares strings; null where either end is long. */
-function textRange(stream: Uint8Array, at: Buffers, rows: number): ColumnRange | null {
-  const offsets = new Int32Array(stream.buffer, stream.byteOffset + at.offsets, rows + 1)
-  const data = Buffer.from(stream.buffer, stream.byteOffset + at.data, offsets[rows]!)
-  let [least, most] = [0, 0]
-  for (let row = 1; row < rows; row++) {
-    if (compareText(data, offsets, row, least) < 0) least = row
-    else if (compareText(data, offsets, row, most) > 0) most = row
-  }
-  const text = (row: number) => data.subarray(offsets[row], offsets[row + 1])
-  if (text(least).length > TENANT_BYTES_MAX || text(most).length > TENANT_BYTES_MAX) return null
-  return { min: text(least).toString(), max: text(most).toString() }
-}
-
-function compareText(data: Uint8Array, offsets: Int32Array, a: number, b: number): number {
-  let [i, j] = [offsets[a]!, offsets[b]!]
-  const [iEnd, jEnd] = [offsets[a + 1]!, offsets[b + 1]!]
-  for (; i < iEnd && j < jEnd; i++, j++) {
-    const order = data[i]! - data[j]!
-    if (order !== 0) return order
-  }
-  return iEnd - i - (jEnd - j)
+/** null where either end is long. */
+function textRange({ stream, rows }: Filled, column: StreamColumn, endsOf: EndsOf): ColumnRange | null {
+  const offsets = new Int32Array(stream.buffer, stream.byteOffset + column.offsets, rows + 1)
+  const data = Buffer.from(stream.buffer, stream.byteOffset + column.data, offsets[rows]!)
+  const [min, max] = endsOf(column).map(row => data.subarray(offsets[row], offsets[row + 1]))
+  assert(min !== undefined && max !== undefined, 'a column has two ends')
+  if (min.length > TENANT_BYTES_MAX || max.length > TENANT_BYTES_MAX) return null
+  return { min: min.toString(), max: max.toString() }
 }

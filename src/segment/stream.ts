@@ -1,9 +1,17 @@
 /**
  * A segment's rows as one run of Arrow buffers: the body of an Arrow IPC stream, written in place by the assembler, so that
- * a row's bytes are copied once between its batch and the stream. What stands before it is the encoder's: the native one
- * reads the buffers where the layout says and needs nothing, parquet-wasm reads a whole stream (stream-head.ts).
+ * a row's bytes are copied once between its batch and the stream. What stands before it is the encoder's: parquet-wasm reads
+ * a whole stream (stream-head.ts); the native one reads the buffers where the layout says and needs nothing, not even the
+ * payloads' bytes, most of all: it takes them from their batches into the pages that it compresses.
  */
-import { FIRST_PLAN_COLUMN, KIND, KIND_OF_TYPE, type Kind, WIDTH_OF_KIND } from '../batch/layout.ts'
+import {
+  FIRST_PLAN_COLUMN,
+  KIND,
+  KIND_OF_TYPE,
+  type Kind,
+  PAYLOAD_COLUMN,
+  WIDTH_OF_KIND,
+} from '../batch/layout.ts'
 import type { Plan } from '../batch/plan.ts'
 import { END_OF_STREAM } from '../util/arrow-frame.ts'
 import { PLACE_WORDS, PLACES_FIRST_COLUMN, type Places } from './assembler.ts'
@@ -19,6 +27,8 @@ export interface StreamLayout {
   readonly head: Uint8Array
   /** [from, to) that must be zero before the assembler writes: bitmaps, first offsets, gaps. */
   readonly zeros: readonly (readonly [number, number])[]
+  /** Bytes of payloads that stay in their batches; 0: they are in the stream. Their offsets are, always. */
+  readonly payloadBytes: number
 }
 
 /** What the body holds, as the metadata of a record batch says it. */
@@ -33,8 +43,6 @@ export interface Body {
 /** Makes what stands before a body; its length is a multiple of 8. */
 export type HeadOf = (plan: Plan, rows: number, body: Body) => Uint8Array
 
-const noHead: HeadOf = () => new Uint8Array(0)
-
 /** One output column: `source` is a column of the batch, or one of the two places before them. */
 interface OutColumn {
   readonly kind: Kind
@@ -45,28 +53,32 @@ interface OutColumn {
 /**
  * Lays out the stream of `rows` rows.
  * @param sums Survey.sums
+ * @param headOf undefined: no Arrow stream is wanted, and payloads stay in their batches
  */
 export function layOutStream(
   plan: Plan,
   rows: number,
   sums: Float64Array,
-  headOf: HeadOf = noHead,
+  headOf: HeadOf | undefined,
 ): StreamLayout {
   const places = new Float64Array(
     PLACES_FIRST_COLUMN + PLACE_WORDS * (FIRST_PLAN_COLUMN + plan.columns.length),
   )
   places.fill(-1)
+  const leftOut = headOf === undefined ? PAYLOAD_COLUMN : -1
   const body = new BodyLayout()
   const nulls = outColumns(plan).map(column => {
     const nullsOf = column.source < 0 ? 0 : sums[2 * column.source]!
-    layOutColumn(body, column, rows, nullsOf, column.source < 0 ? 0 : sums[2 * column.source + 1]!, places)
+    const textBytes = column.source < 0 || column.source === leftOut ? 0 : sums[2 * column.source + 1]!
+    layOutColumn(body, column, rows, nullsOf, textBytes, places)
     return nullsOf
   })
-  const head = headOf(plan, rows, { nulls, regions: body.regions, bytes: body.bytes })
+  if (leftOut >= 0) places[PLACES_FIRST_COLUMN + PLACE_WORDS * leftOut + 2] = -1
+  const head = headOf?.(plan, rows, { nulls, regions: body.regions, bytes: body.bytes }) ?? new Uint8Array(0)
   for (let p = 0; p < places.length; p++) if (places[p]! >= 0) places[p]! += head.length
   const bytes = head.length + body.bytes + END_OF_STREAM.length
   const zeros = body.zeros.map(([from, to]) => [from + head.length, to + head.length] as const)
-  return { bytes, places, head, zeros }
+  return { bytes, places, head, zeros, payloadBytes: leftOut < 0 ? 0 : sums[2 * leftOut + 1]! }
 }
 
 /** Writes all of the stream but the rows. */

@@ -63,9 +63,10 @@ export class Writer {
     const stream = this.#stream(layout.bytes)
     writeStreamFrame(stream, layout)
     this.#assembler.fill(entries, survey.keep, stream, layout.places)
-    const ranges = rangesOf(plan, rows, survey.sums, stream, layout)
+    const ranges = rangesOf(plan, { stream, layout, rows, sums: survey.sums }, this.#assembler)
     const footer = footerOf(job, rows, survey.deletes.length)
-    return { parquet: this.#encoder.encode(stream, layout, plan, rows, footer), ranges }
+    const source = { entries, keep: survey.keep }
+    return { parquet: this.#encoder.encode(stream, layout, plan, rows, footer, source), ranges }
   }
 
   /** `bytes` bytes of scratch: fresh pages cost as much as filling them. */

@@ -74,7 +74,8 @@ function encoded(encoder: Encoder, plan: Plan, rows: readonly Row[]) {
   const stream = new Uint8Array(layout.bytes)
   writeStreamFrame(stream, layout)
   assembler.fill([entry], survey.keep, stream, layout.places)
-  const bytes = Uint8Array.from(encoder.encode(stream, layout, plan, rows.length, FOOTER))
+  const source = { entries: [entry], keep: survey.keep }
+  const bytes = Uint8Array.from(encoder.encode(stream, layout, plan, rows.length, FOOTER, source))
   const file = join(root, `${files++}.parquet`)
   writeFileSync(file, bytes)
   return { bytes, file, expected: expectedRows(plan, rows, requests) }

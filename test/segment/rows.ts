@@ -98,7 +98,10 @@ export function post(plan: Plan, rows: readonly Row[], requests: readonly (reado
 }
 
 /** An entry of deletes. */
-export function remove(keys: readonly string[], requests: readonly (readonly number[])[]): TailEntry {
+export function remove(
+  keys: readonly (string | Uint8Array)[],
+  requests: readonly (readonly number[])[],
+): TailEntry {
   return { kind: 'delete', batch: makeDeletes(keys), requests: Float64Array.from(requests.flat()) }
 }
 

@@ -60,8 +60,10 @@ function write(plan: Plan, rows: readonly Row[], by: 'native' | 'js'): string {
   const stream = new Uint8Array(layout.bytes)
   writeStreamFrame(stream, layout)
   assemblerJs.fill([entry], survey.keep, stream, layout.places)
+  const footer = new Map([['weir.format', '1']])
+  const { keep } = survey
   const file = join(root, `${files++}.parquet`)
-  writeFileSync(file, encoder.encode(stream, layout, plan, rows.length, new Map([['weir.format', '1']])))
+  writeFileSync(file, encoder.encode(stream, layout, plan, rows.length, footer, { entries: [entry], keep }))
   return file
 }
 

@@ -45,5 +45,6 @@ bool read_entries(napi_env env, napi_value* arguments, std::vector<Entry>& entri
 void init_segment(napi_env env, napi_value exports) {
   add_function(env, exports, "segmentSurvey", segment::survey);
   add_function(env, exports, "segmentFill", segment::fill);
+  add_function(env, exports, "segmentExtremes", segment::extremes);
   add_function(env, exports, "parquetEncode", parquet::encode);
 }

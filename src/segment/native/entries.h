@@ -62,5 +62,6 @@ void each_run(const std::vector<Entry>& entries, const uint8_t* keep, Call call)
 
 napi_value survey(napi_env env, napi_callback_info info);
 napi_value fill(napi_env env, napi_callback_info info);
+napi_value extremes(napi_env env, napi_callback_info info);
 
 }  // namespace segment

@@ -47,7 +47,7 @@ void append_column(const Column& column, Target& target, uint32_t from, uint32_t
     const size_t bytes = static_cast<size_t>(column.offsets[to] - begin);
     int32_t* offsets = target.offsets + row + 1;
     for (uint32_t i = from + 1; i <= to; i++) *offsets++ = column.offsets[i] + shift;
-    std::memcpy(target.data + target.bytes, column.data + begin, bytes);
+    if (target.data != nullptr) std::memcpy(target.data + target.bytes, column.data + begin, bytes);
     target.bytes += bytes;
   } else if (column.kind == BOOL) {
     copy_bits(target.data, row, column.data, from, count);

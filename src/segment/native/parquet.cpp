@@ -1,16 +1,17 @@
 // parquetEncode: JavaScript's arguments become columns, the columns a file. Every place is checked against the stream
-// before a byte of it is read, text offsets included.
+// before a byte of it is read, text offsets included; those of texts that stayed in their batches agree with the batches'.
 #include "parquet.h"
 
 #include "../../util/native/addon.h"
 #include "../../util/native/typed_array.h"
+#include "entries.h"
 #include "parquet_calls.h"
 
 namespace parquet {
 
 namespace {
 
-constexpr size_t HEAD_WORDS = 2, COLUMN_WORDS = 5;
+constexpr size_t HEAD_WORDS = 2, COLUMN_WORDS = 5, ARGUMENTS = 5, SOURCE_ARGUMENTS = 4;
 // Lengths in a page header are 32 bits.
 constexpr size_t STREAM_BYTES_MAX = size_t{1} << 30;
 
@@ -33,8 +34,30 @@ bool ascend(const int32_t* offsets, size_t rows, size_t bytes_max) {
   return sign >> 31 == 0 && static_cast<size_t>(offsets[rows]) <= bytes_max;
 }
 
+// The payloads that a stream has no bytes of: kept rows of the batches, in order.
+struct Source {
+  std::vector<segment::Entry> entries;
+  Array<uint8_t> keep;  // empty: none are given
+};
+
+// False where the batches do not hold the column's rows.
+bool find_pieces(const Source& source, size_t rows, Column& column) {
+  size_t row = 0;
+  bool is_good = true;
+  segment::each_run(source.entries, source.keep.data, [&](const segment::Entry& entry, uint32_t from, uint32_t to) {
+    is_good = is_good && to - from <= rows - row;
+    if (!is_good) return;
+    const segment::Column payload = entry.column(0);
+    const size_t end = row + (to - from);
+    is_good = column.offsets[end] - column.offsets[row] == payload.offsets[to] - payload.offsets[from];
+    column.pieces.push_back({end, payload.data + payload.offsets[from], column.offsets[row]});
+    row = end;
+  });
+  return is_good && row == rows;
+}
+
 // Words of a column: type, flags, places of validity, offsets and data (-1: none).
-bool read_column(const double* words, size_t rows, const Array<uint8_t>& stream, Column& column) {
+bool read_column(const double* words, size_t rows, const Array<uint8_t>& stream, const Source& source, Column& column) {
   if (!(words[0] >= BOOLEAN && words[0] <= JSON && words[1] >= 0 && words[1] < 8)) return false;
   column.type = static_cast<Type>(words[0]);
   column.flags = static_cast<int>(words[1]);
@@ -54,9 +77,23 @@ bool read_column(const double* words, size_t rows, const Array<uint8_t>& stream,
   column.validity = places[0];
   column.offsets = reinterpret_cast<const int32_t*>(places[1]);
   column.data = places[2];
-  if (column.data == nullptr || column.is_text() != (column.offsets != nullptr)) return false;
+  if (column.is_text() != (column.offsets != nullptr)) return false;
   if (column.validity != nullptr && !(column.flags & OPTIONAL)) return false;
-  return column.offsets == nullptr || ascend(column.offsets, rows, stream.size - at[2]);
+  if (column.data != nullptr) return column.offsets == nullptr || ascend(column.offsets, rows, stream.size - at[2]);
+  // Of the payload nothing but its pages is made: no statistics, no dictionary, no nulls.
+  return column.type == JSON && column.flags == 0 && source.keep.size > 0 &&
+         ascend(column.offsets, rows, STREAM_BYTES_MAX) && find_pieces(source, rows, column);
+}
+
+// What follows the five arguments of a call, if anything.
+bool read_source(napi_env env, size_t count, napi_value* arguments, Source& source) {
+  if (count == 0) return true;
+  if (count < SOURCE_ARGUMENTS || !segment::read_entries(env, arguments, source.entries) ||
+      !read_array(env, arguments[3], napi_uint8_array, source.keep))
+    return false;
+  size_t rows = 0;
+  for (const segment::Entry& entry : source.entries) rows += entry.rows;
+  return rows == source.keep.size;
 }
 
 bool read_texts(const Array<uint8_t>& text, const Array<double>& lengths, std::vector<Text>& texts) {
@@ -84,16 +121,18 @@ size_t write_file(Sink& file, const std::vector<Column>& columns, const std::vec
 }  // namespace
 
 napi_value encode(napi_env env, napi_callback_info info) {
-  size_t count = 5;
-  napi_value arguments[5], result;
+  size_t count = ARGUMENTS + SOURCE_ARGUMENTS;
+  napi_value arguments[ARGUMENTS + SOURCE_ARGUMENTS], result;
+  Source source;
   Array<uint8_t> stream, out, text;
   Array<double> words, lengths;
   napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
-  const bool is_read = count >= 5 && read_array(env, arguments[0], napi_uint8_array, stream) &&
+  const bool is_read = count >= ARGUMENTS && read_array(env, arguments[0], napi_uint8_array, stream) &&
                        read_array(env, arguments[1], napi_uint8_array, out) &&
                        read_array(env, arguments[2], napi_float64_array, words) &&
                        read_array(env, arguments[3], napi_uint8_array, text) &&
-                       read_array(env, arguments[4], napi_float64_array, lengths);
+                       read_array(env, arguments[4], napi_float64_array, lengths) &&
+                       read_source(env, count - ARGUMENTS, arguments + ARGUMENTS, source);
   const size_t column_count = is_read && words.size > HEAD_WORDS ? (words.size - HEAD_WORDS) / COLUMN_WORDS : 0;
   std::vector<Column> columns(column_count);
   std::vector<Text> texts;
@@ -105,11 +144,13 @@ napi_value encode(napi_env env, napi_callback_info info) {
   const size_t group_rows = is_good ? static_cast<size_t>(words.data[1]) : 0;
   is_good = is_good && group_rows % 8 == 0;
   for (size_t c = 0; c < column_count && is_good; c++) {
-    is_good = read_column(words.data + HEAD_WORDS + COLUMN_WORDS * c, rows, stream, columns[c]);
+    is_good = read_column(words.data + HEAD_WORDS + COLUMN_WORDS * c, rows, stream, source, columns[c]);
     columns[c].name = texts[c];
   }
   if (!is_good) {
-    napi_throw_type_error(env, nullptr, "parquetEncode: the columns do not stand in the stream");
+    bool is_thrown = false;
+    napi_is_exception_pending(env, &is_thrown);
+    if (!is_thrown) napi_throw_type_error(env, nullptr, "parquetEncode: the columns do not stand in the stream");
     return nullptr;
   }
   Sink file(out.data, out.size);

@@ -10,10 +10,11 @@
 
 namespace parquet {
 
-// Bytes of a page before compression: about this much, and never more rows than PAGE_ROWS. Multiples of eight rows, so
-// that a page's bits begin with a byte of the bitmap. Pages of 1 MiB
-// save 1 % of the file.
-constexpr size_t PAGE_BYTES = 1 << 18, PAGE_ROWS = 20480;
+// Bytes of a page of texts before compression: no more than LZ4's small table takes, which is an eighth faster. What repeats
+// from text to text is stored once a page: pages of large texts go on up to PAGE_TEXTS of them, or PAGE_BYTES_MAX.
+constexpr size_t PAGE_BYTES = 1 << 16, PAGE_BYTES_MAX = 1 << 18, PAGE_TEXTS = 128;
+// Never more rows than this. Multiples of eight rows, so that a page's bits begin with a byte of the bitmap.
+constexpr size_t PAGE_ROWS = 20480;
 // A dictionary with its lengths is at most this long, and has at most a quarter as many values as there are rows.
 constexpr size_t DICTIONARY_BYTES = 64 << 10;
 // Text beyond this length has no statistics.
@@ -30,18 +31,27 @@ struct Text {
   size_t size;
 };
 
+// Texts of some rows, which stand in the batch that they came with.
+struct Piece {
+  size_t end;           // the row behind the last one
+  const uint8_t* data;  // of the first one
+  int32_t begin;        // the column's offset there
+};
+
 // One column of the stream, in Arrow's layout. A null row has no bytes, or zero.
 struct Column {
   Type type;
   int flags;
   const uint8_t* validity;  // null: no row is null
   const int32_t* offsets;   // of STRING and JSON: rows + 1, ascending from 0
-  const uint8_t* data;
+  const uint8_t* data;    // null: the texts stand in pieces
   Text name;
+  std::vector<Piece> pieces;
 
   bool is_text() const { return type == STRING || type == JSON; }
   bool has(size_t row) const { return validity == nullptr || ((validity[row >> 3] >> (row & 7)) & 1); }
-  Text text(size_t row) const { return {data + offsets[row], static_cast<size_t>(offsets[row + 1] - offsets[row])}; }
+  size_t size(size_t row) const { return static_cast<size_t>(offsets[row + 1] - offsets[row]); }
+  Text text(size_t row) const { return {data + offsets[row], size(row)}; }
 };
 
 // Bytes written one behind the other into memory of a known size. What does not fit is dropped and remembered.

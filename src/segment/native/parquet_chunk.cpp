@@ -40,13 +40,14 @@ size_t put_header(uint8_t* to, const Page& page, size_t stored, bool is_dictiona
   return sink.size();
 }
 
-// The page's bytes are compressed to where they end up at most, and moved up to their header.
+// The page's bytes are compressed to where they end up, if their header is as long as that of a page a quarter as large.
 void put_page(Sink& file, Chunk& chunk, const Page& page, bool is_dictionary, Encoding encoding) {
   if (file.room() < PAGE_HEADER_BYTES) return void(file.is_full = true);
   uint8_t header[PAGE_HEADER_BYTES];
   size_t stored = page.bytes, header_bytes;
   if (chunk.codec == LZ4_RAW) {
-    uint8_t* body = file.at + PAGE_HEADER_BYTES;
+    const size_t guessed = put_header(header, page, page.bytes / 4, is_dictionary, encoding);
+    uint8_t* body = file.at + guessed;
     const size_t room = file.room() - PAGE_HEADER_BYTES;
     const int capacity = static_cast<int>(room < INT32_MAX ? room : INT32_MAX);
     const int packed = LZ4_compress_default(reinterpret_cast<const char*>(page.data), reinterpret_cast<char*>(body),
@@ -54,7 +55,7 @@ void put_page(Sink& file, Chunk& chunk, const Page& page, bool is_dictionary, En
     if (packed <= 0) return void(file.is_full = true);
     stored = static_cast<size_t>(packed);
     header_bytes = put_header(header, page, stored, is_dictionary, encoding);
-    std::memmove(file.at + header_bytes, body, stored);
+    if (header_bytes != guessed) std::memmove(file.at + header_bytes, body, stored);
     std::memcpy(file.at, header, header_bytes);
     file.at += header_bytes + stored;
   } else {

@@ -1,5 +1,7 @@
 // The values of a page in PLAIN encoding: rows that are null have none.
 #pragma once
+#include <algorithm>
+
 #include "parquet.h"
 
 namespace parquet {
@@ -9,12 +11,13 @@ inline size_t page_end(const Column& column, size_t row, size_t end) {
   const size_t last = end - row > PAGE_ROWS ? row + PAGE_ROWS : end;
   if (!column.is_text()) return last;
   size_t next = row;
-  const auto bytes = [&](size_t to) {
-    return static_cast<size_t>(column.offsets[to] - column.offsets[row]) + 4 * (to - row);
+  const auto fits = [&](size_t to) {
+    const size_t bytes = static_cast<size_t>(column.offsets[to] - column.offsets[row]) + 4 * (to - row);
+    return bytes <= (to - row > PAGE_TEXTS ? PAGE_BYTES : PAGE_BYTES_MAX);
   };
   // The last eight rows may pass the limit by themselves only: a page has at least eight.
   do next = last - next > 8 ? next + 8 : last;
-  while (next < last && bytes(last - next > 8 ? next + 8 : last) <= PAGE_BYTES);
+  while (next < last && fits(last - next > 8 ? next + 8 : last));
   return next;
 }
 
@@ -68,6 +71,20 @@ inline uint8_t* put_text(uint8_t* to, Text text) {
   return to + 4 + size;
 }
 
+inline uint8_t* put_texts(uint8_t* to, const Column& column, size_t from, size_t end, bool has_nulls) {
+  if (column.data != nullptr) {
+    for (size_t row = from; row < end; row++)
+      if (!has_nulls || column.has(row)) to = put_text(to, column.text(row));
+    return to;
+  }
+  const Piece* piece = std::upper_bound(column.pieces.data(), column.pieces.data() + column.pieces.size(), from,
+                                        [](size_t row, const Piece& one) { return row < one.end; });
+  for (size_t row = from; row < end; piece++)
+    for (const size_t last = std::min(end, piece->end); row < last; row++)
+      to = put_text(to, {piece->data + (column.offsets[row] - piece->begin), column.size(row)});
+  return to;
+}
+
 // `to` has room for plain_bytes_max and 8 bytes more.
 inline uint8_t* put_plain(uint8_t* to, const Column& column, size_t from, size_t end, bool has_nulls) {
   switch (column.type) {
@@ -78,9 +95,7 @@ inline uint8_t* put_plain(uint8_t* to, const Column& column, size_t from, size_t
     case INT16: return put_numbers<int16_t, int32_t>(to, column, from, end, has_nulls);
     case INT32: case DATE: return put_numbers<int32_t, int32_t>(to, column, from, end, has_nulls);
     case INT64: case TIMESTAMP: return put_numbers<int64_t, int64_t>(to, column, from, end, has_nulls);
-    case STRING: case JSON:
-      for (size_t row = from; row < end; row++)
-        if (!has_nulls || column.has(row)) to = put_text(to, column.text(row));
+    case STRING: case JSON: return put_texts(to, column, from, end, has_nulls);
   }
   return to;
 }

@@ -1,38 +1,19 @@
 // Which rows of a seal survive, the sorted run of its keys, and how large the new segment's columns get.
 // The specification is survey-js.ts; both give equal bytes. W-7 within a seal.
-#include <algorithm>
 #include <cstring>
 
 #include "entries.h"
+#include "order.h"
 
 namespace segment {
 
 namespace {
-
-// One row's key. The first 16 bytes stand in the item, so that most comparisons touch nothing else.
-struct Item {
-  uint64_t high, low;
-  uint32_t row;
-};
-
-struct Key {
-  const uint8_t* bytes;
-  uint32_t length;
-  bool is_delete;
-  double sequence;
-};
 
 uint64_t big_endian(const uint8_t* bytes, uint32_t length) {
   uint64_t word = 0;
   if (length >= 8) std::memcpy(&word, bytes, 8);
   else std::memcpy(&word, bytes, length);
   return __builtin_bswap64(word);
-}
-
-int compare_keys(const Key& a, const Key& b) {
-  const int order = std::memcmp(a.bytes, b.bytes, std::min(a.length, b.length));
-  if (order != 0) return order;
-  return a.length < b.length ? -1 : a.length > b.length ? 1 : 0;
 }
 
 void read_keys(const std::vector<Entry>& entries, std::vector<Key>& keys, std::vector<Item>& items) {
@@ -53,28 +34,11 @@ void read_keys(const std::vector<Entry>& entries, std::vector<Key>& keys, std::v
   }
 }
 
-// By key, then sequence, then row order: of equal keys the last one is the winner.
-void sort_items(std::vector<Item>& items, const std::vector<Key>& keys) {
-  std::sort(items.begin(), items.end(), [&](const Item& a, const Item& b) {
-    if (a.high != b.high) return a.high < b.high;
-    if (a.low != b.low) return a.low < b.low;
-    const Key &x = keys[a.row], &y = keys[b.row];
-    const int order = compare_keys(x, y);
-    if (order != 0) return order < 0;
-    if (x.sequence != y.sequence) return x.sequence < y.sequence;
-    return a.row < b.row;
-  });
-}
-
-bool same_key(const Item& a, const Item& b, const std::vector<Key>& keys) {
-  return a.high == b.high && a.low == b.low && compare_keys(keys[a.row], keys[b.row]) == 0;
-}
-
 // Leaves only the winners in `items`, and marks the winning rows of posts.
 void keep_winners(std::vector<Item>& items, const std::vector<Key>& keys, uint8_t* keep) {
   size_t winners = 0;
   for (size_t i = 0; i < items.size(); i++) {
-    if (i + 1 < items.size() && same_key(items[i], items[i + 1], keys)) continue;
+    if (i + 1 < items.size() && compare_keys(items[i], items[i + 1], keys) == 0) continue;
     items[winners++] = items[i];
     keep[items[i].row] = keys[items[i].row].is_delete ? 0 : 1;
   }
