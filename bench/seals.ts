@@ -10,8 +10,6 @@
  * later, into an index that grows. Prints ms of CPU of this thread for each step (medians), and MB/s of batches.
  * Non-goals: what the threads of a server hand to each other, merges.
  */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { encodeKeyParts } from '../src/batch/key.ts'
 import { columnView, FIRST_PLAN_COLUMN, KEY_COLUMN } from '../src/batch/layout.ts'
@@ -27,9 +25,11 @@ import { layOutStream, writeStreamFrame } from '../src/segment/stream.ts'
 import { must } from '../src/util/assert.ts'
 import { crc32 } from '../src/util/crc32.ts'
 import { disk } from '../src/util/disk.ts'
+import { tryNative } from '../src/util/native.ts'
 import { threadCpuClock } from '../src/util/thread-cpu.ts'
 import { entriesOf, BENCH_PLAN as plan } from './entries.ts'
 import { BATCH_EVENTS, BENCH_SEED, createRandom } from './events.ts'
+import { benchFolder, removeFolder } from './leftovers.ts'
 import { median, row, short } from './measure.ts'
 import { numberOf, oneOf } from './options.ts'
 
@@ -80,6 +80,10 @@ export async function benchSeals(options: SealsOptions): Promise<void> {
   const rounds = numberOf('rounds', options.rounds, 9)
   const asked = oneOf('pattern', options.pattern, Object.keys(PATTERNS))
   const print = (line: string) => void process.stdout.write(`${line}\n`)
+  if (tryNative() === undefined) {
+    print('seals: the native module is not built, and its steps are what is measured here')
+    return
+  }
   print(`seals: ${ROWS} rows a seal, ${rounds} rounds, median ms of CPU`)
   for (const [pattern, identify] of Object.entries(PATTERNS)) {
     if (asked !== undefined && asked !== pattern) continue
@@ -104,7 +108,7 @@ function measure(identify: (index: number, id: string) => Identity, rounds: numb
       { type: 'STRING', value },
     ])
   })
-  const folder = mkdtempSync(join(tmpdir(), 'weir-bench-'))
+  const folder = benchFolder('weir-bench-')
   const indexFolder = join(folder, 'index')
   disk.mkdir(indexFolder)
   const store = must(tryOpenNativeStore({ folder: indexFolder, mapBytes: 2 ** 34 }), 'the native module')
@@ -121,7 +125,7 @@ function measure(identify: (index: number, id: string) => Identity, rounds: numb
     return { times, fileBytes, bytes: entries.reduce((sum, { batch }) => sum + batch.byteLength, 0) }
   } finally {
     store.close()
-    rmSync(folder, { recursive: true })
+    removeFolder(folder)
   }
 }
 

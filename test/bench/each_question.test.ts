@@ -96,6 +96,12 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /an hour, .* \d+ segments/,
     ],
   },
+  seals: {
+    args: '--rounds 1 --pattern rising'.split(' '),
+    prints: [
+      /rising +survey [\d.]+, fill .*; all [\d.]+ ms, \S+B\/s, file \d+ bytes|the native module is not built/,
+    ],
+  },
   pools: {
     args: '--minutes 0.02 --pools 8 --rate 50'.split(' '),
     prints: [

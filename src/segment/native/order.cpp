@@ -1,5 +1,6 @@
 // Sorting by natural runs: stretches of rows that ascend already are found with one comparison a row, put in the order of
 // their first keys, and merged where they overlap. Where there are too many for that, everything is sorted as a whole.
+// W-7: of equal keys the highest sequence, then the later index, comes last; survey.cpp keeps that one.
 #include "order.h"
 
 #include <algorithm>
