@@ -23,7 +23,8 @@ export const DRAIN_BYTES_MAX = 8 * MiB
 export const DRAIN_MS_MAX = 5_000
 /** A connection that was drained to its limit is read no more, and closes this much later: time to see the 413. */
 export const DRAIN_GRACE_MS = 1_000
-/** A body that is not complete by then is given up: 408, connection closed. */
+/** A body that is not complete so long after its first byte is given up: 408, connection closed. (Without any byte uWebSockets.js
+ *  closes the connection after 8 to 12 s.) */
 export const BODY_MS_MAX = 60_000
 /** Of a body that comes with less than 16 KiB/s uWebSockets.js closes the connection after 8 to 12 s, without an answer. That time
  *  is begun anew this often: who sends on has BODY_MS_MAX, and its place by STALLED_MS. */
@@ -126,6 +127,8 @@ export const JOBS_PER_WORKER_MAX = 2
  *  a smaller job cost all threads more than its cut; and it would wait for the sync under way (docs/decisions/0018). */
 export const JOB_GATHERED_REQUESTS = 32
 export const JOB_GATHERED_BYTES = 64 * KiB
+/** … or so much that their batches may take: what cannot share a job does not wait for another. */
+export const JOB_GATHERED_CUT_BYTES = BATCH_BYTES_MAX / 2
 /** Parse workers, whatever the machine has. */
 export const PARSE_WORKERS_MAX = 16
 
@@ -214,8 +217,8 @@ export const KEPT_BYTES_MAX = 64 * MiB
 export const SEALS_MAX = 3
 /** … of which each may be so many small ones instead: they share the log's sync and the index's transaction. */
 export const SEALS_SMALL = 16
-/** Segments of so many bytes or more are written past the page cache: a seal under load, not one that a reader asked for and
- *  reads at once (decision 0021). */
+/** Files of a segment of so many bytes or more are written past the page cache: mostly seals under load; those that readers ask
+ *  for, and read at once, are small (decision 0021). */
 export const DIRECT_WRITE_BYTES_MIN = 1 * MiB
 /** Rows of one Parquet row group. Small enough to prune, large enough to compress. */
 export const ROW_GROUP_ROWS = 65_536

@@ -5,7 +5,8 @@
  *   W-9  Jobs run while parseRoom() and room() say so and their batches are within BATCHES_UNDER_WAY_BYTES_MAX; what
  *        is ready meanwhile is bounded by the slabs, and waits for the tail no longer than WAIT_MS_MAX.
  *
- * Small bodies that come while a job of such is cut or synced gather for the next one, as the log's groups do.
+ * Small bodies that come while a job of such is cut or synced gather for the next one, as the log's groups do, in the slab
+ * that fills; what cannot share a job, or stands in a slab that is full, goes as before.
  * The work per request is constant here; bodies are neither parsed nor inflated on this thread (W-11).
  */
 import { FAULT_WORDS } from '../batch/kernel.ts'
@@ -15,6 +16,7 @@ import {
   BATCHES_UNDER_WAY_BYTES_MAX,
   BODY_MS_MAX,
   JOB_GATHERED_BYTES,
+  JOB_GATHERED_CUT_BYTES,
   JOB_GATHERED_REQUESTS,
   JOBS_UNDER_WAY_MAX,
   STALLED_MS,
@@ -27,7 +29,7 @@ import { type Answer, answerOf, answerRefusal } from './answer.ts'
 import { Bodies, busy } from './body.ts'
 import { answerEarly } from './early.ts'
 import { Fifo } from './fifo.ts'
-import { type Batch, takeBatch } from './job.ts'
+import { type Batch, takeBatch, weigh } from './job.ts'
 import { problemReply, refusalOfError, refuse, rejectedHeaders } from './problem.ts'
 import type { ApiOptions, ApiServices } from './protocol.ts'
 import type { RateLimit } from './rate.ts'
@@ -107,6 +109,7 @@ export class Ingest {
       const refused = slab.ready
       slab.ready = []
       slab.readyBytes = 0
+      slab.readyCutBytes = 0
       for (const request of refused) {
         this.#send(request, answer)
         this.slabs.release(slab)
@@ -116,8 +119,10 @@ export class Ingest {
 
   #ready(request: IngestRequest): void {
     const slab = must(request.slab, 'the slab of a ready body')
+    weigh(request)
     slab.ready.push(request)
-    slab.readyBytes += request.bytes
+    slab.readyBytes += request.bytesMax
+    slab.readyCutBytes += request.cutBytesMax
     if (slab.ready.length === 1) this.#queue.push(slab)
     if (!this.#isGathering(slab)) this.#schedule()
   }
@@ -151,10 +156,11 @@ export class Ingest {
     for (const slab of gathering) this.#queue.push(slab)
   }
 
-  /** Too little for a job of its own while another one is cut or synced. */
-  #isGathering({ large, ready, readyBytes }: Slab<IngestRequest>): boolean {
-    const isLittle = ready.length < JOB_GATHERED_REQUESTS && readyBytes < JOB_GATHERED_BYTES
-    return this.#smallJobs.size > 0 && !large && isLittle
+  /** Too little for a job of its own while another one is cut or synced, and more may come. */
+  #isGathering({ filling, large, ready, readyBytes, readyCutBytes }: Slab<IngestRequest>): boolean {
+    if (this.#smallJobs.size === 0 || large || !filling) return false
+    if (ready.length >= JOB_GATHERED_REQUESTS) return false
+    return readyBytes < JOB_GATHERED_BYTES && readyCutBytes < JOB_GATHERED_CUT_BYTES
   }
 
   #mayRun(): boolean {

@@ -56,15 +56,16 @@ export function takeBatch(slab: Slab<IngestRequest>): Batch {
   const versions = new Versions()
   while (count < ready.length && count < JOB_REQUESTS_MAX) {
     const request = ready[count]!
-    const bodyBytes = inflatedBytesMax(request)
-    const cutBytes = batchBytesMax(request.admission.target.cost, bodyBytes)
-    if (count > 0 && (bytes + bodyBytes > JOB_BYTES_MAX || cutBytesMax + cutBytes > BATCH_BYTES_MAX)) break
+    const isOver =
+      bytes + request.bytesMax > JOB_BYTES_MAX || cutBytesMax + request.cutBytesMax > BATCH_BYTES_MAX
+    if (count > 0 && isOver) break
     if (!versions.agree(request.admission.target)) break
-    bytes += bodyBytes
-    cutBytesMax += cutBytes
+    bytes += request.bytesMax
+    cutBytesMax += request.cutBytesMax
     count += 1
-    slab.readyBytes -= request.bytes
   }
+  slab.readyBytes -= bytes
+  slab.readyCutBytes -= cutBytesMax
   slab.ready = ready.splice(count)
   return { ...batchOf(slab.memory, ready), bytes, cutBytesMax, isSmall: !slab.large }
 }
@@ -83,9 +84,11 @@ class Versions {
   }
 }
 
-/** What a body may become: a job, and the group of its records, stay small whatever a gzip body holds. */
-function inflatedBytesMax(request: IngestRequest): number {
-  return request.admission.gzip ? Math.min(BODY_BYTES_MAX, request.bytes * GZIP_RATIO_MAX) : request.bytes
+/** Sets what a complete body may become: a job, and the group of its records, stay small whatever a gzip body holds. */
+export function weigh(request: IngestRequest): void {
+  const { gzip, target } = request.admission
+  request.bytesMax = gzip ? Math.min(BODY_BYTES_MAX, request.bytes * GZIP_RATIO_MAX) : request.bytes
+  request.cutBytesMax = batchBytesMax(target.cost, request.bytesMax)
 }
 
 function batchOf(

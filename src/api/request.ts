@@ -25,6 +25,9 @@ export class IngestRequest {
   capacity = 0
   /** Bytes of the body in the slab so far. */
   bytes = 0
+  /** Of a complete body: its bytes decoded, and those of its batch, are no more (job.ts). */
+  bytesMax = 0
+  cutBytesMax = 0
   /** Bytes that have no place yet are its first `heldBytes`. */
   held: Uint8Array = NO_BYTES
   heldBytes = 0

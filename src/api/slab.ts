@@ -27,8 +27,9 @@ export class Slab<T> {
   readonly bytes = Buffer.from(this.memory)
   /** Complete bodies, oldest first; the dispatcher's. */
   ready: T[] = []
-  /** Their bytes as they came. */
+  /** What they may become: their bodies decoded, and their batches. */
   readyBytes = 0
+  readyCutBytes = 0
   used = 0
   users = 0
   /** Takes further bodies. */

@@ -12,14 +12,6 @@ let long: Crc32 | undefined
 /** @param before the checksum of the bytes in front of these */
 export function crc32(bytes: Uint8Array, before = 0): number {
   if (bytes.byteLength < NATIVE_BYTES_MIN) return nodeCrc32(bytes, before)
-  long ??= chooseLong()
+  long ??= (tryNative()?.['crc32'] as Crc32 | undefined) ?? nodeCrc32
   return long(bytes, before)
-}
-
-function chooseLong(): Crc32 {
-  try {
-    return (tryNative()?.['crc32'] as Crc32 | undefined) ?? nodeCrc32
-  } catch {
-    return nodeCrc32 // a module that cannot be loaded: `--kernel native` says so, and `js` needs none of it
-  }
 }

@@ -10,16 +10,6 @@ let native: WriteDirect | undefined
  * @returns how many bytes were written: a multiple of 4,096, or 0. The rest is the caller's, who so hears of a full disk
  */
 export function writeDirect(file: number, bytes: Uint8Array): number {
-  native ??= chooseNative()
+  native ??= (tryNative()?.['writeDirect'] as WriteDirect | undefined) ?? (() => 0)
   return native(file, bytes)
 }
-
-function chooseNative(): WriteDirect {
-  try {
-    return (tryNative()?.['writeDirect'] as WriteDirect | undefined) ?? nothing
-  } catch {
-    return nothing // a module that cannot be loaded: `--kernel native` says so, and `js` needs none of it
-  }
-}
-
-const nothing: WriteDirect = () => 0

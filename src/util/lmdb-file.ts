@@ -18,6 +18,8 @@ const PAGE_HEADER_BYTES = 24
 const META = { magic: 24, pageBytes: 48, roots: [48, 96], lastPage: 144, txn: 152, end: 160 } as const
 const DATABASE = { depth: 6, branchPages: 8, leafPages: 16, overflowPages: 24, root: 40 } as const
 const NODE_HEADER_BYTES = 8
+/** Levels of a tree: LMDB's own cursors go no deeper (CURSOR_STACK). */
+const DEPTH_MAX = 32
 const PAGE = { branch: 0x01, leaf: 0x02, leaf2: 0x20 } as const
 /** The node's data is the number of an overflow page, or another database's record. */
 const NODE = { isBig: 0x01, isDatabase: 0x02 } as const
@@ -150,7 +152,7 @@ function holdsAll(on: Disk, file: FileHandle, { view, pageBytes }: Meta, pages: 
     return root === NO_PAGE || holdsPage(Number(root), of.getUint16(at + DATABASE.depth, true))
   }
   const holdsPage = (number: number, depth: number): boolean => {
-    const page = depth > 0 ? read(number) : undefined
+    const page = depth > 0 && depth <= DEPTH_MAX ? read(number) : undefined
     if (page === undefined) return false
     const flags = page.getUint16(18, true)
     if ((flags & PAGE.leaf2) !== 0) return true

@@ -13,12 +13,24 @@ export type NativeModule = Readonly<Record<string, unknown>>
 
 const FILE = fileURLToPath(new URL('../../native/weir.node', import.meta.url))
 
-let loaded: NativeModule | undefined
+let looked:
+  | { readonly module: NativeModule }
+  | { readonly module?: undefined; readonly why: string }
+  | undefined
 
-/** The module, or undefined where it was not built. Throws where it is there and cannot be loaded. */
+/** The module, or undefined where it was not built or cannot be loaded: chooseNative() tells why. */
 export function tryNative(): NativeModule | undefined {
-  if (loaded === undefined && existsSync(FILE)) loaded = createRequire(import.meta.url)(FILE) as NativeModule
-  return loaded
+  looked ??= look()
+  return looked.module
+}
+
+function look(): NonNullable<typeof looked> {
+  if (!existsSync(FILE)) return { why: 'it was not built: set-up found no C++ compiler' }
+  try {
+    return { module: createRequire(import.meta.url)(FILE) as NativeModule }
+  } catch (error) {
+    return { why: (error as Error).message }
+  }
 }
 
 /**
@@ -27,12 +39,9 @@ export function tryNative(): NativeModule | undefined {
  */
 export function chooseNative(wanted: '' | 'native' | 'js'): 'native' | 'js' {
   if (wanted === 'js') return 'js'
-  let why = 'it was not built: set-up found no C++ compiler'
-  try {
-    if (tryNative() !== undefined) return 'native'
-  } catch (error) {
-    why = (error as Error).message
-  }
-  if (wanted === 'native') throw new CannotRun(`--kernel native: the native module cannot be used: ${why}`)
+  looked ??= look()
+  if (looked.module !== undefined) return 'native'
+  if (wanted === 'native')
+    throw new CannotRun(`--kernel native: the native module cannot be used: ${looked.why}`)
   return 'js'
 }

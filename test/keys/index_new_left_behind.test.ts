@@ -14,6 +14,8 @@ it.each([
 ] as const)('killed %s', (_when, left) => {
   const paths = pathsOf(temporaryFolder())
   disk.close(openFolder(paths))
+  mkdirSync(paths.catalog) // beside an index there is one, or it is lost (folder.ts)
+  writeFileSync(join(paths.catalog, 'data.mdb'), 'catalog')
   for (const which of ['index', 'indexNew', 'indexOld'] as const) {
     if (!left[which]) continue
     mkdirSync(paths[which])

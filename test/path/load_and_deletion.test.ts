@@ -52,7 +52,7 @@ test('eight heavy queries at once during ingest: acks go on while all eight are 
   }
   expect(await server.count(queried.poolId)).toBe(String(rows)) // sealed: the queries below run at once
   // Every pattern is looked for to the end of every text: some tenths of a second for one query alone.
-  const filters = Array.from({ length: 12 }, (_, i) => ({
+  const filters = Array.from({ length: 96 }, (_, i) => ({
     column: 'pad',
     operator: 'NOT_LIKE',
     value: `%q%u%i%c%k%${i}%b%r%w%z%`,
