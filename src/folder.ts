@@ -19,6 +19,7 @@ import {
   replaceFile,
   syncFolder,
 } from './util/disk.ts'
+import { findLmdbFault } from './util/lmdb-file.ts'
 
 /** Version of the whole folder. 1: the first. */
 const FORMAT_VERSION = 1
@@ -37,6 +38,7 @@ export function openFolder(paths: Paths, on: Disk = disk): FileHandle {
   checkRestored(paths, on)
   if (!on.exists(paths.format)) makeFormat(paths, on)
   checkFormat(paths, on)
+  removeUnfinishedCatalog(paths, on)
   checkCatalog(paths, on)
   for (const folder of [paths.segment, paths.log, paths.temporary]) on.mkdir(folder)
   removeLeftIndexes(paths, on)
@@ -158,9 +160,17 @@ export function checkCatalog(paths: Paths, on: Disk = disk): void {
     throw new Damaged(file, 0, `the catalog is missing, and ${found} is there; only a backup has the catalog`)
 }
 
+/** A first start that was cut while LMDB made its file, or found the disk full, left one that nothing was ever kept in. */
+function removeUnfinishedCatalog(paths: Paths, on: Disk): void {
+  const fault = findLmdbFault(paths.catalog, on)
+  if (fault?.kind === 'foreign' && findData(paths, on) === undefined) on.unlink(fault.path)
+}
+
 /** What a folder has only after its catalog was made; undefined: nothing of it. */
 function findData({ admin, index, log, segment }: Paths, on: Disk): string | undefined {
-  const holdsSomething = (folder: string) => on.exists(folder) && on.readdir(folder).length > 0
+  // A file system of its own, mounted on a folder, has a folder for what it found of others.
+  const holdsSomething = (folder: string) =>
+    on.exists(folder) && on.readdir(folder).some(name => name !== 'lost+found')
   return [admin, join(index, LMDB_FILES.data)].find(on.exists) ?? [log, segment].find(holdsSomething)
 }
 

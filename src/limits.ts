@@ -55,8 +55,10 @@ export const COLUMN_NAME_BYTES_MAX = 128
 export const JSON_PROPERTY_BYTES_MAX = 1_024
 /** A unique name in UTF-8: it labels metrics and stands in URLs. */
 export const UNIQUE_NAME_BYTES_MAX = 256
-/** A description, and each of a webhook's user name and password, in UTF-8: all of the catalog is in memory, and headers are short. */
-export const CATALOG_TEXT_BYTES_MAX = 1_024
+/** A description in UTF-8: all of the catalog is in memory. */
+export const DESCRIPTION_BYTES_MAX = 8_192
+/** Each of a webhook's user name and password in UTF-8: headers are short. */
+export const CREDENTIAL_BYTES_MAX = 1_024
 /** A key part longer than this, encoded, is kept as its SHA-256. Leaves an LMDB key below 511 bytes. */
 export const KEY_PART_BYTES_MAX = 200
 
@@ -123,8 +125,8 @@ export const GZIP_RATIO_MAX = 1032
 export const JOBS_UNDER_WAY_MAX = 64
 /** Jobs handed over and not answered, per parse worker: one running, one waiting. More requests batch up. */
 export const JOBS_PER_WORKER_MAX = 2
-/** While a job of small bodies is cut or synced, further ones gather until there are so many requests or bytes. The hand-overs of
- *  a smaller job cost all threads more than its cut; and it would wait for the sync under way (docs/decisions/0018). */
+/** While a job of small bodies is cut, further ones gather until there are so many requests or bytes: the hand-overs of a smaller
+ *  job cost all threads more than its cut (docs/decisions/0018). */
 export const JOB_GATHERED_REQUESTS = 32
 export const JOB_GATHERED_BYTES = 64 * KiB
 /** … or so much that their batches may take: what cannot share a job does not wait for another. */
@@ -444,8 +446,8 @@ export const MERGE_THREAD_IDLE_MS = 10_000
 
 /** SIGTERM to exit. */
 export const STOP_MS_MAX = 10_000
-/** A signal this soon after another is the same one, passed on by npm; a person who wants a second one is slower. */
-export const SIGNAL_ECHO_MS = 500
+/** A signal this soon after another is the same one, passed on by npm. */
+export const SIGNAL_ECHO_MS = 300
 /** The seals under way when sealing is given up: part of STOP_MS_MAX. */
 export const SEALS_END_MS_MAX = 1_000
 

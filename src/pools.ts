@@ -200,6 +200,8 @@ export class Pools {
   /** Seals what it can in `msMax` and ends the segment thread. False: the log has the rest. */
   async stop(msMax: number): Promise<boolean> {
     const sealed = await within(msMax, this.#allSealed())
+    // Of pools that were deleted the next start removes the rest.
+    await within(SEALS_END_MS_MAX, Promise.all(this.#dropping))
     // What is under way ends: its files and its transaction are whole, and the threads are idle when they stop.
     const idle = await within(SEALS_END_MS_MAX, this.#sealer.stop())
     if (idle) await this.#writer.stop()
@@ -208,7 +210,7 @@ export class Pools {
 
   async #allSealed(): Promise<void> {
     try {
-      await Promise.all([this.#sealer.sealAll(), ...this.#dropping])
+      await this.#sealer.sealAll()
     } catch (error) {
       warn(`sealing before the end failed, the log has the rest: ${(error as Error).message}`)
       throw error

@@ -103,8 +103,9 @@ function readStamps() {
 /** @param {string} step @param {string} value */
 function stamp(step, value) {
   mkdirSync(dist, { recursive: true })
-  writeFileSync(`${stamps}.tmp`, JSON.stringify({ ...readStamps(), [step]: value }))
-  renameSync(`${stamps}.tmp`, stamps)
+  const made = `${stamps}.${process.pid}.tmp` // two starts at once: each has its own
+  writeFileSync(made, JSON.stringify({ ...readStamps(), [step]: value }))
+  renameSync(made, stamps)
 }
 
 /** The packages that a lock file lists, by folder. @param {string} path */
@@ -164,8 +165,9 @@ function nativeSources() {
 
 async function native() {
   const want = fingerprint(['src', 'src/setup.mjs', 'package-lock.json'], ['.cpp', '.h'])
-  if (readStamps()['native'] === want) return
-  rmSync(join(dist, 'native', 'weir.node'), { force: true }) // built from other sources: never run half of each
+  const module = join(dist, 'native', 'weir.node')
+  if (readStamps()['native'] === want && existsSync(module)) return
+  rmSync(module, { force: true }) // built from other sources: never run half of each
   const found = compiler()
   if (found === undefined) {
     tell('no C++ compiler: Weir will run its js kernel (slower)')
@@ -216,7 +218,7 @@ async function buildNative(found) {
   }
   await Promise.all([worker(), worker()])
   if (!good) return false
-  const made = join(folder, 'weir.node.tmp')
+  const made = join(folder, `weir.node.${process.pid}.tmp`)
   if (!(await run(found, ['-shared', '-o', made, ...objects, '-lpthread', '-ldl']))) return false
   renameSync(made, join(folder, 'weir.node'))
   return true

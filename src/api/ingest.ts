@@ -5,7 +5,7 @@
  *   W-9  Jobs run while parseRoom() and room() say so and their batches are within BATCHES_UNDER_WAY_BYTES_MAX; what
  *        is ready meanwhile is bounded by the slabs, and waits for the tail no longer than WAIT_MS_MAX.
  *
- * Small bodies that come while a job of such is cut or synced gather for the next one, as the log's groups do, in the slab
+ * Small bodies that come while a job of such is cut gather for the next one, as the log's groups do during a sync, in the slab
  * that fills; what cannot share a job, or stands in a slab that is full, goes as before.
  * The work per request is constant here; bodies are neither parsed nor inflated on this thread (W-11).
  */
@@ -51,7 +51,7 @@ export class Ingest {
   readonly #turns = new Turns()
   #scheduled = false
   #jobs = 0
-  /** Those of them that hold small bodies and are not synced. */
+  /** Those of them that hold small bodies and are not cut. */
   readonly #smallJobs = new Set<Batch>()
   /** Batches of the jobs under way: what they may take, and after the cut what they do. */
   #batchBytes = 0
@@ -156,7 +156,7 @@ export class Ingest {
     for (const slab of gathering) this.#queue.push(slab)
   }
 
-  /** Too little for a job of its own while another one is cut or synced, and more may come. */
+  /** Too little for a job of its own while another one is cut, and more may come. */
   #isGathering({ filling, large, ready, readyBytes, readyCutBytes }: Slab<IngestRequest>): boolean {
     if (this.#smallJobs.size === 0 || large || !filling) return false
     if (ready.length >= JOB_GATHERED_REQUESTS) return false
@@ -185,8 +185,8 @@ export class Ingest {
       const live = this.#liveGroups(batch)
       const commit = commitBatchOf(batch, result, live)
       const committed = commit.records > 0 ? this.#services.commit(commit) : Promise.resolve()
-      const onEnd = () => this.#endSmall(batch)
-      committed.then(onEnd, onEnd) // It is awaited below; refusals may take turns until then.
+      committed.catch(() => {}) // It is awaited below; refusals may take turns until then.
+      this.#endSmall(batch)
       try {
         // Mostly every request is logged, and nobody can be answered before the sync.
         if (commit.records < batch.requests.length)
@@ -208,7 +208,7 @@ export class Ingest {
     this.#schedule()
   }
 
-  /** A job is synced: what gathered meanwhile is cut while this one is answered, and not after. */
+  /** A job is cut: what gathered meanwhile is cut while this one is synced, so that the log never waits for it. */
   #endSmall(batch: Batch): void {
     if (this.#smallJobs.delete(batch)) this.#dispatch()
   }

@@ -4,9 +4,10 @@
  */
 import { COLUMN_TYPES, type ColumnType, PAYLOAD, RECEIVED_AT } from '../batch/plan.ts'
 import {
-  CATALOG_TEXT_BYTES_MAX,
   COLUMN_NAME_BYTES_MAX,
   COLUMNS_MAX,
+  CREDENTIAL_BYTES_MAX,
+  DESCRIPTION_BYTES_MAX,
   JSON_PROPERTY_BYTES_MAX,
   RETENTION_DAYS_MAX,
   UNIQUE_NAME_BYTES_MAX,
@@ -32,9 +33,9 @@ export function checkCreation(input: NewWebhookSource): Checked | BadRequest {
   const given = input.columns ?? []
   const fault =
     textFault('uniqueName', input.uniqueName, UNIQUE_NAME_BYTES_MAX) ??
-    textFault('description', input.description, CATALOG_TEXT_BYTES_MAX) ??
-    textFault('basicAuth.username', input.basicAuth?.username, CATALOG_TEXT_BYTES_MAX) ??
-    textFault('basicAuth.password', input.basicAuth?.password, CATALOG_TEXT_BYTES_MAX) ??
+    textFault('description', input.description, DESCRIPTION_BYTES_MAX) ??
+    textFault('basicAuth.username', input.basicAuth?.username, CREDENTIAL_BYTES_MAX) ??
+    textFault('basicAuth.password', input.basicAuth?.password, CREDENTIAL_BYTES_MAX) ??
     columnsFault(given) ??
     keyFault(
       given,
@@ -71,7 +72,7 @@ export function checkChange(
     }
   const fault =
     textFault('uniqueName', change.uniqueName, UNIQUE_NAME_BYTES_MAX) ??
-    textFault('description', change.description, CATALOG_TEXT_BYTES_MAX)
+    textFault('description', change.description, DESCRIPTION_BYTES_MAX)
   if (fault !== undefined) return { badRequest: fault }
   const timestamp = orNull(change.timestamp?.columnName)
   if (timestamp !== null && timestamp !== (pool.timestamp ?? RECEIVED_AT))

@@ -112,15 +112,16 @@ interface Meta {
   readonly view: DataView
 }
 
-/** Of the last transaction; undefined where neither page is LMDB's. */
+/**
+ * Of the last transaction; undefined where one of the two pages is not LMDB's. It writes both at once, and then takes the one with
+ * the higher transaction without another look: of two, one that was overwritten would undo the last transaction, or be believed.
+ */
 function newestMeta(on: Disk, file: FileHandle, bytes: number): Meta | undefined {
   const first = readMeta(on, file, 0)
-  const second = readMeta(on, file, first?.pageBytes ?? FILE_BYTES_MIN / 2)
-  const all = [first, second].filter(meta => meta !== undefined && meta.pageBytes * 2 <= bytes)
-  return all.reduce(
-    (newest, meta) => (newest === undefined || meta!.txn > newest.txn ? meta : newest),
-    undefined,
-  )
+  if (first === undefined || first.pageBytes * META_PAGES > bytes) return undefined
+  const second = readMeta(on, file, first.pageBytes)
+  if (second?.pageBytes !== first.pageBytes) return undefined
+  return second.txn > first.txn ? second : first
 }
 
 function readMeta(on: Disk, file: FileHandle, position: number): Meta | undefined {

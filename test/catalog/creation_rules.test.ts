@@ -69,7 +69,7 @@ describe('what a column holds', () => {
 describe('texts that the catalog keeps', () => {
   const cases: readonly [string, number, (text: string) => NewWebhookSource][] = [
     ['uniqueName', 256, uniqueName => ({ uniqueName })],
-    ['description', 1_024, description => ({ description })],
+    ['description', 8_192, description => ({ description })],
     ['basicAuth.username', 1_024, username => ({ basicAuth: { username, password: '' } })],
     ['basicAuth.password', 1_024, password => ({ basicAuth: { username: '', password } })],
     ['jsonProperty', 1_024, text => ({ columns: [column('a', 'STRING', text)] })],

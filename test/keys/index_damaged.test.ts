@@ -95,6 +95,32 @@ it('of damaged indexes the last one is kept', async () => {
   expect(readdirSync(folder).filter(one => one.includes('damaged'))).toEqual(['data.mdb.damaged-2'])
 })
 
+it('a page that leads to itself is damage, however deep the tree is said to be', () => {
+  const folder = temporaryFolder()
+  const pages = 20_000
+  const file = Buffer.alloc(pages * 4096)
+  for (const page of [0, 1]) {
+    const meta = page * 4096
+    file.writeBigUInt64LE(BigInt(page), meta)
+    file.writeUInt32LE(0xbeefc0de, meta + 24)
+    file.writeUInt32LE(4096, meta + 48)
+    for (const root of [48, 96]) {
+      file.writeUInt16LE(65_535, meta + root + 6)
+      file.writeBigUInt64LE(2n, meta + root + 40)
+    }
+    file.writeBigUInt64LE(BigInt(pages - 1), meta + 144)
+  }
+  for (let page = 2; page < pages; page++) {
+    file.writeBigUInt64LE(BigInt(page), page * 4096)
+    file.writeUInt16LE(1, page * 4096 + 18) // a branch
+    file.writeUInt16LE(2, page * 4096 + 20) // of one node
+    file.writeUInt16LE(40, page * 4096 + 24)
+    file.writeUInt16LE(page + 1 < pages ? page + 1 : 2, page * 4096 + 64)
+  }
+  writeFileSync(join(folder, 'data.mdb'), file)
+  expect(() => checkLmdbPages(folder)).toThrow(/its pages do not lead to all of its records/)
+})
+
 it.each(STORES)('a file that %s wrote is never taken for a short one', (_name, open) => {
   const folder = temporaryFolder()
   const store = open({ folder, mapBytes: MAP_BYTES })

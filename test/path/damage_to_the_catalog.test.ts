@@ -34,6 +34,9 @@ const DAMAGES: Record<string, Damage> = {
   'an empty catalog': changed(() => Buffer.alloc(0)),
   'a catalog that is not LMDB': changed(bytes => bytes.fill(7)),
   'a catalog that was cut short': changed(bytes => bytes.subarray(0, 3 * 4096)),
+  'a catalog whose first meta page is zeros': changed(bytes => bytes.fill(0, 0, 4096)),
+  'a catalog whose second meta page is zeros': changed(bytes => bytes.fill(0, 4096, 2 * 4096)),
+  'a catalog whose second meta page was overwritten': changed(bytes => bytes.fill(255, 4096, 2 * 4096)),
   'a catalog whose pages were overwritten': changed(bytes => bytes.fill(255, 2 * 4096)),
   'a document that is not JSON': changed(bytes => {
     for (let at = bytes.indexOf('{"'); at >= 0; at = bytes.indexOf('{"')) bytes[at] = 7

@@ -51,11 +51,11 @@ test('eight heavy queries at once during ingest: acks go on while all eight are 
     expect((await post(server, queried, events)).status).toBe(200)
   }
   expect(await server.count(queried.poolId)).toBe(String(rows)) // sealed: the queries below run at once
-  // Every pattern is looked for to the end of every text: some tenths of a second for one query alone.
-  const filters = Array.from({ length: 96 }, (_, i) => ({
+  // Each of them is looked for in every text: some tenths of a second for one query alone.
+  const filters = Array.from({ length: 60 }, (_, i) => ({
     column: 'pad',
     operator: 'NOT_LIKE',
-    value: `%q%u%i%c%k%${i}%b%r%w%z%`,
+    value: `%no such words ${i}%`,
   }))
   let running = 0
   let acked = 0
