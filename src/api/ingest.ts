@@ -186,8 +186,8 @@ export class Ingest {
       const commit = commitBatchOf(batch, result, live)
       const committed = commit.records > 0 ? this.#services.commit(commit) : Promise.resolve()
       committed.catch(() => {}) // It is awaited below; refusals may take turns until then.
-      this.#endSmall(batch)
       try {
+        this.#endSmall(batch)
         // Mostly every request is logged, and nobody can be answered before the sync.
         if (commit.records < batch.requests.length)
           await this.#answer(batch, result, answered, row => result.recordBytes[row] === 0)
