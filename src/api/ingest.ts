@@ -52,7 +52,7 @@ export class Ingest {
   #scheduled = false
   #jobs = 0
   /** Those of them that hold small bodies and are not cut. */
-  readonly #smallJobs = new Set<Batch>()
+  #smallJobs = 0
   /** Batches of the jobs under way: what they may take, and after the cut what they do. */
   #batchBytes = 0
   readonly #waitMsMax: number
@@ -149,7 +149,6 @@ export class Ingest {
       if (slab.ready.length > 0) this.#queue.push(slab)
       this.#services.meter.job(batch.requests.length, batch.bytes)
       this.#jobs += 1
-      if (batch.isSmall) this.#smallJobs.add(batch)
       this.#batchBytes += batch.cutBytesMax
       void this.#run(batch)
     }
@@ -158,7 +157,7 @@ export class Ingest {
 
   /** Too little for a job of its own while another one is cut, and more may come. */
   #isGathering({ filling, large, ready, readyBytes, readyCutBytes }: Slab<IngestRequest>): boolean {
-    if (this.#smallJobs.size === 0 || large || !filling) return false
+    if (this.#smallJobs === 0 || large || !filling) return false
     if (ready.length >= JOB_GATHERED_REQUESTS) return false
     return readyBytes < JOB_GATHERED_BYTES && readyCutBytes < JOB_GATHERED_CUT_BYTES
   }
@@ -177,17 +176,16 @@ export class Ingest {
     const answered = new Uint8Array(batch.requests.length)
     let batchBytes = batch.cutBytesMax
     try {
-      const result = await this.#services.parse(batch.job)
+      const result = await this.#cut(batch)
       this.#batchBytes -= batchBytes
       batchBytes = bytesOf(result)
       this.#batchBytes += batchBytes
-      this.#schedule()
+      this.#schedule() // what gathered meanwhile is cut while this job is synced: the log never waits for it
       const live = this.#liveGroups(batch)
       const commit = commitBatchOf(batch, result, live)
-      const committed = commit.records > 0 ? this.#services.commit(commit) : Promise.resolve()
-      committed.catch(() => {}) // It is awaited below; refusals may take turns until then.
+      const committed = commit.records > 0 ? this.#services.commit(commit) : undefined
+      committed?.catch(() => {}) // It is awaited below; refusals may take turns until then.
       try {
-        this.#endSmall(batch)
         // Mostly every request is logged, and nobody can be answered before the sync.
         if (commit.records < batch.requests.length)
           await this.#answer(batch, result, answered, row => result.recordBytes[row] === 0)
@@ -202,15 +200,18 @@ export class Ingest {
         if (answered[row] === 0) this.#send(request, answer)
     }
     this.#jobs -= 1
-    this.#smallJobs.delete(batch)
     this.#batchBytes -= batchBytes
     for (const request of batch.requests) this.slabs.release(must(request.slab, 'the slab of a job'))
     this.#schedule()
   }
 
-  /** A job is cut: what gathered meanwhile is cut while this one is synced, so that the log never waits for it. */
-  #endSmall(batch: Batch): void {
-    if (this.#smallJobs.delete(batch)) this.#dispatch()
+  async #cut({ job, isSmall }: Batch): Promise<JobResult> {
+    if (isSmall) this.#smallJobs += 1
+    try {
+      return await this.#services.parse(job)
+    } finally {
+      if (isSmall) this.#smallJobs -= 1
+    }
   }
 
   /** Is the pool of each group there? A pool may go at any time before the answer (section 5). */
