@@ -5,14 +5,14 @@ import { defineConfig } from 'vitest/config'
  * `npm test`, so that it stays within minutes on two cores.
  */
 const LONG = [
-  'dist/test/backup/consistent_under_load.test.js',
-  'dist/test/backup/damaged_and_cut_short.test.js',
+  'dist/test/tools/backup/consistent_under_load.test.js',
+  'dist/test/tools/backup/damaged_and_cut_short.test.js',
   'dist/test/bench/bench_ended_from_outside.test.js',
   'dist/test/bench/path_with_peers.test.js',
-  'dist/test/command/kills.test.js',
-  'dist/test/command/operator.test.js',
-  'dist/test/command/repair_of_damage.test.js',
-  'dist/test/command/verify_finds_damage.test.js',
+  'dist/test/tools/kills.test.js',
+  'dist/test/tools/operator.test.js',
+  'dist/test/tools/repair_of_damage.test.js',
+  'dist/test/tools/verify_finds_damage.test.js',
   'dist/test/faults/disk_faults.test.js',
   'dist/test/faults/merge_faults.test.js',
   'dist/test/path/compaction.test.js',

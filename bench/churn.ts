@@ -1,13 +1,16 @@
 /**
  * Question: do 10M rows stay fast and small through 2M random updates and 500k deletes?
  *
- *   1  rows at full speed into one pool; counters on the idle server: before
- *   2  updates and deletes at full speed, 10 counters a second: during
- *   3  ingest into fresh pools, in turn with and without compaction running
- *   4  until the compaction debt is zero, 10 counters a second; then counters on the idle server: after
- *   5  rows visible and a sum against the model, bytes on disk, and `weir verify` on the stopped folder
+ *   1  post rows at full speed into one pool; then ask counters of the idle server (before)
+ *   2  update and delete at full speed, with 10 counters a second (during)
+ *   3  ingest into new pools, in turn with and without compaction
+ *   4  wait until the compaction debt is zero, with 10 counters a second; then ask counters of the
+ *      idle server (after)
+ *   5  compare visible rows and a sum with the model, print bytes on disk, run `weir verify` on the
+ *      stopped folder
  *
- * A counter is a sum over a hundredth of the time range, at a random place. Non-goals: the highest rate (bench -- path).
+ * A counter is a sum over a random hundredth of the time range. The highest rate is no question
+ * here (bench -- path).
  */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
@@ -34,14 +37,14 @@ export interface ChurnOptions {
 const COUNTERS_PER_SECOND = 10
 const REPORT_MS = 30_000
 const DEBT_MINUTES_MAX = 60
-const DEBT = ['small_segments', 'marked_rows', 'bytes_to_merge', 'pools_waiting', 'running']
-/** Compaction looks once an hour: never. */
+const DEBT = ['small_segments', 'deleted_rows', 'bytes_to_merge', 'pools_waiting', 'running']
+/** One tick an hour: compaction does not run during the bench. */
 const WITHOUT_COMPACTION = ['--compact-tick-ms', '3600000']
 
-/** Everything that the steps share. */
-interface Bench {
+/** The state that all steps share. */
+interface ChurnState {
   readonly rows: number
-  /** Of each run of ingest, and of the counters on the idle server. */
+  /** Length of each run of ingest, and of the counters on the idle server. */
   readonly seconds: number
   readonly dataDir: string
   readonly connections: number
@@ -50,8 +53,8 @@ interface Bench {
 }
 
 /**
- * Runs with `rows` (10M), `updates` (2M) and `deletes` (500k); step 3 in `pairs` (2) of `seconds` (20) each. Counters on the idle
- * server are asked for as long.
+ * Runs with `rows` (10M), `updates` (2M) and `deletes` (500k). Step 3 has `pairs` (2) of runs of
+ * `seconds` (20) each; the counters on the idle server take as long.
  */
 export async function benchChurn(options: ChurnOptions): Promise<void> {
   const rows = ofBatches(numberOf('rows', options.rows, 10_000_000))
@@ -62,7 +65,7 @@ export async function benchChurn(options: ChurnOptions): Promise<void> {
   const server = await startWeir({ dataDir })
   const connections = numberOf('connections', options.connections, 16)
   const seconds = numberOf('seconds', options.seconds, 20)
-  const bench: Bench = { rows, seconds, dataDir, connections, server, pool: await keyedPool(server) }
+  const bench: ChurnState = { rows, seconds, dataDir, connections, server, pool: await keyedPool(server) }
   await step(bench, 'rows posted', { kind: 'insert', rows })
   await checkCount(bench, rows)
   await idle(bench, 'counters before')
@@ -83,7 +86,7 @@ export async function benchChurn(options: ChurnOptions): Promise<void> {
   print(row('verdict', isRight && verified.startsWith('exit 0') ? 'rows and sum equal the model' : 'WRONG'))
 }
 
-/** Whole requests only. */
+/** Rounds to whole requests. */
 function ofBatches(rows: number): number {
   return Math.round(rows / BATCH_EVENTS) * BATCH_EVENTS
 }
@@ -92,8 +95,8 @@ type Step =
   | { readonly kind: 'insert'; readonly rows: number }
   | { readonly kind: 'churn'; readonly rows: number; readonly updates: number; readonly deletes: number }
 
-/** Floods the pool, with a line every 30 s. */
-async function step(bench: Bench, name: string, work: Step): Promise<FloodDone> {
+/** Floods the pool, and prints a line every 30 s. */
+async function step(bench: ChurnState, name: string, work: Step): Promise<FloodDone> {
   const begin = performance.now()
   let told = begin
   const { connections, pool } = bench
@@ -118,16 +121,16 @@ async function step(bench: Bench, name: string, work: Step): Promise<FloodDone> 
   return done
 }
 
-/** Seals what is in the tail, and says whether all is there. */
-async function checkCount({ server, pool }: Bench, want: number): Promise<boolean> {
+/** Counts the visible rows, which flushes the memtable; true: as many as expected. */
+async function checkCount({ server, pool }: ChurnState, want: number): Promise<boolean> {
   const counted = await server.count(pool.poolId)
   const isRight = counted === String(want)
   print(row('rows visible', `${counted}${isRight ? ', as posted' : `: DIFFERS from ${want}`}`))
   return isRight
 }
 
-/** Asks counters until `work` is done; a line of their times. */
-async function withCounters<T>(bench: Bench, name: string, work: () => Promise<T>): Promise<T> {
+/** Asks counters until `work` is done, and prints their times. */
+async function withCounters<T>(bench: ChurnState, name: string, work: () => Promise<T>): Promise<T> {
   const random = createRandom(BENCH_SEED)
   const times: number[] = []
   let failed = ''
@@ -149,7 +152,7 @@ async function withCounters<T>(bench: Bench, name: string, work: () => Promise<T
       underWay -= 1
     }
   }
-  // One that is late does not pile up others: at most a second's worth waits.
+  // Slow counters do not pile up: at most those of one second wait.
   const timer = setInterval(() => void (underWay < COUNTERS_PER_SECOND && ask()), 1000 / COUNTERS_PER_SECOND)
   try {
     return await work()
@@ -167,18 +170,18 @@ async function withCounters<T>(bench: Bench, name: string, work: () => Promise<T
   }
 }
 
-function idle(bench: Bench, name: string): Promise<void> {
+function idle(bench: ChurnState, name: string): Promise<void> {
   return withCounters(bench, name, () => sleep(bench.seconds * 1000))
 }
 
-function describeDisk({ server, dataDir }: Bench, name: string): void {
+function describeDisk({ server, dataDir }: ChurnState, name: string): void {
   const parts = ['segment', 'index', 'log'].map(part => `${part} ${short(folderBytes(join(dataDir, part)))}B`)
   const { anonymous } = memory(server.child.pid as number)
   print(row(name, `${parts.join(', ')}; anonymous memory ${short(anonymous)}B`))
 }
 
-/** Ingest into fresh pools: the first pool's debt is compacted beside every second one. */
-async function ingestPairs(bench: Bench, pairs: number): Promise<void> {
+/** Ingest into new pools; beside every second run the first pool is compacted. */
+async function ingestPairs(bench: ChurnState, pairs: number): Promise<void> {
   const rates: { readonly without: number; readonly beside: number }[] = []
   for (let pair = 0; pair < pairs; pair++) {
     const without = await ingest(bench, WITHOUT_COMPACTION, `ingest without compaction ${pair + 1}`)
@@ -190,7 +193,7 @@ async function ingestPairs(bench: Bench, pairs: number): Promise<void> {
   print(row('ingest beside compaction against without', `${ratio} ×, median of ${pairs} pairs`))
 }
 
-async function ingest(bench: Bench, args: readonly string[], name: string): Promise<number> {
+async function ingest(bench: ChurnState, args: readonly string[], name: string): Promise<number> {
   await reopen(bench, args)
   const { url } = await keyedPool(bench.server)
   const before = await scrape(bench.server.base)
@@ -207,7 +210,7 @@ async function ingest(bench: Bench, args: readonly string[], name: string): Prom
   return done.events / done.seconds
 }
 
-async function reopen(bench: Bench, args: readonly string[]): Promise<void> {
+async function reopen(bench: ChurnState, args: readonly string[]): Promise<void> {
   await bench.server.stop()
   bench.server = await startWeir({ dataDir: bench.dataDir, args })
 }
@@ -217,8 +220,8 @@ function debtOf(page: Scrape): string {
   return `${page.value('weir_segments')} segments, ${debt}`
 }
 
-/** Until nothing waits to be merged; rows that are marked below the threshold may stay. */
-async function settleDebt({ server }: Bench): Promise<void> {
+/** Waits until there is nothing to merge. Deleted rows below the threshold may stay. */
+async function settleDebt({ server }: ChurnState): Promise<void> {
   const begin = performance.now()
   let told = 0
   let quiet = 0
@@ -237,7 +240,7 @@ async function settleDebt({ server }: Bench): Promise<void> {
   }
 }
 
-async function checkModel(bench: Bench, want: FloodDone): Promise<boolean> {
+async function checkModel(bench: ChurnState, want: FloodDone): Promise<boolean> {
   const isCount = await checkCount(bench, want.rows)
   const sum = await bench.server.sum(bench.pool.poolId, 'quantity')
   const isSum = Number(sum) === want.sum
@@ -247,7 +250,7 @@ async function checkModel(bench: Bench, want: FloodDone): Promise<boolean> {
 
 /** `exit <code>: <its last line>`. */
 function verify(dataDir: string): Promise<string> {
-  const main = fileURLToPath(new URL('../src/main.js', import.meta.url))
+  const main = fileURLToPath(new URL('../src/app/main.js', import.meta.url))
   return new Promise(resolve => {
     const child = execFile(
       process.execPath,

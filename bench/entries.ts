@@ -1,11 +1,11 @@
-/** Rows of bench events as the segment stage gets them from a tail. */
-import type { Plan } from '../src/batch/plan.ts'
-import type { TailEntry } from '../src/segment/protocol.ts'
+/** Rows of bench events as the segment stage gets them from a memtable. */
+import type { PoolSchema } from '../src/format/schema.ts'
+import type { MemtableEntry } from '../src/store/flush/flush-types.ts'
 import { makeBatch } from '../test/util/make-batch.ts'
 import { BATCH_EVENTS, BENCH_COLUMNS, benchEvent, createRandom } from './events.ts'
 
 /** The six bench columns with a key, and tenants. */
-export const BENCH_PLAN: Plan = {
+export const BENCH_SCHEMA: PoolSchema = {
   pool: 1,
   version: 1,
   columns: BENCH_COLUMNS.map(({ name, type, jsonProperty, nullable }) => ({
@@ -28,9 +28,9 @@ export function entriesOf(
   count: number,
   requestEvents = BATCH_EVENTS,
   keyOf: KeyOf = (_, id) => id,
-): TailEntry[] {
+): MemtableEntry[] {
   const random = createRandom(first + 1)
-  const entries: TailEntry[] = []
+  const entries: MemtableEntry[] = []
   for (let row = 0; row < count; row += requestEvents) {
     const events = Math.min(requestEvents, count - row)
     const rows = Array.from({ length: events }, (_, i) => {
@@ -43,7 +43,7 @@ export function entriesOf(
       return { payload, key: keyOf(first + row + i, String(event['id'])), values }
     })
     const requests = Float64Array.from([first + row, 1_760_000_000_000 + (first + row) / 100, events])
-    entries.push({ kind: 'post', batch: makeBatch(BENCH_PLAN, rows), requests })
+    entries.push({ kind: 'post', batch: makeBatch(BENCH_SCHEMA, rows), requests })
   }
   return entries
 }

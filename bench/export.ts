@@ -30,7 +30,7 @@ export interface ExportOptions {
   readonly python?: string | undefined
 }
 
-const MAIN = fileURLToPath(new URL('../src/main.js', import.meta.url))
+const MAIN = fileURLToPath(new URL('../src/app/main.js', import.meta.url))
 const FILES = [
   ['zstd.parquet', '--format', 'parquet', '--compression', 'zstd'],
   ['snappy.parquet', '--format', 'parquet', '--compression', 'snappy'],
@@ -47,7 +47,7 @@ export async function benchExport(options: ExportOptions): Promise<void> {
   const pool = await keyedPool(server)
   const connections = numberOf('connections', options.connections, 16)
   await flood({ kind: 'insert', url: pool.url, connections, rows }, () => undefined)
-  // A counter seals what is in the tail.
+  // A counter flushes what is in the memtable.
   check('counter', Number(await server.count(pool.poolId)), rows)
   const stream = join(folder, 'stream.arrows')
   await streams(server, pool.poolId, rows, stream)

@@ -61,8 +61,8 @@ function deletedOf(rows: number, deletes: number): Uint8Array {
   return isDeleted
 }
 
-export const inserted = (index: number) => 10 + (index % 90)
-export const updated = (index: number) => 10 + ((7 * index + 3) % 90)
+const inserted = (index: number) => 10 + (index % 90)
+const updated = (index: number) => 10 + ((7 * index + 3) % 90)
 
 /** A request of BATCH_EVENTS records, whose digits are overwritten. */
 class Body {

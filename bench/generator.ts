@@ -12,7 +12,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { Connection } from './connection.ts'
 import { tracked } from './leftovers.ts'
-import { bindHead, bindTail, PostgresConnection } from './peers/postgres-connection.ts'
+import { bindHead, bindMemtable, PostgresConnection } from './peers/postgres-connection.ts'
 import { Body, type BodyForm, bodyBytes, template } from './template.ts'
 
 export type Target =
@@ -90,7 +90,7 @@ async function open(target: Target): Promise<Channel> {
 function bodyOf({ target, events, producer, form }: GeneratorWork): Body {
   const text = template(events, form)
   const bytes = bodyBytes(text, events)
-  if (target.kind === 'postgres') return new Body(text, producer, bindHead(bytes), bindTail())
+  if (target.kind === 'postgres') return new Body(text, producer, bindHead(bytes), bindMemtable())
   const { pathname, search } = new URL(target.url)
   const head = `POST ${pathname}${search} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${bytes}\r\n\r\n`
   return new Body(text, producer, head)

@@ -5,8 +5,10 @@
  * memory; payload, key and columns are cut into one batch's memory, used again and again as in the server. Non-goals: hand-over, log.
  */
 import { createRequire } from 'node:module'
-import { bufferBytes } from '../src/batch/buffers.ts'
-import { DOCUMENT } from '../src/batch/fault.ts'
+import { align8, HEADER_WORDS } from '../src/format/batch-layout.ts'
+import type { PoolSchema } from '../src/format/schema.ts'
+import { bufferBytes } from '../src/parse/batch-buffers.ts'
+import { DOCUMENT } from '../src/parse/event-error.ts'
 import {
   type Allocate,
   type MakeKernel,
@@ -17,11 +19,9 @@ import {
   REQUEST_OFFSET,
   REQUEST_RECEIVED_AT,
   REQUEST_WORDS,
-} from '../src/batch/kernel.ts'
-import { makeJsKernel } from '../src/batch/kernel-js.ts'
-import { tryNativeKernel } from '../src/batch/kernel-native.ts'
-import { align8, HEADER_WORDS } from '../src/batch/layout.ts'
-import type { Plan } from '../src/batch/plan.ts'
+} from '../src/parse/kernel.ts'
+import { makeJsKernel } from '../src/parse/kernel-js.ts'
+import { tryNativeKernel } from '../src/parse/kernel-native.ts'
 import { BATCH_EVENTS, benchEvents } from './events.ts'
 import { median, row, short } from './measure.ts'
 import { numberOf } from './options.ts'
@@ -32,20 +32,20 @@ const ROUNDS = 50
 /** Of a batch's header: its length (layout.ts). */
 const BATCH_BYTES_WORD = 4
 
-const required = (name: string, type: Plan['columns'][number]['type'], jsonProperty = name) => ({
+const required = (name: string, type: PoolSchema['columns'][number]['type'], jsonProperty = name) => ({
   name,
   type,
   jsonProperty,
   required: true,
 })
-const optional = (name: string, type: Plan['columns'][number]['type'], jsonProperty = name) => ({
+const optional = (name: string, type: PoolSchema['columns'][number]['type'], jsonProperty = name) => ({
   name,
   type,
   jsonProperty,
   required: false,
 })
 
-const EVENT_PLAN: Plan = {
+const EVENT_SCHEMA: PoolSchema = {
   pool: 1,
   version: 1,
   columns: [
@@ -61,7 +61,7 @@ const EVENT_PLAN: Plan = {
   key: { columns: [1, 0], version: -1 },
 }
 
-const GITHUB_PLAN: Plan = {
+const GITHUB_SCHEMA: PoolSchema = {
   pool: 2,
   version: 1,
   columns: [
@@ -93,11 +93,11 @@ export async function benchKernel(options: KernelOptions): Promise<void> {
     `kernel: one core, by processor time, ${BODIES} bodies a round, ${rounds} rounds, median; ${(Buffer.byteLength(bodies.join('')) / events.length).toFixed(0)} bytes an event`,
   )
   const inputs = [
-    { name: '450-byte events, 6 columns', bodies, plan: EVENT_PLAN },
-    { name: 'GitHub payloads, 4 columns', bodies: githubBodies(), plan: GITHUB_PLAN },
+    { name: '450-byte events, 6 columns', bodies, schema: EVENT_SCHEMA },
+    { name: 'GitHub payloads, 4 columns', bodies: githubBodies(), schema: GITHUB_SCHEMA },
   ]
-  for (const { name, bodies: texts, plan } of inputs) {
-    const js = measure(makeJsKernel, texts, plan, rounds)
+  for (const { name, bodies: texts, schema } of inputs) {
+    const js = measure(makeJsKernel, texts, schema, rounds)
     print(
       row(
         `js     ${name}`,
@@ -108,7 +108,7 @@ export async function benchKernel(options: KernelOptions): Promise<void> {
       print(row(`native ${name}`, 'not built'))
       continue
     }
-    const ours = measure(native, texts, plan, rounds)
+    const ours = measure(native, texts, schema, rounds)
     print(
       row(
         `native ${name}`,
@@ -137,8 +137,8 @@ interface Example {
   readonly examples: readonly unknown[]
 }
 
-function measure(make: MakeKernel, texts: readonly string[], plan: Plan, rounds: number) {
-  const kernel = make(plan, 'post', oneBuffer())
+function measure(make: MakeKernel, texts: readonly string[], schema: PoolSchema, rounds: number) {
+  const kernel = make(schema, 'post', oneBuffer())
   const { slab, table, bytes } = slabOf(texts)
   const rates: number[] = []
   let events = 0
@@ -161,7 +161,7 @@ function measure(make: MakeKernel, texts: readonly string[], plan: Plan, rounds:
   return { events: middle, best, bytes: (middle / events) * bytes, hash: hash.toString(16) }
 }
 
-/** Memory that is used again, as parse workers do (src/batch/buffers.ts). */
+/** Memory that is used again, as parse workers do (src/parse/batch-buffers.ts). */
 function oneBuffer(): Allocate {
   let kept = new SharedArrayBuffer(0)
   return bytes => {
@@ -183,7 +183,7 @@ function slabOf(texts: readonly string[]) {
     const row = index * REQUEST_WORDS
     table[row + REQUEST_OFFSET] = offset
     table[row + REQUEST_BYTES] = body.byteLength
-    table[row + REQUEST_RECEIVED_AT] = Date.UTC(2026, 0, 1)
+    table[row + REQUEST_RECEIVED_AT] = 1000 * Date.UTC(2026, 0, 1)
     table[row + REQUEST_BITS] = -1
     offset += align8(body.byteLength) + 64
   }

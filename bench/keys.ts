@@ -1,29 +1,29 @@
 /**
- * Question: what does the key index cost as it grows? Through the real index, one commit per seal-sized run.
+ * Question: what does the key index cost as it grows? Through the real index, one commit per flush-sized run.
  *
  *   fill      keys of 28 bytes (timestamp, id) as 64 producers send them: times rise by batch, up to 2 s late, ids rise
- *             inside a batch. `--pattern ascending`: times and ids rise together. Bytes a key, and the seal's commit
+ *             inside a batch. `--pattern ascending`: times and ids rise together. Bytes a key, and the flush's commit
  *             (p50, p99, max), also of the last tenth; then commits in which every tenth key is a known one.
  *   restart   opening that index again, from the page cache.
  *   rebuild   the index from as many rows in Parquet segments of 1M rows each (made by DuckDB beforehand).
  *
- * Non-goals: Parquet of the seal, hand-over between threads, anything cold on disk.
+ * Non-goals: Parquet of the flush, hand-over between threads, anything cold on disk.
  */
 import { mkdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
-import type { Plan } from '../src/batch/plan.ts'
-import { createIndex, type Index } from '../src/keys/index.ts'
-import { openIndexFolder } from '../src/keys/open.ts'
-import type { SegmentMeta } from '../src/keys/protocol.ts'
-import { openLmdbStore } from '../src/keys/store-lmdb.ts'
-import { tryOpenNativeStore } from '../src/keys/store-native.ts'
-import { INDEX_MAP_BYTES, SEAL_ROWS } from '../src/limits.ts'
-import { segmentFile } from '../src/paths.ts'
-import { readDeleteFile } from '../src/segment/deletes.ts'
+import { readDeleteFile } from '../src/format/delete-file.ts'
+import type { PoolSchema } from '../src/format/schema.ts'
+import type { SegmentMeta } from '../src/format/segment-meta.ts'
+import { openLmdbStore } from '../src/index/index-store-lmdb.ts'
+import { tryOpenNativeStore } from '../src/index/index-store-native.ts'
+import { createIndex, type Index } from '../src/index/key-index.ts'
+import { openIndexFolder } from '../src/index/open-index.ts'
 import { assert, must } from '../src/util/assert.ts'
 import { disk } from '../src/util/disk.ts'
+import { FLUSH_ROWS, INDEX_MAP_BYTES } from '../src/util/limits.ts'
 import { chooseNative } from '../src/util/native.ts'
+import { segmentFile } from '../src/util/paths.ts'
 import { createRandom } from './events.ts'
 import { benchFolder, removeFolder } from './leftovers.ts'
 import { print } from './measure.ts'
@@ -44,7 +44,7 @@ const SEGMENT_ROWS = 1_000_000
 const FIRST_US = 1_767_225_600_000_000
 const UPDATE_RUNS = 4
 /** So many distinct known keys are in a commit of updates. */
-const UPDATE_KEYS_MIN = SEAL_ROWS / 10
+const UPDATE_KEYS_MIN = FLUSH_ROWS / 10
 
 /** Fills `keys` (1M) with `kernel` (native where it is built) in `pattern` (producers), reopens and rebuilds. */
 export async function benchKeys(options: KeysOptions): Promise<void> {
@@ -52,7 +52,7 @@ export async function benchKeys(options: KeysOptions): Promise<void> {
   const kernel = chooseNative(oneOf('kernel', options.kernel, ['native', 'js']) ?? '')
   const pattern = oneOf('pattern', options.pattern, ['ascending', 'producers']) ?? 'producers'
   print(
-    `keys: ${keys / 1e6}M keys of ${KEY_BYTES} bytes, ${kernel} key loop, ${pattern}, ${SEAL_ROWS} keys a seal`,
+    `keys: ${keys / 1e6}M keys of ${KEY_BYTES} bytes, ${kernel} key loop, ${pattern}, ${FLUSH_ROWS} keys a flush`,
   )
   const root = benchFolder('weir-bench-keys-')
   try {
@@ -116,7 +116,7 @@ function metaOf(segment: number, rows: number): SegmentMeta {
     rows,
     bytes: 1,
     checksum: 1,
-    planVersion: 1,
+    schemaVersion: 1,
     deletes: 0,
     sequenceFrom: segment,
     sequenceTo: segment,
@@ -138,29 +138,29 @@ function fill(folder: string, keys: number, kernel: 'native' | 'js', times: Time
     const run = runOf(numbers, timeOf)
     const start = performance.now()
     index.commit([
-      { pool: 1, add: metaOf(segment, numbers.length), remove: [], keys: run, sealedSequence: segment },
+      { pool: 1, add: metaOf(segment, numbers.length), remove: [], keys: run, flushedSequence: segment },
     ])
     commits.push(performance.now() - start)
     segment += 1
   }
   const cpu = process.cpuUsage()
-  for (let from = 0; from < keys; from += SEAL_ROWS) {
-    commit(Array.from({ length: Math.min(SEAL_ROWS, keys - from) }, (_, i) => from + i))
+  for (let from = 0; from < keys; from += FLUSH_ROWS) {
+    commit(Array.from({ length: Math.min(FLUSH_ROWS, keys - from) }, (_, i) => from + i))
     if (segment % 40 === 0)
-      print(`  ${((from + SEAL_ROWS) / 1e6).toFixed(1)}M keys, ${bytesOf(folder, from + SEAL_ROWS)}`)
+      print(`  ${((from + FLUSH_ROWS) / 1e6).toFixed(1)}M keys, ${bytesOf(folder, from + FLUSH_ROWS)}`)
   }
   const { user, system } = process.cpuUsage(cpu)
   print(`  fill: ${bytesOf(folder, keys)}`)
   print(
-    `  commit of a seal, all          ${spread(commits)} (process ${((user + system) / keys).toFixed(2)} µs a key, sorting included)`,
+    `  commit of a flush, all          ${spread(commits)} (process ${((user + system) / keys).toFixed(2)} µs a key, sorting included)`,
   )
-  print(`  commit of a seal, last tenth   ${spread(commits.slice(Math.floor(commits.length * 0.9)))}`)
+  print(`  commit of a flush, last tenth   ${spread(commits.slice(Math.floor(commits.length * 0.9)))}`)
   commits.length = 0
   const random = createRandom(11)
   for (let i = 0; i < UPDATE_RUNS; i++) {
     const numbers = new Set<number>()
-    while (numbers.size < SEAL_ROWS / 10) numbers.add(Math.floor(random() * keys))
-    for (let n = keys + i * SEAL_ROWS; numbers.size < SEAL_ROWS; n++) numbers.add(n)
+    while (numbers.size < FLUSH_ROWS / 10) numbers.add(Math.floor(random() * keys))
+    for (let n = keys + i * FLUSH_ROWS; numbers.size < FLUSH_ROWS; n++) numbers.add(n)
     commit([...numbers])
   }
   print(`  … every tenth key a known one  ${spread(commits)}`)
@@ -193,7 +193,7 @@ function restart(folder: string, keys: number, kernel: 'native' | 'js'): void {
   index.close()
 }
 
-const PLAN: Plan = {
+const SCHEMA: PoolSchema = {
   pool: 1,
   version: 1,
   columns: [
@@ -218,7 +218,7 @@ async function writeSegments(folder: string, keys: number): Promise<void> {
       format: 1,
       pool: 'pool',
       pool_number: 1,
-      plan_version: 1,
+      schema_version: 1,
       segment,
       rows,
       deletes: 0,
@@ -243,7 +243,7 @@ async function measureRebuild(root: string, keys: number, kernel: 'native' | 'js
     folder: join(root, 'index'),
     segmentFolder: join(root, 'segment'),
     identity: 'bench',
-    pools: [{ pool: 1, poolId: 'POOL', plans: [PLAN] }],
+    pools: [{ pool: 1, poolId: 'POOL', schemas: [SCHEMA] }],
     kernel,
     parseDeletes: readDeleteFile,
     heldSequences: () => undefined,

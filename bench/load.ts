@@ -11,7 +11,7 @@ import { benchFolder, removeFolder, tracked } from './leftovers.ts'
 import { oneOf, Usage } from './options.ts'
 import { type BodyForm, template } from './template.ts'
 
-export type GeneratorChoice = 'wrk' | 'node'
+type GeneratorChoice = 'wrk' | 'node'
 
 export interface LoadOptions {
   readonly url: string

@@ -4,13 +4,18 @@
  * Exit 0: the figures stand; 1: something is wrong beside them (lines in capitals), or the bench failed; 2: it was asked wrongly.
  */
 import { parseArgs } from 'node:util'
-import { CannotRun } from '../src/errors.ts'
+import { CannotRun } from '../src/util/errors.ts'
 import { guardLeftovers, isInterrupted, leaveNothing } from './leftovers.ts'
 import { describeMachine } from './machine.ts'
 import { OPTIONS, type OptionName, Usage } from './options.ts'
 
 /** A question's code is loaded when it is asked. */
 const QUESTIONS = {
+  abuse: {
+    load: async () => (await import('./abuse.ts')).benchAbuse,
+    asks: 'what does each attack do to another client’s acks and to memory, in this build or another?',
+    takes: ['server', 'only', 'http', 'seconds'],
+  },
   churn: {
     load: async () => (await import('./churn.ts')).benchChurn,
     asks: 'do 10M rows stay fast and small through 2M updates and 500k deletes, and ingest beside compaction?',
@@ -28,7 +33,7 @@ const QUESTIONS = {
   },
   keys: {
     load: async () => (await import('./keys.ts')).benchKeys,
-    asks: 'what does the key index take, per key on disk, per seal, to restart and to rebuild?',
+    asks: 'what does the key index take, per key on disk, per flush, to restart and to rebuild?',
     takes: ['keys', 'kernel', 'pattern'],
   },
   merges: {
@@ -38,12 +43,12 @@ const QUESTIONS = {
   },
   parquet: {
     load: async () => (await import('./parquet.ts')).benchParquet,
-    asks: 'what does a seal’s Parquet file cost, by each encoder, and what is it worth to a reader?',
+    asks: 'what does a flush’s Parquet file cost, by each encoder, and what is it worth to a reader?',
     takes: ['rows', 'rounds'],
   },
   path: {
     load: async () => (await import('./path.ts')).benchPath,
-    asks: 'how many events a second are acknowledged, sealed and counted, how late, against ClickHouse, PostgreSQL and bare HTTP?',
+    asks: 'how many events a second are acknowledged, flushed and counted, how late, against ClickHouse, PostgreSQL and bare HTTP?',
     takes: ['seconds', 'pairs', 'connections', 'only', 'rate', 'kernel', 'no-peers', 'generator', 'pause'],
   },
   pools: {
@@ -56,10 +61,20 @@ const QUESTIONS = {
     asks: 'do ten counter queries a second leave few segments behind?',
     takes: ['seconds', 'rate'],
   },
-  seals: {
-    load: async () => (await import('./seals.ts')).benchSeals,
-    asks: 'what does each step of a seal cost, by the order in which keys come?',
+  received: {
+    load: async () => (await import('./received.ts')).benchReceived,
+    asks: 'is every acknowledged event there where ids repeat, over restarts and with the clock set back?',
+    takes: ['seconds', 'connections'],
+  },
+  flushes: {
+    load: async () => (await import('./flushes.ts')).benchFlushes,
+    asks: 'what does each step of a flush cost, by the order in which keys come?',
     takes: ['pattern', 'rounds'],
+  },
+  soak: {
+    load: async () => (await import('./soak.ts')).benchSoak,
+    asks: 'do 30 minutes of updates, deletes, polling and compaction leave memory, files, log and threads as they were?',
+    takes: ['minutes', 'pools', 'rows'],
   },
 } as const
 

@@ -153,3 +153,27 @@ export function print(line: string): void {
 export function sleep(ms: number): Promise<void> {
   return new Promise(resolve => setTimeout(resolve, Math.max(0, ms)))
 }
+
+/** Calls `work` at a steady rate, one call at a time; late calls follow at once. None begins after `end`, however many are late. */
+export async function everyMs(ms: number, end: number, work: () => Promise<void>): Promise<void> {
+  for (let due = performance.now() + ms; due < end && performance.now() < end; due += ms) {
+    const wait = due - performance.now()
+    if (wait > 0) await sleep(wait)
+    await work()
+  }
+}
+
+/** Sorts the values. Of nothing: 0. */
+export function quantileOf(values: number[], quantile: number): number {
+  values.sort((a, b) => a - b)
+  return values[Math.floor(values.length * quantile)] ?? 0
+}
+
+/** Of the straight line through the points, by least squares. */
+export function slope(points: readonly (readonly [number, number])[]): number {
+  const mean = (of: (point: readonly [number, number]) => number) =>
+    points.reduce((sum, point) => sum + of(point), 0) / Math.max(1, points.length)
+  const [x, y] = [mean(([at]) => at), mean(([, value]) => value)]
+  const spread = points.reduce((sum, [at]) => sum + (at - x) ** 2, 0)
+  return spread === 0 ? 0 : points.reduce((sum, [at, value]) => sum + (at - x) * (value - y), 0) / spread
+}

@@ -1,29 +1,28 @@
 /**
  * Question: what does a merge of tiny segments cost, and does its memory go back?
  *
- *   ten segments of 36 rows in the six bench columns become one, over and over, by the merge thread's own code in this thread
- *   and at full pace. Processor time by step; anonymous memory at the beginning, half-way and at the end.
- *   `--rows`: of a segment. `--seconds`: of the run. `--updates`: marked rows of each segment (0).
+ *   Ten segments of 36 rows in the six bench columns become one, again and again, by the merge
+ *   thread's own code in this thread and at full speed. Prints the processor time of a merge, and
+ *   anonymous memory at the beginning, half-way and at the end. `--rows`: rows of a segment.
+ *   `--seconds`: length of the run. `--updates`: deleted rows of each segment (0).
  *
- * Non-goals: the pace, the hand-over between threads, the swap.
+ * Non-goals: the throttle, the messages between threads, the compaction commit.
  */
 import { join } from 'node:path'
-import { MergeWriter } from '../src/compact/merge.ts'
-import type { MergeCalls } from '../src/compact/merge-calls.ts'
-import { Pacer } from '../src/compact/pace.ts'
-import type { MergeInput, MergeJob } from '../src/compact/protocol.ts'
-import { readSegmentKeys } from '../src/keys/segment-keys.ts'
-import { assemblerJs, tryAssemblerNative } from '../src/segment/assembler.ts'
-import { readDeleteFile, writeDeleteFile } from '../src/segment/deletes.ts'
-import { tryEncoderNative } from '../src/segment/encoder.ts'
-import { encoderJs } from '../src/segment/encoder-js.ts'
-import { publishInPieces, unlinkSegments } from '../src/segment/publish.ts'
-import { Writer } from '../src/segment/write.ts'
+import type { MergeInput, MergeTask } from '../src/store/compaction/compaction-types.ts'
+import { MergeWriter } from '../src/store/compaction/merge.ts'
+import { MergeThrottle } from '../src/store/compaction/merge-throttle.ts'
+import { tryAssemblerNative } from '../src/store/segment/assembler.ts'
+import { assemblerJs } from '../src/store/segment/assembler-js.ts'
+import { tryEncoderNative } from '../src/store/segment/parquet-encoder.ts'
+import { encoderJs } from '../src/store/segment/parquet-encoder-js.ts'
+import { unlinkSegments } from '../src/store/segment/publish-segment.ts'
+import { FlushWriter } from '../src/store/segment/write-segment.ts'
 import { must } from '../src/util/assert.ts'
 import { monotonicMs } from '../src/util/clock.ts'
 import { disk } from '../src/util/disk.ts'
-import { threadCpuClock } from '../src/util/thread-cpu.ts'
-import { BENCH_PLAN, entriesOf } from './entries.ts'
+import { threadCpuClock } from '../src/util/this-thread.ts'
+import { BENCH_SCHEMA, entriesOf } from './entries.ts'
 import { benchFolder, removeFolder } from './leftovers.ts'
 import { memory, print, row, short } from './measure.ts'
 import { numberOf } from './options.ts'
@@ -36,21 +35,20 @@ export interface MergesOptions {
 }
 
 const SEGMENTS = 10
-/** The first merges load what the later ones use. */
+/** Merges before the measurement: the first ones load code and files. */
 const WARM_UP = 20
 const cpuMs = threadCpuClock() ?? monotonicMs
 
-/** Merges for `seconds` (15) segments of `rows` (36) rows with `updates` (0) marked ones each. */
+/** Merges segments of `rows` (36) rows, `updates` (0) of them deleted, for `seconds` (15). */
 export async function benchMerges(options: MergesOptions): Promise<void> {
-  const [rows, marked] = [numberOf('rows', options.rows, 36), numberOf('updates', options.updates, 0)]
-  print(`merges: ${SEGMENTS} segments of ${rows} rows, ${marked} of them marked`)
+  const [rows, deletedRows] = [numberOf('rows', options.rows, 36), numberOf('updates', options.updates, 0)]
+  print(`merges: ${SEGMENTS} segments of ${rows} rows, ${deletedRows} of them deleted`)
   const root = benchFolder('weir-bench-merges-')
   try {
     const folder = join(root, 'pool')
-    const inputs = makeInputs(folder, rows, marked)
-    const steps = new Map<string, number>()
-    const merger = new MergeWriter(timed(steps), pacer(), join(root, 'merge'), disk)
-    await run(merger, folder, inputs, steps, 1000 * numberOf('seconds', options.seconds, 15))
+    const inputs = makeInputs(folder, rows, deletedRows)
+    const merger = new MergeWriter(createThrottle(), join(root, 'merge'), disk)
+    await run(merger, folder, inputs, 1000 * numberOf('seconds', options.seconds, 15))
     merger.close()
     print(row('anonymous memory, closed', short(memory(process.pid).anonymous)))
   } finally {
@@ -58,22 +56,22 @@ export async function benchMerges(options: MergesOptions): Promise<void> {
   }
 }
 
-function pacer(): Pacer {
+function createThrottle(): MergeThrottle {
   const after = (ms: number, call: () => void) => {
     const timer = setTimeout(call, ms)
     return () => clearTimeout(timer)
   }
-  return new Pacer({ cpuMs, nowMs: monotonicMs, after }, 'alone')
+  return new MergeThrottle({ cpuMs, nowMs: monotonicMs, after }, 'full')
 }
 
-function makeInputs(folder: string, rows: number, marked: number): MergeInput[] {
-  const writer = new Writer(tryAssemblerNative() ?? assemblerJs, tryEncoderNative() ?? encoderJs, disk)
+function makeInputs(folder: string, rows: number, deletedRows: number): MergeInput[] {
+  const writer = new FlushWriter(tryAssemblerNative() ?? assemblerJs, tryEncoderNative() ?? encoderJs, disk)
   return Array.from({ length: SEGMENTS }, (_, at) => {
     const segment = at + 1
     const sequenceFrom = 1 + at * rows
     const { meta } = writer.write({
       poolId: 'POOL',
-      plan: BENCH_PLAN,
+      schema: BENCH_SCHEMA,
       segment,
       folder,
       entries: entriesOf(sequenceFrom, rows, 1),
@@ -82,56 +80,33 @@ function makeInputs(folder: string, rows: number, marked: number): MergeInput[] 
       sequenceTo: sequenceFrom + rows - 1,
       giveBack: false,
     })
-    const marks = { segment, rows: Uint32Array.from({ length: marked }, (_, i) => i) }
-    return { meta: must(meta, 'a segment'), marks: marked === 0 ? [] : [marks] }
+    const deletionVectors = { segment, rows: Uint32Array.from({ length: deletedRows }, (_, i) => i) }
+    return { meta: must(meta, 'a segment'), deletionVectors: deletedRows === 0 ? [] : [deletionVectors] }
   })
-}
-
-/** The calls of other stages, with the processor time that each takes. */
-function timed(steps: Map<string, number>): MergeCalls {
-  const add = async <T>(step: string, call: Promise<T>, from: number): Promise<T> => {
-    const result = await call
-    steps.set(step, (steps.get(step) ?? 0) + cpuMs() - from)
-    return result
-  }
-  return {
-    readSegmentKeys: (file, plan) => {
-      const from = cpuMs()
-      return add('keys of the new segment', readSegmentKeys(file, plan), from)
-    },
-    readDeleteFile,
-    writeDeleteFile,
-    publishInPieces: (...args) => {
-      const from = cpuMs()
-      return add('durable files', publishInPieces(...args), from)
-    },
-  }
 }
 
 async function run(
   merger: MergeWriter,
   folder: string,
   inputs: readonly MergeInput[],
-  steps: Map<string, number>,
   ms: number,
 ): Promise<void> {
   let segment = SEGMENTS
   const merge = async () => {
     segment += 1
-    const job: MergeJob = {
+    const task: MergeTask = {
       poolId: 'POOL',
-      plan: BENCH_PLAN,
+      schema: BENCH_SCHEMA,
       folder,
       segment,
       inputs,
       expireBeforeUs: undefined,
       older: [],
     }
-    const { meta } = await merger.merge(job)
+    const { meta } = await merger.merge(task)
     unlinkSegments(disk, folder, [must(meta, 'a new segment').segment])
   }
   for (let i = 0; i < WARM_UP; i++) await merge()
-  steps.clear()
   const memoryNow = () => short(memory(process.pid).anonymous)
   const memories = [memoryNow()]
   const [fromMs, fromCpu, fromAll] = [monotonicMs(), cpuMs(), process.cpuUsage()]
@@ -143,13 +118,9 @@ async function run(
   memories.push(memoryNow())
   const per = (all: number) => `${(all / merges).toFixed(2)} ms`
   const all = process.cpuUsage(fromAll)
-  const thread = cpuMs() - fromCpu
   print(row('merges', String(merges)))
   print(row('wall time of a merge', per(monotonicMs() - fromMs)))
-  print(row('CPU of a merge, this thread', per(thread)))
+  print(row('CPU of a merge, this thread', per(cpuMs() - fromCpu)))
   print(row('CPU of a merge, all threads', per((all.user + all.system) / 1000)))
-  for (const [step, used] of steps) print(row(`… ${step}`, per(used)))
-  const rest = [...steps.values()].reduce((sum, used) => sum + used, 0)
-  print(row('… else: DuckDB, removal of the new segment', per(thread - rest)))
   print(row('anonymous memory, first, half-way, last', memories.join(', ')))
 }

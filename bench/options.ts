@@ -20,6 +20,8 @@ export const OPTIONS = {
   updates: { type: 'string' },
   deletes: { type: 'string' },
   python: { type: 'string' },
+  server: { type: 'string' },
+  http: { type: 'string' },
 } as const
 
 export type OptionName = keyof typeof OPTIONS

@@ -1,8 +1,8 @@
 /**
- * Question: what does a seal's Parquet file cost, and what is it worth to a reader? Both encoders, from the same stream of bench
+ * Question: what does a flush's Parquet file cost, and what is it worth to a reader? Both encoders, from the same stream of bench
  * events in the six bench columns with their payload.
  *
- *   encode    ms of processor time for the rows of a seal (median of alternating rounds, after one that does not count), and the
+ *   encode    ms of processor time for the rows of a flush (median of alternating rounds, after one that does not count), and the
  *             bytes of the file
  *   read      DuckDB's processor time for queries over 8 such files
  *
@@ -11,14 +11,14 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
-import { FIRST_PLAN_COLUMN } from '../src/batch/layout.ts'
-import { SEAL_ROWS } from '../src/limits.ts'
-import { assemblerJs, tryAssemblerNative } from '../src/segment/assembler.ts'
-import { type Encoder, tryEncoderNative } from '../src/segment/encoder.ts'
-import { encoderJs } from '../src/segment/encoder-js.ts'
-import { layOutStream, writeStreamFrame } from '../src/segment/stream.ts'
-import { arrowHead } from '../src/segment/stream-head.ts'
-import { entriesOf, BENCH_PLAN as plan } from './entries.ts'
+import { FIRST_SCHEMA_COLUMN } from '../src/format/batch-layout.ts'
+import { layOutStream, writeStreamFrame } from '../src/store/segment/arrow-stream.ts'
+import { tryAssemblerNative } from '../src/store/segment/assembler.ts'
+import { assemblerJs } from '../src/store/segment/assembler-js.ts'
+import { type Encoder, tryEncoderNative } from '../src/store/segment/parquet-encoder.ts'
+import { arrowHead, encoderJs } from '../src/store/segment/parquet-encoder-js.ts'
+import { FLUSH_ROWS } from '../src/util/limits.ts'
+import { entriesOf, BENCH_SCHEMA as schema } from './entries.ts'
 import { benchFolder, removeFolder } from './leftovers.ts'
 import { median, print, row, short } from './measure.ts'
 import { numberOf } from './options.ts'
@@ -37,9 +37,9 @@ const QUERIES = [
   ['bytes of all payloads', 'SELECT sum(strlen(_service_payload)) FROM FILES'],
 ] as const
 
-/** Measures `rounds` (9) rounds over `rows` (a seal's) rows a file. */
+/** Measures `rounds` (9) rounds over `rows` (a flush's) rows a file. */
 export async function benchParquet(options: ParquetOptions): Promise<void> {
-  const rows = Math.max(1, Math.floor(numberOf('rows', options.rows, SEAL_ROWS)))
+  const rows = Math.max(1, Math.floor(numberOf('rows', options.rows, FLUSH_ROWS)))
   const rounds = Math.max(1, numberOf('rounds', options.rounds, 9))
   const native = tryEncoderNative()
   const encoders = native === undefined ? [encoderJs] : [encoderJs, native]
@@ -53,7 +53,7 @@ export async function benchParquet(options: ParquetOptions): Promise<void> {
       for (const encoder of encoders)
         writeFileSync(
           join(folder, `${encoder.name}-${file}.parquet`),
-          encoder.encode(stream, layout, plan, rows, FOOTER),
+          encoder.encode(stream, layout, schema, rows, FOOTER),
         )
     }
     await read(folder, encoders, rounds)
@@ -65,11 +65,11 @@ export async function benchParquet(options: ParquetOptions): Promise<void> {
 function streamFrom(first: number, rows: number) {
   const assembler = tryAssemblerNative() ?? assemblerJs
   const entries = entriesOf(first, rows)
-  const survey = assembler.survey(entries, true, FIRST_PLAN_COLUMN + plan.columns.length)
-  const layout = layOutStream(plan, rows, survey.sums, arrowHead)
+  const deduplicated = assembler.deduplicate(entries, true, FIRST_SCHEMA_COLUMN + schema.columns.length)
+  const layout = layOutStream(schema, rows, deduplicated.sums, arrowHead)
   const stream = new Uint8Array(layout.bytes)
   writeStreamFrame(stream, layout)
-  assembler.fill(entries, survey.keep, stream, layout.places)
+  assembler.gather(entries, deduplicated.keep, stream, layout.places)
   return { layout, stream }
 }
 
@@ -87,7 +87,7 @@ function encode(encoders: readonly Encoder[], rows: number, rounds: number): voi
     bytes = new Map()
     for (const encoder of encoders) {
       const from = process.cpuUsage()
-      bytes.set(encoder.name, encoder.encode(stream, layout, plan, rows, FOOTER).length)
+      bytes.set(encoder.name, encoder.encode(stream, layout, schema, rows, FOOTER).length)
       if (round > 0) ms.get(encoder.name)!.push(cpuMsSince(from))
     }
   }

@@ -1,7 +1,7 @@
 /**
  * `path`, batches (P-1): events/s acknowledged and events per CPU-second of the server, for Weir, ClickHouse and PostgreSQL.
  *
- * Weir's CPU counts until all rows are sealed and a counter equals what was acknowledged; its peers' only until the load ends: what
+ * Weir's CPU counts until all rows are flushed and a counter equals what was acknowledged; its peers' only until the load ends: what
  * they still have to merge, to vacuum or to write back is given to them. ClickHouse neither syncs nor checks keys.
  */
 import { join } from 'node:path'

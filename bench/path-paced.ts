@@ -5,7 +5,7 @@
  *               request was due: stalls are in it with all that they held up. Beside it, as wrk would measure: from when it was sent
  *   P-6, load   the same load, and four probes a second: a probe posts one event of its own to the same pool; from its 200 the time
  *               until a counter with a filter on its id, over the two seconds around its time, counts it
- *   P-6, idle   the same probes, and such that ask over the whole pool's time, when all rows are sealed and the disk is quiet
+ *   P-6, idle   the same probes, and such that ask over the whole pool's time, when all rows are flushed and the disk is quiet
  *
  * The event-loop delay (W-11) is the server's own, over the load with probes. Probes are sent from the bench's process and wait for a
  * core like any client on this machine.

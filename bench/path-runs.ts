@@ -25,6 +25,7 @@ export async function onFreshWeir<T>(
   await settled(plan)
   const folder = benchFolder('weir-path-')
   const args = plan.kernel === undefined ? [] : ['--kernel', plan.kernel]
+  if (plan.http !== undefined) args.push('--http', plan.http)
   const server = await startWeir({ dataDir: join(folder, 'data'), args })
   try {
     return await work(server, await keyedPool(server))

@@ -1,10 +1,11 @@
 /**
  * Question: what does the whole path sustain on this machine, load generator included?
  *
- *   batches   full 500-event bodies, every key distinct, 6 unpacked columns, durable, sealing as it goes; then how long until a
+ *   batches   full 500-event bodies, every key distinct, 6 unpacked columns, durable, flushing as it goes; then how long until a
  *             counter equals what was acknowledged. Against ClickHouse and PostgreSQL with the same events, in turn (path-batches.ts)
  *   paced     the same at 80 % of that rate: ack times, and how long until an acknowledged event is counted (path-paced.ts)
  *   singles   one event a request, 64 connections. Against uWebSockets.js that drops the body (path-singles.ts)
+ *   http      full batches and single events over both HTTP libraries, in turn (path-http.ts)
  *
  * Each run has a server of its own on an empty folder, which is gone before the next one begins; before each, `sync` and a quiet
  * disk. Pairs go A B C, C B A, A B C: neither is always the one after the other.
@@ -15,6 +16,7 @@ import { chooseGenerators, type Generators } from './load.ts'
 import { print } from './measure.ts'
 import { numberOf, oneOf } from './options.ts'
 import { batches, weirBatches } from './path-batches.ts'
+import { bothLibraries } from './path-http.ts'
 import { paced } from './path-paced.ts'
 import { singles } from './path-singles.ts'
 
@@ -37,6 +39,8 @@ export interface PathPlan {
   readonly pairs: number
   readonly connections: number
   readonly kernel: 'native' | 'js' | undefined
+  /** The HTTP library; undefined takes the default. */
+  readonly http?: 'uws' | 'node'
   readonly generators: Generators
   readonly isWithPeers: boolean
   /** Of quiet before each run. */
@@ -51,7 +55,7 @@ const PACED_PART = 0.8
  * `paced`, events a second, instead of 80 % of what the batches reached.
  */
 export async function benchPath(options: PathOptions): Promise<void> {
-  const only = oneOf('only', options.only, ['batches', 'paced', 'singles'])
+  const only = oneOf('only', options.only, ['batches', 'paced', 'singles', 'http'])
   const plan: PathPlan = {
     seconds: Math.max(0.1, numberOf('seconds', options.seconds, 60)),
     pairs: Math.max(1, numberOf('pairs', options.pairs, 3)),
@@ -76,4 +80,6 @@ export async function benchPath(options: PathOptions): Promise<void> {
   }
   if (only === undefined || only === 'singles')
     await singles({ ...plan, seconds: Math.min(plan.seconds, 20) })
+  if (only === undefined || only === 'http')
+    await bothLibraries({ ...plan, seconds: Math.min(plan.seconds, 20) })
 }

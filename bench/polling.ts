@@ -1,5 +1,5 @@
 /**
- * Question: do readers breed files? Ten counter queries a second seal ten small tails a second.
+ * Question: do readers breed files? Ten counter queries a second flush ten small memtables a second.
  *
  *   a steady stream of 100-event batches, and ten counters a second; every 30 s a line with live segments, query times and
  *   memory. A straight line through the second half says where an hour ends.
@@ -8,7 +8,7 @@
  */
 import type { TestServer } from '../test/util/server.ts'
 import { BENCH_SEED, benchEvent, createRandom, eventId } from './events.ts'
-import { median, memory, print, row, short, sleep } from './measure.ts'
+import { everyMs, median, memory, print, row, short } from './measure.ts'
 import { numberOf } from './options.ts'
 import { keyedPool, startWeir } from './weir.ts'
 
@@ -89,15 +89,6 @@ export async function benchPolling(options: PollingOptions): Promise<void> {
     ),
   )
   await server.stop()
-}
-
-/** Calls `work` at a steady rate until `end`, one call at a time; late calls follow at once. */
-async function everyMs(ms: number, end: number, work: () => Promise<void>): Promise<void> {
-  for (let due = performance.now() + ms; due < end; due += ms) {
-    const wait = due - performance.now()
-    if (wait > 0) await sleep(wait)
-    await work()
-  }
 }
 
 async function segmentsOf(server: TestServer): Promise<number> {

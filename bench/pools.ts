@@ -5,13 +5,24 @@
  *   Every 30 s a line. At the end: the trend of the last third, kill -9, the time until the server answers again, and
  *   whether sampled pools count what was acknowledged.
  *
- * Goals: at most 20,000 files, anonymous memory of at most 1 GB, seal p99 of at most 1 s, no rise in the last third.
+ * Goals: at most 20,000 files, anonymous memory of at most 1 GB, flush p99 of at most 1 s, no rise in the last third.
  * Non-goals: the highest rate (bench -- path). Server and generator share the cores.
  */
 import { join } from 'node:path'
 import type { TestPool, TestServer } from '../test/util/server.ts'
 import { BENCH_COLUMNS, BENCH_SEED, createRandom } from './events.ts'
-import { cpuByThread, cpuSeconds, folderBytes, memory, print, row, short, sleep } from './measure.ts'
+import {
+  cpuByThread,
+  cpuSeconds,
+  folderBytes,
+  memory,
+  print,
+  quantileOf,
+  row,
+  short,
+  sleep,
+  slope,
+} from './measure.ts'
 import { numberOf } from './options.ts'
 import { countFiles, type Scrape, scrape } from './scrape.ts'
 import { startTrickle, type Trickle, type TrickleDone, type TrickleWindow } from './trickle.ts'
@@ -35,12 +46,12 @@ interface Sample {
   readonly minutes: number
   readonly files: number
   readonly memory: number
-  readonly sealP99: number
+  readonly flushP99: number
   readonly segments: number
   readonly counterP99: number
 }
 
-const GOALS = { files: 20_000, memory: 1e9, sealP99: 1 }
+const GOALS = { files: 20_000, memory: 1e9, flushP99: 1 }
 
 /** Runs for `minutes` (15) with `pools` (2000) pools at `rate` (one a pool) events a second. */
 export async function benchPools(options: PoolsBenchOptions): Promise<void> {
@@ -116,18 +127,18 @@ class Watch {
     this.#before = now
     if (before === undefined) return undefined
     const seconds = (now.at - before.at) / 1000
-    const sealP99 = page.quantile('weir_seal_seconds', 0.99, before.page) || 0 // NaN: nothing was sealed
-    const seals = page.value('weir_seal_seconds_count') - before.page.value('weir_seal_seconds_count')
-    const rows = page.value('weir_sealed_rows_total') - before.page.value('weir_sealed_rows_total')
+    const flushP99 = page.quantile('weir_flush_seconds', 0.99, before.page) || 0 // NaN: nothing was flushed
+    const flushes = page.value('weir_flush_seconds_count') - before.page.value('weir_flush_seconds_count')
+    const rows = page.value('weir_flushed_rows_total') - before.page.value('weir_flushed_rows_total')
     const counterP99 = quantileOf(this.#countersMs, 0.99)
     const { anonymous, shared } = memory(pid)
     const segments = page.value('weir_segments')
-    const tail = page.value('weir_queue_depth{queue="tail_bytes"}')
+    const memtable = page.value('weir_queue_depth{queue="memtable_bytes"}')
     const loop = page.value('weir_event_loop_delay_seconds{quantile="0.99"}') * 1000
     print(
       row(
         `after ${minutes.toFixed(1)} min`,
-        `${files} files, ${segments} segments, anonymous ${short(anonymous)}B (+ shared ${short(shared)}B), seal p99 ${(sealP99 * 1000).toFixed(0)} ms, ${(seals / seconds).toFixed(1)} seals/s of ${(rows / Math.max(1, seals)).toFixed(0)} rows`,
+        `${files} files, ${segments} segments, anonymous ${short(anonymous)}B (+ shared ${short(shared)}B), flush p99 ${(flushP99 * 1000).toFixed(0)} ms, ${(flushes / seconds).toFixed(1)} flushes/s of ${(rows / Math.max(1, flushes)).toFixed(0)} rows`,
       ),
     )
     print(
@@ -139,7 +150,7 @@ class Watch {
     print(
       row(
         '',
-        `server CPU ${((100 * (now.cpu - before.cpu)) / seconds).toFixed(0)} %, generator ${((100 * cpuSeconds(generatorPid)) / (now.at / 1000)).toFixed(0)} %, tail ${short(tail)}B, log ${short(folderBytes(join(dataDir, 'log')))}B in ${page.value('weir_log_files')} files in use`,
+        `server CPU ${((100 * (now.cpu - before.cpu)) / seconds).toFixed(0)} %, generator ${((100 * cpuSeconds(generatorPid)) / (now.at / 1000)).toFixed(0)} %, memtable ${short(memtable)}B, log ${short(folderBytes(join(dataDir, 'log')))}B in ${page.value('weir_log_files')} files in use`,
       ),
     )
     const compaction = page.lines('weir_compaction_').filter(([name]) => !/_bucket/.test(name))
@@ -148,13 +159,8 @@ class Watch {
     this.#latenciesMs = []
     this.#countersMs = []
     this.#errors = 0
-    return { minutes, files, memory: anonymous, sealP99, segments, counterP99 }
+    return { minutes, files, memory: anonymous, flushP99, segments, counterP99 }
   }
-}
-
-function quantileOf(values: number[], quantile: number): number {
-  values.sort((a, b) => a - b)
-  return values[Math.floor(values.length * quantile)] ?? 0
 }
 
 interface Running {
@@ -232,7 +238,7 @@ function summarise(samples: readonly Sample[], isEqual: boolean): void {
   const end = samples.at(-1)?.minutes ?? 0
   const third = samples.filter(sample => sample.minutes >= (2 * end) / 3)
   print('summary (largest of the run; change over the last third by a straight line)')
-  for (const name of ['files', 'segments', 'memory', 'sealP99', 'counterP99'] as const) {
+  for (const name of ['files', 'segments', 'memory', 'flushP99', 'counterP99'] as const) {
     const largest = Math.max(...samples.map(sample => sample[name]))
     const change = slope(third.map(sample => [sample.minutes, sample[name]])) * (end / 3)
     const mean = third.reduce((sum, sample) => sum + sample[name], 0) / Math.max(1, third.length)
@@ -242,13 +248,4 @@ function summarise(samples: readonly Sample[], isEqual: boolean): void {
     print(row(name, `${short(largest)}, ${part >= 0 ? '+' : ''}${part.toFixed(1)} %${verdict}`))
   }
   print(row('counts', isEqual ? 'equal' : 'DIFFER'))
-}
-
-/** Least squares, per minute. */
-function slope(points: readonly (readonly [number, number])[]): number {
-  const mean = (of: (point: readonly [number, number]) => number) =>
-    points.reduce((sum, point) => sum + of(point), 0) / Math.max(1, points.length)
-  const [x, y] = [mean(([at]) => at), mean(([, value]) => value)]
-  const spread = points.reduce((sum, [at]) => sum + (at - x) ** 2, 0)
-  return spread === 0 ? 0 : points.reduce((sum, [at, value]) => sum + (at - x) * (value - y), 0) / spread
 }

@@ -11,8 +11,8 @@ import { benchEvents, eventId } from './events.ts'
 /** `array`: one JSON array; `lines`: an object a line (ClickHouse). */
 export type BodyForm = 'array' | 'lines'
 
-export const ID_MARK = '\u0001'
-export const TIME_MARK = '\u0002'
+const ID_MARK = '\u0001'
+const TIME_MARK = '\u0002'
 const MARKS = new RegExp(`([${ID_MARK}${TIME_MARK}])`)
 const ID_DIGITS = 20
 const TIME_TEXT = '2026-01-01T00:00:00.000Z'
@@ -32,7 +32,7 @@ export function bodyBytes(text: string, events: number): number {
   return Buffer.byteLength(text) + events * (ID_DIGITS - 1 + TIME_TEXT.length - 1)
 }
 
-/** One request's bytes, `head` and `tail` around a body whose ids and times are overwritten again and again. */
+/** One request's bytes, `head` and `memtable` around a body whose ids and times are overwritten again and again. */
 export class Body {
   readonly bytes: Buffer
   readonly #requests: number[] = []
@@ -42,7 +42,7 @@ export class Body {
     text: string,
     producer: number,
     head: string | Uint8Array,
-    tail: Uint8Array = new Uint8Array(0),
+    memtable: Uint8Array = new Uint8Array(0),
   ) {
     const parts: Buffer[] = [Buffer.from(head)]
     let at = parts[0]!.byteLength
@@ -62,7 +62,7 @@ export class Body {
         add(TIME_TEXT)
       } else add(piece)
     }
-    this.bytes = Buffer.concat([...parts, tail])
+    this.bytes = Buffer.concat([...parts, memtable])
   }
 
   /** Makes it the body of request `number`, below 10⁹, whose events happened at `ms`. */

@@ -12,8 +12,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { isInterrupted, whenInterrupted } from '../src/command/interrupt.ts'
-import { createProgress } from '../src/command/progress.ts'
+import { isInterrupted, whenInterrupted } from '../src/tools/interrupt.ts'
+import { createProgress } from '../src/tools/progress.ts'
 
 const ROUNDS = 20
 const BATCH_EVENTS_MAX = 500
@@ -88,7 +88,7 @@ function batches(events: readonly string[]): string[][] {
 
 /** The server's process. `base` is its address, once it listens. */
 function spawnServer(dataDir: string) {
-  const main = fileURLToPath(new URL('../src/main.js', import.meta.url))
+  const main = fileURLToPath(new URL('../src/app/main.js', import.meta.url))
   const child = spawn(process.execPath, [main, '--port', '0', '--data-dir', dataDir], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
@@ -178,7 +178,7 @@ async function demo(): Promise<void> {
     const base = await step('start on a temporary folder', () => server.base)
     await feedAndCount(await logIn(base, dataDir))
   } finally {
-    await step('stop: last requests answered, synced, sealed', cleanUp)
+    await step('stop: last requests answered, synced, flushed', cleanUp)
     forget()
   }
 }

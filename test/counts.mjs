@@ -1,21 +1,35 @@
-/** Prints the counts of the last test run as its last line: "N passed, N failed". Exits 1 if anything failed or nothing ran. */
-import { readFileSync } from 'node:fs'
+/**
+ * Prints the counts of the last test runs as its last line: "N passed, N failed". Exits 1 if anything failed or nothing ran.
+ * Runs beside `npm test` (other Nodes, the module under sanitizers) count where they ran.
+ */
+import { existsSync, readFileSync } from 'node:fs'
 
-const file = new URL('../dist/test-results.json', import.meta.url)
-let results
-try {
-  results = JSON.parse(readFileSync(file, 'utf8'))
-} catch (error) {
-  process.stderr.write(`no test results: ${error.message}\n`)
-  process.stdout.write('0 passed, 1 failed\n')
-  process.exit(1)
+const MAIN = 'test-results.json'
+const OTHERS = ['test-results-nodes.json', 'sanitize/tree/dist/test-results.json']
+
+/** @param {string} name @returns {{ passed: number, failed: number }} of one run, in vitest's JSON */
+function countsOf(name) {
+  const results = JSON.parse(readFileSync(new URL(`../dist/${name}`, import.meta.url), 'utf8'))
+  // A test file that could not be loaded has no tests of its own: it counts as one failure.
+  const broken = results.testResults.filter(
+    one => one.status === 'failed' && one.assertionResults.length === 0,
+  ).length
+  // A worker that died takes its tests along without failing them: the run as a whole says so.
+  const died = results.success === false && results.numFailedTests + broken === 0 ? 1 : 0
+  return { passed: results.numPassedTests, failed: results.numFailedTests + broken + died }
 }
-// A test file that could not be loaded has no tests of its own: it counts as one failure.
-const broken = results.testResults.filter(
-  one => one.status === 'failed' && one.assertionResults.length === 0,
-).length
-// A worker that died takes its tests along without failing them: the run as a whole says so.
-const died = results.success === false && results.numFailedTests + broken === 0 ? 1 : 0
-const failed = results.numFailedTests + broken + died
-process.stdout.write(`${results.numPassedTests} passed, ${failed} failed\n`)
-process.exit(failed > 0 || results.numPassedTests === 0 ? 1 : 0)
+
+const total = { passed: 0, failed: 0 }
+const ran = OTHERS.filter(name => existsSync(new URL(`../dist/${name}`, import.meta.url)))
+for (const name of [MAIN, ...ran]) {
+  try {
+    const { passed, failed } = countsOf(name)
+    total.passed += passed
+    total.failed += failed
+  } catch (error) {
+    process.stderr.write(`no test results: ${error.message}\n`)
+    total.failed += 1
+  }
+}
+process.stdout.write(`${total.passed} passed, ${total.failed} failed\n`)
+process.exit(total.failed > 0 || total.passed === 0 ? 1 : 0)

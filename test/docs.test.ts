@@ -3,8 +3,8 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { COMMANDS } from '../src/command/commands.ts'
-import { commandHelp, helpText } from '../src/command/help.ts'
+import { COMMANDS } from '../src/app/commands.ts'
+import { commandHelp, helpText } from '../src/tools/help.ts'
 import { must } from '../src/util/assert.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -52,7 +52,7 @@ test('the architecture page has every folder and every file of src/, and no othe
   const rows = rowsBelow('src/README.md', 'Folders')
   const named = rows.map(([folder]) => /\((\w+)\)/.exec(folder ?? '')?.[1])
   const all = readdirSync(join(ROOT, 'src'))
-  expect(named).toEqual(all.filter(name => isFolder(join(ROOT, 'src', name))).sort())
+  expect([...named].sort()).toEqual(all.filter(name => isFolder(join(ROOT, 'src', name))).sort())
   for (const [folder, , first] of rows)
     for (const file of quoted(first ?? '').filter(text => /\.\w+$/.test(text) && !text.includes('*')))
       expect([
@@ -88,7 +88,7 @@ test('the README names scripts, commands and options that there are', () => {
   const commands = rowsBelow('README.md', 'Commands').map(([cell]) => quoted(cell ?? '')[0]?.split(' ')[0])
   expect(commands).toEqual(COMMANDS.slice(1).map(command => command.name))
   const help = [helpText(COMMANDS), ...COMMANDS.map(one => commandHelp(one, false))].join('\n')
-  const flags = quoted(page).flatMap(text => text.match(/(?<![\w-])--[a-z][a-z-]+/g) ?? [])
+  const flags = quoted(page).flatMap(text => text.match(/(?<![\w-])--[a-z][a-z0-9-]+/g) ?? [])
   expect(flags.length).toBeGreaterThan(10)
   expect(flags.filter(flag => !help.includes(`${flag} `))).toEqual([])
 })

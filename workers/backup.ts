@@ -1,13 +1,10 @@
-/** Thread of one backup: joins it with the stages whose files it writes. */
-import { parentPort, workerData } from 'node:worker_threads'
-import type { BackupThreadData } from '../src/backup/protocol.ts'
-import { serveBackup } from '../src/backup/thread.ts'
-import { writeCatalog } from '../src/catalog/copy.ts'
-import { extractLog } from '../src/commit/extract.ts'
-import { must } from '../src/util/assert.ts'
+/** Entry point of the thread of one backup: joins it with the stages whose files it writes. */
+import { writeCatalog } from '../src/catalog/catalog-store.ts'
+import { extractLog } from '../src/log/copy-log.ts'
+import { serveBackup } from '../src/tools/backup/backup-thread.ts'
+import type { BackupThreadData } from '../src/tools/backup/backup-types.ts'
 import { disk } from '../src/util/disk.ts'
-import { nameThread } from '../src/util/thread-name.ts'
+import { beginThread } from '../src/util/thread-server.ts'
 
-nameThread('backup')
-const port = must(parentPort, 'the parent port')
-serveBackup(port, workerData as BackupThreadData, { disk, extractLog, writeCatalog })
+const { port, data } = beginThread<BackupThreadData>()
+serveBackup(port, data, { disk, extractLog, writeCatalog })

@@ -1,9 +1,7 @@
-/** Thread entry point of the catalog: see src/catalog/worker.ts. */
-import { parentPort, workerData } from 'node:worker_threads'
-import type { CatalogWorkerData } from '../src/catalog/protocol.ts'
-import { serveCatalog } from '../src/catalog/worker.ts'
-import { must } from '../src/util/assert.ts'
-import { nameThread } from '../src/util/thread-name.ts'
+/** Entry point of the catalog thread (src/catalog/catalog-thread.ts). */
+import { serveCatalog } from '../src/catalog/catalog-thread.ts'
+import type { CatalogThreadData } from '../src/catalog/catalog-types.ts'
+import { beginThread } from '../src/util/thread-server.ts'
 
-nameThread('catalog')
-serveCatalog(must(parentPort, 'the parent port'), workerData as CatalogWorkerData)
+const { port, data } = beginThread<CatalogThreadData>()
+serveCatalog(port, data)

@@ -1,10 +1,10 @@
-/** Thread of the log: writes and syncs groups (src/commit/log-service.ts). */
+/** Thread of the log: writes and syncs groups (src/log/log-thread.ts). */
 import { parentPort, workerData } from 'node:worker_threads'
-import { LogService } from '../src/commit/log-service.ts'
-import type { FromLog, ThreadData, ToLog } from '../src/commit/messages.ts'
+import type { FromLog, ThreadData, ToLog } from '../src/log/log-messages.ts'
+import { LogService } from '../src/log/log-thread.ts'
 import { must } from '../src/util/assert.ts'
-import { armCrash } from '../src/util/crash.ts'
-import { nameThread } from '../src/util/thread-name.ts'
+import { armCrash } from '../src/util/fault-injection.ts'
+import { nameThread } from '../src/util/this-thread.ts'
 
 nameThread('log')
 const port = must(parentPort, 'the port of a worker thread')

@@ -1,24 +1,24 @@
-/** Parse worker: binds the job runner (src/batch/job.ts) to Piscina. Batches stand in shared memory, the rest is moved. */
+/** Parse worker: binds the job runner (src/parse/run-task.ts) to Piscina. Batches stand in shared memory, the rest is moved. */
 import { workerData } from 'node:worker_threads'
 import type * as PiscinaPackage from 'piscina'
-import { createJobRunner } from '../src/batch/job.ts'
-import { chooseKernels } from '../src/batch/kernels.ts'
-import type { Job, JobResult } from '../src/batch/protocol.ts'
-import type { ParseWorkersData } from '../src/batch/workers.ts'
+import { chooseKernels } from '../src/parse/kernels.ts'
+import type { ParseResult, ParseTask } from '../src/parse/parse-task.ts'
+import type { ParseWorkersData } from '../src/parse/parse-workers.ts'
+import { createTaskRunner } from '../src/parse/run-task.ts'
 import { loadPackage } from '../src/util/load-package.ts'
-import { nameThread } from '../src/util/thread-name.ts'
+import { nameThread } from '../src/util/this-thread.ts'
 
 const { move, transferableSymbol, valueSymbol } = loadPackage('piscina') as typeof PiscinaPackage
 const { kernel, started } = workerData as ParseWorkersData
 nameThread(`parse-${1 + Atomics.add(started, 0, 1)}`)
-const run = createJobRunner(chooseKernels(kernel))
+const run = createTaskRunner(chooseKernels(kernel))
 
 /** Piscina calls it for each job. */
-export default function parse(job: Job): unknown {
-  const result = run(job)
+export default function parse(task: ParseTask): unknown {
+  const result = run(task)
   return move({ [transferableSymbol]: buffersOf(result), [valueSymbol]: result } as never)
 }
 
-function buffersOf(result: JobResult): ArrayBuffer[] {
+function buffersOf(result: ParseResult): ArrayBuffer[] {
   return [result.outcomes.buffer, result.faults.buffer, result.recordBytes.buffer] as ArrayBuffer[]
 }

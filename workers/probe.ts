@@ -1,10 +1,10 @@
-/** Entry point of a process that reads an LMDB folder once (src/command/probe.ts), and may die of what it reads. */
-import { readStore } from '../src/catalog/store.ts'
-import type { ProbeAnswer, ProbeQuestion } from '../src/command/probe.ts'
-import { toWire } from '../src/errors.ts'
-import { countIndex, walkIndex } from '../src/keys/look.ts'
+/** Entry point of a process that reads an LMDB folder once (src/tools/probe-lmdb.ts), and may die of what it reads. */
+import { readStore } from '../src/catalog/catalog-store.ts'
+import { countIndex, walkIndex } from '../src/index/inspect-index.ts'
+import type { ProbeAnswer, ProbeQuestion } from '../src/tools/probe-lmdb.ts'
 import { must } from '../src/util/assert.ts'
 import { disk } from '../src/util/disk.ts'
+import { toWire } from '../src/util/errors.ts'
 
 const { kind, folder, kernel } = JSON.parse(must(process.argv[2], 'the question')) as ProbeQuestion
 

@@ -1,10 +1,10 @@
-/** Thread of the spares: makes empty log files and removes old ones (src/commit/spare-service.ts). */
+/** Thread of the spares: makes empty log files and removes old ones (src/log/spare-thread.ts). */
 import { parentPort, workerData } from 'node:worker_threads'
-import type { ThreadData, ToSpare } from '../src/commit/messages.ts'
-import { SpareService } from '../src/commit/spare-service.ts'
+import type { ThreadData, ToSpare } from '../src/log/log-messages.ts'
+import { SpareService } from '../src/log/spare-thread.ts'
 import { must } from '../src/util/assert.ts'
-import { armCrash } from '../src/util/crash.ts'
-import { nameThread } from '../src/util/thread-name.ts'
+import { armCrash } from '../src/util/fault-injection.ts'
+import { nameThread } from '../src/util/this-thread.ts'
 
 nameThread('spare')
 const port = must(parentPort, 'the port of a worker thread')

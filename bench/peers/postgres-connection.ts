@@ -25,7 +25,7 @@ export function bindHead(bytes: number): Uint8Array {
 }
 
 /** The rest of Bind (no result formats), Execute without a row limit, Sync. */
-export function bindTail(): Uint8Array {
+export function bindMemtable(): Uint8Array {
   const execute = message('E', Buffer.from([0, 0, 0, 0, 0]))
   return Buffer.concat([Buffer.from([0, 0]), execute, message('S')])
 }

@@ -1,107 +1,103 @@
 /**
- * Ingest: ready bodies → jobs → commit → answers.
+ * Ingest: ready bodies → parse tasks → commit → answers.
  *
- *   W-1  The 200 of a request with accepted events is sent after commit() resolved.
- *   W-9  Jobs run while parseRoom() and room() say so and their batches are within BATCHES_UNDER_WAY_BYTES_MAX; what
- *        is ready meanwhile is bounded by the slabs, and waits for the tail no longer than WAIT_MS_MAX.
+ *   W-1   The 200 of a request with accepted events is sent after commit() resolved.
+ *   W-9   A batch starts only while parseRoom() and room() allow it and all batches together stay within
+ *         BATCHES_UNDER_WAY_BYTES_MAX. Requests that are ready meanwhile are bounded by the slabs. They
+ *         wait for the memtable at most WAIT_MS_MAX.
+ *   W-11  The work per request is constant. This thread neither parses nor inflates bodies.
  *
- * Small bodies that come while a job of such is cut gather for the next one, as the log's groups do during a sync, in the slab
- * that fills; what cannot share a job, or stands in a slab that is full, goes as before.
- * The work per request is constant here; bodies are neither parsed nor inflated on this thread (W-11).
+ * While a task of small bodies is parsed, further small bodies gather for the next task, as log records
+ * gather during a sync. They gather in the slab that is being filled. A full slab, and bodies that
+ * cannot share a task, do not wait.
  */
-import { FAULT_WORDS } from '../batch/kernel.ts'
-import type { JobResult } from '../batch/protocol.ts'
-import type { Refusal } from '../errors.ts'
-import {
-  BATCHES_UNDER_WAY_BYTES_MAX,
-  BODY_MS_MAX,
-  JOB_GATHERED_BYTES,
-  JOB_GATHERED_CUT_BYTES,
-  JOB_GATHERED_REQUESTS,
-  JOBS_UNDER_WAY_MAX,
-  STALLED_MS,
-  WAIT_MS_MAX,
-} from '../limits.ts'
+import { FAULT_WORDS } from '../parse/kernel.ts'
+import type { ParseResult } from '../parse/parse-task.ts'
 import { assert, must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
-import type { Admission } from './admit.ts'
-import { type Answer, answerOf, answerRefusal } from './answer.ts'
-import { Bodies, busy } from './body.ts'
-import { answerEarly } from './early.ts'
-import { Fifo } from './fifo.ts'
-import { type Batch, takeBatch, weigh } from './job.ts'
+import type { Refusal } from '../util/errors.ts'
+import {
+  BATCHES_UNDER_WAY_BYTES_MAX,
+  BATCHES_UNDER_WAY_MAX,
+  BODY_MS_MAX,
+  BODY_WINDOW_MS,
+  PARSE_TASK_GATHERED_BYTES,
+  PARSE_TASK_GATHERED_PARSED_BYTES,
+  PARSE_TASK_GATHERED_REQUESTS,
+  WAIT_MS_MAX,
+} from '../util/limits.ts'
+import type { Admission, RateLimit } from './admission.ts'
+import type { ApiDeps, ApiOptions } from './api-types.ts'
+import { Bodies, busy } from './bodies.ts'
+import { IngestRequest, type Slab, SlabPool } from './body-memory.ts'
+import { type Answer, answerOf, answerRefusal, Turns } from './ingest-answer.ts'
+import { type Batch, commitBatchOf, takeBatch, weigh } from './ingest-batch.ts'
 import { problemReply, refusalOfError, refuse, rejectedHeaders } from './problem.ts'
-import type { ApiOptions, ApiServices } from './protocol.ts'
-import type { RateLimit } from './rate.ts'
-import type { Responder } from './reply.ts'
-import { IngestRequest } from './request.ts'
-import { type Slab, SlabPool } from './slab.ts'
-import { commitBatchOf } from './spans.ts'
-import { Turns } from './turns.ts'
+import { answerEarly, type Responder } from './responder.ts'
 
-const GONE_POOL = refuse(404, 'unknown_webhook', 'no webhook has this id', rejectedHeaders(0))
+const DELETED_POOL = refuse(404, 'unknown_webhook', 'no webhook has this id', rejectedHeaders(0))
 
 export class Ingest {
   readonly slabs = new SlabPool<IngestRequest>()
   readonly bodies: Bodies
-  readonly #services: ApiServices
+  readonly #deps: ApiDeps
   readonly #rate: RateLimit
-  /** Slabs with ready requests, each once. */
-  readonly #queue = new Fifo<Slab<IngestRequest>>()
+  /** Slabs with ready requests, each once: at most SLABS_MAX. */
+  readonly #queue: Slab<IngestRequest>[] = []
   readonly #turns = new Turns()
   #scheduled = false
-  #jobs = 0
-  /** Those of them that hold small bodies and are not cut. */
-  #smallJobs = 0
-  /** Batches of the jobs under way: what they may take, and after the cut what they do. */
+  #tasks = 0
+  /** Tasks of small bodies that are being parsed. */
+  #smallTasks = 0
+  /** Bytes of all batches under way: upper bounds while they are parsed, then their sizes. */
   #batchBytes = 0
   readonly #waitMsMax: number
-  /** Monotonic: since when ready requests wait for the tail alone. */
-  #tailFullSinceMs: number | undefined
+  /** Monotonic: since when ready requests wait for nothing but the memtable. */
+  #memtableFullSinceMs: number | undefined
 
-  constructor(services: ApiServices, rate: RateLimit, options: ApiOptions) {
-    this.#services = services
+  constructor(deps: ApiDeps, rate: RateLimit, options: ApiOptions) {
+    this.#deps = deps
     this.#rate = rate
     this.#waitMsMax = options.waitMsMax ?? WAIT_MS_MAX
     this.bodies = new Bodies(this.slabs, {
-      room: () => services.room(),
+      room: () => deps.room(),
       ready: request => this.#ready(request),
-      refuse: refuseBody(services),
+      refuse: refuseBody(deps),
       waitMsMax: this.#waitMsMax,
       bodyMsMax: options.bodyMsMax ?? BODY_MS_MAX,
-      stalledMs: options.stalledMs ?? STALLED_MS,
+      bodyWindowMs: options.bodyWindowMs ?? BODY_WINDOW_MS,
     })
     this.slabs.onFree = () => this.bodies.pump()
-    services.onRoom(() => {
+    deps.onRoom(() => {
       this.bodies.pump()
       this.#schedule()
     })
-    services.onParseRoom(() => this.#schedule())
+    deps.onParseRoom(() => this.#schedule())
   }
 
-  /** Jobs between parse and answer. */
-  get jobs(): number {
-    return this.#jobs
+  /** Batches between the start of their parse and their last answer. */
+  get tasks(): number {
+    return this.#tasks
   }
 
-  /** Takes the body of an admitted request, and answers it in the end. */
+  /** Reads the body of an admitted request, and answers it in the end. */
   receive(admission: Admission, responder: Responder): void {
     const request = new IngestRequest(admission, responder)
     responder.onGone = () => this.bodies.gone(request)
     responder.onData((chunk, last) => this.bodies.chunk(request, chunk, last))
   }
 
-  /** Ends waits and bodies whose time is over. */
+  /** Refuses requests that waited too long and bodies that arrive too slowly. */
   tick(nowMs: number): void {
     this.bodies.tick(nowMs)
-    if (this.#tailFullSinceMs === undefined) return
-    if (this.#services.room()) this.#schedule()
-    else if (this.#tailFullSinceMs + this.#waitMsMax <= nowMs) this.#refuseReady()
+    if (this.#memtableFullSinceMs === undefined) return
+    if (this.#deps.room()) this.#schedule()
+    else if (this.#memtableFullSinceMs + this.#waitMsMax <= nowMs) this.#refuseReady()
   }
 
-  /** The tail had no room for so long that those who are ready for it get 429. */
+  /** Answers 429 to all ready requests: the memtable had no room for too long. */
   #refuseReady(): void {
-    this.#tailFullSinceMs = undefined
+    this.#memtableFullSinceMs = undefined
     const refusal = busy()
     const answer = answerRefusal({ ...refusal, headers: { ...refusal.headers, ...rejectedHeaders(0) } })
     while (this.#queue.length > 0) {
@@ -109,7 +105,7 @@ export class Ingest {
       const refused = slab.ready
       slab.ready = []
       slab.readyBytes = 0
-      slab.readyCutBytes = 0
+      slab.readyParsedBytes = 0
       for (const request of refused) {
         this.#send(request, answer)
         this.slabs.release(slab)
@@ -122,12 +118,12 @@ export class Ingest {
     weigh(request)
     slab.ready.push(request)
     slab.readyBytes += request.bytesMax
-    slab.readyCutBytes += request.cutBytesMax
+    slab.readyParsedBytes += request.parsedBytesMax
     if (slab.ready.length === 1) this.#queue.push(slab)
     if (!this.#isGathering(slab)) this.#schedule()
   }
 
-  /** After this turn's sockets: all bodies that came together share a job. */
+  /** Dispatches after this turn's socket events, so that bodies that arrived together share a task. */
   #schedule(): void {
     if (this.#scheduled || this.#queue.length === 0) return
     this.#scheduled = true
@@ -147,50 +143,50 @@ export class Ingest {
       }
       const batch = takeBatch(slab)
       if (slab.ready.length > 0) this.#queue.push(slab)
-      this.#services.meter.job(batch.requests.length, batch.bytes)
-      this.#jobs += 1
-      this.#batchBytes += batch.cutBytesMax
+      this.#deps.meter.task(batch.requests.length, batch.bytes)
+      this.#tasks += 1
+      this.#batchBytes += batch.parsedBytesMax
       void this.#run(batch)
     }
     for (const slab of gathering) this.#queue.push(slab)
   }
 
-  /** Too little for a job of its own while another one is cut, and more may come. */
-  #isGathering({ filling, large, ready, readyBytes, readyCutBytes }: Slab<IngestRequest>): boolean {
-    if (this.#smallJobs === 0 || large || !filling) return false
-    if (ready.length >= JOB_GATHERED_REQUESTS) return false
-    return readyBytes < JOB_GATHERED_BYTES && readyCutBytes < JOB_GATHERED_CUT_BYTES
+  /** True while a slab has too little for a task of its own, another task is parsed, and more may come. */
+  #isGathering({ filling, large, ready, readyBytes, readyParsedBytes }: Slab<IngestRequest>): boolean {
+    if (this.#smallTasks === 0 || large || !filling) return false
+    if (ready.length >= PARSE_TASK_GATHERED_REQUESTS) return false
+    return readyBytes < PARSE_TASK_GATHERED_BYTES && readyParsedBytes < PARSE_TASK_GATHERED_PARSED_BYTES
   }
 
   #mayRun(): boolean {
-    if (this.#jobs >= JOBS_UNDER_WAY_MAX || this.#batchBytes >= BATCHES_UNDER_WAY_BYTES_MAX) return false
-    if (!this.#services.parseRoom()) return false
-    const room = this.#services.room()
-    if (room) this.#tailFullSinceMs = undefined
-    else this.#tailFullSinceMs ??= monotonicMs()
+    if (this.#tasks >= BATCHES_UNDER_WAY_MAX || this.#batchBytes >= BATCHES_UNDER_WAY_BYTES_MAX) return false
+    if (!this.#deps.parseRoom()) return false
+    const room = this.#deps.room()
+    if (room) this.#memtableFullSinceMs = undefined
+    else this.#memtableFullSinceMs ??= monotonicMs()
     return room
   }
 
-  /** One job, to its last answer. Never rejects. */
+  /** Runs one batch to its last answer. Never rejects. */
   async #run(batch: Batch): Promise<void> {
     const answered = new Uint8Array(batch.requests.length)
-    let batchBytes = batch.cutBytesMax
+    let batchBytes = batch.parsedBytesMax
     try {
-      const result = await this.#cut(batch)
+      const result = await this.#parse(batch)
       this.#batchBytes -= batchBytes
       batchBytes = bytesOf(result)
       this.#batchBytes += batchBytes
-      this.#schedule() // what gathered meanwhile is cut while this job is synced: the log never waits for it
+      this.#schedule() // the next task is parsed while this one is synced, so the log never waits
       const live = this.#liveGroups(batch)
       const commit = commitBatchOf(batch, result, live)
-      const committed = commit.records > 0 ? this.#services.commit(commit) : undefined
-      committed?.catch(() => {}) // It is awaited below; refusals may take turns until then.
+      const committed = commit.records > 0 ? this.#deps.commit(commit) : undefined
+      committed?.catch(() => {}) // Awaited below. Refusals may take turns until then.
       try {
-        // Mostly every request is logged, and nobody can be answered before the sync.
+        // Requests without a log record are answered before the sync. Mostly there are none.
         if (commit.records < batch.requests.length)
           await this.#answer(batch, result, answered, row => result.recordBytes[row] === 0)
       } finally {
-        await committed // whatever happened: until then the log reads the slab
+        await committed // in any case: until then the log reads the slab
       }
       await this.#answer(batch, result, answered, () => true, live)
     } catch (error) {
@@ -199,54 +195,57 @@ export class Ingest {
       for (const [row, request] of batch.requests.entries())
         if (answered[row] === 0) this.#send(request, answer)
     }
-    this.#jobs -= 1
+    this.#tasks -= 1
     this.#batchBytes -= batchBytes
-    for (const request of batch.requests) this.slabs.release(must(request.slab, 'the slab of a job'))
+    for (const request of batch.requests) this.slabs.release(must(request.slab, 'the slab of a batch'))
     this.#schedule()
   }
 
-  async #cut({ job, isSmall }: Batch): Promise<JobResult> {
-    if (isSmall) this.#smallJobs += 1
+  async #parse({ task, isSmall }: Batch): Promise<ParseResult> {
+    if (isSmall) this.#smallTasks += 1
     try {
-      return await this.#services.parse(job)
+      return await this.#deps.parse(task)
     } finally {
-      if (isSmall) this.#smallJobs -= 1
+      if (isSmall) this.#smallTasks -= 1
     }
   }
 
-  /** Is the pool of each group there? A pool may go at any time before the answer (section 5). */
+  /** For each group, whether its pool exists. A pool may be deleted at any time before the answer. */
   #liveGroups(batch: Batch): boolean[] {
-    return batch.job.groups.map(group => this.#services.isLive(group.pool))
+    return batch.task.groups.map(group => this.#deps.isLive(group.pool))
   }
 
   /**
-   * Answers the rows that `due` names. After the commit, `committed` says which groups were part of it; a pool
-   * that went meanwhile gets 404 too: after a deletion's answer no POST gets 2xx.
+   * Answers the rows for which `due` is true. `committed` tells, after the commit, which groups were part
+   * of it. Requests of a pool that was deleted meanwhile get 404: no POST gets 2xx after the deletion of
+   * its pool was answered.
    */
   async #answer(
     batch: Batch,
-    result: JobResult,
+    result: ParseResult,
     answered: Uint8Array,
     due: (row: number) => boolean,
     committed?: readonly boolean[],
   ): Promise<void> {
     let live = this.#liveGroups(batch)
-    let fault = 0
-    const faults = result.faults.length / FAULT_WORDS
+    let error = 0
+    const errors = result.faults.length / FAULT_WORDS
     for (let row = 0; row < batch.requests.length; row += 1) {
-      const from = fault
-      while (fault < faults && result.faults[fault * FAULT_WORDS] === row) fault += 1
+      const from = error
+      while (error < errors && result.faults[error * FAULT_WORDS] === row) error += 1
       if (answered[row] === 1 || !due(row)) continue
-      const turn = this.#turns.take(fault - from)
+      const turn = this.#turns.take(error - from)
       if (turn !== undefined) {
         await turn
         live = this.#liveGroups(batch)
       }
       const group = batch.groupOf[row]!
-      const there = live[group] === true && (committed === undefined || committed[group] === true)
+      const exists = live[group] === true && (committed === undefined || committed[group] === true)
       const request = batch.requests[row]!
       const { admission } = request
-      const answer = there ? answerOf(admission, result, row, { from, to: fault }) : answerRefusal(GONE_POOL)
+      const answer = exists
+        ? answerOf(admission, result, row, { from, to: error })
+        : answerRefusal(DELETED_POOL)
       const logged = result.recordBytes[row]! > 0
       assert(logged || answer.accepted === 0, 'a request with accepted events has a record')
       this.#send(request, answer)
@@ -257,25 +256,25 @@ export class Ingest {
   #send(request: IngestRequest, answer: Answer): void {
     const { target } = request.admission
     this.#rate.pay(target.poolNumber, answer.accepted + answer.rejected)
-    this.#services.meter.bodyBytes(request.bytes)
-    this.#services.meter.events(target.poolId, answer.accepted, answer.rejectedBy)
-    if (answer.code !== undefined) this.#services.meter.refused(answer.code)
+    this.#deps.meter.bodyBytes(request.bytes)
+    this.#deps.meter.events(target.poolId, answer.accepted, answer.rejectedBy)
+    if (answer.code !== undefined) this.#deps.meter.refused(answer.code)
     request.responder.send(answer.reply)
   }
 }
 
-/** Memory that the batches of a result take. */
-function bytesOf(result: JobResult): number {
+/** Bytes of the Arrow batches of a result. */
+function bytesOf(result: ParseResult): number {
   let bytes = 0
   for (const { batch } of result.parts) bytes += batch.byteLength
   return bytes
 }
 
-/** Ends a request whose body is not complete, or found no room. */
-function refuseBody(services: ApiServices) {
+/** Refuses a request whose body is incomplete or found no room. */
+function refuseBody(deps: ApiDeps) {
   return (request: IngestRequest, refusal: Refusal): void => {
-    services.meter.refused(refusal.code)
-    // The counts stand on every answer to a body that was read.
+    deps.meter.refused(refusal.code)
+    // Every answer to a body that was read has the counts.
     const counts = request.complete ? rejectedHeaders(0) : {}
     const counted = { ...refusal, headers: { ...counts, ...refusal.headers } }
     answerEarly(request.responder, problemReply(counted), request.admission.declaredBytes)

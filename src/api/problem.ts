@@ -1,12 +1,12 @@
 /**
- * Refusals in HTTP: one JSON object that is both what existing clients parse (`errors`, a string) and RFC 9457.
+ * Refusals in HTTP: one JSON object, both the form that existing clients parse (`errors`, a string) and RFC 9457.
  */
 import { STATUS_CODES } from 'node:http'
-import { type Refusal, SegmentDamaged, Unavailable } from '../errors.ts'
+import { type Refusal, SegmentDamaged, Unavailable } from '../util/errors.ts'
 import { warn } from '../util/say.ts'
-import type { Reply } from './protocol.ts'
+import type { Reply } from './api-types.ts'
 
-/** A refusal. `headers` come with the answer. */
+/** A refusal. `headers` are added to those of the answer. */
 export function refuse(
   status: number,
   code: string,
@@ -18,7 +18,7 @@ export function refuse(
 
 const RETRYABLE: ReadonlySet<number> = new Set([408, 429, 500, 503])
 
-/** The headers of an answer to a body that was read, and of which nothing was accepted. */
+/** The headers of an answer to a body that was read, when no event was accepted. */
 export function rejectedHeaders(rejected: number): Record<string, string> {
   return { 'x-events-accepted': '0', 'x-events-rejected': String(rejected) }
 }
@@ -42,11 +42,11 @@ export function problemReply(refusal: Refusal): Reply {
   }
 }
 
-/** 503 for a stage that cannot serve now; 500 for our own fault, which is written to standard error too. */
+/** 503 for a layer that cannot serve now. 500 for an error of the server, which also goes to standard error. */
 export function refusalOfError(error: unknown, where: string): Refusal {
   if (error instanceof Unavailable) return refuse(503, error.code, error.message, { 'retry-after': '1' })
   if (error instanceof SegmentDamaged)
     return { ...refuse(500, 'segment_damaged', error.message), retryable: false }
   warn(`${where}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
-  return refuse(500, 'internal', 'the server failed; the fault is in its log')
+  return refuse(500, 'internal', 'the server failed; its log has the error')
 }

@@ -1,46 +1,59 @@
-/** The front end: every route on one screen, listening and stopping. */
-import uWS, { type HttpRequest, type HttpResponse } from 'uWebSockets.js'
-import { CannotRun, type Refusal } from '../errors.ts'
-import { ANSWER_MS_MAX, API_TICK_MS, STREAM_STALL_MS } from '../limits.ts'
+/** The front end: joins admission, ingest and control requests, listens and stops. */
+
 import { monotonicMs } from '../util/clock.ts'
-import { admit, type Head } from './admit.ts'
-import { Control } from './control.ts'
-import { ControlBodies } from './control-body.ts'
-import { PREFLIGHT, withCors } from './cors.ts'
-import { Drain } from './drain.ts'
-import { answerEarly, declaredBytesOf } from './early.ts'
-import { livez, readyz } from './health.ts'
+import type { Refusal } from '../util/errors.ts'
+import { ANSWER_MS_MAX, API_TICK_MS, STREAM_STALL_MS } from '../util/limits.ts'
+import { admit, RateLimit } from './admission.ts'
+import type { Api, ApiDeps, ApiOptions } from './api-types.ts'
+import {
+  type Connections,
+  connectionsMaxOf,
+  Drain,
+  descriptorLimit,
+  Sockets,
+  Tarpit,
+  Unread,
+} from './connections.ts'
+import { Control, ControlBodies } from './control.ts'
+import { CHUNKED, declaredBytesOf, type OnRequest, type RequestHead } from './http/transport.ts'
 import { Ingest } from './ingest.ts'
 import { problemReply, refuse } from './problem.ts'
-import type { Api, ApiOptions, ApiServices, ControlRoute, Reply } from './protocol.ts'
-import { RateLimit } from './rate.ts'
-import { type Connections, Responder } from './reply.ts'
+import { answerEarly, type Responder } from './responder.ts'
+import { controlRoutes, type Router } from './routes.ts'
 import { Streams } from './stream.ts'
-import { Unread } from './unread.ts'
 
-type Handler = (request: HttpRequest, responder: Responder) => void | Promise<void>
-
-/** Listens. Rejects with CannotRun where the address cannot be used. */
-export async function createApi(services: ApiServices, options: ApiOptions): Promise<Api> {
-  const drain = new Drain()
-  const unread = new Unread(options.answerMsMax ?? ANSWER_MS_MAX)
+/** Listens. Rejects with CannotRun when the address cannot be used. */
+export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api> {
+  const connectionsMax = options.connectionsMax || connectionsMaxOf(descriptorLimit())
+  const answerMsMax = options.answerMsMax ?? ANSWER_MS_MAX
+  const drain = new Drain(answerMsMax)
+  const unread = new Unread(answerMsMax)
   const connections: Connections = {
     open: 0,
     stopping: false,
     onIdle: () => {},
-    onReply: (route, status) => services.meter.request(route, status),
-    drain: responder => drain.start(responder),
+    onReply: (route, status) => deps.meter.request(route, status),
+    drain: (responder, answerBytes) => drain.start(responder, answerBytes),
     drained: (responder, bytes, last) => drain.count(responder, bytes, last),
     unread,
+    sockets: new Sockets(connectionsMax),
+    ticks: 0,
   }
   const rate = new RateLimit(options.rateLimit)
-  const ingest = new Ingest(services, rate, options)
+  const ingest = new Ingest(deps, rate, options)
   const controlBodies = new ControlBodies()
   const streams = new Streams(options.streamStallMs ?? STREAM_STALL_MS)
-  const app = uWS.App()
-  addRoutes(app, services, connections, ingest, new Control(controlBodies, streams), rate)
+  const routes = controlRoutes(deps, connections, new Control(controlBodies, streams))
+  const onRequest = dispatcher(deps, connections, {
+    ingest,
+    rate,
+    routes,
+    tarpit: new Tarpit(),
+    chunked: options.chunked,
+  })
   const timer = setInterval(() => {
     const now = monotonicMs()
+    connections.ticks += 1
     ingest.tick(now)
     controlBodies.tick(now)
     drain.tick(now)
@@ -48,26 +61,29 @@ export async function createApi(services: ApiServices, options: ApiOptions): Pro
     streams.tick(now)
   }, API_TICK_MS)
   try {
-    const socket = await listen(app, options)
+    const { host, port } = options
+    const listening = await options.transport.listen({ host, port, connections, onRequest })
     return {
-      host: options.host,
-      port: uWS.us_socket_local_port(socket as unknown as uWS.us_socket),
+      host,
+      port: listening.port,
       stats: () => ({
         open: connections.open,
         waitingRequests: ingest.bodies.waiting,
         heldBytes: ingest.bodies.heldBytes,
         slabsInUse: ingest.slabs.inUse,
-        jobsRunning: ingest.jobs,
+        tasksRunning: ingest.tasks,
         unreadAnswers: unread.length,
         streams: streams.length,
+        connections: connections.sockets.open,
+        connectionsMax,
+        connectionsRefused: connections.sockets.refused,
       }),
       stop: async deadlineMs => {
-        // Probes see /readyz turn 503 while requests in flight are answered; then close() ends the listening too.
-        // NOTE: closing the listening socket in the same turn as close() crashes the process in this release.
+        // /readyz answers 503 while requests in flight are answered. Then close() ends listening as well.
         streams.stop()
         const idle = await answerOpen(connections, deadlineMs)
         clearInterval(timer)
-        app.close()
+        listening.close()
         return idle
       },
     }
@@ -77,153 +93,62 @@ export async function createApi(services: ApiServices, options: ApiOptions): Pro
   }
 }
 
-function addRoutes(
-  app: uWS.TemplatedApp,
-  services: ApiServices,
-  connections: Connections,
-  ingest: Ingest,
-  control: Control,
-  rate: RateLimit,
-): void {
-  const on = (route: string, handler: Handler) => (res: HttpResponse, request: HttpRequest) =>
-    handler(request, new Responder(res, request.getMethod() === 'head', route, connections))
-  const controlled = (handle: ControlRoute['handle'], parameters: number, cors: boolean) =>
-    ((request, responder) => control.run(request, responder, handle, parameters, cors)) satisfies Handler
+interface Dispatch {
+  readonly ingest: Ingest
+  readonly rate: RateLimit
+  readonly routes: Router
+  readonly tarpit: Tarpit
+  readonly chunked: boolean
+}
 
-  const webhook = (res: HttpResponse, request: HttpRequest, method: string) => {
-    const route = method === 'delete' ? 'delete' : 'ingest'
-    const responder = new Responder(res, method === 'head', route, connections)
-    const admission = connections.stopping
-      ? STOPPING
-      : admit(new RequestHead(request, method), services, rate)
+/** Dispatches every request: ingest by the shape of its path, all others by the table of routes. */
+function dispatcher(
+  deps: ApiDeps,
+  connections: Connections,
+  { ingest, rate, routes, tarpit, chunked }: Dispatch,
+): OnRequest {
+  const webhook = (head: RequestHead, responder: Responder, id: string) => {
+    responder.route = head.method === 'delete' ? 'delete' : 'ingest'
+    const admission = connections.stopping ? STOPPING : admit(head, id, deps, rate)
     if ('target' in admission) {
       ingest.receive(admission, responder)
       return
     }
-    services.meter.refused(admission.code)
-    refuseHead(request, responder, admission)
-  }
-  app.post('/v1/:webhook', (res, request) => webhook(res, request, 'post'))
-  app.del('/v1/:webhook', (res, request) => webhook(res, request, 'delete'))
-  app.any('/v1/:webhook', (res, request) => webhook(res, request, request.getMethod()))
-
-  app.post('/graphql', on('graphql', controlled(services.graphql, 0, true)))
-  app.post('/oauth2/token', on('token', controlled(services.token, 0, true)))
-  for (const path of ['/graphql', '/oauth2/token']) {
-    app.options(
-      path,
-      on('other', (_, responder) => responder.send(PREFLIGHT)),
+    deps.meter.refused(admission.code)
+    if (admission.status !== 401) {
+      refuseHead(head, responder, admission)
+      return
+    }
+    const declaredBytes = declaredBytesOf(head) // the head is not valid any more when the answer is delayed
+    tarpit.refuse(head.address(), id, responder, () =>
+      answerEarly(responder, problemReply(admission), declaredBytes),
     )
-    app.any(path, on('other', refusing('POST, OPTIONS', true)))
   }
-  for (const { method, path, handle } of services.routes) {
-    const parameters = path.split('/:').length - 1
-    const handler = on('other', controlled(handle, parameters, false))
-    if (method === 'GET') {
-      app.get(path, handler)
-      app.head(path, handler)
-    } else app.post(path, handler)
-    app.any(path, on('other', refusing(method === 'GET' ? 'GET, HEAD' : method, false)))
+  return (head, responder) => {
+    const { path, framing } = head
+    if (typeof framing !== 'number') refuseHead(head, responder, framing)
+    else if (framing === CHUNKED && !chunked) refuseHead(head, responder, NO_CHUNKS)
+    else if (path.startsWith(INGEST) && !path.includes('/', INGEST.length))
+      webhook(head, responder, path.slice(INGEST.length))
+    else if (!routes.run(head, responder)) refuseHead(head, responder, NOT_FOUND)
   }
-
-  const metrics = async () => ({ status: 200, headers: METRICS_TYPE, body: await services.metricsText() })
-  const reading: readonly (readonly [string, string, () => Reply | Promise<Reply>])[] = [
-    ['/livez', 'health', livez],
-    ['/readyz', 'health', () => readyz(services.health(), connections.stopping)],
-    ['/metrics', 'metrics', metrics],
-  ]
-  for (const [path, route, read] of reading) {
-    const answer = on(route, async (request, responder) => {
-      const declaredBytes = declaredBytesOf(request) // before the first wait: the request is gone after it
-      answerEarly(responder, await read(), declaredBytes)
-    })
-    app.get(path, answer)
-    app.head(path, answer)
-    app.any(path, on(route, refusing('GET, HEAD', false)))
-  }
-  app.any(
-    '/*',
-    on('other', (request, responder) => refuseHead(request, responder, NOT_FOUND)),
-  )
 }
 
-const METRICS_TYPE = { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }
+const INGEST = '/v1/'
 const NOT_FOUND = refuse(404, 'not_found', 'nothing is served under this path')
+const NO_CHUNKS = refuse(
+  411,
+  'length_required',
+  'this server takes no bodies in chunks, only a Content-Length',
+)
 const STOPPING = refuse(503, 'stopping', 'the server is stopping', { 'retry-after': '1' })
 
-/** 405 with the methods that a path takes. */
-function refusing(allow: string, cors: boolean): Handler {
-  const refusal = refuse(405, 'method_not_allowed', `this path takes ${allow}`, { allow })
-  const reply = cors ? withCors(problemReply(refusal)) : problemReply(refusal)
-  return (request, responder) => answerEarly(responder, reply, declaredBytesOf(request))
+/** Refuses a request without reading its body. */
+function refuseHead(head: RequestHead, responder: Responder, refusal: Refusal): void {
+  answerEarly(responder, problemReply(refusal), declaredBytesOf(head))
 }
 
-/** Answers a request whose body nobody wants. */
-function refuseHead(request: HttpRequest, responder: Responder, refusal: Refusal): void {
-  answerEarly(responder, problemReply(refusal), declaredBytesOf(request))
-}
-
-/** A head read from uWebSockets.js where it is asked for: each look is a call into C++. */
-class RequestHead implements Head {
-  readonly method: string
-  readonly #request: HttpRequest
-
-  constructor(request: HttpRequest, method: string) {
-    this.method = method
-    this.#request = request
-  }
-
-  get webhook(): string {
-    return this.#request.getParameter(0)
-  }
-
-  get query(): string {
-    return this.#request.getQuery() ?? ''
-  }
-
-  get declaredBytes(): number {
-    return declaredBytesOf(this.#request)
-  }
-
-  header(name: string): string {
-    return this.#request.getHeader(name)
-  }
-
-  headerCount(name: string): number {
-    let count = 0
-    this.#request.forEach(key => {
-      if (key === name) count += 1
-    })
-    return count
-  }
-}
-
-/** LIBUS_LISTEN_EXCLUSIVE_PORT; the package's types leave out both it and this form of listen(). */
-const EXCLUSIVE_PORT = 1
-type ListenWithOptions = (
-  host: string,
-  port: number,
-  options: number,
-  done: (socket: uWS.us_listen_socket | false) => void,
-) => void
-
-function listen(app: uWS.TemplatedApp, options: ApiOptions): Promise<uWS.us_listen_socket> {
-  const { host, port } = options
-  return new Promise((resolve, reject) => {
-    // Exclusive: without it a second server on the same port would listen too, and take half of the connections.
-    ;(app.listen as unknown as ListenWithOptions).call(app, host, port, EXCLUSIVE_PORT, socket => {
-      if (socket === false)
-        reject(
-          new CannotRun(
-            `cannot listen on ${host}:${port}: the port is in use, or this machine has no such address`,
-          ),
-        )
-      else resolve(socket)
-    })
-  })
-}
-
-/** Waits until nothing is open. False where the deadline passed first. */
+/** Waits until no request is open. False: the deadline passed first. */
 function answerOpen(connections: Connections, deadlineMs: number): Promise<boolean> {
   connections.stopping = true
   if (connections.open === 0) return Promise.resolve(true)

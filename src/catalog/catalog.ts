@@ -1,16 +1,13 @@
 /**
  * The catalog: reads come from memory, changes are made one at a time.
  *
- * A change is checked inside its turn against everything flushed before it, flushed by the worker, then taken
+ * A change is checked inside its turn against everything synced before it, synced by the worker, then taken
  * into memory, then answered. So a POST after a creation's answer finds the pool, none after a deletion's answer
  * does, and unique names hold. Pool numbers come from a counter that only grows: a log record can never be taken
  * for another pool's.
  */
-import type { Plan } from '../batch/plan.ts'
+import type { PoolSchema } from '../format/schema.ts'
 import { wallMs } from '../util/clock.ts'
-import { makeWebhookSource } from './make.ts'
-import { keys, type Memory } from './memory.ts'
-import type { Application, DataSource, Meta, Pool, SigningKey, Tombstone } from './model.ts'
 import type {
   BadRequest,
   CatalogService,
@@ -20,8 +17,10 @@ import type {
   NewWebhookSource,
   PoolChange,
   Target,
-} from './protocol.ts'
-import { checkChange, checkCreation, orNull } from './rules.ts'
+} from './catalog-types.ts'
+import { keys, type Memory } from './memory.ts'
+import type { Application, DataSource, Meta, Pool, SigningKey, Tombstone } from './model.ts'
+import { checkChange, checkCreation, makeWebhookSource, orNull } from './rules.ts'
 import type { StoreClient } from './store-client.ts'
 
 /** Told of changes after memory has them and before their answer. */
@@ -105,12 +104,12 @@ export class Catalog implements CatalogService {
     return [...this.#memory.tombstones.values()]
   }
 
-  plan(pool: number, version: number): Plan | undefined {
-    return this.#memory.plan(pool, version)?.plan
+  schema(pool: number, version: number): PoolSchema | undefined {
+    return this.#memory.schema(pool, version)?.schema
   }
 
-  planShared(pool: number, version: number): SharedArrayBuffer | undefined {
-    return this.#memory.plan(pool, version)?.shared
+  sharedSchema(pool: number, version: number): SharedArrayBuffer | undefined {
+    return this.#memory.schema(pool, version)?.shared
   }
 
   createWebhookSource(input: NewWebhookSource, createdBy: string): Promise<Target | BadRequest> {
@@ -164,7 +163,7 @@ export class Catalog implements CatalogService {
     return this.#inTurn(() => this.#deleteSource(this.sourceByName(uniqueName)))
   }
 
-  /** Puts whole documents of the first start; see first-start.ts. */
+  /** Puts whole documents of the first start; see open-catalog.ts. */
   put(puts: readonly Entry[], removes: readonly string[] = []): Promise<void> {
     return this.#inTurn(() => this.#change({ puts, removes }))
   }

@@ -1,13 +1,13 @@
 /**
  * The catalog in memory: every document by its key, and the maps that readers use. Changes come in only after
- * they are flushed, so what is seen here is on disk.
+ * they are synced, so what is seen here is on disk.
  */
-import type { Plan } from '../batch/plan.ts'
-import { Damaged } from '../errors.ts'
+import type { PoolSchema } from '../format/schema.ts'
 import { assert, must } from '../util/assert.ts'
-import type { Application, DataSource, Meta, PlanVersion, Pool, SigningKey, Tombstone } from './model.ts'
-import { planOf, sharePlan } from './plans.ts'
-import type { Change, Entry } from './protocol.ts'
+import { Damaged } from '../util/errors.ts'
+import type { Change, Entry } from './catalog-types.ts'
+import type { Application, DataSource, Meta, Pool, SchemaVersion, SigningKey, Tombstone } from './model.ts'
+import { schemaOf, shareSchema } from './model.ts'
 
 /** Keys of the documents. The only place that spells them. */
 export const keys = {
@@ -16,12 +16,12 @@ export const keys = {
   application: (id: string) => `application/${id}`,
   source: (id: string) => `source/${id}`,
   pool: (id: string) => `pool/${id}`,
-  plan: (pool: number, version: number) => `plan/${pool}/${version}`,
+  schema: (pool: number, version: number) => `plan/${pool}/${version}`,
   tombstone: (pool: number) => `tombstone/${pool}`,
 }
 
-interface CutBy {
-  readonly plan: Plan
+interface ParsedBy {
+  readonly schema: PoolSchema
   readonly shared: SharedArrayBuffer
 }
 
@@ -56,7 +56,7 @@ export class Memory {
   readonly poolsByNumber = new Map<number, Pool>()
   readonly sourcesByWebhook = new Map<string, DataSource>()
   readonly tombstones = new Map<number, Tombstone>()
-  readonly #plans = new Map<string, CutBy>()
+  readonly #schemas = new Map<string, ParsedBy>()
   /** As they are on disk. */
   readonly #documents = new Map<string, unknown>()
   #meta: Meta | undefined
@@ -70,7 +70,7 @@ export class Memory {
     if (entries.length > 0 && (this.#meta === undefined || this.#signingKey === undefined))
       throw new Damaged(path, 0, 'the catalog has documents but not its own facts')
     for (const pool of this.pools.byId.values()) {
-      if (this.#plans.has(keys.plan(pool.number, pool.planVersion))) continue
+      if (this.#schemas.has(keys.schema(pool.number, pool.planVersion))) continue
       throw new Damaged(path, 0, `the catalog lacks the columns of pool ${pool.id}`)
     }
   }
@@ -87,16 +87,16 @@ export class Memory {
     return must(this.#signingKey, 'the signing key')
   }
 
-  plan(pool: number, version: number): CutBy | undefined {
-    return this.#plans.get(keys.plan(pool, version))
+  schema(pool: number, version: number): ParsedBy | undefined {
+    return this.#schemas.get(keys.schema(pool, version))
   }
 
   /** Keys of all plan versions of a pool. */
   planKeys(pool: number): string[] {
-    return [...this.#plans.keys()].filter(key => key.startsWith(`plan/${pool}/`))
+    return [...this.#schemas.keys()].filter(key => key.startsWith(`plan/${pool}/`))
   }
 
-  /** Takes a flushed change. */
+  /** Takes a synced change. */
   apply(change: Change): void {
     for (const key of change.removes) this.#remove(key)
     for (const [key, value] of change.puts)
@@ -129,8 +129,8 @@ export class Memory {
         this.poolsByNumber.set((value as Pool).number, value as Pool)
         return true
       case 'plan': {
-        const plan = planOf(value as PlanVersion)
-        this.#plans.set(key, { plan, shared: sharePlan(plan) })
+        const schema = schemaOf(value as SchemaVersion)
+        this.#schemas.set(key, { schema, shared: shareSchema(schema) })
         return true
       }
       case 'tombstone':
@@ -157,7 +157,7 @@ export class Memory {
         this.pools.delete(id)
         return
       case 'plan':
-        this.#plans.delete(key)
+        this.#schemas.delete(key)
         return
       default:
         assert(false, `document ${key} is never removed`)

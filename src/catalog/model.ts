@@ -1,5 +1,6 @@
 /** The documents of the catalog. Dates are ISO 8601 UTC with milliseconds. */
-import type { ColumnType } from '../batch/plan.ts'
+import { type ColumnType, KEY_RECEIVED_AT, type PoolSchema, type SchemaKey } from '../format/schema.ts'
+import { assert } from '../util/assert.ts'
 
 /** Fields of every managed object. */
 export interface Common {
@@ -61,6 +62,7 @@ export interface Pool extends Common {
   /** Its number in log and index; never reused. */
   readonly number: number
   readonly dataSourceId: string
+  /** The schema version of today. Catalog documents keep this older name. */
   readonly planVersion: number
   readonly columns: readonly WebhookColumn[]
   readonly timestamp: string | null
@@ -72,7 +74,7 @@ export interface Pool extends Common {
 }
 
 /** A version of a pool's columns and keys. All are kept while the pool is: log records name theirs. */
-export interface PlanVersion {
+export interface SchemaVersion {
   /** The pool's number. */
   readonly pool: number
   readonly version: number
@@ -108,4 +110,50 @@ export interface Meta {
 export interface SigningKey {
   /** 32 random bytes, base64url. */
   readonly secret: string
+}
+
+/** Versions of a pool's columns become plans, which kernels and kept records are cut by. */
+
+/** The current version of a pool. */
+export function versionOf(pool: Pool): SchemaVersion {
+  const { number, planVersion, columns, timestamp, uniqueIdColumn, tenant } = pool
+  return { pool: number, version: planVersion, columns, timestamp, uniqueIdColumn, tenant }
+}
+
+/** The plan of one version. Primary timestamp and unique id are required whatever `nullable` says. */
+export function schemaOf(from: SchemaVersion): PoolSchema {
+  const index = (name: string | null): number => {
+    if (name === null) return -1
+    const found = from.columns.findIndex(column => column.name === name)
+    assert(found >= 0, `column ${name} of plan ${from.pool}/${from.version} exists`)
+    return found
+  }
+  const timestamp = index(from.timestamp)
+  const uniqueId = index(from.uniqueIdColumn)
+  return {
+    pool: from.pool,
+    version: from.version,
+    columns: from.columns.map(({ name, type, jsonProperty, nullable }, i) => ({
+      name,
+      type,
+      jsonProperty,
+      required: !nullable || i === timestamp || i === uniqueId,
+    })),
+    timestamp,
+    tenant: index(from.tenant),
+    key: keyOf(timestamp, uniqueId),
+  }
+}
+
+function keyOf(timestamp: number, uniqueId: number): SchemaKey | null {
+  if (uniqueId === -1) return null
+  return { columns: [timestamp === -1 ? KEY_RECEIVED_AT : timestamp, uniqueId], version: -1 }
+}
+
+/** A plan as JSON in UTF-8, in memory that threads share. */
+export function shareSchema(schema: PoolSchema): SharedArrayBuffer {
+  const json = Buffer.from(JSON.stringify(schema))
+  const shared = new SharedArrayBuffer(json.byteLength)
+  new Uint8Array(shared).set(json)
+  return shared
 }

@@ -2,7 +2,8 @@
  * What may be created (DESIGN.md, sections 4 and 5). Pure: a value in, the checked columns and keys or one
  * sentence out. "" counts as not given for names of things, never for a column's own name.
  */
-import { COLUMN_TYPES, type ColumnType, PAYLOAD, RECEIVED_AT } from '../batch/plan.ts'
+import { COLUMN_TYPES, type ColumnType, PAYLOAD, RECEIVED_AT } from '../format/schema.ts'
+import { newId } from '../util/ids.ts'
 import {
   COLUMN_NAME_BYTES_MAX,
   COLUMNS_MAX,
@@ -11,9 +12,18 @@ import {
   JSON_PROPERTY_BYTES_MAX,
   RETENTION_DAYS_MAX,
   UNIQUE_NAME_BYTES_MAX,
-} from '../limits.ts'
-import type { Pool, WebhookColumn } from './model.ts'
-import type { BadRequest, ColumnInput, NewWebhookSource, PoolChange, TableSettingsGiven } from './protocol.ts'
+} from '../util/limits.ts'
+import type {
+  BadRequest,
+  ColumnInput,
+  Entry,
+  NewWebhookSource,
+  PoolChange,
+  TableSettingsGiven,
+  Target,
+} from './catalog-types.ts'
+import { keys } from './memory.ts'
+import { type DataSource, type Meta, type Pool, versionOf, type WebhookColumn } from './model.ts'
 
 /** Names that DuckDB gives to columns of its own when it reads segments. */
 const RESERVED = new Set(['file_row_number', 'filename', 'file_index', 'rowid'])
@@ -171,4 +181,66 @@ function textFault(what: string, text: string | null | undefined, bytesMax: numb
 /** Can be written as UTF-8 without loss. */
 function isText(text: string): boolean {
   return Buffer.from(text).toString() === text
+}
+
+/** The documents of a new webhook data source and its pool. Pure: numbers and names come in, documents go out. */
+
+interface Made {
+  readonly target: Target
+  /** Source, pool, its first plan version, and the meta document with the next pool number. */
+  readonly puts: readonly Entry[]
+}
+
+/** Source and pool share their unique name, because clients look the pool up by the source's. */
+export function makeWebhookSource(
+  input: NewWebhookSource,
+  checked: Checked,
+  meta: Meta,
+  createdBy: string,
+  nowMs: number,
+): Made {
+  const at = new Date(nowMs).toISOString()
+  const sourceId = newId('DSO', nowMs)
+  const poolId = newId('DPO', nowMs)
+  const common = {
+    uniqueName: orNull(input.uniqueName) ?? sourceId,
+    description: input.description ?? '',
+    createdAt: at,
+    createdBy,
+    modifiedAt: at,
+    modifiedBy: createdBy,
+  }
+  const source: DataSource = {
+    ...common,
+    id: sourceId,
+    webhookId: newId('WHK', nowMs),
+    poolId,
+    basicAuth: input.basicAuth
+      ? { username: input.basicAuth.username, password: input.basicAuth.password }
+      : null,
+    timestamp: orNull(input.timestamp),
+    uniqueIdColumn: checked.uniqueIdColumn,
+    tenant: checked.tenant,
+  }
+  const pool: Pool = {
+    ...common,
+    id: poolId,
+    number: meta.nextPoolNumber,
+    dataSourceId: sourceId,
+    planVersion: 1,
+    ...checked,
+    accessControlEnabled: input.accessControlEnabled ?? false,
+    retentionDays: 0,
+  }
+  const version = versionOf(pool)
+  const nextMeta: Meta = { ...meta, nextPoolNumber: meta.nextPoolNumber + 1 }
+  return {
+    target: { pool, source },
+    puts: [
+      [keys.source(sourceId), source],
+      [keys.pool(poolId), pool],
+      [keys.schema(version.pool, version.version), version],
+      [keys.meta, nextMeta],
+    ],
+  }
 }

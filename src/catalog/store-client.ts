@@ -4,16 +4,16 @@
  * A change that the disk refuses (a full one) is told to its caller, and the next one is tried. Where it is not known
  * whether a change was made, nothing more is written until restart: a number given twice would mix two pools' records.
  */
-import { Worker } from 'node:worker_threads'
-import { fromWire, Unavailable } from '../errors.ts'
 import { assert } from '../util/assert.ts'
+import { Unavailable } from '../util/errors.ts'
 import { warn } from '../util/say.ts'
-import type { CatalogAnswer, CatalogRequest, CatalogWorkerData, Change, Entry } from './protocol.ts'
+import { startThread } from '../util/thread-kit.ts'
+import type { CatalogCalls, CatalogThreadData, Change, Entry } from './catalog-types.ts'
 
 export interface StoreClient {
   readonly entries: readonly Entry[]
   /**
-   * Resolves when the change is flushed. Rejects with Unavailable: `catalog_full`, it was not made and may be tried again;
+   * Resolves when the change is synced. Rejects with Unavailable: `catalog_full`, it was not made and may be tried again;
    * `catalog_refused`, nothing is until restart. One call at a time.
    */
   apply(change: Change): Promise<void>
@@ -23,81 +23,38 @@ export interface StoreClient {
   stop(): Promise<void>
 }
 
-interface Waiting {
-  readonly resolve: (answer: CatalogAnswer) => void
-  readonly reject: (error: Error) => void
-}
-
-/** Starts the worker and opens the store. Rejects with CannotRun or Damaged. */
-export async function openStoreClient(data: CatalogWorkerData): Promise<StoreClient> {
-  const worker = new Worker(new URL('../../workers/catalog.js', import.meta.url), { workerData: data })
-  let waiting: Waiting | undefined
-  let failure: Error | undefined
-
-  const next = (): Promise<CatalogAnswer> => {
-    assert(waiting === undefined, 'the catalog worker does one thing at a time')
-    if (failure !== undefined) return Promise.reject(failure)
-    return new Promise((resolve, reject) => {
-      waiting = { resolve, reject }
-    })
+/** Starts the thread and opens the store. Rejects with CannotRun or Damaged; the thread has ended then. */
+export async function openStoreClient(data: CatalogThreadData): Promise<StoreClient> {
+  const thread = startThread<CatalogCalls>({ name: 'catalog', data, crashAt: data.crashAt })
+  let entries: readonly Entry[]
+  try {
+    entries = await thread.call('open', undefined)
+  } catch (error) {
+    await thread.stop().catch(() => {}) // the first error says more
+    throw error
   }
-  const end = (error: Error): void => {
-    failure ??= error
-    waiting?.reject(failure)
-    waiting = undefined
-  }
-  worker.on('message', (answer: CatalogAnswer) => {
-    const { resolve } = waiting ?? {}
-    waiting = undefined
-    resolve?.(answer)
+  let isApplying = false
+  const poisoned = poisonable(async change => {
+    assert(!isApplying, 'the catalog thread applies one change at a time')
+    isApplying = true
+    try {
+      await thread.call('apply', change)
+    } finally {
+      isApplying = false
+    }
   })
-  worker.on('error', end)
-  const exited = new Promise<void>(resolve => {
-    worker.on('exit', code => {
-      end(new Unavailable('catalog_stopped', `the catalog's thread has ended (${code})`))
-      resolve()
-    })
-  })
-  const ask = (request: CatalogRequest): Promise<CatalogAnswer> => {
-    const answer = next()
-    if (failure === undefined) worker.postMessage(request)
-    return answer
-  }
-
-  const opened = await next()
-  if (opened.kind === 'failed') {
-    await exited
-    throw fromWire(opened.error)
-  }
-  assert(opened.kind === 'opened', 'the first answer is opened or failed')
-  const { apply, refusal } = poisonable(change => ask({ kind: 'apply', change }))
-  return {
-    entries: opened.entries,
-    apply,
-    refusal,
-    stop: async () => {
-      const answer = failure === undefined ? await ask({ kind: 'stop' }) : undefined
-      await exited
-      if (answer?.kind === 'failed') throw fromWire(answer.error)
-    },
-  }
+  return { entries, ...poisoned, stop: () => thread.stop() }
 }
 
 /** Refuses everything after the first failure that may have changed something. */
-function poisonable(
-  send: (change: Change) => Promise<CatalogAnswer>,
-): Pick<StoreClient, 'apply' | 'refusal'> {
+function poisonable(send: (change: Change) => Promise<void>): Pick<StoreClient, 'apply' | 'refusal'> {
   let poison: Unavailable | undefined
   const apply = async (change: Change): Promise<void> => {
     if (poison !== undefined) throw poison
     let cause: Error
     try {
-      const answer = await send(change)
-      if (answer.kind === 'applied') return
-      if (answer.kind === 'refused')
-        throw new Unavailable('catalog_full', `The change was not made: ${answer.error.message}`)
-      assert(answer.kind === 'failed', 'a change is applied, refused or failed')
-      cause = fromWire(answer.error)
+      await send(change)
+      return
     } catch (error) {
       if (error instanceof Unavailable && error.code === 'catalog_full') throw error
       cause = error as Error

@@ -3,19 +3,21 @@
  *
  *   run ──► waiting, one lane per application ──► at most `runningMax` in the worker ──► answer
  */
-import { createRequire } from 'node:module'
-import { Worker } from 'node:worker_threads'
-import { CannotRun, fromWire, Unavailable } from '../errors.ts'
+import { must } from '../util/assert.ts'
+import { Unavailable } from '../util/errors.ts'
+import { FairQueue } from '../util/fair-queue.ts'
 import {
   QUERIES_RUNNING_MAX,
   QUERIES_WAITING_MAX,
   QUERY_MEMORY_BYTES,
   QUERY_MS_MAX,
+  QUERY_NICE,
   STOP_MS_MAX,
-} from '../limits.ts'
-import { FairQueue } from './fair-queue.ts'
-import type { QueryDone, QueryEngine, QueryJob } from './protocol.ts'
-import type { EngineWorkerData, FromEngine, ToEngine } from './wire.ts'
+} from '../util/limits.ts'
+import { loadPackage } from '../util/load-package.ts'
+import { startThread, type Thread } from '../util/thread-kit.ts'
+import type { EngineCalls, EngineSettings } from './engine-messages.ts'
+import type { QueryDone, QueryEngine, QueryTask } from './query-types.ts'
 
 /** Where the engine works; the rest has its default in limits.ts and is given by tests only. */
 export interface EngineOptions {
@@ -35,7 +37,7 @@ export interface EngineOptions {
 }
 
 interface Waiter {
-  readonly job: QueryJob
+  readonly task: QueryTask
   readonly fairKey: string
   readonly resolve: (done: QueryDone) => void
   readonly reject: (error: Error) => void
@@ -50,10 +52,11 @@ export interface LazyEngine extends QueryEngine {
 
 /**
  * The engine of a server, whose start does not wait for DuckDB. Both folders must exist.
- * @throws CannotRun where DuckDB is not installed for this machine: nobody should learn it from the first query
+ * @throws CannotRun where DuckDB's library cannot be loaded here: nobody should learn it from the first query. A process loads
+ * it once, so the worker's own loading costs little more.
  */
 export function createQueryEngine(options: EngineOptions): LazyEngine {
-  checkInstalled()
+  loadPackage('@duckdb/node-api')
   return new EngineClient(options)
 }
 
@@ -64,31 +67,14 @@ export async function openQueryEngine(options: EngineOptions): Promise<QueryEngi
   return engine
 }
 
-/** DuckDB's library is a package of its own for each kind of machine. */
-function checkInstalled(): void {
-  const library = `@duckdb/node-bindings-${process.platform}-${process.arch}`
-  const { resolve } = createRequire(createRequire(import.meta.url).resolve('@duckdb/node-bindings'))
-  for (const name of [library, `${library}-musl`]) {
-    try {
-      resolve(`${name}/duckdb.node`)
-      return
-    } catch {
-      // Told below, where none is there.
-    }
-  }
-  throw new CannotRun(`DuckDB is not installed for this machine: the package ${library} is missing`)
-}
-
 class EngineClient implements LazyEngine {
   readonly #options: EngineOptions
   readonly #runningMax: number
   readonly #queryMsMax: number
   readonly #waiting: FairQueue<Waiter>
-  readonly #running = new Map<number, Waiter>()
+  #running = 0
   /** undefined: not started yet. */
-  #worker: Worker | undefined
-  #exited: Promise<void> = Promise.resolve()
-  #nextId = 1
+  #thread: Thread<EngineCalls> | undefined
   #ended: Unavailable | undefined
 
   constructor(options: EngineOptions) {
@@ -100,74 +86,85 @@ class EngineClient implements LazyEngine {
 
   /** Starts the worker; resolves when it can run queries, which may be sent at once. Rejects where it fails before. */
   async open(): Promise<void> {
-    const worker = new Worker(new URL('../../workers/query.js', import.meta.url), {
-      workerData: workerDataOf(this.#options),
+    let isOpen = false
+    let failure: Error | undefined
+    this.#thread = startThread<EngineCalls>({
+      name: 'query',
+      data: settingsOf(this.#options),
+      nice: QUERY_NICE,
+      crashAt: this.#options.crashAt,
+      lost: error =>
+        this.#ended ?? new Unavailable('query_worker', `the query worker failed: ${error.message}`),
+      onCrash: error => {
+        failure = error
+        if (isOpen) this.#fail(error)
+      },
     })
-    this.#worker = worker
-    await new Promise<void>((opened, failed) => {
-      let isOpen = false
-      const fail = (error: Error) => (isOpen ? this.#fail(error) : failed(error))
-      worker.on('message', (message: FromEngine) => {
-        isOpen = true // the first one says so
-        opened()
-        this.#take(message)
-      })
-      worker.on('error', error => fail(error instanceof Error ? error : new Error(String(error))))
-      this.#exited = new Promise(exited => {
-        worker.once('exit', code => {
-          fail(new Error(`the query worker ended with code ${code}`))
-          exited()
-        })
-      })
-    })
+    try {
+      await this.#thread.call('open', undefined)
+      isOpen = true
+    } catch (error) {
+      throw failure ?? error
+    }
   }
 
   warm(): void {
-    if (this.#worker === undefined && this.#ended === undefined)
+    if (this.#thread === undefined && this.#ended === undefined)
       this.open().catch((error: Error) => this.#fail(error))
   }
 
-  run(job: QueryJob, fairKey: string): Promise<QueryDone> {
+  run(task: QueryTask, fairKey: string): Promise<QueryDone> {
     return new Promise((resolve, reject) => {
       if (this.#ended !== undefined) throw this.#ended
       this.warm()
-      const waiter: Waiter = { job, fairKey, resolve, reject, timer: undefined }
-      if (this.#running.size < this.#runningMax) return this.#start(waiter)
+      const waiter: Waiter = { task, fairKey, resolve, reject, timer: undefined }
+      if (this.#running < this.#runningMax) {
+        void this.#start(waiter)
+        return
+      }
       if (!this.#waiting.tryPush(fairKey, waiter))
         throw new Unavailable('queue_full', 'too many queries are waiting')
       waiter.timer = setTimeout(() => this.#giveUp(waiter), this.#queryMsMax)
     })
   }
 
+  forget(files: readonly string[]): void {
+    if (this.#ended === undefined) this.#thread?.tell('forget', files)
+  }
+
   stats(): { readonly running: number; readonly waiting: number } {
-    return { running: this.#running.size, waiting: this.#waiting.size }
+    return { running: this.#running, waiting: this.#waiting.size }
   }
 
   async stop(): Promise<void> {
     if (this.#ended === undefined) {
       this.#ended = new Unavailable('stopping', 'Weir is stopping')
       this.#rejectWaiting(this.#ended)
-      this.#send({ kind: 'stop' })
+      this.#thread?.stop().catch(() => {}) // a thread that failed has ended too
     }
     // NOTE: never terminate(): ending the thread inside a DuckDB call aborts the process (Napi::Error).
     let last: NodeJS.Timeout | undefined
     const late = new Promise<void>(resolve => {
       last = setTimeout(resolve, STOP_MS_MAX / 2)
     })
-    await Promise.race([this.#exited, late])
+    await Promise.race([this.#thread?.exited, late])
     clearTimeout(last)
-    this.#worker?.unref()
+    this.#thread?.unref()
   }
 
-  #send(message: ToEngine): void {
-    this.#worker?.postMessage(message)
-  }
-
-  #start(waiter: Waiter): void {
+  /** Runs it, then the next one that waits. */
+  async #start(waiter: Waiter): Promise<void> {
     clearTimeout(waiter.timer)
-    const id = this.#nextId++
-    this.#running.set(id, waiter)
-    this.#send({ kind: 'run', id, job: waiter.job })
+    this.#running += 1
+    try {
+      waiter.resolve(await must(this.#thread, 'the query thread').call('run', waiter.task))
+    } catch (error) {
+      waiter.reject(error as Error)
+    }
+    this.#running -= 1
+    if (this.#ended !== undefined) return
+    const next = this.#waiting.tryShift()
+    if (next !== undefined) void this.#start(next)
   }
 
   #giveUp(waiter: Waiter): void {
@@ -175,24 +172,11 @@ class EngineClient implements LazyEngine {
     waiter.reject(new Unavailable('timeout', 'the query waited too long for its turn'))
   }
 
-  #take(message: FromEngine): void {
-    if (message.kind === 'ready') return
-    const waiter = this.#running.get(message.id)
-    this.#running.delete(message.id)
-    if (message.kind === 'done') waiter?.resolve(message.done)
-    else waiter?.reject(fromWire(message.error))
-    if (this.#ended !== undefined) return
-    const next = this.#waiting.tryShift()
-    if (next !== undefined) this.#start(next)
-  }
-
-  /** The worker is gone: nothing that runs or waits will be answered by it. */
+  /** The worker is gone. The kit rejects what runs; nothing that waits will run. */
   #fail(error: Error): void {
     const fault = this.#ended === undefined
     this.#ended ??= new Unavailable('query_worker', `the query worker failed: ${error.message}`)
     this.#rejectWaiting(this.#ended)
-    for (const waiter of this.#running.values()) waiter.reject(this.#ended)
-    this.#running.clear()
     if (fault) this.#options.onFault(error)
   }
 
@@ -204,7 +188,7 @@ class EngineClient implements LazyEngine {
   }
 }
 
-function workerDataOf(options: EngineOptions): EngineWorkerData {
+function settingsOf(options: EngineOptions): EngineSettings {
   return {
     segmentFolder: options.segmentFolder,
     temporaryFolder: options.temporaryFolder,
@@ -213,6 +197,5 @@ function workerDataOf(options: EngineOptions): EngineWorkerData {
     threads: options.threads,
     memoryBytes: options.memoryBytes ?? QUERY_MEMORY_BYTES,
     queryMsMax: options.queryMsMax ?? QUERY_MS_MAX,
-    crashAt: options.crashAt,
   }
 }

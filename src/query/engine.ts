@@ -1,31 +1,30 @@
 /**
- * Runs statements in DuckDB, in the query worker's thread.
+ * Runs statements in DuckDB, on the query thread.
  *
- *   W-8   A damaged or missing segment rejects with SegmentDamaged that names it; a count is never short.
+ *   W-8   A damaged or missing segment rejects with SegmentDamaged that names it. A count is never
+ *         short.
  *   W-11  Values become strings here, chunk by chunk, not on the main thread.
  *
- *   run(job)   marks → tables · schemas · `WITH rows AS (…) statement` · read chunks · print
+ *   run(task)   deletion vectors → tables · `WITH rows AS (…) statement` · read chunks · print
  */
-
 import { dirname } from 'node:path'
 import type { DuckDBConnection, DuckDBInstance, DuckDBResult } from '@duckdb/node-api'
-import { SegmentDamaged, Unavailable } from '../errors.ts'
-import { MARKS_CACHED_MAX, SCHEMAS_CACHED_MAX } from '../limits.ts'
+import type { QuerySegment } from '../index/index-types.ts'
 import { assert } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { StatementType } from '../util/duckdb.ts'
+import { SegmentDamaged, Unavailable } from '../util/errors.ts'
+import { DELETION_TABLES_BYTES_MAX, DELETION_TABLES_MAX, SCHEMAS_CACHED_MAX } from '../util/limits.ts'
 import { quoteText } from '../util/sql.ts'
-import { boundType, boundValue } from './bind.ts'
-import { copyBatches } from './copy.ts'
-import { explain, findDamaged } from './damage.ts'
-import { countMarks, MarkTables } from './marks.ts'
-import { printValue } from './print.ts'
-import type { CopyTarget, ParquetTarget, QueryDone, QueryJob, QuerySegment } from './protocol.ts'
-import { type Source, withRows } from './rows.ts'
-import { openSandbox } from './sandbox.ts'
-import type { EngineSettings } from './wire.ts'
+import { copyBatches } from './arrow/record-batches.ts'
+import { countDeletedRows, countLiveRows, type DeletionTable, DeletionTables } from './deletion-tables.ts'
+import { explainError, findDamaged, isOutOfMemory, openSandbox } from './duckdb-instance.ts'
+import { boundType, boundValue, printValue } from './duckdb-values.ts'
+import type { EngineSettings } from './engine-messages.ts'
+import { type Source, withRows } from './live-rows.ts'
+import type { CopyTarget, ParquetTarget, QueryDone, QueryTask } from './query-types.ts'
 
-/** An interrupt that meets no running statement is lost, so it is repeated this often. */
+/** An interrupt has no effect while no statement runs, so it is repeated at this interval. */
 const INTERRUPT_AGAIN_MS = 50
 
 interface Running {
@@ -38,43 +37,49 @@ type Row = readonly (string | null)[]
 export class Engine {
   readonly #instance: DuckDBInstance
   readonly #settings: EngineSettings
-  readonly #tables: DuckDBConnection
-  readonly #marks: MarkTables
+  readonly #tableConnection: DuckDBConnection
+  readonly #deletionTables: DeletionTables
   readonly #running = new Set<Running>()
   #stopping = false
-  /** Columns of the files of a pool and plan version. */
-  readonly #schemas = new Map<string, ReadonlySet<string>>()
+  /** The columns of segments, by pool and schema version. */
+  readonly #columns = new Map<string, ReadonlySet<string>>()
 
-  private constructor(instance: DuckDBInstance, tables: DuckDBConnection, settings: EngineSettings) {
+  private constructor(instance: DuckDBInstance, tableConnection: DuckDBConnection, settings: EngineSettings) {
     this.#instance = instance
     this.#settings = settings
-    this.#tables = tables
-    this.#marks = new MarkTables(tables, MARKS_CACHED_MAX)
+    this.#tableConnection = tableConnection
+    this.#deletionTables = new DeletionTables(tableConnection, {
+      bytesMax: DELETION_TABLES_BYTES_MAX,
+      tablesMax: DELETION_TABLES_MAX,
+    })
   }
 
-  /** An engine whose sandbox is closed. */
+  /** Opens an engine whose DuckDB instance is locked. */
   static async open(settings: EngineSettings): Promise<Engine> {
     const instance = await openSandbox(settings)
     return new Engine(instance, await instance.connect(), settings)
   }
 
-  /** Rejects with Unavailable (`timeout`, `stopping`, `query_memory`, `too_many_rows`) or SegmentDamaged. */
-  async run(job: QueryJob): Promise<QueryDone> {
+  /**
+   * Rejects with Unavailable (`timeout`, `stopping`, `query_memory`, `too_many_rows`) or
+   * SegmentDamaged.
+   */
+  async run(task: QueryTask): Promise<QueryDone> {
     const began = monotonicMs()
     const running: Running = { connection: await this.#instance.connect(), stopped: undefined }
-    if (this.#stopping) running.stopped = 'stopping' // told while the connection was made
+    if (this.#stopping) running.stopped = 'stopping' // the engine was stopped while the connection was made
     this.#running.add(running)
-    const msMax = job.copyTo?.msMax ?? this.#settings.queryMsMax
+    const msMax = task.copyTo?.msMax ?? this.#settings.queryMsMax
     const timer = setTimeout(() => interrupt(running, 'timeout'), msMax)
     const again = setInterval(() => {
       if (running.stopped !== undefined) running.connection.interrupt()
     }, INTERRUPT_AGAIN_MS)
-    const segments = job.segments.filter(({ meta }) => meta.rows > 0)
+    const segments = task.segments.filter(({ meta }) => meta.rows > 0)
     try {
-      const { columns, rows } = await this.#answer(running, job, segments)
+      const { columns, rows } = await this.#answer(running, task, segments)
       return { columns, rows, ...cost(segments), durationMs: monotonicMs() - began }
     } catch (error) {
-      throw stoppedError(running) ?? (await this.#explained(running, error, segments))
+      throw stoppedError(running) ?? (await this.#typedError(running, error, segments))
     } finally {
       clearTimeout(timer)
       clearInterval(again)
@@ -83,84 +88,94 @@ export class Engine {
     }
   }
 
-  /** Interrupts what runs and what comes; each rejects with Unavailable (`stopping`). */
+  /** Drops what is cached of these files. No manifest names them any more. */
+  async forget(files: readonly string[]): Promise<void> {
+    await this.#deletionTables.forget(files)
+  }
+
+  /** Interrupts all queries, later ones included. Each rejects with Unavailable (`stopping`). */
   interruptAll(): void {
     this.#stopping = true
     for (const running of this.#running) interrupt(running, 'stopping')
   }
 
-  /** Only when nothing runs any more. */
+  /** No query may run any more. */
   close(): void {
     assert(this.#running.size === 0, 'no query runs when the engine closes')
-    this.#tables.closeSync()
+    this.#tableConnection.closeSync()
     this.#instance.closeSync()
   }
 
-  async #explained(running: Running, error: unknown, segments: readonly QuerySegment[]): Promise<unknown> {
+  async #typedError(running: Running, error: unknown, segments: readonly QuerySegment[]): Promise<unknown> {
     if (error instanceof Unavailable || error instanceof SegmentDamaged) return error
-    const found = await explain(error, running.connection, segments)
+    const found = await explainError(error, running.connection, segments)
     return stoppedError(running) ?? found
   }
 
-  async #answer(running: Running, job: QueryJob, segments: readonly QuerySegment[]) {
-    const counts = job.statement.countsAllRows === true
-    const marked = counts ? [] : segments.filter(({ marks }) => countMarks(marks) > 0)
-    const held: QuerySegment[] = []
+  /**
+   * If memory runs out, drops the idle tables and runs the query once more. A copy does not run
+   * again: it has begun its file.
+   */
+  async #answer(running: Running, task: QueryTask, segments: readonly QuerySegment[]) {
     try {
-      const tables = new Map<string, string>()
-      for (const segment of marked) {
-        tables.set(segment.file, await this.#marks.acquire(segment.file, segment.marks))
-        held.push(segment)
-      }
-      const sources: Source[] = []
-      for (const segment of segments) {
-        const schema = await this.#schema(running, job, segment)
-        sources.push({ file: segment.file, schema, marks: tables.get(segment.file) })
-      }
-      const sql = withRows(job.plan, sources, job.statement.sql)
-      const answer = await this.#execute(running, job, sql)
-      return counts ? await minusMarked(running, answer, segments) : answer
-    } finally {
-      for (const segment of held) await this.#marks.release(segment.file, segment.marks)
+      return await this.#answerOnce(running, task, segments)
+    } catch (error) {
+      const mayRunAgain = isOutOfMemory(error) && task.copyTo === undefined
+      if (!mayRunAgain || !(await this.#deletionTables.dropIdle())) throw error
+      return await this.#answerOnce(running, task, segments)
     }
   }
 
-  /** Segments of one plan version have the same columns, and the very same set object. */
-  async #schema(running: Running, job: QueryJob, segment: QuerySegment): Promise<ReadonlySet<string>> {
-    const key = `${job.plan.pool} ${segment.meta.planVersion}`
-    const known = this.#schemas.get(key)
+  async #answerOnce(running: Running, task: QueryTask, segments: readonly QuerySegment[]) {
+    const counts = task.statement.countsAllRows === true
+    const tables: DeletionTable[] = []
+    try {
+      const sources: Source[] = []
+      for (const { file, meta, deletionVectors } of segments) {
+        const columns = await this.#columnsOf(running, `${task.schema.pool} ${meta.schemaVersion}`, file)
+        let deletedRows: string | undefined
+        if (!counts && countDeletedRows(deletionVectors) > 0) {
+          const table = await this.#deletionTables.acquire(file, deletionVectors)
+          tables.push(table)
+          deletedRows = table.table
+        }
+        sources.push({ file, columns, deletedRows })
+      }
+      const sql = withRows(task.schema, sources, task.statement.sql)
+      const answer = await this.#execute(running, task, sql)
+      return counts ? await minusDeletedRows(running, answer, segments) : answer
+    } finally {
+      for (const table of tables) await table.release()
+    }
+  }
+
+  /**
+   * The columns of a file. Segments of one pool and schema version have equal columns and share one
+   * set.
+   */
+  async #columnsOf(running: Running, key: string, file: string): Promise<ReadonlySet<string>> {
+    const known = this.#columns.get(key)
     if (known !== undefined) return known
     throwIfStopped(running)
-    const sql = `DESCRIBE SELECT * FROM read_parquet([${quoteText(segment.file)}])`
-    const rows = await (await running.connection.run(sql)).getRows()
-    const schema = new Set(rows.map(row => String(row[0])))
-    if (this.#schemas.size >= SCHEMAS_CACHED_MAX) this.#schemas.clear()
-    this.#schemas.set(key, schema)
-    return schema
+    // Not DESCRIBE, whose names are values: the package removes U+FEFF from the beginning of a text
+    // value.
+    const sql = `SELECT * FROM read_parquet([${quoteText(file)}]) LIMIT 0`
+    const columns = new Set((await running.connection.run(sql)).columnNames())
+    if (this.#columns.size >= SCHEMAS_CACHED_MAX) this.#columns.clear()
+    this.#columns.set(key, columns)
+    return columns
   }
 
-  #copySql(sql: string, target: ParquetTarget): string {
-    const options = [
-      'FORMAT parquet',
-      `COMPRESSION ${target.compression}`,
-      ...(target.compression === 'zstd' ? ['COMPRESSION_LEVEL 1'] : []), // half the CPU of its 3, for files of the same size
-      `ROW_GROUP_SIZE ${Math.trunc(target.rowGroupRows)}`,
-      'USE_TMP_FILE false', // whoever asked for the file gives it its name when it is whole
-      ...(target.hasDictionaries ? [] : ['DICTIONARY_SIZE_LIMIT 0']),
-    ]
-    return `COPY (${sql}) TO ${quoteText(target.file)} (${options.join(', ')})`
-  }
-
-  async #execute(running: Running, job: QueryJob, select: string) {
+  async #execute(running: Running, task: QueryTask, select: string) {
     throwIfStopped(running)
-    const { copyTo } = job
+    const { copyTo } = task
     if (copyTo !== undefined) this.#checkTarget(copyTo)
     const isCopy = copyTo?.format === 'parquet'
-    const prepared = await running.connection.prepare(isCopy ? this.#copySql(select, copyTo) : select)
+    const prepared = await running.connection.prepare(isCopy ? copySql(select, copyTo) : select)
     try {
       const type = isCopy ? StatementType.COPY : StatementType.SELECT
       assert(prepared.statementType === type, 'the planner makes SELECT statements only')
-      const { bounds } = job.statement
+      const { bounds } = task.statement
       bounds.forEach((bound, index) => {
         prepared.bindValue(index + 1, boundValue(bound), boundType(bound))
       })
@@ -171,7 +186,7 @@ export class Engine {
         const rows = await copyBatches(result, copyTo.types, copyTo.file, this.#settings.kernel, check)
         return { columns: ['Count'], rows: [[String(rows)]] }
       }
-      return { columns: result.columnNames(), rows: await readRows(running, result, job.rowsMax) }
+      return { columns: result.columnNames(), rows: await readRows(running, result, task.rowsMax) }
     } finally {
       prepared.destroySync()
     }
@@ -181,6 +196,18 @@ export class Engine {
     const { temporaryFolder, outputFolder } = this.#settings
     assert([temporaryFolder, outputFolder].includes(dirname(file)), 'copies go to the folders for them')
   }
+}
+
+function copySql(sql: string, target: ParquetTarget): string {
+  const options = [
+    'FORMAT parquet',
+    `COMPRESSION ${target.compression}`,
+    ...(target.compression === 'zstd' ? ['COMPRESSION_LEVEL 1'] : []), // half the CPU of DuckDB's level 3, and files of the same size
+    `ROW_GROUP_SIZE ${Math.trunc(target.rowGroupRows)}`,
+    'USE_TMP_FILE false', // the caller renames the file when it is complete
+    ...(target.hasDictionaries ? [] : ['DICTIONARY_SIZE_LIMIT 0']),
+  ]
+  return `COPY (${sql}) TO ${quoteText(target.file)} (${options.join(', ')})`
 }
 
 async function readRows(running: Running, result: DuckDBResult, rowsMax: number): Promise<Row[]> {
@@ -199,8 +226,8 @@ async function readRows(running: Running, result: DuckDBResult, rowsMax: number)
   }
 }
 
-/** Footers say how many rows there are; they must agree with the manifest (W-8). */
-async function minusMarked(
+/** The live rows. The footers' number of rows must agree with the manifest's (W-8). */
+async function minusDeletedRows(
   running: Running,
   answer: { readonly columns: readonly string[]; readonly rows: readonly Row[] },
   segments: readonly QuerySegment[],
@@ -211,13 +238,12 @@ async function minusMarked(
     const damaged = await findDamaged(running.connection, segments)
     throw damaged ?? new Error(`segments hold ${stored} rows where ${expected} are expected`)
   }
-  const live = segments.reduce((sum, { meta, marks }) => sum + meta.rows - countMarks(marks), 0)
-  return { columns: answer.columns, rows: [[String(live)]] }
+  return { columns: answer.columns, rows: [[String(countLiveRows(segments))]] }
 }
 
 function cost(segments: readonly QuerySegment[]) {
   return {
-    recordsProcessed: segments.reduce((sum, { meta, marks }) => sum + meta.rows - countMarks(marks), 0),
+    recordsProcessed: countLiveRows(segments),
     bytesProcessed: segments.reduce((sum, { meta }) => sum + meta.bytes, 0),
   }
 }

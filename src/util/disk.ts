@@ -1,20 +1,20 @@
 /**
- * The one seam to the file system. Every write, rename and sync of the product goes through a `Disk`,
- * so that a test can record them, refuse them, or build the state after a power cut.
+ * The one seam to the file system. Every write, rename and sync of the product goes through a
+ * `Disk`, so that a test can record them, refuse them, or build the state after a power cut.
  *
- * Calls are synchronous: they run on threads of their own, never on the main thread under load (W-11).
+ * Calls are synchronous: they run on threads of their own, never on the main thread under load
+ * (W-11).
  */
 import * as fs from 'node:fs'
 import { dirname, join } from 'node:path'
-import { Damaged } from '../errors.ts'
-import { DIRECT_WRITE_BYTES_MIN } from '../limits.ts'
-import { writeDirect } from './direct.ts'
-import { asDamage } from './lost.ts'
+import { asDamage, Damaged } from './errors.ts'
+import { DIRECT_WRITE_BYTES_MIN, WHOLE_FILE_BYTES_MAX } from './limits.ts'
+import { tryNative } from './native.ts'
 
 /** An open file. */
 export type FileHandle = number
 
-/** What Weir asks of a file system. Errors are Node's own (`code`, `syscall`, `path`). */
+/** The file system as Weir uses it. Errors are Node's own (`code`, `syscall`, `path`). */
 export interface Disk {
   open(path: string, flags: string, mode?: number): FileHandle
   close(file: FileHandle): void
@@ -22,7 +22,8 @@ export interface Disk {
   read(file: FileHandle, into: Uint8Array, position: number): number
   /**
    * Writes all of `buffers` at `position`, going on after a short write.
-   * @param past `the cache`: the file is new, and is read late: large ones need no page of the cache (decision 0021)
+   * @param past `the cache`: the file is new and will not be read soon, so its bytes bypass the
+   * page cache (decision 0021)
    */
   write(file: FileHandle, buffers: readonly Uint8Array[], position: number, past?: 'the cache'): void
   /** The data, and the metadata needed to read it back. */
@@ -36,11 +37,18 @@ export interface Disk {
   readdir(path: string): string[]
   exists(path: string): boolean
   size(path: string): number
+  /**
+   * The kind of entry at a path, without following a symbolic link; undefined where there is none.
+   */
+  kind(path: string): FileKind | undefined
 }
 
-/** The real one. */
+/** `other`: a symbolic link, a pipe, a socket or a device. */
+export type FileKind = 'file' | 'folder' | 'other'
+
+/** The real file system. */
 export const disk: Disk = {
-  open: (path, flags, mode = 0o600) => fs.openSync(path, flags, mode),
+  open: (path, flags, mode = 0o600) => fs.openSync(path, flags === READ_PLAIN ? PLAIN_FLAGS : flags, mode),
   close: file => fs.closeSync(file),
   read: (file, into, position) => fs.readSync(file, into, 0, into.byteLength, position),
   write: (file, buffers, position, past) => {
@@ -57,12 +65,40 @@ export const disk: Disk = {
   readdir: path => fs.readdirSync(path).sort(),
   exists: path => fs.existsSync(path),
   size: path => fs.statSync(path).size,
+  kind: kindOf,
+}
+
+/**
+ * Flags of `open` for a file in a folder that others may fill: it follows no symbolic link and
+ * waits for no pipe.
+ */
+export const READ_PLAIN = 'r, plain'
+const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = fs.constants
+const PLAIN_FLAGS = O_RDONLY | O_NOFOLLOW | O_NONBLOCK
+
+function kindOf(path: string): FileKind | undefined {
+  const found = tryLstat(path)
+  if (found === undefined) return undefined
+  if (found.isFile()) return 'file'
+  return found.isDirectory() ? 'folder' : 'other'
+}
+
+function tryLstat(path: string): fs.Stats | undefined {
+  try {
+    return fs.lstatSync(path, { throwIfNoEntry: false })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return undefined // a file stands where its folder would
+    throw error
+  }
 }
 
 /** IOV_MAX of Linux: one writev takes no more buffers. */
 const WRITE_BUFFERS_MAX = 1024
 
-/** With its parents. Not Node's `recursive`, which tries for ever where a parent is there and refuses (/proc). */
+/**
+ * Makes a folder and its parents. Node's `recursive` loops for ever below a parent that refuses
+ * (/proc).
+ */
 function makeFolder(path: string): void {
   if (fs.existsSync(path)) return
   const parent = dirname(path)
@@ -81,7 +117,10 @@ function writeAll(file: FileHandle, buffers: readonly Uint8Array[], position: nu
   }
 }
 
-/** Buffers of DIRECT_WRITE_BYTES_MIN or more at the beginning of a file, past the cache; the rest as usual. */
+/**
+ * Writes a first buffer of DIRECT_WRITE_BYTES_MIN or more past the page cache, and the rest as
+ * usual.
+ */
 function writePastCache(file: FileHandle, buffers: readonly Uint8Array[], position: number): void {
   const [first] = buffers
   const isLarge = first !== undefined && position === 0 && first.byteLength >= DIRECT_WRITE_BYTES_MIN
@@ -89,7 +128,22 @@ function writePastCache(file: FileHandle, buffers: readonly Uint8Array[], positi
   writeAll(file, dropBytes(buffers, written), position + written)
 }
 
-/** What is left of `buffers` after their first `bytes` bytes. */
+type WriteDirect = (file: number, bytes: Uint8Array) => number
+
+let nativeWriteDirect: WriteDirect | undefined
+
+/**
+ * Writes `bytes` to the beginning of a new file past the page cache, where the native module and
+ * the file system can.
+ * @returns how many bytes were written: a multiple of 4,096, or 0. The caller writes the rest and
+ * so learns of a full disk
+ */
+export function writeDirect(file: number, bytes: Uint8Array): number {
+  nativeWriteDirect ??= (tryNative()?.['writeDirect'] as WriteDirect | undefined) ?? (() => 0)
+  return nativeWriteDirect(file, bytes)
+}
+
+/** `buffers` without their first `bytes` bytes. */
 function dropBytes(buffers: readonly Uint8Array[], bytes: number): Uint8Array[] {
   const rest: Uint8Array[] = []
   for (const buffer of buffers) {
@@ -102,7 +156,19 @@ function dropBytes(buffers: readonly Uint8Array[], bytes: number): Uint8Array[] 
   return rest
 }
 
-/** Makes the names in a folder durable: a new, renamed or removed file survives a power cut after this. */
+/**
+ * True when the process or the machine has no file descriptor left. Nothing was opened; the caller
+ * may try again.
+ */
+export function isOutOfDescriptors(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException
+  return code === 'EMFILE' || code === 'ENFILE'
+}
+
+/**
+ * Makes the names in a folder durable: a new, renamed or removed file survives a power cut after
+ * this.
+ */
 export function syncFolder(on: Disk, path: string): void {
   const folder = on.open(path, 'r')
   try {
@@ -112,7 +178,7 @@ export function syncFolder(on: Disk, path: string): void {
   }
 }
 
-/** Makes what was written to a file durable, whoever wrote it. */
+/** Makes the bytes of a file durable, whoever wrote them. */
 export function syncFile(on: Disk, path: string): void {
   const file = on.open(path, 'r')
   try {
@@ -122,7 +188,7 @@ export function syncFile(on: Disk, path: string): void {
   }
 }
 
-/** Removes a folder and the files in it, where it is there. Synced with its parent's next sync. */
+/** Removes a folder and its files, if it exists. The next sync of its parent makes that durable. */
 export function removeFolder(on: Disk, folder: string): void {
   if (!on.exists(folder)) return
   for (const name of on.readdir(folder)) on.unlink(join(folder, name))
@@ -131,7 +197,7 @@ export function removeFolder(on: Disk, folder: string): void {
 
 /**
  * Publishes a whole file in four steps: write beside it, sync, rename, sync the folder.
- * After a crash there is the old file or the new one, never a part.
+ * After a crash the folder has the old file or the new one, never a part of it.
  */
 export function replaceFile(on: Disk, path: string, bytes: readonly Uint8Array[]): void {
   writeDurably(on, `${path}.tmp`, bytes)
@@ -139,7 +205,7 @@ export function replaceFile(on: Disk, path: string, bytes: readonly Uint8Array[]
   syncFolder(on, dirname(path))
 }
 
-/** Writes a new file and syncs it; its name is durable only after a rename or folder sync. */
+/** Writes a new file and syncs it. Its name is durable only after a folder sync. */
 export function writeDurably(on: Disk, path: string, bytes: readonly Uint8Array[], past?: 'the cache'): void {
   const file = on.open(path, 'w')
   try {
@@ -150,9 +216,16 @@ export function writeDurably(on: Disk, path: string, bytes: readonly Uint8Array[
   }
 }
 
-/** The whole file. Throws Damaged naming it where its bytes cannot be read, else Node's error. */
+/** The whole file. Throws Damaged where the disk cannot read it, else Node's error. */
 export function readFile(on: Disk, path: string): Uint8Array {
-  const bytes = new Uint8Array(on.size(path))
+  const size = on.size(path)
+  if (size > WHOLE_FILE_BYTES_MAX)
+    throw new Damaged(
+      path,
+      0,
+      `it has ${size} bytes; Weir writes no such file larger than ${WHOLE_FILE_BYTES_MAX}`,
+    )
+  const bytes = new Uint8Array(size)
   const file = on.open(path, 'r')
   try {
     let position = 0
@@ -169,19 +242,21 @@ export function readFile(on: Disk, path: string): Uint8Array {
   }
 }
 
-/** Zeros stand for as much as this around a place that cannot be read: a page, no less than any disk's sector. */
-const LOST_BYTES = 4096
+/** Bytes of one read in `readDamagedFile`: a page, which is no less than a disk's sector. */
+const DAMAGED_READ_BYTES = 4096
 
-/** A file as far as its disk gives it. */
-interface ReadAsCan {
-  /** As long as the file; zeros for what cannot be read. */
+/** A file, as far as the disk can read it. */
+interface DamagedFile {
+  /** As long as the file, with zeros for unreadable pages. */
   readonly bytes: Uint8Array
-  /** The first place that cannot be read. */
+  /** The first unreadable place. */
   readonly damage: Damaged | undefined
 }
 
-/** The whole file as far as it can be read: for those who save the rest. Throws Node's error where it cannot be opened. */
-export function readWhatCan(on: Disk, path: string): ReadAsCan {
+/**
+ * The whole file, with zeros for unreadable pages. Throws Node's error where it cannot be opened.
+ */
+export function readDamagedFile(on: Disk, path: string): DamagedFile {
   try {
     return { bytes: readFile(on, path), damage: undefined }
   } catch (error) {
@@ -191,8 +266,8 @@ export function readWhatCan(on: Disk, path: string): ReadAsCan {
   const file = on.open(path, 'r')
   let damage: Damaged | undefined
   try {
-    for (let position = 0; position < bytes.byteLength; position += LOST_BYTES) {
-      const into = bytes.subarray(position, position + LOST_BYTES)
+    for (let position = 0; position < bytes.byteLength; position += DAMAGED_READ_BYTES) {
+      const into = bytes.subarray(position, position + DAMAGED_READ_BYTES)
       try {
         on.read(file, into, position)
       } catch (error) {

@@ -1,4 +1,7 @@
-/** What we use of DuckDB's package; see load-package.ts. It brings DuckDB itself: only threads that run it import this. */
+/**
+ * The part of DuckDB's package that Weir uses (load-package.ts). Importing it loads DuckDB, so only
+ * threads that run it do.
+ */
 import type * as DuckDb from '@duckdb/node-api'
 import { loadPackage } from './load-package.ts'
 

@@ -1,6 +1,6 @@
 /**
- * Ids: three letters that say what, then 26 characters of Crockford's base 32: 48 bits of time, 80 random bits.
- * Opaque to everybody; the time only makes them sort by age.
+ * Ids: three letters for the kind, then 26 characters of Crockford's base 32 (48 bits of time, 80
+ * random bits). Clients must not parse them; the time only makes them sort by age.
  */
 import { randomBytes } from 'node:crypto'
 
@@ -8,7 +8,7 @@ const CROCKFORD = '0123456789ABCDEFGHJKMNPQRSTVWXYZ'
 const TIME_CHARACTERS = 10
 const RANDOM_CHARACTERS = 16
 
-/** What an id names. */
+/** The kind of thing that an id names. */
 type IdPrefix = 'ACC' | 'APP' | 'DPO' | 'DSO' | 'ENV' | 'QRY' | 'WHK'
 
 /** A new id. `wallMs`: whole milliseconds since 1970. */

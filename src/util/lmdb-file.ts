@@ -1,49 +1,55 @@
 /**
- * A look at an LMDB data file before LMDB opens it. LMDB maps the file and trusts it: of one that is not LMDB's lmdb-js
- * crashes the process instead of saying so, and of one that was cut short any reader dies with SIGBUS.
+ * Checks an LMDB data file before LMDB opens it. LMDB maps the file and trusts it: lmdb-js crashes
+ * the process on a file that is not LMDB's, and any reader of a truncated file dies with SIGBUS.
  */
 import { join } from 'node:path'
-import { Damaged } from '../errors.ts'
-import { LMDB_FILES } from '../paths.ts'
 import { must } from './assert.ts'
 import { type Disk, disk, type FileHandle } from './disk.ts'
+import { Damaged } from './errors.ts'
+import { LMDB_FILES } from './paths.ts'
 
-/** Two meta pages, of the smallest page that LMDB uses. */
+/** Two meta pages of LMDB's smallest page size. */
 const FILE_BYTES_MIN = 2 * 4096
 const META_PAGES = 2
 const MAGIC = 0xbeefc0de
-/** Of lmdb-js's LMDB, data version 2: page number, transaction, pad, flags, bounds or count of pages. */
+/**
+ * A page header of lmdb-js's LMDB, data version 2: page number, transaction, pad, flags, bounds or
+ * page count.
+ */
 const PAGE_HEADER_BYTES = 24
-/** In a meta page: where things stand. Each of the two databases: pad, flags, depth, counts, root. */
+/** Offsets in a meta page. A database record has pad, flags, depth, counts and root. */
 const META = { magic: 24, pageBytes: 48, roots: [48, 96], lastPage: 144, txn: 152, end: 160 } as const
 const DATABASE = { depth: 6, branchPages: 8, leafPages: 16, overflowPages: 24, root: 40 } as const
 const NODE_HEADER_BYTES = 8
-/** Levels of a tree: LMDB's own cursors go no deeper (CURSOR_STACK). */
+/** Levels of a tree. LMDB's own cursors go no deeper (CURSOR_STACK). */
 const DEPTH_MAX = 32
 const PAGE = { branch: 0x01, leaf: 0x02, leaf2: 0x20 } as const
-/** The node's data is the number of an overflow page, or another database's record. */
+/** Flags of a node: its data is the number of an overflow page, or a database record. */
 const NODE = { isBig: 0x01, isDatabase: 0x02 } as const
 const NO_PAGE = 0xffff_ffff_ffff_ffffn
 
-/** What is wrong with a data file: `foreign`: LMDB did not write it. `short`: pages of it are missing. */
-interface LmdbFault {
+/** Damage of a data file. `foreign`: LMDB did not write it. `short`: pages of it are missing. */
+interface LmdbDamage {
   readonly kind: 'foreign' | 'short'
   readonly path: string
   readonly bytes: number
   readonly what: string
 }
 
-/** Throws Damaged for a data file that LMDB did not write, or that was cut short. None, or an empty one, is fine. */
+/**
+ * Throws Damaged for a data file that LMDB did not write or that was truncated. A missing or empty
+ * file is fine.
+ */
 export function checkLmdbFile(folder: string, on: Disk = disk): void {
-  const fault = findLmdbFault(folder, on)
-  if (fault === undefined) return
-  const { kind, path, bytes, what } = fault
+  const damage = findLmdbDamage(folder, on)
+  if (damage === undefined) return
+  const { kind, path, bytes, what } = damage
   throw new Damaged(path, kind === 'foreign' ? 0 : bytes, what)
 }
 
 /**
- * Walks all of a small file as LMDB would, which trusts what it finds: a page that was overwritten may crash the process.
- * @throws Damaged as checkLmdbFile, and where a page, or a record in one, is not where the tree says
+ * Walks all pages of a small file, because LMDB may crash the process at an overwritten page.
+ * @throws Damaged as checkLmdbFile, and where a page or a record is not where the tree says
  */
 export function checkLmdbPages(folder: string, on: Disk = disk): void {
   checkLmdbFile(folder, on)
@@ -52,7 +58,7 @@ export function checkLmdbPages(folder: string, on: Disk = disk): void {
   if (bytes === 0) return
   const file = on.open(path, 'r')
   try {
-    const meta = must(newestMeta(on, file, bytes), 'a page that checkLmdbFile has seen')
+    const meta = must(newestMeta(on, file, bytes), 'the meta page that checkLmdbFile read')
     if (holdsAll(on, file, meta, Math.floor(bytes / meta.pageBytes))) return
   } finally {
     on.close(file)
@@ -60,8 +66,8 @@ export function checkLmdbPages(folder: string, on: Disk = disk): void {
   throw new Damaged(path, 0, 'its pages do not lead to all of its records')
 }
 
-/** undefined: LMDB may map the file in `folder`. */
-export function findLmdbFault(folder: string, on: Disk = disk): LmdbFault | undefined {
+/** The damage of the data file in `folder`; undefined where LMDB may map it. */
+export function findLmdbDamage(folder: string, on: Disk = disk): LmdbDamage | undefined {
   const path = join(folder, LMDB_FILES.data)
   if (!on.exists(path)) return undefined
   const bytes = on.size(path)
@@ -81,14 +87,14 @@ export function findLmdbFault(folder: string, on: Disk = disk): LmdbFault | unde
   }
 }
 
-/** What a data file takes, and what of it is in use. */
+/** The size of a data file and the part of it in use. */
 interface LmdbUse {
   readonly bytes: number
-  /** Without the pages that a former transaction gave back and a later one will take. */
+  /** Without the free pages, which later transactions use. */
   readonly bytesUsed: number
 }
 
-/** Of the last transaction; undefined where LMDB did not write the file. */
+/** The use after the last transaction; undefined where LMDB did not write the file. */
 export function lmdbUse(folder: string, on: Disk = disk): LmdbUse | undefined {
   const path = join(folder, LMDB_FILES.data)
   const bytes = on.size(path)
@@ -113,8 +119,9 @@ interface Meta {
 }
 
 /**
- * Of the last transaction; undefined where one of the two pages is not LMDB's. It writes both at once, and then takes the one with
- * the higher transaction without another look: of two, one that was overwritten would undo the last transaction, or be believed.
+ * The meta page of the last transaction; undefined where one of the two meta pages is not LMDB's.
+ * LMDB takes the page with the higher transaction without checking it. If one of the two was
+ * overwritten, LMDB would undo the last transaction or trust the overwritten page.
  */
 function newestMeta(on: Disk, file: FileHandle, bytes: number): Meta | undefined {
   const first = readMeta(on, file, 0)
@@ -125,9 +132,9 @@ function newestMeta(on: Disk, file: FileHandle, bytes: number): Meta | undefined
 }
 
 function readMeta(on: Disk, file: FileHandle, position: number): Meta | undefined {
-  const head = new Uint8Array(META.end)
-  if (on.read(file, head, position) < META.end) return undefined
-  const view = new DataView(head.buffer)
+  const page = new Uint8Array(META.end)
+  if (on.read(file, page, position) < META.end) return undefined
+  const view = new DataView(page.buffer)
   const pageBytes = view.getUint32(META.pageBytes, true)
   const isPage = pageBytes >= 512 && pageBytes <= 65_536 && (pageBytes & (pageBytes - 1)) === 0
   if (view.getUint32(META.magic, true) !== MAGIC || !isPage) return undefined
@@ -136,17 +143,18 @@ function readMeta(on: Disk, file: FileHandle, position: number): Meta | undefine
 }
 
 /**
- * Is every page that a record needs among the first `pages`? A file may end before its last page by right: pages at the
- * end that a transaction took and gave back were never written. So the trees are walked, which reads the whole file.
+ * True when every page that a record needs is among the first `pages`. A valid file may end before
+ * its last page, because pages at the end that a transaction took and freed were never written. So
+ * this walks the trees and reads the whole file.
  */
 function holdsAll(on: Disk, file: FileHandle, { view, pageBytes }: Meta, pages: number): boolean {
-  let budget = pages // no page is reached twice: a damaged file may lead in circles
+  let budget = pages // the trees reach no page twice; a damaged file may have a cycle
   const read = (page: number): DataView | undefined => {
     budget -= 1
     const bytes = new Uint8Array(pageBytes)
     if (page >= pages || budget < 0 || on.read(file, bytes, page * pageBytes) < pageBytes) return undefined
     const view = new DataView(bytes.buffer)
-    return Number(view.getBigUint64(0, true)) === page ? view : undefined // a page says which one it is
+    return Number(view.getBigUint64(0, true)) === page ? view : undefined // a page has its own number
   }
   const holdsTree = (of: DataView, at: number): boolean => {
     const root = of.getBigUint64(at + DATABASE.root, true)
@@ -176,7 +184,7 @@ function holdsAll(on: Disk, file: FileHandle, { view, pageBytes }: Meta, pages: 
   return META.roots.every(at => holdsTree(view, at))
 }
 
-/** Places of a page's nodes; undefined where one is beyond the page. */
+/** Offsets of a page's nodes; undefined where one is beyond the page. */
 function nodesOf(page: DataView): number[] | undefined {
   const count = page.getUint16(20, true) >> 1
   if (PAGE_HEADER_BYTES + 2 * count > page.byteLength) return undefined
@@ -187,7 +195,7 @@ function nodesOf(page: DataView): number[] | undefined {
   return nodes.every(node => node + NODE_HEADER_BYTES <= page.byteLength) ? nodes : undefined
 }
 
-/** 48 bits: low, high, and the flags, which branch nodes do not have. */
+/** The child of a branch node: 48 bits, of which the highest stand in the field for flags. */
 function childOf(page: DataView, node: number): number {
   return page.getUint32(node, true) + page.getUint16(node + 4, true) * 0x1_0000_0000
 }

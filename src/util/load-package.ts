@@ -1,9 +1,84 @@
 /**
- * Loads a package as CommonJS, when it is called. Node reads a package that is imported file by file through its asynchronous
- * loader, and runs a lexer over each CommonJS file to learn its names: two to three times the processor time, in every
- * thread that needs it and at every start (docs/decisions/0016). A package that is loaded so here is loaded so everywhere:
- * the classes of two copies are not the same.
+ * Loads a package as CommonJS. `import` reads a package file by file through Node's asynchronous
+ * loader and runs a lexer over each CommonJS file: two to three times the processor time, in every
+ * thread and at every start (docs/decisions/0016). Every file must load such a package through
+ * here, because two copies of a package have different classes.
+ *
+ * A package that cannot be loaded is an error of the environment: it was not installed for this
+ * machine, or the machine is too old for its binary. `cannotLoad` makes the message: which package,
+ * why, and what to do.
  */
 import { createRequire } from 'node:module'
+import { CannotRun } from './errors.ts'
 
-export const loadPackage: (name: string) => unknown = createRequire(import.meta.url)
+const require = createRequire(import.meta.url)
+
+/** @throws CannotRun that names the package, the reason and the remedy */
+export function loadPackage(name: string): unknown {
+  try {
+    return require(name)
+  } catch (error) {
+    throw cannotLoad(name, error)
+  }
+}
+
+/**
+ * Checks that packages are installed without loading them. Some threads load theirs hours after the
+ * start.
+ * @throws CannotRun that names the first missing package
+ */
+export function checkInstalled(names: readonly string[]): void {
+  for (const name of names) {
+    try {
+      require.resolve(name)
+    } catch (error) {
+      throw cannotLoad(name, error)
+    }
+  }
+}
+
+/** The error for a package that did not load. */
+export function cannotLoad(name: string, error: unknown): CannotRun {
+  const reason = loadReason(error)
+  return new CannotRun(`the package ${name} cannot be loaded: ${reason} (${machine()}). ${remedy(reason)}`)
+}
+
+/**
+ * The reason why a module did not load, in one line. Packages wrap the message of the system's
+ * loader in lines of their own, and Node adds the files that required the module.
+ */
+export function loadReason(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error)
+  const lines = text
+    .split('\n')
+    .map(line => line.trim().replace(/^Error: /, ''))
+    .filter(line => line !== '')
+  return lines.find(line => LOADER_WORDS.test(line)) ?? lines[0] ?? 'no reason given'
+}
+
+/** Words of the system's loader, and of Node's search for a module. */
+const LOADER_WORDS =
+  /GLIBC|GLIBCXX|ELF|cannot open shared object|Cannot find (module|package)|undefined symbol|file too short|Exec format|No native build|relocating/
+
+/** `Node v22.1.0, linux x64, glibc 2.36`. */
+export function machine(): string {
+  return `Node ${process.version}, ${process.platform} ${process.arch}, ${cLibrary()}`
+}
+
+/**
+ * The C library of this process. Node knows the version of glibc only; other Linux systems use
+ * musl.
+ */
+function cLibrary(): string {
+  const { header } = process.report.getReport() as unknown as {
+    readonly header: { readonly glibcVersionRuntime?: string }
+  }
+  return header.glibcVersionRuntime === undefined ? 'no glibc' : `glibc ${header.glibcVersionRuntime}`
+}
+
+function remedy(reason: string): string {
+  const needed = /\b(GLIBC(?:XX)?)_([\d.]+)/.exec(reason)
+  if (needed !== null)
+    return `Its binary needs ${needed[1]} ${needed[2]}: use a newer system, or a Node version whose binary this system can load`
+  return "Install the packages of this machine with `npm install --include=optional` in Weir's folder; README.md says where Weir runs"
+}

@@ -6,7 +6,8 @@
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
-import { CannotRun } from '../errors.ts'
+import { CannotRun } from './errors.ts'
+import { loadReason } from './load-package.ts'
 
 /** Everything the module exports; each stage narrows it to the functions it added. */
 export type NativeModule = Readonly<Record<string, unknown>>
@@ -25,11 +26,12 @@ export function tryNative(): NativeModule | undefined {
 }
 
 function look(): NonNullable<typeof looked> {
-  if (!existsSync(FILE)) return { why: 'it was not built: set-up found no C++ compiler' }
+  if (!existsSync(FILE))
+    return { why: 'it was not built, and set-up said why (node src/setup.mjs says it again)' }
   try {
     return { module: createRequire(import.meta.url)(FILE) as NativeModule }
   } catch (error) {
-    return { why: (error as Error).message }
+    return { why: loadReason(error) }
   }
 }
 
@@ -44,4 +46,11 @@ export function chooseNative(wanted: '' | 'native' | 'js'): 'native' | 'js' {
   if (wanted === 'native')
     throw new CannotRun(`--kernel native: the native module cannot be used: ${looked.why}`)
   return 'js'
+}
+
+/** Which kernel runs, and why it is not the native one where nobody asked for another. A line at start says it. */
+export function kernelNote(kernel: 'native' | 'js', wanted: '' | 'native' | 'js'): string {
+  if (kernel === 'native' || wanted === 'js') return `kernel ${kernel}`
+  looked ??= look()
+  return `kernel js (slower): the native module cannot be used: ${looked.module === undefined ? looked.why : ''}`
 }

@@ -1,27 +1,42 @@
 /**
- * parquet-wasm, one instance a thread, and a fresh one after a trap.
+ * parquet-wasm: one instance per thread, and a new one after a trap.
  *
- * A panic inside WebAssembly (damaged bytes, no memory) is a trap: it leaves the instance's memory as it stood, and with it
- * everything that is done with that instance later. The module instantiates itself when it is loaded, so it is loaded
- * anew. What is loaded hangs in two places, the cache and the list of what was required here; a dropped instance that
- * stays in one of them is never collected (10 MB each and 10 GiB of address space).
+ * A panic inside WebAssembly (damaged bytes, no memory) is a trap. It leaves the instance's memory
+ * in an unknown state, so later calls of the instance may fail. The module instantiates itself when
+ * it is loaded, so a new instance needs a new load. Two lists refer to a loaded module: the cache
+ * and the children of this module. A dropped instance that stays in one of them is never collected
+ * (10 MB, and 10 GiB of address space).
  */
 import { createRequire } from 'node:module'
 import type * as ParquetWasm from 'parquet-wasm'
+import { cannotLoad } from './load-package.ts'
 
 const require = createRequire(import.meta.url)
 
-/** The thread's instance. To be asked for by each piece of work, and not to be kept. */
+/**
+ * The thread's instance. Each piece of work asks for it again and does not store it.
+ * @throws CannotRun where the package cannot be loaded
+ */
 export function parquetWasm(): typeof ParquetWasm {
-  return require('parquet-wasm') as typeof ParquetWasm
+  try {
+    return require('parquet-wasm') as typeof ParquetWasm
+  } catch (error) {
+    throw cannotLoad('parquet-wasm', error)
+  }
 }
 
-/** A WebAssembly.RuntimeError: told by its name, TypeScript knows the class in browsers alone. */
+/**
+ * True for a WebAssembly.RuntimeError. It checks the name, because TypeScript declares the class
+ * for browsers only.
+ */
 export function isTrap(error: unknown): error is Error {
   return error instanceof Error && error.name === 'RuntimeError'
 }
 
-/** After a trap. What the old instance made must not be used any more, not freed either: it would trap again. */
+/**
+ * Drops the instance after a trap. Its objects must not be used any more, not even freed: that
+ * would trap again.
+ */
 export function dropParquetWasm(): void {
   const path = require.resolve('parquet-wasm')
   const dropped = require.cache[path]
@@ -30,7 +45,7 @@ export function dropParquetWasm(): void {
   if (user) user.children = user.children.filter(child => child !== dropped)
 }
 
-/** Runs work that does not wait. A trap in it costs the instance, and is thrown on. */
+/** Runs synchronous work. A trap in it drops the instance and is thrown again. */
 export function withParquetWasm<T>(work: (wasm: typeof ParquetWasm) => T): T {
   try {
     return work(parquetWasm())

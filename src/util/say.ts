@@ -1,27 +1,60 @@
-/**
- * Lines for the operator. The only file that writes to the terminal.
- *
- * People's lines go to standard output, faults and warnings to standard error, one line each.
- */
+/** Lines for the operator. The only file that writes to the terminal. */
+import { cannotLoad } from './load-package.ts'
 
-/** A plain line on standard output. */
+/** A line on standard output. */
 export function say(line: string): void {
   process.stdout.write(`${line}\n`)
 }
 
-/** A warning or fault on standard error, with the time. */
+/** A warning or failure on standard error, with the time. */
 export function warn(line: string): void {
   process.stderr.write(`${new Date().toISOString()} ${line}\n`)
 }
 
-/** A command's note or progress on standard error, beside its result on standard output. */
+/** A note or progress of a command, on standard error beside the result on standard output. */
 export function note(line: string): void {
   process.stderr.write(`${line}\n`)
 }
 
-/** A command's result on standard output, as bytes. Resolves when there is room for more; rejects where nobody reads. */
+/**
+ * A command's result on standard output, as bytes. Resolves when there is room for more; rejects
+ * when the reader left.
+ */
 export function sayBytes(bytes: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {
     process.stdout.write(bytes, error => (error ? reject(error) : resolve()))
   })
+}
+
+/** Errors of the environment: their message alone tells the operator enough. */
+const ENVIRONMENT_ERRORS: ReadonlySet<string> = new Set([
+  'CannotRun',
+  'Damaged',
+  'SegmentDamaged',
+  'Unavailable',
+])
+
+/** An error that may have got a code from the system or from Node's loader. */
+interface CodedError extends Error {
+  readonly code?: string
+  readonly syscall?: string
+}
+
+/**
+ * An error as the operator reads it: one sentence for an error of the environment, the stack for a
+ * bug.
+ */
+export function errorText(error: Error): string {
+  const { name, message, stack, syscall } = (missingPackage(error) ?? error) as CodedError
+  return ENVIRONMENT_ERRORS.has(name) || syscall !== undefined ? message : (stack ?? message)
+}
+
+/**
+ * CannotRun for an `import` of a missing package. `loadPackage` reports the packages that it loads
+ * by itself.
+ */
+export function missingPackage(error: Error): Error | undefined {
+  const isMissing = (error as CodedError).code === 'ERR_MODULE_NOT_FOUND'
+  const name = isMissing ? /^Cannot find package '([^']+)'/.exec(error.message)?.[1] : undefined
+  return name === undefined ? undefined : cannotLoad(name, error)
 }

@@ -1,11 +1,11 @@
-/** Names and texts as SQL writes them: the one place that quotes. */
+/** Quotes names and texts for SQL. Only this file quotes. */
 
 /** A name as an SQL identifier. */
 export function quoteName(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
 
-/** A text as an SQL literal: only for file names of our own, never for what a caller sent. */
+/** A text as an SQL literal. Only for Weir's own file names, never for a client's text. */
 export function quoteText(text: string): string {
   return `'${text.replaceAll("'", "''")}'`
 }

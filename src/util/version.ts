@@ -1,8 +1,8 @@
-/** The version of Weir that runs, from package.json. */
+/** The running version of Weir, from package.json. */
 import { readFileSync } from 'node:fs'
 
 const PACKAGE = new URL('../../../package.json', import.meta.url)
 
-/** As package.json says it: `0.1.0`. */
+/** For example `0.1.0`. */
 export const WEIR_VERSION = (JSON.parse(readFileSync(PACKAGE, 'utf8')) as { readonly version: string })
   .version

@@ -2,8 +2,8 @@
 import { execFile } from 'node:child_process'
 import { Agent } from 'node:http'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import type { Api } from '../../src/api/protocol.ts'
-import { BODY_BYTES_MAX, DRAIN_BYTES_MAX, SLABS_MAX, SLABS_SMALL_MIN } from '../../src/limits.ts'
+import type { Api } from '../../src/api/api-types.ts'
+import { BODY_BYTES_MAX, DRAIN_BYTES_MAX } from '../../src/util/limits.ts'
 import { ask, head, Raw } from './client.ts'
 import { Fake, start, until } from './fake.ts'
 
@@ -183,7 +183,7 @@ test('an abort while the job runs: it is stored, its slab comes back', async () 
   })
   const raw = await Raw.open(api.port)
   raw.write(`${head('/v1/open', [`Content-Length: ${good.length}`])}${good}`)
-  await until(() => api.stats().jobsRunning === 1)
+  await until(() => api.stats().tasksRunning === 1)
   raw.socket.destroy()
   await until(() => api.stats().open === 0)
   expect(api.stats().slabsInUse).toBe(1)
@@ -197,14 +197,14 @@ test('a slow body does not hold the slab that small bodies share', async () => {
   const slow = await Raw.open(api.port)
   slow.write(`${head('/v1/open', ['Content-Length: 100'])}{"id":`)
   await until(() => api.stats().slabsInUse === 1)
-  const first = fake.jobs.length
+  const first = fake.tasks.length
   for (let index = 0; index < 3; index += 1)
     expect((await ask(api.port, '/v1/open', { body: good })).status).toBe(200)
   expect(api.stats().slabsInUse).toBe(1)
   slow.write(`"slow"}${' '.repeat(100 - 13)}`)
   await slow.until(r => r.received.includes('"OK"}]'))
   slow.socket.destroy()
-  const slabs = fake.jobs.slice(first).map(job => job.slab)
+  const slabs = fake.tasks.slice(first).map(task => task.slab)
   expect(new Set(slabs.slice(0, 3)).size).toBe(1)
   expect(slabs[3]).not.toBe(slabs[0])
 })
@@ -233,8 +233,8 @@ test('a body that comes slowly, byte by byte, is taken: the library would close 
   raw.socket.destroy()
 })
 
-test('stalled uploads give their places to bodies that come; one that goes on keeps its place', async () => {
-  const other = await start(fake, { stalledMs: 400 })
+test('slow uploads give their places to bodies that come; one that goes on keeps its place', async () => {
+  const other = await start(fake, { bodyWindowMs: 400 })
   const begin = async (declared: number) => {
     const raw = await Raw.open(other.port)
     raw.write(`${head('/v1/open', [`Content-Length: ${declared}`])}{`)
@@ -242,17 +242,19 @@ test('stalled uploads give their places to bodies that come; one that goes on ke
   }
   const going = await begin(BODY_BYTES_MAX)
   let sent = 1
-  const timer = setInterval(() => {
-    going.write(' ')
-    sent += 1
-  }, 50)
   const stalled: Raw[] = []
-  const large = SLABS_MAX - SLABS_SMALL_MIN
-  while (other.stats().slabsInUse < large) {
+  const timer = setInterval(() => {
+    going.write(' '.repeat(2_000)) // 40 kB/s
+    sent += 2_000
+    for (const raw of stalled) raw.write(' ') // a byte now and then
+  }, 50)
+  while (other.stats().waitingRequests === 0) {
     const open = other.stats().open
     stalled.push(await begin(BODY_BYTES_MAX))
     await until(() => other.stats().open > open)
   }
+  // Another pool has places left, the same one has not.
+  expect((await ask(other.port, '/v1/second', { body: sized(300_000) })).status).toBe(200)
   const answers = Array.from({ length: 4 }, () => ask(other.port, '/v1/open', { body: sized(300_000) }))
   for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200)
   await stalled[0]!.until(r => r.received.includes('"code":"body_too_slow"'))

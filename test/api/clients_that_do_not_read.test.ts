@@ -1,9 +1,9 @@
 /** Answers that nobody reads do not pile up: one stays pending, then the connection closes (W-9). */
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Api } from '../../src/api/protocol.ts'
-import { REFUSALS_PER_CLOSE } from '../../src/limits.ts'
+import type { Api } from '../../src/api/api-types.ts'
+import { REFUSALS_PER_CLOSE } from '../../src/util/limits.ts'
 import { head, Raw } from './client.ts'
-import { Fake, start, until } from './fake.ts'
+import { Fake, frontEnd, start, until } from './fake.ts'
 
 let fake: Fake
 let api: Api
@@ -60,20 +60,24 @@ test('small answers: some look at the socket, so the connection closes too', asy
   await raw.untilClosed()
 })
 
-test('small refusals: one in so many says that the connection closes, and the next request is not taken', async () => {
-  const raw = await Raw.open(api.port)
-  const request = invalid(1)
-  for (let asked = 1; asked <= REFUSALS_PER_CLOSE; asked += 1) {
+// Over node:http each answer says whether its socket took it.
+test.skipIf(frontEnd.name === 'node')(
+  'small refusals: one in so many says that the connection closes, and the next request is not taken',
+  async () => {
+    const raw = await Raw.open(api.port)
+    const request = invalid(1)
+    for (let asked = 1; asked <= REFUSALS_PER_CLOSE; asked += 1) {
+      raw.write(request)
+      await raw.until(r => r.received.split('HTTP/1.1 400').length === asked + 1)
+      expect(/connection: close/i.test(raw.received)).toBe(asked === REFUSALS_PER_CLOSE)
+    }
+    await raw.until(r => r.received.endsWith('}\r\n'))
+    const logged = fake.statuses.length
     raw.write(request)
-    await raw.until(r => r.received.split('HTTP/1.1 400').length === asked + 1)
-    expect(/connection: close/i.test(raw.received)).toBe(asked === REFUSALS_PER_CLOSE)
-  }
-  await raw.until(r => r.received.endsWith('}\r\n'))
-  const logged = fake.statuses.length
-  raw.write(request)
-  await raw.untilClosed()
-  expect(fake.statuses.length).toBe(logged)
-})
+    await raw.untilClosed()
+    expect(fake.statuses.length).toBe(logged)
+  },
+)
 
 test('a client that reads late reads every byte, and goes on', async () => {
   const raw = await Raw.open(api.port)

@@ -1,11 +1,10 @@
 /** The routes beside ingest: GraphQL, tokens, CORS, health, metrics, unknown paths; credentials and rates alone. */
 import { Agent } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { basicAuthMatches } from '../../src/api/basic-auth.ts'
-import type { Api } from '../../src/api/protocol.ts'
-import { RateLimit } from '../../src/api/rate.ts'
-import { Unavailable } from '../../src/errors.ts'
-import { CONTROL_BODY_BYTES_MAX, CONTROL_REQUESTS_MAX } from '../../src/limits.ts'
+import { basicAuthMatches, RateLimit } from '../../src/api/admission.ts'
+import type { Api } from '../../src/api/api-types.ts'
+import { Unavailable } from '../../src/util/errors.ts'
+import { CONTROL_REQUESTS_MAX, GRAPHQL_BODY_BYTES_MAX } from '../../src/util/limits.ts'
 import { ask, head, Raw } from './client.ts'
 import { Fake, gate, start, until } from './fake.ts'
 
@@ -20,7 +19,7 @@ afterAll(async () => {
 })
 
 test('GraphQL and token bodies reach their handlers whole, and pages of any origin may read the answers', async () => {
-  const body = 'x'.repeat(CONTROL_BODY_BYTES_MAX)
+  const body = 'x'.repeat(GRAPHQL_BODY_BYTES_MAX)
   const headers = { 'content-type': 'application/graphql-response+json' }
   const answer = await ask(api.port, '/graphql', { body, headers })
   expect([answer.status, answer.json.seen === body, answer.json.type]).toEqual([
@@ -43,7 +42,7 @@ test('GraphQL and token bodies reach their handlers whole, and pages of any orig
 })
 
 test('a control body over its limit is 413, declared or not', async () => {
-  const body = 'x'.repeat(CONTROL_BODY_BYTES_MAX + 1)
+  const body = 'x'.repeat(GRAPHQL_BODY_BYTES_MAX + 1)
   for (const what of [{ body }, { chunks: [body] }]) {
     const answer = await ask(api.port, '/graphql', what)
     expect([answer.status, answer.headers['access-control-allow-origin']]).toEqual([413, '*'])
@@ -126,18 +125,19 @@ test('health, metrics and unknown paths; HEAD has no body and keeps its connecti
   agent.destroy()
 })
 
-test('readiness says why not, and ingest refuses with 503', async () => {
-  fake.health = { ready: false, why: 'recovery is running' }
+test('readiness says why not; ingest refuses with 503 only where events cannot be taken', async () => {
+  fake.health = { ready: false, why: 'the last flush failed' }
   const ready = await ask(api.port, '/readyz', { method: 'GET' })
   expect([ready.status, ready.json.code, ready.json.errors]).toEqual([
     503,
     'not_ready',
-    'recovery is running',
+    'the last flush failed',
   ])
   expect((await ask(api.port, '/livez', { method: 'GET' })).status).toBe(200)
-  expect((await ask(api.port, '/v1/open', { body: '{"id":"a"}' })).status).toBe(503)
+  expect((await ask(api.port, '/v1/open', { body: '{"id":"a"}' })).status).toBe(200)
   fake.health = { ready: true, refuse: { code: 'disk_full', message: 'the disk is full' } }
   expect((await ask(api.port, '/readyz', { method: 'GET' })).json.code).toBe('disk_full')
+  expect((await ask(api.port, '/v1/open', { body: '{"id":"a"}' })).status).toBe(503)
   fake.health = { ready: true }
   expect((await ask(api.port, '/readyz', { method: 'GET' })).status).toBe(200)
 })

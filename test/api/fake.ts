@@ -4,9 +4,20 @@
  */
 import { strict as assert } from 'node:assert'
 import { crc32, gunzipSync } from 'node:zlib'
-import type { Api, ApiOptions, ApiServices, CommitBatch, IngestTarget } from '../../src/api/protocol.ts'
+import type { Api, ApiDeps, ApiOptions, CommitBatch, IngestTarget } from '../../src/api/api-types.ts'
+import { chooseTransport } from '../../src/api/http/choose-transport.ts'
+import type { Transport } from '../../src/api/http/transport.ts'
 import { createApi } from '../../src/api/server.ts'
-import { DOCUMENT, FAULT, FOUND, faultWord } from '../../src/batch/fault.ts'
+import { batchCostOf } from '../../src/format/batch-layout.ts'
+import {
+  RECORD_HEADER_BYTES,
+  RECORD_MAGIC,
+  recordBytes,
+  writeRecordHeader,
+} from '../../src/format/log-record.ts'
+import type { PoolSchema } from '../../src/format/schema.ts'
+import type { Span } from '../../src/log/log-types.ts'
+import { DOCUMENT, FAULT, FOUND, faultWord } from '../../src/parse/event-error.ts'
 import {
   FLAG_ALL_OR_NOTHING,
   FLAG_GZIP,
@@ -16,17 +27,20 @@ import {
   REQUEST_OFFSET,
   REQUEST_RECEIVED_AT,
   REQUEST_WORDS,
-} from '../../src/batch/kernel.ts'
-import { batchCostOf } from '../../src/batch/layout.ts'
-import type { Plan } from '../../src/batch/plan.ts'
-import type { CutPart, Job, JobGroup, JobResult, OwnRecord } from '../../src/batch/protocol.ts'
-import type { Span } from '../../src/commit/protocol.ts'
-import { RECORD_HEADER_BYTES, RECORD_MAGIC, recordBytes, writeRecordHeader } from '../../src/commit/record.ts'
-import { BODY_BYTES_MAX, EVENTS_MAX } from '../../src/limits.ts'
+} from '../../src/parse/kernel.ts'
+import type {
+  OwnRecord,
+  ParsedBatch,
+  ParseResult,
+  ParseTask,
+  ParseTaskGroup,
+} from '../../src/parse/parse-task.ts'
+import { RisingClock } from '../../src/util/clock.ts'
+import { BODY_BYTES_MAX, EVENTS_MAX } from '../../src/util/limits.ts'
 
 /** A pool with a required STRING column `id`. */
 export function targetOf(pool: number, more: Partial<IngestTarget> = {}): IngestTarget {
-  const plan: Plan = {
+  const schema: PoolSchema = {
     pool,
     version: 1,
     columns: [{ name: 'id', type: 'STRING', jsonProperty: 'id', required: true }],
@@ -34,17 +48,18 @@ export function targetOf(pool: number, more: Partial<IngestTarget> = {}): Ingest
     tenant: -1,
     key: { columns: [-1, 0], version: -1 },
   }
-  const text = Buffer.from(JSON.stringify(plan))
+  const text = Buffer.from(JSON.stringify(schema))
   const bytes = new SharedArrayBuffer(text.byteLength)
   new Uint8Array(bytes).set(text)
   return {
     poolNumber: pool,
     poolId: `DPO${pool}`,
-    planVersion: 1,
-    plan: bytes,
-    cost: batchCostOf(plan),
+    schemaVersion: 1,
+    schema: bytes,
+    cost: batchCostOf(schema),
     basicAuth: null,
     hasUniqueId: true,
+    received: new RisingClock(),
     ...more,
   }
 }
@@ -70,11 +85,11 @@ export class Fake {
   ])
   readonly logged: Logged[] = []
   readonly batches: CommitBatch[] = []
-  readonly jobs: Job[] = []
+  readonly tasks: ParseTask[] = []
   readonly dead = new Set<number>()
   readonly statuses: number[] = []
   readonly codes: string[] = []
-  health: ReturnType<ApiServices['health']> = { ready: true }
+  health: ReturnType<ApiDeps['health']> = { ready: true }
   hasRoom = true
   hasParseRoom = true
   /** Awaited in front of each parse and commit. */
@@ -93,7 +108,7 @@ export class Fake {
     this.#parseListener()
   }
 
-  services(more: Partial<ApiServices> = {}): ApiServices {
+  services(more: Partial<ApiDeps> = {}): ApiDeps {
     return {
       target: id => this.targets.get(id),
       isLive: pool => !this.dead.has(pool),
@@ -102,10 +117,10 @@ export class Fake {
       onRoom: listener => {
         this.#roomListener = listener
       },
-      parse: async job => {
-        this.jobs.push(job)
+      parse: async task => {
+        this.tasks.push(task)
         await this.parseGate
-        return cut(job)
+        return cut(task)
       },
       parseRoom: () => this.hasParseRoom,
       onParseRoom: listener => {
@@ -125,19 +140,21 @@ export class Fake {
         {
           method: 'GET',
           path: '/v1/pools/:pool/arrow',
+          bodyBytesMax: 1000,
           handle: async request => ({
             status: 200,
             body: `${request.parameters[0]}?${request.query}`,
           }),
         },
       ],
+      metricsAccess: () => undefined,
       metricsText: async () => 'weir_up 1\n',
       meter: {
         request: (_, status) => this.statuses.push(status),
         bodyBytes: () => {},
         events: () => {},
         refused: code => this.codes.push(code),
-        job: () => {},
+        task: () => {},
       },
       ...more,
     }
@@ -162,13 +179,22 @@ export class Fake {
   }
 }
 
+/** The front end that `start()` begins: uWebSockets.js where its binary loads, unless `over()` says other. */
+export let frontEnd: Transport = (await chooseTransport('', '')).transport
+
+/** From now on `start()` begins this one. */
+export function over(other: Transport): void {
+  frontEnd = other
+}
+
 /** Starts the front end on a free port. */
 export function start(
   fake: Fake,
   options: Partial<ApiOptions> = {},
-  more: Partial<ApiServices> = {},
+  more: Partial<ApiDeps> = {},
 ): Promise<Api> {
-  return createApi(fake.services(more), { host: '127.0.0.1', port: 0, rateLimit: 0, ...options })
+  const fixed = { host: '127.0.0.1', port: 0, rateLimit: 0, chunked: true, transport: frontEnd }
+  return createApi(fake.services(more), { ...fixed, ...options })
 }
 
 /** A promise and what resolves it. */
@@ -230,13 +256,13 @@ interface Result {
   readonly outcomes: Int32Array
   readonly recordBytes: Int32Array
   readonly faults: number[]
-  readonly parts: CutPart[]
+  readonly parts: ParsedBatch[]
   readonly ownRecords: OwnRecord[]
   readonly bits: { request: number; bytes: Uint8Array }[]
 }
 
-function cut(job: Job): JobResult {
-  const rows = job.table.length / REQUEST_WORDS
+function cut(task: ParseTask): ParseResult {
+  const rows = task.table.length / REQUEST_WORDS
   const result: Result = {
     outcomes: new Int32Array(rows * OUTCOME_WORDS),
     recordBytes: new Int32Array(rows),
@@ -245,26 +271,26 @@ function cut(job: Job): JobResult {
     ownRecords: [],
     bits: [],
   }
-  for (const group of job.groups) {
+  for (const group of task.groups) {
     const cutRows: number[] = []
     for (let row = group.from; row < group.to; row += 1)
-      if (cutRow(job, group, row, result)) cutRows.push(row)
+      if (cutRow(task, group, row, result)) cutRows.push(row)
     if (cutRows.length > 0)
       result.parts.push({ batch: new ArrayBuffer(8), requests: Int32Array.from(cutRows) })
   }
   return { ...result, faults: Int32Array.from(result.faults) }
 }
 
-function cutRow(job: Job, group: JobGroup, row: number, result: Result): boolean {
+function cutRow(task: ParseTask, group: ParseTaskGroup, row: number, result: Result): boolean {
   const at = row * REQUEST_WORDS
-  let slab = job.slab
-  let offset = job.table[at + REQUEST_OFFSET]!
-  let body = Buffer.from(new Uint8Array(slab, offset, job.table[at + REQUEST_BYTES]!))
+  let slab = task.slab
+  let offset = task.table[at + REQUEST_OFFSET]!
+  let body = Buffer.from(new Uint8Array(slab, offset, task.table[at + REQUEST_BYTES]!))
   const refuse = (document: number): false => {
     result.outcomes.set([0, 0, document, -1], row * OUTCOME_WORDS)
     return false
   }
-  if ((job.table[at + REQUEST_FLAGS]! & FLAG_GZIP) !== 0) {
+  if ((task.table[at + REQUEST_FLAGS]! & FLAG_GZIP) !== 0) {
     try {
       body = gunzipSync(body, { maxOutputLength: BODY_BYTES_MAX })
     } catch (error) {
@@ -297,7 +323,7 @@ function cutRow(job: Job, group: JobGroup, row: number, result: Result): boolean
     else
       result.faults.push(row, index, faultWord(FAULT.missing, FOUND.nothing), group.kind === 'delete' ? 1 : 0)
   }
-  if (accepted < events.length && (job.table[at + REQUEST_FLAGS]! & FLAG_ALL_OR_NOTHING) !== 0) accepted = 0
+  if (accepted < events.length && (task.table[at + REQUEST_FLAGS]! & FLAG_ALL_OR_NOTHING) !== 0) accepted = 0
   result.outcomes.set([events.length, accepted, 0, -1], row * OUTCOME_WORDS)
   if (accepted === 0) return false
   const partly = accepted < events.length
@@ -307,7 +333,7 @@ function cutRow(job: Job, group: JobGroup, row: number, result: Result): boolean
     kind: group.kind === 'post' ? 1 : 2,
     pool: group.pool,
     version: group.version,
-    receivedAtMs: job.table[at + REQUEST_RECEIVED_AT]!,
+    receivedAtUs: task.table[at + REQUEST_RECEIVED_AT]!,
     bodyBytes: body.byteLength,
     bodyCrc: crc32(body),
     events: events.length,

@@ -1,7 +1,7 @@
 /** Section 3's rows over HTTP: statuses, headers, bodies, and the order of the checks. */
 import { gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { Api } from '../../src/api/protocol.ts'
+import type { Api } from '../../src/api/api-types.ts'
 import { type Ask, ask } from './client.ts'
 import { Fake, start } from './fake.ts'
 

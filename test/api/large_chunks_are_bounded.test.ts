@@ -1,10 +1,10 @@
 /** W-9: what uWebSockets.js keeps of a stream does not grow, however little the socket takes at a time. */
 import type { HttpResponse } from 'uWebSockets.js'
 import { expect, test } from 'vitest'
-import { type Connections, Responder } from '../../src/api/reply.ts'
-import { StreamAhead } from '../../src/api/stream-ahead.ts'
-import { Unread } from '../../src/api/unread.ts'
-import { STREAM_BACKED_BYTES, STREAM_PROBE_BYTES, STREAM_WRITE_BYTES } from '../../src/limits.ts'
+import { type Connections, Unread } from '../../src/api/connections.ts'
+import { UwsResponder } from '../../src/api/http/uws.ts'
+import { StreamAhead } from '../../src/api/stream.ts'
+import { STREAM_BACKED_BYTES, STREAM_PROBE_BYTES, STREAM_WRITE_BYTES } from '../../src/util/limits.ts'
 
 /** A response whose socket takes of each write what the test says. */
 class Socket {
@@ -41,7 +41,7 @@ function streamInto(socket: Socket): StreamAhead {
     onReply: () => {},
     unread: new Unread(1000),
   } as never as Connections
-  const responder = new Responder(socket.res as never as HttpResponse, false, 'stream', connections)
+  const responder = new UwsResponder(socket.res as never as HttpResponse, false, connections)
   responder.bodyRead = true
   const ahead = new StreamAhead(responder)
   responder.beginChunks(200, {})

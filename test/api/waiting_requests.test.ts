@@ -1,20 +1,20 @@
 /** Full queues: requests wait with their sockets paused, then 429 (W-9); connections in closed loops; stopping. */
 import { Agent } from 'node:http'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Api } from '../../src/api/protocol.ts'
-import { REQUEST_BYTES, REQUEST_WORDS } from '../../src/batch/kernel.ts'
-import type { Job } from '../../src/batch/protocol.ts'
-import { Unavailable } from '../../src/errors.ts'
+import type { Api } from '../../src/api/api-types.ts'
+import { REQUEST_BYTES, REQUEST_WORDS } from '../../src/parse/kernel.ts'
+import type { ParseTask } from '../../src/parse/parse-task.ts'
+import { Unavailable } from '../../src/util/errors.ts'
 import {
-  FAULTS_PER_TURN_MAX,
-  JOB_BYTES_MAX,
-  JOB_GATHERED_BYTES,
-  JOB_GATHERED_REQUESTS,
-  JOB_REQUESTS_MAX,
+  EVENT_ERRORS_PER_TURN,
+  PARSE_TASK_BYTES_MAX,
+  PARSE_TASK_GATHERED_BYTES,
+  PARSE_TASK_GATHERED_REQUESTS,
+  PARSE_TASK_REQUESTS_MAX,
   SLABS_MAX,
-} from '../../src/limits.ts'
+} from '../../src/util/limits.ts'
 import { type Ask, ask, head, Raw } from './client.ts'
-import { Fake, gate, start, targetOf, until } from './fake.ts'
+import { Fake, frontEnd, gate, start, targetOf, until } from './fake.ts'
 
 let fake: Fake
 let api: Api
@@ -27,7 +27,7 @@ beforeEach(async () => {
 })
 afterEach(async () => {
   agent.destroy()
-  expect(api.stats().jobsRunning).toBe(0)
+  expect(api.stats().tasksRunning).toBe(0)
   await api.stop(1000)
 })
 
@@ -144,40 +144,40 @@ test('small bodies gather while a job of such is under way; enough of them, and 
   const cut = gate()
   fake.parseGate = cut.promise
   const answers = [post(good)]
-  await until(() => fake.jobs.length === 1)
-  const gathered = JOB_GATHERED_REQUESTS - 1
+  await until(() => fake.tasks.length === 1)
+  const gathered = PARSE_TASK_GATHERED_REQUESTS - 1
   for (let index = 0; index < gathered; index += 1) answers.push(post(`{"id":"${index}"}`))
   await until(() => api.stats().open === gathered + 1)
   answers.push(ask(api.port, '/v1/open', { chunks: [good], agent })) // not in one piece: its slab is for large ones
-  await until(() => fake.jobs.length === 2)
-  const requestsOf = (job: Job) => job.table.length / REQUEST_WORDS
-  expect(fake.jobs.map(requestsOf)).toEqual([1, 1])
+  await until(() => fake.tasks.length === 2)
+  const requestsOf = (task: ParseTask) => task.table.length / REQUEST_WORDS
+  expect(fake.tasks.map(requestsOf)).toEqual([1, 1])
   answers.push(post(good))
-  await until(() => fake.jobs.length === 3)
-  expect(fake.jobs.map(requestsOf)).toEqual([1, 1, gathered + 1])
+  await until(() => fake.tasks.length === 3)
+  expect(fake.tasks.map(requestsOf)).toEqual([1, 1, gathered + 1])
   answers.push(post(good))
   await until(() => api.stats().open === gathered + 4)
-  const fat = good.padEnd(JOB_GATHERED_BYTES / 16)
+  const fat = good.padEnd(PARSE_TASK_GATHERED_BYTES / 16)
   for (let index = 0; index < 16; index += 1) answers.push(post(fat))
-  await until(() => fake.jobs.length === 4)
-  expect(requestsOf(fake.jobs[3]!)).toBe(17)
+  await until(() => fake.tasks.length === 4)
+  expect(requestsOf(fake.tasks[3]!)).toBe(17)
   answers.push(post(good))
   await until(() => api.stats().open === gathered + 21)
-  expect(fake.jobs.length).toBe(4)
+  expect(fake.tasks.length).toBe(4)
   cut.open()
   for (const answer of answers) expect((await answer).status).toBe(200)
-  expect(fake.jobs.length).toBe(5)
+  expect(fake.tasks.length).toBe(5)
 })
 
 test('what comes during a sync is cut during it, so that the log never waits for a cut', async () => {
   const sync = gate()
   fake.commitGate = sync.promise
   const answers = [post(good)]
-  for (let jobs = 1; jobs <= 3; jobs += 1) {
-    await until(() => fake.jobs.length === jobs)
+  for (let tasks = 1; tasks <= 3; tasks += 1) {
+    await until(() => fake.tasks.length === tasks)
     answers.push(post(good))
   }
-  await until(() => fake.jobs.length === 4)
+  await until(() => fake.tasks.length === 4)
   sync.open()
   for (const answer of answers) expect((await answer).status).toBe(200)
 })
@@ -188,19 +188,20 @@ test('jobs stay within their limits and join neighbours in few spans', async () 
   await until(() => api.stats().slabsInUse === 1 && api.stats().open === 600)
   fake.openParse()
   await Promise.all(answers)
-  for (const job of fake.jobs) expect(job.table.length / REQUEST_WORDS).toBeLessThanOrEqual(JOB_REQUESTS_MAX)
-  expect(fake.jobs.length).toBe(3)
+  for (const task of fake.tasks)
+    expect(task.table.length / REQUEST_WORDS).toBeLessThanOrEqual(PARSE_TASK_REQUESTS_MAX)
+  expect(fake.tasks.length).toBe(3)
   expect(fake.batches.map(batch => batch.spans.length)).toEqual([1, 1, 1])
   fake.hasParseRoom = false
-  fake.jobs.length = 0
+  fake.tasks.length = 0
   const large = Array.from({ length: 8 }, () => post(good + ' '.repeat(200_000)))
   await until(() => api.stats().open === 8 && api.stats().slabsInUse > 0)
   fake.openParse()
   await Promise.all(large)
-  for (const job of fake.jobs) {
+  for (const task of fake.tasks) {
     let bytes = 0
-    for (let at = REQUEST_BYTES; at < job.table.length; at += REQUEST_WORDS) bytes += job.table[at]!
-    expect(bytes).toBeLessThanOrEqual(JOB_BYTES_MAX)
+    for (let at = REQUEST_BYTES; at < task.table.length; at += REQUEST_WORDS) bytes += task.table[at]!
+    expect(bytes).toBeLessThanOrEqual(PARSE_TASK_BYTES_MAX)
   }
 })
 
@@ -208,7 +209,7 @@ test('a plan version ends a job: rows of two versions do not take turns', async 
   fake.hasParseRoom = false
   const answers = []
   for (const version of [1, 1, 2, 2, 3]) {
-    fake.targets.set('open', targetOf(1, { planVersion: version }))
+    fake.targets.set('open', targetOf(1, { schemaVersion: version }))
     for (const path of ['/v1/open', '/v1/second']) {
       answers.push(ask(api.port, path, { body: `{"id":"${version}"}`, agent }))
       await until(() => api.stats().open === answers.length)
@@ -217,7 +218,7 @@ test('a plan version ends a job: rows of two versions do not take turns', async 
   }
   fake.openParse()
   for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200)
-  const ofFirst = fake.jobs.map(job => job.groups.filter(group => group.pool === 1))
+  const ofFirst = fake.tasks.map(task => task.groups.filter(group => group.pool === 1))
   expect(ofFirst.map(groups => groups.map(group => group.version))).toEqual([[1], [2], [3]])
   expect(ofFirst.map(([group]) => group!.to - group!.from)).toEqual([2, 2, 1])
 })
@@ -272,7 +273,7 @@ test('answers with many faults take turns, and their job keeps its slab until th
     last = fake.statuses.length
     if (last < before + answers.length) expect(api.stats().slabsInUse).toBeGreaterThan(0)
   }
-  expect(most).toBeLessThanOrEqual(FAULTS_PER_TURN_MAX / 500 + 4)
+  expect(most).toBeLessThanOrEqual(EVENT_ERRORS_PER_TURN / 500 + 4)
   for (const [index, answer] of (await Promise.all(answers)).entries()) {
     expect(answer.status).toBe(index % 20 === 0 ? 200 : 400)
     if (index % 20 !== 0) expect(answer.json.events.length).toBe(500)
@@ -301,7 +302,7 @@ test('a pool deleted while its commit runs answers 404', async () => {
   const held = gate()
   fake.commitGate = held.promise
   const answer = post(good)
-  await until(() => fake.jobs.length === 1)
+  await until(() => fake.tasks.length === 1)
   await new Promise(resolve => setImmediate(resolve))
   fake.dead.add(1)
   held.open()
@@ -337,17 +338,21 @@ test('over the rate: accepted again later', async () => {
   await limited.stop(1000)
 })
 
-test('a request pipelined behind an unanswered one closes the connection; nothing is answered wrongly', async () => {
-  const held = gate()
-  fake.commitGate = held.promise
-  const raw = await Raw.open(api.port)
-  const request = `${head('/v1/open', [`Content-Length: ${good.length}`])}${good}`
-  raw.write(request + request)
-  await raw.untilClosed()
-  expect(raw.received).toBe('')
-  held.open()
-  await until(() => api.stats().open === 0 && api.stats().slabsInUse === 0)
-})
+// node:http answers it in its turn (docs/http.md).
+test.skipIf(frontEnd.name === 'node')(
+  'a request pipelined behind an unanswered one closes the connection; nothing is answered wrongly',
+  async () => {
+    const held = gate()
+    fake.commitGate = held.promise
+    const raw = await Raw.open(api.port)
+    const request = `${head('/v1/open', [`Content-Length: ${good.length}`])}${good}`
+    raw.write(request + request)
+    await raw.untilClosed()
+    expect(raw.received).toBe('')
+    held.open()
+    await until(() => api.stats().open === 0 && api.stats().slabsInUse === 0)
+  },
+)
 
 test('stop answers what is in flight, refuses what comes, and closes', async () => {
   const held = gate()
@@ -356,7 +361,7 @@ test('stop answers what is in flight, refuses what comes, and closes', async () 
   idle.write(`${head('/v1/open', [`Content-Length: 1`])}{`)
   await idle.until(r => r.received.includes('not_json'))
   const answer = post(good)
-  await until(() => api.stats().jobsRunning === 1)
+  await until(() => api.stats().tasksRunning === 1)
   const stopped = api.stop(5000)
   idle.write(`${head('/v1/open', [`Content-Length: ${good.length}`])}${good}`)
   await idle.until(r => r.received.includes('"code":"stopping"'))
@@ -371,9 +376,9 @@ test('stop gives up at its deadline', async () => {
   const held = gate()
   const stuck = await start(fake, {}, { commit: () => held.promise })
   const answer = post(good, stuck.port).catch(() => 'closed')
-  await until(() => stuck.stats().jobsRunning === 1)
+  await until(() => stuck.stats().tasksRunning === 1)
   expect(await stuck.stop(50)).toBe(false)
   expect(await answer).toBe('closed')
   held.open()
-  await until(() => stuck.stats().jobsRunning === 0)
+  await until(() => stuck.stats().tasksRunning === 0)
 })

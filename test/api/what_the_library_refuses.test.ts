@@ -3,7 +3,7 @@
  * connection closed, and an event is never stored twice or answered wrongly. A release that takes them answers 200.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Api } from '../../src/api/protocol.ts'
+import type { Api } from '../../src/api/api-types.ts'
 import { head, Raw } from './client.ts'
 import { Fake, start, until } from './fake.ts'
 

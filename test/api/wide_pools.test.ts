@@ -1,15 +1,15 @@
 /** Memory of batches is bounded whatever a row of a pool takes (W-9). */
 import { Agent } from 'node:http'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Api } from '../../src/api/protocol.ts'
-import { REQUEST_WORDS } from '../../src/batch/kernel.ts'
-import { batchBytesMax, batchCostOf } from '../../src/batch/layout.ts'
-import type { Plan } from '../../src/batch/plan.ts'
-import { BATCH_BYTES_MAX, BATCHES_UNDER_WAY_BYTES_MAX } from '../../src/limits.ts'
+import type { Api } from '../../src/api/api-types.ts'
+import { batchBytesMax, batchCostOf } from '../../src/format/batch-layout.ts'
+import type { PoolSchema } from '../../src/format/schema.ts'
+import { REQUEST_WORDS } from '../../src/parse/kernel.ts'
+import { BATCH_BYTES_MAX, BATCHES_UNDER_WAY_BYTES_MAX } from '../../src/util/limits.ts'
 import { ask } from './client.ts'
 import { Fake, gate, start, targetOf, until } from './fake.ts'
 
-const wide: Plan = {
+const wide: PoolSchema = {
   pool: 7,
   version: 1,
   columns: Array.from({ length: 500 }, (_, index) => ({
@@ -49,7 +49,7 @@ test('a job holds no more requests than its batch may take bytes', async () => {
   fake.openParse()
   for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200)
   expect(fake.logged.length).toBe(40)
-  for (const { table } of fake.jobs)
+  for (const { table } of fake.tasks)
     expect((table.length / REQUEST_WORDS) * bodyCost).toBeLessThanOrEqual(Math.max(bodyCost, BATCH_BYTES_MAX))
 })
 
@@ -60,22 +60,22 @@ test('a request that may take more than a job goes alone', async () => {
   await until(() => api.stats().open === answers.length)
   fake.openParse()
   for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200)
-  expect(fake.jobs.map(job => job.table.length / REQUEST_WORDS)).toEqual([1, 1, 1])
+  expect(fake.tasks.map(task => task.table.length / REQUEST_WORDS)).toEqual([1, 1, 1])
 })
 
 test('jobs that are not cut yet are bounded in bytes', async () => {
   const held = gate()
   fake.parseGate = held.promise
   const answers = posts(200)
-  await until(() => api.stats().open === answers.length && fake.jobs.length > 2)
+  await until(() => api.stats().open === answers.length && fake.tasks.length > 2)
   for (let turn = 0; turn < 50; turn += 1) await new Promise(resolve => setImmediate(resolve))
-  const requests = fake.jobs.reduce((sum, { table }) => sum + table.length / REQUEST_WORDS, 0)
+  const requests = fake.tasks.reduce((sum, { table }) => sum + table.length / REQUEST_WORDS, 0)
   expect(requests * bodyCost).toBeLessThanOrEqual(BATCHES_UNDER_WAY_BYTES_MAX + BATCH_BYTES_MAX)
   held.open()
   for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200)
 })
 
-test('ready bodies are not cut while the tail is full: later, or 429', async () => {
+test('ready bodies are not cut while the memtable is full: later, or 429', async () => {
   fake.hasParseRoom = false
   const answers = posts(5)
   await until(() => api.stats().open === 5 && api.stats().slabsInUse > 0)
@@ -83,7 +83,7 @@ test('ready bodies are not cut while the tail is full: later, or 429', async () 
   fake.hasRoom = false
   fake.openParse()
   for (let turn = 0; turn < 20; turn += 1) await new Promise(resolve => setImmediate(resolve))
-  expect(fake.jobs).toEqual([])
+  expect(fake.tasks).toEqual([])
   fake.openRoom()
   for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200)
 

@@ -10,6 +10,10 @@ interface Smoke {
 const RATE = String.raw`[\d.]+[kMG]? `
 
 const QUESTIONS: Readonly<Record<string, Smoke>> = {
+  abuse: {
+    args: ['--only', 'half-sent', '--seconds', '0.5', '--http', 'uws'],
+    prints: [/^attack +http +calm ms/m, /half-sent control requests +uws +\d+ +\d+ +0 of \d+/],
+  },
   churn: {
     args: '--rows 2000 --updates 500 --deletes 500 --seconds 0.5 --pairs 1'.split(' '),
     prints: [
@@ -46,7 +50,7 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
   keys: {
     args: '--keys 20000'.split(' '),
     prints: [
-      /commit of a seal, all +p50 \d+ p99 \d+ max \d+ ms/,
+      /commit of a flush, all +p50 \d+ p99 \d+ max \d+ ms/,
       /restart: \d+ ms/,
       /rebuild: .* rows\/s, .* bytes a key/,
     ],
@@ -86,6 +90,7 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /W-11, event-loop delay +p99 [\d.]+ ms, max/,
       /uWebSockets.js dropping the body 1 +\S+ req\/s/,
       /ratio, median of the pairs +[\d.]+ × \(goal of P-2/,
+      /full batches, node:http against uws +[\d.]+ ×.*goal 0.85|only node:http runs here/,
     ],
   },
   polling: {
@@ -96,10 +101,18 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /an hour, .* \d+ segments/,
     ],
   },
-  seals: {
+  received: {
+    args: '--seconds 0.3 --connections 8'.split(' '),
+    prints: [
+      /first life +\S+ more, (\d+) × 200, \1 rows: nothing lost$/m,
+      /after kill -9, clock 1 h back +\S+ more, (\d+) × 200, \1 rows: nothing lost$/m,
+      /index rebuilt, clock 2 h back +\S+ more, (\d+) × 200, \1 rows: nothing lost$/m,
+    ],
+  },
+  flushes: {
     args: '--rounds 1 --pattern rising'.split(' '),
     prints: [
-      /rising +survey [\d.]+, fill .*; all [\d.]+ ms, \S+B\/s, file \d+ bytes|the native module is not built/,
+      /rising +deduplicate [\d.]+, gather .*; all [\d.]+ ms, \S+B\/s, file \d+ bytes|the native module is not built/,
     ],
   },
   pools: {
@@ -110,6 +123,14 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /CPU by thread +.*main/,
       /restart after kill -9 +[\d.]+ s/,
       /acknowledged +\d+ of \d+ sent; 8 of 8 sampled pools count them/,
+      /counts +equal/,
+    ],
+  },
+  soak: {
+    args: '--minutes 0.03 --pools 4 --rows 1000'.split(' '),
+    prints: [
+      /after [\d.]+ min +anonymous \S+B, peak \S+B, shared \S+B, \d+ files, \d+ descriptors, log \S+B, \d+ threads/,
+      /anonymous +\S+, [+-]/,
       /counts +equal/,
     ],
   },
@@ -134,7 +155,7 @@ describe.concurrent('the bench', () => {
     [['path', '--second', '3'], /Unknown option '--second'/],
     [['kernel', '--rows', '3'], /kernel takes --rounds, not --rows/],
     [['path', '--seconds', 'ten'], /--seconds takes a number, not 'ten'/],
-    [['path', '--only', 'batch'], /--only takes one of batches, paced, singles, not 'batch'/],
+    [['path', '--only', 'batch'], /--only takes one of batches, paced, singles, http, not 'batch'/],
     [['path', '--generator', 'wrk'], /--generator wrk: it is not installed/],
     [['keys', '--kernel', 'cpp'], /--kernel takes one of native, js/],
   ])('says in a line what is wrong with %j', async (args, line) => {

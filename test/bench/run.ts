@@ -10,7 +10,7 @@ const MAIN = fileURLToPath(new URL('../../bench/main.js', import.meta.url))
 /** What Weir and the bench call, whatever else is installed. */
 const PROGRAMS = ['sync', 'flock', 'which', 'git', 'id', 'find', 'bash', 'sh']
 
-export interface BenchEnd {
+interface BenchEnd {
   readonly code: number | null
   readonly output: string
   /** Names in its temporary folder. */
@@ -60,7 +60,7 @@ export interface Member {
 }
 
 /** A process and all that it started, and theirs, as long as each has its parent. */
-export function familyOf(pid: number): Member[] {
+function familyOf(pid: number): Member[] {
   const parents = new Map(all().map(one => [one, Number(fieldsOf(one)[1])]))
   const family = [pid]
   for (const one of family)

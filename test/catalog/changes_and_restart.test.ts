@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { KEY_RECEIVED_AT } from '../../src/batch/plan.ts'
 import type { Pool } from '../../src/catalog/model.ts'
+import { KEY_RECEIVED_AT } from '../../src/format/schema.ts'
 import { must } from '../../src/util/assert.ts'
 import { created, type Folder, makeFolder } from './folder.ts'
 
@@ -48,17 +48,17 @@ describe('creation', () => {
     const make = async (more: object) =>
       created(await catalog.createWebhookSource({ columns: COLUMNS, ...more }, 'APP1')).pool
     const keyed = await make({ timestamp: 'at', uniqueId: 'id', tenant: 'constructor' })
-    const plan = must(catalog.plan(keyed.number, 1), 'plan')
-    expect(plan.columns.map(c => c.required)).toEqual([true, true, false, true])
-    expect(plan).toMatchObject({ timestamp: 0, tenant: 2, key: { columns: [0, 1], version: -1 } })
-    const shared = must(catalog.planShared(keyed.number, 1), 'shared')
-    expect(JSON.parse(Buffer.from(new Uint8Array(shared)).toString())).toEqual(plan)
-    expect(catalog.planShared(keyed.number, 1)).toBe(shared)
-    expect(catalog.plan(keyed.number, 2)).toBeUndefined()
+    const schema = must(catalog.schema(keyed.number, 1), 'plan')
+    expect(schema.columns.map(c => c.required)).toEqual([true, true, false, true])
+    expect(schema).toMatchObject({ timestamp: 0, tenant: 2, key: { columns: [0, 1], version: -1 } })
+    const shared = must(catalog.sharedSchema(keyed.number, 1), 'shared')
+    expect(JSON.parse(Buffer.from(new Uint8Array(shared)).toString())).toEqual(schema)
+    expect(catalog.sharedSchema(keyed.number, 1)).toBe(shared)
+    expect(catalog.schema(keyed.number, 2)).toBeUndefined()
 
-    const idOnly = catalog.plan((await make({ uniqueId: 'id' })).number, 1)
+    const idOnly = catalog.schema((await make({ uniqueId: 'id' })).number, 1)
     expect(idOnly).toMatchObject({ timestamp: -1, key: { columns: [KEY_RECEIVED_AT, 1], version: -1 } })
-    const none = catalog.plan((await make({ timestamp: 'at' })).number, 1)
+    const none = catalog.schema((await make({ timestamp: 'at' })).number, 1)
     expect(none).toMatchObject({ timestamp: 0, key: null })
   })
 
@@ -103,7 +103,7 @@ describe('deletion', () => {
       undefined,
       undefined,
     ])
-    expect(catalog.plan(pool.number, 1)).toBeUndefined()
+    expect(catalog.schema(pool.number, 1)).toBeUndefined()
     expect(catalog.tombstones()).toMatchObject([{ number: pool.number, poolId: pool.id }])
     expect(await catalog.createWebhookSource({ uniqueName: 'a' }, 'APP1')).toHaveProperty('badRequest')
   })
@@ -154,7 +154,7 @@ describe('restart', () => {
     const { catalog, isNewFolder } = await folder.open()
     expect(isNewFolder).toBe(false)
     expect(catalog.byWebhookId(kept.source.webhookId)).toEqual(kept)
-    expect(catalog.plan(kept.pool.number, 1)).toEqual(first.catalog.plan(kept.pool.number, 1))
+    expect(catalog.schema(kept.pool.number, 1)).toEqual(first.catalog.schema(kept.pool.number, 1))
     expect(catalog.source(gone.source.id)).toEqual(gone.source)
     expect(catalog.byWebhookId(gone.source.webhookId)).toBeUndefined()
     expect(catalog.tombstones()).toEqual(first.catalog.tombstones())

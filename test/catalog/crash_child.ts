@@ -1,6 +1,6 @@
 /** Run by kill_at_crash_points.test.ts: opens a catalog, creates or deletes, prints what was answered. */
-import { openCatalog } from '../../src/catalog/open.ts'
-import { pathsOf } from '../../src/paths.ts'
+import { openCatalog } from '../../src/catalog/open-catalog.ts'
+import { pathsOf } from '../../src/util/paths.ts'
 import { say } from '../../src/util/say.ts'
 
 const [root = '', crashAt = '', action = ''] = process.argv.slice(2)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { ColumnInput, NewWebhookSource } from '../../src/catalog/protocol.ts'
+import type { ColumnInput, NewWebhookSource } from '../../src/catalog/catalog-types.ts'
 import { checkCreation } from '../../src/catalog/rules.ts'
 
 function column(name: string, type = 'STRING', jsonProperty = 'p'): ColumnInput {

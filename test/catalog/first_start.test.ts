@@ -1,10 +1,10 @@
 import { chmodSync, mkdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
-import { startChange, writeAdmin } from '../../src/catalog/first-start.ts'
+import { openStore } from '../../src/catalog/catalog-store.ts'
 import { Memory } from '../../src/catalog/memory.ts'
 import { SCOPES } from '../../src/catalog/model.ts'
-import { openStore } from '../../src/catalog/store.ts'
+import { startChange, writeAdmin } from '../../src/catalog/open-catalog.ts'
 import { must } from '../../src/util/assert.ts'
 import { MemoryDisk } from '../util/memory-disk.ts'
 import { type Folder, makeFolder } from './folder.ts'
@@ -43,13 +43,13 @@ describe('an empty folder', () => {
   })
 
   it('takes id and secret from the options', async () => {
-    const { admin } = await folder.open({ clientId: 'me', clientSecret: 's3cret' })
-    expect(admin).toEqual({ clientId: 'me', clientSecret: 's3cret' })
+    const { admin } = await folder.open({ clientId: 'me', clientSecret: 'a-secret-of-mine' })
+    expect(admin).toEqual({ clientId: 'me', clientSecret: 'a-secret-of-mine' })
     expect(adminFile()).toEqual(admin)
   })
 
   it('refuses options that HTTP Basic cannot carry', async () => {
-    for (const bad of [{ clientId: 'a:b' }, { clientSecret: 'a b' }, { clientId: 'é' }])
+    for (const bad of [{ clientId: 'a:b' }, { clientSecret: 'a secret of mine' }, { clientId: 'é' }])
       await expect(folder.open(bad)).rejects.toMatchObject({ name: 'CannotRun' })
     expect((await folder.open({ clientId: '', clientSecret: '' })).admin?.clientId).toMatch(/^APP/)
   })
@@ -82,11 +82,11 @@ describe('a later start', () => {
     const first = await folder.open()
     const oldId = must(first.admin, 'admin').clientId
     await first.catalog.stop()
-    const second = await folder.open({ clientSecret: 'new-secret' })
-    expect(second.admin).toEqual({ clientId: oldId, clientSecret: 'new-secret' })
+    const second = await folder.open({ clientSecret: 'new-secret-of-mine' })
+    expect(second.admin).toEqual({ clientId: oldId, clientSecret: 'new-secret-of-mine' })
     await second.catalog.stop()
     const third = await folder.open({ clientId: 'new-id' })
-    expect(third.admin).toEqual({ clientId: 'new-id', clientSecret: 'new-secret' })
+    expect(third.admin).toEqual({ clientId: 'new-id', clientSecret: 'new-secret-of-mine' })
     expect(third.catalog.application(oldId)).toBeUndefined()
     expect(adminFile()).toEqual(third.admin)
     expect(third.catalog.pools()).toHaveLength(1)

@@ -2,9 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type CatalogOptions, type OpenedCatalog, openCatalog } from '../../src/catalog/open.ts'
-import type { BadRequest, Target } from '../../src/catalog/protocol.ts'
-import { type Paths, pathsOf } from '../../src/paths.ts'
+import type { BadRequest, Target } from '../../src/catalog/catalog-types.ts'
+import { type CatalogOptions, type OpenedCatalog, openCatalog } from '../../src/catalog/open-catalog.ts'
+import { type Paths, pathsOf } from '../../src/util/paths.ts'
 
 export interface Folder {
   readonly root: string

@@ -37,7 +37,7 @@ it('a creation killed after the commit is whole, and its number is taken', async
   const pool = must(catalog.poolByName('made'), 'the pool')
   const source = must(catalog.sourceByName('made'), 'the source')
   expect(catalog.byWebhookId(source.webhookId)).toEqual({ pool, source })
-  expect(catalog.plan(pool.number, 1)).toBeDefined()
+  expect(catalog.schema(pool.number, 1)).toBeDefined()
   const next = created(await catalog.createWebhookSource({}, 'APP1'))
   expect(next.pool.number).toBe(pool.number + 1)
 })

@@ -5,7 +5,8 @@ import { type Folder, makeFolder } from './folder.ts'
 
 const FORM = 'application/x-www-form-urlencoded'
 const ID = 'client-1'
-const SECRET = 'p%25+ss/w=rd'
+const SECRET = 'p%25+ss/w=rd-and-more'
+const ADDRESS = '192.0.2.1'
 const GRANT = { grant_type: 'client_credentials' }
 const BY_FORM = { ...GRANT, client_id: ID, client_secret: SECRET }
 
@@ -27,7 +28,7 @@ function ask(
   contentType = FORM,
 ): Promise<TokenReply> {
   const body = Buffer.from(new URLSearchParams(form).toString())
-  return tokens.token({ authorization, contentType, body })
+  return tokens.token({ address: ADDRESS, authorization, contentType, body })
 }
 
 async function check(reply: Promise<TokenReply>, status: number, error?: string): Promise<TokenReply> {
@@ -66,12 +67,15 @@ describe('a token', () => {
 
   it('carries the scopes asked for, or all', async () => {
     const some = await tokenFor({ ...BY_FORM, scope: 'admin  data_pool:query admin' })
-    expect(await tokens.verify(`Bearer ${some}`)).toEqual({
+    expect(await tokens.verify(`Bearer ${some}`, ADDRESS)).toEqual({
       applicationId: ID,
       scopes: new Set(['admin', 'data_pool:query']),
     })
     const all = await tokenFor({ ...BY_FORM, scope: '' })
-    expect(await tokens.verify(`bearer ${all}`)).toEqual({ applicationId: ID, scopes: new Set(SCOPES) })
+    expect(await tokens.verify(`bearer ${all}`, ADDRESS)).toEqual({
+      applicationId: ID,
+      scopes: new Set(SCOPES),
+    })
   })
 })
 
@@ -105,7 +109,23 @@ describe('a refusal', () => {
     await check(ask({ ...BY_FORM, policy_values: '{}' }), 400, 'invalid_request')
     await check(ask(BY_FORM, undefined, 'application/json'), 400, 'invalid_request')
     const body = Buffer.from([0x67, 0xff])
-    await check(tokens.token({ authorization: undefined, contentType: FORM, body }), 400, 'invalid_request')
+    await check(
+      tokens.token({ address: ADDRESS, authorization: undefined, contentType: FORM, body }),
+      400,
+      'invalid_request',
+    )
+  })
+
+  it('of a form that is far too large or has far too many fields comes before the form is read', async () => {
+    await check(ask(`${new URLSearchParams(BY_FORM)}${'&a=b'.repeat(61)}`), 200)
+    await check(ask(`${new URLSearchParams(BY_FORM)}${'&a=b'.repeat(62)}`), 400, 'invalid_request')
+    await check(ask({ ...BY_FORM, other: 'x'.repeat(16_384) }), 400, 'invalid_request')
+    const body = Buffer.from('a&'.repeat(500_000))
+    await check(
+      tokens.token({ address: ADDRESS, authorization: undefined, contentType: FORM, body }),
+      400,
+      'invalid_request',
+    )
   })
 
   it('of another grant is 400 unsupported_grant_type', async () => {
@@ -119,14 +139,17 @@ describe('a refusal', () => {
 
 describe('verification', () => {
   async function refused(authorization: string | undefined): Promise<void> {
-    expect(await tokens.verify(authorization)).toMatchObject({
+    expect(await tokens.verify(authorization, ADDRESS)).toMatchObject({
       status: 401,
       headers: { 'WWW-Authenticate': expect.stringMatching(/^Bearer/) },
     })
   }
 
   it('takes HTTP Basic with id and secret', async () => {
-    expect(await tokens.verify(basic(ID, SECRET))).toEqual({ applicationId: ID, scopes: new Set(SCOPES) })
+    expect(await tokens.verify(basic(ID, SECRET), ADDRESS)).toEqual({
+      applicationId: ID,
+      scopes: new Set(SCOPES),
+    })
     await refused(basic(ID, `${SECRET}x`))
     await refused(basic('nobody', ''))
   })
@@ -161,7 +184,7 @@ describe('verification', () => {
     tokens = createTokens(services)
     const token = await tokenFor(BY_FORM)
     nowMs += 3_599_000
-    expect(await tokens.verify(`Bearer ${token}`)).toHaveProperty('applicationId', ID)
+    expect(await tokens.verify(`Bearer ${token}`, ADDRESS)).toHaveProperty('applicationId', ID)
     nowMs += 1_000
     await refused(`Bearer ${token}`)
   })
@@ -169,9 +192,23 @@ describe('verification', () => {
   it('keeps tokens over a restart, and ends them with their application', async () => {
     const token = await tokenFor(BY_FORM)
     const again = await reopen({})
-    expect(await again.verify(`Bearer ${token}`)).toHaveProperty('applicationId', ID)
+    expect(await again.verify(`Bearer ${token}`, ADDRESS)).toHaveProperty('applicationId', ID)
     tokens = await reopen({ clientId: 'client-2' })
     await refused(`Bearer ${token}`)
+  })
+
+  it('ends tokens with the secret that they were given for, whatever else stays', async () => {
+    const token = await tokenFor(BY_FORM)
+    tokens = await reopen({ clientId: ID, clientSecret: `${SECRET}2` })
+    await refused(`Bearer ${token}`)
+    const next = await tokenFor({ ...BY_FORM, client_secret: `${SECRET}2` })
+    expect(await tokens.verify(`Bearer ${next}`, ADDRESS)).toHaveProperty('applicationId', ID)
+    // Claims can be read by whoever holds a token: nothing in them leads to the secret.
+    const claims = Buffer.from(next.split('.')[1]!, 'base64url').toString()
+    expect(claims).not.toContain(SECRET)
+    tokens = await reopen({ clientId: ID, clientSecret: SECRET })
+    await refused(`Bearer ${next}`)
+    expect(await tokens.verify(`Bearer ${token}`, ADDRESS)).toHaveProperty('applicationId', ID)
   })
 
   it('refuses a token of another folder', async () => {

@@ -1,15 +1,12 @@
 /**
- * Counters over HTTP against a model in memory: some thousand random events, posted, posted again and deleted between the
- * queries, and some hundred random counters: metrics, filters and time ranges over every type of column.
+ * Counters over HTTP against a model in memory: some thousand random events, posted, posted again
+ * and deleted between the queries, and some hundred random counters: metrics, filters and time
+ * ranges over every type of column.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { ColumnType } from '../../src/batch/plan.ts'
-import {
-  FILTER_OPERATORS,
-  type Filter,
-  type FilterOperator,
-  type TimeRange,
-} from '../../src/query/protocol.ts'
+import type { ColumnType } from '../../src/format/schema.ts'
+import { FILTER_OPERATORS, type Filter, type FilterOperator } from '../../src/query/filter.ts'
+import type { TimeRange } from '../../src/query/where.ts'
 import { below, type Random, randomFrom } from '../util/random.ts'
 import { send, startServer, type TestPool, type TestServer } from '../util/server.ts'
 import { type Cell, randomInstant, randomText, randomValue, spellInstant } from './values.ts'
@@ -45,7 +42,7 @@ interface Query {
   readonly metric: Metric
   readonly filters: readonly Filter[] | null
   readonly timeRange: TimeRange | null
-  /** What the range says of a row. */
+  /** True if the range holds a row. */
   readonly inRange: (row: Row) => boolean
 }
 
@@ -82,7 +79,10 @@ test('random counters over random records answer what the model answers', async 
   }
 })
 
-/** One POST of random records, or one DELETE of known keys, to server and model. A key's time never changes, so a POST replaces. */
+/**
+ * One POST of random records, or one DELETE of known keys, to server and model. A key's time never
+ * changes, so a POST replaces.
+ */
 async function change(random: Random, live: Map<number, Row>): Promise<void> {
   const isDelete = random() < 0.2
   const texts: string[] = []
@@ -131,7 +131,8 @@ async function ask(queries: readonly Query[]): Promise<(string | null)[]> {
   return inputs.map((_, index) => data[`c${index}`]!.value)
 }
 
-// ── random queries ───────────────────────────────────────────────────────────────────────────────────
+// ── random queries
+// ───────────────────────────────────────────────────────────────────────────────────
 
 function randomQuery(random: Random): Query {
   const metric: Metric = random() < 0.5 ? { kind: 'count' } : { kind: 'sum', column: pick(random, NUMBERS) }
@@ -184,7 +185,8 @@ function randomRange(random: Random): Pick<Query, 'timeRange' | 'inRange'> {
   return { timeRange, inRange }
 }
 
-// ── the model ────────────────────────────────────────────────────────────────────────────────────────
+// ── the model
+// ────────────────────────────────────────────────────────────────────────────────────────
 
 function expectAnswer(got: string | null, query: Query, rows: readonly Row[], where: string): void {
   const selected = rows.filter(
@@ -230,7 +232,10 @@ function matchesOwn({ column, operator, value }: Filter, row: Row): boolean {
   return byOperator[operator]!
 }
 
-/** What a filter's text means, by means of its own: Date and Number, for the spellings that values.ts makes. */
+/**
+ * The meaning of a filter's text, worked out with Date and Number for the spellings that values.ts
+ * makes.
+ */
 function meaningOf(type: ColumnType, text: string): Exclude<Cell, null> {
   switch (type) {
     case 'BOOLEAN':
@@ -279,7 +284,7 @@ function readPattern(pattern: string): Part[] {
   return parts
 }
 
-/** Which beginnings of the text the pattern's parts so far can take. */
+/** The prefixes of the text that the pattern's parts so far can match. */
 function isLike(chars: readonly string[], parts: readonly Part[]): boolean {
   let taken = new Set([0])
   for (const part of parts) {

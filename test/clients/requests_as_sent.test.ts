@@ -1,11 +1,12 @@
 /**
- * What existing clients send, header by header, to a real server: each goes from its token to a count and to its deletions. Seen
- * from the Go client, from Terraform with the provider's webhook source, and from the React kit in a page.
+ * What existing clients send, header by header, to a real server: each goes from its token to a
+ * count and to its deletions. Seen from the Go client, from Terraform with the provider's webhook
+ * source, and from the React kit in a page.
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { GO_CLIENT, TERRAFORM, UI_KIT } from '../graphql/documents.ts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { GO_CLIENT, TERRAFORM, UI_KIT } from '../api/graphql/documents.ts'
 import { startServer, type TestServer } from '../util/server.ts'
 
 const FORM = 'application/x-www-form-urlencoded'
@@ -49,7 +50,7 @@ function graphqlOf(token: string, contentType = 'application/json') {
 const column = (name: string, type: string, nullable = true) => ({ name, type, nullable, jsonProperty: name })
 
 describe('the Go client', () => {
-  it('gets a token by Basic, makes a source, posts, deletes, counts, and removes it twice', async () => {
+  test('gets a token by Basic, makes a source, posts, deletes, counts, and removes it twice', async () => {
     const asked = { 'content-type': FORM, authorization: basic(id, secret) }
     const token = await request('/oauth2/token', asked, 'grant_type=client_credentials')
     expect([token.status, token.json.expires_in]).toEqual([200, 3600])
@@ -117,7 +118,7 @@ describe('the Go client', () => {
 })
 
 describe('Terraform', () => {
-  it('gets a token by form, creates with explicit nulls, reads the same again and again, deletes in its order', async () => {
+  test('gets a token by form, creates with explicit nulls, reads the same again and again, deletes in its order', async () => {
     const form = new URLSearchParams({
       grant_type: 'client_credentials',
       client_id: id,
@@ -167,7 +168,7 @@ describe('Terraform', () => {
 })
 
 describe('the React kit', () => {
-  it('asks from a page: a preflight, its own content type, a null filterSql', async () => {
+  test('asks from a page: a preflight, its own content type, a null filterSql', async () => {
     const pool = await server.createPool({ columns: [column('amount', 'INT64')] })
     await request(
       pool.url,

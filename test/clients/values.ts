@@ -1,8 +1,14 @@
-/** Random values for the model of counters: the JSON that is posted, the value that it means, the texts that filters may spell it by. */
-import type { ColumnType } from '../../src/batch/plan.ts'
+/**
+ * Random values for the model of counters: the posted JSON, its value, and the spellings of
+ * filters.
+ */
+import type { ColumnType } from '../../src/format/schema.ts'
 import { below, type Random } from '../util/random.ts'
 
-/** A stored value: TIMESTAMP in µs since 1970, DATE in days. Texts are compared by their UTF-8 bytes. */
+/**
+ * A stored value: TIMESTAMP in µs since 1970, DATE in days. Texts are compared by their UTF-8
+ * bytes.
+ */
 export type Cell = boolean | string | number | bigint | null
 
 export interface Value {
@@ -21,12 +27,12 @@ const JSONS = ['{"a":1}', '{"a": 1}', '[]', '"x"', '1', '1.0', 'true', '"null"',
 const AROUND_US = 1_700_000_000_000_000n
 const DAY_US = 86_400_000_000n
 
-/** A text of few kinds of characters, so that patterns hit. */
+/** A text of few kinds of characters, so that patterns match often. */
 export function randomText(random: Random): string {
   return Array.from({ length: below(random, 5) }, () => pick(random, TEXTS)).join('')
 }
 
-/** An instant: often one of few, else any microsecond. */
+/** An instant: often one of a few, otherwise any microsecond. */
 export function randomInstant(random: Random): bigint {
   const days = BigInt(below(random, 7) - 3) * DAY_US
   const within = pick(random, [
@@ -78,7 +84,9 @@ function randomInteger(random: Random, bits: bigint): Value {
   return { cell: value, json: pick(random, spellings), text: pick(random, spellings) }
 }
 
-/** One instant as text with any offset, or as an epoch number of the coarsest unit that holds it. */
+/**
+ * One instant as text with any offset, or as an epoch number of the coarsest unit that holds it.
+ */
 export function spellInstant(random: Random, us: bigint): Value {
   if (random() < 0.3) {
     const number = us % 1_000_000n === 0n ? us / 1_000_000n : us % 1_000n === 0n ? us / 1_000n : us

@@ -6,12 +6,12 @@
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { readCatalog } from '../../src/command/look.ts'
-import { lookAtIndex } from '../../src/keys/look.ts'
-import { decodeMarks, poolKey, TAG } from '../../src/keys/record.ts'
-import { pathsOf } from '../../src/paths.ts'
+import { decodeDeletionVector, poolKey, TAG } from '../../src/index/index-entry.ts'
+import { inspectIndex } from '../../src/index/inspect-index.ts'
+import { readCatalog } from '../../src/tools/open-read-only.ts'
 import { must } from '../../src/util/assert.ts'
 import { disk } from '../../src/util/disk.ts'
+import { pathsOf } from '../../src/util/paths.ts'
 import { type CrossRow, crossRead } from '../util/cross-read.ts'
 import { replayFolder, verifyFolder } from '../util/verify.ts'
 import { Violation } from './client.ts'
@@ -19,9 +19,9 @@ import { oldName } from './pools.ts'
 import type { Space } from './space.ts'
 import { poolsNow, type World } from './world.ts'
 
-const MARK_RECORDS_MAX = 1_000_000
+const DELETION_VECTOR_ENTRIES_MAX = 1_000_000
 
-/** A copy, replayed and sealed, against the clients. The folder itself stays as the kill left it. */
+/** A copy, replayed and flushed, against the clients. The folder itself stays as the kill left it. */
 export async function auditCopy(world: World, dataDir: string): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'weir-audit-'))
   const copy = join(folder, 'data')
@@ -85,20 +85,25 @@ function take(byClient: Map<string, CrossRow[]>, client: string): number[] {
 export async function changedMeanwhile(dataDir: string): Promise<number> {
   const paths = pathsOf(dataDir)
   const folderId = (await readCatalog({ paths, kernel: 'native', isBackup: false })).meta().folderId
-  const look = lookAtIndex({ disk, folder: paths.index, kernel: 'native' }, folderId)
+  const look = inspectIndex({ disk, folder: paths.index, kernel: 'native' }, folderId)
   if (typeof look === 'string') throw new Violation(`no index after a swap: ${look}`)
   const { index, store, commit } = look
   let changed = 0
   for (const { pool } of index.state().pools)
     store.transact(txn => {
-      const records = txn.range(poolKey(TAG.mark, pool), poolKey(TAG.mark, pool + 1), MARK_RECORDS_MAX)
-      for (const [key, value] of records) if (commitOf(key) === commit) changed += decodeMarks(value).length
+      const records = txn.range(
+        poolKey(TAG.deletionVector, pool),
+        poolKey(TAG.deletionVector, pool + 1),
+        DELETION_VECTOR_ENTRIES_MAX,
+      )
+      for (const [key, value] of records)
+        if (commitOf(key) === commit) changed += decodeDeletionVector(value).length
     })
   index.close()
   return changed
 }
 
-/** FORMAT.md of keys: tag, pool, segment, commit u64. */
+/** FORMAT.md of src/index: tag, pool, segment, commit u64. */
 function commitOf(key: Uint8Array): number {
   return Number(Buffer.from(key).readBigUInt64BE(9))
 }

@@ -4,12 +4,12 @@
  */
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { restoreBackup, verifyBackup } from '../../src/backup/restore.ts'
-import { BACKUP_FILE, pathsOf } from '../../src/paths.ts'
+import { restoreBackup, verifyBackup } from '../../src/tools/backup/restore-backup.ts'
 import { disk } from '../../src/util/disk.ts'
+import { BACKUP_FILE, pathsOf } from '../../src/util/paths.ts'
 import { verifyFolder } from '../util/verify.ts'
 import { ConnectionLost, Violation } from './client.ts'
-import { mayLose, type Target } from './load.ts'
+import { mayLose, type Target } from './requests.ts'
 import type { World } from './world.ts'
 
 /** How often a whole backup is restored and its folder checked. */

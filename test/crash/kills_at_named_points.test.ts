@@ -6,7 +6,7 @@ import { everyPoint, POINT_NAMES } from './points.ts'
 import { Rounds } from './rounds.ts'
 
 /** Kills right behind a swap, at most, until one moved rows that were updated or deleted meanwhile. */
-const SWAPS_MAX = 8
+const COMPACTION_COMMITS_MAX = 8
 
 const seed = Date.now() % 2 ** 31
 
@@ -19,8 +19,8 @@ it(`every acknowledged event outlives a kill at each named point (seed ${seed})`
       await rounds.kill({ at: 'point', point, nth: 1 })
     for (const kill of everyPoint(rounds.world.random)) await rounds.kill(kill)
     // A swap may find that nothing was changed meanwhile: then it is killed again, a little later in the load.
-    for (let nth = 2; rounds.world.tally.changedMeanwhile === 0 && nth <= SWAPS_MAX; nth++)
-      await rounds.kill({ at: 'point', point: 'index.swapped', nth })
+    for (let nth = 2; rounds.world.tally.changedMeanwhile === 0 && nth <= COMPACTION_COMMITS_MAX; nth++)
+      await rounds.kill({ at: 'point', point: 'index.compaction-committed', nth })
     await rounds.finish()
   } catch (error) {
     await rounds.end()

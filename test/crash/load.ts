@@ -6,37 +6,12 @@
  */
 import { below, type Random, randomFrom } from '../util/random.ts'
 import { runBackups } from './backups.ts'
-import { ConnectionLost, type Outcome, send, Violation } from './client.ts'
-import { oldName } from './pools.ts'
+import { ConnectionLost, Violation } from './client.ts'
+import { KEYS, makeBatch, mayLose, request, type Target } from './requests.ts'
 import { runRetention } from './retention.ts'
 import { runShortLived } from './short-lived.ts'
-import type { Mutation, Space } from './space.ts'
+import type { Space } from './space.ts'
 import { askSum, CLIENTS, type LoadPool, type World } from './world.ts'
-
-/** Keys of a space in a pool: few, so that rows are often replaced, deleted and put again. */
-const KEYS = 300
-/** Most events are small; some batches are near the largest body. */
-const PAD_BYTES_MAX = 400
-const LARGE_PAD_BYTES = 1900
-
-/** One server under load. */
-export interface Target {
-  readonly base: string
-  readonly token: string
-  /** No new requests are sent; set when the server was killed or told to stop. */
-  isOver: boolean
-  /** The server was told to stop: it may refuse. */
-  isStopping: boolean
-  /** A crash point is armed: the server may die by itself. */
-  readonly isArmed: boolean
-  /** Backups are made of it all the time, into this folder; undefined: none. */
-  readonly backups?: string | undefined
-}
-
-/** May a connection end without an answer now? */
-export function mayLose(target: Target): boolean {
-  return target.isOver || target.isStopping || target.isArmed
-}
 
 /** Runs all clients until the target is over. Rejects with the first Violation. */
 export async function runLoad(world: World, target: Target): Promise<void> {
@@ -87,33 +62,6 @@ async function step({ world, target, random }: Client, pool: LoadPool, space: Sp
   else await post(world, target, pool, space, random, choice < 0.42 ? 500 : 1 + below(random, 20))
 }
 
-interface Batch {
-  readonly events: Record<string, unknown>[]
-  readonly mutations: Mutation[]
-}
-
-/** Events of a space; keys come again within a batch, where the later one wins. */
-export function makeBatch(
-  world: World,
-  kind: LoadPool['kind'],
-  space: Space,
-  random: Random,
-  count: number,
-): Batch {
-  const events: Record<string, unknown>[] = []
-  const mutations: Mutation[] = []
-  const pad = 'x'.repeat(random() < 0.05 ? LARGE_PAD_BYTES : below(random, PAD_BYTES_MAX))
-  for (let i = 0; i < count; i++) {
-    const n = below(random, KEYS)
-    const mark = world.nextMark()
-    const isOld = kind.isOld?.(n) === true
-    const client = isOld ? oldName(space.name) : space.name
-    events.push({ ...kind.keyOf(space.name, n, random), client, mark, pad })
-    mutations.push({ key: kind.isKeyed ? String(n) : String(mark), mark, isOld })
-  }
-  return { events, mutations }
-}
-
 async function post(
   world: World,
   target: Target,
@@ -158,40 +106,7 @@ async function remove(
   await request(world, target, space, pool.path, 'DELETE', body, mutations, 200)
 }
 
-/** Sends, and settles the space by what comes back. */
-export async function request(
-  world: World,
-  target: Target,
-  space: Space,
-  path: string,
-  method: 'POST' | 'DELETE',
-  body: string,
-  mutations: readonly Mutation[],
-  expected: 200 | 400,
-): Promise<Outcome> {
-  space.begin(expected === 200 ? mutations : [])
-  world.tally.requests += 1
-  const outcome = await send(`${target.base}${path}`, method, body, mutations.length % 8 === 7)
-  if (outcome.kind === 'unknown') {
-    world.tally.unknown += 1
-    if (!mayLose(target)) throw new Violation(`${method} ${path}: the connection ended, the server lives`)
-    return outcome
-  }
-  const { status, accepted, text } = outcome
-  if (status === expected) {
-    if (status === 200 && accepted !== mutations.length)
-      throw new Violation(`${method} ${path}: ${accepted} accepted, not ${mutations.length}: ${text}`)
-    space.settle(status === 200)
-    return outcome
-  }
-  // Nothing of a request that was refused like this is stored.
-  const mayRefuse = status === 429 || (status === 503 && target.isStopping)
-  if (!mayRefuse) throw new Violation(`${method} ${path}: ${status}, not ${expected}: ${text}`)
-  space.settle(false)
-  return outcome
-}
-
-/** A query sees everything acknowledged before it (W-8), and so it seals in the middle of the load. */
+/** A query sees everything acknowledged before it (W-8), and so it flushes in the middle of the load. */
 async function query(target: Target, pool: LoadPool, space: Space): Promise<void> {
   let found: bigint
   try {

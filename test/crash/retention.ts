@@ -2,8 +2,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { must } from '../../src/util/assert.ts'
 import { ask, ConnectionLost, Violation } from './client.ts'
-import { mayLose, type Target } from './load.ts'
 import { KEEPS_DAYS } from './pools.ts'
+import { mayLose, type Target } from './requests.ts'
 import { askCount, type World } from './world.ts'
 
 /** Time for a few posts and a merge between two passes. */
@@ -12,10 +12,10 @@ const PAUSE_MS = 150
 const GONE_MS_MAX = 90_000
 const POLL_MS = 100
 
-/** Seals the pool and changes its days until the target is over. */
+/** Flushes the pool and changes its days until the target is over. */
 export async function runRetention(world: World, target: Target): Promise<void> {
   const pool = world.pools.find(({ kind }) => kind.spec.uniqueName === KEEPS_DAYS)
-  // A query is what seals: old rows come into segments with each pass.
+  // A query is what flushes: old rows come into segments with each pass.
   const { poolId } = must(pool, 'the pool with a retention')
   try {
     for (let days = 30; !target.isOver; days = 61 - days) {
@@ -30,7 +30,7 @@ export async function runRetention(world: World, target: Target): Promise<void> 
 }
 
 /** Throws ConnectionLost, Violation. */
-export async function keepDays(world: World, target: Target, days: number): Promise<void> {
+async function keepDays(world: World, target: Target, days: number): Promise<void> {
   const { errors } = await ask(
     target.base,
     target.token,

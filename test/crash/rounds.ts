@@ -7,13 +7,14 @@
 import { readdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { openStore } from '../../src/catalog/store.ts'
+import { openStore } from '../../src/catalog/catalog-store.ts'
 import { createPool, fetchToken, type PoolSpec, spawnServer, type TestPool } from '../util/server.ts'
 import { verifyFolder } from '../util/verify.ts'
 import { auditCopy, changedMeanwhile, crossCheck } from './audit.ts'
 import { checkCutBackups } from './backups.ts'
 import { ask, ConnectionLost, Violation } from './client.ts'
-import { runLoad, type Target } from './load.ts'
+import { runLoad } from './load.ts'
+import type { Target } from './requests.ts'
 import { mustExpire } from './retention.ts'
 import { verifyShortLived } from './short-lived.ts'
 import { findPool, verifyRows, World } from './world.ts'
@@ -108,7 +109,7 @@ export class Rounds {
     const { world, dataDir, killCount } = this
     const { checkEvery, crossReadEvery } = this.#looks
     if (!world.hasAllPools) return
-    if (name === 'index.swapped') {
+    if (name === 'index.compaction-committed') {
       world.tally.swaps += 1
       world.tally.changedMeanwhile += await changedMeanwhile(dataDir)
     }

@@ -7,8 +7,8 @@
 import { below, type Random } from '../util/random.ts'
 import { createPool, type TestPool } from '../util/server.ts'
 import { ask, ConnectionLost, send, Violation } from './client.ts'
-import { makeBatch, mayLose, request, type Target } from './load.ts'
 import { POOL_KINDS, SHORT_LIVED } from './pools.ts'
+import { makeBatch, mayLose, request, type Target } from './requests.ts'
 import { findPool, poolIsThere, type ShortLived, type World } from './world.ts'
 
 const ALIVE_MAX = 3

@@ -23,7 +23,7 @@ export class Space {
   readonly name: string
   /** Rows of the same client that are too old. */
   readonly old = new OldRows()
-  readonly #marks = new Map<string, number>()
+  readonly #deletionVectors = new Map<string, number>()
   #sum = 0n
   #pending: readonly Mutation[] | undefined
 
@@ -32,7 +32,7 @@ export class Space {
   }
 
   get rows(): number {
-    return this.#marks.size
+    return this.#deletionVectors.size
   }
 
   get sum(): bigint {
@@ -51,13 +51,13 @@ export class Space {
 
   /** Marks of the rows that a server may have now, sorted: as acknowledged, and with all of the unknown request. */
   states(): [before: number[], after: number[]] {
-    const after = new Map(this.#marks)
+    const after = new Map(this.#deletionVectors)
     for (const { key, mark } of this.#pending ?? []) {
       if (mark === null) after.delete(key)
       else after.set(key, mark)
     }
     const sorted = (marks: Map<string, number>) => [...marks.values()].sort((a, b) => a - b)
-    return [sorted(this.#marks), sorted(after)]
+    return [sorted(this.#deletionVectors), sorted(after)]
   }
 
   /** A request goes out. Until it is settled its outcome is unknown. */
@@ -75,9 +75,9 @@ export class Space {
 
   #settle(done: boolean): void {
     for (const { key, mark } of done ? (this.#pending ?? []) : []) {
-      this.#sum += BigInt(mark ?? 0) - BigInt(this.#marks.get(key) ?? 0)
-      if (mark === null) this.#marks.delete(key)
-      else this.#marks.set(key, mark)
+      this.#sum += BigInt(mark ?? 0) - BigInt(this.#deletionVectors.get(key) ?? 0)
+      if (mark === null) this.#deletionVectors.delete(key)
+      else this.#deletionVectors.set(key, mark)
     }
     this.#pending = undefined
   }
@@ -101,7 +101,7 @@ export class Space {
 
   /** Key and mark of every row, for a report. */
   entries(): [string, number][] {
-    return [...this.#marks]
+    return [...this.#deletionVectors]
   }
 }
 
@@ -111,7 +111,7 @@ export class Space {
  * Where the index was lost there is one exception until retention went over the pool again: an earlier row of a key may be
  * there, because what replaced or deleted it expired and left no trace (docs/decisions/0010).
  */
-export class OldRows {
+class OldRows {
   /** Marks that the row of a key may have. More than one: the outcome of a request is not known. */
   readonly #may = new Map<string, readonly number[]>()
   /** The key of every mark that was, or may have been, stored. */

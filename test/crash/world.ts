@@ -7,7 +7,7 @@ import { Space } from './space.ts'
 
 /** Clients with a space of their own in each pool; one more space is shared by all. */
 export const CLIENTS = 8
-export const SHARED = 's'
+const SHARED = 's'
 
 /** A pool under load. */
 export interface LoadPool {

@@ -1,7 +1,8 @@
 /**
- * Loaded into a server before its own code (`node --import`): at SIGUSR2 no meta page of an LMDB file can be written any more.
- * The descriptor that LMDB writes them through becomes one of a device that is always full, so that the number is never free
- * for another file. `--fault-at` does not reach LMDB, which makes its system calls itself.
+ * A server loads this file before its own code (`node --import`). After SIGUSR2 no meta page of an
+ * LMDB file can be written: LMDB's descriptor for them becomes one of a device that is always full.
+ * The number stays in use, so no other file gets it. `--fault-at` does not reach LMDB, which makes
+ * its system calls itself.
  *
  *   WEIR_TEST_META_OF   the LMDB file, absolute
  */
@@ -11,10 +12,10 @@ import { must } from '../../src/util/assert.ts'
 import { say } from '../../src/util/say.ts'
 import { lmdbDescriptor } from '../util/lmdb-descriptor.ts'
 
-/** Descriptors below it may have become free meanwhile. */
+/** Attempts to get the descriptor's number: lower numbers may be free. */
 const TRIES_MAX = 100
 
-/** Threads inherit the option, and this file with it. */
+/** Worker threads inherit the option and load this file too. */
 if (isMainThread)
   process.on('SIGUSR2', () => {
     const wanted = lmdbDescriptor(must(process.env['WEIR_TEST_META_OF'], 'a file'), 'meta')

@@ -1,13 +1,16 @@
-/** A full disk under the catalog: the change is refused, nothing else is, and the next one is made once there is room. */
+/**
+ * A full disk under the catalog: only catalog changes are refused, and they succeed again once
+ * there is room.
+ */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { healthOf } from '../../src/health.ts'
+import { healthOf } from '../../src/api/probes.ts'
 import { KEYED } from '../path/damage.ts'
 import { send, startServer, type TestServer, temporaryFolder } from '../util/server.ts'
 import { fillDisk, mountSmall, NO_SMALL_DISK } from '../util/small-disk.ts'
 
-/** Changes that one page more of the catalog's file must hold. */
+/** Changes after which the catalog's file needs another page at the latest. */
 const CHANGES_MAX = 200
 
 async function names(server: TestServer): Promise<string[]> {
@@ -17,7 +20,7 @@ async function names(server: TestServer): Promise<string[]> {
   return data.dataPools.nodes.map(({ uniqueName }) => uniqueName).sort()
 }
 
-test('creations and deletions fail one by one, and work again without a restart', async context => {
+test('on a full disk changes of pools fail, and later ones succeed without a restart', async context => {
   const disk = temporaryFolder('weir-catalog-full-')
   const small = mountSmall(disk, '64m')
   if (small === undefined) return context.skip(NO_SMALL_DISK)
@@ -66,12 +69,15 @@ test('creations and deletions fail one by one, and work again without a restart'
   }
 })
 
-test('a catalog that takes no change until restart is told by /readyz, and events are taken all the same', () => {
+test('/readyz reports a catalog that accepts no changes until a restart', () => {
   const health = {
     stopping: false,
     log: 'open',
     catalogRefusal: () => 'The catalog accepts no changes',
+    poolsFailing: () => 0,
   } as const
   expect(healthOf(health)).toEqual({ ready: false, why: 'The catalog accepts no changes' })
   expect(healthOf({ ...health, catalogRefusal: () => undefined })).toEqual({ ready: true })
+  const failing = healthOf({ ...health, catalogRefusal: () => undefined, poolsFailing: () => 2 })
+  expect(failing).toEqual({ ready: false, why: expect.stringMatching(/flush of 2 pools failed/) })
 })

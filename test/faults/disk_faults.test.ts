@@ -1,6 +1,7 @@
 /**
- * The real server with a disk that fails: each write, sync, open and rename of the log, its spares, segments and delete
- * files. Acks stop where they must, nothing acknowledged is lost, and service returns as W-3 says.
+ * The real server with injected faults in each write, sync, open and rename of the log, its spares,
+ * segments and delete files. Acknowledgements stop where they must, nothing acknowledged is lost,
+ * and service returns as W-3 says.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,28 +18,29 @@ import {
 } from '../util/server.ts'
 
 const LOG = '/log/[0-9-]+[.]log$'
-/** In use by the log's thread from its header on. */
+/** A ready spare, which the log's thread takes. */
 const SPARE = '/log/spare-[0-9]+[.]log$'
-/** While it is made. */
+/** A spare that is being created. */
 const NEW_SPARE = '/log/spare-.*tmp$'
 const PARQUET = '[.]parquet[.]tmp$'
 const DELETES = '[.]deletes[.]tmp$'
 const ROOT = temporaryFolder()
-/** Four of them fill a log file. */
+/** Bytes of a request: four of them fill a log file. */
 const LARGE = 900_000
 const SMALL_LOG = ['--log-file-bytes', String(4 * 1024 * 1024)]
 
-/** A server whose disk fails while `arm()`ed. */
-class Faulty {
+/** A server whose disk fails between `arm()` and `clear()`. */
+class FaultyServer {
   readonly folder = mkdtempSync(join(ROOT, 'fault-'))
   readonly dataDir = join(this.folder, 'data')
   readonly #trigger = join(this.folder, 'fails')
   readonly #spec: string
   server!: TestServer
   pool!: TestPool
-  /** Ids answered with 200, and those that were refused when they may have been written. */
+  /** Ids that were answered with 200. */
   readonly acked = new Set<string>()
-  readonly doubted = new Set<string>()
+  /** Refused ids: they may have been written. */
+  readonly uncertain = new Set<string>()
   readonly deleted = new Set<string>()
 
   /** @param fault `OPERATION PATTERN NTH CODE`; several with `;` */
@@ -70,14 +72,14 @@ class Faulty {
   }
 
   async post(count: number, bytes = 100): Promise<number> {
-    const from = this.acked.size + this.doubted.size
+    const from = this.acked.size + this.uncertain.size
     const ids = Array.from({ length: count }, (_, i) => `id ${from + i}`)
     const pad = 'x'.repeat(Math.floor(bytes / count))
     const { status, body } = await send(
       this.#url(),
       ids.map(id => ({ ts: '2026-01-01', id, n: 1, pad })),
     )
-    for (const id of ids) (status === 200 ? this.acked : this.doubted).add(id)
+    for (const id of ids) (status === 200 ? this.acked : this.uncertain).add(id)
     if (status !== 200) this.lastCode = (body as { code: string }).code
     return status
   }
@@ -102,15 +104,15 @@ class Faulty {
     return answer.status
   }
 
-  /** Rows between what was acknowledged and what may be there beside it. */
+  /** Counts the rows: all acknowledged ones, and at most the uncertain ones beside them. */
   async check(server = this.server): Promise<void> {
     const count = Number(await server.count(this.pool.poolId))
     const least = this.acked.size - this.deleted.size
     expect(count).toBeGreaterThanOrEqual(least)
-    expect(count).toBeLessThanOrEqual(least + this.doubted.size)
+    expect(count).toBeLessThanOrEqual(least + this.uncertain.size)
   }
 
-  /** Kill, start again without faults, compare, and serve. */
+  /** Kills the server, starts it without faults, compares the rows, and posts more. */
   async restart(): Promise<void> {
     this.clear()
     await this.server.kill()
@@ -134,13 +136,13 @@ test.each([
   [`open ${SPARE} 1 EIO`],
   [`rename ${LOG} 1 EIO`],
   ['fsync /log$ 1 EIO'],
-])('W-1, W-3 %s: acks stop for good, nothing acknowledged is lost', async fault => {
-  const faulty = await new Faulty(fault).start()
+])('W-1, W-3 %s: no acknowledgement until a restart, nothing acknowledged is lost', async fault => {
+  const faulty = await new FaultyServer(fault).start()
   faulty.arm()
   await faulty.postUntilRefused(40)
   expect(faulty.lastCode).toBe('log_refused')
   expect(await faulty.readyz()).toBe(503)
-  // Poison is for good: the disk works again, the log does not.
+  // The log refuses until a restart, although the disk works again.
   faulty.clear()
   expect(await faulty.post(1)).toBe(503)
   expect(await faulty.readyz()).toBe(503)
@@ -152,8 +154,8 @@ test.each([
   [`fdatasync ${NEW_SPARE} 2 EIO`],
   [`open ${NEW_SPARE} 1 EDQUOT`],
   [`rename ${SPARE} 1 EIO`],
-])('%s: 503 disk_full when the spares are used up, service again by itself', async fault => {
-  const faulty = await new Faulty(fault).start()
+])('%s: 503 disk_full after the last spare, service returns without a restart', async fault => {
+  const faulty = await new FaultyServer(fault).start()
   faulty.arm()
   await faulty.postUntilRefused(120)
   expect(faulty.lastCode).toBe('disk_full')
@@ -166,9 +168,9 @@ test.each([
 })
 
 test.each([['rename /log/head$ 1 EIO'], ['write /log/head.tmp 1 ENOSPC'], [`unlink ${LOG} 1 EIO`]])(
-  '%s: old log files stay for now, acks go on',
+  '%s: old log files stay for now, acknowledgements go on',
   async fault => {
-    const faulty = await new Faulty(fault).start()
+    const faulty = await new FaultyServer(fault).start()
     faulty.arm()
     for (let i = 0; i < 12; i++) {
       expect(await faulty.post(2, LARGE)).toBe(200)
@@ -191,28 +193,31 @@ test.each([
   [`write ${DELETES} 1 ENOSPC`, true],
   [`fdatasync ${DELETES} 1 EIO`, true],
   ['rename [.]deletes$ 1 EIO', true],
-])('W-4, W-8 %s: queries say so, acks go on, seals come back by themselves', async (fault, deletes) => {
-  const faulty = await new Faulty(fault).start()
-  faulty.arm()
-  expect(await faulty.post(5)).toBe(200)
-  if (deletes) expect(await faulty.delete('id 0')).toBe(200)
-  await expect(faulty.server.count(faulty.pool.poolId)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
-  expect(await faulty.post(5)).toBe(200)
-  expect(await faulty.readyz()).toBe(200)
-  // A kill now: the log has what no segment has.
-  faulty.clear()
-  for (;;) {
-    const count = await faulty.server.count(faulty.pool.poolId).catch(() => undefined)
-    if (count !== undefined) break
-    await delay(100)
-  }
-  await faulty.check()
-  expect(await faulty.server.count(faulty.pool.poolId)).toBe(deletes ? '12' : '13')
-  await faulty.restart()
-})
+])(
+  'W-4, W-8 %s: queries and /readyz report it, acknowledgements go on, flushes succeed later',
+  async (fault, deletes) => {
+    const faulty = await new FaultyServer(fault).start()
+    faulty.arm()
+    expect(await faulty.post(5)).toBe(200)
+    if (deletes) expect(await faulty.delete('id 0')).toBe(200)
+    await expect(faulty.server.count(faulty.pool.poolId)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    expect(await faulty.readyz()).toBe(503)
+    expect(await faulty.post(5)).toBe(200)
+    faulty.clear()
+    for (;;) {
+      const count = await faulty.server.count(faulty.pool.poolId).catch(() => undefined)
+      if (count !== undefined) break
+      await delay(100)
+    }
+    await faulty.check()
+    expect(await faulty.readyz()).toBe(200)
+    expect(await faulty.server.count(faulty.pool.poolId)).toBe(deletes ? '12' : '13')
+    await faulty.restart()
+  },
+)
 
-test('a new pool whose folder cannot be made: the same', async () => {
-  const faulty = await new Faulty('mkdir /segment/ 1 ENOSPC').start()
+test('a new pool without a folder: queries report it, and its flush succeeds later', async () => {
+  const faulty = await new FaultyServer('mkdir /segment/ 1 ENOSPC').start()
   faulty.arm()
   const other = await faulty.server.createPool({ ...KEYED, uniqueName: 'other' })
   expect((await send(other.url, [{ ts: '2026-01-01', id: 'o', n: 1 }])).status).toBe(200)
@@ -229,8 +234,8 @@ test.each([
   ['fsync /log$ 1 EIO'],
   [`rename ${LOG} 1 ENOSPC`],
   [`read ${LOG} 1 EIO`],
-])('W-3, W-10 %s during recovery: no start, nothing changed; the next start has everything', async fault => {
-  const faulty = await new Faulty(fault).start()
+])('W-3, W-10 %s during recovery: no start, nothing changed; the next start finds all rows', async fault => {
+  const faulty = await new FaultyServer(fault).start()
   expect(await faulty.post(20)).toBe(200)
   await faulty.server.kill()
   faulty.arm()

@@ -1,6 +1,7 @@
 /**
- * W-4: the real server where the last write of a commit of the index fails: nobody knows whether it is on disk. The process ends
- * before anything is answered or unlinked by it, and the next start has all that was acknowledged.
+ * W-4: the last write of an index commit fails, so nobody knows whether the commit is on disk. The
+ * real server ends before it answers or removes anything for this commit, and the next start finds
+ * all acknowledged rows.
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +15,7 @@ import { verifyFolder } from '../util/verify.ts'
 const PRELOAD = fileURLToPath(new URL('./break_meta_pages.js', import.meta.url))
 
 test.each(['native', 'js'])(
-  'kernel %s: the process ends and says why; nothing is unlinked, nothing acknowledged is lost',
+  'kernel %s: the process ends with the reason; no file is removed, nothing acknowledged is lost',
   async kernel => {
     const dataDir = join(temporaryFolder('weir-meta-'), 'data')
     const args = ['--kernel', kernel]
@@ -31,10 +32,10 @@ test.each(['native', 'js'])(
     expect(before.length).toBe(1)
 
     server.child.kill('SIGUSR2')
-    await until('the descriptor is another', () => server.output().includes('meta pages cannot be written'))
+    await until('the descriptor is replaced', () => server.output().includes('meta pages cannot be written'))
     expect((await send(pool.url, events(5, 25, 2))).status).toBe(200)
     expect((await send(pool.url, events(0, 2), 'DELETE')).status).toBe(200)
-    // The seal would replace the segment that is there.
+    // The count needs a flush, which would replace the present segment.
     const asked = server.count(pool.poolId).then(
       count => `answered ${count}`,
       () => 'failed',
@@ -42,7 +43,7 @@ test.each(['native', 'js'])(
     const { code, signal, output } = await server.ended
     expect([await asked, code, signal]).toEqual(['failed', null, 'SIGKILL'])
     expect(output).toMatch(
-      /a thread failed, Weir ends; the next start recovers: .*a commit of the index failed at its last write \(No space left on device\): nobody knows whether it is on disk/,
+      /a thread failed, Weir ends; the next start recovers: .*a commit of the index failed at its last write \(No space left on device\): it is unknown whether the commit is on disk/,
     )
     expect(files()).toEqual(expect.arrayContaining(before))
 

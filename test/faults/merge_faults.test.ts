@@ -1,16 +1,16 @@
 /**
- * The real server with a disk that fails while segments are merged or a backup is written: queries and acks go on, nothing
- * of the merge or the backup is left, and both are made when the disk works again.
+ * The real server with injected faults during merges and backups: queries and acknowledgements go
+ * on, no file of the merge or the backup is left, and both succeed when the disk works again.
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
-import { restoreBackup } from '../../src/backup/restore.ts'
-import { pathsOf } from '../../src/paths.ts'
+import { restoreBackup } from '../../src/tools/backup/restore-backup.ts'
 import { disk } from '../../src/util/disk.ts'
-import { askBackup } from '../backup/backups.ts'
+import { pathsOf } from '../../src/util/paths.ts'
 import { AT, at, events, filesOf, KEYED, merges, metric, post, until, untilRest } from '../path/compaction.ts'
+import { askBackup } from '../tools/backup/backups.ts'
 import { crossRead } from '../util/cross-read.ts'
 import { send, startServer, type TestPool, type TestServer, temporaryFolder } from '../util/server.ts'
 import { fillDisk, mountSmall, NO_SMALL_DISK } from '../util/small-disk.ts'
@@ -18,15 +18,18 @@ import { verifyFolder } from '../util/verify.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
 
-/** Pools are quiet after 60 ticks: time to order a fault before the first merge. */
+/** Pools are quiet after 60 ticks: time to arm a fault before the first merge. */
 const TICK = { WEIR_COMPACT_TICK_MS: '40' }
-/** Sizes that fall by half: the sealer takes none of them along, and one merge takes them all. */
+/**
+ * Sizes that fall by half: a flush rewrites none of these segments, and one merge takes all of
+ * them.
+ */
 const FALLING = [900, 400, 190, 90, 40]
 const ROWS = 1620
 
 const OUTPUT = '/segment/.*[.]parquet[.]tmp$'
 const COPY = '/tmp/merge/copy[.]parquet$'
-/** The merge thread's calls up to the swap, and that of what a refused swap leaves. */
+/** One fault in each kind of system call of the merge thread. */
 const MERGE_FAULTS = [
   `open ${COPY} 1 EIO`,
   `read ${COPY} 1 EIO`,
@@ -48,14 +51,17 @@ const BACKUP_FAULTS = [
 
 const root = temporaryFolder('weir-merge-faults-')
 const triggers = join(root, 'triggers')
-/** Each fault has a file of its own: all are ordered at the start, and one is armed at a time. */
+/**
+ * Each fault has a trigger file of its own. The server knows all faults from its start; one is
+ * armed at a time.
+ */
 const FAULTS = [...MERGE_FAULTS, ...BACKUP_FAULTS.map(([fault]) => fault)]
 const triggerOf = (fault: string) => join(triggers, String(FAULTS.indexOf(fault)))
 
 let server: TestServer
 let steady: TestPool
-/** Pools that were merged, and the sum of n. */
-const models = new Map<string, { rows: number; sum: number }>()
+/** The rows of each merged pool, and the sum of n. */
+const expected = new Map<string, { rows: number; sum: number }>()
 
 beforeAll(async () => {
   mkdirSync(triggers)
@@ -71,17 +77,17 @@ afterAll(async () => {
   const notes = await verifyFolder(server.dataDir)
   expect(notes.filter(note => note.includes('is named by no segment'))).toEqual([])
   const found = await crossRead(server.dataDir)
-  for (const [poolId, { rows, sum }] of models) {
+  for (const [poolId, { rows, sum }] of expected) {
     const is = found.get(poolId) ?? []
     expect([is.length, is.reduce((all, row) => all + Number(row['n']), 0)], poolId).toEqual([rows, sum])
   }
 })
 
-/** Text that does not compress. */
+/** The event with a text that does not compress. */
 const padded = (event: object) => ({ ...event, pad: randomBytes(24).toString('hex') })
 
-/** A pool of five segments that are merged as soon as it was quiet for a while. */
-async function falling(on = server): Promise<TestPool> {
+/** A pool of five segments, which are merged after a while without a flush. */
+async function poolOfFive(on = server): Promise<TestPool> {
   const pool = await on.createPool(KEYED)
   let next = 0
   for (const size of FALLING) {
@@ -90,7 +96,7 @@ async function falling(on = server): Promise<TestPool> {
       await post(pool, events(next, next + count).map(padded))
       next += count
     }
-    expect(await on.count(pool.poolId)).toBe(String(next)) // seals
+    expect(await on.count(pool.poolId)).toBe(String(next)) // flushes
   }
   expect(filesOf(on.dataDir, pool.poolId).length).toBe(FALLING.length)
   return pool
@@ -101,24 +107,23 @@ const parquet = (pool: TestPool, on = server) =>
   filesOf(on.dataDir, pool.poolId).filter(name => name.endsWith('.parquet'))
 const temporary = (on = server) => readdirSync(join(on.dataDir, 'tmp', 'merge'), { recursive: true })
 
-/** A merge of `pool` fails, and is tried again in vain; meanwhile nothing else does. */
+/** The merge of `pool` fails twice, and nothing else fails meanwhile. */
 async function mustFailHarmlessly(pool: TestPool, on = server): Promise<void> {
   const before = await failures(on)
   await until('a merge fails twice', async () => (await failures(on)) >= before + 2)
   await until('none runs', async () => (await metric(on, 'weir_compaction_running')) === 0)
   expect(temporary(on)).toEqual(['spill'])
-  // Not a name more than before, whole or half.
   expect(filesOf(on.dataDir, pool.poolId).length).toBe(FALLING.length)
   expect(await on.count(pool.poolId)).toBe(String(ROWS))
   expect((await fetch(`${on.base}/readyz`)).status).toBe(200)
   expect(on.output()).toContain('is tried again in')
 }
 
-/** Rows are updated and deleted in between; then the disk works again: the merge is made, without them. */
+/** The disk works again: the merge succeeds, without the rows that are updated and deleted here. */
 async function mustMerge(pool: TestPool, on = server): Promise<void> {
   await post(pool, events(0, 300, 5))
   await post(pool, events(300, 350), 'DELETE')
-  await until('the five are one', () => parquet(pool, on).length <= 2)
+  await until('the five segments are one', () => parquet(pool, on).length <= 2)
   await untilRest(on)
   expect(temporary(on)).toEqual(['spill'])
   const want = { rows: ROWS - 50, sum: ROWS - 50 + 300 * 4 }
@@ -126,23 +131,25 @@ async function mustMerge(pool: TestPool, on = server): Promise<void> {
     String(want.rows),
     String(want.sum),
   ])
-  models.set(pool.poolId, want)
+  expected.set(pool.poolId, want)
 }
 
-test.each(MERGE_FAULTS)('%s: the merge fails and is tried again; acks and queries go on', async fault => {
-  const pool = await falling()
-  const made = await merges(server)
-  writeFileSync(triggerOf(fault), '')
-  await mustFailHarmlessly(pool)
-  expect(await merges(server)).toBe(made)
-  // Acks do not wait for it.
-  expect((await send(pool.url, events(0, 300, 4))).status).toBe(200)
-  rmSync(triggerOf(fault))
-  await mustMerge(pool)
-})
+test.each(MERGE_FAULTS)(
+  '%s: the merge fails and is tried again; acknowledgements and queries go on',
+  async fault => {
+    const pool = await poolOfFive()
+    const made = await merges(server)
+    writeFileSync(triggerOf(fault), '')
+    await mustFailHarmlessly(pool)
+    expect(await merges(server)).toBe(made)
+    expect((await send(pool.url, events(0, 300, 4))).status).toBe(200)
+    rmSync(triggerOf(fault))
+    await mustMerge(pool)
+  },
+)
 
 test.each(BACKUP_FAULTS)(
-  '%s: no backup, nothing is left of it, and the next one is whole',
+  '%s: the backup fails and leaves no file, and the next one is complete',
   async (fault, code) => {
     const folder = join(root, `to-${FAULTS.indexOf(fault)}`)
     writeFileSync(triggerOf(fault), '')
@@ -156,7 +163,7 @@ test.each(BACKUP_FAULTS)(
   },
 )
 
-/** A backup that is whole: its copy is clean. */
+/** A backup succeeds, and `weir verify` finds no error in the restored folder. */
 async function mustBackUp(folder: string): Promise<void> {
   const { lines } = await askBackup(server, { folder })
   expect(lines.at(-1)).toMatchObject({ done: true })
@@ -172,8 +179,8 @@ async function mustBackUp(folder: string): Promise<void> {
   rmSync(to, { recursive: true })
 }
 
-test('no room for DuckDB’s own copy: the same, and it is made when there is room', async context => {
-  const pool = await falling()
+test('no room for DuckDB’s copy: the merge fails, and succeeds when there is room', async context => {
+  const pool = await poolOfFive()
   const small = mountSmall(join(server.dataDir, 'tmp', 'merge'), '8k')
   if (small === undefined) return context.skip(NO_SMALL_DISK)
   try {
@@ -187,7 +194,7 @@ test('no room for DuckDB’s own copy: the same, and it is made when there is ro
   }
 })
 
-test('no room for a backup: disk_full, nothing is left, and it is made when there is room', async context => {
+test('no room for a backup: disk_full, no file is left, and the backup succeeds when there is room', async context => {
   const folder = join(root, 'small')
   const small = mountSmall(folder, '64k')
   if (small === undefined) return context.skip(NO_SMALL_DISK)
@@ -202,14 +209,14 @@ test('no room for a backup: disk_full, nothing is left, and it is made when ther
   }
 })
 
-test('no room for the transaction of a swap: its output goes, and the swap is made when there is room', async context => {
+test('no room for a compaction commit: the output is removed, and the commit succeeds when there is room', async context => {
   const dataDir = join(root, 'full')
   const index = join(dataDir, 'index')
   const small = mountSmall(index, '64m')
   if (small === undefined) return context.skip(NO_SMALL_DISK)
   try {
     const own = await startServer({ dataDir, env: TICK })
-    const pool = await falling(own)
+    const pool = await poolOfFive(own)
     const ballast = join(index, 'ballast')
     fillDisk(ballast)
     await mustFailHarmlessly(pool, own)
@@ -218,12 +225,12 @@ test('no room for the transaction of a swap: its output goes, and the swap is ma
     await expect(own.count(pool.poolId)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     rmSync(ballast)
     await until(
-      'it seals again',
+      'it flushes again',
       async () => (await own.count(pool.poolId).catch(() => '')) === `${ROWS + 1}`,
     )
     await post(pool, [{ at: AT, id: 'more' }], 'DELETE')
     await mustMerge(pool, own)
-    models.delete(pool.poolId)
+    expected.delete(pool.poolId)
     await own.kill()
     await verifyFolder(dataDir)
     const next = await startServer({ dataDir, env: TICK })

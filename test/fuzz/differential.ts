@@ -4,7 +4,9 @@
  * A kernel that answers DOCUMENT.judge for a request asks for the other one's verdict on it; such a request is
  * cut again alone, as a parse worker does, and must have left no row and no fault behind.
  */
-import { DOCUMENT } from '../../src/batch/fault.ts'
+
+import type { PoolSchema, RequestKind } from '../../src/format/schema.ts'
+import { DOCUMENT } from '../../src/parse/event-error.ts'
 import {
   type Cut,
   FAULT_WORDS,
@@ -20,16 +22,15 @@ import {
   REQUEST_OFFSET,
   REQUEST_RECEIVED_AT,
   REQUEST_WORDS,
-} from '../../src/batch/kernel.ts'
-import type { CutKind, Plan } from '../../src/batch/plan.ts'
-import { JsonMaker, makePlan } from './json.ts'
+} from '../../src/parse/kernel.ts'
+import { JsonMaker, makePoolSchema } from './json.ts'
 import { Random } from './random.ts'
 
 /** One call of a kernel, made from a seed alone. */
 export interface KernelCase {
   readonly seed: number
-  readonly plan: Plan
-  readonly kind: CutKind
+  readonly schema: PoolSchema
+  readonly kind: RequestKind
   readonly slab: Uint8Array
   readonly table: Float64Array
 }
@@ -38,8 +39,8 @@ export interface KernelCase {
 export interface Mismatch {
   readonly seed: number
   readonly what: string
-  readonly plan: Plan
-  readonly kind: CutKind
+  readonly schema: PoolSchema
+  readonly kind: RequestKind
   readonly bodies: readonly string[]
 }
 
@@ -56,11 +57,11 @@ export interface Comparison {
 /** The case of a seed: one to five requests for one plan. */
 export function makeCase(seed: number): KernelCase {
   const random = new Random(seed)
-  const plan = makePlan(random)
-  const kind: CutKind = plan.key !== null && random.once(5) ? 'delete' : 'post'
+  const schema = makePoolSchema(random)
+  const kind: RequestKind = schema.key !== null && random.once(5) ? 'delete' : 'post'
   const maker = new JsonMaker(random, random.pick([0, 0, 40, 400]), random.once(4))
   const bodies = Array.from({ length: 1 + random.below(5) }, () => maker.body())
-  return { seed, plan, kind, ...layOut(bodies, random) }
+  return { seed, schema, kind, ...layOut(bodies, random) }
 }
 
 /** Bodies in a shared slab with odd gaps between them, and their table. */
@@ -80,7 +81,7 @@ export function layOut(
     table[at + REQUEST_OFFSET] = end
     table[at + REQUEST_BYTES] = body.length
     table[at + REQUEST_FLAGS] = random.once(4) ? FLAG_ALL_OR_NOTHING : 0
-    table[at + REQUEST_RECEIVED_AT] = 1_700_000_000_000 + random.below(1e9)
+    table[at + REQUEST_RECEIVED_AT] = 1_700_000_000_000_000 + random.below(1e12)
     end += body.length
     table[at + REQUEST_BITS] = random.once(5) ? end : -1
     end += bitmapBytes + random.below(9)
@@ -109,8 +110,8 @@ export function compareCase(
   one: KernelCase,
   sum: { requests: number; accepted: number; refused: number; judged: number },
 ): Mismatch | null {
-  const judge = a(one.plan, one.kind)
-  const other = b(one.plan, one.kind)
+  const judge = a(one.schema, one.kind)
+  const other = b(one.schema, one.kind)
   const requests = one.table.length / REQUEST_WORDS
   const all = other.cut(one.slab, one.table, 0, requests)
   const judged = new Set<number>()
@@ -127,7 +128,7 @@ export function compareCase(
     judged.size === 0 ? difference(want, all) : differenceWithJudged(judge, other, one, all, judged)
   return what === null
     ? null
-    : { seed: one.seed, what, plan: one.plan, kind: one.kind, bodies: bodiesOf(one) }
+    : { seed: one.seed, what, schema: one.schema, kind: one.kind, bodies: bodiesOf(one) }
 }
 
 /** Runs of requests that were not judged must cut alike; judged ones must have left nothing behind. */
@@ -158,7 +159,7 @@ function differenceWithJudged(
 }
 
 /** In words, the first thing in which two cuts differ; null where they are the same. */
-export function difference(want: Cut, have: Cut): string | null {
+function difference(want: Cut, have: Cut): string | null {
   return (
     differentWords('outcomes', want.outcomes, have.outcomes) ??
     differentWords('faults', want.faults, have.faults) ??
@@ -186,7 +187,7 @@ function bodiesOf(one: KernelCase): string[] {
 export function describeMismatch(mismatch: Mismatch): string {
   return [
     `seed ${mismatch.seed}: ${mismatch.what}`,
-    `kind ${mismatch.kind}, plan ${JSON.stringify(mismatch.plan)}`,
+    `kind ${mismatch.kind}, plan ${JSON.stringify(mismatch.schema)}`,
     ...mismatch.bodies.map((body, index) => `body ${index} (latin1): ${body}`),
   ].join('\n')
 }

@@ -3,10 +3,10 @@
  * type, each rule of section 4 by name, whole documents that are refused, and a document cut short at every byte.
  */
 import { describe, expect, test } from 'vitest'
-import { FLAG_ALL_OR_NOTHING, REQUEST_BITS, REQUEST_FLAGS, REQUEST_WORDS } from '../../src/batch/kernel.ts'
-import { makeJsKernel } from '../../src/batch/kernel-js.ts'
-import { COLUMN_TYPES, type CutKind, type Plan } from '../../src/batch/plan.ts'
-import { planOf } from '../batch/reading.ts'
+import { COLUMN_TYPES, type PoolSchema, type RequestKind } from '../../src/format/schema.ts'
+import { FLAG_ALL_OR_NOTHING, REQUEST_BITS, REQUEST_FLAGS, REQUEST_WORDS } from '../../src/parse/kernel.ts'
+import { makeJsKernel } from '../../src/parse/kernel-js.ts'
+import { schemaOf } from '../parse/reading.ts'
 import { compareCase, describeMismatch, layOut } from './differential.ts'
 import {
   BIG_NUMBERS,
@@ -32,7 +32,7 @@ const LITERALS = [
 const REFUSED = [...NUMBERS_REFUSED, ...STRINGS_REFUSED, ...WORDS_REFUSED]
 
 /** Every body as a request of one call, with and without all-or-nothing; how many requests were accepted and refused. */
-function agree(plan: Plan, bodies: readonly (string | Uint8Array)[], kind: CutKind = 'post') {
+function agree(schema: PoolSchema, bodies: readonly (string | Uint8Array)[], kind: RequestKind = 'post') {
   const sum = { requests: 0, accepted: 0, refused: 0, judged: 0 }
   const bytes = bodies.map(body => Buffer.from(body as string))
   for (const flags of [0, FLAG_ALL_OR_NOTHING]) {
@@ -41,7 +41,7 @@ function agree(plan: Plan, bodies: readonly (string | Uint8Array)[], kind: CutKi
       table[at + REQUEST_FLAGS] = flags
       table[at + REQUEST_BITS] = -1
     }
-    const mismatch = compareCase(makeJsKernel, native!, { seed: 0, plan, kind, slab, table }, sum)
+    const mismatch = compareCase(makeJsKernel, native!, { seed: 0, schema, kind, slab, table }, sum)
     expect(mismatch === null ? null : describeMismatch(mismatch).slice(0, 4000)).toBeNull()
   }
   expect(sum.requests).toBe(2 * bodies.length)
@@ -51,16 +51,16 @@ function agree(plan: Plan, bodies: readonly (string | Uint8Array)[], kind: CutKi
 describe.skipIf(native === null)('both kernels', () => {
   test.each(COLUMN_TYPES)('%s: every literal, required and not, as a value and as an id', type => {
     const bodies = LITERALS.map(text => `{"c0":${text}}`)
-    expect(agree(planOf([{ type }]), bodies).accepted).toBeGreaterThan(0)
-    agree(planOf([{ type, required: true }]), [...bodies, '{}', '[{},{"c0":null}]'])
+    expect(agree(schemaOf([{ type }]), bodies).accepted).toBeGreaterThan(0)
+    agree(schemaOf([{ type, required: true }]), [...bodies, '{}', '[{},{"c0":null}]'])
     expect(
       agree(
-        planOf([{ type }]),
+        schemaOf([{ type }]),
         REFUSED.map(text => `[{"c0":1},{"c0":${text}}]`),
       ).refused,
     ).toBeGreaterThan(0)
     if (type === 'JSON') return
-    const keyed = planOf(
+    const keyed = schemaOf(
       [
         { type: 'TIMESTAMP', required: true },
         { type, required: true },
@@ -79,7 +79,7 @@ describe.skipIf(native === null)('both kernels', () => {
     const escaped = (name: string) =>
       `"${[...Array(name.length).keys()].map(i => `\\u${name.charCodeAt(i).toString(16).padStart(4, '0')}`).join('')}"`
     for (const name of NAMES) {
-      const plan = planOf([
+      const schema = schemaOf([
         { jsonProperty: name },
         { jsonProperty: `${name}.b` },
         { jsonProperty: `a.${name}` },
@@ -87,12 +87,12 @@ describe.skipIf(native === null)('both kernels', () => {
       const keys = [JSON.stringify(name), escaped(name), JSON.stringify(`${name}.b`), '"a"', '"b"']
       const one = keys.flatMap(key => values.map(value => `${key}:${value}`))
       const bodies = one.flatMap(first => one.map(second => `{${first},${second}}`))
-      expect(agree(plan, bodies).accepted).toBe(2 * bodies.length)
+      expect(agree(schema, bodies).accepted).toBe(2 * bodies.length)
     }
   })
 
   test('documents: depth 1,024 and 1,025, marks of byte order, encodings, what stands around and behind', () => {
-    const plan = planOf([{ jsonProperty: 'a' }, { jsonProperty: 'a.a.a', type: 'INT64' }])
+    const schema = schemaOf([{ jsonProperty: 'a' }, { jsonProperty: 'a.a.a', type: 'INT64' }])
     const good = '{"a":{"a":{"a":7}}}'
     const nested = [1022, 1023, 1024, 1025, 1026, 5000].flatMap(depth => [
       '['.repeat(depth) + ']'.repeat(depth),
@@ -101,7 +101,7 @@ describe.skipIf(native === null)('both kernels', () => {
       `[${good},${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}]`,
       `{"b":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`,
     ])
-    const marks = [
+    const deletionVectors = [
       [0xef, 0xbb, 0xbf],
       [0xef, 0xbb],
       [0xff, 0xfe],
@@ -141,7 +141,7 @@ describe.skipIf(native === null)('both kernels', () => {
     ]
     const bodies = [
       ...nested,
-      ...marks.map(mark => Buffer.concat([Buffer.from(mark), Buffer.from(good)])),
+      ...deletionVectors.map(mark => Buffer.concat([Buffer.from(mark), Buffer.from(good)])),
       ...utf8.flatMap(hex => {
         const bytes = Buffer.from(hex, 'hex')
         return ['{"a":"', '{"', '', '{"b":["x'].map(text =>
@@ -163,7 +163,7 @@ describe.skipIf(native === null)('both kernels', () => {
         `[${Array(count).fill('{}').join()},"\\ud800"]`,
       ]),
     ]
-    const sum = agree(plan, bodies)
+    const sum = agree(schema, bodies)
     expect(sum.refused).toBeGreaterThan(100)
     expect(sum.accepted).toBeGreaterThan(1000)
   })
@@ -174,7 +174,7 @@ describe.skipIf(native === null)('both kernels', () => {
         `"d":9007199254740993,"e":18446744073709551616 , "a.b":true,"id":"last"},\r\n3, {"time":1700000000.5,"id":"",` +
         `"d":1e2,"pad":"${'x'.repeat(70)}é"},{"id":"no time"} ] `,
     )
-    const plan = planOf(
+    const schema = schemaOf(
       [
         { type: 'TIMESTAMP', jsonProperty: 'time', required: true },
         { type: 'STRING', jsonProperty: 'id', required: true },
@@ -186,7 +186,7 @@ describe.skipIf(native === null)('both kernels', () => {
     )
     const bodies = Array.from({ length: whole.length + 1 }, (_, length) => whole.subarray(0, length))
     for (const kind of ['post', 'delete'] as const) {
-      const sum = agree(plan, bodies, kind)
+      const sum = agree(schema, bodies, kind)
       expect(sum.accepted).toBe(2 * 2) // the whole one, and the one without its last space; all-or-nothing takes none
       expect(sum.refused).toBe(2 * (bodies.length - 2))
     }

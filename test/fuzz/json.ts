@@ -2,7 +2,7 @@
  * Bodies and plans for tests of the kernels: most of them nearly right, which is where kernels differ.
  * Texts are built by hand, not with JSON.stringify, so that spaces, escapes, duplicates and odd numbers occur.
  */
-import { COLUMN_TYPES, type ColumnType, KEY_RECEIVED_AT, type Plan } from '../../src/batch/plan.ts'
+import { COLUMN_TYPES, type ColumnType, KEY_RECEIVED_AT, type PoolSchema } from '../../src/format/schema.ts'
 import type { Random } from './random.ts'
 
 /** Names that events and plans share, odd ones among them. */
@@ -48,7 +48,8 @@ export const NUMBERS = (
   '100000000000000000 253402300799999 253402300800000 253402300799999999 -62135596800000 -62135596800001 ' +
   '-62135596800 -62135596800000000 1e11 1e14 1e17 1.7e18 1.7e9 -6.2135596800e10 2.5e20 5000000000000001.0 ' +
   '5000000000.000001 9002654333729823.0 8103809325636.199 -8205757336020.969 -0.0000005 253402300799.9999999 ' +
-  '9007199254740991.5 9007199254740992.5 -9007199254740993.0 90071992547409920e-1 4503599627370497.5 0.0012e4 120000e-4 120000e-5'
+  '9007199254740991.5 9007199254740992.5 -9007199254740993.0 90071992547409920e-1 90071992547409930e-1 9007199254740992.500000001 99999999999.9999995 12345678901.2345675 1.7000000000000005e18 ' +
+  '-1.7000000000000005e18 253402300799.9999995 -62135596800.0000006 2.534023007999999995e20 0.0017e12 5e-7 -5e-7 4503599627370497.5 0.0012e4 120000e-4 120000e-5'
 ).split(' ')
 
 /** Integers beyond 64 bits: rare, since the native kernel hands the whole request to the judge. */
@@ -206,7 +207,7 @@ export class JsonMaker {
     return `{${members.join(',') || this.#space()}}`
   }
 
-  /** An event that a plan of `makePlan` often accepts: key names come with values that fit. */
+  /** An event that a plan of `makePoolSchema` often accepts: key names come with values that fit. */
   event(): string {
     if (this.#random.once(20)) return this.value(1)
     if (this.#random.once(3)) return this.object(0)
@@ -283,7 +284,7 @@ export class JsonMaker {
 }
 
 /** A random plan; its key columns, where it has them, are `time` and `id`. */
-export function makePlan(random: Random): Plan {
+export function makePoolSchema(random: Random): PoolSchema {
   const columns: { name: string; type: ColumnType; jsonProperty: string; required: boolean }[] = []
   const add = (type: ColumnType, jsonProperty: string, required: boolean): number =>
     columns.push({ name: `c${columns.length}`, type, jsonProperty, required }) - 1

@@ -2,8 +2,8 @@
  * `npm run fuzz -- kernel [seed] [minutes]`: the native kernel against the TypeScript one, until the time is over
  * or they differ. Prints the seed that makes the case again; exit 1 on a difference.
  */
-import type { MakeKernel } from '../../src/batch/kernel.ts'
-import { makeJsKernel } from '../../src/batch/kernel-js.ts'
+import type { MakeKernel } from '../../src/parse/kernel.ts'
+import { makeJsKernel } from '../../src/parse/kernel-js.ts'
 import { monotonicMs } from '../../src/util/clock.ts'
 import { say, warn } from '../../src/util/say.ts'
 import { compareKernels, describeMismatch } from './differential.ts'

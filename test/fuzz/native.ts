@@ -1,9 +1,9 @@
 /** The native kernel where this build has one. */
-import type { MakeKernel } from '../../src/batch/kernel.ts'
+import type { MakeKernel } from '../../src/parse/kernel.ts'
 
 /** Its maker, or null without a compiler or in a tree that does not have it. */
 export async function findNativeKernel(): Promise<MakeKernel | null> {
-  const file = new URL('../../src/batch/kernel-native.js', import.meta.url).href
+  const file = new URL('../../src/parse/kernel-native.js', import.meta.url).href
   try {
     const { tryNativeKernel } = (await import(file)) as { tryNativeKernel: () => MakeKernel | undefined }
     return tryNativeKernel() ?? null

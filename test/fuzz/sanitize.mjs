@@ -1,18 +1,21 @@
 /**
- * `node test/fuzz/sanitize.mjs [seed] [seconds]`: compiles the kernel's core with the address and undefined-behaviour
- * sanitizers into a driver of its own and runs the JSON test suite and mutated bodies through it. Exit 1 on a
- * finding, 0 without one, and 0 with a plain word where the compiler has no sanitizers. Takes under a minute.
+ * `node test/fuzz/sanitize.mjs [seed] [seconds] [kills]`: native code under the address and undefined-behaviour sanitizers.
+ * First the kernel's core in a driver of its own, which runs the JSON test suite and mutated bodies through it; then the
+ * whole module (sanitize-module.mjs). Exit 1 on a finding, 0 without one, and 0 with a plain word where the compiler has no
+ * sanitizers. Takes five minutes on two cores.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { sanitizeModule } from './sanitize-module.mjs'
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
 const folder = join(root, 'dist', 'sanitize')
 const simdjson = 'node_modules/simdjson/simdjson/src'
 const seed = process.argv[2] ?? String(Date.now() % 2 ** 31)
 const seconds = process.argv[3] ?? '10'
+const kills = Number(process.argv[4] ?? '4')
 
 const flags = [
   '-O1',
@@ -45,7 +48,7 @@ function compiler() {
 
 /** The core: everything of the kernel but its N-API surface. */
 function sources() {
-  const native = 'src/batch/native'
+  const native = 'src/parse/native'
   const core = readdirSync(join(root, native)).filter(name => name.endsWith('.cpp') && name !== 'cut.cpp')
   return [
     join(simdjson, 'simdjson.cpp'),
@@ -112,7 +115,9 @@ async function main() {
   const driver = await build(cxx)
   if (driver === undefined) return 1
   tell(`seed ${seed}, ${seconds} s of mutated bodies`)
-  return spawnSync(driver, [seed, seconds, ...(await corpus())], { stdio: 'inherit' }).status ?? 1
+  const driven = spawnSync(driver, [seed, seconds, ...(await corpus())], { stdio: 'inherit' })
+  if (driven.status !== 0) return 1
+  return (await sanitizeModule(cxx, seed, kills)) ? 0 : 1
 }
 
 process.exitCode = await main()

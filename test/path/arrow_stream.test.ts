@@ -79,7 +79,7 @@ beforeAll(async () => {
     Array.from({ length: 900 }, (_, id) => id),
     1,
   )
-  await server.count(pool.poolId) // seals
+  await server.count(pool.poolId) // flushes
   await post(
     Array.from({ length: 300 }, (_, id) => id * 2),
     2,

@@ -20,11 +20,11 @@ import {
 } from './compaction.ts'
 import { flipBit, segmentsOf } from './damage.ts'
 
-/** Sizes that fall by half: the sealer keeps them all, and takes none of them along. */
+/** Sizes that fall by half: the flusher keeps them all, and takes none of them along. */
 const FALLING = [900, 400, 190, 90, 40]
 const FALLING_ROWS = 1620
 
-async function seals(
+async function flushes(
   server: TestServer,
   pool: TestPool,
   sizes: readonly number[],
@@ -37,7 +37,7 @@ async function seals(
       await post(pool, events(next, next + count))
       next += count
     }
-    expect(await server.count(pool.poolId)).toBe(String(next)) // seals
+    expect(await server.count(pool.poolId)).toBe(String(next)) // flushes
   }
   return next
 }
@@ -46,8 +46,8 @@ test('W-7: small segments are joined, marked rows go, and every count stays as i
   let server = await startServer({ env: NEVER })
   const { dataDir } = server
   let pool = await server.createPool(KEYED)
-  const total = await seals(server, pool, FALLING)
-  await server.kill() // the sealer forgets what it kept
+  const total = await flushes(server, pool, FALLING)
+  await server.kill() // the flusher forgets what it kept
   server = await startServer({ dataDir, env: NEVER })
   pool = at(server, pool)
   await post(pool, events(0, 500, 5))
@@ -110,9 +110,9 @@ test('W-7: rows updated and deleted while merges run do not come back, nor after
   }
   // Restarts forget the kept rows: their segments are merged while posts go on.
   for (let round = 0; round < 2; round++) {
-    for (let seal = 0; seal < 6; seal++) {
+    for (let flush = 0; flush < 6; flush++) {
       const from = below(random, 3000)
-      const batch = events(from, from + 100 + below(random, 400), round * 10 + seal)
+      const batch = events(from, from + 100 + below(random, 400), round * 10 + flush)
       await post(pool, batch)
       for (const { id, n } of batch) model.set(id, n)
       await check()
@@ -134,7 +134,7 @@ test('W-7: rows updated and deleted while merges run do not come back, nor after
 test('W-8: queries over files that a merge replaces meanwhile finish, and count right', async () => {
   const server = await startServer({ env: OFTEN })
   const pool = await server.createPool(KEYED)
-  const total = await seals(server, pool, FALLING)
+  const total = await flushes(server, pool, FALLING)
   const goal = (await merges(server)) + 1
   let asked = 0
   await until('there was a merge', async () => {
@@ -155,7 +155,7 @@ test('a pool deleted while compaction works frees its files, and its URL answers
   await post(steady, events(0, 10))
   for (let round = 0; round < 6; round++) {
     const pool = await server.createPool(KEYED)
-    await seals(server, pool, FALLING)
+    await flushes(server, pool, FALLING)
     const folder = join(server.dataDir, 'segment', pool.poolId)
     expect(existsSync(folder)).toBe(true)
     const goal = (await merges(server)) + 1
@@ -174,7 +174,7 @@ test('a pool deleted while compaction works frees its files, and its URL answers
   expect((await server.stop()).code).toBe(0)
 }, 300_000)
 
-test('W-13: rows of a deleted pool that were never sealed hold no log files', async () => {
+test('W-13: rows of a deleted pool that were never flushed hold no log files', async () => {
   const server = await startServer({ env: { ...NEVER, WEIR_LOG_FILE_BYTES: String(4 << 20) } })
   const pool = await server.createPool({ columns: [] })
   const files = () => metric(server, 'weir_log_files')
@@ -184,7 +184,7 @@ test('W-13: rows of a deleted pool that were never sealed hold no log files', as
   await server.graphql('mutation ($id: ID!) { deleteDataPool(id: $id) }', { id: pool.poolId })
   await until('the log is short', async () => (await files()) <= 1)
   expect((await server.stop()).code).toBe(0)
-  expect(before).toBeGreaterThan(1) // else its rows were sealed too soon, on a slow machine: nothing was tried
+  expect(before).toBeGreaterThan(1) // else its rows were flushed too soon, on a slow machine: nothing was tried
 }, 300_000)
 
 /** A stopped folder with a pool of twice five small segments, all of them to be merged. */
@@ -193,10 +193,10 @@ async function stoppedWithSmall(specs: number) {
   const { dataDir } = server
   const pools: TestPool[] = []
   for (let i = 0; i < specs; i++) pools.push(await server.createPool(KEYED))
-  for (const pool of pools) await seals(server, pool, FALLING)
-  await server.kill() // the sealer forgets what it kept
+  for (const pool of pools) await flushes(server, pool, FALLING)
+  await server.kill() // the flusher forgets what it kept
   server = await startServer({ dataDir, env: NEVER })
-  for (const pool of pools) await seals(server, at(server, pool), FALLING, FALLING_ROWS)
+  for (const pool of pools) await flushes(server, at(server, pool), FALLING, FALLING_ROWS)
   await server.kill()
   for (const pool of pools) expect(segmentsOf(dataDir, pool.poolId).length).toBe(10)
   return { dataDir, pools }
@@ -230,7 +230,7 @@ test('W-8: a damaged segment is left alone and said; the other segments and pool
   expect((await server.stop()).code).toBe(0)
 }, 300_000)
 
-for (const point of ['compact.merged', 'compact.swapped'])
+for (const point of ['compact.merged', 'compact.committed'])
   for (const isIndexLost of [false, true])
     test(`W-4, W-6: killed at ${point}${isIndexLost ? ', the index lost' : ''}: everything is there`, async () => {
       const { dataDir, pools } = await stoppedWithSmall(1)

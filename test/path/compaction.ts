@@ -1,10 +1,10 @@
-/** What the tests of compaction and retention share: figures from /metrics, waits for them, pools with many small seals. */
+/** What the tests of compaction and retention share: figures from /metrics, waits for them, pools with many small flushes. */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { type ColumnSpec, type PoolSpec, send, type TestPool, type TestServer } from '../util/server.ts'
 
-/** Compaction looks often: seals of a quiet pool are merged after a second and a half. */
+/** Compaction looks often: flushes of a quiet pool are merged after a second and a half. */
 export const OFTEN = { WEIR_COMPACT_TICK_MS: '25' }
 
 /** Compaction does not look at all while a test runs. */

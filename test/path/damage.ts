@@ -1,9 +1,9 @@
 /** What the damage tests do to a stopped data folder. */
 import { closeSync, openSync, readdirSync, readSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
-import { listFolder } from '../../src/commit/file.ts'
-import { readHead } from '../../src/commit/head.ts'
-import { type LogEnd, type ReadRecord, readLog } from '../../src/commit/read.ts'
+import { listFolder, readLogHeader } from '../../src/log/log-folder.ts'
+import { type LogEnd, readLog } from '../../src/log/read-log.ts'
+import type { ReadRecord } from '../../src/log/record-codec.ts'
 import { must } from '../../src/util/assert.ts'
 import { disk } from '../../src/util/disk.ts'
 import type { ColumnSpec, PoolSpec } from '../util/server.ts'
@@ -36,7 +36,7 @@ export function readStoppedLog(dataDir: string): { readonly records: Place[]; re
   const folder = join(dataDir, 'log')
   const { files } = listFolder(disk, folder)
   const pools = new Map(Array.from({ length: 100 }, (_, number) => [number, 0]))
-  const reader = readLog(disk, folder, files, must(readHead(disk, folder), 'the head'), pools)
+  const reader = readLog(disk, folder, files, must(readLogHeader(disk, folder), 'the head'), pools)
   const records: Place[] = []
   for (let step = reader.next(); ; step = reader.next()) {
     if (step.done === true) return { records, end: step.value }

@@ -64,14 +64,14 @@ test('a full disk: 503 disk_full, nothing acknowledged is lost, service again wh
   const { rows, answer } = await postUntilRefused(server, pool, 50)
   expect(answer).toMatchObject({ status: 503, body: { code: 'disk_full', retryable: true } })
   expect(await readyz(server)).toBe(503)
-  // A query that cannot seal says so; it never counts short.
+  // A query that cannot flush says so; it never counts short.
   await expect(server.count(pool.poolId)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   free()
   await readyAgain(server)
   const url = `${server.base}${new URL(pool.url).pathname}`
   expect((await send(url, events(50 + rows, 60 + rows))).status).toBe(200)
   let counted: string | null = null
-  // The seal that failed is tried again within a second or so.
+  // The flush that failed is tried again within a second or so.
   while (counted === null) counted = await server.count(pool.poolId).catch(() => delay(100, null))
   expect(counted).toBe(String(60 + rows))
   await server.kill()

@@ -8,7 +8,7 @@ import { events, KEYED, segmentsOf } from './damage.ts'
 /** 300 rows in several segments, after updates and deletes: e0 to e299, n is 1 below e200 and 2 from there on. */
 async function filled(server: TestServer): Promise<TestPool> {
   const pool = await server.createPool(KEYED)
-  // Queries seal. Segments double, so that the next seal does not take the one before along.
+  // Queries flush. Segments double, so that the next flush does not take the one before along.
   for (const [from, to] of [
     [0, 400],
     [400, 500],

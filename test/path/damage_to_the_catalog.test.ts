@@ -5,7 +5,7 @@ import { beforeAll, expect, test } from 'vitest'
 import { send, spawnServer, startServer, temporaryFolder } from '../util/server.ts'
 import { events, KEYED } from './damage.ts'
 
-/** Two folders, one stopped in order, one killed before it had sealed anything. */
+/** Two folders, one stopped in order, one killed before it had flushed anything. */
 const filled = { stopped: '', killed: '' }
 
 beforeAll(async () => {

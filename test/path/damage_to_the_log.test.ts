@@ -10,7 +10,7 @@ const ARGS = ['--log-file-bytes', String(4 * 1024 * 1024)]
 const REQUESTS = 12
 const EVENTS = 10
 
-/** A folder that was killed with acknowledged requests in its log, none of them sealed. */
+/** A folder that was killed with acknowledged requests in its log, none of them flushed. */
 async function killedFolder(): Promise<{ readonly dataDir: string; readonly pool: TestPool }> {
   const server = await startServer({ args: ARGS })
   const pool = await server.createPool(KEYED)

@@ -50,7 +50,7 @@ test('eight heavy queries at once during ingest: acks go on while all eight are 
     }))
     expect((await post(server, queried, events)).status).toBe(200)
   }
-  expect(await server.count(queried.poolId)).toBe(String(rows)) // sealed: the queries below run at once
+  expect(await server.count(queried.poolId)).toBe(String(rows)) // flushed: the queries below run at once
   // Each of them is looked for in every text: some tenths of a second for one query alone.
   const filters = Array.from({ length: 40 }, (_, i) => ({
     column: 'pad',

@@ -125,37 +125,38 @@ test('counters, by a sequence of requests that is known', async () => {
   expect(after('weir_log_sync_seconds_count')).toBeGreaterThan(0)
 })
 
-test('the tail grows with what is accepted, and a reader seals it: gauges, histograms, queues beside their limits', async () => {
+test('the memtable grows with what is accepted, and a reader flushes it: gauges, histograms, queues beside their limits', async () => {
   const columns = [column('id', 'STRING')]
   const pool = await server.createPool({ columns, uniqueId: 'id' })
   const before = await read()
   const sent = Array.from({ length: 50 }, (_, i) => ({ id: `e${i}` }))
   expect((await post(server, pool, sent)).status).toBe(200)
   const filled = await read()
-  expect(filled('weir_tail_rows')! - before('weir_tail_rows')!).toBe(50)
-  expect(filled('weir_pools_unsealed')! - before('weir_pools_unsealed')!).toBe(1)
-  expect(filled('weir_queue_depth{queue="tail_bytes"}')).toBeGreaterThan(0)
+  expect(filled('weir_memtable_rows')! - before('weir_memtable_rows')!).toBe(50)
+  expect(filled('weir_pools_unflushed')! - before('weir_pools_unflushed')!).toBe(1)
+  expect(filled('weir_queue_depth{queue="memtable_bytes"}')).toBeGreaterThan(0)
   expect(await server.count(pool.poolId)).toBe('50')
-  const sealed = await read()
-  expect(sealed('weir_tail_rows')).toBe(before('weir_tail_rows'))
-  expect(sealed('weir_sealed_rows_total')! - filled('weir_sealed_rows_total')!).toBe(50)
+  const flushed = await read()
+  expect(flushed('weir_memtable_rows')).toBe(before('weir_memtable_rows'))
+  expect(flushed('weir_flushed_rows_total')! - filled('weir_flushed_rows_total')!).toBe(50)
   for (const name of [
-    'weir_seal_seconds_count',
+    'weir_flush_seconds_count',
     'weir_ack_to_visible_seconds_count',
     'weir_query_seconds_count',
   ])
-    expect([name, sealed(name)! - filled(name)!]).toEqual([name, 1])
-  // A tail that nobody reads waits for its age: the histogram tells that from never.
-  expect(sealed('weir_ack_to_visible_seconds_bucket{le="90"}')).toBe(
-    sealed('weir_ack_to_visible_seconds_count'),
+    expect([name, flushed(name)! - filled(name)!]).toEqual([name, 1])
+  // A memtable that nobody reads waits for its age: the histogram tells that from never.
+  expect(flushed('weir_ack_to_visible_seconds_bucket{le="90"}')).toBe(
+    flushed('weir_ack_to_visible_seconds_count'),
   )
-  const queues = 'parse_jobs jobs slabs waiting_requests waiting_bytes log_bytes tail_bytes kept_bytes seals'
+  const queues =
+    'parse_jobs jobs slabs waiting_requests waiting_bytes log_bytes memtable_bytes kept_bytes flushes'
   for (const queue of [...queues.split(' '), 'queries_running', 'queries_waiting']) {
-    const depth = sealed(`weir_queue_depth{queue="${queue}"}`)
-    const limit = sealed(`weir_queue_limit{queue="${queue}"}`)
+    const depth = flushed(`weir_queue_depth{queue="${queue}"}`)
+    const limit = flushed(`weir_queue_limit{queue="${queue}"}`)
     expect([queue, depth! >= 0, limit! > 0, depth! <= limit!]).toEqual([queue, true, true, true])
   }
   for (const quantile of ['0.5', '0.99', '1'])
-    expect(sealed(`weir_event_loop_delay_seconds{quantile="${quantile}"}`)).toBeGreaterThanOrEqual(0)
-  expect(sealed('weir_log_open')).toBe(1)
+    expect(flushed(`weir_event_loop_delay_seconds{quantile="${quantile}"}`)).toBeGreaterThanOrEqual(0)
+  expect(flushed('weir_log_open')).toBe(1)
 })

@@ -8,13 +8,13 @@ import { createInterface } from 'node:readline'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { SIGNAL_ECHO_MS } from '../../src/limits.ts'
 import { must } from '../../src/util/assert.ts'
+import { SIGNAL_ECHO_MS } from '../../src/util/limits.ts'
 import { ask, head, Raw } from '../api/client.ts'
 import { fetchToken, send, spawnServer, startServer, temporaryFolder } from '../util/server.ts'
 import { column, pathOf, portOf, post } from './client.ts'
 
-const MAIN = fileURLToPath(new URL('../../src/main.js', import.meta.url))
+const MAIN = fileURLToPath(new URL('../../src/app/main.js', import.meta.url))
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 const GOLDEN = fileURLToPath(new URL('../../../test/golden/help.txt', import.meta.url))
 const columns = [column('ts', 'TIMESTAMP'), column('id', 'STRING'), column('n', 'INT64')]
@@ -71,12 +71,25 @@ test('bad options exit 2 and name the option; nothing is made', () => {
     [['--rate-limit', '-1'], {}, /rate-limit/],
     [[], { WEIR_PORT: '-1' }, /WEIR_PORT/],
     [[], { WEIR_CLIENT_ID: 'only' }, /WEIR_CLIENT_ID.*WEIR_CLIENT_SECRET/],
+    [
+      [],
+      { WEIR_CLIENT_ID: 'app', WEIR_CLIENT_SECRET: 'x' },
+      /WEIR_CLIENT_SECRET takes at least 16 .* has 1$/m,
+    ],
+    [
+      [],
+      { WEIR_CLIENT_ID: 'app', WEIR_CLIENT_SECRET: 'fifteen-letters' },
+      /WEIR_CLIENT_SECRET .*16 .* has 15$/m,
+    ],
+    [[], { WEIR_CLIENT_ID: 'app', WEIR_CLIENT_SECRET: 'a colon : in the middle' }, /WEIR_CLIENT_SECRET/],
+    [[], { WEIR_METRICS_TOKEN: 'short' }, /WEIR_METRICS_TOKEN takes at least 16/],
     [['dance'], {}, /dance/],
   ]
   for (const [args, env, names] of cases) {
     const { code, err } = run([...args, '--data-dir', dataDir], env)
     expect([args, env, code]).toEqual([args, env, 2])
     expect(err).toMatch(names)
+    expect(err).not.toMatch(/fifteen-letters|colon :|short/) // a secret is not repeated
   }
   expect(existsSync(dataDir)).toBe(false)
 })
@@ -146,7 +159,7 @@ test('SIGTERM answers what is in flight, exits 0, and leaves nothing to replay',
   const end = await server.ended
   expect(performance.now() - beginMs).toBeLessThan(15_000) // 10 s is the design's; a busy machine may add some
   expect([end.code, end.signal]).toEqual([0, null])
-  expect(end.output).not.toContain('before everything was sealed')
+  expect(end.output).not.toContain('before everything was flushed')
   const taken = late.received.startsWith('HTTP/1.1 200')
   expect(late.received).toMatch(/^HTTP\/1\.1 (200|503)/)
   const again = await startServer({ dataDir })
@@ -156,7 +169,7 @@ test('SIGTERM answers what is in flight, exits 0, and leaves nothing to replay',
   expect((await again.stop()).code).toBe(0)
 })
 
-test('after SIGKILL the log replays what was not sealed, and a token stays good', async () => {
+test('after SIGKILL the log replays what was not flushed, and a token stays good', async () => {
   const server = await startServer()
   const pool = await server.createPool({ columns, timestamp: 'ts', uniqueId: 'id' })
   const token = await fetchToken(server.base, server.dataDir)
@@ -222,7 +235,7 @@ test('WEIR_CLIENT_ID and WEIR_CLIENT_SECRET replace the first application', asyn
   await second.stop()
 })
 
-test('/metrics counts events by pool, result and code, refusals, seals and their delay', async () => {
+test('/metrics counts events by pool, result and code, refusals, flushes and their delay', async () => {
   const server = await startServer()
   const pool = await server.createPool({ uniqueName: 'counted', columns, timestamp: 'ts', uniqueId: 'id' })
   const good = { ts: '2026-01-01', id: 'a', n: 1 }
@@ -266,10 +279,10 @@ test('/metrics counts events by pool, result and code, refusals, seals and their
   })
   for (const code of ['no_valid_event', 'invalid_events', 'not_json', 'unknown_webhook'])
     expect([code, value(`weir_refused_requests_total{code="${code}"}`)]).toEqual([code, 1])
-  expect(value('weir_seal_seconds_count')).toBeGreaterThanOrEqual(1)
-  expect(value('weir_ack_to_visible_seconds_count')).toBe(value('weir_seal_seconds_count'))
+  expect(value('weir_flush_seconds_count')).toBeGreaterThanOrEqual(1)
+  expect(value('weir_ack_to_visible_seconds_count')).toBe(value('weir_flush_seconds_count'))
   expect(value('weir_ack_to_visible_seconds_sum')).toBeGreaterThan(0)
-  expect(value('weir_sealed_rows_total')).toBe(3)
+  expect(value('weir_flushed_rows_total')).toBe(3)
   expect(value('weir_log_sync_seconds_count')).toBeGreaterThanOrEqual(1)
   expect(value('weir_query_seconds_count')).toBe(1)
   await server.stop()
@@ -338,8 +351,15 @@ test('what a package holds: the program, and nothing of the tests', () => {
   const { stdout } = spawnSync('npm', ['pack', '--dry-run', '--json'], { cwd: ROOT })
   const [packed] = JSON.parse(stdout.toString()) as [{ files: { path: string }[] }]
   const names = packed.files.map(file => file.path)
-  for (const name of ['dist/src/main.js', 'dist/workers/query.js', 'README.md', 'LICENSE'])
+  for (const name of [
+    'dist/src/app/main.js',
+    'dist/workers/query.js',
+    'src/api/graphql/query.graphql',
+    'README.md',
+    'LICENSE',
+  ])
     expect(names).toContain(name)
-  const wanted = /^(dist\/(src|workers)\/.*\.js|dist\/native\/weir\.node|package\.json|[A-Z]+(\.md)?)$/
+  const wanted =
+    /^(dist\/(src|workers)\/.*\.js|dist\/native\/weir\.node|src\/api\/graphql\/\w+\.graphql|package\.json|[A-Z]+(\.md)?)$/
   expect(names.filter(name => !wanted.test(name))).toEqual([])
 })

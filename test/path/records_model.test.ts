@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { tableFromIPC } from 'apache-arrow'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { weir } from '../backup/backups.ts'
+import { weir } from '../tools/backup/backups.ts'
 import { crossRead } from '../util/cross-read.ts'
 import { fetchToken, startServer, type TestPool, type TestServer } from '../util/server.ts'
 import { rebuildFolder, verifyFolder } from '../util/verify.ts'
@@ -54,7 +54,7 @@ interface Host {
   readonly models: Map<string, Model>
 }
 
-/** Compaction looks often: seals of a quiet pool are merged at once. */
+/** Compaction looks often: flushes of a quiet pool are merged at once. */
 const OFTEN = { WEIR_COMPACT_TICK_MS: '5' }
 const DAY_MS = 86_400_000
 /** Rows of a day before go, rows of this day stay: the last of DAYS alone is kept. */
@@ -105,7 +105,7 @@ class Delete implements fc.AsyncCommand<Model, Real> {
   toString = () => `delete ${JSON.stringify(this.events)}`
 }
 
-/** A reader asks: everything before is sealed. */
+/** A reader asks: everything before is flushed. */
 class Count implements fc.AsyncCommand<Model, Real> {
   check = () => true
   async run(model: Model, { host, pool }: Real): Promise<void> {

@@ -70,7 +70,7 @@ for (const type of ['DATE', 'TIMESTAMP'])
     expect((await server.stop()).code).toBe(0)
   }, 300_000)
 
-test('rows that were acknowledged and not sealed yet when the days change go too', async () => {
+test('rows that were acknowledged and not flushed yet when the days change go too', async () => {
   const server = await startServer({ env: OFTEN })
   const pool = await server.createPool(spec('TIMESTAMP'))
   await post(pool, [

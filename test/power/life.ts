@@ -1,9 +1,19 @@
 /**
- * The stages of one server's life, joined in one thread over a given Disk: ingest, log, tails, seals, index, manifest,
+ * The stages of one server's life, joined in one thread over a given Disk: ingest, log, memtables, flushes, index, manifest,
  * unlinking of replaced files, release of log files. The pieces are the product's own; only threads and HTTP are missing.
  */
 import { basename, dirname } from 'node:path'
-import { createJobRunner } from '../../src/batch/job.ts'
+import { wireIngest } from '../../src/app/ingest-wiring.ts'
+import { replayChunk } from '../../src/engine/replay.ts'
+import { readDeleteFile } from '../../src/format/delete-file.ts'
+import { RECORD_HEADER_BYTES, recordBytes } from '../../src/format/log-record.ts'
+import type { CompactionCommit } from '../../src/index/index-types.ts'
+import { createManifest, type Manifest } from '../../src/index/manifest.ts'
+import { type Opened, openIndexFolder } from '../../src/index/open-index.ts'
+import { sweep } from '../../src/index/sweep-orphans.ts'
+import type { Commit, Span } from '../../src/log/log-types.ts'
+import { heldSequences } from '../../src/log/read-log.ts'
+import type { RecoveredSummary } from '../../src/log/recover-log.ts'
 import {
   OUTCOME_ACCEPTED,
   OUTCOME_WORDS,
@@ -12,33 +22,25 @@ import {
   REQUEST_OFFSET,
   REQUEST_RECEIVED_AT,
   REQUEST_WORDS,
-} from '../../src/batch/kernel.ts'
-import { chooseKernels } from '../../src/batch/kernels.ts'
-import type { Job, JobGroup, JobResult } from '../../src/batch/protocol.ts'
-import { heldSequences } from '../../src/commit/held.ts'
-import type { Commit, Span } from '../../src/commit/protocol.ts'
-import { RECORD_HEADER_BYTES, recordBytes } from '../../src/commit/record.ts'
-import type { RecoveredSummary } from '../../src/commit/recover.ts'
-import { joinIngest } from '../../src/ingest.ts'
-import { createManifest, type Manifest } from '../../src/keys/manifest.ts'
-import { type Opened, openIndexFolder } from '../../src/keys/open.ts'
-import type { SwapCommit } from '../../src/keys/protocol.ts'
-import { sweep } from '../../src/keys/sweep.ts'
-import { numberOfFile, type Paths, pathsOf, poolFolder } from '../../src/paths.ts'
-import { replayChunk } from '../../src/replay.ts'
-import { assemblerJs, tryAssemblerNative } from '../../src/segment/assembler.ts'
-import { readDeleteFile } from '../../src/segment/deletes.ts'
-import { tryEncoderNative } from '../../src/segment/encoder.ts'
-import { encoderJs } from '../../src/segment/encoder-js.ts'
-import { ENTRY_WORDS, type SegmentWriter } from '../../src/segment/protocol.ts'
-import { unlinkSegments } from '../../src/segment/publish.ts'
-import { Sealer } from '../../src/segment/sealer.ts'
-import type { SealClock } from '../../src/segment/sealer-calls.ts'
-import { Writer } from '../../src/segment/write.ts'
+} from '../../src/parse/kernel.ts'
+import { chooseKernels } from '../../src/parse/kernels.ts'
+import type { ParseResult, ParseTask, ParseTaskGroup } from '../../src/parse/parse-task.ts'
+import { createTaskRunner } from '../../src/parse/run-task.ts'
+import { ENTRY_WORDS, type SegmentWriter } from '../../src/store/flush/flush-types.ts'
+import type { FlushClock } from '../../src/store/flush/flusher.ts'
+import { Flusher } from '../../src/store/flush/flusher.ts'
+import { tryAssemblerNative } from '../../src/store/segment/assembler.ts'
+import { assemblerJs } from '../../src/store/segment/assembler-js.ts'
+import { tryEncoderNative } from '../../src/store/segment/parquet-encoder.ts'
+import { encoderJs } from '../../src/store/segment/parquet-encoder-js.ts'
+import { unlinkSegments } from '../../src/store/segment/publish-segment.ts'
+import { FlushWriter } from '../../src/store/segment/write-segment.ts'
 import { must } from '../../src/util/assert.ts'
+import { ReceivedClocks } from '../../src/util/clock.ts'
 import type { Disk } from '../../src/util/disk.ts'
-import { openOn } from '../commit/log.ts'
-import { PLANS, poolIdOf, type Request } from './pools.ts'
+import { numberOfFile, type Paths, pathsOf, poolFolder } from '../../src/util/paths.ts'
+import { openOn } from '../log/log.ts'
+import { poolIdOf, type Request, SCHEMAS } from './pools.ts'
 
 export interface LifeOptions {
   /** The data folder. */
@@ -48,16 +50,16 @@ export interface LifeOptions {
   readonly durability: 'fsync' | 'os'
   /** Small, so that a few requests change log files. */
   readonly fileBytes: number
-  /** Rows at which a tail is sealed by itself. */
-  readonly sealRows: number
+  /** Rows at which a memtable is flushed by itself. */
+  readonly flushRows: number
   /** Called around each transaction of the index: between the two it is flushed. */
   readonly onTransaction: (what: string) => void
 }
 
-/** No timer: seals come when a tail is full or somebody asks. */
-const NO_CLOCK: SealClock = { nowMs: () => 1, after: () => () => undefined }
+/** No timer: flushes come when a memtable is full or somebody asks. */
+const NO_CLOCK: FlushClock = { nowMs: () => 1, after: () => () => undefined }
 
-const SHARED_PLANS = new Map(PLANS.map(plan => [plan.pool, shared(JSON.stringify(plan))]))
+const SHARED_SCHEMAS = new Map(SCHEMAS.map(schema => [schema.pool, shared(JSON.stringify(schema))]))
 
 /** Opens the folder and replays its log. */
 export async function openLife(options: LifeOptions): Promise<Life> {
@@ -68,7 +70,7 @@ export async function openLife(options: LifeOptions): Promise<Life> {
     folder: paths.index,
     segmentFolder: paths.segment,
     identity: 'power',
-    pools: PLANS.map(plan => ({ pool: plan.pool, poolId: poolIdOf(plan.pool), plans: [plan] })),
+    pools: SCHEMAS.map(schema => ({ pool: schema.pool, poolId: poolIdOf(schema.pool), schemas: [schema] })),
     kernel,
     parseDeletes: readDeleteFile,
     heldSequences: pools => heldSequences(disk, paths.log, pools),
@@ -86,14 +88,14 @@ export async function openLife(options: LifeOptions): Promise<Life> {
 
 export class Life {
   readonly manifest: Manifest
-  readonly sealer: Sealer
+  readonly flusher: Flusher
   readonly opened: Opened
   readonly paths: Paths
   summary: RecoveredSummary | undefined
   readonly #options: LifeOptions
-  readonly #run: (job: Job) => JobResult
+  readonly #run: (task: ParseTask) => ParseResult
   #commit: Commit | undefined
-  #ingest: ReturnType<typeof joinIngest> | undefined
+  #ingest: ReturnType<typeof wireIngest> | undefined
   #onLog: (commit: Commit) => void = () => {}
   readonly #logJoined = new Promise<Commit>(resolve => {
     this.#onLog = resolve
@@ -103,11 +105,11 @@ export class Life {
   #onFailed: (error: Error) => void = () => {}
 
   constructor(options: LifeOptions, paths: Paths, opened: Opened) {
-    const { disk, kernel, sealRows } = options
+    const { disk, kernel, flushRows } = options
     this.#options = options
     this.opened = opened
     this.paths = paths
-    this.#run = createJobRunner(chooseKernels(kernel))
+    this.#run = createTaskRunner(chooseKernels(kernel))
     this.failed = new Promise((_, reject) => {
       this.#onFailed = reject
     })
@@ -115,32 +117,32 @@ export class Life {
     this.manifest = createManifest({
       pools: opened.pools,
       lastCommit: opened.lastCommit,
-      readMarks: async pool => opened.index.readMarks(pool),
+      readDeletionVectors: async pool => opened.index.readDeletionVectors(pool),
       folderOf: pool => poolFolder(paths, poolIdOf(pool)),
       onUnpinned: files => {
         for (const file of files)
           unlinkSegments(disk, dirname(file), [must(numberOfFile(basename(file)), 'a segment')])
       },
     })
-    this.sealer = new Sealer({
+    this.flusher = new Flusher({
       writer: this.#writer(),
-      commit: async seals => this.#transact('seal', () => opened.index.commit(seals)),
+      commit: async flushes => this.#transact('flush', () => opened.index.commit(flushes)),
       syncLog: async () => (await this.#logJoined).syncAll(),
-      onCommitted: seals => {
+      onCommitted: flushes => {
         this.manifest.apply(
-          seals.map(seal => seal.commit),
-          seals.map(seal => seal.committed),
+          flushes.map(flush => flush.commit),
+          flushes.map(flush => flush.committed),
         )
-        must(this.#commit, 'the log').release(this.sealer.lowestUnsealedSequence())
+        must(this.#commit, 'the log').release(this.flusher.lowestUnflushedSequence())
       },
       onFailed: (_, error) => this.#failed(error),
       onFatal: error => this.#failed(error),
       clock: NO_CLOCK,
-      limits: { rows: sealRows, bytes: 1e9, entries: 50 },
+      limits: { rows: flushRows, bytes: 1e9, entries: 50 },
     })
-    for (const { pool } of PLANS) {
+    for (const { pool } of SCHEMAS) {
       const nextSegment = this.manifest.pool(pool)?.nextSegment ?? 1
-      this.sealer.addPool({
+      this.flusher.addPool({
         pool,
         poolId: poolIdOf(pool),
         folder: poolFolder(paths, poolIdOf(pool)),
@@ -149,29 +151,31 @@ export class Life {
     }
   }
 
-  /** Recovers the log into the tails, as start.ts does. */
+  /** Recovers the log into the memtables, as start.ts does. */
   async openLog(): Promise<void> {
     const { disk, durability, fileBytes } = this.#options
-    const states = new Map(this.opened.pools.map(state => [state.pool, state.sealedSequence]))
-    const sealed = new Map(PLANS.map(({ pool }) => [pool, states.get(pool) ?? 0]))
+    const states = new Map(this.opened.pools.map(state => [state.pool, state.flushedSequence]))
+    const flushed = new Map(SCHEMAS.map(({ pool }) => [pool, states.get(pool) ?? 0]))
     const services = {
-      plan: (pool: number) => {
-        const plan = PLANS.find(each => each.pool === pool)
-        return plan === undefined ? undefined : { plan, shared: must(SHARED_PLANS.get(pool), 'a plan') }
+      schema: (pool: number) => {
+        const schema = SCHEMAS.find(each => each.pool === pool)
+        return schema === undefined ? undefined : { schema, shared: must(SHARED_SCHEMAS.get(pool), 'a plan') }
       },
-      parse: async (job: Job) => this.#run(job),
-      append: this.sealer.append.bind(this.sealer),
+      parse: async (task: ParseTask) => this.#run(task),
+      append: this.flusher.append.bind(this.flusher),
+      received: () => undefined, // requests here bring their own
     }
     const { summary, commit } = await openOn(
       disk,
-      { folder: this.paths.log, fileBytes, durability, sealed },
+      { folder: this.paths.log, fileBytes, durability, flushed },
       chunk => replayChunk(chunk, services),
     )
     this.summary = summary
     this.#commit = commit
-    this.#ingest = joinIngest({
-      catalog: { plan: (pool: number) => PLANS.find(each => each.pool === pool) } as never,
+    this.#ingest = wireIngest({
+      catalog: { schema: (pool: number) => SCHEMAS.find(each => each.pool === pool) } as never,
       commit,
+      received: new ReceivedClocks(),
       append: services.append,
     })
     this.#onLog(commit)
@@ -188,9 +192,9 @@ export class Life {
   }
 
   /** Swaps a merge in, as the scheduler does. */
-  swap(swap: SwapCommit): void {
-    const committed = this.#transact('swap', () => this.opened.index.swap(swap))
-    this.manifest.applySwap(swap, committed)
+  swap(swap: CompactionCommit): void {
+    const committed = this.#transact('swap', () => this.opened.index.commitCompaction(swap))
+    this.manifest.applyCompaction(swap, committed)
   }
 
   /** Removes what nothing names, as after every start. */
@@ -203,11 +207,11 @@ export class Life {
       opened: pools,
       now: index.state().pools,
       folders,
-      poolsByFolder: new Map(PLANS.map(({ pool }) => [poolIdOf(pool), pool])),
+      poolsByFolder: new Map(SCHEMAS.map(({ pool }) => [poolIdOf(pool), pool])),
       indexWasWhole: rebuiltBecause === undefined,
       mayGoOn: () => undefined,
     })
-    for (const pool of found.stale) this.manifest.keepEmptied(pool)
+    for (const pool of found.poolsWithOrphans) this.manifest.keepUncovered(pool)
     if (found.missing.length > 0) this.#failed(new Error(`named and missing: ${found.missing.join()}`))
   }
 
@@ -218,7 +222,7 @@ export class Life {
 
   /** Stops the log with its mark and closes the index. */
   async stop(): Promise<void> {
-    this.sealer.stop()
+    this.flusher.stop()
     await must(this.#commit, 'the log').stop()
     this.opened.index.close()
   }
@@ -238,15 +242,15 @@ export class Life {
   #writer(): SegmentWriter {
     const { disk, kernel } = this.#options
     const isNative = kernel === 'native'
-    const writer = new Writer(
+    const writer = new FlushWriter(
       (isNative ? tryAssemblerNative() : undefined) ?? assemblerJs,
       (isNative ? tryEncoderNative() : undefined) ?? encoderJs,
       disk,
     )
     return {
-      seal: async job => {
+      flush: async task => {
         await new Promise(resolve => setImmediate(resolve))
-        return writer.write(job)
+        return writer.write(task)
       },
       unlink: async (folder, segments) => unlinkSegments(disk, folder, segments),
       stop: async () => undefined,
@@ -257,17 +261,17 @@ export class Life {
   #cut(requests: readonly Request[]) {
     const spans: Span[] = []
     const parts = requests.map((request, place) => {
-      const { pool, kind, body, receivedAtMs } = request
+      const { pool, kind, body, receivedAtUs } = request
       const offset = RECORD_HEADER_BYTES
       const slab = new SharedArrayBuffer(recordBytes(body.length) + 64)
       new Uint8Array(slab).set(body, offset)
       const table = new Float64Array(REQUEST_WORDS)
       table[REQUEST_OFFSET] = offset
       table[REQUEST_BYTES] = body.length
-      table[REQUEST_RECEIVED_AT] = receivedAtMs
+      table[REQUEST_RECEIVED_AT] = receivedAtUs
       table[REQUEST_BITS] = -1
-      const plan = must(SHARED_PLANS.get(pool), 'a plan')
-      const group: JobGroup = { kind, pool, version: 1, plan, from: 0, to: 1 }
+      const schema = must(SHARED_SCHEMAS.get(pool), 'a plan')
+      const group: ParseTaskGroup = { kind, pool, version: 1, schema, from: 0, to: 1 }
       const result = this.#run({ slab, table, groups: [group] })
       const bits = result.bits[0]?.bytes
       const span = { slab, offset: 0, bytes: result.recordBytes[0]!, records: 1 }
@@ -277,7 +281,7 @@ export class Life {
         throw new Error(`${accepted} events accepted, not ${request.mutations.length}: ${Buffer.from(body)}`)
       return result.parts.map(part => {
         const entry = new Float64Array(ENTRY_WORDS)
-        entry.set([place, receivedAtMs, accepted])
+        entry.set([place, receivedAtUs, accepted])
         return { kind, pool, version: 1, batch: part.batch, requests: entry }
       })
     })

@@ -1,19 +1,16 @@
 /** Random merges of a life: any adjacent segments, more often and in other choices than the scheduler would make. */
 import { join } from 'node:path'
-import { olderThan } from '../../src/compact/choose.ts'
-import { MergeWriter } from '../../src/compact/merge.ts'
-import { Pacer } from '../../src/compact/pace.ts'
-import type { MergeJob } from '../../src/compact/protocol.ts'
-import { readSegmentKeys } from '../../src/keys/segment-keys.ts'
-import { poolFolder } from '../../src/paths.ts'
-import { readDeleteFile, writeDeleteFile } from '../../src/segment/deletes.ts'
-import { publishInPieces, unlinkSegments } from '../../src/segment/publish.ts'
+import type { MergeTask } from '../../src/store/compaction/compaction-types.ts'
+import { MergeWriter } from '../../src/store/compaction/merge.ts'
+import { MergeThrottle } from '../../src/store/compaction/merge-throttle.ts'
+import { olderThan } from '../../src/store/compaction/pick-compaction.ts'
+import { unlinkSegments } from '../../src/store/segment/publish-segment.ts'
 import type { Disk } from '../../src/util/disk.ts'
+import { poolFolder } from '../../src/util/paths.ts'
 import { below, type Random } from '../util/random.ts'
 import type { Life } from './life.ts'
-import { PLANS, poolIdOf } from './pools.ts'
+import { poolIdOf, SCHEMAS } from './pools.ts'
 
-const CALLS = { readSegmentKeys, readDeleteFile, writeDeleteFile, publishInPieces }
 let steps = 0
 /** So fast that what runs beside a merge has its turn after each of its steps. */
 const CLOCK = { cpuMs: () => 0, nowMs: () => 1000 * steps++, after: () => () => undefined }
@@ -32,14 +29,13 @@ export class Merging {
     this.#disk = disk
     this.#random = random
     this.#merger = new MergeWriter(
-      CALLS,
-      new Pacer(CLOCK, 'alone'),
+      new MergeThrottle(CLOCK, 'full'),
       join(life.paths.temporary, 'merge'),
       disk,
     )
   }
 
-  /** Makes one merge after those before it; rows are sent, sealed, updated and deleted meanwhile. */
+  /** Makes one merge after those before it; rows are sent, flushed, updated and deleted meanwhile. */
   one(expireBeforeUs: number | undefined): Promise<void> {
     const done = this.#last.then(() => this.#one(expireBeforeUs))
     this.#last = done.catch(() => undefined)
@@ -53,47 +49,47 @@ export class Merging {
   }
 
   async #one(expireBeforeUs: number | undefined): Promise<void> {
-    const { manifest, sealer, paths } = this.#life
-    const sealed = PLANS.filter(({ pool }) => (manifest.pool(pool)?.segments.length ?? 0) > 1)
-    const plan = sealed[below(this.#random, sealed.length)]
-    if (plan === undefined) return
-    if (this.#random() < 0.5) sealer.forgetKept(plan.pool)
-    const pinned = await manifest.snapshot(plan.pool)
+    const { manifest, flusher, paths } = this.#life
+    const flushed = SCHEMAS.filter(({ pool }) => (manifest.pool(pool)?.segments.length ?? 0) > 1)
+    const schema = flushed[below(this.#random, flushed.length)]
+    if (schema === undefined) return
+    if (this.#random() < 0.5) flusher.forgetRecent(schema.pool)
+    const pinned = await manifest.snapshot(schema.pool)
     try {
       const all = [...pinned.all].sort((a, b) => a.meta.sequenceFrom - b.meta.sequenceFrom)
-      const inputs = this.#choose(all, sealer.heldSegments(plan.pool))
+      const inputs = this.#choose(all, flusher.heldSegments(schema.pool))
       const first = inputs[0]
       if (first === undefined) return
-      const job: MergeJob = {
-        poolId: poolIdOf(plan.pool),
-        plan,
-        folder: poolFolder(paths, poolIdOf(plan.pool)),
-        segment: sealer.takeSegmentNumber(plan.pool),
-        inputs: inputs.map(({ meta, marks }) => ({ meta, marks })),
-        expireBeforeUs: plan.pool === 2 ? undefined : expireBeforeUs,
+      const task: MergeTask = {
+        poolId: poolIdOf(schema.pool),
+        schema,
+        folder: poolFolder(paths, poolIdOf(schema.pool)),
+        segment: flusher.takeSegmentNumber(schema.pool),
+        inputs: inputs.map(({ meta, deletionVectors }) => ({ meta, deletionVectors })),
+        expireBeforeUs: schema.pool === 2 ? undefined : expireBeforeUs,
         older: olderThan(
           first.meta.sequenceFrom,
-          all.map(({ meta }) => ({ ...meta, marked: 0 })),
-          manifest.emptied(plan.pool),
+          all.map(({ meta }) => ({ ...meta, deletedRows: 0 })),
+          manifest.uncovered(schema.pool),
         ),
       }
-      await this.#make(plan.pool, job)
+      await this.#make(schema.pool, task)
     } finally {
       pinned.release()
     }
   }
 
-  async #make(pool: number, job: MergeJob): Promise<void> {
-    const done = await this.#merger.merge(job)
+  async #make(pool: number, task: MergeTask): Promise<void> {
+    const done = await this.#merger.merge(task)
     // Some results are given up, as when the swap is refused: their files go.
     if (this.#random() < 0.15) {
-      unlinkSegments(this.#disk, job.folder, [job.segment])
+      unlinkSegments(this.#disk, task.folder, [task.segment])
       return
     }
     this.#life.swap({
       pool,
       add: done.meta,
-      remove: job.inputs.map(({ meta }) => meta.segment),
+      remove: task.inputs.map(({ meta }) => meta.segment),
       keys: done.keys,
     })
     this.merges += 1

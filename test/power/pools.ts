@@ -1,8 +1,8 @@
 /** The pools of the power-cut runs, their random requests, and what a reader must see after them. */
-import type { Plan, PlanColumn } from '../../src/batch/plan.ts'
+import type { PoolSchema, SchemaColumn } from '../../src/format/schema.ts'
 import { below, type Random } from '../util/random.ts'
 
-const column = (name: string, type: PlanColumn['type'], required = true): PlanColumn => ({
+const column = (name: string, type: SchemaColumn['type'], required = true): SchemaColumn => ({
   name,
   type,
   jsonProperty: name,
@@ -10,7 +10,7 @@ const column = (name: string, type: PlanColumn['type'], required = true): PlanCo
 })
 
 /** By key, with a tenant; and one in which every event is its own record. */
-export const PLANS: readonly Plan[] = [
+export const SCHEMAS: readonly PoolSchema[] = [
   {
     pool: 1,
     version: 1,
@@ -43,7 +43,7 @@ export const FIRST_MS = Date.UTC(2026, 0, 1)
 export const DAY_MS = 86_400_000
 
 /** A row is put under its key with a mark that is used once, or (null) deleted. */
-export interface Mutation {
+interface Mutation {
   readonly key: string
   readonly mark: number | null
 }
@@ -53,7 +53,7 @@ export interface Request {
   readonly pool: number
   readonly kind: 'post' | 'delete'
   readonly body: Uint8Array
-  readonly receivedAtMs: number
+  readonly receivedAtUs: number
   readonly mutations: readonly Mutation[]
 }
 
@@ -85,13 +85,13 @@ export class RequestMaker {
 
   next(): Request {
     const random = this.#random
-    const pool = 1 + below(random, PLANS.length)
-    const receivedAtMs = FIRST_MS + below(random, 1_000_000)
+    const pool = 1 + below(random, SCHEMAS.length)
+    const receivedAtUs = 1000 * FIRST_MS + below(random, 1_000_000_000)
     const isDelete = pool !== 2 && random() < 0.25
     const count = random() < 0.2 ? 20 + below(random, 60) : 1 + below(random, 6)
     const made = isDelete ? this.#deletes(pool, count) : this.#posts(pool, count)
     const body = Buffer.from(JSON.stringify(made.events))
-    return { pool, kind: isDelete ? 'delete' : 'post', body, receivedAtMs, mutations: made.mutations }
+    return { pool, kind: isDelete ? 'delete' : 'post', body, receivedAtUs, mutations: made.mutations }
   }
 
   #deletes(pool: number, count: number) {
@@ -108,7 +108,8 @@ export class RequestMaker {
     const events: Record<string, unknown>[] = []
     const mutations: Mutation[] = []
     const bad = count > 1 && random() < 0.2 ? below(random, count) : -1
-    const pad = 'x'.repeat(below(random, 300))
+    // Four requests of 80 events are one append, which fits in a small log file.
+    const pad = 'x'.repeat(below(random, count > 10 ? 60 : 300))
     for (let i = 0; i < count; i++) {
       this.#mark += 1
       const { key, event } = keyOf(pool, below(random, KEYS))
@@ -124,7 +125,7 @@ export class RequestMaker {
 export type Rows = ReadonlyMap<number, ReadonlyMap<string, number>>
 
 export function rowsAfter(requests: Iterable<Request>): Rows {
-  const rows = new Map(PLANS.map(({ pool }) => [pool, new Map<string, number>()]))
+  const rows = new Map(SCHEMAS.map(({ pool }) => [pool, new Map<string, number>()]))
   for (const { pool, mutations } of requests)
     for (const { key, mark } of mutations) {
       if (mark === null) rows.get(pool)?.delete(key)
@@ -150,7 +151,7 @@ export function difference(
   expiredUs: number,
   isRebuilt: boolean,
 ): string | undefined {
-  for (const { pool } of PLANS) {
+  for (const { pool } of SCHEMAS) {
     const [is, should] = [found.get(pool) ?? new Map(), expected.get(pool) ?? new Map()]
     for (const [key, mark] of should)
       if (is.get(key) !== mark && ((is.has(key) && !isRebuilt) || !isExpired(pool, key, expiredUs)))

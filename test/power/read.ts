@@ -2,14 +2,14 @@
 import { readFileSync } from 'node:fs'
 import { parquetReadObjects } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
-import type { QuerySegment } from '../../src/query/protocol.ts'
+import type { QuerySegment } from '../../src/index/index-types.ts'
 import type { Life } from './life.ts'
-import { keyOfRow, PLANS, type Rows } from './pools.ts'
+import { keyOfRow, type Rows, SCHEMAS } from './pools.ts'
 
 /** Key → mark of all visible rows. Throws for two rows of one key (W-7), and where the marks make no sense. */
 export async function visibleRows({ manifest }: Life): Promise<Rows> {
   const all = new Map<number, Map<string, number>>()
-  for (const { pool } of PLANS) {
+  for (const { pool } of SCHEMAS) {
     const rows = new Map<string, number>()
     const snapshot = await manifest.snapshot(pool)
     for (const segment of snapshot.segments) await readSegment(pool, segment, rows)
@@ -20,17 +20,17 @@ export async function visibleRows({ manifest }: Life): Promise<Rows> {
 }
 
 async function readSegment(pool: number, segment: QuerySegment, into: Map<string, number>): Promise<void> {
-  const { file, meta, marks } = segment
+  const { file, meta, deletionVectors } = segment
   const rows = await parquetRows(readFileSync(file))
   if (rows.length !== meta.rows) throw new Error(`${file} has ${rows.length} rows, not ${meta.rows}`)
-  const marked = new Set<number>()
-  for (const part of marks)
+  const deletedRows = new Set<number>()
+  for (const part of deletionVectors)
     for (const row of part.rows) {
-      if (marked.has(row) || row >= rows.length) throw new Error(`${file}: row ${row} is marked wrongly`)
-      marked.add(row)
+      if (deletedRows.has(row) || row >= rows.length) throw new Error(`${file}: row ${row} is marked wrongly`)
+      deletedRows.add(row)
     }
   for (const [index, row] of rows.entries()) {
-    if (marked.has(index)) continue
+    if (deletedRows.has(index)) continue
     const sequence = Number(row['_service_sequence'])
     if (sequence < meta.sequenceFrom || sequence > meta.sequenceTo)
       throw new Error(`${file}: row ${index} has sequence ${sequence}`)

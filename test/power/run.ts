@@ -18,7 +18,7 @@ import { type CutState, materialise, PowerDisk } from '../util/power-disk.ts'
 import { below, type Random, randomFrom } from '../util/random.ts'
 import { type Life, type LifeOptions, openLife } from './life.ts'
 import { Merging } from './merging.ts'
-import { DAY_MS, difference, FIRST_MS, PLANS, type Request, RequestMaker, rowsAfter } from './pools.ts'
+import { DAY_MS, difference, FIRST_MS, type Request, RequestMaker, rowsAfter, SCHEMAS } from './pools.ts'
 import { visibleRows } from './read.ts'
 
 /** A request that was sent, in the order of sequences. */
@@ -61,7 +61,7 @@ export interface Tally {
 }
 
 /** A cut state that is not recovered as it must be. */
-export class Violation extends Error {
+class Violation extends Error {
   override readonly name = 'Violation'
 }
 
@@ -139,7 +139,7 @@ export class PowerRun {
       kernel: random() < 0.3 ? 'js' : 'native',
       durability: random() < 0.25 ? 'os' : 'fsync',
       fileBytes: FILE_BYTES,
-      sealRows: 60 + below(random, 200),
+      flushRows: 60 + below(random, 200),
       onTransaction: what => {
         if (random() < 0.25) capture(`transaction ${what}`)
       },
@@ -173,7 +173,7 @@ export class PowerRun {
       if (isSwept && step === 3) await life.sweep()
       const choice = random()
       if (choice < 0.7) waiting.push(this.#send(life, durability, log))
-      else if (choice < 0.87) waiting.push(life.sealer.sealNow(1 + below(random, PLANS.length)))
+      else if (choice < 0.87) waiting.push(life.flusher.flushNow(1 + below(random, SCHEMAS.length)))
       else if (choice < 0.9) await this.#sync(life, log)
       else if (isSwept && step > 3) {
         log.expiredUs = Math.max(log.expiredUs, cutoffUs ?? 0)
@@ -185,7 +185,7 @@ export class PowerRun {
     await Promise.all(waiting)
     await merging.end()
     this.tally.merges += merging.merges
-    if (random() < 0.5) await life.sealer.sealAll()
+    if (random() < 0.5) await life.flusher.flushAll()
   }
 
   async #send(life: Life, durability: 'fsync' | 'os', log: Known): Promise<void> {
@@ -205,7 +205,7 @@ export class PowerRun {
     log.acked = Math.max(log.acked, upTo)
   }
 
-  /** Recovers a state with other hands, seals what was replayed, and compares all rows. */
+  /** Recovers a state with other hands, flushes what was replayed, and compares all rows. */
   async #check(one: Captured): Promise<void> {
     this.tally.states += 1
     const kind = one.what.replace(/[^ ]*\/(\d+\.|[^ /]*)/g, '$1').replace(/\d+/g, 'n')
@@ -224,7 +224,7 @@ export class PowerRun {
         kernel: this.#random() < 0.3 ? 'js' : 'native',
         durability: 'fsync',
         fileBytes: FILE_BYTES,
-        sealRows: 1000,
+        flushRows: 1000,
         onTransaction: () => undefined,
       })
     } catch (error) {
@@ -253,7 +253,7 @@ async function checkState(
     if (there.length < acked)
       throw new Error(`W-1: ${acked} requests were acknowledged, ${there.length} are there`)
     const rows = async () => {
-      await life.sealer.sealAll()
+      await life.flusher.flushAll()
       await life.sweep()
       return await visibleRows(life)
     }

@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import { FILTER_DEPTH_MAX, FILTERS_MAX } from '../../src/limits.ts'
-import { planCounter } from '../../src/query/counter.ts'
-import type { BadQuery, CounterQuery, Filter, FilterOperator, Planned } from '../../src/query/protocol.ts'
-import { planOf } from './pool.ts'
+import { type CounterQuery, counter } from '../../src/query/counter.ts'
+import type { Filter, FilterOperator } from '../../src/query/filter.ts'
+import type { BadQuery, QueryPlan } from '../../src/query/query-types.ts'
+import { FILTER_DEPTH_MAX, FILTERS_MAX } from '../../src/util/limits.ts'
+import { schemaOf } from './pool.ts'
 
-const plan = planOf(
+const schema = schemaOf(
   [
     ['b', 'BOOLEAN'],
     ['s', 'STRING'],
@@ -24,11 +25,11 @@ const plan = planOf(
 )
 const count = { kind: 'count' } as const
 
-function ask(more: Partial<CounterQuery>): Planned | BadQuery {
-  return planCounter(plan, { metric: count, ...more })
+function ask(more: Partial<CounterQuery>): QueryPlan | BadQuery {
+  return counter.plan(schema, { metric: count, ...more })
 }
 
-/** `WHERE` and the bound values as text, or what is wrong. */
+/** `WHERE` and the bound values as text, or the refusal. */
 function where(filters: readonly Filter[]): string {
   const planned = ask({ filters })
   if ('badRequest' in planned) return `BAD: ${planned.badRequest}`
@@ -55,7 +56,7 @@ describe('operators', () => {
     expect(one(column, operator, '')).toBe('BAD: column "i64": "" is not a INT64 value')
   })
 
-  test('nulls, patterns, and what is refused', () => {
+  test('null checks and patterns are planned, wrong operators and columns are refused', () => {
     expect(one('j', 'IS_NULL')).toBe('"j" IS NULL')
     expect(one('s', 'IS_NOT_NULL', '')).toBe('"s" IS NOT NULL')
     expect(one('s', 'IS_NULL', 'x')).toBe('BAD: column "s": IS_NULL takes no value')
@@ -73,7 +74,7 @@ describe('operators', () => {
       expect(one(column, 'EQUALS', 'x')).toBe(`BAD: there is no column ${JSON.stringify(column)}`)
   })
 
-  test('names and values of a caller never become SQL', () => {
+  test("a caller's names and values never become SQL", () => {
     expect(one('say "hi"; --', 'EQUALS', "'; DROP TABLE x; --")).toBe(
       `"say ""hi""; --" = $1 | STRING "'; DROP TABLE x; --"`,
     )
@@ -181,7 +182,7 @@ describe('values are read as ingest reads the column', () => {
     ['j', '', undefined],
     ['j', '\u00a01', undefined],
   ])('%s %j', (column, text, want) => {
-    const type = plan.columns.find(({ name }) => name === column)!.type
+    const type = schema.columns.find(({ name }) => name === column)!.type
     const expected =
       want === undefined
         ? `BAD: column "${column}": ${JSON.stringify(text)} is not a ${type} value`
@@ -211,7 +212,7 @@ describe('and, or, limits', () => {
     expect(where([f('1', { or: [f('1', { and: [f('x')] })] })])).toMatch(/^BAD/)
   })
 
-  test('the most and the deepest that are taken, and one more', () => {
+  test('number and depth have limits', () => {
     const many = (length: number) => Array.from({ length }, () => f('1'))
     expect(where(many(FILTERS_MAX))).not.toMatch(/^BAD/)
     expect(where(many(FILTERS_MAX + 1))).toMatch(/^BAD: a query takes at most/)
@@ -222,8 +223,8 @@ describe('and, or, limits', () => {
   })
 })
 
-describe('metrics, time ranges, what the planner knows', () => {
-  test('the whole statement', () => {
+describe('metrics, time ranges and pruning', () => {
+  test('a counter becomes one statement with its pruning', () => {
     const timeRange = { start: '1970-01-01', stop: '1970-01-02', relative: null, n: null }
     const filters: Filter[] = [{ column: 's', operator: 'EQUALS', value: 'acme' }]
     expect(
@@ -257,7 +258,7 @@ describe('metrics, time ranges, what the planner knows', () => {
       expect(ask({ metric: { kind: 'sum', column } })).toHaveProperty('statement')
   })
 
-  test('what is wrong with a range or zone', () => {
+  test('a wrong range, zone or filterSql is refused', () => {
     const bad = (more: Partial<CounterQuery>, message: RegExp) => {
       expect(ask(more)).toEqual({ badRequest: expect.stringMatching(message) })
     }
@@ -270,11 +271,12 @@ describe('metrics, time ranges, what the planner knows', () => {
     bad({ timeRange: { timestamp: 'nope' } }, /there is no column "nope"/)
     bad({ timeZone: 'Mars/Olympus' }, /not an IANA time zone/)
     bad({ timeZone: '+05:00' }, /not an IANA time zone/)
+    bad({ filterSql: 'a = 1' }, /filterSql is not supported/)
     for (const timeZone of ['UTC', 'Asia/Kathmandu', '', null])
       expect(ask({ timeZone })).toHaveProperty('statement')
   })
 
-  test('the zero time of Go is no bound', () => {
+  test('the zero time of Go means no bound', () => {
     const zero = '0001-01-01T00:00:00Z'
     expect(ask({ timeRange: { start: zero, stop: zero } })).toEqual(ask({ timeRange: {} }))
     expect(ask({ timeRange: { start: '1970-01-02', stop: zero } })).toMatchObject({
@@ -283,7 +285,7 @@ describe('metrics, time ranges, what the planner knows', () => {
     })
   })
 
-  test('another column is a range, but nothing to prune by', () => {
+  test('a range on another column filters and does not prune', () => {
     const timeRange = { timestamp: 'day', start: '1970-01-01T00:00:00.000001Z', stop: null }
     expect(ask({ timeRange })).toMatchObject({
       statement: {
@@ -297,7 +299,7 @@ describe('metrics, time ranges, what the planner knows', () => {
     })
   })
 
-  test('a tenant is known only where every row must have it', () => {
+  test('a tenant is known only if every selected row must have it', () => {
     const own: Filter = { column: 's', operator: 'EQUALS', value: 'acme' }
     const other: Filter = { column: 'i8', operator: 'EQUALS', value: '1' }
     const check = (filters: Filter[], tenantEquals: string | null) => {

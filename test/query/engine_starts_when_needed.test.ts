@@ -1,9 +1,9 @@
-/** The server's engine: its worker starts with the first query, or when it is warmed, and once. */
+/** The server's engine starts its worker once: with the first query, or when it is warmed. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createQueryEngine, type EngineOptions, type LazyEngine } from '../../src/query/engine-client.ts'
-import { planOf, TestPool } from './pool.ts'
+import { schemaOf, TestPool } from './pool.ts'
 
-const plan = planOf([['n', 'INT64']])
+const schema = schemaOf([['n', 'INT64']])
 let pool: TestPool
 let faults: Error[]
 
@@ -25,9 +25,9 @@ function create(options: Partial<EngineOptions> = {}): LazyEngine {
 }
 
 async function count(engine: LazyEngine) {
-  const segments = [await pool.segment(plan, [{ n: 1n }, { n: 2n }])]
+  const segments = [await pool.segment(schema, [{ n: 1n }, { n: 2n }])]
   const statement = { sql: 'SELECT COUNT(*) FROM rows', bounds: [] }
-  return (await engine.run({ plan, segments, statement, rowsMax: 10 }, 'a')).rows
+  return (await engine.run({ schema, segments, statement, rowsMax: 10 }, 'a')).rows
 }
 
 test('the first query starts the worker, and waits for it', async () => {
@@ -47,7 +47,7 @@ test('a query while the worker starts is answered by that worker', async () => {
   expect(faults).toEqual([])
 })
 
-test('an engine that nobody asked stops at once; one that is starting stops in order', async () => {
+test('an unused engine stops at once, and a starting one stops in order', async () => {
   await create().stop()
   const engine = create()
   engine.warm()

@@ -1,20 +1,20 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { FairQueue } from '../../src/query/fair-queue.ts'
-import type { QueryEngine, QueryJob } from '../../src/query/protocol.ts'
-import { planOf, TestPool, withMarks } from './pool.ts'
+import type { QueryEngine, QueryTask } from '../../src/query/query-types.ts'
+import { FairQueue } from '../../src/util/fair-queue.ts'
+import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
-const plan = planOf([['n', 'INT64']])
+const schema = schemaOf([['n', 'INT64']])
 const HEAVY = 'SELECT COUNT(*) FROM range(10000000000) a, rows'
 /** Far beyond what a small query takes on a busy machine; the heavy ones take minutes. */
 const QUERY_MS = 3_000
 let pool: TestPool
-let job: (sql?: string) => QueryJob
+let task: (sql?: string) => QueryTask
 
 beforeEach(async () => {
   pool = new TestPool()
-  const segments = [withMarks(await pool.segment(plan, [{ n: 1n }, { n: 2n }]), [0])]
-  job = (sql = 'SELECT COUNT(*) FROM rows') => ({
-    plan,
+  const segments = [withDeletionVectors(await pool.segment(schema, [{ n: 1n }, { n: 2n }]), [0])]
+  task = (sql = 'SELECT COUNT(*) FROM rows') => ({
+    schema,
     segments,
     statement: { sql, bounds: [] },
     rowsMax: 10,
@@ -22,32 +22,32 @@ beforeEach(async () => {
 })
 afterEach(() => pool.close())
 
-test('a query that takes too long is interrupted, the next one runs', async () => {
+test('a query that takes too long is interrupted, and the next one runs', async () => {
   const engine = await pool.open({ queryMsMax: QUERY_MS })
-  await expect(engine.run(job(HEAVY), 'a')).rejects.toMatchObject({ name: 'Unavailable', code: 'timeout' })
-  expect((await engine.run(job(), 'a')).rows).toEqual([['1']])
+  await expect(engine.run(task(HEAVY), 'a')).rejects.toMatchObject({ name: 'Unavailable', code: 'timeout' })
+  expect((await engine.run(task(), 'a')).rows).toEqual([['1']])
   expect(engine.stats()).toEqual({ running: 0, waiting: 0 })
 })
 
-test('W-9 the queue is bounded, and waiting ends too', async () => {
+test('W-9 the queue is bounded, and a waiting query has a time limit too', async () => {
   const engine = await pool.open({ queryMsMax: QUERY_MS, runningMax: 1, waitingMax: 2 })
-  const heavy = [0, 1, 2].map(() => engine.run(job(HEAVY), 'a'))
+  const heavy = [0, 1, 2].map(() => engine.run(task(HEAVY), 'a'))
   const settled = Promise.allSettled(heavy)
   expect(engine.stats()).toEqual({ running: 1, waiting: 2 })
-  await expect(engine.run(job(), 'b')).rejects.toMatchObject({ name: 'Unavailable', code: 'queue_full' })
+  await expect(engine.run(task(), 'b')).rejects.toMatchObject({ name: 'Unavailable', code: 'queue_full' })
   for (const each of await settled) expect(each).toMatchObject({ reason: { code: 'timeout' } })
-  expect((await engine.run(job(), 'b')).rows).toEqual([['1']])
+  expect((await engine.run(task(), 'b')).rows).toEqual([['1']])
 })
 
 test('applications take turns', async () => {
   const engine = await pool.open({ runningMax: 1 })
   const order: string[] = []
-  const ask = (key: string) => engine.run(job(), key).then(() => order.push(key))
+  const ask = (key: string) => engine.run(task(), key).then(() => order.push(key))
   await Promise.all(['a', 'a', 'a', 'a', 'b', 'b', 'c'].map(ask))
   expect(order.join('')).toBe('aabcaba')
 })
 
-test('the queue itself', () => {
+test('the fair queue serves its keys in turns', () => {
   const queue = new FairQueue<number>(4)
   expect([1, 2, 3].map(each => queue.tryPush('a', each))).toEqual([true, true, true])
   expect(queue.tryPush('b', 4)).toBe(true)
@@ -59,13 +59,13 @@ test('the queue itself', () => {
   expect(queue.size).toBe(0)
 })
 
-test('stopping interrupts what runs and refuses what waits', async () => {
+test('a stop interrupts running queries and refuses waiting ones', async () => {
   const engine: QueryEngine = await pool.open({ runningMax: 1 })
-  const answers = [engine.run(job(HEAVY), 'a'), engine.run(job(), 'a')]
+  const answers = [engine.run(task(HEAVY), 'a'), engine.run(task(), 'a')]
   const settled = Promise.allSettled(answers)
   await engine.stop()
   for (const each of await settled)
     expect(each).toMatchObject({ reason: { name: 'Unavailable', code: 'stopping' } })
-  await expect(engine.run(job(), 'a')).rejects.toMatchObject({ code: 'stopping' })
+  await expect(engine.run(task(), 'a')).rejects.toMatchObject({ code: 'stopping' })
   await engine.stop()
 })

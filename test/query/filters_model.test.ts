@@ -1,8 +1,10 @@
 /** Random filters over random rows: DuckDB must select the rows that a plain evaluator selects. */
 import { afterAll, expect, test } from 'vitest'
-import type { ColumnType } from '../../src/batch/plan.ts'
-import { FILTER_OPERATORS, type Filter, type QuerySegment } from '../../src/query/protocol.ts'
-import { type Cell, planOf, type Row, randomFrom, TestPool, withMarks } from './pool.ts'
+import type { ColumnType } from '../../src/format/schema.ts'
+import type { QuerySegment } from '../../src/index/index-types.ts'
+import { FILTER_OPERATORS, type Filter } from '../../src/query/filter.ts'
+import { below, randomFrom } from '../util/random.ts'
+import { type Cell, type Row, schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
 const TYPES: readonly ColumnType[] = [
   'BOOLEAN',
@@ -17,7 +19,7 @@ const TYPES: readonly ColumnType[] = [
   'TIMESTAMP',
   'JSON',
 ]
-const plan = planOf(TYPES.map(type => [`"${type}"; --`, type] as const))
+const schema = schemaOf(TYPES.map(type => [`"${type}"; --`, type] as const))
 const pool = new TestPool()
 afterAll(() => pool.close())
 
@@ -101,7 +103,7 @@ const PATTERNS = [
 type Pick = <T>(list: readonly T[]) => T
 
 function randomFilter(pick: Pick, random: (below: number) => number, depth: number): Filter {
-  const column = pick(plan.columns)
+  const column = pick(schema.columns)
   const rest = ['EQUALS', 'NOT_EQUALS', 'IS_NULL', 'IS_NOT_NULL'] as const
   const allowed = FILTER_OPERATORS.filter(operator =>
     column.type === 'JSON'
@@ -130,7 +132,7 @@ function matchesOwn({ column, operator, value }: Filter, row: Row): boolean {
   if (operator === 'IS_NOT_NULL') return true
   if (operator === 'LIKE' || operator === 'NOT_LIKE')
     return like(String(cell), value!) === (operator === 'LIKE')
-  const type = plan.columns.find(({ name }) => name === column)!.type
+  const type = schema.columns.find(({ name }) => name === column)!.type
   const wanted = VALUES[type].find(([, ...texts]) => texts.includes(value!))![0]
   const order = compare(cell, wanted)
   switch (operator) {
@@ -169,26 +171,27 @@ function like(text: string, pattern: string): boolean {
 
 test('random filters select what the model selects', async () => {
   const seed = Date.now() % 1e9
-  const random = randomFrom(seed)
+  const numbers = randomFrom(seed)
+  const random = (limit: number) => below(numbers, limit)
   const pick: Pick = list => list[random(list.length)]!
   const live: Row[] = []
   const segments: QuerySegment[] = []
   for (let part = 0; part < 3; part++) {
     const rows = Array.from({ length: 150 }, (): Row => {
-      const cells = plan.columns.map(({ name, type }) => [
+      const cells = schema.columns.map(({ name, type }) => [
         name,
         random(6) === 0 ? null : pick(VALUES[type])[0],
       ])
       return Object.fromEntries(cells)
     })
-    const marked = part === 1 ? [] : [...new Set(Array.from({ length: 20 }, () => random(150)))]
-    live.push(...rows.filter((_, index) => !marked.includes(index)))
-    segments.push(withMarks(await pool.segment(plan, rows), marked))
+    const deletedRows = part === 1 ? [] : [...new Set(Array.from({ length: 20 }, () => random(150)))]
+    live.push(...rows.filter((_, index) => !deletedRows.includes(index)))
+    segments.push(withDeletionVectors(await pool.segment(schema, rows), deletedRows))
   }
   for (let round = 0; round < 300; round++) {
     const filters = Array.from({ length: 1 + random(2) }, () => randomFilter(pick, random, 2))
     const want = live.filter(row => filters.every(filter => matches(filter, row))).length
-    const got = await pool.counter(plan, { metric: { kind: 'count' }, filters }, segments)
+    const got = await pool.counter(schema, { metric: { kind: 'count' }, filters }, segments)
     expect(got, `seed ${seed}, round ${round}: ${JSON.stringify(filters)}`).toBe(String(want))
   }
 })

@@ -1,28 +1,30 @@
-/** Pools for the query tests: real Parquet files, written by DuckDB as a seal would write them. */
+/** Pools for the query tests: real Parquet files, written by DuckDB as a flush would write them. */
 
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
-import type { ColumnType, Plan } from '../../src/batch/plan.ts'
-import { DUCKDB_TYPE, queryColumns } from '../../src/query/column.ts'
-import { planCounter } from '../../src/query/counter.ts'
+import type { ColumnType, PoolSchema } from '../../src/format/schema.ts'
+import type { QuerySegment } from '../../src/index/index-types.ts'
+import { type CounterQuery, counter } from '../../src/query/counter.ts'
+import { sqlType } from '../../src/query/duckdb-values.ts'
 import { type EngineOptions, openQueryEngine } from '../../src/query/engine-client.ts'
-import type { CounterQuery, QueryEngine, QuerySegment } from '../../src/query/protocol.ts'
-import { prune } from '../../src/query/prune.ts'
+import { queryColumns } from '../../src/query/operand.ts'
+import type { QueryEngine } from '../../src/query/query-types.ts'
+import { prune } from '../../src/query/where.ts'
 import { quoteName, quoteText } from '../../src/util/sql.ts'
 
-/** TIMESTAMP as bigint µs, DATE as days, the rest as JavaScript has it. */
+/** TIMESTAMP as bigint microseconds, DATE as days, other types as JavaScript has them. */
 export type Cell = string | number | bigint | boolean | null
 export type Row = Readonly<Record<string, Cell>>
 
 let pools = 0
 
-/** A plan of columns given as [name, type], of a pool of its own. */
-export function planOf(
+/** A schema of columns given as [name, type], for a pool of its own. */
+export function schemaOf(
   columns: readonly (readonly [string, ColumnType])[],
-  more: Partial<Pick<Plan, 'timestamp' | 'tenant' | 'version' | 'pool'>> = {},
-): Plan {
+  more: Partial<Pick<PoolSchema, 'timestamp' | 'tenant' | 'version' | 'pool'>> = {},
+): PoolSchema {
   return {
     pool: ++pools,
     version: 1,
@@ -77,12 +79,12 @@ export class TestPool {
     return this.#engine
   }
 
-  /** The engine, opened by the first use. */
+  /** The engine, opened at the first use. */
   async engine(): Promise<QueryEngine> {
     return this.#engine ?? this.open()
   }
 
-  /** Writes what `select` gives, which must name all columns; `rows` are counted by DuckDB. */
+  /** Writes the rows of `select`, which must name all columns. DuckDB counts them for `rows`. */
   async write(select: string, meta: Partial<QuerySegment['meta']> = {}): Promise<QuerySegment> {
     this.#instance ??= await DuckDBInstance.create(':memory:')
     const number = this.#next++
@@ -94,36 +96,41 @@ export class TestPool {
     )
     const rows = Number((await done.getRows())[0]![0])
     connection.closeSync()
-    return { file, marks: [], meta: { ...META, segment: number, rows, ...meta } }
+    return { file, deletionVectors: [], meta: { ...META, segment: number, rows, ...meta } }
   }
 
-  /** A segment of rows; missing cells are null. Timestamps carry UTC in the file where `zoned`. */
-  async segment(plan: Plan, rows: readonly Row[], zoned = true): Promise<QuerySegment> {
-    const columns = queryColumns(plan)
+  /** A segment of rows; missing cells are null. If `zoned`, timestamps carry UTC in the file. */
+  async segment(schema: PoolSchema, rows: readonly Row[], zoned = true): Promise<QuerySegment> {
+    const columns = queryColumns(schema)
     const line = (row: Row) =>
       `(${columns.map(({ name, type }) => literal(type, row[name] ?? null)).join(', ')}, 0)`
     const names = [...columns.map(({ name }) => quoteName(name)), '_service_sequence'].join(', ')
     const casts = columns.map(({ name, type }) => {
       const zone = type === 'TIMESTAMP' && zoned ? " AT TIME ZONE 'UTC'" : ''
-      return `(${quoteName(name)}::${DUCKDB_TYPE[type]})${zone} AS ${quoteName(name)}`
+      return `(${quoteName(name)}::${sqlType(type)})${zone} AS ${quoteName(name)}`
     })
     const select = `SELECT ${casts.join(', ')}, _service_sequence::BIGINT AS _service_sequence
       FROM (VALUES ${rows.map(line).join(', ')}) t(${names})`
-    return this.write(select, { planVersion: plan.version })
+    return this.write(select, { schemaVersion: schema.version })
   }
 
   /** The counter's value, as the API answers it. */
   async counter(
-    plan: Plan,
+    schema: PoolSchema,
     query: CounterQuery,
     segments: readonly QuerySegment[],
     fairKey = 'APP1',
   ): Promise<string | null> {
-    const planned = planCounter(plan, query)
+    const planned = counter.plan(schema, query)
     if ('badRequest' in planned) throw new Error(planned.badRequest)
     const engine = await this.engine()
-    const job = { plan, segments: prune(plan, planned, segments), statement: planned.statement, rowsMax: 10 }
-    const { rows } = await engine.run(job, fairKey)
+    const task = {
+      schema,
+      segments: prune(schema, planned, segments),
+      statement: planned.statement,
+      rowsMax: 10,
+    }
+    const { rows } = await engine.run(task, fairKey)
     return rows[0]![0]!
   }
 
@@ -137,7 +144,7 @@ export class TestPool {
 const META = {
   bytes: 1000,
   checksum: 1,
-  planVersion: 1,
+  schemaVersion: 1,
   sequenceFrom: 1,
   sequenceTo: 1,
   receivedFromUs: 0,
@@ -148,24 +155,13 @@ const META = {
   deletes: 0,
 }
 
-/** The segment with these rows marked, in two parts. */
-export function withMarks(segment: QuerySegment, rows: readonly number[]): QuerySegment {
+/** The segment with these rows deleted, by a deletion vector of two parts. */
+export function withDeletionVectors(segment: QuerySegment, rows: readonly number[]): QuerySegment {
   const sorted = [...rows].sort((a, b) => a - b)
   const parts = [sorted.filter((_, index) => index % 3 === 0), sorted.filter((_, index) => index % 3 !== 0)]
   const number = segment.meta.segment
   return {
     ...segment,
-    marks: parts.map(part => ({ segment: number, rows: Uint32Array.from(part) })),
-  }
-}
-
-/** A generator of numbers in [0, below), the same for the same seed (mulberry32). */
-export function randomFrom(seed: number): (below: number) => number {
-  let state = seed >>> 0
-  return below => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let t = Math.imul(state ^ (state >>> 15), state | 1)
-    t = (t + Math.imul(t ^ (t >>> 7), t | 61)) ^ t
-    return Math.floor((((t ^ (t >>> 14)) >>> 0) / 2 ** 32) * below)
+    deletionVectors: parts.map(part => ({ segment: number, rows: Uint32Array.from(part) })),
   }
 }

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import type { QuerySegment } from '../../src/query/protocol.ts'
-import { prune } from '../../src/query/prune.ts'
-import { planOf } from './pool.ts'
+import type { QuerySegment } from '../../src/index/index-types.ts'
+import { prune } from '../../src/query/where.ts'
+import { schemaOf } from './pool.ts'
 
-const plan = planOf(
+const schema = schemaOf(
   [
     ['s', 'STRING'],
     ['n', 'INT64'],
@@ -18,7 +18,7 @@ function segment(meta: Partial<QuerySegment['meta']>): QuerySegment {
     rows: 10,
     bytes: 1,
     checksum: 1,
-    planVersion: 1,
+    schemaVersion: 1,
     sequenceFrom: 1,
     sequenceTo: 1,
     receivedFromUs: 0,
@@ -28,14 +28,14 @@ function segment(meta: Partial<QuerySegment['meta']>): QuerySegment {
     tenant: { min: 'b', max: 'd' },
     deletes: 0,
   }
-  return { file: 'x', marks: [], meta: { ...plain, ...meta } }
+  return { file: 'x', deletionVectors: [], meta: { ...plain, ...meta } }
 }
 
 function kept(planned: Partial<typeof NOTHING> | object, meta: Partial<QuerySegment['meta']> = {}): boolean {
-  return prune(plan, { ...NOTHING, ...planned }, [segment(meta)]).length === 1
+  return prune(schema, { ...NOTHING, ...planned }, [segment(meta)]).length === 1
 }
 
-test('W-8 segments outside the range are left out, none that may hold a row', () => {
+test('W-8 only segments that cannot hold a row of the range are left out', () => {
   expect(kept({})).toBe(true)
   expect(kept({}, { rows: 0 })).toBe(false)
   expect(kept({ timeFromUs: 200 })).toBe(true)
@@ -54,7 +54,7 @@ test('W-8 segments without the tenant are left out', () => {
   // By bytes of UTF-8, not by UTF-16 units: U+10000 is above U+FFFF.
   expect(kept({ tenantEquals: '\u{10000}' }, { tenant: { min: 'a', max: '\uffff' } })).toBe(false)
   expect(kept({ tenantEquals: '\uffff' }, { tenant: { min: 'a', max: '\u{10000}' } })).toBe(true)
-  const numbers = planOf([['n', 'INT64']], { tenant: 0 })
+  const numbers = schemaOf([['n', 'INT64']], { tenant: 0 })
   const number = (tenantEquals: string) =>
     prune(numbers, { ...NOTHING, tenantEquals } as never, [segment({ tenant: { min: '9', max: '100' } })])
       .length

@@ -1,17 +1,21 @@
-/** What DuckDB holds becomes Arrow record batches, natively and in TypeScript: equal, and the values that went in. */
+/**
+ * DuckDB's chunks become Arrow record batches of the stored values; native and TypeScript code give
+ * equal bytes.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type RecordBatch, Table, tableFromIPC } from 'apache-arrow'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { ColumnType, Plan } from '../../src/batch/plan.ts'
-import { Damaged } from '../../src/errors.ts'
-import { openBatches } from '../../src/export/batches.ts'
-import { schemaMessage } from '../../src/export/schema.ts'
-import { EXPORT_BATCH_BYTES, EXPORT_BATCH_ROWS } from '../../src/limits.ts'
-import { queryColumns } from '../../src/query/column.ts'
-import type { QueryEngine, QuerySegment } from '../../src/query/protocol.ts'
-import { END_OF_STREAM } from '../../src/util/arrow-frame.ts'
-import { type Cell, planOf, type Row, randomFrom, TestPool, withMarks } from './pool.ts'
+import { END_OF_STREAM } from '../../src/format/arrow-frame.ts'
+import type { ColumnType, PoolSchema } from '../../src/format/schema.ts'
+import type { QuerySegment } from '../../src/index/index-types.ts'
+import { openBatches, schemaMessage } from '../../src/query/arrow/copied-batches.ts'
+import { queryColumns } from '../../src/query/operand.ts'
+import type { QueryEngine } from '../../src/query/query-types.ts'
+import { Damaged } from '../../src/util/errors.ts'
+import { EXPORT_BATCH_BYTES, EXPORT_BATCH_ROWS } from '../../src/util/limits.ts'
+import { below, randomFrom } from '../util/random.ts'
+import { type Cell, type Row, schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
 const pool = new TestPool()
 let engines: readonly QueryEngine[]
@@ -39,14 +43,14 @@ const TYPES: readonly (readonly [string, ColumnType])[] = [
   ['t', 'TIMESTAMP'],
   ['j', 'JSON'],
 ]
-/** At the edges of what DuckDB holds inline, of UTF-8, and of what decoders take away. */
+/** Texts at the limits of DuckDB's inline form, of UTF-8, and of what decoders remove. */
 const TEXTS = [
   '',
   'a',
   'twelve bytes',
   'thirteen byte',
   '\ufeff',
-  '\ufeffa text with a mark',
+  '\ufeffa text with a byte order mark',
   'x\0y',
   'ä€𝄞'.repeat(9),
 ]
@@ -70,14 +74,22 @@ function cellOf(type: ColumnType, random: (below: number) => number): Cell {
   }
 }
 
-/** Copies all columns of the plan; the bytes of the file, its batches as a table, and the rows told. */
-async function copied(engine: QueryEngine, plan: Plan, segments: readonly QuerySegment[], where = '') {
+/**
+ * Copies all columns. Returns the file's bytes, its batches as a table, and the reported number of
+ * rows.
+ */
+async function copied(
+  engine: QueryEngine,
+  schema: PoolSchema,
+  segments: readonly QuerySegment[],
+  where = '',
+) {
   const file = join(pool.temporaryFolder, `copy-${++copies}`)
-  const columns = queryColumns(plan)
+  const columns = queryColumns(schema)
   const types = columns.map(({ type }) => type)
   const sql = `SELECT ${columns.map(({ name }) => `"${name}"`).join(', ')} FROM rows ${where}`
   const copyTo = { format: 'arrow', file, types, msMax: 60_000 } as const
-  const done = await engine.run({ plan, segments, statement: { sql, bounds: [] }, rowsMax: 1, copyTo }, 'a')
+  const done = await engine.run({ schema, segments, statement: { sql, bounds: [] }, rowsMax: 1, copyTo }, 'a')
   const rows = Number(done.rows[0]?.[0])
   const bytes = readFileSync(file)
   const source = await openBatches({ file, rows })
@@ -92,7 +104,7 @@ async function copied(engine: QueryEngine, plan: Plan, segments: readonly QueryS
   return { file, bytes, batches, messageBytes, rows, table: new Table(batches) }
 }
 
-/** Not apache-arrow's own text, which loses a mark (U+FEFF) at its beginning. */
+/** The text of a cell. apache-arrow's own decoder removes U+FEFF from its beginning. */
 function textAt(table: Table, name: string, row: number): string | null {
   for (const batch of table.batches) {
     if (row >= batch.numRows) {
@@ -106,17 +118,18 @@ function textAt(table: Table, name: string, row: number): string | null {
   return null
 }
 
-/** As it was put in. */
+/** The value of a cell as the test wrote it. */
 function shown(type: ColumnType, value: unknown): unknown {
   if (value === null || value === undefined) return null
   if (type === 'DATE') return Number(value) / 86_400_000
   return type === 'TIMESTAMP' ? BigInt(Math.round(Number(value) * 1000)) : value
 }
 
-test('every type with nulls, rows left out anywhere, both ways', async () => {
+test('every type is copied with nulls and deleted rows, natively and in TypeScript', async () => {
   const seed = Date.now() % 2 ** 31
-  const random = randomFrom(seed)
-  const plan = planOf([...TYPES, ['n', 'INT32']])
+  const numbers = randomFrom(seed)
+  const random = (limit: number) => below(numbers, limit)
+  const schema = schemaOf([...TYPES, ['n', 'INT32']])
   const segments: QuerySegment[] = []
   const expected = new Map<number, Row>()
   for (let part = 0; part < 3; part++) {
@@ -126,15 +139,15 @@ test('every type with nulls, rows left out anywhere, both ways', async () => {
       )
       return { ...Object.fromEntries(cells), n: part * 10_000 + i, _service_payload: `{"n":${i}}` }
     })
-    const marked = new Set(Array.from({ length: part * 300 }, () => random(rows.length)))
+    const deletedRows = new Set(Array.from({ length: part * 300 }, () => random(rows.length)))
     rows.forEach((row, i) => {
-      if (!marked.has(i)) expected.set(Number(row['n']), row)
+      if (!deletedRows.has(i)) expected.set(Number(row['n']), row)
     })
-    const segment = await pool.segment(plan, rows)
-    segments.push(marked.size === 0 ? segment : withMarks(segment, [...marked]))
+    const segment = await pool.segment(schema, rows)
+    segments.push(deletedRows.size === 0 ? segment : withDeletionVectors(segment, [...deletedRows]))
   }
   for (const engine of engines) {
-    const { table, rows } = await copied(engine, plan, segments)
+    const { table, rows } = await copied(engine, schema, segments)
     expect([seed, rows, table.numRows]).toEqual([seed, expected.size, expected.size])
     const got = new Map<number, unknown>()
     for (const [at, row] of [...table].entries()) {
@@ -154,8 +167,8 @@ test('every type with nulls, rows left out anywhere, both ways', async () => {
   }
 })
 
-test('what stands at a null, or between buffers, is zero: never memory of another query', async () => {
-  const plan = planOf([
+test('nulls and gaps between buffers are zero, never memory of another query', async () => {
+  const schema = schemaOf([
     ['x', 'DOUBLE'],
     ['b', 'BOOLEAN'],
     ['s', 'STRING'],
@@ -172,8 +185,8 @@ test('what stands at a null, or between buffers, is zero: never memory of anothe
     ),
   )
   for (const engine of engines) {
-    await copied(engine, plan, [full])
-    const { batches } = await copied(engine, plan, [holes])
+    await copied(engine, schema, [full])
+    const { batches } = await copied(engine, schema, [holes])
     for (const batch of batches) {
       const x = batch.getChild('x')?.data[0]
       expect(
@@ -189,7 +202,7 @@ test('what stands at a null, or between buffers, is zero: never memory of anothe
 })
 
 test('W-9 a batch is bounded in rows and in bytes; both ways give the same bytes', async () => {
-  const plan = planOf([['s', 'STRING']])
+  const schema = schemaOf([['s', 'STRING']])
   const of = (text: string, rows: number) =>
     `SELECT now() AS _service_received_at, '{}' AS _service_payload, ${text} AS s, 0::BIGINT AS _service_sequence FROM range(${rows}) t(i)`
   const short = await pool.write(of('i::VARCHAR', 100_000))
@@ -197,23 +210,23 @@ test('W-9 a batch is bounded in rows and in bytes; both ways give the same bytes
   const one = await pool.open({ threads: 1, kernel: 'native' })
   const other = await pool.open({ threads: 1, kernel: 'js' })
   for (const segment of [short, long]) {
-    const { batches, messageBytes, rows, bytes } = await copied(one, plan, [segment])
+    const { batches, messageBytes, rows, bytes } = await copied(one, schema, [segment])
     expect(rows).toBe(segment.meta.rows)
     expect(batches.length).toBeGreaterThanOrEqual(3)
     expect(Math.max(...batches.map(batch => batch.numRows))).toBeLessThanOrEqual(EXPORT_BATCH_ROWS)
     expect(Math.max(...messageBytes)).toBeLessThan(1.5 * EXPORT_BATCH_BYTES)
-    expect(Buffer.compare(bytes, (await copied(other, plan, [segment])).bytes)).toBe(0)
+    expect(Buffer.compare(bytes, (await copied(other, schema, [segment])).bytes)).toBe(0)
   }
   for (const engine of [one, other]) await engine.stop()
 })
 
-test('a copy that is not what was copied is Damaged, naming the file; the next one is read', async () => {
-  const plan = planOf([['s', 'STRING']])
+test('a changed copy is Damaged with the name of its file, and the next copy is read', async () => {
+  const schema = schemaOf([['s', 'STRING']])
   const segment = await pool.write(
     `SELECT now() AS _service_received_at, '{}' AS _service_payload, i::VARCHAR AS s, 0::BIGINT AS _service_sequence FROM range(50000) t(i)`,
   )
   const [engine] = engines as [QueryEngine]
-  const { bytes, rows } = await copied(engine, plan, [segment])
+  const { bytes, rows } = await copied(engine, schema, [segment])
   const file = join(pool.temporaryFolder, 'copy-bad')
   const cases: [string, Uint8Array, number][] = [
     ['cut short', bytes.subarray(0, bytes.length - 1), rows],
@@ -232,11 +245,11 @@ test('a copy that is not what was copied is Damaged, naming the file; the next o
     expect([what, error instanceof Damaged && error.file]).toEqual([what, file])
     await source.close()
   }
-  expect((await copied(engine, plan, [segment])).table.numRows).toBe(rows)
+  expect((await copied(engine, schema, [segment])).table.numRows).toBe(rows)
 })
 
-test("a copy that cannot be begun is the machine's fault, and no segment's", async () => {
-  const plan = planOf([['s', 'STRING']])
+test('a copy whose file cannot be made is Unavailable, and no segment is blamed', async () => {
+  const schema = schemaOf([['s', 'STRING']])
   const segment = await pool.write(
     `SELECT now() AS _service_received_at, '{}' AS _service_payload, 'x' AS s, 0::BIGINT AS _service_sequence`,
   )
@@ -245,23 +258,23 @@ test("a copy that cannot be begun is the machine's fault, and no segment's", asy
   const statement = { sql: 'SELECT s FROM rows', bounds: [] }
   const copyTo = { format: 'arrow', file, types: ['STRING'], msMax: 60_000 } as const
   for (const engine of engines) {
-    const job = { plan, segments: [segment], statement, rowsMax: 1, copyTo }
-    await expect(engine.run(job, 'x')).rejects.toMatchObject({ name: 'Unavailable', code: 'query_io' })
+    const task = { schema, segments: [segment], statement, rowsMax: 1, copyTo }
+    await expect(engine.run(task, 'x')).rejects.toMatchObject({ name: 'Unavailable', code: 'query_io' })
   }
   expect(readFileSync(file, 'utf8')).toBe('of somebody else')
 })
 
 const MANY = 50_000
 
-/** Each row says in all its columns which it is. */
-async function wrongRows(engine: QueryEngine, plan: Plan, segment: QuerySegment): Promise<number> {
+/** Rows that hold their own number in every column. */
+async function wrongRows(engine: QueryEngine, schema: PoolSchema, segment: QuerySegment): Promise<number> {
   const file = join(pool.temporaryFolder, `copy-${++copies}`)
   const types: ColumnType[] = ['INT64', 'STRING', 'JSON']
   const statement = { sql: 'SELECT n, s, _service_payload FROM rows', bounds: [] }
   const copyTo = { format: 'arrow', file, types, msMax: 60_000 } as const
-  const done = await engine.run({ plan, segments: [segment], statement, rowsMax: 1, copyTo }, `${copies}`)
+  const done = await engine.run({ schema, segments: [segment], statement, rowsMax: 1, copyTo }, `${copies}`)
   const source = await openBatches({ file, rows: Number(done.rows[0]?.[0]) })
-  const columns = queryColumns(plan).filter(({ name }) => ['n', 's', '_service_payload'].includes(name))
+  const columns = queryColumns(schema).filter(({ name }) => ['n', 's', '_service_payload'].includes(name))
   const inOrder = ['n', 's', '_service_payload'].map(name => columns.find(one => one.name === name)!)
   let [wrong, rows] = [0, 0]
   for (let batch = await source.next(); batch !== undefined; batch = await source.next()) {
@@ -277,8 +290,8 @@ async function wrongRows(engine: QueryEngine, plan: Plan, segment: QuerySegment)
   return wrong
 }
 
-test('texts stay what they are while other copies and queries make garbage', async () => {
-  const plan = planOf([
+test('texts stay unchanged while other copies and queries allocate and free memory', async () => {
+  const schema = schemaOf([
     ['n', 'INT64'],
     ['s', 'STRING'],
   ])
@@ -286,7 +299,7 @@ test('texts stay what they are while other copies and queries make garbage', asy
     `SELECT to_timestamp(0)::TIMESTAMPTZ AS _service_received_at, '{"row": ' || i || ', "is": "long"}' AS _service_payload, i::BIGINT AS n, 'row ' || i || ' of many, and long' AS s, 0::BIGINT AS _service_sequence FROM range(${MANY}) t(i)`,
   )
   for (const engine of engines) {
-    const wrong = await Promise.all(Array.from({ length: 3 }, () => wrongRows(engine, plan, segment)))
+    const wrong = await Promise.all(Array.from({ length: 3 }, () => wrongRows(engine, schema, segment)))
     expect(wrong).toEqual([0, 0, 0])
   }
 })

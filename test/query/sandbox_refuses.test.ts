@@ -1,17 +1,17 @@
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openSandbox } from '../../src/query/sandbox.ts'
-import { planOf, TestPool } from './pool.ts'
+import { openSandbox } from '../../src/query/duckdb-instance.ts'
+import { schemaOf, TestPool } from './pool.ts'
 
 const pool = new TestPool()
-const plan = planOf([['n', 'INT64']])
+const schema = schemaOf([['n', 'INT64']])
 const outside = join(pool.root, 'outside.csv')
 let inside = ''
 
 beforeAll(async () => {
   writeFileSync(outside, 'a\n1\n')
-  inside = (await pool.segment(plan, [{ n: 1n }])).file
+  inside = (await pool.segment(schema, [{ n: 1n }])).file
   await pool.open()
 })
 afterAll(() => pool.close())
@@ -58,7 +58,7 @@ test('the engine runs one SELECT over rows and nothing else, in the allowed fold
   const engine = await pool.engine()
   const made = join(pool.segmentFolder, 'made.csv')
   const run = (sql: string) =>
-    engine.run({ plan, segments: [], statement: { sql, bounds: [] }, rowsMax: 10 }, 'a')
+    engine.run({ schema, segments: [], statement: { sql, bounds: [] }, rowsMax: 10 }, 'a')
   const refused = [
     `COPY (SELECT 1) TO ${text(made)}`,
     `ATTACH ${text(`${made}.db`)}`,

@@ -1,10 +1,11 @@
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { CounterQuery, QuerySegment } from '../../src/query/protocol.ts'
-import { planOf, TestPool, withMarks } from './pool.ts'
+import type { QuerySegment } from '../../src/index/index-types.ts'
+import type { CounterQuery } from '../../src/query/counter.ts'
+import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
 const pool = new TestPool()
-const plan = planOf([['n', 'INT64']])
+const schema = schemaOf([['n', 'INT64']])
 const queries: CounterQuery[] = [
   { metric: { kind: 'count' } },
   { metric: { kind: 'sum', column: 'n' } },
@@ -20,7 +21,7 @@ afterAll(() => pool.close())
 
 function make(part: number): Promise<QuerySegment> {
   return pool.segment(
-    plan,
+    schema,
     Array.from({ length: 3000 }, (_, n) => ({ n: BigInt(n * (part + 1)) })),
   )
 }
@@ -38,14 +39,15 @@ for (const [name, damage] of Object.entries(damages)) {
   for (const warm of [false, true]) {
     test(`W-8 a segment that is ${name} is named (read before: ${warm})`, async () => {
       const bad = await make(9)
-      for (const marks of [[], [1, 2]]) {
-        const segments = [good[0]!, good[1]!, withMarks(bad, marks), good[2]!]
-        if (warm && marks.length === 0) for (const query of queries) await pool.counter(plan, query, segments)
-        if (marks.length === 0) damage(bad.file)
+      for (const deletionVectors of [[], [1, 2]]) {
+        const segments = [good[0]!, good[1]!, withDeletionVectors(bad, deletionVectors), good[2]!]
+        if (warm && deletionVectors.length === 0)
+          for (const query of queries) await pool.counter(schema, query, segments)
+        if (deletionVectors.length === 0) damage(bad.file)
         for (const query of queries) {
           // A footer is all that a plain count needs: damaged pages are found when they are read.
           if (name === 'zeroed pages' && query === queries[0]) continue
-          const answer = pool.counter(plan, query, segments)
+          const answer = pool.counter(schema, query, segments)
           await expect(answer).rejects.toMatchObject({ name: 'SegmentDamaged', file: bad.file })
         }
       }
@@ -55,6 +57,6 @@ for (const [name, damage] of Object.entries(damages)) {
 
 test('W-8 a segment with fewer rows than the manifest says is named', async () => {
   const bad = { ...good[1]!, meta: { ...good[1]!.meta, rows: 3001 } }
-  const answer = pool.counter(plan, queries[0]!, [good[0]!, bad])
+  const answer = pool.counter(schema, queries[0]!, [good[0]!, bad])
   await expect(answer).rejects.toMatchObject({ name: 'SegmentDamaged', file: bad.file })
 })

@@ -5,21 +5,21 @@
 import { deepStrictEqual, ok, strictEqual } from 'node:assert'
 import { readFileSync } from 'node:fs'
 import { DuckDBInstance } from '@duckdb/node-api'
-import type { Plan } from '../../src/batch/plan.ts'
-import type { PlanVersion, Pool } from '../../src/catalog/model.ts'
-import { planOf } from '../../src/catalog/plans.ts'
-import { openStore } from '../../src/catalog/store.ts'
-import { createIndex, readIdentity } from '../../src/keys/index.ts'
-import { viewRun } from '../../src/keys/key-run.ts'
-import type { PoolState } from '../../src/keys/protocol.ts'
-import { after, poolKey, TAG } from '../../src/keys/record.ts'
-import { readSegmentKeys } from '../../src/keys/segment-keys.ts'
-import type { KeyStore } from '../../src/keys/store.ts'
-import { openLmdbStore } from '../../src/keys/store-lmdb.ts'
-import { tryOpenNativeStore } from '../../src/keys/store-native.ts'
-import { pathsOf, poolFolder, segmentFile } from '../../src/paths.ts'
+import { openStore } from '../../src/catalog/catalog-store.ts'
+import type { Pool, SchemaVersion } from '../../src/catalog/model.ts'
+import { schemaOf } from '../../src/catalog/model.ts'
+import { viewRun } from '../../src/format/key-run.ts'
+import type { PoolSchema } from '../../src/format/schema.ts'
+import { readSegmentKeys } from '../../src/format/segment-keys.ts'
+import { after, poolKey, TAG } from '../../src/index/index-entry.ts'
+import type { KeyStore } from '../../src/index/index-store.ts'
+import { openLmdbStore } from '../../src/index/index-store-lmdb.ts'
+import { tryOpenNativeStore } from '../../src/index/index-store-native.ts'
+import type { PoolState } from '../../src/index/index-types.ts'
+import { createIndex, readIdentity } from '../../src/index/key-index.ts'
 import { must } from '../../src/util/assert.ts'
-import { readByDuckDb, readByHyparquet } from '../segment/readers.ts'
+import { pathsOf, poolFolder, segmentFile } from '../../src/util/paths.ts'
+import { readByDuckDb, readByHyparquet } from '../store/readers.ts'
 
 /** A visible row: its columns as text, TIMESTAMP in µs and DATE in days since 1970. */
 export type CrossRow = Readonly<Record<string, string | null>>
@@ -30,7 +30,7 @@ const KEYS_MAX = 1_000_000
 /** Visible rows by pool id. Throws where two readers, or index and segments, differ. Nothing may run on the folder. */
 export async function crossRead(dataDir: string): Promise<ReadonlyMap<string, CrossRow[]>> {
   const paths = pathsOf(dataDir)
-  const { pools, plans } = await readCatalog(paths.catalog)
+  const { pools, schemas } = await readCatalog(paths.catalog)
   const options = { folder: paths.index, mapBytes: MAP_BYTES }
   const store = tryOpenNativeStore(options) ?? openLmdbStore(options)
   const duck = await (await DuckDBInstance.create(':memory:')).connect()
@@ -41,21 +41,23 @@ export async function crossRead(dataDir: string): Promise<ReadonlyMap<string, Cr
       const pool = pools.find(each => each.number === state.pool)
       if (pool === undefined) continue
       checkRanges(state)
-      const marks = new Map(index.readMarks(state.pool).marks.map(each => [each.segment, new Set(each.rows)]))
+      const deletionVectors = new Map(
+        index.readDeletionVectors(state.pool).deletionVectors.map(each => [each.segment, new Set(each.rows)]),
+      )
       let visible = 0
       for (const meta of state.segments) {
-        const marked = marks.get(meta.segment) ?? new Set<number>()
-        strictEqual(marked.size, meta.marked, `marks of segment ${meta.segment}`)
+        const deletedRows = deletionVectors.get(meta.segment) ?? new Set<number>()
+        strictEqual(deletedRows.size, meta.deletedRows, `marks of segment ${meta.segment}`)
         if (meta.rows === 0) continue
-        const plan = must(plans.get(`${state.pool}/${meta.planVersion}`), 'the plan of a segment')
+        const schema = must(schemas.get(`${state.pool}/${meta.schemaVersion}`), 'the plan of a segment')
         const file: string = `${poolFolder(paths, pool.id)}/${segmentFile(meta.segment)}`
-        const byDuck = await readByDuckDb(duck, plan, file)
+        const byDuck = await readByDuckDb(duck, schema, file)
         strictEqual(byDuck.length, meta.rows, file)
-        deepStrictEqual(await readByHyparquet(plan, readFileSync(file)), byDuck, file)
-        await checkKeys(store, state.pool, meta.segment, file, plan, marked)
+        deepStrictEqual(await readByHyparquet(schema, readFileSync(file)), byDuck, file)
+        await checkKeys(store, state.pool, meta.segment, file, schema, deletedRows)
         for (const [row, values] of byDuck.entries())
-          if (!marked.has(row)) rows.get(pool.id)?.push(rowOf(plan, values))
-        visible += meta.rows - marked.size
+          if (!deletedRows.has(row)) rows.get(pool.id)?.push(rowOf(schema, values))
+        visible += meta.rows - deletedRows.size
       }
       if (pool.uniqueIdColumn !== null)
         strictEqual(countKeys(store, state.pool), visible, `keys of ${pool.id}`)
@@ -70,17 +72,18 @@ export async function crossRead(dataDir: string): Promise<ReadonlyMap<string, Cr
 async function readCatalog(folder: string) {
   const store = openStore(folder)
   const pools: Pool[] = []
-  const plans = new Map<string, Plan>()
+  const schemas = new Map<string, PoolSchema>()
   for (const [key, value] of store.entries) {
     if (key.startsWith('pool/')) pools.push(value as unknown as Pool)
-    if (key.startsWith('plan/')) plans.set(key.slice('plan/'.length), planOf(value as unknown as PlanVersion))
+    if (key.startsWith('plan/'))
+      schemas.set(key.slice('plan/'.length), schemaOf(value as unknown as SchemaVersion))
   }
   await store.close()
-  return { pools, plans }
+  return { pools, schemas }
 }
 
 /** Live segments have disjoint ranges: the rebuild relies on it. */
-function checkRanges({ pool, segments, sealedSequence }: PoolState): void {
+function checkRanges({ pool, segments, flushedSequence }: PoolState): void {
   let last = 0
   for (const { segment, sequenceFrom, sequenceTo } of [...segments].sort(
     (a, b) => a.sequenceFrom - b.sequenceFrom,
@@ -88,7 +91,7 @@ function checkRanges({ pool, segments, sealedSequence }: PoolState): void {
     ok(sequenceFrom > last, `pool ${pool}, segment ${segment} begins above those before`)
     last = sequenceTo
   }
-  ok(sealedSequence >= last, `pool ${pool} is sealed up to ${sealedSequence}, below ${last}`)
+  ok(flushedSequence >= last, `pool ${pool} is flushed up to ${flushedSequence}, below ${last}`)
 }
 
 async function checkKeys(
@@ -96,10 +99,10 @@ async function checkKeys(
   pool: number,
   segment: number,
   file: string,
-  plan: Plan,
-  marked: ReadonlySet<number>,
+  schema: PoolSchema,
+  deletedRows: ReadonlySet<number>,
 ): Promise<void> {
-  const { run } = await readSegmentKeys(file, plan)
+  const { run } = await readSegmentKeys(file, schema)
   if (run === undefined) return
   const { count, rows, offsets, bytes } = viewRun(run)
   const prefix = poolKey(TAG.key, pool)
@@ -109,7 +112,8 @@ async function checkKeys(
       const entry = txn.get(Buffer.concat([prefix, bytes.subarray(offsets[i], offsets[i + 1])]))
       const view = entry === undefined ? undefined : new DataView(entry.buffer, entry.byteOffset)
       const points = view?.getUint32(0, true) === segment && view.getUint32(4, true) === rows[i]
-      if (points === marked.has(rows[i]!)) wrong.push(`row ${rows[i]}: marked and pointed at, or neither`)
+      if (points === deletedRows.has(rows[i]!))
+        wrong.push(`row ${rows[i]}: marked and pointed at, or neither`)
     }
   })
   deepStrictEqual(wrong, [], file)
@@ -120,7 +124,7 @@ function countKeys(store: KeyStore, pool: number): number {
   return store.transact(txn => txn.range(prefix, after(prefix), KEYS_MAX).length)
 }
 
-function rowOf(plan: Plan, values: readonly (string | null)[]): CrossRow {
-  const names = ['_service_received_at', '_service_payload', ...plan.columns.map(({ name }) => name)]
+function rowOf(schema: PoolSchema, values: readonly (string | null)[]): CrossRow {
+  const names = ['_service_received_at', '_service_payload', ...schema.columns.map(({ name }) => name)]
   return Object.fromEntries(names.map((name, i) => [name, values[i] ?? null]))
 }

@@ -1,5 +1,5 @@
 /**
- * Batches (src/batch/layout.ts) from typed rows, written plainly: an independent writer of the layout for tests of
+ * Batches (src/format/batch-layout.ts) from typed rows, written plainly: an independent writer of the layout for tests of
  * the stages behind the kernels.
  */
 import {
@@ -9,11 +9,11 @@ import {
   COLUMN_WORDS,
   HEADER_WORDS,
   KIND,
-  KIND_OF_TYPE,
   type Kind,
+  kindOf,
   WIDTH_OF_KIND,
-} from '../../src/batch/layout.ts'
-import type { Plan } from '../../src/batch/plan.ts'
+} from '../../src/format/batch-layout.ts'
+import type { PoolSchema } from '../../src/format/schema.ts'
 
 /** A column's value: text for STRING and JSON, bigint for 64 bits (INT64, TIMESTAMP in µs), days for DATE. */
 export type Value = string | number | bigint | boolean | null
@@ -27,12 +27,12 @@ export interface Row {
 }
 
 /** One batch of posts. */
-export function makeBatch(plan: Plan, rows: readonly Row[]): ArrayBuffer {
+export function makeBatch(schema: PoolSchema, rows: readonly Row[]): ArrayBuffer {
   return writeBatch(rows.length, [
     ...payloadAndKey(rows),
-    ...plan.columns.map((column, i) =>
+    ...schema.columns.map((column, i) =>
       makeColumn(
-        KIND_OF_TYPE[column.type],
+        kindOf(column.type),
         rows.map(row => row.values?.[i] ?? null),
       ),
     ),

@@ -217,7 +217,7 @@ export class MemoryDisk implements Disk {
       this.#rename({ inode: new Inode(Buffer.alloc(0)), from: undefined, to: path })
     const inode = this.#inode(path, 'open')
     if (flags.startsWith('w') && inode.size > 0) inode.truncate(0)
-    this.#open.set(handle, { path, inode, writable: flags !== 'r' })
+    this.#open.set(handle, { path, inode, writable: !flags.startsWith('r') || flags === 'r+' })
     return handle
   }
 
@@ -289,6 +289,11 @@ export class MemoryDisk implements Disk {
     this.#call('readdir', path, '', false)
     if (!this.#folders.has(path)) throw fault('ENOENT', 'readdir', path)
     return this.#names(path)
+  }
+
+  kind(path: string): 'file' | 'folder' | undefined {
+    if (!this.exists(path)) return undefined
+    return this.#folders.has(path) ? 'folder' : 'file'
   }
 
   exists(path: string): boolean {

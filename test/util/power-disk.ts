@@ -20,7 +20,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { assert, must } from '../../src/util/assert.ts'
-import { type Disk, type FileHandle, disk as real } from '../../src/util/disk.ts'
+import { type Disk, type FileHandle, type FileKind, disk as real } from '../../src/util/disk.ts'
 import { MemoryDisk } from './memory-disk.ts'
 import type { Random } from './random.ts'
 
@@ -150,6 +150,10 @@ export class PowerDisk implements Disk {
     this.onChange(`rmdir ${path}`)
     real.rmdir(path)
     this.#mirror.rmdir(path)
+  }
+
+  kind(path: string): FileKind | undefined {
+    return real.kind(path)
   }
 
   readdir(path: string): string[] {

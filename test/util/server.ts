@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
-const MAIN = fileURLToPath(new URL('../../src/main.js', import.meta.url))
+const MAIN = fileURLToPath(new URL('../../src/app/main.js', import.meta.url))
 
 /** A column as createWebhookDataSource takes it. */
 export interface ColumnSpec {
@@ -89,6 +89,10 @@ export function removeLeftovers(): void {
 
 /** How the child is started. */
 export interface StartOptions {
+  /** Another build's main.js, such as that of an older commit. */
+  readonly main?: string
+  /** RLIMIT_NOFILE of the process, soft and hard. */
+  readonly descriptorsMax?: number
   readonly dataDir?: string
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
@@ -136,11 +140,16 @@ process.once('exit', removeLeftovers) // commands that are no tests use this fil
 
 /** Starts the process without waiting: `ready` is the address, or rejects with the output when the process ends first. */
 export function spawnServer(options: StartOptions & { readonly dataDir: string }) {
-  const child = spawn(
-    process.execPath,
-    [MAIN, 'start', '--port', '0', '--data-dir', options.dataDir, ...(options.args ?? [])],
-    { stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, ...options.env } },
-  )
+  const { main = MAIN, descriptorsMax, dataDir, args = [], env } = options
+  const command = [process.execPath, main, 'start', '--port', '0', '--data-dir', dataDir, ...args]
+  const limited =
+    descriptorsMax === undefined
+      ? command
+      : ['sh', '-c', `ulimit -n ${descriptorsMax} && exec "$@"`, 'sh', ...command]
+  const child = spawn(limited[0]!, limited.slice(1), {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...env },
+  })
   children.add(child)
   child.once('close', () => children.delete(child))
   let printed = ''

@@ -1,12 +1,13 @@
 /** `weir verify` and `weir rebuild` inside this process: the commands' own code, without a process for each. */
-import { checkFolder } from '../../src/command/check-folder.ts'
-import { COMMANDS } from '../../src/command/commands.ts'
-import { readCatalog } from '../../src/command/look.ts'
-import { openOffline } from '../../src/command/offline.ts'
-import { rebuildIndex } from '../../src/command/rebuild-index.ts'
-import { findingText, Report } from '../../src/command/report.ts'
-import { readCommandLine } from '../../src/config.ts'
-import { pathsOf } from '../../src/paths.ts'
+
+import { COMMANDS } from '../../src/app/commands.ts'
+import { readCommandLine } from '../../src/engine/command.ts'
+import { checkFolder } from '../../src/tools/check-folder.ts'
+import { openOffline } from '../../src/tools/offline.ts'
+import { readCatalog } from '../../src/tools/open-read-only.ts'
+import { rebuildIndex } from '../../src/tools/rebuild-index.ts'
+import { findingText, Report } from '../../src/tools/report.ts'
+import { pathsOf } from '../../src/util/paths.ts'
 
 const SILENT = { step: () => undefined, end: () => undefined }
 
@@ -32,7 +33,7 @@ export async function rebuildFolder(dataDir: string): Promise<number> {
   return (await rebuildIndex(configOf(dataDir), folder, await readCatalog(folder))).segments
 }
 
-/** Replays and seals what stands in the log alone, as a start does. Returns how many requests it were. */
+/** Replays and flushes what stands in the log alone, as a start does. Returns how many requests it were. */
 export async function replayFolder(dataDir: string): Promise<number> {
   const offline = await openOffline(configOf(dataDir), { replay: true })
   await offline.close()

@@ -1,4 +1,5 @@
-// gatherTexts: texts of a DuckDB chunk as Arrow's offsets and bytes. The specification is text-gatherer.ts.
+// gatherTexts: texts of a DuckDB chunk become Arrow's offsets and bytes. The specification is gatherTextsJs in
+// ../arrow/duckdb-vectors.ts.
 #include <cstring>
 
 #include "../../util/native/addon.h"
@@ -22,7 +23,7 @@ struct Text {
 };
 static_assert(sizeof(Text) == 16 && sizeof(void*) == 8, "as DuckDB lays it out");
 
-// False where the texts do not fit.
+// Returns false if the texts do not fit.
 bool gather(const Array<uint8_t>& values, const uint8_t* valid, uint32_t from, uint32_t to, int32_t* offsets,
             const Array<uint8_t>& data) {
   const Text* texts = reinterpret_cast<const Text*>(values.data);
@@ -39,8 +40,9 @@ bool gather(const Array<uint8_t>& values, const uint8_t* valid, uint32_t from, u
   return true;
 }
 
-// gatherTexts(values, valid, from, to, offsets, data, row): appends rows [from, to) of a vector of texts as texts row,
-// row + 1, … of an Arrow column. `values` is DuckDB's memory, with pointers into it; `valid` its bits, or null.
+// gatherTexts(values, valid, from, to, offsets, data, row) appends rows [from, to) of a vector of texts as texts
+// row, row + 1, … of an Arrow column. `values` is DuckDB's memory with pointers into it. `valid` has a bit for each
+// row, or is null if no row is null.
 napi_value gather_texts(napi_env env, napi_callback_info info) {
   size_t count = 7;
   napi_value arguments[7];

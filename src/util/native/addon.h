@@ -2,12 +2,12 @@
 #pragma once
 #include <node_api.h>
 
-void init_batch(napi_env env, napi_value exports);    // src/batch/native
+void init_batch(napi_env env, napi_value exports);    // src/parse/native
 void init_crc32(napi_env env, napi_value exports);    // src/util/native
 void init_direct(napi_env env, napi_value exports);   // src/util/native
-void init_keys(napi_env env, napi_value exports);     // src/keys/native
+void init_keys(napi_env env, napi_value exports);     // src/index/native
 void init_query(napi_env env, napi_value exports);    // src/query/native
-void init_segment(napi_env env, napi_value exports);  // src/segment/native
+void init_segment(napi_env env, napi_value exports);  // src/store/segment/native
 void init_util(napi_env env, napi_value exports);     // src/util/native
 
 // Adds a function to an object; aborts the process where N-API refuses (our own fault).

@@ -5,11 +5,11 @@
 #include <chrono>
 #include <cstdio>
 
-#include "../../../src/batch/native/kernel.h"
+#include "../../../src/parse/native/kernel.h"
 
 using weir::Kernel;
-using weir::Plan;
-using weir::PlanColumn;
+using weir::PoolSchema;
+using weir::SchemaColumn;
 using weir::Type;
 using Bytes = std::vector<uint8_t>;
 
@@ -23,25 +23,25 @@ static size_t below(size_t limit) {
   return static_cast<size_t>((state * 0x2545f4914f6cdd1dull) >> 33) % limit;
 }
 
-static Plan make_plan(bool required, bool deletes) {
-  Plan plan;
+static PoolSchema make_schema(bool required, bool deletes) {
+  PoolSchema schema;
   const char* properties[] = {"t", "b", "a.b.d", "", "key", "k2", "a.b.c", "\xc3\xa9", "d", "e", "f"};
   for (int32_t type = 0; type < weir::type_count; type++)
-    plan.columns.push_back({static_cast<Type>(type), required, properties[type]});
-  plan.columns.push_back({Type::string, true, "id"});
-  plan.columns.push_back({Type::timestamp, true, "time"});
-  plan.columns.push_back({Type::json, false, "a"});
-  plan.has_key = true;
-  plan.deletes = deletes;
-  plan.key = {weir::key_received_at, weir::type_count, weir::type_count + 1};
-  return plan;
+    schema.columns.push_back({static_cast<Type>(type), required, properties[type]});
+  schema.columns.push_back({Type::string, true, "id"});
+  schema.columns.push_back({Type::timestamp, true, "time"});
+  schema.columns.push_back({Type::json, false, "a"});
+  schema.has_key = true;
+  schema.deletes = deletes;
+  schema.key = {weir::key_received_at, weir::type_count, weir::type_count + 1};
+  return schema;
 }
 
 static size_t cut(Kernel& kernel, const Bytes& body, int flags) {
   uint8_t* slab = static_cast<uint8_t*>(std::malloc(body.size() + 1));
   if (!body.empty()) std::memcpy(slab + 1, body.data(), body.size());
   double row[weir::request_words] = {1, static_cast<double>(body.size()), static_cast<double>(flags), 1.7e12, -1};
-  if (kernel.cut(slab, body.size() + 1, row, 1) != weir::CutStatus::ok) std::abort();
+  if (kernel.cut(slab, body.size() + 1, row, 1) != weir::ParseStatus::ok) std::abort();
   std::vector<uint8_t> batch(kernel.batch_bytes());
   kernel.write_batch(batch.data());
   std::free(slab);
@@ -94,7 +94,7 @@ int main(int count, char** words) {
     if (!read_file(words[i], &body)) return 2;
     corpus.push_back(std::move(body));
   }
-  Kernel kernels[] = {Kernel(make_plan(false, false)), Kernel(make_plan(true, false)), Kernel(make_plan(false, true))};
+  Kernel kernels[] = {Kernel(make_schema(false, false)), Kernel(make_schema(true, false)), Kernel(make_schema(false, true))};
   size_t bodies = 0, rows = 0;
   for (const Bytes& body : corpus)
     for (Kernel& kernel : kernels) rows += cut(kernel, body, 0) + cut(kernel, wrapped(body), 1), bodies += 2;

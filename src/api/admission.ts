@@ -1,0 +1,170 @@
+/**
+ * Admission: every check that method, path, query and headers allow, before a body is read. The order
+ * of the checks is the contract's: 503, 404, 405, 401, 415, bad parameter 400, declared size 413, 429.
+ */
+
+import { timingSafeEqual } from 'node:crypto'
+import type { BasicAuth } from '../catalog/model.ts'
+import type { RequestKind } from '../format/schema.ts'
+import { readBasic, secretDigest } from '../util/authorization.ts'
+import type { Refusal } from '../util/errors.ts'
+import { BODY_BYTES_MAX, RATE_POOLS_MAX } from '../util/limits.ts'
+import { RateLimiter } from '../util/rate-limiter.ts'
+import type { ApiDeps, IngestTarget } from './api-types.ts'
+import { declaredBytesOf, type RequestHead, tryDecode } from './http/transport.ts'
+import { refuse, rejectedHeaders } from './problem.ts'
+
+/** A request that may send its body. */
+export interface Admission {
+  readonly target: IngestTarget
+  readonly kind: RequestKind
+  readonly allOrNothing: boolean
+  readonly gzip: boolean
+  /** `Prefer: return=minimal`. */
+  readonly minimal: boolean
+  /** Content-Length; CHUNKED for a body in chunks. */
+  readonly declaredBytes: number
+}
+
+/**
+ * Admits a request or refuses it.
+ * @param webhook the last part of the path, as sent
+ */
+export function admit(
+  head: RequestHead,
+  webhook: string,
+  deps: Pick<ApiDeps, 'target' | 'health'>,
+  rate: RateLimit,
+): Admission | Refusal {
+  const { refuse: refused } = deps.health() // not `ready`: events are accepted while flushes fail
+  if (refused !== undefined) return refuse(503, refused.code, refused.message, RETRY_SOON)
+  const target = targetOf(webhook, deps)
+  if (target === undefined) return refuse(404, 'unknown_webhook', 'no webhook has this id')
+  const kind = KINDS[head.method]
+  if (kind === undefined)
+    return refuse(405, 'method_not_allowed', 'a webhook takes POST and DELETE', { allow: 'POST, DELETE' })
+  if (target.basicAuth !== null && !basicAuthMatches(head.header('authorization'), target.basicAuth))
+    return refuse(401, 'unauthorized', "the pool's Basic credentials are missing or wrong", CHALLENGE)
+  const encoding = encodingOf(head)
+  const media = encoding === undefined ? undefined : refuseMedia(head)
+  if (encoding === undefined) return UNKNOWN_ENCODING
+  if (media !== undefined) return media
+  const allOrNothing = disablePartialSuccess(head.query)
+  if (typeof allOrNothing !== 'boolean') return allOrNothing
+  if (kind === 'delete' && !target.hasUniqueId)
+    return refuse(400, 'no_unique_id', 'this pool has no unique id, so its records cannot be deleted')
+  const declaredBytes = declaredBytesOf(head)
+  if (declaredBytes > BODY_BYTES_MAX) return tooLarge()
+  const seconds = rate.retryAfterSeconds(target.poolNumber)
+  if (seconds > 0) return refuse(429, 'rate_limited', RATE_MESSAGE, { 'retry-after': String(seconds) })
+  const minimal = prefersMinimal(head.header('prefer'))
+  return { target, kind, allOrNothing, gzip: encoding === 'gzip', minimal, declaredBytes }
+}
+
+const KINDS: Readonly<Record<string, RequestKind>> = { post: 'post', delete: 'delete' }
+const RETRY_SOON = { 'retry-after': '1' }
+const CHALLENGE = { 'www-authenticate': 'Basic realm="weir"' }
+const RATE_MESSAGE = 'the pool is over its limit of events per second; retry later'
+const UNKNOWN_ENCODING = refuse(
+  415,
+  'unsupported_encoding',
+  'Content-Encoding is gzip or identity, and only one of them',
+  { 'accept-encoding': 'gzip' },
+)
+
+/** 413 for a body over the limit: declared, or received. */
+export function tooLarge(): Refusal {
+  const message = `a body takes at most ${BODY_BYTES_MAX} bytes`
+  return refuse(413, 'body_too_large', message, rejectedHeaders(0))
+}
+
+function targetOf(webhook: string, deps: Pick<ApiDeps, 'target'>): IngestTarget | undefined {
+  if (!webhook.includes('%')) return deps.target(webhook)
+  const decoded = tryDecode(webhook)
+  return decoded === undefined ? undefined : deps.target(decoded)
+}
+
+function encodingOf(head: RequestHead): 'gzip' | 'identity' | undefined {
+  const text = head.header('content-encoding')
+  if (text === '') return 'identity'
+  if (head.headerCount('content-encoding') > 1) return undefined
+  const encoding = text.trim().toLowerCase()
+  return encoding === 'gzip' || encoding === 'identity' ? encoding : undefined
+}
+
+function refuseMedia(head: RequestHead): Refusal | undefined {
+  const text = head.header('content-type')
+  if (text === '' || text === 'application/json') return undefined
+  const media = text.split(';', 1)[0]!.trim().toLowerCase()
+  if (media === '' || media === 'application/json') return undefined
+  return refuse(415, 'unsupported_media_type', 'the content type is application/json', {
+    accept: 'application/json',
+  })
+}
+
+const PARAMETER = 'disable_partial_success'
+
+/** The value of the parameter. A repeated one or one that is no boolean is refused; other parameters are ignored. */
+function disablePartialSuccess(query: string): boolean | Refusal {
+  if (query === '') return false
+  let found: boolean | undefined
+  for (const pair of query.split('&')) {
+    const at = pair.indexOf('=')
+    const name = tryDecode((at < 0 ? pair : pair.slice(0, at)).replaceAll('+', ' '))
+    if (name !== PARAMETER) continue
+    const value = tryDecode(at < 0 ? '' : pair.slice(at + 1).replaceAll('+', ' '))
+    const on = value === 'true' || value === '1'
+    if (!on && value !== 'false' && value !== '0')
+      return refuse(400, 'bad_parameter', `${PARAMETER} is true, 1, false or 0`)
+    if (found !== undefined) return refuse(400, 'bad_parameter', `${PARAMETER} is given more than once`)
+    found = on
+  }
+  return found ?? false
+}
+
+/** True when one of the preferences is `return=minimal` (RFC 7240). */
+function prefersMinimal(text: string): boolean {
+  if (text === '') return false
+  return text.split(',').some(preference => /^\s*return\s*=\s*"?minimal"?\s*(;|$)/i.test(preference))
+}
+
+/** Digests of the configured credentials: made once, and of equal length for all credentials. */
+const digests = new WeakMap<BasicAuth, Buffer>()
+
+/** True when the Authorization header has these Basic credentials. The comparison takes constant time. */
+export function basicAuthMatches(header: string, wanted: BasicAuth): boolean {
+  const sent = readBasic(header)
+  if (sent === undefined) return false
+  let expected = digests.get(wanted)
+  if (expected === undefined) {
+    expected = secretDigest(`${wanted.username}:${wanted.password}`)
+    digests.set(wanted, expected)
+  }
+  return timingSafeEqual(secretDigest(sent), expected)
+}
+
+/**
+ * The limit of events a second, per pool. A pool may use the events of one second at once. The number of
+ * events in a body is known only after it is parsed: so a request is admitted while the pool has units
+ * left and pays afterwards, and the next request waits for the difference.
+ */
+export class RateLimit {
+  readonly #limiter: RateLimiter<number> | undefined
+
+  /** @param perSecond events; 0: no limit */
+  constructor(perSecond: number, now?: () => number) {
+    if (perSecond === 0) return
+    const limits = { burst: perSecond, intervalMs: 1000 / perSecond, keysMax: RATE_POOLS_MAX }
+    this.#limiter = new RateLimiter(now === undefined ? limits : { ...limits, now })
+  }
+
+  /** 0: the request may come. Otherwise the seconds after which a retry may succeed. */
+  retryAfterSeconds(pool: number): number {
+    return this.#limiter === undefined ? 0 : Math.ceil(this.#limiter.waitMs(pool) / 1000)
+  }
+
+  /** Uses up the events of a request that was admitted. */
+  pay(pool: number, events: number): void {
+    if (events > 0) this.#limiter?.add(pool, events)
+  }
+}

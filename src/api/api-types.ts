@@ -1,0 +1,217 @@
+/**
+ * The types of the front end: replies, routes, and the functions of other layers that app/server.ts
+ * passes in.
+ *
+ * One ingest request: target() → body into a slab → parse(task) → commit(batch) → 200.
+ */
+
+import type { BasicAuth } from '../catalog/model.ts'
+import type { BatchBuffer, BatchCost } from '../format/batch-layout.ts'
+import type { Span } from '../log/log-types.ts'
+import type { ParseResult, ParseTask } from '../parse/parse-task.ts'
+import type { RisingClock } from '../util/clock.ts'
+import type { Refusal } from '../util/errors.ts'
+import type { Transport } from './http/transport.ts'
+
+/** The return value of a handler. Only a Responder turns it into bytes on a socket. */
+export interface Reply {
+  readonly status: number
+  readonly headers?: Readonly<Record<string, string>>
+  /** Sent unchanged; "" sends no body. */
+  readonly body: string | Uint8Array
+  /** headText() of status and headers, kept for a reply that is sent many times. */
+  readonly head?: string
+}
+
+/** An answer in chunks, produced as fast as its client reads. Its status is sent once the first chunk exists. */
+export interface StreamReply {
+  readonly status: number
+  readonly headers?: Readonly<Record<string, string>>
+  /**
+   * The source. Its next chunk is requested when the socket has taken all but STREAM_AHEAD_BYTES; the
+   * memory of the chunk before belongs to the source again then. `return()` is called when the client
+   * disconnects. It may come before the first `next()`, so a source holds nothing before that. An error
+   * before the first chunk becomes an ordinary problem answer. A later error closes the connection
+   * without the end mark, so that no client takes a part for the whole.
+   */
+  readonly chunks: AsyncIterable<Uint8Array>
+}
+
+/** The owner of a stream. */
+export interface StreamOwner {
+  readonly applicationId: string
+  /** The route needs the scope admin. */
+  readonly isAdmin: boolean
+}
+
+/** An answer that may become a stream. It begins only after it got a place. */
+export interface StreamAnswer {
+  readonly owner: StreamOwner
+  begin(): Promise<Reply | StreamReply>
+}
+
+/** The target of a webhook id. One object per pool and schema version; a change replaces it. */
+export interface IngestTarget {
+  readonly poolNumber: number
+  readonly poolId: string
+  readonly schemaVersion: number
+  /** The PoolSchema as JSON in UTF-8. */
+  readonly schema: SharedArrayBuffer
+  /** batchCostOf() the schema. */
+  readonly cost: BatchCost
+  readonly basicAuth: BasicAuth | null
+  readonly hasUniqueId: boolean
+  /** Gives each request its received-at. One object per pool, shared by all schema versions. */
+  readonly received: RisingClock
+}
+
+export interface Health {
+  /** Events are accepted, synced and visible to queries. */
+  readonly ready: boolean
+  /** Why the server is not ready, one sentence. */
+  readonly why?: string
+  /** Set while the log refuses writes or the disk is full: the 503 of ingest. */
+  readonly refuse?: { readonly code: string; readonly message: string }
+}
+
+/** A request to /graphql, /oauth2/token or one of `routes`, its body complete. */
+export interface ControlRequest {
+  /** The address of the client, as text. */
+  readonly address: string
+  readonly authorization: string
+  readonly contentType: string
+  readonly body: Uint8Array
+  /** Without the "?". */
+  readonly query: string
+  /** Percent-decoded `:name` parts of the route's path, in order. */
+  readonly parameters: readonly string[]
+}
+
+/** A further control route, such as `POST /v1/admin/backup`. */
+export interface ControlRoute {
+  readonly method: 'GET' | 'POST'
+  /** As in `/v1/pools/:pool/arrow`. */
+  readonly path: string
+  /** A longer body is 413. */
+  readonly bodyBytesMax: number
+  readonly handle: (request: ControlRequest) => Promise<Reply | StreamAnswer>
+}
+
+/** The rows of one part of a parse result, for the memtable. */
+export interface CommitPart {
+  readonly kind: 'post' | 'delete'
+  readonly pool: number
+  readonly version: number
+  readonly batch: BatchBuffer
+  /**
+   * `requests` of a MemtableEntry (ENTRY_WORDS each), except word 0: it is the place of the log record in
+   * this batch, from 0. The sequence of the record is `firstSequence + place`.
+   */
+  readonly requests: Float64Array
+}
+
+/** The accepted requests of one parse task. */
+export interface CommitBatch {
+  /** In sequence order. Their memory does not change until the promise of commit() has settled. */
+  readonly spans: readonly Span[]
+  readonly records: number
+  /** Bytes of all spans without bitmaps. */
+  readonly bytes: number
+  readonly parts: readonly CommitPart[]
+}
+
+/** Counters, called once per request or parse task. They return at once. */
+export interface ApiMeter {
+  /** One answer: `route` is ingest, delete, graphql, token, health, metrics, other. */
+  request(route: string, status: number): void
+  /** Bytes of the body of one ingest request, as received. */
+  bodyBytes(bytes: number): void
+  /** Events of one answered ingest request: accepted ones, and rejected ones by error code. */
+  events(poolId: string, accepted: number, rejected: ReadonlyMap<string, number>): void
+  /** One refused ingest request, with its problem code. */
+  refused(code: string): void
+  /** One task handed to the parse workers. */
+  task(requests: number, bytes: number): void
+}
+
+export interface ApiDeps {
+  /** The target of a webhook id, from memory. undefined: unknown or deleted. */
+  target(webhookId: string): IngestTarget | undefined
+  /** True while the pool exists. Asked before a commit, and again before its answers. */
+  isLive(poolNumber: number): boolean
+  health(): Health
+  /** True while the memtable has room. Otherwise requests wait. */
+  room(): boolean
+  /** Sets the listener that is called when the memtable may have room. */
+  onRoom(listener: () => void): void
+  /** Runs a parse task. Called only while parseRoom(). A rejection becomes 503 (Unavailable) or 500. */
+  parse(task: ParseTask): Promise<ParseResult>
+  /** True while a parse worker may take a task. */
+  parseRoom(): boolean
+  /** Sets the listener that is called when a parse worker may take a task. */
+  onParseRoom(listener: () => void): void
+  /**
+   * Numbers and logs the records, then appends the rows to the memtable. Resolves when they are durable
+   * (W-1). Rejects with Unavailable (503). Nobody reads the spans after it has settled.
+   */
+  commit(batch: CommitBatch): Promise<void>
+  graphql(request: ControlRequest): Promise<Reply>
+  token(request: ControlRequest): Promise<Reply>
+  /** Further control routes: the Arrow stream, backup. */
+  readonly routes: readonly ControlRoute[]
+  /** undefined when this Authorization header may read /metrics, otherwise the refusal. */
+  metricsAccess(authorization: string): Refusal | undefined
+  /** Prometheus text. */
+  metricsText(): Promise<string>
+  readonly meter: ApiMeter
+}
+
+export interface ApiOptions {
+  readonly host: string
+  /** 0: any free one. */
+  readonly port: number
+  /** Events per second and pool; 0: no limit. */
+  readonly rateLimit: number
+  /** The HTTP library. */
+  readonly transport: Transport
+  /** False: bodies in chunks get 411. */
+  readonly chunked: boolean
+  /** Connections at once; 0 or absent: RLIMIT_NOFILE minus DESCRIPTORS_RESERVED. */
+  readonly connectionsMax?: number
+  /** Default WAIT_MS_MAX; tests set less. */
+  readonly waitMsMax?: number
+  /** Default BODY_MS_MAX; tests set less. */
+  readonly bodyMsMax?: number
+  /** Default BODY_WINDOW_MS; tests set less. */
+  readonly bodyWindowMs?: number
+  /** Default ANSWER_MS_MAX; tests set less. */
+  readonly answerMsMax?: number
+  /** Default STREAM_STALL_MS; tests set less. */
+  readonly streamStallMs?: number
+}
+
+interface ApiStats {
+  /** Requests that are not answered yet. */
+  readonly open: number
+  readonly waitingRequests: number
+  readonly heldBytes: number
+  readonly slabsInUse: number
+  readonly tasksRunning: number
+  /** Answers that their clients have not read. */
+  readonly unreadAnswers: number
+  /** Streaming answers that have a place, including those that have not begun. */
+  readonly streams: number
+  readonly connections: number
+  readonly connectionsMax: number
+  /** Connections closed as they opened, because there were too many. */
+  readonly connectionsRefused: number
+}
+
+/** The running front end. */
+export interface Api {
+  readonly host: string
+  readonly port: number
+  stats(): ApiStats
+  /** Answers the requests in flight, stops listening, closes every connection. False: the deadline passed first. */
+  stop(deadlineMs: number): Promise<boolean>
+}

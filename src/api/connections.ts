@@ -1,0 +1,259 @@
+/**
+ * What protects the server from its connections:
+ *
+ *   Sockets  limits the number of connections
+ *   Unread   closes connections whose clients do not read their answers
+ *   Drain    reads the rest of a body after an early answer, then closes
+ *   Tarpit   delays the answer to wrong credentials of a webhook
+ *
+ *   W-9  The time and the bytes that a client may take for each of these are bounded.
+ */
+import { readFileSync } from 'node:fs'
+import { networkOf } from '../util/addresses.ts'
+import { monotonicMs } from '../util/clock.ts'
+import {
+  CONNECTIONS_MAX,
+  CONNECTIONS_MIN,
+  DESCRIPTORS_RESERVED,
+  DRAIN_BYTES_MAX,
+  DRAIN_GRACE_MS,
+  DRAIN_MS_MAX,
+  REFUSALS_PER_CLOSE,
+  SMALL_ANSWER_LENGTH,
+  TARPIT_FREE,
+  TARPIT_HELD_MAX,
+  TARPIT_HOLD_MS,
+  TARPIT_INTERVAL_MS,
+  TARPIT_KEYS_MAX,
+} from '../util/limits.ts'
+import { RateLimiter } from '../util/rate-limiter.ts'
+import type { Responder } from './responder.ts'
+
+/** The state that all responders share. */
+export interface Connections {
+  open: number
+  stopping: boolean
+  /** Called when no request is open any more. */
+  onIdle: () => void
+  /** Counts an answer. */
+  onReply: (route: string, status: number) => void
+  /** Starts to drain a connection after an answer of so many bytes; see Drain. */
+  drain: (responder: Responder, answerBytes: number) => void
+  /** Counts a dropped chunk of a drained body. */
+  drained: (responder: Responder, bytes: number, last: boolean) => void
+  /** Answers that the socket has not fully taken. */
+  readonly unread: Unread
+  readonly sockets: Sockets
+  /** Number of ticks of API_TICK_MS so far. */
+  ticks: number
+}
+
+/**
+ * Counts connections. Each takes a descriptor, and threads, segments, LMDB, DuckDB and the log need
+ * theirs. A connection beyond the limit is closed as it opens.
+ */
+export class Sockets {
+  readonly max: number
+  #open = 0
+  #refused = 0
+
+  constructor(max: number) {
+    this.max = max
+  }
+
+  /** Open connections, including those that are being closed. */
+  get open(): number {
+    return this.#open
+  }
+
+  /** Connections that were closed as they opened. */
+  get refused(): number {
+    return this.#refused
+  }
+
+  /** Counts a new connection. False: close it. leave() is called for it in both cases. */
+  enter(): boolean {
+    this.#open += 1
+    if (this.#open <= this.max) return true
+    this.#refused += 1
+    return false
+  }
+
+  leave(): void {
+    this.#open -= 1
+  }
+}
+
+/** The limit of connections, from the number of descriptors that this process may open. */
+export function connectionsMaxOf(descriptors: number): number {
+  return Math.max(CONNECTIONS_MIN, Math.min(CONNECTIONS_MAX, descriptors - DESCRIPTORS_RESERVED))
+}
+
+/** RLIMIT_NOFILE of this process, which Node has raised to the hard limit. Infinity when it is unknown. */
+export function descriptorLimit(): number {
+  try {
+    const soft = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1'))?.[1]
+    return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft)
+  } catch {
+    return reportedLimit()
+  }
+}
+
+/** The limit on systems without /proc. The report takes about 15 ms. */
+function reportedLimit(): number {
+  const report = process.report.getReport() as {
+    readonly userLimits?: { readonly open_files?: { soft?: unknown } }
+  }
+  const soft = Number(report.userLimits?.open_files?.soft)
+  return Number.isFinite(soft) ? soft : Number.POSITIVE_INFINITY
+}
+
+/**
+ * Answers whose clients do not read them. Until the socket has taken all of a large answer, the next
+ * request of the connection closes it: so a connection holds at most one answer. A share of the small
+ * answers checks whether the socket took those before (SMALL_ANSWERS_LOOKED_AT), and counts as large if
+ * it did not.
+ *
+ * NOTE: uWebSockets.js does not tell whether the socket took an answer that fits into its buffer of
+ * 16 KiB. Small refusals cost their client nothing and would pile up, so one in REFUSALS_PER_CLOSE is
+ * the last answer of its connection. An answer may take ANSWER_MS_MAX, then its connection is closed.
+ */
+export class Unread {
+  readonly #answerMsMax: number
+  /** The deadline of each, in the order in which they began. */
+  readonly #pending = new Map<Pick<Responder, 'close'>, number>()
+  #refusals = 0
+
+  constructor(answerMsMax: number) {
+    this.#answerMsMax = answerMsMax
+  }
+
+  get length(): number {
+    return this.#pending.size
+  }
+
+  /** True when this refusal is the last answer of its connection. */
+  isLast(): boolean {
+    this.#refusals += 1
+    if (this.#refusals < REFUSALS_PER_CLOSE) return false
+    this.#refusals = 0
+    return true
+  }
+
+  add(responder: Pick<Responder, 'close'>): void {
+    this.#pending.set(responder, monotonicMs() + this.#answerMsMax)
+  }
+
+  delete(responder: Pick<Responder, 'close'>): void {
+    this.#pending.delete(responder)
+  }
+
+  has(responder: Pick<Responder, 'close'>): boolean {
+    return this.#pending.has(responder)
+  }
+
+  /** Closes connections whose time is over. */
+  tick(nowMs: number): void {
+    for (const [responder, untilMs] of this.#pending) {
+      if (untilMs > nowMs) break
+      this.#pending.delete(responder)
+      responder.close()
+    }
+  }
+}
+
+/** A responder as Drain uses it. */
+type Drained = Pick<Responder, 'close' | 'pause' | 'bodyRead'>
+
+/**
+ * Drains connections whose answer came before the end of the body: the rest of the body is read and
+ * dropped, up to DRAIN_BYTES_MAX or DRAIN_MS_MAX. Then the connection is closed. Closed at once, the
+ * client would see a reset instead of the answer. Beyond DRAIN_BYTES_MAX the connection is not read for
+ * DRAIN_GRACE_MS before it is closed: a fast client can send 8 MiB before it reads the answer (Go's did,
+ * in 2 of 400 runs).
+ */
+export class Drain {
+  readonly #running = new Map<Drained, { bytes: number; untilMs: number }>()
+
+  readonly #answerMsMax: number
+
+  /** @param answerMsMax the time that a client has to read a large answer */
+  constructor(answerMsMax: number) {
+    this.#answerMsMax = answerMsMax
+  }
+
+  get length(): number {
+    return this.#running.size
+  }
+
+  /** @param answerBytes bytes of the body of the answer that was just written */
+  start(responder: Drained, answerBytes: number): void {
+    this.#running.set(responder, { bytes: 0, untilMs: monotonicMs() + this.#msFor(responder, answerBytes) })
+  }
+
+  /** Counts a dropped chunk. Closes after the last chunk, or soon after the limit. */
+  count(responder: Drained, bytes: number, last: boolean): void {
+    const state = this.#running.get(responder)
+    if (state === undefined) return
+    state.bytes += bytes
+    if (last) this.#end(responder)
+    else if (state.bytes > DRAIN_BYTES_MAX) {
+      state.untilMs = Math.min(state.untilMs, monotonicMs() + DRAIN_GRACE_MS)
+      responder.pause()
+    }
+  }
+
+  /** Closes connections whose time is over. */
+  tick(nowMs: number): void {
+    for (const [responder, state] of this.#running) {
+      if (state.untilMs <= nowMs) this.#end(responder)
+    }
+  }
+
+  /**
+   * Nothing arrives after a whole body: most clients close when they read that the connection ends. But
+   * most of a large answer may still be in memory, and closing would cut it off.
+   */
+  #msFor({ bodyRead }: Drained, answerBytes: number): number {
+    if (!bodyRead) return DRAIN_MS_MAX
+    return answerBytes <= SMALL_ANSWER_LENGTH ? DRAIN_GRACE_MS : this.#answerMsMax
+  }
+
+  #end(responder: Drained): void {
+    this.#running.delete(responder)
+    // In this turn the answer may still be in the cork buffer, which close() would discard.
+    setImmediate(() => responder.close())
+  }
+}
+
+/**
+ * Delays the answer to wrong credentials of a webhook, so that a guess occupies a connection for a second
+ * (docs/decisions/0026). The first wrong ones are answered at once, for people who mistype. Right
+ * credentials are never delayed: guesses that come through the same proxy as a producer must not stop
+ * the producer.
+ */
+export class Tarpit {
+  readonly #guesses = new RateLimiter({
+    burst: TARPIT_FREE,
+    intervalMs: TARPIT_INTERVAL_MS,
+    keysMax: TARPIT_KEYS_MAX,
+  })
+  #held = 0
+
+  /** Calls `answer` now, or after TARPIT_HOLD_MS with the body unread. @param webhook the guessed-at webhook */
+  refuse(address: string, webhook: string, responder: Responder, answer: () => void): void {
+    const key = `${networkOf(address)} ${webhook}`
+    const isHeld = this.#guesses.waitMs(key) > 0 && this.#held < TARPIT_HELD_MAX
+    this.#guesses.add(key)
+    if (!isHeld) {
+      answer()
+      return
+    }
+    this.#held += 1
+    responder.pause()
+    setTimeout(() => {
+      this.#held -= 1
+      answer()
+    }, TARPIT_HOLD_MS)
+  }
+}

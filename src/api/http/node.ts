@@ -1,0 +1,458 @@
+/**
+ * HTTP over node:http, for machines where uWebSockets.js has no binary that loads. A connection runs one
+ * request at a time. Requests that are pipelined behind it wait, unread, in order. A connection starts at
+ * most one request in a turn of the event loop: without that limit eight connections that pipelined
+ * refused requests delayed acks by 2.8 s.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import { assert, must } from '../../util/assert.ts'
+import { CannotRun, type Refusal } from '../../util/errors.ts'
+import {
+  DRAIN_GRACE_MS,
+  HTTP_CHECK_MS,
+  HTTP_HEAD_BYTES_MAX,
+  HTTP_HEAD_MS_MAX,
+  HTTP_IDLE_MS_MAX,
+  HTTP_PIPELINED_MAX,
+  HTTP_REQUEST_MS_MAX,
+  HTTP_UNREAD_BODY_BYTES,
+  STREAM_BACKED_BYTES,
+} from '../../util/limits.ts'
+import type { Reply } from '../api-types.ts'
+import type { Connections } from '../connections.ts'
+import { problemReply, refuse } from '../problem.ts'
+import { type DataHandler, headText, nothing, Responder } from '../responder.ts'
+import {
+  CHUNKED,
+  FramingHeaders,
+  type Listening,
+  type ListenOptions,
+  type RequestHead,
+  type Transport,
+} from './transport.ts'
+
+export const nodeTransport: Transport = { name: 'node', listen }
+
+function listen(options: ListenOptions): Promise<Listening> {
+  const server = createServer({
+    maxHeaderSize: HTTP_HEAD_BYTES_MAX,
+    headersTimeout: HTTP_HEAD_MS_MAX,
+    requestTimeout: HTTP_REQUEST_MS_MAX,
+    keepAliveTimeout: HTTP_IDLE_MS_MAX,
+    connectionsCheckingInterval: HTTP_CHECK_MS,
+    highWaterMark: HTTP_UNREAD_BODY_BYTES,
+    insecureHTTPParser: false,
+    requireHostHeader: true,
+    noDelay: true,
+  })
+  // NOTE: a half-closed connection is closed, as over uWebSockets.js: it looks like a client that disconnected.
+  server.timeout = 0 // requests, answers and idle connections have times of their own
+  server.maxHeadersCount = 0 // HTTP_HEAD_BYTES_MAX bounds them; node:http drops silently what is over a count
+  const connections = new WeakMap<Socket, Connection>()
+  const connectionOf = (socket: Socket) => must(connections.get(socket), 'the connection of a socket')
+  const { sockets } = options.connections
+  server.on('connection', socket => {
+    connections.set(socket, new Connection(socket, options))
+    socket.on('close', () => sockets.leave())
+    if (!sockets.enter()) socket.destroy()
+  })
+  const take = (expectsContinue: boolean) => (request: IncomingMessage, response: ServerResponse) =>
+    connectionOf(request.socket).take({ request, response, expectsContinue })
+  server.on('request', take(false))
+  server.on('checkContinue', take(true))
+  server.on('checkExpectation', take(false))
+  server.on('connect', (_, socket) => connectionOf(socket as Socket).fail(NO_TUNNEL))
+  server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy()
+    else connectionOf(socket as Socket).fail(refusalOf(error))
+  })
+  return listening(server, options)
+}
+
+function listening(server: Server, { host, port }: ListenOptions): Promise<Listening> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => {
+      const why =
+        error.code === 'EADDRINUSE'
+          ? 'the port is in use'
+          : `this machine has no such address (${error.message})`
+      reject(new CannotRun(`cannot listen on ${host}:${port}: ${why}`))
+    })
+    server.listen({ host, port, exclusive: true }, () => {
+      resolve({
+        port: (server.address() as AddressInfo).port,
+        close: () => {
+          server.close()
+          server.closeAllConnections()
+        },
+      })
+    })
+  })
+}
+
+/** One connection: the request that runs, and the requests pipelined behind it. */
+class Connection implements ResponderConnection {
+  isEnding = false
+  readonly #socket: Socket
+  readonly #options: ListenOptions
+  #current: NodeResponder | undefined
+  /** A request of this connection has started in this turn of the event loop. */
+  #hasRun = false
+  readonly #pipelined: Exchange[] = []
+
+  constructor(socket: Socket, options: ListenOptions) {
+    this.#socket = socket
+    this.#options = options
+    // After a CONNECT node:http no longer handles errors of the socket, and an unhandled one ends the process.
+    socket.on('error', nothing)
+    socket.on('close', () => {
+      this.#pipelined.length = 0
+      this.#current?.connectionClosed()
+    })
+  }
+
+  take(exchange: Exchange): void {
+    // After the last answer no request runs. It stays unread until the connection closes.
+    if (this.isEnding) return
+    const current = this.#current
+    if (current === undefined || (current.isDone && !this.#hasRun)) {
+      this.#run(exchange)
+      return
+    }
+    const isUnread = this.#options.connections.unread.has(current)
+    if (isUnread || this.#pipelined.length >= HTTP_PIPELINED_MAX) {
+      this.isEnding = true
+      this.#socket.destroy()
+      return
+    }
+    this.#pipelined.push(exchange)
+    if (this.#pipelined.length === 1) this.#goOn()
+  }
+
+  answered(): void {
+    this.#goOn()
+  }
+
+  /** Refuses malformed bytes. When an answer is still due, the connection ends after that answer instead. */
+  fail(refusal: Refusal): void {
+    if (this.isEnding) return
+    this.isEnding = true
+    this.#pipelined.length = 0
+    const current = this.#current
+    const owesOther = current !== undefined && !current.isDone && (current.bodyRead || !current.open)
+    if (owesOther) {
+      current.endConnection()
+      return
+    }
+    const { status, headers, body } = problemReply(refusal)
+    const length = String(Buffer.byteLength(body))
+    const head = headText(status, { ...headers, connection: 'close', 'content-length': length })
+    this.#socket.end(`HTTP/1.1 ${head}\r\n\r\n${body}`)
+    // Reads on for a moment: closing while the client still sends is a reset, and the answer is lost.
+    setTimeout(() => this.#socket.destroy(), DRAIN_GRACE_MS).unref()
+  }
+
+  /**
+   * Runs the next pipelined request, at most one a turn, when the current answer is in the socket. Before
+   * that its own answer has no socket. When it cannot run yet, this is called again: by the answer, at the
+   * end of the answer, or in the next turn.
+   */
+  #goOn(): void {
+    if (this.#pipelined.length === 0 || this.#hasRun) return
+    const current = must(this.#current, 'the answer before a pipelined request')
+    if (current.isDone) {
+      const next = this.isEnding ? undefined : this.#pipelined.shift()
+      if (next !== undefined) this.#run(next)
+    } else if (!current.open) current.whenDone(() => this.#goOn())
+  }
+
+  #run(exchange: Exchange): void {
+    const head = new NodeHead(exchange.request)
+    const declaredBytes = typeof head.framing === 'number' ? head.framing : CHUNKED
+    const responder = new NodeResponder(exchange, declaredBytes, this, this.#options.connections)
+    this.#current = responder
+    this.#hasRun = true
+    setImmediate(() => {
+      this.#hasRun = false
+      this.#goOn()
+    })
+    this.#options.onRequest(head, responder)
+  }
+}
+
+/** A head that node:http has read. */
+class NodeHead implements RequestHead {
+  readonly method: string
+  readonly path: string
+  readonly query: string
+  readonly framing: number | Refusal
+  readonly #request: IncomingMessage
+
+  constructor(request: IncomingMessage) {
+    this.#request = request
+    this.method = must(request.method, 'the method').toLowerCase()
+    const target = originForm(must(request.url, 'the target'))
+    const at = target.indexOf('?')
+    this.path = at < 0 ? target : target.slice(0, at)
+    this.query = at < 0 ? '' : target.slice(at + 1)
+    this.framing = this.#framing()
+  }
+
+  header(name: string): string {
+    const value = this.#request.headers[name]
+    if (value === undefined) return ''
+    return typeof value === 'string' ? value : value[0]!
+  }
+
+  headerCount(name: string): number {
+    let count = 0
+    const { rawHeaders } = this.#request
+    for (let at = 0; at < rawHeaders.length; at += 2) if (rawHeaders[at]!.toLowerCase() === name) count += 1
+    return count
+  }
+
+  address(): string {
+    return this.#request.socket.remoteAddress ?? '' // '': it disconnected
+  }
+
+  #framing(): number | Refusal {
+    if (this.#request.httpVersionMajor !== 1) return BAD_VERSION
+    const headers = new FramingHeaders()
+    const { rawHeaders } = this.#request
+    for (let at = 0; at < rawHeaders.length; at += 2)
+      headers.take(rawHeaders[at]!.toLowerCase(), rawHeaders[at + 1]!)
+    return headers.framingOf(this.method)
+  }
+}
+
+/** The target without scheme and host, which proxies may send (RFC 9112, 3.2.2). */
+function originForm(target: string): string {
+  if (target.startsWith('/')) return target
+  const match = /^https?:\/\/[^/?#]*/i.exec(target)
+  if (match === null) return target
+  const rest = target.slice(match[0].length)
+  return rest.startsWith('/') ? rest : `/${rest}`
+}
+
+const BAD_VERSION = refuse(505, 'bad_version', 'Weir speaks version 1 of HTTP')
+const NO_TUNNEL = refuse(405, 'method_not_allowed', 'this server is no proxy')
+const REFUSALS: Readonly<Record<string, Refusal>> = {
+  HPE_HEADER_OVERFLOW: refuse(
+    431,
+    'head_too_large',
+    `a request's head takes at most ${HTTP_HEAD_BYTES_MAX} bytes`,
+  ),
+  HPE_INVALID_VERSION: BAD_VERSION,
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: refuse(413, 'body_too_large', 'the chunk extensions are too long'),
+  ERR_HTTP_REQUEST_TIMEOUT: refuse(408, 'too_slow', 'the request did not arrive in time'),
+}
+const MALFORMED = refuse(400, 'malformed_http', 'this is not a well-formed HTTP request')
+
+function refusalOf({ code = '' }: NodeJS.ErrnoException): Refusal {
+  return Object.hasOwn(REFUSALS, code) ? REFUSALS[code]! : MALFORMED
+}
+
+const NO_BYTES = new Uint8Array(0)
+
+/** The connection of a responder. */
+interface ResponderConnection {
+  /** The connection takes no further request and closes after the answer. */
+  isEnding: boolean
+  /** Called when node:http has the whole answer. */
+  answered(): void
+}
+
+/** A request and its response, as node:http passes them. */
+interface Exchange {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  /** The client waits for `100 Continue` before it sends the body. */
+  readonly expectsContinue: boolean
+}
+
+/**
+ * Answers through node:http. The part of an answer that the socket does not take waits there, and is
+ * counted here.
+ */
+class NodeResponder extends Responder {
+  readonly #request: IncomingMessage
+  readonly #response: ServerResponse
+  readonly #connection: ResponderConnection
+  /** Bytes of the body; negative when they are not declared or not trusted. */
+  readonly #declaredBytes: number
+  #bytes = 0
+  #expectsContinue: boolean
+
+  constructor(
+    exchange: Exchange,
+    declaredBytes: number,
+    connection: ResponderConnection,
+    connections: Connections,
+  ) {
+    super(exchange.request.method === 'HEAD', connections)
+    this.#request = exchange.request
+    this.#response = exchange.response
+    this.#expectsContinue = exchange.expectsContinue
+    this.#declaredBytes = declaredBytes
+    this.#connection = connection
+    // A write failed because the connection closed: connectionClosed() handles its end.
+    exchange.response.on('error', nothing)
+  }
+
+  /** The socket has the whole answer. */
+  get isDone(): boolean {
+    return this.#response.writableFinished && this.#response.socket === null // detached: the next response has it
+  }
+
+  /** Calls `done` when the socket has the whole answer. */
+  whenDone(done: () => void): void {
+    this.#response.once('finish', done)
+  }
+
+  onData(handler: DataHandler): void {
+    if (this.#expectsContinue) {
+      this.#expectsContinue = false
+      this.#response.writeContinue()
+    }
+    this.#read(handler)
+  }
+
+  #read(handler: DataHandler): void {
+    const known = this.dataHandler !== undefined
+    this.dataHandler = handler
+    if (known) return
+    // With a declared length the last piece is known by its position: a small body in one piece is complete at once.
+    this.#request.on('data', (chunk: Uint8Array) => {
+      this.#bytes += chunk.byteLength
+      this.data(chunk, this.#bytes === this.#declaredBytes)
+    })
+    if (this.#declaredBytes <= 0) this.#request.on('end', () => this.data(NO_BYTES, true))
+  }
+
+  pause(): void {
+    if (!this.isClosed) this.#request.pause()
+  }
+
+  resume(): void {
+    if (!this.isClosed && this.#request.isPaused()) this.#request.resume()
+  }
+
+  send(reply: Reply): void {
+    if (!this.isOpen) return
+    // A client that got no `100 Continue` may send its body or not. Only a close leaves both sides in agreement.
+    const isUnsure = this.#expectsContinue && !this.bodyRead && this.#declaredBytes !== 0
+    if (isUnsure || (this.connections.stopping && !this.bodyRead)) {
+      this.sendAndDrain(reply)
+      return
+    }
+    this.resume()
+    this.finish(reply.status)
+    const response = this.#response
+    if (this.connections.stopping) response.shouldKeepAlive = false
+    if (!response.shouldKeepAlive) this.#connection.isEnding = true
+    response.writeHead(reply.status, headersOf(reply))
+    if (this.isHead || reply.status === 204) response.end()
+    else response.end(reply.body)
+    this.#ended()
+  }
+
+  sendAndDrain(reply: Reply): void {
+    if (!this.isOpen) return
+    this.finish(reply.status)
+    this.isDraining = true
+    this.#connection.isEnding = true
+    this.#expectsContinue = false
+    this.#read(nothing)
+    this.resume()
+    this.#response.shouldKeepAlive = false
+    this.#response.writeHead(reply.status, headersOf(reply))
+    // NOTE: not end(): node:http closes the connection after it, which is a reset for a client that still sends.
+    if (this.isHead || reply.body.length === 0) this.#response.flushHeaders()
+    else this.#response.write(reply.body)
+    this.connections.drain(this, Buffer.byteLength(reply.body))
+  }
+
+  beginChunks(status: number, headers: Reply['headers']): boolean {
+    assert(this.isOpen && this.bodyRead, 'a streaming answer begins once, after the body')
+    const response = this.#response
+    if (this.connections.stopping) response.shouldKeepAlive = false
+    if (!response.shouldKeepAlive) this.#connection.isEnding = true
+    response.writeHead(status, { ...headers })
+    if (this.isHead) {
+      response.end()
+      this.finish(status)
+      this.#ended()
+      return true
+    }
+    response.on('drain', () => this.onWritable())
+    response.flushHeaders()
+    return false
+  }
+
+  get chunkBytesMax(): number {
+    return STREAM_BACKED_BYTES
+  }
+
+  writeChunk(bytes: Uint8Array): boolean {
+    assert(this.isOpen, 'chunks go to a client that is there')
+    // A copy: node:http keeps the bytes that the socket does not take, and the memory is reused after this call.
+    return this.#response.write(Uint8Array.prototype.slice.call(bytes))
+  }
+
+  /** node:http sets no timer on a slow connection. */
+  waitOn(): void {}
+
+  endChunks(status: number): void {
+    assert(this.isOpen, 'the end goes to a client that is there')
+    this.finish(status)
+    this.#response.end()
+    this.#ended()
+  }
+
+  close(): void {
+    if (this.isClosed) return
+    this.isClosed = true
+    const { socket, httpVersionMinor } = this.#request
+    // A stream over HTTP/1.0 ends with its connection: only a reset tells the client that it is incomplete.
+    if (httpVersionMinor === 0 && this.isOpen) socket.resetAndDestroy()
+    else socket.destroy()
+  }
+
+  /** Closes the connection after this answer. */
+  endConnection(): void {
+    this.#response.shouldKeepAlive = false
+    this.whenDone(() => this.#request.socket.destroySoon())
+  }
+
+  /** Called when the connection was closed. */
+  connectionClosed(): void {
+    if (!this.isClosed || this.isOpen || this.isDraining) this.gone()
+  }
+
+  /** Called when node:http has the whole answer. It is known at once whether the socket took all of it. */
+  #ended(): void {
+    const { socket } = this.#response
+    if (socket !== null && socket.writableLength > 0) {
+      this.connections.unread.add(this)
+      this.#response.once('finish', () => {
+        this.isClosed = true
+        this.connections.unread.delete(this)
+      })
+    } else this.isClosed = true
+    this.#connection.answered()
+  }
+}
+
+/** Headers as a list, which node:http takes fastest. The lists of replies that are sent many times are kept. */
+const lists = new WeakMap<Reply, string[]>()
+
+function headersOf(reply: Reply): string[] {
+  const known = reply.head === undefined ? undefined : lists.get(reply)
+  if (known !== undefined) return known
+  const list: string[] = []
+  for (const name in reply.headers) list.push(name, reply.headers[name]!)
+  if (reply.status !== 204) list.push('content-length', String(Buffer.byteLength(reply.body)))
+  if (reply.head !== undefined) lists.set(reply, list)
+  return list
+}

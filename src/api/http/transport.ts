@@ -1,0 +1,118 @@
+/**
+ * The seam between the front end and the HTTP library: uws.ts and node.ts implement it,
+ * choose-transport.ts picks one. A request is a head and a Responder (../responder.ts), which reads the
+ * body and sends the answer. Everything peculiar to a library stays in this folder.
+ *
+ * The framing of a body is checked here too. Both libraries accept requests that another reader could
+ * take differently. Weir refuses those, so that a proxy in front of it and Weir never disagree about
+ * where a request ends (RFC 9112, 6.3).
+ */
+import type { Refusal } from '../../util/errors.ts'
+import type { Connections } from '../connections.ts'
+import { refuse } from '../problem.ts'
+import type { Responder } from '../responder.ts'
+
+/** The head of a request, valid only while its handler runs. A read may be a call into C++: read once. */
+export interface RequestHead {
+  /** In lower case. */
+  readonly method: string
+  /** As sent, without the query. Begins with "/", except `*` and the like. */
+  readonly path: string
+  /** Without the "?". */
+  readonly query: string
+  /** Bytes of the body, 0 without one, CHUNKED for a body in chunks; or the refusal of a bad framing. */
+  readonly framing: number | Refusal
+  /** The first header of this name, "" when there is none. The name is in lower case. */
+  header(name: string): string
+  /** The number of headers of this name. */
+  headerCount(name: string): number
+  /** The address of the client, as text. */
+  address(): string
+}
+
+/** Called once for each well-formed HTTP request, also for one with a refused framing. Must answer it, now or later. */
+export type OnRequest = (head: RequestHead, responder: Responder) => void
+
+export interface ListenOptions {
+  readonly host: string
+  /** 0: any free one. */
+  readonly port: number
+  readonly connections: Connections
+  readonly onRequest: OnRequest
+}
+
+/** A library that speaks HTTP. */
+export interface Transport {
+  readonly name: 'uws' | 'node'
+  /** Rejects with CannotRun when the address cannot be used. */
+  listen(options: ListenOptions): Promise<Listening>
+}
+
+export interface Listening {
+  /** The port that is bound. */
+  readonly port: number
+  /** Stops listening and closes every connection at once. */
+  close(): void
+}
+
+/** The framing of a body in chunks, whose length is not declared. */
+export const CHUNKED = -1
+
+const HOSTS = badFraming('a request has one Host')
+const LENGTHS = badFraming('a request has at most one Content-Length, a whole number')
+const CODINGS = badFraming('the only Transfer-Encoding is chunked, given once')
+const BOTH = badFraming('a request has a Content-Length or a Transfer-Encoding, never both')
+const NO_BODY = badFraming('GET and HEAD have no body in chunks')
+
+/** The framing headers of one request. Each header is taken, because a library's look-up returns only the first of a name. */
+export class FramingHeaders {
+  #hosts = 0
+  #lengths = 0
+  #length = ''
+  #codings = 0
+  #coding = ''
+
+  /** Takes a header. The name is in lower case. */
+  take(name: string, value: string): void {
+    if (name === 'content-length') {
+      if (this.#lengths === 0) this.#length = value
+      this.#lengths += 1
+    } else if (name === 'transfer-encoding') {
+      if (this.#codings === 0) this.#coding = value
+      this.#codings += 1
+    } else if (name === 'host') this.#hosts += 1
+  }
+
+  /** Bytes of the body, CHUNKED, or the refusal. The method is in lower case. */
+  framingOf(method: string): number | Refusal {
+    if (this.#hosts > 1) return HOSTS
+    if (this.#lengths === 0 && this.#codings === 0) return 0
+    if (this.#codings === 0)
+      return this.#lengths === 1 && DIGITS.test(this.#length) ? Number(this.#length) : LENGTHS
+    if (this.#lengths > 0) return BOTH
+    if (this.#codings > 1 || this.#coding.toLowerCase() !== 'chunked') return CODINGS
+    return method === 'get' || method === 'head' ? NO_BODY : CHUNKED
+  }
+}
+
+/** 15 digits exceed every limit of Weir and are exact as a number. */
+const DIGITS = /^\d{1,15}$/
+
+function badFraming(message: string): Refusal {
+  return refuse(400, 'bad_framing', message)
+}
+
+/** Content-Length, 0 without a body, CHUNKED when the length is not declared or not trusted. */
+export function declaredBytesOf(head: RequestHead): number {
+  const { framing } = head
+  return typeof framing === 'number' ? framing : CHUNKED
+}
+
+/** The percent-decoded text, undefined when it is malformed. */
+export function tryDecode(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return undefined // URIError is the only error it throws
+  }
+}

@@ -1,0 +1,248 @@
+/**
+ * The answer to an ingest request: the outcome and the event errors of a parse task become the array of
+ * a 200, or a refusal.
+ *
+ *   W-11  One turn of the event loop words at most EVENT_ERRORS_PER_TURN event errors, plus those of
+ *         one answer: 500 of them take about as long as 500 other requests.
+ */
+import { deleteSchema, type PoolSchema, type RequestKind } from '../format/schema.ts'
+import { describeDocument, describeFault, type FaultWords } from '../parse/event-error.ts'
+import {
+  FAULT_WORDS,
+  OUTCOME_ACCEPTED,
+  OUTCOME_DOCUMENT,
+  OUTCOME_EVENT,
+  OUTCOME_EVENTS,
+  OUTCOME_WORDS,
+} from '../parse/kernel.ts'
+import type { ParseResult } from '../parse/parse-task.ts'
+import { assert } from '../util/assert.ts'
+import type { EventFault, Refusal } from '../util/errors.ts'
+import { EVENT_ERRORS_PER_TURN, EVENTS_MAX } from '../util/limits.ts'
+import type { Admission } from './admission.ts'
+import type { Reply } from './api-types.ts'
+import { problemReply, refuse, rejectedHeaders } from './problem.ts'
+import { headText } from './responder.ts'
+
+/** The answer to one request, and its counts for metrics and rate limit. */
+export interface Answer {
+  readonly reply: Reply
+  readonly accepted: number
+  readonly rejected: number
+  /** Rejected events by error code. */
+  readonly rejectedBy: ReadonlyMap<string, number>
+  /** The problem's code, undefined for a 200. */
+  readonly code?: string
+}
+
+/**
+ * The answer to row `row` of a parse task.
+ * @param errors the first and the end index of the row's event errors in the result
+ */
+export function answerOf(
+  admission: Admission,
+  result: ParseResult,
+  row: number,
+  errors: { readonly from: number; readonly to: number },
+): Answer {
+  const at = row * OUTCOME_WORDS
+  const document = result.outcomes[at + OUTCOME_DOCUMENT]!
+  if (document !== 0) return refusedDocument(document, result.outcomes[at + OUTCOME_EVENT]!)
+  const events = result.outcomes[at + OUTCOME_EVENTS]!
+  const accepted = result.outcomes[at + OUTCOME_ACCEPTED]!
+  assert(events <= EVENTS_MAX && accepted <= events, 'an outcome is within its limits')
+  if (accepted === events)
+    return { reply: success(events, admission.minimal), accepted, rejected: 0, rejectedBy: NONE }
+  const words = eventErrorsOf(admission, result, errors.from, errors.to)
+  if (accepted === 0) return refusedEvents(admission, events, words)
+  const headers = headersOf(accepted, events - accepted, false)
+  return {
+    reply: { status: 200, headers, body: partialBody(events, words) },
+    accepted,
+    rejected: events - accepted,
+    rejectedBy: countCodes(words),
+  }
+}
+
+const NONE: ReadonlyMap<string, number> = new Map()
+
+function countCodes(errors: readonly EventFault[]): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const { code } of errors) counts.set(code, (counts.get(code) ?? 0) + 1)
+  return counts
+}
+
+const OK = '{"statusCode":200,"statusMessage":"OK"}'
+const successBodies: Uint8Array[] = []
+const successReplies: Reply[] = []
+const minimalReplies: Reply[] = []
+
+/** The 200 of a request whose events were all accepted. */
+function success(events: number, minimal: boolean): Reply {
+  const cache = minimal ? minimalReplies : successReplies
+  let reply = cache[events]
+  if (reply === undefined) {
+    const body = minimal ? successBody(0) : successBody(events)
+    const headers = headersOf(events, 0, minimal)
+    reply = { status: 200, headers, body, head: headText(200, headers) }
+    cache[events] = reply
+  }
+  return reply
+}
+
+function successBody(events: number): Uint8Array {
+  let body = successBodies[events]
+  if (body === undefined) {
+    body = Buffer.from(`[${new Array<string>(events).fill(OK).join()}]`)
+    successBodies[events] = body
+  }
+  return body
+}
+
+function headersOf(accepted: number, rejected: number, minimal: boolean): Record<string, string> {
+  const headers: Record<string, string> = {
+    'content-type': 'application/json',
+    'x-events-accepted': String(accepted),
+    'x-events-rejected': String(rejected),
+  }
+  if (minimal) headers['preference-applied'] = 'return=minimal'
+  return headers
+}
+
+function partialBody(events: number, errors: readonly WordedError[]): string {
+  const elements = new Array<string>(events).fill(OK)
+  for (const error of errors) elements[error.index] = error.element
+  return `[${elements.join()}]`
+}
+
+/** Event errors [from, to) with their messages. Only the first error of an event counts. */
+function eventErrorsOf(admission: Admission, result: ParseResult, from: number, to: number): WordedError[] {
+  const schema = schemaOf(admission.target.schema, admission.kind)
+  const words: WordedError[] = []
+  let last = -1
+  for (let at = from * FAULT_WORDS; at < to * FAULT_WORDS; at += FAULT_WORDS) {
+    const index = result.faults[at + 1]!
+    if (index === last) continue
+    last = index
+    words.push({ index, ...inWords(schema, result.faults[at + 2]!, result.faults[at + 3]!) })
+  }
+  return words
+}
+
+/** An event error with its message, and its element in the array of a 200 as JSON. */
+interface Worded extends FaultWords {
+  readonly element: string
+}
+
+type WordedError = Worded & EventFault
+
+/** Messages by error and column. Few different errors occur in a schema. Beyond WORDED_MAX the cache starts anew. */
+const worded = new WeakMap<PoolSchema, Map<number, Worded>>()
+const WORDED_MAX = 1024
+
+function inWords(schema: PoolSchema, word: number, column: number): Worded {
+  let known = worded.get(schema)
+  if (known === undefined || known.size >= WORDED_MAX) {
+    known = new Map()
+    worded.set(schema, known)
+  }
+  const key = column * 65_536 + word
+  let words = known.get(key)
+  if (words === undefined) {
+    const { code, column: name, message } = describeFault(schema, word, column)
+    words = {
+      code,
+      column: name,
+      message,
+      element: JSON.stringify({ statusCode: 400, statusMessage: message }),
+    }
+    known.set(key, words)
+  }
+  return words
+}
+
+function refusedEvents(admission: Admission, events: number, errors: readonly EventFault[]): Answer {
+  const some = admission.allOrNothing && errors.length < events
+  const first = errors[0]
+  const where = first === undefined ? '' : `: event ${first.index}: ${first.message}`
+  const refusal = some
+    ? refuse(
+        400,
+        'invalid_events',
+        `${errors.length} of ${events} events are invalid, nothing was stored${where}`,
+      )
+    : refuse(400, 'no_valid_event', `no event is valid, nothing was stored${where}`)
+  const rejectedBy = countCodes(errors)
+  // Valid events that were refused because of the others.
+  if (some) rejectedBy.set(refusal.code, events - errors.length)
+  const plain = errors.map(({ index, code, column, message }) => ({ index, code, column, message }))
+  return answerRefusal({ ...refusal, headers: rejectedHeaders(events), events: plain }, rejectedBy)
+}
+
+function refusedDocument(document: number, event: number): Answer {
+  const { status, code, message } = describeDocument(document)
+  const events = event < 0 ? [] : [{ index: event, code, column: null, message }]
+  return answerRefusal({ ...refuse(status, code, message), headers: rejectedHeaders(0), events })
+}
+
+/** The answer to a refused request. */
+export function answerRefusal(refusal: Refusal, rejectedBy = NONE): Answer {
+  let rejected = 0
+  for (const count of rejectedBy.values()) rejected += count
+  return { reply: problemReply(refusal), accepted: 0, rejected, rejectedBy, code: refusal.code }
+}
+
+const schemas = new WeakMap<SharedArrayBuffer, PoolSchema>()
+const deleteSchemas = new WeakMap<SharedArrayBuffer, PoolSchema>()
+
+/** The schema that bodies of this kind were parsed with. Each schema is decoded once. */
+function schemaOf(bytes: SharedArrayBuffer, kind: RequestKind): PoolSchema {
+  let schema = schemas.get(bytes)
+  if (schema === undefined) {
+    schema = JSON.parse(Buffer.from(new Uint8Array(bytes)).toString()) as PoolSchema
+    schemas.set(bytes, schema)
+  }
+  if (kind === 'post') return schema
+  let forDelete = deleteSchemas.get(bytes)
+  if (forDelete === undefined) {
+    forDelete = deleteSchema(schema)
+    deleteSchemas.set(bytes, forDelete)
+  }
+  return forDelete
+}
+
+/** Turns of the event loop for answers with event errors (W-11). */
+export class Turns {
+  #spent = 0
+  #waiting = 0
+  #last: Promise<void> = Promise.resolve()
+
+  /**
+   * undefined: answer now. Otherwise wait for the promise, then check again whatever may have changed
+   * meanwhile. First in, first out.
+   */
+  take(errors: number): Promise<void> | undefined {
+    if (errors === 0) return undefined
+    if (this.#waiting === 0 && this.#spent < EVENT_ERRORS_PER_TURN) {
+      if (this.#spent === 0) setImmediate(() => this.#endTurn())
+      this.#spent += errors
+      return undefined
+    }
+    this.#waiting += 1
+    // Each waiting answer has a turn of its own.
+    this.#last = this.#last.then(nextTurn).then(() => {
+      this.#waiting -= 1
+    })
+    return this.#last
+  }
+
+  #endTurn(): void {
+    this.#spent = 0
+  }
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise(resolve => {
+    setImmediate(resolve)
+  })
+}

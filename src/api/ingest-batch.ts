@@ -1,0 +1,249 @@
+/**
+ * A batch: ready requests of one slab become a parse task, and its result becomes one commit.
+ *
+ *   takeBatch      a table with a row per request, grouped by pool, schema version and kind
+ *   commitBatchOf  spans for the log and parts for the memtable
+ *
+ * Log records are numbered in the order of the bodies in the slab, whatever group they are in: the log
+ * then writes neighbours in one piece. Within a group this is the order of the rows.
+ */
+import { batchBytesMax } from '../format/batch-layout.ts'
+import { RECORD_HEADER_BYTES } from '../format/log-record.ts'
+import type { Span } from '../log/log-types.ts'
+import {
+  FLAG_ALL_OR_NOTHING,
+  FLAG_GZIP,
+  OUTCOME_ACCEPTED,
+  OUTCOME_WORDS,
+  REQUEST_BITS,
+  REQUEST_BYTES,
+  REQUEST_FLAGS,
+  REQUEST_OFFSET,
+  REQUEST_RECEIVED_AT,
+  REQUEST_WORDS,
+} from '../parse/kernel.ts'
+import type { ParseResult, ParseTask, ParseTaskGroup } from '../parse/parse-task.ts'
+import { ENTRY_WORDS } from '../store/flush/flush-types.ts'
+import {
+  BATCH_BYTES_MAX,
+  BODY_BYTES_MAX,
+  GZIP_RATIO_MAX,
+  PARSE_TASK_BYTES_MAX,
+  PARSE_TASK_REQUESTS_MAX,
+} from '../util/limits.ts'
+import type { CommitBatch, CommitPart, IngestTarget } from './api-types.ts'
+import type { IngestRequest, Slab } from './body-memory.ts'
+
+/** A parse task with the requests that it was made of. */
+export interface Batch {
+  readonly task: ParseTask
+  /** In the order of the rows of the table. */
+  readonly requests: readonly IngestRequest[]
+  /** The group of each row. */
+  readonly groupOf: Uint16Array
+  /** Rows in the order in which their bodies were complete, which is mostly their order in the slab. */
+  readonly order: Uint16Array
+  readonly bytes: number
+  /** Upper bound of the bytes of its Arrow batches. */
+  readonly parsedBytesMax: number
+  /** The slab is one for small bodies. */
+  readonly isSmall: boolean
+}
+
+/**
+ * Takes the oldest ready requests of a slab: at least one, at most PARSE_TASK_REQUESTS_MAX, within
+ * PARSE_TASK_BYTES_MAX and BATCH_BYTES_MAX.
+ *
+ * The batch of a body can be much larger than the body. A row has the width of all columns, whatever its
+ * event holds: 1.5 kB of `{}` become 2 MB with 500 nullable DOUBLE columns. And 500 STRING columns of one
+ * property make 500 MB of a body of 1 MB: such a request is parsed alone.
+ *
+ * A batch has one schema version of a pool. Log records are numbered in the order of arrival, and rows of
+ * two versions must not alternate in the memtable.
+ */
+export function takeBatch(slab: Slab<IngestRequest>): Batch {
+  const ready = slab.ready
+  let count = 0
+  let bytes = 0
+  let parsedBytesMax = 0
+  const versions = new Versions()
+  while (count < ready.length && count < PARSE_TASK_REQUESTS_MAX) {
+    const request = ready[count]!
+    const isOver =
+      bytes + request.bytesMax > PARSE_TASK_BYTES_MAX ||
+      parsedBytesMax + request.parsedBytesMax > BATCH_BYTES_MAX
+    if (count > 0 && isOver) break
+    if (!versions.agree(request.admission.target)) break
+    bytes += request.bytesMax
+    parsedBytesMax += request.parsedBytesMax
+    count += 1
+  }
+  slab.readyBytes -= bytes
+  slab.readyParsedBytes -= parsedBytesMax
+  slab.ready = ready.splice(count)
+  return { ...batchOf(slab.memory, ready), bytes, parsedBytesMax, isSmall: !slab.large }
+}
+
+/** The schema version of each pool in a batch. Neighbours mostly have the same target. */
+class Versions {
+  readonly #versionOf = new Map<number, number>()
+  #last: IngestTarget | undefined
+
+  agree(target: IngestTarget): boolean {
+    if (target === this.#last) return true
+    this.#last = target
+    const known = this.#versionOf.get(target.poolNumber) ?? target.schemaVersion
+    this.#versionOf.set(target.poolNumber, known)
+    return known === target.schemaVersion
+  }
+}
+
+/** Sets the upper bounds of a complete body, so that batches stay small whatever a gzip body holds. */
+export function weigh(request: IngestRequest): void {
+  const { gzip, target } = request.admission
+  request.bytesMax = gzip ? Math.min(BODY_BYTES_MAX, request.bytes * GZIP_RATIO_MAX) : request.bytes
+  request.parsedBytesMax = batchBytesMax(target.cost, request.bytesMax)
+}
+
+function batchOf(
+  slab: SharedArrayBuffer,
+  taken: readonly IngestRequest[],
+): Pick<Batch, 'task' | 'requests' | 'groupOf' | 'order'> {
+  const lists = group(taken)
+  const requests: IngestRequest[] = []
+  const order = new Uint16Array(taken.length)
+  const groupOf = new Uint16Array(taken.length)
+  const table = new Float64Array(taken.length * REQUEST_WORDS)
+  const groups: ParseTaskGroup[] = []
+  for (const list of lists) {
+    const from = requests.length
+    for (const arrival of list) {
+      const request = taken[arrival]!
+      writeRow(table, requests.length * REQUEST_WORDS, request)
+      groupOf[requests.length] = groups.length
+      order[arrival] = requests.length
+      requests.push(request)
+    }
+    groups.push(groupFor(requests[from]!, from, requests.length))
+  }
+  return { task: { slab, table, groups }, requests, groupOf, order }
+}
+
+/** Indexes into `taken`, by pool, schema version and kind. Most batches have one group. */
+function group(taken: readonly IngestRequest[]): number[][] {
+  const lists = new Map<string, number[]>()
+  let lastTarget: object | undefined
+  let lastKind = ''
+  let list: number[] = []
+  for (let index = 0; index < taken.length; index += 1) {
+    const { target, kind } = taken[index]!.admission
+    if (target !== lastTarget || kind !== lastKind) {
+      lastTarget = target
+      lastKind = kind
+      const key = `${target.poolNumber} ${target.schemaVersion} ${kind}`
+      list = lists.get(key) ?? []
+      lists.set(key, list)
+    }
+    list.push(index)
+  }
+  return [...lists.values()]
+}
+
+function groupFor(request: IngestRequest, from: number, to: number): ParseTaskGroup {
+  const { target, kind } = request.admission
+  return { kind, pool: target.poolNumber, version: target.schemaVersion, schema: target.schema, from, to }
+}
+
+function writeRow(table: Float64Array, at: number, request: IngestRequest): void {
+  const { allOrNothing, gzip } = request.admission
+  table[at + REQUEST_OFFSET] = request.offset
+  table[at + REQUEST_BYTES] = request.bytes
+  table[at + REQUEST_FLAGS] = (allOrNothing ? FLAG_ALL_OR_NOTHING : 0) | (gzip ? FLAG_GZIP : 0)
+  table[at + REQUEST_RECEIVED_AT] = request.receivedAtUs
+  table[at + REQUEST_BITS] = -1
+}
+
+/** Spans and parts of the accepted requests in live groups. */
+export function commitBatchOf(batch: Batch, result: ParseResult, live: readonly boolean[]): CommitBatch {
+  const places = new Int32Array(batch.requests.length).fill(-1)
+  const run = new Runs(batch.task.slab)
+  const own = new Map(result.ownRecords.map(record => [record.request, record]))
+  const bits = new Map(result.bits.map(entry => [entry.request, entry.bytes]))
+  let records = 0
+  for (const row of batch.order) {
+    const bytes = result.recordBytes[row]!
+    if (bytes === 0 || live[batch.groupOf[row]!] !== true) continue
+    places[row] = records
+    records += 1
+    const elsewhere = own.get(row)
+    const offset = batch.task.table[row * REQUEST_WORDS + REQUEST_OFFSET]! - RECORD_HEADER_BYTES
+    if (elsewhere !== undefined) run.addAlone(elsewhere.slab, elsewhere.offset, bytes, bits.get(row))
+    else run.add(offset, bytes, bits.get(row))
+  }
+  run.end()
+  return { spans: run.spans, records, bytes: run.bytes, parts: partsOf(batch, result, places) }
+}
+
+/** Collects spans; neighbouring log records share one. */
+class Runs {
+  readonly spans: Span[] = []
+  bytes = 0
+  readonly #slab: SharedArrayBuffer
+  #from = 0
+  #to = -1
+  #records = 0
+
+  constructor(slab: SharedArrayBuffer) {
+    this.#slab = slab
+  }
+
+  add(offset: number, bytes: number, bits: Uint8Array | undefined): void {
+    if (offset !== this.#to) {
+      this.end()
+      this.#from = offset
+    }
+    this.#to = offset + bytes
+    this.#records += 1
+    this.bytes += bytes
+    if (bits !== undefined) this.end(bits)
+  }
+
+  addAlone(slab: SharedArrayBuffer, offset: number, bytes: number, bits: Uint8Array | undefined): void {
+    this.end()
+    this.bytes += bytes
+    this.spans.push(withBits({ slab, offset, bytes, records: 1 }, bits))
+  }
+
+  end(bits?: Uint8Array): void {
+    if (this.#records > 0) {
+      const bytes = this.#to - this.#from
+      this.spans.push(withBits({ slab: this.#slab, offset: this.#from, bytes, records: this.#records }, bits))
+    }
+    this.#records = 0
+    this.#to = -1
+  }
+}
+
+function withBits(span: Span, bits: Uint8Array | undefined): Span {
+  return bits === undefined ? span : { ...span, bits }
+}
+
+/** The parts whose requests are logged. A part belongs to one group, so it is logged as a whole or not at all. */
+function partsOf(batch: Batch, result: ParseResult, places: Int32Array): CommitPart[] {
+  const parts: CommitPart[] = []
+  const { table } = batch.task
+  for (const part of result.parts) {
+    const first = part.requests[0]
+    if (first === undefined || places[first]! < 0) continue
+    const { kind, pool, version } = batch.task.groups[batch.groupOf[first]!]!
+    const requests = new Float64Array(part.requests.length * ENTRY_WORDS)
+    for (let index = 0; index < part.requests.length; index += 1) {
+      const row = part.requests[index]!
+      requests[index * ENTRY_WORDS] = places[row]!
+      requests[index * ENTRY_WORDS + 1] = table[row * REQUEST_WORDS + REQUEST_RECEIVED_AT]!
+      requests[index * ENTRY_WORDS + 2] = result.outcomes[row * OUTCOME_WORDS + OUTCOME_ACCEPTED]!
+    }
+    parts.push({ kind, pool, version, batch: part.batch, requests })
+  }
+  return parts
+}

@@ -1,0 +1,170 @@
+/**
+ * A responder answers one request, at most once, and knows whether the client is still connected. The
+ * HTTP libraries implement the writes to the socket (http/); stream.ts decides when a streaming answer
+ * writes.
+ */
+import { STATUS_CODES } from 'node:http'
+import {
+  BODY_BYTES_MAX,
+  TINY_CHUNK_BYTES,
+  TINY_CHUNKS_CLOSE,
+  TINY_CHUNKS_MAX,
+  TINY_CHUNKS_PER_TICK,
+} from '../util/limits.ts'
+import type { Reply } from './api-types.ts'
+import type { Connections } from './connections.ts'
+import { problemReply, refuse } from './problem.ts'
+
+/** Reads a body. A chunk is valid only during the call. */
+export type DataHandler = (chunk: Uint8Array, last: boolean) => void
+
+/**
+ * Status and headers as one text. uWebSockets.js ends the text of writeStatus() with a line break, so
+ * headers may follow the status in it: one call into C++ instead of one per header
+ * (docs/decisions/0018).
+ */
+export function headText(status: number, headers: Reply['headers'] = {}): string {
+  let text = `${status} ${STATUS_CODES[status] ?? 'Status'}`
+  for (const name in headers) text += `\r\n${name}: ${headers[name]!}`
+  return text
+}
+
+/** Answers one request. */
+export abstract class Responder {
+  /** The name of the route, for the metrics; set by the router. */
+  route = 'other'
+  /** The whole body was read. */
+  bodyRead = false
+  /** Called once when the client disconnects before the answer. */
+  onGone: () => void = nothing
+  /** Called when the socket can take more of an answer in chunks. */
+  onWritable: () => void = nothing
+  protected readonly isHead: boolean
+  protected readonly connections: Connections
+  protected isOpen = true
+  /** Everything is written, or the connection is closed. */
+  protected isClosed = false
+  /** The answer was sent before the end of the body. The rest of the body is dropped. */
+  protected isDraining = false
+  protected dataHandler: DataHandler | undefined
+  /** Tiny chunks so far, minus an allowance for larger chunks and for time. */
+  #tinyChunks = 0
+  /** The tick up to which the allowance for time was granted. */
+  #forgivenTicks: number
+
+  /** @param isHead the method is HEAD: the answer has no body */
+  constructor(isHead: boolean, connections: Connections) {
+    this.isHead = isHead
+    this.connections = connections
+    connections.open += 1
+    this.#forgivenTicks = connections.ticks
+  }
+
+  /** True until the request is answered or the client disconnects. */
+  get open(): boolean {
+    return this.isOpen
+  }
+
+  /** Sets the reader of the body. */
+  abstract onData(handler: DataHandler): void
+
+  /** Stops reading from the socket. */
+  abstract pause(): void
+
+  abstract resume(): void
+
+  /** Answers. Does nothing when the client has disconnected. */
+  abstract send(reply: Reply): void
+
+  /**
+   * Answers while the body is still arriving. The client reads the answer, the rest of the body is
+   * dropped, then the connection is closed.
+   */
+  abstract sendAndDrain(reply: Reply): void
+
+  /** Begins an answer in chunks to a connected client. True: the method is HEAD and the answer is complete. */
+  abstract beginChunks(status: number, headers: Reply['headers']): boolean
+
+  /** The largest chunk that writeChunk takes at this moment, in bytes. */
+  abstract get chunkBytesMax(): number
+
+  /**
+   * Writes one chunk. False: the socket took a part of it. The rest waits in memory, and `onWritable` is
+   * called when the socket has room.
+   */
+  abstract writeChunk(bytes: Uint8Array): boolean
+
+  /** Restarts the library's timer for a slow client: one that takes no chunks, or sends its body slowly. */
+  abstract waitOn(): void
+
+  /** Ends an answer in chunks. Only this tells the client that the answer is complete. */
+  abstract endChunks(status: number): void
+
+  /** Closes the connection at once. */
+  abstract close(): void
+
+  /** Takes a piece of the body. */
+  protected data(chunk: Uint8Array, last: boolean): void {
+    if (last) this.bodyRead = true
+    else if (this.#isTooTiny(chunk.byteLength)) return
+    if (this.isDraining) this.connections.drained(this, chunk.byteLength, last)
+    else if (this.isOpen) this.dataHandler?.(chunk, last)
+  }
+
+  /**
+   * True when the body arrives in too many tiny chunks. The client gets a refusal; if it continues, the
+   * connection is closed. A call per byte keeps the main thread busy, whatever is done with the bytes.
+   */
+  #isTooTiny(bytes: number): boolean {
+    this.#tinyChunks = Math.max(0, this.#tinyChunks + 1 - bytes / TINY_CHUNK_BYTES)
+    if (this.#tinyChunks <= TINY_CHUNKS_MAX) return false
+    const forgiven = TINY_CHUNKS_PER_TICK * (this.connections.ticks - this.#forgivenTicks)
+    this.#tinyChunks = Math.max(0, this.#tinyChunks - forgiven)
+    this.#forgivenTicks = this.connections.ticks
+    if (this.#tinyChunks <= TINY_CHUNKS_MAX) return false
+    if (this.isOpen) {
+      this.sendAndDrain(TINY_CHUNKS)
+      this.onGone()
+    } else if (this.#tinyChunks > TINY_CHUNKS_MAX + TINY_CHUNKS_CLOSE) this.close()
+    return true
+  }
+
+  /** Called when the connection was closed. */
+  protected gone(): void {
+    this.isClosed = true
+    this.connections.unread.delete(this)
+    if (this.isDraining) this.connections.drained(this, 0, true)
+    if (!this.isOpen) return
+    this.finish(0)
+    this.onGone()
+  }
+
+  /** Counts the answer. */
+  protected finish(status: number): void {
+    this.isOpen = false
+    this.connections.onReply(this.route, status)
+    this.connections.open -= 1
+    if (this.connections.open === 0) this.connections.onIdle()
+  }
+}
+
+const TINY_CHUNKS = problemReply(
+  refuse(
+    400,
+    'tiny_chunks',
+    `the body comes in more than ${TINY_CHUNKS_MAX} chunks of less than ${TINY_CHUNK_BYTES} bytes: send it in larger ones`,
+  ),
+)
+
+/** Does nothing: the initial value of a callback. */
+export function nothing(): void {}
+
+/**
+ * Answers before the end of the body. The HTTP library reads a short rest of the body, and the connection
+ * stays open. A rest that may be long is drained, and the connection is closed.
+ */
+export function answerEarly(responder: Responder, reply: Reply, declaredBytes: number): void {
+  const isShort = declaredBytes >= 0 && declaredBytes <= BODY_BYTES_MAX && reply.status !== 408
+  if (responder.bodyRead || isShort) responder.send(reply)
+  else responder.sendAndDrain(reply)
+}

@@ -1,0 +1,139 @@
+/** The metrics of the server: what the front end counts, and the depth and limit of every queue. */
+import type { Api, ApiMeter } from '../api/api-types.ts'
+import type { CatalogService } from '../catalog/catalog-types.ts'
+import type { Metrics } from '../engine/metrics.ts'
+import type { Pools } from '../engine/pools.ts'
+import type { Commit } from '../log/log-types.ts'
+import type { QueryEngine } from '../query/query-types.ts'
+import type { Debt } from '../store/compaction/compaction-types.ts'
+import {
+  BATCHES_UNDER_WAY_MAX,
+  FLUSHES_MAX,
+  FLUSHES_SMALL,
+  LOG_QUEUED_BYTES_MAX,
+  MEMTABLE_BYTES_MAX,
+  METRIC_DEBT_POOLS_MAX,
+  QUERIES_RUNNING_MAX,
+  QUERIES_WAITING_MAX,
+  RECENT_FLUSH_BYTES_MAX,
+  SLABS_MAX,
+  WAITING_BYTES_MAX,
+  WAITING_REQUESTS_MAX,
+} from '../util/limits.ts'
+
+/** The counters of the front end. Events are labelled with the unique name of their pool. */
+export function createMeter(metrics: Metrics, catalog: CatalogService): ApiMeter {
+  const name = (poolId: string) => catalog.pool(poolId)?.uniqueName ?? poolId
+  return {
+    request: (_route, status) => metrics.request(status),
+    bodyBytes: metrics.bytes,
+    events(poolId, accepted, rejected) {
+      if (accepted > 0) metrics.events(name(poolId), 'accepted', 'ok', accepted)
+      for (const [code, count] of rejected) metrics.events(name(poolId), 'rejected', code, count)
+    },
+    refused: metrics.refused,
+    task: () => {},
+  }
+}
+
+interface Watched {
+  readonly parse: { stats(): { readonly running: number; readonly max: number } }
+  readonly pools: Pools
+  readonly commit: Commit
+  readonly engine: QueryEngine
+}
+
+/** Registers a gauge for each queue and one for each limit. */
+export function watchQueues(metrics: Metrics, { parse, pools, commit, engine }: Watched, api: Api): void {
+  metrics.gauge(
+    'weir_queue_depth',
+    'what stands in each queue',
+    () => [
+      ['connections', api.stats().connections],
+      ['parse_jobs', parse.stats().running],
+      ['jobs', api.stats().tasksRunning],
+      ['slabs', api.stats().slabsInUse],
+      ['waiting_requests', api.stats().waitingRequests],
+      ['waiting_bytes', api.stats().heldBytes],
+      ['log_bytes', commit.stats().queuedBytes],
+      ['memtable_bytes', pools.stats().memtableBytes],
+      ['kept_bytes', pools.stats().recentFlushBytes],
+      ['flushes', pools.stats().flushesUnderWay],
+      ['queries_running', engine.stats().running],
+      ['queries_waiting', engine.stats().waiting],
+    ],
+    'queue',
+  )
+  metrics.gauge(
+    'weir_queue_limit',
+    'the most that may stand in each queue',
+    () => [
+      ['connections', api.stats().connectionsMax],
+      ['parse_jobs', parse.stats().max],
+      ['jobs', BATCHES_UNDER_WAY_MAX],
+      ['slabs', SLABS_MAX],
+      ['waiting_requests', WAITING_REQUESTS_MAX],
+      ['waiting_bytes', WAITING_BYTES_MAX],
+      ['log_bytes', LOG_QUEUED_BYTES_MAX],
+      ['memtable_bytes', MEMTABLE_BYTES_MAX],
+      ['kept_bytes', RECENT_FLUSH_BYTES_MAX],
+      ['flushes', FLUSHES_MAX * FLUSHES_SMALL],
+      ['queries_running', QUERIES_RUNNING_MAX],
+      ['queries_waiting', QUERIES_WAITING_MAX],
+    ],
+    'queue',
+  )
+  metrics.gauge(
+    'weir_connections_refused',
+    'connections closed at once since the start, for there were so many',
+    () => api.stats().connectionsRefused,
+  )
+  metrics.gauge('weir_log_files', 'log files in use', () => commit.stats().files)
+  metrics.gauge(
+    'weir_log_sequence',
+    'the last sequence that was handed out',
+    () => commit.stats().lastSequence,
+  )
+  metrics.gauge('weir_log_open', '1 while the log takes writes', () =>
+    commit.stats().state === 'open' ? 1 : 0,
+  )
+  metrics.gauge('weir_segments', 'live segments', () => pools.segmentCount())
+  watchCompaction(metrics, pools)
+  metrics.gauge('weir_memtable_rows', 'rows and deletes not yet flushed', () => pools.stats().memtableRows)
+  metrics.gauge('weir_pools_unflushed', 'pools with rows in the memtable', () => pools.stats().poolsUnflushed)
+  metrics.gauge(
+    'weir_pools_failing',
+    'pools whose last flush failed; /readyz answers 503 until one of each succeeds',
+    () => pools.stats().poolsFailing,
+  )
+}
+
+/** The compaction debt: the sum, and the pools with the most. */
+function watchCompaction(metrics: Metrics, pools: Pools): void {
+  const gauge = (what: string, help: string, reading: () => number) =>
+    metrics.gauge(`weir_compaction_${what}`, help, reading)
+  const debt = () => pools.compaction.stats().debt
+  gauge('small_segments', 'segments that a merge would join to larger ones', () => debt().smallSegments)
+  gauge('deleted_rows', 'rows that are not visible and still on disk', () => debt().rowsDeleted)
+  gauge('bytes_to_merge', 'bytes of all segments that a merge would rewrite', () => debt().bytesToMerge)
+  gauge(
+    'quarantined_segments',
+    'segments that could not be read; merges leave them alone',
+    () => debt().quarantined,
+  )
+  const byPool = (what: string, help: string, reading: (debt: Debt) => number) =>
+    metrics.gauge(
+      `weir_compaction_pool_${what}`,
+      `${help}; of the ${METRIC_DEBT_POOLS_MAX} pools with the most debt`,
+      () =>
+        pools
+          .worstDebts()
+          .map(([name, one]) => [name, reading(one)] as const)
+          .filter(([, count]) => count > 0),
+      'pool',
+    )
+  byPool('bytes_to_merge', 'bytes of a pool that a merge would rewrite', one => one.bytesToMerge)
+  byPool('quarantined_segments', 'segments of a pool that merges leave alone', one => one.quarantined)
+  gauge('pools_waiting', 'pools that have something to merge', () => pools.compaction.stats().poolsWaiting)
+  gauge('running', '1 while a merge runs', () => (pools.compaction.stats().isMerging ? 1 : 0))
+}

@@ -1,0 +1,221 @@
+/**
+ * Wires the server: opens the stages in order, passes functions between them, stops them in reverse order.
+ *
+ *   catalog → index → log replayed into the memtables → HTTP → ready → sweep, query engine
+ *
+ *   W-10  The same code after a crash as after a clean stop; nothing here grows with rows. The sweep runs after ready.
+ */
+import { availableParallelism } from 'node:os'
+import type { Api, Health } from '../api/api-types.ts'
+import { arrowRoute, sweepCopies } from '../api/arrow-export.ts'
+import { createGraphql } from '../api/graphql/endpoint.ts'
+import type { Transport } from '../api/http/transport.ts'
+import { type HealthState, healthOf, metricsAccess } from '../api/probes.ts'
+import { createApi } from '../api/server.ts'
+import type { OpenedCatalog } from '../catalog/open-catalog.ts'
+import { createTokens } from '../catalog/token.ts'
+import { sweepThenCompact } from '../engine/compaction.ts'
+import type { Config } from '../engine/config.ts'
+import { openStages, rebuiltNotes, type Stages } from '../engine/stages.ts'
+import type { OpenedIndex } from '../index/index-client.ts'
+import type { Commit } from '../log/log-types.ts'
+import { ExportClient } from '../query/arrow/export-client.ts'
+import { createQueryEngine, type LazyEngine } from '../query/engine-client.ts'
+import { ask, type QuestionDeps } from '../query/question.ts'
+import { MergerClient } from '../store/compaction/merge-client.ts'
+import type { Backups } from '../tools/backup/backup-client.ts'
+import { localUrl } from '../util/addresses.ts'
+import { monotonicMs } from '../util/clock.ts'
+import {
+  CLIENT_SECRET_CHARACTERS_MIN,
+  ENGINE_WARM_MS,
+  MERGE_NICE,
+  QUERY_NICE,
+  STOP_MS_MAX,
+} from '../util/limits.ts'
+import { checkInstalled } from '../util/load-package.ts'
+import { kernelNote } from '../util/native.ts'
+import type { Paths } from '../util/paths.ts'
+import { warn } from '../util/say.ts'
+import { nicePool } from '../util/this-thread.ts'
+import { backupRoute, wireBackups } from './backup-route.ts'
+import { wireIngest } from './ingest-wiring.ts'
+import { createMeter, watchQueues } from './server-metrics.ts'
+import type { Running, ServerStart } from './start.ts'
+
+/** Everything that runs. */
+interface Server extends Stages {
+  readonly engine: LazyEngine
+  readonly commit: Commit
+  readonly backups: Backups
+  readonly exportThread: ExportClient
+  readonly paths: Paths
+}
+
+/** Opens the stages, wires them and listens. Rejects with CannotRun or Damaged; the caller runs the closers then. */
+export async function openServer(start: ServerStart): Promise<Running> {
+  const { config, kernel, paths, onFault } = start
+  checkInstalled(['apache-arrow', 'parquet-wasm'])
+  await nicePool(QUERY_NICE)
+  const engine = createQueryEngine({
+    segmentFolder: paths.segment,
+    temporaryFolder: paths.temporary,
+    kernel,
+    threads: availableParallelism(),
+    crashAt: config.crashAt,
+    onFault,
+  })
+  let ingest: ReturnType<typeof wireIngest> | undefined
+  let parseRoom = () => {}
+  const stages = await openStages({
+    ...start,
+    merger: () =>
+      new MergerClient(
+        { crashAt: config.crashAt, nice: MERGE_NICE, speed: 'throttled', temporary: paths.merge },
+        onFault,
+      ),
+    onPoolDeleted: pool => ingest?.forget(pool),
+    onParseRoom: () => parseRoom(),
+    onFilesFree: files => engine.forget(files),
+  })
+  const { opened, catalog, index, metrics, pools, log } = stages
+  const { commit } = log
+  const backups = wireBackups({ catalog, pools, commit })
+  const exportThread = new ExportClient()
+  const server: Server = { ...stages, commit, backups, engine, exportThread, paths }
+  const health: HealthState = {
+    stopping: false,
+    log: commit.stats().state,
+    catalogRefusal: () => catalog.refusal(),
+    poolsFailing: pools.failing,
+  }
+  commit.onState = state => {
+    health.log = state
+  }
+  ingest = wireIngest({ catalog, commit, received: stages.received, append: pools.append.bind(pools) })
+  let url = ''
+  const api = await listen(config, server, {
+    transport: start.http.transport,
+    ingest,
+    health: () => healthOf(health),
+    publicUrl: () => (config.publicUrl === '' ? url : config.publicUrl),
+    onParseRoom: listener => {
+      parseRoom = listener
+    },
+  })
+  url = localUrl(config.host, api.port)
+  watchQueues(metrics, server, api)
+  void sweep(server)
+  setTimeout(() => engine.warm(), ENGINE_WARM_MS).unref()
+  return {
+    url,
+    opened,
+    notes: [
+      `${kernelNote(kernel, config.kernel)}, durability ${config.durability}`,
+      start.http.note,
+      ...notesOf(opened, index, log.summary),
+    ],
+    stop: () => stop(server, api, health),
+  }
+}
+
+interface FrontEnd {
+  readonly transport: Transport
+  readonly ingest: ReturnType<typeof wireIngest>
+  readonly health: () => Health
+  readonly publicUrl: () => string
+  readonly onParseRoom: (listener: () => void) => void
+}
+
+/** Wires the front end and listens. */
+function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
+  const { catalog, pools, parse, engine, metrics, exportThread, paths } = server
+  const tokens = createTokens(catalog)
+  const reader: QuestionDeps = {
+    flushNow: pool => pools.flushNow(pool),
+    snapshot: pool => pools.snapshot(pool),
+    engine,
+    onQuery: metrics.query,
+  }
+  const graphql = createGraphql({
+    catalog,
+    verify: tokens.verify,
+    webhookUrl: webhookId => `${front.publicUrl()}/v1/${webhookId}`,
+    ask: (question, pool, query, applicationId) =>
+      ask(question, pools.schemaOf(pool), query, applicationId, reader),
+  })
+  return createApi(
+    {
+      ...front.ingest,
+      health: front.health,
+      room: () => pools.hasRoom(),
+      onRoom: listener => pools.onRoom(listener),
+      parse: task => parse.parse(task),
+      parseRoom: () => parse.room(),
+      onParseRoom: front.onParseRoom,
+      graphql: request => graphql.handle(request),
+      token: request => tokens.token(request),
+      routes: [
+        backupRoute(server.backups, tokens.verify, config),
+        arrowRoute({
+          ...reader,
+          catalog,
+          pools,
+          exportThread,
+          verify: tokens.verify,
+          temporaryFolder: paths.temporary,
+        }),
+      ],
+      metricsAccess: metricsAccess(config.host, config.metricsToken),
+      metricsText: () => metrics.text(),
+      meter: createMeter(metrics, catalog),
+    },
+    {
+      host: config.host,
+      port: config.port,
+      rateLimit: config.rateLimit,
+      transport: front.transport,
+      chunked: config.chunked === 'on',
+      connectionsMax: config.connections,
+    },
+  )
+}
+
+/** Runs after ready: removes copies that exports left, then orphans of the index and of the segment folders. */
+async function sweep({ catalog, index, pools, paths }: Server): Promise<void> {
+  await sweepCopies(paths.temporary).catch(error =>
+    warn(`copies of former exports stay in ${paths.temporary}: ${(error as Error).message}`),
+  )
+  await sweepThenCompact(catalog, index, pools)
+}
+
+function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['summary']): string[] {
+  const notes: string[] = []
+  if (!opened.isNewFolder) notes.push(...rebuiltNotes(index))
+  if ((opened.admin?.clientSecret.length ?? CLIENT_SECRET_CHARACTERS_MIN) < CLIENT_SECRET_CHARACTERS_MIN)
+    notes.push(
+      `the secret of the first application has fewer than ${CLIENT_SECRET_CHARACTERS_MIN} characters: give WEIR_CLIENT_ID and WEIR_CLIENT_SECRET a longer one`,
+    )
+  if (log.replayed > 0) notes.push(`replayed ${log.replayed} requests from the log`)
+  if (log.torn !== undefined)
+    notes.push(`an unfinished write was cut from ${log.torn.file} at byte ${log.torn.offset}`)
+  return notes
+}
+
+/** Stops from front to back: answers, syncs, flushes, then ends the threads. */
+async function stop(server: Server, api: Api, health: HealthState): Promise<boolean> {
+  const { catalog, index, pools, parse, engine, commit, metrics, exportThread } = server
+  const begin = monotonicMs()
+  health.stopping = true
+  const [answered] = await Promise.all([
+    api.stop(STOP_MS_MAX / 2),
+    pools.compaction.stop(),
+    server.backups.stop(),
+  ])
+  const flushed = await pools.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin)))
+  await commit.stop()
+  await Promise.all([index.index.stop(), engine.stop(), parse.stop(), exportThread.stop()])
+  await catalog.stop()
+  metrics.stop()
+  return answered && flushed
+}

@@ -1,0 +1,106 @@
+/**
+ * Slows guesses at applications' secrets (docs/decisions/0026). What is sent is checked at once while few guesses failed; then it waits
+ * its turn, and where the line is long it is refused unchecked. The right secret gives its debt back, so that clients that are right
+ * never wait for themselves. Nobody is locked out by guesses from elsewhere: of an address that has not failed with the application
+ * the first try is checked at once, and one that was right lately waits for its own failures only.
+ */
+import { createHash } from 'node:crypto'
+import { networkOf } from '../util/addresses.ts'
+import {
+  GUESS_ADDRESS_INTERVAL_MS,
+  GUESS_APPLICATION_INTERVAL_MS,
+  GUESS_INTERVAL_MS,
+  GUESS_WAIT_MS_MAX,
+  GUESSES_ADDRESS_FREE,
+  GUESSES_APPLICATION_FREE,
+  GUESSES_FREE,
+  GUESSES_KEYS_MAX,
+  GUESSES_WAITING_MAX,
+} from '../util/limits.ts'
+import { RateLimiter } from '../util/rate-limiter.ts'
+
+/** Where a secret comes from, and for which application. */
+interface Try {
+  readonly address: string
+  readonly applicationId: string
+}
+
+/** The try was not checked: one after so many seconds may be. */
+interface TooMany {
+  readonly retrySeconds: number
+}
+
+export class Guesses {
+  readonly #pairs: RateLimiter
+  readonly #addresses: RateLimiter
+  readonly #applications: RateLimiter
+  /** Pairs that were right once, the latest last. */
+  readonly #known = new Set<string>()
+  /** Pairs that were wrong the last time. */
+  readonly #failed = new Set<string>()
+  #waiting = 0
+
+  /** @param now for tests */
+  constructor(now?: () => number) {
+    const make = (burst: number, intervalMs: number) =>
+      new RateLimiter({ burst, intervalMs, keysMax: GUESSES_KEYS_MAX, ...(now === undefined ? {} : { now }) })
+    this.#pairs = make(GUESSES_FREE, GUESS_INTERVAL_MS)
+    this.#addresses = make(GUESSES_ADDRESS_FREE, GUESS_ADDRESS_INTERVAL_MS)
+    this.#applications = make(GUESSES_APPLICATION_FREE, GUESS_APPLICATION_INTERVAL_MS)
+  }
+
+  /** What `check` returns, when it is its turn: undefined for a wrong secret. */
+  async judge<T extends object>(one: Try, check: () => T | undefined): Promise<T | undefined | TooMany> {
+    const address = networkOf(one.address)
+    const application = digestOf(one.applicationId)
+    const pair = `${address} ${application}`
+    const waitMs = this.#waitMs(pair, address, application)
+    if (waitMs > GUESS_WAIT_MS_MAX || (waitMs > 0 && this.#waiting >= GUESSES_WAITING_MAX))
+      return { retrySeconds: Math.max(1, Math.ceil((waitMs - GUESS_WAIT_MS_MAX) / 1000)) }
+    const debts = [
+      [this.#pairs, pair],
+      [this.#addresses, address],
+      [this.#applications, application],
+    ] as const
+    for (const [table, key] of debts) table.add(key)
+    if (waitMs > 0) await this.#wait(waitMs)
+    const found = check()
+    if (found === undefined) {
+      if (!this.#known.has(pair)) remember(this.#failed, pair)
+      return undefined
+    }
+    for (const [table, key] of debts) table.remove(key)
+    this.#failed.delete(pair)
+    remember(this.#known, pair)
+    return found
+  }
+
+  #waitMs(pair: string, address: string, application: string): number {
+    const own = this.#pairs.waitMs(pair)
+    if (this.#known.has(pair)) return own
+    const others = this.#failed.has(pair) ? this.#applications.waitMs(application) : 0
+    return Math.max(own, others, this.#addresses.waitMs(address))
+  }
+
+  async #wait(ms: number): Promise<void> {
+    this.#waiting += 1
+    await new Promise(resolve => setTimeout(resolve, ms))
+    this.#waiting -= 1
+  }
+}
+
+/** Puts a key last, and forgets the first where there are too many. */
+function remember(keys: Set<string>, key: string): void {
+  keys.delete(key)
+  keys.add(key)
+  if (keys.size <= GUESSES_KEYS_MAX) return
+  for (const oldest of keys) {
+    keys.delete(oldest)
+    return
+  }
+}
+
+/** As long for each id. A part of the request's text would keep all of it in memory. */
+function digestOf(id: string): string {
+  return createHash('sha256').update(id).digest('base64url')
+}

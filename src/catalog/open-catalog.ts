@@ -1,0 +1,198 @@
+/** Start-up of the catalog stage: worker, memory, first start, data/admin.json. */
+
+import { randomBytes } from 'node:crypto'
+import { wallMs } from '../util/clock.ts'
+import { type Disk, disk, readFile, replaceFile } from '../util/disk.ts'
+import { CannotRun, Damaged } from '../util/errors.ts'
+import { newId } from '../util/ids.ts'
+import type { Paths } from '../util/paths.ts'
+import { Catalog, type CatalogListener } from './catalog.ts'
+import type { Entry } from './catalog-types.ts'
+import { keys, Memory } from './memory.ts'
+import { type Application, type Meta, type Pool, SCOPES, type SigningKey } from './model.ts'
+import { makeWebhookSource } from './rules.ts'
+import { openStoreClient, type StoreClient } from './store-client.ts'
+
+export interface CatalogOptions extends AdminGiven {
+  readonly paths: Paths
+  /** Opened already; undefined: it is opened now. */
+  readonly store?: Promise<StoreClient>
+  /** For armCrash in the worker; '' for none. */
+  readonly crashAt?: string | undefined
+  /** See CatalogListener. */
+  readonly onPoolDeleted?: (pool: Pool) => void
+  readonly onPoolModified?: (pool: Pool) => void
+  readonly disk?: Disk
+}
+
+export interface OpenedCatalog {
+  readonly catalog: Catalog
+  /** The first application; undefined where it was deleted. */
+  readonly admin: Admin | undefined
+  /** data/admin.json was written by this start: main prints id and secret once. */
+  readonly adminIsNew: boolean
+  /** This start found no catalog and made one. */
+  readonly isNewFolder: boolean
+}
+
+/** Opens the catalog of a data folder, or makes it. Rejects with CannotRun, Damaged or Unavailable. */
+export async function openCatalog(options: CatalogOptions): Promise<OpenedCatalog> {
+  const { paths, crashAt = '' } = options
+  const listener: CatalogListener = {
+    poolDeleted: options.onPoolDeleted ?? (() => undefined),
+    poolModified: options.onPoolModified ?? (() => undefined),
+  }
+  const store = await (options.store ?? openStoreClient({ path: paths.catalog, crashAt }))
+  try {
+    return await start(store, options, listener)
+  } catch (error) {
+    await store.stop()
+    throw error
+  }
+}
+
+async function start(
+  store: StoreClient,
+  options: CatalogOptions,
+  listener: CatalogListener,
+): Promise<OpenedCatalog> {
+  const memory = new Memory()
+  memory.load(store.entries, options.paths.catalog)
+  const isNewFolder = memory.isEmpty()
+  const catalog = new Catalog(memory, store, listener)
+  const change = startChange(memory, options)
+  if (change !== undefined) await catalog.put(change.puts, change.removes)
+  const { admin, written } = writeAdmin(memory, options.paths.admin, options.disk ?? disk)
+  return { catalog, admin, adminIsNew: written, isNewFolder }
+}
+
+/**
+ * What a new data folder gets, in one transaction: its identity, the signing key, the first application with all
+ * scopes, and the open pool `events`. A later start may replace the first application by the options.
+ *
+ * data/admin.json repeats the first application's id and secret. It is written after the transaction and made
+ * again when it does not match, so a crash between the two loses nothing.
+ */
+
+/** The name of the pool that a new folder begins with. */
+const OPEN_POOL_NAME = 'events'
+/** Creator of what no caller made. */
+const SYSTEM = 'system'
+
+/** The first application as options and data/admin.json give it. */
+export interface AdminGiven {
+  readonly clientId?: string | undefined
+  readonly clientSecret?: string | undefined
+}
+
+export interface Admin {
+  readonly clientId: string
+  readonly clientSecret: string
+}
+
+interface StartChange {
+  readonly puts: readonly Entry[]
+  readonly removes: readonly string[]
+}
+
+/** What this start has to change; undefined for nothing. Throws CannotRun for options that cannot be used. */
+export function startChange(memory: Memory, given: AdminGiven): StartChange | undefined {
+  const usable: AdminGiven = {
+    clientId: checkOption(given.clientId),
+    clientSecret: checkOption(given.clientSecret),
+  }
+  return memory.isEmpty() ? newFolder(usable) : replaceAdmin(memory, usable)
+}
+
+function newFolder(given: AdminGiven): StartChange {
+  const now = wallMs()
+  const admin = makeApplication(given.clientId ?? newId('APP', now), given.clientSecret ?? newSecret(), now)
+  const meta: Meta = {
+    format: 1,
+    folderId: randomBytes(16).toString('hex'),
+    accountId: newId('ACC', now),
+    environmentId: newId('ENV', now),
+    nextPoolNumber: 1,
+    firstApplicationId: admin.id,
+    openPoolMade: true,
+  }
+  const signingKey: SigningKey = { secret: randomBytes(32).toString('base64url') }
+  const checked = { columns: [], timestamp: null, uniqueIdColumn: null, tenant: null }
+  const pool = makeWebhookSource({ uniqueName: OPEN_POOL_NAME }, checked, meta, SYSTEM, now)
+  return {
+    puts: [[keys.signingKey, signingKey], [keys.application(admin.id), admin], ...pool.puts],
+    removes: [],
+  }
+}
+
+/** An id or secret that is not given stays as it was. */
+function replaceAdmin(memory: Memory, given: AdminGiven): StartChange | undefined {
+  const meta = memory.meta()
+  const old = memory.applications.byId.get(meta.firstApplicationId)
+  const id = given.clientId ?? meta.firstApplicationId
+  const secret = given.clientSecret ?? old?.secret
+  if (given.clientId === undefined && given.clientSecret === undefined) return undefined
+  if (id === old?.id && secret === old.secret) return undefined
+  if (id !== meta.firstApplicationId && memory.applications.has(id))
+    throw new CannotRun(`the client id ${id} belongs to another application`)
+  const admin = makeApplication(id, secret ?? newSecret(), wallMs())
+  return {
+    puts: [
+      [keys.application(id), admin],
+      [keys.meta, { ...meta, firstApplicationId: id } satisfies Meta],
+    ],
+    removes: old !== undefined && old.id !== id ? [keys.application(old.id)] : [],
+  }
+}
+
+/** Makes data/admin.json match. Returns the admin, and whether the file had to be written. */
+export function writeAdmin(
+  memory: Memory,
+  path: string,
+  on: Disk,
+): { readonly admin: Admin | undefined; readonly written: boolean } {
+  const application = memory.applications.byId.get(memory.meta().firstApplicationId)
+  if (application === undefined) return { admin: undefined, written: false }
+  const admin: Admin = { clientId: application.id, clientSecret: application.secret }
+  const bytes = Buffer.from(`${JSON.stringify(admin, null, 2)}\n`)
+  if (holds(on, path, bytes)) return { admin, written: false }
+  replaceFile(on, path, [bytes])
+  return { admin, written: true }
+}
+
+/** A file that cannot be read is written anew as well. */
+function holds(on: Disk, path: string, bytes: Buffer): boolean {
+  try {
+    return on.exists(path) && bytes.equals(readFile(on, path))
+  } catch (error) {
+    if (error instanceof Damaged) return false
+    throw error
+  }
+}
+
+function makeApplication(id: string, secret: string, nowMs: number): Application {
+  const at = new Date(nowMs).toISOString()
+  return {
+    id,
+    uniqueName: id,
+    description: 'The first application',
+    createdAt: at,
+    createdBy: SYSTEM,
+    modifiedAt: at,
+    modifiedBy: SYSTEM,
+    secret,
+    scopes: SCOPES,
+  }
+}
+
+function newSecret(): string {
+  return randomBytes(32).toString('base64url')
+}
+
+/** Printable ASCII without a colon, which HTTP Basic splits at. */
+function checkOption(value: string | undefined): string | undefined {
+  if (value === undefined || value === '') return undefined
+  if (!/^[\x21-\x39\x3b-\x7e]{1,256}$/.test(value))
+    throw new CannotRun('a client id or secret is 1 to 256 printable ASCII characters without space or colon')
+  return value
+}

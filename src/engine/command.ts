@@ -1,0 +1,158 @@
+/** A command of the command line, and how `weir <name> …` is read. app/commands.ts lists all commands. */
+import { parseArgs } from 'node:util'
+import { assert, must } from '../util/assert.ts'
+import { CannotRun } from '../util/errors.ts'
+import { allOptions, type Config, type Option, readConfig } from './config.ts'
+
+/** Exit codes. 1: damage was found or is in the way. 2: it could not run. */
+export const CLEAN = 0
+export const DAMAGED = 1
+export const CANNOT_RUN = 2
+
+/** A flag that only this command takes. */
+interface CommandFlag {
+  /** Without the dashes. */
+  readonly flag: string
+  /** What stands for its value in the help; "" for a flag without one. */
+  readonly value: string
+  readonly why: string
+}
+
+/** What the command line gave it. */
+export interface CommandInput {
+  readonly config: Config
+  /** What follows the command's name, in order. */
+  readonly positionals: readonly string[]
+  /** Given flags of this command; a flag without a value is "". */
+  readonly flags: ReadonlyMap<string, string>
+}
+
+export interface Command {
+  readonly name: string
+  /** `<pool>`, `[folder]`, … as the help shows them. */
+  readonly positionals: readonly string[]
+  readonly flags: readonly CommandFlag[]
+  readonly why: string
+  /** The exit code. Throws CannotRun (2) or Damaged (1). Results go to stdout, progress and notes to stderr. */
+  readonly run: (input: CommandInput) => Promise<number>
+}
+
+/** For commands whose result programs read. */
+export const JSON_FLAG: CommandFlag = {
+  flag: 'json',
+  value: '',
+  why: 'prints the result as one JSON document',
+}
+
+/** Says in our words what parseArgs did not take. */
+function usageError(
+  error: Error & { readonly code?: string },
+  args: readonly string[],
+  command: Command,
+): string {
+  const { code, message } = error
+  const flag = /'(-[^ '=]*)/.exec(message)?.[1] ?? ''
+  if (code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
+    const word = args.find(arg => /^-[^-]/.test(arg)) // `-out x` is read as the letters o, u and t
+    if (flag.startsWith('--') || word === undefined) return `weir ${command.name} has no option ${flag}`
+    return `weir ${command.name} has no option ${word}; options have two dashes: -${word}`
+  }
+  if (code !== 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') return message
+  const value = command.flags.find(one => `--${one.flag}` === flag)?.value ?? valueNameOf(flag)
+  if (value === '') return `${flag} takes no value`
+  const dashed = message.includes('ambiguous') ? `, or ${flag}=… where it begins with a dash` : ''
+  return `${flag} needs a value: ${flag} ${value}${dashed}`
+}
+
+/** `<needed>` and `[optional]`, in order. */
+function checkPositionals(command: Command, given: readonly string[]): void {
+  const missing = command.positionals.find(
+    (name, index) => name.startsWith('<') && given[index] === undefined,
+  )
+  if (missing !== undefined)
+    throw new CannotRun(
+      `weir ${command.name} needs ${missing}: weir ${[command.name, ...command.positionals].join(' ')}; see weir ${command.name} --help`,
+    )
+  const extra = given[command.positionals.length]
+  if (extra === undefined) return
+  const taken = command.positionals.length === 0 ? 'no arguments' : command.positionals.join(' ')
+  throw new CannotRun(`weir ${command.name} takes ${taken}; "${extra}" is one too many`)
+}
+
+/** What the command line asks for. */
+interface CommandLine {
+  /** undefined: none was named, which means the first one, `start`. */
+  readonly named: Command | undefined
+  readonly help: boolean
+  readonly input: CommandInput
+}
+
+/**
+ * Reads flags, then the environment, then defaults. The first argument that is no flag names the command; a command
+ * takes the common options and its own flags, `start` takes all options.
+ * @param commands all there are; the first is the default
+ * @throws CannotRun naming the command, flag, option or argument that was not understood
+ */
+export function readCommandLine(
+  args: readonly string[],
+  commands: readonly Command[],
+  env?: NodeJS.ProcessEnv,
+): CommandLine {
+  const name = firstPositional(args)
+  const named = name === undefined ? undefined : commands.find(command => command.name === name)
+  if (name !== undefined && named === undefined)
+    throw new CannotRun(
+      `there is no command "${name}"; there are ${commands.map(one => one.name).join(', ')}; see weir --help`,
+    )
+  const command = named ?? must(commands[0], 'the default command')
+  const { values, positionals } = parseFlags(args, command, command === commands[0])
+  if (named !== undefined) positionals.shift()
+  const help = values['help'] === true
+  if (!help) checkPositionals(command, positionals)
+  const flags = new Map<string, string>()
+  for (const { flag } of command.flags) {
+    const value = values[flag]
+    if (value !== undefined) flags.set(flag, typeof value === 'string' ? value : '')
+  }
+  return { named, help, input: { config: readConfig(values, env), positionals, flags } }
+}
+
+type ParseOptions = Record<string, { type: 'string' | 'boolean' }>
+
+function flagsOf(isTaken: (one: Option<unknown>) => boolean): ParseOptions {
+  const options: ParseOptions = { help: { type: 'boolean' } }
+  for (const [, one] of allOptions())
+    if (one.flag !== null && isTaken(one)) options[one.flag] = { type: 'string' }
+  return options
+}
+
+/** The command's name: a flag with a value of its own that comes before it must be an option. */
+function firstPositional(args: readonly string[]): string | undefined {
+  const options = flagsOf(() => true)
+  const { tokens } = parseArgs({
+    args: [...args],
+    options,
+    allowPositionals: true,
+    strict: false,
+    tokens: true,
+  })
+  return tokens.find(token => token.kind === 'positional')?.value
+}
+
+function parseFlags(args: readonly string[], command: Command, isDefault: boolean) {
+  const options = flagsOf(one => isDefault || one.common === true)
+  for (const { flag, value } of command.flags) {
+    assert(options[flag] === undefined, `--${flag} of weir ${command.name} has a name of its own`)
+    options[flag] = { type: value === '' ? 'boolean' : 'string' }
+  }
+  try {
+    return parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
+  } catch (error) {
+    throw new CannotRun(`${usageError(error as Error, args, command)}; see weir ${command.name} --help`)
+  }
+}
+
+/** What stands for an option's value in the help; '' for one without. */
+function valueNameOf(flag: string): string {
+  return allOptions().find(([, one]) => one.flag !== null && `--${one.flag}` === flag)?.[1].value ?? ''
+}

@@ -1,0 +1,288 @@
+/**
+ * Every option, declared once: flag, environment name, default, unit, reason. The type Config, the
+ * parser and `weir --help` come from this table. `process.env` is read nowhere else. The flags of a
+ * single command stand with that command (tools/).
+ */
+
+import { isAbsolute, resolve } from 'node:path'
+import { withoutEndSlashes } from '../util/addresses.ts'
+import { CannotRun } from '../util/errors.ts'
+import {
+  BACKUP_BYTES_PER_SECOND,
+  CLIENT_SECRET_CHARACTERS_MIN,
+  COMPACT_TICK_MS,
+  CONNECTIONS_MAX,
+  DESCRIPTORS_RESERVED,
+  LOG_FILE_BYTES,
+  LOG_FILE_BYTES_MIN,
+} from '../util/limits.ts'
+
+/** One option. */
+export interface Option<T> extends Taken<T> {
+  readonly flag: string | null
+  readonly env: string
+  readonly value: string
+  readonly fallback: string
+  readonly why: string
+  readonly hidden?: true
+  /** Taken by every command, not by the server alone. */
+  readonly common?: true
+}
+
+function option<T>(
+  flag: string | null,
+  env: string,
+  value: string,
+  fallback: string,
+  why: string,
+  taken: Taken<T>,
+): Option<T> {
+  return { flag, env, value, fallback, why, ...taken }
+}
+
+function common<T>(one: Option<T>): Option<T> {
+  return { ...one, common: true }
+}
+
+function hidden<T>(one: Option<T>): Option<T> {
+  return { ...one, common: true, hidden: true }
+}
+
+/** What an option takes, in words, and how it reads it: undefined for a text that it does not take. */
+interface Taken<T> {
+  readonly takes: string
+  readonly parse: (text: string) => T | undefined
+  /** Not repeated in messages. */
+  readonly isSecret?: true
+}
+
+const TEXT: Taken<string> = { takes: 'a text', parse: value => (value === '' ? undefined : value) }
+const ANY_TEXT: Taken<string> = { takes: 'any text', parse: value => value }
+const HTTP_URL: Taken<string> = {
+  takes: 'a URL that begins with http:// or https://',
+  parse: value => (value === '' || /^https?:\/\/[^/]/.test(value) ? withoutEndSlashes(value) : undefined),
+}
+const choice = <T extends string>(...choices: readonly T[]): Taken<T> => ({
+  takes: choices.filter(one => one !== '').join(' or '),
+  parse: value => choices.find(one => one === value),
+})
+const integer = (from: number, to: number): Taken<number> => ({
+  takes: `a whole number from ${from} to ${to}`,
+  parse: value => {
+    const number = /^\d+$/.test(value) ? Number(value) : Number.NaN
+    return number >= from && number <= to ? number : undefined
+  },
+})
+
+const SECRET: Taken<string> = {
+  takes: `at least ${CLIENT_SECRET_CHARACTERS_MIN} printable ASCII characters without space or colon, such as openssl rand -hex 32 makes`,
+  parse: value =>
+    value === '' ||
+    (/^[\x21-\x39\x3b-\x7e]{1,256}$/.test(value) && value.length >= CLIENT_SECRET_CHARACTERS_MIN)
+      ? value
+      : undefined,
+  isSecret: true,
+}
+
+const SHA256: Taken<string> = {
+  takes: 'a SHA-256 in 64 hexadecimal digits',
+  parse: value => (value === '' || /^[0-9a-fA-F]{64}$/.test(value) ? value.toLowerCase() : undefined),
+}
+
+const OPTIONS = {
+  host: option('host', 'WEIR_HOST', 'ADDRESS', '127.0.0.1', 'address to listen on', TEXT),
+  port: option(
+    'port',
+    'WEIR_PORT',
+    'NUMBER',
+    '8420',
+    'port to listen on; 0 takes any free one',
+    integer(0, 65535),
+  ),
+  dataDir: common(
+    option('data-dir', 'WEIR_DATA_DIR', 'FOLDER', './data', 'the data folder; one process at a time', TEXT),
+  ),
+  publicUrl: option(
+    'public-url',
+    'WEIR_PUBLIC_URL',
+    'URL',
+    '',
+    'prefix of webhookUrl, when clients reach Weir by another name (default http://host:port)',
+    HTTP_URL,
+  ),
+  clientId: option(null, 'WEIR_CLIENT_ID', 'TEXT', '', 'client id of the first application', ANY_TEXT),
+  clientSecret: option(null, 'WEIR_CLIENT_SECRET', 'TEXT', '', 'its secret; both or neither', SECRET),
+  metricsToken: option(
+    null,
+    'WEIR_METRICS_TOKEN',
+    'TEXT',
+    '',
+    'GET /metrics takes this Bearer token alone; without one it answers on a loopback --host only',
+    SECRET,
+  ),
+  durability: option(
+    'durability',
+    'WEIR_DURABILITY',
+    'fsync|os',
+    'fsync',
+    'fsync: a 200 survives a power cut; os: it survives the death of the process only',
+    choice('fsync', 'os'),
+  ),
+  kernel: common(
+    option(
+      'kernel',
+      'WEIR_KERNEL',
+      'native|js',
+      '',
+      'JSON kernel and key loop (default native where it was built, else js)',
+      choice('', 'native', 'js'),
+    ),
+  ),
+  http: option(
+    'http',
+    'WEIR_HTTP',
+    'uws|node',
+    '',
+    'HTTP library (default uws where its binary loads, else node, which is node:http)',
+    choice('', 'uws', 'node'),
+  ),
+  httpSha256: option(
+    'http-sha256',
+    'WEIR_HTTP_SHA256',
+    'HEX',
+    '',
+    'loads a uWebSockets.js binary of this SHA-256 in place of the known one',
+    SHA256,
+  ),
+  chunked: option(
+    'chunked',
+    'WEIR_CHUNKED',
+    'on|off',
+    'on',
+    'off answers 411 to bodies in chunks: behind a proxy that forwards chunk lines unchanged',
+    choice('on', 'off'),
+  ),
+  rateLimit: option(
+    'rate-limit',
+    'WEIR_RATE_LIMIT',
+    'EVENTS',
+    '0',
+    'events per second and pool; more is answered 429; 0 is off',
+    integer(0, 1_000_000_000),
+  ),
+  connections: option(
+    'connections',
+    'WEIR_CONNECTIONS',
+    'NUMBER',
+    '0',
+    `connections at once, more are closed; 0: the limit of open files less ${DESCRIPTORS_RESERVED}, at most ${CONNECTIONS_MAX}`,
+    integer(0, 1_000_000),
+  ),
+  crashAt: hidden(
+    option(
+      'crash-at',
+      'WEIR_CRASH_AT',
+      'POINT[:N]',
+      '',
+      'tests only: kill the process at a named point',
+      ANY_TEXT,
+    ),
+  ),
+  compactTickMs: hidden(
+    option(
+      'compact-tick-ms',
+      'WEIR_COMPACT_TICK_MS',
+      'MS',
+      String(COMPACT_TICK_MS),
+      'tests only: compaction looks this often; idle pools give up their kept rows after 60 looks',
+      integer(1, 3_600_000),
+    ),
+  ),
+  retentionDaysAhead: hidden(
+    option(
+      'retention-days-ahead',
+      'WEIR_RETENTION_DAYS_AHEAD',
+      'DAYS',
+      '0',
+      'tests only: the clock of retention runs ahead',
+      integer(0, 100_000),
+    ),
+  ),
+  backupBytesPerSecond: hidden(
+    option(
+      'backup-bytes-per-second',
+      'WEIR_BACKUP_BYTES_PER_SECOND',
+      'BYTES',
+      String(BACKUP_BYTES_PER_SECOND),
+      'tests only: how fast a backup of a running server copies',
+      integer(1, 1_000_000_000_000),
+    ),
+  ),
+  faultAt: hidden(
+    option(
+      'fault-at',
+      'WEIR_FAULT_AT',
+      'FAULTS',
+      '',
+      'tests only: calls of the disk that fail while a file exists; see util/fault-injection.ts',
+      ANY_TEXT,
+    ),
+  ),
+  logFileBytes: hidden(
+    option(
+      'log-file-bytes',
+      'WEIR_LOG_FILE_BYTES',
+      'BYTES',
+      String(LOG_FILE_BYTES),
+      'tests only: size of a log file; small ones are changed often',
+      integer(LOG_FILE_BYTES_MIN, LOG_FILE_BYTES),
+    ),
+  ),
+}
+
+/** The options' values. */
+export type Config = {
+  readonly [K in keyof typeof OPTIONS]: Exclude<ReturnType<(typeof OPTIONS)[K]['parse']>, undefined>
+}
+
+export type Values = Readonly<Record<string, string | boolean | undefined>>
+
+/** Reads flags, then the environment, then defaults. @throws CannotRun naming the option */
+export function readConfig(values: Values, env: NodeJS.ProcessEnv = process.env): Config {
+  const config: Record<string, unknown> = {}
+  for (const [name, one] of allOptions()) {
+    const flagged = one.flag === null ? undefined : values[one.flag]
+    const given = typeof flagged === 'string' ? flagged : (env[one.env] ?? one.fallback)
+    const parsed = one.parse(given)
+    if (parsed === undefined) {
+      const found = one.isSecret === true ? `what was given has ${given.length}` : `not "${given}"`
+      throw new CannotRun(`${spelling(one)} takes ${one.takes}, ${found}`)
+    }
+    config[name] = parsed
+  }
+  const read = config as unknown as Config
+  if ((read.clientId === '') !== (read.clientSecret === ''))
+    throw new CannotRun('WEIR_CLIENT_ID and WEIR_CLIENT_SECRET are given both or not at all')
+  const dataDir = isAbsolute(read.dataDir) ? read.dataDir : resolve(read.dataDir)
+  return { ...read, dataDir }
+}
+
+/** Lines of the help, one per option; `onlyCommon` leaves out what the server alone takes. */
+export function optionLines(onlyCommon: boolean): string[] {
+  return allOptions()
+    .filter(([, one]) => one.hidden !== true && (one.common === true || !onlyCommon))
+    .map(([, one]) => {
+      const left = one.flag === null ? '' : `--${one.flag} ${one.value}`
+      const fallback = one.fallback === '' ? '' : ` [${one.fallback}]`
+      return `  ${left.padEnd(28)} ${one.env.padEnd(20)} ${one.why}${fallback}`
+    })
+}
+
+/** All options with their names in Config. */
+export function allOptions(): [string, Option<unknown>][] {
+  return Object.entries(OPTIONS)
+}
+
+function spelling(one: Option<unknown>): string {
+  return one.flag === null ? one.env : `--${one.flag} (${one.env})`
+}

@@ -1,0 +1,278 @@
+/**
+ * `/metrics`: what an operator watches, in Prometheus' text form.
+ *
+ * Counters of the ingest path are plain numbers in Maps, handed to prom-client when the page is read: counting an event
+ * must not cost more than adding one.
+ */
+
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+import type * as Prom from 'prom-client'
+import type { MergeFigures } from '../store/compaction/compaction-types.ts'
+import { METRIC_SERIES_MAX, METRIC_SYNCS_HELD } from '../util/limits.ts'
+import { loadPackage } from '../util/load-package.ts'
+
+/** Class by class: the package's index brings a push gateway, a cluster's registry and HTTP along. */
+const Counter = loadPackage('prom-client/lib/counter.js') as typeof Prom.Counter
+const Gauge = loadPackage('prom-client/lib/gauge.js') as typeof Prom.Gauge
+const Histogram = loadPackage('prom-client/lib/histogram.js') as typeof Prom.Histogram
+const Registry = loadPackage('prom-client/lib/registry.js') as typeof Prom.Registry
+type Registry = Prom.Registry
+
+/** A reading taken when the page is asked for: one number, or one per label value. */
+type Reading = () => number | readonly (readonly [string, number])[]
+
+export interface Metrics {
+  /** `count` events of `pool` (its unique name) were `accepted` or `rejected`; `code` is `ok` or the fault's. */
+  events(pool: string, result: 'accepted' | 'rejected', code: string, count: number): void
+  /** An ingest request was refused as a whole, with this problem code. */
+  refused(code: string): void
+  request(status: number): void
+  bytes(count: number): void
+  sync(ms: number, bytes: number): void
+  flush(ms: number, rows: number): void
+  /** From the ack of a row to the sync of its flush. */
+  visible(ms: number): void
+  query(ms: number): void
+  merge(figures: MergeFigures): void
+  mergeFailed(): void
+  /** A gauge that is read when the page is. `label` names what the readings are told apart by. */
+  gauge(name: string, help: string, reading: Reading, label?: string): void
+  text(): Promise<string>
+  stop(): void
+}
+
+const SYNC_SECONDS = [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5]
+const MERGE_SECONDS = [0.01, 0.05, 0.1, 0.5, 1, 2, 5, 10, 30, 60, 300]
+const FLUSH_SECONDS = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10]
+
+/** A memtable that no reader asks for is flushed by its age, which is a minute. */
+const VISIBLE_SECONDS = [...FLUSH_SECONDS, 20, 30, 45, 60, 90]
+
+export function createMetrics(): Metrics {
+  const registers = [new Registry()]
+  const registry = registers[0]!
+  const events = new EventCounts()
+  const requests = new Map<number, number>()
+  const refusals = new Map<string, number>()
+  let bytes = 0
+  countedByLabel(
+    registers,
+    'weir_events_total',
+    'events by pool, result and code',
+    ['pool', 'result', 'code'],
+    () => events.series(),
+  )
+  const byOne = (counts: ReadonlyMap<string | number, number>) => () =>
+    [...counts].map(([value, count]) => [[value], count] as const)
+  const requestsHelp = 'HTTP requests by status; 0: the client went first'
+  countedByLabel(registers, 'weir_requests_total', requestsHelp, ['status'], byOne(requests))
+  countedByLabel(
+    registers,
+    'weir_refused_requests_total',
+    'ingest requests refused as a whole, by code',
+    ['code'],
+    byOne(refusals),
+  )
+  countedPlainly(registers, 'weir_received_bytes_total', 'bytes of request bodies', () => bytes)
+  const histogram = (name: string, help: string, buckets: number[]) =>
+    new Histogram({ name, help, buckets, registers })
+  const syncs = countSyncs(registers)
+  const flush = histogram('weir_flush_seconds', 'from the start of a flush to its sync', FLUSH_SECONDS)
+  const visible = histogram(
+    'weir_ack_to_visible_seconds',
+    'from the oldest ack of a flush to its sync',
+    VISIBLE_SECONDS,
+  )
+  const query = histogram('weir_query_seconds', 'queries, waiting and flush included', FLUSH_SECONDS)
+  const flushed = new Counter({
+    name: 'weir_flushed_rows_total',
+    help: 'rows taken from the memtables by flushes',
+    registers,
+  })
+  const compaction = countMerges(registers)
+  const loop = watchEventLoop(registers)
+  return {
+    events: (pool, result, code, count) => events.add(pool, result, code, count),
+    refused: code => add(refusals, code, 1),
+    request: status => add(requests, status, 1),
+    bytes: count => {
+      bytes += count
+    },
+    sync: syncs,
+    flush(ms, rows) {
+      flush.observe(ms / 1000)
+      flushed.inc(rows)
+    },
+    visible: ms => visible.observe(ms / 1000),
+    query: ms => query.observe(ms / 1000),
+    ...compaction,
+    gauge: (name, help, reading, label) => void readGauge(registers, name, help, reading, label),
+    text: () => registry.metrics(),
+    stop: () => loop.disable(),
+  }
+}
+
+/** Syncs are counted many at a time: one by one, each found prom-client's code out of the caches. */
+function countSyncs(registers: Registry[]): Metrics['sync'] {
+  let bytes = 0
+  const held: number[] = []
+  const observe = () => {
+    for (const ms of held) histogram.observe(ms / 1000)
+    held.length = 0
+  }
+  const histogram = new Histogram({
+    name: 'weir_log_sync_seconds',
+    help: 'write and sync of one group',
+    buckets: SYNC_SECONDS,
+    registers,
+    collect: observe,
+  })
+  countedPlainly(registers, 'weir_log_bytes_total', 'bytes written to the log', () => bytes)
+  return (ms, count) => {
+    bytes += count
+    held.push(ms)
+    if (held.length >= METRIC_SYNCS_HELD) observe()
+  }
+}
+
+/** Counters of merges; what waits for one is a gauge (meter.ts). */
+function countMerges(registers: Registry[]): Pick<Metrics, 'merge' | 'mergeFailed'> {
+  const counter = (what: string, help: string) =>
+    new Counter({ name: `weir_compaction_${what}_total`, help, registers })
+  const merges = counter('merges', 'merges that were swapped in')
+  const failures = counter('failures', 'merges that failed; they are tried again')
+  const rowsRead = counter('read_rows', 'rows of all inputs of merges, those that are not visible too')
+  const bytesRead = counter('read_bytes', 'bytes of all inputs of merges')
+  const rowsWritten = counter('written_rows', 'rows of segments that merges wrote')
+  const bytesWritten = counter('written_bytes', 'bytes of segments that merges wrote')
+  const seconds = new Histogram({
+    name: 'weir_compaction_seconds',
+    help: 'from the start of a merge to the sync of its swap',
+    buckets: MERGE_SECONDS,
+    registers,
+  })
+  return {
+    merge(figures) {
+      merges.inc()
+      rowsRead.inc(figures.rowsRead)
+      bytesRead.inc(figures.bytesRead)
+      rowsWritten.inc(figures.rowsWritten)
+      bytesWritten.inc(figures.bytesWritten)
+      seconds.observe(figures.ms / 1000)
+    },
+    mergeFailed: () => failures.inc(),
+  }
+}
+
+function countedByLabel(
+  registers: Registry[],
+  name: string,
+  help: string,
+  labelNames: string[],
+  series: () => Iterable<readonly [values: readonly (string | number)[], count: number]>,
+): void {
+  new Counter({
+    name,
+    help,
+    labelNames,
+    registers,
+    collect() {
+      this.reset()
+      for (const [values, count] of series())
+        this.inc(Object.fromEntries(labelNames.map((label, index) => [label, values[index] ?? ''])), count)
+    },
+  })
+}
+
+function countedPlainly(registers: Registry[], name: string, help: string, count: () => number): void {
+  new Counter({
+    name,
+    help,
+    registers,
+    collect() {
+      this.reset()
+      this.inc(count())
+    },
+  })
+}
+
+/** Events by pool, result and code. A Map in a Map: no text is joined for each request. */
+class EventCounts {
+  readonly #pools = new Map<string, Map<string, Map<string, number>>>()
+  #series = 0
+
+  add(pool: string, result: string, code: string, count: number): void {
+    const known = this.#pools.get(pool)?.get(result)
+    if (known?.has(code) === true) add(known, code, count)
+    else this.#addSeries(pool, result, code, count)
+  }
+
+  *series(): Generator<readonly [readonly string[], number]> {
+    for (const [pool, results] of this.#pools)
+      for (const [result, codes] of results)
+        for (const [code, count] of codes) yield [[pool, result, code], count]
+  }
+
+  /** Pools come and go; the page must not grow for ever. */
+  #addSeries(pool: string, result: string, code: string, count: number): void {
+    const results = inner(this.#pools, this.#series < METRIC_SERIES_MAX ? pool : 'other')
+    const codes = inner(results, result)
+    if (!codes.has(code)) this.#series += 1
+    add(codes, code, count)
+  }
+}
+
+function inner<T>(maps: Map<string, Map<string, T>>, key: string): Map<string, T> {
+  let map = maps.get(key)
+  if (map === undefined) {
+    map = new Map()
+    maps.set(key, map)
+  }
+  return map
+}
+
+function add<T>(counts: Map<T, number>, key: T, count: number): void {
+  counts.set(key, (counts.get(key) ?? 0) + count)
+}
+
+function readGauge(
+  registers: Registry[],
+  name: string,
+  help: string,
+  reading: Reading,
+  label: string | undefined,
+): void {
+  new Gauge({
+    name,
+    help,
+    labelNames: label === undefined ? [] : [label],
+    registers,
+    collect() {
+      const value = reading()
+      if (label !== undefined) this.reset() // what has no reading any more goes
+      if (typeof value === 'number') this.set(value)
+      else for (const [which, count] of value) this.set({ [label ?? 'of']: which }, count)
+    },
+  })
+}
+
+/** W-11's goal is a delay of 5 ms at p99: the histogram covers the time since the page was last read. */
+function watchEventLoop(registers: Registry[]) {
+  const resolutionMs = 2
+  const loop = monitorEventLoopDelay({ resolution: resolutionMs })
+  loop.enable()
+  const seconds = (nanoseconds: number) => Math.max(0, nanoseconds / 1e9 - resolutionMs / 1000)
+  new Gauge({
+    name: 'weir_event_loop_delay_seconds',
+    help: 'delay of the main thread since the page was last read',
+    labelNames: ['quantile'],
+    registers,
+    collect() {
+      for (const quantile of [50, 99])
+        this.set({ quantile: String(quantile / 100) }, seconds(loop.percentile(quantile)))
+      this.set({ quantile: '1' }, seconds(loop.max))
+      loop.reset()
+    },
+  })
+  return loop
+}

@@ -1,0 +1,304 @@
+/**
+ * The memtables, segments and manifest of all pools: ingest appends to them, queries read from them.
+ *
+ *   W-4   Log files and replaced segments are removed only after the index synced the change that makes
+ *         them obsolete.
+ *   W-8   flushNow() before a query; a snapshot pins its files.
+ */
+import { rmdir } from 'node:fs/promises'
+import { basename, dirname } from 'node:path'
+import type { CatalogService } from '../catalog/catalog-types.ts'
+import type { Pool } from '../catalog/model.ts'
+import type { PoolSchema } from '../format/schema.ts'
+import type { OpenedIndex } from '../index/index-client.ts'
+import { createManifest, type Manifest, type PoolView } from '../index/manifest.ts'
+import type { Commit } from '../log/log-types.ts'
+import type { BatchBuffers } from '../parse/batch-buffers.ts'
+import type { Debt, Merger } from '../store/compaction/compaction-types.ts'
+import type { Scheduler } from '../store/compaction/scheduler.ts'
+import type { FlushedSegment } from '../store/flush/flush-pipeline.ts'
+import type { MemtableEntry } from '../store/flush/flush-types.ts'
+import { Flusher } from '../store/flush/flusher.ts'
+import { SegmentWriterClient } from '../store/segment/writer-client.ts'
+import { must } from '../util/assert.ts'
+import { monotonicMs, resolvesWithin } from '../util/clock.ts'
+import { crashPoint } from '../util/fault-injection.ts'
+import {
+  BODY_BYTES_MAX,
+  FLUSHES_END_MS_MAX,
+  LOG_UNFLUSHED_BYTES,
+  METRIC_DEBT_POOLS_MAX,
+} from '../util/limits.ts'
+import { numberOfFile, type Paths, poolFolder } from '../util/paths.ts'
+import { warn } from '../util/say.ts'
+import { wireCompaction } from './compaction.ts'
+import type { Config } from './config.ts'
+import type { Metrics } from './metrics.ts'
+
+interface PoolsOptions {
+  readonly config: Config
+  readonly paths: Paths
+  readonly catalog: CatalogService
+  readonly index: OpenedIndex
+  readonly metrics: Metrics
+  readonly kernel: 'native' | 'js'
+  readonly nice: number
+  readonly batchBuffers: BatchBuffers
+  readonly merger: Merger
+  /** No manifest and no snapshot names these files any more. */
+  readonly onFilesFree?: ((files: readonly string[]) => void) | undefined
+  readonly onFault: (error: Error) => void
+}
+
+export class Pools {
+  readonly #options: PoolsOptions
+  readonly #flusher: Flusher
+  readonly #writer: SegmentWriterClient
+  readonly #manifest: Manifest
+  /** Merges and retention of all pools. */
+  readonly compaction: Scheduler
+  #lastAppendMs = Number.NEGATIVE_INFINITY
+  readonly #known = new Set<number>()
+  readonly #folders = new Map<number, string>()
+  readonly #dropping = new Set<Promise<void>>()
+  /** Damaged pools, which are not compacted. */
+  readonly #leftAlone = new Set<number>()
+  #commit: Commit | undefined
+  /** Written since the start. What was replayed stands so far below that all of it is due once the log is joined. */
+  #logBytes = -LOG_UNFLUSHED_BYTES
+  #onLogOpened: (commit: Commit) => void = () => {}
+  /** A long replay fills memtables before the log is open: their flushes begin, and wait for it. */
+  readonly #logOpened = new Promise<Commit>(resolve => {
+    this.#onLogOpened = resolve
+  })
+
+  constructor(options: PoolsOptions) {
+    const { config, index, kernel, nice, onFault } = options
+    this.#options = options
+    this.#writer = new SegmentWriterClient({ crashAt: config.crashAt, nice, assembler: kernel }, onFault)
+    this.#manifest = createManifest({
+      pools: index.opened.pools.filter(state => options.catalog.poolByNumber(state.pool) !== undefined),
+      lastCommit: index.opened.lastCommit,
+      readDeletionVectors: pool => index.index.readDeletionVectors(pool),
+      folderOf: pool => this.#folderOf(pool),
+      onUnpinned: files => this.#unlink(files),
+      onUncoveredRemoved: pool => this.compaction.changed(pool),
+    })
+    this.#flusher = new Flusher({
+      writer: this.#writer,
+      commit: flushes => index.index.commit(flushes),
+      syncLog: async () => (await this.#logOpened).syncAll(),
+      logBytes: () => this.#logBytes,
+      onCommitted: flushes => this.#committed(flushes),
+      onFailed: (pool, error) => warn(`a flush of pool ${pool} failed and is tried again: ${error.message}`),
+      onFatal: onFault,
+      onFreed: entries => {
+        for (const { batch } of entries) options.batchBuffers.give(batch)
+      },
+    })
+    this.compaction = wireCompaction({
+      ...options,
+      manifest: this.#manifest,
+      flusher: this.#flusher,
+      writer: this.#writer,
+      makeKnown: pool => void this.#isKnown(pool),
+      folderOf: pool => this.#folderOf(pool),
+      isLeftAlone: pool => this.#leftAlone.has(pool),
+      lastAppendMs: () => this.#lastAppendMs,
+      commit: () => this.#commit,
+    })
+  }
+
+  /** Sets the open log: from now on flushes may run and log files may be removed. */
+  setLog(commit: Commit): void {
+    this.#commit = commit
+    this.#onLogOpened(commit)
+    this.#logBytes = 0
+    commit.onSync = (ms, bytes) => {
+      this.#logBytes += bytes
+      this.#options.metrics.sync(ms, bytes)
+    }
+  }
+
+  /** The current schema of a pool. */
+  schemaOf(pool: Pool): PoolSchema {
+    return must(this.#options.catalog.schema(pool.number, pool.planVersion), 'the schema of a pool')
+  }
+
+  /** Appends synced rows, in sequence order (W-13). Rows of a deleted pool are dropped. */
+  append(pool: number, schema: PoolSchema, entries: readonly MemtableEntry[]): void {
+    this.#lastAppendMs = monotonicMs()
+    if (this.#isKnown(pool)) this.#flusher.append(pool, schema, entries)
+  }
+
+  /** See Flusher.flushNow. A pool that never got a row has nothing to flush. */
+  async flushNow(pool: number): Promise<void> {
+    if (this.#isKnown(pool)) await this.#flusher.flushNow(pool)
+  }
+
+  snapshot(pool: number) {
+    return this.#manifest.snapshot(pool)
+  }
+
+  /** Flushes what every pool has at this moment. Rejects as Flusher.flushNow does. */
+  flushAll(): Promise<void> {
+    return this.#flusher.flushAll()
+  }
+
+  /** What is flushed of a pool; undefined: nothing. */
+  flushed(pool: number): PoolView | undefined {
+    return this.#manifest.pool(pool)
+  }
+
+  /** Names and debts of the pools with the most of it (Debts.worst). */
+  worstDebts(): readonly (readonly [name: string, debt: Debt])[] {
+    return this.compaction
+      .worstDebts(METRIC_DEBT_POOLS_MAX)
+      .map(([pool, debt]) => [this.#options.catalog.poolByNumber(pool)?.uniqueName ?? String(pool), debt])
+  }
+
+  /** See Manifest.keepUncovered. */
+  keepEmptied(pool: number): void {
+    this.#manifest.keepUncovered(pool)
+  }
+
+  /** Nothing of the pool is merged until the next start. */
+  leaveAlone(pool: number): void {
+    this.#leftAlone.add(pool)
+  }
+
+  /** Keeps every file of every pool as of this turn. Returns what lets them go. */
+  pinAll(): () => void {
+    return this.#manifest.pinAll()
+  }
+
+  /** Is there room in the memtable for another body's rows (W-9)? */
+  hasRoom(): boolean {
+    return this.#flusher.roomFor(BODY_BYTES_MAX)
+  }
+
+  /** `listener` is called when there is room again after `hasRoom` said no. */
+  onRoom(listener: () => void): void {
+    this.#flusher.onRoom = listener
+  }
+
+  /** Removes a deleted pool: memtable, deletion vectors, index, files. Its id answers 404 already. */
+  drop(pool: Pool): void {
+    const done = this.#drop(pool).catch(error => {
+      warn(
+        `removing the files of deleted pool ${pool.id} failed, the next start does it: ${(error as Error).message}`,
+      )
+    })
+    this.#dropping.add(done)
+    void done.finally(() => this.#dropping.delete(done))
+  }
+
+  stats() {
+    return this.#flusher.stats()
+  }
+
+  /** Pools whose last flush failed. It is tried again each second, until one succeeds. */
+  readonly failing = () => this.#flusher.failing
+
+  /** Live segments of all pools. */
+  segmentCount(): number {
+    let count = 0
+    for (const pool of this.#known) count += this.#manifest.pool(pool)?.segments.length ?? 0
+    return count
+  }
+
+  /** Flushes what it can in `msMax` and ends the segment thread. False: the log has the rest. */
+  async stop(msMax: number): Promise<boolean> {
+    const flushed = await resolvesWithin(msMax, this.#allFlushed())
+    // Of pools that were deleted the next start removes the rest.
+    await resolvesWithin(FLUSHES_END_MS_MAX, Promise.all(this.#dropping))
+    // What is under way ends: its files and its transaction are whole, and the threads are idle when they stop.
+    const idle = await resolvesWithin(FLUSHES_END_MS_MAX, this.#flusher.stop())
+    if (idle) await this.#writer.stop()
+    return flushed && idle
+  }
+
+  async #allFlushed(): Promise<void> {
+    try {
+      await this.#flusher.flushAll()
+    } catch (error) {
+      warn(`flushing before the end failed, the log has the rest: ${(error as Error).message}`)
+      throw error
+    }
+  }
+
+  /** Makes a pool known to the flusher at its first use; false for a deleted one. */
+  #isKnown(number: number): boolean {
+    if (this.#known.has(number)) return true
+    const pool = this.#options.catalog.poolByNumber(number)
+    if (pool === undefined) return false
+    this.#known.add(number)
+    this.#flusher.addPool({
+      pool: number,
+      poolId: pool.id,
+      folder: this.#folderOf(number),
+      nextSegment: this.#manifest.pool(number)?.nextSegment ?? 1,
+    })
+    return true
+  }
+
+  #folderOf(number: number): string {
+    const known = this.#folders.get(number)
+    if (known !== undefined) return known
+    const pool = must(this.#options.catalog.poolByNumber(number), `pool ${number}`)
+    const folder = poolFolder(this.#options.paths, pool.id)
+    this.#folders.set(number, folder)
+    return folder
+  }
+
+  #committed(flushes: readonly FlushedSegment[]): void {
+    this.#manifest.apply(
+      flushes.map(flush => flush.commit),
+      flushes.map(flush => flush.committed),
+    )
+    crashPoint('flush.committed')
+    this.#releaseLog()
+    const nowMs = monotonicMs()
+    for (const { commit, committed, beginMs, oldestMs, rows } of flushes) {
+      this.compaction.flushed(commit.pool, commit.keys === undefined ? 0 : committed.usPerKey)
+      this.#options.metrics.flush(nowMs - beginMs, rows)
+      this.#options.metrics.visible(nowMs - oldestMs)
+    }
+  }
+
+  #releaseLog(): void {
+    must(this.#commit, 'the log').release(this.#flusher.lowestUnflushedSequence())
+  }
+
+  async #drop(pool: Pool): Promise<void> {
+    this.#known.delete(pool.number)
+    await Promise.all([this.#flusher.dropPool(pool.number), this.compaction.dropPool(pool.number)])
+    this.#releaseLog() // its unflushed rows hold no log file any more
+    this.#manifest.drop(pool.number)
+    crashPoint('pool.forgotten')
+    await this.#options.index.index.dropPool(pool.number)
+    crashPoint('pool.dropped')
+    const folder = poolFolder(this.#options.paths, pool.id)
+    this.#folders.delete(pool.number)
+    await this.#writer.unlink(folder, []) // the segment thread works in order: what drop() gave up is gone after this
+    // Files that a running query still reads keep the folder: the next start's sweep takes it then.
+    await rmdir(folder).catch(() => undefined)
+  }
+
+  /** Resolves when they are gone for good. */
+  async #unlink(files: readonly string[]): Promise<void> {
+    this.#options.onFilesFree?.(files)
+    const byFolder = new Map<string, number[]>()
+    for (const file of files) {
+      const segments = byFolder.get(dirname(file)) ?? []
+      segments.push(must(numberOfFile(basename(file)), 'the number of a segment'))
+      byFolder.set(dirname(file), segments)
+    }
+    try {
+      await Promise.all([...byFolder].map(([folder, segments]) => this.#writer.unlink(folder, segments)))
+    } catch (error) {
+      warn(`replaced segments stay for now: ${(error as Error).message}`)
+      throw error
+    }
+  }
+}

@@ -1,0 +1,165 @@
+/**
+ * A batch: the accepted rows of one or more requests, cut into columns, in one buffer that passes between
+ * threads whole. Both kernels write exactly these bytes. All numbers are little-endian; every buffer starts
+ * on a multiple of 8 and the gaps are zero.
+ *
+ *   Int32 words
+ *   0  magic 'WBAT'        1  layout version
+ *   2  rows                3  columns C, of which the first two are the payload and the key
+ *   4  total bytes         5  0
+ *   6 + 6c, for column c:
+ *        kind · nulls · validity offset (0: no nulls) · offsets offset (0: fixed width) · data offset · data bytes
+ *
+ * Buffers have Arrow's layout: validity bitmaps and booleans are bits, least significant first, 1 = valid;
+ * variable-width columns have rows + 1 Int32 offsets beginning with 0; DATE is days (Int32), TIMESTAMP is
+ * microseconds since 1970 UTC (Int64). A null row has zero as its value (no bytes in a variable-width column).
+ * The validity bitmap is there only where nulls > 0.
+ *
+ *   column 0   payload: the event's bytes as sent. No bytes at all in a batch of deletes.
+ *   column 1   key: see key.ts. No bytes at all in a pool without a unique id.
+ *   column 2+  the plan's columns in order. None in a batch of deletes.
+ */
+import { EVENTS_MAX } from '../util/limits.ts'
+import { COLUMN_TYPE, type ColumnType, type PoolSchema } from './schema.ts'
+
+/** Where a batch stands: memory of its own, or shared memory that is used again (parse/batch-buffers.ts) and may be longer. */
+export type BatchBuffer = ArrayBuffer | SharedArrayBuffer
+
+export const BATCH_MAGIC = 0x54414257
+export const BATCH_VERSION = 1
+export const HEADER_WORDS = 6
+export const COLUMN_WORDS = 6
+export const PAYLOAD_COLUMN = 0
+export const KEY_COLUMN = 1
+export const FIRST_SCHEMA_COLUMN = 2
+
+/** What a column's buffers hold. The numbers are part of the layout. */
+export const KIND = {
+  binary: 1,
+  bool: 2,
+  i8: 3,
+  i16: 4,
+  i32: 5,
+  i64: 6,
+  f32: 7,
+  f64: 8,
+} as const
+
+export type Kind = (typeof KIND)[keyof typeof KIND]
+
+/** Bytes a row of each kind takes; 0 for bits and variable width. */
+export const WIDTH_OF_KIND: Readonly<Record<Kind, number>> = {
+  [KIND.binary]: 0,
+  [KIND.bool]: 0,
+  [KIND.i8]: 1,
+  [KIND.i16]: 2,
+  [KIND.i32]: 4,
+  [KIND.i64]: 8,
+  [KIND.f32]: 4,
+  [KIND.f64]: 8,
+}
+
+/** The layout's kind of a column type. */
+export function kindOf(type: ColumnType): Kind {
+  return KIND[COLUMN_TYPE[type].kind]
+}
+
+/** Bytes of a value of a column type, in a batch and in Arrow. 0: bits or variable width. */
+export function valueBytes(type: ColumnType): number {
+  return WIDTH_OF_KIND[kindOf(type)]
+}
+
+/** Where one column's buffers stand in a batch, in bytes from its start. */
+export interface ColumnView {
+  readonly kind: Kind
+  readonly nulls: number
+  readonly validityOffset: number
+  readonly offsetsOffset: number
+  readonly dataOffset: number
+  readonly dataBytes: number
+}
+
+/** Rows of a batch. */
+export function batchRows(batch: BatchBuffer): number {
+  return new Int32Array(batch, 0, HEADER_WORDS)[2]!
+}
+
+/** Columns of a batch, payload and key included. */
+export function batchColumns(batch: BatchBuffer): number {
+  return new Int32Array(batch, 0, HEADER_WORDS)[3]!
+}
+
+/** Bytes of a batch; its memory may be longer. */
+export function batchBytes(batch: BatchBuffer): number {
+  return new Int32Array(batch, 0, HEADER_WORDS)[4]!
+}
+
+/** Bytes that a batch of `columns` columns takes, however few its rows: header words and gaps. */
+export function batchFixedBytes(columns: number): number {
+  return columns * (4 * COLUMN_WORDS + 3 * 8)
+}
+
+/** Where column `index` stands. */
+export function columnView(batch: BatchBuffer, index: number): ColumnView {
+  const words = new Int32Array(batch, 4 * (HEADER_WORDS + COLUMN_WORDS * index), COLUMN_WORDS)
+  return {
+    kind: words[0]! as Kind,
+    nulls: words[1]!,
+    validityOffset: words[2]!,
+    offsetsOffset: words[3]!,
+    dataOffset: words[4]!,
+    dataBytes: words[5]!,
+  }
+}
+
+/** The next multiple of 8. */
+export function align8(bytes: number): number {
+  return (bytes + 7) & ~7
+}
+
+/** What a body may become in a batch, by its plan. All are upper bounds. */
+export interface BatchCost {
+  /** Of a batch, however few its rows: header words and gaps. */
+  readonly fixedBytes: number
+  /** Of a row beside the bytes that come from its body: numbers, offsets, bits, and what a key adds. */
+  readonly rowBytes: number
+  /** How often a byte of the body may be copied: payload, key, and every column that may read the same value. */
+  readonly copies: number
+}
+
+/** A key part's tag and its bytes where it is not text (key.ts). */
+const KEY_PART_BYTES = 16
+
+/** The cost of a plan's batches; computed once a plan. */
+export function batchCostOf(schema: PoolSchema): BatchCost {
+  let rowBytes = 4 + 4 + KEY_PART_BYTES * (schema.key?.columns.length ?? 0) // two offsets: payload and key
+  const readers = new Map<string, number>()
+  for (const { type, jsonProperty } of schema.columns) {
+    const kind = kindOf(type)
+    rowBytes += (kind === KIND.binary ? 4 : WIDTH_OF_KIND[kind]) + 1 / 8
+    if (kind === KIND.bool) rowBytes += 1 / 8
+    if (kind === KIND.binary) readers.set(jsonProperty, (readers.get(jsonProperty) ?? 0) + 1)
+  }
+  // A value at `a.b` is part of the one at `a`: columns read the same bytes only along such a line.
+  let columnCopies = 0
+  for (const path of readers.keys()) {
+    let copies = 0
+    for (let dot = path.indexOf('.'); dot >= 0; dot = path.indexOf('.', dot + 1))
+      copies += readers.get(path.slice(0, dot)) ?? 0
+    columnCopies = Math.max(columnCopies, copies + readers.get(path)!)
+  }
+  return {
+    fixedBytes: batchFixedBytes(FIRST_SCHEMA_COLUMN + schema.columns.length),
+    rowBytes: Math.ceil(rowBytes),
+    copies: 1 + columnCopies + (schema.key?.columns.length ?? 0),
+  }
+}
+
+/** The bytes that the batch of a body is not larger than. A body of n bytes holds at most n / 3 + 1 events: `{},`. */
+export function batchBytesMax(
+  cost: BatchCost,
+  bodyBytes: number,
+  events = Math.min(EVENTS_MAX, Math.floor(bodyBytes / 3) + 1),
+): number {
+  return cost.fixedBytes + cost.rowBytes * events + cost.copies * bodyBytes
+}

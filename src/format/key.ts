@@ -1,0 +1,123 @@
+/**
+ * A record's key in bytes: its columns in key order, each so that keys compare as bytes the way their values do
+ * (long strings apart). batch.md shows the boxes. The same value always gives the same bytes, whether it comes
+ * from an event, from a DELETE or, when the index is rebuilt, from a segment.
+ */
+import { createHash } from 'node:crypto'
+import { assert } from '../util/assert.ts'
+import { KEY_PART_BYTES_MAX } from '../util/limits.ts'
+import { type ColumnType, KEY_RECEIVED_AT, type PoolSchema } from './schema.ts'
+
+/** A length byte that no short string has: a SHA-256 follows. */
+const HASHED = 255
+const HASH_BYTES = 32
+/** A string's part at its longest: the length byte and the text. */
+export const STRING_PART_BYTES_MAX = 1 + KEY_PART_BYTES_MAX
+export const SIGN = 0x8000_0000
+const DAY_US = 86_400_000_000
+
+/** One stored value of a key, typed by its column. */
+export interface KeyPart {
+  readonly type: ColumnType
+  /**
+   * TIMESTAMP: µs since 1970. DATE: days since 1970. STRING: its text or its UTF-8. Integers: a bigint, or a
+   * number within ±2^53. FLOAT: as stored, widened. Never null: key columns are required.
+   */
+  readonly value: bigint | number | string | Uint8Array | boolean
+}
+
+/** The key of stored values, in the key's order. Throws AssertionFailed for a value that is not of its type. */
+export function encodeKeyParts(parts: readonly KeyPart[]): Uint8Array {
+  const key = new Uint8Array(parts.length * STRING_PART_BYTES_MAX)
+  let end = 0
+  for (const part of parts) end = writePart(key, end, part)
+  return key.slice(0, end)
+}
+
+/**
+ * The primary timestamp in a key, µs (DATE: midnight), as close as a number is; null where the key does not begin
+ * with it. Throws RangeError for bytes that are no key of the plan.
+ */
+export function keyTimeUs(schema: PoolSchema, key: Uint8Array): number | null {
+  if (schema.key === null || schema.key.columns[0] !== schema.timestamp) return null
+  const view = new DataView(key.buffer, key.byteOffset, key.byteLength)
+  const type = schema.timestamp === KEY_RECEIVED_AT ? 'TIMESTAMP' : schema.columns[schema.timestamp]?.type
+  if (type === 'DATE') return (view.getUint32(0) ^ SIGN) * DAY_US
+  assert(type === 'TIMESTAMP', 'a primary timestamp is a TIMESTAMP or a DATE')
+  return Number(BigInt.asIntN(64, view.getBigUint64(0) ^ 0x8000_0000_0000_0000n))
+}
+
+function writePart(key: Uint8Array, at: number, part: KeyPart): number {
+  const { type, value } = part
+  switch (type) {
+    case 'STRING': {
+      const bytes = typeof value === 'string' ? Buffer.from(value, 'utf8') : value
+      assert(bytes instanceof Uint8Array, 'the STRING part of a key is text')
+      return writeString(key, at, bytes, 0, bytes.length)
+    }
+    case 'BOOLEAN':
+      assert(typeof value === 'boolean', 'the BOOLEAN part of a key is a boolean')
+      key[at] = value ? 1 : 0
+      return at + 1
+    case 'FLOAT':
+    case 'DOUBLE':
+      assert(typeof value === 'number', 'the floating part of a key is a number')
+      return writeDouble(key, at, value)
+    case 'DATE':
+      assert(typeof value === 'number' || typeof value === 'bigint', 'the DATE part of a key is days')
+      return writeWord(key, at, Number(value) ^ SIGN)
+    case 'JSON':
+      assert(false, 'a key has no JSON part')
+      return at
+    default: {
+      assert(typeof value === 'bigint' || Number.isSafeInteger(value), 'this part of a key is an integer')
+      const long = BigInt(value as bigint | number)
+      return writeLong(key, at, Number(BigInt.asIntN(32, long >> 32n)), Number(BigInt.asIntN(32, long)))
+    }
+  }
+}
+
+/** Big-endian, so that bytes compare as numbers. */
+export function writeWord(key: Uint8Array, at: number, word: number): number {
+  key[at] = word >>> 24
+  key[at + 1] = word >>> 16
+  key[at + 2] = word >>> 8
+  key[at + 3] = word
+  return at + 4
+}
+
+/** A 64-bit integer with its sign flipped: negative numbers come first. */
+export function writeLong(key: Uint8Array, at: number, high: number, low: number): number {
+  return writeWord(key, writeWord(key, at, high ^ SIGN), low)
+}
+
+const float = new Float64Array(1)
+const floatWords = new Int32Array(float.buffer)
+
+/** A double in total order: negative ones with all bits inverted, the others with the sign flipped. */
+export function writeDouble(key: Uint8Array, at: number, value: number): number {
+  float[0] = value + 0 // −0 is stored as 0, and a stored −0 of another writer is the same key
+  const low = floatWords[0]!
+  const high = floatWords[1]!
+  const negative = high < 0
+  return writeWord(key, writeWord(key, at, negative ? ~high : high ^ SIGN), negative ? ~low : low)
+}
+
+/** Length and bytes, or 255 and the SHA-256 where they are too many. */
+export function writeString(
+  key: Uint8Array,
+  at: number,
+  bytes: Uint8Array,
+  from: number,
+  to: number,
+): number {
+  const length = to - from
+  if (length <= KEY_PART_BYTES_MAX) {
+    key[at] = length
+    for (let i = 0; i < length; i++) key[at + 1 + i] = bytes[from + i]!
+    return at + 1 + length
+  }
+  key[at] = HASHED
+  key.set(createHash('sha256').update(bytes.subarray(from, to)).digest(), at + 1)
+  return at + 1 + HASH_BYTES
+}

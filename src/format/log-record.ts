@@ -1,0 +1,87 @@
+/**
+ * A log record: one accepted request. See log.md for the file around it.
+ *
+ *   W-12  All of a request is one record with one sequence: it is there whole, or not at all.
+ *
+ * Little-endian, header of 64 bytes, starts on a multiple of 8:
+ *
+ *    0  u32  magic 'WREC'
+ *    4  u32  checksum: crc32 of bytes 8..63, begun with the file's salt
+ *    8  u64  sequence
+ *   16  u64  first sequence of the group it was written with
+ *   24  u64  received-at since 1970 UTC, µs with flag 2, else ms (filler: its last sequence)
+ *   32  u32  pool number
+ *   36  u32  plan version
+ *   40  u32  body bytes
+ *   44  u32  crc32 of the body
+ *   48  u32  events in the body
+ *   52  u32  events accepted
+ *   56  u16  kind: 1 post, 2 delete, 3 filler, 4 stop
+ *   58  u16  flags: 1 = an accepted-bitmap follows the body; 2 = received-at is in µs
+ *   60  u32  crc32 of the bitmap, 0 without one
+ *   64  body, padded with zeros to a multiple of 8
+ *       bitmap, ceil(events / 8) bytes, padded likewise; only with flag 1
+ *
+ * The parse worker writes all of it but checksum, sequence and group; the log worker writes those.
+ */
+
+export const RECORD_MAGIC = 0x43455257
+export const RECORD_HEADER_BYTES = 64
+export const RECORD_KIND = { post: 1, delete: 2, filler: 3, stop: 4 } as const
+export const RECORD_HAS_BITS = 1
+/** A record without this flag is of log version 1 and holds its received-at in ms. */
+const RECORD_IN_MICROS = 2
+
+/** Bytes of a record without its bitmap. */
+export function recordBytes(bodyBytes: number): number {
+  return RECORD_HEADER_BYTES + ((bodyBytes + 7) & ~7)
+}
+
+/** What the parse worker knows of a record. */
+interface RecordFields {
+  readonly kind: number
+  readonly pool: number
+  readonly version: number
+  readonly receivedAtUs: number
+  readonly bodyBytes: number
+  readonly bodyCrc: number
+  readonly events: number
+  readonly accepted: number
+  readonly hasBits: boolean
+  readonly bitsCrc: number
+}
+
+/** Writes the header at `offset`; sequence, group and checksum stay zero. */
+export function writeRecordHeader(view: DataView, offset: number, fields: RecordFields): void {
+  view.setUint32(offset, RECORD_MAGIC, true)
+  view.setUint32(offset + 4, 0, true)
+  view.setFloat64(offset + 8, 0, true)
+  view.setFloat64(offset + 16, 0, true)
+  writeU64(view, offset + 24, fields.receivedAtUs)
+  view.setUint32(offset + 32, fields.pool, true)
+  view.setUint32(offset + 36, fields.version, true)
+  view.setUint32(offset + 40, fields.bodyBytes, true)
+  view.setUint32(offset + 44, fields.bodyCrc, true)
+  view.setUint32(offset + 48, fields.events, true)
+  view.setUint32(offset + 52, fields.accepted, true)
+  view.setUint16(offset + 56, fields.kind, true)
+  view.setUint16(offset + 58, RECORD_IN_MICROS | (fields.hasBits ? RECORD_HAS_BITS : 0), true)
+  view.setUint32(offset + 60, fields.bitsCrc, true)
+}
+
+/** Received-at in µs of the request whose record stands at `offset`. */
+export function readReceivedAtUs(view: DataView, offset: number): number {
+  const inMicros = (view.getUint16(offset + 58, true) & RECORD_IN_MICROS) !== 0
+  return readU64(view, offset + 24) * (inMicros ? 1 : 1000)
+}
+
+/** A safe integer as u64, without BigInt. */
+export function writeU64(view: DataView, offset: number, value: number): void {
+  view.setUint32(offset, value >>> 0, true)
+  view.setUint32(offset + 4, Math.floor(value / 0x1_0000_0000), true)
+}
+
+/** A u64 below 2^53. */
+export function readU64(view: DataView, offset: number): number {
+  return view.getUint32(offset, true) + view.getUint32(offset + 4, true) * 0x1_0000_0000
+}

@@ -1,0 +1,107 @@
+/**
+ * A plan says how the bytes of one pool become columns. It never changes: a pool whose columns change gets a
+ * plan with the next version, and a log record names the version it was cut with.
+ */
+import { assert } from '../util/assert.ts'
+
+/** The facts of a column type that several layers need. */
+interface ColumnTypeFacts {
+  /** Its number in calls of native functions: `Type` of parse/native/plan.h and store/segment/native/parquet.h. */
+  readonly number: number
+  /** A key of KIND: what the column's buffers in a batch hold. */
+  readonly kind: 'binary' | 'bool' | 'i8' | 'i16' | 'i32' | 'i64' | 'f32' | 'f64'
+  /** The type that the management API shows for it. */
+  readonly clickHouse: string
+}
+
+/**
+ * The one table of column types. A new type goes here and into the two kernels; the compiler then names the places
+ * that hold objects of a package for each type (Arrow's and DuckDB's types) and those that read its values.
+ */
+export const COLUMN_TYPE = {
+  BOOLEAN: { number: 0, kind: 'bool', clickHouse: 'Bool' },
+  STRING: { number: 1, kind: 'binary', clickHouse: 'String' },
+  FLOAT: { number: 2, kind: 'f32', clickHouse: 'Float32' },
+  DOUBLE: { number: 3, kind: 'f64', clickHouse: 'Float64' },
+  INT8: { number: 4, kind: 'i8', clickHouse: 'Int8' },
+  INT16: { number: 5, kind: 'i16', clickHouse: 'Int16' },
+  INT32: { number: 6, kind: 'i32', clickHouse: 'Int32' },
+  INT64: { number: 7, kind: 'i64', clickHouse: 'Int64' },
+  DATE: { number: 8, kind: 'i32', clickHouse: 'Date32' },
+  TIMESTAMP: { number: 9, kind: 'i64', clickHouse: 'DateTime64(6)' },
+  JSON: { number: 10, kind: 'binary', clickHouse: 'String' },
+} as const satisfies Record<string, ColumnTypeFacts>
+
+export type ColumnType = keyof typeof COLUMN_TYPE
+
+/** Types a webhook column may have, by number. */
+export const COLUMN_TYPES = Object.keys(COLUMN_TYPE) as readonly ColumnType[]
+
+/** One unpacked column. */
+export interface SchemaColumn {
+  readonly name: string
+  readonly type: ColumnType
+  /** Dotted path from the event's root; a top-level key equal to the whole text wins by being present. */
+  readonly jsonProperty: string
+  /** A missing or null value rejects the event. True for key columns whatever the user gave. */
+  readonly required: boolean
+}
+
+/** In `SchemaKey.columns`: the request's received-at, in µs, stands in for a timestamp column. */
+export const KEY_RECEIVED_AT = -1
+
+/** Which columns identify a record, and which one ranks its versions. */
+export interface SchemaKey {
+  /** Indexes into `PoolSchema.columns`, or KEY_RECEIVED_AT; in key order: primary timestamp, then unique id. */
+  readonly columns: readonly number[]
+  /** Index of the version column, -1 for none: then the later sequence wins. */
+  readonly version: number
+}
+
+export interface PoolSchema {
+  /** The pool's number in the log and the index; never reused. */
+  readonly pool: number
+  /** From 1. */
+  readonly version: number
+  readonly columns: readonly SchemaColumn[]
+  /** Index of the primary timestamp in `columns`, -1: `_service_received_at`. */
+  readonly timestamp: number
+  /** Index of the tenant column, -1: none. */
+  readonly tenant: number
+  /** null: every event is its own record. */
+  readonly key: SchemaKey | null
+}
+
+export const RECEIVED_AT = '_service_received_at'
+export const PAYLOAD = '_service_payload'
+/** Stored in every segment, never shown. */
+export const SEQUENCE = '_service_sequence'
+
+/** What a body means: POST, or DELETE. */
+export type RequestKind = 'post' | 'delete'
+
+/**
+ * The plan that reads the body of a DELETE: only the key's columns, all required; the received-at column of
+ * a pool without a timestamp is read from the property that queries print it under.
+ */
+export function deleteSchema(schema: PoolSchema): PoolSchema {
+  const key = schema.key
+  assert(key !== null, 'only pools with a unique id take deletes')
+  const columns = key.columns.map(index => keyColumn(schema, index))
+  return {
+    pool: schema.pool,
+    version: schema.version,
+    columns,
+    timestamp: -1,
+    tenant: -1,
+    key: { columns: columns.map((_, index) => index), version: -1 },
+  }
+}
+
+function keyColumn(schema: PoolSchema, index: number): SchemaColumn {
+  if (index === KEY_RECEIVED_AT)
+    return { name: RECEIVED_AT, type: 'TIMESTAMP', jsonProperty: RECEIVED_AT, required: true }
+  const column = schema.columns[index]
+  assert(column !== undefined, 'a key names a column of its plan')
+  return { ...column, required: true }
+}

@@ -1,0 +1,156 @@
+/**
+ * The keys of a segment's rows, sorted, as the index takes them: for merges, rebuilds and checks. One segment at a time
+ * is in memory.
+ *
+ * The loop over rows exists twice: native/segment_keys.cpp, and here, which is the specification. Equal bytes.
+ */
+import type { Data } from 'apache-arrow'
+import { must } from '../util/assert.ts'
+import { Damaged } from '../util/errors.ts'
+import { tryNative } from '../util/native.ts'
+import { encodeKeyParts, type KeyPart } from './key.ts'
+import type { KeyRun } from './key-run.ts'
+import { buildKeyRun, type RunKey } from './key-run.ts'
+import {
+  COLUMN_TYPE,
+  type ColumnType,
+  KEY_RECEIVED_AT,
+  type PoolSchema,
+  RECEIVED_AT,
+  SEQUENCE,
+} from './schema.ts'
+import { readColumns, type StoredColumns } from './segment-file.ts'
+import type { SegmentMeta } from './segment-meta.ts'
+import { rangeFields, rangeOf, valueReader, wordsOf } from './zone-map.ts'
+
+/** What the index knows of a segment, read from its Parquet file. */
+export interface SegmentKeys {
+  readonly rows: number
+  /** Each row's key and number. undefined in a pool without a unique id. */
+  readonly run: KeyRun | undefined
+  /** By row. */
+  readonly sequences: Float64Array
+  /** As a flush gives them to its SegmentMeta. */
+  readonly ranges: Pick<
+    SegmentMeta,
+    'receivedFromUs' | 'receivedToUs' | 'timestampFromUs' | 'timestampToUs' | 'tenant'
+  >
+}
+
+/** A key column: its type, and its pieces. */
+interface Part {
+  readonly type: ColumnType
+  readonly pieces: readonly Data[]
+}
+
+/**
+ * Reads the key columns of all rows. Throws Damaged naming the file: unreadable, a row without a key, or two rows with one.
+ * @param loop `js`: the TypeScript loop even where the native module is there
+ */
+export async function readSegmentKeys(
+  file: string,
+  schema: PoolSchema,
+  loop: 'native' | 'js' = 'native',
+): Promise<SegmentKeys> {
+  const keys = (schema.key?.columns ?? []).map(index => columnOf(schema, index))
+  const timestamp = columnOf(schema, schema.timestamp)
+  const tenant = schema.tenant < 0 ? undefined : columnOf(schema, schema.tenant)
+  const names = new Set([SEQUENCE, RECEIVED_AT, timestamp.name, ...keys.map(({ name }) => name)])
+  if (tenant !== undefined) names.add(tenant.name)
+  const columns = await readColumns(file, [...names])
+  const parts = keys.map(({ name, type }) => ({ type, pieces: columns.column(name, type) }))
+  return {
+    rows: columns.rows,
+    run: schema.key === null ? undefined : keyRunOf(file, parts, loop),
+    sequences: sequencesOf(columns),
+    ranges: rangeFields({
+      received: rangeOf(columns.column(RECEIVED_AT, 'TIMESTAMP'), 'TIMESTAMP'),
+      timestamp: rangeOf(columns.column(timestamp.name, timestamp.type), timestamp.type),
+      timestampIsDate: timestamp.type === 'DATE',
+      tenant:
+        tenant === undefined ? undefined : rangeOf(columns.column(tenant.name, tenant.type), tenant.type),
+      tenantType: tenant?.type,
+    }),
+  }
+}
+
+/** Sequences of a segment's rows, by row. Throws Damaged naming the file. */
+export async function readSequences(file: string): Promise<Float64Array> {
+  return sequencesOf(await readColumns(file, [SEQUENCE]))
+}
+
+function columnOf(schema: PoolSchema, index: number): { readonly name: string; readonly type: ColumnType } {
+  const column = index === KEY_RECEIVED_AT ? undefined : schema.columns[index]
+  return column ?? { name: RECEIVED_AT, type: 'TIMESTAMP' }
+}
+
+function sequencesOf(columns: StoredColumns): Float64Array {
+  const sequences = new Float64Array(columns.rows)
+  let row = 0
+  for (const piece of columns.column(SEQUENCE, 'INT64')) {
+    const words = wordsOf(piece)
+    for (let i = 0; i < piece.length; i++, row++)
+      sequences[row] = words[2 * i + 1]! * 4_294_967_296 + (words[2 * i]! >>> 0)
+  }
+  return sequences
+}
+
+function keyRunOf(file: string, parts: readonly Part[], loop: 'native' | 'js'): KeyRun {
+  for (const { pieces } of parts) {
+    const holes = pieces.find(piece => piece.nullCount > 0)
+    if (holes !== undefined) throw new Damaged(file, 0, 'a row has no key: a key column is null')
+  }
+  const native = loop === 'native' ? tryNative()?.['segmentKeyRun'] : undefined
+  if (typeof native !== 'function') return jsRun(file, parts)
+  const run = (native as NativeRun)(
+    parts.map(({ type }) => COLUMN_TYPE[type].number),
+    (parts[0]?.pieces ?? []).map((piece, index) => [
+      piece.length,
+      ...parts.flatMap(part => buffersOf(must(part.pieces[index], 'columns have equal pieces'))),
+    ]),
+  )
+  if (run instanceof ArrayBuffer) return run
+  throw twice(file, run[0], run[1])
+}
+
+/** See native/segment_keys.cpp: two rows where they have the same key. */
+type NativeRun = (
+  types: readonly number[],
+  chunks: readonly (readonly (number | Uint8Array | null)[])[],
+) => KeyRun | Uint32Array
+
+function buffersOf(piece: Data): [data: Uint8Array, offsets: Uint8Array | null] {
+  const offsets = piece.valueOffsets as Int32Array | undefined
+  return [bytesOf(piece.values as ArrayBufferView), offsets === undefined ? null : bytesOf(offsets)]
+}
+
+function bytesOf(view: ArrayBufferView): Uint8Array {
+  return new Uint8Array(view.buffer as ArrayBuffer, view.byteOffset, view.byteLength)
+}
+
+function jsRun(file: string, parts: readonly Part[]): KeyRun {
+  const keys: RunKey[] = []
+  for (let index = 0; index < (parts[0]?.pieces.length ?? 0); index++) {
+    const readers = parts.map(({ type, pieces }) => ({
+      type,
+      read: valueReader(must(pieces[index], 'columns have equal pieces'), type),
+    }))
+    const rows = parts[0]?.pieces[index]?.length ?? 0
+    for (let i = 0; i < rows; i++) {
+      const values = readers.map(
+        ({ type, read }): KeyPart => ({ type, value: must(read(i), 'a key column') }),
+      )
+      keys.push({ key: encodeKeyParts(values), row: keys.length })
+    }
+  }
+  const run = buildKeyRun(keys) // sorts them in place
+  for (let i = 1; i < keys.length; i++) {
+    const [a, b] = [keys[i - 1]!, keys[i]!]
+    if (Buffer.compare(a.key, b.key) === 0) throw twice(file, Math.min(a.row, b.row), Math.max(a.row, b.row))
+  }
+  return run
+}
+
+function twice(file: string, a: number | undefined, b: number | undefined): Damaged {
+  return new Damaged(file, 0, `rows ${a} and ${b} have the same key`)
+}

@@ -1,0 +1,161 @@
+/**
+ * Ranges of a segment's columns, read from its file: the same that the flush put into its
+ * SegmentMeta.
+ */
+import type { Data } from 'apache-arrow'
+import type { ColumnType } from './schema.ts'
+import type { ColumnRange, SegmentMeta } from './segment-meta.ts'
+
+/** A stored value; null where it is null. Strings are their UTF-8. */
+type Value = bigint | number | boolean | Uint8Array | null
+
+/** Smallest and largest of a column; undefined where a row is null, or there is no row. */
+type Range = { readonly min: NonNullable<Value>; readonly max: NonNullable<Value> } | undefined
+
+/** The columns that the planner prunes by. */
+interface Ranges {
+  readonly received: Range
+  readonly timestamp: Range
+  readonly timestampIsDate: boolean
+  readonly tenant: Range
+  readonly tenantType: ColumnType | undefined
+}
+
+const DAY_US = 86_400_000_000
+/** A tenant longer than this, in UTF-8, has no range (SegmentMeta). */
+const TENANT_BYTES_MAX = 64
+
+/**
+ * The range of a column in pieces; undefined where a row is null, or a range of this type is of no
+ * use.
+ */
+export function rangeOf(pieces: readonly Data[], type: ColumnType): Range {
+  if (pieces.some(piece => piece.nullCount > 0)) return undefined
+  const ranges = pieces.filter(piece => piece.length > 0).map(piece => rangeOfPiece(piece, type))
+  let all = ranges[0]
+  for (const range of ranges) {
+    if (range === undefined || all === undefined) return undefined
+    const min = compare(range.min, all.min) < 0 ? range.min : all.min
+    const max = compare(range.max, all.max) > 0 ? range.max : all.max
+    all = { min, max }
+  }
+  return all
+}
+
+function rangeOfPiece(piece: Data, type: ColumnType): Range {
+  switch (type) {
+    case 'STRING':
+      return rangeOfTexts(piece)
+    case 'INT64':
+    case 'TIMESTAMP':
+      return rangeOfLongs(piece)
+    case 'INT8':
+    case 'INT16':
+    case 'INT32':
+    case 'DATE': {
+      const values = piece.values as Int32Array
+      let [min, max] = [values[0]!, values[0]!]
+      for (let i = 1; i < piece.length; i++) {
+        const value = values[i]!
+        if (value < min) min = value
+        if (value > max) max = value
+      }
+      return { min, max }
+    }
+    default:
+      return undefined
+  }
+}
+
+/** In words of 32 bits: a bigint per row would be garbage. */
+function rangeOfLongs(piece: Data): Range {
+  const words = wordsOf(piece)
+  let [min, max] = [0, 0]
+  const isBelow = (a: number, b: number) => {
+    const [high, other] = [words[2 * a + 1]!, words[2 * b + 1]!]
+    return high < other || (high === other && words[2 * a]! >>> 0 < words[2 * b]! >>> 0)
+  }
+  for (let i = 1; i < piece.length; i++) {
+    if (isBelow(i, min)) min = i
+    if (isBelow(max, i)) max = i
+  }
+  const longAt = (i: number) => BigInt(words[2 * i + 1]!) * 0x1_0000_0000n + BigInt(words[2 * i]! >>> 0)
+  return { min: longAt(min), max: longAt(max) }
+}
+
+function rangeOfTexts(piece: Data): Range {
+  const offsets = piece.valueOffsets as Int32Array
+  const bytes = piece.values as Uint8Array
+  const order = (a: number, b: number) => {
+    const [from, other] = [offsets[a]!, offsets[b]!]
+    const [length, otherLength] = [offsets[a + 1]! - from, offsets[b + 1]! - other]
+    const shared = Math.min(length, otherLength)
+    for (let i = 0; i < shared; i++) {
+      const difference = bytes[from + i]! - bytes[other + i]!
+      if (difference !== 0) return difference
+    }
+    return length - otherLength
+  }
+  let [min, max] = [0, 0]
+  for (let i = 1; i < piece.length; i++) {
+    if (order(i, min) < 0) min = i
+    if (order(i, max) > 0) max = i
+  }
+  return {
+    min: bytes.slice(offsets[min], offsets[min + 1]),
+    max: bytes.slice(offsets[max], offsets[max + 1]),
+  }
+}
+
+function compare(a: NonNullable<Value>, b: NonNullable<Value>): number {
+  if (a instanceof Uint8Array && b instanceof Uint8Array) return Buffer.compare(a, b)
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
+/** 64-bit values as pairs of words, the low one first. */
+export function wordsOf({ values }: Data): Int32Array {
+  const { buffer, byteOffset, byteLength } = values as ArrayBufferView
+  return new Int32Array(buffer as ArrayBuffer, byteOffset, byteLength / 4)
+}
+
+/**
+ * Reads single values of a piece without nulls. Arrow's own getters round timestamps to
+ * milliseconds.
+ */
+export function valueReader(piece: Data, type: ColumnType): (row: number) => NonNullable<Value> {
+  if (type === 'STRING' || type === 'JSON') {
+    const offsets = piece.valueOffsets as Int32Array
+    const bytes = piece.values as Uint8Array
+    return row => bytes.subarray(offsets[row], offsets[row + 1])
+  }
+  const values = piece.values as ArrayLike<number | bigint>
+  if (type === 'BOOLEAN') return row => ((Number(values[row >> 3]) >> (row & 7)) & 1) === 1
+  return row => values[row]!
+}
+
+/** The range fields of a SegmentMeta. */
+export function rangeFields(
+  ranges: Ranges | undefined,
+): Pick<SegmentMeta, 'receivedFromUs' | 'receivedToUs' | 'timestampFromUs' | 'timestampToUs' | 'tenant'> {
+  if (ranges === undefined)
+    return { receivedFromUs: 0, receivedToUs: 0, timestampFromUs: null, timestampToUs: null, tenant: null }
+  const { received, timestamp, tenant, tenantType } = ranges
+  const unit = ranges.timestampIsDate ? DAY_US : 1
+  return {
+    receivedFromUs: Number(received?.min ?? 0),
+    receivedToUs: Number(received?.max ?? 0),
+    timestampFromUs: timestamp === undefined ? null : Number(timestamp.min) * unit,
+    timestampToUs: timestamp === undefined ? null : Number(timestamp.max) * unit,
+    tenant: tenantRange(tenant, tenantType),
+  }
+}
+
+function tenantRange(range: Range, type: ColumnType | undefined): ColumnRange | null {
+  if (range === undefined) return null
+  const { min, max } = range
+  if (min instanceof Uint8Array && max instanceof Uint8Array) {
+    if (type !== 'STRING' || min.length > TENANT_BYTES_MAX || max.length > TENANT_BYTES_MAX) return null
+    return { min: Buffer.from(min).toString(), max: Buffer.from(max).toString() }
+  }
+  return type?.startsWith('INT') ? { min: String(min), max: String(max) } : null
+}

@@ -1,0 +1,156 @@
+/**
+ * Reads the state of a pool from the files of its folder, without an index: which segments are
+ * live, and which files are orphans.
+ *
+ *   W-6  A delete file comes before its Parquet file and goes after it
+ *        (store/segment/publish-segment.ts). Therefore:
+ *        - A Parquet file without the delete file that its footer names is damage, unless another
+ *          segment covers it.
+ *        - A delete file without its Parquet file is left by an interrupted flush, merge or
+ *          removal. It counts for nothing: its rows and deletes are elsewhere, or nobody needs
+ *          them.
+ */
+import { join } from 'node:path'
+import type { DeletesHeader } from '../format/delete-file.ts'
+import { type Footer, readFooter } from '../format/segment-file.ts'
+import { type Disk, readFile } from '../util/disk.ts'
+import { Damaged } from '../util/errors.ts'
+import { deleteFile, numberOfFile, segmentFile } from '../util/paths.ts'
+import type { StoredKeys } from './rebuild.ts'
+
+/** A delete file as the segment stage reads it. */
+export type StoredDeletes = DeletesHeader & StoredKeys
+
+/**
+ * Parses the bytes of a delete file. Throws Damaged naming `file`. The segment stage passes its own
+ * function.
+ */
+export type ParseDeletes = (bytes: Uint8Array, file: string) => StoredDeletes
+
+/** A delete file whose Parquet file is missing, with the sequences of its deletes. */
+export type OrphanDeletes = Footer & Pick<StoredDeletes, 'sequences'>
+
+/** The segments of a folder. */
+interface FolderSegments {
+  /** By rising sequence. */
+  readonly live: readonly Footer[]
+  /**
+   * Delete files without their Parquet file that no live segment covers either; see `isRedundant`.
+   */
+  readonly orphanDeletes: readonly OrphanDeletes[]
+  /** Higher than every segment number in the folder. */
+  readonly nextSegment: number
+}
+
+/** Reads the footers and orphan delete files of a pool's folder. Throws Damaged. */
+export async function readFolder(
+  disk: Disk,
+  parseDeletes: ParseDeletes,
+  pool: number,
+  folder: string,
+): Promise<FolderSegments> {
+  const names = new Set(disk.readdir(folder))
+  const found: Footer[] = []
+  const incomplete: Footer[] = []
+  const orphanDeletes: OrphanDeletes[] = []
+  let nextSegment = 1
+  for (const name of names) {
+    const segment = numberOfFile(name)
+    if (segment === undefined) continue // a temporary file: its flush was never committed
+    nextSegment = Math.max(nextSegment, segment + 1)
+    const file = join(folder, name)
+    const isDeletes = name === deleteFile(segment)
+    if (isDeletes && names.has(segmentFile(segment))) continue // read together with its Parquet file
+    const deletes = isDeletes ? footerOfDeletes(parseDeletes(readFile(disk, file), file)) : undefined
+    const footer = deletes ?? (await readFooter(file))
+    if (footer.pool !== pool || footer.segment !== segment)
+      throw new Damaged(file, 0, `it belongs to pool ${footer.pool}, segment ${footer.segment}`)
+    if (deletes !== undefined && deletes.rows > 0) orphanDeletes.push(deletes)
+    else if (!isDeletes && footer.deletes > 0 && !names.has(deleteFile(segment))) incomplete.push(footer)
+    else found.push(footer)
+  }
+  const live = liveSegments(found).sort((a, b) => a.sequenceFrom - b.sequenceFrom)
+  checkWhole(folder, incomplete, live)
+  checkOrder(folder, live)
+  return { live, orphanDeletes: orphanDeletes.filter(one => !isReplaced(one, live)), nextSegment }
+}
+
+/** The footer of the segment that a delete file belongs to. */
+export function footerOfDeletes(deletes: StoredDeletes): OrphanDeletes {
+  const { pool, schemaVersion, segment, sequenceFrom, sequenceTo, rowsOfFlush, keys, sequences } = deletes
+  const counts = { rows: rowsOfFlush, deletes: keys.length, replaces: [] }
+  return { pool, schemaVersion, segment, sequenceFrom, sequenceTo, ...counts, sequences }
+}
+
+/** Leaves out the segments that a later file covers: named as replaced, or within its sequences. */
+export function liveSegments(found: readonly Footer[]): Footer[] {
+  const live: Footer[] = []
+  for (const footer of [...found].sort((a, b) => b.segment - a.segment)) {
+    if (!isCovered(footer, live)) live.push(footer)
+  }
+  return live
+}
+
+function isCovered({ segment, sequenceFrom, sequenceTo }: Footer, live: readonly Footer[]): boolean {
+  return live.some(
+    later =>
+      later.segment > segment &&
+      (later.replaces.includes(segment) ||
+        (later.sequenceFrom <= sequenceFrom && sequenceTo <= later.sequenceTo)),
+  )
+}
+
+/**
+ * Live segments never overlap, and a higher number was written later. So a later segment that
+ * overlaps proves that this one is obsolete or was never committed.
+ */
+function isReplaced(orphanDeletes: Footer, live: readonly Footer[]): boolean {
+  return live.some(
+    one =>
+      one.segment > orphanDeletes.segment &&
+      (one.replaces.includes(orphanDeletes.segment) || overlaps(one, orphanDeletes)),
+  )
+}
+
+const overlaps = (a: Footer, b: Footer) => a.sequenceFrom <= b.sequenceTo && b.sequenceFrom <= a.sequenceTo
+
+/**
+ * True where all rows and deletes of the orphan delete file's segment are there without it. Its
+ * first and last request are the ends of segments that it was to replace, or in the log, which then
+ * has all requests in between.
+ * @param held requests of the pool that the log holds
+ */
+export function isRedundant(
+  orphanDeletes: OrphanDeletes,
+  live: readonly Footer[],
+  held: ReadonlySet<number>,
+): boolean {
+  const flushed = live.at(-1)?.sequenceTo ?? 0
+  const beside = live.filter(one => overlaps(one, orphanDeletes))
+  const isThere = (sequence: number, end: 'sequenceFrom' | 'sequenceTo') =>
+    sequence > flushed ? held.has(sequence) : beside.some(one => one[end] === sequence)
+  return (
+    isThere(orphanDeletes.sequenceFrom, 'sequenceFrom') &&
+    isThere(orphanDeletes.sequenceTo, 'sequenceTo') &&
+    Array.from(orphanDeletes.sequences).every(sequence => sequence <= flushed || held.has(sequence))
+  )
+}
+
+function checkWhole(folder: string, incomplete: readonly Footer[], live: readonly Footer[]): void {
+  const open = incomplete.find(one => !isCovered(one, live))
+  if (open === undefined) return
+  const file = join(folder, deleteFile(open.segment))
+  const what = `it is missing, and with it ${open.deletes} deletes; ${segmentFile(open.segment)} is there`
+  throw new Damaged(file, 0, what)
+}
+
+function checkOrder(folder: string, live: readonly Footer[]): void {
+  for (let i = 1; i < live.length; i++) {
+    const before = live[i - 1] as Footer
+    const { segment, sequenceFrom } = live[i] as Footer
+    if (sequenceFrom <= before.sequenceTo) {
+      const what = `its sequences overlap those of segment ${before.segment}`
+      throw new Damaged(join(folder, segmentFile(segment)), 0, what)
+    }
+  }
+}

@@ -1,0 +1,179 @@
+/**
+ * The key store over lmdb-js: the fallback where the native module is not built. See
+ * index-store.ts.
+ *
+ * Only `transactionSync` with `overlappingSync: false` is used. Any other way makes a change
+ * visible before it is on disk.
+ */
+import type * as Lmdb from 'lmdb'
+import type { Key, RootDatabase } from 'lmdb'
+import type { KeyRun } from '../format/key-run.ts'
+import { viewRun } from '../format/key-run.ts'
+import { loadPackage } from '../util/load-package.ts'
+import {
+  type KeyStore,
+  type KeyTxn,
+  type KeyValue,
+  type MovedKeys,
+  NOWHERE,
+  OutcomeUnknown,
+  type StoreOptions,
+} from './index-store.ts'
+
+/** Opens the store. Throws LMDB's error. */
+export function openLmdbStore(options: StoreOptions): KeyStore {
+  const { open } = loadPackage('lmdb') as typeof Lmdb
+  const root = open({
+    path: options.folder,
+    name: null as unknown as string, // the unnamed database, as the native store uses
+    noSubdir: false,
+    mapSize: options.mapBytes,
+    permissionsMode: 0o600,
+    overlappingSync: false,
+    keyEncoding: 'binary',
+    encoding: 'binary',
+    cache: false,
+    compression: false,
+    useVersions: false,
+    eventTurnBatching: false,
+  } as unknown as Parameters<typeof open>[0]) as RootDatabase<Buffer, Key>
+  const txn = txnOver(root)
+  return {
+    keyLoop: 'js',
+    transact: work => transact(root, () => work(txn)),
+    close: () => {
+      void root.close() // synchronous where no asynchronous write is queued, and none ever is
+    },
+  }
+}
+
+function transact<T>(root: RootDatabase<Buffer, Key>, work: () => T): T {
+  try {
+    return root.transactionSync(work)
+  } catch (error) {
+    throw isBroken(root) ? new OutcomeUnknown((error as Error).message) : error
+  }
+}
+
+/**
+ * True where a commit failed at its meta page. LMDB then refuses every transaction, for which
+ * lmdb-js gives other reasons.
+ */
+function isBroken(root: RootDatabase<Buffer, Key>): boolean {
+  try {
+    root.transactionSync(() => undefined)
+    return false
+  } catch {
+    return true
+  }
+}
+
+function txnOver(root: RootDatabase<Buffer, Key>): KeyTxn {
+  const range = (from: Uint8Array, to: Uint8Array, limit: number): KeyValue[] => {
+    const entries: KeyValue[] = []
+    for (const { key, value } of root.getRange({ start: from, end: to, limit }))
+      entries.push([Uint8Array.from(key as Uint8Array), Uint8Array.from(value)])
+    return entries
+  }
+  return {
+    get: key => {
+      // not getBinaryFast, which returns a view of a shared buffer
+      const value = root.getBinary(key)
+      return value === undefined ? undefined : Uint8Array.from(value)
+    },
+    put: (key, value) => {
+      root.putSync(key, asBuffer(value))
+    },
+    remove: key => root.removeSync(key),
+    range,
+    removeRange: (from, to, limit) => {
+      const entries = range(from, to, limit)
+      for (const [key] of entries) root.removeSync(key)
+      return entries.length
+    },
+    upsertKeys: (prefix, run, segment) => upsertKeys(root, prefix, run, segment),
+    moveKeys: (prefix, run, segment, replaced) => moveKeys(root, prefix, run, segment, replaced),
+    lookupKeys: (prefix, run) => lookupKeys(root, prefix, run),
+    countRange: (start, end) => root.getKeysCount({ start, end }),
+  }
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}
+
+/** Yields each key of the run behind the prefix, in one buffer that is used again, and its row. */
+function* keysOf(prefix: Uint8Array, run: KeyRun): Generator<readonly [key: Buffer, row: number]> {
+  const { count, rows, offsets, bytes } = viewRun(run)
+  const scratch = Buffer.alloc(prefix.byteLength + 2048)
+  scratch.set(prefix)
+  for (let i = 0; i < count; i++) {
+    const from = offsets[i] as number
+    const to = offsets[i + 1] as number
+    scratch.set(bytes.subarray(from, to), prefix.byteLength)
+    yield [scratch.subarray(0, prefix.byteLength + to - from), rows[i] as number]
+  }
+}
+
+/** Returns a function that writes a key's value into one buffer, which is used again. */
+function placeWriter(): (segment: number, row: number) => Buffer {
+  const value = Buffer.alloc(8)
+  return (segment, row) => {
+    value.writeUInt32LE(segment, 0)
+    value.writeUInt32LE(row, 4)
+    return value
+  }
+}
+
+function upsertKeys(
+  root: RootDatabase<Buffer, Key>,
+  prefix: Uint8Array,
+  run: KeyRun,
+  segment: number,
+): Uint32Array {
+  const place = placeWriter()
+  const superseded: [segment: number, row: number][] = []
+  for (const [key, row] of keysOf(prefix, run)) {
+    const old = root.getBinaryFast(key)
+    if (old !== undefined) superseded.push([old.readUInt32LE(0), old.readUInt32LE(4)])
+    if (row >= 0) root.putSync(key, place(segment, row))
+    else if (old !== undefined) root.removeSync(key)
+  }
+  superseded.sort((a, b) => a[0] - b[0] || a[1] - b[1])
+  return Uint32Array.from(superseded.flat())
+}
+
+function moveKeys(
+  root: RootDatabase<Buffer, Key>,
+  prefix: Uint8Array,
+  run: KeyRun,
+  segment: number,
+  replaced: Uint32Array,
+): MovedKeys {
+  const place = placeWriter()
+  const places = new Map([...replaced].map((one, at) => [one, at]))
+  const found = new Uint32Array(replaced.length)
+  const superseded: number[] = []
+  for (const [key, row] of keysOf(prefix, run)) {
+    const now = root.getBinaryFast(key)
+    const at = now === undefined ? undefined : places.get(now.readUInt32LE(0))
+    if (at === undefined) {
+      if (row >= 0) superseded.push(row)
+      continue
+    }
+    found[at] = (found[at] as number) + 1
+    if (row >= 0) root.putSync(key, place(segment, row))
+    else root.removeSync(key)
+  }
+  return { superseded: Uint32Array.from(superseded).sort(), found }
+}
+
+function lookupKeys(root: RootDatabase<Buffer, Key>, prefix: Uint8Array, run: KeyRun): Uint32Array {
+  const places: number[] = []
+  for (const [key] of keysOf(prefix, run)) {
+    const now = root.getBinaryFast(key)
+    if (now === undefined) places.push(NOWHERE, NOWHERE)
+    else places.push(now.readUInt32LE(0), now.readUInt32LE(4))
+  }
+  return Uint32Array.from(places)
+}

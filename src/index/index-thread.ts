@@ -1,0 +1,124 @@
+/**
+ * The index thread: owns `data/index`, answers calls one after the other.
+ *
+ *   W-4   A commit is answered after its sync. One that may be there or not ends the process before anything follows it.
+ *   W-11  All synchronous work on the index is here, none on the main thread.
+ */
+import { join } from 'node:path'
+import type { MessagePort } from 'node:worker_threads'
+import { AssertionFailed, must } from '../util/assert.ts'
+import type { Disk } from '../util/disk.ts'
+import { Unavailable } from '../util/errors.ts'
+import { crashPoint } from '../util/fault-injection.ts'
+import { LMDB_FILES } from '../util/paths.ts'
+import { niceThread } from '../util/this-thread.ts'
+import type { ResultOf } from '../util/thread-kit.ts'
+import { moved, serve } from '../util/thread-server.ts'
+import type { ParseDeletes } from './folder-segments.ts'
+import type { IndexCalls, IndexEvents, IndexThreadData } from './index-messages.ts'
+import { OutcomeUnknown } from './index-store.ts'
+import type { DeletionVector } from './index-types.ts'
+import { type Opened, openIndexFolder, readEarly } from './open-index.ts'
+import type { HeldSequences } from './rebuild.ts'
+import { nextTurn, type Swept, sweep } from './sweep-orphans.ts'
+
+/** What workers/index.ts brings together. */
+interface ServeOptions {
+  readonly port: MessagePort
+  readonly data: IndexThreadData
+  readonly disk: Disk
+  readonly parseDeletes: ParseDeletes
+  readonly heldSequences: HeldSequences
+}
+
+/** Reads what is there, opens the index for the owner that comes, and serves until the stop. */
+export function serveIndex(options: ServeOptions): void {
+  const { port, data, disk } = options
+  const hasIndex = disk.exists(join(data.folder, LMDB_FILES.data))
+  // A folder that is no data folder gets no index.
+  let early = hasIndex ? readEarly({ ...data, disk }) : undefined
+  let opened: Opened | undefined
+  let isStopping = false
+  const index = () => must(opened, 'an open index').index
+  /** Throws where a long call is to end: the next start does the rest. */
+  const mayGoOn = () => {
+    if (isStopping) throw new Unavailable('index_stopping', 'the index is being closed')
+  }
+  const tell = serve<IndexCalls, IndexEvents>(
+    port,
+    {
+      open: async owner => {
+        const read = early
+        early = undefined // all names of all pools
+        const onProgress = (done: number, of: number, pool: number) => tell('progress', { done, of, pool })
+        opened = await openIndexFolder({ ...data, ...options, ...owner, onProgress }, read)
+        return found(opened)
+      },
+      commit: flushes => {
+        const committed = index().commit(flushes)
+        return moved(committed, buffersOf(committed))
+      },
+      swap: swap => {
+        const committed = index().commitCompaction(swap)
+        return moved(committed, buffersOf([committed]))
+      },
+      readDeletionVectors: pool => {
+        const lists = index().readDeletionVectors(pool)
+        return moved(lists, buffersOf([lists]))
+      },
+      dropPool: async pool => {
+        while (index().dropSlice(pool)) {
+          await nextTurn()
+          mayGoOn()
+        }
+      },
+      sweep: poolsByFolder => sweepFolders(must(opened, 'an open index'), options, poolsByFolder, mayGoOn),
+    },
+    {
+      // Our own fault, or a commit of which nobody knows whether it is there: the thread ends, and the process with it.
+      mayAnswer: error => !(error instanceof AssertionFailed || error instanceof OutcomeUnknown),
+      answered: call => {
+        if (call === 'open' && data.nice !== undefined) niceThread(data.nice) // from now on others are waited for
+        if (call === 'commit') crashPoint('index.answered')
+        if (call === 'swap') crashPoint('index.compaction-answered')
+      },
+      interrupt: () => {
+        isStopping = true
+      },
+      close: () => {
+        if (early !== undefined && 'got' in early.store) early.store.got.close()
+        opened?.index.close()
+      },
+    },
+  )
+}
+
+function found(opened: Opened): ResultOf<IndexCalls['open']> {
+  const { pools, lastCommit, keyLoop, rebuiltBecause, cleared, unknownFolders, lost } = opened
+  return {
+    opened: { pools, lastCommit, rebuilt: rebuiltBecause !== undefined, keyLoop },
+    notes: { rebuiltBecause, cleared, unknownFolders, lost },
+  }
+}
+
+function sweepFolders(
+  { index, pools, folders, rebuiltBecause }: Opened,
+  { data, disk, parseDeletes }: ServeOptions,
+  poolsByFolder: ReadonlyMap<string, number>,
+  mayGoOn: () => void,
+): Promise<Swept> {
+  const now = index.state().pools
+  const indexWasWhole = rebuiltBecause === undefined
+  const { segmentFolder } = data
+  const what = { segmentFolder, opened: pools, now, folders, poolsByFolder, indexWasWhole }
+  return sweep({ disk, parseDeletes, mayGoOn, ...what })
+}
+
+/** Buffers of deletion vectors, to be moved rather than copied. */
+function buffersOf(
+  answers: readonly { readonly deletionVectors: readonly DeletionVector[] }[],
+): ArrayBuffer[] {
+  return answers.flatMap(({ deletionVectors }) =>
+    deletionVectors.map(({ rows }) => rows.buffer as ArrayBuffer),
+  )
+}

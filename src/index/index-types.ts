@@ -1,0 +1,132 @@
+/**
+ * The types of the key index that other layers use: commits, their results, and the index and its
+ * segments as a query sees them.
+ *
+ * The index thread owns `data/index`, and no other thread opens it. One `commit` is one LMDB
+ * transaction over any number of pools. Its answer is sent after the sync (W-4).
+ */
+import type { KeyRun } from '../format/key-run.ts'
+import type { SegmentMeta } from '../format/segment-meta.ts'
+
+/** The changes of one flush. */
+export interface FlushCommit {
+  readonly pool: number
+  /** The new segment; undefined where the flush left neither rows nor deletes. */
+  readonly add: SegmentMeta | undefined
+  /** Segments that the new one replaces. They go with their deletion vectors. */
+  readonly remove: readonly number[]
+  /** undefined in a pool without a unique id. */
+  readonly keys: KeyRun | undefined
+  /** Every log record of the pool up to this sequence is flushed. */
+  readonly flushedSequence: number
+}
+
+/**
+ * The changes of a compaction or of retention: segments that go, and the one segment, or none, that
+ * holds their rows now.
+ *
+ * Every key of the run is looked up again inside the transaction. A key that points into a segment
+ * of `remove` is moved to its row in `add`, or removed where that row is -1 (expired). A key that
+ * points elsewhere or is gone was updated or deleted meanwhile: its copy in `add` joins the
+ * deletion vector of `add`. No other segment's deletion vector changes.
+ *
+ * Every visible row of `remove` must be found that way, by a key that points into its segment.
+ * Otherwise keys are lost or a deletion vector is wrong, and moving the rest would hide it: the
+ * commit is refused with SegmentsDisagree.
+ */
+export interface CompactionCommit {
+  readonly pool: number
+  /**
+   * undefined where no row and no delete is left. Its `sequenceFrom` to `sequenceTo` covers those
+   * of `remove`.
+   */
+  readonly add: SegmentMeta | undefined
+  /**
+   * Adjacent in sequence, with none missing between them. All are in the index, or the pool is
+   * being dropped.
+   */
+  readonly remove: readonly number[]
+  /** undefined in a pool without a unique id. */
+  readonly keys: KeyRun | undefined
+}
+
+/**
+ * A segment that no manifest names any more, that no other segment covers, and whose file a rebuild
+ * would still find.
+ */
+export type ObsoleteSegment = Pick<SegmentMeta, 'rows' | 'sequenceFrom' | 'timestampFromUs' | 'timestampToUs'>
+
+/** The rows of a segment that were updated or deleted since: sorted row numbers. */
+export interface DeletionVector {
+  readonly segment: number
+  readonly rows: Uint32Array
+}
+
+/** The result of a commit, for the manifest on the main thread. */
+export interface FlushCommitted {
+  readonly pool: number
+  /**
+   * Number of the transaction. Numbers rise. The deletion vectors count for manifests from this
+   * commit on.
+   */
+  readonly commit: number
+  readonly deletionVectors: readonly DeletionVector[]
+  /** ms that its keys took, with their share of the sync; undefined where it has none. */
+  readonly keysMs?: number
+  /** µs that each of its keys took; undefined where it has too few to tell. */
+  readonly usPerKey?: number
+}
+
+/** One pool's state when the index is opened. Deleted rows are counted, not loaded (W-10). */
+export interface PoolState {
+  readonly pool: number
+  readonly flushedSequence: number
+  readonly nextSegment: number
+  /**
+   * The latest received-at, in µs, of all rows that ever were in a segment of the pool; 0 where
+   * there was none.
+   */
+  readonly receivedToUs: number
+  readonly segments: readonly (SegmentMeta & { readonly deletedRows: number })[]
+}
+
+export interface IndexOpened {
+  readonly pools: readonly PoolState[]
+  readonly lastCommit: number
+  /** The index was missing or foreign and has been rebuilt from the segments. */
+  readonly rebuilt: boolean
+  readonly keyLoop: 'native' | 'js'
+}
+
+/** The index as the main thread sees it; index-client.ts implements it over the index thread. */
+export interface KeyIndex {
+  /**
+   * One transaction for all flushes; resolves after the sync. After a rejection with Unavailable
+   * nothing changed.
+   */
+  commit(flushes: readonly FlushCommit[]): Promise<readonly FlushCommitted[]>
+  /**
+   * One transaction; resolves after the sync. The result holds the deletion vector of the new
+   * segment alone. After a rejection with Unavailable or SegmentsDisagree nothing changed.
+   */
+  commitCompaction(compaction: CompactionCommit): Promise<FlushCommitted>
+  /** The deletion vectors of all segments of a pool as of the last commit. */
+  readDeletionVectors(
+    pool: number,
+  ): Promise<{ readonly commit: number; readonly deletionVectors: readonly DeletionVector[] }>
+  /** Removes everything of a deleted pool, in bounded steps. */
+  dropPool(pool: number): Promise<void>
+  /** Waits for the running transaction, closes, ends the thread. */
+  stop(): Promise<void>
+}
+
+/** One segment of a query's manifest, pinned until the query ends (W-8). */
+export interface QuerySegment {
+  readonly file: string
+  readonly meta: SegmentMeta
+  /**
+   * Sorted row numbers that are not visible as of the query's manifest. Two parts never name the
+   * same row.
+   */
+  readonly deletionVectors: readonly DeletionVector[]
+}

@@ -1,0 +1,280 @@
+/**
+ * The key index: it knows which rows are flushed, where each key's row stands, and which rows are
+ * no longer visible. It runs on the index thread and nowhere else.
+ *
+ *   W-4   Keys, deletion vectors, segments and flushed sequences of a commit change in one
+ *         transaction, synced before `commit` returns. A transaction that fails changes nothing.
+ *   W-10  `state` reads an entry per pool and segment, never one per row.
+ */
+import type { KeyRun } from '../format/key-run.ts'
+import { AssertionFailed, assert } from '../util/assert.ts'
+import { monotonicMs } from '../util/clock.ts'
+import { Damaged, SegmentsDisagree, Unavailable } from '../util/errors.ts'
+import { crashPoint } from '../util/fault-injection.ts'
+import { INDEX_SLICE_ENTRIES, KEY_COST_KEYS_MIN } from '../util/limits.ts'
+import { AddedEntries, applyCompaction, applyFlush, mergeRows, raiseNextSegment } from './apply-commit.ts'
+import {
+  after,
+  decodeDeletionVector,
+  decodeIdentity,
+  decodePool,
+  decodeSegment,
+  encodeIdentity,
+  IDENTITY_KEY,
+  type IdentityEntry,
+  INDEX_FORMAT,
+  poolKey,
+  poolOfKey,
+  segmentOfKey,
+  TAG,
+} from './index-entry.ts'
+import { type KeyStore, type KeyTxn, type KeyValue, OutcomeUnknown } from './index-store.ts'
+import type {
+  CompactionCommit,
+  DeletionVector,
+  FlushCommit,
+  FlushCommitted,
+  PoolState,
+} from './index-types.ts'
+
+/**
+ * The index over an open store. All calls are synchronous. A failing call throws Unavailable or
+ * OutcomeUnknown.
+ */
+export interface Index {
+  /** One transaction for all flushes, in their order. After a failure nothing of it is there. */
+  commit(flushes: readonly FlushCommit[]): FlushCommitted[]
+  /**
+   * One transaction. After a failure (SegmentsDisagree too) nothing of it is there. Does nothing in
+   * a pool that is being dropped.
+   */
+  commitCompaction(compaction: CompactionCommit): FlushCommitted
+  /** The deletion vectors of a pool, one sorted list per segment, as of the last commit. */
+  readDeletionVectors(pool: number): { readonly commit: number; readonly deletionVectors: DeletionVector[] }
+  /**
+   * One bounded step of removing a pool. Returns true while there is more. Later flushes of the
+   * pool are ignored.
+   */
+  dropSlice(pool: number): boolean
+  state(): { readonly pools: PoolState[]; readonly lastCommit: number }
+  /**
+   * Where each key of the run points: (segment, row) pairs. A key that is not there gives NOWHERE
+   * twice.
+   */
+  lookupKeys(pool: number, run: KeyRun): Uint32Array
+  /** The exact number of a pool's keys. Walks over all of them. */
+  countKeys(pool: number): number
+  /**
+   * Reserves all segment numbers below each pool's `nextSegment`, whatever its segments say. One
+   * transaction.
+   */
+  raiseNextSegments(nextSegments: ReadonlyMap<number, number>): void
+  /** Records on disk that the index is whole, or being rebuilt. */
+  setComplete(complete: boolean): void
+  close(): void
+}
+
+/** The identity entry; undefined in an index that was never begun. */
+export function readIdentity(store: KeyStore): IdentityEntry | undefined {
+  const bytes = store.transact(txn => txn.get(IDENTITY_KEY))
+  return bytes === undefined ? undefined : decodeIdentity(bytes)
+}
+
+/** The index of the data folder that `identity` names. The index owns `store` from now on. */
+export function createIndex(store: KeyStore, identity: string): Index {
+  const dropped = new Set<number>()
+  const added = new AddedEntries()
+  let known = readIdentity(store) ?? { format: INDEX_FORMAT, identity, commit: 0, complete: false }
+  assert(known.identity === identity, 'an index is opened by the folder it belongs to')
+  /** Runs `work` and puts `next` in one transaction; `next` is the known identity once it is on disk. */
+  const change = <T>(next: IdentityEntry, work: (txn: KeyTxn) => T): T => {
+    const result = guarded(() =>
+      store.transact(txn => {
+        const done = work(txn)
+        txn.put(IDENTITY_KEY, encodeIdentity(next))
+        return done
+      }),
+    )
+    known = next
+    return result
+  }
+  return {
+    commit: flushes => {
+      assert(flushes.length > 0, 'a commit has flushes: the manifest counts commits by their answers')
+      const commit = known.commit + 1
+      const cost = new KeyCost()
+      const committed = change({ ...known, commit }, txn => {
+        const done = flushes.map(flush => {
+          const deletionVectors = cost.measure(flush, () =>
+            dropped.has(flush.pool) ? [] : applyFlush(txn, added, flush, commit),
+          )
+          return { pool: flush.pool, commit, deletionVectors }
+        })
+        crashPoint('index.before-commit')
+        return done
+      })
+      // LMDB's commit is its sync: nothing can be injected between the two
+      crashPoint('index.committed')
+      return cost.addTo(committed)
+    },
+    commitCompaction: compaction => {
+      const commit = known.commit + 1
+      const cost = new KeyCost()
+      const committed = change({ ...known, commit }, txn => {
+        const deletionVectors = cost.measure(compaction, () =>
+          dropped.has(compaction.pool) ? [] : applyCompaction(txn, added, compaction, commit),
+        )
+        crashPoint('index.before-compaction-commit')
+        return { pool: compaction.pool, commit, deletionVectors }
+      })
+      crashPoint('index.compaction-committed')
+      return cost.addTo([committed])[0]!
+    },
+    readDeletionVectors: pool => ({
+      commit: known.commit,
+      deletionVectors: guarded(() => store.transact(txn => readDeletionVectors(txn, pool))),
+    }),
+    dropSlice: pool => {
+      dropped.add(pool)
+      added.forgetPool(pool)
+      return guarded(() => store.transact(txn => dropSlice(txn, pool)))
+    },
+    state: () => ({ pools: guarded(() => store.transact(readPools)), lastCommit: known.commit }),
+    lookupKeys: (pool, run) =>
+      guarded(() => store.transact(txn => txn.lookupKeys(poolKey(TAG.key, pool), run))),
+    countKeys: pool => guarded(() => store.transact(txn => countKeys(txn, pool))),
+    raiseNextSegments: nextSegments =>
+      change(known, txn => {
+        for (const [pool, nextSegment] of nextSegments) raiseNextSegment(txn, pool, nextSegment)
+      }),
+    setComplete: complete => change({ ...known, complete }, () => undefined),
+    close: () => store.close(),
+  }
+}
+
+function countKeys(txn: KeyTxn, pool: number): number {
+  const prefix = poolKey(TAG.key, pool)
+  return txn.countRange(prefix, after(prefix))
+}
+
+/**
+ * Turns a failure of the disk into Unavailable. A bug, damage, disagreement and an unknown outcome
+ * keep their error.
+ */
+function guarded<T>(work: () => T): T {
+  try {
+    return work()
+  } catch (error) {
+    const isKnown =
+      error instanceof AssertionFailed ||
+      error instanceof Damaged ||
+      error instanceof SegmentsDisagree ||
+      error instanceof OutcomeUnknown
+    if (isKnown) throw error
+    const what = error instanceof Error ? error.message : String(error)
+    throw new Unavailable('index_failed', `the key index cannot be changed: ${what}`)
+  }
+}
+
+/** All entries whose keys begin with `prefix`, in bounded reads. */
+function* entriesBelow(txn: KeyTxn, prefix: Uint8Array): Generator<KeyValue> {
+  const end = after(prefix)
+  let from = prefix
+  for (;;) {
+    const entries = txn.range(from, end, INDEX_SLICE_ENTRIES)
+    yield* entries
+    const last = entries.at(-1)
+    if (last === undefined || entries.length < INDEX_SLICE_ENTRIES) return
+    from = Buffer.concat([last[0], Uint8Array.of(0)])
+  }
+}
+
+function readDeletionVectors(txn: KeyTxn, pool: number): DeletionVector[] {
+  const parts = new Map<number, Uint32Array[]>()
+  for (const [key, value] of entriesBelow(txn, poolKey(TAG.deletionVector, pool))) {
+    const segment = segmentOfKey(key)
+    const list = parts.get(segment)
+    if (list === undefined) parts.set(segment, [decodeDeletionVector(value)])
+    else list.push(decodeDeletionVector(value))
+  }
+  return [...parts].map(([segment, rows]) => ({ segment, rows: mergeRows(rows) }))
+}
+
+/**
+ * Every pool with its segments. Throws LMDB's error, or SyntaxError for an entry that cannot be
+ * read.
+ */
+export function readPools(txn: KeyTxn): PoolState[] {
+  const segments = new Map<number, PoolState['segments'][number][]>()
+  for (const [key, value] of entriesBelow(txn, Uint8Array.of(TAG.segment))) {
+    const { meta, deletedRows } = decodeSegment(value)
+    const list = segments.get(poolOfKey(key))
+    if (list === undefined) segments.set(poolOfKey(key), [{ ...meta, deletedRows }])
+    else list.push({ ...meta, deletedRows })
+  }
+  const pools: PoolState[] = []
+  for (const [key, value] of entriesBelow(txn, Uint8Array.of(TAG.pool))) {
+    const pool = poolOfKey(key)
+    const entry = decodePool(value)
+    const list = segments.get(pool) ?? []
+    // An older version of Weir wrote no received-at for the pool: its segments have it.
+    const receivedToUs = list.reduce((to, one) => Math.max(to, one.receivedToUs), entry.receivedToUs ?? 0)
+    pools.push({ pool, ...entry, receivedToUs, segments: list })
+  }
+  return pools
+}
+
+/**
+ * Removes the segments first: their files are swept as soon as nothing names them. Removes the
+ * pool's own entry last: while it is there, a start after a crash sees a pool that the catalog no
+ * longer knows and drops it again.
+ */
+function dropSlice(txn: KeyTxn, pool: number): boolean {
+  let room = INDEX_SLICE_ENTRIES
+  for (const tag of [TAG.segment, TAG.deletionVector, TAG.key]) {
+    const prefix = poolKey(tag, pool)
+    room -= txn.removeRange(prefix, after(prefix), room)
+    if (room === 0) return true
+  }
+  txn.remove(poolKey(TAG.pool, pool))
+  return false
+}
+
+/**
+ * Measures the time that the keys of one transaction take. Compaction moves no more keys at once
+ * than flushes can wait for (store/compaction/merge-throttle.ts).
+ */
+
+class KeyCost {
+  readonly #beginMs = monotonicMs()
+  /** Of each flush or compaction, in order. */
+  readonly #parts: { readonly keys: number; readonly ms: number }[] = []
+
+  /** Runs and measures the part of one flush or compaction. */
+  measure<T>({ keys }: { readonly keys: KeyRun | undefined }, work: () => T): T {
+    const beginMs = monotonicMs()
+    const result = work()
+    const count = keys === undefined ? 0 : new Int32Array(keys, 0, 1)[0]!
+    this.#parts.push({ keys: count, ms: monotonicMs() - beginMs })
+    return result
+  }
+
+  /**
+   * Adds to each result the time of its keys, once the transaction is synced: their own time, and
+   * their share of all other time by the number of keys. A part without keys gets none. A part with
+   * fewer than KEY_COST_KEYS_MIN keys gets no time per key.
+   */
+  addTo(committed: FlushCommitted[]): FlushCommitted[] {
+    const own = this.#parts.reduce((sum, { ms }) => sum + ms, 0)
+    const keysOfAll = this.#parts.reduce((sum, part) => sum + part.keys, 0)
+    const shared = (monotonicMs() - this.#beginMs - own) / keysOfAll
+    return committed.map((one, at) => {
+      const { keys, ms } = this.#parts[at]!
+      if (keys === 0) return one
+      const keysMs = ms + keys * shared
+      return keys < KEY_COST_KEYS_MIN
+        ? { ...one, keysMs }
+        : { ...one, keysMs, usPerKey: (1000 * keysMs) / keys }
+    })
+  }
+}

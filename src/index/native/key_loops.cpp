@@ -1,0 +1,263 @@
+// The loops over a sorted key run, each inside the open transaction: upsert (a flush), move (a compaction commit) and
+// lookup (checks). index-store-lmdb.ts holds the same three loops in TypeScript; results must be equal.
+//
+// A cursor keeps its leaf page, so a run of neighbouring keys needs no search from the root.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "key_store.h"
+
+namespace {
+
+constexpr uint32_t NOWHERE = 0xffffffff;
+
+// Calls `one(key, row)` for each key of a run, behind `prefix`, until one call returns other than 0.
+// Returns 0 or LMDB's error.
+template <class One>
+int each_key(const MDB_val& prefix, const Run& run, One one) {
+  uint8_t key_bytes[KEY_BYTES_MAX];
+  memcpy(key_bytes, prefix.mv_data, prefix.mv_size);
+  for (uint32_t i = 0; i < run.count; i++) {
+    const size_t bytes = static_cast<size_t>(run.offsets[i + 1] - run.offsets[i]);
+    if (prefix.mv_size + bytes > KEY_BYTES_MAX) return MDB_BAD_VALSIZE;
+    memcpy(key_bytes + prefix.mv_size, run.bytes + run.offsets[i], bytes);
+    const int rc = one(MDB_val{prefix.mv_size + bytes, key_bytes}, run.rows[i]);
+    if (rc != 0) return rc;
+  }
+  return 0;
+}
+
+int read_place(const MDB_val& value, Place* place) {
+  if (value.mv_size < sizeof(Place)) return MDB_CORRUPTED;
+  memcpy(place, value.mv_data, sizeof(Place));
+  return 0;
+}
+
+// Arguments 1 and 2 of every loop: the keys' prefix and the run. Throws where they are not.
+bool prefix_and_run(napi_env env, napi_value* arguments, const char* usage, MDB_val* prefix, Run* run) {
+  void* data;
+  size_t length;
+  if (!bytes_of(env, arguments[1], prefix) || prefix->mv_size > 16 ||
+      napi_get_arraybuffer_info(env, arguments[2], &data, &length) != napi_ok) {
+    throw_usage(env, usage);
+    return false;
+  }
+  if (read_run(static_cast<const uint8_t*>(data), length, run)) return true;
+  throw_usage(env, "not a key run");
+  return false;
+}
+
+// Calls `loop(cursor)` with a cursor of the store's database. Returns 0 or LMDB's error.
+template <class Loop>
+int with_cursor(Store* store, Loop loop) {
+  MDB_cursor* cursor;
+  int rc = mdb_cursor_open(store->txn, store->dbi, &cursor);
+  if (rc != 0) return rc;
+  rc = loop(cursor);
+  mdb_cursor_close(cursor);
+  return rc;
+}
+
+napi_value numbers_array(napi_env env, const uint32_t* numbers, size_t count) {
+  napi_value buffer, array;
+  void* data;
+  const size_t bytes = count * sizeof(uint32_t);
+  if (napi_create_arraybuffer(env, bytes, &data, &buffer) != napi_ok) return nullptr;
+  if (bytes > 0) memcpy(data, numbers, bytes);
+  if (napi_create_typedarray(env, napi_uint32_array, count, buffer, 0, &array) != napi_ok) return nullptr;
+  return array;
+}
+
+// segment, row, segment, row, …
+napi_value places_array(napi_env env, const std::vector<Place>& places) {
+  static_assert(sizeof(Place) == 2 * sizeof(uint32_t), "two numbers");
+  return numbers_array(env, reinterpret_cast<const uint32_t*>(places.data()), 2 * places.size());
+}
+
+// Puts or deletes each key and collects the places that keys pointed to before. A new key costs one search
+// (put with NOOVERWRITE). A known key costs the same search and an overwrite in place.
+class Upsert {
+ public:
+  Upsert(MDB_cursor* cursor, uint32_t segment) : cursor_(cursor), segment_(segment) {}
+
+  // Returns 0 or LMDB's error. `superseded` gets every old place.
+  int all(const MDB_val& prefix, const Run& run, std::vector<Place>* superseded) {
+    return each_key(prefix, run, [&](const MDB_val& key, int32_t row) {
+      return row < 0 ? erase(key, superseded) : set(key, row, superseded);
+    });
+  }
+
+ private:
+  int set(MDB_val key, int32_t row, std::vector<Place>* superseded) {
+    Place place{segment_, static_cast<uint32_t>(row)};
+    MDB_val value{sizeof place, &place};
+    int rc = mdb_cursor_put(cursor_, &key, &value, MDB_NOOVERWRITE);
+    if (rc != MDB_KEYEXIST) return rc;
+    rc = collect(value, superseded);  // LMDB has set `value` to the old one
+    if (rc != 0) return rc;
+    value = MDB_val{sizeof place, &place};
+    return mdb_cursor_put(cursor_, &key, &value, MDB_CURRENT);
+  }
+
+  int erase(MDB_val key, std::vector<Place>* superseded) {
+    MDB_val value;
+    int rc = mdb_cursor_get(cursor_, &key, &value, MDB_SET);
+    if (rc == MDB_NOTFOUND) return 0;
+    if (rc == 0) rc = collect(value, superseded);
+    return rc != 0 ? rc : mdb_cursor_del(cursor_, 0);
+  }
+
+  static int collect(const MDB_val& value, std::vector<Place>* superseded) {
+    Place old;
+    const int rc = read_place(value, &old);
+    if (rc == 0) superseded->push_back(old);
+    return rc;
+  }
+
+  MDB_cursor* cursor_;
+  uint32_t segment_;
+};
+
+// Moves each key that points into a replaced segment to its new row, or deletes it. A key that points elsewhere stays:
+// its row was updated or deleted meanwhile, and the copy of that row is reported. The number of keys found in each
+// replaced segment is reported too, so that the caller can compare it with the segment's rows.
+class Move {
+ public:
+  Move(MDB_cursor* cursor, uint32_t segment, const Array<uint32_t>& replaced)
+      : cursor_(cursor),
+        segment_(segment),
+        replaced_(replaced.data),
+        replaced_end_(replaced.data + replaced.size),
+        found_(replaced.size) {}
+
+  // Parallel to `replaced`: how many keys pointed into it.
+  const std::vector<uint32_t>& found() const { return found_; }
+
+  // Returns 0 or LMDB's error. `superseded` gets the rows of `segment_` whose keys point elsewhere.
+  int all(const MDB_val& prefix, const Run& run, std::vector<uint32_t>* superseded) {
+    return each_key(prefix, run, [&](const MDB_val& key, int32_t row) { return one(key, row, superseded); });
+  }
+
+ private:
+  int one(MDB_val key, int32_t row, std::vector<uint32_t>* superseded) {
+    MDB_val value;
+    Place now;
+    int rc = mdb_cursor_get(cursor_, &key, &value, MDB_SET);
+    if (rc != 0 && rc != MDB_NOTFOUND) return rc;
+    const bool is_there = rc == 0;
+    if (is_there && (rc = read_place(value, &now)) != 0) return rc;
+    const size_t at = is_there ? index_in_replaced(now.segment) : found_.size();
+    if (at == found_.size()) {
+      if (row >= 0) superseded->push_back(static_cast<uint32_t>(row));
+      return 0;
+    }
+    found_[at] += 1;
+    if (row < 0) return mdb_cursor_del(cursor_, 0);
+    Place place{segment_, static_cast<uint32_t>(row)};
+    value = MDB_val{sizeof place, &place};
+    return mdb_cursor_put(cursor_, &key, &value, MDB_CURRENT);
+  }
+
+  // The number of replaced segments where `segment` is none of them.
+  size_t index_in_replaced(uint32_t segment) const {
+    const uint32_t* at = std::lower_bound(replaced_, replaced_end_, segment);
+    return at != replaced_end_ && *at == segment ? static_cast<size_t>(at - replaced_) : found_.size();
+  }
+
+  MDB_cursor* cursor_;
+  uint32_t segment_;
+  const uint32_t* replaced_;
+  const uint32_t* replaced_end_;
+  std::vector<uint32_t> found_;
+};
+
+napi_value moved_keys(napi_env env, std::vector<uint32_t>* superseded, const std::vector<uint32_t>& found) {
+  std::sort(superseded->begin(), superseded->end());
+  napi_value result;
+  napi_value superseded_rows = numbers_array(env, superseded->data(), superseded->size());
+  napi_value found_keys = numbers_array(env, found.data(), found.size());
+  if (superseded_rows == nullptr || found_keys == nullptr || napi_create_object(env, &result) != napi_ok ||
+      napi_set_named_property(env, result, "superseded", superseded_rows) != napi_ok ||
+      napi_set_named_property(env, result, "found", found_keys) != napi_ok)
+    return nullptr;
+  return result;
+}
+
+// Collects where each key of the run points. Returns 0 or LMDB's error.
+int look_up(MDB_cursor* cursor, const MDB_val& prefix, const Run& run, std::vector<Place>* places) {
+  return each_key(prefix, run, [&](MDB_val key, int32_t) {
+    MDB_val value;
+    Place place{NOWHERE, NOWHERE};
+    int rc = mdb_cursor_get(cursor, &key, &value, MDB_SET);
+    if (rc != 0 && rc != MDB_NOTFOUND) return rc;
+    if (rc == 0 && (rc = read_place(value, &place)) != 0) return rc;
+    places->push_back(place);
+    return 0;
+  });
+}
+
+}  // namespace
+
+// lmdbUpsertKeys(store, prefix, run, segment): Uint32Array of (segment, row), sorted: where keys pointed before.
+napi_value upsert_keys(napi_env env, napi_callback_info info) {
+  const char* usage = "lmdbUpsertKeys takes a store, a prefix, a key run and a segment";
+  napi_value arguments[4];
+  Store* store = writing(env, info, 4, arguments);
+  if (store == nullptr) return nullptr;
+  MDB_val prefix;
+  uint32_t segment;
+  Run run;
+  if (napi_get_value_uint32(env, arguments[3], &segment) != napi_ok) return throw_usage(env, usage);
+  if (!prefix_and_run(env, arguments, usage, &prefix, &run)) return nullptr;
+  std::vector<Place> superseded;
+  const int rc = with_cursor(
+      store, [&](MDB_cursor* cursor) { return Upsert(cursor, segment).all(prefix, run, &superseded); });
+  if (rc != 0) return throw_lmdb(env, rc);
+  std::sort(superseded.begin(), superseded.end(), [](const Place& a, const Place& b) {
+    return a.segment != b.segment ? a.segment < b.segment : a.row < b.row;
+  });
+  return places_array(env, superseded);
+}
+
+// lmdbMoveKeys(store, prefix, run, segment, replaced): {superseded, found}. `replaced` is a sorted Uint32Array of
+// segments. `superseded` is a sorted Uint32Array of rows in `segment`. `found` is a Uint32Array parallel to `replaced`.
+napi_value move_keys(napi_env env, napi_callback_info info) {
+  const char* usage = "lmdbMoveKeys takes a store, a prefix, a key run, a segment and sorted segments";
+  napi_value arguments[5];
+  Store* store = writing(env, info, 5, arguments);
+  if (store == nullptr) return nullptr;
+  MDB_val prefix;
+  uint32_t segment;
+  Array<uint32_t> replaced;
+  Run run;
+  if (napi_get_value_uint32(env, arguments[3], &segment) != napi_ok ||
+      !read_array(env, arguments[4], napi_uint32_array, replaced) ||
+      !std::is_sorted(replaced.data, replaced.data + replaced.size))
+    return throw_usage(env, usage);
+  if (!prefix_and_run(env, arguments, usage, &prefix, &run)) return nullptr;
+  std::vector<uint32_t> superseded, found;
+  const int rc = with_cursor(store, [&](MDB_cursor* cursor) {
+    Move move(cursor, segment, replaced);
+    const int moved = move.all(prefix, run, &superseded);
+    found = move.found();
+    return moved;
+  });
+  return rc != 0 ? throw_lmdb(env, rc) : moved_keys(env, &superseded, found);
+}
+
+// lmdbLookupKeys(store, prefix, run): Uint32Array of (segment, row) per key, NOWHERE twice where it is not there.
+napi_value lookup_keys(napi_env env, napi_callback_info info) {
+  napi_value arguments[3];
+  Store* store = writing(env, info, 3, arguments);
+  if (store == nullptr) return nullptr;
+  MDB_val prefix;
+  Run run;
+  if (!prefix_and_run(env, arguments, "lmdbLookupKeys takes a store, a prefix and a key run", &prefix, &run))
+    return nullptr;
+  std::vector<Place> places;
+  places.reserve(run.count);
+  const int rc =
+      with_cursor(store, [&](MDB_cursor* cursor) { return look_up(cursor, prefix, run, &places); });
+  return rc != 0 ? throw_lmdb(env, rc) : places_array(env, places);
+}

@@ -1,0 +1,274 @@
+/**
+ * The rebuild fills an empty index from the segments and their delete files.
+ *
+ *   W-6  These files are all that is needed. The log is replayed above the flushed sequence as at
+ *        every start.
+ *   W-7  Segments are applied by rising sequence through the same transaction as flushes, so the
+ *        later one wins.
+ *
+ * Memory holds all footers, and the keys of one segment or of the small segments that share a
+ * transaction.
+ */
+import { join } from 'node:path'
+import { buildKeyRun, type KeyRun, type RunView, viewRun } from '../format/key-run.ts'
+import type { PoolSchema } from '../format/schema.ts'
+import type { Footer } from '../format/segment-file.ts'
+import { readSegmentKeys } from '../format/segment-keys.ts'
+import type { SegmentMeta } from '../format/segment-meta.ts'
+import { rangeFields } from '../format/zone-map.ts'
+import { fileChecksum } from '../util/crc32.ts'
+import { type Disk, readFile } from '../util/disk.ts'
+import { Damaged } from '../util/errors.ts'
+import { crashPoint } from '../util/fault-injection.ts'
+import { REBUILD_COMMIT_BYTES, REBUILD_COMMIT_SEGMENTS } from '../util/limits.ts'
+import { deleteFile, segmentFile } from '../util/paths.ts'
+import {
+  isRedundant,
+  type OrphanDeletes,
+  type ParseDeletes,
+  readFolder,
+  type StoredDeletes,
+} from './folder-segments.ts'
+import type { FlushCommit } from './index-types.ts'
+import type { Index } from './key-index.ts'
+
+/** A pool that the catalog knows. */
+export interface RebuildPool {
+  readonly pool: number
+  /** The name of its folder. */
+  readonly poolId: string
+  /** All versions of its schema. */
+  readonly schemas: readonly PoolSchema[]
+}
+
+/**
+ * Reads which requests the log still holds (log/read-log.ts); undefined where the log is
+ * damaged.
+ */
+export type HeldSequences = (
+  pools: ReadonlySet<number>,
+) => ReadonlyMap<number, ReadonlySet<number>> | undefined
+
+export interface RebuildOptions {
+  readonly index: Index
+  readonly disk: Disk
+  readonly segmentFolder: string
+  readonly pools: readonly RebuildPool[]
+  readonly kernel: 'native' | 'js'
+  readonly parseDeletes: ParseDeletes
+  readonly heldSequences: HeldSequences
+  /**
+   * Called after each segment: rows and deletes done, of those of all pools, and the present pool.
+   */
+  readonly onProgress: (done: number, of: number, pool: number) => void
+}
+
+/** The findings of a rebuild. */
+export interface Rebuilt {
+  /** Folders of no known pool. They are left alone. */
+  readonly unknownFolders: string[]
+  /** Rows that are gone, in words. */
+  readonly lost: string[]
+}
+
+/** The segments of a pool by rising sequence, before any of them is read. */
+interface PoolSegments {
+  readonly pool: RebuildPool
+  readonly folder: string
+  readonly live: readonly Footer[]
+  /** Delete files without their Parquet file. */
+  readonly orphanDeletes: readonly OrphanDeletes[]
+  readonly nextSegment: number
+}
+
+/** Fills the index and sets it complete. */
+export async function rebuild(options: RebuildOptions): Promise<Rebuilt> {
+  const { index, disk, segmentFolder, pools } = options
+  index.setComplete(false)
+  const names = disk.exists(segmentFolder) ? disk.readdir(segmentFolder) : []
+  const poolSegments: PoolSegments[] = []
+  for (const pool of pools)
+    if (names.includes(pool.poolId)) poolSegments.push(await readPoolSegments(options, pool))
+  await applyAll(options, poolSegments)
+  index.raiseNextSegments(new Map(poolSegments.map(({ pool, nextSegment }) => [pool.pool, nextSegment])))
+  index.setComplete(true)
+  const known = new Set(pools.map(pool => pool.poolId))
+  const unknownFolders = names.filter(name => !known.has(name)).map(name => join(segmentFolder, name))
+  return { unknownFolders, lost: lostOf(options, poolSegments) }
+}
+
+async function readPoolSegments(options: RebuildOptions, pool: RebuildPool): Promise<PoolSegments> {
+  const folder = join(options.segmentFolder, pool.poolId)
+  return { pool, folder, ...(await readFolder(options.disk, options.parseDeletes, pool.pool, folder)) }
+}
+
+/** Applies segment by segment. Small segments share a transaction, which is one sync. */
+async function applyAll(options: RebuildOptions, poolSegments: readonly PoolSegments[]): Promise<void> {
+  const work = ({ rows, deletes }: Footer) => rows + deletes
+  const total = poolSegments.reduce((sum, { live }) => live.reduce((all, one) => all + work(one), sum), 0)
+  let done = 0
+  let flushes: FlushCommit[] = []
+  let keyBytes = 0
+  const flush = () => {
+    if (flushes.length === 0) return
+    options.index.commit(flushes)
+    crashPoint('rebuild.committed')
+    flushes = []
+    keyBytes = 0
+  }
+  for (const { pool, folder, live } of poolSegments) {
+    for (const footer of live) {
+      const { meta, keys } = await readSegment(options, pool, folder, footer)
+      flushes.push({ pool: pool.pool, add: meta, remove: [], keys, flushedSequence: meta.sequenceTo })
+      keyBytes += keys?.byteLength ?? 0
+      if (keyBytes >= REBUILD_COMMIT_BYTES || flushes.length >= REBUILD_COMMIT_SEGMENTS) flush()
+      done += work(footer)
+      options.onProgress(done, total, pool.pool)
+    }
+  }
+  flush()
+}
+
+/**
+ * An orphan delete file is no loss where its flush is made again from the log, or its merge from its
+ * inputs. Otherwise a removal was interrupted, or the Parquet file was lost: they look the same.
+ */
+function lostOf({ heldSequences }: RebuildOptions, poolSegments: readonly PoolSegments[]): string[] {
+  const open = poolSegments.filter(({ orphanDeletes }) => orphanDeletes.length > 0)
+  if (open.length === 0) return []
+  const held = heldSequences(new Set(open.map(({ pool }) => pool.pool)))
+  return open.flatMap(({ pool, folder, live, orphanDeletes }) =>
+    orphanDeletes
+      .filter(one => !isRedundant(one, live, held?.get(pool.pool) ?? new Set()))
+      .map(({ segment, sequenceFrom, sequenceTo, rows, deletes }) => {
+        const file = join(folder, deleteFile(segment))
+        return `${file} stands alone: either the removal of its segment (sequences ${sequenceFrom} to ${sequenceTo}) was interrupted, or ${segmentFile(segment)} is lost with up to ${rows} rows, and the rows that its ${deletes} deletes removed are back`
+      }),
+  )
+}
+
+/**
+ * Reads the changes that the flush gave to the index: the meta, and rows and deletes as one run
+ * (none without a unique id).
+ */
+async function readSegment(
+  options: RebuildOptions,
+  pool: RebuildPool,
+  folder: string,
+  footer: Footer,
+): Promise<{ meta: SegmentMeta; keys: KeyRun | undefined }> {
+  const file = join(folder, segmentFile(footer.segment))
+  const schema = pool.schemas.find(({ version }) => version === footer.schemaVersion)
+  if (schema === undefined)
+    throw new Damaged(file, 0, `the catalog has no schema version ${footer.schemaVersion}`)
+  const rows = footer.rows === 0 ? undefined : await readSegmentKeys(file, schema, options.kernel)
+  if (rows !== undefined && rows.rows !== footer.rows)
+    throw new Damaged(file, 0, `it has ${rows.rows} rows, its footer says ${footer.rows}`)
+  const deletes = footer.deletes === 0 ? undefined : deletesOf(options, folder, footer)
+  const { segment, schemaVersion, sequenceFrom, sequenceTo } = footer
+  const meta: SegmentMeta = {
+    segment,
+    rows: footer.rows,
+    bytes: bytesOf(options.disk, folder, footer),
+    checksum: footer.rows === 0 ? null : fileChecksum(options.disk, file),
+    schemaVersion,
+    sequenceFrom,
+    sequenceTo,
+    ...(rows?.ranges ?? rangeFields(undefined)),
+    deletes: footer.deletes,
+  }
+  if (schema.key === null) return { meta, keys: undefined }
+  if (deletes === undefined) return { meta, keys: rows?.run }
+  return { meta, keys: withDeletes(rows?.run, rows?.sequences ?? new Float64Array(0), deletes) }
+}
+
+/** The size of both files. */
+function bytesOf(disk: Disk, folder: string, { segment, rows, deletes }: Footer): number {
+  const parquet = rows === 0 ? 0 : disk.size(join(folder, segmentFile(segment)))
+  return parquet + (deletes === 0 ? 0 : disk.size(join(folder, deleteFile(segment))))
+}
+
+function deletesOf(options: RebuildOptions, folder: string, footer: Footer): StoredDeletes {
+  const file = join(folder, deleteFile(footer.segment))
+  const deletes = options.parseDeletes(readFile(options.disk, file), file)
+  const same =
+    deletes.sequenceFrom === footer.sequenceFrom &&
+    deletes.sequenceTo === footer.sequenceTo &&
+    deletes.keys.length === footer.deletes
+  if (!same) throw new Damaged(file, 0, `it belongs to another flush than segment ${footer.segment}`)
+  return deletes
+}
+
+/** Keys with the sequences that deleted them. */
+export interface StoredKeys {
+  readonly keys: readonly Uint8Array[]
+  readonly sequences: ArrayLike<number>
+}
+
+/**
+ * Joins the rows and deletes of one segment into one run. Of a row and a delete of one key, the
+ * higher sequence wins (W-7). Changes `run` in place or copies it.
+ * @param run the segment's rows; undefined where it has none
+ * @param sequences of those rows, by row
+ */
+function withDeletes(run: KeyRun | undefined, sequences: Float64Array, deletes: StoredKeys): KeyRun {
+  const base = run ?? buildKeyRun([])
+  const view = viewRun(base)
+  const found = new Int32Array(view.rows) // the deletes may hold a key more than once
+  const added: Uint8Array[] = []
+  for (const [index, key] of deletes.keys.entries()) {
+    const at = placeOf(view, key)
+    if (at === view.count || compareAt(view, at, key) !== 0) added.push(key)
+    else if ((deletes.sequences[index] as number) > sequences[found[at] as number]!) view.rows[at] = -1
+  }
+  return added.length === 0 ? base : insert(view, added)
+}
+
+/** Compares the run's key at `at` with `key`. */
+function compareAt({ bytes, offsets }: RunView, at: number, key: Uint8Array): number {
+  return Buffer.compare(bytes.subarray(offsets[at], offsets[at + 1]), key)
+}
+
+/** The index of the first key that is not below `key`. */
+function placeOf(view: RunView, key: Uint8Array): number {
+  let [from, to] = [0, view.count]
+  while (from < to) {
+    const middle = (from + to) >>> 1
+    if (compareAt(view, middle, key) < 0) from = middle + 1
+    else to = middle
+  }
+  return from
+}
+
+/**
+ * Adds keys that the run does not have, with row -1. The keys between two of them are copied at
+ * once.
+ */
+function insert(view: RunView, added: Uint8Array[]): KeyRun {
+  added.sort(Buffer.compare)
+  const keys = added.filter((key, i) => i === 0 || Buffer.compare(key, added[i - 1]!) !== 0)
+  const count = view.count + keys.length
+  const keyBytes = view.bytes.byteLength + keys.reduce((sum, key) => sum + key.byteLength, 0)
+  const run = new ArrayBuffer(4 * (3 + 2 * count) + keyBytes)
+  new Int32Array(run, 0, 2).set([count, keyBytes])
+  const into = viewRun(run, false)
+  let [from, index, offset] = [0, 0, 0]
+  const copyTo = (to: number) => {
+    into.rows.set(view.rows.subarray(from, to), index)
+    const shift = offset - view.offsets[from]!
+    for (let i = from; i < to; i++) into.offsets[index++] = view.offsets[i]! + shift
+    into.bytes.set(view.bytes.subarray(view.offsets[from], view.offsets[to]), offset)
+    offset = view.offsets[to]! + shift
+    from = to
+  }
+  for (const key of keys) {
+    copyTo(placeOf(view, key))
+    into.rows[index] = -1
+    into.offsets[index++] = offset
+    into.bytes.set(key, offset)
+    offset += key.byteLength
+  }
+  copyTo(view.count)
+  into.offsets[count] = offset
+  return run
+}

@@ -1,0 +1,173 @@
+/**
+ * Decides on files of a pool that no commit of the index names. Either a crash came before their
+ * commit, or the index is older than its segments because it was restored from somewhere. Files of
+ * the first kind are cleared: the log makes the flush again (W-13), and a merge's inputs are still
+ * there. Clearing files of the second kind would lose data silently, so such an index is rebuilt.
+ *
+ * The index is older where an unnamed file covers a segment that the index names and that is gone,
+ * or holds a request above the pool's flushed sequence that the log does not have. Files are read
+ * only where some are numbered from the next segment number on. Where a named file is missing, all
+ * unnamed files are read: a merge takes its number when it begins, and flushes that commit
+ * meanwhile have higher ones.
+ */
+import { join } from 'node:path'
+import { assert } from '../util/assert.ts'
+import { type Disk, readFile } from '../util/disk.ts'
+import { Damaged } from '../util/errors.ts'
+import { deleteFile, numberOfFile, segmentFile } from '../util/paths.ts'
+import type { ParseDeletes } from './folder-segments.ts'
+import type { PoolState } from './index-types.ts'
+import type { HeldSequences } from './rebuild.ts'
+
+interface UncommittedOptions {
+  readonly disk: Disk
+  readonly parseDeletes: ParseDeletes
+  readonly heldSequences: HeldSequences
+  /** The folder of each pool that the catalog knows. */
+  readonly poolFolders: readonly PoolFolder[]
+}
+
+/**
+ * `clear`: the files are removed. `keep`: the log is damaged, so nobody knows. Else the reason to
+ * rebuild the index.
+ */
+type Decision = 'clear' | 'keep' | { readonly rebuild: string }
+
+/** The requests of a file above the pool's flushed sequence. */
+interface Unflushed {
+  readonly pool: number
+  readonly file: string
+  readonly sequences: readonly number[]
+}
+
+/** Decides on files that no commit names. Reads files only where there are such. */
+export async function decideOnUncommitted(options: UncommittedOptions): Promise<Decision> {
+  const { poolFolders, heldSequences } = options
+  const unflushed: Unflushed[] = []
+  for (const { state, folder, unnamed, missing } of poolFolders) {
+    for (const name of numberedFrom(unnamed, missing.length > 0 ? 1 : state.nextSegment)) {
+      const file = join(folder, name)
+      const found = await readUncommitted(options, file, name)
+      const gone = missing.find(one => found.covers(state, numberOfFile(one) ?? 0))
+      if (gone !== undefined)
+        return { rebuild: `it is older than its segments: ${file} replaces ${gone}, which is missing` }
+      const above = new Set(found.sequences.filter(sequence => sequence > state.flushedSequence))
+      if (above.size > 0) unflushed.push({ pool: state.pool, file, sequences: [...above] })
+    }
+  }
+  if (unflushed.length === 0) return 'clear'
+  const held = heldSequences(new Set(unflushed.map(({ pool }) => pool)))
+  if (held === undefined) return 'keep'
+  for (const { pool, file, sequences } of unflushed) {
+    const lost = sequences.find(sequence => held.get(pool)?.has(sequence) !== true)
+    if (lost !== undefined)
+      return { rebuild: `it is older than its segments: ${file} holds request ${lost}, the log does not` }
+  }
+  return 'clear'
+}
+
+/** The files of segments numbered from `from` on. */
+function numberedFrom(unnamed: readonly string[], from: number): string[] {
+  return unnamed.filter(name => (numberOfFile(name) ?? 0) >= from)
+}
+
+interface Uncommitted {
+  readonly sequences: ArrayLike<number> & { filter(keep: (sequence: number) => boolean): Iterable<number> }
+  /** True where its rows cover that segment of the pool. */
+  covers(state: PoolState, segment: number): boolean
+}
+
+/** A file that cannot be read proves nothing: a rebuild could not read it either. */
+async function readUncommitted(
+  options: UncommittedOptions,
+  file: string,
+  name: string,
+): Promise<Uncommitted> {
+  try {
+    const { from, to, replaces, sequences } = await readFileOf(options, file, name)
+    const covers = (state: PoolState, segment: number) => {
+      const meta = state.segments.find(one => one.segment === segment)
+      if (meta === undefined) return false
+      return replaces.includes(segment) || (from <= meta.sequenceFrom && meta.sequenceTo <= to)
+    }
+    return { sequences, covers }
+  } catch (error) {
+    if (!(error instanceof Damaged)) throw error
+    return { sequences: new Float64Array(0), covers: () => false }
+  }
+}
+
+/**
+ * Loads the Parquet reader only when it is needed: it would cost every start a quarter of a second.
+ */
+async function readFileOf({ disk, parseDeletes }: UncommittedOptions, file: string, name: string) {
+  if (name === deleteFile(numberOfFile(name) ?? 0)) {
+    const { sequenceFrom: from, sequenceTo: to, sequences } = parseDeletes(readFile(disk, file), file)
+    return { from, to, replaces: [], sequences: Float64Array.from(sequences) }
+  }
+  const { readFooter } = await import('../format/segment-file.ts')
+  const { readSequences } = await import('../format/segment-keys.ts')
+  const { sequenceFrom: from, sequenceTo: to, replaces } = await readFooter(file)
+  return { from, to, replaces, sequences: await readSequences(file) }
+}
+
+/**
+ * A pool's existing folder beside the index. It is read once when the index is opened. Nothing else
+ * writes there until then.
+ */
+export interface PoolFolder {
+  /** The state of the pool; that of an empty pool where the index does not know it. */
+  readonly state: PoolState
+  /** Absolute. */
+  readonly folder: string
+  /** The names in it that the index does not name. */
+  readonly unnamed: readonly string[]
+  /** The names of the index that are not in it. */
+  readonly missing: readonly string[]
+}
+
+/** The content of the folder of a pool that the catalog knows. */
+export interface FolderNames {
+  readonly pool: number
+  /** Absolute. */
+  readonly folder: string
+  readonly names: readonly string[]
+}
+
+/** Compares each folder with the files that the index names in it. */
+export function comparePoolFolders(
+  folders: readonly FolderNames[],
+  opened: readonly PoolState[],
+): PoolFolder[] {
+  const states = new Map(opened.map(state => [state.pool, state]))
+  return folders.map(({ pool, folder, names }) => {
+    const state = states.get(pool) ?? {
+      pool,
+      flushedSequence: 0,
+      nextSegment: 1,
+      receivedToUs: 0,
+      segments: [],
+    }
+    const named = filesOf(state)
+    const known = new Set(named)
+    const unnamed = names.filter(name => !known.has(name))
+    const isWhole = names.length - unnamed.length === named.length
+    return { state, folder, unnamed, missing: isWhole ? [] : missingOf(named, names) }
+  })
+}
+
+function missingOf(named: readonly string[], names: readonly string[]): string[] {
+  const there = new Set(names)
+  return named.filter(name => !there.has(name))
+}
+
+/** The names of the files of a pool's segments. */
+export function filesOf(state: PoolState): string[] {
+  const names: string[] = []
+  for (const { segment, rows, deletes } of state.segments) {
+    assert(rows > 0 || deletes > 0, 'a segment has rows or deletes')
+    if (rows > 0) names.push(segmentFile(segment))
+    if (deletes > 0) names.push(deleteFile(segment))
+  }
+  return names
+}

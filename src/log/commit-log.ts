@@ -1,0 +1,430 @@
+/**
+ * Group commit, the main thread's half: it numbers requests, gathers them while the log thread
+ * writes and syncs the group before, and answers them in order. An append costs O(1), whatever its
+ * number of records (W-11).
+ *
+ *   W-1   `durable` resolves only when the log thread answered for the group that holds the records.
+ *   W-2   Sequences come from one counter here. A group goes out as soon as the one before it is
+ *         answered.
+ *   W-3   The first failure makes the state `poisoned`: the group in flight, the queue and all later
+ *         appends are refused. Only a restart ends this state.
+ *   W-9   Queued records stand in slabs, and admission limits the slabs; this file asserts a generous
+ *         bound.
+ *   W-13  `release` lets a log file go only when all its records are below the lowest unflushed
+ *         sequence.
+ *
+ * No timer forms groups: the next group fills while a sync runs, so the size of a group follows the
+ * disk.
+ *
+ * A group that fits in no file waits for the spare thread. If the spare thread finds the disk full,
+ * or no file descriptor is left to open the next file, the group and the queue are refused with
+ * `disk_full`. None of it was written, so its sequences are given out again.
+ */
+
+import { assert, must, unreachable } from '../util/assert.ts'
+import { fromWire, Unavailable } from '../util/errors.ts'
+import { GROUP_BYTES_MAX, LOG_QUEUED_BYTES_MAX } from '../util/limits.ts'
+import { warn } from '../util/say.ts'
+import { type LogHeader, logFileName } from './log-folder.ts'
+import type { FromLog, FromSpare, Port, RecoveredState, ThreadData, ToLog, ToSpare } from './log-messages.ts'
+import type { Commit, CommitStats, HeldLog, LogState, Span } from './log-types.ts'
+import { type GenerationFile, roomOfFile, spanBytes, type Written } from './log-writer.ts'
+
+/** An append until it is answered. Without spans it only asks for a sync. */
+interface Waiting {
+  readonly firstSequence: number
+  readonly spans: readonly Span[]
+  readonly records: number
+  readonly bytes: number
+  readonly resolve: () => void
+  readonly reject: (error: Error) => void
+}
+
+export interface CommitThreads {
+  readonly log: Port<ToLog, FromLog>
+  readonly spare: Port<ToSpare, FromSpare>
+}
+
+/** The commit stage over a recovered log. */
+export class LogCommit implements Commit {
+  onState: (state: LogState) => void = () => {}
+  onSync: (ms: number, bytes: number) => void = () => {}
+
+  readonly #threads: CommitThreads
+  readonly #durability: ThreadData['durability']
+  readonly #groupBytesMax: number
+  readonly #files: LogFiles
+  #state: LogState = 'open'
+  #refusal: Unavailable | undefined
+  #nextSequence: number
+  #syncedSequence: number
+  #queue: Waiting[] = []
+  #queuedBytes = 0
+  #flight: readonly Waiting[] | undefined
+  /** True while the group in flight waits for a file: it fits in none. */
+  #parked = false
+  #sparesReady: number
+  /** Why no spare file can be made. */
+  #noSpare: string | undefined
+  /** Why the next file cannot be opened. */
+  #noFile: string | undefined
+  /** The last failure to remove old files, so that the operator reads it once. */
+  #oldFilesFailure = ''
+  /** Number of holds. Files stay while there is one. */
+  #holds = 0
+  /** The highest sequence that `release` was called with. */
+  #releaseBelow = 0
+  #stopping: Promise<void> | undefined
+  #onStopped: () => void = () => {}
+  #onSpareEnded: () => void = () => {}
+  #spareEnded = false
+
+  constructor(
+    threads: CommitThreads,
+    options: Pick<ThreadData, 'durability' | 'fileBytes'>,
+    state: RecoveredState,
+  ) {
+    this.#threads = threads
+    this.#durability = options.durability
+    this.#groupBytesMax = Math.min(GROUP_BYTES_MAX, roomOfFile(options.fileBytes))
+    this.#files = new LogFiles(state.summary.generation, state.files)
+    this.#nextSequence = state.summary.lastSequence + 1
+    this.#syncedSequence = state.summary.lastSequence
+    this.#sparesReady = state.spares.length
+    threads.log.onMessage = message => this.#fromLog(message)
+    threads.log.onDeath = error => this.#poison(error)
+    threads.spare.onMessage = message => this.#fromSpare(message)
+    threads.spare.onDeath = error => {
+      this.#spareEnded = true
+      // The log thread may still write from the group's slabs, so the group waits for its own
+      // answer.
+      this.#poison(error, this.#parked ? undefined : this.#flight)
+    }
+    threads.spare.post({ kind: 'begin', spares: state.spares, old: state.old })
+  }
+
+  append(spans: readonly Span[], records: number): { firstSequence: number; durable: Promise<void> } {
+    const firstSequence = this.#nextSequence
+    if (this.#refusal !== undefined) return { firstSequence, durable: Promise.reject(this.#refusal) }
+    const bytes = spans.reduce((sum, span) => sum + spanBytes(span), 0)
+    assert(records > 0 && spans.length > 0, 'an append has records')
+    assert(bytes <= this.#groupBytesMax, 'an append fits in a group')
+    this.#nextSequence += records
+    return { firstSequence, durable: this.#enqueue({ firstSequence, spans, records, bytes }) }
+  }
+
+  syncAll(): Promise<void> {
+    if (this.#state === 'poisoned') return Promise.reject(this.#refusal)
+    if (this.#state === 'stopped') return this.#stopping ?? Promise.resolve()
+    return this.#enqueueSync()
+  }
+
+  release(belowSequence: number): void {
+    this.#releaseBelow = Math.max(this.#releaseBelow, belowSequence)
+    if (this.#holds > 0 || this.#state === 'poisoned' || this.#state === 'stopped') return
+    const gone = this.#files.takeBelow(belowSequence, this.#syncedSequence)
+    if (gone !== undefined) this.#threads.spare.post({ kind: 'release', ...gone })
+  }
+
+  hold(): HeldLog {
+    this.#holds += 1
+    let held = true
+    return {
+      span: { ...this.#files.first, lastSequence: this.#syncedSequence },
+      release: () => {
+        assert(held, 'a hold is released once')
+        held = false
+        this.#holds -= 1
+        this.release(this.#releaseBelow)
+      },
+    }
+  }
+
+  stats(): CommitStats {
+    return {
+      state: this.#state,
+      queuedBytes: this.#queuedBytes,
+      queuedSpans: this.#queue.reduce((sum, waiting) => sum + waiting.spans.length, 0),
+      files: this.#files.count,
+      lastSequence: this.#nextSequence - 1,
+    }
+  }
+
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stop()
+    return this.#stopping
+  }
+
+  async #stop(): Promise<void> {
+    const clean = this.#state !== 'poisoned'
+    // The log still writes what was appended before, and refuses everything from now on.
+    const drained = clean ? this.#enqueueSync() : Promise.resolve()
+    if (clean) this.#enter('stopped', new Unavailable('log_refused', 'the log is stopped'))
+    try {
+      await drained
+      if (clean) await this.#askStop()
+    } finally {
+      if (!this.#spareEnded) await this.#askSpareToEnd()
+      await Promise.all([this.#threads.log.end(), this.#threads.spare.end()])
+    }
+  }
+
+  /**
+   * Waits until the spare thread has finished the piece it writes, so that no file call is
+   * interrupted.
+   */
+  #askSpareToEnd(): Promise<void> {
+    return new Promise(resolve => {
+      this.#onSpareEnded = resolve
+      this.#threads.spare.onDeath = () => resolve()
+      this.#threads.spare.post({ kind: 'end' })
+    })
+  }
+
+  #askStop(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#onStopped = resolve
+      this.#flight = [{ firstSequence: 0, spans: [], records: 0, bytes: 0, resolve, reject }]
+      this.#threads.log.post({ kind: 'stop' })
+    })
+  }
+
+  #enqueue(append: Omit<Waiting, 'resolve' | 'reject'>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#queue.push({ ...append, resolve, reject })
+      this.#queuedBytes += append.bytes
+      assert(this.#queuedBytes <= LOG_QUEUED_BYTES_MAX, 'admission bounds the bytes queued for the log')
+      this.#pump()
+    })
+  }
+
+  #enqueueSync(): Promise<void> {
+    return this.#enqueue({ firstSequence: this.#nextSequence, spans: [], records: 0, bytes: 0 })
+  }
+
+  /** Sends the queue as one group if the log thread is idle. */
+  #pump(): void {
+    if (this.#flight !== undefined || this.#queue.length === 0) return
+    let bytes = 0
+    let count = 0
+    while (count < this.#queue.length && bytes + this.#queue[count]!.bytes <= this.#groupBytesMax) {
+      bytes += this.#queue[count]!.bytes
+      count += 1
+    }
+    this.#flight = this.#queue.splice(0, count)
+    this.#queuedBytes -= bytes
+    this.#send()
+  }
+
+  #send(): void {
+    const flight = this.#flight!
+    const spans = flight.flatMap(waiting => waiting.spans.map(ownBits))
+    const sync = this.#durability === 'fsync' || flight.some(waiting => waiting.spans.length === 0)
+    this.#parked = false
+    this.#threads.log.post({ kind: 'group', group: { firstSequence: flight[0]!.firstSequence, spans, sync } })
+  }
+
+  #fromLog(message: FromLog): void {
+    switch (message.kind) {
+      case 'written':
+        this.#written(message.ms, message.written)
+        return
+      case 'no_spare':
+        this.#park()
+        return
+      case 'no_file':
+        if (this.#noFile === undefined)
+          warn(`the next log file cannot be opened, requests get 503 until it can: ${message.what}`)
+        this.#noFile = message.what
+        this.#parked = true
+        this.#updateDiskFull()
+        return
+      case 'file_again':
+        this.#noFile = undefined
+        this.#updateDiskFull()
+        return
+      case 'stopped':
+        this.#onStopped()
+        return
+      case 'failed':
+        this.#poison(fromWire(message.error))
+        return
+      case 'replay':
+      case 'recovered':
+        assert(false, 'recovery ended before the log opened')
+        return
+      default:
+        unreachable(message)
+    }
+  }
+
+  #written(ms: number, written: Written): void {
+    const flight = this.#flight!
+    this.#flight = undefined
+    if (written.rolled !== undefined) {
+      this.#files.add({ position: written.rolled.position, firstSequence: written.rolled.firstSequence })
+      this.#sparesReady -= 1
+      this.#threads.spare.post({ kind: 'taken', name: written.rolled.spare })
+      this.#updateDiskFull()
+    }
+    const last = flight.at(-1)!
+    const synced = this.#durability === 'fsync' || flight.some(waiting => waiting.spans.length === 0)
+    if (synced) this.#syncedSequence = last.firstSequence + last.records - 1
+    if (written.bytes > 0) this.onSync(ms, written.bytes)
+    for (const waiting of flight) waiting.resolve()
+    this.#pump()
+  }
+
+  #fromSpare(message: FromSpare): void {
+    switch (message.kind) {
+      case 'ready':
+        this.#sparesReady += 1
+        this.#noSpare = undefined
+        this.#threads.log.post({ kind: 'spare', name: message.name })
+        this.#updateDiskFull()
+        if (this.#parked) this.#send()
+        return
+      case 'full':
+        if (this.#noSpare === undefined)
+          warn(`no new log file can be made, the next try follows: ${message.what}`)
+        this.#noSpare = message.what
+        this.#updateDiskFull()
+        return
+      case 'trouble':
+        if (this.#oldFilesFailure !== message.what)
+          warn(`old log files cannot be removed yet, the next try follows: ${message.what}`)
+        this.#oldFilesFailure = message.what
+        return
+      case 'ended':
+        this.#onSpareEnded()
+        return
+      default:
+        unreachable(message)
+    }
+  }
+
+  #park(): void {
+    this.#parked = true
+    // A spare that was announced while the group was on its way reaches the log thread before the
+    // group does.
+    if (this.#sparesReady > 0) this.#send()
+    else this.#updateDiskFull()
+  }
+
+  /**
+   * Enters or leaves the state `disk_full`: it lasts while no file can be made or opened. It is no
+   * poison.
+   */
+  #updateDiskFull(): void {
+    const full = this.#noFile !== undefined || (this.#noSpare !== undefined && this.#sparesReady === 0)
+    if (full && this.#state === 'open') this.#enter('disk_full', this.#noRoom())
+    if (!full && this.#state === 'disk_full') this.#enter('open', undefined)
+    if (full && this.#parked) this.#refuseUnwritten()
+  }
+
+  /**
+   * Refuses the parked group and the queue, which were never written. Their sequences are used
+   * again; syncs stay queued.
+   */
+  #refuseUnwritten(): void {
+    const unwritten = [...this.#flight!, ...this.#queue]
+    const error = this.#noRoom()
+    this.#nextSequence = unwritten[0]!.firstSequence
+    this.#flight = undefined
+    this.#parked = false
+    this.#queuedBytes = 0
+    this.#queue = unwritten
+      .filter(waiting => waiting.spans.length === 0)
+      .map(waiting => ({ ...waiting, firstSequence: this.#nextSequence }))
+    for (const waiting of unwritten) if (waiting.spans.length > 0) waiting.reject(error)
+    this.#pump()
+  }
+
+  #noRoom(): Unavailable {
+    return new Unavailable('disk_full', `no room for the log: ${this.#noFile ?? this.#noSpare}`)
+  }
+
+  /**
+   * Refuses everything from now on.
+   * @param inFlight a group that the log thread will still answer for
+   */
+  #poison(error: Error, inFlight?: readonly Waiting[]): void {
+    if (this.#state === 'poisoned') {
+      for (const waiting of this.#flight ?? []) waiting.reject(error)
+      this.#flight = undefined
+      return
+    }
+    const refusal =
+      error instanceof Unavailable
+        ? error
+        : new Unavailable('log_refused', `the log's thread ended: ${error.message}`)
+    const refused = inFlight === undefined ? [...(this.#flight ?? []), ...this.#queue] : this.#queue
+    this.#flight = inFlight
+    this.#parked = false
+    this.#queue = []
+    this.#queuedBytes = 0
+    warn(refusal.message)
+    this.#enter('poisoned', refusal)
+    for (const waiting of refused) waiting.reject(refusal)
+  }
+
+  #enter(state: LogState, refusal: Unavailable | undefined): void {
+    this.#state = state
+    this.#refusal = refusal
+    this.onState(state)
+  }
+}
+
+/**
+ * The log's files, as the main thread knows them from the log thread's answers. The spare thread
+ * removes them.
+ */
+class LogFiles {
+  readonly #generation: number
+  #files: GenerationFile[]
+
+  constructor(generation: number, files: readonly GenerationFile[]) {
+    this.#generation = generation
+    this.#files = [...files]
+  }
+
+  get count(): number {
+    return this.#files.length
+  }
+
+  /** The file with which the log begins. */
+  get first(): GenerationFile & { readonly generation: number } {
+    return { ...must(this.#files[0], 'the newest log file'), generation: this.#generation }
+  }
+
+  /** Adds a file that the log thread has begun. */
+  add(file: GenerationFile): void {
+    this.#files.push(file)
+  }
+
+  /**
+   * Takes the files whose records are all below `belowSequence` off the list, but never the newest
+   * file.
+   * @returns their names and the new log header; undefined where there are none
+   */
+  takeBelow(
+    belowSequence: number,
+    syncedSequence: number,
+  ): { readonly header: LogHeader; readonly names: readonly string[] } | undefined {
+    let gone = 0
+    while (gone + 1 < this.#files.length && this.#files[gone + 1]!.firstSequence <= belowSequence) gone += 1
+    if (gone === 0) return undefined
+    const names = this.#files.slice(0, gone).map(file => logFileName(this.#generation, file.position))
+    this.#files = this.#files.slice(gone)
+    const first = must(this.#files[0], 'the newest log file')
+    return {
+      header: { generation: this.#generation, position: first.position, lastSequence: syncedSequence },
+      names,
+    }
+  }
+}
+
+/** The span with a bitmap of its own: a message clones the whole buffer behind a view. */
+function ownBits(span: Span): Span {
+  return span.bits === undefined ? span : { ...span, bits: span.bits.slice() }
+}

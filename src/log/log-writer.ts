@@ -1,0 +1,325 @@
+/**
+ * The files of the running generation, and the writing half of group commit: one group is numbered,
+ * written in one piece and synced before it is answered. log-thread.ts drives the writer on the log
+ * thread.
+ *
+ *   W-1   `write` returns only after the fdatasync that covers the group (durability `os`: after the
+ *         write). A file gets its header, is synced, renamed and its folder synced before the first
+ *         record goes into it.
+ *   W-2   Records get their sequences here, in order and without gaps. The writer leaves a file only
+ *         when everything in it is synced, so a torn tail stands in the newest file only.
+ *   W-3   After one failed write or sync every later call throws. The writer checks this after the
+ *         group has taken its turn, so no group that was queued before the failure gets past it.
+ *         Running out of file descriptors is no failure: nothing was written.
+ *   W-13  `sync` covers everything written, in both durability modes.
+ *
+ * The group field of a record is the first sequence that was not synced when the record was
+ * written. With durability `fsync` it is the first sequence of the record's own group. With `os` it
+ * reaches back to the last sync, so recovery knows which records may be missing together after a
+ * power cut.
+ */
+import { join } from 'node:path'
+import { align8 } from '../format/batch-layout.ts'
+import { RECORD_HEADER_BYTES } from '../format/log-record.ts'
+import { assert, must } from '../util/assert.ts'
+import { type Disk, type FileHandle, isOutOfDescriptors } from '../util/disk.ts'
+import { Unavailable } from '../util/errors.ts'
+import { crashPoint } from '../util/fault-injection.ts'
+import {
+  encodeFileHeader,
+  FILE_HEADER_BYTES,
+  type LogFileHeader,
+  logFileName,
+  randomSalt,
+  STOP_RESERVE_BYTES,
+} from './log-folder.ts'
+import type { Span } from './log-types.ts'
+import { controlRecord, stampRun } from './record-codec.ts'
+
+/** A file of the running generation. */
+export interface GenerationFile {
+  readonly position: number
+  readonly firstSequence: number
+}
+
+/** Handles of a spare that is about to be used. Nothing on disk has changed. */
+interface OpenedSpare {
+  readonly name: string
+  readonly handle: FileHandle
+  readonly folder: FileHandle
+}
+
+interface OpenFile {
+  readonly handle: FileHandle
+  readonly header: LogFileHeader
+  /** Offset of the next record. */
+  end: number
+}
+
+/** Bytes that groups may take in a file of `fileBytes`. */
+export function roomOfFile(fileBytes: number): number {
+  return fileBytes - FILE_HEADER_BYTES - STOP_RESERVE_BYTES
+}
+
+export type Durability = 'fsync' | 'os'
+
+/** Spans that are written together. A group without spans only syncs. */
+export interface Group {
+  readonly firstSequence: number
+  readonly spans: readonly Span[]
+  /** Sync in every durability mode (W-13). */
+  readonly sync: boolean
+}
+
+export interface Written {
+  readonly bytes: number
+  /** The file that the writer began for this group, with the former name of the spare. */
+  readonly rolled: (GenerationFile & { readonly spare: string }) | undefined
+}
+
+/**
+ * The next file could not be opened because no file descriptor is left. Nothing changed; the same
+ * group may come again.
+ */
+export interface NoFile {
+  readonly noFile: string
+}
+
+/** Bytes of a span in the log. */
+export function spanBytes(span: Span): number {
+  return span.bytes + (span.bits === undefined ? 0 : align8(span.bits.byteLength))
+}
+
+/**
+ * The files of one generation, the last of them open for appending. Recovery's copy and the log
+ * writer use it.
+ */
+export class Generation {
+  readonly number: number
+  readonly folder: string
+  readonly fileBytes: number
+  readonly #disk: Disk
+  readonly #files: GenerationFile[] = []
+  #open: OpenFile | undefined
+  #dirty = false
+
+  constructor(disk: Disk, folder: string, number: number, fileBytes: number) {
+    this.#disk = disk
+    this.folder = folder
+    this.number = number
+    this.fileBytes = fileBytes
+  }
+
+  get files(): readonly GenerationFile[] {
+    return this.#files
+  }
+
+  /** Salt of the open file. Record checksums begin with it. */
+  get salt(): number {
+    return must(this.#open, 'the open log file').header.salt
+  }
+
+  /** True when something was written since the last sync. */
+  get dirty(): boolean {
+    return this.#dirty
+  }
+
+  /** True when `bytes` and the clean-stop record fit in the open file. */
+  fits(bytes: number): boolean {
+    return this.#open !== undefined && this.#open.end + bytes + STOP_RESERVE_BYTES <= this.fileBytes
+  }
+
+  /**
+   * Opens the handles that `roll` needs. Throws Node's error and changes nothing, so the caller may
+   * try again.
+   */
+  open(name: string): OpenedSpare {
+    const handle = this.#disk.open(join(this.folder, name), 'r+')
+    try {
+      return { name, handle, folder: this.#disk.open(this.folder, 'r') }
+    } catch (error) {
+      this.#disk.close(handle)
+      throw error
+    }
+  }
+
+  /** Makes an opened spare of exactly `fileBytes` the generation's next file. */
+  roll({ name, handle, folder }: OpenedSpare, firstSequence: number): GenerationFile {
+    this.close()
+    const position = this.#files.length
+    const from = join(this.folder, name)
+    const header = {
+      salt: randomSalt(),
+      generation: this.number,
+      position,
+      firstSequence,
+      fileBytes: this.fileBytes,
+    }
+    assert(this.#disk.size(from) === this.fileBytes, 'a spare has the size of a log file')
+    this.#open = { handle, header, end: FILE_HEADER_BYTES }
+    this.#disk.write(handle, [encodeFileHeader(header)], 0)
+    this.#disk.fdatasync(handle)
+    this.#disk.rename(from, join(this.folder, logFileName(this.number, position)))
+    this.#disk.fsync(folder)
+    this.#disk.close(folder)
+    const file = { position, firstSequence }
+    this.#files.push(file)
+    return file
+  }
+
+  /** Writes at the end of the open file. The caller has checked `fits`. */
+  append(buffers: readonly Uint8Array[], bytes: number): void {
+    const open = must(this.#open, 'the open log file')
+    assert(open.end + bytes <= this.fileBytes, 'appended bytes fit in the file')
+    this.#dirty = true
+    this.#disk.write(open.handle, buffers, open.end)
+    open.end += bytes
+  }
+
+  /** Makes everything appended so far durable. */
+  sync(): void {
+    if (!this.#dirty || this.#open === undefined) return
+    this.#disk.fdatasync(this.#open.handle)
+    this.#dirty = false
+  }
+
+  /** Syncs and closes the open file. */
+  close(): void {
+    if (this.#open === undefined) return
+    this.sync()
+    this.#disk.close(this.#open.handle)
+    this.#open = undefined
+  }
+}
+
+export class LogWriter {
+  readonly #generation: Generation
+  readonly #durability: Durability
+  readonly #spares: string[]
+  #nextSequence: number
+  #group = 0
+  #poison: Unavailable | undefined
+
+  constructor(
+    generation: Generation,
+    durability: Durability,
+    nextSequence: number,
+    spares: readonly string[],
+  ) {
+    this.#generation = generation
+    this.#durability = durability
+    this.#nextSequence = nextSequence
+    this.#spares = [...spares]
+  }
+
+  /** Tells the writer the name of a new spare. */
+  addSpare(name: string): void {
+    this.#spares.push(name)
+  }
+
+  /**
+   * Writes one group. `no_spare`: the group does not fit and there is no spare; nothing changed,
+   * and the same group may come again, as after NoFile. Throws Unavailable `log_refused` at the
+   * first failure and ever after.
+   */
+  write(group: Group): Written | NoFile | 'no_spare' {
+    this.#refusePoisoned()
+    assert(group.firstSequence === this.#nextSequence, 'groups come in sequence order')
+    const bytes = group.spans.reduce((sum, span) => sum + spanBytes(span), 0)
+    assert(bytes <= roomOfFile(this.#generation.fileBytes), 'a group fits in a log file')
+    const spare = this.#generation.fits(bytes) ? undefined : this.#spares[0]
+    if (spare === undefined && !this.#generation.fits(bytes)) return 'no_spare'
+    return this.#guarded(() => {
+      const opened = spare === undefined ? undefined : this.#openFile(spare)
+      if (opened !== undefined && 'noFile' in opened) return opened
+      const rolled = opened === undefined ? undefined : this.#roll(opened)
+      if (group.spans.length > 0) this.#append(group.spans, bytes)
+      if (this.#durability === 'fsync' || group.sync) this.#generation.sync()
+      if (group.spans.length > 0) crashPoint('log.synced')
+      return { bytes, rolled }
+    })
+  }
+
+  /** Syncs everything, writes the clean-stop record and closes. Throws as `write` does. */
+  stop(): void {
+    this.#refusePoisoned()
+    this.#guarded(() => {
+      this.#generation.sync()
+      const sequence = this.#nextSequence
+      const stop = controlRecord('stop', sequence, {
+        sequence,
+        group: sequence,
+        salt: this.#generation.salt,
+      })
+      this.#generation.append([stop], RECORD_HEADER_BYTES)
+      this.#nextSequence += 1
+      this.#generation.close()
+    })
+  }
+
+  #openFile(spare: string): ReturnType<Generation['open']> | NoFile {
+    try {
+      return this.#generation.open(spare)
+    } catch (error) {
+      if (isOutOfDescriptors(error)) return { noFile: (error as Error).message }
+      throw error
+    }
+  }
+
+  #roll(opened: ReturnType<Generation['open']>): GenerationFile & { spare: string } {
+    const file = this.#generation.roll(opened, this.#nextSequence)
+    this.#spares.shift()
+    crashPoint('log.rollover')
+    return { ...file, spare: opened.name }
+  }
+
+  #append(spans: readonly Span[], bytes: number): void {
+    if (!this.#generation.dirty) this.#group = this.#nextSequence
+    const buffers: Uint8Array[] = []
+    for (const span of spans) {
+      const slab = new Uint8Array(span.slab)
+      const stamp = { sequence: this.#nextSequence, group: this.#group, salt: this.#generation.salt }
+      const { offset, bytes: runBytes, records } = span
+      stampRun(slab, { offset, bytes: runBytes, records, bitsBytes: span.bits?.byteLength ?? 0 }, stamp)
+      this.#nextSequence += span.records
+      gather(buffers, slab.subarray(span.offset, span.offset + span.bytes))
+      if (span.bits !== undefined) buffers.push(padded(span.bits))
+    }
+    this.#generation.append(buffers, bytes)
+    crashPoint('log.written')
+  }
+
+  /** Runs one step of writing. A failure of the disk poisons the log. */
+  #guarded<T>(step: () => T): T {
+    try {
+      return step()
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error)
+      this.#poison = new Unavailable('log_refused', `the log takes no more writes until a restart: ${reason}`)
+      throw this.#poison
+    }
+  }
+
+  #refusePoisoned(): void {
+    if (this.#poison !== undefined) throw this.#poison
+  }
+}
+
+/** Adds `bytes`. Extends the last buffer where `bytes` directly follow it. */
+function gather(buffers: Uint8Array[], bytes: Uint8Array): void {
+  const last = buffers.at(-1)
+  const isAdjacent = last?.buffer === bytes.buffer && last.byteOffset + last.byteLength === bytes.byteOffset
+  if (last === undefined || !isAdjacent) buffers.push(bytes)
+  else
+    buffers[buffers.length - 1] = new Uint8Array(
+      bytes.buffer,
+      last.byteOffset,
+      last.byteLength + bytes.byteLength,
+    )
+}
+
+function padded(bits: Uint8Array): Uint8Array {
+  const bytes = new Uint8Array(align8(bits.byteLength))
+  bytes.set(bits)
+  return bytes
+}

@@ -1,0 +1,222 @@
+/**
+ * Salvage: makes a new log of the records that can still be read of a damaged one. Only `weir
+ * repair` does this; a start stops at damage (W-2).
+ *
+ * It takes every record that is valid under its file's salt, in rising sequence. The sequences
+ * between them are missing and stand in the new log as fillers. A log file with a damaged header
+ * has no salt, so none of its records can be checked, and all of them are missing.
+ */
+import { dirname, join } from 'node:path'
+import { RECORD_HEADER_BYTES } from '../format/log-record.ts'
+import { type Disk, readDamagedFile } from '../util/disk.ts'
+import { Damaged } from '../util/errors.ts'
+import { LogCopy } from './copy-log.ts'
+import {
+  decodeFileHeader,
+  FILE_HEADER_BYTES,
+  filesOfLog,
+  type LogHeader,
+  listFolder,
+  logHeaderPath,
+  makeSpare,
+  numberOfSpare,
+  readLogHeader,
+  spareFileName,
+  writeLogHeader,
+} from './log-folder.ts'
+import { Generation } from './log-writer.ts'
+import type { LoadedFile } from './read-log.ts'
+import { decodeRecord, isRequest, type ReadRecord, recordIsWhole, viewOf } from './record-codec.ts'
+
+/** A run of sequences whose records cannot be read. */
+interface MissingSequences {
+  readonly from: number
+  readonly to: number
+}
+
+/** The outcome of a salvage. */
+export interface Salvage {
+  /** Number of posts and deletes that were read. */
+  readonly salvaged: number
+  readonly missing: readonly MissingSequences[]
+  /** True when an unknown number of requests may be missing at the end of the log. */
+  readonly mayMissEnd: boolean
+  /** Where the log is damaged. */
+  readonly places: readonly Damaged[]
+  /** Existing files of the log folder that have such a place. */
+  readonly files: readonly string[]
+  /** The next sequence is above it. */
+  readonly lastSequence: number
+}
+
+interface SalvageOptions {
+  readonly disk: Disk
+  readonly folder: string
+  readonly fileBytes: number
+  /**
+   * True for a pool that the catalog knows, living or deleted. Records of other pools cannot be
+   * replayed.
+   */
+  readonly isKnown: (pool: number) => boolean
+  /** The highest sequence that is in a segment. */
+  readonly flushedSequence: number
+}
+
+/** Takes the salvaged records and the runs of missing sequences, in order. */
+interface Sink {
+  add(record: ReadRecord): Promise<void>
+  skip(range: Pick<ReadRecord, 'sequence' | 'lastSequence'>): void
+}
+
+/** Reads everything that can be read and changes nothing. */
+export async function planSalvage(options: SalvageOptions): Promise<Salvage> {
+  return await salvage(options, { add: () => Promise.resolve(), skip: () => undefined })
+}
+
+/**
+ * Makes the new log. It is whole and synced before the log header names it, as in a recovery (W-3).
+ */
+export async function salvageLog(options: SalvageOptions): Promise<Salvage> {
+  const { disk, folder, fileBytes } = options
+  const list = listFolder(disk, folder)
+  const { header } = tryHeader(disk, folder)
+  const number = Math.max(header?.generation ?? 0, ...list.files.map(file => file.generation)) + 1
+  const generation = new Generation(disk, folder, number, fileBytes)
+  let spare = Math.max(0, ...list.spares.map(numberOfSpare))
+  const copy = new LogCopy(generation, async () => {
+    spare += 1
+    await makeSpare(disk, folder, spareFileName(spare), fileBytes, () => Promise.resolve())
+    return spareFileName(spare)
+  })
+  const found = await salvage(options, copy)
+  await copy.finish(found.lastSequence + 1)
+  generation.close()
+  writeLogHeader(disk, folder, { generation: number, position: 0, lastSequence: found.lastSequence })
+  return found
+}
+
+async function salvage(options: SalvageOptions, sink: Sink): Promise<Salvage> {
+  const { disk, folder, flushedSequence } = options
+  const places: Damaged[] = []
+  const { header, damage } = tryHeader(disk, folder)
+  if (damage !== undefined) places.push(damage)
+  let isUnread = false
+  let isNewestLoaded = true
+  const progress = new Progress(sink, options.isKnown)
+  const { files } = listFolder(disk, folder)
+  for (const { name } of header === undefined ? files : filesOfLog(files, header)) {
+    const path = join(folder, name)
+    const { bytes, damage: unread } = readDamagedFile(disk, path)
+    if (unread !== undefined) places.push(unread)
+    const loaded = tryLoad(path, bytes, places)
+    isUnread ||= unread !== undefined
+    isNewestLoaded = loaded !== undefined
+    if (loaded === undefined) continue
+    progress.expected ??= loaded.header.firstSequence
+    await salvageFile(loaded, progress, places)
+  }
+  progress.missUpTo(Math.max(header?.lastSequence ?? 0, flushedSequence))
+  const damaged = new Set(
+    places.map(place => place.file).filter(file => disk.exists(file) && dirname(file) === folder),
+  )
+  const { salvaged, missing } = progress
+  const lastSequence = (progress.expected ?? 1) - 1
+  const mayMissEnd = isUnread || !isNewestLoaded
+  return { salvaged, missing, mayMissEnd, places, files: [...damaged], lastSequence }
+}
+
+/** The log header, or why it cannot be read. Without a header a salvage reads all log files. */
+function tryHeader(disk: Disk, folder: string): { readonly header?: LogHeader; readonly damage?: Damaged } {
+  try {
+    const header = readLogHeader(disk, folder)
+    if (header !== undefined) return { header }
+    return { damage: new Damaged(logHeaderPath(folder), 0, 'the log header is missing') }
+  } catch (error) {
+    if (error instanceof Damaged) return { damage: error }
+    throw error
+  }
+}
+
+/** The file with its header; undefined where the header is damaged. */
+function tryLoad(path: string, bytes: Uint8Array, places: Damaged[]): LoadedFile | undefined {
+  try {
+    return { path, bytes, view: viewOf(bytes), header: decodeFileHeader(bytes, path) }
+  } catch (error) {
+    if (!(error instanceof Damaged)) throw error
+    places.push(error)
+    return undefined
+  }
+}
+
+/**
+ * Takes all records of a file. After a bad record it goes on at the next aligned place with a valid
+ * one.
+ */
+async function salvageFile(file: LoadedFile, progress: Progress, places: Damaged[]): Promise<void> {
+  let offset = FILE_HEADER_BYTES
+  let badFrom: number | undefined
+  while (offset + RECORD_HEADER_BYTES <= file.bytes.byteLength) {
+    if (!recordIsWhole(file, offset, file.header.salt)) {
+      badFrom ??= offset
+      offset += 8
+      continue
+    }
+    if (badFrom !== undefined)
+      places.push(new Damaged(file.path, badFrom, `no valid record up to byte ${offset}`))
+    badFrom = undefined
+    const record = tryDecode(file, offset, places)
+    if (record === undefined) offset += 8
+    else {
+      await progress.take(record)
+      offset += record.recordBytes
+    }
+  }
+}
+
+function tryDecode(file: LoadedFile, offset: number, places: Damaged[]): ReadRecord | undefined {
+  try {
+    return decodeRecord(file, offset)
+  } catch (error) {
+    if (!(error instanceof Damaged)) throw error
+    places.push(error)
+    return undefined
+  }
+}
+
+/** Passes records to the sink in rising sequence and notes the missing sequences. */
+class Progress {
+  readonly missing: MissingSequences[] = []
+  salvaged = 0
+  /** The next sequence; undefined until a file was read. */
+  expected: number | undefined
+  readonly #sink: Sink
+  readonly #isKnown: (pool: number) => boolean
+
+  constructor(sink: Sink, isKnown: (pool: number) => boolean) {
+    this.#sink = sink
+    this.#isKnown = isKnown
+  }
+
+  async take(record: ReadRecord): Promise<void> {
+    const { sequence, lastSequence, pool } = record
+    this.expected ??= sequence
+    if (sequence < this.expected || lastSequence < sequence) return // it was read before
+    this.missUpTo(sequence - 1)
+    this.expected = lastSequence + 1
+    if (isRequest(record) && this.#isKnown(pool)) {
+      this.salvaged += 1
+      await this.#sink.add(record)
+      return
+    }
+    if (isRequest(record)) this.missing.push({ from: sequence, to: sequence })
+    this.#sink.skip(record)
+  }
+
+  missUpTo(last: number): void {
+    const from = this.expected ?? last + 1
+    this.expected = Math.max(from, last + 1)
+    if (last < from) return
+    this.missing.push({ from, to: last })
+    this.#sink.skip({ sequence: from, lastSequence: last })
+  }
+}

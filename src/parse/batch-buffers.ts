@@ -1,0 +1,189 @@
+/**
+ * The memory of batches is used again and again.
+ *
+ * A batch lives from its parse task to its flush: 200 MB of batches pass a second under load. As ordinary ArrayBuffers
+ * they made every thread collect garbage all the time (docs/decisions/0003). In shared memory they pass by reference.
+ * V8 does not count shared memory, so a dropped buffer stays for minutes: a buffer is made only when none fits.
+ *
+ *   main thread    gives each parse task the buffers that it probably needs      (BatchBuffers.forTask)
+ *   parse worker   uses a given buffer that fits, or makes one                   (takeFitting)
+ *   main thread    gets back the unused ones with the result                     (BatchBuffers.takeBack)
+ *   main thread    gets back a used one when no memtable entry holds its batch   (BatchBuffers.give)
+ *
+ *   W-9  The stock holds at most FREED_BYTES_MAX. trim() drops the buffers that nobody took between two calls.
+ */
+import { type BatchBuffer, batchBytes, batchColumns, batchFixedBytes } from '../format/batch-layout.ts'
+import { BATCH_SIZES_MAX, FREED_BYTES_MAX } from '../util/limits.ts'
+import { FLAG_GZIP, REQUEST_BYTES, REQUEST_FLAGS, REQUEST_WORDS } from './kernel.ts'
+import type { ParsedBatch, ParseResult, ParseTask, ParseTaskGroup } from './parse-task.ts'
+
+/** An event of a few hundred bytes takes about 800: thousands of pools post one at a time. */
+const SMALLEST_BYTES = 512
+/** Buffers of so many further sizes serve a request for a smaller one: up to twice as large. */
+const SIZES_ABOVE = 4
+/** A worker leaves a given buffer unused where it is this many times larger than its batch. */
+const TOO_LARGE = 4
+/** Estimates and new buffers are a little larger than the last batch: the next one may be so too. */
+const MARGIN = 1.0625
+
+/** The number of the size that holds `bytes` bytes: four sizes between powers of two, the smallest is 0. */
+function sizeIndex(bytes: number): number {
+  if (bytes <= SMALLEST_BYTES) return 0
+  const power = Math.floor(Math.log2(bytes - 1))
+  return 4 * (power - Math.log2(SMALLEST_BYTES)) + Math.ceil(bytes / 2 ** (power - 2)) - 4
+}
+
+/** The size of the buffer for a batch of `bytes` bytes. */
+export function bufferBytes(bytes: number): number {
+  if (bytes <= SMALLEST_BYTES) return SMALLEST_BYTES
+  const step = 2 ** (Math.floor(Math.log2(bytes - 1)) - 2)
+  return Math.ceil(bytes / step) * step
+}
+
+/** Unused buffers of one size. The last that came is the first that goes. */
+interface Stack {
+  readonly buffers: SharedArrayBuffer[]
+  /** The lowest number of buffers since the last trim: the load does not need so many at the bottom. */
+  unused: number
+}
+
+/** The one stock of unused buffers, on the main thread. */
+export class BatchBuffers {
+  readonly #estimates = new SizeEstimates()
+  /** By size index. */
+  readonly #stacks: Stack[] = []
+  #bytes = 0
+
+  /** Bytes of the unused buffers. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Takes back a buffer that nobody uses. A full stock leaves it to the garbage collector. */
+  give(buffer: BatchBuffer): void {
+    const bytes = buffer.byteLength
+    if (!(buffer instanceof SharedArrayBuffer) || this.#bytes + bytes > FREED_BYTES_MAX) return
+    const index = sizeIndex(bytes)
+    while (this.#stacks.length <= index) this.#stacks.push({ buffers: [], unused: 0 })
+    this.#stacks[index]!.buffers.push(buffer)
+    this.#bytes += bytes
+  }
+
+  /** The smallest unused buffer of at least `bytes` bytes; undefined where all are more than twice as large. */
+  take(bytes: number): SharedArrayBuffer | undefined {
+    const first = sizeIndex(bytes)
+    for (let index = first; index <= first + SIZES_ABOVE; index += 1) {
+      const stack = this.#stacks[index]
+      const buffer = stack?.buffers.pop()
+      if (stack === undefined || buffer === undefined) continue
+      stack.unused = Math.min(stack.unused, stack.buffers.length)
+      this.#bytes -= buffer.byteLength
+      return buffer
+    }
+    return undefined
+  }
+
+  /** Buffers for the batches that a task will probably make. */
+  forTask(task: ParseTask): SharedArrayBuffer[] {
+    const buffers: SharedArrayBuffer[] = []
+    for (const bytes of this.#estimates.ofTask(task)) {
+      const buffer = this.take(bytes)
+      if (buffer !== undefined) buffers.push(buffer)
+    }
+    return buffers
+  }
+
+  /** Takes back what a task did not use, and learns from its batches how large the next ones will be. */
+  takeBack(task: ParseTask, { unusedBuffers, parts }: ParseResult): void {
+    for (const buffer of unusedBuffers ?? []) this.give(buffer)
+    this.#estimates.learn(task, parts)
+  }
+
+  /** Leaves to the garbage collector the buffers that nobody has taken since the last call. */
+  trim(): void {
+    for (const stack of this.#stacks) {
+      for (const buffer of stack.buffers.splice(0, stack.unused)) this.#bytes -= buffer.byteLength
+      stack.unused = stack.buffers.length
+    }
+  }
+}
+
+/** How large a batch becomes: bytes that every batch of its columns has, and bytes for each byte of its bodies. */
+interface Estimate {
+  readonly fixedBytes: number
+  readonly perByte: number
+}
+
+/**
+ * Remembers from the last batch of each pool, kind and order of magnitude how large the next ones will be. A single
+ * event and an array of 500 differ in how many bytes of a batch come from a byte of the body.
+ */
+class SizeEstimates {
+  /** Bounded: the oldest goes. */
+  readonly #estimates = new Map<number, Estimate>()
+
+  /** The sizes of the batches that a task will probably make, in the order in which the worker makes them. */
+  ofTask({ table, groups }: ParseTask): number[] {
+    const sizes: number[] = []
+    for (const group of groups) {
+      let plainBytes = 0
+      for (let request = group.from; request < group.to; request += 1)
+        if (!isGzip(table, request)) plainBytes += bodyBytes(table, request)
+      if (plainBytes > 0) this.#push(sizes, group, false, plainBytes)
+      // The worker makes a batch of each gzip body, after the others of its group.
+      for (let request = group.from; request < group.to; request += 1)
+        if (isGzip(table, request)) this.#push(sizes, group, true, bodyBytes(table, request))
+    }
+    return sizes
+  }
+
+  #push(sizes: number[], group: ParseTaskGroup, gzip: boolean, bytes: number): void {
+    const known = this.#estimates.get(keyOf(group, gzip, bytes))
+    if (known !== undefined) sizes.push(Math.ceil(MARGIN * (known.fixedBytes + known.perByte * bytes)))
+  }
+
+  /** Learns from a task's batches. They are in the order of the task's groups. */
+  learn({ table, groups }: ParseTask, batches: readonly ParsedBatch[]): void {
+    let index = 0
+    for (const { batch, requests } of batches) {
+      const first = requests[0]!
+      while (first >= groups[index]!.to) index += 1
+      let bytes = 0
+      for (const request of requests) bytes += bodyBytes(table, request)
+      const total = batchBytes(batch)
+      const fixedBytes = Math.min(batchFixedBytes(batchColumns(batch)), total)
+      const key = keyOf(groups[index]!, isGzip(table, first), bytes)
+      if (this.#estimates.size >= BATCH_SIZES_MAX && !this.#estimates.has(key))
+        this.#estimates.delete(this.#estimates.keys().next().value as number)
+      this.#estimates.set(key, { fixedBytes, perByte: (total - fixedBytes) / bytes })
+    }
+  }
+}
+
+function keyOf({ pool, kind }: ParseTaskGroup, gzip: boolean, bytes: number): number {
+  const magnitude = 31 - Math.clz32(bytes)
+  return 128 * pool + 4 * magnitude + (kind === 'delete' ? 2 : 0) + (gzip ? 1 : 0)
+}
+
+function isGzip(table: Float64Array, request: number): boolean {
+  return (table[request * REQUEST_WORDS + REQUEST_FLAGS]! & FLAG_GZIP) !== 0
+}
+
+function bodyBytes(table: Float64Array, request: number): number {
+  return table[request * REQUEST_WORDS + REQUEST_BYTES]!
+}
+
+/**
+ * A worker's buffer for a batch of `bytes` bytes: the first of `given` that fits, which leaves the list, or a new one.
+ * The given buffers stand in the order in which they are needed, so the first one mostly fits.
+ */
+export function takeFitting(given: SharedArrayBuffer[], bytes: number): SharedArrayBuffer {
+  const size = bufferBytes(Math.ceil(MARGIN * bytes))
+  for (let index = 0; index < given.length; index += 1) {
+    const buffer = given[index]!
+    if (buffer.byteLength < bytes || buffer.byteLength > TOO_LARGE * size) continue
+    given.splice(index, 1)
+    return buffer
+  }
+  return new SharedArrayBuffer(size)
+}

@@ -1,0 +1,236 @@
+/**
+ * The kernel in TypeScript: the specification, the fallback without a compiler, the oracle of the fuzzer, and the
+ * judge of what the native kernel cannot cut.
+ *
+ * One pass over each body. Rows are written as their events end; a document that breaks later, or a request that
+ * takes all or nothing, takes its rows back.
+ *
+ *   W-12  All accepted events of a request stand in the batch, or none.
+ */
+
+import { KIND, kindOf } from '../format/batch-layout.ts'
+import { deleteSchema, type PoolSchema, type RequestKind } from '../format/schema.ts'
+import { EVENTS_MAX } from '../util/limits.ts'
+import { Column, writeBatch } from './column-builders.ts'
+import { DOCUMENT, FAULT, FOUND, faultWord } from './event-error.ts'
+import { JsonScan } from './json-scan.ts'
+import {
+  type Allocate,
+  type Cut,
+  FLAG_ALL_OR_NOTHING,
+  type Kernel,
+  type MakeKernel,
+  OUTCOME_ACCEPTED,
+  OUTCOME_DOCUMENT,
+  OUTCOME_EVENT,
+  OUTCOME_EVENTS,
+  OUTCOME_WORDS,
+  REQUEST_BITS,
+  REQUEST_BYTES,
+  REQUEST_FLAGS,
+  REQUEST_OFFSET,
+  REQUEST_RECEIVED_AT,
+  REQUEST_WORDS,
+} from './kernel.ts'
+import { KeyWriter } from './key-writer.ts'
+import { EventScan } from './parse-event.ts'
+import { makePaths, type Paths } from './path.ts'
+import { setValue, type Value } from './values.ts'
+
+const COMMA = 0x2c
+const OPEN_ARRAY = 0x5b
+const CLOSE_ARRAY = 0x5d
+const OPEN_OBJECT = 0x7b
+/** In the place of a column: the event itself is at fault. */
+const NO_COLUMN = -1
+
+/**
+ * Shared by all kernels of a thread: a call begins and ends in them and leaves nothing it will read again. They
+ * grow to the largest body, and there may be a kernel for each of many pools.
+ */
+const sharedScan = new JsonScan()
+const sharedPayload = new Column(KIND.binary)
+const sharedKey = new Column(KIND.binary)
+
+/** The TypeScript kernel for a pool's plan. A `delete` kernel reads only the key's columns (deleteSchema). */
+export const makeJsKernel: MakeKernel = (schema, kind, allocate = exactly) =>
+  new JsKernel(schema, kind, allocate)
+
+function exactly(bytes: number): ArrayBuffer {
+  return new ArrayBuffer(bytes)
+}
+
+class JsKernel implements Kernel {
+  readonly #schema: PoolSchema
+  readonly #allocate: Allocate
+  readonly #paths: Paths
+  readonly #scan = sharedScan
+  readonly #event: EventScan
+  readonly #value: Value
+  readonly #payload = sharedPayload
+  readonly #key = sharedKey
+  readonly #columns: readonly Column[]
+  /** What the batch holds: a batch of deletes has only payload and key. */
+  readonly #batchColumns: readonly Column[]
+  readonly #keyWriter: KeyWriter
+  readonly #keepsPayload: boolean
+  #rows = 0
+  #faults: number[] = []
+  // Of the request being cut.
+  #slab: Uint8Array = new Uint8Array(0)
+  #request = 0
+  #receivedAtUs = 0
+  #bits = -1
+  #events = 0
+  /** The element in which the scan stands, -1 outside any. */
+  #element = -1
+
+  constructor(schema: PoolSchema, kind: RequestKind, allocate: Allocate) {
+    this.#allocate = allocate
+    this.#schema = kind === 'delete' ? deleteSchema(schema) : schema
+    this.#paths = makePaths(this.#schema)
+    this.#event = new EventScan(this.#scan, this.#paths)
+    this.#value = { bytes: this.#scan.bytes, found: FOUND.nothing, mark: 0, start: 0, end: 0 }
+    this.#columns = this.#schema.columns.map(column => new Column(kindOf(column.type)))
+    this.#keepsPayload = kind === 'post'
+    this.#batchColumns = [this.#payload, this.#key, ...(kind === 'post' ? this.#columns : [])]
+    this.#keyWriter = new KeyWriter(this.#schema, this.#columns)
+  }
+
+  cut(slab: Uint8Array, table: Float64Array, from: number, to: number): Cut {
+    const outcomes = new Int32Array((to - from) * OUTCOME_WORDS)
+    this.#slab = slab
+    this.#rows = 0
+    this.#faults = []
+    for (let request = 0; request < to - from; request++)
+      this.#cutRequest(table, REQUEST_WORDS * (from + request), request, outcomes)
+    const batch = writeBatch(this.#batchColumns, this.#rows, this.#allocate)
+    return { batch, outcomes, faults: Int32Array.from(this.#faults) }
+  }
+
+  #cutRequest(table: Float64Array, at: number, request: number, outcomes: Int32Array): void {
+    const rowsBefore = this.#rows
+    const faultsBefore = this.#faults.length
+    this.#request = request
+    this.#receivedAtUs = table[at + REQUEST_RECEIVED_AT]!
+    this.#bits = table[at + REQUEST_BITS]!
+    this.#events = 0
+    this.#element = -1
+    const document = this.#cutDocument(table[at + REQUEST_OFFSET]!, table[at + REQUEST_BYTES]!)
+    if (document !== DOCUMENT.ok) {
+      this.#rows = rowsBefore
+      this.#faults.length = faultsBefore
+      this.#events = 0
+    } else if (this.#faults.length > faultsBefore && (table[at + REQUEST_FLAGS]! & FLAG_ALL_OR_NOTHING) !== 0)
+      this.#rows = rowsBefore
+    const out = OUTCOME_WORDS * request
+    outcomes[out + OUTCOME_EVENTS] = this.#events
+    outcomes[out + OUTCOME_ACCEPTED] = this.#rows - rowsBefore
+    outcomes[out + OUTCOME_DOCUMENT] = document
+    outcomes[out + OUTCOME_EVENT] = this.#element
+  }
+
+  /** Cuts the body at `offset` into rows; returns DOCUMENT.…, `ok` where all of it is valid. */
+  #cutDocument(offset: number, length: number): number {
+    const scan = this.#scan
+    if (!scan.load(this.#slab, offset, length)) return scan.document
+    const first = scan.skipSpace()
+    if (first === OPEN_ARRAY) {
+      if (!this.#cutArray()) return scan.document
+    } else if (first === OPEN_OBJECT) {
+      if (!this.#cutElement(0)) return scan.document
+      this.#events = 1
+    } else if (!scan.skipValue()) return scan.document
+    this.#element = -1
+    scan.skipSpace()
+    if (scan.pos !== scan.end) return DOCUMENT.not_json
+    if (first !== OPEN_ARRAY && first !== OPEN_OBJECT) return DOCUMENT.not_object_or_array
+    return this.#events > EVENTS_MAX ? DOCUMENT.too_many_events : DOCUMENT.ok
+  }
+
+  #cutArray(): boolean {
+    const scan = this.#scan
+    if (!scan.enter()) return false
+    if (scan.skipSpace() === CLOSE_ARRAY) {
+      scan.leave()
+      return true
+    }
+    for (;;) {
+      if (!this.#cutElement(this.#events)) return false
+      this.#events++
+      this.#element = -1
+      const byte = scan.skipSpace()
+      if (byte === CLOSE_ARRAY) {
+        scan.leave()
+        return true
+      }
+      if (byte !== COMMA) return scan.refuseGrammar()
+      scan.pos++
+      scan.skipSpace()
+    }
+  }
+
+  /** One event: to a row, or to a fault; false where it refuses the document. */
+  #cutElement(index: number): boolean {
+    const scan = this.#scan
+    this.#element = index
+    // Beyond the limit there are no rows, but a broken document is still named as such.
+    if (index >= EVENTS_MAX || !this.#wanted(index)) return scan.skipValue()
+    const start = scan.pos
+    if (scan.bytes[start] !== OPEN_OBJECT) {
+      if (!scan.skipValue()) return false
+      this.#fault(index, faultWord(FAULT.not_object, scan.found), NO_COLUMN)
+      return true
+    }
+    if (!this.#event.walk()) return false
+    this.#cutRow(index, start, scan.pos)
+    return true
+  }
+
+  #wanted(index: number): boolean {
+    return this.#bits < 0 || ((this.#slab[this.#bits + (index >> 3)]! >> (index & 7)) & 1) === 1
+  }
+
+  #fault(index: number, word: number, column: number): void {
+    this.#faults.push(this.#request, index, word, column)
+  }
+
+  #cutRow(index: number, start: number, end: number): void {
+    const row = this.#rows
+    const columns = this.#columns
+    for (let i = 0; i < columns.length; i++) {
+      const word = this.#cutColumn(i, row)
+      if (word === 0) continue
+      this.#fault(index, word, i)
+      return
+    }
+    this.#payload.reserve(row)
+    this.#payload.setBytes(row, this.#scan.bytes, start, this.#keepsPayload ? end : start)
+    this.#key.reserve(row)
+    this.#keyWriter.write(this.#key, row, this.#receivedAtUs)
+    this.#rows = row + 1
+  }
+
+  /** Column `i` of the event just walked; returns 0 or a fault word. */
+  #cutColumn(i: number, row: number): number {
+    const event = this.#event
+    const whole = this.#paths.whole[i]!
+    const slot = event.found[whole] !== FOUND.nothing ? whole : this.#paths.path[i]!
+    const found = event.found[slot]!
+    const column = this.#columns[i]!
+    const { type, required } = this.#schema.columns[i]!
+    column.reserve(row)
+    if (found === FOUND.nothing || found === FOUND.null) {
+      if (required) return faultWord(FAULT.missing, found)
+      column.setNull(row)
+      return 0
+    }
+    const value = this.#value
+    value.bytes = this.#scan.bytes
+    value.found = found
+    value.mark = event.mark[slot]!
+    value.start = event.starts[slot]!
+    value.end = event.ends[slot]!
+    return setValue(column, type, row, value)
+  }
+}

@@ -1,0 +1,68 @@
+/**
+ * The native kernel: kernel.ts's signature over native/ (C++ on simdjson). Its rows are byte for byte those of
+ * the TypeScript kernel; a request that it cannot decide exactly so has the outcome DOCUMENT.judge and no row.
+ */
+
+import { COLUMN_TYPE, deleteSchema, type PoolSchema, type RequestKind } from '../format/schema.ts'
+import { CannotRun } from '../util/errors.ts'
+import { type NativeModule, tryNative } from '../util/native.ts'
+import {
+  type Allocate,
+  type Cut,
+  type Kernel,
+  type MakeKernel,
+  OUTCOME_ACCEPTED,
+  OUTCOME_WORDS,
+} from './kernel.ts'
+
+/** What native/cut.cpp adds to the module. */
+interface NativeBatch extends NativeModule {
+  makeKernel(properties: string[], columns: Int32Array, key: Int32Array | null, deletes: boolean): object
+  cut(kernel: object, slab: Uint8Array, table: Float64Array, from: number, to: number): NativeCut
+  writeBatch(kernel: object, into: Uint8Array): void
+}
+
+/** A cut whose batch is still to be written, into `batchBytes` bytes. */
+interface NativeCut extends Omit<Cut, 'batch'> {
+  readonly batchBytes: number
+}
+
+/** Kernels of the native module, or undefined where set-up found no compiler. Throws where it cannot be loaded. */
+export function tryNativeKernel(): MakeKernel | undefined {
+  const module = tryNative()
+  if (module === undefined) return undefined
+  const native = module as NativeBatch
+  return (schema, kind, allocate = exactly) => bind(native, schema, kind, allocate)
+}
+
+/** A native kernel for one plan. Throws CannotRun where the module was not built. */
+export const makeNativeKernel: MakeKernel = (schema, kind, allocate) => {
+  const make = tryNativeKernel()
+  if (make === undefined) throw new CannotRun('the native kernel was asked for, but its module is not built')
+  return make(schema, kind, allocate)
+}
+
+/** Not zeroed: the kernel writes every byte of a batch. */
+function exactly(bytes: number): ArrayBuffer {
+  return Buffer.allocUnsafeSlow(bytes).buffer
+}
+
+/** A kernel belongs to the thread that made it. */
+function bind(native: NativeBatch, schema: PoolSchema, kind: RequestKind, allocate: Allocate): Kernel {
+  const deletes = kind === 'delete'
+  const { columns, key } = deletes ? deleteSchema(schema) : schema
+  const properties = columns.map(column => column.jsonProperty)
+  const words = columns.flatMap(column => [COLUMN_TYPE[column.type].number, column.required ? 1 : 0])
+  const keyColumns = key === null ? null : Int32Array.from(key.columns)
+  const kernel = native.makeKernel(properties, Int32Array.from(words), keyColumns, deletes)
+  return {
+    cut(slab, table, from, to) {
+      const { batchBytes, outcomes, faults } = native.cut(kernel, slab, table, from, to)
+      let rows = 0
+      for (let at = OUTCOME_ACCEPTED; at < outcomes.length; at += OUTCOME_WORDS) rows += outcomes[at]!
+      const batch = allocate(batchBytes, rows)
+      native.writeBatch(kernel, new Uint8Array(batch, 0, batchBytes))
+      return { batch, outcomes, faults }
+    },
+  }
+}

@@ -1,0 +1,176 @@
+// The kernel's N-API surface. Every argument is checked here and every status looked at; a JavaScript error is
+// thrown for what only Weir itself can do wrong. A kernel object belongs to the thread that made it.
+#include "kernel.h"
+
+#include "../../util/native/addon.h"
+#include "../../util/native/typed_array.h"
+
+using weir::ParseStatus;
+using weir::Kernel;
+
+// Told apart from every other wrapped object.
+static const napi_type_tag kernel_tag = {0x77656972206b6572ull, 0x6e656c2063757421ull};
+
+static napi_value refuse(napi_env env, const char* what) {
+  // An exception may be pending already, from the call that failed.
+  bool pending = false;
+  if (napi_is_exception_pending(env, &pending) == napi_ok && !pending) napi_throw_type_error(env, nullptr, what);
+  return nullptr;
+}
+
+static void free_kernel(napi_env, void* kernel, void*) { delete static_cast<Kernel*>(kernel); }
+
+static bool read_string(napi_env env, napi_value from, std::string* out) {
+  size_t bytes;
+  if (napi_get_value_string_utf8(env, from, nullptr, 0, &bytes) != napi_ok) return false;
+  out->resize(bytes + 1);  // room for the NUL that N-API writes
+  if (napi_get_value_string_utf8(env, from, &(*out)[0], bytes + 1, &bytes) != napi_ok) return false;
+  out->resize(bytes);
+  return true;
+}
+
+static bool read_columns(napi_env env, napi_value properties, const Array<int32_t>& words, weir::PoolSchema* schema) {
+  uint32_t length;
+  bool is_array;
+  if (napi_is_array(env, properties, &is_array) != napi_ok || !is_array) return false;
+  if (napi_get_array_length(env, properties, &length) != napi_ok || words.size != 2 * size_t{length}) return false;
+  for (uint32_t index = 0; index < length; index++) {
+    napi_value property;
+    weir::SchemaColumn column;
+    if (napi_get_element(env, properties, index, &property) != napi_ok) return false;
+    if (!read_string(env, property, &column.property)) return false;
+    int32_t type = words.data[2 * index];
+    if (type < 0 || type >= weir::type_count) return false;
+    column.type = static_cast<weir::Type>(type);
+    column.required = words.data[2 * index + 1] != 0;
+    schema->columns.push_back(std::move(column));
+  }
+  return true;
+}
+
+static bool read_key(const weir::PoolSchema& schema, const Array<int32_t>& key) {
+  for (size_t i = 0; i < key.size; i++) {
+    const int32_t index = key.data[i];
+    if (index == weir::key_received_at) continue;
+    if (index < 0 || static_cast<size_t>(index) >= schema.columns.size()) return false;
+    // The encoding of a key has no null, and no JSON.
+    const weir::SchemaColumn& column = schema.columns[index];
+    if (!column.required || column.type == weir::Type::json) return false;
+  }
+  return true;
+}
+
+// makeKernel(properties: string[], columns: Int32Array (type, required per column), key: Int32Array | null,
+// deletes: boolean): a kernel.
+static napi_value make_kernel(napi_env env, napi_callback_info info) {
+  size_t count = 4;
+  napi_value arguments[4], made;
+  Array<int32_t> words, key;
+  weir::PoolSchema schema;
+  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count < 4)
+    return refuse(env, "makeKernel takes properties, columns, key and deletes");
+  if (!read_array(env, arguments[1], napi_int32_array, words) || !read_columns(env, arguments[0], words, &schema))
+    return refuse(env, "makeKernel: properties are strings, columns their types");
+  napi_valuetype key_type;
+  if (napi_typeof(env, arguments[2], &key_type) != napi_ok) return refuse(env, "makeKernel: no key");
+  schema.has_key = key_type != napi_null;
+  if (schema.has_key) {
+    if (!read_array(env, arguments[2], napi_int32_array, key) || !read_key(schema, key))
+      return refuse(env, "makeKernel: a key names required columns of its plan");
+    schema.key.assign(key.data, key.data + key.size);
+  }
+  if (napi_get_value_bool(env, arguments[3], &schema.deletes) != napi_ok)
+    return refuse(env, "makeKernel: deletes is a boolean");
+  if (napi_create_object(env, &made) != napi_ok || napi_type_tag_object(env, made, &kernel_tag) != napi_ok)
+    return refuse(env, "makeKernel: no object");
+  Kernel* kernel = new Kernel(std::move(schema));
+  if (napi_wrap(env, made, kernel, free_kernel, nullptr, nullptr) != napi_ok) {
+    delete kernel;
+    return refuse(env, "makeKernel: cannot wrap");
+  }
+  return made;
+}
+
+static Kernel* unwrap(napi_env env, napi_value from) {
+  void* kernel = nullptr;
+  bool ours = false;
+  napi_valuetype type;
+  if (napi_typeof(env, from, &type) != napi_ok || type != napi_object) return nullptr;
+  if (napi_check_object_type_tag(env, from, &kernel_tag, &ours) != napi_ok || !ours) return nullptr;
+  return napi_unwrap(env, from, &kernel) == napi_ok ? static_cast<Kernel*>(kernel) : nullptr;
+}
+
+static bool set_words(napi_env env, napi_value to, const char* name, const weir::Buffer<int32_t>& words) {
+  napi_value buffer, array;
+  void* data;
+  if (napi_create_arraybuffer(env, 4 * words.size, &data, &buffer) != napi_ok) return false;
+  if (words.size != 0) std::memcpy(data, words.data, 4 * words.size);
+  return napi_create_typedarray(env, napi_int32_array, words.size, buffer, 0, &array) == napi_ok &&
+         napi_set_named_property(env, to, name, array) == napi_ok;
+}
+
+static napi_value results(napi_env env, const Kernel& kernel) {
+  napi_value cut, bytes;
+  if (napi_create_object(env, &cut) != napi_ok ||
+      napi_create_double(env, static_cast<double>(kernel.batch_bytes()), &bytes) != napi_ok ||
+      napi_set_named_property(env, cut, "batchBytes", bytes) != napi_ok ||
+      !set_words(env, cut, "outcomes", kernel.outcomes()) || !set_words(env, cut, "faults", kernel.faults()))
+    return refuse(env, "cut: no memory for the outcomes");
+  return cut;
+}
+
+static const char* describe(ParseStatus status) {
+  switch (status) {
+    case ParseStatus::request_outside_slab: return "cut: a request lies outside the slab";
+    case ParseStatus::bits_outside_slab: return "cut: a request's bits lie outside the slab";
+    default: return "cut: a batch holds at most 2 GiB";
+  }
+}
+
+// cut(kernel, slab: Uint8Array, table: Float64Array, from: number, to: number): {batchBytes, outcomes, faults}.
+// writeBatch must follow before the slab changes: payloads are still there.
+static napi_value cut(napi_env env, napi_callback_info info) {
+  size_t count = 5;
+  napi_value arguments[5];
+  Array<uint8_t> slab;
+  Array<double> table;
+  int64_t from, to;
+  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count < 5)
+    return refuse(env, "cut takes kernel, slab, table, from and to");
+  Kernel* kernel = unwrap(env, arguments[0]);
+  if (kernel == nullptr) return refuse(env, "cut: not a kernel");
+  if (!read_array(env, arguments[1], napi_uint8_array, slab)) return refuse(env, "cut: the slab is a Uint8Array");
+  if (!read_array(env, arguments[2], napi_float64_array, table)) return refuse(env, "cut: the table is a Float64Array");
+  if (napi_get_value_int64(env, arguments[3], &from) != napi_ok ||
+      napi_get_value_int64(env, arguments[4], &to) != napi_ok)
+    return refuse(env, "cut: from and to are numbers");
+  if (from < 0 || to < from || static_cast<uint64_t>(to) > table.size / weir::request_words)
+    return refuse(env, "cut: from and to are rows of the table");
+  ParseStatus status = kernel->cut(slab.data, slab.size, table.data + from * weir::request_words, to - from);
+  if (status == ParseStatus::ok) return results(env, *kernel);
+  napi_throw_range_error(env, nullptr, describe(status));
+  return nullptr;
+}
+
+// writeBatch(kernel, into: Uint8Array of batchBytes): fills it with the last cut's batch, every byte of it. The
+// caller allocates, because only JavaScript can get an ArrayBuffer that is not zeroed first.
+static napi_value write_batch(napi_env env, napi_callback_info info) {
+  size_t count = 2;
+  napi_value arguments[2];
+  Array<uint8_t> into;
+  if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count < 2)
+    return refuse(env, "writeBatch takes a kernel and an array");
+  Kernel* kernel = unwrap(env, arguments[0]);
+  if (kernel == nullptr) return refuse(env, "writeBatch: not a kernel");
+  if (!read_array(env, arguments[1], napi_uint8_array, into) || !kernel->has_batch() ||
+      into.size != kernel->batch_bytes())
+    return refuse(env, "writeBatch: the array is not of the last cut's size");
+  kernel->write_batch(into.data);
+  return nullptr;
+}
+
+void init_batch(napi_env env, napi_value exports) {
+  add_function(env, exports, "makeKernel", make_kernel);
+  add_function(env, exports, "cut", cut);
+  add_function(env, exports, "writeBatch", write_batch);
+}

@@ -1,0 +1,168 @@
+// Requests, one after the other: index, walk the events, set rows, take back what does not count.
+#include "kernel.h"
+
+#include <climits>
+
+#include "key.h"
+#include "values.h"
+
+namespace weir {
+
+Kernel::Kernel(PoolSchema schema)
+    : schema_(std::move(schema)), paths_(schema_), walk_(paths_), document_(thread_document()), key_(Kind::binary) {
+  for (const SchemaColumn& column : schema_.columns) columns_.emplace_back(kind_of(column.type));
+}
+
+void Kernel::reserve_rows(size_t rows) {
+  if (rows <= rows_max_) return;
+  rows_max_ = rows < 16 ? 16 : 2 * rows;
+  for (Builder& column : columns_) column.reserve(rows_max_);
+  key_.reserve(rows_max_);
+  payload_.reserve(rows_max_);
+}
+
+void Kernel::truncate(uint32_t rows) {
+  for (Builder& column : columns_) column.truncate(rows);
+  key_.truncate(rows);
+  rows_ = rows;
+}
+
+ParseStatus Kernel::cut(const uint8_t* slab, size_t slab_bytes, const double* table, size_t requests) {
+  layout_.reset();
+  outcomes_.size = faults_.size = 0;
+  reserve_rows(1);
+  truncate(0);
+  size_t body_bytes = 0;
+  for (size_t index = 0; index < requests; index++) {
+    Request request;
+    ParseStatus status = read_request(slab, slab_bytes, table + index * request_words, &request);
+    if (status != ParseStatus::ok) return status;
+    // Offsets are 32 bits wide, and no column holds more bytes than the bodies.
+    if ((body_bytes += request.bytes) > INT_MAX / 2) return ParseStatus::batch_too_large;
+    request.index = static_cast<int32_t>(index);
+    status = cut_request(request);
+    if (status != ParseStatus::ok) return status;
+  }
+  layout_ = std::make_unique<Layout>(rows_, schema_.deletes ? nullptr : &payload_, key_,
+                                     schema_.deletes ? nullptr : &columns_);
+  if (layout_->bytes() <= INT_MAX) return ParseStatus::ok;
+  layout_.reset();
+  return ParseStatus::batch_too_large;
+}
+
+// A whole number of [0, max].
+static bool whole(double value, size_t max, size_t* out) {
+  if (!(value >= 0 && value <= static_cast<double>(max))) return false;
+  *out = static_cast<size_t>(value);
+  return static_cast<double>(*out) == value;
+}
+
+ParseStatus Kernel::read_request(const uint8_t* slab, size_t slab_bytes, const double* row,
+                               Request* request) const {
+  size_t offset, flags;
+  if (!whole(row[request_offset], slab_bytes, &offset) ||
+      !whole(row[request_bytes], slab_bytes - offset, &request->bytes) ||
+      !whole(row[request_flags], INT_MAX, &flags) || !(row[request_received_at] > -9e15) ||
+      !(row[request_received_at] < 9e15))
+    return ParseStatus::request_outside_slab;
+  request->body = slab + offset;
+  request->all_or_nothing = (flags & flag_all_or_nothing) != 0;
+  request->received_at_micros = static_cast<int64_t>(row[request_received_at]);
+  request->bits = nullptr;
+  request->bits_bytes = 0;
+  if (row[request_bits] == -1) return ParseStatus::ok;
+  if (!whole(row[request_bits], slab_bytes, &offset)) return ParseStatus::bits_outside_slab;
+  request->bits = slab + offset;
+  request->bits_bytes = slab_bytes - offset;
+  return ParseStatus::ok;
+}
+
+ParseStatus Kernel::cut_request(const Request& request) {
+  const uint32_t rows_before = rows_;
+  const size_t faults_before = faults_.size;
+  uint32_t events = 0;
+  bool judge = true;
+  if (document_.index(request.body, request.bytes)) {
+    ParseStatus status = cut_document(request, &events, &judge);
+    if (status != ParseStatus::ok) return status;
+  }
+  if (judge) faults_.size = faults_before;
+  bool nothing = judge || (request.all_or_nothing && faults_.size > faults_before);
+  if (nothing) truncate(rows_before);
+  outcomes_.push(judge ? 0 : static_cast<int32_t>(events));
+  outcomes_.push(static_cast<int32_t>(rows_ - rows_before));
+  outcomes_.push(judge ? document_judge : 0);
+  outcomes_.push(-1);
+  return ParseStatus::ok;
+}
+
+// All events of the document. `judge` stays true unless every structural index was passed and found in order.
+ParseStatus Kernel::cut_document(const Request& request, uint32_t* events, bool* judge) {
+  uint32_t place = 0;
+  uint8_t first = *document_.at(0);
+  if (first != '{' && first != '[') return ParseStatus::ok;
+  const uint32_t depth = first == '[' ? 1 : 0;
+  place += depth;
+  bool more = first == '{' || *document_.at(place) != ']';
+  if (!more) place++;
+  // An object among others takes three structural indexes or more. Not for the most events there may be: there are
+  // thousands of kernels where there are thousands of pools, most of which see one event a request.
+  const size_t objects_max = first == '{' ? 1 : document_.count() / 3 + 1;
+  reserve_rows(rows_ + (objects_max < events_max ? objects_max : events_max));
+  while (more) {
+    if (*events == events_max) return ParseStatus::ok;
+    if (request.bits != nullptr && *events / 8 >= request.bits_bytes) return ParseStatus::bits_outside_slab;
+    if (!cut_event(request, *events, place, depth)) return ParseStatus::ok;
+    *events += 1;
+    if (first == '{') break;
+    uint8_t c = *document_.at(place++);
+    if (c != ',' && c != ']') return ParseStatus::ok;
+    more = c == ',';
+  }
+  *judge = place != document_.count();
+  return ParseStatus::ok;
+}
+
+// One event: to a row, or to a fault. False where the request is to be judged.
+bool Kernel::cut_event(const Request& request, uint32_t event, uint32_t& place, uint32_t depth) {
+  bool wanted = request.bits == nullptr || (request.bits[event / 8] >> (event % 8) & 1) != 0;
+  uint8_t first = *document_.at(place);
+  if (!wanted || first != '{') {
+    if (!skip_value(document_, place, depth)) return false;
+    if (wanted) report(request, event, fault_word(fault_not_object, found_at(first)), -1);
+    return true;
+  }
+  const uint32_t from = document_.places()[place];
+  if (!walk_.event(document_, place, depth)) return false;
+  int32_t column = -1;
+  int32_t fault = set_row(request, &column);
+  if (fault != 0) {
+    truncate(rows_);
+    if (fault == fault_judge) return false;
+    report(request, event, fault, column);
+    return true;
+  }
+  // From brace to brace: the structural index before `place` is the closing one.
+  if (!schema_.deletes) payload_.set(rows_, request.body + from, document_.places()[place - 1] + 1 - from);
+  rows_++;
+  return true;
+}
+
+// Sets row rows_ of all columns and the key; 0, or the first fault in plan order with its column.
+int32_t Kernel::set_row(const Request& request, int32_t* column) {
+  for (size_t index = 0; index < columns_.size(); index++) {
+    int32_t fault = set_value(document_, schema_.columns[index], walk_.column(index), columns_[index], rows_);
+    if (fault == 0) continue;
+    *column = static_cast<int32_t>(index);
+    return fault;
+  }
+  if (!schema_.has_key) key_.end_bytes(rows_);
+  else if (!set_key(schema_, columns_, request.received_at_micros, key_, rows_)) return fault_judge;
+  return 0;
+}
+
+void Kernel::report(const Request& request, uint32_t event, int32_t word, int32_t column) {
+  for (int32_t value : {request.index, static_cast<int32_t>(event), word, column}) faults_.push(value);
+}
+
+}  // namespace weir

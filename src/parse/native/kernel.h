@@ -1,0 +1,65 @@
+// The kernel without N-API: requests in a slab become outcomes, faults and one batch. Used only by the thread
+// that made it.
+#pragma once
+#include "builders.h"
+#include "layout.h"
+#include "walk.h"
+
+namespace weir {
+
+enum class ParseStatus { ok, request_outside_slab, bits_outside_slab, batch_too_large };
+
+class Kernel {
+ public:
+  explicit Kernel(PoolSchema schema);
+
+  // Cuts `requests` rows of `table` (request_words each). What is not ok is the caller's own fault.
+  // The slab must not change until write_batch returned: payloads are copied from it there.
+  ParseStatus cut(const uint8_t* slab, size_t slab_bytes, const double* table, size_t requests);
+
+  // Results of the last cut.
+  const Buffer<int32_t>& outcomes() const { return outcomes_; }
+  const Buffer<int32_t>& faults() const { return faults_; }
+  size_t batch_bytes() const { return layout_->bytes(); }
+  // Once per cut: later the slab may hold other bytes.
+  bool has_batch() const { return layout_ != nullptr; }
+  void write_batch(uint8_t* out) {
+    layout_->write(out);
+    layout_.reset();
+  }
+
+ private:
+  // One request at work.
+  struct Request {
+    const uint8_t* body;
+    size_t bytes;
+    bool all_or_nothing;
+    int64_t received_at_micros;
+    const uint8_t* bits;  // null: all events
+    size_t bits_bytes;
+    int32_t index;
+  };
+
+  ParseStatus read_request(const uint8_t* slab, size_t slab_bytes, const double* row, Request* request) const;
+  ParseStatus cut_request(const Request& request);
+  ParseStatus cut_document(const Request& request, uint32_t* events, bool* judge);
+  bool cut_event(const Request& request, uint32_t event, uint32_t& place, uint32_t depth);
+  int32_t set_row(const Request& request, int32_t* column);
+  void reserve_rows(size_t rows);
+  void truncate(uint32_t rows);
+  void report(const Request& request, uint32_t event, int32_t word, int32_t column);
+
+  const PoolSchema schema_;
+  const Paths paths_;
+  Walk walk_;
+  Document& document_;  // the thread's; holds the body at work and nothing between calls
+  std::vector<Builder> columns_;
+  Builder key_;
+  PayloadBuilder payload_;
+  uint32_t rows_ = 0;
+  size_t rows_max_ = 0;
+  Buffer<int32_t> outcomes_, faults_;
+  std::unique_ptr<Layout> layout_;
+};
+
+}  // namespace weir

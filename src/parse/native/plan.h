@@ -1,0 +1,72 @@
+// A plan as the kernel holds it, and the numbers it shares with the TypeScript side: src/format/schema.ts,
+// kernel.ts, fault.ts and layout.ts say what they mean, kernel-native.ts checks that they agree.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace weir {
+
+// In the order of COLUMN_TYPE.
+enum class Type : int32_t { boolean, string, float32, float64, int8, int16, int32, int64, date, timestamp, json };
+constexpr int32_t type_count = 11;
+
+// KIND of layout.ts.
+enum class Kind : int32_t { binary = 1, boolean, i8, i16, i32, i64, f32, f64 };
+
+// FAULT of fault.ts, and one of our own: an id needs SHA-256 and there is none; the TypeScript kernel cuts it.
+constexpr int32_t fault_not_object = 1, fault_missing = 2, fault_wrong_type = 3, fault_out_of_range = 4,
+                  fault_not_integral = 5, fault_bad_timestamp = 6, fault_bad_date = 7, fault_judge = -1;
+
+// FOUND of fault.ts.
+constexpr int32_t found_nothing = 0, found_null = 1, found_boolean = 2, found_number = 3, found_string = 4,
+                  found_object = 5, found_array = 6;
+
+// Words of the request table and of outcomes (kernel.ts); DOCUMENT.judge; limits.ts.
+constexpr size_t request_words = 5, request_offset = 0, request_bytes = 1, request_flags = 2,
+                 request_received_at = 3, request_bits = 4;
+constexpr size_t outcome_words = 4, fault_words = 4;
+constexpr int32_t flag_all_or_nothing = 1, document_judge = 1;
+constexpr size_t body_bytes_max = 1048320, events_max = 500, depth_max = 1024, key_part_bytes_max = 200;
+constexpr int32_t key_received_at = -1;
+
+struct SchemaColumn {
+  Type type;
+  bool required;
+  std::string property;
+};
+
+struct PoolSchema {
+  std::vector<SchemaColumn> columns;
+  bool has_key = false;
+  std::vector<int32_t> key;  // indexes into columns, or key_received_at
+  bool deletes = false;      // bodies of DELETE: the batch has the key column only
+};
+
+inline int32_t fault_word(int32_t fault, int32_t found) { return fault | (found << 8); }
+
+inline Kind kind_of(Type type) {
+  switch (type) {
+    case Type::boolean: return Kind::boolean;
+    case Type::float32: return Kind::f32;
+    case Type::float64: return Kind::f64;
+    case Type::int8: return Kind::i8;
+    case Type::int16: return Kind::i16;
+    case Type::int32: case Type::date: return Kind::i32;
+    case Type::int64: case Type::timestamp: return Kind::i64;
+    default: return Kind::binary;
+  }
+}
+
+// Bytes that a row takes in a builder: a boolean is a byte there and a bit in the batch; 0 for binary.
+inline size_t width_of(Kind kind) {
+  switch (kind) {
+    case Kind::boolean: case Kind::i8: return 1;
+    case Kind::i16: return 2;
+    case Kind::i32: case Kind::f32: return 4;
+    case Kind::i64: case Kind::f64: return 8;
+    default: return 0;
+  }
+}
+
+}  // namespace weir

@@ -1,0 +1,97 @@
+/**
+ * Finds a plan's values in one event: a walk over its bytes that leaves, for each name of the plan's path tree,
+ * what stood there and where. No object is made.
+ *
+ * The last duplicate of a key wins at each level, as in JSON.parse: a name that comes again forgets what was
+ * found below its earlier value.
+ */
+import { FOUND } from './event-error.ts'
+import type { JsonScan } from './json-scan.ts'
+import type { PathNode, Paths } from './path.ts'
+import { unescapeInto } from './unescape.ts'
+
+const QUOTE = 0x22
+const COMMA = 0x2c
+const OPEN_OBJECT = 0x7b
+const CLOSE_OBJECT = 0x7d
+/** A byte of a key takes at most six in the source: \u0041. */
+const ESCAPE_BYTES_MAX = 6
+
+export class EventScan {
+  /** By slot: FOUND.… of the value, `nothing` where there is none. */
+  readonly found: Uint8Array
+  /** By slot: JsonScan.mark of the value. */
+  readonly mark: Uint8Array
+  /** By slot: the value's first byte in the scan's bytes, and the one after its last. */
+  readonly starts: Int32Array
+  readonly ends: Int32Array
+  readonly #scan: JsonScan
+  readonly #paths: Paths
+  readonly #key: Uint8Array
+
+  constructor(scan: JsonScan, paths: Paths) {
+    this.#scan = scan
+    this.#paths = paths
+    this.found = new Uint8Array(paths.slots)
+    this.mark = new Uint8Array(paths.slots)
+    this.starts = new Int32Array(paths.slots)
+    this.ends = new Int32Array(paths.slots)
+    this.#key = new Uint8Array(ESCAPE_BYTES_MAX * paths.keyBytesMax)
+  }
+
+  /** Walks the event whose brace is at the scan's position; false where that refuses the document. */
+  walk(): boolean {
+    this.found.fill(FOUND.nothing)
+    return this.#object(this.#paths.root)
+  }
+
+  /** Recurses only along the plan's paths, and no deeper than DEPTH_MAX. */
+  #object(node: PathNode): boolean {
+    const scan = this.#scan
+    if (!scan.enter()) return false
+    if (scan.skipSpace() === CLOSE_OBJECT) {
+      scan.leave()
+      return true
+    }
+    for (;;) {
+      if (scan.bytes[scan.pos] !== QUOTE) return scan.refuseGrammar()
+      const from = scan.pos + 1
+      if (!scan.skipString()) return false
+      const child =
+        scan.mark === 0 ? node.find(scan.bytes, from, scan.pos - 1) : this.#findEscaped(node, from)
+      if (!scan.skipColon()) return false
+      if (!(child === null ? scan.skipValue() : this.#value(child))) return false
+      const byte = scan.skipSpace()
+      if (byte === CLOSE_OBJECT) {
+        scan.leave()
+        return true
+      }
+      if (byte !== COMMA) return scan.refuseGrammar()
+      scan.pos++
+      scan.skipSpace()
+    }
+  }
+
+  /** The child for a key with escapes that began at `from` and whose quote the scan just passed. */
+  #findEscaped(node: PathNode, from: number): PathNode | null {
+    const to = this.#scan.pos - 1
+    if (to - from > this.#key.length) return null
+    const length = unescapeInto(this.#key, 0, this.#scan.bytes, from, to)
+    return node.find(this.#key, 0, length)
+  }
+
+  #value(node: PathNode): boolean {
+    const scan = this.#scan
+    const slot = node.index
+    if (this.found[slot] !== FOUND.nothing) for (const below of node.below) this.found[below] = FOUND.nothing
+    this.starts[slot] = scan.pos
+    if (node.children.length > 0 && scan.bytes[scan.pos] === OPEN_OBJECT) {
+      if (!this.#object(node)) return false
+      scan.found = FOUND.object
+    } else if (!scan.skipValue()) return false
+    this.found[slot] = scan.found
+    this.mark[slot] = scan.mark
+    this.ends[slot] = scan.pos
+    return true
+  }
+}

@@ -1,0 +1,238 @@
+/**
+ * TIMESTAMP and DATE by the letter of the design: strings of one fixed grammar over bytes, and epoch numbers
+ * whose unit follows from their size. UTC throughout; `Date` is not asked, it accepts too much.
+ *
+ * A result is left in `seconds` and `micros` (0 to 999,999): microseconds alone pass 2^53 after the year 2255.
+ */
+
+/** Seconds since 1970 of 0001-01-01T00:00:00 and of the end of the year 9999. */
+const SECONDS_MIN = -62_135_596_800
+const SECONDS_END = 253_402_300_800
+
+const MICROS_MIN = BigInt(SECONDS_MIN) * 1_000_000n
+const MICROS_END = BigInt(SECONDS_END) * 1_000_000n
+
+/** Below these a number is seconds, milliseconds, microseconds; else nanoseconds. */
+const SECONDS_BELOW = 1e11
+const MILLIS_BELOW = 1e14
+/** From this order on nanoseconds are beyond the year 9999. */
+const NANOS_BELOW_ORDER = 21
+
+const POINT = 0x2e
+/** A literal has fewer digits than this. */
+const EXPONENT_MAX = 1e8
+
+const LONG_MIN = -(2n ** 63n)
+const LONG_MAX = 2n ** 63n - 1n
+
+const DAYS_BEFORE_MONTH = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334]
+const DAYS_OF_MONTH = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+
+/** Reads one time at a time. Methods answer whether it is one; the result stands in the fields. */
+export class TimeReader {
+  seconds = 0
+  micros = 0
+  /** Of `date`: days since 1970. */
+  days = 0
+
+  /** `YYYY-MM-DD`, the whole of bytes [from, to). */
+  date(bytes: Uint8Array, from: number, to: number): boolean {
+    if (to - from !== 10 || bytes[from + 4] !== 0x2d || bytes[from + 7] !== 0x2d) return false
+    const year = 100 * twoDigits(bytes, from) + twoDigits(bytes, from + 2)
+    const month = twoDigits(bytes, from + 5)
+    const day = twoDigits(bytes, from + 8)
+    // A broken pair of digits is NaN, and every comparison with it is false.
+    if (!(year >= 1 && month >= 1 && month <= 12 && day >= 1 && day <= daysOfMonth(year, month))) return false
+    this.days = daysSince1970(year, month, day)
+    return true
+  }
+
+  /** The whole grammar of a TIMESTAMP string, all of bytes [from, to). */
+  timestamp(bytes: Uint8Array, from: number, to: number): boolean {
+    if (to - from < 10 || !this.date(bytes, from, from + 10)) return false
+    this.seconds = 86_400 * this.days
+    this.micros = 0
+    if (to - from === 10) return true
+    const between = bytes[from + 10]
+    if (between !== 0x54 && between !== 0x74 && between !== 0x20) return false
+    const zone = this.#clock(bytes, from + 11, to)
+    if (zone < 0 || !this.#zone(bytes, zone, to)) return false
+    return this.seconds >= SECONDS_MIN && this.seconds < SECONDS_END
+  }
+
+  /** `HH:MM[:SS[(.|,)digits]]` from `at`; returns where it ends, negative where it is none. */
+  #clock(bytes: Uint8Array, at: number, to: number): number {
+    if (to - at < 5 || bytes[at + 2] !== 0x3a) return -1
+    const hour = twoDigits(bytes, at)
+    const minute = twoDigits(bytes, at + 3)
+    if (!(hour <= 23 && minute <= 59)) return -1
+    this.seconds += 3600 * hour + 60 * minute
+    if (to - at < 6 || bytes[at + 5] !== 0x3a) return at + 5
+    if (to - at < 8) return -1
+    const second = twoDigits(bytes, at + 6)
+    if (!(second <= 60)) return -1
+    this.seconds += second
+    const mark = to - at > 8 ? bytes[at + 8] : 0
+    return mark === 0x2e || mark === 0x2c ? this.#fraction(bytes, at + 9, to) : at + 8
+  }
+
+  /** Digits from `at`, cut after six; returns where they end, negative where there is none. */
+  #fraction(bytes: Uint8Array, at: number, to: number): number {
+    let pos = at
+    let scale = 100_000
+    while (pos < to && bytes[pos]! >= 0x30 && bytes[pos]! <= 0x39) {
+      this.micros += scale * (bytes[pos]! - 0x30)
+      scale = scale >= 10 ? scale / 10 : 0
+      pos++
+    }
+    return pos === at ? -1 : pos
+  }
+
+  /** `Z`, `z`, `±HH`, `±HHMM`, `±HH:MM` or nothing, from `at` to the end. */
+  #zone(bytes: Uint8Array, at: number, to: number): boolean {
+    const length = to - at
+    if (length === 0) return true
+    const sign = bytes[at]
+    if (sign === 0x5a || sign === 0x7a) return length === 1
+    if ((sign !== 0x2b && sign !== 0x2d) || length < 3) return false
+    const hours = twoDigits(bytes, at + 1)
+    let minutes = 0
+    if (length === 5) minutes = twoDigits(bytes, at + 3)
+    else if (length === 6 && bytes[at + 3] === 0x3a) minutes = twoDigits(bytes, at + 4)
+    else if (length !== 3) return false
+    if (!(hours <= 23 && minutes <= 59)) return false
+    const offset = 3600 * hours + 60 * minutes
+    this.seconds += sign === 0x2b ? -offset : offset
+    return true
+  }
+
+  /** An epoch number whose literal has no fraction and no exponent, within ±2^53. */
+  epochInteger(value: number): boolean {
+    const size = Math.abs(value)
+    if (size >= MILLIS_BELOW) return this.epochBig(BigInt(value))
+    if (size < SECONDS_BELOW) {
+      this.seconds = value + 0
+      this.micros = 0
+    } else {
+      this.seconds = Math.floor(value / 1000)
+      this.micros = 1000 * (value - 1000 * this.seconds)
+    }
+    return this.seconds >= SECONDS_MIN && this.seconds < SECONDS_END
+  }
+
+  /** Any integer literal from 1e14 on: microseconds, or nanoseconds rounded to the nearest. */
+  epochBig(value: bigint): boolean {
+    if (value < LONG_MIN || value > LONG_MAX) return false
+    const size = value < 0n ? -value : value
+    return this.#take(size < 10n ** 17n ? value : floorDivide(value + 500n, 1000n))
+  }
+
+  /**
+   * A number literal with a fraction or an exponent, bytes [from, to), by its digits: a double has no room for the microseconds
+   * of every moment. Halves are rounded up, as those of nanoseconds are.
+   */
+  epochDecimal(bytes: Uint8Array, from: number, to: number): boolean {
+    this.seconds = 0
+    this.micros = 0
+    const { first, last, end, order } = placesOf(bytes, from, to)
+    if (first < 0) return true // it is zero
+    if (order > NANOS_BELOW_ORDER) return false
+    const unit = order <= 11 ? 6 : order <= 14 ? 3 : order <= 17 ? 0 : -3
+    const kept = order + unit // so many digits, from the first that is not zero, are microseconds
+    let place = 0
+    let next = 0
+    let at = first
+    for (; at < end && place <= kept; at++) {
+      if (bytes[at] === POINT) continue
+      const digit = bytes[at]! - 0x30
+      if (place === kept) next = digit
+      else if (place < kept - 6) this.seconds = 10 * this.seconds + digit
+      else this.micros = 10 * this.micros + digit
+      place++
+    }
+    for (; place < kept; place++)
+      if (place < kept - 6) this.seconds *= 10
+      else this.micros *= 10
+    const negative = bytes[from] === 0x2d
+    const isHalf = next === 5 && last < at // nothing but zeros behind the five
+    return this.#sign(negative, next > 5 || (next === 5 && !(negative && isHalf)))
+  }
+
+  /** Rounds the size up, where asked, and gives it its sign. */
+  #sign(negative: boolean, up: boolean): boolean {
+    if (up) this.micros += 1
+    if (negative && this.micros > 0) {
+      this.seconds = -this.seconds - 1
+      this.micros = 1_000_000 - this.micros
+    } else if (negative) this.seconds = 0 - this.seconds
+    if (this.micros === 1_000_000) {
+      this.seconds += 1
+      this.micros = 0
+    }
+    return this.seconds >= SECONDS_MIN && this.seconds < SECONDS_END
+  }
+
+  #take(micros: bigint): boolean {
+    if (micros < MICROS_MIN || micros >= MICROS_END) return false
+    const seconds = floorDivide(micros, 1_000_000n)
+    this.seconds = Number(seconds)
+    this.micros = Number(micros - seconds * 1_000_000n)
+    return true
+  }
+}
+
+/**
+ * The digits of a number literal: its first and its last one that is not zero (-1: there is none), where digits end, and its
+ * order: the value is below ten to this power, and not below the next lower one.
+ */
+function placesOf(bytes: Uint8Array, from: number, to: number) {
+  let [first, last, point, end] = [-1, -1, -1, from]
+  for (; end < to && (bytes[end]! | 0x20) !== 0x65; end++) {
+    if (bytes[end] === POINT) point = end
+    else if (bytes[end]! > 0x30) {
+      if (first < 0) first = end
+      last = end
+    }
+  }
+  const ones = point < 0 ? end : point // behind the digit of the ones
+  const order = first < ones ? ones - first : ones + 1 - first
+  return { first, last, end, order: order + exponentOf(bytes, end + 1, to) }
+}
+
+/** Of a literal, from behind its `e` on; 0 where it has none. */
+function exponentOf(bytes: Uint8Array, from: number, to: number): number {
+  if (from >= to) return 0
+  const isSigned = bytes[from] === 0x2d || bytes[from] === 0x2b
+  let exponent = 0
+  for (let at = isSigned ? from + 1 : from; at < to; at++)
+    exponent = Math.min(EXPONENT_MAX, 10 * exponent + (bytes[at]! - 0x30))
+  return bytes[from] === 0x2d ? -exponent : exponent
+}
+
+function floorDivide(a: bigint, b: bigint): bigint {
+  const quotient = a / b
+  return a % b < 0n ? quotient - 1n : quotient
+}
+
+/** Two digits as a number; NaN where one is none. */
+function twoDigits(bytes: Uint8Array, at: number): number {
+  const tens = bytes[at]! - 0x30
+  const ones = bytes[at + 1]! - 0x30
+  return tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9 ? 10 * tens + ones : Number.NaN
+}
+
+function isLeap(year: number): boolean {
+  return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)
+}
+
+function daysOfMonth(year: number, month: number): number {
+  return month === 2 && isLeap(year) ? 29 : DAYS_OF_MONTH[month - 1]!
+}
+
+/** Days from 1970-01-01 in the proleptic Gregorian calendar. */
+function daysSince1970(year: number, month: number, day: number): number {
+  const before = year - 1
+  const leaps = Math.floor(before / 4) - Math.floor(before / 100) + Math.floor(before / 400)
+  const leapDay = month > 2 && isLeap(year) ? 1 : 0
+  return 365 * before + leaps + DAYS_BEFORE_MONTH[month - 1]! + leapDay + day - 1 - 719_162
+}

@@ -1,0 +1,129 @@
+/**
+ * The parts of an Arrow stream that the export thread makes: the schema message, and the record
+ * batches of temporary files that the engine wrote, read one at a time.
+ *
+ * A temporary file is unlinked as soon as it is open, so
+ * that nothing is left behind however the export ends.
+ *
+ *   W-9  One message is in memory. record-batches.ts bounds its size.
+ */
+import { Field, MessageHeader, Schema, Table, tableToIPC } from 'apache-arrow'
+import { Message, type RecordBatch } from 'apache-arrow/ipc/metadata/message'
+import { MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow-frame.ts'
+import { arrowType } from '../../format/arrow-types.ts'
+import { PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
+import { must } from '../../util/assert.ts'
+import { type Disk, disk, type FileHandle } from '../../util/disk.ts'
+import { Damaged } from '../../util/errors.ts'
+import type { BatchSource, CopiedFile, ExportColumn } from './export-types.ts'
+
+/**
+ * Every column is nullable except the service's own two: a column that was added later is null in
+ * older rows.
+ */
+export function arrowSchema(columns: readonly ExportColumn[]): Schema {
+  return new Schema(
+    columns.map(({ name, type }) => {
+      const nullable = name !== RECEIVED_AT && name !== PAYLOAD
+      return new Field(name, arrowType(type), nullable)
+    }),
+  )
+}
+
+/** The first message of a stream of these columns. */
+export function schemaMessage(columns: readonly ExportColumn[]): Uint8Array {
+  const stream = tableToIPC(new Table(arrowSchema(columns)), 'stream')
+  // A schema message has no body.
+  return stream.slice(0, MESSAGE_HEAD_BYTES + must(metadataBytes(stream), 'a message at the beginning'))
+}
+
+/** Opens a copy. The calling thread waits for the disk. */
+export async function openBatches(copied: CopiedFile): Promise<BatchSource> {
+  return new Batches(disk, copied)
+}
+
+class Batches implements BatchSource {
+  readonly #disk: Disk
+  readonly #copied: CopiedFile
+  readonly #bytes: number
+  readonly #file: FileHandle
+  #position = 0
+  #rows = 0
+  /** The memory of the last batch; empty if it was moved away. */
+  #room = new ArrayBuffer(0)
+
+  constructor(on: Disk, copied: CopiedFile) {
+    this.#disk = on
+    this.#copied = copied
+    try {
+      this.#bytes = on.size(copied.file)
+      this.#file = on.open(copied.file, 'r')
+    } finally {
+      on.unlink(copied.file)
+    }
+  }
+
+  /** See BatchSource. */
+  async next(room?: ArrayBuffer): Promise<Uint8Array | undefined> {
+    if (room !== undefined) this.#room = room
+    if (this.#position === this.#bytes) {
+      if (this.#rows !== this.#copied.rows)
+        throw this.#damaged(`it has ${this.#rows} rows, ${this.#copied.rows} were copied`)
+      return undefined
+    }
+    const length = this.#messageBytes()
+    if (this.#room.byteLength < length) this.#room = new ArrayBuffer(Math.ceil(length * 1.125))
+    const message = this.#read(this.#position, new Uint8Array(this.#room, 0, length))
+    this.#position += length
+    return message
+  }
+
+  async close(): Promise<void> {
+    this.#disk.close(this.#file)
+  }
+
+  /**
+   * The length of the message at the position. Counts its rows. Throws if the file does not hold
+   * all of it.
+   */
+  #messageBytes(): number {
+    const at = this.#position
+    const metadataLength = metadataBytes(this.#read(at, new Uint8Array(MESSAGE_HEAD_BYTES)))
+    if (metadataLength === undefined) throw this.#damaged('no record batch begins here')
+    const metadataAt = at + MESSAGE_HEAD_BYTES
+    const length = this.#checkLength(metadataAt, metadataLength)
+    const { rows, bytes } = this.#describe(this.#read(metadataAt, new Uint8Array(length)))
+    this.#rows += rows
+    return this.#checkLength(at, MESSAGE_HEAD_BYTES + length + bytes)
+  }
+
+  #describe(metadata: Uint8Array): { readonly rows: number; readonly bytes: number } {
+    try {
+      const message = Message.decode(metadata)
+      if (message.headerType !== MessageHeader.RecordBatch) throw new Error('another message')
+      return { rows: Number((message.header() as RecordBatch).length), bytes: Number(message.bodyLength) }
+    } catch (error) {
+      throw this.#damaged(`this is not a record batch: ${(error as Error).message}`)
+    }
+  }
+
+  /** Returns `length`. Throws if the file has fewer bytes at `from`. */
+  #checkLength(from: number, length: number): number {
+    if (!(length >= 0 && from + length <= this.#bytes)) throw this.#damaged('a record batch is cut short')
+    return length
+  }
+
+  #read(from: number, into: Uint8Array): Uint8Array {
+    let at = 0
+    while (at < into.byteLength) {
+      const read = this.#disk.read(this.#file, into.subarray(at), from + at)
+      if (read === 0) throw this.#damaged('it ends early')
+      at += read
+    }
+    return into
+  }
+
+  #damaged(what: string): Damaged {
+    return new Damaged(this.#copied.file, this.#position, what)
+  }
+}

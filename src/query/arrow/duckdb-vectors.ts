@@ -1,0 +1,172 @@
+/**
+ * The memory of DuckDB's chunks: values as DuckDB lays them out, without a JavaScript value for
+ * each, and their texts gathered into Arrow's offsets and bytes.
+ *
+ * The binding has no public access to this memory, so the fields of its vectors are read by name. A
+ * binding that is built differently fails here at once, for every type
+ * (test/query/record_batches.test.ts).
+ *
+ * Two implementations gather texts and give equal bytes: the TypeScript one here, which asks the
+ * binding for each long text, and native/gather.cpp, which follows the pointers and is 20 times as
+ * fast.
+ */
+import { type DuckDBDataChunk, DuckDBTypeId, type DuckDBVector } from '@duckdb/node-api'
+import { valueBytes } from '../../format/batch-layout.ts'
+import type { ColumnType } from '../../format/schema.ts'
+import { assert } from '../../util/assert.ts'
+import { tryNative } from '../../util/native.ts'
+
+/** One column of a chunk. Its memory is valid as long as this object is held. */
+export interface RawColumn {
+  readonly type: ColumnType
+  readonly rows: number
+  /**
+   * The values in row order: as in Arrow, but a byte for a BOOLEAN and TEXT_WORDS words for a text.
+   */
+  readonly values: Uint8Array
+  /**
+   * Bit i, from the lowest: row i is not null. undefined: no row is null. The value of a null row
+   * is undefined.
+   */
+  readonly valid: Uint8Array | undefined
+  /** Owns the memory that `vector`, `values` and `valid` point to. It is freed with the chunk. */
+  readonly chunk: DuckDBDataChunk
+  readonly vector: DuckDBVector
+}
+
+/**
+ * A text: its length in bytes, then 12 bytes, which are the text, or its first 4 bytes and a
+ * pointer to all of it.
+ */
+const TEXT_WORDS = 4
+const TEXT_INLINE_BYTES_MAX = 12
+
+const TYPE_ID: Readonly<Record<ColumnType, readonly DuckDBTypeId[]>> = {
+  BOOLEAN: [DuckDBTypeId.BOOLEAN],
+  STRING: [DuckDBTypeId.VARCHAR],
+  FLOAT: [DuckDBTypeId.FLOAT],
+  DOUBLE: [DuckDBTypeId.DOUBLE],
+  INT8: [DuckDBTypeId.TINYINT],
+  INT16: [DuckDBTypeId.SMALLINT],
+  INT32: [DuckDBTypeId.INTEGER],
+  INT64: [DuckDBTypeId.BIGINT],
+  DATE: [DuckDBTypeId.DATE],
+  TIMESTAMP: [DuckDBTypeId.TIMESTAMP, DuckDBTypeId.TIMESTAMP_TZ],
+  JSON: [DuckDBTypeId.VARCHAR],
+}
+
+export function isText(type: ColumnType): boolean {
+  return type === 'STRING' || type === 'JSON'
+}
+
+/** True if `row` is not null. */
+export function isValid(valid: Uint8Array | undefined, row: number): boolean {
+  return valid === undefined || (((valid[row >> 3] as number) >> (row & 7)) & 1) === 1
+}
+
+/** The fields of the binding's vectors. */
+interface VectorFields {
+  readonly items?: ArrayBufferView
+  readonly dataView?: DataView
+  readonly validity: { readonly data: BigUint64Array | null; readonly offset: number }
+}
+
+/** The column at `index` of a chunk. Its type must be `type`. */
+export function rawColumn(chunk: DuckDBDataChunk, index: number, type: ColumnType): RawColumn {
+  const vector = chunk.getColumnVector(index)
+  const { typeId } = vector.type
+  assert(TYPE_ID[type].includes(typeId), `column ${index} is ${type}, but DuckDB's is type ${typeId}`)
+  const { items, dataView, validity } = vector as unknown as VectorFields
+  const view = items ?? dataView
+  const rows = chunk.rowCount
+  const bytes = isText(type) ? 4 * TEXT_WORDS : Math.max(1, valueBytes(type))
+  assert(
+    view?.byteLength === rows * bytes && validity.offset === 0,
+    'the binding builds its vectors in another way',
+  )
+  const { data } = validity
+  return {
+    type,
+    rows,
+    values: new Uint8Array(view.buffer, view.byteOffset, view.byteLength),
+    valid: data === null ? undefined : new Uint8Array(data.buffer, data.byteOffset, data.byteLength),
+    chunk,
+    vector,
+  }
+}
+
+/** The place of a column's texts in an Arrow message. */
+interface TextTarget {
+  /** Entry i + 1 is the end of text i in `data`. Entry 0 is set by the caller. */
+  readonly offsets: Int32Array
+  readonly data: Uint8Array
+}
+
+/**
+ * Appends rows [from, to) of `column` as texts row, row + 1, … of `target`. A null takes no bytes.
+ * The caller makes room for `textBytes`.
+ */
+export type TextGatherer = (
+  column: RawColumn,
+  from: number,
+  to: number,
+  target: TextTarget,
+  row: number,
+) => void
+
+/** The bytes of the texts in rows [from, to). */
+export function textBytes({ values, valid }: RawColumn, from: number, to: number): number {
+  const words = new Uint32Array(values.buffer, values.byteOffset, values.byteLength / 4)
+  let bytes = 0
+  for (let i = from; i < to; i++) if (isValid(valid, i)) bytes += words[i * TEXT_WORDS] as number
+  return bytes
+}
+
+export const gatherTextsJs: TextGatherer = (column, from, to, { offsets, data }, row) => {
+  const { values, valid } = column
+  const words = new Uint32Array(values.buffer, values.byteOffset, values.byteLength / 4)
+  let at = offsets[row] as number
+  for (let i = from; i < to; i++) {
+    const bytes = isValid(valid, i) ? (words[i * TEXT_WORDS] as number) : 0
+    if (bytes > TEXT_INLINE_BYTES_MAX) putLong(column.vector.getItem(i) as string, bytes, data, at)
+    else {
+      const begin = 4 * (i * TEXT_WORDS + 1)
+      for (let b = 0; b < bytes; b++) data[at + b] = values[begin + b] as number
+    }
+    at += bytes
+    offsets[++row] = at
+  }
+}
+
+const encoder = new TextEncoder()
+/** U+FEFF in UTF-8. The binding's decoder removes it from the beginning of a text. */
+const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf]
+
+function putLong(text: string, bytes: number, data: Uint8Array, at: number): void {
+  const { written } = encoder.encodeInto(text, data.subarray(at, at + bytes))
+  if (written === bytes) return
+  assert(written === bytes - BYTE_ORDER_MARK.length, 'a text is UTF-8 of its length')
+  data.set(BYTE_ORDER_MARK, at)
+  encoder.encodeInto(text, data.subarray(at + BYTE_ORDER_MARK.length, at + bytes))
+}
+
+interface NativeGather {
+  /** See native/gather.cpp. */
+  gatherTexts(
+    values: Uint8Array,
+    valid: Uint8Array | null,
+    from: number,
+    to: number,
+    offsets: Int32Array,
+    data: Uint8Array,
+    row: number,
+  ): void
+}
+
+/** The C++ gatherer; undefined if the native module was not built. */
+export function tryGatherTextsNative(): TextGatherer | undefined {
+  const native = tryNative() as unknown as NativeGather | undefined
+  if (native === undefined) return undefined
+  return ({ values, valid }, from, to, { offsets, data }, row) =>
+    native.gatherTexts(values, valid ?? null, from, to, offsets, data, row)
+}

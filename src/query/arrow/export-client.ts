@@ -1,0 +1,73 @@
+/** The export thread as the main thread sees it. The first export starts it; it runs until the stop. */
+import { rm } from 'node:fs/promises'
+import { Unavailable } from '../../util/errors.ts'
+import { QUERY_NICE } from '../../util/limits.ts'
+import { startThread, type Thread } from '../../util/thread-kit.ts'
+import type { BatchSource, CopiedFile, ExportCalls, ExportColumn } from './export-types.ts'
+
+export class ExportClient {
+  #thread: Thread<ExportCalls> | undefined
+  #isStopped = false
+
+  /** See OpenBatches. Rejects with Unavailable: `stopping`, or `export_thread` where the thread failed. */
+  async open(copied: CopiedFile): Promise<BatchSource> {
+    let thread: Thread<ExportCalls>
+    let file: number
+    try {
+      thread = this.#running()
+      file = await thread.call('open', copied)
+    } catch (error) {
+      await rm(copied.file, { force: true }) // the thread may not have come to open it
+      throw error
+    }
+    let room: ArrayBuffer | undefined
+    return {
+      next: async () => {
+        const bytes = await thread.call('next', { file, room }, room === undefined ? [] : [room])
+        room = bytes?.buffer as ArrayBuffer | undefined
+        return bytes
+      },
+      close: async () => {
+        try {
+          await thread.call('close', file)
+        } catch (error) {
+          if (!(error instanceof Unavailable)) throw error // else the thread is gone, and the file with it
+        }
+      },
+    }
+  }
+
+  /** The message that begins a stream of `columns`. The thread makes it: loading Arrow takes a tenth of a second. */
+  async schema(columns: readonly ExportColumn[]): Promise<Uint8Array> {
+    return await this.#running().call('schema', columns)
+  }
+
+  /** Open and later calls reject with Unavailable. The thread's files close with it. */
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    this.#thread?.giveUp(stopping())
+    await this.#thread?.stop().catch(() => {}) // a thread that failed has ended too
+  }
+
+  #running(): Thread<ExportCalls> {
+    if (this.#isStopped) throw stopping()
+    this.#thread ??= startThread<ExportCalls>({
+      name: 'export',
+      data: undefined,
+      nice: QUERY_NICE,
+      lost: error =>
+        this.#isStopped
+          ? stopping()
+          : new Unavailable('export_thread', `the export thread failed: ${error.message}`),
+      // Nothing durable is lost with this thread: its exports fail, and the next export starts another.
+      onCrash: () => {
+        if (!this.#isStopped) this.#thread = undefined
+      },
+    })
+    return this.#thread
+  }
+}
+
+function stopping(): Unavailable {
+  return new Unavailable('stopping', 'Weir is stopping')
+}

@@ -1,0 +1,133 @@
+/**
+ * Record batches as the formats of an export: Arrow's file format, NDJSON and CSV. Numbers are
+ * exact, and times are printed as queries print them.
+ */
+import { MetadataVersion, type RecordBatch, tableFromIPC, type Vector } from 'apache-arrow'
+import { FileBlock, Footer } from 'apache-arrow/ipc/metadata/file'
+import { Message } from 'apache-arrow/ipc/metadata/message'
+import { END_OF_STREAM, MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow-frame.ts'
+import { assert, must } from '../../util/assert.ts'
+import { printDate, printInstant, shortestSingle } from '../duckdb-values.ts'
+import { arrowSchema, schemaMessage } from './copied-batches.ts'
+import type { ExportColumn } from './export-types.ts'
+
+const MAGIC = new TextEncoder().encode('ARROW1')
+
+/**
+ * One file of Arrow's IPC file format: the stream between two magics, with a footer that has each
+ * batch's position.
+ */
+export async function* arrowFile(
+  columns: readonly ExportColumn[],
+  batches: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array, void, void> {
+  const head = Buffer.concat([MAGIC, new Uint8Array(2), schemaMessage(columns)])
+  yield head
+  const blocks: FileBlock[] = []
+  let position = head.byteLength
+  for await (const batch of batches) {
+    const metadataEnd = MESSAGE_HEAD_BYTES + must(metadataBytes(batch), 'a batch is a message')
+    const { bodyLength } = Message.decode(batch.subarray(MESSAGE_HEAD_BYTES, metadataEnd))
+    blocks.push(new FileBlock(metadataEnd, bodyLength, position))
+    yield batch
+    position += batch.byteLength
+  }
+  const footer = Footer.encode(new Footer(arrowSchema(columns), MetadataVersion.V5, blocks, []))
+  const bytes = new Uint8Array(4)
+  new DataView(bytes.buffer).setUint32(0, footer.byteLength, true)
+  yield Buffer.concat([END_OF_STREAM, footer, bytes, MAGIC])
+}
+
+type Cell = (row: number) => string | null
+
+/**
+ * NDJSON: one JSON object a line. JSON values and payloads are as they were sent, byte for byte,
+ * but their line breaks become spaces; a JSON string can contain none.
+ */
+export async function* ndjson(
+  columns: readonly ExportColumn[],
+  batches: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array, void, void> {
+  const names = columns.map(({ name }) => `${JSON.stringify(name)}:`)
+  for await (const batch of rowsOf(columns, batches)) {
+    const cells = columns.map((column, at) => cellOf(column, vectorOf(batch, at), jsonText))
+    const lines: string[] = []
+    for (let row = 0; row < batch.numRows; row += 1)
+      lines.push(`{${cells.map((cell, at) => `${names[at]}${cell(row) ?? 'null'}`).join()}}\n`)
+    yield Buffer.from(lines.join(''))
+  }
+}
+
+/** CSV by RFC 4180 with a header. A null is an empty field, an empty text is `""`. */
+export async function* csv(
+  columns: readonly ExportColumn[],
+  batches: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array, void, void> {
+  yield Buffer.from(`${columns.map(({ name }) => csvText(name)).join()}\r\n`)
+  for await (const batch of rowsOf(columns, batches)) {
+    const cells = columns.map((column, at) => cellOf(column, vectorOf(batch, at), plainText))
+    const lines: string[] = []
+    for (let row = 0; row < batch.numRows; row += 1) {
+      const fields = cells.map(cell => cell(row))
+      lines.push(`${fields.map(field => (field === null ? '' : csvText(field))).join()}\r\n`)
+    }
+    yield Buffer.from(lines.join(''))
+  }
+}
+
+function csvText(text: string): string {
+  return text === '' || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
+
+/** A format's way to write texts and JSON values. */
+interface TextForm {
+  readonly string: (text: string) => string
+  readonly json: (text: string) => string
+}
+
+const jsonText: TextForm = { string: JSON.stringify, json: text => text.replace(/[\r\n]/g, ' ') }
+const plainText: TextForm = { string: text => text, json: text => text }
+
+async function* rowsOf(columns: readonly ExportColumn[], batches: AsyncIterable<Uint8Array>) {
+  const head = schemaMessage(columns)
+  for await (const batch of batches)
+    yield* tableFromIPC(Buffer.concat([head, batch, END_OF_STREAM])).batches as RecordBatch[]
+}
+
+function vectorOf(batch: RecordBatch, at: number): Vector {
+  const vector = batch.getChildAt(at)
+  assert(vector !== null && vector.data.length === 1, 'a batch has all columns, each in one piece')
+  return vector
+}
+
+function cellOf({ type }: ExportColumn, vector: Vector, form: TextForm): Cell {
+  const values = vector.data[0]?.values as { readonly [at: number]: unknown }
+  const text = (): ((row: number) => string) => {
+    switch (type) {
+      case 'STRING':
+        return row => form.string(textAt(vector, row))
+      case 'JSON':
+        return row => form.json(textAt(vector, row))
+      case 'TIMESTAMP':
+        return row => form.string(printInstant(values[row] as bigint))
+      case 'DATE':
+        return row => form.string(printDate(values[row] as number))
+      case 'FLOAT':
+        return row => shortestSingle(values[row] as number)
+      default:
+        return row => String(vector.get(row))
+    }
+  }
+  const print = text()
+  return row => (vector.isValid(row) ? print(row) : null)
+}
+
+/** The text of a row. The vector's own decoder would remove U+FEFF from the beginning of a text. */
+function textAt(vector: Vector, row: number): string {
+  const { values, valueOffsets } = vector.data[0] as unknown as {
+    readonly values: Uint8Array
+    readonly valueOffsets: Int32Array
+  }
+  const [from, to] = [valueOffsets[row] as number, valueOffsets[row + 1] as number]
+  return Buffer.from(values.buffer, values.byteOffset + from, to - from).toString()
+}

@@ -1,0 +1,83 @@
+/**
+ * Segments become the chunks of one Arrow IPC stream. One group of segments is read while the next
+ * one is copied, and one batch is in memory at a time. Nothing more is copied or read before the
+ * caller asks for it.
+ *
+ *   group of segments ──copy──► temporary file of record batches ──► schema, batches, end
+ *
+ *   W-8  The end of the stream comes only after the last batch of the last group.
+ *   W-9  A group has at most EXPORT_GROUP_ROWS rows and EXPORT_GROUP_FILES files, or is one
+ *        segment.
+ */
+
+import { END_OF_STREAM } from '../../format/arrow-frame.ts'
+import type { QuerySegment } from '../../index/index-types.ts'
+import { EXPORT_GROUP_FILES, EXPORT_GROUP_ROWS } from '../../util/limits.ts'
+import type { BatchSource, CopySegments, OpenBatches } from './export-types.ts'
+
+/** Groups neighbours, so that a thousand tiny segments are a few copies. */
+function groupSegments(segments: readonly QuerySegment[]): QuerySegment[][] {
+  const groups: QuerySegment[][] = []
+  let rows = 0
+  for (const segment of segments) {
+    const last = groups.at(-1)
+    rows += segment.meta.rows
+    if (last !== undefined && rows <= EXPORT_GROUP_ROWS && last.length < EXPORT_GROUP_FILES)
+      last.push(segment)
+    else {
+      groups.push([segment])
+      rows = segment.meta.rows
+    }
+  }
+  return groups
+}
+
+/** The record batches of segments, in their order. */
+export async function* recordBatches(
+  segments: readonly QuerySegment[],
+  copy: CopySegments,
+  open: OpenBatches,
+): AsyncGenerator<Uint8Array, void, void> {
+  const groups = groupSegments(segments)
+  const begin = (group: QuerySegment[] | undefined) => {
+    const source = group && copy(group).then(open)
+    source?.catch(() => undefined) // awaited below, after the groups before it
+    return source
+  }
+  let ahead = begin(groups.shift())
+  try {
+    while (ahead !== undefined) {
+      const source: BatchSource = await ahead
+      ahead = undefined
+      try {
+        ahead = begin(groups.shift())
+        for (let bytes = await source.next(); bytes !== undefined; bytes = await source.next()) yield bytes
+      } finally {
+        await source.close()
+      }
+    }
+  } finally {
+    await ahead?.then(
+      source => source.close(),
+      () => undefined, // a copy that failed leaves no file
+    )
+  }
+}
+
+/**
+ * The whole stream. The schema comes with the first batch, so that an early failure comes before
+ * any byte.
+ */
+export async function* arrowStream(
+  schema: () => Promise<Uint8Array>,
+  batches: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array, void, void> {
+  let begun = false
+  for await (const batch of batches) {
+    if (!begun) yield await schema()
+    begun = true
+    yield batch
+  }
+  if (!begun) yield await schema()
+  yield END_OF_STREAM
+}

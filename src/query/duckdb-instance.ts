@@ -1,0 +1,105 @@
+/**
+ * The DuckDB instance that queries run in: its settings, and the meaning of its errors.
+ *
+ *   W-8  A damaged or missing segment is named, never counted short.
+ *
+ * IMPORTANT: the order of the settings. Folders are allowed first, then everything outside of them
+ * is closed, then the settings themselves are locked. DuckDB refuses some of them at creation.
+ */
+import type { DuckDBConnection } from '@duckdb/node-api'
+import type { QuerySegment } from '../index/index-types.ts'
+import { DuckDBInstance } from '../util/duckdb.ts'
+import { SegmentDamaged, Unavailable } from '../util/errors.ts'
+import { quoteText } from '../util/sql.ts'
+import type { EngineSettings } from './engine-messages.ts'
+
+/** Opens a locked in-memory instance. It caches footers, because segments never change. */
+export async function openSandbox(settings: EngineSettings): Promise<DuckDBInstance> {
+  const instance = await DuckDBInstance.create(':memory:')
+  const connection = await instance.connect()
+  try {
+    await lock(connection, settings)
+  } finally {
+    connection.closeSync()
+  }
+  return instance
+}
+
+async function lock(connection: DuckDBConnection, settings: EngineSettings): Promise<void> {
+  const { segmentFolder, temporaryFolder, outputFolder = temporaryFolder } = settings
+  const folders = [segmentFolder, temporaryFolder, outputFolder].map(quoteText).join(', ')
+  const statements = [
+    "SET TimeZone = 'UTC'",
+    `SET temp_directory = ${quoteText(settings.temporaryFolder)}`,
+    `SET threads = ${Math.max(1, Math.trunc(settings.threads))}`,
+    `SET memory_limit = '${Math.trunc(settings.memoryBytes / 1024)}KiB'`,
+    'SET parquet_metadata_cache = true',
+    // The system's page cache holds the files already. A second cache would take 12 kB of our
+    // memory for each small segment ever read.
+    'SET enable_external_file_cache = false',
+    'SET preserve_insertion_order = false', // no answer promises an order, and keeping one takes memory
+    'SET autoinstall_known_extensions = false',
+    'SET autoload_known_extensions = false',
+    'SET allow_community_extensions = false',
+    `SET allowed_directories = [${folders}]`,
+    'SET enable_external_access = false',
+    'SET lock_configuration = true',
+  ]
+  for (const statement of statements) await connection.run(statement)
+}
+
+/** DuckDB's message in one line. */
+function firstLine(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error)
+  return message.split('\n', 1)[0] ?? message
+}
+
+/**
+ * True if DuckDB reached its memory limit or the system had no memory. An appender words this
+ * differently.
+ */
+export function isOutOfMemory(error: unknown): boolean {
+  return /^Out of Memory Error|^Failed to append: (failed to|could not) allocate /.test(firstLine(error))
+}
+
+/**
+ * The typed error behind `error`: SegmentDamaged if DuckDB names a segment or a segment cannot be
+ * read, Unavailable if memory, file descriptors or disk space ran out, else `error` itself. If
+ * DuckDB names no segment, this reads all of them to find the damaged one.
+ */
+export async function explainError(
+  error: unknown,
+  connection: DuckDBConnection,
+  segments: readonly QuerySegment[],
+): Promise<unknown> {
+  const message = error instanceof Error ? error.message : String(error)
+  if (isOutOfMemory(error)) return new Unavailable('query_memory', firstLine(error))
+  if (message.startsWith('INTERRUPT')) return error
+  // The message may name a segment, but the machine is at fault.
+  if (/Too many open files|No space left/.test(message)) return new Unavailable('query_io', firstLine(error))
+  const named = segments.find(({ file }) => message.includes(file))
+  if (named !== undefined) return new SegmentDamaged(named.file, firstLine(error))
+  return (await findDamaged(connection, segments)) ?? error
+}
+
+/**
+ * The first segment that cannot be read to its end or has another number of rows than the manifest
+ * says.
+ */
+export async function findDamaged(
+  connection: DuckDBConnection,
+  segments: readonly QuerySegment[],
+): Promise<SegmentDamaged | undefined> {
+  for (const { file, meta } of segments) {
+    try {
+      const sql = `SELECT COUNT(*), BIT_XOR(HASH(_service_row)) FROM read_parquet([${quoteText(file)}]) _service_row`
+      const [row] = await (await connection.run(sql)).getRows()
+      const rows = Number(row?.[0] ?? 0)
+      if (rows !== meta.rows) return new SegmentDamaged(file, `${rows} rows where ${meta.rows} are expected`)
+    } catch (error) {
+      if (firstLine(error).startsWith('INTERRUPT')) return undefined
+      return new SegmentDamaged(file, firstLine(error))
+    }
+  }
+  return undefined
+}

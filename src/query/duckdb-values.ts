@@ -1,0 +1,107 @@
+/**
+ * Values and types across DuckDB's border: bound values go in, each of its column's own type, so
+ * that a comparison needs no cast; values come out as the strings that the API prints.
+ */
+import type { DuckDBType, DuckDBValue } from '@duckdb/node-api'
+import type { ColumnType } from '../format/schema.ts'
+import {
+  BIGINT,
+  BOOLEAN,
+  DATE,
+  DOUBLE,
+  DuckDBDateValue,
+  DuckDBTimestampTZValue,
+  DuckDBTimestampValue,
+  DuckDBTypeId,
+  FLOAT,
+  INTEGER,
+  SMALLINT,
+  TIMESTAMP,
+  TINYINT,
+  VARCHAR,
+} from '../util/duckdb.ts'
+import type { Bound } from './query-types.ts'
+
+const DAY_MS = 86_400_000
+
+/** DuckDB's type of a column. JSON is stored as its text. */
+const TYPE: Readonly<Record<ColumnType, DuckDBType>> = {
+  BOOLEAN,
+  STRING: VARCHAR,
+  FLOAT,
+  DOUBLE,
+  INT8: TINYINT,
+  INT16: SMALLINT,
+  INT32: INTEGER,
+  INT64: BIGINT,
+  DATE,
+  TIMESTAMP,
+  JSON: VARCHAR,
+}
+
+/** The name in SQL of DuckDB's type of a column. */
+export function sqlType(type: ColumnType): string {
+  return TYPE[type].toString()
+}
+
+/** DuckDB's type of a bound value. */
+export function boundType(bound: Bound): DuckDBType {
+  return TYPE[bound.type]
+}
+
+/** DuckDB's form of a bound value. */
+export function boundValue({ type, value }: Bound): DuckDBValue {
+  switch (type) {
+    case 'INT64':
+      return BigInt(value)
+    case 'INT8':
+    case 'INT16':
+    case 'INT32':
+      return Number(value)
+    case 'DATE':
+      return new DuckDBDateValue(Number(value))
+    case 'TIMESTAMP':
+      return new DuckDBTimestampValue(BigInt(value))
+    default:
+      return value
+  }
+}
+
+/**
+ * One value of a column of type `typeId`. NaN and infinite numbers, such as a sum beyond a double's
+ * range, are null.
+ */
+export function printValue(value: unknown, typeId: DuckDBTypeId): string | null {
+  if (value === null || value === undefined) return null
+  if (typeof value === 'number') return printNumber(value, typeId === DuckDBTypeId.FLOAT)
+  if (value instanceof DuckDBTimestampValue || value instanceof DuckDBTimestampTZValue)
+    return printInstant(value.micros)
+  if (value instanceof DuckDBDateValue) return printDate(value.days)
+  return String(value)
+}
+
+/** UTC ISO with milliseconds, six digits where the microseconds are not zero. */
+export function printInstant(us: bigint): string {
+  const rest = Number(((us % 1000n) + 1000n) % 1000n)
+  const iso = new Date(Number((us - BigInt(rest)) / 1000n)).toISOString()
+  return rest === 0 ? iso : `${iso.slice(0, -1)}${String(rest).padStart(3, '0')}Z`
+}
+
+/** `YYYY-MM-DD`. */
+export function printDate(days: number): string {
+  return new Date(days * DAY_MS).toISOString().slice(0, 10)
+}
+
+function printNumber(value: number, single: boolean): string | null {
+  if (!Number.isFinite(value)) return null
+  return single ? shortestSingle(value) : String(value)
+}
+
+/** The shortest text that reads back as the same f32. Nine digits always do. */
+export function shortestSingle(value: number): string {
+  for (let digits = 1; digits < 9; digits++) {
+    const short = Number(value.toPrecision(digits))
+    if (Math.fround(short) === value) return String(short)
+  }
+  return String(Number(value.toPrecision(9)))
+}

@@ -1,0 +1,190 @@
+/**
+ * The operands of a caller's question: column names become columns, texts become bound values.
+ *
+ * A text is read as ingest reads the column (docs/contract.md). Numbers are JSON number texts.
+ * Integers stay text, so that 64 bits are exact. TIMESTAMP becomes decimal microseconds since 1970,
+ * DATE decimal days.
+ */
+import { type ColumnType, PAYLOAD, type PoolSchema, RECEIVED_AT } from '../format/schema.ts'
+import { TimeReader } from '../parse/timestamp.ts'
+import type { BadQuery, Bound } from './query-types.ts'
+
+/** A column as queries see it. */
+export interface QueryColumn {
+  readonly name: string
+  readonly type: ColumnType
+}
+
+/**
+ * All columns of a schema in the order that clients see. `_service_sequence` is not one of them.
+ */
+export function queryColumns(schema: PoolSchema): readonly QueryColumn[] {
+  return [
+    { name: RECEIVED_AT, type: 'TIMESTAMP' },
+    { name: PAYLOAD, type: 'JSON' },
+    ...schema.columns.map(({ name, type }) => ({ name, type })),
+  ]
+}
+
+/**
+ * The column of exactly that name, or BadQuery. The search compares names one by one, so that
+ * `constructor` and `__proto__` are plain names.
+ */
+export function findColumn(schema: PoolSchema, name: string): QueryColumn | BadQuery {
+  if (name === RECEIVED_AT) return { name, type: 'TIMESTAMP' }
+  if (name === PAYLOAD) return { name, type: 'JSON' }
+  const column = schema.columns.find(each => each.name === name)
+  return column === undefined
+    ? { badRequest: `there is no column ${quoted(name)}` }
+    : { name, type: column.type }
+}
+
+/** The primary timestamp's column; `_service_received_at` in a pool without one. */
+export function timestampColumn(schema: PoolSchema): QueryColumn {
+  const column = schema.columns[schema.timestamp]
+  return column === undefined
+    ? { name: RECEIVED_AT, type: 'TIMESTAMP' }
+    : { name: column.name, type: column.type }
+}
+
+/**
+ * Collects the bound values of one statement: the only way for a caller's text into a statement.
+ */
+export class Binder {
+  readonly #bounds: Bound[] = []
+  /** Regular expressions among the values so far; planLike counts them. */
+  patterns = 0
+
+  /** The placeholder of a value. */
+  bind(bound: Bound): string {
+    this.#bounds.push(bound)
+    return `$${this.#bounds.length}`
+  }
+
+  /** All values so far, in the order of their placeholders. */
+  bounds(): readonly Bound[] {
+    return [...this.#bounds]
+  }
+}
+
+/** A JSON number: sign and integer part, fraction, exponent. */
+const NUMBER = /^(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?$/
+/** A longer text is not read as a number. This bounds the work of BigInt and Number. */
+const NUMBER_TEXT_MAX = 1_100
+/** The largest integer that a number with a fraction or an exponent may stand for. */
+const REAL_MAX = 2n ** 53n
+const SURROGATE = /\p{Surrogate}/u
+
+const BITS: Partial<Record<ColumnType, bigint>> = { INT8: 8n, INT16: 16n, INT32: 32n, INT64: 64n }
+
+/** The bound value of `text` for a column of `type`, or BadQuery. */
+export function parseValue(type: ColumnType, text: string): Bound | BadQuery {
+  const value = read(type, text)
+  return value === undefined ? { badRequest: `${quoted(text)} is not a ${type} value` } : { type, value }
+}
+
+/** A caller's text as messages show it: shortened and quoted. */
+export function quoted(text: string): string {
+  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text)
+}
+
+/** Microseconds since 1970 of a TIMESTAMP string; undefined if it is not one. */
+export function parseInstant(text: string): bigint | undefined {
+  const bytes = Buffer.from(text, 'utf8')
+  const reader = new TimeReader()
+  return reader.timestamp(bytes, 0, bytes.length) ? microsOf(reader) : undefined
+}
+
+function read(type: ColumnType, text: string): string | number | boolean | undefined {
+  switch (type) {
+    case 'STRING':
+      return SURROGATE.test(text) ? undefined : text
+    case 'JSON':
+      return readJson(text)
+    case 'BOOLEAN':
+      return text === 'true' ? true : text === 'false' ? false : undefined
+    case 'FLOAT':
+      return finite(text, Math.fround)
+    case 'DOUBLE':
+      return finite(text, value => value)
+    case 'DATE':
+      return readDate(text)
+    case 'TIMESTAMP':
+      return readTimestamp(text)
+    default:
+      return readInteger(text, BITS[type]!)
+  }
+}
+
+/** The source text of a JSON value. The column stores it, and filters compare its bytes. */
+function readJson(text: string): string | undefined {
+  if (SURROGATE.test(text)) return undefined
+  try {
+    JSON.parse(text)
+  } catch {
+    return undefined
+  }
+  return text.trim() // JSON.parse accepted only JSON's own white space around the value
+}
+
+function matchNumber(text: string): RegExpExecArray | undefined {
+  return text.length > NUMBER_TEXT_MAX ? undefined : (NUMBER.exec(text) ?? undefined)
+}
+
+function finite(text: string, round: (value: number) => number): number | undefined {
+  if (matchNumber(text) === undefined) return undefined
+  const value = round(Number(text))
+  return Number.isFinite(value) ? value + 0 : undefined
+}
+
+/**
+ * Exact to 64 bits. With a fraction or an exponent the value must be integral and within ±2^53, as
+ * in ingest.
+ */
+function readInteger(text: string, bits: bigint): string | undefined {
+  const match = matchNumber(text)
+  if (match === undefined) return undefined
+  if (match[2] === undefined && match[3] === undefined) return inRange(BigInt(text), bits)
+  const value = integerOf(match)
+  return value === undefined || value > REAL_MAX || value < -REAL_MAX ? undefined : inRange(value, bits)
+}
+
+/** The exact value of a number; undefined if it is not an integer or has far too many digits. */
+function integerOf([, whole, fraction = '.', exponent = 'e0']: RegExpExecArray): bigint | undefined {
+  const digits = BigInt(`${whole}${fraction.slice(1)}`)
+  if (digits === 0n) return 0n
+  const power = Number(exponent.slice(1)) - (fraction.length - 1)
+  if (Math.abs(power) > NUMBER_TEXT_MAX) return undefined
+  const scale = 10n ** BigInt(Math.abs(power))
+  if (power >= 0) return digits * scale
+  return digits % scale === 0n ? digits / scale : undefined
+}
+
+function inRange(value: bigint, bits: bigint): string | undefined {
+  const end = 1n << (bits - 1n)
+  return value >= -end && value < end ? String(value) : undefined
+}
+
+function readDate(text: string): string | undefined {
+  const bytes = Buffer.from(text, 'utf8')
+  const reader = new TimeReader()
+  return reader.date(bytes, 0, bytes.length) ? String(reader.days) : undefined
+}
+
+function readTimestamp(text: string): string | undefined {
+  const match = matchNumber(text)
+  if (match === undefined) return parseInstant(text)?.toString()
+  const reader = new TimeReader()
+  return readEpoch(reader, text, match) ? String(microsOf(reader)) : undefined
+}
+
+function readEpoch(reader: TimeReader, text: string, match: RegExpExecArray): boolean {
+  if (match[2] !== undefined || match[3] !== undefined)
+    return reader.epochDecimal(Buffer.from(text), 0, text.length)
+  const value = Number(text)
+  return Number.isSafeInteger(value) ? reader.epochInteger(value) : reader.epochBig(BigInt(text))
+}
+
+function microsOf(reader: TimeReader): bigint {
+  return BigInt(reader.seconds) * 1_000_000n + BigInt(reader.micros)
+}

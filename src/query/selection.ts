@@ -1,0 +1,139 @@
+/**
+ * The statement of a selection of rows: chosen columns, filters, a time range. The Arrow stream and
+ * exports read selections.
+ */
+import type { PoolSchema } from '../format/schema.ts'
+import { FILTER_DEPTH_MAX } from '../util/limits.ts'
+import { quoteName } from '../util/sql.ts'
+import type { Filter, FilterOperator } from './filter.ts'
+import { Binder, findColumn, type QueryColumn, queryColumns, quoted } from './operand.ts'
+import type { BadQuery, QueryPlan } from './query-types.ts'
+import { planWhere } from './where.ts'
+
+/** The rows and columns to read. Absent: all of them. */
+export interface Selection {
+  readonly columns?: readonly string[]
+  /** JSON text: a list of filters as the API takes them. */
+  readonly filters?: string
+  /** On the primary timestamp: from `start` (inclusive) to `stop` (exclusive). */
+  readonly start?: string
+  readonly stop?: string
+}
+
+export interface PlannedSelection extends QueryPlan {
+  /** In the order of the answer. */
+  readonly columns: readonly QueryColumn[]
+  /** No filter and no range: every live row is selected. */
+  readonly selectsAll: boolean
+}
+
+/**
+ * The plan of a selection, or BadQuery. Its sentence begins with the name of the part that is
+ * wrong.
+ */
+export function planSelection(schema: PoolSchema, selection: Selection): PlannedSelection | BadQuery {
+  const columns = columnsOf(schema, selection.columns)
+  if ('badRequest' in columns) return columns
+  const filters = selection.filters === undefined ? [] : readFilters(selection.filters)
+  if ('badRequest' in filters) return { badRequest: `filters: ${filters.badRequest}` }
+  const timeRange = { start: selection.start ?? null, stop: selection.stop ?? null }
+  const binder = new Binder()
+  const rows = planWhere(schema, { timeRange, filters }, binder)
+  if ('badRequest' in rows) return { badRequest: withPart(rows.badRequest) }
+  const list = columns.map(({ name, type }) => {
+    const quotedName = quoteName(name)
+    // The nulls of a column that was added later have no zone. With the cast every file says UTC.
+    return type === 'TIMESTAMP' ? `${quotedName}::TIMESTAMPTZ AS ${quotedName}` : quotedName
+  })
+  return {
+    statement: { sql: `SELECT ${list.join(', ')} FROM rows${rows.where}`, bounds: binder.bounds() },
+    columns,
+    selectsAll: rows.where === '',
+    ...rows.pruning,
+  }
+}
+
+/**
+ * The planner's sentence in the words of this route: `start` and `stop` are parameters of their own
+ * here.
+ */
+function withPart(sentence: string): string {
+  const prefix = 'timeRange.'
+  return sentence.startsWith(prefix) ? sentence.slice(prefix.length) : `filters: ${sentence}`
+}
+
+function columnsOf(
+  schema: PoolSchema,
+  names: readonly string[] | undefined,
+): readonly QueryColumn[] | BadQuery {
+  if (names === undefined) return queryColumns(schema)
+  const columns: QueryColumn[] = []
+  const seen = new Set<string>()
+  for (const name of names) {
+    const column = findColumn(schema, name)
+    if ('badRequest' in column) return { badRequest: `columns: ${column.badRequest}` }
+    if (seen.has(name)) return { badRequest: `columns: ${quoted(name)} is given more than once` }
+    seen.add(name)
+    columns.push(column)
+  }
+  return columns
+}
+
+/**
+ * Reads column names: separated by commas, or a JSON list if a name has a comma or begins with a
+ * bracket.
+ */
+export function readColumns(text: string): readonly string[] | BadQuery {
+  if (!text.startsWith('[')) return text.split(',')
+  try {
+    const names: unknown = JSON.parse(text)
+    if (Array.isArray(names) && names.length > 0 && names.every(name => typeof name === 'string'))
+      return names as string[]
+  } catch {
+    // The answer below is the same for a text that is not JSON and for JSON that is not a list of
+    // names.
+  }
+  return {
+    badRequest: `columns: give names separated by commas, or a JSON list of them as in ["a","b, with a comma"], not ${quoted(text)}`,
+  }
+}
+
+const KEYS: ReadonlySet<string> = new Set(['column', 'operator', 'value', 'and', 'or'])
+
+/**
+ * Reads filters in JSON and checks their shape. planFilters checks the columns, operators and
+ * values they name.
+ */
+function readFilters(text: string): readonly Filter[] | BadQuery {
+  let json: unknown
+  try {
+    json = JSON.parse(text)
+  } catch {
+    return { badRequest: 'this is not JSON' }
+  }
+  return shapeOf(json, 1)
+}
+
+function shapeOf(json: unknown, depth: number): readonly Filter[] | BadQuery {
+  if (depth > FILTER_DEPTH_MAX) return { badRequest: `filters nest deeper than ${FILTER_DEPTH_MAX}` }
+  if (!Array.isArray(json)) return { badRequest: 'a list of {"column", "operator", "value"} is needed' }
+  const filters: Filter[] = []
+  for (const item of json as unknown[]) {
+    if (typeof item !== 'object' || item === null || Array.isArray(item))
+      return { badRequest: 'each filter is an object' }
+    const fields = item as Record<string, unknown>
+    const unknown = Object.keys(fields).find(key => !KEYS.has(key))
+    if (unknown !== undefined) return { badRequest: `a filter has no ${quoted(unknown)}` }
+    const { column, operator, value = null } = fields
+    if (typeof column !== 'string' || typeof operator !== 'string')
+      return { badRequest: 'a filter needs "column" and "operator", both strings' }
+    if (value !== null && typeof value !== 'string')
+      return { badRequest: `column ${quoted(column)}: the value is a string` }
+    const and = shapeOf(fields['and'] ?? [], depth + 1)
+    if ('badRequest' in and) return and
+    const or = shapeOf(fields['or'] ?? [], depth + 1)
+    if ('badRequest' in or) return or
+    filters.push({ column, operator: operator as FilterOperator, value, and, or })
+  }
+  return filters
+}

@@ -1,0 +1,44 @@
+/** Set-up's first step: node_modules holds what the lock file asks for. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fail, root, run, tell, tellStep } from './kit.mjs'
+
+/** The packages that a lock file lists, by folder. @param {string} path @returns {Record<string, any>} */
+export function locked(path) {
+  try {
+    return JSON.parse(readFileSync(join(root, path), 'utf8')).packages
+  } catch {
+    return {}
+  }
+}
+
+/**
+ * Are the packages there? npm leaves a lock file of its own in node_modules when it is done, and changes it when it prunes.
+ * @param {boolean} withDev packages to build and test with too: a server whose build is done runs without them
+ */
+export function hasPackages(withDev) {
+  const have = locked('node_modules/.package-lock.json')
+  return Object.entries(locked('package-lock.json')).every(
+    ([folder, { integrity, optional, dev, devOptional }]) => {
+      if (folder in have) return have[folder].integrity === integrity
+      return folder === '' || optional === true || (!withDev && (dev === true || devOptional === true))
+    },
+  )
+}
+
+/** Installs all packages, those to build with too. */
+export async function installPackages() {
+  tellStep('installing packages (npm install)')
+  // Without a network it ends in two minutes instead of ten; with NODE_ENV=production tsc is needed all the same.
+  const retries = ['--fetch-retry-mintimeout=1000', '--fetch-retry-maxtimeout=5000']
+  const flags = ['--no-save', '--no-audit', '--no-fund', '--include=dev', ...retries]
+  const patience = setTimeout(
+    () => tell('npm is still at work: does this machine reach its registry?'),
+    30_000,
+  )
+  const { ok, output } = await run('npm', ['install', ...flags])
+  clearTimeout(patience)
+  if (ok && hasPackages(true)) return
+  process.stderr.write(output)
+  fail('npm install failed: Weir needs the packages of package-lock.json from an npm registry once')
+}

@@ -1,0 +1,220 @@
+/**
+ * The types of compaction: what a merge reads and answers, what the scheduler needs of the server,
+ * and its figures.
+ *
+ * The scheduler on the main thread sends one MergeTask at a time to the merge thread. The merge
+ * thread reads adjacent segments of one pool without their deleted and expired rows, writes at most
+ * one new segment, makes it durable (W-5), and answers with what the index needs for the compaction
+ * commit.
+ */
+import type { KeyRun } from '../../format/key-run.ts'
+import type { PoolSchema } from '../../format/schema.ts'
+import type { SegmentMeta } from '../../format/segment-meta.ts'
+import type {
+  CompactionCommit,
+  DeletionVector,
+  FlushCommitted,
+  ObsoleteSegment,
+} from '../../index/index-types.ts'
+
+// ── the merge thread ─────────────────────────────────────────────────────────────────────────────
+
+/** A segment as the manifest knows it. */
+export interface PoolSegment extends SegmentMeta {
+  /** Rows that are not visible. */
+  readonly deletedRows: number
+}
+
+/** A segment to merge; pinned until the compaction commit succeeds or fails. */
+export interface MergeInput {
+  readonly meta: SegmentMeta
+  /** Rows that are not visible in the manifest that the merge began with. */
+  readonly deletionVectors: readonly DeletionVector[]
+}
+
+/** The primary timestamps of a segment's rows, µs; null: not known. */
+export interface TimeSpan {
+  readonly fromUs: number | null
+  readonly toUs: number | null
+}
+
+export interface MergeTask {
+  readonly poolId: string
+  readonly schema: PoolSchema
+  /** Absolute folder of the pool's segments. */
+  readonly folder: string
+  /** Number of the new segment. */
+  readonly segment: number
+  /** By rising sequence, with no segment between them, all of one schema version. */
+  readonly inputs: readonly MergeInput[]
+  /** Rows with an older primary timestamp are left out; undefined: rows of any age stay. */
+  readonly expireBeforeUs: number | undefined
+  /**
+   * Everything that a rebuild would read before the inputs. A delete goes when none of it can hold
+   * the key (W-6).
+   */
+  readonly older: readonly TimeSpan[]
+}
+
+export interface MergeDone {
+  /** undefined: no row and no delete is left, and the merge wrote no file. */
+  readonly meta: SegmentMeta | undefined
+  /**
+   * Keys of the new segment's rows, and keys of expired rows with row -1. undefined without a
+   * unique id.
+   */
+  readonly keys: KeyRun | undefined
+  /** Rows of all inputs, deleted ones included. */
+  readonly rowsRead: number
+  readonly bytesRead: number
+}
+
+/**
+ * `throttled` beside ingest: a share of a core and of the disk (merge-throttle.ts). `full`: no
+ * limit.
+ */
+export type MergeSpeed = 'throttled' | 'full'
+
+/** The merge thread as the scheduler sees it. It runs one merge at a time. */
+export interface Merger {
+  /**
+   * Rejects with SegmentDamaged naming an unreadable input, or with Unavailable where the disk
+   * refuses.
+   */
+  merge(task: MergeTask): Promise<MergeDone>
+  /** A running merge follows from its next step on. */
+  setSpeed(speed: MergeSpeed): void
+  /** Cancels a running merge, and ends the thread. */
+  stop(): Promise<void>
+}
+
+// ── the server around the scheduler ──────────────────────────────────────────────────────────────
+
+/** A pool that is not deleted. */
+export interface CompactPool {
+  readonly poolId: string
+  /** Absolute folder of its segments. */
+  readonly folder: string
+  /** Days; 0 keeps rows for ever. */
+  readonly retentionDays: number
+  schema(version: number): PoolSchema
+}
+
+/** One consistent state of a pool; its files stay until the release. */
+export interface PinnedPool {
+  /** Segments that hold only deletes are included. */
+  readonly segments: readonly {
+    readonly meta: SegmentMeta
+    readonly deletionVectors: readonly DeletionVector[]
+  }[]
+  release(): void
+}
+
+/** How busy the server is. */
+export interface ServerLoad {
+  /** Time since the last ingested rows. */
+  readonly ingestAgoMs: number
+  /** Memory of the running flushes: ingest waits for it. */
+  readonly memtableBytes: number
+  /** Flushes are small, because the index takes long for their keys. */
+  readonly flushesAreSlow: boolean
+  /** A flush fails, the disk is full, or the log takes no writes: no merge starts. */
+  readonly isRefusing: boolean
+}
+
+/** The scheduler's time; the wall clock is for retention alone. */
+interface CompactClock {
+  readonly nowMs: () => number
+  readonly wallMs: () => number
+  /** Calls once, `ms` later; the result cancels the call. */
+  readonly after: (ms: number, call: () => void) => () => void
+}
+
+/** What the scheduler uses of the server. A pool is named by its number. */
+export interface SchedulerDeps {
+  readonly merger: Merger
+  readonly clock: CompactClock
+  /** COMPACT_TICK_MS, unless a test sets a shorter tick. */
+  readonly tickMs: number
+  livePools(): readonly number[]
+  /** undefined: deleted, or excluded from compaction in this run. */
+  pool(pool: number): CompactPool | undefined
+  /** The manifest's segments now. */
+  segments(pool: number): readonly PoolSegment[]
+  /** Segments that no manifest names any more and that a rebuild would still read. */
+  obsolete(pool: number): readonly ObsoleteSegment[]
+  /** Segments whose rows the flusher keeps in memory. */
+  heldSegments(pool: number): ReadonlySet<number>
+  /**
+   * Makes the flusher drop its recent flushes of the pool, but not the segments of a running flush.
+   */
+  forgetRecentFlushes(pool: number): void
+  /** Flusher.takeSegmentNumber. */
+  takeSegmentNumber(pool: number): number
+  /** Rejects with Unavailable. */
+  pin(pool: number): Promise<PinnedPool>
+  /**
+   * One transaction of the index. Rejects with Unavailable or SegmentsDisagree: nothing changed.
+   */
+  commit(commit: CompactionCommit): Promise<FlushCommitted>
+  /** Brings a synced commit into the manifest, which makes the replaced segments obsolete. */
+  apply(commit: CompactionCommit, committed: FlushCommitted): void
+  /**
+   * Removes the files of unnamed segments, durably when it resolves; a missing file is no error.
+   */
+  unlink(folder: string, segments: readonly number[]): Promise<void>
+  load(): ServerLoad
+  onMerged(figures: MergeFigures): void
+  onFailed(): void
+  /** A failed assertion: the process must end. */
+  onFatal(error: Error): void
+  warn(text: string): void
+}
+
+// ── figures ──────────────────────────────────────────────────────────────────────────────────────
+
+/** Work that waits for compaction, of one pool or of all. */
+export interface Debt {
+  /** Segments that a merge would join to larger ones. */
+  readonly smallSegments: number
+  /** Deleted rows that are still on disk. */
+  readonly rowsDeleted: number
+  /** Bytes of all segments that a merge would rewrite. */
+  readonly bytesToMerge: number
+  /** Unreadable segments, which merges leave out. */
+  readonly quarantined: number
+}
+
+/** The figures of one finished merge. */
+export interface MergeFigures {
+  readonly ms: number
+  readonly rowsRead: number
+  readonly bytesRead: number
+  readonly rowsWritten: number
+  readonly bytesWritten: number
+}
+
+/** Figures for `/metrics`. */
+export interface SchedulerStats {
+  readonly debt: Debt
+  /** Pools that have something to merge. */
+  readonly poolsWaiting: number
+  readonly isMerging: boolean
+}
+
+/** What the main thread asks of the merge thread: one merge at a time. A stop ends a running merge with Unavailable (`stopping`). */
+export interface MergeCalls {
+  /** Keys are moved back. */
+  merge(task: MergeTask): MergeDone
+  /** Counts from the next rest of a running merge on. */
+  speed(speed: MergeSpeed): void
+}
+
+export interface MergeThreadData {
+  readonly crashAt: string
+  /** Nice value of the thread; 0 leaves it. */
+  readonly nice: number
+  readonly speed: MergeSpeed
+  /** Absolute folder for what is not durable yet: its own, and emptied. */
+  readonly temporary: string
+}

@@ -1,0 +1,111 @@
+/**
+ * Merger over the merge thread, which is started for the first merge and ended when none came for a while: a server that
+ * has nothing to merge keeps no second DuckDB in memory, and its start does not wait for one.
+ */
+import { assert } from '../../util/assert.ts'
+import { SegmentDamaged, Unavailable } from '../../util/errors.ts'
+import { MERGE_THREAD_IDLE_MS } from '../../util/limits.ts'
+import { startThread, type Thread } from '../../util/thread-kit.ts'
+import type {
+  MergeCalls,
+  MergeDone,
+  Merger,
+  MergeSpeed,
+  MergeTask,
+  MergeThreadData,
+} from './compaction-types.ts'
+
+export class MergerClient implements Merger {
+  readonly #data: MergeThreadData
+  readonly #onFault: (error: Error) => void
+  readonly #idleMs: number
+  #speed: MergeSpeed
+  #thread: Thread<MergeCalls> | undefined
+  /** Of a thread that was told to end: the next one starts after it. */
+  #exited: Promise<void> = Promise.resolve()
+  #idle: NodeJS.Timeout | undefined
+  #isMerging = false
+  #ended: Unavailable | undefined
+
+  /**
+   * @param onFault called once when a thread ends without being told to: no merge can run any more
+   * @param idleMs a thread without a merge ends after this
+   */
+  constructor(data: MergeThreadData, onFault: (error: Error) => void, idleMs = MERGE_THREAD_IDLE_MS) {
+    this.#data = data
+    this.#speed = data.speed
+    this.#onFault = onFault
+    this.#idleMs = idleMs
+  }
+
+  /** See Merger. */
+  async merge(task: MergeTask): Promise<MergeDone> {
+    assert(!this.#isMerging, 'one merge at a time')
+    this.#isMerging = true
+    clearTimeout(this.#idle)
+    try {
+      if (this.#thread === undefined) await this.#exited
+      if (this.#ended !== undefined) throw this.#ended
+      this.#thread ??= this.#start()
+      return await this.#thread.call('merge', task)
+    } catch (error) {
+      throw refused(error as Error)
+    } finally {
+      this.#isMerging = false
+      if (this.#thread !== undefined) this.#idle = setTimeout(() => this.#endThread(), this.#idleMs).unref()
+    }
+  }
+
+  /** Resolves when no thread runs any more: it ends `idleMs` after its last merge. */
+  ended(): Promise<void> {
+    return this.#thread?.exited ?? this.#exited
+  }
+
+  /** See Merger. */
+  setSpeed(speed: MergeSpeed): void {
+    if (speed === this.#speed) return
+    this.#speed = speed
+    this.#thread?.tell('speed', speed)
+  }
+
+  /** Gives up a running merge, which rejects with Unavailable (`stopping`); resolves when the thread has ended. */
+  async stop(): Promise<void> {
+    this.#ended ??= new Unavailable('stopping', 'Weir is stopping')
+    clearTimeout(this.#idle)
+    this.#endThread()
+    await this.#exited
+  }
+
+  #start(): Thread<MergeCalls> {
+    const { crashAt, nice } = this.#data
+    const lost = (error: Error) =>
+      this.#ended ?? new Unavailable('merge_thread_lost', `the merge thread failed: ${error.message}`)
+    return startThread<MergeCalls>({
+      name: 'merge',
+      data: { ...this.#data, speed: this.#speed },
+      crashAt,
+      nice,
+      lost,
+      onCrash: error => {
+        if (this.#ended !== undefined) return
+        this.#ended = lost(error)
+        this.#onFault(error)
+      },
+    })
+  }
+
+  /** NOTE: never terminate(): ending the thread inside a DuckDB call aborts the process. */
+  #endThread(): void {
+    const thread = this.#thread
+    if (thread === undefined) return
+    this.#thread = undefined
+    this.#exited = thread.exited
+    thread.stop().catch(() => {}) // onCrash was told why
+  }
+}
+
+/** What the file system refused is the disk's, and comes as Unavailable. */
+function refused(error: Error): Error {
+  if (error instanceof Unavailable || error instanceof SegmentDamaged) return error
+  return Object.assign(new Unavailable('merge_io', error.message), { cause: error })
+}

@@ -1,0 +1,302 @@
+/**
+ * DuckDB in the merge thread: an instance, the statements of a merge, and the reason of a failed
+ * statement.
+ *
+ * One instance serves small merges one after the other, or one large merge, whose memory is freed
+ * with it (merge.ts). Statements run in this thread, task by task, with a rest after each
+ * (merge-throttle.ts). Every name and text in a statement is our own: file names, and columns of
+ * the schema.
+ */
+
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { KEY_RECEIVED_AT, PAYLOAD, type PoolSchema, RECEIVED_AT, SEQUENCE } from '../../format/schema.ts'
+import type { SegmentMeta } from '../../format/segment-meta.ts'
+import { assert } from '../../util/assert.ts'
+import { DuckDBInstance, DuckDBPendingResultState } from '../../util/duckdb.ts'
+import { Damaged, SegmentDamaged, Unavailable } from '../../util/errors.ts'
+import {
+  MERGE_GROUP_BYTES,
+  MERGE_IDLE_MS,
+  MERGE_INTERRUPTED_STEPS_MAX,
+  MERGE_SLICE,
+  ROW_GROUP_ROWS,
+} from '../../util/limits.ts'
+import { quoteName, quoteText } from '../../util/sql.ts'
+import type { MergeThrottle } from './merge-throttle.ts'
+
+/** A value of a result. */
+type Value = string | number | bigint | null
+
+export class MergeEngine {
+  readonly #instance: DuckDBInstance
+  readonly #connection: DuckDBConnection
+  readonly #throttle: MergeThrottle
+  #isEnlarged = false
+
+  private constructor(instance: DuckDBInstance, connection: DuckDBConnection, throttle: MergeThrottle) {
+    this.#instance = instance
+    this.#connection = connection
+    this.#throttle = throttle
+  }
+
+  /**
+   * @param folder for spilled data; one instance alone may use it, since every instance gives its
+   * files the same names
+   */
+  static async open(folder: string, memoryBytes: number, throttle: MergeThrottle): Promise<MergeEngine> {
+    const instance = await DuckDBInstance.create(':memory:', { threads: '1' })
+    const connection = await instance.connect()
+    const engine = new MergeEngine(instance, connection, throttle)
+    const settings = [
+      "SET TimeZone = 'UTC'",
+      `SET temp_directory = ${quoteText(folder)}`,
+      `SET memory_limit = '${Math.trunc(memoryBytes / 1024)}KiB'`,
+      'SET enable_external_file_cache = false', // a merge reads each file once; the cache would keep 12 kB of each
+      'SET autoinstall_known_extensions = false',
+      'SET autoload_known_extensions = false',
+      'SET allow_community_extensions = false',
+    ]
+    for (const setting of settings) await connection.run(setting)
+    return engine
+  }
+
+  /** True after `enlarge`. */
+  get isEnlarged(): boolean {
+    return this.#isEnlarged
+  }
+
+  /** Raises the memory limit for later statements. */
+  async enlarge(bytes: number): Promise<void> {
+    this.#isEnlarged = true
+    await this.#connection.run(`SET memory_limit = '${Math.trunc(bytes / 1024)}KiB'`)
+  }
+
+  /**
+   * Runs one statement and returns its rows. Rejects with DuckDB's error, or Unavailable where the
+   * merge is cancelled.
+   */
+  async run(sql: string): Promise<readonly (readonly Value[])[]> {
+    const prepared = await this.#connection.prepare(sql)
+    try {
+      const pending = prepared.start()
+      try {
+        await this.#runTasks(() => pending.runTask())
+      } catch (error) {
+        if (this.#throttle.isStopped) this.#interrupt(() => pending.runTask())
+        throw error
+      }
+      const result = await pending.getResult()
+      return (await result.getRows()) as unknown as Value[][]
+    } finally {
+      prepared.destroySync()
+    }
+  }
+
+  /**
+   * Makes a table of (f, r): for each list, its place in `lists` and its rows. Replaces a table of
+   * this name.
+   */
+  async makeTable(name: string, lists: readonly Uint32Array[]): Promise<void> {
+    await this.#connection.run(`CREATE OR REPLACE TABLE ${name} (f UBIGINT, r BIGINT)`)
+    const appender = await this.#connection.createAppender(name)
+    try {
+      for (const [f, rows] of lists.entries()) {
+        const place = BigInt(f)
+        for (let i = 0; i < rows.length; i++) {
+          appender.appendUBigInt(place)
+          appender.appendBigInt(BigInt(rows[i] as number))
+          appender.endRow()
+          if (i % MERGE_SLICE === MERGE_SLICE - 1) await this.#throttle.rest()
+        }
+      }
+    } finally {
+      appender.closeSync()
+    }
+    await this.#throttle.rest()
+  }
+
+  /** Frees the memory. */
+  close(): void {
+    this.#connection.closeSync()
+    this.#instance.closeSync()
+  }
+
+  async #runTasks(runTask: () => DuckDBPendingResultState): Promise<void> {
+    for (;;) {
+      const state = runTask()
+      await this.#throttle.rest()
+      if (state === DuckDBPendingResultState.RESULT_READY) return
+      if (state === DuckDBPendingResultState.NO_TASKS_AVAILABLE)
+        await new Promise(resolve => setTimeout(resolve, MERGE_IDLE_MS))
+    }
+  }
+
+  /** Runs a cancelled statement to its end: DuckDB then removes the file that it wrote. */
+  #interrupt(runTask: () => DuckDBPendingResultState): void {
+    this.#connection.interrupt()
+    for (let i = 0; i < MERGE_INTERRUPTED_STEPS_MAX; i++) {
+      try {
+        if (runTask() === DuckDBPendingResultState.RESULT_READY) return
+      } catch {
+        return // the error says that the statement was interrupted
+      }
+    }
+    assert(false, 'an interrupted statement ends')
+  }
+}
+
+// ── statements ───────────────────────────────────────────────────────────────────────────────────
+
+/** A `COPY` of several files' rows into one. */
+export interface Copy {
+  readonly schema: PoolSchema
+  /** In the order of their sequences. */
+  readonly files: readonly string[]
+  /**
+   * Table of the rows to leave out: `f` the file's place in `files`, `r` the row's number in it.
+   * undefined: none.
+   */
+  readonly without: string | undefined
+  readonly isSorted: boolean
+  readonly to: string
+  readonly footer: ReadonlyMap<string, string>
+  /** Average size of a row before compression. */
+  readonly rowBytes: number
+}
+
+/** `COPY (…) TO …`; its result is the number of rows. */
+export function copySql(copy: Copy): string {
+  const { schema, files, without } = copy
+  const columns = [RECEIVED_AT, PAYLOAD, ...schema.columns.map(({ name }) => name), SEQUENCE]
+  const select = `SELECT ${columns.map(name => `s.${quoteName(name)}`).join(', ')}`
+  const scan = `read_parquet(${fileList(files)}, file_row_number = ${without !== undefined}) s`
+  const minus =
+    without === undefined ? '' : ` ANTI JOIN ${without} m ON s.file_index = m.f AND s.file_row_number = m.r`
+  const order = copy.isSorted
+    ? ` ORDER BY ${orderOf(schema)
+        .map(name => `s.${quoteName(name)}`)
+        .join(', ')}`
+    : ''
+  const footer = [...copy.footer].map(([name, value]) => `${quoteText(name)}: ${quoteText(value)}`).join(', ')
+  const options = `FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE ${groupRows(copy.rowBytes)}, KV_METADATA {${footer}}`
+  return `COPY (${select} FROM ${scan}${minus}${order}) TO ${quoteText(copy.to)} (${options})`
+}
+
+/**
+ * Row numbers of a file's rows below the cutoff. A null timestamp has no age; a DATE counts as its
+ * midnight.
+ */
+export function expiredSql(schema: PoolSchema, file: string, beforeUs: number): string {
+  const timestamp = `s.${quoteName(nameOf(schema, schema.timestamp))}`
+  return (
+    `SELECT s.file_row_number::INTEGER FROM read_parquet(${fileList([file])}, file_row_number = true) s ` +
+    `WHERE coalesce(epoch_us(${timestamp}) < ${BigInt(Math.trunc(beforeUs))}, false)`
+  )
+}
+
+/** The columns that `readSegmentKeys` reads. */
+export function keyColumnsSql(schema: PoolSchema): string {
+  const indexes = [KEY_RECEIVED_AT, schema.timestamp, ...(schema.key?.columns ?? [])]
+  if (schema.tenant >= 0) indexes.push(schema.tenant)
+  const names = new Set([...indexes.map(index => nameOf(schema, index)), SEQUENCE])
+  return [...names].map(name => quoteName(name)).join(', ')
+}
+
+/**
+ * Columns that cluster rows as readers filter them: tenant, time, key; else the key; without a key
+ * time and sequence.
+ */
+function orderOf(schema: PoolSchema): string[] {
+  const key = schema.key?.columns ?? [schema.timestamp]
+  const names = (schema.tenant < 0 ? key : [schema.tenant, schema.timestamp, ...key]).map(index =>
+    nameOf(schema, index),
+  )
+  return [...new Set(schema.key === null ? [...names, SEQUENCE] : names)]
+}
+
+function nameOf(schema: PoolSchema, index: number): string {
+  return index === KEY_RECEIVED_AT ? RECEIVED_AT : (schema.columns[index]?.name ?? RECEIVED_AT)
+}
+
+function groupRows(rowBytes: number): number {
+  return Math.max(1, Math.min(ROW_GROUP_ROWS, Math.floor(MERGE_GROUP_BYTES / Math.max(rowBytes, 1))))
+}
+
+/** `['a', 'b']` */
+function fileList(files: readonly string[]): string {
+  return `[${files.map(quoteText).join(', ')}]`
+}
+
+// ── failures: which input is damaged ─────────────────────────────────────────────────────────────
+
+/** A merge input, as far as a failure concerns it. */
+interface InputFile {
+  readonly file: string
+  readonly meta: Pick<SegmentMeta, 'rows'>
+}
+
+/** True when a statement needed more memory than its limit. */
+export function isOutOfMemory(error: unknown): boolean {
+  return lineOf(error).startsWith('Out of Memory Error')
+}
+
+/**
+ * The typed error behind DuckDB's: SegmentDamaged where it names an input or an input is
+ * unreadable, so that later merges leave the segment out; Unavailable where the machine refuses;
+ * else `error` itself, which is a bug. Reads the inputs whole where the error names none.
+ */
+export async function typedErrorOf(
+  error: unknown,
+  engine: MergeEngine,
+  inputs: readonly InputFile[],
+): Promise<unknown> {
+  if (error instanceof Unavailable || error instanceof SegmentDamaged) return error
+  const line = lineOf(error)
+  if (isOutOfMemory(error)) return new Unavailable('merge_memory', line)
+  // These are failures of the machine, though the message may name a segment.
+  if (/Too many open files|No space left|Disk quota/.test(line)) return new Unavailable('merge_io', line)
+  const named = inputs.find(({ file }) => line.includes(file))
+  if (named !== undefined) return new SegmentDamaged(named.file, line)
+  const found = await findDamagedInput(engine, inputs)
+  if (found !== undefined) return found
+  return line.startsWith('IO Error') ? new Unavailable('merge_io', line) : error
+}
+
+/**
+ * The first input whose `columns` cannot be read to their end, or that does not hold its rows.
+ * @param columns default: the whole row, by a name with which no user's column begins
+ */
+export async function findDamagedInput(
+  engine: MergeEngine,
+  inputs: readonly InputFile[],
+  columns = '_service_row',
+): Promise<SegmentDamaged | Unavailable | undefined> {
+  for (const { file, meta } of inputs) {
+    try {
+      const sql = `SELECT COUNT(*), BIT_XOR(HASH(${columns})) FROM read_parquet(${fileList([file])}) _service_row`
+      const rows = Number((await engine.run(sql))[0]?.[0] ?? 0)
+      if (rows !== meta.rows) return new SegmentDamaged(file, `${rows} rows where ${meta.rows} are expected`)
+    } catch (error) {
+      if (error instanceof Unavailable) return error
+      return new SegmentDamaged(file, lineOf(error))
+    }
+  }
+  return undefined
+}
+
+/**
+ * The error of a reader of one input: a damaged or missing file becomes SegmentDamaged; other
+ * errors stay.
+ */
+export function asSegmentDamaged(error: unknown): unknown {
+  if (error instanceof Damaged) return new SegmentDamaged(error.file, error.message)
+  const { code, path } = error as NodeJS.ErrnoException
+  if (code === 'ENOENT' && path !== undefined) return new SegmentDamaged(path, 'the file is missing')
+  return error
+}
+
+/** The first line of DuckDB's message, without its prefix. */
+function lineOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error)
+  return (message.split('\n', 1)[0] ?? message).replace(/^Failure running pending result task: /, '')
+}

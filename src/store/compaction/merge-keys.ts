@@ -1,0 +1,360 @@
+/**
+ * The keys and deletes of a merge, found before anything is copied: expired rows, the keys that
+ * expire with them, and the deletes that the new segment keeps.
+ *
+ *   W-6  A delete is dropped only when no rebuild could bring its row back: a live row of the key
+ *        in the new segment has a higher sequence, or no older segment can hold the key. An expired
+ *        delete is no exception: retention may not have reached the older segment yet. `olderThan`
+ *        (pick-compaction.ts) and `olderOf` say what counts as older.
+ */
+
+import { type DeletesHeader, readDeleteFile } from '../../format/delete-file.ts'
+import { keyTimeUs } from '../../format/key.ts'
+import { type KeyRun, type RunView, viewRun } from '../../format/key-run.ts'
+import { type ParquetFooter, readParquetFooter } from '../../format/parquet-footer.ts'
+import type { PoolSchema } from '../../format/schema.ts'
+import { readSegmentKeys, type SegmentKeys } from '../../format/segment-keys.ts'
+import type { SegmentMeta } from '../../format/segment-meta.ts'
+import { assert, must } from '../../util/assert.ts'
+import { type Disk, readFile } from '../../util/disk.ts'
+import { SegmentDamaged } from '../../util/errors.ts'
+import type { MergeTask, TimeSpan } from './compaction-types.ts'
+import {
+  asSegmentDamaged,
+  expiredSql,
+  findDamagedInput,
+  keyColumnsSql,
+  type MergeEngine,
+} from './merge-engine.ts'
+import type { MergeThrottle } from './merge-throttle.ts'
+import { isPartlyExpired, isWhollyExpired } from './pick-compaction.ts'
+
+/** Status of an input's row. Only live rows go into the new segment. */
+export const ROW = { live: 0, deleted: 1, expired: 2 } as const
+
+/** A segment to merge, with the status of each of its rows. */
+export interface InputSegment {
+  readonly meta: SegmentMeta
+  readonly file: string
+  readonly deletesFile: string
+  /** ROW by row number. */
+  readonly status: Uint8Array
+  /** Number of live rows. */
+  live: number
+}
+
+// ── footers and expired rows ─────────────────────────────────────────────────────────────────────
+
+/** The fields of a segment's footer, except the pool's id and the replaced segments. */
+export function footerOf(
+  { schema }: MergeTask,
+  meta: Pick<SegmentMeta, 'segment' | 'sequenceFrom' | 'sequenceTo' | 'rows' | 'deletes'>,
+): Map<string, string> {
+  return new Map([
+    ['weir.format', '1'],
+    ['weir.pool_number', String(schema.pool)],
+    ['weir.schema_version', String(schema.version)],
+    ['weir.segment', String(meta.segment)],
+    ['weir.sequence_from', String(meta.sequenceFrom)],
+    ['weir.sequence_to', String(meta.sequenceTo)],
+    ['weir.rows', String(meta.rows)],
+    ['weir.deletes', String(meta.deletes)],
+  ])
+}
+
+/**
+ * Compares the inputs' footers with the manifest. Returns the bytes of their values before
+ * compression.
+ */
+export async function checkFooters(
+  task: MergeTask,
+  inputs: readonly InputSegment[],
+  disk: Disk,
+  throttle: MergeThrottle,
+): Promise<number> {
+  let bytes = 0
+  for (const { file, meta } of inputs) {
+    const footer = readFooter(disk, file)
+    for (const [name, value] of footerOf(task, meta)) {
+      const found = footer.texts.get(name) ?? 'missing'
+      if (found !== value) throw new SegmentDamaged(file, `its footer has ${name} ${found}, not ${value}`)
+    }
+    if (footer.rows !== meta.rows)
+      throw new SegmentDamaged(file, `${footer.rows} rows where ${meta.rows} are expected`)
+    bytes += footer.valueBytes
+    await throttle.rest()
+  }
+  return bytes
+}
+
+function readFooter(disk: Disk, file: string): ParquetFooter {
+  try {
+    return readParquetFooter(disk, file)
+  } catch (error) {
+    throw asSegmentDamaged(error)
+  }
+}
+
+/**
+ * Sets the status of an input's expired rows. Asks DuckDB only where some rows are expired and
+ * others are not.
+ */
+export async function findExpired(
+  { schema, expireBeforeUs }: MergeTask,
+  input: InputSegment,
+  engine: MergeEngine | undefined,
+): Promise<void> {
+  const { meta, file } = input
+  if (expireBeforeUs === undefined || meta.rows === 0) return
+  if (isWhollyExpired(meta, expireBeforeUs)) {
+    for (let row = 0; row < meta.rows; row++) expire(input, row)
+    return
+  }
+  const mayHoldExpired = meta.timestampFromUs === null || isPartlyExpired(meta, expireBeforeUs)
+  if (input.live === 0 || !mayHoldExpired) return
+  const rows = await must(engine, 'the engine').run(expiredSql(schema, file, expireBeforeUs))
+  for (const [row] of rows) expire(input, Number(row))
+}
+
+/** A deleted row stays deleted. */
+function expire(input: InputSegment, row: number): void {
+  if (input.status[row] !== ROW.live) return
+  input.status[row] = ROW.expired
+  input.live -= 1
+}
+
+// ── expired keys and kept deletes ────────────────────────────────────────────────────────────────
+
+export interface KeyChanges {
+  /** Keys of expired rows, each with row -1, by input. */
+  readonly expired: readonly KeyRun[]
+  /** Deletes that the new segment keeps. */
+  readonly deletes: Deletes
+}
+
+/** Deletes sorted by key, one for each key. */
+interface Deletes {
+  readonly keys: readonly Uint8Array[]
+  /** Parallel to `keys`. */
+  readonly sequences: Float64Array
+}
+
+/**
+ * Reads the keys of the inputs that have expired rows, or rows that may be newer than a delete of
+ * their key.
+ */
+export async function readKeyChanges(
+  task: MergeTask,
+  inputs: readonly InputSegment[],
+  engine: MergeEngine | undefined,
+  disk: Disk,
+  throttle: MergeThrottle,
+): Promise<KeyChanges> {
+  const expired: KeyRun[] = []
+  let deletes = dropUnneeded(readDeletes(task, inputs, disk), task.schema, olderOf(task, inputs))
+  await throttle.rest()
+  if (task.schema.key === null) return { expired, deletes }
+  for (const input of inputs) {
+    const hasExpired = input.status.includes(ROW.expired)
+    const lowest = deletes.sequences.reduce((least, one) => Math.min(least, one), Number.POSITIVE_INFINITY)
+    if (!hasExpired && (input.live === 0 || input.meta.sequenceTo <= lowest)) continue
+    const { run, sequences } = await readKeys(task, input, must(engine, 'the engine'))
+    const keys = viewKeys(must(run, 'the keys of a pool with a unique id'))
+    if (hasExpired) expired.push(removedKeys(keys, row => input.status[row] === ROW.expired))
+    deletes = dropOverwritten(deletes, keys, sequences, row => input.status[row] === ROW.live)
+    await throttle.rest()
+  }
+  return { expired, deletes }
+}
+
+/**
+ * The times of everything that a delete may still be needed for. Several inputs without a live row
+ * leave no segment, and their files are removed one after the other: a delete in one stays as long
+ * as another one may hold its key. The next merge drops it.
+ */
+function olderOf({ older }: MergeTask, inputs: readonly InputSegment[]): readonly TimeSpan[] {
+  if (inputs.length === 1 || inputs.some(({ live }) => live > 0)) return older
+  const spans = inputs
+    .filter(({ meta }) => meta.rows > 0)
+    .map(({ meta }) => ({ fromUs: meta.timestampFromUs, toUs: meta.timestampToUs }))
+  return [...older, ...spans]
+}
+
+/**
+ * IMPORTANT: DuckDB reads the columns first. The native reader of keys may crash the process on
+ * damaged pages.
+ */
+async function readKeys(task: MergeTask, input: InputSegment, engine: MergeEngine): Promise<SegmentKeys> {
+  const damaged = await findDamagedInput(engine, [input], keyColumnsSql(task.schema))
+  if (damaged !== undefined) throw damaged
+  try {
+    const keys = await readSegmentKeys(input.file, task.schema)
+    if (keys.rows === input.meta.rows) return keys
+    throw new SegmentDamaged(input.file, `${keys.rows} rows where ${input.meta.rows} are expected`)
+  } catch (error) {
+    throw asSegmentDamaged(error)
+  }
+}
+
+function readDeletes(task: MergeTask, inputs: readonly InputSegment[], disk: Disk): Deletes {
+  const files = inputs
+    .filter(({ meta }) => meta.deletes > 0)
+    .map(({ meta, deletesFile }) => {
+      try {
+        const found: DeletesHeader & Deletes = readDeleteFile(readFile(disk, deletesFile), deletesFile)
+        const isOfInput =
+          found.pool === task.schema.pool &&
+          found.segment === meta.segment &&
+          found.sequenceFrom === meta.sequenceFrom &&
+          found.sequenceTo === meta.sequenceTo &&
+          found.keys.length === meta.deletes
+        if (isOfInput) return found
+        throw new SegmentDamaged(deletesFile, `it belongs to another flush than segment ${meta.segment}`)
+      } catch (error) {
+        throw asSegmentDamaged(error)
+      }
+    })
+  return joinDeletes(files)
+}
+
+/** One delete for each key: the one with the highest sequence. */
+function joinDeletes(files: readonly Deletes[]): Deletes {
+  if (files.length === 1) return files[0] as Deletes
+  const all: { key: Uint8Array; sequence: number }[] = []
+  for (const { keys, sequences } of files)
+    for (const [i, key] of keys.entries()) all.push({ key, sequence: sequences[i] as number })
+  all.sort((a, b) => Buffer.compare(a.key, b.key) || b.sequence - a.sequence)
+  const first = all.filter((one, i) => i === 0 || Buffer.compare(one.key, all[i - 1]!.key) !== 0)
+  return { keys: first.map(one => one.key), sequences: Float64Array.from(first, one => one.sequence) }
+}
+
+/** Drops the deletes whose key no older segment can hold. */
+function dropUnneeded(deletes: Deletes, schema: PoolSchema, older: readonly TimeSpan[]): Deletes {
+  return filterDeletes(deletes, i => canHold(schema, older, deletes.keys[i] as Uint8Array))
+}
+
+function canHold(schema: PoolSchema, older: readonly TimeSpan[], key: Uint8Array): boolean {
+  if (older.length === 0) return false
+  const time = keyTimeUs(schema, key)
+  return older.some(
+    ({ fromUs, toUs }) =>
+      time === null || fromUs === null || toUs === null || (fromUs <= time && time <= toUs),
+  )
+}
+
+/**
+ * Drops the deletes whose key has a live row with a higher sequence.
+ * @param rows the keys of one input's rows
+ * @param sequences by row
+ * @param isLive by row
+ */
+function dropOverwritten(
+  deletes: Deletes,
+  rows: Keys,
+  sequences: Float64Array,
+  isLive: (row: number) => boolean,
+): Deletes {
+  let at = 0
+  return filterDeletes(deletes, i => {
+    const key = deletes.keys[i] as Uint8Array
+    while (at < rows.count && compareKey(rows, at, key) < 0) at += 1
+    if (at >= rows.count || compareKey(rows, at, key) !== 0) return true
+    const row = rows.rows[at] as number
+    return !isLive(row) || (sequences[row] as number) < (deletes.sequences[i] as number)
+  })
+}
+
+function filterDeletes({ keys, sequences }: Deletes, stays: (index: number) => boolean): Deletes {
+  const left: number[] = []
+  for (let i = 0; i < keys.length; i++) if (stays(i)) left.push(i)
+  return {
+    keys: left.map(i => keys[i] as Uint8Array),
+    sequences: Float64Array.from(left, i => sequences[i] as number),
+  }
+}
+
+// ── key runs (format/key-run.ts) ─────────────────────────────────────────────────────────────────
+
+interface Keys extends RunView {
+  readonly bytes: Buffer
+}
+
+function viewKeys(run: KeyRun, isComplete = true): Keys {
+  const view = viewRun(run, isComplete)
+  return { ...view, bytes: Buffer.from(run, view.bytes.byteOffset, view.bytes.length) }
+}
+
+function compareKeys(a: Keys, i: number, b: Keys, j: number): number {
+  return a.bytes.compare(b.bytes, b.offsets[j], b.offsets[j + 1], a.offsets[i], a.offsets[i + 1])
+}
+
+function compareKey(a: Keys, i: number, key: Uint8Array): number {
+  return a.bytes.compare(key, 0, key.length, a.offsets[i], a.offsets[i + 1])
+}
+
+/** Writes a run whose keys come in order. */
+class RunWriter {
+  readonly #run: KeyRun
+  readonly #keys: Keys
+  #count = 0
+  #end = 0
+
+  constructor(count: number, keyBytes: number) {
+    this.#run = new ArrayBuffer(4 * (3 + 2 * count) + keyBytes)
+    new Int32Array(this.#run, 0, 2).set([count, keyBytes])
+    this.#keys = viewKeys(this.#run, false)
+  }
+
+  /** Appends key `at` of `from` with this row. */
+  add(from: Keys, at: number, row: number): void {
+    const { rows, offsets, bytes } = this.#keys
+    rows[this.#count] = row
+    this.#end += from.bytes.copy(bytes, this.#end, from.offsets[at], from.offsets[at + 1])
+    this.#count += 1
+    offsets[this.#count] = this.#end
+  }
+
+  end(): KeyRun {
+    assert(this.#count === this.#keys.count && this.#end === this.#keys.bytes.length, 'a run is filled')
+    return this.#run
+  }
+}
+
+/** The keys of the rows that match, each with row -1. */
+function removedKeys(keys: Keys, matches: (row: number) => boolean): KeyRun {
+  let [count, keyBytes] = [0, 0]
+  const { rows, offsets } = keys
+  for (let i = 0; i < keys.count; i++) {
+    if (!matches(rows[i] as number)) continue
+    count += 1
+    keyBytes += (offsets[i + 1] as number) - (offsets[i] as number)
+  }
+  const run = new RunWriter(count, keyBytes)
+  for (let i = 0; i < keys.count; i++) if (matches(rows[i] as number)) run.add(keys, i, -1)
+  return run.end()
+}
+
+/** All keys of `runs` in one run; no key may be in two. */
+export function joinRuns(runs: readonly KeyRun[]): KeyRun {
+  const queue = [...runs]
+  for (;;) {
+    const [a, b] = queue.splice(0, 2)
+    if (a === undefined) return new RunWriter(0, 0).end()
+    if (b === undefined) return a
+    queue.push(joinTwo(viewKeys(a), viewKeys(b)))
+  }
+}
+
+function joinTwo(a: Keys, b: Keys): KeyRun {
+  const run = new RunWriter(a.count + b.count, a.bytes.length + b.bytes.length)
+  let [i, j] = [0, 0]
+  while (i < a.count && j < b.count) {
+    const order = compareKeys(a, i, b, j)
+    assert(order !== 0, 'a key is in one run only')
+    if (order < 0) run.add(a, i, a.rows[i++] as number)
+    else run.add(b, j, b.rows[j++] as number)
+  }
+  while (i < a.count) run.add(a, i, a.rows[i++] as number)
+  while (j < b.count) run.add(b, j, b.rows[j++] as number)
+  return run.end()
+}

@@ -1,0 +1,187 @@
+/**
+ * Two feedback loops that keep merges out of the way of ingest. Both measure, and both act on the
+ * next step.
+ *
+ *   MergeThrottle   merge thread   measures the processor time and bytes of each step of a merge;
+ *                                  after the step the merge rests until both are within
+ *                                  MERGE_CPU_SHARE and MERGE_BYTES_PER_S. A step of DuckDB takes up
+ *                                  to some 500 ms, so the rest is proportional to the step. At full
+ *                                  speed there is no rest.
+ *   CommitCosts     main thread    measures what one key costs in the pool's last index
+ *                                  transactions, its flushes included, because they write the same
+ *                                  keys; a merge takes as many rows as one compaction commit moves
+ *                                  within COMPACTION_COMMIT_MS_MAX. An expensive transaction counts
+ *                                  at once, a cheap one by half. A measured cost decays, because
+ *                                  only another merge can tell that keys became cheap.
+ *
+ *   W-9  A compaction commit is one transaction, and flushes wait for it. Adjacent keys cost less
+ *        than a microsecond each; keys scattered over millions cost a disk page each, 50 µs: half a
+ *        million of them take 25 s.
+ */
+import { Unavailable } from '../../util/errors.ts'
+import {
+  COMPACT_ROWS_MAX,
+  COMPACTION_COMMIT_COST_MS,
+  COMPACTION_COMMIT_MS_ALONE_MAX,
+  COMPACTION_COMMIT_MS_MAX,
+  COMPACTION_COMMIT_ROWS_FLOOR,
+  COMPACTION_COMMIT_ROWS_UNKNOWN,
+  MERGE_BYTES_PER_S,
+  MERGE_CPU_SHARE,
+  MERGE_CREDIT_MS_MAX,
+  MERGE_REST_MS_MIN,
+} from '../../util/limits.ts'
+import type { MergeSpeed } from './compaction-types.ts'
+
+// ── the merge thread: processor time and bytes ───────────────────────────────────────────────────
+
+interface ThrottleClock {
+  /**
+   * Processor time of this thread; undefined: not measurable, and all time between two rests counts
+   * as work.
+   */
+  readonly cpuMs: (() => number) | undefined
+  readonly nowMs: () => number
+  /** Calls once after `ms`; the result cancels the call. */
+  readonly after: (ms: number, call: () => void) => () => void
+}
+
+export class MergeThrottle {
+  readonly #clock: ThrottleClock
+  #speed: MergeSpeed
+  #isStopped = false
+  /** Processor time at the last count. */
+  #cpuMs: number
+  /** Time at the last count. */
+  #nowMs: number
+  /** Time of the last turn of the event loop. */
+  #turnMs: number
+  /** Rest that is due; below 0: credit for the next steps. */
+  #owedMs = 0
+  #wake: (() => void) | undefined
+
+  constructor(clock: ThrottleClock, speed: MergeSpeed) {
+    this.#clock = clock
+    this.#speed = speed
+    this.#cpuMs = clock.cpuMs?.() ?? 0
+    this.#nowMs = clock.nowMs()
+    this.#turnMs = this.#nowMs
+  }
+
+  get isStopped(): boolean {
+    return this.#isStopped
+  }
+
+  /** Counts from now on, in a running rest too. */
+  set(speed: MergeSpeed): void {
+    this.#speed = speed
+    if (speed === 'full') this.#wake?.()
+  }
+
+  /** Every rest, the running one too, rejects with Unavailable (`stopping`). */
+  stop(): void {
+    this.#isStopped = true
+    this.#wake?.()
+  }
+
+  /**
+   * A merge begins. Work and waiting since the last merge count too: the commit of a small merge
+   * takes as long as the rests of that merge.
+   */
+  begin(): void {
+    this.#count(0, false)
+  }
+
+  /**
+   * Ends a step of work: rests until the step's processor time and the `bytes` that it read or
+   * wrote are within the limits. The thread takes its messages meanwhile, at any speed, but not
+   * after each of many tiny steps: a turn of the event loop costs more than such a step.
+   */
+  async rest(bytes = 0): Promise<void> {
+    this.#count(bytes)
+    if (this.#owedMs >= MERGE_REST_MS_MIN) {
+      await this.#sleep(this.#owedMs)
+      this.#count(0, false)
+      this.#turnMs = this.#nowMs
+    } else if (this.#nowMs - this.#turnMs >= MERGE_REST_MS_MIN) {
+      await new Promise(resolve => setImmediate(resolve))
+      this.#turnMs = this.#nowMs
+    }
+    if (this.#isStopped) throw new Unavailable('stopping', 'Weir is stopping')
+  }
+
+  /**
+   * Adds the rest that the work since the last count requires, and takes off the time that passed,
+   * disk waits included.
+   */
+  #count(bytes: number, mayBeWork = true): void {
+    const nowMs = this.#clock.nowMs()
+    const cpuMs = this.#clock.cpuMs?.() ?? this.#cpuMs + (mayBeWork ? nowMs - this.#nowMs : 0)
+    const dueMs = Math.max((cpuMs - this.#cpuMs) / MERGE_CPU_SHARE, (1000 * bytes) / MERGE_BYTES_PER_S)
+    const owedMs = this.#owedMs + dueMs - (nowMs - this.#nowMs)
+    this.#owedMs = this.#speed === 'full' ? 0 : Math.max(owedMs, -MERGE_CREDIT_MS_MAX)
+    this.#cpuMs = cpuMs
+    this.#nowMs = nowMs
+  }
+
+  async #sleep(ms: number): Promise<void> {
+    await new Promise<void>(resolve => {
+      const cancel = this.#clock.after(ms, resolve)
+      this.#wake = () => {
+        cancel()
+        resolve()
+      }
+      if (this.#isStopped) this.#wake()
+    })
+    this.#wake = undefined
+  }
+}
+
+// ── the main thread: rows of one compaction commit ───────────────────────────────────────────────
+
+interface Cost {
+  readonly usPerKey: number
+  /** Monotonic time of the transaction. */
+  readonly atMs: number
+}
+
+export class CommitCosts {
+  readonly #nowMs: () => number
+  readonly #costs = new Map<number, Cost>()
+
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs
+  }
+
+  /** A transaction of the pool took this time for each of its keys; 0: the pool has no keys. */
+  learn(pool: number, usPerKey: number): void {
+    const before = this.#usPerKey(pool) ?? usPerKey
+    this.#costs.set(pool, { usPerKey: Math.max(usPerKey, (before + usPerKey) / 2), atMs: this.#nowMs() })
+  }
+
+  /** Rows that one merge may move now. */
+  rowsMax(pool: number, speed: MergeSpeed): number {
+    const usPerKey = this.#usPerKey(pool)
+    if (usPerKey === undefined) return COMPACTION_COMMIT_ROWS_UNKNOWN
+    const commitMs = speed === 'full' ? COMPACTION_COMMIT_MS_ALONE_MAX : COMPACTION_COMMIT_MS_MAX
+    const rows = (1000 * commitMs) / usPerKey
+    return Math.floor(Math.min(COMPACT_ROWS_MAX, Math.max(COMPACTION_COMMIT_ROWS_FLOOR, rows)))
+  }
+
+  /** Pools whose merges may move more rows at full speed than beside ingest. */
+  get limitedPools(): number[] {
+    return [...this.#costs.keys()].filter(
+      pool => this.rowsMax(pool, 'throttled') < this.rowsMax(pool, 'full'),
+    )
+  }
+
+  /** Forgets a deleted pool. */
+  drop(pool: number): void {
+    this.#costs.delete(pool)
+  }
+
+  #usPerKey(pool: number): number | undefined {
+    const cost = this.#costs.get(pool)
+    return cost && cost.usPerKey * 0.5 ** ((this.#nowMs() - cost.atMs) / COMPACTION_COMMIT_COST_MS)
+  }
+}

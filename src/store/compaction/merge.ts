@@ -1,0 +1,325 @@
+/**
+ * One merge: adjacent segments of a pool become one, without their deleted and expired rows. Merge
+ * thread.
+ *
+ *   W-5   The merge answers only when the new files are durable.
+ *   W-6   merge-keys.ts says which deletes stay. The footer names the segments that the new one
+ *         replaces.
+ *   W-7   The new segment holds exactly the inputs' live rows: they are counted before the file
+ *         gets its name.
+ *
+ *   footers → expired rows → keys and deletes → COPY to data/tmp/merge → keys of the copy →
+ *   durable files
+ */
+import { join } from 'node:path'
+import { writeDeleteFile } from '../../format/delete-file.ts'
+import { buildKeyRun, type KeyRun } from '../../format/key-run.ts'
+import { readSegmentKeys, type SegmentKeys } from '../../format/segment-keys.ts'
+import type { SegmentMeta } from '../../format/segment-meta.ts'
+import { assert, must } from '../../util/assert.ts'
+import { type Disk, disk as realDisk } from '../../util/disk.ts'
+import { crashPoint } from '../../util/fault-injection.ts'
+import {
+  MERGE_MEMORY_BYTES,
+  MERGE_MEMORY_BYTES_MAX,
+  MERGE_PIECE_BYTES,
+  MERGE_REUSE_BYTES_MAX,
+  MERGE_SORTED_ROW_BYTES_MAX,
+} from '../../util/limits.ts'
+import { deleteFile, segmentFile } from '../../util/paths.ts'
+import { publishInPieces } from '../segment/publish-segment.ts'
+import type { MergeDone, MergeInput, MergeTask } from './compaction-types.ts'
+import {
+  type Copy,
+  copySql,
+  findDamagedInput,
+  isOutOfMemory,
+  MergeEngine,
+  typedErrorOf,
+} from './merge-engine.ts'
+import {
+  checkFooters,
+  findExpired,
+  footerOf,
+  type InputSegment,
+  joinRuns,
+  type KeyChanges,
+  ROW,
+  readKeyChanges,
+} from './merge-keys.ts'
+import type { MergeThrottle } from './merge-throttle.ts'
+import { isWhollyExpired } from './pick-compaction.ts'
+
+/** The table of rows that a copy leaves out. */
+const LEFT_OUT = 'left_out'
+
+export class MergeWriter {
+  readonly #throttle: MergeThrottle
+  readonly #temporary: string
+  readonly #disk: Disk
+  /**
+   * The engine of the last small merge: for tiny segments opening an engine costs more than the
+   * merge.
+   */
+  #idleEngine: MergeEngine | undefined
+
+  /**
+   * @param temporary absolute folder for data that is not durable yet; emptied now, before each
+   *   merge and after it
+   * @param disk for the durable files; DuckDB reads the inputs and writes `temporary` itself
+   */
+  constructor(throttle: MergeThrottle, temporary: string, disk: Disk = realDisk) {
+    this.#throttle = throttle
+    this.#temporary = temporary
+    this.#disk = disk
+    this.#clear()
+  }
+
+  /**
+   * Rejects with SegmentDamaged, Unavailable or Node's error; then no file of the new segment is
+   * left.
+   */
+  async merge(task: MergeTask): Promise<MergeDone> {
+    assertTask(task)
+    this.#throttle.begin()
+    this.#clear()
+    const inputs = task.inputs.map(input => inputOf(task, input))
+    try {
+      const { changes, rows } = await this.#copyLiveRows(task, inputs)
+      const isEmpty = rows === 0 && changes.deletes.keys.length === 0
+      const written = isEmpty ? undefined : await this.#write(task, inputs, changes, rows)
+      const runs = written?.run === undefined ? changes.expired : [written.run, ...changes.expired]
+      return {
+        meta: written?.meta,
+        keys: task.schema.key === null ? undefined : joinRuns(runs),
+        rowsRead: task.inputs.reduce((sum, input) => sum + input.meta.rows, 0),
+        bytesRead: task.inputs.reduce((sum, input) => sum + input.meta.bytes, 0),
+      }
+    } finally {
+      this.#clear()
+    }
+  }
+
+  /** Frees DuckDB's memory. No merge may be running. */
+  close(): void {
+    this.#idleEngine?.close()
+    this.#idleEngine = undefined
+  }
+
+  /** Everything up to the copy in `temporary`; there is no copy without a live row. */
+  async #copyLiveRows(
+    task: MergeTask,
+    inputs: readonly InputSegment[],
+  ): Promise<{ changes: KeyChanges; rows: number }> {
+    const read = inputs.filter(({ live, meta }) => live > 0 && !isWhollyExpired(meta, task.expireBeforeUs))
+    const hasKeys = task.schema.key !== null && inputs.some(input => input.live > 0)
+    const engine = read.length > 0 || hasKeys ? await this.#takeEngine() : undefined
+    try {
+      const bytes = await checkFooters(task, read, this.#disk, this.#throttle)
+      for (const input of inputs) await this.#findExpired(task, input, engine)
+      const changes = await readKeyChanges(task, inputs, engine, this.#disk, this.#throttle)
+      const sources = inputs.filter(input => input.live > 0)
+      const rows = sources.reduce((sum, input) => sum + input.live, 0)
+      if (rows > 0) {
+        const footer = newFooter(task, rows, changes.deletes.keys.length)
+        const rowBytes = bytes / read.reduce((sum, { meta }) => sum + meta.rows, 0)
+        await this.#copy(must(engine, 'the engine'), task, sources, rows, footer, rowBytes)
+      }
+      const storedBytes = task.inputs.reduce((sum, { meta }) => sum + meta.bytes, 0)
+      if (Math.max(bytes, storedBytes) <= MERGE_REUSE_BYTES_MAX && engine?.isEnlarged === false)
+        this.#idleEngine = engine
+      return { changes, rows }
+    } finally {
+      if (engine !== this.#idleEngine) engine?.close()
+    }
+  }
+
+  async #takeEngine(): Promise<MergeEngine> {
+    const idle = this.#idleEngine
+    this.#idleEngine = undefined
+    return idle ?? MergeEngine.open(join(this.#temporary, 'spill'), MERGE_MEMORY_BYTES, this.#throttle)
+  }
+
+  async #findExpired(task: MergeTask, input: InputSegment, engine: MergeEngine | undefined): Promise<void> {
+    try {
+      await findExpired(task, input, engine)
+    } catch (error) {
+      throw engine === undefined ? error : await typedErrorOf(error, engine, [input])
+    }
+  }
+
+  async #copy(
+    engine: MergeEngine,
+    task: MergeTask,
+    sources: readonly InputSegment[],
+    rows: number,
+    footer: ReadonlyMap<string, string>,
+    rowBytes: number,
+  ): Promise<void> {
+    try {
+      const leftOut = sources.map(rowsLeftOut)
+      const without = leftOut.some(list => list.length > 0) ? LEFT_OUT : undefined
+      if (without !== undefined) await engine.makeTable(LEFT_OUT, leftOut)
+      const files = sources.map(({ file }) => file)
+      const copy = { schema: task.schema, files, without, to: this.#copyPath, footer, rowBytes }
+      const written = await this.#copyRows(engine, copy)
+      if (written !== rows) throw (await findDamagedInput(engine, sources)) ?? miscounted(written, rows)
+    } catch (error) {
+      throw await typedErrorOf(error, engine, sources)
+    }
+  }
+
+  /** Copies sorted rows; where rows are too long for a sort, in the order of the inputs. */
+  async #copyRows(engine: MergeEngine, copy: Omit<Copy, 'isSorted'>): Promise<number> {
+    const run = async (isSorted: boolean) =>
+      Number((await engine.run(copySql({ ...copy, isSorted })))[0]?.[0])
+    if (copy.rowBytes <= MERGE_SORTED_ROW_BYTES_MAX) {
+      try {
+        return await run(true)
+      } catch (error) {
+        if (!isOutOfMemory(error)) throw error
+      }
+    }
+    await engine.enlarge(MERGE_MEMORY_BYTES_MAX)
+    return await run(false)
+  }
+
+  async #write(
+    task: MergeTask,
+    inputs: readonly InputSegment[],
+    { deletes }: KeyChanges,
+    rows: number,
+  ): Promise<{ meta: SegmentMeta; run: KeyRun | undefined }> {
+    const keys = rows === 0 ? undefined : await readSegmentKeys(this.#copyPath, task.schema)
+    assert((keys?.rows ?? 0) === rows, 'a copy holds the rows that were counted')
+    await this.#throttle.rest()
+    crashPoint('merge.copied')
+    if (task.expireBeforeUs !== undefined) crashPoint('retention.copied')
+    const { schema, segment } = task
+    const header = {
+      pool: schema.pool,
+      schemaVersion: schema.version,
+      segment,
+      ...spanOf(task),
+      rowsOfFlush: rows,
+    }
+    const removedKeys = buildKeyRun(deletes.keys.map(key => ({ key, row: -1 })))
+    const deleteBytes =
+      deletes.keys.length === 0 ? undefined : writeDeleteFile(header, removedKeys, deletes.sequences)
+    const published = await this.#publish(task, rows > 0, deleteBytes)
+    crashPoint('merge.published')
+    const meta: SegmentMeta = {
+      segment,
+      rows,
+      ...published,
+      schemaVersion: schema.version,
+      ...spanOf(task),
+      ...(keys?.ranges ?? rangesWithoutRows(inputs)),
+      deletes: deletes.keys.length,
+    }
+    return { meta, run: keys?.run }
+  }
+
+  async #publish(task: MergeTask, hasRows: boolean, deletes: Uint8Array | undefined) {
+    const copy = hasRows ? realDisk.open(this.#copyPath, 'r') : undefined
+    try {
+      const parquet =
+        copy === undefined
+          ? undefined
+          : (into: Uint8Array, position: number) => realDisk.read(copy, into, position)
+      // A piece is memory that the garbage collector counts: a full one for each tiny file would
+      // make it run at every second merge.
+      const copyBytes = copy === undefined ? 0 : realDisk.size(this.#copyPath)
+      return await publishInPieces(
+        this.#disk,
+        task.folder,
+        task.segment,
+        { parquet, deletes },
+        Math.min(Math.max(copyBytes, 1), MERGE_PIECE_BYTES),
+        bytes => this.#throttle.rest(bytes),
+      )
+    } finally {
+      if (copy !== undefined) realDisk.close(copy)
+    }
+  }
+
+  get #copyPath(): string {
+    return join(this.#temporary, 'copy.parquet')
+  }
+
+  /** Removes the files of an earlier merge that was cancelled or killed. */
+  #clear(): void {
+    const spill = join(this.#temporary, 'spill')
+    for (const folder of [spill, this.#temporary]) {
+      if (!realDisk.exists(folder)) continue
+      for (const name of realDisk.readdir(folder))
+        if (join(folder, name) !== spill) realDisk.unlink(join(folder, name))
+    }
+    realDisk.mkdir(spill)
+  }
+}
+
+function assertTask({ schema, inputs }: MergeTask): void {
+  assert(inputs.length > 0, 'a merge has inputs')
+  for (const [i, { meta }] of inputs.entries()) {
+    const before = inputs[i - 1]?.meta
+    assert(meta.schemaVersion === schema.version, 'inputs are of one schema version')
+    assert(before === undefined || before.sequenceTo < meta.sequenceFrom, 'inputs come by rising sequence')
+    assert(schema.key !== null || meta.deletes === 0, 'only pools with a unique id have deletes')
+  }
+}
+
+/** An input with its deleted rows. All other rows are live until `findExpired`. */
+function inputOf(task: MergeTask, { meta, deletionVectors }: MergeInput): InputSegment {
+  const status = new Uint8Array(meta.rows)
+  let { rows: live } = meta
+  for (const { segment, rows } of deletionVectors) {
+    assert(segment === meta.segment, 'a deletion vector names its segment')
+    for (const row of rows) {
+      assert(row < meta.rows, 'a deleted row is in its segment')
+      if (status[row] === ROW.live) live -= 1
+      status[row] = ROW.deleted
+    }
+  }
+  const file = join(task.folder, segmentFile(meta.segment))
+  return { meta, file, deletesFile: join(task.folder, deleteFile(meta.segment)), status, live }
+}
+
+/** Numbers of the rows that do not go into the new segment. */
+function rowsLeftOut({ meta, live, status }: InputSegment): Uint32Array {
+  const rows = new Uint32Array(meta.rows - live)
+  let at = 0
+  for (let row = 0; row < status.length; row++) if (status[row] !== ROW.live) rows[at++] = row
+  return rows
+}
+
+function spanOf({ inputs }: MergeTask): { sequenceFrom: number; sequenceTo: number } {
+  const [first, last] = [inputs[0], inputs.at(-1)]
+  return {
+    sequenceFrom: must(first, 'an input').meta.sequenceFrom,
+    sequenceTo: must(last, 'an input').meta.sequenceTo,
+  }
+}
+
+function newFooter(task: MergeTask, rows: number, deletes: number): Map<string, string> {
+  return new Map([
+    ['weir.pool', task.poolId],
+    ...footerOf(task, { segment: task.segment, ...spanOf(task), rows, deletes }),
+    ['weir.replaces', task.inputs.map(({ meta }) => meta.segment).join(',')],
+  ])
+}
+
+/** The statistics of a segment that holds only deletes: received-at of the inputs. */
+function rangesWithoutRows(inputs: readonly InputSegment[]): SegmentKeys['ranges'] {
+  return {
+    receivedFromUs: Math.min(...inputs.map(({ meta }) => meta.receivedFromUs)),
+    receivedToUs: Math.max(...inputs.map(({ meta }) => meta.receivedToUs)),
+    timestampFromUs: null,
+    timestampToUs: null,
+    tenant: null,
+  }
+}
+
+function miscounted(written: number, rows: number): Error {
+  return new Error(`a merge wrote ${written} rows where ${rows} are live`)
+}

@@ -1,0 +1,217 @@
+/**
+ * One compaction: pin the pool, pick the inputs, merge them, commit the result, remove the files of
+ * a failed merge.
+ *
+ *   W-4  The replaced files become obsolete only after the compaction commit is synced.
+ *   W-6  The output of a merge that no transaction names is removed at once: a rebuild would take
+ *        it for the newest segment of its range. No other merge of the pool begins until the
+ *        removal is durable. (After a crash the sweep removes it, and merges begin only after the
+ *        sweep.)
+ *   W-7  The retention cutoff is read again before the commit: rows that the pool keeps by then are
+ *        not removed.
+ */
+import type { CompactionCommit, FlushCommitted } from '../../index/index-types.ts'
+import { assert } from '../../util/assert.ts'
+import { crashPoint } from '../../util/fault-injection.ts'
+import type {
+  CompactPool,
+  MergeDone,
+  MergeFigures,
+  MergeSpeed,
+  MergeTask,
+  PinnedPool,
+  PoolSegment,
+  SchedulerDeps,
+} from './compaction-types.ts'
+import type { CommitCosts } from './merge-throttle.ts'
+import { cutoffUs, isPartlyExpired, olderThan, pickCompaction } from './pick-compaction.ts'
+
+interface CompactionRequest {
+  readonly pool: number
+  /**
+   * Read again when the inputs are picked: the flusher may hold more segments since the scheduler
+   * inspected the pool.
+   */
+  readonly heldSegments: () => ReadonlySet<number>
+  readonly quarantined: ReadonlySet<number>
+  /**
+   * A retention pass is due: expired rows are a reason for a merge. Other merges leave them out
+   * too.
+   */
+  readonly isRetentionDue: boolean
+  /** Limits the rows of the commit. */
+  readonly speed: MergeSpeed
+}
+
+type RunnerDeps = Pick<
+  SchedulerDeps,
+  | 'merger'
+  | 'clock'
+  | 'pool'
+  | 'obsolete'
+  | 'takeSegmentNumber'
+  | 'pin'
+  | 'commit'
+  | 'apply'
+  | 'unlink'
+  | 'onMerged'
+>
+
+/** Runs compactions, and remembers files that could not be removed. */
+export class CompactionRunner {
+  readonly #deps: RunnerDeps
+  readonly #costs: CommitCosts
+  /** Outputs of failed merges that are still on disk, by pool. */
+  readonly #orphans = new Map<number, number[]>()
+
+  constructor(deps: RunnerDeps, costs: CommitCosts) {
+    this.#deps = deps
+    this.#costs = costs
+  }
+
+  /**
+   * Runs the next compaction of a pool; false: there is none, or the pool is gone. A pool that is
+   * deleted meanwhile, or now keeps its rows for longer, is no error: the output is removed.
+   * Rejects with SegmentDamaged, SegmentsDisagree or Unavailable; then nothing has changed.
+   */
+  async runNext(request: CompactionRequest): Promise<boolean> {
+    await this.#removeOrphans(request.pool)
+    const pinned = await this.#deps.pin(request.pool)
+    try {
+      const task = this.#pickTask(request, pinned)
+      return task !== undefined && (await this.#run(request.pool, task))
+    } finally {
+      pinned.release()
+    }
+  }
+
+  /** Forgets a deleted pool: its files go with its folder. */
+  drop(pool: number): void {
+    this.#orphans.delete(pool)
+  }
+
+  #pickTask(request: CompactionRequest, pinned: PinnedPool): MergeTask | undefined {
+    const pool = this.#deps.pool(request.pool)
+    if (pool === undefined) return undefined
+    const segments = pinned.segments.map(segmentOf)
+    const obsolete = this.#deps.obsolete(request.pool)
+    const held = request.heldSegments()
+    const expireBeforeUs = this.#cutoffUs(pool)
+    const picked = pickCompaction({
+      segments,
+      obsolete,
+      isExcluded: segment => held.has(segment) || request.quarantined.has(segment),
+      rowsMax: this.#costs.rowsMax(request.pool, request.speed),
+      expireBeforeUs: request.isRetentionDue ? expireBeforeUs : undefined,
+    })
+    const first = picked?.inputs[0]
+    if (picked === undefined || first === undefined) return undefined
+    const deletionVectorsOf = new Map(
+      pinned.segments.map(({ meta, deletionVectors }) => [meta.segment, deletionVectors]),
+    )
+    return {
+      poolId: pool.poolId,
+      schema: pool.schema(first.schemaVersion),
+      folder: pool.folder,
+      segment: this.#deps.takeSegmentNumber(request.pool),
+      inputs: picked.inputs.map(({ deletedRows: _, ...meta }) => ({
+        meta,
+        deletionVectors: deletionVectorsOf.get(meta.segment) ?? [],
+      })),
+      expireBeforeUs,
+      older: olderThan(first.sequenceFrom, segments, obsolete),
+    }
+  }
+
+  #cutoffUs(pool: CompactPool): number | undefined {
+    return cutoffUs(pool.retentionDays, this.#deps.clock.wallMs())
+  }
+
+  /**
+   * True when the merge left out rows that the pool keeps by now: its days were raised, or the wall
+   * clock went back.
+   */
+  #leftOutTooMuch(pool: CompactPool, { inputs, expireBeforeUs }: MergeTask): boolean {
+    if (expireBeforeUs === undefined) return false
+    const keepsFromUs = this.#cutoffUs(pool) ?? Number.NEGATIVE_INFINITY
+    return keepsFromUs < expireBeforeUs && inputs.some(({ meta }) => isPartlyExpired(meta, expireBeforeUs))
+  }
+
+  async #run(number: number, task: MergeTask): Promise<boolean> {
+    const { merger, clock, onMerged } = this.#deps
+    const beginMs = clock.nowMs()
+    let isCommitted = false
+    try {
+      const done = await merger.merge(task)
+      crashPoint('compact.merged')
+      if (task.expireBeforeUs !== undefined) crashPoint('retention.merged')
+      const pool = this.#deps.pool(number)
+      if (pool === undefined || this.#leftOutTooMuch(pool, task)) return false
+      assertOutput(task, done)
+      const remove = task.inputs.map(({ meta }) => meta.segment)
+      const commit: CompactionCommit = { pool: number, add: done.meta, remove, keys: done.keys }
+      // IMPORTANT: apply in the same turn as the answer; the manifest takes commits in their order.
+      await this.#deps.commit(commit).then(committed => {
+        isCommitted = true
+        if (task.expireBeforeUs !== undefined) crashPoint('retention.committed')
+        this.#apply(commit, committed)
+      })
+      onMerged(figuresOf(done, clock.nowMs() - beginMs))
+      return true
+    } finally {
+      if (!isCommitted) await this.#discardOutput(number, task)
+    }
+  }
+
+  #apply(commit: CompactionCommit, committed: FlushCommitted): void {
+    crashPoint('compact.committed')
+    const usPerKey = commit.keys === undefined ? 0 : committed.usPerKey
+    if (usPerKey !== undefined) this.#costs.learn(commit.pool, usPerKey)
+    this.#deps.apply(commit, committed)
+  }
+
+  async #discardOutput(pool: number, { folder, segment }: MergeTask): Promise<void> {
+    try {
+      await this.#deps.unlink(folder, [segment])
+    } catch {
+      // The disk refuses. The next merge of the pool tries again first; else the sweep of the next
+      // start does.
+      this.#orphans.set(pool, [...(this.#orphans.get(pool) ?? []), segment])
+    }
+  }
+
+  async #removeOrphans(number: number): Promise<void> {
+    const orphans = this.#orphans.get(number)
+    const pool = this.#deps.pool(number)
+    if (orphans === undefined || pool === undefined) return
+    await this.#deps.unlink(pool.folder, orphans)
+    this.#orphans.delete(number)
+  }
+}
+
+function segmentOf({ meta, deletionVectors }: PinnedPool['segments'][number]): PoolSegment {
+  return { ...meta, deletedRows: deletionVectors.reduce((sum, { rows }) => sum + rows.length, 0) }
+}
+
+function figuresOf({ rowsRead, bytesRead, meta }: MergeDone, ms: number): MergeFigures {
+  return { ms, rowsRead, bytesRead, rowsWritten: meta?.rows ?? 0, bytesWritten: meta?.bytes ?? 0 }
+}
+
+/**
+ * The output covers its inputs, and the reason for the merge is gone; else the scheduler would
+ * repeat the merge for ever.
+ */
+function assertOutput({ inputs, segment, expireBeforeUs }: MergeTask, { meta }: MergeDone): void {
+  if (meta === undefined) return
+  assert(meta.segment === segment, 'a merge writes the segment that its task names')
+  assert(
+    meta.sequenceFrom <= (inputs[0]?.meta.sequenceFrom ?? 0) &&
+      meta.sequenceTo >= (inputs.at(-1)?.meta.sequenceTo ?? Number.POSITIVE_INFINITY),
+    'a merged segment covers its inputs',
+  )
+  const from = meta.timestampFromUs
+  assert(
+    expireBeforeUs === undefined || from === null || from >= expireBeforeUs,
+    'a merged segment holds no expired row',
+  )
+}

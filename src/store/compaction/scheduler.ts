@@ -1,0 +1,465 @@
+/**
+ * Decides which pool is compacted when. Main thread.
+ *
+ *   W-9   One merge at a time over all pools; a tick inspects COMPACT_INSPECTIONS_PER_TICK pools at
+ *         most.
+ *   W-11  No loop over rows. An inspection walks over the segments of one pool, and a tick stops
+ *         inspecting after COMPACT_INSPECT_MS_MAX.
+ *
+ *   flushed(pool) ─► dirty ─ tick: inspect ─► queue ─► merge ─► dirty again, until nothing is left
+ *                    ▲ at start and each full hour: pools with retention
+ *                    ▲ when its retention days change: the pool
+ *
+ * The scheduler inspects a pool when something happened to it, never because time passed: 2,000
+ * pools cost as much as their flushes. The queue is first in, first out, with one merge a turn, so
+ * no pool starves.
+ *
+ * The flusher keeps the rows of recent flushes in memory. Merges leave those segments out until
+ * their pool had no flush for COMPACT_QUIET_TICKS, or retention needs them.
+ *
+ * Tests set `tickMs` to a few milliseconds (option `--compact-tick-ms`), so that everything that
+ * waits for ticks comes sooner. `--retention-days-ahead` moves the clock of retention alone.
+ */
+import { basename } from 'node:path'
+import { AssertionFailed } from '../../util/assert.ts'
+import { SegmentDamaged, SegmentsDisagree, Unavailable } from '../../util/errors.ts'
+import {
+  COMPACT_INGEST_MS,
+  COMPACT_INSPECT_MS_MAX,
+  COMPACT_INSPECTIONS_PER_TICK,
+  COMPACT_MEMTABLE_BYTES_MAX,
+  COMPACT_QUIET_TICKS,
+  COMPACT_RETRY_MS_MAX,
+  COMPACT_SLOW_SEGMENTS_MAX,
+  COMPACT_WAIT_MS_MAX,
+  DISK_RETRY_MS,
+} from '../../util/limits.ts'
+import { numberOfFile } from '../../util/paths.ts'
+import type { CompactPool, Debt, MergeSpeed, SchedulerDeps, SchedulerStats } from './compaction-types.ts'
+import { CommitCosts } from './merge-throttle.ts'
+import { cutoffUs, inspectPool, type PickInput, pickCompaction } from './pick-compaction.ts'
+import { CompactionRunner } from './run-compaction.ts'
+
+const HOUR_MS = 3_600_000
+
+export class Scheduler {
+  readonly #deps: SchedulerDeps
+  readonly #runner: CompactionRunner
+  readonly #costs: CommitCosts
+  readonly #failures: MergeFailures
+  readonly #debts = new DebtTotals()
+  /** Pools to inspect. */
+  readonly #dirty = new Set<number>()
+  /** Pools with something to merge, and since when; first in, first out. */
+  readonly #queue = new Map<number, number>()
+  /**
+   * Pools that may have recent flushes in memory, and the time of the last one; the oldest first.
+   */
+  readonly #flushedMs = new Map<number, number>()
+  /** Pools with a retention pass due. */
+  readonly #expiring = new Set<number>()
+  /** Full hour of the wall clock of the last retention pass. */
+  #retentionHour: number | undefined
+  #speed: MergeSpeed | undefined
+  #merging: { readonly pool: number; readonly done: Promise<void> } | undefined
+  #isStarted = false
+  #isStopping = false
+  #cancelTick: (() => void) | undefined
+
+  constructor(deps: SchedulerDeps) {
+    this.#deps = deps
+    this.#costs = new CommitCosts(deps.clock.nowMs)
+    this.#runner = new CompactionRunner(deps, this.#costs)
+    this.#failures = new MergeFailures(deps)
+  }
+
+  /**
+   * Begins with the next tick. Call it after the sweep: no orphan may exist while its inputs are
+   * merged with others.
+   */
+  start(): void {
+    if (this.#isStopping || this.#isStarted) return
+    this.#isStarted = true
+    for (const pool of this.#deps.livePools()) this.#dirty.add(pool)
+    this.#armTick()
+  }
+
+  /**
+   * The pool was flushed. `usPerKey`: cost of a key, where it is known; 0: the pool has no keys.
+   */
+  flushed(pool: number, usPerKey?: number): void {
+    if (usPerKey !== undefined) this.#costs.learn(pool, usPerKey)
+    this.#dirty.add(pool)
+    this.#flushedMs.delete(pool)
+    this.#flushedMs.set(pool, this.#deps.clock.nowMs())
+  }
+
+  /** The pool may have more to merge since the last inspection, without a flush. */
+  changed(pool: number): void {
+    this.#dirty.add(pool)
+  }
+
+  /** The pool's number of retention days changed. */
+  retentionChanged(pool: number): void {
+    this.#expiring.add(pool)
+    this.#dirty.add(pool)
+  }
+
+  /**
+   * Forgets a deleted pool, which the catalog no longer names. Resolves when no merge of it is
+   * running.
+   */
+  async dropPool(pool: number): Promise<void> {
+    for (const pools of [this.#dirty, this.#queue, this.#flushedMs, this.#expiring]) pools.delete(pool)
+    this.#failures.dropPool(pool)
+    this.#costs.drop(pool)
+    this.#debts.drop(pool)
+    if (this.#merging?.pool === pool) {
+      this.#setSpeed() // its output will be removed: it should end soon
+      await this.#merging.done
+    }
+    this.#runner.drop(pool)
+  }
+
+  stats(): SchedulerStats {
+    return {
+      debt: this.#debts.sum,
+      poolsWaiting: this.#queue.size,
+      isMerging: this.#merging !== undefined,
+    }
+  }
+
+  /** See DebtTotals.worst. */
+  worstDebts(count: number): readonly (readonly [pool: number, debt: Debt])[] {
+    return this.#debts.worst(count)
+  }
+
+  /** Cancels a running merge and ends the merge thread. */
+  async stop(): Promise<void> {
+    this.#isStopping = true
+    this.#cancelTick?.()
+    await this.#deps.merger.stop()
+    await this.#merging?.done
+  }
+
+  isStopping(): boolean {
+    return this.#isStopping
+  }
+
+  #armTick(): void {
+    this.#cancelTick = this.#deps.clock.after(this.#deps.tickMs, () => this.#tick())
+  }
+
+  #tick(): void {
+    this.#armTick()
+    this.#beginHour()
+    const untilMs = this.#deps.clock.nowMs() + COMPACT_INSPECT_MS_MAX
+    this.#inspectQuiet(untilMs)
+    let inspected = 0
+    for (const pool of this.#dirty) {
+      const isTimeOver = inspected >= COMPACT_INSPECTIONS_PER_TICK || this.#deps.clock.nowMs() >= untilMs
+      if (inspected > 0 && isTimeOver) break
+      inspected += 1
+      this.#inspect(pool)
+    }
+    this.#setSpeed()
+    this.#startNext()
+  }
+
+  /**
+   * Starts a retention pass over all pools at start and in each full hour. The days of a pool end
+   * at midnight (UTC); the passes of the other hours are for late events. The wall clock may stand
+   * still, jump, or go back.
+   */
+  #beginHour(): void {
+    const hour = Math.floor(this.#deps.clock.wallMs() / HOUR_MS)
+    if (hour === this.#retentionHour) return
+    this.#retentionHour = hour
+    for (const pool of this.#deps.livePools())
+      if ((this.#deps.pool(pool)?.retentionDays ?? 0) > 0) this.retentionChanged(pool)
+  }
+
+  /**
+   * Frees the recent flushes of pools that had no flush for long, where a merge would take them.
+   */
+  #inspectQuiet(untilMs: number): void {
+    const before = this.#deps.clock.nowMs() - COMPACT_QUIET_TICKS * this.#deps.tickMs
+    let inspected = 0
+    for (const [pool, flushedMs] of this.#flushedMs) {
+      if (flushedMs > before || inspected >= COMPACT_INSPECTIONS_PER_TICK) return
+      if (inspected > 0 && this.#deps.clock.nowMs() >= untilMs) return
+      inspected += 1
+      this.#flushedMs.delete(pool)
+      if (this.#deps.pool(pool) === undefined || this.#deps.heldSegments(pool).size === 0) continue
+      if (pickCompaction(this.#inputIgnoringHeld(pool, undefined)) === undefined) continue
+      this.#deps.forgetRecentFlushes(pool)
+      this.#dirty.add(pool)
+    }
+  }
+
+  /** Puts a pool into the queue, or takes it out. */
+  #inspect(number: number): void {
+    this.#dirty.delete(number)
+    const pool = this.#deps.pool(number)
+    if (pool === undefined) {
+      this.#expiring.delete(number)
+      return
+    }
+    if (this.#expiring.has(number)) this.#freeExpired(number, pool)
+    const held = this.#deps.heldSegments(number)
+    const expireBeforeUs = this.#expiring.has(number) ? this.#cutoffUs(pool) : undefined
+    const all = this.#inputIgnoringHeld(number, expireBeforeUs)
+    const input = { ...all, isExcluded: (segment: number) => held.has(segment) || all.isExcluded(segment) }
+    const { picked, debt } = inspectPool(input, this.#failures.quarantined(number).size)
+    this.#debts.set(number, debt)
+    if (picked === undefined) this.#queue.delete(number)
+    else if (!this.#queue.has(number)) this.#queue.set(number, this.#deps.clock.nowMs())
+  }
+
+  /** The pool as if the flusher held no segment. */
+  #inputIgnoringHeld(pool: number, expireBeforeUs: number | undefined): PickInput {
+    const quarantined = this.#failures.quarantined(pool)
+    return {
+      segments: this.#deps.segments(pool),
+      obsolete: this.#deps.obsolete(pool),
+      isExcluded: segment => quarantined.has(segment),
+      rowsMax: this.#costs.rowsMax(pool, this.#speedNow()),
+      expireBeforeUs,
+    }
+  }
+
+  /**
+   * Frees recent flushes that hold expired rows, and ends the retention pass of the pool when
+   * nothing is left.
+   */
+  #freeExpired(number: number, pool: CompactPool): void {
+    const picked = pickCompaction(this.#inputIgnoringHeld(number, this.#cutoffUs(pool)))
+    if (picked?.reason !== 'expired') {
+      this.#expiring.delete(number)
+      return
+    }
+    // Segments of a running flush stay held: the end of the flush makes the pool dirty again.
+    const held = this.#deps.heldSegments(number)
+    if (picked.inputs.some(one => held.has(one.segment))) this.#deps.forgetRecentFlushes(number)
+  }
+
+  #cutoffUs(pool: CompactPool): number | undefined {
+    return cutoffUs(pool.retentionDays, this.#deps.clock.wallMs())
+  }
+
+  #speedNow(): MergeSpeed {
+    return this.#deps.load().ingestAgoMs < COMPACT_INGEST_MS ? 'throttled' : 'full'
+  }
+
+  #setSpeed(): void {
+    const merging = this.#merging?.pool
+    const isOfDeletedPool = merging !== undefined && this.#deps.pool(merging) === undefined
+    const speed = isOfDeletedPool ? 'full' : this.#speedNow()
+    if (speed === this.#speed) return
+    this.#speed = speed
+    this.#deps.merger.setSpeed(speed)
+    if (speed === 'full') this.#inspectLimited()
+  }
+
+  /**
+   * Merges of these pools may move more rows now. Their recent flushes are inspected with those of
+   * quiet pools.
+   */
+  #inspectLimited(): void {
+    for (const pool of this.#costs.limitedPools) {
+      this.#dirty.add(pool)
+      if (!this.#flushedMs.has(pool)) this.#flushedMs.set(pool, Number.NEGATIVE_INFINITY)
+    }
+  }
+
+  #startNext(): void {
+    if (this.#merging !== undefined || this.#isStopping || !this.#mayStart()) return
+    const nowMs = this.#deps.clock.nowMs()
+    for (const pool of this.#queue.keys()) {
+      if (this.#failures.isWaiting(pool, nowMs)) continue
+      this.#queue.delete(pool)
+      this.#setSpeed()
+      const done = this.#compact(pool).then(hasMerged => {
+        this.#merging = undefined
+        if (this.#isStopping) return
+        if (hasMerged) this.#inspect(pool)
+        else this.#dirty.add(pool)
+        this.#startNext()
+      })
+      this.#merging = { pool, done }
+      return
+    }
+  }
+
+  #mayStart(): boolean {
+    const nowMs = this.#deps.clock.nowMs()
+    const { isRefusing, memtableBytes, flushesAreSlow } = this.#deps.load()
+    if (isRefusing || this.#failures.isPaused(nowMs)) return false
+    // A compaction commit takes the index as long for a key as a flush does.
+    const isIndexBusy =
+      flushesAreSlow &&
+      this.#speedNow() === 'throttled' &&
+      this.#debts.sum.smallSegments <= COMPACT_SLOW_SEGMENTS_MAX
+    if (memtableBytes <= COMPACT_MEMTABLE_BYTES_MAX && !isIndexBusy) return true
+    const [longest = nowMs] = this.#queue.values()
+    return nowMs - longest >= COMPACT_WAIT_MS_MAX
+  }
+
+  /** False: there was nothing to merge any more, or the merge failed. Never rejects. */
+  async #compact(number: number): Promise<boolean> {
+    const pool = this.#deps.pool(number)
+    if (pool === undefined) return false
+    try {
+      const hasMerged = await this.#runner.runNext({
+        pool: number,
+        heldSegments: () => this.#deps.heldSegments(number),
+        quarantined: this.#failures.quarantined(number),
+        isRetentionDue: this.#expiring.has(number),
+        speed: this.#speedNow(),
+      })
+      this.#failures.succeeded(number)
+      return hasMerged
+    } catch (error) {
+      if (error instanceof AssertionFailed) this.#fatal(error)
+      else if (!this.#isStopping && this.#deps.pool(number) !== undefined)
+        this.#failures.failed(number, pool.poolId, error as Error)
+      return false
+    }
+  }
+
+  #fatal(error: Error): void {
+    this.#isStopping = true
+    this.#cancelTick?.()
+    this.#deps.onFatal(error)
+  }
+}
+
+// ── failures: segments in quarantine, and pools or a disk to try again later ─────────────────────
+
+/** When a failed merge is tried again; the delay doubles with each failure. */
+interface Retry {
+  readonly atMs: number
+  readonly delayMs: number
+}
+
+const NO_SEGMENTS: ReadonlySet<number> = new Set()
+
+class MergeFailures {
+  readonly #deps: Pick<SchedulerDeps, 'clock' | 'segments' | 'onFailed' | 'warn'>
+  /** Segments that merges leave out, by pool. A restart tries them again. */
+  readonly #quarantined = new Map<number, Set<number>>()
+  readonly #retries = new Map<number, Retry>()
+  /** The disk or the index refused: all pools wait. */
+  #pause: Retry | undefined
+
+  constructor(deps: Pick<SchedulerDeps, 'clock' | 'segments' | 'onFailed' | 'warn'>) {
+    this.#deps = deps
+  }
+
+  /** Segments of a pool in quarantine. */
+  quarantined(pool: number): ReadonlySet<number> {
+    return this.#quarantined.get(pool) ?? NO_SEGMENTS
+  }
+
+  /** True while all pools wait. */
+  isPaused(nowMs: number): boolean {
+    return (this.#pause?.atMs ?? 0) > nowMs
+  }
+
+  /** True while this pool waits. */
+  isWaiting(pool: number, nowMs: number): boolean {
+    return (this.#retries.get(pool)?.atMs ?? 0) > nowMs
+  }
+
+  /** A merge of the pool succeeded. */
+  succeeded(pool: number): void {
+    this.#pause = undefined
+    this.#retries.delete(pool)
+  }
+
+  /** A merge of the pool failed. */
+  failed(pool: number, poolId: string, error: Error): void {
+    const { onFailed, warn, clock } = this.#deps
+    onFailed()
+    if (error instanceof SegmentDamaged && this.#quarantine(pool, [numberOfFile(basename(error.file))])) {
+      warn(
+        `${error.message}; compaction leaves this segment out, and queries that need it answer SEGMENT_DAMAGED`,
+      )
+      return
+    }
+    if (error instanceof SegmentsDisagree && this.#quarantine(pool, error.segments)) {
+      warn(
+        `a merge of pool ${poolId} was cancelled: ${error.message}; compaction leaves these segments out: stop Weir and run "weir verify"`,
+      )
+      return
+    }
+    const isOfAllPools = error instanceof Unavailable
+    const before = isOfAllPools ? this.#pause : this.#retries.get(pool)
+    const delayMs = Math.min(before === undefined ? DISK_RETRY_MS : 2 * before.delayMs, COMPACT_RETRY_MS_MAX)
+    const retry = { atMs: clock.nowMs() + delayMs, delayMs }
+    if (isOfAllPools) this.#pause = retry
+    else this.#retries.set(pool, retry)
+    warn(`a merge of pool ${poolId} failed and is tried again in ${delayMs / 1000} s: ${error.message}`)
+  }
+
+  /** Forgets a deleted pool. */
+  dropPool(pool: number): void {
+    this.#quarantined.delete(pool)
+    this.#retries.delete(pool)
+  }
+
+  /** False: every one of them was in quarantine already, or is no segment of the pool. */
+  #quarantine(pool: number, segments: readonly (number | undefined)[]): boolean {
+    const ours = new Set(this.#deps.segments(pool).map(({ segment }) => segment))
+    const before = this.quarantined(pool)
+    const more = segments.filter(one => one !== undefined && ours.has(one) && !before.has(one)) as number[]
+    if (more.length === 0) return false
+    this.#quarantined.set(pool, new Set([...before, ...more]))
+    return true
+  }
+}
+
+// ── debt: work that waits for compaction ─────────────────────────────────────────────────────────
+
+const NO_DEBT: Debt = { smallSegments: 0, rowsDeleted: 0, bytesToMerge: 0, quarantined: 0 }
+
+/**
+ * The debts of all pools and their sum. Each inspection replaces the debt of its pool, so no walk
+ * over pools is needed.
+ */
+class DebtTotals {
+  readonly #byPool = new Map<number, Debt>()
+  #sum = NO_DEBT
+
+  /** Of all pools. */
+  get sum(): Debt {
+    return this.#sum
+  }
+
+  set(pool: number, debt: Debt): void {
+    const before = this.#byPool.get(pool) ?? NO_DEBT
+    this.#sum = {
+      smallSegments: this.#sum.smallSegments + debt.smallSegments - before.smallSegments,
+      rowsDeleted: this.#sum.rowsDeleted + debt.rowsDeleted - before.rowsDeleted,
+      bytesToMerge: this.#sum.bytesToMerge + debt.bytesToMerge - before.bytesToMerge,
+      quarantined: this.#sum.quarantined + debt.quarantined - before.quarantined,
+    }
+    if (Object.values(debt).some(count => count > 0)) this.#byPool.set(pool, debt)
+    else this.#byPool.delete(pool)
+  }
+
+  /**
+   * The pools that an operator should see first, `count` at most: those with quarantined segments,
+   * then those with most to merge.
+   */
+  worst(count: number): readonly (readonly [pool: number, debt: Debt])[] {
+    const order = ([, a]: readonly [number, Debt], [, b]: readonly [number, Debt]) =>
+      b.quarantined - a.quarantined || b.bytesToMerge - a.bytesToMerge
+    return [...this.#byPool].sort(order).slice(0, count)
+  }
+
+  /** Forgets a deleted pool. */
+  drop(pool: number): void {
+    this.set(pool, NO_DEBT)
+  }
+}

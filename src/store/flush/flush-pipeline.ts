@@ -1,0 +1,422 @@
+/**
+ * Flushes under way: synced log → segment thread → index, in each pool's order.
+ *
+ *   W-13  The log is synced before a flush's rows are written.
+ *   W-5   The index hears of a flush only when its files are durable.
+ *   W-4   A flush counts, and its entries leave the memtable, only after the index's sync.
+ *
+ * While the index commits, the segment thread writes the next flush. All flushes that are written
+ * when the index becomes free go into its next transaction. When a flush fails, it and all later
+ * ones of its pool go back to the memtable, so the index's flushed sequence never passes rows that
+ * are not flushed.
+ *
+ * Entries always come back from the segment thread, because a failed commit returns them to the
+ * memtable.
+ */
+
+import type { FlushCommit, FlushCommitted } from '../../index/index-types.ts'
+import { AssertionFailed, assert } from '../../util/assert.ts'
+import { Unavailable } from '../../util/errors.ts'
+import type { Lane } from './flush-policy.ts'
+import {
+  type FlushDone,
+  FlushFailed,
+  type FlushTask,
+  type MemtableEntry,
+  type SegmentWriter,
+} from './flush-types.ts'
+import { type MemtableGroup, PoolMemtable } from './memtable.ts'
+import type { RecentFlush } from './recent-flushes.ts'
+
+/** A pool as the flusher is told of it. */
+export interface FlushPool {
+  /** Its number in the log and the index. */
+  readonly pool: number
+  readonly poolId: string
+  /** Absolute folder of its segments. */
+  readonly folder: string
+  /** Above every number that a file of the pool has. */
+  readonly nextSegment: number
+}
+
+interface FlushWaiter {
+  /** The promise resolves when everything up to this sequence is flushed. */
+  readonly sequence: number
+  readonly resolve: () => void
+  readonly reject: (error: Error) => void
+}
+
+/** A pool's memtable and its flushes. */
+export class PoolState {
+  readonly info: FlushPool
+  readonly memtable = new PoolMemtable()
+  /** Flushes under way, in order. */
+  underWay: Flush[] = []
+  waiters: FlushWaiter[] = []
+  nextSegment: number
+  /** The last sequence appended. */
+  lastSequence = 0
+  /** After a failure no flush starts before this time; monotonic ms, 0: no failure. */
+  retryAtMs = 0
+  /**
+   * Segments of failed flushes whose files may exist. They are removed before the next flush is
+   * written.
+   */
+  orphans: number[] = []
+  /** The last removal of orphans. */
+  unlinking = Promise.resolve()
+  /** The lane of the queue where the pool waits; undefined: it does not wait. */
+  lane: Lane | undefined
+  /** True when its memtable is one of the largest while all together are too large. */
+  isTooLarge = false
+  isDropped = false
+  /** Removals of a dropped pool's files. */
+  discards: Promise<void>[] = []
+
+  constructor(info: FlushPool) {
+    this.info = info
+    this.nextSegment = info.nextSegment
+  }
+
+  /** True when everything is flushed. */
+  get isClean(): boolean {
+    return this.memtable.isEmpty && this.underWay.length === 0
+  }
+
+  /** Rows and deletes that are not flushed. */
+  get unflushedRows(): number {
+    return this.underWay.reduce((sum, flush) => sum + flush.rows, this.memtable.rows)
+  }
+
+  /** The lowest unflushed sequence; undefined when the pool is clean. */
+  get firstUnflushed(): number | undefined {
+    return this.underWay[0]?.first ?? this.memtable.first
+  }
+}
+
+/**
+ *   waiting   its entries are here
+ *   writing   its entries are in the segment thread
+ *   written   its files are durable, its entries are here
+ *   indexing  the index commits it
+ */
+type FlushPhase = 'waiting' | 'writing' | 'written' | 'indexing'
+
+/** One flush: groups of the memtable, and recent flushes whose rows it writes again. */
+export class Flush {
+  readonly state: PoolState
+  readonly segment: number
+  readonly groups: readonly MemtableGroup[]
+  readonly rewritten: readonly RecentFlush[]
+  readonly first: number
+  readonly last: number
+  /** Bytes of the groups alone, as the memtable counts them. */
+  readonly bytes: number
+  /** Rows of the groups alone. */
+  readonly rows: number
+  /** Its part of the flushes that may be under way; a full flush weighs FLUSHES_SMALL. */
+  readonly weight: number
+  /** Monotonic: when it began. */
+  readonly beginMs: number
+  /** Monotonic: when the oldest row of its groups came into the memtable, right after its sync. */
+  readonly oldestMs: number
+  phase: FlushPhase = 'waiting'
+  /**
+   * It, or one before it in its pool, failed. It goes back to the memtable once its entries are
+   * here.
+   */
+  hasFailed = false
+  /** It may have left files. */
+  isPosted = false
+  done: FlushDone | undefined
+
+  constructor(
+    state: PoolState,
+    groups: readonly MemtableGroup[],
+    rewritten: readonly RecentFlush[],
+    beginMs: number,
+    weight: number,
+  ) {
+    this.state = state
+    this.segment = state.nextSegment++
+    this.groups = groups
+    this.rewritten = rewritten
+    this.first = groups[0]!.first
+    this.last = groups.at(-1)!.last
+    this.bytes = groups.reduce((sum, group) => sum + group.bytes, 0)
+    this.rows = groups.reduce((sum, group) => sum + group.rows, 0)
+    this.weight = weight
+    this.beginMs = beginMs
+    this.oldestMs = groups.reduce((oldest, group) => Math.min(oldest, group.since.ms), beginMs)
+  }
+
+  /** The new segment's lowest sequence: it covers the segments that it replaces. */
+  get sequenceFrom(): number {
+    return this.rewritten.reduce((least, recent) => Math.min(least, recent.first), this.first)
+  }
+
+  /** The task for the segment thread. Entries that are written again come first: they are older. */
+  task(): FlushTask {
+    return {
+      poolId: this.state.info.poolId,
+      schema: this.groups[0]!.schema,
+      segment: this.segment,
+      folder: this.state.info.folder,
+      entries: [...this.rewritten, ...this.groups].flatMap(part => part.entries),
+      replaces: this.rewritten.map(recent => recent.segment),
+      sequenceFrom: this.sequenceFrom,
+      sequenceTo: this.last,
+      giveBack: true,
+    }
+  }
+
+  /** Puts entries that came back from the segment thread where they were. */
+  takeBack(entries: readonly MemtableEntry[]): void {
+    let from = 0
+    for (const part of [...this.rewritten, ...this.groups]) {
+      const to = from + part.entries.length
+      part.entries = entries.slice(from, to)
+      from = to
+    }
+    assert(from === entries.length, 'all entries came back')
+  }
+
+  commit(): FlushCommit {
+    return {
+      pool: this.state.info.pool,
+      add: this.done?.meta,
+      remove: this.rewritten.map(recent => recent.segment),
+      keys: this.done?.keys,
+      flushedSequence: this.last,
+    }
+  }
+
+  /** The new segment, for the next flush to write again. */
+  asRecent(): RecentFlush {
+    const parts = [...this.rewritten, ...this.groups]
+    return {
+      segment: this.segment,
+      schemaVersion: this.groups[0]!.schema.version,
+      rows: parts.reduce((sum, part) => sum + part.rows, 0),
+      bytes: parts.reduce((sum, part) => sum + part.bytes, 0),
+      first: this.sequenceFrom,
+      last: this.last,
+      entries: parts.flatMap(part => part.entries),
+    }
+  }
+}
+
+/** A committed flush, as the manifest takes it. */
+export interface FlushedSegment {
+  /** As it was given to the index; its keys are moved and empty. */
+  readonly commit: FlushCommit
+  readonly committed: FlushCommitted
+  /** Monotonic ms: when the flush began, and when its oldest row came into the memtable. */
+  readonly beginMs: number
+  readonly oldestMs: number
+  /** Rows that the flush took from the memtable. */
+  readonly rows: number
+}
+
+interface PipelineDeps {
+  readonly writer: SegmentWriter
+  /** KeyIndex.commit. */
+  readonly commit: (flushes: readonly FlushCommit[]) => Promise<readonly FlushCommitted[]>
+  /** Syncs the log up to everything appended before the call. */
+  readonly syncLog: () => Promise<void>
+  /** Flushes are synced; called in each pool's order. */
+  readonly onCommitted: (
+    flushes: readonly { readonly flush: Flush; readonly flushed: FlushedSegment }[],
+  ) => void
+  /**
+   * All failed flushes of a pool have their entries; or one more flush of a dropped pool has ended.
+   */
+  readonly onReturned: (state: PoolState, flushes: readonly Flush[]) => void
+  /** A flush failed; called once for each failure, before its entries are back. */
+  readonly onFailed: (state: PoolState, error: Error) => void
+  /** The entries of a flush are lost from memory: the process must end. */
+  readonly onFatal: (error: Error) => void
+}
+
+export class FlushPipeline {
+  readonly #deps: PipelineDeps
+  /** Pools with written flushes that no transaction has yet. */
+  readonly #written = new Set<PoolState>()
+  #isIndexing = false
+  #count = 0
+  #weight = 0
+  #bytes = 0
+
+  constructor(deps: PipelineDeps) {
+    this.#deps = deps
+  }
+
+  /** Flushes under way, of all pools. */
+  get count(): number {
+    return this.#count
+  }
+
+  /** The sum of their weights. */
+  get weight(): number {
+    return this.#weight
+  }
+
+  /** The bytes that they took from the memtables. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  start(flush: Flush): void {
+    this.#add([flush], 1)
+    flush.state.underWay.push(flush)
+    this.#write(flush).catch(this.#deps.onFatal)
+  }
+
+  /** Cancels a pool's flushes: those that are not yet with the index come back. */
+  cancel(state: PoolState): void {
+    for (const flush of state.underWay) if (flush.phase !== 'indexing') flush.hasFailed = true
+    this.#returnFailed(state)
+  }
+
+  #add(flushes: readonly Flush[], sign: 1 | -1): void {
+    this.#count += sign * flushes.length
+    for (const flush of flushes) {
+      this.#weight += sign * flush.weight
+      this.#bytes += sign * flush.bytes
+    }
+  }
+
+  async #write(flush: Flush): Promise<void> {
+    const { state } = flush
+    try {
+      await this.#deps.syncLog()
+      // Checked before and after the removal: a failed flush leaves its orphans to the next one.
+      if (!flush.hasFailed) await this.#unlinkOrphans(state)
+      if (flush.hasFailed) {
+        this.#returnFailed(state)
+        return
+      }
+      flush.phase = 'writing'
+      flush.isPosted = true
+      flush.done = await this.#deps.writer.flush(flush.task())
+    } catch (error) {
+      this.#writeFailed(flush, error as Error)
+      return
+    }
+    flush.phase = 'written'
+    flush.takeBack(flush.done.entries)
+    if (flush.hasFailed) {
+      this.#returnFailed(state)
+      return
+    }
+    this.#written.add(state)
+    this.#index().catch(this.#deps.onFatal)
+  }
+
+  #writeFailed(flush: Flush, error: Error): void {
+    if (error instanceof AssertionFailed) {
+      this.#deps.onFatal(error)
+      return
+    }
+    if (flush.phase === 'writing') {
+      if (!(error instanceof FlushFailed)) {
+        this.#deps.onFatal(error)
+        return
+      }
+      flush.takeBack(error.entries)
+      flush.phase = 'waiting'
+    }
+    this.#fail(flush, error)
+  }
+
+  /**
+   * Removes the files of failed flushes for good before new ones are written: a rebuild must not
+   * find both. The newest file goes first, because a rebuild takes the last segment for the end of
+   * all that is flushed. All flushes of a pool wait for the same removal, so they stay in order.
+   */
+  #unlinkOrphans(state: PoolState): Promise<void> {
+    if (state.orphans.length > 0) state.unlinking = this.#unlink(state, state.orphans.splice(0))
+    return state.unlinking
+  }
+
+  async #unlink(state: PoolState, orphans: readonly number[]): Promise<void> {
+    try {
+      for (const segment of orphans.toSorted((a, b) => b - a))
+        await this.#deps.writer.unlink(state.info.folder, [segment])
+    } catch (error) {
+      state.orphans.push(...orphans)
+      throw error
+    }
+  }
+
+  /** Commits all that is written in one transaction, and repeats until nothing is left. */
+  async #index(): Promise<void> {
+    if (this.#isIndexing) return
+    this.#isIndexing = true
+    for (let flushes = this.#takeWritten(); flushes.length > 0; flushes = this.#takeWritten()) {
+      try {
+        const answers = await this.#deps.commit(flushes.map(flush => flush.commit()))
+        this.#committed(flushes, answers)
+      } catch (error) {
+        if (!(error instanceof Unavailable)) throw error
+        for (const flush of flushes) flush.phase = 'written'
+        for (const flush of flushes) if (!flush.hasFailed) this.#fail(flush, error)
+      }
+    }
+    this.#isIndexing = false
+  }
+
+  /** The written flushes of each pool that have no unwritten flush before them. */
+  #takeWritten(): Flush[] {
+    const flushes: Flush[] = []
+    for (const state of this.#written)
+      for (const flush of state.underWay) {
+        if (flush.phase !== 'written' || flush.hasFailed) break
+        flush.phase = 'indexing'
+        flushes.push(flush)
+      }
+    this.#written.clear()
+    return flushes
+  }
+
+  #committed(flushes: readonly Flush[], answers: readonly FlushCommitted[]): void {
+    for (const flush of flushes) {
+      assert(flush.state.underWay.shift() === flush, 'flushes are committed in order')
+    }
+    this.#add(flushes, -1)
+    const flushed = flushes.map((flush, i) => ({
+      flush,
+      flushed: {
+        commit: flush.commit(),
+        committed: answers[i]!,
+        beginMs: flush.beginMs,
+        oldestMs: flush.oldestMs,
+        rows: flush.rows,
+      },
+    }))
+    this.#deps.onCommitted(flushed)
+  }
+
+  #fail(flush: Flush, error: Error): void {
+    const { underWay } = flush.state
+    if (!underWay.includes(flush)) return // An earlier flush failed, and this one was returned with it.
+    for (const later of underWay.slice(underWay.indexOf(flush))) later.hasFailed = true
+    this.#deps.onFailed(flush.state, error)
+    this.#returnFailed(flush.state)
+  }
+
+  /**
+   * Returns all failed flushes of the pool at once, as soon as none of them is in the segment
+   * thread.
+   */
+  #returnFailed(state: PoolState): void {
+    const from = state.underWay.findIndex(flush => flush.hasFailed)
+    if (from < 0) return
+    const failed = state.underWay.slice(from)
+    if (failed.some(flush => flush.phase === 'writing')) return
+    state.underWay = state.underWay.slice(0, from)
+    this.#add(failed, -1)
+    for (const flush of failed) if (flush.isPosted) state.orphans.push(flush.segment)
+    this.#deps.onReturned(state, failed)
+  }
+}

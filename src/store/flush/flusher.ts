@@ -1,0 +1,449 @@
+/**
+ * The memtables of all pools, and the decision to flush them. Main thread.
+ *
+ *   W-8   `flushNow` resolves when everything appended before the call is flushed, synced and in the
+ *         manifest.
+ *   W-9   The memtable is bounded. At most FLUSHES_MAX full flushes are under way, or FLUSHES_SMALL
+ *         small ones in place of each.
+ *   W-11  No loop over rows, no file call.
+ *   W-13  A memtable that nobody reads holds back a bounded part of the log.
+ *
+ * flush-policy.ts says when a pool is flushed, flush-pipeline.ts runs the flushes. A pool's next
+ * flush starts while one is under way only when its memtable is full. So one running and one
+ * waiting flush serve all readers, and a small flush finds the newest small segment committed and
+ * can write it again with its own rows (recent-flushes.ts).
+ */
+
+import type { PoolSchema } from '../../format/schema.ts'
+import type { FlushCommit, FlushCommitted } from '../../index/index-types.ts'
+import { assert, must } from '../../util/assert.ts'
+import { monotonicMs } from '../../util/clock.ts'
+import { Unavailable } from '../../util/errors.ts'
+import {
+  DISK_RETRY_MS,
+  FLUSH_BYTES,
+  FLUSH_ENTRIES,
+  FLUSH_ROWS,
+  FLUSH_TICK_MS,
+  FLUSHES_MAX,
+  FLUSHES_SMALL,
+  MEMTABLE_BYTES_MAX,
+  RECENT_FLUSH_ROWS_MAX,
+} from '../../util/limits.ts'
+import { Flush, type FlushedSegment, FlushPipeline, type FlushPool, PoolState } from './flush-pipeline.ts'
+import { FlushQueue, FlushThrottle, isDue, type Lane, largestOverLimit } from './flush-policy.ts'
+import type { MemtableEntry, SegmentWriter } from './flush-types.ts'
+import { type FlushLimits, MemtableBudget, type Moment } from './memtable.ts'
+import { RecentFlushes } from './recent-flushes.ts'
+
+/** Time, as the flusher needs it. */
+export interface FlushClock {
+  readonly nowMs: () => number
+  /** Calls `call` once, `ms` later. The answer cancels it. */
+  readonly after: (ms: number, call: () => void) => () => void
+}
+
+/** The flusher's dependencies. */
+interface FlusherDeps {
+  readonly writer: SegmentWriter
+  /** KeyIndex.commit. */
+  readonly commit: (flushes: readonly FlushCommit[]) => Promise<readonly FlushCommitted[]>
+  /** Commit.syncAll (W-13). */
+  readonly syncLog: () => Promise<void>
+  /** Synced flushes, in each pool's order. The manifest must know them when this returns. */
+  readonly onCommitted: (flushes: readonly FlushedSegment[]) => void
+  /** A flush failed. Its entries are back, and it is tried again after DISK_RETRY_MS. */
+  readonly onFailed: (pool: number, error: Error) => void
+  /** Entries are lost from memory. The process must end; the log has them. */
+  readonly onFatal: (error: Error) => void
+  /**
+   * Entries are flushed and no flush will write them again: the memory of their batches is free.
+   */
+  readonly onFreed?: (entries: readonly MemtableEntry[]) => void
+  /** Bytes written to the log since the start: how much of it a memtable holds back. */
+  readonly logBytes?: () => number
+  readonly clock?: FlushClock
+  /** Other limits, for tests. */
+  readonly limits?: FlushLimits
+}
+
+/** Figures for `/metrics`. */
+interface FlusherStats {
+  /** Rows and deletes that are not flushed, those of flushes under way included. */
+  readonly memtableRows: number
+  readonly memtableBytes: number
+  /** The part of memtableBytes that is in flushes under way: high under load. */
+  readonly flushingBytes: number
+  readonly recentFlushBytes: number
+  readonly poolsUnflushed: number
+  readonly flushesUnderWay: number
+  /** Flushes are made small, because the index takes long for their keys. */
+  readonly flushesAreSlow: boolean
+  /** Pools whose last flush failed. */
+  readonly poolsFailing: number
+}
+
+/** Monotonic time and Node's timers. */
+const realClock: FlushClock = {
+  nowMs: monotonicMs,
+  after: (ms, call) => {
+    const timer = setTimeout(call, ms)
+    return () => clearTimeout(timer)
+  },
+}
+
+/** The memtables of all pools and their flushes. */
+export class Flusher {
+  readonly #deps: FlusherDeps
+  readonly #clock: FlushClock
+  readonly #throttle: FlushThrottle
+  readonly #pipeline: FlushPipeline
+  readonly #budget = new MemtableBudget(MEMTABLE_BYTES_MAX)
+  readonly #recent: RecentFlushes
+  readonly #pools = new Map<number, PoolState>()
+  /** Pools with something unflushed. */
+  readonly #unflushed = new Set<PoolState>()
+  /** Pools whose last flush failed. */
+  readonly #failing = new Set<PoolState>()
+  readonly #queue = new FlushQueue<PoolState>()
+  readonly #dropped = new Set<number>()
+  readonly #dropWaiters = new Map<PoolState, () => void>()
+  #lastSequence = 0
+  #isStartDue = false
+  /** `roomFor` returned false because flushes are behind. */
+  #isRoomAwaited = false
+  /** Set by `stop`. */
+  #onIdle: (() => void) | undefined
+  #cancelTick: (() => void) | undefined
+
+  constructor(deps: FlusherDeps) {
+    this.#deps = deps
+    this.#recent = new RecentFlushes(entries => deps.onFreed?.(entries))
+    this.#clock = deps.clock ?? realClock
+    this.#throttle = new FlushThrottle(
+      deps.limits ?? { rows: FLUSH_ROWS, bytes: FLUSH_BYTES, entries: FLUSH_ENTRIES },
+    )
+    this.#pipeline = new FlushPipeline({
+      writer: deps.writer,
+      commit: deps.commit,
+      syncLog: deps.syncLog,
+      onFatal: deps.onFatal,
+      onCommitted: flushes => this.#committed(flushes),
+      onFailed: (state, error) => this.#failed(state, error),
+      onReturned: (state, flushes) => this.#returned(state, flushes),
+    })
+  }
+
+  /** Makes a pool known, at start or when it is created. */
+  addPool(pool: FlushPool): void {
+    assert(!this.#pools.has(pool.pool), 'a pool is added once')
+    this.#pools.set(pool.pool, new PoolState(pool))
+  }
+
+  /** Takes the next segment number, for a segment that compaction writes. */
+  takeSegmentNumber(pool: number): number {
+    return this.#pool(pool).nextSegment++
+  }
+
+  /**
+   * Appends batches whose log records are synced, in sequence order (W-13). Entries whose sequences
+   * interleave must come in one call, or in calls with no `await` between. Each entry owns its
+   * buffers, because they are moved later. Entries of a dropped pool are discarded.
+   */
+  append(pool: number, schema: PoolSchema, entries: readonly MemtableEntry[]): void {
+    if (this.#dropped.has(pool)) return
+    const state = this.#pool(pool)
+    const now = this.#now()
+    for (const entry of entries) {
+      this.#budget.add(state.memtable.append(schema, entry, now))
+      const last = entry.requests[entry.requests.length - 3]!
+      state.lastSequence = Math.max(state.lastSequence, last)
+      this.#lastSequence = Math.max(this.#lastSequence, last)
+    }
+    if (state.memtable.isEmpty) return
+    this.#unflushed.add(state)
+    this.#enqueue(state, now)
+    this.#scheduleTick()
+  }
+
+  /**
+   * True when batches of `bytes` may be appended (W-9). After it returned false, `onRoom` is called
+   * when there is room again. While flushes are slow, batches are let in only as fast as they are
+   * flushed: a memtable full of slow rows would make readers wait for all of it.
+   */
+  roomFor(bytes: number): boolean {
+    if (!this.#isBehind) return this.#budget.roomFor(bytes)
+    this.#isRoomAwaited = true
+    return false
+  }
+
+  /** Called when there is room again after `roomFor` returned false. */
+  set onRoom(call: () => void) {
+    this.#budget.onRoom = call
+  }
+
+  get #isBehind(): boolean {
+    return this.#throttle.isSlow && !this.#hasPlace && this.#queue.hasUrgent
+  }
+
+  /** True when another flush may start. */
+  get #hasPlace(): boolean {
+    return this.#pipeline.weight < FLUSHES_MAX * FLUSHES_SMALL
+  }
+
+  #announceRoom(): void {
+    if (!this.#isRoomAwaited || this.#isStartDue || this.#isBehind) return
+    this.#isRoomAwaited = false
+    this.#budget.onRoom()
+  }
+
+  /**
+   * Resolves when everything appended before the call is flushed, synced and in the manifest (W-8).
+   * Rejects with Unavailable: `flush_failed` at once when a flush of the pool fails or one failed
+   * within DISK_RETRY_MS; `pool_deleted`.
+   */
+  flushNow(pool: number): Promise<void> {
+    const state = this.#pools.get(pool)
+    if (state === undefined) return Promise.reject(new Unavailable('pool_deleted', `pool ${pool} is deleted`))
+    if (state.isClean) return Promise.resolve()
+    if (state.retryAtMs > this.#clock.nowMs())
+      return Promise.reject(
+        new Unavailable('flush_failed', 'the last flush failed; the server tries again each second'),
+      )
+    return new Promise((resolve, reject) => {
+      state.waiters.push({ sequence: state.lastSequence, resolve, reject })
+      this.#enqueue(state)
+    })
+  }
+
+  /** Flushes every pool; for shutdown. Rejects as `flushNow` does. */
+  async flushAll(): Promise<void> {
+    await Promise.all([...this.#unflushed].map(state => this.flushNow(state.info.pool)))
+  }
+
+  /**
+   * Drops a deleted pool: its memtable and recent flushes at once, the files of running flushes as
+   * they end. Resolves when no flush of it is under way: only then may the index drop it.
+   */
+  dropPool(pool: number): Promise<void> {
+    const state = this.#pools.get(pool)
+    this.#dropped.add(pool)
+    if (state === undefined) return Promise.resolve()
+    this.#pools.delete(pool)
+    this.#failing.delete(state)
+    state.isDropped = true
+    this.#recent.drop(pool)
+    if (!state.memtable.isEmpty) this.#budget.remove(state.memtable.bytes)
+    while (!state.memtable.isEmpty) state.memtable.take(this.#throttle.limits)
+    for (const waiter of state.waiters.splice(0))
+      waiter.reject(new Unavailable('pool_deleted', `pool ${pool} is deleted`))
+    const clean = new Promise<void>(resolve => {
+      this.#dropWaiters.set(state, resolve)
+      this.#pipeline.cancel(state)
+      this.#settle(state)
+    })
+    return clean.then(async () => {
+      await Promise.all(state.discards)
+    })
+  }
+
+  /** Segments that a flush may replace. Compaction and retention skip them until `forgetRecent`. */
+  heldSegments(pool: number): ReadonlySet<number> {
+    const rewritten =
+      this.#pools.get(pool)?.underWay.flatMap(flush => flush.rewritten.map(recent => recent.segment)) ?? []
+    return new Set([...this.#recent.segments(pool), ...rewritten])
+  }
+
+  /**
+   * Drops a pool's recent flushes, so that compaction may rewrite its segments. Segments that a
+   * running flush replaces stay held.
+   */
+  forgetRecent(pool: number): void {
+    this.#recent.drop(pool)
+  }
+
+  /**
+   * Everything below it is flushed and synced, so log files that end below it may go. 0 before the
+   * first append.
+   */
+  lowestUnflushedSequence(): number {
+    let lowest = this.#lastSequence === 0 ? 0 : this.#lastSequence + 1
+    for (const state of this.#unflushed) lowest = Math.min(lowest, state.firstUnflushed ?? lowest)
+    return lowest
+  }
+
+  stats(): FlusherStats {
+    let memtableRows = 0
+    for (const state of this.#unflushed) memtableRows += state.unflushedRows
+    return {
+      memtableRows,
+      memtableBytes: this.#budget.bytes,
+      flushingBytes: this.#pipeline.bytes,
+      recentFlushBytes: this.#recent.bytes,
+      poolsUnflushed: this.#unflushed.size,
+      flushesUnderWay: this.#pipeline.count,
+      flushesAreSlow: this.#throttle.isSlow,
+      poolsFailing: this.failing,
+    }
+  }
+
+  /** Pools whose last flush failed. Read with every request. */
+  get failing(): number {
+    return this.#failing.size
+  }
+
+  /**
+   * Starts no further flush, and resolves when none is under way. Unflushed rows are in the log.
+   */
+  stop(): Promise<void> {
+    this.#cancelTick?.()
+    this.#cancelTick = undefined
+    return new Promise(resolve => {
+      this.#onIdle = resolve
+      this.#announceIdle()
+    })
+  }
+
+  #announceIdle(): void {
+    if (this.#pipeline.count === 0) this.#onIdle?.()
+  }
+
+  #pool(pool: number): PoolState {
+    return must(this.#pools.get(pool), `pool ${pool} of the flusher`)
+  }
+
+  #now(): Moment {
+    return { ms: this.#clock.nowMs(), logBytes: this.#deps.logBytes?.() ?? 0 }
+  }
+
+  #tick(): void {
+    this.#cancelTick = undefined
+    this.#throttle.tick(this.#clock.nowMs())
+    for (const state of largestOverLimit(this.#unflushed)) state.isTooLarge = true
+    const now = this.#now()
+    for (const state of this.#unflushed) this.#enqueue(state, now)
+    if (this.#unflushed.size > 0) this.#scheduleTick()
+  }
+
+  #scheduleTick(): void {
+    if (this.#onIdle === undefined) this.#cancelTick ??= this.#clock.after(FLUSH_TICK_MS, () => this.#tick())
+  }
+
+  /** The lane in which a pool should wait for a flush; undefined when it needs none now. */
+  #laneOf(state: PoolState, now: Moment): Lane | undefined {
+    const { memtable } = state
+    if (state.isDropped || memtable.isEmpty || state.retryAtMs > now.ms) return undefined
+    if (memtable.fullness(this.#throttle.limits) >= 1) return 'urgent'
+    if (state.underWay.length > 0) return undefined
+    if (state.waiters.length > 0 || state.isTooLarge) return 'urgent'
+    return state.retryAtMs > 0 || isDue(state.info.pool, state.memtable, now) ? 'aged' : undefined
+  }
+
+  /**
+   * Queues a pool that needs a flush. Flushes start after the caller's turn, when its appends are
+   * complete.
+   */
+  #enqueue(state: PoolState, now = this.#now()): void {
+    const lane = this.#laneOf(state, now)
+    if (lane !== undefined) this.#queue.put(state, lane)
+    if (this.#queue.isEmpty || this.#isStartDue) return
+    this.#isStartDue = true
+    queueMicrotask(() => this.#startFlushes())
+  }
+
+  #startFlushes(): void {
+    this.#isStartDue = false
+    if (this.#onIdle !== undefined) return
+    const now = this.#now()
+    while (this.#hasPlace) {
+      const next = this.#queue.take()
+      if (next === undefined) break
+      const { pool: state, lane } = next
+      if (this.#laneOf(state, now) === undefined) continue
+      this.#queue.charge(lane, this.#start(state))
+      this.#enqueue(state, now)
+    }
+    this.#announceRoom()
+  }
+
+  /** Starts a flush and returns its weight. */
+  #start(state: PoolState): number {
+    const weight = Math.ceil(FLUSHES_SMALL * Math.min(1, state.memtable.fullness(this.#throttle.limits)))
+    state.isTooLarge = false
+    const groups = state.memtable.take(this.#throttle.limits)
+    const rows = groups.reduce((sum, group) => sum + group.rows, 0)
+    const isAlone = state.underWay.length === 0 && rows < RECENT_FLUSH_ROWS_MAX && !this.#throttle.isSlow
+    const version = groups[0]!.schema.version
+    const entries = groups.reduce((sum, group) => sum + group.entries.length, 0)
+    const rewritten = isAlone ? this.#recent.take(state.info.pool, version, rows, entries) : []
+    this.#pipeline.start(new Flush(state, groups, rewritten, this.#clock.nowMs(), weight))
+    return weight
+  }
+
+  #committed(flushes: readonly { readonly flush: Flush; readonly flushed: FlushedSegment }[]): void {
+    // Flushes of dropped pools too: the index used their commit numbers. The manifest drops their
+    // files.
+    this.#deps.onCommitted(flushes.map(({ flushed }) => flushed))
+    const nowMs = this.#clock.nowMs()
+    for (const { flush, flushed } of flushes) {
+      const { state, beginMs } = flush
+      const { keysMs } = flushed.committed
+      // A flush that is not full costs what any transaction costs: it says nothing about rows.
+      if (keysMs !== undefined && flush.weight === FLUSHES_SMALL)
+        this.#throttle.report({ pool: state.info.pool, beginMs, keysMs }, nowMs)
+      this.#budget.remove(flush.bytes)
+      state.retryAtMs = 0
+      this.#failing.delete(state)
+      if (!state.isDropped) this.#remember(flush)
+      const served = state.waiters.filter(waiter => waiter.sequence <= flush.last)
+      state.waiters = state.waiters.filter(waiter => waiter.sequence > flush.last)
+      for (const waiter of served) waiter.resolve()
+      this.#settle(state)
+    }
+  }
+
+  /** A flush without rows or deletes makes no segment and leaves the recent flushes as they are. */
+  #remember(flush: Flush): void {
+    const recent = flush.asRecent()
+    if (flush.done?.meta !== undefined) this.#recent.push(flush.state.info.pool, recent)
+    else this.#deps.onFreed?.(recent.entries)
+  }
+
+  #failed(state: PoolState, error: Error): void {
+    state.retryAtMs = this.#clock.nowMs() + DISK_RETRY_MS
+    if (!state.isDropped) this.#failing.add(state)
+    for (const waiter of state.waiters.splice(0))
+      waiter.reject(new Unavailable('flush_failed', `the flush failed: ${error.message}`))
+    this.#clock.after(DISK_RETRY_MS, () => this.#enqueue(state))
+    this.#deps.onFailed(state.info.pool, error)
+  }
+
+  #returned(state: PoolState, flushes: readonly Flush[]): void {
+    if (state.isDropped) {
+      this.#discard(state, flushes)
+      return
+    }
+    for (const flush of flushes) this.#recent.putBack(state.info.pool, flush.rewritten)
+    state.memtable.giveBack(flushes.flatMap(flush => flush.groups))
+    this.#settle(state)
+  }
+
+  /** Removes a dropped pool's files. Where the disk refuses, they go with the pool's folder. */
+  #discard(state: PoolState, flushes: readonly Flush[]): void {
+    for (const flush of flushes) this.#budget.remove(flush.bytes)
+    const unlinked = this.#deps.writer.unlink(state.info.folder, state.orphans.splice(0))
+    state.discards.push(unlinked.catch(error => this.#deps.onFailed(state.info.pool, error as Error)))
+    this.#settle(state)
+  }
+
+  #settle(state: PoolState): void {
+    this.#announceIdle()
+    if (state.isClean) this.#unflushed.delete(state)
+    if (state.isDropped && state.isClean) {
+      this.#dropWaiters.get(state)?.()
+      this.#dropWaiters.delete(state)
+    }
+    this.#enqueue(state)
+    this.#announceRoom()
+  }
+}

@@ -1,0 +1,295 @@
+/**
+ * The passes over a flush's rows in TypeScript: the specification of the native ones (native/), and
+ * the fallback. assembler.ts says what each pass does.
+ *
+ * W-7 within a flush: of equal keys the highest sequence wins, then the later row. Rows of entries
+ * are not in the order of their sequences (a request's rows may be in two batches), so sequences
+ * are compared.
+ */
+import {
+  type BatchBuffer,
+  batchRows,
+  columnView,
+  KEY_COLUMN,
+  KIND,
+  WIDTH_OF_KIND,
+} from '../../format/batch-layout.ts'
+import type { KeyRun } from '../../format/key-run.ts'
+import { ENTRY_WORDS, type MemtableEntry } from '../flush/flush-types.ts'
+import {
+  type Assembler,
+  type Deduplicated,
+  type MinMaxRows,
+  PLACE_WORDS,
+  PLACES_FIRST_COLUMN,
+  type Places,
+  type StreamColumn,
+} from './assembler.ts'
+
+/**
+ * Calls `run(batch, from, to)` for each run of winning rows of posts, in order: a batch without
+ * losers is one run.
+ */
+function eachRun(
+  entries: readonly MemtableEntry[],
+  keep: Uint8Array,
+  run: (batch: BatchBuffer, from: number, to: number) => void,
+): void {
+  let base = 0
+  for (const { kind, batch } of entries) {
+    const rows = batchRows(batch)
+    for (let row = 0; row < rows && kind === 'post'; ) {
+      while (row < rows && keep[base + row] === 0) row++
+      const from = row
+      while (row < rows && keep[base + row] === 1) row++
+      if (row > from) run(batch, from, row)
+    }
+    base += rows
+  }
+}
+
+/** Rows of all entries, deletes included. */
+export function rowsOf(entries: readonly MemtableEntry[]): number {
+  let rows = 0
+  for (const entry of entries) rows += batchRows(entry.batch)
+  return rows
+}
+
+/** See Assembler.deduplicate. */
+function deduplicateJs(entries: readonly MemtableEntry[], keyed: boolean, columns: number): Deduplicated {
+  const keep = new Uint8Array(rowsOf(entries))
+  const deletes: number[] = []
+  let keys: KeyRun | undefined
+  if (keyed) {
+    const rows = readKeys(entries)
+    const winners = pickWinners(rows, keep)
+    keys = writeRun(winners, keep, deletes)
+  } else keep.fill(1)
+  return { keep, keys, deletes: Float64Array.from(deletes), sums: sumColumns(entries, keep, columns) }
+}
+
+interface KeyRow {
+  readonly key: Uint8Array
+  readonly sequence: number
+  readonly row: number
+  readonly isDelete: boolean
+}
+
+function readKeys(entries: readonly MemtableEntry[]): KeyRow[] {
+  const rows: KeyRow[] = []
+  for (const { kind, batch, requests } of entries) {
+    const view = columnView(batch, KEY_COLUMN)
+    const offsets = new Int32Array(batch, view.offsetsOffset, batchRows(batch) + 1)
+    let row = 0
+    for (let r = 0; r < requests.length; r += ENTRY_WORDS) {
+      for (const end = row + requests[r + 2]!; row < end; row++) {
+        const key = new Uint8Array(batch, view.dataOffset + offsets[row]!, offsets[row + 1]! - offsets[row]!)
+        rows.push({ key, sequence: requests[r]!, row: rows.length, isDelete: kind === 'delete' })
+      }
+    }
+  }
+  return rows
+}
+
+/** The last row of each key, sorted by key; `keep` is set for winning posts. */
+function pickWinners(rows: KeyRow[], keep: Uint8Array): KeyRow[] {
+  const sorted = rows.sort((a, b) => Buffer.compare(a.key, b.key) || a.sequence - b.sequence || a.row - b.row)
+  const winners = sorted.filter((row, i) => {
+    const next = sorted[i + 1]
+    return next === undefined || Buffer.compare(row.key, next.key) !== 0
+  })
+  for (const winner of winners) keep[winner.row] = winner.isDelete ? 0 : 1
+  return winners
+}
+
+function writeRun(winners: readonly KeyRow[], keep: Uint8Array, deletes: number[]): KeyRun {
+  const places = new Int32Array(keep.length)
+  for (let row = 0, place = 0; row < keep.length; row++) places[row] = keep[row] === 1 ? place++ : -1
+  const n = winners.length
+  const bytes = winners.reduce((sum, winner) => sum + winner.key.length, 0)
+  const run = new ArrayBuffer(4 * (3 + 2 * n) + bytes)
+  const words = new Int32Array(run, 0, 3 + 2 * n)
+  const to = new Uint8Array(run, 4 * (3 + 2 * n))
+  words[0] = n
+  words[1] = bytes
+  let end = 0
+  for (let i = 0; i < n; i++) {
+    const winner = winners[i]!
+    words[2 + i] = places[winner.row]!
+    if (words[2 + i]! < 0) deletes.push(winner.sequence)
+    to.set(winner.key, end)
+    end += winner.key.length
+    words[3 + n + i] = end
+  }
+  return run
+}
+
+function sumColumns(entries: readonly MemtableEntry[], keep: Uint8Array, columns: number): Float64Array {
+  const sums = new Float64Array(2 * columns)
+  eachRun(entries, keep, (batch, from, to) => {
+    for (let c = 0; c < columns; c++) {
+      if (c === KEY_COLUMN) continue
+      const view = columnView(batch, c)
+      if (view.nulls > 0) sums[2 * c]! += countNulls(new Uint8Array(batch, view.validityOffset), from, to)
+      if (view.kind !== KIND.binary) continue
+      const offsets = new Int32Array(batch, view.offsetsOffset, batchRows(batch) + 1)
+      sums[2 * c + 1]! += offsets[to]! - offsets[from]!
+    }
+  })
+  return sums
+}
+
+function countNulls(validity: Uint8Array, from: number, to: number): number {
+  let nulls = 0
+  for (let row = from; row < to; row++) nulls += 1 - ((validity[row >> 3]! >> (row & 7)) & 1)
+  return nulls
+}
+
+/** See Assembler.gather. */
+function gatherJs(
+  entries: readonly MemtableEntry[],
+  keep: Uint8Array,
+  out: Uint8Array,
+  places: Places,
+): void {
+  const columns = (places.length - PLACES_FIRST_COLUMN) / PLACE_WORDS
+  const written = new Float64Array(columns)
+  let row = 0
+  eachRun(entries, keep, (batch, from, to) => {
+    for (let c = 0; c < columns; c++) {
+      if (c === KEY_COLUMN) continue
+      const at = PLACES_FIRST_COLUMN + PLACE_WORDS * c
+      const target = { validity: places[at]!, offsets: places[at + 1]!, data: places[at + 2]! }
+      written[c]! += appendColumn(batch, c, from, to, out, target, row, written[c]!)
+    }
+    row += to - from
+  })
+  appendRequests(entries, keep, out, places)
+}
+
+interface Target {
+  readonly validity: number
+  readonly offsets: number
+  readonly data: number
+}
+
+/** Appends rows [from, to) at row `row`; returns the variable-width bytes written. */
+function appendColumn(
+  batch: BatchBuffer,
+  index: number,
+  from: number,
+  to: number,
+  out: Uint8Array,
+  target: Target,
+  row: number,
+  written: number,
+): number {
+  const view = columnView(batch, index)
+  const bytes = new Uint8Array(batch)
+  if (target.validity >= 0) {
+    if (view.nulls === 0) setBits(out, target.validity * 8 + row, to - from)
+    else copyBits(out, target.validity * 8 + row, bytes, view.validityOffset * 8 + from, to - from)
+  }
+  if (view.kind === KIND.bool) {
+    copyBits(out, target.data * 8 + row, bytes, view.dataOffset * 8 + from, to - from)
+    return 0
+  }
+  if (view.kind !== KIND.binary) {
+    const width = WIDTH_OF_KIND[view.kind]
+    const start = view.dataOffset + from * width
+    out.set(bytes.subarray(start, start + (to - from) * width), target.data + row * width)
+    return 0
+  }
+  const source = new Int32Array(batch, view.offsetsOffset, batchRows(batch) + 1)
+  const offsets = new Int32Array(out.buffer, out.byteOffset + target.offsets, row + to - from + 1)
+  const shift = written - source[from]!
+  for (let i = from + 1; i <= to; i++) offsets[row + i - from] = source[i]! + shift
+  const [begin, end] = [view.dataOffset + source[from]!, view.dataOffset + source[to]!]
+  if (target.data >= 0) out.set(bytes.subarray(begin, end), target.data + written)
+  return end - begin
+}
+
+/** Sets bits from bit `at` of `out` on. */
+function setBits(out: Uint8Array, at: number, count: number): void {
+  for (let i = at; i < at + count; i++) out[Math.floor(i / 8)]! |= 1 << (i & 7)
+}
+
+function copyBits(out: Uint8Array, at: number, source: Uint8Array, from: number, count: number): void {
+  for (let i = 0; i < count; i++) {
+    const bit = (source[Math.floor((from + i) / 8)]! >> ((from + i) & 7)) & 1
+    out[Math.floor((at + i) / 8)]! |= bit << ((at + i) & 7)
+  }
+}
+
+function appendRequests(
+  entries: readonly MemtableEntry[],
+  keep: Uint8Array,
+  out: Uint8Array,
+  places: Places,
+): void {
+  const view = new DataView(out.buffer, out.byteOffset, out.byteLength)
+  let [received, sequence, base] = [places[0]!, places[1]!, 0]
+  for (const { kind, requests } of entries) {
+    for (let r = 0; r < requests.length; r += ENTRY_WORDS) {
+      for (const end = base + requests[r + 2]!; base < end; base++) {
+        if (keep[base] === 0 || kind === 'delete') continue
+        view.setBigInt64(received, BigInt(requests[r + 1]!), true)
+        view.setBigInt64(sequence, BigInt(requests[r]!), true)
+        received += 8
+        sequence += 8
+      }
+    }
+  }
+}
+
+/** See Assembler.minMax. */
+function minMaxJs(stream: Uint8Array, column: StreamColumn, rows: number): MinMaxRows {
+  return column.kind === KIND.binary
+    ? minMaxOf(textOrder(stream, column, rows), rows)
+    : minMaxOf(integerOrder(stream, column, rows), rows)
+}
+
+type Order = (a: number, b: number) => number
+
+function minMaxOf(compare: Order, rows: number): MinMaxRows {
+  let [min, max] = [0, 0]
+  for (let row = 1; row < rows; row++) {
+    if (compare(row, min) < 0) min = row
+    else if (compare(row, max) > 0) max = row
+  }
+  return [min, max]
+}
+
+/** Order of signed integers. 64-bit ones are compared as halves: no BigInt per row. */
+function integerOrder(stream: Uint8Array, { kind, data }: StreamColumn, rows: number): Order {
+  const view = new DataView(stream.buffer, stream.byteOffset + data, rows * WIDTH_OF_KIND[kind])
+  if (kind === KIND.i8) return (a, b) => view.getInt8(a) - view.getInt8(b)
+  if (kind === KIND.i16) return (a, b) => view.getInt16(2 * a, true) - view.getInt16(2 * b, true)
+  if (kind === KIND.i32) return (a, b) => view.getInt32(4 * a, true) - view.getInt32(4 * b, true)
+  return (a, b) => {
+    const high = view.getInt32(8 * a + 4, true) - view.getInt32(8 * b + 4, true)
+    return high !== 0 ? high : view.getUint32(8 * a, true) - view.getUint32(8 * b, true)
+  }
+}
+
+/** Order of texts: by bytes, as DuckDB compares strings, then the shorter first. */
+function textOrder(stream: Uint8Array, { offsets: at, data }: StreamColumn, rows: number): Order {
+  const offsets = new Int32Array(stream.buffer, stream.byteOffset + at, rows + 1)
+  const bytes = new Uint8Array(stream.buffer, stream.byteOffset + data, offsets[rows]!)
+  return (a, b) => {
+    let [i, j] = [offsets[a]!, offsets[b]!]
+    const [iEnd, jEnd] = [offsets[a + 1]!, offsets[b + 1]!]
+    for (; i < iEnd && j < jEnd; i++, j++) {
+      const order = bytes[i]! - bytes[j]!
+      if (order !== 0) return order
+    }
+    return iEnd - i - (jEnd - j)
+  }
+}
+
+export const assemblerJs: Assembler = {
+  name: 'js',
+  deduplicate: deduplicateJs,
+  gather: gatherJs,
+  minMax: minMaxJs,
+}

@@ -1,0 +1,66 @@
+// A flush's entries: batches (src/format/batch-layout.ts) with the requests whose rows they hold.
+// write-segment.ts has checked every header and bound before a call comes here.
+#pragma once
+#include <node_api.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace segment {
+
+enum Kind { BINARY = 1, BOOL = 2, I8 = 3, I16 = 4, I32 = 5, I64 = 6, F32 = 7, F64 = 8 };
+
+struct Column {
+  int32_t kind, nulls;
+  const uint8_t* validity;  // null: no row is null
+  const int32_t* offsets;   // null: fixed width
+  const uint8_t* data;
+};
+
+struct Entry {
+  const uint8_t* batch;
+  const double* requests;  // sequence, received-at in µs, rows
+  size_t request_count;
+  uint32_t rows;
+  int32_t columns;
+  bool is_delete;
+
+  Column column(int32_t index) const {
+    const int32_t* words = reinterpret_cast<const int32_t*>(batch) + 6 + 6 * index;
+    return {words[0], words[1], words[2] ? batch + words[2] : nullptr,
+            words[3] ? reinterpret_cast<const int32_t*>(batch + words[3]) : nullptr, batch + words[4]};
+  }
+};
+
+// Bytes of a value of each kind; 0 for bits and variable width.
+inline size_t width_of(int32_t kind) {
+  switch (kind) {
+    case I8: return 1;
+    case I16: return 2;
+    case I32: case F32: return 4;
+    case I64: case F64: return 8;
+    default: return 0;
+  }
+}
+
+// Reads (batches, requests, kinds), three arguments of a call. False after a thrown error.
+bool read_entries(napi_env env, napi_value* arguments, std::vector<Entry>& entries);
+
+// Calls `call(entry, from, to)` for each run of rows that are written. `keep` has one byte per row
+// of all entries.
+template <class Call>
+void each_run(const std::vector<Entry>& entries, const uint8_t* keep, Call call) {
+  for (const Entry& entry : entries) {
+    for (uint32_t row = 0; row < entry.rows && !entry.is_delete;) {
+      while (row < entry.rows && !keep[row]) row++;
+      const uint32_t from = row;
+      while (row < entry.rows && keep[row]) row++;
+      if (row > from) call(entry, from, row);
+    }
+    keep += entry.rows;
+  }
+}
+
+napi_value deduplicate(napi_env env, napi_callback_info info);
+
+}  // namespace segment

@@ -1,0 +1,148 @@
+/**
+ * Where an export goes: a file, or standard output.
+ *
+ *   W-8  A file has its name only when all of it is there and synced.
+ */
+import { accessSync, constants, statSync } from 'node:fs'
+import { dirname, join, resolve } from 'node:path'
+import { type Disk, syncFolder } from '../util/disk.ts'
+import { CannotRun, Unavailable } from '../util/errors.ts'
+import { EXPORT_PIECE_BYTES } from '../util/limits.ts'
+import { unfinishedFile } from '../util/paths.ts'
+import { sayBytes } from '../util/say.ts'
+import { whenInterrupted } from './interrupt.ts'
+
+/** Before anything is replayed or read. Throws CannotRun where no file can be made of this name. */
+export function checkOut({ out, force }: { readonly out: string; readonly force: boolean }): void {
+  if (out === '-') return
+  const folder = dirname(resolve(out))
+  try {
+    const found = statSync(out, { throwIfNoEntry: false })
+    if (found?.isDirectory() === true)
+      throw new CannotRun(
+        `--out ${out} is a folder: name a file in it, as in --out ${join(out, 'rows.parquet')}`,
+      )
+    if (found !== undefined && !found.isFile())
+      throw new CannotRun(`--out ${out} is no plain file; - is standard output`)
+    if (found !== undefined && !force) throw new CannotRun(`${out} is there already; --force replaces it`)
+    accessSync(folder, constants.W_OK)
+  } catch (error) {
+    throw error instanceof CannotRun ? error : cannotWrite(out, folder, error as NodeJS.ErrnoException)
+  }
+}
+
+function cannotWrite(out: string, folder: string, { code, message }: NodeJS.ErrnoException): CannotRun {
+  if (code === 'ENOENT')
+    return new CannotRun(`--out ${out}: the folder ${folder} is not there, make it first`)
+  if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS')
+    return new CannotRun(`--out ${out}: this user may not write to the folder ${folder}`)
+  return new CannotRun(`--out ${out} cannot be written: ${message}`)
+}
+
+/**
+ * Writes beside `out`, then syncs and renames. `fill` writes to a file that is there and empty. Returns the bytes. Throws
+ * Unavailable where the disk refuses.
+ */
+export async function publish(
+  on: Disk,
+  out: string,
+  fill: (temporary: string) => Promise<void>,
+): Promise<number> {
+  const temporary = unfinishedFile(out)
+  const bytes = await inNewFile(on, temporary, out, async () => {
+    await fill(temporary)
+    return onDisk(out, () => {
+      const file = on.open(temporary, 'r')
+      try {
+        on.fdatasync(file)
+      } finally {
+        on.close(file)
+      }
+      const size = on.size(temporary)
+      on.rename(temporary, out)
+      return size
+    })
+  })
+  onDisk(out, () => syncFolder(on, dirname(out)))
+  return bytes
+}
+
+/** Runs `work` with a new, empty file, on the way to `out`; what stands at its name after a failure or an interrupt is removed. */
+export async function inNewFile<T>(
+  on: Disk,
+  path: string,
+  out: string,
+  work: (path: string) => Promise<T>,
+): Promise<T> {
+  let isMade = false
+  const remove = () => {
+    if (isMade && on.exists(path)) on.unlink(path)
+  }
+  // Before the file is there: a signal between the two would leave it.
+  const forget = whenInterrupted(remove)
+  try {
+    onDisk(out, () => on.close(on.open(path, 'wx')))
+    isMade = true
+    return await work(path)
+  } catch (error) {
+    remove()
+    throw error
+  } finally {
+    forget()
+  }
+}
+
+/** Fills a file with chunks, one behind the other. */
+export function into(
+  on: Disk,
+  out: string,
+  chunks: AsyncIterable<Uint8Array>,
+): (path: string) => Promise<void> {
+  return async path => {
+    const file = on.open(path, 'r+')
+    try {
+      let position = 0
+      for await (const bytes of chunks) {
+        onDisk(out, () => on.write(file, [bytes], position))
+        position += bytes.byteLength
+      }
+    } finally {
+      on.close(file)
+    }
+  }
+}
+
+/** To standard output, as fast as it is read. Returns the bytes. */
+export async function print(chunks: AsyncIterable<Uint8Array>): Promise<number> {
+  let bytes = 0
+  for await (const chunk of chunks) {
+    await sayBytes(chunk)
+    bytes += chunk.byteLength
+  }
+  return bytes
+}
+
+/** A file in pieces. It loses its name at once. */
+export async function* piecesOf(on: Disk, path: string): AsyncGenerator<Uint8Array, void, void> {
+  const file = on.open(path, 'r')
+  try {
+    on.unlink(path)
+    for (let position = 0; ; ) {
+      const piece = new Uint8Array(EXPORT_PIECE_BYTES)
+      const read = on.read(file, piece, position)
+      if (read === 0) return
+      position += read
+      yield piece.subarray(0, read)
+    }
+  } finally {
+    on.close(file)
+  }
+}
+
+function onDisk<T>(out: string, work: () => T): T {
+  try {
+    return work()
+  } catch (error) {
+    throw new Unavailable('out_failed', `--out ${out} cannot be written: ${(error as Error).message}`)
+  }
+}

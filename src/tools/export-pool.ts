@@ -1,0 +1,209 @@
+/**
+ * A pool's live rows as one file. Parquet is DuckDB's to write; the other formats are made of record batches, which come
+ * the way of the Arrow route.
+ */
+import { dirname, resolve } from 'node:path'
+import { copyRows, sweepCopies } from '../api/arrow-export.ts'
+import { CLEAN, type CommandInput } from '../engine/command.ts'
+import type { PoolSchema } from '../format/schema.ts'
+import type { QuerySegment } from '../index/index-types.ts'
+import { openBatches } from '../query/arrow/copied-batches.ts'
+import { arrowFile, csv, ndjson } from '../query/arrow/export-formats.ts'
+import { recordBatches } from '../query/arrow/export-stream.ts'
+import { queryColumns } from '../query/operand.ts'
+import type { QueryEngine } from '../query/query-types.ts'
+import { type PlannedSelection, planSelection, readColumns, type Selection } from '../query/selection.ts'
+import { prune } from '../query/where.ts'
+import { must } from '../util/assert.ts'
+import { disk } from '../util/disk.ts'
+import { CannotRun } from '../util/errors.ts'
+import { PROGRESS_LOOK_MS } from '../util/limits.ts'
+import { exportFile } from '../util/paths.ts'
+import { note } from '../util/say.ts'
+import { checkOut, inNewFile, into, piecesOf, print, publish } from './export-out.ts'
+import { COMPRESSIONS, copyParquet, type ExportCompression } from './export-parquet.ts'
+import { type Offline, openOffline } from './offline.ts'
+import { createProgress } from './progress.ts'
+
+const FORMATS = ['parquet', 'arrow', 'ndjson', 'csv'] as const
+
+interface ExportOptions {
+  readonly format: (typeof FORMATS)[number]
+  readonly compression: ExportCompression
+  readonly selection: Selection
+  /** A path, or `-`. */
+  readonly out: string
+  readonly force: boolean
+}
+
+/** Runs `weir export`. Throws CannotRun, Damaged or SegmentDamaged; no file is left then. */
+export async function exportCommand({ config, positionals, flags }: CommandInput): Promise<number> {
+  const options = optionsOf(flags)
+  checkOut(options)
+  const offline = await openOffline(config, { replay: true })
+  try {
+    const { rows, bytes } = await exportPool(offline, positionals[0] ?? '', options)
+    note(`${rows} rows, ${bytes} bytes`)
+    return CLEAN
+  } finally {
+    await offline.close()
+  }
+}
+
+function optionsOf(flags: CommandInput['flags']): ExportOptions {
+  const columns = columnsOf(flags.get('columns'))
+  const filters = flags.get('where')
+  const start = flags.get('start')
+  const stop = flags.get('stop')
+  const out = flags.get('out')
+  const format = oneOf(FORMATS, 'format', flags.get('format') ?? 'parquet')
+  const compression = flags.get('compression')
+  if (out === undefined || out === '')
+    throw new CannotRun('--out is needed: a file, as in --out rows.parquet, or - for standard output')
+  if (compression !== undefined && format !== 'parquet')
+    throw new CannotRun('--compression is for --format parquet')
+  return {
+    format,
+    compression: oneOf(COMPRESSIONS, 'compression', compression ?? 'zstd'),
+    selection: {
+      ...(columns === undefined ? {} : { columns }),
+      ...(filters === undefined ? {} : { filters }),
+      ...(start === undefined ? {} : { start }),
+      ...(stop === undefined ? {} : { stop }),
+    },
+    out,
+    force: flags.has('force'),
+  }
+}
+
+function columnsOf(text: string | undefined): readonly string[] | undefined {
+  const columns = text === undefined ? undefined : readColumns(text)
+  if (columns !== undefined && 'badRequest' in columns)
+    throw new CannotRun(
+      `--columns takes names between commas, or a JSON list: --columns '["a","b, with a comma"]'`,
+    )
+  return columns
+}
+
+function oneOf<T extends string>(list: readonly T[], flag: string, text: string): T {
+  const found = list.find(one => one === text)
+  if (found === undefined) throw new CannotRun(`--${flag} is one of ${list.join(', ')}, not "${text}"`)
+  return found
+}
+
+/** Writes the selected live rows of the pool of this name or id. */
+async function exportPool(
+  offline: Offline,
+  name: string,
+  options: ExportOptions,
+): Promise<{ readonly rows: number; readonly bytes: number }> {
+  const pool = offline.findPool(name)
+  const schema = must(offline.catalog.schema(pool.number, pool.planVersion), 'the plan of a pool')
+  const planned = planSelection(schema, options.selection)
+  if ('badRequest' in planned) throw badOption(planned.badRequest, schema)
+  const { out } = options
+  const engine = await offline.engine(out === '-' ? undefined : dirname(resolve(out)))
+  await sweepCopies(offline.paths.temporary)
+  const snapshot = await offline.snapshot(pool.number)
+  try {
+    const segments = prune(schema, planned, snapshot.segments)
+    const source: Source = { schema, planned, segments, engine, temporaryFolder: offline.paths.temporary }
+    const { format } = options
+    return format === 'parquet'
+      ? await writeParquet(source, options)
+      : await writeBatches(source, format, out)
+  } finally {
+    snapshot.release()
+  }
+}
+
+const WHERE_EXAMPLE = `--where '[{"column":"n","operator":"GREATER_THAN","value":"5"}]'`
+
+/** `columns: …` of a selection is `--columns: …` here; with the columns that there are, or an example. */
+function badOption(what: string, schema: PoolSchema): CannotRun {
+  const text = `--${what.replace(/^filters:/, 'where:')}`
+  if (/there is no column/.test(what)) {
+    const names = queryColumns(schema).map(({ name }) => name)
+    return new CannotRun(`${text}; there are ${names.join(', ')}`)
+  }
+  return new CannotRun(/^filters:/.test(what) ? `${text}; for example ${WHERE_EXAMPLE}` : text)
+}
+
+/** What is exported. */
+interface Source {
+  readonly schema: PoolSchema
+  readonly planned: PlannedSelection
+  readonly segments: readonly QuerySegment[]
+  readonly engine: QueryEngine
+  readonly temporaryFolder: string
+}
+
+/** The formats that are made of record batches. */
+type BatchFormat = Exclude<ExportOptions['format'], 'parquet'>
+
+async function writeBatches(source: Source, format: BatchFormat, out: string) {
+  const { schema, planned, segments } = source
+  const progress = createProgress('exporting')
+  let [rows, segmentsDone] = [0, 0]
+  const copy = async (group: readonly QuerySegment[]) => {
+    const copied = await copyRows(schema, planned, group, 'export', source)
+    rows += copied.rows
+    segmentsDone += group.length
+    progress.step(segmentsDone, segments.length, 'segments')
+    return copied
+  }
+  try {
+    const chunks = encode(planned, recordBatches(segments, copy, openBatches), format)
+    const bytes = out === '-' ? await print(chunks) : await publish(disk, out, into(disk, out, chunks))
+    return { rows, bytes }
+  } finally {
+    progress.end()
+  }
+}
+
+/** DuckDB writes the file itself; on its way to standard output it is a temporary one. */
+async function writeParquet(source: Source, { out, compression }: ExportOptions) {
+  const { schema, planned, segments, engine, temporaryFolder } = source
+  const progress = createProgress('exporting')
+  const make = async (file: string) => {
+    const expected = segments.reduce((sum, { meta }) => sum + meta.bytes, 0)
+    const timer = setInterval(() => {
+      const bytes = disk.size(file)
+      progress.step(bytes, Math.max(bytes, expected), `${Math.round(bytes / 1e6)} MB written`)
+    }, PROGRESS_LOOK_MS)
+    try {
+      return await copyParquet(engine, schema, planned, segments, resolve(file), compression)
+    } finally {
+      clearInterval(timer)
+    }
+  }
+  let rows = 0
+  try {
+    if (out !== '-') {
+      const bytes = await publish(disk, out, async file => {
+        rows = await make(file)
+      })
+      return { rows, bytes }
+    }
+    const file = exportFile(temporaryFolder, 0)
+    rows = await inNewFile(disk, file, out, make)
+    return { rows, bytes: await print(piecesOf(disk, file)) }
+  } finally {
+    progress.end()
+  }
+}
+
+function encode(
+  { columns }: PlannedSelection,
+  batches: AsyncIterable<Uint8Array>,
+  format: BatchFormat,
+): AsyncIterable<Uint8Array> {
+  switch (format) {
+    case 'arrow':
+      return arrowFile(columns, batches)
+    case 'ndjson':
+      return ndjson(columns, batches)
+    case 'csv':
+      return csv(columns, batches)
+  }
+}

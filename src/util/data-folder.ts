@@ -1,0 +1,209 @@
+/**
+ * The data folder as a whole: its lock and its format version.
+ *
+ * The lock is an advisory lock on the open file `LOCK` and ends with the process, however it dies.
+ * Node has no call for it, so flock(1) takes it on an inherited file descriptor. The lock belongs
+ * to the open file, which this process keeps open, so it outlives flock(1).
+ */
+import { spawnSync } from 'node:child_process'
+import { chmodSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Disk, disk, type FileHandle, readFile, removeFolder, replaceFile, syncFolder } from './disk.ts'
+import { CannotRun, Damaged } from './errors.ts'
+import { FORMAT_FILE_BYTES_MAX } from './limits.ts'
+import { findLmdbDamage } from './lmdb-file.ts'
+import { BACKUP_FILE, LMDB_FILES, type Paths, UNFINISHED_BACKUP_FILE } from './paths.ts'
+
+/** Version of the whole folder. 1: the first. */
+const FORMAT_VERSION = 1
+
+/** Exit code of flock(1) when another process holds the lock. */
+const LOCK_HELD = 75
+
+/**
+ * Makes the folder if it is missing, takes its lock, checks its format, and removes what a killed
+ * `weir rebuild` left.
+ * @returns the lock's file, which must stay open while the process lives
+ * @throws CannotRun where another process holds it, it has another format, or it cannot be used;
+ *   Damaged where FORMAT or the catalog is missing
+ */
+export function openFolder(paths: Paths, on: Disk = disk): FileHandle {
+  checkNoBackup(paths, on)
+  const lock = lockNewFolder(paths, on)
+  checkRestored(paths, on)
+  if (!on.exists(paths.format)) makeFormat(paths, on)
+  checkFormat(paths, on)
+  removeUnfinishedCatalog(paths, on)
+  checkCatalog(paths, on)
+  for (const folder of [paths.segment, paths.log, paths.temporary]) on.mkdir(folder)
+  removeLeftIndexes(paths, on)
+  syncFolder(on, paths.root)
+  return lock
+}
+
+/**
+ * Removes the index that an interrupted rebuild left: unfinished, or replaced already (W-6).
+ * Earlier versions also left index.old. The caller holds the lock.
+ */
+export function removeLeftIndexes(paths: Paths, on: Disk = disk): void {
+  for (const folder of [paths.indexNew, paths.indexOld]) removeFolder(on, folder)
+}
+
+/**
+ * Makes the folder if it is missing and takes its lock, nothing else. @throws CannotRun as
+ * `openFolder`
+ */
+export function lockNewFolder(paths: Paths, on: Disk = disk): FileHandle {
+  makeFolder(paths.root, on)
+  return takeLock(paths, on)
+}
+
+/** Refuses a folder that a restore has not finished; it may look complete. */
+function checkRestored(paths: Paths, on: Disk): void {
+  if (!on.exists(paths.restoring)) return
+  throw new CannotRun(
+    `a restore into ${paths.root} has not finished: run weir restore with --data-dir ${paths.root} again, it starts over`,
+  )
+}
+
+/**
+ * Takes the lock of an existing data folder and checks its format. It makes no file.
+ * @returns the lock's file, which must stay open while the process lives
+ * @throws CannotRun where it is no data folder, another process holds it, a restore has not
+ * finished, or it has another format
+ */
+export function lockFolder(paths: Paths, on: Disk = disk): FileHandle {
+  checkNoBackup(paths, on)
+  if (!on.exists(paths.format)) {
+    checkRestored(paths, on) // an interrupted restore may not have made FORMAT
+    const what = on.exists(paths.root) ? 'it has no file FORMAT' : 'it does not exist'
+    throw new CannotRun(
+      `${paths.root} is not a data folder: ${what}; name the data folder with --data-dir or WEIR_DATA_DIR`,
+    )
+  }
+  const lock = takeLock(paths, on)
+  checkRestored(paths, on)
+  checkFormat(paths, on)
+  return lock
+}
+
+/**
+ * Checks a backup that is read in place. Nothing writes to it, so it needs no lock. @throws
+ * CannotRun for another format
+ */
+export function checkBackupFolder(paths: Paths, on: Disk = disk): void {
+  if (on.exists(paths.format)) checkFormat(paths, on)
+}
+
+/** Refuses a backup, which must not change, and a part of one, which is no data folder. */
+function checkNoBackup(paths: Paths, on: Disk): void {
+  if (on.exists(join(paths.root, UNFINISHED_BACKUP_FILE)))
+    throw new CannotRun(`${paths.root} is an unfinished backup: remove it and make another`)
+  if (on.kind(join(paths.root, BACKUP_FILE)) === undefined) return // a dangling link counts too
+  throw new CannotRun(
+    `${paths.root} is a backup and must not change: weir restore ${paths.root} --data-dir NEW makes a data folder of it`,
+  )
+}
+
+function makeFolder(root: string, on: Disk): void {
+  try {
+    on.mkdir(root)
+    chmodSync(root, 0o700)
+  } catch (error) {
+    throw unusable(root, error)
+  }
+}
+
+function unusable(root: string, error: unknown): CannotRun {
+  return new CannotRun(`the data folder ${root} cannot be used: ${(error as Error).message}`)
+}
+
+function openLock({ root, lock }: Paths, on: Disk): FileHandle {
+  try {
+    return on.open(lock, 'a')
+  } catch (error) {
+    throw unusable(root, error) // a file has that name, or the folder is read-only
+  }
+}
+
+/** Opens the lock's file and locks it. */
+function takeLock(paths: Paths, on: Disk): FileHandle {
+  const { root } = paths
+  const lock = openLock(paths, on)
+  const child = spawnSync(
+    'flock',
+    ['--exclusive', '--nonblock', '--conflict-exit-code', String(LOCK_HELD), '3'],
+    {
+      stdio: ['ignore', 'ignore', 'pipe', lock],
+    },
+  )
+  if (child.error !== undefined)
+    throw new CannotRun(`flock(1) is needed to lock ${root}; install util-linux: ${child.error.message}`)
+  if (child.status === LOCK_HELD)
+    throw new CannotRun(
+      `another process uses the data folder ${root}: stop it first (weir backup --url copies a running server)`,
+    )
+  if (child.status !== 0)
+    throw new CannotRun(`the data folder ${root} cannot be locked: ${child.stderr.toString().trim()}`)
+  return lock
+}
+
+/**
+ * Writes FORMAT, the first file of a new folder. Where other files exist, FORMAT was lost or the
+ * files are not Weir's.
+ */
+function makeFormat(paths: Paths, on: Disk): void {
+  const found = findData(paths, on)
+  if (found !== undefined) throw new Damaged(paths.format, 0, `it is missing, but ${found} exists`)
+  replaceFile(on, paths.format, [Buffer.from(`weir ${FORMAT_VERSION}\n`)])
+}
+
+/**
+ * Checks that the catalog was not lost. A start makes it before all other data. A new catalog would
+ * give its first pool the number of an old one, and the old pool's requests in the log with it.
+ * @throws Damaged
+ */
+export function checkCatalog(paths: Paths, on: Disk = disk): void {
+  const file = join(paths.catalog, LMDB_FILES.data)
+  if (on.exists(file) && on.size(file) > 0) return
+  const found = findData(paths, on)
+  if (found !== undefined)
+    throw new Damaged(
+      file,
+      0,
+      `the catalog is missing, but ${found} exists; restore the folder from a backup, nothing else has the catalog`,
+    )
+}
+
+/**
+ * Removes the catalog's file where a first start was interrupted while LMDB made it. Nothing was
+ * stored in it.
+ */
+function removeUnfinishedCatalog(paths: Paths, on: Disk): void {
+  const damage = findLmdbDamage(paths.catalog, on)
+  if (damage?.kind === 'foreign' && findData(paths, on) === undefined) on.unlink(damage.path)
+}
+
+/** A file that exists only after the catalog was made; undefined where there is none. */
+function findData({ admin, index, log, segment }: Paths, on: Disk): string | undefined {
+  // A mounted file system has a folder `lost+found`.
+  const holdsSomething = (folder: string) =>
+    on.exists(folder) && on.readdir(folder).some(name => name !== 'lost+found')
+  return [admin, join(index, LMDB_FILES.data)].find(on.exists) ?? [log, segment].find(holdsSomething)
+}
+
+function checkFormat(paths: Paths, on: Disk): void {
+  const bytes = on.size(paths.format)
+  if (bytes > FORMAT_FILE_BYTES_MAX)
+    throw new Damaged(paths.format, 0, `it has ${bytes} bytes; Weir did not write it`)
+  const found = Buffer.from(readFile(on, paths.format)).toString().trim()
+  if (found === `weir ${FORMAT_VERSION}`) return
+  const version = /^weir (\d+)$/.exec(found)?.[1]
+  const what =
+    Number(version) > FORMAT_VERSION
+      ? 'a newer version of Weir wrote the folder; use that version'
+      : 'the format is unknown'
+  throw new CannotRun(
+    `${paths.format} says ${JSON.stringify(found)}, this version of Weir reads "weir ${FORMAT_VERSION}": ${what}`,
+  )
+}

@@ -1,0 +1,50 @@
+/** How the process ends: the signals that ask it to stop, and the two ways to end at once. */
+import { constants } from 'node:os'
+import { monotonicMs } from './clock.ts'
+import { SIGNAL_ECHO_MS } from './limits.ts'
+
+/** The signals that ask a process to stop. */
+export const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const
+
+/**
+ * A listener that ignores the second copy of a signal. A terminal sends Ctrl-C to every process of
+ * the foreground group, and npm forwards its own copy, so a process under `npm start` gets two. Use
+ * one result for both signals.
+ */
+export function withoutEchoes(listener: (signal: NodeJS.Signals) => void): (signal: NodeJS.Signals) => void {
+  let lastMs = Number.NEGATIVE_INFINITY
+  return signal => {
+    const nowMs = monotonicMs()
+    if (nowMs - lastMs < SIGNAL_ECHO_MS) return
+    lastMs = nowMs
+    listener(signal)
+  }
+}
+
+/**
+ * Kills the process as a crash would; recovery is the same. exit() waits for threads, and it has
+ * hung and crashed while a thread was inside LMDB or DuckDB. Any thread may call this.
+ */
+export function endNow(): never {
+  process.kill(process.pid, 'SIGKILL')
+  for (;;) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000) // the signal ends the loop
+}
+
+/**
+ * Time for the signal to end the process. The first process of a container does not die of its own
+ * signal.
+ */
+const DIE_MS = 1_000
+
+/**
+ * Ends the process by the default action of `signal`, so that a shell sees 128 + its number. Main
+ * thread only.
+ */
+export function dieOf(signal: NodeJS.Signals): void {
+  // Node ignores SIGPIPE. The system's default action returns when a signal loses its last
+  // listener.
+  process.on(signal, () => undefined)
+  process.removeAllListeners(signal)
+  process.kill(process.pid, signal)
+  setTimeout(() => process.exit(128 + constants.signals[signal]), DIE_MS)
+}

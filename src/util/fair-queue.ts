@@ -1,0 +1,58 @@
+/**
+ * A bounded queue that serves its keys in turn, one item of each. A key's items leave in the order
+ * they came.
+ */
+export class FairQueue<T> {
+  readonly #lanes = new Map<string, T[]>()
+  readonly #max: number
+  #size = 0
+
+  /** @param max number of items of all keys */
+  constructor(max: number) {
+    this.#max = max
+  }
+
+  get size(): number {
+    return this.#size
+  }
+
+  /** Adds an item; false when the queue is full. */
+  tryPush(key: string, item: T): boolean {
+    if (this.#size >= this.#max) return false
+    const lane = this.#lanes.get(key)
+    if (lane === undefined) this.#lanes.set(key, [item])
+    else lane.push(item)
+    this.#size++
+    return true
+  }
+
+  /** Adds an item before the other items of its key; false when the queue is full. */
+  tryPushFirst(key: string, item: T): boolean {
+    if (!this.tryPush(key, item)) return false
+    const lane = this.#lanes.get(key)
+    if (lane !== undefined) lane.unshift(...lane.splice(-1))
+    return true
+  }
+
+  /** Removes the next item. Its key goes to the end of the round. */
+  tryShift(): T | undefined {
+    for (const [key, lane] of this.#lanes) {
+      const item = lane.shift()
+      this.#lanes.delete(key)
+      if (lane.length > 0) this.#lanes.set(key, lane)
+      this.#size--
+      return item
+    }
+    return undefined
+  }
+
+  /** Removes an item that no longer waits. */
+  remove(key: string, item: T): void {
+    const lane = this.#lanes.get(key)
+    const at = lane?.indexOf(item) ?? -1
+    if (lane === undefined || at < 0) return
+    lane.splice(at, 1)
+    this.#size--
+    if (lane.length === 0) this.#lanes.delete(key)
+  }
+}

@@ -1,0 +1,177 @@
+/**
+ * The seam of the crash and fault tests: named points where the process dies, and injected disk
+ * errors. Two hidden options control it; without them nothing here changes anything.
+ *
+ * `--crash-at name[:nth]` kills the process with SIGKILL when a thread passes the crash point
+ * `name` the nth time.
+ *
+ * `--fault-at "OPERATION PATTERN NTH CODE FILE"` injects disk errors. While FILE exists, the NTH
+ * call of the Disk's OPERATION whose path matches the regular expression PATTERN throws CODE, and
+ * so does every later one. A write that fails has written the first half of its bytes. `;`
+ * separates several faults. The disk works again when FILE is gone.
+ */
+import { existsSync } from 'node:fs'
+import { getEnvironmentData, setEnvironmentData } from 'node:worker_threads'
+import { type Disk, disk, type FileHandle } from './disk.ts'
+import { endNow } from './end-process.ts'
+import { CannotRun } from './errors.ts'
+
+let armedPoint = ''
+let countdown = 0
+
+/**
+ * Arms the crash point `spec` (`name`, `name:nth`, or '' for none) and the injected faults in this
+ * thread.
+ */
+export function armCrash(spec: string): void {
+  armFaults()
+  const [name = '', nth = '1'] = spec.split(':')
+  armedPoint = name
+  countdown = Number(nth)
+}
+
+/** Kills the process with SIGKILL if `name` is the armed point and this is its nth passing. */
+export function crashPoint(name: string): void {
+  if (armedPoint !== name) return
+  countdown -= 1
+  if (countdown > 0) return
+  endNow()
+}
+
+/** Key of the environment data that threads inherit. */
+const KEY = 'weir.fault-at'
+
+type Operation = Exclude<keyof Disk, 'exists' | 'size' | 'kind' | 'close'>
+const OPERATIONS: readonly string[] = [
+  'open',
+  'read',
+  'write',
+  'fdatasync',
+  'fsync',
+  'truncate',
+  'rename',
+  'unlink',
+  'mkdir',
+  'rmdir',
+  'readdir',
+] satisfies readonly Operation[]
+
+interface InjectedFault {
+  readonly operation: string
+  readonly path: RegExp
+  readonly nth: number
+  readonly code: string
+  readonly file: string
+  seen: number
+}
+
+/**
+ * Sets the faults of the threads that start from now on. @throws CannotRun where `spec` has another
+ * form
+ */
+export function setFaults(spec: string): void {
+  faultsOf(spec)
+  setEnvironmentData(KEY, spec)
+}
+
+/**
+ * Makes the calls of this thread's `disk` fail as `setFaults` says. Without faults it changes
+ * nothing.
+ */
+function armFaults(): void {
+  const faults = faultsOf((getEnvironmentData(KEY) as string | undefined) ?? '')
+  if (faults.length > 0) Object.assign(disk, faulty({ ...disk }, faults))
+}
+
+function faultsOf(spec: string): InjectedFault[] {
+  if (spec === '') return []
+  return spec.split(';').map(text => {
+    const [operation = '', pattern = '', nth = '', code = '', file = ''] = text.trim().split(/ +/)
+    if (!OPERATIONS.includes(operation) || !/^[1-9]\d*$/.test(nth) || !/^E[A-Z]+$/.test(code) || file === '')
+      throw new CannotRun(`--fault-at takes "OPERATION PATTERN NTH CODE FILE", not "${text}"`)
+    return { operation, path: new RegExp(pattern), nth: Number(nth), code, file, seen: 0 }
+  })
+}
+
+function faulty(real: Disk, faults: readonly InjectedFault[]): Disk {
+  /** Paths of open files. A rename changes the path of an open file. */
+  const paths = new Map<FileHandle, string>()
+  const check = (operation: Operation, path: string, before: () => void = () => undefined): void => {
+    const code = faults.map(fault => codeOf(fault, operation, path)).find(one => one !== undefined)
+    if (code === undefined) return
+    before()
+    throw Object.assign(new Error(`${code}: injected by --fault-at, ${operation} '${path}'`), {
+      code,
+      syscall: operation,
+      path,
+    })
+  }
+  const pathOf = (file: FileHandle) => paths.get(file) ?? ''
+  return {
+    ...real,
+    open: (path, flags, mode) => {
+      check('open', path)
+      const file = real.open(path, flags, mode)
+      paths.set(file, path)
+      return file
+    },
+    read: (file, into, position) => {
+      check('read', pathOf(file))
+      return real.read(file, into, position)
+    },
+    write: (file, buffers, position, past) => {
+      check('write', pathOf(file), () => real.write(file, firstHalf(buffers), position, past))
+      real.write(file, buffers, position, past)
+    },
+    fdatasync: file => {
+      check('fdatasync', pathOf(file))
+      real.fdatasync(file)
+    },
+    fsync: file => {
+      check('fsync', pathOf(file))
+      real.fsync(file)
+    },
+    truncate: (file, bytes) => {
+      check('truncate', pathOf(file))
+      real.truncate(file, bytes)
+    },
+    rename: (from, to) => {
+      check('rename', to)
+      real.rename(from, to)
+      for (const [file, path] of paths) if (path === from) paths.set(file, to)
+    },
+    unlink: path => {
+      check('unlink', path)
+      real.unlink(path)
+    },
+    mkdir: path => {
+      if (!real.exists(path)) check('mkdir', path)
+      real.mkdir(path)
+    },
+    rmdir: path => {
+      check('rmdir', path)
+      real.rmdir(path)
+    },
+    readdir: path => {
+      check('readdir', path)
+      return real.readdir(path)
+    },
+  }
+}
+
+/** The code that this call fails with; undefined where it succeeds. */
+function codeOf(fault: InjectedFault, operation: Operation, path: string): string | undefined {
+  if (fault.operation !== operation || !fault.path.test(path)) return undefined
+  fault.seen = existsSync(fault.file) ? fault.seen + 1 : 0
+  return fault.seen >= fault.nth ? fault.code : undefined
+}
+
+function firstHalf(buffers: readonly Uint8Array[]): Uint8Array[] {
+  let bytes = Math.floor(buffers.reduce((sum, { byteLength }) => sum + byteLength, 0) / 2)
+  const half: Uint8Array[] = []
+  for (const buffer of buffers) {
+    half.push(buffer.subarray(0, bytes))
+    bytes -= Math.min(bytes, buffer.byteLength)
+  }
+  return half
+}

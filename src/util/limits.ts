@@ -1,0 +1,830 @@
+/**
+ * Every maximum of Weir, with its reason and what happens beyond it, in three parts: the limits
+ * that clients see, the tuning values, and the bounds of options that only tests set.
+ *
+ * W-9: nothing between admission and ack is unbounded. A queue, buffer, loop or wait without a
+ * constant here is a bug.
+ */
+import { assert } from './assert.ts'
+
+const KiB = 1024
+const MiB = 1024 * KiB
+
+// ═════ Part 1: limits that clients see ═══════════════════════════════════════════════════════════
+
+// ── ingest ──────────────────────────────────────────────────────────────────────────────────────
+
+/** Bytes of a decoded body. The protocol's own limit; a larger body is 413. */
+export const BODY_BYTES_MAX = 1_048_320
+/** Events in a body. The protocol's own limit; more events are 413. */
+export const EVENTS_MAX = 500
+/**
+ * JSON containers open at once; deeper nesting is 400. It keeps the stacks of both kernels small.
+ */
+export const DEPTH_MAX = 1024
+/** Chunks of a body below this size are tiny. Each costs the main thread about 1 µs. */
+export const TINY_CHUNK_BYTES = 32
+/**
+ * Tiny chunks in a body, less a credit for larger ones; more are 400. A client that writes each of
+ * 500 events and each comma with one call sends 1,000. 2,048 chunks take 2 to 3 ms.
+ */
+export const TINY_CHUNKS_MAX = 2_048
+/**
+ * Tiny chunks after that 400 until the connection closes at once. They come in the same read, so
+ * the answer is not sent yet.
+ */
+export const TINY_CHUNKS_CLOSE = 256
+/**
+ * Tiny chunks forgiven in each API_TICK_MS: 1,000 a second, more than a pipe of lines or a slow
+ * link sends.
+ */
+export const TINY_CHUNKS_PER_TICK = 100
+/** Bytes read and dropped after a 413, so that the client sees the answer instead of a reset. */
+export const DRAIN_BYTES_MAX = 8 * MiB
+/** Time for which bytes are dropped after a 413. */
+export const DRAIN_MS_MAX = 5_000
+/** Time between the end of dropping and the close of the connection: the client sees the 413. */
+export const DRAIN_GRACE_MS = 1_000
+/**
+ * Time from a body's first byte to its last; a slower body is 408 and the connection closes. Before
+ * the first byte uWebSockets.js closes the connection after 8 to 12 s.
+ */
+export const BODY_MS_MAX = 60_000
+/**
+ * A slower body gets 408 while another request wants its place. A mobile link sends 20 kB/s.
+ */
+export const BODY_BYTES_PER_SECOND_MIN = 16 * KiB
+/** Time for a client to read an answer; then the connection closes. */
+export const ANSWER_MS_MAX = 10_000
+/** Time for which a request waits for room; then it is 429 with Retry-After. */
+export const WAIT_MS_MAX = 5_000
+/**
+ * Bytes of a body of other routes, such as a backup's folder (a path has at most 4 KiB); more is
+ * 413.
+ */
+export const ROUTE_BODY_BYTES_MAX = 16 * KiB
+/** Over node:http: bytes of a request's head; more is 431. This is Node's default. */
+export const HTTP_HEAD_BYTES_MAX = 16 * KiB
+/** Over node:http: time for a request's head; then 408. uWebSockets.js closes after 8 to 12 s. */
+export const HTTP_HEAD_MS_MAX = 10_000
+/** Over node:http: time for a whole request; then 408. It exceeds BODY_MS_MAX plus WAIT_MS_MAX. */
+export const HTTP_REQUEST_MS_MAX = 75_000
+/** Over node:http: time between two requests of a connection; then it closes. */
+export const HTTP_IDLE_MS_MAX = 10_000
+
+// ── pools and applications ──────────────────────────────────────────────────────────────────────
+
+/** Unpacked columns of a pool; more are BAD_REQUEST. */
+export const COLUMNS_MAX = 500
+/** Bytes of a column's name in UTF-8. */
+export const COLUMN_NAME_BYTES_MAX = 128
+/** Bytes of a column's jsonProperty in UTF-8: each message about a bad event repeats it. */
+export const JSON_PROPERTY_BYTES_MAX = 1_024
+/** Bytes of a unique name in UTF-8: it labels metrics and stands in URLs. */
+export const UNIQUE_NAME_BYTES_MAX = 256
+/** Bytes of a description in UTF-8: the whole catalog is in memory. */
+export const DESCRIPTION_BYTES_MAX = 8_192
+/** Bytes of a webhook's user name, and of its password, in UTF-8: headers are short. */
+export const CREDENTIAL_BYTES_MAX = 1_024
+/**
+ * Characters of an `Authorization` header. The longest valid one is Basic with two credentials of
+ * CREDENTIAL_BYTES_MAX in base64: 2,738.
+ */
+export const AUTHORIZATION_CHARACTERS_MAX = 4 * KiB
+/** Days of retention: a hundred years. More is BAD_REQUEST. */
+export const RETENTION_DAYS_MAX = 36_500
+/**
+ * Characters of an application's secret and of the /metrics token, at least. A shorter word that a
+ * person chose is soon guessed.
+ */
+export const CLIENT_SECRET_CHARACTERS_MIN = 16
+/** Time for which a token is valid. Clients fetch a new one before. */
+export const TOKEN_SECONDS = 3_600
+/**
+ * Bytes of a token request's body. The longest valid one has an id and a secret of 256 characters,
+ * percent-encoded, and all scopes: 2 KiB.
+ */
+export const TOKEN_BODY_BYTES_MAX = 16 * KiB
+/** Fields of a token request's form. Five have a meaning; the others are ignored. */
+export const TOKEN_FIELDS_MAX = 64
+
+// ── queries and GraphQL ─────────────────────────────────────────────────────────────────────────
+
+/** Time for a query; then it is interrupted. */
+export const QUERY_MS_MAX = 30_000
+/** Queries of all applications that wait; one more is UNAVAILABLE. */
+export const QUERIES_WAITING_MAX = 256
+/** Filters of a query, nested ones included. */
+export const FILTERS_MAX = 500
+/** Nesting of a query's filters. */
+export const FILTER_DEPTH_MAX = 32
+/**
+ * Characters of a LIKE pattern, except a text with `%` only at its ends. A search takes up to this
+ * many times the length of the text.
+ */
+export const LIKE_PATTERN_CHARACTERS_MAX = 1_000
+/**
+ * Patterns of a query that become regular expressions. Each may take RE2's 8 MB in each of its
+ * threads, outside DuckDB's memory limit.
+ */
+export const LIKE_PATTERNS_MAX = 16
+/** Fields of a document after fragments are spread. Validation compares fields in pairs. */
+export const GRAPHQL_FIELDS_MAX = 2_000
+/** Nesting of the fields of a document. */
+export const GRAPHQL_DEPTH_MAX = 24
+/** Fragments of a document. Each may spread the next, and walking them recurses this deep. */
+export const GRAPHQL_FRAGMENTS_MAX = 200
+/**
+ * Values of an answer, counted before its lists are resolved. Each takes 1 to 2 µs of the main
+ * thread.
+ */
+export const GRAPHQL_VALUES_MAX = 100_000
+/**
+ * Metric queries of a request. The main thread plans each. Dashboards send about 25 at once, and
+ * more than QUERIES_WAITING_MAX could not wait.
+ */
+export const GRAPHQL_QUERIES_MAX = 200
+/**
+ * Characters of the inputs of all metric queries of a request, as JSON. The main thread plans their
+ * filters; the maximum takes about 12 ms.
+ */
+export const GRAPHQL_INPUT_CHARACTERS_MAX = 512 * KiB
+/**
+ * Bytes of a GraphQL body. A pool of COLUMNS_MAX columns with the longest names and jsonProperties
+ * takes 611,000.
+ */
+export const GRAPHQL_BODY_BYTES_MAX = 640 * KiB
+/**
+ * Objects, lists, commas and comments of a body, counted before it is parsed. COLUMNS_MAX columns
+ * or FILTERS_MAX filters take 2,500. Parsing and coercing the maximum takes about 10 ms.
+ */
+export const GRAPHQL_BODY_PARTS_MAX = 10_000
+/** Tokens of a document. COLUMNS_MAX columns or FILTERS_MAX filters take 7,000. */
+export const GRAPHQL_TOKENS_MAX = 10_000
+/** Lines of a document, those in its strings included. */
+export const GRAPHQL_LINES_MAX = 20_000
+/**
+ * Characters of a name in a document. An unknown name is compared with all known names: 20 names of
+ * 30,000 characters took 70 ms.
+ */
+export const GRAPHQL_NAME_CHARACTERS_MAX = 1_024
+/** Brackets open at once in a document or in variables. It keeps the parser's stack small. */
+export const GRAPHQL_NESTING_MAX = 256
+/**
+ * Fields of all operations and fragments, with their fragments spread: validation walks them all.
+ */
+export const GRAPHQL_SPREAD_FIELDS_MAX = 10_000
+/**
+ * Fragments that are spread, and for each operation the variables in all its fragments.
+ * GRAPHQL_FRAGMENTS_MAX fragments that each spread the next make 20,000.
+ */
+export const GRAPHQL_SPREADS_MAX = 25_000
+/**
+ * Pairs of fields with one name at one place, which validation compares in 0.4 µs each. 100
+ * fragments that all ask for `id` make 4,950.
+ */
+export const GRAPHQL_PAIRS_MAX = 10_000
+
+// ═════ Part 2: tuning values ═════════════════════════════════════════════════════════════════════
+
+// ── admission ───────────────────────────────────────────────────────────────────────────────────
+
+/**
+ * Bytes of a slab: bodies and their record headers between admission and ack. It holds any body.
+ */
+export const SLAB_BYTES = 2 * MiB
+/** Slabs in use at once, 128 MiB; beyond it requests wait. */
+export const SLABS_MAX = 64
+/** Slabs that only small bodies may take, so that slow uploads of large bodies never stop them. */
+export const SLABS_SMALL_MIN = 16
+/** Bytes at a slab's end that no body covers, so that a kernel may read a little past a body. */
+export const SLAB_TAIL_BYTES = 64
+/** Largest body that shares a slab with others. It must come in one piece. */
+export const SMALL_BODY_BYTES_MAX = 64 * KiB
+/**
+ * Bytes of places that incomplete bodies of one pool hold; further bodies wait. A quarter of the
+ * large slabs is left for other pools, whose batches then find a place at once.
+ */
+export const POOL_PLACES_BYTES_MAX = ((SLABS_MAX - SLABS_SMALL_MIN) * SLAB_BYTES * 3) / 4
+/** First chunks of requests that wait for a slab or the memtable; beyond it 429 at once. */
+export const WAITING_BYTES_MAX = 128 * MiB
+/** Requests that wait at once; beyond it 429 at once. */
+export const WAITING_REQUESTS_MAX = 4096
+/**
+ * Window in which a body's bytes are counted. A waiting request gets its place after one window.
+ */
+export const BODY_WINDOW_MS = 500
+/**
+ * Interval at which the timer of uWebSockets.js is set again. It closes a connection with less than
+ * 16 KiB/s after 8 to 12 s without an answer. A body that goes on has BODY_MS_MAX.
+ */
+export const BODY_WAIT_ON_MS = 3_000
+/** Interval of the one timer for waiting requests, slow bodies and drained connections. */
+export const API_TICK_MS = 100
+/** Pools whose rate is remembered; beyond it the least recently used one is forgotten. */
+export const RATE_POOLS_MAX = 10_000
+/** Bad events described in one turn of the main thread; the answers of further ones take turns. */
+export const EVENT_ERRORS_PER_TURN = 1_000
+
+// ── connections ─────────────────────────────────────────────────────────────────────────────────
+
+/**
+ * File descriptors that are not for connections. An idle server on two cores has 52, each parse
+ * worker 5; 61 were seen with 30 queries, 8 streams, a backup and merges.
+ */
+export const DESCRIPTORS_RESERVED = 200
+/** Connections at once, whatever RLIMIT_NOFILE says: each may hold 4 KiB of an incomplete head. */
+export const CONNECTIONS_MAX = 10_000
+/** Connections at once, at least, so that Weir can be reached at all. */
+export const CONNECTIONS_MIN = 16
+/** One refusal in this many is the last answer of its connection (api/connections.ts). */
+export const REFUSALS_PER_CLOSE = 64
+/** Characters of an answer that fits in CORK_BYTES with its head, whatever UTF-8 makes of it. */
+export const SMALL_ANSWER_LENGTH = 4 * KiB
+/**
+ * Share of small answers that check whether earlier ones are still in memory. The choice is random,
+ * so no client can evade it. A client that reads nothing leaves 16 answers on average.
+ */
+export const SMALL_ANSWERS_LOOKED_AT = 1 / 16
+/** Over node:http: interval at which the times of heads and requests are checked. */
+export const HTTP_CHECK_MS = 2_000
+/**
+ * Over node:http: bytes of a waiting request's body that are read ahead, besides one read of 64
+ * KiB.
+ */
+export const HTTP_UNREAD_BODY_BYTES = 16 * KiB
+/** Over node:http: requests behind an unanswered one of their connection; one more closes it. */
+export const HTTP_PIPELINED_MAX = 64
+
+// ── control requests ────────────────────────────────────────────────────────────────────────────
+
+/** Complete GraphQL, token and other control requests without an answer; one more is 503. */
+export const CONTROL_REQUESTS_MAX = 256
+/**
+ * Control requests whose bodies are incomplete; one more gives the oldest 408. A connection has one
+ * at a time, and those that go on sending are complete before they are the oldest.
+ */
+export const CONTROL_INCOMPLETE_MAX = 1_024
+/** Bytes of incomplete bodies of control requests; beyond it the oldest gets 408. */
+export const CONTROL_INCOMPLETE_BYTES_MAX = 32 * MiB
+/** GraphQL requests of one application from its token to its answer; one more is 429. */
+export const GRAPHQL_APPLICATION_REQUESTS_MAX = 128
+/**
+ * GraphQL requests of all applications. Slow queries must not keep out tokens, backups and Arrow
+ * streams, which have the rest of CONTROL_REQUESTS_MAX.
+ */
+export const GRAPHQL_REQUESTS_MAX = 160
+/** List items that GraphQL inspects per value charged. */
+export const GRAPHQL_LOOKED_AT_PER_VALUE = 16
+/**
+ * Values after which the next list is resolved item by item, so that it can be interrupted: 0.5 ms.
+ */
+export const GRAPHQL_UNCUT_VALUES = 256
+/** Slice of the main thread for GraphQL. It leaves a list after it, and other work gets a turn. */
+export const GRAPHQL_SLICE_MS = 5
+/** Share of the main thread for GraphQL, while it has more work than a slice. */
+export const GRAPHQL_SHARE = 0.5
+/**
+ * Time that GraphQL may use before its share counts, so that the requests of one page do not wait.
+ */
+export const GRAPHQL_CREDIT_MS = 20
+/** Validated documents in the cache. The least recently used goes first. */
+export const GRAPHQL_DOCUMENTS_KEPT = 128
+/** Characters of a document in that cache; longer ones are not cached. */
+export const GRAPHQL_KEPT_CHARACTERS_MAX = 32 * KiB
+
+// ── guessed secrets ─────────────────────────────────────────────────────────────────────────────
+
+/**
+ * Wrong secrets of one application from one address that are answered at once. People mistype, and
+ * several clients start together.
+ */
+export const GUESSES_FREE = 10
+/**
+ * Interval of further checks for that pair. Ten a second are 864,000 a day; 16 random characters
+ * take 10^20 days.
+ */
+export const GUESS_INTERVAL_MS = 100
+/** Wrong secrets from one address, for all applications, that are answered at once. */
+export const GUESSES_ADDRESS_FREE = 50
+/** Interval of further checks for that address. */
+export const GUESS_ADDRESS_INTERVAL_MS = 50
+/** Wrong secrets of one application, from all addresses, that are answered at once. */
+export const GUESSES_APPLICATION_FREE = 100
+/** Interval of further checks for that application, for addresses that have failed with it. */
+export const GUESS_APPLICATION_INTERVAL_MS = 10
+/**
+ * Time for which a secret waits for its check; in a longer queue it is 429. Clients wait longer.
+ */
+export const GUESS_WAIT_MS_MAX = 5_000
+/** Secrets of all applications that wait; one more is refused. Other requests keep their places. */
+export const GUESSES_WAITING_MAX = CONTROL_REQUESTS_MAX / 4
+/** Addresses, applications, and pairs of both that are remembered: about 1 MiB each. */
+export const GUESSES_KEYS_MAX = 10_000
+/** Wrong credentials of one webhook from one address that are answered at once. */
+export const TARPIT_FREE = 10
+/** Time that pays for one of them. */
+export const TARPIT_INTERVAL_MS = 1_000
+/** Time for which answers to further ones are delayed. */
+export const TARPIT_HOLD_MS = 1_000
+/** Delayed answers at once; one more is answered at once. */
+export const TARPIT_HELD_MAX = 1_024
+/** Pairs of address and webhook that are remembered. */
+export const TARPIT_KEYS_MAX = 10_000
+
+// ── streaming answers ───────────────────────────────────────────────────────────────────────────
+
+/**
+ * Streams at once; one more is 503. Each may hold a file in data/tmp, chunks and a pinned manifest.
+ */
+export const STREAMS_MAX = 8
+/**
+ * Streams of one application, stalled ones included; one more is 503. Two places are left for other
+ * applications, and three stalled readers leave two for the same application.
+ */
+export const STREAMS_PER_APPLICATION_MAX = 5
+/** Streams for routes of scope admin only, so that readers never keep a backup out. */
+export const STREAMS_ADMIN_MIN = 1
+/** Time for which a client may take nothing; then its stream closes and unpins its files. */
+export const STREAM_STALL_MS = 60_000
+/**
+ * Interval at which the write timer of uWebSockets.js (8 to 12 s) is set again (api/http/uws.ts).
+ */
+export const STREAM_WAIT_ON_MS = 3_000
+/** Time for streams to go on after SIGTERM; then they close without their end. */
+export const STREAM_STOP_MS = 2_000
+/** Bytes that uWebSockets.js gathers of one corked write. */
+const CORK_BYTES = 16 * KiB
+/**
+ * Bytes of a stream handed to the socket at once; the rest waits in memory. With its frame and the
+ * end of the head it must fit in CORK_BYTES.
+ */
+export const STREAM_WRITE_BYTES = CORK_BYTES - 256
+/**
+ * Bytes handed to a socket that was full and takes more. Node's client copies what it read for each
+ * chunk while its reader is slow: with small chunks it took 2 MB/s.
+ */
+export const STREAM_BACKED_BYTES = 256 * KiB
+/** Bytes handed to it first, to learn whether the waiting bytes have gone. */
+export const STREAM_PROBE_BYTES = 1 * KiB
+/**
+ * Bytes of a stream that are made while the socket is full. The socket takes less when a third of
+ * it (at most 4 MiB on Linux) is free again (api/stream.ts).
+ */
+export const STREAM_AHEAD_BYTES = 2 * MiB
+
+// ── parse ───────────────────────────────────────────────────────────────────────────────────────
+
+/** Bytes of bodies in a parse task: long enough to pay for its 60 µs, short enough to share. */
+export const PARSE_TASK_BYTES_MAX = 512 * KiB
+/** Requests in a parse task. */
+export const PARSE_TASK_REQUESTS_MAX = 256
+/** Bytes of the batches of a parse task, by batchBytesMax(). One request goes whatever it takes. */
+export const BATCH_BYTES_MAX = 8 * MiB
+/**
+ * Bytes of batches between hand-over and memtable; at this no task starts. One may go beyond it.
+ */
+export const BATCHES_UNDER_WAY_BYTES_MAX = 96 * MiB
+/** DEFLATE makes at most 1,032 bytes of one (RFC 1951: 258 bytes from two bits). */
+export const GZIP_RATIO_MAX = 1032
+/**
+ * Batches of requests from the start of their parse to their last answer; more requests gather in slabs.
+ */
+export const BATCHES_UNDER_WAY_MAX = 64
+/** Parse tasks per parse worker without an answer: one runs, one waits. More requests gather. */
+export const PARSE_TASKS_PER_WORKER_MAX = 2
+/**
+ * Requests that gather while a task of small bodies is parsed. Handing over a smaller task costs
+ * all threads more than parsing it (docs/decisions/0018).
+ */
+export const PARSE_TASK_GATHERED_REQUESTS = 32
+/** Bytes that gather while a task of small bodies is parsed. */
+export const PARSE_TASK_GATHERED_BYTES = 64 * KiB
+/** Bytes of batches of gathered requests. Requests that cannot share a task do not wait. */
+export const PARSE_TASK_GATHERED_PARSED_BYTES = BATCH_BYTES_MAX / 2
+/** Parse workers, whatever the machine has. */
+export const PARSE_WORKERS_MAX = 16
+/** Sizes of last batches that the main thread remembers, by pool, kind and order of magnitude of the body. */
+export const BATCH_SIZES_MAX = 32_768
+
+// ── the log ─────────────────────────────────────────────────────────────────────────────────────
+
+/** Bytes of a log file, zero-filled or recycled. */
+export const LOG_FILE_BYTES = 64 * MiB
+/** Bytes of a group, which is written and synced at once. It keeps a sync below about 10 ms. */
+export const GROUP_BYTES_MAX = 8 * MiB
+/** Bytes queued for the log: slabs, and inflated bodies beside them. Asserted, never reached. */
+export const LOG_QUEUED_BYTES_MAX = 4 * SLABS_MAX * SLAB_BYTES
+/**
+ * Bytes of a replay chunk. A start parses its records together, and each pool's records become one
+ * batch. A large chunk has several records of each of thousands of pools that take turns.
+ */
+export const REPLAY_CHUNK_BYTES = 16 * MiB
+/**
+ * Bytes of log files that a start keeps in memory between checking and replaying them; it reads
+ * further ones twice. P-7 has room for three files while nothing else is in memory.
+ */
+export const LOG_CACHE_BYTES_MAX = 3 * LOG_FILE_BYTES
+/** Spare log files that are ready. The spare thread makes one when there are fewer. */
+export const SPARE_FILES_MIN = 2
+/** Recycled log files; further ones are removed. */
+export const SPARE_FILES_MAX = 8
+/** Interval of the tries while the disk is full. */
+export const DISK_RETRY_MS = 1_000
+
+// ── memtable and flush ──────────────────────────────────────────────────────────────────────────
+
+/** Bytes of unflushed batches of all pools, running flushes included; beyond it requests wait. */
+export const MEMTABLE_BYTES_MAX = 192 * MiB
+/**
+ * Bytes of all memtables above which the largest are flushed first. The half lets a burst find
+ * room.
+ */
+export const MEMTABLE_WAITING_BYTES_MAX = MEMTABLE_BYTES_MAX / 2
+/**
+ * Bytes of objects per batch in a memtable, on both sides of V8. A standalone script measured it.
+ */
+export const MEMTABLE_ENTRY_BYTES = 1 * KiB
+/**
+ * Bytes of unused batch memory that waits for parse tasks: a flush of all memtables frees this much.
+ */
+export const FREED_BYTES_MAX = MEMTABLE_BYTES_MAX
+/** Time after which batch memory that no parse task took is left to the garbage collector. */
+export const FREED_TRIM_MS = 10_000
+/** Rows of a full memtable. A full memtable is flushed. */
+export const FLUSH_ROWS = 131_072
+/** Bytes of a full memtable. */
+export const FLUSH_BYTES = 64 * MiB
+/**
+ * Batches of a full memtable. Each costs the main thread about 5 µs to the flush thread and back.
+ */
+export const FLUSH_ENTRIES = 1_024
+/**
+ * Age of the oldest row at which a memtable is flushed. Each pool uses between half of it and all
+ * (store/flush/flush-policy.ts). P-7 gives a start 3 s, and 2,000 pools take about 1 s of it. 2,000
+ * events a second leave at most 90,000 to parse again: 0.3 to 0.5 s (docs/decisions/0016).
+ */
+export const FLUSH_AGE_MS = 60_000
+/**
+ * Log bytes written since the oldest row at which a memtable is flushed; each pool uses its share.
+ * A start reads the log above the lowest unflushed sequence twice: 8 files take 0.5 s, and each
+ * record 0.5 µs each time, which is 1.4 s for single events of 450 bytes. Half of this limit would
+ * double the small flushes of thousands of pools beside one under full load, which reaches the
+ * limit in 2 to 7 s.
+ */
+export const LOG_UNFLUSHED_BYTES = 512 * MiB
+/** Index time of a full flush above which flushes get smaller (store/flush/flush-policy.ts). */
+export const FLUSH_INDEX_MS_MAX = 1_000
+/** Index time that smaller flushes aim at: a reader waits for four or five flushes. */
+export const FLUSH_SMALLER_MS_MAX = 300
+/**
+ * Index time of a smaller flush below which flushes grow: below half of the aim, so the size does
+ * not swing.
+ */
+export const FLUSH_SMALLER_MS_MIN = 140
+/** Estimated index time of a full flush below which flushes grow. */
+export const FLUSH_INDEX_MS_MIN = 480
+/** Time without a slow flush before flushes grow. */
+export const FLUSH_GROW_MS = 5_000
+/** The smallest flush is this part of a full one: 8,192 rows with a page update each take 0.4 s. */
+export const FLUSH_SHRINK_MAX = 16
+/** Share of the time that a flush of half the size may take. Above it, rows are not the cause. */
+export const FLUSH_SHRINK_GAIN = 0.8
+/**
+ * Time for which the size stays after a trial without gain, and between two trials of double size.
+ */
+export const FLUSH_SHRINK_REST_MS = 20_000
+/** Time without a full flush of known cost after which flushes are full again. */
+export const FLUSH_CALM_MS = 60_000
+/** Interval at which the memtables are inspected for age, log and memory. */
+export const FLUSH_TICK_MS = 250
+/** Rows of one flush, with those of recent flushes that it writes again. */
+const FLUSH_ROWS_MAX = 2 * FLUSH_ROWS
+/**
+ * Rows of a small segment that the pool's next flush may write again
+ * (store/flush/recent-flushes.ts).
+ */
+export const RECENT_FLUSH_ROWS_MAX = 98_304
+/** Batches of a small segment that the pool's next flush may write again, and of both together. */
+export const RECENT_FLUSH_ENTRIES_MAX = 2_048
+/** Bytes of the recent flushes of all pools. */
+export const RECENT_FLUSH_BYTES_MAX = 64 * MiB
+/** Full flushes of all pools at once: one writes Parquet, one is in the index, one waits. */
+export const FLUSHES_MAX = 3
+/**
+ * Small flushes that may run in place of a full one. They share a log sync and an index
+ * transaction.
+ */
+export const FLUSHES_SMALL = 16
+/**
+ * Bytes of a segment's file that is written past the page cache. Readers that ask for a flush read
+ * its files at once, and those are small (decision 0021).
+ */
+export const DIRECT_WRITE_BYTES_MIN = 1 * MiB
+/** Rows of a Parquet row group: small enough to prune, large enough to compress. */
+export const ROW_GROUP_ROWS = 65_536
+/** Time for the running flushes when the server stops flushing: part of STOP_MS_MAX. */
+export const FLUSHES_END_MS_MAX = 1_000
+
+// ── picking compactions ─────────────────────────────────────────────────────────────────────────
+
+/**
+ * Rows of a merge, deleted ones included. Its keys are in memory and in one transaction of the
+ * index. A merge of 917k rows reached 849 MB resident, one of 229k rows 359 MB.
+ */
+export const COMPACT_ROWS_MAX = 524_288
+/**
+ * Time of a compaction commit beside ingest: flushes wait for it. A merge takes as many rows as the
+ * index moves in this time, by the cost of the pool's last transactions.
+ */
+export const COMPACTION_COMMIT_MS_MAX = 1_000
+/** Time of a compaction commit while no rows come in. */
+export const COMPACTION_COMMIT_MS_ALONE_MAX = 10_000
+/**
+ * Rows that one merge may always take; else segments of small flushes would stay for ever. The
+ * commit takes 1.5 s where each key changes a page of its own.
+ */
+export const COMPACTION_COMMIT_ROWS_FLOOR = 32_768
+/** Rows of a merge before the pool's first transaction shows the cost of its keys: at most 6 s. */
+export const COMPACTION_COMMIT_ROWS_UNKNOWN = 4 * COMPACTION_COMMIT_ROWS_FLOOR
+/** Half-life of a measured cost of keys: a pool whose keys were expensive once is merged again. */
+export const COMPACTION_COMMIT_COST_MS = 600_000
+/** Keys of a transaction that shows the cost per key. The sync alone takes some milliseconds. */
+export const KEY_COST_KEYS_MIN = 4_096
+/** Bytes of a merge's inputs. */
+export const COMPACT_BYTES_MAX = 512 * MiB
+/** Segments of a merge. It bounds open files and the time to inspect a pool. */
+export const COMPACT_INPUTS_MAX = 32
+/** Small neighbours that are worth a merge. A row is written again about log₄ n times. */
+export const COMPACT_FAN_IN = 4
+/** Rows that a smaller segment counts as: below it a merge costs the same. */
+export const COMPACT_ROWS_FLOOR = 1_024
+/**
+ * Adjacent small segments that stay although no window of them is worth a merge. Where there are
+ * more, the cheapest window is merged whatever the sizes.
+ */
+export const COMPACT_RUN_MAX = 32
+/** Share of deleted rows above which a segment is rewritten. */
+export const COMPACT_DELETED_SHARE = 0.25
+/** Interval at which pools are inspected for merges and waiting merges start. */
+export const COMPACT_TICK_MS = 1_000
+/** Pools inspected in one tick, about 10 µs each. The next ticks inspect the others. */
+export const COMPACT_INSPECTIONS_PER_TICK = 256
+/**
+ * Time after which a tick inspects no further pool of either kind: a pool of 10,000 small segments
+ * takes some 4 ms.
+ */
+export const COMPACT_INSPECT_MS_MAX = 4
+/**
+ * Ticks without a flush after which a pool's recent flushes leave memory, so that their segments
+ * can be merged.
+ */
+export const COMPACT_QUIET_TICKS = 60
+/**
+ * Time after the last ingested rows in which merges are throttled. Later they run at full speed.
+ */
+export const COMPACT_INGEST_MS = 5_000
+/** Memory of the running flushes above which no merge starts. */
+export const COMPACT_MEMTABLE_BYTES_MAX = MEMTABLE_BYTES_MAX / 4
+/**
+ * Small segments up to which merges wait while flushes come as fast as the index takes their keys.
+ */
+export const COMPACT_SLOW_SEGMENTS_MAX = 256
+/**
+ * Time after which a waiting merge starts beside any load: steady full load must not stop
+ * compaction for good.
+ */
+export const COMPACT_WAIT_MS_MAX = 60_000
+/** Longest pause after failed merges. It begins with DISK_RETRY_MS and doubles. */
+export const COMPACT_RETRY_MS_MAX = 60_000
+
+// ── the merge thread ────────────────────────────────────────────────────────────────────────────
+
+/**
+ * DuckDB's memory in a merge; beyond it the sort spills to data/tmp. It sorts 1M rows of 400 bytes.
+ */
+export const MERGE_MEMORY_BYTES = 256 * MiB
+/**
+ * DuckDB's memory in a merge of very long rows: it holds one row group of the inputs, read and
+ * written.
+ */
+export const MERGE_MEMORY_BYTES_MAX = 512 * MiB
+/** Bytes of a merge, stored and uncompressed, that leaves its DuckDB open for the next one. */
+export const MERGE_REUSE_BYTES_MAX = 16 * MiB
+/** Average bytes of rows that are sorted. DuckDB takes 2,048 rows from its sort at once. */
+export const MERGE_SORTED_ROW_BYTES_MAX = 32 * KiB
+/**
+ * Bytes of a row group that a merge writes. Its writer and the next merge's reader hold one,
+ * uncompressed.
+ */
+export const MERGE_GROUP_BYTES = 16 * MiB
+/**
+ * Bytes of a merge's file that are copied and synced at once: a log sync waits for one piece at
+ * most.
+ */
+export const MERGE_PIECE_BYTES = 4 * MiB
+/** Share of a core that a merge beside ingest takes. */
+export const MERGE_CPU_SHARE = 0.3
+/** Bytes that a merge beside ingest reads and writes in a second. */
+export const MERGE_BYTES_PER_S = 50_000_000
+/** Smallest rest of a throttled merge: a timer is no finer. */
+export const MERGE_REST_MS_MIN = 5
+/** Credit that a merge gains from waits for syncs and commits: small merges mostly wait. */
+export const MERGE_CREDIT_MS_MAX = 50
+/** Wait before the merge thread asks DuckDB again where it has no task yet. */
+export const MERGE_IDLE_MS = 1
+/** Tasks that an interrupted statement may still run. */
+export const MERGE_INTERRUPTED_STEPS_MAX = 1_000
+/** Deleted rows that a merge handles between two rests: some 20 ms. */
+export const MERGE_SLICE = 65_536
+/** Time without a merge after which the thread ends. DuckDB and the key reader give memory back. */
+export const MERGE_THREAD_IDLE_MS = 10_000
+
+// ── the index and the catalog ───────────────────────────────────────────────────────────────────
+
+/** LMDB map of the index: address space, not memory. Set large up front. */
+export const INDEX_MAP_BYTES = 64 * 1024 * MiB
+/** LMDB map of the catalog: address space, not memory. */
+export const CATALOG_MAP_BYTES = 4 * 1024 * MiB
+/**
+ * Bytes of an encoded key part; a longer part is stored as its SHA-256. LMDB keys have up to 511.
+ */
+export const KEY_PART_BYTES_MAX = 200
+/**
+ * Index entries read or removed in one step. Dropping a pool takes a transaction of a few ms per
+ * step.
+ */
+export const INDEX_SLICE_ENTRIES = 10_000
+/** Bytes of keys of small segments that a rebuild puts into one transaction, which is one sync. */
+export const REBUILD_COMMIT_BYTES = 16 * MiB
+/** Small segments that a rebuild puts into one transaction. */
+export const REBUILD_COMMIT_SEGMENTS = 256
+/** Deletion vector entries that the index adds to one segment before it combines the short ones. */
+export const DELETION_VECTOR_ENTRIES_MAX = 64
+/**
+ * Bytes of a short deletion vector entry, so that combining reads and writes at most 64 of them: 2
+ * MiB.
+ */
+export const DELETION_VECTOR_MERGE_BYTES_MAX = 32 * KiB
+/** Parts of a segment's deletion vector in the manifest; more are read again as one. */
+export const DELETION_VECTOR_PARTS_MAX = 64
+
+// ── the query thread ────────────────────────────────────────────────────────────────────────────
+
+/** Queries that run at once; the others wait, in turn by application. */
+export const QUERIES_RUNNING_MAX = 2
+/** Time after ready at which the query thread starts if no query came: the start goes first. */
+export const ENGINE_WARM_MS = 5_000
+/** DuckDB's memory; beyond it DuckDB spills to data/tmp. */
+export const QUERY_MEMORY_BYTES = 384 * MiB
+/**
+ * Bytes of cached tables of deleted rows: a quarter of DuckDB's memory. The least recently used go
+ * first.
+ */
+export const DELETION_TABLES_BYTES_MAX = 96 * MiB
+/** Cached tables of deleted rows. DuckDB takes up to 15 KiB of each outside its memory limit. */
+export const DELETION_TABLES_MAX = 2_048
+/** Cached column lists, one per pool and schema version. */
+export const SCHEMAS_CACHED_MAX = 4_096
+
+// ── exported rows ───────────────────────────────────────────────────────────────────────────────
+
+/** Rows of segments that are copied together; a larger segment is copied alone. */
+export const EXPORT_GROUP_ROWS = 262_144
+/** Files that are copied together: DuckDB opens all of them. */
+export const EXPORT_GROUP_FILES = 256
+/** Rows of an Arrow record batch. */
+export const EXPORT_BATCH_ROWS = 16_384
+/**
+ * Approximate bytes of an Arrow record batch. It has at least one row, which may be as large as a
+ * body.
+ */
+export const EXPORT_BATCH_BYTES = 8 * MiB
+/** Time for the copy of one group; then it is interrupted. */
+export const EXPORT_COPY_MS_MAX = 120_000
+/**
+ * Compressed bytes of a row group in an exported Parquet file, besides ROW_GROUP_ROWS. Each DuckDB
+ * thread holds about ten times that. A row group has at least 2,048 rows, DuckDB's minimum.
+ */
+export const EXPORT_ROW_GROUP_BYTES = 4 * MiB
+/** Time for a whole export as Parquet, which is one statement. */
+export const EXPORT_FILE_MS_MAX = 24 * 3_600_000
+/** Bytes of a file that go to standard output at once. */
+export const EXPORT_PIECE_BYTES = 1 * MiB
+/** Interval at which the size of an export is checked for its progress. */
+export const PROGRESS_LOOK_MS = 250
+
+// ── backup ──────────────────────────────────────────────────────────────────────────────────────
+
+/** Bytes a second that a backup of a running server copies, so that ingest does not suffer. */
+export const BACKUP_BYTES_PER_SECOND = 64 * MiB
+/** Bytes copied at once. The thread hears of a stop between two chunks. */
+export const BACKUP_CHUNK_BYTES = 1 * MiB
+/** Bytes written between two syncs: the log's sync queues behind them. */
+export const BACKUP_SYNC_BYTES = 8 * MiB
+/** Bytes of a log file in a backup: the smallest file that holds every record. */
+export const BACKUP_LOG_FILE_BYTES = 4 * MiB
+/** Time for a client to begin to read a backup's answer; then the backup ends. */
+export const BACKUP_BEGIN_MS_MAX = 10_000
+/** Time for the flushes before a backup. Rows that are not flushed then are copied from the log. */
+export const BACKUP_FLUSH_MS_MAX = 30_000
+/** Interval of progress lines, at least. A waiting backup writes one each second. */
+export const BACKUP_PROGRESS_MS = 250
+/** Bytes of a line of a running backup's answer; a longer line does not come from Weir. */
+export const BACKUP_LINE_BYTES_MAX = 1 * MiB
+/** Bytes of the file BACKUP, which is parsed in memory: 150 a file, so over a million segments. */
+export const BACKUP_FILE_BYTES_MAX = 256 * MiB
+
+// ── metrics ─────────────────────────────────────────────────────────────────────────────────────
+
+/**
+ * Lines of weir_events_total (pool, result, code). Further pools are counted together as `other`.
+ */
+export const METRIC_SERIES_MAX = 10_000
+/** Syncs that wait until they are sorted into the histogram: about 0.2 ms of work. */
+export const METRIC_SYNCS_HELD = 256
+/** Pools with a compaction debt of their own on the page: those with the largest. */
+export const METRIC_DEBT_POOLS_MAX = 20
+
+// ── commands ────────────────────────────────────────────────────────────────────────────────────
+
+/** Interval of a command's progress lines where standard error is no terminal. */
+export const PROGRESS_LINE_MS = 5_000
+/** Time for a command on a stopped folder to flush what it replayed. The log still has the rows. */
+export const OFFLINE_FLUSH_MS_MAX = 600_000
+/** Time for a command to clean up after Ctrl-C; then it ends as a crash would. */
+export const INTERRUPT_MS_MAX = 5_000
+/**
+ * Bytes of a segment that `weir inspect` checks by its checksum; it checks larger ones by their
+ * footer.
+ */
+export const INSPECT_CHECKSUM_BYTES = 256 * KiB
+/** Pools that a message about an unknown pool names. */
+export const POOLS_NAMED_MAX = 10
+/** Time for the process that reads a whole index to see whether it is damaged. */
+export const PROBE_MS_MAX = 3_600_000
+/** Findings that `weir verify` prints one by one; it counts further ones. */
+export const FINDINGS_TOLD_MAX = 1_000
+
+// ── threads and the process ─────────────────────────────────────────────────────────────────────
+
+/**
+ * Nice value of the flush and index threads. A higher value is a smaller share, so acks go first.
+ */
+export const BACKGROUND_NICE = 5
+/** Nice value of threads that run queries or encode rows: acks, flushes and the index go first. */
+export const QUERY_NICE = 7
+/** Nice value of the merge thread: everything else goes first. */
+export const MERGE_NICE = 10
+/**
+ * Time for all threads of libuv's pool to set their nice value at the start. It takes about 1 ms.
+ */
+export const NICE_POOL_MS_MAX = 2_000
+/** Time from SIGTERM to exit. */
+export const STOP_MS_MAX = 10_000
+/** Time in which a second signal is a copy of the first, which npm forwarded. */
+export const SIGNAL_ECHO_MS = 300
+/** Bytes of the file FORMAT: `weir`, a number of any likely length, a line break. */
+export const FORMAT_FILE_BYTES_MAX = 64
+/**
+ * Bytes of a file that is read as a whole. Log and delete files are much smaller; a longer one is
+ * damaged.
+ */
+export const WHOLE_FILE_BYTES_MAX = 2 * 1024 * MiB
+
+// ═════ Part 3: bounds of options that only tests set ═════════════════════════════════════════════
+
+/** Bytes of a log file that tests may ask for. It still holds the largest append. */
+export const LOG_FILE_BYTES_MIN = BACKUP_LOG_FILE_BYTES
+
+// ═════ How the limits fit together ═══════════════════════════════════════════════════════════════
+
+assert(BODY_BYTES_MAX + 256 <= SLAB_BYTES, 'a slab holds the largest body with its record header')
+assert(
+  AUTHORIZATION_CHARACTERS_MAX >= 'Basic '.length + 4 * Math.ceil((2 * CREDENTIAL_BYTES_MAX + 1) / 3),
+  'a header holds the longest credentials',
+)
+assert(
+  PARSE_TASK_GATHERED_REQUESTS <= PARSE_TASK_REQUESTS_MAX &&
+    PARSE_TASK_GATHERED_BYTES <= PARSE_TASK_BYTES_MAX,
+  'gathered requests are one parse task',
+)
+assert(HTTP_REQUEST_MS_MAX > BODY_MS_MAX + WAIT_MS_MAX, 'node:http lets a slow body wait for room')
+assert(GRAPHQL_REQUESTS_MAX + GUESSES_WAITING_MAX < CONTROL_REQUESTS_MAX, 'tokens have places')
+assert(SLABS_SMALL_MIN < SLABS_MAX, 'large bodies have slabs too')
+assert(GROUP_BYTES_MAX >= SLAB_BYTES, 'a group holds a slab')
+assert(LOG_FILE_BYTES >= 2 * GROUP_BYTES_MAX, 'a log file holds a group')
+assert(LOG_FILE_BYTES_MIN >= 2 * SLAB_BYTES, 'the smallest log file holds a slab')
+assert(
+  COMPACTION_COMMIT_ROWS_FLOOR >= COMPACT_INPUTS_MAX * COMPACT_ROWS_FLOOR,
+  'the smallest segments are merged at any cost',
+)
+assert(FLUSH_ROWS_MAX <= COMPACT_ROWS_MAX / 2, 'a merge takes several flushes')
+assert(
+  COMPACT_FAN_IN <= COMPACT_RUN_MAX && COMPACT_FAN_IN <= COMPACT_INPUTS_MAX,
+  'a full tier fits in a merge',
+)
+assert(FLUSH_INDEX_MS_MIN < FLUSH_INDEX_MS_MAX, 'a flush that is full again is not made smaller at once')
+assert(FLUSH_SMALLER_MS_MIN < FLUSH_SMALLER_MS_MAX / 2, 'a flush of half the size is not made larger at once')
+assert(FLUSH_BYTES * FLUSHES_MAX <= MEMTABLE_BYTES_MAX, 'the running flushes fit in the memtable')
+assert(FLUSH_BYTES <= MEMTABLE_WAITING_BYTES_MAX, 'a memtable fills before it is flushed for its memory')

@@ -1,0 +1,111 @@
+/** Names of all files in the data folder. Only this file spells a path. */
+import { randomBytes } from 'node:crypto'
+import { join } from 'node:path'
+
+/** The paths of one data folder. */
+export interface Paths {
+  readonly root: string
+  readonly admin: string
+  readonly catalog: string
+  readonly log: string
+  readonly index: string
+  /** A new index while a rebuild makes it. */
+  readonly indexNew: string
+  /** An old index that an earlier version left behind. */
+  readonly indexOld: string
+  readonly segment: string
+  readonly temporary: string
+  /** Files of a running merge. The merge thread empties the folder when it starts. */
+  readonly merge: string
+  /** Damaged files that repairs moved away. Only a person removes them. */
+  readonly damaged: string
+  readonly lock: string
+  readonly format: string
+  /** Exists while a restore fills the folder. */
+  readonly restoring: string
+}
+
+/** The paths below `root`, an absolute folder. */
+export function pathsOf(root: string): Paths {
+  return {
+    root,
+    admin: join(root, 'admin.json'),
+    catalog: join(root, 'catalog'),
+    log: join(root, 'log'),
+    index: join(root, 'index'),
+    indexNew: join(root, 'index.new'),
+    indexOld: join(root, 'index.old'),
+    segment: join(root, 'segment'),
+    temporary: join(root, 'tmp'),
+    merge: join(root, 'tmp', 'merge'),
+    damaged: join(root, 'damaged'),
+    lock: join(root, 'LOCK'),
+    format: join(root, 'FORMAT'),
+    restoring: join(root, 'RESTORING'),
+  }
+}
+
+/** The table of contents of a backup, written last. It has no meaning in a data folder. */
+export const BACKUP_FILE = 'BACKUP'
+
+/** The table of contents of an unfinished backup. A rename makes it BACKUP. */
+export const UNFINISHED_BACKUP_FILE = `${BACKUP_FILE}.tmp`
+
+/** The folder of a pool's segments. */
+export function poolFolder(paths: Paths, poolId: string): string {
+  return join(paths.segment, poolId)
+}
+
+/** `0000000042.parquet`: a segment of a pool. */
+export function segmentFile(segment: number): string {
+  return `${String(segment).padStart(10, '0')}.parquet`
+}
+
+/**
+ * `0000000042.deletes`: the deletes of the flush that wrote (or would have written) that segment.
+ */
+export function deleteFile(segment: number): string {
+  return `${String(segment).padStart(10, '0')}.deletes`
+}
+
+/**
+ * Part of the names of temporary files. A process id would repeat: in a container it is 1 after
+ * each crash.
+ */
+const PROCESS_TAG = randomBytes(8).toString('hex')
+
+/** A file for exported rows. It is unlinked as soon as it is open for reading. */
+export function exportFile(temporaryFolder: string, number: number): string {
+  return join(temporaryFolder, `export-${PROCESS_TAG}-${number}.parquet`)
+}
+
+/** True for an export file of an earlier process. A start removes such files. */
+export function isLeftExportFile(name: string): boolean {
+  const tag = /^export-([\da-f]+)-\d+\.parquet$/.exec(name)?.[1]
+  return tag !== undefined && tag !== PROCESS_TAG
+}
+
+/** The temporary name of a file outside the data folder while it is written. */
+export function unfinishedFile(path: string): string {
+  return `${path}.tmp-${PROCESS_TAG}`
+}
+
+/** The number in a segment's or delete file's name, undefined for any other name. */
+export function numberOfFile(name: string): number | undefined {
+  const match = /^(\d{10})\.(parquet|deletes)$/.exec(name)
+  return match === null ? undefined : Number(match[1])
+}
+
+/** LMDB's files, in the folders of catalog and index. */
+export const LMDB_FILES = { data: 'data.mdb', lock: 'lock.mdb' } as const
+
+/** `data.mdb.damaged-2`: an unreadable index that was moved away. */
+export function damagedIndexFile(number: number): string {
+  return `${LMDB_FILES.data}.damaged-${number}`
+}
+
+/** The number in such a name, undefined for any other name. */
+export function numberOfDamagedIndex(name: string): number | undefined {
+  const match = /^data\.mdb\.damaged-(\d{1,9})$/.exec(name)
+  return match === null ? undefined : Number(match[1])
+}

@@ -1,0 +1,81 @@
+/**
+ * The calling thread, as the operating system and V8 know it: its name, priority, processor time
+ * and garbage.
+ */
+import { writeFileSync } from 'node:fs'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { assert } from './assert.ts'
+import { NICE_POOL_MS_MAX } from './limits.ts'
+import { tryNative } from './native.ts'
+import { warn } from './say.ts'
+
+/** Linux keeps 15 bytes of a thread's name. */
+const NAME_BYTES_MAX = 15
+
+/**
+ * Names this thread `weir-<role>`, so that `top -H`, `perf` and the bench's report tell the threads
+ * apart.
+ *
+ * It writes to /proc instead of calling prctl(2), so it needs no native module: /proc/thread-self
+ * is the thread that resolves it, and Node makes a synchronous call on the calling thread. Threads
+ * that this thread starts later (DuckDB's) inherit the name. Without a writable /proc the old name
+ * stays.
+ */
+export function nameThread(role: string): void {
+  const name = `weir-${role}`
+  assert(Buffer.byteLength(name) <= NAME_BYTES_MAX, 'the kernel keeps 15 bytes of a name')
+  try {
+    writeFileSync('/proc/thread-self/comm', name)
+  } catch {}
+}
+
+/**
+ * Adds to the nice value of the calling thread, where the native module can set it. A higher value
+ * is a smaller share of the processor. A thread inherits the value of the thread that starts it.
+ */
+export function niceThread(nice: number): void {
+  const add = tryNative()?.['niceThread'] as ((nice: number) => boolean) | undefined
+  add?.(nice)
+}
+
+/**
+ * Adds to the nice value of every thread in libuv's pool. DuckDB runs a statement on one of them
+ * and on threads that it starts from there, so this sets the priority of queries. Call it once,
+ * before DuckDB starts its threads. Asynchronous calls of `fs` and `crypto` run in the same pool.
+ */
+export async function nicePool(nice: number): Promise<void> {
+  type Add = (nice: number, msMax: number) => Promise<number>
+  const add = tryNative()?.['nicePool'] as Add | undefined
+  const refused = await add?.(nice, NICE_POOL_MS_MAX)
+  if (refused !== undefined && refused > 0)
+    warn(`queries may delay acks: the system refused to lower the priority of ${refused} query threads`)
+}
+
+/**
+ * A clock of the calling thread's processor time in ms; undefined where the native module is
+ * missing.
+ */
+export function threadCpuClock(): (() => number) | undefined {
+  return tryNative()?.['threadCpuMs'] as (() => number) | undefined
+}
+
+type Collect = (options: { readonly type: 'minor' }) => void
+
+let collect: Collect | undefined
+
+/**
+ * Runs a minor garbage collection now; it takes about 0.2 ms.
+ *
+ * DuckDB's binding frees a chunk of rows (a megabyte or more) when V8 collects the object that
+ * stands for it. V8 counts a few bytes for the object and would let hundreds of megabytes pile up.
+ * The binding has no call that frees. Where V8 gives no access to its collector, V8 collects when
+ * it decides to.
+ */
+export function runMinorGc(): void {
+  if (collect === undefined) {
+    setFlagsFromString('--expose-gc')
+    collect = (runInNewContext('globalThis.gc') as Collect | undefined) ?? (() => undefined)
+  }
+  collect({ type: 'minor' })
+}

@@ -1,0 +1,137 @@
+/**
+ * The thread's side of the kit (thread-kit.ts): `beginThread` sets the thread up, `serve` answers its calls.
+ *
+ *   K-4  Messages keep their order in both directions. A handler that returns no promise is answered in its own turn.
+ *   K-5  Buffers in a move list change hands. If an answer cannot be cloned, they stay, and its call rejects.
+ */
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { assert, must } from './assert.ts'
+import { toWire } from './errors.ts'
+import { armCrash } from './fault-injection.ts'
+import { nameThread, niceThread } from './this-thread.ts'
+import {
+  type AnswerMessage,
+  type CallMessage,
+  type ResultOf,
+  STOP,
+  type ThreadStart,
+  type ValueOf,
+} from './thread-kit.ts'
+
+/** An answer whose buffers change hands. */
+class Moved<R> {
+  readonly value: R
+  readonly move: readonly ArrayBuffer[]
+
+  constructor(value: R, move: readonly ArrayBuffer[]) {
+    this.value = value
+    this.move = move
+  }
+}
+
+/** What a handler returns to answer with `value` and to move `buffers` of it. */
+export function moved<R>(value: R, buffers: readonly ArrayBuffer[]): Moved<R> {
+  return new Moved(value, buffers)
+}
+
+type Answer<R> = R | Moved<R> | Promise<R | Moved<R>>
+
+/** One function for each call of the protocol. What it throws rejects the call. */
+export type Handlers<Calls> = {
+  readonly [N in keyof Calls]: (value: ValueOf<Calls[N]>) => Answer<ResultOf<Calls[N]>>
+}
+
+interface ServeOptions {
+  /** False: the error is a bug of ours, or leaves the thread's state unknown; the thread ends with it. Default: always true. */
+  readonly mayAnswer?: (error: unknown, call: string) => boolean
+  /** Called right after an answer is posted. */
+  readonly answered?: (call: string) => void
+  /** A stop has come: open calls should end soon. */
+  readonly interrupt?: () => void
+  /** No call is open any more, and none comes. What it throws rejects the stop. */
+  readonly close?: () => void | Promise<void>
+}
+
+/** Posts an event. */
+export type TellEvent<Events> = <N extends keyof Events & string>(
+  name: N,
+  value: ValueOf<Events[N]>,
+  move?: readonly ArrayBuffer[],
+) => void
+
+/** The first step of each file in `workers/`: names the thread, sets its nice value, arms its crash points. */
+export function beginThread<Data>(): { readonly port: MessagePort; readonly data: Data } {
+  const { name, nice, crashAt, data } = workerData as ThreadStart
+  nameThread(name)
+  if (nice !== undefined) niceThread(nice)
+  if (crashAt !== undefined) armCrash(crashAt)
+  return { port: must(parentPort, 'the port of a worker thread'), data: data as Data }
+}
+
+/** Answers calls until the stop, which closes the port: a thread without other handles ends then. */
+export function serve<Calls, Events = object>(
+  port: MessagePort,
+  handlers: Handlers<Calls>,
+  options: ServeOptions = {},
+): TellEvent<Events> {
+  const running = new Set<Promise<void>>()
+
+  function refuse({ id, name }: CallMessage, error: unknown): void {
+    if (id === 0 || options.mayAnswer?.(error, name) === false) throw error
+    port.postMessage({ id, error: toWire(error) } satisfies AnswerMessage)
+  }
+
+  function answer(call: CallMessage, result: unknown): void {
+    const { value, move } = result instanceof Moved ? result : { value: result, move: [] }
+    if (call.id !== 0) {
+      try {
+        port.postMessage({ id: call.id, value } satisfies AnswerMessage, move)
+      } catch (error) {
+        refuse(call, error) // it cannot be cloned
+        return
+      }
+    }
+    options.answered?.(call.name)
+  }
+
+  async function stop(call: CallMessage): Promise<void> {
+    options.interrupt?.()
+    await Promise.all(running)
+    try {
+      await options.close?.()
+      answer(call, undefined)
+    } catch (error) {
+      refuse(call, error)
+    }
+    port.close()
+  }
+
+  // Nobody knows which call it was, and its caller waits.
+  port.on('messageerror', error => {
+    throw error
+  })
+  port.on('message', (call: CallMessage) => {
+    if (call.name === STOP) {
+      void stop(call) // what it throws ends the thread
+      return
+    }
+    let result: unknown
+    try {
+      const handler = (handlers as Record<string, (value: never) => unknown>)[call.name]
+      assert(handler !== undefined, `the thread serves ${call.name}`)
+      result = handler(call.value as never)
+    } catch (error) {
+      refuse(call, error)
+      return
+    }
+    if (!(result instanceof Promise)) return answer(call, result)
+    const run = result
+      .then(
+        done => answer(call, done),
+        error => refuse(call, error),
+      )
+      .finally(() => running.delete(run))
+    running.add(run)
+  })
+  return (name, value, move = []) => port.postMessage({ id: 0, name, value }, move)
+}

@@ -1,0 +1,4 @@
+import { MAIN_THREAD_ATTACKS } from './attacks-main-thread.ts'
+import { abuse } from './suite.ts'
+
+abuse(MAIN_THREAD_ATTACKS)

@@ -1,0 +1,27 @@
+/** Makes tests of attacks: each over each front end, with the limits of DESIGN section 3 that a well-behaved producer relies on. */
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import type { Attack } from './attack.ts'
+import { choosing, frontEndsOf, runAttack } from './run.ts'
+
+/** No ack of the producer is later, whatever others do … */
+const ACK_MS_MAX = 1_000
+/** … on a machine that is otherwise idle; on a loaded one calm acks are late too, and late ones by as many times. */
+const CALM_FACTOR = 10
+const GROWTH_MIB_MAX = 200
+const MAIN = fileURLToPath(new URL('../../src/app/main.js', import.meta.url))
+
+/** One test for each attack and front end. */
+export function abuse(attacks: readonly Attack[]): void {
+  const frontEnds = frontEndsOf(MAIN)
+  describe.each(frontEnds)('over %s', frontEnd => {
+    it.each(attacks)('$name', async attack => {
+      const outcome = await runAttack(attack, { args: choosing(frontEnd, frontEnds) })
+      const { worstMs, calmMs, growthMiB, ...rest } = outcome
+      expect(rest, JSON.stringify(outcome)).toMatchObject({ failed: {}, probesFailed: [], ended: undefined })
+      expect(outcome.requests).toBeGreaterThan(0)
+      expect(growthMiB, JSON.stringify(outcome)).toBeLessThan(GROWTH_MIB_MAX)
+      expect(worstMs, JSON.stringify(outcome)).toBeLessThan(Math.max(ACK_MS_MAX, CALM_FACTOR * calmMs))
+    })
+  })
+}

@@ -1,0 +1,95 @@
+/** The endpoint over a real catalog, with a query stage that records its questions. For tests. */
+import { createGraphql, type GraphqlReply } from '../../../src/api/graphql/endpoint.ts'
+import type { Catalog } from '../../../src/catalog/catalog.ts'
+import type { Pool, Scope } from '../../../src/catalog/model.ts'
+import type { CatalogOptions } from '../../../src/catalog/open-catalog.ts'
+import { createTokens } from '../../../src/catalog/token.ts'
+import type { BadQuery } from '../../../src/query/query-types.ts'
+import type { Answered } from '../../../src/query/question.ts'
+import { type Folder, makeFolder } from '../../catalog/folder.ts'
+
+/** One GraphQL error as clients see it. */
+interface SeenError {
+  readonly message: string
+  readonly path?: readonly (string | number)[]
+  readonly extensions: { readonly code: string }
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: answers have the shape their documents ask for
+type Data = any
+
+interface Answer {
+  readonly status: number
+  readonly data: Data
+  readonly errors: readonly SeenError[] | undefined
+}
+
+export interface TestServer {
+  readonly catalog: Catalog
+  readonly folder: Folder
+  readonly asked: { readonly pool: Pool; readonly query: unknown; readonly applicationId: string }[]
+  /** The answer to the next questions. */
+  answer: () => Promise<Answered | BadQuery>
+  ask(
+    query: string,
+    variables?: object | null,
+    more?: { scope?: readonly Scope[]; operationName?: string },
+  ): Promise<Answer>
+  send(authorization: string | undefined, body: string | Uint8Array): Promise<GraphqlReply>
+  stop(): Promise<void>
+}
+
+const ADDRESS = '127.0.0.1'
+export const BASIC = `Basic ${Buffer.from('app:a-secret-of-the-app').toString('base64')}`
+export const COUNTED: Answered = {
+  rows: [['42']],
+  recordsProcessed: 7,
+  bytesProcessed: 99,
+  durationMs: 1.6,
+  sql: 'SELECT 1',
+}
+
+export async function makeServer(options: Partial<CatalogOptions> = {}): Promise<TestServer> {
+  const folder = makeFolder()
+  const { catalog } = await folder.open({ clientId: 'app', clientSecret: 'a-secret-of-the-app', ...options })
+  const tokens = createTokens(catalog)
+  const graphql = createGraphql({
+    catalog,
+    verify: (authorization, address) => tokens.verify(authorization, address),
+    webhookUrl: id => `http://127.0.0.1:8420/v1/${id}`,
+    ask: (_question, pool, query, applicationId) => {
+      server.asked.push({ pool, query, applicationId })
+      return server.answer()
+    },
+  })
+  const tokenOf = async (scope: readonly Scope[]): Promise<string> => {
+    const form = new URLSearchParams({ grant_type: 'client_credentials', scope: scope.join(' ') })
+    const { body } = await tokens.token({
+      address: ADDRESS,
+      authorization: BASIC,
+      contentType: undefined,
+      body: Buffer.from(form.toString()),
+    })
+    return `Bearer ${JSON.parse(body).access_token}`
+  }
+  const send = (authorization: string | undefined, body: string | Uint8Array): Promise<GraphqlReply> =>
+    graphql.handle({
+      address: ADDRESS,
+      authorization,
+      body: typeof body === 'string' ? Buffer.from(body) : body,
+    })
+  const server: TestServer = {
+    catalog,
+    folder,
+    asked: [],
+    answer: async () => COUNTED,
+    async ask(query, variables, { scope, operationName } = {}) {
+      const authorization = scope === undefined ? BASIC : await tokenOf(scope)
+      const { status, body } = await send(authorization, JSON.stringify({ query, variables, operationName }))
+      return { status, ...JSON.parse(body) }
+    },
+    send,
+    stop: () => folder.remove(),
+  }
+  return server
+}

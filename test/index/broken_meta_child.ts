@@ -1,0 +1,40 @@
+/**
+ * A process whose index fails in the middle of a commit: LMDB has its file open twice, for data pages and for meta pages, and
+ * one of the two is closed under it. Prints a line of JSON for each thing that it saw.
+ *
+ *   node broken_meta_child.js native|js meta|data FOLDER
+ */
+import { closeSync } from 'node:fs'
+import { openIndex } from '../../src/index/index-client.ts'
+import { endNow } from '../../src/util/end-process.ts'
+import { pathsOf } from '../../src/util/paths.ts'
+import { say } from '../../src/util/say.ts'
+import { lmdbDescriptor } from '../util/lmdb-descriptor.ts'
+import { flush } from './child-flushes.ts'
+
+const [, , kernel = '', which = '', folder = ''] = process.argv
+
+const paths = pathsOf(folder)
+const { index } = await openIndex({
+  folder: paths.index,
+  segmentFolder: paths.segment,
+  identity: 'here',
+  pools: [],
+  kernel: kernel as 'native' | 'js',
+  crashAt: '',
+  nice: undefined,
+  onFailed: error => {
+    // As the server does (app/commands.ts).
+    process.stdout.write(`${JSON.stringify({ failed: error.message })}\n`)
+    endNow()
+  },
+})
+const [first] = await index.commit([flush(1, 1)])
+say(JSON.stringify({ commit: first?.commit }))
+closeSync(lmdbDescriptor(`${paths.index}/data.mdb`, which as 'meta' | 'data'))
+const seen = (what: string) => (result: unknown) => say(JSON.stringify({ [what]: String(result) }))
+await Promise.all([
+  index.commit([flush(2, 1)]).then(seen('answered'), seen('refused')),
+  index.commit([flush(3, 1)]).then(seen('answered'), seen('refused')),
+])
+process.exit(0) // the thread could not close its file

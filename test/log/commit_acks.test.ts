@@ -1,0 +1,252 @@
+import { expect, test } from 'vitest'
+import type { LogState } from '../../src/log/log-types.ts'
+import { MemoryDisk, PowerCut } from '../util/memory-disk.ts'
+import { below, randomFrom } from '../util/random.ts'
+import { FILE_BYTES, faultOf, openOn, recover, spanOf } from './log.ts'
+
+const SMALL_FILE = 16 * 1024
+
+/** Resolves when `state` was entered. */
+function entered(commit: { onState: (state: LogState) => void }, state: LogState): Promise<void> {
+  return new Promise(resolve => {
+    commit.onState = now => {
+      if (now === state) resolve()
+    }
+  })
+}
+
+test('W-1 no answer before the fdatasync that covers the record', async () => {
+  const disk = new MemoryDisk()
+  const { commit } = await openOn(disk)
+  for (let round = 0; round < 20; round++) {
+    const begin = disk.calls.length
+    const { durable } = commit.append([spanOf({ text: `round ${round}` })], 1)
+    let atAck: string[] = []
+    await durable.then(() => {
+      atAck = disk.calls.slice(begin).filter(call => /-\d{8}\.log/.test(call))
+    })
+    expect(atAck.map(call => call.split(' ')[0])).toEqual(['write', 'fdatasync'])
+  }
+  await commit.stop()
+})
+
+test('W-2 concurrent appends are numbered without gaps and answered in order', async () => {
+  const disk = new MemoryDisk()
+  const { commit } = await openOn(disk)
+  const answered: number[] = []
+  const texts: string[] = []
+  const all: Promise<void>[] = []
+  for (let index = 0; index < 200; index++) {
+    const bodies = Array.from({ length: 1 + (index % 3) }, (_, part) => ({ text: `${index}.${part}` }))
+    texts.push(...bodies.map(body => body.text))
+    const { firstSequence, durable } = commit.append([spanOf(...bodies)], bodies.length)
+    all.push(durable.then(() => void answered.push(firstSequence)))
+    if (index % 7 === 0) await durable
+  }
+  await Promise.all(all)
+  expect(answered).toEqual([...answered].sort((a, b) => a - b))
+  await commit.stop()
+  const log = await recover(disk.killed())
+  expect(log.texts).toEqual(texts)
+  expect(log.summary.cleanStop).toBe(true)
+})
+
+test('W-3 a failed write and a failed sync poison the log for good', async () => {
+  for (const operation of ['write', 'fdatasync'] as const) {
+    const disk = new MemoryDisk()
+    const { commit } = await openOn(disk)
+    await commit.append([spanOf({ text: 'good' })], 1).durable
+    const poisoned = entered(commit, 'poisoned')
+    disk.failNext(operation, 'EIO', /-\d{8}\.log/)
+    const first = faultOf(commit.append([spanOf({ text: 'bad' })], 1).durable)
+    const second = faultOf(commit.append([spanOf({ text: 'queued' })], 1).durable)
+    expect((await first).code).toBe('log_refused')
+    expect((await second).code).toBe('log_refused')
+    await poisoned
+    expect((await faultOf(commit.append([spanOf({ text: 'later' })], 1).durable)).code).toBe('log_refused')
+    expect((await faultOf(commit.syncAll())).code).toBe('log_refused')
+    expect(commit.stats().state).toBe('poisoned')
+    await commit.stop()
+    const log = await recover(disk.cut(randomFrom(1)))
+    expect(log.texts.slice(0, 1)).toEqual(['good'])
+    expect(log.texts).not.toContain('later')
+  }
+})
+
+test('a full disk refuses appends and opens again when there is room', async () => {
+  const disk = new MemoryDisk()
+  disk.limitBytes(FILE_BYTES + 1000)
+  const { commit } = await openOn(disk)
+  await entered(commit, 'disk_full')
+  expect((await faultOf(commit.append([spanOf({ text: 'no' })], 1).durable)).code).toBe('disk_full')
+  const open = entered(commit, 'open')
+  disk.limitBytes(100 * FILE_BYTES)
+  await open
+  const { firstSequence, durable } = commit.append([spanOf({ text: 'yes' })], 1)
+  await durable
+  expect(firstSequence).toBe(1)
+  await commit.stop()
+  expect((await recover(disk.killed())).texts).toEqual(['yes'])
+})
+
+test('a group that fits nowhere on a full disk is refused unwritten, and its numbers are used again', async () => {
+  const disk = new MemoryDisk()
+  const { commit } = await openOn(disk)
+  const big = 'x'.repeat(20_000)
+  const kept: string[] = []
+  disk.failNext('write', 'ENOSPC', /spare-.*tmp/)
+  disk.limitBytes(disk.usedBytes())
+  let refused: Error & { code?: string } = new Error('none')
+  for (let index = 0; refused.code === undefined && index < 50; index++) {
+    const text = `${index}${big}`
+    await commit.append([spanOf({ text })], 1).durable.then(
+      () => kept.push(text),
+      (error: Error) => {
+        refused = error
+      },
+    )
+  }
+  expect(refused.code).toBe('disk_full')
+  const open = entered(commit, 'open')
+  disk.limitBytes(100 * FILE_BYTES)
+  await open
+  const { firstSequence, durable } = commit.append([spanOf({ text: 'after' })], 1)
+  await durable
+  expect(firstSequence).toBe(kept.length + 1)
+  await commit.stop()
+  expect((await recover(disk.killed())).texts).toEqual([...kept, 'after'])
+})
+
+test.each([
+  ['EMFILE', /spare-\d+\.log$/],
+  ['ENFILE', /spare-\d+\.log$/],
+  ['EMFILE', /\/log$/],
+] as const)(
+  '%s at %s before the next file is used refuses the group unwritten, and is tried again',
+  async (code, path) => {
+    const disk = new MemoryDisk()
+    const { commit } = await openOn(disk)
+    const kept: string[] = []
+    let refused: Error & { code?: string } = new Error('none')
+    const full = entered(commit, 'disk_full')
+    for (let index = 0; refused.code === undefined && index < 50; index++) {
+      const text = `${index}${'x'.repeat(20_000)}`
+      if (index === 2) disk.failNext('open', code, path) // the third fits in the first file no more
+      await commit.append([spanOf({ text })], 1).durable.then(
+        () => kept.push(text),
+        (error: Error) => {
+          refused = error
+        },
+      )
+    }
+    expect([refused.code, refused.message]).toEqual(['disk_full', expect.stringContaining(code)])
+    await full
+    await entered(commit, 'open')
+    const { firstSequence, durable } = commit.append([spanOf({ text: 'after' })], 1)
+    await durable
+    expect(firstSequence).toBe(kept.length + 1)
+    await commit.stop()
+    expect((await recover(disk.killed())).texts).toEqual([...kept, 'after'])
+  },
+)
+
+test('W-13 with durability os a group is not synced, and syncAll covers all of it', async () => {
+  const disk = new MemoryDisk()
+  const { commit } = await openOn(disk, { durability: 'os' })
+  const begin = disk.calls.length
+  for (let index = 0; index < 5; index++) await commit.append([spanOf({ text: `${index}` })], 1).durable
+  const synced = () => disk.calls.slice(begin).filter(call => /^fdatasync .*-\d{8}\.log/.test(call)).length
+  expect(synced()).toBe(0)
+  await commit.syncAll()
+  expect(synced()).toBe(1)
+  const log = await recover(disk.cut(randomFrom(3)))
+  expect(log.texts).toEqual(['0', '1', '2', '3', '4'])
+  await commit.stop()
+})
+
+test('W-2 with durability os a power cut between syncs is a torn tail, whatever sectors were lost', async () => {
+  for (let seed = 1; seed <= 60; seed++) {
+    const disk = new MemoryDisk()
+    const { commit } = await openOn(disk, { durability: 'os' })
+    for (let index = 0; index < 4; index++) await commit.append([spanOf({ text: `a${index}` })], 1).durable
+    await commit.syncAll()
+    for (let index = 0; index < 6; index++) {
+      await commit.append([spanOf({ text: `b${index}${'.'.repeat(900)}` })], 1).durable
+    }
+    const log = await recover(disk.cut(randomFrom(seed)))
+    expect(log.texts.slice(0, 4), `seed ${seed}`).toEqual(['a0', 'a1', 'a2', 'a3'])
+    await commit.stop()
+  }
+})
+
+test('rollover and release: files go below the sequence, are recycled, and the rest comes back', async () => {
+  const disk = new MemoryDisk()
+  const { commit } = await openOn(disk)
+  const text = (index: number) => `${index}${'y'.repeat(9000)}`
+  for (let index = 1; index <= 40; index++) await commit.append([spanOf({ text: text(index) })], 1).durable
+  expect(commit.stats().files).toBeGreaterThan(4)
+  commit.release(31)
+  expect(commit.stats().files).toBeLessThan(4)
+  for (let index = 41; index <= 60; index++) await commit.append([spanOf({ text: text(index) })], 1).durable
+  await commit.stop()
+  const log = await recover(disk.killed(), new Map([[1, 30]]))
+  expect(log.texts).toEqual(Array.from({ length: 30 }, (_, index) => text(index + 31)))
+  expect(disk.calls.some(call => /^rename .*-\d{8}\.log spare-\d+\.log$/.test(call))).toBe(true)
+})
+
+test('W-1 W-2 W-3 after 300 power cuts every acknowledged record is replayed once, in order', async () => {
+  const seed = 77_001
+  const random = randomFrom(seed)
+  for (let round = 0; round < 300; round++) {
+    await oneCut(random, `seed ${seed}, round ${round}`)
+  }
+})
+
+/** Three lives of one log, each ended by a power cut at a random change of the disk. */
+async function oneCut(random: () => number, where: string): Promise<void> {
+  let disk = new MemoryDisk()
+  let flushed = 0
+  const acked = new Map<number, string>()
+  for (let life = 0; life < 3; life++) {
+    disk.stopAfter(1 + below(random, 160))
+    const opened = await openOn(disk, { fileBytes: SMALL_FILE, flushed: new Map([[1, flushed]]) }).catch(
+      (error: Error) => error,
+    )
+    if (!(opened instanceof Error)) flushed = await oneLife(opened.commit, random, acked, flushed, `${life}`)
+    else if (!(opened.name === 'PowerCut' || opened instanceof PowerCut)) throw opened
+    disk = disk.cut(random)
+    if (!(opened instanceof Error)) await opened.commit.stop().catch(() => {}) // the power is gone there
+  }
+  const log = await recover(disk, new Map([[1, flushed]]), SMALL_FILE)
+  const found = new Map(log.found.map(each => [each.sequence, each.text]))
+  expect(log.found.length, where).toBe(found.size)
+  for (const [sequence, text] of acked) {
+    if (sequence > flushed) expect(found.get(sequence), `${where}, sequence ${sequence}`).toBe(text)
+  }
+  const sequences = log.found.map(each => each.sequence)
+  expect(sequences).toEqual([...sequences].sort((a, b) => a - b))
+}
+
+/** Appends until the power goes; returns the flushed sequence. */
+async function oneLife(
+  commit: Awaited<ReturnType<typeof openOn>>['commit'],
+  random: () => number,
+  acked: Map<number, string>,
+  flushed: number,
+  life: string,
+): Promise<number> {
+  for (let turn = 0; turn < 200; turn++) {
+    const appends = Array.from({ length: 1 + below(random, 4) }, (_, index) => {
+      const text = `${life}.${turn}.${index}.${'z'.repeat(below(random, 1500))}`
+      const { firstSequence, durable } = commit.append([spanOf({ text })], 1)
+      return durable.then(() => void acked.set(firstSequence, text))
+    })
+    const outcomes = await Promise.allSettled(appends)
+    if (outcomes.some(outcome => outcome.status === 'rejected')) return flushed
+    if (random() < 0.1) {
+      flushed = Math.max(flushed, ...acked.keys())
+      commit.release(flushed + 1)
+    }
+  }
+  return flushed
+}

@@ -1,0 +1,174 @@
+/** What the tests of the log share: bodies as spans, a recovery that collects, threads in one thread. */
+import { join } from 'node:path'
+import { crc32 } from 'node:zlib'
+import { expect } from 'vitest'
+import { RECORD_KIND, recordBytes, writeRecordHeader } from '../../src/format/log-record.ts'
+import type { FromLog, FromSpare, Port, ThreadData, ToLog, ToSpare } from '../../src/log/log-messages.ts'
+import { LogService } from '../../src/log/log-thread.ts'
+import type { Span } from '../../src/log/log-types.ts'
+import { LogWriter } from '../../src/log/log-writer.ts'
+import { type LogThreads, type OpenedLog, openOver } from '../../src/log/open-log.ts'
+import { bitmapBytes } from '../../src/log/record-codec.ts'
+import { type RecoveredLog, recoverLog } from '../../src/log/recover-log.ts'
+import { type ReplayChunk, type Replayed, replayedAt, replayedCount } from '../../src/log/replay-chunk.ts'
+import { SpareService } from '../../src/log/spare-thread.ts'
+import type { Disk } from '../../src/util/disk.ts'
+import { MemoryDisk } from '../util/memory-disk.ts'
+
+export const FOLDER = '/data/log'
+export const FILE_BYTES = 64 * 1024
+
+export interface Body {
+  readonly text: string
+  readonly pool?: number
+  readonly kind?: 'post' | 'delete'
+  readonly events?: number
+  readonly bits?: Uint8Array
+}
+
+/** One span of the bodies, as a parse worker leaves it. Only the last may have bits. */
+export function spanOf(...bodies: Body[]): Span {
+  const encoded = bodies.map(body => new TextEncoder().encode(body.text))
+  const bytes = encoded.reduce((sum, each) => sum + recordBytes(each.byteLength), 0)
+  const slab = new SharedArrayBuffer(bytes + 64)
+  const into = new Uint8Array(slab)
+  const view = new DataView(slab)
+  let offset = 64
+  bodies.forEach((body, index) => {
+    const bodyBytes = encoded[index]!
+    writeRecordHeader(view, offset, {
+      kind: RECORD_KIND[body.kind ?? 'post'],
+      pool: body.pool ?? 1,
+      version: 7,
+      receivedAtUs: 1_700_000_000_123_456,
+      bodyBytes: bodyBytes.byteLength,
+      bodyCrc: crc32(bodyBytes),
+      events: body.events ?? 1,
+      accepted: body.events ?? 1,
+      hasBits: body.bits !== undefined,
+      bitsCrc: body.bits === undefined ? 0 : crc32(body.bits),
+    })
+    into.set(bodyBytes, offset + 64)
+    offset += recordBytes(bodyBytes.byteLength)
+  })
+  const bits = bodies.at(-1)?.bits
+  const span = { slab, offset: 64, bytes, records: bodies.length }
+  return bits === undefined ? span : { ...span, bits }
+}
+
+/** A replayed record with its bytes. */
+export interface Found {
+  readonly sequence: number
+  readonly text: string
+  readonly record: Replayed
+  readonly bits: Uint8Array | undefined
+}
+
+export function foundIn(chunk: ReplayChunk): Found[] {
+  const records = Array.from({ length: replayedCount(chunk) }, (_, row) => replayedAt(chunk, row))
+  records.sort((a, b) => a.sequence - b.sequence) // they came by pool
+  return records.map(record => {
+    const bytes = new Uint8Array(chunk.slab).slice(record.offset, record.offset + record.bodyBytes)
+    const from = record.bitsOffset
+    const bits =
+      from < 0 ? undefined : new Uint8Array(chunk.slab).slice(from, from + bitmapBytes(record.events))
+    return { sequence: record.sequence, text: new TextDecoder().decode(bytes), record, bits }
+  })
+}
+
+/** Recovers and collects what is replayed. */
+export async function recover(
+  disk: Disk,
+  flushed: ReadonlyMap<number, number> = new Map([[1, 0]]),
+  fileBytes = FILE_BYTES,
+): Promise<RecoveredLog & { readonly found: readonly Found[]; readonly texts: readonly string[] }> {
+  const found: Found[] = []
+  const replay = async (chunk: ReplayChunk) => {
+    found.push(...foundIn(chunk))
+  }
+  const log = await recoverLog({ disk, folder: FOLDER, fileBytes, flushed, replay })
+  return { ...log, found, texts: found.map(each => each.text) }
+}
+
+/** A writer over a recovered log. */
+export function writerOver(log: RecoveredLog, durability: 'fsync' | 'os' = 'fsync'): LogWriter {
+  return new LogWriter(log.generation, durability, log.summary.lastSequence + 1, log.spares)
+}
+
+/** The commit stage over `disk`, its threads run in this one. */
+export function openOn(
+  disk: Disk,
+  options: Partial<ThreadData> & { flushed?: ReadonlyMap<number, number> } = {},
+  replay: (chunk: ReplayChunk) => Promise<void> = async () => {},
+): Promise<OpenedLog> {
+  const data: ThreadData = {
+    folder: FOLDER,
+    fileBytes: FILE_BYTES,
+    durability: 'fsync',
+    crashAt: '',
+    ...options,
+  }
+  return openOver(threadsOn(disk, data), data, { flushed: options.flushed ?? new Map([[1, 0]]), replay })
+}
+
+function threadsOn(disk: Disk, data: ThreadData): LogThreads {
+  return {
+    log: portOver<ToLog, FromLog>(post => new LogService(data, post, disk)),
+    startSpare: () => portOver<ToSpare, FromSpare>(post => new SpareService(data, post, disk)),
+  }
+}
+
+/** Messages arrive later and in order, as between threads. */
+function portOver<To, From>(
+  make: (post: (message: From) => void) => { handle(message: To): void },
+): Port<To, From> {
+  let ended = false
+  const port: Port<To, From> = {
+    post: message => void setImmediate(() => ended || service.handle(message)),
+    onMessage: () => {},
+    onDeath: () => {},
+    end: async () => {
+      ended = true
+    },
+  }
+  const service = make(message => void setImmediate(() => ended || port.onMessage(message)))
+  return port
+}
+
+/** The text of the error that `promise` rejects with. */
+export async function faultOf(promise: Promise<unknown>): Promise<Error & { code?: string; file?: string }> {
+  try {
+    await promise
+  } catch (error) {
+    return error as Error
+  }
+  throw new Error('it did not fail')
+}
+
+export const SMALL_FILE = 8 * 1024
+
+/** Fills several files of SMALL_FILE, 500 bytes a record; returns the disk and what was written. */
+export async function severalFiles(
+  count: number,
+  poolOf: (sequence: number) => number = () => 1,
+): Promise<{ disk: MemoryDisk; texts: string[] }> {
+  const disk = new MemoryDisk()
+  const log = await recover(disk, undefined, SMALL_FILE)
+  const writer = new LogWriter(log.generation, 'fsync', 1, log.spares)
+  const texts: string[] = []
+  for (let sequence = 1; sequence <= count; sequence++) {
+    const text = `${sequence}:${'x'.repeat(500)}`
+    const group = { firstSequence: sequence, spans: [spanOf({ text, pool: poolOf(sequence) })], sync: false }
+    if (writer.write(group) === 'no_spare') {
+      const name = `spare-${100 + sequence}.log`
+      const file = disk.open(join(FOLDER, name), 'w')
+      disk.write(file, [new Uint8Array(SMALL_FILE)], 0)
+      disk.fsync(file)
+      disk.close(file)
+      writer.addSpare(name)
+      expect(writer.write(group)).not.toBe('no_spare')
+    }
+    texts.push(text)
+  }
+  return { disk: disk.killed(), texts }
+}

@@ -1,0 +1,85 @@
+/** The native module refuses what is not a call of ours with an exception, and goes on. */
+import { describe, expect, test } from 'vitest'
+import { REQUEST_BITS, REQUEST_BYTES, REQUEST_OFFSET, REQUEST_WORDS } from '../../src/parse/kernel.ts'
+import { makeNativeKernel } from '../../src/parse/kernel-native.ts'
+import { nativeModule, SCHEMA, shared } from './native_calls.ts'
+
+const EMPTY = new Int32Array(0)
+
+describe.skipIf(nativeModule === undefined)('native module', () => {
+  const native = nativeModule!
+
+  test.each([
+    ['nothing', []],
+    ['properties that are no array', ['a', EMPTY, null, false]],
+    ['a property that is no string', [[1], Int32Array.of(1, 0), null, false]],
+    ['columns of another length', [['a'], EMPTY, null, false]],
+    ['columns of another type', [['a'], Float64Array.of(1, 0), null, false]],
+    ['an unknown column type', [['a'], Int32Array.of(11, 0), null, false]],
+    ['a key that is no array', [['a'], Int32Array.of(1, 1), 'a', false]],
+    ['a key column that is not there', [['a'], Int32Array.of(1, 1), Int32Array.of(1), false]],
+    ['a key column that may be null', [['a'], Int32Array.of(1, 0), Int32Array.of(0), false]],
+    ['a JSON key column', [['a'], Int32Array.of(10, 1), Int32Array.of(0), false]],
+    ['a meaning that is no boolean', [[], EMPTY, null, 1]],
+  ])('makeKernel refuses %s', (_, words) => {
+    expect(() => native.makeKernel(...words)).toThrow(TypeError)
+  })
+
+  test.each([
+    ['nothing', []],
+    ['another object as the kernel', [{}, new Uint8Array(1), new Float64Array(REQUEST_WORDS), 0, 1]],
+    ['null as the kernel', [null, new Uint8Array(1), new Float64Array(REQUEST_WORDS), 0, 1]],
+    [
+      'a DataView as the slab',
+      ['kernel', new DataView(new ArrayBuffer(8)), new Float64Array(REQUEST_WORDS), 0, 1],
+    ],
+    ['an Int8Array as the slab', ['kernel', new Int8Array(8), new Float64Array(REQUEST_WORDS), 0, 1]],
+    ['a Float32Array as the table', ['kernel', new Uint8Array(8), new Float32Array(REQUEST_WORDS), 0, 1]],
+    ['rows behind the table', ['kernel', new Uint8Array(8), new Float64Array(2 * REQUEST_WORDS - 1), 0, 2]],
+    ['negative rows', ['kernel', new Uint8Array(8), new Float64Array(REQUEST_WORDS), -1, 1]],
+    ['rows backwards', ['kernel', new Uint8Array(8), new Float64Array(2 * REQUEST_WORDS), 2, 1]],
+    ['rows that are no numbers', ['kernel', new Uint8Array(8), new Float64Array(2 * REQUEST_WORDS), '0', 1]],
+  ])('cut refuses %s', (_, words) => {
+    const kernel = native.makeKernel([], EMPTY, null, false)
+    const call = words.map(word => (word === 'kernel' ? kernel : word))
+    expect(() => native.cut(...call)).toThrow(TypeError)
+  })
+
+  test.each([
+    ['an offset behind the slab', REQUEST_OFFSET, 1000],
+    ['a negative offset', REQUEST_OFFSET, -1],
+    ['an offset that is no number', REQUEST_OFFSET, Number.NaN],
+    ['an offset between bytes', REQUEST_OFFSET, 0.5],
+    ['more bytes than the slab has', REQUEST_BYTES, 1000],
+    ['endless bytes', REQUEST_BYTES, Number.POSITIVE_INFINITY],
+    ['bits behind the slab', REQUEST_BITS, 1000],
+    ['bits that end behind the slab', REQUEST_BITS, 28],
+  ])('cut refuses %s', (_, word, value) => {
+    const { slab, table } = shared(['[{},{},{},{},{},{},{},{},{}]'], 0)
+    const kernel = makeNativeKernel({ ...SCHEMA, columns: [], key: null }, 'post')
+    expect(kernel.cut(slab, table, 0, 1).outcomes[1]).toBe(9)
+    table[word] = value
+    expect(() => kernel.cut(slab, table, 0, 1)).toThrow(RangeError)
+    // The kernel is whole after a refused call.
+    const again = shared(['[{}]'])
+    expect(kernel.cut(again.slab, again.table, 0, 1).outcomes[1]).toBe(1)
+  })
+
+  test('writeBatch refuses another size, no cut before it, and a second time', () => {
+    const kernel = native.makeKernel([], EMPTY, null, false)
+    expect(() => native.writeBatch(kernel, new Uint8Array(88))).toThrow(TypeError)
+    const { batchBytes } = native.cut(kernel, new Uint8Array(0), new Float64Array(0), 0, 0) as {
+      batchBytes: number
+    }
+    expect(() => native.writeBatch(kernel, new Uint8Array(batchBytes + 1))).toThrow(TypeError)
+    expect(() => native.writeBatch({}, new Uint8Array(batchBytes))).toThrow(TypeError)
+    native.writeBatch(kernel, new Uint8Array(batchBytes))
+    expect(() => native.writeBatch(kernel, new Uint8Array(batchBytes))).toThrow(TypeError)
+  })
+
+  test('a call of no requests gives an empty batch', () => {
+    const cut = makeNativeKernel(SCHEMA, 'post').cut(new Uint8Array(0), new Float64Array(0), 0, 0)
+    expect(new Int32Array(cut.batch, 0, 4)[2]).toBe(0)
+    expect([cut.outcomes.length, cut.faults.length]).toEqual([0, 0])
+  })
+})

@@ -1,0 +1,126 @@
+/**
+ * A dependency that cannot load: one message names it, the reason and the way out, and never a stack. Each case starts Weir
+ * from a copy of the installation in which one file is missing or broken.
+ */
+import { spawnSync } from 'node:child_process'
+import { copyFileSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect, test } from 'vitest'
+import { loadReason } from '../../src/util/load-package.ts'
+import { spawnServer, temporaryFolder } from '../util/server.ts'
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
+
+/** A copy of the installation, of hard links where the file system is the same: what is broken in it is replaced, not changed. */
+function installation(): string {
+  const root = temporaryFolder('weir-installed-')
+  for (const folder of ['dist', 'src/api']) mkdirSync(join(root, folder), { recursive: true })
+  copyFileSync(join(ROOT, 'package.json'), join(root, 'package.json'))
+  for (const folder of ['node_modules', 'dist/src', 'dist/workers', 'dist/native', 'src/api/graphql']) {
+    const from = join(ROOT, folder)
+    if (spawnSync('cp', ['-al', from, join(root, folder)]).status === 0) continue
+    rmSync(join(root, folder), { recursive: true, force: true })
+    expect(spawnSync('cp', ['-a', from, join(root, folder)]).status).toBe(0)
+  }
+  return root
+}
+
+/** Every file below `folder` whose name ends in `ending` becomes a few bytes that no loader takes. */
+function breakFiles(root: string, folder: string, ending: string): void {
+  let broken = 0
+  for (const name of readdirSync(join(root, folder), { recursive: true }) as string[]) {
+    const file = join(root, folder, name)
+    if (!name.endsWith(ending) || !statSync(file).isFile()) continue
+    rmSync(file)
+    writeFileSync(file, 'this is no library\n')
+    broken++
+  }
+  expect(broken).toBeGreaterThan(0)
+}
+
+/** Removes the packages of a scope that hold binaries for this machine. */
+function removePackages(root: string, scope: string, prefix: string): void {
+  const folder = join(root, 'node_modules', scope)
+  const names = readdirSync(folder).filter(name => name.startsWith(prefix))
+  expect(names).not.toEqual([])
+  for (const name of names) rmSync(join(folder, name), { recursive: true })
+}
+
+function start(root: string, ...args: string[]) {
+  const main = join(root, 'dist', 'src', 'app', 'main.js')
+  const data = join(root, 'data')
+  const ended = spawnSync(process.execPath, [main, '--port', '0', '--data-dir', data, ...args], {
+    encoding: 'utf8',
+    timeout: 60_000,
+  })
+  return { code: ended.status, out: ended.stdout, lines: ended.stderr.trim().split('\n') }
+}
+
+const PACKAGES_TO_REMOVE: readonly (readonly [told: string, remove: (root: string) => void])[] = [
+  ['@duckdb/node-api', root => removePackages(root, '@duckdb', 'node-bindings-')],
+  ['lmdb', root => removePackages(root, '@lmdb', 'lmdb-')],
+  ['parquet-wasm', root => rmSync(join(root, 'node_modules', 'parquet-wasm'), { recursive: true })],
+  ['piscina', root => rmSync(join(root, 'node_modules', 'piscina'), { recursive: true })],
+  ['apache-arrow', root => rmSync(join(root, 'node_modules', 'apache-arrow'), { recursive: true })],
+]
+
+test.each(PACKAGES_TO_REMOVE)('%s that is not installed: exit 2, one line, the way out', (name, remove) => {
+  const root = installation()
+  remove(root)
+  const { code, lines } = start(root)
+  expect(lines).toEqual([expect.stringContaining(`the package ${name} cannot be loaded: `)])
+  expect(lines[0]).toMatch(/(Cannot find|No native build)/)
+  expect(lines[0]).toContain(`Node ${process.version}, ${process.platform} ${process.arch}, `)
+  expect(lines[0]).toContain('npm install --include=optional')
+  expect(code).toBe(2)
+})
+
+test.each([
+  ['@duckdb/node-api', '@duckdb', '.node'],
+  ['lmdb', '@lmdb', '.node'],
+])('%s whose binary is damaged: exit 2, one line, the way out', (name, folder, ending) => {
+  const root = installation()
+  breakFiles(root, join('node_modules', folder), ending)
+  const { code, lines } = start(root)
+  expect(lines).toEqual([expect.stringContaining(`the package ${name} cannot be loaded: `)])
+  expect(lines[0]).toMatch(/(file too short|invalid ELF header|ELF)/)
+  expect(lines[0]).toContain('npm install --include=optional')
+  expect(code).toBe(2)
+})
+
+test('the native module, damaged or of another machine: the js kernel runs, and a line says why', async () => {
+  const root = installation()
+  mkdirSync(join(root, 'dist', 'native'), { recursive: true })
+  rmSync(join(root, 'dist', 'native', 'weir.node'), { force: true })
+  writeFileSync(join(root, 'dist', 'native', 'weir.node'), 'this is no library\n')
+  const main = join(root, 'dist', 'src', 'app', 'main.js')
+  const server = spawnServer({ main, dataDir: join(root, 'data') })
+  await server.ready
+  expect(server.output()).toMatch(
+    /weir: kernel js \(slower\): the native module cannot be used: .*(file too short|invalid ELF header)/,
+  )
+  server.child.kill('SIGTERM')
+  expect(await server.ended).toMatchObject({ code: 0 })
+  const { code, lines } = start(root, '--kernel', 'native')
+  expect(lines).toEqual([
+    expect.stringMatching(/--kernel native: the native module cannot be used: .*ELF|short/),
+  ])
+  expect(code).toBe(2)
+})
+
+test('the reason is the one line that says it, whatever the package wraps it in', () => {
+  const reasons = [
+    [
+      "This version of uWS.js supports only Node.js versions 16, 18.\n\nError: /lib/libc.so.6: version `GLIBC_2.38' not found (required by /w/uws.node)",
+      "/lib/libc.so.6: version `GLIBC_2.38' not found (required by /w/uws.node)",
+    ],
+    [
+      "Cannot find module '@duckdb/node-bindings-linux-x64/duckdb.node'\nRequire stack:\n- /w/duckdb.js",
+      "Cannot find module '@duckdb/node-bindings-linux-x64/duckdb.node'",
+    ],
+    ['Error loading shared library ld-linux-x86-64.so.2: No such file', undefined],
+    ['', 'no reason given'],
+  ] as const
+  for (const [message, want] of reasons) expect(loadReason(new Error(message))).toBe(want ?? message)
+})

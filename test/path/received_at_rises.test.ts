@@ -1,0 +1,100 @@
+/**
+ * Received-at is the key's timestamp in a pool with a unique id and no timestamp of its own: two requests that shared one
+ * would be one record. Here the wall clock stands still, or goes back at each start, and no event is lost.
+ */
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { tableFromIPC } from 'apache-arrow'
+import { afterAll, expect, test } from 'vitest'
+import {
+  fetchToken,
+  removeLeftovers,
+  send,
+  startServer,
+  type TestPool,
+  type TestServer,
+  temporaryFolder,
+} from '../util/server.ts'
+import { clockEnv } from '../util/set-clock.ts'
+import { column, where } from './client.ts'
+
+const NOON_MS = Date.UTC(2026, 4, 6, 12)
+const HOUR_MS = 3_600_000
+const CONNECTIONS = 64
+
+afterAll(removeLeftovers)
+
+const POOL = { uniqueName: 'rising', columns: [column('id', 'STRING')], uniqueId: 'id' }
+
+/** Posts single events with few ids from many connections; returns how many were acknowledged. */
+async function postMany(server: TestServer, pool: TestPool, each: number): Promise<number> {
+  let acknowledged = 0
+  const producer = async () => {
+    for (let n = 0; n < each; n++) {
+      const { status } = await send(urlOf(server, pool), { id: `k${n % 3}` })
+      if (status === 200) acknowledged += 1
+    }
+  }
+  await Promise.all(Array.from({ length: CONNECTIONS }, producer))
+  return acknowledged
+}
+
+/** Each life has another port. */
+function urlOf(server: TestServer, pool: TestPool): string {
+  return server.base + new URL(pool.url).pathname
+}
+
+/** Received-at of all rows in µs, rising. */
+async function receivedUs(server: TestServer): Promise<bigint[]> {
+  const token = await fetchToken(server.base, server.dataDir)
+  const answer = await fetch(`${server.base}/v1/pools/rising/arrow?columns=_service_received_at`, {
+    headers: { authorization: `Bearer ${token}` },
+  })
+  const table = tableFromIPC(new Uint8Array(await answer.arrayBuffer()))
+  const values = table.batches.flatMap(({ data }) => [...(data.children[0]!.values as BigInt64Array)])
+  return values.sort((a, b) => (a < b ? -1 : 1))
+}
+
+test('no event is lost with few ids and many connections, whatever the clock does from start to start', async () => {
+  const dataDir = join(temporaryFolder(), 'data')
+  const start = (atMs: number) => startServer({ dataDir, env: clockEnv({ atMs }) })
+  let server = await start(NOON_MS)
+  const pool = await server.createPool(POOL)
+  let acknowledged = await postMany(server, pool, 5)
+  expect(await server.count(pool.poolId)).toBe(String(acknowledged))
+  acknowledged += await postMany(server, pool, 2) // these stand in the log alone
+  await server.kill()
+  // An hour back: what is replayed, and what was flushed before.
+  server = await start(NOON_MS - HOUR_MS)
+  acknowledged += await postMany(server, pool, 3)
+  expect(await server.count(pool.poolId)).toBe(String(acknowledged))
+  expect((await server.stop()).code).toBe(0)
+  // Nothing to replay, and an index that is rebuilt.
+  rmSync(join(dataDir, 'index'), { recursive: true })
+  server = await start(NOON_MS - 2 * HOUR_MS)
+  acknowledged += await postMany(server, pool, 3)
+  expect(await server.count(pool.poolId)).toBe(String(acknowledged))
+  const received = await receivedUs(server)
+  const first = 1000n * BigInt(NOON_MS)
+  expect(received).toEqual(Array.from({ length: acknowledged }, (_, n) => first + BigInt(n)))
+  expect((await server.stop()).code).toBe(0)
+})
+
+test('a DELETE with a received-at of six digits hits the one record that a filter with it finds', async () => {
+  const dataDir = join(temporaryFolder(), 'data')
+  const server = await startServer({ dataDir, env: clockEnv({ atMs: NOON_MS }) })
+  const pool = await server.createPool(POOL)
+  for (let n = 0; n < 4; n++) expect((await send(pool.url, { id: 'same' })).status).toBe(200)
+  const third = '2026-05-06T12:00:00.000002Z'
+  const look = async () => [
+    await server.count(pool.poolId),
+    await server.count(pool.poolId, where('_service_received_at', 'EQUALS', third)),
+    await server.count(pool.poolId, where('_service_received_at', 'GREATER_THAN', third)),
+  ]
+  expect(await look()).toEqual(['4', '1', '1'])
+  const gone = await send(pool.url, { _service_received_at: third, id: 'same' }, 'DELETE')
+  expect(gone.status).toBe(200)
+  expect(await look()).toEqual(['3', '0', '1'])
+  expect((await receivedUs(server)).map(us => Number(us - 1000n * BigInt(NOON_MS)))).toEqual([0, 1, 3])
+  expect((await server.stop()).code).toBe(0)
+})

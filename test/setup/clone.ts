@@ -1,0 +1,197 @@
+/**
+ * A clone of Weir in small: the real set-up over a few sources, with an npm, a C++ compiler and a tsc that only write down
+ * what they were asked.
+ */
+import { type ChildProcess, type ChildProcessByStdio, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import {
+  appendFileSync,
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import type { Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
+import { temporaryFolder } from '../util/server.ts'
+
+const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
+
+const LOCK_FILE = {
+  packages: {
+    '': { name: 'weir' },
+    'node_modules/lmdb': { integrity: 'sha512-lmdb' },
+    'node_modules/@lmdb/lmdb-other-machine': { integrity: 'sha512-other', optional: true },
+    'node_modules/typescript': { integrity: 'sha512-typescript', dev: true },
+    'node_modules/vitest': { integrity: 'sha512-vitest', dev: true },
+  },
+}
+
+/** The end of a set-up. */
+interface Ended {
+  readonly code: number | null
+  readonly output: string
+}
+
+interface User {
+  readonly uid?: number
+  readonly gid?: number
+}
+
+export class Clone {
+  readonly root = temporaryFolder('weir-clone-')
+  /** One line for each call of a tool: `npm …`, `compile FILE`, `link`, `tsc`, and `twice FILE` for an object in two hands. */
+  readonly #calls = join(this.root, 'calls.log')
+  readonly #children = new Set<ChildProcess>()
+
+  constructor() {
+    cpSync(join(ROOT, 'src', 'setup.mjs'), join(this.root, 'src', 'setup.mjs'))
+    if (existsSync(join(ROOT, 'src', 'setup')))
+      cpSync(join(ROOT, 'src', 'setup'), join(this.root, 'src', 'setup'), { recursive: true })
+    this.write('package.json', '{"type":"module","engines":{"node":">=20.15"}}')
+    this.write('package-lock.json', JSON.stringify(LOCK_FILE))
+    this.write('tsconfig.json', '{}')
+    this.write('src/app/main.ts', 'the main file')
+    this.write('src/parse/native/a.cpp', 'a')
+    this.write('src/parse/native/b.cpp', 'b')
+    this.install()
+    this.#tool('npm', `echo "npm $*" >> "$CALLS"; cp -r "$CLONE/installed/." "$CLONE/node_modules/"`)
+    this.compiler('1')
+  }
+
+  /** What npm leaves: its own lock file, and a tsc. */
+  install(): void {
+    for (const folder of ['installed', 'node_modules']) {
+      this.write(join(folder, '.package-lock.json'), JSON.stringify(LOCK_FILE))
+      this.write(join(folder, 'typescript/bin/package.json'), '{"type":"commonjs"}')
+    }
+    this.tsc('console.log("weir runs")')
+  }
+
+  /** A tsc that makes this program of the sources. */
+  tsc(program: string): void {
+    for (const folder of ['installed', 'node_modules'])
+      this.write(
+        join(folder, 'typescript/bin/tsc'),
+        `const fs = require('node:fs')
+         fs.appendFileSync(process.env.CALLS, 'tsc\\n')
+         fs.mkdirSync('dist/src/app', { recursive: true })
+         fs.writeFileSync('dist/src/app/main.js', ${JSON.stringify(program)})`,
+      )
+  }
+
+  /** What `npm prune --omit=dev` leaves. */
+  prune(): void {
+    const packages = Object.entries(LOCK_FILE.packages).filter(([, one]) => !('dev' in one))
+    const pruned = JSON.stringify({ packages: Object.fromEntries(packages) })
+    this.write('node_modules/.package-lock.json', pruned)
+    rmSync(join(this.root, 'node_modules/typescript'), { recursive: true })
+  }
+
+  /**
+   * A compiler of that version. An object is in its hands for a moment.
+   * @param fault shell code that may end it; `$kind` is `probe`, `compile` or `link`
+   */
+  compiler(version: string, fault = ''): void {
+    this.#tool(
+      'g++',
+      `if [ "$1" = --version ]; then echo "fake g++ ${version}"; exit 0; fi
+       kind=link
+       while [ $# -gt 0 ]; do
+         case "$1" in -c) kind=compile; file="$2";; *probe.cpp) kind=probe;; -o) out="$2";; esac
+         shift
+       done
+       [ $kind = compile ] && [ "\${file#src/}" = "$file" ] && kind=theirs
+       ${fault}
+       case $kind in compile) echo "compile $file" >> "$CALLS";; link) echo link >> "$CALLS";; esac
+       if ! mkdir "$out.held" 2>/dev/null; then echo "twice $file" >> "$CALLS"; fi
+       [ $kind = compile ] && sleep 0.3
+       echo made > "$out"
+       rmdir "$out.held" 2>/dev/null
+       exit 0`,
+    )
+  }
+
+  #tool(name: string, script: string): void {
+    this.write(join('bin', name), `#!/bin/sh\n${script}\n`)
+    chmodSync(join(this.root, 'bin', name), 0o755)
+  }
+
+  write(path: string, text: string): void {
+    mkdirSync(dirname(join(this.root, path)), { recursive: true })
+    writeFileSync(join(this.root, path), text)
+  }
+
+  append(path: string, text: string): void {
+    appendFileSync(join(this.root, path), text)
+  }
+
+  has(path: string): boolean {
+    return existsSync(join(this.root, path))
+  }
+
+  /** What tools were called since the last look. */
+  calls(): string[] {
+    const lines = existsSync(this.#calls) ? readFileSync(this.#calls, 'utf8').trim().split('\n') : []
+    rmSync(this.#calls, { force: true })
+    return lines.filter(line => line !== '')
+  }
+
+  /** As `npm start` does. */
+  start(): Promise<Ended> {
+    return this.setUp('run', 'src/app/main.js')
+  }
+
+  /** `start` by a user who may read the clone and not write to it. */
+  async startReadOnly(): Promise<Ended> {
+    const isRoot = process.getuid?.() === 0
+    spawnSync('chmod', ['-R', isRoot ? 'a+rX,go-w' : 'a-w', this.root])
+    const ended = await this.#run(['run', 'src/app/main.js'], isRoot ? { uid: 65_534, gid: 65_534 } : {})
+    spawnSync('chmod', ['-R', 'u+w', this.root])
+    return ended
+  }
+
+  setUp(...args: string[]): Promise<Ended> {
+    return this.#run(args, {})
+  }
+
+  /** A set-up that nobody waits for; it ends with the clone at the latest. */
+  spawn(...args: string[]): ChildProcessByStdio<null, Readable, Readable> {
+    return this.#spawn(args, {})
+  }
+
+  #spawn(args: readonly string[], user: User): ChildProcessByStdio<null, Readable, Readable> {
+    const { PATH } = process.env
+    const env = {
+      ...process.env,
+      PATH: `${join(this.root, 'bin')}:${PATH}`,
+      CALLS: this.#calls,
+      CLONE: this.root,
+    }
+    delete (env as { CXX?: string }).CXX
+    const child = spawn(process.execPath, [join(this.root, 'src', 'setup.mjs'), ...args], {
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      ...user,
+    })
+    this.#children.add(child)
+    child.on('close', () => this.#children.delete(child))
+    return child
+  }
+
+  async #run(args: readonly string[], user: User): Promise<Ended> {
+    const child = this.#spawn(args, user)
+    let output = ''
+    for (const stream of [child.stdout, child.stderr]) stream.on('data', data => (output += data))
+    const [code] = (await once(child, 'close')) as [number | null]
+    return { code, output }
+  }
+
+  close(): void {
+    for (const child of this.#children) child.kill('SIGKILL')
+  }
+}

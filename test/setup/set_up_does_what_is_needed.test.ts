@@ -1,0 +1,95 @@
+/** Set-up installs and builds what is missing, once, and nothing else. */
+import { once } from 'node:events'
+import { utimesSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { Clone } from './clone.ts'
+
+let clone: Clone
+beforeEach(() => {
+  clone = new Clone()
+})
+afterEach(() => clone.close())
+
+const BUILT = ['compile src/parse/native/a.cpp', 'compile src/parse/native/b.cpp', 'link', 'tsc']
+
+async function startsAndRuns() {
+  const ended = await clone.start()
+  expect([ended.code, ended.output]).toEqual([0, expect.stringContaining('weir runs')])
+  return ended
+}
+
+test('a fresh clone installs and builds, and a second start does nothing', async () => {
+  clone.prune()
+  await startsAndRuns()
+  const calls = clone.calls()
+  expect(calls.shift()).toMatch(/^npm install .*--include=dev/)
+  expect(calls.sort()).toEqual(BUILT)
+  expect((await startsAndRuns()).output).toBe('weir runs\n')
+  expect(clone.calls()).toEqual([])
+})
+
+test('an image without the packages to build with starts, and installs nothing', async () => {
+  await startsAndRuns()
+  clone.calls()
+  clone.prune()
+  expect((await startsAndRuns()).output).toBe('weir runs\n')
+  expect(clone.calls()).toEqual([])
+})
+
+test('… and installs them where there is something to build, or to test', async () => {
+  await startsAndRuns()
+  clone.calls()
+  clone.prune()
+  clone.append('src/app/main.ts', 'changed')
+  await startsAndRuns()
+  expect(clone.calls()).toEqual([expect.stringMatching(/^npm install .*--include=dev/), 'tsc'])
+  clone.prune()
+  expect((await clone.setUp()).code).toBe(0) // as `npm test` does, whose next step is vitest
+  expect(clone.calls()).toEqual([expect.stringMatching(/^npm install .*--include=dev/)])
+})
+
+test('a package that the server needs and that is missing is installed', async () => {
+  await startsAndRuns()
+  clone.calls()
+  clone.write('node_modules/.package-lock.json', '{"packages":{}}')
+  await startsAndRuns()
+  expect(clone.calls()).toEqual([expect.stringMatching(/^npm install /)])
+})
+
+test('a copied folder, whose files have other times, builds nothing', async () => {
+  await startsAndRuns()
+  clone.calls()
+  for (const file of ['src/app/main.ts', 'src/parse/native/a.cpp', 'package-lock.json'])
+    utimesSync(join(clone.root, file), 1_000_000_000, 1_000_000_000)
+  expect((await startsAndRuns()).output).toBe('weir runs\n')
+  expect(clone.calls()).toEqual([])
+})
+
+test('an image that cannot be written to starts, and its files may have other times', async () => {
+  await startsAndRuns()
+  clone.calls()
+  utimesSync(join(clone.root, 'src/app/main.ts'), 1_000_000_000, 1_000_000_000)
+  expect(await clone.startReadOnly()).toEqual({ code: 0, output: 'weir runs\n' })
+  clone.append('src/app/main.ts', 'changed')
+  const { code, output } = await clone.startReadOnly()
+  expect([code, output]).toEqual([2, expect.stringMatching(/this folder cannot be set up: E\w+: .*dist/)])
+  expect(output).not.toContain('    at ')
+})
+
+test('four set-ups at once: one builds, the others wait for it and run', async () => {
+  const ended = await Promise.all([1, 2, 3, 4].map(() => clone.start()))
+  for (const { code, output } of ended)
+    expect([code, output]).toEqual([0, expect.stringContaining('weir runs')])
+  expect(clone.calls().sort()).toEqual(BUILT)
+})
+
+test('a server that was set up and runs keeps no other set-up waiting', async () => {
+  clone.tsc('setInterval(() => undefined, 1000); console.log("weir runs")')
+  const server = clone.spawn('run', 'src/app/main.js')
+  await once(server.stdout, 'data')
+  clone.append('src/app/main.ts', 'changed')
+  const { code, output } = await clone.setUp()
+  expect([code, output]).toEqual([0, expect.not.stringContaining('another set-up works')])
+  expect(server.exitCode).toBe(null)
+})

@@ -1,0 +1,171 @@
+/** The power goes at every change that a backup or a restore makes: what looks whole afterwards is whole. */
+import { join } from 'node:path'
+import { crc32 } from 'node:zlib'
+import { expect, test } from 'vitest'
+import { Pace } from '../../../src/tools/backup/backup-throttle.ts'
+import type { BackupState } from '../../../src/tools/backup/backup-types.ts'
+import { whyNotTo } from '../../../src/tools/backup/destination.ts'
+import { fillFolder, verifyBackup } from '../../../src/tools/backup/restore-backup.ts'
+import { writeBackup } from '../../../src/tools/backup/write-backup.ts'
+import { writeDurably } from '../../../src/util/disk.ts'
+import { deleteFile, pathsOf, segmentFile } from '../../../src/util/paths.ts'
+import { MemoryDisk, PowerCut } from '../../util/memory-disk.ts'
+import { randomFrom } from '../../util/random.ts'
+
+const SEED = Math.floor(Math.random() * 2 ** 32)
+const CUTS_EACH = 4
+
+/** Ends with its own checksum, as delete files do. */
+const DELETES = Buffer.alloc(40, 8)
+DELETES.writeUInt32LE(crc32(DELETES.subarray(0, 36)), 36)
+
+const META = {
+  segment: 3,
+  rows: 5,
+  schemaVersion: 1,
+  sequenceFrom: 1,
+  sequenceTo: 9,
+  receivedFromUs: 0,
+  receivedToUs: 0,
+  timestampFromUs: 0,
+  timestampToUs: 0,
+  tenant: null,
+  deletes: 2,
+  bytes: 3000 + 40,
+  checksum: crc32(Buffer.alloc(3000, 7)),
+}
+const STATE: BackupState = {
+  pools: [{ pool: 1, poolId: 'DPO1', flushedSequence: 9, segments: [META] }],
+  documents: [],
+  deletedPools: [],
+  log: { generation: 1, position: 0, firstSequence: 10, lastSequence: 9 },
+}
+const TARGET = { dataDir: '/data', folder: '/backups/one', bytesPerSecond: 0 }
+
+function dataFolder(): MemoryDisk {
+  const disk = new MemoryDisk()
+  const folder = '/data/segment/DPO1'
+  disk.mkdir(folder)
+  disk.mkdir('/backups')
+  writeDurably(disk, '/data/FORMAT', [Buffer.from('weir 1\n')])
+  writeDurably(disk, join(folder, segmentFile(3)), [Buffer.alloc(3000, 7)])
+  writeDurably(disk, join(folder, deleteFile(3)), [DELETES])
+  for (const path of [folder, '/data', '/data/segment', '/']) {
+    const handle = disk.open(path, 'r')
+    disk.fsync(handle)
+    disk.close(handle)
+  }
+  return disk
+}
+
+/** Stands for a stage that writes one file durably. */
+const oneFile = (name: string) => async (disk: MemoryDisk, to: string) => {
+  disk.mkdir(to)
+  writeDurably(disk, join(to, name), [Buffer.alloc(600, 9)])
+  return [name]
+}
+
+function backUp(disk: MemoryDisk) {
+  return writeBackup(
+    TARGET,
+    STATE,
+    {
+      disk,
+      extractLog: ({ to }) => oneFile('head')(disk, to),
+      writeCatalog: to => oneFile('data.mdb')(disk, to),
+    },
+    { pace: new Pace(0), onProgress: () => undefined, onLogCopied: () => undefined },
+  )
+}
+
+function verify(disk: MemoryDisk) {
+  return verifyBackup({ disk, from: TARGET.folder, onProgress: () => undefined })
+}
+
+test(`a backup that is cut is whole or is none (seed ${SEED})`, async () => {
+  const random = randomFrom(SEED)
+  let whole = 0
+  let cuts = 0
+  for (let changes = 1; ; changes++) {
+    const disk = dataFolder()
+    disk.stopAfter(changes)
+    const outcome = await backUp(disk).then(
+      () => 'done',
+      error => error as Error,
+    )
+    for (let i = 0; i < CUTS_EACH; i++) {
+      const after = disk.cut(random)
+      cuts += 1
+      const found = after.exists(join(TARGET.folder, 'BACKUP'))
+      if (outcome === 'done') expect(found).toBe(true)
+      if (!found) continue
+      whole += 1
+      expect((await verify(after)).sequence).toBe(9)
+    }
+    if (outcome === 'done') break
+    expect(outcome).toBeInstanceOf(PowerCut)
+  }
+  expect(whole).toBeGreaterThan(0)
+  expect(cuts).toBeGreaterThan(40)
+})
+
+test(`a restore that is cut is whole, or says that it is not (seed ${SEED})`, async () => {
+  const random = randomFrom(SEED)
+  const to = pathsOf('/new')
+  for (let changes = 1; ; changes++) {
+    const disk = dataFolder()
+    await backUp(disk)
+    const contents = await verify(disk)
+    disk.mkdir('/new')
+    disk.stopAfter(changes)
+    const options = { disk, from: TARGET.folder, to, takesIncomplete: false, onProgress: () => undefined }
+    const outcome = await fillFolder(options, contents, ['/new']).then(
+      () => 'done',
+      error => error as Error,
+    )
+    for (let i = 0; i < CUTS_EACH; i++) {
+      const after = disk.cut(random)
+      const isDeleted = after.exists(to.restoring)
+      if (outcome === 'done') expect(isDeleted).toBe(false)
+      const there = contents.files.filter(({ path }) => after.exists(join('/new', path)))
+      if (isDeleted || there.length === 0) {
+        // It can begin again on what is left; the command makes the folder where the cut took its name.
+        const made = after.exists('/new') ? [] : ['/new']
+        for (const folder of made) after.mkdir(folder)
+        await fillFolder({ ...options, disk: after }, contents, made)
+      }
+      for (const { path, bytes } of contents.files) expect(after.size(join('/new', path))).toBe(bytes)
+    }
+    if (outcome === 'done') break
+    expect(outcome).toBeInstanceOf(PowerCut)
+  }
+})
+
+test('what the disk does not let go of a backup that failed still says that it is none', async () => {
+  const disk = dataFolder()
+  disk.failNext('rename', 'EIO', /^\/backups\/one/)
+  disk.failNext('unlink', 'EIO', /^\/backups\/one\/FORMAT/)
+  await expect(backUp(disk)).rejects.toThrow('EIO')
+  expect(disk.readdir('/backups/one').sort()).toEqual(['BACKUP.tmp', 'FORMAT'])
+  expect(whyNotTo(disk, '/backups/one', '/')).toContain('not finished')
+})
+
+test('whatever a write or sync refuses, nothing of the backup is left', async () => {
+  for (const [operation, code] of [
+    ['write', 'ENOSPC'],
+    ['fdatasync', 'EIO'],
+    ['fsync', 'EIO'],
+    ['rename', 'EIO'],
+    ['open', 'EMFILE'],
+  ] as const) {
+    const disk = dataFolder()
+    disk.failNext(operation, code, /^\/backups\/one/)
+    const failed = await backUp(disk).catch(error => error as Error)
+    expect(failed).toMatchObject({
+      name: 'Unavailable',
+      code: code === 'ENOSPC' ? 'disk_full' : 'backup_failed',
+    })
+    expect(disk.exists('/backups/one')).toBe(false)
+    expect(await backUp(disk)).toMatchObject({ sequence: 9, segments: 1 })
+  }
+})

@@ -1,0 +1,63 @@
+import { expect, test } from 'vitest'
+import { COMMANDS } from '../../src/app/commands.ts'
+import { type Command, readCommandLine } from '../../src/engine/command.ts'
+import { commandHelp, helpText } from '../../src/tools/help.ts'
+
+const run = () => Promise.resolve(0)
+const START: Command = { name: 'start', positionals: [], flags: [], why: 'starts', run }
+const COPY: Command = {
+  name: 'copy',
+  positionals: ['<from>', '[to]'],
+  flags: [
+    { flag: 'format', value: 'NAME', why: 'how' },
+    { flag: 'force', value: '', why: 'anyway' },
+  ],
+  why: 'copies',
+  run,
+}
+const read = (...args: string[]) => readCommandLine(args, [START, COPY], {})
+
+test('no command is start, with all options', () => {
+  const { named, input } = read('--port', '7', '--data-dir', '/x')
+  expect([named, input.config.port, input.config.dataDir]).toEqual([undefined, 7, '/x'])
+  expect(read('start', '--port', '7').named).toBe(START)
+})
+
+test('a command takes its positionals, its flags and the common options, in any order', () => {
+  const { named, input } = read('--data-dir', '/x', 'copy', 'a', '--force', '--format', 'csv', 'b')
+  expect(named).toBe(COPY)
+  expect(input.positionals).toEqual(['a', 'b'])
+  expect([...input.flags]).toEqual([
+    ['format', 'csv'],
+    ['force', ''],
+  ])
+  expect(input.config.dataDir).toBe('/x')
+  expect(read('copy', '--', '--a').input.positionals).toEqual(['--a'])
+  expect(readCommandLine(['copy', 'a'], [START, COPY], { WEIR_DATA_DIR: '/y' }).input.config.dataDir).toBe(
+    '/y',
+  )
+})
+
+test.each([
+  [['dance'], /there is no command "dance"/],
+  [['copy'], /weir copy needs <from>/],
+  [['copy', 'a', 'b', 'c'], /weir copy takes <from> \[to\]; "c" is one too many/],
+  [['start', 'a'], /weir start takes no arguments; "a" is one too many/],
+  [['copy', 'a', '--nonsense'], /weir copy has no option --nonsense/],
+  [['copy', 'a', '--port', '1'], /weir copy has no option --port/],
+  [['copy', 'a', '--force=yes'], /--force/],
+  [['copy', 'a', '--format'], /--format/],
+])('%j is refused by name', (args, names) => {
+  expect(() => read(...args)).toThrow(names)
+})
+
+test('help names every command, its flags, and asks for no arguments', () => {
+  expect(read('--help')).toMatchObject({ named: undefined, help: true })
+  expect(read('copy', '--help')).toMatchObject({ named: COPY, help: true })
+  for (const command of COMMANDS) {
+    expect(helpText(COMMANDS)).toContain(`\n  ${command.name}`)
+    const help = commandHelp(command, command.name === 'start')
+    for (const { flag, why } of command.flags) expect(help).toMatch(new RegExp(`--${flag}.*${why}`))
+    expect(help).toContain('--data-dir')
+  }
+})

@@ -1,0 +1,98 @@
+/** A stopped folder that the real server filled, copies of it, and the command run on them. */
+import { spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'vitest'
+import type { KeyTxn } from '../../src/index/index-store.ts'
+import { openLmdbStore } from '../../src/index/index-store-lmdb.ts'
+import { INDEX_MAP_BYTES } from '../../src/util/limits.ts'
+import { events, KEYED } from '../path/damage.ts'
+import { send, startServer, type TestServer, temporaryFolder } from '../util/server.ts'
+
+const MAIN = fileURLToPath(new URL('../../src/app/main.js', import.meta.url))
+
+/** Rows of the keyed pool, and the sum of its column n. */
+export const ROWS = 3900
+export const SUM = 3900 + 500
+
+/** Runs `weir` to its end. */
+export function weir(args: readonly string[], env: Record<string, string> = {}) {
+  const child = spawnSync(process.execPath, [MAIN, ...args], {
+    env: { ...process.env, ...env },
+    timeout: 90_000,
+  })
+  return {
+    code: child.status,
+    signal: child.signal,
+    out: child.stdout.toString(),
+    err: child.stderr.toString(),
+  }
+}
+
+export interface Filled {
+  readonly dataDir: string
+  /** With a key: 4,000 rows, then 500 of them updated, then 100 deleted. */
+  readonly poolId: string
+  readonly path: string
+  /** Without a unique id: 7 rows. */
+  readonly plainId: string
+}
+
+/** Fills a folder over HTTP, with kills in between, and stops the server in order. */
+export async function fillFolder(): Promise<Filled> {
+  let server = await startServer()
+  const { dataDir } = server
+  const pool = await server.createPool(KEYED)
+  const plain = await server.createPool({ uniqueName: 'plain' })
+  const path = new URL(pool.url).pathname
+  const post = async (body: unknown, method: 'POST' | 'DELETE' = 'POST') =>
+    expect((await send(`${server.base}${path}`, body, method)).status).toBe(200)
+  for (let from = 0; from < 4000; from += 500) await post(events(from, from + 500))
+  expect(await server.count(pool.poolId)).toBe('4000')
+  expect((await send(plain.url, events(0, 7))).status).toBe(200)
+  await server.kill()
+  server = await startServer({ dataDir })
+  await post(events(0, 500, 2))
+  await post(events(2000, 2100), 'DELETE')
+  await holds(server, pool.poolId)
+  expect((await server.stop()).code).toBe(0)
+  return { dataDir, poolId: pool.poolId, path, plainId: plain.poolId }
+}
+
+/** The keyed pool as it was filled. */
+export async function holds(server: TestServer, poolId: string): Promise<void> {
+  expect([await server.count(poolId), await server.sum(poolId, 'n')]).toEqual([String(ROWS), String(SUM)])
+}
+
+/** A copy to be damaged. */
+export function copyOf(filled: Filled): string {
+  const dataDir = join(temporaryFolder(), 'data')
+  cpSync(filled.dataDir, dataDir, { recursive: true })
+  return dataDir
+}
+
+/** Checksum of every file, but for LMDB's table of readers. */
+export function contents(dataDir: string): Map<string, string> {
+  const files = new Map<string, string>()
+  for (const name of readdirSync(dataDir, { recursive: true }) as string[]) {
+    const file = join(dataDir, name)
+    if (!statSync(file).isFile() || name.endsWith('lock.mdb')) continue
+    files.set(name, createHash('sha256').update(readFileSync(file)).digest('hex'))
+  }
+  return files
+}
+
+/** Puts a folder in a file's place: reads of it fail as those of a broken sector do, without its name (EISDIR, not EIO). */
+export function cannotBeRead(file: string): void {
+  rmSync(file)
+  mkdirSync(file)
+}
+
+/** Changes the index of a stopped folder. */
+export function changeIndex(dataDir: string, change: (txn: KeyTxn) => void): void {
+  const store = openLmdbStore({ folder: join(dataDir, 'index'), mapBytes: INDEX_MAP_BYTES })
+  store.transact(change)
+  store.close()
+}

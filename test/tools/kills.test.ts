@@ -1,0 +1,124 @@
+/** A kill at every named point of backup, restore and rebuild: nothing half done is taken for whole, and each goes on afterwards. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { beforeAll, expect, test, vi } from 'vitest'
+import { spawnServer, temporaryFolder } from '../util/server.ts'
+import { contents, copyOf, type Filled, fillFolder, weir } from './folder.ts'
+
+// Each test runs several processes, one after the other.
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
+
+const SOURCES = fileURLToPath(new URL('../../../src', import.meta.url))
+const root = temporaryFolder('weir-kills-')
+const good = join(root, 'good')
+let filled: Filled
+
+beforeAll(async () => {
+  filled = await fillFolder()
+  expect(weir(['backup', good, '--data-dir', filled.dataDir])).toMatchObject({ code: 0 })
+})
+
+/** Kills a command at a point. */
+function killed(point: string, ...args: string[]): void {
+  const { signal, out } = weir(args, { WEIR_CRASH_AT: point })
+  expect([point, signal, out]).toEqual([point, 'SIGKILL', ''])
+}
+
+function isClean(dataDir: string): void {
+  const { code, out } = weir(['verify', '--data-dir', dataDir])
+  expect([code, out]).toEqual([0, expect.stringMatching(/^clean: .*4,507 rows/)])
+}
+
+/** Not named before the kill: no backup. Named, and the kill came before anybody was told: it is whole. */
+function backupIs(made: 'none' | 'whole') {
+  return (point: string) => {
+    const folder = join(root, point)
+    killed(point, 'backup', folder, '--data-dir', filled.dataDir)
+    expect(existsSync(join(folder, 'BACKUP'))).toBe(made === 'whole')
+    const to = join(root, `${point} restored`)
+    const restored = weir(['restore', folder, '--data-dir', to])
+    if (made === 'whole') return expect(restored.code).toBe(0)
+    expect([restored.code, restored.err]).toEqual([2, expect.stringContaining('no whole backup')])
+    expect(existsSync(to)).toBe(false)
+    for (const command of ['start', 'inspect', 'verify']) {
+      const taken = weir([command, '--data-dir', folder])
+      expect([command, taken.code, taken.err]).toEqual([command, 2, expect.stringContaining('not finished')])
+    }
+    const again = weir(['backup', folder, '--data-dir', filled.dataDir])
+    expect([again.code, again.err]).toEqual([2, expect.stringContaining('is not empty')])
+    expect(weir(['backup', `${folder} 2`, '--data-dir', filled.dataDir]).code).toBe(0)
+  }
+}
+
+/** No server and no command takes the folder; a second restore says that it begins anew, and does. */
+async function restoreBeginsAgain(point: string): Promise<void> {
+  const to = join(root, point)
+  killed(point, 'restore', good, '--data-dir', to)
+  const started = await spawnServer({ dataDir: to }).ended
+  expect([started.code, started.output]).toEqual([
+    2,
+    expect.stringContaining('run weir restore with --data-dir'),
+  ])
+  const looked = weir(['inspect', '--data-dir', to])
+  expect([looked.code, looked.err]).toEqual([2, expect.stringContaining('has not finished')])
+  const again = weir(['restore', good, '--data-dir', to])
+  expect([again.code, again.err]).toEqual([0, expect.stringContaining('begins again with an empty folder')])
+  isClean(to)
+}
+
+function indexOf(dataDir: string): Buffer {
+  return readFileSync(join(dataDir, 'index', 'data.mdb'))
+}
+
+/** The index is the old one, byte for byte, or the new one; what lies beside it goes with the next command. */
+function rebuildLeaves(index: 'old' | 'new') {
+  return (point: string) => {
+    const dataDir = copyOf(filled)
+    const before = indexOf(dataDir)
+    killed(point, 'rebuild', '--data-dir', dataDir)
+    expect(indexOf(dataDir).equals(before)).toBe(index === 'old')
+    expect(existsSync(join(dataDir, 'index.new'))).toBe(true)
+    const left = contents(dataDir)
+    const { code, err } = weir(['verify', '--data-dir', dataDir])
+    expect([code, err]).toEqual([
+      0,
+      expect.stringContaining('index.new is left of a rebuild that was cut short'),
+    ])
+    expect(contents(dataDir)).toEqual(left)
+    if (index === 'old') expect(weir(['rebuild', '--data-dir', dataDir]).code).toBe(0)
+    else expect(weir(['export', 'plain', '--out', join(root, point), '--data-dir', dataDir]).code).toBe(0)
+    expect(readdirSync(dataDir).filter(name => name.startsWith('index'))).toEqual(['index'])
+    isClean(dataDir)
+  }
+}
+
+const AFTER: Readonly<Record<string, (point: string) => void | Promise<void>>> = {
+  'backup.copied': backupIs('none'),
+  'backup.synced': backupIs('none'),
+  'backup.named': backupIs('whole'),
+  'restore.begun': restoreBeginsAgain,
+  'restore.copied': restoreBeginsAgain,
+  'restore.synced': restoreBeginsAgain,
+  'rebuild.committed': rebuildLeaves('old'),
+  'rebuild.built': rebuildLeaves('old'),
+  'rebuild.swapped': rebuildLeaves('new'),
+}
+
+test('every point of backup, restore and rebuild stands below', () => {
+  const points = ['backup', 'command', 'keys'].flatMap(folder =>
+    readdirSync(join(SOURCES, folder))
+      .filter(name => name.endsWith('.ts'))
+      .flatMap(name => [
+        ...readFileSync(join(SOURCES, folder, name), 'utf8').matchAll(
+          /crashPoint\('((backup|restore|rebuild)\..*?)'\)/g,
+        ),
+      ])
+      .map(match => match[1]),
+  )
+  expect(points.sort()).toEqual(Object.keys(AFTER).sort())
+})
+
+test.each(Object.entries(AFTER))('a kill at %s', async (point, check) => {
+  await check(point)
+})

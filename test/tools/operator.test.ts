@@ -1,0 +1,230 @@
+/** What an operator does at a terminal: wrong arguments, a bad --out, Ctrl-C, `| head`. One line that helps, never a stack. */
+import { spawn, spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { existsSync, mkdirSync, readdirSync, readFileSync, truncateSync, watch, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { beforeAll, expect, test, vi } from 'vitest'
+import { encodeBackup } from '../../src/tools/backup/backup-format.ts'
+import { startServer, temporaryFolder } from '../util/server.ts'
+import { copyOf, type Filled, fillFolder, weir } from './folder.ts'
+
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
+
+const MAIN = fileURLToPath(new URL('../../src/app/main.js', import.meta.url))
+const root = temporaryFolder('weir-operator-')
+let filled: Filled
+
+beforeAll(async () => {
+  filled = await fillFolder()
+})
+
+/** One line on standard error, behind its time, and no stack. */
+function refused(args: readonly string[], env: Record<string, string> = {}) {
+  const { code, err, out } = weir([...args, '--data-dir', filled.dataDir], env)
+  expect([args, err.split('\n').length, out, /\n\s+at /.test(err)]).toEqual([args, 2, '', false])
+  return { code, err }
+}
+
+const FILTER = (value: unknown, column = 'n') => JSON.stringify([{ column, operator: 'GREATER_THAN', value }])
+
+test.each([
+  [['dance'], 'there is no command "dance"; there are start, inspect, verify'],
+  [['export', '--out', '-'], 'weir export needs <pool>: weir export <pool>'],
+  [['export', 'nobody', '--out', '-'], 'there is no pool "nobody"; there are events, keyed, plain'],
+  [['inspect', 'nobody'], 'there is no pool "nobody"; there are events, keyed, plain'],
+  [['export', 'keyed'], '--out is needed: a file, as in --out rows.parquet, or - for standard output'],
+  [['export', 'keyed', '--out'], '--out needs a value: --out file'],
+  [['export', 'keyed', '--out', '--force'], '--out needs a value: --out file, or --out=… where it begins'],
+  [['export', 'keyed', '-out', 'x'], 'weir export has no option -out; options have two dashes: --out'],
+  [['export', 'keyed', '--into', 'x'], 'weir export has no option --into'],
+  [['export', 'keyed', '--out=-', '--force=yes'], '--force takes no value'],
+  [['inspect', '--kernel'], '--kernel needs a value: --kernel native|js'],
+  [
+    ['export', 'keyed', '--out', '-', '--format', 'xml'],
+    '--format is one of parquet, arrow, ndjson, csv, not "xml"',
+  ],
+  [
+    ['export', 'keyed', '--out', '-', '--columns', 'n,m'],
+    '--columns: there is no column "m"; there are _service_received_at, _service_payload, ts, id, n',
+  ],
+  [
+    ['export', 'keyed', '--out', '-', '--columns', '[1]'],
+    '--columns takes names between commas, or a JSON list',
+  ],
+  [
+    ['export', 'keyed', '--out', '-', '--where', 'n > 5'],
+    '--where: this is not JSON; for example --where \'[{"column":"n"',
+  ],
+  [['export', 'keyed', '--out', '-', '--where', FILTER('five')], '--where: column "n": '],
+  [
+    ['export', 'keyed', '--out', '-', '--where', FILTER(5)],
+    '--where: column "n": the value is a string; for example',
+  ],
+  [
+    ['export', 'keyed', '--out', '-', '--where', FILTER('5', 'm')],
+    '--where: there is no column "m"; there are _service_received_at',
+  ],
+  [['export', 'keyed', '--out', '-', '--start', 'yesterday'], '--start: '],
+  [['restore'], 'weir restore needs <folder>'],
+  [['restore', '/nowhere'], '/nowhere is no whole backup: it has no file BACKUP'],
+  [['backup', '/proc/none'], '/proc/none'],
+  [['backup', '/new', '--url', 'localhost:8420'], '--url takes the address of a running server, as http://'],
+  [['backup', '/new', '--url', 'http://127.0.0.1:1'], 'http://127.0.0.1:1 cannot be reached'],
+])('%j', (args, says) => {
+  const { code, err } = refused(args)
+  expect([code, err]).toEqual([2, expect.stringContaining(says)])
+})
+
+test('a folder that is none, one of a newer version, one in use, and one that is not there', async () => {
+  const none = temporaryFolder()
+  expect(weir(['inspect', '--data-dir', none]).err).toContain(
+    'it has no file FORMAT; name the data folder with --data-dir or WEIR_DATA_DIR',
+  )
+  expect(weir(['inspect', '--data-dir', join(none, 'x')]).err).toContain('it does not exist')
+  expect(existsSync(join(none, 'x'))).toBe(false)
+  writeFileSync(join(none, 'FORMAT'), 'weir 2\n')
+  const newer = weir(['verify', '--data-dir', none])
+  expect([newer.code, newer.err]).toEqual([
+    2,
+    expect.stringContaining('a newer version of Weir wrote the folder'),
+  ])
+  const server = await startServer({ dataDir: copyOf(filled) })
+  for (const args of [
+    ['inspect'],
+    ['verify'],
+    ['rebuild'],
+    ['repair'],
+    ['export', 'keyed', '--out', '-'],
+    ['backup', join(none, 'b')],
+  ]) {
+    const { code, err } = weir([...args, '--data-dir', server.dataDir])
+    expect([args, code, err]).toEqual([args, 2, expect.stringContaining('stop it first (weir backup --url')])
+  }
+  expect((await server.stop()).code).toBe(0)
+})
+
+test('a bad --out is said before anything is read, and nothing is left', () => {
+  const folder = join(root, 'folder')
+  mkdirSync(folder)
+  const there = join(root, 'there')
+  writeFileSync(there, 'mine')
+  for (const [out, says] of [
+    [join(root, 'none', 'rows'), 'the folder'],
+    [folder, 'is a folder: name a file in it'],
+    [there, 'is there already; --force replaces it'],
+    [join(there, 'rows'), 'cannot be written'],
+    ['/dev/null', 'is no plain file'],
+    ['/proc/rows', '/proc'],
+  ] as const) {
+    const { code, err } = weir(
+      ['export', 'keyed', '--out', out, '--force', '--data-dir', filled.dataDir].filter(
+        arg => arg !== '--force' || out !== there,
+      ),
+    )
+    expect([out, /\n\s+at /.test(err)]).toEqual([out, false])
+    // Of /proc only the attempt tells that nothing can be made in it.
+    expect([out, code, err]).toEqual([out, out === '/proc/rows' ? 1 : 2, expect.stringContaining(says)])
+  }
+  expect(readFileSync(there, 'utf8')).toBe('mine')
+})
+
+test.each(['open', 'write', 'fdatasync', 'rename'])(
+  'a disk that refuses to %s the export: one line, exit 1, nothing left',
+  operation => {
+    const full = join(root, `full-${operation}`)
+    mkdirSync(full)
+    const { code, err } = weir(
+      // Parquet is DuckDB's to write; every other format goes through the seam to the disk.
+      ['export', 'keyed', '--format', 'ndjson', '--out', join(full, 'rows'), '--data-dir', filled.dataDir],
+      {
+        WEIR_FAULT_AT: `${operation} ${full}/ 1 ENOSPC ${full}`,
+      },
+    )
+    expect([code, err]).toEqual([1, expect.stringMatching(/--out .*rows cannot be written: .*ENOSPC/)])
+    expect(err).not.toMatch(/\n\s+at /)
+    expect(readdirSync(full)).toEqual([])
+  },
+)
+
+test.each([['inspect'], ['verify'], ['--help'], ['export', 'keyed', '--format', 'ndjson', '--out', '-']])(
+  '%s into a pipe that nobody reads ends quietly, by SIGPIPE',
+  (...args) => {
+    const line = `"$0" "$@" 2>"$ERR" | true; echo "\${PIPESTATUS[0]}"`
+    const errors = join(root, 'errors')
+    const { stdout } = spawnSync(
+      'bash',
+      ['-c', line, process.execPath, MAIN, ...args, '--data-dir', filled.dataDir],
+      {
+        env: { ...process.env, ERR: errors },
+      },
+    )
+    expect([args, stdout.toString()]).toEqual([args, '141\n'])
+    expect(readFileSync(errors, 'utf8')).not.toMatch(/EPIPE|\n\s+at /)
+  },
+)
+
+/** A backup whose first file is so long that nobody waits for its checksum. */
+function endlessBackup(): string {
+  const folder = join(root, 'endless')
+  mkdirSync(folder)
+  const bytes = 2 ** 40
+  const sha256 = createHash('sha256').digest('hex')
+  const contents = { format: 1, weir: '0', sequence: 1, createdAt: '', pools: 0, segments: 0 } as const
+  writeFileSync(join(folder, 'FORMAT'), '')
+  truncateSync(join(folder, 'FORMAT'), bytes)
+  writeFileSync(
+    join(folder, 'BACKUP'),
+    encodeBackup({ ...contents, files: [{ path: 'FORMAT', bytes, sha256 }] }),
+  )
+  return folder
+}
+
+test('Ctrl-C while a bar is shown: the cursor is back, and the shell sees 130', async () => {
+  const command = `${process.execPath} ${MAIN} restore ${endlessBackup()} --data-dir ${join(root, 'never')}`
+  // script(1) gives it a terminal; -e is the exit code of the command.
+  const child = spawn('script', ['-qefc', command, '/dev/null'], { stdio: ['pipe', 'pipe', 'inherit'] })
+  let shown = ''
+  let isAsked = false
+  child.stdout.on('data', (bytes: Buffer) => {
+    shown += bytes.toString()
+    if (isAsked || !shown.includes('MiB')) return
+    isAsked = true
+    child.stdin.write('\x03')
+  })
+  const code = await new Promise(resolve => child.once('close', resolve))
+  expect([code, shown.lastIndexOf('\x1b[?25h') > shown.lastIndexOf('\x1b[?25l')]).toEqual([130, true])
+  expect(shown.lastIndexOf('\x1b[?7h')).toBeGreaterThan(shown.lastIndexOf('\x1b[?7l'))
+  expect(existsSync(join(root, 'never'))).toBe(false)
+})
+
+test('Ctrl-C in an export leaves no file behind, a backup no folder', async () => {
+  const end = (args: readonly string[], folder: string) =>
+    new Promise<readonly unknown[]>(resolve => {
+      const child = spawn(process.execPath, [MAIN, ...args, '--data-dir', filled.dataDir], {
+        stdio: 'ignore',
+      })
+      const watcher = watch(folder, () => {
+        watcher.close()
+        child.kill('SIGINT')
+      })
+      child.once('exit', (code, signal) => {
+        watcher.close()
+        resolve([code, signal, readdirSync(folder)])
+      })
+    })
+  const [exported, backedUp] = [join(root, 'exported'), join(root, 'backed-up')]
+  mkdirSync(exported)
+  mkdirSync(backedUp)
+  expect(await end(['export', 'keyed', '--out', join(exported, 'rows')], exported)).toEqual([
+    null,
+    'SIGINT',
+    [],
+  ])
+  expect(await end(['backup', join(backedUp, 'new')], backedUp)).toEqual([null, 'SIGINT', []])
+})
+
+test('repair says in its help what it does without --yes', () => {
+  const { out } = weir(['repair', '--help'])
+  expect(out).toMatch(/--yes .*without it repair says what, changes nothing, and exits with 2/)
+})

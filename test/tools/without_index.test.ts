@@ -1,0 +1,162 @@
+/** Backups and restored folders: verify and inspect take them as they are, say what they are, and change nothing. */
+import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { beforeAll, expect, test, vi } from 'vitest'
+import { must } from '../../src/util/assert.ts'
+import { flipBit, segmentsOf } from '../path/damage.ts'
+import { startServer, temporaryFolder } from '../util/server.ts'
+import { cannotBeRead, copyOf, type Filled, fillFolder, holds, weir } from './folder.ts'
+
+// Each test runs several processes, one after the other.
+vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
+
+const root = temporaryFolder('weir-without-')
+const backup = join(root, 'backup')
+let filled: Filled
+
+beforeAll(async () => {
+  filled = await fillFolder()
+  expect(weir(['backup', backup, '--data-dir', filled.dataDir]).code).toBe(0)
+})
+
+/** Every name below a folder. */
+function names(folder: string): string[] {
+  return (readdirSync(folder, { recursive: true }) as string[]).sort()
+}
+
+/** A copy of the backup to damage. */
+function damaged(name: string, damage: (folder: string) => void): string {
+  const folder = join(root, name)
+  cpSync(backup, folder, { recursive: true })
+  damage(folder)
+  return folder
+}
+
+test('verify and inspect of a backup: clean, said of what, and not a name more in it', () => {
+  const before = names(backup)
+  const verified = weir(['verify', '--data-dir', backup])
+  expect([verified.code, verified.out]).toEqual([
+    0,
+    'clean: 9 files as BACKUP lists them, 3 pools, 3 segments with 4,507 rows and 100 deletes, 0 log records\n',
+  ])
+  expect(verified.err).toContain('the backup has no index')
+  const inspected = weir(['inspect', '--data-dir', backup])
+  expect([inspected.code, inspected.out]).toEqual([0, expect.stringMatching(/keyed +- +4,500 +- +2 /)])
+  expect(inspected.err).toContain('this is a backup')
+  expect(names(backup)).toEqual(before)
+})
+
+test.each([
+  [
+    'a missing segment',
+    (folder: string) => rmSync(segmentsOf(folder, filled.poolId)[1]!),
+    /0000000002\.parquet.*it is missing from the backup/,
+  ],
+  [
+    'a lost end',
+    (folder: string) => writeFileSync(join(folder, 'FORMAT'), 'weir 1'),
+    /FORMAT.*the backup has 7 bytes of it, here are 6/,
+  ],
+  [
+    'a flipped bit of a value',
+    (folder: string) => flipBit(segmentsOf(folder, filled.poolId)[0]!, 2000),
+    /0000000001\.parquet.*its checksum is not the one in BACKUP/,
+  ],
+  ['a flipped bit of BACKUP', (folder: string) => flipBit(join(folder, 'BACKUP'), 20), /BACKUP/],
+  [
+    'a file that cannot be read, and another that is damaged',
+    (folder: string) => {
+      cannotBeRead(segmentsOf(folder, filled.poolId)[0]!)
+      flipBit(segmentsOf(folder, filled.plainId)[0]!, 200)
+    },
+    /0000000001\.parquet: it is no plain file[\s\S]*0000000001\.parquet.*its checksum is not the one in BACKUP/,
+  ],
+  [
+    'a lost catalog',
+    (folder: string) => rmSync(join(folder, 'catalog', 'data.mdb')),
+    /data\.mdb.*it is missing from the backup/,
+  ],
+])('verify of a backup with %s', (name, damage, names) => {
+  const { code, out } = weir(['verify', '--data-dir', damaged(name, damage)])
+  expect([code, out]).toEqual([1, expect.stringMatching(names)])
+})
+
+test('a file that BACKUP does not list is noted', () => {
+  const folder = damaged('more', at => writeFileSync(join(at, 'log', 'more'), 'x'))
+  const { code, err } = weir(['verify', '--data-dir', folder])
+  expect([code, err]).toEqual([0, expect.stringContaining('log/more is no file of the backup')])
+})
+
+test.each([
+  ['rebuild'],
+  ['repair', '--yes'],
+  ['backup', '/nowhere/new'],
+  ['export', 'keyed', '--out', '-'],
+  ['start', '--port', '0'],
+])('%s on a backup is refused, and changes nothing', (...args) => {
+  const before = names(backup)
+  const { code, err } = weir([...args, '--data-dir', backup])
+  expect([code, err]).toEqual([2, expect.stringMatching(/is a backup and must not change: weir restore/)])
+  expect(names(backup)).toEqual(before)
+})
+
+test('a restored folder: inspect says what it is, with no figure that is not known; the first start builds the index', async () => {
+  const dataDir = join(root, 'restored')
+  expect(weir(['restore', backup, '--data-dir', dataDir]).code).toBe(0)
+  const { code, out, err } = weir(['inspect', '--data-dir', dataDir])
+  expect([code, out]).toEqual([0, expect.stringMatching(/keyed +- +4,500 +- +2 /)])
+  expect(err).toMatch(
+    /the index is not built: .*weir restore; the next start builds it, or weir rebuild; what is shown comes from the footers of 3 segments/,
+  )
+  const json = JSON.parse(weir(['inspect', '--json', '--data-dir', dataDir]).out) as {
+    readonly pools: { readonly name: string }[]
+  }
+  expect(json.pools.find(({ name }) => name === 'keyed')).toMatchObject({
+    rowsLive: null,
+    rowsStored: 4500,
+    rowsDeleted: null,
+    segments: 2,
+    keys: null,
+    debt: null,
+    segmentList: [
+      { segment: 1, rows: 4000 },
+      { segment: 2, rows: 500, deletes: 100 },
+    ],
+  })
+  expect(json).toMatchObject({ debt: null, log: { unflushedRequests: 0 }, index: { isDamaged: false } })
+  const server = await startServer({ dataDir })
+  expect(server.output()).toContain('the index was built from 3 segments')
+  expect(server.output()).not.toContain('rebuilt')
+  await holds(server, filled.poolId)
+  expect((await server.stop()).code).toBe(0)
+})
+
+test('segments that cannot be read are shown, and count as debt; the rest is shown too', () => {
+  const dataDir = copyOf(filled)
+  const [first, second] = segmentsOf(dataDir, filled.poolId)
+  writeFileSync(first!, readFileSync(first!).subarray(0, 5000))
+  flipBit(second!, statSync(second!).size - 2)
+  const { code, out, err } = weir(['inspect', '--data-dir', dataDir])
+  expect([code, out]).toEqual([1, expect.stringContaining('2 segments that cannot be read')])
+  expect(out).toMatch(/keyed +3,900 +4,500/)
+  for (const file of [first, second]) expect(err).toContain(must(file, 'a segment'))
+  rmSync(join(dataDir, 'index'), { recursive: true })
+  const without = weir(['inspect', 'keyed', '--data-dir', dataDir])
+  expect([without.code, without.err]).toEqual([1, expect.stringContaining('0000000001.parquet')])
+  rmSync(second!)
+  const lone = weir(['inspect', 'keyed', '--data-dir', dataDir])
+  expect(lone.err).toMatch(/note: .*0000000002\.deletes stands alone: .* is lost with up to 500 rows/)
+})
+
+test('the file of the index may have free pages: bytes a key do not count them', () => {
+  const dataDir = copyOf(filled)
+  const { index } = JSON.parse(weir(['inspect', '--json', '--data-dir', dataDir]).out) as {
+    readonly index: { readonly bytes: number; readonly bytesUsed: number; readonly keys: number }
+  }
+  expect(index.bytes).toBe(statSync(join(dataDir, 'index', 'data.mdb')).size)
+  expect(index.keys).toBe(3900)
+  expect(index.bytesUsed).toBeLessThan(index.bytes)
+  // Of a rebuild nothing was given back but a few pages; what is in use is about what it was.
+  expect(index.bytesUsed).toBeGreaterThan(3900 * 30)
+  expect(existsSync(join(dataDir, 'index.new'))).toBe(false)
+})

@@ -1,0 +1,78 @@
+/** The thread that thread_kit.test.ts starts. */
+import { setTimeout as after } from 'node:timers/promises'
+import { AssertionFailed } from '../../src/util/assert.ts'
+import { Damaged } from '../../src/util/errors.ts'
+import { beginThread, moved, serve } from '../../src/util/thread-server.ts'
+
+export interface KitData {
+  readonly greeting: string
+  /** `close` of the thread fails. */
+  readonly closeFails?: boolean
+}
+
+export interface KitCalls {
+  greet(name: string): string
+  /** Fills the bytes and gives their memory back. */
+  fill(bytes: Uint8Array): Uint8Array
+  wait(ms: number): string
+  /** Ends when the thread is told to stop. */
+  untilStop(): string
+  fail(): never
+  cannotBeCloned(): unknown
+  crash(): never
+  crashLater(ms: number): string
+  leave(): never
+  count(): number
+  counted(): number
+}
+
+export interface KitEvents {
+  progress(done: number): void
+}
+
+const { port, data } = beginThread<KitData>()
+let count = 0
+let interrupt: () => void = () => {}
+const tell = serve<KitCalls, KitEvents>(
+  port,
+  {
+    greet: name => {
+      for (let done = 1; done <= 3; done += 1) tell('progress', done)
+      return `${data.greeting}, ${name}`
+    },
+    fill: bytes => moved(bytes.fill(7), [bytes.buffer as ArrayBuffer]),
+    wait: async ms => {
+      await after(ms)
+      return 'waited'
+    },
+    untilStop: () =>
+      new Promise(resolve => {
+        interrupt = () => resolve('interrupted')
+      }),
+    fail: () => {
+      throw new Damaged('a.log', 7, 'it is short')
+    },
+    cannotBeCloned: () => () => {},
+    crash: () => {
+      throw new AssertionFailed('a bug of ours')
+    },
+    crashLater: async ms => {
+      await after(ms)
+      throw new AssertionFailed('a late bug of ours')
+    },
+    leave: () => process.exit(3),
+    count: () => {
+      count += 1
+      return count
+    },
+    counted: () => count,
+  },
+  {
+    mayAnswer: error => !(error instanceof AssertionFailed),
+    interrupt: () => interrupt(),
+    close: async () => {
+      await after(10)
+      if (data.closeFails) throw new Error('it cannot be closed')
+    },
+  },
+)

@@ -1,0 +1,26 @@
+/**
+ * Sets the wall clock of a process that is started with `clockEnv`: loaded before the program, in each of its threads.
+ * The monotonic clock stays as it is.
+ */
+import { fileURLToPath } from 'node:url'
+
+const VARIABLE = 'WEIR_TEST_CLOCK'
+
+/** A clock that stands still at a moment, or that runs `aheadMs` before (behind, if negative) the real one. */
+type ClockSetting = { readonly atMs: number } | { readonly aheadMs: number }
+
+/** The environment that sets the wall clock of a Node process. */
+export function clockEnv(setting: ClockSetting): Record<string, string> {
+  const preload = fileURLToPath(import.meta.url)
+  return {
+    NODE_OPTIONS: `${process.env['NODE_OPTIONS'] ?? ''} --import=${preload}`,
+    [VARIABLE]: JSON.stringify(setting),
+  }
+}
+
+const given = process.env[VARIABLE]
+if (given !== undefined) {
+  const setting = JSON.parse(given) as ClockSetting
+  const real = Date.now
+  Date.now = 'atMs' in setting ? () => setting.atMs : () => real() + setting.aheadMs
+}
