@@ -1,5 +1,5 @@
 /** However a bench ends, its servers and generators end with it, and its folders go. */
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { alive, barePath, eventually, familyWith, startBench } from './run.ts'
 
 const LOADED = [
@@ -16,7 +16,7 @@ const LOADED = [
 ]
 
 describe.concurrent('a bench under load', () => {
-  it.each([
+  test.each([
     ['SIGINT', 130],
     ['SIGTERM', 143],
     ['SIGHUP', 129],
@@ -31,7 +31,7 @@ describe.concurrent('a bench under load', () => {
     expect(alive(family)).toEqual([])
   })
 
-  it('leaves nothing after its server was killed, and fails', async () => {
+  test('leaves nothing after its server was killed, and fails', async () => {
     const short = LOADED.map(one => (one === '600' ? '2' : one))
     const bench = startBench(short, barePath())
     const family = await familyWith(bench, /generator\.js generator/)
@@ -41,7 +41,7 @@ describe.concurrent('a bench under load', () => {
     expect(alive(family)).toEqual([])
   })
 
-  it('takes its generator along when it is killed itself', async () => {
+  test('takes its generator along when it is killed itself', async () => {
     const bench = startBench(LOADED, barePath())
     const family = await familyWith(bench, /generator\.js generator/)
     bench.child.kill('SIGKILL')

@@ -1,5 +1,5 @@
 /** Every question of the bench runs to its end with tiny sizes, prints the figures that it promises, and leaves nothing behind. */
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { alive, barePath, familyWith, startBench } from './run.ts'
 
 interface Smoke {
@@ -137,20 +137,20 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
 }
 
 describe.concurrent('the bench', () => {
-  it('lists its questions, and each is tried here', async () => {
+  test('lists its questions, and each is tried here', async () => {
     const { code, output } = await startBench([]).ended
     const listed = [...output.matchAll(/bench -- (\w+)/g)].map(([, name]) => name)
     expect({ code, listed: listed.sort() }).toEqual({ code: 0, listed: Object.keys(QUESTIONS).sort() })
   })
 
-  it.each(Object.entries(QUESTIONS))('answers: %s', async (name, { args, prints }) => {
+  test.each(Object.entries(QUESTIONS))('answers: %s', async (name, { args, prints }) => {
     const { code, output, left } = await startBench([name, ...args], barePath()).ended
     expect({ code, left }, output).toEqual({ code: 0, left: [] })
     for (const line of prints) expect(output).toMatch(line)
     expect(output).not.toMatch(/NaN|Infinity|undefined|DIFFER|ERRORS|FAILED/)
   })
 
-  it.each([
+  test.each([
     [['paths'], /there is no question 'paths'/],
     [['path', '--second', '3'], /Unknown option '--second'/],
     [['kernel', '--rows', '3'], /kernel takes --rounds, not --rows/],
@@ -164,7 +164,7 @@ describe.concurrent('the bench', () => {
     expect(output).toMatch(line)
     expect(output).not.toMatch(/\n {4}at /)
   })
-  it('leaves nothing after Ctrl-C', async () => {
+  test('leaves nothing after Ctrl-C', async () => {
     const args = 'path --only batches --no-peers --seconds 600 --pause 0 --connections 2'.split(' ')
     const bench = startBench(args, barePath())
     const family = await familyWith(bench, /generator\.js generator/)

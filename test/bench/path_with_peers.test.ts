@@ -3,7 +3,7 @@
  * bench is interrupted while they run. Where none is installed there is nothing to try.
  */
 import { spawnSync } from 'node:child_process'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { hasClickHouse } from '../../bench/peers/clickhouse.ts'
 import { hasPostgres } from '../../bench/peers/postgres.ts'
 import { alive, eventually, familyWith, startBench } from './run.ts'
@@ -15,7 +15,7 @@ const peers = [
 ]
 
 describe('path', () => {
-  it.skipIf(peers.length === 0)('measures the installed peers in turn', async () => {
+  test.skipIf(peers.length === 0)('measures the installed peers in turn', async () => {
     const asked = hasWrk ? ['--generator', 'wrk'] : []
     const args = ['path', '--only', 'batches', '--seconds', '1', '--pairs', '2', '--pause', '0.5', ...asked]
     const { code, output, left } = await startBench(args).ended
@@ -37,7 +37,7 @@ describe('path', () => {
     expect(output).not.toMatch(/NaN|Infinity|undefined|DIFFER|ERRORS/)
   })
 
-  it.each(peers)('leaves no %s after Ctrl-C', async (_name, wanted) => {
+  test.each(peers)('leaves no %s after Ctrl-C', async (_name, wanted) => {
     const bench = startBench(['path', '--only', 'batches', '--seconds', '5', '--pairs', '1', '--pause', '0'])
     const family = await familyWith(bench, wanted)
     bench.child.kill('SIGINT')
@@ -46,7 +46,7 @@ describe('path', () => {
     await eventually(() => (alive(family).length === 0 ? true : undefined))
   })
 
-  it.skipIf(!hasWrk)('leaves no wrk after Ctrl-C', async () => {
+  test.skipIf(!hasWrk)('leaves no wrk after Ctrl-C', async () => {
     const bench = startBench([
       'path',
       '--only',

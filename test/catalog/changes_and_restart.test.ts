@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Pool } from '../../src/catalog/model.ts'
 import { KEY_RECEIVED_AT } from '../../src/format/schema.ts'
 import { must } from '../../src/util/assert.ts'
@@ -18,7 +18,7 @@ const COLUMNS = [
 ]
 
 describe('creation', () => {
-  it('is known to every reader once it is answered', async () => {
+  test('is known to every reader once it is answered', async () => {
     const { catalog } = await folder.open()
     const { pool, source } = created(
       await catalog.createWebhookSource({ uniqueName: 'orders', columns: COLUMNS, uniqueId: 'id' }, 'APP1'),
@@ -35,7 +35,7 @@ describe('creation', () => {
     expect(pool.createdBy).toBe('APP1')
   })
 
-  it('names source and pool by the source’s id where no name is given', async () => {
+  test('names source and pool by the source’s id where no name is given', async () => {
     const { catalog } = await folder.open()
     for (const uniqueName of [undefined, null, '']) {
       const { pool, source } = created(await catalog.createWebhookSource({ uniqueName }, 'APP1'))
@@ -43,7 +43,7 @@ describe('creation', () => {
     }
   })
 
-  it('makes the plan: key columns are required whatever nullable says', async () => {
+  test('makes the plan: key columns are required whatever nullable says', async () => {
     const { catalog } = await folder.open()
     const make = async (more: object) =>
       created(await catalog.createWebhookSource({ columns: COLUMNS, ...more }, 'APP1')).pool
@@ -62,7 +62,7 @@ describe('creation', () => {
     expect(none).toMatchObject({ timestamp: 0, key: null })
   })
 
-  it('gives one name once, also to calls at the same time', async () => {
+  test('gives one name once, also to calls at the same time', async () => {
     const { catalog } = await folder.open()
     const results = await Promise.all(
       Array.from({ length: 5 }, () => catalog.createWebhookSource({ uniqueName: 'one' }, 'APP1')),
@@ -73,13 +73,13 @@ describe('creation', () => {
     expect(catalog.pools().filter(pool => pool.uniqueName === 'one')).toHaveLength(1)
   })
 
-  it('refuses a name that has the form of an id', async () => {
+  test('refuses a name that has the form of an id', async () => {
     const { catalog } = await folder.open()
     const { id } = must(catalog.poolByName('events'), 'events')
     expect(await catalog.createWebhookSource({ uniqueName: id }, 'APP1')).toHaveProperty('badRequest')
   })
 
-  it('keeps nothing of a refused creation', async () => {
+  test('keeps nothing of a refused creation', async () => {
     const { catalog } = await folder.open()
     const before = [catalog.pools(), catalog.sources(), catalog.meta()]
     const bad = { columns: [{ ...COLUMNS[0]!, name: '' }], uniqueName: 'free' }
@@ -90,7 +90,7 @@ describe('creation', () => {
 })
 
 describe('deletion', () => {
-  it('of a pool keeps its source, whose URL leads nowhere', async () => {
+  test('of a pool keeps its source, whose URL leads nowhere', async () => {
     const dropped: Pool[] = []
     const { catalog } = await folder.open({ onPoolDeleted: pool => dropped.push(pool) })
     const { pool, source } = created(await catalog.createWebhookSource({ uniqueName: 'a' }, 'APP1'))
@@ -108,7 +108,7 @@ describe('deletion', () => {
     expect(await catalog.createWebhookSource({ uniqueName: 'a' }, 'APP1')).toHaveProperty('badRequest')
   })
 
-  it('of a source takes its pool along and frees the name', async () => {
+  test('of a source takes its pool along and frees the name', async () => {
     const dropped: Pool[] = []
     const { catalog } = await folder.open({ onPoolDeleted: pool => dropped.push(pool) })
     const { pool, source } = created(await catalog.createWebhookSource({ uniqueName: 'a' }, 'APP1'))
@@ -120,7 +120,7 @@ describe('deletion', () => {
     expect(again.source.webhookId).not.toBe(source.webhookId)
   })
 
-  it('is idempotent and calls the hook once', async () => {
+  test('is idempotent and calls the hook once', async () => {
     let dropped = 0
     const { catalog } = await folder.open({ onPoolDeleted: () => dropped++ })
     const { pool, source } = created(await catalog.createWebhookSource({ uniqueName: 'a' }, 'APP1'))
@@ -139,7 +139,7 @@ describe('deletion', () => {
 })
 
 describe('restart', () => {
-  it('keeps everything, and numbers go on', async () => {
+  test('keeps everything, and numbers go on', async () => {
     const first = await folder.open()
     const kept = created(
       await first.catalog.createWebhookSource(
@@ -164,7 +164,7 @@ describe('restart', () => {
     expect(next.pool.number).toBe(gone.pool.number + 1)
   })
 
-  it('refuses changes after stop', async () => {
+  test('refuses changes after stop', async () => {
     const { catalog } = await folder.open()
     await catalog.stop()
     await expect(catalog.createWebhookSource({}, 'APP1')).rejects.toMatchObject({ code: 'catalog_refused' })

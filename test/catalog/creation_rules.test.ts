@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { ColumnInput, NewWebhookSource } from '../../src/catalog/catalog-types.ts'
 import { checkCreation } from '../../src/catalog/rules.ts'
 
@@ -33,19 +33,19 @@ describe('names of columns', () => {
     ['with "quotes" and spaces 🙂', '_service_payload', /reserved/],
   ]
   for (const [good, bad, message] of pairs) {
-    it(`accepts ${JSON.stringify(good.slice(0, 20))}, refuses ${JSON.stringify(bad.slice(0, 20))}`, () => {
+    test(`accepts ${JSON.stringify(good.slice(0, 20))}, refuses ${JSON.stringify(bad.slice(0, 20))}`, () => {
       columnsCheck([column(good)], OK)
       columnsCheck([column(bad)], message)
     })
   }
 
-  it('refuses names that are equal ignoring case', () => {
+  test('refuses names that are equal ignoring case', () => {
     columnsCheck([column('amount'), column('amounts')], OK)
     columnsCheck([column('amount'), column('Amount')], /"amount" and "Amount"/)
     columnsCheck([column('a'), column('a')], /same name/)
   })
 
-  it('takes 500 columns, not 501', () => {
+  test('takes 500 columns, not 501', () => {
     const many = Array.from({ length: 501 }, (_, i) => column(`c${i}`))
     columnsCheck(many.slice(1), OK)
     columnsCheck(many, /at most 500/)
@@ -53,13 +53,13 @@ describe('names of columns', () => {
 })
 
 describe('what a column holds', () => {
-  it('refuses an empty jsonProperty', () => {
+  test('refuses an empty jsonProperty', () => {
     columnsCheck([column('a', 'STRING', 'a.b')], OK)
     columnsCheck([column('a', 'STRING', '')], /empty jsonProperty/)
     columnsCheck([column('a', 'STRING', '\udc00')], /surrogate/)
   })
 
-  it('refuses CLICKHOUSE and unknown types', () => {
+  test('refuses CLICKHOUSE and unknown types', () => {
     columnsCheck([column('a', 'JSON')], OK)
     columnsCheck([column('a', 'CLICKHOUSE')], /CLICKHOUSE/)
     columnsCheck([column('a', 'UINT8')], /UINT8/)
@@ -75,7 +75,7 @@ describe('texts that the catalog keeps', () => {
     ['jsonProperty', 1_024, text => ({ columns: [column('a', 'STRING', text)] })],
   ]
   for (const [what, bytesMax, given] of cases) {
-    it(`bounds ${what}, in bytes, and wants text`, () => {
+    test(`bounds ${what}, in bytes, and wants text`, () => {
       expect(verdict(given('é'.repeat(bytesMax / 2)))).toMatch(OK)
       expect(verdict(given(`${'é'.repeat(bytesMax / 2)}x`))).toMatch(`longer than ${bytesMax} bytes`)
       expect(verdict(given('a\ud800'))).toMatch(/surrogate/)
@@ -88,7 +88,7 @@ describe('keys', () => {
   const types = 'BOOLEAN STRING FLOAT DOUBLE INT8 INT16 INT32 INT64 DATE TIMESTAMP JSON'.split(' ')
   const columns = types.map(type => column(`c_${type}`, type))
   for (const type of types) {
-    it(`judges a ${type} column as each key`, () => {
+    test(`judges a ${type} column as each key`, () => {
       const name = `c_${type}`
       const isTime = type === 'TIMESTAMP' || type === 'DATE'
       expect(verdict({ columns, timestamp: name })).toMatch(isTime ? OK : /cannot be the timestamp/)
@@ -97,7 +97,7 @@ describe('keys', () => {
     })
   }
 
-  it('refuses a key that names no column, also by a property of every object', () => {
+  test('refuses a key that names no column, also by a property of every object', () => {
     for (const name of ['nope', 'C_STRING', 'constructor', '_service_payload']) {
       expect(verdict({ columns, timestamp: name })).toMatch(/names no column/)
       expect(verdict({ columns, uniqueId: name })).toMatch(/names no column/)
@@ -105,13 +105,13 @@ describe('keys', () => {
     }
   })
 
-  it('takes the received-at column as the timestamp only, meaning the default', () => {
+  test('takes the received-at column as the timestamp only, meaning the default', () => {
     expect(checkCreation({ timestamp: '_service_received_at' })).toMatchObject({ timestamp: null })
     expect(verdict({ uniqueId: '_service_received_at' })).toMatch(/names no column/)
     expect(verdict({ tenant: '_service_received_at' })).toMatch(/names no column/)
   })
 
-  it('counts "" and null as not given', () => {
+  test('counts "" and null as not given', () => {
     expect(checkCreation({ timestamp: '', uniqueId: '', tenant: null, columns: null })).toEqual({
       columns: [],
       timestamp: null,
@@ -122,7 +122,7 @@ describe('keys', () => {
 })
 
 describe('table settings', () => {
-  it('accepts empty ones, refuses others', () => {
+  test('accepts empty ones, refuses others', () => {
     const empty = { engine: null, partitionBy: [], primaryKey: null, orderBy: [], ttl: '' }
     expect(verdict({ tableSettings: null })).toMatch(OK)
     expect(verdict({ tableSettings: empty })).toMatch(OK)

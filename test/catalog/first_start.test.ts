@@ -1,6 +1,6 @@
 import { chmodSync, mkdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { openStore } from '../../src/catalog/catalog-store.ts'
 import { Memory } from '../../src/catalog/memory.ts'
 import { SCOPES } from '../../src/catalog/model.ts'
@@ -20,7 +20,7 @@ function adminFile(): unknown {
 }
 
 describe('an empty folder', () => {
-  it('gets an application with all scopes, in a file only its owner reads', async () => {
+  test('gets an application with all scopes, in a file only its owner reads', async () => {
     const { catalog, admin, adminIsNew, isNewFolder } = await folder.open()
     const { clientId, clientSecret } = must(admin, 'admin')
     expect([adminIsNew, isNewFolder]).toEqual([true, true])
@@ -32,7 +32,7 @@ describe('an empty folder', () => {
     expect(catalog.application(clientId)).toMatchObject({ secret: clientSecret, scopes: SCOPES })
   })
 
-  it('gets the open pool once, never again after its deletion', async () => {
+  test('gets the open pool once, never again after its deletion', async () => {
     const first = await folder.open()
     const pool = must(first.catalog.poolByName('events'), 'events')
     expect(pool).toMatchObject({ columns: [], uniqueIdColumn: null, number: 1, createdBy: 'system' })
@@ -42,13 +42,13 @@ describe('an empty folder', () => {
     expect(second.catalog.pools()).toEqual([])
   })
 
-  it('takes id and secret from the options', async () => {
+  test('takes id and secret from the options', async () => {
     const { admin } = await folder.open({ clientId: 'me', clientSecret: 'a-secret-of-mine' })
     expect(admin).toEqual({ clientId: 'me', clientSecret: 'a-secret-of-mine' })
     expect(adminFile()).toEqual(admin)
   })
 
-  it('refuses options that HTTP Basic cannot carry', async () => {
+  test('refuses options that HTTP Basic cannot carry', async () => {
     for (const bad of [{ clientId: 'a:b' }, { clientSecret: 'a secret of mine' }, { clientId: 'é' }])
       await expect(folder.open(bad)).rejects.toMatchObject({ name: 'CannotRun' })
     expect((await folder.open({ clientId: '', clientSecret: '' })).admin?.clientId).toMatch(/^APP/)
@@ -56,7 +56,7 @@ describe('an empty folder', () => {
 })
 
 describe('a later start', () => {
-  it('announces nothing new without options', async () => {
+  test('announces nothing new without options', async () => {
     const first = await folder.open()
     await first.catalog.stop()
     const second = await folder.open()
@@ -64,7 +64,7 @@ describe('a later start', () => {
     expect(second.admin).toEqual(first.admin)
   })
 
-  it('writes the file again where it is gone or differs', async () => {
+  test('writes the file again where it is gone or differs', async () => {
     const first = await folder.open()
     await first.catalog.stop()
     unlinkSync(folder.paths.admin)
@@ -78,7 +78,7 @@ describe('a later start', () => {
     expect(statSync(folder.paths.admin).mode & 0o777).toBe(0o600)
   })
 
-  it('replaces the application by the options, each alone too', async () => {
+  test('replaces the application by the options, each alone too', async () => {
     const first = await folder.open()
     const oldId = must(first.admin, 'admin').clientId
     await first.catalog.stop()
@@ -94,7 +94,7 @@ describe('a later start', () => {
 })
 
 describe('a catalog that is not ours', () => {
-  it('is damaged where its file is not LMDB’s', async () => {
+  test('is damaged where its file is not LMDB’s', async () => {
     mkdirSync(folder.paths.catalog)
     for (const bytes of [Buffer.alloc(8192, 'x'), Buffer.alloc(8192), Buffer.alloc(100)]) {
       writeFileSync(join(folder.paths.catalog, 'data.mdb'), bytes)
@@ -107,7 +107,7 @@ describe('a catalog that is not ours', () => {
     expect((await folder.open()).isNewFolder).toBe(true)
   })
 
-  it('is damaged where documents are unknown or missing', async () => {
+  test('is damaged where documents are unknown or missing', async () => {
     await (await folder.open()).catalog.stop()
     const edit = async (puts: readonly [string, unknown][], removes: readonly string[]): Promise<void> => {
       const store = openStore(folder.paths.catalog)
@@ -132,7 +132,7 @@ describe('a catalog that is not ours', () => {
   })
 })
 
-it('an admin.json that cannot be read is written again', () => {
+test('an admin.json that cannot be read is written again', () => {
   const disk = new MemoryDisk()
   disk.mkdir('/data')
   const memory = new Memory()

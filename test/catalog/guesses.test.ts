@@ -1,7 +1,7 @@
 /** Guesses at secrets are slowed, and nobody who is right is locked out by them. The clock is the test's. */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { Guesses } from '../../src/catalog/guess-throttle.ts'
 import type { Application } from '../../src/catalog/model.ts'
 import { createTokens } from '../../src/catalog/token.ts'
@@ -53,13 +53,13 @@ async function guess(connections: number, ms: number, addressOf: (index: number)
 }
 
 describe('guesses', () => {
-  it('from one address are checked ten a second after the first ten, however many connections send them', async () => {
+  test('from one address are checked ten a second after the first ten, however many connections send them', async () => {
     await guess(80, 10_000, () => EVIL)
     expect(checks).toBeGreaterThan(GUESSES_FREE)
     expect(checks).toBeLessThanOrEqual(GUESSES_FREE + 10 * 15 + 5)
   })
 
-  it('of one application are counted together, however its id is spelled', async () => {
+  test('of one application are counted together, however its id is spelled', async () => {
     const application = {
       id: 'APP-events',
       secret: 'the-secret-of-events',
@@ -84,7 +84,7 @@ describe('guesses', () => {
     await Promise.all(all)
   })
 
-  it('keep nothing of the requests that they came in', async () => {
+  test('keep nothing of the requests that they came in', async () => {
     setFlagsFromString('--expose-gc')
     const collect = runInNewContext('gc') as () => void
     const usedAfter = () => {
@@ -103,7 +103,7 @@ describe('guesses', () => {
     expect(usedAfter() - before).toBeLessThan(15_000_000) // 45 MB were kept
   })
 
-  it('with ever other ids are slowed by their address', async () => {
+  test('with ever other ids are slowed by their address', async () => {
     let id = 0
     const all = Array.from({ length: 2_000 }, () => wrong(EVIL, `id ${id++}`))
     await vi.advanceTimersByTimeAsync(GUESS_WAIT_MS_MAX)
@@ -111,14 +111,14 @@ describe('guesses', () => {
     expect(checks).toBeLessThanOrEqual(50 + GUESSES_WAITING_MAX)
   })
 
-  it('from two hundred addresses are slowed by their application once each has failed', async () => {
+  test('from two hundred addresses are slowed by their application once each has failed', async () => {
     const address = (index: number) => `10.0.${index >> 8}.${index & 255}`
     await guess(200, 5_000, address)
     // A first one each, then those that the application's line lets through.
     expect(checks).toBeLessThanOrEqual(200 + GUESSES_APPLICATION_FREE + 10_000 / 10)
   })
 
-  it('are told when to come again', async () => {
+  test('are told when to come again', async () => {
     const all: Promise<object | undefined>[] = Array.from({ length: 300 }, () => wrong(EVIL))
     await vi.advanceTimersByTimeAsync(GUESS_WAIT_MS_MAX)
     const refused = (await Promise.all(all)).filter(result => result !== undefined)
@@ -126,7 +126,7 @@ describe('guesses', () => {
     for (const result of refused) expect(result).toMatchObject({ retrySeconds: expect.any(Number) })
   })
 
-  it('are forgotten in a bounded table', async () => {
+  test('are forgotten in a bounded table', async () => {
     for (let i = 0; i < 3 * GUESSES_KEYS_MAX; i += 1)
       await wrong(`10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`)
     expect(await right('192.0.2.1')).toEqual({ id: APPLICATION })
@@ -146,7 +146,7 @@ describe('the right secret', () => {
     return ms
   }
 
-  it('is checked at once from another address, new or known, while others guess', async () => {
+  test('is checked at once from another address, new or known, while others guess', async () => {
     await right(HONEST)
     void guess(80, 20_000, () => EVIL)
     for (let index = 0; index < 1_000; index += 1) {
@@ -157,7 +157,7 @@ describe('the right secret', () => {
     expect(await msOf(right('203.0.113.8'))).toBe(0)
   })
 
-  it('gets its turn from the same address while sixteen connections guess there', async () => {
+  test('gets its turn from the same address while sixteen connections guess there', async () => {
     void guess(16, 30_000, () => EVIL)
     await vi.advanceTimersByTimeAsync(5_000)
     const ms = await msOf(right(EVIL))
@@ -165,7 +165,7 @@ describe('the right secret', () => {
     expect(ms).toBeLessThan(GUESS_WAIT_MS_MAX)
   })
 
-  it('never waits for itself', async () => {
+  test('never waits for itself', async () => {
     const all = Array.from({ length: 1_000 }, () => right(HONEST))
     expect(await Promise.all(all)).toHaveLength(1_000)
     for (let i = 0; i < GUESSES_FREE - 1; i += 1) await wrong(HONEST)
@@ -173,7 +173,7 @@ describe('the right secret', () => {
   })
 })
 
-it('an address of IPv6 counts by its network, IPv4 within IPv6 as itself', () => {
+test('an address of IPv6 counts by its network, IPv4 within IPv6 as itself', () => {
   expect(networkOf('192.0.2.1')).toBe('192.0.2.1')
   expect(networkOf('::ffff:192.0.2.1')).toBe('192.0.2.1')
   const network = '2001:db8:0:7::/64'

@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { afterEach, beforeEach, expect, it } from 'vitest'
+import { afterEach, beforeEach, expect, test } from 'vitest'
 import { must } from '../../src/util/assert.ts'
 import { created, type Folder, makeFolder } from './folder.ts'
 
@@ -22,7 +22,7 @@ function kill(crashAt: string, action: string): string {
   return stdout
 }
 
-it('a creation killed before the commit left nothing', async () => {
+test('a creation killed before the commit left nothing', async () => {
   await (await folder.open()).catalog.stop()
   kill('catalog.before-commit', 'create')
   const { catalog } = await folder.open()
@@ -30,7 +30,7 @@ it('a creation killed before the commit left nothing', async () => {
   expect(created(await catalog.createWebhookSource({ uniqueName: 'made' }, 'APP1')).pool.number).toBe(2)
 })
 
-it('a creation killed after the commit is whole, and its number is taken', async () => {
+test('a creation killed after the commit is whole, and its number is taken', async () => {
   await (await folder.open()).catalog.stop()
   kill('catalog.committed', 'create')
   const { catalog } = await folder.open()
@@ -42,7 +42,7 @@ it('a creation killed after the commit is whole, and its number is taken', async
   expect(next.pool.number).toBe(pool.number + 1)
 })
 
-it('a deletion killed before or after the commit is not done or done', async () => {
+test('a deletion killed before or after the commit is not done or done', async () => {
   const first = await folder.open()
   const { pool } = created(await first.catalog.createWebhookSource({ uniqueName: 'made' }, 'APP1'))
   await first.catalog.stop()
@@ -58,13 +58,13 @@ it('a deletion killed before or after the commit is not done or done', async () 
   expect(created(await third.catalog.createWebhookSource({}, 'APP1')).pool.number).toBe(pool.number + 1)
 })
 
-it('a first start killed at either point is made whole by the next', async () => {
+test('a first start killed at either point is made whole by the next', async () => {
   expect(kill('catalog.before-commit', '')).not.toContain('opened')
   const first = await folder.open()
   expect([first.isNewFolder, first.adminIsNew, first.catalog.pools().length]).toEqual([true, true, 1])
 })
 
-it('a first start killed before data/admin.json keeps its application', async () => {
+test('a first start killed before data/admin.json keeps its application', async () => {
   kill('catalog.committed', '')
   const { admin, adminIsNew, isNewFolder, catalog } = await folder.open()
   expect([isNewFolder, adminIsNew]).toEqual([false, true])

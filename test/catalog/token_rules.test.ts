@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { SCOPES } from '../../src/catalog/model.ts'
 import { createTokens, type TokenReply, type Tokens } from '../../src/catalog/token.ts'
 import { type Folder, makeFolder } from './folder.ts'
@@ -44,7 +44,7 @@ async function tokenFor(form: Record<string, string>): Promise<string> {
 }
 
 describe('a token', () => {
-  it('is given for form fields, in the shape that clients read', async () => {
+  test('is given for form fields, in the shape that clients read', async () => {
     const { body } = await check(ask(BY_FORM), 200)
     expect(JSON.parse(body)).toEqual({
       access_token: expect.stringMatching(/^[\w-]+\.[\w-]+\.[\w-]+$/),
@@ -54,18 +54,18 @@ describe('a token', () => {
     })
   })
 
-  it('is given for HTTP Basic, as sent or URL-encoded', async () => {
+  test('is given for HTTP Basic, as sent or URL-encoded', async () => {
     await check(ask(GRANT, basic(ID, SECRET)), 200)
     await check(ask(GRANT, basic(ID, SECRET, 'basic')), 200)
     await check(ask(GRANT, basic(encodeURIComponent(ID), encodeURIComponent(SECRET))), 200)
     await check(ask({ ...GRANT, client_id: ID }, basic(ID, SECRET)), 200)
   })
 
-  it('is given whatever charset the content type names', async () => {
+  test('is given whatever charset the content type names', async () => {
     await check(ask(BY_FORM, undefined, `${FORM}; charset=UTF-8`), 200)
   })
 
-  it('carries the scopes asked for, or all', async () => {
+  test('carries the scopes asked for, or all', async () => {
     const some = await tokenFor({ ...BY_FORM, scope: 'admin  data_pool:query admin' })
     expect(await tokens.verify(`Bearer ${some}`, ADDRESS)).toEqual({
       applicationId: ID,
@@ -80,7 +80,7 @@ describe('a token', () => {
 })
 
 describe('a refusal', () => {
-  it('of wrong credentials is 401 invalid_client with a challenge', async () => {
+  test('of wrong credentials is 401 invalid_client with a challenge', async () => {
     const wrong = [
       ask({ ...BY_FORM, client_secret: 'x' }),
       ask({ ...BY_FORM, client_id: 'x' }),
@@ -95,7 +95,7 @@ describe('a refusal', () => {
       expect((await check(reply, 401, 'invalid_client')).headers['WWW-Authenticate']).toMatch(/^Basic /)
   })
 
-  it('of a broken request is 400 invalid_request', async () => {
+  test('of a broken request is 400 invalid_request', async () => {
     const { client_id, client_secret } = BY_FORM
     await check(ask({ client_id, client_secret }), 400, 'invalid_request')
     await check(ask({ ...GRANT, client_id }), 400, 'invalid_request')
@@ -116,7 +116,7 @@ describe('a refusal', () => {
     )
   })
 
-  it('of a form that is far too large or has far too many fields comes before the form is read', async () => {
+  test('of a form that is far too large or has far too many fields comes before the form is read', async () => {
     await check(ask(`${new URLSearchParams(BY_FORM)}${'&a=b'.repeat(61)}`), 200)
     await check(ask(`${new URLSearchParams(BY_FORM)}${'&a=b'.repeat(62)}`), 400, 'invalid_request')
     await check(ask({ ...BY_FORM, other: 'x'.repeat(16_384) }), 400, 'invalid_request')
@@ -128,11 +128,11 @@ describe('a refusal', () => {
     )
   })
 
-  it('of another grant is 400 unsupported_grant_type', async () => {
+  test('of another grant is 400 unsupported_grant_type', async () => {
     await check(ask({ ...BY_FORM, grant_type: 'password' }), 400, 'unsupported_grant_type')
   })
 
-  it('of a scope that the application lacks is 400 invalid_scope', async () => {
+  test('of a scope that the application lacks is 400 invalid_scope', async () => {
     await check(ask({ ...BY_FORM, scope: 'admin root' }), 400, 'invalid_scope')
   })
 })
@@ -145,7 +145,7 @@ describe('verification', () => {
     })
   }
 
-  it('takes HTTP Basic with id and secret', async () => {
+  test('takes HTTP Basic with id and secret', async () => {
     expect(await tokens.verify(basic(ID, SECRET), ADDRESS)).toEqual({
       applicationId: ID,
       scopes: new Set(SCOPES),
@@ -154,7 +154,7 @@ describe('verification', () => {
     await refused(basic('nobody', ''))
   })
 
-  it('refuses what is no token of ours', async () => {
+  test('refuses what is no token of ours', async () => {
     const token = await tokenFor(BY_FORM)
     const [head, claims, signature] = token.split('.') as [string, string, string]
     const forged = Buffer.from(JSON.stringify({ sub: ID, scope: 'admin', iss: 'weir' })).toString('base64url')
@@ -172,7 +172,7 @@ describe('verification', () => {
       await refused(bad)
   })
 
-  it('refuses an expired token, after 3600 seconds', async () => {
+  test('refuses an expired token, after 3600 seconds', async () => {
     await folder.stop()
     const { catalog } = await folder.open()
     let nowMs = 1_700_000_000_000
@@ -189,7 +189,7 @@ describe('verification', () => {
     await refused(`Bearer ${token}`)
   })
 
-  it('keeps tokens over a restart, and ends them with their application', async () => {
+  test('keeps tokens over a restart, and ends them with their application', async () => {
     const token = await tokenFor(BY_FORM)
     const again = await reopen({})
     expect(await again.verify(`Bearer ${token}`, ADDRESS)).toHaveProperty('applicationId', ID)
@@ -197,7 +197,7 @@ describe('verification', () => {
     await refused(`Bearer ${token}`)
   })
 
-  it('ends tokens with the secret that they were given for, whatever else stays', async () => {
+  test('ends tokens with the secret that they were given for, whatever else stays', async () => {
     const token = await tokenFor(BY_FORM)
     tokens = await reopen({ clientId: ID, clientSecret: `${SECRET}2` })
     await refused(`Bearer ${token}`)
@@ -211,7 +211,7 @@ describe('verification', () => {
     expect(await tokens.verify(`Bearer ${token}`, ADDRESS)).toHaveProperty('applicationId', ID)
   })
 
-  it('refuses a token of another folder', async () => {
+  test('refuses a token of another folder', async () => {
     const token = await tokenFor(BY_FORM)
     const other = makeFolder()
     try {

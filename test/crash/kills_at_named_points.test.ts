@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, it } from 'vitest'
+import { expect, test } from 'vitest'
 import { everyPoint, POINT_NAMES } from './points.ts'
 import { Rounds } from './rounds.ts'
 
@@ -10,7 +10,7 @@ const COMPACTION_COMMITS_MAX = 8
 
 const seed = Date.now() % 2 ** 31
 
-it(`every acknowledged event outlives a kill at each named point (seed ${seed})`, async () => {
+test(`every acknowledged event outlives a kill at each named point (seed ${seed})`, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'weir-crash-'))
   const rounds = new Rounds(join(folder, 'data'), seed, { checkEvery: 3, crossReadEvery: 10 })
   try {

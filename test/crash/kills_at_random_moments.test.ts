@@ -1,13 +1,13 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { expect, it } from 'vitest'
+import { expect, test } from 'vitest'
 import { Rounds } from './rounds.ts'
 
 const seed = Date.now() % 2 ** 31
 const KILLS = 16
 
-it(`every acknowledged event outlives ${KILLS} kills at random moments (seed ${seed})`, async () => {
+test(`every acknowledged event outlives ${KILLS} kills at random moments (seed ${seed})`, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'weir-crash-'))
   const rounds = new Rounds(join(folder, 'data'), seed, { checkEvery: 3, crossReadEvery: 10 })
   try {

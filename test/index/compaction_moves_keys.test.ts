@@ -1,5 +1,5 @@
 /** W-4, W-7: swaps between flushes, against a model; marks and snapshots across them. */
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { SegmentMeta } from '../../src/format/segment-meta.ts'
 import { deletionVectorPrefix, poolKey, TAG } from '../../src/index/index-entry.ts'
 import { NOWHERE } from '../../src/index/index-store.ts'
@@ -120,7 +120,7 @@ function tryTo(work: () => unknown): unknown {
 }
 
 describe.each(STORES)('swap, %s', (_name, open) => {
-  it('W-7 moves what still points there and marks the rest, with flushes in between', () => {
+  test('W-7 moves what still points there and marks the rest, with flushes in between', () => {
     const seed = newSeed()
     const random = randomBy(seed)
     const index = createIndex(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'here')
@@ -136,7 +136,7 @@ describe.each(STORES)('swap, %s', (_name, open) => {
     index.close()
   })
 
-  it('does nothing in a pool that is being dropped, and keeps flushed sequence and other segments', () => {
+  test('does nothing in a pool that is being dropped, and keeps flushed sequence and other segments', () => {
     const index = createIndex(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'here')
     for (let segment = 1; segment <= 3; segment++)
       index.commit([{ ...flushOf(1, segment, {}), keys: undefined }])
@@ -153,7 +153,7 @@ describe.each(STORES)('swap, %s', (_name, open) => {
     index.close()
   })
 
-  it('W-7 refuses to move the rest where keys are lost, names the segments, and changes nothing', () => {
+  test('W-7 refuses to move the rest where keys are lost, names the segments, and changes nothing', () => {
     const store = open({ folder: temporaryFolder(), mapBytes: MAP_BYTES })
     const index = createIndex(store, 'here')
     const rows = { rows: 3 }
@@ -201,7 +201,7 @@ describe.each(STORES)('swap, %s', (_name, open) => {
     index.close()
   })
 
-  it('joins the short mark records of a segment, and loses no mark', () => {
+  test('joins the short mark records of a segment, and loses no mark', () => {
     const store = open({ folder: temporaryFolder(), mapBytes: MAP_BYTES })
     const index = createIndex(store, 'here')
     const commits = 3 * DELETION_VECTOR_ENTRIES_MAX + 5
@@ -218,7 +218,7 @@ describe.each(STORES)('swap, %s', (_name, open) => {
   })
 })
 
-it('W-8 a snapshot keeps what a swap replaced until it is released, segments of deletes alone too', async () => {
+test('W-8 a snapshot keeps what a swap replaced until it is released, segments of deletes alone too', async () => {
   const [, open] = must(STORES[0], 'the native store')
   const index = createIndex(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'here')
   index.commit([{ ...flushOf(1, 1, { a: 0, b: 1 }), add: metaOf(1, { rows: 2 }) }])

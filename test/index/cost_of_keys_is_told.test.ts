@@ -1,5 +1,5 @@
 /** A transaction tells what a key of it took, where it has enough keys to tell. */
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { createIndex } from '../../src/index/key-index.ts'
 import { KEY_COST_KEYS_MIN } from '../../src/util/limits.ts'
 import { MAP_BYTES, metaOf, runOf, STORES, temporaryFolder } from './help.ts'
@@ -8,7 +8,7 @@ const keysOf = (count: number) =>
   runOf(Object.fromEntries(Array.from({ length: count }, (_, i) => [`key${String(i).padStart(6, '0')}`, i])))
 
 describe.each(STORES)('%s', (_, open) => {
-  it('flushes and swaps of many keys tell it, the others do not', () => {
+  test('flushes and swaps of many keys tell it, the others do not', () => {
     const index = createIndex(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'folder')
     const flush = (segment: number, rows: number) => {
       const add = metaOf(segment, { rows })

@@ -4,7 +4,7 @@
  */
 import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { heldSequences } from '../../src/log/read-log.ts'
 import { disk } from '../../src/util/disk.ts'
 import { deleteFile, pathsOf, segmentFile } from '../../src/util/paths.ts'
@@ -68,7 +68,7 @@ describe('an index that is older by one flush', () => {
     return { ...made, second: join(made.pool, segmentFile(2)) }
   }
 
-  it('clears its file where the log has all of its requests: they are flushed again', async () => {
+  test('clears its file where the log has all of its requests: they are flushed again', async () => {
     const { open, second } = await older()
     const { index, ...opened } = await open()
     expect([opened.rebuiltBecause, opened.cleared]).toEqual([undefined, [second]])
@@ -77,7 +77,7 @@ describe('an index that is older by one flush', () => {
     index.close()
   })
 
-  it.each([
+  test.each([
     ['some of them', 5, 'request 4'],
     ['later ones alone', 6, 'request 4'],
   ])('is rebuilt where the log has %s', async (_what, flushed, lost) => {
@@ -89,7 +89,7 @@ describe('an index that is older by one flush', () => {
     index.close()
   })
 
-  it('is rebuilt where there is no log', async () => {
+  test('is rebuilt where there is no log', async () => {
     const { open, paths } = await older()
     rmSync(paths.log, { recursive: true })
     const { index, ...opened } = await open()
@@ -98,7 +98,7 @@ describe('an index that is older by one flush', () => {
     index.close()
   })
 
-  it('stays, and so does the file, where the log is damaged: its recovery reports that', async () => {
+  test('stays, and so does the file, where the log is damaged: its recovery reports that', async () => {
     const { open, paths, second } = await older()
     damageLog(paths.log, 'request 5')
     const { index, ...opened } = await open()
@@ -120,7 +120,7 @@ describe('a rebuild that finds a delete file alone', () => {
     return { ...made, alone: join(made.pool, deleteFile(2)) }
   }
 
-  it('says nothing where the log has its requests', async () => {
+  test('says nothing where the log has its requests', async () => {
     const { open } = await cutShort()
     const { index, ...opened } = await open()
     expect([opened.rebuiltBecause, opened.lost]).toEqual(['it is new', []])
@@ -129,7 +129,7 @@ describe('a rebuild that finds a delete file alone', () => {
   })
 
   type CutShort = Awaited<ReturnType<typeof cutShort>>
-  it.each([
+  test.each([
     ['has some of them', (made: CutShort) => made.reopenLog(4)],
     ['is not there', async ({ paths }: CutShort) => rmSync(paths.log, { recursive: true })],
     ['is damaged', async ({ paths }: CutShort) => damageLog(paths.log, 'request 5')],

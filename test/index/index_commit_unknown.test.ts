@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { KeyStore } from '../../src/index/index-store.ts'
 import { OutcomeUnknown } from '../../src/index/index-store.ts'
 import { createIndex } from '../../src/index/key-index.ts'
@@ -28,7 +28,7 @@ describe.each([
     return { seen, end: child.signal ?? child.status, index, stderr: child.stderr }
   }
 
-  it('W-4: ends its process where a meta page cannot be written: no answer to that commit, nor to the next', () => {
+  test('W-4: ends its process where a meta page cannot be written: no answer to that commit, nor to the next', () => {
     const { seen, end, index, stderr } = run('meta')
     const failed = expect.stringMatching(
       /a commit of the index failed at its last write.*it is unknown whether/,
@@ -40,7 +40,7 @@ describe.each([
     index.close()
   })
 
-  it('W-4: goes on where a data page cannot be written: nothing of that commit is there', () => {
+  test('W-4: goes on where a data page cannot be written: nothing of that commit is there', () => {
     const { seen, end, index, stderr } = run('data')
     const refused = expect.stringMatching(/^Unavailable: the key index cannot be changed/) as string
     expect([end, seen], stderr).toEqual([0, [{ commit: 1 }, { refused }, { refused }]])
@@ -50,7 +50,7 @@ describe.each([
 })
 
 describe('a commit that failed', () => {
-  it('of which it is unknown whether is not turned into a refusal that is tried again', () => {
+  test('of which it is unknown whether is not turned into a refusal that is tried again', () => {
     const store: KeyStore = {
       keyLoop: 'js',
       transact: () => {

@@ -1,5 +1,5 @@
 /** W-4, W-7: what a commit changes, over both stores. */
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { buildKeyRun } from '../../src/format/key-run.ts'
 import { poolKey, TAG } from '../../src/index/index-entry.ts'
 import type { FlushCommit } from '../../src/index/index-types.ts'
@@ -13,7 +13,7 @@ const plain = (deletionVectors: readonly { segment: number; rows: Uint32Array }[
 describe.each(STORES)('index over %s', (_, open) => {
   const openIn = (folder: string) => createIndex(open({ folder, mapBytes: MAP_BYTES }), 'here')
 
-  it('W-7 marks exactly the rows that updates and deletes supersede', () => {
+  test('W-7 marks exactly the rows that updates and deletes supersede', () => {
     const index = openIn(temporaryFolder())
     expect(
       plain(must(index.commit([flushOf(1, 1, { a: 0, b: 1, c: 2, d: 3 })])[0], 'answer').deletionVectors),
@@ -42,7 +42,7 @@ describe.each(STORES)('index over %s', (_, open) => {
     index.close()
   })
 
-  it('drops the marks of replaced segments and makes none in them', () => {
+  test('drops the marks of replaced segments and makes none in them', () => {
     const index = openIn(temporaryFolder())
     index.commit([flushOf(1, 1, { a: 0, b: 1 })])
     index.commit([flushOf(1, 2, { b: 0, c: 1 })])
@@ -54,7 +54,7 @@ describe.each(STORES)('index over %s', (_, open) => {
     index.close()
   })
 
-  it('knows the latest received-at of a pool when its rows are gone, and that of records from before it was kept', () => {
+  test('knows the latest received-at of a pool when its rows are gone, and that of records from before it was kept', () => {
     const folder = temporaryFolder()
     const index = openIn(folder)
     index.commit([{ ...flushOf(1, 1, {}), add: metaOf(1, { receivedToUs: 7000 }), keys: undefined }])
@@ -73,7 +73,7 @@ describe.each(STORES)('index over %s', (_, open) => {
     again.close()
   })
 
-  it('makes no marks in a segment that was dropped by its age', () => {
+  test('makes no marks in a segment that was dropped by its age', () => {
     const index = openIn(temporaryFolder())
     index.commit([flushOf(1, 1, { a: 0 })])
     index.commit([{ pool: 1, add: undefined, remove: [1], keys: undefined, flushedSequence: 30 }])
@@ -82,7 +82,7 @@ describe.each(STORES)('index over %s', (_, open) => {
     index.close()
   })
 
-  it('keeps pools apart, neighbours and the last one too', () => {
+  test('keeps pools apart, neighbours and the last one too', () => {
     const index = openIn(temporaryFolder())
     const pools = [1, 2, 255, 256, 0xffff_ffff]
     for (const pool of pools) index.commit([flushOf(pool, 1, { a: 0, b: 1 })])
@@ -101,7 +101,7 @@ describe.each(STORES)('index over %s', (_, open) => {
     index.close()
   })
 
-  it('takes two flushes of a pool in one commit, the second over the first', () => {
+  test('takes two flushes of a pool in one commit, the second over the first', () => {
     const index = openIn(temporaryFolder())
     index.commit([flushOf(1, 1, { a: 0, b: 1, c: 2 })])
     const answers = index.commit([flushOf(1, 2, { a: 0 }), flushOf(1, 3, { a: 0, c: -1 })])
@@ -122,7 +122,7 @@ describe.each(STORES)('index over %s', (_, open) => {
     index.close()
   })
 
-  it('W-4 changes nothing where one flush of a commit fails, and gives the state back when reopened', () => {
+  test('W-4 changes nothing where one flush of a commit fails, and gives the state back when reopened', () => {
     const folder = temporaryFolder()
     const index = openIn(folder)
     index.commit([flushOf(1, 1, { a: 0, b: 1 })])
@@ -149,7 +149,7 @@ describe.each(STORES)('index over %s', (_, open) => {
     again.close()
   })
 
-  it('drops a pool in bounded steps and ignores its late flushes', () => {
+  test('drops a pool in bounded steps and ignores its late flushes', () => {
     const index = openIn(temporaryFolder())
     const keys = Array.from({ length: 25_000 }, (_x, row) => ({ key: Buffer.from(`key${row}`), row }))
     const add = metaOf(1, { rows: 25_000 })
@@ -162,7 +162,7 @@ describe.each(STORES)('index over %s', (_, open) => {
     index.close()
   })
 
-  it('W-7 shows of every key exactly its last row, whatever the flushes were', () => {
+  test('W-7 shows of every key exactly its last row, whatever the flushes were', () => {
     const seed = newSeed()
     const random = randomBy(seed)
     const index = openIn(temporaryFolder())

@@ -9,7 +9,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { openIndex } from '../../src/index/index-client.ts'
 import { checkLmdbFile, checkLmdbPages, findLmdbDamage } from '../../src/util/lmdb-file.ts'
 import { pathsOf, segmentFile } from '../../src/util/paths.ts'
@@ -70,7 +70,7 @@ const damages: Record<string, (data: string) => void> = {
 }
 
 describe.each(['native', 'js'] as const)('an index that is damaged, %s', kernel => {
-  it.each(Object.keys(damages))('%s: set aside and rebuilt', async name => {
+  test.each(Object.keys(damages))('%s: set aside and rebuilt', async name => {
     const { open, index: folder, data } = await filled()
     damages[name]!(data)
     const { opened, index, notes } = await open(kernel)
@@ -84,7 +84,7 @@ describe.each(['native', 'js'] as const)('an index that is damaged, %s', kernel 
   })
 })
 
-it('of damaged indexes the last one is kept', async () => {
+test('of damaged indexes the last one is kept', async () => {
   const { open, index: folder, data } = await filled()
   for (let i = 1; i <= 2; i++) {
     damages['cut by a page']!(data)
@@ -95,7 +95,7 @@ it('of damaged indexes the last one is kept', async () => {
   expect(readdirSync(folder).filter(one => one.includes('damaged'))).toEqual(['data.mdb.damaged-2'])
 })
 
-it('a page that leads to itself is damage, however deep the tree is said to be', () => {
+test('a page that leads to itself is damage, however deep the tree is said to be', () => {
   const folder = temporaryFolder()
   const pages = 20_000
   const file = Buffer.alloc(pages * 4096)
@@ -121,7 +121,7 @@ it('a page that leads to itself is damage, however deep the tree is said to be',
   expect(() => checkLmdbPages(folder)).toThrow(/its pages do not lead to all of its records/)
 })
 
-it.each(STORES)('a file that %s wrote is never taken for a short one', (_name, open) => {
+test.each(STORES)('a file that %s wrote is never taken for a short one', (_name, open) => {
   const folder = temporaryFolder()
   const store = open({ folder, mapBytes: MAP_BYTES })
   const key = (i: number) => Buffer.from(`k${String(i).padStart(6, '0')}`)
@@ -155,7 +155,7 @@ it.each(STORES)('a file that %s wrote is never taken for a short one', (_name, o
 })
 
 describe('an index that is older than its segments', () => {
-  it('is rebuilt where the log does not hold the rows of a later flush', async () => {
+  test('is rebuilt where the log does not hold the rows of a later flush', async () => {
     const { open, pool, data } = await filled()
     const old = join(dirname(dirname(data)), 'old.mdb')
     copyFileSync(data, old)
@@ -173,7 +173,7 @@ describe('an index that is older than its segments', () => {
     await again.index.stop()
   })
 
-  it('is rebuilt where a merge has replaced what it names', async () => {
+  test('is rebuilt where a merge has replaced what it names', async () => {
     const { open, pool, data } = await filled()
     const old = join(dirname(dirname(data)), 'old.mdb')
     copyFileSync(data, old)
@@ -233,7 +233,7 @@ describe('an index that is older by one swap alone', () => {
     return made
   }
 
-  it.each([{ keep: [] }, { keep: [1] }, { keep: [2] }])(
+  test.each([{ keep: [] }, { keep: [1] }, { keep: [2] }])(
     'is rebuilt, and the merged file stays, with inputs $keep still there',
     async ({ keep }) => {
       const { open, pool } = await older(keep)
@@ -259,7 +259,7 @@ describe('an index that is older by one swap alone', () => {
     },
   )
 
-  it('is whole, and the merged file an orphan, while its inputs are there', async () => {
+  test('is whole, and the merged file an orphan, while its inputs are there', async () => {
     const { open, pool } = await older([1, 2])
     const { index, opened } = await open()
     expect(opened.rebuilt).toBe(false)
@@ -269,7 +269,7 @@ describe('an index that is older by one swap alone', () => {
   })
 })
 
-it('a rebuild reports rows that neither the segments nor the log have', async () => {
+test('a rebuild reports rows that neither the segments nor the log have', async () => {
   const { open, pool, data } = await filled()
   const deletes = [{ ts: 1, id: 'x', sequence: 26 }]
   writeFlush({ schema: SCHEMA, folder: pool, segment: 3, rows: rowsOf(25, 10), deletes, from: 20, to: 29 })

@@ -1,13 +1,13 @@
 /** W-4: a commit that the disk refuses answers Unavailable and changes nothing; the next one works. */
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { STORES, temporaryFolder } from './help.ts'
 
 const CHILD = fileURLToPath(new URL('./full_disk_child.js', import.meta.url))
 
 describe.each(STORES)('index over %s', name => {
-  it('W-4 keeps its state when a file cannot grow', () => {
+  test('W-4 keeps its state when a file cannot grow', () => {
     // Files end at 1 MiB for this process, and writing beyond is an error rather than a signal.
     const script = `trap '' XFSZ; ulimit -f 2048; exec "$0" "$@"`
     const folder = temporaryFolder()

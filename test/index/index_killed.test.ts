@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { openIndex } from '../../src/index/index-client.ts'
 import { temporaryFolder } from './help.ts'
 
@@ -39,7 +39,7 @@ async function killAt(point: string, kernel: 'native' | 'js', nth = 4) {
 }
 
 describe.each(['native', 'js'] as const)('index killed, %s key loop', kernel => {
-  it('W-4 before the commit: the fourth flush is not there', async () => {
+  test('W-4 before the commit: the fourth flush is not there', async () => {
     const { signal, told, opened, segments, deletionVectors } = await killAt('index.before-commit', kernel)
     expect([signal, told, opened.lastCommit, opened.rebuilt]).toEqual(['SIGKILL', 3, 3, false])
     expect(segments).toEqual([
@@ -53,7 +53,7 @@ describe.each(['native', 'js'] as const)('index killed, %s key loop', kernel => 
     ])
   })
 
-  it.each(['index.committed', 'index.answered'])('W-4 at %s: the fourth flush is there', async point => {
+  test.each(['index.committed', 'index.answered'])('W-4 at %s: the fourth flush is there', async point => {
     const { signal, told, opened, segments } = await killAt(point, kernel)
     expect([signal, opened.lastCommit, opened.rebuilt]).toEqual(['SIGKILL', 4, false])
     expect(told).toBeGreaterThanOrEqual(3)
@@ -65,7 +65,7 @@ describe.each(['native', 'js'] as const)('index killed, %s key loop', kernel => 
     ])
   })
 
-  it('ends by itself when stopped, everything there', async () => {
+  test('ends by itself when stopped, everything there', async () => {
     const { signal, told, opened, output } = await killAt('', kernel)
     expect([signal, told, opened.lastCommit], output).toEqual([null, 5, 6])
     expect(output).toContain('stopped')
@@ -85,7 +85,7 @@ describe.each(['native', 'js'] as const)('index killed, %s key loop', kernel => 
     [5, 0],
     [6, 1000],
   ]
-  it.each([
+  test.each([
     ['index.before-compaction-commit', 5, before],
     ['index.compaction-committed', 6, after],
     ['index.compaction-answered', 6, after],

@@ -1,13 +1,13 @@
 /** W-6: what a killed `weir rebuild` left beside the index goes at the next start; the index itself stays. */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, it } from 'vitest'
+import { expect, test } from 'vitest'
 import { openFolder } from '../../src/util/data-folder.ts'
 import { disk } from '../../src/util/disk.ts'
 import { pathsOf } from '../../src/util/paths.ts'
 import { temporaryFolder } from './help.ts'
 
-it.each([
+test.each([
   ['while it built', { index: true, indexNew: true, indexOld: false }],
   ['between its two renames', { index: false, indexNew: true, indexOld: true }],
   ['before it removed the old one', { index: true, indexNew: false, indexOld: true }],

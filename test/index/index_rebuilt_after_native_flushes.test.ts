@@ -2,11 +2,11 @@
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { parquetMetadata } from 'hyparquet'
-import { expect, it } from 'vitest'
+import { expect, test } from 'vitest'
 import { tryNative } from '../../src/util/native.ts'
 import { send, startServer, temporaryFolder } from '../util/server.ts'
 
-it.runIf(tryNative() !== undefined)('an index deleted between two lives is made again', async () => {
+test.runIf(tryNative() !== undefined)('an index deleted between two lives is made again', async () => {
   const dataDir = join(temporaryFolder(), 'data')
   const args = ['--kernel', 'native']
   const first = await startServer({ dataDir, args })

@@ -1,7 +1,7 @@
 /** W-6: `data/index` can be deleted; what the segments say is what the index said. */
 import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { type OpenedIndex, openIndex } from '../../src/index/index-client.ts'
 import type { FlushCommit } from '../../src/index/index-types.ts'
 import { Damaged } from '../../src/util/errors.ts'
@@ -76,7 +76,7 @@ function randomFlushes(pool: string, random: (below: number) => number): Flush[]
 }
 
 describe.each(['native', 'js'] as const)('rebuild with the %s key loop', kernel => {
-  it('W-6 gives the state that the flushes made, replaced files still there or not', async () => {
+  test('W-6 gives the state that the flushes made, replaced files still there or not', async () => {
     const seed = newSeed()
     const { root, pool, open } = home()
     const first = await open({ kernel })
@@ -105,7 +105,7 @@ describe.each(['native', 'js'] as const)('rebuild with the %s key loop', kernel 
 const row = (id: string, sequence: number): Change => ({ ts: 1, id, sequence })
 
 describe('rebuild', () => {
-  it('happens where the index is foreign, and again where a rebuild was cut short', async () => {
+  test('happens where the index is foreign, and again where a rebuild was cut short', async () => {
     const { pool, open } = home()
     const first = await open()
     await first.index.commit([
@@ -131,7 +131,7 @@ describe('rebuild', () => {
     await again.index.stop()
   })
 
-  it('takes a delete file alone only where its flush had no rows, and lets the higher sequence win', async () => {
+  test('takes a delete file alone only where its flush had no rows, and lets the higher sequence win', async () => {
     const { pool, open } = home()
     const flush = (more: Pick<Flush, 'segment' | 'rows' | 'deletes' | 'from' | 'to'>): FlushCommit =>
       writeFlush({ schema: SCHEMA, folder: pool, ...more } as Flush)
@@ -158,7 +158,7 @@ describe('rebuild', () => {
     await opened.index.stop()
   })
 
-  it('leaves folders of unknown pools alone and reports them', async () => {
+  test('leaves folders of unknown pools alone and reports them', async () => {
     const { pool, open } = home()
     writeFlush({ schema: SCHEMA, folder: pool, segment: 1, rows: [row('a', 1)], from: 1, to: 9 })
     const opened = await open({ noPools: true })
@@ -183,7 +183,7 @@ describe('rebuild', () => {
     writeFlush({ schema: SCHEMA, folder: pool, rows: [row(`id ${flush.segment}`, flush.from)], ...flush })
   }
 
-  it('takes the inputs of a merge whose output was cut short between its two names', async () => {
+  test('takes the inputs of a merge whose output was cut short between its two names', async () => {
     const made = home()
     write(made.pool, { segment: 1, from: 1, to: 9 })
     write(made.pool, { segment: 2, from: 10, to: 19 })
@@ -193,7 +193,7 @@ describe('rebuild', () => {
     expect(await rebuilt(made)).toMatchObject({ segments: [1, 2, 4], lost: [], visible: 3 })
   })
 
-  it.each([
+  test.each([
     ['the oldest', 1, [2, 3]],
     ['in between', 2, [1, 3]],
     ['the newest', 3, [1, 2]],
@@ -211,7 +211,7 @@ describe('rebuild', () => {
     },
   )
 
-  it.each([
+  test.each([
     ['one that replaces it', [{ segment: 2, from: 1, to: 19, replaces: [1] }]],
     ['one that holds its sequences', [{ segment: 3, from: 1, to: 39 }]],
     [
@@ -231,7 +231,7 @@ describe('rebuild', () => {
     expect([segments, lost]).toEqual([flushes.map(({ segment }) => segment), []])
   })
 
-  it('says what is damaged: overlapping sequences', async () => {
+  test('says what is damaged: overlapping sequences', async () => {
     const made = home()
     write(made.pool, { segment: 1, from: 1, to: 9 })
     write(made.pool, { segment: 2, from: 5, to: 19 })
@@ -239,7 +239,7 @@ describe('rebuild', () => {
     await expect(rebuilt(made)).rejects.toMatchObject({ name: 'Damaged', file })
   })
 
-  it.each([2, 3])('says what is damaged: a delete file that is missing, segment %d of 3', async segment => {
+  test.each([2, 3])('says what is damaged: a delete file that is missing, segment %d of 3', async segment => {
     const made = home()
     for (const one of [1, 2, 3])
       write(made.pool, { segment: one, from: one * 10, to: one * 10 + 9, deletes: DELETES })

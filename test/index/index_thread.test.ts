@@ -1,6 +1,6 @@
 /** The index over its thread: calls in order, a pool dropped between commits, and the end of the thread. */
 import { existsSync, mkdirSync } from 'node:fs'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { buildKeyRun } from '../../src/format/key-run.ts'
 import { type OpenIndexOptions, openIndex, startIndex } from '../../src/index/index-client.ts'
 import { pathsOf } from '../../src/util/paths.ts'
@@ -14,7 +14,7 @@ function options(more: Partial<OpenIndexOptions> = {}): OpenIndexOptions {
 }
 
 describe('index thread', () => {
-  it('commits of other pools come in between the steps of a drop', async () => {
+  test('commits of other pools come in between the steps of a drop', async () => {
     const { index } = await openIndex(options())
     const keys = Array.from({ length: 60_000 }, (_, row) => ({ key: Buffer.from(`key${row}`), row }))
     const add = metaOf(1, { rows: 60_000 })
@@ -27,7 +27,7 @@ describe('index thread', () => {
     await index.stop()
   })
 
-  it('moves the keys of a commit and the marks of its answer', async () => {
+  test('moves the keys of a commit and the marks of its answer', async () => {
     const { index } = await openIndex(options())
     const flush = flushOf(1, 1, { a: 0, b: 1 })
     await index.commit([flush])
@@ -38,7 +38,7 @@ describe('index thread', () => {
     await expect(index.commit([flushOf(1, 3, { a: 0 })])).rejects.toMatchObject({ code: 'index_failed' })
   })
 
-  it('our own fault ends the thread, and every call after it is refused', async () => {
+  test('our own fault ends the thread, and every call after it is refused', async () => {
     const failures: Error[] = []
     const { index } = await openIndex(options({ onFailed: error => failures.push(error) }))
     await index.commit([flushOf(1, 5, { a: 0 })])
@@ -49,7 +49,7 @@ describe('index thread', () => {
     await expect(index.readDeletionVectors(1)).rejects.toMatchObject({ code: 'index_failed' })
   })
 
-  it('a thread whose index nobody opens ends, and the index is as it was', async () => {
+  test('a thread whose index nobody opens ends, and the index is as it was', async () => {
     const all = options()
     const { identity, pools, ...where } = all
     const begun = startIndex(where)

@@ -1,5 +1,5 @@
 /** W-8: snapshots are consistent and pinned, whenever the marks are loaded. */
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { DeletionVector, FlushCommit } from '../../src/index/index-types.ts'
 import { createIndex } from '../../src/index/key-index.ts'
 import { createManifest, type Snapshot } from '../../src/index/manifest.ts'
@@ -44,7 +44,7 @@ function deletionVectorsOf(snapshot: Snapshot): Record<number, number[]> {
 }
 
 describe('manifest', () => {
-  it('W-10 loads marks at the first snapshot, and counts a commit in between once', async () => {
+  test('W-10 loads marks at the first snapshot, and counts a commit in between once', async () => {
     const { index, manifest, asked, flush } = setUp()
     const early = flush(flushOf(1, 3, { b: 0 }))
     early()
@@ -60,7 +60,7 @@ describe('manifest', () => {
     index.close()
   })
 
-  it('W-8 waits for a commit that its marks are ahead of: no row vanishes', async () => {
+  test('W-8 waits for a commit that its marks are ahead of: no row vanishes', async () => {
     const { index, manifest, asked, flush } = setUp()
     const late = flush(flushOf(1, 3, { b: 0 }))
     const waiting = manifest.snapshot(1)
@@ -76,7 +76,7 @@ describe('manifest', () => {
     index.close()
   })
 
-  it('W-8 keeps a snapshot as it was, and its files until the last release', async () => {
+  test('W-8 keeps a snapshot as it was, and its files until the last release', async () => {
     const { index, manifest, asked, unpinned, flush } = setUp()
     const first = manifest.snapshot(1)
     must(asked[0], 'request').answer()
@@ -104,7 +104,7 @@ describe('manifest', () => {
     index.close()
   })
 
-  it('gives up the files of a flush that ends after its pool was dropped', async () => {
+  test('gives up the files of a flush that ends after its pool was dropped', async () => {
     const { index, manifest, unpinned, flush } = setUp()
     const late = flush(flushOf(1, 3, { z: 0 }))
     manifest.drop(1)
@@ -116,7 +116,7 @@ describe('manifest', () => {
     index.close()
   })
 
-  it('asks again and may succeed where loading failed', async () => {
+  test('asks again and may succeed where loading failed', async () => {
     const segments = [{ ...metaOf(1), deletedRows: 1 }]
     const pools = [{ pool: 1, flushedSequence: 1, nextSegment: 2, receivedToUs: 1, segments }]
     let calls = 0
@@ -135,7 +135,7 @@ describe('manifest', () => {
     expect(deletionVectorsOf(await manifest.snapshot(1))).toEqual({ 1: [7] })
   })
 
-  it('joins many short lists of marks by reading them again, and loses none', async () => {
+  test('joins many short lists of marks by reading them again, and loses none', async () => {
     const { index, manifest, asked, flush } = setUp()
     const seed = newSeed()
     const random = randomBy(seed)

@@ -1,5 +1,5 @@
 /** Both stores against a Map: the same changes, the same contents, and each opens what the other wrote. */
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { buildKeyRun } from '../../src/format/key-run.ts'
 import { poolKey, TAG } from '../../src/index/index-entry.ts'
 import type { KeyStore, KeyTxn } from '../../src/index/index-store.ts'
@@ -82,7 +82,7 @@ function upsertStep(txn: KeyTxn, model: Map<string, string>, random: Random, seg
 }
 
 describe.each(STORES)('store %s', (name, open) => {
-  it('does what a Map does, over transactions, failures and reopening by the other store', () => {
+  test('does what a Map does, over transactions, failures and reopening by the other store', () => {
     const seed = newSeed()
     const random = randomBy(seed)
     const folder = temporaryFolder()
@@ -110,7 +110,7 @@ describe.each(STORES)('store %s', (name, open) => {
     }
   })
 
-  it('reads ranges with a limit and removes them in steps', () => {
+  test('reads ranges with a limit and removes them in steps', () => {
     const store = open({ folder: temporaryFolder(), mapBytes: MAP_BYTES })
     const key = (i: number) => Buffer.from(`r${String(i).padStart(4, '0')}`)
     store.transact(txn => {

@@ -1,7 +1,7 @@
 /** W-5, W-8: what the sweep removes, what it leaves, what it reports. */
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { openIndex } from '../../src/index/index-client.ts'
 import { disk } from '../../src/util/disk.ts'
 import { INDEX_SLICE_ENTRIES } from '../../src/util/limits.ts'
@@ -50,7 +50,7 @@ async function filled() {
 }
 
 describe('sweep', () => {
-  it('W-5 removes orphans, temporary files and folders of deleted pools, nothing else', async () => {
+  test('W-5 removes orphans, temporary files and folders of deleted pools, nothing else', async () => {
     const { open, pool, other, paths } = await filled()
     const gone = join(paths.segment, 'GONE')
     mkdirSync(gone)
@@ -89,7 +89,7 @@ describe('sweep', () => {
     await index.stop()
   })
 
-  it('ends at its next step when the index is stopped; the next one goes on', async () => {
+  test('ends at its next step when the index is stopped; the next one goes on', async () => {
     const { open, paths } = await filled()
     const folders = Array.from({ length: 50 }, (_, number) => join(paths.segment, `GONE${number}`))
     for (const folder of folders) mkdirSync(folder)
@@ -103,7 +103,7 @@ describe('sweep', () => {
     await index.stop()
   })
 
-  it('a pool is dropped step by step, too: a stop comes between, and the next drop does the rest', async () => {
+  test('a pool is dropped step by step, too: a stop comes between, and the next drop does the rest', async () => {
     const { open, pool, paths } = await filled()
     const many = Array.from({ length: INDEX_SLICE_ENTRIES }, (_, number) => ({
       ts: 1,
@@ -129,7 +129,7 @@ describe('sweep', () => {
     expect(await keysLeft()).toBe(0)
   })
 
-  it('W-5 clears files of uncommitted flushes when the index is opened', async () => {
+  test('W-5 clears files of uncommitted flushes when the index is opened', async () => {
     const { open, pool } = await filled()
     for (const name of [segmentFile(4), deleteFile(4), segmentFile(5)]) writeFileSync(join(pool, name), 'x')
     const { index, notes } = await open()
@@ -138,7 +138,7 @@ describe('sweep', () => {
     await index.stop()
   })
 
-  it('W-4 syncs the index that it reads before it clears anything by it: a kill may have come before the sync', async () => {
+  test('W-4 syncs the index that it reads before it clears anything by it: a kill may have come before the sync', async () => {
     const { pool, paths } = await filled()
     writeFileSync(join(pool, segmentFile(4)), 'x')
     const calls: string[] = []
@@ -160,7 +160,7 @@ describe('sweep', () => {
     expect(calls).toEqual([`sync ${join(paths.index, 'data.mdb')}`, `unlink ${join(pool, segmentFile(4))}`])
   })
 
-  it('W-8 reports named files that are missing', async () => {
+  test('W-8 reports named files that are missing', async () => {
     const { open, pool } = await filled()
     rmSync(join(pool, segmentFile(1)))
     rmSync(join(pool, deleteFile(3)))
@@ -170,7 +170,7 @@ describe('sweep', () => {
     await index.stop()
   })
 
-  it('W-5 removes nothing in a pool with missing files, and says what it leaves; other pools are swept', async () => {
+  test('W-5 removes nothing in a pool with missing files, and says what it leaves; other pools are swept', async () => {
     const { open, pool, other, paths } = await filled()
     const first = await open()
     await first.index.commit([

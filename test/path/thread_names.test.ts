@@ -1,6 +1,6 @@
 /** The kernel knows Weir's threads by name (`top -H`, `perf`), with the native module and without. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { fetchToken, send, startServer } from '../util/server.ts'
 
 /** Those that each server has, and the one of exports; threads of merges and backups come when there is one. */
@@ -26,7 +26,7 @@ function namesOf(pid: number): string[] {
 }
 
 describe('a server', () => {
-  it.each(['native', 'js'])('names its threads (%s kernel where it is built)', async kernel => {
+  test.each(['native', 'js'])('names its threads (%s kernel where it is built)', async kernel => {
     const server = await startServer({ args: kernel === 'js' ? ['--kernel', 'js'] : [] })
     const pid = server.child.pid as number
     const pool = await server.createPool({})

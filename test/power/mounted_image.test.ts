@@ -10,7 +10,7 @@ import { existsSync, mkdirSync, mkdtempSync, rmSync, truncateSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { expect, it, type TestContext } from 'vitest'
+import { expect, type TestContext, test } from 'vitest'
 import { runLoad } from '../crash/load.ts'
 import type { Target } from '../crash/requests.ts'
 import { type SpaceNow, spacesNow, verifySpaces, World } from '../crash/world.ts'
@@ -74,7 +74,7 @@ function makeImage(folder: string, name: string, bytes: number): string {
   return image
 }
 
-it(`nothing acknowledged is missing on copies of a mounted image (seed ${seed})`, async (test: TestContext) => {
+test(`nothing acknowledged is missing on copies of a mounted image (seed ${seed})`, async (test: TestContext) => {
   const folder = mkdtempSync(join(tmpdir(), 'weir-image-'))
   const skip = reasonToSkip(folder)
   if (skip !== undefined) {

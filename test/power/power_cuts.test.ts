@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest'
+import { expect, test } from 'vitest'
 import { say } from '../../src/util/say.ts'
 import { STATE_FOLDER } from './main.ts'
 import { PowerRun } from './run.ts'
@@ -9,7 +9,7 @@ const STATES = 250
 const MERGES = 6
 const STATES_MAX = 4 * STATES
 
-it(`nothing acknowledged is lost in ${STATES} states after power cuts (seed ${seed})`, async () => {
+test(`nothing acknowledged is lost in ${STATES} states after power cuts (seed ${seed})`, async () => {
   const run = new PowerRun(seed, STATE_FOLDER)
   try {
     await run.run(STATES)

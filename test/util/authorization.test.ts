@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { basicAuthMatches } from '../../src/api/admission.ts'
 import { basicOf } from '../../src/catalog/token.ts'
 import { readAuthorization, readBasic, readBearer } from '../../src/util/authorization.ts'
@@ -8,7 +8,7 @@ function base64(text: string): string {
 }
 
 describe('an Authorization header', () => {
-  it('is a scheme in any case, spaces, and a value', () => {
+  test('is a scheme in any case, spaces, and a value', () => {
     const want = { scheme: 'basic', value: 'YTpi' }
     for (const header of ['Basic YTpi', 'basic YTpi', 'BASIC   YTpi', 'Basic YTpi   '])
       expect(readAuthorization(header)).toEqual(want)
@@ -18,7 +18,7 @@ describe('an Authorization header', () => {
       expect(readAuthorization(header)).toBeUndefined()
   })
 
-  it('holds user and password, or nothing where it is not base64', () => {
+  test('holds user and password, or nothing where it is not base64', () => {
     expect(readBasic(`Basic ${base64('user:p:w')}`)?.toString()).toBe('user:p:w')
     expect(readBasic(`Basic ${Buffer.from('ü:ß').toString('base64url')}`)?.toString()).toBe('ü:ß')
     expect(readBasic('Basic YT pi')).toHaveLength(0)
@@ -27,19 +27,19 @@ describe('an Authorization header', () => {
     expect(readBasic('Basically YTpi')).toBeUndefined()
   })
 
-  it('holds one token', () => {
+  test('holds one token', () => {
     expect(readBearer('bearer a.b-c_d')).toBe('a.b-c_d')
     for (const header of ['Bearer', 'Bearer ', 'Bearer a b', 'Basic abc', 'Bearerabc'])
       expect(readBearer(header)).toBeUndefined()
   })
 
-  it('takes the longest credentials that a pool can have', () => {
+  test('takes the longest credentials that a pool can have', () => {
     const wanted = { username: 'u'.repeat(1_024), password: 'ü'.repeat(512) }
     expect(basicAuthMatches(`Basic ${base64(`${wanted.username}:${wanted.password}`)}`, wanted)).toBe(true)
     expect(basicAuthMatches(`Basic ${base64(`${wanted.username}:x`)}`, wanted)).toBe(false)
   })
 
-  it('of 60,000 spaces is refused at once, wherever they stand', () => {
+  test('of 60,000 spaces is refused at once, wherever they stand', () => {
     const wanted = { username: 'u', password: 'p' }
     const spaces = ' '.repeat(60_000)
     const headers = [
