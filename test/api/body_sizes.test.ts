@@ -1,26 +1,16 @@
 /** Sizes: declared, streamed, chunked; the 413 that clients see; lies, aborts and slow bodies (W-9). */
 import { execFile } from 'node:child_process'
 import { Agent } from 'node:http'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import type { Api } from '../../src/api/api-types.ts'
+import { beforeEach, expect, test } from 'vitest'
 import { BODY_BYTES_MAX, DRAIN_BYTES_MAX } from '../../src/util/limits.ts'
 import { ask, head, Raw } from './client.ts'
-import { Fake, start, until } from './fake.ts'
+import { api, fake, good, start, startForFile, until } from './fake.ts'
 
-let fake: Fake
-let api: Api
-beforeAll(async () => {
-  fake = new Fake()
-  api = await start(fake)
-})
-afterAll(async () => {
-  expect(await api.stop(1000)).toBe(true)
-})
+startForFile()
 beforeEach(() => {
   fake.logged.length = 0
 })
 
-const good = '{"id":"a"}'
 const sized = (bytes: number) => good + ' '.repeat(bytes - good.length)
 const chunksOf = (text: string, bytes: number) =>
   Array.from({ length: Math.ceil(text.length / bytes) }, (_, index) =>
@@ -61,7 +51,7 @@ test('1,048,320 bytes are accepted, one more is 413: declared and in chunks', as
   await until(() => api.stats().slabsInUse === 0)
 })
 
-test('small chunks, and many in one packet', async () => {
+test('small chunks are taken, also many in one packet', async () => {
   const raw = await Raw.open(api.port)
   const body = sized(3000)
   const pieces = chunksOf(body, 7).map(piece => `${piece.length.toString(16)}\r\n${piece}\r\n`)
@@ -126,7 +116,7 @@ test('curl sees the 413, and its Expect: 100-continue works', async context => {
   expect(await curl(expecting, sized(3_000_000))).toMatch(/body_too_large[\s\S]* 413 0$/)
 })
 
-test('an early 404 or 401 for a body of unknown length is seen too', async () => {
+test('clients see an early 404 or 401 for a body of unknown length', async () => {
   const answer = await ask(api.port, '/v1/unknown', { chunks: chunksOf(sized(3_000_000), 50_000) })
   expect(answer.status).toBe(404)
   const whole = await ask(api.port, '/v1/closed', { chunks: [good] })
@@ -145,7 +135,7 @@ test('after an early refusal of a short body the connection serves the next requ
   agent.destroy()
 })
 
-test('chunk sizes that lie, lengths that are none: 400 or a closed connection, nothing stored', async () => {
+test('wrong chunk sizes and malformed lengths: 400 or a closed connection, nothing stored', async () => {
   const chunked = head('/v1/open', ['Transfer-Encoding: chunked'])
   const cases = [
     `${chunked}zz\r\n${good}\r\n0\r\n\r\n`,
@@ -166,7 +156,7 @@ test('chunk sizes that lie, lengths that are none: 400 or a closed connection, n
   await until(() => api.stats().open === 0 && api.stats().slabsInUse === 0)
 })
 
-test('an abort in the middle of a body gives its slab back', async () => {
+test('an abort in the middle of a body frees its slab', async () => {
   for (const headers of [['Content-Length: 900000'], ['Transfer-Encoding: chunked']]) {
     const raw = await Raw.open(api.port)
     raw.write(`${head('/v1/open', headers)}5\r\nabcde\r\n`)
@@ -176,7 +166,7 @@ test('an abort in the middle of a body gives its slab back', async () => {
   }
 })
 
-test('an abort while the job runs: it is stored, its slab comes back', async () => {
+test('a body whose client aborts during the parse is stored, and its slab is freed', async () => {
   let open = () => {}
   fake.commitGate = new Promise<void>(resolve => {
     open = resolve
@@ -209,7 +199,7 @@ test('a slow body does not hold the slab that small bodies share', async () => {
   expect(slabs[3]).not.toBe(slabs[0])
 })
 
-test('a body that does not come is 408', async () => {
+test('a body that does not arrive is 408', async () => {
   const other = await start(fake, { bodyMsMax: 200 })
   const raw = await Raw.open(other.port)
   raw.write(`${head('/v1/open', ['Content-Length: 100'])}{"id":`)
@@ -233,7 +223,7 @@ test('a body that comes slowly, byte by byte, is taken: the library would close 
   raw.socket.destroy()
 })
 
-test('slow uploads give their places to bodies that come; one that goes on keeps its place', async () => {
+test('slow uploads give their places to bodies that arrive; an upload that goes on keeps its place', async () => {
   const other = await start(fake, { bodyWindowMs: 400 })
   const begin = async (declared: number) => {
     const raw = await Raw.open(other.port)

@@ -1,19 +1,10 @@
 /** Answers that nobody reads do not pile up: one stays pending, then the connection closes (W-9). */
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Api } from '../../src/api/api-types.ts'
+import { expect, test } from 'vitest'
 import { REFUSALS_PER_CLOSE } from '../../src/util/limits.ts'
 import { head, Raw } from './client.ts'
-import { Fake, frontEnd, start, until } from './fake.ts'
+import { api, fake, frontEnd, good, start, startForEachTest, until } from './fake.ts'
 
-let fake: Fake
-let api: Api
-beforeEach(async () => {
-  fake = new Fake()
-  api = await start(fake)
-})
-afterEach(async () => {
-  await api.stop(1000)
-})
+startForEachTest()
 
 /** One more than the system's socket buffers may hold of these answers. */
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024
@@ -46,7 +37,7 @@ test('large answers: the connection closes once its socket is full', async () =>
   await raw.untilClosed()
 })
 
-test('small answers: some look at the socket, so the connection closes too', async () => {
+test('small answers: some check whether the socket takes them, so the connection closes too', async () => {
   const raw = await Raw.open(api.port)
   raw.socket.once('error', () => {})
   const body = `[${Array.from({ length: 90 }, (_, id) => `{"id":"${id}"}`).join()}]`
@@ -62,7 +53,7 @@ test('small answers: some look at the socket, so the connection closes too', asy
 
 // Over node:http each answer says whether its socket took it.
 test.skipIf(frontEnd.name === 'node')(
-  'small refusals: one in so many says that the connection closes, and the next request is not taken',
+  'small refusals: one in REFUSALS_PER_CLOSE closes the connection, and the next request is not taken',
   async () => {
     const raw = await Raw.open(api.port)
     const request = invalid(1)
@@ -79,13 +70,12 @@ test.skipIf(frontEnd.name === 'node')(
   },
 )
 
-test('a client that reads late reads every byte, and goes on', async () => {
+test('a client that reads late gets every byte, and its connection goes on', async () => {
   const raw = await Raw.open(api.port)
   const asked = await flood(raw, invalid(500), () => api.stats().unreadAnswers > 0)
   expect(api.stats().unreadAnswers).toBe(1)
   raw.socket.resume()
   await until(() => api.stats().unreadAnswers === 0)
-  const good = '{"id":"a"}'
   raw.write(`${head('/v1/open', [`Content-Length: ${good.length}`])}${good}`)
   await raw.until(r => r.received.endsWith('"OK"}]'))
   const answers = raw.received.split('HTTP/1.1 ').slice(1)

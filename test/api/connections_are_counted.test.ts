@@ -6,7 +6,7 @@ import { CONNECTIONS_MAX, CONNECTIONS_MIN, DESCRIPTORS_RESERVED } from '../../sr
 import { ask, Raw } from './client.ts'
 import { Fake, start, until } from './fake.ts'
 
-test('connections beyond the limit are closed, those before go on, and room comes back', async () => {
+test('connections beyond the limit are closed, open ones go on, and a closed one makes room', async () => {
   const api = await start(new Fake(), { connectionsMax: 4 })
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   const post = async () => (await ask(api.port, '/v1/open', { body: '{"id":"a"}', agent })).status
@@ -29,7 +29,7 @@ test('connections beyond the limit are closed, those before go on, and room come
   await api.stop(1000)
 })
 
-test('the limit leaves what threads and files need, and never nothing', () => {
+test('the limit leaves descriptors for threads and files, and is never zero', () => {
   expect(connectionsMaxOf(1024)).toBe(1024 - DESCRIPTORS_RESERVED)
   expect(connectionsMaxOf(1_000_000_000)).toBe(CONNECTIONS_MAX)
   expect(connectionsMaxOf(Number.POSITIVE_INFINITY)).toBe(CONNECTIONS_MAX)

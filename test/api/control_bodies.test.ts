@@ -1,6 +1,5 @@
 /** Bodies of control requests, and bodies in tiny chunks on every route: bounded before anybody knows who sends them. */
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Api } from '../../src/api/api-types.ts'
+import { expect, test } from 'vitest'
 import {
   CONTROL_INCOMPLETE_BYTES_MAX,
   CONTROL_INCOMPLETE_MAX,
@@ -11,17 +10,9 @@ import {
   TOKEN_BODY_BYTES_MAX,
 } from '../../src/util/limits.ts'
 import { ask, head, Raw } from './client.ts'
-import { Fake, start, until } from './fake.ts'
+import { api, startForFile, until } from './fake.ts'
 
-let fake: Fake
-let api: Api
-beforeAll(async () => {
-  fake = new Fake()
-  api = await start(fake)
-})
-afterAll(async () => {
-  expect(await api.stop(1000)).toBe(true)
-})
+startForFile()
 
 const CHUNKED = 'Transfer-Encoding: chunked'
 

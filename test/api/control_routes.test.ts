@@ -1,22 +1,13 @@
 /** The routes beside ingest: GraphQL, tokens, CORS, health, metrics, unknown paths; credentials and rates alone. */
 import { Agent } from 'node:http'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { basicAuthMatches, RateLimit } from '../../src/api/admission.ts'
-import type { Api } from '../../src/api/api-types.ts'
 import { Unavailable } from '../../src/util/errors.ts'
 import { CONTROL_REQUESTS_MAX, GRAPHQL_BODY_BYTES_MAX } from '../../src/util/limits.ts'
 import { ask, head, Raw } from './client.ts'
-import { Fake, gate, start, until } from './fake.ts'
+import { api, fake, gate, start, startForFile, until } from './fake.ts'
 
-let fake: Fake
-let api: Api
-beforeAll(async () => {
-  fake = new Fake()
-  api = await start(fake)
-})
-afterAll(async () => {
-  expect(await api.stop(1000)).toBe(true)
-})
+startForFile()
 
 test('GraphQL and token bodies reach their handlers whole, and pages of any origin may read the answers', async () => {
   const body = 'x'.repeat(GRAPHQL_BODY_BYTES_MAX)
@@ -64,7 +55,7 @@ test('preflight and other methods', async () => {
   }
 })
 
-test('handlers that fail: 503 for what is unavailable, 500 for our fault', async () => {
+test('handlers that fail: 503 for Unavailable, 500 for any other error', async () => {
   const broken = await start(
     fake,
     {},

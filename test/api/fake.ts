@@ -1,9 +1,11 @@
 /**
- * The services that the api stage asks for, in one process: parse() with JSON.parse, commit() that checks the
- * spans byte by byte. Every event must be an object with a string `id`; others are invalid.
+ * The functions of other layers that the front end calls, in one process: parse() uses JSON.parse, and
+ * commit() checks the spans byte by byte. A valid event is an object with a string `id`.
  */
 import { strict as assert } from 'node:assert'
+import { Agent } from 'node:http'
 import { crc32, gunzipSync } from 'node:zlib'
+import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
 import type { Api, ApiDeps, ApiOptions, CommitBatch, IngestTarget } from '../../src/api/api-types.ts'
 import { chooseTransport } from '../../src/api/http/choose-transport.ts'
 import type { Transport } from '../../src/api/http/transport.ts'
@@ -108,7 +110,7 @@ export class Fake {
     this.#parseListener()
   }
 
-  services(more: Partial<ApiDeps> = {}): ApiDeps {
+  deps(more: Partial<ApiDeps> = {}): ApiDeps {
     return {
       target: id => this.targets.get(id),
       isLive: pool => !this.dead.has(pool),
@@ -120,7 +122,7 @@ export class Fake {
       parse: async task => {
         this.tasks.push(task)
         await this.parseGate
-        return cut(task)
+        return parse(task)
       },
       parseRoom: () => this.hasParseRoom,
       onParseRoom: listener => {
@@ -179,10 +181,10 @@ export class Fake {
   }
 }
 
-/** The front end that `start()` begins: uWebSockets.js where its binary loads, unless `over()` says other. */
+/** The HTTP library of `start()`: uWebSockets.js where its binary loads, or the one that `over()` sets. */
 export let frontEnd: Transport = (await chooseTransport('', '')).transport
 
-/** From now on `start()` begins this one. */
+/** Sets the HTTP library of later calls of `start()`. */
 export function over(other: Transport): void {
   frontEnd = other
 }
@@ -194,8 +196,41 @@ export function start(
   more: Partial<ApiDeps> = {},
 ): Promise<Api> {
   const fixed = { host: '127.0.0.1', port: 0, rateLimit: 0, chunked: true, transport: frontEnd }
-  return createApi(fake.services(more), { ...fixed, ...options })
+  return createApi(fake.deps(more), { ...fixed, ...options })
 }
+
+/** The fake stages and the front end over them that the running test uses. */
+export let fake: Fake
+export let api: Api
+/** Keeps its connections to the front end open between requests. */
+export let agent: Agent
+
+/** Starts a front end over a new Fake for each test, and stops it afterwards. */
+export function startForEachTest(options: Partial<ApiOptions> = {}): void {
+  beforeEach(() => open(options))
+  afterEach(close)
+}
+
+/** Starts one front end for all tests of the file. */
+export function startForFile(): void {
+  beforeAll(() => open({}))
+  afterAll(close)
+}
+
+async function open(options: Partial<ApiOptions>): Promise<void> {
+  fake = new Fake()
+  api = await start(fake, options)
+  agent = new Agent({ keepAlive: true })
+}
+
+async function close(): Promise<void> {
+  agent.destroy()
+  expect(api.stats().tasksRunning).toBe(0)
+  expect(await api.stop(1000)).toBe(true)
+}
+
+/** A body with one event that the Fake accepts. */
+export const good = '{"id":"a"}'
 
 /** A promise and what resolves it. */
 export function gate(): { readonly promise: Promise<void>; readonly open: () => void } {
@@ -223,7 +258,7 @@ function readSpan(span: Span): Logged[] {
     assert.equal(view.getUint32(at, true), RECORD_MAGIC, 'a record stands here')
     const bytes = view.getUint32(at + 40, true)
     const body = Buffer.from(new Uint8Array(span.slab, at + RECORD_HEADER_BYTES, bytes))
-    assert.equal(view.getUint32(at + 44, true), crc32(body), 'the body is as it was cut')
+    assert.equal(view.getUint32(at + 44, true), crc32(body), 'the checksum is that of the body')
     const end = at + recordBytes(bytes)
     const padding = new Uint8Array(
       span.slab,
@@ -261,7 +296,7 @@ interface Result {
   readonly bits: { request: number; bytes: Uint8Array }[]
 }
 
-function cut(task: ParseTask): ParseResult {
+function parse(task: ParseTask): ParseResult {
   const rows = task.table.length / REQUEST_WORDS
   const result: Result = {
     outcomes: new Int32Array(rows * OUTCOME_WORDS),
@@ -272,16 +307,16 @@ function cut(task: ParseTask): ParseResult {
     bits: [],
   }
   for (const group of task.groups) {
-    const cutRows: number[] = []
+    const parsedRows: number[] = []
     for (let row = group.from; row < group.to; row += 1)
-      if (cutRow(task, group, row, result)) cutRows.push(row)
-    if (cutRows.length > 0)
-      result.parts.push({ batch: new ArrayBuffer(8), requests: Int32Array.from(cutRows) })
+      if (parseRow(task, group, row, result)) parsedRows.push(row)
+    if (parsedRows.length > 0)
+      result.parts.push({ batch: new ArrayBuffer(8), requests: Int32Array.from(parsedRows) })
   }
   return { ...result, faults: Int32Array.from(result.faults) }
 }
 
-function cutRow(task: ParseTask, group: ParseTaskGroup, row: number, result: Result): boolean {
+function parseRow(task: ParseTask, group: ParseTaskGroup, row: number, result: Result): boolean {
   const at = row * REQUEST_WORDS
   let slab = task.slab
   let offset = task.table[at + REQUEST_OFFSET]!

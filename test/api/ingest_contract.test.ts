@@ -1,25 +1,15 @@
 /** Section 3's rows over HTTP: statuses, headers, bodies, and the order of the checks. */
 import { gzipSync } from 'node:zlib'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import type { Api } from '../../src/api/api-types.ts'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { type Ask, ask } from './client.ts'
-import { Fake, start } from './fake.ts'
+import { api, fake, good, startForFile } from './fake.ts'
 
-let fake: Fake
-let api: Api
-beforeAll(async () => {
-  fake = new Fake()
-  api = await start(fake)
-})
-afterAll(async () => {
-  expect(await api.stop(1000)).toBe(true)
-})
+startForFile()
 beforeEach(() => {
   fake.health = { ready: true }
   fake.logged.length = 0
 })
 
-const good = '{"id":"a"}'
 const OK = { statusCode: 200, statusMessage: 'OK' }
 const send = (path: string, body: string | Uint8Array, more: Ask = {}) =>
   ask(api.port, path, { body, ...more })
@@ -96,7 +86,7 @@ describe('what is accepted', () => {
     }
   })
 
-  test('DELETE answers as POST does, and says its faults with its own columns', async () => {
+  test('DELETE answers as POST does, and its errors name the columns of the key', async () => {
     const answer = await send('/v1/open', '[{"id":"a"},{}]', { method: 'DELETE' })
     expect([answer.status, answer.json[0]]).toEqual([200, OK])
     expect(answer.json[1].statusMessage).toContain('column "id"')
@@ -211,7 +201,7 @@ describe('headers and parameters', () => {
   })
 })
 
-test('the order of the checks: each fault in turn hides those after it', async () => {
+test('the order of the checks: each refusal hides those after it', async () => {
   const bad: Record<string, string> = {
     'content-type': 'text/plain',
     'content-length': '1048321',

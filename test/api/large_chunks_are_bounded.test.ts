@@ -48,7 +48,7 @@ function streamInto(socket: Socket): StreamAhead {
   return ahead
 }
 
-test('a socket that takes little gets little: a large chunk goes only when what was kept has gone', async () => {
+test('a slow socket gets small chunks: a large chunk is written only after all kept bytes were taken', async () => {
   const socket = new Socket()
   const ahead = streamInto(socket)
   void ahead.take(new Uint8Array(4 * STREAM_BACKED_BYTES))

@@ -1,4 +1,4 @@
-/** The tests of the front end once more, over node:http: the same contract, whatever HTTP library runs. */
+/** The tests of the front end again, over node:http: both HTTP libraries keep the same contract. */
 import { describe } from 'vitest'
 import { nodeTransport } from '../../src/api/http/node.ts'
 import { over } from './fake.ts'

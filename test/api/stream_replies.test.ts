@@ -50,7 +50,7 @@ function chunkOf(index: number): Uint8Array {
   return new Uint8Array(200_000).fill(index)
 }
 
-test('a stream arrives whole, its connection is used again, and HEAD gets the head alone', async () => {
+test('a stream arrives whole, its connection is used again, and HEAD gets only the head', async () => {
   const source = new Source()
   const api = await serve(async () => source.reply(async at => (at % 41 < 40 ? chunkOf(at % 41) : undefined)))
   for (let round = 0; round < 2; round += 1) {
@@ -126,7 +126,7 @@ test('a client that does not read stops the source; it is asked again when the c
   expect(await api.stop(1000)).toBe(true)
 })
 
-test('a client that reads now and then gets every byte once, in large chunks where it is behind', async () => {
+test('a client that reads now and then gets every byte once, in large chunks while it is behind', async () => {
   const seed = Date.now() % 2 ** 31
   const random = randomFrom(seed)
   const sent = createHash('sha256')
@@ -202,7 +202,7 @@ class Dechunker {
   }
 }
 
-test('a client that goes away, or stalls, ends its stream and closes the source', async () => {
+test('a client that disconnects or stalls ends its stream and closes the source', async () => {
   const source = new Source()
   const api = await serve(async () => source.reply(async at => chunkOf(at)), { streamStallMs: 200 })
   for (const stalls of [false, true]) {
@@ -221,7 +221,7 @@ test('a client that goes away, or stalls, ends its stream and closes the source'
   expect(await api.stop(1000)).toBe(true)
 })
 
-test('a client that reads nothing for longer than the timer of uWebSockets.js gets the rest all the same', async () => {
+test('a client that reads nothing for longer than the timer of uWebSockets.js still gets the rest', async () => {
   const source = new Source()
   const api = await serve(async () => source.reply(async at => (at < 100 ? chunkOf(at) : undefined)))
   const socket = connect(api.port, '127.0.0.1')
@@ -230,18 +230,18 @@ test('a client that reads nothing for longer than the timer of uWebSockets.js ge
   // No event says that nothing happened: 16 s are one more than any of its timers.
   await new Promise(resolve => setTimeout(resolve, 16_000))
   expect([source.closed, api.stats().streams]).toEqual([0, 1])
-  let tail = ''
+  let lastBytes = ''
   socket.on('data', data => {
-    tail = (tail + data.subarray(-5).toString('latin1')).slice(-5)
+    lastBytes = (lastBytes + data.subarray(-5).toString('latin1')).slice(-5)
   })
   socket.resume()
-  await until(() => tail === '0\r\n\r\n')
+  await until(() => lastBytes === '0\r\n\r\n')
   expect(source.closed).toBe(1)
   socket.destroy()
   expect(await api.stop(1000)).toBe(true)
 })
 
-test('a client that goes before the first chunk closes the source when that is there', async () => {
+test('a client that disconnects before the first chunk closes the source once the chunk exists', async () => {
   const source = new Source()
   const { promise, open } = gate()
   const api = await serve(async () =>
@@ -261,7 +261,7 @@ test('a client that goes before the first chunk closes the source when that is t
   expect(await api.stop(1000)).toBe(true)
 })
 
-test('one stream too many is 503, and its source was never asked', async () => {
+test('a stream beyond the limit is 503, and its source is never read', async () => {
   const sources: Source[] = []
   const { promise, open } = gate()
   const api = await serve(async () => {
@@ -308,7 +308,7 @@ test('a stream holds its place until its source is closed', async () => {
   expect(await api.stop(1000)).toBe(true)
 })
 
-test('a server that stops closes its streams without their end', async () => {
+test('a server that stops closes its streams without the end mark', async () => {
   const source = new Source()
   const api = await serve(async () => source.reply(async at => chunkOf(at)))
   const answer = await fetch(`http://127.0.0.1:${api.port}/v1/pools/p/arrow`)

@@ -1,4 +1,4 @@
-/** Which HTTP library runs: the known binary, one that the operator vouches for, none; and bodies in chunks turned off. */
+/** The HTTP library: the known binary, one that the operator trusts, or none. Also: `--chunked off`. */
 import { createHash } from 'node:crypto'
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -13,14 +13,14 @@ import { Fake, frontEnd, start } from './fake.ts'
 const HOME = dirname(createRequire(import.meta.url).resolve('uWebSockets.js/package.json'))
 const NAME = `uws_${process.platform}_${process.arch}_${process.versions.modules}.node`
 
-test('every binary that the tree knows is the one of the installed package', () => {
+test('every known binary is the one of the installed package', () => {
   for (const [key, hash] of Object.entries(KNOWN_BINARIES)) {
     const bytes = readFileSync(join(HOME, `uws_linux_${key}.node`))
     expect([key, createHash('sha256').update(bytes).digest('hex')]).toEqual([key, hash])
   }
 })
 
-test('a binary that nobody knows is not loaded: node:http and a warning, or one message; its hash as an option lets it in', async () => {
+test('an unknown binary is not loaded: node:http with a warning, or one message; its hash as an option allows it', async () => {
   const folder = temporaryFolder()
   const bytes = Buffer.from('no library at all')
   writeFileSync(join(folder, NAME), bytes)
@@ -33,10 +33,10 @@ test('a binary that nobody knows is not loaded: node:http and a warning, or one 
   ])
   await expect(chooseTransport('uws', '', folder)).rejects.toThrow(`--http-sha256 ${hash}`)
   const tried = await loadUws(hash, folder)
-  expect([tried.module, 'isForeign' in tried && tried.isForeign]).toEqual([undefined, false]) // the system's loader refused it
+  expect([tried.module, 'isForeign' in tried && tried.isForeign]).toEqual([undefined, false]) // the loader of the system refused it
 })
 
-test('no binary for this Node: node:http, or one message', async () => {
+test('without a binary for this Node: node:http, or one message', async () => {
   const folder = join(temporaryFolder(), 'empty')
   mkdirSync(folder)
   const { transport, note, warning } = await chooseTransport('', '', folder)
@@ -47,7 +47,7 @@ test('no binary for this Node: node:http, or one message', async () => {
   )
 })
 
-test.skipIf(frontEnd.name === 'node')('of the package one file alone is enough', async () => {
+test.skipIf(frontEnd.name === 'node')('one file of the package is enough', async () => {
   const folder = temporaryFolder()
   copyFileSync(join(HOME, NAME), join(folder, NAME))
   expect((await chooseTransport('uws', '', folder)).transport.name).toBe('uws')
@@ -55,7 +55,7 @@ test.skipIf(frontEnd.name === 'node')('of the package one file alone is enough',
 })
 
 describe.each([...new Set([frontEnd, nodeTransport])])('over $name', transport => {
-  test('--chunked off: 411 before the body, and nothing behind it is run', async () => {
+  test('--chunked off: 411 before the body, and no request behind it runs', async () => {
     const fake = new Fake()
     const api = await start(fake, { transport, chunked: false })
     const raw = await Raw.open(api.port)

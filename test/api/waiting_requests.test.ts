@@ -1,7 +1,6 @@
-/** Full queues: requests wait with their sockets paused, then 429 (W-9); connections in closed loops; stopping. */
+/** Requests that find no room wait with their sockets paused, then get 429 (W-9). Stopping answers them. */
 import { Agent } from 'node:http'
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Api } from '../../src/api/api-types.ts'
+import { expect, test } from 'vitest'
 import { REQUEST_BYTES, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParseTask } from '../../src/parse/parse-task.ts'
 import { Unavailable } from '../../src/util/errors.ts'
@@ -14,27 +13,14 @@ import {
   SLABS_MAX,
 } from '../../src/util/limits.ts'
 import { type Ask, ask, head, Raw } from './client.ts'
-import { Fake, frontEnd, gate, start, targetOf, until } from './fake.ts'
+import { agent, api, fake, frontEnd, gate, good, start, startForEachTest, targetOf, until } from './fake.ts'
 
-let fake: Fake
-let api: Api
-let agent: Agent
-beforeEach(async () => {
-  fake = new Fake()
-  // Who waits here is to be answered, however slow the machine; 429 has servers of its own below.
-  api = await start(fake, { waitMsMax: 60_000 })
-  agent = new Agent({ keepAlive: true })
-})
-afterEach(async () => {
-  agent.destroy()
-  expect(api.stats().tasksRunning).toBe(0)
-  await api.stop(1000)
-})
+// Requests that wait here must be answered, however slow the machine. Tests of 429 start servers of their own.
+startForEachTest({ waitMsMax: 60_000 })
 
-const good = '{"id":"a"}'
 const post = (body: string, port = api.port) => ask(port, '/v1/open', { body, agent })
 
-test('requests wait for room and are answered when it comes', async () => {
+test('requests wait for room and are answered when there is room', async () => {
   fake.hasRoom = false
   const answers = []
   for (let index = 0; index < 5; index += 1) {
@@ -48,7 +34,7 @@ test('requests wait for room and are answered when it comes', async () => {
   expect(fake.logged.length).toBe(5)
 })
 
-test('room that never comes: 429 with Retry-After, for whole and for unfinished bodies', async () => {
+test('without room for too long: 429 with Retry-After, for complete and incomplete bodies', async () => {
   const impatient = await start(fake, { waitMsMax: 200 })
   fake.hasRoom = false
   const raw = await Raw.open(impatient.port)
@@ -67,7 +53,7 @@ test('room that never comes: 429 with Retry-After, for whole and for unfinished 
   await impatient.stop(1000)
 })
 
-test('a client that goes while it waits leaves nothing behind', async () => {
+test('a client that disconnects while it waits leaves nothing behind', async () => {
   fake.hasRoom = false
   const raw = await Raw.open(api.port)
   raw.write(`${head('/v1/open', [`Content-Length: ${good.length}`])}${good}`)
@@ -80,7 +66,7 @@ test('a client that goes while it waits leaves nothing behind', async () => {
   expect(fake.logged.length).toBe(1)
 })
 
-test('all slabs in use: large bodies wait, small ones go on', async () => {
+test('with all slabs in use large bodies wait and small ones go on', async () => {
   fake.hasParseRoom = false
   const large = good + ' '.repeat(1_000_000)
   const answers = Array.from({ length: 2 * SLABS_MAX }, () => post(large))
@@ -94,7 +80,7 @@ test('all slabs in use: large bodies wait, small ones go on', async () => {
 
 test('256 connections in a closed loop with little room: all are answered, none with 429', async () => {
   let free = 4
-  const services = {
+  const deps = {
     room: () => free > 0,
     commit: async () => {
       free -= 1
@@ -103,7 +89,7 @@ test('256 connections in a closed loop with little room: all are answered, none 
       fake.openRoom()
     },
   }
-  const tight = await start(fake, {}, services)
+  const tight = await start(fake, {}, deps)
   const body = good + ' '.repeat(30_000)
   const loop = async () => {
     const own = new Agent({ keepAlive: true, maxSockets: 1 })
@@ -140,15 +126,15 @@ test('10,000 small requests of two pools, both kinds: each is logged once', asyn
   expect(api.stats().slabsInUse).toBe(0)
 })
 
-test('small bodies gather while a job of such is under way; enough of them, and large ones, go at once', async () => {
-  const cut = gate()
-  fake.parseGate = cut.promise
+test('small bodies gather while a task of small bodies is parsed; enough of them, and large ones, start at once', async () => {
+  const parsing = gate()
+  fake.parseGate = parsing.promise
   const answers = [post(good)]
   await until(() => fake.tasks.length === 1)
   const gathered = PARSE_TASK_GATHERED_REQUESTS - 1
   for (let index = 0; index < gathered; index += 1) answers.push(post(`{"id":"${index}"}`))
   await until(() => api.stats().open === gathered + 1)
-  answers.push(ask(api.port, '/v1/open', { chunks: [good], agent })) // not in one piece: its slab is for large ones
+  answers.push(ask(api.port, '/v1/open', { chunks: [good], agent })) // in several pieces, so its slab is one for large bodies
   await until(() => fake.tasks.length === 2)
   const requestsOf = (task: ParseTask) => task.table.length / REQUEST_WORDS
   expect(fake.tasks.map(requestsOf)).toEqual([1, 1])
@@ -164,12 +150,12 @@ test('small bodies gather while a job of such is under way; enough of them, and 
   answers.push(post(good))
   await until(() => api.stats().open === gathered + 21)
   expect(fake.tasks.length).toBe(4)
-  cut.open()
+  parsing.open()
   for (const answer of answers) expect((await answer).status).toBe(200)
   expect(fake.tasks.length).toBe(5)
 })
 
-test('what comes during a sync is cut during it, so that the log never waits for a cut', async () => {
+test('bodies that arrive during a sync are parsed during it, so the log never waits for a parse', async () => {
   const sync = gate()
   fake.commitGate = sync.promise
   const answers = [post(good)]
@@ -182,7 +168,7 @@ test('what comes during a sync is cut during it, so that the log never waits for
   for (const answer of answers) expect((await answer).status).toBe(200)
 })
 
-test('jobs stay within their limits and join neighbours in few spans', async () => {
+test('parse tasks stay within their limits and join neighbours in few spans', async () => {
   fake.hasParseRoom = false
   const answers = Array.from({ length: 600 }, (_, index) => post(`{"id":"${index}"}`))
   await until(() => api.stats().slabsInUse === 1 && api.stats().open === 600)
@@ -205,7 +191,7 @@ test('jobs stay within their limits and join neighbours in few spans', async () 
   }
 })
 
-test('a plan version ends a job: rows of two versions do not take turns', async () => {
+test('a new schema version ends a parse task: rows of two versions do not alternate', async () => {
   fake.hasParseRoom = false
   const answers = []
   for (const version of [1, 1, 2, 2, 3]) {
@@ -213,7 +199,7 @@ test('a plan version ends a job: rows of two versions do not take turns', async 
     for (const path of ['/v1/open', '/v1/second']) {
       answers.push(ask(api.port, path, { body: `{"id":"${version}"}`, agent }))
       await until(() => api.stats().open === answers.length)
-      await ask(api.port, '/livez', { method: 'GET' }) // its body came with its head, before this
+      await ask(api.port, '/livez', { method: 'GET' }) // the body arrived with its head, before this request
     }
   }
   fake.openParse()
@@ -229,7 +215,7 @@ test('a refused body between accepted ones is left out of the log', async () => 
   for (const body of ['{"id":"a"}', '{"no":"id"}', '{"id":"b"}', '{"id":"c"}']) {
     answers.push(post(body))
     await until(() => api.stats().open === answers.length)
-    await ask(api.port, '/livez', { method: 'GET' }) // its body came with its head, before this
+    await ask(api.port, '/livez', { method: 'GET' }) // the body arrived with its head, before this request
   }
   fake.openParse()
   expect((await Promise.all(answers)).map(answer => answer.status)).toEqual([200, 400, 200, 200])
@@ -256,7 +242,7 @@ test('a 200 waits for the commit, a refusal does not (W-1)', async () => {
   expect((await accepted).status).toBe(200)
 })
 
-test('answers with many faults take turns, and their job keeps its slab until then (W-11)', async () => {
+test('answers with many event errors take turns, and their task keeps its slab until then (W-11)', async () => {
   fake.hasParseRoom = false
   const one = `[${new Array(500).fill('{}')}]`
   const bodies = Array.from({ length: 60 }, (_, index) => (index % 20 === 0 ? good : one))
@@ -281,7 +267,7 @@ test('answers with many faults take turns, and their job keeps its slab until th
   expect(fake.logged.length).toBe(3)
 })
 
-test('a commit that fails is 503, a parse that fails 500, and the slab comes back', async () => {
+test('a failed commit is 503, a failed parse is 500, and the slab is freed', async () => {
   const broken = await start(fake, {}, { commit: () => Promise.reject(new Unavailable('log_refused', 'no')) })
   const unavailable = await post(good, broken.port)
   expect([unavailable.status, unavailable.json.code, unavailable.headers['x-events-accepted']]).toEqual([
@@ -309,7 +295,7 @@ test('a pool deleted while its commit runs answers 404', async () => {
   expect((await answer).status).toBe(404)
 })
 
-test('over the rate: 429 at once, other pools go on', async () => {
+test('a pool over its rate gets 429 at once, and other pools go on', async () => {
   const limited = await start(fake, { rateLimit: 1 })
   const many = `[${new Array(150).fill(good)}]`
   expect((await post(many, limited.port)).status).toBe(200)
@@ -317,7 +303,7 @@ test('over the rate: 429 at once, other pools go on', async () => {
   expect([over.status, over.json.code]).toEqual([429, 'rate_limited'])
   // 149 s of debt: no machine is so slow that the bucket is full again.
   expect(Number(over.headers['retry-after'])).toBeGreaterThan(100)
-  // What the head tells comes before the rate, what the body tells after it.
+  // Checks of the head come before the rate, checks of the body after it.
   const statusOf = async (path: string, more: Ask) =>
     (await ask(limited.port, path, { agent, ...more })).status
   expect(await statusOf('/v1/open?disable_partial_success=x', { body: good })).toBe(400)
@@ -328,7 +314,7 @@ test('over the rate: 429 at once, other pools go on', async () => {
   await limited.stop(1000)
 })
 
-test('over the rate: accepted again later', async () => {
+test('a pool over its rate is accepted again later', async () => {
   const limited = await start(fake, { rateLimit: 100 })
   expect((await post(`[${new Array(150).fill(good)}]`, limited.port)).status).toBe(200)
   let answer = await post(good, limited.port)
@@ -340,7 +326,7 @@ test('over the rate: accepted again later', async () => {
 
 // node:http answers it in its turn (docs/http.md).
 test.skipIf(frontEnd.name === 'node')(
-  'a request pipelined behind an unanswered one closes the connection; nothing is answered wrongly',
+  'a request pipelined behind an unanswered one closes the connection, and no answer is wrong',
   async () => {
     const held = gate()
     fake.commitGate = held.promise
@@ -354,7 +340,7 @@ test.skipIf(frontEnd.name === 'node')(
   },
 )
 
-test('stop answers what is in flight, refuses what comes, and closes', async () => {
+test('stop answers the requests in flight, refuses new ones, and closes', async () => {
   const held = gate()
   fake.commitGate = held.promise
   const idle = await Raw.open(api.port)

@@ -1,4 +1,4 @@
-/** The line of requests that wait: pools take turns, and the pool that has most gives way when nothing more can wait. */
+/** Waiting requests: pools take turns, and when nothing more can wait, the pool with the most requests loses one. */
 import { expect, test } from 'vitest'
 import type { Admission } from '../../src/api/admission.ts'
 import { IngestRequest, Waiting } from '../../src/api/body-memory.ts'
@@ -51,7 +51,7 @@ test.each([
   ['requests', WAITING_REQUESTS_MAX, 1],
   ['bytes', WAITING_BYTES_MAX / BODY_BYTES_MAX - 1, BODY_BYTES_MAX],
 ] as const)(
-  'where the %s that may wait are there, the newest of the pool that has most goes',
+  'at the limit of waiting %s the newest request of the pool with most of them is refused',
   (_, count, bytes) => {
     waiting = new Waiting()
     const first = requestOf(1, bytes)

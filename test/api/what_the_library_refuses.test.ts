@@ -1,23 +1,13 @@
 /**
- * Requests that uWebSockets.js refuses by itself, or cannot take (README, limits): each is answered with an error and the
- * connection closed, and an event is never stored twice or answered wrongly. A release that takes them answers 200.
+ * Requests that the HTTP library refuses by itself (docs/http.md). Each is answered with an error, and the connection closes.
+ * No event is stored twice or answered wrongly. A library that takes such a request answers 200.
  */
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { Api } from '../../src/api/api-types.ts'
+import { expect, test } from 'vitest'
 import { head, Raw } from './client.ts'
-import { Fake, start, until } from './fake.ts'
+import { api, fake, good, startForFile, until } from './fake.ts'
 
-let fake: Fake
-let api: Api
-beforeAll(async () => {
-  fake = new Fake()
-  api = await start(fake)
-})
-afterAll(async () => {
-  expect(await api.stop(1000)).toBe(true)
-})
+startForFile()
 
-const good = '{"id":"a"}'
 const length = `Content-Length: ${good.length}`
 const chunked = 'Transfer-Encoding: chunked'
 const whole = `${head('/v1/open', [length])}${good}`
@@ -37,7 +27,7 @@ test.each(CASES)('%s', async (_, parts) => {
   fake.logged.length = 0
   const raw = await Raw.open(api.port)
   raw.write(parts[0]!)
-  // The other piece goes when the server has read the first one, which nothing tells, or has refused it.
+  // The second piece is sent after the server has read the first one, which no event announces, or has refused it.
   if (parts.length > 1) await Promise.race([raw.untilClosed(), new Promise(done => setTimeout(done, 50))])
   if (parts.length > 1 && !raw.closed) raw.write(parts[1]!)
   await raw.until(r => r.closed || /^HTTP\/1\.1 \d{3}[\s\S]*\r\n\r\n/.test(r.received))

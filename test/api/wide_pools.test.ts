@@ -1,13 +1,11 @@
-/** Memory of batches is bounded whatever a row of a pool takes (W-9). */
-import { Agent } from 'node:http'
-import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Api } from '../../src/api/api-types.ts'
+/** The memory of batches is bounded, however wide the rows of a pool are (W-9). */
+import { beforeEach, expect, test } from 'vitest'
 import { batchBytesMax, batchCostOf } from '../../src/format/batch-layout.ts'
 import type { PoolSchema } from '../../src/format/schema.ts'
 import { REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import { BATCH_BYTES_MAX, BATCHES_UNDER_WAY_BYTES_MAX } from '../../src/util/limits.ts'
 import { ask } from './client.ts'
-import { Fake, gate, start, targetOf, until } from './fake.ts'
+import { agent, api, fake, gate, start, startForEachTest, targetOf, until } from './fake.ts'
 
 const wide: PoolSchema = {
   pool: 7,
@@ -26,23 +24,14 @@ const cost = batchCostOf(wide)
 const body = `[{"id":"a"}${',{}'.repeat(499)}]`
 const bodyCost = batchBytesMax(cost, body.length)
 
-let fake: Fake
-let api: Api
-let agent: Agent
-beforeEach(async () => {
-  fake = new Fake()
+startForEachTest()
+beforeEach(() => {
   fake.targets.set('wide', targetOf(7, { cost }))
-  api = await start(fake)
-  agent = new Agent({ keepAlive: true })
-})
-afterEach(async () => {
-  agent.destroy()
-  await api.stop(1000)
 })
 const posts = (count: number, port = api.port) =>
   Array.from({ length: count }, () => ask(port, '/v1/wide', { body, agent }))
 
-test('a job holds no more requests than its batch may take bytes', async () => {
+test('a parse task has no more requests than its batch has room for', async () => {
   fake.hasParseRoom = false
   const answers = posts(40)
   await until(() => api.stats().open === answers.length)
@@ -53,7 +42,7 @@ test('a job holds no more requests than its batch may take bytes', async () => {
     expect((table.length / REQUEST_WORDS) * bodyCost).toBeLessThanOrEqual(Math.max(bodyCost, BATCH_BYTES_MAX))
 })
 
-test('a request that may take more than a job goes alone', async () => {
+test('a request that may be larger than a parse task is parsed alone', async () => {
   fake.targets.set('wide', targetOf(7, { cost: { ...cost, copies: 100_000 } }))
   fake.hasParseRoom = false
   const answers = posts(3)
@@ -63,7 +52,7 @@ test('a request that may take more than a job goes alone', async () => {
   expect(fake.tasks.map(task => task.table.length / REQUEST_WORDS)).toEqual([1, 1, 1])
 })
 
-test('jobs that are not cut yet are bounded in bytes', async () => {
+test('the bytes of all unparsed tasks are bounded', async () => {
   const held = gate()
   fake.parseGate = held.promise
   const answers = posts(200)
@@ -75,7 +64,7 @@ test('jobs that are not cut yet are bounded in bytes', async () => {
   for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200)
 })
 
-test('ready bodies are not cut while the memtable is full: later, or 429', async () => {
+test('ready bodies are not parsed while the memtable is full: they are parsed later, or get 429', async () => {
   fake.hasParseRoom = false
   const answers = posts(5)
   await until(() => api.stats().open === 5 && api.stats().slabsInUse > 0)

@@ -1,25 +1,12 @@
 /** Random filters over random rows: DuckDB must select the rows that a plain evaluator selects. */
 import { afterAll, expect, test } from 'vitest'
-import type { ColumnType } from '../../src/format/schema.ts'
+import { COLUMN_TYPES, type ColumnType } from '../../src/format/schema.ts'
 import type { QuerySegment } from '../../src/index/index-types.ts'
 import { FILTER_OPERATORS, type Filter } from '../../src/query/filter.ts'
 import { below, randomFrom } from '../util/random.ts'
 import { type Cell, type Row, schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
-const TYPES: readonly ColumnType[] = [
-  'BOOLEAN',
-  'STRING',
-  'FLOAT',
-  'DOUBLE',
-  'INT8',
-  'INT16',
-  'INT32',
-  'INT64',
-  'DATE',
-  'TIMESTAMP',
-  'JSON',
-]
-const schema = schemaOf(TYPES.map(type => [`"${type}"; --`, type] as const))
+const schema = schemaOf(COLUMN_TYPES.map(type => [`"${type}"; --`, type] as const))
 const pool = new TestPool()
 afterAll(() => pool.close())
 

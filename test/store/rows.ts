@@ -1,5 +1,5 @@
 /** Schemas and random rows for the tests of this stage. */
-import type { ColumnType, PoolSchema, SchemaColumn } from '../../src/format/schema.ts'
+import { COLUMN_TYPES, type ColumnType, type PoolSchema, type SchemaColumn } from '../../src/format/schema.ts'
 import type { MemtableEntry } from '../../src/store/flush/flush-types.ts'
 import { makeBatch, makeDeletes, type Row, type Value } from '../util/make-batch.ts'
 
@@ -14,23 +14,9 @@ export function randomOf(seed: number): (below: number) => number {
   }
 }
 
-const TYPES: readonly ColumnType[] = [
-  'BOOLEAN',
-  'STRING',
-  'FLOAT',
-  'DOUBLE',
-  'INT8',
-  'INT16',
-  'INT32',
-  'INT64',
-  'DATE',
-  'TIMESTAMP',
-  'JSON',
-]
-
 /** A pool with a column of every type, keyed or not. */
 export function schemaOfAll(isKeyed: boolean): PoolSchema {
-  const columns: SchemaColumn[] = TYPES.map(type => ({
+  const columns: SchemaColumn[] = COLUMN_TYPES.map(type => ({
     name: type.toLowerCase(),
     type,
     jsonProperty: type,

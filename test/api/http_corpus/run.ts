@@ -1,8 +1,8 @@
-/** Sends the bytes of one case to a front end, and tells what came of it. */
+/** Sends the bytes of one case to a front end in this process, and tells the outcome. */
 import { ask, Raw } from '../client.ts'
 import type { Fake } from '../fake.ts'
 
-/** What came of a case: the statuses in order, whether the server closed the connection, and how many events it stored. */
+/** The outcome of a case: the statuses in order, whether the server closed the connection, and how many events it stored. */
 export interface Outcome {
   readonly statuses: readonly number[]
   readonly closed: boolean
@@ -11,7 +11,7 @@ export interface Outcome {
 
 export interface Case {
   readonly name: string
-  /** Sent one after the other, each as Latin-1; `@200` waits for the first answer in place of a moment. */
+  /** Pieces, sent one after the other as Latin-1. `@200` waits for the first answer. */
   readonly send: readonly string[]
   /** The row of the table in docs/http.md that says why the outcomes differ. */
   readonly row?: string
@@ -19,10 +19,12 @@ export interface Case {
   readonly expect: Outcome | { readonly uws: Outcome; readonly node: Outcome }
 }
 
-/** Between two pieces: nothing tells that the server has read one. */
+/** Between two pieces. */
 const PIECE_MS = 15
+/** Turns of the event loop between two pieces, however long each takes: the server accepts in one and reads in the next. */
+const PIECE_TURNS = 4
 
-/** What of the bytes sent came back, looked at until `isDone` or for at most `patienceMs`. */
+/** Sends the pieces of a case. Returns its outcome once `isDone`, or after `patienceMs`. */
 export async function runCase(
   fake: Fake,
   port: number,
@@ -34,9 +36,12 @@ export async function runCase(
   const raw = await Raw.open(port)
   for (const [index, piece] of send.entries()) {
     if (piece === '@200')
-      await Promise.race([raw.until(one => one.received.includes('\r\n\r\n')).catch(() => {}), moment(500)])
+      await Promise.race([
+        raw.until(one => one.received.includes('\r\n\r\n')).catch(() => {}),
+        moment(patienceMs),
+      ])
     else if (!raw.closed) raw.write(Buffer.from(piece, 'latin1'))
-    if (index + 1 < send.length && piece !== '@200') await moment(PIECE_MS)
+    if (index + 1 < send.length && piece !== '@200') await pieceIsRead()
   }
   const outcome = (): Outcome => ({
     statuses: [...raw.received.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map(match => Number(match[1])),
@@ -45,12 +50,18 @@ export async function runCase(
   })
   const end = performance.now() + patienceMs
   while (performance.now() < end && !isDone(outcome())) await moment(5)
-  // What comes too much, or comes where nothing is to come, is there when a request sent later is answered.
+  // An answer or an event too many is there by the time that a later request is answered.
   await ask(port, '/livez', { method: 'GET' })
-  await moment(PIECE_MS)
+  await pieceIsRead()
   const result = { ...outcome(), bodies: fake.logged.slice(before).map(one => one.body) }
   raw.socket.destroy()
   return result
+}
+
+/** Waits until the server has read the piece before, which no event announces. The server runs in this process. */
+async function pieceIsRead(): Promise<void> {
+  await moment(PIECE_MS)
+  for (let turn = 0; turn < PIECE_TURNS; turn += 1) await new Promise(resolve => setImmediate(resolve))
 }
 
 function moment(ms: number): Promise<void> {
