@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { LogState } from '../../src/log/log-types.ts'
 import { MemoryDisk, PowerCut } from '../util/memory-disk.ts'
 import { below, randomFrom } from '../util/random.ts'
-import { FILE_BYTES, faultOf, openOn, recover, spanOf } from './log.ts'
+import { FILE_BYTES, faultOf, openOn, recover, spanOf, writerOver } from './log.ts'
 
 const SMALL_FILE = 16 * 1024
 
@@ -192,6 +192,37 @@ test('rollover and release: files go below the sequence, are recycled, and the r
   const log = await recover(disk.killed(), new Map([[1, 30]]))
   expect(log.texts).toEqual(Array.from({ length: 30 }, (_, index) => text(index + 31)))
   expect(disk.calls.some(call => /^rename .*-\d{8}\.log spare-\d+\.log$/.test(call))).toBe(true)
+})
+
+test('W-13 a log file stays until its last record is below the lowest unflushed sequence', async () => {
+  const disk = new MemoryDisk()
+  const { commit } = await openOn(disk)
+  const count = 24
+  const text = 'y'.repeat(9000)
+  for (let index = 1; index <= count; index++) await commit.append([spanOf({ text })], 1).durable
+  const files = commit.stats().files
+  for (let lowest = 2; lowest <= count; lowest++) {
+    commit.release(lowest)
+    const held = commit.hold()
+    expect(held.span.firstSequence, `lowest unflushed sequence ${lowest}`).toBeLessThanOrEqual(lowest)
+    held.release()
+  }
+  expect(commit.stats().files).toBeLessThan(files)
+  await commit.stop()
+})
+
+test('W-3 the writer refuses every group and the stop after a failed sync', async () => {
+  const disk = new MemoryDisk()
+  const writer = writerOver(await recover(disk))
+  const group = (firstSequence: number) => ({
+    firstSequence,
+    spans: [spanOf({ text: `${firstSequence}` })],
+    sync: true,
+  })
+  writer.write(group(1))
+  disk.failNext('fdatasync', 'EIO', /-\d{8}\.log/)
+  for (const sequence of [2, 3, 3]) expect(() => writer.write(group(sequence))).toThrow(/no more writes/)
+  expect(() => writer.stop()).toThrow(/no more writes/)
 })
 
 test('W-1 W-2 W-3 after 300 power cuts every acknowledged record is replayed once, in order', async () => {

@@ -126,6 +126,20 @@ describe('the pipeline', () => {
     expect(harness.flusher.lowestUnflushedSequence()).toBe(2)
   })
 
+  test('commits the flushes of a pool in order, though a later one is written first', async () => {
+    const harness = new FlusherHarness({ ...limits, rows: 1 })
+    harness.isHeld = true
+    for (let i = 0; i < 2; i++) harness.append(1, 1)
+    await settle()
+    harness.heldTasks[1]!.pass()
+    await settle()
+    expect(harness.commits).toEqual([])
+    harness.heldTasks[0]!.pass()
+    await settle()
+    expect(harness.commits.map(flushes => flushes.map(flush => flush.flushedSequence))).toEqual([[1, 2]])
+    expect(harness.fatal).toEqual([])
+  })
+
   test('W-4: a failed commit gives back it and all later flushes of its pool, in order', async () => {
     const harness = new FlusherHarness({ ...limits, rows: 1 })
     harness.isHeld = true
