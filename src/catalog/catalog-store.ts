@@ -1,8 +1,9 @@
 /**
- * The catalog's LMDB: documents by key, as JSON. Runs in the catalog worker only.
+ * The catalog's LMDB: documents by key, as JSON. It runs on the catalog thread only.
  *
- * Only synchronous transactions without overlapping syncs: an asynchronous one is visible before it is on disk.
- * `apply` returns after LMDB's own sync of the change, so that an answer given after it survives a power cut.
+ * All transactions are synchronous, without overlapping syncs: an asynchronous one is visible
+ * before it is on disk. `apply` returns after LMDB's sync of the change, so an answer that is sent
+ * after it survives a power cut.
  */
 
 import { chmodSync } from 'node:fs'
@@ -22,8 +23,8 @@ export interface Store {
   /** All documents, in key order. */
   readonly entries: readonly Entry[]
   /**
-   * Synced when it returns. Throws NotChanged where LMDB refused it and every document of it was read again as it was
-   * before: a full disk. Throws LMDB's error where that cannot be told.
+   * Returns after the sync. Throws NotChanged where LMDB refused the change (a full disk) and every
+   * document of it reads as before. Throws LMDB's error where that is unknown.
    */
   apply(change: Change): void
   close(): Promise<void>
@@ -40,7 +41,7 @@ export function openStore(path: string, on: Disk = disk): Store {
   checkLmdbPages(path, on)
   const db = openDatabase(path)
   makePrivate(path, on)
-  // At every start: a crash may have come between making the files and syncing their names.
+  // Each start does this: a crash may have come between creating the files and syncing their names.
   syncFolder(on, path)
   syncFolder(on, dirname(path))
   return {
@@ -50,7 +51,10 @@ export function openStore(path: string, on: Disk = disk): Store {
   }
 }
 
-/** All documents of the store in folder `path`, which is not changed. Throws CannotRun, or Damaged naming the folder. */
+/**
+ * All documents of the store in folder `path`, read only. Throws CannotRun, or Damaged naming the
+ * folder.
+ */
 export async function readStore(path: string, on: Disk = disk): Promise<readonly Entry[]> {
   if (!on.exists(join(path, LMDB_FILES.data))) throw new Damaged(path, 0, 'the catalog is missing')
   checkLmdbPages(path, on)
@@ -62,10 +66,13 @@ export async function readStore(path: string, on: Disk = disk): Promise<readonly
   }
 }
 
-/** The catalog holds secrets. LMDB gives this mode to files that it makes; it does not change those that are there. */
+/**
+ * The catalog holds secrets. LMDB gives this mode to new files and leaves the mode of existing
+ * ones.
+ */
 const PRIVATE = 0o600
 
-/** Earlier versions made files that the group and others could read. */
+/** Earlier versions created files that the group and others could read. */
 function makePrivate(path: string, on: Disk): void {
   for (const name of Object.values(LMDB_FILES)) {
     const file = join(path, name)
@@ -115,15 +122,16 @@ function applyChange(db: RootDatabase<unknown, string>, change: Change): void {
   crashPoint('catalog.committed')
 }
 
-/** The documents that a change is about, as they stand. Throws where LMDB is broken. */
+/** The documents of a change as they are on disk now. Throws LMDB's error. */
 function textOf(db: RootDatabase<unknown, string>, { puts, removes }: Change): string {
   db.resetReadTxn()
   return JSON.stringify([...puts.map(([key]) => key), ...removes].map(key => db.get(key) ?? null))
 }
 
-/** A catalog written anew from its documents: as a new folder's, in one synced transaction. */
-
-/** Makes the store in the new folder `path` and closes it. Returns the names of its files. Throws LMDB's errors. */
+/**
+ * Writes a catalog of these documents to the new folder `path`, in one synced transaction. Returns
+ * the names of its files. Throws LMDB's errors.
+ */
 export async function writeCatalog(
   path: string,
   documents: readonly Entry[],
@@ -135,7 +143,7 @@ export async function writeCatalog(
   } finally {
     await store.close()
   }
-  // The lock file speaks of this process; LMDB makes another.
+  // The lock file belongs to this process. LMDB creates another one.
   for (const name of disk.readdir(path)) if (name !== LMDB_FILES.data) disk.unlink(join(path, name))
   return [LMDB_FILES.data]
 }

@@ -1,4 +1,7 @@
-/** The catalog thread: opens the store, then applies one change at a time, each synced before its answer. */
+/**
+ * The catalog thread: opens the store, then applies one change at a time. Each is synced before its
+ * answer.
+ */
 import type { MessagePort } from 'node:worker_threads'
 import { must } from '../util/assert.ts'
 import { Unavailable } from '../util/errors.ts'

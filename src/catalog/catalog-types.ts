@@ -1,13 +1,11 @@
 /**
- * Main thread ↔ catalog worker, and the catalog as the other stages see it.
+ * The protocol of the catalog thread, and the catalog as the other layers see it.
  *
- * The worker keeps documents by key and knows nothing of their meaning. It answers a change once LMDB has
- * synced it.
+ * The thread stores documents by key and knows nothing of their meaning. It answers a change after
+ * LMDB has synced it.
  */
 import type { PoolSchema } from '../format/schema.ts'
 import type { Application, BasicAuth, DataSource, Meta, Pool, Tombstone } from './model.ts'
-
-// ── the worker ───────────────────────────────────────────────────────────────────────────────────────
 
 /** A document and its key. The value is plain JSON. */
 export type Entry = readonly [key: string, value: unknown]
@@ -24,17 +22,15 @@ export interface CatalogThreadData {
   readonly crashAt: string
 }
 
-/** What the main thread asks of the catalog thread. */
+/** The calls of the main thread to the catalog thread. */
 export interface CatalogCalls {
   /** The first call. Returns all documents. @throws CannotRun or Damaged */
   open(): readonly Entry[]
-  /** @throws Unavailable `catalog_full`: the change was not made, and nothing else is different: the next one may be tried */
+  /** @throws Unavailable `catalog_full`: the change was not made, and the next one may be tried */
   apply(change: Change): void
 }
 
-// ── the catalog as main.ts, ingest and graphql see it ────────────────────────────────────────────────
-
-/** What the caller got wrong: BAD_REQUEST with this sentence. */
+/** The caller's mistake: answered as BAD_REQUEST with this sentence. */
 export interface BadRequest {
   readonly badRequest: string
 }
@@ -48,7 +44,7 @@ export interface ColumnInput {
   readonly nullable: boolean
 }
 
-/** Absent, null and "" all mean: not given. */
+/** Absent, null and "" all mean that the field was not given. */
 export interface NewWebhookSource {
   readonly uniqueName?: string | null | undefined
   readonly description?: string | null | undefined
@@ -69,13 +65,19 @@ export interface TableSettingsGiven {
   readonly ttl?: string | null | undefined
 }
 
-/** One object by id, or by unique name where no id is given. "" and null both mean: not given. */
+/**
+ * Names one object by id, or by unique name where no id is given. "" and null mean that it was not
+ * given.
+ */
 export interface IdOrName {
   readonly id?: string | null | undefined
   readonly uniqueName?: string | null | undefined
 }
 
-/** What a pool may be asked to become. Absent and null mean: as it is; so does "", but for the description. */
+/**
+ * The requested changes of a pool. Absent and null leave a field as it is. So does "", except for
+ * the description.
+ */
 export interface PoolChange {
   readonly uniqueName?: string | null | undefined
   readonly description?: string | null | undefined
@@ -85,13 +87,16 @@ export interface PoolChange {
   readonly syncing?: { readonly interval: string } | null | undefined
 }
 
-/** Where a webhook URL leads. */
+/** The pool and the source of a webhook URL. */
 export interface Target {
   readonly pool: Pool
   readonly source: DataSource
 }
 
-/** Everything reads from memory; a change is in memory once it is synced. */
+/**
+ * The catalog for other layers. Every read comes from memory. A change is in memory once it is
+ * synced.
+ */
 export interface CatalogService {
   meta(): Meta
   application(id: string): Application | undefined
@@ -104,12 +109,12 @@ export interface CatalogService {
   poolByNumber(number: number): Pool | undefined
   /** Oldest first. */
   pools(): readonly Pool[]
-  /** The pool behind a webhook URL; undefined where there is none or it is deleted. */
+  /** The pool and source of a webhook URL; undefined where they never were or are deleted. */
   byWebhookId(webhookId: string): Target | undefined
   tombstones(): readonly Tombstone[]
-  /** How events of a live pool are cut; undefined for a version that never was. */
+  /** The schema by which events of a live pool are parsed; undefined for an unknown version. */
   schema(pool: number, version: number): PoolSchema | undefined
-  /** The same as JSON in UTF-8 in shared memory. */
+  /** The schema as JSON in UTF-8, in shared memory. */
   sharedSchema(pool: number, version: number): SharedArrayBuffer | undefined
   /** Rejects with Unavailable where the change cannot be synced. */
   createWebhookSource(input: NewWebhookSource, createdBy: string): Promise<Target | BadRequest>

@@ -1,10 +1,12 @@
 /**
- * The catalog: reads come from memory, changes are made one at a time.
+ * The catalog: reads come from memory, and changes are made one at a time.
  *
- * A change is checked inside its turn against everything synced before it, synced by the worker, then taken
- * into memory, then answered. So a POST after a creation's answer finds the pool, none after a deletion's answer
- * does, and unique names hold. Pool numbers come from a counter that only grows: a log record can never be taken
- * for another pool's.
+ * A change waits for its turn. It is checked against everything that was synced before it, synced
+ * by the catalog thread, applied to memory, and then answered. So a POST after the answer to a
+ * creation finds the pool, a POST after the answer to a deletion does not, and unique names hold.
+ *
+ * Pool numbers come from a counter that only grows, so a log record is never taken for one of
+ * another pool.
  */
 import type { PoolSchema } from '../format/schema.ts'
 import { wallMs } from '../util/clock.ts'
@@ -23,7 +25,7 @@ import type { Application, DataSource, Meta, Pool, SigningKey, Tombstone } from 
 import { checkChange, checkCreation, makeWebhookSource, orNull } from './rules.ts'
 import type { StoreClient } from './store-client.ts'
 
-/** Told of changes after memory has them and before their answer. */
+/** Called after a change is in memory and before it is answered. */
 export interface CatalogListener {
   /** Once per deleted pool. */
   poolDeleted(pool: Pool): void
@@ -48,12 +50,15 @@ export class Catalog implements CatalogService {
     return this.#memory.meta()
   }
 
-  /** Why no change is taken until restart, one sentence; undefined: changes are taken. */
+  /**
+   * The reason for refusing every change until a restart, one sentence; undefined where changes are
+   * accepted.
+   */
   refusal(): string | undefined {
     return this.#store.refusal()
   }
 
-  /** Every document as of this turn, for a backup. */
+  /** Every document as it is now, for a backup. */
   documents(): readonly Entry[] {
     return this.#memory.documents()
   }
@@ -117,8 +122,8 @@ export class Catalog implements CatalogService {
       const checked = checkCreation(input)
       if ('badRequest' in checked) return checked
       const name = orNull(input.uniqueName)
-      const fault = name === null ? undefined : this.#nameFault(name)
-      if (fault !== undefined) return { badRequest: fault }
+      const problem = name === null ? undefined : this.#nameProblem(name)
+      if (problem !== undefined) return { badRequest: problem }
       const made = makeWebhookSource(input, checked, this.meta(), createdBy, wallMs())
       await this.#change({ puts: made.puts, removes: [] })
       return made.target
@@ -133,9 +138,9 @@ export class Catalog implements CatalogService {
       if (pool === undefined) return null
       const checked = checkChange(pool, change)
       if ('badRequest' in checked) return checked
-      const fault =
-        checked.uniqueName === pool.uniqueName ? undefined : this.#nameFault(checked.uniqueName, pool)
-      if (fault !== undefined) return { badRequest: fault }
+      const problem =
+        checked.uniqueName === pool.uniqueName ? undefined : this.#nameProblem(checked.uniqueName, pool)
+      if (problem !== undefined) return { badRequest: problem }
       const isSame = (Object.keys(checked) as (keyof typeof checked)[]).every(
         key => checked[key] === pool[key],
       )
@@ -163,12 +168,12 @@ export class Catalog implements CatalogService {
     return this.#inTurn(() => this.#deleteSource(this.sourceByName(uniqueName)))
   }
 
-  /** Puts whole documents of the first start; see open-catalog.ts. */
+  /** Writes the documents of a start; see open-catalog.ts. */
   put(puts: readonly Entry[], removes: readonly string[] = []): Promise<void> {
     return this.#inTurn(() => this.#change({ puts, removes }))
   }
 
-  /** Waits for the changes under way, closes the store, ends the thread. */
+  /** Waits for the running changes, closes the store and ends the thread. */
   stop(): Promise<void> {
     return this.#inTurn(() => this.#store.stop())
   }
@@ -189,7 +194,7 @@ export class Catalog implements CatalogService {
     return source.id
   }
 
-  /** The pool and its plans go, the tombstone stays. */
+  /** Removes the pool and its schema versions, and leaves a tombstone. */
   #poolRemoval(pool: Pool): Change {
     const tombstone: Tombstone = {
       number: pool.number,
@@ -198,12 +203,15 @@ export class Catalog implements CatalogService {
     }
     return {
       puts: [[keys.tombstone(pool.number), tombstone]],
-      removes: [keys.pool(pool.id), ...this.#memory.planKeys(pool.number)],
+      removes: [keys.pool(pool.id), ...this.#memory.schemaKeys(pool.number)],
     }
   }
 
-  /** A source and its pool share a name, so it must be free among both; `pool` may have that of its source. */
-  #nameFault(name: string, pool?: Pool): string | undefined {
+  /**
+   * A source and its pool share a name, so it must be free among both. `pool` may take the name of
+   * its source.
+   */
+  #nameProblem(name: string, pool?: Pool): string | undefined {
     const isOwn = pool !== undefined && this.sourceByName(name)?.id === pool.dataSourceId
     if (ID.test(name) && !isOwn) return `The unique name "${name}" has the form of an id.`
     if (this.#memory.sources.has(name) && !isOwn)
@@ -217,7 +225,7 @@ export class Catalog implements CatalogService {
     this.#memory.apply(change)
   }
 
-  /** One change at a time; a failed one does not stop the next. */
+  /** Runs one change at a time. A failed change does not stop the next one. */
   #inTurn<T>(act: () => Promise<T>): Promise<T> {
     const result = this.#turn.then(act)
     this.#turn = result.catch(() => undefined)

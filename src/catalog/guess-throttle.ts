@@ -1,8 +1,12 @@
 /**
- * Slows guesses at applications' secrets (docs/decisions/0026). What is sent is checked at once while few guesses failed; then it waits
- * its turn, and where the line is long it is refused unchecked. The right secret gives its debt back, so that clients that are right
- * never wait for themselves. Nobody is locked out by guesses from elsewhere: of an address that has not failed with the application
- * the first try is checked at once, and one that was right lately waits for its own failures only.
+ * Slows guesses at the secrets of applications (docs/decisions/0026).
+ *
+ * While few guesses have failed, a secret is checked at once. Later it waits, and where too many
+ * wait it is refused unchecked. The right secret gives its cost back, so a client that is right
+ * never waits for itself.
+ *
+ * GuessThrottle from elsewhere lock nobody out. The first try of an address that has not failed with the
+ * application is checked at once. An address that was right lately waits for its own failures only.
  */
 import { createHash } from 'node:crypto'
 import { networkOf } from '../util/addresses.ts'
@@ -19,28 +23,28 @@ import {
 } from '../util/limits.ts'
 import { RateLimiter } from '../util/rate-limiter.ts'
 
-/** Where a secret comes from, and for which application. */
+/** The address that sent a secret, and the application that it is for. */
 interface Try {
   readonly address: string
   readonly applicationId: string
 }
 
-/** The try was not checked: one after so many seconds may be. */
+/** The secret was not checked. One that is sent after so many seconds may be. */
 interface TooMany {
   readonly retrySeconds: number
 }
 
-export class Guesses {
+export class GuessThrottle {
   readonly #pairs: RateLimiter
   readonly #addresses: RateLimiter
   readonly #applications: RateLimiter
-  /** Pairs that were right once, the latest last. */
+  /** Pairs of address and application that were right once, the latest last. */
   readonly #known = new Set<string>()
-  /** Pairs that were wrong the last time. */
+  /** Pairs of address and application that were wrong the last time. */
   readonly #failed = new Set<string>()
   #waiting = 0
 
-  /** @param now for tests */
+  /** @param now the clock of a test */
   constructor(now?: () => number) {
     const make = (burst: number, intervalMs: number) =>
       new RateLimiter({ burst, intervalMs, keysMax: GUESSES_KEYS_MAX, ...(now === undefined ? {} : { now }) })
@@ -49,27 +53,30 @@ export class Guesses {
     this.#applications = make(GUESSES_APPLICATION_FREE, GUESS_APPLICATION_INTERVAL_MS)
   }
 
-  /** What `check` returns, when it is its turn: undefined for a wrong secret. */
-  async judge<T extends object>(one: Try, check: () => T | undefined): Promise<T | undefined | TooMany> {
+  /**
+   * Waits, runs `check`, and returns its result: undefined for a wrong secret. Returns TooMany
+   * without a check.
+   */
+  async run<T extends object>(one: Try, check: () => T | undefined): Promise<T | undefined | TooMany> {
     const address = networkOf(one.address)
     const application = digestOf(one.applicationId)
     const pair = `${address} ${application}`
     const waitMs = this.#waitMs(pair, address, application)
     if (waitMs > GUESS_WAIT_MS_MAX || (waitMs > 0 && this.#waiting >= GUESSES_WAITING_MAX))
       return { retrySeconds: Math.max(1, Math.ceil((waitMs - GUESS_WAIT_MS_MAX) / 1000)) }
-    const debts = [
+    const costs = [
       [this.#pairs, pair],
       [this.#addresses, address],
       [this.#applications, application],
     ] as const
-    for (const [table, key] of debts) table.add(key)
+    for (const [table, key] of costs) table.add(key)
     if (waitMs > 0) await this.#wait(waitMs)
     const found = check()
     if (found === undefined) {
       if (!this.#known.has(pair)) remember(this.#failed, pair)
       return undefined
     }
-    for (const [table, key] of debts) table.remove(key)
+    for (const [table, key] of costs) table.remove(key)
     this.#failed.delete(pair)
     remember(this.#known, pair)
     return found
@@ -89,7 +96,7 @@ export class Guesses {
   }
 }
 
-/** Puts a key last, and forgets the first where there are too many. */
+/** Puts a key last, and removes the oldest where there are too many. */
 function remember(keys: Set<string>, key: string): void {
   keys.delete(key)
   keys.add(key)
@@ -100,7 +107,9 @@ function remember(keys: Set<string>, key: string): void {
   }
 }
 
-/** As long for each id. A part of the request's text would keep all of it in memory. */
+/**
+ * Equally long for every id. A slice of the request's text would keep all of that text in memory.
+ */
 function digestOf(id: string): string {
   return createHash('sha256').update(id).digest('base64url')
 }

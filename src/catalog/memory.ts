@@ -1,6 +1,6 @@
 /**
- * The catalog in memory: every document by its key, and the maps that readers use. Changes come in only after
- * they are synced, so what is seen here is on disk.
+ * The catalog in memory: every document by its key, and the maps that readers use. A change is
+ * applied only after it is synced, so everything that a reader sees here is on disk.
  */
 import type { PoolSchema } from '../format/schema.ts'
 import { assert, must } from '../util/assert.ts'
@@ -9,7 +9,7 @@ import type { Change, Entry } from './catalog-types.ts'
 import type { Application, DataSource, Meta, Pool, SchemaVersion, SigningKey, Tombstone } from './model.ts'
 import { schemaOf, shareSchema } from './model.ts'
 
-/** Keys of the documents. The only place that spells them. */
+/** The keys of the documents. No other place spells them. */
 export const keys = {
   meta: 'meta',
   signingKey: 'signing-key',
@@ -20,7 +20,8 @@ export const keys = {
   tombstone: (pool: number) => `tombstone/${pool}`,
 }
 
-interface ParsedBy {
+/** A schema version, and the same as JSON in memory that threads share. */
+interface LoadedSchema {
   readonly schema: PoolSchema
   readonly shared: SharedArrayBuffer
 }
@@ -43,7 +44,7 @@ class Named<T extends { readonly id: string; readonly uniqueName: string }> {
     this.byName.delete(old.uniqueName)
   }
 
-  /** Is the name taken, as a unique name or as another's id? */
+  /** True where the name is taken, as a unique name or as an id. */
   has(name: string): boolean {
     return this.byName.has(name) || this.byId.has(name)
   }
@@ -56,22 +57,29 @@ export class Memory {
   readonly poolsByNumber = new Map<number, Pool>()
   readonly sourcesByWebhook = new Map<string, DataSource>()
   readonly tombstones = new Map<number, Tombstone>()
-  readonly #schemas = new Map<string, ParsedBy>()
-  /** As they are on disk. */
+  readonly #schemas = new Map<string, LoadedSchema>()
+  /** The documents as they are on disk. */
   readonly #documents = new Map<string, unknown>()
   #meta: Meta | undefined
   #signingKey: SigningKey | undefined
 
-  /** Throws Damaged naming `path` where a document's key or form is unknown. */
+  /**
+   * Throws Damaged naming `path` where the key or the form of a document is unknown, or one is
+   * missing.
+   */
   load(entries: readonly Entry[], path: string): void {
     for (const [key, value] of entries) {
       if (!this.#put(key, value)) throw new Damaged(path, 0, `the catalog has an unknown document ${key}`)
     }
     if (entries.length > 0 && (this.#meta === undefined || this.#signingKey === undefined))
-      throw new Damaged(path, 0, 'the catalog has documents but not its own facts')
+      throw new Damaged(
+        path,
+        0,
+        'the catalog has documents, but its meta document or its signing key is missing',
+      )
     for (const pool of this.pools.byId.values()) {
       if (this.#schemas.has(keys.schema(pool.number, pool.planVersion))) continue
-      throw new Damaged(path, 0, `the catalog lacks the columns of pool ${pool.id}`)
+      throw new Damaged(path, 0, `the catalog has no schema version ${pool.planVersion} of pool ${pool.id}`)
     }
   }
 
@@ -80,30 +88,30 @@ export class Memory {
   }
 
   meta(): Meta {
-    return must(this.#meta, 'the catalog’s own facts')
+    return must(this.#meta, 'the meta document')
   }
 
   signingKey(): SigningKey {
     return must(this.#signingKey, 'the signing key')
   }
 
-  schema(pool: number, version: number): ParsedBy | undefined {
+  schema(pool: number, version: number): LoadedSchema | undefined {
     return this.#schemas.get(keys.schema(pool, version))
   }
 
-  /** Keys of all plan versions of a pool. */
-  planKeys(pool: number): string[] {
+  /** The keys of all schema versions of a pool. */
+  schemaKeys(pool: number): string[] {
     return [...this.#schemas.keys()].filter(key => key.startsWith(`plan/${pool}/`))
   }
 
-  /** Takes a synced change. */
+  /** Applies a change that is synced. */
   apply(change: Change): void {
     for (const key of change.removes) this.#remove(key)
     for (const [key, value] of change.puts)
       assert(this.#put(key, value), `document ${key} is of a known kind`)
   }
 
-  /** Every document as it is on disk, in no order. They are never changed in place. */
+  /** Every document as it is on disk, in no order. Documents are never changed in place. */
   documents(): Entry[] {
     return [...this.#documents]
   }

@@ -28,7 +28,7 @@ export const SCOPES = [
 export type Scope = (typeof SCOPES)[number]
 
 export interface Application extends Common {
-  /** Readable: the management API shows it (mode 0600 on disk). */
+  /** Kept readable, because the management API shows it. The file has mode 0600. */
   readonly secret: string
   readonly scopes: readonly Scope[]
 }
@@ -51,29 +51,32 @@ export interface DataSource extends Common {
   readonly webhookId: string
   readonly poolId: string
   readonly basicAuth: BasicAuth | null
-  /** As given: echoed by connectionSettings. */
+  /** As the caller gave it; connectionSettings shows it. */
   readonly timestamp: string | null
   readonly uniqueIdColumn: string | null
   readonly tenant: string | null
 }
 
-/** A data pool: columns and everything that decides how events are kept. */
+/** A data pool: its columns, and the settings that decide how its events are stored. */
 export interface Pool extends Common {
-  /** Its number in log and index; never reused. */
+  /** The pool's number in the log and the index. It is never used again. */
   readonly number: number
   readonly dataSourceId: string
-  /** The schema version of today. Catalog documents keep this older name. */
+  /** The current schema version. Catalog documents keep this older name. */
   readonly planVersion: number
   readonly columns: readonly WebhookColumn[]
   readonly timestamp: string | null
   readonly uniqueIdColumn: string | null
   readonly tenant: string | null
   readonly accessControlEnabled: boolean
-  /** Days; 0 keeps for ever. */
+  /** Days; 0: rows never expire. */
   readonly retentionDays: number
 }
 
-/** A version of a pool's columns and keys. All are kept while the pool is: log records name theirs. */
+/**
+ * A version of a pool's columns and keys. All versions stay as long as the pool, because each log
+ * record names one.
+ */
 export interface SchemaVersion {
   /** The pool's number. */
   readonly pool: number
@@ -84,35 +87,33 @@ export interface SchemaVersion {
   readonly tenant: string | null
 }
 
-/** What is left of a deleted pool: its log records are skipped and its files may go. */
+/** Stands for a deleted pool: its log records are skipped, and its files may be removed. */
 export interface Tombstone {
   readonly number: number
   readonly poolId: string
   readonly deletedAt: string
 }
 
-/** The folder's own facts. */
+/** The identity of the data folder, and its counters. */
 export interface Meta {
-  /** Version of the documents. */
+  /** The format version of the documents. */
   readonly format: 1
   /** Random, one per data folder. */
   readonly folderId: string
   readonly accountId: string
   readonly environmentId: string
   readonly nextPoolNumber: number
-  /** The application that options and data/admin.json speak of. */
+  /** The application of data/admin.json, which options may replace. */
   readonly firstApplicationId: string
-  /** The open pool `events` is made once, never again after its deletion. */
+  /** True once the open pool `events` was made. It is not made again after its deletion. */
   readonly openPoolMade: boolean
 }
 
-/** Signs tokens (HS256). Kept, so that tokens survive a restart. */
+/** Signs tokens (HS256). It is on disk, so that tokens survive a restart. */
 export interface SigningKey {
   /** 32 random bytes, base64url. */
   readonly secret: string
 }
-
-/** Versions of a pool's columns become plans, which kernels and kept records are cut by. */
 
 /** The current version of a pool. */
 export function versionOf(pool: Pool): SchemaVersion {
@@ -120,12 +121,15 @@ export function versionOf(pool: Pool): SchemaVersion {
   return { pool: number, version: planVersion, columns, timestamp, uniqueIdColumn, tenant }
 }
 
-/** The plan of one version. Primary timestamp and unique id are required whatever `nullable` says. */
+/**
+ * The schema that kernels parse by. The primary timestamp and the unique id are required, whatever
+ * `nullable` says.
+ */
 export function schemaOf(from: SchemaVersion): PoolSchema {
   const index = (name: string | null): number => {
     if (name === null) return -1
     const found = from.columns.findIndex(column => column.name === name)
-    assert(found >= 0, `column ${name} of plan ${from.pool}/${from.version} exists`)
+    assert(found >= 0, `column ${name} of schema ${from.pool}/${from.version} exists`)
     return found
   }
   const timestamp = index(from.timestamp)
@@ -150,7 +154,7 @@ function keyOf(timestamp: number, uniqueId: number): SchemaKey | null {
   return { columns: [timestamp === -1 ? KEY_RECEIVED_AT : timestamp, uniqueId], version: -1 }
 }
 
-/** A plan as JSON in UTF-8, in memory that threads share. */
+/** A schema as JSON in UTF-8, in memory that threads share. */
 export function shareSchema(schema: PoolSchema): SharedArrayBuffer {
   const json = Buffer.from(JSON.stringify(schema))
   const shared = new SharedArrayBuffer(json.byteLength)

@@ -1,4 +1,14 @@
-/** Start-up of the catalog stage: worker, memory, first start, data/admin.json. */
+/**
+ * Opens the catalog: starts its thread, loads the documents into memory, makes the documents of a
+ * new data folder, and writes data/admin.json.
+ *
+ * A new data folder gets, in one transaction, its identity, the signing key, the first application
+ * with all scopes, and the open pool `events`. A later start may replace the first application by
+ * the options.
+ *
+ * data/admin.json repeats the first application's id and secret. It is written after the
+ * transaction, and written again when it does not match, so a crash between the two loses nothing.
+ */
 
 import { randomBytes } from 'node:crypto'
 import { wallMs } from '../util/clock.ts'
@@ -15,9 +25,9 @@ import { openStoreClient, type StoreClient } from './store-client.ts'
 
 export interface CatalogOptions extends AdminGiven {
   readonly paths: Paths
-  /** Opened already; undefined: it is opened now. */
+  /** The store, if the caller has opened it already. */
   readonly store?: Promise<StoreClient>
-  /** For armCrash in the worker; '' for none. */
+  /** The crash point that the catalog thread arms; '' for none. */
   readonly crashAt?: string | undefined
   /** See CatalogListener. */
   readonly onPoolDeleted?: (pool: Pool) => void
@@ -29,13 +39,15 @@ export interface OpenedCatalog {
   readonly catalog: Catalog
   /** The first application; undefined where it was deleted. */
   readonly admin: Admin | undefined
-  /** data/admin.json was written by this start: main prints id and secret once. */
+  /** True where this start wrote data/admin.json: the id and secret are printed once. */
   readonly adminIsNew: boolean
-  /** This start found no catalog and made one. */
+  /** True where this start found no catalog and made one. */
   readonly isNewFolder: boolean
 }
 
-/** Opens the catalog of a data folder, or makes it. Rejects with CannotRun, Damaged or Unavailable. */
+/**
+ * Opens the catalog of a data folder, or makes it. Rejects with CannotRun, Damaged or Unavailable.
+ */
 export async function openCatalog(options: CatalogOptions): Promise<OpenedCatalog> {
   const { paths, crashAt = '' } = options
   const listener: CatalogListener = {
@@ -66,20 +78,12 @@ async function start(
   return { catalog, admin, adminIsNew: written, isNewFolder }
 }
 
-/**
- * What a new data folder gets, in one transaction: its identity, the signing key, the first application with all
- * scopes, and the open pool `events`. A later start may replace the first application by the options.
- *
- * data/admin.json repeats the first application's id and secret. It is written after the transaction and made
- * again when it does not match, so a crash between the two loses nothing.
- */
-
 /** The name of the pool that a new folder begins with. */
 const OPEN_POOL_NAME = 'events'
-/** Creator of what no caller made. */
+/** The creator of documents that no caller made. */
 const SYSTEM = 'system'
 
-/** The first application as options and data/admin.json give it. */
+/** The id and secret of the first application, as far as the options give them. */
 export interface AdminGiven {
   readonly clientId?: string | undefined
   readonly clientSecret?: string | undefined
@@ -95,7 +99,10 @@ interface StartChange {
   readonly removes: readonly string[]
 }
 
-/** What this start has to change; undefined for nothing. Throws CannotRun for options that cannot be used. */
+/**
+ * The change that this start has to make, or undefined. Throws CannotRun for options that cannot be
+ * used.
+ */
 export function startChange(memory: Memory, given: AdminGiven): StartChange | undefined {
   const usable: AdminGiven = {
     clientId: checkOption(given.clientId),
@@ -125,7 +132,7 @@ function newFolder(given: AdminGiven): StartChange {
   }
 }
 
-/** An id or secret that is not given stays as it was. */
+/** Replaces the first application. An id or secret that is not given stays as it was. */
 function replaceAdmin(memory: Memory, given: AdminGiven): StartChange | undefined {
   const meta = memory.meta()
   const old = memory.applications.byId.get(meta.firstApplicationId)
@@ -145,7 +152,9 @@ function replaceAdmin(memory: Memory, given: AdminGiven): StartChange | undefine
   }
 }
 
-/** Makes data/admin.json match. Returns the admin, and whether the file had to be written. */
+/**
+ * Writes data/admin.json where it does not match the catalog. `written` is true where it did not.
+ */
 export function writeAdmin(
   memory: Memory,
   path: string,
@@ -160,7 +169,7 @@ export function writeAdmin(
   return { admin, written: true }
 }
 
-/** A file that cannot be read is written anew as well. */
+/** True where the file has these bytes. A damaged file does not, so it is written again. */
 function holds(on: Disk, path: string, bytes: Buffer): boolean {
   try {
     return on.exists(path) && bytes.equals(readFile(on, path))
@@ -189,7 +198,10 @@ function newSecret(): string {
   return randomBytes(32).toString('base64url')
 }
 
-/** Printable ASCII without a colon, which HTTP Basic splits at. */
+/**
+ * Throws CannotRun where the value is not printable ASCII, or has a colon: HTTP Basic splits at a
+ * colon.
+ */
 function checkOption(value: string | undefined): string | undefined {
   if (value === undefined || value === '') return undefined
   if (!/^[\x21-\x39\x3b-\x7e]{1,256}$/.test(value))

@@ -1,6 +1,7 @@
 /**
- * What may be created (DESIGN.md, sections 4 and 5). Pure: a value in, the checked columns and keys or one
- * sentence out. "" counts as not given for names of things, never for a column's own name.
+ * The rules for new pools and for changes of pools (docs/contract.md). Pure functions: each takes
+ * an input and returns the checked values, or one sentence that names the problem. "" counts as not
+ * given for names of objects, never for a column's own name.
  */
 import { COLUMN_TYPES, type ColumnType, PAYLOAD, RECEIVED_AT } from '../format/schema.ts'
 import { newId } from '../util/ids.ts'
@@ -25,38 +26,38 @@ import type {
 import { keys } from './memory.ts'
 import { type DataSource, type Meta, type Pool, versionOf, type WebhookColumn } from './model.ts'
 
-/** Names that DuckDB gives to columns of its own when it reads segments. */
+/** Names that DuckDB gives to its own columns when it reads segments. */
 const RESERVED = new Set(['file_row_number', 'filename', 'file_index', 'rowid'])
 const OUR_PREFIX = '_service_'
 
-/** What a pool is made of, checked. */
+/** The columns and keys of a new pool, checked. */
 export interface Checked {
   readonly columns: readonly WebhookColumn[]
-  /** null: the received-at column. */
+  /** null means the received-at column. */
   readonly timestamp: string | null
   readonly uniqueIdColumn: string | null
   readonly tenant: string | null
 }
 
-/** The columns and keys of `input`, or what is wrong with them. */
+/** The columns and keys of `input`, or the problem with them. */
 export function checkCreation(input: NewWebhookSource): Checked | BadRequest {
   const given = input.columns ?? []
-  const fault =
-    textFault('uniqueName', input.uniqueName, UNIQUE_NAME_BYTES_MAX) ??
-    textFault('description', input.description, DESCRIPTION_BYTES_MAX) ??
-    textFault('basicAuth.username', input.basicAuth?.username, CREDENTIAL_BYTES_MAX) ??
-    textFault('basicAuth.password', input.basicAuth?.password, CREDENTIAL_BYTES_MAX) ??
-    columnsFault(given) ??
-    keyFault(
+  const problem =
+    textProblem('uniqueName', input.uniqueName, UNIQUE_NAME_BYTES_MAX) ??
+    textProblem('description', input.description, DESCRIPTION_BYTES_MAX) ??
+    textProblem('basicAuth.username', input.basicAuth?.username, CREDENTIAL_BYTES_MAX) ??
+    textProblem('basicAuth.password', input.basicAuth?.password, CREDENTIAL_BYTES_MAX) ??
+    columnsProblem(given) ??
+    keyProblem(
       given,
       'timestamp',
       defaultTimestamp(input.timestamp),
       type => type === 'TIMESTAMP' || type === 'DATE',
     ) ??
-    keyFault(given, 'uniqueId', input.uniqueId, type => type !== 'JSON') ??
-    keyFault(given, 'tenant', input.tenant, type => type !== 'JSON') ??
-    tableSettingsFault(input.tableSettings)
-  if (fault !== undefined) return { badRequest: fault }
+    keyProblem(given, 'uniqueId', input.uniqueId, type => type !== 'JSON') ??
+    keyProblem(given, 'tenant', input.tenant, type => type !== 'JSON') ??
+    tableSettingsProblem(input.tableSettings)
+  if (problem !== undefined) return { badRequest: problem }
   return {
     columns: given.map(({ name, jsonProperty, type, nullable }) => ({
       name,
@@ -70,7 +71,10 @@ export function checkCreation(input: NewWebhookSource): Checked | BadRequest {
   }
 }
 
-/** The parts of a pool that can change, as `change` makes them, or what is wrong. The name may be taken: not asked here. */
+/**
+ * The fields of a pool as `change` makes them, or the problem. Whether the name is free is not
+ * checked here.
+ */
 export function checkChange(
   pool: Pool,
   change: PoolChange,
@@ -80,10 +84,10 @@ export function checkChange(
     return {
       badRequest: `dataRetentionInDays is 0 (for ever) to ${RETENTION_DAYS_MAX}, not ${retentionDays}.`,
     }
-  const fault =
-    textFault('uniqueName', change.uniqueName, UNIQUE_NAME_BYTES_MAX) ??
-    textFault('description', change.description, DESCRIPTION_BYTES_MAX)
-  if (fault !== undefined) return { badRequest: fault }
+  const problem =
+    textProblem('uniqueName', change.uniqueName, UNIQUE_NAME_BYTES_MAX) ??
+    textProblem('description', change.description, DESCRIPTION_BYTES_MAX)
+  if (problem !== undefined) return { badRequest: problem }
   const timestamp = orNull(change.timestamp?.columnName)
   if (timestamp !== null && timestamp !== (pool.timestamp ?? RECEIVED_AT))
     return { badRequest: `The timestamp of a Data Pool cannot be changed (to "${timestamp}").` }
@@ -97,23 +101,23 @@ export function checkChange(
   }
 }
 
-/** null for what counts as not given. */
+/** null for a value that counts as not given. */
 export function orNull(text: string | null | undefined): string | null {
   return text === undefined || text === '' ? null : text
 }
 
-/** The received-at column by name means the default. */
+/** Naming the received-at column means the default. */
 function defaultTimestamp(name: string | null | undefined): string | null {
   return name === RECEIVED_AT ? null : orNull(name)
 }
 
-function columnsFault(columns: readonly ColumnInput[]): string | undefined {
+function columnsProblem(columns: readonly ColumnInput[]): string | undefined {
   if (columns.length > COLUMNS_MAX)
     return `A Data Pool has at most ${COLUMNS_MAX} columns, ${columns.length} were given.`
   const seen = new Map<string, string>()
   for (const column of columns) {
-    const fault = nameFault(column.name) ?? columnFault(column)
-    if (fault !== undefined) return fault
+    const problem = nameProblem(column.name) ?? columnProblem(column)
+    if (problem !== undefined) return problem
     const same = seen.get(column.name.toLowerCase())
     if (same !== undefined)
       return `The columns "${same}" and "${column.name}" have the same name (case is ignored).`
@@ -122,8 +126,8 @@ function columnsFault(columns: readonly ColumnInput[]): string | undefined {
   return undefined
 }
 
-/** What is wrong with a column's name, by itself. */
-function nameFault(name: string): string | undefined {
+/** The problem with a column's name alone. */
+function nameProblem(name: string): string | undefined {
   if (name === '') return 'A column has an empty name.'
   if (!isText(name) || name.includes('\u0000'))
     return `The column name ${JSON.stringify(name)} holds a NUL or an unpaired surrogate.`
@@ -136,7 +140,7 @@ function nameFault(name: string): string | undefined {
   return undefined
 }
 
-function columnFault({ name, jsonProperty, type }: ColumnInput): string | undefined {
+function columnProblem({ name, jsonProperty, type }: ColumnInput): string | undefined {
   if (jsonProperty === '') return `The column "${name}" has an empty jsonProperty.`
   if (Buffer.byteLength(jsonProperty) > JSON_PROPERTY_BYTES_MAX)
     return `The jsonProperty of column "${name}" is longer than ${JSON_PROPERTY_BYTES_MAX} bytes.`
@@ -146,8 +150,8 @@ function columnFault({ name, jsonProperty, type }: ColumnInput): string | undefi
   return undefined
 }
 
-/** `name` is used as a key of kind `what` and must be a column of a type that `fits`. */
-function keyFault(
+/** The problem with `name` as the key `what`: it must be a column of a type that `fits`. */
+function keyProblem(
   columns: readonly ColumnInput[],
   what: string,
   name: string | null | undefined,
@@ -161,7 +165,7 @@ function keyFault(
     : `The ${what} "${name}" is a column of type ${type}, which cannot be the ${what}.`
 }
 
-function tableSettingsFault(settings: TableSettingsGiven | null | undefined): string | undefined {
+function tableSettingsProblem(settings: TableSettingsGiven | null | undefined): string | undefined {
   if (settings === null || settings === undefined) return undefined
   const lists = [settings.partitionBy, settings.primaryKey, settings.orderBy]
   const engine = Object.values(settings.engine ?? {}).some(value => value !== null && value !== undefined)
@@ -169,8 +173,8 @@ function tableSettingsFault(settings: TableSettingsGiven | null | undefined): st
   return given ? 'tableSettings other than empty ones are not supported by this version.' : undefined
 }
 
-/** What is wrong with a text that the catalog keeps. */
-function textFault(what: string, text: string | null | undefined, bytesMax: number): string | undefined {
+/** The problem with a text that the catalog stores. */
+function textProblem(what: string, text: string | null | undefined, bytesMax: number): string | undefined {
   if (text === null || text === undefined) return undefined
   if (Buffer.byteLength(text) > bytesMax) return `The ${what} is longer than ${bytesMax} bytes.`
   return isText(text) && !text.includes('\u0000')
@@ -178,20 +182,23 @@ function textFault(what: string, text: string | null | undefined, bytesMax: numb
     : `The ${what} holds a NUL or an unpaired surrogate.`
 }
 
-/** Can be written as UTF-8 without loss. */
+/** True where the text can be written as UTF-8 without loss. */
 function isText(text: string): boolean {
   return Buffer.from(text).toString() === text
 }
 
-/** The documents of a new webhook data source and its pool. Pure: numbers and names come in, documents go out. */
+/** The documents of a new webhook data source and its pool. */
 
 interface Made {
   readonly target: Target
-  /** Source, pool, its first plan version, and the meta document with the next pool number. */
+  /** Source, pool, its first schema version, and the meta document with the next pool number. */
   readonly puts: readonly Entry[]
 }
 
-/** Source and pool share their unique name, because clients look the pool up by the source's. */
+/**
+ * The source and the pool share a unique name, because clients find the pool by the name of the
+ * source.
+ */
 export function makeWebhookSource(
   input: NewWebhookSource,
   checked: Checked,

@@ -1,8 +1,9 @@
 /**
  * The store as the main thread sees it: one request at a time, each a promise.
  *
- * A change that the disk refuses (a full one) is told to its caller, and the next one is tried. Where it is not known
- * whether a change was made, nothing more is written until restart: a number given twice would mix two pools' records.
+ * A change that a full disk refuses is rejected, and the next one is tried. Where it is unknown
+ * whether a change was made, nothing more is written until a restart: a pool number that is given
+ * twice would mix the records of two pools.
  */
 import { assert } from '../util/assert.ts'
 import { Unavailable } from '../util/errors.ts'
@@ -13,17 +14,24 @@ import type { CatalogCalls, CatalogThreadData, Change, Entry } from './catalog-t
 export interface StoreClient {
   readonly entries: readonly Entry[]
   /**
-   * Resolves when the change is synced. Rejects with Unavailable: `catalog_full`, it was not made and may be tried again;
-   * `catalog_refused`, nothing is until restart. One call at a time.
+   * Resolves when the change is synced. Rejects with Unavailable. `catalog_full`: the change was
+   * not made and may be tried again. `catalog_refused`: no change is made until a restart. One call
+   * at a time.
    */
   apply(change: Change): Promise<void>
-  /** Why no change is taken until restart, one sentence; undefined: changes are taken. */
+  /**
+   * The reason for refusing every change until a restart, one sentence; undefined where changes are
+   * accepted.
+   */
   refusal(): string | undefined
   /** Closes LMDB, then ends the thread. */
   stop(): Promise<void>
 }
 
-/** Starts the thread and opens the store. Rejects with CannotRun or Damaged; the thread has ended then. */
+/**
+ * Starts the thread and opens the store. Rejects with CannotRun or Damaged after the thread has
+ * ended.
+ */
 export async function openStoreClient(data: CatalogThreadData): Promise<StoreClient> {
   const thread = startThread<CatalogCalls>({ name: 'catalog', data, crashAt: data.crashAt })
   let entries: readonly Entry[]
@@ -46,7 +54,7 @@ export async function openStoreClient(data: CatalogThreadData): Promise<StoreCli
   return { entries, ...poisoned, stop: () => thread.stop() }
 }
 
-/** Refuses everything after the first failure that may have changed something. */
+/** Refuses every change after a failure whose outcome is unknown. */
 function poisonable(send: (change: Change) => Promise<void>): Pick<StoreClient, 'apply' | 'refusal'> {
   let poison: Unavailable | undefined
   const apply = async (change: Change): Promise<void> => {

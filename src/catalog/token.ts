@@ -1,10 +1,10 @@
 /**
- * The token endpoint's logic and the check of what clients send back: OAuth 2 client credentials (RFC 6749) and
- * HTTP Basic. A handler returns a value; api/ writes it to the socket.
+ * Issues and checks tokens: OAuth 2 client credentials (RFC 6749) and HTTP Basic. A function
+ * returns a value, and api/ writes it to the socket.
  *
- * Tokens are JWTs signed with the folder's key, so they survive a restart. A token carries scopes, but never
- * more than its application has now, and none once the application is gone. It is bound to the application's secret: when that is
- * changed, the tokens that were given for the old one end at once.
+ * Tokens are JWTs signed with the folder's key, so they survive a restart. A token never gives more
+ * scopes than its application has now, and none once the application is deleted. It is bound to the
+ * application's secret: when the secret changes, the tokens for the old one end at once.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { SignJWT } from 'jose/jwt/sign'
@@ -13,11 +13,11 @@ import { readBasic, readBearer, secretDigest } from '../util/authorization.ts'
 import { wallMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import { TOKEN_BODY_BYTES_MAX, TOKEN_FIELDS_MAX, TOKEN_SECONDS } from '../util/limits.ts'
-import { Guesses } from './guess-throttle.ts'
+import { GuessThrottle } from './guess-throttle.ts'
 import type { Application, Scope, SigningKey } from './model.ts'
 
 interface TokenRequest {
-  /** The client's, as text. */
+  /** The client's address, as text. */
   readonly address: string
   readonly authorization: string | undefined
   readonly contentType: string | undefined
@@ -30,7 +30,7 @@ export interface TokenReply {
   readonly body: string
 }
 
-/** Who calls, and what they may do. */
+/** The application that calls, and its scopes. */
 export interface Identity {
   readonly applicationId: string
   readonly scopes: ReadonlySet<Scope>
@@ -43,38 +43,38 @@ export interface Tokens {
   verify(authorization: string | undefined, address: string): Promise<Identity | Refusal>
 }
 
-/** What tokens need of the catalog. */
+/** The parts of the catalog that tokens need. */
 interface TokenDeps {
   application(id: string): Application | undefined
   signingKey(): SigningKey
-  /** Wall clock; for tests. */
+  /** The wall clock of a test. */
   nowMs?(): number
-  /** For tests. */
+  /** Set by tests. */
   readonly monotonicMs?: () => number
 }
 
 const ISSUER = 'weir'
 const ALGORITHM = 'HS256'
 
-/** Binds the token logic to a catalog. */
-export function createTokens(services: TokenDeps): Tokens {
-  const key = Buffer.from(services.signingKey().secret, 'base64url')
-  const guesses = new Guesses(services.monotonicMs)
+/** Creates the token endpoint's functions over a catalog. */
+export function createTokens(deps: TokenDeps): Tokens {
+  const key = Buffer.from(deps.signingKey().secret, 'base64url')
+  const throttle = new GuessThrottle(deps.monotonicMs)
   return {
-    token: request => issue(services, guesses, key, request),
-    verify: (authorization, address) => verify(services, guesses, key, { authorization, address }),
+    token: request => issue(deps, throttle, key, request),
+    verify: (authorization, address) => verify(deps, throttle, key, { authorization, address }),
   }
 }
 
 async function issue(
-  services: TokenDeps,
-  guesses: Guesses,
+  deps: TokenDeps,
+  throttle: GuessThrottle,
   key: Uint8Array,
   request: TokenRequest,
 ): Promise<TokenReply> {
   const read = readTokenRequest(request.authorization, request.contentType, request.body)
   if ('error' in read) return failure(read)
-  const application = await authenticate(services, guesses, request.address, read.credentials)
+  const application = await authenticate(deps, throttle, request.address, read.credentials)
   if (application === undefined)
     return failure({ error: 'invalid_client', description: 'The client id or secret is wrong.' })
   if ('retrySeconds' in application) return tooMany(application.retrySeconds)
@@ -83,7 +83,7 @@ async function issue(
   if (lacking.length > 0)
     return failure({ error: 'invalid_scope', description: 'The application lacks a requested scope.' })
   const scope = scopes.join(' ')
-  const seconds = Math.floor((services.nowMs ?? wallMs)() / 1000)
+  const seconds = Math.floor((deps.nowMs ?? wallMs)() / 1000)
   const token = await new SignJWT({ scope, secret: secretMark(key, application) })
     .setProtectedHeader({ alg: ALGORITHM, typ: 'JWT' })
     .setIssuer(ISSUER)
@@ -95,8 +95,8 @@ async function issue(
 }
 
 async function verify(
-  services: TokenDeps,
-  guesses: Guesses,
+  deps: TokenDeps,
+  throttle: GuessThrottle,
   key: Uint8Array,
   { authorization, address }: Pick<TokenRequest, 'authorization' | 'address'>,
 ): Promise<Identity | Refusal> {
@@ -104,7 +104,7 @@ async function verify(
     return unauthorized('token_missing', 'An Authorization header with a token is needed.')
   const basic = basicOf(authorization)
   if (basic !== undefined) {
-    const application = await authenticate(services, guesses, address, basic)
+    const application = await authenticate(deps, throttle, address, basic)
     if (application === undefined)
       return unauthorized('credentials_wrong', 'The application id or secret is wrong.')
     if ('retrySeconds' in application)
@@ -120,23 +120,19 @@ async function verify(
   const token = readBearer(authorization)
   if (token === undefined)
     return unauthorized('token_missing', 'The Authorization header holds no Bearer token.')
-  return verifyBearer(services, key, token)
+  return verifyBearer(deps, key, token)
 }
 
-async function verifyBearer(
-  services: TokenDeps,
-  key: Uint8Array,
-  token: string,
-): Promise<Identity | Refusal> {
-  const currentDate = new Date((services.nowMs ?? wallMs)())
+async function verifyBearer(deps: TokenDeps, key: Uint8Array, token: string): Promise<Identity | Refusal> {
+  const currentDate = new Date((deps.nowMs ?? wallMs)())
   let claims: { readonly sub?: string; readonly scope?: unknown; readonly secret?: unknown }
   try {
     claims = (await jwtVerify(token, key, { algorithms: [ALGORITHM], issuer: ISSUER, currentDate })).payload
   } catch {
-    // jose throws for everything a client can get wrong: form, signature, age.
+    // jose throws for every mistake of a client: form, signature, age.
     return unauthorized('token_invalid', 'The token is not valid or has expired.')
   }
-  const application = claims.sub === undefined ? undefined : services.application(claims.sub)
+  const application = claims.sub === undefined ? undefined : deps.application(claims.sub)
   if (application === undefined || typeof claims.scope !== 'string')
     return unauthorized('token_invalid', 'The token’s application does not exist.')
   if (claims.secret !== secretMark(key, application))
@@ -148,7 +144,10 @@ async function verifyBearer(
   }
 }
 
-/** Tells secrets apart and nothing about them: a token can be read by whoever holds it. The signature protects it. */
+/**
+ * A digest that tells secrets apart and reveals nothing of them: whoever holds a token can read it.
+ * The signature protects it.
+ */
 function secretMark(key: Uint8Array, { secret }: Application): string {
   return createHmac('sha256', key)
     .update(`secret:${secret}`)
@@ -156,25 +155,29 @@ function secretMark(key: Uint8Array, { secret }: Application): string {
     .slice(0, SECRET_MARK_CHARACTERS)
 }
 
-/** 132 bits: no two secrets share a mark by chance. */
+/** 132 bits: no two secrets share a digest by chance. */
 const SECRET_MARK_CHARACTERS = 22
 
-/** The application whose id and secret one of `credentials` holds; or too many wrong ones came before. */
+/**
+ * The application that one of `credentials` belongs to; TooMany where too many wrong ones came
+ * before.
+ */
 async function authenticate(
-  services: TokenDeps,
-  guesses: Guesses,
+  deps: TokenDeps,
+  throttle: GuessThrottle,
   address: string,
   credentials: readonly Credentials[],
 ): Promise<Application | undefined | { readonly retrySeconds: number }> {
-  const applicationId = credentials.at(-1)?.id ?? '' // decoded: as it was sent, one id has many spellings
-  return guesses.judge({ address, applicationId }, () => find(services, credentials))
+  // The decoded id: as sent, one id has many spellings.
+  const applicationId = credentials.at(-1)?.id ?? ''
+  return throttle.run({ address, applicationId }, () => find(deps, credentials))
 }
 
-/** Takes as long for an unknown id. */
-function find(services: TokenDeps, credentials: readonly Credentials[]): Application | undefined {
+/** Takes equally long for an unknown id. */
+function find(deps: TokenDeps, credentials: readonly Credentials[]): Application | undefined {
   let found: Application | undefined
   for (const { id, secret } of credentials) {
-    const application = services.application(id)
+    const application = deps.application(id)
     const same = timingSafeEqual(secretDigest(secret), secretDigest(application?.secret ?? ''))
     if (same && application !== undefined) found = application
   }
@@ -189,7 +192,7 @@ function failure({ error, description }: TokenError): TokenReply {
 
 const TOO_MANY = 'Too many wrong secrets came from this address or for this application: try again later.'
 
-/** RFC 6749 has no error for it; 429 and Retry-After say it to every client. */
+/** RFC 6749 has no error for this case. Every client understands 429 and Retry-After. */
 function tooMany(retrySeconds: number): TokenReply {
   const body = { error: 'temporarily_unavailable', error_description: TOO_MANY }
   return reply(429, body, { 'Retry-After': String(retrySeconds) })
@@ -218,9 +221,7 @@ function unauthorized(code: string, message: string): Refusal {
   }
 }
 
-/** Reads a token request: form fields and HTTP Basic. Pure. */
-
-/** An id and a secret that a client sent; not checked. */
+/** An id and a secret as a client sent them, unchecked. */
 export interface Credentials {
   readonly id: string
   readonly secret: string
@@ -233,13 +234,15 @@ interface TokenError {
 }
 
 interface TokenAsked {
-  /** Any one of these may be right: Basic parts count as sent and as URL-decoded. */
+  /** One of these must be right: the parts of a Basic header count as sent and as URL-decoded. */
   readonly credentials: readonly Credentials[]
-  /** null: none named, so all that the application has. */
+  /** null: the request names none, so the token gets all that the application has. */
   readonly scopes: readonly string[] | null
 }
 
-/** What is asked, or the error to answer. */
+/**
+ * Reads a token request: form fields and HTTP Basic. Returns the request, or the error to answer.
+ */
 function readTokenRequest(
   authorization: string | undefined,
   contentType: string | undefined,
@@ -251,7 +254,7 @@ function readTokenRequest(
   if (!grant) return invalid('grant_type is missing.')
   if (grant !== 'client_credentials')
     return { error: 'unsupported_grant_type', description: 'The only grant_type is client_credentials.' }
-  // A token that looks limited to a tenant and is not would be worse than none.
+  // No token is better than one that looks limited to a tenant and is not.
   if (form.has('policy_values')) return invalid('policy_values is not supported by this version.')
   const credentials = readCredentials(authorization, form)
   if ('error' in credentials) return credentials
@@ -260,8 +263,8 @@ function readTokenRequest(
 }
 
 /**
- * The id and secret in a Basic header, as sent and as form-decoded (clients differ); empty where it is broken;
- * undefined for another scheme.
+ * The id and secret of a Basic header, as sent and as form-decoded, because clients differ. Empty
+ * where the header is broken; undefined for another scheme.
  */
 export function basicOf(authorization: string | undefined): Credentials[] | undefined {
   const text = readBasic(authorization)?.toString()
@@ -293,7 +296,7 @@ function readForm(contentType: string | undefined, body: Uint8Array): URLSearchP
   return form
 }
 
-/** Counts before URLSearchParams makes a pair of each: 500,000 of them took 150 ms. */
+/** Counts the fields before URLSearchParams creates a pair of each: 500,000 of them took 150 ms. */
 function hasMoreFields(body: Uint8Array, max: number): boolean {
   let fields = 1
   for (let at = body.indexOf(AND); at >= 0 && fields <= max; at = body.indexOf(AND, at + 1)) fields += 1
@@ -323,7 +326,7 @@ function formDecode(text: string): string {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '))
   } catch {
-    return text // a percent sign that encodes nothing: sent as it is
+    return text // a percent sign that encodes nothing stays as it was sent
   }
 }
 

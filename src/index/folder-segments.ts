@@ -60,7 +60,8 @@ export async function readFolder(
     nextSegment = Math.max(nextSegment, segment + 1)
     const file = join(folder, name)
     const isDeletes = name === deleteFile(segment)
-    if (isDeletes && names.has(segmentFile(segment))) continue // read together with its Parquet file
+    // A delete file is read together with its Parquet file.
+    if (isDeletes && names.has(segmentFile(segment))) continue
     const deletes = isDeletes ? footerOfDeletes(parseDeletes(readFile(disk, file), file)) : undefined
     const footer = deletes ?? (await readFooter(file))
     if (footer.pool !== pool || footer.segment !== segment)

@@ -10,26 +10,32 @@ import type { FlushCommit, IndexOpened, KeyIndex } from './index-types.ts'
 import type { Swept } from './sweep-orphans.ts'
 
 interface StartIndexOptions extends IndexThreadData {
-  /** A rebuild has done `done` of `of` rows and deletes of all pools; `pool` is at hand. After each segment. */
+  /**
+   * Called after each segment of a rebuild: it has read `done` of the `of` rows and deletes, and
+   * reads `pool` now.
+   */
   readonly onProgress?: (done: number, of: number, pool: number) => void
-  /** The thread ended although nobody stopped it: nothing can be flushed until a restart. Called once. */
+  /** Called once when the thread ends without a stop. Nothing can be flushed until a restart. */
   readonly onFailed?: (error: Error) => void
 }
 
-/** A started index and whose it is. */
+/** The options of an index whose owner is known at its start. */
 export interface OpenIndexOptions extends StartIndexOptions, IndexOwner {}
 
-/** The index thread, which reads what is there until `open` tells it whose index it is. */
+/** The started index thread. It reads the folder until `open` names the owner. */
 export interface StartedIndex {
-  /** Rejects with Damaged or CannotRun; the thread ends then. */
+  /** Rejects with Damaged or CannotRun after the thread has ended. */
   open(owner: IndexOwner): Promise<OpenedIndex>
   /** Ends the thread where `open` was not called. */
   leave(): Promise<void>
 }
 
-/** KeyIndex, and the sweep, which main.ts asks for after ready. */
+/** KeyIndex with the sweep, which runs after the server is ready. */
 interface IndexClient extends KeyIndex {
-  /** Removes files that nothing names. `poolsByFolder`: pool number by folder name, of every living pool. */
+  /**
+   * Removes files that no transaction names. `poolsByFolder` maps the folder name of each live pool
+   * to its number.
+   */
   sweep(poolsByFolder: ReadonlyMap<string, number>): Promise<Swept>
 }
 
@@ -56,7 +62,7 @@ export function startIndex(options: StartIndexOptions): StartedIndex {
     crashAt: data.crashAt,
     on: { progress: ({ done, of, pool }) => onProgress?.(done, of, pool) },
     lost,
-    // Before it opened, the caller is told by the rejection.
+    // Until it is open, the caller hears of a crash by the rejection of `open`.
     onCrash: error => isOpen && onFailed?.(lost(error)),
   })
   return {
@@ -80,7 +86,8 @@ export function startIndex(options: StartIndexOptions): StartedIndex {
 function clientOf(thread: Thread<IndexCalls, IndexEvents>): IndexClient {
   return {
     commit: flushes => thread.call('commit', flushes, keysOf(flushes)),
-    commitCompaction: swap => thread.call('swap', swap, swap.keys === undefined ? [] : [swap.keys]),
+    commitCompaction: compaction =>
+      thread.call('commitCompaction', compaction, compaction.keys === undefined ? [] : [compaction.keys]),
     readDeletionVectors: pool => thread.call('readDeletionVectors', pool),
     dropPool: pool => thread.call('dropPool', pool),
     sweep: poolsByFolder => thread.call('sweep', poolsByFolder),

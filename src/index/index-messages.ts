@@ -3,7 +3,7 @@ import type { CompactionCommit, FlushCommit, FlushCommitted, IndexOpened, KeyInd
 import type { RebuildPool } from './rebuild.ts'
 import type { Swept } from './sweep-orphans.ts'
 
-/** What the thread is started with. */
+/** The start-up data of the thread. */
 export interface IndexThreadData {
   /** Absolute: data/index. */
   readonly folder: string
@@ -16,45 +16,50 @@ export interface IndexThreadData {
   readonly nice: number | undefined
 }
 
-/** What the catalog says of the index; the thread reads what is there until it comes. */
+/**
+ * The owner of the index, from the catalog. The thread reads the folder before it knows the owner.
+ */
 export interface IndexOwner {
   /** Random id of the data folder; an index with another one is foreign and rebuilt. */
   readonly identity: string
-  /** Every pool that the catalog knows, with all plan versions: the rebuild needs them. */
+  /** Every pool that the catalog knows, with all its schema versions: the rebuild needs them. */
   readonly pools: readonly RebuildPool[]
 }
 
 /**
- * What the main thread asks of the index thread. `open` comes first. Calls are answered in their order, except that `dropPool` and
- * `sweep` let others in between their steps.
+ * The calls of the main thread to the index thread. `open` comes first. Calls are answered in their
+ * order, except that other calls run between the steps of `dropPool` and `sweep`.
  */
 export interface IndexCalls {
   /** @throws Damaged or CannotRun */
   open(owner: IndexOwner): { readonly opened: IndexOpened; readonly notes: IndexNotes }
   /** Key runs are moved to the thread, deletion vectors back. */
   commit(flushes: readonly FlushCommit[]): readonly FlushCommitted[]
-  swap(swap: CompactionCommit): FlushCommitted
+  commitCompaction(compaction: CompactionCommit): FlushCommitted
   readDeletionVectors(pool: number): Awaited<ReturnType<KeyIndex['readDeletionVectors']>>
   dropPool(pool: number): void
   sweep(poolsByFolder: ReadonlyMap<string, number>): Swept
 }
 
 export interface IndexEvents {
-  /** A rebuild has done `done` of `of` rows and deletes of all pools; `pool` is at hand. */
+  /** A rebuild has read `done` of the `of` rows and deletes of all pools. It reads `pool` now. */
   progress(rebuild: { readonly done: number; readonly of: number; readonly pool: number }): void
 }
 
-/** Why an index was built that was never there: a new folder, a restored one, or one whose index was taken away. */
+/**
+ * The reason for building an index where there was none: a new or restored folder, or a removed
+ * index.
+ */
 export const NEW_INDEX = 'it is new'
 
-/** What opening found, for the operator. */
+/** The findings of opening the index, for the operator. */
 export interface IndexNotes {
-  /** Why the index was rebuilt; undefined where it was whole. */
+  /** The reason for the rebuild; undefined where the index was whole. */
   readonly rebuiltBecause: string | undefined
-  /** Files of flushes that were never committed; removed. */
+  /** Files of uncommitted flushes, which were removed. */
   readonly cleared: readonly string[]
   /** Folders of no known pool that the rebuild left alone. */
   readonly unknownFolders: readonly string[]
-  /** Rows that the rebuild did not find any more, in words. */
+  /** Rows that the rebuild could not find, in words. */
   readonly lost: readonly string[]
 }

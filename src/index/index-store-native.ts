@@ -34,7 +34,10 @@ interface NativeLmdb {
   lmdbCountRange(store: Handle, from: Uint8Array, to: Uint8Array): number
 }
 
-/** Opens the store, or returns undefined where the native module is not built. Throws LMDB's error (`code`). */
+/**
+ * Opens the store, or returns undefined where the native module is not built. Throws LMDB's error
+ * (`code`).
+ */
 export function tryOpenNativeStore(options: StoreOptions): KeyStore | undefined {
   const module = tryNative()
   if (module === undefined || typeof module['lmdbOpen'] !== 'function') return undefined

@@ -1,7 +1,8 @@
 /**
- * The index thread: owns `data/index`, answers calls one after the other.
+ * The index thread: it owns `data/index` and answers calls one after the other.
  *
- *   W-4   A commit is answered after its sync. One that may be there or not ends the process before anything follows it.
+ *   W-4   A commit is answered after its sync. A commit whose outcome is unknown ends the process
+ *         before anything follows it.
  *   W-11  All synchronous work on the index is here, none on the main thread.
  */
 import { join } from 'node:path'
@@ -22,7 +23,7 @@ import { type Opened, openIndexFolder, readEarly } from './open-index.ts'
 import type { HeldSequences } from './rebuild.ts'
 import { nextTurn, type Swept, sweep } from './sweep-orphans.ts'
 
-/** What workers/index.ts brings together. */
+/** The parts that workers/index.ts passes in. */
 interface ServeOptions {
   readonly port: MessagePort
   readonly data: IndexThreadData
@@ -35,12 +36,12 @@ interface ServeOptions {
 export function serveIndex(options: ServeOptions): void {
   const { port, data, disk } = options
   const hasIndex = disk.exists(join(data.folder, LMDB_FILES.data))
-  // A folder that is no data folder gets no index.
+  // No index is created in a folder that is no data folder.
   let early = hasIndex ? readEarly({ ...data, disk }) : undefined
   let opened: Opened | undefined
   let isStopping = false
   const index = () => must(opened, 'an open index').index
-  /** Throws where a long call is to end: the next start does the rest. */
+  /** Throws where a long call must end because of a stop. The next start does the rest. */
   const mayGoOn = () => {
     if (isStopping) throw new Unavailable('index_stopping', 'the index is being closed')
   }
@@ -49,7 +50,7 @@ export function serveIndex(options: ServeOptions): void {
     {
       open: async owner => {
         const read = early
-        early = undefined // all names of all pools
+        early = undefined // it holds the file names of all pools
         const onProgress = (done: number, of: number, pool: number) => tell('progress', { done, of, pool })
         opened = await openIndexFolder({ ...data, ...options, ...owner, onProgress }, read)
         return found(opened)
@@ -58,8 +59,8 @@ export function serveIndex(options: ServeOptions): void {
         const committed = index().commit(flushes)
         return moved(committed, buffersOf(committed))
       },
-      swap: swap => {
-        const committed = index().commitCompaction(swap)
+      commitCompaction: compaction => {
+        const committed = index().commitCompaction(compaction)
         return moved(committed, buffersOf([committed]))
       },
       readDeletionVectors: pool => {
@@ -75,12 +76,14 @@ export function serveIndex(options: ServeOptions): void {
       sweep: poolsByFolder => sweepFolders(must(opened, 'an open index'), options, poolsByFolder, mayGoOn),
     },
     {
-      // Our own fault, or a commit of which nobody knows whether it is there: the thread ends, and the process with it.
+      // An error of our own, or a commit whose outcome is unknown, ends the thread and with it the
+      // process.
       mayAnswer: error => !(error instanceof AssertionFailed || error instanceof OutcomeUnknown),
       answered: call => {
-        if (call === 'open' && data.nice !== undefined) niceThread(data.nice) // from now on others are waited for
+        // Until the answer to `open` the start waits for this thread.
+        if (call === 'open' && data.nice !== undefined) niceThread(data.nice)
         if (call === 'commit') crashPoint('index.answered')
-        if (call === 'swap') crashPoint('index.compaction-answered')
+        if (call === 'commitCompaction') crashPoint('index.compaction-answered')
       },
       interrupt: () => {
         isStopping = true

@@ -86,7 +86,10 @@ export function createIndex(store: KeyStore, identity: string): Index {
   const added = new AddedEntries()
   let known = readIdentity(store) ?? { format: INDEX_FORMAT, identity, commit: 0, complete: false }
   assert(known.identity === identity, 'an index is opened by the folder it belongs to')
-  /** Runs `work` and puts `next` in one transaction; `next` is the known identity once it is on disk. */
+  /**
+   * Runs `work` and puts `next` in one transaction; `next` is the known identity once it is on
+   * disk.
+   */
   const change = <T>(next: IdentityEntry, work: (txn: KeyTxn) => T): T => {
     const result = guarded(() =>
       store.transact(txn => {

@@ -220,7 +220,10 @@ export function failedToOpen(folder: string, error: unknown): Error {
   return new CannotRun(`${folder} cannot be opened: ${message}`)
 }
 
-/** Opens the files with the native store, or with lmdb-js where that is not built. Throws LMDB's error. */
+/**
+ * Opens the files with the native store, or with lmdb-js where that is not built. Throws LMDB's
+ * error.
+ */
 export function openKeyStore(kernel: 'native' | 'js', folder: string): KeyStore {
   const options = { folder, mapBytes: INDEX_MAP_BYTES }
   return (kernel === 'native' ? tryOpenNativeStore(options) : undefined) ?? openLmdbStore(options)

@@ -130,8 +130,9 @@ async function applyAll(options: RebuildOptions, poolSegments: readonly PoolSegm
 }
 
 /**
- * An orphan delete file is no loss where its flush is made again from the log, or its merge from its
- * inputs. Otherwise a removal was interrupted, or the Parquet file was lost: they look the same.
+ * An orphan delete file is no loss where its flush is made again from the log, or its merge from
+ * its inputs. Otherwise a removal was interrupted, or the Parquet file was lost: they look the
+ * same.
  */
 function lostOf({ heldSequences }: RebuildOptions, poolSegments: readonly PoolSegments[]): string[] {
   const open = poolSegments.filter(({ orphanDeletes }) => orphanDeletes.length > 0)

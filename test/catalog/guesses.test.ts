@@ -2,7 +2,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { Guesses } from '../../src/catalog/guess-throttle.ts'
+import { GuessThrottle } from '../../src/catalog/guess-throttle.ts'
 import type { Application } from '../../src/catalog/model.ts'
 import { createTokens } from '../../src/catalog/token.ts'
 import { networkOf } from '../../src/util/addresses.ts'
@@ -18,11 +18,11 @@ const APPLICATION = 'APP1'
 const EVIL = '198.51.100.1'
 const HONEST = '203.0.113.7'
 
-let guesses: Guesses
+let throttle: GuessThrottle
 let checks: number
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] })
-  guesses = new Guesses(() => Date.now())
+  throttle = new GuessThrottle(() => Date.now())
   checks = 0
 })
 afterEach(() => {
@@ -31,12 +31,12 @@ afterEach(() => {
 
 const encoded = (letter: string) => `%${letter.charCodeAt(0).toString(16)}`
 const wrong = (address: string, applicationId = APPLICATION) =>
-  guesses.judge({ address, applicationId }, () => {
+  throttle.run({ address, applicationId }, () => {
     checks += 1
     return undefined
   })
 const right = (address: string, applicationId = APPLICATION) =>
-  guesses.judge({ address, applicationId }, () => ({ id: applicationId }))
+  throttle.run({ address, applicationId }, () => ({ id: applicationId }))
 
 /** Connections that send the next guess as soon as the last one is answered; refused ones as soon as they may. */
 async function guess(connections: number, ms: number, addressOf: (index: number) => string) {

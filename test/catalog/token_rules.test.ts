@@ -176,12 +176,12 @@ describe('verification', () => {
     await folder.stop()
     const { catalog } = await folder.open()
     let nowMs = 1_700_000_000_000
-    const services = {
+    const deps = {
       application: (id: string) => catalog.application(id),
       signingKey: () => catalog.signingKey(),
       nowMs: () => nowMs,
     }
-    tokens = createTokens(services)
+    tokens = createTokens(deps)
     const token = await tokenFor(BY_FORM)
     nowMs += 3_599_000
     expect(await tokens.verify(`Bearer ${token}`, ADDRESS)).toHaveProperty('applicationId', ID)
