@@ -1,4 +1,4 @@
-/** The metrics of the server: what the front end counts, and the depth and limit of every queue. */
+/** The metrics of the server: the front end's counters, and the depth and limit of every queue. */
 import type { Api, ApiMeter } from '../api/api-types.ts'
 import type { CatalogService } from '../catalog/catalog-types.ts'
 import type { Metrics } from '../engine/metrics.ts'
@@ -47,17 +47,17 @@ interface Watched {
 export function watchQueues(metrics: Metrics, { parse, pools, commit, engine }: Watched, api: Api): void {
   metrics.gauge(
     'weir_queue_depth',
-    'what stands in each queue',
+    'entries or bytes in each queue',
     () => [
       ['connections', api.stats().connections],
-      ['parse_jobs', parse.stats().running],
-      ['jobs', api.stats().tasksRunning],
+      ['parse_tasks', parse.stats().running],
+      ['batches', api.stats().tasksRunning],
       ['slabs', api.stats().slabsInUse],
       ['waiting_requests', api.stats().waitingRequests],
       ['waiting_bytes', api.stats().heldBytes],
       ['log_bytes', commit.stats().queuedBytes],
       ['memtable_bytes', pools.stats().memtableBytes],
-      ['kept_bytes', pools.stats().recentFlushBytes],
+      ['recent_flush_bytes', pools.stats().recentFlushBytes],
       ['flushes', pools.stats().flushesUnderWay],
       ['queries_running', engine.stats().running],
       ['queries_waiting', engine.stats().waiting],
@@ -66,17 +66,17 @@ export function watchQueues(metrics: Metrics, { parse, pools, commit, engine }: 
   )
   metrics.gauge(
     'weir_queue_limit',
-    'the most that may stand in each queue',
+    'limit of each queue',
     () => [
       ['connections', api.stats().connectionsMax],
-      ['parse_jobs', parse.stats().max],
-      ['jobs', BATCHES_UNDER_WAY_MAX],
+      ['parse_tasks', parse.stats().max],
+      ['batches', BATCHES_UNDER_WAY_MAX],
       ['slabs', SLABS_MAX],
       ['waiting_requests', WAITING_REQUESTS_MAX],
       ['waiting_bytes', WAITING_BYTES_MAX],
       ['log_bytes', LOG_QUEUED_BYTES_MAX],
       ['memtable_bytes', MEMTABLE_BYTES_MAX],
-      ['kept_bytes', RECENT_FLUSH_BYTES_MAX],
+      ['recent_flush_bytes', RECENT_FLUSH_BYTES_MAX],
       ['flushes', FLUSHES_MAX * FLUSHES_SMALL],
       ['queries_running', QUERIES_RUNNING_MAX],
       ['queries_waiting', QUERIES_WAITING_MAX],
@@ -85,13 +85,13 @@ export function watchQueues(metrics: Metrics, { parse, pools, commit, engine }: 
   )
   metrics.gauge(
     'weir_connections_refused',
-    'connections closed at once since the start, for there were so many',
+    'connections closed as they opened since the start, because the limit was reached',
     () => api.stats().connectionsRefused,
   )
   metrics.gauge('weir_log_files', 'log files in use', () => commit.stats().files)
   metrics.gauge(
     'weir_log_sequence',
-    'the last sequence that was handed out',
+    'the last sequence that a request got',
     () => commit.stats().lastSequence,
   )
   metrics.gauge('weir_log_open', '1 while the log takes writes', () =>
@@ -103,7 +103,7 @@ export function watchQueues(metrics: Metrics, { parse, pools, commit, engine }: 
   metrics.gauge('weir_pools_unflushed', 'pools with rows in the memtable', () => pools.stats().poolsUnflushed)
   metrics.gauge(
     'weir_pools_failing',
-    'pools whose last flush failed; /readyz answers 503 until one of each succeeds',
+    'pools whose last flush failed; /readyz answers 503 until a flush of each succeeds',
     () => pools.stats().poolsFailing,
   )
 }
@@ -113,12 +113,12 @@ function watchCompaction(metrics: Metrics, pools: Pools): void {
   const gauge = (what: string, help: string, reading: () => number) =>
     metrics.gauge(`weir_compaction_${what}`, help, reading)
   const debt = () => pools.compaction.stats().debt
-  gauge('small_segments', 'segments that a merge would join to larger ones', () => debt().smallSegments)
-  gauge('deleted_rows', 'rows that are not visible and still on disk', () => debt().rowsDeleted)
+  gauge('small_segments', 'segments that a merge would combine into larger ones', () => debt().smallSegments)
+  gauge('deleted_rows', 'superseded and deleted rows that are still on disk', () => debt().rowsDeleted)
   gauge('bytes_to_merge', 'bytes of all segments that a merge would rewrite', () => debt().bytesToMerge)
   gauge(
     'quarantined_segments',
-    'segments that could not be read; merges leave them alone',
+    'segments that could not be read; no merge takes them',
     () => debt().quarantined,
   )
   const byPool = (what: string, help: string, reading: (debt: Debt) => number) =>
@@ -133,7 +133,7 @@ function watchCompaction(metrics: Metrics, pools: Pools): void {
       'pool',
     )
   byPool('bytes_to_merge', 'bytes of a pool that a merge would rewrite', one => one.bytesToMerge)
-  byPool('quarantined_segments', 'segments of a pool that merges leave alone', one => one.quarantined)
-  gauge('pools_waiting', 'pools that have something to merge', () => pools.compaction.stats().poolsWaiting)
+  byPool('quarantined_segments', 'segments of a pool that no merge takes', one => one.quarantined)
+  gauge('pools_waiting', 'pools with segments to merge', () => pools.compaction.stats().poolsWaiting)
   gauge('running', '1 while a merge runs', () => (pools.compaction.stats().isMerging ? 1 : 0))
 }

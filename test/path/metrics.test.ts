@@ -150,7 +150,7 @@ test('the memtable grows with what is accepted, and a reader flushes it: gauges,
     flushed('weir_ack_to_visible_seconds_count'),
   )
   const queues =
-    'parse_jobs jobs slabs waiting_requests waiting_bytes log_bytes memtable_bytes kept_bytes flushes'
+    'parse_tasks batches slabs waiting_requests waiting_bytes log_bytes memtable_bytes recent_flush_bytes flushes'
   for (const queue of [...queues.split(' '), 'queries_running', 'queries_waiting']) {
     const depth = flushed(`weir_queue_depth{queue="${queue}"}`)
     const limit = flushed(`weir_queue_limit{queue="${queue}"}`)
