@@ -1,6 +1,6 @@
 /** Rows of bench events as the segment stage gets them from a memtable. */
 import type { PoolSchema } from '../src/format/schema.ts'
-import type { MemtableEntry } from '../src/store/flush/flush-types.ts'
+import type { MemtableEntry } from '../src/store/flush/memtable.ts'
 import { makeBatch } from '../test/util/make-batch.ts'
 import { BATCH_EVENTS, BENCH_COLUMNS, benchEvent, createRandom } from './events.ts'
 

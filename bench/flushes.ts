@@ -15,7 +15,7 @@ import { columnView, FIRST_SCHEMA_COLUMN, KEY_COLUMN } from '../src/format/batch
 import { encodeKeyParts } from '../src/format/key.ts'
 import { poolKey, TAG } from '../src/index/index-entry.ts'
 import { tryOpenNativeStore } from '../src/index/index-store-native.ts'
-import type { MemtableEntry } from '../src/store/flush/flush-types.ts'
+import type { MemtableEntry } from '../src/store/flush/memtable.ts'
 import { layOutStream, writeStreamFrame } from '../src/store/segment/arrow-stream.ts'
 import { countRows, tryAssemblerNative } from '../src/store/segment/assembler.ts'
 import { tryEncoderNative } from '../src/store/segment/parquet-encoder.ts'

@@ -1,9 +1,7 @@
-/** Entry point of the segment thread. */
-import { parentPort, workerData } from 'node:worker_threads'
-import type { SegmentWorkerData } from '../src/store/flush/flush-types.ts'
-import { serveSegment } from '../src/store/segment/flush-thread.ts'
-import { must } from '../src/util/assert.ts'
-import { nameThread } from '../src/util/this-thread.ts'
+/** Entry point of the segment thread (src/store/segment/segment-thread.ts). */
+import type { SegmentThreadData } from '../src/store/flush/segment-writer.ts'
+import { serveSegment } from '../src/store/segment/segment-thread.ts'
+import { beginThread } from '../src/util/thread-server.ts'
 
-nameThread('segment')
-await serveSegment(must(parentPort, 'the port'), workerData as SegmentWorkerData)
+const { port, data } = beginThread<SegmentThreadData>()
+await serveSegment(port, data)

@@ -23,7 +23,7 @@ import {
   REQUEST_WORDS,
 } from '../parse/kernel.ts'
 import type { ParseResult, ParseTask, ParseTaskGroup } from '../parse/parse-task.ts'
-import { ENTRY_WORDS } from '../store/flush/flush-types.ts'
+import { ENTRY_WORDS } from '../store/flush/memtable.ts'
 import {
   BATCH_BYTES_MAX,
   BODY_BYTES_MAX,

@@ -11,7 +11,7 @@ import type { DataSource, Pool } from '../catalog/model.ts'
 import { batchCostOf } from '../format/batch-layout.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { Commit } from '../log/log-types.ts'
-import { ENTRY_WORDS, type MemtableEntry } from '../store/flush/flush-types.ts'
+import { ENTRY_WORDS, type MemtableEntry } from '../store/flush/memtable.ts'
 import { must } from '../util/assert.ts'
 import type { ReceivedClocks } from '../util/clock.ts'
 

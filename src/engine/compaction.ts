@@ -14,7 +14,7 @@ import type { Commit } from '../log/log-types.ts'
 import type { CompactPool, Merger, ServerLoad } from '../store/compaction/compaction-types.ts'
 import { Scheduler } from '../store/compaction/scheduler.ts'
 import type { Flusher } from '../store/flush/flusher.ts'
-import type { SegmentWriterClient } from '../store/segment/writer-client.ts'
+import type { SegmentThread } from '../store/flush/segment-writer.ts'
 import { must } from '../util/assert.ts'
 import { monotonicMs, wallMs } from '../util/clock.ts'
 import { warn } from '../util/say.ts'
@@ -30,7 +30,7 @@ interface CompactionWiring {
   readonly index: OpenedIndex
   readonly manifest: Manifest
   readonly flusher: Flusher
-  readonly writer: SegmentWriterClient
+  readonly writer: SegmentThread
   readonly merger: Merger
   readonly metrics: Metrics
   /** Makes a living pool known to the flusher. */

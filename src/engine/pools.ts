@@ -17,9 +17,9 @@ import type { BatchBuffers } from '../parse/batch-buffers.ts'
 import type { Debt, Merger } from '../store/compaction/compaction-types.ts'
 import type { Scheduler } from '../store/compaction/scheduler.ts'
 import type { FlushedSegment } from '../store/flush/flush-pipeline.ts'
-import type { MemtableEntry } from '../store/flush/flush-types.ts'
 import { Flusher } from '../store/flush/flusher.ts'
-import { SegmentWriterClient } from '../store/segment/writer-client.ts'
+import type { MemtableEntry } from '../store/flush/memtable.ts'
+import { SegmentThread } from '../store/flush/segment-writer.ts'
 import { must } from '../util/assert.ts'
 import { monotonicMs, resolvesWithin } from '../util/clock.ts'
 import { crashPoint } from '../util/fault-injection.ts'
@@ -53,7 +53,7 @@ interface PoolsOptions {
 export class Pools {
   readonly #options: PoolsOptions
   readonly #flusher: Flusher
-  readonly #writer: SegmentWriterClient
+  readonly #writer: SegmentThread
   readonly #manifest: Manifest
   /** Merges and retention of all pools. */
   readonly compaction: Scheduler
@@ -75,7 +75,7 @@ export class Pools {
   constructor(options: PoolsOptions) {
     const { config, index, kernel, nice, onFault } = options
     this.#options = options
-    this.#writer = new SegmentWriterClient({ crashAt: config.crashAt, nice, assembler: kernel }, onFault)
+    this.#writer = new SegmentThread({ crashAt: config.crashAt, nice, assembler: kernel }, onFault)
     this.#manifest = createManifest({
       pools: index.opened.pools.filter(state => options.catalog.poolByNumber(state.pool) !== undefined),
       lastCommit: index.opened.lastCommit,

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { FIRST_SCHEMA_COLUMN } from '../../src/format/batch-layout.ts'
 import type { KeyRun } from '../../src/format/key-run.ts'
-import type { MemtableEntry } from '../../src/store/flush/flush-types.ts'
+import type { MemtableEntry } from '../../src/store/flush/memtable.ts'
 import { layOutStream, writeStreamFrame } from '../../src/store/segment/arrow-stream.ts'
 import { type Assembler, countRows, tryAssemblerNative } from '../../src/store/segment/assembler.ts'
 import { assemblerJs } from '../../src/store/segment/assembler-js.ts'

@@ -4,15 +4,15 @@ import type { BatchBuffer } from '../../src/format/batch-layout.ts'
 import type { SegmentMeta } from '../../src/format/segment-meta.ts'
 import type { FlushCommit, FlushCommitted } from '../../src/index/index-types.ts'
 import type { FlushedSegment } from '../../src/store/flush/flush-pipeline.ts'
+import type { FlushClock } from '../../src/store/flush/flusher.ts'
+import { Flusher } from '../../src/store/flush/flusher.ts'
+import type { FlushLimits } from '../../src/store/flush/memtable.ts'
 import {
   type FlushDone,
   FlushFailed,
   type FlushTask,
   type SegmentWriter,
-} from '../../src/store/flush/flush-types.ts'
-import type { FlushClock } from '../../src/store/flush/flusher.ts'
-import { Flusher } from '../../src/store/flush/flusher.ts'
-import type { FlushLimits } from '../../src/store/flush/memtable.ts'
+} from '../../src/store/flush/segment-writer.ts'
 import { rowsOf } from '../../src/store/segment/assembler-js.ts'
 import { Unavailable } from '../../src/util/errors.ts'
 import { keySchema, post } from './rows.ts'

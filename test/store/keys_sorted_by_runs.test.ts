@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from 'vitest'
 import { viewRun } from '../../src/format/key-run.ts'
-import type { MemtableEntry } from '../../src/store/flush/flush-types.ts'
+import type { MemtableEntry } from '../../src/store/flush/memtable.ts'
 import { tryAssemblerNative } from '../../src/store/segment/assembler.ts'
 import { assemblerJs } from '../../src/store/segment/assembler-js.ts'
 import { must } from '../../src/util/assert.ts'

@@ -7,20 +7,20 @@ import { parquetMetadata } from 'hyparquet'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { readDeleteFile } from '../../src/format/delete-file.ts'
 import type { PoolSchema } from '../../src/format/schema.ts'
-import { FlushFailed, type FlushTask, type MemtableEntry } from '../../src/store/flush/flush-types.ts'
-import { SegmentWriterClient } from '../../src/store/segment/writer-client.ts'
+import type { MemtableEntry } from '../../src/store/flush/memtable.ts'
+import { FlushFailed, type FlushTask, SegmentThread } from '../../src/store/flush/segment-writer.ts'
 import { deleteFile, segmentFile } from '../../src/util/paths.ts'
 import { expectedRows, readByDuckDb, readByHyparquet } from './readers.ts'
 import { keySchema, post, randomOf, randomRow, remove, schemaOfAll } from './rows.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'weir-segment-'))
 const lost: Error[] = []
-const clients = new Map<string, SegmentWriterClient>()
+const clients = new Map<string, SegmentThread>()
 let duck: Awaited<ReturnType<DuckDBInstance['connect']>>
 
 beforeAll(async () => {
   for (const assembler of ['native', 'js'] as const)
-    clients.set(assembler, new SegmentWriterClient({ crashAt: '', nice: 5, assembler }, e => lost.push(e)))
+    clients.set(assembler, new SegmentThread({ crashAt: '', nice: 5, assembler }, e => lost.push(e)))
   duck = await (await DuckDBInstance.create(':memory:', { threads: '1' })).connect()
 })
 

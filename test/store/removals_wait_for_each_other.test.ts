@@ -5,10 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import { afterEach, expect, test } from 'vitest'
-import type { FlushTask, SegmentAnswer, SegmentRequest } from '../../src/store/flush/flush-types.ts'
-import { serveSegment } from '../../src/store/segment/flush-thread.ts'
+import type { FlushRefused, FlushTask } from '../../src/store/flush/segment-writer.ts'
+import { serveSegment } from '../../src/store/segment/segment-thread.ts'
 import { type Disk, disk as real } from '../../src/util/disk.ts'
 import { segmentFile } from '../../src/util/paths.ts'
+import type { AnswerMessage, CallMessage } from '../../src/util/thread-kit.ts'
 import { randomEntries, schemaOfAll } from './rows.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'weir-removals-'))
@@ -47,22 +48,21 @@ function thread() {
   }
   const channel = new MessageChannel()
   port = channel.port2
-  serveSegment(channel.port1, { crashAt: '', nice: 0, assembler: 'js' }, disk)
-  const answers: SegmentAnswer[] = []
-  const ask = async (requests: readonly SegmentRequest[]) => {
-    for (const request of requests) channel.port2.postMessage(request)
-    for (let left = requests.length; left > 0; left--) {
-      const [answer] = (await once(channel.port2, 'message')) as [SegmentAnswer]
-      answers.push(answer)
+  serveSegment(channel.port1, { assembler: 'js' }, disk)
+  const ask = async (calls: readonly CallMessage[]) => {
+    const answers: string[] = []
+    for (const call of calls) channel.port2.postMessage(call)
+    while (answers.length < calls.length) {
+      const [answer] = (await once(channel.port2, 'message')) as [AnswerMessage]
+      const error = answer.error ?? (answer.value as FlushRefused | undefined)?.failed
+      answers.push(error === undefined ? `${answer.id}` : `${answer.id} ${error.message}`)
     }
     return answers
-      .splice(0)
-      .map(answer => `${answer.id}${'error' in answer ? ` ${answer.error.message}` : ''}`)
   }
   return { calls, refused, ask }
 }
 
-function flush(id: number, pool: string, segment: number): SegmentRequest {
+function flush(id: number, pool: string, segment: number): CallMessage {
   const schema = schemaOfAll(true)
   const entries = randomEntries(schema, 1, 5)
   const task: FlushTask = {
@@ -76,14 +76,13 @@ function flush(id: number, pool: string, segment: number): SegmentRequest {
     sequenceTo: 1e6,
     giveBack: true,
   }
-  return { id, do: 'flush', task }
+  return { id, name: 'flush', value: task }
 }
 
-const unlink = (id: number, pool: string, ...segments: number[]): SegmentRequest => ({
+const unlink = (id: number, pool: string, ...segments: number[]): CallMessage => ({
   id,
-  do: 'unlink',
-  folder: join(root, pool),
-  segments,
+  name: 'unlink',
+  value: { folder: join(root, pool), segments },
 })
 
 const parquets = (pool: string) => readdirSync(join(root, pool)).filter(name => name.endsWith('.parquet'))
@@ -101,8 +100,9 @@ test('removals that come together are made together; a flush in the same folder 
     unlink(10, 'c', 1),
     unlink(11, 'a'),
   ])
-  // That of `b` before the flush there; the others wait until nothing else does. Each is answered after its syncs.
-  expect(order).toEqual(['8', '6', '9', '5', '7', '10', '11'])
+  // The removal in `b` is made before the flush there, and both are answered in one turn. The other
+  // removals wait until no flush does. Each is answered after its syncs.
+  expect(order).toEqual(['8', '9', '6', '5', '7', '10', '11'])
   const at = (call: string) => calls.lastIndexOf(call)
   expect(at('unlink b/0000000001.parquet')).toBeLessThan(at('rename b/0000000002.parquet'))
   expect(at('rename b/0000000002.parquet')).toBeLessThan(at('unlink a/0000000001.parquet'))
@@ -137,12 +137,12 @@ test('W-6: after a flush that failed none of its pool is written until what it l
   // A rebuild would take segment 3 for the end of all that is flushed.
   expect(await ask([flush(3, 'a', 2), flush(4, 'a', 3), flush(5, 'b', 2)])).toEqual([
     '3 refused',
-    '4 the flush before it failed',
+    '4 an earlier flush of the pool failed',
     '5',
   ])
   refused.clear()
   expect(parquets('a')).toEqual([segmentFile(1)])
-  expect(await ask([flush(6, 'a', 4)])).toEqual(['6 the flush before it failed'])
-  expect(await ask([unlink(7, 'a', 2, 3), flush(8, 'a', 5)])).toEqual(['7', '8'])
+  expect(await ask([flush(6, 'a', 4)])).toEqual(['6 an earlier flush of the pool failed'])
+  expect(await ask([unlink(7, 'a', 2, 3), flush(8, 'a', 5)])).toEqual(['8', '7'])
   expect(parquets('a')).toEqual([segmentFile(1), segmentFile(5)])
 })

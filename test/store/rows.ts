@@ -1,6 +1,6 @@
 /** Schemas and random rows for the tests of this stage. */
 import { COLUMN_TYPES, type ColumnType, type PoolSchema, type SchemaColumn } from '../../src/format/schema.ts'
-import type { MemtableEntry } from '../../src/store/flush/flush-types.ts'
+import type { MemtableEntry } from '../../src/store/flush/memtable.ts'
 import { makeBatch, makeDeletes, type Row, type Value } from '../util/make-batch.ts'
 
 /** A small generator with a seed (mulberry32), so that a failure can be run again. */

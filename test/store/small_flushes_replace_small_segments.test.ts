@@ -1,6 +1,6 @@
 /** Recent flushes: ten flushes a second for an hour leave few segments, and no row is written often. */
 import { describe, expect, test } from 'vitest'
-import type { MemtableEntry } from '../../src/store/flush/flush-types.ts'
+import type { MemtableEntry } from '../../src/store/flush/memtable.ts'
 import { type RecentFlush, RecentFlushes } from '../../src/store/flush/recent-flushes.ts'
 import { RECENT_FLUSH_ENTRIES_MAX, RECENT_FLUSH_ROWS_MAX } from '../../src/util/limits.ts'
 import { FlusherHarness, settle } from './flusher-harness.ts'

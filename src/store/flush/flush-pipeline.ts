@@ -18,15 +18,10 @@ import type { FlushCommit, FlushCommitted } from '../../index/index-types.ts'
 import { AssertionFailed, assert } from '../../util/assert.ts'
 import { Unavailable } from '../../util/errors.ts'
 import type { Lane } from './flush-policy.ts'
-import {
-  type FlushDone,
-  FlushFailed,
-  type FlushTask,
-  type MemtableEntry,
-  type SegmentWriter,
-} from './flush-types.ts'
+import type { MemtableEntry } from './memtable.ts'
 import { type MemtableGroup, PoolMemtable } from './memtable.ts'
 import type { RecentFlush } from './recent-flushes.ts'
+import { type FlushDone, FlushFailed, type FlushTask, type SegmentWriter } from './segment-writer.ts'
 
 /** A pool as the flusher is told of it. */
 export interface FlushPool {

@@ -32,9 +32,10 @@ import {
 } from '../../util/limits.ts'
 import { Flush, type FlushedSegment, FlushPipeline, type FlushPool, PoolState } from './flush-pipeline.ts'
 import { FlushQueue, FlushThrottle, isDue, type Lane, largestOverLimit } from './flush-policy.ts'
-import type { MemtableEntry, SegmentWriter } from './flush-types.ts'
+import type { MemtableEntry } from './memtable.ts'
 import { type FlushLimits, MemtableBudget, type Moment } from './memtable.ts'
 import { RecentFlushes } from './recent-flushes.ts'
+import type { SegmentWriter } from './segment-writer.ts'
 
 /** Time, as the flusher needs it. */
 export interface FlushClock {

@@ -5,11 +5,30 @@
  *   W-12, W-13  Entries whose sequences interleave form a group (one request's rows may be in two
  *               batches). A flush takes whole groups, so it leaves only higher sequences than it takes.
  */
-import { batchRows } from '../../format/batch-layout.ts'
+import { type BatchBuffer, batchRows } from '../../format/batch-layout.ts'
 import type { PoolSchema } from '../../format/schema.ts'
 import { assert, must } from '../../util/assert.ts'
 import { MEMTABLE_ENTRY_BYTES } from '../../util/limits.ts'
-import { ENTRY_WORDS, type MemtableEntry } from './flush-types.ts'
+
+/** A batch in a memtable, with the requests whose rows it holds. */
+export interface MemtableEntry {
+  readonly kind: 'post' | 'delete'
+  readonly batch: BatchBuffer
+  /** ENTRY_WORDS for each request, in the batch's row order: sequence, received-at in µs, rows. */
+  readonly requests: Float64Array
+}
+
+export const ENTRY_WORDS = 3
+
+/** The buffers that move with entries to another thread. */
+export function buffersOf(entries: readonly MemtableEntry[]): ArrayBuffer[] {
+  const buffers: ArrayBuffer[] = []
+  for (const { batch, requests } of entries) {
+    if (batch instanceof ArrayBuffer) buffers.push(batch)
+    buffers.push(requests.buffer as ArrayBuffer)
+  }
+  return buffers
+}
 
 /** A point in time and in the log. The age of a row is measured by both. */
 export interface Moment {

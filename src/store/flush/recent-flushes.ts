@@ -11,7 +11,7 @@
 
 import { assert } from '../../util/assert.ts'
 import { RECENT_FLUSH_BYTES_MAX, RECENT_FLUSH_ENTRIES_MAX, RECENT_FLUSH_ROWS_MAX } from '../../util/limits.ts'
-import type { MemtableEntry } from './flush-types.ts'
+import type { MemtableEntry } from './memtable.ts'
 
 /** One small segment whose batches are still in memory. */
 export interface RecentFlush {

@@ -15,7 +15,7 @@ import {
   WIDTH_OF_KIND,
 } from '../../format/batch-layout.ts'
 import type { KeyRun } from '../../format/key-run.ts'
-import { ENTRY_WORDS, type MemtableEntry } from '../flush/flush-types.ts'
+import { ENTRY_WORDS, type MemtableEntry } from '../flush/memtable.ts'
 import {
   type Assembler,
   type Deduplicated,

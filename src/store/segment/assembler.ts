@@ -9,7 +9,7 @@
 import type { Kind } from '../../format/batch-layout.ts'
 import type { KeyRun } from '../../format/key-run.ts'
 import { tryNative } from '../../util/native.ts'
-import type { MemtableEntry } from '../flush/flush-types.ts'
+import type { MemtableEntry } from '../flush/memtable.ts'
 
 /** The result of `deduplicate`. */
 export interface Deduplicated {

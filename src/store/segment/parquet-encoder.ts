@@ -15,7 +15,7 @@ import {
 import { assert } from '../../util/assert.ts'
 import { ROW_GROUP_ROWS } from '../../util/limits.ts'
 import { tryNative } from '../../util/native.ts'
-import type { MemtableEntry } from '../flush/flush-types.ts'
+import type { MemtableEntry } from '../flush/memtable.ts'
 import type { HeadOf, StreamLayout } from './arrow-stream.ts'
 import { type NativeEntries, nativeEntries, PLACE_WORDS, PLACES_FIRST_COLUMN } from './assembler.ts'
 

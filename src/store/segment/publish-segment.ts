@@ -12,7 +12,7 @@ import { crc32 } from '../../util/crc32.ts'
 import { type Disk, syncFolder, writeDurably } from '../../util/disk.ts'
 import { crashPoint } from '../../util/fault-injection.ts'
 import { deleteFile, segmentFile } from '../../util/paths.ts'
-import type { SegmentRequest } from '../flush/flush-types.ts'
+import type { Removal } from '../flush/segment-writer.ts'
 
 /** The files of one segment, in memory; undefined: the segment has no such file. */
 interface SegmentFiles {
@@ -186,10 +186,10 @@ function unlinkEverywhere(
   return failed
 }
 
-export type UnlinkRequest = Extract<SegmentRequest, { do: 'unlink' }>
-
-/** Called once for each request, when its segments are gone for good or the disk refused. */
-type OnUnlinked = (request: UnlinkRequest, error: Error | undefined) => void
+interface WaitingRemoval extends Removal {
+  readonly resolve: () => void
+  readonly reject: (error: Error) => void
+}
 
 /**
  * Removals in the segment thread. Those that wait behind the same flushes are made together, so
@@ -198,18 +198,24 @@ type OnUnlinked = (request: UnlinkRequest, error: Error | undefined) => void
  */
 export class Unlinks {
   readonly #disk: Disk
-  readonly #onUnlinked: OnUnlinked
-  #waiting: UnlinkRequest[] = []
+  readonly #onUnlinked: (removal: Removal) => void
+  #waiting: WaitingRemoval[] = []
 
-  constructor(disk: Disk, onUnlinked: OnUnlinked) {
+  /** @param onUnlinked called as soon as the segments of a removal are gone for good */
+  constructor(disk: Disk, onUnlinked: (removal: Removal) => void) {
     this.#disk = disk
     this.#onUnlinked = onUnlinked
   }
 
-  /** Queues a removal. It is made when no message is left in the port, or by `run`. */
-  add(request: UnlinkRequest): void {
+  /**
+   * Queues a removal. It is made when no message is left in the port, or by `run`. Resolves when
+   * the segments are gone for good; rejects with Node's error where the disk refuses.
+   */
+  add({ folder, segments }: Removal): Promise<void> {
     if (this.#waiting.length === 0) setImmediate(() => this.run())
-    this.#waiting.push(request)
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ folder, segments, resolve, reject })
+    })
   }
 
   /** Makes the queued removals of one folder now, or all of them. */
@@ -220,7 +226,14 @@ export class Unlinks {
     const segments = new Map<string, number[]>()
     for (const one of now) segments.set(one.folder, [...(segments.get(one.folder) ?? []), ...one.segments])
     const failed = unlinkEverywhere(this.#disk, segments)
-    for (const one of now) this.#onUnlinked(one, failed.get(one.folder))
+    for (const one of now) {
+      const error = failed.get(one.folder)
+      if (error !== undefined) one.reject(error)
+      else {
+        this.#onUnlinked(one)
+        one.resolve()
+      }
+    }
   }
 }
 

@@ -27,7 +27,8 @@ import { rangeFields } from '../../format/zone-map.ts'
 import { assert } from '../../util/assert.ts'
 import { crc32 } from '../../util/crc32.ts'
 import type { Disk } from '../../util/disk.ts'
-import { ENTRY_WORDS, type FlushDone, type FlushTask, type MemtableEntry } from '../flush/flush-types.ts'
+import { ENTRY_WORDS, type MemtableEntry } from '../flush/memtable.ts'
+import type { FlushDone, FlushTask } from '../flush/segment-writer.ts'
 import { layOutStream, type StreamLayout, writeStreamFrame } from './arrow-stream.ts'
 import {
   type Assembler,

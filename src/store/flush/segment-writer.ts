@@ -1,0 +1,127 @@
+/**
+ * The segment thread as the flusher sees it: the calls, and the client that makes them.
+ *
+ * The thread takes the batches of one pool's flush, picks the winning row of each key, writes the
+ * Parquet file and the delete file, syncs and renames them (W-5), and answers with what the index
+ * needs. Calls are posted as they come and served in order, so the next flush waits in the thread's
+ * port while one is written.
+ */
+import type { KeyRun } from '../../format/key-run.ts'
+import type { PoolSchema } from '../../format/schema.ts'
+import type { SegmentMeta } from '../../format/segment-meta.ts'
+import { fromWire, Unavailable, type WireError } from '../../util/errors.ts'
+import { startThread, type Thread } from '../../util/thread-kit.ts'
+import { buffersOf, type MemtableEntry } from './memtable.ts'
+
+export interface FlushTask {
+  readonly poolId: string
+  readonly schema: PoolSchema
+  /** Number of the new segment. */
+  readonly segment: number
+  /** Absolute folder of the pool's segments; it is created if missing. */
+  readonly folder: string
+  /** Moved to the thread. All were parsed with `schema`. */
+  readonly entries: readonly MemtableEntry[]
+  /** Segments whose rows are in `entries` too: the new segment replaces them. */
+  readonly replaces: readonly number[]
+  readonly sequenceFrom: number
+  readonly sequenceTo: number
+  /** True when the batches come back, so that the next flush can write them again. */
+  readonly giveBack: boolean
+}
+
+export interface FlushDone {
+  /** undefined when no row and no delete was left to write. */
+  readonly meta: SegmentMeta | undefined
+  readonly keys: KeyRun | undefined
+  /** Moved back if `giveBack`, else empty. */
+  readonly entries: readonly MemtableEntry[]
+}
+
+/** A flush that the disk refused. It is an answer, because its entries must move back. */
+export interface FlushRefused {
+  readonly failed: WireError
+  readonly entries: readonly MemtableEntry[]
+}
+
+/** Segments of one folder whose files are to be removed. */
+export interface Removal {
+  readonly folder: string
+  readonly segments: readonly number[]
+}
+
+/** What the segment thread serves. Batches and keys are moved. */
+export interface SegmentCalls {
+  flush(task: FlushTask): FlushDone | FlushRefused
+  unlink(removal: Removal): void
+}
+
+/** The thread's settings at its start. */
+export interface SegmentThreadData {
+  /**
+   * `js` selects the TypeScript routines and parquet-wasm even where the native module is built.
+   */
+  readonly assembler: 'native' | 'js'
+}
+
+interface SegmentThreadOptions extends SegmentThreadData {
+  /** Hidden option of tests; see util/fault-injection.ts. */
+  readonly crashAt: string
+  /** Nice value of the thread, so that acks go first; 0 leaves it. */
+  readonly nice: number
+}
+
+export interface SegmentWriter {
+  /**
+   * Resolves when the files are durable. Rejects with FlushFailed, which gives the entries back.
+   */
+  flush(task: FlushTask): Promise<FlushDone>
+  /**
+   * Removes the Parquet and delete files of segments that no transaction names and no query pins.
+   * Resolves when they are gone for good, even after a power cut. Rejects with Node's error when
+   * the disk refuses; the caller may ask again.
+   */
+  unlink(folder: string, segments: readonly number[]): Promise<void>
+  /** Resolves when all earlier calls are served and the thread has ended. */
+  stop(): Promise<void>
+}
+
+/** A flush that failed: no file of it counts, and its entries are back. */
+export class FlushFailed extends Unavailable {
+  readonly entries: readonly MemtableEntry[]
+
+  constructor(reason: string, entries: readonly MemtableEntry[]) {
+    super('flush_failed', reason)
+    this.entries = entries
+  }
+}
+
+/** Starts the segment thread. */
+export class SegmentThread implements SegmentWriter {
+  readonly #thread: Thread<SegmentCalls>
+
+  /**
+   * @param onCrash called when the thread has crashed: its entries are gone from memory, so the
+   *   process must end and recover them from the log
+   */
+  constructor({ crashAt, nice, assembler }: SegmentThreadOptions, onCrash: (error: Error) => void) {
+    const data: SegmentThreadData = { assembler }
+    const lost = (error: Error) => new Unavailable('segment_thread_lost', error.message)
+    this.#thread = startThread<SegmentCalls>({ name: 'segment', data, crashAt, nice, lost, onCrash })
+  }
+
+  async flush(task: FlushTask): Promise<FlushDone> {
+    const done = await this.#thread.call('flush', task, buffersOf(task.entries))
+    if (!('failed' in done)) return done
+    const cause = fromWire(done.failed)
+    throw Object.assign(new FlushFailed(cause.message, done.entries), { cause })
+  }
+
+  unlink(folder: string, segments: readonly number[]): Promise<void> {
+    return this.#thread.call('unlink', { folder, segments })
+  }
+
+  stop(): Promise<void> {
+    return this.#thread.stop()
+  }
+}

@@ -1,0 +1,97 @@
+/** The segment thread: writes flushes one after the other, in order, and removes files as Unlinks says. */
+import type { MessagePort } from 'node:worker_threads'
+import { type Disk, disk as realDisk } from '../../util/disk.ts'
+import { toWire, Unavailable } from '../../util/errors.ts'
+import { moved, serve } from '../../util/thread-server.ts'
+import { buffersOf } from '../flush/memtable.ts'
+import type {
+  FlushDone,
+  FlushRefused,
+  FlushTask,
+  Removal,
+  SegmentCalls,
+  SegmentThreadData,
+} from '../flush/segment-writer.ts'
+import { tryAssemblerNative } from './assembler.ts'
+import { assemblerJs } from './assembler-js.ts'
+import { tryEncoderNative } from './parquet-encoder.ts'
+import { Unlinks } from './publish-segment.ts'
+import { FlushWriter } from './write-segment.ts'
+
+/** Serves `port` until it is told to stop. */
+export async function serveSegment(
+  port: MessagePort,
+  data: SegmentThreadData,
+  disk: Disk = realDisk,
+): Promise<void> {
+  const isNative = data.assembler === 'native'
+  const assembler = (isNative ? tryAssemblerNative() : undefined) ?? assemblerJs
+  const encoder =
+    (isNative ? tryEncoderNative() : undefined) ?? (await import('./parquet-encoder-js.ts')).encoderJs
+  const writer = new FlushWriter(assembler, encoder, disk)
+  const order = new PoolOrder()
+  const unlinks = new Unlinks(disk, removal => order.unlinked(removal))
+  serve<SegmentCalls>(
+    port,
+    {
+      flush: task => {
+        unlinks.run(task.folder)
+        const answer = flush(task, writer, order)
+        return moved(answer, movedWith(answer))
+      },
+      unlink: removal => unlinks.add(removal),
+    },
+    {
+      // The disk may refuse a removal. Any other error is a bug: the thread ends, and with it the process.
+      mayAnswer: isOfDisk,
+      interrupt: () => unlinks.run(),
+    },
+  )
+}
+
+/**
+ * After a failed flush, later flushes of its pool are refused. A rebuild takes the last segment for
+ * the end of all that is flushed, and would skip the rows of the flush that failed (W-6). Before the
+ * flusher tries again, it removes the files of the failed flush. The removal begins the order anew.
+ */
+class PoolOrder {
+  /** Folder → number of the flush that failed first. */
+  readonly #failed = new Map<string, number>()
+
+  isBroken(folder: string): boolean {
+    return this.#failed.has(folder)
+  }
+
+  failed({ folder, segment }: FlushTask): void {
+    if (!this.#failed.has(folder)) this.#failed.set(folder, segment)
+  }
+
+  unlinked({ folder, segments }: Removal): void {
+    const first = this.#failed.get(folder)
+    if (first !== undefined && segments.includes(first)) this.#failed.delete(folder)
+  }
+}
+
+function flush(task: FlushTask, writer: FlushWriter, order: PoolOrder): FlushDone | FlushRefused {
+  if (order.isBroken(task.folder)) {
+    const error = new Unavailable('flush_failed', 'an earlier flush of the pool failed')
+    return { failed: toWire(error), entries: task.entries }
+  }
+  try {
+    return writer.write(task)
+  } catch (error) {
+    if (!isOfDisk(error)) throw error
+    order.failed(task)
+    return { failed: toWire(error), entries: task.entries }
+  }
+}
+
+function isOfDisk(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).syscall !== undefined
+}
+
+function movedWith(answer: FlushDone | FlushRefused): ArrayBuffer[] {
+  const buffers = buffersOf(answer.entries)
+  if ('keys' in answer && answer.keys !== undefined) buffers.push(answer.keys)
+  return buffers
+}
