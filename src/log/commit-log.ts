@@ -21,14 +21,16 @@
  * `disk_full`. None of it was written, so its sequences are given out again.
  */
 
-import { assert, must, unreachable } from '../util/assert.ts'
+import { assert, must } from '../util/assert.ts'
 import { fromWire, Unavailable } from '../util/errors.ts'
 import { GROUP_BYTES_MAX, LOG_QUEUED_BYTES_MAX } from '../util/limits.ts'
 import { warn } from '../util/say.ts'
-import { type LogHeader, logFileName } from './log-folder.ts'
-import type { FromLog, FromSpare, Port, RecoveredState, ThreadData, ToLog, ToSpare } from './log-messages.ts'
+import type { Thread } from '../util/thread-kit.ts'
+import { logFileName } from './log-folder.ts'
+import type { LogCalls, LogEvents, LogThreadData, RecoveredState } from './log-thread.ts'
 import type { Commit, CommitStats, HeldLog, LogState, Span } from './log-types.ts'
 import { type GenerationFile, roomOfFile, spanBytes, type Written } from './log-writer.ts'
+import type { ReleasedFiles, SpareCalls, SpareEvents } from './spare-thread.ts'
 
 /** An append until it is answered. Without spans it only asks for a sync. */
 interface Waiting {
@@ -40,9 +42,10 @@ interface Waiting {
   readonly reject: (error: Error) => void
 }
 
+/** The two threads of the log. Tests run them in their own thread. */
 export interface CommitThreads {
-  readonly log: Port<ToLog, FromLog>
-  readonly spare: Port<ToSpare, FromSpare>
+  readonly log: Pick<Thread<LogCalls, LogEvents>, 'call' | 'tell' | 'listen' | 'stop' | 'terminate'>
+  readonly spare: Pick<Thread<SpareCalls, SpareEvents>, 'tell' | 'listen' | 'stop'>
 }
 
 /** The commit stage over a recovered log. */
@@ -51,7 +54,7 @@ export class LogCommit implements Commit {
   onSync: (ms: number, bytes: number) => void = () => {}
 
   readonly #threads: CommitThreads
-  readonly #durability: ThreadData['durability']
+  readonly #durability: LogThreadData['durability']
   readonly #groupBytesMax: number
   readonly #files: LogFiles
   #state: LogState = 'open'
@@ -75,13 +78,10 @@ export class LogCommit implements Commit {
   /** The highest sequence that `release` was called with. */
   #releaseBelow = 0
   #stopping: Promise<void> | undefined
-  #onStopped: () => void = () => {}
-  #onSpareEnded: () => void = () => {}
-  #spareEnded = false
 
   constructor(
     threads: CommitThreads,
-    options: Pick<ThreadData, 'durability' | 'fileBytes'>,
+    options: Pick<LogThreadData, 'durability' | 'fileBytes'>,
     state: RecoveredState,
   ) {
     this.#threads = threads
@@ -91,16 +91,39 @@ export class LogCommit implements Commit {
     this.#nextSequence = state.summary.lastSequence + 1
     this.#syncedSequence = state.summary.lastSequence
     this.#sparesReady = state.spares.length
-    threads.log.onMessage = message => this.#fromLog(message)
-    threads.log.onDeath = error => this.#poison(error)
-    threads.spare.onMessage = message => this.#fromSpare(message)
-    threads.spare.onDeath = error => {
-      this.#spareEnded = true
+    this.#listen()
+    threads.spare.tell('begin', { spares: state.spares, old: state.old })
+  }
+
+  #listen(): void {
+    const { log, spare } = this.#threads
+    log.listen(
+      {
+        written: written => this.#written(written),
+        noSpare: () => this.#park(),
+        noFile: reason => this.#fileRefused(reason),
+        fileAgain: () => {
+          this.#noFile = undefined
+          this.#updateDiskFull()
+        },
+        failed: error => this.#poison(fromWire(error)),
+      },
+      error => this.#poison(error),
+    )
+    spare.listen(
+      {
+        ready: name => this.#spareReady(name),
+        full: reason => this.#spareRefused(reason),
+        oldFilesLeft: reason => {
+          if (this.#oldFilesFailure !== reason)
+            warn(`old log files cannot be removed yet, the next try follows: ${reason}`)
+          this.#oldFilesFailure = reason
+        },
+      },
       // The log thread may still write from the group's slabs, so the group waits for its own
       // answer.
-      this.#poison(error, this.#parked ? undefined : this.#flight)
-    }
-    threads.spare.post({ kind: 'begin', spares: state.spares, old: state.old })
+      error => this.#poison(error, this.#parked ? undefined : this.#flight),
+    )
   }
 
   append(spans: readonly Span[], records: number): { firstSequence: number; durable: Promise<void> } {
@@ -123,7 +146,7 @@ export class LogCommit implements Commit {
     this.#releaseBelow = Math.max(this.#releaseBelow, belowSequence)
     if (this.#holds > 0 || this.#state === 'poisoned' || this.#state === 'stopped') return
     const gone = this.#files.takeBelow(belowSequence, this.#syncedSequence)
-    if (gone !== undefined) this.#threads.spare.post({ kind: 'release', ...gone })
+    if (gone !== undefined) this.#threads.spare.tell('release', gone)
   }
 
   hold(): HeldLog {
@@ -162,31 +185,14 @@ export class LogCommit implements Commit {
     if (clean) this.#enter('stopped', new Unavailable('log_refused', 'the log is stopped'))
     try {
       await drained
-      if (clean) await this.#askStop()
+      if (clean) await this.#threads.log.stop()
+    } catch (error) {
+      this.#poison(error as Error)
+      throw error
     } finally {
-      if (!this.#spareEnded) await this.#askSpareToEnd()
-      await Promise.all([this.#threads.log.end(), this.#threads.spare.end()])
+      const spareStopped = this.#threads.spare.stop().catch(() => {}) // its listener heard of a crash
+      await Promise.all([this.#threads.log.terminate(), spareStopped])
     }
-  }
-
-  /**
-   * Waits until the spare thread has finished the piece it writes, so that no file call is
-   * interrupted.
-   */
-  #askSpareToEnd(): Promise<void> {
-    return new Promise(resolve => {
-      this.#onSpareEnded = resolve
-      this.#threads.spare.onDeath = () => resolve()
-      this.#threads.spare.post({ kind: 'end' })
-    })
-  }
-
-  #askStop(): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#onStopped = resolve
-      this.#flight = [{ firstSequence: 0, spans: [], records: 0, bytes: 0, resolve, reject }]
-      this.#threads.log.post({ kind: 'stop' })
-    })
   }
 
   #enqueue(append: Omit<Waiting, 'resolve' | 'reject'>): Promise<void> {
@@ -221,86 +227,46 @@ export class LogCommit implements Commit {
     const spans = flight.flatMap(waiting => waiting.spans.map(ownBits))
     const sync = this.#durability === 'fsync' || flight.some(waiting => waiting.spans.length === 0)
     this.#parked = false
-    this.#threads.log.post({ kind: 'group', group: { firstSequence: flight[0]!.firstSequence, spans, sync } })
+    this.#threads.log.tell('group', { firstSequence: flight[0]!.firstSequence, spans, sync })
   }
 
-  #fromLog(message: FromLog): void {
-    switch (message.kind) {
-      case 'written':
-        this.#written(message.ms, message.written)
-        return
-      case 'no_spare':
-        this.#park()
-        return
-      case 'no_file':
-        if (this.#noFile === undefined)
-          warn(`the next log file cannot be opened, requests get 503 until it can: ${message.what}`)
-        this.#noFile = message.what
-        this.#parked = true
-        this.#updateDiskFull()
-        return
-      case 'file_again':
-        this.#noFile = undefined
-        this.#updateDiskFull()
-        return
-      case 'stopped':
-        this.#onStopped()
-        return
-      case 'failed':
-        this.#poison(fromWire(message.error))
-        return
-      case 'replay':
-      case 'recovered':
-        assert(false, 'recovery ended before the log opened')
-        return
-      default:
-        unreachable(message)
-    }
-  }
-
-  #written(ms: number, written: Written): void {
+  #written(written: Written): void {
     const flight = this.#flight!
     this.#flight = undefined
     if (written.rolled !== undefined) {
       this.#files.add({ position: written.rolled.position, firstSequence: written.rolled.firstSequence })
       this.#sparesReady -= 1
-      this.#threads.spare.post({ kind: 'taken', name: written.rolled.spare })
+      this.#threads.spare.tell('taken', written.rolled.spare)
       this.#updateDiskFull()
     }
     const last = flight.at(-1)!
     const synced = this.#durability === 'fsync' || flight.some(waiting => waiting.spans.length === 0)
     if (synced) this.#syncedSequence = last.firstSequence + last.records - 1
-    if (written.bytes > 0) this.onSync(ms, written.bytes)
+    if (written.bytes > 0) this.onSync(written.ms, written.bytes)
     for (const waiting of flight) waiting.resolve()
     this.#pump()
   }
 
-  #fromSpare(message: FromSpare): void {
-    switch (message.kind) {
-      case 'ready':
-        this.#sparesReady += 1
-        this.#noSpare = undefined
-        this.#threads.log.post({ kind: 'spare', name: message.name })
-        this.#updateDiskFull()
-        if (this.#parked) this.#send()
-        return
-      case 'full':
-        if (this.#noSpare === undefined)
-          warn(`no new log file can be made, the next try follows: ${message.what}`)
-        this.#noSpare = message.what
-        this.#updateDiskFull()
-        return
-      case 'trouble':
-        if (this.#oldFilesFailure !== message.what)
-          warn(`old log files cannot be removed yet, the next try follows: ${message.what}`)
-        this.#oldFilesFailure = message.what
-        return
-      case 'ended':
-        this.#onSpareEnded()
-        return
-      default:
-        unreachable(message)
-    }
+  #spareReady(name: string): void {
+    this.#sparesReady += 1
+    this.#noSpare = undefined
+    this.#threads.log.tell('spare', name)
+    this.#updateDiskFull()
+    if (this.#parked) this.#send()
+  }
+
+  #spareRefused(reason: string): void {
+    if (this.#noSpare === undefined) warn(`no new log file can be made, the next try follows: ${reason}`)
+    this.#noSpare = reason
+    this.#updateDiskFull()
+  }
+
+  #fileRefused(reason: string): void {
+    if (this.#noFile === undefined)
+      warn(`the next log file cannot be opened, requests get 503 until it can: ${reason}`)
+    this.#noFile = reason
+    this.#parked = true
+    this.#updateDiskFull()
   }
 
   #park(): void {
@@ -407,10 +373,7 @@ class LogFiles {
    * file.
    * @returns their names and the new log header; undefined where there are none
    */
-  takeBelow(
-    belowSequence: number,
-    syncedSequence: number,
-  ): { readonly header: LogHeader; readonly names: readonly string[] } | undefined {
+  takeBelow(belowSequence: number, syncedSequence: number): ReleasedFiles | undefined {
     let gone = 0
     while (gone + 1 < this.#files.length && this.#files[gone + 1]!.firstSequence <= belowSequence) gone += 1
     if (gone === 0) return undefined

@@ -1,134 +1,183 @@
-/** The log worker: messages in, LogWriter calls, messages out. One at a time, in order. */
-
-import { must, unreachable } from '../util/assert.ts'
-import { monotonicMs } from '../util/clock.ts'
+/**
+ * The log thread: recovers the log, then writes and syncs groups, one at a time and in order.
+ *
+ * A group is told, not called: the thread answers it with an event, so that a group costs one
+ * message each way and no promise.
+ */
+import type { MessagePort } from 'node:worker_threads'
+import { must } from '../util/assert.ts'
 import { type Disk, type FileHandle, disk as realDisk } from '../util/disk.ts'
-import { toWire } from '../util/errors.ts'
+import { toWire, type WireError } from '../util/errors.ts'
 import { DISK_RETRY_MS } from '../util/limits.ts'
-import type { FromLog, ThreadData, ToLog } from './log-messages.ts'
-import { type Group, LogWriter } from './log-writer.ts'
-import { type FirstReading, freeCache, readFirst, recoverLog } from './recover-log.ts'
+import { moved, serve, type TellEvent } from '../util/thread-server.ts'
+import { type Durability, type GenerationFile, type Group, LogWriter, type Written } from './log-writer.ts'
+import { type FirstReading, freeCache, type RecoveredSummary, readFirst, recoverLog } from './recover-log.ts'
+import type { ReplayChunk } from './replay-chunk.ts'
 
-export class LogService {
-  readonly #data: ThreadData
-  readonly #post: (message: FromLog) => void
+/** Data of both threads of the log. */
+export interface LogThreadData {
+  readonly folder: string
+  readonly fileBytes: number
+  readonly durability: Durability
+}
+
+/** A recovered log, as the main thread needs to know it. */
+export interface RecoveredState {
+  readonly summary: RecoveredSummary
+  readonly files: readonly GenerationFile[]
+  readonly spares: readonly string[]
+  readonly old: readonly string[]
+}
+
+/** A step of a recovery: a chunk to replay, or the end. The chunk's table is moved. */
+type RecoveryStep = { readonly chunk: ReplayChunk } | { readonly recovered: RecoveredState }
+
+export interface LogCalls {
+  /** Reads and checks the log. It comes first, while the flushed sequences are not known yet. */
+  read(): void
+  recover(flushed: ReadonlyMap<number, number>): RecoveryStep
+  /** The chunk was taken: asks for the next step. */
+  replayed(): RecoveryStep
+  /** Told. Exactly one of the events below answers it, except `fileAgain`. */
+  group(group: Group): void
+  /** Told: the name of a new spare. */
+  spare(name: string): void
+}
+
+export interface LogEvents {
+  written(written: Written): void
+  /** The group does not fit and there is no empty file. It was not written and may come again. */
+  noSpare(): void
+  /**
+   * The next file cannot be opened, for want of descriptors. The group was not written and may come
+   * again.
+   */
+  noFile(reason: string): void
+  /** After noFile: the file can be opened again. */
+  fileAgain(): void
+  /** The log is poisoned. */
+  failed(error: WireError): void
+}
+
+/** Serves `port` until it is told to stop, which writes the clean-stop record. */
+export function serveLog(port: MessagePort, data: LogThreadData, disk: Disk = realDisk): void {
+  const service = new LogService(data, disk, (name, value) => tell(name, value))
+  const tell = serve<LogCalls, LogEvents>(
+    port,
+    {
+      read: () => service.read(),
+      recover: async flushed => movedStep(await service.recover(flushed)),
+      replayed: async () => movedStep(await service.replayed()),
+      group: group => service.write(group),
+      spare: name => service.writer.addSpare(name),
+    },
+    { interrupt: () => service.interrupt(), close: () => service.writer.stop() },
+  )
+}
+
+function movedStep(step: RecoveryStep) {
+  return moved(step, 'chunk' in step ? [step.chunk.table.buffer as ArrayBuffer] : [])
+}
+
+class LogService {
+  readonly #data: LogThreadData
   readonly #disk: Disk
+  readonly #tell: TellEvent<LogEvents>
   #writer: LogWriter | undefined
-  #chunkTaken: () => void = () => {}
   #reading: FirstReading | undefined
-  #fault: unknown
+  /** Answers the call that waits for the next step of the recovery. */
+  #answerStep: (step: RecoveryStep | Promise<RecoveryStep>) => void = () => {}
+  #chunkTaken: () => void = () => {}
   #retry: NodeJS.Timeout | undefined
 
-  constructor(data: ThreadData, post: (message: FromLog) => void, disk: Disk = realDisk) {
+  constructor(data: LogThreadData, disk: Disk, tell: TellEvent<LogEvents>) {
     this.#data = data
-    this.#post = post
     this.#disk = disk
+    this.#tell = tell
   }
 
-  /** Handles one message; a failure of the disk is answered with `failed`. */
-  handle(message: ToLog): void {
-    switch (message.kind) {
-      case 'read':
-        this.#read()
-        return
-      case 'recover':
-        void this.#recover(message.flushed)
-        return
-      case 'replayed':
-        this.#chunkTaken()
-        return
-      case 'spare':
-        this.#running().addSpare(message.name)
-        return
-      case 'group':
-        this.#answer(() => this.#write(message.group))
-        return
-      case 'stop':
-        clearTimeout(this.#retry)
-        this.#answer(() => {
-          this.#running().stop()
-          return { kind: 'stopped' }
-        })
-        return
-      default:
-        unreachable(message)
+  get writer(): LogWriter {
+    return must(this.#writer, 'the recovered log')
+  }
+
+  read(): void {
+    this.#reading = readFirst(this.#disk, this.#data.folder)
+  }
+
+  recover(flushed: ReadonlyMap<number, number>): Promise<RecoveryStep> {
+    const step = this.#nextStep()
+    const recovered = this.#recover(flushed)
+    const answer = () => this.#answerStep(recovered)
+    recovered.then(answer, answer)
+    return step
+  }
+
+  replayed(): Promise<RecoveryStep> {
+    const step = this.#nextStep()
+    this.#chunkTaken()
+    return step
+  }
+
+  /** A failure of the disk is told as `failed`. */
+  write(group: Group): void {
+    let written: ReturnType<LogWriter['write']>
+    try {
+      written = this.writer.write(group)
+    } catch (error) {
+      this.#tell('failed', toWire(error))
+      return
     }
-  }
-
-  #write(group: Group): FromLog {
-    const begin = monotonicMs()
-    const written = this.#running().write(group)
-    if (written === 'no_spare') return { kind: 'no_spare' }
-    if ('noFile' in written) {
+    if (written === 'no_spare') this.#tell('noSpare', undefined)
+    else if ('noFile' in written) {
       this.#tryFileLater()
-      return { kind: 'no_file', what: written.noFile }
-    }
-    return { kind: 'written', ms: monotonicMs() - begin, written }
+      this.#tell('noFile', written.noFile)
+    } else this.#tell('written', written)
   }
 
-  /** Tells once two files can be opened at once, as a roll needs them. */
+  interrupt(): void {
+    clearTimeout(this.#retry)
+  }
+
+  #nextStep(): Promise<RecoveryStep> {
+    return new Promise(resolve => {
+      this.#answerStep = resolve
+    })
+  }
+
+  async #recover(flushed: ReadonlyMap<number, number>): Promise<RecoveryStep> {
+    const { folder, fileBytes, durability } = this.#data
+    const reading = this.#reading
+    this.#reading = undefined // its files are many megabytes
+    const { generation, ...found } = await recoverLog({
+      disk: this.#disk,
+      folder,
+      fileBytes,
+      flushed,
+      reading,
+      replay: chunk =>
+        new Promise<void>(resolve => {
+          this.#chunkTaken = resolve
+          this.#answerStep({ chunk })
+        }),
+    })
+    freeCache(reading?.log)
+    this.#writer = new LogWriter(generation, durability, found.summary.lastSequence + 1, found.spares)
+    return { recovered: { ...found, files: generation.files } }
+  }
+
+  /** Tells `fileAgain` once two files can be opened at once, as a roll needs them. */
   #tryFileLater(): void {
     clearTimeout(this.#retry)
     this.#retry = setTimeout(() => {
       const opened: FileHandle[] = []
       try {
         for (let count = 0; count < 2; count += 1) opened.push(this.#disk.open(this.#data.folder, 'r'))
-        this.#post({ kind: 'file_again' })
+        this.#tell('fileAgain', undefined)
       } catch {
-        this.#tryFileLater() // what is wrong was told by no_file, and is tried again until it is not
+        this.#tryFileLater() // noFile has told the reason
       } finally {
         for (const file of opened) this.#disk.close(file)
       }
     }, DISK_RETRY_MS).unref()
-  }
-
-  /** What is wrong is told by `recover`: nobody waits before. */
-  #read(): void {
-    try {
-      this.#reading = readFirst(this.#disk, this.#data.folder)
-    } catch (error) {
-      this.#fault = error
-    }
-  }
-
-  async #recover(flushed: ReadonlyMap<number, number>): Promise<void> {
-    try {
-      if (this.#fault !== undefined) throw this.#fault
-      const { folder, fileBytes, durability } = this.#data
-      const reading = this.#reading
-      this.#reading = undefined // its files are many megabytes
-      const replay = (chunk: Parameters<Parameters<typeof recoverLog>[0]['replay']>[0]) =>
-        new Promise<void>(resolve => {
-          this.#chunkTaken = resolve
-          this.#post({ kind: 'replay', chunk })
-        })
-      const { generation, ...found } = await recoverLog({
-        disk: this.#disk,
-        folder,
-        fileBytes,
-        flushed,
-        replay,
-        reading,
-      })
-      freeCache(reading?.log)
-      this.#writer = new LogWriter(generation, durability, found.summary.lastSequence + 1, found.spares)
-      this.#post({ kind: 'recovered', state: { ...found, files: generation.files } })
-    } catch (error) {
-      this.#post({ kind: 'failed', error: toWire(error) })
-    }
-  }
-
-  #answer(step: () => FromLog): void {
-    let answer: FromLog
-    try {
-      answer = step()
-    } catch (error) {
-      answer = { kind: 'failed', error: toWire(error) }
-    }
-    this.#post(answer)
-  }
-
-  #running(): LogWriter {
-    return must(this.#writer, 'the recovered log')
   }
 }

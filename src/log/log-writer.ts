@@ -22,6 +22,7 @@ import { join } from 'node:path'
 import { align8 } from '../format/batch-layout.ts'
 import { RECORD_HEADER_BYTES } from '../format/log-record.ts'
 import { assert, must } from '../util/assert.ts'
+import { monotonicMs } from '../util/clock.ts'
 import { type Disk, type FileHandle, isOutOfDescriptors } from '../util/disk.ts'
 import { Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
@@ -73,6 +74,8 @@ export interface Group {
 
 export interface Written {
   readonly bytes: number
+  /** Duration of writing and syncing the group. */
+  readonly ms: number
   /** The file that the writer began for this group, with the former name of the spare. */
   readonly rolled: (GenerationFile & { readonly spare: string }) | undefined
 }
@@ -223,6 +226,7 @@ export class LogWriter {
    * first failure and ever after.
    */
   write(group: Group): Written | NoFile | 'no_spare' {
+    const begin = monotonicMs()
     this.#refusePoisoned()
     assert(group.firstSequence === this.#nextSequence, 'groups come in sequence order')
     const bytes = group.spans.reduce((sum, span) => sum + spanBytes(span), 0)
@@ -236,7 +240,7 @@ export class LogWriter {
       if (group.spans.length > 0) this.#append(group.spans, bytes)
       if (this.#durability === 'fsync' || group.sync) this.#generation.sync()
       if (group.spans.length > 0) crashPoint('log.synced')
-      return { bytes, rolled }
+      return { bytes, ms: monotonicMs() - begin, rolled }
     })
   }
 

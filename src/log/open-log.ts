@@ -1,12 +1,12 @@
 /** Starts the two threads of the commit stage, and recovers the log through the first of them. */
-import { Worker } from 'node:worker_threads'
-import { fromWire } from '../util/errors.ts'
 import { LOG_FILE_BYTES } from '../util/limits.ts'
+import { startThread } from '../util/thread-kit.ts'
 import { type CommitThreads, LogCommit } from './commit-log.ts'
-import type { FromLog, FromSpare, Port, RecoveredState, ThreadData, ToLog, ToSpare } from './log-messages.ts'
+import type { LogCalls, LogEvents, LogThreadData, RecoveredState } from './log-thread.ts'
 import type { Commit, RecoverOptions } from './log-types.ts'
 import type { Durability } from './log-writer.ts'
 import type { RecoveredSummary } from './recover-log.ts'
+import type { SpareCalls, SpareEvents } from './spare-thread.ts'
 
 interface OpenLogOptions {
   /** Absolute; made if missing. */
@@ -24,39 +24,36 @@ export interface OpenedLog {
   readonly commit: Commit
 }
 
-/** The log's thread, which reads what is there until `recover` tells it what is flushed. */
+/** The log thread, which reads the log until `recover` tells it what is flushed. */
 export interface StartedLog {
   /**
-   * Recovers the log, replaying what is above the flushed sequences, and opens it for appends. Resolves when everything
-   * replayed is copied into the new generation and synced (W-3). Rejects with Damaged, CannotRun (no room), or what `replay`
-   * threw; the thread is ended then.
+   * Recovers the log, replays what is above the flushed sequences, and opens it for appends.
+   * Resolves when everything replayed is copied into the new generation and synced (W-3). Rejects
+   * with Damaged, CannotRun (no room), or the error that `replay` threw; the thread has ended then.
    */
   recover(options: RecoverOptions): Promise<OpenedLog>
-  /** Ends the thread where `recover` was not called. */
+  /** Ends the thread if `recover` was not called. */
   leave(): Promise<void>
 }
 
-/** Starts the log's thread. The other one, of the spares, is started when the log is open. */
+/** Starts the log thread. The spare thread is started when the log is open. */
 export function startLog(options: OpenLogOptions): StartedLog {
   const { folder, durability, crashAt } = options
-  const data: ThreadData = { folder, durability, crashAt, fileBytes: options.fileBytes ?? LOG_FILE_BYTES }
-  const log = startThread<ToLog, FromLog>(new URL('../../workers/log.js', import.meta.url), data)
-  const startSpare = () =>
-    startThread<ToSpare, FromSpare>(new URL('../../workers/spare.js', import.meta.url), data)
-  let death: Error | undefined
-  let isTaken = false
-  log.onDeath = error => {
-    death ??= error // an exit follows, which says less
+  const data: LogThreadData = { folder, durability, fileBytes: options.fileBytes ?? LOG_FILE_BYTES }
+  const threads = {
+    log: startThread<LogCalls, LogEvents>({ name: 'log', data, crashAt }),
+    startSpare: () => startThread<SpareCalls, SpareEvents>({ name: 'spare', data, crashAt }),
   }
-  log.post({ kind: 'read' })
+  const reading = threads.log.call('read', undefined)
+  reading.catch(() => {}) // `recover` reports it
+  let isTaken = false
   return {
-    recover: async recover => {
+    recover: recover => {
       isTaken = true
-      if (death !== undefined) throw death
-      return await openOver({ log, startSpare }, data, recover)
+      return openOver(threads, data, recover, reading)
     },
     leave: async () => {
-      if (!isTaken) await log.end()
+      if (!isTaken) await threads.log.terminate()
     },
   }
 }
@@ -72,48 +69,34 @@ export interface LogThreads {
   startSpare(): CommitThreads['spare']
 }
 
-/** Recovers over threads that run already. */
+/**
+ * Recovers over threads that run already.
+ * @param reading the log thread's call `read`, where it was made
+ */
 export async function openOver(
   { log, startSpare }: LogThreads,
-  data: ThreadData,
+  data: LogThreadData,
   recover: RecoverOptions,
+  reading?: Promise<void>,
 ): Promise<OpenedLog> {
   try {
-    const state = await recovered(log, recover)
+    await reading
+    const state = await recoverOver(log, recover)
     return { summary: state.summary, commit: new LogCommit({ log, spare: startSpare() }, data, state) }
   } catch (error) {
-    await log.end()
+    await log.terminate()
     throw error
   }
 }
 
-function recovered(log: Port<ToLog, FromLog>, recover: RecoverOptions): Promise<RecoveredState> {
-  return new Promise((resolve, reject) => {
-    log.onDeath = reject
-    log.onMessage = message => {
-      if (message.kind === 'recovered') resolve(message.state)
-      else if (message.kind === 'failed') reject(fromWire(message.error))
-      else if (message.kind === 'replay') {
-        recover.replay(message.chunk).then(() => log.post({ kind: 'replayed' }), reject)
-      }
-    }
-    log.post({ kind: 'recover', flushed: recover.flushed })
-  })
-}
-
-function startThread<To, From>(url: URL, data: ThreadData): Port<To, From> {
-  const worker = new Worker(url, { workerData: data })
-  const port: Port<To, From> = {
-    post: message => worker.postMessage(message),
-    onMessage: () => {},
-    onDeath: () => {},
-    end: async () => {
-      port.onDeath = () => {}
-      await worker.terminate()
-    },
+async function recoverOver(
+  log: CommitThreads['log'],
+  { flushed, replay }: RecoverOptions,
+): Promise<RecoveredState> {
+  let step = await log.call('recover', flushed)
+  while ('chunk' in step) {
+    await replay(step.chunk)
+    step = await log.call('replayed', undefined)
   }
-  worker.on('message', (message: From) => port.onMessage(message))
-  worker.on('error', error => port.onDeath(error instanceof Error ? error : new Error(String(error))))
-  worker.on('exit', code => port.onDeath(new Error(`the thread exited with ${code}`)))
-  return port
+  return step.recovered
 }

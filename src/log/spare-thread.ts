@@ -1,65 +1,102 @@
 /**
- * The spare worker: keeps empty log files ready and takes old ones out of the log, away from the log's thread.
+ * The spare thread: keeps empty log files ready and removes old ones, so that no ack waits for that.
  *
- * W-4, W-13: the log header moves on first and durably; only then do the files before it go. They become spares up to
- * SPARE_FILES_MAX, the rest is removed. A disk that is full is no poison: it is tried again each DISK_RETRY_MS.
+ * W-4, W-13: the log header moves on first and durably; only then do the files before it go. They
+ * become spares up to SPARE_FILES_MAX, and the rest is removed. A full disk does not poison the log:
+ * each failure of the disk is told, and the work is tried again after DISK_RETRY_MS.
  */
 import { join } from 'node:path'
-import { unreachable } from '../util/assert.ts'
+import type { MessagePort } from 'node:worker_threads'
 import { type Disk, disk as realDisk, syncFolder } from '../util/disk.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 import { DISK_RETRY_MS, SPARE_FILES_MAX, SPARE_FILES_MIN } from '../util/limits.ts'
+import { serve, type TellEvent } from '../util/thread-server.ts'
 import { type LogHeader, makeSpare, numberOfSpare, spareFileName, writeLogHeader } from './log-folder.ts'
-import type { FromSpare, ThreadData, ToSpare } from './log-messages.ts'
+import type { LogThreadData, RecoveredState } from './log-thread.ts'
 
-export class SpareService {
-  readonly #data: ThreadData
-  readonly #post: (message: FromSpare) => void
+/** Files that left the log, and the header of the log without them. */
+export interface ReleasedFiles {
+  readonly header: LogHeader
+  readonly names: readonly string[]
+}
+
+/** All of them are told. */
+export interface SpareCalls {
+  begin(found: Pick<RecoveredState, 'spares' | 'old'>): void
+  /** The log thread uses the spare `name`. */
+  taken(name: string): void
+  release(files: ReleasedFiles): void
+}
+
+export interface SpareEvents {
+  ready(name: string): void
+  /** No file could be made. It is tried again each DISK_RETRY_MS. */
+  full(reason: string): void
+  /** Old files could not be removed. They are no part of the log and cost room only. */
+  oldFilesLeft(reason: string): void
+}
+
+/** Serves `port` until it is told to stop. */
+export function serveSpares(port: MessagePort, data: LogThreadData, disk: Disk = realDisk): void {
+  const service = new SpareService(data, disk, (name, value) => tell(name, value))
+  const tell = serve<SpareCalls, SpareEvents>(
+    port,
+    {
+      begin: found => service.begin(found),
+      taken: name => service.taken(name),
+      release: files => service.release(files),
+    },
+    { interrupt: () => service.interrupt(), close: () => service.filled },
+  )
+}
+
+class SpareService {
+  readonly #data: LogThreadData
   readonly #disk: Disk
+  readonly #tell: TellEvent<SpareEvents>
   readonly #ready = new Set<string>()
   #number = 0
-  #filling = false
-  #ended = false
+  #isFilling = false
+  #isStopping = false
   #header: LogHeader | undefined
   #old: string[] = []
   #retry: NodeJS.Timeout | undefined
+  /** Resolves when the file that is being made is made or given up. */
+  filled: Promise<void> = Promise.resolve()
 
-  constructor(data: ThreadData, post: (message: FromSpare) => void, disk: Disk = realDisk) {
+  constructor(data: LogThreadData, disk: Disk, tell: TellEvent<SpareEvents>) {
     this.#data = data
-    this.#post = post
     this.#disk = disk
+    this.#tell = tell
   }
 
-  /** Handles one message. Failures of the disk are told, kept and tried again. */
-  handle(message: ToSpare): void {
-    switch (message.kind) {
-      case 'begin':
-        for (const name of message.spares) this.#ready.add(name)
-        this.#number = Math.max(0, ...[...message.spares, ...message.old].map(numberOfSpare))
-        this.#old.push(...message.old)
-        break
-      case 'taken':
-        this.#ready.delete(message.name)
-        break
-      case 'release':
-        this.#header = message.header
-        this.#old.push(...message.names)
-        break
-      case 'end':
-        this.#ended = true
-        clearTimeout(this.#retry)
-        if (!this.#filling) this.#post({ kind: 'ended' })
-        return
-      default:
-        unreachable(message)
-    }
+  begin({ spares, old }: Pick<RecoveredState, 'spares' | 'old'>): void {
+    for (const name of spares) this.#ready.add(name)
+    this.#number = Math.max(0, ...[...spares, ...old].map(numberOfSpare))
+    this.#old.push(...old)
     this.#work()
   }
 
+  taken(name: string): void {
+    this.#ready.delete(name)
+    this.#work()
+  }
+
+  release({ header, names }: ReleasedFiles): void {
+    this.#header = header
+    this.#old.push(...names)
+    this.#work()
+  }
+
+  interrupt(): void {
+    this.#isStopping = true
+    clearTimeout(this.#retry)
+  }
+
   #work(): void {
-    if (this.#ended) return
+    if (this.#isStopping) return
     this.#takeOut()
-    void this.#fill()
+    if (!this.#isFilling) this.filled = this.#fill()
   }
 
   /** Moves the log header, then recycles or removes what stands before it. */
@@ -72,7 +109,7 @@ export class SpareService {
       }
       if (this.#old.length > 0) this.#recycle()
     } catch (error) {
-      this.#post({ kind: 'trouble', what: textOf(error) })
+      this.#tell('oldFilesLeft', textOf(error))
       this.#tryLater()
     }
   }
@@ -113,27 +150,25 @@ export class SpareService {
 
   /** Makes spares until there are SPARE_FILES_MIN. */
   async #fill(): Promise<void> {
-    if (this.#filling) return
-    this.#filling = true
+    this.#isFilling = true
     try {
-      while (this.#ready.size < SPARE_FILES_MIN && !this.#ended) {
+      while (this.#ready.size < SPARE_FILES_MIN && !this.#isStopping) {
         const name = this.#nextName()
         const rest = () => new Promise<void>(resolve => setImmediate(resolve))
         await makeSpare(this.#disk, this.#data.folder, name, this.#data.fileBytes, rest)
         this.#offer(name)
       }
     } catch (error) {
-      this.#post({ kind: 'full', what: textOf(error) })
+      this.#tell('full', textOf(error))
       this.#tryLater()
     } finally {
-      this.#filling = false
-      if (this.#ended) this.#post({ kind: 'ended' })
+      this.#isFilling = false
     }
   }
 
   #offer(name: string): void {
     this.#ready.add(name)
-    this.#post({ kind: 'ready', name })
+    this.#tell('ready', name)
   }
 
   #nextName(): string {
@@ -143,7 +178,7 @@ export class SpareService {
 
   #tryLater(): void {
     clearTimeout(this.#retry)
-    if (!this.#ended) this.#retry = setTimeout(() => this.#work(), DISK_RETRY_MS)
+    if (!this.#isStopping) this.#retry = setTimeout(() => this.#work(), DISK_RETRY_MS)
   }
 }
 

@@ -52,7 +52,7 @@ export interface ThreadStart {
 }
 
 /** Functions that hear the thread's events. */
-type Listeners<Events> = { readonly [N in keyof Events]: (value: ValueOf<Events[N]>) => void }
+export type Listeners<Events> = { readonly [N in keyof Events]: (value: ValueOf<Events[N]>) => void }
 
 interface ThreadOptions<Events> {
   /** Names the file in `workers/`, and the thread in `top -H` as `weir-<name>`. */
@@ -85,6 +85,8 @@ export class Thread<Calls, Events = object> {
   /** Resolves when the thread has ended, for whatever reason. Its last answers were taken before. */
   readonly exited: Promise<void>
   readonly #options: ThreadOptions<Events>
+  #on: Listeners<Events> | undefined
+  #onCrash: ((error: Error) => void) | undefined
   readonly #worker: Worker
   readonly #open = new Map<number, OpenCall>()
   #nextId = 1
@@ -97,6 +99,8 @@ export class Thread<Calls, Events = object> {
 
   constructor(options: ThreadOptions<Events>) {
     this.#options = options
+    this.#on = options.on
+    this.#onCrash = options.onCrash
     const { name, nice, crashAt, data } = options
     const file = options.file ?? new URL(`../../workers/${name}.js`, import.meta.url)
     const start: ThreadStart = { name, nice, crashAt, data }
@@ -104,7 +108,7 @@ export class Thread<Calls, Events = object> {
     this.#worker.on('message', (message: AnswerMessage) => this.#take(message))
     this.#worker.on('messageerror', error => {
       this.#crashed(error)
-      this.#post({ id: this.#nextId, name: STOP, value: undefined }, []) // it runs on otherwise
+      this.#post({ id: this.#nextId, name: STOP, value: undefined }) // it runs on otherwise
     })
     this.#worker.on('error', error =>
       this.#crashed(error instanceof Error ? error : new Error(String(error))),
@@ -124,7 +128,7 @@ export class Thread<Calls, Events = object> {
   call<N extends keyof Calls & string>(
     name: N,
     value: ValueOf<Calls[N]>,
-    move: readonly Transferable[] = [],
+    move?: readonly Transferable[],
   ): Promise<ResultOf<Calls[N]>> {
     if (this.#refusal !== undefined) return Promise.reject(this.#refusal)
     return this.#ask(name, value, move)
@@ -134,9 +138,15 @@ export class Thread<Calls, Events = object> {
   tell<N extends keyof Calls & string>(
     name: N,
     value: ValueOf<Calls[N]>,
-    move: readonly Transferable[] = [],
+    move?: readonly Transferable[],
   ): void {
     if (this.#refusal === undefined) this.#post({ id: 0, name, value }, move)
+  }
+
+  /** Sets the listeners of a thread that was started before they existed. */
+  listen(on: Listeners<Events>, onCrash: (error: Error) => void): void {
+    this.#on = on
+    this.#onCrash = onCrash
   }
 
   /**
@@ -170,7 +180,7 @@ export class Thread<Calls, Events = object> {
 
   async #stop(): Promise<void> {
     this.#stopId = this.#nextId
-    const answer = this.#ask(STOP, undefined, [])
+    const answer = this.#ask(STOP, undefined)
     this.#refusal ??= this.#lost(new Error(`the ${this.#options.name} thread is stopping`))
     try {
       await answer
@@ -179,7 +189,7 @@ export class Thread<Calls, Events = object> {
     }
   }
 
-  #ask<R>(name: string, value: unknown, move: readonly Transferable[]): Promise<R> {
+  #ask<R>(name: string, value: unknown, move?: readonly Transferable[]): Promise<R> {
     return new Promise((resolve, reject) => {
       const id = this.#nextId++
       this.#post({ id, name, value }, move) // where it throws, the promise rejects and no call is open
@@ -187,13 +197,15 @@ export class Thread<Calls, Events = object> {
     })
   }
 
-  #post(message: CallMessage, move: readonly Transferable[]): void {
-    this.#worker.postMessage(message, move)
+  /** A message without a move list is the cheap one: the log posts one for each group. */
+  #post(message: CallMessage, move?: readonly Transferable[]): void {
+    if (move === undefined) this.#worker.postMessage(message)
+    else this.#worker.postMessage(message, move)
   }
 
   #take({ id, name, value, error }: AnswerMessage): void {
     if (id === 0) {
-      const listeners = this.#options.on as Record<string, (value: unknown) => void> | undefined
+      const listeners = this.#on as Record<string, (value: unknown) => void> | undefined
       must(listeners?.[name ?? ''], 'a listener of the event')(value)
       return
     }
@@ -208,7 +220,7 @@ export class Thread<Calls, Events = object> {
   #crashed(error: Error): void {
     if (this.#isGone) return
     this.#leave(error)
-    this.#options.onCrash?.(error)
+    this.#onCrash?.(error)
   }
 
   /** No answer is awaited from now on. */

@@ -82,8 +82,8 @@ export function serve<Calls, Events = object>(
   }
 
   function answer(call: CallMessage, result: unknown): void {
-    const { value, move } = result instanceof Moved ? result : { value: result, move: [] }
     if (call.id !== 0) {
+      const { value, move } = result instanceof Moved ? result : { value: result, move: [] }
       try {
         port.postMessage({ id: call.id, value } satisfies AnswerMessage, move)
       } catch (error) {
@@ -133,5 +133,8 @@ export function serve<Calls, Events = object>(
       .finally(() => running.delete(run))
     running.add(run)
   })
-  return (name, value, move = []) => port.postMessage({ id: 0, name, value }, move)
+  return (name, value, move) => {
+    if (move === undefined) port.postMessage({ id: 0, name, value })
+    else port.postMessage({ id: 0, name, value }, move)
+  }
 }

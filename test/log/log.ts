@@ -3,16 +3,16 @@ import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { expect } from 'vitest'
 import { RECORD_KIND, recordBytes, writeRecordHeader } from '../../src/format/log-record.ts'
-import type { FromLog, FromSpare, Port, ThreadData, ToLog, ToSpare } from '../../src/log/log-messages.ts'
-import { LogService } from '../../src/log/log-thread.ts'
+import { type LogCalls, type LogEvents, type LogThreadData, serveLog } from '../../src/log/log-thread.ts'
 import type { Span } from '../../src/log/log-types.ts'
 import { LogWriter } from '../../src/log/log-writer.ts'
 import { type LogThreads, type OpenedLog, openOver } from '../../src/log/open-log.ts'
 import { bitmapBytes } from '../../src/log/record-codec.ts'
 import { type RecoveredLog, recoverLog } from '../../src/log/recover-log.ts'
 import { type ReplayChunk, type Replayed, replayedAt, replayedCount } from '../../src/log/replay-chunk.ts'
-import { SpareService } from '../../src/log/spare-thread.ts'
+import { type SpareCalls, type SpareEvents, serveSpares } from '../../src/log/spare-thread.ts'
 import type { Disk } from '../../src/util/disk.ts'
+import { localThread } from '../util/local-thread.ts'
 import { MemoryDisk } from '../util/memory-disk.ts'
 
 export const FOLDER = '/data/log'
@@ -98,41 +98,23 @@ export function writerOver(log: RecoveredLog, durability: 'fsync' | 'os' = 'fsyn
 /** The commit stage over `disk`, its threads run in this one. */
 export function openOn(
   disk: Disk,
-  options: Partial<ThreadData> & { flushed?: ReadonlyMap<number, number> } = {},
+  options: Partial<LogThreadData> & { flushed?: ReadonlyMap<number, number> } = {},
   replay: (chunk: ReplayChunk) => Promise<void> = async () => {},
 ): Promise<OpenedLog> {
-  const data: ThreadData = {
+  const data: LogThreadData = {
     folder: FOLDER,
     fileBytes: FILE_BYTES,
     durability: 'fsync',
-    crashAt: '',
     ...options,
   }
   return openOver(threadsOn(disk, data), data, { flushed: options.flushed ?? new Map([[1, 0]]), replay })
 }
 
-function threadsOn(disk: Disk, data: ThreadData): LogThreads {
+function threadsOn(disk: Disk, data: LogThreadData): LogThreads {
   return {
-    log: portOver<ToLog, FromLog>(post => new LogService(data, post, disk)),
-    startSpare: () => portOver<ToSpare, FromSpare>(post => new SpareService(data, post, disk)),
+    log: localThread<LogCalls, LogEvents>(port => serveLog(port, data, disk)),
+    startSpare: () => localThread<SpareCalls, SpareEvents>(port => serveSpares(port, data, disk)),
   }
-}
-
-/** Messages arrive later and in order, as between threads. */
-function portOver<To, From>(
-  make: (post: (message: From) => void) => { handle(message: To): void },
-): Port<To, From> {
-  let ended = false
-  const port: Port<To, From> = {
-    post: message => void setImmediate(() => ended || service.handle(message)),
-    onMessage: () => {},
-    onDeath: () => {},
-    end: async () => {
-      ended = true
-    },
-  }
-  const service = make(message => void setImmediate(() => ended || port.onMessage(message)))
-  return port
 }
 
 /** The text of the error that `promise` rejects with. */
