@@ -89,13 +89,13 @@ describe('sweep', () => {
     await index.stop()
   })
 
-  test('ends at its next step when the index is stopped; the next one goes on', async () => {
+  test('a stop interrupts the sweep between two steps, and the next sweep does the rest', async () => {
     const { open, paths } = await filled()
     const folders = Array.from({ length: 50 }, (_, number) => join(paths.segment, `GONE${number}`))
     for (const folder of folders) mkdirSync(folder)
     const first = await open()
-    const cut = expect(first.index.sweep(POOLS)).rejects.toThrow('the index is being closed')
-    await Promise.all([first.index.stop(), cut])
+    const interrupted = expect(first.index.sweep(POOLS)).rejects.toThrow('the index is being closed')
+    await Promise.all([first.index.stop(), interrupted])
     expect(folders.filter(existsSync).length).toBeGreaterThan(0)
     const { index } = await open()
     await index.sweep(POOLS)
@@ -103,7 +103,7 @@ describe('sweep', () => {
     await index.stop()
   })
 
-  test('a pool is dropped step by step, too: a stop comes between, and the next drop does the rest', async () => {
+  test('a stop interrupts the drop of a pool between two steps, and the next drop does the rest', async () => {
     const { open, pool, paths } = await filled()
     const many = Array.from({ length: INDEX_SLICE_ENTRIES }, (_, number) => ({
       ts: 1,
@@ -117,11 +117,12 @@ describe('sweep', () => {
       return keys
     }
     const first = await open()
-    await first.index.commit([
-      writeFlush({ schema: SCHEMA, folder: pool, segment: 4, rows: many, from: 30, to: 39 }),
-    ])
-    const cut = expect(first.index.dropPool(1)).rejects.toThrow('the index is being closed')
-    await Promise.all([first.index.stop(), cut])
+    const flush = writeFlush({ schema: SCHEMA, folder: pool, segment: 4, rows: many, from: 30, to: 39 })
+    // All three calls are sent before the thread has committed, so the stop comes between the first
+    // two steps of the drop.
+    const committed = first.index.commit([flush])
+    const interrupted = expect(first.index.dropPool(1)).rejects.toThrow('the index is being closed')
+    await Promise.all([committed, interrupted, first.index.stop()])
     expect(await keysLeft()).toBeGreaterThan(0)
     const { index } = await open()
     await index.dropPool(1)
@@ -141,7 +142,7 @@ describe('sweep', () => {
   test('W-4 syncs the index that it reads before it clears anything by it: a kill may have come before the sync', async () => {
     const { pool, paths } = await filled()
     writeFileSync(join(pool, segmentFile(4)), 'x')
-    const calls: string[] = []
+    const changes: string[] = []
     const opened = new Map<number, string>()
     const { index } = await openHere(paths, () => new Map(), {
       ...disk,
@@ -150,14 +151,14 @@ describe('sweep', () => {
         opened.set(file, path)
         return file
       },
-      fdatasync: file => calls.push(`sync ${opened.get(file)}`),
+      fdatasync: file => changes.push(`sync ${opened.get(file)}`),
       unlink: path => {
-        calls.push(`unlink ${path}`)
+        changes.push(`unlink ${path}`)
         disk.unlink(path)
       },
     })
     index.close()
-    expect(calls).toEqual([`sync ${join(paths.index, 'data.mdb')}`, `unlink ${join(pool, segmentFile(4))}`])
+    expect(changes).toEqual([`sync ${join(paths.index, 'data.mdb')}`, `unlink ${join(pool, segmentFile(4))}`])
   })
 
   test('W-8 reports named files that are missing', async () => {
