@@ -1,37 +1,52 @@
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer } from 'vitest/node'
 
 /**
- * Minutes each: hundreds of real servers and commands. `npm run test:long` runs them with all others; they are not in
- * `npm test`, so that it stays within minutes on two cores.
+ * Tests that take a minute or more, the longest first. They start before all others: one that
+ * starts last would run alone, with the second worker idle.
  */
-const LONG = [
-  'dist/test/tools/backup/consistent_under_load.test.js',
-  'dist/test/tools/backup/damaged_and_cut_short.test.js',
-  'dist/test/bench/bench_ended_from_outside.test.js',
-  'dist/test/bench/path_with_peers.test.js',
-  'dist/test/tools/kills.test.js',
-  'dist/test/tools/operator.test.js',
-  'dist/test/tools/repair_of_damage.test.js',
-  'dist/test/tools/verify_finds_damage.test.js',
-  'dist/test/faults/disk_faults.test.js',
-  'dist/test/faults/merge_faults.test.js',
-  'dist/test/path/compaction.test.js',
-  'dist/test/power/mounted_image.test.js',
+const LONGEST = [
+  'crash/kills_at_named_points',
+  'tools/repair_of_damage',
+  'path/records_model',
+  'faults/disk_faults',
+  'tools/verify_finds_damage',
+  'faults/merge_faults',
+  'path/compaction',
+  'bench/each_question',
+  'tools/operator',
+  'crash/kills_at_random_moments',
+  'tools/backup/consistent_under_load',
+  'tools/backup/damaged_and_cut_short',
+  'tools/kills',
+  'bench/path_with_peers',
 ]
 
+class LongestFirst extends BaseSequencer {
+  /** @param {Parameters<BaseSequencer['sort']>[0]} files */
+  async sort(files) {
+    const rankOf = ({ moduleId }) => {
+      const rank = LONGEST.findIndex(name => moduleId.endsWith(`/${name}.test.js`))
+      return rank < 0 ? LONGEST.length : rank
+    }
+    return (await super.sort(files)).sort((a, b) => rankOf(a) - rankOf(b))
+  }
+}
+
 // Tests run as compiled: the same files that ship, worker threads and native module included.
-export default defineConfig(({ mode }) => ({
+export default defineConfig({
   test: {
     include: ['dist/test/**/*.test.js'],
-    exclude: mode === 'long' ? [] : LONG,
-    // A server makes three log files at its first start, and reads one through at each further one: 64 MiB each.
+    // A server creates three log files at its first start, and reads one at each later start: 64
+    // MiB each by default.
     env: { WEIR_LOG_FILE_BYTES: String(8 * 1024 * 1024) },
     setupFiles: ['dist/test/util/clean-up.js'],
     pool: 'forks',
     maxWorkers: 2,
-    // Against hangs alone: a busy machine is ten times slower than a quiet one.
+    // Ends a test that hangs: a busy machine is ten times slower than a quiet one.
     testTimeout: 300_000,
     hookTimeout: 120_000,
+    sequence: { sequencer: LongestFirst },
     reporters: ['default', ['json', { outputFile: 'dist/test-results.json' }]],
   },
-}))
+})

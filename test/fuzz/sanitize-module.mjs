@@ -1,7 +1,8 @@
 /**
- * The whole native module under the address and undefined-behaviour sanitizers: a copy of the build whose weir.node is compiled
- * with them runs the tests of native code, and a real server under load with kills and restarts. Node itself is not
- * instrumented, so leaks are not looked for. Any report fails, from whichever process it came: each writes a file.
+ * The whole native module under the address and undefined-behaviour sanitizers: a copy of the build
+ * whose weir.node is compiled with them runs the tests of native code, and a real server under load
+ * with kills and restarts. Node itself is not instrumented, so leaks are not looked for. Any report
+ * fails, from whichever process it came: each writes a file.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
@@ -15,10 +16,16 @@ const tree = join(root, 'dist', 'sanitize', 'tree')
 const reports = join(tree, 'reports')
 
 const FLAGS = ['-O1', '-fno-omit-frame-pointer', '-fsanitize=address,undefined', '-fno-sanitize-recover=all']
-/** liblmdb reads words at odd addresses by design, LZ4 and simdjson shift as they like: bounds are what counts there. */
+/**
+ * liblmdb reads words at odd addresses by design, LZ4 and simdjson shift as they like: bounds are
+ * what counts there.
+ */
 const OTHERS = ['-fno-sanitize=undefined']
 
-/** Tests that call native code directly, and a server that does everything with it. Paths below dist/test. */
+/**
+ * Tests that call native code directly, and a server that does everything with it. Paths below
+ * dist/test.
+ */
 const TESTS = [
   'parse/kernel_agrees',
   'parse/native_',
@@ -55,7 +62,8 @@ function library(cxx, name) {
 
 /** The environment of an instrumented process. @param {string} cxx */
 function environment(cxx) {
-  // libstdc++ too: the sanitizer looks for its throw at the start, and Node has one of its own inside.
+  // libstdc++ too: the sanitizer looks for its throw at the start, and Node has one of its own
+  // inside.
   const preload = [library(cxx, 'libasan.so'), library(cxx, 'libstdc++.so.6')].join(' ')
   const common = `log_path=${join(reports, 'report')}:halt_on_error=1:print_stacktrace=1`
   return {
@@ -63,7 +71,10 @@ function environment(cxx) {
     LD_PRELOAD: preload,
     ASAN_OPTIONS: `${common}:detect_leaks=0:alloc_dealloc_mismatch=0:quarantine_size_mb=64:allocator_may_return_null=1`,
     UBSAN_OPTIONS: common,
+    // Of the model of records, the native kernel and one sequence with restarts: each start under
+    // sanitizers takes seconds.
     WEIR_KERNEL: 'native',
+    WEIR_TEST_RUNS: '1',
   }
 }
 
@@ -87,7 +98,10 @@ async function makeTree(cxx) {
   return said === undefined
 }
 
-/** @param {string} what @param {string[]} args @param {NodeJS.ProcessEnv} env @returns {Promise<boolean>} */
+/**
+ * @param {string} what @param {string[]} args @param {NodeJS.ProcessEnv} env @returns
+ *   {Promise<boolean>}
+ */
 function run(what, args, env) {
   tell(what)
   return new Promise(resolve => {
@@ -105,7 +119,8 @@ function hasReports() {
 }
 
 /**
- * @param {string} cxx a compiler with sanitizers @param {string} seed of the load @param {number} kills of the server under load
+ * @param {string} cxx a compiler with sanitizers @param {string} seed of the load @param {number}
+ *   kills of the server under load
  * @returns {Promise<boolean>} nothing was found
  */
 export async function sanitizeModule(cxx, seed, kills) {
