@@ -169,8 +169,6 @@ function nextPool(
   return { flushedSequence, nextSegment, receivedToUs }
 }
 
-/** Superseded rows, grouped by segment. */
-
 /**
  * Splits sorted (segment, row) pairs into one list of rows per segment.
  *

@@ -86,10 +86,7 @@ export function createIndex(store: KeyStore, identity: string): Index {
   const added = new AddedEntries()
   let known = readIdentity(store) ?? { format: INDEX_FORMAT, identity, commit: 0, complete: false }
   assert(known.identity === identity, 'an index is opened by the folder it belongs to')
-  /**
-   * Runs `work` and puts `next` in one transaction; `next` is the known identity once it is on
-   * disk.
-   */
+  /** Runs `work` and puts the identity `next`, in one transaction. `next` is known after its sync. */
   const change = <T>(next: IdentityEntry, work: (txn: KeyTxn) => T): T => {
     const result = guarded(() =>
       store.transact(txn => {
@@ -247,7 +244,6 @@ function dropSlice(txn: KeyTxn, pool: number): boolean {
  * Measures the time that the keys of one transaction take. Compaction moves no more keys at once
  * than flushes can wait for (store/compaction/merge-throttle.ts).
  */
-
 class KeyCost {
   readonly #beginMs = monotonicMs()
   /** Of each flush or compaction, in order. */
