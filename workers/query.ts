@@ -1,6 +1,6 @@
 /** Entry point of the query thread: binds its calls to the engine (src/query/engine.ts). */
 import { Engine } from '../src/query/engine.ts'
-import type { EngineCalls, EngineSettings } from '../src/query/engine-messages.ts'
+import type { EngineCalls, EngineSettings } from '../src/query/query-types.ts'
 import { crashPoint } from '../src/util/fault-injection.ts'
 import { beginThread, serve } from '../src/util/thread-server.ts'
 

@@ -14,9 +14,13 @@ import type { Identity } from '../catalog/token.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
 import type { ExportClient } from '../query/arrow/export-client.ts'
-import { arrowStream, recordBatches } from '../query/arrow/export-stream.ts'
-import type { CopiedFile, OpenBatches } from '../query/arrow/export-types.ts'
-import { countLiveRows } from '../query/deletion-tables.ts'
+import {
+  arrowStream,
+  type CopiedFile,
+  type OpenBatches,
+  recordBatches,
+} from '../query/arrow/export-stream.ts'
+import { countLiveRows } from '../query/live-rows.ts'
 import type { BadQuery, CopyTarget, QueryEngine } from '../query/query-types.ts'
 import { type PinDeps, pinSegments } from '../query/question.ts'
 import { type PlannedSelection, planSelection, readColumns, type Selection } from '../query/selection.ts'

@@ -14,12 +14,11 @@ import {
   Tarpit,
   Unread,
 } from './connections.ts'
-import { Control, ControlBodies } from './control.ts'
+import { Control, ControlBodies, controlRoutes, type Router } from './control.ts'
 import { CHUNKED, declaredBytesOf, type OnRequest, type RequestHead } from './http/transport.ts'
 import { Ingest } from './ingest.ts'
 import { problemReply, refuse } from './problem.ts'
 import { answerEarly, type Responder } from './responder.ts'
-import { controlRoutes, type Router } from './routes.ts'
 import { Streams } from './stream.ts'
 
 /** Listens. Rejects with CannotRun when the address cannot be used. */

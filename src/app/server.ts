@@ -153,7 +153,7 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
       parse: task => parse.parse(task),
       parseRoom: () => parse.room(),
       onParseRoom: front.onParseRoom,
-      graphql: request => graphql.handle(request),
+      graphql,
       token: request => tokens.token(request),
       routes: [
         backupRoute(server.backups, tokens.verify, config),

@@ -11,7 +11,7 @@ import type { QuerySegment } from '../index/index-types.ts'
 import { DuckDBInstance } from '../util/duckdb.ts'
 import { SegmentDamaged, Unavailable } from '../util/errors.ts'
 import { quoteText } from '../util/sql.ts'
-import type { EngineSettings } from './engine-messages.ts'
+import type { EngineSettings } from './query-types.ts'
 
 /** Opens a locked in-memory instance. It caches footers, because segments never change. */
 export async function openSandbox(settings: EngineSettings): Promise<DuckDBInstance> {

@@ -16,8 +16,7 @@ import {
 } from '../util/limits.ts'
 import { loadPackage } from '../util/load-package.ts'
 import { startThread, type Thread } from '../util/thread-kit.ts'
-import type { EngineCalls, EngineSettings } from './engine-messages.ts'
-import type { QueryDone, QueryEngine, QueryTask } from './query-types.ts'
+import type { EngineCalls, EngineSettings, QueryDone, QueryEngine, QueryTask } from './query-types.ts'
 
 /** Where the engine works; the rest has its default in limits.ts and is given by tests only. */
 export interface EngineOptions {

@@ -17,12 +17,17 @@ import { SegmentDamaged, Unavailable } from '../util/errors.ts'
 import { DELETION_TABLES_BYTES_MAX, DELETION_TABLES_MAX, SCHEMAS_CACHED_MAX } from '../util/limits.ts'
 import { quoteText } from '../util/sql.ts'
 import { copyBatches } from './arrow/record-batches.ts'
-import { countDeletedRows, countLiveRows, type DeletionTable, DeletionTables } from './deletion-tables.ts'
 import { explainError, findDamaged, isOutOfMemory, openSandbox } from './duckdb-instance.ts'
 import { boundType, boundValue, printValue } from './duckdb-values.ts'
-import type { EngineSettings } from './engine-messages.ts'
-import { type Source, withRows } from './live-rows.ts'
-import type { CopyTarget, ParquetTarget, QueryDone, QueryTask } from './query-types.ts'
+import {
+  countDeletedRows,
+  countLiveRows,
+  type DeletionTable,
+  DeletionTables,
+  type Source,
+  withRows,
+} from './live-rows.ts'
+import type { CopyTarget, EngineSettings, ParquetTarget, QueryDone, QueryTask } from './query-types.ts'
 
 /** An interrupt has no effect while no statement runs, so it is repeated at this interval. */
 const INTERRUPT_AGAIN_MS = 50

@@ -3,7 +3,7 @@ import type { ColumnType, PoolSchema } from '../format/schema.ts'
 import { quoteName } from '../util/sql.ts'
 import { findColumn, quoted } from './operand.ts'
 import type { BadQuery } from './query-types.ts'
-import type { PoolReference } from './question.ts'
+import { isGiven, type PoolReference } from './question.ts'
 
 /**
  * The part of a question's input that chooses its metric. Clients send explicit nulls beside the
@@ -58,9 +58,4 @@ export function metricSql(schema: PoolSchema, metric: Metric): string | BadQuery
   if (INTEGERS.includes(column.type)) return `SUM(${quoteName(column.name)})`
   if (FLOATS.includes(column.type)) return `FSUM(${quoteName(column.name)})`
   return { badRequest: `column ${quoted(column.name)} is ${column.type}: only numbers can be summed` }
-}
-
-/** True for a value that is neither absent nor null. */
-export function isGiven<T>(value: T | null | undefined): value is T {
-  return value !== null && value !== undefined
 }

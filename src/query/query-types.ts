@@ -114,3 +114,28 @@ export interface QueryEngine {
   stats(): { readonly running: number; readonly waiting: number }
   stop(): Promise<void>
 }
+
+/** The settings that the query thread starts with. */
+export interface EngineSettings {
+  /** Absolute folder of all segments: the only one that queries may read, besides the temporary one. */
+  readonly segmentFolder: string
+  /** Absolute folder that DuckDB spills to. */
+  readonly temporaryFolder: string
+  /** Absolute folder that copies may be written to besides. */
+  readonly outputFolder?: string | undefined
+  /** `js`: TypeScript alone, even where the native module is there. */
+  readonly kernel?: 'native' | 'js' | undefined
+  readonly threads: number
+  readonly memoryBytes: number
+  /** A query is interrupted after this. */
+  readonly queryMsMax: number
+}
+
+/** The calls of the main thread to the query thread. A stop interrupts the queries that run. */
+export interface EngineCalls {
+  /** The first call. Resolves when the engine is open. */
+  open(): void
+  run(task: QueryTask): QueryDone
+  /** Drops what the engine keeps of these files. No manifest names them any more. */
+  forget(files: readonly string[]): void
+}

@@ -20,6 +20,11 @@ export interface PoolReference {
   readonly name?: string | null
 }
 
+/** True for a value that is neither absent nor null: clients send explicit nulls. */
+export function isGiven<T>(value: T | null | undefined): value is T {
+  return value !== null && value !== undefined
+}
+
 /** A kind of question. `Input` is the GraphQL input as the schema coerces it. */
 export interface Question<Input = unknown, Query = unknown> {
   /** The field of `Query` in the GraphQL schema. Its one argument is `input`. */

@@ -5,10 +5,9 @@
 import type { PoolSchema } from '../format/schema.ts'
 import { FILTER_DEPTH_MAX } from '../util/limits.ts'
 import { quoteName } from '../util/sql.ts'
-import type { Filter, FilterOperator } from './filter.ts'
 import { Binder, findColumn, type QueryColumn, queryColumns, quoted } from './operand.ts'
 import type { BadQuery, QueryPlan } from './query-types.ts'
-import { planWhere } from './where.ts'
+import { type Filter, type FilterOperator, planWhere } from './where.ts'
 
 /** The rows and columns to read. Absent: all of them. */
 export interface Selection {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { type CounterQuery, counter } from '../../src/query/counter.ts'
-import type { Filter, FilterOperator } from '../../src/query/filter.ts'
 import type { BadQuery, QueryPlan } from '../../src/query/query-types.ts'
+import type { Filter, FilterOperator } from '../../src/query/where.ts'
 import { FILTER_DEPTH_MAX, FILTERS_MAX } from '../../src/util/limits.ts'
 import { schemaOf } from './pool.ts'
 

@@ -1,26 +1,43 @@
 /**
- * The context of a request's resolvers: the other stages as functions, the caller, and the
- * request's costs.
+ * The context of a request's resolvers: the other stages as functions, the caller, and the request's
+ * costs.
+ *
+ *   W-11  All of GraphQL but the queries themselves runs on the main thread, and a short document
+ *         can ask 500 columns for 2,000 names each, or for a thousand counters.
+ *
+ * Each list and object is charged before its fields are resolved: its length times the fields asked
+ * of each item. Inner lists and objects are charged as they come, never twice. Introspection is
+ * charged too: its types are the package's own and shared by all schemas. Lists of which much is
+ * asked are resolved in slices (share.ts).
  */
+import type { GraphQLField, GraphQLResolveInfo, GraphQLSchema } from 'graphql'
 import type { CatalogService } from '../../catalog/catalog-types.ts'
 import type { Pool, Scope } from '../../catalog/model.ts'
+import type { Identity, Tokens } from '../../catalog/token.ts'
 import type { BadQuery } from '../../query/query-types.ts'
 import type { Answered, Question } from '../../query/question.ts'
-import type { Refusal } from '../../util/errors.ts'
-import type { Budget } from './budget.ts'
-import { lacksScope } from './errors.ts'
-import type { Slices } from './share.ts'
-
-/** The application that sent the request, and its scopes. */
-export interface Caller {
-  readonly applicationId: string
-  readonly scopes: ReadonlySet<Scope>
-}
+import {
+  GRAPHQL_INPUT_CHARACTERS_MAX,
+  GRAPHQL_LOOKED_AT_PER_VALUE,
+  GRAPHQL_QUERIES_MAX,
+  GRAPHQL_UNCUT_VALUES,
+  GRAPHQL_VALUES_MAX,
+} from '../../util/limits.ts'
+import type { FieldCounter } from './document.ts'
+import { badRequest, lacksScope } from './errors.ts'
+import {
+  defaultFieldResolver,
+  getNamedType,
+  getNullableType,
+  isLeafType,
+  isListType,
+  isObjectType,
+} from './library.ts'
+import { inSlices, later, type Slices } from './share.ts'
 
 export interface GraphqlDeps {
   readonly catalog: CatalogService
-  /** A refusal is 401, or 429 after too many wrong secrets. */
-  verify(authorization: string | undefined, address: string): Promise<Caller | Refusal>
+  readonly verify: Tokens['verify']
   /** The public URL of a webhook id. The API shows it and does not store it. */
   webhookUrl(webhookId: string): string
   /** Answers a question about a pool. Rejects with Unavailable or SegmentDamaged. */
@@ -29,7 +46,7 @@ export interface GraphqlDeps {
 
 export interface Context {
   readonly deps: GraphqlDeps
-  readonly caller: Caller
+  readonly caller: Identity
   readonly budget: Budget
   readonly slices: Slices
 }
@@ -42,4 +59,98 @@ export function requireScope(
 ): void {
   if (scopes.some(scope => caller.scopes.has(scope))) return
   throw lacksScope(caller.applicationId, action, scopes.at(-1) ?? '')
+}
+
+/** The costs of one request so far, against its limits. */
+export class Budget {
+  #values = 0
+  #queries = 0
+  #inputCharacters = 0
+  /** Values since a list last waited for its turn. */
+  #valuesInTurn = 0
+  readonly #fieldsOf: FieldCounter
+
+  constructor(fieldsOf: FieldCounter) {
+    this.#fieldsOf = fieldsOf
+  }
+
+  /**
+   * Charges a question before its input is read: many questions may share one large variable.
+   * Throws BAD_REQUEST.
+   */
+  query(input: object): void {
+    this.#queries += 1
+    if (this.#queries > GRAPHQL_QUERIES_MAX)
+      throw badRequest(`A request takes at most ${GRAPHQL_QUERIES_MAX} metric queries.`)
+    if (this.#inputCharacters <= GRAPHQL_INPUT_CHARACTERS_MAX)
+      this.#inputCharacters += JSON.stringify(input).length
+    if (this.#inputCharacters > GRAPHQL_INPUT_CHARACTERS_MAX)
+      throw badRequest(
+        `The metric queries of a request have more than ${GRAPHQL_INPUT_CHARACTERS_MAX} characters.`,
+      )
+  }
+
+  /** Charges the items of a list of which a part is answered. Throws BAD_REQUEST. */
+  items(count: number): void {
+    this.#charge(Math.ceil(count / GRAPHQL_LOOKED_AT_PER_VALUE))
+  }
+
+  /**
+   * Charges objects whose own fields are about to be resolved, and returns the number of their
+   * values. Throws BAD_REQUEST.
+   */
+  objects(count: number, { fieldNodes }: GraphQLResolveInfo): number {
+    let fields = 0
+    for (const { selectionSet } of fieldNodes)
+      fields += selectionSet === undefined ? 1 : this.#fieldsOf(selectionSet)
+    this.#charge(count * fields)
+    return count * fields
+  }
+
+  /** True if so much was resolved since the last true that the next list must wait for its turn. */
+  isTurnDue(): boolean {
+    if (this.#valuesInTurn < GRAPHQL_UNCUT_VALUES) return false
+    this.#valuesInTurn = 0
+    return true
+  }
+
+  #charge(values: number): void {
+    this.#valuesInTurn += values
+    this.#values += values
+    if (this.#values > GRAPHQL_VALUES_MAX)
+      throw badRequest(`The answer has more than ${GRAPHQL_VALUES_MAX} values: ask for fewer, or by page.`)
+  }
+}
+
+const metered = new WeakSet<GraphQLField<unknown, unknown>>()
+
+/** Makes every list and object of the schema charge the context's `budget`, if there is one. */
+export function meterLists(schema: GraphQLSchema): void {
+  for (const type of Object.values(schema.getTypeMap())) {
+    if (!isObjectType(type)) continue
+    for (const field of Object.values(type.getFields())) {
+      const isList = isListType(getNullableType(field.type))
+      if ((!isList && isLeafType(getNamedType(field.type))) || metered.has(field)) continue
+      metered.add(field)
+      const resolve = field.resolve ?? defaultFieldResolver
+      field.resolve = isList
+        ? (source, args, context: Partial<Context> | undefined, info) => {
+            const value: unknown = resolve(source, args, context, info)
+            return Array.isArray(value) && context?.budget !== undefined
+              ? charged(value, context as Context, info)
+              : value
+          }
+        : (source, args, context: Partial<Context> | undefined, info) => {
+            context?.budget?.objects(1, info)
+            return resolve(source, args, context, info)
+          }
+    }
+  }
+}
+
+/** The charged list, now or when its turn comes. */
+function charged(list: readonly unknown[], { budget, slices }: Context, info: GraphQLResolveInfo): unknown {
+  const values = budget.objects(list.length, info)
+  if (!budget.isTurnDue()) return list
+  return values > GRAPHQL_UNCUT_VALUES ? inSlices(list, slices) : later(list, slices)
 }

@@ -9,35 +9,24 @@
  *         of `{}` 50 ms.
  */
 import type { DocumentNode, ExecutionResult } from 'graphql'
+import type { Identity } from '../../catalog/token.ts'
 import {
   GRAPHQL_APPLICATION_REQUESTS_MAX,
   GRAPHQL_BODY_BYTES_MAX,
   GRAPHQL_BODY_PARTS_MAX,
   GRAPHQL_NESTING_MAX,
 } from '../../util/limits.ts'
-import { Budget } from './budget.ts'
-import type { Caller, Context, GraphqlDeps } from './context.ts'
+import type { ControlRequest, Reply } from '../api-types.ts'
+import { Budget, type Context, type GraphqlDeps } from './context.ts'
 import { documentReader, fieldCounter } from './document.ts'
 import { formatError } from './errors.ts'
 import { execute, GraphQLError, Kind } from './library.ts'
 import { makeSchema } from './schema.ts'
 import { MainThreadShare, Slices } from './share.ts'
 
-interface GraphqlRequest {
-  /** The client's, as text. */
-  readonly address: string
-  readonly authorization: string | undefined
-  readonly body: Uint8Array
-}
-
-export interface GraphqlReply {
-  readonly status: number
+export interface GraphqlReply extends Reply {
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
-}
-
-interface Graphql {
-  handle(request: GraphqlRequest): Promise<GraphqlReply>
 }
 
 const BUSY = `Too many requests are under way; an application may have ${GRAPHQL_APPLICATION_REQUESTS_MAX}: send fewer at once.`
@@ -48,35 +37,35 @@ const BUSY = `Too many requests are under way; an application may have ${GRAPHQL
  */
 const COERCION_ERRORS_MAX = 5
 
-/** Builds the schema and binds it to the other stages. */
-export function createGraphql(deps: GraphqlDeps): Graphql {
+/** Builds the schema and binds it to the other stages. Returns the handler of requests. */
+export function createGraphql(
+  deps: GraphqlDeps,
+): (request: Pick<ControlRequest, 'address' | 'authorization' | 'body'>) => Promise<GraphqlReply> {
   const schema = makeSchema()
   const readDocument = documentReader(schema)
   const share = new MainThreadShare()
-  return {
-    async handle({ address, authorization, body }) {
-      const caller = await deps.verify(authorization, address)
-      if ('status' in caller) {
-        const code = caller.status === 401 ? 'UNAUTHENTICATED' : 'UNAVAILABLE'
-        return reply(caller.status, errorBody(caller.message, code), caller.headers)
-      }
-      if (!(await share.enter(caller.applicationId)))
-        return reply(429, errorBody(BUSY, 'UNAVAILABLE'), { 'Retry-After': '1' })
-      try {
-        return await answer(body, caller, new Slices(share, caller.applicationId))
-      } finally {
-        share.leave(caller.applicationId)
-      }
-    },
+  return async ({ address, authorization, body }) => {
+    const caller = await deps.verify(authorization, address)
+    if ('status' in caller) {
+      const code = caller.status === 401 ? 'UNAUTHENTICATED' : 'UNAVAILABLE'
+      return reply(caller.status, errorBody(caller.message, code), caller.headers)
+    }
+    if (!(await share.enter(caller.applicationId)))
+      return reply(429, errorBody(BUSY, 'UNAVAILABLE'), { 'Retry-After': '1' })
+    try {
+      return await answer(body, caller, new Slices(share, caller.applicationId))
+    } finally {
+      share.leave(caller.applicationId)
+    }
   }
 
-  async function answer(body: Uint8Array, caller: Caller, slices: Slices): Promise<GraphqlReply> {
+  async function answer(body: Uint8Array, caller: Identity, slices: Slices): Promise<GraphqlReply> {
     const asked = slices.whole(() => readBody(body))
     if (typeof asked === 'string') return reply(400, errorBody(asked, 'BAD_REQUEST'))
     return run(asked, caller, slices)
   }
 
-  async function run(asked: Asked, caller: Caller, slices: Slices): Promise<GraphqlReply> {
+  async function run(asked: Asked, caller: Identity, slices: Slices): Promise<GraphqlReply> {
     try {
       const document = slices.whole(() => readDocument(asked.query))
       if (!('kind' in document)) return failed(document)
@@ -93,7 +82,7 @@ export function createGraphql(deps: GraphqlDeps): Graphql {
   function executeAsked(
     document: DocumentNode,
     asked: Asked,
-    caller: Caller,
+    caller: Identity,
     slices: Slices,
   ): ExecutionResult | Promise<ExecutionResult> {
     const contextValue: Context = { deps, caller, budget: new Budget(fieldCounter(document)), slices }

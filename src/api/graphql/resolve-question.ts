@@ -4,9 +4,8 @@
  */
 import type { Pool } from '../../catalog/model.ts'
 import { counter } from '../../query/counter.ts'
-import { isGiven } from '../../query/metric.ts'
 import type { BadQuery } from '../../query/query-types.ts'
-import type { Answered, PoolReference, Question } from '../../query/question.ts'
+import { type Answered, isGiven, type PoolReference, type Question } from '../../query/question.ts'
 import { wallMs } from '../../util/clock.ts'
 import { newId } from '../../util/ids.ts'
 import { type Context, requireScope } from './context.ts'

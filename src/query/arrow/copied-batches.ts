@@ -1,12 +1,13 @@
 /**
- * The parts of an Arrow stream that the export thread makes: the schema message, and the record
- * batches of temporary files that the engine wrote, read one at a time.
+ * The export thread: the schema message of an Arrow stream, and the record batches of temporary
+ * files that the engine wrote, read one at a time.
  *
- * A temporary file is unlinked as soon as it is open, so
- * that nothing is left behind however the export ends.
+ * A temporary file is unlinked as soon as it is open, so that nothing is left behind, however the
+ * export ends.
  *
  *   W-9  One message is in memory. record-batches.ts bounds its size.
  */
+import type { MessagePort } from 'node:worker_threads'
 import { Field, MessageHeader, Schema, Table, tableToIPC } from 'apache-arrow'
 import { Message, type RecordBatch } from 'apache-arrow/ipc/metadata/message'
 import { MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow-frame.ts'
@@ -15,13 +16,40 @@ import { PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
 import { type Disk, disk, type FileHandle } from '../../util/disk.ts'
 import { Damaged } from '../../util/errors.ts'
-import type { BatchSource, CopiedFile, ExportColumn } from './export-types.ts'
+import { moved, serve } from '../../util/thread-server.ts'
+import type { QueryColumn } from '../operand.ts'
+import type { BatchSource, CopiedFile, ExportCalls } from './export-stream.ts'
+
+/** Serves the main thread's calls until it stops the thread. */
+export function serveExports(port: MessagePort): void {
+  const open = new Map<number, BatchSource>()
+  let files = 0
+  const sourceOf = (file: number) => must(open.get(file), 'an open file')
+  serve<ExportCalls>(port, {
+    open: async copied => {
+      const source = await openBatches(copied)
+      files += 1
+      open.set(files, source)
+      return files
+    },
+    next: async ({ file, room }) => {
+      const bytes = await sourceOf(file).next(room)
+      return moved(bytes, bytes === undefined ? [] : [bytes.buffer as ArrayBuffer])
+    },
+    close: async file => {
+      const source = sourceOf(file)
+      open.delete(file)
+      await source.close()
+    },
+    schema: columns => new Uint8Array(schemaMessage(columns)),
+  })
+}
 
 /**
  * Every column is nullable except the service's own two: a column that was added later is null in
  * older rows.
  */
-export function arrowSchema(columns: readonly ExportColumn[]): Schema {
+export function arrowSchema(columns: readonly QueryColumn[]): Schema {
   return new Schema(
     columns.map(({ name, type }) => {
       const nullable = name !== RECEIVED_AT && name !== PAYLOAD
@@ -31,7 +59,7 @@ export function arrowSchema(columns: readonly ExportColumn[]): Schema {
 }
 
 /** The first message of a stream of these columns. */
-export function schemaMessage(columns: readonly ExportColumn[]): Uint8Array {
+export function schemaMessage(columns: readonly QueryColumn[]): Uint8Array {
   const stream = tableToIPC(new Table(arrowSchema(columns)), 'stream')
   // A schema message has no body.
   return stream.slice(0, MESSAGE_HEAD_BYTES + must(metadataBytes(stream), 'a message at the beginning'))

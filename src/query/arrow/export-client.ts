@@ -3,7 +3,8 @@ import { rm } from 'node:fs/promises'
 import { Unavailable } from '../../util/errors.ts'
 import { QUERY_NICE } from '../../util/limits.ts'
 import { startThread, type Thread } from '../../util/thread-kit.ts'
-import type { BatchSource, CopiedFile, ExportCalls, ExportColumn } from './export-types.ts'
+import type { QueryColumn } from '../operand.ts'
+import type { BatchSource, CopiedFile, ExportCalls } from './export-stream.ts'
 
 export class ExportClient {
   #thread: Thread<ExportCalls> | undefined
@@ -38,7 +39,7 @@ export class ExportClient {
   }
 
   /** The message that begins a stream of `columns`. The thread makes it: loading Arrow takes a tenth of a second. */
-  async schema(columns: readonly ExportColumn[]): Promise<Uint8Array> {
+  async schema(columns: readonly QueryColumn[]): Promise<Uint8Array> {
     return await this.#running().call('schema', columns)
   }
 

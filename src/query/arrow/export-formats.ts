@@ -8,8 +8,8 @@ import { Message } from 'apache-arrow/ipc/metadata/message'
 import { END_OF_STREAM, MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow-frame.ts'
 import { assert, must } from '../../util/assert.ts'
 import { printDate, printInstant, shortestSingle } from '../duckdb-values.ts'
+import type { QueryColumn } from '../operand.ts'
 import { arrowSchema, schemaMessage } from './copied-batches.ts'
-import type { ExportColumn } from './export-types.ts'
 
 const MAGIC = new TextEncoder().encode('ARROW1')
 
@@ -18,7 +18,7 @@ const MAGIC = new TextEncoder().encode('ARROW1')
  * batch's position.
  */
 export async function* arrowFile(
-  columns: readonly ExportColumn[],
+  columns: readonly QueryColumn[],
   batches: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void, void> {
   const head = Buffer.concat([MAGIC, new Uint8Array(2), schemaMessage(columns)])
@@ -45,7 +45,7 @@ type Cell = (row: number) => string | null
  * but their line breaks become spaces; a JSON string can contain none.
  */
 export async function* ndjson(
-  columns: readonly ExportColumn[],
+  columns: readonly QueryColumn[],
   batches: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void, void> {
   const names = columns.map(({ name }) => `${JSON.stringify(name)}:`)
@@ -60,7 +60,7 @@ export async function* ndjson(
 
 /** CSV by RFC 4180 with a header. A null is an empty field, an empty text is `""`. */
 export async function* csv(
-  columns: readonly ExportColumn[],
+  columns: readonly QueryColumn[],
   batches: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void, void> {
   yield Buffer.from(`${columns.map(({ name }) => csvText(name)).join()}\r\n`)
@@ -88,7 +88,7 @@ interface TextForm {
 const jsonText: TextForm = { string: JSON.stringify, json: text => text.replace(/[\r\n]/g, ' ') }
 const plainText: TextForm = { string: text => text, json: text => text }
 
-async function* rowsOf(columns: readonly ExportColumn[], batches: AsyncIterable<Uint8Array>) {
+async function* rowsOf(columns: readonly QueryColumn[], batches: AsyncIterable<Uint8Array>) {
   const head = schemaMessage(columns)
   for await (const batch of batches)
     yield* tableFromIPC(Buffer.concat([head, batch, END_OF_STREAM])).batches as RecordBatch[]
@@ -100,7 +100,7 @@ function vectorOf(batch: RecordBatch, at: number): Vector {
   return vector
 }
 
-function cellOf({ type }: ExportColumn, vector: Vector, form: TextForm): Cell {
+function cellOf({ type }: QueryColumn, vector: Vector, form: TextForm): Cell {
   const values = vector.data[0]?.values as { readonly [at: number]: unknown }
   const text = (): ((row: number) => string) => {
     switch (type) {

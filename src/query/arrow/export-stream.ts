@@ -13,7 +13,48 @@
 import { END_OF_STREAM } from '../../format/arrow-frame.ts'
 import type { QuerySegment } from '../../index/index-types.ts'
 import { EXPORT_GROUP_FILES, EXPORT_GROUP_ROWS } from '../../util/limits.ts'
-import type { BatchSource, CopySegments, OpenBatches } from './export-types.ts'
+import type { QueryColumn } from '../operand.ts'
+
+/** A file of Arrow record batches: messages of the IPC stream format, without schema and end. */
+export interface CopiedFile {
+  readonly file: string
+  readonly rows: number
+}
+
+/**
+ * Writes the selected live rows of some segments to a new temporary file. Leaves no file when it
+ * rejects.
+ */
+export type CopySegments = (segments: readonly QuerySegment[]) => Promise<CopiedFile>
+
+/** One file as Arrow record batches, each a whole message. */
+export interface BatchSource {
+  /**
+   * The next batch; undefined after the last one. Its bytes stay unchanged until the next call,
+   * which uses their memory again. Rejects with Damaged if the file does not hold what was copied.
+   * @param room memory of an earlier batch that was moved to the caller, and is moved back
+   */
+  next(room?: ArrayBuffer): Promise<Uint8Array | undefined>
+  /** Closes the file. Called once, while no next() runs. */
+  close(): Promise<void>
+}
+
+/** Opens a file as batches. The file is unlinked once it is open, or when it cannot be opened. */
+export type OpenBatches = (copied: CopiedFile) => Promise<BatchSource>
+
+/** The calls of the main thread to the export thread. */
+export interface ExportCalls {
+  /** Returns a number, which names the file in the other calls. */
+  open(copied: CopiedFile): number
+  /**
+   * The next batch, moved. `room` is the memory of the batch before, moved back. A file has one
+   * call at a time.
+   */
+  next(from: { readonly file: number; readonly room: ArrayBuffer | undefined }): Uint8Array | undefined
+  close(file: number): void
+  /** The message that begins a stream of these columns. */
+  schema(columns: readonly QueryColumn[]): Uint8Array
+}
 
 /** Groups neighbours, so that a thousand tiny segments are a few copies. */
 function groupSegments(segments: readonly QuerySegment[]): QuerySegment[][] {

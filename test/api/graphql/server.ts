@@ -73,9 +73,9 @@ export async function makeServer(options: Partial<CatalogOptions> = {}): Promise
     return `Bearer ${JSON.parse(body).access_token}`
   }
   const send = (authorization: string | undefined, body: string | Uint8Array): Promise<GraphqlReply> =>
-    graphql.handle({
+    graphql({
       address: ADDRESS,
-      authorization,
+      authorization: authorization ?? '',
       body: typeof body === 'string' ? Buffer.from(body) : body,
     })
   const server: TestServer = {
