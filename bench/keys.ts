@@ -22,7 +22,7 @@ import { openIndexFolder } from '../src/index/open-index.ts'
 import { assert, must } from '../src/util/assert.ts'
 import { disk } from '../src/util/disk.ts'
 import { FLUSH_ROWS, INDEX_MAP_BYTES } from '../src/util/limits.ts'
-import { chooseNative } from '../src/util/native.ts'
+import { chooseNative, type KernelChoice } from '../src/util/native.ts'
 import { segmentFile } from '../src/util/paths.ts'
 import { createRandom } from './events.ts'
 import { benchFolder, removeFolder } from './leftovers.ts'
@@ -65,7 +65,7 @@ export async function benchKeys(options: KeysOptions): Promise<void> {
   }
 }
 
-function open(folder: string, kernel: 'native' | 'js'): Index {
+function open(folder: string, kernel: KernelChoice): Index {
   mkdirSync(folder, { recursive: true })
   const options = { folder, mapBytes: INDEX_MAP_BYTES }
   const store =
@@ -124,7 +124,7 @@ function metaOf(segment: number, rows: number): SegmentMeta {
   }
 }
 
-function fill(folder: string, keys: number, kernel: 'native' | 'js', times: Times): void {
+function fill(folder: string, keys: number, kernel: KernelChoice, times: Times): void {
   const index = open(folder, kernel)
   const timeOfBatch: number[] = []
   const timeOf = (number: number) => {
@@ -179,7 +179,7 @@ function spread(ms: readonly number[]): string {
   return `p50 ${at(0.5).toFixed(0)} p99 ${at(0.99).toFixed(0)} max ${at(1).toFixed(0)} ms`
 }
 
-function restart(folder: string, keys: number, kernel: 'native' | 'js'): void {
+function restart(folder: string, keys: number, kernel: KernelChoice): void {
   const start = performance.now()
   const index = open(folder, kernel)
   const { pools } = index.state()
@@ -234,7 +234,7 @@ async function writeSegments(folder: string, keys: number): Promise<void> {
   instance.closeSync()
 }
 
-async function measureRebuild(root: string, keys: number, kernel: 'native' | 'js'): Promise<void> {
+async function measureRebuild(root: string, keys: number, kernel: KernelChoice): Promise<void> {
   await writeSegments(join(root, 'segment', 'POOL'), keys)
   const cpu = process.cpuUsage()
   const start = performance.now()

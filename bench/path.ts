@@ -11,6 +11,7 @@
  * disk. Pairs go A B C, C B A, A B C: neither is always the one after the other.
  * Non-goals: several machines, TLS. Server and generator share the cores; the generator's CPU is reported apart.
  */
+import type { KernelChoice } from '../src/util/native.ts'
 import { BATCH_EVENTS } from './events.ts'
 import { chooseGenerators, type Generators } from './load.ts'
 import { print } from './measure.ts'
@@ -38,7 +39,7 @@ export interface PathPlan {
   readonly seconds: number
   readonly pairs: number
   readonly connections: number
-  readonly kernel: 'native' | 'js' | undefined
+  readonly kernel: KernelChoice | undefined
   /** The HTTP library; undefined takes the default. */
   readonly http?: 'uws' | 'node'
   readonly generators: Generators

@@ -1,7 +1,6 @@
 /** Parse worker: binds the job runner (src/parse/run-task.ts) to Piscina. Batches stand in shared memory, the rest is moved. */
 import { workerData } from 'node:worker_threads'
 import type * as PiscinaPackage from 'piscina'
-import { chooseKernels } from '../src/parse/kernels.ts'
 import type { ParseResult, ParseTask } from '../src/parse/parse-task.ts'
 import type { ParseWorkersData } from '../src/parse/parse-workers.ts'
 import { createTaskRunner } from '../src/parse/run-task.ts'
@@ -11,7 +10,7 @@ import { nameThread } from '../src/util/this-thread.ts'
 const { move, transferableSymbol, valueSymbol } = loadPackage('piscina') as typeof PiscinaPackage
 const { kernel, started } = workerData as ParseWorkersData
 nameThread(`parse-${1 + Atomics.add(started, 0, 1)}`)
-const run = createTaskRunner(chooseKernels(kernel))
+const run = createTaskRunner(kernel)
 
 /** Piscina calls it for each job. */
 export default function parse(task: ParseTask): unknown {

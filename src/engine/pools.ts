@@ -5,6 +5,7 @@
  *         them obsolete.
  *   W-8   flushNow() before a query; a snapshot pins its files.
  */
+
 import { rmdir } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import type { CatalogService } from '../catalog/catalog-types.ts'
@@ -29,6 +30,7 @@ import {
   LOG_UNFLUSHED_BYTES,
   METRIC_DEBT_POOLS_MAX,
 } from '../util/limits.ts'
+import type { KernelChoice } from '../util/native.ts'
 import { numberOfFile, type Paths, poolFolder } from '../util/paths.ts'
 import { warn } from '../util/say.ts'
 import { wireCompaction } from './compaction.ts'
@@ -41,7 +43,7 @@ interface PoolsOptions {
   readonly catalog: CatalogService
   readonly index: OpenedIndex
   readonly metrics: Metrics
-  readonly kernel: 'native' | 'js'
+  readonly kernel: KernelChoice
   readonly nice: number
   readonly batchBuffers: BatchBuffers
   readonly merger: Merger
@@ -75,7 +77,7 @@ export class Pools {
   constructor(options: PoolsOptions) {
     const { config, index, kernel, nice, onFault } = options
     this.#options = options
-    this.#writer = new SegmentThread({ crashAt: config.crashAt, nice, assembler: kernel }, onFault)
+    this.#writer = new SegmentThread({ crashAt: config.crashAt, nice, kernel }, onFault)
     this.#manifest = createManifest({
       pools: index.opened.pools.filter(state => options.catalog.poolByNumber(state.pool) !== undefined),
       lastCommit: index.opened.lastCommit,

@@ -2,18 +2,20 @@
  * Starts the threads of catalog, index and log. They read their files while the main thread loads the
  * rest of the program. An existing data folder is not changed yet.
  */
+
 import { openStoreClient, type StoreClient } from '../catalog/store-client.ts'
 import { type StartedIndex, startIndex } from '../index/index-client.ts'
 import { type StartedLog, startLog } from '../log/open-log.ts'
 import { must } from '../util/assert.ts'
 import { BACKGROUND_NICE } from '../util/limits.ts'
+import type { KernelChoice } from '../util/native.ts'
 import type { Paths } from '../util/paths.ts'
 import type { Config } from './config.ts'
 
 export interface BeginOptions {
   readonly config: Config
   readonly paths: Paths
-  readonly kernel: 'native' | 'js'
+  readonly kernel: KernelChoice
   /** Called when a thread has died: the process must end, and the next start recovers. */
   readonly onFault: (error: Error) => void
   /** Called while the index is rebuilt: `done` of `of` rows and deletes are read, `pool` is the current one. */

@@ -5,7 +5,7 @@
 import { crc32 } from 'node:zlib'
 import { assert } from '../util/assert.ts'
 import { Damaged } from '../util/errors.ts'
-import type { KeyRun } from './key-run.ts'
+import { type KeyRun, viewRun } from './key-run.ts'
 
 /** What a delete file says of its segment before its keys come. */
 export interface DeletesHeader {
@@ -38,10 +38,7 @@ export interface DeleteFile extends DeletesHeader {
  * @param sequences of those keys, in order
  */
 export function writeDeleteFile(header: DeletesHeader, run: KeyRun, sequences: Float64Array): Uint8Array {
-  const count = new Int32Array(run, 0, 2)[0]!
-  const rows = new Int32Array(run, 8, count)
-  const offsets = new Int32Array(run, 8 + 4 * count, count + 1)
-  const keys = new Uint8Array(run, 12 + 8 * count)
+  const { count, rows, offsets, bytes: keys } = viewRun(run)
   let keyBytes = 0
   for (let i = 0; i < count; i++) if (rows[i]! < 0) keyBytes += offsets[i + 1]! - offsets[i]!
   const bytes = new Uint8Array(HEADER_BYTES + keyBytes + ENTRY_BYTES * sequences.length + CHECKSUM_BYTES)

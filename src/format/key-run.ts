@@ -1,14 +1,18 @@
-/** Writing and reading of a KeyRun (protocol.ts): the sorted keys of one flush in one buffer. */
-import { assert } from '../util/assert.ts'
-
-/** The sorted keys of one flush: one ArrayBuffer, moved. Int32 words, then bytes, little-endian:
+/**
+ * A key run: sorted keys and their rows in one buffer, which passes between threads whole. A flush,
+ * a merge and a segment each give one to the index. native/key_run.h reads and writes the same
+ * bytes. Int32 words, then bytes, little-endian:
  *
  *    0  count of keys n    1  bytes of all keys
  *    2 … 2+n               rows: the row in the new segment, or -1: the key is deleted
  *    2+n … 3+2n            n + 1 offsets of the keys in the bytes
  *    then the keys, each unique, in ascending order of their bytes
  */
+import { assert } from '../util/assert.ts'
+
 export type KeyRun = ArrayBuffer
+
+const HEADER_WORDS = 2
 
 /** One key of a run; row -1: the key is deleted. */
 export interface RunKey {
@@ -16,12 +20,93 @@ export interface RunKey {
   readonly row: number
 }
 
-/** The parts of a run, as views of its buffer. */
+/** The parts of a run, as views of its buffer. Key i stands at bytes [offsets[i], offsets[i + 1]). */
 export interface RunView {
   readonly count: number
   readonly rows: Int32Array
   readonly offsets: Int32Array
-  readonly bytes: Uint8Array
+  readonly bytes: Buffer
+}
+
+/** Returns views of a run. Asserts that its lengths agree. */
+export function viewRun(run: KeyRun): RunView {
+  const view = viewParts(run)
+  assert(view.offsets[view.count] === view.bytes.length, 'the offsets of a key run end with its bytes')
+  return view
+}
+
+function viewParts(run: KeyRun): RunView {
+  assert(run.byteLength >= runBytes(0, 0), 'a key run has a header')
+  const [count = -1, keyBytes = -1] = new Int32Array(run, 0, HEADER_WORDS)
+  assert(
+    count >= 0 && keyBytes >= 0 && run.byteLength >= runBytes(count, keyBytes),
+    'a key run has the length that its header says',
+  )
+  return {
+    count,
+    rows: new Int32Array(run, 4 * HEADER_WORDS, count),
+    offsets: new Int32Array(run, 4 * (HEADER_WORDS + count), count + 1),
+    bytes: Buffer.from(run, runBytes(count, 0), keyBytes),
+  }
+}
+
+function runBytes(count: number, keyBytes: number): number {
+  return 4 * (HEADER_WORDS + 2 * count + 1) + keyBytes
+}
+
+/** Compares the run's key at `index` with `key`: below 0, 0 or above 0, as Buffer.compare. */
+export function compareKeyAt({ bytes, offsets }: RunView, index: number, key: Uint8Array): number {
+  return bytes.compare(key, 0, key.length, offsets[index], offsets[index + 1])
+}
+
+/** Writes a run whose keys come in ascending order. */
+export class KeyRunWriter {
+  readonly #run: KeyRun
+  readonly #view: RunView
+  #count = 0
+  #end = 0
+
+  /** @param count keys of the run, and `keyBytes` the bytes of all of them */
+  constructor(count: number, keyBytes: number) {
+    this.#run = new ArrayBuffer(runBytes(count, keyBytes))
+    new Int32Array(this.#run, 0, HEADER_WORDS).set([count, keyBytes])
+    this.#view = viewParts(this.#run)
+  }
+
+  /** Appends a key with its row; -1: the key is deleted. */
+  add(key: Uint8Array, row: number): void {
+    this.#view.bytes.set(key, this.#end)
+    this.#append(key.length, row)
+  }
+
+  /** Appends key `index` of another run with a row of its own. */
+  addFrom(from: RunView, index: number, row: number): void {
+    const bytes = from.bytes.copy(this.#view.bytes, this.#end, from.offsets[index], from.offsets[index + 1])
+    this.#append(bytes, row)
+  }
+
+  /** Appends keys [start, end) of another run with their rows, and copies their bytes at once. */
+  addRange(from: RunView, start: number, end: number): void {
+    const { rows, offsets, bytes } = this.#view
+    const shift = this.#end - from.offsets[start]!
+    rows.set(from.rows.subarray(start, end), this.#count)
+    for (let index = start; index < end; index++) offsets[++this.#count] = from.offsets[index + 1]! + shift
+    this.#end += from.bytes.copy(bytes, this.#end, from.offsets[start], from.offsets[end])
+  }
+
+  #append(bytes: number, row: number): void {
+    this.#view.rows[this.#count] = row
+    this.#end += bytes
+    this.#count += 1
+    this.#view.offsets[this.#count] = this.#end
+  }
+
+  /** Returns the run. Asserts that every key came. */
+  end(): KeyRun {
+    const { count, bytes } = this.#view
+    assert(this.#count === count && this.#end === bytes.length, 'a key run is filled')
+    return this.#run
+  }
 }
 
 /** A run of `keys`, which must be unique; they are sorted here, in place. */
@@ -29,32 +114,7 @@ export function buildKeyRun(keys: RunKey[]): KeyRun {
   keys.sort((a, b) => Buffer.compare(a.key, b.key))
   let keyBytes = 0
   for (const { key } of keys) keyBytes += key.byteLength
-  const run = new ArrayBuffer(4 * (3 + 2 * keys.length) + keyBytes)
-  new Int32Array(run, 0, 2).set([keys.length, keyBytes])
-  const view = viewRun(run, false)
-  let offset = 0
-  for (const [index, { key, row }] of keys.entries()) {
-    view.rows[index] = row
-    view.offsets[index] = offset
-    view.bytes.set(key, offset)
-    offset += key.byteLength
-  }
-  view.offsets[keys.length] = offset
-  return run
-}
-
-/** Views of a run; asserts that its lengths agree. */
-export function viewRun(run: KeyRun, complete = true): RunView {
-  assert(run.byteLength >= 12, 'a key run has a header')
-  const [count = -1, keyBytes = -1] = new Int32Array(run, 0, 2)
-  const bytesAt = 4 * (3 + 2 * count)
-  assert(count >= 0 && keyBytes >= 0 && run.byteLength >= bytesAt + keyBytes, 'a key run is whole')
-  const offsets = new Int32Array(run, 4 * (2 + count), count + 1)
-  assert(!complete || offsets[count] === keyBytes, 'the offsets of a key run end with its bytes')
-  return {
-    count,
-    rows: new Int32Array(run, 8, count),
-    offsets,
-    bytes: new Uint8Array(run, bytesAt, keyBytes),
-  }
+  const run = new KeyRunWriter(keys.length, keyBytes)
+  for (const { key, row } of keys) run.add(key, row)
+  return run.end()
 }

@@ -7,7 +7,7 @@
 import type { Data } from 'apache-arrow'
 import { must } from '../util/assert.ts'
 import { Damaged } from '../util/errors.ts'
-import { tryNative } from '../util/native.ts'
+import { type KernelChoice, tryNative } from '../util/native.ts'
 import { encodeKeyParts, type KeyPart } from './key.ts'
 import type { KeyRun } from './key-run.ts'
 import { buildKeyRun, type RunKey } from './key-run.ts'
@@ -45,12 +45,12 @@ interface Part {
 
 /**
  * Reads the key columns of all rows. Throws Damaged naming the file: unreadable, a row without a key, or two rows with one.
- * @param loop `js`: the TypeScript loop even where the native module is there
+ * @param kernel `js`: the TypeScript loop even where the native module is there
  */
 export async function readSegmentKeys(
   file: string,
   schema: PoolSchema,
-  loop: 'native' | 'js' = 'native',
+  kernel: KernelChoice = 'native',
 ): Promise<SegmentKeys> {
   const keys = (schema.key?.columns ?? []).map(index => columnOf(schema, index))
   const timestamp = columnOf(schema, schema.timestamp)
@@ -61,7 +61,7 @@ export async function readSegmentKeys(
   const parts = keys.map(({ name, type }) => ({ type, pieces: columns.column(name, type) }))
   return {
     rows: columns.rows,
-    run: schema.key === null ? undefined : keyRunOf(file, parts, loop),
+    run: schema.key === null ? undefined : keyRunOf(file, parts, kernel),
     sequences: sequencesOf(columns),
     ranges: rangeFields({
       received: rangeOf(columns.column(RECEIVED_AT, 'TIMESTAMP'), 'TIMESTAMP'),
@@ -95,14 +95,14 @@ function sequencesOf(columns: StoredColumns): Float64Array {
   return sequences
 }
 
-function keyRunOf(file: string, parts: readonly Part[], loop: 'native' | 'js'): KeyRun {
+function keyRunOf(file: string, parts: readonly Part[], kernel: KernelChoice): KeyRun {
   for (const { pieces } of parts) {
     const holes = pieces.find(piece => piece.nullCount > 0)
     if (holes !== undefined) throw new Damaged(file, 0, 'a row has no key: a key column is null')
   }
-  const native = loop === 'native' ? tryNative()?.['segmentKeyRun'] : undefined
-  if (typeof native !== 'function') return jsRun(file, parts)
-  const run = (native as NativeRun)(
+  const native = tryNative<NativeSegmentKeys>(kernel)
+  if (native === undefined) return jsRun(file, parts)
+  const run = native.segmentKeyRun(
     parts.map(({ type }) => COLUMN_TYPE[type].number),
     (parts[0]?.pieces ?? []).map((piece, index) => [
       piece.length,
@@ -113,11 +113,13 @@ function keyRunOf(file: string, parts: readonly Part[], loop: 'native' | 'js'): 
   throw twice(file, run[0], run[1])
 }
 
-/** See native/segment_keys.cpp: two rows where they have the same key. */
-type NativeRun = (
-  types: readonly number[],
-  chunks: readonly (readonly (number | Uint8Array | null)[])[],
-) => KeyRun | Uint32Array
+interface NativeSegmentKeys {
+  /** See native/segment_keys.cpp. Returns two rows instead of a run where they have the same key. */
+  segmentKeyRun(
+    types: readonly number[],
+    chunks: readonly (readonly (number | Uint8Array | null)[])[],
+  ): KeyRun | Uint32Array
+}
 
 function buffersOf(piece: Data): [data: Uint8Array, offsets: Uint8Array | null] {
   const offsets = piece.valueOffsets as Int32Array | undefined

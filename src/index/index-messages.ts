@@ -1,4 +1,5 @@
 /** The protocol of the index thread (index-client.ts, index-thread.ts). */
+import type { KernelChoice } from '../util/native.ts'
 import type { CompactionCommit, FlushCommit, FlushCommitted, IndexOpened, KeyIndex } from './index-types.ts'
 import type { RebuildPool } from './rebuild.ts'
 import type { Swept } from './sweep-orphans.ts'
@@ -10,7 +11,7 @@ export interface IndexThreadData {
   /** Absolute: data/segment. */
   readonly segmentFolder: string
   /** `native` takes the native key loop where it is built. */
-  readonly kernel: 'native' | 'js'
+  readonly kernel: KernelChoice
   readonly crashAt: string
   /** Nice value of the thread; undefined: the process's. */
   readonly nice: number | undefined

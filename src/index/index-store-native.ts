@@ -4,7 +4,7 @@
  */
 
 import type { KeyRun } from '../format/key-run.ts'
-import { tryNative } from '../util/native.ts'
+import { type KernelChoice, tryNative } from '../util/native.ts'
 import type { KeyStore, KeyTxn, KeyValue, MovedKeys, StoreOptions } from './index-store.ts'
 import { OutcomeUnknown } from './index-store.ts'
 
@@ -35,13 +35,12 @@ interface NativeLmdb {
 }
 
 /**
- * Opens the store, or returns undefined where the native module is not built. Throws LMDB's error
- * (`code`).
+ * Opens the store, or returns undefined where the native module is not wanted or not built. Throws
+ * LMDB's error (`code`).
  */
-export function tryOpenNativeStore(options: StoreOptions): KeyStore | undefined {
-  const module = tryNative()
-  if (module === undefined || typeof module['lmdbOpen'] !== 'function') return undefined
-  const lmdb = module as unknown as NativeLmdb
+export function tryOpenNativeStore(options: StoreOptions, kernel?: KernelChoice): KeyStore | undefined {
+  const lmdb = tryNative<NativeLmdb>(kernel)
+  if (lmdb === undefined) return undefined
   const handle = lmdb.lmdbOpen(options.folder, options.mapBytes)
   const txn = txnOver(lmdb, handle)
   return {

@@ -8,7 +8,9 @@
  * index-store-lmdb.ts (lmdb-js). They write the same files. One thread at a time has a folder open,
  * through one of them.
  */
+
 import type { KeyRun } from '../format/key-run.ts'
+import type { KernelChoice } from '../util/native.ts'
 
 /** A key and its value. Both are copies that the caller owns. */
 export type KeyValue = readonly [key: Uint8Array, value: Uint8Array]
@@ -60,7 +62,7 @@ export interface KeyTxn {
 }
 
 export interface KeyStore {
-  readonly keyLoop: 'native' | 'js'
+  readonly keyLoop: KernelChoice
   /**
    * Runs `work` in the one write transaction. The transaction is durable when the call returns.
    * After a throw nothing changed, unless the error is OutcomeUnknown.

@@ -5,8 +5,10 @@
  * The index thread owns `data/index`, and no other thread opens it. One `commit` is one LMDB
  * transaction over any number of pools. Its answer is sent after the sync (W-4).
  */
+
 import type { KeyRun } from '../format/key-run.ts'
 import type { SegmentMeta } from '../format/segment-meta.ts'
+import type { KernelChoice } from '../util/native.ts'
 
 /** The changes of one flush. */
 export interface FlushCommit {
@@ -95,7 +97,7 @@ export interface IndexOpened {
   readonly lastCommit: number
   /** The index was missing or foreign and has been rebuilt from the segments. */
   readonly rebuilt: boolean
-  readonly keyLoop: 'native' | 'js'
+  readonly keyLoop: KernelChoice
 }
 
 /** The index as the main thread sees it; index-client.ts implements it over the index thread. */

@@ -6,12 +6,14 @@
  * everything once and runs in a process of its own (workers/probe.ts) before anybody relies on the
  * file.
  */
+
 import { join } from 'node:path'
 import { must } from '../util/assert.ts'
 import type { Disk } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
 import { INDEX_SLICE_ENTRIES } from '../util/limits.ts'
 import { checkLmdbFile, lmdbUse } from '../util/lmdb-file.ts'
+import type { KernelChoice } from '../util/native.ts'
 import { LMDB_FILES } from '../util/paths.ts'
 import { after, decodeSegment, IDENTITY_KEY, poolKey, poolOfKey, TAG } from './index-entry.ts'
 import type { KeyStore, KeyTxn } from './index-store.ts'
@@ -22,7 +24,7 @@ interface InspectOptions {
   readonly disk: Disk
   /** Absolute: data/index. */
   readonly folder: string
-  readonly kernel: 'native' | 'js'
+  readonly kernel: KernelChoice
 }
 
 /** An open index that is only read. */

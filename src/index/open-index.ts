@@ -6,12 +6,14 @@
  *   W-6  An index is rebuilt where it is missing, empty, damaged, of another folder or format, half
  *        rebuilt, or older than its segments (uncommitted-files.ts).
  */
+
 import { dirname, join } from 'node:path'
 import { AssertionFailed, must } from '../util/assert.ts'
 import { type Disk, syncFile, syncFolder } from '../util/disk.ts'
 import { CannotRun, Damaged } from '../util/errors.ts'
 import { INDEX_MAP_BYTES } from '../util/limits.ts'
 import { findLmdbDamage } from '../util/lmdb-file.ts'
+import type { KernelChoice } from '../util/native.ts'
 import { damagedIndexFile, LMDB_FILES, numberOfDamagedIndex } from '../util/paths.ts'
 import type { ParseDeletes } from './folder-segments.ts'
 import { INDEX_FORMAT } from './index-entry.ts'
@@ -36,7 +38,7 @@ interface OpenOptions {
   readonly segmentFolder: string
   readonly identity: string
   readonly pools: readonly RebuildPool[]
-  readonly kernel: 'native' | 'js'
+  readonly kernel: KernelChoice
   readonly parseDeletes: ParseDeletes
   readonly heldSequences: HeldSequences
   /** See RebuildOptions. */
@@ -46,7 +48,7 @@ interface OpenOptions {
 /** An open index, and the findings of opening it. */
 export interface Opened {
   readonly index: Index
-  readonly keyLoop: 'native' | 'js'
+  readonly keyLoop: KernelChoice
   readonly pools: readonly PoolState[]
   readonly lastCommit: number
   /** undefined where the index was whole. */
@@ -224,9 +226,9 @@ export function failedToOpen(folder: string, error: unknown): Error {
  * Opens the files with the native store, or with lmdb-js where that is not built. Throws LMDB's
  * error.
  */
-export function openKeyStore(kernel: 'native' | 'js', folder: string): KeyStore {
+export function openKeyStore(kernel: KernelChoice, folder: string): KeyStore {
   const options = { folder, mapBytes: INDEX_MAP_BYTES }
-  return (kernel === 'native' ? tryOpenNativeStore(options) : undefined) ?? openLmdbStore(options)
+  return tryOpenNativeStore(options, kernel) ?? openLmdbStore(options)
 }
 
 /**

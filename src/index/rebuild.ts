@@ -9,8 +9,16 @@
  * Memory holds all footers, and the keys of one segment or of the small segments that share a
  * transaction.
  */
+
 import { join } from 'node:path'
-import { buildKeyRun, type KeyRun, type RunView, viewRun } from '../format/key-run.ts'
+import {
+  buildKeyRun,
+  compareKeyAt,
+  type KeyRun,
+  KeyRunWriter,
+  type RunView,
+  viewRun,
+} from '../format/key-run.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { Footer } from '../format/segment-file.ts'
 import { readSegmentKeys } from '../format/segment-keys.ts'
@@ -21,6 +29,7 @@ import { type Disk, readFile } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 import { REBUILD_COMMIT_BYTES, REBUILD_COMMIT_SEGMENTS } from '../util/limits.ts'
+import type { KernelChoice } from '../util/native.ts'
 import { deleteFile, segmentFile } from '../util/paths.ts'
 import {
   isRedundant,
@@ -54,7 +63,7 @@ export interface RebuildOptions {
   readonly disk: Disk
   readonly segmentFolder: string
   readonly pools: readonly RebuildPool[]
-  readonly kernel: 'native' | 'js'
+  readonly kernel: KernelChoice
   readonly parseDeletes: ParseDeletes
   readonly heldSequences: HeldSequences
   /**
@@ -219,15 +228,10 @@ function withDeletes(run: KeyRun | undefined, sequences: Float64Array, deletes: 
   const added: Uint8Array[] = []
   for (const [index, key] of deletes.keys.entries()) {
     const at = placeOf(view, key)
-    if (at === view.count || compareAt(view, at, key) !== 0) added.push(key)
+    if (at === view.count || compareKeyAt(view, at, key) !== 0) added.push(key)
     else if ((deletes.sequences[index] as number) > sequences[found[at] as number]!) view.rows[at] = -1
   }
   return added.length === 0 ? base : insert(view, added)
-}
-
-/** Compares the run's key at `at` with `key`. */
-function compareAt({ bytes, offsets }: RunView, at: number, key: Uint8Array): number {
-  return Buffer.compare(bytes.subarray(offsets[at], offsets[at + 1]), key)
 }
 
 /** The index of the first key that is not below `key`. */
@@ -235,41 +239,25 @@ function placeOf(view: RunView, key: Uint8Array): number {
   let [from, to] = [0, view.count]
   while (from < to) {
     const middle = (from + to) >>> 1
-    if (compareAt(view, middle, key) < 0) from = middle + 1
+    if (compareKeyAt(view, middle, key) < 0) from = middle + 1
     else to = middle
   }
   return from
 }
 
-/**
- * Adds keys that the run does not have, with row -1. The keys between two of them are copied at
- * once.
- */
+/** Adds keys that the run does not have, with row -1. */
 function insert(view: RunView, added: Uint8Array[]): KeyRun {
   added.sort(Buffer.compare)
   const keys = added.filter((key, i) => i === 0 || Buffer.compare(key, added[i - 1]!) !== 0)
-  const count = view.count + keys.length
-  const keyBytes = view.bytes.byteLength + keys.reduce((sum, key) => sum + key.byteLength, 0)
-  const run = new ArrayBuffer(4 * (3 + 2 * count) + keyBytes)
-  new Int32Array(run, 0, 2).set([count, keyBytes])
-  const into = viewRun(run, false)
-  let [from, index, offset] = [0, 0, 0]
-  const copyTo = (to: number) => {
-    into.rows.set(view.rows.subarray(from, to), index)
-    const shift = offset - view.offsets[from]!
-    for (let i = from; i < to; i++) into.offsets[index++] = view.offsets[i]! + shift
-    into.bytes.set(view.bytes.subarray(view.offsets[from], view.offsets[to]), offset)
-    offset = view.offsets[to]! + shift
-    from = to
-  }
+  const keyBytes = keys.reduce((sum, key) => sum + key.byteLength, view.bytes.byteLength)
+  const run = new KeyRunWriter(view.count + keys.length, keyBytes)
+  let from = 0
   for (const key of keys) {
-    copyTo(placeOf(view, key))
-    into.rows[index] = -1
-    into.offsets[index++] = offset
-    into.bytes.set(key, offset)
-    offset += key.byteLength
+    const at = placeOf(view, key)
+    run.addRange(view, from, at)
+    run.add(key, -1)
+    from = at
   }
-  copyTo(view.count)
-  into.offsets[count] = offset
-  return run
+  run.addRange(view, from, view.count)
+  return run.end()
 }

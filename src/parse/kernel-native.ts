@@ -4,8 +4,7 @@
  */
 
 import { COLUMN_TYPE, deleteSchema, type PoolSchema, type RequestKind } from '../format/schema.ts'
-import { CannotRun } from '../util/errors.ts'
-import { type NativeModule, tryNative } from '../util/native.ts'
+import { type KernelChoice, tryNative } from '../util/native.ts'
 import {
   type Allocate,
   type Cut,
@@ -16,7 +15,7 @@ import {
 } from './kernel.ts'
 
 /** What native/cut.cpp adds to the module. */
-interface NativeBatch extends NativeModule {
+interface NativeParse {
   makeKernel(properties: string[], columns: Int32Array, key: Int32Array | null, deletes: boolean): object
   cut(kernel: object, slab: Uint8Array, table: Float64Array, from: number, to: number): NativeCut
   writeBatch(kernel: object, into: Uint8Array): void
@@ -27,19 +26,11 @@ interface NativeCut extends Omit<Cut, 'batch'> {
   readonly batchBytes: number
 }
 
-/** Kernels of the native module, or undefined where set-up found no compiler. Throws where it cannot be loaded. */
-export function tryNativeKernel(): MakeKernel | undefined {
-  const module = tryNative()
-  if (module === undefined) return undefined
-  const native = module as NativeBatch
+/** Makes native kernels; undefined where they are not wanted, or the native module was not built. */
+export function tryNativeKernel(kernel?: KernelChoice): MakeKernel | undefined {
+  const native = tryNative<NativeParse>(kernel)
+  if (native === undefined) return undefined
   return (schema, kind, allocate = exactly) => bind(native, schema, kind, allocate)
-}
-
-/** A native kernel for one plan. Throws CannotRun where the module was not built. */
-export const makeNativeKernel: MakeKernel = (schema, kind, allocate) => {
-  const make = tryNativeKernel()
-  if (make === undefined) throw new CannotRun('the native kernel was asked for, but its module is not built')
-  return make(schema, kind, allocate)
 }
 
 /** Not zeroed: the kernel writes every byte of a batch. */
@@ -48,7 +39,7 @@ function exactly(bytes: number): ArrayBuffer {
 }
 
 /** A kernel belongs to the thread that made it. */
-function bind(native: NativeBatch, schema: PoolSchema, kind: RequestKind, allocate: Allocate): Kernel {
+function bind(native: NativeParse, schema: PoolSchema, kind: RequestKind, allocate: Allocate): Kernel {
   const deletes = kind === 'delete'
   const { columns, key } = deletes ? deleteSchema(schema) : schema
   const properties = columns.map(column => column.jsonProperty)

@@ -10,11 +10,9 @@ import type { Piscina } from 'piscina'
 import { assert } from '../util/assert.ts'
 import { FREED_TRIM_MS, PARSE_TASKS_PER_WORKER_MAX, PARSE_WORKERS_MAX } from '../util/limits.ts'
 import { loadPackage } from '../util/load-package.ts'
+import type { KernelChoice } from '../util/native.ts'
 import type { BatchBuffers } from './batch-buffers.ts'
 import type { ParseResult, ParseTask } from './parse-task.ts'
-
-/** Which kernel runs. */
-export type KernelChoice = 'native' | 'js'
 
 export interface ParseWorkersData {
   readonly kernel: KernelChoice

@@ -10,6 +10,7 @@ import { align8 } from '../format/batch-layout.ts'
 import { RECORD_HEADER_BYTES, RECORD_KIND, recordBytes, writeRecordHeader } from '../format/log-record.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import { crc32 } from '../util/crc32.ts'
+import type { KernelChoice } from '../util/native.ts'
 import { takeFitting } from './batch-buffers.ts'
 import { DOCUMENT } from './event-error.ts'
 import { inflate } from './inflate.ts'
@@ -18,7 +19,6 @@ import {
   FAULT_WORDS,
   FLAG_GZIP,
   type Kernel,
-  type MakeKernel,
   OUTCOME_ACCEPTED,
   OUTCOME_DOCUMENT,
   OUTCOME_EVENTS,
@@ -29,13 +29,9 @@ import {
   REQUEST_RECEIVED_AT,
   REQUEST_WORDS,
 } from './kernel.ts'
+import { makeJsKernel } from './kernel-js.ts'
+import { tryNativeKernel } from './kernel-native.ts'
 import type { OwnRecord, ParsedBatch, ParseResult, ParseTask, ParseTaskGroup } from './parse-task.ts'
-
-/** The kernels of one worker. `native` is undefined where it was not built or not wanted. */
-export interface Kernels {
-  readonly js: MakeKernel
-  readonly native: MakeKernel | undefined
-}
 
 /** The two kernels of one group. The judge is made when it is first needed: 43 kB for each of thousands of pools. */
 interface GroupKernels {
@@ -56,7 +52,8 @@ interface Draft {
 const SCHEMAS_MAX = 4096
 
 /** Makes the function that a parse worker runs. */
-export function createTaskRunner(kernels: Kernels): (task: ParseTask) => ParseResult {
+export function createTaskRunner(kernel: KernelChoice): (task: ParseTask) => ParseResult {
+  const makeNativeKernel = tryNativeKernel(kernel)
   const made = new Map<string, GroupKernels>()
   /** The running task's buffers that no batch stands in yet. */
   let given: SharedArrayBuffer[] = []
@@ -68,10 +65,10 @@ export function createTaskRunner(kernels: Kernels): (task: ParseTask) => ParseRe
     const known = made.get(name)
     if (known !== undefined) return known
     const schema = JSON.parse(Buffer.from(new Uint8Array(group.schema)).toString()) as PoolSchema
-    const native = kernels.native?.(schema, group.kind, allocate)
-    let js = native === undefined ? kernels.js(schema, group.kind, allocate) : undefined
+    const native = makeNativeKernel?.(schema, group.kind, allocate)
+    let js = native === undefined ? makeJsKernel(schema, group.kind, allocate) : undefined
     const judge = () => {
-      js ??= kernels.js(schema, group.kind, allocate)
+      js ??= makeJsKernel(schema, group.kind, allocate)
       return js
     }
     const fresh = { first: native ?? judge(), judge }

@@ -3,6 +3,7 @@
  *
  *   run ──► waiting, one lane per application ──► at most `runningMax` in the worker ──► answer
  */
+
 import { must } from '../util/assert.ts'
 import { Unavailable } from '../util/errors.ts'
 import { FairQueue } from '../util/fair-queue.ts'
@@ -15,6 +16,7 @@ import {
   STOP_MS_MAX,
 } from '../util/limits.ts'
 import { loadPackage } from '../util/load-package.ts'
+import type { KernelChoice } from '../util/native.ts'
 import { startThread, type Thread } from '../util/thread-kit.ts'
 import type { EngineCalls, EngineSettings, QueryDone, QueryEngine, QueryTask } from './query-types.ts'
 
@@ -24,7 +26,7 @@ export interface EngineOptions {
   readonly temporaryFolder: string
   /** See EngineSettings. */
   readonly outputFolder?: string | undefined
-  readonly kernel?: 'native' | 'js' | undefined
+  readonly kernel?: KernelChoice | undefined
   readonly threads: number
   readonly crashAt: string
   /** Called once when the worker ends without being told to: no query can run any more. */

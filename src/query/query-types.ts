@@ -4,8 +4,10 @@
  * A statement is SQL that the planner made, with every value bound. Its FROM names `rows`. The
  * engine replaces `rows` by the manifest's segments minus their deletion vectors.
  */
+
 import type { ColumnType, PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
+import type { KernelChoice } from '../util/native.ts'
 
 /**
  * A bound value. Integers, TIMESTAMP (microseconds since 1970) and DATE (days) are decimal text, so
@@ -124,7 +126,7 @@ export interface EngineSettings {
   /** Absolute folder that copies may be written to besides. */
   readonly outputFolder?: string | undefined
   /** `js`: TypeScript alone, even where the native module is there. */
-  readonly kernel?: 'native' | 'js' | undefined
+  readonly kernel?: KernelChoice | undefined
   readonly threads: number
   readonly memoryBytes: number
   /** A query is interrupted after this. */

@@ -21,7 +21,7 @@ import { endNow } from '../util/end-process.ts'
 import { CannotRun, Unavailable } from '../util/errors.ts'
 import { armCrash, setFaults } from '../util/fault-injection.ts'
 import { OFFLINE_FLUSH_MS_MAX } from '../util/limits.ts'
-import { chooseNative } from '../util/native.ts'
+import { chooseNative, type KernelChoice } from '../util/native.ts'
 import { type Paths, pathsOf, poolFolder } from '../util/paths.ts'
 import { errorText, note, warn } from '../util/say.ts'
 import { choosePool } from './choose-pool.ts'
@@ -33,7 +33,7 @@ import { createProgress } from './progress.ts'
 export interface Offline {
   readonly config: Config
   readonly paths: Paths
-  readonly kernel: 'native' | 'js'
+  readonly kernel: KernelChoice
   readonly catalog: Catalog
   readonly index: OpenedIndex
   /** Requests that were replayed from the log and flushed. */
@@ -75,7 +75,7 @@ export async function openOffline(
 interface Folder {
   readonly config: Config
   readonly paths: Paths
-  readonly kernel: 'native' | 'js'
+  readonly kernel: KernelChoice
   readonly lock: FileHandle
 }
 
@@ -184,7 +184,7 @@ function offlineOf({ config, paths, kernel, lock }: Folder, both: Both, replayed
 async function openEngine(
   paths: Paths,
   config: Config,
-  kernel: 'native' | 'js',
+  kernel: KernelChoice,
   outputFolder: string | undefined,
 ): Promise<QueryEngine> {
   const { openQueryEngine } = await import('../query/engine-client.ts')

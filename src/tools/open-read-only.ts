@@ -16,7 +16,7 @@ import { type InspectedIndex, inspectIndex } from '../index/inspect-index.ts'
 import { checkBackupFolder, lockFolder } from '../util/data-folder.ts'
 import { disk } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
-import { chooseNative } from '../util/native.ts'
+import { chooseNative, type KernelChoice } from '../util/native.ts'
 import { BACKUP_FILE, LMDB_FILES, type Paths, pathsOf } from '../util/paths.ts'
 import { Pace } from './backup/backup-throttle.ts'
 import { copyFile } from './backup/copy-file.ts'
@@ -26,7 +26,7 @@ import { probe } from './probe-lmdb.ts'
 
 export interface FolderLook {
   readonly paths: Paths
-  readonly kernel: 'native' | 'js'
+  readonly kernel: KernelChoice
   /** It has a file BACKUP, and is left as it is. */
   readonly isBackup: boolean
 }
@@ -70,7 +70,7 @@ export async function readCatalog({ paths, kernel, isBackup }: FolderLook): Prom
   }
 }
 
-async function readFrom(folder: string, kernel: 'native' | 'js'): Promise<Memory> {
+async function readFrom(folder: string, kernel: KernelChoice): Promise<Memory> {
   const found = await probe({ kind: 'catalog', folder, kernel })
   if (found instanceof Error) throw found
   const memory = new Memory()

@@ -2,17 +2,19 @@
  * A whole read of an LMDB folder in a process of its own. LMDB trusts its pages, so that a damaged file may crash whoever
  * reads it, or hold it for ever: here that is an answer and not the end of the command.
  */
+
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fromWire, type WireError } from '../util/errors.ts'
 import { PROBE_MS_MAX } from '../util/limits.ts'
+import type { KernelChoice } from '../util/native.ts'
 
 /** What the process is asked. */
 export interface ProbeQuestion {
   /** `keys`: of an index whose keys are counted and not looked up afterwards. */
   readonly kind: 'index' | 'keys' | 'catalog'
   readonly folder: string
-  readonly kernel: 'native' | 'js'
+  readonly kernel: KernelChoice
 }
 
 /** What it found; keys by pool number, of an index. */

@@ -17,7 +17,7 @@ let nativeOrNode: Crc32 | undefined
 /** @param before the checksum of the bytes in front of these */
 export function crc32(bytes: Uint8Array, before = 0): number {
   if (bytes.byteLength < NATIVE_BYTES_MIN) return nodeCrc32(bytes, before)
-  nativeOrNode ??= (tryNative()?.['crc32'] as Crc32 | undefined) ?? nodeCrc32
+  nativeOrNode ??= tryNative<{ readonly crc32: Crc32 }>()?.crc32 ?? nodeCrc32
   return nativeOrNode(bytes, before)
 }
 

@@ -139,7 +139,7 @@ let nativeWriteDirect: WriteDirect | undefined
  * so learns of a full disk
  */
 export function writeDirect(file: number, bytes: Uint8Array): number {
-  nativeWriteDirect ??= (tryNative()?.['writeDirect'] as WriteDirect | undefined) ?? (() => 0)
+  nativeWriteDirect ??= tryNative<{ readonly writeDirect: WriteDirect }>()?.writeDirect ?? (() => 0)
   return nativeWriteDirect(file, bytes)
 }
 

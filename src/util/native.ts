@@ -1,6 +1,6 @@
 /**
- * The native module, where set-up built it. It is optional: every user of it has a TypeScript twin behind the
- * same interface.
+ * The native module, where set-up built it. It is optional: every routine of it has a TypeScript
+ * twin behind the same interface. Only this file chooses between the two.
  */
 
 import { existsSync } from 'node:fs'
@@ -9,27 +9,32 @@ import { fileURLToPath } from 'node:url'
 import { CannotRun } from './errors.ts'
 import { loadReason } from './load-package.ts'
 
-/** Everything the module exports; each stage narrows it to the functions it added. */
-export type NativeModule = Readonly<Record<string, unknown>>
+/** Which routines run: those of the native module, or the TypeScript ones alone. */
+export type KernelChoice = 'native' | 'js'
 
 const FILE = fileURLToPath(new URL('../../native/weir.node', import.meta.url))
 
-let looked:
-  | { readonly module: NativeModule }
+type Loaded =
+  | { readonly module: object; readonly why?: undefined }
   | { readonly module?: undefined; readonly why: string }
-  | undefined
 
-/** The module, or undefined where it was not built or cannot be loaded: chooseNative() tells why. */
-export function tryNative(): NativeModule | undefined {
-  looked ??= look()
-  return looked.module
+let loaded: Loaded | undefined
+
+/**
+ * The routines of the native module that `Routines` describes; undefined where `kernel` is `js`, or
+ * where the module was not built or cannot be loaded. The caller then takes the TypeScript ones.
+ */
+export function tryNative<Routines extends object>(kernel: KernelChoice = 'native'): Routines | undefined {
+  if (kernel === 'js') return undefined
+  loaded ??= load()
+  return loaded.module as Routines | undefined
 }
 
-function look(): NonNullable<typeof looked> {
+function load(): Loaded {
   if (!existsSync(FILE))
     return { why: 'it was not built, and set-up said why (node src/setup.mjs says it again)' }
   try {
-    return { module: createRequire(import.meta.url)(FILE) as NativeModule }
+    return { module: createRequire(import.meta.url)(FILE) as object }
   } catch (error) {
     return { why: loadReason(error) }
   }
@@ -37,20 +42,20 @@ function look(): NonNullable<typeof looked> {
 
 /**
  * `native` where the module is wanted, or can be loaded and nothing is wanted (''), else `js`.
- * @throws CannotRun where `native` was asked for and is not there
+ * @throws CannotRun where `native` was asked for and the module cannot be used
  */
-export function chooseNative(wanted: '' | 'native' | 'js'): 'native' | 'js' {
+export function chooseNative(wanted: '' | KernelChoice): KernelChoice {
   if (wanted === 'js') return 'js'
-  looked ??= look()
-  if (looked.module !== undefined) return 'native'
+  loaded ??= load()
+  if (loaded.module !== undefined) return 'native'
   if (wanted === 'native')
-    throw new CannotRun(`--kernel native: the native module cannot be used: ${looked.why}`)
+    throw new CannotRun(`--kernel native: the native module cannot be used: ${loaded.why}`)
   return 'js'
 }
 
-/** Which kernel runs, and why it is not the native one where nobody asked for another. A line at start says it. */
-export function kernelNote(kernel: 'native' | 'js', wanted: '' | 'native' | 'js'): string {
+/** A line of the start: which kernel runs, and the reason where it is js and nobody asked for it. */
+export function kernelNote(kernel: KernelChoice, wanted: '' | KernelChoice): string {
   if (kernel === 'native' || wanted === 'js') return `kernel ${kernel}`
-  looked ??= look()
-  return `kernel js (slower): the native module cannot be used: ${looked.module === undefined ? looked.why : ''}`
+  loaded ??= load()
+  return `kernel js (slower): the native module cannot be used: ${loaded.why ?? ''}`
 }

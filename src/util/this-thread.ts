@@ -30,13 +30,19 @@ export function nameThread(role: string): void {
   } catch {}
 }
 
+/** See native/thread.cpp. */
+interface NativeThread {
+  niceThread(nice: number): boolean
+  nicePool(nice: number, msMax: number): Promise<number>
+  readonly threadCpuMs: () => number
+}
+
 /**
  * Adds to the nice value of the calling thread, where the native module can set it. A higher value
  * is a smaller share of the processor. A thread inherits the value of the thread that starts it.
  */
 export function niceThread(nice: number): void {
-  const add = tryNative()?.['niceThread'] as ((nice: number) => boolean) | undefined
-  add?.(nice)
+  tryNative<NativeThread>()?.niceThread(nice)
 }
 
 /**
@@ -45,9 +51,7 @@ export function niceThread(nice: number): void {
  * before DuckDB starts its threads. Asynchronous calls of `fs` and `crypto` run in the same pool.
  */
 export async function nicePool(nice: number): Promise<void> {
-  type Add = (nice: number, msMax: number) => Promise<number>
-  const add = tryNative()?.['nicePool'] as Add | undefined
-  const refused = await add?.(nice, NICE_POOL_MS_MAX)
+  const refused = await tryNative<NativeThread>()?.nicePool(nice, NICE_POOL_MS_MAX)
   if (refused !== undefined && refused > 0)
     warn(`queries may delay acks: the system refused to lower the priority of ${refused} query threads`)
 }
@@ -57,7 +61,7 @@ export async function nicePool(nice: number): Promise<void> {
  * missing.
  */
 export function threadCpuClock(): (() => number) | undefined {
-  return tryNative()?.['threadCpuMs'] as (() => number) | undefined
+  return tryNative<NativeThread>()?.threadCpuMs
 }
 
 type Collect = (options: { readonly type: 'minor' }) => void

@@ -4,10 +4,10 @@
  */
 import type { MakeKernel } from '../../src/parse/kernel.ts'
 import { makeJsKernel } from '../../src/parse/kernel-js.ts'
+import { tryNativeKernel } from '../../src/parse/kernel-native.ts'
 import { monotonicMs } from '../../src/util/clock.ts'
 import { say, warn } from '../../src/util/say.ts'
 import { compareKernels, describeMismatch } from './differential.ts'
-import { findNativeKernel } from './native.ts'
 
 const CASES_A_TURN = 1000
 
@@ -38,8 +38,8 @@ async function main(words: readonly string[]): Promise<number> {
     warn('usage: npm run fuzz -- kernel [seed] [minutes]')
     return 2
   }
-  const native = await findNativeKernel()
-  if (native === null) {
+  const native = tryNativeKernel()
+  if (native === undefined) {
     warn('there is no native kernel in this build')
     return 2
   }

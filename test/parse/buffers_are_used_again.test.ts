@@ -5,7 +5,6 @@ import { expect, test } from 'vitest'
 import { RECORD_HEADER_BYTES } from '../../src/format/log-record.ts'
 import { BatchBuffers, bufferBytes, takeFitting } from '../../src/parse/batch-buffers.ts'
 import { FLAG_GZIP, REQUEST_WORDS } from '../../src/parse/kernel.ts'
-import { chooseKernels } from '../../src/parse/kernels.ts'
 import type { ParseResult, ParseTask } from '../../src/parse/parse-task.ts'
 import { createTaskRunner } from '../../src/parse/run-task.ts'
 import { FREED_BYTES_MAX } from '../../src/util/limits.ts'
@@ -126,7 +125,7 @@ test('a request without a row uses no buffer, and its buffer comes back', () => 
 /** Two task runners as two workers have them, with one stock. `made` gets the sizes of the buffers that are new. */
 function twoWorkers() {
   const buffers = new BatchBuffers()
-  const runners = [createTaskRunner(chooseKernels('js')), createTaskRunner(chooseKernels('js'))]
+  const runners = [createTaskRunner('js'), createTaskRunner('js')]
   const known = new Set<ArrayBuffer | SharedArrayBuffer>()
   const run = (worker: number, task: ParseTask, made: number[]): ParseResult => {
     const table = task.table.slice() // a worker gets a copy

@@ -1,8 +1,7 @@
 /** The native module refuses what is not a call of ours with an exception, and goes on. */
 import { describe, expect, test } from 'vitest'
 import { REQUEST_BITS, REQUEST_BYTES, REQUEST_OFFSET, REQUEST_WORDS } from '../../src/parse/kernel.ts'
-import { makeNativeKernel } from '../../src/parse/kernel-native.ts'
-import { nativeModule, SCHEMA, shared } from './native_calls.ts'
+import { makeNativeKernel, nativeModule, SCHEMA, shared } from './native_calls.ts'
 
 const EMPTY = new Int32Array(0)
 

@@ -2,18 +2,23 @@
 
 import type { ColumnType, PoolSchema, SchemaColumn } from '../../src/format/schema.ts'
 import {
+  type MakeKernel,
   REQUEST_BITS,
   REQUEST_BYTES,
   REQUEST_OFFSET,
   REQUEST_RECEIVED_AT,
   REQUEST_WORDS,
 } from '../../src/parse/kernel.ts'
-import { type NativeModule, tryNative } from '../../src/util/native.ts'
+import { tryNativeKernel } from '../../src/parse/kernel-native.ts'
+import { must } from '../../src/util/assert.ts'
+import { tryNative } from '../../src/util/native.ts'
 
 /** The module's own functions, unchecked: what no TypeScript caller could pass. */
-export const nativeModule = tryNative() as
-  | (NativeModule & Record<'makeKernel' | 'cut' | 'writeBatch', (...words: unknown[]) => unknown>)
-  | undefined
+export const nativeModule =
+  tryNative<Record<'makeKernel' | 'cut' | 'writeBatch', (...words: unknown[]) => unknown>>()
+
+/** A native kernel. Throws where the module was not built. */
+export const makeNativeKernel: MakeKernel = (...plan) => must(tryNativeKernel(), 'the native module')(...plan)
 
 function column(name: string, type: ColumnType, required = false, jsonProperty = name): SchemaColumn {
   return { name, type, jsonProperty, required }

@@ -4,8 +4,7 @@ import { columnView } from '../../src/format/batch-layout.ts'
 import { DOCUMENT } from '../../src/parse/event-error.ts'
 import { FLAG_ALL_OR_NOTHING, OUTCOME_WORDS, REQUEST_FLAGS, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import { makeJsKernel } from '../../src/parse/kernel-js.ts'
-import { makeNativeKernel } from '../../src/parse/kernel-native.ts'
-import { bodyOf, nativeModule, SCHEMA, shared } from './native_calls.ts'
+import { bodyOf, makeNativeKernel, nativeModule, SCHEMA, shared } from './native_calls.ts'
 
 describe.skipIf(nativeModule === undefined)('native kernel', () => {
   test('cuts many requests of a shared slab as the js kernel does', () => {

@@ -1,9 +1,8 @@
 /** A worker thread that cuts what it is given with its own native kernel, over and over, and sends the last batch. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { REQUEST_WORDS } from '../../src/parse/kernel.ts'
-import { makeNativeKernel } from '../../src/parse/kernel-native.ts'
 import { must } from '../../src/util/assert.ts'
-import { SCHEMA } from './native_calls.ts'
+import { makeNativeKernel, SCHEMA } from './native_calls.ts'
 
 const { slab, table, turns } = workerData as { slab: Uint8Array; table: Float64Array; turns: number }
 const kernel = makeNativeKernel(SCHEMA, 'post')

@@ -2,6 +2,7 @@
  * The stages of one server's life, joined in one thread over a given Disk: ingest, log, memtables, flushes, index, manifest,
  * unlinking of replaced files, release of log files. The pieces are the product's own; only threads and HTTP are missing.
  */
+
 import { basename, dirname } from 'node:path'
 import { wireIngest } from '../../src/app/ingest-wiring.ts'
 import { replayChunk } from '../../src/engine/replay.ts'
@@ -23,7 +24,6 @@ import {
   REQUEST_RECEIVED_AT,
   REQUEST_WORDS,
 } from '../../src/parse/kernel.ts'
-import { chooseKernels } from '../../src/parse/kernels.ts'
 import type { ParseResult, ParseTask, ParseTaskGroup } from '../../src/parse/parse-task.ts'
 import { createTaskRunner } from '../../src/parse/run-task.ts'
 import type { FlushClock } from '../../src/store/flush/flusher.ts'
@@ -39,6 +39,7 @@ import { FlushWriter } from '../../src/store/segment/write-segment.ts'
 import { must } from '../../src/util/assert.ts'
 import { ReceivedClocks } from '../../src/util/clock.ts'
 import type { Disk } from '../../src/util/disk.ts'
+import type { KernelChoice } from '../../src/util/native.ts'
 import { numberOfFile, type Paths, pathsOf, poolFolder } from '../../src/util/paths.ts'
 import { openOn } from '../log/log.ts'
 import { poolIdOf, type Request, SCHEMAS } from './pools.ts'
@@ -47,7 +48,7 @@ export interface LifeOptions {
   /** The data folder. */
   readonly root: string
   readonly disk: Disk
-  readonly kernel: 'native' | 'js'
+  readonly kernel: KernelChoice
   readonly durability: 'fsync' | 'os'
   /** Small, so that a few requests change log files. */
   readonly fileBytes: number
@@ -110,7 +111,7 @@ export class Life {
     this.#options = options
     this.opened = opened
     this.paths = paths
-    this.#run = createTaskRunner(chooseKernels(kernel))
+    this.#run = createTaskRunner(kernel)
     this.failed = new Promise((_, reject) => {
       this.#onFailed = reject
     })
@@ -242,10 +243,9 @@ export class Life {
   /** The segment thread's half, here. */
   #writer(): SegmentWriter {
     const { disk, kernel } = this.#options
-    const isNative = kernel === 'native'
     const writer = new FlushWriter(
-      (isNative ? tryAssemblerNative() : undefined) ?? assemblerJs,
-      (isNative ? tryEncoderNative() : undefined) ?? encoderJs,
+      tryAssemblerNative(kernel) ?? assemblerJs,
+      tryEncoderNative(kernel) ?? encoderJs,
       disk,
     )
     return {

@@ -15,7 +15,7 @@ let client: SegmentThread
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'weir-segment-'))
   crashes = []
-  client = new SegmentThread({ crashAt: '', nice: 0, assembler: 'js' }, error => {
+  client = new SegmentThread({ crashAt: '', nice: 0, kernel: 'js' }, error => {
     crashes.push(error.message)
   })
 })

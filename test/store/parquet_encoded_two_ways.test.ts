@@ -1,4 +1,5 @@
 /** Both encoders' files hold the rows that went in, whoever reads them; their statistics are those of the data. */
+
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,6 +18,7 @@ import { countRows, tryAssemblerNative } from '../../src/store/segment/assembler
 import { assemblerJs } from '../../src/store/segment/assembler-js.ts'
 import { type Encoder, tryEncoderNative } from '../../src/store/segment/parquet-encoder.ts'
 import { encoderJs } from '../../src/store/segment/parquet-encoder-js.ts'
+import { must } from '../../src/util/assert.ts'
 import { ROW_GROUP_ROWS } from '../../src/util/limits.ts'
 import { tryNative } from '../../src/util/native.ts'
 import { makeBatch, type Row, type Value } from '../util/make-batch.ts'
@@ -271,7 +273,7 @@ describe.runIf(native !== undefined)('both encoders', () => {
   })
 
   test('the native one refuses places outside of the stream, and a file that does not fit', () => {
-    const module = tryNative() as unknown as NativeParquet
+    const module = must(tryNative<NativeParquet>(), 'the native module')
     const stream = new Uint8Array(64)
     const text = Buffer.from('ab')
     const call = (words: number[], out = 4096) =>

@@ -19,8 +19,8 @@ const clients = new Map<string, SegmentThread>()
 let duck: Awaited<ReturnType<DuckDBInstance['connect']>>
 
 beforeAll(async () => {
-  for (const assembler of ['native', 'js'] as const)
-    clients.set(assembler, new SegmentThread({ crashAt: '', nice: 5, assembler }, e => lost.push(e)))
+  for (const kernel of ['native', 'js'] as const)
+    clients.set(kernel, new SegmentThread({ crashAt: '', nice: 5, kernel }, e => lost.push(e)))
   duck = await (await DuckDBInstance.create(':memory:', { threads: '1' })).connect()
 })
 
@@ -58,8 +58,8 @@ function footerOf(file: string): Record<string, string | undefined> {
   return Object.fromEntries(pairs.map(({ key, value }) => [key, value]))
 }
 
-describe.each(['native', 'js'])('a segment assembled in %s', assembler => {
-  const client = () => clients.get(assembler)!
+describe.each(['native', 'js'])('a segment assembled in %s', kernel => {
+  const client = () => clients.get(kernel)!
   const seed = Math.floor(Math.random() * 2 ** 31)
 
   test(`holds every type with nulls over many batches, seed ${seed}`, async () => {

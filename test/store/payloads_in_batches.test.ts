@@ -99,7 +99,7 @@ describe.runIf(encoder !== undefined)('payloads', () => {
   })
 
   test('that do not agree with the batches are refused', () => {
-    const module = tryNative() as unknown as { parquetEncode(...args: unknown[]): number }
+    const module = must(tryNative<{ parquetEncode(...args: unknown[]): number }>(), 'the native module')
     const row = (key: string) => ({ key, payload: '{"a":1}', values: [key] })
     const entries = [post(keySchema, [row('a'), row('b'), row('c')], [[1, 0, 3]])]
     const stream = new Uint8Array(64)

@@ -48,7 +48,7 @@ function thread() {
   }
   const channel = new MessageChannel()
   port = channel.port2
-  serveSegment(channel.port1, { assembler: 'js' }, disk)
+  serveSegment(channel.port1, { kernel: 'js' }, disk)
   const ask = async (calls: readonly CallMessage[]) => {
     const answers: string[] = []
     for (const call of calls) channel.port2.postMessage(call)

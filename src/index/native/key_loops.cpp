@@ -15,7 +15,7 @@ constexpr uint32_t NOWHERE = 0xffffffff;
 // Calls `one(key, row)` for each key of a run, behind `prefix`, until one call returns other than 0.
 // Returns 0 or LMDB's error.
 template <class One>
-int each_key(const MDB_val& prefix, const Run& run, One one) {
+int each_key(const MDB_val& prefix, const KeyRun& run, One one) {
   uint8_t key_bytes[KEY_BYTES_MAX];
   memcpy(key_bytes, prefix.mv_data, prefix.mv_size);
   for (uint32_t i = 0; i < run.count; i++) {
@@ -35,7 +35,7 @@ int read_place(const MDB_val& value, Place* place) {
 }
 
 // Arguments 1 and 2 of every loop: the keys' prefix and the run. Throws where they are not.
-bool prefix_and_run(napi_env env, napi_value* arguments, const char* usage, MDB_val* prefix, Run* run) {
+bool prefix_and_run(napi_env env, napi_value* arguments, const char* usage, MDB_val* prefix, KeyRun* run) {
   void* data;
   size_t length;
   if (!bytes_of(env, arguments[1], prefix) || prefix->mv_size > 16 ||
@@ -43,7 +43,7 @@ bool prefix_and_run(napi_env env, napi_value* arguments, const char* usage, MDB_
     throw_usage(env, usage);
     return false;
   }
-  if (read_run(static_cast<const uint8_t*>(data), length, run)) return true;
+  if (read_key_run(static_cast<const uint8_t*>(data), length, run)) return true;
   throw_usage(env, "not a key run");
   return false;
 }
@@ -82,7 +82,7 @@ class Upsert {
   Upsert(MDB_cursor* cursor, uint32_t segment) : cursor_(cursor), segment_(segment) {}
 
   // Returns 0 or LMDB's error. `superseded` gets every old place.
-  int all(const MDB_val& prefix, const Run& run, std::vector<Place>* superseded) {
+  int all(const MDB_val& prefix, const KeyRun& run, std::vector<Place>* superseded) {
     return each_key(prefix, run, [&](const MDB_val& key, int32_t row) {
       return row < 0 ? erase(key, superseded) : set(key, row, superseded);
     });
@@ -135,7 +135,7 @@ class Move {
   const std::vector<uint32_t>& found() const { return found_; }
 
   // Returns 0 or LMDB's error. `superseded` gets the rows of `segment_` whose keys point elsewhere.
-  int all(const MDB_val& prefix, const Run& run, std::vector<uint32_t>* superseded) {
+  int all(const MDB_val& prefix, const KeyRun& run, std::vector<uint32_t>* superseded) {
     return each_key(prefix, run, [&](const MDB_val& key, int32_t row) { return one(key, row, superseded); });
   }
 
@@ -185,7 +185,7 @@ napi_value moved_keys(napi_env env, std::vector<uint32_t>* superseded, const std
 }
 
 // Collects where each key of the run points. Returns 0 or LMDB's error.
-int look_up(MDB_cursor* cursor, const MDB_val& prefix, const Run& run, std::vector<Place>* places) {
+int look_up(MDB_cursor* cursor, const MDB_val& prefix, const KeyRun& run, std::vector<Place>* places) {
   return each_key(prefix, run, [&](MDB_val key, int32_t) {
     MDB_val value;
     Place place{NOWHERE, NOWHERE};
@@ -207,7 +207,7 @@ napi_value upsert_keys(napi_env env, napi_callback_info info) {
   if (store == nullptr) return nullptr;
   MDB_val prefix;
   uint32_t segment;
-  Run run;
+  KeyRun run;
   if (napi_get_value_uint32(env, arguments[3], &segment) != napi_ok) return throw_usage(env, usage);
   if (!prefix_and_run(env, arguments, usage, &prefix, &run)) return nullptr;
   std::vector<Place> superseded;
@@ -230,7 +230,7 @@ napi_value move_keys(napi_env env, napi_callback_info info) {
   MDB_val prefix;
   uint32_t segment;
   Array<uint32_t> replaced;
-  Run run;
+  KeyRun run;
   if (napi_get_value_uint32(env, arguments[3], &segment) != napi_ok ||
       !read_array(env, arguments[4], napi_uint32_array, replaced) ||
       !std::is_sorted(replaced.data, replaced.data + replaced.size))
@@ -252,7 +252,7 @@ napi_value lookup_keys(napi_env env, napi_callback_info info) {
   Store* store = writing(env, info, 3, arguments);
   if (store == nullptr) return nullptr;
   MDB_val prefix;
-  Run run;
+  KeyRun run;
   if (!prefix_and_run(env, arguments, "lmdbLookupKeys takes a store, a prefix and a key run", &prefix, &run))
     return nullptr;
   std::vector<Place> places;

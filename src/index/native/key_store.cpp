@@ -224,55 +224,64 @@ static bool below(const MDB_val& a, const MDB_val& b) {
   return order != 0 ? order < 0 : a.mv_size < b.mv_size;
 }
 
-// Reads from, to (exclusive) and limit from arguments 1 to 3.
-static bool range_of(napi_env env, napi_value* arguments, MDB_val* from, MDB_val* to, uint32_t* limit) {
-  return bytes_of(env, arguments[1], from) && bytes_of(env, arguments[2], to) &&
-         napi_get_value_uint32(env, arguments[3], limit) == napi_ok;
+// Reads from and to (exclusive) from arguments 1 and 2, then calls `visit(cursor, key, value)` for each entry of the
+// range, ascending, until one call returns other than 0. A visit may remove its entry: MDB_NEXT then gives the one that
+// followed it. Returns false after a thrown error.
+template <class Visit>
+static bool visit_range(napi_env env, Store* store, napi_value* arguments, uint32_t limit, Visit visit) {
+  MDB_val key, to, value;
+  if (!bytes_of(env, arguments[1], &key) || !bytes_of(env, arguments[2], &to)) {
+    throw_usage(env, "a range is two keys");
+    return false;
+  }
+  MDB_cursor* cursor;
+  int rc = mdb_cursor_open(store->txn, store->dbi, &cursor);
+  if (rc == 0) {
+    rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
+    for (uint32_t visited = 0; rc == 0 && visited < limit && below(key, to); visited++) {
+      rc = visit(cursor, key, value);
+      if (rc == 0) rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
+    }
+    mdb_cursor_close(cursor);
+  }
+  if (rc == 0 || rc == MDB_NOTFOUND) return true;
+  throw_lmdb(env, rc);
+  return false;
+}
+
+static bool read_limit(napi_env env, napi_value value, uint32_t* limit) {
+  if (napi_get_value_uint32(env, value, limit) == napi_ok) return true;
+  throw_usage(env, "a range's limit is a number");
+  return false;
 }
 
 // lmdbRange(store, from, to, limit): [key, value, key, value, …], copies, ascending.
 static napi_value range(napi_env env, napi_callback_info info) {
   napi_value arguments[4], result;
-  Store* store = writing(env, info, 4, arguments);
-  if (store == nullptr) return nullptr;
-  MDB_val key, to, value;
   uint32_t limit, found = 0;
-  if (!range_of(env, arguments, &key, &to, &limit)) return throw_usage(env, "a range is two keys and a limit");
-  MDB_cursor* cursor;
-  int rc = mdb_cursor_open(store->txn, store->dbi, &cursor);
-  if (rc != 0) return throw_lmdb(env, rc);
+  Store* store = writing(env, info, 4, arguments);
+  if (store == nullptr || !read_limit(env, arguments[3], &limit)) return nullptr;
   napi_create_array(env, &result);
-  rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
-  while (rc == 0 && found < limit && below(key, to)) {
-    napi_set_element(env, result, 2 * found, copy_bytes(env, key));
-    napi_set_element(env, result, 2 * found + 1, copy_bytes(env, value));
-    found++;
-    rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
-  }
-  mdb_cursor_close(cursor);
-  return rc == 0 || rc == MDB_NOTFOUND ? result : throw_lmdb(env, rc);
+  const bool ok = visit_range(env, store, arguments, limit, [&](MDB_cursor*, const MDB_val& key, const MDB_val& value) {
+    napi_set_element(env, result, found++, copy_bytes(env, key));
+    napi_set_element(env, result, found++, copy_bytes(env, value));
+    return 0;
+  });
+  return ok ? result : nullptr;
 }
 
 // lmdbRemoveRange(store, from, to, limit): the number of removed entries, at most `limit`.
 static napi_value remove_range(napi_env env, napi_callback_info info) {
   napi_value arguments[4], result;
-  Store* store = writing(env, info, 4, arguments);
-  if (store == nullptr) return nullptr;
-  MDB_val key, to, value;
   uint32_t limit, removed = 0;
-  if (!range_of(env, arguments, &key, &to, &limit)) return throw_usage(env, "a range is two keys and a limit");
-  MDB_cursor* cursor;
-  int rc = mdb_cursor_open(store->txn, store->dbi, &cursor);
-  if (rc != 0) return throw_lmdb(env, rc);
-  rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
-  while (rc == 0 && removed < limit && below(key, to)) {
-    rc = mdb_cursor_del(cursor, 0);
-    if (rc != 0) break;
-    removed++;
-    rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);  // after a delete: the entry that moved up
-  }
-  mdb_cursor_close(cursor);
-  if (rc != 0 && rc != MDB_NOTFOUND) return throw_lmdb(env, rc);
+  Store* store = writing(env, info, 4, arguments);
+  if (store == nullptr || !read_limit(env, arguments[3], &limit)) return nullptr;
+  const bool ok = visit_range(env, store, arguments, limit, [&](MDB_cursor* cursor, const MDB_val&, const MDB_val&) {
+    const int rc = mdb_cursor_del(cursor, 0);
+    if (rc == 0) removed++;
+    return rc;
+  });
+  if (!ok) return nullptr;
   napi_create_uint32(env, removed, &result);
   return result;
 }
@@ -282,21 +291,13 @@ static napi_value count_range(napi_env env, napi_callback_info info) {
   napi_value arguments[3], result;
   Store* store = writing(env, info, 3, arguments);
   if (store == nullptr) return nullptr;
-  MDB_val key, to, value;
-  if (!bytes_of(env, arguments[1], &key) || !bytes_of(env, arguments[2], &to))
-    return throw_usage(env, "a range is two keys");
-  MDB_cursor* cursor;
-  int rc = mdb_cursor_open(store->txn, store->dbi, &cursor);
-  if (rc != 0) return throw_lmdb(env, rc);
-  uint64_t count = 0;
-  rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
-  while (rc == 0 && below(key, to)) {
+  double count = 0;
+  const bool ok = visit_range(env, store, arguments, UINT32_MAX, [&](MDB_cursor*, const MDB_val&, const MDB_val&) {
     count++;
-    rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
-  }
-  mdb_cursor_close(cursor);
-  if (rc != 0 && rc != MDB_NOTFOUND) return throw_lmdb(env, rc);
-  napi_create_double(env, static_cast<double>(count), &result);
+    return 0;
+  });
+  if (!ok) return nullptr;
+  napi_create_double(env, count, &result);
   return result;
 }
 

@@ -24,18 +24,6 @@ struct Keys {
   std::vector<size_t> begins;  // one more than keys
 };
 
-// A key to sort. It holds the first 16 bytes, so that most comparisons touch nothing else.
-struct Item {
-  uint64_t high, low;
-  uint32_t row;
-};
-
-uint64_t big_endian(const uint8_t* bytes, size_t length) {
-  uint64_t word = 0;
-  if (length > 0) std::memcpy(&word, bytes, std::min<size_t>(length, 8));
-  return __builtin_bswap64(word);
-}
-
 int compare_rows(const Keys& keys, uint32_t a, uint32_t b) {
   const size_t a_bytes = keys.begins[a + 1] - keys.begins[a], b_bytes = keys.begins[b + 1] - keys.begins[b];
   const int order =
@@ -44,17 +32,16 @@ int compare_rows(const Keys& keys, uint32_t a, uint32_t b) {
   return a_bytes < b_bytes ? -1 : a_bytes > b_bytes ? 1 : 0;
 }
 
-std::vector<Item> sorted_items(const Keys& keys) {
-  std::vector<Item> items;
+std::vector<KeyItem> sorted_items(const Keys& keys) {
+  std::vector<KeyItem> items;
   const size_t count = keys.begins.size() - 1;
   items.reserve(count);
   for (size_t row = 0; row < count; row++) {
     const uint8_t* bytes = keys.bytes.data + keys.begins[row];
     const size_t length = keys.begins[row + 1] - keys.begins[row];
-    items.push_back({big_endian(bytes, length), length > 8 ? big_endian(bytes + 8, length - 8) : 0,
-                     static_cast<uint32_t>(row)});
+    items.push_back(key_item(bytes, length, static_cast<uint32_t>(row)));
   }
-  const auto below = [&](const Item& a, const Item& b) {
+  const auto below = [&](const KeyItem& a, const KeyItem& b) {
     if (a.high != b.high) return a.high < b.high;
     if (a.low != b.low) return a.low < b.low;
     return compare_rows(keys, a.row, b.row) < 0;
@@ -131,7 +118,7 @@ const char* append_chunk(napi_env env, napi_value chunk, const std::vector<Type>
 }
 
 // The run's buffer, or a Uint32Array of two rows that have the same key.
-napi_value run_of(napi_env env, const Keys& keys, const std::vector<Item>& items) {
+napi_value run_of(napi_env env, const Keys& keys, const std::vector<KeyItem>& items) {
   napi_value buffer;
   void* memory;
   for (size_t i = 1; i < items.size(); i++) {
@@ -145,20 +132,11 @@ napi_value run_of(napi_env env, const Keys& keys, const std::vector<Item>& items
     if (napi_create_typedarray(env, napi_uint32_array, 2, buffer, 0, &pair) != napi_ok) return nullptr;
     return pair;
   }
-  const size_t count = items.size();
-  if (napi_create_arraybuffer(env, 4 * (3 + 2 * count) + keys.bytes.size, &memory, &buffer) != napi_ok) return nullptr;
-  int32_t* words = static_cast<int32_t*>(memory);
-  uint8_t* bytes = static_cast<uint8_t*>(memory) + 4 * (3 + 2 * count);
-  words[0] = static_cast<int32_t>(count);
-  words[1] = static_cast<int32_t>(keys.bytes.size);
-  int32_t at = 0;
-  words[2 + count] = 0;
-  for (size_t i = 0; i < count; i++) {
-    const size_t from = keys.begins[items[i].row], length = keys.begins[items[i].row + 1] - from;
-    words[2 + i] = static_cast<int32_t>(items[i].row);
-    std::memcpy(bytes + at, keys.bytes.data + from, length);
-    at += static_cast<int32_t>(length);
-    words[3 + count + i] = at;
+  KeyRunWriter run;
+  if (!run.open(env, items.size(), keys.bytes.size, &buffer)) return nullptr;
+  for (const KeyItem& item : items) {
+    const size_t from = keys.begins[item.row];
+    run.add(keys.bytes.data + from, keys.begins[item.row + 1] - from, static_cast<int32_t>(item.row));
   }
   return buffer;
 }

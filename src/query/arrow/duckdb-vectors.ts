@@ -14,7 +14,7 @@ import { type DuckDBDataChunk, DuckDBTypeId, type DuckDBVector } from '@duckdb/n
 import { valueBytes } from '../../format/batch-layout.ts'
 import type { ColumnType } from '../../format/schema.ts'
 import { assert } from '../../util/assert.ts'
-import { tryNative } from '../../util/native.ts'
+import { type KernelChoice, tryNative } from '../../util/native.ts'
 
 /** One column of a chunk. Its memory is valid as long as this object is held. */
 export interface RawColumn {
@@ -163,9 +163,9 @@ interface NativeGather {
   ): void
 }
 
-/** The C++ gatherer; undefined if the native module was not built. */
-export function tryGatherTextsNative(): TextGatherer | undefined {
-  const native = tryNative() as unknown as NativeGather | undefined
+/** The C++ gatherer; undefined where it is not wanted, or the native module was not built. */
+export function tryGatherTextsNative(kernel?: KernelChoice): TextGatherer | undefined {
+  const native = tryNative<NativeGather>(kernel)
   if (native === undefined) return undefined
   return ({ values, valid }, from, to, { offsets, data }, row) =>
     native.gatherTexts(values, valid ?? null, from, to, offsets, data, row)

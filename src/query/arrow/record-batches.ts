@@ -6,6 +6,7 @@
  *   W-9  A message has at most EXPORT_BATCH_ROWS rows, and about EXPORT_BATCH_BYTES or the bytes of
  *        one row.
  */
+
 import type { DuckDBResult } from '@duckdb/node-api'
 import { Message } from 'apache-arrow'
 import { BufferRegion, FieldNode, RecordBatch } from 'apache-arrow/ipc/metadata/message'
@@ -16,6 +17,7 @@ import { assert } from '../../util/assert.ts'
 import { type Disk, disk } from '../../util/disk.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { EXPORT_BATCH_BYTES, EXPORT_BATCH_ROWS } from '../../util/limits.ts'
+import type { KernelChoice } from '../../util/native.ts'
 import { runMinorGc } from '../../util/this-thread.ts'
 import {
   gatherTextsJs,
@@ -32,18 +34,18 @@ import {
  * Writes the rows of a result to a new file of IPC messages, without schema and end, and returns
  * their number.
  * @param types the types of the result's columns
- * @param gatherer `js`: the TypeScript one, even if the native module is there
+ * @param kernel `js`: the TypeScript one, even if the native module is there
  * @param check throws to stop the copy; called for each chunk
  */
 export async function copyBatches(
   result: DuckDBResult,
   types: readonly ColumnType[],
   file: string,
-  gatherer: 'native' | 'js' | undefined,
+  kernel: KernelChoice | undefined,
   check: () => void,
 ): Promise<number> {
   assert(result.columnCount === types.length, 'a statement has the columns that were planned')
-  const gather = (gatherer === 'js' ? undefined : tryGatherTextsNative()) ?? gatherTextsJs
+  const gather = tryGatherTextsNative(kernel) ?? gatherTextsJs
   const on: Disk = disk
   const handle = orUnavailable(file, () => on.open(file, 'wx'))
   try {

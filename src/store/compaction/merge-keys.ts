@@ -10,7 +10,7 @@
 
 import { type DeletesHeader, readDeleteFile } from '../../format/delete-file.ts'
 import { keyTimeUs } from '../../format/key.ts'
-import { type KeyRun, type RunView, viewRun } from '../../format/key-run.ts'
+import { compareKeyAt, type KeyRun, KeyRunWriter, type RunView, viewRun } from '../../format/key-run.ts'
 import { type ParquetFooter, readParquetFooter } from '../../format/parquet-footer.ts'
 import type { PoolSchema } from '../../format/schema.ts'
 import { readSegmentKeys, type SegmentKeys } from '../../format/segment-keys.ts'
@@ -159,7 +159,7 @@ export async function readKeyChanges(
     const lowest = deletes.sequences.reduce((least, one) => Math.min(least, one), Number.POSITIVE_INFINITY)
     if (!hasExpired && (input.live === 0 || input.meta.sequenceTo <= lowest)) continue
     const { run, sequences } = await readKeys(task, input, must(engine, 'the engine'))
-    const keys = viewKeys(must(run, 'the keys of a pool with a unique id'))
+    const keys = viewRun(must(run, 'the keys of a pool with a unique id'))
     if (hasExpired) expired.push(removedKeys(keys, row => input.status[row] === ROW.expired))
     deletes = dropOverwritten(deletes, keys, sequences, row => input.status[row] === ROW.live)
     await throttle.rest()
@@ -250,15 +250,15 @@ function canHold(schema: PoolSchema, older: readonly TimeSpan[], key: Uint8Array
  */
 function dropOverwritten(
   deletes: Deletes,
-  rows: Keys,
+  rows: RunView,
   sequences: Float64Array,
   isLive: (row: number) => boolean,
 ): Deletes {
   let at = 0
   return filterDeletes(deletes, i => {
     const key = deletes.keys[i] as Uint8Array
-    while (at < rows.count && compareKey(rows, at, key) < 0) at += 1
-    if (at >= rows.count || compareKey(rows, at, key) !== 0) return true
+    while (at < rows.count && compareKeyAt(rows, at, key) < 0) at += 1
+    if (at >= rows.count || compareKeyAt(rows, at, key) !== 0) return true
     const row = rows.rows[at] as number
     return !isLive(row) || (sequences[row] as number) < (deletes.sequences[i] as number)
   })
@@ -273,55 +273,8 @@ function filterDeletes({ keys, sequences }: Deletes, stays: (index: number) => b
   }
 }
 
-// ── key runs (format/key-run.ts) ─────────────────────────────────────────────────────────────────
-
-interface Keys extends RunView {
-  readonly bytes: Buffer
-}
-
-function viewKeys(run: KeyRun, isComplete = true): Keys {
-  const view = viewRun(run, isComplete)
-  return { ...view, bytes: Buffer.from(run, view.bytes.byteOffset, view.bytes.length) }
-}
-
-function compareKeys(a: Keys, i: number, b: Keys, j: number): number {
-  return a.bytes.compare(b.bytes, b.offsets[j], b.offsets[j + 1], a.offsets[i], a.offsets[i + 1])
-}
-
-function compareKey(a: Keys, i: number, key: Uint8Array): number {
-  return a.bytes.compare(key, 0, key.length, a.offsets[i], a.offsets[i + 1])
-}
-
-/** Writes a run whose keys come in order. */
-class RunWriter {
-  readonly #run: KeyRun
-  readonly #keys: Keys
-  #count = 0
-  #end = 0
-
-  constructor(count: number, keyBytes: number) {
-    this.#run = new ArrayBuffer(4 * (3 + 2 * count) + keyBytes)
-    new Int32Array(this.#run, 0, 2).set([count, keyBytes])
-    this.#keys = viewKeys(this.#run, false)
-  }
-
-  /** Appends key `at` of `from` with this row. */
-  add(from: Keys, at: number, row: number): void {
-    const { rows, offsets, bytes } = this.#keys
-    rows[this.#count] = row
-    this.#end += from.bytes.copy(bytes, this.#end, from.offsets[at], from.offsets[at + 1])
-    this.#count += 1
-    offsets[this.#count] = this.#end
-  }
-
-  end(): KeyRun {
-    assert(this.#count === this.#keys.count && this.#end === this.#keys.bytes.length, 'a run is filled')
-    return this.#run
-  }
-}
-
 /** The keys of the rows that match, each with row -1. */
-function removedKeys(keys: Keys, matches: (row: number) => boolean): KeyRun {
+function removedKeys(keys: RunView, matches: (row: number) => boolean): KeyRun {
   let [count, keyBytes] = [0, 0]
   const { rows, offsets } = keys
   for (let i = 0; i < keys.count; i++) {
@@ -329,8 +282,8 @@ function removedKeys(keys: Keys, matches: (row: number) => boolean): KeyRun {
     count += 1
     keyBytes += (offsets[i + 1] as number) - (offsets[i] as number)
   }
-  const run = new RunWriter(count, keyBytes)
-  for (let i = 0; i < keys.count; i++) if (matches(rows[i] as number)) run.add(keys, i, -1)
+  const run = new KeyRunWriter(count, keyBytes)
+  for (let i = 0; i < keys.count; i++) if (matches(rows[i] as number)) run.addFrom(keys, i, -1)
   return run.end()
 }
 
@@ -339,22 +292,26 @@ export function joinRuns(runs: readonly KeyRun[]): KeyRun {
   const queue = [...runs]
   for (;;) {
     const [a, b] = queue.splice(0, 2)
-    if (a === undefined) return new RunWriter(0, 0).end()
+    if (a === undefined) return new KeyRunWriter(0, 0).end()
     if (b === undefined) return a
-    queue.push(joinTwo(viewKeys(a), viewKeys(b)))
+    queue.push(joinTwo(viewRun(a), viewRun(b)))
   }
 }
 
-function joinTwo(a: Keys, b: Keys): KeyRun {
-  const run = new RunWriter(a.count + b.count, a.bytes.length + b.bytes.length)
+function compareKeys(a: RunView, i: number, b: RunView, j: number): number {
+  return a.bytes.compare(b.bytes, b.offsets[j], b.offsets[j + 1], a.offsets[i], a.offsets[i + 1])
+}
+
+function joinTwo(a: RunView, b: RunView): KeyRun {
+  const run = new KeyRunWriter(a.count + b.count, a.bytes.length + b.bytes.length)
   let [i, j] = [0, 0]
   while (i < a.count && j < b.count) {
     const order = compareKeys(a, i, b, j)
     assert(order !== 0, 'a key is in one run only')
-    if (order < 0) run.add(a, i, a.rows[i++] as number)
-    else run.add(b, j, b.rows[j++] as number)
+    if (order < 0) run.addFrom(a, i, a.rows[i++] as number)
+    else run.addFrom(b, j, b.rows[j++] as number)
   }
-  while (i < a.count) run.add(a, i, a.rows[i++] as number)
-  while (j < b.count) run.add(b, j, b.rows[j++] as number)
+  run.addRange(a, i, a.count)
+  run.addRange(b, j, b.count)
   return run.end()
 }

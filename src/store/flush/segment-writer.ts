@@ -6,10 +6,12 @@
  * needs. Calls are posted as they come and served in order, so the next flush waits in the thread's
  * port while one is written.
  */
+
 import type { KeyRun } from '../../format/key-run.ts'
 import type { PoolSchema } from '../../format/schema.ts'
 import type { SegmentMeta } from '../../format/segment-meta.ts'
 import { fromWire, Unavailable, type WireError } from '../../util/errors.ts'
+import type { KernelChoice } from '../../util/native.ts'
 import { startThread, type Thread } from '../../util/thread-kit.ts'
 import { buffersOf, type MemtableEntry } from './memtable.ts'
 
@@ -61,7 +63,7 @@ export interface SegmentThreadData {
   /**
    * `js` selects the TypeScript routines and parquet-wasm even where the native module is built.
    */
-  readonly assembler: 'native' | 'js'
+  readonly kernel: KernelChoice
 }
 
 interface SegmentThreadOptions extends SegmentThreadData {

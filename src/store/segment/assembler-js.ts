@@ -14,7 +14,7 @@ import {
   KIND,
   WIDTH_OF_KIND,
 } from '../../format/batch-layout.ts'
-import type { KeyRun } from '../../format/key-run.ts'
+import { type KeyRun, KeyRunWriter } from '../../format/key-run.ts'
 import { ENTRY_WORDS, type MemtableEntry } from '../flush/memtable.ts'
 import {
   type Assembler,
@@ -105,23 +105,13 @@ function pickWinners(rows: KeyRow[], keep: Uint8Array): KeyRow[] {
 function writeRun(winners: readonly KeyRow[], keep: Uint8Array, deletes: number[]): KeyRun {
   const places = new Int32Array(keep.length)
   for (let row = 0, place = 0; row < keep.length; row++) places[row] = keep[row] === 1 ? place++ : -1
-  const n = winners.length
-  const bytes = winners.reduce((sum, winner) => sum + winner.key.length, 0)
-  const run = new ArrayBuffer(4 * (3 + 2 * n) + bytes)
-  const words = new Int32Array(run, 0, 3 + 2 * n)
-  const to = new Uint8Array(run, 4 * (3 + 2 * n))
-  words[0] = n
-  words[1] = bytes
-  let end = 0
-  for (let i = 0; i < n; i++) {
-    const winner = winners[i]!
-    words[2 + i] = places[winner.row]!
-    if (words[2 + i]! < 0) deletes.push(winner.sequence)
-    to.set(winner.key, end)
-    end += winner.key.length
-    words[3 + n + i] = end
+  const keyBytes = winners.reduce((sum, winner) => sum + winner.key.length, 0)
+  const run = new KeyRunWriter(winners.length, keyBytes)
+  for (const { key, row, sequence } of winners) {
+    if (places[row]! < 0) deletes.push(sequence)
+    run.add(key, places[row]!)
   }
-  return run
+  return run.end()
 }
 
 function sumColumns(entries: readonly MemtableEntry[], keep: Uint8Array, columns: number): Float64Array {

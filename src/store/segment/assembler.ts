@@ -8,7 +8,7 @@
  */
 import type { Kind } from '../../format/batch-layout.ts'
 import type { KeyRun } from '../../format/key-run.ts'
-import { tryNative } from '../../util/native.ts'
+import { type KernelChoice, tryNative } from '../../util/native.ts'
 import type { MemtableEntry } from '../flush/memtable.ts'
 
 /** The result of `deduplicate`. */
@@ -48,7 +48,7 @@ export interface StreamColumn {
 export type MinMaxRows = readonly [min: number, max: number]
 
 export interface Assembler {
-  readonly name: 'native' | 'js'
+  readonly name: KernelChoice
   /**
    * @param keyed the pool has a unique id
    * @param columns columns of a batch of posts, payload and key included
@@ -82,9 +82,9 @@ interface NativeSegment {
   segmentMinMax(stream: Uint8Array, kind: Kind, offsets: number, data: number, rows: number): MinMaxRows
 }
 
-/** The native implementation; undefined if the native module was not built. */
-export function tryAssemblerNative(): Assembler | undefined {
-  const native = tryNative() as unknown as NativeSegment | undefined
+/** The native implementation; undefined where it is not wanted, or the native module was not built. */
+export function tryAssemblerNative(kernel?: KernelChoice): Assembler | undefined {
+  const native = tryNative<NativeSegment>(kernel)
   if (native === undefined) return undefined
   return {
     name: 'native',

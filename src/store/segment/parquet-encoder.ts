@@ -14,13 +14,13 @@ import {
 } from '../../format/schema.ts'
 import { assert } from '../../util/assert.ts'
 import { ROW_GROUP_ROWS } from '../../util/limits.ts'
-import { tryNative } from '../../util/native.ts'
+import { type KernelChoice, tryNative } from '../../util/native.ts'
 import type { MemtableEntry } from '../flush/memtable.ts'
 import type { HeadOf, StreamLayout } from './arrow-stream.ts'
 import { type NativeEntries, nativeEntries, PLACE_WORDS, PLACES_FIRST_COLUMN } from './assembler.ts'
 
 export interface Encoder {
-  readonly name: 'native' | 'js'
+  readonly name: KernelChoice
   /** Makes the bytes that it needs before the rows; undefined: it needs none. */
   readonly headOf?: HeadOf
   /**
@@ -45,9 +45,9 @@ interface PayloadSource {
   readonly keep: Uint8Array
 }
 
-/** The native implementation; undefined if the native module was not built. */
-export function tryEncoderNative(): Encoder | undefined {
-  const native = tryNative() as unknown as NativeParquet | undefined
+/** The native implementation; undefined where it is not wanted, or the native module was not built. */
+export function tryEncoderNative(kernel?: KernelChoice): Encoder | undefined {
+  const native = tryNative<NativeParquet>(kernel)
   return native === undefined ? undefined : new NativeEncoder(native)
 }
 

@@ -24,10 +24,8 @@ export async function serveSegment(
   data: SegmentThreadData,
   disk: Disk = realDisk,
 ): Promise<void> {
-  const isNative = data.assembler === 'native'
-  const assembler = (isNative ? tryAssemblerNative() : undefined) ?? assemblerJs
-  const encoder =
-    (isNative ? tryEncoderNative() : undefined) ?? (await import('./parquet-encoder-js.ts')).encoderJs
+  const assembler = tryAssemblerNative(data.kernel) ?? assemblerJs
+  const encoder = tryEncoderNative(data.kernel) ?? (await import('./parquet-encoder-js.ts')).encoderJs
   const writer = new FlushWriter(assembler, encoder, disk)
   const order = new PoolOrder()
   const unlinks = new Unlinks(disk, removal => order.unlinked(removal))

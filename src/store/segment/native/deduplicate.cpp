@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "../../../format/native/key_run.h"
 #include "assembler.h"
 
 namespace segment {
@@ -18,23 +19,14 @@ struct Key {
   double sequence;
 };
 
-// One row's key. The item holds its first 16 bytes as numbers, filled with zeros, so that most
-// comparisons touch nothing else.
-struct Item {
-  uint64_t high, low;
-  uint32_t row;
-};
-
-constexpr uint32_t ITEM_BYTES = 16;
-
 // Below 0, 0, above 0. A key is before the longer keys that begin with it.
-int compare_keys(const Item& a, const Item& b, const std::vector<Key>& keys) {
+int compare_keys(const KeyItem& a, const KeyItem& b, const std::vector<Key>& keys) {
   if (a.high != b.high) return a.high < b.high ? -1 : 1;
   if (a.low != b.low) return a.low < b.low ? -1 : 1;
   const Key &x = keys[a.row], &y = keys[b.row];
   const uint32_t common = x.length < y.length ? x.length : y.length;
-  if (common > ITEM_BYTES) {
-    const int order = std::memcmp(x.bytes + ITEM_BYTES, y.bytes + ITEM_BYTES, common - ITEM_BYTES);
+  if (common > KEY_ITEM_BYTES) {
+    const int order = std::memcmp(x.bytes + KEY_ITEM_BYTES, y.bytes + KEY_ITEM_BYTES, common - KEY_ITEM_BYTES);
     if (order != 0) return order;
   }
   return x.length < y.length ? -1 : x.length > y.length ? 1 : 0;
@@ -51,7 +43,7 @@ struct Run {
 struct Before {
   const std::vector<Key>& keys;
 
-  bool operator()(const Item& a, const Item& b) const {
+  bool operator()(const KeyItem& a, const KeyItem& b) const {
     const int order = compare_keys(a, b, keys);
     if (order != 0) return order < 0;
     const double x = keys[a.row].sequence, y = keys[b.row].sequence;
@@ -64,7 +56,7 @@ struct Before {
 // many runs, it sorts all items as a whole.
 class Sorter {
  public:
-  Sorter(std::vector<Item>& items, const std::vector<Key>& keys) : items_(items), before_{keys} {}
+  Sorter(std::vector<KeyItem>& items, const std::vector<Key>& keys) : items_(items), before_{keys} {}
 
   void sort() {
     if (!find_runs()) return std::sort(items_.begin(), items_.end(), before_);
@@ -123,20 +115,13 @@ class Sorter {
     items_.swap(spare_);
   }
 
-  std::vector<Item>& items_;
+  std::vector<KeyItem>& items_;
   const Before before_;
-  std::vector<Item> spare_;
+  std::vector<KeyItem> spare_;
   std::vector<Run> runs_;
 };
 
-uint64_t big_endian(const uint8_t* bytes, uint32_t length) {
-  uint64_t word = 0;
-  if (length >= 8) std::memcpy(&word, bytes, 8);
-  else std::memcpy(&word, bytes, length);
-  return __builtin_bswap64(word);
-}
-
-void read_keys(const std::vector<Entry>& entries, std::vector<Key>& keys, std::vector<Item>& items) {
+void read_keys(const std::vector<Entry>& entries, std::vector<Key>& keys, std::vector<KeyItem>& items) {
   for (const Entry& entry : entries) {
     const Column column = entry.column(1);
     uint32_t row = 0;
@@ -146,8 +131,7 @@ void read_keys(const std::vector<Entry>& entries, std::vector<Key>& keys, std::v
       for (uint32_t k = 0; k < rows; k++, row++) {
         const uint8_t* bytes = column.data + column.offsets[row];
         const uint32_t length = static_cast<uint32_t>(column.offsets[row + 1] - column.offsets[row]);
-        items.push_back({big_endian(bytes, length), length > 8 ? big_endian(bytes + 8, length - 8) : 0,
-                         static_cast<uint32_t>(keys.size())});
+        items.push_back(key_item(bytes, length, static_cast<uint32_t>(keys.size())));
         keys.push_back({bytes, length, entry.is_delete, sequence});
       }
     }
@@ -155,7 +139,7 @@ void read_keys(const std::vector<Entry>& entries, std::vector<Key>& keys, std::v
 }
 
 // Leaves only the winners in `items`, and sets `keep` for the winning rows of posts.
-void keep_winners(std::vector<Item>& items, const std::vector<Key>& keys, uint8_t* keep) {
+void keep_winners(std::vector<KeyItem>& items, const std::vector<Key>& keys, uint8_t* keep) {
   size_t winners = 0;
   for (size_t i = 0; i < items.size(); i++) {
     if (i + 1 < items.size() && compare_keys(items[i], items[i + 1], keys) == 0) continue;
@@ -175,31 +159,23 @@ napi_value number_array(napi_env env, const std::vector<double>& numbers) {
 }
 
 // Writes the key run (src/format/key-run.ts) and the sequences of its deletes in order.
-napi_value write_run(napi_env env, const std::vector<Item>& items, const std::vector<Key>& keys, const uint8_t* keep,
+napi_value write_run(napi_env env, const std::vector<KeyItem>& items, const std::vector<Key>& keys, const uint8_t* keep,
                      std::vector<double>& deletes) {
   std::vector<int32_t> places(keys.size());
   int32_t place = 0;
   for (size_t row = 0; row < keys.size(); row++) places[row] = keep[row] ? place++ : -1;
   size_t bytes = 0;
-  for (const Item& item : items) bytes += keys[item.row].length;
-  const size_t n = items.size();
-  napi_value run;
-  void* memory = nullptr;
-  napi_create_arraybuffer(env, 4 * (3 + 2 * n) + bytes, &memory, &run);
-  int32_t* words = static_cast<int32_t*>(memory);
-  int32_t *rows = words + 2, *offsets = words + 2 + n;
-  uint8_t* to = reinterpret_cast<uint8_t*>(words + 3 + 2 * n);
-  words[0] = static_cast<int32_t>(n);
-  words[1] = static_cast<int32_t>(bytes);
-  offsets[0] = 0;
-  for (size_t i = 0; i < n; i++) {
-    const Key& key = keys[items[i].row];
-    rows[i] = places[items[i].row];
-    if (rows[i] < 0) deletes.push_back(key.sequence);
-    std::memcpy(to + offsets[i], key.bytes, key.length);
-    offsets[i + 1] = offsets[i] + static_cast<int32_t>(key.length);
+  for (const KeyItem& item : items) bytes += keys[item.row].length;
+  napi_value buffer;
+  KeyRunWriter run;
+  if (!run.open(env, items.size(), bytes, &buffer)) return nullptr;
+  for (const KeyItem& item : items) {
+    const Key& key = keys[item.row];
+    const int32_t row = places[item.row];
+    if (row < 0) deletes.push_back(key.sequence);
+    run.add(key.bytes, key.length, row);
   }
-  return run;
+  return buffer;
 }
 
 uint32_t count_nulls(const uint8_t* validity, uint32_t from, uint32_t to) {
@@ -245,7 +221,7 @@ napi_value deduplicate(napi_env env, napi_callback_info info) {
   napi_create_object(env, &result);
   if (keyed) {
     std::vector<Key> keys;
-    std::vector<Item> items;
+    std::vector<KeyItem> items;
     keys.reserve(total);
     items.reserve(total);
     read_keys(entries, keys, items);
