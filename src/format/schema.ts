@@ -10,6 +10,10 @@ interface ColumnTypeFacts {
   readonly number: number
   /** A key of KIND: what the column's buffers in a batch hold. */
   readonly kind: 'binary' | 'bool' | 'i8' | 'i16' | 'i32' | 'i64' | 'f32' | 'f64'
+  /** Its class in apache-arrow. JSON is its text: readers without the `arrow.json` extension warn or refuse it. */
+  readonly arrow: string
+  /** Its type in DuckDB: the name of a DuckDBTypeId, and of DuckDBType's constant. */
+  readonly duckdb: string
   /** The type that the management API shows for it. */
   readonly clickHouse: string
 }
@@ -19,17 +23,23 @@ interface ColumnTypeFacts {
  * that hold objects of a package for each type (Arrow's and DuckDB's types) and those that read its values.
  */
 export const COLUMN_TYPE = {
-  BOOLEAN: { number: 0, kind: 'bool', clickHouse: 'Bool' },
-  STRING: { number: 1, kind: 'binary', clickHouse: 'String' },
-  FLOAT: { number: 2, kind: 'f32', clickHouse: 'Float32' },
-  DOUBLE: { number: 3, kind: 'f64', clickHouse: 'Float64' },
-  INT8: { number: 4, kind: 'i8', clickHouse: 'Int8' },
-  INT16: { number: 5, kind: 'i16', clickHouse: 'Int16' },
-  INT32: { number: 6, kind: 'i32', clickHouse: 'Int32' },
-  INT64: { number: 7, kind: 'i64', clickHouse: 'Int64' },
-  DATE: { number: 8, kind: 'i32', clickHouse: 'Date32' },
-  TIMESTAMP: { number: 9, kind: 'i64', clickHouse: 'DateTime64(6)' },
-  JSON: { number: 10, kind: 'binary', clickHouse: 'String' },
+  BOOLEAN: { number: 0, kind: 'bool', arrow: 'Bool', duckdb: 'BOOLEAN', clickHouse: 'Bool' },
+  STRING: { number: 1, kind: 'binary', arrow: 'Utf8', duckdb: 'VARCHAR', clickHouse: 'String' },
+  FLOAT: { number: 2, kind: 'f32', arrow: 'Float32', duckdb: 'FLOAT', clickHouse: 'Float32' },
+  DOUBLE: { number: 3, kind: 'f64', arrow: 'Float64', duckdb: 'DOUBLE', clickHouse: 'Float64' },
+  INT8: { number: 4, kind: 'i8', arrow: 'Int8', duckdb: 'TINYINT', clickHouse: 'Int8' },
+  INT16: { number: 5, kind: 'i16', arrow: 'Int16', duckdb: 'SMALLINT', clickHouse: 'Int16' },
+  INT32: { number: 6, kind: 'i32', arrow: 'Int32', duckdb: 'INTEGER', clickHouse: 'Int32' },
+  INT64: { number: 7, kind: 'i64', arrow: 'Int64', duckdb: 'BIGINT', clickHouse: 'Int64' },
+  DATE: { number: 8, kind: 'i32', arrow: 'DateDay', duckdb: 'DATE', clickHouse: 'Date32' },
+  TIMESTAMP: {
+    number: 9,
+    kind: 'i64',
+    arrow: 'TimestampMicrosecond',
+    duckdb: 'TIMESTAMP',
+    clickHouse: 'DateTime64(6)',
+  },
+  JSON: { number: 10, kind: 'binary', arrow: 'Utf8', duckdb: 'VARCHAR', clickHouse: 'String' },
 } as const satisfies Record<string, ColumnTypeFacts>
 
 export type ColumnType = keyof typeof COLUMN_TYPE

@@ -1,60 +1,29 @@
 /**
- * Reads of segments' Parquet files what the index needs: the footer, and some columns as raw Arrow buffers.
- * The format is the segment stage's (src/format/segment.md). Only the named columns are read and decoded.
+ * Reads columns of a segment's Parquet file (segment.md) as raw Arrow buffers, with parquet-wasm.
+ * Only the named columns are read and decoded.
+ *
+ * Damage inside a file becomes an error that names it. A damaged page may make the WebAssembly code
+ * trap inside a task of its own: the error then reaches only `uncaughtException`, the promise that
+ * waits for the page never settles, and the instance cannot be used any more. So while a file is
+ * read, a trap of this thread counts as that file's damage, and the next file gets a fresh instance.
  */
+import { openAsBlob } from 'node:fs'
 import type * as Arrow from 'apache-arrow'
 import type { Data, RecordBatch } from 'apache-arrow'
-import type { ParquetMetaData } from 'parquet-wasm'
+import type { ParquetFile, ParquetMetaData } from 'parquet-wasm'
 import { must } from '../util/assert.ts'
 import { Damaged } from '../util/errors.ts'
 import { ROW_GROUP_ROWS } from '../util/limits.ts'
 import { loadPackage } from '../util/load-package.ts'
-import { withParquet } from './parquet-file.ts'
+import { dropParquetWasm, isTrap, parquetWasm } from '../util/parquet-wasm.ts'
+import { arrowType } from './arrow.ts'
 import type { ColumnType } from './schema.ts'
 
 /** Loaded with the first file that is read: a rebuild of a new folder's index reads none. */
 const arrow = () => loadPackage('apache-arrow') as typeof Arrow
 
-/** What a segment's file says of itself. */
-export interface Footer {
-  readonly pool: number
-  readonly schemaVersion: number
-  readonly segment: number
-  readonly sequenceFrom: number
-  readonly sequenceTo: number
-  readonly rows: number
-  /** Keys in the delete file beside it; 0: there is none. */
-  readonly deletes: number
-  readonly replaces: readonly number[]
-}
-
 /** Row groups read at once. */
 const READ_GROUPS = 8
-
-/** The footer of a Parquet file. Throws Damaged naming the file. */
-export async function readFooter(file: string): Promise<Footer> {
-  const texts = await withParquet(file, async parquet => {
-    const metadata = parquet.metadata().fileMetadata()
-    return metadata.keyValueMetadata() as Map<string, string>
-  })
-  const number = (name: string): number => {
-    const value = Number(texts.get(name) ?? Number.NaN)
-    if (!Number.isSafeInteger(value) || value < 0) throw new Damaged(file, 0, `its footer has no ${name}`)
-    return value
-  }
-  if (number('weir.format') !== 1) throw new Damaged(file, 0, 'its format is not known')
-  const replaces = texts.get('weir.replaces') ?? ''
-  return {
-    pool: number('weir.pool_number'),
-    schemaVersion: number('weir.schema_version'),
-    segment: number('weir.segment'),
-    sequenceFrom: number('weir.sequence_from'),
-    sequenceTo: number('weir.sequence_to'),
-    rows: number('weir.rows'),
-    deletes: number('weir.deletes'),
-    replaces: replaces === '' ? [] : replaces.split(',').map(Number),
-  }
-}
 
 /** Columns of all rows, as the pieces that were read: every column has as many, of the same lengths. */
 export interface StoredColumns {
@@ -126,24 +95,67 @@ function isSelectable(name: string, stored: readonly string[]): boolean {
   return !stored.some(one => one !== name && one.startsWith(isAscii ? `${name}.` : name))
 }
 
-/** Is that how a segment stores a type (src/format/segment.md)? */
+/** True where a column of this type is stored so in a segment. The time zone of a timestamp is left open. */
 function isStoredAs({ type }: Data, wanted: ColumnType): boolean {
-  const { DataType, DateUnit, Precision, TimeUnit } = arrow()
-  switch (wanted) {
-    case 'BOOLEAN':
-      return DataType.isBool(type)
-    case 'STRING':
-    case 'JSON':
-      return DataType.isUtf8(type)
-    case 'FLOAT':
-      return DataType.isFloat(type) && type.precision === Precision.SINGLE
-    case 'DOUBLE':
-      return DataType.isFloat(type) && type.precision === Precision.DOUBLE
-    case 'DATE':
-      return DataType.isDate(type) && type.unit === DateUnit.DAY
-    case 'TIMESTAMP':
-      return DataType.isTimestamp(type) && type.unit === TimeUnit.MICROSECOND
-    default:
-      return DataType.isInt(type) && type.isSigned && type.bitWidth === Number(wanted.slice('INT'.length))
+  return factsOf(type) === factsOf(arrowType(arrow(), wanted))
+}
+
+function factsOf(type: object): string {
+  const { typeId, unit, precision, bitWidth, isSigned } = type as Partial<
+    Record<'typeId' | 'unit' | 'precision' | 'bitWidth' | 'isSigned', unknown>
+  >
+  return [typeId, unit, precision, bitWidth, isSigned].join()
+}
+
+/** The reader before this one: one file at a time, or a trap could not be told to belong to one of two. */
+let last: Promise<unknown> = Promise.resolve()
+
+/**
+ * Opens, reads and frees. Whatever `work` throws becomes Damaged naming the file. Not to be called within `work`.
+ */
+export function withParquet<T>(file: string, work: (parquet: ParquetFile) => Promise<T>): Promise<T> {
+  const done = last.then(() => readOne(file, work))
+  last = done.catch(() => undefined)
+  return done
+}
+
+async function readOne<T>(file: string, work: (parquet: ParquetFile) => Promise<T>): Promise<T> {
+  const opened: { parquet?: ParquetFile } = {}
+  let onTrap: (error: Error) => void = () => undefined
+  const trapped = new Promise<never>((_, reject) => {
+    onTrap = reject
+  })
+  const onUncaught = (error: unknown) => {
+    if (!isTrap(error)) throw error // not ours: it ends the thread, as without us
+    onTrap(error)
   }
+  process.on('uncaughtException', onUncaught)
+  try {
+    const result = await Promise.race([read(file, work, opened), trapped])
+    opened.parquet?.free()
+    return result
+  } catch (error) {
+    if (isTrap(error)) dropInstance(opened.parquet)
+    else opened.parquet?.free()
+    if (error instanceof Damaged) throw error
+    const what = error instanceof Error ? error.message : String(error)
+    throw new Damaged(file, 0, isTrap(error) ? `its pages cannot be decoded: ${what}` : what)
+  } finally {
+    process.off('uncaughtException', onUncaught)
+  }
+}
+
+async function read<T>(
+  file: string,
+  work: (parquet: ParquetFile) => Promise<T>,
+  opened: { parquet?: ParquetFile },
+): Promise<T> {
+  opened.parquet = await parquetWasm().ParquetFile.fromFile(await openAsBlob(file))
+  return await work(opened.parquet)
+}
+
+/** A file that is lent to the trapped task must not be freed, neither now nor when it is collected. */
+function dropInstance(parquet: ParquetFile | undefined): void {
+  ;(parquet as { __destroy_into_raw?: () => number } | undefined)?.__destroy_into_raw?.()
+  dropParquetWasm()
 }

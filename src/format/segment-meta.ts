@@ -1,4 +1,11 @@
-/** What the index and the manifest say of one segment. */
+/**
+ * The facts about one segment: those that the index keeps (SegmentMeta), and those that its own
+ * Parquet file carries in the footer (Footer), from which the index can be rebuilt (W-6).
+ * segment.md describes the file.
+ */
+import type { Disk } from '../util/disk.ts'
+import { Damaged } from '../util/errors.ts'
+import { readParquetFooter } from './parquet-footer.ts'
 
 /** Smallest and largest value, printed as filters print them, of a column that the planner prunes by. */
 export interface ColumnRange {
@@ -11,20 +18,62 @@ export interface SegmentMeta {
   readonly segment: number
   readonly rows: number
   readonly bytes: number
-  /** CRC-32 of the Parquet file's bytes; null where there is none (`rows` is 0). */
+  /** CRC-32 of the Parquet file's bytes; null where there is no Parquet file (`rows` is 0). */
   readonly checksum: number | null
   readonly schemaVersion: number
-  /** Sequences of the rows and deletes of the flush(s) it stands for. */
+  /** First and last sequence of the flushes that the segment stands for. */
   readonly sequenceFrom: number
   readonly sequenceTo: number
-  /** Received-at of its rows, µs. */
+  /** Smallest and largest received-at of its rows, µs. */
   readonly receivedFromUs: number
   readonly receivedToUs: number
-  /** Primary timestamp of its rows, µs (DATE: midnight). null: a row is null. Equal to received-at without one. */
+  /**
+   * Smallest and largest primary timestamp of its rows, µs (a DATE is its midnight); null where a
+   * row's is null. Equal to received-at in a pool without a timestamp.
+   */
   readonly timestampFromUs: number | null
   readonly timestampToUs: number | null
-  /** Of the tenant column; null where there is none, or a value is null or over 64 bytes. */
+  /** Range of the tenant column; null where there is none, or a value is null or over 64 bytes. */
   readonly tenant: ColumnRange | null
-  /** A delete file stands beside it (or alone: `rows` is 0 then and there is no Parquet file). */
+  /** Keys in its delete file; 0: there is none. Without rows the delete file stands alone. */
   readonly deletes: number
+}
+
+/** The key-value metadata of a segment's Parquet file. */
+export interface Footer {
+  readonly pool: number
+  readonly schemaVersion: number
+  readonly segment: number
+  readonly sequenceFrom: number
+  readonly sequenceTo: number
+  readonly rows: number
+  /** Keys in the delete file beside it; 0: there is none. */
+  readonly deletes: number
+  /** The segments that it replaces. */
+  readonly replaces: readonly number[]
+}
+
+/**
+ * Reads the footer of a segment's Parquet file, and nothing of its content.
+ * @throws Damaged that names the file; Node's error where it cannot be opened
+ */
+export function readFooter(disk: Disk, file: string): Footer {
+  const { texts } = readParquetFooter(disk, file)
+  const number = (name: string): number => {
+    const value = Number(texts.get(name) ?? Number.NaN)
+    if (!Number.isSafeInteger(value) || value < 0) throw new Damaged(file, 0, `its footer has no ${name}`)
+    return value
+  }
+  if (number('weir.format') !== 1) throw new Damaged(file, 0, 'its format is not known')
+  const replaces = texts.get('weir.replaces') ?? ''
+  return {
+    pool: number('weir.pool_number'),
+    schemaVersion: number('weir.schema_version'),
+    segment: number('weir.segment'),
+    sequenceFrom: number('weir.sequence_from'),
+    sequenceTo: number('weir.sequence_to'),
+    rows: number('weir.rows'),
+    deletes: number('weir.deletes'),
+    replaces: replaces === '' ? [] : replaces.split(',').map(Number),
+  }
 }

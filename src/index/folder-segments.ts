@@ -12,7 +12,7 @@
  */
 import { join } from 'node:path'
 import type { DeletesHeader } from '../format/delete-file.ts'
-import { type Footer, readFooter } from '../format/segment-file.ts'
+import { type Footer, readFooter } from '../format/segment-meta.ts'
 import { type Disk, readFile } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
 import { deleteFile, numberOfFile, segmentFile } from '../util/paths.ts'
@@ -63,7 +63,7 @@ export async function readFolder(
     // A delete file is read together with its Parquet file.
     if (isDeletes && names.has(segmentFile(segment))) continue
     const deletes = isDeletes ? footerOfDeletes(parseDeletes(readFile(disk, file), file)) : undefined
-    const footer = deletes ?? (await readFooter(file))
+    const footer = deletes ?? readFooter(disk, file)
     if (footer.pool !== pool || footer.segment !== segment)
       throw new Damaged(file, 0, `it belongs to pool ${footer.pool}, segment ${footer.segment}`)
     if (deletes !== undefined && deletes.rows > 0) orphanDeletes.push(deletes)

@@ -20,9 +20,8 @@ import {
   viewRun,
 } from '../format/key-run.ts'
 import type { PoolSchema } from '../format/schema.ts'
-import type { Footer } from '../format/segment-file.ts'
 import { readSegmentKeys } from '../format/segment-keys.ts'
-import type { SegmentMeta } from '../format/segment-meta.ts'
+import type { Footer, SegmentMeta } from '../format/segment-meta.ts'
 import { rangeFields } from '../format/zone-map.ts'
 import { fileChecksum } from '../util/crc32.ts'
 import { type Disk, readFile } from '../util/disk.ts'

@@ -18,11 +18,11 @@
  *   W-8  A named file that is missing is reported. Queries that need it answer SEGMENT_DAMAGED.
  */
 import { dirname, join } from 'node:path'
-import type { Footer } from '../format/segment-file.ts'
+import { type Footer, readFooter } from '../format/segment-meta.ts'
 import { type Disk, readFile, syncFolder } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
 import { deleteFile, numberOfFile, segmentFile } from '../util/paths.ts'
-import type { ParseDeletes } from './folder-segments.ts'
+import { footerOfDeletes, type ParseDeletes } from './folder-segments.ts'
 import type { PoolState } from './index-types.ts'
 import { filesOf, type PoolFolder } from './uncommitted-files.ts'
 
@@ -254,7 +254,7 @@ async function obsoleteSteps(
   const [free, last]: [string[], string[]] = [[], []]
   const [uncommitted, bound]: [Footer[], Footer[]] = [[], []]
   for (const segment of segments) {
-    const footer = await tryRead(reader, folder, mainOf(segment, names))
+    const footer = tryRead(reader, folder, mainOf(segment, names))
     if (footer === undefined) last.push(mainOf(segment, names))
     else if (footer.sequenceTo > (state?.flushedSequence ?? 0)) uncommitted.push(footer)
     else if (isCovered(footer, state)) free.push(mainOf(segment, names))
@@ -290,22 +290,11 @@ function inOrder(segments: readonly Footer[]): Footer[][] {
   return steps
 }
 
-/**
- * undefined where a rebuild could not read it either. The Parquet reader is loaded only when it is
- * needed.
- */
-async function tryRead(
-  { disk, parseDeletes }: OrphanReader,
-  folder: string,
-  name: string,
-): Promise<Footer | undefined> {
+/** The footer of a file; undefined where a rebuild could not read it either. */
+function tryRead({ disk, parseDeletes }: OrphanReader, folder: string, name: string): Footer | undefined {
   const file = join(folder, name)
   try {
-    if (name === segmentFile(numberOfFile(name) ?? 0)) {
-      const { readFooter } = await import('../format/segment-file.ts')
-      return await readFooter(file)
-    }
-    const { footerOfDeletes } = await import('./folder-segments.ts')
+    if (name === segmentFile(numberOfFile(name) ?? 0)) return readFooter(disk, file)
     return footerOfDeletes(parseDeletes(readFile(disk, file), file))
   } catch (error) {
     if (error instanceof Damaged) return undefined

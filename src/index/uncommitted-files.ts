@@ -11,6 +11,7 @@
  * meanwhile have higher ones.
  */
 import { join } from 'node:path'
+import { readFooter } from '../format/segment-meta.ts'
 import { assert } from '../util/assert.ts'
 import { type Disk, readFile } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
@@ -98,16 +99,16 @@ async function readUncommitted(
 }
 
 /**
- * Loads the Parquet reader only when it is needed: it would cost every start a quarter of a second.
+ * Reads the sequences of a file. Loads the reader of Parquet columns only when it is needed: it
+ * would cost every start a quarter of a second.
  */
 async function readFileOf({ disk, parseDeletes }: UncommittedOptions, file: string, name: string) {
   if (name === deleteFile(numberOfFile(name) ?? 0)) {
     const { sequenceFrom: from, sequenceTo: to, sequences } = parseDeletes(readFile(disk, file), file)
     return { from, to, replaces: [], sequences: Float64Array.from(sequences) }
   }
-  const { readFooter } = await import('../format/segment-file.ts')
   const { readSequences } = await import('../format/segment-keys.ts')
-  const { sequenceFrom: from, sequenceTo: to, replaces } = await readFooter(file)
+  const { sequenceFrom: from, sequenceTo: to, replaces } = readFooter(disk, file)
   return { from, to, replaces, sequences: await readSequences(file) }
 }
 

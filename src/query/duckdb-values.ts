@@ -3,50 +3,26 @@
  * that a comparison needs no cast; values come out as the strings that the API prints.
  */
 import type { DuckDBType, DuckDBValue } from '@duckdb/node-api'
-import type { ColumnType } from '../format/schema.ts'
+import { COLUMN_TYPE, type ColumnType } from '../format/schema.ts'
 import {
-  BIGINT,
-  BOOLEAN,
-  DATE,
-  DOUBLE,
   DuckDBDateValue,
   DuckDBTimestampTZValue,
   DuckDBTimestampValue,
   DuckDBTypeId,
-  FLOAT,
-  INTEGER,
-  SMALLINT,
-  TIMESTAMP,
-  TINYINT,
-  VARCHAR,
+  duckdbType,
 } from '../util/duckdb.ts'
 import type { Bound } from './query-types.ts'
 
 const DAY_MS = 86_400_000
 
-/** DuckDB's type of a column. JSON is stored as its text. */
-const TYPE: Readonly<Record<ColumnType, DuckDBType>> = {
-  BOOLEAN,
-  STRING: VARCHAR,
-  FLOAT,
-  DOUBLE,
-  INT8: TINYINT,
-  INT16: SMALLINT,
-  INT32: INTEGER,
-  INT64: BIGINT,
-  DATE,
-  TIMESTAMP,
-  JSON: VARCHAR,
-}
-
 /** The name in SQL of DuckDB's type of a column. */
 export function sqlType(type: ColumnType): string {
-  return TYPE[type].toString()
+  return duckdbType(COLUMN_TYPE[type].duckdb).toString()
 }
 
 /** DuckDB's type of a bound value. */
 export function boundType(bound: Bound): DuckDBType {
-  return TYPE[bound.type]
+  return duckdbType(COLUMN_TYPE[bound.type].duckdb)
 }
 
 /** DuckDB's form of a bound value. */

@@ -4,11 +4,11 @@
  */
 import { join } from 'node:path'
 import { type DeleteFile, readDeleteFile } from '../format/delete-file.ts'
-import { withParquet } from '../format/parquet-file.ts'
 import type { PoolSchema } from '../format/schema.ts'
-import { type Footer, readFooter } from '../format/segment-file.ts'
+import { withParquet } from '../format/segment-file.ts'
 import { readSegmentKeys, type SegmentKeys } from '../format/segment-keys.ts'
 import type { SegmentMeta } from '../format/segment-meta.ts'
+import { type Footer, readFooter } from '../format/segment-meta.ts'
 import { fileChecksum } from '../util/crc32.ts'
 import { type Disk, disk, readFile } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
@@ -58,7 +58,7 @@ async function checkRows(
 ): Promise<SegmentKeys> {
   if (!disk.exists(file)) throw new Damaged(file, 0, `the file is missing; it held ${footer.rows} rows`)
   if (meta !== undefined) checkSum(file, meta, report)
-  const found = await readFooter(file)
+  const found = readFooter(disk, file)
   for (const [name, value] of Object.entries(footer)) {
     const is = found[name as keyof Footer]
     if (is !== value) report.find(file, `its footer says ${name} ${is}, it should be ${value}`)

@@ -1,7 +1,7 @@
 /** What `weir inspect` prints; inspect-look.ts gathers it. */
 import type { Pool } from '../catalog/model.ts'
 import { CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
-import type { Footer } from '../format/segment-file.ts'
+import type { Footer } from '../format/segment-meta.ts'
 import type { PoolState } from '../index/index-types.ts'
 import type { Debt } from '../store/compaction/compaction-types.ts'
 import { note, say, warn } from '../util/say.ts'

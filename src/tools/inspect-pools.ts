@@ -7,8 +7,8 @@
 import { join } from 'node:path'
 import type { Memory } from '../catalog/memory.ts'
 import type { Pool } from '../catalog/model.ts'
-import { type Footer, readFooter } from '../format/segment-file.ts'
 import type { SegmentMeta } from '../format/segment-meta.ts'
+import { type Footer, readFooter } from '../format/segment-meta.ts'
 import type { PoolState } from '../index/index-types.ts'
 import type { Debt } from '../store/compaction/compaction-types.ts'
 import { cutoffUs, inspectPool } from '../store/compaction/pick-compaction.ts'
@@ -185,7 +185,7 @@ async function findUnreadable(folder: string, segments: readonly SegmentMeta[]) 
     if (bytes !== meta.bytes)
       report.find(file, `the segment has ${bytes} bytes, the index says ${meta.bytes}`)
     else if (meta.rows > 0 && missing.length === 0 && !isAsWritten(file, meta))
-      await report.try(() => readFooter(file))
+      await report.try(() => readFooter(disk, file))
     if (report.count > before) bad.add(meta.segment)
   }
   return { unreadable: report.findings, bad }

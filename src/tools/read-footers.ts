@@ -1,7 +1,7 @@
 /** The live segments of a pool where there is no index: told by footers and delete files alone, as a rebuild does. */
 import { join } from 'node:path'
 import { readDeleteFile } from '../format/delete-file.ts'
-import { type Footer, readFooter } from '../format/segment-file.ts'
+import { type Footer, readFooter } from '../format/segment-meta.ts'
 import { footerOfDeletes, liveSegments } from '../index/folder-segments.ts'
 import { disk, readFile } from '../util/disk.ts'
 import { deleteFile, numberOfFile, segmentFile } from '../util/paths.ts'
@@ -17,7 +17,7 @@ export async function liveFooters(folder: string, pool: number, report: Report):
     if (segment === undefined || (isDeletes && names.has(segmentFile(segment)))) continue
     const file = join(folder, name)
     const footer = await report.try(() =>
-      isDeletes ? footerOfDeletes(readDeleteFile(readFile(disk, file), file)) : readFooter(file),
+      isDeletes ? footerOfDeletes(readDeleteFile(readFile(disk, file), file)) : readFooter(disk, file),
     )
     if (footer === undefined) continue
     if (footer.pool !== pool || footer.segment !== segment)

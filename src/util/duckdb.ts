@@ -5,11 +5,9 @@
 import type * as DuckDb from '@duckdb/node-api'
 import { loadPackage } from './load-package.ts'
 
+const duckdb = loadPackage('@duckdb/node-api') as typeof DuckDb
+
 export const {
-  BIGINT,
-  BOOLEAN,
-  DATE,
-  DOUBLE,
   DuckDBDataChunk,
   DuckDBDateValue,
   DuckDBInstance,
@@ -17,15 +15,19 @@ export const {
   DuckDBTimestampTZValue,
   DuckDBTimestampValue,
   DuckDBTypeId,
-  FLOAT,
-  INTEGER,
-  SMALLINT,
   StatementType,
-  TIMESTAMP,
-  TINYINT,
   UINTEGER,
-  VARCHAR,
-} = loadPackage('@duckdb/node-api') as typeof DuckDb
+} = duckdb
+
+/** Names of the package's constants that are types. */
+type TypeName = {
+  [Name in keyof typeof DuckDb]: (typeof DuckDb)[Name] extends DuckDb.DuckDBType ? Name : never
+}[keyof typeof DuckDb]
+
+/** DuckDB's type of this name. */
+export function duckdbType(name: TypeName): DuckDb.DuckDBType {
+  return duckdb[name]
+}
 
 export type DuckDBInstance = DuckDb.DuckDBInstance
 export type DuckDBPendingResultState = DuckDb.DuckDBPendingResultState

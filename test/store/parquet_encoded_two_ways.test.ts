@@ -11,14 +11,15 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { FIRST_SCHEMA_COLUMN } from '../../src/format/batch-layout.ts'
 import { viewRun } from '../../src/format/key-run.ts'
 import type { ColumnType, PoolSchema } from '../../src/format/schema.ts'
-import { readFooter } from '../../src/format/segment-file.ts'
 import { readSegmentKeys } from '../../src/format/segment-keys.ts'
+import { readFooter } from '../../src/format/segment-meta.ts'
 import { layOutStream, writeStreamFrame } from '../../src/store/segment/arrow-stream.ts'
 import { countRows, tryAssemblerNative } from '../../src/store/segment/assembler.ts'
 import { assemblerJs } from '../../src/store/segment/assembler-js.ts'
 import { type Encoder, tryEncoderNative } from '../../src/store/segment/parquet-encoder.ts'
 import { encoderJs } from '../../src/store/segment/parquet-encoder-js.ts'
 import { must } from '../../src/util/assert.ts'
+import { disk } from '../../src/util/disk.ts'
 import { ROW_GROUP_ROWS } from '../../src/util/limits.ts'
 import { tryNative } from '../../src/util/native.ts'
 import { makeBatch, type Row, type Value } from '../util/make-batch.ts'
@@ -244,7 +245,7 @@ describe.each(encoders)('$name', encoder => {
     const random = randomOf(seed)
     const rows = Array.from({ length: 500 }, (_, i) => randomRow(schema, random, `key-${i}`))
     const { file } = encoded(encoder, schema, rows)
-    expect(await readFooter(file)).toMatchObject({ pool: 7, segment: 42, sequenceFrom: 5, replaces: [] })
+    expect(readFooter(disk, file)).toMatchObject({ pool: 7, segment: 42, sequenceFrom: 5, replaces: [] })
     const stored = await readSegmentKeys(file, schema)
     const ats = rows.map(row => Number(row.values![12]))
     expect(stored.rows).toBe(500)

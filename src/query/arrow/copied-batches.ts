@@ -8,10 +8,10 @@
  *   W-9  One message is in memory. record-batches.ts bounds its size.
  */
 import type { MessagePort } from 'node:worker_threads'
+import * as arrow from 'apache-arrow'
 import { Field, MessageHeader, Schema, Table, tableToIPC } from 'apache-arrow'
 import { Message, type RecordBatch } from 'apache-arrow/ipc/metadata/message'
-import { MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow-frame.ts'
-import { arrowType } from '../../format/arrow-types.ts'
+import { arrowType, MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow.ts'
 import { PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
 import { type Disk, disk, type FileHandle } from '../../util/disk.ts'
@@ -53,7 +53,7 @@ export function arrowSchema(columns: readonly QueryColumn[]): Schema {
   return new Schema(
     columns.map(({ name, type }) => {
       const nullable = name !== RECEIVED_AT && name !== PAYLOAD
-      return new Field(name, arrowType(type), nullable)
+      return new Field(name, arrowType(arrow, type), nullable)
     }),
   )
 }

@@ -12,7 +12,7 @@
  */
 import { type DuckDBDataChunk, DuckDBTypeId, type DuckDBVector } from '@duckdb/node-api'
 import { valueBytes } from '../../format/batch-layout.ts'
-import type { ColumnType } from '../../format/schema.ts'
+import { COLUMN_TYPE, type ColumnType } from '../../format/schema.ts'
 import { assert } from '../../util/assert.ts'
 import { type KernelChoice, tryNative } from '../../util/native.ts'
 
@@ -41,20 +41,6 @@ export interface RawColumn {
 const TEXT_WORDS = 4
 const TEXT_INLINE_BYTES_MAX = 12
 
-const TYPE_ID: Readonly<Record<ColumnType, readonly DuckDBTypeId[]>> = {
-  BOOLEAN: [DuckDBTypeId.BOOLEAN],
-  STRING: [DuckDBTypeId.VARCHAR],
-  FLOAT: [DuckDBTypeId.FLOAT],
-  DOUBLE: [DuckDBTypeId.DOUBLE],
-  INT8: [DuckDBTypeId.TINYINT],
-  INT16: [DuckDBTypeId.SMALLINT],
-  INT32: [DuckDBTypeId.INTEGER],
-  INT64: [DuckDBTypeId.BIGINT],
-  DATE: [DuckDBTypeId.DATE],
-  TIMESTAMP: [DuckDBTypeId.TIMESTAMP, DuckDBTypeId.TIMESTAMP_TZ],
-  JSON: [DuckDBTypeId.VARCHAR],
-}
-
 export function isText(type: ColumnType): boolean {
   return type === 'STRING' || type === 'JSON'
 }
@@ -75,7 +61,10 @@ interface VectorFields {
 export function rawColumn(chunk: DuckDBDataChunk, index: number, type: ColumnType): RawColumn {
   const vector = chunk.getColumnVector(index)
   const { typeId } = vector.type
-  assert(TYPE_ID[type].includes(typeId), `column ${index} is ${type}, but DuckDB's is type ${typeId}`)
+  const isTyped =
+    typeId === DuckDBTypeId[COLUMN_TYPE[type].duckdb] ||
+    (type === 'TIMESTAMP' && typeId === DuckDBTypeId.TIMESTAMP_TZ)
+  assert(isTyped, `column ${index} is ${type}, but DuckDB's is type ${typeId}`)
   const { items, dataView, validity } = vector as unknown as VectorFields
   const view = items ?? dataView
   const rows = chunk.rowCount

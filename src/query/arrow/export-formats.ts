@@ -5,7 +5,7 @@
 import { MetadataVersion, type RecordBatch, tableFromIPC, type Vector } from 'apache-arrow'
 import { FileBlock, Footer } from 'apache-arrow/ipc/metadata/file'
 import { Message } from 'apache-arrow/ipc/metadata/message'
-import { END_OF_STREAM, MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow-frame.ts'
+import { END_OF_STREAM, MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow.ts'
 import { assert, must } from '../../util/assert.ts'
 import { printDate, printInstant, shortestSingle } from '../duckdb-values.ts'
 import type { QueryColumn } from '../operand.ts'

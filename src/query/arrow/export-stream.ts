@@ -10,7 +10,7 @@
  *        segment.
  */
 
-import { END_OF_STREAM } from '../../format/arrow-frame.ts'
+import { END_OF_STREAM } from '../../format/arrow.ts'
 import type { QuerySegment } from '../../index/index-types.ts'
 import { EXPORT_GROUP_FILES, EXPORT_GROUP_ROWS } from '../../util/limits.ts'
 import type { QueryColumn } from '../operand.ts'

@@ -10,7 +10,7 @@
 import type { DuckDBResult } from '@duckdb/node-api'
 import { Message } from 'apache-arrow'
 import { BufferRegion, FieldNode, RecordBatch } from 'apache-arrow/ipc/metadata/message'
-import { envelope } from '../../format/arrow-frame.ts'
+import { envelope } from '../../format/arrow.ts'
 import { valueBytes } from '../../format/batch-layout.ts'
 import type { ColumnType } from '../../format/schema.ts'
 import { assert } from '../../util/assert.ts'

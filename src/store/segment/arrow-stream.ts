@@ -7,7 +7,7 @@
  * their batches into the pages.
  */
 
-import { END_OF_STREAM } from '../../format/arrow-frame.ts'
+import { END_OF_STREAM } from '../../format/arrow.ts'
 import {
   FIRST_SCHEMA_COLUMN,
   KIND,

@@ -4,11 +4,11 @@
  * second to a start. Every wasm object is consumed or freed on every path, so the wasm memory stays
  * flat.
  */
+import * as arrow from 'apache-arrow'
 import { Field, Message, Schema } from 'apache-arrow'
 import { BufferRegion, FieldNode, RecordBatch } from 'apache-arrow/ipc/metadata/message'
 import type * as ParquetWasm from 'parquet-wasm'
-import { envelope } from '../../format/arrow-frame.ts'
-import { arrowType } from '../../format/arrow-types.ts'
+import { arrowType, envelope } from '../../format/arrow.ts'
 import { type ColumnType, PAYLOAD, type PoolSchema, RECEIVED_AT, SEQUENCE } from '../../format/schema.ts'
 import { ROW_GROUP_ROWS } from '../../util/limits.ts'
 import { withParquetWasm } from '../../util/parquet-wasm.ts'
@@ -36,10 +36,10 @@ export function arrowHead(schema: PoolSchema, rows: number, body: Body): Uint8Ar
 /** The Arrow schema of a segment, in the order in which columns are stored. */
 function schemaOf(schema: PoolSchema): Schema {
   return new Schema([
-    new Field(RECEIVED_AT, arrowType('TIMESTAMP'), false),
-    new Field(PAYLOAD, arrowType('JSON'), false),
-    ...schema.columns.map(column => new Field(column.name, arrowType(column.type), !column.required)),
-    new Field(SEQUENCE, arrowType('INT64'), false),
+    new Field(RECEIVED_AT, arrowType(arrow, 'TIMESTAMP'), false),
+    new Field(PAYLOAD, arrowType(arrow, 'JSON'), false),
+    ...schema.columns.map(column => new Field(column.name, arrowType(arrow, column.type), !column.required)),
+    new Field(SEQUENCE, arrowType(arrow, 'INT64'), false),
   ])
 }
 

@@ -7,11 +7,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parquetMetadata } from 'hyparquet'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { readParquetFooter } from '../../../src/format/parquet-footer.ts'
-import { disk } from '../../../src/util/disk.ts'
-import { Damaged } from '../../../src/util/errors.ts'
-import { randomOf, randomRow, schemaOfAll } from '../rows.ts'
-import { MergeHarness } from './merge-harness.ts'
+import { readParquetFooter } from '../../src/format/parquet-footer.ts'
+import { disk } from '../../src/util/disk.ts'
+import { Damaged } from '../../src/util/errors.ts'
+import { MergeHarness } from '../store/compaction/merge-harness.ts'
+import { randomOf, randomRow, schemaOfAll } from '../store/rows.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'weir-footer-'))
 let harness: MergeHarness
