@@ -106,8 +106,8 @@ export class SegmentThread implements SegmentWriter {
    * @param onCrash called when the thread has crashed: its entries are gone from memory, so the
    *   process must end and recover them from the log
    */
-  constructor({ crashAt, nice, assembler }: SegmentThreadOptions, onCrash: (error: Error) => void) {
-    const data: SegmentThreadData = { assembler }
+  constructor({ crashAt, nice, kernel }: SegmentThreadOptions, onCrash: (error: Error) => void) {
+    const data: SegmentThreadData = { kernel }
     const lost = (error: Error) => new Unavailable('segment_thread_lost', error.message)
     this.#thread = startThread<SegmentCalls>({ name: 'segment', data, crashAt, nice, lost, onCrash })
   }
