@@ -86,7 +86,7 @@ export function createIndex(store: KeyStore, identity: string): Index {
   const added = new AddedEntries()
   let known = readIdentity(store) ?? { format: INDEX_FORMAT, identity, commit: 0, complete: false }
   assert(known.identity === identity, 'an index is opened by the folder it belongs to')
-  /** Runs `work` and puts the identity `next`, in one transaction. `next` is known after its sync. */
+  /** Puts the identity `next` with the changes of `work`. `next` is known after the sync. */
   const change = <T>(next: IdentityEntry, work: (txn: KeyTxn) => T): T => {
     const result = guarded(() =>
       store.transact(txn => {

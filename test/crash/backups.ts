@@ -1,6 +1,7 @@
 /**
- * Backups of the server under load, one after the other. One that says `done` is whole; one whose end was not heard,
- * because the server died, is whole or is none: a folder with BACKUP in it has every file with its checksum.
+ * Backups of the server under load, one after the other. A backup that answers `done` is whole. A
+ * backup without an answer, because the server died, is either whole or none: a folder with a
+ * BACKUP file has every file with its checksum.
  */
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,44 +10,44 @@ import { disk } from '../../src/util/disk.ts'
 import { BACKUP_FILE, pathsOf } from '../../src/util/paths.ts'
 import { verifyFolder } from '../util/verify.ts'
 import { ConnectionLost, Violation } from './client.ts'
+import type { ClientState } from './client-state.ts'
 import { mayLose, type Target } from './requests.ts'
-import type { World } from './world.ts'
 
-/** How often a whole backup is restored and its folder checked. */
+/** One of so many whole backups is restored, and its folder checked. */
 const RESTORED_OF = 4
 const SILENT = () => undefined
 
-/** Backs up into folders below `beside` until the target is over. */
-export async function runBackups(world: World, target: Target, beside: string): Promise<void> {
+/** Makes backups below the folder `beside` until the target is over. */
+export async function runBackups(state: ClientState, target: Target, beside: string): Promise<void> {
   for (let n = 0; !target.isOver; n++) {
     const folder = join(beside, `backup-${n}`)
     rmSync(folder, { recursive: true, force: true })
     try {
       const last = await askBackup(target, folder)
-      if ('done' in last) await mustBeWhole(world, folder, world.tally.backups % RESTORED_OF === 0)
+      if ('done' in last) await mustBeWhole(state, folder, state.tally.backups % RESTORED_OF === 0)
       else if (!target.isOver && !target.isStopping)
         throw new Violation(`a backup under load: ${JSON.stringify(last)}`)
     } catch (error) {
       if (!(error instanceof ConnectionLost)) throw error
       if (!mayLose(target)) throw error
-      world.cutBackups.push(folder)
+      state.unansweredBackups.push(folder)
       return
     }
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
-/** After the server's death: what looks whole is whole. */
-export async function checkCutBackups(world: World): Promise<void> {
-  for (const folder of world.cutBackups.splice(0)) {
-    world.tally.cutBackups += 1
-    if (existsSync(join(folder, BACKUP_FILE))) await mustBeWhole(world, folder, true)
+/** After the server's death: a backup that looks whole must be whole. */
+export async function checkUnansweredBackups(state: ClientState): Promise<void> {
+  for (const folder of state.unansweredBackups.splice(0)) {
+    state.tally.unansweredBackups += 1
+    if (existsSync(join(folder, BACKUP_FILE))) await mustBeWhole(state, folder, true)
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
-async function mustBeWhole(world: World, folder: string, isRestored: boolean): Promise<void> {
-  world.tally.backups += 1
+async function mustBeWhole(state: ClientState, folder: string, isRestored: boolean): Promise<void> {
+  state.tally.backups += 1
   await verifyBackup({ disk, from: folder, onProgress: SILENT })
   if (!isRestored) return
   const to = `${folder}-restored`

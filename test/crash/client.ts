@@ -1,12 +1,12 @@
-/** Calls of a client that expects the server to die: an answer, or `unknown`. */
+/** Requests of a client that expects the server to die: the result is an answer or `unknown`. */
 import { gzipSync } from 'node:zlib'
 
-/** What a client learned of its request. */
+/** The client's knowledge of its request. */
 export type Outcome =
   | { readonly kind: 'answered'; readonly status: number; readonly accepted: number; readonly text: string }
   | { readonly kind: 'unknown' }
 
-/** The server died, or did not do what it promised. */
+/** The server broke a promise. */
 export class Violation extends Error {
   override readonly name = 'Violation'
 }
@@ -16,7 +16,10 @@ export class ConnectionLost extends Error {
   override readonly name = 'ConnectionLost'
 }
 
-/** Posts or deletes. The status counts as soon as it is there, whether or not the rest of the answer comes. */
+/**
+ * Posts or deletes. The status counts once it is received, even where the rest of the answer is
+ * missing.
+ */
 export async function send(
   url: string,
   method: 'POST' | 'DELETE',
@@ -42,7 +45,7 @@ export interface GraphqlAnswer {
   readonly errors?: readonly { readonly message: string; readonly extensions?: { readonly code?: string } }[]
 }
 
-/** Asks; throws ConnectionLost. */
+/** Sends a GraphQL request. Throws ConnectionLost. */
 export async function ask(
   base: string,
   token: string,

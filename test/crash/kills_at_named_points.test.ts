@@ -5,7 +5,10 @@ import { expect, test } from 'vitest'
 import { everyPoint, POINT_NAMES } from './points.ts'
 import { Rounds } from './rounds.ts'
 
-/** Kills right behind a swap, at most, until one moved rows that were updated or deleted meanwhile. */
+/**
+ * At most so many kills come right after a compaction commit, until one moved rows that were
+ * updated or deleted meanwhile.
+ */
 const COMPACTION_COMMITS_MAX = 8
 
 const seed = Date.now() % 2 ** 31
@@ -14,12 +17,13 @@ test(`every acknowledged event outlives a kill at each named point (seed ${seed}
   const folder = mkdtempSync(join(tmpdir(), 'weir-crash-'))
   const rounds = new Rounds(join(folder, 'data'), seed, { checkEvery: 3, crossReadEvery: 10 })
   try {
-    // A first start is killed too: before and after the catalog's first commit, and inside the log's first recovery.
+    // First starts are killed too: before and after the first commit of the catalog, and inside the
+    // first recovery of the log.
     for (const point of ['catalog.before-commit', 'catalog.committed', 'recover.copied', 'recover.renamed'])
       await rounds.kill({ at: 'point', point, nth: 1 })
-    for (const kill of everyPoint(rounds.world.random)) await rounds.kill(kill)
-    // A swap may find that nothing was changed meanwhile: then it is killed again, a little later in the load.
-    for (let nth = 2; rounds.world.tally.changedMeanwhile === 0 && nth <= COMPACTION_COMMITS_MAX; nth++)
+    for (const kill of everyPoint(rounds.state.random)) await rounds.kill(kill)
+    // Where no row was changed meanwhile, the kill comes again, a little later in the load.
+    for (let nth = 2; rounds.state.tally.changedMeanwhile === 0 && nth <= COMPACTION_COMMITS_MAX; nth++)
       await rounds.kill({ at: 'point', point: 'index.compaction-committed', nth })
     await rounds.finish()
   } catch (error) {
@@ -28,8 +32,8 @@ test(`every acknowledged event outlives a kill at each named point (seed ${seed}
   }
   expect([...rounds.kills.keys()]).toEqual(expect.arrayContaining([...POINT_NAMES]))
   expect(rounds.killCount).toBeGreaterThanOrEqual(35)
-  const { changedMeanwhile, retentions, cutBackups, checked, crossRead } = rounds.world.tally
-  for (const count of [changedMeanwhile, retentions, cutBackups, checked, crossRead])
+  const { changedMeanwhile, retentions, unansweredBackups, checked, crossRead } = rounds.state.tally
+  for (const count of [changedMeanwhile, retentions, unansweredBackups, checked, crossRead])
     expect(count).toBeGreaterThan(0)
   rmSync(folder, { recursive: true, force: true })
 }, 1_800_000)

@@ -18,6 +18,6 @@ test(`every acknowledged event outlives ${KILLS} kills at random moments (seed $
     throw new Error(`seed ${seed}, folder kept: ${folder}\n${(error as Error).stack}`)
   }
   expect(rounds.killCount).toBe(KILLS)
-  expect(rounds.world.tally.requests).toBeGreaterThan(KILLS)
+  expect(rounds.state.tally.requests).toBeGreaterThan(KILLS)
   rmSync(folder, { recursive: true, force: true })
 }, 1_800_000)

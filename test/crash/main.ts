@@ -1,48 +1,49 @@
 /**
- * `npm run crash -- [kills] [seed]`: kills the server that often, at random moments and at named points, and checks
- * after each restart. A failure is told with its seed, its folder is kept, and the rest goes on in a new one; exits 1
- * at the end then. `npm run crash -- power [states] [seed]`: power cuts instead (test/power).
+ * `npm run crash -- [kills] [seed]`: kills the server that often, at random moments and at named
+ * points, and checks after each restart. A failure is told with its seed, its folder is kept, and
+ * the rest goes on in a new one; exits 1 at the end then. `npm run crash -- power [states] [seed]`:
+ * power cuts instead (test/power).
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { say, warn } from '../../src/util/say.ts'
 import { runPowerCuts } from '../power/main.ts'
+import type { Tally } from './client-state.ts'
 import { everyPoint } from './points.ts'
 import { type Kill, Rounds } from './rounds.ts'
-import type { Tally } from './world.ts'
 
 const KILLS_DEFAULT = 1000
-/** A new folder now and then: first starts are killed too. */
+/** Then a new folder begins, so that first starts are killed too. */
 const KILLS_PER_FOLDER = 250
-/** More say nothing new. */
+/** The run ends after so many failures. */
 const FAILURES_MAX = 10
-const LOOKS = { checkEvery: 2, crossReadEvery: 5 }
+const AUDITS = { checkEvery: 2, crossReadEvery: 5 }
 
 const isPower = process.argv[2] === 'power'
 const wanted = isPower ? 0 : Number(process.argv[2] ?? KILLS_DEFAULT)
 const seed = Number(process.argv[3] ?? Date.now() % 2 ** 31)
 
-/** Of all folders. */
+/** Counts of all folders. */
 const total = { kills: 0, rounds: 0, folders: 0, failures: 0 }
 const counts = new Map<string, number>()
 const tally: Partial<Record<keyof Tally, number>> = {}
 
-/** Kills on one folder, until `kills` are done. */
+/** Makes `kills` kills on one folder. */
 async function runFolder(kills: number, folderSeed: number): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'weir-crash-'))
-  const rounds = new Rounds(join(folder, 'data'), folderSeed, LOOKS)
+  const rounds = new Rounds(join(folder, 'data'), folderSeed, AUDITS)
   const queue: Kill[] = []
   total.folders += 1
   try {
     while (rounds.killCount < kills) {
       if (queue.length === 0)
-        for (const kill of everyPoint(rounds.world.random)) queue.push(kill, rounds.randomKill())
+        for (const kill of everyPoint(rounds.state.random)) queue.push(kill, rounds.randomKill())
       await rounds.kill(queue.shift()!)
-      const { tally, alive, gone } = rounds.world
+      const { tally, alive, deletedPools } = rounds.state
       if (rounds.killCount % 10 === 0)
         say(
-          `${total.kills + rounds.killCount} kills, ${tally.requests} requests, ${tally.unknown} without an answer, ${alive.length} pools alive, ${gone.length} deleted`,
+          `${total.kills + rounds.killCount} kills, ${tally.requests} requests, ${tally.unknown} without an answer, ${alive.length} pools alive, ${deletedPools.length} deleted`,
         )
     }
     await rounds.finish()
@@ -61,11 +62,11 @@ function add(rounds: Rounds): void {
   total.kills += rounds.killCount
   total.rounds += rounds.rounds
   for (const [name, count] of rounds.kills) counts.set(name, (counts.get(name) ?? 0) + count)
-  for (const [what, count] of Object.entries(rounds.world.tally) as [keyof Tally, number][])
+  for (const [what, count] of Object.entries(rounds.state.tally) as [keyof Tally, number][])
     tally[what] = (tally[what] ?? 0) + count
 }
 
-/** Until so many kills are done. */
+/** Makes all kills, on one folder after the other. */
 async function runKills(): Promise<void> {
   say(`seed ${seed}, ${wanted} kills`)
   for (let folder = 0; total.kills < wanted && total.failures < FAILURES_MAX; folder++)

@@ -1,8 +1,10 @@
-/** The crash points, and how often each is passed until the kill. */
+/** The crash points, and how often each is passed before the kill. */
 import { below, type Random } from '../util/random.ts'
 import type { Kill } from './rounds.ts'
 
-/** Name, and the highest passing that is tried: one that a second or two of load reaches. */
+/**
+ * The name, and the largest number of passings before the kill: a second or two of load reaches it.
+ */
 const POINTS: readonly (readonly [string, number])[] = [
   ['log.written', 150],
   ['log.synced', 150],
@@ -28,17 +30,18 @@ const POINTS: readonly (readonly [string, number])[] = [
   ['retention.copied', 1],
   ['retention.merged', 1],
   ['retention.committed', 1],
-  // Each backup counts for itself, in a thread of its own: none passes a point twice.
+  // Each backup runs in a thread of its own, which passes a point once.
   ['backup.copied', 1],
   ['backup.synced', 1],
   ['backup.named', 1],
 ]
-/** Passed once by each start. */
+/** Points that each start passes once. */
 const START_POINTS = ['recover.copied', 'recover.renamed']
 
 /**
- * Every point once, in an order of the seed's. A kill under load comes before each kill inside recovery, which comes
- * twice in a row; the index is removed and its rebuild killed, or what comes right after it.
+ * Every point once, in a random order. Before each kill inside recovery comes a kill under load,
+ * and the kill inside recovery comes twice in a row. One kill comes inside the rebuild of a removed
+ * index, one right after it.
  */
 export function everyPoint(random: Random): Kill[] {
   const kills: Kill[][] = POINTS.map(([point, nthMax]) => [
@@ -49,7 +52,7 @@ export function everyPoint(random: Random): Kill[] {
     kills.push([{ at: 'moment', afterMs: 300 + random() * 700 }, inside, inside])
   }
   kills.push([{ at: 'rebuild point', point: 'index.committed', nth: 1 + below(random, 3) }])
-  // In the rebuild itself; the kill before it leaves something to rebuild from.
+  // Inside the rebuild. The kill before it leaves rows to rebuild from.
   const loaded: Kill = { at: 'moment', afterMs: 500 + random() * 1000 }
   kills.push([loaded, { at: 'rebuild point', point: 'rebuild.committed', nth: 1 }])
   for (let i = kills.length - 1; i > 0; i--) {
@@ -59,7 +62,7 @@ export function everyPoint(random: Random): Kill[] {
   return kills.flat()
 }
 
-/** Names of all points that `everyPoint` kills at. */
+/** The names of all points of `everyPoint`. */
 export const POINT_NAMES: readonly string[] = [
   ...POINTS.map(([point]) => point),
   ...START_POINTS,

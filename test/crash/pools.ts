@@ -8,7 +8,10 @@ export interface PoolKind {
   readonly spec: PoolSpec
   /** Rows have a key: they can be replaced and deleted. */
   readonly isKeyed: boolean
-  /** Is the row of key number `n` older than the pool keeps? Undefined: it keeps all. */
+  /**
+   * True where retention may remove the row of key number `n`; undefined in a pool without
+   * retention.
+   */
   readonly isOld?: (n: number) => boolean
   /** The key properties of key number `n` of a client, spelled in one of several ways. */
   keyOf(client: string, n: number, random: Random): Record<string, unknown>
@@ -16,18 +19,18 @@ export interface PoolKind {
 
 const column = (name: string, type: string) => ({ name, jsonProperty: name, type, nullable: false })
 const CLIENT = column('client', 'STRING')
-const MARK = column('mark', 'INT64')
+const STAMP = column('stamp', 'INT64')
 const DAY_MS = 86_400_000
 const FIRST_DAY_MS = Date.UTC(2026, 0, 1)
 
-/** The pool with a retention, which retention.ts changes all the time. */
+/** The pool with retention, which retention.ts changes during the load. */
 export const KEEPS_DAYS = 'keeps-days'
 
 function isOld(n: number): boolean {
   return n % 2 === 1
 }
 
-/** One instant, written in the ways that clients write it. */
+/** One instant in one of the spellings that clients use. */
 function spellTime(ms: number, random: Random): string | number {
   const iso = new Date(ms).toISOString()
   const spellings = [iso, ms, ms / 1000, iso.replace('T', ' ').slice(0, 19), iso.replace('Z', '+00:00')]
@@ -38,7 +41,7 @@ export const POOL_KINDS: readonly PoolKind[] = [
   {
     spec: {
       uniqueName: 'by-time',
-      columns: [column('ts', 'TIMESTAMP'), column('id', 'STRING'), CLIENT, MARK],
+      columns: [column('ts', 'TIMESTAMP'), column('id', 'STRING'), CLIENT, STAMP],
       timestamp: 'ts',
       uniqueId: 'id',
       tenant: 'client',
@@ -46,13 +49,13 @@ export const POOL_KINDS: readonly PoolKind[] = [
     isKeyed: true,
     keyOf: (client, n, random) => ({
       ts: spellTime(FIRST_DAY_MS + (n % 5) * DAY_MS + 1000, random),
-      id: `${client}-${n - (n % 2)}`, // two records share an id and differ in their time
+      id: `${client}-${n - (n % 2)}`, // two rows share an id and differ in their time
     }),
   },
   {
     spec: {
       uniqueName: 'by-day',
-      columns: [column('day', 'DATE'), column('id', 'INT64'), CLIENT, MARK],
+      columns: [column('day', 'DATE'), column('id', 'INT64'), CLIENT, STAMP],
       timestamp: 'day',
       uniqueId: 'id',
     },
@@ -63,14 +66,14 @@ export const POOL_KINDS: readonly PoolKind[] = [
     }),
   },
   {
-    spec: { uniqueName: 'no-key', columns: [CLIENT, MARK] },
+    spec: { uniqueName: 'no-key', columns: [CLIENT, STAMP] },
     isKeyed: false,
     keyOf: () => ({}),
   },
   {
     spec: {
       uniqueName: KEEPS_DAYS,
-      columns: [column('ts', 'TIMESTAMP'), column('id', 'INT64'), CLIENT, MARK],
+      columns: [column('ts', 'TIMESTAMP'), column('id', 'INT64'), CLIENT, STAMP],
       timestamp: 'ts',
       uniqueId: 'id',
     },
@@ -83,12 +86,14 @@ export const POOL_KINDS: readonly PoolKind[] = [
   },
 ]
 
-/** Value of the column `client` of rows that are too old: no sum of marks counts them. */
+/**
+ * The value of the column `client` of rows that retention may remove: no sum of stamps counts them.
+ */
 export const oldName = (client: string): string => `${client} old`
 
-/** Pools that come and go during the load. */
+/** Pools that are created and deleted during the load. */
 export const SHORT_LIVED: PoolSpec = {
-  columns: [column('ts', 'TIMESTAMP'), column('id', 'STRING'), CLIENT, MARK],
+  columns: [column('ts', 'TIMESTAMP'), column('id', 'STRING'), CLIENT, STAMP],
   timestamp: 'ts',
   uniqueId: 'id',
 }

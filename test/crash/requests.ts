@@ -1,11 +1,13 @@
-/** One request of the load: the events that it posts, and what its answer settles. */
+/** One request of the load: its events, and the effect of its answer on the space. */
 import { below, type Random } from '../util/random.ts'
 import { type Outcome, send, Violation } from './client.ts'
+import type { ClientState, LoadPool } from './client-state.ts'
 import { oldName } from './pools.ts'
 import type { Mutation, Space } from './space.ts'
-import type { LoadPool, World } from './world.ts'
 
-/** Keys of a space in a pool: few, so that rows are often replaced, deleted and put again. */
+/**
+ * The number of keys of a space: few, so that rows are often replaced, deleted and written again.
+ */
 export const KEYS = 300
 /** Most events are small; some batches are near the largest body. */
 const PAD_BYTES_MAX = 400
@@ -15,17 +17,17 @@ const LARGE_PAD_BYTES = 1900
 export interface Target {
   readonly base: string
   readonly token: string
-  /** No new requests are sent; set when the server was killed or told to stop. */
+  /** True once the server was killed or told to stop: no new requests are sent. */
   isOver: boolean
-  /** The server was told to stop: it may refuse. */
+  /** True once the server was told to stop: it may refuse requests. */
   isStopping: boolean
-  /** A crash point is armed: the server may die by itself. */
+  /** True where a crash point is armed: the server may die at any moment. */
   readonly isArmed: boolean
-  /** Backups are made of it all the time, into this folder; undefined: none. */
+  /** Backups are made into this folder; undefined where none are made. */
   readonly backups?: string | undefined
 }
 
-/** May a connection end without an answer now? */
+/** True where a connection may end without an answer now. */
 export function mayLose(target: Target): boolean {
   return target.isOver || target.isStopping || target.isArmed
 }
@@ -35,9 +37,9 @@ interface Batch {
   readonly mutations: Mutation[]
 }
 
-/** Events of a space; keys come again within a batch, where the later one wins. */
+/** Makes random events of a space. A key may come twice in a batch: the later event wins. */
 export function makeBatch(
-  world: World,
+  state: ClientState,
   kind: LoadPool['kind'],
   space: Space,
   random: Random,
@@ -48,18 +50,18 @@ export function makeBatch(
   const pad = 'x'.repeat(random() < 0.05 ? LARGE_PAD_BYTES : below(random, PAD_BYTES_MAX))
   for (let i = 0; i < count; i++) {
     const n = below(random, KEYS)
-    const mark = world.nextMark()
+    const stamp = state.nextStamp()
     const isOld = kind.isOld?.(n) === true
     const client = isOld ? oldName(space.name) : space.name
-    events.push({ ...kind.keyOf(space.name, n, random), client, mark, pad })
-    mutations.push({ key: kind.isKeyed ? String(n) : String(mark), mark, isOld })
+    events.push({ ...kind.keyOf(space.name, n, random), client, stamp, pad })
+    mutations.push({ key: kind.isKeyed ? String(n) : String(stamp), stamp, isOld })
   }
   return { events, mutations }
 }
 
-/** Sends, and settles the space by what comes back. */
+/** Sends a request and settles the space by the answer. */
 export async function request(
-  world: World,
+  state: ClientState,
   target: Target,
   space: Space,
   path: string,
@@ -69,11 +71,11 @@ export async function request(
   expected: 200 | 400,
 ): Promise<Outcome> {
   space.begin(expected === 200 ? mutations : [])
-  world.tally.requests += 1
+  state.tally.requests += 1
   const outcome = await send(`${target.base}${path}`, method, body, mutations.length % 8 === 7)
   if (outcome.kind === 'unknown') {
-    world.tally.unknown += 1
-    if (!mayLose(target)) throw new Violation(`${method} ${path}: the connection ended, the server lives`)
+    state.tally.unknown += 1
+    if (!mayLose(target)) throw new Violation(`${method} ${path}: the connection ended, and the server runs`)
     return outcome
   }
   const { status, accepted, text } = outcome
@@ -83,7 +85,7 @@ export async function request(
     space.settle(status === 200)
     return outcome
   }
-  // Nothing of a request that was refused like this is stored.
+  // Such a refusal means that nothing of the request is stored.
   const mayRefuse = status === 429 || (status === 503 && target.isStopping)
   if (!mayRefuse) throw new Violation(`${method} ${path}: ${status}, not ${expected}: ${text}`)
   space.settle(false)

@@ -1,8 +1,8 @@
 /**
- * Kills: start on the folder as the last kill left it, check everything, load, kill, again and again.
+ * Rounds of kills: start on the folder that the last kill left, check everything, load, kill.
  *
- * The check stands at the beginning of each round, so every start after a kill is checked before it is loaded. Now and
- * then the folder is looked at from outside, too, as the kill left it (audit.ts).
+ * A round begins with the check, so every start after a kill is checked before it is loaded. After
+ * some kills the folder itself is audited, as the kill left it (audit.ts).
  */
 import { readdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -11,64 +11,73 @@ import { openStore } from '../../src/catalog/catalog-store.ts'
 import { createPool, fetchToken, type PoolSpec, spawnServer, type TestPool } from '../util/server.ts'
 import { verifyFolder } from '../util/verify.ts'
 import { auditCopy, changedMeanwhile, crossCheck } from './audit.ts'
-import { checkCutBackups } from './backups.ts'
+import { checkUnansweredBackups } from './backups.ts'
 import { ask, ConnectionLost, Violation } from './client.ts'
+import { ClientState, findPool, verifyRows } from './client-state.ts'
 import { runLoad } from './load.ts'
 import type { Target } from './requests.ts'
 import { mustExpire } from './retention.ts'
 import { verifyShortLived } from './short-lived.ts'
-import { findPool, verifyRows, World } from './world.ts'
 
-/** How a server is killed. */
+/** The way in which a server is killed. */
 export type Kill =
   /** `afterMs` after it is ready and checked, under load. */
   | { readonly at: 'moment'; readonly afterMs: number }
-  /** `afterMs` after the process began: somewhere in its start-up, or just after. */
+  /** `afterMs` after the process began: during its start-up, or just after it. */
   | { readonly at: 'start'; readonly afterMs: number }
-  /** `afterMs` after SIGTERM came under load; it may be faster and end by itself. */
+  /** `afterMs` after a SIGTERM under load. The server may be faster and end by itself. */
   | { readonly at: 'stop'; readonly afterMs: number }
-  /** At the nth passing of a crash point, in start-up, check or load. */
+  /** When the crash point is passed for the nth time, during start-up, check or load. */
   | { readonly at: 'point'; readonly point: string; readonly nth: number }
   /** As `start`, after `data/index` was removed: it is rebuilt. */
   | { readonly at: 'rebuild'; readonly afterMs: number }
   /** As `point`, after `data/index` was removed. */
   | { readonly at: 'rebuild point'; readonly point: string; readonly nth: number }
 
-/** Small enough that the load changes log files a few times a second; compaction looks all the time, and merges what it can. */
+/** Log files are so small that the load fills a few of them a second. Compaction never pauses. */
 const ARGS = ['--log-file-bytes', String(4 * 1024 * 1024), '--compact-tick-ms', '5']
-/** A server that is not ready or does not reach its crash point by then hangs: ten times what an eighth of a core takes. */
+/**
+ * A server that is not ready, or does not reach its crash point, by then hangs. A machine with an
+ * eighth of a core needs a tenth of it.
+ */
 const PATIENCE_MS = 300_000
 const LOAD_BEFORE_STOP_MS = 300
-/** A killed server's end is heard of by then; checks of one that lives and lost its connections are tried so often. */
+/** The end of a killed server is reported by then. */
 const LOST_MS = 5_000
+/** The number of checks of a server that runs and lost its connections. */
 const CHECKS_MAX = 4
 
-/** Share of the rounds in which backups are made, beside those that are killed inside one. */
+/** The share of rounds with backups, apart from the rounds that are killed inside one. */
 const BACKUPS_SHARE = 0.15
 
-/** Every so many kills the folder is checked from outside, or also replayed and read by others. */
-export interface Looks {
+/**
+ * The folder is checked after every so many kills, and replayed and read by others after every so
+ * many.
+ */
+export interface AuditIntervals {
   readonly checkEvery: number
   readonly crossReadEvery: number
 }
 
-/** A folder, what its clients know, and the kills that it went through. Backups stand beside `dataDir`. */
+/**
+ * A data folder, the knowledge of its clients, and its kills. Backups are written beside `dataDir`.
+ */
 export class Rounds {
-  readonly world: World
+  readonly state: ClientState
   readonly dataDir: string
-  /** Kills by name of the point, or `moment`, `start`, `stop`. */
+  /** The number of kills by point, or by `moment`, `start` and `stop`. */
   readonly kills = new Map<string, number>()
-  /** Starts; each was killed or stopped. */
+  /** The number of starts. */
   rounds = 0
   readonly #random: () => number
-  readonly #looks: Looks
+  readonly #audits: AuditIntervals
   #child: ReturnType<typeof spawnServer> | undefined
 
-  constructor(dataDir: string, seed: number, looks: Looks) {
+  constructor(dataDir: string, seed: number, audits: AuditIntervals) {
     this.dataDir = dataDir
-    this.#looks = looks
-    this.world = new World(seed)
-    this.#random = this.world.random
+    this.#audits = audits
+    this.state = new ClientState(seed)
+    this.#random = this.state.random
   }
 
   get killCount(): number {
@@ -78,58 +87,58 @@ export class Rounds {
   /** One start and one kill. Rejects with Violation. */
   async kill(kill: Kill): Promise<void> {
     const isArmed = kill.at === 'point' || kill.at === 'rebuild point'
-    if (kill.at === 'rebuild' || kill.at === 'rebuild point') this.#loseIndex()
+    if (kill.at === 'rebuild' || kill.at === 'rebuild point') this.#removeIndex()
     const child = this.#spawn(isArmed ? ['--crash-at', `${kill.point}:${kill.nth}`] : [])
     const killAfterMs = kill.at === 'start' || kill.at === 'rebuild' ? kill.afterMs : undefined
     const timer =
       killAfterMs === undefined ? undefined : setTimeout(() => child.child.kill('SIGKILL'), killAfterMs)
     try {
-      await this.#live(child, kill, isArmed || killAfterMs !== undefined)
+      await this.#run(child, kill, isArmed || killAfterMs !== undefined)
     } finally {
       clearTimeout(timer)
       child.child.kill('SIGKILL')
     }
     const { signal, code, output } = await child.ended
-    await checkCutBackups(this.world)
+    await checkUnansweredBackups(this.state)
     if (kill.at === 'stop' && code === 0) return
     if (signal !== 'SIGKILL')
       throw new Violation(`the server ended with ${signal ?? code}, not by its kill:\n${output}`)
     const name = kill.at === 'point' ? kill.point : isArmed ? `rebuild ${kill.point}` : kill.at
     this.kills.set(name, (this.kills.get(name) ?? 0) + 1)
-    await this.#look(name)
+    await this.#audit(name)
   }
 
-  #loseIndex(): void {
+  #removeIndex(): void {
     rmSync(join(this.dataDir, 'index'), { recursive: true, force: true })
-    for (const { spaces } of this.world.pools) for (const { old } of spaces) old.indexLost()
+    for (const { spaces } of this.state.pools) for (const { old } of spaces) old.indexRemoved()
   }
 
-  /** What the kill left, before anything starts on it. */
-  async #look(name: string): Promise<void> {
-    const { world, dataDir, killCount } = this
-    const { checkEvery, crossReadEvery } = this.#looks
-    if (!world.hasAllPools) return
+  /** Audits the folder as the kill left it. */
+  async #audit(name: string): Promise<void> {
+    const { state, dataDir, killCount } = this
+    const { checkEvery, crossReadEvery } = this.#audits
+    if (!state.hasAllPools) return
     if (name === 'index.compaction-committed') {
-      world.tally.swaps += 1
-      world.tally.changedMeanwhile += await changedMeanwhile(dataDir)
+      state.tally.compactionCommits += 1
+      state.tally.changedMeanwhile += await changedMeanwhile(dataDir)
     }
     if (killCount % checkEvery === 0) {
       await verifyFolder(dataDir)
-      world.tally.checked += 1
+      state.tally.checked += 1
     }
-    if (killCount % crossReadEvery === 0) await auditCopy(world, dataDir)
+    if (killCount % crossReadEvery === 0) await auditCopy(state, dataDir)
   }
 
   /**
-   * Starts and checks, stops by SIGTERM under load, starts and checks again, stops in quiet, and looks into the
-   * folder: a clean stop leaves nothing to replay, and nothing of deleted pools; retention left nothing old. Every segment
-   * is read by others.
+   * Starts and checks, stops by SIGTERM under load, starts and checks again, stops without load,
+   * and audits the folder. A clean stop leaves nothing to replay and no files of deleted pools, and
+   * retention leaves no old rows. Other readers read every segment.
    */
   async finish(): Promise<void> {
     const first = this.#spawn([])
     const target = await this.#ready(first, false)
     await this.#check(target)
-    const load = runLoad(this.world, target)
+    const load = runLoad(this.state, target)
     load.catch(() => undefined)
     await delay(LOAD_BEFORE_STOP_MS)
     target.isStopping = true
@@ -141,16 +150,16 @@ export class Rounds {
     await this.#check(quiet)
     if (second.output().includes('replayed')) throw new Violation(`after a clean stop: ${second.output()}`)
     await this.#swept()
-    await mustExpire(this.world, quiet)
+    await mustExpire(this.state, quiet)
     await stopped(second)
     this.#checkCatalog()
     await verifyFolder(this.dataDir)
-    await crossCheck(this.world, this.dataDir)
+    await crossCheck(this.state, this.dataDir)
   }
 
-  /** After ready the sweep removes the files of deleted pools. */
+  /** Waits until the sweep has removed the files of deleted pools. */
   async #swept(): Promise<void> {
-    const living = new Set([...this.world.pools, ...this.world.alive].map(pool => pool.poolId))
+    const living = new Set([...this.state.pools, ...this.state.alive].map(pool => pool.poolId))
     const folder = join(this.dataDir, 'segment')
     // A pool that was deleted in this run may leave its empty folder to the next start.
     const left = () =>
@@ -159,13 +168,16 @@ export class Rounds {
     if (left().length > 0) throw new Violation(`folders of deleted pools are left: ${left()}`)
   }
 
-  /** Ends what still runs; for use after a failure. */
+  /** Ends the server after a failure. */
   async end(): Promise<void> {
     this.#child?.child.kill('SIGKILL')
     await this.#child?.ended
   }
 
-  /** Now and then with the other kernel and index store, or with acks after the write: all share the folder. */
+  /**
+   * Some starts take the other kernel and index store, or acknowledge after the write. All use the
+   * same folder.
+   */
   #spawn(args: readonly string[]) {
     this.rounds += 1
     const kernel = this.#random() < 0.2 ? ['--kernel', 'js'] : []
@@ -174,15 +186,15 @@ export class Rounds {
     return this.#child
   }
 
-  /** From start to kill. Returns when the process was killed or ended. */
-  async #live(child: ReturnType<typeof spawnServer>, kill: Kill, isArmed: boolean): Promise<void> {
+  /** Runs a round from the start to the kill. Returns when the process has ended. */
+  async #run(child: ReturnType<typeof spawnServer>, kill: Kill, isArmed: boolean): Promise<void> {
     const checked = await this.#checked(child, isArmed)
     // It died before everything was checked; nothing was loaded, and the next start is checked.
     if (checked === undefined) return
     const isInBackup = 'point' in kill && kill.point.startsWith('backup.')
     const hasBackups = isInBackup || this.#random() < BACKUPS_SHARE
     const target = { ...checked, backups: hasBackups ? dirname(this.dataDir) : undefined }
-    const load = runLoad(this.world, target)
+    const load = runLoad(this.state, target)
     load.catch(() => undefined)
     await Promise.race([this.#killed(child, kill, target), load.then(() => delay(LOST_MS))])
     target.isOver = true
@@ -192,8 +204,9 @@ export class Rounds {
   }
 
   /**
-   * Ready and checked; undefined: it was killed before. A connection that ended while the server lives (a busy machine closes
-   * idle ones) says nothing of a kill: everything is asked again.
+   * Waits until the server is ready and checks it; undefined where it was killed before. A busy
+   * machine closes idle connections: where a connection ended and the server runs, the check is
+   * made again.
    */
   async #checked(child: ReturnType<typeof spawnServer>, isArmed: boolean): Promise<Target | undefined> {
     for (let tries = 1; ; tries++) {
@@ -206,10 +219,10 @@ export class Rounds {
         const end = await Promise.race([child.ended, delay(LOST_MS)])
         if (end?.signal === 'SIGKILL') return undefined
         if (end !== undefined) throw error
-        this.world.tally.lost += 1
+        this.state.tally.checkedAgain += 1
         if (tries === CHECKS_MAX)
           throw new Violation(
-            `the server lives and its connections end: ${(error as Error).message}\n${child.output()}`,
+            `the server runs and its connections end: ${(error as Error).message}\n${child.output()}`,
           )
       }
     }
@@ -222,14 +235,14 @@ export class Rounds {
       child.child.kill('SIGTERM')
       await Promise.race([child.ended, delay(kill.afterMs)])
     } else if (kill.at === 'moment') await delay(kill.afterMs)
-    else await within(child.ended, `the end at ${'point' in kill ? kill.point : 'start'}`)
+    else await beforeTimeout(child.ended, `the end at ${'point' in kill ? kill.point : 'start'}`)
     target.isOver = true
     child.child.kill('SIGKILL')
     await child.ended
   }
 
   async #ready(child: ReturnType<typeof spawnServer>, isArmed: boolean): Promise<Target> {
-    const base = await within(child.ready, 'the start')
+    const base = await beforeTimeout(child.ready, 'the start')
     let token: string
     try {
       token = await fetchToken(base, this.dataDir)
@@ -240,13 +253,13 @@ export class Rounds {
   }
 
   async #check(target: Target): Promise<void> {
-    const { world } = this
-    if (!world.hasAllPools) await world.createPools({ createPool: spec => createdPool(target, spec) })
-    await verifyShortLived(world, target)
-    await verifyRows(world, target.base, target.token)
+    const { state } = this
+    if (!state.hasAllPools) await state.createPools({ createPool: spec => createdPool(target, spec) })
+    await verifyShortLived(state, target)
+    await verifyRows(state, target.base, target.token)
   }
 
-  /** Pool numbers and ids are never given twice, not even to pools that died before their answer. */
+  /** No pool number is given twice, not even one of a pool whose creation had no answer. */
   #checkCatalog(): void {
     const store = openStore(join(this.dataDir, 'catalog'))
     const numbers = new Map<number, string>()
@@ -257,8 +270,8 @@ export class Rounds {
       numbers.set(number, key)
     }
     void store.close()
-    const alive = this.world.alive.length + this.world.pools.length
-    if (numbers.size < alive + this.world.gone.length)
+    const alive = this.state.alive.length + this.state.pools.length
+    if (numbers.size < alive + this.state.deletedPools.length)
       throw new Violation(`the catalog knows ${numbers.size} pools and tombstones`)
   }
 
@@ -272,24 +285,24 @@ export class Rounds {
   }
 }
 
-/** Makes a pool, or finds it: a server may have made it and died before its answer. */
+/** Creates a pool, or finds it where a server created it and died before its answer. */
 async function createdPool({ base, token }: Target, spec: PoolSpec): Promise<TestPool> {
   const graphql = async (query: string, variables?: unknown) =>
     (await ask(base, token, query, variables as object)) as never
   return (await findPool(base, token, spec.uniqueName ?? '')) ?? (await createPool(graphql, spec))
 }
 
-/** SIGTERM: exit 0 within 10 s. */
+/** Sends SIGTERM. The server must exit with 0 within 10 s. */
 async function stopped(child: ReturnType<typeof spawnServer>): Promise<void> {
   const begin = performance.now()
   child.child.kill('SIGTERM')
-  const { code, signal, output } = await within(child.ended, 'the stop')
+  const { code, signal, output } = await beforeTimeout(child.ended, 'the stop')
   const ms = performance.now() - begin
   if (code !== 0 || ms > 10_500)
     throw new Violation(`stop: ${signal ?? code} after ${Math.round(ms)} ms:\n${output}`)
 }
 
-async function within<T>(work: Promise<T>, what: string): Promise<T> {
+async function beforeTimeout<T>(work: Promise<T>, what: string): Promise<T> {
   const timer = new AbortController()
   const late = delay(PATIENCE_MS, undefined, { signal: timer.signal }).then(() => {
     throw new Violation(`${what} did not come within ${PATIENCE_MS} ms`)

@@ -1,29 +1,32 @@
 /**
- * What one client knows of the rows that it alone writes: the oracle.
+ * A space: the rows that one client alone writes to a pool, and its knowledge of them. It is the
+ * oracle of the crash tests.
  *
- * Requests of a space go out one after the other, so at most one has an unknown outcome: the one under way when
- * the server died. Every row sent carries a mark that is used once; a space is right when the sum of its marks is
- * that of the acknowledged state, or of that state with the whole unknown request on top (W-12). A lost, undone,
- * doubled or half-done request gives another sum.
+ * Requests of a space are sent one after the other, so at most one has an unknown outcome: the one
+ * that ran when the server died. Every row has a stamp, a number that is used once. A space is
+ * right when the sum of its stamps is that of the acknowledged state, or of that state with the
+ * whole unknown request applied (W-12). A lost, undone, doubled or half-done request gives another
+ * sum.
  *
- * Rows that retention may remove at any time (`isOld`) stand apart: of those it is known only which may be there.
+ * Retention may remove some rows at any time (`isOld`). Of those rows the client knows only which
+ * ones may exist.
  */
 import { assert } from '../../src/util/assert.ts'
 
-/** A row is put under its key with a mark, or (null) deleted. */
+/** A row is put under its key with a stamp, or (null) deleted. */
 export interface Mutation {
   readonly key: string
-  readonly mark: number | null
-  /** Older than its pool keeps. */
+  readonly stamp: number | null
+  /** True where retention may remove the row. */
   readonly isOld?: boolean
 }
 
 export class Space {
-  /** Value of the column `client` of all rows. */
+  /** The value of the column `client` of all its rows. */
   readonly name: string
-  /** Rows of the same client that are too old. */
+  /** Rows of the same client that retention may remove. */
   readonly old = new OldRows()
-  readonly #deletionVectors = new Map<string, number>()
+  readonly #stamps = new Map<string, number>()
   #sum = 0n
   #pending: readonly Mutation[] | undefined
 
@@ -32,134 +35,142 @@ export class Space {
   }
 
   get rows(): number {
-    return this.#deletionVectors.size
+    return this.#stamps.size
   }
 
   get sum(): bigint {
     return this.#sum
   }
 
-  /** The unknown request is not settled yet. */
+  /** True while the outcome of a request is unknown. */
   get isPending(): boolean {
     return this.#pending !== undefined
   }
 
-  /** Sums of marks that a server may have now: as acknowledged, and with all of the unknown request. */
+  /**
+   * The sums of stamps that are right now: as acknowledged, and with the unknown request applied.
+   */
   candidates(): bigint[] {
-    return this.states().map(marks => marks.reduce((sum, mark) => sum + BigInt(mark), 0n))
+    return this.states().map(stamps => stamps.reduce((sum, stamp) => sum + BigInt(stamp), 0n))
   }
 
-  /** Marks of the rows that a server may have now, sorted: as acknowledged, and with all of the unknown request. */
+  /**
+   * The sorted stamps that are right now: as acknowledged, and with the unknown request applied.
+   */
   states(): [before: number[], after: number[]] {
-    const after = new Map(this.#deletionVectors)
-    for (const { key, mark } of this.#pending ?? []) {
-      if (mark === null) after.delete(key)
-      else after.set(key, mark)
+    const after = new Map(this.#stamps)
+    for (const { key, stamp } of this.#pending ?? []) {
+      if (stamp === null) after.delete(key)
+      else after.set(key, stamp)
     }
-    const sorted = (marks: Map<string, number>) => [...marks.values()].sort((a, b) => a - b)
-    return [sorted(this.#deletionVectors), sorted(after)]
+    const sorted = (stamps: Map<string, number>) => [...stamps.values()].sort((a, b) => a - b)
+    return [sorted(this.#stamps), sorted(after)]
   }
 
-  /** A request goes out. Until it is settled its outcome is unknown. */
+  /** A request is sent. Its outcome is unknown until it is settled. */
   begin(mutations: readonly Mutation[]): void {
-    assert(this.#pending === undefined, 'requests of a space go out one after the other')
+    assert(this.#pending === undefined, 'requests of a space are sent one after the other')
     this.#pending = mutations.filter(({ isOld }) => isOld !== true)
     this.old.begin(mutations.filter(({ isOld }) => isOld === true))
   }
 
-  /** The request's outcome is known: it was done, or nothing of it was. */
+  /** The outcome of the request is known: all of it was done, or nothing. */
   settle(done: boolean): void {
     this.old.settle(done)
     this.#settle(done)
   }
 
   #settle(done: boolean): void {
-    for (const { key, mark } of done ? (this.#pending ?? []) : []) {
-      this.#sum += BigInt(mark ?? 0) - BigInt(this.#deletionVectors.get(key) ?? 0)
-      if (mark === null) this.#deletionVectors.delete(key)
-      else this.#deletionVectors.set(key, mark)
+    for (const { key, stamp } of done ? (this.#pending ?? []) : []) {
+      this.#sum += BigInt(stamp ?? 0) - BigInt(this.#stamps.get(key) ?? 0)
+      if (stamp === null) this.#stamps.delete(key)
+      else this.#stamps.set(key, stamp)
     }
     this.#pending = undefined
   }
 
   /**
-   * Compares with what the server has, and settles the unknown request by it.
-   * @returns what is wrong, undefined for nothing
+   * Compares the sum that the server has, and settles the unknown request by it.
+   * @returns the problem; undefined where there is none
    */
-  judge(found: bigint): string | undefined {
+  check(found: bigint): string | undefined {
     this.old.settle(undefined)
     if (found === this.#sum) {
       this.#settle(false)
       return undefined
     }
-    if (this.#pending === undefined) return `marks of ${this.name} sum to ${found}, not ${this.#sum}`
+    if (this.#pending === undefined) return `stamps of ${this.name} sum to ${found}, not ${this.#sum}`
     const [before, unknown] = [this.#sum, this.#pending]
     this.#settle(true)
     if (found === this.#sum) return undefined
-    return `marks of ${this.name} sum to ${found}: neither ${before}, nor ${this.#sum} with all of the ${unknown.length} unknown changes`
+    return `stamps of ${this.name} sum to ${found}: neither ${before}, nor ${this.#sum} with all of the ${unknown.length} unknown changes`
   }
 
-  /** Key and mark of every row, for a report. */
+  /** The key and stamp of every row, for a report. */
   entries(): [string, number][] {
-    return [...this.#deletionVectors]
+    return [...this.#stamps]
   }
 }
 
 /**
- * Rows that are there or gone, at the server's choice; but a row that is there has its last value, and no deleted one is.
+ * Rows that retention may have removed. A row that still exists has its last value, and a deleted
+ * row does not exist.
  *
- * Where the index was lost there is one exception until retention went over the pool again: an earlier row of a key may be
- * there, because what replaced or deleted it expired and left no trace (docs/decisions/0010).
+ * After the index was removed there is one exception until the next pass of retention: an earlier
+ * row of a key may exist, because the rows or deletes that superseded it expired and left no trace
+ * (docs/decisions/0010).
  */
 class OldRows {
-  /** Marks that the row of a key may have. More than one: the outcome of a request is not known. */
+  /**
+   * The stamps that the row of a key may have; several where the outcome of a request is unknown.
+   */
   readonly #may = new Map<string, readonly number[]>()
-  /** The key of every mark that was, or may have been, stored. */
+  /** The key of every stamp that was, or may have been, stored. */
   readonly #ever = new Map<number, string>()
   #pending = new Map<string, number | null>()
   #isRebuilt = false
 
   begin(mutations: readonly Mutation[]): void {
-    this.#pending = new Map(mutations.map(({ key, mark }) => [key, mark]))
+    this.#pending = new Map(mutations.map(({ key, stamp }) => [key, stamp]))
   }
 
-  /** @param done undefined: it will never be known */
+  /** @param done undefined where the outcome stays unknown */
   settle(done: boolean | undefined): void {
-    for (const [key, mark] of done === false ? [] : this.#pending) {
+    for (const [key, stamp] of done === false ? [] : this.#pending) {
       const before = done === true ? [] : (this.#may.get(key) ?? [])
-      this.#may.set(key, mark === null ? before : [...before, mark])
-      if (mark !== null) this.#ever.set(mark, key)
+      this.#may.set(key, stamp === null ? before : [...before, stamp])
+      if (stamp !== null) this.#ever.set(stamp, key)
     }
     this.#pending.clear()
   }
 
-  /** The index is lost. */
-  indexLost(): void {
+  /** The index was removed. */
+  indexRemoved(): void {
     this.#isRebuilt = true
   }
 
-  /** A query saw none of them: none comes back by itself. */
-  noneLeft(): void {
+  /** A query found none of them, so none may exist from now on. */
+  allRemoved(): void {
     this.#isRebuilt = false
     this.#may.clear()
   }
 
-  /** The most rows that may be there. */
+  /** The largest number of rows that may exist. */
   get rowsMax(): number {
-    const known = [...this.#may].filter(([, marks]) => marks.length > 0).map(([key]) => key)
+    const known = [...this.#may].filter(([, stamps]) => stamps.length > 0).map(([key]) => key)
     const earlier = this.#isRebuilt ? this.#ever.values() : []
     return new Set([...known, ...earlier, ...this.#pending.keys()]).size
   }
 
-  /** What is wrong with these marks of visible rows; undefined: nothing. */
-  judge(marks: readonly number[]): string | undefined {
+  /** The problem with these stamps of visible rows; undefined where there is none. */
+  check(stamps: readonly number[]): string | undefined {
     const keyOf = new Map<number, string>(this.#isRebuilt ? this.#ever : [])
-    for (const [key, may] of this.#may) for (const mark of may) keyOf.set(mark, key)
-    for (const [key, mark] of this.#pending) if (mark !== null) keyOf.set(mark, key)
+    for (const [key, may] of this.#may) for (const stamp of may) keyOf.set(stamp, key)
+    for (const [key, stamp] of this.#pending) if (stamp !== null) keyOf.set(stamp, key)
     const seen = new Set<string>()
-    for (const mark of marks) {
-      const key = keyOf.get(mark)
-      if (key === undefined) return `mark ${mark} was replaced, deleted or never sent`
+    for (const stamp of stamps) {
+      const key = keyOf.get(stamp)
+      if (key === undefined) return `stamp ${stamp} was replaced, deleted or never sent`
       if (seen.has(key)) return `two rows of key ${key}`
       seen.add(key)
     }

@@ -2,26 +2,29 @@
 import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { say, warn } from '../../src/util/say.ts'
-import { PowerRun } from './run.ts'
+import { PowerCuts } from './power-cuts.ts'
 
 const STATES_DEFAULT = 10_000
-/** A new folder now and then: first starts are cut too, and the number of rows stays small. */
-const STATES_PER_RUN = 2_000
+/**
+ * Then a new folder begins, so that the power goes during first starts too and the number of rows
+ * stays small.
+ */
+const STATES_PER_FOLDER = 2_000
 
-/** Where states become files: memory, where there is such a folder. */
+/** The folder in which states become files: in memory, where there is such a folder. */
 export const STATE_FOLDER = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
 
-/** @param given what follows `power` on the command line */
+/** @param given the arguments after `power` */
 export async function runPowerCuts(given: readonly string[]): Promise<void> {
   const wanted = Number(given[0] ?? STATES_DEFAULT)
   const seed = Number(given[1] ?? Date.now() % 2 ** 31)
   say(`seed ${seed}, ${wanted} states`)
   const at = new Map<string, number>()
-  let [states, lives, requests, merges, rebuilt, doubted] = [0, 0, 0, 0, 0, 0]
+  let [states, starts, requests, merges, rebuilt, doubted] = [0, 0, 0, 0, 0, 0]
   for (let part = 0; states < wanted; part++) {
-    const run = new PowerRun(seed + part, STATE_FOLDER)
+    const run = new PowerCuts(seed + part, STATE_FOLDER)
     try {
-      await run.run(Math.min(STATES_PER_RUN, wanted - states))
+      await run.run(Math.min(STATES_PER_FOLDER, wanted - states))
     } catch (error) {
       warn(
         `seed ${seed + part}, after ${states + run.tally.states} states; the last one is kept: ${run.folder}`,
@@ -30,14 +33,14 @@ export async function runPowerCuts(given: readonly string[]): Promise<void> {
     }
     run.end()
     states += run.tally.states
-    lives += run.tally.lives
+    starts += run.tally.starts
     requests += run.tally.requests
     merges += run.tally.merges
     rebuilt += run.tally.rebuilt
     doubted += run.tally.doubted
     for (const [what, count] of run.tally.at) at.set(what, (at.get(what) ?? 0) + count)
     say(
-      `${states} states of ${lives} lives, ${requests} requests, ${merges} merges, ${rebuilt} with the index removed, ${doubted} delete files in doubt`,
+      `${states} states of ${starts} starts, ${requests} requests, ${merges} merges, ${rebuilt} with the index removed, ${doubted} delete files in doubt`,
     )
   }
   for (const [what, count] of [...at].sort()) say(`${String(count).padStart(6)}  before ${what}`)

@@ -1,4 +1,7 @@
-/** Random merges of a life: any adjacent segments, more often and in other choices than the scheduler would make. */
+/**
+ * Random merges of a server. They take any adjacent segments, more often than the scheduler does
+ * and with other picks.
+ */
 import { join } from 'node:path'
 import type { MergeTask } from '../../src/store/compaction/compaction-types.ts'
 import { MergeWriter } from '../../src/store/compaction/merge.ts'
@@ -8,15 +11,15 @@ import { unlinkSegments } from '../../src/store/segment/publish-segment.ts'
 import type { Disk } from '../../src/util/disk.ts'
 import { poolFolder } from '../../src/util/paths.ts'
 import { below, type Random } from '../util/random.ts'
-import type { Life } from './life.ts'
 import { poolIdOf, SCHEMAS } from './pools.ts'
+import type { SingleThreadServer } from './single-thread-server.ts'
 
 let steps = 0
-/** So fast that what runs beside a merge has its turn after each of its steps. */
+/** Runs so fast that other work of the server gets a turn after each step of a merge. */
 const CLOCK = { cpuMs: () => 0, nowMs: () => 1000 * steps++, after: () => () => undefined }
 
 export class Merging {
-  readonly #life: Life
+  readonly #server: SingleThreadServer
   readonly #disk: Disk
   readonly #random: Random
   readonly #merger: MergeWriter
@@ -24,32 +27,34 @@ export class Merging {
   #last: Promise<unknown> = Promise.resolve()
   merges = 0
 
-  constructor(life: Life, disk: Disk, random: Random) {
-    this.#life = life
+  constructor(server: SingleThreadServer, disk: Disk, random: Random) {
+    this.#server = server
     this.#disk = disk
     this.#random = random
     this.#merger = new MergeWriter(
       new MergeThrottle(CLOCK, 'full'),
-      join(life.paths.temporary, 'merge'),
+      join(server.paths.temporary, 'merge'),
       disk,
     )
   }
 
-  /** Makes one merge after those before it; rows are sent, flushed, updated and deleted meanwhile. */
+  /**
+   * Makes one merge after the earlier ones. Rows are sent, flushed, updated and deleted meanwhile.
+   */
   one(expireBeforeUs: number | undefined): Promise<void> {
     const done = this.#last.then(() => this.#one(expireBeforeUs))
     this.#last = done.catch(() => undefined)
     return done
   }
 
-  /** After the last merge. */
+  /** Waits for the last merge and closes the writer. */
   async end(): Promise<void> {
     await this.#last
     this.#merger.close()
   }
 
   async #one(expireBeforeUs: number | undefined): Promise<void> {
-    const { manifest, flusher, paths } = this.#life
+    const { manifest, flusher, paths } = this.#server
     const flushed = SCHEMAS.filter(({ pool }) => (manifest.pool(pool)?.segments.length ?? 0) > 1)
     const schema = flushed[below(this.#random, flushed.length)]
     if (schema === undefined) return
@@ -57,7 +62,7 @@ export class Merging {
     const pinned = await manifest.snapshot(schema.pool)
     try {
       const all = [...pinned.all].sort((a, b) => a.meta.sequenceFrom - b.meta.sequenceFrom)
-      const inputs = this.#choose(all, flusher.heldSegments(schema.pool))
+      const inputs = this.#pick(all, flusher.heldSegments(schema.pool))
       const first = inputs[0]
       if (first === undefined) return
       const task: MergeTask = {
@@ -81,12 +86,12 @@ export class Merging {
 
   async #make(pool: number, task: MergeTask): Promise<void> {
     const done = await this.#merger.merge(task)
-    // Some results are given up, as when the swap is refused: their files go.
+    // Some results are dropped, as after a refused compaction commit: their files are removed.
     if (this.#random() < 0.15) {
       unlinkSegments(this.#disk, task.folder, [task.segment])
       return
     }
-    this.#life.swap({
+    this.#server.commitCompaction({
       pool,
       add: done.meta,
       remove: task.inputs.map(({ meta }) => meta.segment),
@@ -95,8 +100,8 @@ export class Merging {
     this.merges += 1
   }
 
-  /** A random stretch of neighbours, none of them held. */
-  #choose<S extends { readonly meta: { readonly segment: number } }>(
+  /** Picks random adjacent segments, none of them held. */
+  #pick<S extends { readonly meta: { readonly segment: number } }>(
     all: readonly S[],
     held: ReadonlySet<number>,
   ): S[] {

@@ -21,9 +21,9 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, type TestContext, test } from 'vitest'
 import { must } from '../../src/util/assert.ts'
+import { ClientState, type SpaceNow, spacesNow, verifySpaces } from '../crash/client-state.ts'
 import { runLoad } from '../crash/load.ts'
 import type { Target } from '../crash/requests.ts'
-import { type SpaceNow, spacesNow, verifySpaces, World } from '../crash/world.ts'
 import { fetchToken, startServer, type TestServer } from '../util/server.ts'
 
 const seed = Number(process.env['WEIR_TEST_SEED'] ?? Date.now() % 2 ** 31)
@@ -131,21 +131,21 @@ async function started(dataDir: string, servers: Set<TestServer>): Promise<TestS
  */
 async function copyUnderLoad(dataDir: string, image: string, servers: Set<TestServer>): Promise<Copy[]> {
   const server = await started(dataDir, servers)
-  const world = new World(seed)
-  await world.createPools(server)
+  const state = new ClientState(seed)
+  await state.createPools(server)
   const token = await fetchToken(server.base, dataDir)
   const target: Target = { base: server.base, token, isOver: false, isStopping: false, isArmed: false }
-  const load = runLoad(world, target)
+  const load = runLoad(state, target)
   load.catch(() => undefined) // awaited below
   const copies: Copy[] = []
   for (let index = 0; index < COPIES; index++) {
-    await delay(150 + world.random() * 1200)
-    while (world.tally.requests < REQUESTS_PER_COPY * (index + 1)) await delay(20)
+    await delay(150 + state.random() * 1200)
+    while (state.tally.requests < REQUESTS_PER_COPY * (index + 1)) await delay(20)
     server.child.kill('SIGSTOP')
     await untilStopped(must(server.child.pid, 'a running server'))
     const file = `${image}.${index}`
     run('cp', '--sparse=always', image, file)
-    copies.push({ file, now: spacesNow(world) })
+    copies.push({ file, now: spacesNow(state) })
     server.child.kill('SIGCONT')
   }
   target.isOver = true

@@ -1,4 +1,6 @@
-/** The pools of the power-cut runs, their random requests, and what a reader must see after them. */
+/**
+ * The pools of the power-cut runs, their random requests, and what a reader must see after them.
+ */
 import type { PoolSchema, SchemaColumn } from '../../src/format/schema.ts'
 import { below, type Random } from '../util/random.ts'
 
@@ -9,7 +11,10 @@ const column = (name: string, type: SchemaColumn['type'], required = true): Sche
   required,
 })
 
-/** By key, with a tenant; and one in which every event is its own record. */
+/**
+ * Two pools with a key, one of them with a tenant, and one in which every event is a row of its
+ * own.
+ */
 export const SCHEMAS: readonly PoolSchema[] = [
   {
     pool: 1,
@@ -18,37 +23,37 @@ export const SCHEMAS: readonly PoolSchema[] = [
       column('ts', 'TIMESTAMP'),
       column('id', 'STRING'),
       column('shop', 'STRING', false),
-      column('mark', 'INT64'),
+      column('stamp', 'INT64'),
     ],
     timestamp: 0,
     tenant: 2,
     key: { columns: [0, 1], version: -1 },
   },
-  { pool: 2, version: 1, columns: [column('mark', 'INT64')], timestamp: -1, tenant: -1, key: null },
+  { pool: 2, version: 1, columns: [column('stamp', 'INT64')], timestamp: -1, tenant: -1, key: null },
   {
     pool: 3,
     version: 1,
-    columns: [column('day', 'DATE'), column('n', 'INT64'), column('mark', 'INT64')],
+    columns: [column('day', 'DATE'), column('n', 'INT64'), column('stamp', 'INT64')],
     timestamp: 0,
     tenant: -1,
     key: { columns: [0, 1], version: -1 },
   },
 ]
 
-/** Name of a pool's folder. */
+/** The name of a pool's folder. */
 export const poolIdOf = (pool: number) => `POOL${pool}`
 
 const KEYS = 40
 export const FIRST_MS = Date.UTC(2026, 0, 1)
 export const DAY_MS = 86_400_000
 
-/** A row is put under its key with a mark that is used once, or (null) deleted. */
+/** A row is put under its key with a stamp that is used once, or (null) deleted. */
 interface Mutation {
   readonly key: string
-  readonly mark: number | null
+  readonly stamp: number | null
 }
 
-/** One request: the body as it is sent, and what it does where it is accepted. */
+/** One request: the body as it is sent, and its changes where it is accepted. */
 export interface Request {
   readonly pool: number
   readonly kind: 'post' | 'delete'
@@ -57,7 +62,7 @@ export interface Request {
   readonly mutations: readonly Mutation[]
 }
 
-/** The key properties of key `n`, and how a reader names the row. */
+/** The key properties of key number `n`, and the name that a reader gives to its row. */
 function keyOf(pool: number, n: number): { readonly key: string; readonly event: Record<string, unknown> } {
   const ms = FIRST_MS + (n % 4) * DAY_MS
   if (pool === 1) {
@@ -68,16 +73,16 @@ function keyOf(pool: number, n: number): { readonly key: string; readonly event:
   return { key: `${day} ${n >> 1}`, event: { day: new Date(ms).toISOString().slice(0, 10), n: n >> 1 } }
 }
 
-/** How a reader names a row that it found. */
+/** The name that a reader gives to a row. */
 export function keyOfRow(pool: number, row: Readonly<Record<string, unknown>>): string {
   if (pool === 1) return `${row['ts']} ${row['id']}`
-  return pool === 2 ? String(row['mark']) : `${row['day']} ${row['n']}`
+  return pool === 2 ? String(row['stamp']) : `${row['day']} ${row['n']}`
 }
 
-/** Makes requests; each mark is used once in a run. */
+/** Makes requests; each stamp is used once in a run. */
 export class RequestMaker {
   readonly #random: Random
-  #mark = 0
+  #stamp = 0
 
   constructor(random: Random) {
     this.#random = random
@@ -98,11 +103,11 @@ export class RequestMaker {
     const keys = Array.from({ length: Math.min(count, 12) }, () => keyOf(pool, below(this.#random, KEYS)))
     return {
       events: keys.map(({ event }) => event),
-      mutations: keys.map(({ key }): Mutation => ({ key, mark: null })),
+      mutations: keys.map(({ key }): Mutation => ({ key, stamp: null })),
     }
   }
 
-  /** Some requests have an invalid event among the valid ones: it is no part of the request. */
+  /** Some requests have an invalid event among the valid ones. It changes nothing. */
   #posts(pool: number, count: number) {
     const random = this.#random
     const events: Record<string, unknown>[] = []
@@ -111,39 +116,42 @@ export class RequestMaker {
     // Four requests of 80 events are one append, which fits in a small log file.
     const pad = 'x'.repeat(below(random, count > 10 ? 60 : 300))
     for (let i = 0; i < count; i++) {
-      this.#mark += 1
+      this.#stamp += 1
       const { key, event } = keyOf(pool, below(random, KEYS))
       const shop = pool === 1 && random() < 0.9 ? { shop: `s${below(random, 3)}` } : {}
-      events.push({ ...(pool === 2 ? {} : event), ...shop, mark: i === bad ? 'bad' : this.#mark, pad })
-      if (i !== bad) mutations.push({ key: pool === 2 ? String(this.#mark) : key, mark: this.#mark })
+      events.push({ ...(pool === 2 ? {} : event), ...shop, stamp: i === bad ? 'bad' : this.#stamp, pad })
+      if (i !== bad) mutations.push({ key: pool === 2 ? String(this.#stamp) : key, stamp: this.#stamp })
     }
     return { events, mutations }
   }
 }
 
-/** Key → mark of each pool, after these requests. */
+/** Key → stamp of each pool, after these requests. */
 export type Rows = ReadonlyMap<number, ReadonlyMap<string, number>>
 
 export function rowsAfter(requests: Iterable<Request>): Rows {
   const rows = new Map(SCHEMAS.map(({ pool }) => [pool, new Map<string, number>()]))
   for (const { pool, mutations } of requests)
-    for (const { key, mark } of mutations) {
-      if (mark === null) rows.get(pool)?.delete(key)
-      else rows.get(pool)?.set(key, mark)
+    for (const { key, stamp } of mutations) {
+      if (stamp === null) rows.get(pool)?.delete(key)
+      else rows.get(pool)?.set(key, stamp)
     }
   return rows
 }
 
-/** Is the row's primary timestamp below? Every event of pool 2 is as new as its request. */
+/**
+ * True where the row's primary timestamp is below. Every event of pool 2 is as new as its request.
+ */
 function isExpired(pool: number, key: string, beforeUs: number): boolean {
   const first = Number(key.slice(0, key.indexOf(' ')))
   return pool !== 2 && (pool === 1 ? first : first * 1000 * DAY_MS) < beforeUs
 }
 
 /**
- * undefined: equal. Else what differs first.
- * @param expiredUs rows below may be gone: a merge may have dropped them
- * @param isRebuilt … and an earlier row of such a key may be there until the next pass: what replaced or deleted it is gone
+ * The first difference; undefined where both are equal.
+ * @param expiredUs a merge may have dropped rows with an earlier timestamp
+ * @param isRebuilt an earlier row of an expired key may be there until the next pass of retention,
+ *   because the rows or deletes that superseded it were dropped
  */
 export function difference(
   found: Rows,
@@ -152,13 +160,13 @@ export function difference(
   isRebuilt: boolean,
 ): string | undefined {
   for (const { pool } of SCHEMAS) {
-    const [is, should] = [found.get(pool) ?? new Map(), expected.get(pool) ?? new Map()]
-    for (const [key, mark] of should)
-      if (is.get(key) !== mark && ((is.has(key) && !isRebuilt) || !isExpired(pool, key, expiredUs)))
-        return `pool ${pool}, key ${key}: ${is.get(key)}, not ${mark}`
-    for (const [key, mark] of is)
-      if (!should.has(key) && !(isRebuilt && isExpired(pool, key, expiredUs)))
-        return `pool ${pool}, key ${key}: ${mark}, and should not be there`
+    const [actual, wanted] = [found.get(pool) ?? new Map(), expected.get(pool) ?? new Map()]
+    for (const [key, stamp] of wanted)
+      if (actual.get(key) !== stamp && ((actual.has(key) && !isRebuilt) || !isExpired(pool, key, expiredUs)))
+        return `pool ${pool}, key ${key}: ${actual.get(key)}, not ${stamp}`
+    for (const [key, stamp] of actual)
+      if (!wanted.has(key) && !(isRebuilt && isExpired(pool, key, expiredUs)))
+        return `pool ${pool}, key ${key}: ${stamp}, and should not be there`
   }
   return undefined
 }

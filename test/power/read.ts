@@ -1,13 +1,19 @@
-/** Reads what a query would see: the manifest's segments minus the marks, with hyparquet. */
+/**
+ * Reads the rows that a query would see, with hyparquet: the manifest's segments without their
+ * deleted rows.
+ */
 import { readFileSync } from 'node:fs'
 import { parquetReadObjects } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
 import type { QuerySegment } from '../../src/index/index-types.ts'
-import type { Life } from './life.ts'
 import { keyOfRow, type Rows, SCHEMAS } from './pools.ts'
+import type { SingleThreadServer } from './single-thread-server.ts'
 
-/** Key → mark of all visible rows. Throws for two rows of one key (W-7), and where the marks make no sense. */
-export async function visibleRows({ manifest }: Life): Promise<Rows> {
+/**
+ * Key → stamp of all visible rows. Throws for two rows of one key (W-7), and for a wrong deletion
+ * vector.
+ */
+export async function visibleRows({ manifest }: SingleThreadServer): Promise<Rows> {
   const all = new Map<number, Map<string, number>>()
   for (const { pool } of SCHEMAS) {
     const rows = new Map<string, number>()
@@ -26,7 +32,8 @@ async function readSegment(pool: number, segment: QuerySegment, into: Map<string
   const deletedRows = new Set<number>()
   for (const part of deletionVectors)
     for (const row of part.rows) {
-      if (deletedRows.has(row) || row >= rows.length) throw new Error(`${file}: row ${row} is marked wrongly`)
+      if (deletedRows.has(row) || row >= rows.length)
+        throw new Error(`${file}: the deletion vector has row ${row} twice, or it is too large`)
       deletedRows.add(row)
     }
   for (const [index, row] of rows.entries()) {
@@ -36,7 +43,7 @@ async function readSegment(pool: number, segment: QuerySegment, into: Map<string
       throw new Error(`${file}: row ${index} has sequence ${sequence}`)
     const key = keyOfRow(pool, row)
     if (into.has(key)) throw new Error(`W-7: pool ${pool} has two rows of key ${key}; one is in ${file}`)
-    into.set(key, Number(row['mark']))
+    into.set(key, Number(row['stamp']))
   }
 }
 

@@ -14,15 +14,15 @@ import { CompactionRunner } from '../../../src/store/compaction/run-compaction.t
 import { unlinkSegments } from '../../../src/store/segment/publish-segment.ts'
 import { disk } from '../../../src/util/disk.ts'
 import { poolFolder, segmentFile } from '../../../src/util/paths.ts'
-import { type Life, openLife } from '../../power/life.ts'
 import { FIRST_MS, poolIdOf, SCHEMAS } from '../../power/pools.ts'
 import { visibleRows } from '../../power/read.ts'
+import { openServer, type SingleThreadServer } from '../../power/single-thread-server.ts'
 
 const POOL = 1
 const NO_CLOCK = { cpuMs: () => 0, nowMs: () => 0, after: () => () => undefined }
 
 let root: string
-let life: Life
+let server: SingleThreadServer
 let runner: CompactionRunner
 let writer: MergeWriter
 
@@ -32,7 +32,7 @@ beforeEach(async () => {
 })
 afterEach(async () => {
   writer.close()
-  await life.stop()
+  await server.stop()
   rmSync(root, { recursive: true })
 })
 
@@ -47,9 +47,9 @@ const optionsOf = (folder: string) => ({
 })
 
 async function open(): Promise<void> {
-  life = await openLife(optionsOf(join(root, 'data')))
-  await life.sweep()
-  const { manifest, flusher, opened, paths } = life
+  server = await openServer(optionsOf(join(root, 'data')))
+  await server.sweep()
+  const { manifest, flusher, opened, paths } = server
   writer = new MergeWriter(new MergeThrottle(NO_CLOCK, 'full'), join(root, 'merge'), disk)
   const merger: Merger = {
     merge: task => writer.merge(task),
@@ -78,34 +78,34 @@ async function open(): Promise<void> {
   )
 }
 
-/** Number of the last request; `mark` of its rows. */
-let mark = 0
+/** Number of the last request; `stamp` of its rows. */
+let stamp = 0
 
 /** Posts or deletes rows by their ids. */
 async function send(ids: string, kind: 'post' | 'delete'): Promise<void> {
-  mark += 1
+  stamp += 1
   const ts = new Date(FIRST_MS).toISOString()
-  const events = [...ids].map(id => ({ ts, id, mark }))
-  const mutations = events.map(({ id }) => ({ key: id, mark: kind === 'post' ? mark : null }))
+  const events = [...ids].map(id => ({ ts, id, stamp }))
+  const mutations = events.map(({ id }) => ({ key: id, stamp: kind === 'post' ? stamp : null }))
   const body = Buffer.from(JSON.stringify(events))
-  await life.send([{ pool: POOL, kind, body, receivedAtUs: 1000 * FIRST_MS, mutations }]).acked
+  await server.send([{ pool: POOL, kind, body, receivedAtUs: 1000 * FIRST_MS, mutations }]).acked
 }
 
 /** Sends rows like `send`, and flushes the memtable as a segment of its own; returns its number. */
 async function flush(ids: string, kind: 'post' | 'delete' = 'post'): Promise<number> {
   await send(ids, kind)
-  await life.flusher.flushNow(POOL)
-  life.flusher.forgetRecent(POOL)
+  await server.flusher.flushNow(POOL)
+  server.flusher.forgetRecent(POOL)
   return Math.max(...segments().map(({ segment }) => segment))
 }
 
-const segments = () => life.manifest.pool(POOL)?.segments ?? []
+const segments = () => server.manifest.pool(POOL)?.segments ?? []
 
 /** Runs all compactions that the scheduler would run now. */
 async function merge(): Promise<void> {
   const request = {
     pool: POOL,
-    heldSegments: () => life.flusher.heldSegments(POOL),
+    heldSegments: () => server.flusher.heldSegments(POOL),
     quarantined: new Set<number>(),
     isRetentionDue: false,
     speed: 'full' as const,
@@ -114,7 +114,7 @@ async function merge(): Promise<void> {
 }
 
 const isThere = (segment: number) =>
-  existsSync(join(poolFolder(life.paths, poolIdOf(POOL)), segmentFile(segment)))
+  existsSync(join(poolFolder(server.paths, poolIdOf(POOL)), segmentFile(segment)))
 const ids = (rows: ReadonlyMap<string, number> | undefined) =>
   [...(rows?.keys() ?? [])]
     .map(key => key.split(' ')[1])
@@ -123,10 +123,10 @@ const ids = (rows: ReadonlyMap<string, number> | undefined) =>
 
 /** The ids that a query sees; a rebuild without index and log must show the same. */
 async function visible(): Promise<string> {
-  const now = ids((await visibleRows(life)).get(POOL))
+  const now = ids((await visibleRows(server)).get(POOL))
   const copy = join(root, 'copy')
   cpSync(join(root, 'data', 'segment'), join(copy, 'segment'), { recursive: true })
-  const other = await openLife(optionsOf(copy))
+  const other = await openServer(optionsOf(copy))
   const rebuilt = ids((await visibleRows(other)).get(POOL))
   await other.stop()
   rmSync(copy, { recursive: true })
@@ -136,7 +136,7 @@ async function visible(): Promise<string> {
 
 test('deletes stay while the file of an obsolete segment is there', async () => {
   const a = await flush('ab')
-  const query = await life.manifest.snapshot(POOL)
+  const query = await server.manifest.snapshot(POOL)
   await flush('ab', 'delete')
   await flush('c')
   await merge()
@@ -150,7 +150,7 @@ test('deletes stay while the file of an obsolete segment is there', async () => 
 
 test('an obsolete merged segment stays while the file of one of its inputs is there', async () => {
   const a = await flush('abx')
-  const query = await life.manifest.snapshot(POOL)
+  const query = await server.manifest.snapshot(POOL)
   await flush('ab', 'delete')
   await merge() // merged: no older segment needs the deletes
   expect(segments().map(({ rows, deletes }) => [rows, deletes])).toEqual([[1, 0]])
@@ -165,7 +165,7 @@ test('an obsolete merged segment stays while the file of one of its inputs is th
 
 test('of segments that become obsolete together, the deletes of one stay while another is there', async () => {
   const a = await flush('a')
-  const query = await life.manifest.snapshot(POOL)
+  const query = await server.manifest.snapshot(POOL)
   await send('a', 'delete')
   await flush('b')
   await flush('b', 'delete')
@@ -174,16 +174,16 @@ test('of segments that become obsolete together, the deletes of one stay while a
   query.release()
   await merge()
   expect([await visible(), segments()]).toEqual(['', []])
-  expect(readdirSync(poolFolder(life.paths, poolIdOf(POOL)))).toEqual([])
+  expect(readdirSync(poolFolder(server.paths, poolIdOf(POOL)))).toEqual([])
 })
 
 test('after a rebuild of the index, obsolete segments stay beside the files of earlier runs', async () => {
   const a = await flush('abx')
-  await life.manifest.snapshot(POOL) // never released: the process dies with it
+  await server.manifest.snapshot(POOL) // never released: the process dies with it
   await flush('ab', 'delete')
   await merge()
   const merged = segments()[0]?.segment ?? 0
-  await life.stop()
+  await server.stop()
   rmSync(join(root, 'data', 'index'), { recursive: true })
   rmSync(join(root, 'data', 'log'), { recursive: true })
   await open()
@@ -194,7 +194,7 @@ test('after a rebuild of the index, obsolete segments stay beside the files of e
   await flush('x', 'delete')
   await merge()
   expect(await visible()).toBe('')
-  await life.stop()
+  await server.stop()
   await open() // the index is whole: the sweep removes the files
   expect([await visible(), isThere(a), isThere(merged)]).toEqual(['', false, false])
 })

@@ -1,11 +1,13 @@
-/** Everything that the clients know, over all restarts: pools, spaces, and what must be gone. */
+/** Everything that the clients know, over all restarts: pools, spaces, and deleted pools. */
 import { below, type Random, randomFrom } from '../util/random.ts'
 import type { TestPool, TestServer } from '../util/server.ts'
 import { ask, type GraphqlAnswer, Violation } from './client.ts'
 import { POOL_KINDS, type PoolKind } from './pools.ts'
 import { Space } from './space.ts'
 
-/** Clients with a space of their own in each pool; one more space is shared by all. */
+/**
+ * The number of clients. Each has a space of its own in each pool. One more space is shared by all.
+ */
 export const CLIENTS = 8
 const SHARED = 's'
 
@@ -13,12 +15,12 @@ const SHARED = 's'
 export interface LoadPool {
   readonly kind: PoolKind
   readonly poolId: string
-  /** Path of its URL: the port is another one after each start. */
+  /** The path of its URL. The port changes with each start. */
   readonly path: string
   readonly spaces: readonly Space[]
 }
 
-/** A pool that comes and goes. */
+/** A pool that is created and deleted during the load. */
 export interface ShortLived {
   readonly name: string
   readonly poolId: string
@@ -31,50 +33,56 @@ export interface ShortLived {
 export interface Tally {
   requests: number
   unknown: number
-  /** Checks that were made again: their connection ended, the server lived. */
-  lost: number
+  /** Checks that were made again, because their connection ended while the server ran. */
+  checkedAgain: number
   created: number
   deleted: number
-  /** Passes of retention that were asked for. */
+  /** Requested passes of retention. */
   retentions: number
-  /** Backups that said that they are done, and those whose end was not heard and that were whole or were none. */
+  /** Backups that answered that they were done, and backups without an answer. */
   backups: number
-  cutBackups: number
-  /** Folders looked at as the kill left them: checked, and also replayed and read by others. */
+  unansweredBackups: number
+  /**
+   * Folders that were checked as the kill left them, and those that other readers read after a
+   * replay.
+   */
   checked: number
   crossRead: number
-  /** Kills right after the transaction of a merge's swap; rows that it moved and that were updated or deleted meanwhile. */
-  swaps: number
+  /**
+   * Kills right after a compaction commit, and the rows that it moved although they were updated or
+   * deleted meanwhile.
+   */
+  compactionCommits: number
   changedMeanwhile: number
 }
 
-export class World {
+export class ClientState {
   readonly random: Random
   readonly pools: LoadPool[] = []
   readonly alive: ShortLived[] = []
-  readonly gone: ShortLived[] = []
-  /** A creation without an answer. */
+  readonly deletedPools: ShortLived[] = []
+  /** The name of the pool whose creation has no answer. */
   creating: string | undefined
-  /** A deletion without an answer. */
+  /** The pool whose deletion has no answer. */
   deleting: ShortLived | undefined
   /** Folders of backups without an answer. */
-  readonly cutBackups: string[] = []
+  readonly unansweredBackups: string[] = []
   readonly tally: Tally = {
     requests: 0,
     unknown: 0,
-    lost: 0,
+    checkedAgain: 0,
     created: 0,
     deleted: 0,
     retentions: 0,
     backups: 0,
-    cutBackups: 0,
+    unansweredBackups: 0,
     checked: 0,
     crossRead: 0,
-    swaps: 0,
+    compactionCommits: 0,
     changedMeanwhile: 0,
   }
   readonly #ids = new Set<string>()
-  #mark = 0
+  #stamp = 0
   #name = 0
 
   constructor(seed: number) {
@@ -85,7 +93,9 @@ export class World {
     return this.pools.length === POOL_KINDS.length
   }
 
-  /** Makes the pools under load, on the first start; a server that dies meanwhile leaves the rest to the next one. */
+  /**
+   * Creates the pools under load. If the server dies meanwhile, the next start creates the rest.
+   */
   async createPools(server: Pick<TestServer, 'createPool'>): Promise<void> {
     const names = [...Array.from({ length: CLIENTS }, (_, i) => `c${i}`), SHARED]
     for (const kind of POOL_KINDS.slice(this.pools.length)) {
@@ -96,10 +106,10 @@ export class World {
     }
   }
 
-  /** A mark that no row had before; the random part keeps sums of different rows apart. */
-  nextMark(): number {
-    this.#mark += 1
-    return this.#mark * 1_000_000 + below(this.random, 1_000_000)
+  /** A stamp that no row had before. Its random part keeps the sums of different rows apart. */
+  nextStamp(): number {
+    this.#stamp += 1
+    return this.#stamp * 1_000_000 + below(this.random, 1_000_000)
   }
 
   nextName(): string {
@@ -107,7 +117,7 @@ export class World {
     return `short-${this.#name}`
   }
 
-  /** Ids are never given twice. */
+  /** Throws Violation where an id was given before. */
   takeIds({ poolId, sourceId, url }: TestPool): void {
     for (const id of [poolId, sourceId, new URL(url).pathname]) {
       if (this.#ids.has(id)) throw new Violation(`the id ${id} was given twice`)
@@ -115,7 +125,7 @@ export class World {
     }
   }
 
-  born(name: string, made: TestPool): ShortLived {
+  created(name: string, made: TestPool): ShortLived {
     this.takeIds(made)
     const { poolId, sourceId } = made
     const one = { name, poolId, sourceId, path: new URL(made.url).pathname, space: new Space('a') }
@@ -123,35 +133,35 @@ export class World {
     return one
   }
 
-  died(one: ShortLived): void {
+  deleted(one: ShortLived): void {
     this.alive.splice(this.alive.indexOf(one), 1)
-    this.gone.push(one)
+    this.deletedPools.push(one)
     this.deleting = undefined
   }
 }
 
-/** One counter of a document. */
+/** One counter field of a GraphQL document. */
 function counterField(alias: string, poolId: string, isSum: boolean, space?: Space): string {
   const pool = `dataPool: {id: "${poolId}"}`
-  const metric = isSum ? `{sum: {${pool}, measure: {columnName: "mark"}}}` : `{count: {${pool}}}`
+  const metric = isSum ? `{sum: {${pool}, measure: {columnName: "stamp"}}}` : `{count: {${pool}}}`
   const filters =
     space === undefined ? '' : `, filters: [{column: "client", operator: EQUALS, value: "${space.name}"}]`
   return `${alias}: counter(input: {metric: ${metric}${filters}}) { value }`
 }
 
-/** All rows of a pool. Throws ConnectionLost, Violation. */
+/** The number of rows of a pool. Throws ConnectionLost or Violation. */
 export async function askCount(base: string, token: string, poolId: string): Promise<bigint> {
   return (await askCounters(base, token, [counterField('count', poolId, false)]))('count')
 }
 
-/** The sum of a space's marks as the server answers it. Throws ConnectionLost; Violation for an error. */
+/** The sum of a space's stamps, as the server answers it. Throws ConnectionLost or Violation. */
 export async function askSum(base: string, token: string, poolId: string, space: Space): Promise<bigint> {
   return (await askCounters(base, token, [counterField('sum', poolId, true, space)]))('sum')
 }
 
-/** What the spaces of all pools under load may sum to now. */
-export function spacesNow(world: World): SpaceNow[] {
-  return world.pools.flatMap(({ poolId, spaces }) =>
+/** The sums that the spaces of all pools under load may have now. */
+export function spacesNow(state: ClientState): SpaceNow[] {
+  return state.pools.flatMap(({ poolId, spaces }) =>
     spaces.map(space => ({ poolId, space, sums: space.candidates() })),
   )
 }
@@ -162,13 +172,15 @@ export interface SpaceNow {
   readonly sums: readonly bigint[]
 }
 
-/** Pools that are there for certain, with all spaces that were ever written to. */
-export function poolsNow(world: World): { readonly poolId: string; readonly spaces: readonly Space[] }[] {
-  const living = world.alive.filter(one => one !== world.deleting)
-  return [...world.pools, ...living.map(({ poolId, space }) => ({ poolId, spaces: [space] }))]
+/** The pools that exist for certain, with their spaces. */
+export function poolsNow(
+  state: ClientState,
+): { readonly poolId: string; readonly spaces: readonly Space[] }[] {
+  const living = state.alive.filter(one => one !== state.deleting)
+  return [...state.pools, ...living.map(({ poolId, space }) => ({ poolId, spaces: [space] }))]
 }
 
-/** Compares a server with what `spacesNow` once said. Throws Violation, ConnectionLost. */
+/** Compares a server with an earlier result of `spacesNow`. Throws Violation or ConnectionLost. */
 export async function verifySpaces(now: readonly SpaceNow[], base: string, token: string): Promise<void> {
   const fields = now.map(({ poolId, space }, i) => counterField(`s${i}`, poolId, true, space))
   const value = await askCounters(base, token, fields)
@@ -176,12 +188,12 @@ export async function verifySpaces(now: readonly SpaceNow[], base: string, token
     const found = value(`s${i}`)
     return sums.includes(found)
       ? []
-      : [`pool ${poolId}: marks of ${space.name} sum to ${found}, not ${sums[0]} or ${sums[1]}`]
+      : [`pool ${poolId}: stamps of ${space.name} sum to ${found}, not ${sums[0]} or ${sums[1]}`]
   })
   if (wrong.length > 0) throw new Violation(wrong.join('\n'))
 }
 
-/** All rows of a pool, and each space's sum of marks, in one document. */
+/** The values of counter fields, asked in one document. */
 async function askCounters(
   base: string,
   token: string,
@@ -199,9 +211,12 @@ function dataOf({ data, errors }: GraphqlAnswer): Record<string, unknown> {
   return data
 }
 
-/** Every space and every pool's number of rows against the server. Throws Violation, ConnectionLost. */
-export async function verifyRows(world: World, base: string, token: string): Promise<void> {
-  const pools = poolsNow(world)
+/**
+ * Compares every space, and the number of rows of every pool, with the server. Throws Violation or
+ * ConnectionLost.
+ */
+export async function verifyRows(state: ClientState, base: string, token: string): Promise<void> {
+  const pools = poolsNow(state)
   const fields = pools.flatMap(({ poolId, spaces }, p) => [
     counterField(`p${p}`, poolId, false),
     ...spaces.map((space, s) => counterField(`p${p}s${s}`, poolId, true, space)),
@@ -210,34 +225,34 @@ export async function verifyRows(world: World, base: string, token: string): Pro
   const wrong: string[] = []
   for (const [p, { poolId, spaces }] of pools.entries()) {
     for (const [s, space] of spaces.entries()) {
-      const fault = space.judge(value(`p${p}s${s}`))
-      if (fault !== undefined)
-        wrong.push(`pool ${poolId}: ${fault}${await explain(base, token, poolId, space)}`)
+      const problem = space.check(value(`p${p}s${s}`))
+      if (problem !== undefined)
+        wrong.push(`pool ${poolId}: ${problem}${await explain(base, token, poolId, space)}`)
     }
     const rows = spaces.reduce((sum, space) => sum + space.rows, 0)
     const old = spaces.reduce((sum, space) => sum + space.old.rowsMax, 0)
     const found = value(`p${p}`)
     if (found < BigInt(rows) || found > BigInt(rows + old))
       wrong.push(`pool ${poolId} has ${found} rows, not ${rows}${old > 0 ? ` to ${rows + old}` : ''}`)
-    if (found === BigInt(rows)) for (const space of spaces) space.old.noneLeft()
+    if (found === BigInt(rows)) for (const space of spaces) space.old.allRemoved()
   }
   if (wrong.length > 0) throw new Violation(wrong.join('\n'))
 }
 
-/** Which rows are not as the last candidate state says; by their marks. */
+/** Names the rows that are missing or doubled, by their stamps. */
 async function explain(base: string, token: string, poolId: string, space: Space): Promise<string> {
   const rows = space.entries()
   const lines: string[] = []
   for (let from = 0; from < rows.length; from += 200) {
     const part = rows.slice(from, from + 200)
     const fields = part.map(
-      ([, mark], i) =>
-        `r${i}: counter(input: {metric: {count: {dataPool: {id: "${poolId}"}}}, filters: [{column: "mark", operator: EQUALS, value: "${mark}"}]}) { value }`,
+      ([, stamp], i) =>
+        `r${i}: counter(input: {metric: {count: {dataPool: {id: "${poolId}"}}}, filters: [{column: "stamp", operator: EQUALS, value: "${stamp}"}]}) { value }`,
     )
     const value = await askCounters(base, token, fields).catch(() => undefined)
-    for (const [i, [key, mark]] of part.entries()) {
+    for (const [i, [key, stamp]] of part.entries()) {
       const found = value?.(`r${i}`)
-      if (found !== 1n) lines.push(`\n  key ${key}, mark ${mark}: ${found} rows`)
+      if (found !== 1n) lines.push(`\n  key ${key}, stamp ${stamp}: ${found} rows`)
     }
   }
   return lines.slice(0, 20).join('')
@@ -248,7 +263,10 @@ const FIND = `query ($name: String!) { dataPoolByName(uniqueName: $name) { id da
 const FIND_SOURCE = 'query ($name: String!) { dataSourceByName(uniqueName: $name) { id } }'
 const FIND_ID = 'query ($id: ID!) { dataPool(id: $id) { id } }'
 
-/** The pool by its name, undefined where neither it nor its source is there. Throws Violation for half of it. */
+/**
+ * The pool of this name; undefined where neither it nor its source exists. Throws Violation where
+ * one of them exists.
+ */
 export async function findPool(base: string, token: string, name: string): Promise<TestPool | undefined> {
   const answer = await ask(base, token, FIND, { name })
   if (answer.errors === undefined) {
@@ -269,8 +287,11 @@ interface FoundPool {
   readonly dataSource: { readonly id: string; readonly connectionSettings: { readonly webhookUrl: string } }
 }
 
-/** Is the pool there? Throws ConnectionLost, or Violation for another error than NOT_FOUND. */
-export async function poolIsThere(base: string, token: string, poolId: string): Promise<boolean> {
+/**
+ * True where the pool exists. Throws ConnectionLost, or Violation for an error other than
+ * NOT_FOUND.
+ */
+export async function poolExists(base: string, token: string, poolId: string): Promise<boolean> {
   const answer = await ask(base, token, FIND_ID, { id: poolId })
   if (answer.errors === undefined) return true
   mustBeMissing(answer, `pool ${poolId}`)

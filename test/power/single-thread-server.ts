@@ -1,6 +1,7 @@
 /**
- * The stages of one server's life, joined in one thread over a given Disk: ingest, log, memtables, flushes, index, manifest,
- * unlinking of replaced files, release of log files. The pieces are the product's own; only threads and HTTP are missing.
+ * A server in one thread over a given Disk: ingest, log, memtables, flushes, index, manifest,
+ * removal of replaced files, release of log files. The parts are the product's own; only threads
+ * and HTTP are missing.
  */
 
 import { basename, dirname } from 'node:path'
@@ -44,27 +45,27 @@ import { numberOfFile, type Paths, pathsOf, poolFolder } from '../../src/util/pa
 import { openOn } from '../log/log.ts'
 import { poolIdOf, type Request, SCHEMAS } from './pools.ts'
 
-export interface LifeOptions {
+export interface ServerOptions {
   /** The data folder. */
   readonly root: string
   readonly disk: Disk
   readonly kernel: KernelChoice
   readonly durability: 'fsync' | 'os'
-  /** Small, so that a few requests change log files. */
+  /** Small, so that a few requests fill a log file. */
   readonly fileBytes: number
-  /** Rows at which a memtable is flushed by itself. */
+  /** The number of rows at which a memtable is flushed. */
   readonly flushRows: number
-  /** Called around each transaction of the index: between the two it is flushed. */
+  /** Called before and after each transaction of the index, which syncs in between. */
   readonly onTransaction: (what: string) => void
 }
 
-/** No timer: flushes come when a memtable is full or somebody asks. */
+/** Without timers: a flush comes when a memtable is full or the test asks for it. */
 const NO_CLOCK: FlushClock = { nowMs: () => 1, after: () => () => undefined }
 
 const SHARED_SCHEMAS = new Map(SCHEMAS.map(schema => [schema.pool, shared(JSON.stringify(schema))]))
 
 /** Opens the folder and replays its log. */
-export async function openLife(options: LifeOptions): Promise<Life> {
+export async function openServer(options: ServerOptions): Promise<SingleThreadServer> {
   const { root, disk, kernel } = options
   const paths = pathsOf(root)
   const opened = await openIndexFolder({
@@ -78,35 +79,35 @@ export async function openLife(options: LifeOptions): Promise<Life> {
     heldSequences: pools => heldSequences(disk, paths.log, pools),
     onProgress: () => undefined,
   })
-  const life = new Life(options, paths, opened)
+  const server = new SingleThreadServer(options, paths, opened)
   try {
-    await Promise.race([life.openLog(), life.failed])
+    await Promise.race([server.openLog(), server.failed])
   } catch (error) {
     opened.index.close()
     throw error
   }
-  return life
+  return server
 }
 
-export class Life {
+export class SingleThreadServer {
   readonly manifest: Manifest
   readonly flusher: Flusher
   readonly opened: Opened
   readonly paths: Paths
   summary: RecoveredSummary | undefined
-  readonly #options: LifeOptions
+  readonly #options: ServerOptions
   readonly #run: (task: ParseTask) => ParseResult
   #commit: Commit | undefined
   #ingest: ReturnType<typeof wireIngest> | undefined
-  #onLog: (commit: Commit) => void = () => {}
-  readonly #logJoined = new Promise<Commit>(resolve => {
-    this.#onLog = resolve
+  #onLogOpened: (commit: Commit) => void = () => {}
+  readonly #logOpened = new Promise<Commit>(resolve => {
+    this.#onLogOpened = resolve
   })
-  /** Rejects with the first failure of anything that runs beside. */
+  /** Rejects with the first failure of a flush or of the sweep. */
   readonly failed: Promise<never>
   #onFailed: (error: Error) => void = () => {}
 
-  constructor(options: LifeOptions, paths: Paths, opened: Opened) {
+  constructor(options: ServerOptions, paths: Paths, opened: Opened) {
     const { disk, kernel, flushRows } = options
     this.#options = options
     this.opened = opened
@@ -129,7 +130,7 @@ export class Life {
     this.flusher = new Flusher({
       writer: this.#writer(),
       commit: async flushes => this.#transact('flush', () => opened.index.commit(flushes)),
-      syncLog: async () => (await this.#logJoined).syncAll(),
+      syncLog: async () => (await this.#logOpened).syncAll(),
       onCommitted: flushes => {
         this.manifest.apply(
           flushes.map(flush => flush.commit),
@@ -158,19 +159,21 @@ export class Life {
     const { disk, durability, fileBytes } = this.#options
     const states = new Map(this.opened.pools.map(state => [state.pool, state.flushedSequence]))
     const flushed = new Map(SCHEMAS.map(({ pool }) => [pool, states.get(pool) ?? 0]))
-    const services = {
+    const deps = {
       schema: (pool: number) => {
         const schema = SCHEMAS.find(each => each.pool === pool)
-        return schema === undefined ? undefined : { schema, shared: must(SHARED_SCHEMAS.get(pool), 'a plan') }
+        return schema === undefined
+          ? undefined
+          : { schema, shared: must(SHARED_SCHEMAS.get(pool), 'a schema') }
       },
       parse: async (task: ParseTask) => this.#run(task),
       append: this.flusher.append.bind(this.flusher),
-      received: () => undefined, // requests here bring their own
+      received: () => undefined, // the requests of the tests have their own
     }
     const { summary, commit } = await openOn(
       disk,
       { folder: this.paths.log, fileBytes, durability, flushed },
-      chunk => replayChunk(chunk, services),
+      chunk => replayChunk(chunk, deps),
     )
     this.summary = summary
     this.#commit = commit
@@ -178,28 +181,32 @@ export class Life {
       catalog: { schema: (pool: number) => SCHEMAS.find(each => each.pool === pool) } as never,
       commit,
       received: new ReceivedClocks(),
-      append: services.append,
+      append: deps.append,
     })
-    this.#onLog(commit)
+    this.#onLogOpened(commit)
   }
 
-  /** Sends requests as one append; resolves when they are acknowledged. Returns their first sequence at once. */
+  /**
+   * Sends requests as one append. Returns their first sequence at once; `acked` resolves when they
+   * are acknowledged.
+   */
   send(requests: readonly Request[]): { readonly firstSequence: number; readonly acked: Promise<void> } {
     const commit = must(this.#commit, 'the log')
     const firstSequence = commit.stats().lastSequence + 1
-    const { spans, parts } = this.#cut(requests)
+    const { spans, parts } = this.#parse(requests)
     const bytes = spans.reduce((sum, span) => sum + span.bytes, 0)
     const acked = must(this.#ingest, 'the ingest').commit({ spans, records: requests.length, bytes, parts })
     return { firstSequence, acked }
   }
 
-  /** Swaps a merge in, as the scheduler does. */
-  swap(swap: CompactionCommit): void {
-    const committed = this.#transact('swap', () => this.opened.index.commitCompaction(swap))
-    this.manifest.applyCompaction(swap, committed)
+  /** Commits a compaction, as the scheduler does. */
+  commitCompaction(compaction: CompactionCommit): void {
+    const commit = () => this.opened.index.commitCompaction(compaction)
+    const committed = this.#transact('compaction commit', commit)
+    this.manifest.applyCompaction(compaction, committed)
   }
 
-  /** Removes what nothing names, as after every start. */
+  /** Removes files that no transaction names, as after every start. */
   async sweep(): Promise<void> {
     const { pools, folders, rebuiltBecause, index } = this.opened
     const found = await sweep({
@@ -217,12 +224,12 @@ export class Life {
     if (found.missing.length > 0) this.#failed(new Error(`named and missing: ${found.missing.join()}`))
   }
 
-  /** Syncs the log, in either mode: what was sent before outlives any cut from then on. */
+  /** Syncs the log, with either durability. Earlier requests survive every later power cut. */
   sync(): Promise<void> {
     return must(this.#commit, 'the log').syncAll()
   }
 
-  /** Stops the log with its mark and closes the index. */
+  /** Stops the log with its clean-stop mark and closes the index. */
   async stop(): Promise<void> {
     this.flusher.stop()
     await must(this.#commit, 'the log').stop()
@@ -240,7 +247,7 @@ export class Life {
     this.#onFailed(error)
   }
 
-  /** The segment thread's half, here. */
+  /** Does the work of the segment thread. */
   #writer(): SegmentWriter {
     const { disk, kernel } = this.#options
     const writer = new FlushWriter(
@@ -258,8 +265,10 @@ export class Life {
     }
   }
 
-  /** What the parse workers and the front end do: a span and a part for each request. */
-  #cut(requests: readonly Request[]) {
+  /**
+   * Does the work of the parse workers and the front end: makes a span and a part for each request.
+   */
+  #parse(requests: readonly Request[]) {
     const spans: Span[] = []
     const parts = requests.map((request, place) => {
       const { pool, kind, body, receivedAtUs } = request
@@ -271,7 +280,7 @@ export class Life {
       table[REQUEST_BYTES] = body.length
       table[REQUEST_RECEIVED_AT] = receivedAtUs
       table[REQUEST_BITS] = -1
-      const schema = must(SHARED_SCHEMAS.get(pool), 'a plan')
+      const schema = must(SHARED_SCHEMAS.get(pool), 'a schema')
       const group: ParseTaskGroup = { kind, pool, version: 1, schema, from: 0, to: 1 }
       const result = this.#run({ slab, table, groups: [group] })
       const bits = result.bits[0]?.bytes
