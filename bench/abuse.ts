@@ -1,6 +1,7 @@
 /**
- * What does each attack of test/abuse do to another client's acks and to the server's memory? With `--server`, to another build,
- * such as that of an older commit: the folder of a checkout that was set up.
+ * Question: what does each attack of test/abuse do to another client's acks and to the server's
+ * memory? `--server` names the folder of another checkout that was set up, such as an older
+ * commit's.
  */
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
@@ -9,6 +10,7 @@ import type { Attack } from '../test/abuse/attack.ts'
 import { ATTACKS } from '../test/abuse/attacks.ts'
 import { choosing, type FrontEnd, frontEndsOf, type Outcome, runAttack } from '../test/abuse/run.ts'
 import { benchFolder, removeFolder } from './leftovers.ts'
+import { print } from './measure.ts'
 import { numberOf, oneOf, Usage } from './options.ts'
 
 interface AbuseOptions {
@@ -18,21 +20,23 @@ interface AbuseOptions {
   readonly http?: string
 }
 
-/** Goals: see test/abuse/suite.ts. */
+/** The goals of test/abuse/suite.ts. */
 const GOALS = 'no ack later than 1000 ms, no growth beyond 200 MiB, nothing refused'
 
 export async function benchAbuse(options: AbuseOptions): Promise<void> {
   const folder = options.server ?? fileURLToPath(new URL('../..', import.meta.url))
   const main = join(resolve(folder), 'dist', 'src', 'app', 'main.js')
-  if (!existsSync(main)) throw new Usage(`--server ${folder}: there is no dist/src/app/main.js in it`)
+  if (!existsSync(main))
+    throw new Usage(`--server ${folder}: it has no dist/src/app/main.js; run its set-up first`)
   const seconds = numberOf('seconds', options.seconds, 0)
   const all = frontEndsOf(main)
   const wanted = oneOf('http', options.http, ['uws', 'node'])
-  if (wanted !== undefined && !all.includes(wanted)) throw new Usage(`--http ${wanted}: that build has none`)
+  if (wanted !== undefined && !all.includes(wanted))
+    throw new Usage(`--http ${wanted}: that build does not have it`)
   const attacks = ATTACKS.filter(({ name }) => options.only === undefined || name.includes(options.only))
   if (attacks.length === 0)
     throw new Usage(
-      `--only ${options.only}: no attack has it in its name:\n${ATTACKS.map(one => one.name).join('\n')}`,
+      `--only ${options.only}: no attack has this in its name:\n${ATTACKS.map(one => one.name).join('\n')}`,
     )
   print(`server: ${main}; goals: ${GOALS}`)
   print(row('attack', 'http', 'calm ms', 'worst ms', 'failed', 'MiB more', 'opened', 'closed', 'probes'))
@@ -83,8 +87,4 @@ const WIDTHS = [42, 5, 8, 9, 14, 9, 7, 7, 16]
 
 function row(...cells: readonly string[]): string {
   return cells.map((cell, at) => (at === 0 ? cell.padEnd(WIDTHS[0]!) : cell.padStart(WIDTHS[at]!))).join(' ')
-}
-
-function print(text: string): void {
-  process.stdout.write(`${text}\n`)
 }

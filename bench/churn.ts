@@ -19,13 +19,13 @@ import type { TestPool, TestServer } from '../test/util/server.ts'
 import { BATCH_EVENTS, BENCH_SEED, createRandom } from './events.ts'
 import { type FloodDone, flood } from './flood.ts'
 import { benchFolder, tracked } from './leftovers.ts'
-import { folderBytes, median, memory, print, row, short, sleep } from './measure.ts'
+import { folderBytes, median, memory, print, quantileOf, row, short, sleep } from './measure.ts'
 import { numberOf } from './options.ts'
 import { type Scrape, scrape } from './scrape.ts'
 import { keyedPool, startWeir } from './weir.ts'
 
 /** Options of the command line, as text. */
-export interface ChurnOptions {
+interface ChurnOptions {
   readonly rows?: string | undefined
   readonly updates?: string | undefined
   readonly deletes?: string | undefined
@@ -161,8 +161,7 @@ async function withCounters<T>(bench: ChurnState, name: string, work: () => Prom
     while (underWay > 0) await sleep(10)
     const third = Math.ceil(times.length / 3)
     const thirds = [0, 1, 2].map(n => median(times.slice(n * third, (n + 1) * third)).toFixed(0))
-    times.sort((a, b) => a - b)
-    const at = (quantile: number) => (times[Math.floor(times.length * quantile)] ?? 0).toFixed(0)
+    const at = (quantile: number) => quantileOf(times, quantile).toFixed(0)
     print(
       row(name, `p50 ${at(0.5)} ms (in thirds ${thirds.join(', ')}), p99 ${at(0.99)} ms, of ${times.length}`),
     )

@@ -1,12 +1,22 @@
 /**
- * One kept-alive HTTP connection for load generators: a request at a time, written as it is, and of the answer only its
- * status is looked at. A handful of string operations a request; Node's HTTP client takes a hundred times as much.
+ * One persistent HTTP connection for load generators. It writes one request at a time, as it is,
+ * and reads only the status of the answer: a few string operations per request. Node's HTTP client
+ * takes a hundred times as much.
  */
 import { connect, type Socket } from 'node:net'
 
-/** A request that got no answer: the connection closed. */
+/** Status of a request without an answer: the connection closed. */
 export const NO_ANSWER = 0
 const RECONNECT_MS = 200
+
+/** The head of a request with a JSON body of `bytes` bytes. `more`: further header lines. */
+export function requestHead(method: 'POST' | 'DELETE', url: string, bytes: number, more = ''): string {
+  const { pathname, search } = new URL(url)
+  return `${method} ${pathname}${search} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n${more}Content-Length: ${bytes}\r\n\r\n`
+}
+
+/** Makes Weir answer a 200 with `[]`, which costs neither side anything. */
+export const PREFER_MINIMAL = 'Prefer: return=minimal\r\n'
 
 export class Connection {
   readonly #port: number
@@ -46,7 +56,7 @@ export class Connection {
     socket.once('close', () => {
       this.#text = ''
       if (!this.#isClosed) setTimeout(() => this.#connect(), RECONNECT_MS)
-      // Whoever waits goes on when there is a connection again.
+      // The caller goes on when there is a connection again.
       setTimeout(() => this.#settle(NO_ANSWER), this.#isClosed ? 0 : RECONNECT_MS)
     })
   }
@@ -67,7 +77,10 @@ export class Connection {
   }
 }
 
-/** Is the body after the head at `head` there? Weir sends its length; ClickHouse sends chunks, the last one empty. */
+/**
+ * True when the body after the head has arrived. Weir sends its length, ClickHouse an empty last
+ * chunk.
+ */
 function isWhole(text: string, head: number): boolean {
   const length = /content-length: (\d+)/i.exec(text)?.[1]
   if (length !== undefined) return text.length >= head + 4 + Number(length)

@@ -1,4 +1,4 @@
-/** Rows of bench events as the segment stage gets them from a memtable. */
+/** Rows of bench events as a memtable holds them. */
 import type { PoolSchema } from '../src/format/schema.ts'
 import type { MemtableEntry } from '../src/store/flush/memtable.ts'
 import { makeBatch } from '../test/util/make-batch.ts'
@@ -22,7 +22,10 @@ export const BENCH_SCHEMA: PoolSchema = {
 /** The key of event number `index`: its bytes as they stand in a batch. */
 type KeyOf = (index: number, id: string) => string | Uint8Array
 
-/** Events `first` to `first + count`, a request each `requestEvents` of them; a request's sequence is its first event's number. */
+/**
+ * Events `first` to `first + count`, with `requestEvents` per request. A request's sequence is the
+ * number of its first event.
+ */
 export function entriesOf(
   first: number,
   count: number,

@@ -1,10 +1,11 @@
 /**
  * The benchmark's event: 13 fields, about 450 bytes, made from a fixed seed.
  *
- * id, ISO time, tenant, type, amount, quantity, flag, nested customer with address, two items, a user agent, a null.
+ * id, ISO time, tenant, type, amount, quantity, flag, nested customer with address, two items, a
+ * user agent, a null.
  */
 
-/** mulberry32: a 32-bit generator that needs no state but a number. Source: Tommy Ettinger, public domain. */
+/** mulberry32, a generator whose state is one number. Source: Tommy Ettinger, public domain. */
 export function createRandom(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -17,7 +18,7 @@ export function createRandom(seed: number): () => number {
 
 export const BENCH_SEED = 20261121
 export const BATCH_EVENTS = 500
-/** First event's time; each event is a millisecond later. */
+/** Time of the first event. Each next one is a millisecond later. */
 const START_MS = Date.UTC(2026, 0, 1)
 
 const TYPES = ['order.created', 'order.paid', 'order.shipped', 'order.refunded', 'cart.updated']

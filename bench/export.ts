@@ -1,9 +1,11 @@
 /**
- * Question: how fast do a pool's rows leave, as an Arrow stream and as files, and in how much memory?
+ * Question: how fast can a pool's rows be read, as an Arrow stream and as files, and in how much
+ * memory?
  *
- *   stream   the Arrow route of a running server, read by a client that drops the bytes; then its rows counted
- *   files    `weir export` on the stopped folder; rows counted by DuckDB where it reads the format
- *   python   with --python PATH (an interpreter with pyarrow, polars and duckdb): what they make of stream and file
+ *   stream   the Arrow route of a running server, read by a client that drops the bytes; then its rows
+ *            are counted
+ *   files    `weir export` on the stopped folder; DuckDB counts the rows where it reads the format
+ *   python   with --python PATH (an interpreter with pyarrow, polars and duckdb): rows and time of each
  *
  * Server and client share the cores.
  */
@@ -19,12 +21,12 @@ import { fetchToken, type TestServer } from '../test/util/server.ts'
 import { BATCH_EVENTS, BENCH_COLUMNS } from './events.ts'
 import { flood } from './flood.ts'
 import { benchFolder, tracked } from './leftovers.ts'
-import { cpuSeconds, memory, print, row, short } from './measure.ts'
+import { cpuSeconds, memory, print, row, short, watchMemory } from './measure.ts'
 import { numberOf } from './options.ts'
 import { keyedPool, startWeir } from './weir.ts'
 
 /** Options of the command line, as text. */
-export interface ExportOptions {
+interface ExportOptions {
   readonly rows?: string | undefined
   readonly connections?: string | undefined
   readonly python?: string | undefined
@@ -47,7 +49,7 @@ export async function benchExport(options: ExportOptions): Promise<void> {
   const pool = await keyedPool(server)
   const connections = numberOf('connections', options.connections, 16)
   await flood({ kind: 'insert', url: pool.url, connections, rows }, () => undefined)
-  // A counter flushes what is in the memtable.
+  // A counter flushes the memtable.
   check('counter', Number(await server.count(pool.poolId)), rows)
   const stream = join(folder, 'stream.arrows')
   await streams(server, pool.poolId, rows, stream)
@@ -62,21 +64,8 @@ function check(name: string, found: number, wanted: number): void {
   if (found !== wanted) process.exitCode = 1
 }
 
-/** Largest anonymous memory of a process, looked at each 100 ms until stopped. */
-function watchMemory(pid: number) {
-  let largest = 0
-  const look = () => {
-    try {
-      largest = Math.max(largest, memory(pid).anonymous)
-    } catch {} // it has ended
-  }
-  look()
-  const timer = setInterval(look, 100).unref()
-  return () => {
-    clearInterval(timer)
-    return largest
-  }
-}
+/** Watches a process; the function that it returns stops and gives the largest anonymous memory. */
+const watchAnonymous = (pid: number) => watchMemory(pid, 100, ({ anonymous }) => anonymous)
 
 async function streams(server: TestServer, poolId: string, rows: number, file: string): Promise<void> {
   const pid = server.child.pid as number
@@ -89,7 +78,7 @@ async function streams(server: TestServer, poolId: string, rows: number, file: s
     return answer.body
   }
   const before = memory(pid).anonymous
-  const stop = watchMemory(pid)
+  const stop = watchAnonymous(pid)
   const cpuBefore = cpuSeconds(pid)
   const begin = performance.now()
   let bytes = 0
@@ -121,7 +110,7 @@ async function exported(
   const begin = performance.now()
   const args = [MAIN, 'export', poolId, '--data-dir', dataDir, '--out', out, ...flags]
   const child = tracked(spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'pipe'] }))
-  const stop = watchMemory(child.pid as number)
+  const stop = watchAnonymous(child.pid as number)
   let said = ''
   child.stderr.on('data', chunk => {
     said = `${said}${chunk}`.slice(-2000)
@@ -139,7 +128,7 @@ async function exported(
   check(name, name.endsWith('.arrow') ? Number(/(\d+) rows,/.exec(said)?.[1]) : await countRows(out), rows)
 }
 
-/** As DuckDB reads Parquet or lines of JSON. */
+/** Rows of a Parquet or NDJSON file, counted by DuckDB. */
 async function countRows(file: string): Promise<number> {
   const database = await DuckDBInstance.create()
   const connection = await database.connect()
@@ -150,7 +139,7 @@ async function countRows(file: string): Promise<number> {
   return Number(result.getRows()[0]?.[0])
 }
 
-/** Each reader prints `name rows seconds`. Those that are not installed say so. */
+/** Each reader prints `name rows seconds`; a missing package prints -1 and the error. */
 const READERS = `
 import sys, time
 stream, parquet = sys.argv[1:]

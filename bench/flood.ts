@@ -1,16 +1,18 @@
 /**
- * A process that posts and deletes known records at full speed, 500 a request, so that what must be left is known.
+ * A process that posts and deletes known records at full speed, 500 per request, so that the
+ * remaining records are known.
  *
- *   record i   id and time from i, quantity 10 + i mod 90 when inserted, 10 + (7 i + 3) mod 90 once updated
- *   deleted    those on a walk of a fixed stride over all records: each once
- *   updated    random ones, again and again, never a deleted one: however requests overtake each other, the end is the same
+ *   record i   id and time from i; quantity 10 + i mod 90 when inserted, 10 + (7 i + 3) mod 90 once updated
+ *   deleted    the records on a walk of a fixed stride over all records, each once
+ *   updated    random records, also several times, never a deleted one: the end does not depend on the
+ *              order of requests
  *
- * A body is one template whose digits are overwritten: the generator takes a fraction of what the server does. What is
- * refused or gets no answer is sent again.
+ * A body is one template whose digits are overwritten, so the generator takes a fraction of the
+ * server's CPU. Refused and unanswered requests are sent again.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { Connection } from './connection.ts'
+import { Connection, NO_ANSWER, PREFER_MINIMAL, requestHead } from './connection.ts'
 import { BATCH_EVENTS, BENCH_SEED, benchEvent, createRandom, eventId } from './events.ts'
 import { tracked } from './leftovers.ts'
 
@@ -30,12 +32,14 @@ export interface FloodDone {
   readonly seconds: number
   /** Requests that were sent again. */
   readonly again: number
-  /** Of 'churn': what the pool must hold now. */
+  /** After 'churn': the rows and the sum that the pool must have. */
   readonly rows: number
   readonly sum: number
 }
 
-/** Runs one piece of work in a process of its own; `onProgress` gets the events so far, each second. */
+/**
+ * Runs one piece of work in a process of its own; `onProgress` gets the events so far, each second.
+ */
 export function flood(work: FloodWork, onProgress: (events: number) => void): Promise<FloodDone> {
   const child: ChildProcess = fork(fileURLToPath(import.meta.url), ['flood'], { stdio: 'inherit' })
   tracked(child)
@@ -76,10 +80,7 @@ class Body {
     const { id, time } = JSON.parse(full) as { id: string; time: string }
     const event = method === 'POST' ? full : JSON.stringify({ id, time })
     const body = `[${Array(BATCH_EVENTS).fill(event).join(',')}]`
-    const { pathname } = new URL(url)
-    // Prefer: the answer is `[]`, which costs neither side anything.
-    const head = `${method} ${pathname} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nPrefer: return=minimal\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n`
-    this.bytes = Buffer.from(head + body)
+    this.bytes = Buffer.from(requestHead(method, url, Buffer.byteLength(body), PREFER_MINIMAL) + body)
     for (let at = this.bytes.indexOf('evt-'); at >= 0; at = this.bytes.indexOf('evt-', at + 4)) {
       this.#ids.push(at)
       this.#times.push(this.bytes.indexOf('"time":"', at) + 8)
@@ -94,7 +95,7 @@ class Body {
   }
 }
 
-/** What the next request of a connection is; undefined: nothing is left. */
+/** The next request of a connection; undefined at the end. */
 type Next = (bodies: { readonly post: Body; readonly remove: Body }) => Body | undefined
 
 function nextOf(work: FloodWork): Next {
@@ -103,7 +104,7 @@ function nextOf(work: FloodWork): Next {
     const end = work.kind === 'insert' ? work.rows : Number.POSITIVE_INFINITY
     let endMs = 0
     return ({ post }) => {
-      // From the first request on: there is always one.
+      // The time begins with the first request, so there is always one.
       if (endMs === 0)
         endMs = performance.now() + (work.kind === 'fill' ? work.seconds * 1000 : Number.POSITIVE_INFINITY)
       if (index >= end || performance.now() >= endMs) return undefined
@@ -116,7 +117,7 @@ function nextOf(work: FloodWork): Next {
   const random = createRandom(BENCH_SEED)
   let [step, done] = [0, 0]
   return ({ post, remove }) => {
-    // As many deletes as belong to the updates so far.
+    // Deletes keep step with updates.
     if (step < deletes && (done >= updates || step * updates <= done * deletes)) {
       for (let place = 0; place < BATCH_EVENTS; place++, step++) remove.set(place, (step * STRIDE) % rows, 0)
       return remove
@@ -132,7 +133,7 @@ function nextOf(work: FloodWork): Next {
   }
 }
 
-/** Of 'churn'. */
+/** The records that 'churn' has updated. */
 let wasUpdated = new Uint8Array(0)
 
 function expected(work: FloodWork): { rows: number; sum: number } {
@@ -160,7 +161,8 @@ async function runWork(work: FloodWork): Promise<void> {
       for (;;) {
         const status = await connection.send(body.bytes)
         if (status === 200) break
-        if (status !== 0 && status !== 429 && status !== 503) throw new Error(`the server answered ${status}`)
+        if (status !== NO_ANSWER && status !== 429 && status !== 503)
+          throw new Error(`the server answered ${status}`)
         again += 1
         await new Promise(resolve => setTimeout(resolve, 100))
       }

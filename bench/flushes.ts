@@ -1,14 +1,14 @@
 /**
- * Question: what does each step of a flush cost in processor time, by the order in which its keys come?
+ * Question: what does each step of a flush cost in processor time, by the order of its keys?
  *
- *   rising       requests as `bench -- path` sends them: a time for each request, ids that rise
+ *   rising       requests as `bench -- path` sends them: one time per request, ids that rise
  *   interleaved  64 producers send in turn, each late by its own time; times rise within a request
- *   random       times within an hour and ids, both random: no order at all
- *   one key      every row has the same key: one row is left
+ *   random       random times within an hour and random ids
+ *   one key      every row has the same key: one row remains
  *
- * Method: 100,000 bench events in six columns with their payload, 500 a request; the same rows each round, with keys a day
- * later, into an index that grows. Prints ms of CPU of this thread for each step (medians), and MB/s of batches.
- * Non-goals: what the threads of a server hand to each other, merges.
+ * Method: 100,000 bench events in six columns with their payload, 500 per request. Each round has
+ * the same rows with keys a day later, and the index grows. Prints ms of CPU of this thread for
+ * each step (medians), and MB/s of batches. Non-goals: messages between threads, merges.
  */
 import { join } from 'node:path'
 import { columnView, FIRST_SCHEMA_COLUMN, KEY_COLUMN } from '../src/format/batch-layout.ts'
@@ -29,7 +29,7 @@ import { threadCpuClock } from '../src/util/this-thread.ts'
 import { entriesOf, BENCH_SCHEMA as schema } from './entries.ts'
 import { BATCH_EVENTS, BENCH_SEED, createRandom } from './events.ts'
 import { benchFolder, removeFolder } from './leftovers.ts'
-import { median, row, short } from './measure.ts'
+import { median, print, row, short } from './measure.ts'
 import { numberOf, oneOf } from './options.ts'
 
 const ROWS = 100_000
@@ -53,7 +53,7 @@ interface Identity {
 
 type Times = Record<(typeof STEPS)[number], number>
 
-/** How the keys of a pattern come: the identity of event number `index`. */
+/** The order of keys of each pattern: the identity of event number `index`. */
 const PATTERNS: Readonly<Record<string, () => (index: number, id: string) => Identity>> = {
   rising: () => (index, id) => ({ timeMs: FIRST_MS + Math.floor(index / BATCH_EVENTS), id }),
   interleaved: () => {
@@ -74,13 +74,12 @@ const PATTERNS: Readonly<Record<string, () => (index: number, id: string) => Ide
   'one key': () => () => ({ timeMs: FIRST_MS, id: 'the one' }),
 }
 
-/** Prints a line of each pattern. */
+/** Prints a line for each pattern. */
 export async function benchFlushes(options: FlushesOptions): Promise<void> {
   const rounds = numberOf('rounds', options.rounds, 9)
   const asked = oneOf('pattern', options.pattern, Object.keys(PATTERNS))
-  const print = (line: string) => void process.stdout.write(`${line}\n`)
   if (tryNative() === undefined) {
-    print('flushes: the native module is not built, and its steps are what is measured here')
+    print('flushes: the native module is not built; this question measures its steps')
     return
   }
   print(`flushes: ${ROWS} rows a flush, ${rounds} rounds, median ms of CPU`)
@@ -117,7 +116,7 @@ function measure(identify: (index: number, id: string) => Identity, rounds: numb
     let fileBytes = 0
     for (let round = 0; round <= rounds; round++) {
       const one = flush(entries, round + 1)
-      if (round > 0) times.push(one.times) // the first one makes the memory that the others use again
+      if (round > 0) times.push(one.times) // the first round makes the memory that the others reuse
       fileBytes = one.fileBytes
       ageKeys(entries)
     }
@@ -128,7 +127,7 @@ function measure(identify: (index: number, id: string) => Identity, rounds: numb
   }
 }
 
-/** Keys of the same order that the index does not know: a day later. */
+/** Moves all keys a day ahead: the same order, unknown to the index. */
 function ageKeys(entries: readonly MemtableEntry[]): void {
   for (const { batch } of entries) {
     const { offsetsOffset, dataOffset } = columnView(batch, KEY_COLUMN)

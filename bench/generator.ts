@@ -1,24 +1,28 @@
 /**
- * A load generator in a process of its own, over HTTP or PostgreSQL's protocol; its CPU time is its process's.
+ * A load generator in a process of its own, over HTTP or PostgreSQL's protocol. Its CPU time is
+ * that of its process.
  *
- *   closed loop   each connection sends its next request when it has its answer, as wrk does. A request of 500 events takes a quarter
- *                 of wrk's processor time (docs/decisions/0020), one of a single event three times as much
- *   paced         request n is due at n / rate, whatever the answers do. Latency counts from when it was due (so that a server that
- *                 stalls is charged with all that had to wait: no coordinated omission), and, told apart, from when it was sent
+ *   closed loop   A connection sends its next request when it has its answer, as wrk does. A request of
+ *                 500 events takes a quarter of wrk's processor time (docs/decisions/0020), one of a
+ *                 single event three times as much.
+ *   paced         Request n is due at n / rate, whatever the answers do. Latency counts from when the
+ *                 request was due, so a server that stalls pays for every request that waited (no
+ *                 coordinated omission), and separately from when it was sent.
  *
- * A paced request is sent by a timer of 1 ms: half of that is in each latency.
+ * A timer of 1 ms sends paced requests: half of that is in each latency.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { Connection } from './connection.ts'
+import { Connection, requestHead } from './connection.ts'
 import { tracked } from './leftovers.ts'
-import { bindHead, bindMemtable, PostgresConnection } from './peers/postgres-connection.ts'
+import { quantileOf } from './measure.ts'
+import { bindEnd, bindHead, PostgresConnection } from './peers/postgres-connection.ts'
 import { Body, type BodyForm, bodyBytes, template } from './template.ts'
 
 export type Target =
-  /** `url` takes any number of POSTs. */
+  /** A URL that takes any number of POSTs. */
   | { readonly kind: 'http'; readonly url: string }
-  /** `sql` takes the body as its one parameter. */
+  /** A statement that takes the body as its one parameter. */
   | { readonly kind: 'postgres'; readonly socket: string; readonly user: string; readonly sql: string }
 
 export interface GeneratorWork {
@@ -42,13 +46,14 @@ export interface Latency {
 }
 
 export interface GeneratorDone {
-  /** Answered with success. */
+  /** Requests that were answered with success. */
   readonly requests: number
   readonly errors: number
-  /** The first request to the last answer. */
+  /** Time from the first request to the last answer. */
   readonly seconds: number
+  /** From when a request was sent. */
   readonly sent: Latency
-  /** From when a request was due; of a closed loop the same as `sent`. */
+  /** From when a request was due. In a closed loop it equals `sent`. */
   readonly due: Latency
   /** CPU of the generator's process. */
   readonly cpuSeconds: number
@@ -60,9 +65,9 @@ interface Channel {
   close(): void
 }
 
-/** After the last request, answers are waited for so long. */
+/** Wait for answers after the last request. */
 const ANSWER_MS_MAX = 30_000
-const PACE_MS = 1
+const TICK_MS = 1
 
 /** Runs the work to its end in a process of its own. */
 export function generate(work: GeneratorWork): Promise<GeneratorDone> {
@@ -76,10 +81,7 @@ export function generate(work: GeneratorWork): Promise<GeneratorDone> {
 }
 
 function latencyOf(ms: number[]): Latency {
-  const sorted = Float64Array.from(ms).sort()
-  const at = (quantile: number) =>
-    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * quantile))] ?? 0
-  return { p50Ms: at(0.5), p99Ms: at(0.99), maxMs: at(1) }
+  return { p50Ms: quantileOf(ms, 0.5), p99Ms: quantileOf(ms, 0.99), maxMs: quantileOf(ms, 1) }
 }
 
 async function open(target: Target): Promise<Channel> {
@@ -90,10 +92,8 @@ async function open(target: Target): Promise<Channel> {
 function bodyOf({ target, events, producer, form }: GeneratorWork): Body {
   const text = template(events, form)
   const bytes = bodyBytes(text, events)
-  if (target.kind === 'postgres') return new Body(text, producer, bindHead(bytes), bindMemtable())
-  const { pathname, search } = new URL(target.url)
-  const head = `POST ${pathname}${search} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${bytes}\r\n\r\n`
-  return new Body(text, producer, head)
+  if (target.kind === 'postgres') return new Body(text, producer, bindHead(bytes), bindEnd())
+  return new Body(text, producer, requestHead('POST', target.url, bytes))
 }
 
 class Generator {
@@ -161,7 +161,7 @@ class Generator {
           })
         }
       }
-      const timer = setInterval(pump, PACE_MS)
+      const timer = setInterval(pump, TICK_MS)
     })
   }
 

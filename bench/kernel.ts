@@ -1,8 +1,11 @@
 /**
- * Question: how many events a second does each kernel cut on one core, and how many MB/s of real webhooks?
+ * Question: how many events per second does each kernel parse on one core, and how many MB/s of
+ * real webhooks?
  *
- * Method: bodies of 500 events of 450 bytes (bench/events.ts), and the payloads of @octokit/webhooks-examples, in shared
- * memory; payload, key and columns are cut into one batch's memory, used again and again as in the server. Non-goals: hand-over, log.
+ * Method: bodies of 500 events of 450 bytes (bench/events.ts), and the payloads of
+ * @octokit/webhooks-examples, in shared memory. Payload, key and columns go into one batch's
+ *   memory, which
+ * is reused as in the server. Non-goals: messages between threads, the log.
  */
 import { createRequire } from 'node:module'
 import { align8, HEADER_WORDS } from '../src/format/batch-layout.ts'
@@ -22,44 +25,22 @@ import {
 } from '../src/parse/kernel.ts'
 import { makeJsKernel } from '../src/parse/kernel-js.ts'
 import { tryNativeKernel } from '../src/parse/kernel-native.ts'
+import { BENCH_SCHEMA } from './entries.ts'
 import { BATCH_EVENTS, benchEvents } from './events.ts'
-import { median, row, short } from './measure.ts'
+import { median, print, row, short } from './measure.ts'
 import { numberOf } from './options.ts'
 
-const print = (line: string) => void process.stdout.write(`${line}\n`)
 const BODIES = 64
 const ROUNDS = 50
-/** Of a batch's header: its length (layout.ts). */
+/** The word of a batch's header that holds its length (format/batch-layout.ts). */
 const BATCH_BYTES_WORD = 4
 
-const required = (name: string, type: PoolSchema['columns'][number]['type'], jsonProperty = name) => ({
-  name,
-  type,
-  jsonProperty,
-  required: true,
-})
 const optional = (name: string, type: PoolSchema['columns'][number]['type'], jsonProperty = name) => ({
   name,
   type,
   jsonProperty,
   required: false,
 })
-
-const EVENT_SCHEMA: PoolSchema = {
-  pool: 1,
-  version: 1,
-  columns: [
-    required('id', 'STRING'),
-    required('time', 'TIMESTAMP'),
-    required('tenant', 'STRING'),
-    optional('type', 'STRING'),
-    optional('amount', 'DOUBLE'),
-    optional('quantity', 'INT64'),
-  ],
-  timestamp: 1,
-  tenant: 2,
-  key: { columns: [1, 0], version: -1 },
-}
 
 const GITHUB_SCHEMA: PoolSchema = {
   pool: 2,
@@ -76,11 +57,14 @@ const GITHUB_SCHEMA: PoolSchema = {
 }
 
 /** Options of the command line, as text. */
-export interface KernelOptions {
+interface KernelOptions {
   readonly rounds?: string | undefined
 }
 
-/** Prints events and MB a second of processor time, of both kernels on both inputs: the median of `rounds` (50), and the best. */
+/**
+ * Prints events and MB per second of processor time for both kernels on both inputs: the median of
+ * `rounds` (50) and the best.
+ */
 export async function benchKernel(options: KernelOptions): Promise<void> {
   const rounds = Math.max(1, numberOf('rounds', options.rounds, ROUNDS))
   const native = tryNativeKernel()
@@ -93,7 +77,7 @@ export async function benchKernel(options: KernelOptions): Promise<void> {
     `kernel: one core, by processor time, ${BODIES} bodies a round, ${rounds} rounds, median; ${(Buffer.byteLength(bodies.join('')) / events.length).toFixed(0)} bytes an event`,
   )
   const inputs = [
-    { name: '450-byte events, 6 columns', bodies, schema: EVENT_SCHEMA },
+    { name: '450-byte events, 6 columns', bodies, schema: BENCH_SCHEMA },
     { name: 'GitHub payloads, 4 columns', bodies: githubBodies(), schema: GITHUB_SCHEMA },
   ]
   for (const { name, bodies: texts, schema } of inputs) {
@@ -118,7 +102,7 @@ export async function benchKernel(options: KernelOptions): Promise<void> {
   }
 }
 
-/** The real payloads, as arrays below the body limit. */
+/** The real payloads, in arrays below the limit of a body. */
 function githubBodies(): string[] {
   const examples = createRequire(import.meta.url)('@octokit/webhooks-examples') as {
     default?: Example[]
@@ -161,12 +145,12 @@ function measure(make: MakeKernel, texts: readonly string[], schema: PoolSchema,
   return { events: middle, best, bytes: (middle / events) * bytes, hash: hash.toString(16) }
 }
 
-/** Memory that is used again, as parse workers do (src/parse/batch-buffers.ts). */
+/** Memory that is reused, as parse workers do (src/parse/batch-buffers.ts). */
 function oneBuffer(): Allocate {
-  let kept = new SharedArrayBuffer(0)
+  let buffer = new SharedArrayBuffer(0)
   return bytes => {
-    if (kept.byteLength < bytes) kept = new SharedArrayBuffer(bufferBytes(bytes))
-    return kept
+    if (buffer.byteLength < bytes) buffer = new SharedArrayBuffer(bufferBytes(bytes))
+    return buffer
   }
 }
 

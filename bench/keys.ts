@@ -1,13 +1,14 @@
 /**
- * Question: what does the key index cost as it grows? Through the real index, one commit per flush-sized run.
+ * Question: what does the key index cost as it grows? It runs the real index, one commit per flush.
  *
- *   fill      keys of 28 bytes (timestamp, id) as 64 producers send them: times rise by batch, up to 2 s late, ids rise
- *             inside a batch. `--pattern ascending`: times and ids rise together. Bytes a key, and the flush's commit
- *             (p50, p99, max), also of the last tenth; then commits in which every tenth key is a known one.
+ *   fill      keys of 28 bytes (timestamp, id) as 64 producers send them: times rise by batch, up to 2 s
+ *             late, ids rise inside a batch. `--pattern ascending`: times and ids rise together. Prints
+ *             bytes per key and the commit's time (p50, p99, max), also of the last tenth; then of
+ *             commits in which every tenth key is a known one.
  *   restart   opening that index again, from the page cache.
- *   rebuild   the index from as many rows in Parquet segments of 1M rows each (made by DuckDB beforehand).
+ *   rebuild   the index from as many rows in Parquet segments of 1M rows each, which DuckDB makes first.
  *
- * Non-goals: Parquet of the flush, hand-over between threads, anything cold on disk.
+ * Non-goals: Parquet of the flush, messages between threads, reads from a cold disk.
  */
 import { mkdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -26,11 +27,11 @@ import { chooseNative, type KernelChoice } from '../src/util/native.ts'
 import { segmentFile } from '../src/util/paths.ts'
 import { createRandom } from './events.ts'
 import { benchFolder, removeFolder } from './leftovers.ts'
-import { print } from './measure.ts'
+import { latencies, print } from './measure.ts'
 import { numberOf, oneOf } from './options.ts'
 
 /** Options of the command line, as text. */
-export interface KeysOptions {
+interface KeysOptions {
   readonly keys?: string | undefined
   readonly kernel?: string | undefined
   readonly pattern?: string | undefined
@@ -43,10 +44,13 @@ const LATE_US = 2_000_000
 const SEGMENT_ROWS = 1_000_000
 const FIRST_US = 1_767_225_600_000_000
 const UPDATE_RUNS = 4
-/** So many distinct known keys are in a commit of updates. */
+/** Distinct known keys in a commit of updates. */
 const UPDATE_KEYS_MIN = FLUSH_ROWS / 10
 
-/** Fills `keys` (1M) with `kernel` (native where it is built) in `pattern` (producers), reopens and rebuilds. */
+/**
+ * Fills `keys` (1M) with `kernel` (native where it is built) in `pattern` (producers), reopens and
+ * rebuilds.
+ */
 export async function benchKeys(options: KeysOptions): Promise<void> {
   const keys = Math.max(UPDATE_KEYS_MIN, numberOf('keys', options.keys, 1_000_000))
   const kernel = chooseNative(oneOf('kernel', options.kernel, ['native', 'js']) ?? '')
@@ -78,7 +82,7 @@ type Times = (number: number) => number
 
 function lateTimes(): Times {
   const random = createRandom(7)
-  // 64 producers together send a batch each ms; each is late by its own time, and by a little more each time.
+  // Together 64 producers send a batch per ms. Each is late by its own time and a little more.
   const late = Array.from({ length: PRODUCERS }, () => Math.floor(random() * LATE_US))
   return number =>
     FIRST_US + number * 1000 - must(late[number % PRODUCERS], 'a producer') - Math.floor(random() * 50_000)
@@ -110,7 +114,7 @@ function runOf(numbers: readonly number[], timeOf: (number: number) => number): 
 }
 
 function metaOf(segment: number, rows: number): SegmentMeta {
-  const ranges = { receivedFromUs: 0, receivedToUs: 0, timestampFromUs: 0, timestampToUs: 0, tenant: null }
+  const zoneMap = { receivedFromUs: 0, receivedToUs: 0, timestampFromUs: 0, timestampToUs: 0, tenant: null }
   return {
     segment,
     rows,
@@ -120,7 +124,7 @@ function metaOf(segment: number, rows: number): SegmentMeta {
     deletes: 0,
     sequenceFrom: segment,
     sequenceTo: segment,
-    ...ranges,
+    ...zoneMap,
   }
 }
 
@@ -152,9 +156,9 @@ function fill(folder: string, keys: number, kernel: KernelChoice, times: Times):
   const { user, system } = process.cpuUsage(cpu)
   print(`  fill: ${bytesOf(folder, keys)}`)
   print(
-    `  commit of a flush, all          ${spread(commits)} (process ${((user + system) / keys).toFixed(2)} µs a key, sorting included)`,
+    `  commit of a flush, all          ${latencies(commits)} (process ${((user + system) / keys).toFixed(2)} µs a key, sorting included)`,
   )
-  print(`  commit of a flush, last tenth   ${spread(commits.slice(Math.floor(commits.length * 0.9)))}`)
+  print(`  commit of a flush, last tenth   ${latencies(commits.slice(Math.floor(commits.length * 0.9)))}`)
   commits.length = 0
   const random = createRandom(11)
   for (let i = 0; i < UPDATE_RUNS; i++) {
@@ -163,20 +167,13 @@ function fill(folder: string, keys: number, kernel: KernelChoice, times: Times):
     for (let n = keys + i * FLUSH_ROWS; numbers.size < FLUSH_ROWS; n++) numbers.add(n)
     commit([...numbers])
   }
-  print(`  … every tenth key a known one  ${spread(commits)}`)
+  print(`  … every tenth key a known one  ${latencies(commits)}`)
   index.close()
 }
 
 function bytesOf(folder: string, keys: number): string {
   const { size } = statSync(join(folder, 'data.mdb'))
   return `${(size / 1e6).toFixed(0)} MB, ${(size / keys).toFixed(1)} bytes a key`
-}
-
-function spread(ms: readonly number[]): string {
-  const sorted = [...ms].sort((a, b) => a - b)
-  const at = (part: number) =>
-    must(sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))], 'a time')
-  return `p50 ${at(0.5).toFixed(0)} p99 ${at(0.99).toFixed(0)} max ${at(1).toFixed(0)} ms`
 }
 
 function restart(folder: string, keys: number, kernel: KernelChoice): void {

@@ -1,11 +1,11 @@
 /**
- * What a bench starts goes with it: processes and folders, however it ends. The one place for all questions.
+ * Ends the processes and removes the folders of a bench, however it ends.
  *
  *   done or failed       leaveNothing() of main.ts
  *   Ctrl-C, SIGTERM, …   the same, then exit 128 + signal
- *   a crash              what can be done without waiting: signals, and the folders
+ *   a crash              signals to the processes and removal of the folders, without waiting
  *
- * A generator that its parent left alone (kill -9 of the bench) ends by itself: its channel closes.
+ * After a kill -9 of the bench a generator ends by itself, because its channel closes.
  */
 import type { ChildProcess } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { removeLeftovers } from '../test/util/server.ts'
 
-/** A process that does not end by its signal is killed then. */
+/** Time for a process to end by its signal; then it is killed. */
 const END_MS_MAX = 10_000
 const SIGNALS = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const
 
@@ -28,7 +28,9 @@ const children = new Set<Child>()
 const folders = new Set<string>()
 let isEnding = false
 
-/** How a process is ended: `signal` where SIGKILL would leave something; `isGroup`: it leads a group that goes with it. */
+/**
+ * How a process is ended. `signal`: in place of SIGKILL. `isGroup`: its whole process group ends.
+ */
 export interface EndedBy {
   readonly signal?: NodeJS.Signals
   readonly isGroup?: boolean
@@ -53,13 +55,13 @@ export function benchFolder(name: string): string {
   return folder
 }
 
-/** Removes a folder, once nothing uses it any more. */
+/** Removes a folder that nothing uses any more. */
 export function removeFolder(folder: string): void {
   rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
   folders.delete(folder)
 }
 
-/** Is the bench being ended from outside? Then errors are its consequence, and no news. */
+/** True when a signal ends the bench. Errors are then its consequence and are not reported. */
 export function isInterrupted(): boolean {
   return isEnding
 }
@@ -85,7 +87,7 @@ function end({ child, isGroup }: Child, signal: NodeJS.Signals): void {
   } catch {} // it has ended meanwhile
 }
 
-/** From now on nothing stays behind. Once, in main.ts. */
+/** Arms the clean-up for signals, a closed output and a crash. Called once, in main.ts. */
 export function guardLeftovers(): void {
   const stop = (name: string, code: number) => {
     if (isEnding) return
@@ -95,7 +97,7 @@ export function guardLeftovers(): void {
   }
   for (const [signal, number] of Object.entries(SIGNALS))
     process.on(signal as NodeJS.Signals, () => stop(signal, 128 + number))
-  // `npm run bench | head`: nobody reads on.
+  // `npm run bench | head` closes the output.
   process.stdout.on('error', () => stop('the output is closed', 1))
   process.once('exit', () => {
     for (const one of children) end(one, one.signal)

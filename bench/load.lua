@@ -1,9 +1,9 @@
 -- wrk script: bodies of N events, every id distinct over the whole run.
 --
--- WEIR_BENCH_TEMPLATE names a file: the body cut at the places where ids and times stand, pieces separated by "\1".
--- Each request fills in the ids, a producer (8 digits, from the thread) and a rising number (12 digits), and one time for all
--- its events ("\2" in the template), a millisecond after the last request's. The rest of the body stays, so that the
--- generator costs little more than copying it.
+-- WEIR_BENCH_TEMPLATE names a file: a body with "\1" in place of each id and "\2" in place of each time.
+-- An id is a producer (8 digits, by thread) and a rising number (12 digits). All events of a request have one
+-- time, a millisecond after the last request's. The rest of the body stays, so a request costs little more
+-- than a copy.
 local threads = 0
 
 function setup(thread)
@@ -18,11 +18,11 @@ function init(args)
   out = {}
   ids = {}
   times = {}
-  for piece, mark in (text .. "\3"):gmatch("([^\1\2\3]*)([\1\2\3])") do
+  for piece, place in (text .. "\3"):gmatch("([^\1\2\3]*)([\1\2\3])") do
     out[#out + 1] = piece
-    if mark == "\1" then ids[#ids + 1] = #out + 1 end
-    if mark == "\2" then times[#times + 1] = #out + 1 end
-    if mark ~= "\3" then out[#out + 1] = "" end
+    if place == "\1" then ids[#ids + 1] = #out + 1 end
+    if place == "\2" then times[#times + 1] = #out + 1 end
+    if place ~= "\3" then out[#out + 1] = "" end
   end
   prefix = string.format("%08d", producer)
   counter = 0

@@ -1,6 +1,6 @@
 /**
- * The load of a closed loop: the generator in Node (generator.ts), or wrk with load.lua, its CPU time measured apart by the shell
- * that runs it.
+ * The load of a closed loop: the generator in Node (generator.ts), or wrk with load.lua, whose CPU
+ * time is measured by the shell that runs it.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { copyFileSync, existsSync, writeFileSync } from 'node:fs'
@@ -13,7 +13,7 @@ import { type BodyForm, template } from './template.ts'
 
 type GeneratorChoice = 'wrk' | 'node'
 
-export interface LoadOptions {
+interface LoadOptions {
   readonly url: string
   readonly events: number
   readonly connections: number
@@ -37,8 +37,9 @@ export interface LoadResult {
 }
 
 /**
- * What `--generator` says; else the one that takes less of the cores that it shares with the server: Node for full batches (a
- * quarter of what wrk's Lua takes to put a body together), wrk for single events (a third of Node), where it is installed.
+ * The generator that `--generator` names, else the one that takes less of the cores that it shares
+ * with the server: Node for full batches (a quarter of wrk's CPU), wrk for single events (a third
+ * of Node's), where wrk is installed.
  */
 export function chooseGenerators(wanted: string | undefined): Generators {
   const choice = oneOf('generator', wanted, ['wrk', 'node'])
@@ -57,7 +58,7 @@ export function chooseGenerators(wanted: string | undefined): Generators {
   return { batches: 'node', singles: 'node', words: `Node, ${costs}: figures of that part are lower` }
 }
 
-/** By part of `path`. */
+/** The generator of each part of `path`. */
 export interface Generators {
   readonly batches: GeneratorChoice
   readonly singles: GeneratorChoice
@@ -85,7 +86,7 @@ async function runWrk(options: LoadOptions): Promise<LoadResult> {
     writeFileSync(file, template(options.events, options.form))
     const { origin, pathname, search } = new URL(options.url)
     const script = luaScript(folder)
-    // wrk knows whole seconds, and ends by itself if nobody is left to end it.
+    // wrk takes whole seconds.
     const seconds = Math.max(1, Math.ceil(options.seconds))
     const command = `TIMEFORMAT='CPU %U %S'; time wrk -t1 -c${options.connections} -d${seconds}s --timeout 30s -s ${script} ${origin}`
     const output = await shell(command, {
@@ -118,7 +119,7 @@ function resultOf(output: string): LoadResult {
   }
 }
 
-/** The script stands beside the sources; tsc does not copy it. */
+/** Copies the script from the sources, because tsc does not copy it to dist/. */
 function luaScript(folder: string): string {
   const source = [new URL('./load.lua', import.meta.url), new URL('../../bench/load.lua', import.meta.url)]
     .map(url => fileURLToPath(url))
@@ -128,7 +129,7 @@ function luaScript(folder: string): string {
   return join(folder, 'load.lua')
 }
 
-/** In a group of its own: the shell's end alone would leave wrk running. */
+/** Runs a shell in a process group of its own: ending the shell alone would leave wrk running. */
 function shell(command: string, env: Record<string, string>): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn('bash', ['-c', command], {

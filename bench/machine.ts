@@ -1,4 +1,7 @@
-/** What a figure belongs to: the machine and the build. And the pause between runs, so that one does not pay for the other. */
+/**
+ * The machine and the build that figures belong to, and the pause between runs, so that no run pays
+ * for the one before.
+ */
 import { execFile, execFileSync } from 'node:child_process'
 import { readFileSync, statfsSync, statSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
@@ -7,16 +10,16 @@ import { chooseNative } from '../src/util/native.ts'
 import { short, sleep } from './measure.ts'
 import { oneOf } from './options.ts'
 
-const LOOK_MS = 250
-/** A disk that others keep busy is not waited for any longer. */
+const CHECK_MS = 250
+/** The longest wait for a disk that other programs use. */
 const SETTLE_MS_MAX = 30_000
 const SECTOR_BYTES = 512
-/** Less in a look is quiet: journals and logs of the system write a little at any time. */
+/** Traffic of a quiet disk per check: journals and logs of the system always write a little. */
 const QUIET_BYTES = 1e6
 /** A minute of full batches leaves some 10 GB in each server's folder. */
 const FREE_BYTES_MIN = 25e9
 
-/** The lines that stand above the figures. `kernel`: the `--kernel` that the server gets. */
+/** The lines above the figures. `kernel`: the `--kernel` that the server gets. */
 export function describeMachine(kernel: string | undefined): string[] {
   const choice = chooseNative(oneOf('kernel', kernel, ['native', 'js']) ?? '')
   const { bavail, blocks, bsize } = statfsSync(tmpdir())
@@ -37,30 +40,33 @@ function commit(): string {
 }
 
 /**
- * Before a run: everything is written, what removed folders gave back is discarded, and the disk has been quiet for
- * `pauseSeconds`. At most 30 s; answers what is still wrong then, else undefined.
+ * Waits until everything is written and the disk has been quiet for `pauseSeconds`, so that blocks
+ * of removed folders are discarded too. After 30 s it resolves with the reason why the disk is not
+ * quiet.
  */
 export async function settleDisk(pauseSeconds: number): Promise<string | undefined> {
   await promisify(execFile)('sync')
   const file = statisticsOf(tmpdir())
   if (file === undefined) {
-    await sleep(pauseSeconds * 1000) // a file system without a device of its own
+    await sleep(pauseSeconds * 1000) // the file system has no device of its own
     return undefined
   }
   const endMs = performance.now() + SETTLE_MS_MAX
   let last = readTraffic(file)
   for (let quietMs = 0; quietMs < pauseSeconds * 1000; ) {
     if (performance.now() > endMs) return `the disk is still busy after ${SETTLE_MS_MAX / 1000} s`
-    await sleep(LOOK_MS)
+    await sleep(CHECK_MS)
     const now = readTraffic(file)
     const isQuiet = now.underWay === 0 && now.bytes - last.bytes < QUIET_BYTES
-    quietMs = isQuiet ? quietMs + LOOK_MS : 0
+    quietMs = isQuiet ? quietMs + CHECK_MS : 0
     last = now
   }
   return undefined
 }
 
-/** Of the device that holds a folder, as Linux counts. */
+/**
+ * The file with Linux's counts for the device that holds a folder; undefined where there is none.
+ */
 function statisticsOf(folder: string): string | undefined {
   const { dev } = statSync(folder)
   const major = Math.floor(dev / 256) % 4096
@@ -74,7 +80,9 @@ function statisticsOf(folder: string): string | undefined {
   }
 }
 
-/** Bytes read, written and discarded so far, and requests under way (Documentation/block/stat.rst). */
+/**
+ * Bytes read, written and discarded so far, and requests under way (Documentation/block/stat.rst).
+ */
 function readTraffic(file: string): { readonly bytes: number; readonly underWay: number } {
   const fields = readFileSync(file, 'utf8').trim().split(/\s+/).map(Number)
   const sectors = (fields[2] ?? 0) + (fields[6] ?? 0) + (fields[13] ?? 0)

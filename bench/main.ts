@@ -1,7 +1,9 @@
 /**
- * `npm run bench -- <question> [--option value …]`: one question per file. Without arguments: the list.
+ * `npm run bench -- <question> [--option value …]`: one question per file. Without arguments it
+ * prints the list.
  *
- * Exit 0: the figures stand; 1: something is wrong beside them (lines in capitals), or the bench failed; 2: it was asked wrongly.
+ * Exit code 0: the figures are valid. 1: a line in capitals says what is wrong, or the bench
+ * failed. 2: the command line is wrong.
  */
 import { parseArgs } from 'node:util'
 import { CannotRun } from '../src/util/errors.ts'
@@ -9,7 +11,7 @@ import { guardLeftovers, isInterrupted, leaveNothing } from './leftovers.ts'
 import { describeMachine } from './machine.ts'
 import { OPTIONS, type OptionName, Usage } from './options.ts'
 
-/** A question's code is loaded when it is asked. */
+/** The questions. The code of a question is loaded when it is asked. */
 const QUESTIONS = {
   abuse: {
     load: async () => (await import('./abuse.ts')).benchAbuse,
@@ -28,27 +30,27 @@ const QUESTIONS = {
   },
   kernel: {
     load: async () => (await import('./kernel.ts')).benchKernel,
-    asks: 'how many events a second does each JSON kernel cut on one core?',
+    asks: 'how many events a second does each JSON kernel parse on one core?',
     takes: ['rounds'],
   },
   keys: {
     load: async () => (await import('./keys.ts')).benchKeys,
-    asks: 'what does the key index take, per key on disk, per flush, to restart and to rebuild?',
+    asks: 'what does the key index cost: per key on disk, per flush, at a restart and at a rebuild?',
     takes: ['keys', 'kernel', 'pattern'],
   },
   merges: {
     load: async () => (await import('./merges.ts')).benchMerges,
-    asks: 'what does a merge of tiny segments cost, and does its memory go back?',
+    asks: 'what does a merge of tiny segments cost, and does its memory return?',
     takes: ['rows', 'seconds', 'updates'],
   },
   parquet: {
     load: async () => (await import('./parquet.ts')).benchParquet,
-    asks: 'what does a flush’s Parquet file cost, by each encoder, and what is it worth to a reader?',
+    asks: 'what does a flush’s Parquet file cost to write and to read, with each encoder?',
     takes: ['rows', 'rounds'],
   },
   path: {
     load: async () => (await import('./path.ts')).benchPath,
-    asks: 'how many events a second are acknowledged, flushed and counted, how late, against ClickHouse, PostgreSQL and bare HTTP?',
+    asks: 'how many events a second are acknowledged, flushed and counted, and how late, against ClickHouse, PostgreSQL and bare HTTP?',
     takes: ['seconds', 'pairs', 'connections', 'only', 'rate', 'kernel', 'no-peers', 'generator', 'pause'],
   },
   pools: {
@@ -63,17 +65,17 @@ const QUESTIONS = {
   },
   received: {
     load: async () => (await import('./received.ts')).benchReceived,
-    asks: 'is every acknowledged event there where ids repeat, over restarts and with the clock set back?',
+    asks: 'is every acknowledged event stored when ids repeat, over restarts and with the clock set back?',
     takes: ['seconds', 'connections'],
   },
   flushes: {
     load: async () => (await import('./flushes.ts')).benchFlushes,
-    asks: 'what does each step of a flush cost, by the order in which keys come?',
+    asks: 'what does each step of a flush cost, by the order of keys?',
     takes: ['pattern', 'rounds'],
   },
   soak: {
     load: async () => (await import('./soak.ts')).benchSoak,
-    asks: 'do 30 minutes of updates, deletes, polling and compaction leave memory, files, log and threads as they were?',
+    asks: 'do memory, files, log and threads stay the same over 30 minutes of updates, deletes, polling and compaction?',
     takes: ['minutes', 'pools', 'rows'],
   },
 } as const
@@ -126,7 +128,7 @@ async function main(args: readonly string[]): Promise<void> {
   } finally {
     await leaveNothing()
   }
-  process.exit() // a timer or a connection that a failed question left open holds nobody up
+  process.exit() // a failed question may have left a timer or a connection open
 }
 
 await main(process.argv.slice(2))

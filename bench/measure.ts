@@ -1,8 +1,8 @@
-/** What the operating system says of a process, and small arithmetic for the reports. */
+/** Figures of a process from the operating system, and small arithmetic for the reports. */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Kernel ticks per second, as Linux reports CPU time to programs on every architecture that Weir runs on. */
+/** Ticks per second in which Linux reports CPU time, on every architecture that Weir runs on. */
 const TICKS_PER_SECOND = 100
 
 /** CPU seconds (user + system, all threads) that a process has used so far. */
@@ -13,18 +13,18 @@ export function cpuSeconds(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
 }
 
-/** CPU seconds of a process, of all that it started, and of those of them that have ended. */
+/** CPU seconds of a process and of all processes below it, ended ones included. */
 export function treeCpuSeconds(pid: number): number {
   let sum = 0
   for (const one of treeOf(pid)) {
     const fields = statOf(`/proc/${one}`)
-    // utime, stime, and both of the children that were waited for.
+    // utime and stime of the process, cutime and cstime of its ended children.
     for (const at of [11, 12, 13, 14]) sum += Number(fields?.[at] ?? 0)
   }
   return sum / TICKS_PER_SECOND
 }
 
-/** A process and all that it started, as ids. */
+/** The ids of a process and of all processes below it. */
 function treeOf(pid: number): number[] {
   const children = new Map<number, number[]>()
   for (const name of readdirSync('/proc')) {
@@ -37,7 +37,9 @@ function treeOf(pid: number): number[] {
   return tree
 }
 
-/** The fields of a stat file after the name in brackets (state, parent, …); undefined where it has ended. */
+/**
+ * The fields of a stat file after the name in brackets (state, parent, …); undefined after its end.
+ */
 function statOf(folder: string): string[] | undefined {
   try {
     return readFileSync(`${folder}/stat`, 'utf8')
@@ -61,8 +63,9 @@ export function threadTimes(pid: number): ThreadTimes {
 }
 
 /**
- * Where a server's CPU time went since `before`: by name, largest first, those below a hundredth of all left out. Threads of
- * one name are one line; Node's own (garbage collection, compiling, its pool) are `node`, the main thread `main`.
+ * A server's CPU time since `before` by thread name, largest first, without those below a hundredth
+ * of all. Threads of one name are added up. The main thread is `main`; Node's own threads (garbage
+ * collection, compiling, its pool) are `node`.
  */
 export function cpuByThread(pid: number, before: ThreadTimes = new Map()): string {
   const names = new Map<string, { seconds: number; threads: number }>()
@@ -92,16 +95,21 @@ function nameOf(pid: number, task: string): string {
   }
 }
 
-/** Resident memory in bytes: anonymous and shared, mapped files apart. */
-export function memory(pid: number): { anonymous: number; shared: number; files: number } {
-  const text = readFileSync(`/proc/${pid}/status`, 'utf8')
-  const kilobytes = (name: string) =>
-    Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0) * 1024
-  return { anonymous: kilobytes('RssAnon'), shared: kilobytes('RssShmem'), files: kilobytes('RssFile') }
+/** Resident memory in bytes. */
+interface Memory {
+  readonly anonymous: number
+  readonly shared: number
 }
 
-/** The same of a process and all that it started; what they share is counted once. */
-export function treeMemory(pid: number): { anonymous: number; shared: number } {
+/** The resident memory of a process, without mapped files. */
+export function memory(pid: number): Memory {
+  const text = readFileSync(`/proc/${pid}/status`, 'utf8')
+  const bytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0) * 1024
+  return { anonymous: bytes('RssAnon'), shared: bytes('RssShmem') }
+}
+
+/** The memory of a process and all processes below it. Shared memory counts once. */
+export function treeMemory(pid: number): Memory {
   let [anonymous, shared] = [0, 0]
   for (const one of treeOf(pid)) {
     try {
@@ -111,6 +119,26 @@ export function treeMemory(pid: number): { anonymous: number; shared: number } {
     } catch {} // it has ended
   }
   return { anonymous, shared }
+}
+
+/**
+ * Reads a process's memory at an interval.
+ * @returns a function that stops and returns the largest sum of `of`
+ */
+export function watchMemory(pid: number, intervalMs: number, of: (memory: Memory) => number): () => number {
+  let largest = 0
+  const read = () => {
+    try {
+      largest = Math.max(largest, of(memory(pid)))
+    } catch {} // the process has ended; its owner reports that
+  }
+  read()
+  const timer = setInterval(read, intervalMs).unref()
+  return () => {
+    clearInterval(timer)
+    read()
+    return largest
+  }
 }
 
 /** Bytes of all files below a folder. */
@@ -125,7 +153,7 @@ export function folderBytes(folder: string): number {
   return bytes
 }
 
-/** Of nothing: 0. */
+/** The median; 0 for an empty list. */
 export function median(values: readonly number[]): number {
   if (values.length === 0) return 0
   const sorted = [...values].sort((a, b) => a - b)
@@ -141,7 +169,7 @@ export function short(value: number): string {
   return value.toFixed(value < 10 ? 2 : 0)
 }
 
-/** A line `name  value`. */
+/** A line of a name and its value. */
 export function row(name: string, value: string): string {
   return `  ${name.padEnd(46)} ${value}`
 }
@@ -154,7 +182,10 @@ export function sleep(ms: number): Promise<void> {
   return new Promise(resolve => setTimeout(resolve, Math.max(0, ms)))
 }
 
-/** Calls `work` at a steady rate, one call at a time; late calls follow at once. None begins after `end`, however many are late. */
+/**
+ * Calls `work` at a steady rate, one call at a time. Late calls follow at once, but none begins
+ * after `end`.
+ */
 export async function everyMs(ms: number, end: number, work: () => Promise<void>): Promise<void> {
   for (let due = performance.now() + ms; due < end && performance.now() < end; due += ms) {
     const wait = due - performance.now()
@@ -163,13 +194,35 @@ export async function everyMs(ms: number, end: number, work: () => Promise<void>
   }
 }
 
-/** Sorts the values. Of nothing: 0. */
+/** A quantile from 0 to 1; 0 for an empty list. It sorts the values. */
 export function quantileOf(values: number[], quantile: number): number {
   values.sort((a, b) => a - b)
-  return values[Math.floor(values.length * quantile)] ?? 0
+  return values[Math.min(values.length - 1, Math.floor(values.length * quantile))] ?? 0
 }
 
-/** Of the straight line through the points, by least squares. */
+/** Median, 99th percentile and largest of some ms. */
+export function latencies(ms: readonly number[]): string {
+  const sorted = [...ms]
+  const at = (quantile: number) => `${quantileOf(sorted, quantile).toFixed(0)} ms`
+  return `p50 ${at(0.5)}, p99 ${at(0.99)}, max ${at(1)}`
+}
+
+/**
+ * The trend of a figure: its largest value, its mean over the last third of a run, and its change
+ * over that third by a straight line.
+ */
+export function trendOf<T extends { readonly minutes: number }>(
+  samples: readonly T[],
+  of: (sample: T) => number,
+) {
+  const end = samples.at(-1)?.minutes ?? 0
+  const third = samples.filter(({ minutes }) => minutes >= (2 * end) / 3)
+  const change = (slope(third.map(sample => [sample.minutes, of(sample)])) * end) / 3
+  const mean = third.reduce((sum, sample) => sum + of(sample), 0) / Math.max(1, third.length)
+  return { largest: Math.max(...samples.map(of)), mean, change }
+}
+
+/** The slope of the straight line through the points, by least squares. */
 export function slope(points: readonly (readonly [number, number])[]): number {
   const mean = (of: (point: readonly [number, number]) => number) =>
     points.reduce((sum, point) => sum + of(point), 0) / Math.max(1, points.length)

@@ -1,8 +1,8 @@
 /**
- * Question: what does a merge of tiny segments cost, and does its memory go back?
+ * Question: what does a merge of tiny segments cost, and does its memory return?
  *
  *   Ten segments of 36 rows in the six bench columns become one, again and again, by the merge
- *   thread's own code in this thread and at full speed. Prints the processor time of a merge, and
+ *   thread's own code in this thread, at full speed. Prints the processor time of a merge, and
  *   anonymous memory at the beginning, half-way and at the end. `--rows`: rows of a segment.
  *   `--seconds`: length of the run. `--updates`: deleted rows of each segment (0).
  *
@@ -28,7 +28,7 @@ import { memory, print, row, short } from './measure.ts'
 import { numberOf } from './options.ts'
 
 /** Options of the command line, as text. */
-export interface MergesOptions {
+interface MergesOptions {
   readonly rows?: string | undefined
   readonly seconds?: string | undefined
   readonly updates?: string | undefined

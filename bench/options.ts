@@ -1,4 +1,7 @@
-/** The options of all questions, and how their text becomes numbers. A wrong one ends the bench with one line, exit 2. */
+/**
+ * The options of all questions, and their conversion to numbers. A wrong one ends the bench with
+ * one line, exit 2.
+ */
 
 /** For parseArgs. */
 export const OPTIONS = {
@@ -26,10 +29,10 @@ export const OPTIONS = {
 
 export type OptionName = keyof typeof OPTIONS
 
-/** The command line asks for something that there is not. */
+/** The command line is wrong. */
 export class Usage extends Error {}
 
-/** An option's number, 0 or more; `otherwise` where it is not given. Throws Usage. */
+/** The number of an option, 0 or more; `otherwise` where it is missing. Throws Usage. */
 export function numberOf(name: OptionName, text: string | undefined, otherwise: number): number {
   if (text === undefined) return otherwise
   const value = Number(text)
@@ -38,7 +41,7 @@ export function numberOf(name: OptionName, text: string | undefined, otherwise: 
   return value
 }
 
-/** One of some words, or undefined where it is not given. Throws Usage. */
+/** The word of an option, one of `words`; undefined where it is missing. Throws Usage. */
 export function oneOf<T extends string>(
   name: OptionName,
   text: string | undefined,

@@ -1,12 +1,12 @@
 /**
- * Question: what does a flush's Parquet file cost, and what is it worth to a reader? Both encoders, from the same stream of bench
- * events in the six bench columns with their payload.
+ * Question: what does a flush's Parquet file cost to write and to read, with each encoder?
  *
- *   encode    ms of processor time for the rows of a flush (median of alternating rounds, after one that does not count), and the
- *             bytes of the file
+ *   encode    ms of processor time for the rows of a flush (median of alternating rounds, after one that
+ *             does not count), and the bytes of the file
  *   read      DuckDB's processor time for queries over 8 such files
  *
- * `--rows`: of a file. Non-goals: assembling, writing to disk.
+ * Both encoders get the same stream of bench events in the six bench columns with their payload.
+ * `--rows`: rows of a file. Non-goals: gathering rows, writing to disk.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -24,7 +24,7 @@ import { median, print, row, short } from './measure.ts'
 import { numberOf } from './options.ts'
 
 /** Options of the command line, as text. */
-export interface ParquetOptions {
+interface ParquetOptions {
   readonly rows?: string | undefined
   readonly rounds?: string | undefined
 }

@@ -1,8 +1,10 @@
 /**
- * `path`, batches (P-1): events/s acknowledged and events per CPU-second of the server, for Weir, ClickHouse and PostgreSQL.
+ * `path`, batches (P-1): acknowledged events/s and events per CPU-second of the server, for Weir,
+ * ClickHouse and PostgreSQL.
  *
- * Weir's CPU counts until all rows are flushed and a counter equals what was acknowledged; its peers' only until the load ends: what
- * they still have to merge, to vacuum or to write back is given to them. ClickHouse neither syncs nor checks keys.
+ * Weir's CPU counts until all rows are flushed and a counter equals the acknowledged events. Its
+ * peers' CPU counts until the load ends, without their later merges, vacuum and write-back.
+ * ClickHouse neither syncs nor checks keys.
  */
 import { join } from 'node:path'
 import { BATCH_EVENTS } from './events.ts'
@@ -20,8 +22,8 @@ import {
   treeCpuSeconds,
   treeMemory,
 } from './measure.ts'
-import type { PathPlan } from './path.ts'
-import { agreed, errorsOf, onFreshWeir, settled, watchMemory } from './path-runs.ts'
+import type { PathSettings } from './path.ts'
+import { agreed, errorsOf, onFreshWeir, settled, watchServerMemory } from './path-runs.ts'
 import { hasClickHouse, startClickHouse } from './peers/clickhouse.ts'
 import { hasPostgres, startPostgres } from './peers/postgres.ts'
 
@@ -33,25 +35,25 @@ export interface Run {
 interface Participant {
   readonly name: string
   readonly runs: Run[]
-  run(plan: PathPlan, pair: number): Promise<Run>
+  run(settings: PathSettings, pair: number): Promise<Run>
 }
 
-/** Backends on few cores wait for each other: 8, 16 and 32 were equally fast, 4 were slower. */
+/** Backends on few cores wait for each other: 8, 16 and 32 were equally fast, 4 slower. */
 const POSTGRES_CONNECTIONS = 16
 const CLICKHOUSE_CONNECTIONS = 64
 const GOAL = 4
 
-/** Runs the pairs and prints figures and ratios; answers Weir's median rate. */
-export async function batches(plan: PathPlan): Promise<number> {
+/** Runs the pairs and prints figures and ratios. Resolves with Weir's median rate. */
+export async function batches(settings: PathSettings): Promise<number> {
   print(
-    `path, batches: ${BATCH_EVENTS} events a request, ${plan.connections} connections, ${plan.seconds} s, ${plan.pairs} pairs`,
+    `path, batches: ${BATCH_EVENTS} events a request, ${settings.connections} connections, ${settings.seconds} s, ${settings.pairs} pairs`,
   )
   const weir: Participant = { name: 'Weir', runs: [], run: weirBatches }
-  const peers = plan.isWithPeers ? installedPeers() : []
-  if (peers.length === 0) print(row('no peer', plan.isWithPeers ? 'none is installed' : '--no-peers'))
-  else print(row('order', orderOf(plan.pairs, [weir, ...peers])))
-  for (let pair = 0; pair < plan.pairs; pair += 1) {
-    for (const one of inTurn(pair, [weir, ...peers])) one.runs.push(await one.run(plan, pair))
+  const peers = settings.isWithPeers ? installedPeers() : []
+  if (peers.length === 0) print(row('no peer', settings.isWithPeers ? 'none is installed' : '--no-peers'))
+  else print(row('order', orderOf(settings.pairs, [weir, ...peers])))
+  for (let pair = 0; pair < settings.pairs; pair += 1) {
+    for (const one of inTurn(pair, [weir, ...peers])) one.runs.push(await one.run(settings, pair))
     if (peers.length > 0)
       print(row(`pair ${pair + 1}, Weir against`, peers.map(peer => ratioOf(weir, peer, pair)).join('; ')))
   }
@@ -101,7 +103,7 @@ function ratioOf(weir: Participant, peer: Participant, pair: number): string {
   return `${peer.name} ${rate} × (${perCpu} × per CPU-second)`
 }
 
-/** P-1: against the better peer of each pair, for each of both figures. */
+/** P-1: the ratio to the better peer of each pair, for both figures. */
 function printRatio(weir: Participant, peers: readonly Participant[]): void {
   const ratio = (of: (run: Run) => number) =>
     median(weir.runs.map((ours, pair) => of(ours) / Math.max(...peers.map(peer => of(peer.runs[pair]!)))))
@@ -116,25 +118,25 @@ function printRatio(weir: Participant, peers: readonly Participant[]): void {
 }
 
 /** One run of Weir; `pair` is part of every id. */
-export function weirBatches(plan: PathPlan, pair: number): Promise<Run> {
-  return onFreshWeir(plan, async (server, pool) => {
+export function weirBatches(settings: PathSettings, pair: number): Promise<Run> {
+  return onFreshWeir(settings, async (server, pool) => {
     const pid = server.child.pid as number
-    const memories = watchMemory(pid)
+    const stopMemory = watchServerMemory(pid)
     const before = { cpu: cpuSeconds(pid), threads: threadTimes(pid) }
     const load = await runLoad({
       url: pool.url,
       events: BATCH_EVENTS,
-      connections: plan.connections,
-      seconds: plan.seconds,
+      connections: settings.connections,
+      seconds: settings.seconds,
       producer: pair,
       form: 'array',
-      generator: plan.generators.batches,
+      generator: settings.generators.batches,
     })
     const loadEnd = performance.now()
     const accepted = await agreed(server, pool)
     const countMs = performance.now() - loadEnd
     const cpu = cpuSeconds(pid) - before.cpu
-    const run = report(`Weir ${pair + 1}`, load, cpu, memories.stop(), accepted)
+    const run = report(`Weir ${pair + 1}`, load, cpu, stopMemory(), accepted)
     print(row('', `a counter equals ${accepted} acknowledged ${countMs.toFixed(0)} ms after the load`))
     const bytes = ['segment', 'index', 'log'].map(
       name => `${name} ${short(folderBytes(join(server.dataDir, name)))}B`,
@@ -167,19 +169,19 @@ function report(
   return run
 }
 
-async function clickHouseBatches(plan: PathPlan, pair: number): Promise<Run> {
-  await settled(plan)
+async function clickHouseBatches(settings: PathSettings, pair: number): Promise<Run> {
+  await settled(settings)
   const peer = await startClickHouse()
   try {
     const cpuBefore = cpuSeconds(peer.pid)
     const load = await runLoad({
       url: peer.url,
       events: BATCH_EVENTS,
-      connections: Math.min(plan.connections, CLICKHOUSE_CONNECTIONS),
-      seconds: plan.seconds,
+      connections: Math.min(settings.connections, CLICKHOUSE_CONNECTIONS),
+      seconds: settings.seconds,
       producer: pair,
       form: 'lines',
-      generator: plan.generators.batches,
+      generator: settings.generators.batches,
     })
     const { anonymous, shared } = memory(peer.pid)
     const cpu = cpuSeconds(peer.pid) - cpuBefore
@@ -190,15 +192,15 @@ async function clickHouseBatches(plan: PathPlan, pair: number): Promise<Run> {
   }
 }
 
-async function postgresBatches(plan: PathPlan, pair: number): Promise<Run> {
-  await settled(plan)
+async function postgresBatches(settings: PathSettings, pair: number): Promise<Run> {
+  await settled(settings)
   const peer = await startPostgres()
   try {
     const cpuBefore = treeCpuSeconds(peer.pid)
     const load = await runNode(peer.target, {
       events: BATCH_EVENTS,
-      connections: Math.min(plan.connections, POSTGRES_CONNECTIONS),
-      seconds: plan.seconds,
+      connections: Math.min(settings.connections, POSTGRES_CONNECTIONS),
+      seconds: settings.seconds,
       producer: pair,
       form: 'array',
       generator: 'node',

@@ -3,34 +3,35 @@ import { chooseTransport } from '../src/api/http/choose-transport.ts'
 import { BATCH_EVENTS } from './events.ts'
 import { runLoad } from './load.ts'
 import { cpuSeconds, median, print, row, short } from './measure.ts'
-import type { PathPlan } from './path.ts'
+import type { PathSettings } from './path.ts'
 import { agreed, errorsOf, onFreshWeir } from './path-runs.ts'
 
 const SINGLE_CONNECTIONS = 64
-/** Full batches over node:http, as a part of those over uWebSockets.js. */
+/** Rate of full batches over node:http, as a part of the rate over uWebSockets.js. */
 const GOAL = 0.85
 
 type Library = 'uws' | 'node'
 
-/** Runs the pairs, uws node, node uws, … */
-export async function bothLibraries(plan: PathPlan): Promise<void> {
+/** Runs the pairs: uws node, node uws, … */
+export async function bothLibraries(settings: PathSettings): Promise<void> {
   const { note, transport } = await chooseTransport('', '')
   if (transport.name === 'node') {
     print(row('HTTP libraries', `only node:http runs here. ${note}`))
     return
   }
-  print(`path, http: both HTTP libraries, ${plan.seconds} s each, ${plan.pairs} pairs`)
-  await compare(plan, 'full batches', BATCH_EVENTS, GOAL)
-  await compare(plan, 'single events', 1)
+  print(`path, http: both HTTP libraries, ${settings.seconds} s each, ${settings.pairs} pairs`)
+  await compare(settings, 'full batches', BATCH_EVENTS, GOAL)
+  await compare(settings, 'single events', 1)
 }
 
-/** @param goal what the ratio should be; none where nothing is promised */
-async function compare(plan: PathPlan, what: string, events: number, goal?: number): Promise<void> {
+/** @param goal the ratio to reach, where there is one */
+async function compare(settings: PathSettings, what: string, events: number, goal?: number): Promise<void> {
   const ratios: number[] = []
-  for (let pair = 0; pair < plan.pairs; pair += 1) {
+  for (let pair = 0; pair < settings.pairs; pair += 1) {
     const order: readonly Library[] = pair % 2 === 0 ? ['uws', 'node'] : ['node', 'uws']
     const reached = { uws: 0, node: 0 }
-    for (const library of order) reached[library] = await run(plan, library, `${what} ${pair + 1}`, events)
+    for (const library of order)
+      reached[library] = await run(settings, library, `${what} ${pair + 1}`, events)
     ratios.push(reached.node / reached.uws)
   }
   const ratio = median(ratios)
@@ -39,19 +40,19 @@ async function compare(plan: PathPlan, what: string, events: number, goal?: numb
 }
 
 /** Events a second over one library. */
-function run(plan: PathPlan, library: Library, name: string, events: number): Promise<number> {
-  return onFreshWeir({ ...plan, http: library }, async (server, pool) => {
+function run(settings: PathSettings, library: Library, name: string, events: number): Promise<number> {
+  return onFreshWeir({ ...settings, http: library }, async (server, pool) => {
     const pid = server.child.pid as number
     const before = cpuSeconds(pid)
     const isSingle = events === 1
     const load = await runLoad({
       url: pool.url,
       events,
-      connections: isSingle ? SINGLE_CONNECTIONS : plan.connections,
-      seconds: plan.seconds,
+      connections: isSingle ? SINGLE_CONNECTIONS : settings.connections,
+      seconds: settings.seconds,
       producer: 0,
       form: 'array',
-      generator: isSingle ? plan.generators.singles : plan.generators.batches,
+      generator: isSingle ? settings.generators.singles : settings.generators.batches,
     })
     const cpu = cpuSeconds(pid) - before
     await agreed(server, pool)

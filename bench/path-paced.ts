@@ -1,47 +1,60 @@
 /**
  * `path`, paced: full batches at a fixed rate, 80 % of the highest.
  *
- *   P-3         ack times. The generator (generator.ts) sends by the clock and not by the answers, so a latency counts from when its
- *               request was due: stalls are in it with all that they held up. Beside it, as wrk would measure: from when it was sent
- *   P-6, load   the same load, and four probes a second: a probe posts one event of its own to the same pool; from its 200 the time
- *               until a counter with a filter on its id, over the two seconds around its time, counts it
- *   P-6, idle   the same probes, and such that ask over the whole pool's time, when all rows are flushed and the disk is quiet
+ *   P-3         Ack times. The generator (generator.ts) sends by the clock and not by the answers, so a
+ *               latency counts from when its request was due. The time from the send, as wrk would
+ *               measure it, stands beside it.
+ *   P-6, load   The same load and four probes a second. A probe posts one event to the same pool and
+ *               measures the time from its 200 until a counter counts it. The counter has a filter on
+ *               its id and covers the two seconds around its time.
+ *   P-6, idle   The same probes, and probes whose counters cover the whole pool, when all rows are
+ *               flushed and the disk is quiet.
  *
- * The event-loop delay (W-11) is the server's own, over the load with probes. Probes are sent from the bench's process and wait for a
- * core like any client on this machine.
+ * The event-loop delay (W-11) is the server's own, over the load with probes. The bench's process
+ * sends the probes, so they wait for a core like any client on this machine.
  */
 import type { TestPool, TestServer } from '../test/util/server.ts'
 import { BATCH_EVENTS, BENCH_SEED, benchEvent, createRandom, eventId } from './events.ts'
 import { type GeneratorDone, generate, type Latency } from './generator.ts'
-import { cpuByThread, cpuSeconds, print, row, short, sleep, threadTimes } from './measure.ts'
-import type { PathPlan } from './path.ts'
-import { agreed, errorsOf, onFreshWeir, settled, watchMemory } from './path-runs.ts'
+import {
+  cpuByThread,
+  cpuSeconds,
+  latencies,
+  print,
+  quantileOf,
+  row,
+  short,
+  sleep,
+  threadTimes,
+} from './measure.ts'
+import type { PathSettings } from './path.ts'
+import { agreed, errorsOf, onFreshWeir, settled, watchServerMemory } from './path-runs.ts'
 import { scrape } from './scrape.ts'
 
 const PROBE_EVERY_MS = 250
-/** Of probes at a time: a server that answers none is not asked more and more. */
+/** Open probes at once, so that a server without answers is not asked more and more. */
 const PROBES_MAX = 16
 const PROBE_MS_MAX = 30_000
 const PROBE_RANGE_MS = 1000
 const IDLE_SECONDS_MAX = 20
-/** Their ids are no other's. */
+/** A producer number of their own makes their ids distinct. */
 const PROBE_PRODUCER = 90_000_000
 const GOALS = { ackMs: 25, loadedMs: 1000, idleMs: 50, loopMs: 5, loopMaxMs: 20 }
 
 /** Runs at `rate` events a second. */
-export async function paced(plan: PathPlan, rate: number): Promise<void> {
+export async function paced(settings: PathSettings, rate: number): Promise<void> {
   print(
-    `path, paced: ${short(rate)} events/s, ${BATCH_EVENTS} events a request, ${plan.connections} connections, ${plan.seconds} s without and ${plan.seconds} s with probes`,
+    `path, paced: ${short(rate)} events/s, ${BATCH_EVENTS} events a request, ${settings.connections} connections, ${settings.seconds} s without and ${settings.seconds} s with probes`,
   )
-  await onFreshWeir(plan, async (server, pool) => {
+  await onFreshWeir(settings, async (server, pool) => {
     const pid = server.child.pid as number
-    const memories = watchMemory(pid)
+    const stopMemory = watchServerMemory(pid)
     const before = { cpu: cpuSeconds(pid), threads: threadTimes(pid) }
-    const alone = await load(plan, pool, rate, 1)
+    const alone = await load(settings, pool, rate, 1)
     report('P-3, acks', alone, rate, GOALS.ackMs)
     await scrape(server.base) // the event-loop delay counts from here
     const probes = new Probes(server, pool)
-    const probed = await probes.during(() => load(plan, pool, rate, 2))
+    const probed = await probes.during(() => load(settings, pool, rate, 2))
     const page = await scrape(server.base)
     report('acks beside probes', probed, rate)
     print(row('P-6, acknowledged → counted, under load', probes.report(GOALS.loadedMs)))
@@ -56,17 +69,17 @@ export async function paced(plan: PathPlan, rate: number): Promise<void> {
     )
     await agreed(server, pool)
     print(
-      row('', `server CPU ${(cpuSeconds(pid) - before.cpu).toFixed(1)} s, memory ${short(memories.stop())}B`),
+      row('', `server CPU ${(cpuSeconds(pid) - before.cpu).toFixed(1)} s, memory ${short(stopMemory())}B`),
     )
     print(row('', `CPU by thread: ${cpuByThread(pid, before.threads)}`))
-    await settled(plan)
-    await idle(plan, server, pool)
+    await settled(settings)
+    await idle(settings, server, pool)
     await agreed(server, pool)
   })
 }
 
-async function idle(plan: PathPlan, server: TestServer, pool: TestPool): Promise<void> {
-  const wait = () => sleep(Math.min(plan.seconds, IDLE_SECONDS_MAX) * 1000)
+async function idle(settings: PathSettings, server: TestServer, pool: TestPool): Promise<void> {
+  const wait = () => sleep(Math.min(settings.seconds, IDLE_SECONDS_MAX) * 1000)
   const near = new Probes(server, pool)
   await near.during(wait)
   print(row('P-6, acknowledged → counted, idle', near.report(GOALS.idleMs)))
@@ -75,12 +88,17 @@ async function idle(plan: PathPlan, server: TestServer, pool: TestPool): Promise
   print(row('… asked over the whole pool', whole.report()))
 }
 
-function load(plan: PathPlan, pool: TestPool, rate: number, producer: number): Promise<GeneratorDone> {
+function load(
+  settings: PathSettings,
+  pool: TestPool,
+  rate: number,
+  producer: number,
+): Promise<GeneratorDone> {
   return generate({
     target: { kind: 'http', url: pool.url },
     events: BATCH_EVENTS,
-    connections: plan.connections,
-    seconds: plan.seconds,
+    connections: settings.connections,
+    seconds: settings.seconds,
     producer,
     form: 'array',
     rate: rate / BATCH_EVENTS,
@@ -117,7 +135,7 @@ class Probes {
   #skipped = 0
   #failure = ''
 
-  /** `isWhole`: asks without a time range. */
+  /** @param isWhole counters without a time range */
   constructor(server: TestServer, pool: TestPool, isWhole = false) {
     this.#server = server
     this.#pool = pool
@@ -146,14 +164,12 @@ class Probes {
   }
 
   report(goalMs?: number): string {
-    const sorted = [...this.#times].sort((a, b) => a - b)
-    const at = (quantile: number) =>
-      sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * quantile))] ?? 0
     const failed = this.#failure === '' ? '' : `; FAILED: ${this.#failure}`
     if (this.#failure !== '') process.exitCode = 1
     const skipped =
-      this.#skipped === 0 ? '' : `; ${this.#skipped} NOT SENT, ${PROBES_MAX} waited: times are longer`
-    return `p50 ${at(0.5).toFixed(0)} ms, p99 ${at(0.99).toFixed(0)} ms, max ${at(1).toFixed(0)} ms${verdict(at(0.99), goalMs)}, of ${sorted.length} probes${skipped}${failed}`
+      this.#skipped === 0 ? '' : `; ${this.#skipped} NOT SENT, ${PROBES_MAX} were open: true times are longer`
+    const times = [...this.#times]
+    return `${latencies(times)}${verdict(quantileOf(times, 0.99), goalMs)}, of ${times.length} probes${skipped}${failed}`
   }
 
   async #probe(): Promise<void> {

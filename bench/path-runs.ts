@@ -1,31 +1,31 @@
-/** What the parts of `path` share: a run on a fresh server, and what is asked of it afterwards. */
-
+/** Shared by the parts of `path`: a run on a fresh server, and its checks afterwards. */
 import { join } from 'node:path'
 import type { TestPool, TestServer } from '../test/util/server.ts'
 import { benchFolder, removeFolder } from './leftovers.ts'
 import { settleDisk } from './machine.ts'
-import { memory, print, row } from './measure.ts'
-import type { PathPlan } from './path.ts'
+import { print, row, watchMemory } from './measure.ts'
+import type { PathSettings } from './path.ts'
 import { scrape } from './scrape.ts'
 import { keyedPool, startWeir } from './weir.ts'
 
 const AGREE_TRIES = 100
+const MEMORY_INTERVAL_MS = 1000
 
-/** Waits until what came before a run costs it nothing any more. */
-export async function settled({ pauseSeconds }: PathPlan): Promise<void> {
+/** Waits until the disk has finished the work of earlier runs. */
+export async function settled({ pauseSeconds }: PathSettings): Promise<void> {
   const busy = await settleDisk(pauseSeconds)
   if (busy !== undefined) print(row('', `${busy}: the next figures may be too low`))
 }
 
-/** Runs `work` on a server with one pool on an empty folder; both are gone afterwards. */
+/** Runs `work` on a server with one pool on an empty folder, then removes both. */
 export async function onFreshWeir<T>(
-  plan: PathPlan,
+  settings: PathSettings,
   work: (server: TestServer, pool: TestPool) => Promise<T>,
 ): Promise<T> {
-  await settled(plan)
+  await settled(settings)
   const folder = benchFolder('weir-path-')
-  const args = plan.kernel === undefined ? [] : ['--kernel', plan.kernel]
-  if (plan.http !== undefined) args.push('--http', plan.http)
+  const args = settings.kernel === undefined ? [] : ['--kernel', settings.kernel]
+  if (settings.http !== undefined) args.push('--http', settings.http)
   const server = await startWeir({ dataDir: join(folder, 'data'), args })
   try {
     return await work(server, await keyedPool(server))
@@ -36,28 +36,15 @@ export async function onFreshWeir<T>(
   }
 }
 
-/** Samples a server's memory each second and keeps the largest. */
-export function watchMemory(pid: number) {
-  let largest = 0
-  const look = () => {
-    try {
-      const now = memory(pid)
-      largest = Math.max(largest, now.anonymous + now.shared)
-    } catch {} // it has ended: who waits for it says so
-  }
-  const timer = setInterval(look, 1000).unref()
-  return {
-    stop() {
-      clearInterval(timer)
-      look()
-      return largest
-    },
-  }
+/** Watches a server's memory; the function that it returns stops and gives the largest. */
+export function watchServerMemory(pid: number): () => number {
+  return watchMemory(pid, MEMORY_INTERVAL_MS, ({ anonymous, shared }) => anonymous + shared)
 }
 
 /**
- * Bodies in flight when the generator cut its connections are still accepted: both sides are asked until they agree.
- * Prints where they do not.
+ * The number of accepted events, once a counter equals it. The server still accepts bodies that
+ * were in flight when the generator closed its connections, so both are asked until they agree.
+ * Prints it where they do not.
  */
 export async function agreed(server: TestServer, pool: TestPool): Promise<number> {
   let accepted = await acceptedEvents(server)
@@ -73,12 +60,12 @@ export async function agreed(server: TestServer, pool: TestPool): Promise<number
   return accepted
 }
 
-/** What the server says it accepted. */
+/** Accepted events by /metrics. */
 async function acceptedEvents(server: TestServer): Promise<number> {
   return (await scrape(server.base)).sum('weir_events_total', 'result="accepted"')
 }
 
-/** Errors of a load are no figures: they are said, and the bench fails. */
+/** The errors of a load in words. Any error makes the bench fail. */
 export function errorsOf(errors: number): string {
   if (errors > 0) process.exitCode = 1
   return errors === 0 ? 'no errors' : `${errors} ERRORS`

@@ -1,24 +1,24 @@
 /** `path`, singles (P-2): one event a request, against uWebSockets.js that drops the body. */
 import { type LoadResult, runLoad } from './load.ts'
 import { median, print, row, short } from './measure.ts'
-import type { PathPlan } from './path.ts'
+import type { PathSettings } from './path.ts'
 import { agreed, errorsOf, onFreshWeir, settled } from './path-runs.ts'
 import { startDropServer } from './peers/drop.ts'
 
 const CONNECTIONS = 64
 const GOAL = 0.5
 
-/** Runs the pairs, A B, B A, … */
-export async function singles(plan: PathPlan): Promise<void> {
+/** Runs the pairs: A B, B A, … */
+export async function singles(settings: PathSettings): Promise<void> {
   print(
-    `path, singles: 1 event a request, ${CONNECTIONS} connections, ${plan.seconds} s, ${plan.pairs} pairs`,
+    `path, singles: 1 event a request, ${CONNECTIONS} connections, ${settings.seconds} s, ${settings.pairs} pairs`,
   )
   const ratios: number[] = []
-  for (let pair = 0; pair < plan.pairs; pair += 1) {
+  for (let pair = 0; pair < settings.pairs; pair += 1) {
     let [ours, theirs] = [0, 0]
-    if (pair % 2 === 0) ours = await weirSingles(plan, pair)
-    theirs = await dropped(plan, pair)
-    if (pair % 2 === 1) ours = await weirSingles(plan, pair)
+    if (pair % 2 === 0) ours = await weirSingles(settings, pair)
+    theirs = await dropped(settings, pair)
+    if (pair % 2 === 1) ours = await weirSingles(settings, pair)
     ratios.push(ours / theirs)
     print(row(`pair ${pair + 1}, Weir against it`, `${(ours / theirs).toFixed(2)} ×`))
   }
@@ -31,8 +31,8 @@ export async function singles(plan: PathPlan): Promise<void> {
   )
 }
 
-function single(plan: PathPlan, url: string, producer: number): Promise<LoadResult> {
-  const { seconds, generators } = plan
+function single(settings: PathSettings, url: string, producer: number): Promise<LoadResult> {
+  const { seconds, generators } = settings
   const generator = generators.singles
   return runLoad({ url, events: 1, connections: CONNECTIONS, seconds, producer, form: 'array', generator })
 }
@@ -48,19 +48,19 @@ function report(name: string, load: LoadResult): number {
   return rate
 }
 
-function weirSingles(plan: PathPlan, pair: number): Promise<number> {
-  return onFreshWeir(plan, async (server, pool) => {
-    const load = await single(plan, pool.url, pair)
+function weirSingles(settings: PathSettings, pair: number): Promise<number> {
+  return onFreshWeir(settings, async (server, pool) => {
+    const load = await single(settings, pool.url, pair)
     await agreed(server, pool)
     return report(`Weir ${pair + 1}`, load)
   })
 }
 
-async function dropped(plan: PathPlan, pair: number): Promise<number> {
-  await settled(plan)
+async function dropped(settings: PathSettings, pair: number): Promise<number> {
+  await settled(settings)
   const drop = await startDropServer()
   try {
-    return report(`uWebSockets.js dropping the body ${pair + 1}`, await single(plan, drop.url, pair))
+    return report(`uWebSockets.js dropping the body ${pair + 1}`, await single(settings, drop.url, pair))
   } finally {
     drop.stop()
   }

@@ -1,15 +1,19 @@
 /**
  * Question: what does the whole path sustain on this machine, load generator included?
  *
- *   batches   full 500-event bodies, every key distinct, 6 unpacked columns, durable, flushing as it goes; then how long until a
- *             counter equals what was acknowledged. Against ClickHouse and PostgreSQL with the same events, in turn (path-batches.ts)
- *   paced     the same at 80 % of that rate: ack times, and how long until an acknowledged event is counted (path-paced.ts)
- *   singles   one event a request, 64 connections. Against uWebSockets.js that drops the body (path-singles.ts)
- *   http      full batches and single events over both HTTP libraries, in turn (path-http.ts)
+ *   batches   Full 500-event bodies, distinct keys, 6 unpacked columns, durable, with flushes; then the
+ *             time until a counter equals the acknowledged events. Against ClickHouse and PostgreSQL
+ *             with the same events, in turn (path-batches.ts).
+ *   paced     The same at 80 % of that rate: ack times, and the time until an acknowledged event is
+ *             counted (path-paced.ts).
+ *   singles   One event per request, 64 connections, against uWebSockets.js that drops the body
+ *             (path-singles.ts).
+ *   http      Full batches and single events over both HTTP libraries, in turn (path-http.ts).
  *
- * Each run has a server of its own on an empty folder, which is gone before the next one begins; before each, `sync` and a quiet
- * disk. Pairs go A B C, C B A, A B C: neither is always the one after the other.
- * Non-goals: several machines, TLS. Server and generator share the cores; the generator's CPU is reported apart.
+ * Each run has a server of its own on an empty folder, which is removed before the next run. Before
+ * each run: `sync` and a quiet disk. Pairs go A B C, C B A, A B C. docs/figures/README.md has the
+ * goals (P-1 …). Non-goals: several machines, TLS. Server and generator share the cores; the
+ * generator's CPU is printed separately.
  */
 import type { KernelChoice } from '../src/util/native.ts'
 import { BATCH_EVENTS } from './events.ts'
@@ -22,7 +26,7 @@ import { paced } from './path-paced.ts'
 import { singles } from './path-singles.ts'
 
 /** Options of the command line, as text. */
-export interface PathOptions {
+interface PathOptions {
   readonly seconds?: string | undefined
   readonly rate?: string | undefined
   readonly pairs?: string | undefined
@@ -34,8 +38,8 @@ export interface PathOptions {
   readonly only?: string | undefined
 }
 
-/** What all parts share. */
-export interface PathPlan {
+/** Settings of all parts. */
+export interface PathSettings {
   readonly seconds: number
   readonly pairs: number
   readonly connections: number
@@ -44,20 +48,20 @@ export interface PathPlan {
   readonly http?: 'uws' | 'node'
   readonly generators: Generators
   readonly isWithPeers: boolean
-  /** Of quiet before each run. */
+  /** Time of a quiet disk before each run. */
   readonly pauseSeconds: number
 }
 
-/** P-3 asks for the ack times at this part of the highest rate. */
+/** The rate of the paced part, as a part of the highest (P-3). */
 const PACED_PART = 0.8
 
 /**
- * Runs the parts (`only` one of them) for `seconds` (60) each, with `pairs` (3) of Weir and its peers. `rate`: of the part
- * `paced`, events a second, instead of 80 % of what the batches reached.
+ * Runs the parts (`only` one of them) for `seconds` (60) each, with `pairs` (3) of Weir and its
+ * peers. `rate`: events per second of the paced part, in place of 80 % of the highest rate.
  */
 export async function benchPath(options: PathOptions): Promise<void> {
   const only = oneOf('only', options.only, ['batches', 'paced', 'singles', 'http'])
-  const plan: PathPlan = {
+  const settings: PathSettings = {
     seconds: Math.max(0.1, numberOf('seconds', options.seconds, 60)),
     pairs: Math.max(1, numberOf('pairs', options.pairs, 3)),
     connections: Math.max(1, Math.floor(numberOf('connections', options.connections, 64))),
@@ -67,20 +71,20 @@ export async function benchPath(options: PathOptions): Promise<void> {
     pauseSeconds: numberOf('pause', options.pause, 3),
   }
   let rate = options.rate === undefined ? undefined : numberOf('rate', options.rate, 0)
-  print(`generator: ${plan.generators.words}`)
+  print(`generator: ${settings.generators.words}`)
   if (only === undefined || only === 'batches') {
-    const reached = await batches(plan)
+    const reached = await batches(settings)
     rate ??= reached * PACED_PART
   }
   if (only === undefined || only === 'paced') {
     if (rate === undefined) {
-      print(`path, paced: first the highest rate, ${plan.seconds} s of full batches`)
-      rate = (await weirBatches(plan, 0)).eventsPerSecond * PACED_PART
+      print(`path, paced: first the highest rate, ${settings.seconds} s of full batches`)
+      rate = (await weirBatches(settings, 0)).eventsPerSecond * PACED_PART
     }
-    await paced(plan, Math.max(BATCH_EVENTS, rate))
+    await paced(settings, Math.max(BATCH_EVENTS, rate))
   }
   if (only === undefined || only === 'singles')
-    await singles({ ...plan, seconds: Math.min(plan.seconds, 20) })
+    await singles({ ...settings, seconds: Math.min(settings.seconds, 20) })
   if (only === undefined || only === 'http')
-    await bothLibraries({ ...plan, seconds: Math.min(plan.seconds, 20) })
+    await bothLibraries({ ...settings, seconds: Math.min(settings.seconds, 20) })
 }

@@ -1,19 +1,20 @@
 /**
- * Question: do readers breed files? Ten counter queries a second flush ten small memtables a second.
+ * Question: do ten counter queries a second, which flush ten small memtables a second, leave few
+ * segments?
  *
- *   a steady stream of 100-event batches, and ten counters a second; every 30 s a line with live segments, query times and
- *   memory. A straight line through the second half says where an hour ends.
+ *   A steady stream of 100-event batches and ten counters a second. Prints live segments, query times and
+ *   memory every 30 s. A straight line through the second half estimates the segments after an hour.
  *
- * Non-goals: the highest rate (bench -- path).
+ * The highest rate is no question here (bench -- path).
  */
-import type { TestServer } from '../test/util/server.ts'
 import { BENCH_SEED, benchEvent, createRandom, eventId } from './events.ts'
-import { everyMs, median, memory, print, row, short } from './measure.ts'
+import { everyMs, memory, print, quantileOf, row, short, slope } from './measure.ts'
 import { numberOf } from './options.ts'
+import { scrape } from './scrape.ts'
 import { keyedPool, startWeir } from './weir.ts'
 
 /** Options of the command line, as text. */
-export interface PollingOptions {
+interface PollingOptions {
   readonly seconds?: string | undefined
   readonly rate?: string | undefined
 }
@@ -58,15 +59,14 @@ export async function benchPolling(options: PollingOptions): Promise<void> {
   }
   const samples: Sample[] = []
   const report = async () => {
-    const segments = await segmentsOf(server)
+    const segments = (await scrape(server.base)).value('weir_segments')
     samples.push({ seconds: seconds - (end - performance.now()) / 1000, segments })
-    const sorted = times.splice(0).sort((a, b) => a - b)
+    const counters = times.splice(0)
     const { anonymous, shared } = memory(server.child.pid as number)
-    const p99 = sorted[Math.floor(sorted.length * 0.99)] ?? 0
     print(
       row(
         `after ${samples.at(-1)!.seconds.toFixed(0)} s`,
-        `${segments} segments, ${short(sent)} events, counter p50 ${median(sorted).toFixed(0)} ms, p99 ${p99.toFixed(0)} ms, memory ${short(anonymous + shared)}B`,
+        `${segments} segments, ${short(sent)} events, counter p50 ${quantileOf(counters, 0.5).toFixed(0)} ms, p99 ${quantileOf(counters, 0.99).toFixed(0)} ms, memory ${short(anonymous + shared)}B`,
       ),
     )
   }
@@ -78,20 +78,12 @@ export async function benchPolling(options: PollingOptions): Promise<void> {
   const counted = await server.count(pool.poolId)
   print(row('', `counter ${counted}, sent ${sent}${counted === String(sent) ? '' : ': DIFFERS'}`))
   const half = samples.filter(sample => sample.seconds >= seconds / 2)
-  const slope =
-    half.length < 2
-      ? 0
-      : (half.at(-1)!.segments - half[0]!.segments) / (half.at(-1)!.seconds - half[0]!.seconds)
+  const perSecond = slope(half.map(sample => [sample.seconds, sample.segments]))
   print(
     row(
       'an hour, by the second half',
-      `${Math.round((samples.at(-1)?.segments ?? 0) + slope * (3600 - seconds))} segments`,
+      `${Math.round((samples.at(-1)?.segments ?? 0) + perSecond * (3600 - seconds))} segments`,
     ),
   )
   await server.stop()
-}
-
-async function segmentsOf(server: TestServer): Promise<number> {
-  const text = await (await fetch(`${server.base}/metrics`)).text()
-  return Number(/^weir_segments (\d+)/m.exec(text)?.[1] ?? -1)
 }

@@ -1,12 +1,13 @@
 /**
  * Question: do 2,000 pools with one event a second each hold steady?
  *
- *   single-event posts, evenly over all pools; 20 counters a second on random pools; three pools of four have a key.
- *   Every 30 s a line. At the end: the trend of the last third, kill -9, the time until the server answers again, and
- *   whether sampled pools count what was acknowledged.
+ *   Single events, evenly over all pools, and 20 counters a second on random pools. Three pools of four
+ *   have a key. Prints a line every 30 s. At the end: the trend of the last third, kill -9, the time until
+ *   the server answers again, and whether sampled pools count the acknowledged events.
  *
- * Goals: at most 20,000 files, anonymous memory of at most 1 GB, flush p99 of at most 1 s, no rise in the last third.
- * Non-goals: the highest rate (bench -- path). Server and generator share the cores.
+ * Goals: at most 20,000 files, anonymous memory of at most 1 GB, flush p99 of at most 1 s, no rise
+ * in the last third. The highest rate is no question here (bench -- path). Server and generator
+ * share the cores.
  */
 import { join } from 'node:path'
 import type { TestPool, TestServer } from '../test/util/server.ts'
@@ -21,7 +22,7 @@ import {
   row,
   short,
   sleep,
-  slope,
+  trendOf,
 } from './measure.ts'
 import { numberOf } from './options.ts'
 import { countFiles, type Scrape, scrape } from './scrape.ts'
@@ -29,7 +30,7 @@ import { startTrickle, type Trickle, type TrickleDone, type TrickleWindow } from
 import { startWeir } from './weir.ts'
 
 /** Options of the command line, as text. */
-export interface PoolsBenchOptions {
+interface PoolsBenchOptions {
   readonly minutes?: string | undefined
   readonly pools?: string | undefined
   readonly rate?: string | undefined
@@ -93,7 +94,7 @@ async function createPools(server: TestServer, count: number): Promise<TestPool[
   return pools
 }
 
-/** Sums up what happened between two lines of the report. */
+/** Sums up the time between two lines of the report. */
 class Watch {
   readonly #server: TestServer
   #latenciesMs: number[] = []
@@ -112,7 +113,7 @@ class Watch {
     this.#behind = window.behind
   }
 
-  /** One counter took so long; undefined: it failed. */
+  /** Adds the time of a counter; undefined where it failed. */
   counter(ms: number | undefined): void {
     if (ms === undefined) this.#errors += 1
     else this.#countersMs.push(ms)
@@ -209,7 +210,7 @@ async function restart(server: TestServer): Promise<TestServer> {
   return again
 }
 
-/** Sampled pools count at least what was acknowledged and at most what was sent: equal, where every answer came. */
+/** Sampled pools must count at least the acknowledged events and at most the sent ones. */
 async function compare(server: TestServer, pools: readonly TestPool[], done: TrickleDone): Promise<boolean> {
   const random = createRandom(BENCH_SEED + 1)
   const begin = performance.now()
@@ -233,15 +234,11 @@ async function compare(server: TestServer, pools: readonly TestPool[], done: Tri
   return wrong === 0
 }
 
-/** The slope over the last third, as a change over that third, against its mean. */
+/** Prints the trend of each figure, its change as a part of the mean. */
 function summarise(samples: readonly Sample[], isEqual: boolean): void {
-  const end = samples.at(-1)?.minutes ?? 0
-  const third = samples.filter(sample => sample.minutes >= (2 * end) / 3)
   print('summary (largest of the run; change over the last third by a straight line)')
   for (const name of ['files', 'segments', 'memory', 'flushP99', 'counterP99'] as const) {
-    const largest = Math.max(...samples.map(sample => sample[name]))
-    const change = slope(third.map(sample => [sample.minutes, sample[name]])) * (end / 3)
-    const mean = third.reduce((sum, sample) => sum + sample[name], 0) / Math.max(1, third.length)
+    const { largest, mean, change } = trendOf(samples, sample => sample[name])
     const goal = name in GOALS ? GOALS[name as keyof typeof GOALS] : undefined
     const verdict = goal === undefined ? '' : `, goal ${short(goal)}: ${largest <= goal ? 'met' : 'MISSED'}`
     const part = mean === 0 ? 0 : (100 * change) / mean

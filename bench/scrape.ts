@@ -1,4 +1,4 @@
-/** What a running server says of itself on /metrics, as numbers; and the files of its data folder. */
+/** The figures of a running server on /metrics, and the files of its data folder. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 
@@ -10,7 +10,7 @@ export class Scrape {
     this.#text = text
   }
 
-  /** A value by its whole name, labels included; 0 where the page has none. */
+  /** The value of a name with its labels; 0 where the page has none. */
   value(name: string): number {
     const at = this.#text.indexOf(`\n${name} `)
     if (at < 0) return 0
@@ -33,7 +33,10 @@ export class Scrape {
     return [...lines].map(([, name, value]) => [name ?? '', Number(value)])
   }
 
-  /** The quantile of what a histogram counted since `before`, in seconds: linear within its bucket. NaN: nothing. */
+  /**
+   * The quantile of a histogram since `before`, in seconds, linear within its bucket; NaN where it
+   * counted nothing.
+   */
   quantile(histogram: string, quantile: number, before: Scrape): number {
     const buckets = (of: Scrape) =>
       new Map(of.lines(`${histogram}_bucket`).map(([name, count]) => [/le="([^"]+)"/.exec(name)?.[1], count]))
@@ -60,9 +63,9 @@ export async function scrape(base: string): Promise<Scrape> {
   return new Scrape(`\n${await (await fetch(`${base}/metrics`)).text()}`)
 }
 
-/** Files below a folder, those that go meanwhile included or not. */
+/** Number of files below a folder. Files that are removed meanwhile may count or not. */
 export async function countFiles(folder: string): Promise<number> {
-  // find says no more than that a file went while it looked.
+  // find fails where a file was removed meanwhile; its output still counts.
   const run = promisify(execFile)('find', [folder, '-type', 'f', '-printf', '.'], {
     maxBuffer: 64 * 1024 * 1024,
   })

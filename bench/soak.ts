@@ -1,26 +1,27 @@
 /**
- * Question: does half an hour of mixed work leave memory, files, descriptors, log and threads where they were?
+ * Question: do memory, files, descriptors, log and threads stay the same over half an hour of mixed
+ * work?
  *
- *   200 small pools and a large one, all of fixed size: each round posts new records and updates, then deletes the oldest.
- *   20 counters a second on small pools and 2 sums a second over the large one; compaction beside it.
- *   Each minute a line. Memory is read every two seconds: a merge of the large pool takes its memory for some seconds, so
- *   the median of a minute tells the drift, and the peak tells what the machine must have. At the end the drift of each
- *   figure over the last third (a straight line), and every pool's count against what was acknowledged.
+ *   200 small pools and a large one, all of fixed size. Each round posts new records and updates, then
+ *   deletes the oldest. 20 sums a second on small pools and 2 on the large one, and compaction.
+ *   Prints a line each minute. Memory is read every two seconds: the median of a minute shows the trend,
+ *   the peak shows the need of a merge of the large pool. At the end: the trend of each figure over the
+ *   last third by a straight line, and every pool's count against the acknowledged events.
  *
- * Non-goals: the highest rate (bench -- path). Server and generator share the cores.
+ * The highest rate is no question here (bench -- path). Server and generator share the cores.
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { TestPool, TestServer } from '../test/util/server.ts'
-import { Connection, NO_ANSWER } from './connection.ts'
+import { Connection, NO_ANSWER, PREFER_MINIMAL, requestHead } from './connection.ts'
 import { BENCH_SEED, benchEvent, createRandom } from './events.ts'
-import { everyMs, folderBytes, memory, print, quantileOf, row, short, slope } from './measure.ts'
+import { everyMs, folderBytes, memory, print, quantileOf, row, short, sleep, trendOf } from './measure.ts'
 import { numberOf } from './options.ts'
 import { countFiles, scrape } from './scrape.ts'
 import { keyedPool, startWeir } from './weir.ts'
 
 /** Options of the command line, as text. */
-export interface SoakOptions {
+interface SoakOptions {
   readonly minutes?: string | undefined
   readonly pools?: string | undefined
   readonly rows?: string | undefined
@@ -62,7 +63,10 @@ export async function benchSoak(options: SoakOptions): Promise<void> {
   print(row('counts', wrong === 0 ? 'equal' : `DIFFER in ${wrong} pools`))
 }
 
-/** A pool of known content: records `#from` to `#to - 1` are live. One request at a time; what is refused is sent again. */
+/**
+ * A pool of known content: records `#from` to `#to - 1` are live. It sends one request at a time,
+ * and refused requests again.
+ */
 class SoakPool {
   readonly pool: TestPool
   readonly #connection: Connection
@@ -70,19 +74,19 @@ class SoakPool {
   readonly #events: number
   #from = 0
   #to = 0
-  /** Requests that were refused for now, and those whose connection closed: each was sent again. */
+  /** Refused requests, and requests whose connection closed. Each was sent again. */
   refused = 0
   unanswered = 0
   readonly latenciesMs: number[] = []
 
-  /** @param events posted new, updated and deleted by each round */
+  /** @param events number of records that each round posts, updates and deletes */
   constructor(pool: TestPool, events: number) {
     this.pool = pool
     this.#events = events
     this.#connection = new Connection(pool.url)
   }
 
-  /** Rows that every counter must tell. */
+  /** Rows that a counter must show. */
   get rows(): number {
     return this.#to - this.#from
   }
@@ -92,7 +96,7 @@ class SoakPool {
     this.latenciesMs.length = 0
   }
 
-  /** As many new records as go, and as many random ones anew. */
+  /** Posts new records and updates random ones, then deletes as many of the oldest. */
   async round(): Promise<void> {
     await this.#post(this.#events, this.#events)
     const oldest = Array.from({ length: this.#events }, (_, i) => {
@@ -118,8 +122,7 @@ class SoakPool {
 
   async #send(method: 'POST' | 'DELETE', events: readonly string[]): Promise<void> {
     const body = `[${events.join(',')}]`
-    const { pathname } = new URL(this.pool.url)
-    const head = `${method} ${pathname} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nPrefer: return=minimal\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n`
+    const head = requestHead(method, this.pool.url, Buffer.byteLength(body), PREFER_MINIMAL)
     for (;;) {
       const begin = performance.now()
       const status = await this.#connection.send(head + body)
@@ -129,7 +132,7 @@ class SoakPool {
         throw new Error(`the server answered ${status}`)
       if (status === NO_ANSWER) this.unanswered += 1
       else this.refused += 1
-      await new Promise(resolve => setTimeout(resolve, RETRY_MS))
+      await sleep(RETRY_MS)
     }
   }
 }
@@ -243,8 +246,6 @@ async function compare(server: TestServer, pools: readonly SoakPool[]): Promise<
 }
 
 function summarise(samples: readonly Sample[]): void {
-  const end = samples.at(-1)?.minutes ?? 0
-  const third = samples.filter(({ minutes }) => minutes >= (2 * end) / 3)
   print('summary (largest of the run; change over the last third by a straight line)')
   const names = [
     'anonymous',
@@ -257,9 +258,7 @@ function summarise(samples: readonly Sample[]): void {
     'segments',
   ] as const
   for (const name of names) {
-    const largest = Math.max(...samples.map(sample => sample[name]))
-    const change = (slope(third.map(sample => [sample.minutes, sample[name]])) * end) / 3
-    const sign = change < 0 ? '-' : '+'
-    print(row(name, `${short(largest)}, ${sign}${short(Math.abs(change))}`))
+    const { largest, change } = trendOf(samples, sample => sample[name])
+    print(row(name, `${short(largest)}, ${change < 0 ? '-' : '+'}${short(Math.abs(change))}`))
   }
 }

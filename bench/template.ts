@@ -1,38 +1,42 @@
 /**
- * Bodies of which each request's are distinct: one text with marks where ids and times stand.
+ * Bodies that differ from request to request: one text with placeholders for ids and times.
  *
- *   id     evt- + 8 digits of the producer + 9 of the request + 3 of the event in it, as eventId() forms it
+ *   id     evt- + 8 digits of the producer + 9 of the request + 3 of the event in it, like eventId()
  *   time   one for all events of a request
  *
- * bench/load.lua fills in the marks for wrk; Body overwrites digits in one buffer for the generator in Node: some 50 µs for 500 events.
+ * For wrk, bench/load.lua replaces the placeholders. For the generator in Node, Body overwrites
+ * digits in one buffer: about 50 µs for 500 events.
  */
 import { benchEvents, eventId } from './events.ts'
 
 /** `array`: one JSON array; `lines`: an object a line (ClickHouse). */
 export type BodyForm = 'array' | 'lines'
 
-const ID_MARK = '\u0001'
-const TIME_MARK = '\u0002'
-const MARKS = new RegExp(`([${ID_MARK}${TIME_MARK}])`)
+const ID_PLACE = '\u0001'
+const TIME_PLACE = '\u0002'
+const PLACES = new RegExp(`([${ID_PLACE}${TIME_PLACE}])`)
 const ID_DIGITS = 20
 const TIME_TEXT = '2026-01-01T00:00:00.000Z'
 const REQUEST_DIGITS = 9
 const EVENT_DIGITS = 3
 
-/** A body with marks in place of the digits of each id and of each time. */
+/** A body with placeholders for the digits of each id and for each time. */
 export function template(events: number, form: BodyForm): string {
   const bodies = benchEvents(events).map((event, index) =>
-    event.replace(eventId(0, index), `evt-${ID_MARK}`).replace(/"time":"[^"]+"/, `"time":"${TIME_MARK}"`),
+    event.replace(eventId(0, index), `evt-${ID_PLACE}`).replace(/"time":"[^"]+"/, `"time":"${TIME_PLACE}"`),
   )
   return form === 'array' ? `[${bodies.join(',')}]` : `${bodies.join('\n')}\n`
 }
 
-/** What a filled-in body has in bytes. */
+/** Bytes of a body with ids and times. */
 export function bodyBytes(text: string, events: number): number {
   return Buffer.byteLength(text) + events * (ID_DIGITS - 1 + TIME_TEXT.length - 1)
 }
 
-/** One request's bytes, `head` and `memtable` around a body whose ids and times are overwritten again and again. */
+/**
+ * The bytes of one request: `head`, a body whose ids and times are overwritten each time, and
+ * `end`.
+ */
 export class Body {
   readonly bytes: Buffer
   readonly #requests: number[] = []
@@ -42,7 +46,7 @@ export class Body {
     text: string,
     producer: number,
     head: string | Uint8Array,
-    memtable: Uint8Array = new Uint8Array(0),
+    end: Uint8Array = new Uint8Array(0),
   ) {
     const parts: Buffer[] = [Buffer.from(head)]
     let at = parts[0]!.byteLength
@@ -52,17 +56,17 @@ export class Body {
       at += bytes.byteLength
     }
     let event = 0
-    for (const piece of text.split(MARKS)) {
-      if (piece === ID_MARK) {
+    for (const piece of text.split(PLACES)) {
+      if (piece === ID_PLACE) {
         add(String(producer).padStart(ID_DIGITS - REQUEST_DIGITS - EVENT_DIGITS, '0'))
         this.#requests.push(at)
         add('0'.repeat(REQUEST_DIGITS) + String(event++).padStart(EVENT_DIGITS, '0'))
-      } else if (piece === TIME_MARK) {
+      } else if (piece === TIME_PLACE) {
         this.#times.push(at)
         add(TIME_TEXT)
       } else add(piece)
     }
-    this.bytes = Buffer.concat([...parts, memtable])
+    this.bytes = Buffer.concat([...parts, end])
   }
 
   /** Makes it the body of request `number`, below 10⁹, whose events happened at `ms`. */

@@ -1,14 +1,14 @@
 /**
- * A process that posts single events evenly: `rate` a second over `urls` in turn, on a few kept-alive connections with one
- * request each under way. Raw sockets and a handful of string operations a request, so that it takes little of the cores
- * that it shares with the server; its CPU time is its own process's.
+ * A process that posts single events evenly: `rate` a second over `urls` in turn, on a few
+ * persistent connections with one request each at a time. It uses raw sockets and few string
+ * operations, because it shares the cores with the server.
  *
- * It speaks over Node's channel: `start` in, a `window` out every second, `stop` in, `done` out with what each URL
- * acknowledged.
+ * Messages over Node's channel: `start` in, a `window` out every second, `stop` in, `done` out with
+ * the acknowledged requests of each URL.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import { Connection } from './connection.ts'
+import { Connection, requestHead } from './connection.ts'
 import { BENCH_SEED, benchEvent, createRandom, eventId } from './events.ts'
 import { tracked } from './leftovers.ts'
 
@@ -21,12 +21,12 @@ export interface TrickleStart {
   readonly producer: number
 }
 
-/** What was answered in the last second. */
+/** The answers of the last second. */
 export interface TrickleWindow {
   readonly latenciesMs: readonly number[]
-  /** Answers that were no 200, and requests whose connection closed. */
+  /** Answers other than 200, and requests whose connection closed. */
   readonly errors: number
-  /** Requests that are due and not sent: the server, or the generator, does not keep up. */
+  /** Requests that are due and not sent: the server or the generator is too slow. */
   readonly behind: number
 }
 
@@ -44,7 +44,7 @@ type FromTrickle =
 /** A running generator. */
 export interface Trickle {
   readonly pid: number
-  /** Waits for what is under way (at most 5 s) and ends the process. */
+  /** Waits for open requests (at most 5 s) and ends the process. */
   stop(): Promise<TrickleDone>
 }
 
@@ -89,22 +89,20 @@ class Generator {
 
   constructor(start: TrickleStart) {
     this.#start = start
-    this.#heads = start.urls.map(url => {
-      const { pathname } = new URL(url)
-      return `POST ${pathname} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: `
-    })
     this.#free = Array.from({ length: start.connections }, () => new Connection(start.urls[0]!))
     this.#sent = start.urls.map(() => 0)
     this.#acknowledged = start.urls.map(() => 0)
     const event = benchEvent(0, createRandom(BENCH_SEED))
+    // Each event has as many bytes: ids have one length, and so have times.
+    this.#heads = start.urls.map(url => requestHead('POST', url, Buffer.byteLength(event)))
     this.#pieces = event.split(eventId(0, 0)).flatMap(piece => piece.split('2026-01-01T00:00:00.000Z'))
     if (this.#pieces.length !== 3) throw new Error('an event has one id and one time')
   }
 
   run(): void {
     const begin = performance.now()
-    const pace = setInterval(() => {
-      if (this.#isStopped) return clearInterval(pace)
+    const ticks = setInterval(() => {
+      if (this.#isStopped) return clearInterval(ticks)
       this.#due = Math.floor(((performance.now() - begin) * this.#start.rate) / 1000)
       this.#pump()
     }, 2)
@@ -116,7 +114,7 @@ class Generator {
     }, 1000).unref()
   }
 
-  /** No more requests; what is under way is waited for. */
+  /** Sends no more requests and waits for the open ones. */
   stop(): void {
     this.#isStopped = true
     const begin = performance.now()
@@ -142,7 +140,7 @@ class Generator {
     const begin = performance.now()
     this.#sent[url]! += 1
     this.#underWay += 1
-    const status = await connection.send(`${this.#heads[url]}${Buffer.byteLength(body)}\r\n\r\n${body}`)
+    const status = await connection.send(`${this.#heads[url]}${body}`)
     this.#underWay -= 1
     if (status === 200) this.#acknowledged[url]! += 1
     else this.#errors += 1

@@ -1,4 +1,4 @@
-/** Weir as the questions start it: the real server on a folder that goes with the bench. */
+/** Starts Weir for the questions: the real server on a folder that the bench removes. */
 import { join } from 'node:path'
 import { type StartOptions, startServer, type TestPool, type TestServer } from '../test/util/server.ts'
 import { BENCH_COLUMNS } from './events.ts'

@@ -1,8 +1,9 @@
 /**
  * `npm run demo`: real GitHub webhooks through a server of its own.
  *
- * Starts Weir on a temporary folder, makes a pool for GitHub's webhooks, posts the payloads of @octokit/webhooks-examples
- * in batches and singly, asks counters, prints how long each step took, and removes the folder.
+ * Starts Weir on a temporary folder, makes a pool for GitHub's webhooks, posts the payloads of
+ * @octokit/webhooks-examples in batches and singly, asks counters, prints how long each step took,
+ * and removes the folder.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -46,7 +47,10 @@ async function step<T>(name: string, work: () => Promise<T>): Promise<T> {
   return result
 }
 
-/** A delivery as a small relay in front of Weir would post it: GitHub's headers beside GitHub's body. */
+/**
+ * A delivery as a small relay in front of Weir would post it: GitHub's headers beside GitHub's
+ * body.
+ */
 function deliveries(): string[] {
   const module = createRequire(import.meta.url)('@octokit/webhooks-examples') as {
     default?: Example[]

@@ -1,6 +1,7 @@
 /**
- * ClickHouse as a peer: Debian's clickhouse-server on a temporary folder, HTTP, JSONEachRow into a MergeTree of the same
- * six columns. It neither syncs before its answer nor checks keys: it is given that advantage.
+ * ClickHouse as a peer: Debian's clickhouse-server on a temporary folder, HTTP, JSONEachRow into a
+ * MergeTree of the same six columns. It has two advantages: it neither syncs before its answer nor
+ * checks keys.
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { mkdirSync, writeFileSync } from 'node:fs'
@@ -11,15 +12,15 @@ import { sleep } from '../measure.ts'
 
 export interface ClickHouse {
   readonly pid: number
-  /** Where bodies are posted. */
+  /** URL for the bodies. */
   readonly url: string
-  /** Throws where fewer rows are there than were acknowledged. */
+  /** Throws where it has fewer rows than it acknowledged. */
   checkRows(least: number): Promise<void>
   /** Ends it and removes its folder. */
   stop(): Promise<void>
 }
 
-/** Is it installed? (`apt-get install clickhouse-server`) */
+/** True when it is installed (`apt-get install clickhouse-server`). */
 export function hasClickHouse(): boolean {
   return spawnSync('which', ['clickhouse-server']).status === 0
 }

@@ -1,4 +1,7 @@
-/** The floor for P-2: uWebSockets.js in a process of its own that reads bodies, drops them and answers 200. */
+/**
+ * The peer of P-2: uWebSockets.js in a process of its own that reads bodies, drops them and answers
+ * 200.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { tracked } from '../leftovers.ts'

@@ -1,7 +1,8 @@
 /**
- * One connection that runs one prepared statement again and again, in PostgreSQL's own protocol (version 3) over a Unix socket: a
- * request is bytes that were laid out once, and of the answer only its kind is looked at. pgbench cannot do it: its prepared
- * statements take no parameter with 500 changing ids, and its text substitution costs more than the server.
+ * One connection that runs one prepared statement again and again, in PostgreSQL's own protocol
+ * (version 3) over a Unix socket. A request is bytes that were laid out once, and only the kind of
+ * the answer is read. pgbench cannot do this: its prepared statements take no parameter with 500
+ * changing ids, and its text substitution costs more than the server.
  */
 import { connect, type Socket } from 'node:net'
 
@@ -25,7 +26,7 @@ export function bindHead(bytes: number): Uint8Array {
 }
 
 /** The rest of Bind (no result formats), Execute without a row limit, Sync. */
-export function bindMemtable(): Uint8Array {
+export function bindEnd(): Uint8Array {
   const execute = message('E', Buffer.from([0, 0, 0, 0, 0]))
   return Buffer.concat([Buffer.from([0, 0]), execute, message('S')])
 }
@@ -64,7 +65,9 @@ export class PostgresConnection {
     return connection
   }
 
-  /** Runs the statement; resolves with 200, or 500 where it failed (the first failure is printed). */
+  /**
+   * Runs the statement; resolves with 200, or 500 where it failed (the first failure is printed).
+   */
   async send(request: Uint8Array): Promise<number> {
     try {
       await this.#ask(request)

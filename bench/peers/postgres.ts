@@ -1,9 +1,11 @@
 /**
- * PostgreSQL as a peer: synced (fsync, synchronous_commit, full_page_writes) upserts by primary key of 500 events a request, one
- * statement each, over a Unix socket (no port is open).
+ * PostgreSQL as a peer: synced upserts by primary key (fsync, synchronous_commit,
+ * full_page_writes), 500 events per request, one statement each, over a Unix socket.
  *
- * What it is given: the key columns and a jsonb document (six columns beside it were as fast, an array of documents and json slower); the C locale; large buffers and a WAL that rarely
- * forces a checkpoint; minimal WAL; a prepared statement; a driver that costs next to nothing (postgres-connection.ts).
+ * It is set up for speed: a table of key columns and a jsonb document (six more columns were as
+ * fast, an array of documents and json slower), the C locale, large buffers, a minimal WAL that
+ * rarely forces a checkpoint, a prepared statement, and a driver that costs next to nothing
+ * (postgres-connection.ts).
  */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { accessSync, chownSync, constants, mkdirSync, readdirSync } from 'node:fs'
@@ -14,10 +16,10 @@ import { sleep } from '../measure.ts'
 import { PostgresConnection } from './postgres-connection.ts'
 
 export interface Postgres {
-  /** Of the first process; the others are below it. */
+  /** The first process; the others are below it. */
   readonly pid: number
   readonly target: Target
-  /** Throws where fewer rows are there than were acknowledged. */
+  /** Throws where it has fewer rows than it acknowledged. */
   checkRows(least: number): Promise<void>
   /** Ends it and removes its folder. */
   stop(): Promise<void>
@@ -27,7 +29,7 @@ const USER = 'weir'
 const PORT = 5432 // only in the name of the socket
 const START_TRIES = 300
 const STOP_MS_MAX = 20_000
-/** Debian keeps its programs out of the PATH. */
+/** Debian does not put its programs into the PATH. */
 const DEBIAN = '/usr/lib/postgresql'
 const TABLE = `CREATE TABLE events (time timestamptz, id text, event jsonb NOT NULL, PRIMARY KEY (time, id))`
 const UPSERT = `INSERT INTO events SELECT (e->>'time')::timestamptz, e->>'id', e FROM jsonb_array_elements($1::jsonb) e
@@ -47,7 +49,9 @@ const SETTINGS = {
   jit: 'off',
 }
 
-/** The folder of its programs, or undefined: it is not installed (`apt-get install postgresql`). */
+/**
+ * The folder of its programs; undefined where it is not installed (`apt-get install postgresql`).
+ */
 function programs(): string | undefined {
   const versions = () => {
     try {
@@ -73,7 +77,10 @@ function isProgram(file: string): boolean {
   }
 }
 
-/** It refuses to run as root: then as the user that its package makes, or as nobody. Otherwise as we are. */
+/**
+ * The account to run it as. It refuses root: then the user that its package makes, or nobody. Else
+ * undefined, the caller's own.
+ */
 function account(): { readonly uid: number; readonly gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined
   const idOf = (flag: string, user: string) =>
@@ -82,7 +89,7 @@ function account(): { readonly uid: number; readonly gid: number } | undefined {
   return { uid: Number(idOf('-u', user)), gid: Number(idOf('-g', user)) }
 }
 
-/** Is it installed? */
+/** True when it is installed. */
 export function hasPostgres(): boolean {
   return programs() !== undefined
 }
@@ -108,7 +115,7 @@ export async function startPostgres(): Promise<Postgres> {
     cwd: folder,
     ...owner,
   })
-  // SIGQUIT: at once, with all its processes; after a SIGKILL those would go on for a while.
+  // SIGQUIT ends all its processes at once. After a SIGKILL they would run on for a while.
   tracked(child, { signal: 'SIGQUIT' })
   let said = ''
   child.stderr.on('data', data => {
@@ -128,7 +135,7 @@ export async function startPostgres(): Promise<Postgres> {
 }
 
 async function checkRows(socket: string, least: number): Promise<void> {
-  // A division by zero says no; so the answer need not be read.
+  // A division by zero fails where rows are missing, so the answer need not be read.
   const sql = `SELECT 1 / (count(*) >= ${least})::int FROM events`
   const connection = await PostgresConnection.open(socket, USER, sql)
   await connection.execute().catch(error => {
@@ -140,7 +147,7 @@ async function checkRows(socket: string, least: number): Promise<void> {
 async function end(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return
   const ended = new Promise(resolve => child.once('exit', resolve))
-  child.kill('SIGQUIT') // its folder goes: no checkpoint is needed
+  child.kill('SIGQUIT') // no checkpoint: the folder is removed next
   const late = setTimeout(() => child.kill('SIGKILL'), STOP_MS_MAX)
   await ended
   clearTimeout(late)

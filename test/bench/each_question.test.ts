@@ -50,7 +50,7 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
   keys: {
     args: '--keys 20000'.split(' '),
     prints: [
-      /commit of a flush, all +p50 \d+ p99 \d+ max \d+ ms/,
+      /commit of a flush, all +p50 \d+ ms, p99 \d+ ms, max \d+ ms/,
       /restart: \d+ ms/,
       /rebuild: .* rows\/s, .* bytes a key/,
     ],
