@@ -1,13 +1,16 @@
 /**
- * Set-up: makes a fresh clone runnable, and does nothing where that is done already.
+ * Set-up: makes a fresh clone runnable. It does nothing where nothing has changed.
  *
- *   1  packages     npm install by the lock file, when node_modules does not match the lock file
- *   2  native       dist/native/weir.node, with the system's C++ compiler; without one Weir runs its js kernel
+ *   1  packages     npm install by the lock file, when node_modules does not match it
+ *   2  native       dist/native/weir.node, with the system's C++ compiler
  *   3  TypeScript   tsc to dist/
  *
- * Plain JavaScript without imports from npm: it runs before there is anything else. What it does goes to standard error.
- * `node src/setup.mjs` sets up; `node src/setup.mjs run FILE …` then runs dist/FILE in this process. A server whose build is
- * done runs without the packages to build and test with: an image may drop them (`npm prune --omit=dev`).
+ * Without a C++ compiler Weir runs its js kernel. Set-up is plain JavaScript without imports from
+ * npm, because it runs first. It reports on standard error.
+ *
+ * `node src/setup.mjs` sets up. `node src/setup.mjs run FILE …` then runs dist/FILE in this
+ * process. A server whose build is current needs no dev packages: an image may drop them (`npm
+ * prune --omit=dev`).
  */
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -32,10 +35,10 @@ import { hasPackages, installPackages } from './setup/packages.mjs'
 const begin = performance.now()
 const [, , verb, fileToRun = ''] = process.argv
 
-/** Tests, benches and examples have packages of their own. */
+/** The server needs `dependencies` alone; tests, benches and examples need dev packages. */
 const isServer = verb === 'run' && fileToRun.startsWith('src/')
 
-/** What tsc reads. */
+/** The files that tsc reads. */
 const SOURCES = {
   folders: ['src', 'workers', 'test', 'bench', 'examples', 'tsconfig.json', 'package-lock.json'],
   endings: ['.ts', '.mjs'],
@@ -48,21 +51,22 @@ function isCompiled() {
 async function compile() {
   tellStep('compiling (tsc)')
   removeStamp('typescript')
-  if (!existsSync(join(dist, 'src'))) rmSync(join(dist, '.tsbuildinfo'), { force: true }) // it says that all is there
+  // A left .tsbuildinfo would claim that everything is compiled.
+  if (!existsSync(join(dist, 'src'))) rmSync(join(dist, '.tsbuildinfo'), { force: true })
   const { ok, output } = await run(process.execPath, ['node_modules/typescript/bin/tsc', '-p', '.'])
   if (ok) return done('typescript', SOURCES)
   process.stderr.write(output)
   fail('tsc failed')
 }
 
-/** Is there nothing to do? Packages to build with count where something is to be built. */
+/** True when nothing has to be done. Dev packages count only where something has to be compiled. */
 function isReady() {
   return isCompiled() && isNativeDone() && hasPackages(!isServer)
 }
 
 async function setUp() {
   const releaseLock = await takeLock()
-  const isBuilt = isCompiled() // looked at again: another set-up may have done it meanwhile
+  const isBuilt = isCompiled() // checked again: another set-up may have compiled meanwhile
   if (!hasPackages(!isServer || !isBuilt)) await installPackages()
   await Promise.all([
     isNativeDone() ? undefined : native(process.env['CXX']),

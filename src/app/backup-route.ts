@@ -2,8 +2,8 @@
  * `POST /v1/admin/backup`: a backup of the running server.
  *
  * The answer is NDJSON: lines of progress, then either `{"done":true,"sequence":…}` or
- * `{"error":…,"code":…}`. Only the last line counts: an answer that ends without one of the two means
- * that there is no backup. The backup is cancelled when its client disconnects.
+ * `{"error":…,"code":…}`. Only the last line counts: an answer that ends without one of the two
+ * means that there is no backup. The backup is cancelled when its client disconnects.
  */
 import type { ControlRequest, ControlRoute, Reply, StreamAnswer, StreamReply } from '../api/api-types.ts'
 import { problemReply, refuse } from '../api/problem.ts'
@@ -31,7 +31,8 @@ export function wireBackups({ catalog, pools, commit }: BackedUp): Backups {
       const held = commit.hold()
       const releasePools = pools.pinAll()
       const state = {
-        // Not the pools of the manifest: it may have a deleted pool, and lacks pools that never got a row.
+        // Not the pools of the manifest: it may have a deleted pool, and lacks pools that never got
+        // a row.
         pools: catalog.pools().map(({ number, id }) => {
           const { flushedSequence = 0, segments = [] } = pools.flushed(number) ?? {}
           return { pool: number, poolId: id, flushedSequence, segments }

@@ -30,7 +30,7 @@ interface CachedTarget {
   readonly target: IngestTarget
 }
 
-/** target(), isLive() and commit() of ApiDeps. */
+/** The functions target(), isLive() and commit() of ApiDeps, and forget() for deleted pools. */
 export function wireIngest({ catalog, commit, received, append }: IngestWiring) {
   const targets = new Map<string, CachedTarget>()
   return {

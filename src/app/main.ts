@@ -10,8 +10,8 @@ import { errorText, missingPackage, say, warn } from '../util/say.ts'
 import { COMMANDS } from './commands.ts'
 
 /**
- * Files and folders of every command belong to its user alone: 0600 and 0700. Weir requests these modes
- * itself; libraries that write files (LMDB, DuckDB, Parquet) request more.
+ * Files and folders of every command belong to its user alone: 0600 and 0700. Weir requests these
+ * modes itself; libraries that write files (LMDB, DuckDB, Parquet) request more.
  */
 const PRIVATE_UMASK = 0o077
 
@@ -26,15 +26,18 @@ async function main(): Promise<number> {
   return await command.run(input)
 }
 
-// `weir inspect | head`: the reader has closed the pipe. Weir ends as other tools do, by SIGPIPE and without
-// a message; a shell reports 141. The next start recovers whatever was under way.
+// `weir inspect | head`: the reader has closed the pipe. Weir ends as other tools do, by SIGPIPE
+// and without a message; a shell reports 141. The next start recovers whatever was under way.
 for (const stream of [process.stdout, process.stderr])
   stream.on('error', error => {
     if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error
     dieOf('SIGPIPE')
   })
 
-/** Waits until the output is written: exit() would lose output that is still on its way through a pipe. */
+/**
+ * Waits until the output is written: exit() would lose output that is still on its way through a
+ * pipe.
+ */
 function flushed(stream: NodeJS.WriteStream): Promise<void> {
   return new Promise(resolve => {
     stream.write('', () => resolve())

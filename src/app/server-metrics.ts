@@ -43,46 +43,34 @@ interface Watched {
   readonly engine: QueryEngine
 }
 
-/** Registers a gauge for each queue and one for each limit. */
-export function watchQueues(metrics: Metrics, { parse, pools, commit, engine }: Watched, api: Api): void {
-  metrics.gauge(
-    'weir_queue_depth',
-    'entries or bytes in each queue',
-    () => [
-      ['connections', api.stats().connections],
-      ['parse_tasks', parse.stats().running],
-      ['batches', api.stats().tasksRunning],
-      ['slabs', api.stats().slabsInUse],
-      ['waiting_requests', api.stats().waitingRequests],
-      ['waiting_bytes', api.stats().heldBytes],
-      ['log_bytes', commit.stats().queuedBytes],
-      ['memtable_bytes', pools.stats().memtableBytes],
-      ['recent_flush_bytes', pools.stats().recentFlushBytes],
-      ['flushes', pools.stats().flushesUnderWay],
-      ['queries_running', engine.stats().running],
-      ['queries_waiting', engine.stats().waiting],
-    ],
-    'queue',
-  )
-  metrics.gauge(
-    'weir_queue_limit',
-    'limit of each queue',
-    () => [
-      ['connections', api.stats().connectionsMax],
-      ['parse_tasks', parse.stats().max],
-      ['batches', BATCHES_UNDER_WAY_MAX],
-      ['slabs', SLABS_MAX],
-      ['waiting_requests', WAITING_REQUESTS_MAX],
-      ['waiting_bytes', WAITING_BYTES_MAX],
-      ['log_bytes', LOG_QUEUED_BYTES_MAX],
-      ['memtable_bytes', MEMTABLE_BYTES_MAX],
-      ['recent_flush_bytes', RECENT_FLUSH_BYTES_MAX],
-      ['flushes', FLUSHES_MAX * FLUSHES_SMALL],
-      ['queries_running', QUERIES_RUNNING_MAX],
-      ['queries_waiting', QUERIES_WAITING_MAX],
-    ],
-    'queue',
-  )
+type Queue = readonly [name: string, depth: number, limit: number]
+
+function queuesOf({ parse, pools, commit, engine }: Watched, api: Api): Queue[] {
+  const [requests, tasks, store, queries] = [api.stats(), parse.stats(), pools.stats(), engine.stats()]
+  return [
+    ['connections', requests.connections, requests.connectionsMax],
+    ['parse_tasks', tasks.running, tasks.max],
+    ['batches', requests.tasksRunning, BATCHES_UNDER_WAY_MAX],
+    ['slabs', requests.slabsInUse, SLABS_MAX],
+    ['waiting_requests', requests.waitingRequests, WAITING_REQUESTS_MAX],
+    ['waiting_bytes', requests.heldBytes, WAITING_BYTES_MAX],
+    ['log_bytes', commit.stats().queuedBytes, LOG_QUEUED_BYTES_MAX],
+    ['memtable_bytes', store.memtableBytes, MEMTABLE_BYTES_MAX],
+    ['recent_flush_bytes', store.recentFlushBytes, RECENT_FLUSH_BYTES_MAX],
+    ['flushes', store.flushesUnderWay, FLUSHES_MAX * FLUSHES_SMALL],
+    ['queries_running', queries.running, QUERIES_RUNNING_MAX],
+    ['queries_waiting', queries.waiting, QUERIES_WAITING_MAX],
+  ]
+}
+
+/** Registers the gauges of the queues, of the log, of the memtables and of compaction. */
+export function watchQueues(metrics: Metrics, watched: Watched, api: Api): void {
+  const { pools, commit } = watched
+  const queues = () => queuesOf(watched, api)
+  const depths = () => queues().map(([name, depth]) => [name, depth] as const)
+  const limits = () => queues().map(([name, , limit]) => [name, limit] as const)
+  metrics.gauge('weir_queue_depth', 'entries or bytes in each queue', depths, 'queue')
+  metrics.gauge('weir_queue_limit', 'limit of each queue', limits, 'queue')
   metrics.gauge(
     'weir_connections_refused',
     'connections closed as they opened since the start, because the limit was reached',

@@ -1,9 +1,11 @@
 /**
- * Wires the server: opens the stages in order, passes functions between them, stops them in reverse order.
+ * Wires the server: opens the stages in order, passes functions between them, stops them in reverse
+ * order.
  *
- *   catalog → index → log replayed into the memtables → HTTP → ready → sweep, query engine
+ *   catalog → index → log, replayed into the memtables → HTTP → ready → orphans removed, query engine
  *
- *   W-10  The same code after a crash as after a clean stop; nothing here grows with rows. The sweep runs after ready.
+ *   W-10  A start after a crash runs the same code as after a clean stop. Its cost does not grow with
+ *         rows; orphans are removed after ready.
  */
 import { availableParallelism } from 'node:os'
 import type { Api, Health } from '../api/api-types.ts'
@@ -52,7 +54,10 @@ interface Server extends Stages {
   readonly paths: Paths
 }
 
-/** Opens the stages, wires them and listens. Rejects with CannotRun or Damaged; the caller runs the closers then. */
+/**
+ * Opens the stages, wires them and listens. Rejects with CannotRun or Damaged; the caller runs the
+ * closers then.
+ */
 export async function openServer(start: ServerStart): Promise<Running> {
   const { config, kernel, paths, onFault } = start
   checkInstalled(['apache-arrow', 'parquet-wasm'])
@@ -181,10 +186,13 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
   )
 }
 
-/** Runs after ready: removes copies that exports left, then orphans of the index and of the segment folders. */
+/**
+ * Runs after ready: removes copies that exports left, then orphans of the index and of the segment
+ * folders.
+ */
 async function sweep({ catalog, index, pools, paths }: Server): Promise<void> {
   await sweepCopies(paths.temporary).catch(error =>
-    warn(`copies of former exports stay in ${paths.temporary}: ${(error as Error).message}`),
+    warn(`copies of earlier exports stay in ${paths.temporary}: ${(error as Error).message}`),
   )
   await sweepThenCompact(catalog, index, pools)
 }
@@ -194,11 +202,11 @@ function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['
   if (!opened.isNewFolder) notes.push(...rebuiltNotes(index))
   if ((opened.admin?.clientSecret.length ?? CLIENT_SECRET_CHARACTERS_MIN) < CLIENT_SECRET_CHARACTERS_MIN)
     notes.push(
-      `the secret of the first application has fewer than ${CLIENT_SECRET_CHARACTERS_MIN} characters: give WEIR_CLIENT_ID and WEIR_CLIENT_SECRET a longer one`,
+      `the secret of the first application has fewer than ${CLIENT_SECRET_CHARACTERS_MIN} characters: set WEIR_CLIENT_ID and a longer WEIR_CLIENT_SECRET`,
     )
   if (log.replayed > 0) notes.push(`replayed ${log.replayed} requests from the log`)
   if (log.torn !== undefined)
-    notes.push(`an unfinished write was cut from ${log.torn.file} at byte ${log.torn.offset}`)
+    notes.push(`an unfinished write was removed from ${log.torn.file} at byte ${log.torn.offset}`)
   return notes
 }
 

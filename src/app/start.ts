@@ -1,12 +1,14 @@
 /**
- * Starts the server: the folder and its lock, then the threads that read it, then the rest of the program.
+ * Starts the server: the folder and its lock, then the threads that read it, then the rest of the
+ * program.
  *
- *   folder and lock → threads of catalog, index and log begin to read → the rest of the program (server.ts) is loaded
+ *   folder and lock → threads of catalog, index and log read → server.ts and the rest are loaded
  *
- * Loading the program takes as long as reading the folder, a quarter of a second on an idle core. So this
- * file imports only what both need.
+ * Loading the program takes as long as reading the folder, a quarter of a second on an idle core.
+ * So this file imports only what both need.
  *
- *   W-10  The same code after a crash as after a clean stop; nothing here grows with rows.
+ *   W-10  A start after a crash runs the same code as after a clean stop. Its cost does not grow
+ *         with rows.
  */
 import { type ChosenTransport, chooseTransport } from '../api/http/choose-transport.ts'
 import type { OpenedCatalog } from '../catalog/open-catalog.ts'
@@ -34,7 +36,7 @@ export interface Running {
 export interface ServerStart extends BeginOptions {
   readonly begun: StartedThreads
   readonly http: ChosenTransport
-  /** Gets what ends each stage, in the order of opening; run backwards when the start fails. */
+  /** Functions that close each stage, in the order of opening. A failed start runs them backwards. */
   readonly closers: (() => Promise<unknown>)[]
 }
 
@@ -63,7 +65,7 @@ export async function startServer(config: Config, onFault: (error: Error) => voi
   }
 }
 
-/** Prints a line a second while the index is rebuilt. */
+/** Prints a line per second while the index is rebuilt. */
 function tellRebuild(): (done: number, of: number) => void {
   let told = 0
   return (done, of) => {

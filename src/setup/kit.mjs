@@ -1,6 +1,6 @@
 /**
- * What the steps of set-up share: lines for the operator, commands that end with the set-up, stamps of what was done, and the
- * lock that lets one set-up at a time work in this folder.
+ * Shared by the steps of set-up: lines for the operator, commands that end with the set-up, stamps
+ * of finished steps, and the lock that lets one set-up at a time work in this folder.
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -23,14 +23,17 @@ import { fileURLToPath } from 'node:url'
 export const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
 export const dist = join(root, 'dist')
 
-/** The longest wait for another set-up: npm without a network gives up after two minutes, a slow machine compiles for minutes. */
+/**
+ * The longest wait for another set-up. npm without a network gives up after two minutes, and a slow
+ * machine compiles for minutes.
+ */
 const LOCK_SECONDS_MAX = 900
 
-/** What a command printed, kept at most: the first error and what surrounds it. */
+/** Characters of a command's output that are kept: enough for the first error. */
 const OUTPUT_CHARACTERS_MAX = 1_000_000
 
 let isSilent = true
-/** Commands that run now: a signal that ends the set-up ends them too. */
+/** Running commands. A signal that ends the set-up ends them too. */
 const children = new Set()
 
 /** @param {string} line */
@@ -38,13 +41,13 @@ export function tell(line) {
   process.stderr.write(`set-up: ${line}\n`)
 }
 
-/** @param {string} line a step that takes a while and begins now */
+/** Reports a step that begins now and takes a while. @param {string} line */
 export function tellStep(line) {
   isSilent = false
   tell(line)
 }
 
-/** True where a step was told: there was something to do. */
+/** True when tellStep() reported a step. */
 export function didSomething() {
   return !isSilent
 }
@@ -63,8 +66,11 @@ export function endOf(signal) {
 }
 
 /**
- * Runs a command to its end. @param {string} command @param {string[]} args @param {import('node:child_process').StdioOptions} [stdio]
- * @returns {Promise<{ ok: boolean, code: number | null, output: string }>} a command that is not there has ended with code null
+ * Runs a command to its end.
+ * @param {string} command @param {string[]} args
+ * @param {import('node:child_process').StdioOptions} [stdio]
+ * @returns {Promise<{ ok: boolean, code: number | null, output: string }>} `code` is null where the
+ *   command is missing
  */
 export function run(command, args, stdio = ['ignore', 'pipe', 'pipe']) {
   return new Promise(resolve => {
@@ -89,9 +95,9 @@ export function run(command, args, stdio = ['ignore', 'pipe', 'pipe']) {
 }
 
 /**
- * One set-up at a time in this folder: resolves when this process has the lock, which ends with the process at the latest. A
- * folder that cannot be written to has nobody to lock out.
- * @returns {Promise<() => void>} gives the lock back: a server that is set up lives on for months in this process
+ * Resolves when this process has the lock of this folder. The lock ends with the process at the
+ * latest. A read-only folder needs no lock, because no set-up can change it.
+ * @returns {Promise<() => void>} releases the lock: the server then runs for months in this process
  */
 export async function takeLock() {
   let file
@@ -99,23 +105,27 @@ export async function takeLock() {
     mkdirSync(dist, { recursive: true })
     file = openSync(join(dist, 'setup.lock'), 'a')
   } catch {
-    return () => undefined // a read-only image; a step that has to write says so
+    return () => undefined // a read-only image; a step that writes reports it
   }
   const release = () => closeSync(file)
   const flock = (...args) => run('flock', ['--exclusive', ...args, '3'], ['ignore', 'ignore', 'pipe', file])
   const first = await flock('--nonblock')
   if (first.ok) return release
   if (first.code === null) {
-    tell('flock(1) of util-linux is missing: no second set-up may run in this folder')
+    tell('flock(1) of util-linux is missing: do not start a second set-up in this folder')
     return release
   }
-  tell('another set-up works in this folder: waiting for its end')
+  tell('another set-up works in this folder: waiting for it')
   const second = await flock('--timeout', String(LOCK_SECONDS_MAX))
   if (!second.ok) fail(`the other set-up did not end in ${LOCK_SECONDS_MAX} s: ${second.output}`)
   return release
 }
 
-/** @typedef {{ folders: string[], endings: string[], more?: string }} Inputs folders or files of the root, and what else counts */
+/**
+ * @typedef {{ folders: string[], endings: string[], more?: string }} Inputs folders or files of the
+ *   root,
+ *   the endings of files that count, and other values that count
+ */
 
 /** The files of inputs, in a fixed order. @param {Inputs} inputs */
 function filesOf({ folders, endings }) {
@@ -135,7 +145,7 @@ function hashOf(inputs, tellFile) {
   return hash.digest('hex')
 }
 
-/** Sizes and times: cheap enough for every start. @param {Inputs} inputs */
+/** Hash of sizes and times: cheap enough for every start. @param {Inputs} inputs */
 function quickOf(inputs) {
   return hashOf(inputs, file => {
     const { size, mtimeMs } = statSync(file)
@@ -143,12 +153,18 @@ function quickOf(inputs) {
   })
 }
 
-/** The bytes: a copied folder or image keeps them, and not always the times. @param {Inputs} inputs */
+/**
+ * Hash of the bytes. A copied folder or image keeps them, but not always the times.
+ * @param {Inputs} inputs
+ */
 export function contentOf(inputs) {
   return hashOf(inputs, file => readFileSync(file))
 }
 
-/** One file a step, so that no set-up overwrites what another one says of another step. @param {string} step */
+/**
+ * The stamp of a step. Each step has its own file, so steps do not overwrite each other.
+ * @param {string} step
+ */
 const stampOf = step => join(dist, 'setup', `${step}.json`)
 
 /** @param {string} step @returns {Record<string, unknown>} */
@@ -156,7 +172,7 @@ export function readStamp(step) {
   try {
     return JSON.parse(readFileSync(stampOf(step), 'utf8'))
   } catch {
-    return {} // never done, or cut short: to be done again
+    return {} // missing or unfinished: the step runs again
   }
 }
 
@@ -168,12 +184,15 @@ export function writeStamp(step, value) {
   renameSync(made, stampOf(step))
 }
 
-/** Before a step changes what it made: a set-up that is killed in between leaves no stamp. @param {string} step */
+/**
+ * Call it before a step changes its output: a killed set-up must leave no stamp.
+ * @param {string} step
+ */
 export function removeStamp(step) {
   rmSync(stampOf(step), { force: true })
 }
 
-/** Was the step done for these inputs? @param {string} step @param {Inputs} inputs */
+/** True when the step is finished for these inputs. @param {string} step @param {Inputs} inputs */
 export function isDone(step, inputs) {
   const stamp = readStamp(step)
   if (stamp['content'] === undefined) return false
@@ -182,12 +201,12 @@ export function isDone(step, inputs) {
   try {
     done(step, inputs)
   } catch {
-    // A read-only image: the bytes are compared at each start.
+    // A read-only image keeps the old stamp, so each start compares the bytes.
   }
   return true
 }
 
-/** @param {string} step @param {Inputs} inputs */
+/** Writes the stamp of a finished step. @param {string} step @param {Inputs} inputs */
 export function done(step, inputs) {
   writeStamp(step, { quick: quickOf(inputs), content: contentOf(inputs) })
 }

@@ -1,8 +1,10 @@
 /**
- * Set-up's native step: dist/native/weir.node, made by the system's C++ compiler of our sources, simdjson's and liblmdb's.
+ * Set-up's native step: the system's C++ compiler builds dist/native/weir.node from our sources,
+ * simdjson's and liblmdb's.
  *
- * It is optional. A build that fails is tried again at the next two starts (a full disk, no memory), and then only for other
- * sources, packages or another compiler: a machine whose compiler always fails does not pay for it at each start.
+ * The step is optional. A failed build is tried again at the next two starts (a full disk, no
+ * memory), and then only for other sources, packages or another compiler, so that a machine whose
+ * compiler always fails does not compile at each start.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
@@ -22,7 +24,7 @@ import {
 } from './kit.mjs'
 import { locked } from './packages.mjs'
 
-/** How often the same compiler is given the same sources. */
+/** Tries of the same compiler with the same sources. */
 const BUILD_TRIES = 3
 
 const JS_RUNS = 'Weir will run its js kernel (slower)'
@@ -30,7 +32,7 @@ const JS_RUNS = 'Weir will run its js kernel (slower)'
 const folder = join(dist, 'native')
 const module = join(folder, 'weir.node')
 
-/** All that the module is made of. Another machine's module is not this machine's. */
+/** The inputs of the module. A module of another platform or processor does not count. */
 function inputs() {
   const packages = locked('package-lock.json')
   const names = ['lmdb', 'node-api-headers', 'simdjson']
@@ -46,10 +48,13 @@ export function isNativeDone() {
   return existsSync(module) && isDone('native', inputs())
 }
 
-/** Builds the module, or says why it is not built. @param {string | undefined} wanted the compiler that CXX names */
+/**
+ * Builds the module, or reports why it cannot.
+ * @param {string | undefined} wanted the compiler that CXX names
+ */
 export async function native(wanted) {
   removeStamp('native')
-  rmSync(folder, { recursive: true, force: true }) // of other sources, and what a killed set-up left: never run half of each
+  rmSync(folder, { recursive: true, force: true }) // an old module, or the rest of a killed set-up
   const found = compiler(wanted)
   if (found === undefined) return tell(`no C++ compiler: ${JS_RUNS}`)
   const attempt = `${contentOf(inputs())} ${found.name} ${found.version}`
@@ -84,7 +89,7 @@ export async function native(wanted) {
   }
 }
 
-/** The line of a compiler's output that says what is wrong. @param {string} output */
+/** The line of a compiler's output that names the error. @param {string} output */
 function firstError(output) {
   const lines = output.split('\n').filter(line => line.trim() !== '')
   return (
@@ -94,7 +99,10 @@ function firstError(output) {
   ).trim()
 }
 
-/** The C++ compiler and what it says of itself, or undefined. @param {string | undefined} wanted another than the usual ones */
+/**
+ * The C++ compiler and its version; undefined without one.
+ * @param {string | undefined} wanted the name from CXX
+ */
 function compiler(wanted) {
   for (const name of wanted ? [wanted] : ['g++', 'clang++', 'c++']) {
     const { status, stdout } = spawnSync(name, ['--version'])
@@ -104,8 +112,9 @@ function compiler(wanted) {
 }
 
 /**
- * Why the compiler cannot make any module at all: the C++ library or the linker is not installed. It is looked at before each
- * build, and not counted as a failed build: the version does not change when the rest is installed.
+ * The reason why the compiler builds no module at all, such as a missing C++ library or linker. It
+ * is checked before each build and does not count as a failed build, because the compiler's version
+ * does not change when the rest is installed.
  * @param {string} name @param {string} objects @returns {Promise<string | undefined>}
  */
 async function probe(name, objects) {
@@ -143,11 +152,13 @@ function sources() {
 }
 
 /**
- * Compiles to objects, two at a time, links to a new name and renames it: a running server keeps the old module.
- * @param {{ compiler: string, objects: string, out: string, optimize: string[], others?: string[] }} options `optimize`: flags
- *   of this kind of build, for the compiler and for the linker; `others`: more flags for sources that are not ours;
- *   `objects`: a folder of the caller's own
- * @returns {Promise<string | undefined>} what the compiler said where it failed
+ * Compiles two files at a time, links to a new name and renames it, so a running server keeps the
+ * old module.
+ * @param {{ compiler: string, objects: string, out: string, optimize: string[], others?: string[]
+ *   }} options
+ *   `objects`: a folder of the caller; `optimize`: flags of this kind of build, for compiler and linker;
+ *   `others`: more flags for sources that are not ours
+ * @returns {Promise<string | undefined>} the compiler's output where it failed
  */
 export async function buildModule({ compiler, objects, out, optimize, others = [] }) {
   const { ours, folders, theirs } = sources()

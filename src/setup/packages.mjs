@@ -3,7 +3,11 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fail, root, run, tell, tellStep } from './kit.mjs'
 
-/** The packages that a lock file lists, by folder. @param {string} path @returns {Record<string, any>} */
+/**
+ * The packages that a lock file lists, by folder.
+ * @param {string} path
+ * @returns {Record<string, any>}
+ */
 export function locked(path) {
   try {
     return JSON.parse(readFileSync(join(root, path), 'utf8')).packages
@@ -13,8 +17,9 @@ export function locked(path) {
 }
 
 /**
- * Are the packages there? npm leaves a lock file of its own in node_modules when it is done, and changes it when it prunes.
- * @param {boolean} withDev packages to build and test with too: a server whose build is done runs without them
+ * True when the packages are installed. npm leaves a lock file of its own in node_modules, and
+ * changes it when it prunes.
+ * @param {boolean} withDev dev packages count too
  */
 export function hasPackages(withDev) {
   const have = locked('node_modules/.package-lock.json')
@@ -26,19 +31,22 @@ export function hasPackages(withDev) {
   )
 }
 
-/** Installs all packages, those to build with too. */
+/** Installs all packages, dev packages included. */
 export async function installPackages() {
   tellStep('installing packages (npm install)')
-  // Without a network it ends in two minutes instead of ten; with NODE_ENV=production tsc is needed all the same.
+  // Fewer retries: without a network npm ends in two minutes, not ten. tsc is needed even with
+  // NODE_ENV=production.
   const retries = ['--fetch-retry-mintimeout=1000', '--fetch-retry-maxtimeout=5000']
   const flags = ['--no-save', '--no-audit', '--no-fund', '--include=dev', ...retries]
   const patience = setTimeout(
-    () => tell('npm is still at work: does this machine reach its registry?'),
+    () => tell('npm is still working: check that this machine reaches its registry'),
     30_000,
   )
   const { ok, output } = await run('npm', ['install', ...flags])
   clearTimeout(patience)
   if (ok && hasPackages(true)) return
   process.stderr.write(output)
-  fail('npm install failed: Weir needs the packages of package-lock.json from an npm registry once')
+  fail(
+    'npm install failed: run it again where an npm registry is reachable; Weir needs the packages of package-lock.json once',
+  )
 }

@@ -388,7 +388,8 @@ export const BATCHES_UNDER_WAY_BYTES_MAX = 96 * MiB
 /** DEFLATE makes at most 1,032 bytes of one (RFC 1951: 258 bytes from two bits). */
 export const GZIP_RATIO_MAX = 1032
 /**
- * Batches of requests from the start of their parse to their last answer; more requests gather in slabs.
+ * Batches of requests from the start of their parse to their last answer; more requests gather in
+ * slabs.
  */
 export const BATCHES_UNDER_WAY_MAX = 64
 /** Parse tasks per parse worker without an answer: one runs, one waits. More requests gather. */
@@ -404,7 +405,10 @@ export const PARSE_TASK_GATHERED_BYTES = 64 * KiB
 export const PARSE_TASK_GATHERED_PARSED_BYTES = BATCH_BYTES_MAX / 2
 /** Parse workers, whatever the machine has. */
 export const PARSE_WORKERS_MAX = 16
-/** Sizes of last batches that the main thread remembers, by pool, kind and order of magnitude of the body. */
+/**
+ * Sizes of last batches that the main thread remembers, by pool, kind and order of magnitude of the
+ * body.
+ */
 export const BATCH_SIZES_MAX = 32_768
 
 // ── the log ─────────────────────────────────────────────────────────────────────────────────────
@@ -446,7 +450,8 @@ export const MEMTABLE_WAITING_BYTES_MAX = MEMTABLE_BYTES_MAX / 2
  */
 export const MEMTABLE_ENTRY_BYTES = 1 * KiB
 /**
- * Bytes of unused batch memory that waits for parse tasks: a flush of all memtables frees this much.
+ * Bytes of unused batch memory that waits for parse tasks: a flush of all memtables frees this
+ * much.
  */
 export const FREED_BYTES_MAX = MEMTABLE_BYTES_MAX
 /** Time after which batch memory that no parse task took is left to the garbage collector. */
