@@ -13,8 +13,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { isInterrupted, whenInterrupted } from '../src/tools/interrupt.ts'
-import { createProgress } from '../src/tools/progress.ts'
+import { createProgress, isInterrupted, whenInterrupted } from '../src/tools/terminal.ts'
 
 const ROUNDS = 20
 const BATCH_EVENTS_MAX = 500

@@ -3,8 +3,8 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { COMMANDS } from '../src/app/commands.ts'
-import { commandHelp, helpText } from '../src/tools/help.ts'
+import { COMMANDS, commandHelp, helpText } from '../src/app/commands.ts'
+
 import { must } from '../src/util/assert.ts'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -87,7 +87,7 @@ test('the README names scripts, commands and options that there are', () => {
   expect(run.filter(name => name !== 'install' && scripts[name] === undefined)).toEqual([])
   const commands = rowsBelow('README.md', 'Commands').map(([cell]) => quoted(cell ?? '')[0]?.split(' ')[0])
   expect(commands).toEqual(COMMANDS.slice(1).map(command => command.name))
-  const help = [helpText(COMMANDS), ...COMMANDS.map(one => commandHelp(one, false))].join('\n')
+  const help = [helpText(), ...COMMANDS.map(commandHelp)].join('\n')
   const flags = quoted(page).flatMap(text => text.match(/(?<![\w-])--[a-z][a-z0-9-]+/g) ?? [])
   expect(flags.length).toBeGreaterThan(10)
   expect(flags.filter(flag => !help.includes(`${flag} `))).toEqual([])

@@ -1,8 +1,8 @@
 /** Entry point of the thread of one backup: joins it with the stages whose files it writes. */
 import { writeCatalog } from '../src/catalog/catalog-store.ts'
 import { extractLog } from '../src/log/copy-log.ts'
+import type { BackupThreadData } from '../src/tools/backup/backup-thread.ts'
 import { serveBackup } from '../src/tools/backup/backup-thread.ts'
-import type { BackupThreadData } from '../src/tools/backup/backup-types.ts'
 import { disk } from '../src/util/disk.ts'
 import { beginThread } from '../src/util/thread-server.ts'
 

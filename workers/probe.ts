@@ -1,7 +1,7 @@
-/** Entry point of a process that reads an LMDB folder once (src/tools/probe-lmdb.ts), and may die of what it reads. */
+/** Entry point of a process that reads an LMDB folder once (src/tools/stopped-folder.ts), and may die of what it reads. */
 import { readStore } from '../src/catalog/catalog-store.ts'
 import { countIndex, walkIndex } from '../src/index/inspect-index.ts'
-import type { ProbeAnswer, ProbeQuestion } from '../src/tools/probe-lmdb.ts'
+import type { ProbeAnswer, ProbeQuestion } from '../src/tools/stopped-folder.ts'
 import { must } from '../src/util/assert.ts'
 import { disk } from '../src/util/disk.ts'
 import { toWire } from '../src/util/errors.ts'

@@ -1,17 +1,12 @@
 /**
- * Every command, in the order of the help; the first, `start`, is the default and stands here.
+ * Every command of `weir`, in the order of the help, and the help itself. `start` is the default and
+ * stands here.
  *
- * The file of a command holds its name, flags and help. It loads everything else when it runs, so the
- * start of the server does not wait for what other commands need.
+ * A command loads its code when it runs, so the start of the server does not wait for what other
+ * commands need.
  */
-import { CLEAN, type Command, type CommandInput } from '../engine/command.ts'
-import { BACKUP } from '../tools/backup.ts'
-import { EXPORT } from '../tools/export.ts'
-import { INSPECT } from '../tools/inspect.ts'
-import { REBUILD } from '../tools/rebuild.ts'
-import { REPAIR } from '../tools/repair.ts'
-import { RESTORE } from '../tools/restore.ts'
-import { VERIFY } from '../tools/verify.ts'
+import { CLEAN, type Command, type CommandInput, JSON_FLAG } from '../engine/command.ts'
+import { optionLines } from '../engine/config.ts'
 import { endNow, STOP_SIGNALS, withoutEchoes } from '../util/end-process.ts'
 import { STOP_MS_MAX } from '../util/limits.ts'
 import { errorText, say, warn } from '../util/say.ts'
@@ -22,13 +17,148 @@ const START: Command = {
   positionals: [],
   flags: [],
   why: 'runs the server (the default)',
-  run,
+  run: runServer,
+}
+
+const INSPECT: Command = {
+  name: 'inspect',
+  positionals: ['[pool]'],
+  flags: [JSON_FLAG],
+  why: 'shows pools, segments, log and index of a stopped folder; changes nothing',
+  run: async input => (await import('../tools/inspect.ts')).inspect(input),
+}
+
+const VERIFY: Command = {
+  name: 'verify',
+  positionals: [],
+  flags: [JSON_FLAG],
+  why: 'checks log, segments, keys and deletion vectors of a stopped folder; changes nothing',
+  run: async input => (await import('../tools/verify.ts')).verify(input),
+}
+
+const EXPORT: Command = {
+  name: 'export',
+  positionals: ['<pool>'],
+  flags: [
+    { flag: 'format', value: 'parquet|arrow|ndjson|csv', why: 'format of the file; default parquet' },
+    { flag: 'columns', value: 'a,b', why: 'exports these columns in this order; default all' },
+    { flag: 'where', value: 'JSON', why: 'exports rows that match a list of filters as GraphQL takes them' },
+    { flag: 'start', value: 'time', why: 'exports rows with the primary timestamp at or after this time' },
+    { flag: 'stop', value: 'time', why: 'exports rows with the primary timestamp before this time' },
+    { flag: 'compression', value: 'zstd|snappy|gzip|none', why: 'compression of parquet; default zstd' },
+    { flag: 'out', value: 'file', why: 'the file to write; - is standard output' },
+    { flag: 'force', value: '', why: 'replaces an existing file' },
+  ],
+  why: 'writes the live rows of a pool to a file',
+  run: async input => (await import('../tools/export.ts')).exportPool(input),
+}
+
+const REBUILD: Command = {
+  name: 'rebuild',
+  positionals: [],
+  flags: [],
+  why: 'rebuilds the key index of a stopped folder from its segments',
+  run: async input => (await import('../tools/rebuild.ts')).rebuild(input),
+}
+
+const REPAIR: Command = {
+  name: 'repair',
+  positionals: [],
+  flags: [
+    { flag: 'dry-run', value: '', why: 'prints what it would do, changes nothing, and exits with 1' },
+    {
+      flag: 'yes',
+      value: '',
+      why: 'repairs although data is lost; without it repair prints what is lost, changes nothing, and exits with 2',
+    },
+  ],
+  why: 'moves damaged parts of a stopped folder aside, so that the server starts again; loses nothing without --yes',
+  run: async input => (await import('../tools/repair.ts')).repair(input),
+}
+
+const BACKUP: Command = {
+  name: 'backup',
+  positionals: ['<folder>'],
+  flags: [
+    {
+      flag: 'url',
+      value: 'URL',
+      why: 'backs up the running server at this URL, as http://127.0.0.1:8420, to a <folder> on its machine; without it the data folder must be stopped',
+    },
+  ],
+  why: 'copies everything to a new folder, consistent at one sequence number',
+  run: async input => (await import('../tools/backup.ts')).backup(input),
+}
+
+const RESTORE: Command = {
+  name: 'restore',
+  positionals: ['<folder>'],
+  flags: [
+    {
+      flag: 'incomplete',
+      value: '',
+      why: 'restores a backup of files that were damaged already; run weir repair afterwards',
+    },
+  ],
+  why: 'checks a backup and copies it to a new data folder (--data-dir); the first start builds the index',
+  run: async input => (await import('../tools/restore.ts')).restore(input),
 }
 
 export const COMMANDS: readonly Command[] = [START, INSPECT, VERIFY, EXPORT, REBUILD, REPAIR, BACKUP, RESTORE]
 
-/** Resolves when the server was stopped by a signal. */
-async function run({ config }: CommandInput): Promise<number> {
+const EXIT_CODES = [
+  'exit code:',
+  '  0  clean; the server stopped as requested',
+  '  1  damage was found, or damage stopped the command',
+  '  2  could not run',
+]
+
+const OPTION_HEAD = `  ${'option'.padEnd(28)} ${'environment'.padEnd(20)} meaning [default]`
+
+/** The text of `weir --help`. */
+export function helpText(): string {
+  return [
+    'weir: a webhook data pool',
+    '',
+    'usage: weir [command] [arguments] [options]',
+    '',
+    ...COMMANDS.map(one => `  ${usageOf(one).padEnd(28)} ${one.why}`),
+    '',
+    'weir <command> --help prints the flags of a command. <pool> is an id or a unique name.',
+    '',
+    OPTION_HEAD,
+    ...optionLines(false),
+    `  ${'--help'.padEnd(28)} ${''.padEnd(20)} this text`,
+    '',
+    'Commands other than start take --data-dir, --kernel and their own flags. They need a folder that no server uses.',
+    '',
+    ...EXIT_CODES,
+  ].join('\n')
+}
+
+/** The text of `weir <command> --help`. */
+export function commandHelp(command: Command): string {
+  const flags = command.flags.map(({ flag, value, why }) => {
+    const left = value === '' ? `--${flag}` : `--${flag} ${value}`
+    return `  ${left.padEnd(28)} ${why}`
+  })
+  return [
+    `weir ${usageOf(command)}: ${command.why}`,
+    '',
+    ...(flags.length === 0 ? [] : [...flags, '']),
+    OPTION_HEAD,
+    ...optionLines(command !== START),
+    '',
+    ...EXIT_CODES,
+  ].join('\n')
+}
+
+function usageOf({ name, positionals }: Command): string {
+  return [name, ...positionals].join(' ')
+}
+
+/** `weir start`. Resolves when a signal has stopped the server. */
+async function runServer({ config }: CommandInput): Promise<number> {
   const { startServer } = await import('./start.ts') // the other commands need no HTTP
   const server = await startServer(config, error => {
     warn(`a thread failed, Weir ends; the next start recovers: ${errorText(error)}`)

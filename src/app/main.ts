@@ -2,12 +2,11 @@
 /** `weir`: reads the command line, runs one command, exits with its code. */
 
 import { CANNOT_RUN, CLEAN, DAMAGED, readCommandLine } from '../engine/command.ts'
-import { commandHelp, helpText } from '../tools/help.ts'
-import { isInterrupted } from '../tools/interrupt.ts'
+import { isInterrupted } from '../tools/terminal.ts'
 import { must } from '../util/assert.ts'
 import { dieOf } from '../util/end-process.ts'
 import { errorText, missingPackage, say, warn } from '../util/say.ts'
-import { COMMANDS } from './commands.ts'
+import { COMMANDS, commandHelp, helpText } from './commands.ts'
 
 /**
  * Files and folders of every command belong to its user alone: 0600 and 0700. Weir requests these
@@ -19,7 +18,7 @@ async function main(): Promise<number> {
   process.umask(PRIVATE_UMASK)
   const { named, help, input } = readCommandLine(process.argv.slice(2), COMMANDS)
   if (help) {
-    say(named === undefined ? helpText(COMMANDS) : commandHelp(named, named === COMMANDS[0]))
+    say(named === undefined ? helpText() : commandHelp(named))
     return CLEAN
   }
   const command = named ?? must(COMMANDS[0], 'the default command')

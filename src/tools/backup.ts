@@ -1,105 +1,88 @@
 /**
- * `weir backup <folder>`: of a stopped data folder, or with --url of a running server through its route.
+ * `weir backup <folder>`: copies a stopped data folder, or with --url that of a running server
+ * through its route.
  *
- * Damaged segments do not keep the rest from being backed up: the backup is kept and incomplete, they are named, and the
- * exit code is 1.
+ * A damaged segment does not stop the backup. The backup is kept and incomplete, the message names
+ * the damaged files, and the exit code is 1.
  */
-import { join, resolve } from 'node:path'
-import { CLEAN, type Command, type CommandInput, DAMAGED } from '../engine/command.ts'
+import { resolve } from 'node:path'
+import { writeCatalog } from '../catalog/catalog-store.ts'
+import { CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
 import type { Config } from '../engine/config.ts'
+import { flushedSequences } from '../engine/stages.ts'
+import { extractLog } from '../log/copy-log.ts'
 import { withoutEndSlashes } from '../util/addresses.ts'
 import { must } from '../util/assert.ts'
-import { type Disk, disk, readFile } from '../util/disk.ts'
+import { disk, readFile } from '../util/disk.ts'
 import { CannotRun, Unavailable } from '../util/errors.ts'
 import { BACKUP_LINE_BYTES_MAX } from '../util/limits.ts'
 import { pathsOf } from '../util/paths.ts'
 import { say, warn } from '../util/say.ts'
 import type { BackupLine } from './backup/backup-client.ts'
-import type { BackupState, BackupSummary } from './backup/backup-types.ts'
-import { showCopied } from './backup-progress.ts'
-import { whenInterrupted } from './interrupt.ts'
-import type { Offline } from './offline.ts'
+import { whyNotTo } from './backup/backup-folder.ts'
+import { type BackupSummary, damagedText } from './backup/backup-format.ts'
+import { BackupThrottle, type CopyProgress } from './backup/copy-file.ts'
+import { type BackupState, writeBackup } from './backup/write-backup.ts'
+import { type Offline, openOffline } from './offline.ts'
+import { inspectLog } from './stopped-folder.ts'
+import { createCopyProgress, whenInterrupted } from './terminal.ts'
 
-export const BACKUP: Command = {
-  name: 'backup',
-  positionals: ['<folder>'],
-  flags: [
-    {
-      flag: 'url',
-      value: 'URL',
-      why: 'of the running server, as http://127.0.0.1:8420; without it the data folder must be stopped. <folder> is on the server’s machine',
-    },
-  ],
-  why: 'copies everything to a new folder, consistent at one sequence number',
-  run,
-}
-
-async function run({ config, positionals, flags }: CommandInput): Promise<number> {
+/** Runs `weir backup`. The exit code is 1 where the backup is incomplete. */
+export async function backup({ config, positionals, flags }: CommandInput): Promise<number> {
   const folder = resolve(must(positionals[0], 'the folder'))
   const url = flags.get('url')
   const { sequence, pools, segments, bytes, damaged } =
-    url === undefined ? await ofStopped(config, folder) : await ofRunning(config, url, folder)
+    url === undefined ? await copyStopped(config, folder) : await askServer(config, url, folder)
   const what = `sequence ${sequence} in ${folder}: ${pools} pools, ${segments} segments, ${bytes} bytes, synced`
   if (damaged.length === 0) {
     say(`backup of ${what}`)
     return CLEAN
   }
   say(`incomplete backup of ${what}`)
-  const { damagedText } = await import('./backup/backup-format.ts')
   const files = damagedText(damaged, url === undefined ? config.dataDir : folder)
   warn(
-    `the backup is incomplete, these files were damaged before: ${files}. weir restore --incomplete takes it; weir repair sets damaged segments aside`,
+    `the backup ${folder} is incomplete, these files were damaged before it was made: ${files}. weir repair moves damaged segments of the data folder aside; weir restore --incomplete restores this backup as it is`,
   )
   return DAMAGED
 }
 
-/** Replays and flushes first, so that nothing is left to copy from the log. */
-async function ofStopped(config: Config, folder: string): Promise<BackupSummary> {
-  const [{ whyNotTo }, { writeBackup }, { Pace }, { extractLog }, { writeCatalog }, { openOffline }] =
-    await Promise.all([
-      import('./backup/destination.ts'),
-      import('./backup/write-backup.ts'),
-      import('./backup/backup-throttle.ts'),
-      import('../log/copy-log.ts'),
-      import('../catalog/catalog-store.ts'),
-      import('./offline.ts'),
-    ])
+/** Copies a stopped folder. It replays and flushes first, so nothing of the log needs to be copied. */
+async function copyStopped(config: Config, folder: string): Promise<BackupSummary> {
   const offline = await openOffline(config, { replay: true })
-  const shown = showCopied('backup')
+  const progress = createCopyProgress('backup')
   try {
     const why = whyNotTo(disk, folder, config.dataDir)
     if (why !== undefined) throw new CannotRun(why)
-    const target = { dataDir: config.dataDir, folder, bytesPerSecond: 0 }
-    const services = { disk, extractLog, writeCatalog }
-    const pace = new Pace(0)
-    const calls = { pace, onProgress: shown.step, onLogCopied: () => undefined }
-    const state = await stateOf(offline)
+    const throttle = new BackupThrottle(0)
+    const control = { throttle, onProgress: progress.step, onLogCopied: () => undefined }
+    const state = stateOf(offline)
     let written: Promise<BackupSummary> | undefined
     const forget = whenInterrupted(() => {
-      pace.cancel()
-      return written // it removes what it wrote
+      throttle.cancel()
+      return written // removes what it wrote
     })
-    written = writeBackup(target, state, services, calls)
+    written = writeBackup(
+      { dataDir: config.dataDir, folder },
+      state,
+      { disk, extractLog, writeCatalog },
+      control,
+    )
     return await written.finally(forget)
   } catch (error) {
-    throw plain(error)
+    throw error instanceof Unavailable ? new CannotRun(`backup to ${folder} failed: ${error.message}`) : error
   } finally {
-    shown.end()
+    progress.end()
     await offline.close()
   }
 }
 
-/** Everything is flushed: an empty log that goes on behind the last sequence. */
-async function stateOf({ catalog, index, paths }: Offline): Promise<BackupState> {
-  const [{ lookAtLog }, { flushedSequences }] = await Promise.all([
-    import('./inspect-log.ts'),
-    import('../engine/stages.ts'),
-  ])
+/** The state after everything was flushed: an empty log that continues after the last sequence. */
+function stateOf({ catalog, index, paths }: Offline): BackupState {
   const states = new Map(index.opened.pools.map(state => [state.pool, state]))
   const flushed = flushedSequences(catalog, index.opened.pools)
-  const look = lookAtLog(paths.log, flushed)
-  if (look.damage !== undefined) throw look.damage
-  const lastSequence = Math.max(0, look.lastSequence, ...flushed.values())
+  const log = inspectLog(paths.log, flushed)
+  if (log.damage !== undefined) throw log.damage
+  const lastSequence = Math.max(0, log.lastSequence, ...flushed.values())
   return {
     pools: catalog.pools().map(({ number, id }) => {
       const { flushedSequence = 0, segments = [] } = states.get(number) ?? {}
@@ -111,17 +94,11 @@ async function stateOf({ catalog, index, paths }: Offline): Promise<BackupState>
   }
 }
 
-/** There is no backup then: the disk of <folder> refuses. */
-function plain(error: unknown): unknown {
-  const { name, message } = error as Error
-  return name === 'Unavailable' ? new CannotRun(message) : error
-}
-
-/** Asks the server, shows its progress, and believes its last line only. */
-async function ofRunning(config: Config, url: string, folder: string): Promise<BackupSummary> {
+/** Asks the server for a backup and shows its progress. Only the last line of the answer counts. */
+async function askServer(config: Config, url: string, folder: string): Promise<BackupSummary> {
   if (!/^https?:\/\/[^/]/.test(url))
     throw new CannotRun(`--url takes the address of a running server, as http://127.0.0.1:8420, not "${url}"`)
-  const { clientId, clientSecret } = credentials(config)
+  const { clientId, clientSecret } = readCredentials(config)
   const answer = await fetch(`${withoutEndSlashes(url)}/v1/admin/backup`, {
     method: 'POST',
     headers: {
@@ -134,24 +111,28 @@ async function ofRunning(config: Config, url: string, folder: string): Promise<B
   })
   if (answer.status !== 200 || answer.body === null) {
     const { detail = '' } = (await answer.json().catch(() => ({}))) as { readonly detail?: string }
-    throw new CannotRun(`${url} refuses a backup (${answer.status}): ${detail}`)
+    throw new CannotRun(`${url} refused the backup with status ${answer.status}: ${detail}`)
   }
-  const shown = showCopied('backup')
+  const progress = createCopyProgress('backup')
   try {
-    const last = await lastLine(answer.body, shown.step)
+    const last = await readLastLine(url, answer.body, progress.step)
     if (last !== undefined && 'damaged' in last) return last
     if (last === undefined || !('error' in last))
-      throw new CannotRun('there is no backup: the server went away before the end')
-    const text = `there is no backup: ${last.error}`
+      throw new CannotRun(
+        `backup failed: the server at ${url} closed the connection before the copy was complete; ${folder} is no backup: remove it where it exists, and run weir backup again`,
+      )
+    const text = `backup failed: ${last.error}; nothing was kept in ${folder}`
     throw last.code === 'damaged' ? new Unavailable(last.code, text) : new CannotRun(text)
   } finally {
-    shown.end()
+    progress.end()
   }
 }
 
-async function lastLine(
+/** undefined: the connection ended early, so no line counts. */
+async function readLastLine(
+  url: string,
   body: ReadableStream<Uint8Array>,
-  onProgress: ReturnType<typeof showCopied>['step'],
+  onProgress: (progress: CopyProgress) => void,
 ): Promise<BackupLine | undefined> {
   const decoder = new TextDecoder()
   let last: BackupLine | undefined
@@ -160,7 +141,9 @@ async function lastLine(
     for await (const chunk of body) {
       rest += decoder.decode(chunk, { stream: true })
       if (rest.length > BACKUP_LINE_BYTES_MAX)
-        throw new CannotRun('this is no answer of Weir: a line without an end')
+        throw new CannotRun(
+          `${url} did not answer as Weir does: name the address of a Weir server with --url`,
+        )
       const lines = rest.split('\n')
       rest = lines.pop() ?? ''
       for (const line of lines) {
@@ -170,23 +153,23 @@ async function lastLine(
     }
   } catch (error) {
     if (error instanceof CannotRun) throw error
-    return undefined // cut off: what came before does not count
+    return undefined
   }
   return last
 }
 
-/** Those of the environment, else those that the data folder keeps. */
-function credentials(config: Config, on: Disk = disk): { clientId: string; clientSecret: string } {
+/** The credentials of the environment, or those in the data folder. */
+function readCredentials(config: Config): { readonly clientId: string; readonly clientSecret: string } {
   if (config.clientId !== '') return config
-  const path = join(pathsOf(config.dataDir).admin)
+  const path = pathsOf(config.dataDir).admin
   try {
-    return JSON.parse(Buffer.from(readFile(on, path)).toString()) as {
+    return JSON.parse(Buffer.from(readFile(disk, path)).toString()) as {
       clientId: string
       clientSecret: string
     }
   } catch (error) {
     throw new CannotRun(
-      `WEIR_CLIENT_ID and WEIR_CLIENT_SECRET are not given, and ${path} cannot be read: ${(error as Error).message}`,
+      `${path} cannot be read: ${(error as Error).message}; set WEIR_CLIENT_ID and WEIR_CLIENT_SECRET, or name the server's data folder with --data-dir`,
     )
   }
 }

@@ -1,33 +1,38 @@
 /**
- * One pool: its segments in order, each against the manifest and the key index, then the whole: as many keys as visible
- * rows, and no file that nothing names.
+ * Checks one pool: each segment against manifest and key index, then the whole pool. It must have
+ * one key for each live row, and no orphans.
+ *
+ *   W-7  The key of a live row points at it. The key of a deleted row points elsewhere, or is gone.
+ *   W-6  The key of a delete is gone, or points at a row with a later sequence.
  */
 import { join } from 'node:path'
 import type { Pool } from '../catalog/model.ts'
+import type { DeleteFile } from '../format/delete-file.ts'
+import { buildKeyRun, type KeyRun, viewRun } from '../format/key-run.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { Footer, SegmentMeta } from '../format/segment-meta.ts'
+import { NOWHERE } from '../index/index-store.ts'
 import type { PoolState } from '../index/index-types.ts'
 import { type InspectedIndex, keysOfPool } from '../index/inspect-index.ts'
+import type { Index } from '../index/key-index.ts'
 import { disk } from '../util/disk.ts'
-import { deleteFile, numberOfFile, segmentFile } from '../util/paths.ts'
-import { checkDeletionVectors, checkKeys } from './check-keys.ts'
-import { checkSegment, type Wanted } from './check-segment.ts'
-import { liveFooters } from './read-footers.ts'
+import { deleteFile, segmentFile } from '../util/paths.ts'
+import { checkSegment, filesOf, liveFooters, type SegmentContent, wantedOf } from './check-segment.ts'
 import type { Report } from './report.ts'
 
 export interface PoolCheck {
   readonly pool: Pool
-  /** Absolute folder of its segments. */
+  /** Absolute path of its folder of segments. */
   readonly folder: string
-  /** For messages about the index. */
+  /** Path of the index, for messages. */
   readonly indexFile: string
   readonly schema: (version: number) => PoolSchema | undefined
-  /** undefined: there is no index that counts. */
+  /** undefined where there is no valid index. */
   readonly index: (InspectedIndex & PoolInIndex) | undefined
 }
 
 interface PoolInIndex {
-  /** undefined: nothing of the pool is flushed. */
+  /** undefined where no row of the pool is flushed. */
   readonly state: PoolState | undefined
   readonly keyCount: number
 }
@@ -110,36 +115,32 @@ async function checkSegments(
       index: index.index,
       state,
       segment,
-      deletionVectors: deletionVectors.get(segment) ?? new Uint32Array(0),
+      deletedRows: deletionVectors.get(segment) ?? new Uint32Array(0),
       file: join(folder, segmentFile(segment)),
       deletesFile: join(folder, deleteFile(segment)),
     }
-    checkDeletionVectors(one, meta.rows, deletedRows, report)
+    checkDeletionVector(one, meta.rows, deletedRows, report)
     checkKeys(one, content, report)
     deletionVectors.delete(segment)
     onSegment()
   }
   for (const segment of deletionVectors.keys())
-    report.find(indexFile, `pool ${pool.id}: it holds marks of segment ${segment}, which it does not name`)
+    report.find(
+      indexFile,
+      `pool ${pool.id}: it has a deletion vector of segment ${segment}, which is not in the manifest`,
+    )
 }
 
-/** What a segment should be: by the manifest, or by its own footer alone. */
-export function wantedOf(pool: number, from: Footer | SegmentMeta): Wanted {
-  const { segment, schemaVersion, sequenceFrom, sequenceTo, rows, deletes } = from
-  const footer = { pool, segment, schemaVersion, sequenceFrom, sequenceTo, rows, deletes }
-  return { footer, meta: 'bytes' in from ? from : undefined }
-}
-
-/** As many keys as rows that are visible; else those that point at none are told one by one. */
+/** Compares the number of keys with that of live rows. Where they differ, each wrong key is a finding. */
 function checkKeyCount(
   { pool, indexFile }: PoolCheck,
   { keyCount, store }: InspectedIndex & PoolInIndex,
   state: PoolState,
   report: Report,
-  isTold: boolean,
+  isReported: boolean,
 ): void {
-  const visible = state.segments.reduce((sum, { rows, deletedRows }) => sum + rows - deletedRows, 0)
-  const wanted = pool.uniqueIdColumn === null ? 0 : visible
+  const live = state.segments.reduce((sum, { rows, deletedRows }) => sum + rows - deletedRows, 0)
+  const wanted = pool.uniqueIdColumn === null ? 0 : live
   if (keyCount === wanted) return
   const before = report.count
   const segments = new Map(state.segments.map(meta => [meta.segment, meta]))
@@ -151,7 +152,7 @@ function checkKeyCount(
     const bits = seen.get(segment)
     const what =
       meta === undefined || bits === undefined
-        ? `segment ${segment}, which is not there`
+        ? `segment ${segment}, which does not exist`
         : row >= meta.rows
           ? `row ${row} of segment ${segment}, which has ${meta.rows}`
           : isSet(bits, row)
@@ -161,8 +162,8 @@ function checkKeyCount(
     else
       report.find(indexFile, `pool ${pool.id}: the key ${Buffer.from(key).toString('hex')} points at ${what}`)
   }
-  if (report.count === before && !isTold)
-    report.find(indexFile, `pool ${pool.id}: it has ${keyCount} keys for ${wanted} visible rows`)
+  if (report.count === before && !isReported)
+    report.find(indexFile, `pool ${pool.id}: it has ${keyCount} keys for ${wanted} live rows`)
 }
 
 function isSet(bits: Uint8Array, row: number): boolean {
@@ -173,18 +174,86 @@ function setBit(bits: Uint8Array, row: number): void {
   bits[row >> 3]! |= 1 << (row & 7)
 }
 
-/** Files that flushes and merges left behind, and what is not ours. */
+/** Files that interrupted flushes and merges left, and files that are not ours. */
 function noteOrphans(folder: string, state: PoolState, report: Report): void {
   if (!disk.exists(folder)) return
-  const named = new Set(
-    state.segments.flatMap(({ segment, rows, deletes }) => [
-      ...(rows > 0 ? [segmentFile(segment)] : []),
-      ...(deletes > 0 ? [deleteFile(segment)] : []),
-    ]),
-  )
-  for (const name of disk.readdir(folder)) {
-    if (named.has(name)) continue
-    const what = numberOfFile(name) === undefined ? 'is no file of a segment' : 'is named by no segment'
-    report.note(`${join(folder, name)} ${what}; the next start removes it`)
+  const named = new Set(state.segments.flatMap(segment => filesOf(folder, segment)))
+  for (const file of disk.readdir(folder).map(name => join(folder, name)))
+    if (!named.has(file)) report.note(`${file} belongs to no segment; the next start removes it`)
+}
+
+/** One segment in the index. */
+interface IndexedSegment {
+  readonly index: Index
+  readonly state: PoolState
+  readonly segment: number
+  /** Deleted rows, sorted. */
+  readonly deletedRows: Uint32Array
+  /** The segment's files, for messages. */
+  readonly file: string
+  readonly deletesFile: string
+}
+
+/** Deleted rows are sorted, stand once each, are rows of the segment, and are as many as the index counts. */
+function checkDeletionVector(one: IndexedSegment, rows: number, counted: number, report: Report): void {
+  const { deletedRows, file } = one
+  for (let at = 0; at < deletedRows.length; at++) {
+    const row = deletedRows[at]!
+    if (row >= rows) report.find(file, `its deletion vector has a row beyond its ${rows} rows`, { row })
+    if (at > 0 && row === deletedRows[at - 1])
+      report.find(file, 'its deletion vector has the row twice', { row })
+  }
+  if (deletedRows.length !== counted)
+    report.find(file, `its deletion vector has ${deletedRows.length} rows, the index counts ${counted}`)
+}
+
+/** Looks up every key of the segment, the keys of each file in one sorted batch. */
+function checkKeys(one: IndexedSegment, { rows, deletes }: SegmentContent, report: Report): void {
+  if (rows?.run !== undefined) checkRowKeys(one, rows.run, report)
+  if (deletes !== undefined) checkDeletedKeys(one, deletes, report)
+}
+
+function checkRowKeys(one: IndexedSegment, run: KeyRun, report: Report): void {
+  const { index, state, segment, deletedRows, file } = one
+  const { count, rows } = viewRun(run)
+  const isDeleted = deletionsByRow(deletedRows, count)
+  const places = index.lookupKeys(state.pool, run)
+  for (let at = 0; at < count; at++) {
+    const row = rows[at]!
+    const [inSegment, inRow] = [places[2 * at]!, places[2 * at + 1]!]
+    const isHere = inSegment === segment && inRow === row
+    if (isHere === (isDeleted[row] === 0)) continue
+    if (isHere) report.find(file, 'it is deleted, but its key points at it', { row })
+    else {
+      const is =
+        inSegment === NOWHERE
+          ? 'the index does not have its key'
+          : `its key points at row ${inRow} of segment ${inSegment}`
+      report.find(file, `${is}, and the row is not deleted`, { row })
+    }
+  }
+}
+
+/** One byte for each row: 1 where it is deleted. */
+function deletionsByRow(deletedRows: Uint32Array, rows: number): Uint8Array {
+  const isDeleted = new Uint8Array(rows)
+  for (const row of deletedRows) if (row < rows) isDeleted[row] = 1
+  return isDeleted
+}
+
+function checkDeletedKeys(one: IndexedSegment, deletes: DeleteFile, report: Report): void {
+  const { index, state, deletesFile } = one
+  const ends = new Map(state.segments.map(meta => [meta.segment, meta.sequenceTo]))
+  // The row of a key is its place in the file. A key run must be sorted, as the file should be.
+  const run = buildKeyRun(deletes.keys.map((key, row) => ({ key, row })))
+  const places = index.lookupKeys(state.pool, run)
+  for (const [at, place] of viewRun(run).rows.entries()) {
+    const [segment, row] = [places[2 * at]!, places[2 * at + 1]!]
+    const sequence = deletes.sequences[place]!
+    if (segment === NOWHERE || (ends.get(segment) ?? 0) >= sequence) continue
+    report.find(
+      deletesFile,
+      `delete ${place} of sequence ${sequence}: its key points at row ${row} of the older segment ${segment}`,
+    )
   }
 }

@@ -1,53 +1,88 @@
 /**
- * One segment on disk against what the manifest says of it: checksum, footer, every column decoded, delete file, ranges.
- * Memory holds the keys and ranges of one segment, and one row group's columns at a time.
+ * Checks segments on disk: which of a folder are live, and each one against its wanted values.
+ *
+ * A check of a segment reads checksum, footer, every column, delete file and zone map. Memory holds
+ * the keys and zone map of one segment, and the columns of one row group.
  */
 import { join } from 'node:path'
 import { type DeleteFile, readDeleteFile } from '../format/delete-file.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import { withParquet } from '../format/segment-file.ts'
 import { readSegmentKeys, type SegmentKeys } from '../format/segment-keys.ts'
-import type { SegmentMeta } from '../format/segment-meta.ts'
-import { type Footer, readFooter } from '../format/segment-meta.ts'
+import { type Footer, readFooter, type SegmentMeta } from '../format/segment-meta.ts'
+import { footerOfDeletes, liveSegments } from '../index/folder-segments.ts'
 import { fileChecksum } from '../util/crc32.ts'
-import { type Disk, disk, readFile } from '../util/disk.ts'
+import { disk, readFile } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
-import { deleteFile, segmentFile } from '../util/paths.ts'
+import { deleteFile, numberOfFile, segmentFile } from '../util/paths.ts'
 import type { Report } from './report.ts'
 
-/** What a segment should be: a footer's facts, and the manifest's where there is an index. */
+/**
+ * The live segments of a pool's folder in the order of their sequences. It reads footers and delete
+ * files, as a rebuild does, and needs no index. Damage and overlaps go to `report`.
+ */
+export async function liveFooters(folder: string, pool: number, report: Report): Promise<Footer[]> {
+  const names = new Set(disk.exists(folder) ? disk.readdir(folder) : [])
+  const found: Footer[] = []
+  for (const name of names) {
+    const segment = numberOfFile(name)
+    const isDeletes = segment !== undefined && name === deleteFile(segment)
+    if (segment === undefined || (isDeletes && names.has(segmentFile(segment)))) continue
+    const file = join(folder, name)
+    const footer = await report.try(() =>
+      isDeletes ? footerOfDeletes(readDeleteFile(readFile(disk, file), file)) : readFooter(disk, file),
+    )
+    if (footer === undefined) continue
+    if (footer.pool !== pool || footer.segment !== segment)
+      report.find(file, `it belongs to pool ${footer.pool}, segment ${footer.segment}`)
+    else if (isDeletes && footer.rows > 0)
+      report.note(
+        `${file} has no Parquet file beside it: a flush, a merge or a removal was interrupted, or ${segmentFile(segment)} is lost with up to ${footer.rows} rows`,
+      )
+    else found.push(footer)
+  }
+  const live = liveSegments(found).sort((a, b) => a.sequenceFrom - b.sequenceFrom)
+  for (const [at, { segment, sequenceFrom }] of live.entries()) {
+    const last = live[at - 1]
+    if (last !== undefined && sequenceFrom <= last.sequenceTo)
+      report.find(
+        join(folder, segmentFile(segment)),
+        `its sequences overlap those of segment ${last.segment}`,
+      )
+  }
+  return live
+}
+
+/** The values that a segment should have: those of a footer, and those of the manifest where there is an index. */
 export interface Wanted {
   readonly footer: Omit<Footer, 'replaces'>
   readonly meta: SegmentMeta | undefined
 }
 
-/** What stands in it; a part that is damaged or not there is undefined. */
+/** The content of a segment. A part that is damaged or missing is undefined. */
 export interface SegmentContent {
   readonly rows: SegmentKeys | undefined
   readonly deletes: DeleteFile | undefined
-  /** Both files are as they should be. */
-  readonly isWhole: boolean
 }
 
-/** Reads both files of a segment in full; what is wrong goes to `report`. */
+/** Reads both files of a segment in full. Damage goes to `report`. */
 export async function checkSegment(
   folder: string,
   schema: PoolSchema | undefined,
   wanted: Wanted,
   report: Report,
 ): Promise<SegmentContent> {
-  const before = report.count
   const { segment, schemaVersion, rows: rowsWanted, deletes: deletesWanted } = wanted.footer
   const file = join(folder, segmentFile(segment))
   if (schema === undefined) {
-    report.find(file, `the catalog has no plan version ${schemaVersion} of its pool`)
-    return { rows: undefined, deletes: undefined, isWhole: false }
+    report.find(file, `the catalog has no schema version ${schemaVersion} of its pool`)
+    return { rows: undefined, deletes: undefined }
   }
   const rows = rowsWanted === 0 ? undefined : await report.try(() => checkRows(file, schema, wanted, report))
   const deletes =
     deletesWanted === 0 ? undefined : await report.try(() => checkDeletes(folder, wanted, report))
   checkMeta(folder, rows, wanted, report)
-  return { rows, deletes, isWhole: report.count === before }
+  return { rows, deletes }
 }
 
 async function checkRows(
@@ -61,7 +96,7 @@ async function checkRows(
   const found = readFooter(disk, file)
   for (const [name, value] of Object.entries(footer)) {
     const is = found[name as keyof Footer]
-    if (is !== value) report.find(file, `its footer says ${name} ${is}, it should be ${value}`)
+    if (is !== value) report.find(file, `its footer has ${name} ${is}, it should have ${value}`)
   }
   const decoded = await decodeAll(file)
   if (decoded !== footer.rows) report.find(file, `it has ${decoded} rows, it should have ${footer.rows}`)
@@ -70,7 +105,7 @@ async function checkRows(
   return rows
 }
 
-/** Before the content, which says what is wrong only where it does not decode. */
+/** Called before the columns are decoded: damaged pages may decode. */
 function checkSum(file: string, { checksum }: SegmentMeta, report: Report): void {
   if (fileChecksum(disk, file) !== checksum)
     report.find(file, 'its bytes do not match their checksum in the index')
@@ -119,7 +154,7 @@ function checkDeletes(folder: string, { footer }: Wanted, report: Report): Delet
   const wanted = { pool, schemaVersion, segment, sequenceFrom, sequenceTo, rowsOfFlush: rows }
   for (const [name, value] of Object.entries(wanted)) {
     const is = found[name as keyof typeof wanted]
-    if (is !== value) report.find(file, `it says ${name} ${is}, it should be ${value}`)
+    if (is !== value) report.find(file, `it has ${name} ${is}, it should have ${value}`)
   }
   if (found.keys.length !== deletes)
     report.find(file, `it has ${found.keys.length} deletes, it should have ${deletes}`)
@@ -129,7 +164,7 @@ function checkDeletes(folder: string, { footer }: Wanted, report: Report): Delet
   return found
 }
 
-/** The manifest's ranges and bytes: the planner prunes by the first, and nothing may be pruned that has rows. */
+/** Checks zone map and bytes of the manifest. A wrong zone map makes the planner leave out rows. */
 function checkMeta(folder: string, rows: SegmentKeys | undefined, wanted: Wanted, report: Report): void {
   const { meta } = wanted
   if (meta === undefined) return
@@ -138,20 +173,32 @@ function checkMeta(folder: string, rows: SegmentKeys | undefined, wanted: Wanted
     for (const [name, value] of Object.entries(rows.ranges)) {
       const is = JSON.stringify(meta[name as keyof SegmentMeta])
       if (is !== JSON.stringify(value))
-        report.find(file, `the index says ${name} ${is}, its rows say ${JSON.stringify(value)}`)
+        report.find(file, `the index has ${name} ${is}, its rows have ${JSON.stringify(value)}`)
     }
   }
-  const bytes = bytesOf(disk, folder, meta)
+  const bytes = bytesOf(folder, meta)
   if (bytes !== undefined && bytes !== meta.bytes)
-    report.find(file, `the segment has ${bytes} bytes, the index says ${meta.bytes}`)
+    report.find(file, `the segment has ${bytes} bytes, it should have ${meta.bytes} by the index`)
 }
 
-/** Of both files; undefined where one is missing. */
-function bytesOf(on: Disk, folder: string, { segment, rows, deletes }: SegmentMeta): number | undefined {
-  const files = [
+/** The bytes of both files; undefined where one is missing. */
+function bytesOf(folder: string, meta: SegmentMeta): number | undefined {
+  const files = filesOf(folder, meta)
+  if (files.some(file => !disk.exists(file))) return undefined
+  return files.reduce((sum, file) => sum + disk.size(file), 0)
+}
+
+/** The files that a segment should have. */
+export function filesOf(folder: string, { segment, rows, deletes }: SegmentMeta | Footer): string[] {
+  return [
     ...(rows > 0 ? [join(folder, segmentFile(segment))] : []),
     ...(deletes > 0 ? [join(folder, deleteFile(segment))] : []),
   ]
-  if (files.some(file => !on.exists(file))) return undefined
-  return files.reduce((sum, file) => sum + on.size(file), 0)
+}
+
+/** The wanted values of a segment: by the manifest, or by its own footer alone. */
+export function wantedOf(pool: number, from: Footer | SegmentMeta): Wanted {
+  const { segment, schemaVersion, sequenceFrom, sequenceTo, rows, deletes } = from
+  const footer = { pool, segment, schemaVersion, sequenceFrom, sequenceTo, rows, deletes }
+  return { footer, meta: 'bytes' in from ? from : undefined }
 }

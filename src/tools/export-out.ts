@@ -1,7 +1,7 @@
 /**
- * Where an export goes: a file, or standard output.
+ * Writes an export to a file or to standard output.
  *
- *   W-8  A file has its name only when all of it is there and synced.
+ *   W-8  A file gets its name when it is complete and synced.
  */
 import { accessSync, constants, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
@@ -10,9 +10,9 @@ import { CannotRun, Unavailable } from '../util/errors.ts'
 import { EXPORT_PIECE_BYTES } from '../util/limits.ts'
 import { unfinishedFile } from '../util/paths.ts'
 import { sayBytes } from '../util/say.ts'
-import { whenInterrupted } from './interrupt.ts'
+import { whenInterrupted } from './terminal.ts'
 
-/** Before anything is replayed or read. Throws CannotRun where no file can be made of this name. */
+/** Called before anything is replayed or read. Throws CannotRun where `out` cannot be written. */
 export function checkOut({ out, force }: { readonly out: string; readonly force: boolean }): void {
   if (out === '-') return
   const folder = dirname(resolve(out))
@@ -23,8 +23,9 @@ export function checkOut({ out, force }: { readonly out: string; readonly force:
         `--out ${out} is a folder: name a file in it, as in --out ${join(out, 'rows.parquet')}`,
       )
     if (found !== undefined && !found.isFile())
-      throw new CannotRun(`--out ${out} is no plain file; - is standard output`)
-    if (found !== undefined && !force) throw new CannotRun(`${out} is there already; --force replaces it`)
+      throw new CannotRun(`--out ${out} is not a plain file: name a new file, or - for standard output`)
+    if (found !== undefined && !force)
+      throw new CannotRun(`--out ${out} exists already: name another file, or replace it with --force`)
     accessSync(folder, constants.W_OK)
   } catch (error) {
     throw error instanceof CannotRun ? error : cannotWrite(out, folder, error as NodeJS.ErrnoException)
@@ -33,15 +34,15 @@ export function checkOut({ out, force }: { readonly out: string; readonly force:
 
 function cannotWrite(out: string, folder: string, { code, message }: NodeJS.ErrnoException): CannotRun {
   if (code === 'ENOENT')
-    return new CannotRun(`--out ${out}: the folder ${folder} is not there, make it first`)
+    return new CannotRun(`--out ${out}: the folder ${folder} does not exist: make it first`)
   if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS')
-    return new CannotRun(`--out ${out}: this user may not write to the folder ${folder}`)
+    return new CannotRun(`--out ${out}: this user has no permission to write to the folder ${folder}`)
   return new CannotRun(`--out ${out} cannot be written: ${message}`)
 }
 
 /**
- * Writes beside `out`, then syncs and renames. `fill` writes to a file that is there and empty. Returns the bytes. Throws
- * Unavailable where the disk refuses.
+ * Writes a file beside `out`, syncs it and renames it. `fill` gets the path of an empty file. Returns
+ * the bytes. Throws Unavailable for an error of the disk.
  */
 export async function publish(
   on: Disk,
@@ -67,7 +68,7 @@ export async function publish(
   return bytes
 }
 
-/** Runs `work` with a new, empty file, on the way to `out`; what stands at its name after a failure or an interrupt is removed. */
+/** Runs `work` with a new, empty file. The file is removed after a failure or an interrupt. */
 export async function inNewFile<T>(
   on: Disk,
   path: string,
@@ -78,7 +79,7 @@ export async function inNewFile<T>(
   const remove = () => {
     if (isMade && on.exists(path)) on.unlink(path)
   }
-  // Before the file is there: a signal between the two would leave it.
+  // Before the file is made, because a signal between the two would leave it.
   const forget = whenInterrupted(remove)
   try {
     onDisk(out, () => on.close(on.open(path, 'wx')))
@@ -92,7 +93,7 @@ export async function inNewFile<T>(
   }
 }
 
-/** Fills a file with chunks, one behind the other. */
+/** Returns a function that writes `chunks` to a file. */
 export function into(
   on: Disk,
   out: string,
@@ -112,7 +113,7 @@ export function into(
   }
 }
 
-/** To standard output, as fast as it is read. Returns the bytes. */
+/** Writes to standard output, as fast as its reader reads. Returns the bytes. */
 export async function print(chunks: AsyncIterable<Uint8Array>): Promise<number> {
   let bytes = 0
   for await (const chunk of chunks) {
@@ -122,7 +123,7 @@ export async function print(chunks: AsyncIterable<Uint8Array>): Promise<number> 
   return bytes
 }
 
-/** A file in pieces. It loses its name at once. */
+/** Reads a file in pieces. It removes the name of the file first. */
 export async function* piecesOf(on: Disk, path: string): AsyncGenerator<Uint8Array, void, void> {
   const file = on.open(path, 'r')
   try {

@@ -1,19 +1,249 @@
-/** `weir export`: exactly the live rows of a pool, as one file. */
-import type { Command } from '../engine/command.ts'
+/**
+ * `weir export`: writes the live rows of a pool to one file.
+ *
+ * DuckDB writes a Parquet file itself, all segments in one statement. The other formats are made of
+ * record batches, which come as in the Arrow route (api/arrow-export.ts).
+ */
+import { dirname, resolve } from 'node:path'
+import { copyRows, copyTo, sweepCopies } from '../api/arrow-export.ts'
+import { CLEAN, type CommandInput } from '../engine/command.ts'
+import type { PoolSchema } from '../format/schema.ts'
+import type { QuerySegment } from '../index/index-types.ts'
+import { openBatches } from '../query/arrow/copied-batches.ts'
+import { arrowFile, csv, ndjson } from '../query/arrow/export-formats.ts'
+import { recordBatches } from '../query/arrow/export-stream.ts'
+import { queryColumns } from '../query/operand.ts'
+import type { ParquetTarget, QueryEngine } from '../query/query-types.ts'
+import { type PlannedSelection, planSelection, readColumns, type Selection } from '../query/selection.ts'
+import { prune } from '../query/where.ts'
+import { must } from '../util/assert.ts'
+import { disk } from '../util/disk.ts'
+import { CannotRun } from '../util/errors.ts'
+import {
+  EXPORT_FILE_MS_MAX,
+  EXPORT_ROW_GROUP_BYTES,
+  PROGRESS_LOOK_MS,
+  ROW_GROUP_ROWS,
+} from '../util/limits.ts'
+import { exportFile } from '../util/paths.ts'
+import { note } from '../util/say.ts'
+import { checkOut, inNewFile, into, piecesOf, print, publish } from './export-out.ts'
+import { type Offline, openOffline } from './offline.ts'
+import { createProgress } from './terminal.ts'
 
-export const EXPORT: Command = {
-  name: 'export',
-  positionals: ['<pool>'],
-  flags: [
-    { flag: 'format', value: 'parquet|arrow|ndjson|csv', why: 'of the file; parquet unless given' },
-    { flag: 'columns', value: 'a,b', why: 'these columns in this order; all unless given' },
-    { flag: 'where', value: 'JSON', why: 'rows that match: a list of filters as GraphQL takes them' },
-    { flag: 'start', value: 'time', why: 'rows with the primary timestamp at or after this' },
-    { flag: 'stop', value: 'time', why: 'rows with the primary timestamp before this' },
-    { flag: 'compression', value: 'zstd|snappy|gzip|none', why: 'of parquet; zstd unless given' },
-    { flag: 'out', value: 'file', why: 'where to; - is standard output' },
-    { flag: 'force', value: '', why: 'replaces a file that is there' },
-  ],
-  why: 'writes the live rows of a pool to a file',
-  run: async input => (await import('./export-pool.ts')).exportCommand(input),
+const FORMATS = ['parquet', 'arrow', 'ndjson', 'csv'] as const
+const COMPRESSIONS = ['zstd', 'snappy', 'gzip', 'none'] as const
+
+type Compression = (typeof COMPRESSIONS)[number]
+
+interface ExportOptions {
+  readonly format: (typeof FORMATS)[number]
+  readonly compression: Compression
+  readonly selection: Selection
+  /** A path, or `-`. */
+  readonly out: string
+  readonly force: boolean
+}
+
+/** Runs `weir export`. Throws CannotRun, Damaged or SegmentDamaged, and leaves no file then. */
+export async function exportPool({ config, positionals, flags }: CommandInput): Promise<number> {
+  const options = optionsOf(flags)
+  checkOut(options)
+  const offline = await openOffline(config, { replay: true })
+  try {
+    const { rows, bytes } = await writeRows(offline, positionals[0] ?? '', options)
+    note(`${rows} rows, ${bytes} bytes`)
+    return CLEAN
+  } finally {
+    await offline.close()
+  }
+}
+
+function optionsOf(flags: CommandInput['flags']): ExportOptions {
+  const columns = columnsOf(flags.get('columns'))
+  const filters = flags.get('where')
+  const start = flags.get('start')
+  const stop = flags.get('stop')
+  const out = flags.get('out')
+  const format = oneOf(FORMATS, 'format', flags.get('format') ?? 'parquet')
+  const compression = flags.get('compression')
+  if (out === undefined || out === '')
+    throw new CannotRun('weir export needs --out: a file, as in --out rows.parquet, or - for standard output')
+  if (compression !== undefined && format !== 'parquet')
+    throw new CannotRun('--compression is for --format parquet')
+  return {
+    format,
+    compression: oneOf(COMPRESSIONS, 'compression', compression ?? 'zstd'),
+    selection: {
+      ...(columns === undefined ? {} : { columns }),
+      ...(filters === undefined ? {} : { filters }),
+      ...(start === undefined ? {} : { start }),
+      ...(stop === undefined ? {} : { stop }),
+    },
+    out,
+    force: flags.has('force'),
+  }
+}
+
+function columnsOf(text: string | undefined): readonly string[] | undefined {
+  const columns = text === undefined ? undefined : readColumns(text)
+  if (columns !== undefined && 'badRequest' in columns)
+    throw new CannotRun(
+      `--columns takes names between commas, or a JSON list: --columns '["a","b, with a comma"]'`,
+    )
+  return columns
+}
+
+function oneOf<T extends string>(list: readonly T[], flag: string, text: string): T {
+  const found = list.find(one => one === text)
+  if (found === undefined) throw new CannotRun(`--${flag} is one of ${list.join(', ')}, not "${text}"`)
+  return found
+}
+
+/** Writes the selected live rows of the pool of this name or id. */
+async function writeRows(
+  offline: Offline,
+  name: string,
+  options: ExportOptions,
+): Promise<{ readonly rows: number; readonly bytes: number }> {
+  const pool = offline.findPool(name)
+  const schema = must(offline.catalog.schema(pool.number, pool.planVersion), 'the schema of a pool')
+  const planned = planSelection(schema, options.selection)
+  if ('badRequest' in planned) throw badOption(planned.badRequest, schema)
+  const { out } = options
+  const engine = await offline.engine(out === '-' ? undefined : dirname(resolve(out)))
+  await sweepCopies(offline.paths.temporary)
+  const snapshot = await offline.snapshot(pool.number)
+  try {
+    const segments = prune(schema, planned, snapshot.segments)
+    const source: Source = { schema, planned, segments, engine, temporaryFolder: offline.paths.temporary }
+    const { format } = options
+    return format === 'parquet'
+      ? await writeParquet(source, options)
+      : await writeBatches(source, format, out)
+  } finally {
+    snapshot.release()
+  }
+}
+
+const WHERE_EXAMPLE = `--where '[{"column":"n","operator":"GREATER_THAN","value":"5"}]'`
+
+/** The message of a bad selection, with the flag's name, and with the columns of the pool or an example. */
+function badOption(what: string, schema: PoolSchema): CannotRun {
+  const text = `--${what.replace(/^filters:/, 'where:')}`
+  if (/there is no column/.test(what)) {
+    const names = queryColumns(schema).map(({ name }) => name)
+    return new CannotRun(`${text}; there are ${names.join(', ')}`)
+  }
+  return new CannotRun(/^filters:/.test(what) ? `${text}; for example ${WHERE_EXAMPLE}` : text)
+}
+
+/** The rows to export. */
+interface Source {
+  readonly schema: PoolSchema
+  readonly planned: PlannedSelection
+  readonly segments: readonly QuerySegment[]
+  readonly engine: QueryEngine
+  readonly temporaryFolder: string
+}
+
+/** A format that is made of record batches. */
+type BatchFormat = Exclude<ExportOptions['format'], 'parquet'>
+
+async function writeBatches(source: Source, format: BatchFormat, out: string) {
+  const { schema, planned, segments } = source
+  const progress = createProgress('exporting')
+  let [rows, segmentsDone] = [0, 0]
+  const copy = async (group: readonly QuerySegment[]) => {
+    const copied = await copyRows(schema, planned, group, 'export', source)
+    rows += copied.rows
+    segmentsDone += group.length
+    progress.step(segmentsDone, segments.length, 'segments')
+    return copied
+  }
+  try {
+    const chunks = encode(planned, recordBatches(segments, copy, openBatches), format)
+    const bytes = out === '-' ? await print(chunks) : await publish(disk, out, into(disk, out, chunks))
+    return { rows, bytes }
+  } finally {
+    progress.end()
+  }
+}
+
+/** DuckDB cannot write to standard output, so the rows go through a temporary file. */
+async function writeParquet(source: Source, { out, compression }: ExportOptions) {
+  const { segments, temporaryFolder } = source
+  const progress = createProgress('exporting')
+  const make = async (file: string) => {
+    const expected = segments.reduce((sum, { meta }) => sum + meta.bytes, 0)
+    const timer = setInterval(() => {
+      const bytes = disk.size(file)
+      progress.step(bytes, Math.max(bytes, expected), `${Math.round(bytes / 1e6)} MB written`)
+    }, PROGRESS_LOOK_MS)
+    try {
+      return await copyParquet(source, resolve(file), compression)
+    } finally {
+      clearInterval(timer)
+    }
+  }
+  let rows = 0
+  try {
+    if (out !== '-') {
+      const bytes = await publish(disk, out, async file => {
+        rows = await make(file)
+      })
+      return { rows, bytes }
+    }
+    const file = exportFile(temporaryFolder, 0)
+    rows = await inNewFile(disk, file, out, make)
+    return { rows, bytes: await print(piecesOf(disk, file)) }
+  } finally {
+    progress.end()
+  }
+}
+
+function encode(
+  { columns }: PlannedSelection,
+  batches: AsyncIterable<Uint8Array>,
+  format: BatchFormat,
+): AsyncIterable<Uint8Array> {
+  switch (format) {
+    case 'arrow':
+      return arrowFile(columns, batches)
+    case 'ndjson':
+      return ndjson(columns, batches)
+    case 'csv':
+      return csv(columns, batches)
+  }
+}
+
+/**
+ * Lets DuckDB write `file`, an absolute path in a folder where the engine may write. Returns the
+ * rows. The caller removes the file after a failure.
+ */
+async function copyParquet(
+  { engine, schema, planned, segments }: Source,
+  file: string,
+  compression: Compression,
+): Promise<number> {
+  const target: ParquetTarget = {
+    format: 'parquet',
+    file,
+    compression: compression === 'none' ? 'uncompressed' : compression,
+    hasDictionaries: compression !== 'snappy', // for old readers: parquetjs-lite reads no RLE_DICTIONARY
+    rowGroupRows: rowGroupRows(segments),
+    msMax: EXPORT_FILE_MS_MAX,
+  }
+  return await copyTo(target, schema, planned, segments, 'export', engine)
+}
+
+/**
+ * Limits row groups by their rows and by the bytes that the rows take on disk: each thread of DuckDB
+ * holds one in memory before it writes it.
+ */
+function rowGroupRows(segments: readonly QuerySegment[]): number {
+  const rows = segments.reduce((sum, { meta }) => sum + meta.rows, 0)
+  const bytes = segments.reduce((sum, { meta }) => sum + meta.bytes, 0)
+  const fit = Math.floor((EXPORT_ROW_GROUP_BYTES * rows) / Math.max(1, bytes))
+  return Math.max(2048, Math.min(ROW_GROUP_ROWS, fit))
 }

@@ -1,108 +1,115 @@
 /**
- * What `weir inspect` gathers of a stopped folder. Reads only: what is in the log alone is counted as such, not replayed.
+ * Collects what `weir inspect` prints. It reads only: requests in the log are counted, not replayed.
  *
- * Where there is no index (a restored folder, before its first start) the footers of the segments tell what they can: rows
- * and deletes that are stored. Which of the rows are still visible nobody knows then: null, not 0.
+ * A restored folder has no index before its first start. Then the footers of the segments give the
+ * stored rows and deletes. The number of live rows is not known: null, not 0.
  */
-import { join } from 'node:path'
 import type { Memory } from '../catalog/memory.ts'
 import type { Pool } from '../catalog/model.ts'
 import type { SegmentMeta } from '../format/segment-meta.ts'
 import { type Footer, readFooter } from '../format/segment-meta.ts'
 import type { PoolState } from '../index/index-types.ts'
 import type { Debt } from '../store/compaction/compaction-types.ts'
-import { cutoffUs, inspectPool } from '../store/compaction/pick-compaction.ts'
+import { cutoffUs, inspectPool as inspectSegments } from '../store/compaction/pick-compaction.ts'
 import { wallMs } from '../util/clock.ts'
 import { crc32 } from '../util/crc32.ts'
 import { disk, readFile } from '../util/disk.ts'
 import { INSPECT_CHECKSUM_BYTES } from '../util/limits.ts'
-import { deleteFile, poolFolder, segmentFile } from '../util/paths.ts'
-import { type LogLook, lookAtLog } from './inspect-log.ts'
-import { type FolderLook, flushedOf, readCatalog, readIndex, type WholeIndex } from './open-read-only.ts'
-import { createProgress } from './progress.ts'
-import { liveFooters } from './read-footers.ts'
+import { poolFolder } from '../util/paths.ts'
+import { filesOf, liveFooters } from './check-segment.ts'
 import { type Finding, Report } from './report.ts'
+import {
+  flushedOf,
+  inspectLog,
+  type LogSummary,
+  type ReadIndex,
+  readCatalog,
+  readIndex,
+  type StoppedFolder,
+} from './stopped-folder.ts'
+import { createProgress } from './terminal.ts'
 
-/** A pool as it is flushed. null: not known without an index. */
-export interface PoolLook {
+/** The flushed rows of a pool. null: not known without an index. */
+export interface PoolSummary {
   readonly id: string
   readonly name: string
   readonly number: number
-  /** Rows that a query sees, rows on disk, and those of them that were updated or deleted since. */
+  /** Rows that a query sees, rows on disk, and rows on disk that were updated or deleted since. */
   readonly rowsLive: number | null
   readonly rowsStored: number
   readonly rowsDeleted: number | null
   readonly segments: number
   readonly deleteFiles: number
   readonly bytes: number
-  /** Of the primary timestamp, µs; null too where there are no rows, or one is null. */
+  /** Range of the primary timestamp, µs; null too where there are no rows, or a segment has no range. */
   readonly timestampFromUs: number | null
   readonly timestampToUs: number | null
   readonly retentionDays: number
   readonly keys: number | null
-  /** Quarantined are segments that cannot be read now. */
+  /** Its quarantined segments are those that cannot be read now. */
   readonly debt: Debt | null
-  /** Files of segments that cannot be read, as far as their footers tell; `weir verify` reads all of them. */
+  /** Files without a readable footer, or of a wrong length. `weir verify` reads whole files. */
   readonly unreadable: readonly Finding[]
-  /** Without an index: what the files leave open, such as rows that may be lost. */
+  /** Without an index: possible losses that the files cannot prove. */
   readonly notes: readonly string[]
-  /** Without an index: what the live segments say of themselves, by rising sequence. */
+  /** Without an index: the footers of live segments, in the order of their sequences. */
   readonly footers: readonly Footer[]
 }
 
-/** An index that cannot be used: none that counts (a start builds it), or one that cannot be read. */
-export interface NoIndex {
+/** An index that cannot be used: a missing one, which a start builds, or a damaged one. */
+export interface MissingIndex {
   readonly why: string
   readonly isDamaged: boolean
 }
 
 export interface Inspected {
-  readonly folder: FolderLook
+  readonly folder: StoppedFolder
   readonly memory: Memory
-  readonly index: WholeIndex | NoIndex
-  readonly log: LogLook
-  readonly pools: readonly PoolLook[]
-  /** Of one pool, as the index knows it. */
+  readonly index: ReadIndex | MissingIndex
+  readonly log: LogSummary
+  readonly pools: readonly PoolSummary[]
+  /** The state of a pool in the index. */
   readonly stateOf: (pool: number) => PoolState | undefined
 }
 
-export function isIndex(index: WholeIndex | NoIndex): index is WholeIndex {
+export function hasIndex(index: ReadIndex | MissingIndex): index is ReadIndex {
   return 'states' in index
 }
 
-/** Looks at every pool, or at the one that `choose` takes. The caller closes the index. */
-export async function lookAtAll(
-  folder: FolderLook,
-  choose: (memory: Memory) => readonly Pool[],
+/** Inspects the pools that `choose` returns. The caller closes the index. */
+export async function inspectFolder(
+  folder: StoppedFolder,
+  choose: (pools: readonly Pool[]) => readonly Pool[],
 ): Promise<Inspected> {
   const memory = await readCatalog(folder)
-  const chosen = choose(memory)
+  const all = [...memory.pools.byId.values()]
+  const chosen = choose(all)
   const index = await tryIndex(folder, memory)
-  const progress = createProgress('looking at segments')
+  const progress = createProgress('inspecting segments')
   try {
-    const byNumber = new Map(isIndex(index) ? index.states.map(state => [state.pool, state]) : [])
-    const pools: PoolLook[] = []
+    const byNumber = new Map(hasIndex(index) ? index.states.map(state => [state.pool, state]) : [])
+    const pools: PoolSummary[] = []
     const flushed: PoolState[] = []
-    // Without an index the files of all pools tell what of the log is flushed.
-    const toLook = isIndex(index) ? chosen : [...memory.pools.byId.values()]
-    for (const [done, pool] of toLook.entries()) {
-      const look = isIndex(index)
-        ? await lookAtPool(folder, pool, byNumber.get(pool.number), index)
-        : await lookAtFiles(folder, pool, flushed)
-      if (chosen.includes(pool)) pools.push(look)
-      progress.step(done + 1, toLook.length, 'pools')
+    // Without an index the files of all pools tell which requests of the log are flushed.
+    const inspected = hasIndex(index) ? chosen : all
+    for (const [done, pool] of inspected.entries()) {
+      const summary = hasIndex(index)
+        ? await inspectPool(folder, pool, byNumber.get(pool.number), index)
+        : await inspectFiles(folder, pool, flushed)
+      if (chosen.includes(pool)) pools.push(summary)
+      progress.step(done + 1, inspected.length, 'pools')
     }
-    const log = lookAtLog(folder.paths.log, flushedOf(memory, isIndex(index) ? index.states : flushed))
+    const log = inspectLog(folder.paths.log, flushedOf(memory, hasIndex(index) ? index.states : flushed))
     return { folder, memory, index, log, pools, stateOf: number => byNumber.get(number) }
   } catch (error) {
-    if (isIndex(index)) index.index.close()
+    if (hasIndex(index)) index.index.close()
     throw error
   } finally {
     progress.end()
   }
 }
 
-async function tryIndex(folder: FolderLook, memory: Memory): Promise<WholeIndex | NoIndex> {
+async function tryIndex(folder: StoppedFolder, memory: Memory): Promise<ReadIndex | MissingIndex> {
   try {
     const index = await readIndex(folder, memory, 'keys')
     return typeof index === 'string' ? { why: index, isDamaged: false } : index
@@ -111,12 +118,12 @@ async function tryIndex(folder: FolderLook, memory: Memory): Promise<WholeIndex 
   }
 }
 
-async function lookAtPool(
-  { paths }: FolderLook,
+async function inspectPool(
+  { paths }: StoppedFolder,
   pool: Pool,
   state: PoolState | undefined,
-  index: WholeIndex,
-): Promise<PoolLook> {
+  index: ReadIndex,
+): Promise<PoolSummary> {
   const segments = state?.segments ?? []
   const rowsStored = sumOf(segments, segment => segment.rows)
   const rowsDeleted = sumOf(segments, segment => segment.deletedRows)
@@ -134,15 +141,20 @@ async function lookAtPool(
     timestampFromUs: least(withRows.map(segment => segment.timestampFromUs)),
     timestampToUs: most(withRows.map(segment => segment.timestampToUs)),
     keys: index.keys.get(pool.number) ?? 0,
-    debt: inspectPool({ segments, isExcluded: segment => bad.has(segment), expireBeforeUs }, bad.size).debt,
+    debt: inspectSegments({ segments, isExcluded: segment => bad.has(segment), expireBeforeUs }, bad.size)
+      .debt,
     unreadable,
     notes: [],
     footers: [],
   }
 }
 
-/** What the files say of themselves. What is flushed by them goes to `flushed`. */
-async function lookAtFiles({ paths }: FolderLook, pool: Pool, flushed: PoolState[]): Promise<PoolLook> {
+/** Inspects a pool without an index. Its flushed sequence by its files goes to `flushed`. */
+async function inspectFiles(
+  { paths }: StoppedFolder,
+  pool: Pool,
+  flushed: PoolState[],
+): Promise<PoolSummary> {
   const folder = poolFolder(paths, pool.id)
   const report = new Report()
   const footers = await liveFooters(folder, pool.number, report)
@@ -171,7 +183,7 @@ function namesOf({ id, uniqueName, number, retentionDays }: Pool) {
   return { id, name: uniqueName, number, retentionDays }
 }
 
-/** Files that are missing, of another length, or without a footer; and the numbers of their segments. */
+/** Finds files that are missing, of another length, or without a footer, and the numbers of their segments. */
 async function findUnreadable(folder: string, segments: readonly SegmentMeta[]) {
   const bad = new Set<number>()
   const report = new Report()
@@ -183,7 +195,7 @@ async function findUnreadable(folder: string, segments: readonly SegmentMeta[]) 
     const [file = folder] = files
     const bytes = missing.length > 0 ? meta.bytes : sumOf(files, one => disk.size(one))
     if (bytes !== meta.bytes)
-      report.find(file, `the segment has ${bytes} bytes, the index says ${meta.bytes}`)
+      report.find(file, `the segment has ${bytes} bytes, it should have ${meta.bytes} by the index`)
     else if (meta.rows > 0 && missing.length === 0 && !isAsWritten(file, meta))
       await report.try(() => readFooter(disk, file))
     if (report.count > before) bad.add(meta.segment)
@@ -192,23 +204,17 @@ async function findUnreadable(folder: string, segments: readonly SegmentMeta[]) 
 }
 
 /**
- * Are the bytes those of the index's checksum? Then the footer is as it was written, and need not be parsed, which takes longer
- * than the checksum. Asked of small segments alone, of which there may be tens of thousands: of a large one the footer is less to read.
+ * True where a small file matches the checksum in the index. Then its footer is good, and parsing it
+ * would take longer than the checksum. There may be tens of thousands of small segments. Of a large
+ * one, the footer is less to read than the file.
  */
 function isAsWritten(file: string, { checksum }: SegmentMeta): boolean {
   if (disk.size(file) > INSPECT_CHECKSUM_BYTES) return false
   try {
     return crc32(readFile(disk, file)) === checksum
   } catch {
-    return false // the footer may be readable all the same
+    return false // the footer may still be readable
   }
-}
-
-function filesOf(folder: string, { segment, rows, deletes }: SegmentMeta | Footer): string[] {
-  return [
-    ...(rows > 0 ? [join(folder, segmentFile(segment))] : []),
-    ...(deletes > 0 ? [join(folder, deleteFile(segment))] : []),
-  ]
 }
 
 function sumOf<T>(list: readonly T[], of: (one: T) => number): number {

@@ -1,10 +1,236 @@
-/** `weir inspect`: what stands in a stopped folder. */
-import { type Command, JSON_FLAG } from '../engine/command.ts'
+/** `weir inspect`: prints what inspect-pools.ts collects, as tables or as JSON. */
+import type { Pool } from '../catalog/model.ts'
+import { CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
+import type { Footer } from '../format/segment-meta.ts'
+import type { PoolState } from '../index/index-types.ts'
+import type { Debt } from '../store/compaction/compaction-types.ts'
+import { note, say, warn } from '../util/say.ts'
+import {
+  hasIndex,
+  type Inspected,
+  inspectFolder,
+  type MissingIndex,
+  type PoolSummary,
+} from './inspect-pools.ts'
+import { findingText } from './report.ts'
+import { findPool, type LogSummary, openStopped, type ReadIndex } from './stopped-folder.ts'
+import { bytesText, countText, pairLines, tableLines, timeText } from './terminal.ts'
 
-export const INSPECT: Command = {
-  name: 'inspect',
-  positionals: ['[pool]'],
-  flags: [JSON_FLAG],
-  why: 'shows pools, segments, log and index of a stopped folder; changes nothing',
-  run: async input => (await import('./inspect-folder.ts')).inspect(input),
+/**
+ * Runs `weir inspect`. The exit code is 1 where log, index or a segment cannot be read. A missing
+ * index is no damage: a start builds it.
+ */
+export async function inspect({ config, positionals, flags }: CommandInput): Promise<number> {
+  const folder = openStopped(config, { takesBackup: true })
+  const [name] = positionals
+  let only: Pool | undefined
+  const all = await inspectFolder(folder, pools => {
+    only = name === undefined ? undefined : findPool(name, pools)
+    return only === undefined ? pools : [only]
+  })
+  const { index, log, pools } = all
+  try {
+    const state = only === undefined ? undefined : all.stateOf(only.number)
+    if (flags.has('json')) say(JSON.stringify(jsonOf(all, state), null, 2))
+    else if (only === undefined) sayFolder(all)
+    else sayPool(pools[0]!, state)
+    if (!hasIndex(index)) warn(missingIndexText(all, index))
+    if (log.damage !== undefined) warn(log.damage.message)
+    const unreadable = pools.flatMap(pool => pool.unreadable)
+    for (const finding of unreadable) warn(findingText(finding))
+    for (const text of pools.flatMap(pool => pool.notes)) note(`note: ${text}`)
+    const isDamaged =
+      log.damage !== undefined || unreadable.length > 0 || (!hasIndex(index) && index.isDamaged)
+    return isDamaged ? DAMAGED : CLEAN
+  } finally {
+    if (hasIndex(index)) index.index.close()
+  }
+}
+
+function missingIndexText({ folder, pools }: Inspected, { why, isDamaged }: MissingIndex): string {
+  const segments = countText(pools.reduce((sum, pool) => sum + pool.segments, 0))
+  const shown = `the output comes from the footers of ${segments} segments: which rows are live is not known`
+  if (folder.isBackup) return `this is a backup and has no index; ${shown}`
+  const what = isDamaged ? `the index cannot be read: ${why}` : `the index is not built: ${why}`
+  return `${what}; the next start, or weir rebuild, builds it; ${shown}`
+}
+
+function sumDebt(pools: readonly PoolSummary[]): Debt | null {
+  if (pools.some(({ debt }) => debt === null)) return null
+  const sum = (of: (debt: Debt) => number) =>
+    pools.reduce((total, { debt }) => total + (debt === null ? 0 : of(debt)), 0)
+  return {
+    smallSegments: sum(debt => debt.smallSegments),
+    rowsDeleted: sum(debt => debt.rowsDeleted),
+    bytesToMerge: sum(debt => debt.bytesToMerge),
+    quarantined: sum(debt => debt.quarantined),
+  }
+}
+
+function sayFolder({ folder, memory, pools, log, index }: Inspected): void {
+  say(folder.paths.root)
+  say('')
+  for (const line of poolTable(pools)) say(line)
+  say('')
+  for (const line of pairLines([
+    ['compaction', debtText(sumDebt(pools))],
+    ['log', logText(log)],
+    ['index', indexText(index)],
+    [
+      'catalog',
+      `${countText(memory.pools.byId.size)} pools, ${countText(memory.applications.byId.size)} applications, ${countText(memory.tombstones.size)} deleted pools`,
+    ],
+  ]))
+    say(line)
+}
+
+function poolTable(pools: readonly PoolSummary[]): string[] {
+  const head = [
+    'pool',
+    'name',
+    'rows',
+    'stored',
+    'deleted',
+    'segments',
+    'small',
+    'delete files',
+    'bytes',
+    'from',
+    'to',
+    'retention',
+  ]
+  const rows = pools.map(pool => [
+    pool.id,
+    pool.name,
+    pool.rowsLive ?? '-',
+    pool.rowsStored,
+    pool.rowsDeleted ?? '-',
+    pool.segments,
+    pool.debt?.smallSegments ?? '-',
+    pool.deleteFiles,
+    bytesText(pool.bytes),
+    timeOrNone(pool.timestampFromUs),
+    timeOrNone(pool.timestampToUs),
+    retentionText(pool),
+  ])
+  return rows.length === 0 ? ['no pools'] : tableLines(head, rows)
+}
+
+/** Prints one line for each segment, in the order of their sequences. */
+function sayPool(pool: PoolSummary, state: PoolState | undefined): void {
+  for (const line of pairLines([
+    ['pool', `${pool.id} (${pool.name}), number ${pool.number}`],
+    ['rows', rowsText(pool)],
+    ['keys', pool.keys === null ? UNKNOWN : countText(pool.keys)],
+    ['bytes', bytesText(pool.bytes)],
+    ['compaction', debtText(pool.debt)],
+    ['retention', retentionText(pool)],
+    ['flushed', pool.keys === null ? UNKNOWN : `up to sequence ${countText(state?.flushedSequence ?? 0)}`],
+  ]))
+    say(line)
+  if (pool.footers.length > 0) sayFooters(pool.footers)
+  const segments = [...(state?.segments ?? [])].sort((a, b) => a.sequenceFrom - b.sequenceFrom)
+  if (segments.length === 0) return
+  say('')
+  const head = [
+    'segment',
+    'rows',
+    'deleted',
+    'deletes',
+    'bytes',
+    'schema',
+    'sequences',
+    'from',
+    'to',
+    'tenants',
+  ]
+  const rows = segments.map(one => [
+    one.segment,
+    one.rows,
+    one.deletedRows,
+    one.deletes,
+    bytesText(one.bytes),
+    one.schemaVersion,
+    `${one.sequenceFrom}..${one.sequenceTo}`,
+    timeOrNone(one.timestampFromUs),
+    timeOrNone(one.timestampToUs),
+    one.tenant === null ? '-' : `${one.tenant.min}..${one.tenant.max}`,
+  ])
+  for (const line of tableLines(head, rows)) say(line)
+}
+
+function sayFooters(footers: readonly Footer[]): void {
+  say('')
+  const head = ['segment', 'rows', 'deletes', 'schema', 'sequences']
+  const rows = footers.map(({ segment, rows, deletes, schemaVersion, sequenceFrom, sequenceTo }) => [
+    segment,
+    rows,
+    deletes,
+    schemaVersion,
+    `${sequenceFrom}..${sequenceTo}`,
+  ])
+  for (const line of tableLines(head, rows)) say(line)
+}
+
+function timeOrNone(us: number | null): string {
+  return us === null ? '-' : timeText(us)
+}
+
+function retentionText({ retentionDays }: PoolSummary): string {
+  return retentionDays === 0 ? 'for ever' : `${retentionDays} days`
+}
+
+const UNKNOWN = 'not known without an index'
+
+function rowsText({ rowsLive, rowsStored, rowsDeleted }: PoolSummary): string {
+  const stored = `${countText(rowsStored)} stored`
+  if (rowsLive === null || rowsDeleted === null) return `${stored}; the number of live rows is ${UNKNOWN}`
+  return `${countText(rowsLive)} live; ${stored}, ${countText(rowsDeleted)} of them deleted`
+}
+
+function debtText(debt: Debt | null): string {
+  if (debt === null) return UNKNOWN
+  const { smallSegments, rowsDeleted, bytesToMerge, quarantined } = debt
+  const bad = quarantined === 0 ? '' : `, ${countText(quarantined)} segments that cannot be read`
+  return `${countText(smallSegments)} small segments, ${countText(rowsDeleted)} deleted rows, ${bytesText(bytesToMerge)} to merge${bad}`
+}
+
+function logText(log: LogSummary): string {
+  const { files, bytes, records, lastSequence, unflushedRequests, unflushedBytes, end } = log
+  const stop = end === undefined ? 'damaged' : end.cleanStop ? 'stopped cleanly' : 'not stopped cleanly'
+  return `${files} files, ${bytesText(bytes)}; ${countText(records)} records up to sequence ${countText(lastSequence)}; ${countText(unflushedRequests)} requests (${bytesText(unflushedBytes)}) not yet flushed; ${stop}`
+}
+
+function indexText(index: ReadIndex | MissingIndex): string {
+  if (!hasIndex(index)) return `${index.isDamaged ? 'cannot be read' : 'not built'}: ${index.why}`
+  const { bytes, bytesUsed, format, commit } = index
+  const keys = keyCount(index)
+  const each = keys === 0 ? '' : ` (${(bytesUsed / keys).toFixed(1)} bytes a key)`
+  return `${bytesText(bytesUsed)} in a file of ${bytesText(bytes)}, ${countText(keys)} keys${each}; format ${format}, commit ${countText(commit)}`
+}
+
+function keyCount({ keys }: ReadIndex): number {
+  return [...keys.values()].reduce((sum, count) => sum + count, 0)
+}
+
+function jsonOf({ folder, memory, pools, log, index }: Inspected, state: PoolState | undefined): unknown {
+  const { damage, end, ...counts } = log
+  const { format, commit, bytes, bytesUsed } = hasIndex(index) ? index : ({} as Partial<ReadIndex>)
+  return {
+    folder: folder.paths.root,
+    pools: pools.map(({ footers, ...pool }) => {
+      const segmentList = state?.segments ?? (footers.length > 0 ? footers : undefined)
+      return segmentList === undefined ? pool : { ...pool, segmentList }
+    }),
+    debt: sumDebt(pools),
+    log: { ...counts, cleanStop: end?.cleanStop ?? false, damage: damage?.message ?? null },
+    index: hasIndex(index)
+      ? { bytes, bytesUsed, keys: keyCount(index), format, commit }
+      : { missing: index.why, isDamaged: index.isDamaged },
+    catalog: {
+      pools: memory.pools.byId.size,
+      applications: memory.applications.byId.size,
+      deletedPools: memory.tombstones.size,
+    },
+  }
 }

@@ -1,8 +1,9 @@
 /**
- * A stopped data folder, opened for a command: its lock, its catalog, its index, and its segments to read.
+ * A stopped data folder, opened for a command that reads rows: catalog, index, segments and a query
+ * engine.
  *
- * Where the command wants everything that was acknowledged, the log is replayed and flushed first, by the stages of the
- * server itself (stages.ts) and with its clean stop, so that a command sees what a start would.
+ * A command that needs every acknowledged row replays the log and flushes it first. It uses the
+ * server's own code for this (engine/stages.ts) and stops cleanly, so it sees what a start would see.
  */
 import { availableParallelism } from 'node:os'
 import type { Catalog } from '../catalog/catalog.ts'
@@ -15,19 +16,17 @@ import { createManifest, type Snapshot } from '../index/manifest.ts'
 import type { QueryEngine } from '../query/query-types.ts'
 import type { Merger } from '../store/compaction/compaction-types.ts'
 import { assert, must } from '../util/assert.ts'
-import { checkCatalog, lockFolder, removeLeftIndexes } from '../util/data-folder.ts'
-import { disk, type FileHandle } from '../util/disk.ts'
+import { checkCatalog, removeLeftIndexes } from '../util/data-folder.ts'
+import { disk } from '../util/disk.ts'
 import { endNow } from '../util/end-process.ts'
 import { CannotRun, Unavailable } from '../util/errors.ts'
 import { armCrash, setFaults } from '../util/fault-injection.ts'
 import { OFFLINE_FLUSH_MS_MAX } from '../util/limits.ts'
-import { chooseNative, type KernelChoice } from '../util/native.ts'
-import { type Paths, pathsOf, poolFolder } from '../util/paths.ts'
+import type { KernelChoice } from '../util/native.ts'
+import { type Paths, poolFolder } from '../util/paths.ts'
 import { errorText, note, warn } from '../util/say.ts'
-import { choosePool } from './choose-pool.ts'
-import { lookAtLog } from './inspect-log.ts'
-import { putAwayNow } from './interrupt.ts'
-import { createProgress } from './progress.ts'
+import { findPool, inspectLog, openStopped, type StoppedFolder } from './stopped-folder.ts'
+import { cleanUpNow, createProgress } from './terminal.ts'
 
 /** An open folder. The process holds its lock until `close`. */
 export interface Offline {
@@ -38,19 +37,22 @@ export interface Offline {
   readonly index: OpenedIndex
   /** Requests that were replayed from the log and flushed. */
   readonly replayed: number
-  /** The flushed rows of a pool, pinned. */
+  /** Pins the flushed rows of a pool. */
   snapshot(pool: number): Promise<Snapshot>
-  /** By id or unique name. Throws CannotRun naming it. */
+  /** Finds a pool by id or unique name. Throws CannotRun naming it. */
   findPool(name: string): Pool
-  /** Opened at the first call. `outputFolder`: an absolute folder that copies may be written to besides data/tmp. */
+  /**
+   * The query engine, opened at the first call. It writes copies to data/tmp, and to the absolute
+   * folder `outputFolder` where one is given.
+   */
   engine(outputFolder?: string): Promise<QueryEngine>
   close(): Promise<void>
 }
 
 /**
  * Opens the folder of `config`.
- * @param replay replay and flush what stands in the log alone; without it only what is flushed is seen
- * @throws CannotRun no data folder, or a server runs on it; Damaged with the place
+ * @param replay replay and flush the log first; without it the command sees flushed rows only
+ * @throws CannotRun no data folder, or a server uses it; Damaged with the place
  */
 export async function openOffline(
   config: Config,
@@ -58,40 +60,35 @@ export async function openOffline(
 ): Promise<Offline> {
   setFaults(config.faultAt)
   armCrash(config.crashAt)
-  const kernel = chooseNative(config.kernel)
-  const paths = pathsOf(config.dataDir)
-  const lock = lockFolder(paths)
-  removeLeftIndexes(paths)
-  checkCatalog(paths)
-  // The options of the first application are the server's to apply.
-  const folder: Folder = { config: { ...config, clientId: '', clientSecret: '' }, paths, kernel, lock }
-  const first = await openBoth(folder)
+  const stopped = openStopped(config)
+  removeLeftIndexes(stopped.paths)
+  checkCatalog(stopped.paths)
+  // Only the server applies the options of the first application.
+  const folder: Folder = { ...stopped, config: { ...config, clientId: '', clientSecret: '' } }
+  const first = await openCatalogAndIndex(folder)
   if (!replay || !hasUnflushed(folder, first)) return offlineOf(folder, first, 0)
-  await closeBoth(first)
+  await closeCatalogAndIndex(first)
   const replayed = await replayAndFlush(folder)
-  return offlineOf(folder, await openBoth(folder), replayed)
+  return offlineOf(folder, await openCatalogAndIndex(folder), replayed)
 }
 
-interface Folder {
+interface Folder extends StoppedFolder {
   readonly config: Config
-  readonly paths: Paths
-  readonly kernel: KernelChoice
-  readonly lock: FileHandle
 }
 
-interface Both {
+interface CatalogAndIndex {
   readonly catalog: Catalog
   readonly index: OpenedIndex
 }
 
-/** A thread died. What is on disk is what a kill would leave. */
+/** Ends the command after a thread failure. The folder is as a kill would leave it. */
 function onFault(error: Error): void {
-  putAwayNow()
-  warn(`a thread failed, the command ends; nothing is lost: ${errorText(error)}`)
+  cleanUpNow()
+  warn(`a thread failed and the command ends; nothing is lost: ${errorText(error)}`)
   endNow()
 }
 
-async function openBoth({ config, paths, kernel }: Folder): Promise<Both> {
+async function openCatalogAndIndex({ config, paths, kernel }: Folder): Promise<CatalogAndIndex> {
   const { catalog } = await openCatalog({ paths, crashAt: config.crashAt })
   const progress = createProgress('rebuilding the index')
   try {
@@ -107,46 +104,49 @@ async function openBoth({ config, paths, kernel }: Folder): Promise<Both> {
   }
 }
 
-async function closeBoth({ catalog, index }: Both): Promise<void> {
+async function closeCatalogAndIndex({ catalog, index }: CatalogAndIndex): Promise<void> {
   await index.index.stop()
   await catalog.stop()
 }
 
-/** Throws Damaged, after closing, where the log is damaged. */
-function hasUnflushed({ paths }: Folder, { catalog, index }: Both): boolean {
-  const look = lookAtLog(paths.log, flushedSequences(catalog, index.opened.pools))
-  return look.unflushedRequests > 0 || look.damage !== undefined // the start of the log says what is wrong
+/** True too where the log is damaged: the replay then reports the damage. */
+function hasUnflushed({ paths }: Folder, { catalog, index }: CatalogAndIndex): boolean {
+  const log = inspectLog(paths.log, flushedSequences(catalog, index.opened.pools))
+  return log.unflushedRequests > 0 || log.damage !== undefined
 }
 
-/** Compaction is the server's: its scheduler is never started here. */
+/** A command does not compact, so it never starts the scheduler that would call this. */
 const NO_MERGER: Merger = {
   merge: () => Promise.reject(new Unavailable('stopped', 'a command merges no segments')),
   setSpeed: () => undefined,
   stop: () => Promise.resolve(),
 }
 
-/** A start and a clean stop without HTTP. Returns how many requests were replayed. */
+/** A start and a clean stop without HTTP. Returns the number of requests that were replayed. */
 async function replayAndFlush({ config, paths, kernel }: Folder): Promise<number> {
   const closers: (() => Promise<unknown>)[] = []
   try {
     const merger = () => NO_MERGER
-    const onRebuild = () => undefined // it was rebuilt when the folder was opened
+    const onRebuild = () => undefined // openCatalogAndIndex has rebuilt the index
     const stages = await openStages({ config, paths, kernel, onFault, closers, merger, onRebuild })
     const { replayed } = stages.log.summary
     const flushed = await stages.pools.stop(OFFLINE_FLUSH_MS_MAX)
     stages.metrics.stop()
     if (!flushed)
-      throw new CannotRun('what was replayed from the log could not be flushed; the log has it still')
+      throw new CannotRun(
+        `the requests in ${paths.log} could not be flushed within ${OFFLINE_FLUSH_MS_MAX / 1000} s; the log still has them: run the command again`,
+      )
     note(`replayed ${replayed} requests from the log and flushed them`)
     return replayed
   } finally {
-    // The log before the index and the catalog, as at a clean stop.
+    // The log closes before the index and the catalog, as at a clean stop.
     for (const close of closers.reverse()) await close()
   }
 }
 
-function offlineOf({ config, paths, kernel, lock }: Folder, both: Both, replayed: number): Offline {
-  const { catalog, index } = both
+function offlineOf(folder: Folder, opened: CatalogAndIndex, replayed: number): Offline {
+  const { config, paths, kernel, lock } = folder
+  const { catalog, index } = opened
   const manifest = createManifest({
     pools: index.opened.pools.filter(state => catalog.poolByNumber(state.pool) !== undefined),
     lastCommit: index.opened.lastCommit,
@@ -163,28 +163,21 @@ function offlineOf({ config, paths, kernel, lock }: Folder, both: Both, replayed
     index,
     replayed,
     snapshot: pool => manifest.snapshot(pool),
-    findPool: name =>
-      choosePool(name, {
-        byId: id => catalog.pool(id),
-        byName: one => catalog.poolByName(one),
-        all: catalog.pools(),
-      }),
+    findPool: name => findPool(name, catalog.pools()),
     engine: outputFolder => {
-      engine ??= openEngine(paths, config, kernel, outputFolder)
+      engine ??= openEngine(folder, outputFolder)
       return engine
     },
     close: async () => {
       if (engine !== undefined) await (await engine).stop()
-      await closeBoth(both)
-      disk.close(lock)
+      await closeCatalogAndIndex(opened)
+      disk.close(must(lock, 'the lock of a data folder'))
     },
   }
 }
 
 async function openEngine(
-  paths: Paths,
-  config: Config,
-  kernel: KernelChoice,
+  { paths, config, kernel }: Folder,
   outputFolder: string | undefined,
 ): Promise<QueryEngine> {
   const { openQueryEngine } = await import('../query/engine-client.ts')

@@ -1,10 +1,81 @@
-/** `weir rebuild`: the key index made anew from segments, delete files and catalog; the log is replayed by the next start. */
-import type { Command } from '../engine/command.ts'
+/**
+ * `weir rebuild`: makes the key index again from segments, delete files and catalog. The next start
+ * replays the log.
+ *
+ * The new index is built beside the old one and replaces it by a rename when it is complete and
+ * synced (W-6). After a crash the folder has the old index or the new one. The next rebuild, command
+ * or start removes what an interrupted rebuild left.
+ */
+import { join } from 'node:path'
+import type { Memory } from '../catalog/memory.ts'
+import { CLEAN, type CommandInput } from '../engine/command.ts'
+import type { Config } from '../engine/config.ts'
+import { rebuildPoolsOf } from '../engine/stages.ts'
+import { openIndex } from '../index/index-client.ts'
+import { removeLeftIndexes } from '../util/data-folder.ts'
+import { disk, removeFolder, syncFolder } from '../util/disk.ts'
+import { armCrash, crashPoint } from '../util/fault-injection.ts'
+import { BACKGROUND_NICE } from '../util/limits.ts'
+import { LMDB_FILES, type Paths } from '../util/paths.ts'
+import { say } from '../util/say.ts'
+import { openStopped, readCatalog, type StoppedFolder } from './stopped-folder.ts'
+import { countText, createProgress, whenInterrupted } from './terminal.ts'
 
-export const REBUILD: Command = {
-  name: 'rebuild',
-  positionals: [],
-  flags: [],
-  why: 'makes the key index of a stopped folder anew from its segments',
-  run: async input => (await import('./rebuild-index.ts')).rebuild(input),
+/** Runs `weir rebuild`. A damaged segment keeps the old index: it throws Damaged with the file. */
+export async function rebuild({ config }: CommandInput): Promise<number> {
+  armCrash(config.crashAt)
+  const folder = openStopped(config)
+  const memory = await readCatalog(folder)
+  const { pools, segments } = await rebuildIndex(config, folder, memory)
+  say(`the index was rebuilt: ${countText(segments)} segments of ${countText(pools)} pools`)
+  return CLEAN
+}
+
+/** Rebuilds the index. Throws Damaged. */
+export async function rebuildIndex(
+  config: Config,
+  { paths, kernel }: Pick<StoppedFolder, 'paths' | 'kernel'>,
+  memory: Memory,
+): Promise<{ readonly pools: number; readonly segments: number }> {
+  const pools = [...memory.pools.byId.values()]
+  const schema = (pool: number, version: number) => memory.schema(pool, version)?.schema
+  removeLeftIndexes(paths)
+  const progress = createProgress('rebuilding the index')
+  const forget = whenInterrupted(() => removeFolder(disk, paths.indexNew))
+  try {
+    const { index, opened } = await openIndex({
+      folder: paths.indexNew,
+      segmentFolder: paths.segment,
+      identity: memory.meta().folderId,
+      pools: rebuildPoolsOf({ pools: () => pools, schema }),
+      kernel,
+      crashAt: config.crashAt,
+      nice: BACKGROUND_NICE,
+      onProgress: (done, of, pool) =>
+        progress.step(done, of, `rows, in pool ${memory.poolsByNumber.get(pool)?.uniqueName ?? pool}`),
+    })
+    await index.stop()
+    replaceIndex(paths)
+    const segments = opened.pools.reduce((sum, state) => sum + state.segments.length, 0)
+    return { pools: opened.pools.length, segments }
+  } catch (error) {
+    removeFolder(disk, paths.indexNew)
+    throw error
+  } finally {
+    forget()
+    progress.end()
+  }
+}
+
+/** Renames the new data file over the old one. LMDB has closed both, and makes a new lock file. */
+function replaceIndex({ root, index, indexNew }: Paths): void {
+  crashPoint('rebuild.built')
+  disk.mkdir(index)
+  syncFolder(disk, root)
+  const lock = join(index, LMDB_FILES.lock)
+  if (disk.exists(lock)) disk.unlink(lock)
+  disk.rename(join(indexNew, LMDB_FILES.data), join(index, LMDB_FILES.data))
+  syncFolder(disk, index)
+  crashPoint('rebuild.swapped')
+  removeFolder(disk, indexNew)
 }

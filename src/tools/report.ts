@@ -1,20 +1,20 @@
-/** What a check found: findings are damage, notes are not. */
+/** The result of a check: findings are damage, notes are not. */
 import { Damaged } from '../util/errors.ts'
 import { FINDINGS_TOLD_MAX } from '../util/limits.ts'
-import { countText } from './text-table.ts'
+import { countText } from './terminal.ts'
 
-/** One place that is not as it should be. */
+/** One damaged place. */
 export interface Finding {
   /** Absolute path of the file or folder. */
   readonly file: string
   readonly what: string
   /** Byte of the file, where it is known. */
   readonly offset?: number
-  /** Row of the segment, where it is one row. */
+  /** Row of the segment, where one row is damaged. */
   readonly row?: number
 }
 
-/** How much was looked at: a check that found nothing says of what. */
+/** How much was checked. */
 interface Checked {
   /** Files of a backup, compared with its list. */
   files: number
@@ -22,23 +22,23 @@ interface Checked {
   segments: number
   rows: number
   deletes: number
-  /** In the index; 0 where there is none. */
+  /** Keys in the index; 0 where there is no index. */
   keys: number
   logRecords: number
 }
 
 export class Report {
   readonly checked: Checked = { files: 0, pools: 0, segments: 0, rows: 0, deletes: 0, keys: 0, logRecords: 0 }
-  /** There is no index, so that nothing says which segments there should be, nor what their bytes were. */
+  /** Without an index, the list of live segments and their checksums are unknown. */
   isWithoutIndex = false
-  /** The first FINDINGS_TOLD_MAX. */
+  /** The first FINDINGS_TOLD_MAX findings. */
   readonly findings: Finding[] = []
-  /** What all findings name, those that are not kept too: no more than there are files and folders. */
+  /** The files and folders of all findings. */
   readonly files = new Set<string>()
   readonly notes: string[] = []
   #count = 0
 
-  /** All findings, those that are not kept too. */
+  /** The number of all findings, also of those beyond FINDINGS_TOLD_MAX. */
   get count(): number {
     return this.#count
   }
@@ -49,12 +49,12 @@ export class Report {
     if (this.findings.length < FINDINGS_TOLD_MAX) this.findings.push({ file, what, ...place })
   }
 
-  /** Nothing is lost or wrong, but an operator may ask. */
+  /** Adds something that an operator may ask about although nothing is damaged. */
   note(what: string): void {
     if (this.notes.length < FINDINGS_TOLD_MAX) this.notes.push(what)
   }
 
-  /** Runs `work`; damage that it throws is a finding, and the answer undefined. Other errors are thrown on. */
+  /** Runs `work`. Damaged becomes a finding, and the result is undefined; other errors are thrown. */
   async try<T>(work: () => Promise<T> | T): Promise<T | undefined> {
     try {
       return await work()
@@ -71,11 +71,11 @@ export class Report {
   }
 }
 
-/** What was looked at, for people. */
+/** How much was checked, for people. */
 export function checkedText({ checked, isWithoutIndex }: Report): string {
   const { files, pools, segments, rows, deletes, keys, logRecords } = checked
   return [
-    ...(files === 0 ? [] : [`${countText(files)} files as BACKUP lists them`]),
+    ...(files === 0 ? [] : [`${countText(files)} files listed in BACKUP`]),
     `${countText(pools)} pools`,
     `${countText(segments)} segments with ${countText(rows)} rows and ${countText(deletes)} deletes`,
     ...(isWithoutIndex ? [] : [`${countText(keys)} keys`]),
@@ -83,7 +83,7 @@ export function checkedText({ checked, isWithoutIndex }: Report): string {
   ].join(', ')
 }
 
-/** One line for people. */
+/** A finding in one line, for people. */
 export function findingText({ file, what, offset, row }: Finding): string {
   const place = offset !== undefined ? ` at byte ${offset}` : row !== undefined ? `, row ${row}` : ''
   return `${file}${place}: ${what}`

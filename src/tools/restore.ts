@@ -1,66 +1,274 @@
-/** `weir restore <folder>`: a new data folder, made of a backup whose every checksum was read first. */
-import { resolve } from 'node:path'
-import { CLEAN, type Command, type CommandInput, DAMAGED } from '../engine/command.ts'
+/**
+ * `weir restore`: copies a backup to a new data folder. It reads every checksum first.
+ *
+ *   lock → RESTORING, synced → copy, each file synced → folders synced → RESTORING removed, synced
+ *
+ * While RESTORING exists no server starts on the folder, and a restore into it starts again with an
+ * empty folder. So a folder that looks complete is complete.
+ */
+import { dirname, join, resolve } from 'node:path'
+import { CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
 import { must } from '../util/assert.ts'
-import { disk } from '../util/disk.ts'
-import { CannotRun } from '../util/errors.ts'
-import { armCrash } from '../util/fault-injection.ts'
-import { pathsOf } from '../util/paths.ts'
+import { lockNewFolder } from '../util/data-folder.ts'
+import { type Disk, readFile, disk as realDisk, syncFolder, writeDurably } from '../util/disk.ts'
+import { asDamage, CannotRun, Damaged } from '../util/errors.ts'
+import { armCrash, crashPoint } from '../util/fault-injection.ts'
+import { BACKUP_FILE_BYTES_MAX } from '../util/limits.ts'
+import { BACKUP_FILE, type Paths, pathsOf } from '../util/paths.ts'
 import { note, say, warn } from '../util/say.ts'
-import { showCopied } from './backup-progress.ts'
-import { whenInterrupted } from './interrupt.ts'
+import {
+  makeFolders,
+  removeEmptyFolders,
+  removeFolders,
+  syncParents,
+  whyNotPlain,
+} from './backup/backup-folder.ts'
+import {
+  type BackupContents,
+  type BackupSummary,
+  damagedText,
+  decodeBackup,
+  summaryOf,
+} from './backup/backup-format.ts'
+import {
+  BackupThrottle,
+  type Copied,
+  type CopyDeps,
+  type CopyProgress,
+  copyFile,
+  hashFile,
+} from './backup/copy-file.ts'
+import { createCopyProgress, whenInterrupted } from './terminal.ts'
 
-export const RESTORE: Command = {
-  name: 'restore',
-  positionals: ['<folder>'],
-  flags: [
-    {
-      flag: 'incomplete',
-      value: '',
-      why: 'takes a backup that names files which were damaged before it was made; weir repair goes on then',
-    },
-  ],
-  why: 'makes a new data folder (--data-dir) of a backup, checked first; its first start builds the index',
-  run,
-}
-
-async function run({ config, positionals, flags }: CommandInput): Promise<number> {
-  const [{ restoreBackup }, { damagedText }] = await Promise.all([
-    import('./backup/restore-backup.ts'),
-    import('./backup/backup-format.ts'),
-  ])
+/** Runs `weir restore`. The exit code is 1 where the backup is incomplete. */
+export async function restore({ config, positionals, flags }: CommandInput): Promise<number> {
   armCrash(config.crashAt)
   const from = resolve(must(positionals[0], 'the folder'))
   const to = pathsOf(config.dataDir)
-  if (disk.exists(to.restoring))
-    note(`a restore into ${to.root} had begun and not ended: this one begins again with an empty folder`)
-  const shown = showCopied('restore')
+  if (realDisk.exists(to.restoring))
+    note(`an earlier restore into ${to.root} was interrupted: this one starts again with an empty folder`)
+  const progress = createCopyProgress('restore')
   const forget = whenInterrupted(() => {
-    if (disk.exists(to.restoring))
-      note(`the restore has not ended, and no server starts on ${to.root}: run weir restore again`)
+    if (realDisk.exists(to.restoring))
+      note(
+        `the restore into ${to.root} was interrupted, and no server starts on this folder: run weir restore again`,
+      )
   })
   try {
-    const summary = await restoreBackup({
-      disk,
+    const { sequence, pools, segments, bytes, damaged } = await restoreBackup({
+      disk: realDisk,
       from,
       to,
       takesIncomplete: flags.has('incomplete'),
-      onProgress: shown.step,
+      onProgress: progress.step,
     })
-    const { sequence, pools, segments, bytes, damaged } = summary
     say(
       `restored sequence ${sequence} to ${config.dataDir}: ${pools} pools, ${segments} segments, ${bytes} bytes, synced; the first start builds the index`,
     )
     if (damaged.length === 0) return CLEAN
     warn(
-      `these files were damaged before the backup was made, and still are: ${damagedText(damaged, to.root)}; weir repair --data-dir ${to.root} sets them aside`,
+      `these files were damaged before the backup was made, and still are: ${damagedText(damaged, to.root)}; weir repair --data-dir ${to.root} moves them aside`,
     )
     return DAMAGED
   } catch (error) {
     const { syscall, message } = error as NodeJS.ErrnoException
-    throw syscall === undefined ? error : new CannotRun(`the backup cannot be restored: ${message}`)
+    throw syscall === undefined
+      ? error
+      : new CannotRun(`the backup ${from} could not be restored to ${to.root}: ${message}`)
   } finally {
     forget()
-    shown.end()
+    progress.end()
+  }
+}
+
+interface RestoreOptions {
+  readonly disk: Disk
+  /** The backup's folder. */
+  readonly from: string
+  /** The new data folder: missing, empty, or left by an interrupted restore. */
+  readonly to: Paths
+  /** Takes a backup that names damaged files. */
+  readonly takesIncomplete: boolean
+  readonly onProgress: (progress: CopyProgress) => void
+}
+
+/**
+ * Restores a backup. Rejects with Damaged (the backup is damaged or incomplete) or CannotRun (there
+ * is no backup, or the new folder is in use or not empty).
+ */
+export async function restoreBackup(options: RestoreOptions): Promise<BackupSummary> {
+  const { disk, from, to, takesIncomplete } = options
+  const contents = await verifyBackup(options)
+  if (contents.damaged !== undefined && !takesIncomplete)
+    throw new Damaged(
+      join(from, BACKUP_FILE),
+      0,
+      `the backup is incomplete, these files were damaged before it was made: ${damagedText(contents.damaged, from)}; weir restore --incomplete restores it as it is`,
+    )
+  checkEmpty(disk, to) // before the folder gets a lock or another mode
+  const made: string[] = []
+  makeFolders(disk, to.root, made)
+  const lock = lockNewFolder(to, disk)
+  try {
+    await fillFolder(options, contents, made)
+  } catch (error) {
+    undoRestore(disk, to, made)
+    throw error
+  } finally {
+    disk.close(lock)
+  }
+  return summaryOf(contents)
+}
+
+/** The steps after the lock. `made` are the folders that this restore made, outermost first. */
+export async function fillFolder(
+  options: RestoreOptions,
+  contents: BackupContents,
+  made: readonly string[],
+): Promise<void> {
+  const { disk, to } = options
+  emptyFolder(disk, to)
+  writeDurably(disk, to.restoring, [Buffer.from('a restore fills this folder\n')])
+  syncFolder(disk, to.root)
+  syncParents(disk, made)
+  crashPoint('restore.begun')
+  const folders = await copyAll(options, contents)
+  crashPoint('restore.copied')
+  for (const folder of [...folders, to.root]) syncFolder(disk, folder)
+  crashPoint('restore.synced')
+  disk.unlink(to.restoring)
+  syncFolder(disk, to.root)
+}
+
+/** Reads every file of the backup. Rejects as `restoreBackup`. */
+export async function verifyBackup(
+  options: Pick<RestoreOptions, 'disk' | 'from' | 'onProgress'>,
+): Promise<BackupContents> {
+  const { disk, from, onProgress } = options
+  const contents = readContents(disk, from)
+  for await (const damage of findDamage(disk, from, contents, onProgress)) throw damage
+  return contents
+}
+
+/** Reads the file BACKUP. @throws CannotRun where it is missing, Damaged where it is damaged */
+export function readContents(disk: Disk, from: string): BackupContents {
+  const path = join(from, BACKUP_FILE)
+  if (disk.kind(path) === undefined)
+    throw new CannotRun(
+      `${from} is not a complete backup: it has no file ${BACKUP_FILE}, which is written last; name the folder of another backup`,
+    )
+  const notPlain = whyNotPlain(disk, from, BACKUP_FILE)
+  if (notPlain !== undefined) throw notPlain
+  const bytes = disk.size(path)
+  if (bytes > BACKUP_FILE_BYTES_MAX)
+    throw new Damaged(path, 0, `it has ${bytes} bytes, more than the maximum of ${BACKUP_FILE_BYTES_MAX}`)
+  return decodeBackup(readFile(disk, path), path)
+}
+
+/** Reads every file that BACKUP lists, and yields each difference. */
+export async function* findDamage(
+  disk: Disk,
+  from: string,
+  contents: BackupContents,
+  onProgress: RestoreOptions['onProgress'],
+): AsyncGenerator<Damaged, void, void> {
+  const deps = copyDeps({ disk, onProgress }, contents, 'verify')
+  for (const file of contents.files) {
+    const damage = await damageOf(disk, from, file, path => hashFile(deps, path))
+    if (damage !== undefined) yield damage
+  }
+  const { bytes } = summaryOf(contents)
+  onProgress({ phase: 'verify', bytesDone: bytes, bytesTotal: bytes })
+}
+
+/**
+ * Compares a file of the backup with BACKUP while `read` reads it. A file of another length is not
+ * read, because it may be endless. Rejects with errors that are not the file's damage.
+ */
+async function damageOf(
+  disk: Disk,
+  from: string,
+  want: BackupContents['files'][number],
+  read: (path: string) => Promise<Copied>,
+): Promise<Damaged | undefined> {
+  const notPlain = whyNotPlain(disk, from, want.path)
+  if (notPlain !== undefined) return notPlain
+  const path = join(from, want.path)
+  try {
+    const bytes = disk.size(path)
+    if (bytes !== want.bytes)
+      return new Damaged(path, bytes, `it has ${bytes} bytes, BACKUP lists ${want.bytes}`)
+    const { sha256 } = await read(path)
+    return sha256 === want.sha256 ? undefined : new Damaged(path, 0, 'its checksum is not the one in BACKUP')
+  } catch (error) {
+    const damage = asDamage(error, path)
+    if (damage instanceof Damaged) return damage
+    throw error
+  }
+}
+
+/** @throws CannotRun where the folder has files that no restore left */
+function checkEmpty(disk: Disk, to: Paths): void {
+  if (disk.kind(to.root) !== 'folder' || disk.exists(to.restoring)) return
+  if (disk.readdir(to.root).some(name => join(to.root, name) !== to.lock))
+    throw new CannotRun(`the data folder ${to.root} is not empty: name a new folder with --data-dir`)
+}
+
+/** Removes everything but the lock. @throws CannotRun as `checkEmpty` */
+function emptyFolder(disk: Disk, to: Paths): void {
+  checkEmpty(disk, to)
+  const pools = disk.exists(to.segment) ? disk.readdir(to.segment).map(name => join(to.segment, name)) : []
+  removeFolders(disk, [to.catalog, to.log, to.segment, ...pools])
+  for (const path of [to.format, to.admin]) if (disk.exists(path)) disk.unlink(path)
+}
+
+/** Removes what a failed restore made. Where the disk does not allow it, RESTORING stays and marks the folder. */
+function undoRestore(disk: Disk, to: Paths, made: readonly string[]): void {
+  if (!disk.exists(to.restoring)) return
+  try {
+    emptyFolder(disk, to)
+    syncFolder(disk, to.root)
+    disk.unlink(to.restoring)
+    disk.unlink(to.lock)
+    removeEmptyFolders(disk, made)
+  } catch {
+    // The caller throws the first error.
+  }
+}
+
+/** Copies all files. Returns their folders, outermost first. */
+async function copyAll(options: RestoreOptions, contents: BackupContents): Promise<readonly string[]> {
+  const { disk, from, to } = options
+  const deps = copyDeps(options, contents, 'copy')
+  const folders = new Set<string>([to.segment])
+  disk.mkdir(to.segment)
+  for (const file of contents.files) {
+    const path = join(to.root, file.path)
+    const folder = dirname(path)
+    if (folder !== to.root && !folders.has(folder)) {
+      disk.mkdir(folder)
+      folders.add(folder)
+    }
+    const damage = await damageOf(disk, from, file, source => copyFile(deps, source, path))
+    if (damage !== undefined) throw damage
+  }
+  return [...folders]
+}
+
+function copyDeps(
+  { disk, onProgress }: Pick<RestoreOptions, 'disk' | 'onProgress'>,
+  contents: BackupContents,
+  phase: CopyProgress['phase'],
+): CopyDeps {
+  const bytesTotal = summaryOf(contents).bytes
+  let bytesDone = 0
+  return {
+    disk,
+    throttle: new BackupThrottle(0),
+    isForeign: true,
+    onBytes: bytes => {
+      bytesDone += bytes
+      onProgress({ phase, bytesDone, bytesTotal })
+    },
   }
 }

@@ -5,7 +5,7 @@
  */
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { restoreBackup, verifyBackup } from '../../src/tools/backup/restore-backup.ts'
+import { restoreBackup, verifyBackup } from '../../src/tools/restore.ts'
 import { disk } from '../../src/util/disk.ts'
 import { BACKUP_FILE, pathsOf } from '../../src/util/paths.ts'
 import { verifyFolder } from '../util/verify.ts'

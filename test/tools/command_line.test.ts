@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
-import { COMMANDS } from '../../src/app/commands.ts'
+import { COMMANDS, commandHelp, helpText } from '../../src/app/commands.ts'
 import { type Command, readCommandLine } from '../../src/engine/command.ts'
-import { commandHelp, helpText } from '../../src/tools/help.ts'
 
 const run = () => Promise.resolve(0)
 const START: Command = { name: 'start', positionals: [], flags: [], why: 'starts', run }
@@ -55,8 +54,8 @@ test('help names every command, its flags, and asks for no arguments', () => {
   expect(read('--help')).toMatchObject({ named: undefined, help: true })
   expect(read('copy', '--help')).toMatchObject({ named: COPY, help: true })
   for (const command of COMMANDS) {
-    expect(helpText(COMMANDS)).toContain(`\n  ${command.name}`)
-    const help = commandHelp(command, command.name === 'start')
+    expect(helpText()).toContain(`\n  ${command.name}`)
+    const help = commandHelp(command)
     for (const { flag, why } of command.flags) expect(help).toMatch(new RegExp(`--${flag}.*${why}`))
     expect(help).toContain('--data-dir')
   }

@@ -33,7 +33,10 @@ test.each([
   [['export', '--out', '-'], 'weir export needs <pool>: weir export <pool>'],
   [['export', 'nobody', '--out', '-'], 'there is no pool "nobody"; there are events, keyed, plain'],
   [['inspect', 'nobody'], 'there is no pool "nobody"; there are events, keyed, plain'],
-  [['export', 'keyed'], '--out is needed: a file, as in --out rows.parquet, or - for standard output'],
+  [
+    ['export', 'keyed'],
+    'weir export needs --out: a file, as in --out rows.parquet, or - for standard output',
+  ],
   [['export', 'keyed', '--out'], '--out needs a value: --out file'],
   [['export', 'keyed', '--out', '--force'], '--out needs a value: --out file, or --out=… where it begins'],
   [['export', 'keyed', '-out', 'x'], 'weir export has no option -out; options have two dashes: --out'],
@@ -67,7 +70,7 @@ test.each([
   ],
   [['export', 'keyed', '--out', '-', '--start', 'yesterday'], '--start: '],
   [['restore'], 'weir restore needs <folder>'],
-  [['restore', '/nowhere'], '/nowhere is no whole backup: it has no file BACKUP'],
+  [['restore', '/nowhere'], '/nowhere is not a complete backup: it has no file BACKUP'],
   [['backup', '/proc/none'], '/proc/none'],
   [['backup', '/new', '--url', 'localhost:8420'], '--url takes the address of a running server, as http://'],
   [['backup', '/new', '--url', 'http://127.0.0.1:1'], 'http://127.0.0.1:1 cannot be reached'],
@@ -112,9 +115,9 @@ test('a bad --out is said before anything is read, and nothing is left', () => {
   for (const [out, says] of [
     [join(root, 'none', 'rows'), 'the folder'],
     [folder, 'is a folder: name a file in it'],
-    [there, 'is there already; --force replaces it'],
+    [there, 'exists already: name another file, or replace it with --force'],
     [join(there, 'rows'), 'cannot be written'],
-    ['/dev/null', 'is no plain file'],
+    ['/dev/null', 'is not a plain file'],
     ['/proc/rows', '/proc'],
   ] as const) {
     const { code, err } = weir(
@@ -175,7 +178,10 @@ function endlessBackup(): string {
   truncateSync(join(folder, 'FORMAT'), bytes)
   writeFileSync(
     join(folder, 'BACKUP'),
-    encodeBackup({ ...contents, files: [{ path: 'FORMAT', bytes, sha256 }] }),
+    encodeBackup({
+      ...contents,
+      files: ['FORMAT', 'catalog/data.mdb'].map(path => ({ path, bytes, sha256 })),
+    }),
   )
   return folder
 }
@@ -226,5 +232,5 @@ test('Ctrl-C in an export leaves no file behind, a backup no folder', async () =
 
 test('repair says in its help what it does without --yes', () => {
   const { out } = weir(['repair', '--help'])
-  expect(out).toMatch(/--yes .*without it repair says what, changes nothing, and exits with 2/)
+  expect(out).toMatch(/--yes .*without it repair prints what is lost, changes nothing, and exits with 2/)
 })

@@ -148,11 +148,11 @@ test('a lost head, and a log folder without its files', async () => {
   expect((await again.stop()).code).toBe(0)
 })
 
-test('a damaged segment is set aside, its rows are counted, and the pool answers again', async () => {
+test('repair moves a damaged segment aside, counts its rows, and the pool answers again', async () => {
   const dataDir = copyOf(filled)
   const first = must(segmentsOf(dataDir, filled.poolId)[0], 'a segment')
   writeFileSync(first, readFileSync(first).subarray(0, 5000))
-  expect(repairLosing(dataDir)).toContain('3,400 visible rows are lost')
+  expect(repairLosing(dataDir)).toContain('3,400 live rows are lost')
   expect(aside(dataDir).some(name => name.endsWith('0000000001.parquet'))).toBe(true)
   const server = await start(dataDir)
   expect(await server.count(filled.poolId)).toBe('500')
@@ -161,13 +161,13 @@ test('a damaged segment is set aside, its rows are counted, and the pool answers
   expect((await server.stop()).code).toBe(0)
 })
 
-test('segments that cannot be read are set aside, and nothing else', async () => {
+test('repair moves unreadable files aside, and nothing else', async () => {
   const dataDir = copyOf(filled)
   const [first, second] = segmentsOf(dataDir, filled.poolId)
   cannotBeRead(must(first, 'a segment'))
   cannotBeRead(must(second, 'a second one').replace('.parquet', '.deletes'))
   const out = repairLosing(dataDir)
-  expect(out).toContain('3,400 visible rows are lost')
+  expect(out).toContain('3,400 live rows are lost')
   expect(out).toMatch(/its deletes are lost.*the rows of the segment stay/)
   const server = await start(dataDir)
   expect(await server.count(filled.poolId)).toBe('500')
@@ -182,7 +182,7 @@ test('a damaged segment is seen behind more findings than are told', () => {
   })
   const plain = must(segmentsOf(dataDir, filled.plainId)[0], 'a segment')
   writeFileSync(plain, readFileSync(plain).subarray(0, 500))
-  expect(repairLosing(dataDir)).toContain('7 visible rows are lost')
+  expect(repairLosing(dataDir)).toContain('7 live rows are lost')
 })
 
 test('a log file with sectors that cannot be read: the rest of it is kept', async () => {
@@ -216,7 +216,7 @@ test('a log file with sectors that cannot be read: the rest of it is kept', asyn
 test('a missing Parquet file beside a good delete file: what was deleted stays deleted', async () => {
   const dataDir = copyOf(filled)
   rmSync(must(segmentsOf(dataDir, filled.poolId)[1], 'the second segment'))
-  expect(repairLosing(dataDir)).toMatch(/500 visible rows are lost.*its deletes stay/)
+  expect(repairLosing(dataDir)).toMatch(/500 live rows are lost.*its deletes stay/)
   const server = await start(dataDir)
   // The 500 rows that the lost segment had replaced are back as they were.
   expect([await server.count(filled.poolId), await server.sum(filled.poolId, 'n')]).toEqual(['3900', '3900'])

@@ -164,24 +164,24 @@ const damages: Record<string, [damage: (dataDir: string) => void, names: RegExp]
       changeIndex(dataDir, txn => {
         txn.put(Buffer.concat([poolKey(TAG.key, POOL), Buffer.from('no such key')]), pointing(77, 0))
       }),
-    /the key [0-9a-f]+ points at segment 77, which is not there/,
+    /the key [0-9a-f]+ points at segment 77, which does not exist/,
   ],
   'a key in a pool without keys': [
     dataDir =>
       changeIndex(dataDir, txn => {
         txn.put(Buffer.concat([poolKey(TAG.key, 3), Buffer.from('no such key')]), pointing(1, 0))
       }),
-    /it has 1 keys for 0 visible rows/,
+    /it has 1 keys for 0 live rows/,
   ],
-  'a mark too many': [
+  'a deleted row too many': [
     dataDir =>
       changeIndex(dataDir, txn => {
         txn.put(deletionVectorKey(POOL, 1, 99), new Uint8Array(Uint32Array.of(3999).buffer))
         changeDeletedRows(txn, 1, 1)
       }),
-    /0000000001\.parquet, row 3999: it is marked, but its key points at it/,
+    /0000000001\.parquet, row 3999: it is deleted, but its key points at it/,
   ],
-  'marks that are gone': [
+  'a deletion vector that is gone': [
     dataDir =>
       changeIndex(dataDir, txn => {
         const removed = txn.removeRange(
@@ -192,28 +192,28 @@ const damages: Record<string, [damage: (dataDir: string) => void, names: RegExp]
         expect(removed).toBeGreaterThan(0)
         changeDeletedRows(txn, 1, -600)
       }),
-    /0000000001\.parquet, row \d+: .*the row is not marked/,
+    /0000000001\.parquet, row \d+: .*the row is not deleted/,
   ],
-  'a count of marks': [
+  'a wrong count of deleted rows': [
     dataDir => changeIndex(dataDir, txn => changeDeletedRows(txn, 1, -1)),
-    /0000000001\.parquet: the index holds 600 marks and counts 599/,
+    /0000000001\.parquet: its deletion vector has 600 rows, the index counts 599/,
   ],
-  'a mark beyond the rows': [
+  'a deleted row beyond the rows': [
     dataDir =>
       changeIndex(dataDir, txn => {
         txn.put(deletionVectorKey(POOL, 1, 99), new Uint8Array(Uint32Array.of(4000).buffer))
         changeDeletedRows(txn, 1, 1)
       }),
-    /0000000001\.parquet, row 4000: the index marks a row beyond its 4000 rows/,
+    /0000000001\.parquet, row 4000: its deletion vector has a row beyond its 4000 rows/,
   ],
-  'a range of the manifest': [
+  'a wrong zone map in the manifest': [
     dataDir =>
       changeIndex(dataDir, txn => {
         const { meta, deletedRows } = decodeSegment(must(txn.get(segmentKey(POOL, 1)), 'the record'))
         const changed = { ...meta, timestampToUs: (meta.timestampToUs ?? 0) - 1 }
         txn.put(segmentKey(POOL, 1), encodeSegment({ meta: changed, deletedRows }))
       }),
-    /0000000001\.parquet: the index says timestampToUs \d+, its rows say \d+/,
+    /0000000001\.parquet: the index has timestampToUs \d+, its rows have \d+/,
   ],
   'sequences that overlap': [
     dataDir =>
@@ -248,7 +248,7 @@ const damages: Record<string, [damage: (dataDir: string) => void, names: RegExp]
       renameSync(second, first)
       renameSync(`${first}.x`, second)
     },
-    /0000000001\.parquet: its footer says segment \d+, it should be 1/,
+    /0000000001\.parquet: its footer has segment \d+, it should have 1/,
   ],
 }
 
@@ -296,7 +296,7 @@ test('without an index the segments are checked alone', () => {
   expect([whole.code, whole.out, whole.err]).toEqual([
     0,
     expect.stringMatching(/^clean: 3 pools, 3 segments with 4,507 rows and 100 deletes, \d+ log records\n$/),
-    expect.stringContaining('could not be checked: whether a whole segment is missing'),
+    expect.stringContaining('Not checked without it: missing segments'),
   ])
   flipBit(files(dataDir).deletes, 60)
   expect(verify(dataDir)).toMatchObject({ code: 1, out: expect.stringContaining('.deletes') })

@@ -37,12 +37,12 @@ test('verify and inspect of a backup: clean, said of what, and not a name more i
   const verified = weir(['verify', '--data-dir', backup])
   expect([verified.code, verified.out]).toEqual([
     0,
-    'clean: 9 files as BACKUP lists them, 3 pools, 3 segments with 4,507 rows and 100 deletes, 0 log records\n',
+    'clean: 9 files listed in BACKUP, 3 pools, 3 segments with 4,507 rows and 100 deletes, 0 log records\n',
   ])
   expect(verified.err).toContain('the backup has no index')
   const inspected = weir(['inspect', '--data-dir', backup])
   expect([inspected.code, inspected.out]).toEqual([0, expect.stringMatching(/keyed +- +4,500 +- +2 /)])
-  expect(inspected.err).toContain('this is a backup')
+  expect(inspected.err).toContain('this is a backup and has no index')
   expect(names(backup)).toEqual(before)
 })
 
@@ -55,7 +55,7 @@ test.each([
   [
     'a lost end',
     (folder: string) => writeFileSync(join(folder, 'FORMAT'), 'weir 1'),
-    /FORMAT.*the backup has 7 bytes of it, here are 6/,
+    /FORMAT.*it has 6 bytes, BACKUP lists 7/,
   ],
   [
     'a flipped bit of a value',
@@ -69,7 +69,7 @@ test.each([
       cannotBeRead(segmentsOf(folder, filled.poolId)[0]!)
       flipBit(segmentsOf(folder, filled.plainId)[0]!, 200)
     },
-    /0000000001\.parquet: it is no plain file[\s\S]*0000000001\.parquet.*its checksum is not the one in BACKUP/,
+    /0000000001\.parquet: it is not a plain file[\s\S]*0000000001\.parquet.*its checksum is not the one in BACKUP/,
   ],
   [
     'a lost catalog',
@@ -84,7 +84,7 @@ test.each([
 test('a file that BACKUP does not list is noted', () => {
   const folder = damaged('more', at => writeFileSync(join(at, 'log', 'more'), 'x'))
   const { code, err } = weir(['verify', '--data-dir', folder])
-  expect([code, err]).toEqual([0, expect.stringContaining('log/more is no file of the backup')])
+  expect([code, err]).toEqual([0, expect.stringContaining('log/more is not a file of the backup')])
 })
 
 test.each([
@@ -106,7 +106,7 @@ test('a restored folder: inspect says what it is, with no figure that is not kno
   const { code, out, err } = weir(['inspect', '--data-dir', dataDir])
   expect([code, out]).toEqual([0, expect.stringMatching(/keyed +- +4,500 +- +2 /)])
   expect(err).toMatch(
-    /the index is not built: .*weir restore; the next start builds it, or weir rebuild; what is shown comes from the footers of 3 segments/,
+    /the index is not built: .*weir restore; the next start, or weir rebuild, builds it; the output comes from the footers of 3 segments/,
   )
   const json = JSON.parse(weir(['inspect', '--json', '--data-dir', dataDir]).out) as {
     readonly pools: { readonly name: string }[]
@@ -145,7 +145,9 @@ test('segments that cannot be read are shown, and count as debt; the rest is sho
   expect([without.code, without.err]).toEqual([1, expect.stringContaining('0000000001.parquet')])
   rmSync(second!)
   const lone = weir(['inspect', 'keyed', '--data-dir', dataDir])
-  expect(lone.err).toMatch(/note: .*0000000002\.deletes stands alone: .* is lost with up to 500 rows/)
+  expect(lone.err).toMatch(
+    /note: .*0000000002\.deletes has no Parquet file beside it: .* is lost with up to 500 rows/,
+  )
 })
 
 test('the file of the index may have free pages: bytes a key do not count them', () => {

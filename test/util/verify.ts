@@ -2,11 +2,11 @@
 
 import { COMMANDS } from '../../src/app/commands.ts'
 import { readCommandLine } from '../../src/engine/command.ts'
-import { checkFolder } from '../../src/tools/check-folder.ts'
 import { openOffline } from '../../src/tools/offline.ts'
-import { readCatalog } from '../../src/tools/open-read-only.ts'
-import { rebuildIndex } from '../../src/tools/rebuild-index.ts'
+import { rebuildIndex } from '../../src/tools/rebuild.ts'
 import { findingText, Report } from '../../src/tools/report.ts'
+import { readCatalog } from '../../src/tools/stopped-folder.ts'
+import { checkFolder } from '../../src/tools/verify.ts'
 import { pathsOf } from '../../src/util/paths.ts'
 
 const SILENT = { step: () => undefined, end: () => undefined }
@@ -33,7 +33,7 @@ export async function rebuildFolder(dataDir: string): Promise<number> {
   return (await rebuildIndex(configOf(dataDir), folder, await readCatalog(folder))).segments
 }
 
-/** Replays and flushes what stands in the log alone, as a start does. Returns how many requests it were. */
+/** Replays and flushes the log as a start does. Returns the number of requests. */
 export async function replayFolder(dataDir: string): Promise<number> {
   const offline = await openOffline(configOf(dataDir), { replay: true })
   await offline.close()

@@ -1,10 +1,11 @@
 /**
- * Backups as the main thread runs them: one at a time, each in a thread of its own.
+ * Runs backups of a running server on the main thread: one at a time, each in a thread of its own.
  *
- * The thread looks at the destination; then everything is flushed, so that little is copied from the log; then in ONE turn
- * the log is held, every pool's segments are pinned and the catalog's documents are taken: that is the backup's moment,
- * and its sequence is the last one synced. Whatever ends it, holds and pins are released. A backup with damaged segments is
- * kept, and ends with an error all the same.
+ * The thread checks the destination. Then everything is flushed, so that little is copied from the
+ * log. Then, in ONE turn, the log is held, every pool's segments are pinned and the catalog's
+ * documents are taken. This is the moment of the backup, and its sequence is the last synced one.
+ * Holds and pins are released however the backup ends. A backup with damaged segments is kept, and
+ * still ends with an error.
  */
 import { must } from '../../util/assert.ts'
 import { resolvesWithin } from '../../util/clock.ts'
@@ -12,32 +13,27 @@ import { type Refusal, Unavailable } from '../../util/errors.ts'
 import { BACKUP_BEGIN_MS_MAX, BACKUP_FLUSH_MS_MAX } from '../../util/limits.ts'
 import { warn } from '../../util/say.ts'
 import { startThread, type Thread } from '../../util/thread-kit.ts'
-import { damagedText } from './backup-format.ts'
-import type {
-  BackupCalls,
-  BackupEvents,
-  BackupState,
-  BackupSummary,
-  BackupThreadData,
-  Progress,
-} from './backup-types.ts'
+import { type BackupSummary, damagedText } from './backup-format.ts'
+import type { BackupCalls, BackupEvents, BackupThreadData } from './backup-thread.ts'
+import type { CopyProgress } from './copy-file.ts'
+import type { BackupState } from './write-backup.ts'
 
-/** What a backup needs of the running stages. */
+/** What a backup needs of the running server. */
 interface BackupSources {
-  /** Flushes what every pool has. Where it fails, the log has the rest. */
+  /** Flushes every pool. After a failure the log has the rest. */
   flushAll(): Promise<void>
   /** Syncs everything appended before the call. */
   syncLog(): Promise<void>
-  /** The state of this turn. Its files stay until the releases, each called once. */
+  /** Takes the state of this turn. Its files stay until both releases are called, once each. */
   pin(): { readonly state: BackupState; releaseLog(): void; releasePools(): void }
 }
 
-/** What a client is told, one after the other. The last one is `done` or `error`. */
+/** A line of the answer. The last line is `done` or `error`. */
 export type BackupLine =
-  | Progress
+  | CopyProgress
   | ({ readonly done: true } & BackupSummary)
   | { readonly error: string; readonly code: string }
-  /** Code `backup_incomplete`: the folder holds a backup, but for what was damaged before. */
+  /** Code `backup_incomplete`: the folder has a backup with damaged files. */
   | ({ readonly error: string; readonly code: string } & BackupSummary)
 
 export class Backups {
@@ -49,10 +45,11 @@ export class Backups {
     this.#sources = sources
   }
 
-  /** Starts one. A value: 409 where one runs, 400 where the destination cannot be used. */
+  /** Starts a backup. Returns a refusal, 409, where one runs, and 400 where the destination cannot be used. */
   async begin(data: BackupThreadData): Promise<Backup | Refusal> {
     if (this.#stopped) return refusal(503, 'stopping', 'the server is stopping')
-    if (this.#running !== undefined) return refusal(409, 'backup_running', 'a backup is under way')
+    if (this.#running !== undefined)
+      return refusal(409, 'backup_running', 'another backup is running: try again when it has ended')
     const backup = new Backup(data, this.#sources)
     this.#running = backup
     void backup.ended.finally(() => {
@@ -60,11 +57,11 @@ export class Backups {
     })
     const why = await backup.accepted
     if (why === undefined) return backup
-    await backup.ended // the next one must not find this one still running
+    await backup.ended // so that the next call does not find this backup running
     return refusal(400, 'bad_folder', why)
   }
 
-  /** Gives up the running one and starts no other. Resolves when its thread has ended. */
+  /** Cancels the running backup and starts no other. Resolves when its thread has ended. */
   async stop(): Promise<void> {
     this.#stopped = true
     this.#running?.cancel()
@@ -73,23 +70,24 @@ export class Backups {
 }
 
 class Backup {
-  /** undefined: the destination can be used. Else: why it cannot. */
+  /** Why the destination cannot be used; undefined: it can. */
   readonly accepted: Promise<string | undefined>
-  /** Resolves when the thread has ended and nothing is held any more. */
+  /** Resolves when the thread has ended and everything is released. */
   readonly ended: Promise<void>
   readonly #thread: Thread<BackupCalls, BackupEvents>
   readonly #sources: BackupSources
   readonly #dataDir: string
   #line: BackupLine = { phase: 'flush', bytesDone: 0, bytesTotal: 0 }
-  #isTold = false
+  #isSent = false
   #onLine: () => void = () => {}
   #releases: (() => void)[] = []
   #begun = false
   #isCancelled = false
   #hasEnded = false
-  /** How it ended, told once the thread has. */
-  #outcome: BackupLine = { error: GIVEN_UP, code: 'backup_cancelled' }
-  #unread: NodeJS.Timeout | undefined
+  /** The last line, sent when the thread has ended. */
+  #outcome: BackupLine = { error: CANCELLED, code: 'backup_cancelled' }
+  /** Cancels a backup whose client never reads. */
+  #beginTimer: NodeJS.Timeout | undefined
 
   constructor(data: BackupThreadData, sources: BackupSources) {
     this.#sources = sources
@@ -99,37 +97,38 @@ class Backup {
       data,
       crashAt: data.crashAt,
       on: {
-        progress: progress => this.#say(progress),
+        progress: progress => this.#tell(progress),
         logCopied: () => must(this.#releases.shift(), 'the hold of the log')(),
       },
-      lost: error => (this.#isCancelled ? new Unavailable('backup_cancelled', GIVEN_UP) : error),
+      lost: error => (this.#isCancelled ? new Unavailable('backup_cancelled', CANCELLED) : error),
       onCrash: error => {
-        warn(`the thread of a backup failed: ${error.stack ?? error.message}`)
+        warn(`the thread of a backup failed, so there is no backup: ${error.stack ?? error.message}`)
         this.#outcome = { error: error.message, code: 'internal' }
       },
     })
     this.accepted = this.#check()
     this.ended = this.#thread.exited.then(() => {
       this.#hasEnded = true
-      clearTimeout(this.#unread)
+      clearTimeout(this.#beginTimer)
       for (const release of this.#releases.splice(0)) release()
-      // Last: who hears of the end may begin the next backup.
-      void this.ended.then(() => this.#say(this.#outcome))
+      // Last, because a client that reads the end may begin the next backup.
+      void this.ended.then(() => this.#tell(this.#outcome))
     })
   }
 
   /**
-   * What there is to tell, as lines of JSON: the latest progress, at least each second, and the end. Copying begins when the
-   * first is asked for. A reader that is slow gets fewer lines and holds nothing up; one that goes away gives the backup up.
+   * The answer as lines of JSON: the latest progress, at least each second, and the end. The copy
+   * begins when the first line is read. A slow reader gets fewer lines and does not delay the backup.
+   * A reader that leaves cancels it.
    */
   lines(): AsyncIterableIterator<Uint8Array> {
-    const lines = this.#tell()
+    const lines = this.#lines()
     const iterator: AsyncIterableIterator<Uint8Array> = {
       next: () => {
         this.#begin()
         return lines.next()
       },
-      // Not the generator's own: that would wait for a line, and do nothing before the first.
+      // The generator's own return() would wait for a line, and do nothing before the first.
       return: async () => {
         this.cancel()
         return { done: true, value: undefined }
@@ -139,10 +138,10 @@ class Backup {
     return iterator
   }
 
-  /** Stops at the next piece and removes what was written. */
+  /** Stops the copy at the next chunk. The thread removes what it wrote. */
   cancel(): void {
     this.#isCancelled = true
-    this.#thread.stop().catch(() => {}) // a thread that failed meanwhile is told by onCrash
+    this.#thread.stop().catch(() => {}) // onCrash has reported a thread that failed meanwhile
   }
 
   async #check(): Promise<string | undefined> {
@@ -150,24 +149,24 @@ class Backup {
     try {
       why = await this.#thread.call('check', undefined)
     } catch {
-      return 'the thread of the backup has ended'
+      return 'the thread of the backup ended before it had checked the folder'
     }
     if (why !== undefined) this.cancel()
-    else this.#unread = setTimeout(() => this.#begun || this.cancel(), BACKUP_BEGIN_MS_MAX)
+    else this.#beginTimer = setTimeout(() => this.#begun || this.cancel(), BACKUP_BEGIN_MS_MAX)
     return why
   }
 
-  async *#tell(): AsyncGenerator<Uint8Array> {
+  async *#lines(): AsyncGenerator<Uint8Array> {
     for (;;) {
-      if (this.#isTold) await this.#changed()
-      this.#isTold = true
+      if (this.#isSent) await this.#changed()
+      this.#isSent = true
       const line = this.#line
       yield Buffer.from(`${JSON.stringify(line)}\n`)
       if (isEnd(line)) return
     }
   }
 
-  /** Once, and only after the destination was accepted. */
+  /** Starts the copy, once. The destination was accepted. */
   #begin(): void {
     if (this.#begun) return
     this.#begun = true
@@ -190,30 +189,30 @@ class Backup {
 
   async #copy(): Promise<void> {
     const isFlushed = await resolvesWithin(BACKUP_FLUSH_MS_MAX, this.#sources.flushAll())
-    if (!isFlushed) warn('not everything could be flushed before a backup: it copies the rest from the log')
+    if (!isFlushed) warn('a backup began before everything was flushed: it copies the rest from the log')
     await this.#sources.syncLog()
-    if (this.#hasEnded) return // given up meanwhile: nobody would release
+    if (this.#hasEnded) return // cancelled meanwhile: nobody would release the pins
     const { state, releaseLog, releasePools } = this.#sources.pin()
     this.#releases = [releaseLog, releasePools]
     this.#outcome = outcomeOf(await this.#thread.call('copy', state), this.#dataDir)
   }
 
-  #say(line: BackupLine): void {
+  #tell(line: BackupLine): void {
     this.#line = line
-    this.#isTold = false
+    this.#isSent = false
     this.#onLine()
   }
 }
 
 function outcomeOf(summary: BackupSummary, dataDir: string): BackupLine {
   if (summary.damaged.length === 0) return { done: true, ...summary }
-  const error = `the backup is incomplete, these files were damaged before: ${damagedText(summary.damaged, dataDir)}`
+  const error = `the backup is incomplete, these files were damaged before it was made: ${damagedText(summary.damaged, dataDir)}`
   return { error, code: 'backup_incomplete', ...summary }
 }
 
-const GIVEN_UP = 'the backup was given up'
+const CANCELLED = 'the backup was cancelled'
 
-/** A line at least this often: who waits sees that it is alive. */
+/** Longest time between two lines, so that a client sees that the backup goes on. */
 const LINE_MS_MAX = 1_000
 
 function isEnd(line: BackupLine): boolean {

@@ -1,33 +1,57 @@
-/** The backup thread: checks the destination, then copies what the main thread has pinned. */
+/**
+ * The backup thread and its messages. It checks the destination, then copies what the main thread
+ * has pinned. Each backup has a thread of its own, from its check to its end.
+ */
 import type { MessagePort } from 'node:worker_threads'
 import { monotonicMs } from '../../util/clock.ts'
 import { BACKUP_PROGRESS_MS } from '../../util/limits.ts'
 import { serve } from '../../util/thread-server.ts'
-import { Pace } from './backup-throttle.ts'
-import type { BackupCalls, BackupEvents, BackupThreadData, Progress } from './backup-types.ts'
-import { whyNotTo } from './destination.ts'
-import { type BackupDeps, writeBackup } from './write-backup.ts'
+import { whyNotTo } from './backup-folder.ts'
+import type { BackupSummary } from './backup-format.ts'
+import { BackupThrottle, type CopyProgress } from './copy-file.ts'
+import { type BackupDeps, type BackupState, type BackupTarget, writeBackup } from './write-backup.ts'
+
+/** workerData of the backup thread. */
+export interface BackupThreadData extends BackupTarget {
+  readonly crashAt: string
+  /** 0: no limit. */
+  readonly bytesPerSecond: number
+}
+
+/** Calls of the main thread. A stop cancels the copy, which removes what it wrote. */
+export interface BackupCalls {
+  /** Returns one sentence that says why the destination cannot be used; undefined: it can. */
+  check(): string | undefined
+  /** Writes and syncs the whole backup. */
+  copy(state: BackupState): BackupSummary
+}
+
+export interface BackupEvents {
+  progress(progress: CopyProgress): void
+  /** The log is copied: its files are no longer needed. */
+  logCopied(): void
+}
 
 /** Serves one backup over `port`. */
-export function serveBackup(port: MessagePort, data: BackupThreadData, services: BackupDeps): void {
-  const pace = new Pace(data.bytesPerSecond)
+export function serveBackup(port: MessagePort, data: BackupThreadData, deps: BackupDeps): void {
+  const throttle = new BackupThrottle(data.bytesPerSecond)
   const tell = serve<BackupCalls, BackupEvents>(
     port,
     {
-      check: () => whyNotTo(services.disk, data.folder, data.dataDir),
+      check: () => whyNotTo(deps.disk, data.folder, data.dataDir),
       copy: state =>
-        writeBackup(data, state, services, {
-          pace,
+        writeBackup(data, state, deps, {
+          throttle,
           onProgress: seldom(progress => tell('progress', progress)),
           onLogCopied: () => tell('logCopied', undefined),
         }),
     },
-    { mayAnswer: (_error, call) => call === 'copy', interrupt: () => pace.cancel() },
+    { mayAnswer: (_error, call) => call === 'copy', interrupt: () => throttle.cancel() },
   )
 }
 
-/** The first of each phase, then one per BACKUP_PROGRESS_MS. */
-function seldom(tell: (progress: Progress) => void): (progress: Progress) => void {
+/** Passes on the first progress of each phase, then one for each BACKUP_PROGRESS_MS. */
+function seldom(tell: (progress: CopyProgress) => void): (progress: CopyProgress) => void {
   let toldMs = 0
   let phase = ''
   return progress => {

@@ -1,40 +1,81 @@
-/** Copying one file, or reading it once, with its checksum. A copy is synced when it returns; its name is not. */
+/**
+ * Copies one file of a backup, or reads it once, with its checksums, at a limited rate. A copy is
+ * synced when `copyFile` returns; its name is not.
+ */
 import { createHash } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import { crc32 } from '../../util/crc32.ts'
 import { type Disk, type FileHandle, READ_PLAIN } from '../../util/disk.ts'
-import { isUnreadable } from '../../util/errors.ts'
+import { isUnreadable, Unavailable } from '../../util/errors.ts'
 import { BACKUP_CHUNK_BYTES, BACKUP_SYNC_BYTES } from '../../util/limits.ts'
-import type { Pace } from './backup-throttle.ts'
+import { RateLimiter } from '../../util/rate-limiter.ts'
 
-/** What was read. */
+/** Progress of a backup or restore. `bytesTotal` is 0 where it is not known before. */
+export interface CopyProgress {
+  readonly phase: 'flush' | 'log' | 'catalog' | 'segments' | 'sync' | 'verify' | 'copy'
+  readonly bytesDone: number
+  readonly bytesTotal: number
+}
+
+/** Limits the rate of a copy and cancels it. The copy waits here after each chunk. */
+export class BackupThrottle {
+  readonly #limiter: RateLimiter | undefined
+  #isCancelled = false
+
+  /** @param bytesPerSecond 0: no limit */
+  constructor(bytesPerSecond: number) {
+    if (bytesPerSecond > 0)
+      this.#limiter = new RateLimiter({ burst: 1, intervalMs: 1000 / bytesPerSecond, keysMax: 1 })
+  }
+
+  /** Makes every later `take` throw. */
+  cancel(): void {
+    this.#isCancelled = true
+  }
+
+  /**
+   * Counts `bytes` and waits until they are paid for. The thread receives messages meanwhile.
+   * @throws Unavailable `backup_cancelled`
+   */
+  async take(bytes: number): Promise<void> {
+    this.#limiter?.add('', bytes)
+    await delay(Math.min(WAIT_MS_MAX, this.#limiter?.waitMs('') ?? 0))
+    if (this.#isCancelled) throw new Unavailable('backup_cancelled', 'the backup was cancelled')
+  }
+}
+
+/** Longest wait before the throttle sees a cancellation. */
+const WAIT_MS_MAX = 1_000
+
+/** Size and checksums of the bytes that were read. */
 export interface Copied {
   readonly bytes: number
   /** Hex. */
   readonly sha256: string
-  /** As the index keeps it of a segment. */
+  /** CRC-32, which the index has of each segment. */
   readonly checksum: number
 }
 
-/** What copying asks of its caller. */
 export interface CopyDeps {
   readonly disk: Disk
-  readonly pace: Pace
-  /** The files read are somebody else's: no symbolic link is followed, no pipe waited for. */
+  readonly throttle: BackupThrottle
+  /** The files come from somebody else: symbolic links are not followed, and pipes not waited for. */
   readonly isForeign?: boolean
-  /** Called with each piece's bytes. */
+  /** Called with the bytes of each chunk. */
   readonly onBytes: (bytes: number) => void
 }
 
 /**
- * Copies `from` to `to`, which must not be there. Synced piece by piece, so that no other thread's sync waits for
- * all of it. Throws the disk's own errors; a part of the copy may be left then, synced too.
+ * Copies `from` to `to`, which must not exist. Every BACKUP_SYNC_BYTES are synced, so that no sync
+ * of another thread waits for the whole file. Throws the disk's own errors, and leaves the synced
+ * part of the copy then.
  */
-export async function copyFile(calls: CopyDeps, from: string, to: string): Promise<Copied> {
-  const { disk } = calls
+export async function copyFile(deps: CopyDeps, from: string, to: string): Promise<Copied> {
+  const { disk } = deps
   const copy = disk.open(to, 'wx')
   try {
     let unsynced = 0
-    const copied = await readThrough(calls, from, (bytes, position) => {
+    const copied = await readThrough(deps, from, (bytes, position) => {
       disk.write(copy, [bytes], position)
       unsynced += bytes.byteLength
       if (unsynced < BACKUP_SYNC_BYTES) return
@@ -44,20 +85,20 @@ export async function copyFile(calls: CopyDeps, from: string, to: string): Promi
     disk.fdatasync(copy)
     return copied
   } catch (error) {
-    if (isUnreadable(error, from)) disk.fdatasync(copy) // the caller keeps what could be read
+    if (isUnreadable(error, from)) disk.fdatasync(copy) // the caller keeps the readable part
     throw error
   } finally {
     disk.close(copy)
   }
 }
 
-/** Length and checksum of a file. */
-export function hashFile(calls: CopyDeps, path: string): Promise<Copied> {
-  return readThrough(calls, path, () => undefined)
+/** Size and checksums of a file. */
+export function hashFile(deps: CopyDeps, path: string): Promise<Copied> {
+  return readThrough(deps, path, () => undefined)
 }
 
 async function readThrough(
-  { disk, pace, isForeign, onBytes }: CopyDeps,
+  { disk, throttle, isForeign, onBytes }: CopyDeps,
   path: string,
   use: (bytes: Uint8Array, position: number) => void,
 ): Promise<Copied> {
@@ -65,18 +106,18 @@ async function readThrough(
   let checksum = 0
   const file: FileHandle = disk.open(path, isForeign === true ? READ_PLAIN : 'r')
   try {
-    const piece = new Uint8Array(BACKUP_CHUNK_BYTES)
+    const chunk = new Uint8Array(BACKUP_CHUNK_BYTES)
     let position = 0
     for (;;) {
-      const read = disk.read(file, piece, position)
+      const read = disk.read(file, chunk, position)
       if (read === 0) return { bytes: position, sha256: hash.digest('hex'), checksum }
-      const bytes = piece.subarray(0, read)
+      const bytes = chunk.subarray(0, read)
       hash.update(bytes)
       checksum = crc32(bytes, checksum)
       use(bytes, position)
       position += read
       onBytes(read)
-      await pace.take(read)
+      await throttle.take(read)
     }
   } finally {
     disk.close(file)

@@ -1,16 +1,21 @@
 /**
- * Writes a backup: a data folder without its index, and `BACKUP` beside it.
+ * Writes a backup: a data folder without its index, and the file `BACKUP`.
  *
- *   log (its files are free then) → catalog → segments → folders synced → BACKUP
+ *   log (its files may go then) → catalog → segments → folders synced → BACKUP
  *
- * A folder with BACKUP in it is whole: BACKUP is written when every file and every name is synced, and synced itself
- * before anybody hears of it. Whatever goes wrong before, what was written is removed. Damage to a segment is no reason to
- * lose the rest: each file of one is compared with its checksum while it is copied, and one that is not what the index
- * says stands in BACKUP as damaged. Such a backup is incomplete: it says so, and nobody is told that it is done.
+ * BACKUP is written when every file and every name is synced, and is synced before anybody is told
+ * that the backup is done. So a folder with BACKUP is complete. A failed backup is removed.
  *
- *   W-6   The index is left out: the first start on the folder makes it again.
+ * A damaged segment does not stop the backup of all others. Each file of a segment is compared with
+ * its checksum while it is copied, and BACKUP lists the damaged ones. Such a backup is incomplete:
+ * it ends with an error.
+ *
+ *   W-6   The index is left out. The first start on the folder rebuilds it.
  */
 import { join } from 'node:path'
+import type { Entry } from '../../catalog/catalog-types.ts'
+import type { SegmentMeta } from '../../format/segment-meta.ts'
+import type { LogSpan } from '../../log/log-types.ts'
 import { wallMs } from '../../util/clock.ts'
 import { SELF_CHECKED } from '../../util/crc32.ts'
 import { type Disk, replaceFile, syncFolder, writeDurably } from '../../util/disk.ts'
@@ -27,26 +32,52 @@ import {
   UNFINISHED_BACKUP_FILE,
 } from '../../util/paths.ts'
 import { WEIR_VERSION } from '../../util/version.ts'
+import { makeFolders, removeEmptyFolders, removeFiles, removeFolders, syncParents } from './backup-folder.ts'
 import {
   BACKUP_FORMAT,
   type BackupContents,
   type BackupFile,
+  type BackupSummary,
+  type DamagedFile,
   encodeBackup,
   summaryOf,
 } from './backup-format.ts'
-import type { Pace } from './backup-throttle.ts'
-import type {
-  BackupPool,
-  BackupState,
-  BackupSummary,
-  BackupTarget,
-  DamagedFile,
-  Progress,
-} from './backup-types.ts'
-import { type Copied, type CopyDeps, copyFile, hashFile } from './copy-file.ts'
-import { makeFolders, removeEmptyFolders, removeFiles, removeFolders, syncParents } from './destination.ts'
+import {
+  type BackupThrottle,
+  type Copied,
+  type CopyDeps,
+  type CopyProgress,
+  copyFile,
+  hashFile,
+} from './copy-file.ts'
 
-/** What the other stages do for a backup; each returns the names of the files that it made in `to`. */
+/** One pool as it was pinned. */
+interface BackupPool {
+  readonly pool: number
+  readonly poolId: string
+  readonly flushedSequence: number
+  /** Segments with rows, and segments that have deletes only. */
+  readonly segments: readonly SegmentMeta[]
+}
+
+/** The whole server at one moment: everything up to `log.lastSequence`, nothing above. */
+export interface BackupState {
+  readonly pools: readonly BackupPool[]
+  /** Every document of the catalog. */
+  readonly documents: readonly Entry[]
+  /** Numbers of deleted pools: their log records are left out. */
+  readonly deletedPools: readonly number[]
+  readonly log: LogSpan
+}
+
+export interface BackupTarget {
+  /** Absolute path of the data folder. */
+  readonly dataDir: string
+  /** The folder of the backup, as the caller gave it. */
+  readonly folder: string
+}
+
+/** Functions of lower layers. Each returns the names of the files that it made in `to`. */
 export interface BackupDeps {
   readonly disk: Disk
   /** log/copy-log.ts */
@@ -66,48 +97,49 @@ export interface BackupDeps {
   ) => Promise<readonly string[]>
 }
 
-interface BackupWriters {
-  readonly pace: Pace
-  readonly onProgress: (progress: Progress) => void
-  /** The log's files are not needed any more. */
+interface CopyControl {
+  readonly throttle: BackupThrottle
+  readonly onProgress: (progress: CopyProgress) => void
+  /** Called when the log's files are no longer needed. */
   readonly onLogCopied: () => void
 }
 
 /** One backup while it is written. */
 interface Writing {
-  readonly services: BackupDeps
-  readonly calls: BackupWriters
+  readonly deps: BackupDeps
+  readonly control: CopyControl
   readonly state: BackupState
   readonly from: Paths
   readonly to: Paths
-  /** Made by us, outermost first; beginning with the backup's own. */
+  /** Folders that this backup made in its own folder, outermost first. */
   readonly folders: string[]
   readonly files: BackupFile[]
   readonly damaged: DamagedFile[]
 }
 
 /**
- * Writes the backup and returns when it is synced; with damaged segments it is incomplete. Rejects with Damaged where the
- * log cannot be read, Unavailable where it was given up or the disk refuses; nothing is left of it then.
+ * Writes the backup and returns when it is synced. It is incomplete where segments are damaged.
+ * Rejects with Damaged where the log cannot be read, and with Unavailable where the backup was
+ * cancelled or the disk has an error. Then it leaves nothing.
  */
 export async function writeBackup(
   target: BackupTarget,
   state: BackupState,
-  services: BackupDeps,
-  calls: BackupWriters,
+  deps: BackupDeps,
+  control: CopyControl,
 ): Promise<BackupSummary> {
-  const { disk } = services
+  const { disk } = deps
   const [from, to] = [pathsOf(target.dataDir), pathsOf(target.folder)]
-  const writing: Writing = { services, calls, state, from, to, folders: [], files: [], damaged: [] }
+  const writing: Writing = { deps, control, state, from, to, folders: [], files: [], damaged: [] }
   const made: string[] = []
   try {
     makeFolders(disk, target.folder, made)
-    // A part of a backup looks like a data folder: nobody shall start on one.
+    // An unfinished backup looks like a data folder; this file keeps a server from starting on it.
     writeDurably(disk, join(target.folder, UNFINISHED_BACKUP_FILE), [])
     syncFolder(disk, target.folder)
     const contents = await copyAll(writing)
     crashPoint('backup.copied')
-    calls.onProgress({ phase: 'sync', bytesDone: 0, bytesTotal: 0 })
+    control.onProgress({ phase: 'sync', bytesDone: 0, bytesTotal: 0 })
     for (const folder of [...writing.folders, target.folder]) syncFolder(disk, folder)
     syncParents(disk, made)
     crashPoint('backup.synced')
@@ -116,7 +148,7 @@ export async function writeBackup(
     return summaryOf(contents)
   } catch (error) {
     remove(disk, target.folder, writing.folders, made)
-    throw worldsFault(error)
+    throw asUnavailable(error)
   }
 }
 
@@ -124,12 +156,12 @@ async function copyAll(writing: Writing): Promise<BackupContents> {
   const { state, files, damaged } = writing
   const createdAt = new Date(wallMs()).toISOString()
   await copyLog(writing)
-  writing.calls.onLogCopied()
+  writing.control.onLogCopied()
   await copyCatalog(writing)
   const segments = await copySegments(writing)
   files.sort((a, b) => (a.path < b.path ? -1 : 1))
   return {
-    format: damaged.length === 0 ? BACKUP_FORMAT.whole : BACKUP_FORMAT.incomplete,
+    format: damaged.length === 0 ? BACKUP_FORMAT.complete : BACKUP_FORMAT.incomplete,
     weir: WEIR_VERSION,
     sequence: state.log.lastSequence,
     createdAt,
@@ -141,14 +173,14 @@ async function copyAll(writing: Writing): Promise<BackupContents> {
 }
 
 async function copyLog(writing: Writing): Promise<void> {
-  const { services, calls, state, from, to } = writing
+  const { deps, control, state, from, to } = writing
   const flushed = new Map(state.deletedPools.map(pool => [pool, -1]))
   for (const { pool, flushedSequence } of state.pools) flushed.set(pool, flushedSequence)
-  const counted = counter(calls, 'log', 0)
+  const counted = counter(control, 'log', 0)
   let untaken = 0
   writing.folders.push(to.log)
-  const names = await services.extractLog({
-    disk: services.disk,
+  const names = await deps.extractLog({
+    disk: deps.disk,
     from: from.log,
     to: to.log,
     span: state.log,
@@ -156,9 +188,9 @@ async function copyLog(writing: Writing): Promise<void> {
     onBytes: async bytes => {
       counted(bytes)
       untaken += bytes
-      // Not for each small record: a wait takes a millisecond at least.
+      // A wait takes at least a millisecond, which is too long for each small record.
       if (bytes > 0 && untaken < BACKUP_CHUNK_BYTES) return
-      await calls.pace.take(untaken)
+      await control.throttle.take(untaken)
       untaken = 0
     },
   })
@@ -166,27 +198,27 @@ async function copyLog(writing: Writing): Promise<void> {
 }
 
 async function copyCatalog(writing: Writing): Promise<void> {
-  const { services, calls, state, from, to } = writing
-  const { disk } = services
-  calls.onProgress({ phase: 'catalog', bytesDone: 0, bytesTotal: 0 })
+  const { deps, control, state, from, to } = writing
+  const { disk } = deps
+  control.onProgress({ phase: 'catalog', bytesDone: 0, bytesTotal: 0 })
   writing.folders.push(to.catalog)
-  for (const name of await services.writeCatalog(to.catalog, state.documents, disk))
+  for (const name of await deps.writeCatalog(to.catalog, state.documents, disk))
     await listFile(writing, join(to.catalog, name), `catalog/${name}`)
   const plain = [from.format, from.admin].map((path, i) => [path, [to.format, to.admin][i]!] as const)
   for (const [source, copy] of plain) {
     // A folder whose first application was deleted has no admin.json.
     if (!disk.exists(source)) continue
-    list(writing, copy.slice(to.root.length + 1), await copyFile(copyCalls(writing), source, copy))
+    list(writing, copy.slice(to.root.length + 1), await copyFile(copyDeps(writing), source, copy))
   }
 }
 
-/** Returns how many. */
+/** Returns the number of segments. */
 async function copySegments(writing: Writing): Promise<number> {
-  const { calls, state, to } = writing
-  const { disk } = writing.services
+  const { control, state, to } = writing
+  const { disk } = writing.deps
   const all = state.pools.flatMap(pool => pool.segments)
   const counted = counter(
-    calls,
+    control,
     'segments',
     all.reduce((sum, { bytes }) => sum + bytes, 0),
   )
@@ -198,7 +230,7 @@ async function copySegments(writing: Writing): Promise<number> {
 }
 
 async function copyPool(writing: Writing, pool: BackupPool, counted: (bytes: number) => void): Promise<void> {
-  const { disk } = writing.services
+  const { disk } = writing.deps
   const [from, to] = [poolFolder(writing.from, pool.poolId), poolFolder(writing.to, pool.poolId)]
   disk.mkdir(to)
   writing.folders.push(to)
@@ -209,22 +241,22 @@ async function copyPool(writing: Writing, pool: BackupPool, counted: (bytes: num
     let bytes = 0
     const damagedBefore = writing.damaged.length
     for (const part of parts) bytes += await copyPart(writing, part, { pool, from, to }, counted)
-    const isTold = writing.damaged.length > damagedBefore
-    if (bytes !== meta.bytes && !isTold)
+    const isListed = writing.damaged.length > damagedBefore
+    if (bytes !== meta.bytes && !isListed)
       writing.damaged.push({
         path: `segment/${pool.poolId}/${parts[0]?.name}`,
-        what: `the segment has ${bytes} bytes, the index says ${meta.bytes}`,
+        what: `the segment has ${bytes} bytes, it should have ${meta.bytes} by the index`,
       })
   }
 }
 
-/** One file of a segment, and the CRC-32 that it must have. */
+/** One file of a segment, and the CRC-32 that it should have. */
 interface Part {
   readonly name: string
   readonly checksum: number | null
 }
 
-/** Copies a file as it is, damaged or not, and lists it. Returns its bytes. */
+/** Copies a file, damaged or not, and lists it. Returns its bytes. */
 async function copyPart(
   writing: Writing,
   { name, checksum }: Part,
@@ -233,12 +265,12 @@ async function copyPart(
 ): Promise<number> {
   const path = `segment/${at.pool.poolId}/${name}`
   const [source, copy] = [join(at.from, name), join(at.to, name)]
-  const copied = await copyFile(copyCalls(writing, counted), source, copy).catch(async (error: unknown) => {
+  const copied = await copyFile(copyDeps(writing, counted), source, copy).catch(async (error: unknown) => {
     if (!isUnreadable(error, source)) throw error
     const what =
       (error as NodeJS.ErrnoException).code === 'ENOENT' ? 'it is missing' : (error as Error).message
     writing.damaged.push({ path, what })
-    return { ...(await hashFile(copyCalls(writing), copy)), checksum }
+    return { ...(await hashFile(copyDeps(writing), copy)), checksum }
   })
   list(writing, path, copied)
   if (copied.checksum !== checksum)
@@ -246,20 +278,20 @@ async function copyPart(
   return copied.bytes
 }
 
-/** A file that another stage wrote into the backup. */
+/** Lists a file that a lower layer wrote into the backup. */
 async function listFile(writing: Writing, path: string, name: string): Promise<void> {
-  list(writing, name, await hashFile(copyCalls(writing), path))
+  list(writing, name, await hashFile(copyDeps(writing), path))
 }
 
 function list(writing: Writing, path: string, { bytes, sha256 }: Pick<Copied, 'bytes' | 'sha256'>): void {
   writing.files.push({ path, bytes, sha256 })
 }
 
-function copyCalls({ services, calls }: Writing, onBytes: CopyDeps['onBytes'] = () => undefined): CopyDeps {
-  return { disk: services.disk, pace: calls.pace, onBytes }
+function copyDeps({ deps, control }: Writing, onBytes: CopyDeps['onBytes'] = () => undefined): CopyDeps {
+  return { disk: deps.disk, throttle: control.throttle, onBytes }
 }
 
-function counter({ onProgress }: BackupWriters, phase: Progress['phase'], bytesTotal: number) {
+function counter({ onProgress }: CopyControl, phase: CopyProgress['phase'], bytesTotal: number) {
   let bytesDone = 0
   return (bytes: number): void => {
     bytesDone += bytes
@@ -267,27 +299,30 @@ function counter({ onProgress }: BackupWriters, phase: Progress['phase'], bytesT
   }
 }
 
-/** The error on its way is the one to tell; what the disk does not let go stays, and is no backup. */
+/** Removes a failed backup. Files that the disk does not remove stay and are no backup: BACKUP.tmp goes last. */
 function remove(disk: Disk, folder: string, folders: readonly string[], made: readonly string[]): void {
   try {
     const backup = join(folder, BACKUP_FILE)
-    if (disk.exists(backup)) disk.unlink(backup) // first: what is left must not look whole
+    if (disk.exists(backup)) disk.unlink(backup) // first: an interrupted removal must not look complete
     removeFolders(disk, folders)
     if (disk.exists(folder)) removeFiles(disk, folder)
     removeEmptyFolders(disk, made)
   } catch {
-    // The disk refuses this too.
+    // The caller throws the first error.
   }
 }
 
-/** A disk's own error (it has a `syscall`) becomes one that a client can read. LMDB's has a number as its code. */
-function worldsFault(error: unknown): Error {
+/** Turns an error of the disk (it has a `syscall`) or of LMDB (it has a number as its code) into Unavailable. */
+function asUnavailable(error: unknown): Error {
   const { name, message, syscall, code } = error as NodeJS.ErrnoException
-  const isDisks = syscall !== undefined || (name === 'Error' && typeof code === 'number')
-  if (!isDisks) return error as Error
+  const isOfDisk = syscall !== undefined || (name === 'Error' && typeof code === 'number')
+  if (!isOfDisk) return error as Error
   const isFull = code === 'ENOSPC' || code === 'EDQUOT' || (code as unknown) === LMDB_NO_SPACE
-  return new Unavailable(isFull ? 'disk_full' : 'backup_failed', `the backup cannot be written: ${message}`)
+  return new Unavailable(
+    isFull ? 'disk_full' : 'backup_failed',
+    `the disk of the backup failed, so nothing was kept: ${message}`,
+  )
 }
 
-/** LMDB gives the number of the system's error. */
+/** ENOSPC as LMDB reports it. */
 const LMDB_NO_SPACE = 28

@@ -117,7 +117,7 @@ test('weir backup: of a stopped folder, of one that was killed, and of a running
   const killed = join(root, 'killed')
   expect(await weir(['backup', killed, '--data-dir', server.dataDir])).toMatchObject({ code: 0 })
   const twice = await weir(['backup', killed, '--data-dir', server.dataDir])
-  expect(twice).toMatchObject({ code: 2, output: expect.stringContaining('holds a backup already') })
+  expect(twice).toMatchObject({ code: 2, output: expect.stringContaining('has a backup already') })
   const counts: (string | null)[] = []
   for (const [index, folder] of [online, killed].entries()) {
     const restored = await restoreAndStart(folder, join(root, `restored ${index}`))

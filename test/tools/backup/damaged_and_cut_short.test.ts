@@ -75,7 +75,7 @@ test('a data folder that is not empty, or in use, is refused and stays as it is'
   expect(readFileSync(join(to, 'mine'), 'utf8')).toBe('mine')
   const server = await startServer({ dataDir })
   const used = await weir(['restore', good, '--data-dir', dataDir])
-  expect(used).toMatchObject({ code: 2, output: expect.stringContaining('another process') })
+  expect(used).toMatchObject({ code: 2, output: expect.stringContaining('is not empty') })
   expect((await server.stop()).code).toBe(0)
 })
 
@@ -89,13 +89,13 @@ for (const point of ['backup.copied', 'backup.synced'])
     expect((await server.ended).signal).toBe('SIGKILL')
     expect([existsSync(folder), existsSync(join(folder, 'BACKUP'))]).toEqual([true, false])
     const refused = await weir(['restore', folder, '--data-dir', join(root, `${point} no`)])
-    expect(refused).toMatchObject({ code: 2, output: expect.stringContaining('no whole backup') })
+    expect(refused).toMatchObject({ code: 2, output: expect.stringContaining('is not a complete backup') })
     const next = await startServer({ dataDir: own })
     expect(await next.count(made.poolId)).toBe('150')
     const { problem } = await askBackup(next, { folder })
     expect(problem).toMatchObject({
       code: 'bad_folder',
-      detail: expect.stringContaining('a backup that was not finished'),
+      detail: expect.stringContaining('has an unfinished backup'),
     })
     expect((await next.stop()).code).toBe(0)
   })

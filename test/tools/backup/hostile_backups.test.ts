@@ -16,7 +16,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { restoreBackup } from '../../../src/tools/backup/restore-backup.ts'
+import { restoreBackup } from '../../../src/tools/restore.ts'
 import { type Disk, disk } from '../../../src/util/disk.ts'
 import { pathsOf } from '../../../src/util/paths.ts'
 import { events, KEYED } from '../../path/damage.ts'
@@ -64,14 +64,14 @@ function segmentOf(): string {
   return segment.path
 }
 
-describe('what is no plain file is refused', () => {
+describe('only plain files are accepted', () => {
   test.each(['FORMAT', 'catalog/data.mdb', 'log/head', 'segment'])('a symbolic link at %s', async name => {
     copy(() => {
       const path = name === 'segment' ? segmentOf() : name
       renameSync(join(bad, path), join(root, 'elsewhere'))
       symlinkSync(join(root, 'elsewhere'), join(bad, path))
     })
-    await refused(name, 'it is no plain file')
+    await refused(name, 'it is not a plain file')
   })
 
   test('a folder that is a symbolic link', async () => {
@@ -80,7 +80,7 @@ describe('what is no plain file is refused', () => {
       symlinkSync(join(good, 'log'), join(bad, 'log'))
     })
     const { code, output } = await weir(['restore', bad, '--data-dir', to])
-    expect([code, output]).toEqual([1, expect.stringContaining('it is no folder')])
+    expect([code, output]).toEqual([1, expect.stringContaining('it is not a folder')])
     expect(existsSync(to)).toBe(false)
     expect((await weir(['verify', '--data-dir', bad])).code).toBe(1)
   })
@@ -91,7 +91,7 @@ describe('what is no plain file is refused', () => {
       rmSync(join(bad, path))
       execFileSync('mkfifo', [join(bad, path)])
     })
-    await refused(name, 'it is no plain file')
+    await refused(name, 'it is not a plain file')
   })
 
   test('a folder where a file should be', async () => {
@@ -100,7 +100,7 @@ describe('what is no plain file is refused', () => {
       execFileSync('mkdir', [join(bad, 'log/head')])
     })
     const { code, output } = await weir(['restore', bad, '--data-dir', to])
-    expect([code, output]).toEqual([1, expect.stringContaining('it is no plain file')])
+    expect([code, output]).toEqual([1, expect.stringContaining('it is not a plain file')])
     expect(existsSync(to)).toBe(false)
   })
 })
@@ -117,8 +117,8 @@ const FILE = { path: 'FORMAT', bytes: 7, sha256: '0'.repeat(64) }
 
 describe('what BACKUP says is checked', () => {
   test.each<[string, Record<string, unknown>]>([
-    ['its files are no list', { files: undefined }],
-    ['its files are no list', { files: { length: 1 } }],
+    ['its files are not a list', { files: undefined }],
+    ['its files are not a list', { files: { length: 1 } }],
     ['which no backup has', { files: [null] }],
     ['which no backup has', { files: [{ ...FILE, path: 7 }] }],
     ['which no backup has', { files: [{ ...FILE, path: 'LOCK' }] }],
@@ -140,15 +140,15 @@ describe('what BACKUP says is checked', () => {
     ['format', { format: { toString: 1, valueOf: 1 } }],
     ['format', { format: `\u001b[2J${'x'.repeat(5000)}` }],
     ['"more"', { more: 1 }],
-    ['more of FORMAT', { files: [{ ...FILE, more: [] }] }],
-    ['does not name the file FORMAT', { files: [] }],
-    ['does not name the file catalog/data.mdb', { files: [FILE] }],
+    ['more keys of FORMAT', { files: [{ ...FILE, more: [] }] }],
+    ['does not list the file FORMAT', { files: [] }],
+    ['does not list the file catalog/data.mdb', { files: [FILE] }],
     [
       'were damaged before',
       { format: 2, damaged: [{ path: 'FORMAT', what: `\u001b[2J\u009b${'x'.repeat(5000)}` }] },
     ],
     ['the damaged file', { format: 2, damaged: [null] }],
-    ['files are no list', { format: 2, damaged: 'all' }],
+    ['files are not a list', { format: 2, damaged: 'all' }],
   ])('%s: %j', async (what, values) => {
     copy(() => rewrite(contents => Object.assign(contents, values)))
     const { code, output } = await weir(['restore', bad, '--data-dir', to])
@@ -172,7 +172,7 @@ describe('what BACKUP says is checked', () => {
       symlinkSync('/nowhere', join(bad, 'BACKUP'))
       execFileSync('mkfifo', [join(bad, 'FORMAT')])
     })
-    await refused('BACKUP', 'it is no plain file')
+    await refused('BACKUP', 'it is not a plain file')
   })
 
   test.each(['FORMAT', 'admin.json', 'log/head', 'segment'])(
@@ -185,7 +185,7 @@ describe('what BACKUP says is checked', () => {
 
   test('a BACKUP that is far too large is not read', async () => {
     copy(() => truncateSync(join(bad, 'BACKUP'), 3 * 2 ** 30))
-    await refused('BACKUP', 'the largest that is read')
+    await refused('BACKUP', 'more than the maximum')
   })
 })
 

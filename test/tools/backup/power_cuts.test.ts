@@ -2,11 +2,10 @@
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { expect, test } from 'vitest'
-import { Pace } from '../../../src/tools/backup/backup-throttle.ts'
-import type { BackupState } from '../../../src/tools/backup/backup-types.ts'
-import { whyNotTo } from '../../../src/tools/backup/destination.ts'
-import { fillFolder, verifyBackup } from '../../../src/tools/backup/restore-backup.ts'
-import { writeBackup } from '../../../src/tools/backup/write-backup.ts'
+import { whyNotTo } from '../../../src/tools/backup/backup-folder.ts'
+import { BackupThrottle } from '../../../src/tools/backup/copy-file.ts'
+import { type BackupState, writeBackup } from '../../../src/tools/backup/write-backup.ts'
+import { fillFolder, verifyBackup } from '../../../src/tools/restore.ts'
 import { writeDurably } from '../../../src/util/disk.ts'
 import { deleteFile, pathsOf, segmentFile } from '../../../src/util/paths.ts'
 import { MemoryDisk, PowerCut } from '../../util/memory-disk.ts'
@@ -40,7 +39,7 @@ const STATE: BackupState = {
   deletedPools: [],
   log: { generation: 1, position: 0, firstSequence: 10, lastSequence: 9 },
 }
-const TARGET = { dataDir: '/data', folder: '/backups/one', bytesPerSecond: 0 }
+const TARGET = { dataDir: '/data', folder: '/backups/one' }
 
 function dataFolder(): MemoryDisk {
   const disk = new MemoryDisk()
@@ -74,7 +73,7 @@ function backUp(disk: MemoryDisk) {
       extractLog: ({ to }) => oneFile('head')(disk, to),
       writeCatalog: to => oneFile('data.mdb')(disk, to),
     },
-    { pace: new Pace(0), onProgress: () => undefined, onLogCopied: () => undefined },
+    { throttle: new BackupThrottle(0), onProgress: () => undefined, onLogCopied: () => undefined },
   )
 }
 
@@ -147,7 +146,7 @@ test('what the disk does not let go of a backup that failed still says that it i
   disk.failNext('unlink', 'EIO', /^\/backups\/one\/FORMAT/)
   await expect(backUp(disk)).rejects.toThrow('EIO')
   expect(disk.readdir('/backups/one').sort()).toEqual(['BACKUP.tmp', 'FORMAT'])
-  expect(whyNotTo(disk, '/backups/one', '/')).toContain('not finished')
+  expect(whyNotTo(disk, '/backups/one', '/')).toContain('has an unfinished backup')
 })
 
 test('whatever a write or sync refuses, nothing of the backup is left', async () => {

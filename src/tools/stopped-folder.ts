@@ -1,0 +1,224 @@
+/**
+ * A stopped data folder as it is on disk: its lock, catalog, index and log. Nothing here replays,
+ * rebuilds or removes anything.
+ *
+ * A backup can be read too. It has no index, and nothing is written into it. So no lock is taken,
+ * and the catalog is read from a copy, because LMDB makes a lock file beside the file that it reads.
+ *
+ * LMDB trusts its pages: a damaged file may crash its reader or hold it for ever. So a process of
+ * its own reads catalog and index once before the command does (workers/probe.ts).
+ */
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { readStore } from '../catalog/catalog-store.ts'
+import { Memory } from '../catalog/memory.ts'
+import type { Pool } from '../catalog/model.ts'
+import type { Config } from '../engine/config.ts'
+import { flushedSequences } from '../engine/stages.ts'
+import type { PoolState } from '../index/index-types.ts'
+import { type InspectedIndex, inspectIndex } from '../index/inspect-index.ts'
+import { filesOfLog, listFolder, readLogFolder } from '../log/log-folder.ts'
+import { type LogEnd, readLog } from '../log/read-log.ts'
+import { isUnflushed, type ReadRecord } from '../log/record-codec.ts'
+import { checkBackupFolder, lockFolder } from '../util/data-folder.ts'
+import { disk, type FileHandle } from '../util/disk.ts'
+import { CannotRun, Damaged, fromWire, type WireError } from '../util/errors.ts'
+import { POOLS_NAMED_MAX, PROBE_MS_MAX } from '../util/limits.ts'
+import { chooseNative, type KernelChoice } from '../util/native.ts'
+import { BACKUP_FILE, LMDB_FILES, type Paths, pathsOf } from '../util/paths.ts'
+import { firstNotPlain } from './backup/backup-folder.ts'
+import { BackupThrottle, copyFile } from './backup/copy-file.ts'
+import { whenInterrupted } from './terminal.ts'
+
+export interface StoppedFolder {
+  readonly paths: Paths
+  readonly kernel: KernelChoice
+  /** The file BACKUP exists. */
+  readonly isBackup: boolean
+  /** The process holds the lock while this file is open. A backup is not locked. */
+  readonly lock: FileHandle | undefined
+}
+
+/**
+ * Opens the folder of `config` and takes its lock.
+ * @param options `takesBackup`: the folder may be a backup
+ * @throws CannotRun no data folder, or another process uses it; Damaged
+ */
+export function openStopped(config: Config, options = { takesBackup: false }): StoppedFolder {
+  const paths = pathsOf(config.dataDir)
+  const kernel = chooseNative(config.kernel)
+  const isBackup = options.takesBackup && disk.kind(join(paths.root, BACKUP_FILE)) !== undefined
+  if (!isBackup) return { paths, kernel, isBackup, lock: lockFolder(paths) }
+  const notPlain = firstNotPlain(disk, paths.root)
+  if (notPlain !== undefined) throw notPlain
+  checkBackupFolder(paths)
+  return { paths, kernel, isBackup, lock: undefined }
+}
+
+/** The catalog's documents. Throws Damaged, or CannotRun. */
+export async function readCatalog(
+  folder: Pick<StoppedFolder, 'paths' | 'kernel' | 'isBackup'>,
+): Promise<Memory> {
+  const { paths, kernel, isBackup } = folder
+  if (!isBackup) return await readCatalogFrom(paths.catalog, kernel)
+  const data = join(paths.catalog, LMDB_FILES.data)
+  if (!disk.exists(data)) throw new Damaged(data, 0, 'it is missing from the backup')
+  const copy = mkdtempSync(join(tmpdir(), 'weir-catalog-'))
+  const remove = () => rmSync(copy, { recursive: true, force: true })
+  const forget = whenInterrupted(remove)
+  try {
+    const deps = { disk, throttle: new BackupThrottle(0), isForeign: true, onBytes: () => undefined }
+    await copyFile(deps, data, join(copy, LMDB_FILES.data))
+    return await readCatalogFrom(copy, kernel)
+  } catch (error) {
+    throw new Damaged(data, 0, (error as Error).message.replaceAll(copy, paths.catalog))
+  } finally {
+    remove()
+    forget()
+  }
+}
+
+async function readCatalogFrom(folder: string, kernel: KernelChoice): Promise<Memory> {
+  const probed = await probe({ kind: 'catalog', folder, kernel })
+  if (probed instanceof Error) throw probed
+  const memory = new Memory()
+  memory.load(await readStore(folder), folder)
+  return memory
+}
+
+/** Finds a pool by id or unique name. Throws CannotRun, which names the pools that exist. */
+export function findPool(name: string, pools: readonly Pool[]): Pool {
+  const pool = pools.find(({ id }) => id === name) ?? pools.find(({ uniqueName }) => uniqueName === name)
+  if (pool !== undefined) return pool
+  const names = pools.map(({ uniqueName }) => uniqueName).sort()
+  const named = names.slice(0, POOLS_NAMED_MAX).join(', ')
+  const more = names.length > POOLS_NAMED_MAX ? `, … (${names.length} in all, weir inspect lists them)` : ''
+  const others = names.length === 0 ? 'there are no pools' : `there are ${named}${more}`
+  throw new CannotRun(`there is no pool "${name}"; ${others}`)
+}
+
+/** An index that can be read, with the number of its keys by pool. */
+export interface ReadIndex extends InspectedIndex {
+  readonly states: readonly PoolState[]
+  readonly keys: ReadonlyMap<number, number>
+}
+
+/**
+ * Reads the index of the folder whose catalog is `memory`. The caller closes it.
+ * @param kind `keys`: the keys are counted, and the caller looks none up
+ * @returns a text that says why a start would rebuild the index, where there is none to read
+ * @throws Error where it cannot be read
+ */
+export async function readIndex(
+  { paths, kernel, isBackup }: Pick<StoppedFolder, 'paths' | 'kernel' | 'isBackup'>,
+  memory: Memory,
+  kind: 'index' | 'keys' = 'index',
+): Promise<ReadIndex | string> {
+  if (isBackup) return 'a backup has no index'
+  if (!disk.exists(join(paths.index, LMDB_FILES.data))) return 'it does not exist yet, as after weir restore'
+  const keys = await probe({ kind, folder: paths.index, kernel })
+  if (keys instanceof Error) throw keys
+  const found = inspectIndex({ disk, folder: paths.index, kernel }, memory.meta().folderId)
+  if (typeof found === 'string') return found
+  return { ...found, keys, states: found.index.state().pools }
+}
+
+/** Message to the probe process. */
+export interface ProbeQuestion {
+  /** `keys`: counts the keys of an index and does not read the pages that a lookup needs. */
+  readonly kind: 'index' | 'keys' | 'catalog'
+  readonly folder: string
+  readonly kernel: KernelChoice
+}
+
+/** Answer of the probe process; `keys` are the keys of an index by pool number. */
+export type ProbeAnswer =
+  | { readonly keys: readonly (readonly [number, number])[] }
+  | { readonly error: WireError }
+
+/** Reads an LMDB folder in a process of its own. Resolves with its keys by pool, or with the error. */
+async function probe(question: ProbeQuestion): Promise<ReadonlyMap<number, number> | Error> {
+  const child = fork(new URL('../../workers/probe.js', import.meta.url), [JSON.stringify(question)], {
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+  })
+  let answer: ProbeAnswer | undefined
+  child.on('message', message => {
+    answer = message as ProbeAnswer
+  })
+  const timer = setTimeout(() => child.kill('SIGKILL'), PROBE_MS_MAX)
+  const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null]
+  clearTimeout(timer)
+  if (answer === undefined)
+    return new Error(`reading ${question.folder} ended the process that tried it (${signal ?? code})`)
+  return 'error' in answer ? fromWire(answer.error) : new Map(answer.keys)
+}
+
+/** The content of a log. */
+export interface LogSummary {
+  /** Files of the current generation, and their bytes on disk. Spare files are counted apart. */
+  readonly files: number
+  readonly bytes: number
+  readonly spares: number
+  /** Valid records, fillers and clean-stop records included. */
+  readonly records: number
+  /** Requests above their pool's flushed sequence, and the bytes of their records. */
+  readonly unflushedRequests: number
+  readonly unflushedBytes: number
+  /** Sequence of the last valid record; 0 in a log that never had one. */
+  readonly lastSequence: number
+  /** undefined where the log is damaged. */
+  readonly end: LogEnd | undefined
+  readonly damage: Damaged | undefined
+}
+
+/** The flushed sequence of each pool; 0 where `states`, those of the index, lack it. */
+export function flushedOf(memory: Memory, states: readonly PoolState[]): Map<number, number> {
+  const pools = [...memory.pools.byId.values()]
+  return flushedSequences({ pools: () => pools, tombstones: () => [...memory.tombstones.values()] }, states)
+}
+
+/** Gets each record as it is read, with whether it is still to be flushed. */
+type OnRecord = (record: ReadRecord, isUnflushed: boolean) => void
+
+/**
+ * Reads the whole log in `folder` as a recovery would (W-2). Damage is part of the answer.
+ * @param flushed flushed sequence by pool, as in RecoverOptions
+ */
+export function inspectLog(
+  folder: string,
+  flushed: ReadonlyMap<number, number>,
+  onRecord: OnRecord = () => undefined,
+): LogSummary {
+  const spares = listFolder(disk, folder).spares.length
+  const counts = { records: 0, unflushedRequests: 0, unflushedBytes: 0, lastSequence: 0 }
+  let known = { files: 0, bytes: 0, spares }
+  try {
+    const { list, header } = readLogFolder(disk, folder)
+    if (header === undefined || header.generation === 0)
+      return { ...known, ...counts, end: undefined, damage: undefined }
+    const files = filesOfLog(list.files, header)
+    const bytes = files.reduce((sum, file) => sum + disk.size(join(folder, file.name)), 0)
+    known = { files: files.length, bytes, spares }
+    const reader = readLog(disk, folder, list.files, header, flushed)
+    for (let step = reader.next(); ; step = reader.next()) {
+      if (step.done === true) {
+        const end = step.value
+        return { ...known, ...counts, lastSequence: end.lastSequence, end, damage: undefined }
+      }
+      const record = step.value
+      const needsFlush = isUnflushed(record, flushed)
+      onRecord(record, needsFlush)
+      counts.records += 1
+      counts.lastSequence = record.lastSequence
+      if (!needsFlush) continue
+      counts.unflushedRequests += 1
+      counts.unflushedBytes += record.recordBytes
+    }
+  } catch (error) {
+    if (error instanceof Damaged) return { ...known, ...counts, end: undefined, damage: error }
+    throw error
+  }
+}
