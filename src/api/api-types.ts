@@ -190,7 +190,7 @@ export interface ApiOptions {
   readonly streamStallMs?: number
 }
 
-interface ApiStats {
+export interface ApiStats {
   /** Requests that are not answered yet. */
   readonly open: number
   readonly waitingRequests: number

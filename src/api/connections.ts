@@ -37,10 +37,7 @@ export interface Connections {
   onIdle: () => void
   /** Counts an answer. */
   onReply: (route: string, status: number) => void
-  /** Starts to drain a connection after an answer of so many bytes; see Drain. */
-  drain: (responder: Responder, answerBytes: number) => void
-  /** Counts a dropped chunk of a drained body. */
-  drained: (responder: Responder, bytes: number, last: boolean) => void
+  readonly drain: Drain
   /** Answers that the socket has not fully taken. */
   readonly unread: Unread
   readonly sockets: Sockets

@@ -107,7 +107,7 @@ export abstract class Responder {
   protected data(chunk: Uint8Array, last: boolean): void {
     if (last) this.bodyRead = true
     else if (this.#isTooTiny(chunk.byteLength)) return
-    if (this.isDraining) this.connections.drained(this, chunk.byteLength, last)
+    if (this.isDraining) this.connections.drain.count(this, chunk.byteLength, last)
     else if (this.isOpen) this.dataHandler?.(chunk, last)
   }
 
@@ -133,7 +133,7 @@ export abstract class Responder {
   protected gone(): void {
     this.isClosed = true
     this.connections.unread.delete(this)
-    if (this.isDraining) this.connections.drained(this, 0, true)
+    if (this.isDraining) this.connections.drain.count(this, 0, true)
     if (!this.isOpen) return
     this.finish(0)
     this.onGone()

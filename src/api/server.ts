@@ -4,7 +4,7 @@ import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import { ANSWER_MS_MAX, API_TICK_MS, STREAM_STALL_MS } from '../util/limits.ts'
 import { admit, RateLimit } from './admission.ts'
-import type { Api, ApiDeps, ApiOptions } from './api-types.ts'
+import type { Api, ApiDeps, ApiOptions, ApiStats } from './api-types.ts'
 import {
   type Connections,
   connectionsMaxOf,
@@ -25,16 +25,13 @@ import { Streams } from './stream.ts'
 export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api> {
   const connectionsMax = options.connectionsMax || connectionsMaxOf(descriptorLimit())
   const answerMsMax = options.answerMsMax ?? ANSWER_MS_MAX
-  const drain = new Drain(answerMsMax)
-  const unread = new Unread(answerMsMax)
   const connections: Connections = {
     open: 0,
     stopping: false,
     onIdle: () => {},
     onReply: (route, status) => deps.meter.request(route, status),
-    drain: (responder, answerBytes) => drain.start(responder, answerBytes),
-    drained: (responder, bytes, last) => drain.count(responder, bytes, last),
-    unread,
+    drain: new Drain(answerMsMax),
+    unread: new Unread(answerMsMax),
     sockets: new Sockets(connectionsMax),
     ticks: 0,
   }
@@ -55,8 +52,8 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
     connections.ticks += 1
     ingest.tick(now)
     controlBodies.tick(now)
-    drain.tick(now)
-    unread.tick(now)
+    connections.drain.tick(now)
+    connections.unread.tick(now)
     streams.tick(now)
   }, API_TICK_MS)
   try {
@@ -65,18 +62,7 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
     return {
       host,
       port: listening.port,
-      stats: () => ({
-        open: connections.open,
-        waitingRequests: ingest.bodies.waiting,
-        heldBytes: ingest.bodies.heldBytes,
-        slabsInUse: ingest.slabs.inUse,
-        tasksRunning: ingest.tasks,
-        unreadAnswers: unread.length,
-        streams: streams.length,
-        connections: connections.sockets.open,
-        connectionsMax,
-        connectionsRefused: connections.sockets.refused,
-      }),
+      stats: () => statsOf(connections, ingest, streams),
       stop: async deadlineMs => {
         // /readyz answers 503 while requests in flight are answered. Then close() ends listening as well.
         streams.stop()
@@ -89,6 +75,21 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
   } catch (error) {
     clearInterval(timer)
     throw error
+  }
+}
+
+function statsOf({ open, unread, sockets }: Connections, ingest: Ingest, streams: Streams): ApiStats {
+  return {
+    open,
+    waitingRequests: ingest.bodies.waiting,
+    heldBytes: ingest.bodies.heldBytes,
+    slabsInUse: ingest.slabs.inUse,
+    tasksRunning: ingest.tasks,
+    unreadAnswers: unread.length,
+    streams: streams.length,
+    connections: sockets.open,
+    connectionsMax: sockets.max,
+    connectionsRefused: sockets.refused,
   }
 }
 

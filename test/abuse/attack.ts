@@ -1,8 +1,8 @@
 /**
- * What an attack is, and the raw sockets that attacks are made of.
+ * An attack, and the raw sockets that attacks use.
  *
- * Attacks run beside a well-behaved producer (producer.ts); run.ts brings both together, suite.ts makes tests of them, and
- * `npm run bench -- abuse` a table, also against an older build.
+ * Attacks run beside a well-behaved producer (producer.ts). run.ts starts both, suite.ts makes a test of each attack, and
+ * `npm run bench -- abuse` prints a table, also for an older build.
  */
 import { connect, type Socket } from 'node:net'
 import type { TestPool, TestServer } from '../util/server.ts'
@@ -15,11 +15,11 @@ export interface Attack {
   readonly args?: readonly string[]
   /** RLIMIT_NOFILE of the server. */
   readonly descriptorsMax?: number
-  /** What the server needs before the attack. Not measured. */
+  /** Prepares the server before the attack. Not measured. */
   prepare?(target: Target): Promise<void>
-  /** Attacks until `target.over` resolves; then its sockets are closed for it. */
+  /** Attacks until `target.over` resolves. Then its sockets are closed. */
   run(target: Target): Promise<void>
-  /** What another client does again and again meanwhile, each at most PROBE_MS_MAX; a rejection counts as a failure. */
+  /** A request of another client, repeated during the attack. It fails if it rejects or takes over PROBE_MS_MAX. */
   probe?(target: Target): Promise<void>
 }
 
@@ -33,7 +33,7 @@ export interface Target {
   /** Resolves when the attack is over. */
   readonly over: Promise<void>
   isOver(): boolean
-  /** Opens a socket. Failures close it and are no error: a server may refuse whom it likes. */
+  /** Opens a socket. A failure closes it and is no error, because a server may refuse connections. */
   open(): Attacker
 }
 
@@ -48,10 +48,10 @@ export function pauseOf(target: Target, ms: number): Promise<void> {
   })
 }
 
-/** A raw connection of an attacker, which ends without an error whatever the server does. */
+/** A raw connection of an attacker. It never fails with an error, whatever the server does. */
 export class Attacker {
   readonly socket: Socket
-  /** The beginning of what came back. */
+  /** The first bytes that came back. */
   received = ''
   readonly closed: Promise<void>
   readonly connected: Promise<void>
@@ -82,7 +82,7 @@ export class Attacker {
   }
 
   /** Reads nothing from now on. */
-  deafen(): void {
+  stopReading(): void {
     this.socket.pause()
   }
 
@@ -91,10 +91,10 @@ export class Attacker {
   }
 }
 
-/** Pause before a connection that the server closed is opened again: a client that tries again at once. */
+/** The pause before a closed connection is opened again, as by a client that retries at once. */
 const REOPEN_MS = 5
 
-/** Keeps `count` connections busy until the attack is over: `behave` gets each, and a new one when it is closed. */
+/** Keeps `count` connections busy until the attack is over. Each one that ends is replaced, and `behave` gets each. */
 export async function keepBusy(
   target: Target,
   count: number,
@@ -110,9 +110,4 @@ export async function keepBusy(
     }
   }
   await Promise.all(Array.from({ length: count }, (_, index) => one(index)))
-}
-
-/** A request's head. `headers` are whole lines. */
-export function headOf(method: string, path: string, headers: readonly string[] = []): string {
-  return [`${method} ${path} HTTP/1.1`, 'Host: localhost', ...headers, '', ''].join('\r\n')
 }

@@ -1,8 +1,9 @@
-/** Attacks with bodies: chunks of a byte, bodies that trickle, requests of which only a half is sent. */
-import { type Attack, type Attacker, headOf, keepBusy, pauseOf, type Target } from './attack.ts'
+/** Attacks with bodies: chunks of one byte, bodies that trickle, requests that are sent in part. */
+import { head } from '../api/client.ts'
+import { type Attack, type Attacker, keepBusy, pauseOf, type Target } from './attack.ts'
 
 const CHUNKED = ['Content-Type: application/json', 'Transfer-Encoding: chunked']
-/** Of one byte each. */
+/** Chunks of one byte each. */
 const TINY_CHUNKS = '1\r\na\r\n'.repeat(10_000)
 
 /** Chunks of one byte, as fast as the server takes them, to a path. */
@@ -20,19 +21,17 @@ function tinyChunks(name: string, connections: number, request: (target: Target)
 const tokenForm = ['Content-Type: application/x-www-form-urlencoded', 'Transfer-Encoding: chunked']
 
 export const BODY_ATTACKS: readonly Attack[] = [
-  tinyChunks('one-byte chunks to the token route', 12, () => headOf('POST', '/oauth2/token', tokenForm)),
-  tinyChunks('one-byte chunks to GraphQL', 12, () => headOf('POST', '/graphql', CHUNKED)),
-  tinyChunks('one-byte chunks to a webhook', 12, ({ path }) => headOf('POST', path, CHUNKED)),
-  tinyChunks('one-byte chunks to no path', 12, () => headOf('POST', '/nothing', CHUNKED)),
-  tinyChunks('one-byte chunks with a wrong method', 12, ({ path }) => headOf('PUT', path, CHUNKED)),
+  tinyChunks('one-byte chunks to the token route', 12, () => head('/oauth2/token', tokenForm)),
+  tinyChunks('one-byte chunks to GraphQL', 12, () => head('/graphql', CHUNKED)),
+  tinyChunks('one-byte chunks to a webhook', 12, ({ path }) => head(path, CHUNKED)),
+  tinyChunks('one-byte chunks to no path', 12, () => head('/nothing', CHUNKED)),
+  tinyChunks('one-byte chunks with a wrong method', 12, ({ path }) => head(path, CHUNKED, 'PUT')),
   {
     name: 'bodies that trickle to one webhook',
     seconds: 8,
     run: target =>
       keepBusy(target, 200, async attacker => {
-        await attacker.write(
-          headOf('POST', target.path, ['Content-Type: application/json', 'Content-Length: 1048000']),
-        )
+        await attacker.write(head(target.path, ['Content-Type: application/json', 'Content-Length: 1048000']))
         while (!target.isOver() && !attacker.isClosed) {
           await attacker.write(' ')
           await Promise.race([pauseOf(target, 500), attacker.closed])
@@ -44,7 +43,7 @@ export const BODY_ATTACKS: readonly Attack[] = [
     run: target =>
       keepBusy(target, 300, async (attacker, index) => {
         const path = index % 2 === 0 ? '/oauth2/token' : '/graphql'
-        await attacker.write(`${headOf('POST', path, ['Content-Length: 1000'])}{`)
+        await attacker.write(`${head(path, ['Content-Length: 1000'])}{`)
         await Promise.race([target.over, attacker.closed])
       }),
     probe: async ({ server }) => {

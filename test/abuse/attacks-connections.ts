@@ -1,5 +1,6 @@
-/** Attacks with connections: more than there are descriptors, and requests that are pipelined without an end. */
-import { type Attack, type Attacker, headOf, keepBusy, pauseOf } from './attack.ts'
+/** Attacks with connections: more than there are descriptors, and requests that are pipelined endlessly. */
+import { head } from '../api/client.ts'
+import { type Attack, type Attacker, keepBusy, pauseOf } from './attack.ts'
 
 const counter = 'query ($input: CounterInput!) { counter(input: $input) { value } }'
 
@@ -14,10 +15,10 @@ const probe: Attack['probe'] = async ({ server, pool }) => {
     throw new Error(`a counter says ${errors?.[0]?.message}`)
 }
 
-/** Fewer than node:http's front end takes behind an unanswered one. */
+/** Fewer than HTTP_PIPELINED_MAX. */
 const PIPELINED = 60
 
-/** Resolves after so many answers, or when the connection is closed. Answers come in pieces that may cut a status line. */
+/** Resolves after so many answers, or when the connection is closed. A piece may end inside a status line. */
 function answersOf(attacker: Attacker, count: number): Promise<void> {
   let text = ''
   return new Promise(resolve => {
@@ -61,7 +62,7 @@ export const CONNECTION_ATTACKS: readonly Attack[] = [
     probe,
     run: target =>
       keepBusy(target, 1_000, async attacker => {
-        await attacker.write(headOf('POST', target.path).slice(0, 20))
+        await attacker.write(head(target.path).slice(0, 20))
         while (!target.isOver() && !attacker.isClosed) {
           await Promise.race([pauseOf(target, 1_000), attacker.closed])
           await attacker.write('x')

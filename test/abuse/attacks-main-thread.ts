@@ -1,13 +1,15 @@
-/** Attacks on the main thread: bodies and documents that are dear to read, to check or to answer. */
+/** Attacks on the main thread: bodies and documents that are expensive to read, to check or to answer. */
+
+import { head } from '../api/client.ts'
 import { fetchToken } from '../util/server.ts'
-import { type Attack, type Attacker, headOf, keepBusy, type Target } from './attack.ts'
+import { type Attack, type Attacker, keepBusy, type Target } from './attack.ts'
 
 const CONNECTIONS = 16
 const MIB = 2 ** 20
 const JSON_TYPE = 'Content-Type: application/json'
 const FORM_TYPE = 'Content-Type: application/x-www-form-urlencoded'
 
-/** The same request again and again on each connection, each after the answer to the one before. */
+/** Repeats a request on each connection, each time after the answer to the one before. */
 function repeated(name: string, make: (target: Target) => Promise<string>): Attack {
   let request = ''
   const behave = (target: Target) => async (attacker: Attacker) => {
@@ -28,7 +30,7 @@ function repeated(name: string, make: (target: Target) => Promise<string>): Atta
 }
 
 function requestOf(path: string, headers: readonly string[], body: string): string {
-  return `${headOf('POST', path, [...headers, `Content-Length: ${Buffer.byteLength(body)}`])}${body}`
+  return `${head(path, [...headers, `Content-Length: ${Buffer.byteLength(body)}`])}${body}`
 }
 
 function graphql(name: string, body: (target: Target) => string): Attack {

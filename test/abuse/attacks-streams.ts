@@ -2,8 +2,9 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { head } from '../api/client.ts'
 import { fetchToken, send } from '../util/server.ts'
-import { type Attack, headOf, keepBusy } from './attack.ts'
+import { type Attack, keepBusy } from './attack.ts'
 
 const ROWS = 40_000
 /** So much of each row that a stream fits in no socket's buffer. */
@@ -44,9 +45,9 @@ export const STREAM_ATTACKS: readonly Attack[] = [
     },
     run: target =>
       keepBusy(target, 16, async attacker => {
-        attacker.deafen()
+        attacker.stopReading()
         await attacker.write(
-          headOf('GET', `/v1/pools/${target.pool.poolId}/arrow`, [`Authorization: Bearer ${token}`]),
+          head(`/v1/pools/${target.pool.poolId}/arrow`, [`Authorization: Bearer ${token}`], 'GET'),
         )
         await Promise.race([target.over, attacker.closed])
       }),

@@ -1,4 +1,4 @@
-/** Every attack, for the bench; a test file runs each list. */
+/** All attacks, for the benchmark. A test file runs each list. */
 import type { Attack } from './attack.ts'
 import { BODY_ATTACKS } from './attacks-bodies.ts'
 import { CONNECTION_ATTACKS } from './attacks-connections.ts'

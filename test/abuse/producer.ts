@@ -1,7 +1,7 @@
 /**
- * The well-behaved producer: full batches and single events on a webhook of its own, in a process of its own, so that an attack
- * that keeps its own process busy does not make acks look late. It speaks over Node's channel: `start`, `mark` and `stop` in, a
- * `window` out for each `mark` and `stop`: what happened since the one before.
+ * The well-behaved producer: it posts full batches and single events to a webhook of its own. It is a process of its own, so
+ * that an attack that keeps its own process busy does not make acks look late. It takes the messages `start`, `window` and
+ * `stop`. It answers the last two with the figures since the window before.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -14,23 +14,23 @@ const SINGLE_CONNECTIONS = 4
 /** A connection's pause between an answer and its next request: about 16 batches and 100 singles a second. */
 const BATCH_PAUSE_MS = 120
 const SINGLE_PAUSE_MS = 40
-const LOOK_MS = 20
-/** What is under way at the end is waited for so long; more has failed. */
+const SAMPLE_MS = 20
+/** The time for requests that are under way at the end. A request that takes longer has failed. */
 const END_MS_MAX = 30_000
 const MIB = 2 ** 20
 
 export interface ProducerStart {
   readonly url: string
-  /** Of the server, whose memory is looked at. */
+  /** The server's process, whose memory is measured. */
   readonly pid: number
 }
 
-/** What happened between two marks. */
+/** The figures of one window. */
 interface ProducerWindow {
   readonly requests: number
-  /** Answers that were no 200 and connections closed without one, by status (0: closed). */
+  /** Answers other than 200, by status; 0: the connection closed without an answer. */
   readonly failed: Readonly<Record<string, number>>
-  /** The latest ack, those under way included, less what this process itself was late meanwhile. */
+  /** The slowest ack, requests under way included, less the time that this process itself was late. */
   readonly worstMs: number
   /** The server's resident memory without mapped files, first and at most. */
   readonly firstMiB: number
@@ -39,13 +39,13 @@ interface ProducerWindow {
 
 type ToProducer =
   | { readonly kind: 'start'; readonly start: ProducerStart }
-  | { readonly kind: 'mark' }
+  | { readonly kind: 'window' }
   | { readonly kind: 'stop' }
 
 export interface Producer {
   /** Ends a window and begins the next. */
-  mark(): Promise<ProducerWindow>
-  /** Waits for what is under way, ends the last window and the process. */
+  window(): Promise<ProducerWindow>
+  /** Waits for the requests under way, ends the last window and the process. */
   stop(): Promise<ProducerWindow>
 }
 
@@ -64,7 +64,7 @@ export function startProducer(start: ProducerStart): Producer {
     })
   child.send({ kind: 'start', start } satisfies ToProducer)
   return {
-    mark: () => ask({ kind: 'mark' }),
+    window: () => ask({ kind: 'window' }),
     stop: async () => {
       const window = await ask({ kind: 'stop' })
       child.kill()
@@ -75,7 +75,7 @@ export function startProducer(start: ProducerStart): Producer {
 
 class Posting {
   readonly #start: ProducerStart
-  /** Requests under way, by when they were sent. */
+  /** Requests under way. */
   readonly #underWay = new Set<{ readonly sentMs: number; lateMs: number }>()
   #isStopped = false
   #requests = 0
@@ -100,19 +100,19 @@ class Posting {
     const single = Buffer.from(request(events[0]!))
     for (let count = 0; count < BATCH_CONNECTIONS; count += 1) void this.#post(batch, BATCH_PAUSE_MS)
     for (let count = 0; count < SINGLE_CONNECTIONS; count += 1) void this.#post(single, SINGLE_PAUSE_MS)
-    let lookedMs = performance.now()
+    let sampledMs = performance.now()
     setInterval(() => {
       const now = performance.now()
-      const lateMs = Math.max(0, now - lookedMs - LOOK_MS)
-      lookedMs = now
+      const lateMs = Math.max(0, now - sampledMs - SAMPLE_MS)
+      sampledMs = now
       for (const one of this.#underWay) one.lateMs += lateMs
-      this.#look()
-    }, LOOK_MS)
+      this.#sampleMemory()
+    }, SAMPLE_MS)
   }
 
   /** The window so far; the next one begins. */
   window(): ProducerWindow {
-    this.#look()
+    this.#sampleMemory()
     const now = performance.now()
     let worstMs = this.#worstMs
     for (const one of this.#underWay) worstMs = Math.max(worstMs, now - one.sentMs - one.lateMs)
@@ -134,7 +134,7 @@ class Posting {
     this.#isStopped = true
     const untilMs = performance.now() + END_MS_MAX
     while (this.#underWay.size > 0 && performance.now() < untilMs)
-      await new Promise(resolve => setTimeout(resolve, LOOK_MS))
+      await new Promise(resolve => setTimeout(resolve, SAMPLE_MS))
     if (this.#underWay.size > 0) this.#failed['unanswered'] = this.#underWay.size
   }
 
@@ -153,12 +153,12 @@ class Posting {
     connection.close()
   }
 
-  #look(): void {
+  #sampleMemory(): void {
     this.#peakMiB = Math.max(this.#peakMiB, memoryMiB(this.#start.pid))
   }
 }
 
-/** Resident memory of a process, in MiB, files that it maps left out: the page cache may take those at any time. 0: it ended. */
+/** Resident memory of a process, in MiB, without mapped files, which the page cache may drop at any time. 0: it ended. */
 function memoryMiB(pid: number): number {
   try {
     const status = readFileSync(`/proc/${pid}/status`, 'latin1')

@@ -1,4 +1,4 @@
-/** One attack against one server, beside the producer: what the producer and the server's memory saw of it. */
+/** Runs one attack against one server beside the producer. Returns the producer's figures and the growth of memory. */
 import { execFileSync } from 'node:child_process'
 import { type StartOptions, startServer } from '../util/server.ts'
 import { type Attack, Attacker, pauseOf, type Target } from './attack.ts'
@@ -7,19 +7,19 @@ import { startProducer } from './producer.ts'
 export type FrontEnd = 'uws' | 'node'
 
 const ATTACK_SECONDS = 5
-/** The producer alone: what is made at the first requests is there, and says how late acks are without an attack. */
+/** The producer alone: the server warms up, and the acks without an attack are measured. */
 const CALM_SECONDS = 2
-/** After an attack: what it left behind hurts now. */
+/** After an attack: its late effects count too. */
 const AFTER_SECONDS = 1
 /** A probe that takes longer has failed. */
 const PROBE_MS_MAX = 5_000
 const PROBE_PAUSE_MS = 200
 
-/** What an attack did. */
+/** The effects of an attack. */
 export interface Outcome {
-  /** Worst ack of the producer without the attack. */
+  /** The slowest ack of the producer before the attack. */
   readonly calmMs: number
-  /** … and during it and right after it. */
+  /** The slowest ack during the attack and right after it. */
   readonly worstMs: number
   readonly requests: number
   /** The producer's requests that got no 200, by status (0: the connection closed). */
@@ -29,13 +29,13 @@ export interface Outcome {
   readonly opened: number
   readonly closed: number
   readonly probes: number
-  /** What was wrong with probes. */
+  /** The messages of failed probes. */
   readonly probesFailed: readonly string[]
-  /** The server ended by itself: what it printed last. */
+  /** Set if the server ended by itself: its last lines. */
   readonly ended: string | undefined
 }
 
-/** Runs an attack against a fresh server. Rejects where the server does not start. */
+/** Runs an attack against a fresh server. Rejects if the server does not start. */
 export async function runAttack(
   attack: Attack,
   options: StartOptions = {},
@@ -53,19 +53,19 @@ export async function runAttack(
   })
   const own = await server.createPool({ columns: [column('id', 'STRING'), column('amount', 'DOUBLE')] })
   const pool = await server.createPool({ columns: [column('id', 'STRING')] })
-  const field = new Field(server, pool)
+  const attacked = new AttackedServer(server, pool)
   try {
-    await attack.prepare?.(field)
+    await attack.prepare?.(attacked)
     const producer = startProducer({ url: own.url, pid: server.child.pid! })
     await sleep(CALM_SECONDS * 1000)
-    const calm = await producer.mark()
+    const calm = await producer.window()
     const probes = { count: 0, failed: [] as string[] }
-    const probing = attack.probe === undefined ? undefined : probe(attack, field, probes)
-    const timer = setTimeout(() => field.end(), (seconds ?? attack.seconds ?? ATTACK_SECONDS) * 1000)
-    const running = attack.run(field)
-    await Promise.race([Promise.all([running, field.over]), server.ended])
+    const probing = attack.probe === undefined ? undefined : probe(attack, attacked, probes)
+    const timer = setTimeout(() => attacked.end(), (seconds ?? attack.seconds ?? ATTACK_SECONDS) * 1000)
+    const running = attack.run(attacked)
+    await Promise.race([Promise.all([running, attacked.over]), server.ended])
     clearTimeout(timer)
-    field.end()
+    attacked.end()
     await Promise.all([running, probing])
     await sleep(AFTER_SECONDS * 1000)
     const during = await producer.stop()
@@ -75,14 +75,14 @@ export async function runAttack(
       requests: during.requests,
       failed: during.failed,
       growthMiB: during.peakMiB - during.firstMiB,
-      opened: field.opened,
-      closed: field.closed,
+      opened: attacked.opened,
+      closed: attacked.closed,
       probes: probes.count,
       probesFailed: probes.failed,
       ended,
     }
   } finally {
-    field.end()
+    attacked.end()
     await server.kill()
   }
 }
@@ -108,7 +108,7 @@ async function probe(
   }
 }
 
-class Field implements Target {
+class AttackedServer implements Target {
   readonly server: Target['server']
   readonly pool: Target['pool']
   readonly port: number
@@ -167,7 +167,7 @@ export function frontEndsOf(main: string): readonly FrontEnd[] {
   return help.includes('--http ') ? ['uws', 'node'] : ['uws']
 }
 
-/** The arguments that choose a front end, none where there is no choice. */
+/** The arguments that choose a front end; none if the build has only one. */
 export function choosing(frontEnd: FrontEnd, all: readonly FrontEnd[]): readonly string[] {
   return all.length > 1 ? ['--http', frontEnd] : []
 }

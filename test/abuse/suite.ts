@@ -1,12 +1,12 @@
-/** Makes tests of attacks: each over each front end, with the limits of DESIGN section 3 that a well-behaved producer relies on. */
+/** Makes a test of each attack over each HTTP library, with the limits that a well-behaved producer relies on. */
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import type { Attack } from './attack.ts'
 import { choosing, frontEndsOf, runAttack } from './run.ts'
 
-/** No ack of the producer is later, whatever others do … */
+/** No ack of the producer is later during an attack, on a machine that is otherwise idle. */
 const ACK_MS_MAX = 1_000
-/** … on a machine that is otherwise idle; on a loaded one calm acks are late too, and late ones by as many times. */
+/** On a loaded machine acks are late without an attack too. During one they are at most this many times as late. */
 const CALM_FACTOR = 10
 const GROWTH_MIB_MAX = 200
 const MAIN = fileURLToPath(new URL('../../src/app/main.js', import.meta.url))

@@ -80,7 +80,7 @@ export class Raw {
     this.socket.write(data)
   }
 
-  /** Waits until `condition` holds, looked at on every event of the socket. */
+  /** Waits until `condition` holds. Every event of the socket checks it. */
   async until(condition: (raw: Raw) => boolean): Promise<void> {
     while (!condition(this)) {
       if (this.closed) throw new Error(`closed before; received: ${JSON.stringify(this.received)}`)
@@ -98,7 +98,7 @@ export class Raw {
   }
 }
 
-/** The head of a request in bytes. */
-export function head(path: string, headers: readonly string[], method = 'POST'): string {
+/** The head of a request as text. `headers` are whole lines. */
+export function head(path: string, headers: readonly string[] = [], method = 'POST'): string {
   return [`${method} ${path} HTTP/1.1`, 'Host: localhost', ...headers, '', ''].join('\r\n')
 }

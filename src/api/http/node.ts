@@ -370,7 +370,7 @@ class NodeResponder extends Responder {
     // NOTE: not end(): node:http closes the connection after it, which is a reset for a client that still sends.
     if (this.isHead || reply.body.length === 0) this.#response.flushHeaders()
     else this.#response.write(reply.body)
-    this.connections.drain(this, Buffer.byteLength(reply.body))
+    this.connections.drain.start(this, Buffer.byteLength(reply.body))
   }
 
   beginChunks(status: number, headers: Reply['headers']): boolean {

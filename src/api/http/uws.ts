@@ -202,7 +202,7 @@ export class UwsResponder extends Responder {
       this.#res.writeHeader('connection', 'close')
       this.#res.writeHeader('content-length', `${answerBytes + 2}\r\n\r\n${text}`)
     })
-    this.connections.drain(this, answerBytes)
+    this.connections.drain.start(this, answerBytes)
   }
 
   beginChunks(status: number, headers: Reply['headers']): boolean {

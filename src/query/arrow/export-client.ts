@@ -1,4 +1,4 @@
-/** The export thread as the main thread sees it. The first export starts it; it runs until the stop. */
+/** The main thread's side of the export thread. The first export starts the thread, which runs until the stop. */
 import { rm } from 'node:fs/promises'
 import { Unavailable } from '../../util/errors.ts'
 import { QUERY_NICE } from '../../util/limits.ts'
@@ -10,7 +10,7 @@ export class ExportClient {
   #thread: Thread<ExportCalls> | undefined
   #isStopped = false
 
-  /** See OpenBatches. Rejects with Unavailable: `stopping`, or `export_thread` where the thread failed. */
+  /** See OpenBatches. Rejects with Unavailable: `stopping`, or `export_thread` if the thread failed. */
   async open(copied: CopiedFile): Promise<BatchSource> {
     let thread: Thread<ExportCalls>
     let file: number
@@ -18,7 +18,7 @@ export class ExportClient {
       thread = this.#running()
       file = await thread.call('open', copied)
     } catch (error) {
-      await rm(copied.file, { force: true }) // the thread may not have come to open it
+      await rm(copied.file, { force: true }) // the thread may have failed before it opened the file
       throw error
     }
     let room: ArrayBuffer | undefined
@@ -32,18 +32,18 @@ export class ExportClient {
         try {
           await thread.call('close', file)
         } catch (error) {
-          if (!(error instanceof Unavailable)) throw error // else the thread is gone, and the file with it
+          if (!(error instanceof Unavailable)) throw error // Unavailable: the thread has ended, and its files are closed
         }
       },
     }
   }
 
-  /** The message that begins a stream of `columns`. The thread makes it: loading Arrow takes a tenth of a second. */
+  /** The first message of a stream of `columns`. The thread makes it, because loading Arrow takes 0.1 s. */
   async schema(columns: readonly QueryColumn[]): Promise<Uint8Array> {
     return await this.#running().call('schema', columns)
   }
 
-  /** Open and later calls reject with Unavailable. The thread's files close with it. */
+  /** Rejects running and later calls with Unavailable. The thread's files close with it. */
   async stop(): Promise<void> {
     this.#isStopped = true
     this.#thread?.giveUp(stopping())
@@ -60,7 +60,7 @@ export class ExportClient {
         this.#isStopped
           ? stopping()
           : new Unavailable('export_thread', `the export thread failed: ${error.message}`),
-      // Nothing durable is lost with this thread: its exports fail, and the next export starts another.
+      // A failure of this thread loses nothing durable: its exports fail, and the next export starts another thread.
       onCrash: () => {
         if (!this.#isStopped) this.#thread = undefined
       },
