@@ -108,7 +108,7 @@ function reportedLimit(): number {
 /**
  * Answers whose clients do not read them. Until the socket has taken all of a large answer, the next
  * request of the connection closes it: so a connection holds at most one answer. A share of the small
- * answers checks whether the socket took those before (SMALL_ANSWERS_LOOKED_AT), and counts as large if
+ * answers checks whether the socket took those before (SMALL_ANSWERS_CHECKED), and counts as large if
  * it did not.
  *
  * NOTE: uWebSockets.js does not tell whether the socket took an answer that fits into its buffer of

@@ -53,7 +53,7 @@ try {
   await Promise.all([flushed(process.stdout), flushed(process.stderr)])
   exit(code)
 } catch (error) {
-  const fault = missingPackage(error as Error) ?? (error as Error)
-  if (!isInterrupted()) warn(errorText(fault))
-  exit(fault.name === 'CannotRun' ? CANNOT_RUN : DAMAGED)
+  const failure = missingPackage(error as Error) ?? (error as Error)
+  if (!isInterrupted()) warn(errorText(failure))
+  exit(failure.name === 'CannotRun' ? CANNOT_RUN : DAMAGED)
 }

@@ -22,7 +22,7 @@ import { CannotRun } from '../util/errors.ts'
 import {
   EXPORT_FILE_MS_MAX,
   EXPORT_ROW_GROUP_BYTES,
-  PROGRESS_LOOK_MS,
+  PROGRESS_CHECK_MS,
   ROW_GROUP_ROWS,
 } from '../util/limits.ts'
 import { exportFile } from '../util/paths.ts'
@@ -179,7 +179,7 @@ async function writeParquet(source: Source, { out, compression }: ExportOptions)
     const timer = setInterval(() => {
       const bytes = disk.size(file)
       progress.step(bytes, Math.max(bytes, expected), `${Math.round(bytes / 1e6)} MB written`)
-    }, PROGRESS_LOOK_MS)
+    }, PROGRESS_CHECK_MS)
     try {
       return await copyParquet(source, resolve(file), compression)
     } finally {

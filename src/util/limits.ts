@@ -58,10 +58,7 @@ export const BODY_BYTES_PER_SECOND_MIN = 16 * KiB
 export const ANSWER_MS_MAX = 10_000
 /** Time for which a request waits for room; then it is 429 with Retry-After. */
 export const WAIT_MS_MAX = 5_000
-/**
- * Bytes of a body of other routes, such as a backup's folder (a path has at most 4 KiB); more is
- * 413.
- */
+/** Bytes of a body of other routes, such as a backup's folder (a path: 4 KiB); more is 413. */
 export const ROUTE_BODY_BYTES_MAX = 16 * KiB
 /** Over node:http: bytes of a request's head; more is 431. This is Node's default. */
 export const HTTP_HEAD_BYTES_MAX = 16 * KiB
@@ -134,10 +131,7 @@ export const GRAPHQL_FIELDS_MAX = 2_000
 export const GRAPHQL_DEPTH_MAX = 24
 /** Fragments of a document. Each may spread the next, and walking them recurses this deep. */
 export const GRAPHQL_FRAGMENTS_MAX = 200
-/**
- * Values of an answer, counted before its lists are resolved. Each takes 1 to 2 µs of the main
- * thread.
- */
+/** Values of an answer, counted before its lists are resolved: 1 to 2 µs each. */
 export const GRAPHQL_VALUES_MAX = 100_000
 /**
  * Metric queries of a request. The main thread plans each. Dashboards send about 25 at once, and
@@ -245,13 +239,10 @@ export const SMALL_ANSWER_LENGTH = 4 * KiB
  * Share of small answers that check whether earlier ones are still in memory. The choice is random,
  * so no client can evade it. A client that reads nothing leaves 16 answers on average.
  */
-export const SMALL_ANSWERS_LOOKED_AT = 1 / 16
+export const SMALL_ANSWERS_CHECKED = 1 / 16
 /** Over node:http: interval at which the times of heads and requests are checked. */
 export const HTTP_CHECK_MS = 2_000
-/**
- * Over node:http: bytes of a waiting request's body that are read ahead, besides one read of 64
- * KiB.
- */
+/** Over node:http: bytes of a waiting request's body that are read ahead, besides 64 KiB. */
 export const HTTP_UNREAD_BODY_BYTES = 16 * KiB
 /** Over node:http: requests behind an unanswered one of their connection; one more closes it. */
 export const HTTP_PIPELINED_MAX = 64
@@ -275,7 +266,7 @@ export const GRAPHQL_APPLICATION_REQUESTS_MAX = 128
  */
 export const GRAPHQL_REQUESTS_MAX = 160
 /** List items that GraphQL inspects per value charged. */
-export const GRAPHQL_LOOKED_AT_PER_VALUE = 16
+export const GRAPHQL_INSPECTED_PER_VALUE = 16
 /**
  * Values after which the next list is resolved item by item, so that it can be interrupted: 0.5 ms.
  */
@@ -289,9 +280,9 @@ export const GRAPHQL_SHARE = 0.5
  */
 export const GRAPHQL_CREDIT_MS = 20
 /** Validated documents in the cache. The least recently used goes first. */
-export const GRAPHQL_DOCUMENTS_KEPT = 128
+export const GRAPHQL_DOCUMENTS_CACHED = 128
 /** Characters of a document in that cache; longer ones are not cached. */
-export const GRAPHQL_KEPT_CHARACTERS_MAX = 32 * KiB
+export const GRAPHQL_CACHED_CHARACTERS_MAX = 32 * KiB
 
 // ── guessed secrets ─────────────────────────────────────────────────────────────────────────────
 
@@ -387,10 +378,7 @@ export const BATCH_BYTES_MAX = 8 * MiB
 export const BATCHES_UNDER_WAY_BYTES_MAX = 96 * MiB
 /** DEFLATE makes at most 1,032 bytes of one (RFC 1951: 258 bytes from two bits). */
 export const GZIP_RATIO_MAX = 1032
-/**
- * Batches of requests from the start of their parse to their last answer; more requests gather in
- * slabs.
- */
+/** Batches from the start of their parse to their last answer; more requests gather in slabs. */
 export const BATCHES_UNDER_WAY_MAX = 64
 /** Parse tasks per parse worker without an answer: one runs, one waits. More requests gather. */
 export const PARSE_TASKS_PER_WORKER_MAX = 2
@@ -405,10 +393,7 @@ export const PARSE_TASK_GATHERED_BYTES = 64 * KiB
 export const PARSE_TASK_GATHERED_PARSED_BYTES = BATCH_BYTES_MAX / 2
 /** Parse workers, whatever the machine has. */
 export const PARSE_WORKERS_MAX = 16
-/**
- * Sizes of last batches that the main thread remembers, by pool, kind and order of magnitude of the
- * body.
- */
+/** Sizes of last batches that are remembered, by pool, kind and magnitude of the body. */
 export const BATCH_SIZES_MAX = 32_768
 
 // ── the log ─────────────────────────────────────────────────────────────────────────────────────
@@ -426,7 +411,7 @@ export const LOG_QUEUED_BYTES_MAX = 4 * SLABS_MAX * SLAB_BYTES
 export const REPLAY_CHUNK_BYTES = 16 * MiB
 /**
  * Bytes of log files that a start keeps in memory between checking and replaying them; it reads
- * further ones twice. P-7 has room for three files while nothing else is in memory.
+ * further ones twice. Goal P-7 (docs/figures) has room for three files at a start.
  */
 export const LOG_CACHE_BYTES_MAX = 3 * LOG_FILE_BYTES
 /** Spare log files that are ready. The spare thread makes one when there are fewer. */
@@ -440,19 +425,13 @@ export const DISK_RETRY_MS = 1_000
 
 /** Bytes of unflushed batches of all pools, running flushes included; beyond it requests wait. */
 export const MEMTABLE_BYTES_MAX = 192 * MiB
-/**
- * Bytes of all memtables above which the largest are flushed first. The half lets a burst find
- * room.
- */
+/** Bytes of all memtables above which the largest are flushed first, so that a burst finds room. */
 export const MEMTABLE_WAITING_BYTES_MAX = MEMTABLE_BYTES_MAX / 2
 /**
  * Bytes of objects per batch in a memtable, on both sides of V8. A standalone script measured it.
  */
 export const MEMTABLE_ENTRY_BYTES = 1 * KiB
-/**
- * Bytes of unused batch memory that waits for parse tasks: a flush of all memtables frees this
- * much.
- */
+/** Bytes of unused batch memory that waits for parse tasks: a flush of all memtables frees it. */
 export const FREED_BYTES_MAX = MEMTABLE_BYTES_MAX
 /** Time after which batch memory that no parse task took is left to the garbage collector. */
 export const FREED_TRIM_MS = 10_000
@@ -466,7 +445,7 @@ export const FLUSH_BYTES = 64 * MiB
 export const FLUSH_ENTRIES = 1_024
 /**
  * Age of the oldest row at which a memtable is flushed. Each pool uses between half of it and all
- * (store/flush/flush-policy.ts). P-7 gives a start 3 s, and 2,000 pools take about 1 s of it. 2,000
+ * (store/flush/flush-policy.ts). Goal P-7 gives a start 3 s, and 2,000 pools take about 1 s of it. 2,000
  * events a second leave at most 90,000 to parse again: 0.3 to 0.5 s (docs/decisions/0016).
  */
 export const FLUSH_AGE_MS = 60_000
@@ -482,10 +461,7 @@ export const LOG_UNFLUSHED_BYTES = 512 * MiB
 export const FLUSH_INDEX_MS_MAX = 1_000
 /** Index time that smaller flushes aim at: a reader waits for four or five flushes. */
 export const FLUSH_SMALLER_MS_MAX = 300
-/**
- * Index time of a smaller flush below which flushes grow: below half of the aim, so the size does
- * not swing.
- */
+/** Index time of a smaller flush below which flushes grow: below half of the aim, against swings. */
 export const FLUSH_SMALLER_MS_MIN = 140
 /** Estimated index time of a full flush below which flushes grow. */
 export const FLUSH_INDEX_MS_MIN = 480
@@ -516,10 +492,7 @@ export const RECENT_FLUSH_ENTRIES_MAX = 2_048
 export const RECENT_FLUSH_BYTES_MAX = 64 * MiB
 /** Full flushes of all pools at once: one writes Parquet, one is in the index, one waits. */
 export const FLUSHES_MAX = 3
-/**
- * Small flushes that may run in place of a full one. They share a log sync and an index
- * transaction.
- */
+/** Small flushes that may run in place of a full one, with one log sync and index transaction. */
 export const FLUSHES_SMALL = 16
 /**
  * Bytes of a segment's file that is written past the page cache. Readers that ask for a flush read
@@ -575,15 +548,9 @@ export const COMPACT_DELETED_SHARE = 0.25
 export const COMPACT_TICK_MS = 1_000
 /** Pools inspected in one tick, about 10 µs each. The next ticks inspect the others. */
 export const COMPACT_INSPECTIONS_PER_TICK = 256
-/**
- * Time after which a tick inspects no further pool of either kind: a pool of 10,000 small segments
- * takes some 4 ms.
- */
+/** Time after which a tick inspects no further pool: 10,000 small segments take about 4 ms. */
 export const COMPACT_INSPECT_MS_MAX = 4
-/**
- * Ticks without a flush after which a pool's recent flushes leave memory, so that their segments
- * can be merged.
- */
+/** Ticks without a flush after which a pool's recent flushes leave memory and can be merged. */
 export const COMPACT_QUIET_TICKS = 60
 /**
  * Time after the last ingested rows in which merges are throttled. Later they run at full speed.
@@ -609,24 +576,15 @@ export const COMPACT_RETRY_MS_MAX = 60_000
  * DuckDB's memory in a merge; beyond it the sort spills to data/tmp. It sorts 1M rows of 400 bytes.
  */
 export const MERGE_MEMORY_BYTES = 256 * MiB
-/**
- * DuckDB's memory in a merge of very long rows: it holds one row group of the inputs, read and
- * written.
- */
+/** DuckDB's memory in a merge of very long rows: one row group read and one written. */
 export const MERGE_MEMORY_BYTES_MAX = 512 * MiB
 /** Bytes of a merge, stored and uncompressed, that leaves its DuckDB open for the next one. */
 export const MERGE_REUSE_BYTES_MAX = 16 * MiB
 /** Average bytes of rows that are sorted. DuckDB takes 2,048 rows from its sort at once. */
 export const MERGE_SORTED_ROW_BYTES_MAX = 32 * KiB
-/**
- * Bytes of a row group that a merge writes. Its writer and the next merge's reader hold one,
- * uncompressed.
- */
+/** Bytes of a row group that a merge writes. Writers and readers hold one, uncompressed. */
 export const MERGE_GROUP_BYTES = 16 * MiB
-/**
- * Bytes of a merge's file that are copied and synced at once: a log sync waits for one piece at
- * most.
- */
+/** Bytes of a merge's file that are copied and synced at once: a log sync waits for one piece. */
 export const MERGE_PIECE_BYTES = 4 * MiB
 /** Share of a core that a merge beside ingest takes. */
 export const MERGE_CPU_SHARE = 0.3
@@ -655,10 +613,7 @@ export const CATALOG_MAP_BYTES = 4 * 1024 * MiB
  * Bytes of an encoded key part; a longer part is stored as its SHA-256. LMDB keys have up to 511.
  */
 export const KEY_PART_BYTES_MAX = 200
-/**
- * Index entries read or removed in one step. Dropping a pool takes a transaction of a few ms per
- * step.
- */
+/** Index entries read or removed in one step: a few ms per transaction when a pool is dropped. */
 export const INDEX_SLICE_ENTRIES = 10_000
 /** Bytes of keys of small segments that a rebuild puts into one transaction, which is one sync. */
 export const REBUILD_COMMIT_BYTES = 16 * MiB
@@ -666,10 +621,7 @@ export const REBUILD_COMMIT_BYTES = 16 * MiB
 export const REBUILD_COMMIT_SEGMENTS = 256
 /** Deletion vector entries that the index adds to one segment before it combines the short ones. */
 export const DELETION_VECTOR_ENTRIES_MAX = 64
-/**
- * Bytes of a short deletion vector entry, so that combining reads and writes at most 64 of them: 2
- * MiB.
- */
+/** Bytes of a short deletion vector entry. Combining reads and writes 64 of them: 2 MiB. */
 export const DELETION_VECTOR_MERGE_BYTES_MAX = 32 * KiB
 /** Parts of a segment's deletion vector in the manifest; more are read again as one. */
 export const DELETION_VECTOR_PARTS_MAX = 64
@@ -682,10 +634,7 @@ export const QUERIES_RUNNING_MAX = 2
 export const ENGINE_WARM_MS = 5_000
 /** DuckDB's memory; beyond it DuckDB spills to data/tmp. */
 export const QUERY_MEMORY_BYTES = 384 * MiB
-/**
- * Bytes of cached tables of deleted rows: a quarter of DuckDB's memory. The least recently used go
- * first.
- */
+/** Bytes of cached tables of deleted rows: a quarter of DuckDB's memory. */
 export const DELETION_TABLES_BYTES_MAX = 96 * MiB
 /** Cached tables of deleted rows. DuckDB takes up to 15 KiB of each outside its memory limit. */
 export const DELETION_TABLES_MAX = 2_048
@@ -700,10 +649,7 @@ export const EXPORT_GROUP_ROWS = 262_144
 export const EXPORT_GROUP_FILES = 256
 /** Rows of an Arrow record batch. */
 export const EXPORT_BATCH_ROWS = 16_384
-/**
- * Approximate bytes of an Arrow record batch. It has at least one row, which may be as large as a
- * body.
- */
+/** Approximate bytes of an Arrow record batch, which has at least one row of up to a body. */
 export const EXPORT_BATCH_BYTES = 8 * MiB
 /** Time for the copy of one group; then it is interrupted. */
 export const EXPORT_COPY_MS_MAX = 120_000
@@ -717,7 +663,7 @@ export const EXPORT_FILE_MS_MAX = 24 * 3_600_000
 /** Bytes of a file that go to standard output at once. */
 export const EXPORT_PIECE_BYTES = 1 * MiB
 /** Interval at which the size of an export is checked for its progress. */
-export const PROGRESS_LOOK_MS = 250
+export const PROGRESS_CHECK_MS = 250
 
 // ── backup ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -759,10 +705,7 @@ export const PROGRESS_LINE_MS = 5_000
 export const OFFLINE_FLUSH_MS_MAX = 600_000
 /** Time for a command to clean up after Ctrl-C; then it ends as a crash would. */
 export const INTERRUPT_MS_MAX = 5_000
-/**
- * Bytes of a segment that `weir inspect` checks by its checksum; it checks larger ones by their
- * footer.
- */
+/** Bytes of a segment whose checksum `weir inspect` checks; of larger ones it checks the footer. */
 export const INSPECT_CHECKSUM_BYTES = 256 * KiB
 /** Pools that a message about an unknown pool names. */
 export const POOLS_NAMED_MAX = 10
@@ -791,10 +734,7 @@ export const STOP_MS_MAX = 10_000
 export const SIGNAL_ECHO_MS = 300
 /** Bytes of the file FORMAT: `weir`, a number of any likely length, a line break. */
 export const FORMAT_FILE_BYTES_MAX = 64
-/**
- * Bytes of a file that is read as a whole. Log and delete files are much smaller; a longer one is
- * damaged.
- */
+/** Bytes of a file that is read as a whole. Log and delete files are much smaller. */
 export const WHOLE_FILE_BYTES_MAX = 2 * 1024 * MiB
 
 // ═════ Part 3: bounds of options that only tests set ═════════════════════════════════════════════

@@ -104,7 +104,7 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
   received: {
     args: '--seconds 0.3 --connections 8'.split(' '),
     prints: [
-      /first life +\S+ more, (\d+) × 200, \1 rows: nothing lost$/m,
+      /first start +\S+ more, (\d+) × 200, \1 rows: nothing lost$/m,
       /after kill -9, clock 1 h back +\S+ more, (\d+) × 200, \1 rows: nothing lost$/m,
       /index rebuilt, clock 2 h back +\S+ more, (\d+) × 200, \1 rows: nothing lost$/m,
     ],

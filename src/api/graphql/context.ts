@@ -18,7 +18,7 @@ import type { BadQuery } from '../../query/query-types.ts'
 import type { Answered, Question } from '../../query/question.ts'
 import {
   GRAPHQL_INPUT_CHARACTERS_MAX,
-  GRAPHQL_LOOKED_AT_PER_VALUE,
+  GRAPHQL_INSPECTED_PER_VALUE,
   GRAPHQL_QUERIES_MAX,
   GRAPHQL_UNCUT_VALUES,
   GRAPHQL_VALUES_MAX,
@@ -92,7 +92,7 @@ export class Budget {
 
   /** Charges the items of a list of which a part is answered. Throws BAD_REQUEST. */
   items(count: number): void {
-    this.#charge(Math.ceil(count / GRAPHQL_LOOKED_AT_PER_VALUE))
+    this.#charge(Math.ceil(count / GRAPHQL_INSPECTED_PER_VALUE))
   }
 
   /**

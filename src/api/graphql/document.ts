@@ -12,11 +12,11 @@ import type {
 } from 'graphql'
 import { must } from '../../util/assert.ts'
 import {
+  GRAPHQL_CACHED_CHARACTERS_MAX,
   GRAPHQL_DEPTH_MAX,
-  GRAPHQL_DOCUMENTS_KEPT,
+  GRAPHQL_DOCUMENTS_CACHED,
   GRAPHQL_FIELDS_MAX,
   GRAPHQL_FRAGMENTS_MAX,
-  GRAPHQL_KEPT_CHARACTERS_MAX,
   GRAPHQL_LINES_MAX,
   GRAPHQL_NAME_CHARACTERS_MAX,
   GRAPHQL_NESTING_MAX,
@@ -38,12 +38,12 @@ export function documentReader(schema: GraphQLSchema): (text: string) => ReadDoc
   const cache = new Map<string, DocumentNode>() // the least recently used first
   return text => {
     const known = cache.get(text)
-    if (known === undefined && text.length > GRAPHQL_KEPT_CHARACTERS_MAX) return readDocument(text, schema)
+    if (known === undefined && text.length > GRAPHQL_CACHED_CHARACTERS_MAX) return readDocument(text, schema)
     const read = known ?? readDocument(text, schema)
     if (!('kind' in read)) return read
     cache.delete(text)
     cache.set(text, read)
-    if (cache.size > GRAPHQL_DOCUMENTS_KEPT) cache.delete(must(cache.keys().next().value, 'the oldest'))
+    if (cache.size > GRAPHQL_DOCUMENTS_CACHED) cache.delete(must(cache.keys().next().value, 'the oldest'))
     return read
   }
 }

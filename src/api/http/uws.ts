@@ -4,7 +4,7 @@ import { assert } from '../../util/assert.ts'
 import { CannotRun, type Refusal } from '../../util/errors.ts'
 import {
   SMALL_ANSWER_LENGTH,
-  SMALL_ANSWERS_LOOKED_AT,
+  SMALL_ANSWERS_CHECKED,
   STREAM_BACKED_BYTES,
   STREAM_PROBE_BYTES,
   STREAM_WRITE_BYTES,
@@ -321,5 +321,5 @@ export class UwsResponder extends Responder {
  * clients that do not read.
  */
 function isEnded(body: string | Uint8Array): boolean {
-  return body.length === 0 || (body.length <= SMALL_ANSWER_LENGTH && Math.random() >= SMALL_ANSWERS_LOOKED_AT)
+  return body.length === 0 || (body.length <= SMALL_ANSWER_LENGTH && Math.random() >= SMALL_ANSWERS_CHECKED)
 }
