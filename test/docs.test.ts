@@ -1,4 +1,7 @@
-/** What the pages name is there: files, folders, scripts, commands, options; and who enforces an invariant says so. */
+/**
+ * The pages name files, folders, scripts, commands and options that exist, and a file that enforces
+ * an invariant names it.
+ */
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -11,20 +14,20 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const read = (name: string) => readFileSync(join(ROOT, name), 'utf8')
 const isFolder = (path: string) => existsSync(path) && statSync(path).isDirectory()
 
-/** Every Markdown page that is ours. */
+/** Every Markdown page of the repository, except those of tests. */
 const PAGES = ['.', 'docs', 'src'].flatMap(folder =>
   (readdirSync(join(ROOT, folder), { recursive: folder !== '.' }) as string[])
     .filter(name => name.endsWith('.md'))
     .map(name => join(folder, name)),
 )
 
-/** What stands between backticks, blocks of code left out. */
+/** The texts between backticks, without blocks of code. */
 function quoted(text: string): string[] {
   const prose = text.replaceAll(/^```[\s\S]*?^```$/gm, '')
   return [...prose.matchAll(/`([^`]+)`/g)].map(match => must(match[1], 'a quote'))
 }
 
-/** Cells of the table rows below a heading. */
+/** The cells of the table rows below a heading. */
 function rowsBelow(page: string, heading: string): string[][] {
   const section = must(read(page).split(`\n## ${heading}\n`)[1], heading).split('\n## ')[0] ?? ''
   return section
@@ -39,7 +42,7 @@ function rowsBelow(page: string, heading: string): string[][] {
     )
 }
 
-test('links lead somewhere', () => {
+test('every link leads to a file', () => {
   const broken: string[] = []
   for (const page of PAGES)
     for (const [, target] of read(page).matchAll(/\]\(([^)#:]+)\)/g))
@@ -48,7 +51,7 @@ test('links lead somewhere', () => {
   expect(broken).toEqual([])
 })
 
-test('the architecture page has every folder and every file of src/, and no other', () => {
+test('the architecture page names every folder and every file of src/, and no other', () => {
   const rows = rowsBelow('src/README.md', 'Folders')
   const named = rows.map(([folder]) => /\((\w+)\)/.exec(folder ?? '')?.[1])
   const all = readdirSync(join(ROOT, 'src'))
@@ -68,7 +71,7 @@ test('the architecture page has every folder and every file of src/, and no othe
   ).toEqual(all.filter(name => /\.(ts|mjs)$/.test(name)).sort())
 })
 
-test('who enforces an invariant names it, and who attacks it is there', () => {
+test('files that enforce an invariant name it, and the tests that attack it exist', () => {
   const rows = rowsBelow('src/README.md', 'Invariants')
   expect(rows.map(([name]) => name)).toEqual(Array.from({ length: 13 }, (_, i) => `W-${i + 1}`))
   for (const [name, , enforcers, attackers] of rows) {
@@ -80,7 +83,7 @@ test('who enforces an invariant names it, and who attacks it is there', () => {
   }
 })
 
-test('the README names scripts, commands and options that there are', () => {
+test('the README names scripts, commands and options that exist', () => {
   const page = read('README.md')
   const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> }
   const run = [...page.matchAll(/npm (?:run )?([a-z:]+)/g)].map(match => must(match[1], 'a script'))

@@ -1,4 +1,4 @@
-/** However a bench ends, its servers and generators end with it, and its folders go. */
+/** However a bench ends, its servers and generators end with it, and its folders are removed. */
 import { describe, expect, test } from 'vitest'
 import { alive, barePath, eventually, familyWith, startBench } from './run.ts'
 
@@ -45,7 +45,7 @@ describe.concurrent('a bench under load', () => {
     const bench = startBench(LOADED, barePath())
     const family = await familyWith(bench, /generator\.js generator/)
     bench.child.kill('SIGKILL')
-    // Nothing is left to end the server: that is the test's part.
+    // No process of the bench is left to end the server, so the test does it.
     process.kill(family.find(one => /main\.js start/.test(one.command))!.pid, 'SIGKILL')
     await eventually(() => (alive(family).length === 0 ? true : undefined))
   })

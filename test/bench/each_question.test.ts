@@ -1,4 +1,7 @@
-/** Every question of the bench runs to its end with tiny sizes, prints the figures that it promises, and leaves nothing behind. */
+/**
+ * Every question of the bench runs to its end with tiny sizes, prints the figures that it promises,
+ * and leaves nothing behind.
+ */
 import { describe, expect, test } from 'vitest'
 import { alive, barePath, familyWith, startBench } from './run.ts'
 

@@ -1,6 +1,7 @@
 /**
- * `path` with wrk and the peers that are installed here: their figures are there, and they end and leave nothing, also when the
- * bench is interrupted while they run. Where none is installed there is nothing to try.
+ * The bench `path` with wrk and the installed peers: it prints their figures, and they end and
+ * leave nothing behind, also when the bench is interrupted. Without an installed peer the tests are
+ * skipped.
  */
 import { spawnSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'

@@ -1,4 +1,7 @@
-/** Runs the bench as a user does, on a temporary folder of its own: what it leaves behind is what is in there afterwards. */
+/**
+ * Runs the bench as a user does, with a temporary folder of its own. Files in that folder
+ * afterwards are files that it left behind.
+ */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,13 +10,13 @@ import { afterAll, vi } from 'vitest'
 import { temporaryFolder } from '../util/server.ts'
 
 const MAIN = fileURLToPath(new URL('../../bench/main.js', import.meta.url))
-/** What Weir and the bench call, whatever else is installed. */
+/** The programs that Weir and the bench call, whatever else is installed. */
 const PROGRAMS = ['sync', 'flock', 'which', 'git', 'id', 'find', 'bash', 'sh']
 
 interface BenchEnd {
   readonly code: number | null
   readonly output: string
-  /** Names in its temporary folder. */
+  /** The names that are left in its temporary folder. */
   readonly left: readonly string[]
 }
 
@@ -23,10 +26,10 @@ export interface RunningBench {
   output(): string
 }
 
-/** Starts `npm run bench -- ARGS` without npm. `path`: instead of the PATH. */
+/** Starts `npm run bench -- ARGS` without npm. `path` replaces PATH. */
 export function startBench(args: readonly string[], path = process.env['PATH'] ?? ''): RunningBench {
   const folder = temporaryFolder('weir-bench-test-')
-  chmodSync(folder, 0o755) // PostgreSQL's user goes through it
+  chmodSync(folder, 0o755) // the user of PostgreSQL enters it
   benchFolders.push(folder)
   const child = spawn(process.execPath, [MAIN, ...args], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -41,7 +44,7 @@ export function startBench(args: readonly string[], path = process.env['PATH'] ?
   return { child, ended, output: () => output }
 }
 
-/** A PATH on which there is neither wrk nor a peer. */
+/** A PATH without wrk and without a peer. */
 export function barePath(): string {
   const folder = join(temporaryFolder('weir-bench-path-'), 'bin')
   mkdirSync(folder)
@@ -52,14 +55,14 @@ export function barePath(): string {
   return folder
 }
 
-/** A process; its id may be another's later, `began` says whose. */
+/** A process. Its id may be used again, so `began` tells the two processes apart. */
 export interface Member {
   readonly pid: number
   readonly command: string
   readonly began: string
 }
 
-/** A process and all that it started, and theirs, as long as each has its parent. */
+/** A process and its descendants, as long as each has its parent. */
 function familyOf(pid: number): Member[] {
   const parents = new Map(all().map(one => [one, Number(fieldsOf(one)[1])]))
   const family = [pid]
@@ -82,7 +85,7 @@ function member(pid: number): Member {
   }
 }
 
-/** Of /proc/…/stat, after the name: state, parent, …, and the 20th when it began. */
+/** The fields of /proc/…/stat after the name: state, parent, …; the 20th is the start time. */
 function fieldsOf(pid: number): string[] {
   return read(`/proc/${pid}/stat`)
     .replace(/^.*\) /s, '')
@@ -93,11 +96,11 @@ function read(file: string): string {
   try {
     return readFileSync(file, 'utf8')
   } catch {
-    return '' // it has ended
+    return '' // the process has ended
   }
 }
 
-/** Those of them that still run. */
+/** The processes of the family that still run. */
 export function alive(family: readonly Member[]): Member[] {
   return family.filter(({ pid, began }) => {
     const fields = fieldsOf(pid)
@@ -107,7 +110,10 @@ export function alive(family: readonly Member[]): Member[] {
 
 const benchFolders: string[] = []
 
-/** What a failed test left running: it has the test's folder in its environment. */
+/**
+ * Kills processes that a failed test left running: they have the test's folder in their
+ * environment.
+ */
 afterAll(() => {
   for (const pid of all()) {
     const environment = read(`/proc/${pid}/environ`).split('\0')
@@ -115,17 +121,17 @@ afterAll(() => {
   }
 })
 
-/** What `look` answers, once it answers something. */
-export function eventually<T>(look: () => T | undefined): Promise<T> {
-  const find = () => {
-    const found = look()
-    if (found === undefined) throw new Error('it did not come about')
+/** Waits until `find` returns a value. */
+export function eventually<T>(find: () => T | undefined): Promise<T> {
+  const attempt = () => {
+    const found = find()
+    if (found === undefined) throw new Error('the state did not come within the time limit')
     return found
   }
-  return vi.waitFor(find, { timeout: 120_000, interval: 20 })
+  return vi.waitFor(attempt, { timeout: 120_000, interval: 20 })
 }
 
-/** A bench's processes, once one of them is `wanted`. */
+/** The processes of a bench, as soon as one of them is `wanted`. */
 export function familyWith(bench: RunningBench, wanted: RegExp): Promise<Member[]> {
   return eventually(() => {
     const family = familyOf(bench.child.pid as number)

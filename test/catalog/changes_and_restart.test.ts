@@ -43,7 +43,7 @@ describe('creation', () => {
     }
   })
 
-  test('makes the plan: key columns are required whatever nullable says', async () => {
+  test('makes the schema: key columns are required, whatever nullable says', async () => {
     const { catalog } = await folder.open()
     const make = async (more: object) =>
       created(await catalog.createWebhookSource({ columns: COLUMNS, ...more }, 'APP1')).pool
@@ -120,7 +120,7 @@ describe('deletion', () => {
     expect(again.source.webhookId).not.toBe(source.webhookId)
   })
 
-  test('is idempotent and calls the hook once', async () => {
+  test('is idempotent and tells the listener once', async () => {
     let dropped = 0
     const { catalog } = await folder.open({ onPoolDeleted: () => dropped++ })
     const { pool, source } = created(await catalog.createWebhookSource({ uniqueName: 'a' }, 'APP1'))

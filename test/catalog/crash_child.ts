@@ -1,4 +1,7 @@
-/** Run by kill_at_crash_points.test.ts: opens a catalog, creates or deletes, prints what was answered. */
+/**
+ * Run by kill_at_crash_points.test.ts: opens a catalog, creates or deletes a pool, and prints the
+ * answer.
+ */
 import { openCatalog } from '../../src/catalog/open-catalog.ts'
 import { pathsOf } from '../../src/util/paths.ts'
 import { say } from '../../src/util/say.ts'

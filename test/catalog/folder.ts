@@ -1,4 +1,4 @@
-/** A catalog in a temporary folder, for tests. */
+/** A catalog in a temporary folder. */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -9,13 +9,13 @@ import { type Paths, pathsOf } from '../../src/util/paths.ts'
 export interface Folder {
   readonly root: string
   readonly paths: Paths
-  /** Opens it; all are stopped by `stop` and `remove`. */
+  /** Opens the catalog. `stop` and `remove` stop it. */
   open(options?: Partial<CatalogOptions>): Promise<OpenedCatalog>
   stop(): Promise<void>
   remove(): Promise<void>
 }
 
-/** A new, empty folder. */
+/** Creates an empty data folder. */
 export function makeFolder(): Folder {
   const root = mkdtempSync(join(tmpdir(), 'weir-catalog-'))
   const paths = pathsOf(root)
@@ -39,7 +39,7 @@ export function makeFolder(): Folder {
   }
 }
 
-/** The created target; throws where the creation was refused. */
+/** The created pool and source. Throws where the creation was refused. */
 export function created(result: Target | BadRequest): Target {
   if ('badRequest' in result) throw new Error(result.badRequest)
   return result

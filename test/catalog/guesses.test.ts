@@ -1,4 +1,7 @@
-/** Guesses at secrets are slowed, and nobody who is right is locked out by them. The clock is the test's. */
+/**
+ * Guesses at secrets are slowed, and they lock out no client with the right secret. The clock is
+ * the test's.
+ */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
@@ -38,7 +41,10 @@ const wrong = (address: string, applicationId = APPLICATION) =>
 const right = (address: string, applicationId = APPLICATION) =>
   throttle.run({ address, applicationId }, () => ({ id: applicationId }))
 
-/** Connections that send the next guess as soon as the last one is answered; refused ones as soon as they may. */
+/**
+ * Connections that send the next guess as soon as the last one is answered, or after the time that
+ * a refusal names.
+ */
 async function guess(connections: number, ms: number, addressOf: (index: number) => string) {
   const endMs = Date.now() + ms
   const one = async (index: number) => {
@@ -48,7 +54,7 @@ async function guess(connections: number, ms: number, addressOf: (index: number)
     }
   }
   const all = Promise.all(Array.from({ length: connections }, (_, index) => one(index)))
-  await vi.advanceTimersByTimeAsync(ms + GUESS_WAIT_MS_MAX + 1_000) // those in the line end too
+  await vi.advanceTimersByTimeAsync(ms + GUESS_WAIT_MS_MAX + 1_000) // waiting tries end too
   await all
 }
 
@@ -100,7 +106,7 @@ describe('guesses', () => {
       )
       await wrong(`10.1.${index >> 8}.${index & 255}`, form.slice(10, 310 + (index % 10)))
     }
-    expect(usedAfter() - before).toBeLessThan(15_000_000) // 45 MB were kept
+    expect(usedAfter() - before).toBeLessThan(15_000_000) // it was 45 MB when the ids were kept
   })
 
   test('with ever other ids are slowed by their address', async () => {
@@ -114,7 +120,7 @@ describe('guesses', () => {
   test('from two hundred addresses are slowed by their application once each has failed', async () => {
     const address = (index: number) => `10.0.${index >> 8}.${index & 255}`
     await guess(200, 5_000, address)
-    // A first one each, then those that the application's line lets through.
+    // The first guess of each, and then the rate of the application.
     expect(checks).toBeLessThanOrEqual(200 + GUESSES_APPLICATION_FREE + 10_000 / 10)
   })
 
@@ -134,7 +140,7 @@ describe('guesses', () => {
 })
 
 describe('the right secret', () => {
-  /** How long it takes, in the test's time. */
+  /** The time that `work` takes, by the test's clock. */
   async function msOf(judged: Promise<unknown>): Promise<number> {
     const begin = Date.now()
     let ms = -1

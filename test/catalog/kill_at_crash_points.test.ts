@@ -12,7 +12,7 @@ beforeEach(() => {
 })
 afterEach(() => folder.remove())
 
-/** Runs the child; it must die by SIGKILL before it answers. */
+/** Runs the child, which must die by SIGKILL before it answers. */
 function kill(crashAt: string, action: string): string {
   const { signal, stdout } = spawnSync(process.execPath, [CHILD, folder.root, crashAt, action], {
     encoding: 'utf8',

@@ -203,7 +203,7 @@ describe('verification', () => {
     await refused(`Bearer ${token}`)
     const next = await tokenFor({ ...BY_FORM, client_secret: `${SECRET}2` })
     expect(await tokens.verify(`Bearer ${next}`, ADDRESS)).toHaveProperty('applicationId', ID)
-    // Claims can be read by whoever holds a token: nothing in them leads to the secret.
+    // Whoever holds a token can read its claims: nothing in them reveals the secret.
     const claims = Buffer.from(next.split('.')[1]!, 'base64url').toString()
     expect(claims).not.toContain(SECRET)
     tokens = await reopen({ clientId: ID, clientSecret: SECRET })

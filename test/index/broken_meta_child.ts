@@ -1,6 +1,7 @@
 /**
- * A process whose index fails in the middle of a commit: LMDB has its file open twice, for data pages and for meta pages, and
- * one of the two is closed under it. Prints a line of JSON for each thing that it saw.
+ * A process whose index fails in the middle of a commit: LMDB has its file open twice, for data
+ * pages and for meta pages, and the test closes one of the two. Prints a line of JSON for each
+ * event.
  *
  *   node broken_meta_child.js native|js meta|data FOLDER
  */
@@ -10,7 +11,7 @@ import { endNow } from '../../src/util/end-process.ts'
 import { pathsOf } from '../../src/util/paths.ts'
 import { say } from '../../src/util/say.ts'
 import { lmdbDescriptor } from '../util/lmdb-descriptor.ts'
-import { flush } from './child-flushes.ts'
+import { flushOfNewKeys } from './flushes.ts'
 
 const [, , kernel = '', which = '', folder = ''] = process.argv
 
@@ -29,12 +30,12 @@ const { index } = await openIndex({
     endNow()
   },
 })
-const [first] = await index.commit([flush(1, 1)])
+const [first] = await index.commit([flushOfNewKeys(1, 1)])
 say(JSON.stringify({ commit: first?.commit }))
 closeSync(lmdbDescriptor(`${paths.index}/data.mdb`, which as 'meta' | 'data'))
 const seen = (what: string) => (result: unknown) => say(JSON.stringify({ [what]: String(result) }))
 await Promise.all([
-  index.commit([flush(2, 1)]).then(seen('answered'), seen('refused')),
-  index.commit([flush(3, 1)]).then(seen('answered'), seen('refused')),
+  index.commit([flushOfNewKeys(2, 1)]).then(seen('answered'), seen('refused')),
+  index.commit([flushOfNewKeys(3, 1)]).then(seen('answered'), seen('refused')),
 ])
-process.exit(0) // the thread could not close its file
+process.exit(0) // the index thread cannot close its file

@@ -1,4 +1,7 @@
-/** W-4, W-7: swaps between flushes, against a model; marks and snapshots across them. */
+/**
+ * W-4, W-7: compaction commits between flushes, against a model, with deletion vectors and
+ * snapshots.
+ */
 import { describe, expect, test } from 'vitest'
 import type { SegmentMeta } from '../../src/format/segment-meta.ts'
 import { deletionVectorPrefix, poolKey, TAG } from '../../src/index/index-entry.ts'
@@ -9,9 +12,13 @@ import { createManifest } from '../../src/index/manifest.ts'
 import { must } from '../../src/util/assert.ts'
 import { fromWire, SegmentsDisagree, toWire } from '../../src/util/errors.ts'
 import { DELETION_VECTOR_ENTRIES_MAX } from '../../src/util/limits.ts'
-import { flushOf, MAP_BYTES, metaOf, newSeed, randomBy, runOf, STORES, temporaryFolder } from './help.ts'
+import { integersFrom, newSeed } from '../util/random.ts'
+import { temporaryFolder } from '../util/server.ts'
+import { flushOf, MAP_BYTES, metaOf, runOf, STORES } from './flushes.ts'
 
-/** What the index should say: where each key's row stands, and which keys each segment has, by row. */
+/**
+ * The expected index: the place of each key's row, and the keys of each segment by row.
+ */
 class Model {
   readonly entries = new Map<string, readonly [segment: number, row: number]>()
   readonly rowsOf = new Map<number, string[]>()
@@ -36,7 +43,7 @@ function flush(index: Index, model: Model, segment: number, random: (below: numb
   index.commit([{ pool: 1, add, remove: [], keys: run, flushedSequence: add.sequenceTo }])
 }
 
-/** Reads some segments as a merge does: their live rows now, some of them expired. */
+/** Reads the live rows of some segments as a merge does; some of the rows are expired. */
 function beginMerge(model: Model, output: number, random: (below: number) => number): CompactionCommit {
   const all = [...model.rowsOf.keys()].sort((a, b) => a - b)
   const remove = all.slice(random(all.length)).slice(0, 1 + random(3))
@@ -45,16 +52,17 @@ function beginMerge(model: Model, output: number, random: (below: number) => num
   for (const segment of remove)
     for (const [row, key] of must(model.rowsOf.get(segment), 'a segment').entries())
       if (model.isLive(segment, row)) keys[key] = random(6) === 0 ? -1 : rows++
-  // A key without a row has no copy: nothing is left of a merge without rows but, now and then, a segment of deletes.
+  // An expired key has no row in the output. A merge without rows leaves nothing, or a segment of
+  // deletes alone.
   const add: SegmentMeta | undefined =
     rows > 0 || random(2) === 0 ? metaOf(output, { rows, deletes: 1 }) : undefined
   return { pool: 1, add, remove, keys: runOf(keys) }
 }
 
-function endMerge(index: Index, model: Model, swap: CompactionCommit): void {
+function endMerge(index: Index, model: Model, compaction: CompactionCommit): void {
   const copies = new Map<number, string>()
   const view = new Map<string, number>()
-  const run = must(swap.keys, 'keys')
+  const run = must(compaction.keys, 'keys')
   const count = new Int32Array(run, 0, 1)[0] as number
   const rows = new Int32Array(run, 8, count)
   const offsets = new Int32Array(run, 8 + 4 * count, count + 1)
@@ -67,26 +75,26 @@ function endMerge(index: Index, model: Model, swap: CompactionCommit): void {
     )
     view.set(key.toString(), rows[i] as number)
   }
-  const stale: number[] = []
+  const superseded: number[] = []
   for (const [key, row] of view) {
     if (row >= 0) copies.set(row, key)
     const entry = model.entries.get(key)
-    if (entry === undefined || !swap.remove.includes(entry[0])) {
-      if (row >= 0) stale.push(row)
+    if (entry === undefined || !compaction.remove.includes(entry[0])) {
+      if (row >= 0) superseded.push(row)
     } else if (row < 0) model.entries.delete(key)
-    else model.entries.set(key, [must(swap.add, 'an output').segment, row])
+    else model.entries.set(key, [must(compaction.add, 'an output').segment, row])
   }
-  for (const segment of swap.remove) model.rowsOf.delete(segment)
-  if (swap.add !== undefined)
+  for (const segment of compaction.remove) model.rowsOf.delete(segment)
+  if (compaction.add !== undefined)
     model.rowsOf.set(
-      swap.add.segment,
+      compaction.add.segment,
       [...copies].sort(([a], [b]) => a - b).map(([, key]) => key),
     )
-  const { deletionVectors } = index.commitCompaction(swap)
-  expect(deletionVectors.flatMap(delta => [...delta.rows])).toEqual(stale.sort((a, b) => a - b))
+  const { deletionVectors } = index.commitCompaction(compaction)
+  expect(deletionVectors.flatMap(delta => [...delta.rows])).toEqual(superseded.sort((a, b) => a - b))
 }
 
-/** Every key, its entry, every mark, and the counts. */
+/** Compares every key with its entry, every deletion vector, and the counts. */
 function check(index: Index, model: Model, seed: number): void {
   const keys = Array.from({ length: 150 }, (_, i) => `key${i}`).sort()
   const places = index.lookupKeys(1, runOf(Object.fromEntries(keys.map(key => [key, 0]))))
@@ -119,18 +127,18 @@ function tryTo(work: () => unknown): unknown {
   }
 }
 
-describe.each(STORES)('swap, %s', (_name, open) => {
-  test('W-7 moves what still points there and marks the rest, with flushes in between', () => {
+describe.each(STORES)('compaction commit, %s', (_name, open) => {
+  test('W-7 moves keys that still point into the inputs and puts the other rows into the deletion vector, with flushes in between', () => {
     const seed = newSeed()
-    const random = randomBy(seed)
+    const random = integersFrom(seed)
     const index = createIndex(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'here')
     const model = new Model()
     let next = 1
     for (let i = 0; i < 4; i++) flush(index, model, next++, random)
     for (let round = 0; round < 25; round++) {
-      const swap = beginMerge(model, next++, random)
+      const compaction = beginMerge(model, next++, random)
       for (let i = random(4); i > 0; i--) flush(index, model, next++, random)
-      endMerge(index, model, swap)
+      endMerge(index, model, compaction)
       check(index, model, seed)
     }
     index.close()
@@ -160,7 +168,7 @@ describe.each(STORES)('swap, %s', (_name, open) => {
     index.commit([{ ...flushOf(1, 1, { a: 0, b: 1, c: 2 }), add: metaOf(1, rows) }])
     index.commit([{ ...flushOf(1, 2, { d: 0, e: 1, f: 2 }), add: metaOf(2, rows) }])
     index.commit([{ ...flushOf(1, 3, { g: 0, h: 1, b: -1 }), add: metaOf(3, { rows: 2, deletes: 1 }) }])
-    const swap = () => ({
+    const compaction = () => ({
       pool: 1,
       add: metaOf(9, { rows: 7 }),
       remove: [3, 1, 2],
@@ -170,7 +178,7 @@ describe.each(STORES)('swap, %s', (_name, open) => {
       store.transact(txn => txn.remove(Buffer.concat([poolKey(TAG.key, 1), Buffer.from(key)])))
     const whole = index.state()
     lose('e')
-    const refused = tryTo(() => index.commitCompaction(swap()))
+    const refused = tryTo(() => index.commitCompaction(compaction()))
     expect(refused).toBeInstanceOf(SegmentsDisagree)
     expect(refused).toMatchObject({
       segments: [2],
@@ -181,15 +189,15 @@ describe.each(STORES)('swap, %s', (_name, open) => {
     expect(index.state()).toEqual(whole)
     expect([...index.lookupKeys(1, runOf({ a: 0, g: 0 }))]).toEqual([1, 0, 3, 0])
     lose('g')
-    expect(tryTo(() => index.commitCompaction(swap()))).toMatchObject({ segments: [2, 3] })
-    // A merge that did not read a row says nothing of its key: the same to the index.
-    const { keys: _, ...rest } = swap()
+    expect(tryTo(() => index.commitCompaction(compaction()))).toMatchObject({ segments: [2, 3] })
+    // For the index, a merge that read fewer rows looks the same as lost keys.
+    const { keys: _, ...rest } = compaction()
     expect(tryTo(() => index.commitCompaction({ ...rest, keys: runOf({ d: 0, f: 1, h: 2 }) }))).toMatchObject(
       {
         segments: [1, 2, 3],
       },
     )
-    // What was updated or deleted since the merge began is no disagreement.
+    // Rows that were updated or deleted since the merge began are no disagreement.
     index.commit([{ ...flushOf(1, 4, { a: 0, c: -1 }), add: metaOf(4, { rows: 1, deletes: 1 }) }])
     const [moved] = index.commitCompaction({
       pool: 1,
@@ -201,24 +209,26 @@ describe.each(STORES)('swap, %s', (_name, open) => {
     index.close()
   })
 
-  test('joins the short mark records of a segment, and loses no mark', () => {
+  test('merges the short deletion vector entries of a segment, and loses no row', () => {
     const store = open({ folder: temporaryFolder(), mapBytes: MAP_BYTES })
     const index = createIndex(store, 'here')
     const commits = 3 * DELETION_VECTOR_ENTRIES_MAX + 5
     const keys = Object.fromEntries(Array.from({ length: commits }, (_, row) => [`m${row}`, row]))
     index.commit([{ ...flushOf(1, 1, keys), add: metaOf(1, { rows: commits }) }])
     for (let i = 0; i < commits; i++) index.commit([flushOf(1, 2 + i, { [`m${i}`]: 0 })])
-    const records = store.transact(txn =>
+    const entries = store.transact(txn =>
       txn.range(deletionVectorPrefix(1, 1), deletionVectorPrefix(1, 2), 1000),
     )
-    expect(records.length).toBeLessThan(DELETION_VECTOR_ENTRIES_MAX)
+    expect(entries.length).toBeLessThan(DELETION_VECTOR_ENTRIES_MAX)
     const first = index.readDeletionVectors(1).deletionVectors.find(({ segment }) => segment === 1)
-    expect([...must(first, 'marks').rows]).toEqual(Array.from({ length: commits }, (_, row) => row))
+    expect([...must(first, 'a deletion vector').rows]).toEqual(
+      Array.from({ length: commits }, (_, row) => row),
+    )
     index.close()
   })
 })
 
-test('W-8 a snapshot keeps what a swap replaced until it is released, segments of deletes alone too', async () => {
+test('W-8 a snapshot keeps the replaced segments until it is released, segments of deletes alone too', async () => {
   const [, open] = must(STORES[0], 'the native store')
   const index = createIndex(open({ folder: temporaryFolder(), mapBytes: MAP_BYTES }), 'here')
   index.commit([{ ...flushOf(1, 1, { a: 0, b: 1 }), add: metaOf(1, { rows: 2 }) }])
@@ -233,12 +243,12 @@ test('W-8 a snapshot keeps what a swap replaced until it is released, segments o
   const before = await manifest.snapshot(1)
   expect(before.segments.map(({ meta }) => meta.segment)).toEqual([1])
   expect(before.all.map(({ meta }) => meta.segment)).toEqual([1, 2])
-  const swap = { pool: 1, add: metaOf(3, { rows: 1 }), remove: [1, 2], keys: runOf({ a: 0 }) }
+  const compaction = { pool: 1, add: metaOf(3, { rows: 1 }), remove: [1, 2], keys: runOf({ a: 0 }) }
   const late = flushOf(1, 4, { a: 0 })
   const flushed = index.commit([late])
   manifest.apply([late], flushed)
-  const swapped = index.commitCompaction(swap)
-  manifest.applyCompaction(swap, swapped)
+  const committed = index.commitCompaction(compaction)
+  manifest.applyCompaction(compaction, committed)
   expect(manifest.pool(1)?.segments.map(({ segment, deletedRows }) => [segment, deletedRows])).toEqual([
     [4, 0],
     [3, 1],
@@ -256,15 +266,15 @@ test('W-8 a snapshot keeps what a swap replaced until it is released, segments o
     [3, [0]],
     [4, []],
   ])
-  const emptied = { pool: 1, add: undefined, remove: [3], keys: runOf({}) }
-  manifest.applyCompaction(emptied, index.commitCompaction(emptied))
+  const withoutOutput = { pool: 1, add: undefined, remove: [3], keys: runOf({}) }
+  manifest.applyCompaction(withoutOutput, index.commitCompaction(withoutOutput))
   expect(manifest.uncovered(1)).toMatchObject([{ segment: 3, rows: 1 }])
   after.release()
   expect([manifest.uncovered(1), unpinned.slice(2)]).toEqual([[], ['/s/0000000003.parquet']])
   manifest.drop(1)
   unpinned.length = 0
   const dropped = { pool: 1, add: metaOf(5), remove: [3], keys: undefined }
-  manifest.applyCompaction(dropped, { pool: 1, commit: swapped.commit + 2, deletionVectors: [] })
+  manifest.applyCompaction(dropped, { pool: 1, commit: committed.commit + 2, deletionVectors: [] })
   expect(unpinned).toEqual(['/s/0000000005.parquet'])
   index.close()
 })

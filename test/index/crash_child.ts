@@ -1,4 +1,7 @@
-/** A process that commits flushes one by one, swaps two of them, and dies at an armed point. Prints each commit it was told of. */
+/**
+ * A process that commits flushes one by one, commits a compaction of two of them, and dies at an
+ * armed crash point. Prints each answered commit.
+ */
 
 import { buildKeyRun } from '../../src/format/key-run.ts'
 import { openIndex } from '../../src/index/index-client.ts'
@@ -24,7 +27,8 @@ for (let segment = 1; segment <= 5; segment++) {
   const [committed] = await index.commit([{ pool: 1, add, remove: [], keys, flushedSequence: segment }])
   say(`committed ${committed?.commit}`)
 }
-// Segments 1 and 2 share 1000 keys, the later rows of which are visible; one of their keys moved on to segment 3.
+// Segments 1 and 2 share 1000 keys, whose later rows are visible. Segment 3 supersedes keys of
+// segment 2.
 const moved = Array.from({ length: 3000 }, (_, row) => ({ key: Buffer.from(`key${1000 + row}`), row }))
 const ranges = { receivedFromUs: 0, receivedToUs: 0, timestampFromUs: 0, timestampToUs: 0, tenant: null }
 const add = {
@@ -38,7 +42,7 @@ const add = {
   sequenceFrom: 1,
   sequenceTo: 2,
 }
-const swapped = await index.commitCompaction({ pool: 1, add, remove: [1, 2], keys: buildKeyRun(moved) })
-say(`swapped ${swapped.commit}`)
+const compacted = await index.commitCompaction({ pool: 1, add, remove: [1, 2], keys: buildKeyRun(moved) })
+say(`compacted ${compacted.commit}`)
 await index.stop()
 say('stopped')

@@ -1,6 +1,7 @@
 /**
- * W-6, W-13: files that the index does not know, beside a log that has their requests, some of them, none, or nobody knows:
- * an index that was put back from somewhere, and a rebuild after a flush that was cut short.
+ * W-6, W-13: files that the index does not name, beside a log that has all of their requests, some,
+ * none, or an unknown part. So it is after an older index was put back, and in a rebuild after an
+ * interrupted flush.
  */
 import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -9,7 +10,7 @@ import { heldSequences } from '../../src/log/read-log.ts'
 import { disk } from '../../src/util/disk.ts'
 import { deleteFile, pathsOf, segmentFile } from '../../src/util/paths.ts'
 import { openOn, spanOf } from '../log/log.ts'
-import { temporaryFolder } from './help.ts'
+import { temporaryFolder } from '../util/server.ts'
 import { type Change, openHere, SCHEMA, writeFlush } from './segments.ts'
 
 const FLUSHED = new Map([
@@ -110,7 +111,9 @@ describe('an index that is older by one flush', () => {
 })
 
 describe('a rebuild that finds a delete file alone', () => {
-  /** Segment 2, requests 4 to 6 with a delete in the last one, lost its Parquet file, or never had one. */
+  /**
+   * Segment 2, requests 4 to 6 with a delete in the last one, has no Parquet file.
+   */
   async function cutShort() {
     const made = await home()
     const deletes = [{ ts: 1, id: 'id 1', sequence: 6 }]

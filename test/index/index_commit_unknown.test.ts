@@ -1,4 +1,7 @@
-/** W-4: a commit that may be on disk or not ends the process before anything follows it; a full disk does not. */
+/**
+ * W-4: a commit whose outcome is unknown ends the process before anything follows it. A full disk
+ * does not.
+ */
 import { spawnSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -7,7 +10,8 @@ import type { KeyStore } from '../../src/index/index-store.ts'
 import { OutcomeUnknown } from '../../src/index/index-store.ts'
 import { createIndex } from '../../src/index/key-index.ts'
 import { pathsOf } from '../../src/util/paths.ts'
-import { flushOf, MAP_BYTES, STORES, temporaryFolder } from './help.ts'
+import { temporaryFolder } from '../util/server.ts'
+import { flushOf, MAP_BYTES, STORES } from './flushes.ts'
 
 const CHILD = fileURLToPath(new URL('./broken_meta_child.js', import.meta.url))
 
@@ -15,7 +19,7 @@ describe.each([
   ['native', 'native'],
   ['js', 'lmdb-js'],
 ] as const)('the index thread over %s', (kernel, store) => {
-  /** What the child printed, how it ended, and the index that it left. */
+  /** The output and the end of the child, and the index that it left. */
   function run(which: 'meta' | 'data') {
     const folder = temporaryFolder()
     const child = spawnSync(process.execPath, [CHILD, kernel, which, folder], { encoding: 'utf8' })
@@ -44,13 +48,13 @@ describe.each([
     const { seen, end, index, stderr } = run('data')
     const refused = expect.stringMatching(/^Unavailable: the key index cannot be changed/) as string
     expect([end, seen], stderr).toEqual([0, [{ commit: 1 }, { refused }, { refused }]])
-    expect(index.state()).toMatchObject({ lastCommit: 1, pools: [{ flushedSequence: 1 }] })
+    expect(index.state()).toMatchObject({ lastCommit: 1, pools: [{ flushedSequence: 19 }] })
     index.close()
   })
 })
 
-describe('a commit that failed', () => {
-  test('of which it is unknown whether is not turned into a refusal that is tried again', () => {
+describe('a failed commit', () => {
+  test('with an unknown outcome is not turned into a refusal that is tried again', () => {
     const store: KeyStore = {
       keyLoop: 'js',
       transact: () => {

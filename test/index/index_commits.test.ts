@@ -1,11 +1,13 @@
-/** W-4, W-7: what a commit changes, over both stores. */
+/** W-4, W-7: the changes of a commit, over both stores. */
 import { describe, expect, test } from 'vitest'
 import { buildKeyRun } from '../../src/format/key-run.ts'
 import { poolKey, TAG } from '../../src/index/index-entry.ts'
 import type { FlushCommit } from '../../src/index/index-types.ts'
 import { createIndex } from '../../src/index/key-index.ts'
 import { must } from '../../src/util/assert.ts'
-import { flushOf, MAP_BYTES, metaOf, newSeed, randomBy, runOf, STORES, temporaryFolder } from './help.ts'
+import { integersFrom, newSeed } from '../util/random.ts'
+import { temporaryFolder } from '../util/server.ts'
+import { flushOf, MAP_BYTES, metaOf, runOf, STORES } from './flushes.ts'
 
 const plain = (deletionVectors: readonly { segment: number; rows: Uint32Array }[]) =>
   deletionVectors.map(({ segment, rows }) => [segment, [...rows]])
@@ -13,7 +15,7 @@ const plain = (deletionVectors: readonly { segment: number; rows: Uint32Array }[
 describe.each(STORES)('index over %s', (_, open) => {
   const openIn = (folder: string) => createIndex(open({ folder, mapBytes: MAP_BYTES }), 'here')
 
-  test('W-7 marks exactly the rows that updates and deletes supersede', () => {
+  test('W-7 puts exactly the superseded rows into deletion vectors', () => {
     const index = openIn(temporaryFolder())
     expect(
       plain(must(index.commit([flushOf(1, 1, { a: 0, b: 1, c: 2, d: 3 })])[0], 'answer').deletionVectors),
@@ -42,7 +44,7 @@ describe.each(STORES)('index over %s', (_, open) => {
     index.close()
   })
 
-  test('drops the marks of replaced segments and makes none in them', () => {
+  test('drops the deletion vectors of replaced segments and adds none', () => {
     const index = openIn(temporaryFolder())
     index.commit([flushOf(1, 1, { a: 0, b: 1 })])
     index.commit([flushOf(1, 2, { b: 0, c: 1 })])
@@ -54,7 +56,7 @@ describe.each(STORES)('index over %s', (_, open) => {
     index.close()
   })
 
-  test('knows the latest received-at of a pool when its rows are gone, and that of records from before it was kept', () => {
+  test('keeps the latest received-at of a pool after its rows are removed, and reads it from the segments of older versions', () => {
     const folder = temporaryFolder()
     const index = openIn(folder)
     index.commit([{ ...flushOf(1, 1, {}), add: metaOf(1, { receivedToUs: 7000 }), keys: undefined }])
@@ -73,7 +75,7 @@ describe.each(STORES)('index over %s', (_, open) => {
     again.close()
   })
 
-  test('makes no marks in a segment that was dropped by its age', () => {
+  test('adds no deletion vector to a segment that retention dropped', () => {
     const index = openIn(temporaryFolder())
     index.commit([flushOf(1, 1, { a: 0 })])
     index.commit([{ pool: 1, add: undefined, remove: [1], keys: undefined, flushedSequence: 30 }])
@@ -164,14 +166,14 @@ describe.each(STORES)('index over %s', (_, open) => {
 
   test('W-7 shows of every key exactly its last row, whatever the flushes were', () => {
     const seed = newSeed()
-    const random = randomBy(seed)
+    const random = integersFrom(seed)
     const index = openIn(temporaryFolder())
     const want = new Map<string, string>()
     const rowsOf = new Map<number, string[]>()
     for (let segment = 1; segment <= 40; segment++) {
       const keys = new Map<string, number>()
       const rows: string[] = []
-      // Every third flush takes the newest segment with it, as small flushes do.
+      // Every third flush replaces the newest segment, as small flushes do.
       const taken = segment % 3 === 0 ? (rowsOf.get(segment - 1) ?? []) : []
       for (const key of taken)
         if (want.get(key)?.startsWith(`${segment - 1}:`)) keys.set(key, rows.push(key) - 1)
@@ -182,7 +184,7 @@ describe.each(STORES)('index over %s', (_, open) => {
       }
       for (const [key, row] of keys) row < 0 ? want.delete(key) : want.set(key, `${segment}:${row}`)
       const remove = segment % 3 === 0 ? [segment - 1] : []
-      for (const gone of remove) rowsOf.delete(gone)
+      for (const removed of remove) rowsOf.delete(removed)
       rowsOf.set(segment, rows)
       const add = metaOf(segment, { rows: rows.length })
       const run = runOf(Object.fromEntries(keys))

@@ -1,4 +1,4 @@
-/** W-6: an index that is damaged, cut short or older than its segments is rebuilt by itself. */
+/** W-6: an index that is damaged, truncated or older than its segments is rebuilt without help. */
 import {
   copyFileSync,
   readdirSync,
@@ -13,7 +13,8 @@ import { describe, expect, test } from 'vitest'
 import { openIndex } from '../../src/index/index-client.ts'
 import { checkLmdbFile, checkLmdbPages, findLmdbDamage } from '../../src/util/lmdb-file.ts'
 import { pathsOf, segmentFile } from '../../src/util/paths.ts'
-import { MAP_BYTES, STORES, temporaryFolder } from './help.ts'
+import { temporaryFolder } from '../util/server.ts'
+import { MAP_BYTES, STORES } from './flushes.ts'
 import { type Change, SCHEMA, writeFlush } from './segments.ts'
 
 function home() {
@@ -53,7 +54,7 @@ const SEGMENTS = [
   { segment: 2, deletedRows: 0 },
 ]
 
-/** Breaks the JSON of every record that holds `text`. */
+/** Breaks the JSON of every entry that has `text`. */
 function breakRecords(data: string, text: string): void {
   const bytes = readFileSync(data)
   for (let at = bytes.indexOf(text); at >= 0; at = bytes.indexOf(text)) bytes[at] = 7
@@ -131,7 +132,7 @@ test.each(STORES)('a file that %s wrote is never taken for a short one', (_name,
     })
     expect(findLmdbDamage(folder)).toBeUndefined()
     checkLmdbPages(folder)
-    // Pages that one transaction takes and gives back may never be written.
+    // Pages that one transaction allocates and frees may never be written.
     store.transact(txn => txn.removeRange(key(0), key(3000), 2900))
     expect(findLmdbDamage(folder)).toBeUndefined()
     checkLmdbPages(folder)
@@ -139,7 +140,8 @@ test.each(STORES)('a file that %s wrote is never taken for a short one', (_name,
   store.close()
   const data = join(folder, 'data.mdb')
   const whole = readFileSync(data)
-  // A last page beyond the file's end: the trees are walked, and all that they reach is there.
+  // The last page is beyond the file's end. The check walks the trees, and every page that they
+  // reach is in the file.
   const claims = Buffer.from(whole)
   for (const meta of [0, 4096]) claims.writeBigUInt64LE(BigInt(whole.length / 4096 + 9), meta + 144)
   writeFileSync(data, claims)
@@ -177,7 +179,7 @@ describe('an index that is older than its segments', () => {
     const { open, pool, data } = await filled()
     const old = join(dirname(dirname(data)), 'old.mdb')
     copyFileSync(data, old)
-    // All rows of both: those of the second, and the first's that it did not supersede.
+    // All rows of the second segment, and the rows of the first that it did not supersede.
     const rows = [...rowsOf(15, 150), ...rowsOf(5).slice(150)]
     const { index } = await open('js')
     const flush = writeFlush({
@@ -197,7 +199,7 @@ describe('an index that is older than its segments', () => {
     })
     expect(deletionVectors).toEqual([])
     await index.stop()
-    for (const gone of [1, 2]) rmSync(join(pool, segmentFile(gone)))
+    for (const removed of [1, 2]) rmSync(join(pool, segmentFile(removed)))
     copyFileSync(old, data)
     const again = await open()
     expect(again.notes.rebuiltBecause).toContain('replaces 0000000001.parquet, which is missing')
@@ -208,10 +210,10 @@ describe('an index that is older than its segments', () => {
   })
 })
 
-describe('an index that is older by one swap alone', () => {
+describe('an index that is older by one compaction commit', () => {
   /**
-   * The merge takes number 3 before segment 4 is flushed, and is swapped in after that: the old index counts on from 5. Its
-   * inputs are gone, but for `keep`.
+   * The merge takes number 3 before segment 4 is flushed, and is committed after it, so the next
+   * number in the old index is 5. The inputs of the merge are removed, except those in `keep`.
    */
   async function older(keep: readonly number[] = []) {
     const made = await filled()
@@ -228,7 +230,7 @@ describe('an index that is older by one swap alone', () => {
     const flush = writeFlush(merged)
     await again.index.commitCompaction({ pool: 1, add: flush.add, remove: [1, 2], keys: flush.keys })
     await again.index.stop()
-    for (const gone of [1, 2].filter(one => !keep.includes(one))) rmSync(join(pool, segmentFile(gone)))
+    for (const removed of [1, 2].filter(one => !keep.includes(one))) rmSync(join(pool, segmentFile(removed)))
     copyFileSync(old, data)
     return made
   }

@@ -1,14 +1,17 @@
-/** W-4: a commit that the disk refuses answers Unavailable and changes nothing; the next one works. */
+/**
+ * W-4: a commit that the disk refuses answers Unavailable and changes nothing; the next one works.
+ */
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
-import { STORES, temporaryFolder } from './help.ts'
+import { temporaryFolder } from '../util/server.ts'
+import { STORES } from './flushes.ts'
 
 const CHILD = fileURLToPath(new URL('./full_disk_child.js', import.meta.url))
 
 describe.each(STORES)('index over %s', name => {
   test('W-4 keeps its state when a file cannot grow', () => {
-    // Files end at 1 MiB for this process, and writing beyond is an error rather than a signal.
+    // The files of this process end at 1 MiB. A write beyond that is an error and no signal.
     const script = `trap '' XFSZ; ulimit -f 2048; exec "$0" "$@"`
     const folder = temporaryFolder()
     const child = spawnSync('sh', ['-c', script, process.execPath, CHILD, name, folder], { encoding: 'utf8' })
@@ -16,7 +19,7 @@ describe.each(STORES)('index over %s', name => {
     expect(JSON.parse(child.stdout)).toMatchObject({
       unavailable: true,
       code: 'index_failed',
-      after: { lastCommit: 1, pools: [{ flushedSequence: 1, nextSegment: 2 }] },
+      after: { lastCommit: 1, pools: [{ flushedSequence: 19, nextSegment: 2 }] },
       commit: 2,
     })
   })

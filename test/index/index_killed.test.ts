@@ -1,15 +1,20 @@
-/** W-4 under `kill -9`: what was answered is there, and a transaction is there whole or not at all. */
+/**
+ * W-4 under `kill -9`: an answered commit is there, and a transaction is there whole or not at all.
+ */
 import { spawnSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
 import { openIndex } from '../../src/index/index-client.ts'
-import { temporaryFolder } from './help.ts'
+import { temporaryFolder } from '../util/server.ts'
 
 const CHILD = fileURLToPath(new URL('./crash_child.js', import.meta.url))
 
-/** Kills a child at its nth passing of `point`; returns the commits it was told of and what is on disk. */
+/**
+ * Kills a child at its nth passing of `point`. Returns the number of answered commits, and the
+ * index on disk.
+ */
 async function killAt(point: string, kernel: 'native' | 'js', nth = 4) {
   const root = temporaryFolder()
   mkdirSync(join(root, 'segment'))
@@ -20,7 +25,7 @@ async function killAt(point: string, kernel: 'native' | 'js', nth = 4) {
     segmentFolder: join(root, 'segment'),
     identity: 'here',
     pools: [],
-    kernel: kernel === 'native' ? 'js' : 'native', // and the other store reads it
+    kernel: kernel === 'native' ? 'js' : 'native', // the other store reads it
     crashAt: '',
     nice: undefined,
   })
@@ -78,7 +83,8 @@ describe.each(['native', 'js'] as const)('index killed, %s key loop', kernel => 
     [4, 1000],
     [5, 0],
   ]
-  // Of the 3000 keys that moved, those from 3000 on were in segment 3 by then: their copies are marked.
+  // Keys from 3000 on pointed into segment 3 by then, so the copies of their rows are in the
+  // deletion vector.
   const after = [
     [3, 1000],
     [4, 1000],
@@ -89,12 +95,15 @@ describe.each(['native', 'js'] as const)('index killed, %s key loop', kernel => 
     ['index.before-compaction-commit', 5, before],
     ['index.compaction-committed', 6, after],
     ['index.compaction-answered', 6, after],
-  ] as const)('W-4 at %s: the swap is there whole or not at all', async (point, commit, want) => {
-    const { signal, told, opened, segments, deletionVectors } = await killAt(point, kernel, 1)
-    expect([signal, told, opened.lastCommit, opened.rebuilt]).toEqual(['SIGKILL', 5, commit, false])
-    expect(segments).toEqual(want)
-    expect(deletionVectors.map(({ segment, rows }) => [segment, rows.length])).toEqual(
-      want.filter(one => one[1]! > 0),
-    )
-  })
+  ] as const)(
+    'W-4 at %s: the compaction commit is there whole or not at all',
+    async (point, commit, want) => {
+      const { signal, told, opened, segments, deletionVectors } = await killAt(point, kernel, 1)
+      expect([signal, told, opened.lastCommit, opened.rebuilt]).toEqual(['SIGKILL', 5, commit, false])
+      expect(segments).toEqual(want)
+      expect(deletionVectors.map(({ segment, rows }) => [segment, rows.length])).toEqual(
+        want.filter(one => one[1]! > 0),
+      )
+    },
+  )
 })

@@ -1,11 +1,14 @@
-/** W-6: what a killed `weir rebuild` left beside the index goes at the next start; the index itself stays. */
+/**
+ * W-6: the next start removes the folders that a killed `weir rebuild` left beside the index. The
+ * index itself stays.
+ */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { openFolder } from '../../src/util/data-folder.ts'
 import { disk } from '../../src/util/disk.ts'
 import { pathsOf } from '../../src/util/paths.ts'
-import { temporaryFolder } from './help.ts'
+import { temporaryFolder } from '../util/server.ts'
 
 test.each([
   ['while it built', { index: true, indexNew: true, indexOld: false }],
@@ -14,7 +17,8 @@ test.each([
 ] as const)('killed %s', (_when, left) => {
   const paths = pathsOf(temporaryFolder())
   disk.close(openFolder(paths))
-  mkdirSync(paths.catalog) // beside an index there is one, or it is lost (folder.ts)
+  // An index without a catalog means that the catalog is missing, and no start goes on.
+  mkdirSync(paths.catalog)
   writeFileSync(join(paths.catalog, 'data.mdb'), 'catalog')
   for (const which of ['index', 'indexNew', 'indexOld'] as const) {
     if (!left[which]) continue

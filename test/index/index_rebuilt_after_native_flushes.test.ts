@@ -1,4 +1,6 @@
-/** W-4: a server whose index is gone makes it again from the segments that the native encoder wrote. */
+/**
+ * W-6: a server without an index rebuilds it from the segments that the native encoder wrote.
+ */
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { parquetMetadata } from 'hyparquet'
@@ -30,13 +32,14 @@ test.runIf(tryNative() !== undefined)('an index deleted between two lives is mad
     name.endsWith('.parquet'),
   )
   const metadata = parquetMetadata(Uint8Array.from(readFileSync(join(folder, files[0]!))).buffer)
-  expect(metadata.row_groups[0]!.columns[1]!.meta_data!.codec).toBe('LZ4_RAW') // the native encoder's
+  // Written by the native encoder.
+  expect(metadata.row_groups[0]!.columns[1]!.meta_data!.codec).toBe('LZ4_RAW')
   rmSync(join(dataDir, 'index'), { recursive: true })
 
   const second = await startServer({ dataDir, args })
   expect(await second.count(pool.poolId)).toBe('400')
   expect((await send(pool.url.replace(first.base, second.base), [event(7, 100)])).status).toBe(200)
-  expect(await second.count(pool.poolId)).toBe('400') // a known key: the index had it
+  expect(await second.count(pool.poolId)).toBe('400') // the key is in the index
   expect(await second.sum(pool.poolId, 'n')).toBe('499')
   expect((await second.stop()).code).toBe(0)
 })

@@ -1,4 +1,4 @@
-/** W-6: `data/index` can be deleted; what the segments say is what the index said. */
+/** W-6: `data/index` can be deleted: a rebuild from the segments gives the same index. */
 import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -6,7 +6,8 @@ import { type OpenedIndex, openIndex } from '../../src/index/index-client.ts'
 import type { FlushCommit } from '../../src/index/index-types.ts'
 import { Damaged } from '../../src/util/errors.ts'
 import { deleteFile, pathsOf, segmentFile } from '../../src/util/paths.ts'
-import { newSeed, randomBy, temporaryFolder } from './help.ts'
+import { integersFrom, newSeed } from '../util/random.ts'
+import { temporaryFolder } from '../util/server.ts'
 import { type Change, type Flush, openHere, SCHEMA, writeFlush } from './segments.ts'
 
 interface Home {
@@ -41,7 +42,10 @@ async function stateOf({ opened, index }: OpenedIndex) {
   }
 }
 
-/** Flushes with updates, deletes, delete-only segments and replaced segments; long and empty ids too. */
+/**
+ * Flushes with updates, deletes, delete-only segments and replaced segments; long and empty ids
+ * too.
+ */
 function randomFlushes(pool: string, random: (below: number) => number): Flush[] {
   const flushes: Flush[] = []
   let before: Flush | undefined
@@ -81,7 +85,7 @@ describe.each(['native', 'js'] as const)('rebuild with the %s key loop', kernel 
     const { root, pool, open } = home()
     const first = await open({ kernel })
     expect(first.opened).toMatchObject({ rebuilt: true, keyLoop: kernel, pools: [] })
-    const flushes = randomFlushes(pool, randomBy(seed))
+    const flushes = randomFlushes(pool, integersFrom(seed))
     for (const flush of flushes) await first.index.commit([writeFlush(flush)])
     await first.index.stop()
     const whole = await open({ kernel })
@@ -137,7 +141,8 @@ describe('rebuild', () => {
       writeFlush({ schema: SCHEMA, folder: pool, ...more } as Flush)
     flush({ segment: 1, rows: [row('a', 1), row('b', 1), row('c', 1)], deletes: [], from: 1, to: 9 })
     flush({ segment: 2, rows: [], deletes: [row('a', 12)], from: 10, to: 19 })
-    // `b` was deleted and then posted again in one flush; `c` the other way round has no row.
+    // `b` was deleted and then posted in one flush. `c` was posted and then deleted, so it has no
+    // row.
     flush({ segment: 3, rows: [row('b', 25)], deletes: [row('b', 21), row('c', 26)], from: 20, to: 29 })
     flush({ segment: 4, rows: [row('z', 31)], deletes: [row('b', 32)], from: 30, to: 39 })
     rmSync(join(pool, segmentFile(4)))
@@ -147,7 +152,7 @@ describe('rebuild', () => {
       pools: [{ flushedSequence: 29, nextSegment: 5 }],
       deletionVectors: [[1, [0, 1, 2]]],
     })
-    // Nothing was swept: not in a run that rebuilt (W-5).
+    // Nothing is swept in a run that rebuilt the index (W-5).
     expect(await opened.index.sweep(new Map([['POOL1', 1]]))).toEqual({
       removed: [],
       missing: [],
@@ -168,7 +173,10 @@ describe('rebuild', () => {
     await opened.index.stop()
   })
 
-  /** Opens a folder without an index: its segments, what it says is lost, and how many rows are visible. */
+  /**
+   * Opens a folder without an index. Returns its segments, the reported losses, and the number of
+   * visible rows.
+   */
   async function rebuilt({ root }: Home) {
     const { index, pools, lost } = await openHere(pathsOf(root))
     const { deletionVectors } = index.readDeletionVectors(1)
@@ -248,7 +256,7 @@ describe('rebuild', () => {
       name: 'Damaged',
       file: join(made.pool, deleteFile(segment)),
     })
-    // A later segment that stands for it makes it needless.
+    // A later segment covers it, so it is not needed.
     write(made.pool, { segment: 4, from: segment * 10, to: segment * 10 + 9, replaces: [segment] })
     expect(await rebuilt(made)).toMatchObject({ lost: [], visible: 3 })
   })

@@ -1,10 +1,13 @@
-/** The index over its thread: calls in order, a pool dropped between commits, and the end of the thread. */
+/**
+ * The index thread: calls in order, the drop of a pool between commits, and the end of the thread.
+ */
 import { existsSync, mkdirSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { buildKeyRun } from '../../src/format/key-run.ts'
 import { type OpenIndexOptions, openIndex, startIndex } from '../../src/index/index-client.ts'
 import { pathsOf } from '../../src/util/paths.ts'
-import { flushOf, metaOf, temporaryFolder } from './help.ts'
+import { temporaryFolder } from '../util/server.ts'
+import { flushOf, metaOf } from './flushes.ts'
 
 function options(more: Partial<OpenIndexOptions> = {}): OpenIndexOptions {
   const paths = pathsOf(temporaryFolder())
@@ -27,7 +30,7 @@ describe('index thread', () => {
     await index.stop()
   })
 
-  test('moves the keys of a commit and the marks of its answer', async () => {
+  test('moves the keys of a commit and the deletion vectors of its answer', async () => {
     const { index } = await openIndex(options())
     const flush = flushOf(1, 1, { a: 0, b: 1 })
     await index.commit([flush])
@@ -38,7 +41,7 @@ describe('index thread', () => {
     await expect(index.commit([flushOf(1, 3, { a: 0 })])).rejects.toMatchObject({ code: 'index_failed' })
   })
 
-  test('our own fault ends the thread, and every call after it is refused', async () => {
+  test('a failed assertion ends the thread, and every later call is refused', async () => {
     const failures: Error[] = []
     const { index } = await openIndex(options({ onFailed: error => failures.push(error) }))
     await index.commit([flushOf(1, 5, { a: 0 })])

@@ -1,14 +1,19 @@
-/** W-8: snapshots are consistent and pinned, whenever the marks are loaded. */
+/** W-8: snapshots are consistent and pinned, whenever the deletion vectors are loaded. */
 import { describe, expect, test } from 'vitest'
 import type { DeletionVector, FlushCommit } from '../../src/index/index-types.ts'
 import { createIndex } from '../../src/index/key-index.ts'
 import { createManifest, type Snapshot } from '../../src/index/manifest.ts'
 import { must } from '../../src/util/assert.ts'
-import { flushOf, MAP_BYTES, metaOf, newSeed, randomBy, runOf, STORES, temporaryFolder } from './help.ts'
+import { integersFrom, newSeed } from '../util/random.ts'
+import { temporaryFolder } from '../util/server.ts'
+import { flushOf, MAP_BYTES, metaOf, runOf, STORES } from './flushes.ts'
 
 type Answer = { commit: number; deletionVectors: readonly DeletionVector[] }
 
-/** An index with some marks, its manifest as after a start, and control over when marks arrive. */
+/**
+ * An index with deletion vectors and its manifest as after a start. The test decides when deletion
+ * vectors arrive.
+ */
 function setUp() {
   const [, open] = must(STORES[0], 'the native store')
   const store = open({ folder: temporaryFolder(), mapBytes: MAP_BYTES })
@@ -44,12 +49,12 @@ function deletionVectorsOf(snapshot: Snapshot): Record<number, number[]> {
 }
 
 describe('manifest', () => {
-  test('W-10 loads marks at the first snapshot, and counts a commit in between once', async () => {
+  test('W-10 loads deletion vectors at the first snapshot, and counts a commit in between once', async () => {
     const { index, manifest, asked, flush } = setUp()
     const early = flush(flushOf(1, 3, { b: 0 }))
     early()
     const waiting = manifest.snapshot(1)
-    flush(flushOf(1, 4, { c: 0 }))() // after the request, before the answer, which will hold it too
+    flush(flushOf(1, 4, { c: 0 }))() // after the request and before the answer, which has it too
     must(asked[0], 'request').answer()
     flush(flushOf(1, 5, { d: 0 }))() // after the answer
     const snapshot = await waiting
@@ -60,7 +65,7 @@ describe('manifest', () => {
     index.close()
   })
 
-  test('W-8 waits for a commit that its marks are ahead of: no row vanishes', async () => {
+  test('W-8 waits for a commit that the loaded deletion vectors already have: no row vanishes', async () => {
     const { index, manifest, asked, flush } = setUp()
     const late = flush(flushOf(1, 3, { b: 0 }))
     const waiting = manifest.snapshot(1)
@@ -104,7 +109,7 @@ describe('manifest', () => {
     index.close()
   })
 
-  test('gives up the files of a flush that ends after its pool was dropped', async () => {
+  test('removes the files of a flush that ends after its pool was dropped', async () => {
     const { index, manifest, unpinned, flush } = setUp()
     const late = flush(flushOf(1, 3, { z: 0 }))
     manifest.drop(1)
@@ -138,7 +143,7 @@ describe('manifest', () => {
   test('joins many short lists of marks by reading them again, and loses none', async () => {
     const { index, manifest, asked, flush } = setUp()
     const seed = newSeed()
-    const random = randomBy(seed)
+    const random = integersFrom(seed)
     const first = manifest.snapshot(1)
     must(asked[0], 'request').answer()
     await first

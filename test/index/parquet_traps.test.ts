@@ -1,4 +1,7 @@
-/** Bytes that make parquet-wasm trap cost an error that names the file and one instance, which the thread does not keep. */
+/**
+ * Bytes that make parquet-wasm trap cause an error that names the file. The thread drops that
+ * instance of the module.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setFlagsFromString } from 'node:v8'
@@ -22,7 +25,7 @@ const schema = schemaOfAll(false)
 const ROWS = 300
 const ROUNDS = 25
 
-/** Rows of every type as an IPC stream, and where its buffers stand. */
+/** Rows of every type as an IPC stream, and the places of its buffers. */
 function streamOf() {
   const random = randomOf(7)
   const rows = Array.from({ length: ROWS }, (_, i) => randomRow(schema, random, `r${i}`))
@@ -70,7 +73,8 @@ test('a file whose pages trap is Damaged, the next file is read, and no instance
     expect(await rowsOf(good)).toBe(ROWS)
   }
   expect(traps).toBe(ROUNDS)
-  await new Promise(resolve => setImmediate(resolve)) // a WeakRef holds to the end of the turn
+  // A WeakRef keeps its target until the end of the turn.
+  await new Promise(resolve => setImmediate(resolve))
   gc()
   expect(instances.filter(one => one.deref() !== undefined).length).toBeLessThanOrEqual(1)
 })

@@ -1,7 +1,9 @@
 /**
- * W-6: whenever the power goes while files are removed that no transaction names, a rebuild finds the same rows.
+ * W-6: whenever the power goes during the removal of files that no transaction names, a rebuild
+ * finds the same rows.
  *
- * Real segments in a real folder, with a disk beside it that says what a power cut would leave at each change.
+ * The segments are real files. A disk in memory beside them knows what a power cut would leave at
+ * each change.
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,11 +12,11 @@ import { readDeleteFile } from '../../src/format/delete-file.ts'
 import { sweep } from '../../src/index/sweep-orphans.ts'
 import { deleteFile, type Paths, pathsOf, segmentFile } from '../../src/util/paths.ts'
 import { type CutState, materialise, PowerDisk } from '../util/power-disk.ts'
-import { randomFrom } from '../util/random.ts'
-import { newSeed, temporaryFolder } from './help.ts'
+import { newSeed, randomFrom } from '../util/random.ts'
+import { temporaryFolder } from '../util/server.ts'
 import { type Flush, openHere, SCHEMA, writeFlush } from './segments.ts'
 
-/** States at each change: some of what may be left then. */
+/** The number of states that are tried at each change. */
 const CUTS = 12
 
 const row = (id: string, sequence: number) => ({ ts: 1, id, sequence })
@@ -28,10 +30,13 @@ async function makeFolder() {
   return { paths, index, flush }
 }
 
-/** The log has everything. */
+/** A log that has every request. */
 const held = () => new Map([[1, new Set(Array.from({ length: 100 }, (_, i) => i))]])
 
-/** What an index says that is built from the files of a state: the keys, and the sequence up to which the log is not read again. */
+/**
+ * The index that a rebuild makes of a state: its keys, and the sequence up to which the log is not
+ * replayed.
+ */
 async function rebuilt(state: CutState): Promise<{ keys: number; flushed: number }> {
   const folder = temporaryFolder()
   materialise(state, folder)
@@ -42,7 +47,10 @@ async function rebuilt(state: CutState): Promise<{ keys: number; flushed: number
   return { keys, flushed: pools[0]?.flushedSequence ?? 0 }
 }
 
-/** States that power cuts leave while `work` runs on the disk, each once. The index is not among their files. */
+/**
+ * States that power cuts leave while `work` runs on the disk, each once. The index is not among
+ * their files.
+ */
 async function statesOf(paths: Paths, seed: number, work: (disk: PowerDisk) => Promise<unknown>) {
   const random = randomFrom(seed)
   const disk = new PowerDisk(paths.root)
@@ -60,7 +68,7 @@ async function statesOf(paths: Paths, seed: number, work: (disk: PowerDisk) => P
   return states
 }
 
-/** What the index names in most tests of the sweep. */
+/** The segments that the index names in most tests of the sweep. */
 const LAST = { segment: 5, rows: [row('z', 40)], deletes: [row('m', 41)], from: 40, to: 49 }
 
 /** States of the sweep, when the index names segment `named` alone. */
@@ -96,7 +104,10 @@ async function expectOnlyLive(states: ReadonlyMap<string, CutState>, seed: numbe
     expect(await rebuilt(state), `seed ${seed}, left: ${files}`).toEqual({ keys: 1, flushed: 49 })
 }
 
-/** Requests 10 to 39 were not flushed for sure: whatever is not there is above what is taken for flushed, and the log has it. */
+/**
+ * Requests 10 to 39 may not be flushed: missing ones must be above the flushed sequence, because
+ * the log has them.
+ */
 async function expectNoGap(states: ReadonlyMap<string, CutState>, seed: number): Promise<void> {
   expect(states.size).toBeGreaterThan(3)
   for (const [files, state] of states) {
@@ -106,10 +117,11 @@ async function expectNoGap(states: ReadonlyMap<string, CutState>, seed: number):
   }
 }
 
-test('the sweep: an emptied segment goes after those that it stands for', async () => {
+test('the sweep removes an uncovered segment after the segments within its sequences', async () => {
   const seed = newSeed()
   const made = await makeFolder()
-  // 4 was merged from 1 to 3 when `k` was dead already. What deleted `k` is gone since; `m` is deleted by 5.
+  // Segment 4 was merged from 1 to 3 after `k` was deleted. The delete of `k` was removed since.
+  // Segment 5 deletes `m`.
   made.flush({ segment: 1, rows: [row('k', 1)], from: 1, to: 9 })
   made.flush({ segment: 2, rows: [row('m', 11)], from: 10, to: 19 })
   made.flush({ segment: 3, rows: [row('m', 21)], from: 20, to: 29 })
@@ -117,17 +129,17 @@ test('the sweep: an emptied segment goes after those that it stands for', async 
   await expectOnlyLive(await sweptStates(made, seed), seed)
 })
 
-test('the sweep: deletes go after all that is older, whatever its number', async () => {
+test('the sweep removes deletes after all older segments, whatever their numbers', async () => {
   const seed = newSeed()
   const made = await makeFolder()
-  // 4 came of a merge of what is older than 2 and 3. All three were emptied by a second one.
+  // Segment 4 is a merge of segments older than 2 and 3. A second merge left no rows of all three.
   made.flush({ segment: 4, rows: [row('k', 1), row('l', 2)], from: 1, to: 9 })
   made.flush({ segment: 2, rows: [row('m', 11)], deletes: [row('k', 12)], from: 10, to: 19 })
   made.flush({ segment: 3, rows: [], deletes: [row('l', 21)], from: 20, to: 29 })
   await expectOnlyLive(await sweptStates(made, seed), seed)
 })
 
-test('a start: of flushes that were never committed the newest goes first', async () => {
+test('a start removes the newest of the uncommitted flushes first', async () => {
   const seed = newSeed()
   const { paths, index, flush } = await makeFolder()
   index.commit([flush({ segment: 1, rows: [row('a', 1)], from: 1, to: 9 })])
@@ -144,10 +156,10 @@ test('a start: of flushes that were never committed the newest goes first', asyn
   await expectNoGap(states, seed)
 })
 
-test('the sweep: of flushes whose commit failed below a merge that committed the newest goes first', async () => {
+test('the sweep removes the newest first of the flushes whose commit failed below a committed merge', async () => {
   const seed = newSeed()
   const made = await makeFolder()
-  // The index refused 2, 3 and 4, and took 5, which is a merge of what was flushed before.
+  // The index refused the commits of 2, 3 and 4, and accepted 5, a merge of earlier flushes.
   made.flush({ segment: 2, rows: [row('b', 11)], from: 10, to: 19 })
   made.flush({ segment: 3, rows: [row('c', 21)], from: 20, to: 29 })
   made.flush({ segment: 4, rows: [], deletes: [row('y', 31)], from: 30, to: 39 })

@@ -1,4 +1,7 @@
-/** Writes segments as the segment stage does (src/format/segment.md): a small writer of its own for the tests. */
+/**
+ * Writes segments as the segment thread does (src/format/segment.md): an independent small writer
+ * for the tests.
+ */
 
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -53,7 +56,10 @@ const keyOf = ({ ts, id }: Change) =>
     { type: 'STRING', value: id },
   ])
 
-/** Opens the index of a folder with one pool, POOL1, in this thread: a thread of its own takes a second to start. */
+/**
+ * Opens the index of a folder with one pool, POOL1, in this thread, because an index thread takes a
+ * second to start.
+ */
 export function openHere(
   paths: Paths,
   held: HeldSequences = () => undefined,
@@ -72,7 +78,7 @@ export function openHere(
   })
 }
 
-/** Writes the files of a flush and returns what it gives to the index. */
+/** Writes the files of a flush and returns its commit. */
 export function writeFlush(flush: Flush): FlushCommit {
   const { schema, folder, segment, rows, deletes = [], replaces = [], from, to } = flush
   mkdirSync(folder, { recursive: true })
@@ -194,7 +200,7 @@ function parquetOf({ schema, segment, rows, deletes = [], replaces = [], from, t
   return parquet.writeParquet(parquet.Table.fromIPCStream(tableToIPC(table, 'stream')), properties)
 }
 
-/** Arrow's own builder takes timestamps in milliseconds: the bits are put in as integers. */
+/** Builds a vector of integers, because Arrow's builder for timestamps takes milliseconds. */
 function micros(values: readonly number[], type: TimestampMicrosecond) {
   const integers = vectorFromArray(values.map(BigInt), new Int64())
   return new Vector(integers.data.map(data => data.clone(type as never)))

@@ -1,9 +1,14 @@
-/** Both stores against a Map: the same changes, the same contents, and each opens what the other wrote. */
+/**
+ * Both stores against a Map: the same changes give the same contents, and each store opens the
+ * files of the other.
+ */
 import { describe, expect, test } from 'vitest'
 import { buildKeyRun } from '../../src/format/key-run.ts'
 import { poolKey, TAG } from '../../src/index/index-entry.ts'
 import type { KeyStore, KeyTxn } from '../../src/index/index-store.ts'
-import { MAP_BYTES, newSeed, randomBy, STORES, temporaryFolder } from './help.ts'
+import { integersFrom, newSeed } from '../util/random.ts'
+import { temporaryFolder } from '../util/server.ts'
+import { MAP_BYTES, STORES } from './flushes.ts'
 
 const ALL: readonly [Uint8Array, Uint8Array] = [Uint8Array.of(0), Uint8Array.of(255)]
 const latin1 = (bytes: Uint8Array) => Buffer.from(bytes).toString('latin1')
@@ -84,7 +89,7 @@ function upsertStep(txn: KeyTxn, model: Map<string, string>, random: Random, seg
 describe.each(STORES)('store %s', (name, open) => {
   test('does what a Map does, over transactions, failures and reopening by the other store', () => {
     const seed = newSeed()
-    const random = randomBy(seed)
+    const random = integersFrom(seed)
     const folder = temporaryFolder()
     let model = new Map<string, string>()
     let segment = 1

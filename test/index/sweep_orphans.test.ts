@@ -1,4 +1,4 @@
-/** W-5, W-8: what the sweep removes, what it leaves, what it reports. */
+/** W-5, W-8: the files that the sweep removes, leaves and reports. */
 import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
@@ -6,7 +6,7 @@ import { openIndex } from '../../src/index/index-client.ts'
 import { disk } from '../../src/util/disk.ts'
 import { INDEX_SLICE_ENTRIES } from '../../src/util/limits.ts'
 import { deleteFile, pathsOf, segmentFile } from '../../src/util/paths.ts'
-import { temporaryFolder } from './help.ts'
+import { temporaryFolder } from '../util/server.ts'
 import { openHere, SCHEMA, writeFlush } from './segments.ts'
 
 function home() {
@@ -52,15 +52,15 @@ async function filled() {
 describe('sweep', () => {
   test('W-5 removes orphans, temporary files and folders of deleted pools, nothing else', async () => {
     const { open, pool, other, paths } = await filled()
-    const gone = join(paths.segment, 'GONE')
-    mkdirSync(gone)
-    writeFileSync(join(gone, segmentFile(1)), 'x')
+    const deletedPool = join(paths.segment, 'DELETED')
+    mkdirSync(deletedPool)
+    writeFileSync(join(deletedPool, segmentFile(1)), 'x')
     for (const name of [`${segmentFile(1)}.tmp`, deleteFile(1), 'stray']) writeFileSync(join(pool, name), 'x')
     mkdirSync(other)
     writeFileSync(join(other, segmentFile(1)), 'a flush that was never committed')
     const { index, notes } = await open()
     expect(notes.cleared).toEqual([join(other, segmentFile(1))])
-    // What flushes of this run write stays, committed or not; so does what they replace.
+    // Files of flushes of this run stay, committed or not, and so do the files that they replace.
     await index.commit([
       writeFlush({ schema: SCHEMA, folder: pool, segment: 4, rows, replaces: [1], from: 30, to: 39 }),
     ])
@@ -70,8 +70,8 @@ describe('sweep', () => {
     const { removed, missing } = await index.sweep(POOLS)
     expect([...removed].sort()).toEqual(
       [
-        join(gone, segmentFile(1)),
-        gone,
+        join(deletedPool, segmentFile(1)),
+        deletedPool,
         join(pool, segmentFile(2)),
         join(pool, `${segmentFile(1)}.tmp`),
         join(pool, deleteFile(1)),
@@ -91,7 +91,7 @@ describe('sweep', () => {
 
   test('a stop interrupts the sweep between two steps, and the next sweep does the rest', async () => {
     const { open, paths } = await filled()
-    const folders = Array.from({ length: 50 }, (_, number) => join(paths.segment, `GONE${number}`))
+    const folders = Array.from({ length: 50 }, (_, number) => join(paths.segment, `DELETED${number}`))
     for (const folder of folders) mkdirSync(folder)
     const first = await open()
     const interrupted = expect(first.index.sweep(POOLS)).rejects.toThrow('the index is being closed')

@@ -1,4 +1,7 @@
-/** The Arrow route over HTTP against a model: marks, deletes, all types, selections, bad requests, aborts, stopping. */
+/**
+ * The Arrow route over HTTP against a model: deletion vectors, deletes, all types, selections, bad
+ * requests, aborts, stopping.
+ */
 import { readdirSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
@@ -20,7 +23,7 @@ const COLUMNS = [
   ['j', 'JSON'],
 ] as const
 
-/** An event as it is sent: bytes that count. */
+/** The text of an event as it is sent. */
 function eventOf(id: number, round: number): string {
   const at = `"2026-01-0${(id % 3) + 1}T00:00:00.123456Z"`
   if (id % 7 === 0) return `{"at":${at},"id":"k${id}"}`
@@ -36,7 +39,7 @@ function eventOf(id: number, round: number): string {
 let server: TestServer
 let pool: TestPool
 let token: string
-/** By id: the event's text as it was last sent. */
+/** The text of the last event of each id. */
 const model = new Map<number, string>()
 
 async function post(ids: readonly number[], round: number): Promise<void> {
@@ -94,7 +97,7 @@ afterAll(async () => {
 })
 
 test('the rows are the live ones, each value of each type as it was sent', async () => {
-  await post([10_000], 3) // in no segment when the request comes
+  await post([10_000], 3) // not flushed when the request comes
   const table = await read()
   expect(table.schema.fields.map(({ name, type }) => `${name} ${type}`)).toEqual([
     '_service_received_at Timestamp<MICROSECOND, UTC>',
@@ -191,7 +194,7 @@ test('a pool without a row is its schema', async () => {
   expect([table.numRows, table.schema.fields.length]).toEqual([0, 13])
 })
 
-/** A wide pool of many megabytes, so that neither the kernel's buffers nor ours hold it. */
+/** A wide pool of so many megabytes that the socket buffers and ours cannot hold it. */
 async function fillLarge(name: string): Promise<TestPool> {
   const made = await createPool(name)
   const pad = 'x'.repeat(1900)
@@ -219,7 +222,7 @@ async function eventually(condition: () => boolean | Promise<boolean>): Promise<
   }
 }
 
-/** A client that reads the answer's first bytes and then nothing. */
+/** A client that reads the first bytes of the answer and then nothing. */
 function stalled(name: string) {
   const socket = connect(Number(new URL(server.base).port), '127.0.0.1')
   socket.on('error', () => undefined)
@@ -238,11 +241,11 @@ test('a stalled client holds no query slot and no file; replaced segments stay r
   const large = await fillLarge('large')
   const sockets = [await stalled('large'), await stalled('large'), await stalled('large')]
   expect(copies()).toEqual([])
-  // Both slots of the query worker are free: counters and whole streams answer while three streams wait.
+  // Three streams wait, and the query thread is free: counters and whole streams are answered.
   expect(await server.count(large.poolId)).toBe('20000')
   const [one, two] = await Promise.all([read('?columns=id', 'large'), read('?columns=id', 'large')])
   expect([one.numRows, two.numRows]).toEqual([20_000, 20_000])
-  // Rows that come meanwhile are not of a stream that began before.
+  // Rows that are posted later are not in a stream that began before.
   const third = sockets[2]
   if (third === undefined) throw new Error('three were opened')
   const parts: Buffer[] = []

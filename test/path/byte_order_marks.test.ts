@@ -1,6 +1,7 @@
 /**
- * U+FEFF is a character like any other in names and values. Decoders take it away from the beginning of a text unless they
- * are told not to: a column of such a name was null everywhere, and was taken for the one that has the rest of its name.
+ * U+FEFF is a character like any other in names and values. Decoders remove it from the beginning
+ * of a text by default. A column with such a name was null everywhere, and was confused with the
+ * column that has the rest of its name.
  */
 import { readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -36,7 +37,7 @@ const eventOf = (id: string, n: number, tenant: string) => ({
 
 afterAll(removeLeftovers)
 
-/** How often `text` stands in `bytes`, as UTF-8. */
+/** The number of times that `bytes` has `text`, as UTF-8. */
 function timesIn(bytes: Buffer, text: string): number {
   return bytes.toString('latin1').split(Buffer.from(text).toString('latin1')).length - 1
 }
@@ -50,7 +51,7 @@ describe.each(['native', 'js'])('kernel %s', kernel => {
     const events = [eventOf('a', 1, `${MARK}t`), eventOf(`${MARK}a`, 10, 't'), eventOf('b', 100, `${MARK}t`)]
     expect((await send(url, events)).status).toBe(200)
     expect(await server.count(poolId)).toBe('3')
-    // The same keys again, in a second segment, and one delete: all of them by the index.
+    // The same keys again in a second segment, and one delete: the index finds all of them.
     expect((await send(url, [eventOf('a', 2, `${MARK}t`), eventOf(`${MARK}a`, 20, 't')])).status).toBe(200)
     const key = { [ID]: 'b', at: '2026-05-06T12:00:00Z' }
     expect((await send(url, key, 'DELETE')).status).toBe(200)
@@ -87,7 +88,7 @@ describe.each(['native', 'js'])('kernel %s', kernel => {
     expect((await server.stop()).code).toBe(0)
     expect(weir(['verify', '--data-dir', dataDir, '--kernel', kernel])).toMatchObject({ code: 0 })
 
-    if (kernel === 'js') return // what follows has no kernel
+    if (kernel === 'js') return // the rest does not depend on the kernel
     const out = (format: string) => {
       const file = join(dataDir, '..', `rows.${format}`)
       const args = ['export', poolId, '--data-dir', dataDir, '--format', format, '--out', file]
@@ -108,7 +109,8 @@ describe.each(['native', 'js'])('kernel %s', kernel => {
     expect(lines.map(line => line.split(',').slice(-4).join()).sort()).toEqual(
       [`${MARK}a,2026-05-06T12:00:00.000Z,20,t`, 'a,2026-05-06T12:00:00.000Z,3,t'].sort(),
     )
-    // Readers of Parquet in JavaScript lose the mark themselves: the bytes of the footer tell.
+    // Parquet readers in JavaScript remove the byte order mark, so the bytes of the footer are
+    // compared.
     const parquet = out('parquet')
     expect(NAMES.filter(name => timesIn(parquet, name) === 0)).toEqual([])
   })

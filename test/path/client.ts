@@ -1,4 +1,6 @@
-/** What the tests over HTTP share: requests to a pool of the real server, and the look of a refusal. */
+/**
+ * Shared by the tests over HTTP: requests to a pool of the real server, and the form of a refusal.
+ */
 import { expect } from 'vitest'
 import { type Answer, type Ask, ask } from '../api/client.ts'
 import type { ColumnSpec, TestPool, TestServer } from '../util/server.ts'
@@ -13,7 +15,7 @@ export function pathOf(pool: TestPool): string {
   return new URL(pool.url).pathname
 }
 
-/** One request to a pool's webhook, POST unless told; `query` begins with "?". */
+/** One request to a pool's webhook, POST by default. `query` begins with "?". */
 export function post(
   server: TestServer,
   pool: TestPool,
@@ -30,7 +32,7 @@ export function column(name: string, type: string, nullable = false, jsonPropert
   return { name, jsonProperty, type, nullable }
 }
 
-/** A refusal is one object that both old clients and RFC 9457 know. */
+/** A refusal is one object that has the fields of old clients and of RFC 9457. */
 export function expectProblem(answer: Answer, status: number, code: string): void {
   expect([answer.status, answer.json?.code]).toEqual([status, code])
   expect(answer.headers['content-type']).toBe('application/problem+json')
@@ -44,7 +46,7 @@ export function expectProblem(answer: Answer, status: number, code: string): voi
   expect(Array.isArray(answer.json.events)).toBe(true)
 }
 
-/** `[accepted, rejected]` as the headers say it. */
+/** `[accepted, rejected]` of the headers. */
 export function counts(answer: Answer): unknown[] {
   return [answer.headers['x-events-accepted'], answer.headers['x-events-rejected']]
 }

@@ -1,4 +1,4 @@
-/** Compaction in the real server: segments fall, nothing else changes. */
+/** Compaction in the real server: there are fewer segments, and nothing else changes. */
 import { existsSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -20,7 +20,7 @@ import {
 } from './compaction.ts'
 import { flipBit, segmentsOf } from './damage.ts'
 
-/** Sizes that fall by half: the flusher keeps them all, and takes none of them along. */
+/** Each size is half of the one before, so no flush replaces an earlier segment. */
 const FALLING = [900, 400, 190, 90, 40]
 const FALLING_ROWS = 1620
 
@@ -42,12 +42,12 @@ async function flushes(
   return next
 }
 
-test('W-7: small segments are joined, marked rows go, and every count stays as it was', async () => {
+test('W-7: small segments are merged, deleted rows are removed, and every count stays the same', async () => {
   let server = await startServer({ env: NEVER })
   const { dataDir } = server
   let pool = await server.createPool(KEYED)
   const total = await flushes(server, pool, FALLING)
-  await server.kill() // the flusher forgets what it kept
+  await server.kill() // the flusher forgets its recent flushes
   server = await startServer({ dataDir, env: NEVER })
   pool = at(server, pool)
   await post(pool, events(0, 500, 5))
@@ -91,7 +91,7 @@ test('W-7: rows updated and deleted while merges run do not come back, nor after
       model.size === 0 ? null : String(sum),
     ])
   }
-  /** Posts until so many more merges were swapped in. */
+  /** Posts until so many more compactions were committed. */
   const churn = async (more: number) => {
     const goal = (await merges(server)) + more
     for (let step = 0; (await merges(server)) < goal; step++) {
@@ -108,7 +108,7 @@ test('W-7: rows updated and deleted while merges run do not come back, nor after
     }
     await check()
   }
-  // Restarts forget the kept rows: their segments are merged while posts go on.
+  // A restart forgets the recent flushes, so their segments are merged while posts go on.
   for (let round = 0; round < 2; round++) {
     for (let flush = 0; flush < 6; flush++) {
       const from = below(random, 3000)
@@ -184,17 +184,18 @@ test('W-13: rows of a deleted pool that were never flushed hold no log files', a
   await server.graphql('mutation ($id: ID!) { deleteDataPool(id: $id) }', { id: pool.poolId })
   await until('the log is short', async () => (await files()) <= 1)
   expect((await server.stop()).code).toBe(0)
-  expect(before).toBeGreaterThan(1) // else its rows were flushed too soon, on a slow machine: nothing was tried
+  // Otherwise a slow machine flushed the rows too early, and the test attacked nothing.
+  expect(before).toBeGreaterThan(1)
 }, 300_000)
 
-/** A stopped folder with a pool of twice five small segments, all of them to be merged. */
+/** A stopped folder with a pool of twice five small segments, all due to be merged. */
 async function stoppedWithSmall(specs: number) {
   let server = await startServer({ env: NEVER })
   const { dataDir } = server
   const pools: TestPool[] = []
   for (let i = 0; i < specs; i++) pools.push(await server.createPool(KEYED))
   for (const pool of pools) await flushes(server, pool, FALLING)
-  await server.kill() // the flusher forgets what it kept
+  await server.kill() // the flusher forgets its recent flushes
   server = await startServer({ dataDir, env: NEVER })
   for (const pool of pools) await flushes(server, at(server, pool), FALLING, FALLING_ROWS)
   await server.kill()
@@ -231,14 +232,14 @@ test('W-8: a damaged segment is left alone and said; the other segments and pool
 }, 300_000)
 
 for (const point of ['compact.merged', 'compact.committed'])
-  for (const isIndexLost of [false, true])
-    test(`W-4, W-6: killed at ${point}${isIndexLost ? ', the index lost' : ''}: everything is there`, async () => {
+  for (const isIndexRemoved of [false, true])
+    test(`W-4, W-6: killed at ${point}${isIndexRemoved ? ', the index removed' : ''}: everything is there`, async () => {
       const { dataDir, pools } = await stoppedWithSmall(1)
       const pool = pools[0] as TestPool
-      const cut = startServer({ dataDir, env: { ...OFTEN, WEIR_CRASH_AT: point } })
-      const ended = await cut.then(one => one.ended, String)
+      const started = startServer({ dataDir, env: { ...OFTEN, WEIR_CRASH_AT: point } })
+      const ended = await started.then(one => one.ended, String)
       expect(typeof ended === 'string' ? ended : ended.signal).toMatch(/SIGKILL/)
-      if (isIndexLost) rmSync(join(dataDir, 'index'), { recursive: true })
+      if (isIndexRemoved) rmSync(join(dataDir, 'index'), { recursive: true })
       const server = await startServer({ dataDir, env: OFTEN })
       const check = async () => {
         expect(await server.count(pool.poolId)).toBe(String(2 * FALLING_ROWS - 50))

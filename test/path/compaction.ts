@@ -1,13 +1,16 @@
-/** What the tests of compaction and retention share: figures from /metrics, waits for them, pools with many small flushes. */
+/**
+ * Shared by the tests of compaction and retention: figures from /metrics, waits for them, pools
+ * with many small flushes.
+ */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect } from 'vitest'
 import { type ColumnSpec, type PoolSpec, send, type TestPool, type TestServer } from '../util/server.ts'
 
-/** Compaction looks often: flushes of a quiet pool are merged after a second and a half. */
+/** Compaction ticks often: flushes of a quiet pool are merged after a second and a half. */
 export const OFTEN = { WEIR_COMPACT_TICK_MS: '25' }
 
-/** Compaction does not look at all while a test runs. */
+/** Compaction never ticks while a test runs. */
 export const NEVER = { WEIR_COMPACT_TICK_MS: '3600000' }
 
 export const column = (name: string, type: string, nullable = false): ColumnSpec => ({
@@ -23,7 +26,7 @@ export const KEYED: PoolSpec = {
   uniqueId: 'id',
 }
 
-/** The pool under the address of a server started again. */
+/** The pool at the address of a restarted server. */
 export const at = (server: TestServer, pool: TestPool): TestPool => ({
   ...pool,
   url: server.base + new URL(pool.url).pathname,
@@ -40,18 +43,18 @@ export async function post(pool: TestPool, body: unknown, method: 'POST' | 'DELE
   expect((await send(pool.url, body, method)).status).toBe(200)
 }
 
-/** One value of /metrics without labels; 0 where it is not there yet. */
+/** One value of /metrics without labels; 0 where it is missing. */
 export async function metric(server: TestServer, name: string): Promise<number> {
   const text = await (await fetch(`${server.base}/metrics`)).text()
   const line = text.split('\n').find(one => one.startsWith(`${name} `))
   return line === undefined ? 0 : Number(line.slice(name.length + 1))
 }
 
-/** A busy machine takes half of it; a state that does not come takes for ever. */
+/** A busy machine takes half of this time. */
 const WAIT_MS_MAX = 90_000
 const POLL_MS = 20
 
-/** Waits until `holds` does; fails with `what` after WAIT_MS_MAX. */
+/** Waits until `holds` is true. Fails with `what` after WAIT_MS_MAX. */
 export async function until(what: string, holds: () => Promise<boolean> | boolean): Promise<void> {
   const deadline = performance.now() + WAIT_MS_MAX
   while (!(await holds())) {
@@ -60,7 +63,7 @@ export async function until(what: string, holds: () => Promise<boolean> | boolea
   }
 }
 
-/** Nothing is waiting, nothing is running, twice in a row with time to look between. */
+/** Waits until no merge is waiting or running, twice in a row with ticks in between. */
 export async function untilRest(server: TestServer): Promise<void> {
   let still = 0
   await until('compaction rests', async () => {
@@ -73,7 +76,7 @@ export async function untilRest(server: TestServer): Promise<void> {
 
 export const merges = (server: TestServer) => metric(server, 'weir_compaction_merges_total')
 
-/** Names in a pool's folder. */
+/** The file names in a pool's folder. */
 export function filesOf(dataDir: string, poolId: string): string[] {
   return readdirSync(join(dataDir, 'segment', poolId)).sort()
 }

@@ -1,4 +1,4 @@
-/** What the damage tests do to a stopped data folder. */
+/** Damages a stopped data folder, and reads its log and segments. */
 import { closeSync, openSync, readdirSync, readSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { listFolder, readLogHeader } from '../../src/log/log-folder.ts'
@@ -15,7 +15,7 @@ const column = (name: string, type: string): ColumnSpec => ({
   nullable: false,
 })
 
-/** A pool with a key, and a number to sum. */
+/** A pool with a key and a number to sum. */
 export const KEYED: PoolSpec = {
   uniqueName: 'keyed',
   columns: [column('ts', 'TIMESTAMP'), column('id', 'STRING'), column('n', 'INT64')],
@@ -28,7 +28,7 @@ export function events(from: number, to: number, n = 1): { ts: string; id: strin
   return Array.from({ length: to - from }, (_, i) => ({ ts: '2026-01-01', id: `e${from + i}`, n }))
 }
 
-/** Where a record of the log stands. */
+/** The place of a log record. */
 export type Place = Pick<ReadRecord, 'kind' | 'file' | 'fileOffset' | 'recordBytes' | 'bodyBytes'>
 
 /** The log of a stopped folder: its records and its end. */

@@ -27,11 +27,14 @@ beforeEach(() => {
 })
 afterEach(() => small?.end())
 
-/** Takes all room that is left. */
+/** Fills the disk. */
 const fill = () => fillDisk(join(disk, 'ballast'))
 const free = () => rmSync(join(disk, 'ballast'))
 
-/** Posts new rows until one request is refused; how many rows were acknowledged, and the refusal. */
+/**
+ * Posts new rows until one request is refused. Returns the number of acknowledged rows, and the
+ * refusal.
+ */
 async function postUntilRefused(server: TestServer, pool: TestPool, from: number) {
   let rows = 0
   for (let request = 0; request < REQUESTS_MAX; request++) {
@@ -49,7 +52,7 @@ async function readyz(server: TestServer): Promise<number> {
   return answer.status
 }
 
-/** Asks until the server is ready again; the test's own time limit ends it. */
+/** Waits until the server is ready again; the time limit of the test ends it. */
 async function readyAgain(server: TestServer): Promise<void> {
   while ((await readyz(server)) !== 200) await delay(100)
 }
@@ -64,14 +67,14 @@ test('a full disk: 503 disk_full, nothing acknowledged is lost, service again wh
   const { rows, answer } = await postUntilRefused(server, pool, 50)
   expect(answer).toMatchObject({ status: 503, body: { code: 'disk_full', retryable: true } })
   expect(await readyz(server)).toBe(503)
-  // A query that cannot flush says so; it never counts short.
+  // A query that cannot flush answers with an error, never with a short count.
   await expect(server.count(pool.poolId)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
   free()
   await readyAgain(server)
   const url = `${server.base}${new URL(pool.url).pathname}`
   expect((await send(url, events(50 + rows, 60 + rows))).status).toBe(200)
   let counted: string | null = null
-  // The flush that failed is tried again within a second or so.
+  // The failed flush is tried again within about a second.
   while (counted === null) counted = await server.count(pool.poolId).catch(() => delay(100, null))
   expect(counted).toBe(String(60 + rows))
   await server.kill()

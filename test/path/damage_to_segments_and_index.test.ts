@@ -5,10 +5,14 @@ import { must } from '../../src/util/assert.ts'
 import { send, startServer, type TestPool, type TestServer } from '../util/server.ts'
 import { events, KEYED, segmentsOf } from './damage.ts'
 
-/** 300 rows in several segments, after updates and deletes: e0 to e299, n is 1 below e200 and 2 from there on. */
+/**
+ * 300 rows in several segments, after updates and deletes: e0 to e299, n is 1 below e200, and 2
+ * from e200 on.
+ */
 async function filled(server: TestServer): Promise<TestPool> {
   const pool = await server.createPool(KEYED)
-  // Queries flush. Segments double, so that the next flush does not take the one before along.
+  // Each query flushes. Each segment is twice as large as the one before, so that no flush replaces
+  // an earlier segment.
   for (const [from, to] of [
     [0, 400],
     [400, 500],

@@ -1,4 +1,7 @@
-/** The catalog cannot be made anew: a start without it, or with a damaged one, ends with exit 1, and changes nothing. */
+/**
+ * The catalog cannot be rebuilt: a start without it, or with a damaged one, ends with exit 1 and
+ * changes nothing.
+ */
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
@@ -47,7 +50,7 @@ const DAMAGES: Record<string, Damage> = {
   },
 }
 
-/** Every file but LMDB's lock files, and how long it is. */
+/** The size of every file except LMDB's lock files. */
 function filesOf(folder: string): string[] {
   return (readdirSync(folder, { recursive: true }) as string[])
     .filter(name => !name.endsWith('lock.mdb') && statSync(join(folder, name)).isFile())

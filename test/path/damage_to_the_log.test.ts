@@ -29,7 +29,10 @@ function requestsOf(dataDir: string) {
   return { posts, end }
 }
 
-/** Starts, counts, posts, and counts again after one more kill: what was cut stays cut, what is new stays. */
+/**
+ * Starts, counts, posts, and counts again after one more kill: removed records stay removed, and
+ * new ones stay.
+ */
 async function serves(dataDir: string, pool: TestPool, rows: number): Promise<string> {
   const first = await startServer({ dataDir, args: ARGS })
   const said = first.output()
@@ -61,18 +64,18 @@ test('bytes after the last record are no record: everything acknowledged is ther
   await serves(dataDir, pool, REQUESTS * EVENTS)
 })
 
-test('a half-written record at the end is cut, and everything acknowledged before it is there', async () => {
+test('a half-written record at the end is removed, and everything acknowledged before it is there', async () => {
   const { dataDir, pool } = await killedFolder()
   const { posts } = requestsOf(dataDir)
   const last = must(posts.at(-1), 'the last request')
-  // As after a power cut in the middle of its write: its head is there, its end is not.
+  // As after a power cut during its write: its header is on disk, its end is not.
   const half = last.fileOffset + Math.floor(last.recordBytes / 2)
   writeBytes(last.file, half, new Uint8Array(last.fileOffset + last.recordBytes - half))
   const said = await serves(dataDir, pool, (REQUESTS - 1) * EVENTS)
   expect(said).toContain(`cut from ${last.file} at byte ${last.fileOffset}`)
 })
 
-test('a record whose header is torn is cut in the same way', async () => {
+test('a record with a torn header is removed in the same way', async () => {
   const { dataDir, pool } = await killedFolder()
   const { posts } = requestsOf(dataDir)
   const last = must(posts.at(-1), 'the last request')
@@ -85,7 +88,8 @@ test('a copy of an older record behind the end is not taken for a new one', asyn
   const { posts, end } = requestsOf(dataDir)
   const first = must(posts[0], 'the first request')
   writeBytes(end.file, end.fileOffset, readBytes(first.file, first.fileOffset, first.recordBytes))
-  // It is whole and valid, of a sequence that was there: that is no torn tail, and nothing is guessed.
+  // The record is whole and valid, with a sequence that was used: that is no torn tail, so the
+  // start stops.
   const { child, ended } = spawnServer({ dataDir, args: ARGS })
   const { code, output } = await ended
   child.kill()

@@ -1,6 +1,6 @@
 /**
- * A dependency that cannot load: one message names it, the reason and the way out, and never a stack. Each case starts Weir
- * from a copy of the installation in which one file is missing or broken.
+ * A dependency that cannot load: one message names it, the reason and the remedy, without a stack.
+ * Each case starts Weir from a copy of the installation in which one file is missing or broken.
  */
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -12,7 +12,10 @@ import { spawnServer, temporaryFolder } from '../util/server.ts'
 
 const ROOT = fileURLToPath(new URL('../../..', import.meta.url))
 
-/** A copy of the installation, of hard links where the file system is the same: what is broken in it is replaced, not changed. */
+/**
+ * A copy of the installation, by hard links where possible. A test replaces a file of it and never
+ * changes one.
+ */
 function installation(): string {
   const root = temporaryFolder('weir-installed-')
   for (const folder of ['dist', 'src/api']) mkdirSync(join(root, folder), { recursive: true })
@@ -26,7 +29,10 @@ function installation(): string {
   return root
 }
 
-/** Every file below `folder` whose name ends in `ending` becomes a few bytes that no loader takes. */
+/**
+ * Replaces every file below `folder` whose name ends in `ending` by a few bytes that no loader
+ * accepts.
+ */
 function breakFiles(root: string, folder: string, ending: string): void {
   let broken = 0
   for (const name of readdirSync(join(root, folder), { recursive: true }) as string[]) {
@@ -39,7 +45,7 @@ function breakFiles(root: string, folder: string, ending: string): void {
   expect(broken).toBeGreaterThan(0)
 }
 
-/** Removes the packages of a scope that hold binaries for this machine. */
+/** Removes the packages of a scope that have binaries for this machine. */
 function removePackages(root: string, scope: string, prefix: string): void {
   const folder = join(root, 'node_modules', scope)
   const names = readdirSync(folder).filter(name => name.startsWith(prefix))

@@ -1,4 +1,7 @@
-/** Guesses over HTTP, in a closed loop on sixteen connections: few are answered, and whoever is right is served beside them. */
+/**
+ * Guesses over HTTP, in a closed loop on sixteen connections: few are answered, and clients with
+ * the right secret are served beside them.
+ */
 import { Agent } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ask } from '../api/client.ts'
@@ -7,7 +10,7 @@ import { column, pathOf, portOf } from './client.ts'
 
 const CONNECTIONS = 16
 const SECONDS = 3
-/** Of one address and application, or webhook. */
+/** The most answers for one address and application, or webhook. */
 const AT_ONCE = 10
 
 let server: TestServer
@@ -18,7 +21,10 @@ afterAll(async () => {
   expect((await server.stop()).code).toBe(0)
 })
 
-/** Sends guesses while `honest` runs and SECONDS pass. Returns how many were answered with each status. */
+/**
+ * Sends guesses while `honest` runs and SECONDS pass. Returns how many were answered with each
+ * status.
+ */
 async function guessWhile(
   one: (agent: Agent, index: number) => Promise<{ readonly status: number }>,
   honest: () => Promise<void>,
@@ -70,7 +76,7 @@ test('at an application’s secret, over the form and over Basic', async () => {
   )
   const checked = answers.get(401) ?? 0
   expect(checked).toBeGreaterThanOrEqual(AT_ONCE)
-  // Ten a second, and those that were in the line at the end. Before it were 560 to 1,200 a second.
+  // Ten a second, and those that waited at the end. Without the limit it was 560 to 1,200 a second.
   expect(checked).toBeLessThanOrEqual(AT_ONCE + 10 * (SECONDS + 8) + CONNECTIONS)
 })
 

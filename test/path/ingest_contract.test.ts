@@ -1,4 +1,6 @@
-/** Section 3 of the design over HTTP against the real server, once with each kernel. */
+/**
+ * The ingest contract (docs/contract.md) over HTTP against the real server, once with each kernel.
+ */
 import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,7 +16,7 @@ const event = (id: string, n = 1) => ({ ts: '2026-01-01', id, n })
 const events = (count: number, prefix: string) =>
   Array.from({ length: count }, (_, i) => event(`${prefix}${i}`))
 
-/** An event whose text has exactly so many bytes. */
+/** An event whose text has exactly this many bytes. */
 function eventOfBytes(bytes: number): string {
   const short = JSON.stringify({ ...event('large'), pad: '' })
   return JSON.stringify({ ...event('large'), pad: 'x'.repeat(bytes - short.length) })
@@ -38,7 +40,7 @@ describe.each(['native', 'js'])('kernel %s', kernel => {
   const send = (body: unknown, more: Ask & { query?: string } = {}) => post(server, keyed, body, more)
   const count = async (pool = keyed) => Number(await server.count(pool.poolId))
 
-  /** The pool's records grow by so many while `work` runs. */
+  /** Expects that the pool gets so many more rows while `work` runs. */
   async function grows(by: number, work: () => Promise<void>): Promise<void> {
     const before = await count()
     await work()
@@ -250,7 +252,7 @@ describe.each(['native', 'js'])('kernel %s', kernel => {
       expect([some.status, some.json.length]).toEqual([200, 2])
     }))
 
-  test('DELETE: key properties, many, missing ones, faults', async () => {
+  test('DELETE: key properties, many, missing ones, errors', async () => {
     await send([event('d1'), event('d2'), event('d3')])
     await grows(-2, async () => {
       const answer = await send([event('d1'), { ts: '2026-01-01T00:00:00Z', id: 'd2' }], { method: 'DELETE' })
@@ -281,7 +283,7 @@ describe.each(['native', 'js'])('kernel %s', kernel => {
       if ((await server.count(pool.poolId, { filters })) === '1') at = value
     }
     expect(at).not.toBe('')
-    await new Promise(resolve => setTimeout(resolve, 5)) // the clock's milliseconds are the key
+    await new Promise(resolve => setTimeout(resolve, 5)) // received-at in milliseconds is the key
     expect((await post(server, pool, { id: 'a' })).status).toBe(200)
     expect(await count(pool)).toBe(2)
     expect((await post(server, pool, { id: 'a' }, { method: 'DELETE' })).status).toBe(400)

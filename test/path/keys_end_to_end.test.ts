@@ -1,4 +1,4 @@
-/** Records by key, over HTTP: every type that a key may have, and ids that are long. */
+/** Rows by key over HTTP: every type that a key may have, and long ids. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { startServer, type TestServer } from '../util/server.ts'
 import { column, post } from './client.ts'
@@ -13,7 +13,7 @@ afterAll(async () => {
 
 const ids = (id: string, type: string) => [column('ts', type), column('id', id), column('n', 'INT64', true)]
 
-/** JSON texts: `same` are one value, `other` is another one. */
+/** JSON texts: all of `same` are one value, `other` is a different one. */
 const IDS: readonly { type: string; same: string[]; other: string }[] = [
   { type: 'BOOLEAN', same: ['true'], other: 'false' },
   { type: 'INT8', same: ['1', '1.0', '1e0'], other: '-1' },

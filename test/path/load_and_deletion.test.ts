@@ -1,4 +1,7 @@
-/** Many connections, queries beside ingest, deletions under load, the rate limit. Nothing here measures speed. */
+/**
+ * Many connections, queries beside ingest, deletions under load, the rate limit. Nothing here
+ * measures speed.
+ */
 import { Agent } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ask } from '../api/client.ts'
@@ -46,12 +49,13 @@ test('eight heavy queries at once during ingest: acks go on while all eight are 
       ts: '2026-01-01',
       id: `e${from + i}`,
       n: 1,
-      pad: `${pad}${from + i}`, // equal ones would be looked through once
+      pad: `${pad}${from + i}`, // equal texts would be searched once
     }))
     expect((await post(server, queried, events)).status).toBe(200)
   }
-  expect(await server.count(queried.poolId)).toBe(String(rows)) // flushed: the queries below run at once
-  // Each of them is looked for in every text: some tenths of a second for one query alone.
+  // Flushes, so that the queries below run at once.
+  expect(await server.count(queried.poolId)).toBe(String(rows))
+  // Each query searches every text: that takes some tenths of a second for one query alone.
   const filters = Array.from({ length: 40 }, (_, i) => ({
     column: 'pad',
     operator: 'NOT_LIKE',
@@ -60,7 +64,7 @@ test('eight heavy queries at once during ingest: acks go on while all eight are 
   let running = 0
   let acked = 0
   let during = 0
-  // A round whose queries were soon through says nothing: then there is another one.
+  // A round whose queries ended too early shows nothing. Then another round follows.
   for (let round = 0; round < 10 && during < 5; round++) {
     during = 0
     const queries = Array.from({ length: 8 }, async () => {
@@ -73,7 +77,8 @@ test('eight heavy queries at once during ingest: acks go on while all eight are 
       const all = running === 8
       expect((await post(server, fed, batch(`a${acked}`, 20))).status).toBe(200)
       acked++
-      if (all && running === 8) during++ // begun and acknowledged while none of the eight had its answer
+      // Sent and acknowledged while none of the eight was answered.
+      if (all && running === 8) during++
     }
     await answers
   }
@@ -81,7 +86,10 @@ test('eight heavy queries at once during ingest: acks go on while all eight are 
   expect(await server.count(fed.poolId)).toBe(String(acked * 20))
 })
 
-/** Posts from several connections while `remove` runs; no post begun or ended after its answer is a 2xx. */
+/**
+ * Posts from several connections while `remove` runs. No post that begins after its answer is a
+ * 2xx.
+ */
 async function postsDuring(pool: TestPool, remove: () => Promise<void>): Promise<number[]> {
   let isGone = false
   const after: number[] = []

@@ -1,4 +1,7 @@
-/** The page at /metrics: by a strict reader of Prometheus' text form, and right after a known sequence of requests. */
+/**
+ * The page /metrics: a strict reader of the Prometheus text format accepts it, and its values are
+ * right after known requests.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ask } from '../api/client.ts'
 import { startServer, type TestServer } from '../util/server.ts'
@@ -14,7 +17,7 @@ afterAll(async () => {
 
 interface Family {
   readonly type: string
-  /** Value by the sample's name and its labels as written. */
+  /** The values by sample name with labels, as written. */
   readonly samples: Map<string, number>
 }
 
@@ -24,7 +27,7 @@ const SAMPLE =
 const NUMBER = /^([+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?|[+-]Inf|NaN)$/
 const ENDINGS: Readonly<Record<string, RegExp>> = { histogram: /_(bucket|sum|count)$/ }
 
-/** The text form 0.0.4, to the letter: HELP, TYPE, then the samples of one family together. */
+/** Reads the text format 0.0.4 strictly: HELP, TYPE, then all samples of one family. */
 function parseMetrics(text: string): Map<string, Family> {
   expect(text.endsWith('\n')).toBe(true)
   const families = new Map<string, Family>()
@@ -61,7 +64,7 @@ function parseMetrics(text: string): Map<string, Family> {
   return families
 }
 
-/** Counters are not negative; buckets grow, and the last one is the count. */
+/** Counters are not negative. Buckets rise, and the last one equals the count. */
 function checkValues(name: string, type: string, samples: ReadonlyMap<string, number>): void {
   if (type === 'counter') {
     expect(name).toMatch(/_total$/)
@@ -118,7 +121,7 @@ test('counters, by a sequence of requests that is known', async () => {
   const grew = (key: string) => (after(key) ?? 0) - (before(key) ?? 0)
   expect(grew('weir_requests_total{status="400"}')).toBe(2 * pools.length)
   expect(grew('weir_requests_total{status="404"}')).toBe(1)
-  // Two posts and a creation for each pool, a token, and the first reading of this page.
+  // Two posts and a creation for each pool, a token, and the first request of this page.
   expect(grew('weir_requests_total{status="200"}')).toBe(3 * pools.length + 2)
   expect(grew('weir_refused_requests_total{code="not_json"}')).toBe(pools.length)
   expect(grew('weir_received_bytes_total')).toBe(pools.length * (44 + 7 + 1 + 10))
@@ -145,7 +148,7 @@ test('the memtable grows with what is accepted, and a reader flushes it: gauges,
     'weir_query_seconds_count',
   ])
     expect([name, flushed(name)! - filled(name)!]).toEqual([name, 1])
-  // A memtable that nobody reads waits for its age: the histogram tells that from never.
+  // A memtable that nobody reads is flushed by age, and the histogram counts that.
   expect(flushed('weir_ack_to_visible_seconds_bucket{le="90"}')).toBe(
     flushed('weir_ack_to_visible_seconds_count'),
   )

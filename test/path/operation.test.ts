@@ -28,7 +28,7 @@ function run(args: readonly string[], env: Record<string, string> = {}) {
   return { code: child.status, out: child.stdout.toString(), err: child.stderr.toString() }
 }
 
-/** A port that is free now, and that no connection used. */
+/** A port that is free and that no connection has used. */
 async function freePort(): Promise<string> {
   const holder = createServer().listen(0, '127.0.0.1')
   await once(holder, 'listening')
@@ -44,7 +44,7 @@ test('a second server on the same port exits 2 and says so', async () => {
   const second = run(['--port', port, '--data-dir', join(temporaryFolder(), 'data')])
   expect([second.code, second.err]).toEqual([2, expect.stringContaining(`127.0.0.1:${port}`)])
   await first.stop()
-  // Connections that the first one closed do not keep the port from the next one.
+  // Connections that the first server closed do not block the port for the next one.
   const third = await startServer({ args: ['--port', port], dataDir: first.dataDir })
   expect((await third.stop()).code).toBe(0)
 })
@@ -89,7 +89,7 @@ test('bad options exit 2 and name the option; nothing is made', () => {
     const { code, err } = run([...args, '--data-dir', dataDir], env)
     expect([args, env, code]).toEqual([args, env, 2])
     expect(err).toMatch(names)
-    expect(err).not.toMatch(/fifteen-letters|colon :|short/) // a secret is not repeated
+    expect(err).not.toMatch(/fifteen-letters|colon :|short/) // messages do not repeat a secret
   }
   expect(existsSync(dataDir)).toBe(false)
 })
@@ -157,7 +157,8 @@ test('SIGTERM answers what is in flight, exits 0, and leaves nothing to replay',
   late.write(text.slice(10))
   await late.untilClosed()
   const end = await server.ended
-  expect(performance.now() - beginMs).toBeLessThan(15_000) // 10 s is the design's; a busy machine may add some
+  // 10 s is the limit; a busy machine may add some.
+  expect(performance.now() - beginMs).toBeLessThan(15_000)
   expect([end.code, end.signal]).toEqual([0, null])
   expect(end.output).not.toContain('before everything was flushed')
   const taken = late.received.startsWith('HTTP/1.1 200')
@@ -288,17 +289,18 @@ test('/metrics counts events by pool, result and code, refusals, flushes and the
   await server.stop()
 })
 
-/** A server that cannot stop yet: a request is under way whose body has not come. */
+/** A server that cannot stop yet: it waits for the body of a request. */
 async function startBusyServer() {
   const server = await startServer()
   const pool = await server.createPool({ columns, timestamp: 'ts', uniqueId: 'id' })
   const late = await Raw.open(portOf(server))
   late.write(head(pathOf(pool), ['Content-Length: 100', 'Content-Type: application/json']))
-  while ((await fetch(`${server.base}/readyz`)).status !== 200); // the server has read that head, too
+  // Then the server has read that head too.
+  while ((await fetch(`${server.base}/readyz`)).status !== 200);
   return server
 }
 
-/** Resolves when the server has begun to stop: it takes no connection any more, or says so. */
+/** Resolves when the server has begun to stop: it refuses connections, or answers that it stops. */
 async function stopping(server: Awaited<ReturnType<typeof startServer>>): Promise<void> {
   const isReady = () =>
     fetch(`${server.base}/readyz`)
@@ -323,7 +325,7 @@ test('SIGTERM to `npm start` stops the server in order, and npm ends with its co
   const dataDir = join(temporaryFolder(), 'data')
   const child = spawn('npm', ['start', '--', '--port', '0', '--data-dir', dataDir], {
     cwd: ROOT,
-    detached: true, // a group of its own: nothing of it is left, however this ends
+    detached: true, // a process group of its own, so that all of it ends with the test
     stdio: ['ignore', 'pipe', 'ignore'],
   })
   const ended = once(child, 'exit')
@@ -337,12 +339,12 @@ test('SIGTERM to `npm start` stops the server in order, and npm ends with its co
     expect(isListening).toBe(true)
     child.kill('SIGTERM')
     expect(await ended).toEqual([0, null])
-    expect(run(['inspect', '--data-dir', dataDir]).code).toBe(0) // nobody holds the folder
+    expect(run(['inspect', '--data-dir', dataDir]).code).toBe(0) // the folder is not locked
   } finally {
     try {
       process.kill(-must(child.pid, 'npm runs'), 'SIGKILL')
     } catch {
-      // They have all ended.
+      // All processes have ended.
     }
   }
 })

@@ -1,7 +1,10 @@
-/** Tests of the real server once more, over node:http: the same contract, whatever HTTP library runs. */
+/**
+ * The tests of the real server again, over node:http: the contract is the same for every HTTP
+ * library.
+ */
 import { describe } from 'vitest'
 
-process.env['WEIR_HTTP'] = 'node' // the servers that these tests start inherit it
+process.env['WEIR_HTTP'] = 'node' // the servers of these tests inherit it
 
 describe('ingest contract', async () => {
   await import('./ingest_contract.test.ts')

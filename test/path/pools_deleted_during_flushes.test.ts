@@ -1,4 +1,4 @@
-/** A pool deleted while its flush is in the index: the server goes on, for all other pools. */
+/** A pool is deleted while the index commits its flush: the server goes on for all other pools. */
 import { expect, test } from 'vitest'
 import { send, startServer } from '../util/server.ts'
 

@@ -1,8 +1,10 @@
 /**
- * Queries, exports and merges never outrank the acknowledged path: each thread that works for them has a higher nice value than
- * the threads that acknowledge, and queries are behind the flush that they wait for.
+ * Queries, exports and merges never outrank the acknowledged path: each thread that works for them
+ * has a higher nice value than the threads that acknowledge, and the threads of queries a higher
+ * one than the flush that the queries wait for.
  *
- * A thread is judged by the processor time that it used, not by its name: DuckDB's and libuv's have none of their own.
+ * Threads are recognised by the processor time that they used: those of DuckDB and libuv have no
+ * names of their own.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -10,7 +12,9 @@ import { BACKGROUND_NICE, MERGE_NICE, QUERY_NICE } from '../../src/util/limits.t
 import { fetchToken, send, startServer, type TestPool, type TestServer } from '../util/server.ts'
 import { at, events, KEYED, merges, NEVER, OFTEN, post as postTo, until } from './compaction.ts'
 
-/** A thread that used less than this part of what all used ran a timer, or helped to collect garbage. */
+/**
+ * A thread below this share of all processor time ran a timer, or helped to collect garbage.
+ */
 const BUSY_SHARE = 0.1
 const EVENTS = 500
 const REQUESTS = 40
@@ -54,16 +58,16 @@ function tasksOf(pid: number): Map<string, Task> {
     try {
       const [, name = '', rest = ''] =
         /^\d+ \((.*)\) (.*)$/s.exec(readFileSync(`/proc/${pid}/task/${id}/stat`, 'utf8')) ?? []
-      // From the third field on: state, …; utime 14, stime 15, nice 19.
+      // The fields from the third on: state, …; utime is 14, stime 15, nice 19.
       const fields = rest.split(' ')
       const ticks = Number(fields[11]) + Number(fields[12])
       tasks.set(id, { id, name, nice: Number(fields[16]), ticks })
-    } catch {} // it has ended
+    } catch {} // the thread has ended
   }
   return tasks
 }
 
-/** Threads that used the processor while `work` ran, the main thread apart. */
+/** The threads that used the processor while `work` ran, without the main thread. */
 async function busyDuring(work: () => Promise<void>): Promise<Task[]> {
   const pid = server.child.pid as number
   const before = tasksOf(pid)
@@ -99,7 +103,7 @@ test('two heavy queries: every thread that runs them is behind the flush', async
     await Promise.all([ask(), ask()])
   })
   expect(QUERY_NICE).toBeGreaterThan(BACKGROUND_NICE)
-  expect(busy.length).toBeGreaterThanOrEqual(2) // DuckDB's own thread, and one that asked
+  expect(busy.length).toBeGreaterThanOrEqual(2) // DuckDB's own thread and the query thread
   for (const task of busy) expect(task, JSON.stringify(busy)).toMatchObject({ nice: QUERY_NICE })
 })
 
@@ -127,7 +131,7 @@ test('merges: they go after everything else, and the threads that DuckDB borrows
   ] as const) {
     for (let from = 0; from < count; from += EVENTS) await postTo(keyed, events(from, from + EVENTS, n))
     await server.count(keyed.poolId)
-    await server.kill() // the flusher forgets what it would take along
+    await server.kill() // the flusher forgets its recent flushes
     server = await startServer({ dataDir, env: n === 1 ? NEVER : OFTEN })
     keyed = at(server, keyed)
   }

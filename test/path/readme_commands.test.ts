@@ -1,4 +1,4 @@
-/** The README's curl commands, as they stand there: only address, ids and secret are filled in. */
+/** The curl commands of the README run as written: only address, ids and secret are filled in. */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

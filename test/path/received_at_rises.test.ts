@@ -1,6 +1,7 @@
 /**
- * Received-at is the key's timestamp in a pool with a unique id and no timestamp of its own: two requests that shared one
- * would be one record. Here the wall clock stands still, or goes back at each start, and no event is lost.
+ * Received-at is the key's timestamp in a pool with a unique id and no timestamp of its own: two
+ * requests with the same one would become one row. Here the wall clock stands still, or goes back
+ * at each start, and no event is lost.
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -26,7 +27,9 @@ afterAll(removeLeftovers)
 
 const POOL = { uniqueName: 'rising', columns: [column('id', 'STRING')], uniqueId: 'id' }
 
-/** Posts single events with few ids from many connections; returns how many were acknowledged. */
+/**
+ * Posts single events with few ids from many connections. Returns the number of acknowledged ones.
+ */
 async function postMany(server: TestServer, pool: TestPool, each: number): Promise<number> {
   let acknowledged = 0
   const producer = async () => {
@@ -39,12 +42,12 @@ async function postMany(server: TestServer, pool: TestPool, each: number): Promi
   return acknowledged
 }
 
-/** Each life has another port. */
+/** The port changes with each start. */
 function urlOf(server: TestServer, pool: TestPool): string {
   return server.base + new URL(pool.url).pathname
 }
 
-/** Received-at of all rows in µs, rising. */
+/** The received-at of all rows in µs, sorted. */
 async function receivedUs(server: TestServer): Promise<bigint[]> {
   const token = await fetchToken(server.base, server.dataDir)
   const answer = await fetch(`${server.base}/v1/pools/rising/arrow?columns=_service_received_at`, {
@@ -62,14 +65,14 @@ test('no event is lost with few ids and many connections, whatever the clock doe
   const pool = await server.createPool(POOL)
   let acknowledged = await postMany(server, pool, 5)
   expect(await server.count(pool.poolId)).toBe(String(acknowledged))
-  acknowledged += await postMany(server, pool, 2) // these stand in the log alone
+  acknowledged += await postMany(server, pool, 2) // these are in the log alone
   await server.kill()
-  // An hour back: what is replayed, and what was flushed before.
+  // The clock goes back an hour: replayed and flushed rows are both later.
   server = await start(NOON_MS - HOUR_MS)
   acknowledged += await postMany(server, pool, 3)
   expect(await server.count(pool.poolId)).toBe(String(acknowledged))
   expect((await server.stop()).code).toBe(0)
-  // Nothing to replay, and an index that is rebuilt.
+  // Nothing is replayed, and the index is rebuilt.
   rmSync(join(dataDir, 'index'), { recursive: true })
   server = await start(NOON_MS - 2 * HOUR_MS)
   acknowledged += await postMany(server, pool, 3)

@@ -20,10 +20,10 @@ import { column, pathOf, post } from './client.ts'
 import { merges, until, untilRest } from './compaction.ts'
 
 const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
-/** Sequences with restarts: a start takes seconds. */
+/** The number of sequences with restarts: each start takes seconds. */
 const RESTARTING = Number(process.env['WEIR_TEST_RUNS'] ?? 2)
 const RESTARTING_MS = 300_000 + RESTARTING * 60_000
-/** Sequences that run at once, each on its own pool. */
+/** The number of sequences that run at once, each on its own pool. */
 const LANES = 5
 const IDS = ['a', 'b', 'c', 'd', 'é', '']
 const DAYS = ['2026-01-01', '2026-01-02', '2026-02-01']
@@ -35,7 +35,7 @@ interface Event {
   readonly n: number | null | 'wrong'
 }
 
-/** Live records by key. */
+/** The live rows by key. */
 interface Model {
   readonly rows: Map<string, Event>
   last: readonly Event[]
@@ -51,16 +51,16 @@ interface Host {
   server: TestServer
   readonly args: readonly string[]
   restarts: number
-  /** Of the servers that ended. */
+  /** The merges of the servers that ended. */
   merges: number
-  /** What each pool must hold, for the end. */
+  /** The expected content of each pool, for the end. */
   readonly models: Map<string, Model>
 }
 
-/** Compaction looks often: flushes of a quiet pool are merged at once. */
+/** Compaction ticks often: flushes of a quiet pool are merged at once. */
 const OFTEN = { WEIR_COMPACT_TICK_MS: '5' }
 const DAY_MS = 86_400_000
-/** Rows of a day before go, rows of this day stay: the last of DAYS alone is kept. */
+/** Retention removes rows of earlier days: only the last of DAYS stays. */
 const KEEP_FROM = '2026-01-15'
 
 const keyOf = ({ ts, id }: Event) => `${ts} ${id}`
@@ -79,7 +79,7 @@ class Post implements fc.AsyncCommand<Model, Real> {
   toString = () => `post ${JSON.stringify(this.events)}`
 }
 
-/** A client's retry: the same body again. */
+/** A client tries again with the same body. */
 class Repost implements fc.AsyncCommand<Model, Real> {
   check = (model: Readonly<Model>) => model.last.length > 0
   run = (model: Model, real: Real) => postAll(model.last, model, real)
@@ -108,7 +108,7 @@ class Delete implements fc.AsyncCommand<Model, Real> {
   toString = () => `delete ${JSON.stringify(this.events)}`
 }
 
-/** A reader asks: everything before is flushed. */
+/** A query, which flushes everything before it. */
 class Count implements fc.AsyncCommand<Model, Real> {
   check = () => true
   async run(model: Model, { host, pool }: Real): Promise<void> {
@@ -135,14 +135,16 @@ class Narrow implements fc.AsyncCommand<Model, Real> {
   toString = () => `sum and count where id <> ${JSON.stringify(this.id)} from ${DAYS[this.from]}`
 }
 
-/** How a server ends, and what is done to its folder before the next one starts. */
+/** The ways in which a server ends, and the work on its folder before the next start. */
 const REBUILDS = ['rebuild at start', 'weir rebuild', 'weir rebuild after a kill'] as const
 const HOW = ['stop', 'kill', ...REBUILDS] as const
 type How = (typeof HOW)[number]
 
 class Restart implements fc.AsyncCommand<Model, Real> {
   readonly how: How
-  /** Commands in processes of their own, as a user runs them; else their code, here. */
+  /**
+   * True: commands run as processes, as a user runs them. False: their code runs in this process.
+   */
   readonly isReal: boolean
   constructor(how: How, isReal = false) {
     this.how = how
@@ -185,7 +187,7 @@ class Restart implements fc.AsyncCommand<Model, Real> {
   toString = () => `${this.how} and start`
 }
 
-/** Until nothing is left to merge. */
+/** Waits until nothing is left to merge. */
 class Compact implements fc.AsyncCommand<Model, Real> {
   check = () => true
   async run(model: Model, { host, pool }: Real): Promise<void> {
@@ -195,7 +197,7 @@ class Compact implements fc.AsyncCommand<Model, Real> {
   toString = () => 'compaction'
 }
 
-/** The pool keeps some days only, until all before are gone; then for ever again. */
+/** Retention of some days until all earlier rows are removed, then none again. */
 class Retain implements fc.AsyncCommand<Model, Real> {
   check = () => true
   async run(model: Model, { host, pool }: Real): Promise<void> {
@@ -220,7 +222,7 @@ async function keepDays(server: TestServer, pool: TestPool, dataRetentionInDays:
   expect(errors).toBeUndefined()
 }
 
-/** All rows of a stopped folder, as two other readers see them, are those of the models. */
+/** Two other readers find the rows of the models in a stopped folder. */
 async function crossCheck(dataDir: string, models: ReadonlyMap<string, Model>): Promise<void> {
   const found = await crossRead(dataDir)
   for (const [poolId, { rows }] of models) {
@@ -231,13 +233,13 @@ async function crossCheck(dataDir: string, models: ReadonlyMap<string, Model>): 
   }
 }
 
-/** null where nothing is to be summed, as SQL has it. */
+/** The sum of n; null without a value, as in SQL. */
 function sumOf(rows: readonly Event[]): string | null {
   const values = rows.map(row => row.n).filter(n => typeof n === 'number')
   return values.length === 0 ? null : String(values.reduce((sum, n) => sum + BigInt(n), 0n))
 }
 
-/** Live rows as the Arrow route streams them. */
+/** Reads the live rows from the Arrow route. */
 class Stream implements fc.AsyncCommand<Model, Real> {
   check = () => true
   async run(model: Model, { host, pool }: Real): Promise<void> {
@@ -254,7 +256,7 @@ class Stream implements fc.AsyncCommand<Model, Real> {
   toString = () => 'stream'
 }
 
-/** Counts and sums of every id, and of every stretch of days. */
+/** Compares counts and sums of every id, and of every range of days. */
 async function compareParts(model: Model, real: Real): Promise<void> {
   const { host, pool } = real
   const rows = [...model.rows.values()]
@@ -275,7 +277,7 @@ async function compareParts(model: Model, real: Real): Promise<void> {
   await new Stream().run(model, real)
 }
 
-/** All of it: count, sum, and each key's row by itself. */
+/** Compares the count, the sum, and the row of each key. */
 async function compare(model: Model, { host, pool }: Real): Promise<void> {
   const { server } = host
   expect(await server.count(pool.poolId)).toBe(String(model.rows.size))
@@ -375,7 +377,7 @@ describe.each(KERNELS)('kernel $kernel', ({ kernel, calm, restarting }) => {
     expect(runs).toBeGreaterThanOrEqual(numRuns)
   }
 
-  // First: each folder that is looked at has few pools then.
+  // This test comes first, because the folders that it checks have few pools then.
   test(
     `${restarting} sequences with restarts, seed ${SEED}`,
     async () => {
@@ -387,7 +389,7 @@ describe.each(KERNELS)('kernel $kernel', ({ kernel, calm, restarting }) => {
           SEED,
           true,
         )
-      // A sequence may hold none: one of each is made here, in any case.
+      // A random sequence may have no restart, so each kind is made here in any case.
       const { model, real } = await begin()
       const one = new Post([{ ts: DAYS[0]!, id: 'a', n: 1 }])
       const two = new Post([{ ts: DAYS[0]!, id: 'a', n: 2 }])
@@ -396,7 +398,7 @@ describe.each(KERNELS)('kernel $kernel', ({ kernel, calm, restarting }) => {
         one,
         new Restart('kill'),
         gone,
-        // Real processes once: they take seconds.
+        // Processes take seconds, so they run once.
         new Restart('weir rebuild', kernel === 'native'),
         two,
         new Restart('weir rebuild after a kill'),

@@ -13,7 +13,7 @@ test('a replay of more rows than one flush takes: the first query after it is an
   await server.stop()
   let acknowledged = 0
   let sent = 0
-  // Each life ends in its first flush, so that nothing is ever flushed and the log grows.
+  // Each server dies in its first flush, so nothing is ever flushed and the log grows.
   while (acknowledged < FLUSH_ROWS + 10_000) {
     const { ready, ended } = spawnServer({ dataDir, args: ['--crash-at', 'index.before-commit:1'] })
     const base = await ready.catch(() => undefined)
@@ -30,7 +30,7 @@ test('a replay of more rows than one flush takes: the first query after it is an
     }
     if (base !== undefined) await Promise.all(Array.from({ length: CLIENTS }, client))
     expect((await ended).signal).toBe('SIGKILL')
-    if (base === undefined) break // its replay alone filled a flush: that is what is wanted
+    if (base === undefined) break // the replay alone filled a flush, as the test needs
   }
   const last = await startServer({ dataDir })
   const counted = Number(await last.count(pool.poolId))

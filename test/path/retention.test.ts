@@ -1,4 +1,7 @@
-/** Retention in the real server: by DATE, by TIMESTAMP, by received-at; late events, the future, and back from a rebuild. */
+/**
+ * Retention in the real server: by DATE, by TIMESTAMP, by received-at; late events, future events,
+ * and after a rebuild.
+ */
 import { existsSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
@@ -6,7 +9,10 @@ import { type PoolSpec, startServer, type TestPool, type TestServer } from '../u
 import { at, column, filesOf, OFTEN, post, until, untilRest } from './compaction.ts'
 
 const DAY_MS = 86_400_000
-/** `YYYY-MM-DD` so many days from today. The tests ask for no day within one of a cutoff: midnight may pass meanwhile. */
+/**
+ * `YYYY-MM-DD`, so many days from today. No test takes a day next to a cutoff, because midnight may
+ * pass meanwhile.
+ */
 const day = (days: number) => new Date(Date.now() + days * DAY_MS).toISOString().slice(0, 10)
 
 const spec = (type: string): PoolSpec => ({
@@ -23,7 +29,7 @@ async function keep(server: TestServer, pool: TestPool, days: number): Promise<v
   expect(errors).toBeUndefined()
 }
 
-/** 100 records of each of the days. */
+/** 100 rows of each of the days. */
 async function fill(server: TestServer, pool: TestPool, days: readonly number[]): Promise<void> {
   for (const one of days)
     await post(
@@ -42,14 +48,16 @@ for (const type of ['DATE', 'TIMESTAMP'])
     let server = await startServer({ env: OFTEN })
     const { dataDir } = server
     let pool = await server.createPool(spec(type))
-    await fill(server, pool, [-20, -10, -9]) // a segment of its own by size, all expired
-    await fill(server, pool, [-8, -3, 0, 30]) // one that is cut
+    // Its size makes it a segment of its own, and all of it expires.
+    await fill(server, pool, [-20, -10, -9])
+    await fill(server, pool, [-8, -3, 0, 30]) // a part of this segment expires
     expect(await server.count(pool.poolId)).toBe('700')
     await untilRest(server)
-    expect(await server.count(pool.poolId)).toBe('700') // 0 keeps for ever
+    expect(await server.count(pool.poolId)).toBe('700') // 0: rows never expire
     await keep(server, pool, 5)
     await untilCount(server, pool, 300)
-    // A late event is taken, and goes at the next pass: here after a restart. Its key was free.
+    // A late event is accepted and expires at the next pass, here after a restart. Its key was
+    // free.
     await post(pool, [
       { at: day(-10), id: '-10/1' },
       { at: day(-3), id: '-3/1' },

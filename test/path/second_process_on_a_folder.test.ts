@@ -11,7 +11,7 @@ test('a second process on the same folder exits 2 naming it; the first is not di
   expect(second.output).toContain(`another process uses the data folder ${server.dataDir}`)
   expect((await send(pool.url, events(5, 10))).status).toBe(200)
   expect(await server.count(pool.poolId)).toBe('10')
-  // The lock dies with its process, however it dies: nothing has to be removed by hand.
+  // The lock ends with its process, however that ends. Nothing has to be removed by hand.
   await server.kill()
   const third = await startServer({ dataDir: server.dataDir })
   expect(await third.count(pool.poolId)).toBe('10')

@@ -1,9 +1,14 @@
-/** The kernel knows Weir's threads by name (`top -H`, `perf`), with the native module and without. */
+/**
+ * The kernel knows Weir's threads by name (`top -H`, `perf`), with the native module and without.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { fetchToken, send, startServer } from '../util/server.ts'
 
-/** Those that each server has, and the one of exports; threads of merges and backups come when there is one. */
+/**
+ * The threads of every server, and that of exports. Threads of merges and backups start when they
+ * are needed.
+ */
 const NAMES = [
   'weir-catalog',
   'weir-export',
@@ -20,7 +25,7 @@ function namesOf(pid: number): string[] {
   for (const task of readdirSync(`/proc/${pid}/task`)) {
     try {
       names.add(readFileSync(`/proc/${pid}/task/${task}/comm`, 'utf8').trim())
-    } catch {} // it has ended
+    } catch {} // the thread has ended
   }
   return [...names].filter(name => name.startsWith('weir-')).sort()
 }

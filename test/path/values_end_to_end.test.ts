@@ -1,4 +1,6 @@
-/** Values over HTTP: what is posted in a column's many spellings is what filters find and sums add up. */
+/**
+ * Values over HTTP: filters find, and sums add, a value in every spelling that its column accepts.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startServer, type TestPool, type TestServer } from '../util/server.ts'
 import { column, expectProblem, post, where } from './client.ts'
@@ -22,7 +24,7 @@ async function poolOf(type: string, texts: readonly string[]): Promise<TestPool>
 const matches = (pool: TestPool, operator: string, value?: string) =>
   server.count(pool.poolId, where('v', operator, value))
 
-/** `found` is how many rows equal each value; whatever type, one further row is null. */
+/** `found` is the number of rows that equal each value. With every type, one more row is null. */
 const COLUMNS: readonly { type: string; texts: string[]; found: [string, number][] }[] = [
   {
     type: 'BOOLEAN',

@@ -1,4 +1,4 @@
-/** What others on the machine, on the network, and tokens without a scope learn: nothing. */
+/** Other users of the machine, the network, and tokens without a scope learn nothing. */
 import { lstatSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'

@@ -1,6 +1,6 @@
 /**
- * A clone of Weir in small: the real set-up over a few sources, with an npm, a C++ compiler and a tsc that only write down
- * what they were asked.
+ * A small clone of Weir: the real set-up over a few sources. Its npm, C++ compiler and tsc only
+ * record their calls.
  */
 import { type ChildProcess, type ChildProcessByStdio, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -31,7 +31,7 @@ const LOCK_FILE = {
   },
 }
 
-/** The end of a set-up. */
+/** The result of a set-up. */
 interface Ended {
   readonly code: number | null
   readonly output: string
@@ -44,7 +44,10 @@ interface User {
 
 export class Clone {
   readonly root = temporaryFolder('weir-clone-')
-  /** One line for each call of a tool: `npm …`, `compile FILE`, `link`, `tsc`, and `twice FILE` for an object in two hands. */
+  /**
+   * One line for each call of a tool: `npm …`, `compile FILE`, `link`, `tsc`, and `twice FILE`
+   * where two compilers write one object.
+   */
   readonly #calls = join(this.root, 'calls.log')
   readonly #children = new Set<ChildProcess>()
 
@@ -63,7 +66,7 @@ export class Clone {
     this.compiler('1')
   }
 
-  /** What npm leaves: its own lock file, and a tsc. */
+  /** Creates the files that npm leaves: its own lock file and a tsc. */
   install(): void {
     for (const folder of ['installed', 'node_modules']) {
       this.write(join(folder, '.package-lock.json'), JSON.stringify(LOCK_FILE))
@@ -72,7 +75,7 @@ export class Clone {
     this.tsc('console.log("weir runs")')
   }
 
-  /** A tsc that makes this program of the sources. */
+  /** Installs a tsc that compiles the sources to this program. */
   tsc(program: string): void {
     for (const folder of ['installed', 'node_modules'])
       this.write(
@@ -84,7 +87,7 @@ export class Clone {
       )
   }
 
-  /** What `npm prune --omit=dev` leaves. */
+  /** Leaves the files that `npm prune --omit=dev` leaves. */
   prune(): void {
     const packages = Object.entries(LOCK_FILE.packages).filter(([, one]) => !('dev' in one))
     const pruned = JSON.stringify({ packages: Object.fromEntries(packages) })
@@ -93,10 +96,10 @@ export class Clone {
   }
 
   /**
-   * A compiler of that version. An object is in its hands for a moment.
-   * @param fault shell code that may end it; `$kind` is `probe`, `compile` or `link`
+   * Installs a compiler of this version. It takes a moment for each object.
+   * @param failure shell code that may end it; `$kind` is `probe`, `compile` or `link`
    */
-  compiler(version: string, fault = ''): void {
+  compiler(version: string, failure = ''): void {
     this.#tool(
       'g++',
       `if [ "$1" = --version ]; then echo "fake g++ ${version}"; exit 0; fi
@@ -106,7 +109,7 @@ export class Clone {
          shift
        done
        [ $kind = compile ] && [ "\${file#src/}" = "$file" ] && kind=theirs
-       ${fault}
+       ${failure}
        case $kind in compile) echo "compile $file" >> "$CALLS";; link) echo link >> "$CALLS";; esac
        if ! mkdir "$out.held" 2>/dev/null; then echo "twice $file" >> "$CALLS"; fi
        [ $kind = compile ] && sleep 0.3
@@ -134,19 +137,19 @@ export class Clone {
     return existsSync(join(this.root, path))
   }
 
-  /** What tools were called since the last look. */
-  calls(): string[] {
+  /** Takes the recorded calls. */
+  takeCalls(): string[] {
     const lines = existsSync(this.#calls) ? readFileSync(this.#calls, 'utf8').trim().split('\n') : []
     rmSync(this.#calls, { force: true })
     return lines.filter(line => line !== '')
   }
 
-  /** As `npm start` does. */
+  /** Does what `npm start` does. */
   start(): Promise<Ended> {
     return this.setUp('run', 'src/app/main.js')
   }
 
-  /** `start` by a user who may read the clone and not write to it. */
+  /** Does what `npm start` does for a user who may read the clone and not write to it. */
   async startReadOnly(): Promise<Ended> {
     const isRoot = process.getuid?.() === 0
     spawnSync('chmod', ['-R', isRoot ? 'a+rX,go-w' : 'a-w', this.root])
@@ -159,7 +162,7 @@ export class Clone {
     return this.#run(args, {})
   }
 
-  /** A set-up that nobody waits for; it ends with the clone at the latest. */
+  /** Starts a set-up that nobody waits for. It ends with the clone at the latest. */
   spawn(...args: string[]): ChildProcessByStdio<null, Readable, Readable> {
     return this.#spawn(args, {})
   }

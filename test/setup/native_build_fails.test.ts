@@ -1,4 +1,7 @@
-/** A C++ compiler that is missing, broken, or fails: Weir runs its js kernel, says why, and tries again when that may help. */
+/**
+ * A C++ compiler that is missing, broken, or fails: Weir runs its js kernel, says why, and tries
+ * again when that may help.
+ */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { Clone } from './clone.ts'
 
@@ -15,7 +18,7 @@ const FAILS =
 async function start() {
   const { code, output } = await clone.start()
   expect([code, output]).toEqual([0, expect.stringContaining('weir runs')])
-  const calls = clone.calls()
+  const calls = clone.takeCalls()
   return { isTried: calls.includes('tried') || calls.includes('link'), output }
 }
 

@@ -22,53 +22,53 @@ async function startsAndRuns() {
 test('a fresh clone installs and builds, and a second start does nothing', async () => {
   clone.prune()
   await startsAndRuns()
-  const calls = clone.calls()
+  const calls = clone.takeCalls()
   expect(calls.shift()).toMatch(/^npm install .*--include=dev/)
   expect(calls.sort()).toEqual(BUILT)
   expect((await startsAndRuns()).output).toBe('weir runs\n')
-  expect(clone.calls()).toEqual([])
+  expect(clone.takeCalls()).toEqual([])
 })
 
 test('an image without the packages to build with starts, and installs nothing', async () => {
   await startsAndRuns()
-  clone.calls()
+  clone.takeCalls()
   clone.prune()
   expect((await startsAndRuns()).output).toBe('weir runs\n')
-  expect(clone.calls()).toEqual([])
+  expect(clone.takeCalls()).toEqual([])
 })
 
 test('… and installs them where there is something to build, or to test', async () => {
   await startsAndRuns()
-  clone.calls()
+  clone.takeCalls()
   clone.prune()
   clone.append('src/app/main.ts', 'changed')
   await startsAndRuns()
-  expect(clone.calls()).toEqual([expect.stringMatching(/^npm install .*--include=dev/), 'tsc'])
+  expect(clone.takeCalls()).toEqual([expect.stringMatching(/^npm install .*--include=dev/), 'tsc'])
   clone.prune()
   expect((await clone.setUp()).code).toBe(0) // as `npm test` does, whose next step is vitest
-  expect(clone.calls()).toEqual([expect.stringMatching(/^npm install .*--include=dev/)])
+  expect(clone.takeCalls()).toEqual([expect.stringMatching(/^npm install .*--include=dev/)])
 })
 
 test('a package that the server needs and that is missing is installed', async () => {
   await startsAndRuns()
-  clone.calls()
+  clone.takeCalls()
   clone.write('node_modules/.package-lock.json', '{"packages":{}}')
   await startsAndRuns()
-  expect(clone.calls()).toEqual([expect.stringMatching(/^npm install /)])
+  expect(clone.takeCalls()).toEqual([expect.stringMatching(/^npm install /)])
 })
 
 test('a copied folder, whose files have other times, builds nothing', async () => {
   await startsAndRuns()
-  clone.calls()
+  clone.takeCalls()
   for (const file of ['src/app/main.ts', 'src/parse/native/a.cpp', 'package-lock.json'])
     utimesSync(join(clone.root, file), 1_000_000_000, 1_000_000_000)
   expect((await startsAndRuns()).output).toBe('weir runs\n')
-  expect(clone.calls()).toEqual([])
+  expect(clone.takeCalls()).toEqual([])
 })
 
 test('an image that cannot be written to starts, and its files may have other times', async () => {
   await startsAndRuns()
-  clone.calls()
+  clone.takeCalls()
   utimesSync(join(clone.root, 'src/app/main.ts'), 1_000_000_000, 1_000_000_000)
   expect(await clone.startReadOnly()).toEqual({ code: 0, output: 'weir runs\n' })
   clone.append('src/app/main.ts', 'changed')
@@ -81,7 +81,7 @@ test('four set-ups at once: one builds, the others wait for it and run', async (
   const ended = await Promise.all([1, 2, 3, 4].map(() => clone.start()))
   for (const { code, output } of ended)
     expect([code, output]).toEqual([0, expect.stringContaining('weir runs')])
-  expect(clone.calls().sort()).toEqual(BUILT)
+  expect(clone.takeCalls().sort()).toEqual(BUILT)
 })
 
 test('a server that was set up and runs keeps no other set-up waiting', async () => {

@@ -1,4 +1,7 @@
-/** W-5, W-6: the calls that make a segment durable or remove it, in their order; and the wasm memory stays flat. */
+/**
+ * W-5, W-6: the calls that make a segment durable or remove it, in their order; and the wasm memory
+ * stays flat.
+ */
 import { wasmMemory } from 'parquet-wasm'
 import { describe, expect, test } from 'vitest'
 import { readDeleteFile } from '../../src/format/delete-file.ts'
@@ -12,9 +15,9 @@ import { publishInPieces, publishSegment, unlinkSegments } from '../../src/store
 import { FlushWriter } from '../../src/store/segment/write-segment.ts'
 import { type Disk, disk } from '../../src/util/disk.ts'
 import { deleteFile, segmentFile } from '../../src/util/paths.ts'
-import { metaOf, newSeed } from '../index/help.ts'
+import { metaOf } from '../index/flushes.ts'
 import { MemoryDisk, PowerCut } from '../util/memory-disk.ts'
-import { randomFrom } from '../util/random.ts'
+import { newSeed, randomFrom } from '../util/random.ts'
 import { randomEntries, schemaOfAll } from './rows.ts'
 
 /** Records calls by file name; `failAt` refuses one. Nothing reaches the disk. */

@@ -55,7 +55,7 @@ describe('an Authorization header', () => {
       expect(basicOf(header)).toBeUndefined()
       expect(readBearer(header)).toBeUndefined()
     }
-    // The limit of an ack. The former pattern took 4 to 12 s.
+    // An earlier pattern took 4 to 12 s.
     expect(performance.now() - begin).toBeLessThan(1_000)
   })
 })

@@ -1,4 +1,6 @@
-/** Runs with every test file: what its servers and folders left goes when the file ends, however its process ends. */
+/**
+ * Runs with every test file: ends its servers and removes its folders when the file ends.
+ */
 import { afterAll } from 'vitest'
 import { removeLeftovers } from './server.ts'
 

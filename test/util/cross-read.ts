@@ -1,6 +1,6 @@
 /**
- * A stopped folder, read by others: every live segment by DuckDB and by hyparquet, which must agree in every value; and the
- * key index against it: each visible row has its key, each key its visible row, and nothing else.
+ * Reads a stopped folder with two other readers. DuckDB and hyparquet read every live segment and
+ * must agree in every value. The key index must have exactly the keys of the visible rows.
  */
 import { deepStrictEqual, ok, strictEqual } from 'node:assert'
 import { readFileSync } from 'node:fs'
@@ -27,7 +27,10 @@ export type CrossRow = Readonly<Record<string, string | null>>
 const MAP_BYTES = 64 * 1024 ** 3
 const KEYS_MAX = 1_000_000
 
-/** Visible rows by pool id. Throws where two readers, or index and segments, differ. Nothing may run on the folder. */
+/**
+ * The visible rows by pool id. Throws where the two readers, or the index and the segments, differ.
+ * No server may run on the folder.
+ */
 export async function crossRead(dataDir: string): Promise<ReadonlyMap<string, CrossRow[]>> {
   const paths = pathsOf(dataDir)
   const { pools, schemas } = await readCatalog(paths.catalog)
@@ -82,7 +85,7 @@ async function readCatalog(folder: string) {
   return { pools, schemas }
 }
 
-/** Live segments have disjoint ranges: the rebuild relies on it. */
+/** Checks that live segments have disjoint sequences: the rebuild relies on that. */
 function checkRanges({ pool, segments, flushedSequence }: PoolState): void {
   let last = 0
   for (const { segment, sequenceFrom, sequenceTo } of [...segments].sort(

@@ -6,13 +6,13 @@ import { beginThread, moved, serve } from '../../src/util/thread-server.ts'
 
 export interface KitData {
   readonly greeting: string
-  /** `close` of the thread fails. */
+  /** True: the `close` of the thread fails. */
   readonly closeFails?: boolean
 }
 
 export interface KitCalls {
   greet(name: string): string
-  /** Fills the bytes and gives their memory back. */
+  /** Fills the bytes and moves their memory back. */
   fill(bytes: Uint8Array): Uint8Array
   wait(ms: number): string
   /** Ends when the thread is told to stop. */

@@ -1,4 +1,7 @@
-/** Finds LMDB's own descriptors in this process: it has its file open twice, for data pages and for meta pages. */
+/**
+ * Finds the descriptors of LMDB in this process. It has its file open twice, for data pages and for
+ * meta pages.
+ */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { must } from '../../src/util/assert.ts'
 
@@ -12,7 +15,7 @@ export function lmdbDescriptor(file: string, which: 'meta' | 'data'): number {
       const flags = /flags:\s*(\d+)/.exec(readFileSync(`/proc/self/fdinfo/${fd}`, 'latin1'))?.[1]
       return ((Number.parseInt(flags ?? '0', 8) & O_DSYNC) !== 0) === (which === 'meta')
     } catch {
-      return false // the one that read this folder
+      return false // the descriptor of this listing
     }
   })
   return Number(must(found, `an open file ${file}`))

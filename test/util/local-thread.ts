@@ -1,4 +1,7 @@
-/** A thread of the kit whose code runs in the test's own thread, so that it can work on a disk of the test. */
+/**
+ * A thread of the kit whose code runs in the test's own thread, so that it can work on a disk of
+ * the test.
+ */
 import type { MessagePort } from 'node:worker_threads'
 import { fromWire } from '../../src/util/errors.ts'
 import {

@@ -1,6 +1,6 @@
 /**
- * Batches (src/format/batch-layout.ts) from typed rows, written plainly: an independent writer of the layout for tests of
- * the stages behind the kernels.
+ * Batches (src/format/batch-layout.ts) from typed rows: an independent writer of the layout for
+ * tests of the layers above the kernels.
  */
 import {
   align8,
@@ -15,14 +15,17 @@ import {
 } from '../../src/format/batch-layout.ts'
 import type { PoolSchema } from '../../src/format/schema.ts'
 
-/** A column's value: text for STRING and JSON, bigint for 64 bits (INT64, TIMESTAMP in µs), days for DATE. */
+/**
+ * A column's value: text for STRING and JSON, bigint for 64 bits (INT64, TIMESTAMP in µs), days for
+ * DATE.
+ */
 export type Value = string | number | bigint | boolean | null
 
 export interface Row {
   readonly payload?: string | Uint8Array
   /** The encoded key; left out in a pool without a unique id. */
   readonly key?: string | Uint8Array
-  /** In the plan's order; left out in a delete. */
+  /** In the order of the schema; left out in a delete. */
   readonly values?: readonly Value[]
 }
 

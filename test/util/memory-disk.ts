@@ -1,15 +1,18 @@
 /**
- * A Disk in memory that keeps synced and unsynced apart, for power cuts and faults.
+ * A Disk in memory that tells synced from unsynced data, for power cuts and injected faults.
  *
- *   cut(random)            the disk after a power cut: synced data kept; each unsynced sector of 512 bytes there or
- *                          not; each unsynced create, rename and unlink done or not, in order for one file
+ *   cut(random)            the disk after a power cut: synced data stays, each unsynced sector of
+ *                          512 bytes is written or not, each unsynced create, rename and unlink is
+ *                          done or not, in order for one file
  *   failNext(op, code)     the next call of that operation throws `code` and does nothing
  *   limitBytes(n)          growing beyond n bytes in all throws ENOSPC
- *   stopAfter(n)           the nth change of the disk from now and every call after it throw PowerCut
- *   calls                  what was asked of it, in words
+ *   stopAfter(n)           the nth change of the disk from now and every call after it throw
+ *                          PowerCut
+ *   calls                  the calls so far, as text
  *
- * Stricter than real file systems: fsync of a file does not make its name durable, only fsync of the folder does. A new
- * folder is durable after the fsync of its parent, and a removed one gone for good; a lost folder takes all that is in it along.
+ * Stricter than real file systems: fsync of a file does not make its name durable, only fsync of
+ * the folder does. A new folder is durable after the fsync of its parent, and so is its removal. A
+ * folder that is lost takes its content along.
  */
 import { basename, dirname } from 'node:path'
 import type { Disk, FileHandle } from '../../src/util/disk.ts'
@@ -17,14 +20,14 @@ import type { Random } from './random.ts'
 
 const SECTOR_BYTES = 512
 
-/** The power is gone: thrown by every call after the cut. */
+/** Thrown by every call after a power cut. */
 export class PowerCut extends Error {
   override readonly name = 'PowerCut'
 }
 
 type DiskOperation = Exclude<keyof Disk, 'exists' | 'size'>
 
-/** What happened to a file's content since its last sync. */
+/** A change of a file's content since its last sync. */
 type Change = { readonly position: number; readonly bytes: Uint8Array } | { readonly truncate: number }
 
 class Inode {
@@ -32,7 +35,7 @@ class Inode {
   size: number
   synced: Buffer
   changes: Change[] = []
-  /** Its last name: a handle that was opened before a rename is told by the new one. */
+  /** The last name: after a rename, open handles are reported by the new one. */
   path = ''
 
   constructor(synced: Buffer) {
@@ -68,7 +71,7 @@ class Inode {
   }
 }
 
-/** One change of a folder since its last sync: a name that goes, a name that comes. */
+/** One change of a folder since its last sync: a removed name and an added one. */
 interface NameChange {
   readonly inode: Inode
   readonly from: string | undefined
@@ -88,7 +91,7 @@ export class MemoryDisk implements Disk {
   onCall: (call: string) => void = () => {}
   #live = new Map<string, Inode>()
   #durable = new Map<string, Inode>()
-  /** The data folder itself is there from the start. */
+  /** The data folder exists from the start. */
   #folders = new Set<string>(['/', '/data'])
   #durableFolders = new Set<string>(['/', '/data'])
   #pending: NameChange[] = []
@@ -97,7 +100,7 @@ export class MemoryDisk implements Disk {
   #faults: { operation: DiskOperation; code: string; path: RegExp }[] = []
   #limit = Number.POSITIVE_INFINITY
   #changesLeft = Number.POSITIVE_INFINITY
-  /** Changes of the disk so far: what `stopAfter` counts. */
+  /** The number of disk changes so far, which `stopAfter` counts. */
   changes = 0
 
   /** The next `operation` on a path that matches throws an error with `code`, once. */
@@ -120,13 +123,13 @@ export class MemoryDisk implements Disk {
     return used
   }
 
-  /** Another disk: this one as it comes back after the power went now. */
+  /** A new disk: the state of this one after a power cut now. */
   cut(random: Random): MemoryDisk {
     const after = new MemoryDisk()
     const names = new Map(this.#durable)
     const stuck = new Set<Inode>()
     for (const change of this.#pending) {
-      // Changes of one file are done in order: once one is lost, so are those behind it.
+      // The changes of one file are done in order: once one is lost, all later ones are lost.
       if (stuck.has(change.inode) || random() < 0.5) stuck.add(change.inode)
       else applyName(names, change)
     }
@@ -151,7 +154,10 @@ export class MemoryDisk implements Disk {
     return after
   }
 
-  /** Folders after a power cut: those whose coming or going was not synced are there or not, with all below. */
+  /**
+   * The folders after a power cut. An unsynced creation or removal is done or not, with everything
+   * below.
+   */
   #cutFolders(random: Random): Set<string> {
     const kept = new Set<string>(['/'])
     for (const folder of [...new Set([...this.#folders, ...this.#durableFolders])].sort()) {
@@ -185,7 +191,10 @@ export class MemoryDisk implements Disk {
     return { folders: [...this.#folders].sort(), files }
   }
 
-  /** Another disk: this one after the process was killed. Nothing is lost, nothing more is durable. */
+  /**
+   * A new disk: the state of this one after a kill of the process. Nothing is lost, and nothing
+   * more is durable.
+   */
   killed(): MemoryDisk {
     const after = new MemoryDisk()
     after.#live = this.#live
@@ -395,7 +404,7 @@ function endOf(size: number, change: { position: number; bytes: Uint8Array }): n
 
 /** The synced content with some of the unsynced changes, torn at sectors. */
 function torn(inode: Inode, random: Random): Buffer {
-  // Cuts of all kinds: all of it written back already, nothing, or each sector by chance.
+  // All of it was written back already, or nothing, or each sector by chance.
   const kind = random()
   const chance = kind < 0.2 ? 1 : kind < 0.4 ? 0 : random()
   const survivors: Change[] = []

@@ -1,6 +1,7 @@
 /**
- * O_DIRECT is taken where the file system has it: a writer that quietly fell back to the page cache would pass every test of
- * the bytes. Skips, and says so, where the file system or the native module is not there.
+ * O_DIRECT is used where the file system has it. A writer that fell back to the page cache would
+ * pass every test of the bytes. The test is skipped without such a file system or without the
+ * native module.
  */
 import { spawnSync } from 'node:child_process'
 import { closeSync, constants, mkdtempSync, openSync, readFileSync, rmSync, statfsSync } from 'node:fs'
@@ -11,16 +12,16 @@ import { disk, writeDirect, writeDurably } from '../../src/util/disk.ts'
 import { DIRECT_WRITE_BYTES_MIN } from '../../src/util/limits.ts'
 import { tryNative } from '../../src/util/native.ts'
 
-/** Beside the build: /tmp is often a tmpfs, which has nothing but the page cache. */
+/** A folder beside the build, because /tmp is often a tmpfs, which is only page cache. */
 const DIST = fileURLToPath(new URL('../..', import.meta.url))
-/** File systems that take O_DIRECT, by the type that statfs(2) tells. */
+/** File systems with O_DIRECT, by the type of statfs(2). */
 const TAKES_DIRECT = new Map([
   [0xef53, 'ext4'],
   [0x58465342, 'xfs'],
   [0x9123683e, 'btrfs'],
 ])
 const BLOCK = 4096
-/** Node knows it of this machine's kernel; its value differs between machines. */
+/** The value of the flag differs between machines. */
 const { O_DIRECT } = constants
 
 let folder = ''
@@ -29,7 +30,7 @@ beforeAll(() => {
 })
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-/** Why O_DIRECT cannot be seen here, or undefined. */
+/** The reason why O_DIRECT cannot be observed here, or undefined. */
 function whyNot(): string | undefined {
   if (tryNative() === undefined) return 'the native module is not built'
   const type = statfsSync(folder).type
@@ -55,7 +56,7 @@ test('a large buffer is written past the cache, in whole blocks, and its file st
       DIRECT_WRITE_BYTES_MIN - (DIRECT_WRITE_BYTES_MIN % BLOCK),
     )
     const flags = /^flags:\s*(\d+)/m.exec(readFileSync(`/proc/self/fdinfo/${file}`, 'utf8'))?.[1]
-    // The rest of a file need not be whole blocks: with the flag left on, writing it would fail.
+    // The last bytes are no whole block: a write with the flag would fail.
     expect(Number.parseInt(flags ?? '', 8) & O_DIRECT).toBe(0)
     expect(cachedBytes(path)).toBe(0)
   } finally {
@@ -68,7 +69,7 @@ test('a segment-sized file leaves at most its last blocks in the cache; a small 
   if (why !== undefined) return context.skip(why)
   const [large, small] = [join(folder, 'large'), join(folder, 'small')]
   writeDurably(disk, large, [new Uint8Array(4 * DIRECT_WRITE_BYTES_MIN + 5).fill(7)], 'the cache')
-  // The page of the last five bytes; a kernel may make a few around it.
+  // The page of the last five bytes, and perhaps a few around it.
   expect(cachedBytes(large)).toBeLessThanOrEqual(64 * 1024)
   writeDurably(disk, small, [new Uint8Array(DIRECT_WRITE_BYTES_MIN - 1).fill(7)], 'the cache')
   expect(cachedBytes(small)).toBeGreaterThanOrEqual(DIRECT_WRITE_BYTES_MIN - BLOCK)

@@ -1,12 +1,15 @@
 /**
- * The real file system with a MemoryDisk beside it that hears of every change: recovery, DuckDB and LMDB get real
- * files, and at any moment the state that a power cut would leave now can be asked for, and written as real files.
+ * The real file system with a MemoryDisk beside it, which mirrors every change. Recovery, DuckDB
+ * and LMDB get real files. At any moment the state that a power cut would leave can be taken and
+ * written as real files.
  *
- *   onChange   called before each write, sync, create, rename, unlink, truncate, mkdir and rmdir of the folder
- *   cut        the folder as it may be after a power cut now, and LMDB's file as it is: LMDB is taken as it is
+ *   onChange   called before each write, sync, create, rename, unlink, truncate, mkdir and rmdir of
+ *              the folder
+ *   cut        the folder as it may be after a power cut now, and LMDB's file as it is: LMDB is
+ *              taken as it is
  *
- * All stages run in one thread here, and no call of a Disk comes inside a transaction of LMDB. So at each call its file
- * holds the flushed transactions and nothing else.
+ * Everything runs in one thread, and no call of a Disk comes inside an LMDB transaction. So at each
+ * call LMDB's file has the synced transactions and nothing else.
  */
 import {
   closeSync,
@@ -27,7 +30,7 @@ import type { Random } from './random.ts'
 /** Files that only LMDB writes. */
 const LMDB_FILES = /\/(data|lock)\.mdb$/
 
-/** A folder after a power cut; paths begin with "/". */
+/** A folder after a power cut. Paths begin with "/". */
 export interface CutState {
   readonly folders: readonly string[]
   readonly files: ReadonlyMap<string, Uint8Array>
@@ -36,26 +39,29 @@ export interface CutState {
 interface Open {
   readonly path: string
   readonly real: FileHandle
-  /** undefined: a file that the mirror does not follow. */
+  /** undefined for a file that the mirror does not follow. */
   readonly mirror: FileHandle | undefined
 }
 
 export class PowerDisk implements Disk {
-  /** Before a change; the text says which. */
+  /** Called before a change, with its description. */
   onChange: (what: string) => void = () => {}
   readonly #root: string
   readonly #mirror = new MemoryDisk()
   readonly #open = new Map<FileHandle, Open>()
   #nextHandle = 1_000_000
 
-  /** Over `root`, a real folder; all that is in it is durable. */
+  /** Mirrors `root`, a real folder. Everything in it counts as durable. */
   constructor(root: string) {
     this.#root = root
     this.#mirror.putFolder(root)
     load(this.#mirror, root)
   }
 
-  /** The folder after a power cut now: paths are relative to the root. `lmdb`: folders whose data file is copied. */
+  /**
+   * The folder after a power cut now: paths are relative to the root. `lmdb`: folders whose data
+   * file is copied.
+   */
   cut(random: Random, lmdb: readonly string[]): CutState {
     const after = this.#mirror.cut(random).content()
     const inside = (path: string) => path.startsWith(`${this.#root}/`)
@@ -71,7 +77,9 @@ export class PowerDisk implements Disk {
     return { folders, files }
   }
 
-  /** What the mirror says of live files is what the file system holds: a check of this double itself. */
+  /**
+   * Checks this class itself: the mirror and the file system must have the same files.
+   */
   verify(): void {
     for (const [path, bytes] of this.#mirror.content().files) {
       if (!path.startsWith(`${this.#root}/`)) continue
@@ -106,7 +114,7 @@ export class PowerDisk implements Disk {
     this.#change(file, 'write', (on, handle) => on.write(handle, buffers, position))
   }
 
-  /** The real file is not synced: no power goes here, and it would only take time. */
+  /** The real file is not synced, because the machine's power stays on. */
   fdatasync(file: FileHandle): void {
     this.#change(file, 'fdatasync', (on, handle) => {
       if (on !== real) on.fdatasync(handle)
@@ -178,7 +186,9 @@ export class PowerDisk implements Disk {
     return this.#mirror.open(path, flags)
   }
 
-  /** A file that another hand wrote (DuckDB's temporary one): nothing of it is synced, not even its name. */
+  /**
+   * A file that others wrote (DuckDB's temporary one): neither its content nor its name is synced.
+   */
   #adopt(path: string): void {
     if (this.#mirror.exists(path)) return
     if (!this.#mirror.exists(dirname(path))) this.#mirror.mkdir(dirname(path))
@@ -211,7 +221,7 @@ function load(mirror: MemoryDisk, folder: string): void {
   }
 }
 
-/** LMDB's file is sparse and mapped; read in pieces it is as its last transaction left it. */
+/** Reads LMDB's file in pieces, because it is sparse and large. */
 function readWhole(path: string): Uint8Array {
   const bytes = new Uint8Array(statSync(path).size)
   const file = openSync(path, 'r')
@@ -227,7 +237,7 @@ function readWhole(path: string): Uint8Array {
   return bytes
 }
 
-/** Writes a state below `root`, an empty or missing folder. */
+/** Writes a state as files below `root`, an empty or missing folder. */
 export function materialise(state: CutState, root: string): void {
   mkdirSync(root, { recursive: true })
   for (const folder of state.folders) mkdirSync(join(root, folder), { recursive: true })

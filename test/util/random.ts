@@ -18,3 +18,14 @@ export function randomFrom(seed: number): Random {
 export function below(random: Random, limit: number): number {
   return Math.floor(random() * limit)
 }
+
+/** A function that returns integers in [0, limit); the same for the same seed. */
+export function integersFrom(seed: number): (limit: number) => number {
+  const random = randomFrom(seed)
+  return limit => below(random, limit)
+}
+
+/** A new seed. Tests print it. */
+export function newSeed(): number {
+  return Math.floor(Math.random() * 2 ** 31)
+}

@@ -1,6 +1,6 @@
 /**
- * Every regular expression of the product is linear: no text makes it try again and again. The list is made from the built code, so
- * a new one is looked at without being named here.
+ * Every regular expression of the product is linear: no text makes it backtrack without limit. The
+ * list comes from the built code, so new ones are checked too.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
@@ -17,7 +17,9 @@ interface Found {
   readonly flags: string
 }
 
-/** Looks through a syntax tree for regular expressions that are written out, and for those that are made of text. */
+/**
+ * Finds the regular expression literals of a syntax tree, and those that are built from text.
+ */
 function* expressionsIn(file: string): Generator<Found> {
   const open: unknown[] = [parseAst(readFileSync(file, 'utf8'))]
   const name = relative(DIST, file)
@@ -48,7 +50,7 @@ function isLinear({ pattern, flags }: Pick<Found, 'pattern' | 'flags'>): boolean
 }
 
 test('the check knows what is not linear', () => {
-  // The first three stood in this product. The last two are linear.
+  // Earlier versions of Weir had the first three. The last two are linear.
   expect(isLinear({ pattern: '^basic +([A-Za-z0-9+/=_-]*) *$', flags: 'i' })).toBe(false)
   expect(isLinear({ pattern: '\\/+$', flags: '' })).toBe(false)
   expect(isLinear({ pattern: '^(a+)+$', flags: '' })).toBe(false)

@@ -1,5 +1,5 @@
 /**
- * The real server as a child process on a temporary folder, and the client calls that tests make.
+ * The real server as a child process on a temporary folder, and the client calls of the tests.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -19,7 +19,7 @@ export interface ColumnSpec {
   readonly nullable: boolean
 }
 
-/** What a test gives to make a pool. */
+/** The settings of a new pool. */
 export interface PoolSpec {
   readonly uniqueName?: string
   readonly columns?: readonly ColumnSpec[]
@@ -29,7 +29,7 @@ export interface PoolSpec {
   readonly basicAuth?: { readonly username: string; readonly password: string }
 }
 
-/** A pool that a test made. */
+/** A created pool. */
 export interface TestPool {
   readonly sourceId: string
   readonly poolId: string
@@ -54,23 +54,23 @@ export interface TestServer {
   graphql<T = Record<string, unknown>>(
     query: string,
     variables?: unknown,
-  ): Promise<{ data: T; errors?: GraphqlFault[] }>
+  ): Promise<{ data: T; errors?: GraphqlError[] }>
   createPool(spec: PoolSpec): Promise<TestPool>
-  /** counter over a pool, as the API answers it. */
+  /** The value of a counter over a pool. */
   count(poolId: string, input?: Record<string, unknown>): Promise<string | null>
   sum(poolId: string, column: string, input?: Record<string, unknown>): Promise<string | null>
-  /** SIGTERM, and the end. */
+  /** Sends SIGTERM and waits for the end. */
   stop(): Promise<Ended>
-  /** SIGKILL, and the end. */
+  /** Sends SIGKILL and waits for the end. */
   kill(): Promise<Ended>
 }
 
-interface GraphqlFault {
+interface GraphqlError {
   readonly message: string
   readonly extensions?: { readonly code?: string }
 }
 
-/** Folders of this process that are to be removed. */
+/** The folders that this process must remove. */
 const folders = new Set<string>()
 
 /** A fresh folder, removed when the test file ends. */
@@ -80,16 +80,16 @@ export function temporaryFolder(name = 'weir-'): string {
   return folder
 }
 
-/** Ends the servers that still run, and removes the folders. */
+/** Kills the servers that still run, and removes the folders. */
 export function removeLeftovers(): void {
   for (const child of children) child.kill('SIGKILL')
   for (const folder of folders) rmSync(folder, { recursive: true, force: true, maxRetries: 3 })
   folders.clear()
 }
 
-/** How the child is started. */
+/** The options of the child process. */
 export interface StartOptions {
-  /** Another build's main.js, such as that of an older commit. */
+  /** The main.js of another build, such as an older commit. */
   readonly main?: string
   /** RLIMIT_NOFILE of the process, soft and hard. */
   readonly descriptorsMax?: number
@@ -134,11 +134,14 @@ export async function startServer(options: StartOptions = {}): Promise<TestServe
   }
 }
 
-/** No server outlives the test process, however a test ends. */
+/** The running servers. None outlives the test process. */
 const children = new Set<ChildProcess>()
-process.once('exit', removeLeftovers) // commands that are no tests use this file too
+process.once('exit', removeLeftovers) // scripts that are no tests use this file too
 
-/** Starts the process without waiting: `ready` is the address, or rejects with the output when the process ends first. */
+/**
+ * Starts the process without waiting. `ready` resolves to the address, or rejects with the output
+ * where the process ends first.
+ */
 export function spawnServer(options: StartOptions & { readonly dataDir: string }) {
   const { main = MAIN, descriptorsMax, dataDir, args = [], env } = options
   const command = [process.execPath, main, 'start', '--port', '0', '--data-dir', dataDir, ...args]
@@ -190,7 +193,7 @@ export async function fetchToken(base: string, dataDir: string, scope?: string):
 export type Graphql = (
   query: string,
   variables?: unknown,
-) => Promise<{ data: never; errors?: GraphqlFault[] }>
+) => Promise<{ data: never; errors?: GraphqlError[] }>
 
 export async function createPool(graphql: Graphql, spec: PoolSpec): Promise<TestPool> {
   const { uniqueName, ...connectionSettings } = spec
@@ -234,7 +237,7 @@ export class CounterFailed extends Error {
   }
 }
 
-/** Posts JSON and answers status and decoded body. */
+/** Posts or deletes JSON. Returns status, headers and the decoded body. */
 export async function send(url: string, body: unknown, method: 'POST' | 'DELETE' = 'POST') {
   const text = typeof body === 'string' ? body : JSON.stringify(body)
   const answer = await fetch(url, { method, body: text, headers: { 'content-type': 'application/json' } })

@@ -1,12 +1,15 @@
 /**
- * Sets the wall clock of a process that is started with `clockEnv`: loaded before the program, in each of its threads.
- * The monotonic clock stays as it is.
+ * Sets the wall clock of a process that is started with `clockEnv`. Each of its threads loads this
+ * file before the program. The monotonic clock stays as it is.
  */
 import { fileURLToPath } from 'node:url'
 
 const VARIABLE = 'WEIR_TEST_CLOCK'
 
-/** A clock that stands still at a moment, or that runs `aheadMs` before (behind, if negative) the real one. */
+/**
+ * A clock that stands still at a moment, or that runs `aheadMs` before (behind, if negative) the
+ * real one.
+ */
 type ClockSetting = { readonly atMs: number } | { readonly aheadMs: number }
 
 /** The environment that sets the wall clock of a Node process. */

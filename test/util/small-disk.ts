@@ -1,18 +1,23 @@
-/** A file system of its own size, to be filled: what a full disk does, without filling the machine's. */
+/**
+ * A small file system that a test can fill, in place of the machine's disk.
+ */
 import { spawnSync } from 'node:child_process'
 import { closeSync, mkdirSync, openSync, writeSync } from 'node:fs'
 
 export interface SmallDisk {
-  /** Its new size, such as `64m`. */
+  /** Sets its size, such as `64m`. */
   resize(size: string): void
-  /** Open files do not keep it. */
+  /** Unmounts it, even with open files. */
   end(): void
 }
 
-/** Why a test that needs a small disk is skipped. */
+/** The reason for skipping a test that needs a small disk. */
 export const NO_SMALL_DISK = 'a small file system cannot be mounted here'
 
-/** A file system of `size` (such as `64m`) at `folder`, which is made if missing; undefined: it cannot be mounted here. */
+/**
+ * Mounts a file system of `size` (such as `64m`) at `folder`, which is created if missing. Returns
+ * undefined where nothing can be mounted.
+ */
 export function mountSmall(folder: string, size: string): SmallDisk | undefined {
   mkdirSync(folder, { recursive: true })
   if (spawnSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', folder]).status !== 0)
@@ -23,7 +28,9 @@ export function mountSmall(folder: string, size: string): SmallDisk | undefined 
   }
 }
 
-/** Takes all room of the file system that `file` is on; what is there stays. It is free again when the file is removed. */
+/**
+ * Fills the file system of `file` by growing that file. Removing the file frees the space.
+ */
 export function fillDisk(file: string): void {
   const ballast = openSync(file, 'a')
   try {

@@ -1,4 +1,7 @@
-/** The thread kit (src/util/thread-kit.ts): every call settles, a crash is told once, a stop ends with the thread. */
+/**
+ * The thread kit (src/util/thread-kit.ts): every call settles, a crash is told once, a stop ends
+ * with the thread.
+ */
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { Damaged } from '../../src/util/errors.ts'

@@ -1,4 +1,7 @@
-/** `weir verify` and `weir rebuild` inside this process: the commands' own code, without a process for each. */
+/**
+ * `weir verify` and `weir rebuild` inside this process: the code of the commands, without a process
+ * for each.
+ */
 
 import { COMMANDS } from '../../src/app/commands.ts'
 import { readCommandLine } from '../../src/engine/command.ts'
@@ -11,14 +14,14 @@ import { pathsOf } from '../../src/util/paths.ts'
 
 const SILENT = { step: () => undefined, end: () => undefined }
 
-/** A stopped folder is not as it should be. */
+/** `weir verify` found damage in a stopped folder. */
 class NotClean extends Error {
   override readonly name = 'NotClean'
 }
 
 const configOf = (dataDir: string) => readCommandLine(['--data-dir', dataDir], COMMANDS, {}).input.config
 
-/** Checks a folder that nothing runs on; its notes. Throws NotClean with all findings. */
+/** Checks a folder that no server runs on. Returns the notes. Throws NotClean with all findings. */
 export async function verifyFolder(dataDir: string): Promise<readonly string[]> {
   const report = new Report()
   await checkFolder({ paths: pathsOf(dataDir), kernel: 'native', isBackup: false }, report, SILENT)
@@ -27,7 +30,7 @@ export async function verifyFolder(dataDir: string): Promise<readonly string[]> 
   return report.notes
 }
 
-/** What `weir rebuild` does; returns how many segments the new index has. */
+/** Does what `weir rebuild` does. Returns the number of segments of the new index. */
 export async function rebuildFolder(dataDir: string): Promise<number> {
   const folder = { paths: pathsOf(dataDir), kernel: 'native', isBackup: false } as const
   return (await rebuildIndex(configOf(dataDir), folder, await readCatalog(folder))).segments

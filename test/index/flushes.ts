@@ -1,8 +1,4 @@
-/** What tests of the key index share. */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { afterEach } from 'vitest'
+/** Flushes, segment metas and key runs for tests of the key index, and both stores. */
 import type { KeyRun } from '../../src/format/key-run.ts'
 import { buildKeyRun } from '../../src/format/key-run.ts'
 import type { SegmentMeta } from '../../src/format/segment-meta.ts'
@@ -11,19 +7,6 @@ import { openLmdbStore } from '../../src/index/index-store-lmdb.ts'
 import { tryOpenNativeStore } from '../../src/index/index-store-native.ts'
 import type { FlushCommit } from '../../src/index/index-types.ts'
 import { must } from '../../src/util/assert.ts'
-
-const folders: string[] = []
-
-afterEach(() => {
-  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true })
-})
-
-/** A new folder, removed after the test. */
-export function temporaryFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'weir-keys-'))
-  folders.push(folder)
-  return folder
-}
 
 /** Both stores, for describe.each. */
 export const STORES: readonly (readonly [name: string, open: (options: StoreOptions) => KeyStore])[] = [
@@ -68,18 +51,8 @@ export function flushOf(
   return { pool, add, remove: [], keys: runOf(rows), flushedSequence: add.sequenceTo, ...more }
 }
 
-/** Random numbers below `below`, by a seed that a failing test prints. */
-export function randomBy(seed: number): (below: number) => number {
-  let state = seed >>> 0
-  return below => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below
-  }
-}
-
-/** A new seed. */
-export function newSeed(): number {
-  return Math.floor(Math.random() * 2 ** 31)
+/** A flush of pool 1 that writes `segment` with `count` new keys. */
+export function flushOfNewKeys(segment: number, count: number): FlushCommit {
+  const keys = Object.fromEntries(Array.from({ length: count }, (_, row) => [`key ${segment} ${row}`, row]))
+  return flushOf(1, segment, keys, { add: metaOf(segment, { rows: count }) })
 }
