@@ -4,8 +4,7 @@
  *
  * Method: bodies of 500 events of 450 bytes (bench/events.ts), and the payloads of
  * @octokit/webhooks-examples, in shared memory. Payload, key and columns go into one batch's
- *   memory, which
- * is reused as in the server. Non-goals: messages between threads, the log.
+ * memory, which is reused as in the server. Non-goals: messages between threads, the log.
  */
 import { createRequire } from 'node:module'
 import { align8, HEADER_WORDS } from '../src/format/batch-layout.ts'
@@ -131,11 +130,11 @@ function measure(make: MakeKernel, texts: readonly string[], schema: PoolSchema,
     const before = process.cpuUsage()
     events = 0
     for (let body = 0; body < texts.length; body += 1) {
-      const cut = kernel.cut(slab, table, body, body + 1)
-      if (cut.outcomes[OUTCOME_DOCUMENT] !== DOCUMENT.ok)
-        throw new Error(`body ${body} was refused: ${cut.outcomes.join(' ')}`)
-      events += cut.outcomes[OUTCOME_ACCEPTED]!
-      hash = (hash * 31 + new Uint32Array(cut.batch, 0, HEADER_WORDS)[BATCH_BYTES_WORD]!) >>> 0
+      const parsed = kernel.parse(slab, table, body, body + 1)
+      if (parsed.outcomes[OUTCOME_DOCUMENT] !== DOCUMENT.ok)
+        throw new Error(`body ${body} was refused: ${parsed.outcomes.join(' ')}`)
+      events += parsed.outcomes[OUTCOME_ACCEPTED]!
+      hash = (hash * 31 + new Uint32Array(parsed.batch, 0, HEADER_WORDS)[BATCH_BYTES_WORD]!) >>> 0
     }
     const { user, system } = process.cpuUsage(before)
     if (sample >= 0) rates.push(events / ((user + system) / 1e6))

@@ -1,4 +1,4 @@
-/** Parse worker: binds the job runner (src/parse/run-task.ts) to Piscina. Batches stand in shared memory, the rest is moved. */
+/** Parse worker: binds the task runner (src/parse/run-task.ts) to Piscina. Batches stand in shared memory, the rest is moved. */
 import { workerData } from 'node:worker_threads'
 import type * as PiscinaPackage from 'piscina'
 import type { ParseResult, ParseTask } from '../src/parse/parse-task.ts'
@@ -12,12 +12,12 @@ const { kernel, started } = workerData as ParseWorkersData
 nameThread(`parse-${1 + Atomics.add(started, 0, 1)}`)
 const run = createTaskRunner(kernel)
 
-/** Piscina calls it for each job. */
+/** Piscina calls it for each parse task. */
 export default function parse(task: ParseTask): unknown {
   const result = run(task)
   return move({ [transferableSymbol]: buffersOf(result), [valueSymbol]: result } as never)
 }
 
 function buffersOf(result: ParseResult): ArrayBuffer[] {
-  return [result.outcomes.buffer, result.faults.buffer, result.recordBytes.buffer] as ArrayBuffer[]
+  return [result.outcomes.buffer, result.errors.buffer, result.recordBytes.buffer] as ArrayBuffer[]
 }

@@ -6,9 +6,9 @@
  *         one answer: 500 of them take about as long as 500 other requests.
  */
 import { deleteSchema, type PoolSchema, type RequestKind } from '../format/schema.ts'
-import { describeDocument, describeFault, type FaultWords } from '../parse/event-error.ts'
+import { describeDocument, describeEventError, type EventErrorText } from '../parse/event-error.ts'
 import {
-  FAULT_WORDS,
+  ERROR_WORDS,
   OUTCOME_ACCEPTED,
   OUTCOME_DOCUMENT,
   OUTCOME_EVENT,
@@ -17,7 +17,7 @@ import {
 } from '../parse/kernel.ts'
 import type { ParseResult } from '../parse/parse-task.ts'
 import { assert } from '../util/assert.ts'
-import type { EventFault, Refusal } from '../util/errors.ts'
+import type { EventError, Refusal } from '../util/errors.ts'
 import { EVENT_ERRORS_PER_TURN, EVENTS_MAX } from '../util/limits.ts'
 import type { Admission } from './admission.ts'
 import type { Reply } from './api-types.ts'
@@ -66,7 +66,7 @@ export function answerOf(
 
 const NONE: ReadonlyMap<string, number> = new Map()
 
-function countCodes(errors: readonly EventFault[]): Map<string, number> {
+function countCodes(errors: readonly EventError[]): Map<string, number> {
   const counts = new Map<string, number>()
   for (const { code } of errors) counts.set(code, (counts.get(code) ?? 0) + 1)
   return counts
@@ -120,21 +120,21 @@ function eventErrorsOf(admission: Admission, result: ParseResult, from: number, 
   const schema = schemaOf(admission.target.schema, admission.kind)
   const words: WordedError[] = []
   let last = -1
-  for (let at = from * FAULT_WORDS; at < to * FAULT_WORDS; at += FAULT_WORDS) {
-    const index = result.faults[at + 1]!
+  for (let at = from * ERROR_WORDS; at < to * ERROR_WORDS; at += ERROR_WORDS) {
+    const index = result.errors[at + 1]!
     if (index === last) continue
     last = index
-    words.push({ index, ...inWords(schema, result.faults[at + 2]!, result.faults[at + 3]!) })
+    words.push({ index, ...inWords(schema, result.errors[at + 2]!, result.errors[at + 3]!) })
   }
   return words
 }
 
 /** An event error with its message, and its element in the array of a 200 as JSON. */
-interface Worded extends FaultWords {
+interface Worded extends EventErrorText {
   readonly element: string
 }
 
-type WordedError = Worded & EventFault
+type WordedError = Worded & EventError
 
 /** Messages by error and column. Few different errors occur in a schema. Beyond WORDED_MAX the cache starts anew. */
 const worded = new WeakMap<PoolSchema, Map<number, Worded>>()
@@ -149,7 +149,7 @@ function inWords(schema: PoolSchema, word: number, column: number): Worded {
   const key = column * 65_536 + word
   let words = known.get(key)
   if (words === undefined) {
-    const { code, column: name, message } = describeFault(schema, word, column)
+    const { code, column: name, message } = describeEventError(schema, word, column)
     words = {
       code,
       column: name,
@@ -161,7 +161,7 @@ function inWords(schema: PoolSchema, word: number, column: number): Worded {
   return words
 }
 
-function refusedEvents(admission: Admission, events: number, errors: readonly EventFault[]): Answer {
+function refusedEvents(admission: Admission, events: number, errors: readonly EventError[]): Answer {
   const some = admission.allOrNothing && errors.length < events
   const first = errors[0]
   const where = first === undefined ? '' : `: event ${first.index}: ${first.message}`

@@ -232,7 +232,7 @@ function withBits(span: Span, bits: Uint8Array | undefined): Span {
 function partsOf(batch: Batch, result: ParseResult, places: Int32Array): CommitPart[] {
   const parts: CommitPart[] = []
   const { table } = batch.task
-  for (const part of result.parts) {
+  for (const part of result.batches) {
     const first = part.requests[0]
     if (first === undefined || places[first]! < 0) continue
     const { kind, pool, version } = batch.task.groups[batch.groupOf[first]!]!

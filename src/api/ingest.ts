@@ -11,7 +11,7 @@
  * gather during a sync. They gather in the slab that is being filled. A full slab, and bodies that
  * cannot share a task, do not wait.
  */
-import { FAULT_WORDS } from '../parse/kernel.ts'
+import { ERROR_WORDS } from '../parse/kernel.ts'
 import type { ParseResult } from '../parse/parse-task.ts'
 import { assert, must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
@@ -229,10 +229,10 @@ export class Ingest {
   ): Promise<void> {
     let live = this.#liveGroups(batch)
     let error = 0
-    const errors = result.faults.length / FAULT_WORDS
+    const errors = result.errors.length / ERROR_WORDS
     for (let row = 0; row < batch.requests.length; row += 1) {
       const from = error
-      while (error < errors && result.faults[error * FAULT_WORDS] === row) error += 1
+      while (error < errors && result.errors[error * ERROR_WORDS] === row) error += 1
       if (answered[row] === 1 || !due(row)) continue
       const turn = this.#turns.take(error - from)
       if (turn !== undefined) {
@@ -266,7 +266,7 @@ export class Ingest {
 /** Bytes of the Arrow batches of a result. */
 function bytesOf(result: ParseResult): number {
   let bytes = 0
-  for (const { batch } of result.parts) bytes += batch.byteLength
+  for (const { batch } of result.batches) bytes += batch.byteLength
   return bytes
 }
 

@@ -16,7 +16,7 @@ import {
   replayedCount,
 } from '../log/replay-chunk.ts'
 import {
-  FAULT_WORDS,
+  ERROR_WORDS,
   OUTCOME_ACCEPTED,
   OUTCOME_EVENTS,
   OUTCOME_WORDS,
@@ -180,7 +180,7 @@ function appendRun(chunk: ReplayChunk, run: Run, result: ParseResult, deps: Repl
     deps.received(table[at + REPLAYED.pool]!, table[at + REPLAYED.receivedAtUs]!)
   }
   // No await in between: the parts of a pool may hold requests that alternate.
-  for (const { batch, requests: places } of result.parts) {
+  for (const { batch, requests: places } of result.batches) {
     const first = must(places[0], 'a request of a part')
     const requests = new Float64Array(places.length * ENTRY_WORDS)
     for (let place = 0; place < places.length; place++) {
@@ -207,7 +207,7 @@ function damageOf(chunk: ReplayChunk, row: number, result: ParseResult, request:
 }
 
 function firstErrorOf(result: ParseResult, request: number): string {
-  for (let at = 0; at < result.faults.length; at += FAULT_WORDS)
-    if (result.faults[at] === request) return `; event ${result.faults[at + 1]} fails`
+  for (let at = 0; at < result.errors.length; at += ERROR_WORDS)
+    if (result.errors[at] === request) return `; event ${result.errors[at + 1]} fails`
   return ''
 }

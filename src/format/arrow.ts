@@ -24,7 +24,9 @@ const MARKER = 0xffffffff
 export const MESSAGE_HEAD_BYTES = 8
 export const END_OF_STREAM = new Uint8Array([0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0])
 
-/** A message's metadata as it stands in a stream: behind its head, and padded to a multiple of 8. */
+/**
+ * A message's metadata as it stands in a stream: behind its head, and padded to a multiple of 8.
+ */
 export function envelope(metadata: Uint8Array): Uint8Array {
   const padded = Math.ceil(metadata.length / 8) * 8
   const bytes = new Uint8Array(MESSAGE_HEAD_BYTES + padded)
@@ -35,7 +37,9 @@ export function envelope(metadata: Uint8Array): Uint8Array {
   return bytes
 }
 
-/** Bytes of the metadata of the message that begins with `head`; undefined where no message does. */
+/**
+ * Bytes of the metadata of the message that begins with `head`; undefined where no message does.
+ */
 export function metadataBytes(head: Uint8Array): number | undefined {
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength)
   return view.getUint32(0, true) === MARKER ? view.getUint32(4, true) : undefined

@@ -1,7 +1,7 @@
 /**
- * A batch: the accepted rows of one or more requests, cut into columns, in one buffer that passes between
- * threads whole. Both kernels write exactly these bytes. All numbers are little-endian; every buffer starts
- * on a multiple of 8 and the gaps are zero.
+ * A batch: the accepted rows of one or more requests as columns, in one buffer that passes between
+ * threads whole. Both kernels write exactly these bytes. All numbers are little-endian. Every
+ * buffer starts on a multiple of 8, and the gaps are zero.
  *
  *   Int32 words
  *   0  magic 'WBAT'        1  layout version
@@ -10,19 +10,22 @@
  *   6 + 6c, for column c:
  *        kind · nulls · validity offset (0: no nulls) · offsets offset (0: fixed width) · data offset · data bytes
  *
- * Buffers have Arrow's layout: validity bitmaps and booleans are bits, least significant first, 1 = valid;
- * variable-width columns have rows + 1 Int32 offsets beginning with 0; DATE is days (Int32), TIMESTAMP is
- * microseconds since 1970 UTC (Int64). A null row has zero as its value (no bytes in a variable-width column).
- * The validity bitmap is there only where nulls > 0.
+ * Buffers have Arrow's layout. Validity bitmaps and booleans are bits, least significant first, 1 =
+ * valid. Variable-width columns have rows + 1 Int32 offsets that begin with 0. DATE is days
+ * (Int32), TIMESTAMP is microseconds since 1970 UTC (Int64). A null row has zero as its value, or
+ * no bytes in a variable-width column. There is a validity bitmap only where nulls > 0.
  *
  *   column 0   payload: the event's bytes as sent. No bytes at all in a batch of deletes.
  *   column 1   key: see key.ts. No bytes at all in a pool without a unique id.
- *   column 2+  the plan's columns in order. None in a batch of deletes.
+ *   column 2+  the schema's columns in order. None in a batch of deletes.
  */
 import { EVENTS_MAX } from '../util/limits.ts'
 import { COLUMN_TYPE, type ColumnType, type PoolSchema } from './schema.ts'
 
-/** Where a batch stands: memory of its own, or shared memory that is used again (parse/batch-buffers.ts) and may be longer. */
+/**
+ * The memory of a batch: its own, or shared memory that is used again (parse/batch-buffers.ts) and
+ * may be longer.
+ */
 export type BatchBuffer = ArrayBuffer | SharedArrayBuffer
 
 export const BATCH_MAGIC = 0x54414257
@@ -33,7 +36,7 @@ export const PAYLOAD_COLUMN = 0
 export const KEY_COLUMN = 1
 export const FIRST_SCHEMA_COLUMN = 2
 
-/** What a column's buffers hold. The numbers are part of the layout. */
+/** The kind of values in a column's buffers. The numbers are part of the layout. */
 export const KIND = {
   binary: 1,
   bool: 2,
@@ -69,7 +72,7 @@ export function valueBytes(type: ColumnType): number {
   return WIDTH_OF_KIND[kindOf(type)]
 }
 
-/** Where one column's buffers stand in a batch, in bytes from its start. */
+/** The places of one column's buffers in a batch, in bytes from its start. */
 export interface ColumnView {
   readonly kind: Kind
   readonly nulls: number
@@ -99,7 +102,7 @@ export function batchFixedBytes(columns: number): number {
   return columns * (4 * COLUMN_WORDS + 3 * 8)
 }
 
-/** Where column `index` stands. */
+/** Reads the places of column `index` from the batch's header. */
 export function columnView(batch: BatchBuffer, index: number): ColumnView {
   const words = new Int32Array(batch, 4 * (HEADER_WORDS + COLUMN_WORDS * index), COLUMN_WORDS)
   return {
@@ -117,20 +120,23 @@ export function align8(bytes: number): number {
   return (bytes + 7) & ~7
 }
 
-/** What a body may become in a batch, by its plan. All are upper bounds. */
+/** Upper bounds for the size of a body's batch; they depend on the schema alone. */
 export interface BatchCost {
-  /** Of a batch, however few its rows: header words and gaps. */
+  /** Bytes of a batch, however few its rows: header words and gaps. */
   readonly fixedBytes: number
-  /** Of a row beside the bytes that come from its body: numbers, offsets, bits, and what a key adds. */
+  /** Bytes of a row beside those copied from its body: numbers, offsets, bits and key parts. */
   readonly rowBytes: number
-  /** How often a byte of the body may be copied: payload, key, and every column that may read the same value. */
+  /**
+   * The most copies of a byte of the body: payload, key, and every column that may read the same
+   * value.
+   */
   readonly copies: number
 }
 
 /** A key part's tag and its bytes where it is not text (key.ts). */
 const KEY_PART_BYTES = 16
 
-/** The cost of a plan's batches; computed once a plan. */
+/** Computes the bounds for a schema. Callers keep them with the schema. */
 export function batchCostOf(schema: PoolSchema): BatchCost {
   let rowBytes = 4 + 4 + KEY_PART_BYTES * (schema.key?.columns.length ?? 0) // two offsets: payload and key
   const readers = new Map<string, number>()
@@ -140,7 +146,8 @@ export function batchCostOf(schema: PoolSchema): BatchCost {
     if (kind === KIND.bool) rowBytes += 1 / 8
     if (kind === KIND.binary) readers.set(jsonProperty, (readers.get(jsonProperty) ?? 0) + 1)
   }
-  // A value at `a.b` is part of the one at `a`: columns read the same bytes only along such a line.
+  // A value at `a.b` is part of the value at `a`: columns read the same bytes only along such a
+  // path.
   let columnCopies = 0
   for (const path of readers.keys()) {
     let copies = 0
@@ -155,7 +162,7 @@ export function batchCostOf(schema: PoolSchema): BatchCost {
   }
 }
 
-/** The bytes that the batch of a body is not larger than. A body of n bytes holds at most n / 3 + 1 events: `{},`. */
+/** The most bytes of a body's batch. A body of n bytes holds at most n / 3 + 1 events: `{},`. */
 export function batchBytesMax(
   cost: BatchCost,
   bodyBytes: number,

@@ -1,20 +1,24 @@
 /**
- * The delete file of a flush: which keys were deleted, with which sequence. segment.md has its bytes.
- * W-6: with the segments' footers it is what the index is rebuilt from.
+ * The delete file of a flush: the deleted keys with their sequences. segment.md has its bytes.
+ *
+ *   W-6  Delete files and the footers of segments are enough to rebuild the index.
  */
 import { crc32 } from 'node:zlib'
 import { assert } from '../util/assert.ts'
 import { Damaged } from '../util/errors.ts'
 import { type KeyRun, viewRun } from './key-run.ts'
 
-/** What a delete file says of its segment before its keys come. */
+/** The header of a delete file: the flush that it belongs to. */
 export interface DeletesHeader {
   readonly pool: number
   readonly schemaVersion: number
   readonly segment: number
   readonly sequenceFrom: number
   readonly sequenceTo: number
-  /** Rows of the Parquet file beside it; above 0 the delete file counts only together with that file. */
+  /**
+   * Rows of the Parquet file beside it; above 0 the delete file counts only together with that
+   * file.
+   */
   readonly rowsOfFlush: number
 }
 

@@ -20,7 +20,9 @@ export interface RunKey {
   readonly row: number
 }
 
-/** The parts of a run, as views of its buffer. Key i stands at bytes [offsets[i], offsets[i + 1]). */
+/**
+ * The parts of a run, as views of its buffer. Key i stands at bytes [offsets[i], offsets[i + 1]).
+ */
 export interface RunView {
   readonly count: number
   readonly rows: Int32Array

@@ -1,7 +1,8 @@
 /**
- * A record's key in bytes: its columns in key order, each so that keys compare as bytes the way their values do
- * (long strings apart). batch.md shows the boxes. The same value always gives the same bytes, whether it comes
- * from an event, from a DELETE or, when the index is rebuilt, from a segment.
+ * A record's key in bytes: its columns in key order. Keys compare as bytes in the order of their
+ * values, except long strings, which are hashed. batch.md shows the boxes. The same value always
+ * gives the same bytes, whether it comes from an event, from a DELETE, or from a segment when the
+ * index is rebuilt.
  */
 import { createHash } from 'node:crypto'
 import { assert } from '../util/assert.ts'
@@ -11,7 +12,7 @@ import { type ColumnType, KEY_RECEIVED_AT, type PoolSchema } from './schema.ts'
 /** A length byte that no short string has: a SHA-256 follows. */
 const HASHED = 255
 const HASH_BYTES = 32
-/** A string's part at its longest: the length byte and the text. */
+/** Bytes of a string's part at most: the length byte and the text. */
 export const STRING_PART_BYTES_MAX = 1 + KEY_PART_BYTES_MAX
 export const SIGN = 0x8000_0000
 const DAY_US = 86_400_000_000
@@ -20,13 +21,17 @@ const DAY_US = 86_400_000_000
 export interface KeyPart {
   readonly type: ColumnType
   /**
-   * TIMESTAMP: µs since 1970. DATE: days since 1970. STRING: its text or its UTF-8. Integers: a bigint, or a
-   * number within ±2^53. FLOAT: as stored, widened. Never null: key columns are required.
+   * TIMESTAMP: µs since 1970. DATE: days since 1970. STRING: its text or its UTF-8. Integers: a
+   * bigint, or a number within ±2^53. FLOAT: as stored, widened. Never null: key columns are
+   * required.
    */
   readonly value: bigint | number | string | Uint8Array | boolean
 }
 
-/** The key of stored values, in the key's order. Throws AssertionFailed for a value that is not of its type. */
+/**
+ * The key of stored values, in the key's order. Throws AssertionFailed for a value that is not of
+ * its type.
+ */
 export function encodeKeyParts(parts: readonly KeyPart[]): Uint8Array {
   const key = new Uint8Array(parts.length * STRING_PART_BYTES_MAX)
   let end = 0
@@ -35,8 +40,8 @@ export function encodeKeyParts(parts: readonly KeyPart[]): Uint8Array {
 }
 
 /**
- * The primary timestamp in a key, µs (DATE: midnight), as close as a number is; null where the key does not begin
- * with it. Throws RangeError for bytes that are no key of the plan.
+ * The primary timestamp in a key, µs (a DATE is its midnight), as close as a number is; null where
+ * keys do not begin with it. Throws RangeError for bytes that are no key of the schema.
  */
 export function keyTimeUs(schema: PoolSchema, key: Uint8Array): number | null {
   if (schema.key === null || schema.key.columns[0] !== schema.timestamp) return null
@@ -94,7 +99,9 @@ export function writeLong(key: Uint8Array, at: number, high: number, low: number
 const float = new Float64Array(1)
 const floatWords = new Int32Array(float.buffer)
 
-/** A double in total order: negative ones with all bits inverted, the others with the sign flipped. */
+/**
+ * A double in total order: negative ones with all bits inverted, the others with the sign flipped.
+ */
 export function writeDouble(key: Uint8Array, at: number, value: number): number {
   float[0] = value + 0 // −0 is stored as 0, and a stored −0 of another writer is the same key
   const low = floatWords[0]!

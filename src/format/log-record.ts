@@ -1,7 +1,7 @@
 /**
  * A log record: one accepted request. See log.md for the file around it.
  *
- *   W-12  All of a request is one record with one sequence: it is there whole, or not at all.
+ *   W-12  A request is one record with one sequence: it is in the log whole, or not at all.
  *
  * Little-endian, header of 64 bytes, starts on a multiple of 8:
  *
@@ -11,7 +11,7 @@
  *   16  u64  first sequence of the group it was written with
  *   24  u64  received-at since 1970 UTC, µs with flag 2, else ms (filler: its last sequence)
  *   32  u32  pool number
- *   36  u32  plan version
+ *   36  u32  schema version
  *   40  u32  body bytes
  *   44  u32  crc32 of the body
  *   48  u32  events in the body
@@ -22,7 +22,7 @@
  *   64  body, padded with zeros to a multiple of 8
  *       bitmap, ceil(events / 8) bytes, padded likewise; only with flag 1
  *
- * The parse worker writes all of it but checksum, sequence and group; the log worker writes those.
+ * The parse worker writes all but checksum, sequence and group, which the log thread writes.
  */
 
 export const RECORD_MAGIC = 0x43455257
@@ -37,7 +37,7 @@ export function recordBytes(bodyBytes: number): number {
   return RECORD_HEADER_BYTES + ((bodyBytes + 7) & ~7)
 }
 
-/** What the parse worker knows of a record. */
+/** The fields of a record that the parse worker knows. */
 interface RecordFields {
   readonly kind: number
   readonly pool: number

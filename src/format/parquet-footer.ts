@@ -1,34 +1,39 @@
 /**
- * What a merge wants to know of a Parquet file's footer. DuckDB's statements on footers cost as much as the whole copy of tiny
- * segments (docs/decisions/0010), so its few fields are read here; all others are skipped.
+ * Reads the few fields of a Parquet file's footer that Weir needs, and skips all others. Decision
+ * 0035 says why no library does it.
  *
  *   file       … | FileMetaData in Thrift's compact protocol | u32 its length | 'PAR1'
- *   wanted     FileMetaData: 3 num_rows, 4 row_groups, 5 key_value_metadata (1 key, 2 value)
+ *   read       FileMetaData: 3 num_rows, 4 row_groups, 5 key_value_metadata (1 key, 2 value)
  *              row group: 1 columns; column: 3 meta_data; its 6 total_uncompressed_size
  *
- * Whatever the bytes are, it ends: nothing is read twice, and nothing beyond their end.
+ * It ends for any bytes: it reads none twice, and none beyond their end.
  */
 
 import type { Disk } from '../util/disk.ts'
 import { asDamage, Damaged } from '../util/errors.ts'
 
+/** The fields of a footer that are read. */
 export interface ParquetFooter {
   readonly rows: number
-  /** Of all values, encoded but not compressed. */
+  /** Bytes of all values, encoded but not compressed. */
   readonly valueBytes: number
-  /** Its own metadata. */
+  /** The key-value metadata. */
   readonly texts: ReadonlyMap<string, string>
 }
 
-/** Read at once: footers of small segments are some 1 to 2 kB. */
+/** Bytes of the first read. Footers of small segments have 1 to 2 kB. */
 const TAIL_BYTES = 16 * 1024
-/** Of thousands of columns in hundreds of row groups. A longer one is no footer. */
+/** A longer footer is damage: thousands of columns in hundreds of row groups take less. */
 const FOOTER_BYTES_MAX = 64 * 1024 * 1024
 /** Length and magic. */
 const END_BYTES = 8
 const MAGIC = 0x31_52_41_50
 
-/** Throws Damaged naming the file where it cannot be read or is no Parquet file, else Node's error. */
+/**
+ * Reads the footer of a Parquet file.
+ * @throws Damaged that names the file where it cannot be read or is no Parquet file; else Node's
+ *   error
+ */
 export function readParquetFooter(disk: Disk, file: string): ParquetFooter {
   let handle: number | undefined
   try {
@@ -114,7 +119,7 @@ class CompactReader {
     this.#damaged = damaged
   }
 
-  /** One struct's fields; true: it was read. */
+  /** Reads one struct's fields. */
   struct(take: Take): true {
     this.#depth += 1
     if (this.#depth > DEPTH_MAX) throw this.#damaged('its footer is nested too deep')
@@ -140,7 +145,7 @@ class CompactReader {
     return true
   }
 
-  /** A signed one, to 53 bits. */
+  /** A signed integer of up to 53 bits. */
   integer(): number {
     const zigzag = this.#varint()
     return zigzag % 2 === 0 ? zigzag / 2 : -(zigzag + 1) / 2
@@ -173,7 +178,7 @@ class CompactReader {
     }
   }
 
-  /** Of a list's or set's head. */
+  /** The count of elements in the head of a list or a set. */
   #count(head: number): number {
     return head >> 4 === 15 ? this.#varint() : head >> 4
   }

@@ -1,16 +1,22 @@
 /**
- * A plan says how the bytes of one pool become columns. It never changes: a pool whose columns change gets a
- * plan with the next version, and a log record names the version it was cut with.
+ * A schema says how the bytes of one pool become columns. It never changes: a pool whose columns
+ * change gets a schema with the next version, and a log record names the version that parsed it.
  */
 import { assert } from '../util/assert.ts'
 
 /** The facts of a column type that several layers need. */
 interface ColumnTypeFacts {
-  /** Its number in calls of native functions: `Type` of parse/native/plan.h and store/segment/native/parquet.h. */
+  /**
+   * Its number in calls of native functions: `Type` of parse/native/schema.h and
+   * store/segment/native/parquet.h.
+   */
   readonly number: number
   /** A key of KIND: what the column's buffers in a batch hold. */
   readonly kind: 'binary' | 'bool' | 'i8' | 'i16' | 'i32' | 'i64' | 'f32' | 'f64'
-  /** Its class in apache-arrow. JSON is its text: readers without the `arrow.json` extension warn or refuse it. */
+  /**
+   * Its class in apache-arrow. JSON is its text: readers without the `arrow.json` extension warn or
+   * refuse it.
+   */
   readonly arrow: string
   /** Its type in DuckDB: the name of a DuckDBTypeId, and of DuckDBType's constant. */
   readonly duckdb: string
@@ -19,8 +25,9 @@ interface ColumnTypeFacts {
 }
 
 /**
- * The one table of column types. A new type goes here and into the two kernels; the compiler then names the places
- * that hold objects of a package for each type (Arrow's and DuckDB's types) and those that read its values.
+ * The table of column types. A new type goes here and into the two kernels. A type with a new way
+ * to read, print or encode its values also goes where the compiler or test/store/rows.ts asks for
+ * it.
  */
 export const COLUMN_TYPE = {
   BOOLEAN: { number: 0, kind: 'bool', arrow: 'Bool', duckdb: 'BOOLEAN', clickHouse: 'Bool' },
@@ -51,18 +58,24 @@ export const COLUMN_TYPES = Object.keys(COLUMN_TYPE) as readonly ColumnType[]
 export interface SchemaColumn {
   readonly name: string
   readonly type: ColumnType
-  /** Dotted path from the event's root; a top-level key equal to the whole text wins by being present. */
+  /**
+   * Dotted path from the event's root. A top-level key that equals the whole text wins by being
+   * present.
+   */
   readonly jsonProperty: string
-  /** A missing or null value rejects the event. True for key columns whatever the user gave. */
+  /** A missing or null value rejects the event. Always true for key columns. */
   readonly required: boolean
 }
 
-/** In `SchemaKey.columns`: the request's received-at, in µs, stands in for a timestamp column. */
+/** In `SchemaKey.columns`: the request's received-at, in µs, instead of a timestamp column. */
 export const KEY_RECEIVED_AT = -1
 
-/** Which columns identify a record, and which one ranks its versions. */
+/** The columns that identify a record, and the one that ranks its versions. */
 export interface SchemaKey {
-  /** Indexes into `PoolSchema.columns`, or KEY_RECEIVED_AT; in key order: primary timestamp, then unique id. */
+  /**
+   * Indexes into `PoolSchema.columns`, or KEY_RECEIVED_AT; in key order: primary timestamp, then
+   * unique id.
+   */
   readonly columns: readonly number[]
   /** Index of the version column, -1 for none: then the later sequence wins. */
   readonly version: number
@@ -87,12 +100,12 @@ export const PAYLOAD = '_service_payload'
 /** Stored in every segment, never shown. */
 export const SEQUENCE = '_service_sequence'
 
-/** What a body means: POST, or DELETE. */
+/** The kind of a request: POST or DELETE. */
 export type RequestKind = 'post' | 'delete'
 
 /**
- * The plan that reads the body of a DELETE: only the key's columns, all required; the received-at column of
- * a pool without a timestamp is read from the property that queries print it under.
+ * The schema that reads the body of a DELETE: only the key's columns, all required. A pool without
+ * a timestamp reads received-at from the property under which queries print it.
  */
 export function deleteSchema(schema: PoolSchema): PoolSchema {
   const key = schema.key
@@ -112,6 +125,6 @@ function keyColumn(schema: PoolSchema, index: number): SchemaColumn {
   if (index === KEY_RECEIVED_AT)
     return { name: RECEIVED_AT, type: 'TIMESTAMP', jsonProperty: RECEIVED_AT, required: true }
   const column = schema.columns[index]
-  assert(column !== undefined, 'a key names a column of its plan')
+  assert(column !== undefined, 'a key names a column of its schema')
   return { ...column, required: true }
 }

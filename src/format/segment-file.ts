@@ -5,7 +5,8 @@
  * Damage inside a file becomes an error that names it. A damaged page may make the WebAssembly code
  * trap inside a task of its own: the error then reaches only `uncaughtException`, the promise that
  * waits for the page never settles, and the instance cannot be used any more. So while a file is
- * read, a trap of this thread counts as that file's damage, and the next file gets a fresh instance.
+ * read, a trap of this thread counts as that file's damage, and the next file gets a fresh
+ * instance.
  */
 import { openAsBlob } from 'node:fs'
 import type * as Arrow from 'apache-arrow'
@@ -25,7 +26,9 @@ const arrow = () => loadPackage('apache-arrow') as typeof Arrow
 /** Row groups read at once. */
 const READ_GROUPS = 8
 
-/** Columns of all rows, as the pieces that were read: every column has as many, of the same lengths. */
+/**
+ * Columns of all rows, as the pieces that were read: every column has as many, of the same lengths.
+ */
 export interface StoredColumns {
   readonly rows: number
   /** Throws Damaged naming the file where there is no such column of that type. */
@@ -33,8 +36,8 @@ export interface StoredColumns {
 }
 
 /**
- * Reads the named columns of all rows, a few row groups at a time: the reader's memory, which never shrinks, stays small.
- * Throws Damaged naming the file.
+ * Reads the named columns of all rows, a few row groups at a time: the reader's memory, which never
+ * shrinks, stays small. Throws Damaged naming the file.
  */
 export async function readColumns(file: string, names: readonly string[]): Promise<StoredColumns> {
   let read: readonly string[] = []
@@ -71,8 +74,9 @@ export async function readColumns(file: string, names: readonly string[]): Promi
 }
 
 /**
- * Names of a file's columns, in its order, which is that of a batch's columns. Not the names in a batch: apache-arrow takes a
- * mark (U+FEFF) away from their beginning, and two columns may differ in nothing else.
+ * Names of a file's columns, in its order, which is that of a batch's columns. The names in a batch
+ * are of no use: apache-arrow removes U+FEFF from their beginning, and two columns may differ in
+ * nothing else.
  */
 function columnNames(metadata: ParquetMetaData): string[] {
   const group = metadata.rowGroup(0)
@@ -87,15 +91,19 @@ function columnNames(metadata: ParquetMetaData): string[] {
 }
 
 /**
- * Can parquet-wasm select this column alone? It compares names as paths: `a` selects `a.b` too, and where a name that is not
- * ASCII begins another one (`é`, `éa`) it counts characters as bytes and traps. Then all columns are read.
+ * True where parquet-wasm can select this column alone. It compares names as paths: `a` selects
+ * `a.b` too. Where a name that is not ASCII begins another one (`é`, `éa`) it counts characters as
+ * bytes and traps. Otherwise all columns are read.
  */
 function isSelectable(name: string, stored: readonly string[]): boolean {
   const isAscii = /^[\0-\x7f]*$/.test(name)
   return !stored.some(one => one !== name && one.startsWith(isAscii ? `${name}.` : name))
 }
 
-/** True where a column of this type is stored so in a segment. The time zone of a timestamp is left open. */
+/**
+ * True where a column of this type is stored so in a segment. The time zone of a timestamp is left
+ * open.
+ */
 function isStoredAs({ type }: Data, wanted: ColumnType): boolean {
   return factsOf(type) === factsOf(arrowType(arrow(), wanted))
 }
@@ -107,11 +115,12 @@ function factsOf(type: object): string {
   return [typeId, unit, precision, bitWidth, isSigned].join()
 }
 
-/** The reader before this one: one file at a time, or a trap could not be told to belong to one of two. */
+/** The reader before this one. One file is read at a time, so a trap belongs to one file. */
 let last: Promise<unknown> = Promise.resolve()
 
 /**
- * Opens, reads and frees. Whatever `work` throws becomes Damaged naming the file. Not to be called within `work`.
+ * Opens a file, calls `work` and frees the file. Every error of `work` becomes Damaged naming the
+ * file. `work` must not call this function.
  */
 export function withParquet<T>(file: string, work: (parquet: ParquetFile) => Promise<T>): Promise<T> {
   const done = last.then(() => readOne(file, work))
@@ -154,7 +163,7 @@ async function read<T>(
   return await work(opened.parquet)
 }
 
-/** A file that is lent to the trapped task must not be freed, neither now nor when it is collected. */
+/** A file that is lent to the trapped task must never be freed, not even when it is collected. */
 function dropInstance(parquet: ParquetFile | undefined): void {
   ;(parquet as { __destroy_into_raw?: () => number } | undefined)?.__destroy_into_raw?.()
   dropParquetWasm()

@@ -1,8 +1,9 @@
 /**
- * The keys of a segment's rows, sorted, as the index takes them: for merges, rebuilds and checks. One segment at a time
- * is in memory.
+ * Reads the sorted keys of a segment's rows from its file, for merges, rebuilds and checks. One
+ * segment at a time is in memory.
  *
- * The loop over rows exists twice: native/segment_keys.cpp, and here, which is the specification. Equal bytes.
+ * The loop over rows exists twice and gives equal bytes: in index/native/segment_keys.cpp, and
+ * here, which is the specification.
  */
 import type { Data } from 'apache-arrow'
 import { must } from '../util/assert.ts'
@@ -23,7 +24,7 @@ import { readColumns, type StoredColumns } from './segment-file.ts'
 import type { SegmentMeta } from './segment-meta.ts'
 import { rangeFields, rangeOf, valueReader, wordsOf } from './zone-map.ts'
 
-/** What the index knows of a segment, read from its Parquet file. */
+/** The facts that the index keeps of a segment, read from its Parquet file. */
 export interface SegmentKeys {
   readonly rows: number
   /** Each row's key and number. undefined in a pool without a unique id. */
@@ -44,7 +45,9 @@ interface Part {
 }
 
 /**
- * Reads the key columns of all rows. Throws Damaged naming the file: unreadable, a row without a key, or two rows with one.
+ * Reads the key columns of all rows.
+ * @throws Damaged that names the file where it is unreadable, a row has no key, or two rows have
+ *   the same
  * @param kernel `js`: the TypeScript loop even where the native module is there
  */
 export async function readSegmentKeys(
@@ -114,7 +117,9 @@ function keyRunOf(file: string, parts: readonly Part[], kernel: KernelChoice): K
 }
 
 interface NativeSegmentKeys {
-  /** See native/segment_keys.cpp. Returns two rows instead of a run where they have the same key. */
+  /**
+   * See native/segment_keys.cpp. Returns two rows instead of a run where they have the same key.
+   */
   segmentKeyRun(
     types: readonly number[],
     chunks: readonly (readonly (number | Uint8Array | null)[])[],

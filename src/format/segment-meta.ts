@@ -7,7 +7,10 @@ import type { Disk } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
 import { readParquetFooter } from './parquet-footer.ts'
 
-/** Smallest and largest value, printed as filters print them, of a column that the planner prunes by. */
+/**
+ * Smallest and largest value, printed as filters print them, of a column that the planner prunes
+ * by.
+ */
 export interface ColumnRange {
   readonly min: string
   readonly max: string

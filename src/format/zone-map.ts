@@ -1,5 +1,6 @@
 /**
- * Ranges of a segment's columns, read from its file: the same that the flush put into its
+ * The zone map of a segment: smallest and largest value of the columns that the planner prunes by.
+ * They are read from the segment's file here, and equal those that the flush put into its
  * SegmentMeta.
  */
 import type { Data } from 'apache-arrow'
@@ -26,8 +27,7 @@ const DAY_US = 86_400_000_000
 const TENANT_BYTES_MAX = 64
 
 /**
- * The range of a column in pieces; undefined where a row is null, or a range of this type is of no
- * use.
+ * The range of a column in pieces; undefined where a row is null, or no range of this type is kept.
  */
 export function rangeOf(pieces: readonly Data[], type: ColumnType): Range {
   if (pieces.some(piece => piece.nullCount > 0)) return undefined

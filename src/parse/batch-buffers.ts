@@ -1,9 +1,10 @@
 /**
  * The memory of batches is used again and again.
  *
- * A batch lives from its parse task to its flush: 200 MB of batches pass a second under load. As ordinary ArrayBuffers
- * they made every thread collect garbage all the time (docs/decisions/0003). In shared memory they pass by reference.
- * V8 does not count shared memory, so a dropped buffer stays for minutes: a buffer is made only when none fits.
+ * A batch lives from its parse task to its flush: 200 MB of batches pass a second under load. As
+ * ordinary ArrayBuffers they made every thread collect garbage all the time (docs/decisions/0003).
+ * In shared memory they pass by reference. V8 does not count shared memory, so a dropped buffer
+ * stays for minutes: a buffer is made only when none fits.
  *
  *   main thread    gives each parse task the buffers that it probably needs      (BatchBuffers.forTask)
  *   parse worker   uses a given buffer that fits, or makes one                   (takeFitting)
@@ -23,10 +24,15 @@ const SMALLEST_BYTES = 512
 const SIZES_ABOVE = 4
 /** A worker leaves a given buffer unused where it is this many times larger than its batch. */
 const TOO_LARGE = 4
-/** Estimates and new buffers are a little larger than the last batch: the next one may be so too. */
+/**
+ * Estimates and new buffers are a little larger than the last batch: the next one may be so too.
+ */
 const MARGIN = 1.0625
 
-/** The number of the size that holds `bytes` bytes: four sizes between powers of two, the smallest is 0. */
+/**
+ * The number of the size that holds `bytes` bytes: four sizes between powers of two, the smallest
+ * is 0.
+ */
 function sizeIndex(bytes: number): number {
   if (bytes <= SMALLEST_BYTES) return 0
   const power = Math.floor(Math.log2(bytes - 1))
@@ -43,7 +49,9 @@ export function bufferBytes(bytes: number): number {
 /** Unused buffers of one size. The last that came is the first that goes. */
 interface Stack {
   readonly buffers: SharedArrayBuffer[]
-  /** The lowest number of buffers since the last trim: the load does not need so many at the bottom. */
+  /**
+   * The lowest number of buffers since the last trim: the load does not need so many at the bottom.
+   */
   unused: number
 }
 
@@ -69,7 +77,10 @@ export class BatchBuffers {
     this.#bytes += bytes
   }
 
-  /** The smallest unused buffer of at least `bytes` bytes; undefined where all are more than twice as large. */
+  /**
+   * The smallest unused buffer of at least `bytes` bytes; undefined where all are more than twice
+   * as large.
+   */
   take(bytes: number): SharedArrayBuffer | undefined {
     const first = sizeIndex(bytes)
     for (let index = first; index <= first + SIZES_ABOVE; index += 1) {
@@ -93,10 +104,13 @@ export class BatchBuffers {
     return buffers
   }
 
-  /** Takes back what a task did not use, and learns from its batches how large the next ones will be. */
-  takeBack(task: ParseTask, { unusedBuffers, parts }: ParseResult): void {
+  /**
+   * Takes back what a task did not use, and learns from its batches how large the next ones will
+   * be.
+   */
+  takeBack(task: ParseTask, { unusedBuffers, batches }: ParseResult): void {
     for (const buffer of unusedBuffers ?? []) this.give(buffer)
-    this.#estimates.learn(task, parts)
+    this.#estimates.learn(task, batches)
   }
 
   /** Leaves to the garbage collector the buffers that nobody has taken since the last call. */
@@ -108,21 +122,28 @@ export class BatchBuffers {
   }
 }
 
-/** How large a batch becomes: bytes that every batch of its columns has, and bytes for each byte of its bodies. */
+/**
+ * How large a batch becomes: bytes that every batch of its columns has, and bytes for each byte of
+ * its bodies.
+ */
 interface Estimate {
   readonly fixedBytes: number
   readonly perByte: number
 }
 
 /**
- * Remembers from the last batch of each pool, kind and order of magnitude how large the next ones will be. A single
- * event and an array of 500 differ in how many bytes of a batch come from a byte of the body.
+ * Remembers from the last batch of each pool, kind and order of magnitude how large the next ones
+ * will be. A single event and an array of 500 differ in how many bytes of a batch come from a byte
+ * of the body.
  */
 class SizeEstimates {
   /** Bounded: the oldest goes. */
   readonly #estimates = new Map<number, Estimate>()
 
-  /** The sizes of the batches that a task will probably make, in the order in which the worker makes them. */
+  /**
+   * The sizes of the batches that a task will probably make, in the order in which the worker makes
+   * them.
+   */
   ofTask({ table, groups }: ParseTask): number[] {
     const sizes: number[] = []
     for (const group of groups) {
@@ -174,8 +195,9 @@ function bodyBytes(table: Float64Array, request: number): number {
 }
 
 /**
- * A worker's buffer for a batch of `bytes` bytes: the first of `given` that fits, which leaves the list, or a new one.
- * The given buffers stand in the order in which they are needed, so the first one mostly fits.
+ * A worker's buffer for a batch of `bytes` bytes: the first of `given` that fits, which leaves the
+ * list, or a new one. The given buffers stand in the order in which they are needed, so the first
+ * one mostly fits.
  */
 export function takeFitting(given: SharedArrayBuffer[], bytes: number): SharedArrayBuffer {
   const size = bufferBytes(Math.ceil(MARGIN * bytes))

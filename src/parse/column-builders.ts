@@ -1,10 +1,10 @@
 /**
- * Columns that grow by rows, and the batch they become.
+ * Columns that grow by rows, the key column that is made of them, and the batch that they become.
  *
- * A row is written in place at an index, and counts only when the caller says so: taking back a row, or all
- * rows of a request, is going on at a smaller index. So every setter writes every part of its row.
+ * A row is written in place at an index, and counts only once the caller goes on at the next one. A
+ * caller takes rows back by going on at a smaller index. So every setter writes every part of its
+ * row.
  */
-
 import {
   align8,
   BATCH_MAGIC,
@@ -16,6 +16,9 @@ import {
   type Kind,
   WIDTH_OF_KIND,
 } from '../format/batch-layout.ts'
+import { SIGN, STRING_PART_BYTES_MAX, writeDouble, writeLong, writeString, writeWord } from '../format/key.ts'
+import { type ColumnType, KEY_RECEIVED_AT, type PoolSchema } from '../format/schema.ts'
+import { assert } from '../util/assert.ts'
 import type { Allocate } from './kernel.ts'
 
 const ROWS_AT_FIRST = 128
@@ -28,7 +31,10 @@ export class Column {
   readonly kind: Kind
   /** 1: a value, 0: null. */
   valid = new Uint8Array(ROWS_AT_FIRST)
-  /** bool, i8, i16, i32: a word a row. i64: two, low word first. binary: the offsets, one more than rows. */
+  /**
+   * bool, i8, i16, i32: a word a row. i64: two, low word first. binary: the offsets, one more than
+   * rows.
+   */
   words: Int32Array
   /** f32 (already rounded) and f64. */
   doubles: Float64Array
@@ -171,8 +177,66 @@ function countNulls(valid: Uint8Array, rows: number): number {
 }
 
 /**
- * The batch of the first `rows` rows, as layout.ts describes it: the header, then column by column validity,
- * offsets and data, each on a multiple of 8. The whole is a multiple of 8 too.
+ * Writes the key column of a batch from the columns of the same row. format/key.ts has the bytes.
+ */
+export class KeyWriter {
+  readonly #columns: readonly (Column | null)[]
+  readonly #types: readonly ColumnType[]
+
+  /** @param columns the schema's, in order. A schema without a key gives keys without bytes. */
+  constructor(schema: PoolSchema, columns: readonly Column[]) {
+    const key = schema.key?.columns ?? []
+    for (const index of key) {
+      if (index === KEY_RECEIVED_AT) continue
+      const column = schema.columns[index]
+      assert(column?.required && column.type !== 'JSON', 'a key names required columns of its schema')
+    }
+    this.#columns = key.map(index => (index === KEY_RECEIVED_AT ? null : columns[index]!))
+    this.#types = key.map(index => (index === KEY_RECEIVED_AT ? 'TIMESTAMP' : schema.columns[index]!.type))
+  }
+
+  /** Writes row `row` of `into`. `receivedAtUs` is the value of a received-at column. */
+  write(into: Column, row: number, receivedAtUs: number): void {
+    const count = this.#columns.length
+    let end = into.beginBytes(row, count * STRING_PART_BYTES_MAX)
+    for (let i = 0; i < count; i++) {
+      const column = this.#columns[i]!
+      if (column === null) {
+        end = writeLong(into.bytes, end, Math.floor(receivedAtUs / 4294967296), receivedAtUs | 0)
+      } else end = writeStored(into.bytes, end, this.#types[i]!, column, row)
+    }
+    into.endBytes(row, end)
+  }
+}
+
+function writeStored(key: Uint8Array, at: number, type: ColumnType, column: Column, row: number): number {
+  switch (type) {
+    case 'STRING':
+      return writeString(key, at, column.bytes, column.words[row]!, column.words[row + 1]!)
+    case 'BOOLEAN':
+      key[at] = column.words[row]!
+      return at + 1
+    case 'FLOAT':
+    case 'DOUBLE':
+      return writeDouble(key, at, column.doubles[row]!)
+    case 'DATE':
+      return writeWord(key, at, column.words[row]! ^ SIGN)
+    case 'INT64':
+    case 'TIMESTAMP':
+      return writeLong(key, at, column.words[2 * row + 1]!, column.words[2 * row]!)
+    case 'JSON':
+      assert(false, 'a key has no JSON part')
+      return at
+    default: {
+      const word = column.words[row]!
+      return writeLong(key, at, word >> 31, word)
+    }
+  }
+}
+
+/**
+ * Writes the batch of the first `rows` rows (format/batch-layout.ts) into memory of `allocate`: the
+ * header, then validity, offsets and data of each column, each on a multiple of 8.
  */
 export function writeBatch(columns: readonly Column[], rows: number, allocate: Allocate): BatchBuffer {
   const words: number[] = [BATCH_MAGIC, BATCH_VERSION, rows, columns.length, 0, 0]

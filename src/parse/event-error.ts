@@ -1,14 +1,17 @@
 /**
- * Faults of documents and events: the numbers that kernels report, and the words that clients read.
+ * Errors of documents and events: the numbers that kernels report, and the text that clients read.
  */
 
 import type { PoolSchema } from '../format/schema.ts'
 import { DEPTH_MAX, EVENTS_MAX } from '../util/limits.ts'
 
-/** Why a whole document was refused. `judge` never leaves the worker: the js kernel cuts such a request again. */
+/**
+ * The outcome of a whole document. `undecided` never leaves the worker: the reference parser
+ * (kernel-js.ts) parses such a request again.
+ */
 export const DOCUMENT = {
   ok: 0,
-  judge: 1,
+  undecided: 1,
   not_json: 2,
   bom: 3,
   invalid_utf8: 4,
@@ -21,8 +24,8 @@ export const DOCUMENT = {
   body_too_large: 11,
 } as const
 
-/** Why one event was not accepted. The low byte of a fault word. */
-export const FAULT = {
+/** The reason why one event was not accepted: the low byte of an error word. */
+export const EVENT_ERROR = {
   not_object: 1,
   missing: 2,
   wrong_type: 3,
@@ -32,17 +35,20 @@ export const FAULT = {
   bad_date: 7,
 } as const
 
-/** What stood in the event's place of a value. The second byte of a fault word. */
+/** The kind of value that was found: the second byte of an error word. */
 export const FOUND = { nothing: 0, null: 1, boolean: 2, number: 3, string: 4, object: 5, array: 6 } as const
 
 const FOUND_WORDS = ['nothing', 'null', 'a boolean', 'a number', 'a string', 'an object', 'an array'] as const
 
-/** A fault word from its parts. */
-export function faultWord(fault: number, found: number): number {
-  return fault | (found << 8)
+/** Makes an error word of a value of EVENT_ERROR and one of FOUND. */
+export function errorWord(error: number, found: number): number {
+  return error | (found << 8)
 }
 
-/** A refused document in words. `status` is 400, or 413 where a limit was passed. */
+/**
+ * The text of a refused document, a value of DOCUMENT. `status` is 400, or 413 where a limit was
+ * passed.
+ */
 export function describeDocument(document: number): { status: number; code: string; message: string } {
   switch (document) {
     case DOCUMENT.bom:
@@ -72,36 +78,36 @@ function refused(code: string, message: string) {
   return { status: 400, code, message }
 }
 
-/** An event's fault in words: names the column, its property, and what was wrong. */
-export function describeFault(schema: PoolSchema, word: number, columnIndex: number): FaultWords {
-  const fault = word & 0xff
+/** The text of an event error: names the column, its property and the reason. */
+export function describeEventError(schema: PoolSchema, word: number, columnIndex: number): EventErrorText {
+  const error = word & 0xff
   const found = FOUND_WORDS[(word >> 8) & 0xff] ?? 'nothing'
   const column = schema.columns[columnIndex]
-  if (fault === FAULT.not_object || column === undefined)
+  if (error === EVENT_ERROR.not_object || column === undefined)
     return { code: 'not_object', column: null, message: `an event is a JSON object, this is ${found}` }
   const where = `column "${column.name}" (property "${column.jsonProperty}")`
-  switch (fault) {
-    case FAULT.missing:
+  switch (error) {
+    case EVENT_ERROR.missing:
       return { code: 'missing_value', column: column.name, message: `${where} is required, found ${found}` }
-    case FAULT.wrong_type:
+    case EVENT_ERROR.wrong_type:
       return {
         code: 'wrong_type',
         column: column.name,
         message: `${where} takes ${column.type}, found ${found}`,
       }
-    case FAULT.out_of_range:
+    case EVENT_ERROR.out_of_range:
       return {
         code: 'out_of_range',
         column: column.name,
         message: `${where}: the value is out of range for ${column.type}`,
       }
-    case FAULT.not_integral:
+    case EVENT_ERROR.not_integral:
       return {
         code: 'not_integral',
         column: column.name,
         message: `${where} takes ${column.type}, found a number that is not exactly an integer`,
       }
-    case FAULT.bad_timestamp:
+    case EVENT_ERROR.bad_timestamp:
       return {
         code: 'bad_timestamp',
         column: column.name,
@@ -112,8 +118,8 @@ export function describeFault(schema: PoolSchema, word: number, columnIndex: num
   }
 }
 
-/** What a client reads of one event that was not accepted. */
-export interface FaultWords {
+/** An event error as a client reads it. `column` is null where the event is no object. */
+export interface EventErrorText {
   readonly code: string
   readonly column: string | null
   readonly message: string

@@ -1,11 +1,11 @@
 /**
- * A validating JSON scanner over bytes. It builds nothing: it finds where values begin and end, says what they
- * are, and refuses every document that is not JSON by RFC 8259, nests too deep, holds one half of a surrogate
- * pair or a number beyond f64.
+ * A validating JSON scanner over bytes. It builds nothing. It finds the place and the kind of each
+ * value. It refuses every document that is not JSON by RFC 8259, nests too deep, or holds one half
+ * of a surrogate pair or a number beyond f64.
  *
- * The body is copied once into a private buffer with zeros behind it. A zero is never legal outside or inside a
- * string, so no loop below needs to compare its position with the end. UTF-8 is checked for the whole body
- * first; after that no step looks at bytes above 0x7f.
+ * The body is copied once into a private buffer with zeros behind it. A zero is never legal outside
+ * or inside a string, so no loop below needs to compare its position with the end. UTF-8 is checked
+ * first, for the whole body. After that no step inspects bytes above 0x7f.
  */
 import { isUtf8 } from 'node:buffer'
 import { DEPTH_MAX } from '../util/limits.ts'
@@ -34,7 +34,7 @@ ENDS_RUN[BACKSLASH] = 1
 const SIMPLE_ESCAPE = new Uint8Array(256)
 for (const c of '"\\/bfnrt') SIMPLE_ESCAPE[c.charCodeAt(0)] = 1
 
-/** Fewer integer digits than this and no exponent: within f64, no need to look. */
+/** A number of fewer integer digits and without exponent is below f64's largest. */
 const DIGITS_SURELY_FINITE = 308
 
 /** Scans one document at a time. Methods that return a boolean say whether the scan may go on. */
@@ -46,11 +46,13 @@ export class JsonScan {
   pos = 0
   /** Containers open at `pos`. */
   depth = 0
-  /** Why the scan stopped: DOCUMENT.…. */
+  /** The reason why the scan stopped, one of DOCUMENT. */
   document: number = DOCUMENT.ok
-  /** FOUND.… of the last value. */
+  /** The kind of the last value, one of FOUND. */
   found: number = FOUND.nothing
-  /** Of the last string or key: 1 where it holds escapes. Of the last number: 1 for a fraction or exponent. */
+  /**
+   * 1 where the last string or key holds escapes, or the last number has a fraction or an exponent.
+   */
   mark = 0
   readonly #open = new Uint8Array(DEPTH_MAX + 1)
 
@@ -136,7 +138,10 @@ export class JsonScan {
     }
   }
 
-  /** The position after the \u escape (or escaped pair) at `pos`, negative where it refuses the document. */
+  /**
+   * The position after the \u escape (or escaped pair) at `pos`, negative where it refuses the
+   * document.
+   */
   #unicodeEscape(pos: number): number {
     const bytes = this.bytes
     const unit = bytes[pos + 1] === LOWER_U ? hex4(bytes, pos + 2) : -1
@@ -248,7 +253,10 @@ export class JsonScan {
     return true
   }
 
-  /** Closes what ends here; then stands at the next value, or behind the container opened at `outside`. */
+  /**
+   * Closes what ends here; then stands at the next value, or behind the container opened at
+   * `outside`.
+   */
   #afterValue(outside: number): boolean {
     while (this.depth > outside) {
       const byte = this.skipSpace()

@@ -1,9 +1,9 @@
 /**
- * The kernel in TypeScript: the specification, the fallback without a compiler, the oracle of the fuzzer, and the
- * judge of what the native kernel cannot cut.
+ * The kernel in TypeScript: the specification, the fallback without a compiler, the oracle of the
+ * fuzzer, and the reference parser of what the native kernel cannot decide.
  *
- * One pass over each body. Rows are written as their events end; a document that breaks later, or a request that
- * takes all or nothing, takes its rows back.
+ * One pass over each body. A row is written as its event ends. Where the document breaks later, or
+ * one event of an all-or-nothing request is invalid, the request's rows are taken back.
  *
  *   W-12  All accepted events of a request stand in the batch, or none.
  */
@@ -11,12 +11,11 @@
 import { KIND, kindOf } from '../format/batch-layout.ts'
 import { deleteSchema, type PoolSchema, type RequestKind } from '../format/schema.ts'
 import { EVENTS_MAX } from '../util/limits.ts'
-import { Column, writeBatch } from './column-builders.ts'
-import { DOCUMENT, FAULT, FOUND, faultWord } from './event-error.ts'
+import { Column, KeyWriter, writeBatch } from './column-builders.ts'
+import { DOCUMENT, EVENT_ERROR, errorWord, FOUND } from './event-error.ts'
 import { JsonScan } from './json-scan.ts'
 import {
   type Allocate,
-  type Cut,
   FLAG_ALL_OR_NOTHING,
   type Kernel,
   type MakeKernel,
@@ -25,6 +24,7 @@ import {
   OUTCOME_EVENT,
   OUTCOME_EVENTS,
   OUTCOME_WORDS,
+  type Parsed,
   REQUEST_BITS,
   REQUEST_BYTES,
   REQUEST_FLAGS,
@@ -32,7 +32,6 @@ import {
   REQUEST_RECEIVED_AT,
   REQUEST_WORDS,
 } from './kernel.ts'
-import { KeyWriter } from './key-writer.ts'
 import { EventScan } from './parse-event.ts'
 import { makePaths, type Paths } from './path.ts'
 import { setValue, type Value } from './values.ts'
@@ -41,18 +40,18 @@ const COMMA = 0x2c
 const OPEN_ARRAY = 0x5b
 const CLOSE_ARRAY = 0x5d
 const OPEN_OBJECT = 0x7b
-/** In the place of a column: the event itself is at fault. */
+/** In the place of a column: the event itself is not an object. */
 const NO_COLUMN = -1
 
 /**
- * Shared by all kernels of a thread: a call begins and ends in them and leaves nothing it will read again. They
- * grow to the largest body, and there may be a kernel for each of many pools.
+ * All kernels of a thread share these: a call leaves nothing in them that it will read again. They
+ * grow to the largest body, and there may be a kernel for each of thousands of pools.
  */
 const sharedScan = new JsonScan()
 const sharedPayload = new Column(KIND.binary)
 const sharedKey = new Column(KIND.binary)
 
-/** The TypeScript kernel for a pool's plan. A `delete` kernel reads only the key's columns (deleteSchema). */
+/** Makes TypeScript kernels. A kernel for deletes reads only the key's columns (deleteSchema). */
 export const makeJsKernel: MakeKernel = (schema, kind, allocate = exactly) =>
   new JsKernel(schema, kind, allocate)
 
@@ -70,19 +69,19 @@ class JsKernel implements Kernel {
   readonly #payload = sharedPayload
   readonly #key = sharedKey
   readonly #columns: readonly Column[]
-  /** What the batch holds: a batch of deletes has only payload and key. */
+  /** The columns of the batch: payload and key alone in a batch of deletes. */
   readonly #batchColumns: readonly Column[]
   readonly #keyWriter: KeyWriter
   readonly #keepsPayload: boolean
   #rows = 0
-  #faults: number[] = []
-  // Of the request being cut.
+  #errors: number[] = []
+  // State of the request that is being parsed.
   #slab: Uint8Array = new Uint8Array(0)
   #request = 0
   #receivedAtUs = 0
   #bits = -1
   #events = 0
-  /** The element in which the scan stands, -1 outside any. */
+  /** The element of the array in which the scan stands; -1: outside of all. */
   #element = -1
 
   constructor(schema: PoolSchema, kind: RequestKind, allocate: Allocate) {
@@ -97,31 +96,31 @@ class JsKernel implements Kernel {
     this.#keyWriter = new KeyWriter(this.#schema, this.#columns)
   }
 
-  cut(slab: Uint8Array, table: Float64Array, from: number, to: number): Cut {
+  parse(slab: Uint8Array, table: Float64Array, from: number, to: number): Parsed {
     const outcomes = new Int32Array((to - from) * OUTCOME_WORDS)
     this.#slab = slab
     this.#rows = 0
-    this.#faults = []
+    this.#errors = []
     for (let request = 0; request < to - from; request++)
-      this.#cutRequest(table, REQUEST_WORDS * (from + request), request, outcomes)
+      this.#parseRequest(table, REQUEST_WORDS * (from + request), request, outcomes)
     const batch = writeBatch(this.#batchColumns, this.#rows, this.#allocate)
-    return { batch, outcomes, faults: Int32Array.from(this.#faults) }
+    return { batch, outcomes, errors: Int32Array.from(this.#errors) }
   }
 
-  #cutRequest(table: Float64Array, at: number, request: number, outcomes: Int32Array): void {
+  #parseRequest(table: Float64Array, at: number, request: number, outcomes: Int32Array): void {
     const rowsBefore = this.#rows
-    const faultsBefore = this.#faults.length
+    const errorsBefore = this.#errors.length
     this.#request = request
     this.#receivedAtUs = table[at + REQUEST_RECEIVED_AT]!
     this.#bits = table[at + REQUEST_BITS]!
     this.#events = 0
     this.#element = -1
-    const document = this.#cutDocument(table[at + REQUEST_OFFSET]!, table[at + REQUEST_BYTES]!)
+    const document = this.#parseDocument(table[at + REQUEST_OFFSET]!, table[at + REQUEST_BYTES]!)
     if (document !== DOCUMENT.ok) {
       this.#rows = rowsBefore
-      this.#faults.length = faultsBefore
+      this.#errors.length = errorsBefore
       this.#events = 0
-    } else if (this.#faults.length > faultsBefore && (table[at + REQUEST_FLAGS]! & FLAG_ALL_OR_NOTHING) !== 0)
+    } else if (this.#errors.length > errorsBefore && (table[at + REQUEST_FLAGS]! & FLAG_ALL_OR_NOTHING) !== 0)
       this.#rows = rowsBefore
     const out = OUTCOME_WORDS * request
     outcomes[out + OUTCOME_EVENTS] = this.#events
@@ -130,15 +129,15 @@ class JsKernel implements Kernel {
     outcomes[out + OUTCOME_EVENT] = this.#element
   }
 
-  /** Cuts the body at `offset` into rows; returns DOCUMENT.…, `ok` where all of it is valid. */
-  #cutDocument(offset: number, length: number): number {
+  /** Parses the body at `offset` into rows. Returns a value of DOCUMENT. */
+  #parseDocument(offset: number, length: number): number {
     const scan = this.#scan
     if (!scan.load(this.#slab, offset, length)) return scan.document
     const first = scan.skipSpace()
     if (first === OPEN_ARRAY) {
-      if (!this.#cutArray()) return scan.document
+      if (!this.#parseArray()) return scan.document
     } else if (first === OPEN_OBJECT) {
-      if (!this.#cutElement(0)) return scan.document
+      if (!this.#parseElement(0)) return scan.document
       this.#events = 1
     } else if (!scan.skipValue()) return scan.document
     this.#element = -1
@@ -148,7 +147,7 @@ class JsKernel implements Kernel {
     return this.#events > EVENTS_MAX ? DOCUMENT.too_many_events : DOCUMENT.ok
   }
 
-  #cutArray(): boolean {
+  #parseArray(): boolean {
     const scan = this.#scan
     if (!scan.enter()) return false
     if (scan.skipSpace() === CLOSE_ARRAY) {
@@ -156,7 +155,7 @@ class JsKernel implements Kernel {
       return true
     }
     for (;;) {
-      if (!this.#cutElement(this.#events)) return false
+      if (!this.#parseElement(this.#events)) return false
       this.#events++
       this.#element = -1
       const byte = scan.skipSpace()
@@ -170,38 +169,39 @@ class JsKernel implements Kernel {
     }
   }
 
-  /** One event: to a row, or to a fault; false where it refuses the document. */
-  #cutElement(index: number): boolean {
+  /** Parses one event into a row or an error. False: it refuses the document. */
+  #parseElement(index: number): boolean {
     const scan = this.#scan
     this.#element = index
-    // Beyond the limit there are no rows, but a broken document is still named as such.
-    if (index >= EVENTS_MAX || !this.#wanted(index)) return scan.skipValue()
+    // An event beyond the limit gives no row, but the scan goes on: a broken document is told as
+    // such.
+    if (index >= EVENTS_MAX || !this.#isWanted(index)) return scan.skipValue()
     const start = scan.pos
     if (scan.bytes[start] !== OPEN_OBJECT) {
       if (!scan.skipValue()) return false
-      this.#fault(index, faultWord(FAULT.not_object, scan.found), NO_COLUMN)
+      this.#report(index, errorWord(EVENT_ERROR.not_object, scan.found), NO_COLUMN)
       return true
     }
     if (!this.#event.walk()) return false
-    this.#cutRow(index, start, scan.pos)
+    this.#writeRow(index, start, scan.pos)
     return true
   }
 
-  #wanted(index: number): boolean {
+  #isWanted(index: number): boolean {
     return this.#bits < 0 || ((this.#slab[this.#bits + (index >> 3)]! >> (index & 7)) & 1) === 1
   }
 
-  #fault(index: number, word: number, column: number): void {
-    this.#faults.push(this.#request, index, word, column)
+  #report(index: number, word: number, column: number): void {
+    this.#errors.push(this.#request, index, word, column)
   }
 
-  #cutRow(index: number, start: number, end: number): void {
+  #writeRow(index: number, start: number, end: number): void {
     const row = this.#rows
     const columns = this.#columns
     for (let i = 0; i < columns.length; i++) {
-      const word = this.#cutColumn(i, row)
+      const word = this.#writeColumn(i, row)
       if (word === 0) continue
-      this.#fault(index, word, i)
+      this.#report(index, word, i)
       return
     }
     this.#payload.reserve(row)
@@ -211,8 +211,8 @@ class JsKernel implements Kernel {
     this.#rows = row + 1
   }
 
-  /** Column `i` of the event just walked; returns 0 or a fault word. */
-  #cutColumn(i: number, row: number): number {
+  /** Writes column `i` of the event that was just walked. Returns 0 or an error word. */
+  #writeColumn(i: number, row: number): number {
     const event = this.#event
     const whole = this.#paths.whole[i]!
     const slot = event.found[whole] !== FOUND.nothing ? whole : this.#paths.path[i]!
@@ -221,7 +221,7 @@ class JsKernel implements Kernel {
     const { type, required } = this.#schema.columns[i]!
     column.reserve(row)
     if (found === FOUND.nothing || found === FOUND.null) {
-      if (required) return faultWord(FAULT.missing, found)
+      if (required) return errorWord(EVENT_ERROR.missing, found)
       column.setNull(row)
       return 0
     }

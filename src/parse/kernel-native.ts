@@ -1,32 +1,35 @@
 /**
- * The native kernel: kernel.ts's signature over native/ (C++ on simdjson). Its rows are byte for byte those of
- * the TypeScript kernel; a request that it cannot decide exactly so has the outcome DOCUMENT.judge and no row.
+ * The native kernel: the signature of kernel.ts over native/ (C++ on simdjson). Its rows are byte
+ * for byte those of the TypeScript kernel. A request that it cannot decide has the outcome
+ * DOCUMENT.undecided and no row.
  */
 
 import { COLUMN_TYPE, deleteSchema, type PoolSchema, type RequestKind } from '../format/schema.ts'
 import { type KernelChoice, tryNative } from '../util/native.ts'
 import {
   type Allocate,
-  type Cut,
   type Kernel,
   type MakeKernel,
   OUTCOME_ACCEPTED,
   OUTCOME_WORDS,
+  type Parsed,
 } from './kernel.ts'
 
-/** What native/cut.cpp adds to the module. */
+/** See native/kernel_calls.cpp. */
 interface NativeParse {
   makeKernel(properties: string[], columns: Int32Array, key: Int32Array | null, deletes: boolean): object
-  cut(kernel: object, slab: Uint8Array, table: Float64Array, from: number, to: number): NativeCut
+  parse(kernel: object, slab: Uint8Array, table: Float64Array, from: number, to: number): NativeParsed
   writeBatch(kernel: object, into: Uint8Array): void
 }
 
-/** A cut whose batch is still to be written, into `batchBytes` bytes. */
-interface NativeCut extends Omit<Cut, 'batch'> {
+/** A result whose batch is still to be written, into `batchBytes` bytes. */
+interface NativeParsed extends Omit<Parsed, 'batch'> {
   readonly batchBytes: number
 }
 
-/** Makes native kernels; undefined where they are not wanted, or the native module was not built. */
+/**
+ * Makes native kernels; undefined where they are not wanted, or the native module was not built.
+ */
 export function tryNativeKernel(kernel?: KernelChoice): MakeKernel | undefined {
   const native = tryNative<NativeParse>(kernel)
   if (native === undefined) return undefined
@@ -47,13 +50,13 @@ function bind(native: NativeParse, schema: PoolSchema, kind: RequestKind, alloca
   const keyColumns = key === null ? null : Int32Array.from(key.columns)
   const kernel = native.makeKernel(properties, Int32Array.from(words), keyColumns, deletes)
   return {
-    cut(slab, table, from, to) {
-      const { batchBytes, outcomes, faults } = native.cut(kernel, slab, table, from, to)
+    parse(slab, table, from, to) {
+      const { batchBytes, outcomes, errors } = native.parse(kernel, slab, table, from, to)
       let rows = 0
       for (let at = OUTCOME_ACCEPTED; at < outcomes.length; at += OUTCOME_WORDS) rows += outcomes[at]!
       const batch = allocate(batchBytes, rows)
       native.writeBatch(kernel, new Uint8Array(batch, 0, batchBytes))
-      return { batch, outcomes, faults }
+      return { batch, outcomes, errors }
     },
   }
 }

@@ -1,69 +1,81 @@
 /**
- * The kernel's one signature, with two implementations: kernel-js.ts, which is the specification, the
- * fallback, the oracle of the fuzzer and the judge; and kernel-native.ts (C++ on simdjson).
+ * The signature of the two kernels, which turn bodies into batches. kernel-js.ts is the
+ * specification, the fallback, the oracle of the fuzzer and the reference parser of what the native
+ * kernel cannot decide. kernel-native.ts binds native/ (C++ on simdjson).
  *
- *   in    a slab, a table with a row per request, the plan, what the bodies mean
- *   out   one batch of the accepted rows, an outcome per request, and every event that was not accepted
+ *   in    a slab, a table with a row for each request, the schema, and the kind of the requests
+ *   out   one batch of the accepted rows, an outcome for each request, and every event error
  *
- * Rows stand in the batch in the order of the requests and of the events in them. A kernel never throws for
- * what a client sent.
+ * Rows stand in the batch in the order of the requests and of their events. A kernel never throws
+ * for bytes that a client sent. native/schema.h has the same numbers.
  */
 import type { BatchBuffer } from '../format/batch-layout.ts'
 import type { PoolSchema, RequestKind } from '../format/schema.ts'
 
-/** Float64 words of a request's row in the table. */
+/** Float64 words of a request's row in the table; the next five constants are their places. */
 export const REQUEST_WORDS = 5
 /** Byte offset of the decoded body in the slab. */
 export const REQUEST_OFFSET = 0
 /** Bytes of the decoded body. */
 export const REQUEST_BYTES = 1
-/** Bits of FLAG_…. */
+/** Bits of FLAG_ALL_OR_NOTHING and FLAG_GZIP. */
 export const REQUEST_FLAGS = 2
 /** Received-at, whole microseconds since 1970 UTC. */
 export const REQUEST_RECEIVED_AT = 3
-/** Byte offset in the slab of a bitmap, one bit per event, least significant first: only events with a set
- *  bit are cut, the others are neither judged nor reported. -1: all. Used by recovery. */
+/**
+ * Byte offset in the slab of a bitmap with one bit for each event, least significant first; -1:
+ * none. Only events whose bit is set are parsed. The others give no row and no error. Recovery uses
+ * it.
+ */
 export const REQUEST_BITS = 4
 
-/** `disable_partial_success`: one invalid event, and no row of the request is cut. */
+/** `disable_partial_success`: an invalid event leaves the request without rows. */
 export const FLAG_ALL_OR_NOTHING = 1
 /** The bytes are gzip; the worker inflates them before the kernel sees them. */
 export const FLAG_GZIP = 2
 
-/** Int32 words of a request's outcome. */
+/** Int32 words of a request's outcome; the next four constants are their places. */
 export const OUTCOME_WORDS = 4
 /** Events in the body; 0 where the document was refused. */
 export const OUTCOME_EVENTS = 0
 /** Rows of the request in the batch. 0 where it is refused as a whole. */
 export const OUTCOME_ACCEPTED = 1
-/** 0, or DOCUMENT.…: the document was refused and nothing of it cut. */
+/** A value of DOCUMENT; all but `ok` leave the request without rows. */
 export const OUTCOME_DOCUMENT = 2
 /** The index of the event in which the document broke, -1 where that is not known. */
 export const OUTCOME_EVENT = 3
 
-/** Int32 words of an event that was not accepted: request (row in the table), event, fault, column. */
-export const FAULT_WORDS = 4
+/**
+ * Int32 words of an event error: request (row in the table), event, error word (event-error.ts),
+ * column.
+ */
+export const ERROR_WORDS = 4
 
-export interface Cut {
-  /** Its length is in its header; the memory may be longer. */
+/** The result of a kernel's call. */
+export interface Parsed {
+  /**
+   * The accepted rows (format/batch-layout.ts). Its header holds its length; the memory may be
+   * longer.
+   */
   readonly batch: BatchBuffer
   /** OUTCOME_WORDS per request of the call, in the table's order. */
   readonly outcomes: Int32Array
-  /** FAULT_WORDS per event that was not accepted, in order. The request is counted from the call's first row. */
-  readonly faults: Int32Array
+  /** ERROR_WORDS per event error, in order. The request is counted from the call's first row. */
+  readonly errors: Int32Array
 }
 
-/** A kernel bound to one plan and one meaning of bodies; made once per plan and worker. */
+/** A kernel bound to one schema and one kind of request. A worker makes it once. */
 export interface Kernel {
   /**
-   * Cuts the requests of rows [from, to) of `table`.
-   * @param slab the bytes; may stand in shared memory
+   * Parses the requests of rows [from, to) of `table`.
+   * @param slab the bodies; may stand in shared memory
+   * @param table REQUEST_WORDS per request
    */
-  cut(slab: Uint8Array, table: Float64Array, from: number, to: number): Cut
+  parse(slab: Uint8Array, table: Float64Array, from: number, to: number): Parsed
 }
 
-/** Memory for a batch of `rows` rows: at least `bytes` bytes, with anything in them. */
+/** Returns memory for a batch of `rows` rows: at least `bytes` bytes, with any content. */
 export type Allocate = (bytes: number, rows: number) => BatchBuffer
 
-/** `allocate`: by default a new ArrayBuffer of exactly that length. */
+/** Makes a kernel. `allocate` is by default a new ArrayBuffer of exactly the batch's length. */
 export type MakeKernel = (schema: PoolSchema, kind: RequestKind, allocate?: Allocate) => Kernel

@@ -1,6 +1,6 @@
 /**
- * Number literals, already validated, to values. Short ones are computed here digit by digit, exactly; the others
- * go through `Number` or `BigInt`, which cost a string each.
+ * The values of number literals, which the scanner has validated. Short ones are computed here
+ * digit by digit, exactly. The others go through `Number` or `BigInt`, which cost a string each.
  */
 
 /** This many digits are below 2^53 whatever they are. */
@@ -8,7 +8,7 @@ const DIGITS_EXACT = 15
 /** 10^22 is the largest power of ten that a double holds exactly. */
 const POWERS = Array.from({ length: 23 }, (_, power) => Number(`1e${power}`))
 
-/** The integer of a literal without fraction and exponent; NaN where it is too long to be surely exact. */
+/** The integer of a literal without fraction and exponent; NaN where it has too many digits. */
 export function shortInteger(bytes: Uint8Array, from: number, to: number): number {
   const negative = bytes[from] === 0x2d
   let pos = negative ? from + 1 : from
@@ -43,14 +43,15 @@ export function nearestDouble(bytes: Buffer, from: number, to: number): number {
   return negative ? -value : value
 }
 
-/** Doubles that are integers stand for themselves alone up to here; 2^53 itself stands for 2^53 + 1 too. */
+/** Up to here each integer has a double of its own. 2^53 itself stands for 2^53 + 1 too. */
 const INTEGER_MAX = 2 ** 53
 /** 2^53 is 9,007,199,254,740,992. */
 const LAST_DIGIT_OF_MAX = 0x32
 
 /**
- * The integer of a literal with a fraction or an exponent, exactly: NaN where its value is none, an infinity beyond ±2^53.
- * The double alone does not tell: 9007199254740991.5 and 0.99999999999999999999 round to integers.
+ * The integer of a literal with a fraction or an exponent, exactly. NaN where its value is no
+ * integer, an infinity beyond ±2^53. The double alone does not tell: 9007199254740991.5 and
+ * 0.99999999999999999999 round to integers.
  */
 export function realInteger(bytes: Buffer, from: number, to: number): number {
   const double = nearestDouble(bytes, from, to)

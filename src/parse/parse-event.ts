@@ -1,9 +1,9 @@
 /**
- * Finds a plan's values in one event: a walk over its bytes that leaves, for each name of the plan's path tree,
- * what stood there and where. No object is made.
+ * Finds a schema's values in one event. The walk over the event's bytes leaves the kind and the
+ * place of the value at each name of the schema's path tree. It makes no object.
  *
- * The last duplicate of a key wins at each level, as in JSON.parse: a name that comes again forgets what was
- * found below its earlier value.
+ * The last duplicate of a key wins at each level, as in JSON.parse: a name that comes again forgets
+ * all that was found below its earlier value.
  */
 import { FOUND } from './event-error.ts'
 import type { JsonScan } from './json-scan.ts'
@@ -17,8 +17,9 @@ const CLOSE_OBJECT = 0x7d
 /** A byte of a key takes at most six in the source: \u0041. */
 const ESCAPE_BYTES_MAX = 6
 
+/** The walk over one event after the other. Its arrays hold the last event's values. */
 export class EventScan {
-  /** By slot: FOUND.… of the value, `nothing` where there is none. */
+  /** By slot: the value's kind, one of FOUND; `nothing` where there is none. */
   readonly found: Uint8Array
   /** By slot: JsonScan.mark of the value. */
   readonly mark: Uint8Array
@@ -39,13 +40,13 @@ export class EventScan {
     this.#key = new Uint8Array(ESCAPE_BYTES_MAX * paths.keyBytesMax)
   }
 
-  /** Walks the event whose brace is at the scan's position; false where that refuses the document. */
+  /** Walks the event whose brace is at the scan's position. False: it refuses the document. */
   walk(): boolean {
     this.found.fill(FOUND.nothing)
     return this.#object(this.#paths.root)
   }
 
-  /** Recurses only along the plan's paths, and no deeper than DEPTH_MAX. */
+  /** Recurses only along the schema's paths, and no deeper than DEPTH_MAX. */
   #object(node: PathNode): boolean {
     const scan = this.#scan
     if (!scan.enter()) return false

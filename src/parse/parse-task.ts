@@ -1,29 +1,37 @@
 /**
- * Main thread ↔ parse workers.
+ * The messages between the main thread and the parse workers.
  *
- * A job is bodies in one slab, grouped by plan and meaning. The worker inflates, cuts, and writes each accepted
- * request's log record header (format/log-record.ts) in front of its body, all but sequence and checksum.
+ * A task is the bodies in one slab, grouped by schema and kind. The worker inflates and parses
+ * them. It writes the log record header (format/log-record.ts) of each accepted request in front of
+ * its body, all but sequence and checksum.
  */
 
 import type { BatchBuffer } from '../format/batch-layout.ts'
 
-/** Requests [from, to) of a job's table, all of one pool, plan and kind. */
+/** Requests [from, to) of a task's table, all of one pool, schema version and kind. */
 export interface ParseTaskGroup {
   readonly kind: 'post' | 'delete'
   readonly pool: number
   readonly version: number
-  /** The pool's PoolSchema as JSON in UTF-8, in shared memory: cheap to pass with every job, decoded once a worker. */
+  /**
+   * The PoolSchema as JSON in UTF-8. Shared memory is cheap to pass with every task; a worker
+   * decodes it once.
+   */
   readonly schema: SharedArrayBuffer
   readonly from: number
   readonly to: number
 }
 
+/** A task for a parse worker. */
 export interface ParseTask {
   readonly slab: SharedArrayBuffer
   /** REQUEST_WORDS per request (kernel.ts). */
   readonly table: Float64Array
   readonly groups: readonly ParseTaskGroup[]
-  /** Memory for the batches that the task will probably make, in their order. The worker owns it now. */
+  /**
+   * Memory for the batches that the task will probably make, in their order. The worker owns it
+   * now.
+   */
   readonly buffers?: readonly SharedArrayBuffer[]
   /** The bodies come from the log: no record headers are written. */
   readonly isReplay?: boolean
@@ -33,11 +41,11 @@ export interface ParseTask {
 export interface ParsedBatch {
   /** The receiver owns it. */
   readonly batch: BatchBuffer
-  /** Rows of the job's table that have rows in this batch, ascending. */
+  /** The requests that have rows in this batch, as rows of the task's table, ascending. */
   readonly requests: Int32Array
 }
 
-/** Where a request's log record stands, when not in the job's own slab (inflated bodies). */
+/** The place of a log record outside the task's slab: that of an inflated body. */
 export interface OwnRecord {
   readonly request: number
   readonly slab: SharedArrayBuffer
@@ -45,13 +53,19 @@ export interface OwnRecord {
   readonly offset: number
 }
 
+/** The answer to a task. */
 export interface ParseResult {
-  readonly parts: readonly ParsedBatch[]
-  /** OUTCOME_WORDS per request of the job. */
+  readonly batches: readonly ParsedBatch[]
+  /** OUTCOME_WORDS per request of the task. */
   readonly outcomes: Int32Array
-  /** FAULT_WORDS per event not accepted; the request is a row of the job's table. Ordered by request, event. */
-  readonly faults: Int32Array
-  /** Bytes of each request's record in the log: header and body, without the bitmap. 0: not logged. */
+  /**
+   * ERROR_WORDS per event error. The request is a row of the task's table. Ordered by request, then
+   * event.
+   */
+  readonly errors: Int32Array
+  /**
+   * Bytes of each request's record in the log: header and body, without the bitmap. 0: not logged.
+   */
   readonly recordBytes: Int32Array
   readonly ownRecords: readonly OwnRecord[]
   /** The bitmaps of requests that were accepted in part: they follow the record in the log. */

@@ -1,8 +1,9 @@
 /**
  * The parse workers as the main thread sees them: a Piscina pool with an explicit limit.
  *
- * At most PARSE_TASKS_PER_WORKER_MAX jobs per thread are handed over and not answered: one running, one ready so that the
- * thread never waits for the main thread. Further requests gather in their slabs and make larger jobs.
+ * At most PARSE_TASKS_PER_WORKER_MAX tasks of a thread are handed over and not answered: one runs,
+ * and one is ready, so that the thread never waits for the main thread. Further requests gather in
+ * their slabs and make larger tasks.
  */
 import { availableParallelism } from 'node:os'
 import type * as PiscinaPackage from 'piscina'
@@ -16,23 +17,28 @@ import type { ParseResult, ParseTask } from './parse-task.ts'
 
 export interface ParseWorkersData {
   readonly kernel: KernelChoice
-  /** One number in shared memory: threads started so far. Each adds itself, and has its number for its name. */
+  /**
+   * One number in shared memory: threads started so far. Each adds itself, and takes its name from
+   * it.
+   */
   readonly started: Int32Array
 }
 
 export interface ParseWorkers {
-  /** Cuts a job. Only called while `room()`. */
+  /** Runs a task. It may be called only while `room()` is true. */
   parse(task: ParseTask): Promise<ParseResult>
-  /** May another job be handed over now? */
+  /** True while another task may be handed over. */
   room(): boolean
-  /** Jobs handed over and not answered, and the most there may be. */
+  /** Tasks handed over and not answered, the most that there may be, and the most threads. */
   stats(): { readonly running: number; readonly max: number; readonly threads: number }
   stop(): Promise<void>
 }
 
 /**
- * One thread per core: cutting is the largest share of an ack's work, and the system balances the rest. The first one is
- * started now, each other one when a job comes while all have one; then they stay.
+ * Starts the parse workers, one thread per core: parsing is the largest share of the work for an
+ * ack, and the system balances the rest. The first thread starts now. Another one starts when a
+ * task comes while each thread has one, and stays.
+ * @param onRoom called after each answer: `room()` may be true now
  */
 export function startParseWorkers(
   kernel: KernelChoice,
@@ -57,7 +63,7 @@ export function startParseWorkers(
   const trimming = setInterval(() => buffers.trim(), FREED_TRIM_MS).unref()
   return {
     async parse(task) {
-      assert(running < max, 'a job is handed over only while there is room')
+      assert(running < max, 'a parse task is handed over only while there is room')
       running += 1
       try {
         const result = await pool.run({ ...task, buffers: buffers.forTask(task) })
@@ -77,7 +83,10 @@ export function startParseWorkers(
   }
 }
 
-/** Where a job goes; null: it waits for the thread that is then started, or for the first that is done. */
+/**
+ * Picks the thread for a task. null: the task waits for a thread that is started then, or for the
+ * first that is done.
+ */
 function leastBusy<W extends { readonly currentUsage: number }>(
   workers: readonly W[],
   threads: number,

@@ -1,8 +1,9 @@
 /**
- * The jsonProperty paths of a plan as one tree, so that an event's keys are each looked up once.
+ * The jsonProperty paths of a schema as one tree, so that an event's keys are each looked up once.
  *
- * A column `a.b` has two places: the path a → b through objects, and the top-level key "a.b", which wins by
- * being present. Keys are compared as bytes; `constructor` and `__proto__` are plain names here.
+ * A column `a.b` has two places: the path a → b through objects, and the top-level key "a.b", which
+ * wins by being present. Keys are compared as bytes; `constructor` and `__proto__` are plain names
+ * here.
  */
 import type { PoolSchema } from '../format/schema.ts'
 
@@ -22,9 +23,9 @@ export class PathNode {
     this.key = key
   }
 
-  /** Fixes the tree below this node: after this, `find` works and no child may be added. */
-  flush(): void {
-    for (const child of this.children) child.flush()
+  /** Freezes the tree below this node: from now on `find` works, and no child may be added. */
+  freeze(): void {
+    for (const child of this.children) child.freeze()
     this.below = Int32Array.from(this.children.flatMap(child => [child.index, ...child.below]))
     let size = 1
     while (size < 2 * this.children.length) size *= 2
@@ -62,11 +63,11 @@ export interface Paths {
   readonly root: PathNode
   /** Slots: nodes of the tree, the root's included. */
   readonly slots: number
-  /** By column: the slot of the top-level key that is the whole text. */
+  /** By column: the slot of the top-level key that equals the whole text. */
   readonly whole: Int32Array
   /** By column: the slot at the path's end; the same one where the text has no dot. */
   readonly path: Int32Array
-  /** The longest key. A key of an event that is longer when unescaped is none of ours. */
+  /** Bytes of the longest key. A longer key of an event, unescaped, is not in the tree. */
   readonly keyBytesMax: number
 }
 
@@ -89,6 +90,6 @@ export function makePaths(schema: PoolSchema): Paths {
   const texts = schema.columns.map(column => column.jsonProperty)
   const whole = Int32Array.from(texts, text => child(root, text).index)
   const path = Int32Array.from(texts, text => text.split('.').reduce(child, root).index)
-  root.flush()
+  root.freeze()
   return { root, slots, whole, path, keyBytesMax }
 }

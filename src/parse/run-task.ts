@@ -1,28 +1,29 @@
 /**
- * What a parse worker does with a job: inflate, cut, judge, and put the log record header in front of each accepted
- * body. Runs on the worker's thread (workers/parse.ts).
+ * A parse task on its worker's thread (workers/parse.ts): inflates and parses bodies, and writes
+ * the log record header in front of each accepted body.
  *
- * The native kernel hands back what it cannot decide (DOCUMENT.judge): the js kernel cuts those requests, into a batch
- * of their own, and its outcome counts.
+ * The native kernel hands back what it cannot decide (DOCUMENT.undecided). The reference parser,
+ * the TypeScript kernel, parses such a request into a batch of its own, and its outcome counts.
  */
 
+import { constants, gunzipSync } from 'node:zlib'
 import { align8 } from '../format/batch-layout.ts'
 import { RECORD_HEADER_BYTES, RECORD_KIND, recordBytes, writeRecordHeader } from '../format/log-record.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import { crc32 } from '../util/crc32.ts'
+import { BODY_BYTES_MAX } from '../util/limits.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { takeFitting } from './batch-buffers.ts'
 import { DOCUMENT } from './event-error.ts'
-import { inflate } from './inflate.ts'
 import {
-  type Cut,
-  FAULT_WORDS,
+  ERROR_WORDS,
   FLAG_GZIP,
   type Kernel,
   OUTCOME_ACCEPTED,
   OUTCOME_DOCUMENT,
   OUTCOME_EVENTS,
   OUTCOME_WORDS,
+  type Parsed,
   REQUEST_BYTES,
   REQUEST_FLAGS,
   REQUEST_OFFSET,
@@ -33,25 +34,29 @@ import { makeJsKernel } from './kernel-js.ts'
 import { tryNativeKernel } from './kernel-native.ts'
 import type { OwnRecord, ParsedBatch, ParseResult, ParseTask, ParseTaskGroup } from './parse-task.ts'
 
-/** The two kernels of one group. The judge is made when it is first needed: 43 kB for each of thousands of pools. */
+/**
+ * The two kernels of one group. The reference parser is made when it is first needed: it takes 43
+ * kB, and there may be thousands of pools.
+ */
 interface GroupKernels {
   readonly first: Kernel
-  judge(): Kernel
+  reference(): Kernel
 }
 
+/** The result of a task while it grows. */
 interface Draft {
-  readonly parts: ParsedBatch[]
+  readonly batches: ParsedBatch[]
   readonly outcomes: Int32Array
-  readonly faults: number[]
+  readonly errors: number[]
   readonly recordBytes: Int32Array
   readonly own: Map<number, OwnRecord>
   readonly bits: { request: number; bytes: Uint8Array }[]
 }
 
-/** Schemas seen, by pool and version: kernels are made once. Bounded: the oldest goes. */
-const SCHEMAS_MAX = 4096
+/** Kernels kept, by pool, version and kind. Beyond it the oldest goes. */
+const KERNELS_MAX = 4096
 
-/** Makes the function that a parse worker runs. */
+/** Makes the function that runs a worker's tasks. It keeps the kernels that it makes. */
 export function createTaskRunner(kernel: KernelChoice): (task: ParseTask) => ParseResult {
   const makeNativeKernel = tryNativeKernel(kernel)
   const made = new Map<string, GroupKernels>()
@@ -67,12 +72,12 @@ export function createTaskRunner(kernel: KernelChoice): (task: ParseTask) => Par
     const schema = JSON.parse(Buffer.from(new Uint8Array(group.schema)).toString()) as PoolSchema
     const native = makeNativeKernel?.(schema, group.kind, allocate)
     let js = native === undefined ? makeJsKernel(schema, group.kind, allocate) : undefined
-    const judge = () => {
+    const reference = () => {
       js ??= makeJsKernel(schema, group.kind, allocate)
       return js
     }
-    const fresh = { first: native ?? judge(), judge }
-    if (made.size >= SCHEMAS_MAX) made.delete(made.keys().next().value as string)
+    const fresh = { first: native ?? reference(), reference }
+    if (made.size >= KERNELS_MAX) made.delete(made.keys().next().value as string)
     made.set(name, fresh)
     return fresh
   }
@@ -89,9 +94,9 @@ function runTask(
 ): ParseResult {
   const requests = task.table.length / REQUEST_WORDS
   const draft: Draft = {
-    parts: [],
+    batches: [],
     outcomes: new Int32Array(requests * OUTCOME_WORDS),
-    faults: [],
+    errors: [],
     recordBytes: new Int32Array(requests),
     own: new Map(),
     bits: [],
@@ -99,18 +104,18 @@ function runTask(
   const slab = new Uint8Array(task.slab)
   for (const group of task.groups) {
     const both = kernelsOf(group)
-    forEachRun(task.table, group, (from, to) => cutRun(draft, both, slab, task.table, from, to))
+    forEachRun(task.table, group, (from, to) => parseRun(draft, both, slab, task.table, from, to))
     for (let request = group.from; request < group.to; request += 1)
-      if (flagsOf(task.table, request) & FLAG_GZIP) cutInflated(draft, both, slab, task.table, request)
+      if (flagsOf(task.table, request) & FLAG_GZIP) parseInflated(draft, both, slab, task.table, request)
   }
-  const faultRanges = orderFaults(draft.faults)
+  const errorRanges = orderErrors(draft.errors)
   for (const group of task.isReplay === true ? [] : task.groups)
     for (let request = group.from; request < group.to; request += 1)
-      writeRecord(draft, task, group, request, faultRanges)
+      writeRecord(draft, task, group, request, errorRanges)
   return {
-    parts: draft.parts,
+    batches: draft.batches,
     outcomes: draft.outcomes,
-    faults: Int32Array.from(draft.faults),
+    errors: Int32Array.from(draft.errors),
     recordBytes: draft.recordBytes,
     ownRecords: [...draft.own.values()],
     bits: draft.bits,
@@ -136,8 +141,10 @@ function flagsOf(table: Float64Array, request: number): number {
   return table[request * REQUEST_WORDS + REQUEST_FLAGS]!
 }
 
-/** Cuts rows [from, to) with the group's kernel, and what it cannot decide with the judge. */
-function cutRun(
+/**
+ * Parses rows [from, to) with the group's kernel, and undecided requests with the reference parser.
+ */
+function parseRun(
   draft: Draft,
   both: GroupKernels,
   slab: Uint8Array,
@@ -145,15 +152,15 @@ function cutRun(
   from: number,
   to: number,
 ): void {
-  const cut = both.first.cut(slab, table, from, to)
-  keep(draft, cut, from, request => request)
+  const parsed = both.first.parse(slab, table, from, to)
+  take(draft, parsed, from, request => request)
   for (let request = from; request < to; request += 1)
-    if (draft.outcomes[request * OUTCOME_WORDS + OUTCOME_DOCUMENT] === DOCUMENT.judge)
-      judgeOne(draft, both.judge(), slab, table, request, request)
+    if (draft.outcomes[request * OUTCOME_WORDS + OUTCOME_DOCUMENT] === DOCUMENT.undecided)
+      parseAlone(draft, both.reference(), slab, table, request, request)
 }
 
-/** Cuts row `row` of `table`, which is request `request` of the job, into a batch of its own. */
-function judgeOne(
+/** Parses row `row` of `table`, which is request `request` of the task, into a batch of its own. */
+function parseAlone(
   draft: Draft,
   kernel: Kernel,
   slab: Uint8Array,
@@ -161,28 +168,32 @@ function judgeOne(
   row: number,
   request: number,
 ): void {
-  const cut = kernel.cut(slab, table, row, row + 1)
-  keep(draft, cut, request, () => request)
+  const parsed = kernel.parse(slab, table, row, row + 1)
+  take(draft, parsed, request, () => request)
 }
 
-/** Takes over the outcomes, faults and rows of a cut that began at `first`. */
-function keep(draft: Draft, cut: Cut, first: number, requestOf: (request: number) => number): void {
-  draft.outcomes.set(cut.outcomes, first * OUTCOME_WORDS)
-  const kept: number[] = []
-  for (let index = 0; index < cut.outcomes.length / OUTCOME_WORDS; index += 1)
-    if (cut.outcomes[index * OUTCOME_WORDS + OUTCOME_ACCEPTED]! > 0) kept.push(requestOf(first + index))
-  for (let at = 0; at < cut.faults.length; at += FAULT_WORDS)
-    draft.faults.push(
-      requestOf(first + cut.faults[at]!),
-      cut.faults[at + 1]!,
-      cut.faults[at + 2]!,
-      cut.faults[at + 3]!,
+/** Takes over the outcomes, errors and rows of a kernel's call that began at request `first`. */
+function take(draft: Draft, parsed: Parsed, first: number, requestOf: (request: number) => number): void {
+  draft.outcomes.set(parsed.outcomes, first * OUTCOME_WORDS)
+  const accepted: number[] = []
+  for (let index = 0; index < parsed.outcomes.length / OUTCOME_WORDS; index += 1)
+    if (parsed.outcomes[index * OUTCOME_WORDS + OUTCOME_ACCEPTED]! > 0)
+      accepted.push(requestOf(first + index))
+  for (let at = 0; at < parsed.errors.length; at += ERROR_WORDS)
+    draft.errors.push(
+      requestOf(first + parsed.errors[at]!),
+      parsed.errors[at + 1]!,
+      parsed.errors[at + 2]!,
+      parsed.errors[at + 3]!,
     )
-  if (kept.length > 0) draft.parts.push({ batch: cut.batch, requests: Int32Array.from(kept) })
+  if (accepted.length > 0) draft.batches.push({ batch: parsed.batch, requests: Int32Array.from(accepted) })
 }
 
-/** Inflates one body into shared memory of its own, with room for its record header, and cuts it there. */
-function cutInflated(
+/**
+ * Inflates one body into shared memory of its own, with room for its record header, and parses it
+ * there.
+ */
+function parseInflated(
   draft: Draft,
   both: GroupKernels,
   slab: Uint8Array,
@@ -200,9 +211,9 @@ function cutInflated(
   bytes.set(inflated, RECORD_HEADER_BYTES)
   row[REQUEST_OFFSET] = RECORD_HEADER_BYTES
   row[REQUEST_BYTES] = inflated.byteLength
-  judgeOne(draft, both.first, bytes, row, 0, request)
-  if (draft.outcomes[request * OUTCOME_WORDS + OUTCOME_DOCUMENT] === DOCUMENT.judge)
-    judgeOne(draft, both.judge(), bytes, row, 0, request)
+  parseAlone(draft, both.first, bytes, row, 0, request)
+  if (draft.outcomes[request * OUTCOME_WORDS + OUTCOME_DOCUMENT] === DOCUMENT.undecided)
+    parseAlone(draft, both.reference(), bytes, row, 0, request)
   draft.own.set(request, { request, slab: own, offset: 0 })
   // The record is as long as the inflated body: writeRecord reads it from the table.
   table[request * REQUEST_WORDS + REQUEST_BYTES] = inflated.byteLength
@@ -214,7 +225,7 @@ function writeRecord(
   task: ParseTask,
   group: ParseTaskGroup,
   request: number,
-  faultRanges: FaultRanges,
+  errorRanges: ErrorRanges,
 ): void {
   const at = request * OUTCOME_WORDS
   const accepted = draft.outcomes[at + OUTCOME_ACCEPTED]!
@@ -226,7 +237,7 @@ function writeRecord(
   const slab = own === undefined ? task.slab : own.slab
   const offset = own === undefined ? task.table[row + REQUEST_OFFSET]! - RECORD_HEADER_BYTES : own.offset
   const bits =
-    accepted === events ? undefined : acceptedBits(draft.faults, faultRanges.get(request) ?? [0, 0], events)
+    accepted === events ? undefined : acceptedBits(draft.errors, errorRanges.get(request) ?? [0, 0], events)
   if (bits !== undefined) draft.bits.push({ request, bytes: bits })
   writeRecordHeader(new DataView(slab), offset, {
     kind: RECORD_KIND[group.kind],
@@ -241,45 +252,78 @@ function writeRecord(
     bitsCrc: bits === undefined ? 0 : crc32(bits),
   })
   const end = offset + RECORD_HEADER_BYTES + bodyBytes
-  new Uint8Array(slab, end, align8(bodyBytes) - bodyBytes).fill(0) // a slab is used again: no stale bytes in the log
+  // A slab is used again: its old bytes must not enter the log as padding.
+  new Uint8Array(slab, end, align8(bodyBytes) - bodyBytes).fill(0)
   draft.recordBytes[request] = recordBytes(bodyBytes)
 }
 
-/** Where each request's faults stand: [from, to) in the array. */
-type FaultRanges = ReadonlyMap<number, readonly [number, number]>
+/** The places of each request's errors: [from, to) in the array. */
+type ErrorRanges = ReadonlyMap<number, readonly [number, number]>
 
 /** One bit per event, set where it was accepted. */
 function acceptedBits(
-  faults: readonly number[],
+  errors: readonly number[],
   [from, to]: readonly [number, number],
   events: number,
 ): Uint8Array {
   const bits = new Uint8Array(Math.ceil(events / 8))
   for (let event = 0; event < events; event += 1) bits[event >> 3]! |= 1 << (event & 7)
-  for (let at = from; at < to; at += FAULT_WORDS) {
-    const event = faults[at + 1]!
+  for (let at = from; at < to; at += ERROR_WORDS) {
+    const event = errors[at + 1]!
     bits[event >> 3]! &= ~(1 << (event & 7))
   }
   return bits
 }
 
-/** Sorts by request (the faults of one request stand in the order of its events already) and finds the ranges. */
-function orderFaults(faults: number[]): FaultRanges {
+/**
+ * Sorts errors by request and finds the range of each. The errors of one request are in the order
+ * of its events already.
+ */
+function orderErrors(errors: number[]): ErrorRanges {
   let sorted = true
-  for (let at = FAULT_WORDS; at < faults.length; at += FAULT_WORDS)
-    sorted &&= faults[at]! >= faults[at - FAULT_WORDS]!
+  for (let at = ERROR_WORDS; at < errors.length; at += ERROR_WORDS)
+    sorted &&= errors[at]! >= errors[at - ERROR_WORDS]!
   if (!sorted) {
     const rows: number[][] = []
-    for (let at = 0; at < faults.length; at += FAULT_WORDS) rows.push(faults.slice(at, at + FAULT_WORDS))
+    for (let at = 0; at < errors.length; at += ERROR_WORDS) rows.push(errors.slice(at, at + ERROR_WORDS))
     rows.sort((a, b) => a[0]! - b[0]! || a[1]! - b[1]!)
     for (const [index, row] of rows.entries())
-      for (const [word, value] of row.entries()) faults[index * FAULT_WORDS + word] = value
+      for (const [word, value] of row.entries()) errors[index * ERROR_WORDS + word] = value
   }
   const ranges = new Map<number, [number, number]>()
-  for (let at = 0; at < faults.length; at += FAULT_WORDS) {
-    const range = ranges.get(faults[at]!)
-    if (range === undefined) ranges.set(faults[at]!, [at, at + FAULT_WORDS])
-    else range[1] = at + FAULT_WORDS
+  for (let at = 0; at < errors.length; at += ERROR_WORDS) {
+    const range = ranges.get(errors[at]!)
+    if (range === undefined) ranges.set(errors[at]!, [at, at + ERROR_WORDS])
+    else range[1] = at + ERROR_WORDS
   }
   return ranges
+}
+
+const GUNZIP_OPTIONS = { maxOutputLength: BODY_BYTES_MAX, finishFlush: constants.Z_FINISH, info: true }
+
+/**
+ * The answer of gunzipSync with `info`, which its types leave out. `bytesWritten` counts the bytes
+ * read.
+ */
+interface Inflated {
+  readonly buffer: Buffer
+  readonly engine: { readonly bytesWritten: number }
+}
+
+/**
+ * Inflates a gzip body. Stops at one byte over BODY_BYTES_MAX. Several members make one body, and
+ * zeros may follow them as padding. Returns a value of DOCUMENT where the bytes are refused.
+ *
+ * NOTE: zlib's wrapper stops at a zero byte behind a member and ignores all that follows it, even
+ * another member.
+ */
+function inflate(bytes: Uint8Array): Uint8Array | number {
+  try {
+    const { buffer, engine } = gunzipSync(bytes, GUNZIP_OPTIONS) as unknown as Inflated
+    const padding = bytes.subarray(engine.bytesWritten)
+    return padding.every(byte => byte === 0) ? buffer : DOCUMENT.broken_gzip
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code
+    return code === 'ERR_BUFFER_TOO_LARGE' ? DOCUMENT.body_too_large : DOCUMENT.broken_gzip
+  }
 }

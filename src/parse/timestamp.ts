@@ -1,8 +1,10 @@
 /**
- * TIMESTAMP and DATE by the letter of the design: strings of one fixed grammar over bytes, and epoch numbers
- * whose unit follows from their size. UTC throughout; `Date` is not asked, it accepts too much.
+ * Reads TIMESTAMP and DATE values as docs/contract.md describes them: strings of one fixed grammar
+ * over bytes, and epoch numbers whose unit follows from their size. All times are UTC. `Date`
+ * accepts too much to be of use.
  *
- * A result is left in `seconds` and `micros` (0 to 999,999): microseconds alone pass 2^53 after the year 2255.
+ * A result is left in `seconds` and `micros` (0 to 999,999): microseconds alone pass 2^53 after the
+ * year 2255.
  */
 
 /** Seconds since 1970 of 0001-01-01T00:00:00 and of the end of the year 9999. */
@@ -32,7 +34,7 @@ const DAYS_OF_MONTH = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 export class TimeReader {
   seconds = 0
   micros = 0
-  /** Of `date`: days since 1970. */
+  /** Days since 1970, the result of `date`. */
   days = 0
 
   /** `YYYY-MM-DD`, the whole of bytes [from, to). */
@@ -76,7 +78,7 @@ export class TimeReader {
     return mark === 0x2e || mark === 0x2c ? this.#fraction(bytes, at + 9, to) : at + 8
   }
 
-  /** Digits from `at`, cut after six; returns where they end, negative where there is none. */
+  /** Reads digits from `at`, of which six count. Returns their end, or -1 where there is none. */
   #fraction(bytes: Uint8Array, at: number, to: number): number {
     let pos = at
     let scale = 100_000
@@ -128,8 +130,9 @@ export class TimeReader {
   }
 
   /**
-   * A number literal with a fraction or an exponent, bytes [from, to), by its digits: a double has no room for the microseconds
-   * of every moment. Halves are rounded up, as those of nanoseconds are.
+   * A number literal with a fraction or an exponent, bytes [from, to), by its digits: a double has
+   * no room for the microseconds of every moment. Halves are rounded up, as those of nanoseconds
+   * are.
    */
   epochDecimal(bytes: Uint8Array, from: number, to: number): boolean {
     this.seconds = 0
@@ -182,8 +185,9 @@ export class TimeReader {
 }
 
 /**
- * The digits of a number literal: its first and its last one that is not zero (-1: there is none), where digits end, and its
- * order: the value is below ten to this power, and not below the next lower one.
+ * The digits of a number literal: the first and the last one that is not zero (-1: there is none),
+ * the end of the digits, and the order. The value is below ten to the power of `order`, and not
+ * below the next lower power.
  */
 function placesOf(bytes: Uint8Array, from: number, to: number) {
   let [first, last, point, end] = [-1, -1, -1, from]
@@ -199,7 +203,7 @@ function placesOf(bytes: Uint8Array, from: number, to: number) {
   return { first, last, end, order: order + exponentOf(bytes, end + 1, to) }
 }
 
-/** Of a literal, from behind its `e` on; 0 where it has none. */
+/** The exponent of a literal, from behind its `e` on; 0 where it has none. */
 function exponentOf(bytes: Uint8Array, from: number, to: number): number {
   if (from >= to) return 0
   const isSigned = bytes[from] === 0x2d || bytes[from] === 0x2b
@@ -214,7 +218,7 @@ function floorDivide(a: bigint, b: bigint): bigint {
   return a % b < 0n ? quotient - 1n : quotient
 }
 
-/** Two digits as a number; NaN where one is none. */
+/** Two digits as a number; NaN where one of them is no digit. */
 function twoDigits(bytes: Uint8Array, at: number): number {
   const tens = bytes[at]! - 0x30
   const ones = bytes[at + 1]! - 0x30

@@ -1,6 +1,6 @@
 /**
- * The escapes of JSON strings, to UTF-8. The scanner has validated them before, so nothing here can fail: a
- * surrogate is half of a pair, and every letter after a backslash is one of JSON's.
+ * Decodes the escapes of JSON strings to UTF-8. The scanner has validated them, so nothing here can
+ * fail: a surrogate is half of a pair, and every letter after a backslash is one of JSON's.
  */
 
 const BACKSLASH = 0x5c
@@ -26,8 +26,8 @@ const ESCAPED = new Uint8Array(256)
 for (const c of '"\\/bfnrt') ESCAPED[c.charCodeAt(0)] = JSON.parse(`"\\${c}"`).charCodeAt(0)
 
 /**
- * Writes a string's unescaped bytes. `from` to `to` is what stands between its quotes, already validated.
- * Returns how many bytes were written; never more than `to - from`.
+ * Writes a string's unescaped bytes at `at`. The bytes [from, to) stand between its quotes and are
+ * validated. Returns how many bytes were written, which is never more than `to - from`.
  */
 export function unescapeInto(
   into: Uint8Array,

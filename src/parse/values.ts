@@ -1,17 +1,18 @@
 /**
- * One value into one column: the rules of types. Each function writes the row and answers 0, or answers a fault
- * word and leaves the row for the caller to take back.
+ * Writes one value into one column by the rules of its type (docs/contract.md). Each function
+ * writes the row and returns 0, or returns an error word and leaves the row for the caller to take
+ * back.
  */
 
 import type { ColumnType } from '../format/schema.ts'
 import { assert, unreachable } from '../util/assert.ts'
 import type { Column } from './column-builders.ts'
-import { FAULT, FOUND, faultWord } from './event-error.ts'
+import { EVENT_ERROR, errorWord, FOUND } from './event-error.ts'
 import { longInteger, nearestDouble, realInteger, shortInteger } from './number.ts'
 import { TimeReader } from './timestamp.ts'
 import { unescapeInto } from './unescape.ts'
 
-/** Where a value stands and what it is; see EventScan. Reused for every value. */
+/** The place and the kind of a value; see EventScan. One object is used for all values. */
 export interface Value {
   bytes: Buffer
   found: number
@@ -21,14 +22,14 @@ export interface Value {
 }
 
 const time = new TimeReader()
-/** A string's text, unescaped: what `readText` found. Reused for every value. */
+/** A string's text without escapes, as `readText` left it. One object is used for all values. */
 const text: { bytes: Uint8Array; from: number; to: number } = { bytes: new Uint8Array(0), from: 0, to: 0 }
 
 const LONG_MIN = -(2n ** 63n)
 const LONG_MAX = 2n ** 63n - 1n
 const DOUBLE_INTEGER_MAX = 2 ** 53
 
-/** Writes a value that is there and not null. Returns 0 or a fault word. */
+/** Writes a value that is there and not null. Returns 0 or an error word. */
 export function setValue(column: Column, type: ColumnType, row: number, value: Value): number {
   switch (type) {
     case 'STRING':
@@ -61,7 +62,7 @@ export function setValue(column: Column, type: ColumnType, row: number, value: V
 }
 
 function wrongType(value: Value): number {
-  return faultWord(FAULT.wrong_type, value.found)
+  return errorWord(EVENT_ERROR.wrong_type, value.found)
 }
 
 function setString(column: Column, row: number, value: Value): number {
@@ -80,7 +81,7 @@ function setDouble(column: Column, type: 'FLOAT' | 'DOUBLE', row: number, value:
   const double = nearestDouble(value.bytes, value.start, value.end)
   assert(Number.isFinite(double), 'the scan refuses numbers beyond f64')
   const stored = type === 'FLOAT' ? Math.fround(double) : double
-  if (!Number.isFinite(stored)) return faultWord(FAULT.out_of_range, FOUND.number)
+  if (!Number.isFinite(stored)) return errorWord(EVENT_ERROR.out_of_range, FOUND.number)
   column.setDouble(row, stored)
   return 0
 }
@@ -91,12 +92,12 @@ function setInteger(column: Column, row: number, value: Value, max: number): num
   let integer: number
   if (value.mark === 0) {
     integer = shortInteger(value.bytes, value.start, value.end)
-    if (Number.isNaN(integer)) return faultWord(FAULT.out_of_range, FOUND.number)
+    if (Number.isNaN(integer)) return errorWord(EVENT_ERROR.out_of_range, FOUND.number)
   } else {
     integer = realInteger(value.bytes, value.start, value.end)
-    if (Number.isNaN(integer)) return faultWord(FAULT.not_integral, FOUND.number)
+    if (Number.isNaN(integer)) return errorWord(EVENT_ERROR.not_integral, FOUND.number)
   }
-  if (integer > max || integer < -max - 1) return faultWord(FAULT.out_of_range, FOUND.number)
+  if (integer > max || integer < -max - 1) return errorWord(EVENT_ERROR.out_of_range, FOUND.number)
   column.setWord(row, integer)
   return 0
 }
@@ -104,8 +105,8 @@ function setInteger(column: Column, row: number, value: Value, max: number): num
 function setInt64(column: Column, row: number, value: Value): number {
   if (value.mark === 1) {
     const integer = realInteger(value.bytes, value.start, value.end)
-    if (Number.isNaN(integer)) return faultWord(FAULT.not_integral, FOUND.number)
-    if (!Number.isFinite(integer)) return faultWord(FAULT.out_of_range, FOUND.number)
+    if (Number.isNaN(integer)) return errorWord(EVENT_ERROR.not_integral, FOUND.number)
+    if (!Number.isFinite(integer)) return errorWord(EVENT_ERROR.out_of_range, FOUND.number)
     column.setLong(row, integer)
     return 0
   }
@@ -115,12 +116,15 @@ function setInt64(column: Column, row: number, value: Value): number {
     return 0
   }
   const long = longInteger64(value)
-  if (long === null) return faultWord(FAULT.out_of_range, FOUND.number)
+  if (long === null) return errorWord(EVENT_ERROR.out_of_range, FOUND.number)
   column.setBig(row, long)
   return 0
 }
 
-/** A long literal as an integer, or null beyond 64 bits. JSON has no leading zeros, so length tells enough. */
+/**
+ * A long literal as an integer, or null beyond 64 bits. JSON has no leading zeros, so length tells
+ * enough.
+ */
 function longInteger64(value: Value): bigint | null {
   if (value.end - value.start > 20) return null
   const long = longInteger(value.bytes, value.start, value.end)
@@ -133,7 +137,7 @@ function readText(value: Value): void {
   text.from = value.start + 1
   text.to = value.end - 1
   if (value.mark === 0) return
-  const plain = new Uint8Array(text.to - text.from) // escapes in a time: nobody's fast path
+  const plain = new Uint8Array(text.to - text.from) // escapes in a time are rare
   text.to = unescapeInto(plain, 0, value.bytes, text.from, text.to)
   text.from = 0
   text.bytes = plain
@@ -141,7 +145,7 @@ function readText(value: Value): void {
 
 function setDate(column: Column, row: number, value: Value): number {
   readText(value)
-  if (!time.date(text.bytes, text.from, text.to)) return faultWord(FAULT.bad_date, FOUND.string)
+  if (!time.date(text.bytes, text.from, text.to)) return errorWord(EVENT_ERROR.bad_date, FOUND.string)
   column.setWord(row, time.days)
   return 0
 }
@@ -149,9 +153,10 @@ function setDate(column: Column, row: number, value: Value): number {
 function setTimestamp(column: Column, row: number, value: Value): number {
   if (value.found === FOUND.string) {
     readText(value)
-    if (!time.timestamp(text.bytes, text.from, text.to)) return faultWord(FAULT.bad_timestamp, FOUND.string)
+    if (!time.timestamp(text.bytes, text.from, text.to))
+      return errorWord(EVENT_ERROR.bad_timestamp, FOUND.string)
   } else if (value.found === FOUND.number) {
-    if (!readEpoch(value)) return faultWord(FAULT.bad_timestamp, FOUND.number)
+    if (!readEpoch(value)) return errorWord(EVENT_ERROR.bad_timestamp, FOUND.number)
   } else return wrongType(value)
   const micros = 1e6 * time.seconds + time.micros
   if (Math.abs(micros) < DOUBLE_INTEGER_MAX) column.setLong(row, micros)

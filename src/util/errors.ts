@@ -15,12 +15,12 @@ export interface Refusal {
   readonly message: string
   /** True when the same request may succeed later, unchanged. */
   readonly retryable: boolean
-  readonly events?: readonly EventFault[]
+  readonly events?: readonly EventError[]
   readonly headers?: Readonly<Record<string, string>>
 }
 
 /** One event of a request that was not accepted. */
-export interface EventFault {
+export interface EventError {
   readonly index: number
   readonly code: string
   readonly column: string | null

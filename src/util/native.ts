@@ -53,7 +53,9 @@ export function chooseNative(wanted: '' | KernelChoice): KernelChoice {
   return 'js'
 }
 
-/** A line of the start: which kernel runs, and the reason where it is js and nobody asked for it. */
+/**
+ * A line of the start: which kernel runs, and the reason where it is js and nobody asked for it.
+ */
 export function kernelNote(kernel: KernelChoice, wanted: '' | KernelChoice): string {
   if (kernel === 'native' || wanted === 'js') return `kernel ${kernel}`
   loaded ??= load()

@@ -19,7 +19,7 @@ import {
 } from '../../src/format/log-record.ts'
 import type { PoolSchema } from '../../src/format/schema.ts'
 import type { Span } from '../../src/log/log-types.ts'
-import { DOCUMENT, FAULT, FOUND, faultWord } from '../../src/parse/event-error.ts'
+import { DOCUMENT, EVENT_ERROR, errorWord, FOUND } from '../../src/parse/event-error.ts'
 import {
   FLAG_ALL_OR_NOTHING,
   FLAG_GZIP,
@@ -290,8 +290,8 @@ function readSpan(span: Span): Logged[] {
 interface Result {
   readonly outcomes: Int32Array
   readonly recordBytes: Int32Array
-  readonly faults: number[]
-  readonly parts: ParsedBatch[]
+  readonly errors: number[]
+  readonly batches: ParsedBatch[]
   readonly ownRecords: OwnRecord[]
   readonly bits: { request: number; bytes: Uint8Array }[]
 }
@@ -301,8 +301,8 @@ function parse(task: ParseTask): ParseResult {
   const result: Result = {
     outcomes: new Int32Array(rows * OUTCOME_WORDS),
     recordBytes: new Int32Array(rows),
-    faults: [],
-    parts: [],
+    errors: [],
+    batches: [],
     ownRecords: [],
     bits: [],
   }
@@ -311,9 +311,9 @@ function parse(task: ParseTask): ParseResult {
     for (let row = group.from; row < group.to; row += 1)
       if (parseRow(task, group, row, result)) parsedRows.push(row)
     if (parsedRows.length > 0)
-      result.parts.push({ batch: new ArrayBuffer(8), requests: Int32Array.from(parsedRows) })
+      result.batches.push({ batch: new ArrayBuffer(8), requests: Int32Array.from(parsedRows) })
   }
-  return { ...result, faults: Int32Array.from(result.faults) }
+  return { ...result, errors: Int32Array.from(result.errors) }
 }
 
 function parseRow(task: ParseTask, group: ParseTaskGroup, row: number, result: Result): boolean {
@@ -354,9 +354,14 @@ function parseRow(task: ParseTask, group: ParseTaskGroup, row: number, result: R
       accepted += 1
       bits[index >> 3]! |= 1 << (index & 7)
     } else if (typeof event !== 'object' || event === null)
-      result.faults.push(row, index, faultWord(FAULT.not_object, FOUND.number), -1)
+      result.errors.push(row, index, errorWord(EVENT_ERROR.not_object, FOUND.number), -1)
     else
-      result.faults.push(row, index, faultWord(FAULT.missing, FOUND.nothing), group.kind === 'delete' ? 1 : 0)
+      result.errors.push(
+        row,
+        index,
+        errorWord(EVENT_ERROR.missing, FOUND.nothing),
+        group.kind === 'delete' ? 1 : 0,
+      )
   }
   if (accepted < events.length && (task.table[at + REQUEST_FLAGS]! & FLAG_ALL_OR_NOTHING) !== 0) accepted = 0
   result.outcomes.set([events.length, accepted, 0, -1], row * OUTCOME_WORDS)

@@ -1,21 +1,22 @@
 /**
- * Two kernels over the same generated requests: everything that leaves them must be the same bytes.
+ * Two kernels over the same generated requests: all their results must be the same bytes.
  *
- * A kernel that answers DOCUMENT.judge for a request asks for the other one's verdict on it; such a request is
- * cut again alone, as a parse worker does, and must have left no row and no fault behind.
+ * A kernel may answer DOCUMENT.undecided for a request, which the reference parser then decides.
+ * Such a request must have left no row and no error behind. The requests beside it are compared one
+ * by one.
  */
 
 import type { PoolSchema, RequestKind } from '../../src/format/schema.ts'
 import { DOCUMENT } from '../../src/parse/event-error.ts'
 import {
-  type Cut,
-  FAULT_WORDS,
+  ERROR_WORDS,
   FLAG_ALL_OR_NOTHING,
   type Kernel,
   type MakeKernel,
   OUTCOME_ACCEPTED,
   OUTCOME_DOCUMENT,
   OUTCOME_WORDS,
+  type Parsed,
   REQUEST_BITS,
   REQUEST_BYTES,
   REQUEST_FLAGS,
@@ -35,7 +36,7 @@ export interface KernelCase {
   readonly table: Float64Array
 }
 
-/** Where two kernels differ. `seed` alone makes the case again (`makeCase`). */
+/** A difference of two kernels. `seed` alone makes the case again (`makeCase`). */
 export interface Mismatch {
   readonly seed: number
   readonly what: string
@@ -44,17 +45,17 @@ export interface Mismatch {
   readonly bodies: readonly string[]
 }
 
-/** What a comparison did: how much of the cases was cut, refused and judged says what they were worth. */
+/** The counts of a comparison. They show whether its cases were worth something. */
 export interface Comparison {
   readonly cases: number
   readonly requests: number
   readonly accepted: number
   readonly refused: number
-  readonly judged: number
+  readonly undecided: number
   readonly mismatch: Mismatch | null
 }
 
-/** The case of a seed: one to five requests for one plan. */
+/** The case of a seed: one to five requests for one schema. */
 export function makeCase(seed: number): KernelCase {
   const random = new Random(seed)
   const schema = makePoolSchema(random)
@@ -91,10 +92,10 @@ export function layOut(
 
 /**
  * Drives both kernels through `cases` cases from `seed` on and stops at the first difference.
- * `a` is the one that judges (js), `b` may ask for judgement (native).
+ * `a` is the reference parser (js). `b` may leave requests undecided (native).
  */
 export function compareKernels(a: MakeKernel, b: MakeKernel, seed: number, cases: number): Comparison {
-  const sum = { cases: 0, requests: 0, accepted: 0, refused: 0, judged: 0 }
+  const sum = { cases: 0, requests: 0, accepted: 0, refused: 0, undecided: 0 }
   for (; sum.cases < cases; sum.cases++) {
     const one = makeCase(seed + sum.cases)
     const mismatch = compareCase(a, b, one, sum)
@@ -108,61 +109,63 @@ export function compareCase(
   a: MakeKernel,
   b: MakeKernel,
   one: KernelCase,
-  sum: { requests: number; accepted: number; refused: number; judged: number },
+  sum: { requests: number; accepted: number; refused: number; undecided: number },
 ): Mismatch | null {
-  const judge = a(one.schema, one.kind)
+  const reference = a(one.schema, one.kind)
   const other = b(one.schema, one.kind)
   const requests = one.table.length / REQUEST_WORDS
-  const all = other.cut(one.slab, one.table, 0, requests)
-  const judged = new Set<number>()
+  const all = other.parse(one.slab, one.table, 0, requests)
+  const undecided = new Set<number>()
   for (let i = 0; i < requests; i++)
-    if (all.outcomes[i * OUTCOME_WORDS + OUTCOME_DOCUMENT] === DOCUMENT.judge) judged.add(i)
-  const want = judge.cut(one.slab, one.table, 0, requests)
+    if (all.outcomes[i * OUTCOME_WORDS + OUTCOME_DOCUMENT] === DOCUMENT.undecided) undecided.add(i)
+  const want = reference.parse(one.slab, one.table, 0, requests)
   for (let i = 0; i < requests; i++) {
     sum.requests++
     sum.accepted += want.outcomes[i * OUTCOME_WORDS + OUTCOME_ACCEPTED]!
     if (want.outcomes[i * OUTCOME_WORDS + OUTCOME_DOCUMENT] !== DOCUMENT.ok) sum.refused++
   }
-  sum.judged += judged.size
+  sum.undecided += undecided.size
   const what =
-    judged.size === 0 ? difference(want, all) : differenceWithJudged(judge, other, one, all, judged)
+    undecided.size === 0
+      ? difference(want, all)
+      : differenceWithUndecided(reference, other, one, all, undecided)
   return what === null
     ? null
     : { seed: one.seed, what, schema: one.schema, kind: one.kind, bodies: bodiesOf(one) }
 }
 
-/** Runs of requests that were not judged must cut alike; judged ones must have left nothing behind. */
-function differenceWithJudged(
-  judge: Kernel,
+/** Compares the decided requests one by one. Undecided ones must have left nothing behind. */
+function differenceWithUndecided(
+  reference: Kernel,
   other: Kernel,
   one: KernelCase,
-  all: Cut,
-  judged: ReadonlySet<number>,
+  all: Parsed,
+  undecided: ReadonlySet<number>,
 ): string | null {
-  for (let i = 0; i < all.faults.length; i += FAULT_WORDS)
-    if (judged.has(all.faults[i]!)) return `request ${all.faults[i]}: judged, and a fault was reported`
+  for (let i = 0; i < all.errors.length; i += ERROR_WORDS)
+    if (undecided.has(all.errors[i]!)) return `request ${all.errors[i]}: undecided, and an error was reported`
   let rows = 0
   for (let i = 0; i < one.table.length / REQUEST_WORDS; i++) {
     const accepted = all.outcomes[i * OUTCOME_WORDS + OUTCOME_ACCEPTED]!
     rows += accepted
-    if (judged.has(i)) {
-      if (accepted !== 0) return `request ${i}: judged, and rows were accepted`
+    if (undecided.has(i)) {
+      if (accepted !== 0) return `request ${i}: undecided, and rows were accepted`
       continue
     }
     const what = difference(
-      judge.cut(one.slab, one.table, i, i + 1),
-      other.cut(one.slab, one.table, i, i + 1),
+      reference.parse(one.slab, one.table, i, i + 1),
+      other.parse(one.slab, one.table, i, i + 1),
     )
     if (what !== null) return `request ${i} alone: ${what}`
   }
-  return new Int32Array(all.batch, 0, 3)[2] === rows ? null : 'a judged request left rows in the batch'
+  return new Int32Array(all.batch, 0, 3)[2] === rows ? null : 'an undecided request left rows in the batch'
 }
 
-/** In words, the first thing in which two cuts differ; null where they are the same. */
-function difference(want: Cut, have: Cut): string | null {
+/** The first difference of two results in words; null where they are the same. */
+function difference(want: Parsed, have: Parsed): string | null {
   return (
     differentWords('outcomes', want.outcomes, have.outcomes) ??
-    differentWords('faults', want.faults, have.faults) ??
+    differentWords('errors', want.errors, have.errors) ??
     differentWords('batch', new Int32Array(want.batch), new Int32Array(have.batch))
   )
 }
@@ -187,7 +190,7 @@ function bodiesOf(one: KernelCase): string[] {
 export function describeMismatch(mismatch: Mismatch): string {
   return [
     `seed ${mismatch.seed}: ${mismatch.what}`,
-    `kind ${mismatch.kind}, plan ${JSON.stringify(mismatch.schema)}`,
+    `kind ${mismatch.kind}, schema ${JSON.stringify(mismatch.schema)}`,
     ...mismatch.bodies.map((body, index) => `body ${index} (latin1): ${body}`),
   ].join('\n')
 }

@@ -1,6 +1,7 @@
 /**
- * Both kernels over hostile bodies that are written out, not drawn: every literal of the generator as a value of every column
- * type, each rule of section 4 by name, whole documents that are refused, and a document cut short at every byte.
+ * Both kernels over hostile bodies that are written out, not drawn: every literal of the generator
+ * as a value of every column type, each rule of section 4 by name, whole documents that are
+ * refused, and a document cut short at every byte.
  */
 import { describe, expect, test } from 'vitest'
 import { COLUMN_TYPES, type PoolSchema, type RequestKind } from '../../src/format/schema.ts'
@@ -31,9 +32,12 @@ const LITERALS = [
 ]
 const REFUSED = [...NUMBERS_REFUSED, ...STRINGS_REFUSED, ...WORDS_REFUSED]
 
-/** Every body as a request of one call, with and without all-or-nothing; how many requests were accepted and refused. */
+/**
+ * Every body as a request of one call, with and without all-or-nothing; how many requests were
+ * accepted and refused.
+ */
 function agree(schema: PoolSchema, bodies: readonly (string | Uint8Array)[], kind: RequestKind = 'post') {
-  const sum = { requests: 0, accepted: 0, refused: 0, judged: 0 }
+  const sum = { requests: 0, accepted: 0, refused: 0, undecided: 0 }
   const bytes = bodies.map(body => Buffer.from(body as string))
   for (const flags of [0, FLAG_ALL_OR_NOTHING]) {
     const { slab, table } = layOut(bytes, new Random(1))

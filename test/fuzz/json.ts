@@ -1,11 +1,12 @@
 /**
- * Bodies and plans for tests of the kernels: most of them nearly right, which is where kernels differ.
- * Texts are built by hand, not with JSON.stringify, so that spaces, escapes, duplicates and odd numbers occur.
+ * Bodies and schemas for tests of the kernels: most of them nearly right, which is where kernels
+ * differ. Texts are built by hand, not with JSON.stringify, so that spaces, escapes, duplicates and
+ * odd numbers occur.
  */
 import { COLUMN_TYPES, type ColumnType, KEY_RECEIVED_AT, type PoolSchema } from '../../src/format/schema.ts'
 import type { Random } from './random.ts'
 
-/** Names that events and plans share, odd ones among them. */
+/** Names that events and schemas share, odd ones among them. */
 export const NAMES = [
   'id',
   'time',
@@ -52,7 +53,7 @@ export const NUMBERS = (
   '-1.7000000000000005e18 253402300799.9999995 -62135596800.0000006 2.534023007999999995e20 0.0017e12 5e-7 -5e-7 4503599627370497.5 0.0012e4 120000e-4 120000e-5'
 ).split(' ')
 
-/** Integers beyond 64 bits: rare, since the native kernel hands the whole request to the judge. */
+/** Integers beyond 64 bits: rare, since the native kernel leaves the whole request undecided. */
 export const BIG_NUMBERS =
   '18446744073709551616 -9223372036854775809 123456789012345678901234567890 -1e19 1e20'.split(' ')
 
@@ -115,7 +116,7 @@ export const WORDS_REFUSED = [
   '\ufeff1',
 ]
 
-/** What one case may hold; hostile things are rare in it, so that most of it is cut. */
+/** What one case may hold; hostile things are rare in it, so that most of it is accepted. */
 export class JsonMaker {
   readonly #random: Random
   /** Once in how many values something is not JSON, or refused; 0 for never. */
@@ -157,7 +158,10 @@ export class JsonMaker {
     return (random.once(3) ? '-' : '') + digits
   }
 
-  /** Digits after the first: about 64 bits as a rule; about f64's range where such numbers may be refused. */
+  /**
+   * Digits after the first: about 64 bits as a rule; about f64's range where such numbers may be
+   * refused.
+   */
   #digitsMax(real: boolean): number {
     if (!real && !this.#bigNumbers) return 18
     if (!this.#random.once(20)) return 22
@@ -207,7 +211,9 @@ export class JsonMaker {
     return `{${members.join(',') || this.#space()}}`
   }
 
-  /** An event that a plan of `makePoolSchema` often accepts: key names come with values that fit. */
+  /**
+   * An event that a schema of `makePoolSchema` often accepts: key names come with values that fit.
+   */
   event(): string {
     if (this.#random.once(20)) return this.value(1)
     if (this.#random.once(3)) return this.object(0)
@@ -283,7 +289,7 @@ export class JsonMaker {
   }
 }
 
-/** A random plan; its key columns, where it has them, are `time` and `id`. */
+/** A random schema; its key columns, where it has them, are `time` and `id`. */
 export function makePoolSchema(random: Random): PoolSchema {
   const columns: { name: string; type: ColumnType; jsonProperty: string; required: boolean }[] = []
   const add = (type: ColumnType, jsonProperty: string, required: boolean): number =>

@@ -1,6 +1,7 @@
 /**
- * `npm run fuzz -- kernel [seed] [minutes]`: the native kernel against the TypeScript one, until the time is over
- * or they differ. Prints the seed that makes the case again; exit 1 on a difference.
+ * `npm run fuzz -- kernel [seed] [minutes]`: the native kernel against the TypeScript one, until
+ * the time is over or they differ. Prints the seed that makes the case again; exit 1 on a
+ * difference.
  */
 import type { MakeKernel } from '../../src/parse/kernel.ts'
 import { makeJsKernel } from '../../src/parse/kernel-js.ts'
@@ -23,7 +24,7 @@ function fuzzKernel(native: MakeKernel, seed: number, minutes: number): number {
     }
     say(
       `seeds ${next} to ${next + result.cases - 1}: ${result.requests} requests agree, ` +
-        `${result.accepted} rows, ${result.refused} refused, ${result.judged} judged`,
+        `${result.accepted} rows, ${result.refused} refused, ${result.undecided} undecided`,
     )
     next += result.cases
   }

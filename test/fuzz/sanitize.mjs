@@ -1,8 +1,9 @@
 /**
- * `node test/fuzz/sanitize.mjs [seed] [seconds] [kills]`: native code under the address and undefined-behaviour sanitizers.
- * First the kernel's core in a driver of its own, which runs the JSON test suite and mutated bodies through it; then the
- * whole module (sanitize-module.mjs). Exit 1 on a finding, 0 without one, and 0 with a plain word where the compiler has no
- * sanitizers. Takes five minutes on two cores.
+ * `node test/fuzz/sanitize.mjs [seed] [seconds] [kills]`: native code under the address and
+ * undefined-behaviour sanitizers. First the kernel's core in a driver of its own, which runs the
+ * JSON test suite and mutated bodies through it; then the whole module (sanitize-module.mjs). Exit
+ * 1 on a finding, 0 without one, and 0 with a plain word where the compiler has no sanitizers.
+ * Takes five minutes on two cores.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
@@ -49,7 +50,9 @@ function compiler() {
 /** The core: everything of the kernel but its N-API surface. */
 function sources() {
   const native = 'src/parse/native'
-  const core = readdirSync(join(root, native)).filter(name => name.endsWith('.cpp') && name !== 'cut.cpp')
+  const core = readdirSync(join(root, native)).filter(
+    name => name.endsWith('.cpp') && name !== 'kernel_calls.cpp',
+  )
   return [
     join(simdjson, 'simdjson.cpp'),
     'test/fuzz/native/main.cpp',
@@ -66,7 +69,10 @@ function compile(cxx, file, object) {
   })
 }
 
-/** Builds the driver, two files at a time. simdjson's object is kept: it takes longest and never changes. */
+/**
+ * Builds the driver, two files at a time. simdjson's object is kept: it takes longest and never
+ * changes.
+ */
 async function build(cxx) {
   const files = sources()
   const objects = files.map(file => join(folder, `${cxx}_${file}.o`.replace(/[/\\]/g, '_')))

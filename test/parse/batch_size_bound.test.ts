@@ -1,4 +1,6 @@
-/** batchBytesMax() is an upper bound of what the kernel makes of a body (W-9: jobs are sized by it). */
+/**
+ * batchBytesMax() is an upper bound of what the kernel makes of a body (W-9: jobs are sized by it).
+ */
 import { expect, test } from 'vitest'
 import { type BatchBuffer, batchBytesMax, batchCostOf } from '../../src/format/batch-layout.ts'
 import type { PoolSchema, SchemaColumn } from '../../src/format/schema.ts'
@@ -13,20 +15,20 @@ const boundOf = (schema: PoolSchema, body: string) =>
 const columns = (count: number, column: (index: number) => Partial<SchemaColumn>) =>
   schemaOf(Array.from({ length: count }, (_, index) => column(index)))
 
-test('generated plans and bodies', () => {
+test('generated schemas and bodies', () => {
   const first = Math.floor(Math.random() * 1e9)
-  let cut = 0
+  let count = 0
   for (let seed = first; seed < first + 500; seed += 1) {
     const { schema, kind, slab, table } = makeCase(seed)
     const requests = table.length / REQUEST_WORDS
-    const { batch } = makeJsKernel(schema, kind).cut(slab, table, 0, requests)
+    const { batch } = makeJsKernel(schema, kind).parse(slab, table, 0, requests)
     let bound = 0
     for (let at = 0; at < table.length; at += REQUEST_WORDS)
       bound += batchBytesMax(batchCostOf(schema), table[at + REQUEST_BYTES]!)
     expect(bytesOf(batch), `seed ${seed}`).toBeLessThanOrEqual(bound)
-    cut += 1
+    count += 1
   }
-  expect(cut).toBe(500)
+  expect(count).toBe(500)
 })
 
 test('the bodies that grow most: rows of nulls, one value in every column, values within values', () => {

@@ -1,4 +1,7 @@
-/** The memory of batches is used again in the sizes that the load needs, and the stock of it stays within its limit. */
+/**
+ * The memory of batches is used again in the sizes that the load needs, and the stock of it stays
+ * within its limit.
+ */
 
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
@@ -100,7 +103,7 @@ test('two workers that make batches of changing sizes make no new buffers once t
     for (const [index, task] of tasks.entries())
       memtable.push(run((turn + index) % 10 === 0 ? 1 : 0, task, made))
     if (turn % 10 < 9) continue
-    for (const { parts } of memtable) for (const { batch } of parts) buffers.give(batch)
+    for (const { batches } of memtable) for (const { batch } of batches) buffers.give(batch)
     memtable = []
     if (turn < 39) made.length = 0
   }
@@ -113,16 +116,19 @@ test('a request without a row uses no buffer, and its buffer comes back', () => 
   const made: number[] = []
   const good = taskOf([{ pool: 1, bodies: [bodyOf(3_000)] }])
   const bad = taskOf([{ pool: 1, bodies: [Buffer.from(`${bodyOf(3_000)}}`)] }])
-  const [part] = run(0, good, made).parts
+  const [part] = run(0, good, made).batches
   buffers.give(part!.batch)
   const before = buffers.bytes
   const result = run(0, bad, made)
-  expect(result.parts).toEqual([])
+  expect(result.batches).toEqual([])
   expect(result.unusedBuffers).toHaveLength(1)
   expect(buffers.bytes).toBe(before)
 })
 
-/** Two task runners as two workers have them, with one stock. `made` gets the sizes of the buffers that are new. */
+/**
+ * Two task runners as two workers have them, with one stock. `made` gets the sizes of the buffers
+ * that are new.
+ */
 function twoWorkers() {
   const buffers = new BatchBuffers()
   const runners = [createTaskRunner('js'), createTaskRunner('js')]
@@ -130,7 +136,7 @@ function twoWorkers() {
   const run = (worker: number, task: ParseTask, made: number[]): ParseResult => {
     const table = task.table.slice() // a worker gets a copy
     const result = runners[worker]!({ ...task, table, buffers: buffers.forTask(task) })
-    for (const { batch } of result.parts) {
+    for (const { batch } of result.batches) {
       if (!known.has(batch)) made.push(batch.byteLength)
       known.add(batch)
     }

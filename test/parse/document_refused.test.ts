@@ -1,4 +1,4 @@
-/** Whole documents: which are refused, with which word, and which of several faults wins. */
+/** Whole documents: which are refused, with which code, and which of several errors is told. */
 import { expect, test } from 'vitest'
 import { parseAll, readOutcomes, schemaOf } from './reading.ts'
 
@@ -6,10 +6,10 @@ const schema = schemaOf([{ jsonProperty: 'a' }])
 
 /** The outcome of one body as `document@event`, or `ok/events/accepted`. */
 function outcome(body: string | Uint8Array): string {
-  const cut = parseAll(schema, [{ body }])
-  const [one] = readOutcomes(cut)
+  const parsed = parseAll(schema, [{ body }])
+  const [one] = readOutcomes(parsed)
   if (one!.document !== 'ok') {
-    expect([one!.events, one!.accepted, cut.faults.length]).toEqual([0, 0, 0])
+    expect([one!.events, one!.accepted, parsed.errors.length]).toEqual([0, 0, 0])
     return `${one!.document}@${one!.event}`
   }
   return `ok/${one!.events}/${one!.accepted}`
@@ -139,7 +139,7 @@ test('500 elements are taken; more are refused only if the rest is a valid docum
   expect(outcome(`${many(501, '{}')}x`)).toBe('not_json@-1')
 })
 
-test('a body cut short anywhere, or with any one byte changed, is judged as JSON.parse does', () => {
+test('a body cut short anywhere, or with any one byte changed, is refused or accepted as JSON.parse does', () => {
   const whole = Buffer.from('[{"a":{"b":[1,-2.5e3,"\\u00e9\\n"],"c":true}, "z":null},{"a":false}]')
   expect(outcome(whole)).toBe('ok/2/2')
   for (let length = 0; length < whole.length; length++)

@@ -1,4 +1,7 @@
-/** Epoch numbers with a fraction or an exponent against exact arithmetic. The native kernel is held against this one by test/fuzz. */
+/**
+ * Epoch numbers with a fraction or an exponent against exact arithmetic. The native kernel is held
+ * against this one by test/fuzz.
+ */
 import { expect, test } from 'vitest'
 import { TimeReader } from '../../src/parse/timestamp.ts'
 import { below, randomFrom } from '../util/random.ts'
@@ -13,7 +16,9 @@ function digits(random: () => number, count: number): string {
   return Array.from({ length: count }, () => '0123456789000555999'[below(random, 19)]).join('')
 }
 
-/** The microseconds that the design gives to a number; undefined: outside of the years 0001 to 9999. */
+/**
+ * The microseconds that the design gives to a number; undefined: outside of the years 0001 to 9999.
+ */
 function exactMicros(
   negative: boolean,
   whole: string,

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { JsonMaker, NAMES } from '../fuzz/json.ts'
 import { Random } from '../fuzz/random.ts'
-import { parseAll, readFaults, readOutcomes, readRows, schemaOf } from './reading.ts'
+import { parseAll, readErrors, readOutcomes, readRows, schemaOf } from './reading.ts'
 
 /** What a path finds: the value's source, null for nothing and for null. */
 function at(path: string, event: string): unknown {
@@ -66,8 +66,10 @@ test('many columns share one walk: a path, its parent, the whole text and a repe
 
 test('a required value behind something that is no object is missing', () => {
   const schema = schemaOf([{ jsonProperty: 'a.b', required: true }])
-  const cut = parseAll(schema, [{ body: '[{"a":7},{"a":{"b":null}},{"a.b":null,"a":{"b":1}},{"a":null}]' }])
-  expect(readFaults(cut)).toEqual([
+  const parsed = parseAll(schema, [
+    { body: '[{"a":7},{"a":{"b":null}},{"a.b":null,"a":{"b":1}},{"a":null}]' },
+  ])
+  expect(readErrors(parsed)).toEqual([
     '0/0 missing:nothing@0',
     '0/1 missing:null@0',
     '0/2 missing:null@0',
@@ -97,9 +99,9 @@ test('random events and paths agree with JSON.parse', () => {
       Array.from({ length: 1 + random.below(3) }, () => random.pick(NAMES)).join('.'),
     )
     const body = maker.object(0)
-    const cut = parseAll(schemaOf(paths.map(jsonProperty => ({ jsonProperty }))), [{ body }])
-    if (readOutcomes(cut)[0]!.document !== 'ok') throw new Error(`seed ${seed + i}: refused: ${body}`)
-    readRows(cut.batch)[0]!.forEach((text, column) => {
+    const parsed = parseAll(schemaOf(paths.map(jsonProperty => ({ jsonProperty }))), [{ body }])
+    if (readOutcomes(parsed)[0]!.document !== 'ok') throw new Error(`seed ${seed + i}: refused: ${body}`)
+    readRows(parsed.batch)[0]!.forEach((text, column) => {
       const want = oracle(JSON.parse(body) as object, paths[column]!)
       const have: unknown = text === null ? null : JSON.parse(String(text))
       // As text: matchers stumble over an own property named "constructor".

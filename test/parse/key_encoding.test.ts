@@ -3,16 +3,16 @@ import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { encodeKeyParts, type KeyPart } from '../../src/format/key.ts'
 import type { ColumnType } from '../../src/format/schema.ts'
-import { parseAll, readColumn, readFaults, schemaOf } from './reading.ts'
+import { parseAll, readColumn, readErrors, schemaOf } from './reading.ts'
 
 const hex = (parts: readonly KeyPart[]) => Buffer.from(encodeKeyParts(parts)).toString('hex')
 
 /** The key that the kernel writes for an event whose one key column holds `source`. */
 function keyOf(type: ColumnType, source: string): string {
   const schema = schemaOf([{ type, required: true }], { columns: [0], version: -1 })
-  const cut = parseAll(schema, [{ body: `{"c0":${source}}` }])
-  expect(readFaults(cut)).toEqual([])
-  return Buffer.from(readColumn(cut.batch, 1)[0] as string, 'latin1').toString('hex')
+  const parsed = parseAll(schema, [{ body: `{"c0":${source}}` }])
+  expect(readErrors(parsed)).toEqual([])
+  return Buffer.from(readColumn(parsed.batch, 1)[0] as string, 'latin1').toString('hex')
 }
 
 test.each<[ColumnType, string, KeyPart['value'], string]>([
@@ -66,8 +66,8 @@ test('parts follow each other in key order', () => {
     ],
     { columns: [1, 0], version: -1 },
   )
-  const cut = parseAll(schema, [{ body: '{"c0":"id","c1":"1970-01-01"}' }])
-  expect(readColumn(cut.batch, 1)).toEqual(['\x80\0\0\0\x02id'])
+  const parsed = parseAll(schema, [{ body: '{"c0":"id","c1":"1970-01-01"}' }])
+  expect(readColumn(parsed.batch, 1)).toEqual(['\x80\0\0\0\x02id'])
   expect(
     hex([
       { type: 'DATE', value: 0 },
@@ -93,7 +93,7 @@ test('a value of another type is our own fault', () => {
   expect(() => encodeKeyParts([{ type: 'JSON', value: '{}' }])).toThrow('JSON')
 })
 
-test('a plan whose key column may be null is our own fault', () => {
+test('a schema whose key column may be null fails an assertion', () => {
   expect(() => parseAll(schemaOf([{ type: 'STRING' }], { columns: [0], version: -1 }), [])).toThrow(
     'required',
   )

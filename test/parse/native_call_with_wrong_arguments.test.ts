@@ -38,10 +38,10 @@ describe.skipIf(nativeModule === undefined)('native module', () => {
     ['negative rows', ['kernel', new Uint8Array(8), new Float64Array(REQUEST_WORDS), -1, 1]],
     ['rows backwards', ['kernel', new Uint8Array(8), new Float64Array(2 * REQUEST_WORDS), 2, 1]],
     ['rows that are no numbers', ['kernel', new Uint8Array(8), new Float64Array(2 * REQUEST_WORDS), '0', 1]],
-  ])('cut refuses %s', (_, words) => {
+  ])('parse refuses %s', (_, words) => {
     const kernel = native.makeKernel([], EMPTY, null, false)
     const call = words.map(word => (word === 'kernel' ? kernel : word))
-    expect(() => native.cut(...call)).toThrow(TypeError)
+    expect(() => native.parse(...call)).toThrow(TypeError)
   })
 
   test.each([
@@ -53,21 +53,21 @@ describe.skipIf(nativeModule === undefined)('native module', () => {
     ['endless bytes', REQUEST_BYTES, Number.POSITIVE_INFINITY],
     ['bits behind the slab', REQUEST_BITS, 1000],
     ['bits that end behind the slab', REQUEST_BITS, 28],
-  ])('cut refuses %s', (_, word, value) => {
+  ])('parse refuses %s', (_, word, value) => {
     const { slab, table } = shared(['[{},{},{},{},{},{},{},{},{}]'], 0)
     const kernel = makeNativeKernel({ ...SCHEMA, columns: [], key: null }, 'post')
-    expect(kernel.cut(slab, table, 0, 1).outcomes[1]).toBe(9)
+    expect(kernel.parse(slab, table, 0, 1).outcomes[1]).toBe(9)
     table[word] = value
-    expect(() => kernel.cut(slab, table, 0, 1)).toThrow(RangeError)
+    expect(() => kernel.parse(slab, table, 0, 1)).toThrow(RangeError)
     // The kernel is whole after a refused call.
     const again = shared(['[{}]'])
-    expect(kernel.cut(again.slab, again.table, 0, 1).outcomes[1]).toBe(1)
+    expect(kernel.parse(again.slab, again.table, 0, 1).outcomes[1]).toBe(1)
   })
 
-  test('writeBatch refuses another size, no cut before it, and a second time', () => {
+  test('writeBatch refuses another size, no parse before it, and a second time', () => {
     const kernel = native.makeKernel([], EMPTY, null, false)
     expect(() => native.writeBatch(kernel, new Uint8Array(88))).toThrow(TypeError)
-    const { batchBytes } = native.cut(kernel, new Uint8Array(0), new Float64Array(0), 0, 0) as {
+    const { batchBytes } = native.parse(kernel, new Uint8Array(0), new Float64Array(0), 0, 0) as {
       batchBytes: number
     }
     expect(() => native.writeBatch(kernel, new Uint8Array(batchBytes + 1))).toThrow(TypeError)
@@ -77,8 +77,8 @@ describe.skipIf(nativeModule === undefined)('native module', () => {
   })
 
   test('a call of no requests gives an empty batch', () => {
-    const cut = makeNativeKernel(SCHEMA, 'post').cut(new Uint8Array(0), new Float64Array(0), 0, 0)
-    expect(new Int32Array(cut.batch, 0, 4)[2]).toBe(0)
-    expect([cut.outcomes.length, cut.faults.length]).toEqual([0, 0])
+    const parsed = makeNativeKernel(SCHEMA, 'post').parse(new Uint8Array(0), new Float64Array(0), 0, 0)
+    expect(new Int32Array(parsed.batch, 0, 4)[2]).toBe(0)
+    expect([parsed.outcomes.length, parsed.errors.length]).toEqual([0, 0])
   })
 })

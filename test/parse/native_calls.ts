@@ -1,4 +1,4 @@
-/** What the tests of the native kernel share: a plan, and bodies laid out in shared memory. */
+/** The tests of the native kernel share a schema, and bodies laid out in shared memory. */
 
 import type { ColumnType, PoolSchema, SchemaColumn } from '../../src/format/schema.ts'
 import {
@@ -15,10 +15,10 @@ import { tryNative } from '../../src/util/native.ts'
 
 /** The module's own functions, unchecked: what no TypeScript caller could pass. */
 export const nativeModule =
-  tryNative<Record<'makeKernel' | 'cut' | 'writeBatch', (...words: unknown[]) => unknown>>()
+  tryNative<Record<'makeKernel' | 'parse' | 'writeBatch', (...words: unknown[]) => unknown>>()
 
 /** A native kernel. Throws where the module was not built. */
-export const makeNativeKernel: MakeKernel = (...plan) => must(tryNativeKernel(), 'the native module')(...plan)
+export const makeNativeKernel: MakeKernel = (...of) => must(tryNativeKernel(), 'the native module')(...of)
 
 function column(name: string, type: ColumnType, required = false, jsonProperty = name): SchemaColumn {
   return { name, type, jsonProperty, required }

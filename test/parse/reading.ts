@@ -9,12 +9,12 @@ import {
   KIND,
 } from '../../src/format/batch-layout.ts'
 import type { ColumnType, PoolSchema, RequestKind, SchemaColumn } from '../../src/format/schema.ts'
-import { DOCUMENT, FAULT, FOUND } from '../../src/parse/event-error.ts'
+import { DOCUMENT, EVENT_ERROR, FOUND } from '../../src/parse/event-error.ts'
 import {
-  type Cut,
-  FAULT_WORDS,
+  ERROR_WORDS,
   type MakeKernel,
   OUTCOME_WORDS,
+  type Parsed,
   REQUEST_BITS,
   REQUEST_BYTES,
   REQUEST_FLAGS,
@@ -38,7 +38,7 @@ export function parseAll(
   requests: readonly Request[],
   kind: RequestKind = 'post',
   make: MakeKernel = makeJsKernel,
-): Cut {
+): Parsed {
   const bodies = requests.map(({ body }) => (typeof body === 'string' ? Buffer.from(body) : body))
   const bytes = bodies.reduce((sum, body) => sum + body.length + 80, 0)
   const slab = new Uint8Array(new SharedArrayBuffer(bytes)).fill(0x22)
@@ -59,10 +59,10 @@ export function parseAll(
     }
     end += 73
   })
-  return make(schema, kind).cut(slab, table, 0, requests.length)
+  return make(schema, kind).parse(slab, table, 0, requests.length)
 }
 
-/** A plan of these columns, without a key unless one is given. */
+/** A schema of these columns, without a key unless one is given. */
 export function schemaOf(
   columns: readonly Partial<SchemaColumn>[],
   key: PoolSchema['key'] = null,
@@ -77,10 +77,12 @@ export function schemaOf(
   return { pool: 1, version: 1, columns: full, timestamp: -1, tenant: -1, key }
 }
 
-/** A stored value: text for STRING and JSON alike, microseconds and i64 as bigint, null for null. */
+/**
+ * A stored value: text for STRING and JSON alike, microseconds and i64 as bigint, null for null.
+ */
 export type Stored = string | number | bigint | boolean | null
 
-/** All values of column `index` of a batch (0 payload, 1 key in latin1, 2… the plan's). */
+/** All values of column `index` of a batch (0 payload, 1 key in latin1, 2… the schema's). */
 export function readColumn(batch: BatchBuffer, index: number): Stored[] {
   const view = columnView(batch, index)
   const bytes = new Uint8Array(batch)
@@ -115,7 +117,7 @@ function readValue(batch: BatchBuffer, view: ColumnView, row: number, encoding: 
   }
 }
 
-/** All plan columns of a batch, row by row. */
+/** All schema columns of a batch, row by row. */
 export function readRows(batch: BatchBuffer): Stored[][] {
   const columns = Array.from({ length: batchColumns(batch) - 2 }, (_, index) => readColumn(batch, index + 2))
   return Array.from({ length: batchRows(batch) }, (_, row) => columns.map(column => column[row]!))
@@ -129,18 +131,18 @@ export interface Outcome {
 }
 
 /** Outcomes with words for numbers. */
-export function readOutcomes(cut: Cut): Outcome[] {
-  return Array.from({ length: cut.outcomes.length / OUTCOME_WORDS }, (_, index) => {
-    const [events, accepted, document, event] = cut.outcomes.subarray(OUTCOME_WORDS * index)
+export function readOutcomes(parsed: Parsed): Outcome[] {
+  return Array.from({ length: parsed.outcomes.length / OUTCOME_WORDS }, (_, index) => {
+    const [events, accepted, document, event] = parsed.outcomes.subarray(OUTCOME_WORDS * index)
     return { events: events!, accepted: accepted!, document: nameOf(DOCUMENT, document!), event: event! }
   })
 }
 
 /** Faults as `request/event fault:found@column`. */
-export function readFaults(cut: Cut): string[] {
-  return Array.from({ length: cut.faults.length / FAULT_WORDS }, (_, index) => {
-    const [request, event, word, column] = cut.faults.subarray(FAULT_WORDS * index)
-    return `${request}/${event} ${nameOf(FAULT, word! & 0xff)}:${nameOf(FOUND, word! >> 8)}@${column}`
+export function readErrors(parsed: Parsed): string[] {
+  return Array.from({ length: parsed.errors.length / ERROR_WORDS }, (_, index) => {
+    const [request, event, word, column] = parsed.errors.subarray(ERROR_WORDS * index)
+    return `${request}/${event} ${nameOf(EVENT_ERROR, word! & 0xff)}:${nameOf(FOUND, word! >> 8)}@${column}`
   })
 }
 

@@ -1,4 +1,7 @@
-/** Records of thousands of pools take turns in the log: a replay cuts them together, each pool's in its order (W-13). */
+/**
+ * Records of thousands of pools take turns in the log: a replay cuts them together, each pool's in
+ * its order (W-13).
+ */
 import { expect, test } from 'vitest'
 import { replayChunk } from '../../src/engine/replay.ts'
 import { type Replayed, tableOf } from '../../src/log/replay-chunk.ts'
@@ -19,18 +22,18 @@ const place = {
 }
 
 /** Every request one row; a part per group, as the parse workers make them. */
-async function cut({ table, groups }: ParseTask): Promise<ParseResult> {
+async function parse({ table, groups }: ParseTask): Promise<ParseResult> {
   const requests = table.length / REQUEST_WORDS
   const outcomes = new Int32Array(requests * OUTCOME_WORDS)
   for (let at = 0; at < outcomes.length; at += OUTCOME_WORDS) outcomes.set([1, 1, 0, -1], at)
-  const parts = groups.map(({ from, to }) => ({
+  const batches = groups.map(({ from, to }) => ({
     batch: new ArrayBuffer(8),
     requests: Int32Array.from({ length: to - from }, (_, index) => from + index),
   }))
   return {
-    parts,
+    batches,
     outcomes,
-    faults: new Int32Array(0),
+    errors: new Int32Array(0),
     ownRecords: [],
     bits: [],
     recordBytes: new Int32Array(requests),
@@ -52,7 +55,7 @@ async function replayed(records: readonly Replayed[]) {
       },
       parse: task => {
         tasks.push(task)
-        return cut(task)
+        return parse(task)
       },
     },
   )

@@ -1,4 +1,4 @@
-/** Requests beside each other in one call: rows, faults, flags, bitmaps and deletes. W-12. */
+/** Requests beside each other in one call: rows, event errors, flags, bitmaps and deletes. W-12. */
 import { expect, test } from 'vitest'
 import { batchColumns } from '../../src/format/batch-layout.ts'
 import { COLUMN_TYPES, KEY_RECEIVED_AT, RECEIVED_AT } from '../../src/format/schema.ts'
@@ -8,7 +8,7 @@ import {
   parseAll,
   RECEIVED_AT_US,
   readColumn,
-  readFaults,
+  readErrors,
   readOutcomes,
   readRows,
   schemaOf,
@@ -20,31 +20,31 @@ const schema = schemaOf([
 ])
 
 test('rows stand in order; a broken request between two others leaves nothing behind', () => {
-  const cut = parseAll(schema, [
+  const parsed = parseAll(schema, [
     { body: '[ {"id":"a","n":1} , {"id":"b"}]' },
     { body: '[{"id":"lost"},{"id":7},{"id":"lost too"' },
     { body: '{"n":3,"id":"c"}' },
   ])
-  expect(readOutcomes(cut)).toEqual([
+  expect(readOutcomes(parsed)).toEqual([
     { events: 2, accepted: 2, document: 'ok', event: -1 },
     { events: 0, accepted: 0, document: 'not_json', event: 2 },
     { events: 1, accepted: 1, document: 'ok', event: -1 },
   ])
-  expect(readFaults(cut)).toEqual([])
-  expect(readRows(cut.batch)).toEqual([
+  expect(readErrors(parsed)).toEqual([])
+  expect(readRows(parsed.batch)).toEqual([
     ['a', 1],
     ['b', null],
     ['c', 3],
   ])
-  expect(readColumn(cut.batch, 0)).toEqual(['{"id":"a","n":1}', '{"id":"b"}', '{"n":3,"id":"c"}'])
+  expect(readColumn(parsed.batch, 0)).toEqual(['{"id":"a","n":1}', '{"id":"b"}', '{"n":3,"id":"c"}'])
 })
 
 test('invalid events are reported one by one, by their first failing column, and leave no row', () => {
   const body =
     '[{"id":"a"},7,{"n":1},{"id":null},{"id":2,"n":"x"},{"id":"b","n":"x"},{"id":"c","n":1.5},[],{"id":"d"}]'
-  const cut = parseAll(schema, [{ body: '{"id":"first"}' }, { body }])
-  expect(readOutcomes(cut)[1]).toEqual({ events: 9, accepted: 2, document: 'ok', event: -1 })
-  expect(readFaults(cut)).toEqual([
+  const parsed = parseAll(schema, [{ body: '{"id":"first"}' }, { body }])
+  expect(readOutcomes(parsed)[1]).toEqual({ events: 9, accepted: 2, document: 'ok', event: -1 })
+  expect(readErrors(parsed)).toEqual([
     '1/1 not_object:number@-1',
     '1/2 missing:nothing@0',
     '1/3 missing:null@0',
@@ -53,43 +53,43 @@ test('invalid events are reported one by one, by their first failing column, and
     '1/6 not_integral:number@1',
     '1/7 not_object:array@-1',
   ])
-  expect(readColumn(cut.batch, 2)).toEqual(['first', 'a', 'd'])
+  expect(readColumn(parsed.batch, 2)).toEqual(['first', 'a', 'd'])
 })
 
-test('all or nothing: one invalid event takes the rows of its request back, all faults are reported', () => {
+test('all or nothing: one invalid event takes the rows of its request back, all errors are reported', () => {
   const flags = FLAG_ALL_OR_NOTHING
-  const cut = parseAll(schema, [
+  const parsed = parseAll(schema, [
     { body: '[{"id":"a"},{"id":1},{"id":"b"},{}]', flags },
     { body: '[{"id":"c"},{"id":"d"}]', flags },
     { body: '[{"id":"e"},{"id":1}]' },
   ])
-  expect(readOutcomes(cut).map(one => [one.events, one.accepted])).toEqual([
+  expect(readOutcomes(parsed).map(one => [one.events, one.accepted])).toEqual([
     [4, 0],
     [2, 2],
     [2, 1],
   ])
-  expect(readFaults(cut)).toHaveLength(3)
-  expect(readColumn(cut.batch, 2)).toEqual(['c', 'd', 'e'])
+  expect(readErrors(parsed)).toHaveLength(3)
+  expect(readColumn(parsed.batch, 2)).toEqual(['c', 'd', 'e'])
 })
 
-test('a bitmap cuts only its events and says nothing of the others', () => {
+test('a bitmap selects the events that are parsed, and the others give no error', () => {
   const events = Array.from({ length: 20 }, (_, i) => (i % 3 === 0 ? `{"id":"${i}"}` : '{"id":false}'))
   const bits = new Uint8Array(3)
   for (const i of [0, 9, 18, 1]) bits[i >> 3]! |= 1 << (i & 7)
-  const cut = parseAll(schema, [{ body: `[${events.join()}]`, bits }])
-  expect(readColumn(cut.batch, 2)).toEqual(['0', '9', '18'])
-  expect(readFaults(cut)).toEqual(['0/1 wrong_type:boolean@0'])
-  expect(readOutcomes(cut)[0]).toEqual({ events: 20, accepted: 3, document: 'ok', event: -1 })
+  const parsed = parseAll(schema, [{ body: `[${events.join()}]`, bits }])
+  expect(readColumn(parsed.batch, 2)).toEqual(['0', '9', '18'])
+  expect(readErrors(parsed)).toEqual(['0/1 wrong_type:boolean@0'])
+  expect(readOutcomes(parsed)[0]).toEqual({ events: 20, accepted: 3, document: 'ok', event: -1 })
   const none = parseAll(schema, [{ body: '[{"id":1},3]', bits: new Uint8Array(1) }])
   expect(readOutcomes(none)[0]).toEqual({ events: 2, accepted: 0, document: 'ok', event: -1 })
-  expect(none.faults).toHaveLength(0)
+  expect(none.errors).toHaveLength(0)
   const broken = parseAll(schema, [{ body: '[{"id":1},{"x":01}]', bits: new Uint8Array(1) }])
   expect(readOutcomes(broken)[0]!.document).toBe('not_json')
 })
 
 test('a kernel keeps nothing from one call to the next', () => {
   const kernel = makeJsKernel(schema, 'post')
-  const cut = (bodies: readonly string[]) =>
+  const parse = (bodies: readonly string[]) =>
     parseAll(
       schema,
       bodies.map(body => ({ body })),
@@ -97,18 +97,18 @@ test('a kernel keeps nothing from one call to the next', () => {
       () => kernel,
     )
   const long = `[${Array.from({ length: 500 }, (_, i) => `{"id":"${'x'.repeat(i)}","n":${i}}`).join()}]`
-  expect(readRows(cut([long, long, long]).batch)).toHaveLength(1500)
-  const small = cut(['{"id":"q"}', '[{"id":"r","n":2},{}]'])
+  expect(readRows(parse([long, long, long]).batch)).toHaveLength(1500)
+  const small = parse(['{"id":"q"}', '[{"id":"r","n":2},{}]'])
   expect(readRows(small.batch)).toEqual([
     ['q', null],
     ['r', 2],
   ])
   const fresh = parseAll(schema, [{ body: '{"id":"q"}' }, { body: '[{"id":"r","n":2},{}]' }])
   expect(Buffer.from(small.batch).equals(Buffer.from(fresh.batch))).toBe(true)
-  expect(small.faults).toEqual(fresh.faults)
+  expect(small.errors).toEqual(fresh.errors)
 })
 
-test('a null after a value that was taken back, or cut by an earlier call, is zero in every type', () => {
+test('a null after a value that was taken back, or parsed by an earlier call, is zero in every type', () => {
   const types = COLUMN_TYPES.map(type => ({ type, jsonProperty: type }))
   const mixed = schemaOf([...types, { type: 'BOOLEAN', jsonProperty: 'last' }])
   const number = { FLOAT: 1.5, DOUBLE: 1.5, INT8: 1, INT16: 1, INT32: 1, INT64: 2 ** 40, TIMESTAMP: 1e9 }
@@ -124,12 +124,12 @@ test('a null after a value that was taken back, or cut by an earlier call, is ze
 })
 
 test('every buffer begins on a multiple of 8, gaps and null rows are zero', () => {
-  const cut = parseAll(schemaOf([{ type: 'INT8' }, { type: 'BOOLEAN' }, { type: 'STRING' }]), [
+  const parsed = parseAll(schemaOf([{ type: 'INT8' }, { type: 'BOOLEAN' }, { type: 'STRING' }]), [
     { body: '[{"c0":-1,"c1":true,"c2":"xyz"},{"c0":1e9,"c2":"lost"},{},{"c0":-1}]' },
   ])
-  const words = new Int32Array(cut.batch, 0, 6 + 6 * 5)
-  expect([...words.subarray(0, 6)]).toEqual([0x54414257, 1, 3, 5, cut.batch.byteLength, 0])
-  expect(cut.batch.byteLength % 8).toBe(0)
+  const words = new Int32Array(parsed.batch, 0, 6 + 6 * 5)
+  expect([...words.subarray(0, 6)]).toEqual([0x54414257, 1, 3, 5, parsed.batch.byteLength, 0])
+  expect(parsed.batch.byteLength % 8).toBe(0)
   const columns = [0, 1, 2, 3, 4].map(c => [...words.subarray(6 + 6 * c, 12 + 6 * c)])
   const at = 144 // the header: 36 words
   expect(columns).toEqual([
@@ -139,7 +139,7 @@ test('every buffer begins on a multiple of 8, gaps and null rows are zero', () =
     [2, 2, at + 96, 0, at + 104, 1],
     [1, 2, at + 112, at + 120, at + 136, 3],
   ])
-  const bytes = Buffer.from(cut.batch, at + 64)
+  const bytes = Buffer.from(parsed.batch, at + 64)
     .toString('hex')
     .replace(/.{16}/g, '$& ')
     .trim()
@@ -158,10 +158,10 @@ test('every buffer begins on a multiple of 8, gaps and null rows are zero', () =
 })
 
 test('no rows: a batch with empty columns', () => {
-  const cut = parseAll(schema, [])
-  expect(cut.outcomes).toHaveLength(0)
-  expect(readRows(cut.batch)).toEqual([])
-  expect(batchColumns(cut.batch)).toBe(4)
+  const parsed = parseAll(schema, [])
+  expect(parsed.outcomes).toHaveLength(0)
+  expect(readRows(parsed.batch)).toEqual([])
+  expect(batchColumns(parsed.batch)).toBe(4)
 })
 
 test('a delete reads the key alone, and gives the key that the post had', () => {
@@ -174,15 +174,15 @@ test('a delete reads the key alone, and gives the key that the post had', () => 
     { columns: [1, 2], version: -1 },
   )
   const posted = parseAll(keyed, [{ body: '{"n":1,"at":"2024-01-01T01:00:00+01:00","who":{"id":"k"}}' }])
-  const cut = parseAll(
+  const parsed = parseAll(
     keyed,
     [{ body: '[{"at":1704067200,"who":{"id":"\\u006b"},"n":"ignored"},{"who":{"id":"k"}},{"at":0}]' }],
     'delete',
   )
-  expect(batchColumns(cut.batch)).toBe(2)
-  expect(readColumn(cut.batch, 0)).toEqual([''])
-  expect(readColumn(cut.batch, 1)).toEqual(readColumn(posted.batch, 1))
-  expect(readFaults(cut)).toEqual(['0/1 missing:nothing@0', '0/2 missing:nothing@1'])
+  expect(batchColumns(parsed.batch)).toBe(2)
+  expect(readColumn(parsed.batch, 0)).toEqual([''])
+  expect(readColumn(parsed.batch, 1)).toEqual(readColumn(posted.batch, 1))
+  expect(readErrors(parsed)).toEqual(['0/1 missing:nothing@0', '0/2 missing:nothing@1'])
 })
 
 test('without a timestamp column the received-at stands in the key, and a delete names it', () => {
@@ -192,7 +192,7 @@ test('without a timestamp column the received-at stands in the key, and a delete
   })
   const posted = parseAll(keyed, [{ body: '{"id":5}' }])
   const iso = new Date(RECEIVED_AT_US / 1000).toISOString().replace('Z', '456Z')
-  const cut = parseAll(keyed, [{ body: `{"${RECEIVED_AT}":"${iso}","id":5.0}` }], 'delete')
-  expect(readColumn(cut.batch, 1)).toEqual(readColumn(posted.batch, 1))
+  const parsed = parseAll(keyed, [{ body: `{"${RECEIVED_AT}":"${iso}","id":5.0}` }], 'delete')
+  expect(readColumn(parsed.batch, 1)).toEqual(readColumn(posted.batch, 1))
   expect(readColumn(posted.batch, 1)[0]).toHaveLength(16)
 })

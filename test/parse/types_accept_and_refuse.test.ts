@@ -1,13 +1,13 @@
 /** Section 4 of the design, type by type: what is stored, and what is refused with which fault. */
 import { describe, expect, test } from 'vitest'
 import type { ColumnType } from '../../src/format/schema.ts'
-import { parseAll, readFaults, readRows, type Stored, schemaOf } from './reading.ts'
+import { parseAll, readErrors, readRows, type Stored, schemaOf } from './reading.ts'
 
 /** The one column's value of `{"c0": source}`, or its fault. */
 function cutValue(type: ColumnType, source: string): Stored | string {
-  const cut = parseAll(schemaOf([{ type }]), [{ body: `{"c0":${source}}` }])
-  const faults = readFaults(cut)
-  return faults.length > 0 ? faults[0]!.slice('0/0 '.length) : readRows(cut.batch)[0]![0]!
+  const parsed = parseAll(schemaOf([{ type }]), [{ body: `{"c0":${source}}` }])
+  const errors = readErrors(parsed)
+  return errors.length > 0 ? errors[0]!.slice('0/0 '.length) : readRows(parsed.batch)[0]![0]!
 }
 
 type Cases = readonly (readonly [source: string, want: Stored])[]

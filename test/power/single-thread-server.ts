@@ -289,7 +289,7 @@ export class SingleThreadServer {
       const accepted = result.outcomes[OUTCOME_ACCEPTED]!
       if (accepted !== request.mutations.length || result.outcomes.length !== OUTCOME_WORDS)
         throw new Error(`${accepted} events accepted, not ${request.mutations.length}: ${Buffer.from(body)}`)
-      return result.parts.map(part => {
+      return result.batches.map(part => {
         const entry = new Float64Array(ENTRY_WORDS)
         entry.set([place, receivedAtUs, accepted])
         return { kind, pool, version: 1, batch: part.batch, requests: entry }

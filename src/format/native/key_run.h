@@ -1,4 +1,5 @@
-// Key runs: sorted keys and their rows in one buffer. ../key-run.ts describes the bytes and is the specification.
+// Key runs: sorted keys and their rows in one buffer. ../key-run.ts describes the bytes and is the
+// specification.
 #pragma once
 #include <node_api.h>
 
@@ -64,8 +65,8 @@ class KeyRunWriter {
   uint8_t* bytes_ = nullptr;
 };
 
-// A key to sort. It holds the key's first KEY_ITEM_BYTES bytes as numbers, filled with zeros, so that most comparisons
-// touch nothing else.
+// A key to sort. It holds the key's first KEY_ITEM_BYTES bytes as numbers, filled with zeros, so
+// that most comparisons touch nothing else.
 struct KeyItem {
   uint64_t high, low;
   uint32_t row;

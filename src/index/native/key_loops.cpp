@@ -1,5 +1,6 @@
-// The loops over a sorted key run, each inside the open transaction: upsert (a flush), move (a compaction commit) and
-// lookup (checks). index-store-lmdb.ts holds the same three loops in TypeScript; results must be equal.
+// The loops over a sorted key run, each inside the open transaction: upsert (a flush), move (a
+// compaction commit) and lookup (checks). index-store-lmdb.ts holds the same three loops in
+// TypeScript; results must be equal.
 //
 // A cursor keeps its leaf page, so a run of neighbouring keys needs no search from the root.
 #include <algorithm>
@@ -12,8 +13,8 @@ namespace {
 
 constexpr uint32_t NOWHERE = 0xffffffff;
 
-// Calls `one(key, row)` for each key of a run, behind `prefix`, until one call returns other than 0.
-// Returns 0 or LMDB's error.
+// Calls `one(key, row)` for each key of a run, behind `prefix`, until one call returns other than
+// 0. Returns 0 or LMDB's error.
 template <class One>
 int each_key(const MDB_val& prefix, const KeyRun& run, One one) {
   uint8_t key_bytes[KEY_BYTES_MAX];
@@ -75,8 +76,8 @@ napi_value places_array(napi_env env, const std::vector<Place>& places) {
   return numbers_array(env, reinterpret_cast<const uint32_t*>(places.data()), 2 * places.size());
 }
 
-// Puts or deletes each key and collects the places that keys pointed to before. A new key costs one search
-// (put with NOOVERWRITE). A known key costs the same search and an overwrite in place.
+// Puts or deletes each key and collects the places that keys pointed to before. A new key costs one
+// search (put with NOOVERWRITE). A known key costs the same search and an overwrite in place.
 class Upsert {
  public:
   Upsert(MDB_cursor* cursor, uint32_t segment) : cursor_(cursor), segment_(segment) {}
@@ -119,9 +120,10 @@ class Upsert {
   uint32_t segment_;
 };
 
-// Moves each key that points into a replaced segment to its new row, or deletes it. A key that points elsewhere stays:
-// its row was updated or deleted meanwhile, and the copy of that row is reported. The number of keys found in each
-// replaced segment is reported too, so that the caller can compare it with the segment's rows.
+// Moves each key that points into a replaced segment to its new row, or deletes it. A key that
+// points elsewhere stays: its row was updated or deleted meanwhile, and the copy of that row is
+// reported. The number of keys found in each replaced segment is reported too, so that the caller
+// can compare it with the segment's rows.
 class Move {
  public:
   Move(MDB_cursor* cursor, uint32_t segment, const Array<uint32_t>& replaced)
@@ -199,7 +201,8 @@ int look_up(MDB_cursor* cursor, const MDB_val& prefix, const KeyRun& run, std::v
 
 }  // namespace
 
-// lmdbUpsertKeys(store, prefix, run, segment): Uint32Array of (segment, row), sorted: where keys pointed before.
+// lmdbUpsertKeys(store, prefix, run, segment): Uint32Array of (segment, row), sorted: where keys
+// pointed before.
 napi_value upsert_keys(napi_env env, napi_callback_info info) {
   const char* usage = "lmdbUpsertKeys takes a store, a prefix, a key run and a segment";
   napi_value arguments[4];
@@ -220,8 +223,9 @@ napi_value upsert_keys(napi_env env, napi_callback_info info) {
   return places_array(env, superseded);
 }
 
-// lmdbMoveKeys(store, prefix, run, segment, replaced): {superseded, found}. `replaced` is a sorted Uint32Array of
-// segments. `superseded` is a sorted Uint32Array of rows in `segment`. `found` is a Uint32Array parallel to `replaced`.
+// lmdbMoveKeys(store, prefix, run, segment, replaced): {superseded, found}. `replaced` is a sorted
+// Uint32Array of segments. `superseded` is a sorted Uint32Array of rows in `segment`. `found` is a
+// Uint32Array parallel to `replaced`.
 napi_value move_keys(napi_env env, napi_callback_info info) {
   const char* usage = "lmdbMoveKeys takes a store, a prefix, a key run, a segment and sorted segments";
   napi_value arguments[5];
@@ -246,7 +250,8 @@ napi_value move_keys(napi_env env, napi_callback_info info) {
   return rc != 0 ? throw_lmdb(env, rc) : moved_keys(env, &superseded, found);
 }
 
-// lmdbLookupKeys(store, prefix, run): Uint32Array of (segment, row) per key, NOWHERE twice where it is not there.
+// lmdbLookupKeys(store, prefix, run): Uint32Array of (segment, row) per key, NOWHERE twice where it
+// is not there.
 napi_value lookup_keys(napi_env env, napi_callback_info info) {
   napi_value arguments[3];
   Store* store = writing(env, info, 3, arguments);

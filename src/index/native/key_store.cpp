@@ -1,4 +1,5 @@
-// The key store over liblmdb's C interface: one environment, one database, plain synchronous transactions.
+// The key store over liblmdb's C interface: one environment, one database, plain synchronous
+// transactions.
 //
 //   W-4  A transaction is durable when lmdbCommit returns: no NOSYNC, no WRITEMAP, no overlapping sync.
 //
@@ -23,7 +24,8 @@ static const char* code_of(int rc) {
   }
 }
 
-// Commits and frees `txn` in every case. This liblmdb reports a transaction without changes as MDB_EMPTY_TXN.
+// Commits and frees `txn` in every case. This liblmdb reports a transaction without changes as
+// MDB_EMPTY_TXN.
 static int commit_txn(MDB_txn* txn) {
   const int rc = mdb_txn_commit(txn);
   return rc == MDB_EMPTY_TXN ? 0 : rc;
@@ -80,7 +82,8 @@ static void finalize(napi_env env, void* data, void* hint) {
   delete store;
 }
 
-// lmdbOpen(folder: string, mapBytes: number): external. The folder must exist. Creates missing files.
+// lmdbOpen(folder: string, mapBytes: number): external. The folder must exist. Creates missing
+// files.
 static napi_value open(napi_env env, napi_callback_info info) {
   size_t count = 2, length = 0;
   napi_value arguments[2], result;
@@ -151,8 +154,8 @@ static bool is_broken(MDB_env* env) {
   return rc == MDB_PANIC;
 }
 
-// lmdbCommit(store): durable when it returns. An error other than MDB_PANIC means that nothing was written. MDB_PANIC
-// means that the outcome is unknown.
+// lmdbCommit(store): durable when it returns. An error other than MDB_PANIC means that nothing was
+// written. MDB_PANIC means that the outcome is unknown.
 static napi_value commit(napi_env env, napi_callback_info info) {
   napi_value arguments[1];
   Store* store = writing(env, info, 1, arguments);
@@ -224,9 +227,9 @@ static bool below(const MDB_val& a, const MDB_val& b) {
   return order != 0 ? order < 0 : a.mv_size < b.mv_size;
 }
 
-// Reads from and to (exclusive) from arguments 1 and 2, then calls `visit(cursor, key, value)` for each entry of the
-// range, ascending, until one call returns other than 0. A visit may remove its entry: MDB_NEXT then gives the one that
-// followed it. Returns false after a thrown error.
+// Reads from and to (exclusive) from arguments 1 and 2, then calls `visit(cursor, key, value)` for
+// each entry of the range, ascending, until one call returns other than 0. A visit may remove its
+// entry: MDB_NEXT then gives the one that followed it. Returns false after a thrown error.
 template <class Visit>
 static bool visit_range(napi_env env, Store* store, napi_value* arguments, uint32_t limit, Visit visit) {
   MDB_val key, to, value;

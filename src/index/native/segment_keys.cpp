@@ -1,5 +1,5 @@
-// Builds the sorted key run of a segment's rows from the raw Arrow buffers of its key columns. The specification is the
-// loop in format/segment-keys.ts over format/key.ts; both give equal bytes.
+// Builds the sorted key run of a segment's rows from the raw Arrow buffers of its key columns. The
+// specification is the loop in format/segment-keys.ts over format/key.ts; both give equal bytes.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -143,8 +143,9 @@ napi_value run_of(napi_env env, const Keys& keys, const std::vector<KeyItem>& it
 
 }  // namespace
 
-// segmentKeyRun(types, chunks): the KeyRun (ArrayBuffer) of all chunks' rows, numbered from 0, or a Uint32Array of two
-// rows that have the same key. `types`: an array of numbers in the order of COLUMN_TYPE, one per key column.
+// segmentKeyRun(types, chunks): the KeyRun (ArrayBuffer) of all chunks' rows, numbered from 0, or a
+// Uint32Array of two rows that have the same key. `types`: an array of numbers in the order of
+// COLUMN_TYPE, one per key column.
 napi_value segment_key_run(napi_env env, napi_callback_info info) {
   size_t count = 2;
   napi_value arguments[2];

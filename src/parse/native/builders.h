@@ -1,8 +1,8 @@
-// Columns that grow by rows. A row is written in place and counts only when it is committed: taking back an
-// event, or a whole request, is going on at a smaller row.
+// Columns that grow by rows. A row is written in place and counts only once the kernel goes on at
+// the next one. The kernel takes back an event or a whole request by going on at a smaller row.
 #pragma once
 #include "bytes.h"
-#include "plan.h"
+#include "schema.h"
 
 namespace weir {
 
@@ -44,9 +44,10 @@ class Builder {
     return value;
   }
 
-  // Adds to the row's bytes; `end_bytes` must follow.
+  // Appends to the row's bytes. `end_bytes` must follow.
   void add_bytes(const void* from, size_t bytes) { data_.append(static_cast<const uint8_t*>(from), bytes); }
-  // Room for `bytes` more of them, to be written in place; `grow` says how many were.
+  // Makes room for `bytes` more bytes, which the caller writes in place. `grow` must follow with
+  // their number.
   uint8_t* room(size_t bytes) {
     data_.reserve(data_.size + bytes);
     return data_.data + data_.size;
@@ -71,7 +72,7 @@ class Builder {
   Buffer<uint32_t> nulls_;  // rows, ascending
 };
 
-// The payload column: rows are byte ranges of the slab, copied once, into the batch.
+// The payload column. Its rows are byte ranges of the slab, which are copied once, into the batch.
 struct PayloadBuilder {
   Buffer<const uint8_t*> from;
   Buffer<int32_t> offsets;

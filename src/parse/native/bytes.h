@@ -1,5 +1,5 @@
-// A growing buffer without the costs of std::vector: no zero fill, no exception. Where memory ends, the
-// process ends: a half-cut batch must never be taken for a whole one.
+// A growing buffer without the costs of std::vector: no zero fill, no exception. The process ends
+// where memory ends: a part of a batch must never be taken for the whole.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Buffer {
   }
   ~Buffer() { std::free(data); }
 
-  // Room for `count` elements in all; grows by doubling.
+  // Makes room for `count` elements in all. The capacity doubles.
   void reserve(size_t count) {
     if (count <= capacity) return;
     size_t wanted = capacity < 64 ? 64 : 2 * capacity;

@@ -2,7 +2,7 @@
 #include "document.h"
 
 #include "escapes.h"
-#include "plan.h"
+#include "schema.h"
 
 namespace weir {
 
@@ -23,7 +23,8 @@ bool Document::reserve(size_t bytes) {
 
 bool Document::index(const uint8_t* body, size_t bytes) {
   if (bytes < 2 || bytes > body_bytes_max || !reserve(bytes)) return false;
-  // The slab holds other bodies behind this one, and is shared: what is validated must not change under us.
+  // The slab holds other bodies behind this one, and it is shared: the bytes that are validated
+  // must not change.
   std::memcpy(padded_.data, body, bytes);
   std::memset(padded_.data + bytes, 0, simdjson::SIMDJSON_PADDING);
   if (parser_->stage1(padded_.data, bytes, false)) return false;

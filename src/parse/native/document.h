@@ -1,9 +1,11 @@
-// One body, indexed by simdjson: where each bracket, comma, colon, string and scalar begins.
+// One body, indexed by simdjson: the places where brackets, commas, colons, strings and scalars
+// begin.
 //
-// simdjson's first stage alone runs here. It proves valid UTF-8, closed strings and no raw control characters in
-// them, and finds the structural indexes; the grammar between them is checked by the walk, which passes every one
-// once, and escapes here. Nothing counts before both are through. A tape (simdjson's second stage) would decode
-// each string and number of the body, to use some: it took a third of the kernel's time.
+// Only simdjson's first stage runs here. It proves that the UTF-8 is valid, that strings are closed
+// and that they hold no raw control characters, and it finds the structural indexes. This file
+// checks escapes. The walk checks the grammar between the indexes and passes each of them once. No
+// row counts before all checks are done. simdjson's second stage, the tape, would decode every
+// string and number of the body to use some of them: it took a third of the kernel's time.
 #pragma once
 #include <memory>
 
@@ -12,7 +14,8 @@
 
 namespace weir {
 
-// Bytes of the body, or of a decoded string. At least 8 may be read at `data` whatever `bytes` is.
+// Bytes of the body or of a decoded string. At least 8 bytes may be read at `data`, however small
+// `bytes` is.
 struct Text {
   const char* data;
   uint32_t bytes;
@@ -20,14 +23,15 @@ struct Text {
 
 class Document {
  public:
-  // Copies the body and indexes it. False: surely or possibly not JSON in valid UTF-8.
+  // Copies the body and indexes it. False: it is not JSON in valid UTF-8, or it may not be.
   bool index(const uint8_t* body, size_t bytes);
 
-  // The structural indexes, as offsets in the body; behind the last one (`count`) stands the body's end, twice.
+  // The structural indexes, as offsets in the body. Behind the last one (`count`) the body's end
+  // stands twice.
   const uint32_t* places() const { return parser_->structural_indexes.get(); }
   uint32_t count() const { return parser_->n_structural_indexes; }
 
-  // The body; behind it stand zeros, so that whoever reads on is stopped.
+  // The body, with zeros behind it that end every loop over it.
   const uint8_t* source() const { return padded_.data; }
   const uint8_t* at(uint32_t place) const { return padded_.data + places()[place]; }
 
@@ -42,11 +46,12 @@ class Document {
   bool has_escapes_ = false;
 };
 
-// This thread's document. All kernels of a thread share it: it grows to several MiB, and there may be thousands of
-// plans, of which only one is at work at a time.
+// This thread's document. All kernels of a thread share it: it grows to several MiB, there may be
+// thousands of kernels, and one of them works at a time.
 Document& thread_document();
 
-// The source bytes of the value from structural index `begin` up to index `end`, white space behind it off.
+// The source bytes of the value from structural index `begin` up to index `end`, without the white
+// space behind it.
 inline Text source_of(const Document& document, uint32_t begin, uint32_t end) {
   const uint8_t* first = document.at(begin);
   const uint8_t* last = document.at(end);

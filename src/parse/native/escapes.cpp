@@ -1,4 +1,5 @@
-// Escapes are checked once for a whole body, so that strings nobody asks for are never looked at.
+// Escapes are checked once for a whole body, so that strings that no column reads need no check of
+// their own.
 #include "escapes.h"
 
 #include <cstring>

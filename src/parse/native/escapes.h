@@ -5,11 +5,12 @@
 
 namespace weir {
 
-// Whether each backslash in [at, end) begins a valid escape, and each escaped surrogate is one half of a pair.
-// Backslashes outside strings are for the walk to refuse.
+// True where each backslash in [at, end) begins a valid escape, and each escaped surrogate is one
+// half of a pair. The walk refuses backslashes outside strings.
 bool escapes_valid(const uint8_t* at, const uint8_t* end);
 
-// Decodes a string of valid escapes into `out`, which has room for `bytes`; returns how many it took.
+// Decodes a string of valid escapes into `out`, which has room for `bytes` bytes. Returns how many
+// it wrote.
 size_t unescape(const char* from, size_t bytes, uint8_t* out);
 
 }  // namespace weir

@@ -1,4 +1,6 @@
-// Requests, one after the other: index, walk the events, set rows, take back what does not count.
+// Parses requests one after the other: indexes the body, walks its events and writes their rows.
+// Takes rows back where the document is undecided, or an event of an all-or-nothing request is
+// invalid.
 #include "kernel.h"
 
 #include <climits>
@@ -27,9 +29,9 @@ void Kernel::truncate(uint32_t rows) {
   rows_ = rows;
 }
 
-ParseStatus Kernel::cut(const uint8_t* slab, size_t slab_bytes, const double* table, size_t requests) {
+ParseStatus Kernel::parse(const uint8_t* slab, size_t slab_bytes, const double* table, size_t requests) {
   layout_.reset();
-  outcomes_.size = faults_.size = 0;
+  outcomes_.size = errors_.size = 0;
   reserve_rows(1);
   truncate(0);
   size_t body_bytes = 0;
@@ -40,7 +42,7 @@ ParseStatus Kernel::cut(const uint8_t* slab, size_t slab_bytes, const double* ta
     // Offsets are 32 bits wide, and no column holds more bytes than the bodies.
     if ((body_bytes += request.bytes) > INT_MAX / 2) return ParseStatus::batch_too_large;
     request.index = static_cast<int32_t>(index);
-    status = cut_request(request);
+    status = parse_request(request);
     if (status != ParseStatus::ok) return status;
   }
   layout_ = std::make_unique<Layout>(rows_, schema_.deletes ? nullptr : &payload_, key_,
@@ -77,27 +79,28 @@ ParseStatus Kernel::read_request(const uint8_t* slab, size_t slab_bytes, const d
   return ParseStatus::ok;
 }
 
-ParseStatus Kernel::cut_request(const Request& request) {
+ParseStatus Kernel::parse_request(const Request& request) {
   const uint32_t rows_before = rows_;
-  const size_t faults_before = faults_.size;
+  const size_t errors_before = errors_.size;
   uint32_t events = 0;
-  bool judge = true;
+  bool undecided = true;
   if (document_.index(request.body, request.bytes)) {
-    ParseStatus status = cut_document(request, &events, &judge);
+    ParseStatus status = parse_document(request, &events, &undecided);
     if (status != ParseStatus::ok) return status;
   }
-  if (judge) faults_.size = faults_before;
-  bool nothing = judge || (request.all_or_nothing && faults_.size > faults_before);
+  if (undecided) errors_.size = errors_before;
+  bool nothing = undecided || (request.all_or_nothing && errors_.size > errors_before);
   if (nothing) truncate(rows_before);
-  outcomes_.push(judge ? 0 : static_cast<int32_t>(events));
+  outcomes_.push(undecided ? 0 : static_cast<int32_t>(events));
   outcomes_.push(static_cast<int32_t>(rows_ - rows_before));
-  outcomes_.push(judge ? document_judge : 0);
+  outcomes_.push(undecided ? document_undecided : 0);
   outcomes_.push(-1);
   return ParseStatus::ok;
 }
 
-// All events of the document. `judge` stays true unless every structural index was passed and found in order.
-ParseStatus Kernel::cut_document(const Request& request, uint32_t* events, bool* judge) {
+// Parses all events of the document. `undecided` stays true unless every structural index was
+// passed and found in order.
+ParseStatus Kernel::parse_document(const Request& request, uint32_t* events, bool* undecided) {
   uint32_t place = 0;
   uint8_t first = *document_.at(0);
   if (first != '{' && first != '[') return ParseStatus::ok;
@@ -105,41 +108,42 @@ ParseStatus Kernel::cut_document(const Request& request, uint32_t* events, bool*
   place += depth;
   bool more = first == '{' || *document_.at(place) != ']';
   if (!more) place++;
-  // An object among others takes three structural indexes or more. Not for the most events there may be: there are
-  // thousands of kernels where there are thousands of pools, most of which see one event a request.
+  // An object among others takes three structural indexes or more. Room for events_max rows would
+  // be too much: there may be a kernel for each of thousands of pools, most of which get one event
+  // a request.
   const size_t objects_max = first == '{' ? 1 : document_.count() / 3 + 1;
   reserve_rows(rows_ + (objects_max < events_max ? objects_max : events_max));
   while (more) {
     if (*events == events_max) return ParseStatus::ok;
     if (request.bits != nullptr && *events / 8 >= request.bits_bytes) return ParseStatus::bits_outside_slab;
-    if (!cut_event(request, *events, place, depth)) return ParseStatus::ok;
+    if (!parse_event(request, *events, place, depth)) return ParseStatus::ok;
     *events += 1;
     if (first == '{') break;
     uint8_t c = *document_.at(place++);
     if (c != ',' && c != ']') return ParseStatus::ok;
     more = c == ',';
   }
-  *judge = place != document_.count();
+  *undecided = place != document_.count();
   return ParseStatus::ok;
 }
 
-// One event: to a row, or to a fault. False where the request is to be judged.
-bool Kernel::cut_event(const Request& request, uint32_t event, uint32_t& place, uint32_t depth) {
+// Parses one event into a row or an error. False: the request is undecided.
+bool Kernel::parse_event(const Request& request, uint32_t event, uint32_t& place, uint32_t depth) {
   bool wanted = request.bits == nullptr || (request.bits[event / 8] >> (event % 8) & 1) != 0;
   uint8_t first = *document_.at(place);
   if (!wanted || first != '{') {
     if (!skip_value(document_, place, depth)) return false;
-    if (wanted) report(request, event, fault_word(fault_not_object, found_at(first)), -1);
+    if (wanted) report(request, event, error_word(error_not_object, found_at(first)), -1);
     return true;
   }
   const uint32_t from = document_.places()[place];
   if (!walk_.event(document_, place, depth)) return false;
   int32_t column = -1;
-  int32_t fault = set_row(request, &column);
-  if (fault != 0) {
+  int32_t error = set_row(request, &column);
+  if (error != 0) {
     truncate(rows_);
-    if (fault == fault_judge) return false;
-    report(request, event, fault, column);
+    if (error == error_undecided) return false;
+    report(request, event, error, column);
     return true;
   }
   // From brace to brace: the structural index before `place` is the closing one.
@@ -148,21 +152,22 @@ bool Kernel::cut_event(const Request& request, uint32_t event, uint32_t& place, 
   return true;
 }
 
-// Sets row rows_ of all columns and the key; 0, or the first fault in plan order with its column.
+// Writes row rows_ of all columns and the key. Returns 0, or the first error in the schema's order
+// with its column.
 int32_t Kernel::set_row(const Request& request, int32_t* column) {
   for (size_t index = 0; index < columns_.size(); index++) {
-    int32_t fault = set_value(document_, schema_.columns[index], walk_.column(index), columns_[index], rows_);
-    if (fault == 0) continue;
+    int32_t error = set_value(document_, schema_.columns[index], walk_.column(index), columns_[index], rows_);
+    if (error == 0) continue;
     *column = static_cast<int32_t>(index);
-    return fault;
+    return error;
   }
   if (!schema_.has_key) key_.end_bytes(rows_);
-  else if (!set_key(schema_, columns_, request.received_at_micros, key_, rows_)) return fault_judge;
+  else if (!set_key(schema_, columns_, request.received_at_micros, key_, rows_)) return error_undecided;
   return 0;
 }
 
 void Kernel::report(const Request& request, uint32_t event, int32_t word, int32_t column) {
-  for (int32_t value : {request.index, static_cast<int32_t>(event), word, column}) faults_.push(value);
+  for (int32_t value : {request.index, static_cast<int32_t>(event), word, column}) errors_.push(value);
 }
 
 }  // namespace weir

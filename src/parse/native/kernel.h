@@ -1,5 +1,5 @@
-// The kernel without N-API: requests in a slab become outcomes, faults and one batch. Used only by the thread
-// that made it.
+// The kernel without N-API: requests in a slab become outcomes, event errors and one batch. Only
+// the thread that made it may use it.
 #pragma once
 #include "builders.h"
 #include "layout.h"
@@ -13,15 +13,16 @@ class Kernel {
  public:
   explicit Kernel(PoolSchema schema);
 
-  // Cuts `requests` rows of `table` (request_words each). What is not ok is the caller's own fault.
-  // The slab must not change until write_batch returned: payloads are copied from it there.
-  ParseStatus cut(const uint8_t* slab, size_t slab_bytes, const double* table, size_t requests);
+  // Parses `requests` rows of `table` (request_words each). A status other than ok is a mistake of
+  // the caller. The slab must not change until write_batch has returned, because it copies the
+  // payloads from there.
+  ParseStatus parse(const uint8_t* slab, size_t slab_bytes, const double* table, size_t requests);
 
-  // Results of the last cut.
+  // Results of the last call of parse.
   const Buffer<int32_t>& outcomes() const { return outcomes_; }
-  const Buffer<int32_t>& faults() const { return faults_; }
+  const Buffer<int32_t>& errors() const { return errors_; }
   size_t batch_bytes() const { return layout_->bytes(); }
-  // Once per cut: later the slab may hold other bytes.
+  // A batch is written once: later the slab may hold other bytes.
   bool has_batch() const { return layout_ != nullptr; }
   void write_batch(uint8_t* out) {
     layout_->write(out);
@@ -29,7 +30,7 @@ class Kernel {
   }
 
  private:
-  // One request at work.
+  // The request that is being parsed.
   struct Request {
     const uint8_t* body;
     size_t bytes;
@@ -41,9 +42,9 @@ class Kernel {
   };
 
   ParseStatus read_request(const uint8_t* slab, size_t slab_bytes, const double* row, Request* request) const;
-  ParseStatus cut_request(const Request& request);
-  ParseStatus cut_document(const Request& request, uint32_t* events, bool* judge);
-  bool cut_event(const Request& request, uint32_t event, uint32_t& place, uint32_t depth);
+  ParseStatus parse_request(const Request& request);
+  ParseStatus parse_document(const Request& request, uint32_t* events, bool* undecided);
+  bool parse_event(const Request& request, uint32_t event, uint32_t& place, uint32_t depth);
   int32_t set_row(const Request& request, int32_t* column);
   void reserve_rows(size_t rows);
   void truncate(uint32_t rows);
@@ -52,13 +53,13 @@ class Kernel {
   const PoolSchema schema_;
   const Paths paths_;
   Walk walk_;
-  Document& document_;  // the thread's; holds the body at work and nothing between calls
+  Document& document_;  // the thread's; it holds the current body, and nothing between calls
   std::vector<Builder> columns_;
   Builder key_;
   PayloadBuilder payload_;
   uint32_t rows_ = 0;
   size_t rows_max_ = 0;
-  Buffer<int32_t> outcomes_, faults_;
+  Buffer<int32_t> outcomes_, errors_;
   std::unique_ptr<Layout> layout_;
 };
 

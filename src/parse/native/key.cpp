@@ -1,5 +1,5 @@
-// Key encoding, as key.ts has it: integers and times big-endian with the sign flipped, floats with
-// order-preserving bits, strings with their length, or their SHA-256 where they are long.
+// Key encoding as in format/key.ts: integers and times are big-endian with the sign flipped, floats
+// have bits that keep their order, strings follow their length, and long strings are their SHA-256.
 #include "key.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
-// The batch's bytes: header, then column by column validity, offsets and data, each on a multiple of 8.
+// The bytes of a batch: the header, then validity, offsets and data of each column, each on a
+// multiple of 8.
 #include "layout.h"
 
 namespace weir {

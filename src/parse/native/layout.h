@@ -1,19 +1,20 @@
-// Builders into the bytes of a batch; layout.ts describes them.
+// Turns builders into the bytes of a batch, which format/batch-layout.ts describes.
 #pragma once
 #include "builders.h"
 
 namespace weir {
 
-// Where everything will stand; made before the batch's memory is.
+// The places of all buffers in a batch. It is made before the batch's memory is.
 class Layout {
  public:
-  // `columns` are the plan's; those of a batch of deletes are none. `payload` is null there.
+  // `columns` are the schema's. A batch of deletes has none: `columns` and `payload` are null
+  // there.
   Layout(uint32_t rows, const PayloadBuilder* payload, const Builder& key, const std::vector<Builder>* columns);
 
   // Bytes of the whole batch.
   size_t bytes() const { return end_; }
 
-  // Writes all of it, gaps included, whatever stood there.
+  // Writes every byte, gaps included.
   void write(uint8_t* out) const;
 
  private:

@@ -1,4 +1,5 @@
-// Values of literals that the walk validated. Short ones are computed exactly here, the others by the library.
+// The values of literals that the walk has validated. Short ones are computed exactly here, the
+// others by the library.
 #include "number.h"
 
 #include <charconv>
@@ -31,7 +32,8 @@ static double library_double(Text literal) {
   double value;
   if (std::from_chars(literal.data, literal.data + literal.bytes, value).ec == std::errc()) return value;
 #endif
-  // Also for what rounds to zero, which from_chars calls out of range. It stops by itself at the literal's end.
+  // This also reads values that round to zero, which std::from_chars calls out of range. It stops
+  // at the literal's end.
   return simdjson::internal::from_chars(literal.data);
 }
 
@@ -55,7 +57,8 @@ double nearest_double(Text literal) {
   return negative ? -value : value;
 }
 
-// Digits behind the point of a literal up to its last one that is not zero, less its exponent: not above 0 for integers.
+// Counts the digits behind the point of a literal, up to the last one that is not zero, less its
+// exponent. An integer has 0 or fewer.
 static int64_t decimal_places(Text literal, const char** last) {
   constexpr int64_t exponent_max = 100000000;  // more than a body has digits
   const char* at = literal.data;
@@ -84,7 +87,8 @@ Real read_real_integer(Text literal, int64_t* value) {
   const char* last;
   if (decimal_places(literal, &last) > 0) return Real::fraction;
   double size = std::fabs(number);
-  // Of the integers that round to 2^53 = 9,007,199,254,740,992 the other one ends in a 3.
+  // Two integers round to 2^53 = 9,007,199,254,740,992: itself, and the next one, which ends in a
+  // 3.
   if (size > static_cast<double>(exact_max) || (size == static_cast<double>(exact_max) && *last != '2')) return Real::beyond;
   *value = static_cast<int64_t>(number);
   return Real::integer;

@@ -6,12 +6,13 @@
 
 namespace weir {
 
-// Behind a decimal exponent of this many digits a literal may be beyond f64: the TypeScript kernel decides.
+// A literal of more decimal digits than this, its exponent included, may be beyond f64. The
+// reference parser decides.
 constexpr int64_t decimal_digits_max = 300;
 
 inline bool is_digit(uint8_t c) { return static_cast<uint8_t>(c - '0') <= 9; }
 
-// The end of the number literal at `at`, or null: none, or perhaps one beyond f64.
+// The end of the number literal at `at`. Null where there is none, or it may be beyond f64.
 inline const uint8_t* number_end(const uint8_t* at) {
   if (*at == '-') at++;
   const uint8_t* first = at;
@@ -38,13 +39,15 @@ inline const uint8_t* number_end(const uint8_t* at) {
 
 enum class Literal { integer, long_integer, real };
 
-// What a valid literal is; an integer of 64 bits also by value. A real has a fraction or an exponent.
+// Returns the kind of a valid literal, and the value of an integer of 64 bits. A real has a
+// fraction or an exponent.
 Literal read_integer(Text literal, int64_t* value);
 
 enum class Real { integer, fraction, beyond };
 
-// What a valid literal with a fraction or an exponent is: an integer within ±2^53 (and then by value), none, or one beyond.
-// Exact, as the double alone is not: 9007199254740991.5 and 0.99999999999999999999 round to integers.
+// Returns the kind of a valid literal with a fraction or an exponent, and the value of an integer
+// between −2^53 and 2^53. It is exact. The double alone is not: 9007199254740991.5 and
+// 0.99999999999999999999 round to integers.
 Real read_real_integer(Text literal, int64_t* value);
 
 // The nearest double of a valid literal.

@@ -1,4 +1,4 @@
-// Builds the path tree, once per plan.
+// Builds the path tree, once per schema.
 #include "paths.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ Paths::Paths(const PoolSchema& schema) {
     node.table_.resize(size);
     node.mask_ = static_cast<uint32_t>(size - 1);
     for (const PathChild& child : node.children_) {
-      uint32_t at = key_hash(child.head, child.memtable, child.bytes) & node.mask_;
+      uint32_t at = key_hash(child.head, child.tail, child.bytes) & node.mask_;
       while (node.table_[at].node >= 0) at = (at + 1) & node.mask_;
       node.table_[at] = child;
       node.lengths_ |= uint64_t{1} << std::min<uint32_t>(child.bytes, 63);
@@ -37,12 +37,12 @@ Paths::Paths(const PoolSchema& schema) {
 int32_t Paths::child(int32_t of, const std::string& name) {
   for (const PathChild& have : nodes_[of].children_)
     if (have.bytes == name.size() && std::memcmp(have.name, name.data(), name.size()) == 0) return have.node;
-  // Names are read 8 bytes at a time: they are kept with 8 spare ones.
-  kept_.push_back(std::make_unique<std::string>(name + std::string(8, '\0')));
+  // Names are read 8 bytes at a time, so each has 8 spare bytes behind it.
+  names_.push_back(std::make_unique<std::string>(name + std::string(8, '\0')));
   PathChild made;
   made.bytes = static_cast<uint32_t>(name.size());
-  made.name = kept_.back()->data();
-  key_words({made.name, made.bytes}, &made.head, &made.memtable);
+  made.name = names_.back()->data();
+  key_words({made.name, made.bytes}, &made.head, &made.tail);
   made.node = static_cast<int32_t>(nodes_.size());
   nodes_.emplace_back();
   nodes_[of].children_.push_back(made);

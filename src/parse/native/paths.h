@@ -1,17 +1,17 @@
-// The jsonProperty paths of a plan as one tree, so that an event's keys are each looked up once.
+// The jsonProperty paths of a schema as one tree, so that an event's keys are each looked up once.
 #pragma once
 #include <string>
 #include <vector>
 
 #include "document.h"
-#include "plan.h"
+#include "schema.h"
 
 namespace weir {
 
-// A name under a node. `head` and `memtable` are its first and last 8 bytes (for shorter ones: all of it, twice):
-// together with the length they are the whole name up to 16 bytes.
+// A name under a node. `head` and `tail` are its first and last 8 bytes (for shorter ones: all of
+// it, twice): together with the length they are the whole name up to 16 bytes.
 struct PathChild {
-  uint64_t head = 0, memtable = 0;
+  uint64_t head = 0, tail = 0;
   uint32_t bytes = 0;
   int32_t node = -1;  // -1: an empty place of the table
   const char* name = nullptr;
@@ -32,8 +32,8 @@ class PathNode {
   uint32_t mask_ = 0;
 };
 
-// The tree of all columns. A column `a.b` has two nodes: that of the path a → b through objects, and that of
-// the top-level key "a.b", which wins by being present.
+// The tree of all columns. A column `a.b` has two nodes: that of the path a → b through objects,
+// and that of the top-level key "a.b", which wins by being present.
 class Paths {
  public:
   explicit Paths(const PoolSchema& schema);
@@ -56,35 +56,35 @@ class Paths {
   int32_t child(int32_t of, const std::string& name);
 
   std::vector<PathNode> nodes_;
-  std::vector<std::unique_ptr<std::string>> kept_;  // what PathChild::name points into
+  std::vector<std::unique_ptr<std::string>> names_;  // PathChild::name points into them
   std::vector<int32_t> whole_, path_;
 };
 
-// A key's `head` and `memtable`. 8 bytes can be read at its start whatever its length (Text).
-inline void key_words(Text key, uint64_t* head, uint64_t* memtable) {
+// A key's `head` and `tail`. 8 bytes can be read at its start whatever its length (Text).
+inline void key_words(Text key, uint64_t* head, uint64_t* tail) {
   std::memcpy(head, key.data, 8);
   if (key.bytes >= 8) {
-    std::memcpy(memtable, key.data + key.bytes - 8, 8);
+    std::memcpy(tail, key.data + key.bytes - 8, 8);
     return;
   }
   // Only the first bytes count; this and every machine simdjson dispatches to is little-endian.
   *head &= (uint64_t{1} << (8 * key.bytes)) - 1;
-  *memtable = *head;
+  *tail = *head;
 }
 
-inline uint32_t key_hash(uint64_t head, uint64_t memtable, uint32_t bytes) {
-  uint64_t mixed = (head ^ (memtable * 0x9e3779b97f4a7c15ull) ^ bytes) * 0xff51afd7ed558ccdull;
+inline uint32_t key_hash(uint64_t head, uint64_t tail, uint32_t bytes) {
+  uint64_t mixed = (head ^ (tail * 0x9e3779b97f4a7c15ull) ^ bytes) * 0xff51afd7ed558ccdull;
   return static_cast<uint32_t>(mixed >> 32);
 }
 
 inline int32_t PathNode::find(Text key) const {
   if ((lengths_ >> (key.bytes < 63 ? key.bytes : 63) & 1) == 0) return -1;
-  uint64_t head, memtable;
-  key_words(key, &head, &memtable);
-  for (uint32_t at = key_hash(head, memtable, key.bytes) & mask_;; at = (at + 1) & mask_) {
+  uint64_t head, tail;
+  key_words(key, &head, &tail);
+  for (uint32_t at = key_hash(head, tail, key.bytes) & mask_;; at = (at + 1) & mask_) {
     const PathChild& child = table_[at];
     if (child.node < 0) return -1;
-    if (child.head == head && child.memtable == memtable && child.bytes == key.bytes &&
+    if (child.head == head && child.tail == tail && child.bytes == key.bytes &&
         (key.bytes <= 16 || std::memcmp(child.name, key.data, key.bytes) == 0))
       return child.node;
   }

@@ -42,7 +42,8 @@ static bool date_at(const char* text, int32_t* days) {
 
 bool parse_date(const char* text, size_t bytes, int32_t* days) { return bytes == 10 && date_at(text, days); }
 
-// Reads `.digits` or `,digits` at `at`, if there is one, to µs; further digits are cut. False: no digit.
+// Reads `.digits` or `,digits` at `at`, if there is one, to µs; further digits are cut. False: no
+// digit.
 static bool fraction_at(const char*& at, const char* end, int64_t* micros) {
   *micros = 0;
   if (at == end || (*at != '.' && *at != ',')) return true;

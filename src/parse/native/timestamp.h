@@ -1,4 +1,4 @@
-// Dates and times of clients, as DESIGN.md section 4 says.
+// Dates and times of clients, as docs/contract.md describes them.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,12 +8,14 @@ namespace weir {
 // YYYY-MM-DD and nothing else, years 0001 to 9999: days since 1970. False: no such date.
 bool parse_date(const char* text, size_t bytes, int32_t* days);
 
-// A date with or without time and zone: µs since 1970 UTC. False: no timestamp, or outside years 0001 to 9999.
+// A date with or without time and zone: µs since 1970 UTC. False: no timestamp, or outside years
+// 0001 to 9999.
 bool parse_timestamp(const char* text, size_t bytes, int64_t* micros);
 
 // An epoch number, its unit told by its size. False: outside years 0001 to 9999.
 bool epoch_integer(int64_t number, int64_t* micros);
-// The same of a valid literal with a fraction or an exponent, by its digits: a double has no room for every µs.
+// The same for a valid literal with a fraction or an exponent, by its digits: a double has no room
+// for every µs.
 bool epoch_decimal(const char* literal, size_t bytes, int64_t* micros);
 
 }  // namespace weir

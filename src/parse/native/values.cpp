@@ -1,4 +1,5 @@
-// Values by column type: DESIGN.md section 4 in code. A value of another type is a fault, never a silent null.
+// The values of each column type, as docs/contract.md describes them. A value of another type is an
+// error, never a silent null.
 #include "values.h"
 
 #include <cmath>
@@ -21,34 +22,34 @@ int32_t found_at(uint8_t first) {
   }
 }
 
-// The number as an integer of [min, max]; 0 or a fault.
+// Reads the number as an integer of [min, max]. Returns 0 or an error.
 static int32_t integer_of(Text literal, int64_t min, int64_t max, int64_t* value) {
   switch (read_integer(literal, value)) {
     case Literal::integer: break;
-    case Literal::long_integer: return fault_out_of_range;
+    case Literal::long_integer: return error_out_of_range;
     case Literal::real:
       switch (read_real_integer(literal, value)) {
         case Real::integer: break;
-        case Real::fraction: return fault_not_integral;
-        case Real::beyond: return fault_out_of_range;
+        case Real::fraction: return error_not_integral;
+        case Real::beyond: return error_out_of_range;
       }
   }
-  return *value < min || *value > max ? fault_out_of_range : 0;
+  return *value < min || *value > max ? error_out_of_range : 0;
 }
 
 template <typename T>
 static int32_t set_integer(Text literal, Builder& into, uint32_t row) {
   int64_t value;
-  int32_t fault = integer_of(literal, std::numeric_limits<T>::min(), std::numeric_limits<T>::max(), &value);
-  if (fault == 0) into.set<T>(row, static_cast<T>(value));
-  return fault;
+  int32_t error = integer_of(literal, std::numeric_limits<T>::min(), std::numeric_limits<T>::max(), &value);
+  if (error == 0) into.set<T>(row, static_cast<T>(value));
+  return error;
 }
 
 // Adding zero makes −0 a 0.
 static int32_t set_float(Text literal, Builder& into, uint32_t row) {
   double number = nearest_double(literal);
   // 2^128 − 2^103: from here on a double rounds to an infinite float.
-  if (!(std::fabs(number) < 340282356779733661637539395458142568448.0)) return fault_out_of_range;
+  if (!(std::fabs(number) < 340282356779733661637539395458142568448.0)) return error_out_of_range;
   into.set<float>(row, static_cast<float>(number) + 0.0f);
   return 0;
 }
@@ -75,7 +76,7 @@ static int32_t set_string(const Document& document, Text text, Builder& into, ui
   return 0;
 }
 
-// A time or date with escapes in it: rare, and no valid one is longer once decoded than this is undecoded.
+// Reads the text of a time or date. Escapes in it are rare; decoding makes a text no longer.
 static bool parse_text(const Document& document, Type type, Text text, int64_t* micros, int32_t* days) {
   Buffer<uint8_t> decoded;
   if (has_escape(document, text)) {
@@ -101,11 +102,11 @@ static int32_t set_time(const Document& document, Type type, int32_t found, Text
   int64_t micros;
   int32_t days;
   if (found == found_number && type == Type::timestamp) {
-    if (!parse_epoch(source, &micros)) return fault_bad_timestamp;
+    if (!parse_epoch(source, &micros)) return error_bad_timestamp;
   } else if (found != found_string) {
-    return fault_wrong_type;
+    return error_wrong_type;
   } else if (!parse_text(document, type, {source.data + 1, source.bytes - 2}, &micros, &days)) {
-    return type == Type::date ? fault_bad_date : fault_bad_timestamp;
+    return type == Type::date ? error_bad_date : error_bad_timestamp;
   }
   if (type == Type::date) into.set<int32_t>(row, days);
   else into.set<int64_t>(row, micros);
@@ -116,18 +117,18 @@ static int32_t set_present(const Document& document, Type type, int32_t found, T
                            uint32_t row) {
   switch (type) {
     case Type::string:
-      if (found != found_string) return fault_wrong_type;
+      if (found != found_string) return error_wrong_type;
       return set_string(document, {source.data + 1, source.bytes - 2}, into, row);
     case Type::timestamp: case Type::date: return set_time(document, type, found, source, into, row);
     case Type::boolean:
-      if (found != found_boolean) return fault_wrong_type;
+      if (found != found_boolean) return error_wrong_type;
       into.set<uint8_t>(row, source.data[0] == 't');
       return 0;
     case Type::json:
       into.add_bytes(source.data, source.bytes);
       into.end_bytes(row);
       return 0;
-    default: return found == found_number ? set_number(type, source, into, row) : fault_wrong_type;
+    default: return found == found_number ? set_number(type, source, into, row) : error_wrong_type;
   }
 }
 
@@ -135,13 +136,13 @@ int32_t set_value(const Document& document, const SchemaColumn& column, const Sl
                   uint32_t row) {
   int32_t found = slot == nullptr ? found_nothing : found_at(*document.at(slot->begin));
   if (found <= found_null) {
-    if (column.required) return fault_word(fault_missing, found);
+    if (column.required) return error_word(error_missing, found);
     into.set_null(row);
     return 0;
   }
   Text source = source_of(document, slot->begin, slot->end);
-  int32_t fault = set_present(document, column.type, found, source, into, row);
-  return fault == 0 ? 0 : fault_word(fault, found);
+  int32_t error = set_present(document, column.type, found, source, into, row);
+  return error == 0 ? 0 : error_word(error, found);
 }
 
 }  // namespace weir

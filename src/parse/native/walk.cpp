@@ -1,6 +1,7 @@
-// The grammar of JSON over structural indexes. Each of them is a bracket, a comma, a colon, the quote that opens a
-// string, or the first byte of anything else; behind a string there is white space up to the next one. Every index
-// is compared with what may stand there, and the zeros behind the body may stand nowhere: that ends each loop.
+// The grammar of JSON over structural indexes. An index is a bracket, a comma, a colon, the quote
+// that opens a string, or the first byte of another scalar. Between a string and the next index
+// there is only white space. Every index is compared with the bytes that may stand there. The zeros
+// behind the body may stand nowhere, so each loop ends.
 #include "walk.h"
 
 #include "escapes.h"
@@ -12,7 +13,7 @@ static bool ends_scalar(uint8_t c) {
   return c == ',' || c == '}' || c == ']' || c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-// Whether a number, true, false or null stands at `at`, and nothing more.
+// True where a number, true, false or null stands at `at`, and ends there.
 static inline bool scalar_valid(const uint8_t* at) {
   switch (*at) {
     case 't': return std::memcmp(at, "true", 4) == 0 && ends_scalar(at[4]);
@@ -25,7 +26,7 @@ static inline bool scalar_valid(const uint8_t* at) {
   }
 }
 
-// A container with all in it. `kinds` remembers which brackets are open.
+// Skips a container with all in it. `kinds` holds the open brackets.
 static bool skip_container(const Document& document, uint32_t& place, uint32_t depth_around) {
   const uint8_t* source = document.source();
   const uint32_t* next = document.places() + place;
@@ -89,14 +90,14 @@ bool Walk::event(const Document& document, uint32_t& place, uint32_t depth) {
   return object(document, place, depth, 0);
 }
 
-// The key that begins at `place`, decoded; the next index is its colon.
+// Returns the decoded key that begins at `place`. The next index is its colon.
 inline Text Walk::key(const Document& document, uint32_t place) {
   Text source = source_of(document, place, place + 1);
   Text key = {source.data + 1, source.bytes - 2};
   return document.has_escapes() ? unescaped(key) : key;
 }
 
-// Recurses only along the plan's paths, and no deeper than depth_max.
+// Recurses only along the schema's paths, and no deeper than depth_max.
 bool Walk::object(const Document& document, uint32_t& place, uint32_t depth, int32_t index) {
   const PathNode& node = paths_.node(index);
   const uint8_t* source = document.source();
@@ -134,7 +135,8 @@ Text Walk::unescaped(Text key) {
   return {reinterpret_cast<const char*>(key_.data), static_cast<uint32_t>(bytes)};
 }
 
-// Keeps the value of a name. The last duplicate wins: what was found below an earlier one is forgotten.
+// Stores the place of a name's value. The last duplicate wins, so all that was found below an
+// earlier one is forgotten.
 bool Walk::value(const Document& document, uint32_t& place, uint32_t depth, int32_t index) {
   Slot& slot = slots_[index];
   const PathNode& node = paths_.node(index);

@@ -1,12 +1,12 @@
-// Passes every structural index of a document once: checks the grammar between them, and finds a plan's values
-// in each event.
+// A walk passes every structural index of a document once. It checks the grammar between them and
+// finds the schema's values in each event.
 #pragma once
 #include "paths.h"
 
 namespace weir {
 
-// What stood at a node of the path tree, by structural indexes: that of its first byte, and the one behind it.
-// It counts only with the stamp of the event at hand.
+// The value at a node of the path tree: the structural index of its first byte, and the index
+// behind it. It counts only with the stamp of the current event.
 struct Slot {
   uint32_t stamp = 0;
   uint32_t begin = 0;
@@ -17,11 +17,11 @@ class Walk {
  public:
   explicit Walk(const Paths& paths) : paths_(paths), slots_(paths.size()) {}
 
-  // Fills the slots from the object at `place` and moves `place` behind it. `depth` containers are open around
-  // it. False: surely or possibly not JSON.
+  // Fills the slots from the object at `place` and moves `place` behind it. `depth` containers are
+  // open around it. False: it is not JSON, or it may not be.
   bool event(const Document& document, uint32_t& place, uint32_t depth);
 
-  // The value of a column in the last event, or null: nothing was found.
+  // The value of a column in the last event; null where there is none.
   const Slot* column(size_t index) const {
     const Slot& whole = slots_[paths_.whole(index)];
     if (whole.stamp == stamp_) return &whole;
@@ -41,8 +41,8 @@ class Walk {
   Buffer<uint8_t> key_;
 };
 
-// Moves `place` behind the value that begins there, whatever it is; `depth` containers are open around it.
-// False: surely or possibly not JSON.
+// Moves `place` behind the value that begins there. `depth` containers are open around it. False:
+// it is not JSON, or it may not be.
 bool skip_value(const Document& document, uint32_t& place, uint32_t depth);
 
 }  // namespace weir

@@ -1,7 +1,9 @@
-// Drives the kernel's core without Node, for a build with sanitizers: `driver SEED SECONDS FILE...`.
+// Drives the kernel's core without Node, for a build with sanitizers: `driver SEED SECONDS
+// FILE...`.
 //
-// Each file is cut as a body as it stands, then in mutated forms until the time is over, alone and as an event of
-// an array. A body stands in memory of exactly its size: a byte read behind it is an error that stops the run.
+// Each file is parsed as a body as it stands, then in mutated forms until the time is over, alone
+// and as an event of an array. A body stands in memory of exactly its size: a byte read behind it
+// is an error that stops the run.
 #include <chrono>
 #include <cstdio>
 
@@ -37,11 +39,11 @@ static PoolSchema make_schema(bool required, bool deletes) {
   return schema;
 }
 
-static size_t cut(Kernel& kernel, const Bytes& body, int flags) {
+static size_t parse(Kernel& kernel, const Bytes& body, int flags) {
   uint8_t* slab = static_cast<uint8_t*>(std::malloc(body.size() + 1));
   if (!body.empty()) std::memcpy(slab + 1, body.data(), body.size());
   double row[weir::request_words] = {1, static_cast<double>(body.size()), static_cast<double>(flags), 1.7e12, -1};
-  if (kernel.cut(slab, body.size() + 1, row, 1) != weir::ParseStatus::ok) std::abort();
+  if (kernel.parse(slab, body.size() + 1, row, 1) != weir::ParseStatus::ok) std::abort();
   std::vector<uint8_t> batch(kernel.batch_bytes());
   kernel.write_batch(batch.data());
   std::free(slab);
@@ -50,7 +52,7 @@ static size_t cut(Kernel& kernel, const Bytes& body, int flags) {
 
 static void append(Bytes& to, const char* text) { to.insert(to.end(), text, text + std::strlen(text)); }
 
-// An event that holds the body under a key the plans read.
+// An event that holds the body under a key that the schemas read.
 static Bytes wrapped(const Bytes& body) {
   static const char* keys[] = {"t", "b", "a.b.d", "", "key", "a", "d", "e", "f", "zz"};
   Bytes event;
@@ -97,7 +99,7 @@ int main(int count, char** words) {
   Kernel kernels[] = {Kernel(make_schema(false, false)), Kernel(make_schema(true, false)), Kernel(make_schema(false, true))};
   size_t bodies = 0, rows = 0;
   for (const Bytes& body : corpus)
-    for (Kernel& kernel : kernels) rows += cut(kernel, body, 0) + cut(kernel, wrapped(body), 1), bodies += 2;
+    for (Kernel& kernel : kernels) rows += parse(kernel, body, 0) + parse(kernel, wrapped(body), 1), bodies += 2;
   auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (std::chrono::steady_clock::now() < end) {
     // The first files are events of ours: half of all, since few mutations of the suite are events.
@@ -106,7 +108,7 @@ int main(int count, char** words) {
     if (below(2) == 0) body = wrapped(body);
     mutate(body);
     if (below(4) == 0) body = wrapped(body);
-    rows += cut(kernels[below(3)], body, static_cast<int>(below(2)));
+    rows += parse(kernels[below(3)], body, static_cast<int>(below(2)));
     bodies++;
   }
   std::printf("%zu files, %zu bodies, %zu rows: no finding\n", corpus.size(), bodies, rows);

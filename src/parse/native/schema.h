@@ -1,5 +1,6 @@
-// A plan as the kernel holds it, and the numbers it shares with the TypeScript side: src/format/schema.ts,
-// kernel.ts, fault.ts and layout.ts say what they mean, kernel-native.ts checks that they agree.
+// A schema as the kernel holds it, and the numbers that it shares with the TypeScript side. Their
+// meaning is in format/schema.ts, format/batch-layout.ts, parse/kernel.ts, parse/event-error.ts and
+// util/limits.ts.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -11,22 +12,24 @@ namespace weir {
 enum class Type : int32_t { boolean, string, float32, float64, int8, int16, int32, int64, date, timestamp, json };
 constexpr int32_t type_count = 11;
 
-// KIND of layout.ts.
+// KIND of format/batch-layout.ts.
 enum class Kind : int32_t { binary = 1, boolean, i8, i16, i32, i64, f32, f64 };
 
-// FAULT of fault.ts, and one of our own: an id needs SHA-256 and there is none; the TypeScript kernel cuts it.
-constexpr int32_t fault_not_object = 1, fault_missing = 2, fault_wrong_type = 3, fault_out_of_range = 4,
-                  fault_not_integral = 5, fault_bad_timestamp = 6, fault_bad_date = 7, fault_judge = -1;
+// EVENT_ERROR of event-error.ts. The last one never leaves the kernel: an id needs SHA-256 and this
+// process has none, so the reference parser must decide.
+constexpr int32_t error_not_object = 1, error_missing = 2, error_wrong_type = 3, error_out_of_range = 4,
+                  error_not_integral = 5, error_bad_timestamp = 6, error_bad_date = 7, error_undecided = -1;
 
-// FOUND of fault.ts.
+// FOUND of event-error.ts.
 constexpr int32_t found_nothing = 0, found_null = 1, found_boolean = 2, found_number = 3, found_string = 4,
                   found_object = 5, found_array = 6;
 
-// Words of the request table and of outcomes (kernel.ts); DOCUMENT.judge; limits.ts.
+// Words of the request table and of outcomes (kernel.ts), DOCUMENT.undecided, and limits
+// (util/limits.ts).
 constexpr size_t request_words = 5, request_offset = 0, request_bytes = 1, request_flags = 2,
                  request_received_at = 3, request_bits = 4;
-constexpr size_t outcome_words = 4, fault_words = 4;
-constexpr int32_t flag_all_or_nothing = 1, document_judge = 1;
+constexpr size_t outcome_words = 4, error_words = 4;
+constexpr int32_t flag_all_or_nothing = 1, document_undecided = 1;
 constexpr size_t body_bytes_max = 1048320, events_max = 500, depth_max = 1024, key_part_bytes_max = 200;
 constexpr int32_t key_received_at = -1;
 
@@ -43,7 +46,7 @@ struct PoolSchema {
   bool deletes = false;      // bodies of DELETE: the batch has the key column only
 };
 
-inline int32_t fault_word(int32_t fault, int32_t found) { return fault | (found << 8); }
+inline int32_t error_word(int32_t error, int32_t found) { return error | (found << 8); }
 
 inline Kind kind_of(Type type) {
   switch (type) {
@@ -58,7 +61,8 @@ inline Kind kind_of(Type type) {
   }
 }
 
-// Bytes that a row takes in a builder: a boolean is a byte there and a bit in the batch; 0 for binary.
+// Bytes that a row takes in a builder: a boolean is a byte there and a bit in the batch; 0 for
+// binary.
 inline size_t width_of(Kind kind) {
   switch (kind) {
     case Kind::boolean: case Kind::i8: return 1;

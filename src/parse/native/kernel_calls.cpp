@@ -1,14 +1,15 @@
-// The kernel's N-API surface. Every argument is checked here and every status looked at; a JavaScript error is
-// thrown for what only Weir itself can do wrong. A kernel object belongs to the thread that made it.
+// The kernel's N-API functions. Every argument and every status is checked here. A JavaScript error
+// is thrown for calls that only Weir itself can make wrong. A kernel object belongs to the thread
+// that made it.
 #include "kernel.h"
 
 #include "../../util/native/addon.h"
 #include "../../util/native/typed_array.h"
 
-using weir::ParseStatus;
 using weir::Kernel;
+using weir::ParseStatus;
 
-// Told apart from every other wrapped object.
+// It tells kernels from every other wrapped object.
 static const napi_type_tag kernel_tag = {0x77656972206b6572ull, 0x6e656c2063757421ull};
 
 static napi_value refuse(napi_env env, const char* what) {
@@ -60,8 +61,8 @@ static bool read_key(const weir::PoolSchema& schema, const Array<int32_t>& key) 
   return true;
 }
 
-// makeKernel(properties: string[], columns: Int32Array (type, required per column), key: Int32Array | null,
-// deletes: boolean): a kernel.
+// makeKernel(properties: string[], columns: Int32Array (type, required per column), key: Int32Array
+// | null, deletes: boolean): a kernel.
 static napi_value make_kernel(napi_env env, napi_callback_info info) {
   size_t count = 4;
   napi_value arguments[4], made;
@@ -76,7 +77,7 @@ static napi_value make_kernel(napi_env env, napi_callback_info info) {
   schema.has_key = key_type != napi_null;
   if (schema.has_key) {
     if (!read_array(env, arguments[2], napi_int32_array, key) || !read_key(schema, key))
-      return refuse(env, "makeKernel: a key names required columns of its plan");
+      return refuse(env, "makeKernel: a key names required columns of its schema");
     schema.key.assign(key.data, key.data + key.size);
   }
   if (napi_get_value_bool(env, arguments[3], &schema.deletes) != napi_ok)
@@ -110,50 +111,51 @@ static bool set_words(napi_env env, napi_value to, const char* name, const weir:
 }
 
 static napi_value results(napi_env env, const Kernel& kernel) {
-  napi_value cut, bytes;
-  if (napi_create_object(env, &cut) != napi_ok ||
+  napi_value result, bytes;
+  if (napi_create_object(env, &result) != napi_ok ||
       napi_create_double(env, static_cast<double>(kernel.batch_bytes()), &bytes) != napi_ok ||
-      napi_set_named_property(env, cut, "batchBytes", bytes) != napi_ok ||
-      !set_words(env, cut, "outcomes", kernel.outcomes()) || !set_words(env, cut, "faults", kernel.faults()))
-    return refuse(env, "cut: no memory for the outcomes");
-  return cut;
+      napi_set_named_property(env, result, "batchBytes", bytes) != napi_ok ||
+      !set_words(env, result, "outcomes", kernel.outcomes()) || !set_words(env, result, "errors", kernel.errors()))
+    return refuse(env, "parse: no memory for the outcomes");
+  return result;
 }
 
 static const char* describe(ParseStatus status) {
   switch (status) {
-    case ParseStatus::request_outside_slab: return "cut: a request lies outside the slab";
-    case ParseStatus::bits_outside_slab: return "cut: a request's bits lie outside the slab";
-    default: return "cut: a batch holds at most 2 GiB";
+    case ParseStatus::request_outside_slab: return "parse: a request lies outside the slab";
+    case ParseStatus::bits_outside_slab: return "parse: a request's bits lie outside the slab";
+    default: return "parse: a batch holds at most 2 GiB";
   }
 }
 
-// cut(kernel, slab: Uint8Array, table: Float64Array, from: number, to: number): {batchBytes, outcomes, faults}.
-// writeBatch must follow before the slab changes: payloads are still there.
-static napi_value cut(napi_env env, napi_callback_info info) {
+// parse(kernel, slab: Uint8Array, table: Float64Array, from: number, to: number): {batchBytes,
+// outcomes, errors}. writeBatch must follow before the slab changes, because it copies the payloads
+// from there.
+static napi_value parse(napi_env env, napi_callback_info info) {
   size_t count = 5;
   napi_value arguments[5];
   Array<uint8_t> slab;
   Array<double> table;
   int64_t from, to;
   if (napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr) != napi_ok || count < 5)
-    return refuse(env, "cut takes kernel, slab, table, from and to");
+    return refuse(env, "parse takes kernel, slab, table, from and to");
   Kernel* kernel = unwrap(env, arguments[0]);
-  if (kernel == nullptr) return refuse(env, "cut: not a kernel");
-  if (!read_array(env, arguments[1], napi_uint8_array, slab)) return refuse(env, "cut: the slab is a Uint8Array");
-  if (!read_array(env, arguments[2], napi_float64_array, table)) return refuse(env, "cut: the table is a Float64Array");
+  if (kernel == nullptr) return refuse(env, "parse: not a kernel");
+  if (!read_array(env, arguments[1], napi_uint8_array, slab)) return refuse(env, "parse: the slab is a Uint8Array");
+  if (!read_array(env, arguments[2], napi_float64_array, table)) return refuse(env, "parse: the table is a Float64Array");
   if (napi_get_value_int64(env, arguments[3], &from) != napi_ok ||
       napi_get_value_int64(env, arguments[4], &to) != napi_ok)
-    return refuse(env, "cut: from and to are numbers");
+    return refuse(env, "parse: from and to are numbers");
   if (from < 0 || to < from || static_cast<uint64_t>(to) > table.size / weir::request_words)
-    return refuse(env, "cut: from and to are rows of the table");
-  ParseStatus status = kernel->cut(slab.data, slab.size, table.data + from * weir::request_words, to - from);
+    return refuse(env, "parse: from and to are rows of the table");
+  ParseStatus status = kernel->parse(slab.data, slab.size, table.data + from * weir::request_words, to - from);
   if (status == ParseStatus::ok) return results(env, *kernel);
   napi_throw_range_error(env, nullptr, describe(status));
   return nullptr;
 }
 
-// writeBatch(kernel, into: Uint8Array of batchBytes): fills it with the last cut's batch, every byte of it. The
-// caller allocates, because only JavaScript can get an ArrayBuffer that is not zeroed first.
+// writeBatch(kernel, into: Uint8Array of batchBytes): writes every byte of the last call's batch.
+// The caller allocates, because only JavaScript can get an ArrayBuffer that is not zeroed first.
 static napi_value write_batch(napi_env env, napi_callback_info info) {
   size_t count = 2;
   napi_value arguments[2];
@@ -164,13 +166,13 @@ static napi_value write_batch(napi_env env, napi_callback_info info) {
   if (kernel == nullptr) return refuse(env, "writeBatch: not a kernel");
   if (!read_array(env, arguments[1], napi_uint8_array, into) || !kernel->has_batch() ||
       into.size != kernel->batch_bytes())
-    return refuse(env, "writeBatch: the array is not of the last cut's size");
+    return refuse(env, "writeBatch: the array has not the size of the last batch");
   kernel->write_batch(into.data);
   return nullptr;
 }
 
 void init_batch(napi_env env, napi_value exports) {
   add_function(env, exports, "makeKernel", make_kernel);
-  add_function(env, exports, "cut", cut);
+  add_function(env, exports, "parse", parse);
   add_function(env, exports, "writeBatch", write_batch);
 }
