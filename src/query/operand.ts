@@ -5,6 +5,7 @@
  * Integers stay text, so that 64 bits are exact. TIMESTAMP becomes decimal microseconds since 1970,
  * DATE decimal days.
  */
+import { valueBytes } from '../format/batch-layout.ts'
 import { type ColumnType, PAYLOAD, type PoolSchema, RECEIVED_AT } from '../format/schema.ts'
 import { TimeReader } from '../parse/timestamp.ts'
 import type { BadQuery, Bound } from './query-types.ts'
@@ -75,8 +76,6 @@ const NUMBER_TEXT_MAX = 1_100
 const REAL_MAX = 2n ** 53n
 const SURROGATE = /\p{Surrogate}/u
 
-const BITS: Partial<Record<ColumnType, bigint>> = { INT8: 8n, INT16: 16n, INT32: 32n, INT64: 64n }
-
 /** The bound value of `text` for a column of `type`, or BadQuery. */
 export function parseValue(type: ColumnType, text: string): Bound | BadQuery {
   const value = read(type, text)
@@ -112,7 +111,7 @@ function read(type: ColumnType, text: string): string | number | boolean | undef
     case 'TIMESTAMP':
       return readTimestamp(text)
     default:
-      return readInteger(text, BITS[type]!)
+      return readInteger(text, BigInt(8 * valueBytes(type)))
   }
 }
 

@@ -124,7 +124,7 @@ describe('the comparison itself', () => {
     }
   })
 
-  test('a request handed to the judge must leave no row behind', () => {
+  test('an undecided request must leave no row behind', () => {
     const other = spoiled(({ outcomes }) => {
       outcomes[2] = 1
     })

@@ -1,4 +1,5 @@
 /** The native and the TypeScript passes give equal bytes; winners are the specification's (W-7 within a flush). */
+
 import { describe, expect, test } from 'vitest'
 import { FIRST_SCHEMA_COLUMN } from '../../src/format/batch-layout.ts'
 import type { KeyRun } from '../../src/format/key-run.ts'
@@ -7,6 +8,7 @@ import { layOutStream, writeStreamFrame } from '../../src/store/segment/arrow-st
 import { type Assembler, countRows, tryAssemblerNative } from '../../src/store/segment/assembler.ts'
 import { assemblerJs } from '../../src/store/segment/assembler-js.ts'
 import { arrowHead } from '../../src/store/segment/parquet-encoder-js.ts'
+import { keysOf } from '../util/key-runs.ts'
 import { keySchema, post, randomEntries, remove, schemaOfAll } from './rows.ts'
 
 const native = tryAssemblerNative()
@@ -22,12 +24,7 @@ function streamOf(assembler: Assembler, entries: readonly MemtableEntry[], isKey
 }
 
 function runOf(run: KeyRun | undefined): [string, number][] {
-  const words = new Int32Array(run!, 0, 2)
-  const n = words[0]!
-  const rows = new Int32Array(run!, 8, n)
-  const offsets = new Int32Array(run!, 8 + 4 * n, n + 1)
-  const bytes = Buffer.from(run!, 12 + 8 * n)
-  return Array.from(rows, (row, i) => [bytes.subarray(offsets[i], offsets[i + 1]).toString('latin1'), row])
+  return keysOf(run!).map(({ key, row }) => [key, row])
 }
 
 describe.runIf(native !== undefined)('native and TypeScript', () => {

@@ -2,12 +2,13 @@
  * W-7 within a flush, whatever order keys come in: the winners and the sorted run are those of a plain sort. The native sort
  * looks for runs that ascend, merges them, and sorts as a whole where they are short: each way is taken here.
  */
+
 import { describe, expect, test } from 'vitest'
-import { viewRun } from '../../src/format/key-run.ts'
 import type { MemtableEntry } from '../../src/store/flush/memtable.ts'
 import { tryAssemblerNative } from '../../src/store/segment/assembler.ts'
 import { assemblerJs } from '../../src/store/segment/assembler-js.ts'
 import { must } from '../../src/util/assert.ts'
+import { keysOf } from '../util/key-runs.ts'
 import { keySchema, post, randomOf, remove } from './rows.ts'
 
 interface Row {
@@ -115,13 +116,11 @@ describe.each(native === undefined ? [assemblerJs] : [assemblerJs, native])('$na
           isDelete: Math.floor(row / 60) % 5 === 4,
         }))
         const deduplicated = assembler.deduplicate(entriesOf(rows), true, 3)
-        const run = viewRun(must(deduplicated.keys, 'keys'))
+        const run = keysOf(must(deduplicated.keys, 'keys'))
         const got = {
           keep: [...deduplicated.keep],
-          keys: Array.from({ length: run.count }, (_, i) =>
-            Buffer.from(run.bytes.subarray(run.offsets[i], run.offsets[i + 1])).toString('latin1'),
-          ),
-          rows: [...run.rows],
+          keys: run.map(({ key }) => key),
+          rows: run.map(({ row }) => row),
           deletes: [...deduplicated.deletes],
         }
         expect(got, `${count} rows, sequences ${kind}`).toEqual(expectedOf(rows))

@@ -1,17 +1,14 @@
 /** Schemas and random rows for the tests of this stage. */
+
 import { COLUMN_TYPES, type ColumnType, type PoolSchema, type SchemaColumn } from '../../src/format/schema.ts'
 import type { MemtableEntry } from '../../src/store/flush/memtable.ts'
 import { makeBatch, makeDeletes, type Row, type Value } from '../util/make-batch.ts'
+import { randomFrom } from '../util/random.ts'
 
-/** A small generator with a seed (mulberry32), so that a failure can be run again. */
+/** Integers in [0, below) from a seed, so that a failure can be run again. */
 export function randomOf(seed: number): (below: number) => number {
-  let state = seed
-  return below => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return Math.floor((((t ^ (t >>> 14)) >>> 0) / 4294967296) * below)
-  }
+  const random = randomFrom(seed)
+  return below => Math.floor(random() * below)
 }
 
 /** A pool with a column of every type, keyed or not. */

@@ -13,7 +13,6 @@ import { parquetMetadata } from 'hyparquet'
 import { expect } from 'vitest'
 import { readDeleteFile } from '../../../src/format/delete-file.ts'
 import { encodeKeyParts, type KeyPart } from '../../../src/format/key.ts'
-import { viewRun } from '../../../src/format/key-run.ts'
 import { KEY_RECEIVED_AT, type PoolSchema } from '../../../src/format/schema.ts'
 import type { SegmentMeta } from '../../../src/format/segment-meta.ts'
 import type { MergeDone, MergeTask } from '../../../src/store/compaction/compaction-types.ts'
@@ -26,6 +25,7 @@ import { FlushWriter } from '../../../src/store/segment/write-segment.ts'
 import { disk } from '../../../src/util/disk.ts'
 import { ROW_GROUP_ROWS } from '../../../src/util/limits.ts'
 import { deleteFile, segmentFile } from '../../../src/util/paths.ts'
+import { keysOf } from '../../util/key-runs.ts'
 import type { Row, Value } from '../../util/make-batch.ts'
 import { expectedRows, readByDuckDb, readByHyparquet } from '../readers.ts'
 import { post, remove } from '../rows.ts'
@@ -313,11 +313,7 @@ export class MergeHarness {
       expect(done.keys).toBeUndefined()
       return
     }
-    const { count, rows, offsets, bytes } = viewRun(done.keys!)
-    const found = Array.from({ length: count }, (_, i) => ({
-      key: Buffer.from(bytes.slice(offsets[i], offsets[i + 1])).toString('latin1'),
-      row: rows[i]!,
-    }))
+    const found = keysOf(done.keys!)
     const wanted = [
       ...order.map(({ key }, row) => ({ key, row })),
       ...expired.map(({ key }) => ({ key, row: -1 })),
