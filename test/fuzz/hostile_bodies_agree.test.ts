@@ -105,7 +105,7 @@ describe.skipIf(native === undefined)('both kernels', () => {
       `[${good},${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}]`,
       `{"b":${'['.repeat(depth - 1)}${']'.repeat(depth - 1)}}`,
     ])
-    const deletionVectors = [
+    const byteOrderMarks = [
       [0xef, 0xbb, 0xbf],
       [0xef, 0xbb],
       [0xff, 0xfe],
@@ -145,7 +145,7 @@ describe.skipIf(native === undefined)('both kernels', () => {
     ]
     const bodies = [
       ...nested,
-      ...deletionVectors.map(mark => Buffer.concat([Buffer.from(mark), Buffer.from(good)])),
+      ...byteOrderMarks.map(mark => Buffer.concat([Buffer.from(mark), Buffer.from(good)])),
       ...utf8.flatMap(hex => {
         const bytes = Buffer.from(hex, 'hex')
         return ['{"a":"', '{"', '', '{"b":["x'].map(text =>

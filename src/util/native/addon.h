@@ -1,4 +1,4 @@
-// What each stage's native part gives to the module.
+// The functions with which each layer's native part adds its routines to the module.
 #pragma once
 #include <node_api.h>
 
@@ -10,7 +10,7 @@ void init_query(napi_env env, napi_value exports);    // src/query/native
 void init_segment(napi_env env, napi_value exports);  // src/store/segment/native
 void init_util(napi_env env, napi_value exports);     // src/util/native
 
-// Adds a function to an object; aborts the process where N-API refuses (our own fault).
+// Adds a function to an object. Aborts the process where N-API refuses, which is a bug of ours.
 inline void add_function(napi_env env, napi_value to, const char* name, napi_callback call) {
   napi_value function;
   if (napi_create_function(env, name, NAPI_AUTO_LENGTH, call, nullptr, &function) != napi_ok ||

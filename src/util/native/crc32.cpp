@@ -1,8 +1,9 @@
-// CRC-32 (zlib's: polynomial 0xEDB88320, reflected) by carry-less multiplication. Every body is checksummed before it is
-// logged; Node's own crc32 takes 180 ns for an event of 450 bytes, this 48 ns.
+// CRC-32 (zlib's: polynomial 0xEDB88320, reflected) by carry-less multiplication. Every body gets a
+// checksum before it is logged. Node's own crc32 takes 180 ns for an event of 450 bytes, this one 48 ns.
 //
-// Source: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel, 2009:
-// folding by four (section 3) and reduction of 128 to 32 bits (section 4), with the reflected constants of its appendix.
+// Source: V. Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction",
+// Intel, 2009: folding by four (section 3) and reduction of 128 to 32 bits (section 4), with the reflected
+// constants of its appendix.
 #include "addon.h"
 #include "typed_array.h"
 
@@ -15,7 +16,7 @@
 namespace {
 
 constexpr size_t fold_bytes = 64;
-// x^n mod P, reflected, of the distances in bits that a fold goes forward: the low half's, the high half's.
+// x^n mod P, reflected, for the distance in bits of a fold: of the low half, of the high half.
 const uint64_t by_512[2] = {0x0154442bd4, 0x01c6e41596};
 const uint64_t by_128[2] = {0x01751997d0, 0x00ccaa009e};
 const uint64_t by_64[2] = {0x0163cd6124, 0};
@@ -26,7 +27,7 @@ const uint64_t barrett[2] = {0x01db710641, 0x01f7011641};
 
 WEIR_PCLMUL inline __m128i load(const void* at) { return _mm_loadu_si128(static_cast<const __m128i*>(at)); }
 
-// `value` carried on by a distance, and what stands there.
+// `value` moved forward by a distance and added to the 128 bits `there`.
 WEIR_PCLMUL inline __m128i fold(__m128i value, __m128i distance, __m128i there) {
   const __m128i low = _mm_clmulepi64_si128(value, distance, 0x00);
   const __m128i high = _mm_clmulepi64_si128(value, distance, 0x11);
@@ -44,7 +45,7 @@ WEIR_PCLMUL uint32_t reduce(__m128i value) {
   return static_cast<uint32_t>(_mm_extract_epi32(_mm_xor_si128(value, carried), 1));
 }
 
-// The state after `bytes` bytes: fold_bytes of them or more, and a multiple of 16.
+// The state after `bytes` bytes, which are at least fold_bytes and a multiple of 16.
 WEIR_PCLMUL uint32_t blocks(const uint8_t* at, size_t bytes, uint32_t state) {
   __m128i lanes[4];
   for (int lane = 0; lane < 4; lane++) lanes[lane] = load(at + 16 * lane);
@@ -77,7 +78,7 @@ uint32_t crc32_of(const uint8_t* at, size_t bytes, uint32_t before) {
   return ~bitwise(at, bytes, state);
 }
 
-// crc32(bytes: Uint8Array, before: number): number. `before` is the checksum of the bytes in front of these, 0 at first.
+// crc32(bytes: Uint8Array, before: number): number. `before` is the checksum of the bytes before these, or 0.
 napi_value crc32_call(napi_env env, napi_callback_info info) {
   size_t count = 2;
   napi_value arguments[2], result;
@@ -95,7 +96,7 @@ napi_value crc32_call(napi_env env, napi_callback_info info) {
 
 }  // namespace
 
-// Not there where the processor has no carry-less multiplication: then Node's own is used.
+// Without carry-less multiplication the function is missing, and the caller uses Node's.
 void init_crc32(napi_env env, napi_value exports) {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("pclmul") && __builtin_cpu_supports("sse4.1"))

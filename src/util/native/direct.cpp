@@ -1,4 +1,4 @@
-// Writes past the page cache (O_DIRECT): what is written once and read late needs no page there.
+// Writes past the page cache (O_DIRECT), for files that are written once and read late.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -14,12 +14,12 @@
 
 namespace {
 
-// No disk's block is larger; O_DIRECT wants memory, position and length in whole blocks.
+// No disk has larger blocks. O_DIRECT wants memory, position and length in whole blocks.
 constexpr size_t block_bytes = 4096;
-// Copied and written at once.
+// Bytes that are copied and written at once.
 constexpr size_t piece_bytes = 1024 * 1024;
 
-// Aligned memory of this thread, made once: a thread that writes segments writes many.
+// Aligned memory of this thread, allocated once, because a thread that writes segments writes many.
 uint8_t* thread_piece() {
   struct Piece {
     void* data = nullptr;
@@ -32,7 +32,7 @@ uint8_t* thread_piece() {
   return static_cast<uint8_t*>(piece.data);
 }
 
-// One piece, whole, at `position`. False: not taken, or a part only.
+// Writes a whole piece at `position`. False where the file system took none of it or a part.
 bool write_piece(int file, const uint8_t* piece, size_t bytes, size_t position) {
   ssize_t written;
   do written = pwrite(file, piece, bytes, static_cast<off_t>(position));
@@ -40,7 +40,7 @@ bool write_piece(int file, const uint8_t* piece, size_t bytes, size_t position) 
   return written == static_cast<ssize_t>(bytes);
 }
 
-// Bytes of whole blocks written at the file's beginning.
+// Writes whole blocks at the beginning of a file and returns their bytes.
 size_t write_blocks(int file, const uint8_t* from, size_t bytes) {
   uint8_t* piece = thread_piece();
   const int flags = fcntl(file, F_GETFL);
@@ -56,9 +56,9 @@ size_t write_blocks(int file, const uint8_t* from, size_t bytes) {
   return fcntl(file, F_SETFL, flags) == 0 ? done : 0;
 }
 
-// writeDirect(file: number, bytes: Uint8Array): number. Writes to a new file's beginning, past the page cache, and says how
-// many bytes: the last part of a block is left, and everything from where the file system did not take it. The caller
-// writes the rest as usual, and so hears what was wrong.
+// writeDirect(file: number, bytes: Uint8Array): number. Writes to the beginning of a new file, past the page
+// cache, and returns the number of bytes. It leaves the last part of a block, and everything from the place
+// where the file system refused. The caller writes the rest as usual and so gets the error.
 napi_value write_direct(napi_env env, napi_callback_info info) {
   size_t count = 2;
   napi_value arguments[2], result;

@@ -1,5 +1,5 @@
-// Gives threads a lower share of the processor: flushes and queries use what acks leave. Tells what a thread used.
-// Limits the arenas of glibc's malloc.
+// Lowers the priority of threads, so that flushes and queries use the processor time that acks leave.
+// Reads a thread's processor time. Limits the arenas of glibc's malloc.
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -17,10 +17,10 @@
 
 #include "addon.h"
 
-// On Linux PRIO_PROCESS with 0 means the calling thread. Added, not set: Weir itself may run at a nice value.
+// On Linux PRIO_PROCESS with 0 means the calling thread. It adds, because Weir itself may run at a nice value.
 static bool add_nice(int nice) { return setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + nice) == 0; }
 
-// niceThread(nice: number): boolean. Adds to the calling thread's nice value; false where the system refuses.
+// niceThread(nice: number): boolean. Adds to the calling thread's nice value. False where the system refuses.
 static napi_value nice_thread(napi_env env, napi_callback_info info) {
   size_t count = 1;
   napi_value argument, result;
@@ -34,17 +34,17 @@ static napi_value nice_thread(napi_env env, napi_callback_info info) {
   return result;
 }
 
-// A place for each thread of libuv's pool. Nobody leaves before all have come, so that no thread comes twice.
+// A meeting of all threads of libuv's pool. Each waits until all have come, so no thread comes twice.
 struct Gathering {
   std::mutex mutex;
   std::condition_variable all_came;
   int32_t wanted = 0;
   int32_t nice = 0;
   std::chrono::steady_clock::time_point until;
-  // Of the pool's threads.
+  // Written by the pool's threads.
   int32_t came = 0;
   int32_t refused = 0;
-  // Of the thread that asked.
+  // Written by the calling thread.
   int32_t done = 0;
   napi_deferred deferred = nullptr;
 };
@@ -54,7 +54,7 @@ struct GatherWork {
   napi_async_work work = nullptr;
 };
 
-// In the pool.
+// Runs in the pool.
 static void gather_execute(napi_env, void* data) {
   Gathering& here = *static_cast<GatherWork*>(data)->gathering;
   std::unique_lock<std::mutex> lock(here.mutex);
@@ -63,7 +63,7 @@ static void gather_execute(napi_env, void* data) {
   here.all_came.wait_until(lock, here.until, [&] { return here.came >= here.wanted; });
 }
 
-// On the thread that asked.
+// Runs on the calling thread.
 static void gather_complete(napi_env env, napi_status, void* data) {
   std::unique_ptr<GatherWork> work(static_cast<GatherWork*>(data));
   Gathering& here = *work->gathering;
@@ -74,14 +74,15 @@ static void gather_complete(napi_env env, napi_status, void* data) {
   napi_resolve_deferred(env, here.deferred, refused);
 }
 
-// As libuv reads it, when the first work of a process makes the pool.
+// The size of the pool, as libuv reads it for the first work item of a process.
 static int32_t pool_threads() {
   const char* text = getenv("UV_THREADPOOL_SIZE");
   return text == nullptr ? 4 : std::clamp(atoi(text), 1, 1024);
 }
 
-// nicePool(nice: number, msMax: number): Promise<number>. Adds to the nice value of each thread of libuv's pool; they wait for
-// each other at most `msMax`. Threads that they start inherit it. Resolves with how many threads the system refused.
+// nicePool(nice: number, msMax: number): Promise<number>. Adds to the nice value of each thread of libuv's
+// pool; threads that they start inherit it. They wait for each other at most `msMax`. Resolves with the
+// number of threads that the system refused or that did not come.
 static napi_value nice_pool(napi_env env, napi_callback_info info) {
   size_t count = 2;
   napi_value arguments[2], name, promise;
@@ -105,7 +106,7 @@ static napi_value nice_pool(napi_env env, napi_callback_info info) {
   return promise;
 }
 
-// threadCpuMs(): number. Processor time of the calling thread since it began, in ms.
+// threadCpuMs(): number. Processor time of the calling thread since its start, in ms.
 static napi_value thread_cpu_ms(napi_env env, napi_callback_info info) {
   struct timespec used = {0, 0};
   napi_value result;
@@ -114,10 +115,10 @@ static napi_value thread_cpu_ms(napi_env env, napi_callback_info info) {
   return result;
 }
 
-// By default glibc makes up to eight arenas a core, and what one thread frees in its arena serves no other thread: under
-// mixed work with two cores, 8 minutes left 599 MB with two arenas and 677 MB without a limit. One arena a core keeps
-// threads from waiting for each other; with more than four, the memory costs more than the waiting.
-// The main thread loads the module before it starts others; threads that load it later change nothing.
+// By default glibc makes up to eight arenas per core, and memory that one thread frees in its arena serves
+// no other thread. Under mixed work on two cores, 8 minutes left 599 MB with two arenas and 677 MB without a
+// limit. With one arena per core threads do not wait for each other; beyond four, memory costs more than
+// waiting. The main thread loads the module before it starts others; later loads change nothing.
 static void limit_arenas() {
 #if defined(__GLIBC__)
   static std::once_flag once;
