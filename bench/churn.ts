@@ -21,8 +21,7 @@ import { type FloodDone, flood } from './flood.ts'
 import { benchFolder, tracked } from './leftovers.ts'
 import { folderBytes, median, memory, print, quantileOf, row, short, sleep } from './measure.ts'
 import { numberOf } from './options.ts'
-import { type Scrape, scrape } from './scrape.ts'
-import { keyedPool, startWeir } from './weir.ts'
+import { keyedPool, type Scrape, scrape, startWeir } from './weir.ts'
 
 /** Options of the command line, as text. */
 interface ChurnOptions {

@@ -29,7 +29,7 @@ import {
 } from './measure.ts'
 import type { PathSettings } from './path.ts'
 import { agreed, errorsOf, onFreshWeir, settled, watchServerMemory } from './path-runs.ts'
-import { scrape } from './scrape.ts'
+import { scrape } from './weir.ts'
 
 const PROBE_EVERY_MS = 250
 /** Open probes at once, so that a server without answers is not asked more and more. */

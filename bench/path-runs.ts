@@ -5,8 +5,7 @@ import { benchFolder, removeFolder } from './leftovers.ts'
 import { settleDisk } from './machine.ts'
 import { print, row, watchMemory } from './measure.ts'
 import type { PathSettings } from './path.ts'
-import { scrape } from './scrape.ts'
-import { keyedPool, startWeir } from './weir.ts'
+import { keyedPool, scrape, startWeir } from './weir.ts'
 
 const AGREE_TRIES = 100
 const MEMORY_INTERVAL_MS = 1000

@@ -1,9 +1,14 @@
-/** `path`, singles (P-2): one event a request, against uWebSockets.js that drops the body. */
+/**
+ * `path`, singles (P-2): one event per request, against uWebSockets.js in a process of its own that
+ * reads bodies, drops them and answers 200.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { tracked } from './leftovers.ts'
 import { type LoadResult, runLoad } from './load.ts'
 import { median, print, row, short } from './measure.ts'
 import type { PathSettings } from './path.ts'
 import { agreed, errorsOf, onFreshWeir, settled } from './path-runs.ts'
-import { startDropServer } from './peers/drop.ts'
 
 const CONNECTIONS = 64
 const GOAL = 0.5
@@ -64,4 +69,22 @@ async function dropped(settings: PathSettings, pair: number): Promise<number> {
   } finally {
     drop.stop()
   }
+}
+
+const DROP_PROGRAM = `
+const uWS = require('uWebSockets.js')
+const body = '[{"statusCode":200,"statusMessage":"OK"}]'
+uWS.App().post('/*', res => {
+  res.onAborted(() => {})
+  res.onData((chunk, last) => { if (last) res.cork(() => { res.writeHeader('content-type', 'application/json'); res.end(body) }) })
+}).listen('127.0.0.1', 0, socket => console.log(uWS.us_socket_local_port(socket)))
+`
+
+/** Starts the dropping server. Its `url` takes any POST. */
+async function startDropServer(): Promise<{ readonly url: string; stop(): void }> {
+  const child = tracked(
+    spawn(process.execPath, ['-e', DROP_PROGRAM], { stdio: ['ignore', 'pipe', 'inherit'] }),
+  )
+  const [line] = (await once(child.stdout, 'data')) as [Buffer]
+  return { url: `http://127.0.0.1:${Number(line.toString())}/v1/x`, stop: () => void child.kill('SIGKILL') }
 }

@@ -10,8 +10,7 @@
 import { BENCH_SEED, benchEvent, createRandom, eventId } from './events.ts'
 import { everyMs, memory, print, quantileOf, row, short, slope } from './measure.ts'
 import { numberOf } from './options.ts'
-import { scrape } from './scrape.ts'
-import { keyedPool, startWeir } from './weir.ts'
+import { keyedPool, scrape, startWeir } from './weir.ts'
 
 /** Options of the command line, as text. */
 interface PollingOptions {

@@ -25,9 +25,8 @@ import {
   trendOf,
 } from './measure.ts'
 import { numberOf } from './options.ts'
-import { countFiles, type Scrape, scrape } from './scrape.ts'
 import { startTrickle, type Trickle, type TrickleDone, type TrickleWindow } from './trickle.ts'
-import { startWeir } from './weir.ts'
+import { countFiles, type Scrape, scrape, startWeir } from './weir.ts'
 
 /** Options of the command line, as text. */
 interface PoolsBenchOptions {

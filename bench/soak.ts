@@ -17,8 +17,7 @@ import { Connection, NO_ANSWER, PREFER_MINIMAL, requestHead } from './connection
 import { BENCH_SEED, benchEvent, createRandom } from './events.ts'
 import { everyMs, folderBytes, memory, print, quantileOf, row, short, sleep, trendOf } from './measure.ts'
 import { numberOf } from './options.ts'
-import { countFiles, scrape } from './scrape.ts'
-import { keyedPool, startWeir } from './weir.ts'
+import { countFiles, keyedPool, scrape, startWeir } from './weir.ts'
 
 /** Options of the command line, as text. */
 interface SoakOptions {
