@@ -19,7 +19,7 @@ import { encoderJs } from '../src/store/segment/parquet-encoder-js.ts'
 import { unlinkSegments } from '../src/store/segment/publish-segment.ts'
 import { FlushWriter } from '../src/store/segment/write-segment.ts'
 import { must } from '../src/util/assert.ts'
-import { monotonicMs } from '../src/util/clock.ts'
+import { callAfter, monotonicMs } from '../src/util/clock.ts'
 import { disk } from '../src/util/disk.ts'
 import { threadCpuClock } from '../src/util/this-thread.ts'
 import { BENCH_SCHEMA, entriesOf } from './entries.ts'
@@ -57,11 +57,7 @@ export async function benchMerges(options: MergesOptions): Promise<void> {
 }
 
 function createThrottle(): MergeThrottle {
-  const after = (ms: number, call: () => void) => {
-    const timer = setTimeout(call, ms)
-    return () => clearTimeout(timer)
-  }
-  return new MergeThrottle({ cpuMs, nowMs: monotonicMs, after }, 'full')
+  return new MergeThrottle({ cpuMs, nowMs: monotonicMs, after: callAfter }, 'full')
 }
 
 function makeInputs(folder: string, rows: number, deletedRows: number): MergeInput[] {

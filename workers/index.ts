@@ -1,4 +1,6 @@
-/** Entry point of the index thread: joins the key index with the readers of delete files and of the log. */
+/**
+ * Entry point of the index thread: joins the key index with the readers of delete files and log.
+ */
 import { dirname } from 'node:path'
 import { readDeleteFile } from '../src/format/delete-file.ts'
 import type { IndexThreadData } from '../src/index/index-messages.ts'

@@ -1,4 +1,7 @@
-/** Parse worker: binds the task runner (src/parse/run-task.ts) to Piscina. Batches stand in shared memory, the rest is moved. */
+/**
+ * Entry point of a parse worker: binds the task runner (src/parse/run-task.ts) to Piscina. Batches
+ * stand in shared memory, and all other buffers are moved.
+ */
 import { workerData } from 'node:worker_threads'
 import type * as PiscinaPackage from 'piscina'
 import type { ParseResult, ParseTask } from '../src/parse/parse-task.ts'

@@ -1,4 +1,7 @@
-/** Entry point of a process that reads an LMDB folder once (src/tools/stopped-folder.ts), and may die of what it reads. */
+/**
+ * Entry point of a process that reads an LMDB folder once (src/tools/stopped-folder.ts). A damaged
+ * folder may crash it.
+ */
 import { readStore } from '../src/catalog/catalog-store.ts'
 import { countIndex, walkIndex } from '../src/index/inspect-index.ts'
 import type { ProbeAnswer, ProbeQuestion } from '../src/tools/stopped-folder.ts'

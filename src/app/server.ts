@@ -59,7 +59,7 @@ interface Server extends Stages {
  * closers then.
  */
 export async function openServer(start: ServerStart): Promise<Running> {
-  const { config, kernel, paths, onFault } = start
+  const { config, kernel, paths, onFatal } = start
   checkInstalled(['apache-arrow', 'parquet-wasm'])
   await nicePool(QUERY_NICE)
   const engine = createQueryEngine({
@@ -68,7 +68,7 @@ export async function openServer(start: ServerStart): Promise<Running> {
     kernel,
     threads: availableParallelism(),
     crashAt: config.crashAt,
-    onFault,
+    onFatal,
   })
   let ingest: ReturnType<typeof wireIngest> | undefined
   let parseRoom = () => {}
@@ -77,7 +77,7 @@ export async function openServer(start: ServerStart): Promise<Running> {
     merger: () =>
       new MergerClient(
         { crashAt: config.crashAt, nice: MERGE_NICE, speed: 'throttled', temporary: paths.merge },
-        onFault,
+        onFatal,
       ),
     onPoolDeleted: pool => ingest?.forget(pool),
     onParseRoom: () => parseRoom(),

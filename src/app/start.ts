@@ -42,9 +42,9 @@ export interface ServerStart extends BeginOptions {
 
 /**
  * Starts everything and resolves when ready. Rejects with CannotRun or Damaged.
- * @param onFault called when a thread has died: the process must end, and the next start recovers
+ * @param onFatal called when a thread has died: the process must end, and the next start recovers
  */
-export async function startServer(config: Config, onFault: (error: Error) => void): Promise<Running> {
+export async function startServer(config: Config, onFatal: (error: Error) => void): Promise<Running> {
   setFaults(config.faultAt)
   armCrash(config.crashAt)
   const kernel = chooseNative(config.kernel)
@@ -52,7 +52,7 @@ export async function startServer(config: Config, onFault: (error: Error) => voi
   if (http.warning !== undefined) warn(http.warning)
   const paths = pathsOf(config.dataDir)
   openFolder(paths)
-  const options = { config, paths, kernel, onFault, onRebuild: tellRebuild() }
+  const options = { config, paths, kernel, onFatal, onRebuild: tellRebuild() }
   const begun = begin(options)
   const closers = [() => begun.leave()]
   try {

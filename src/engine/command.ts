@@ -1,10 +1,13 @@
-/** A command of the command line, and how `weir <name> …` is read. app/commands.ts lists all commands. */
+/**
+ * A command of the command line, and how `weir <name> …` is read. app/commands.ts lists all
+ * commands.
+ */
 import { parseArgs } from 'node:util'
 import { assert, must } from '../util/assert.ts'
 import { CannotRun } from '../util/errors.ts'
 import { allOptions, type Config, type Option, readConfig } from './config.ts'
 
-/** Exit codes. 1: damage was found or is in the way. 2: it could not run. */
+/** Exit codes. 1: damage was found. 2: the command could not run. */
 export const CLEAN = 0
 export const DAMAGED = 1
 export const CANNOT_RUN = 2
@@ -13,15 +16,15 @@ export const CANNOT_RUN = 2
 interface CommandFlag {
   /** Without the dashes. */
   readonly flag: string
-  /** What stands for its value in the help; "" for a flag without one. */
+  /** Name of its value in the help; "" for a flag without a value. */
   readonly value: string
   readonly why: string
 }
 
-/** What the command line gave it. */
+/** The options and arguments of a command. */
 export interface CommandInput {
   readonly config: Config
-  /** What follows the command's name, in order. */
+  /** Arguments after the command's name, in order. */
   readonly positionals: readonly string[]
   /** Given flags of this command; a flag without a value is "". */
   readonly flags: ReadonlyMap<string, string>
@@ -33,7 +36,10 @@ export interface Command {
   readonly positionals: readonly string[]
   readonly flags: readonly CommandFlag[]
   readonly why: string
-  /** The exit code. Throws CannotRun (2) or Damaged (1). Results go to stdout, progress and notes to stderr. */
+  /**
+   * Resolves with the exit code. Rejects with CannotRun (2) or Damaged (1). Results go to stdout,
+   * progress and notes to stderr.
+   */
   readonly run: (input: CommandInput) => Promise<number>
 }
 
@@ -44,7 +50,7 @@ export const JSON_FLAG: CommandFlag = {
   why: 'prints the result as one JSON document',
 }
 
-/** Says in our words what parseArgs did not take. */
+/** A message of our own for an error of parseArgs. */
 function usageError(
   error: Error & { readonly code?: string },
   args: readonly string[],
@@ -64,7 +70,7 @@ function usageError(
   return `${flag} needs a value: ${flag} ${value}${dashed}`
 }
 
-/** `<needed>` and `[optional]`, in order. */
+/** Checks the number of arguments. Positionals are `<needed>` or `[optional]`, in order. */
 function checkPositionals(command: Command, given: readonly string[]): void {
   const missing = command.positionals.find(
     (name, index) => name.startsWith('<') && given[index] === undefined,
@@ -79,7 +85,7 @@ function checkPositionals(command: Command, given: readonly string[]): void {
   throw new CannotRun(`weir ${command.name} takes ${taken}; "${extra}" is one too many`)
 }
 
-/** What the command line asks for. */
+/** A command line that was read. */
 interface CommandLine {
   /** undefined: none was named, which means the first one, `start`. */
   readonly named: Command | undefined
@@ -88,10 +94,10 @@ interface CommandLine {
 }
 
 /**
- * Reads flags, then the environment, then defaults. The first argument that is no flag names the command; a command
- * takes the common options and its own flags, `start` takes all options.
- * @param commands all there are; the first is the default
- * @throws CannotRun naming the command, flag, option or argument that was not understood
+ * Reads flags, then the environment, then defaults. The first argument that is no flag names the
+ * command. A command takes the common options and its own flags, and `start` takes all options.
+ * @param commands all commands; the first is the default
+ * @throws CannotRun naming the command, flag, option or argument that is unknown
  */
 export function readCommandLine(
   args: readonly string[],
@@ -126,7 +132,7 @@ function flagsOf(isTaken: (one: Option<unknown>) => boolean): ParseOptions {
   return options
 }
 
-/** The command's name: a flag with a value of its own that comes before it must be an option. */
+/** The command's name. A flag with a value that comes before it must be an option. */
 function firstPositional(args: readonly string[]): string | undefined {
   const options = flagsOf(() => true)
   const { tokens } = parseArgs({
@@ -152,7 +158,7 @@ function parseFlags(args: readonly string[], command: Command, isDefault: boolea
   }
 }
 
-/** What stands for an option's value in the help; '' for one without. */
+/** Name of an option's value in the help; '' for an option without a value. */
 function valueNameOf(flag: string): string {
   return allOptions().find(([, one]) => one.flag !== null && `--${one.flag}` === flag)?.[1].value ?? ''
 }

@@ -16,7 +16,7 @@ import { Scheduler } from '../store/compaction/scheduler.ts'
 import type { Flusher } from '../store/flush/flusher.ts'
 import type { SegmentThread } from '../store/flush/segment-writer.ts'
 import { must } from '../util/assert.ts'
-import { monotonicMs, wallMs } from '../util/clock.ts'
+import { callAfter, monotonicMs, wallMs } from '../util/clock.ts'
 import { warn } from '../util/say.ts'
 import type { Config } from './config.ts'
 import type { Metrics } from './metrics.ts'
@@ -42,10 +42,10 @@ interface CompactionWiring {
   readonly lastAppendMs: () => number
   /** undefined while the log is not open. */
   readonly commit: () => Commit | undefined
-  readonly onFault: (error: Error) => void
+  readonly onFatal: (error: Error) => void
 }
 
-/** The scheduler of all pools; it begins with `start`. */
+/** The scheduler of all pools. `Scheduler.start` begins its work. */
 export function wireCompaction(wiring: CompactionWiring): Scheduler {
   const { config, catalog, index, manifest, flusher, writer, merger, metrics } = wiring
   return new Scheduler({
@@ -53,10 +53,7 @@ export function wireCompaction(wiring: CompactionWiring): Scheduler {
     clock: {
       nowMs: monotonicMs,
       wallMs: () => wallMs() + config.retentionDaysAhead * DAY_MS,
-      after: (ms, call) => {
-        const timer = setTimeout(call, ms)
-        return () => clearTimeout(timer)
-      },
+      after: callAfter,
     },
     tickMs: config.compactTickMs,
     livePools: () => manifest.pools().filter(pool => catalog.poolByNumber(pool) !== undefined),
@@ -79,7 +76,7 @@ export function wireCompaction(wiring: CompactionWiring): Scheduler {
     load: () => loadOf(wiring),
     onMerged: figures => metrics.merge(figures),
     onFailed: () => metrics.mergeFailed(),
-    onFatal: wiring.onFault,
+    onFatal: wiring.onFatal,
     warn,
   })
 }
@@ -121,8 +118,8 @@ function loadOf({ flusher, lastAppendMs, commit }: CompactionWiring): ServerLoad
 }
 
 /**
- * After ready: removes what deleted pools left in the index, then files that no segment list names;
- * then compaction starts.
+ * Runs when the server is ready: removes the entries of deleted pools from the index, then files
+ * that no segment list names, then starts compaction.
  */
 export async function sweepThenCompact(
   catalog: Catalog,
@@ -152,7 +149,7 @@ export async function sweepThenCompact(
  * obsolete may be the one that replaces such a file, and a delete may apply to that file's rows.
  */
 function keepObsolete(catalog: Catalog, pools: Pools, pool: number): void {
-  pools.keepEmptied(pool)
+  pools.keepUncovered(pool)
   const id = catalog.poolByNumber(pool)?.id ?? String(pool)
   warn(
     `the folder of pool ${id} holds files that no segment list names; until the next start compaction keeps all deletes and all obsolete files of this pool`,

@@ -48,7 +48,7 @@ function hidden<T>(one: Option<T>): Option<T> {
   return { ...one, common: true, hidden: true }
 }
 
-/** What an option takes, in words, and how it reads it: undefined for a text that it does not take. */
+/** The accepted values in words, and the parser, which returns undefined for any other text. */
 interface Taken<T> {
   readonly takes: string
   readonly parse: (text: string) => T | undefined
@@ -194,7 +194,7 @@ const OPTIONS = {
       'WEIR_COMPACT_TICK_MS',
       'MS',
       String(COMPACT_TICK_MS),
-      'tests only: compaction looks this often; idle pools give up their kept rows after 60 looks',
+      'tests only: interval of the compaction tick; recent flushes of idle pools are freed after 60 ticks',
       integer(1, 3_600_000),
     ),
   ),

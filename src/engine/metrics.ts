@@ -1,8 +1,8 @@
 /**
- * `/metrics`: what an operator watches, in Prometheus' text form.
+ * `/metrics`: counters, gauges and histograms in Prometheus' text form.
  *
- * Counters of the ingest path are plain numbers in Maps, handed to prom-client when the page is read: counting an event
- * must not cost more than adding one.
+ * Counters of the ingest path are plain numbers in Maps, because counting an event must not cost
+ * more than adding one. prom-client gets them when the page is read.
  */
 
 import { monitorEventLoopDelay } from 'node:perf_hooks'
@@ -11,7 +11,8 @@ import type { MergeFigures } from '../store/compaction/compaction-types.ts'
 import { METRIC_SERIES_MAX, METRIC_SYNCS_HELD } from '../util/limits.ts'
 import { loadPackage } from '../util/load-package.ts'
 
-/** Class by class: the package's index brings a push gateway, a cluster's registry and HTTP along. */
+// Class by class, because the package's index also loads a push gateway, a cluster's registry and
+// HTTP.
 const Counter = loadPackage('prom-client/lib/counter.js') as typeof Prom.Counter
 const Gauge = loadPackage('prom-client/lib/gauge.js') as typeof Prom.Gauge
 const Histogram = loadPackage('prom-client/lib/histogram.js') as typeof Prom.Histogram
@@ -22,7 +23,10 @@ type Registry = Prom.Registry
 type Reading = () => number | readonly (readonly [string, number])[]
 
 export interface Metrics {
-  /** `count` events of `pool` (its unique name) were `accepted` or `rejected`; `code` is `ok` or the fault's. */
+  /**
+   * `count` events of `pool` (its unique name) were `accepted` or `rejected`. `code` is `ok` or the
+   * code of the event error.
+   */
   events(pool: string, result: 'accepted' | 'rejected', code: string, count: number): void
   /** An ingest request was refused as a whole, with this problem code. */
   refused(code: string): void
@@ -35,7 +39,7 @@ export interface Metrics {
   query(ms: number): void
   merge(figures: MergeFigures): void
   mergeFailed(): void
-  /** A gauge that is read when the page is. `label` names what the readings are told apart by. */
+  /** A gauge that is read with the page. `label` names the label whose values differ by reading. */
   gauge(name: string, help: string, reading: Reading, label?: string): void
   text(): Promise<string>
   stop(): void
@@ -64,7 +68,7 @@ export function createMetrics(): Metrics {
   )
   const byOne = (counts: ReadonlyMap<string | number, number>) => () =>
     [...counts].map(([value, count]) => [[value], count] as const)
-  const requestsHelp = 'HTTP requests by status; 0: the client went first'
+  const requestsHelp = 'HTTP requests by status; 0: the client closed the connection first'
   countedByLabel(registers, 'weir_requests_total', requestsHelp, ['status'], byOne(requests))
   countedByLabel(
     registers,
@@ -112,7 +116,10 @@ export function createMetrics(): Metrics {
   }
 }
 
-/** Syncs are counted many at a time: one by one, each found prom-client's code out of the caches. */
+/**
+ * Syncs are observed many at a time. One by one, each would load prom-client's code into the
+ * caches.
+ */
 function countSyncs(registers: Registry[]): Metrics['sync'] {
   let bytes = 0
   const held: number[] = []
@@ -135,11 +142,11 @@ function countSyncs(registers: Registry[]): Metrics['sync'] {
   }
 }
 
-/** Counters of merges; what waits for one is a gauge (meter.ts). */
+/** Counters of merges. The debt is a gauge (app/server-metrics.ts). */
 function countMerges(registers: Registry[]): Pick<Metrics, 'merge' | 'mergeFailed'> {
   const counter = (what: string, help: string) =>
     new Counter({ name: `weir_compaction_${what}_total`, help, registers })
-  const merges = counter('merges', 'merges that were swapped in')
+  const merges = counter('merges', 'merges that were committed')
   const failures = counter('failures', 'merges that failed; they are tried again')
   const rowsRead = counter('read_rows', 'rows of all inputs of merges, those that are not visible too')
   const bytesRead = counter('read_bytes', 'bytes of all inputs of merges')
@@ -147,7 +154,7 @@ function countMerges(registers: Registry[]): Pick<Metrics, 'merge' | 'mergeFaile
   const bytesWritten = counter('written_bytes', 'bytes of segments that merges wrote')
   const seconds = new Histogram({
     name: 'weir_compaction_seconds',
-    help: 'from the start of a merge to the sync of its swap',
+    help: 'from the start of a merge to the sync of its commit',
     buckets: MERGE_SECONDS,
     registers,
   })
@@ -213,7 +220,7 @@ class EventCounts {
         for (const [code, count] of codes) yield [[pool, result, code], count]
   }
 
-  /** Pools come and go; the page must not grow for ever. */
+  /** Pools are made and deleted, so the number of series has a limit. */
   #addSeries(pool: string, result: string, code: string, count: number): void {
     const results = inner(this.#pools, this.#series < METRIC_SERIES_MAX ? pool : 'other')
     const codes = inner(results, result)
@@ -249,14 +256,17 @@ function readGauge(
     registers,
     collect() {
       const value = reading()
-      if (label !== undefined) this.reset() // what has no reading any more goes
+      if (label !== undefined) this.reset() // values without a reading leave the page
       if (typeof value === 'number') this.set(value)
       else for (const [which, count] of value) this.set({ [label ?? 'of']: which }, count)
     },
   })
 }
 
-/** W-11's goal is a delay of 5 ms at p99: the histogram covers the time since the page was last read. */
+/**
+ * The goal of W-11 is a delay of 5 ms at p99. The histogram covers the time since the page was last
+ * read.
+ */
 function watchEventLoop(registers: Registry[]) {
   const resolutionMs = 2
   const loop = monitorEventLoopDelay({ resolution: resolutionMs })

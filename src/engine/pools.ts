@@ -1,9 +1,10 @@
 /**
- * The memtables, segments and manifest of all pools: ingest appends to them, queries read from them.
+ * The memtables, segments and manifest of all pools. Ingest appends to them, queries read from
+ * them.
  *
- *   W-4   Log files and replaced segments are removed only after the index synced the change that makes
- *         them obsolete.
- *   W-8   flushNow() before a query; a snapshot pins its files.
+ *   W-4   Log files and replaced segments are removed only after the index synced the change that
+ *         makes them obsolete.
+ *   W-8   A query calls flushNow() first. Its snapshot pins the files that it reads.
  */
 
 import { rmdir } from 'node:fs/promises'
@@ -49,7 +50,7 @@ interface PoolsOptions {
   readonly merger: Merger
   /** No manifest and no snapshot names these files any more. */
   readonly onFilesFree?: ((files: readonly string[]) => void) | undefined
-  readonly onFault: (error: Error) => void
+  readonly onFatal: (error: Error) => void
 }
 
 export class Pools {
@@ -66,18 +67,21 @@ export class Pools {
   /** Damaged pools, which are not compacted. */
   readonly #leftAlone = new Set<number>()
   #commit: Commit | undefined
-  /** Written since the start. What was replayed stands so far below that all of it is due once the log is joined. */
+  /**
+   * Bytes written to the log since it was opened. Replayed rows get a value so far below 0 that
+   * they are due as soon as the log is open.
+   */
   #logBytes = -LOG_UNFLUSHED_BYTES
   #onLogOpened: (commit: Commit) => void = () => {}
-  /** A long replay fills memtables before the log is open: their flushes begin, and wait for it. */
+  /** A long replay fills memtables before the log is open. Their flushes begin, and wait for it. */
   readonly #logOpened = new Promise<Commit>(resolve => {
     this.#onLogOpened = resolve
   })
 
   constructor(options: PoolsOptions) {
-    const { config, index, kernel, nice, onFault } = options
+    const { config, index, kernel, nice, onFatal } = options
     this.#options = options
-    this.#writer = new SegmentThread({ crashAt: config.crashAt, nice, kernel }, onFault)
+    this.#writer = new SegmentThread({ crashAt: config.crashAt, nice, kernel }, onFatal)
     this.#manifest = createManifest({
       pools: index.opened.pools.filter(state => options.catalog.poolByNumber(state.pool) !== undefined),
       lastCommit: index.opened.lastCommit,
@@ -93,7 +97,7 @@ export class Pools {
       logBytes: () => this.#logBytes,
       onCommitted: flushes => this.#committed(flushes),
       onFailed: (pool, error) => warn(`a flush of pool ${pool} failed and is tried again: ${error.message}`),
-      onFatal: onFault,
+      onFatal,
       onFreed: entries => {
         for (const { batch } of entries) options.batchBuffers.give(batch)
       },
@@ -147,12 +151,12 @@ export class Pools {
     return this.#flusher.flushAll()
   }
 
-  /** What is flushed of a pool; undefined: nothing. */
+  /** The flushed part of a pool; undefined: nothing is flushed. */
   flushed(pool: number): PoolView | undefined {
     return this.#manifest.pool(pool)
   }
 
-  /** Names and debts of the pools with the most of it (Debts.worst). */
+  /** Names and debts of the pools with the most debt. */
   worstDebts(): readonly (readonly [name: string, debt: Debt])[] {
     return this.compaction
       .worstDebts(METRIC_DEBT_POOLS_MAX)
@@ -160,31 +164,34 @@ export class Pools {
   }
 
   /** See Manifest.keepUncovered. */
-  keepEmptied(pool: number): void {
+  keepUncovered(pool: number): void {
     this.#manifest.keepUncovered(pool)
   }
 
-  /** Nothing of the pool is merged until the next start. */
+  /** Compaction leaves the pool out until the next start. */
   leaveAlone(pool: number): void {
     this.#leftAlone.add(pool)
   }
 
-  /** Keeps every file of every pool as of this turn. Returns what lets them go. */
+  /** Keeps every file that every pool has now. The returned function lets them go. */
   pinAll(): () => void {
     return this.#manifest.pinAll()
   }
 
-  /** Is there room in the memtable for another body's rows (W-9)? */
+  /** True when the memtables have room for the rows of another body (W-9). */
   hasRoom(): boolean {
     return this.#flusher.roomFor(BODY_BYTES_MAX)
   }
 
-  /** `listener` is called when there is room again after `hasRoom` said no. */
+  /** `listener` is called when there is room again after `hasRoom` returned false. */
   onRoom(listener: () => void): void {
     this.#flusher.onRoom = listener
   }
 
-  /** Removes a deleted pool: memtable, deletion vectors, index, files. Its id answers 404 already. */
+  /**
+   * Removes a deleted pool: memtable, deletion vectors, index, files. Requests to it get 404
+   * already.
+   */
   drop(pool: Pool): void {
     const done = this.#drop(pool).catch(error => {
       warn(
@@ -209,12 +216,16 @@ export class Pools {
     return count
   }
 
-  /** Flushes what it can in `msMax` and ends the segment thread. False: the log has the rest. */
+  /**
+   * Flushes as much as it can in `msMax` and ends the segment thread. False: some rows are only in
+   * the log.
+   */
   async stop(msMax: number): Promise<boolean> {
     const flushed = await resolvesWithin(msMax, this.#allFlushed())
-    // Of pools that were deleted the next start removes the rest.
+    // The next start removes files of deleted pools that are left.
     await resolvesWithin(FLUSHES_END_MS_MAX, Promise.all(this.#dropping))
-    // What is under way ends: its files and its transaction are whole, and the threads are idle when they stop.
+    // Flushes under way end, so their files and their transaction are complete, and the threads
+    // are idle when they stop.
     const idle = await resolvesWithin(FLUSHES_END_MS_MAX, this.#flusher.stop())
     if (idle) await this.#writer.stop()
     return flushed && idle
@@ -224,7 +235,7 @@ export class Pools {
     try {
       await this.#flusher.flushAll()
     } catch (error) {
-      warn(`flushing before the end failed, the log has the rest: ${(error as Error).message}`)
+      warn(`the flush before the stop failed, the log keeps the rows: ${(error as Error).message}`)
       throw error
     }
   }
@@ -282,12 +293,15 @@ export class Pools {
     crashPoint('pool.dropped')
     const folder = poolFolder(this.#options.paths, pool.id)
     this.#folders.delete(pool.number)
-    await this.#writer.unlink(folder, []) // the segment thread works in order: what drop() gave up is gone after this
-    // Files that a running query still reads keep the folder: the next start's sweep takes it then.
+    // The segment thread works in order, so the files that dropPool() discarded are gone after
+    // this.
+    await this.#writer.unlink(folder, [])
+    // Files that a running query still reads keep the folder. The sweep of the next start removes
+    // it.
     await rmdir(folder).catch(() => undefined)
   }
 
-  /** Resolves when they are gone for good. */
+  /** Resolves when the files are gone for good. */
   async #unlink(files: readonly string[]): Promise<void> {
     this.#options.onFilesFree?.(files)
     const byFolder = new Map<string, number[]>()

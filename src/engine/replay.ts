@@ -1,8 +1,8 @@
 /**
  * Replay: log records → parse workers → memtable.
  *
- * A record is parsed again: exactly its accepted events, with exactly its schema (W-2, W-12). The start
- * stops at a record that does not parse as it was accepted, and names it.
+ * A record is parsed again: exactly its accepted events, with exactly its schema (W-2, W-12). The
+ * start stops at a record that does not parse as it was accepted, and names it.
  */
 
 import { type BatchCost, batchBytesMax, batchCostOf } from '../format/batch-layout.ts'
@@ -32,7 +32,7 @@ import { must } from '../util/assert.ts'
 import { Damaged } from '../util/errors.ts'
 import { BATCH_BYTES_MAX, PARSE_TASK_BYTES_MAX, PARSE_TASK_REQUESTS_MAX } from '../util/limits.ts'
 
-/** What a replay needs from other layers. */
+/** The functions of other layers that a replay calls. */
 interface ReplayDeps {
   schema(
     pool: number,
@@ -63,8 +63,9 @@ interface ParsedBy {
 }
 
 /**
- * Parses a chunk and appends its rows to the memtables, those of each pool in sequence order. The records
- * of thousands of pools may alternate in the log, so records of many pools share a parse task.
+ * Parses a chunk and appends its rows to the memtables, the rows of each pool in sequence order.
+ * The records of thousands of pools may alternate in the log, so records of many pools share a
+ * parse task.
  * @throws Damaged naming the record
  */
 export async function replayChunk(chunk: ReplayChunk, deps: ReplayDeps): Promise<void> {
@@ -86,7 +87,7 @@ export async function replayChunk(chunk: ReplayChunk, deps: ReplayDeps): Promise
   }
 }
 
-/** No more than one parse worker takes, so that the worker pool's limit holds on a machine with one core. */
+/** As many as one parse worker takes, so that the limit of the worker pool holds on one core. */
 const RUNS_AT_ONCE = 2
 
 function runsOf(chunk: ReplayChunk, deps: ReplayDeps): Run[] {
@@ -125,7 +126,10 @@ function lookUp(chunk: ReplayChunk, row: number, deps: ReplayDeps): ParsedBy {
   )
 }
 
-/** A task has the limits of ingest, and one schema version of each pool: rows of two must not alternate in the memtable. */
+/**
+ * A task has the limits of ingest, and one schema version of each pool: rows of two versions must
+ * not alternate in the memtable.
+ */
 function endOfRun({ table }: ReplayChunk, from: number, parsedBy: readonly ParsedBy[]): number {
   let [to, bytes, parsedBytes] = [from, 0, 0]
   for (; to < parsedBy.length && to - from < PARSE_TASK_REQUESTS_MAX && bytes < PARSE_TASK_BYTES_MAX; to++) {

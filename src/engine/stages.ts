@@ -1,7 +1,7 @@
 /**
- * Opens the stages that hold data: catalog → index → memtables → log, replayed into the memtables. The
- * server (app/server.ts) adds HTTP and queries. A command on a stopped folder (tools/offline.ts) replays
- * and flushes with the same code.
+ * Opens the stages that hold data: catalog → index → memtables → log, replayed into the memtables.
+ * The server (app/server.ts) adds HTTP and queries. A command on a stopped folder
+ * (tools/offline.ts) replays and flushes with the same code.
  *
  *   W-10  The same code after a crash as after a clean stop; nothing here grows with rows.
  */
@@ -37,13 +37,16 @@ export interface Stages {
 }
 
 interface OpenStagesOptions extends BeginOptions {
-  /** Threads that run already; undefined: they are started now. */
+  /** Threads that run already; undefined: openStages starts them. */
   readonly begun?: StartedThreads
-  /** Gets what ends each stage, in the order of opening; to be run backwards when opening fails. */
+  /**
+   * Receives a function for each stage, which stops it, in the order of opening. When opening
+   * fails, the caller runs them in reverse order.
+   */
   readonly closers: (() => Promise<unknown>)[]
-  /** Starts what merges segments. */
+  /** Makes the client of the merge thread. */
   readonly merger: () => Merger
-  /** A pool was deleted, and memory has forgotten it. */
+  /** A pool was deleted, and the catalog in memory no longer has it. */
   readonly onPoolDeleted?: (pool: Pool) => void
   /** See PoolsOptions. */
   readonly onFilesFree?: (files: readonly string[]) => void
@@ -51,9 +54,9 @@ interface OpenStagesOptions extends BeginOptions {
   readonly onParseRoom?: () => void
 }
 
-/** Opens them all and replays the log. Rejects with CannotRun or Damaged; the caller runs the closers then. */
+/** Opens all stages and replays the log. Rejects with CannotRun or Damaged. */
 export async function openStages(options: OpenStagesOptions): Promise<Stages> {
-  const { config, paths, kernel, onFault, closers } = options
+  const { config, paths, kernel, onFatal, closers } = options
   const begun = options.begun ?? begin(options)
   if (options.begun === undefined) closers.push(() => begun.leave())
   const batchBuffers = new BatchBuffers()
@@ -90,7 +93,7 @@ export async function openStages(options: OpenStagesOptions): Promise<Stages> {
     batchBuffers,
     merger,
     onFilesFree: options.onFilesFree,
-    onFault,
+    onFatal,
   })
   const received = new ReceivedClocks()
   for (const { pool, receivedToUs } of index.opened.pools) received.of(pool).raise(receivedToUs)
@@ -100,7 +103,7 @@ export async function openStages(options: OpenStagesOptions): Promise<Stages> {
   return { opened, catalog, index, metrics, parse, pools, log, received }
 }
 
-/** The index of a catalog's pools, rebuilt where it must be. */
+/** The index of a catalog's pools. It is rebuilt where it is missing or damaged. */
 export function openIndexOf(options: BeginOptions, catalog: Catalog): Promise<OpenedIndex> {
   return beginIndex(options).open(ownerOf(catalog))
 }
@@ -109,7 +112,10 @@ function ownerOf(catalog: Catalog): IndexOwner {
   return { identity: catalog.meta().folderId, pools: rebuildPoolsOf(catalog) }
 }
 
-/** For the operator: that the index was built, of how much and why, and which rows were not found. None: it was whole. */
+/**
+ * Messages to the operator about a rebuilt index: its size, the reason, and rows that were not
+ * found. There are none where the index was complete.
+ */
 export function rebuiltNotes({ opened, notes }: OpenedIndex): string[] {
   const { rebuiltBecause, lost } = notes
   if (rebuiltBecause === undefined) return [...lost]

@@ -1,6 +1,6 @@
 /**
- * Starts the threads of catalog, index and log. They read their files while the main thread loads the
- * rest of the program. An existing data folder is not changed yet.
+ * Starts the threads of catalog, index and log. They read their files while the main thread loads
+ * the rest of the program. An existing data folder is not changed yet.
  */
 
 import { openStoreClient, type StoreClient } from '../catalog/store-client.ts'
@@ -16,9 +16,12 @@ export interface BeginOptions {
   readonly config: Config
   readonly paths: Paths
   readonly kernel: KernelChoice
-  /** Called when a thread has died: the process must end, and the next start recovers. */
-  readonly onFault: (error: Error) => void
-  /** Called while the index is rebuilt: `done` of `of` rows and deletes are read, `pool` is the current one. */
+  /** Called when a thread has crashed: the process must end, and the next start recovers. */
+  readonly onFatal: (error: Error) => void
+  /**
+   * Called while the index is rebuilt: `done` of `of` rows and deletes are read, `pool` is the
+   * current one.
+   */
   readonly onRebuild: (done: number, of: number, pool: number) => void
 }
 
@@ -67,14 +70,14 @@ export function begin(options: BeginOptions): StartedThreads {
 }
 
 /** Starts the thread of the index alone. */
-export function beginIndex({ config, paths, kernel, onFault, onRebuild }: BeginOptions): StartedIndex {
+export function beginIndex({ config, paths, kernel, onFatal, onRebuild }: BeginOptions): StartedIndex {
   return startIndex({
     folder: paths.index,
     segmentFolder: paths.segment,
     kernel,
     crashAt: config.crashAt,
     nice: BACKGROUND_NICE,
-    onFailed: onFault,
+    onFailed: onFatal,
     onProgress: onRebuild,
   })
 }

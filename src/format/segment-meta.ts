@@ -6,6 +6,7 @@
 import type { Disk } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
 import { readParquetFooter } from './parquet-footer.ts'
+import type { PoolSchema } from './schema.ts'
 
 /**
  * Smallest and largest value, printed as filters print them, of a column that the planner prunes
@@ -42,7 +43,7 @@ export interface SegmentMeta {
   readonly deletes: number
 }
 
-/** The key-value metadata of a segment's Parquet file. */
+/** The key-value metadata of a segment's Parquet file, as it is read. */
 export interface Footer {
   readonly pool: number
   readonly schemaVersion: number
@@ -79,4 +80,36 @@ export function readFooter(disk: Disk, file: string): Footer {
     deletes: number('weir.deletes'),
     replaces: replaces === '' ? [] : replaces.split(',').map(Number),
   }
+}
+
+/** The footer fields that are compared with the manifest. */
+interface CheckedFields
+  extends Pick<SegmentMeta, 'segment' | 'sequenceFrom' | 'sequenceTo' | 'rows' | 'deletes'> {
+  readonly schema: PoolSchema
+}
+
+/** The footer (segment.md) without the pool's id and the replaced segments. */
+export function footerFields(meta: CheckedFields): [name: string, value: string][] {
+  const { schema } = meta
+  return [
+    ['weir.format', '1'],
+    ['weir.pool_number', String(schema.pool)],
+    ['weir.schema_version', String(schema.version)],
+    ['weir.segment', String(meta.segment)],
+    ['weir.sequence_from', String(meta.sequenceFrom)],
+    ['weir.sequence_to', String(meta.sequenceTo)],
+    ['weir.rows', String(meta.rows)],
+    ['weir.deletes', String(meta.deletes)],
+  ]
+}
+
+/** Makes the footer of a segment's Parquet file. */
+export function segmentFooter(
+  segment: CheckedFields & { readonly poolId: string; readonly replaces: readonly number[] },
+): Map<string, string> {
+  return new Map([
+    ['weir.pool', segment.poolId],
+    ...footerFields(segment),
+    ['weir.replaces', segment.replaces.join(',')],
+  ])
 }

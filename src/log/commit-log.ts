@@ -3,13 +3,14 @@
  * writes and syncs the group before, and answers them in order. An append costs O(1), whatever its
  * number of records (W-11).
  *
- *   W-1   `durable` resolves only when the log thread answered for the group that holds the records.
+ *   W-1   `durable` resolves only when the log thread has answered for the group that holds the
+ *         records.
  *   W-2   Sequences come from one counter here. A group goes out as soon as the one before it is
  *         answered.
- *   W-3   The first failure makes the state `poisoned`: the group in flight, the queue and all later
- *         appends are refused. Only a restart ends this state.
- *   W-9   Queued records stand in slabs, and admission limits the slabs; this file asserts a generous
- *         bound.
+ *   W-3   The first failure makes the state `poisoned`: the group in flight, the queue and all
+ *         later appends are refused. Only a restart ends this state.
+ *   W-9   Queued records stand in slabs, and admission limits the slabs. This file asserts a
+ *         generous bound.
  *   W-13  `release` lets a log file go only when all its records are below the lowest unflushed
  *         sequence.
  *
@@ -190,7 +191,7 @@ export class LogCommit implements Commit {
       this.#poison(error as Error)
       throw error
     } finally {
-      const spareStopped = this.#threads.spare.stop().catch(() => {}) // its listener heard of a crash
+      const spareStopped = this.#threads.spare.stop().catch(() => {}) // a crash was told to #poison
       await Promise.all([this.#threads.log.terminate(), spareStopped])
     }
   }

@@ -13,7 +13,7 @@ export interface Span {
   readonly bits?: Uint8Array
 }
 
-/** What recovery needs to know. */
+/** The flushed sequences that a recovery starts from, and the taker of its chunks. */
 export interface RecoverOptions {
   /**
    * Flushed sequence by pool number, for every pool that the catalog knows. -1: the pool is

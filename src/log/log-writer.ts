@@ -3,11 +3,11 @@
  * written in one piece and synced before it is answered. log-thread.ts drives the writer on the log
  * thread.
  *
- *   W-1   `write` returns only after the fdatasync that covers the group (durability `os`: after the
- *         write). A file gets its header, is synced, renamed and its folder synced before the first
- *         record goes into it.
- *   W-2   Records get their sequences here, in order and without gaps. The writer leaves a file only
- *         when everything in it is synced, so a torn tail stands in the newest file only.
+ *   W-1   `write` returns only after the fdatasync that covers the group (durability `os`: after
+ *         the write). A file gets its header, is synced, renamed and its folder synced before the
+ *         first record goes into it.
+ *   W-2   Records get their sequences here, in order and without gaps. The writer leaves a file
+ *         only when everything in it is synced, so a torn tail stands in the newest file only.
  *   W-3   After one failed write or sync every later call throws. The writer checks this after the
  *         group has taken its turn, so no group that was queued before the failure gets past it.
  *         Running out of file descriptors is no failure: nothing was written.

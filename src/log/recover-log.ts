@@ -176,13 +176,14 @@ function checkFlushed({ end, pools }: LogRead, flushed: ReadonlyMap<number, numb
 export function freeCache(log: LogRead | undefined): void {
   for (const { bytes } of log?.cached ?? []) {
     const buffer = bytes.buffer as ArrayBuffer
-    structuredClone(buffer, { transfer: [buffer] }) // moves the memory to a young object, which V8 collects first
+    // This moves the memory to a young object, which V8 collects first.
+    structuredClone(buffer, { transfer: [buffer] })
   }
 }
 
 /**
- * Recovers the log in `folder`, which it makes if missing. Throws Damaged, CannotRun (disk full)
- * and what `replay` throws.
+ * Recovers the log in `folder`, which it makes if missing. Throws Damaged, CannotRun (disk full),
+ * and the errors of `replay`.
  */
 export async function recoverLog(options: RecoverLogOptions): Promise<RecoveredLog> {
   try {

@@ -1,9 +1,10 @@
 /**
- * The spare thread: keeps empty log files ready and removes old ones, so that no ack waits for that.
+ * The spare thread: keeps empty log files ready and removes old ones, so that no ack waits for
+ * either.
  *
  * W-4, W-13: the log header moves on first and durably; only then do the files before it go. They
- * become spares up to SPARE_FILES_MAX, and the rest is removed. A full disk does not poison the log:
- * each failure of the disk is told, and the work is tried again after DISK_RETRY_MS.
+ * become spares up to SPARE_FILES_MAX, and the rest is removed. A full disk does not poison the
+ * log: each failure of the disk is told, and the work is tried again after DISK_RETRY_MS.
  */
 import { join } from 'node:path'
 import type { MessagePort } from 'node:worker_threads'

@@ -30,7 +30,7 @@ export interface EngineOptions {
   readonly threads: number
   readonly crashAt: string
   /** Called once when the worker ends without being told to: no query can run any more. */
-  readonly onFault: (error: Error) => void
+  readonly onFatal: (error: Error) => void
   readonly memoryBytes?: number
   readonly queryMsMax?: number
   readonly runningMax?: number
@@ -178,7 +178,7 @@ class EngineClient implements LazyEngine {
     const fault = this.#ended === undefined
     this.#ended ??= new Unavailable('query_worker', `the query worker failed: ${error.message}`)
     this.#rejectWaiting(this.#ended)
-    if (fault) this.#options.onFault(error)
+    if (fault) this.#options.onFatal(error)
   }
 
   #rejectWaiting(error: Error): void {

@@ -82,7 +82,7 @@ interface CatalogAndIndex {
 }
 
 /** Ends the command after a thread failure. The folder is as a kill would leave it. */
-function onFault(error: Error): void {
+function onFatal(error: Error): void {
   cleanUpNow()
   warn(`a thread failed and the command ends; nothing is lost: ${errorText(error)}`)
   endNow()
@@ -93,7 +93,7 @@ async function openCatalogAndIndex({ config, paths, kernel }: Folder): Promise<C
   const progress = createProgress('rebuilding the index')
   try {
     const onRebuild = (done: number, of: number) => progress.step(done, of, 'rows')
-    const index = await openIndexOf({ config, paths, kernel, onFault, onRebuild }, catalog)
+    const index = await openIndexOf({ config, paths, kernel, onFatal, onRebuild }, catalog)
     for (const line of rebuiltNotes(index)) note(line)
     return { catalog, index }
   } catch (error) {
@@ -128,7 +128,7 @@ async function replayAndFlush({ config, paths, kernel }: Folder): Promise<number
   try {
     const merger = () => NO_MERGER
     const onRebuild = () => undefined // openCatalogAndIndex has rebuilt the index
-    const stages = await openStages({ config, paths, kernel, onFault, closers, merger, onRebuild })
+    const stages = await openStages({ config, paths, kernel, onFatal, closers, merger, onRebuild })
     const { replayed } = stages.log.summary
     const flushed = await stages.pools.stop(OFFLINE_FLUSH_MS_MAX)
     stages.metrics.stop()
@@ -189,6 +189,6 @@ async function openEngine(
     kernel,
     threads: availableParallelism(),
     crashAt: config.crashAt,
-    onFault,
+    onFatal,
   })
 }

@@ -1,6 +1,6 @@
 /**
- * Time: the wall clock for people, the monotonic clock for durations, received-at of requests, and
- * timeouts.
+ * Time: the wall clock for people, the monotonic clock for durations, received-at of requests,
+ * timers and timeouts.
  */
 
 /**
@@ -14,6 +14,12 @@ export function wallMs(): number {
 /** Monotonic milliseconds, for timeouts, ages, rates and durations. */
 export function monotonicMs(): number {
   return performance.now()
+}
+
+/** Calls `call` once, `ms` later. The returned function cancels it. */
+export function callAfter(ms: number, call: () => void): () => void {
+  const timer = setTimeout(call, ms)
+  return () => clearTimeout(timer)
 }
 
 /**

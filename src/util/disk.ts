@@ -156,6 +156,11 @@ function dropBytes(buffers: readonly Uint8Array[], bytes: number): Uint8Array[] 
   return rest
 }
 
+/** True for an error of the file system. Only those have a `syscall`. */
+export function isDiskError(error: unknown): error is NodeJS.ErrnoException {
+  return (error as NodeJS.ErrnoException).syscall !== undefined
+}
+
 /**
  * True when the process or the machine has no file descriptor left. Nothing was opened; the caller
  * may try again.

@@ -1,19 +1,23 @@
 /**
- * The one way to run a thread of Weir: start it, call it, hear its events, notice its crash, stop it.
+ * The one way to run a thread of Weir: start it, call it, hear its events, notice its crash, stop
+ * it.
  *
  *   main thread                                        workers/<name>.ts
  *   startThread({ name, data })  ── workerData ──►     beginThread(): name, nice value, crash points
  *   thread.call('merge', task)   ── { id, name, value } ──►  serve(port, { merge }) runs the handler
  *         its promise            ◄── { id, value } or { id, error } ──
- *   thread.tell('pace', value)   ── { id: 0, name, value } ──►  the same handler; nothing comes back
+ *   thread.tell('speed', value)  ── { id: 0, name, value } ──►  the same handler; nothing comes back
  *   on: { progress }             ◄── { id: 0, name, value } ──  tell('progress', value)
- *   thread.stop()                ── the last call ──►  interrupt(), open calls end, close(), the port closes
+ *   thread.stop()                ── the last call ──►  interrupt(), open calls end, close(), exit
  *
  *   K-1  Every call settles: with its answer, or with an error once the thread is gone.
- *   K-2  `onCrash` is told once, and only of a thread that ended without having answered a stop.
- *   K-3  `stop` settles after the thread has ended. It may be called again and returns the same promise.
- *   K-4  Messages keep their order in both directions. A handler that returns no promise is answered in its own turn.
- *   K-5  Buffers in a move list change hands. If a message cannot be cloned, they stay, and its call rejects.
+ *   K-2  `onCrash` is called once, and only for a thread that ended without an answer to a stop.
+ *   K-3  `stop` settles after the thread has ended. It may be called again and returns the same
+ *        promise.
+ *   K-4  Messages keep their order in both directions. A handler that returns no promise is
+ *        answered in its own turn.
+ *   K-5  Buffers in a move list change hands. If a message cannot be cloned, they stay, and its
+ *        call rejects.
  *
  * The kit queues nothing: clients bound their open calls. The parse pool is Piscina's.
  */
@@ -76,13 +80,18 @@ interface OpenCall {
   readonly reject: (error: Error) => void
 }
 
-/** `Calls`: the functions that the thread serves, each of at most one value. `Events`: the functions that hear it. */
+/**
+ * `Calls`: the functions that the thread serves, each of at most one value. `Events`: the functions
+ * that hear its events.
+ */
 export function startThread<Calls, Events = object>(options: ThreadOptions<Events>): Thread<Calls, Events> {
   return new Thread(options)
 }
 
 export class Thread<Calls, Events = object> {
-  /** Resolves when the thread has ended, for whatever reason. Its last answers were taken before. */
+  /**
+   * Resolves when the thread has ended for any reason. Its last answers were taken before.
+   */
   readonly exited: Promise<void>
   readonly #options: ThreadOptions<Events>
   #on: Listeners<Events> | undefined
@@ -122,7 +131,8 @@ export class Thread<Calls, Events = object> {
   }
 
   /**
-   * Resolves with the thread's answer. Rejects with the handler's error, or with `lost(error)` once the thread is gone.
+   * Resolves with the thread's answer. Rejects with the handler's error, or with `lost(error)` once
+   * the thread is gone.
    * @param move buffers of `value` that change hands
    */
   call<N extends keyof Calls & string>(
@@ -150,8 +160,8 @@ export class Thread<Calls, Events = object> {
   }
 
   /**
-   * Lets the thread end its open calls, close, and end. Resolves then; rejects where it crashed meanwhile or could not close.
-   * Resolves also where it crashed before.
+   * Lets the thread end its open calls, close, and end. Resolves then, and also when it crashed
+   * before. Rejects when it crashes meanwhile or cannot close.
    */
   stop(): Promise<void> {
     this.#stopping ??= this.#isGone ? this.exited : this.#stop()
@@ -167,7 +177,10 @@ export class Thread<Calls, Events = object> {
     }
   }
 
-  /** Ends the thread in the middle of whatever it does. NOTE: this aborts the process if the thread is inside DuckDB. */
+  /**
+   * Ends the thread in the middle of its work. NOTE: this aborts the process if the thread is
+   * inside DuckDB.
+   */
   async terminate(): Promise<void> {
     this.#leave(new Error(`the ${this.#options.name} thread was ended`))
     await this.#worker.terminate()

@@ -1,8 +1,11 @@
 /**
- * The thread's side of the kit (thread-kit.ts): `beginThread` sets the thread up, `serve` answers its calls.
+ * The thread's side of the kit (thread-kit.ts): `beginThread` sets the thread up, `serve` answers
+ * its calls.
  *
- *   K-4  Messages keep their order in both directions. A handler that returns no promise is answered in its own turn.
- *   K-5  Buffers in a move list change hands. If an answer cannot be cloned, they stay, and its call rejects.
+ *   K-4  Messages keep their order in both directions. A handler that returns no promise is
+ *        answered in its own turn.
+ *   K-5  Buffers in a move list change hands. If an answer cannot be cloned, they stay, and its
+ *        call rejects.
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { assert, must } from './assert.ts'
@@ -29,26 +32,29 @@ class Moved<R> {
   }
 }
 
-/** What a handler returns to answer with `value` and to move `buffers` of it. */
+/** The result of a handler that answers with `value` and moves `buffers` of it. */
 export function moved<R>(value: R, buffers: readonly ArrayBuffer[]): Moved<R> {
   return new Moved(value, buffers)
 }
 
 type Answer<R> = R | Moved<R> | Promise<R | Moved<R>>
 
-/** One function for each call of the protocol. What it throws rejects the call. */
+/** One function for each call of the protocol. An error that it throws rejects the call. */
 export type Handlers<Calls> = {
   readonly [N in keyof Calls]: (value: ValueOf<Calls[N]>) => Answer<ResultOf<Calls[N]>>
 }
 
 interface ServeOptions {
-  /** False: the error is a bug of ours, or leaves the thread's state unknown; the thread ends with it. Default: always true. */
+  /**
+   * False: the error is a bug, or leaves the thread's state unknown, and the thread ends with it.
+   * Default: always true.
+   */
   readonly mayAnswer?: (error: unknown, call: string) => boolean
   /** Called right after an answer is posted. */
   readonly answered?: (call: string) => void
   /** A stop has come: open calls should end soon. */
   readonly interrupt?: () => void
-  /** No call is open any more, and none comes. What it throws rejects the stop. */
+  /** No call is open any more, and none comes. An error that it throws rejects the stop. */
   readonly close?: () => void | Promise<void>
 }
 
@@ -59,7 +65,10 @@ export type TellEvent<Events> = <N extends keyof Events & string>(
   move?: readonly ArrayBuffer[],
 ) => void
 
-/** The first step of each file in `workers/`: names the thread, sets its nice value, arms its crash points. */
+/**
+ * The first step of each file in `workers/`: names the thread, sets its nice value, arms its crash
+ * points.
+ */
 export function beginThread<Data>(): { readonly port: MessagePort; readonly data: Data } {
   const { name, nice, crashAt, data } = workerData as ThreadStart
   nameThread(name)
@@ -68,7 +77,9 @@ export function beginThread<Data>(): { readonly port: MessagePort; readonly data
   return { port: must(parentPort, 'the port of a worker thread'), data: data as Data }
 }
 
-/** Answers calls until the stop, which closes the port: a thread without other handles ends then. */
+/**
+ * Answers calls until the stop, which closes the port. A thread without other handles ends then.
+ */
 export function serve<Calls, Events = object>(
   port: MessagePort,
   handlers: Handlers<Calls>,

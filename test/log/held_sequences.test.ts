@@ -1,4 +1,7 @@
-/** W-13: the sequences that the log still holds. The index asks for them when it finds the file of an unknown flush. */
+/**
+ * W-13: the sequences that the log still holds. The index asks for them when it finds the file of
+ * an unknown flush.
+ */
 import { expect, test } from 'vitest'
 import { heldSequences } from '../../src/log/read-log.ts'
 import { MemoryDisk } from '../util/memory-disk.ts'
@@ -12,7 +15,9 @@ const FLUSHED = new Map([
   [3, 0],
 ])
 
-/** Requests 1 to 12, each synced by itself: of pool 1, 2, 3, 1, 2, 3, …; every fourth one deletes. */
+/**
+ * Requests 1 to 12, each synced by itself, of pools 1, 2, 3, 1, 2, 3, … Every fourth one deletes.
+ */
 async function filled(disk = new MemoryDisk()): Promise<MemoryDisk> {
   const { commit } = await openOn(disk, { flushed: FLUSHED })
   for (let sequence = 1; sequence <= 12; sequence++) {

@@ -1,4 +1,4 @@
-/** A process that appends, prints what was acknowledged, and is killed at the point that it is given. */
+/** A process that appends, prints acknowledged texts, and is killed at the given point. */
 import { writeSync } from 'node:fs'
 import { openLog } from '../../src/log/open-log.ts'
 import { spanOf } from './log.ts'

@@ -1,4 +1,6 @@
-/** What the tests of the log share: bodies as spans, a recovery that collects, threads in one thread. */
+/**
+ * Helpers for tests of the log: bodies as spans, a recovery that collects, threads in one thread.
+ */
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { expect } from 'vitest'

@@ -69,7 +69,8 @@ test.each([
   const first = runChild('', 5)
   const killed = runChild(point, 40)
   expect(killed.signal).toBe('SIGKILL')
-  // At `log.released` the child gave away everything below 20: its own records begin with 7, after a clean stop.
+  // At `log.released` the child released everything below 20. Its own records begin with 7, after a
+  // clean stop.
   const released = point === 'log.released'
   const { commit, found, summary } = await open('fsync', released ? 19 : 0)
   const acked = released ? killed.acked.slice(13) : [...first.acked, ...killed.acked]

@@ -1,6 +1,6 @@
 /**
- * W-2, W-13: a start reads the log before it knows what is flushed, and caches part of it. The result is the same as with
- * one reading of everything, whatever the size of the cache.
+ * W-2, W-13: a start reads the log before it knows what is flushed, and caches part of it. The
+ * result is the same as with one reading of everything, for any size of the cache.
  */
 import { join } from 'node:path'
 import { expect, test } from 'vitest'

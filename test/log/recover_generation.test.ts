@@ -41,7 +41,9 @@ test('a partial bitmap, kind, version and received-at come back as written', asy
   expect(found[1]!.record).toMatchObject({ kind: 'delete', pool: 2, sequence: 2, bitsOffset: -1 })
 })
 
-/** Makes the log's one file what version 1 wrote: its records hold milliseconds, and say nothing of the unit. */
+/**
+ * Turns the log's one file into version 1: its records hold milliseconds and do not name the unit.
+ */
 function writeAsVersion1(disk: MemoryDisk): void {
   const path = join(FOLDER, logFileName(1, 0))
   const bytes = readFile(disk, path)
@@ -110,7 +112,8 @@ test('W-2 a missing file in the middle, at the front or a missing log header is 
 test('W-2 a record lost at the end of a full file is damage, which the next file shows', async () => {
   const { disk } = await severalFiles(30)
   const path = join(FOLDER, logFileName(1, 1))
-  // Seven records of 568 bytes fit in a file of 8 KiB; the last begins at the seventh place at most.
+  // Seven records of 568 bytes fit in a file of 8 KiB. The last begins at the seventh place at
+  // most.
   const error = await (async () => {
     for (let at = SMALL_FILE - 64; at > 4096; at -= 8) {
       const probe = new Uint8Array(4)

@@ -122,7 +122,7 @@ test('W-2 records of another file or of a former life do not validate', async ()
   const log = await recover(disk)
   const writer = writerOver(log)
   writer.write({ firstSequence: 5, spans: [spanOf({ text: 'five' })], sync: false })
-  // The new file's free room is filled with the old file's records, their sequences made to fit by chance.
+  // The free room of the new file gets the old file's records, whose sequences fit by chance.
   const now = join(FOLDER, logFileName(log.summary.generation, 0))
   const file = disk.open(now, 'r+')
   disk.write(file, [stale], PAGE + (end - PAGE) + 72)

@@ -19,7 +19,7 @@ function create(options: Partial<EngineOptions> = {}): LazyEngine {
     temporaryFolder: pool.temporaryFolder,
     threads: 2,
     crashAt: '',
-    onFault: error => faults.push(error),
+    onFatal: error => faults.push(error),
     ...options,
   })
 }

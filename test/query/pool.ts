@@ -71,7 +71,7 @@ export class TestPool {
       temporaryFolder: this.temporaryFolder,
       threads: 2,
       crashAt: '',
-      onFault: error => {
+      onFatal: error => {
         throw error
       },
       ...options,

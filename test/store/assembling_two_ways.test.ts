@@ -1,4 +1,7 @@
-/** The native and the TypeScript passes give equal bytes; winners are the specification's (W-7 within a flush). */
+/**
+ * W-7 within a flush: the native passes give the same bytes as the TypeScript passes, which are the
+ * specification.
+ */
 
 import { describe, expect, test } from 'vitest'
 import { FIRST_SCHEMA_COLUMN } from '../../src/format/batch-layout.ts'

@@ -1,6 +1,6 @@
 /**
- * W-5, W-6: the calls that make a segment durable or remove it, in their order; and the wasm memory
- * stays flat.
+ * W-5, W-6: the order of the calls that make a segment durable or remove it. The wasm memory stays
+ * flat.
  */
 import { wasmMemory } from 'parquet-wasm'
 import { describe, expect, test } from 'vitest'
@@ -126,7 +126,7 @@ describe('a segment', () => {
 const FOLDER = '/data/segment/p'
 const names = (disk: MemoryDisk) => (disk.exists(FOLDER) ? disk.readdir(FOLDER) : [])
 
-/** What may happen to segments 1 and 2, which both have two files, of which 2 is live. */
+/** The operations on segments 1 and 2. Both have two files, and segment 2 is live. */
 const works: Record<string, (on: MemoryDisk) => unknown> = {
   'a flush': on => publishSegment(on, FOLDER, 3, both),
   'a merge': on => publishInPieces(on, FOLDER, 3, pieces(), 1, async () => undefined),

@@ -81,7 +81,7 @@ interface Held<T> {
   readonly fail: (error: Error) => void
 }
 
-/** A flusher with fakes around it. With `isHeld` the test lets each task and commit go on by hand. */
+/** A flusher with fakes around it. With `isHeld` the test passes each task and commit by hand. */
 export class FlusherHarness implements SegmentWriter {
   readonly clock = new FakeClock()
   readonly tasks: FlushTask[] = []
@@ -94,7 +94,7 @@ export class FlusherHarness implements SegmentWriter {
   heldTasks: Held<FlushTask>[] = []
   heldCommits: Held<readonly FlushCommit[]>[] = []
   isHeld = false
-  /** What the index tells of a flush. */
+  /** The index's answer about the cost of a flush. */
   costOf: (flush: FlushCommit) => { readonly keysMs?: number } = () => ({})
   failSync: Error | undefined
   failUnlinks = 0
@@ -124,7 +124,10 @@ export class FlusherHarness implements SegmentWriter {
     this.flusher.addPool({ pool, poolId: `P${pool}`, folder: `/none/${pool}`, nextSegment: 1 })
   }
 
-  /** Appends one batch of `rows` rows, one request, in a buffer of at least `bytes`; returns its sequence. */
+  /**
+   * Appends one request with one batch of `rows` rows, in a buffer of at least `bytes`. Returns its
+   * sequence.
+   */
   append(pool: number, rows: number, version = 1, bytes = 0): number {
     const sequence = this.#sequence++
     const row = { key: `k${sequence}`, payload: '{}', values: ['x'] }

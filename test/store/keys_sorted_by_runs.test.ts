@@ -1,6 +1,7 @@
 /**
- * W-7 within a flush, whatever order keys come in: the winners and the sorted run are those of a plain sort. The native sort
- * looks for runs that ascend, merges them, and sorts as a whole where they are short: each way is taken here.
+ * W-7 within a flush: for any order of the keys, the winners and the sorted run are those of a plain
+ * sort. The native sort looks for ascending runs and merges them, or sorts the whole where the runs
+ * are short. The tests take both ways.
  */
 
 import { describe, expect, test } from 'vitest'
@@ -17,7 +18,10 @@ interface Row {
   readonly isDelete: boolean
 }
 
-/** What a deduplicated must find: of each key the row with the highest sequence, then the last one. Keys are latin1. */
+/**
+ * The winners of a plain sort: for each key the row with the highest sequence, then the last one.
+ * Keys are latin1.
+ */
 function expectedOf(rows: readonly Row[]) {
   const order = rows.map((_, index) => index)
   const bytes = rows.map(({ key }) => Buffer.from(key, 'latin1'))
@@ -95,7 +99,7 @@ const PATTERNS: Readonly<Record<string, (random: Random) => (row: number, count:
     'aaaaaaaaaaaaaaaaa'.slice(0, [7, 8, 15, 16, 17][random(5)]!) + ['', '\u0000'][random(2)]!,
 }
 
-/** How sequences come: rising by request, or of two requests that stand across each other, as large bodies do. */
+/** Orders of sequences: rising by request, or of two interleaved requests, as large bodies are. */
 const SEQUENCES: readonly ((row: number, random: Random) => number)[] = [
   row => 1 + Math.floor(row / 37),
   (row, random) => 1 + Math.floor(row / 90) + random(3),

@@ -1,4 +1,6 @@
-/** The smallest and largest value of a column: both implementations return the row that a plain search finds. */
+/**
+ * The smallest and largest value of a column: both implementations find the row of a plain search.
+ */
 import { describe, expect, test } from 'vitest'
 import { KIND } from '../../src/format/batch-layout.ts'
 import { type StreamColumn, tryAssemblerNative } from '../../src/store/segment/assembler.ts'

@@ -1,4 +1,7 @@
-/** Both encoders' files hold the rows that went in, whoever reads them; their statistics are those of the data. */
+/**
+ * The files of both encoders hold the rows that went in, for every reader, with the right
+ * statistics.
+ */
 
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -227,7 +230,7 @@ describe.each(encoders)('$name', encoder => {
     const schema = schemaWith('TIMESTAMP')
     const rows = rowsOf(3 * ROW_GROUP_ROWS, row => [BigInt(row) * 1_000_000n])
     const { file } = encoded(encoder, schema, rows)
-    // What is left out is not read: so the other groups may be nonsense.
+    // The groups that are left out are not read, so they may be nonsense.
     const torn = readFileSync(file)
     for (const group of parquetMetadata(readBuffer(file)).row_groups.slice(1)) {
       const { data_page_offset: from, total_compressed_size: bytes } = group.columns[2]!.meta_data!

@@ -1,4 +1,4 @@
-/** What the real segment thread writes is read back by DuckDB and by hyparquet, and is the rows that went in. */
+/** DuckDB and hyparquet read the rows that went in from the files of the real segment thread. */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

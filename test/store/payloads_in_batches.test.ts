@@ -1,6 +1,7 @@
 /**
- * The native encoder takes payloads from the batches that they came with: whatever rows were dropped between them, and
- * wherever pages and row groups end, its file holds what it holds where the payloads stand in the stream.
+ * The native encoder takes payloads from the batches that they came with. Its file equals the file
+ * of a stream that holds the payloads, whatever rows were dropped between them, and wherever pages
+ * and row groups end.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -32,7 +33,10 @@ afterAll(() => {
   rmSync(root, { recursive: true })
 })
 
-/** The files of the same rows, payloads in the stream and in their batches, and what the encoder was given for the latter. */
+/**
+ * The files of the same rows, with the payloads in the stream and in their batches, and the
+ * encoder's arguments for the latter.
+ */
 function bothWays(schema: typeof keySchema, entries: readonly MemtableEntry[]) {
   const deduplicated = assemblerJs.deduplicate(
     entries,

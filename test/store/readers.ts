@@ -1,4 +1,7 @@
-/** What other readers of Parquet make of a segment's file, as text: equal to what went in. */
+/**
+ * Reads a segment's file with other readers of Parquet. Values are text, equal to the rows that
+ * went in.
+ */
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { parquetReadObjects } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
@@ -13,7 +16,9 @@ function textOf(value: Value, type: string): string | null {
   return String(value)
 }
 
-/** The rows that readers must give, as text, in the file's order of columns. `requests` as `post` takes them. */
+/**
+ * The rows that readers must give, as text, in the file's column order. `requests` as in `post`.
+ */
 export function expectedRows(
   schema: PoolSchema,
   rows: readonly Row[],

@@ -1,4 +1,7 @@
-/** W-6: removals and flushes in the segment thread: what is answered when, in which order, and what a failed flush stops. */
+/**
+ * W-6: the order of removals and flushes in the segment thread, and the flushes that a failed one
+ * stops.
+ */
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -19,7 +22,10 @@ afterEach(() => {
   rmSync(root, { recursive: true, force: true })
 })
 
-/** A segment thread in this one. `calls`: renames, unlinks and syncs of folders; `refuse` may make one fail. */
+/**
+ * A segment thread in this one. `calls`: renames, unlinks, syncs of folders. `refused`: calls that
+ * fail.
+ */
 function thread() {
   const calls: string[] = []
   const refused = new Set<string>()

@@ -1,4 +1,7 @@
-/** Keys read back from a segment: native and js give equal bytes, whoever wrote the file; W-6 needs them as they were flushed. */
+/**
+ * W-6: keys read back from a segment equal the flushed keys, by both readers, whichever encoder
+ * wrote the file.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -116,7 +119,8 @@ describe('keys of a segment', () => {
       }
   })
 
-  // A key's name, and a name that begins with it: the reader's selection of columns takes the second for the first, or traps.
+  // One name begins with the key's name. The reader's selection of columns may take it for the key,
+  // or trap.
   test.each([
     ['x', 'x.y'],
     ['x', 'xy'],

@@ -1,4 +1,7 @@
-/** While the index is slow, flushes take fewer rows and requests wait, so that a reader does not wait for a whole memtable. */
+/**
+ * While the index is slow, flushes are smaller and requests wait, so no reader waits for a whole
+ * memtable.
+ */
 import { describe, expect, test } from 'vitest'
 import type { FlushCommit } from '../../src/index/index-types.ts'
 import {
@@ -31,7 +34,7 @@ function flood(harness: FlusherHarness): void {
   for (let i = 0; i < 100; i++) harness.append(1, 100)
 }
 
-/** What the index takes for a flush of some rows, ms. */
+/** Time that the index takes for a flush of some rows, ms. */
 type Cost = (rows: number) => number
 
 /** Writes what is to be written, and commits it after as long as the index takes for it. */
@@ -49,7 +52,7 @@ async function commit(harness: FlusherHarness, cost: Cost): Promise<void> {
 /** Rows of the flush that started last. */
 const lastRows = (harness: FlusherHarness) => harness.tasks.at(-1)!.entries.length * 100
 
-/** Commits so often, with rows always waiting. Returns the sizes of flushes that were seen, in order. */
+/** Commits so often, with rows always waiting. Returns the sizes of the flushes, in order. */
 async function drain(harness: FlusherHarness, cost: Cost, commits: number) {
   const sizes = new Set<number>()
   for (let i = 0; i < commits; i++) {

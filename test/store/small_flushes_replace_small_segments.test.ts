@@ -1,4 +1,6 @@
-/** Recent flushes: ten flushes a second for an hour leave few segments, and no row is written often. */
+/**
+ * Recent flushes: an hour of ten flushes a second leaves few segments, and no row is written often.
+ */
 import { describe, expect, test } from 'vitest'
 import type { MemtableEntry } from '../../src/store/flush/memtable.ts'
 import { type RecentFlush, RecentFlushes } from '../../src/store/flush/recent-flushes.ts'

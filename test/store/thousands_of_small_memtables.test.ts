@@ -1,4 +1,7 @@
-/** Memtables that nobody reads: flushed late, spread over time, and never beyond their bounds of age, log and memory. */
+/**
+ * Memtables that nobody reads are flushed late, spread over time, and within the bounds of age, log
+ * and memory.
+ */
 import { describe, expect, test } from 'vitest'
 import { shareOf } from '../../src/store/flush/flush-policy.ts'
 import {

@@ -126,11 +126,11 @@ export interface ServerLoad {
 interface CompactClock {
   readonly nowMs: () => number
   readonly wallMs: () => number
-  /** Calls once, `ms` later; the result cancels the call. */
+  /** See callAfter. */
   readonly after: (ms: number, call: () => void) => () => void
 }
 
-/** What the scheduler uses of the server. A pool is named by its number. */
+/** The functions of the server that the scheduler calls. A pool is named by its number. */
 export interface SchedulerDeps {
   readonly merger: Merger
   readonly clock: CompactClock
@@ -202,11 +202,14 @@ export interface SchedulerStats {
   readonly isMerging: boolean
 }
 
-/** What the main thread asks of the merge thread: one merge at a time. A stop ends a running merge with Unavailable (`stopping`). */
+/**
+ * The calls of the merge thread, one merge at a time. A stop ends a running merge with Unavailable
+ * (`stopping`).
+ */
 export interface MergeCalls {
   /** Keys are moved back. */
   merge(task: MergeTask): MergeDone
-  /** Counts from the next rest of a running merge on. */
+  /** Counts from the next rest of a running merge. */
   speed(speed: MergeSpeed): void
 }
 
@@ -215,6 +218,6 @@ export interface MergeThreadData {
   /** Nice value of the thread; 0 leaves it. */
   readonly nice: number
   readonly speed: MergeSpeed
-  /** Absolute folder for what is not durable yet: its own, and emptied. */
+  /** Absolute folder for data that is not durable yet. The thread empties it at its start. */
   readonly temporary: string
 }

@@ -1,6 +1,7 @@
 /**
- * Merger over the merge thread, which is started for the first merge and ended when none came for a while: a server that
- * has nothing to merge keeps no second DuckDB in memory, and its start does not wait for one.
+ * The client of the merge thread. The thread starts with the first merge and ends when no merge
+ * came for a while. So a server that has nothing to merge keeps no second DuckDB in memory, and its
+ * start does not wait for one.
  */
 import { assert } from '../../util/assert.ts'
 import { SegmentDamaged, Unavailable } from '../../util/errors.ts'
@@ -17,24 +18,24 @@ import type {
 
 export class MergerClient implements Merger {
   readonly #data: MergeThreadData
-  readonly #onFault: (error: Error) => void
+  readonly #onCrash: (error: Error) => void
   readonly #idleMs: number
   #speed: MergeSpeed
   #thread: Thread<MergeCalls> | undefined
-  /** Of a thread that was told to end: the next one starts after it. */
+  /** The exit of a thread that was told to stop. The next thread starts after it. */
   #exited: Promise<void> = Promise.resolve()
   #idle: NodeJS.Timeout | undefined
   #isMerging = false
   #ended: Unavailable | undefined
 
   /**
-   * @param onFault called once when a thread ends without being told to: no merge can run any more
+   * @param onCrash called once when a thread has crashed: no merge can run any more
    * @param idleMs a thread without a merge ends after this
    */
-  constructor(data: MergeThreadData, onFault: (error: Error) => void, idleMs = MERGE_THREAD_IDLE_MS) {
+  constructor(data: MergeThreadData, onCrash: (error: Error) => void, idleMs = MERGE_THREAD_IDLE_MS) {
     this.#data = data
     this.#speed = data.speed
-    this.#onFault = onFault
+    this.#onCrash = onCrash
     this.#idleMs = idleMs
   }
 
@@ -68,7 +69,10 @@ export class MergerClient implements Merger {
     this.#thread?.tell('speed', speed)
   }
 
-  /** Gives up a running merge, which rejects with Unavailable (`stopping`); resolves when the thread has ended. */
+  /**
+   * Cancels a running merge, which rejects with Unavailable (`stopping`). Resolves when the thread
+   * has ended.
+   */
   async stop(): Promise<void> {
     this.#ended ??= new Unavailable('stopping', 'Weir is stopping')
     clearTimeout(this.#idle)
@@ -89,7 +93,7 @@ export class MergerClient implements Merger {
       onCrash: error => {
         if (this.#ended !== undefined) return
         this.#ended = lost(error)
-        this.#onFault(error)
+        this.#onCrash(error)
       },
     })
   }
@@ -104,7 +108,7 @@ export class MergerClient implements Merger {
   }
 }
 
-/** What the file system refused is the disk's, and comes as Unavailable. */
+/** An error of the file system becomes Unavailable. */
 function refused(error: Error): Error {
   if (error instanceof Unavailable || error instanceof SegmentDamaged) return error
   return Object.assign(new Unavailable('merge_io', error.message), { cause: error })

@@ -51,7 +51,8 @@ export class MergeEngine {
       "SET TimeZone = 'UTC'",
       `SET temp_directory = ${quoteText(folder)}`,
       `SET memory_limit = '${Math.trunc(memoryBytes / 1024)}KiB'`,
-      'SET enable_external_file_cache = false', // a merge reads each file once; the cache would keep 12 kB of each
+      // A merge reads each file once, and the cache would keep 12 kB of each.
+      'SET enable_external_file_cache = false',
       'SET autoinstall_known_extensions = false',
       'SET autoload_known_extensions = false',
       'SET allow_community_extensions = false',

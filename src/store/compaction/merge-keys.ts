@@ -14,7 +14,7 @@ import { compareKeyAt, type KeyRun, KeyRunWriter, type RunView, viewRun } from '
 import { type ParquetFooter, readParquetFooter } from '../../format/parquet-footer.ts'
 import type { PoolSchema } from '../../format/schema.ts'
 import { readSegmentKeys, type SegmentKeys } from '../../format/segment-keys.ts'
-import type { SegmentMeta } from '../../format/segment-meta.ts'
+import { footerFields, type SegmentMeta } from '../../format/segment-meta.ts'
 import { assert, must } from '../../util/assert.ts'
 import { type Disk, readFile } from '../../util/disk.ts'
 import { SegmentDamaged } from '../../util/errors.ts'
@@ -45,23 +45,6 @@ export interface InputSegment {
 
 // ── footers and expired rows ─────────────────────────────────────────────────────────────────────
 
-/** The fields of a segment's footer, except the pool's id and the replaced segments. */
-export function footerOf(
-  { schema }: MergeTask,
-  meta: Pick<SegmentMeta, 'segment' | 'sequenceFrom' | 'sequenceTo' | 'rows' | 'deletes'>,
-): Map<string, string> {
-  return new Map([
-    ['weir.format', '1'],
-    ['weir.pool_number', String(schema.pool)],
-    ['weir.schema_version', String(schema.version)],
-    ['weir.segment', String(meta.segment)],
-    ['weir.sequence_from', String(meta.sequenceFrom)],
-    ['weir.sequence_to', String(meta.sequenceTo)],
-    ['weir.rows', String(meta.rows)],
-    ['weir.deletes', String(meta.deletes)],
-  ])
-}
-
 /**
  * Compares the inputs' footers with the manifest. Returns the bytes of their values before
  * compression.
@@ -75,7 +58,7 @@ export async function checkFooters(
   let bytes = 0
   for (const { file, meta } of inputs) {
     const footer = readFooter(disk, file)
-    for (const [name, value] of footerOf(task, meta)) {
+    for (const [name, value] of footerFields({ schema: task.schema, ...meta })) {
       const found = footer.texts.get(name) ?? 'missing'
       if (found !== value) throw new SegmentDamaged(file, `its footer has ${name} ${found}, not ${value}`)
     }
@@ -123,7 +106,7 @@ function expire(input: InputSegment, row: number): void {
   input.live -= 1
 }
 
-// ── expired keys and kept deletes ────────────────────────────────────────────────────────────────
+// ── expired keys, and deletes that stay ─────────────────────────────────────────────────────────
 
 export interface KeyChanges {
   /** Keys of expired rows, each with row -1, by input. */

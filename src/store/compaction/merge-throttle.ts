@@ -42,7 +42,7 @@ interface ThrottleClock {
    */
   readonly cpuMs: (() => number) | undefined
   readonly nowMs: () => number
-  /** Calls once after `ms`; the result cancels the call. */
+  /** See callAfter. */
   readonly after: (ms: number, call: () => void) => () => void
 }
 

@@ -1,6 +1,6 @@
 /**
- * One merge: adjacent segments of a pool become one, without their deleted and expired rows. Merge
- * thread.
+ * The merge thread, and one merge: adjacent segments of a pool become one, without their deleted
+ * and expired rows.
  *
  *   W-5   The merge answers only when the new files are durable.
  *   W-6   merge-keys.ts says which deletes stay. The footer names the segments that the new one
@@ -12,12 +12,15 @@
  *   durable files
  */
 import { join } from 'node:path'
+import type { MessagePort } from 'node:worker_threads'
 import { writeDeleteFile } from '../../format/delete-file.ts'
 import { buildKeyRun, type KeyRun } from '../../format/key-run.ts'
 import { readSegmentKeys, type SegmentKeys } from '../../format/segment-keys.ts'
-import type { SegmentMeta } from '../../format/segment-meta.ts'
+import { type SegmentMeta, segmentFooter } from '../../format/segment-meta.ts'
 import { assert, must } from '../../util/assert.ts'
-import { type Disk, disk as realDisk } from '../../util/disk.ts'
+import { callAfter, monotonicMs } from '../../util/clock.ts'
+import { type Disk, isDiskError, disk as realDisk } from '../../util/disk.ts'
+import { SegmentDamaged, Unavailable } from '../../util/errors.ts'
 import { crashPoint } from '../../util/fault-injection.ts'
 import {
   MERGE_MEMORY_BYTES,
@@ -27,8 +30,10 @@ import {
   MERGE_SORTED_ROW_BYTES_MAX,
 } from '../../util/limits.ts'
 import { deleteFile, segmentFile } from '../../util/paths.ts'
+import { threadCpuClock } from '../../util/this-thread.ts'
+import { moved, serve } from '../../util/thread-server.ts'
 import { publishInPieces } from '../segment/publish-segment.ts'
-import type { MergeDone, MergeInput, MergeTask } from './compaction-types.ts'
+import type { MergeCalls, MergeDone, MergeInput, MergeTask, MergeThreadData } from './compaction-types.ts'
 import {
   type Copy,
   copySql,
@@ -40,18 +45,42 @@ import {
 import {
   checkFooters,
   findExpired,
-  footerOf,
   type InputSegment,
   joinRuns,
   type KeyChanges,
   ROW,
   readKeyChanges,
 } from './merge-keys.ts'
-import type { MergeThrottle } from './merge-throttle.ts'
+import { MergeThrottle } from './merge-throttle.ts'
 import { isWhollyExpired } from './pick-compaction.ts'
 
 /** The table of rows that a copy leaves out. */
 const LEFT_OUT = 'left_out'
+
+/** Serves `port` until it is told to stop: one merge at a time. */
+export function serveMerges(port: MessagePort, data: MergeThreadData): void {
+  const clocks = { cpuMs: threadCpuClock(), nowMs: monotonicMs, after: callAfter }
+  const throttle = new MergeThrottle(clocks, data.speed)
+  const writer = new MergeWriter(throttle, data.temporary)
+  serve<MergeCalls>(
+    port,
+    {
+      merge: async task => {
+        const done = await writer.merge(task)
+        return moved(done, done.keys === undefined ? [] : [done.keys])
+      },
+      speed: speed => throttle.set(speed),
+    },
+    {
+      // An input or the disk may refuse. Any other error is a bug: it ends the thread and the
+      // process.
+      mayAnswer: error =>
+        error instanceof SegmentDamaged || error instanceof Unavailable || isDiskError(error),
+      interrupt: () => throttle.stop(),
+      close: () => writer.close(),
+    },
+  )
+}
 
 export class MergeWriter {
   readonly #throttle: MergeThrottle
@@ -64,8 +93,8 @@ export class MergeWriter {
   #idleEngine: MergeEngine | undefined
 
   /**
-   * @param temporary absolute folder for data that is not durable yet; emptied now, before each
-   *   merge and after it
+   * @param temporary absolute folder for data that is not durable yet. The writer empties it now,
+   *   before each merge and after it
    * @param disk for the durable files; DuckDB reads the inputs and writes `temporary` itself
    */
   constructor(throttle: MergeThrottle, temporary: string, disk: Disk = realDisk) {
@@ -121,7 +150,14 @@ export class MergeWriter {
       const sources = inputs.filter(input => input.live > 0)
       const rows = sources.reduce((sum, input) => sum + input.live, 0)
       if (rows > 0) {
-        const footer = newFooter(task, rows, changes.deletes.keys.length)
+        const deletes = changes.deletes.keys.length
+        const footer = segmentFooter({
+          ...task,
+          ...spanOf(task),
+          rows,
+          deletes,
+          replaces: task.inputs.map(({ meta }) => meta.segment),
+        })
         const rowBytes = bytes / read.reduce((sum, { meta }) => sum + meta.rows, 0)
         await this.#copy(must(engine, 'the engine'), task, sources, rows, footer, rowBytes)
       }
@@ -299,14 +335,6 @@ function spanOf({ inputs }: MergeTask): { sequenceFrom: number; sequenceTo: numb
     sequenceFrom: must(first, 'an input').meta.sequenceFrom,
     sequenceTo: must(last, 'an input').meta.sequenceTo,
   }
-}
-
-function newFooter(task: MergeTask, rows: number, deletes: number): Map<string, string> {
-  return new Map([
-    ['weir.pool', task.poolId],
-    ...footerOf(task, { segment: task.segment, ...spanOf(task), rows, deletes }),
-    ['weir.replaces', task.inputs.map(({ meta }) => meta.segment).join(',')],
-  ])
 }
 
 /** The statistics of a segment that holds only deletes: received-at of the inputs. */

@@ -13,9 +13,9 @@
  *
  * A window of small segments is worth a merge where every row moves to a segment at least twice as
  * heavy (so a row is written again about log n times), or where the result is full and never merged
- * for its size again. Sizes for which that never holds (each segment heavier than the next ones
- * together) are at most log n in number when segments come from flushes; for any other sizes
- * COMPACT_RUN_MAX is the bound.
+ * for its size again. A part may have no such window, where each segment is heavier than the next
+ * ones together. When segments come from flushes, such a part has at most log n segments. For any
+ * other sizes COMPACT_RUN_MAX is the bound.
  *
  * Merging ends: every merge leaves fewer segments, or as many without the reason for the merge.
  * Deletes therefore count as removable only where a merge drops them for sure: where `olderThan`,
@@ -174,8 +174,7 @@ function pickFrom(
 }
 
 /**
- * What merges would rewrite, as far as the present state tells: `pickCompaction` would pick all of
- * it in turn.
+ * The work of merges in the present state: `pickCompaction` would pick all of it in turn.
  */
 function debtOf(
   { segments, expireBeforeUs }: PickInput,

@@ -431,7 +431,7 @@ class DebtTotals {
   readonly #byPool = new Map<number, Debt>()
   #sum = NO_DEBT
 
-  /** Of all pools. */
+  /** The debt of all pools. */
   get sum(): Debt {
     return this.#sum
   }

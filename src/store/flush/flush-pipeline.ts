@@ -394,7 +394,8 @@ export class FlushPipeline {
 
   #fail(flush: Flush, error: Error): void {
     const { underWay } = flush.state
-    if (!underWay.includes(flush)) return // An earlier flush failed, and this one was returned with it.
+    // An earlier flush failed, and this one was returned with it.
+    if (!underWay.includes(flush)) return
     for (const later of underWay.slice(underWay.indexOf(flush))) later.hasFailed = true
     this.#deps.onFailed(flush.state, error)
     this.#returnFailed(flush.state)

@@ -1,8 +1,8 @@
 /**
  * The memtables of all pools, and the decision to flush them. Main thread.
  *
- *   W-8   `flushNow` resolves when everything appended before the call is flushed, synced and in the
- *         manifest.
+ *   W-8   `flushNow` resolves when everything appended before the call is flushed, synced and in
+ *         the manifest.
  *   W-9   The memtable is bounded. At most FLUSHES_MAX full flushes are under way, or FLUSHES_SMALL
  *         small ones in place of each.
  *   W-11  No loop over rows, no file call.
@@ -17,7 +17,7 @@
 import type { PoolSchema } from '../../format/schema.ts'
 import type { FlushCommit, FlushCommitted } from '../../index/index-types.ts'
 import { assert, must } from '../../util/assert.ts'
-import { monotonicMs } from '../../util/clock.ts'
+import { callAfter, monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
 import {
   DISK_RETRY_MS,
@@ -40,7 +40,7 @@ import type { SegmentWriter } from './segment-writer.ts'
 /** Time, as the flusher needs it. */
 export interface FlushClock {
   readonly nowMs: () => number
-  /** Calls `call` once, `ms` later. The answer cancels it. */
+  /** See callAfter. */
   readonly after: (ms: number, call: () => void) => () => void
 }
 
@@ -87,10 +87,7 @@ interface FlusherStats {
 /** Monotonic time and Node's timers. */
 const realClock: FlushClock = {
   nowMs: monotonicMs,
-  after: (ms, call) => {
-    const timer = setTimeout(call, ms)
-    return () => clearTimeout(timer)
-  },
+  after: callAfter,
 }
 
 /** The memtables of all pools and their flushes. */

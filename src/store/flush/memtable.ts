@@ -3,7 +3,8 @@
  *
  *   W-9         The bytes of all memtables, running flushes included, count against one maximum.
  *   W-12, W-13  Entries whose sequences interleave form a group (one request's rows may be in two
- *               batches). A flush takes whole groups, so it leaves only higher sequences than it takes.
+ *               batches). A flush takes whole groups, so it leaves only higher sequences than it
+ *               takes.
  */
 import { type BatchBuffer, batchRows } from '../../format/batch-layout.ts'
 import type { PoolSchema } from '../../format/schema.ts'

@@ -52,7 +52,7 @@ export interface Removal {
   readonly segments: readonly number[]
 }
 
-/** What the segment thread serves. Batches and keys are moved. */
+/** The calls of the segment thread. Batches and keys are moved. */
 export interface SegmentCalls {
   flush(task: FlushTask): FlushDone | FlushRefused
   unlink(removal: Removal): void

@@ -21,7 +21,7 @@ export interface Deduplicated {
   readonly deletes: Float64Array
   /**
    * Two numbers for each batch column: nulls, and bytes of a variable-width column, of the winning
-   * rows. Those of the key are 0.
+   * rows. Both are 0 for the key.
    */
   readonly sums: Float64Array
 }

@@ -9,7 +9,7 @@
  */
 import { dirname, join } from 'node:path'
 import { crc32 } from '../../util/crc32.ts'
-import { type Disk, syncFolder, writeDurably } from '../../util/disk.ts'
+import { type Disk, isDiskError, syncFolder, writeDurably } from '../../util/disk.ts'
 import { crashPoint } from '../../util/fault-injection.ts'
 import { deleteFile, segmentFile } from '../../util/paths.ts'
 import type { Removal } from '../flush/segment-writer.ts'
@@ -242,8 +242,8 @@ function collect(failed: Map<string, Error>, folder: string, work: () => unknown
   try {
     work()
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).syscall === undefined) throw error
-    if (!failed.has(folder)) failed.set(folder, error as Error)
+    if (!isDiskError(error)) throw error
+    if (!failed.has(folder)) failed.set(folder, error)
   }
 }
 
@@ -272,6 +272,6 @@ function tryTo(work: () => void): void {
     work()
   } catch (error) {
     // The caller's error already says that the disk refuses.
-    if ((error as NodeJS.ErrnoException).syscall === undefined) throw error
+    if (!isDiskError(error)) throw error
   }
 }

@@ -1,6 +1,9 @@
-/** The segment thread: writes flushes one after the other, in order, and removes files as Unlinks says. */
+/**
+ * The segment thread: writes flushes one after the other, in order, and removes the files of
+ * obsolete segments between them.
+ */
 import type { MessagePort } from 'node:worker_threads'
-import { type Disk, disk as realDisk } from '../../util/disk.ts'
+import { type Disk, isDiskError, disk as realDisk } from '../../util/disk.ts'
 import { toWire, Unavailable } from '../../util/errors.ts'
 import { moved, serve } from '../../util/thread-server.ts'
 import { buffersOf } from '../flush/memtable.ts'
@@ -40,8 +43,9 @@ export async function serveSegment(
       unlink: removal => unlinks.add(removal),
     },
     {
-      // The disk may refuse a removal. Any other error is a bug: the thread ends, and with it the process.
-      mayAnswer: isOfDisk,
+      // The disk may refuse a removal. Any other error is a bug: it ends the thread and the
+      // process.
+      mayAnswer: isDiskError,
       interrupt: () => unlinks.run(),
     },
   )
@@ -49,7 +53,7 @@ export async function serveSegment(
 
 /**
  * After a failed flush, later flushes of its pool are refused. A rebuild takes the last segment for
- * the end of all that is flushed, and would skip the rows of the flush that failed (W-6). Before the
+ * the end of everything flushed, and would skip the rows of the failed flush (W-6). Before the
  * flusher tries again, it removes the files of the failed flush. The removal begins the order anew.
  */
 class PoolOrder {
@@ -78,14 +82,10 @@ function flush(task: FlushTask, writer: FlushWriter, order: PoolOrder): FlushDon
   try {
     return writer.write(task)
   } catch (error) {
-    if (!isOfDisk(error)) throw error
+    if (!isDiskError(error)) throw error
     order.failed(task)
     return { failed: toWire(error), entries: task.entries }
   }
-}
-
-function isOfDisk(error: unknown): boolean {
-  return (error as NodeJS.ErrnoException).syscall !== undefined
 }
 
 function movedWith(answer: FlushDone | FlushRefused): ArrayBuffer[] {

@@ -22,7 +22,7 @@ import {
 } from '../../format/batch-layout.ts'
 import { writeDeleteFile } from '../../format/delete-file.ts'
 import type { PoolSchema } from '../../format/schema.ts'
-import type { SegmentMeta } from '../../format/segment-meta.ts'
+import { type SegmentMeta, segmentFooter } from '../../format/segment-meta.ts'
 import { rangeFields } from '../../format/zone-map.ts'
 import { assert } from '../../util/assert.ts'
 import { crc32 } from '../../util/crc32.ts'
@@ -95,7 +95,7 @@ export class FlushWriter {
     writeStreamFrame(stream, layout)
     this.#assembler.gather(entries, deduplicated.keep, stream, layout.places)
     const zoneMap = zoneMapOf(schema, { stream, layout, rows, sums: deduplicated.sums }, this.#assembler)
-    const footer = footerOf(task, rows, deduplicated.deletes.length)
+    const footer = segmentFooter({ ...task, rows, deletes: deduplicated.deletes.length })
     const source = { entries, keep: deduplicated.keep }
     return { parquet: this.#encoder.encode(stream, layout, schema, rows, footer, source), zoneMap }
   }
@@ -160,21 +160,6 @@ function metaOf(
     ...zoneMap,
     deletes,
   }
-}
-
-function footerOf(task: FlushTask, rows: number, deletes: number): Map<string, string> {
-  return new Map([
-    ['weir.format', '1'],
-    ['weir.pool', task.poolId],
-    ['weir.pool_number', String(task.schema.pool)],
-    ['weir.schema_version', String(task.schema.version)],
-    ['weir.segment', String(task.segment)],
-    ['weir.sequence_from', String(task.sequenceFrom)],
-    ['weir.sequence_to', String(task.sequenceTo)],
-    ['weir.rows', String(rows)],
-    ['weir.deletes', String(deletes)],
-    ['weir.replaces', task.replaces.join(',')],
-  ])
 }
 
 /** The parts of SegmentMeta that come from values: the planner prunes segments by them. */

@@ -1,7 +1,7 @@
 // Deduplicates a flush: which rows win, the sorted run of their keys, and how large the new
 // segment's columns get. The specification is assembler-js.ts; both give equal bytes.
 //
-//   W-7  Of equal keys the highest sequence wins, then the later row: the last in the order of keys.
+//   W-7  Among equal keys the highest sequence wins, then the later row: the last in key order.
 #include <algorithm>
 #include <cstring>
 

@@ -146,7 +146,8 @@ void put_footer(Sink& file, const std::vector<Column>& columns, const std::vecto
   }
   out.bytes(6, "weir");
   out.list(7, Thrift::STRUCT, columns.size());
-  for (size_t c = 0; c < columns.size(); c++) out.begin(), out.empty(1), out.end();  // ordered as the type says
+  // Each column has the order of its type.
+  for (size_t c = 0; c < columns.size(); c++) out.begin(), out.empty(1), out.end();
   out.end();
   const uint32_t length = static_cast<uint32_t>(file.size() - begin);
   file.put(&length, 4);

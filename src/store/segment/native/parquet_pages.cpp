@@ -172,7 +172,8 @@ uint8_t* put_indexes(uint8_t* to, const uint16_t* indexes, size_t count, unsigne
     }
     if (header == nullptr) header = to++, groups = 0;
     uint16_t eight[8] = {};
-    const size_t taken = count - i < 8 ? count - i : 8;  // fewer only at the end, where zeros fill up
+    // Fewer than 8 are left only at the end, where zeros fill up.
+    const size_t taken = count - i < 8 ? count - i : 8;
     std::memcpy(eight, indexes + i, taken * sizeof *eight);
     to = put_eight(to, eight, width);
     i += taken;

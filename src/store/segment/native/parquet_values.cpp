@@ -115,7 +115,8 @@ void put_min_max(Statistics& statistics, const Column& column, size_t from, size
 
 namespace {
 
-constexpr size_t SLOTS = 1 << 15;  // more than twice as many as values: each takes at least 4 of DICTIONARY_BYTES
+// More than twice as many as values: each value takes at least 4 of DICTIONARY_BYTES.
+constexpr size_t SLOTS = 1 << 15;
 constexpr size_t STEPS_MAX = 128;
 constexpr uint32_t NONE = UINT32_MAX;
 
