@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { LogState } from '../../src/log/log-types.ts'
 import { MemoryDisk, PowerCut } from '../util/memory-disk.ts'
 import { below, randomFrom } from '../util/random.ts'
-import { FILE_BYTES, faultOf, openOn, recover, spanOf, writerOver } from './log.ts'
+import { errorOf, FILE_BYTES, openOn, recover, spanOf, writerOver } from './log.ts'
 
 const SMALL_FILE = 16 * 1024
 
@@ -58,13 +58,13 @@ test('W-3 a failed write and a failed sync poison the log for good', async () =>
     await commit.append([spanOf({ text: 'good' })], 1).durable
     const poisoned = entered(commit, 'poisoned')
     disk.failNext(operation, 'EIO', /-\d{8}\.log/)
-    const first = faultOf(commit.append([spanOf({ text: 'bad' })], 1).durable)
-    const second = faultOf(commit.append([spanOf({ text: 'queued' })], 1).durable)
+    const first = errorOf(commit.append([spanOf({ text: 'bad' })], 1).durable)
+    const second = errorOf(commit.append([spanOf({ text: 'queued' })], 1).durable)
     expect((await first).code).toBe('log_refused')
     expect((await second).code).toBe('log_refused')
     await poisoned
-    expect((await faultOf(commit.append([spanOf({ text: 'later' })], 1).durable)).code).toBe('log_refused')
-    expect((await faultOf(commit.syncAll())).code).toBe('log_refused')
+    expect((await errorOf(commit.append([spanOf({ text: 'later' })], 1).durable)).code).toBe('log_refused')
+    expect((await errorOf(commit.syncAll())).code).toBe('log_refused')
     expect(commit.stats().state).toBe('poisoned')
     await commit.stop()
     const log = await recover(disk.cut(randomFrom(1)))
@@ -78,7 +78,7 @@ test('a full disk refuses appends and opens again when there is room', async () 
   disk.limitBytes(FILE_BYTES + 1000)
   const { commit } = await openOn(disk)
   await entered(commit, 'disk_full')
-  expect((await faultOf(commit.append([spanOf({ text: 'no' })], 1).durable)).code).toBe('disk_full')
+  expect((await errorOf(commit.append([spanOf({ text: 'no' })], 1).durable)).code).toBe('disk_full')
   const open = entered(commit, 'open')
   disk.limitBytes(100 * FILE_BYTES)
   await open
@@ -93,14 +93,14 @@ test('a group that fits nowhere on a full disk is refused unwritten, and its num
   const disk = new MemoryDisk()
   const { commit } = await openOn(disk)
   const big = 'x'.repeat(20_000)
-  const kept: string[] = []
+  const accepted: string[] = []
   disk.failNext('write', 'ENOSPC', /spare-.*tmp/)
   disk.limitBytes(disk.usedBytes())
   let refused: Error & { code?: string } = new Error('none')
   for (let index = 0; refused.code === undefined && index < 50; index++) {
     const text = `${index}${big}`
     await commit.append([spanOf({ text })], 1).durable.then(
-      () => kept.push(text),
+      () => accepted.push(text),
       (error: Error) => {
         refused = error
       },
@@ -112,9 +112,9 @@ test('a group that fits nowhere on a full disk is refused unwritten, and its num
   await open
   const { firstSequence, durable } = commit.append([spanOf({ text: 'after' })], 1)
   await durable
-  expect(firstSequence).toBe(kept.length + 1)
+  expect(firstSequence).toBe(accepted.length + 1)
   await commit.stop()
-  expect((await recover(disk.killed())).texts).toEqual([...kept, 'after'])
+  expect((await recover(disk.killed())).texts).toEqual([...accepted, 'after'])
 })
 
 test.each([
@@ -126,14 +126,14 @@ test.each([
   async (code, path) => {
     const disk = new MemoryDisk()
     const { commit } = await openOn(disk)
-    const kept: string[] = []
+    const accepted: string[] = []
     let refused: Error & { code?: string } = new Error('none')
     const full = entered(commit, 'disk_full')
     for (let index = 0; refused.code === undefined && index < 50; index++) {
       const text = `${index}${'x'.repeat(20_000)}`
       if (index === 2) disk.failNext('open', code, path) // the third fits in the first file no more
       await commit.append([spanOf({ text })], 1).durable.then(
-        () => kept.push(text),
+        () => accepted.push(text),
         (error: Error) => {
           refused = error
         },
@@ -144,9 +144,9 @@ test.each([
     await entered(commit, 'open')
     const { firstSequence, durable } = commit.append([spanOf({ text: 'after' })], 1)
     await durable
-    expect(firstSequence).toBe(kept.length + 1)
+    expect(firstSequence).toBe(accepted.length + 1)
     await commit.stop()
-    expect((await recover(disk.killed())).texts).toEqual([...kept, 'after'])
+    expect((await recover(disk.killed())).texts).toEqual([...accepted, 'after'])
   },
 )
 
@@ -233,17 +233,18 @@ test('W-1 W-2 W-3 after 300 power cuts every acknowledged record is replayed onc
   }
 })
 
-/** Three lives of one log, each ended by a power cut at a random change of the disk. */
+/** Three processes on one log, each ended by a power cut at a random change of the disk. */
 async function oneCut(random: () => number, where: string): Promise<void> {
   let disk = new MemoryDisk()
   let flushed = 0
   const acked = new Map<number, string>()
-  for (let life = 0; life < 3; life++) {
+  for (let run = 0; run < 3; run++) {
     disk.stopAfter(1 + below(random, 160))
     const opened = await openOn(disk, { fileBytes: SMALL_FILE, flushed: new Map([[1, flushed]]) }).catch(
       (error: Error) => error,
     )
-    if (!(opened instanceof Error)) flushed = await oneLife(opened.commit, random, acked, flushed, `${life}`)
+    if (!(opened instanceof Error))
+      flushed = await oneProcess(opened.commit, random, acked, flushed, `${run}`)
     else if (!(opened.name === 'PowerCut' || opened instanceof PowerCut)) throw opened
     disk = disk.cut(random)
     if (!(opened instanceof Error)) await opened.commit.stop().catch(() => {}) // the power is gone there
@@ -259,16 +260,16 @@ async function oneCut(random: () => number, where: string): Promise<void> {
 }
 
 /** Appends until the power goes; returns the flushed sequence. */
-async function oneLife(
+async function oneProcess(
   commit: Awaited<ReturnType<typeof openOn>>['commit'],
   random: () => number,
   acked: Map<number, string>,
   flushed: number,
-  life: string,
+  run: string,
 ): Promise<number> {
   for (let turn = 0; turn < 200; turn++) {
     const appends = Array.from({ length: 1 + below(random, 4) }, (_, index) => {
-      const text = `${life}.${turn}.${index}.${'z'.repeat(below(random, 1500))}`
+      const text = `${run}.${turn}.${index}.${'z'.repeat(below(random, 1500))}`
       const { firstSequence, durable } = commit.append([spanOf({ text })], 1)
       return durable.then(() => void acked.set(firstSequence, text))
     })

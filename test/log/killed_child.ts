@@ -5,7 +5,7 @@ import { spanOf } from './log.ts'
 
 const [folder = '', crashAt = '', count = '0', fileBytes = '0'] = process.argv.slice(2)
 const releasing = crashAt === 'log.released'
-// The five records of the life before are flushed where files are to be released.
+// Where files are to be released, the five records of the process before count as flushed.
 const flushed = new Map([[1, releasing ? 5 : 0]])
 const options = { folder, durability: 'fsync', crashAt, fileBytes: Number(fileBytes) } as const
 const { commit } = await openLog(options, { flushed, replay: async () => {} })

@@ -119,8 +119,8 @@ function threadsOn(disk: Disk, data: LogThreadData): LogThreads {
   }
 }
 
-/** The text of the error that `promise` rejects with. */
-export async function faultOf(promise: Promise<unknown>): Promise<Error & { code?: string; file?: string }> {
+/** The error that `promise` rejects with. */
+export async function errorOf(promise: Promise<unknown>): Promise<Error & { code?: string; file?: string }> {
   try {
     await promise
   } catch (error) {

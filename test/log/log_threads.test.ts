@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type OpenedLog, openLog } from '../../src/log/open-log.ts'
-import { type Found, faultOf, foundIn, spanOf } from './log.ts'
+import { errorOf, type Found, foundIn, spanOf } from './log.ts'
 
 const FILE_BYTES = 256 * 1024
 let root = ''
@@ -44,17 +44,19 @@ test('what threads wrote comes back after a clean stop, over several files', asy
 
 test('a replay that fails stops the start, and the next start has all of it', async () => {
   const { commit } = await open('os')
-  await commit.append([spanOf({ text: 'kept' })], 1).durable
+  await commit.append([spanOf({ text: 'one' })], 1).durable
   await commit.stop()
   const options = { folder: join(root, 'log'), durability: 'os', crashAt: '', fileBytes: FILE_BYTES } as const
   const replay = async () => {
-    throw new Error('cannot cut')
+    throw new Error('cannot parse')
   }
-  expect((await faultOf(openLog(options, { flushed: new Map([[1, 0]]), replay }))).message).toBe('cannot cut')
-  const damaged = await faultOf(openLog(options, { flushed: new Map(), replay }))
+  expect((await errorOf(openLog(options, { flushed: new Map([[1, 0]]), replay }))).message).toBe(
+    'cannot parse',
+  )
+  const damaged = await errorOf(openLog(options, { flushed: new Map(), replay }))
   expect(damaged).toMatchObject({ name: 'Damaged', file: expect.stringContaining('.log'), offset: 4096 })
   const again = await open('os')
-  expect(again.found.map(each => each.text)).toEqual(['kept'])
+  expect(again.found.map(each => each.text)).toEqual(['one'])
   await again.commit.stop()
 })
 

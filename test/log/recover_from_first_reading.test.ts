@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 import { FILE_HEADER_BYTES, listFolder } from '../../src/log/log-folder.ts'
 import { readFirst, recoverLog } from '../../src/log/recover-log.ts'
 import type { Disk } from '../../src/util/disk.ts'
-import { FOLDER, faultOf, foundIn, SMALL_FILE, severalFiles } from './log.ts'
+import { errorOf, FOLDER, foundIn, SMALL_FILE, severalFiles } from './log.ts'
 
 const REQUESTS = 30
 
@@ -61,10 +61,10 @@ test.each([0, 1e9])(
   async cached => {
     const { disk } = await twoPools()
     const before = disk.readdir(FOLDER)
-    const unknown = await faultOf(recoverCached(disk, { cached, flushed: new Map([[1, 0]]) }))
+    const unknown = await errorOf(recoverCached(disk, { cached, flushed: new Map([[1, 0]]) }))
     expect(unknown.name).toBe('Damaged')
     expect(unknown.message).toContain('sequence 7 belongs to pool 2, which was never known')
-    const above = await faultOf(recoverCached(disk, { cached, flushed: flushed(REQUESTS + 1, 0) }))
+    const above = await errorOf(recoverCached(disk, { cached, flushed: flushed(REQUESTS + 1, 0) }))
     expect(above.message).toContain(
       `no valid record of sequence ${REQUESTS + 1}, but sequence ${REQUESTS + 1} is flushed`,
     )
@@ -80,7 +80,7 @@ test('W-2 a file that changed between the two readings is damage', async () => {
     disk.write(file, [new Uint8Array(SMALL_FILE - FILE_HEADER_BYTES)], FILE_HEADER_BYTES)
     disk.close(file)
   }
-  const error = await faultOf(recoverCached(disk, { cached: SMALL_FILE, flushed: flushed(0, 0), between }))
+  const error = await errorOf(recoverCached(disk, { cached: SMALL_FILE, flushed: flushed(0, 0), between }))
   expect(error.name).toBe('Damaged')
   expect(error.message).toMatch(/ended with 30 when the start read it first|sequence 30 was synced/)
 })

@@ -7,7 +7,7 @@ import { stampHeader, viewOf, wholeRecordBytes } from '../../src/log/record-code
 import { readFile } from '../../src/util/disk.ts'
 import { MemoryDisk, PowerCut } from '../util/memory-disk.ts'
 import { below, randomFrom } from '../util/random.ts'
-import { FOLDER, faultOf, recover, SMALL_FILE, severalFiles, spanOf, writerOver } from './log.ts'
+import { errorOf, FOLDER, recover, SMALL_FILE, severalFiles, spanOf, writerOver } from './log.ts'
 
 test('a log of several files comes back in order, into several files of the next generation', async () => {
   const { disk, texts } = await severalFiles(30)
@@ -93,20 +93,20 @@ test('a log of a later version is refused', async () => {
   const file = disk.open(path, 'r+')
   disk.write(file, [bytes], 0)
   disk.close(file)
-  expect((await faultOf(recover(disk))).message).toContain('log version 3, not 1 to 2')
+  expect((await errorOf(recover(disk))).message).toContain('log version 3, not 1 to 2')
 })
 
 test('W-2 a missing file in the middle, at the front or a missing log header is damage', async () => {
   for (const position of [0, 1]) {
     const { disk } = await severalFiles(30)
     disk.unlink(join(FOLDER, logFileName(1, position)))
-    const error = await faultOf(recover(disk, undefined, SMALL_FILE))
+    const error = await errorOf(recover(disk, undefined, SMALL_FILE))
     expect(error.name).toBe('Damaged')
     expect(error.message).toContain(`log file ${position} of generation 1 is missing`)
   }
   const { disk } = await severalFiles(3)
   disk.unlink(join(FOLDER, 'head'))
-  expect((await faultOf(recover(disk, undefined, SMALL_FILE))).name).toBe('Damaged')
+  expect((await errorOf(recover(disk, undefined, SMALL_FILE))).name).toBe('Damaged')
 })
 
 test('W-2 a record lost at the end of a full file is damage, which the next file shows', async () => {
@@ -122,7 +122,7 @@ test('W-2 a record lost at the end of a full file is damage, which the next file
       disk.close(file)
       if (new TextDecoder().decode(probe) !== 'WREC') continue
       disk.damage(path, at + 70)
-      return faultOf(recover(disk, undefined, SMALL_FILE))
+      return errorOf(recover(disk, undefined, SMALL_FILE))
     }
     throw new Error('no record')
   })()
@@ -152,7 +152,7 @@ test('a record of a pool that the catalog never had is damage', async () => {
   const disk = new MemoryDisk()
   const writer = writerOver(await recover(disk))
   writer.write({ firstSequence: 1, spans: [spanOf({ text: 'x', pool: 9 })], sync: false })
-  expect((await faultOf(recover(disk.killed()))).message).toContain('pool 9, which was never known')
+  expect((await errorOf(recover(disk.killed()))).message).toContain('pool 9, which was never known')
 })
 
 test('a new log folder goes on above the highest flushed sequence', async () => {

@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { logFileName } from '../../src/log/log-folder.ts'
 import { MemoryDisk } from '../util/memory-disk.ts'
-import { FILE_BYTES, FOLDER, faultOf, recover, spanOf, writerOver } from './log.ts'
+import { errorOf, FILE_BYTES, FOLDER, recover, spanOf, writerOver } from './log.ts'
 
 const PAGE = 4096
 
@@ -21,7 +21,7 @@ async function twoGroups(): Promise<{ disk: MemoryDisk; path: string; lastGroup:
   return { disk: disk.killed(), path, lastGroup, end: lastGroup + second.bytes + 8 }
 }
 
-test('W-2 a tail torn at any byte of the last group is cut, and whole records before it stay', async () => {
+test('W-2 a tail torn at any byte of the last group is left out, and whole records before it stay', async () => {
   const { end, lastGroup } = await twoGroups()
   const thirdEnd = lastGroup + 64 + 8
   for (let from = lastGroup; from < end; from++) {
@@ -55,7 +55,7 @@ test('W-2 a flipped byte before the last group is damage, named with file, offse
       expect((await recover(disk)).texts.length).toBe(4)
       continue
     }
-    const error = await faultOf(recover(disk))
+    const error = await errorOf(recover(disk))
     const bad = at < PAGE + 72 ? 1 : 2
     expect(error.name, `flipped at ${at}`).toBe('Damaged')
     expect(error.file).toBe(path)
@@ -82,17 +82,17 @@ test('W-2 a bad record at or below a flushed sequence is damage, above it a torn
   }
 })
 
-test('W-2 what a former start had synced is never a torn tail', async () => {
+test('W-2 a record that an earlier start synced is never a torn tail', async () => {
   const { disk } = await twoGroups()
   const log = await recover(disk)
   const after = disk.killed()
   const path = join(FOLDER, logFileName(log.summary.generation, 0))
   after.damage(path, PAGE + 72 * 3 + 64)
-  const error = await faultOf(recover(after))
+  const error = await errorOf(recover(after))
   expect(error.message).toContain('no valid record of sequence 4, but sequence 4 was synced')
 })
 
-test('W-2 before a clean-stop mark nothing is a torn tail', async () => {
+test('W-2 before a clean-stop record nothing is a torn tail', async () => {
   const disk = new MemoryDisk()
   const log = await recover(disk)
   const writer = writerOver(log)
@@ -110,14 +110,14 @@ test('W-2 before a clean-stop mark nothing is a torn tail', async () => {
   second.write({ firstSequence: 1, spans: [spanOf({ text: 'one' })], sync: false })
   second.stop()
   other.damage(join(FOLDER, logFileName(1, 0)), PAGE + 64)
-  expect((await faultOf(recover(other.killed()))).message).toContain('sequence 2 stands after it')
+  expect((await errorOf(recover(other.killed()))).message).toContain('sequence 2 stands after it')
 })
 
-test('W-2 records of another file or of a former life do not validate', async () => {
+test('W-2 records of another file or of an earlier process do not validate', async () => {
   const { disk, path, lastGroup, end } = await twoGroups()
-  const stale = new Uint8Array(end - PAGE)
+  const oldRecords = new Uint8Array(end - PAGE)
   const from = disk.open(path, 'r')
-  disk.read(from, stale, PAGE)
+  disk.read(from, oldRecords, PAGE)
   disk.close(from)
   const log = await recover(disk)
   const writer = writerOver(log)
@@ -125,7 +125,7 @@ test('W-2 records of another file or of a former life do not validate', async ()
   // The free room of the new file gets the old file's records, whose sequences fit by chance.
   const now = join(FOLDER, logFileName(log.summary.generation, 0))
   const file = disk.open(now, 'r+')
-  disk.write(file, [stale], PAGE + (end - PAGE) + 72)
+  disk.write(file, [oldRecords], PAGE + (end - PAGE) + 72)
   disk.close(file)
   expect(lastGroup).toBeGreaterThan(PAGE)
   const again = await recover(disk.killed())

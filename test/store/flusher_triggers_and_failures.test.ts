@@ -289,7 +289,7 @@ describe('W-9: the memtable', () => {
     expect(calls).toBe(1)
   })
 
-  test('our own fault is no failure of the disk: it ends the process', async () => {
+  test('a bug is no failure of the disk: it ends the process', async () => {
     const harness = new FlusherHarness(limits)
     const bug = new AssertionFailed('the log is missing')
     harness.failSync = bug

@@ -14,13 +14,13 @@ import { expectedRows, readByDuckDb, readByHyparquet } from './readers.ts'
 import { keySchema, post, randomOf, randomRow, remove, schemaOfAll } from './rows.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'weir-segment-'))
-const lost: Error[] = []
+const crashes: Error[] = []
 const clients = new Map<string, SegmentThread>()
 let duck: Awaited<ReturnType<DuckDBInstance['connect']>>
 
 beforeAll(async () => {
   for (const kernel of ['native', 'js'] as const)
-    clients.set(kernel, new SegmentThread({ crashAt: '', nice: 5, kernel }, e => lost.push(e)))
+    clients.set(kernel, new SegmentThread({ crashAt: '', nice: 5, kernel }, e => crashes.push(e)))
   duck = await (await DuckDBInstance.create(':memory:', { threads: '1' })).connect()
 })
 
@@ -28,7 +28,7 @@ afterAll(async () => {
   for (const client of clients.values()) await client.stop()
   duck.closeSync()
   rmSync(root, { recursive: true })
-  expect(lost).toEqual([])
+  expect(crashes).toEqual([])
 })
 
 function taskOf(
@@ -159,7 +159,7 @@ describe.each(['native', 'js'])('a segment assembled in %s', kernel => {
     expect(existsSync(join(again.folder, segmentFile(42)))).toBe(true)
   })
 
-  test('replaces files that an earlier life left under its number', async () => {
+  test('replaces files that an earlier process left under its number', async () => {
     const first = taskOf(keySchema, [remove(['x'], [[9, 1, 1]])])
     await client().flush(first)
     const entries = [post(keySchema, [{ key: 'a', values: ['a'] }], [[10, 0, 1]])]

@@ -70,7 +70,7 @@ async function payloadsOf(bytes: Uint8Array, name: string): Promise<unknown[]> {
 describe.runIf(encoder !== undefined)('payloads', () => {
   const seed = Math.floor(Math.random() * 2 ** 31)
 
-  test(`of random batches, with rows that lost, seed ${seed}`, () => {
+  test(`of random batches, with overwritten rows, seed ${seed}`, () => {
     for (let round = 0; round < 30; round++) {
       const schema = schemaOfAll(round % 2 === 0)
       const entries = randomEntries(schema, seed + round, 1 + (round % 12))
@@ -83,23 +83,23 @@ describe.runIf(encoder !== undefined)('payloads', () => {
 
   test(`over several pages and row groups, of all sizes, seed ${seed}`, async () => {
     const random = randomOf(seed)
-    const kept: string[] = []
+    const payloads: string[] = []
     const entries: MemtableEntry[] = []
     const rows = ROW_GROUP_ROWS + 3000
-    for (let sequence = 1; kept.length < rows; sequence++) {
+    for (let sequence = 1; payloads.length < rows; sequence++) {
       const batch = Array.from({ length: 1 + random(900) }, (_, i) => {
         const size = [0, 2, 30, 300][random(4)]! + (random(300) === 0 ? 90_000 : 0)
         const payload = `{"n":"${sequence}-${i}-${'x'.repeat(random(size + 1))}"}`
-        const isLost = random(10) === 0 // another row has its key
-        if (!isLost) kept.push(payload)
-        return { key: isLost ? 'lost' : `${sequence}-${i}`, payload, values: ['x'] }
+        const isOverwritten = random(10) === 0 // another row has its key
+        if (!isOverwritten) payloads.push(payload)
+        return { key: isOverwritten ? 'overwritten' : `${sequence}-${i}`, payload, values: ['x'] }
       })
       entries.push(post(keySchema, batch, [[sequence, 0, batch.length]]))
     }
-    entries.push(remove(['lost'], [[1e6, 0, 1]]))
+    entries.push(remove(['overwritten'], [[1e6, 0, 1]]))
     const [streamed, left] = bothWays(keySchema, entries)
     expect(Buffer.compare(left!.bytes, streamed!.bytes)).toBe(0)
-    expect(await payloadsOf(left!.bytes, 'pages.parquet')).toEqual(kept)
+    expect(await payloadsOf(left!.bytes, 'pages.parquet')).toEqual(payloads)
   })
 
   test('that do not agree with the batches are refused', () => {

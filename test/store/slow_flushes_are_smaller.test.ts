@@ -158,7 +158,7 @@ describe('flushes that take long', () => {
     await harness.flusher.flushNow(1)
     await harness.clock.pass(FLUSH_CALM_MS)
     harness.isHeld = true
-    harness.append(1, 1) // a memtable, so that the flusher looks at it
+    harness.append(1, 1) // a memtable for the flusher to check
     await harness.clock.pass(FLUSH_TICK_MS)
     flood(harness)
     await settle()

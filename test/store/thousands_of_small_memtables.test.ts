@@ -18,18 +18,18 @@ import { randomOf } from './rows.ts'
 const limits = { rows: 100_000, bytes: 1e9, entries: 1_000_000 }
 const poolsOf = (count: number) => Array.from({ length: count }, (_, index) => index + 1)
 
-function benchOf(pools: number): FlusherHarness {
+function harnessOf(pools: number): FlusherHarness {
   const harness = new FlusherHarness(limits)
   for (const pool of poolsOf(pools)) if (pool > 5) harness.addPool(pool)
   return harness
 }
 
-/** How old the oldest unflushed row of each pool may be, at a look of every tick. */
+/** The greatest age that the oldest unflushed row of a pool may have at any tick. */
 const ageMax = (pool: number) => shareOf(pool) * FLUSH_AGE_MS + FLUSH_TICK_MS
 
 describe('memtables that nobody reads', () => {
   test('wait for at least half of FLUSH_AGE_MS, and none for longer than its share of it', async () => {
-    const harness = benchOf(200)
+    const harness = harnessOf(200)
     const begin = harness.clock.ms
     for (const pool of poolsOf(200)) harness.append(pool, 1)
     await harness.clock.pass(FLUSH_AGE_MS / 2 - 1)
@@ -51,7 +51,7 @@ describe('memtables that nobody reads', () => {
 
   test('of pools that began together do not come due together', async () => {
     const pools = 2000
-    const harness = benchOf(pools)
+    const harness = harnessOf(pools)
     for (const pool of poolsOf(pools)) harness.append(pool, 1)
     let largest = 0
     let before = 0
@@ -66,7 +66,7 @@ describe('memtables that nobody reads', () => {
   })
 
   test('W-13: hold back a bounded part of the log: at full load they are flushed long before their age', async () => {
-    const harness = benchOf(50)
+    const harness = harnessOf(50)
     for (const pool of poolsOf(50)) harness.append(pool, 1)
     harness.logBytes += LOG_UNFLUSHED_BYTES / 2 - 1
     await harness.clock.pass(FLUSH_TICK_MS)
@@ -86,7 +86,7 @@ describe('memtables that nobody reads', () => {
     const seed = Math.floor(Math.random() * 2 ** 31)
     const below = randomOf(seed)
     const random = () => below(1e6) / 1e6
-    const harness = benchOf(30)
+    const harness = harnessOf(30)
     /** By pool: when its unflushed rows came, oldest first. */
     const unflushed = new Map<number, { sequence: number; ms: number; logBytes: number }[]>()
     for (let step = 0; step < 2000; step++) {
@@ -120,7 +120,7 @@ describe('memtables that nobody reads', () => {
   })
 
   test('W-9: leave room: the largest are flushed first while all together are too large, and no more of them', async () => {
-    const harness = benchOf(60)
+    const harness = harnessOf(60)
     const small = MEMTABLE_WAITING_BYTES_MAX / 100
     for (const pool of poolsOf(50)) harness.append(pool, 1, 1, small)
     await harness.clock.pass(FLUSH_TICK_MS)
@@ -133,7 +133,7 @@ describe('memtables that nobody reads', () => {
   })
 
   test('share what may be under way, and one index transaction', async () => {
-    const harness = benchOf(200)
+    const harness = harnessOf(200)
     harness.isHeld = true
     for (const pool of poolsOf(200)) harness.append(pool, 1)
     void harness.flusher.flushAll()
@@ -149,7 +149,7 @@ describe('memtables that nobody reads', () => {
 
 describe('pools in line', () => {
   test('a reader is not behind thousands of memtables that came due, and those go on', async () => {
-    const harness = benchOf(2000)
+    const harness = harnessOf(2000)
     harness.isHeld = true
     for (const pool of poolsOf(2000)) harness.append(pool, 1)
     harness.logBytes += LOG_UNFLUSHED_BYTES
@@ -191,7 +191,7 @@ describe('pools in line', () => {
   })
 
   test('nothing starts after the end; what is under way is waited for', async () => {
-    const harness = benchOf(100)
+    const harness = harnessOf(100)
     harness.isHeld = true
     for (const pool of poolsOf(100)) harness.append(pool, 1)
     harness.flusher.flushAll().catch(() => undefined)

@@ -108,6 +108,16 @@ describe('a call', () => {
   })
 })
 
+test('listeners that come after the start hear later events and the crash, the first ones no more', async () => {
+  const thread = start()
+  await thread.call('greet', 'A')
+  const late: (number | string)[] = []
+  thread.listen({ progress: done => late.push(done) }, error => late.push(error.message))
+  await thread.call('greet', 'B')
+  await expect(thread.call('crash', undefined)).rejects.toThrow('a bug of ours')
+  expect([progress, late, crashes]).toEqual([[1, 2, 3], [1, 2, 3, 'a bug of ours'], []])
+})
+
 describe('a message without an answer', () => {
   test('is handled in order with the calls', async () => {
     const thread = start()
