@@ -86,16 +86,16 @@ describe.each(['native', 'js'])('kernel %s', kernel => {
     expect((await send(url.replace(/^.*?(?=\/v1)/, server.base), eventOf('a', 3, 't'))).status).toBe(200)
     expect(await server.sum(poolId, `${MARK}n`)).toBe('23')
     expect((await server.stop()).code).toBe(0)
-    expect(weir(['verify', '--data-dir', dataDir, '--kernel', kernel])).toMatchObject({ code: 0 })
+    expect(await weir(['verify', '--data-dir', dataDir, '--kernel', kernel])).toMatchObject({ code: 0 })
 
     if (kernel === 'js') return // the rest does not depend on the kernel
-    const out = (format: string) => {
+    const out = async (format: string) => {
       const file = join(dataDir, '..', `rows.${format}`)
       const args = ['export', poolId, '--data-dir', dataDir, '--format', format, '--out', file]
-      expect(weir(args)).toMatchObject({ code: 0 })
+      expect(await weir(args)).toMatchObject({ code: 0 })
       return readFileSync(file)
     }
-    const rows = out('ndjson')
+    const rows = (await out('ndjson'))
       .toString()
       .trim()
       .split('\n')
@@ -104,14 +104,14 @@ describe.each(['native', 'js'])('kernel %s', kernel => {
       ['a', 1000, 3, 't'],
       [`${MARK}a`, 1000, 20, 't'],
     ])
-    const [head, ...lines] = out('csv').toString().trim().split('\r\n')
+    const [head, ...lines] = (await out('csv')).toString().trim().split('\r\n')
     expect(head).toBe(NAMES.join())
     expect(lines.map(line => line.split(',').slice(-4).join()).sort()).toEqual(
       [`${MARK}a,2026-05-06T12:00:00.000Z,20,t`, 'a,2026-05-06T12:00:00.000Z,3,t'].sort(),
     )
     // Parquet readers in JavaScript remove the byte order mark, so the bytes of the footer are
     // compared.
-    const parquet = out('parquet')
+    const parquet = await out('parquet')
     expect(NAMES.filter(name => timesIn(parquet, name) === 0)).toEqual([])
   })
 })

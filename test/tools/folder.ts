@@ -1,5 +1,5 @@
 /** A stopped folder that the real server filled, copies of it, and the command run on them. */
-import { spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -17,18 +17,32 @@ const MAIN = fileURLToPath(new URL('../../src/app/main.js', import.meta.url))
 export const ROWS = 3900
 export const SUM = 3900 + 500
 
-/** Runs `weir` to its end. */
-export function weir(args: readonly string[], env: Record<string, string> = {}) {
-  const child = spawnSync(process.execPath, [MAIN, ...args], {
-    env: { ...process.env, ...env },
-    timeout: 90_000,
+/** Runs `weir` to its end. `output` is everything printed, in its order. */
+export function weir(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  return new Promise<{
+    readonly code: number | null
+    readonly signal: NodeJS.Signals | null
+    readonly out: string
+    readonly err: string
+    readonly output: string
+  }>(resolve => {
+    const child = spawn(process.execPath, [MAIN, ...args], {
+      env: { ...process.env, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: 240_000,
+      killSignal: 'SIGKILL',
+    })
+    let [out, err, output] = ['', '', '']
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      out += text
+      output += text
+    })
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      err += text
+      output += text
+    })
+    child.once('close', (code, signal) => resolve({ code, signal, out, err, output }))
   })
-  return {
-    code: child.status,
-    signal: child.signal,
-    out: child.stdout.toString(),
-    err: child.stderr.toString(),
-  }
 }
 
 export interface Filled {

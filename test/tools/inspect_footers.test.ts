@@ -30,15 +30,15 @@ beforeAll(async () => {
 test.each([
   ['a small segment', () => small],
   ['a large one', () => large],
-])('%s: damage to its footer is found, damage to its pages is left to weir verify', (_, file) => {
+])('%s: damage to its footer is found, damage to its pages is left to weir verify', async (_, file) => {
   expect(statSync(file()).size > INSPECT_CHECKSUM_BYTES).toBe(file() === large)
   const inspect = () => weir(['inspect', '--data-dir', dataDir])
-  expect(inspect()).toMatchObject({ code: 0, err: '' })
+  expect(await inspect()).toMatchObject({ code: 0, err: '' })
   const magic = statSync(file()).size - 1
   flipBit(file(), magic)
-  expect(inspect()).toMatchObject({ code: 1, err: expect.stringContaining(file()) })
+  expect(await inspect()).toMatchObject({ code: 1, err: expect.stringContaining(file()) })
   flipBit(file(), magic)
   flipBit(file(), 100)
-  expect(inspect()).toMatchObject({ code: 0, err: '' })
+  expect(await inspect()).toMatchObject({ code: 0, err: '' })
   flipBit(file(), 100)
 })

@@ -16,59 +16,59 @@ let filled: Filled
 
 beforeAll(async () => {
   filled = await fillFolder()
-  expect(weir(['backup', good, '--data-dir', filled.dataDir])).toMatchObject({ code: 0 })
+  expect(await weir(['backup', good, '--data-dir', filled.dataDir])).toMatchObject({ code: 0 })
 })
 
 /** Kills a command at a point. */
-function killed(point: string, ...args: string[]): void {
-  const { signal, out } = weir(args, { WEIR_CRASH_AT: point })
+async function killed(point: string, ...args: string[]): Promise<void> {
+  const { signal, out } = await weir(args, { WEIR_CRASH_AT: point })
   expect([point, signal, out]).toEqual([point, 'SIGKILL', ''])
 }
 
-function isClean(dataDir: string): void {
-  const { code, out } = weir(['verify', '--data-dir', dataDir])
+async function isClean(dataDir: string): Promise<void> {
+  const { code, out } = await weir(['verify', '--data-dir', dataDir])
   expect([code, out]).toEqual([0, expect.stringMatching(/^clean: .*4,507 rows/)])
 }
 
 /** Not named before the kill: no backup. Named, and the kill came before anybody was told: it is whole. */
 function backupIs(made: 'none' | 'whole') {
-  return (point: string) => {
+  return async (point: string) => {
     const folder = join(root, point)
-    killed(point, 'backup', folder, '--data-dir', filled.dataDir)
+    await killed(point, 'backup', folder, '--data-dir', filled.dataDir)
     expect(existsSync(join(folder, 'BACKUP'))).toBe(made === 'whole')
     const to = join(root, `${point} restored`)
-    const restored = weir(['restore', folder, '--data-dir', to])
+    const restored = await weir(['restore', folder, '--data-dir', to])
     if (made === 'whole') return expect(restored.code).toBe(0)
     expect([restored.code, restored.err]).toEqual([2, expect.stringContaining('is not a complete backup')])
     expect(existsSync(to)).toBe(false)
     for (const command of ['start', 'inspect', 'verify']) {
-      const taken = weir([command, '--data-dir', folder])
+      const taken = await weir([command, '--data-dir', folder])
       expect([command, taken.code, taken.err]).toEqual([
         command,
         2,
         expect.stringContaining('is an unfinished backup'),
       ])
     }
-    const again = weir(['backup', folder, '--data-dir', filled.dataDir])
+    const again = await weir(['backup', folder, '--data-dir', filled.dataDir])
     expect([again.code, again.err]).toEqual([2, expect.stringContaining('has an unfinished backup')])
-    expect(weir(['backup', `${folder} 2`, '--data-dir', filled.dataDir]).code).toBe(0)
+    expect((await weir(['backup', `${folder} 2`, '--data-dir', filled.dataDir])).code).toBe(0)
   }
 }
 
 /** No server and no command takes the folder; a second restore says that it begins anew, and does. */
 async function restoreBeginsAgain(point: string): Promise<void> {
   const to = join(root, point)
-  killed(point, 'restore', good, '--data-dir', to)
+  await killed(point, 'restore', good, '--data-dir', to)
   const started = await spawnServer({ dataDir: to }).ended
   expect([started.code, started.output]).toEqual([
     2,
     expect.stringContaining('run weir restore with --data-dir'),
   ])
-  const looked = weir(['inspect', '--data-dir', to])
+  const looked = await weir(['inspect', '--data-dir', to])
   expect([looked.code, looked.err]).toEqual([2, expect.stringContaining('has not finished')])
-  const again = weir(['restore', good, '--data-dir', to])
+  const again = await weir(['restore', good, '--data-dir', to])
   expect([again.code, again.err]).toEqual([0, expect.stringContaining('starts again with an empty folder')])
-  isClean(to)
+  await isClean(to)
 }
 
 function indexOf(dataDir: string): Buffer {
@@ -77,24 +77,27 @@ function indexOf(dataDir: string): Buffer {
 
 /** The index is the old one, byte for byte, or the new one; what lies beside it goes with the next command. */
 function rebuildLeaves(index: 'old' | 'new') {
-  return (point: string) => {
+  return async (point: string) => {
     const dataDir = copyOf(filled)
     const before = indexOf(dataDir)
-    killed(point, 'rebuild', '--data-dir', dataDir)
+    await killed(point, 'rebuild', '--data-dir', dataDir)
     expect(indexOf(dataDir).equals(before)).toBe(index === 'old')
     expect(existsSync(join(dataDir, 'index.new'))).toBe(true)
     const left = contents(dataDir)
-    const { code, err } = weir(['verify', '--data-dir', dataDir])
+    const { code, err } = await weir(['verify', '--data-dir', dataDir])
     expect([code, err]).toEqual([0, expect.stringContaining('index.new is left of an interrupted rebuild')])
     expect(contents(dataDir)).toEqual(left)
-    if (index === 'old') expect(weir(['rebuild', '--data-dir', dataDir]).code).toBe(0)
-    else expect(weir(['export', 'plain', '--out', join(root, point), '--data-dir', dataDir]).code).toBe(0)
+    if (index === 'old') expect((await weir(['rebuild', '--data-dir', dataDir])).code).toBe(0)
+    else
+      expect((await weir(['export', 'plain', '--out', join(root, point), '--data-dir', dataDir])).code).toBe(
+        0,
+      )
     expect(readdirSync(dataDir).filter(name => name.startsWith('index'))).toEqual(['index'])
-    isClean(dataDir)
+    await isClean(dataDir)
   }
 }
 
-const AFTER: Readonly<Record<string, (point: string) => void | Promise<void>>> = {
+const AFTER: Readonly<Record<string, (point: string) => Promise<void>>> = {
   'backup.copied': backupIs('none'),
   'backup.synced': backupIs('none'),
   'backup.named': backupIs('whole'),

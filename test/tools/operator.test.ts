@@ -20,8 +20,8 @@ beforeAll(async () => {
 })
 
 /** One line on standard error, behind its time, and no stack. */
-function refused(args: readonly string[], env: Record<string, string> = {}) {
-  const { code, err, out } = weir([...args, '--data-dir', filled.dataDir], env)
+async function refused(args: readonly string[], env: Record<string, string> = {}) {
+  const { code, err, out } = await weir([...args, '--data-dir', filled.dataDir], env)
   expect([args, err.split('\n').length, out, /\n\s+at /.test(err)]).toEqual([args, 2, '', false])
   return { code, err }
 }
@@ -74,20 +74,20 @@ test.each([
   [['backup', '/proc/none'], '/proc/none'],
   [['backup', '/new', '--url', 'localhost:8420'], '--url takes the address of a running server, as http://'],
   [['backup', '/new', '--url', 'http://127.0.0.1:1'], 'http://127.0.0.1:1 cannot be reached'],
-])('%j', (args, says) => {
-  const { code, err } = refused(args)
+])('%j', async (args, says) => {
+  const { code, err } = await refused(args)
   expect([code, err]).toEqual([2, expect.stringContaining(says)])
 })
 
 test('a folder that is none, one of a newer version, one in use, and one that is not there', async () => {
   const none = temporaryFolder()
-  expect(weir(['inspect', '--data-dir', none]).err).toContain(
+  expect((await weir(['inspect', '--data-dir', none])).err).toContain(
     'it has no file FORMAT; name the data folder with --data-dir or WEIR_DATA_DIR',
   )
-  expect(weir(['inspect', '--data-dir', join(none, 'x')]).err).toContain('it does not exist')
+  expect((await weir(['inspect', '--data-dir', join(none, 'x')])).err).toContain('it does not exist')
   expect(existsSync(join(none, 'x'))).toBe(false)
   writeFileSync(join(none, 'FORMAT'), 'weir 2\n')
-  const newer = weir(['verify', '--data-dir', none])
+  const newer = await weir(['verify', '--data-dir', none])
   expect([newer.code, newer.err]).toEqual([
     2,
     expect.stringContaining('a newer version of Weir wrote the folder'),
@@ -101,13 +101,13 @@ test('a folder that is none, one of a newer version, one in use, and one that is
     ['export', 'keyed', '--out', '-'],
     ['backup', join(none, 'b')],
   ]) {
-    const { code, err } = weir([...args, '--data-dir', server.dataDir])
+    const { code, err } = await weir([...args, '--data-dir', server.dataDir])
     expect([args, code, err]).toEqual([args, 2, expect.stringContaining('stop it first (weir backup --url')])
   }
   expect((await server.stop()).code).toBe(0)
 })
 
-test('a bad --out is said before anything is read, and nothing is left', () => {
+test('a bad --out is said before anything is read, and nothing is left', async () => {
   const folder = join(root, 'folder')
   mkdirSync(folder)
   const there = join(root, 'there')
@@ -120,7 +120,7 @@ test('a bad --out is said before anything is read, and nothing is left', () => {
     ['/dev/null', 'is not a plain file'],
     ['/proc/rows', '/proc'],
   ] as const) {
-    const { code, err } = weir(
+    const { code, err } = await weir(
       ['export', 'keyed', '--out', out, '--force', '--data-dir', filled.dataDir].filter(
         arg => arg !== '--force' || out !== there,
       ),
@@ -134,10 +134,10 @@ test('a bad --out is said before anything is read, and nothing is left', () => {
 
 test.each(['open', 'write', 'fdatasync', 'rename'])(
   'a disk that refuses to %s the export: one line, exit 1, nothing left',
-  operation => {
+  async operation => {
     const full = join(root, `full-${operation}`)
     mkdirSync(full)
-    const { code, err } = weir(
+    const { code, err } = await weir(
       // Parquet is DuckDB's to write; every other format goes through the seam to the disk.
       ['export', 'keyed', '--format', 'ndjson', '--out', join(full, 'rows'), '--data-dir', filled.dataDir],
       {
@@ -230,7 +230,7 @@ test('Ctrl-C in an export leaves no file behind, a backup no folder', async () =
   expect(await end(['backup', join(backedUp, 'new')], backedUp)).toEqual([null, 'SIGINT', []])
 })
 
-test('repair says in its help what it does without --yes', () => {
-  const { out } = weir(['repair', '--help'])
+test('repair says in its help what it does without --yes', async () => {
+  const { out } = await weir(['repair', '--help'])
   expect(out).toMatch(/--yes .*without it repair prints what is lost, changes nothing, and exits with 2/)
 })

@@ -46,20 +46,20 @@ function repair(dataDir: string, ...flags: string[]) {
 }
 
 /** Says what it would do, refuses to lose without --yes, changes nothing by either; then repairs. */
-function repairLosing(dataDir: string): string {
+async function repairLosing(dataDir: string): Promise<string> {
   const before = contents(dataDir)
-  const dry = repair(dataDir, '--dry-run')
+  const dry = await repair(dataDir, '--dry-run')
   expect([dry.code, dry.out]).toEqual([1, expect.stringMatching(/^would: /)])
-  const refused = repair(dataDir)
+  const refused = await repair(dataDir)
   expect([refused.code, refused.err]).toEqual([2, expect.stringContaining('--yes')])
   expect(contents(dataDir)).toEqual(before)
-  const done = repair(dataDir, '--yes')
+  const done = await repair(dataDir, '--yes')
   expect([done.code, done.out, done.err]).toEqual([
     0,
     expect.stringMatching(/\nclean: .*\n$/),
     expect.anything(),
   ])
-  expect(weir(['verify', '--data-dir', dataDir])).toMatchObject({
+  expect(await weir(['verify', '--data-dir', dataDir])).toMatchObject({
     code: 0,
     out: expect.stringMatching(/^clean: /),
   })
@@ -71,10 +71,10 @@ function aside(dataDir: string): string[] {
   return (readdirSync(join(dataDir, 'damaged'), { recursive: true }) as string[]).sort()
 }
 
-test('a clean folder: nothing to repair', () => {
+test('a clean folder: nothing to repair', async () => {
   const dataDir = copyOf(filled)
   const before = contents(dataDir)
-  expect(repair(dataDir, '--yes')).toMatchObject({ code: 0, out: 'nothing to repair\n' })
+  expect(await repair(dataDir, '--yes')).toMatchObject({ code: 0, out: 'nothing to repair\n' })
   expect(contents(dataDir)).toEqual(before)
 })
 
@@ -100,7 +100,7 @@ test('a damaged record in the middle of the log: one request is lost, and named;
   const { file, fileOffset } = must(places[3], 'a record')
   flipBit(file, fileOffset + 70)
   expect((await spawnServer({ dataDir }).ended).code).toBe(1)
-  const out = repairLosing(dataDir)
+  const out = await repairLosing(dataDir)
   expect(out).toMatch(new RegExp(`log: .*${file}.*byte ${fileOffset}`))
   expect(out).toMatch(/log: sequences (\d+) to \1 cannot be read: 1 requests are lost/)
   expect(aside(dataDir).some(name => name.endsWith('.log'))).toBe(true)
@@ -109,7 +109,7 @@ test('a damaged record in the middle of the log: one request is lost, and named;
   expect(await server.sum(filled.poolId, 'n')).toBe(String(SUM + 900))
   expect((await send(`${server.base}${filled.path}`, events(9000, 9001))).status).toBe(200)
   expect((await server.stop()).code).toBe(0)
-  expect(weir(['verify', '--data-dir', dataDir])).toMatchObject({
+  expect(await weir(['verify', '--data-dir', dataDir])).toMatchObject({
     code: 0,
     out: expect.stringMatching(/^clean: /),
   })
@@ -119,7 +119,7 @@ test('a log file with a damaged header loses its requests, and repair asks befor
   const { dataDir, places } = await withLog()
   const { file } = must(places[0], 'a record')
   writeFileSync(file, Buffer.concat([Buffer.alloc(4096), readFileSync(file).subarray(4096)]))
-  const out = repairLosing(dataDir)
+  const out = await repairLosing(dataDir)
   expect(out).toContain(
     'the checksum of the log file header does not match, so its records cannot be checked',
   )
@@ -133,14 +133,14 @@ test('a log file with a damaged header loses its requests, and repair asks befor
 test('a lost head, and a log folder without its files', async () => {
   const { dataDir } = await withLog()
   rmSync(join(dataDir, 'log', 'head'))
-  expect(repair(dataDir, '--yes').code).toBe(0)
+  expect((await repair(dataDir, '--yes')).code).toBe(0)
   const server = await start(dataDir)
   expect(await server.sum(filled.poolId, 'n')).toBe(String(SUM + 1000))
   expect((await server.stop()).code).toBe(0)
   for (const name of readdirSync(join(dataDir, 'log')))
     if (name !== 'head') rmSync(join(dataDir, 'log', name))
   expect((await spawnServer({ dataDir }).ended).code).toBe(1)
-  expect(repair(dataDir, '--yes').code).toBe(0)
+  expect((await repair(dataDir, '--yes')).code).toBe(0)
   const again = await start(dataDir)
   expect(await again.sum(filled.poolId, 'n')).toBe(String(SUM + 1000))
   expect((await send(`${again.base}${filled.path}`, events(0, 1, 3))).status).toBe(200)
@@ -152,7 +152,7 @@ test('repair moves a damaged segment aside, counts its rows, and the pool answer
   const dataDir = copyOf(filled)
   const first = must(segmentsOf(dataDir, filled.poolId)[0], 'a segment')
   writeFileSync(first, readFileSync(first).subarray(0, 5000))
-  expect(repairLosing(dataDir)).toContain('3,400 live rows are lost')
+  expect(await repairLosing(dataDir)).toContain('3,400 live rows are lost')
   expect(aside(dataDir).some(name => name.endsWith('0000000001.parquet'))).toBe(true)
   const server = await start(dataDir)
   expect(await server.count(filled.poolId)).toBe('500')
@@ -166,7 +166,7 @@ test('repair moves unreadable files aside, and nothing else', async () => {
   const [first, second] = segmentsOf(dataDir, filled.poolId)
   cannotBeRead(must(first, 'a segment'))
   cannotBeRead(must(second, 'a second one').replace('.parquet', '.deletes'))
-  const out = repairLosing(dataDir)
+  const out = await repairLosing(dataDir)
   expect(out).toContain('3,400 live rows are lost')
   expect(out).toMatch(/its deletes are lost.*the rows of the segment stay/)
   const server = await start(dataDir)
@@ -174,7 +174,7 @@ test('repair moves unreadable files aside, and nothing else', async () => {
   expect((await server.stop()).code).toBe(0)
 })
 
-test('a damaged segment is seen behind more findings than are told', () => {
+test('a damaged segment is seen behind more findings than are told', async () => {
   const dataDir = copyOf(filled)
   changeIndex(dataDir, txn => {
     for (let n = 0; n <= FINDINGS_TOLD_MAX; n++)
@@ -182,7 +182,7 @@ test('a damaged segment is seen behind more findings than are told', () => {
   })
   const plain = must(segmentsOf(dataDir, filled.plainId)[0], 'a segment')
   writeFileSync(plain, readFileSync(plain).subarray(0, 500))
-  expect(repairLosing(dataDir)).toContain('7 live rows are lost')
+  expect(await repairLosing(dataDir)).toContain('7 live rows are lost')
 })
 
 test('a log file with sectors that cannot be read: the rest of it is kept', async () => {
@@ -216,7 +216,7 @@ test('a log file with sectors that cannot be read: the rest of it is kept', asyn
 test('a missing Parquet file beside a good delete file: what was deleted stays deleted', async () => {
   const dataDir = copyOf(filled)
   rmSync(must(segmentsOf(dataDir, filled.poolId)[1], 'the second segment'))
-  expect(repairLosing(dataDir)).toMatch(/500 live rows are lost.*its deletes stay/)
+  expect(await repairLosing(dataDir)).toMatch(/500 live rows are lost.*its deletes stay/)
   const server = await start(dataDir)
   // The 500 rows that the lost segment had replaced are back as they were.
   expect([await server.count(filled.poolId), await server.sum(filled.poolId, 'n')]).toEqual(['3900', '3900'])
@@ -227,7 +227,7 @@ test('a damaged delete file beside a good Parquet file: its rows stay', async ()
   const dataDir = copyOf(filled)
   const deletes = must(segmentsOf(dataDir, filled.poolId)[1], 'a segment').replace('.parquet', '.deletes')
   flipBit(deletes, 60)
-  expect(repairLosing(dataDir)).toMatch(/its deletes are lost.*the rows of the segment stay/)
+  expect(await repairLosing(dataDir)).toMatch(/its deletes are lost.*the rows of the segment stay/)
   expect(existsSync(deletes)).toBe(false)
   const server = await start(dataDir)
   expect([await server.count(filled.poolId), await server.sum(filled.poolId, 'n')]).toEqual(['4000', '4500'])
@@ -243,7 +243,7 @@ test('a damaged or missing index, and admin.json: nothing is lost, so nothing is
   ]) {
     const dataDir = copyOf(filled)
     damage(dataDir)
-    expect(repair(dataDir)).toMatchObject({ code: 0, out: expect.stringMatching(/\nclean: .*\n$/) })
+    expect(await repair(dataDir)).toMatchObject({ code: 0, out: expect.stringMatching(/\nclean: .*\n$/) })
     expect(readFileSync(join(dataDir, 'admin.json'))).toEqual(
       readFileSync(join(filled.dataDir, 'admin.json')),
     )
@@ -256,30 +256,30 @@ test('a damaged or missing index, and admin.json: nothing is lost, so nothing is
 
 test('rebuild: the same index; a damaged segment stops it, named, and the old index stays', async () => {
   const dataDir = copyOf(filled)
-  const done = weir(['rebuild', '--data-dir', dataDir])
+  const done = await weir(['rebuild', '--data-dir', dataDir])
   expect([done.code, done.out]).toEqual([0, expect.stringMatching(/rebuilt: 3 segments of 2 pools/)])
-  expect(weir(['verify', '--data-dir', dataDir])).toMatchObject({
+  expect(await weir(['verify', '--data-dir', dataDir])).toMatchObject({
     code: 0,
     out: expect.stringMatching(/^clean: /),
   })
   const server = await start(dataDir)
   await holds(server, filled.poolId)
-  const held = weir(['rebuild', '--data-dir', dataDir])
+  const held = await weir(['rebuild', '--data-dir', dataDir])
   expect([held.code, held.err]).toEqual([2, expect.stringContaining(dataDir)])
   expect((await server.stop()).code).toBe(0)
   const first = must(segmentsOf(dataDir, filled.poolId)[0], 'a segment')
   writeFileSync(first, readFileSync(first).subarray(0, 5000))
   const before = contents(dataDir)
-  const failed = weir(['rebuild', '--data-dir', dataDir])
+  const failed = await weir(['rebuild', '--data-dir', dataDir])
   expect([failed.code, failed.err]).toEqual([1, expect.stringContaining(first)])
   expect(contents(dataDir)).toEqual(before)
 })
 
-test('a damaged catalog cannot be repaired, and repair says so', () => {
+test('a damaged catalog cannot be repaired, and repair says so', async () => {
   const dataDir = copyOf(filled)
   writeFileSync(join(dataDir, 'catalog', 'data.mdb'), Buffer.alloc(20_000, 7))
   const before = contents(dataDir)
-  const { code, err } = repair(dataDir, '--yes')
+  const { code, err } = await repair(dataDir, '--yes')
   expect([code, err]).toEqual([1, expect.stringMatching(/catalog.*backup/)])
   expect(contents(dataDir)).toEqual(before)
 })

@@ -12,7 +12,7 @@ test('what stands in the log alone is replayed and flushed once, as a start woul
   const pool = await server.createPool(KEYED)
   expect((await send(pool.url, events(0, 50))).status).toBe(200)
   expect((await send(pool.url, events(0, 10), 'DELETE')).status).toBe(200)
-  const busy = weir(['inspect', '--data-dir', dataDir])
+  const busy = await weir(['inspect', '--data-dir', dataDir])
   expect([busy.code, busy.err]).toEqual([
     2,
     expect.stringContaining(`another process uses the data folder ${dataDir}`),
@@ -31,7 +31,7 @@ test('what stands in the log alone is replayed and flushed once, as a start woul
     expect(() => offline.findPool('nobody')).toThrow('there is no pool "nobody"')
     await offline.close()
   }
-  const inspected = weir(['inspect', '--json', '--data-dir', dataDir])
+  const inspected = await weir(['inspect', '--json', '--data-dir', dataDir])
   expect([inspected.code, JSON.parse(inspected.out)]).toMatchObject([
     0,
     { log: { cleanStop: true, unflushedRequests: 0 } },

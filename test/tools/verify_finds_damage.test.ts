@@ -30,9 +30,9 @@ beforeAll(async () => {
 })
 
 /** `weir verify` on a folder, which it must leave as it is. */
-function verify(dataDir: string, args: readonly string[] = []) {
+async function verify(dataDir: string, args: readonly string[] = []) {
   const before = contents(dataDir)
-  const done = weir(['verify', '--data-dir', dataDir, ...args])
+  const done = await weir(['verify', '--data-dir', dataDir, ...args])
   expect(contents(dataDir)).toEqual(before)
   return done
 }
@@ -62,14 +62,17 @@ function changeDeletedRows(txn: KeyTxn, segment: number, by: number): void {
   txn.put(segmentKey(POOL, segment), encodeSegment({ ...record, deletedRows: record.deletedRows + by }))
 }
 
-test.each(['native', 'js'])('a folder after updates, deletes and a kill is clean (--kernel %s)', kernel => {
-  const done = verify(copyOf(filled), ['--kernel', kernel])
-  expect([done.code, done.out]).toEqual([0, expect.stringMatching(CLEAN)])
-})
+test.each(['native', 'js'])(
+  'a folder after updates, deletes and a kill is clean (--kernel %s)',
+  async kernel => {
+    const done = await verify(copyOf(filled), ['--kernel', kernel])
+    expect([done.code, done.out]).toEqual([0, expect.stringMatching(CLEAN)])
+  },
+)
 
-test('--json holds the same', () => {
+test('--json holds the same', async () => {
   const dataDir = copyOf(filled)
-  expect(JSON.parse(verify(dataDir, ['--json']).out)).toEqual({
+  expect(JSON.parse((await verify(dataDir, ['--json'])).out)).toEqual({
     clean: true,
     count: 0,
     findings: [],
@@ -86,7 +89,7 @@ test('--json holds the same', () => {
   })
   const { first } = files(dataDir)
   rmSync(first)
-  const { code, out } = verify(dataDir, ['--json'])
+  const { code, out } = await verify(dataDir, ['--json'])
   expect(code).toBe(1)
   expect(JSON.parse(out)).toMatchObject({ clean: false, count: 1, findings: [{ file: first }] })
 })
@@ -253,22 +256,22 @@ const damages: Record<string, [damage: (dataDir: string) => void, names: RegExp]
 }
 
 describe('it finds and names', () => {
-  test.each(Object.entries(damages))('%s', (_, [damage, names]) => {
+  test.each(Object.entries(damages))('%s', async (_, [damage, names]) => {
     const dataDir = copyOf(filled)
     damage(dataDir)
-    const { code, out } = verify(dataDir)
+    const { code, out } = await verify(dataDir)
     expect([code, out]).toEqual([1, expect.stringMatching(names)])
     expect(out.trimEnd().split('\n').at(-1)).toMatch(/^\d+ findings?; checked: /)
   })
 })
 
-test('files that cannot be read do not end the check: the rest is told too', () => {
+test('files that cannot be read do not end the check: the rest is told too', async () => {
   const dataDir = copyOf(filled)
   const { first, deletes } = files(dataDir)
   cannotBeRead(first)
   flipBit(deletes, 60)
   cannotBeRead(join(dataDir, 'admin.json'))
-  const { code, out } = verify(dataDir)
+  const { code, out } = await verify(dataDir)
   expect([code, out]).toEqual([
     1,
     expect.stringMatching(/\.deletes at byte \d+: the checksum does not match/),
@@ -276,33 +279,33 @@ test('files that cannot be read do not end the check: the rest is told too', () 
   expect(out).toContain(`${first}: EISDIR`)
 })
 
-test('what the next start removes or makes again is a note, not a finding', () => {
+test('what the next start removes or makes again is a note, not a finding', async () => {
   const dataDir = copyOf(filled)
   const folder = join(dataDir, 'segment', filled.poolId)
   writeFileSync(join(folder, '0000000099.parquet.tmp'), 'x')
   writeFileSync(join(folder, '0000000099.parquet'), 'x')
   mkdirSync(join(dataDir, 'segment', 'nobody'))
   rmSync(join(dataDir, 'admin.json'))
-  const { code, out, err } = verify(dataDir)
+  const { code, out, err } = await verify(dataDir)
   expect([code, out]).toEqual([0, expect.stringMatching(CLEAN)])
   for (const name of ['0000000099.parquet.tmp', '0000000099.parquet', 'nobody', 'admin.json'])
     expect(err).toContain(`${name} `)
 })
 
-test('without an index the segments are checked alone', () => {
+test('without an index the segments are checked alone', async () => {
   const dataDir = copyOf(filled)
   rmSync(join(dataDir, 'index'), { recursive: true })
-  const whole = verify(dataDir)
+  const whole = await verify(dataDir)
   expect([whole.code, whole.out, whole.err]).toEqual([
     0,
     expect.stringMatching(/^clean: 3 pools, 3 segments with 4,507 rows and 100 deletes, \d+ log records\n$/),
     expect.stringContaining('Not checked without it: missing segments'),
   ])
   flipBit(files(dataDir).deletes, 60)
-  expect(verify(dataDir)).toMatchObject({ code: 1, out: expect.stringContaining('.deletes') })
+  expect(await verify(dataDir)).toMatchObject({ code: 1, out: expect.stringContaining('.deletes') })
 })
 
-test('pages that make the decoder trap: verify goes on, and a start without an index names the file and ends', () => {
+test('pages that make the decoder trap: verify goes on, and a start without an index names the file and ends', async () => {
   const dataDir = copyOf(filled)
   rmSync(join(dataDir, 'index'), { recursive: true })
   const { first, deletes } = files(dataDir)
@@ -310,17 +313,17 @@ test('pages that make the decoder trap: verify goes on, and a start without an i
   for (let at = 4; at < pages.length - 3000; at += 5) pages[at]! ^= 0xff
   writeFileSync(first, pages)
   flipBit(deletes, 60)
-  const { code, out } = verify(dataDir)
+  const { code, out } = await verify(dataDir)
   expect([code, out]).toEqual([1, expect.stringMatching(/0000000001\.parquet: row group 0: /)])
   expect(out).toMatch(/\d+\.deletes at byte \d+: the checksum does not match/)
   flipBit(deletes, 60)
   for (const kernel of ['native', 'js']) {
-    const start = weir(['start', '--data-dir', dataDir, '--port', '0', '--kernel', kernel])
+    const start = await weir(['start', '--data-dir', dataDir, '--port', '0', '--kernel', kernel])
     expect([start.code, start.err + start.out]).toEqual([1, expect.stringContaining(`${first} is damaged`)])
   }
 })
 
-test('flipped bits anywhere in the index are survived: the answer is clean or findings, never a crash', () => {
+test('flipped bits anywhere in the index are survived: the answer is clean or findings, never a crash', async () => {
   const seed = Date.now() % 2 ** 31
   const random = randomFrom(seed)
   const clean = readFileSync(join(filled.dataDir, 'index', 'data.mdb'))
@@ -330,17 +333,17 @@ test('flipped bits anywhere in the index are survived: the answer is clean or fi
     const bytes = Buffer.from(clean)
     for (let flip = 0; flip < 40; flip++) bytes[below(random, bytes.length)]! ^= 1 << below(random, 8)
     writeFileSync(join(dataDir, 'index', 'data.mdb'), bytes)
-    const { code, out } = weir(['verify', '--data-dir', dataDir])
+    const { code, out } = await weir(['verify', '--data-dir', dataDir])
     ends.push([seed, round, code, /^(clean: |\d+ findings?; )/m.test(out)])
     expect([0, 1]).toContain(code)
   }
   expect(ends.filter(end => !(end as unknown[])[3])).toEqual([])
 })
 
-test('a folder that is none exits 2 and stays empty', () => {
+test('a folder that is none exits 2 and stays empty', async () => {
   const folder = temporaryFolder()
   for (const command of ['verify', 'inspect', 'rebuild', 'repair']) {
-    const { code, err } = weir([command, '--data-dir', folder])
+    const { code, err } = await weir([command, '--data-dir', folder])
     expect([command, code, err]).toEqual([command, 2, expect.stringContaining('is not a data folder')])
   }
   expect(contents(folder).size).toBe(0)

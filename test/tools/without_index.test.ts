@@ -16,7 +16,7 @@ let filled: Filled
 
 beforeAll(async () => {
   filled = await fillFolder()
-  expect(weir(['backup', backup, '--data-dir', filled.dataDir]).code).toBe(0)
+  expect((await weir(['backup', backup, '--data-dir', filled.dataDir])).code).toBe(0)
 })
 
 /** Every name below a folder. */
@@ -32,15 +32,15 @@ function damaged(name: string, damage: (folder: string) => void): string {
   return folder
 }
 
-test('verify and inspect of a backup: clean, said of what, and not a name more in it', () => {
+test('verify and inspect of a backup: clean, said of what, and not a name more in it', async () => {
   const before = names(backup)
-  const verified = weir(['verify', '--data-dir', backup])
+  const verified = await weir(['verify', '--data-dir', backup])
   expect([verified.code, verified.out]).toEqual([
     0,
     'clean: 9 files listed in BACKUP, 3 pools, 3 segments with 4,507 rows and 100 deletes, 0 log records\n',
   ])
   expect(verified.err).toContain('the backup has no index')
-  const inspected = weir(['inspect', '--data-dir', backup])
+  const inspected = await weir(['inspect', '--data-dir', backup])
   expect([inspected.code, inspected.out]).toEqual([0, expect.stringMatching(/keyed +- +4,500 +- +2 /)])
   expect(inspected.err).toContain('this is a backup and has no index')
   expect(names(backup)).toEqual(before)
@@ -76,14 +76,14 @@ test.each([
     (folder: string) => rmSync(join(folder, 'catalog', 'data.mdb')),
     /data\.mdb.*it is missing from the backup/,
   ],
-])('verify of a backup with %s', (name, damage, names) => {
-  const { code, out } = weir(['verify', '--data-dir', damaged(name, damage)])
+])('verify of a backup with %s', async (name, damage, names) => {
+  const { code, out } = await weir(['verify', '--data-dir', damaged(name, damage)])
   expect([code, out]).toEqual([1, expect.stringMatching(names)])
 })
 
-test('a file that BACKUP does not list is noted', () => {
+test('a file that BACKUP does not list is noted', async () => {
   const folder = damaged('more', at => writeFileSync(join(at, 'log', 'more'), 'x'))
-  const { code, err } = weir(['verify', '--data-dir', folder])
+  const { code, err } = await weir(['verify', '--data-dir', folder])
   expect([code, err]).toEqual([0, expect.stringContaining('log/more is not a file of the backup')])
 })
 
@@ -93,22 +93,22 @@ test.each([
   ['backup', '/nowhere/new'],
   ['export', 'keyed', '--out', '-'],
   ['start', '--port', '0'],
-])('%s on a backup is refused, and changes nothing', (...args) => {
+])('%s on a backup is refused, and changes nothing', async (...args) => {
   const before = names(backup)
-  const { code, err } = weir([...args, '--data-dir', backup])
+  const { code, err } = await weir([...args, '--data-dir', backup])
   expect([code, err]).toEqual([2, expect.stringMatching(/is a backup and must not change: weir restore/)])
   expect(names(backup)).toEqual(before)
 })
 
 test('a restored folder: inspect says what it is, with no figure that is not known; the first start builds the index', async () => {
   const dataDir = join(root, 'restored')
-  expect(weir(['restore', backup, '--data-dir', dataDir]).code).toBe(0)
-  const { code, out, err } = weir(['inspect', '--data-dir', dataDir])
+  expect((await weir(['restore', backup, '--data-dir', dataDir])).code).toBe(0)
+  const { code, out, err } = await weir(['inspect', '--data-dir', dataDir])
   expect([code, out]).toEqual([0, expect.stringMatching(/keyed +- +4,500 +- +2 /)])
   expect(err).toMatch(
     /the index is not built: .*weir restore; the next start, or weir rebuild, builds it; the output comes from the footers of 3 segments/,
   )
-  const json = JSON.parse(weir(['inspect', '--json', '--data-dir', dataDir]).out) as {
+  const json = JSON.parse((await weir(['inspect', '--json', '--data-dir', dataDir])).out) as {
     readonly pools: { readonly name: string }[]
   }
   expect(json.pools.find(({ name }) => name === 'keyed')).toMatchObject({
@@ -131,28 +131,28 @@ test('a restored folder: inspect says what it is, with no figure that is not kno
   expect((await server.stop()).code).toBe(0)
 })
 
-test('segments that cannot be read are shown, and count as debt; the rest is shown too', () => {
+test('segments that cannot be read are shown, and count as debt; the rest is shown too', async () => {
   const dataDir = copyOf(filled)
   const [first, second] = segmentsOf(dataDir, filled.poolId)
   writeFileSync(first!, readFileSync(first!).subarray(0, 5000))
   flipBit(second!, statSync(second!).size - 2)
-  const { code, out, err } = weir(['inspect', '--data-dir', dataDir])
+  const { code, out, err } = await weir(['inspect', '--data-dir', dataDir])
   expect([code, out]).toEqual([1, expect.stringContaining('2 segments that cannot be read')])
   expect(out).toMatch(/keyed +3,900 +4,500/)
   for (const file of [first, second]) expect(err).toContain(must(file, 'a segment'))
   rmSync(join(dataDir, 'index'), { recursive: true })
-  const without = weir(['inspect', 'keyed', '--data-dir', dataDir])
+  const without = await weir(['inspect', 'keyed', '--data-dir', dataDir])
   expect([without.code, without.err]).toEqual([1, expect.stringContaining('0000000001.parquet')])
   rmSync(second!)
-  const lone = weir(['inspect', 'keyed', '--data-dir', dataDir])
+  const lone = await weir(['inspect', 'keyed', '--data-dir', dataDir])
   expect(lone.err).toMatch(
     /note: .*0000000002\.deletes has no Parquet file beside it: .* is lost with up to 500 rows/,
   )
 })
 
-test('the file of the index may have free pages: bytes a key do not count them', () => {
+test('the file of the index may have free pages: bytes a key do not count them', async () => {
   const dataDir = copyOf(filled)
-  const { index } = JSON.parse(weir(['inspect', '--json', '--data-dir', dataDir]).out) as {
+  const { index } = JSON.parse((await weir(['inspect', '--json', '--data-dir', dataDir])).out) as {
     readonly index: { readonly bytes: number; readonly bytesUsed: number; readonly keys: number }
   }
   expect(index.bytes).toBe(statSync(join(dataDir, 'index', 'data.mdb')).size)

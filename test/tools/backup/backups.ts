@@ -1,28 +1,9 @@
 /** What the backup tests do: ask for backups, run commands, restore, look. */
-import { spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import type { BackupLine } from '../../../src/tools/backup/backup-client.ts'
 import { fetchToken, startServer, type TestServer } from '../../util/server.ts'
-
-const MAIN = fileURLToPath(new URL('../../../src/app/main.js', import.meta.url))
-
-/** One `weir` command: exit code and everything printed. */
-export function weir(
-  args: readonly string[],
-  env: Readonly<Record<string, string>> = {},
-): Promise<{ readonly code: number | null; readonly signal: string | null; readonly output: string }> {
-  return new Promise(resolve => {
-    const child = spawn(process.execPath, [MAIN, ...args], { env: { ...process.env, ...env } })
-    let output = ''
-    for (const stream of [child.stdout, child.stderr])
-      stream.on('data', (bytes: Buffer) => {
-        output += bytes.toString()
-      })
-    child.once('close', (code, signal) => resolve({ code, signal, output }))
-  })
-}
+import { weir } from '../folder.ts'
 
 export interface Asked {
   readonly status: number

@@ -5,7 +5,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { KEYED } from '../../path/damage.ts'
 import { send, startServer, type TestServer, temporaryFolder } from '../../util/server.ts'
-import { askBackup, restoreAndStart, weir } from './backups.ts'
+import { weir } from '../folder.ts'
+import { askBackup, restoreAndStart } from './backups.ts'
 import { textOf, Writer } from './prefix_model.ts'
 
 async function rowsOf(server: TestServer, poolId: string, ids: readonly string[]): Promise<string> {

@@ -11,7 +11,8 @@ import {
   type TestServer,
   temporaryFolder,
 } from '../../util/server.ts'
-import { askBackup, backUp, readBackup, restoreAndStart, weir } from './backups.ts'
+import { weir } from '../folder.ts'
+import { askBackup, backUp, readBackup, restoreAndStart } from './backups.ts'
 
 const root = temporaryFolder('weir-damage-')
 const good = join(root, 'good')

@@ -8,8 +8,8 @@ import { beforeAll, expect, test, vi } from 'vitest'
 import { must } from '../../../src/util/assert.ts'
 import { flipBit, segmentsOf } from '../../path/damage.ts'
 import { startServer, temporaryFolder } from '../../util/server.ts'
-import { type Filled, fillFolder } from '../folder.ts'
-import { askBackup, readBackup, weir } from './backups.ts'
+import { type Filled, fillFolder, weir } from '../folder.ts'
+import { askBackup, readBackup } from './backups.ts'
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 

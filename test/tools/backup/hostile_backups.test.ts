@@ -21,7 +21,8 @@ import { type Disk, disk } from '../../../src/util/disk.ts'
 import { pathsOf } from '../../../src/util/paths.ts'
 import { events, KEYED } from '../../path/damage.ts'
 import { send, startServer, temporaryFolder } from '../../util/server.ts'
-import { backUp, readBackup, weir } from './backups.ts'
+import { weir } from '../folder.ts'
+import { backUp, readBackup } from './backups.ts'
 
 const root = temporaryFolder('weir-hostile-')
 const good = join(root, 'good')
