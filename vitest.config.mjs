@@ -7,18 +7,18 @@ import { BaseSequencer } from 'vitest/node'
  */
 const LONGEST = [
   'crash/kills_at_named_points',
-  'tools/repair_of_damage',
+  'tools/repair_keeps_what_is_readable',
   'path/records_model',
   'faults/disk_faults',
   'tools/verify_finds_damage',
   'faults/merge_faults',
   'path/compaction',
   'bench/each_question',
-  'tools/operator',
+  'tools/mistakes_get_one_line',
   'crash/kills_at_random_moments',
   'tools/backup/consistent_under_load',
-  'tools/backup/damaged_and_cut_short',
-  'tools/kills',
+  'tools/backup/damaged_backups_are_refused',
+  'tools/killed_commands_run_again',
   'bench/path_with_peers',
 ]
 

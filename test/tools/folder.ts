@@ -1,4 +1,4 @@
-/** A stopped folder that the real server filled, copies of it, and the command run on them. */
+/** A stopped folder that a real server filled, copies of it, and commands that run on them. */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
@@ -54,7 +54,7 @@ export interface Filled {
   readonly plainId: string
 }
 
-/** Fills a folder over HTTP, with kills in between, and stops the server in order. */
+/** Fills a folder over HTTP with a kill in between, and stops the server cleanly. */
 export async function fillFolder(): Promise<Filled> {
   let server = await startServer()
   const { dataDir } = server
@@ -75,7 +75,7 @@ export async function fillFolder(): Promise<Filled> {
   return { dataDir, poolId: pool.poolId, path, plainId: plain.poolId }
 }
 
-/** The keyed pool as it was filled. */
+/** Expects the keyed pool to be as it was filled. */
 export async function holds(server: TestServer, poolId: string): Promise<void> {
   expect([await server.count(poolId), await server.sum(poolId, 'n')]).toEqual([String(ROWS), String(SUM)])
 }
@@ -87,7 +87,7 @@ export function copyOf(filled: Filled): string {
   return dataDir
 }
 
-/** Checksum of every file, but for LMDB's table of readers. */
+/** Checksum of every file except LMDB's reader table. */
 export function contents(dataDir: string): Map<string, string> {
   const files = new Map<string, string>()
   for (const name of readdirSync(dataDir, { recursive: true }) as string[]) {
@@ -98,7 +98,7 @@ export function contents(dataDir: string): Map<string, string> {
   return files
 }
 
-/** Puts a folder in a file's place: reads of it fail as those of a broken sector do, without its name (EISDIR, not EIO). */
+/** Replaces a file by a folder. Its reads fail as those of a broken sector do, but with EISDIR instead of EIO. */
 export function cannotBeRead(file: string): void {
   rmSync(file)
   mkdirSync(file)

@@ -22,7 +22,7 @@ const POOL = 2
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 
 let filled: Filled
-/** What there is to check in it; how many records stand in its log depends on the kill. */
+/** The counts of the filled folder. The number of log records depends on the kill. */
 const CLEAN = /^clean: 3 pools, 3 segments with 4,507 rows and 100 deletes, 3,900 keys, \d+ log records\n$/
 
 beforeAll(async () => {
@@ -70,7 +70,7 @@ test.each(['native', 'js'])(
   },
 )
 
-test('--json holds the same', async () => {
+test('--json has the same findings and counts', async () => {
   const dataDir = copyOf(filled)
   expect(JSON.parse((await verify(dataDir, ['--json'])).out)).toEqual({
     clean: true,
@@ -94,7 +94,7 @@ test('--json holds the same', async () => {
   expect(JSON.parse(out)).toMatchObject({ clean: false, count: 1, findings: [{ file: first }] })
 })
 
-/** What is done, and what a line of the report must name. */
+/** Damage, and a text that the report must have. */
 const damages: Record<string, [damage: (dataDir: string) => void, names: RegExp]> = {
   'a bit of a log record': [
     dataDir => {
@@ -162,7 +162,7 @@ const damages: Record<string, [damage: (dataDir: string) => void, names: RegExp]
       }),
     /index: pool DPO\w+: the key [0-9a-f]+ points at row 3999 of segment 1, as another key does/,
   ],
-  'a key of a segment that is not there': [
+  'a key of a segment that does not exist': [
     dataDir =>
       changeIndex(dataDir, txn => {
         txn.put(Buffer.concat([poolKey(TAG.key, POOL), Buffer.from('no such key')]), pointing(77, 0))
@@ -255,7 +255,7 @@ const damages: Record<string, [damage: (dataDir: string) => void, names: RegExp]
   ],
 }
 
-describe('it finds and names', () => {
+describe('verify finds and names', () => {
   test.each(Object.entries(damages))('%s', async (_, [damage, names]) => {
     const dataDir = copyOf(filled)
     damage(dataDir)
@@ -265,7 +265,7 @@ describe('it finds and names', () => {
   })
 })
 
-test('files that cannot be read do not end the check: the rest is told too', async () => {
+test('verify goes on after unreadable files and reports the rest', async () => {
   const dataDir = copyOf(filled)
   const { first, deletes } = files(dataDir)
   cannotBeRead(first)
@@ -279,7 +279,7 @@ test('files that cannot be read do not end the check: the rest is told too', asy
   expect(out).toContain(`${first}: EISDIR`)
 })
 
-test('what the next start removes or makes again is a note, not a finding', async () => {
+test('a file that the next start removes or makes again is a note, not a finding', async () => {
   const dataDir = copyOf(filled)
   const folder = join(dataDir, 'segment', filled.poolId)
   writeFileSync(join(folder, '0000000099.parquet.tmp'), 'x')
@@ -305,7 +305,7 @@ test('without an index the segments are checked alone', async () => {
   expect(await verify(dataDir)).toMatchObject({ code: 1, out: expect.stringContaining('.deletes') })
 })
 
-test('pages that make the decoder trap: verify goes on, and a start without an index names the file and ends', async () => {
+test('verify goes on after pages that make the decoder trap, and a start without an index names the file and ends', async () => {
   const dataDir = copyOf(filled)
   rmSync(join(dataDir, 'index'), { recursive: true })
   const { first, deletes } = files(dataDir)
@@ -323,7 +323,7 @@ test('pages that make the decoder trap: verify goes on, and a start without an i
   }
 })
 
-test('flipped bits anywhere in the index are survived: the answer is clean or findings, never a crash', async () => {
+test('verify survives flipped bits anywhere in the index: it is clean or has findings, and never crashes', async () => {
   const seed = Date.now() % 2 ** 31
   const random = randomFrom(seed)
   const clean = readFileSync(join(filled.dataDir, 'index', 'data.mdb'))
@@ -340,7 +340,7 @@ test('flipped bits anywhere in the index are survived: the answer is clean or fi
   expect(ends.filter(end => !(end as unknown[])[3])).toEqual([])
 })
 
-test('a folder that is none exits 2 and stays empty', async () => {
+test('commands exit with 2 on an empty folder and leave it empty', async () => {
   const folder = temporaryFolder()
   for (const command of ['verify', 'inspect', 'rebuild', 'repair']) {
     const { code, err } = await weir([command, '--data-dir', folder])

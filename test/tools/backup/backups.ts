@@ -1,4 +1,4 @@
-/** What the backup tests do: ask for backups, run commands, restore, look. */
+/** Backups over HTTP, and servers on restored folders. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { BackupLine } from '../../../src/tools/backup/backup-client.ts'
@@ -11,7 +11,7 @@ export interface Asked {
   readonly lines: readonly BackupLine[]
 }
 
-/** POST /v1/admin/backup, to its end. `onLine` is called as lines come. */
+/** Sends POST /v1/admin/backup and reads to its end. `onLine` gets each line as it arrives. */
 export async function askBackup(
   server: TestServer,
   body: unknown,
@@ -42,7 +42,7 @@ export async function askBackup(
   return { status: answer.status, problem: undefined, lines }
 }
 
-/** The summary of a backup that must succeed. */
+/** Makes a backup, which must succeed. */
 export async function backUp(server: TestServer, folder: string) {
   const { lines } = await askBackup(server, { folder })
   const last = lines.at(-1)
@@ -57,7 +57,7 @@ export async function restoreAndStart(folder: string, dataDir: string): Promise<
   return await startServer({ dataDir })
 }
 
-/** What a backup's BACKUP says. */
+/** The content of BACKUP. */
 export function readBackup(folder: string) {
   return JSON.parse(readFileSync(join(folder, 'BACKUP'), 'utf8')) as {
     readonly format: number

@@ -21,7 +21,7 @@ async function rowsOf(server: TestServer, poolId: string, ids: readonly string[]
 const spec = (uniqueName: string) => ({ ...KEYED, uniqueName })
 
 for (const durability of ['fsync', 'os']) {
-  test(`W-6, W-12 with durability ${durability}: posts, updates, deletes, flushes, merges, pools made and deleted meanwhile`, async () => {
+  test(`W-6, W-12 with durability ${durability}: the backup is one moment of posts, updates, deletes, flushes, merges and changes of pools`, async () => {
     const root = temporaryFolder()
     const args = [
       '--backup-bytes-per-second',
@@ -73,9 +73,9 @@ for (const durability of ['fsync', 'os']) {
         throw new Error(`writer ${writer.name}: no prefix from ${before[w]} to ${begun[w]} gives ${rows}`)
       }),
     )
-    // Exactly up to its sequence: each request has one, and two were made before the writers began.
+    // Each request has one sequence, and two requests came before the writers.
     expect(taken.reduce((sum, k) => sum + k, 2)).toBe(last.sequence)
-    // One moment for all: whatever was answered before an operation in the backup began is in it too.
+    // One moment for all writers: an answer before the begin of an operation in the backup is in it too.
     for (const [w, k] of taken.entries())
       for (const [v, other] of writers.entries()) {
         const beginMs = writers[w]!.done[k - 1]!.beginMs
@@ -100,7 +100,7 @@ for (const durability of ['fsync', 'os']) {
   })
 }
 
-test('weir backup: of a stopped folder, of one that was killed, and of a running server', async () => {
+test('weir backup copies a stopped folder, that of a killed server, and a running server', async () => {
   const root = temporaryFolder()
   const server = await startServer()
   const pool = await server.createPool(KEYED)

@@ -1,4 +1,4 @@
-/** Backups and restored folders: verify and inspect take them as they are, say what they are, and change nothing. */
+/** Verify and inspect read backups and restored folders, say that they have no index, and change nothing. */
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, expect, test, vi } from 'vitest'
@@ -32,7 +32,7 @@ function damaged(name: string, damage: (folder: string) => void): string {
   return folder
 }
 
-test('verify and inspect of a backup: clean, said of what, and not a name more in it', async () => {
+test('verify and inspect of a backup find it clean and add no file to it', async () => {
   const before = names(backup)
   const verified = await weir(['verify', '--data-dir', backup])
   expect([verified.code, verified.out]).toEqual([
@@ -76,7 +76,7 @@ test.each([
     (folder: string) => rmSync(join(folder, 'catalog', 'data.mdb')),
     /data\.mdb.*it is missing from the backup/,
   ],
-])('verify of a backup with %s', async (name, damage, names) => {
+])('verify of a backup finds %s', async (name, damage, names) => {
   const { code, out } = await weir(['verify', '--data-dir', damaged(name, damage)])
   expect([code, out]).toEqual([1, expect.stringMatching(names)])
 })
@@ -100,7 +100,7 @@ test.each([
   expect(names(backup)).toEqual(before)
 })
 
-test('a restored folder: inspect says what it is, with no figure that is not known; the first start builds the index', async () => {
+test('inspect of a restored folder prints no unknown figure, and its first start builds the index', async () => {
   const dataDir = join(root, 'restored')
   expect((await weir(['restore', backup, '--data-dir', dataDir])).code).toBe(0)
   const { code, out, err } = await weir(['inspect', '--data-dir', dataDir])
@@ -131,7 +131,7 @@ test('a restored folder: inspect says what it is, with no figure that is not kno
   expect((await server.stop()).code).toBe(0)
 })
 
-test('segments that cannot be read are shown, and count as debt; the rest is shown too', async () => {
+test('inspect prints unreadable segments, counts them as debt, and prints the rest', async () => {
   const dataDir = copyOf(filled)
   const [first, second] = segmentsOf(dataDir, filled.poolId)
   writeFileSync(first!, readFileSync(first!).subarray(0, 5000))
@@ -150,7 +150,7 @@ test('segments that cannot be read are shown, and count as debt; the rest is sho
   )
 })
 
-test('the file of the index may have free pages: bytes a key do not count them', async () => {
+test('bytes used by the index leave out its free pages', async () => {
   const dataDir = copyOf(filled)
   const { index } = JSON.parse((await weir(['inspect', '--json', '--data-dir', dataDir])).out) as {
     readonly index: { readonly bytes: number; readonly bytesUsed: number; readonly keys: number }
@@ -158,7 +158,7 @@ test('the file of the index may have free pages: bytes a key do not count them',
   expect(index.bytes).toBe(statSync(join(dataDir, 'index', 'data.mdb')).size)
   expect(index.keys).toBe(3900)
   expect(index.bytesUsed).toBeLessThan(index.bytes)
-  // Of a rebuild nothing was given back but a few pages; what is in use is about what it was.
+  // At least the keys themselves are in use.
   expect(index.bytesUsed).toBeGreaterThan(3900 * 30)
   expect(existsSync(join(dataDir, 'index.new'))).toBe(false)
 })

@@ -1,4 +1,7 @@
-/** A kill at every named point of backup, restore and rebuild: nothing half done is taken for whole, and each goes on afterwards. */
+/**
+ * Backup, restore and rebuild are killed at every named point. Nothing takes an unfinished result for
+ * a complete one, and each command can run again.
+ */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -30,15 +33,15 @@ async function isClean(dataDir: string): Promise<void> {
   expect([code, out]).toEqual([0, expect.stringMatching(/^clean: .*4,507 rows/)])
 }
 
-/** Not named before the kill: no backup. Named, and the kill came before anybody was told: it is whole. */
-function backupIs(made: 'none' | 'whole') {
+/** A backup is complete where BACKUP exists, also when the kill came before it was reported. */
+function backupIs(made: 'none' | 'complete') {
   return async (point: string) => {
     const folder = join(root, point)
     await killed(point, 'backup', folder, '--data-dir', filled.dataDir)
-    expect(existsSync(join(folder, 'BACKUP'))).toBe(made === 'whole')
+    expect(existsSync(join(folder, 'BACKUP'))).toBe(made === 'complete')
     const to = join(root, `${point} restored`)
     const restored = await weir(['restore', folder, '--data-dir', to])
-    if (made === 'whole') return expect(restored.code).toBe(0)
+    if (made === 'complete') return expect(restored.code).toBe(0)
     expect([restored.code, restored.err]).toEqual([2, expect.stringContaining('is not a complete backup')])
     expect(existsSync(to)).toBe(false)
     for (const command of ['start', 'inspect', 'verify']) {
@@ -55,8 +58,8 @@ function backupIs(made: 'none' | 'whole') {
   }
 }
 
-/** No server and no command takes the folder; a second restore says that it begins anew, and does. */
-async function restoreBeginsAgain(point: string): Promise<void> {
+/** No server and no command takes the folder. A second restore starts again and says so. */
+async function restoreStartsAgain(point: string): Promise<void> {
   const to = join(root, point)
   await killed(point, 'restore', good, '--data-dir', to)
   const started = await spawnServer({ dataDir: to }).ended
@@ -75,7 +78,7 @@ function indexOf(dataDir: string): Buffer {
   return readFileSync(join(dataDir, 'index', 'data.mdb'))
 }
 
-/** The index is the old one, byte for byte, or the new one; what lies beside it goes with the next command. */
+/** The index is the old one, byte for byte, or the new one. The next command removes index.new. */
 function rebuildLeaves(index: 'old' | 'new') {
   return async (point: string) => {
     const dataDir = copyOf(filled)
@@ -100,16 +103,16 @@ function rebuildLeaves(index: 'old' | 'new') {
 const AFTER: Readonly<Record<string, (point: string) => Promise<void>>> = {
   'backup.copied': backupIs('none'),
   'backup.synced': backupIs('none'),
-  'backup.named': backupIs('whole'),
-  'restore.begun': restoreBeginsAgain,
-  'restore.copied': restoreBeginsAgain,
-  'restore.synced': restoreBeginsAgain,
+  'backup.named': backupIs('complete'),
+  'restore.begun': restoreStartsAgain,
+  'restore.copied': restoreStartsAgain,
+  'restore.synced': restoreStartsAgain,
   'rebuild.committed': rebuildLeaves('old'),
   'rebuild.built': rebuildLeaves('old'),
   'rebuild.swapped': rebuildLeaves('new'),
 }
 
-test('every point of backup, restore and rebuild stands below', () => {
+test('the table has every crash point of backup, restore and rebuild', () => {
   const points = ['tools', 'tools/backup', 'index'].flatMap(folder =>
     readdirSync(join(SOURCES, folder))
       .filter(name => name.endsWith('.ts'))
@@ -123,6 +126,6 @@ test('every point of backup, restore and rebuild stands below', () => {
   expect(points.sort()).toEqual(Object.keys(AFTER).sort())
 })
 
-test.each(Object.entries(AFTER))('a kill at %s', async (point, check) => {
+test.each(Object.entries(AFTER))('after a kill at %s the command can run again', async (point, check) => {
   await check(point)
 })

@@ -1,4 +1,4 @@
-/** A copy of the running log: exactly its span, a log of its own to recovery, and nothing that is written meanwhile. */
+/** A copy of the running log has exactly its span and nothing that is written meanwhile. Recovery takes it as a log. */
 import { expect, test } from 'vitest'
 import { extractLog } from '../../../src/log/copy-log.ts'
 import { FOLDER, openOn, recover, spanOf } from '../../log/log.ts'
@@ -15,7 +15,7 @@ function asLog(disk: MemoryDisk): MemoryDisk {
 
 const SEED = Math.floor(Math.random() * 2 ** 32)
 
-test(`W-2, W-6 what is unflushed up to the span's end, and nothing more (seed ${SEED})`, async () => {
+test(`W-2, W-6: the copy has all unflushed requests up to the end of its span, and no others (seed ${SEED})`, async () => {
   const random = randomFrom(SEED)
   for (let round = 0; round < 15; round++) {
     const disk = new MemoryDisk()
@@ -42,7 +42,7 @@ test(`W-2, W-6 what is unflushed up to the span's end, and nothing more (seed ${
       [2, below(random, count + 1)],
       [3, -1],
     ])
-    // The files that a flush of everything lets go stay, and the log grows on, while the copy is made.
+    // Held files stay after a flush of everything, and the log grows while the copy is made.
     commit.release(count + 1)
     let more = 6
     const onBytes = async () => {

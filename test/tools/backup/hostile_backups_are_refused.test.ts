@@ -1,4 +1,4 @@
-/** A backup that somebody else made: links, pipes, names and values that no backup has. Nothing is read, made or waited for. */
+/** Restore and verify refuse links, pipes, names and values that no backup has. They make nothing and wait for nothing. */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
@@ -38,14 +38,14 @@ beforeAll(async () => {
   expect((await server.stop()).code).toBe(0)
 })
 
-/** A copy of the backup; `change` makes it what is tried. */
+/** Makes a copy of the backup and changes it. */
 function copy(change: () => void): void {
   rmSync(bad, { recursive: true, force: true })
   cpSync(good, bad, { recursive: true })
   change()
 }
 
-/** Restore, verify and inspect end by themselves, name the place, and leave nothing. */
+/** Expects restore and verify to end, to name the place, and to leave nothing. */
 async function refused(place: string, what: string, code = 1): Promise<void> {
   for (const args of [
     ['restore', bad, '--data-dir', to],
@@ -65,7 +65,7 @@ function segmentOf(): string {
   return segment.path
 }
 
-describe('only plain files are accepted', () => {
+describe('files that are not plain are refused', () => {
   test.each(['FORMAT', 'catalog/data.mdb', 'log/head', 'segment'])('a symbolic link at %s', async name => {
     copy(() => {
       const path = name === 'segment' ? segmentOf() : name
@@ -95,7 +95,7 @@ describe('only plain files are accepted', () => {
     await refused(name, 'it is not a plain file')
   })
 
-  test('a folder where a file should be', async () => {
+  test('a folder in place of a file', async () => {
     copy(() => {
       rmSync(join(bad, 'log/head'))
       execFileSync('mkdir', [join(bad, 'log/head')])
@@ -106,7 +106,7 @@ describe('only plain files are accepted', () => {
   })
 })
 
-/** BACKUP with other values, and with the checksum that they have. */
+/** Changes values of BACKUP, and makes its checksum match. */
 function rewrite(change: (contents: Record<string, unknown>) => void): void {
   const { checksum: _, ...contents } = JSON.parse(readFileSync(join(bad, 'BACKUP'), 'utf8'))
   change(contents)
@@ -116,7 +116,7 @@ function rewrite(change: (contents: Record<string, unknown>) => void): void {
 
 const FILE = { path: 'FORMAT', bytes: 7, sha256: '0'.repeat(64) }
 
-describe('what BACKUP says is checked', () => {
+describe('every value of BACKUP is checked', () => {
   test.each<[string, Record<string, unknown>]>([
     ['its files are not a list', { files: undefined }],
     ['its files are not a list', { files: { length: 1 } }],
@@ -161,13 +161,13 @@ describe('what BACKUP says is checked', () => {
     expect(existsSync(to)).toBe(false)
   })
 
-  test('values that are nested deeper than anything can write them', async () => {
+  test('values nested too deep to be written', async () => {
     const nested = '['.repeat(100_000) + ']'.repeat(100_000)
     copy(() => writeFileSync(join(bad, 'BACKUP'), `{"files":${nested},"checksum":"x"}`))
     await refused('BACKUP', 'its checksum does not match')
   })
 
-  test('a BACKUP that is a link to nowhere is still one: nothing else is opened', async () => {
+  test('a BACKUP that is a broken link is refused before anything else is opened', async () => {
     copy(() => {
       for (const name of ['BACKUP', 'FORMAT']) rmSync(join(bad, name))
       symlinkSync('/nowhere', join(bad, 'BACKUP'))
@@ -177,20 +177,20 @@ describe('what BACKUP says is checked', () => {
   })
 
   test.each(['FORMAT', 'admin.json', 'log/head', 'segment'])(
-    'a file without end is not read: %s',
+    'an endless file is not read: %s',
     async name => {
       copy(() => truncateSync(join(bad, name === 'segment' ? segmentOf() : name), 2 ** 40))
       await refused(name, ' bytes')
     },
   )
 
-  test('a BACKUP that is far too large is not read', async () => {
+  test('a BACKUP that is too large is not read', async () => {
     copy(() => truncateSync(join(bad, 'BACKUP'), 3 * 2 ** 30))
     await refused('BACKUP', 'more than the maximum')
   })
 })
 
-test('a folder that holds something else is left as it is', async () => {
+test('restore leaves a folder with other files as it is', async () => {
   copy(() => undefined)
   mkdirSync(to, { mode: 0o755 })
   writeFileSync(join(to, 'mine'), 'x')
@@ -200,7 +200,7 @@ test('a folder that holds something else is left as it is', async () => {
   rmSync(to, { recursive: true })
 })
 
-test('a restore that fails removes nothing that others put beside its folder', async () => {
+test('a failed restore removes no file of others beside its folder', async () => {
   copy(() => undefined)
   const failing: Disk = {
     ...disk,
@@ -222,7 +222,7 @@ test('a restore that fails removes nothing that others put beside its folder', a
   rmSync(to, { recursive: true })
 })
 
-test('a restore that fails half-way leaves nothing behind', async () => {
+test('a restore that fails in the middle leaves nothing', async () => {
   copy(() => undefined)
   let syncs = 0
   const failing: Disk = {

@@ -1,4 +1,4 @@
-/** The power goes at every change that a backup or a restore makes: what looks whole afterwards is whole. */
+/** After a power cut at any change of a backup or restore, a result that looks complete is complete. */
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { expect, test } from 'vitest'
@@ -57,7 +57,7 @@ function dataFolder(): MemoryDisk {
   return disk
 }
 
-/** Stands for a stage that writes one file durably. */
+/** A lower layer that writes one file durably. */
 const oneFile = (name: string) => async (disk: MemoryDisk, to: string) => {
   disk.mkdir(to)
   writeDurably(disk, join(to, name), [Buffer.alloc(600, 9)])
@@ -81,7 +81,7 @@ function verify(disk: MemoryDisk) {
   return verifyBackup({ disk, from: TARGET.folder, onProgress: () => undefined })
 }
 
-test(`a backup that is cut is whole or is none (seed ${SEED})`, async () => {
+test(`a power cut leaves a complete backup or none (seed ${SEED})`, async () => {
   const random = randomFrom(SEED)
   let whole = 0
   let cuts = 0
@@ -108,7 +108,7 @@ test(`a backup that is cut is whole or is none (seed ${SEED})`, async () => {
   expect(cuts).toBeGreaterThan(40)
 })
 
-test(`a restore that is cut is whole, or says that it is not (seed ${SEED})`, async () => {
+test(`a power cut leaves a complete restore or the file RESTORING (seed ${SEED})`, async () => {
   const random = randomFrom(SEED)
   const to = pathsOf('/new')
   for (let changes = 1; ; changes++) {
@@ -128,7 +128,7 @@ test(`a restore that is cut is whole, or says that it is not (seed ${SEED})`, as
       if (outcome === 'done') expect(isDeleted).toBe(false)
       const there = contents.files.filter(({ path }) => after.exists(join('/new', path)))
       if (isDeleted || there.length === 0) {
-        // It can begin again on what is left; the command makes the folder where the cut took its name.
+        // Restore can start again here. The command makes the folder again where the cut removed it.
         const made = after.exists('/new') ? [] : ['/new']
         for (const folder of made) after.mkdir(folder)
         await fillFolder({ ...options, disk: after }, contents, made)
@@ -140,7 +140,7 @@ test(`a restore that is cut is whole, or says that it is not (seed ${SEED})`, as
   }
 })
 
-test('what the disk does not let go of a backup that failed still says that it is none', async () => {
+test('a failed backup that the disk does not remove is marked as unfinished', async () => {
   const disk = dataFolder()
   disk.failNext('rename', 'EIO', /^\/backups\/one/)
   disk.failNext('unlink', 'EIO', /^\/backups\/one\/FORMAT/)
@@ -149,7 +149,7 @@ test('what the disk does not let go of a backup that failed still says that it i
   expect(whyNotTo(disk, '/backups/one', '/')).toContain('has an unfinished backup')
 })
 
-test('whatever a write or sync refuses, nothing of the backup is left', async () => {
+test('an error of any disk call leaves nothing of the backup', async () => {
   for (const [operation, code] of [
     ['write', 'ENOSPC'],
     ['fdatasync', 'EIO'],

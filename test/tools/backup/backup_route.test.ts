@@ -1,4 +1,4 @@
-/** What the route refuses, and that every way out of a backup leaves the server as it was. */
+/** The route refuses bad requests, and the server goes on however a backup ends. */
 import { existsSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -19,7 +19,7 @@ let server: TestServer
 let pool: TestPool
 const root = temporaryFolder('weir-backups-')
 beforeAll(async () => {
-  // Slow: what the tests do meanwhile happens before the end.
+  // Slow, so that the tests can act before the end.
   server = await startServer({ args: ['--backup-bytes-per-second', '6000000'] })
   pool = await server.createPool(KEYED)
   for (let from = 0; from < 4000; from += 500) {
@@ -38,7 +38,7 @@ function noise(bytes: number): string {
   )
 }
 
-test('what cannot be used is refused with 400, and nothing is made', async () => {
+test('a folder that cannot be used is refused with 400, and nothing is made', async () => {
   const full = join(root, 'full')
   mkdirSync(full)
   writeFileSync(join(full, 'x'), 'x')
@@ -64,7 +64,7 @@ test('what cannot be used is refused with 400, and nothing is made', async () =>
   expect(existsSync(join(server.dataDir, 'new'))).toBe(false)
 })
 
-test('without a token 401, without the scope 403, another method 405', async () => {
+test('no token gives 401, no scope 403, another method 405', async () => {
   const url = `${server.base}/v1/admin/backup`
   const body = JSON.stringify({ folder: join(root, 'never') })
   expect((await fetch(url, { method: 'POST', body })).status).toBe(401)
@@ -75,7 +75,7 @@ test('without a token 401, without the scope 403, another method 405', async () 
   expect(existsSync(join(root, 'never'))).toBe(false)
 })
 
-test('one at a time: 409; an empty folder that is there will do', async () => {
+test('a second backup at once gives 409, and an existing empty folder is accepted', async () => {
   const folder = join(root, 'one')
   mkdirSync(folder)
   let second: Promise<unknown> | undefined
@@ -89,7 +89,7 @@ test('one at a time: 409; an empty folder that is there will do', async () => {
   expect(readdirSync(folder).sort()).toEqual(['BACKUP', 'FORMAT', 'admin.json', 'catalog', 'log', 'segment'])
 })
 
-test('a client that goes away gives the backup up: nothing is left of it, and the next one works', async () => {
+test('a client that disconnects cancels the backup: nothing is left, and the next one works', async () => {
   const folder = join(root, 'gone')
   const abort = new AbortController()
   const asked = askBackup(
@@ -111,7 +111,7 @@ test('a client that goes away gives the backup up: nothing is left of it, and th
   expect(existsSync(join(again, 'BACKUP'))).toBe(true)
 })
 
-test('a full disk: a clear error, the part is removed, the server goes on', async context => {
+test('a full disk gives a clear error, the part is removed, and the server goes on', async context => {
   const folder = temporaryFolder('weir-small-')
   const small = mountSmall(folder, '6m')
   if (small === undefined) return context.skip(NO_SMALL_DISK)
@@ -127,7 +127,7 @@ test('a full disk: a clear error, the part is removed, the server goes on', asyn
   }
 })
 
-test('a segment that is missing is named, and nobody is told that the backup is done', async () => {
+test('a missing segment is named, and the backup never ends with done', async () => {
   const own = await startServer()
   const made = await own.createPool(KEYED)
   expect((await send(made.url, events(0, 10))).status).toBe(200)

@@ -1,6 +1,6 @@
 /**
- * Damaged segments and a backup: the rest is backed up, each damaged file is named, and nobody is told that it is done.
- * Of a running server, of a stopped folder; restored with --incomplete, repaired, started.
+ * A backup with damaged segments, of a running server and of a stopped folder, has everything else,
+ * names each damaged file, and never ends with `done`. It can be restored, repaired and started.
  */
 import { cpSync, existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -30,7 +30,7 @@ function damaged(name: string, damage: (parquet: string, deletes: string) => voi
   return { dataDir, second, deletes }
 }
 
-/** A bit in the middle: the file decodes, or does not; either way its bytes are not those that were flushed. */
+/** Flips a bit in the middle. The file may still decode, but its checksum is wrong. */
 const inTheMiddle = (file: string) => flipBit(file, Math.floor(readFileSync(file).length / 2))
 
 test.each([
@@ -47,38 +47,35 @@ test.each([
     'do not match their checksum',
   ],
   ['a missing Parquet file', (parquet: string) => rmSync(parquet), '.parquet', 'it is missing'],
-])(
-  '%s: the backup of a stopped folder and of a server is incomplete, and says so',
-  async (name, damage, file, what) => {
-    const { dataDir } = damaged(name, damage)
-    const path = `segment/${filled.poolId}/0000000002${file}`
-    const stopped = join(root, `${name} stopped`)
-    const { code, output } = await weir(['backup', stopped, '--data-dir', dataDir])
-    expect([code, output]).toEqual([
-      1,
-      expect.stringMatching(/the backup .* is incomplete, these files were damaged before it was made/),
-    ])
-    expect(output).toMatch(new RegExp(`${path} \\(.*${what}`))
-    expect(output).not.toMatch(/^backup of/m)
-    expect(readBackup(stopped)).toMatchObject({ format: 2, damaged: [{ path }] })
+])('%s makes the backup of a stopped folder and of a server incomplete', async (name, damage, file, what) => {
+  const { dataDir } = damaged(name, damage)
+  const path = `segment/${filled.poolId}/0000000002${file}`
+  const stopped = join(root, `${name} stopped`)
+  const { code, output } = await weir(['backup', stopped, '--data-dir', dataDir])
+  expect([code, output]).toEqual([
+    1,
+    expect.stringMatching(/the backup .* is incomplete, these files were damaged before it was made/),
+  ])
+  expect(output).toMatch(new RegExp(`${path} \\(.*${what}`))
+  expect(output).not.toMatch(/^backup of/m)
+  expect(readBackup(stopped)).toMatchObject({ format: 2, damaged: [{ path }] })
 
-    const server = await startServer({ dataDir })
-    const running = join(root, `${name} running`)
-    const { lines } = await askBackup(server, { folder: running })
-    expect(lines.filter(line => 'done' in line)).toEqual([])
-    expect(lines.at(-1)).toMatchObject({
-      code: 'backup_incomplete',
-      error: expect.stringContaining(join(dataDir, path)),
-      damaged: [{ path }],
-      segments: 3,
-    })
-    const asked = await weir(['backup', `${running} 2`, '--url', server.base, '--data-dir', dataDir])
-    expect([asked.code, asked.output]).toEqual([1, expect.stringContaining(path)])
-    await server.kill()
-  },
-)
+  const server = await startServer({ dataDir })
+  const running = join(root, `${name} running`)
+  const { lines } = await askBackup(server, { folder: running })
+  expect(lines.filter(line => 'done' in line)).toEqual([])
+  expect(lines.at(-1)).toMatchObject({
+    code: 'backup_incomplete',
+    error: expect.stringContaining(join(dataDir, path)),
+    damaged: [{ path }],
+    segments: 3,
+  })
+  const asked = await weir(['backup', `${running} 2`, '--url', server.base, '--data-dir', dataDir])
+  expect([asked.code, asked.output]).toEqual([1, expect.stringContaining(path)])
+  await server.kill()
+})
 
-test('an incomplete backup is restored with --incomplete only; repair goes on, and the rest is there', async () => {
+test('restore takes an incomplete backup only with --incomplete, and repair makes it start', async () => {
   const { dataDir } = damaged('to restore', parquet => inTheMiddle(parquet))
   const folder = join(root, 'incomplete')
   expect((await weir(['backup', folder, '--data-dir', dataDir])).code).toBe(1)

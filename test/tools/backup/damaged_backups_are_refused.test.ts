@@ -1,4 +1,4 @@
-/** No folder that looks whole and is not: damage to a backup, kills and power cuts at each step of backup and restore. */
+/** A restore refuses damaged and unfinished backups, and a server refuses an unfinished restore. */
 import { cpSync, existsSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, expect, test } from 'vitest'
@@ -35,7 +35,7 @@ beforeAll(async () => {
   expect((await server.stop()).code).toBe(0)
 })
 
-test('a flipped bit, a lost end, a lost file, an added byte: refused with the name, nothing is made', async () => {
+test('a flipped bit, a lost end, a lost file or an added byte is refused by name, and nothing is made', async () => {
   const { files } = readBackup(good)
   expect(files.length).toBeGreaterThan(5)
   const to = join(root, 'refused')
@@ -56,7 +56,6 @@ test('a flipped bit, a lost end, a lost file, an added byte: refused with the na
       () => truncateSync(file, bytes + 1),
       () => rmSync(file),
     ]
-    // A byte of zero behind its text is seen too; BACKUP that is not there is no backup at all.
     for (const damage of damages) {
       cpSync(good, bad, { recursive: true })
       damage()
@@ -67,7 +66,7 @@ test('a flipped bit, a lost end, a lost file, an added byte: refused with the na
   }
 })
 
-test('a data folder that is not empty, or in use, is refused and stays as it is', async () => {
+test('restore refuses a data folder that is not empty or in use, and leaves it as it is', async () => {
   const to = join(root, 'taken')
   mkdirSync(to)
   writeFileSync(join(to, 'mine'), 'mine')
@@ -81,7 +80,7 @@ test('a data folder that is not empty, or in use, is refused and stays as it is'
 })
 
 for (const point of ['backup.copied', 'backup.synced'])
-  test(`a kill at ${point}: no backup, and the server recovers`, async () => {
+  test(`after a kill at ${point} there is no backup, and the server recovers`, async () => {
     const own = join(root, point)
     const server = await startServer({ dataDir: own, args: ['--crash-at', point] })
     const made = await filled(server)
@@ -102,7 +101,7 @@ for (const point of ['backup.copied', 'backup.synced'])
   })
 
 for (const point of ['restore.copied', 'restore.synced'])
-  test(`a kill at ${point}: the server refuses to start, and restore begins again`, async () => {
+  test(`after a kill at ${point} the server refuses to start, and restore starts again`, async () => {
     const to = join(root, point)
     const killed = await weir(['restore', good, '--data-dir', to], { WEIR_CRASH_AT: point })
     expect(killed.signal).toBe('SIGKILL')

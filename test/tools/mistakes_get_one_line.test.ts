@@ -1,4 +1,7 @@
-/** What an operator does at a terminal: wrong arguments, a bad --out, Ctrl-C, `| head`. One line that helps, never a stack. */
+/**
+ * An operator's mistakes at a terminal: wrong arguments, a bad --out, Ctrl-C, `| head`. The answer is
+ * one line that helps, never a stack trace.
+ */
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readdirSync, readFileSync, truncateSync, watch, writeFileSync } from 'node:fs'
@@ -19,7 +22,7 @@ beforeAll(async () => {
   filled = await fillFolder()
 })
 
-/** One line on standard error, behind its time, and no stack. */
+/** Expects one line on standard error, with its time, and no stack trace. */
 async function refused(args: readonly string[], env: Record<string, string> = {}) {
   const { code, err, out } = await weir([...args, '--data-dir', filled.dataDir], env)
   expect([args, err.split('\n').length, out, /\n\s+at /.test(err)]).toEqual([args, 2, '', false])
@@ -74,12 +77,12 @@ test.each([
   [['backup', '/proc/none'], '/proc/none'],
   [['backup', '/new', '--url', 'localhost:8420'], '--url takes the address of a running server, as http://'],
   [['backup', '/new', '--url', 'http://127.0.0.1:1'], 'http://127.0.0.1:1 cannot be reached'],
-])('%j', async (args, says) => {
+])('%j is refused in one line', async (args, says) => {
   const { code, err } = await refused(args)
   expect([code, err]).toEqual([2, expect.stringContaining(says)])
 })
 
-test('a folder that is none, one of a newer version, one in use, and one that is not there', async () => {
+test('a folder without data, of a newer version, in use, or missing is refused', async () => {
   const none = temporaryFolder()
   expect((await weir(['inspect', '--data-dir', none])).err).toContain(
     'it has no file FORMAT; name the data folder with --data-dir or WEIR_DATA_DIR',
@@ -107,7 +110,7 @@ test('a folder that is none, one of a newer version, one in use, and one that is
   expect((await server.stop()).code).toBe(0)
 })
 
-test('a bad --out is said before anything is read, and nothing is left', async () => {
+test('a bad --out is refused before anything is read, and leaves nothing', async () => {
   const folder = join(root, 'folder')
   mkdirSync(folder)
   const there = join(root, 'there')
@@ -126,19 +129,19 @@ test('a bad --out is said before anything is read, and nothing is left', async (
       ),
     )
     expect([out, /\n\s+at /.test(err)]).toEqual([out, false])
-    // Of /proc only the attempt tells that nothing can be made in it.
+    // Only the attempt shows that /proc takes no files.
     expect([out, code, err]).toEqual([out, out === '/proc/rows' ? 1 : 2, expect.stringContaining(says)])
   }
   expect(readFileSync(there, 'utf8')).toBe('mine')
 })
 
 test.each(['open', 'write', 'fdatasync', 'rename'])(
-  'a disk that refuses to %s the export: one line, exit 1, nothing left',
+  'a disk error in %s of the export gives one line and exit 1, and leaves nothing',
   async operation => {
     const full = join(root, `full-${operation}`)
     mkdirSync(full)
     const { code, err } = await weir(
-      // Parquet is DuckDB's to write; every other format goes through the seam to the disk.
+      // DuckDB writes Parquet itself. Every other format goes through the disk seam.
       ['export', 'keyed', '--format', 'ndjson', '--out', join(full, 'rows'), '--data-dir', filled.dataDir],
       {
         WEIR_FAULT_AT: `${operation} ${full}/ 1 ENOSPC ${full}`,
@@ -151,7 +154,7 @@ test.each(['open', 'write', 'fdatasync', 'rename'])(
 )
 
 test.each([['inspect'], ['verify'], ['--help'], ['export', 'keyed', '--format', 'ndjson', '--out', '-']])(
-  '%s into a pipe that nobody reads ends quietly, by SIGPIPE',
+  '%s into a closed pipe ends without a message, by SIGPIPE',
   (...args) => {
     const line = `"$0" "$@" 2>"$ERR" | true; echo "\${PIPESTATUS[0]}"`
     const errors = join(root, 'errors')
@@ -167,7 +170,7 @@ test.each([['inspect'], ['verify'], ['--help'], ['export', 'keyed', '--format', 
   },
 )
 
-/** A backup whose first file is so long that nobody waits for its checksum. */
+/** A backup whose first file is too long to wait for its checksum. */
 function endlessBackup(): string {
   const folder = join(root, 'endless')
   mkdirSync(folder)
@@ -186,7 +189,7 @@ function endlessBackup(): string {
   return folder
 }
 
-test('Ctrl-C while a bar is shown: the cursor is back, and the shell sees 130', async () => {
+test('Ctrl-C during a progress bar restores the cursor and line wrapping, and the shell sees 130', async () => {
   const command = `${process.execPath} ${MAIN} restore ${endlessBackup()} --data-dir ${join(root, 'never')}`
   // script(1) gives it a terminal; -e is the exit code of the command.
   const child = spawn('script', ['-qefc', command, '/dev/null'], { stdio: ['pipe', 'pipe', 'inherit'] })
@@ -204,7 +207,7 @@ test('Ctrl-C while a bar is shown: the cursor is back, and the shell sees 130', 
   expect(existsSync(join(root, 'never'))).toBe(false)
 })
 
-test('Ctrl-C in an export leaves no file behind, a backup no folder', async () => {
+test('Ctrl-C leaves no file of an export and no folder of a backup', async () => {
   const end = (args: readonly string[], folder: string) =>
     new Promise<readonly unknown[]>(resolve => {
       const child = spawn(process.execPath, [MAIN, ...args, '--data-dir', filled.dataDir], {
@@ -230,7 +233,7 @@ test('Ctrl-C in an export leaves no file behind, a backup no folder', async () =
   expect(await end(['backup', join(backedUp, 'new')], backedUp)).toEqual([null, 'SIGINT', []])
 })
 
-test('repair says in its help what it does without --yes', async () => {
+test('the help of repair says what it does without --yes', async () => {
   const { out } = await weir(['repair', '--help'])
   expect(out).toMatch(/--yes .*without it repair prints what is lost, changes nothing, and exits with 2/)
 })

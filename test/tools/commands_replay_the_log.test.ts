@@ -6,7 +6,7 @@ import { events, KEYED } from '../path/damage.ts'
 import { send, startServer } from '../util/server.ts'
 import { weir } from './folder.ts'
 
-test('what stands in the log alone is replayed and flushed once, as a start would do it', async () => {
+test('a command replays and flushes the log once, as a start does', async () => {
   const server = await startServer()
   const { dataDir } = server
   const pool = await server.createPool(KEYED)

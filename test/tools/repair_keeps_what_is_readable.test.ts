@@ -45,7 +45,7 @@ function repair(dataDir: string, ...flags: string[]) {
   return weir(['repair', '--data-dir', dataDir, ...flags])
 }
 
-/** Says what it would do, refuses to lose without --yes, changes nothing by either; then repairs. */
+/** Expects --dry-run and a run without --yes to change nothing, then repairs with --yes. Returns the plan. */
 async function repairLosing(dataDir: string): Promise<string> {
   const before = contents(dataDir)
   const dry = await repair(dataDir, '--dry-run')
@@ -71,14 +71,14 @@ function aside(dataDir: string): string[] {
   return (readdirSync(join(dataDir, 'damaged'), { recursive: true }) as string[]).sort()
 }
 
-test('a clean folder: nothing to repair', async () => {
+test('repair changes nothing in a clean folder', async () => {
   const dataDir = copyOf(filled)
   const before = contents(dataDir)
   expect(await repair(dataDir, '--yes')).toMatchObject({ code: 0, out: 'nothing to repair\n' })
   expect(contents(dataDir)).toEqual(before)
 })
 
-/** A folder whose log alone holds ten requests of one event each, ids u0 to u9; the server was killed. */
+/** A folder of a killed server. Ten requests of one event each are in the log only, ids u0 to u9. */
 async function withLog(): Promise<{ dataDir: string; places: ReturnType<typeof readStoppedLog>['records'] }> {
   const dataDir = copyOf(filled)
   const server = await start(dataDir)
@@ -95,7 +95,7 @@ async function withLog(): Promise<{ dataDir: string; places: ReturnType<typeof r
   }
 }
 
-test('a damaged record in the middle of the log: one request is lost, and named; the rest comes back', async () => {
+test('a damaged record in the middle of the log loses one request, which repair names', async () => {
   const { dataDir, places } = await withLog()
   const { file, fileOffset } = must(places[3], 'a record')
   flipBit(file, fileOffset + 70)
@@ -130,7 +130,7 @@ test('a log file with a damaged header loses its requests, and repair asks befor
   expect((await server.stop()).code).toBe(0)
 })
 
-test('a lost head, and a log folder without its files', async () => {
+test('repair restores a lost log header and a log folder without files', async () => {
   const { dataDir } = await withLog()
   rmSync(join(dataDir, 'log', 'head'))
   expect((await repair(dataDir, '--yes')).code).toBe(0)
@@ -174,7 +174,7 @@ test('repair moves unreadable files aside, and nothing else', async () => {
   expect((await server.stop()).code).toBe(0)
 })
 
-test('a damaged segment is seen behind more findings than are told', async () => {
+test('repair sees a damaged segment behind more findings than it prints', async () => {
   const dataDir = copyOf(filled)
   changeIndex(dataDir, txn => {
     for (let n = 0; n <= FINDINGS_TOLD_MAX; n++)
@@ -185,7 +185,7 @@ test('a damaged segment is seen behind more findings than are told', async () =>
   expect(await repairLosing(dataDir)).toContain('7 live rows are lost')
 })
 
-test('a log file with sectors that cannot be read: the rest of it is kept', async () => {
+test('repair keeps the rest of a log file with unreadable sectors', async () => {
   const { dataDir, places } = await withLog()
   const { file, fileOffset } = must(places[3], 'a record')
   const opened = new Map<number, string>()
@@ -213,7 +213,7 @@ test('a log file with sectors that cannot be read: the rest of it is kept', asyn
   expect(found.salvaged).toBeLessThan(whole.salvaged)
 })
 
-test('a missing Parquet file beside a good delete file: what was deleted stays deleted', async () => {
+test('deleted rows stay deleted when the Parquet file beside a good delete file is missing', async () => {
   const dataDir = copyOf(filled)
   rmSync(must(segmentsOf(dataDir, filled.poolId)[1], 'the second segment'))
   expect(await repairLosing(dataDir)).toMatch(/500 live rows are lost.*its deletes stay/)
@@ -223,7 +223,7 @@ test('a missing Parquet file beside a good delete file: what was deleted stays d
   expect((await server.stop()).code).toBe(0)
 })
 
-test('a damaged delete file beside a good Parquet file: its rows stay', async () => {
+test('rows stay when the delete file beside a good Parquet file is damaged', async () => {
   const dataDir = copyOf(filled)
   const deletes = must(segmentsOf(dataDir, filled.poolId)[1], 'a segment').replace('.parquet', '.deletes')
   flipBit(deletes, 60)
@@ -234,7 +234,7 @@ test('a damaged delete file beside a good Parquet file: its rows stay', async ()
   expect((await server.stop()).code).toBe(0)
 })
 
-test('a damaged or missing index, and admin.json: nothing is lost, so nothing is asked', async () => {
+test('repair of the index and of admin.json loses nothing and needs no --yes', async () => {
   for (const damage of [
     (dataDir: string) => writeFileSync(join(dataDir, 'index', 'data.mdb'), Buffer.alloc(20_000, 7)),
     (dataDir: string) => rmSync(join(dataDir, 'index'), { recursive: true }),
@@ -254,7 +254,7 @@ test('a damaged or missing index, and admin.json: nothing is lost, so nothing is
   }
 })
 
-test('rebuild: the same index; a damaged segment stops it, named, and the old index stays', async () => {
+test('rebuild makes the same index; a damaged segment stops it and the old index stays', async () => {
   const dataDir = copyOf(filled)
   const done = await weir(['rebuild', '--data-dir', dataDir])
   expect([done.code, done.out]).toEqual([0, expect.stringMatching(/rebuilt: 3 segments of 2 pools/)])
