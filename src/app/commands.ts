@@ -1,6 +1,6 @@
 /**
- * Every command of `weir`, in the order of the help, and the help itself. `start` is the default and
- * stands here.
+ * Every command of `weir`, in the order of the help, and the help itself. `start` is the default
+ * and stands here.
  *
  * A command loads its code when it runs, so the start of the server does not wait for what other
  * commands need.
@@ -194,7 +194,10 @@ function sayFirstSteps({ opened, url }: Running, secretIsGiven: boolean): void {
   say('')
 }
 
-/** The first SIGTERM or SIGINT stops in order, the second ends the process. Resolves when the server has stopped. */
+/**
+ * The first SIGTERM or SIGINT stops in order, the second ends the process. Resolves when the server
+ * has stopped.
+ */
 function stopOnSignal(server: Running): Promise<void> {
   let asked = false
   return new Promise(resolve => {

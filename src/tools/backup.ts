@@ -46,7 +46,9 @@ export async function backup({ config, positionals, flags }: CommandInput): Prom
   return DAMAGED
 }
 
-/** Copies a stopped folder. It replays and flushes first, so nothing of the log needs to be copied. */
+/**
+ * Copies a stopped folder. It replays and flushes first, so nothing of the log needs to be copied.
+ */
 async function copyStopped(config: Config, folder: string): Promise<BackupSummary> {
   const offline = await openOffline(config, { replay: true })
   const progress = createCopyProgress('backup')

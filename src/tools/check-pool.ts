@@ -131,7 +131,10 @@ async function checkSegments(
     )
 }
 
-/** Compares the number of keys with that of live rows. Where they differ, each wrong key is a finding. */
+/**
+ * Compares the number of keys with that of live rows. Where they differ, each wrong key is a
+ * finding.
+ */
 function checkKeyCount(
   { pool, indexFile }: PoolCheck,
   { keyCount, store }: InspectedIndex & PoolInIndex,
@@ -194,7 +197,10 @@ interface IndexedSegment {
   readonly deletesFile: string
 }
 
-/** Deleted rows are sorted, stand once each, are rows of the segment, and are as many as the index counts. */
+/**
+ * Deleted rows are sorted, stand once each, are rows of the segment, and are as many as the index
+ * counts.
+ */
 function checkDeletionVector(one: IndexedSegment, rows: number, counted: number, report: Report): void {
   const { deletedRows, file } = one
   for (let at = 0; at < deletedRows.length; at++) {

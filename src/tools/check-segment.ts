@@ -53,7 +53,10 @@ export async function liveFooters(folder: string, pool: number, report: Report):
   return live
 }
 
-/** The values that a segment should have: those of a footer, and those of the manifest where there is an index. */
+/**
+ * The values that a segment should have: those of a footer, and those of the manifest where there
+ * is an index.
+ */
 export interface Wanted {
   readonly footer: Omit<Footer, 'replaces'>
   readonly meta: SegmentMeta | undefined
@@ -120,7 +123,10 @@ function checkSequences(file: string, rows: SegmentKeys, footer: Wanted['footer'
   }
 }
 
-/** Decodes every column of every row group; returns the rows. Throws Damaged naming file and row group. */
+/**
+ * Decodes every column of every row group; returns the rows. Throws Damaged naming file and row
+ * group.
+ */
 async function decodeAll(file: string): Promise<number> {
   let group = 0
   try {

@@ -41,8 +41,8 @@ function cannotWrite(out: string, folder: string, { code, message }: NodeJS.Errn
 }
 
 /**
- * Writes a file beside `out`, syncs it and renames it. `fill` gets the path of an empty file. Returns
- * the bytes. Throws Unavailable for an error of the disk.
+ * Writes a file beside `out`, syncs it and renames it. `fill` gets the path of an empty file.
+ * Returns the bytes. Throws Unavailable for an error of the disk.
  */
 export async function publish(
   on: Disk,

@@ -128,7 +128,10 @@ async function writeRows(
 
 const WHERE_EXAMPLE = `--where '[{"column":"n","operator":"GREATER_THAN","value":"5"}]'`
 
-/** The message of a bad selection, with the flag's name, and with the columns of the pool or an example. */
+/**
+ * The message of a bad selection, with the flag's name, and with the columns of the pool or an
+ * example.
+ */
 function badOption(what: string, schema: PoolSchema): CannotRun {
   const text = `--${what.replace(/^filters:/, 'where:')}`
   if (/there is no column/.test(what)) {
@@ -238,8 +241,8 @@ async function copyParquet(
 }
 
 /**
- * Limits row groups by their rows and by the bytes that the rows take on disk: each thread of DuckDB
- * holds one in memory before it writes it.
+ * Limits row groups by their rows and by the bytes that the rows take on disk: each thread of
+ * DuckDB holds one in memory before it writes it.
  */
 function rowGroupRows(segments: readonly QuerySegment[]): number {
   const rows = segments.reduce((sum, { meta }) => sum + meta.rows, 0)

@@ -1,5 +1,6 @@
 /**
- * Collects what `weir inspect` prints. It reads only: requests in the log are counted, not replayed.
+ * Collects what `weir inspect` prints. It reads only: requests in the log are counted, not
+ * replayed.
  *
  * A restored folder has no index before its first start. Then the footers of the segments give the
  * stored rows and deletes. The number of live rows is not known: null, not 0.
@@ -41,7 +42,10 @@ export interface PoolSummary {
   readonly segments: number
   readonly deleteFiles: number
   readonly bytes: number
-  /** Range of the primary timestamp, µs; null too where there are no rows, or a segment has no range. */
+  /**
+   * Range of the primary timestamp, µs; null too where there are no rows, or a segment has no
+   * range.
+   */
   readonly timestampFromUs: number | null
   readonly timestampToUs: number | null
   readonly retentionDays: number
@@ -183,7 +187,10 @@ function namesOf({ id, uniqueName, number, retentionDays }: Pool) {
   return { id, name: uniqueName, number, retentionDays }
 }
 
-/** Finds files that are missing, of another length, or without a footer, and the numbers of their segments. */
+/**
+ * Finds files that are missing, of another length, or without a footer, and the numbers of their
+ * segments.
+ */
 async function findUnreadable(folder: string, segments: readonly SegmentMeta[]) {
   const bad = new Set<number>()
   const report = new Report()
@@ -204,9 +211,9 @@ async function findUnreadable(folder: string, segments: readonly SegmentMeta[]) 
 }
 
 /**
- * True where a small file matches the checksum in the index. Then its footer is good, and parsing it
- * would take longer than the checksum. There may be tens of thousands of small segments. Of a large
- * one, the footer is less to read than the file.
+ * True where a small file matches the checksum in the index. Then its footer is good, and parsing
+ * it would take longer than the checksum. There may be tens of thousands of small segments. Of a
+ * large one, the footer is less to read than the file.
  */
 function isAsWritten(file: string, { checksum }: SegmentMeta): boolean {
   if (disk.size(file) > INSPECT_CHECKSUM_BYTES) return false

@@ -3,7 +3,8 @@
  * engine.
  *
  * A command that needs every acknowledged row replays the log and flushes it first. It uses the
- * server's own code for this (engine/stages.ts) and stops cleanly, so it sees what a start would see.
+ * server's own code for this (engine/stages.ts) and stops cleanly, so it sees what a start would
+ * see.
  */
 import { availableParallelism } from 'node:os'
 import type { Catalog } from '../catalog/catalog.ts'

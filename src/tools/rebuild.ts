@@ -3,8 +3,8 @@
  * replays the log.
  *
  * The new index is built beside the old one and replaces it by a rename when it is complete and
- * synced (W-6). After a crash the folder has the old index or the new one. The next rebuild, command
- * or start removes what an interrupted rebuild left.
+ * synced (W-6). After a crash the folder has the old index or the new one. The next rebuild,
+ * command or start removes what an interrupted rebuild left.
  */
 import { join } from 'node:path'
 import type { Memory } from '../catalog/memory.ts'

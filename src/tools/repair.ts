@@ -1,6 +1,6 @@
 /**
- * `weir repair`: removes damage from a stopped folder so that a server starts on it again. It checks
- * everything, prints its plan, and carries it out.
+ * `weir repair`: removes damage from a stopped folder so that a server starts on it again. It
+ * checks everything, prints its plan, and carries it out.
  *
  *   log         valid records become a new log; damaged files are copied to data/damaged first
  *   segments    unreadable files are moved to data/damaged; the good file of a pair stays
@@ -12,10 +12,9 @@
  *
  * A segment is a Parquet file, a delete file, or both:
  *
- *   no good file                       the segment is moved away and its rows are lost
- *   bad Parquet file, good delete file the delete file stays and is changed to stand alone, so that
- *                                      deleted rows stay deleted
- *   good Parquet file, bad delete file the Parquet file stays; its footer is changed to name no deletes
+ *   no good file        the segment is moved away and its rows are lost
+ *   good delete file    it stays and is changed to stand alone, so that deleted rows stay deleted
+ *   good Parquet file   it stays, and its footer is changed to name no deletes
  *
  * Rows of older segments that a lost segment had updated or deleted come back as they were. The
  * message for the operator says so.
@@ -186,7 +185,9 @@ interface SegmentRepair {
   readonly withoutDeletes: string | undefined
 }
 
-/** Checks every file below data/segment. `states` come from the index, and are empty without one. */
+/**
+ * Checks every file below data/segment. `states` come from the index, and are empty without one.
+ */
 async function planSegments(
   { paths }: StoppedFolder,
   memory: Memory,
@@ -292,7 +293,9 @@ function standAlone(bytes: Uint8Array): Uint8Array {
 const TRAILER_BYTES = 8
 const DELETES_KEY = 'weir.deletes'
 
-/** Overwrites the digits of `weir.deletes` in the footer with as many zeros, so that nothing moves. */
+/**
+ * Overwrites the digits of `weir.deletes` in the footer with as many zeros, so that nothing moves.
+ */
 function nameNoDeletes(file: string): void {
   const handle = disk.open(file, 'r+')
   try {

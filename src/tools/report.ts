@@ -54,7 +54,9 @@ export class Report {
     if (this.notes.length < FINDINGS_TOLD_MAX) this.notes.push(what)
   }
 
-  /** Runs `work`. Damaged becomes a finding, and the result is undefined; other errors are thrown. */
+  /**
+   * Runs `work`. Damaged becomes a finding, and the result is undefined; other errors are thrown.
+   */
   async try<T>(work: () => Promise<T> | T): Promise<T | undefined> {
     try {
       return await work()

@@ -222,7 +222,10 @@ function emptyFolder(disk: Disk, to: Paths): void {
   for (const path of [to.format, to.admin]) if (disk.exists(path)) disk.unlink(path)
 }
 
-/** Removes what a failed restore made. Where the disk does not allow it, RESTORING stays and marks the folder. */
+/**
+ * Removes what a failed restore made. Where the disk does not allow it, RESTORING stays and marks
+ * the folder.
+ */
 function undoRestore(disk: Disk, to: Paths, made: readonly string[]): void {
   if (!disk.exists(to.restoring)) return
   try {

@@ -3,7 +3,8 @@
  * rebuilds or removes anything.
  *
  * A backup can be read too. It has no index, and nothing is written into it. So no lock is taken,
- * and the catalog is read from a copy, because LMDB makes a lock file beside the file that it reads.
+ * and the catalog is read from a copy, because LMDB makes a lock file beside the file that it
+ * reads.
  *
  * LMDB trusts its pages: a damaged file may crash its reader or hold it for ever. So a process of
  * its own reads catalog and index once before the command does (workers/probe.ts).
@@ -139,7 +140,9 @@ export type ProbeAnswer =
   | { readonly keys: readonly (readonly [number, number])[] }
   | { readonly error: WireError }
 
-/** Reads an LMDB folder in a process of its own. Resolves with its keys by pool, or with the error. */
+/**
+ * Reads an LMDB folder in a process of its own. Resolves with its keys by pool, or with the error.
+ */
 async function probe(question: ProbeQuestion): Promise<ReadonlyMap<number, number> | Error> {
   const child = fork(new URL('../../workers/probe.js', import.meta.url), [JSON.stringify(question)], {
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],

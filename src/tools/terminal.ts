@@ -5,9 +5,9 @@
  * not. A bar hides the cursor and turns line wrapping off, so an interrupt must restore the
  * terminal.
  *
- * On SIGINT or SIGTERM the registered clean-ups run: they restore the terminal and remove unfinished
- * files. Then the process dies of that signal, so that a shell sees 130 or 143 and ends its loop
- * too. A second signal does not wait. The server handles signals itself (app/commands.ts).
+ * On SIGINT or SIGTERM the registered clean-ups run: they restore the terminal and remove
+ * unfinished files. Then the process dies of that signal, so that a shell sees 130 or 143 and ends
+ * its loop too. A second signal does not wait. The server handles signals itself (app/commands.ts).
  */
 import type * as CliProgress from 'cli-progress'
 import { monotonicMs, resolvesWithin } from '../util/clock.ts'
@@ -40,7 +40,9 @@ export function isInterrupted(): boolean {
   return isDying
 }
 
-/** Runs the synchronous part of all clean-ups, for a process that is about to end in another way. */
+/**
+ * Runs the synchronous part of all clean-ups, for a process that is about to end in another way.
+ */
 export function cleanUpNow(): void {
   for (const cleanUp of [...cleanUps].reverse()) void tryCleanUp(cleanUp)
 }

@@ -4,8 +4,9 @@
  *
  *   FORMAT and lock → catalog → admin.json → index → log → every segment of every pool → orphans
  *
- * Without an index (a start builds it), verify finds the live segments as a rebuild does, and prints
- * which checks were not possible. In a backup, each file is first compared with the list in BACKUP.
+ * Without an index (a start builds it), verify finds the live segments as a rebuild does, and
+ * prints which checks were not possible. In a backup, each file is first compared with the list in
+ * BACKUP.
  *
  * Findings go to standard output, with their number or `clean` in the last line. Notes go to
  * standard error.

@@ -98,7 +98,10 @@ export function contents(dataDir: string): Map<string, string> {
   return files
 }
 
-/** Replaces a file by a folder. Its reads fail as those of a broken sector do, but with EISDIR instead of EIO. */
+/**
+ * Replaces a file by a folder. Its reads fail as those of a broken sector do, but with EISDIR
+ * instead of EIO.
+ */
 export function cannotBeRead(file: string): void {
   rmSync(file)
   mkdirSync(file)

@@ -1,4 +1,7 @@
-/** Verify and inspect read backups and restored folders, say that they have no index, and change nothing. */
+/**
+ * Verify and inspect read backups and restored folders, say that they have no index, and change
+ * nothing.
+ */
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, expect, test, vi } from 'vitest'

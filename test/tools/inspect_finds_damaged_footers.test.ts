@@ -1,4 +1,7 @@
-/** `weir inspect` finds damaged footers of small segments, by checksum, and of large ones, by parsing. */
+/**
+ * `weir inspect` finds damaged footers of small segments, by checksum, and of large ones, by
+ * parsing.
+ */
 import { statSync } from 'node:fs'
 import { beforeAll, expect, test } from 'vitest'
 import { INSPECT_CHECKSUM_BYTES } from '../../src/util/limits.ts'

@@ -1,6 +1,6 @@
 /**
- * Backup, restore and rebuild are killed at every named point. Nothing takes an unfinished result for
- * a complete one, and each command can run again.
+ * Backup, restore and rebuild are killed at every named point. Nothing takes an unfinished result
+ * for a complete one, and each command can run again.
  */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

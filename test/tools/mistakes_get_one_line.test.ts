@@ -1,6 +1,6 @@
 /**
- * An operator's mistakes at a terminal: wrong arguments, a bad --out, Ctrl-C, `| head`. The answer is
- * one line that helps, never a stack trace.
+ * An operator's mistakes at a terminal: wrong arguments, a bad --out, Ctrl-C, `| head`. The answer
+ * is one line that helps, never a stack trace.
  */
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'

@@ -45,7 +45,10 @@ function repair(dataDir: string, ...flags: string[]) {
   return weir(['repair', '--data-dir', dataDir, ...flags])
 }
 
-/** Expects --dry-run and a run without --yes to change nothing, then repairs with --yes. Returns the plan. */
+/**
+ * Expects --dry-run and a run without --yes to change nothing, then repairs with --yes. Returns the
+ * plan.
+ */
 async function repairLosing(dataDir: string): Promise<string> {
   const before = contents(dataDir)
   const dry = await repair(dataDir, '--dry-run')
@@ -78,7 +81,9 @@ test('repair changes nothing in a clean folder', async () => {
   expect(contents(dataDir)).toEqual(before)
 })
 
-/** A folder of a killed server. Ten requests of one event each are in the log only, ids u0 to u9. */
+/**
+ * A folder of a killed server. Ten requests of one event each are in the log only, ids u0 to u9.
+ */
 async function withLog(): Promise<{ dataDir: string; places: ReturnType<typeof readStoppedLog>['records'] }> {
   const dataDir = copyOf(filled)
   const server = await start(dataDir)

@@ -45,7 +45,10 @@ export class Backups {
     this.#sources = sources
   }
 
-  /** Starts a backup. Returns a refusal, 409, where one runs, and 400 where the destination cannot be used. */
+  /**
+   * Starts a backup. Returns a refusal, 409, where one runs, and 400 where the destination cannot
+   * be used.
+   */
   async begin(data: BackupThreadData): Promise<Backup | Refusal> {
     if (this.#stopped) return refusal(503, 'stopping', 'the server is stopping')
     if (this.#running !== undefined)
@@ -118,8 +121,8 @@ class Backup {
 
   /**
    * The answer as lines of JSON: the latest progress, at least each second, and the end. The copy
-   * begins when the first line is read. A slow reader gets fewer lines and does not delay the backup.
-   * A reader that leaves cancels it.
+   * begins when the first line is read. A slow reader gets fewer lines and does not delay the
+   * backup. A reader that leaves cancels it.
    */
   lines(): AsyncIterableIterator<Uint8Array> {
     const lines = this.#lines()

@@ -1,6 +1,6 @@
 /**
- * The folder of a backup: whether one can be written to it, its parents and their syncs, its removal,
- * and whether everything in a given backup is a plain file.
+ * The folder of a backup: whether one can be written to it, its parents and their syncs, its
+ * removal, and whether everything in a given backup is a plain file.
  */
 import { realpathSync } from 'node:fs'
 import { basename, dirname, isAbsolute, join, sep } from 'node:path'
@@ -8,7 +8,10 @@ import { type Disk, syncFolder } from '../../util/disk.ts'
 import { Damaged } from '../../util/errors.ts'
 import { BACKUP_FILE, UNFINISHED_BACKUP_FILE } from '../../util/paths.ts'
 
-/** Returns one sentence that says why a backup of `dataDir` cannot go to `folder`; undefined: it can. */
+/**
+ * Returns one sentence that says why a backup of `dataDir` cannot go to `folder`; undefined: it
+ * can.
+ */
 export function whyNotTo(disk: Disk, folder: string, dataDir: string): string | undefined {
   if (!isAbsolute(folder)) return `the folder of a backup must be an absolute path, not "${folder}"`
   try {
@@ -78,8 +81,8 @@ export function removeFiles(disk: Disk, folder: string): void {
 }
 
 /**
- * A backup may come from somebody else. A symbolic link in it would copy another file, and a read of
- * a pipe would never end.
+ * A backup may come from somebody else. A symbolic link in it would copy another file, and a read
+ * of a pipe would never end.
  * @returns the damage where `path` of the folder `root` is not a plain file in plain folders
  */
 export function whyNotPlain(disk: Disk, root: string, path: string): Damaged | undefined {
@@ -95,7 +98,9 @@ export function whyNotPlain(disk: Disk, root: string, path: string): Damaged | u
 /** Depth of folders that are searched. A backup has segment/ and folders of pools in it. */
 const DEPTH_MAX = 3
 
-/** The first entry of a folder that is neither a plain file nor a folder; undefined: there is none. */
+/**
+ * The first entry of a folder that is neither a plain file nor a folder; undefined: there is none.
+ */
 export function firstNotPlain(disk: Disk, folder: string, depth = 0): Damaged | undefined {
   for (const name of disk.readdir(folder)) {
     const path = join(folder, name)

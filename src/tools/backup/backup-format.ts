@@ -34,7 +34,10 @@ export interface BackupContents {
   readonly segments: number
   /** Sorted by path. */
   readonly files: readonly BackupFile[]
-  /** Format 2 only, never empty: files that were damaged before the copy. The copy of a missing file is empty. */
+  /**
+   * Format 2 only, never empty: files that were damaged before the copy. The copy of a missing file
+   * is empty.
+   */
   readonly damaged?: readonly DamagedFile[]
 }
 

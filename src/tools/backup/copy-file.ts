@@ -59,7 +59,9 @@ export interface Copied {
 export interface CopyDeps {
   readonly disk: Disk
   readonly throttle: BackupThrottle
-  /** The files come from somebody else: symbolic links are not followed, and pipes not waited for. */
+  /**
+   * The files come from somebody else: symbolic links are not followed, and pipes not waited for.
+   */
   readonly isForeign?: boolean
   /** Called with the bytes of each chunk. */
   readonly onBytes: (bytes: number) => void

@@ -177,7 +177,7 @@ async function copyLog(writing: Writing): Promise<void> {
   const flushed = new Map(state.deletedPools.map(pool => [pool, -1]))
   for (const { pool, flushedSequence } of state.pools) flushed.set(pool, flushedSequence)
   const counted = counter(control, 'log', 0)
-  let untaken = 0
+  let uncounted = 0
   writing.folders.push(to.log)
   const names = await deps.extractLog({
     disk: deps.disk,
@@ -187,11 +187,11 @@ async function copyLog(writing: Writing): Promise<void> {
     flushed,
     onBytes: async bytes => {
       counted(bytes)
-      untaken += bytes
+      uncounted += bytes
       // A wait takes at least a millisecond, which is too long for each small record.
-      if (bytes > 0 && untaken < BACKUP_CHUNK_BYTES) return
-      await control.throttle.take(untaken)
-      untaken = 0
+      if (bytes > 0 && uncounted < BACKUP_CHUNK_BYTES) return
+      await control.throttle.take(uncounted)
+      uncounted = 0
     },
   })
   for (const name of names) await listFile(writing, join(to.log, name), `log/${name}`)
@@ -204,8 +204,10 @@ async function copyCatalog(writing: Writing): Promise<void> {
   writing.folders.push(to.catalog)
   for (const name of await deps.writeCatalog(to.catalog, state.documents, disk))
     await listFile(writing, join(to.catalog, name), `catalog/${name}`)
-  const plain = [from.format, from.admin].map((path, i) => [path, [to.format, to.admin][i]!] as const)
-  for (const [source, copy] of plain) {
+  for (const [source, copy] of [
+    [from.format, to.format],
+    [from.admin, to.admin],
+  ] as const) {
     // A folder whose first application was deleted has no admin.json.
     if (!disk.exists(source)) continue
     list(writing, copy.slice(to.root.length + 1), await copyFile(copyDeps(writing), source, copy))
@@ -299,7 +301,10 @@ function counter({ onProgress }: CopyControl, phase: CopyProgress['phase'], byte
   }
 }
 
-/** Removes a failed backup. Files that the disk does not remove stay and are no backup: BACKUP.tmp goes last. */
+/**
+ * Removes a failed backup. Files that the disk does not remove stay and are no backup: BACKUP.tmp
+ * goes last.
+ */
 function remove(disk: Disk, folder: string, folders: readonly string[], made: readonly string[]): void {
   try {
     const backup = join(folder, BACKUP_FILE)
@@ -312,7 +317,10 @@ function remove(disk: Disk, folder: string, folders: readonly string[], made: re
   }
 }
 
-/** Turns an error of the disk (it has a `syscall`) or of LMDB (it has a number as its code) into Unavailable. */
+/**
+ * Turns an error of the disk (it has a `syscall`) or of LMDB (it has a number as its code) into
+ * Unavailable.
+ */
 function asUnavailable(error: unknown): Error {
   const { name, message, syscall, code } = error as NodeJS.ErrnoException
   const isOfDisk = syscall !== undefined || (name === 'Error' && typeof code === 'number')

@@ -1,4 +1,6 @@
-/** After a power cut at any change of a backup or restore, a result that looks complete is complete. */
+/**
+ * After a power cut at any change of a backup or restore, a result that looks complete is complete.
+ */
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { expect, test } from 'vitest'
@@ -128,7 +130,8 @@ test(`a power cut leaves a complete restore or the file RESTORING (seed ${SEED})
       if (outcome === 'done') expect(isDeleted).toBe(false)
       const there = contents.files.filter(({ path }) => after.exists(join('/new', path)))
       if (isDeleted || there.length === 0) {
-        // Restore can start again here. The command makes the folder again where the cut removed it.
+        // Restore can start again here. The command makes the folder again where the cut removed
+        // it.
         const made = after.exists('/new') ? [] : ['/new']
         for (const folder of made) after.mkdir(folder)
         await fillFolder({ ...options, disk: after }, contents, made)

@@ -1,4 +1,6 @@
-/** A backup of a server under load holds exactly what was acknowledged up to one sequence number. */
+/**
+ * A backup of a server under load holds exactly what was acknowledged up to one sequence number.
+ */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -75,14 +77,16 @@ for (const durability of ['fsync', 'os']) {
     )
     // Each request has one sequence, and two requests came before the writers.
     expect(taken.reduce((sum, k) => sum + k, 2)).toBe(last.sequence)
-    // One moment for all writers: an answer before the begin of an operation in the backup is in it too.
+    // One moment for all writers: an answer before the begin of an operation in the backup is in it
+    // too.
     for (const [w, k] of taken.entries())
       for (const [v, other] of writers.entries()) {
         const beginMs = writers[w]!.done[k - 1]!.beginMs
         const answered = other.done.filter(({ ackMs }) => ackMs < beginMs).length
         expect(taken[v]).toBeGreaterThanOrEqual(answered)
       }
-    // Deleted before: gone. Deleted after the moment: there, with its row. Made after it: not there.
+    // Deleted before: gone. Deleted after the moment: there, with its row. Made after it: not
+    // there.
     const { data } = await restored.graphql<{ dataPools: { nodes: { uniqueName: string }[] } }>(
       '{ dataPools { nodes { uniqueName } } }',
     )

@@ -1,4 +1,7 @@
-/** Restore and verify refuse links, pipes, names and values that no backup has. They make nothing and wait for nothing. */
+/**
+ * Restore and verify refuse links, pipes, names and values that no backup has. They make nothing
+ * and wait for nothing.
+ */
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {

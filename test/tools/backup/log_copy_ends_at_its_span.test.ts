@@ -1,4 +1,7 @@
-/** A copy of the running log has exactly its span and nothing that is written meanwhile. Recovery takes it as a log. */
+/**
+ * A copy of the running log has exactly its span and nothing that is written meanwhile. Recovery
+ * takes it as a log.
+ */
 import { expect, test } from 'vitest'
 import { extractLog } from '../../../src/log/copy-log.ts'
 import { FOLDER, openOn, recover, spanOf } from '../../log/log.ts'

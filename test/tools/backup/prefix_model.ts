@@ -1,6 +1,7 @@
 /**
  * Writers with a known history: each does one operation after the other. A consistent copy has a
- * prefix of every writer's operations, and with an operation all that were answered before it began.
+ * prefix of every writer's operations, and with an operation all that were answered before it
+ * began.
  */
 import { performance } from 'node:perf_hooks'
 import { send, type TestPool } from '../../util/server.ts'
