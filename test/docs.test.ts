@@ -10,6 +10,7 @@ import { COMMANDS, commandHelp, helpText } from '../src/app/commands.ts'
 
 import { must } from '../src/util/assert.ts'
 
+const DECISION_LINES_MAX = 40
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const read = (name: string) => readFileSync(join(ROOT, name), 'utf8')
 const isFolder = (path: string) => existsSync(path) && statSync(path).isDirectory()
@@ -81,6 +82,25 @@ test('files that enforce an invariant name it, and the tests that attack it exis
     expect([name, silent]).toEqual([name, []])
     expect([name, quoted(attackers ?? '').filter(file => !existsSync(join(ROOT, file)))]).toEqual([name, []])
   }
+})
+
+test('files that the pages name exist', () => {
+  const layers = readdirSync(join(ROOT, 'src')).map(layer => join('src', layer))
+  const exists = (page: string, file: string) =>
+    ['', 'src', dirname(page), ...layers].some(folder => existsSync(join(ROOT, folder, file)))
+  const missing = PAGES.flatMap(page =>
+    quoted(read(page))
+      .filter(text => /^[a-z]+\/[\w./-]+\.(ts|mjs|cpp|h|md|graphql)$/.test(text) && !exists(page, text))
+      .map(file => `${page}: ${file}`),
+  )
+  expect(missing).toEqual([])
+})
+
+test('a decision has at most 40 lines', () => {
+  const decisions = PAGES.filter(page => page.startsWith('docs/decisions/'))
+  const linesOf = (page: string) => read(page).trimEnd().split('\n').length
+  expect(decisions.length).toBeGreaterThan(30)
+  expect(decisions.filter(page => linesOf(page) > DECISION_LINES_MAX)).toEqual([])
 })
 
 test('the README names scripts, commands and options that exist', () => {
