@@ -2,24 +2,29 @@ import { defineConfig } from 'vitest/config'
 import { BaseSequencer } from 'vitest/node'
 
 /**
- * Tests that take a minute or more, the longest first. They start before all others: one that
- * starts last would run alone, with the second worker idle.
+ * The tests that take half a minute or more on two cores, the longest first. They start before all
+ * others: a long test that starts last runs alone, with the second worker idle.
  */
 const LONGEST = [
   'crash/kills_at_named_points',
   'tools/repair_keeps_what_is_readable',
-  'path/records_model',
   'faults/disk_faults',
+  'abuse/main_thread',
   'tools/verify_finds_damage',
   'faults/merge_faults',
-  'path/compaction',
   'bench/each_question',
-  'tools/mistakes_get_one_line',
   'crash/kills_at_random_moments',
+  'path/compaction',
+  'path/records_model',
+  'abuse/bodies',
+  'path/over_node_http',
+  'tools/mistakes_get_one_line',
   'tools/backup/consistent_under_load',
   'tools/backup/damaged_backups_are_refused',
-  'tools/killed_commands_run_again',
   'bench/path_with_peers',
+  'abuse/connections',
+  'tools/killed_commands_run_again',
+  'api/over_node_http',
 ]
 
 class LongestFirst extends BaseSequencer {

@@ -117,15 +117,15 @@ function ownerOf(catalog: Catalog): IndexOwner {
  * found. There are none where the index was complete.
  */
 export function rebuiltNotes({ opened, notes }: OpenedIndex): string[] {
-  const { rebuiltBecause, lost } = notes
-  if (rebuiltBecause === undefined) return [...lost]
+  const { rebuiltBecause, possibleLosses } = notes
+  if (rebuiltBecause === undefined) return [...possibleLosses]
   const segments = opened.pools.reduce((sum, pool) => sum + pool.segments.length, 0)
   const of = `from ${segments} segments of ${opened.pools.length} pools`
   const how =
     rebuiltBecause === NEW_INDEX
       ? `the index was built ${of}: there was none, as after weir restore`
       : `the index was rebuilt ${of}: ${rebuiltBecause}`
-  return [how, ...lost]
+  return [how, ...possibleLosses]
 }
 
 /** Every live pool with all versions of its schema, as a rebuild needs them. */

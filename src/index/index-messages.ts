@@ -61,6 +61,6 @@ export interface IndexNotes {
   readonly cleared: readonly string[]
   /** Folders of no known pool that the rebuild left alone. */
   readonly unknownFolders: readonly string[]
-  /** Rows that the rebuild could not find, in words. */
-  readonly lost: readonly string[]
+  /** Rows that may be missing after the rebuild, in words. */
+  readonly possibleLosses: readonly string[]
 }

@@ -97,10 +97,10 @@ export function serveIndex(options: ServeOptions): void {
 }
 
 function found(opened: Opened): ResultOf<IndexCalls['open']> {
-  const { pools, lastCommit, keyLoop, rebuiltBecause, cleared, unknownFolders, lost } = opened
+  const { pools, lastCommit, keyLoop, rebuiltBecause, cleared, unknownFolders, possibleLosses } = opened
   return {
     opened: { pools, lastCommit, rebuilt: rebuiltBecause !== undefined, keyLoop },
-    notes: { rebuiltBecause, cleared, unknownFolders, lost },
+    notes: { rebuiltBecause, cleared, unknownFolders, possibleLosses },
   }
 }
 

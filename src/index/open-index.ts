@@ -55,8 +55,8 @@ export interface Opened {
   readonly rebuiltBecause: string | undefined
   readonly cleared: readonly string[]
   readonly unknownFolders: readonly string[]
-  /** Rows that a rebuild did not find any more, in words. */
-  readonly lost: readonly string[]
+  /** Rows that may be missing after a rebuild, in words. */
+  readonly possibleLosses: readonly string[]
   /** The folders below data/segment at this moment, for the sweep. */
   readonly folders: readonly string[]
 }
@@ -128,7 +128,7 @@ export async function openIndexFolder(options: OpenOptions, early = readEarly(op
     return { ...(await openRebuilt(options, decision.rebuild)), folders }
   }
   const cleared = decision === 'keep' ? [] : clearUncommitted(disk, poolFolders)
-  return { ...whole, folders, cleared, rebuiltBecause: undefined, unknownFolders: [], lost: [] }
+  return { ...whole, folders, cleared, rebuiltBecause: undefined, unknownFolders: [], possibleLosses: [] }
 }
 
 type Whole = Pick<Opened, 'index' | 'keyLoop' | 'pools' | 'lastCommit'>
@@ -180,9 +180,9 @@ async function openRebuilt(options: OpenOptions, rebuiltBecause: string): Promis
   const store = openStore(options)
   const index = createIndex(store, options.identity)
   try {
-    const { unknownFolders, lost } = await rebuilt({ ...options, index })
+    const { unknownFolders, possibleLosses } = await rebuilt({ ...options, index })
     const { keyLoop } = store
-    return { index, keyLoop, ...index.state(), rebuiltBecause, unknownFolders, lost, cleared: [] }
+    return { index, keyLoop, ...index.state(), rebuiltBecause, unknownFolders, possibleLosses, cleared: [] }
   } catch (error) {
     index.close()
     throw error
@@ -267,7 +267,7 @@ function setAside(options: OpenOptions): string {
   disk.rename(join(folder, LMDB_FILES.data), join(folder, name))
   for (const old of before) disk.unlink(join(folder, old))
   empty(options)
-  return `it was set aside as ${join(folder, name)}${before.length > 0 ? ', the one before is gone' : ''}`
+  return `it was set aside as ${join(folder, name)}${before.length > 0 ? ', and the one before it was removed' : ''}`
 }
 
 /**

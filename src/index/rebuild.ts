@@ -75,8 +75,8 @@ export interface RebuildOptions {
 export interface Rebuilt {
   /** Folders of no known pool. They are left alone. */
   readonly unknownFolders: string[]
-  /** Rows that are gone, in words. */
-  readonly lost: string[]
+  /** Rows that may be missing, in words. */
+  readonly possibleLosses: string[]
 }
 
 /** The segments of a pool by rising sequence, before any of them is read. */
@@ -102,7 +102,7 @@ export async function rebuild(options: RebuildOptions): Promise<Rebuilt> {
   index.setComplete(true)
   const known = new Set(pools.map(pool => pool.poolId))
   const unknownFolders = names.filter(name => !known.has(name)).map(name => join(segmentFolder, name))
-  return { unknownFolders, lost: lostOf(options, poolSegments) }
+  return { unknownFolders, possibleLosses: possibleLossesOf(options, poolSegments) }
 }
 
 async function readPoolSegments(options: RebuildOptions, pool: RebuildPool): Promise<PoolSegments> {
@@ -139,10 +139,13 @@ async function applyAll(options: RebuildOptions, poolSegments: readonly PoolSegm
 
 /**
  * An orphan delete file is no loss where its flush is made again from the log, or its merge from
- * its inputs. Otherwise a removal was interrupted, or the Parquet file was lost: they look the
+ * its inputs. Otherwise a removal was interrupted, or the Parquet file is missing. The two look the
  * same.
  */
-function lostOf({ heldSequences }: RebuildOptions, poolSegments: readonly PoolSegments[]): string[] {
+function possibleLossesOf(
+  { heldSequences }: RebuildOptions,
+  poolSegments: readonly PoolSegments[],
+): string[] {
   const open = poolSegments.filter(({ orphanDeletes }) => orphanDeletes.length > 0)
   if (open.length === 0) return []
   const held = heldSequences(new Set(open.map(({ pool }) => pool.pool)))
@@ -151,7 +154,7 @@ function lostOf({ heldSequences }: RebuildOptions, poolSegments: readonly PoolSe
       .filter(one => !isRedundant(one, live, held?.get(pool.pool) ?? new Set()))
       .map(({ segment, sequenceFrom, sequenceTo, rows, deletes }) => {
         const file = join(folder, deleteFile(segment))
-        return `${file} stands alone: either the removal of its segment (sequences ${sequenceFrom} to ${sequenceTo}) was interrupted, or ${segmentFile(segment)} is lost with up to ${rows} rows, and the rows that its ${deletes} deletes removed are back`
+        return `${file} has no Parquet file beside it: either the removal of its segment (sequences ${sequenceFrom} to ${sequenceTo}) was interrupted, or ${segmentFile(segment)} is missing with up to ${rows} rows, and the rows that its ${deletes} deletes removed are visible again`
       }),
   )
 }

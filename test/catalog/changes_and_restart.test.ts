@@ -48,7 +48,7 @@ describe('creation', () => {
     const make = async (more: object) =>
       created(await catalog.createWebhookSource({ columns: COLUMNS, ...more }, 'APP1')).pool
     const keyed = await make({ timestamp: 'at', uniqueId: 'id', tenant: 'constructor' })
-    const schema = must(catalog.schema(keyed.number, 1), 'plan')
+    const schema = must(catalog.schema(keyed.number, 1), 'schema')
     expect(schema.columns.map(c => c.required)).toEqual([true, true, false, true])
     expect(schema).toMatchObject({ timestamp: 0, tenant: 2, key: { columns: [0, 1], version: -1 } })
     const shared = must(catalog.sharedSchema(keyed.number, 1), 'shared')
@@ -147,21 +147,21 @@ describe('restart', () => {
         'APP1',
       ),
     )
-    const gone = created(await first.catalog.createWebhookSource({ uniqueName: 'gone' }, 'APP1'))
-    await first.catalog.deletePool(gone.pool.id)
+    const deleted = created(await first.catalog.createWebhookSource({ uniqueName: 'deleted' }, 'APP1'))
+    await first.catalog.deletePool(deleted.pool.id)
     await first.catalog.stop()
 
     const { catalog, isNewFolder } = await folder.open()
     expect(isNewFolder).toBe(false)
     expect(catalog.byWebhookId(kept.source.webhookId)).toEqual(kept)
     expect(catalog.schema(kept.pool.number, 1)).toEqual(first.catalog.schema(kept.pool.number, 1))
-    expect(catalog.source(gone.source.id)).toEqual(gone.source)
-    expect(catalog.byWebhookId(gone.source.webhookId)).toBeUndefined()
+    expect(catalog.source(deleted.source.id)).toEqual(deleted.source)
+    expect(catalog.byWebhookId(deleted.source.webhookId)).toBeUndefined()
     expect(catalog.tombstones()).toEqual(first.catalog.tombstones())
     expect(catalog.meta()).toEqual(first.catalog.meta())
     expect(catalog.signingKey()).toEqual(first.catalog.signingKey())
     const next = created(await catalog.createWebhookSource({}, 'APP1'))
-    expect(next.pool.number).toBe(gone.pool.number + 1)
+    expect(next.pool.number).toBe(deleted.pool.number + 1)
   })
 
   test('refuses changes after stop', async () => {

@@ -64,7 +64,7 @@ describe('a later start', () => {
     expect(second.admin).toEqual(first.admin)
   })
 
-  test('writes the file again where it is gone or differs', async () => {
+  test('writes the file again where it is missing or differs', async () => {
     const first = await folder.open()
     await first.catalog.stop()
     unlinkSync(folder.paths.admin)

@@ -126,7 +126,7 @@ describe('a rebuild that finds a delete file alone', () => {
   test('says nothing where the log has its requests', async () => {
     const { open } = await cutShort()
     const { index, ...opened } = await open()
-    expect([opened.rebuiltBecause, opened.lost]).toEqual(['it is new', []])
+    expect([opened.rebuiltBecause, opened.possibleLosses]).toEqual(['it is new', []])
     expect(opened.pools).toMatchObject([{ flushedSequence: 3, nextSegment: 3, segments: [{ segment: 1 }] }])
     index.close()
   })
@@ -140,9 +140,9 @@ describe('a rebuild that finds a delete file alone', () => {
     const made = await cutShort()
     await change(made)
     const { index, ...opened } = await made.open()
-    expect(opened.lost).toEqual([
+    expect(opened.possibleLosses).toEqual([
       expect.stringMatching(
-        /0000000002.deletes stands alone.* 4 to 6.* 0000000002.parquet is lost with up to 2 rows/,
+        /0000000002.deletes has no Parquet file beside it.* 4 to 6.* 0000000002.parquet is missing with up to 2 rows/,
       ),
     ])
     expect(existsSync(made.alone)).toBe(true)

@@ -278,9 +278,9 @@ test('a rebuild reports rows that neither the segments nor the log have', async 
   rmSync(join(pool, segmentFile(3)))
   rmSync(data)
   const { index, notes } = await open()
-  expect(notes.lost).toEqual([
+  expect(notes.possibleLosses).toEqual([
     expect.stringMatching(
-      /0000000003.deletes stands alone.* 20 to 29\).* 0000000003.parquet is lost with up to 10 rows.* 1 deletes/,
+      /0000000003.deletes has no Parquet file beside it.* 20 to 29\).* 0000000003.parquet is missing with up to 10 rows.* 1 deletes/,
     ),
   ])
   await index.stop()

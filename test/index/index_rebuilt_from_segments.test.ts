@@ -178,13 +178,13 @@ describe('rebuild', () => {
    * visible rows.
    */
   async function rebuilt({ root }: Home) {
-    const { index, pools, lost } = await openHere(pathsOf(root))
+    const { index, pools, possibleLosses } = await openHere(pathsOf(root))
     const { deletionVectors } = index.readDeletionVectors(1)
     index.close()
     const segments = pools[0]?.segments ?? []
     const deletedRows = deletionVectors.reduce((sum, { rows }) => sum + rows.length, 0)
     const visible = segments.reduce((sum, { rows }) => sum + rows, 0) - deletedRows
-    return { segments: segments.map(({ segment }) => segment), lost, visible, pool: pools[0] }
+    return { segments: segments.map(({ segment }) => segment), possibleLosses, visible, pool: pools[0] }
   }
   const DELETES = [row('gone', 2)]
   const write = (pool: string, flush: Pick<Flush, 'segment' | 'from' | 'to'> & Partial<Flush>) => {
@@ -198,7 +198,7 @@ describe('rebuild', () => {
     write(made.pool, { segment: 4, from: 20, to: 29 })
     write(made.pool, { segment: 3, from: 1, to: 19, deletes: DELETES, replaces: [1, 2] })
     rmSync(join(made.pool, segmentFile(3)))
-    expect(await rebuilt(made)).toMatchObject({ segments: [1, 2, 4], lost: [], visible: 3 })
+    expect(await rebuilt(made)).toMatchObject({ segments: [1, 2, 4], possibleLosses: [], visible: 3 })
   })
 
   test.each([
@@ -206,15 +206,15 @@ describe('rebuild', () => {
     ['in between', 2, [1, 3]],
     ['the newest', 3, [1, 2]],
   ])(
-    'goes on where a segment had no more to say and its removal was cut short: %s; and says what it may be',
+    'goes on after an interrupted removal of an obsolete segment: %s; and reports the possible loss',
     async (_where, gone, left) => {
       const made = home()
       for (const segment of [1, 2, 3])
         write(made.pool, { segment, from: segment * 10, to: segment * 10 + 9, deletes: DELETES })
       rmSync(join(made.pool, segmentFile(gone)))
-      const { segments, lost, pool } = await rebuilt(made)
+      const { segments, possibleLosses, pool } = await rebuilt(made)
       expect(segments).toEqual(left)
-      expect(lost).toEqual([expect.stringContaining(join(made.pool, deleteFile(gone)))])
+      expect(possibleLosses).toEqual([expect.stringContaining(join(made.pool, deleteFile(gone)))])
       expect(pool?.nextSegment).toBe(4)
     },
   )
@@ -235,8 +235,8 @@ describe('rebuild', () => {
     write(made.pool, { segment: 1, from: 1, to: 9, deletes: DELETES })
     rmSync(join(made.pool, segmentFile(1)))
     for (const flush of flushes) write(made.pool, flush)
-    const { segments, lost } = await rebuilt(made)
-    expect([segments, lost]).toEqual([flushes.map(({ segment }) => segment), []])
+    const { segments, possibleLosses } = await rebuilt(made)
+    expect([segments, possibleLosses]).toEqual([flushes.map(({ segment }) => segment), []])
   })
 
   test('says what is damaged: overlapping sequences', async () => {
@@ -258,6 +258,6 @@ describe('rebuild', () => {
     })
     // A later segment covers it, so it is not needed.
     write(made.pool, { segment: 4, from: segment * 10, to: segment * 10 + 9, replaces: [segment] })
-    expect(await rebuilt(made)).toMatchObject({ lost: [], visible: 3 })
+    expect(await rebuilt(made)).toMatchObject({ possibleLosses: [], visible: 3 })
   })
 })

@@ -272,7 +272,7 @@ async function checkState(
     const expected = rowsAfter(there.map(({ request }) => request))
     const wrong = difference(found, expected, expiredUs, isRebuilt)
     if (wrong !== undefined) throw new Error(wrong)
-    return server.opened.lost.length
+    return server.opened.possibleLosses.length
   } finally {
     await server.stop()
   }
