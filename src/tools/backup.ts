@@ -123,7 +123,7 @@ async function askServer(config: Config, url: string, folder: string): Promise<B
       throw new CannotRun(
         `backup failed: the server at ${url} closed the connection before the copy was complete; ${folder} is no backup: remove it where it exists, and run weir backup again`,
       )
-    const text = `backup failed: ${last.error}; nothing was kept in ${folder}`
+    const text = `backup failed: ${last.error}; there is no backup in ${folder}`
     throw last.code === 'damaged' ? new Unavailable(last.code, text) : new CannotRun(text)
   } finally {
     progress.end()

@@ -326,10 +326,7 @@ function asUnavailable(error: unknown): Error {
   const isOfDisk = syscall !== undefined || (name === 'Error' && typeof code === 'number')
   if (!isOfDisk) return error as Error
   const isFull = code === 'ENOSPC' || code === 'EDQUOT' || (code as unknown) === LMDB_NO_SPACE
-  return new Unavailable(
-    isFull ? 'disk_full' : 'backup_failed',
-    `the disk of the backup failed, so nothing was kept: ${message}`,
-  )
+  return new Unavailable(isFull ? 'disk_full' : 'backup_failed', `the disk of the backup failed: ${message}`)
 }
 
 /** ENOSPC as LMDB reports it. */
