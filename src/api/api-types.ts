@@ -7,6 +7,7 @@
 
 import type { BasicAuth } from '../catalog/model.ts'
 import type { BatchBuffer, BatchCost } from '../format/batch-layout.ts'
+import type { RequestKind } from '../format/schema.ts'
 import type { Span } from '../log/log-types.ts'
 import type { ParseResult, ParseTask } from '../parse/parse-task.ts'
 import type { RisingClock } from '../util/clock.ts'
@@ -99,7 +100,7 @@ export interface ControlRoute {
 
 /** The rows of one part of a parse result, for the memtable. */
 export interface CommitPart {
-  readonly kind: 'post' | 'delete'
+  readonly kind: RequestKind
   readonly pool: number
   readonly version: number
   readonly batch: BatchBuffer

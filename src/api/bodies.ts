@@ -20,7 +20,7 @@ import { tooLarge } from './admission.ts'
 import { copyIn, type IngestRequest, type Line, lineOf, type SlabPool, Waiting } from './body-memory.ts'
 import { refuse } from './problem.ts'
 
-/** What Bodies needs from its owner. */
+/** The functions and limits that Bodies gets from its owner. */
 interface BodyDeps {
   /** True while the memtable has room. */
   room(): boolean

@@ -1,5 +1,5 @@
 /**
- * What protects the server from its connections:
+ * The protection of the server against its connections:
  *
  *   Sockets  limits the number of connections
  *   Unread   closes connections whose clients do not read their answers

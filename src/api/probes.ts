@@ -1,4 +1,4 @@
-/** What monitors ask: /livez, /readyz, and who may read /metrics. Ingest asks the same health state. */
+/** /livez, /readyz, and the access to /metrics. Ingest reads the same health state as /readyz. */
 
 import { timingSafeEqual } from 'node:crypto'
 import { isIPv4 } from 'node:net'

@@ -20,7 +20,7 @@ import type { KernelChoice } from '../util/native.ts'
 import { startThread, type Thread } from '../util/thread-kit.ts'
 import type { EngineCalls, EngineSettings, QueryDone, QueryEngine, QueryTask } from './query-types.ts'
 
-/** Where the engine works; the rest has its default in limits.ts and is given by tests only. */
+/** The options of an engine. Tests alone set those that have a default in limits.ts. */
 export interface EngineOptions {
   readonly segmentFolder: string
   readonly temporaryFolder: string
@@ -29,7 +29,7 @@ export interface EngineOptions {
   readonly kernel?: KernelChoice | undefined
   readonly threads: number
   readonly crashAt: string
-  /** Called once when the worker ends without being told to: no query can run any more. */
+  /** Called once when the worker ends by itself. No query can run any more. */
   readonly onFatal: (error: Error) => void
   readonly memoryBytes?: number
   readonly queryMsMax?: number
@@ -47,21 +47,23 @@ interface Waiter {
 
 /** An engine whose worker is started by the first query, or by `warm`. */
 export interface LazyEngine extends QueryEngine {
-  /** Starts the worker where no query did. A failure to start is a fault, as its later end would be. */
+  /** Starts the worker if no query has started it. A failure to start ends the engine, as a later failure does. */
   warm(): void
 }
 
 /**
  * The engine of a server, whose start does not wait for DuckDB. Both folders must exist.
- * @throws CannotRun where DuckDB's library cannot be loaded here: nobody should learn it from the first query. A process loads
- * it once, so the worker's own loading costs little more.
+ *
+ * DuckDB's library is loaded here, so that a failure ends the start and not the first query. A
+ * process loads it once, so the worker loads it almost for free.
+ * @throws CannotRun if DuckDB's library cannot be loaded
  */
 export function createQueryEngine(options: EngineOptions): LazyEngine {
   loadPackage('@duckdb/node-api')
   return new EngineClient(options)
 }
 
-/** Starts the worker; resolves when it can run queries. Both folders must exist. */
+/** Starts the worker. Resolves when it can run queries. Both folders must exist. */
 export async function openQueryEngine(options: EngineOptions): Promise<QueryEngine> {
   const engine = new EngineClient(options)
   await engine.open()
@@ -85,7 +87,7 @@ class EngineClient implements LazyEngine {
     this.#waiting = new FairQueue(options.waitingMax ?? QUERIES_WAITING_MAX)
   }
 
-  /** Starts the worker; resolves when it can run queries, which may be sent at once. Rejects where it fails before. */
+  /** Starts the worker. Resolves when it can run queries, which may be sent at once. Rejects if it fails before. */
   async open(): Promise<void> {
     let isOpen = false
     let failure: Error | undefined
@@ -153,7 +155,7 @@ class EngineClient implements LazyEngine {
     this.#thread?.unref()
   }
 
-  /** Runs it, then the next one that waits. */
+  /** Runs a query, then the next one that waits. */
   async #start(waiter: Waiter): Promise<void> {
     clearTimeout(waiter.timer)
     this.#running += 1
@@ -173,7 +175,7 @@ class EngineClient implements LazyEngine {
     waiter.reject(new Unavailable('timeout', 'the query waited too long for its turn'))
   }
 
-  /** The worker is gone. The kit rejects what runs; nothing that waits will run. */
+  /** Called when the worker has ended. The thread kit rejects the running queries. */
   #fail(error: Error): void {
     const fault = this.#ended === undefined
     this.#ended ??= new Unavailable('query_worker', `the query worker failed: ${error.message}`)

@@ -93,7 +93,7 @@ export class Engine {
     }
   }
 
-  /** Drops what is cached of these files. No manifest names them any more. */
+  /** Drops all cached data of these files. No manifest names them any more. */
   async forget(files: readonly string[]): Promise<void> {
     await this.#deletionTables.forget(files)
   }

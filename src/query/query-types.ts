@@ -1,5 +1,5 @@
 /**
- * What the planner, the engine and their callers pass each other.
+ * The types that planner, engine and their callers pass to each other, across the query thread too.
  *
  * A statement is SQL that the planner made, with every value bound. Its FROM names `rows`. The
  * engine replaces `rows` by the manifest's segments minus their deletion vectors.
@@ -30,7 +30,7 @@ interface Statement {
 }
 
 /**
- * What a plan knows about its rows: `prune` leaves out segments by it. `null`: nothing is known.
+ * The facts by which `prune` leaves out segments. `null`: nothing is known.
  */
 export interface Pruning {
   /** Inclusive, in microseconds since 1970. */
@@ -110,7 +110,7 @@ export interface QueryEngine {
    */
   run(task: QueryTask, fairKey: string): Promise<QueryDone>
   /**
-   * Drops what the engine keeps of these files. No manifest and no snapshot names them any more.
+   * Drops all cached data of these files. No manifest and no snapshot names them any more.
    */
   forget(files: readonly string[]): void
   stats(): { readonly running: number; readonly waiting: number }
@@ -138,6 +138,6 @@ export interface EngineCalls {
   /** The first call. Resolves when the engine is open. */
   open(): void
   run(task: QueryTask): QueryDone
-  /** Drops what the engine keeps of these files. No manifest names them any more. */
+  /** Drops all cached data of these files. No manifest names them any more. */
   forget(files: readonly string[]): void
 }

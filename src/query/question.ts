@@ -41,12 +41,12 @@ export interface Question<Input = unknown, Query = unknown> {
   answer(rows: PrintedRows): Readonly<Record<string, unknown>>
 }
 
-/** The rows of an answer, and what it cost. */
+/** The rows of an answer, and its cost. */
 export interface Answered extends Omit<QueryDone, 'columns'> {
   readonly sql: string
 }
 
-/** What a pool's manifest needs to be pinned. */
+/** The functions that pin the manifest of a pool. */
 export interface PinDeps {
   /** Flushes everything acknowledged before the call. */
   flushNow(pool: number): Promise<void>

@@ -17,7 +17,7 @@ const chunksOf = (text: string, bytes: number) =>
     text.slice(index * bytes, (index + 1) * bytes),
   )
 
-/** What curl prints of an answer, undefined where there is no curl. */
+/** The output of curl for an answer; undefined if curl is not installed. */
 function curl(args: string[], input: string): Promise<string | undefined> {
   return new Promise(resolve => {
     const child = execFile(
@@ -216,7 +216,7 @@ test('a body that comes slowly, byte by byte, is taken: the library would close 
   raw.write(head('/v1/open', ['Content-Length: 40']))
   for (const byte of body) {
     raw.write(byte)
-    await new Promise(resolve => setTimeout(resolve, 340)) // its slowness is what is tested
+    await new Promise(resolve => setTimeout(resolve, 340)) // the test is about a slow body
     expect(raw.closed).toBe(false)
   }
   await raw.until(r => r.received.includes('"OK"}]'))

@@ -46,7 +46,7 @@ export function ask(port: number, path: string, what: Ask = {}): Promise<Answer>
   })
 }
 
-/** A raw connection: what was received, and events to await. */
+/** A raw connection: the received bytes, and events to await. */
 export class Raw {
   readonly socket: Socket
   received = ''

@@ -1,4 +1,4 @@
-/** Answers that nobody reads do not pile up: one stays pending, then the connection closes (W-9). */
+/** Unread answers do not pile up: one stays pending, then the connection closes (W-9). */
 import { expect, test } from 'vitest'
 import { REFUSALS_PER_CLOSE } from '../../src/util/limits.ts'
 import { head, Raw } from './client.ts'

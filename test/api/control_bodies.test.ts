@@ -1,4 +1,4 @@
-/** Bodies of control requests, and bodies in tiny chunks on every route: bounded before anybody knows who sends them. */
+/** Bodies of control requests, and bodies in tiny chunks on every route, are bounded before their sender is known. */
 import { expect, test } from 'vitest'
 import {
   CONTROL_INCOMPLETE_BYTES_MAX,
@@ -71,7 +71,7 @@ test.each(['/graphql', '/v1/open'])('%s: small chunks of honest senders are take
   expect(await each([event, ...Array.from({ length: 20_000 }, () => ' '.repeat(TINY_CHUNK_BYTES))])).toBe(200)
 })
 
-test('half-sent requests keep nobody out', async () => {
+test('half-sent requests do not block other clients', async () => {
   const half = await opened(CONTROL_REQUESTS_MAX + 44, 'Content-Length: 1000', '{')
   expect((await ask(api.port, '/oauth2/token', { body: 'a=b' })).status).toBe(200)
   expect((await ask(api.port, '/graphql', { body: '{}' })).status).toBe(200)
@@ -88,7 +88,7 @@ test('beyond the limit of half-sent requests the oldest gets 408', async () => {
   await closed([...half, ...last])
 })
 
-test('… and beyond the memory that they may take', async () => {
+test('beyond the memory of half-sent requests the oldest gets 408 too', async () => {
   const bytes = GRAPHQL_BODY_BYTES_MAX - 1
   const count = Math.floor(CONTROL_INCOMPLETE_BYTES_MAX / bytes) + 2
   const half = await opened(count, `Content-Length: ${GRAPHQL_BODY_BYTES_MAX}`, ' '.repeat(bytes), 0)

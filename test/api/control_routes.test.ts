@@ -40,7 +40,7 @@ test('a control body over its limit is 413, declared or not', async () => {
   }
 })
 
-test('preflight and other methods', async () => {
+test('a preflight is answered, and other methods are 405', async () => {
   for (const path of ['/graphql', '/oauth2/token']) {
     const preflight = await ask(api.port, path, { method: 'OPTIONS', headers: { origin: 'http://x' } })
     expect([preflight.status, preflight.text]).toEqual([204, ''])
@@ -76,7 +76,7 @@ test('handlers that fail: 503 for Unavailable, 500 for any other error', async (
   await broken.stop(1000)
 })
 
-test('control requests beyond the limit are 503; those of clients that went count until they end', async () => {
+test('control requests beyond the limit are 503; those of disconnected clients count until they end', async () => {
   const held = gate()
   const reply = { status: 200, body: 'done' }
   const slow = await start(fake, {}, { graphql: () => held.promise.then(() => reply) })
@@ -97,7 +97,7 @@ test('control requests beyond the limit are 503; those of clients that went coun
   await slow.stop(1000)
 })
 
-test('health, metrics and unknown paths; HEAD has no body and keeps its connection', async () => {
+test('health, metrics and unknown paths answer; HEAD has no body and keeps its connection', async () => {
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   const get = (path: string, method = 'GET') => ask(api.port, path, { method, agent })
   for (const path of ['/livez', '/readyz', '/metrics']) {
@@ -116,7 +116,7 @@ test('health, metrics and unknown paths; HEAD has no body and keeps its connecti
   agent.destroy()
 })
 
-test('readiness says why not; ingest refuses with 503 only where events cannot be taken', async () => {
+test('/readyz gives the reason; ingest refuses with 503 only if events cannot be taken', async () => {
   fake.health = { ready: false, why: 'the last flush failed' }
   const ready = await ask(api.port, '/readyz', { method: 'GET' })
   expect([ready.status, ready.json.code, ready.json.errors]).toEqual([
@@ -144,7 +144,7 @@ test('an address in use is refused', async () => {
   await expect(start(fake, { port: api.port })).rejects.toThrow(/in use/)
 })
 
-test('credentials', () => {
+test('Basic credentials match as a whole, and their scheme in any case', () => {
   const wanted = { username: 'a', password: 'b:c' }
   const header = (text: string) => `Basic ${Buffer.from(text).toString('base64')}`
   for (const good of [header('a:b:c'), `BASIC  ${header('a:b:c').slice(6)} `])

@@ -232,7 +232,7 @@ async function close(): Promise<void> {
 /** A body with one event that the Fake accepts. */
 export const good = '{"id":"a"}'
 
-/** A promise and what resolves it. */
+/** A promise, and the function that resolves it. */
 export function gate(): { readonly promise: Promise<void>; readonly open: () => void } {
   let open = () => {}
   const promise = new Promise<void>(resolve => {

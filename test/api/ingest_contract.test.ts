@@ -26,7 +26,7 @@ function expectProblem(answer: Awaited<ReturnType<typeof ask>>, status: number, 
   expect(Array.isArray(answer.json.events)).toBe(true)
 }
 
-describe('what is accepted', () => {
+describe('accepted requests', () => {
   test('one object answers with one element', async () => {
     const answer = await send('/v1/open', good)
     expect([answer.status, answer.json]).toEqual([200, [OK]])
@@ -35,7 +35,7 @@ describe('what is accepted', () => {
     expect(fake.logged.map(record => [record.pool, record.kind, record.body])).toEqual([[1, 1, good]])
   })
 
-  test('500 events; an empty array; 501 events are 413', async () => {
+  test('500 events and an empty array are accepted, 501 events are 413', async () => {
     const many = await send('/v1/open', `[${new Array(500).fill(good)}]`)
     expect([many.status, many.json.length, many.headers['x-events-accepted']]).toEqual([200, 500, '500'])
     const none = await send('/v1/open', '[]')
@@ -74,7 +74,7 @@ describe('what is accepted', () => {
     expect(fake.logged).toEqual([])
   })
 
-  test('not JSON, a scalar, nothing: 400 with the counts', async () => {
+  test('a body that is not JSON, is a scalar or is empty: 400 with the counts', async () => {
     for (const [body, code] of [
       ['{', 'not_json'],
       ['7', 'not_object_or_array'],
@@ -109,14 +109,14 @@ describe('what is accepted', () => {
     ])
   })
 
-  test('an encoded webhook id', async () => {
+  test('a percent-encoded webhook id is decoded', async () => {
     expect((await send('/v1/a%20b%2Fc', good)).status).toBe(200)
     expectProblem(await send('/v1/a%zz', good), 404, 'unknown_webhook')
   })
 })
 
 describe('headers and parameters', () => {
-  test('content types', async () => {
+  test('a content type other than JSON is 415', async () => {
     const accepted = ['application/json', 'Application/JSON; charset=utf-8', 'application/json;x=y', '']
     for (const type of accepted) {
       const headers = { 'content-type': type }
@@ -129,7 +129,7 @@ describe('headers and parameters', () => {
     }
   })
 
-  test('content encodings', async () => {
+  test('gzip and identity are decoded, any other encoding is 415', async () => {
     const zipped = gzipSync(good)
     for (const encoding of ['gzip', 'GZIP']) {
       const headers = { 'content-encoding': encoding }
@@ -149,7 +149,7 @@ describe('headers and parameters', () => {
     expect((await send('/v1/open', gzipSync(exact), { headers })).json).toEqual([OK])
   })
 
-  test('disable_partial_success', async () => {
+  test('disable_partial_success takes true, 1, false or 0, given once', async () => {
     const name = 'disable_partial_success'
     const mixed = `[${good},{}]`
     const want: [string, number][] = [
@@ -175,7 +175,7 @@ describe('headers and parameters', () => {
       expectProblem(await send(`/v1/open?${query}`, good), 400, 'bad_parameter')
   })
 
-  test('credentials', async () => {
+  test('missing or wrong credentials are 401, and an open pool ignores credentials', async () => {
     const basic = (text: string) => ({
       headers: { authorization: `Basic ${Buffer.from(text).toString('base64')}` },
     })
@@ -229,7 +229,7 @@ test('the order of the checks: each refusal hides those after it', async () => {
   expectProblem(await ask(api.port, '/v1/closed', { headers: bad }), 413, 'body_too_large')
 })
 
-test('a pool that goes between admission and commit answers 404 and is not logged', async () => {
+test('a pool that is deleted between admission and commit answers 404 and is not logged', async () => {
   fake.dead.add(2)
   expectProblem(await send('/v1/second', good), 404, 'unknown_webhook')
   expect(fake.logged).toEqual([])

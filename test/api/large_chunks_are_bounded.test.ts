@@ -6,7 +6,7 @@ import { UwsResponder } from '../../src/api/http/uws.ts'
 import { StreamAhead } from '../../src/api/stream.ts'
 import { STREAM_BACKED_BYTES, STREAM_PROBE_BYTES, STREAM_WRITE_BYTES } from '../../src/util/limits.ts'
 
-/** A response whose socket takes of each write what the test says. */
+/** A response whose socket takes as many bytes of each write as the test allows. */
 class Socket {
   readonly written: number[] = []
   takes = false
@@ -26,7 +26,7 @@ class Socket {
     },
   }
 
-  /** The socket has room: what is written now. */
+  /** Reports room in the socket. Returns the bytes that are written then. */
   writable(): number[] {
     this.written.length = 0
     this.#onWritable()

@@ -18,7 +18,7 @@ import { Fake, gate, start, until } from './fake.ts'
 
 const PATH = '/v1/pools/:pool/arrow'
 
-/** A source that counts what was asked of it. */
+/** A source that counts its calls. */
 class Source {
   asked = 0
   closed = 0
@@ -182,7 +182,7 @@ class Dechunker {
       this.#rest = this.#rest.subarray(part.byteLength)
       return this.#left === 0
     }
-    // What stands before a chunk's bytes: the head or the last chunk's line break, and the size.
+    // Before the bytes of a chunk stand the head or the line break of the last chunk, and the size.
     const [frame, text, hex] = (this.#isInBody
       ? /^(\r\n)([0-9A-Fa-f]+)\r\n/
       : /^([\s\S]*?\r\n\r\n)([0-9A-Fa-f]+)\r\n/

@@ -1,5 +1,5 @@
 /**
- * What existing clients send, header by header, to a real server: each goes from its token to a
+ * The requests of existing clients, header by header, to a real server. Each goes from its token to a
  * count and to its deletions. Seen from the Go client, from Terraform with the provider's webhook
  * source, and from the React kit in a page.
  */

@@ -5,7 +5,7 @@ import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
 const schema = schemaOf([['n', 'INT64']])
 const HEAVY = 'SELECT COUNT(*) FROM range(10000000000) a, rows'
-/** Far beyond what a small query takes on a busy machine; the heavy ones take minutes. */
+/** Far beyond the time of a small query on a busy machine. The heavy queries take minutes. */
 const QUERY_MS = 3_000
 let pool: TestPool
 let task: (sql?: string) => QueryTask

@@ -10,7 +10,7 @@ const schema = schemaOf(COLUMN_TYPES.map(type => [`"${type}"; --`, type] as cons
 const pool = new TestPool()
 afterAll(() => pool.close())
 
-/** Few values of each type, so that comparisons hit: what is stored, and the texts that mean it. */
+/** Few values of each type, so that comparisons hit: the stored value, and texts that mean it. */
 const VALUES: Readonly<Record<ColumnType, readonly (readonly [Cell, ...string[]])[]>> = {
   BOOLEAN: [
     [true, 'true'],

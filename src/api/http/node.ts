@@ -48,7 +48,7 @@ function listen(options: ListenOptions): Promise<Listening> {
   })
   // NOTE: a half-closed connection is closed, as over uWebSockets.js: it looks like a client that disconnected.
   server.timeout = 0 // requests, answers and idle connections have times of their own
-  server.maxHeadersCount = 0 // HTTP_HEAD_BYTES_MAX bounds them; node:http drops silently what is over a count
+  server.maxHeadersCount = 0 // HTTP_HEAD_BYTES_MAX bounds them; node:http silently drops headers beyond a count
   const connections = new WeakMap<Socket, Connection>()
   const connectionOf = (socket: Socket) => must(connections.get(socket), 'the connection of a socket')
   const { sockets } = options.connections
