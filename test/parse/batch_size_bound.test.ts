@@ -1,5 +1,5 @@
 /**
- * batchBytesMax() is an upper bound of what the kernel makes of a body (W-9: jobs are sized by it).
+ * batchBytesMax() is an upper bound for the batch of a body. Tasks are sized by it (W-9).
  */
 import { expect, test } from 'vitest'
 import { type BatchBuffer, batchBytesMax, batchCostOf } from '../../src/format/batch-layout.ts'

@@ -1,4 +1,4 @@
-/** Whole documents: which are refused, with which code, and which of several errors is told. */
+/** Whole documents: which are refused, with which code, and which of several errors is reported. */
 import { expect, test } from 'vitest'
 import { parseAll, readOutcomes, schemaOf } from './reading.ts'
 

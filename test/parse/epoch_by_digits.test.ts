@@ -8,7 +8,7 @@ import { below, randomFrom } from '../util/random.ts'
 
 const SEED = Date.now() >>> 0
 const CASES = 20_000
-/** Literals here have no more decimal places. */
+/** The most decimal places of a literal in this test. */
 const PLACES = 60
 
 /** Digits with many zeros, fives and nines, which are where rounding goes wrong. */
@@ -17,7 +17,8 @@ function digits(random: () => number, count: number): string {
 }
 
 /**
- * The microseconds that the design gives to a number; undefined: outside of the years 0001 to 9999.
+ * The microseconds that docs/contract.md gives to a number; undefined: outside of the years 0001 to
+ * 9999.
  */
 function exactMicros(
   negative: boolean,

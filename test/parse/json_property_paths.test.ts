@@ -4,7 +4,7 @@ import { JsonMaker, NAMES } from '../fuzz/json.ts'
 import { Random } from '../fuzz/random.ts'
 import { parseAll, readErrors, readOutcomes, readRows, schemaOf } from './reading.ts'
 
-/** What a path finds: the value's source, null for nothing and for null. */
+/** The source of the value that a path finds; null where it finds nothing or null. */
 function at(path: string, event: string): unknown {
   return readRows(parseAll(schemaOf([{ jsonProperty: path }]), [{ body: event }]).batch)[0]![0]
 }
@@ -77,7 +77,7 @@ test('a required value behind something that is no object is missing', () => {
   ])
 })
 
-/** The rule in its plainest form, over JSON.parse. */
+/** The rule of docs/contract.md over the objects of JSON.parse. */
 function oracle(event: object, path: string): unknown {
   if (Object.hasOwn(event, path)) return (event as Record<string, unknown>)[path]
   let value: unknown = event

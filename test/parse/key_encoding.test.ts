@@ -87,7 +87,7 @@ test.each<[ColumnType, readonly KeyPart['value'][]]>([
   expect(new Set(keys).size).toBe(keys.length)
 })
 
-test('a value of another type is our own fault', () => {
+test('a value of another type fails an assertion', () => {
   expect(() => encodeKeyParts([{ type: 'INT64', value: 1.5 }])).toThrow('integer')
   expect(() => encodeKeyParts([{ type: 'STRING', value: 1 }])).toThrow('text')
   expect(() => encodeKeyParts([{ type: 'JSON', value: '{}' }])).toThrow('JSON')

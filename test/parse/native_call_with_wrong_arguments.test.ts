@@ -1,4 +1,4 @@
-/** The native module refuses what is not a call of ours with an exception, and goes on. */
+/** The native module refuses wrong calls with an exception, and stays usable. */
 import { describe, expect, test } from 'vitest'
 import { REQUEST_BITS, REQUEST_BYTES, REQUEST_OFFSET, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import { makeNativeKernel, nativeModule, SCHEMA, shared } from './native_calls.ts'

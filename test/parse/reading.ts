@@ -32,7 +32,7 @@ export interface Request {
   readonly bits?: Uint8Array
 }
 
-/** Cuts requests, with rubbish between the bodies in the slab. */
+/** Parses requests, with rubbish between the bodies in the slab. */
 export function parseAll(
   schema: PoolSchema,
   requests: readonly Request[],
@@ -138,7 +138,7 @@ export function readOutcomes(parsed: Parsed): Outcome[] {
   })
 }
 
-/** Faults as `request/event fault:found@column`. */
+/** Event errors as `request/event error:found@column`. */
 export function readErrors(parsed: Parsed): string[] {
   return Array.from({ length: parsed.errors.length / ERROR_WORDS }, (_, index) => {
     const [request, event, word, column] = parsed.errors.subarray(ERROR_WORDS * index)

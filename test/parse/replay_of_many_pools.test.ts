@@ -1,6 +1,6 @@
 /**
- * Records of thousands of pools take turns in the log: a replay cuts them together, each pool's in
- * its order (W-13).
+ * Records of thousands of pools take turns in the log: a replay parses them together, each pool's
+ * in its order (W-13).
  */
 import { expect, test } from 'vitest'
 import { replayChunk } from '../../src/engine/replay.ts'
@@ -21,7 +21,7 @@ const place = {
   accepted: 1,
 }
 
-/** Every request one row; a part per group, as the parse workers make them. */
+/** Every request has one row. There is a batch for each group, as parse workers make them. */
 async function parse({ table, groups }: ParseTask): Promise<ParseResult> {
   const requests = table.length / REQUEST_WORDS
   const outcomes = new Int32Array(requests * OUTCOME_WORDS)

@@ -1,4 +1,4 @@
-/** A replay cuts in jobs whose batches are bounded, whatever a row takes (W-9). */
+/** A replay parses in tasks whose batches are bounded, however wide a row is (W-9). */
 import { expect, test } from 'vitest'
 import { replayChunk } from '../../src/engine/replay.ts'
 import { batchBytesMax, batchCostOf } from '../../src/format/batch-layout.ts'

@@ -1,10 +1,13 @@
-/** Section 4 of the design, type by type: what is stored, and what is refused with which fault. */
+/**
+ * The column types of docs/contract.md: which values are stored, and which are refused with which
+ * error.
+ */
 import { describe, expect, test } from 'vitest'
 import type { ColumnType } from '../../src/format/schema.ts'
 import { parseAll, readErrors, readRows, type Stored, schemaOf } from './reading.ts'
 
-/** The one column's value of `{"c0": source}`, or its fault. */
-function cutValue(type: ColumnType, source: string): Stored | string {
+/** The one column's value of `{"c0": source}`, or its error. */
+function parseValue(type: ColumnType, source: string): Stored | string {
   const parsed = parseAll(schemaOf([{ type }]), [{ body: `{"c0":${source}}` }])
   const errors = readErrors(parsed)
   return errors.length > 0 ? errors[0]!.slice('0/0 '.length) : readRows(parsed.batch)[0]![0]!
@@ -15,7 +18,7 @@ type Cases = readonly (readonly [source: string, want: Stored])[]
 function check(type: ColumnType, cases: Cases): void {
   describe(type, () => {
     test.each(cases)('%s', (source, want) => {
-      expect(cutValue(type, source)).toStrictEqual(want)
+      expect(parseValue(type, source)).toStrictEqual(want)
     })
   })
 }
