@@ -13,7 +13,6 @@
 import { mkdirSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
-import { readDeleteFile } from '../src/format/delete-file.ts'
 import type { PoolSchema } from '../src/format/schema.ts'
 import type { SegmentMeta } from '../src/format/segment-meta.ts'
 import { openLmdbStore } from '../src/index/index-store-lmdb.ts'
@@ -242,7 +241,6 @@ async function measureRebuild(root: string, keys: number, kernel: KernelChoice):
     identity: 'bench',
     pools: [{ pool: 1, poolId: 'POOL', schemas: [SCHEMA] }],
     kernel,
-    parseDeletes: readDeleteFile,
     heldSequences: () => undefined,
     onProgress: () => undefined,
   })

@@ -2,7 +2,6 @@
  * Entry point of the index thread: joins the key index with the readers of delete files and log.
  */
 import { dirname } from 'node:path'
-import { readDeleteFile } from '../src/format/delete-file.ts'
 import type { IndexThreadData } from '../src/index/index-messages.ts'
 import { serveIndex } from '../src/index/index-thread.ts'
 import { heldSequences } from '../src/log/read-log.ts'
@@ -16,6 +15,5 @@ serveIndex({
   port,
   data,
   disk,
-  parseDeletes: readDeleteFile,
   heldSequences: pools => heldSequences(disk, log, pools),
 })

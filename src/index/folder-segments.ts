@@ -11,24 +11,14 @@
  *          them.
  */
 import { join } from 'node:path'
-import type { DeletesHeader } from '../format/delete-file.ts'
+import { type DeleteFile, readDeleteFile } from '../format/delete-file.ts'
 import { type Footer, readFooter } from '../format/segment-meta.ts'
 import { type Disk, readFile } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
 import { deleteFile, numberOfFile, segmentFile } from '../util/paths.ts'
-import type { StoredKeys } from './rebuild.ts'
-
-/** A delete file as the segment stage reads it. */
-export type StoredDeletes = DeletesHeader & StoredKeys
-
-/**
- * Parses the bytes of a delete file. Throws Damaged naming `file`. The segment stage passes its own
- * function.
- */
-export type ParseDeletes = (bytes: Uint8Array, file: string) => StoredDeletes
 
 /** A delete file whose Parquet file is missing, with the sequences of its deletes. */
-export type OrphanDeletes = Footer & Pick<StoredDeletes, 'sequences'>
+export type OrphanDeletes = Footer & Pick<DeleteFile, 'sequences'>
 
 /** The segments of a folder. */
 interface FolderSegments {
@@ -43,12 +33,7 @@ interface FolderSegments {
 }
 
 /** Reads the footers and orphan delete files of a pool's folder. Throws Damaged. */
-export async function readFolder(
-  disk: Disk,
-  parseDeletes: ParseDeletes,
-  pool: number,
-  folder: string,
-): Promise<FolderSegments> {
+export function readFolder(disk: Disk, pool: number, folder: string): FolderSegments {
   const names = new Set(disk.readdir(folder))
   const found: Footer[] = []
   const incomplete: Footer[] = []
@@ -62,7 +47,7 @@ export async function readFolder(
     const isDeletes = name === deleteFile(segment)
     // A delete file is read together with its Parquet file.
     if (isDeletes && names.has(segmentFile(segment))) continue
-    const deletes = isDeletes ? footerOfDeletes(parseDeletes(readFile(disk, file), file)) : undefined
+    const deletes = isDeletes ? footerOfDeletes(readDeleteFile(readFile(disk, file), file)) : undefined
     const footer = deletes ?? readFooter(disk, file)
     if (footer.pool !== pool || footer.segment !== segment)
       throw new Damaged(file, 0, `it belongs to pool ${footer.pool}, segment ${footer.segment}`)
@@ -77,7 +62,7 @@ export async function readFolder(
 }
 
 /** The footer of the segment that a delete file belongs to. */
-export function footerOfDeletes(deletes: StoredDeletes): OrphanDeletes {
+export function footerOfDeletes(deletes: DeleteFile): OrphanDeletes {
   const { pool, schemaVersion, segment, sequenceFrom, sequenceTo, rowsOfFlush, keys, sequences } = deletes
   const counts = { rows: rowsOfFlush, deletes: keys.length, replaces: [] }
   return { pool, schemaVersion, segment, sequenceFrom, sequenceTo, ...counts, sequences }

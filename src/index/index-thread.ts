@@ -15,7 +15,6 @@ import { LMDB_FILES } from '../util/paths.ts'
 import { niceThread } from '../util/this-thread.ts'
 import type { ResultOf } from '../util/thread-kit.ts'
 import { moved, serve } from '../util/thread-server.ts'
-import type { ParseDeletes } from './folder-segments.ts'
 import type { IndexCalls, IndexEvents, IndexThreadData } from './index-messages.ts'
 import { OutcomeUnknown } from './index-store.ts'
 import type { DeletionVector } from './index-types.ts'
@@ -28,7 +27,6 @@ interface ServeOptions {
   readonly port: MessagePort
   readonly data: IndexThreadData
   readonly disk: Disk
-  readonly parseDeletes: ParseDeletes
   readonly heldSequences: HeldSequences
 }
 
@@ -106,7 +104,7 @@ function found(opened: Opened): ResultOf<IndexCalls['open']> {
 
 function sweepFolders(
   { index, pools, folders, rebuiltBecause }: Opened,
-  { data, disk, parseDeletes }: ServeOptions,
+  { data, disk }: ServeOptions,
   poolsByFolder: ReadonlyMap<string, number>,
   mayGoOn: () => void,
 ): Promise<Swept> {
@@ -114,7 +112,7 @@ function sweepFolders(
   const indexWasWhole = rebuiltBecause === undefined
   const { segmentFolder } = data
   const what = { segmentFolder, opened: pools, now, folders, poolsByFolder, indexWasWhole }
-  return sweep({ disk, parseDeletes, mayGoOn, ...what })
+  return sweep({ disk, mayGoOn, ...what })
 }
 
 /** Buffers of deletion vectors, to be moved rather than copied. */

@@ -15,7 +15,6 @@ import { INDEX_MAP_BYTES } from '../util/limits.ts'
 import { findLmdbDamage } from '../util/lmdb-file.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { damagedIndexFile, LMDB_FILES, numberOfDamagedIndex } from '../util/paths.ts'
-import type { ParseDeletes } from './folder-segments.ts'
 import { INDEX_FORMAT } from './index-entry.ts'
 import { NEW_INDEX } from './index-messages.ts'
 import type { KeyStore } from './index-store.ts'
@@ -39,7 +38,6 @@ interface OpenOptions {
   readonly identity: string
   readonly pools: readonly RebuildPool[]
   readonly kernel: KernelChoice
-  readonly parseDeletes: ParseDeletes
   readonly heldSequences: HeldSequences
   /** See RebuildOptions. */
   readonly onProgress: (done: number, of: number, pool: number) => void

@@ -11,6 +11,7 @@
  */
 
 import { join } from 'node:path'
+import { type DeleteFile, readDeleteFile } from '../format/delete-file.ts'
 import {
   buildKeyRun,
   compareKeyAt,
@@ -30,13 +31,7 @@ import { crashPoint } from '../util/fault-injection.ts'
 import { REBUILD_COMMIT_BYTES, REBUILD_COMMIT_SEGMENTS } from '../util/limits.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { deleteFile, segmentFile } from '../util/paths.ts'
-import {
-  isRedundant,
-  type OrphanDeletes,
-  type ParseDeletes,
-  readFolder,
-  type StoredDeletes,
-} from './folder-segments.ts'
+import { isRedundant, type OrphanDeletes, readFolder } from './folder-segments.ts'
 import type { FlushCommit } from './index-types.ts'
 import type { Index } from './key-index.ts'
 
@@ -63,7 +58,6 @@ export interface RebuildOptions {
   readonly segmentFolder: string
   readonly pools: readonly RebuildPool[]
   readonly kernel: KernelChoice
-  readonly parseDeletes: ParseDeletes
   readonly heldSequences: HeldSequences
   /**
    * Called after each segment: rows and deletes done, of those of all pools, and the present pool.
@@ -96,7 +90,7 @@ export async function rebuild(options: RebuildOptions): Promise<Rebuilt> {
   const names = disk.exists(segmentFolder) ? disk.readdir(segmentFolder) : []
   const poolSegments: PoolSegments[] = []
   for (const pool of pools)
-    if (names.includes(pool.poolId)) poolSegments.push(await readPoolSegments(options, pool))
+    if (names.includes(pool.poolId)) poolSegments.push(readPoolSegments(options, pool))
   await applyAll(options, poolSegments)
   index.raiseNextSegments(new Map(poolSegments.map(({ pool, nextSegment }) => [pool.pool, nextSegment])))
   index.setComplete(true)
@@ -105,9 +99,9 @@ export async function rebuild(options: RebuildOptions): Promise<Rebuilt> {
   return { unknownFolders, possibleLosses: possibleLossesOf(options, poolSegments) }
 }
 
-async function readPoolSegments(options: RebuildOptions, pool: RebuildPool): Promise<PoolSegments> {
+function readPoolSegments(options: RebuildOptions, pool: RebuildPool): PoolSegments {
   const folder = join(options.segmentFolder, pool.poolId)
-  return { pool, folder, ...(await readFolder(options.disk, options.parseDeletes, pool.pool, folder)) }
+  return { pool, folder, ...readFolder(options.disk, pool.pool, folder) }
 }
 
 /** Applies segment by segment. Small segments share a transaction, which is one sync. */
@@ -200,9 +194,9 @@ function bytesOf(disk: Disk, folder: string, { segment, rows, deletes }: Footer)
   return parquet + (deletes === 0 ? 0 : disk.size(join(folder, deleteFile(segment))))
 }
 
-function deletesOf(options: RebuildOptions, folder: string, footer: Footer): StoredDeletes {
+function deletesOf(options: RebuildOptions, folder: string, footer: Footer): DeleteFile {
   const file = join(folder, deleteFile(footer.segment))
-  const deletes = options.parseDeletes(readFile(options.disk, file), file)
+  const deletes = readDeleteFile(readFile(options.disk, file), file)
   const same =
     deletes.sequenceFrom === footer.sequenceFrom &&
     deletes.sequenceTo === footer.sequenceTo &&
@@ -211,19 +205,13 @@ function deletesOf(options: RebuildOptions, folder: string, footer: Footer): Sto
   return deletes
 }
 
-/** Keys with the sequences that deleted them. */
-export interface StoredKeys {
-  readonly keys: readonly Uint8Array[]
-  readonly sequences: ArrayLike<number>
-}
-
 /**
  * Joins the rows and deletes of one segment into one run. Of a row and a delete of one key, the
  * higher sequence wins (W-7). Changes `run` in place or copies it.
  * @param run the segment's rows; undefined where it has none
  * @param sequences of those rows, by row
  */
-function withDeletes(run: KeyRun | undefined, sequences: Float64Array, deletes: StoredKeys): KeyRun {
+function withDeletes(run: KeyRun | undefined, sequences: Float64Array, deletes: DeleteFile): KeyRun {
   const base = run ?? buildKeyRun([])
   const view = viewRun(base)
   const found = new Int32Array(view.rows) // the deletes may hold a key more than once

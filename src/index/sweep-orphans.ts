@@ -17,12 +17,14 @@
  *          the log's requests below it for flushed.
  *   W-8  A named file that is missing is reported. Queries that need it answer SEGMENT_DAMAGED.
  */
+
 import { dirname, join } from 'node:path'
+import { readDeleteFile } from '../format/delete-file.ts'
 import { type Footer, readFooter } from '../format/segment-meta.ts'
 import { type Disk, readFile, syncFolder } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
 import { deleteFile, numberOfFile, segmentFile } from '../util/paths.ts'
-import { footerOfDeletes, type ParseDeletes } from './folder-segments.ts'
+import { footerOfDeletes } from './folder-segments.ts'
 import type { PoolState } from './index-types.ts'
 import { filesOf, type PoolFolder } from './uncommitted-files.ts'
 
@@ -232,7 +234,6 @@ function uncommittedSteps(found: readonly string[]): Steps {
 
 interface OrphanReader {
   readonly disk: Disk
-  readonly parseDeletes: ParseDeletes
 }
 
 /**
@@ -291,11 +292,11 @@ function inOrder(segments: readonly Footer[]): Footer[][] {
 }
 
 /** The footer of a file; undefined where a rebuild could not read it either. */
-function tryRead({ disk, parseDeletes }: OrphanReader, folder: string, name: string): Footer | undefined {
+function tryRead({ disk }: OrphanReader, folder: string, name: string): Footer | undefined {
   const file = join(folder, name)
   try {
     if (name === segmentFile(numberOfFile(name) ?? 0)) return readFooter(disk, file)
-    return footerOfDeletes(parseDeletes(readFile(disk, file), file))
+    return footerOfDeletes(readDeleteFile(readFile(disk, file), file))
   } catch (error) {
     if (error instanceof Damaged) return undefined
     throw error

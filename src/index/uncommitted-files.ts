@@ -10,19 +10,19 @@
  * unnamed files are read: a merge takes its number when it begins, and flushes that commit
  * meanwhile have higher ones.
  */
+
 import { join } from 'node:path'
+import { readDeleteFile } from '../format/delete-file.ts'
 import { readFooter } from '../format/segment-meta.ts'
 import { assert } from '../util/assert.ts'
 import { type Disk, readFile } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
 import { deleteFile, numberOfFile, segmentFile } from '../util/paths.ts'
-import type { ParseDeletes } from './folder-segments.ts'
 import type { PoolState } from './index-types.ts'
 import type { HeldSequences } from './rebuild.ts'
 
 interface UncommittedOptions {
   readonly disk: Disk
-  readonly parseDeletes: ParseDeletes
   readonly heldSequences: HeldSequences
   /** The folder of each pool that the catalog knows. */
   readonly poolFolders: readonly PoolFolder[]
@@ -102,9 +102,9 @@ async function readUncommitted(
  * Reads the sequences of a file. Loads the reader of Parquet columns only when it is needed: it
  * would cost every start a quarter of a second.
  */
-async function readFileOf({ disk, parseDeletes }: UncommittedOptions, file: string, name: string) {
+async function readFileOf({ disk }: UncommittedOptions, file: string, name: string) {
   if (name === deleteFile(numberOfFile(name) ?? 0)) {
-    const { sequenceFrom: from, sequenceTo: to, sequences } = parseDeletes(readFile(disk, file), file)
+    const { sequenceFrom: from, sequenceTo: to, sequences } = readDeleteFile(readFile(disk, file), file)
     return { from, to, replaces: [], sequences: Float64Array.from(sequences) }
   }
   const { readSequences } = await import('../format/segment-keys.ts')

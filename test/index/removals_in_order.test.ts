@@ -8,7 +8,6 @@
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { readDeleteFile } from '../../src/format/delete-file.ts'
 import { sweep } from '../../src/index/sweep-orphans.ts'
 import { deleteFile, type Paths, pathsOf, segmentFile } from '../../src/util/paths.ts'
 import { type CutState, materialise, PowerDisk } from '../util/power-disk.ts'
@@ -82,7 +81,6 @@ async function sweptStates(
   const states = await statesOf(paths, seed, disk =>
     sweep({
       disk,
-      parseDeletes: readDeleteFile,
       segmentFolder: paths.segment,
       opened: pools,
       now: pools,

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { Int64, Table, TimestampMicrosecond, tableToIPC, Utf8, Vector, vectorFromArray } from 'apache-arrow'
 import * as parquet from 'parquet-wasm'
-import { readDeleteFile, writeDeleteFile } from '../../src/format/delete-file.ts'
+import { writeDeleteFile } from '../../src/format/delete-file.ts'
 import { encodeKeyParts } from '../../src/format/key.ts'
 import { buildKeyRun } from '../../src/format/key-run.ts'
 import type { PoolSchema } from '../../src/format/schema.ts'
@@ -72,7 +72,6 @@ export function openHere(
     identity: 'here',
     pools: [{ pool: 1, poolId: 'POOL1', schemas: [SCHEMA] }],
     kernel: 'native',
-    parseDeletes: readDeleteFile,
     heldSequences: held,
     onProgress: () => undefined,
   })

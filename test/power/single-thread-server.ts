@@ -7,7 +7,6 @@
 import { basename, dirname } from 'node:path'
 import { wireIngest } from '../../src/app/ingest-wiring.ts'
 import { replayChunk } from '../../src/engine/replay.ts'
-import { readDeleteFile } from '../../src/format/delete-file.ts'
 import { RECORD_HEADER_BYTES, recordBytes } from '../../src/format/log-record.ts'
 import type { CompactionCommit } from '../../src/index/index-types.ts'
 import { createManifest, type Manifest } from '../../src/index/manifest.ts'
@@ -75,7 +74,6 @@ export async function openServer(options: ServerOptions): Promise<SingleThreadSe
     identity: 'power',
     pools: SCHEMAS.map(schema => ({ pool: schema.pool, poolId: poolIdOf(schema.pool), schemas: [schema] })),
     kernel,
-    parseDeletes: readDeleteFile,
     heldSequences: pools => heldSequences(disk, paths.log, pools),
     onProgress: () => undefined,
   })
@@ -211,7 +209,6 @@ export class SingleThreadServer {
     const { pools, folders, rebuiltBecause, index } = this.opened
     const found = await sweep({
       disk: this.#options.disk,
-      parseDeletes: readDeleteFile,
       segmentFolder: this.paths.segment,
       opened: pools,
       now: index.state().pools,

@@ -4,7 +4,6 @@
  */
 import { wasmMemory } from 'parquet-wasm'
 import { describe, expect, test } from 'vitest'
-import { readDeleteFile } from '../../src/format/delete-file.ts'
 import { clearUncommitted, type SweepOptions, sweep } from '../../src/index/sweep-orphans.ts'
 import { comparePoolFolders } from '../../src/index/uncommitted-files.ts'
 import type { FlushTask } from '../../src/store/flush/segment-writer.ts'
@@ -170,7 +169,6 @@ function sweepOf(on: MemoryDisk): SweepOptions {
   }
   const where = {
     disk: on,
-    parseDeletes: readDeleteFile,
     segmentFolder: '/data/segment',
     folders: ['p'],
     poolsByFolder: new Map([['p', 1]]),
