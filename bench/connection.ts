@@ -56,7 +56,7 @@ export class Connection {
     socket.once('close', () => {
       this.#text = ''
       if (!this.#isClosed) setTimeout(() => this.#connect(), RECONNECT_MS)
-      // The caller goes on when there is a connection again.
+      // The caller waits until there is a connection again.
       setTimeout(() => this.#settle(NO_ANSWER), this.#isClosed ? 0 : RECONNECT_MS)
     })
   }

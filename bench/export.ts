@@ -2,10 +2,11 @@
  * Question: how fast can a pool's rows be read, as an Arrow stream and as files, and in how much
  * memory?
  *
- *   stream   the Arrow route of a running server, read by a client that drops the bytes; then its rows
- *            are counted
+ *   stream   the Arrow route of a running server, read by a client that drops the bytes; then its
+ *            rows are counted
  *   files    `weir export` on the stopped folder; DuckDB counts the rows where it reads the format
- *   python   with --python PATH (an interpreter with pyarrow, polars and duckdb): rows and time of each
+ *   python   with --python PATH (an interpreter with pyarrow, polars and duckdb): rows and time of
+ *            each
  *
  * Server and client share the cores.
  */

@@ -2,10 +2,11 @@
  * A process that posts and deletes known records at full speed, 500 per request, so that the
  * remaining records are known.
  *
- *   record i   id and time from i; quantity 10 + i mod 90 when inserted, 10 + (7 i + 3) mod 90 once updated
+ *   record i   id and time from i; quantity 10 + i mod 90 when inserted, 10 + (7 i + 3) mod 90 once
+ *              updated
  *   deleted    the records on a walk of a fixed stride over all records, each once
- *   updated    random records, also several times, never a deleted one: the end does not depend on the
- *              order of requests
+ *   updated    random records, also several times, never a deleted one: the end does not depend on
+ *              the order of requests
  *
  * A body is one template whose digits are overwritten, so the generator takes a fraction of the
  * server's CPU. Refused and unanswered requests are sent again.

@@ -2,12 +2,12 @@
  * A load generator in a process of its own, over HTTP or PostgreSQL's protocol. Its CPU time is
  * that of its process.
  *
- *   closed loop   A connection sends its next request when it has its answer, as wrk does. A request of
- *                 500 events takes a quarter of wrk's processor time (docs/decisions/0020), one of a
- *                 single event three times as much.
- *   paced         Request n is due at n / rate, whatever the answers do. Latency counts from when the
- *                 request was due, so a server that stalls pays for every request that waited (no
- *                 coordinated omission), and separately from when it was sent.
+ *   closed loop   A connection sends its next request when it has its answer, as wrk does. A
+ *                 request of 500 events takes a quarter of wrk's processor time
+ *                 (docs/decisions/0020), one of a single event three times as much.
+ *   paced         Request n is due at n / rate, whatever the answers do. Latency counts from when
+ *                 the request was due, so a server that stalls pays for every request that waited
+ *                 (no coordinated omission), and separately from when it was sent.
  *
  * A timer of 1 ms sends paced requests: half of that is in each latency.
  */

@@ -1,12 +1,13 @@
 /**
  * Question: what does the key index cost as it grows? It runs the real index, one commit per flush.
  *
- *   fill      keys of 28 bytes (timestamp, id) as 64 producers send them: times rise by batch, up to 2 s
- *             late, ids rise inside a batch. `--pattern ascending`: times and ids rise together. Prints
- *             bytes per key and the commit's time (p50, p99, max), also of the last tenth; then of
- *             commits in which every tenth key is a known one.
+ *   fill      keys of 28 bytes (timestamp, id) as 64 producers send them: times rise by batch, up
+ *             to 2 s late, ids rise inside a batch. `--pattern ascending`: times and ids rise
+ *             together. Prints bytes per key and the commit's time (p50, p99, max), also of the
+ *             last tenth; then of commits in which every tenth key is a known one.
  *   restart   opening that index again, from the page cache.
- *   rebuild   the index from as many rows in Parquet segments of 1M rows each, which DuckDB makes first.
+ *   rebuild   the index from as many rows in Parquet segments of 1M rows each, which DuckDB makes
+ *             first.
  *
  * Non-goals: Parquet of the flush, messages between threads, reads from a cold disk.
  */

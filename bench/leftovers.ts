@@ -36,7 +36,7 @@ export interface EndedBy {
   readonly isGroup?: boolean
 }
 
-/** Remembers a process until it has ended. */
+/** Keeps a process in the list until it has ended. */
 export function tracked<T extends ChildProcess>(child: T, { signal, isGroup }: EndedBy = {}): T {
   const ended = new Promise(resolve => {
     child.once('exit', resolve)

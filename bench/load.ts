@@ -71,7 +71,7 @@ export async function runLoad(options: LoadOptions): Promise<LoadResult> {
   return await runNode({ kind: 'http', url: options.url }, options)
 }
 
-/** A closed loop by the generator in Node. */
+/** Runs a closed loop with the generator in Node. */
 export async function runNode(target: Target, options: Omit<LoadOptions, 'url'>): Promise<LoadResult> {
   const { events, connections, seconds, producer, form } = options
   const done: GeneratorDone = await generate({ target, events, connections, seconds, producer, form })

@@ -14,12 +14,12 @@ const CHECK_MS = 250
 /** The longest wait for a disk that other programs use. */
 const SETTLE_MS_MAX = 30_000
 const SECTOR_BYTES = 512
-/** Traffic of a quiet disk per check: journals and logs of the system always write a little. */
+/** Most bytes per check on a quiet disk: journals and logs of the system always write a little. */
 const QUIET_BYTES = 1e6
 /** A minute of full batches leaves some 10 GB in each server's folder. */
 const FREE_BYTES_MIN = 25e9
 
-/** The lines above the figures. `kernel`: the `--kernel` that the server gets. */
+/** Returns the lines above the figures. `kernel` is the `--kernel` that the server gets. */
 export function describeMachine(kernel: string | undefined): string[] {
   const choice = chooseNative(oneOf('kernel', kernel, ['native', 'js']) ?? '')
   const { bavail, blocks, bsize } = statfsSync(tmpdir())

@@ -130,7 +130,7 @@ export function watchMemory(pid: number, intervalMs: number, of: (memory: Memory
   const read = () => {
     try {
       largest = Math.max(largest, of(memory(pid)))
-    } catch {} // the process has ended; its owner reports that
+    } catch {} // the process has ended, which its owner reports
   }
   read()
   const timer = setInterval(read, intervalMs).unref()

@@ -39,7 +39,7 @@ const SEGMENTS = 10
 const WARM_UP = 20
 const cpuMs = threadCpuClock() ?? monotonicMs
 
-/** Merges segments of `rows` (36) rows, `updates` (0) of them deleted, for `seconds` (15). */
+/** Merges segments of 36 rows (`rows`) with none deleted (`updates`) for 15 s (`seconds`). */
 export async function benchMerges(options: MergesOptions): Promise<void> {
   const [rows, deletedRows] = [numberOf('rows', options.rows, 36), numberOf('updates', options.updates, 0)]
   print(`merges: ${SEGMENTS} segments of ${rows} rows, ${deletedRows} of them deleted`)

@@ -1,8 +1,8 @@
 /**
  * Question: what does a flush's Parquet file cost to write and to read, with each encoder?
  *
- *   encode    ms of processor time for the rows of a flush (median of alternating rounds, after one that
- *             does not count), and the bytes of the file
+ *   encode    ms of processor time for the rows of a flush (median of alternating rounds, after one
+ *             that does not count), and the bytes of the file
  *   read      DuckDB's processor time for queries over 8 such files
  *
  * Both encoders get the same stream of bench events in the six bench columns with their payload.
@@ -37,7 +37,7 @@ const QUERIES = [
   ['bytes of all payloads', 'SELECT sum(strlen(_service_payload)) FROM FILES'],
 ] as const
 
-/** Measures `rounds` (9) rounds over `rows` (a flush's) rows a file. */
+/** Measures 9 rounds (`rounds`) over files with the rows of a full flush (`rows`). */
 export async function benchParquet(options: ParquetOptions): Promise<void> {
   const rows = Math.max(1, Math.floor(numberOf('rows', options.rows, FLUSH_ROWS)))
   const rounds = Math.max(1, numberOf('rounds', options.rounds, 9))

@@ -103,7 +103,7 @@ function ratioOf(weir: Participant, peer: Participant, pair: number): string {
   return `${peer.name} ${rate} × (${perCpu} × per CPU-second)`
 }
 
-/** P-1: the ratio to the better peer of each pair, for both figures. */
+/** Prints the ratio to the better peer of each pair, in events/s and per CPU-second (P-1). */
 function printRatio(weir: Participant, peers: readonly Participant[]): void {
   const ratio = (of: (run: Run) => number) =>
     median(weir.runs.map((ours, pair) => of(ours) / Math.max(...peers.map(peer => of(peer.runs[pair]!)))))

@@ -1,12 +1,12 @@
 /**
  * `path`, paced: full batches at a fixed rate, 80 % of the highest.
  *
- *   P-3         Ack times. The generator (generator.ts) sends by the clock and not by the answers, so a
- *               latency counts from when its request was due. The time from the send, as wrk would
- *               measure it, stands beside it.
- *   P-6, load   The same load and four probes a second. A probe posts one event to the same pool and
- *               measures the time from its 200 until a counter counts it. The counter has a filter on
- *               its id and covers the two seconds around its time.
+ *   P-3         Ack times. The generator (generator.ts) sends by the clock and not by the answers,
+ *               so a latency counts from when its request was due. The time from the send, as wrk
+ *               would measure it, stands beside it.
+ *   P-6, load   The same load and four probes a second. A probe posts one event to the same pool
+ *               and measures the time from its 200 until a counter counts it. The counter has a
+ *               filter on its id and covers the two seconds around its time.
  *   P-6, idle   The same probes, and probes whose counters cover the whole pool, when all rows are
  *               flushed and the disk is quiet.
  *

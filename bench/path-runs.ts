@@ -41,9 +41,9 @@ export function watchServerMemory(pid: number): () => number {
 }
 
 /**
- * The number of accepted events, once a counter equals it. The server still accepts bodies that
- * were in flight when the generator closed its connections, so both are asked until they agree.
- * Prints it where they do not.
+ * Returns the number of accepted events once a counter equals it, and prints both where they never
+ * agree. It asks for both repeatedly, because the server still accepts bodies that were in flight
+ * when the generator closed its connections.
  */
 export async function agreed(server: TestServer, pool: TestPool): Promise<number> {
   let accepted = await acceptedEvents(server)

@@ -1,9 +1,9 @@
 /**
  * Question: what does the whole path sustain on this machine, load generator included?
  *
- *   batches   Full 500-event bodies, distinct keys, 6 unpacked columns, durable, with flushes; then the
- *             time until a counter equals the acknowledged events. Against ClickHouse and PostgreSQL
- *             with the same events, in turn (path-batches.ts).
+ *   batches   Full 500-event bodies, distinct keys, 6 unpacked columns, durable, with flushes; then
+ *             the time until a counter equals the acknowledged events. Against ClickHouse and
+ *             PostgreSQL with the same events, in turn (path-batches.ts).
  *   paced     The same at 80 % of that rate: ack times, and the time until an acknowledged event is
  *             counted (path-paced.ts).
  *   singles   One event per request, 64 connections, against uWebSockets.js that drops the body

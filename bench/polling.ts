@@ -2,8 +2,9 @@
  * Question: do ten counter queries a second, which flush ten small memtables a second, leave few
  * segments?
  *
- *   A steady stream of 100-event batches and ten counters a second. Prints live segments, query times and
- *   memory every 30 s. A straight line through the second half estimates the segments after an hour.
+ *   A steady stream of 100-event batches and ten counters a second. Prints live segments, query
+ *   times and memory every 30 s. A straight line through the second half estimates the segments
+ *   after an hour.
  *
  * The highest rate is no question here (bench -- path).
  */

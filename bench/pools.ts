@@ -1,9 +1,10 @@
 /**
  * Question: do 2,000 pools with one event a second each hold steady?
  *
- *   Single events, evenly over all pools, and 20 counters a second on random pools. Three pools of four
- *   have a key. Prints a line every 30 s. At the end: the trend of the last third, kill -9, the time until
- *   the server answers again, and whether sampled pools count the acknowledged events.
+ *   Single events, evenly over all pools, and 20 counters a second on random pools. Three pools of
+ *   four have a key. Prints a line every 30 s. At the end: the trend of the last third, kill -9,
+ *   the time until the server answers again, and whether sampled pools count the acknowledged
+ *   events.
  *
  * Goals: at most 20,000 files, anonymous memory of at most 1 GB, flush p99 of at most 1 s, no rise
  * in the last third. The highest rate is no question here (bench -- path). Server and generator
@@ -127,7 +128,8 @@ class Watch {
     this.#before = now
     if (before === undefined) return undefined
     const seconds = (now.at - before.at) / 1000
-    const flushP99 = page.quantile('weir_flush_seconds', 0.99, before.page) || 0 // NaN: nothing was flushed
+    // The quantile is NaN where nothing was flushed.
+    const flushP99 = page.quantile('weir_flush_seconds', 0.99, before.page) || 0
     const flushes = page.value('weir_flush_seconds_count') - before.page.value('weir_flush_seconds_count')
     const rows = page.value('weir_flushed_rows_total') - before.page.value('weir_flushed_rows_total')
     const counterP99 = quantileOf(this.#countersMs, 0.99)

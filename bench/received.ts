@@ -2,10 +2,10 @@
  * Question: does a pool whose key is (received-at, id) store every acknowledged event when ids
  * repeat?
  *
- *   Single events with few ids, from 64 and from 1,000 connections, over four starts on one folder. The
- *   first ends with SIGTERM, the second with kill -9. The third has its clock an hour back and ends with
- *   kill -9. The fourth has its clock two hours back and rebuilds the index. After each, the rows must be
- *   as many as the 200s.
+ *   Single events with few ids, from 64 and from 1,000 connections, over four starts on one folder.
+ *   The first ends with SIGTERM, the second with kill -9. The third has its clock an hour back and
+ *   ends with kill -9. The fourth has its clock two hours back and rebuilds the index. After each,
+ *   the rows must be as many as the 200s.
  *
  * The rate is no question here (bench -- path). An event is one request, so a missing row is a lost
  * 200.
@@ -85,7 +85,7 @@ async function run(connections: number, seconds: number): Promise<void> {
   }
 }
 
-/** Each connection sends an event as soon as it has the answer to the last one. */
+/** Posts events. Each connection sends one as soon as it has the answer to the one before. */
 async function post(server: TestServer, pool: TestPool, count: number, seconds: number) {
   const end = performance.now() + seconds * 1000
   const requests = Array.from({ length: IDS }, (_, id) => {

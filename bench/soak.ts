@@ -2,11 +2,12 @@
  * Question: do memory, files, descriptors, log and threads stay the same over half an hour of mixed
  * work?
  *
- *   200 small pools and a large one, all of fixed size. Each round posts new records and updates, then
- *   deletes the oldest. 20 sums a second on small pools and 2 on the large one, and compaction.
- *   Prints a line each minute. Memory is read every two seconds: the median of a minute shows the trend,
- *   the peak shows the need of a merge of the large pool. At the end: the trend of each figure over the
- *   last third by a straight line, and every pool's count against the acknowledged events.
+ *   200 small pools and a large one, all of fixed size. Each round posts new records and updates,
+ *   then deletes the oldest. 20 sums a second on small pools and 2 on the large one, and
+ *   compaction. Prints a line each minute. Memory is read every two seconds: the median of a minute
+ *   shows the trend, the peak shows the need of a merge of the large pool. At the end: the trend of
+ *   each figure over the last third by a straight line, and every pool's count against the
+ *   acknowledged events.
  *
  * The highest rate is no question here (bench -- path). Server and generator share the cores.
  */

@@ -1,7 +1,8 @@
 /**
  * Bodies that differ from request to request: one text with placeholders for ids and times.
  *
- *   id     evt- + 8 digits of the producer + 9 of the request + 3 of the event in it, like eventId()
+ *   id     evt- + 8 digits of the producer + 9 of the request + 3 of the event in it, like
+ *          eventId()
  *   time   one for all events of a request
  *
  * For wrk, bench/load.lua replaces the placeholders. For the generator in Node, Body overwrites

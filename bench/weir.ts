@@ -1,6 +1,6 @@
 /**
- * Weir for the questions: the real server on a folder that the bench removes, its figures on
- * /metrics, and the files of its data folder.
+ * Starts the real server for a question, on a folder that the bench removes, and reads its /metrics
+ * and its data folder.
  */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { type StartOptions, startServer, type TestPool, type TestServer } from '
 import { BENCH_COLUMNS } from './events.ts'
 import { benchFolder, tracked } from './leftovers.ts'
 
-/** Starts it and waits until it is ready. */
+/** Starts Weir and waits until it is ready. */
 export async function startWeir(options: StartOptions = {}): Promise<TestServer> {
   const dataDir = options.dataDir ?? join(benchFolder('weir-bench-'), 'data')
   const server = await startServer({ ...options, dataDir })
@@ -27,7 +27,7 @@ export function keyedPool(server: TestServer): Promise<TestPool> {
   })
 }
 
-/** One reading of the page. */
+/** One reading of /metrics. */
 export class Scrape {
   readonly #text: string
 

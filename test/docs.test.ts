@@ -15,7 +15,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const read = (name: string) => readFileSync(join(ROOT, name), 'utf8')
 const isFolder = (path: string) => existsSync(path) && statSync(path).isDirectory()
 
-/** Every Markdown page of the repository, except those of tests. */
+/** Every Markdown page at the top, in docs/ and in src/. */
 const PAGES = ['.', 'docs', 'src'].flatMap(folder =>
   (readdirSync(join(ROOT, folder), { recursive: folder !== '.' }) as string[])
     .filter(name => name.endsWith('.md'))

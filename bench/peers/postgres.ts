@@ -19,9 +19,9 @@ export interface Postgres {
   /** The first process; the others are below it. */
   readonly pid: number
   readonly target: Target
-  /** Throws where it has fewer rows than it acknowledged. */
+  /** Throws where PostgreSQL has fewer rows than it acknowledged. */
   checkRows(least: number): Promise<void>
-  /** Ends it and removes its folder. */
+  /** Ends PostgreSQL and removes its folder. */
   stop(): Promise<void>
 }
 
@@ -29,7 +29,7 @@ const USER = 'weir'
 const PORT = 5432 // only in the name of the socket
 const START_TRIES = 300
 const STOP_MS_MAX = 20_000
-/** Debian does not put its programs into the PATH. */
+/** Debian does not put PostgreSQL's programs into the PATH. */
 const DEBIAN = '/usr/lib/postgresql'
 const TABLE = `CREATE TABLE events (time timestamptz, id text, event jsonb NOT NULL, PRIMARY KEY (time, id))`
 const UPSERT = `INSERT INTO events SELECT (e->>'time')::timestamptz, e->>'id', e FROM jsonb_array_elements($1::jsonb) e

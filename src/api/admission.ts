@@ -1,6 +1,7 @@
 /**
- * Admission: every check that method, path, query and headers allow, before a body is read. The order
- * of the checks is the contract's: 503, 404, 405, 401, 415, bad parameter 400, declared size 413, 429.
+ * Admission: every check that method, path, query and headers allow, before a body is read. The
+ * order of the checks is the contract's: 503, 404, 405, 401, 415, bad parameter 400, declared size
+ * 413, 429.
  */
 
 import { timingSafeEqual } from 'node:crypto'
@@ -104,7 +105,10 @@ function refuseMedia(head: RequestHead): Refusal | undefined {
 
 const PARAMETER = 'disable_partial_success'
 
-/** The value of the parameter. A repeated one or one that is no boolean is refused; other parameters are ignored. */
+/**
+ * The value of the parameter. A repeated one or one that is no boolean is refused; other parameters
+ * are ignored.
+ */
 function disablePartialSuccess(query: string): boolean | Refusal {
   if (query === '') return false
   let found: boolean | undefined
@@ -131,7 +135,10 @@ function prefersMinimal(text: string): boolean {
 /** Digests of the configured credentials: made once, and of equal length for all credentials. */
 const digests = new WeakMap<BasicAuth, Buffer>()
 
-/** True when the Authorization header has these Basic credentials. The comparison takes constant time. */
+/**
+ * True when the Authorization header has these Basic credentials. The comparison takes constant
+ * time.
+ */
 export function basicAuthMatches(header: string, wanted: BasicAuth): boolean {
   const sent = readBasic(header)
   if (sent === undefined) return false
@@ -144,9 +151,9 @@ export function basicAuthMatches(header: string, wanted: BasicAuth): boolean {
 }
 
 /**
- * The limit of events a second, per pool. A pool may use the events of one second at once. The number of
- * events in a body is known only after it is parsed: so a request is admitted while the pool has units
- * left and pays afterwards, and the next request waits for the difference.
+ * The limit of events a second, per pool. A pool may use the events of one second at once. The
+ * number of events in a body is known only after it is parsed: so a request is admitted while the
+ * pool has units left and pays afterwards, and the next request waits for the difference.
  */
 export class RateLimit {
   readonly #limiter: RateLimiter<number> | undefined

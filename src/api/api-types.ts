@@ -24,16 +24,19 @@ export interface Reply {
   readonly head?: string
 }
 
-/** An answer in chunks, produced as fast as its client reads. Its status is sent once the first chunk exists. */
+/**
+ * An answer in chunks, produced as fast as its client reads. Its status is sent once the first
+ * chunk exists.
+ */
 export interface StreamReply {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
   /**
-   * The source. Its next chunk is requested when the socket has taken all but STREAM_AHEAD_BYTES; the
-   * memory of the chunk before belongs to the source again then. `return()` is called when the client
-   * disconnects. It may come before the first `next()`, so a source holds nothing before that. An error
-   * before the first chunk becomes an ordinary problem answer. A later error closes the connection
-   * without the end mark, so that no client takes a part for the whole.
+   * The source. Its next chunk is requested when the socket has taken all but STREAM_AHEAD_BYTES;
+   * the memory of the chunk before belongs to the source again then. `return()` is called when the
+   * client disconnects. It may come before the first `next()`, so a source holds nothing before
+   * that. An error before the first chunk becomes an ordinary problem answer. A later error closes
+   * the connection without the end mark, so that no client takes a part for the whole.
    */
   readonly chunks: AsyncIterable<Uint8Array>
 }
@@ -105,8 +108,8 @@ export interface CommitPart {
   readonly version: number
   readonly batch: BatchBuffer
   /**
-   * `requests` of a MemtableEntry (ENTRY_WORDS each), except word 0: it is the place of the log record in
-   * this batch, from 0. The sequence of the record is `firstSequence + place`.
+   * `requests` of a MemtableEntry (ENTRY_WORDS each), except word 0: it is the place of the log
+   * record in this batch, from 0. The sequence of the record is `firstSequence + place`.
    */
   readonly requests: Float64Array
 }
@@ -145,20 +148,22 @@ export interface ApiDeps {
   room(): boolean
   /** Sets the listener that is called when the memtable may have room. */
   onRoom(listener: () => void): void
-  /** Runs a parse task. Called only while parseRoom(). A rejection becomes 503 (Unavailable) or 500. */
+  /**
+   * Runs a parse task. Called only while parseRoom(). A rejection becomes 503 (Unavailable) or 500.
+   */
   parse(task: ParseTask): Promise<ParseResult>
   /** True while a parse worker may take a task. */
   parseRoom(): boolean
   /** Sets the listener that is called when a parse worker may take a task. */
   onParseRoom(listener: () => void): void
   /**
-   * Numbers and logs the records, then appends the rows to the memtable. Resolves when they are durable
-   * (W-1). Rejects with Unavailable (503). Nobody reads the spans after it has settled.
+   * Numbers and logs the records, then appends the rows to the memtable. Resolves when they are
+   * durable (W-1). Rejects with Unavailable (503). Nobody reads the spans after it has settled.
    */
   commit(batch: CommitBatch): Promise<void>
   graphql(request: ControlRequest): Promise<Reply>
   token(request: ControlRequest): Promise<Reply>
-  /** Further control routes: the Arrow stream, backup. */
+  /** Control routes that other layers bring: the Arrow stream and the backup. */
   readonly routes: readonly ControlRoute[]
   /** undefined when this Authorization header may read /metrics, otherwise the refusal. */
   metricsAccess(authorization: string): Refusal | undefined
@@ -213,6 +218,9 @@ export interface Api {
   readonly host: string
   readonly port: number
   stats(): ApiStats
-  /** Answers the requests in flight, stops listening, closes every connection. False: the deadline passed first. */
+  /**
+   * Answers the requests in flight, stops listening, closes every connection. False: the deadline
+   * passed first.
+   */
   stop(deadlineMs: number): Promise<boolean>
 }

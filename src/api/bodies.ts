@@ -1,11 +1,12 @@
 /**
- * Bodies: copied once, from the socket's chunks into slabs. A body for which there is no room waits.
+ * Bodies: copied once, from the socket's chunks into slabs. A body for which there is no room
+ * waits.
  *
- *   W-9  A request waits at most WAIT_MS_MAX, then it gets 429. A body has BODY_MS_MAX to arrive, then
- *        it gets 408. A pool has at most POOL_PLACES_BYTES_MAX of incomplete bodies in slabs: further
- *        bodies of it wait, so other pools always find room. An incomplete body that brought less than
- *        BODY_BYTES_PER_SECOND_MIN in its last window gets 408 while others wait for its place. While
- *        nobody waits it may go on: a phone on a slow link has BODY_MS_MAX.
+ *   W-9  A request waits at most WAIT_MS_MAX, then it gets 429. A body has BODY_MS_MAX to arrive,
+ *        then it gets 408. A pool has at most POOL_PLACES_BYTES_MAX of incomplete bodies in slabs:
+ *        further bodies of it wait, so other pools always find room. An incomplete body that
+ *        brought less than BODY_BYTES_PER_SECOND_MIN in its last window gets 408 while others wait
+ *        for its place. While nobody waits it may go on: a phone on a slow link has BODY_MS_MAX.
  */
 import { assert, must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
@@ -107,7 +108,10 @@ export class Bodies {
     for (const request of this.#receiving) request.responder.waitOn()
   }
 
-  /** Refuses slow bodies one by one, while other requests wait for a place and the memtable has room. */
+  /**
+   * Refuses slow bodies one by one, while other requests wait for a place and the memtable has
+   * room.
+   */
   #takePlaces(): void {
     const isWanted = () => !this.#waiting.isEmpty('large') && this.#deps.room()
     if (!isWanted()) return
@@ -138,8 +142,8 @@ export class Bodies {
   }
 
   /**
-   * Takes a place in a slab. Its size is the body's where that is complete, else the declared size, else
-   * BODY_BYTES_MAX.
+   * Takes a place in a slab. Its size is the body's where that is complete, else the declared size,
+   * else BODY_BYTES_MAX.
    * @param bytes bytes of the body so far
    */
   #place(request: IngestRequest, bytes: number): boolean {
@@ -196,7 +200,10 @@ export class Bodies {
     if (!request.complete) request.responder.pause()
   }
 
-  /** Keeps a chunk of a request that has no place. False: there is no room for it, and the request was refused. */
+  /**
+   * Keeps a chunk of a request that has no place. False: there is no room for it, and the request
+   * was refused.
+   */
   #hold(request: IngestRequest, chunk: Uint8Array): boolean {
     while (this.#waiting.isFull(request, chunk.byteLength)) {
       const other = this.#waiting.victimFor(request)
@@ -264,8 +271,8 @@ class BodyRates {
   }
 
   /**
-   * Computes the rates of windows that ended. After a late tick chunks may still wait in the sockets, so
-   * a late tick computes no rates.
+   * Computes the rates of windows that ended. After a late tick chunks may still wait in the
+   * sockets, so a late tick computes no rates.
    */
   tick(nowMs: number): void {
     const isLate = nowMs - this.#tickedMs > this.#windowMs / 2

@@ -3,18 +3,18 @@
  *
  * A slab is shared memory that holds bodies between admission and ack:
  *
- *   … │ 64 bytes for the record header │ body │ zeros to a multiple of 8 │ 64 bytes for … │ body │ …
+ *   … │ 64 bytes for the record header │ body │ zeros to a multiple of 8 │ 64 bytes │ body │ …
  *
  * A slab counts its users: a body is one from place() to release(). A slab without users is reused.
  *
- *   W-9  There are at most SLABS_MAX slabs. SLABS_SMALL_MIN of them take only small bodies that arrived
- *        in one piece. Those stay for milliseconds, so slow uploads never block them. At most
- *        WAITING_REQUESTS_MAX requests wait, with at most WAITING_BYTES_MAX bytes, whatever the number
- *        of connections.
+ *   W-9  There are at most SLABS_MAX slabs. SLABS_SMALL_MIN of them take only small bodies that
+ *        arrived in one piece. Those stay for milliseconds, so slow uploads never block them. At
+ *        most WAITING_REQUESTS_MAX requests wait, with at most WAITING_BYTES_MAX bytes, whatever
+ *        the number of connections.
  *
- * Waiting pools take turns, so a pool with thousands of connections does not delay all others. Within
- * a pool the oldest request goes first. Small complete bodies wait in a line of their own, because they
- * have slabs of their own.
+ * Waiting pools take turns, so a pool with thousands of connections does not delay all others.
+ * Within a pool the oldest request goes first. Small complete bodies wait in a line of their own,
+ * because they have slabs of their own.
  */
 
 import { align8 } from '../format/batch-layout.ts'
@@ -92,8 +92,9 @@ export class Slab<T> {
   readonly bytes = Buffer.from(this.memory)
   /** Requests with complete bodies, oldest first. Ingest takes them. */
   ready: T[] = []
-  /** Upper bounds, summed over `ready`: decoded bytes and bytes of the batches. */
+  /** Upper bound of the decoded bytes of all requests in `ready`. */
   readyBytes = 0
+  /** Upper bound of the bytes of the batches that `ready` becomes. */
   readyParsedBytes = 0
   used = 0
   users = 0
@@ -106,8 +107,9 @@ export class Slab<T> {
 /**
  * Copies bytes into a slab.
  *
- * NOTE: `set()` into shared memory copies byte by byte when source and target are aligned differently,
- * which is usual for chunks from a socket: 88 µs for 221 kB. `Buffer.fill` with bytes is a memcpy: 12 µs.
+ * NOTE: `set()` into shared memory copies byte by byte when source and target are aligned
+ * differently, which is usual for chunks from a socket: 88 µs for 221 kB. `Buffer.fill` with bytes
+ * is a memcpy: 12 µs.
  */
 export function copyIn(slab: Slab<unknown>, offset: number, bytes: Uint8Array): void {
   if (bytes.byteLength > 0) slab.bytes.fill(bytes, offset, offset + bytes.byteLength)
@@ -128,7 +130,7 @@ export class SlabPool<T> {
     return this.#made - this.#free.length - idle
   }
 
-  /** Takes a place for a body of so many bytes. undefined: every slab is in use. */
+  /** Takes a place for a body of `bytes` bytes. Returns undefined while every slab is in use. */
   place(bodyBytes: number, large: boolean): Place<T> | undefined {
     const slab = this.#slabWith(RECORD_HEADER_BYTES + align8(bodyBytes), large)
     if (slab === undefined) return undefined
@@ -139,7 +141,10 @@ export class SlabPool<T> {
     return { slab, offset }
   }
 
-  /** Shortens the place of a body that is shorter than expected. Zeros pad the body; the rest is freed if possible. */
+  /**
+   * Shortens the place of a body that is shorter than expected. Zeros pad the body; the rest is
+   * freed if possible.
+   */
   shrink(place: Place<T>, capacity: number, bodyBytes: number): void {
     const slab = place.slab
     const end = place.offset + align8(bodyBytes)
@@ -219,7 +224,7 @@ export class Waiting {
     return this.#turns[line].size === 0
   }
 
-  /** True when there is no room for a request, or for a chunk of one that already waits. */
+  /** True when a new request, or a chunk of a waiting one, finds no room. */
   isFull(request: IngestRequest, chunkBytes: number): boolean {
     if (this.#bytes + chunkBytes > WAITING_BYTES_MAX) return true
     return this.#all.size >= WAITING_REQUESTS_MAX && !this.#all.has(request)
@@ -253,7 +258,9 @@ export class Waiting {
     return undefined
   }
 
-  /** Ends the turn of the pool of `request`, which got its place: the next pool has the next turn. */
+  /**
+   * Ends the turn of the pool of `request`, which got its place: the next pool has the next turn.
+   */
   endTurn(line: Line, request: IngestRequest): void {
     const pool = request.admission.target.poolNumber
     if (this.#turns[line].delete(pool)) this.#turns[line].add(pool)
@@ -290,8 +297,9 @@ export class Waiting {
   }
 
   /**
-   * The request to refuse when nothing more can wait: the newest one of the pool that has most waiting,
-   * if that is more than twice what the pool of `request` has. Otherwise undefined: refuse `request`.
+   * The request to refuse when nothing more can wait: the newest one of the pool that has most
+   * waiting, if that is more than twice what the pool of `request` has. Otherwise undefined: refuse
+   * `request`.
    */
   victimFor(request: IngestRequest): IngestRequest | undefined {
     const byBytes = this.#all.size < WAITING_REQUESTS_MAX
@@ -318,7 +326,7 @@ export class Waiting {
     return share
   }
 
-  /** Removes the share of a pool that has nothing waiting. */
+  /** Removes the share of a pool that has no waiting requests. */
   #forget(pool: number): void {
     const share = this.#shares.get(pool)
     if (share === undefined || share.bytes > 0) return

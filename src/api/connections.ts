@@ -86,7 +86,10 @@ export function connectionsMaxOf(descriptors: number): number {
   return Math.max(CONNECTIONS_MIN, Math.min(CONNECTIONS_MAX, descriptors - DESCRIPTORS_RESERVED))
 }
 
-/** RLIMIT_NOFILE of this process, which Node has raised to the hard limit. Infinity when it is unknown. */
+/**
+ * RLIMIT_NOFILE of this process, which Node has raised to the hard limit. Infinity when it is
+ * unknown.
+ */
 export function descriptorLimit(): number {
   try {
     const soft = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1'))?.[1]
@@ -106,14 +109,15 @@ function reportedLimit(): number {
 }
 
 /**
- * Answers whose clients do not read them. Until the socket has taken all of a large answer, the next
- * request of the connection closes it: so a connection holds at most one answer. A share of the small
- * answers checks whether the socket took those before (SMALL_ANSWERS_CHECKED), and counts as large if
- * it did not.
+ * Answers whose clients do not read them. Until the socket has taken all of a large answer, the
+ * next request of the connection closes it: so a connection holds at most one answer. A share of
+ * the small answers checks whether the socket took those before (SMALL_ANSWERS_CHECKED), and counts
+ * as large if it did not.
  *
  * NOTE: uWebSockets.js does not tell whether the socket took an answer that fits into its buffer of
- * 16 KiB. Small refusals cost their client nothing and would pile up, so one in REFUSALS_PER_CLOSE is
- * the last answer of its connection. An answer may take ANSWER_MS_MAX, then its connection is closed.
+ * 16 KiB. Small refusals cost their client nothing and would pile up, so one in REFUSALS_PER_CLOSE
+ * is the last answer of its connection. An answer may take ANSWER_MS_MAX, then its connection is
+ * closed.
  */
 export class Unread {
   readonly #answerMsMax: number
@@ -164,10 +168,10 @@ type Drained = Pick<Responder, 'close' | 'pause' | 'bodyRead'>
 
 /**
  * Drains connections whose answer came before the end of the body: the rest of the body is read and
- * dropped, up to DRAIN_BYTES_MAX or DRAIN_MS_MAX. Then the connection is closed. Closed at once, the
- * client would see a reset instead of the answer. Beyond DRAIN_BYTES_MAX the connection is not read for
- * DRAIN_GRACE_MS before it is closed: a fast client can send 8 MiB before it reads the answer (Go's did,
- * in 2 of 400 runs).
+ * dropped, up to DRAIN_BYTES_MAX or DRAIN_MS_MAX. Then the connection is closed. Closed at once,
+ * the client would see a reset instead of the answer. Beyond DRAIN_BYTES_MAX the connection is not
+ * read for DRAIN_GRACE_MS before it is closed: a fast client can send 8 MiB before it reads the
+ * answer (Go's did, in 2 of 400 runs).
  */
 export class Drain {
   readonly #running = new Map<Drained, { bytes: number; untilMs: number }>()
@@ -208,8 +212,8 @@ export class Drain {
   }
 
   /**
-   * Nothing arrives after a whole body: most clients close when they read that the connection ends. But
-   * most of a large answer may still be in memory, and closing would cut it off.
+   * Nothing arrives after a whole body: most clients close when they read that the connection ends.
+   * But most of a large answer may still be in memory, and closing would cut it off.
    */
   #msFor({ bodyRead }: Drained, answerBytes: number): number {
     if (!bodyRead) return DRAIN_MS_MAX
@@ -224,10 +228,10 @@ export class Drain {
 }
 
 /**
- * Delays the answer to wrong credentials of a webhook, so that a guess occupies a connection for a second
- * (docs/decisions/0026). The first wrong ones are answered at once, for people who mistype. Right
- * credentials are never delayed: guesses that come through the same proxy as a producer must not stop
- * the producer.
+ * Delays the answer to wrong credentials of a webhook, so that a guess occupies a connection for a
+ * second (docs/decisions/0026). The first wrong ones are answered at once, for people who mistype.
+ * Right credentials are never delayed: guesses that come through the same proxy as a producer must
+ * not stop the producer.
  */
 export class Tarpit {
   readonly #guesses = new RateLimiter({
@@ -237,7 +241,10 @@ export class Tarpit {
   })
   #held = 0
 
-  /** Calls `answer` now, or after TARPIT_HOLD_MS with the body unread. @param webhook the guessed-at webhook */
+  /**
+   * Calls `answer` now, or after TARPIT_HOLD_MS with the body unread.
+   * @param webhook the guessed-at webhook
+   */
   refuse(address: string, webhook: string, responder: Responder, answer: () => void): void {
     const key = `${networkOf(address)} ${webhook}`
     const isHeld = this.#guesses.waitMs(key) > 0 && this.#held < TARPIT_HELD_MAX

@@ -1,11 +1,12 @@
 /**
- * Every route but ingest: the table of routes, and the requests that it finds a handler for. A handler
- * gets a whole body and returns a Reply. Pages of any origin may call /graphql and /oauth2/token: tokens,
- * not cookies, identify the caller.
+ * Every route but ingest: the table of routes, and the requests that it finds a handler for. A
+ * handler gets a whole body and returns a Reply. Pages of any origin may call /graphql and
+ * /oauth2/token: tokens, not cookies, identify the caller.
  *
- *   W-9  At most CONTROL_REQUESTS_MAX handlers run. A body has at most its route's bytes and BODY_MS_MAX.
- *        At most CONTROL_INCOMPLETE_MAX bodies with CONTROL_INCOMPLETE_BYTES_MAX are incomplete: beyond
- *        that the oldest gets 408, so a client that sends half a body keeps nobody out.
+ *   W-9  At most CONTROL_REQUESTS_MAX handlers run. A body has at most its route's bytes and
+ *        BODY_MS_MAX. At most CONTROL_INCOMPLETE_MAX bodies with CONTROL_INCOMPLETE_BYTES_MAX are
+ *        incomplete: beyond that the oldest gets 408, so a client that sends half a body keeps
+ *        nobody out.
  */
 
 import { monotonicMs } from '../util/clock.ts'
@@ -26,7 +27,9 @@ import { problemReply, refusalOfError, refuse } from './problem.ts'
 import { answerEarly, type Responder } from './responder.ts'
 import type { Streams } from './stream.ts'
 
-/** @param parameters the `:name` parts of the path, percent-decoded; undefined when one is malformed */
+/**
+ * @param parameters the `:name` parts of the path, percent-decoded; undefined when one is malformed
+ */
 type Handler = (head: RequestHead, responder: Responder, parameters: readonly string[] | undefined) => void
 
 /** The handlers of one path. */
@@ -138,7 +141,8 @@ export function controlRoutes(deps: ApiDeps, connections: Connections, control: 
   ]
   for (const [path, name, read] of reading) {
     const answer: Handler = async (head, responder) => {
-      const declaredBytes = declaredBytesOf(head) // read before the first await, while the head is valid
+      // Read before the first await, while the head is valid.
+      const declaredBytes = declaredBytesOf(head)
       answerEarly(responder, await read(head), declaredBytes)
     }
     routes.add(path, {
@@ -165,7 +169,10 @@ type ControlHead = Omit<ControlRequest, 'body'>
 const BUSY = refuse(503, 'busy', 'too many requests are under way', { 'retry-after': '1' })
 const BAD_PATH = refuse(404, 'not_found', 'the path is not well-formed')
 
-/** Runs control requests, at most CONTROL_REQUESTS_MAX at once. A request counts once its body is complete. */
+/**
+ * Runs control requests, at most CONTROL_REQUESTS_MAX at once. A request counts once its body is
+ * complete.
+ */
 export class Control {
   readonly #bodies: ControlBodies
   readonly #streams: Streams

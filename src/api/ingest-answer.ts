@@ -1,9 +1,9 @@
 /**
- * The answer to an ingest request: the outcome and the event errors of a parse task become the array of
- * a 200, or a refusal.
+ * The answer to an ingest request: the outcome and the event errors of a parse task become the
+ * array of a 200, or a refusal.
  *
- *   W-11  One turn of the event loop words at most EVENT_ERRORS_PER_TURN event errors, plus those of
- *         one answer: 500 of them take about as long as 500 other requests.
+ *   W-11  One turn of the event loop words at most EVENT_ERRORS_PER_TURN event errors, plus those
+ *         of one answer: 500 of them take about as long as 500 other requests.
  */
 import { deleteSchema, type PoolSchema, type RequestKind } from '../format/schema.ts'
 import { describeDocument, describeEventError, type EventErrorText } from '../parse/event-error.ts'
@@ -136,7 +136,10 @@ interface Worded extends EventErrorText {
 
 type WordedError = Worded & EventError
 
-/** Messages by error and column. Few different errors occur in a schema. Beyond WORDED_MAX the cache starts anew. */
+/**
+ * Messages by error and column. Few different errors occur in a schema. Beyond WORDED_MAX the cache
+ * starts anew.
+ */
 const worded = new WeakMap<PoolSchema, Map<number, Worded>>()
 const WORDED_MAX = 1024
 
@@ -218,8 +221,8 @@ export class Turns {
   #last: Promise<void> = Promise.resolve()
 
   /**
-   * undefined: answer now. Otherwise wait for the promise, then check again whatever may have changed
-   * meanwhile. First in, first out.
+   * undefined: answer now. Otherwise wait for the promise, then check again whatever may have
+   * changed meanwhile. First in, first out.
    */
   take(errors: number): Promise<void> | undefined {
     if (errors === 0) return undefined

@@ -1,11 +1,11 @@
 /**
- * A batch: ready requests of one slab become a parse task, and its result becomes one commit.
+ * Makes a parse task of the ready requests of one slab, and one commit of the result.
  *
  *   takeBatch      a table with a row per request, grouped by pool, schema version and kind
  *   commitBatchOf  spans for the log and parts for the memtable
  *
- * Log records are numbered in the order of the bodies in the slab, whatever group they are in: the log
- * then writes neighbours in one piece. Within a group this is the order of the rows.
+ * Log records are numbered in the order of the bodies in the slab, whatever group they are in: the
+ * log then writes neighbours in one piece. Within a group this is the order of the rows.
  */
 import { batchBytesMax } from '../format/batch-layout.ts'
 import { RECORD_HEADER_BYTES } from '../format/log-record.ts'
@@ -41,7 +41,9 @@ export interface Batch {
   readonly requests: readonly IngestRequest[]
   /** The group of each row. */
   readonly groupOf: Uint16Array
-  /** Rows in the order in which their bodies were complete, which is mostly their order in the slab. */
+  /**
+   * Rows in the order in which their bodies were complete, which is mostly their order in the slab.
+   */
   readonly order: Uint16Array
   readonly bytes: number
   /** Upper bound of the bytes of its Arrow batches. */
@@ -54,12 +56,12 @@ export interface Batch {
  * Takes the oldest ready requests of a slab: at least one, at most PARSE_TASK_REQUESTS_MAX, within
  * PARSE_TASK_BYTES_MAX and BATCH_BYTES_MAX.
  *
- * The batch of a body can be much larger than the body. A row has the width of all columns, whatever its
- * event holds: 1.5 kB of `{}` become 2 MB with 500 nullable DOUBLE columns. And 500 STRING columns of one
- * property make 500 MB of a body of 1 MB: such a request is parsed alone.
+ * The batch of a body can be much larger than the body. A row has the width of all columns,
+ * whatever its event holds: 1.5 kB of `{}` become 2 MB with 500 nullable DOUBLE columns. And 500
+ * STRING columns of one property make 500 MB of a body of 1 MB: such a request is parsed alone.
  *
- * A batch has one schema version of a pool. Log records are numbered in the order of arrival, and rows of
- * two versions must not alternate in the memtable.
+ * A batch has one schema version of a pool. Log records are numbered in the order of arrival, and
+ * rows of two versions must not alternate in the memtable.
  */
 export function takeBatch(slab: Slab<IngestRequest>): Batch {
   const ready = slab.ready
@@ -98,7 +100,9 @@ class Versions {
   }
 }
 
-/** Sets the upper bounds of a complete body, so that batches stay small whatever a gzip body holds. */
+/**
+ * Sets the upper bounds of a complete body, so that batches stay small whatever a gzip body holds.
+ */
 export function weigh(request: IngestRequest): void {
   const { gzip, target } = request.admission
   request.bytesMax = gzip ? Math.min(BODY_BYTES_MAX, request.bytes * GZIP_RATIO_MAX) : request.bytes
@@ -228,7 +232,10 @@ function withBits(span: Span, bits: Uint8Array | undefined): Span {
   return bits === undefined ? span : { ...span, bits }
 }
 
-/** The parts whose requests are logged. A part belongs to one group, so it is logged as a whole or not at all. */
+/**
+ * The parts whose requests are logged. A part belongs to one group, so it is logged as a whole or
+ * not at all.
+ */
 function partsOf(batch: Batch, result: ParseResult, places: Int32Array): CommitPart[] {
   const parts: CommitPart[] = []
   const { table } = batch.task

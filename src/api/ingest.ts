@@ -2,14 +2,14 @@
  * Ingest: ready bodies → parse tasks → commit → answers.
  *
  *   W-1   The 200 of a request with accepted events is sent after commit() resolved.
- *   W-9   A batch starts only while parseRoom() and room() allow it and all batches together stay within
- *         BATCHES_UNDER_WAY_BYTES_MAX. Requests that are ready meanwhile are bounded by the slabs. They
- *         wait for the memtable at most WAIT_MS_MAX.
+ *   W-9   A batch starts only while parseRoom() and room() allow it and all batches together stay
+ *         within BATCHES_UNDER_WAY_BYTES_MAX. Requests that are ready meanwhile are bounded by the
+ *         slabs. They wait for the memtable at most WAIT_MS_MAX.
  *   W-11  The work per request is constant. This thread neither parses nor inflates bodies.
  *
- * While a task of small bodies is parsed, further small bodies gather for the next task, as log records
- * gather during a sync. They gather in the slab that is being filled. A full slab, and bodies that
- * cannot share a task, do not wait.
+ * While a task of small bodies is parsed, further small bodies gather for the next task, as log
+ * records gather during a sync. They gather in the slab that is being filled. A full slab, and
+ * bodies that cannot share a task, do not wait.
  */
 import { ERROR_WORDS } from '../parse/kernel.ts'
 import type { ParseResult } from '../parse/parse-task.ts'
@@ -123,7 +123,9 @@ export class Ingest {
     if (!this.#isGathering(slab)) this.#schedule()
   }
 
-  /** Dispatches after this turn's socket events, so that bodies that arrived together share a task. */
+  /**
+   * Dispatches after this turn's socket events, so that bodies that arrived together share a task.
+   */
   #schedule(): void {
     if (this.#scheduled || this.#queue.length === 0) return
     this.#scheduled = true
@@ -151,7 +153,10 @@ export class Ingest {
     for (const slab of gathering) this.#queue.push(slab)
   }
 
-  /** True while a slab has too little for a task of its own, another task is parsed, and more may come. */
+  /**
+   * True while a slab has too little for a task of its own, another task is parsed, and more may
+   * come.
+   */
   #isGathering({ filling, large, ready, readyBytes, readyParsedBytes }: Slab<IngestRequest>): boolean {
     if (this.#smallTasks === 0 || large || !filling) return false
     if (ready.length >= PARSE_TASK_GATHERED_REQUESTS) return false
@@ -210,15 +215,17 @@ export class Ingest {
     }
   }
 
-  /** For each group, whether its pool exists. A pool may be deleted at any time before the answer. */
+  /**
+   * For each group, whether its pool exists. A pool may be deleted at any time before the answer.
+   */
   #liveGroups(batch: Batch): boolean[] {
     return batch.task.groups.map(group => this.#deps.isLive(group.pool))
   }
 
   /**
-   * Answers the rows for which `due` is true. `committed` tells, after the commit, which groups were part
-   * of it. Requests of a pool that was deleted meanwhile get 404: no POST gets 2xx after the deletion of
-   * its pool was answered.
+   * Answers the rows for which `due` is true. `committed` tells, after the commit, which groups
+   * were part of it. Requests of a pool that was deleted meanwhile get 404: no POST gets 2xx after
+   * the deletion of its pool was answered.
    */
   async #answer(
     batch: Batch,

@@ -67,10 +67,11 @@ const NOT_LOCAL = refuse(
 )
 
 /**
- * /metrics names pools. With a token, whoever sends it may read the page. Without one, everybody may, but
- * only on a server that listens on a loopback address.
+ * /metrics names pools. With a token, whoever sends it may read the page. Without one, everybody
+ * may, but only on a server that listens on a loopback address.
  *
- * Returns a check of an Authorization header; it returns undefined to allow. @param token '' for none
+ * Returns a check of an Authorization header. The check returns undefined to allow.
+ * @param token '' for none
  */
 export function metricsAccess(host: string, token: string): (authorization: string) => Refusal | undefined {
   if (token === '') {

@@ -1,5 +1,6 @@
 /**
- * Refusals in HTTP: one JSON object, both the form that existing clients parse (`errors`, a string) and RFC 9457.
+ * Refusals in HTTP: one JSON object, both the form that existing clients parse (`errors`, a string)
+ * and RFC 9457.
  */
 import { STATUS_CODES } from 'node:http'
 import { type Refusal, SegmentDamaged, Unavailable } from '../util/errors.ts'
@@ -42,7 +43,10 @@ export function problemReply(refusal: Refusal): Reply {
   }
 }
 
-/** 503 for a layer that cannot serve now. 500 for an error of the server, which also goes to standard error. */
+/**
+ * 503 for a layer that cannot serve now. 500 for an error of the server, which also goes to
+ * standard error.
+ */
 export function refusalOfError(error: unknown, where: string): Refusal {
   if (error instanceof Unavailable) return refuse(503, error.code, error.message, { 'retry-after': '1' })
   if (error instanceof SegmentDamaged)

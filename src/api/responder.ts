@@ -1,7 +1,7 @@
 /**
- * A responder answers one request, at most once, and knows whether the client is still connected. The
- * HTTP libraries implement the writes to the socket (http/); stream.ts decides when a streaming answer
- * writes.
+ * A responder answers one request, at most once, and knows whether the client is still connected.
+ * The HTTP libraries implement the writes to the socket (http/); stream.ts decides when a streaming
+ * answer writes.
  */
 import { STATUS_CODES } from 'node:http'
 import {
@@ -19,8 +19,8 @@ import { problemReply, refuse } from './problem.ts'
 export type DataHandler = (chunk: Uint8Array, last: boolean) => void
 
 /**
- * Status and headers as one text. uWebSockets.js ends the text of writeStatus() with a line break, so
- * headers may follow the status in it: one call into C++ instead of one per header
+ * Status and headers as one text. uWebSockets.js ends the text of writeStatus() with a line break,
+ * so headers may follow the status in it: one call into C++ instead of one per header
  * (docs/decisions/0018).
  */
 export function headText(status: number, headers: Reply['headers'] = {}): string {
@@ -42,7 +42,7 @@ export abstract class Responder {
   protected readonly isHead: boolean
   protected readonly connections: Connections
   protected isOpen = true
-  /** Everything is written, or the connection is closed. */
+  /** True when the whole answer is written or the connection is closed. */
   protected isClosed = false
   /** The answer was sent before the end of the body. The rest of the body is dropped. */
   protected isDraining = false
@@ -82,19 +82,25 @@ export abstract class Responder {
    */
   abstract sendAndDrain(reply: Reply): void
 
-  /** Begins an answer in chunks to a connected client. True: the method is HEAD and the answer is complete. */
+  /**
+   * Begins an answer in chunks to a connected client. True: the method is HEAD and the answer is
+   * complete.
+   */
   abstract beginChunks(status: number, headers: Reply['headers']): boolean
 
   /** The largest chunk that writeChunk takes at this moment, in bytes. */
   abstract get chunkBytesMax(): number
 
   /**
-   * Writes one chunk. False: the socket took a part of it. The rest waits in memory, and `onWritable` is
-   * called when the socket has room.
+   * Writes one chunk. False: the socket took a part of it. The rest waits in memory, and
+   * `onWritable` is called when the socket has room.
    */
   abstract writeChunk(bytes: Uint8Array): boolean
 
-  /** Restarts the library's timer for a slow client: one that takes no chunks, or sends its body slowly. */
+  /**
+   * Restarts the library's timer for a slow client: one that takes no chunks, or sends its body
+   * slowly.
+   */
   abstract waitOn(): void
 
   /** Ends an answer in chunks. Only this tells the client that the answer is complete. */
@@ -112,8 +118,9 @@ export abstract class Responder {
   }
 
   /**
-   * True when the body arrives in too many tiny chunks. The client gets a refusal; if it continues, the
-   * connection is closed. A call per byte keeps the main thread busy, whatever is done with the bytes.
+   * True when the body arrives in too many tiny chunks. The client gets a refusal; if it continues,
+   * the connection is closed. A call per byte keeps the main thread busy, whatever is done with the
+   * bytes.
    */
   #isTooTiny(bytes: number): boolean {
     this.#tinyChunks = Math.max(0, this.#tinyChunks + 1 - bytes / TINY_CHUNK_BYTES)
@@ -160,8 +167,8 @@ const TINY_CHUNKS = problemReply(
 export function nothing(): void {}
 
 /**
- * Answers before the end of the body. The HTTP library reads a short rest of the body, and the connection
- * stays open. A rest that may be long is drained, and the connection is closed.
+ * Answers before the end of the body. The HTTP library reads a short rest of the body, and the
+ * connection stays open. A rest that may be long is drained, and the connection is closed.
  */
 export function answerEarly(responder: Responder, reply: Reply, declaredBytes: number): void {
   const isShort = declaredBytes >= 0 && declaredBytes <= BODY_BYTES_MAX && reply.status !== 408

@@ -21,7 +21,7 @@ import { problemReply, refuse } from './problem.ts'
 import { answerEarly, type Responder } from './responder.ts'
 import { Streams } from './stream.ts'
 
-/** Listens. Rejects with CannotRun when the address cannot be used. */
+/** Makes the API and listens. Rejects with CannotRun when the address cannot be used. */
 export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api> {
   const connectionsMax = options.connectionsMax || connectionsMaxOf(descriptorLimit())
   const answerMsMax = options.answerMsMax ?? ANSWER_MS_MAX
@@ -64,7 +64,8 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
       port: listening.port,
       stats: () => statsOf(connections, ingest, streams),
       stop: async deadlineMs => {
-        // /readyz answers 503 while requests in flight are answered. Then close() ends listening as well.
+        // /readyz answers 503 while requests in flight are answered. Then close() ends listening as
+        // well.
         streams.stop()
         const idle = await answerOpen(connections, deadlineMs)
         clearInterval(timer)
@@ -119,7 +120,8 @@ function dispatcher(
       refuseHead(head, responder, admission)
       return
     }
-    const declaredBytes = declaredBytesOf(head) // the head is not valid any more when the answer is delayed
+    // The head is not valid any more when the answer is delayed.
+    const declaredBytes = declaredBytesOf(head)
     tarpit.refuse(head.address(), id, responder, () =>
       answerEarly(responder, problemReply(admission), declaredBytes),
     )

@@ -1,11 +1,14 @@
 /**
- * Answers that are produced while they are sent. The source is asked for its next chunk when the socket
- * has taken all but STREAM_AHEAD_BYTES, so a stream holds that much and one chunk, whatever its length.
+ * Answers that are produced while they are sent. The source is asked for its next chunk when the
+ * socket has taken all but STREAM_AHEAD_BYTES, so a stream holds that much and one chunk, whatever
+ * its length.
  *
  *   first chunk ──► head ──► chunks, as the socket takes them ──► end mark
- *        └ throws: a problem answer       └ throws, stalls, the server stops: closed without the end mark
+ *        └ throws: a problem answer       └ throws, stalls, the server stops: closed without the
+ *                                         end mark
  *
- *   W-8  The end mark is sent only after the source ended by itself: no client takes a part for the whole.
+ *   W-8  The end mark is sent only after the source ended by itself: no client takes a part for the
+ *        whole.
  *   W-9  At most STREAMS_MAX streams run, at most STREAMS_PER_APPLICATION_MAX of one application.
  *        STREAMS_ADMIN_MIN places are reserved for routes of scope admin. A stream takes its place
  *        before it does any work. A client that takes nothing for STREAM_STALL_MS is disconnected.
@@ -44,7 +47,10 @@ type Chunks = AsyncIterator<Uint8Array>
 export class Streams {
   readonly #stallMs: number
   readonly #running = new Set<StreamAhead>()
-  /** Places taken, including streams that have not begun and ended ones whose sources are not closed yet. */
+  /**
+   * Places taken, including streams that have not begun and ended ones whose sources are not closed
+   * yet.
+   */
   readonly #places = new Set<StreamOwner>()
   #stopAtMs = Number.POSITIVE_INFINITY
   #waitOnAtMs = 0
@@ -58,7 +64,10 @@ export class Streams {
     return this.#places.size
   }
 
-  /** Sends the answer. Resolves when it has ended in any way and the source is closed. Rejects when `begin` does. */
+  /**
+   * Sends the answer. Resolves when it has ended in any way and the source is closed. Rejects when
+   * `begin` does.
+   */
   async send(responder: Responder, { owner, begin }: StreamAnswer): Promise<void> {
     const why = this.#whyNot(owner)
     if (why !== undefined) {
@@ -93,7 +102,10 @@ export class Streams {
     }
   }
 
-  /** Why the owner gets no place; undefined: it gets one. A backup does not count against its application. */
+  /**
+   * Why the owner gets no place; undefined: it gets one. A backup does not count against its
+   * application.
+   */
   #whyNot({ applicationId, isAdmin }: StreamOwner): Reply | undefined {
     if (this.#places.size >= STREAMS_MAX) return BUSY
     if (isAdmin) return undefined
@@ -147,9 +159,9 @@ async function close(source: Chunks, route: string): Promise<void> {
 }
 
 /**
- * The bytes that a source has produced and the socket has not taken. While the socket is full they grow
- * to STREAM_AHEAD_BYTES, enough to fill the socket again in the very call that reports room. Only in that
- * call are large chunks safe, and clients that read slower than Weir writes need them
+ * The bytes that a source has produced and the socket has not taken. While the socket is full they
+ * grow to STREAM_AHEAD_BYTES, enough to fill the socket again in the very call that reports room.
+ * Only in that call are large chunks safe, and clients that read slower than Weir writes need them
  * (Responder.chunkBytesMax).
  */
 export class StreamAhead {
@@ -171,8 +183,8 @@ export class StreamAhead {
   }
 
   /**
-   * Takes a chunk. Resolves when there is room for another chunk and the memory of this one is not used
-   * any more. False: the client has disconnected.
+   * Takes a chunk. Resolves when there is room for another chunk and the memory of this one is not
+   * used any more. False: the client has disconnected.
    */
   async take(chunk: Uint8Array): Promise<boolean> {
     this.#chunks.push(chunk)
@@ -185,7 +197,9 @@ export class StreamAhead {
     return this.responder.open
   }
 
-  /** Resolves when the socket has taken everything and has room. False: the client has disconnected. */
+  /**
+   * Resolves when the socket has taken everything and has room. False: the client has disconnected.
+   */
   async flushed(): Promise<boolean> {
     while (this.responder.open && (this.#bytes > 0 || this.fullSinceMs !== undefined)) await this.#changed()
     return this.responder.open

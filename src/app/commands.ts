@@ -164,7 +164,8 @@ async function runServer({ config }: CommandInput): Promise<number> {
     warn(`a thread failed, Weir ends; the next start recovers: ${errorText(error)}`)
     endNow()
   })
-  const stopped = stopOnSignal(server) // before the first line, because its reader may send a signal at once
+  // Set before the first line is printed, because its reader may send a signal at once.
+  const stopped = stopOnSignal(server)
   for (const note of server.notes) say(`weir: ${note}`)
   say(`weir: listening on ${server.url}`)
   sayFirstSteps(server, config.clientSecret !== '')

@@ -2,8 +2,8 @@
  * Wires the ingest path: the functions of catalog, log and memtable that the front end calls.
  *
  *   W-1   commit() resolves after the sync that covers the records.
- *   W-13  Rows enter the memtable after their sync returned, in sequence order: syncs return in that
- *         order, and so do the continuations of their promises.
+ *   W-13  Rows enter the memtable after their sync returned, in sequence order: syncs return in
+ *         that order, and so do the continuations of their promises.
  */
 import type { CommitBatch, IngestTarget } from '../api/api-types.ts'
 import type { CatalogService } from '../catalog/catalog-types.ts'
@@ -15,7 +15,7 @@ import { ENTRY_WORDS, type MemtableEntry } from '../store/flush/memtable.ts'
 import { must } from '../util/assert.ts'
 import type { ReceivedClocks } from '../util/clock.ts'
 
-/** What the ingest path needs from other layers. */
+/** The functions of other layers that the ingest path calls. */
 interface IngestWiring {
   readonly catalog: CatalogService
   readonly commit: Commit

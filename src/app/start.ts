@@ -32,11 +32,13 @@ export interface Running {
   stop(): Promise<boolean>
 }
 
-/** What a server is opened with. */
+/** The options of a server, and the parts of it that were started before. */
 export interface ServerStart extends BeginOptions {
   readonly begun: StartedThreads
   readonly http: ChosenTransport
-  /** Functions that close each stage, in the order of opening. A failed start runs them backwards. */
+  /**
+   * Functions that close each stage, in the order of opening. A failed start runs them backwards.
+   */
   readonly closers: (() => Promise<unknown>)[]
 }
 

@@ -5,8 +5,9 @@
  * wait it is refused unchecked. The right secret gives its cost back, so a client that is right
  * never waits for itself.
  *
- * GuessThrottle from elsewhere lock nobody out. The first try of an address that has not failed with the
- * application is checked at once. An address that was right lately waits for its own failures only.
+ * GuessThrottle from elsewhere lock nobody out. The first try of an address that has not failed
+ * with the application is checked at once. An address that was right lately waits for its own
+ * failures only.
  */
 import { createHash } from 'node:crypto'
 import { networkOf } from '../util/addresses.ts'
@@ -23,13 +24,13 @@ import {
 } from '../util/limits.ts'
 import { RateLimiter } from '../util/rate-limiter.ts'
 
-/** The address that sent a secret, and the application that it is for. */
+/** One secret to check: the address that sent it, and the application that it names. */
 interface Try {
   readonly address: string
   readonly applicationId: string
 }
 
-/** The secret was not checked. One that is sent after so many seconds may be. */
+/** The secret was not checked. The client may try again after `retrySeconds`. */
 interface TooMany {
   readonly retrySeconds: number
 }

@@ -59,7 +59,7 @@ export interface DataSource extends Common {
 
 /** A data pool: its columns, and the settings that decide how its events are stored. */
 export interface Pool extends Common {
-  /** The pool's number in the log and the index. It is never used again. */
+  /** The pool's number in the log and the index. No later pool gets the same number. */
   readonly number: number
   readonly dataSourceId: string
   /** The current schema version. Catalog documents keep this older name. */

@@ -100,8 +100,8 @@ interface StartChange {
 }
 
 /**
- * The change that this start has to make, or undefined. Throws CannotRun for options that cannot be
- * used.
+ * Returns the change that this start has to make, or undefined. Throws CannotRun for an id or a
+ * secret that Weir does not accept.
  */
 export function startChange(memory: Memory, given: AdminGiven): StartChange | undefined {
   const usable: AdminGiven = {

@@ -85,9 +85,9 @@ function checkPositionals(command: Command, given: readonly string[]): void {
   throw new CannotRun(`weir ${command.name} takes ${taken}; "${extra}" is one too many`)
 }
 
-/** A command line that was read. */
+/** The parsed command line. */
 interface CommandLine {
-  /** undefined: none was named, which means the first one, `start`. */
+  /** The command that was named; undefined: none was, so the first one runs, `start`. */
   readonly named: Command | undefined
   readonly help: boolean
   readonly input: CommandInput

@@ -111,7 +111,7 @@ function loadOf({ flusher, lastAppendMs, commit }: CompactionWiring): ServerLoad
     ingestAgoMs: monotonicMs() - lastAppendMs(),
     // Memtables that are not old enough for a flush do not count: thousands of pools hold as much
     // all the time.
-    memtableBytes: flushingBytes,
+    flushingBytes,
     flushesAreSlow,
     isRefusing: poolsFailing > 0 || commit()?.stats().state !== 'open',
   }

@@ -112,8 +112,8 @@ function moveKeysOfRemoved(
 }
 
 /**
- * Points the flush's keys at their rows, and adds the rows that they pointed to before to the
- * deletion vectors.
+ * Points the keys of the flush at their new rows. Adds the rows that the keys pointed to before to
+ * the deletion vectors.
  */
 function addSuperseded(
   txn: KeyTxn,

@@ -19,7 +19,7 @@ interface StartIndexOptions extends IndexThreadData {
   readonly onFailed?: (error: Error) => void
 }
 
-/** The options of an index whose owner is known at its start. */
+/** The options of an index that is opened and given its owner in one step. */
 export interface OpenIndexOptions extends StartIndexOptions, IndexOwner {}
 
 /** The started index thread. It reads the folder until `open` names the owner. */

@@ -28,7 +28,7 @@ export interface MovedKeys {
   readonly found: Uint32Array
 }
 
-/** What can be done inside a transaction. Keys are 1 to 1024 bytes. */
+/** The operations of one transaction. Keys have 1 to 1,024 bytes. */
 export interface KeyTxn {
   /** The value, a copy; undefined where there is none. */
   get(key: Uint8Array): Uint8Array | undefined

@@ -217,7 +217,7 @@ export function readPools(txn: KeyTxn): PoolState[] {
     const pool = poolOfKey(key)
     const entry = decodePool(value)
     const list = segments.get(pool) ?? []
-    // An older version of Weir wrote no received-at for the pool: its segments have it.
+    // Older versions of Weir wrote no received-at for the pool. The segments have it.
     const receivedToUs = list.reduce((to, one) => Math.max(to, one.receivedToUs), entry.receivedToUs ?? 0)
     pools.push({ pool, ...entry, receivedToUs, segments: list })
   }
@@ -246,7 +246,7 @@ function dropSlice(txn: KeyTxn, pool: number): boolean {
  */
 class KeyCost {
   readonly #beginMs = monotonicMs()
-  /** Of each flush or compaction, in order. */
+  /** Keys and time of each flush or compaction, in order. */
   readonly #parts: { readonly keys: number; readonly ms: number }[] = []
 
   /** Runs and measures the part of one flush or compaction. */

@@ -208,7 +208,10 @@ function newPool(pools: Map<number, ManifestPool>, number: number): ManifestPool
   return pool
 }
 
-/** Returns true where a segment has so many parts that they should be read again as one. */
+/**
+ * Applies one committed flush. Returns true where a deletion vector has so many parts that they
+ * should be read again as one.
+ */
 function applyFlush(
   options: ManifestOptions,
   obsolete: ObsoleteSegments,
@@ -241,7 +244,10 @@ function applyCompactionTo(
   retire(obsolete, pool, remove, add === undefined)
 }
 
-/** Returns true where a segment has so many parts that they should be read again as one. */
+/**
+ * Adds the rows that a commit superseded to the deletion vectors of their segments. Returns as
+ * applyFlush does.
+ */
 function addDeletionVectors(
   pool: ManifestPool,
   commit: number,

@@ -1,6 +1,6 @@
 /**
- * Opens `data/index`. A whole index opens as it is. Any other is emptied, or set aside where it is
- * damaged, and rebuilt from the segments.
+ * Opens `data/index`. A valid index opens as it is. A damaged one is set aside, any other invalid
+ * one is emptied, and both are rebuilt from the segments.
  *
  *   W-5  Files are removed only on an index that was whole.
  *   W-6  An index is rebuilt where it is missing, empty, damaged, of another folder or format, half
@@ -49,7 +49,7 @@ export interface Opened {
   readonly keyLoop: KernelChoice
   readonly pools: readonly PoolState[]
   readonly lastCommit: number
-  /** undefined where the index was whole. */
+  /** Why the index was rebuilt; undefined where it was not. */
   readonly rebuiltBecause: string | undefined
   readonly cleared: readonly string[]
   readonly unknownFolders: readonly string[]

@@ -68,9 +68,9 @@ export class LogCommit implements Commit {
   /** True while the group in flight waits for a file: it fits in none. */
   #parked = false
   #sparesReady: number
-  /** Why no spare file can be made. */
+  /** Why no spare file can be made; undefined while one can. */
   #noSpare: string | undefined
-  /** Why the next file cannot be opened. */
+  /** Why the next file cannot be opened; undefined while it can. */
   #noFile: string | undefined
   /** The last failure to remove old files, so that the operator reads it once. */
   #oldFilesFailure = ''

@@ -6,7 +6,7 @@ export interface Span {
   readonly slab: SharedArrayBuffer
   /** Byte offset of the first record header. */
   readonly offset: number
-  /** Bytes of all its records, padding included. */
+  /** Bytes of all records of the span, padding included. */
   readonly bytes: number
   readonly records: number
   /** Accepted-bitmap of the span's last record; it follows that record in the log. */

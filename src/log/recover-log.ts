@@ -52,7 +52,7 @@ export interface FirstReading extends OpenedFolder {
   readonly log: LogRead | undefined
 }
 
-/** A log that was read without knowing what is flushed. */
+/** The first reading of a log, before the flushed sequences are known. */
 interface LogRead {
   readonly end: LogEnd
   readonly records: number
@@ -79,7 +79,7 @@ interface RecoverLogOptions extends RecoverOptions {
   readonly disk: Disk
   readonly folder: string
   readonly fileBytes: number
-  /** The result of `readFirst`; undefined: recovery calls it. */
+  /** The result of `readFirst`; undefined: recovery calls `readFirst` itself. */
   readonly reading?: FirstReading | undefined
 }
 

@@ -21,7 +21,7 @@ export interface ReleasedFiles {
   readonly names: readonly string[]
 }
 
-/** All of them are told. */
+/** The messages to the spare thread. It answers none of them. */
 export interface SpareCalls {
   begin(found: Pick<RecoveredState, 'spares' | 'old'>): void
   /** The log thread uses the spare `name`. */
@@ -33,7 +33,7 @@ export interface SpareEvents {
   ready(name: string): void
   /** No file could be made. It is tried again each DISK_RETRY_MS. */
   full(reason: string): void
-  /** Old files could not be removed. They are no part of the log and cost room only. */
+  /** Old files could not be removed. They are no part of the log, and only take space. */
   oldFilesLeft(reason: string): void
 }
 
@@ -127,14 +127,14 @@ class SpareService {
       // Renamed files are used only once their new names are durable.
       syncFolder(this.#disk, this.#data.folder)
     } catch (error) {
-      // Not offered, so not counted as ready: they take their turn again with the rest.
+      // Nobody may use these files before the sync, so they are recycled again with the rest.
       this.#old.push(...made)
       throw error
     }
     for (const name of made) this.#offer(name)
   }
 
-  /** The spare that the file became, undefined where it was removed. */
+  /** Returns the name of the spare that the old file became; undefined where it was removed. */
   #recycleOne(old: string, made: number): string | undefined {
     const { folder, fileBytes } = this.#data
     const path = join(folder, old)

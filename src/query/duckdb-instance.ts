@@ -37,7 +37,8 @@ async function lock(connection: DuckDBConnection, settings: EngineSettings): Pro
     // The system's page cache holds the files already. A second cache would take 12 kB of our
     // memory for each small segment ever read.
     'SET enable_external_file_cache = false',
-    'SET preserve_insertion_order = false', // no answer promises an order, and keeping one takes memory
+    // No answer promises an order, and keeping one takes memory.
+    'SET preserve_insertion_order = false',
     'SET autoinstall_known_extensions = false',
     'SET autoload_known_extensions = false',
     'SET allow_community_extensions = false',

@@ -20,7 +20,7 @@ import type { KernelChoice } from '../util/native.ts'
 import { startThread, type Thread } from '../util/thread-kit.ts'
 import type { EngineCalls, EngineSettings, QueryDone, QueryEngine, QueryTask } from './query-types.ts'
 
-/** The options of an engine. Tests alone set those that have a default in limits.ts. */
+/** The options of an engine. Only tests set those that have a default in limits.ts. */
 export interface EngineOptions {
   readonly segmentFolder: string
   readonly temporaryFolder: string
@@ -47,7 +47,10 @@ interface Waiter {
 
 /** An engine whose worker is started by the first query, or by `warm`. */
 export interface LazyEngine extends QueryEngine {
-  /** Starts the worker if no query has started it. A failure to start ends the engine, as a later failure does. */
+  /**
+   * Starts the worker if no query has started it. A failure to start ends the engine, as a later
+   * failure does.
+   */
   warm(): void
 }
 
@@ -87,7 +90,10 @@ class EngineClient implements LazyEngine {
     this.#waiting = new FairQueue(options.waitingMax ?? QUERIES_WAITING_MAX)
   }
 
-  /** Starts the worker. Resolves when it can run queries, which may be sent at once. Rejects if it fails before. */
+  /**
+   * Starts the worker. Resolves when it can run queries, which may be sent at once. Rejects if it
+   * fails before.
+   */
   async open(): Promise<void> {
     let isOpen = false
     let failure: Error | undefined
@@ -145,7 +151,8 @@ class EngineClient implements LazyEngine {
       this.#rejectWaiting(this.#ended)
       this.#thread?.stop().catch(() => {}) // a thread that failed has ended too
     }
-    // NOTE: never terminate(): ending the thread inside a DuckDB call aborts the process (Napi::Error).
+    // NOTE: never terminate(): ending the thread inside a DuckDB call aborts the process
+    // (Napi::Error).
     let last: NodeJS.Timeout | undefined
     const late = new Promise<void>(resolve => {
       last = setTimeout(resolve, STOP_MS_MAX / 2)

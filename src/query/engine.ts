@@ -1,8 +1,8 @@
 /**
  * Runs statements in DuckDB, on the query thread.
  *
- *   W-8   A damaged or missing segment rejects with SegmentDamaged that names it. A count is never
- *         short.
+ *   W-8   A statement over a damaged or missing segment rejects with SegmentDamaged, which names
+ *         the segment. A count is never short.
  *   W-11  Values become strings here, chunk by chunk, not on the main thread.
  *
  *   run(task)   deletion vectors → tables · `WITH rows AS (…) statement` · read chunks · print
@@ -207,7 +207,8 @@ function copySql(sql: string, target: ParquetTarget): string {
   const options = [
     'FORMAT parquet',
     `COMPRESSION ${target.compression}`,
-    ...(target.compression === 'zstd' ? ['COMPRESSION_LEVEL 1'] : []), // half the CPU of DuckDB's level 3, and files of the same size
+    // Level 1 takes half the CPU of DuckDB's level 3, and the files are as large.
+    ...(target.compression === 'zstd' ? ['COMPRESSION_LEVEL 1'] : []),
     `ROW_GROUP_SIZE ${Math.trunc(target.rowGroupRows)}`,
     'USE_TMP_FILE false', // the caller renames the file when it is complete
     ...(target.hasDictionaries ? [] : ['DICTIONARY_SIZE_LIMIT 0']),

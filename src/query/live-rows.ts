@@ -132,8 +132,8 @@ export function countLiveRows(segments: readonly QuerySegment[]): number {
 }
 
 /**
- * The most memory that a table of so many rows takes: 10 KiB up to one chunk, then blocks of 256
- * KiB.
+ * The most memory that a table of `rows` rows takes: 10 KiB up to one chunk, and blocks of 256 KiB
+ * beyond it.
  */
 export function tableBytes(rows: number): number {
   const blocks = rows <= CHUNK_ROWS ? 0 : 1 + Math.ceil(rows / 32_768)
@@ -208,7 +208,8 @@ export class DeletionTables {
   async #release(entry: Entry): Promise<void> {
     entry.users--
     if (entry.isObsolete && entry.users === 0) await this.#drop(entry)
-    for (const old of [...this.#undropped]) if (this.#undropped.has(old)) await this.#drop(old) // unless another release did
+    // Another release may have dropped the table meanwhile.
+    for (const old of [...this.#undropped]) if (this.#undropped.has(old)) await this.#drop(old)
     for (const old of [...this.#entries.values()]) {
       if (this.#bytes <= this.#limits.bytesMax && this.#tables <= this.#limits.tablesMax) return
       if (old.users === 0) await this.#retire(old)
@@ -283,7 +284,8 @@ export class DeletionTables {
 
   #inTurn(work: () => Promise<void>): Promise<void> {
     const turn = this.#lastTurn.then(work)
-    this.#lastTurn = turn.catch(() => undefined) // the caller handles the failure; the next turn comes all the same
+    // The caller handles a failure. The next turn comes all the same.
+    this.#lastTurn = turn.catch(() => undefined)
     return turn
   }
 

@@ -119,13 +119,15 @@ export interface QueryEngine {
 
 /** The settings that the query thread starts with. */
 export interface EngineSettings {
-  /** Absolute folder of all segments: the only one that queries may read, besides the temporary one. */
+  /**
+   * Absolute folder of all segments: the only one that queries may read, besides the temporary one.
+   */
   readonly segmentFolder: string
   /** Absolute folder that DuckDB spills to. */
   readonly temporaryFolder: string
-  /** Absolute folder that copies may be written to besides. */
+  /** Absolute folder that copies may be written to, besides the temporary one. */
   readonly outputFolder?: string | undefined
-  /** `js`: TypeScript alone, even where the native module is there. */
+  /** `js`: only TypeScript runs, even where the native module was built. */
   readonly kernel?: KernelChoice | undefined
   readonly threads: number
   readonly memoryBytes: number

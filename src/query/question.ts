@@ -56,7 +56,7 @@ export interface PinDeps {
 
 export interface QuestionDeps extends PinDeps {
   readonly engine: QueryEngine
-  /** Receives the duration of each query, waiting and flushing included. */
+  /** Called with the duration of each query, its waiting and the flush included. */
   onQuery(ms: number): void
 }
 

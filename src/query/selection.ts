@@ -12,7 +12,7 @@ import { type Filter, type FilterOperator, planWhere } from './where.ts'
 /** The rows and columns to read. Absent: all of them. */
 export interface Selection {
   readonly columns?: readonly string[]
-  /** JSON text: a list of filters as the API takes them. */
+  /** A list of filters as the API takes them, as JSON text. */
   readonly filters?: string
   /** On the primary timestamp: from `start` (inclusive) to `stop` (exclusive). */
   readonly start?: string

@@ -156,8 +156,8 @@ function sources() {
  * old module.
  * @param {{ compiler: string, objects: string, out: string, optimize: string[], others?: string[]
  *   }} options
- *   `objects`: a folder of the caller; `optimize`: flags of this kind of build, for compiler and linker;
- *   `others`: more flags for sources that are not ours
+ *   `objects`: a folder of the caller; `optimize`: flags of this kind of build, for compiler and
+ *   linker; `others`: more flags for sources that are not ours
  * @returns {Promise<string | undefined>} the compiler's output where it failed
  */
 export async function buildModule({ compiler, objects, out, optimize, others = [] }) {

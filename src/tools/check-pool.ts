@@ -177,7 +177,7 @@ function setBit(bits: Uint8Array, row: number): void {
   bits[row >> 3]! |= 1 << (row & 7)
 }
 
-/** Files that interrupted flushes and merges left, and files that are not ours. */
+/** Notes files of interrupted flushes and merges, and files that Weir did not write. */
 function noteOrphans(folder: string, state: PoolState, report: Report): void {
   if (!disk.exists(folder)) return
   const named = new Set(state.segments.flatMap(segment => filesOf(folder, segment)))

@@ -18,8 +18,8 @@ import { deleteFile, numberOfFile, segmentFile } from '../util/paths.ts'
 import type { Report } from './report.ts'
 
 /**
- * The live segments of a pool's folder in the order of their sequences. It reads footers and delete
- * files, as a rebuild does, and needs no index. Damage and overlaps go to `report`.
+ * Returns the live segments of a pool's folder in the order of their sequences. It needs no index:
+ * it reads footers and delete files, as a rebuild does. Damage and overlaps go to `report`.
  */
 export async function liveFooters(folder: string, pool: number, report: Report): Promise<Footer[]> {
   const names = new Set(disk.exists(folder) ? disk.readdir(folder) : [])
@@ -170,7 +170,7 @@ function checkDeletes(folder: string, { footer }: Wanted, report: Report): Delet
   return found
 }
 
-/** Checks zone map and bytes of the manifest. A wrong zone map makes the planner leave out rows. */
+/** Checks the zone map and the size in the manifest. With a wrong zone map queries miss rows. */
 function checkMeta(folder: string, rows: SegmentKeys | undefined, wanted: Wanted, report: Report): void {
   const { meta } = wanted
   if (meta === undefined) return

@@ -45,7 +45,7 @@ interface ExportOptions {
   readonly force: boolean
 }
 
-/** Runs `weir export`. Throws CannotRun, Damaged or SegmentDamaged, and leaves no file then. */
+/** Runs `weir export`. Leaves no file when it throws CannotRun, Damaged or SegmentDamaged. */
 export async function exportPool({ config, positionals, flags }: CommandInput): Promise<number> {
   const options = optionsOf(flags)
   checkOut(options)
@@ -233,7 +233,8 @@ async function copyParquet(
     format: 'parquet',
     file,
     compression: compression === 'none' ? 'uncompressed' : compression,
-    hasDictionaries: compression !== 'snappy', // for old readers: parquetjs-lite reads no RLE_DICTIONARY
+    // Snappy is for old readers, and one of them, parquetjs-lite, reads no RLE_DICTIONARY.
+    hasDictionaries: compression !== 'snappy',
     rowGroupRows: rowGroupRows(segments),
     msMax: EXPORT_FILE_MS_MAX,
   }

@@ -174,7 +174,7 @@ async function checkAgain(folder: StoppedFolder): Promise<number> {
 /** The repair of one segment. */
 interface SegmentRepair {
   readonly poolId: string
-  /** Line of the plan. */
+  /** The line of the plan that describes this repair. */
   readonly text: string
   readonly loses: boolean
   /** Existing files that are moved to data/damaged. */

@@ -31,7 +31,7 @@ export class Report {
   readonly checked: Checked = { files: 0, pools: 0, segments: 0, rows: 0, deletes: 0, keys: 0, logRecords: 0 }
   /** Without an index, the list of live segments and their checksums are unknown. */
   isWithoutIndex = false
-  /** The first FINDINGS_TOLD_MAX findings. */
+  /** The first FINDINGS_TOLD_MAX findings, which are printed. Further ones are only counted. */
   readonly findings: Finding[] = []
   /** The files and folders of all findings. */
   readonly files = new Set<string>()

@@ -37,7 +37,7 @@ import { whenInterrupted } from './terminal.ts'
 export interface StoppedFolder {
   readonly paths: Paths
   readonly kernel: KernelChoice
-  /** The file BACKUP exists. */
+  /** True where the folder holds the file BACKUP. */
   readonly isBackup: boolean
   /** The process holds the lock while this file is open. A backup is not locked. */
   readonly lock: FileHandle | undefined

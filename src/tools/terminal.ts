@@ -54,7 +54,7 @@ const onSignal = withoutEchoes(signal => {
   void resolvesWithin(INTERRUPT_MS_MAX, done).finally(() => dieOf(signal))
 })
 
-/** A failed clean-up leaves a file behind. The next run of the command finds it. */
+/** Runs one clean-up. If it fails, a file stays, and the next run of the command finds it. */
 async function tryCleanUp(cleanUp: CleanUp): Promise<void> {
   try {
     await cleanUp()
@@ -66,7 +66,7 @@ async function tryCleanUp(cleanUp: CleanUp): Promise<void> {
 export interface Progress {
   /** Shows `done` of `of` units; `of` may grow. `what` names the unit or the current one. */
   step(done: number, of: number, what?: string): void
-  /** Removes the bar. */
+  /** Ends the display. A bar leaves the screen. */
   end(): void
 }
 

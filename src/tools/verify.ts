@@ -142,7 +142,10 @@ async function tryRead<T>(file: string, report: Report, work: () => Promise<T>):
   }
 }
 
-/** A start writes a missing admin.json again. One with other content is damaged. */
+/**
+ * A missing admin.json is a note. One with other content is a finding, so that the operator sees it
+ * before the next start overwrites it.
+ */
 async function checkAdmin({ paths }: Folder, memory: Memory, report: Report): Promise<void> {
   const application = memory.applications.byId.get(memory.meta().firstApplicationId)
   if (application === undefined) return

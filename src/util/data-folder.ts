@@ -99,7 +99,8 @@ export function checkBackupFolder(paths: Paths, on: Disk = disk): void {
 function checkNoBackup(paths: Paths, on: Disk): void {
   if (on.exists(join(paths.root, UNFINISHED_BACKUP_FILE)))
     throw new CannotRun(`${paths.root} is an unfinished backup: remove it and make another`)
-  if (on.kind(join(paths.root, BACKUP_FILE)) === undefined) return // a dangling link counts too
+  // Unlike exists(), kind() sees a dangling link.
+  if (on.kind(join(paths.root, BACKUP_FILE)) === undefined) return
   throw new CannotRun(
     `${paths.root} is a backup and must not change: weir restore ${paths.root} --data-dir NEW makes a data folder of it`,
   )

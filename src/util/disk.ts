@@ -87,7 +87,8 @@ function tryLstat(path: string): fs.Stats | undefined {
   try {
     return fs.lstatSync(path, { throwIfNoEntry: false })
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return undefined // a file stands where its folder would
+    // A file stands where the folder of the path would be.
+    if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return undefined
     throw error
   }
 }

@@ -27,7 +27,8 @@ export function withoutEchoes(listener: (signal: NodeJS.Signals) => void): (sign
  */
 export function endNow(): never {
   process.kill(process.pid, 'SIGKILL')
-  for (;;) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000) // the signal ends the loop
+  // The signal ends this loop.
+  for (;;) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000)
 }
 
 /**

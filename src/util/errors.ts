@@ -1,7 +1,8 @@
 /**
  * The three kinds of failure.
  *
- *   error of the client        a value: `Refusal` (HTTP) or a GraphqlError, with a code and a message
+ *   error of the client        a value: `Refusal` (HTTP) or a GraphqlError, with a code and a
+ *                              message
  *   error of the environment   a typed error below, with the place
  *   bug in Weir                `assert` (util/assert.ts)
  */

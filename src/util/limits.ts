@@ -223,8 +223,8 @@ export const EVENT_ERRORS_PER_TURN = 1_000
 // ── connections ─────────────────────────────────────────────────────────────────────────────────
 
 /**
- * File descriptors that are not for connections. An idle server on two cores has 52, each parse
- * worker 5; 61 were seen with 30 queries, 8 streams, a backup and merges.
+ * File descriptors that are not for connections. An idle server on two cores has 52, and each parse
+ * worker takes 5. 30 queries, 8 streams, a backup and merges took 61 more.
  */
 export const DESCRIPTORS_RESERVED = 200
 /** Connections at once, whatever RLIMIT_NOFILE says: each may hold 4 KiB of an incomplete head. */
@@ -271,9 +271,9 @@ export const GRAPHQL_INSPECTED_PER_VALUE = 16
  * Values after which the next list is resolved item by item, so that it can be interrupted: 0.5 ms.
  */
 export const GRAPHQL_UNCUT_VALUES = 256
-/** Slice of the main thread for GraphQL. It leaves a list after it, and other work gets a turn. */
+/** Time after which GraphQL pauses inside a list, so that other work gets a turn. */
 export const GRAPHQL_SLICE_MS = 5
-/** Share of the main thread for GraphQL, while it has more work than a slice. */
+/** Share of the main thread that GraphQL may take over time. */
 export const GRAPHQL_SHARE = 0.5
 /**
  * Time that GraphQL may use before its share counts, so that the requests of one page do not wait.
@@ -314,9 +314,9 @@ export const GUESSES_WAITING_MAX = CONTROL_REQUESTS_MAX / 4
 export const GUESSES_KEYS_MAX = 10_000
 /** Wrong credentials of one webhook from one address that are answered at once. */
 export const TARPIT_FREE = 10
-/** Time that pays for one of them. */
+/** Interval after which one more wrong credential is answered at once. */
 export const TARPIT_INTERVAL_MS = 1_000
-/** Time for which answers to further ones are delayed. */
+/** Delay of the answers to further wrong credentials. */
 export const TARPIT_HOLD_MS = 1_000
 /** Delayed answers at once; one more is answered at once. */
 export const TARPIT_HELD_MAX = 1_024
@@ -356,7 +356,7 @@ export const STREAM_WRITE_BYTES = CORK_BYTES - 256
  * chunk while its reader is slow: with small chunks it took 2 MB/s.
  */
 export const STREAM_BACKED_BYTES = 256 * KiB
-/** Bytes handed to it first, to learn whether the waiting bytes have gone. */
+/** Bytes handed to such a socket first, to learn whether the waiting bytes have gone. */
 export const STREAM_PROBE_BYTES = 1 * KiB
 /**
  * Bytes of a stream that are made while the socket is full. The socket takes less when a third of
@@ -416,9 +416,9 @@ export const REPLAY_CHUNK_BYTES = 16 * MiB
 export const LOG_CACHE_BYTES_MAX = 3 * LOG_FILE_BYTES
 /** Spare log files that are ready. The spare thread makes one when there are fewer. */
 export const SPARE_FILES_MIN = 2
-/** Recycled log files; further ones are removed. */
+/** Spare log files, recycled ones included; at this number old log files are removed instead. */
 export const SPARE_FILES_MAX = 8
-/** Interval of the tries while the disk is full. */
+/** Interval at which Weir tries again while the disk is full. */
 export const DISK_RETRY_MS = 1_000
 
 // ── memtable and flush ──────────────────────────────────────────────────────────────────────────
@@ -445,8 +445,8 @@ export const FLUSH_BYTES = 64 * MiB
 export const FLUSH_ENTRIES = 1_024
 /**
  * Age of the oldest row at which a memtable is flushed. Each pool uses between half of it and all
- * (store/flush/flush-policy.ts). Goal P-7 gives a start 3 s, and 2,000 pools take about 1 s of it. 2,000
- * events a second leave at most 90,000 to parse again: 0.3 to 0.5 s (docs/decisions/0016).
+ * (store/flush/flush-policy.ts). Goal P-7 gives a start 3 s, and 2,000 pools take about 1 s of it.
+ * 2,000 events a second leave at most 90,000 to parse again: 0.3 to 0.5 s (docs/decisions/0016).
  */
 export const FLUSH_AGE_MS = 60_000
 /**
@@ -461,7 +461,9 @@ export const LOG_UNFLUSHED_BYTES = 512 * MiB
 export const FLUSH_INDEX_MS_MAX = 1_000
 /** Index time that smaller flushes aim at: a reader waits for four or five flushes. */
 export const FLUSH_SMALLER_MS_MAX = 300
-/** Index time of a smaller flush below which flushes grow: below half of the aim, against swings. */
+/**
+ * Index time of a smaller flush below which flushes grow: below half of the aim, against swings.
+ */
 export const FLUSH_SMALLER_MS_MIN = 140
 /** Estimated index time of a full flush below which flushes grow. */
 export const FLUSH_INDEX_MS_MIN = 480
@@ -556,7 +558,7 @@ export const COMPACT_QUIET_TICKS = 60
  * Time after the last ingested rows in which merges are throttled. Later they run at full speed.
  */
 export const COMPACT_INGEST_MS = 5_000
-/** Memory of the running flushes above which no merge starts. */
+/** Memory of the running flushes above which no merge starts, until COMPACT_WAIT_MS_MAX passed. */
 export const COMPACT_MEMTABLE_BYTES_MAX = MEMTABLE_BYTES_MAX / 4
 /**
  * Small segments up to which merges wait while flushes come as fast as the index takes their keys.

@@ -154,7 +154,8 @@ function holdsAll(on: Disk, file: FileHandle, { view, pageBytes }: Meta, pages: 
     const bytes = new Uint8Array(pageBytes)
     if (page >= pages || budget < 0 || on.read(file, bytes, page * pageBytes) < pageBytes) return undefined
     const view = new DataView(bytes.buffer)
-    return Number(view.getBigUint64(0, true)) === page ? view : undefined // a page has its own number
+    // Every page that LMDB wrote begins with its own number.
+    return Number(view.getBigUint64(0, true)) === page ? view : undefined
   }
   const holdsTree = (of: DataView, at: number): boolean => {
     const root = of.getBigUint64(at + DATABASE.root, true)

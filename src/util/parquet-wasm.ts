@@ -45,7 +45,7 @@ export function dropParquetWasm(): void {
   if (user) user.children = user.children.filter(child => child !== dropped)
 }
 
-/** Runs synchronous work. A trap in it drops the instance and is thrown again. */
+/** Runs synchronous work. After a trap it drops the instance and rethrows. */
 export function withParquetWasm<T>(work: (wasm: typeof ParquetWasm) => T): T {
   try {
     return work(parquetWasm())

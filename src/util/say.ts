@@ -11,14 +11,14 @@ export function warn(line: string): void {
   process.stderr.write(`${new Date().toISOString()} ${line}\n`)
 }
 
-/** A note or progress of a command, on standard error beside the result on standard output. */
+/** Writes a note or progress of a command to standard error. Results go to standard output. */
 export function note(line: string): void {
   process.stderr.write(`${line}\n`)
 }
 
 /**
- * A command's result on standard output, as bytes. Resolves when there is room for more; rejects
- * when the reader left.
+ * Writes bytes of a command's result to standard output. Resolves when there is room for more.
+ * Rejects when the reader has closed the pipe.
  */
 export function sayBytes(bytes: Uint8Array): Promise<void> {
   return new Promise((resolve, reject) => {

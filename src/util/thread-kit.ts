@@ -89,9 +89,7 @@ export function startThread<Calls, Events = object>(options: ThreadOptions<Event
 }
 
 export class Thread<Calls, Events = object> {
-  /**
-   * Resolves when the thread has ended for any reason. Its last answers were taken before.
-   */
+  /** Resolves when the thread has ended for any reason and all its answers were delivered. */
   readonly exited: Promise<void>
   readonly #options: ThreadOptions<Events>
   #on: Listeners<Events> | undefined
@@ -205,7 +203,8 @@ export class Thread<Calls, Events = object> {
   #ask<R>(name: string, value: unknown, move?: readonly Transferable[]): Promise<R> {
     return new Promise((resolve, reject) => {
       const id = this.#nextId++
-      this.#post({ id, name, value }, move) // where it throws, the promise rejects and no call is open
+      // Where this throws, the promise rejects and no call stays open.
+      this.#post({ id, name, value }, move)
       this.#open.set(id, { resolve, reject })
     })
   }

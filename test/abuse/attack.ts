@@ -1,8 +1,8 @@
 /**
  * An attack, and the raw sockets that attacks use.
  *
- * Attacks run beside a well-behaved producer (producer.ts). run.ts starts both, suite.ts makes a test of each attack, and
- * `npm run bench -- abuse` prints a table, also for an older build.
+ * Attacks run beside a well-behaved producer (producer.ts). run.ts starts both, suite.ts makes a
+ * test of each attack, and `npm run bench -- abuse` prints a table, also for an older build.
  */
 import { connect, type Socket } from 'node:net'
 import type { TestPool, TestServer } from '../util/server.ts'
@@ -19,7 +19,10 @@ export interface Attack {
   prepare?(target: Target): Promise<void>
   /** Attacks until `target.over` resolves. Then its sockets are closed. */
   run(target: Target): Promise<void>
-  /** A request of another client, repeated during the attack. It fails if it rejects or takes over PROBE_MS_MAX. */
+  /**
+   * A request of another client, repeated during the attack. It fails if it rejects or takes over
+   * PROBE_MS_MAX.
+   */
   probe?(target: Target): Promise<void>
 }
 
@@ -33,7 +36,9 @@ export interface Target {
   /** Resolves when the attack is over. */
   readonly over: Promise<void>
   isOver(): boolean
-  /** Opens a socket. A failure closes it and is no error, because a server may refuse connections. */
+  /**
+   * Opens a socket. A failure closes it and is no error, because a server may refuse connections.
+   */
   open(): Attacker
 }
 
@@ -94,7 +99,10 @@ export class Attacker {
 /** The pause before a closed connection is opened again, as by a client that retries at once. */
 const REOPEN_MS = 5
 
-/** Keeps `count` connections busy until the attack is over. Each one that ends is replaced, and `behave` gets each. */
+/**
+ * Keeps `count` connections busy until the attack is over. Each one that ends is replaced, and
+ * `behave` gets each.
+ */
 export async function keepBusy(
   target: Target,
   count: number,

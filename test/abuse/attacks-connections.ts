@@ -1,4 +1,7 @@
-/** Attacks with connections: more than there are descriptors, and requests that are pipelined endlessly. */
+/**
+ * Attacks with connections: more than there are descriptors, and requests that are pipelined
+ * endlessly.
+ */
 import { head } from '../api/client.ts'
 import { type Attack, type Attacker, keepBusy, pauseOf } from './attack.ts'
 
@@ -18,7 +21,10 @@ const probe: Attack['probe'] = async ({ server, pool }) => {
 /** Fewer than HTTP_PIPELINED_MAX. */
 const PIPELINED = 60
 
-/** Resolves after so many answers, or when the connection is closed. A piece may end inside a status line. */
+/**
+ * Resolves after so many answers, or when the connection is closed. A piece may end inside a status
+ * line.
+ */
 function answersOf(attacker: Attacker, count: number): Promise<void> {
   let text = ''
   return new Promise(resolve => {

@@ -1,4 +1,7 @@
-/** Attacks on the main thread: bodies and documents that are expensive to read, to check or to answer. */
+/**
+ * Attacks on the main thread: bodies and documents that are expensive to read, to check or to
+ * answer.
+ */
 
 import { head } from '../api/client.ts'
 import { fetchToken } from '../util/server.ts'

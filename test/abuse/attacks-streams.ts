@@ -38,7 +38,8 @@ export const STREAM_ATTACKS: readonly Attack[] = [
           pool.url,
           Array.from({ length: 500 }, (_, index) => ({ id: `${from + index}`, text })),
         )
-      // DuckDB and the threads of exports and backups are loaded by the first of each: that is no growth by the attack.
+      // DuckDB and the threads of exports and backups are loaded by the first of each: that is no
+      // growth by the attack.
       const headers = { authorization: `Bearer ${token}` }
       await (await fetch(`${server.base}/v1/pools/${pool.poolId}/arrow`, { headers })).arrayBuffer()
       await backUp(server.base)

@@ -1,7 +1,8 @@
 /**
- * The well-behaved producer: it posts full batches and single events to a webhook of its own. It is a process of its own, so
- * that an attack that keeps its own process busy does not make acks look late. It takes the messages `start`, `window` and
- * `stop`. It answers the last two with the figures since the window before.
+ * The well-behaved producer: it posts full batches and single events to a webhook of its own. It is
+ * a process of its own, so that an attack that keeps its own process busy does not make acks look
+ * late. It takes the messages `start`, `window` and `stop`. It answers the last two with the
+ * figures since the window before.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -11,7 +12,10 @@ import { BATCH_EVENTS, BENCH_SEED, benchEvent, createRandom } from '../../bench/
 
 const BATCH_CONNECTIONS = 2
 const SINGLE_CONNECTIONS = 4
-/** A connection's pause between an answer and its next request: about 16 batches and 100 singles a second. */
+/**
+ * A connection's pause between an answer and its next request: about 16 batches and 100 singles a
+ * second.
+ */
 const BATCH_PAUSE_MS = 120
 const SINGLE_PAUSE_MS = 40
 const SAMPLE_MS = 20
@@ -30,7 +34,9 @@ interface ProducerWindow {
   readonly requests: number
   /** Answers other than 200, by status; 0: the connection closed without an answer. */
   readonly failed: Readonly<Record<string, number>>
-  /** The slowest ack, requests under way included, less the time that this process itself was late. */
+  /**
+   * The slowest ack, requests under way included, less the time that this process itself was late.
+   */
   readonly worstMs: number
   /** The server's resident memory without mapped files, first and at most. */
   readonly firstMiB: number
@@ -158,7 +164,10 @@ class Posting {
   }
 }
 
-/** Resident memory of a process, in MiB, without mapped files, which the page cache may drop at any time. 0: it ended. */
+/**
+ * Resident memory of a process, in MiB, without mapped files, which the page cache may drop at any
+ * time. 0: it ended.
+ */
 function memoryMiB(pid: number): number {
   try {
     const status = readFileSync(`/proc/${pid}/status`, 'latin1')

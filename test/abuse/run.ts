@@ -1,4 +1,7 @@
-/** Runs one attack against one server beside the producer. Returns the producer's figures and the growth of memory. */
+/**
+ * Runs one attack against one server beside the producer. Returns the producer's figures and the
+ * growth of memory.
+ */
 import { execFileSync } from 'node:child_process'
 import { type StartOptions, startServer } from '../util/server.ts'
 import { type Attack, Attacker, pauseOf, type Target } from './attack.ts'

@@ -1,12 +1,18 @@
-/** Makes a test of each attack over each HTTP library, with the limits that a well-behaved producer relies on. */
+/**
+ * Makes a test of each attack over each HTTP library, with the limits that a well-behaved producer
+ * relies on.
+ */
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { Attack } from './attack.ts'
 import { choosing, frontEndsOf, runAttack } from './run.ts'
 
 /** No ack of the producer is later during an attack, on a machine that is otherwise idle. */
 const ACK_MS_MAX = 1_000
-/** On a loaded machine acks are late without an attack too. During one they are at most this many times as late. */
+/**
+ * On a loaded machine acks are late without an attack too. During one they are at most this many
+ * times as late.
+ */
 const CALM_FACTOR = 10
 const GROWTH_MIB_MAX = 200
 const MAIN = fileURLToPath(new URL('../../src/app/main.js', import.meta.url))
@@ -15,7 +21,7 @@ const MAIN = fileURLToPath(new URL('../../src/app/main.js', import.meta.url))
 export function abuse(attacks: readonly Attack[]): void {
   const frontEnds = frontEndsOf(MAIN)
   describe.each(frontEnds)('over %s', frontEnd => {
-    it.each(attacks)('$name', async attack => {
+    test.each(attacks)('$name', async attack => {
       const outcome = await runAttack(attack, { args: choosing(frontEnd, frontEnds) })
       const { worstMs, calmMs, growthMiB, ...rest } = outcome
       expect(rest, JSON.stringify(outcome)).toMatchObject({ failed: {}, probesFailed: [], ended: undefined })

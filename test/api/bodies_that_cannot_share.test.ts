@@ -1,4 +1,7 @@
-/** Bodies wait for the next parse task only if they will share it: no request waits while later ones are served (W-9). */
+/**
+ * Bodies wait for the next parse task only if they will share it: no request waits while later ones
+ * are served (W-9).
+ */
 import { setImmediate } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
@@ -17,7 +20,8 @@ test('the rest of a full slab is in the next parse task, however many requests c
   const send = async (body: string) => {
     answers.push(ask(api.port, '/v1/open', { body, agent }))
     await until(() => api.stats().open === answers.length)
-    for (let turn = 0; turn < 20; turn += 1) await setImmediate() // turns of the front end too, which runs in this process
+    // Turns of the HTTP library too, which runs in this process.
+    for (let turn = 0; turn < 20; turn += 1) await setImmediate()
   }
   await send(good)
   expect(requestsParsed()).toBe(1)

@@ -1,4 +1,6 @@
-/** Sizes: declared, streamed, chunked; the 413 that clients see; lies, aborts and slow bodies (W-9). */
+/**
+ * Sizes: declared, streamed, chunked; the 413 that clients see; lies, aborts and slow bodies (W-9).
+ */
 import { execFile } from 'node:child_process'
 import { Agent } from 'node:http'
 import { beforeEach, expect, test } from 'vitest'

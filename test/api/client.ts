@@ -1,4 +1,6 @@
-/** Small HTTP clients for the tests: node:http for whole requests, sockets for bytes as they are. */
+/**
+ * Small HTTP clients for the tests: node:http for whole requests, sockets for bytes as they are.
+ */
 import { type Agent, type IncomingHttpHeaders, request } from 'node:http'
 import { connect, type Socket } from 'node:net'
 
@@ -46,7 +48,7 @@ export function ask(port: number, path: string, what: Ask = {}): Promise<Answer>
   })
 }
 
-/** A raw connection: the received bytes, and events to await. */
+/** A raw connection. It keeps the received bytes, and a test can await events. */
 export class Raw {
   readonly socket: Socket
   received = ''

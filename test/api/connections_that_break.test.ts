@@ -1,4 +1,7 @@
-/** Connections that break behind a CONNECT, and large answers to bodies in chunks, whose connections close behind them. */
+/**
+ * Connections that break behind a CONNECT, and large answers to bodies in chunks, whose connections
+ * close behind them.
+ */
 import { expect, test } from 'vitest'
 import { DRAIN_GRACE_MS } from '../../src/util/limits.ts'
 import { head, Raw } from './client.ts'
@@ -27,7 +30,8 @@ test('a large answer to a body in chunks arrives whole, however late its client 
   const raw = await Raw.open(api.port)
   raw.socket.pause()
   raw.write(`${head('/graphql', ['Transfer-Encoding: chunked'])}2\r\n{}\r\n0\r\n\r\n`)
-  await new Promise(done => setTimeout(done, DRAIN_GRACE_MS + 1_000)) // twice the time that a small one has
+  // Twice the time that a small answer has.
+  await new Promise(done => setTimeout(done, DRAIN_GRACE_MS + 1_000))
   raw.socket.resume()
   await raw.until(({ received }) => received.includes('\r\n\r\n') && received.length >= body.length)
   raw.socket.destroy()

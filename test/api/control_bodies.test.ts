@@ -1,4 +1,7 @@
-/** Bodies of control requests, and bodies in tiny chunks on every route, are bounded before their sender is known. */
+/**
+ * Bodies of control requests, and bodies in tiny chunks on every route, are bounded before their
+ * sender is known.
+ */
 import { expect, test } from 'vitest'
 import {
   CONTROL_INCOMPLETE_BYTES_MAX,
@@ -97,7 +100,10 @@ test('beyond the memory of half-sent requests the oldest gets 408 too', async ()
   await closed(half)
 })
 
-/** So many requests to GraphQL whose bodies begin. `open` is known after them, unless 0 says that some may go. */
+/**
+ * So many requests to GraphQL whose bodies begin. `open` is known after them, unless 0 says that
+ * some may go.
+ */
 async function opened(count: number, length: string, body: string, already?: number): Promise<Raw[]> {
   const raws: Raw[] = []
   for (let index = 0; index < count; index += 1) {

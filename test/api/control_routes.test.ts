@@ -1,4 +1,7 @@
-/** The routes beside ingest: GraphQL, tokens, CORS, health, metrics, unknown paths; credentials and rates alone. */
+/**
+ * The routes beside ingest: GraphQL, tokens, CORS, health, metrics, unknown paths; credentials and
+ * rates alone.
+ */
 import { Agent } from 'node:http'
 import { expect, test } from 'vitest'
 import { basicAuthMatches, RateLimit } from '../../src/api/admission.ts'

@@ -1,6 +1,6 @@
 /**
- * The functions of other layers that the front end calls, in one process: parse() uses JSON.parse, and
- * commit() checks the spans byte by byte. A valid event is an object with a string `id`.
+ * The functions of other layers that the front end calls, in one process: parse() uses JSON.parse,
+ * and commit() checks the spans byte by byte. A valid event is an object with a string `id`.
  */
 import { strict as assert } from 'node:assert'
 import { Agent } from 'node:http'
@@ -181,7 +181,10 @@ export class Fake {
   }
 }
 
-/** The HTTP library of `start()`: uWebSockets.js where its binary loads, or the one that `over()` sets. */
+/**
+ * The HTTP library of `start()`: uWebSockets.js where its binary loads, or the one that `over()`
+ * sets.
+ */
 export let frontEnd: Transport = (await chooseTransport('', '')).transport
 
 /** Sets the HTTP library of later calls of `start()`. */

@@ -1,6 +1,7 @@
 /**
- * Raw HTTP against each HTTP library. Each line of http_corpus/cases.jsonl has the bytes to send and their outcome. No
- * event is stored that its sender did not frame as a request, and the server lives on.
+ * Raw HTTP against each HTTP library. Each line of http_corpus/cases.jsonl has the bytes to send
+ * and their outcome. No event is stored that its sender did not frame as a request, and the server
+ * lives on.
  */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'

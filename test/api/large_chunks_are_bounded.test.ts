@@ -1,4 +1,7 @@
-/** W-9: what uWebSockets.js keeps of a stream does not grow, however little the socket takes at a time. */
+/**
+ * W-9: what uWebSockets.js keeps of a stream does not grow, however little the socket takes at a
+ * time.
+ */
 import type { HttpResponse } from 'uWebSockets.js'
 import { expect, test } from 'vitest'
 import { type Connections, Unread } from '../../src/api/connections.ts'

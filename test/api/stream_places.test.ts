@@ -1,4 +1,7 @@
-/** Places of streaming answers: readers that read nothing keep neither other applications nor a backup out. */
+/**
+ * Places of streaming answers: readers that read nothing keep neither other applications nor a
+ * backup out.
+ */
 import { expect, test } from 'vitest'
 import type { Api, ControlRoute } from '../../src/api/api-types.ts'
 import { STREAMS_ADMIN_MIN, STREAMS_MAX, STREAMS_PER_APPLICATION_MAX } from '../../src/util/limits.ts'

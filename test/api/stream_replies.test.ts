@@ -1,4 +1,7 @@
-/** Streaming answers: back-pressure, errors before and after the first chunk, clients that go or stall, stopping. */
+/**
+ * Streaming answers: back-pressure, errors before and after the first chunk, clients that go or
+ * stall, stopping.
+ */
 import { createHash, randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 import { expect, test } from 'vitest'
@@ -159,7 +162,9 @@ test('a client that reads now and then gets every byte once, in large chunks whi
   expect(await api.stop(1000)).toBe(true)
 }, 60_000)
 
-/** Reads an answer in chunks as it comes, and nothing else: strict about each byte of the frames. */
+/**
+ * Reads an answer in chunks as it comes, and nothing else: strict about each byte of the frames.
+ */
 class Dechunker {
   readonly hash = createHash('sha256')
   largest = 0

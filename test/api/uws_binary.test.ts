@@ -1,4 +1,6 @@
-/** The HTTP library: the known binary, one that the operator trusts, or none. Also: `--chunked off`. */
+/**
+ * The HTTP library: the known binary, one that the operator trusts, or none. Also: `--chunked off`.
+ */
 import { createHash } from 'node:crypto'
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -33,7 +35,8 @@ test('an unknown binary is not loaded: node:http with a warning, or one message;
   ])
   await expect(chooseTransport('uws', '', folder)).rejects.toThrow(`--http-sha256 ${hash}`)
   const tried = await loadUws(hash, folder)
-  expect([tried.module, 'isForeign' in tried && tried.isForeign]).toEqual([undefined, false]) // the loader of the system refused it
+  // The system's loader refused the file.
+  expect([tried.module, 'isForeign' in tried && tried.isForeign]).toEqual([undefined, false])
 })
 
 test('without a binary for this Node: node:http, or one message', async () => {

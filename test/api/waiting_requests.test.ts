@@ -1,4 +1,7 @@
-/** Requests that find no room wait with their sockets paused, then get 429 (W-9). Stopping answers them. */
+/**
+ * Requests that find no room wait with their sockets paused, then get 429 (W-9). Stopping answers
+ * them.
+ */
 import { Agent } from 'node:http'
 import { expect, test } from 'vitest'
 import { REQUEST_BYTES, REQUEST_WORDS } from '../../src/parse/kernel.ts'
@@ -15,7 +18,8 @@ import {
 import { type Ask, ask, head, Raw } from './client.ts'
 import { agent, api, fake, frontEnd, gate, good, start, startForEachTest, targetOf, until } from './fake.ts'
 
-// Requests that wait here must be answered, however slow the machine. Tests of 429 start servers of their own.
+// Requests that wait here must be answered, however slow the machine. Tests of 429 start servers of
+// their own.
 startForEachTest({ waitMsMax: 60_000 })
 
 const post = (body: string, port = api.port) => ask(port, '/v1/open', { body, agent })
@@ -134,7 +138,8 @@ test('small bodies gather while a task of small bodies is parsed; enough of them
   const gathered = PARSE_TASK_GATHERED_REQUESTS - 1
   for (let index = 0; index < gathered; index += 1) answers.push(post(`{"id":"${index}"}`))
   await until(() => api.stats().open === gathered + 1)
-  answers.push(ask(api.port, '/v1/open', { chunks: [good], agent })) // in several pieces, so its slab is one for large bodies
+  // The body comes in several pieces, so it takes a slab for large bodies.
+  answers.push(ask(api.port, '/v1/open', { chunks: [good], agent }))
   await until(() => fake.tasks.length === 2)
   const requestsOf = (task: ParseTask) => task.table.length / REQUEST_WORDS
   expect(fake.tasks.map(requestsOf)).toEqual([1, 1])
@@ -199,7 +204,8 @@ test('a new schema version ends a parse task: rows of two versions do not altern
     for (const path of ['/v1/open', '/v1/second']) {
       answers.push(ask(api.port, path, { body: `{"id":"${version}"}`, agent }))
       await until(() => api.stats().open === answers.length)
-      await ask(api.port, '/livez', { method: 'GET' }) // the body arrived with its head, before this request
+      // The body arrived with its head, before this request.
+      await ask(api.port, '/livez', { method: 'GET' })
     }
   }
   fake.openParse()
@@ -215,7 +221,8 @@ test('a refused body between accepted ones is left out of the log', async () => 
   for (const body of ['{"id":"a"}', '{"no":"id"}', '{"id":"b"}', '{"id":"c"}']) {
     answers.push(post(body))
     await until(() => api.stats().open === answers.length)
-    await ask(api.port, '/livez', { method: 'GET' }) // the body arrived with its head, before this request
+    // The body arrived with its head, before this request.
+    await ask(api.port, '/livez', { method: 'GET' })
   }
   fake.openParse()
   expect((await Promise.all(answers)).map(answer => answer.status)).toEqual([200, 400, 200, 200])

@@ -1,4 +1,7 @@
-/** Waiting requests: pools take turns, and when nothing more can wait, the pool with the most requests loses one. */
+/**
+ * Waiting requests: pools take turns, and when nothing more can wait, the pool with the most
+ * requests loses one.
+ */
 import { expect, test } from 'vitest'
 import type { Admission } from '../../src/api/admission.ts'
 import { IngestRequest, Waiting } from '../../src/api/body-memory.ts'

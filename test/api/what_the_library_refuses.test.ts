@@ -1,6 +1,7 @@
 /**
- * Requests that the HTTP library refuses by itself (docs/http.md). Each is answered with an error, and the connection closes.
- * No event is stored twice or answered wrongly. A library that takes such a request answers 200.
+ * Requests that the HTTP library refuses by itself (docs/http.md). Each is answered with an error,
+ * and the connection closes. No event is stored twice or answered wrongly. A library that takes
+ * such a request answers 200.
  */
 import { expect, test } from 'vitest'
 import { head, Raw } from './client.ts'
@@ -27,7 +28,8 @@ test.each(CASES)('%s', async (_, parts) => {
   fake.logged.length = 0
   const raw = await Raw.open(api.port)
   raw.write(parts[0]!)
-  // The second piece is sent after the server has read the first one, which no event announces, or has refused it.
+  // The second piece is sent after the server has read the first one, which no event announces, or
+  // has refused it.
   if (parts.length > 1) await Promise.race([raw.untilClosed(), new Promise(done => setTimeout(done, 50))])
   if (parts.length > 1 && !raw.closed) raw.write(parts[1]!)
   await raw.until(r => r.closed || /^HTTP\/1\.1 \d{3}[\s\S]*\r\n\r\n/.test(r.received))

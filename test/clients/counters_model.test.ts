@@ -176,7 +176,8 @@ function randomRange(random: Random): Pick<Query, 'timeRange' | 'inRange'> {
       : new Date(Number(us / 1_000n)).toISOString().replace('Z', `${String(us % 1_000n).padStart(3, '0')}Z`)
   const timeRange = { timestamp, start: spell(start), stop: spell(stop), relative: null, n: null }
   const inRange = (row: Row): boolean => {
-    if (timestamp === '_service_received_at') return stop === null // posted now: after every instant of the model
+    // Events are posted now, after every instant of the model.
+    if (timestamp === '_service_received_at') return stop === null
     const cell = row.get(timestamp || 'at') ?? null
     if (cell === null) return start === null && stop === null
     const us = timestamp === 'day' ? (cell as bigint) * 86_400_000_000n : (cell as bigint)

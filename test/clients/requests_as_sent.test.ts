@@ -1,6 +1,6 @@
 /**
- * The requests of existing clients, header by header, to a real server. Each goes from its token to a
- * count and to its deletions. Seen from the Go client, from Terraform with the provider's webhook
+ * The requests of existing clients, header by header, to a real server. Each goes from its token to
+ * a count and to its deletions. Seen from the Go client, from Terraform with the provider's webhook
  * source, and from the React kit in a page.
  */
 import { readFileSync } from 'node:fs'

@@ -6,8 +6,8 @@ import { everyPoint, POINT_NAMES } from './points.ts'
 import { Rounds } from './rounds.ts'
 
 /**
- * At most so many kills come right after a compaction commit, until one moved rows that were
- * updated or deleted meanwhile.
+ * Kills right after a compaction commit, at most. They end earlier, once one merge moved rows that
+ * were updated or deleted meanwhile.
  */
 const COMPACTION_COMMITS_MAX = 8
 

@@ -12,7 +12,7 @@ import { POOL_KINDS, SHORT_LIVED } from './pools.ts'
 import { makeBatch, mayLose, request, type Target } from './requests.ts'
 
 const ALIVE_MAX = 3
-/** Posts to each pool between a creation and a deletion. */
+/** Posts to a pool between its creation and its deletion. */
 const FILLS = 4
 /** The number of deleted pools that each check asks for again. */
 const DELETED_CHECKED = 10

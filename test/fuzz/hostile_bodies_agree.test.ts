@@ -191,7 +191,8 @@ describe.skipIf(native === undefined)('both kernels', () => {
     const bodies = Array.from({ length: whole.length + 1 }, (_, length) => whole.subarray(0, length))
     for (const kind of ['post', 'delete'] as const) {
       const sum = agree(schema, bodies, kind)
-      expect(sum.accepted).toBe(2 * 2) // the whole one, and the one without its last space; all-or-nothing takes none
+      // Accepted are the whole body and the one without its last space. All-or-nothing takes none.
+      expect(sum.accepted).toBe(2 * 2)
       expect(sum.refused).toBe(2 * (bodies.length - 2))
     }
   })

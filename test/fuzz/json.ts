@@ -116,10 +116,10 @@ export const WORDS_REFUSED = [
   '\ufeff1',
 ]
 
-/** What one case may hold; hostile things are rare in it, so that most of it is accepted. */
+/** Makes JSON for one case. Hostile parts are rare, so that most of it is accepted. */
 export class JsonMaker {
   readonly #random: Random
-  /** Once in how many values something is not JSON, or refused; 0 for never. */
+  /** One in this many values is not JSON or is refused; 0: none is. */
   readonly #brokenOnceIn: number
   readonly #bigNumbers: boolean
 

@@ -247,7 +247,8 @@ async function oneCut(random: () => number, where: string): Promise<void> {
       flushed = await oneProcess(opened.commit, random, acked, flushed, `${run}`)
     else if (!(opened.name === 'PowerCut' || opened instanceof PowerCut)) throw opened
     disk = disk.cut(random)
-    if (!(opened instanceof Error)) await opened.commit.stop().catch(() => {}) // the power is gone there
+    // The power is gone by then, so the stop may fail.
+    if (!(opened instanceof Error)) await opened.commit.stop().catch(() => {})
   }
   const log = await recover(disk, new Map([[1, flushed]]), SMALL_FILE)
   const found = new Map(log.found.map(each => [each.sequence, each.text]))

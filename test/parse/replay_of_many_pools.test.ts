@@ -1,6 +1,6 @@
 /**
- * Records of thousands of pools take turns in the log: a replay parses them together, each pool's
- * in its order (W-13).
+ * Records of thousands of pools take turns in the log. A replay parses the records of a pool
+ * together and in their order (W-13).
  */
 import { expect, test } from 'vitest'
 import { replayChunk } from '../../src/engine/replay.ts'

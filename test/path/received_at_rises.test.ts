@@ -28,7 +28,7 @@ afterAll(removeLeftovers)
 const POOL = { uniqueName: 'rising', columns: [column('id', 'STRING')], uniqueId: 'id' }
 
 /**
- * Posts single events with few ids from many connections. Returns the number of acknowledged ones.
+ * Posts single events with few ids from many connections. Returns how many were acknowledged.
  */
 async function postMany(server: TestServer, pool: TestPool, each: number): Promise<number> {
   let acknowledged = 0

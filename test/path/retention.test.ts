@@ -10,8 +10,8 @@ import { at, column, filesOf, OFTEN, post, until, untilRest } from './compaction
 
 const DAY_MS = 86_400_000
 /**
- * `YYYY-MM-DD`, so many days from today. No test takes a day next to a cutoff, because midnight may
- * pass meanwhile.
+ * The date `days` days from today as `YYYY-MM-DD`. No test takes a day next to a cutoff, because
+ * midnight may pass meanwhile.
  */
 const day = (days: number) => new Date(Date.now() + days * DAY_MS).toISOString().slice(0, 10)
 
@@ -56,8 +56,8 @@ for (const type of ['DATE', 'TIMESTAMP'])
     expect(await server.count(pool.poolId)).toBe('700') // 0: rows never expire
     await keep(server, pool, 5)
     await untilCount(server, pool, 300)
-    // A late event is accepted and expires at the next pass, here after a restart. Its key was
-    // free.
+    // A late event is accepted and expires at the next pass, here after a restart. No live record
+    // has its key.
     await post(pool, [
       { at: day(-10), id: '-10/1' },
       { at: day(-3), id: '-3/1' },

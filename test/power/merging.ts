@@ -15,7 +15,7 @@ import { poolIdOf, SCHEMAS } from './pools.ts'
 import type { SingleThreadServer } from './single-thread-server.ts'
 
 let steps = 0
-/** Runs so fast that other work of the server gets a turn after each step of a merge. */
+/** A clock that runs so fast that the server does other work after each step of a merge. */
 const CLOCK = { cpuMs: () => 0, nowMs: () => 1000 * steps++, after: () => () => undefined }
 
 export class Merging {

@@ -145,7 +145,8 @@ export class FlusherHarness implements SegmentWriter {
   }
 
   async unlink(_: string, segments: readonly number[]): Promise<void> {
-    for (let turn = 0; turn < 5; turn++) await Promise.resolve() // whatever does not wait for it goes on
+    // Everything that does not wait for it goes on.
+    for (let turn = 0; turn < 5; turn++) await Promise.resolve()
     if (this.failUnlinks-- > 0) throw new Unavailable('unlink_failed', 'EIO')
     this.order.push('unlinked')
     this.unlinked.push(...segments)

@@ -163,7 +163,8 @@ describe('the pipeline', () => {
     expect(harness.flusher.lowestUnflushedSequence()).toBe(1)
     harness.isHeld = false
     await harness.clock.pass(DISK_RETRY_MS + 1)
-    expect(harness.unlinked).toEqual([2, 1]) // a rebuild would take 2 alone for the end of all that is flushed
+    // A rebuild would take segment 2 alone for the end of all that is flushed.
+    expect(harness.unlinked).toEqual([2, 1])
     expect(harness.committed.map(({ commit }) => commit.flushedSequence)).toEqual([1, 2])
     expect(harness.flusher.stats()).toMatchObject({ memtableBytes: 0, poolsFailing: 0 })
     expect(harness.fatal).toEqual([])
@@ -183,7 +184,8 @@ describe('the pipeline', () => {
     expect([harness.tasks.length, harness.unlinked]).toEqual([before, []])
     harness.isHeld = false
     await harness.clock.pass(DISK_RETRY_MS + 1)
-    expect(harness.unlinked).toEqual([2, 1]) // a rebuild would take 2 alone for the end of all that is flushed
+    // A rebuild would take segment 2 alone for the end of all that is flushed.
+    expect(harness.unlinked).toEqual([2, 1])
     expect(
       harness.order.slice(harness.order.indexOf('unlinked')).filter(what => what === 'write'),
     ).toHaveLength(2)

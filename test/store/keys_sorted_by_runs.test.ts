@@ -1,7 +1,7 @@
 /**
- * W-7 within a flush: for any order of the keys, the winners and the sorted run are those of a plain
- * sort. The native sort looks for ascending runs and merges them, or sorts the whole where the runs
- * are short. The tests take both ways.
+ * W-7 within a flush: for any order of the keys, the winners and the sorted run are those of a
+ * plain sort. The native sort looks for ascending runs and merges them, or sorts the whole where
+ * the runs are short. The tests take both ways.
  */
 
 import { describe, expect, test } from 'vitest'

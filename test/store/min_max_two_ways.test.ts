@@ -88,5 +88,6 @@ test.runIf(native !== undefined)('the native function refuses a column that is n
   ])
     expect(bad).toThrow(TypeError)
   new Int32Array(stream.buffer).set([0, 9], 0)
-  expect(call(KIND.binary, 0, 24, 1)).toThrow(TypeError) // the text has nine bytes, the stream has eight left
+  // The text has nine bytes, and the stream has eight left.
+  expect(call(KIND.binary, 0, 24, 1)).toThrow(TypeError)
 })

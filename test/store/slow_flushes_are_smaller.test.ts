@@ -116,7 +116,8 @@ describe('flushes that take long', () => {
   test('are not put back for one slow flush', async () => {
     const harness = await floodedHarness()
     let flushes = 0
-    const once: Cost = rows => (rows < ROWS && flushes++ < 2 ? SLOW(ROWS) : SLOW(rows)) // asked twice for each
+    // The cost is asked for twice per flush.
+    const once: Cost = rows => (rows < ROWS && flushes++ < 2 ? SLOW(ROWS) : SLOW(rows))
     expect(await drain(harness, once, 40)).toEqual([2, 4, 8, 16].map(part => ROWS / part))
   })
 

@@ -170,7 +170,7 @@ test.each([['inspect'], ['verify'], ['--help'], ['export', 'keyed', '--format', 
   },
 )
 
-/** A backup whose first file is too long to wait for its checksum. */
+/** Makes a backup whose first file is so long that no test could wait for its checksum. */
 function endlessBackup(): string {
   const folder = join(root, 'endless')
   mkdirSync(folder)

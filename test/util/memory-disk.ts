@@ -192,8 +192,8 @@ export class MemoryDisk implements Disk {
   }
 
   /**
-   * A new disk: the state of this one after a kill of the process. Nothing is lost, and nothing
-   * more is durable.
+   * Returns a disk in the state after a kill of the process. Writes are not lost, and no further
+   * write has become durable.
    */
   killed(): MemoryDisk {
     const after = new MemoryDisk()

@@ -20,7 +20,8 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 function bytesOf(length: number): Uint8Array {
   const random = randomFrom(SEED)
   const words = Uint32Array.from({ length: Math.ceil(length / 4) + 1 }, () => random() * 2 ** 32)
-  return new Uint8Array(words.buffer, 1, length) // from an odd address: the caller's memory need not be aligned
+  // The address is odd, because the caller's memory need not be aligned.
+  return new Uint8Array(words.buffer, 1, length)
 }
 
 test('a file written past the cache has each byte in its place, whatever its length', () => {

@@ -12,7 +12,7 @@ const VARIABLE = 'WEIR_TEST_CLOCK'
  */
 type ClockSetting = { readonly atMs: number } | { readonly aheadMs: number }
 
-/** The environment that sets the wall clock of a Node process. */
+/** Returns the environment variables that set the wall clock of a Node process. */
 export function clockEnv(setting: ClockSetting): Record<string, string> {
   const preload = fileURLToPath(import.meta.url)
   return {

@@ -1,6 +1,6 @@
 /**
- * The context of a request's resolvers: the other stages as functions, the caller, and the request's
- * costs.
+ * The context of a request's resolvers: the other stages as functions, the caller, and the
+ * request's costs.
  *
  *   W-11  All of GraphQL but the queries themselves runs on the main thread, and a short document
  *         can ask 500 columns for 2,000 names each, or for a thousand counters.

@@ -1,7 +1,7 @@
 /**
- * A document's text becomes a checked document. Checks come before the recursive work that they
- * bound: brackets and tokens before parsing; fragments, fields and nesting (fragments spread)
- * before validation.
+ * Parses and checks a GraphQL document. Each check comes before the recursive work that it bounds.
+ * Brackets and tokens are counted before parsing. Fragments, fields and their nesting, with
+ * fragments spread, are counted before validation.
  */
 import type {
   DefinitionNode,

@@ -27,7 +27,7 @@ const resolvers = {
   DataPool: { ...commonFields, ...poolFields },
 }
 
-/** The whole schema as text. A test validates it, so that no start has to. */
+/** The whole schema as text. A test validates it, so a start does not. */
 export function schemaText(): string {
   return FILES.map(name => readFileSync(new URL(`${name}.graphql`, FOLDER), 'utf8')).join('\n')
 }

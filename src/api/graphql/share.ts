@@ -28,7 +28,7 @@ export class MainThreadShare {
   readonly #underWay = new Map<string, number>()
   #allUnderWay = 0
   readonly #now: () => number
-  /** The time at which the spent time is paid back. */
+  /** Until this time the share of GraphQL is used up; monotonic ms. */
   #paidMs = 0
   #isTimed = false
 
@@ -187,7 +187,8 @@ async function resolveInSlices<T>(
   slices: Slices,
 ): Promise<void> {
   for (const [index, resolve] of resolvers.entries()) {
-    await slices.step() // the await lets graphql complete the item before, even if the slice goes on
+    // The await lets graphql complete the item before, even if the slice goes on.
+    await slices.step()
     resolve(items[index]!)
   }
 }

@@ -1,9 +1,9 @@
 /**
  * Chooses the HTTP library: uWebSockets.js where its binary loads, else node:http.
  *
- * The package uWebSockets.js is a third party's republication of the upstream project with binaries for
- * all platforms (docs/decisions/0023). Weir loads one file of it, the binary of this platform, processor
- * and Node version, and only if its SHA-256 is known. No other file of the package runs.
+ * The package uWebSockets.js is a third party's republication of the upstream project with binaries
+ * for all platforms (docs/decisions/0023). Weir loads one file of it, the binary of this platform,
+ * processor and Node version, and only if its SHA-256 is known. No other file of the package runs.
  */
 
 import type { TemplatedApp, us_listen_socket, us_socket } from 'uWebSockets.js'
@@ -73,7 +73,9 @@ export const KNOWN_BINARIES: Readonly<Record<string, string>> = {
 
 const require = createRequire(import.meta.url)
 
-/** The module, or why it is not loaded. `isForeign`: the package has a binary of unknown SHA-256. */
+/**
+ * The module, or why it is not loaded. `isForeign`: the package has a binary of unknown SHA-256.
+ */
 export type UwsLoad =
   | { readonly module: UwsModule }
   | { readonly module?: undefined; readonly why: string; readonly isForeign: boolean }

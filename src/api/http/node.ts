@@ -1,8 +1,8 @@
 /**
- * HTTP over node:http, for machines where uWebSockets.js has no binary that loads. A connection runs one
- * request at a time. Requests that are pipelined behind it wait, unread, in order. A connection starts at
- * most one request in a turn of the event loop: without that limit eight connections that pipelined
- * refused requests delayed acks by 2.8 s.
+ * HTTP over node:http, for machines where uWebSockets.js has no binary that loads. A connection
+ * runs one request at a time. Requests that are pipelined behind it wait, unread, in order. A
+ * connection starts at most one request in a turn of the event loop: without that limit eight
+ * connections that pipelined refused requests delayed acks by 2.8 s.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
@@ -46,9 +46,11 @@ function listen(options: ListenOptions): Promise<Listening> {
     requireHostHeader: true,
     noDelay: true,
   })
-  // NOTE: a half-closed connection is closed, as over uWebSockets.js: it looks like a client that disconnected.
+  // NOTE: a half-closed connection is closed, as over uWebSockets.js: it looks like a client that
+  // disconnected.
   server.timeout = 0 // requests, answers and idle connections have times of their own
-  server.maxHeadersCount = 0 // HTTP_HEAD_BYTES_MAX bounds them; node:http silently drops headers beyond a count
+  // HTTP_HEAD_BYTES_MAX bounds the headers. With a count node:http would drop headers silently.
+  server.maxHeadersCount = 0
   const connections = new WeakMap<Socket, Connection>()
   const connectionOf = (socket: Socket) => must(connections.get(socket), 'the connection of a socket')
   const { sockets } = options.connections
@@ -104,7 +106,8 @@ class Connection implements ResponderConnection {
   constructor(socket: Socket, options: ListenOptions) {
     this.#socket = socket
     this.#options = options
-    // After a CONNECT node:http no longer handles errors of the socket, and an unhandled one ends the process.
+    // After a CONNECT node:http no longer handles errors of the socket, and an unhandled one ends
+    // the process.
     socket.on('error', nothing)
     socket.on('close', () => {
       this.#pipelined.length = 0
@@ -134,7 +137,10 @@ class Connection implements ResponderConnection {
     this.#goOn()
   }
 
-  /** Refuses malformed bytes. When an answer is still due, the connection ends after that answer instead. */
+  /**
+   * Refuses malformed bytes. When an answer is still due, the connection ends after that answer
+   * instead.
+   */
   fail(refusal: Refusal): void {
     if (this.isEnding) return
     this.isEnding = true
@@ -149,14 +155,15 @@ class Connection implements ResponderConnection {
     const length = String(Buffer.byteLength(body))
     const head = headText(status, { ...headers, connection: 'close', 'content-length': length })
     this.#socket.end(`HTTP/1.1 ${head}\r\n\r\n${body}`)
-    // Reads on for a moment: closing while the client still sends is a reset, and the answer is lost.
+    // Reads on for a moment: closing while the client still sends is a reset, and the answer is
+    // lost.
     setTimeout(() => this.#socket.destroy(), DRAIN_GRACE_MS).unref()
   }
 
   /**
-   * Runs the next pipelined request, at most one a turn, when the current answer is in the socket. Before
-   * that its own answer has no socket. When it cannot run yet, this is called again: by the answer, at the
-   * end of the answer, or in the next turn.
+   * Runs the next pipelined request, at most one a turn, when the current answer is in the socket.
+   * Before that its own answer has no socket. When it cannot run yet, this is called again: by the
+   * answer, at the end of the answer, or in the next turn.
    */
   #goOn(): void {
     if (this.#pipelined.length === 0 || this.#hasRun) return
@@ -272,8 +279,8 @@ interface Exchange {
 }
 
 /**
- * Answers through node:http. The part of an answer that the socket does not take waits there, and is
- * counted here.
+ * Answers through node:http. The part of an answer that the socket does not take waits there, and
+ * is counted here.
  */
 class NodeResponder extends Responder {
   readonly #request: IncomingMessage
@@ -302,7 +309,8 @@ class NodeResponder extends Responder {
 
   /** The socket has the whole answer. */
   get isDone(): boolean {
-    return this.#response.writableFinished && this.#response.socket === null // detached: the next response has it
+    // The socket is null once it is detached: the next response has it.
+    return this.#response.writableFinished && this.#response.socket === null
   }
 
   /** Calls `done` when the socket has the whole answer. */
@@ -322,7 +330,8 @@ class NodeResponder extends Responder {
     const known = this.dataHandler !== undefined
     this.dataHandler = handler
     if (known) return
-    // With a declared length the last piece is known by its position: a small body in one piece is complete at once.
+    // With a declared length the last piece is known by its position: a small body in one piece is
+    // complete at once.
     this.#request.on('data', (chunk: Uint8Array) => {
       this.#bytes += chunk.byteLength
       this.data(chunk, this.#bytes === this.#declaredBytes)
@@ -340,7 +349,8 @@ class NodeResponder extends Responder {
 
   send(reply: Reply): void {
     if (!this.isOpen) return
-    // A client that got no `100 Continue` may send its body or not. Only a close leaves both sides in agreement.
+    // A client that got no `100 Continue` may send its body or not. Only a close leaves both sides
+    // in agreement.
     const isUnsure = this.#expectsContinue && !this.bodyRead && this.#declaredBytes !== 0
     if (isUnsure || (this.connections.stopping && !this.bodyRead)) {
       this.sendAndDrain(reply)
@@ -367,7 +377,8 @@ class NodeResponder extends Responder {
     this.resume()
     this.#response.shouldKeepAlive = false
     this.#response.writeHead(reply.status, headersOf(reply))
-    // NOTE: not end(): node:http closes the connection after it, which is a reset for a client that still sends.
+    // NOTE: not end(): node:http closes the connection after it, which is a reset for a client that
+    // still sends.
     if (this.isHead || reply.body.length === 0) this.#response.flushHeaders()
     else this.#response.write(reply.body)
     this.connections.drain.start(this, Buffer.byteLength(reply.body))
@@ -396,7 +407,8 @@ class NodeResponder extends Responder {
 
   writeChunk(bytes: Uint8Array): boolean {
     assert(this.isOpen, 'chunks go to a client that is there')
-    // A copy: node:http keeps the bytes that the socket does not take, and the memory is reused after this call.
+    // A copy: node:http keeps the bytes that the socket does not take, and the memory is reused
+    // after this call.
     return this.#response.write(Uint8Array.prototype.slice.call(bytes))
   }
 
@@ -414,7 +426,8 @@ class NodeResponder extends Responder {
     if (this.isClosed) return
     this.isClosed = true
     const { socket, httpVersionMinor } = this.#request
-    // A stream over HTTP/1.0 ends with its connection: only a reset tells the client that it is incomplete.
+    // A stream over HTTP/1.0 ends with its connection: only a reset tells the client that it is
+    // incomplete.
     if (httpVersionMinor === 0 && this.isOpen) socket.resetAndDestroy()
     else socket.destroy()
   }
@@ -430,7 +443,10 @@ class NodeResponder extends Responder {
     if (!this.isClosed || this.isOpen || this.isDraining) this.gone()
   }
 
-  /** Called when node:http has the whole answer. It is known at once whether the socket took all of it. */
+  /**
+   * Called when node:http has the whole answer. It is known at once whether the socket took all of
+   * it.
+   */
   #ended(): void {
     const { socket } = this.#response
     if (socket !== null && socket.writableLength > 0) {
@@ -444,7 +460,10 @@ class NodeResponder extends Responder {
   }
 }
 
-/** Headers as a list, which node:http takes fastest. The lists of replies that are sent many times are kept. */
+/**
+ * Headers as a list, which node:http takes fastest. The lists of replies that are sent many times
+ * are kept.
+ */
 const lists = new WeakMap<Reply, string[]>()
 
 function headersOf(reply: Reply): string[] {

@@ -1,18 +1,21 @@
 /**
  * The seam between the front end and the HTTP library: uws.ts and node.ts implement it,
- * choose-transport.ts picks one. A request is a head and a Responder (../responder.ts), which reads the
- * body and sends the answer. Everything peculiar to a library stays in this folder.
+ * choose-transport.ts picks one. A request is a head and a Responder (../responder.ts), which reads
+ * the body and sends the answer. Everything peculiar to a library stays in this folder.
  *
- * The framing of a body is checked here too. Both libraries accept requests that another reader could
- * take differently. Weir refuses those, so that a proxy in front of it and Weir never disagree about
- * where a request ends (RFC 9112, 6.3).
+ * The framing of a body is checked here too. Both libraries accept requests that another reader
+ * could take differently. Weir refuses those, so that a proxy in front of it and Weir never
+ * disagree about where a request ends (RFC 9112, 6.3).
  */
 import type { Refusal } from '../../util/errors.ts'
 import type { Connections } from '../connections.ts'
 import { refuse } from '../problem.ts'
 import type { Responder } from '../responder.ts'
 
-/** The head of a request, valid only while its handler runs. A read may be a call into C++: read once. */
+/**
+ * The head of a request, valid only while its handler runs. A read may be a call into C++: read
+ * once.
+ */
 export interface RequestHead {
   /** In lower case. */
   readonly method: string
@@ -20,7 +23,10 @@ export interface RequestHead {
   readonly path: string
   /** Without the "?". */
   readonly query: string
-  /** Bytes of the body, 0 without one, CHUNKED for a body in chunks; or the refusal of a bad framing. */
+  /**
+   * Bytes of the body, 0 without one, CHUNKED for a body in chunks; or the refusal of a bad
+   * framing.
+   */
   readonly framing: number | Refusal
   /** The first header of this name, "" when there is none. The name is in lower case. */
   header(name: string): string
@@ -30,7 +36,10 @@ export interface RequestHead {
   address(): string
 }
 
-/** Called once for each well-formed HTTP request, also for one with a refused framing. Must answer it, now or later. */
+/**
+ * Called once for each well-formed HTTP request, also for one with a refused framing. Must answer
+ * it, now or later.
+ */
 export type OnRequest = (head: RequestHead, responder: Responder) => void
 
 export interface ListenOptions {
@@ -64,7 +73,10 @@ const CODINGS = badFraming('the only Transfer-Encoding is chunked, given once')
 const BOTH = badFraming('a request has a Content-Length or a Transfer-Encoding, never both')
 const NO_BODY = badFraming('GET and HEAD have no body in chunks')
 
-/** The framing headers of one request. Each header is taken, because a library's look-up returns only the first of a name. */
+/**
+ * The framing headers of one request. Each header is taken, because a library's look-up returns
+ * only the first of a name.
+ */
 export class FramingHeaders {
   #hosts = 0
   #lengths = 0

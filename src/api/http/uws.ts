@@ -54,7 +54,8 @@ function listen(uws: UwsModule, options: ListenOptions): Promise<Listening> {
   app.del('/*', (res, request) => take(res, request, 'delete'))
   app.any('/*', (res, request) => take(res, request, request.getMethod()))
   return new Promise((resolve, reject) => {
-    // Exclusive: otherwise a second server on the same port would listen too and get half of the connections.
+    // Exclusive: otherwise a second server on the same port would listen too and get half of the
+    // connections.
     ;(app.listen as unknown as ListenWithOptions).call(app, host, port, EXCLUSIVE_PORT, socket => {
       if (socket === false)
         reject(
@@ -65,7 +66,8 @@ function listen(uws: UwsModule, options: ListenOptions): Promise<Listening> {
       else
         resolve({
           port: uws.us_socket_local_port(socket as unknown as us_socket),
-          // NOTE: closing the listening socket in the same turn as close() crashes the process in this release.
+          // NOTE: closing the listening socket in the same turn as close() crashes the process in
+          // this release.
           close: () => app.close(),
         })
     })
@@ -123,10 +125,10 @@ const WRITE_BUFFER_BYTES = 16 * 1024
 
 export class UwsResponder extends Responder {
   /**
-   * The body arrives in chunks. A chunk extension makes uWebSockets.js lose its position (it takes ";"
-   * for a hexadecimal digit), and the rest of the body would run as further requests. So the answer is
-   * the last one of its connection, and the response stays pending until the close: meanwhile
-   * uWebSockets.js runs no request behind it.
+   * The body arrives in chunks. A chunk extension makes uWebSockets.js lose its position (it takes
+   * ";" for a hexadecimal digit), and the rest of the body would run as further requests. So the
+   * answer is the last one of its connection, and the response stays pending until the close:
+   * meanwhile uWebSockets.js runs no request behind it.
    */
   isChunked = false
   readonly #res: HttpResponse
@@ -183,10 +185,10 @@ export class UwsResponder extends Responder {
   }
 
   /**
-   * NOTE: after `end()` of uWebSockets.js nobody can close the connection any more, and its own immediate
-   * close is a reset for a client that still sends. So the answer is written as headers, the last of
-   * which carries the body, and the response stays open until close(). The line break that ends a header
-   * is the last two bytes of the body.
+   * NOTE: after `end()` of uWebSockets.js nobody can close the connection any more, and its own
+   * immediate close is a reset for a client that still sends. So the answer is written as headers,
+   * the last of which carries the body, and the response stays open until close(). The line break
+   * that ends a header is the last two bytes of the body.
    */
   sendAndDrain(reply: Reply): void {
     if (!this.isOpen) return
@@ -214,7 +216,8 @@ export class UwsResponder extends Responder {
       if (this.isHead) this.#res.endWithoutBody()
     })
     if (!this.isHead) {
-      // NOTE: registered once for all chunks, because uWebSockets.js discards a handler that is set inside the handler.
+      // NOTE: registered once for all chunks, because uWebSockets.js discards a handler that is set
+      // inside the handler.
       this.#res.onWritable(() => {
         this.#writable = 'now'
         try {
@@ -232,14 +235,14 @@ export class UwsResponder extends Responder {
   }
 
   /**
-   * NOTE: uWebSockets.js loses a chunk that does not fit in its cork buffer when the socket takes only a
-   * part of the chunk's frame, and reports that it waits (seen once in 5 GB; uWebSockets.js issue 1249).
-   * A chunk that fits is gathered in the buffer with its frame, and the library keeps the bytes that the
-   * socket does not take. Inside `onWritable` nothing is corked: bytes go to the socket or are kept, so
-   * slow clients get large chunks there. But `onWritable` is called when the socket takes something, not
-   * when all kept bytes are gone. So a small chunk is written first, and a large one only if the socket
-   * took all of the small one. Otherwise the kept bytes would grow with each call (seen with a small send
-   * buffer).
+   * NOTE: uWebSockets.js loses a chunk that does not fit in its cork buffer when the socket takes
+   * only a part of the chunk's frame, and reports that it waits (seen once in 5 GB; uWebSockets.js
+   * issue 1249). A chunk that fits is gathered in the buffer with its frame, and the library keeps
+   * the bytes that the socket does not take. Inside `onWritable` nothing is corked: bytes go to the
+   * socket or are kept, so slow clients get large chunks there. But `onWritable` is called when the
+   * socket takes something, not when all kept bytes are gone. So a small chunk is written first,
+   * and a large one only if the socket took all of the small one. Otherwise the kept bytes would
+   * grow with each call (seen with a small send buffer).
    */
   get chunkBytesMax(): number {
     if (this.#writable === 'later') return STREAM_WRITE_BYTES
@@ -262,9 +265,9 @@ export class UwsResponder extends Responder {
   }
 
   /**
-   * NOTE: uWebSockets.js closes a connection within 12 s after a write that did not fit, or while less
-   * than 16 KiB/s arrive, even if its client is alive (seen). resume() restarts that time. A socket that
-   * stays paused never reports that it is writable (seen).
+   * NOTE: uWebSockets.js closes a connection within 12 s after a write that did not fit, or while
+   * less than 16 KiB/s arrive, even if its client is alive (seen). resume() restarts that time. A
+   * socket that stays paused never reports that it is writable (seen).
    */
   waitOn(): void {
     if (this.isClosed) return
@@ -276,7 +279,8 @@ export class UwsResponder extends Responder {
     assert(this.isOpen, 'the end goes to a client that is there')
     this.isClosed = true
     this.finish(status)
-    // NOTE: not end(undefined, true) while stopping: uWebSockets.js writes its `connection: close` into the body then.
+    // NOTE: not end(undefined, true) while stopping: uWebSockets.js writes its `connection: close`
+    // into the body then.
     this.#res.cork(() => this.#res.end())
   }
 
@@ -290,14 +294,17 @@ export class UwsResponder extends Responder {
     const res = this.#res
     if (reply.status === 204) res.endWithoutBody()
     else if (this.isHead) {
-      // NOTE: in this release endWithoutBody(bytes) leaves the response pending, and the next request of
-      // the connection closes it. Writing the header here avoids that.
+      // NOTE: in this release endWithoutBody(bytes) leaves the response pending, and the next
+      // request of the connection closes it. Writing the header here avoids that.
       res.writeHeader('content-length', String(Buffer.byteLength(reply.body)))
       res.endWithoutBody()
     } else res.end(reply.body, this.connections.stopping)
   }
 
-  /** Writes a body as the socket takes it. The response is pending until the socket has taken all of it. */
+  /**
+   * Writes a body as the socket takes it. The response is pending until the socket has taken all of
+   * it.
+   */
   #tryEnd(body: string | Uint8Array): void {
     const total = Buffer.byteLength(body)
     this.isClosed = this.#res.tryEnd(body, total)[1]
@@ -316,9 +323,9 @@ export class UwsResponder extends Responder {
 }
 
 /**
- * True when a body is sent with end(), which is cheaper than tryEnd() but does not report a full socket.
- * That holds for most answers that fit in the cork buffer. A share of them uses tryEnd(), to notice
- * clients that do not read.
+ * True when a body is sent with end(), which is cheaper than tryEnd() but does not report a full
+ * socket. That holds for most answers that fit in the cork buffer. A share of them uses tryEnd(),
+ * to notice clients that do not read.
  */
 function isEnded(body: string | Uint8Array): boolean {
   return body.length === 0 || (body.length <= SMALL_ANSWER_LENGTH && Math.random() >= SMALL_ANSWERS_CHECKED)

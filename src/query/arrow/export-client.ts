@@ -1,4 +1,7 @@
-/** The main thread's side of the export thread. The first export starts the thread, which runs until the stop. */
+/**
+ * The main thread's side of the export thread. The first export starts the thread, which runs until
+ * the stop.
+ */
 import { rm } from 'node:fs/promises'
 import { Unavailable } from '../../util/errors.ts'
 import { QUERY_NICE } from '../../util/limits.ts'
@@ -10,7 +13,9 @@ export class ExportClient {
   #thread: Thread<ExportCalls> | undefined
   #isStopped = false
 
-  /** See OpenBatches. Rejects with Unavailable: `stopping`, or `export_thread` if the thread failed. */
+  /**
+   * See OpenBatches. Rejects with Unavailable: `stopping`, or `export_thread` if the thread failed.
+   */
   async open(copied: CopiedFile): Promise<BatchSource> {
     let thread: Thread<ExportCalls>
     let file: number
@@ -32,13 +37,17 @@ export class ExportClient {
         try {
           await thread.call('close', file)
         } catch (error) {
-          if (!(error instanceof Unavailable)) throw error // Unavailable: the thread has ended, and its files are closed
+          // After Unavailable the thread has ended, and its files are closed.
+          if (!(error instanceof Unavailable)) throw error
         }
       },
     }
   }
 
-  /** The first message of a stream of `columns`. The thread makes it, because loading Arrow takes 0.1 s. */
+  /**
+   * The first message of a stream of `columns`. The thread makes it, because loading Arrow takes
+   * 0.1 s.
+   */
   async schema(columns: readonly QueryColumn[]): Promise<Uint8Array> {
     return await this.#running().call('schema', columns)
   }
@@ -60,7 +69,8 @@ export class ExportClient {
         this.#isStopped
           ? stopping()
           : new Unavailable('export_thread', `the export thread failed: ${error.message}`),
-      // A failure of this thread loses nothing durable: its exports fail, and the next export starts another thread.
+      // A failure of this thread loses nothing durable: its exports fail, and the next export
+      // starts another thread.
       onCrash: () => {
         if (!this.#isStopped) this.#thread = undefined
       },

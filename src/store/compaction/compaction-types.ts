@@ -115,7 +115,7 @@ export interface ServerLoad {
   /** Time since the last ingested rows. */
   readonly ingestAgoMs: number
   /** Memory of the running flushes: ingest waits for it. */
-  readonly memtableBytes: number
+  readonly flushingBytes: number
   /** Flushes are small, because the index takes long for their keys. */
   readonly flushesAreSlow: boolean
   /** A flush fails, the disk is full, or the log takes no writes: no merge starts. */

@@ -139,7 +139,7 @@ export class MergeEngine {
       try {
         if (runTask() === DuckDBPendingResultState.RESULT_READY) return
       } catch {
-        return // the error says that the statement was interrupted
+        return // DuckDB reports that the statement was interrupted
       }
     }
     assert(false, 'an interrupted statement ends')

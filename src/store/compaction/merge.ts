@@ -105,8 +105,8 @@ export class MergeWriter {
   }
 
   /**
-   * Rejects with SegmentDamaged, Unavailable or Node's error; then no file of the new segment is
-   * left.
+   * Rejects with SegmentDamaged, Unavailable or Node's error, after it has removed the files of the
+   * new segment.
    */
   async merge(task: MergeTask): Promise<MergeDone> {
     assertTask(task)

@@ -174,8 +174,8 @@ export class CompactionRunner {
     try {
       await this.#deps.unlink(folder, [segment])
     } catch {
-      // The disk refuses. The next merge of the pool tries again first; else the sweep of the next
-      // start does.
+      // The disk refuses. The pool's next merge removes the file before it begins. Without one, the
+      // sweep of the next start removes it.
       this.#orphans.set(pool, [...(this.#orphans.get(pool) ?? []), segment])
     }
   }

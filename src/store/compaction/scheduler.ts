@@ -293,14 +293,14 @@ export class Scheduler {
 
   #mayStart(): boolean {
     const nowMs = this.#deps.clock.nowMs()
-    const { isRefusing, memtableBytes, flushesAreSlow } = this.#deps.load()
+    const { isRefusing, flushingBytes, flushesAreSlow } = this.#deps.load()
     if (isRefusing || this.#failures.isPaused(nowMs)) return false
     // A compaction commit takes the index as long for a key as a flush does.
     const isIndexBusy =
       flushesAreSlow &&
       this.#speedNow() === 'throttled' &&
       this.#debts.sum.smallSegments <= COMPACT_SLOW_SEGMENTS_MAX
-    if (memtableBytes <= COMPACT_MEMTABLE_BYTES_MAX && !isIndexBusy) return true
+    if (flushingBytes <= COMPACT_MEMTABLE_BYTES_MAX && !isIndexBusy) return true
     const [longest = nowMs] = this.#queue.values()
     return nowMs - longest >= COMPACT_WAIT_MS_MAX
   }

@@ -58,7 +58,7 @@ export class PoolState {
    * written.
    */
   orphans: number[] = []
-  /** The last removal of orphans. */
+  /** Resolves when the last removal of orphans has ended. */
   unlinking = Promise.resolve()
   /** The lane of the queue where the pool waits; undefined: it does not wait. */
   lane: Lane | undefined

@@ -164,7 +164,7 @@ export class FlushThrottle {
   /** Until this time no flush is made smaller. */
   #restUntilMs = 0
 
-  /** @param full limits of a flush while flushes are fast */
+  /** @param full the limits while flushes are fast */
   constructor(full: FlushLimits) {
     this.#full = full
     this.#limits = full

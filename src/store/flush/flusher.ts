@@ -110,7 +110,7 @@ export class Flusher {
   #isStartDue = false
   /** `roomFor` returned false because flushes are behind. */
   #isRoomAwaited = false
-  /** Set by `stop`. */
+  /** Resolves the promise of `stop`, which sets it. */
   #onIdle: (() => void) | undefined
   #cancelTick: (() => void) | undefined
 
@@ -285,7 +285,7 @@ export class Flusher {
     }
   }
 
-  /** Pools whose last flush failed. Read with every request. */
+  /** The number of pools whose last flush failed. Every request reads it, so it is cheap. */
   get failing(): number {
     return this.#failing.size
   }

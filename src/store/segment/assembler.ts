@@ -44,7 +44,7 @@ export interface StreamColumn {
   readonly data: number
 }
 
-/** The rows that hold the smallest and the largest value. */
+/** The numbers of the rows that hold the smallest and the largest value. */
 export type MinMaxRows = readonly [min: number, max: number]
 
 export interface Assembler {
@@ -82,7 +82,9 @@ interface NativeSegment {
   segmentMinMax(stream: Uint8Array, kind: Kind, offsets: number, data: number, rows: number): MinMaxRows
 }
 
-/** The native implementation; undefined where it is not wanted, or the native module was not built. */
+/**
+ * The native implementation; undefined where it is not wanted, or the native module was not built.
+ */
 export function tryAssemblerNative(kernel?: KernelChoice): Assembler | undefined {
   const native = tryNative<NativeSegment>(kernel)
   if (native === undefined) return undefined

@@ -45,7 +45,9 @@ interface PayloadSource {
   readonly keep: Uint8Array
 }
 
-/** The native implementation; undefined where it is not wanted, or the native module was not built. */
+/**
+ * The native implementation; undefined where it is not wanted, or the native module was not built.
+ */
 export function tryEncoderNative(kernel?: KernelChoice): Encoder | undefined {
   const native = tryNative<NativeParquet>(kernel)
   return native === undefined ? undefined : new NativeEncoder(native)

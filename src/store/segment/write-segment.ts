@@ -203,7 +203,7 @@ export function zoneMapOf(
 /** Types of a tenant column that has a zone map. */
 const ZONE_TYPES: ReadonlySet<string | undefined> = new Set(['STRING', 'INT8', 'INT16', 'INT32', 'INT64'])
 
-/** Column `index` of the schema; undefined if a value is null. */
+/** Returns column `index` of the schema; undefined if one of its values is null. */
 function columnOf(schema: PoolSchema, { sums, layout }: Gathered, index: number): StreamColumn | undefined {
   const batchColumn = FIRST_SCHEMA_COLUMN + index
   const place = PLACES_FIRST_COLUMN + PLACE_WORDS * batchColumn

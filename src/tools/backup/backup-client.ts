@@ -18,7 +18,7 @@ import type { BackupCalls, BackupEvents, BackupThreadData } from './backup-threa
 import type { CopyProgress } from './copy-file.ts'
 import type { BackupState } from './write-backup.ts'
 
-/** What a backup needs of the running server. */
+/** The functions of the running server that a backup calls. */
 interface BackupSources {
   /** Flushes every pool. After a failure the log has the rest. */
   flushAll(): Promise<void>
@@ -144,7 +144,7 @@ class Backup {
   /** Stops the copy at the next chunk. The thread removes what it wrote. */
   cancel(): void {
     this.#isCancelled = true
-    this.#thread.stop().catch(() => {}) // onCrash has reported a thread that failed meanwhile
+    this.#thread.stop().catch(() => {}) // onCrash reports a thread that fails
   }
 
   async #check(): Promise<string | undefined> {

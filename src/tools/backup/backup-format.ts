@@ -163,7 +163,7 @@ export function damagedText(damaged: readonly DamagedFile[], root: string): stri
   return `${named.join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
-/** Damaged files that a message names. `weir verify` names all. */
+/** A message names at most this many damaged files. `weir verify` names all. */
 const DAMAGED_NAMED_MAX = 5
 
 /** SHA-256 of the contents as JSON without white space, keys in their order. */

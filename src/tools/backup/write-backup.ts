@@ -104,7 +104,7 @@ interface CopyControl {
   readonly onLogCopied: () => void
 }
 
-/** One backup while it is written. */
+/** The state of a backup that is being written. */
 interface Writing {
   readonly deps: BackupDeps
   readonly control: CopyControl
@@ -302,13 +302,14 @@ function counter({ onProgress }: CopyControl, phase: CopyProgress['phase'], byte
 }
 
 /**
- * Removes a failed backup. Files that the disk does not remove stay and are no backup: BACKUP.tmp
- * goes last.
+ * Removes a failed backup. If the disk refuses to remove a file, the rest is still never taken for
+ * a backup, because BACKUP is removed first and BACKUP.tmp last.
  */
 function remove(disk: Disk, folder: string, folders: readonly string[], made: readonly string[]): void {
   try {
     const backup = join(folder, BACKUP_FILE)
-    if (disk.exists(backup)) disk.unlink(backup) // first: an interrupted removal must not look complete
+    // BACKUP is removed first, so that an interrupted removal never looks complete.
+    if (disk.exists(backup)) disk.unlink(backup)
     removeFolders(disk, folders)
     if (disk.exists(folder)) removeFiles(disk, folder)
     removeEmptyFolders(disk, made)

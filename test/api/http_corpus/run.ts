@@ -2,7 +2,10 @@
 import { ask, Raw } from '../client.ts'
 import type { Fake } from '../fake.ts'
 
-/** The outcome of a case: the statuses in order, whether the server closed the connection, and how many events it stored. */
+/**
+ * The outcome of a case: the statuses in order, whether the server closed the connection, and how
+ * many events it stored.
+ */
 export interface Outcome {
   readonly statuses: readonly number[]
   readonly closed: boolean
@@ -21,7 +24,10 @@ export interface Case {
 
 /** Between two pieces. */
 const PIECE_MS = 15
-/** Turns of the event loop between two pieces, however long each takes: the server accepts in one and reads in the next. */
+/**
+ * Turns of the event loop between two pieces, however long each takes: the server accepts in one
+ * and reads in the next.
+ */
 const PIECE_TURNS = 4
 
 /** Sends the pieces of a case. Returns its outcome once `isDone`, or after `patienceMs`. */
@@ -58,7 +64,10 @@ export async function runCase(
   return result
 }
 
-/** Waits until the server has read the piece before, which no event announces. The server runs in this process. */
+/**
+ * Waits until the server has read the piece before, which no event announces. The server runs in
+ * this process.
+ */
 async function pieceIsRead(): Promise<void> {
   await moment(PIECE_MS)
   for (let turn = 0; turn < PIECE_TURNS; turn += 1) await new Promise(resolve => setImmediate(resolve))

@@ -13,7 +13,7 @@ interface Window {
 
 const FULL_WEIGHT = 0.5
 
-/** The cheapest window, the first of equal ones, and the places that any window covers. */
+/** Finds the cheapest window (the first of equal ones), and all places that a window covers. */
 export function exhaustive(part: readonly Candidate[]) {
   const windows = windowsOf(part)
   let best: Window | undefined

@@ -36,7 +36,8 @@ describe('a merge', () => {
       const values = rowsOf(harness.schema, 100 * writer, texts.length).map((row, i) =>
         row.map((value, c) => (harness.schema.columns[c]!.name === 'string' ? texts[i]! : value)),
       )
-      const others = rowsOf(harness.schema, 1000 + 200 * writer, 200) // many, so that rows are short on average
+      // There are many of them, so that rows are short on average.
+      const others = rowsOf(harness.schema, 1000 + 200 * writer, 200)
       harness.flush(
         [{ values, payloads: texts.map(text => JSON.stringify({ text })) }, { values: others }],
         [],

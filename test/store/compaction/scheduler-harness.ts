@@ -67,7 +67,7 @@ export class SchedulerHarness {
   failMerge: Error | undefined
   failCompaction: Error | undefined
   failUnlink: Error | undefined
-  load: ServerLoad = { ingestAgoMs: 60_000, memtableBytes: 0, flushesAreSlow: false, isRefusing: false }
+  load: ServerLoad = { ingestAgoMs: 60_000, flushingBytes: 0, flushesAreSlow: false, isRefusing: false }
   readonly scheduler: Scheduler
 
   constructor(tickMs = TICK_MS) {

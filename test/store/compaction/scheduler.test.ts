@@ -182,7 +182,7 @@ describe('beside ingest', () => {
 
   test('no merge starts while flushes hold much memory, except after a long wait', async () => {
     harness.add(1, small())
-    harness.load = { ...harness.load, memtableBytes: COMPACT_MEMTABLE_BYTES_MAX + 1 }
+    harness.load = { ...harness.load, flushingBytes: COMPACT_MEMTABLE_BYTES_MAX + 1 }
     harness.scheduler.start()
     await harness.pass(COMPACT_WAIT_MS_MAX - TICK_MS)
     expect(harness.tasks).toEqual([])

@@ -19,7 +19,7 @@ let server: TestServer
 let pool: TestPool
 const root = temporaryFolder('weir-backups-')
 beforeAll(async () => {
-  // Slow, so that the tests can act before the end.
+  // The backup is slow, so that the tests can act before it ends.
   server = await startServer({ args: ['--backup-bytes-per-second', '6000000'] })
   pool = await server.createPool(KEYED)
   for (let from = 0; from < 4000; from += 500) {

@@ -9,7 +9,7 @@ import { MemoryDisk } from '../../util/memory-disk.ts'
 import { below, randomFrom } from '../../util/random.ts'
 
 const COPY = '/copy'
-/** What `recover` reads is in FOLDER. */
+/** Moves the copy to FOLDER, which `recover` reads. */
 function asLog(disk: MemoryDisk): MemoryDisk {
   for (const name of disk.readdir(FOLDER)) disk.unlink(`${FOLDER}/${name}`)
   for (const name of disk.readdir(COPY)) disk.rename(`${COPY}/${name}`, `${FOLDER}/${name}`)
