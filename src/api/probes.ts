@@ -23,7 +23,11 @@ export function healthOf({ stopping, log: state, catalogRefusal, poolsFailing }:
   if (stopping || state === 'stopped') return refusing('stopping', 'the server is stopping')
   if (state === 'poisoned')
     return refusing('log_refused', 'the log refuses writes after a failed one; restart Weir')
-  if (state === 'disk_full') return refusing('disk_full', 'the disk is full')
+  if (state === 'disk_full')
+    return refusing(
+      'disk_full',
+      'no log file can be made or opened: the disk is full or file descriptors ran out',
+    )
   const why = catalogRefusal() ?? flushRefusal(poolsFailing())
   return why === undefined ? { ready: true } : { ready: false, why }
 }

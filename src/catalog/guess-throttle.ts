@@ -5,7 +5,7 @@
  * wait it is refused unchecked. The right secret gives its cost back, so a client that is right
  * never waits for itself.
  *
- * GuessThrottle from elsewhere lock nobody out. The first try of an address that has not failed
+ * Guesses from elsewhere lock nobody out. The first try of an address that has not failed
  * with the application is checked at once. An address that was right lately waits for its own
  * failures only.
  */

@@ -15,7 +15,10 @@ interface StartIndexOptions extends IndexThreadData {
    * reads `pool` now.
    */
   readonly onProgress?: (done: number, of: number, pool: number) => void
-  /** Called once when the thread ends without a stop. Nothing can be flushed until a restart. */
+  /**
+   * Called once when the thread ends without a stop. Nothing can be flushed any more, so the caller
+   * ends the process.
+   */
   readonly onFailed?: (error: Error) => void
 }
 

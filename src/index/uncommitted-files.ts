@@ -2,7 +2,8 @@
  * Decides on files of a pool that no commit of the index names. Either a crash came before their
  * commit, or the index is older than its segments because it was restored from somewhere. Files of
  * the first kind are cleared: the log makes the flush again (W-13), and a merge's inputs are still
- * there. Clearing files of the second kind would lose data silently, so such an index is rebuilt.
+ * there. Clearing files of the second kind would lose data silently, so such an index is rebuilt
+ * (W-6).
  *
  * The index is older where an unnamed file covers a segment that the index names and that is gone,
  * or holds a request above the pool's flushed sequence that the log does not have. Files are read

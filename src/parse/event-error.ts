@@ -3,7 +3,7 @@
  */
 
 import type { PoolSchema } from '../format/schema.ts'
-import { DEPTH_MAX, EVENTS_MAX } from '../util/limits.ts'
+import { BODY_BYTES_MAX, DEPTH_MAX, EVENTS_MAX } from '../util/limits.ts'
 
 /**
  * The outcome of a whole document. `undecided` never leaves the worker: the reference parser
@@ -68,7 +68,11 @@ export function describeDocument(document: number): { status: number; code: stri
     case DOCUMENT.too_many_events:
       return { status: 413, code: 'too_many_events', message: `a request takes at most ${EVENTS_MAX} events` }
     case DOCUMENT.body_too_large:
-      return { status: 413, code: 'body_too_large', message: 'the decoded body is over 1048320 bytes' }
+      return {
+        status: 413,
+        code: 'body_too_large',
+        message: `a decoded body takes at most ${BODY_BYTES_MAX} bytes`,
+      }
     default:
       return refused('not_json', 'the body is not JSON')
   }

@@ -1,9 +1,10 @@
 /**
- * Every maximum of Weir, with its reason and what happens beyond it, in three parts: the limits
- * that clients see, the tuning values, and the bounds of options that only tests set.
+ * The maximums of Weir that a client or an operator can meet, each with its reason and what happens
+ * beyond it, in three parts: the limits that clients see, the tuning values, and the bounds of
+ * options that only tests set. A cache that one file keeps for itself has its bound there.
  *
  * W-9: nothing between admission and ack is unbounded. A queue, buffer, loop or wait without a
- * constant here is a bug.
+ * constant is a bug.
  */
 import { assert } from './assert.ts'
 
@@ -14,12 +15,19 @@ const MiB = 1024 * KiB
 
 // ── ingest ──────────────────────────────────────────────────────────────────────────────────────
 
-/** Bytes of a decoded body. The protocol's own limit; a larger body is 413. */
+/**
+ * Bytes of a decoded body. The protocol's own limit; a larger body is 413. parse/native/schema.h
+ * repeats it.
+ */
 export const BODY_BYTES_MAX = 1_048_320
-/** Events in a body. The protocol's own limit; more events are 413. */
+/**
+ * Events in a body. The protocol's own limit; more events are 413. parse/native/schema.h repeats
+ * it.
+ */
 export const EVENTS_MAX = 500
 /**
  * JSON containers open at once; deeper nesting is 400. It keeps the stacks of both kernels small.
+ * parse/native/schema.h repeats it.
  */
 export const DEPTH_MAX = 1024
 /** Chunks of a body below this size are tiny. Each costs the main thread about 1 µs. */
@@ -261,7 +269,7 @@ export const CONTROL_INCOMPLETE_BYTES_MAX = 32 * MiB
 /** GraphQL requests of one application from its token to its answer; one more is 429. */
 export const GRAPHQL_APPLICATION_REQUESTS_MAX = 128
 /**
- * GraphQL requests of all applications. Slow queries must not keep out tokens, backups and Arrow
+ * GraphQL requests of all applications; one more is 429. Slow queries must not keep out tokens, backups and Arrow
  * streams, which have the rest of CONTROL_REQUESTS_MAX.
  */
 export const GRAPHQL_REQUESTS_MAX = 160
@@ -613,6 +621,7 @@ export const INDEX_MAP_BYTES = 64 * 1024 * MiB
 export const CATALOG_MAP_BYTES = 4 * 1024 * MiB
 /**
  * Bytes of an encoded key part; a longer part is stored as its SHA-256. LMDB keys have up to 511.
+ * parse/native/schema.h repeats it.
  */
 export const KEY_PART_BYTES_MAX = 200
 /** Index entries read or removed in one step: a few ms per transaction when a pool is dropped. */

@@ -1,4 +1,7 @@
-/** Names of all files in the data folder. Only this file spells a path. */
+/**
+ * Names of the files in the data folder, except those of the log (log/log-folder.ts) and of a running
+ * merge (store/compaction/merge.ts).
+ */
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 
@@ -15,7 +18,8 @@ export interface Paths {
   readonly indexOld: string
   readonly segment: string
   readonly temporary: string
-  /** Files of a running merge. The merge thread empties the folder when it starts. */
+  /** Files of a running merge. The merge thread empties the folder when it starts, which is
+   * at the first merge. */
   readonly merge: string
   /** Damaged files that repairs moved away. Only a person removes them. */
   readonly damaged: string

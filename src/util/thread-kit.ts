@@ -64,7 +64,7 @@ interface ThreadOptions<Events> {
   readonly data: unknown
   /** Added to the thread's nice value. */
   readonly nice?: number
-  /** Hidden option of tests; see util/crash.ts. */
+  /** Hidden option of tests; see util/fault-injection.ts. */
   readonly crashAt?: string
   /** Default: workers/<name>.js. */
   readonly file?: URL

@@ -1,6 +1,6 @@
 /**
  * POST /graphql: bytes in, a reply value out. The status is 401 for a bad token, 400 for a body
- * that is not a GraphQL request, and 429 if the application has too many requests under way.
+ * that is not a GraphQL request, and 429 if too many requests are under way.
  * Everything else is 200: clients look for errors in the body and do not see them on another
  * status.
  *
@@ -15,6 +15,7 @@ import {
   GRAPHQL_BODY_BYTES_MAX,
   GRAPHQL_BODY_PARTS_MAX,
   GRAPHQL_NESTING_MAX,
+  GRAPHQL_REQUESTS_MAX,
 } from '../../util/limits.ts'
 import type { ControlRequest, Reply } from '../api-types.ts'
 import { Budget, type Context, type GraphqlDeps } from './context.ts'
@@ -29,7 +30,7 @@ export interface GraphqlReply extends Reply {
   readonly body: string
 }
 
-const BUSY = `Too many requests are under way; an application may have ${GRAPHQL_APPLICATION_REQUESTS_MAX}: send fewer at once.`
+const BUSY = `Too many GraphQL requests are under way (at most ${GRAPHQL_APPLICATION_REQUESTS_MAX} of an application, ${GRAPHQL_REQUESTS_MAX} of all): send fewer at once.`
 
 /**
  * The wrong values of variables that an answer names. graphql prints each with the whole variable:

@@ -39,13 +39,13 @@ export class BackupThrottle {
    */
   async take(bytes: number): Promise<void> {
     this.#limiter?.add('', bytes)
-    await delay(Math.min(WAIT_MS_MAX, this.#limiter?.waitMs('') ?? 0))
+    await delay(Math.min(THROTTLE_WAIT_MS_MAX, this.#limiter?.waitMs('') ?? 0))
     if (this.#isCancelled) throw new Unavailable('backup_cancelled', 'the backup was cancelled')
   }
 }
 
 /** Longest wait before the throttle sees a cancellation. */
-const WAIT_MS_MAX = 1_000
+const THROTTLE_WAIT_MS_MAX = 1_000
 
 /** Size and checksums of the bytes that were read. */
 export interface Copied {
