@@ -130,7 +130,7 @@ export class SlabPool<T> {
     return this.#made - this.#free.length - idle
   }
 
-  /** Takes a place for a body of `bytes` bytes. Returns undefined while every slab is in use. */
+  /** Takes a place for a body of `bodyBytes` bytes; undefined while every slab is in use. */
   place(bodyBytes: number, large: boolean): Place<T> | undefined {
     const slab = this.#slabWith(RECORD_HEADER_BYTES + align8(bodyBytes), large)
     if (slab === undefined) return undefined

@@ -4,8 +4,9 @@
  *   takeBatch      a table with a row per request, grouped by pool, schema version and kind
  *   commitBatchOf  spans for the log and parts for the memtable
  *
- * Log records are numbered in the order of the bodies in the slab, whatever group they are in: the
- * log then writes neighbours in one piece. Within a group this is the order of the rows.
+ * Log records are numbered in the order in which their bodies were complete, whatever group they
+ * are in. This is mostly their order in the slab, so the log writes neighbours in one piece. Within
+ * a group this is the order of the rows.
  */
 import { batchBytesMax } from '../format/batch-layout.ts'
 import { RECORD_HEADER_BYTES } from '../format/log-record.ts'

@@ -55,7 +55,7 @@ export class Streams {
   #stopAtMs = Number.POSITIVE_INFINITY
   #waitOnAtMs = 0
 
-  /** @param stallMs a client that takes nothing for so long is disconnected */
+  /** @param stallMs time after which a client that takes nothing is disconnected */
   constructor(stallMs: number) {
     this.#stallMs = stallMs
   }

@@ -2,10 +2,10 @@
  * Wires the server: opens the stages in order, passes functions between them, stops them in reverse
  * order.
  *
- *   catalog → index → log, replayed into the memtables → HTTP → ready → orphans removed, query engine
+ *   catalog → index → log, replayed into memtables → HTTP → ready → orphans removed, query engine
  *
- *   W-10  A start after a crash runs the same code as after a clean stop. Its cost does not grow with
- *         rows; orphans are removed after ready.
+ *   W-10  A start after a crash runs the same code as after a clean stop. Its cost does not grow
+ *         with rows; orphans are removed after ready.
  */
 import { availableParallelism } from 'node:os'
 import type { Api, Health } from '../api/api-types.ts'

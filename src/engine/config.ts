@@ -1,7 +1,7 @@
 /**
  * Every option, declared once: flag, environment name, default, unit, reason. The type Config, the
- * parser and `weir --help` come from this table. `process.env` is read nowhere else. The flags of a
- * single command stand with that command (app/commands.ts).
+ * parser and `weir --help` come from this table. Only this file and set-up read `process.env`. The
+ * flags of a single command stand with that command (app/commands.ts).
  */
 
 import { isAbsolute, resolve } from 'node:path'

@@ -8,7 +8,8 @@
  *   2  rows                3  columns C, of which the first two are the payload and the key
  *   4  total bytes         5  0
  *   6 + 6c, for column c:
- *        kind · nulls · validity offset (0: no nulls) · offsets offset (0: fixed width) · data offset · data bytes
+ *        kind · nulls · offset of the validity bitmap (0: no nulls) · offset of the offsets (0:
+ *        fixed width) · offset of the data · bytes of the data
  *
  * Buffers have Arrow's layout. Validity bitmaps and booleans are bits, least significant first, 1 =
  * valid. Variable-width columns have rows + 1 Int32 offsets that begin with 0. DATE is days
@@ -138,7 +139,8 @@ const KEY_PART_BYTES = 16
 
 /** Computes the bounds for a schema. Callers keep them with the schema. */
 export function batchCostOf(schema: PoolSchema): BatchCost {
-  let rowBytes = 4 + 4 + KEY_PART_BYTES * (schema.key?.columns.length ?? 0) // two offsets: payload and key
+  // Payload and key have an offset of 4 bytes each.
+  let rowBytes = 4 + 4 + KEY_PART_BYTES * (schema.key?.columns.length ?? 0)
   const readers = new Map<string, number>()
   for (const { type, jsonProperty } of schema.columns) {
     const kind = kindOf(type)

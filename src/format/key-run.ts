@@ -103,7 +103,9 @@ export class KeyRunWriter {
     this.#view.offsets[this.#count] = this.#end
   }
 
-  /** Returns the run. Asserts that every key came. */
+  /**
+   * Returns the run. Asserts that the keys and bytes that were added are as many as announced.
+   */
   end(): KeyRun {
     const { count, bytes } = this.#view
     assert(this.#count === count && this.#end === bytes.length, 'a key run is filled')

@@ -29,7 +29,7 @@ export const RECORD_MAGIC = 0x43455257
 export const RECORD_HEADER_BYTES = 64
 export const RECORD_KIND = { post: 1, delete: 2, filler: 3, stop: 4 } as const
 export const RECORD_HAS_BITS = 1
-/** A record without this flag is of log version 1 and holds its received-at in ms. */
+/** Flag: received-at is in µs. Records of log version 1 lack the flag and hold ms. */
 const RECORD_IN_MICROS = 2
 
 /** Bytes of a record without its bitmap. */

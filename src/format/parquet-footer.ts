@@ -98,14 +98,14 @@ function parseFooter(bytes: Buffer, damaged: (what: string) => Damaged): Parquet
   return { rows, valueBytes, texts }
 }
 
-/** Reads a field's value and answers true, or leaves it: it is skipped. */
+/** Reads a field's value and returns true. Returns false where the field is to be skipped. */
 type Take = (id: number, type: number) => boolean
 
 // Types of Thrift's compact protocol. A field's boolean is its type. Parquet has no maps.
 const [BOOLEAN_TRUE, BOOLEAN_FALSE, BYTE, I16, I64, DOUBLE, BINARY, LIST, SET, STRUCT] = [
   1, 2, 3, 4, 6, 7, 8, 9, 10, 12,
 ]
-/** Structs and lists in each other: Parquet's have ten at most. */
+/** Nesting of structs and lists. Parquet's footers nest at most ten deep. */
 const DEPTH_MAX = 16
 
 class CompactReader {

@@ -135,7 +135,8 @@ async function readOne<T>(file: string, work: (parquet: ParquetFile) => Promise<
     onTrap = reject
   })
   const onUncaught = (error: unknown) => {
-    if (!isTrap(error)) throw error // not ours: it ends the thread, as without us
+    // Any other error ends the thread, as it would without this listener.
+    if (!isTrap(error)) throw error
     onTrap(error)
   }
   process.on('uncaughtException', onUncaught)

@@ -191,7 +191,7 @@ export class LogCommit implements Commit {
       this.#poison(error as Error)
       throw error
     } finally {
-      const spareStopped = this.#threads.spare.stop().catch(() => {}) // a crash was told to #poison
+      const spareStopped = this.#threads.spare.stop().catch(() => {}) // #poison gets a crash
       await Promise.all([this.#threads.log.terminate(), spareStopped])
     }
   }

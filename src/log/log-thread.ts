@@ -1,8 +1,8 @@
 /**
  * The log thread: recovers the log, then writes and syncs groups, one at a time and in order.
  *
- * A group is told, not called: the thread answers it with an event, so that a group costs one
- * message each way and no promise.
+ * A group is sent with `tell`, not `call`: the thread answers it with an event, so a group costs
+ * one message each way and no promise.
  */
 import type { MessagePort } from 'node:worker_threads'
 import { must } from '../util/assert.ts'
@@ -38,9 +38,9 @@ export interface LogCalls {
   recover(flushed: ReadonlyMap<number, number>): RecoveryStep
   /** The chunk was taken: asks for the next step. */
   replayed(): RecoveryStep
-  /** Told. Exactly one of the events below answers it, except `fileAgain`. */
+  /** Sent with `tell`. Exactly one of the events below answers it, except `fileAgain`. */
   group(group: Group): void
-  /** Told: the name of a new spare. */
+  /** Sent with `tell`: the name of a new spare. */
   spare(name: string): void
 }
 
@@ -49,8 +49,8 @@ export interface LogEvents {
   /** The group does not fit and there is no empty file. It was not written and may come again. */
   noSpare(): void
   /**
-   * The next file cannot be opened, for want of descriptors. The group was not written and may come
-   * again.
+   * The next file cannot be opened, because no descriptor is left. The group was not written and
+   * may come again.
    */
   noFile(reason: string): void
   /** After noFile: the file can be opened again. */
@@ -118,7 +118,7 @@ class LogService {
     return step
   }
 
-  /** A failure of the disk is told as `failed`. */
+  /** Writes a group. Reports a failure of the disk with the event `failed`. */
   write(group: Group): void {
     let written: ReturnType<LogWriter['write']>
     try {
@@ -174,7 +174,7 @@ class LogService {
         for (let count = 0; count < 2; count += 1) opened.push(this.#disk.open(this.#data.folder, 'r'))
         this.#tell('fileAgain', undefined)
       } catch {
-        this.#tryFileLater() // noFile has told the reason
+        this.#tryFileLater() // `noFile` has reported the reason
       } finally {
         for (const file of opened) this.#disk.close(file)
       }

@@ -4,7 +4,7 @@
  *
  * W-4, W-13: the log header moves on first and durably; only then do the files before it go. They
  * become spares up to SPARE_FILES_MAX, and the rest is removed. A full disk does not poison the
- * log: each failure of the disk is told, and the work is tried again after DISK_RETRY_MS.
+ * log: the thread reports each failure of the disk and tries again after DISK_RETRY_MS.
  */
 import { join } from 'node:path'
 import type { MessagePort } from 'node:worker_threads'

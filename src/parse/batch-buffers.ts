@@ -6,12 +6,13 @@
  * In shared memory they pass by reference. V8 does not count shared memory, so a dropped buffer
  * stays for minutes: a buffer is made only when none fits.
  *
- *   main thread    gives each parse task the buffers that it probably needs      (BatchBuffers.forTask)
- *   parse worker   uses a given buffer that fits, or makes one                   (takeFitting)
- *   main thread    gets back the unused ones with the result                     (BatchBuffers.takeBack)
- *   main thread    gets back a used one when no memtable entry holds its batch   (BatchBuffers.give)
+ *   main thread    forTask() gives each parse task the buffers that it probably needs
+ *   parse worker   takeFitting() uses a given buffer that fits, or makes one
+ *   main thread    takeBack() gets back the unused ones with the result
+ *   main thread    give() gets back a used one when no memtable entry holds its batch
  *
- *   W-9  The stock holds at most FREED_BYTES_MAX. trim() drops the buffers that nobody took between two calls.
+ *   W-9  The stock holds at most FREED_BYTES_MAX. trim() drops the buffers that nobody took between
+ *        two calls.
  */
 import { type BatchBuffer, batchBytes, batchColumns, batchFixedBytes } from '../format/batch-layout.ts'
 import { BATCH_SIZES_MAX, FREED_BYTES_MAX } from '../util/limits.ts'
@@ -20,7 +21,7 @@ import type { ParsedBatch, ParseResult, ParseTask, ParseTaskGroup } from './pars
 
 /** An event of a few hundred bytes takes about 800: thousands of pools post one at a time. */
 const SMALLEST_BYTES = 512
-/** Buffers of so many further sizes serve a request for a smaller one: up to twice as large. */
+/** A request may get a buffer that is up to this many sizes larger, which is twice as large. */
 const SIZES_ABOVE = 4
 /** A worker leaves a given buffer unused where it is this many times larger than its batch. */
 const TOO_LARGE = 4
@@ -46,12 +47,10 @@ export function bufferBytes(bytes: number): number {
   return Math.ceil(bytes / step) * step
 }
 
-/** Unused buffers of one size. The last that came is the first that goes. */
+/** Unused buffers of one size: last in, first out. */
 interface Stack {
   readonly buffers: SharedArrayBuffer[]
-  /**
-   * The lowest number of buffers since the last trim: the load does not need so many at the bottom.
-   */
+  /** The lowest number of buffers since the last trim: nobody needed the first ones meanwhile. */
   unused: number
 }
 

@@ -101,7 +101,10 @@ export class Column {
     this.valid[row] = 1
   }
 
-  /** Where the row's bytes begin, with room for `length` of them; `endBytes` must follow. */
+  /**
+   * Returns where the row's bytes begin, and makes room for `length` of them. `endBytes` must
+   * follow.
+   */
   beginBytes(row: number, length: number): number {
     const at = this.words[row]!
     if (at + length > this.bytes.length)

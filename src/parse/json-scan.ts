@@ -30,11 +30,11 @@ ENDS_RUN.fill(1, 0, 0x20)
 ENDS_RUN[QUOTE] = 1
 ENDS_RUN[BACKSLASH] = 1
 
-/** 1 for the bytes that may follow a backslash, `u` apart. */
+/** 1 for each byte that may follow a backslash, except `u`. */
 const SIMPLE_ESCAPE = new Uint8Array(256)
 for (const c of '"\\/bfnrt') SIMPLE_ESCAPE[c.charCodeAt(0)] = 1
 
-/** A number of fewer integer digits and without exponent is below f64's largest. */
+/** A number with fewer integer digits than this and no exponent is surely finite in f64. */
 const DIGITS_SURELY_FINITE = 308
 
 /** Scans one document at a time. Methods that return a boolean say whether the scan may go on. */

@@ -44,8 +44,8 @@ const OPEN_OBJECT = 0x7b
 const NO_COLUMN = -1
 
 /**
- * All kernels of a thread share these: a call leaves nothing in them that it will read again. They
- * grow to the largest body, and there may be a kernel for each of thousands of pools.
+ * All kernels of a thread share these buffers, because they grow to the largest body and there may
+ * be a kernel for each of thousands of pools. No call reads what an earlier call left in them.
  */
 const sharedScan = new JsonScan()
 const sharedPayload = new Column(KIND.binary)
@@ -69,7 +69,7 @@ class JsKernel implements Kernel {
   readonly #payload = sharedPayload
   readonly #key = sharedKey
   readonly #columns: readonly Column[]
-  /** The columns of the batch: payload and key alone in a batch of deletes. */
+  /** The columns of the batch. A batch of deletes has only payload and key. */
   readonly #batchColumns: readonly Column[]
   readonly #keyWriter: KeyWriter
   readonly #keepsPayload: boolean
@@ -173,8 +173,8 @@ class JsKernel implements Kernel {
   #parseElement(index: number): boolean {
     const scan = this.#scan
     this.#element = index
-    // An event beyond the limit gives no row, but the scan goes on: a broken document is told as
-    // such.
+    // An event beyond the limit gives no row. The scan goes on, because a broken document is
+    // reported as broken.
     if (index >= EVENTS_MAX || !this.#isWanted(index)) return scan.skipValue()
     const start = scan.pos
     if (scan.bytes[start] !== OPEN_OBJECT) {

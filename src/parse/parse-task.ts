@@ -70,6 +70,6 @@ export interface ParseResult {
   readonly ownRecords: readonly OwnRecord[]
   /** The bitmaps of requests that were accepted in part: they follow the record in the log. */
   readonly bits: readonly { readonly request: number; readonly bytes: Uint8Array }[]
-  /** The task's buffers that no batch stands in; absent: none. The receiver owns them again. */
+  /** The task's buffers that hold no batch; absent: none. The receiver owns them again. */
   readonly unusedBuffers?: readonly SharedArrayBuffer[]
 }

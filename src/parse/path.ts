@@ -63,7 +63,7 @@ export interface Paths {
   readonly root: PathNode
   /** Slots: nodes of the tree, the root's included. */
   readonly slots: number
-  /** By column: the slot of the top-level key that equals the whole text. */
+  /** By column: the slot of the top-level key that equals the whole jsonProperty. */
   readonly whole: Int32Array
   /** By column: the slot at the path's end; the same one where the text has no dot. */
   readonly path: Int32Array

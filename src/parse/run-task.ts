@@ -53,16 +53,16 @@ interface Draft {
   readonly bits: { request: number; bytes: Uint8Array }[]
 }
 
-/** Kernels kept, by pool, version and kind. Beyond it the oldest goes. */
+/** Kernels in the cache, by pool, version and kind. Beyond it the oldest is dropped. */
 const KERNELS_MAX = 4096
 
-/** Makes the function that runs a worker's tasks. It keeps the kernels that it makes. */
+/** Makes the function that runs a worker's tasks. The function caches its kernels. */
 export function createTaskRunner(kernel: KernelChoice): (task: ParseTask) => ParseResult {
   const makeNativeKernel = tryNativeKernel(kernel)
   const made = new Map<string, GroupKernels>()
-  /** The running task's buffers that no batch stands in yet. */
+  /** The buffers of the running task that hold no batch yet. */
   let given: SharedArrayBuffer[] = []
-  // A batch without rows goes nowhere: memory that the garbage collector counts is enough for it.
+  // A batch without rows is dropped at once, so it takes memory that the garbage collector counts.
   const allocate = (bytes: number, rows: number) =>
     rows === 0 ? Buffer.allocUnsafeSlow(bytes).buffer : takeFitting(given, bytes)
   const kernelsOf = (group: ParseTaskGroup): GroupKernels => {

@@ -14,14 +14,15 @@ const SECONDS_END = 253_402_300_800
 const MICROS_MIN = BigInt(SECONDS_MIN) * 1_000_000n
 const MICROS_END = BigInt(SECONDS_END) * 1_000_000n
 
-/** Below these a number is seconds, milliseconds, microseconds; else nanoseconds. */
+/** An epoch number below this is in seconds. */
 const SECONDS_BELOW = 1e11
+/** An epoch number below this is in milliseconds. Larger ones are in micro- or nanoseconds. */
 const MILLIS_BELOW = 1e14
-/** From this order on nanoseconds are beyond the year 9999. */
-const NANOS_BELOW_ORDER = 21
+/** A number of a higher order (see placesOf) is beyond the year 9999 even in nanoseconds. */
+const NANOS_ORDER_MAX = 21
 
 const POINT = 0x2e
-/** A literal has fewer digits than this. */
+/** Larger exponents count as this one: a literal has fewer digits, so the value is as extreme. */
 const EXPONENT_MAX = 1e8
 
 const LONG_MIN = -(2n ** 63n)
@@ -30,7 +31,7 @@ const LONG_MAX = 2n ** 63n - 1n
 const DAYS_BEFORE_MONTH = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334]
 const DAYS_OF_MONTH = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 
-/** Reads one time at a time. Methods answer whether it is one; the result stands in the fields. */
+/** Reads one time at a time. Methods return false where it is none; the result is in the fields. */
 export class TimeReader {
   seconds = 0
   micros = 0
@@ -139,9 +140,10 @@ export class TimeReader {
     this.micros = 0
     const { first, last, end, order } = placesOf(bytes, from, to)
     if (first < 0) return true // it is zero
-    if (order > NANOS_BELOW_ORDER) return false
+    if (order > NANOS_ORDER_MAX) return false
     const unit = order <= 11 ? 6 : order <= 14 ? 3 : order <= 17 ? 0 : -3
-    const kept = order + unit // so many digits, from the first that is not zero, are microseconds
+    // The number of digits, from the first that is not zero, that are whole microseconds.
+    const kept = order + unit
     let place = 0
     let next = 0
     let at = first

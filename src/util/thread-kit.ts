@@ -3,10 +3,10 @@
  * it.
  *
  *   main thread                                        workers/<name>.ts
- *   startThread({ name, data })  ── workerData ──►     beginThread(): name, nice value, crash points
- *   thread.call('merge', task)   ── { id, name, value } ──►  serve(port, { merge }) runs the handler
+ *   startThread({ name, data })  ── workerData ──►  beginThread(): name, nice value, crash points
+ *   thread.call('merge', task)   ── { id, name, value } ──►  serve(port, { merge }): the handler
  *         its promise            ◄── { id, value } or { id, error } ──
- *   thread.tell('speed', value)  ── { id: 0, name, value } ──►  the same handler; nothing comes back
+ *   thread.tell('speed', value)  ── { id: 0, name, value } ──►  the same; nothing comes back
  *   on: { progress }             ◄── { id: 0, name, value } ──  tell('progress', value)
  *   thread.stop()                ── the last call ──►  interrupt(), open calls end, close(), exit
  *
@@ -99,7 +99,7 @@ export class Thread<Calls, Events = object> {
   #nextId = 1
   /** Why calls are refused; undefined while the thread serves. */
   #refusal: Error | undefined
-  /** The thread is gone, so its crash is told or needs no telling. */
+  /** True when the thread has ended. Its crash, if it was one, has been reported. */
   #isGone = false
   #stopId: number | undefined
   #stopping: Promise<void> | undefined
@@ -142,7 +142,7 @@ export class Thread<Calls, Events = object> {
     return this.#ask(name, value, move)
   }
 
-  /** A call without an answer. Nothing happens where the thread is gone or told to stop. */
+  /** Sends a call that has no answer. Does nothing when the thread has ended or must stop. */
   tell<N extends keyof Calls & string>(
     name: N,
     value: ValueOf<Calls[N]>,

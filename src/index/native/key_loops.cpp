@@ -70,7 +70,7 @@ napi_value numbers_array(napi_env env, const uint32_t* numbers, size_t count) {
   return array;
 }
 
-// segment, row, segment, row, …
+// Returns the places as one array: segment, row, segment, row, …
 napi_value places_array(napi_env env, const std::vector<Place>& places) {
   static_assert(sizeof(Place) == 2 * sizeof(uint32_t), "two numbers");
   return numbers_array(env, reinterpret_cast<const uint32_t*>(places.data()), 2 * places.size());

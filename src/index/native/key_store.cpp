@@ -1,7 +1,8 @@
 // The key store over liblmdb's C interface: one environment, one database, plain synchronous
 // transactions.
 //
-//   W-4  A transaction is durable when lmdbCommit returns: no NOSYNC, no WRITEMAP, no overlapping sync.
+//   W-4  A transaction is durable when lmdbCommit returns: no NOSYNC, no WRITEMAP, no overlapping
+//        sync.
 //
 // Every argument is checked here; the TypeScript side (index-store-native.ts) checks none.
 #include <cstdlib>

@@ -13,7 +13,8 @@
 #include "../../util/native/addon.h"
 #include "../../util/native/typed_array.h"
 
-constexpr size_t KEY_BYTES_MAX = 1024;  // with its prefix; LMDB's own limit with 4 KiB pages is 1978
+// Bytes of a key with its prefix. LMDB's own limit with 4 KiB pages is 1978.
+constexpr size_t KEY_BYTES_MAX = 1024;
 
 // One open environment. All calls come from the thread that opened it.
 struct Store {

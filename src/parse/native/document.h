@@ -23,7 +23,8 @@ struct Text {
 
 class Document {
  public:
-  // Copies the body and indexes it. False: it is not JSON in valid UTF-8, or it may not be.
+  // Copies the body and indexes it. Returns false where this stage cannot tell that the body is
+  // JSON in valid UTF-8; the reference parser then decides.
   bool index(const uint8_t* body, size_t bytes);
 
   // The structural indexes, as offsets in the body. Behind the last one (`count`) the body's end

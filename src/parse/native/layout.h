@@ -4,7 +4,7 @@
 
 namespace weir {
 
-// The places of all buffers in a batch. It is made before the batch's memory is.
+// The places of all buffers in a batch, computed before the batch's memory is allocated.
 class Layout {
  public:
   // `columns` are the schema's. A batch of deletes has none: `columns` and `payload` are null

@@ -87,8 +87,7 @@ Real read_real_integer(Text literal, int64_t* value) {
   const char* last;
   if (decimal_places(literal, &last) > 0) return Real::fraction;
   double size = std::fabs(number);
-  // Two integers round to 2^53 = 9,007,199,254,740,992: itself, and the next one, which ends in a
-  // 3.
+  // Two integers round to 2^53: 9,007,199,254,740,992 and the next one. Their last digits differ.
   if (size > static_cast<double>(exact_max) || (size == static_cast<double>(exact_max) && *last != '2')) return Real::beyond;
   *value = static_cast<int64_t>(number);
   return Real::integer;

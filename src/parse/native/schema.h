@@ -15,8 +15,8 @@ constexpr int32_t type_count = 11;
 // KIND of format/batch-layout.ts.
 enum class Kind : int32_t { binary = 1, boolean, i8, i16, i32, i64, f32, f64 };
 
-// EVENT_ERROR of event-error.ts. The last one never leaves the kernel: an id needs SHA-256 and this
-// process has none, so the reference parser must decide.
+// EVENT_ERROR of event-error.ts. error_undecided never leaves the kernel: a long id needs SHA-256,
+// this process has none, and the reference parser must decide.
 constexpr int32_t error_not_object = 1, error_missing = 2, error_wrong_type = 3, error_out_of_range = 4,
                   error_not_integral = 5, error_bad_timestamp = 6, error_bad_date = 7, error_undecided = -1;
 
@@ -43,7 +43,7 @@ struct PoolSchema {
   std::vector<SchemaColumn> columns;
   bool has_key = false;
   std::vector<int32_t> key;  // indexes into columns, or key_received_at
-  bool deletes = false;      // bodies of DELETE: the batch has the key column only
+  bool deletes = false;      // bodies of DELETE: the batch has no column of the schema
 };
 
 inline int32_t error_word(int32_t error, int32_t found) { return error | (found << 8); }

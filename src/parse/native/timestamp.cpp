@@ -131,7 +131,7 @@ bool epoch_decimal(const char* literal, size_t bytes, int64_t* micros) {
   // The value is below ten to this power, and not below the next lower one.
   const int64_t order = (first < ones ? ones - first : ones + 1 - first) + exponent_at(stop + 1, end);
   if (order > 21) return false;  // nanoseconds beyond the year 9999
-  // So many digits, from the first that is not zero, are microseconds: 18 at most.
+  // The number of digits, from the first that is not zero, that are whole microseconds: at most 18.
   const int64_t kept = order + (order <= 11 ? 6 : order <= 14 ? 3 : order <= 17 ? 0 : -3);
   int64_t size = 0, place = 0, next = 0;
   const char* at = first;
@@ -143,7 +143,9 @@ bool epoch_decimal(const char* literal, size_t bytes, int64_t* micros) {
   }
   for (; place < kept; place++) size *= 10;
   const bool negative = *literal == '-';
-  const bool is_half = next == 5 && last < at;  // nothing but zeros behind the five: up, which is towards zero below it
+  // True where only zeros follow the five. A half is rounded up, which is towards zero for a
+  // negative number.
+  const bool is_half = next == 5 && last < at;
   if (next > 5 || (next == 5 && !(negative && is_half))) size++;
   return in_years(negative ? -size : size, micros);
 }

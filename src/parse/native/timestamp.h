@@ -12,7 +12,7 @@ bool parse_date(const char* text, size_t bytes, int32_t* days);
 // 0001 to 9999.
 bool parse_timestamp(const char* text, size_t bytes, int64_t* micros);
 
-// An epoch number, its unit told by its size. False: outside years 0001 to 9999.
+// An epoch number, whose unit follows from its size. False: outside years 0001 to 9999.
 bool epoch_integer(int64_t number, int64_t* micros);
 // The same for a valid literal with a fraction or an exponent, by its digits: a double has no room
 // for every µs.

@@ -7,8 +7,8 @@
  * (test/query/record_batches.test.ts).
  *
  * Two implementations gather texts and give equal bytes: the TypeScript one here, which asks the
- * binding for each long text, and native/gather.cpp, which follows the pointers and is 20 times as
- * fast.
+ * binding for each long text, and ../native/gather.cpp, which follows the pointers and is 20 times
+ * as fast.
  */
 import { type DuckDBDataChunk, DuckDBTypeId, type DuckDBVector } from '@duckdb/node-api'
 import { valueBytes } from '../../format/batch-layout.ts'
@@ -140,7 +140,7 @@ function putLong(text: string, bytes: number, data: Uint8Array, at: number): voi
 }
 
 interface NativeGather {
-  /** See native/gather.cpp. */
+  /** See ../native/gather.cpp. */
   gatherTexts(
     values: Uint8Array,
     valid: Uint8Array | null,

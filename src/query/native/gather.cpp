@@ -1,5 +1,5 @@
-// gatherTexts: texts of a DuckDB chunk become Arrow's offsets and bytes. The specification is gatherTextsJs in
-// ../arrow/duckdb-vectors.ts.
+// Makes Arrow's offsets and bytes of the texts of a DuckDB chunk. The specification is
+// gatherTextsJs in ../arrow/duckdb-vectors.ts.
 #include <cstring>
 
 #include "../../util/native/addon.h"
@@ -40,9 +40,9 @@ bool gather(const Array<uint8_t>& values, const uint8_t* valid, uint32_t from, u
   return true;
 }
 
-// gatherTexts(values, valid, from, to, offsets, data, row) appends rows [from, to) of a vector of texts as texts
-// row, row + 1, … of an Arrow column. `values` is DuckDB's memory with pointers into it. `valid` has a bit for each
-// row, or is null if no row is null.
+// gatherTexts(values, valid, from, to, offsets, data, row) appends rows [from, to) of a vector of
+// texts as texts row, row + 1, … of an Arrow column. `values` is DuckDB's memory with pointers into
+// it. `valid` has a bit for each row, or is null if no row is null.
 napi_value gather_texts(napi_env env, napi_callback_info info) {
   size_t count = 7;
   napi_value arguments[7];

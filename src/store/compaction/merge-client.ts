@@ -104,7 +104,7 @@ export class MergerClient implements Merger {
     if (thread === undefined) return
     this.#thread = undefined
     this.#exited = thread.exited
-    thread.stop().catch(() => {}) // onCrash was told why
+    thread.stop().catch(() => {}) // onCrash has got the reason
   }
 }
 

@@ -23,7 +23,7 @@ import { type MemtableGroup, PoolMemtable } from './memtable.ts'
 import type { RecentFlush } from './recent-flushes.ts'
 import { type FlushDone, FlushFailed, type FlushTask, type SegmentWriter } from './segment-writer.ts'
 
-/** A pool as the flusher is told of it. */
+/** The facts of a pool that the flusher needs. */
 export interface FlushPool {
   /** Its number in the log and the index. */
   readonly pool: number

@@ -21,8 +21,8 @@
  * one takes FLUSH_SMALLER_MS_MAX (docs/decisions/0017). It makes them larger again when they are
  * fast, or when no flush reported its time for FLUSH_CALM_MS. Where half the rows take about as
  * long, the disk is slow whatever is flushed: the size goes back and stays for
- * FLUSH_SHRINK_REST_MS. While flushes are small, the size is doubled now and then to see whether
- * the rows are still the cause.
+ * FLUSH_SHRINK_REST_MS. While flushes are small, the size is doubled from time to time to see
+ * whether the rows are still the cause.
  *
  * The index measures the time for the keys of each transaction once (index/), and two loops use it.
  * FlushThrottle asks whether fewer rows are faster at all, because every row must be flushed

@@ -3,9 +3,9 @@
  *
  *   W-5  Each file is complete and synced, and its folder is synced, before any thread hears of it.
  *   W-6  The delete file is published first and removed last, with a sync of the folder in between.
- *        So a Parquet file without its delete file is damage, always, and a delete file alone is an
- *        orphan (index/rebuild.ts). Removed files are gone for good before the pool's next segment
- *        exists, and before the removal is answered.
+ *        So a Parquet file without its delete file is damage, unless another segment covers it, and
+ *        a delete file alone is an orphan (index/folder-segments.ts). Removed files are gone for
+ *        good before the pool's next segment exists, and before the removal is answered.
  */
 import { dirname, join } from 'node:path'
 import { crc32 } from '../../util/crc32.ts'

@@ -3,8 +3,8 @@
  *
  *   log (its files may go then) → catalog → segments → folders synced → BACKUP
  *
- * BACKUP is written when every file and every name is synced, and is synced before anybody is told
- * that the backup is done. So a folder with BACKUP is complete. A failed backup is removed.
+ * BACKUP is written when every file and every name is synced, and is synced before the backup is
+ * reported as done. So a folder with BACKUP is complete. A failed backup is removed.
  *
  * A damaged segment does not stop the backup of all others. Each file of a segment is compared with
  * its checksum while it is copied, and BACKUP lists the damaged ones. Such a backup is incomplete:

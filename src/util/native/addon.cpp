@@ -1,5 +1,6 @@
-// The one native module: each stage adds its functions to `exports`. N-API only, so one binary serves every
-// Node version; no exception leaves it, no call throws but through napi_throw_error.
+// The one native module. Each layer adds its functions to `exports`. It uses only N-API, so one
+// binary serves every Node version. No C++ exception leaves it: calls throw through
+// napi_throw_error.
 #include <node_api.h>
 
 #include "addon.h"

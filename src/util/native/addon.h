@@ -10,7 +10,7 @@ void init_query(napi_env env, napi_value exports);    // src/query/native
 void init_segment(napi_env env, napi_value exports);  // src/store/segment/native
 void init_util(napi_env env, napi_value exports);     // src/util/native
 
-// Adds a function to an object. Aborts the process where N-API refuses, which is a bug of ours.
+// Adds a function to an object. Aborts the process where N-API refuses, which is a bug in Weir.
 inline void add_function(napi_env env, napi_value to, const char* name, napi_callback call) {
   napi_value function;
   if (napi_create_function(env, name, NAPI_AUTO_LENGTH, call, nullptr, &function) != napi_ok ||

@@ -56,9 +56,10 @@ size_t write_blocks(int file, const uint8_t* from, size_t bytes) {
   return fcntl(file, F_SETFL, flags) == 0 ? done : 0;
 }
 
-// writeDirect(file: number, bytes: Uint8Array): number. Writes to the beginning of a new file, past the page
-// cache, and returns the number of bytes. It leaves the last part of a block, and everything from the place
-// where the file system refused. The caller writes the rest as usual and so gets the error.
+// writeDirect(file: number, bytes: Uint8Array): number. Writes to the beginning of a new file, past
+// the page cache, and returns the number of bytes. It leaves the last part of a block, and
+// everything from the place where the file system refused. The caller writes the rest as usual and
+// so gets the error.
 napi_value write_direct(napi_env env, napi_callback_info info) {
   size_t count = 2;
   napi_value arguments[2], result;

@@ -1,4 +1,5 @@
-// Lowers the priority of threads, so that flushes and queries use the processor time that acks leave.
+// Lowers the priority of threads, so that flushes and queries use the processor time that acks
+// leave.
 // Reads a thread's processor time. Limits the arenas of glibc's malloc.
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -17,10 +18,12 @@
 
 #include "addon.h"
 
-// On Linux PRIO_PROCESS with 0 means the calling thread. It adds, because Weir itself may run at a nice value.
+// On Linux PRIO_PROCESS with 0 means the calling thread. It adds, because Weir itself may run at a
+// nice value.
 static bool add_nice(int nice) { return setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + nice) == 0; }
 
-// niceThread(nice: number): boolean. Adds to the calling thread's nice value. False where the system refuses.
+// niceThread(nice: number): boolean. Adds to the calling thread's nice value. Returns false where
+// the system refuses.
 static napi_value nice_thread(napi_env env, napi_callback_info info) {
   size_t count = 1;
   napi_value argument, result;
@@ -34,7 +37,8 @@ static napi_value nice_thread(napi_env env, napi_callback_info info) {
   return result;
 }
 
-// A meeting of all threads of libuv's pool. Each waits until all have come, so no thread comes twice.
+// A barrier for all threads of libuv's pool. Each waits until all have come, so no thread comes
+// twice.
 struct Gathering {
   std::mutex mutex;
   std::condition_variable all_came;
@@ -80,9 +84,9 @@ static int32_t pool_threads() {
   return text == nullptr ? 4 : std::clamp(atoi(text), 1, 1024);
 }
 
-// nicePool(nice: number, msMax: number): Promise<number>. Adds to the nice value of each thread of libuv's
-// pool; threads that they start inherit it. They wait for each other at most `msMax`. Resolves with the
-// number of threads that the system refused or that did not come.
+// nicePool(nice: number, msMax: number): Promise<number>. Adds to the nice value of each thread of
+// libuv's pool; threads that they start inherit it. They wait for each other at most `msMax`.
+// Resolves with the number of threads that the system refused or that did not come.
 static napi_value nice_pool(napi_env env, napi_callback_info info) {
   size_t count = 2;
   napi_value arguments[2], name, promise;
@@ -115,10 +119,11 @@ static napi_value thread_cpu_ms(napi_env env, napi_callback_info info) {
   return result;
 }
 
-// By default glibc makes up to eight arenas per core, and memory that one thread frees in its arena serves
-// no other thread. Under mixed work on two cores, 8 minutes left 599 MB with two arenas and 677 MB without a
-// limit. With one arena per core threads do not wait for each other; beyond four, memory costs more than
-// waiting. The main thread loads the module before it starts others; later loads change nothing.
+// By default glibc makes up to eight arenas per core, and memory that one thread frees in its arena
+// serves no other thread. Under mixed work on two cores, 8 minutes left 599 MB with two arenas and
+// 677 MB without a limit. With one arena per core threads do not wait for each other; beyond four,
+// memory costs more than waiting. The main thread loads the module before it starts others; later
+// loads change nothing.
 static void limit_arenas() {
 #if defined(__GLIBC__)
   static std::once_flag once;

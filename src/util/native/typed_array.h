@@ -10,8 +10,8 @@ struct Array {
   size_t size = 0;
 };
 
-// False where `value` is no typed array of the type `wanted`. An empty array may have no memory, but `data` is
-// never null.
+// False where `value` is no typed array of the type `wanted`. An empty array may have no memory,
+// but `data` is never null.
 template <class Element>
 bool read_array(napi_env env, napi_value value, napi_typedarray_type wanted, Array<Element>& to) {
   static Element none;

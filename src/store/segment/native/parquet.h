@@ -155,7 +155,7 @@ void put_footer(Sink& file, const std::vector<Column>& columns, const std::vecto
 //   words    rows, rows of a row group (a multiple of 8), then per column: type, flags, places of
 //            validity, offsets and data in the stream (-1: none). JSON without flags and without
 //            data is the payload column of the winning rows of `batches`.
-//   text     names of the columns, then keys and values of the footer in turn, without gaps
+//   text     names of the columns, then key, value, key, value, … of the footer, without gaps
 //   lengths  bytes of each text
 napi_value encode(napi_env env, napi_callback_info info);
 
