@@ -24,7 +24,7 @@ export interface ParquetFooter {
 /** Bytes of the first read. Footers of small segments have 1 to 2 kB. */
 const TAIL_BYTES = 16 * 1024
 /** A longer footer is damage: thousands of columns in hundreds of row groups take less. */
-const FOOTER_BYTES_MAX = 64 * 1024 * 1024
+const FOOTER_BYTES_MAX = 256 * 1024 * 1024
 /** Length and magic. */
 const END_BYTES = 8
 const MAGIC = 0x31_52_41_50
@@ -48,10 +48,16 @@ export function readParquetFooter(disk: Disk, file: string): ParquetFooter {
     const all = end <= tail.length ? tail.subarray(tail.length - end) : readEnd(disk, handle, size, end)
     return parseFooter(all.subarray(0, bytes), what => new Damaged(file, size - end, what))
   } catch (error) {
-    throw asDamage(error, file)
+    throw isForbidden(error) ? new Damaged(file, 0, (error as Error).message) : asDamage(error, file)
   } finally {
     if (handle !== undefined) disk.close(handle)
   }
+}
+
+/** True for a file that this process may not open: for a reader of segments it is as good as lost. */
+function isForbidden(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException
+  return code === 'EACCES' || code === 'EPERM'
 }
 
 function readEnd(disk: Disk, handle: number, size: number, bytes: number): Buffer {

@@ -23,6 +23,7 @@ import { readDeleteFile } from '../format/delete-file.ts'
 import { type Footer, readFooter } from '../format/segment-meta.ts'
 import { type Disk, readFile, syncFolder } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
+import { SWEEP_FOOTERS_PER_TURN } from '../util/limits.ts'
 import { deleteFile, numberOfFile, segmentFile } from '../util/paths.ts'
 import { footerOfDeletes } from './folder-segments.ts'
 import type { PoolState } from './index-types.ts'
@@ -43,8 +44,6 @@ export interface SweepOptions extends OrphanReader {
   readonly poolsByFolder: ReadonlyMap<string, number>
   /** True where the index was whole when this process opened it. */
   readonly indexWasWhole: boolean
-  /** Called before each step. It throws to end the sweep; earlier removals are durable then. */
-  readonly mayGoOn: () => void
 }
 
 export interface Swept {
@@ -234,6 +233,8 @@ function uncommittedSteps(found: readonly string[]): Steps {
 
 interface OrphanReader {
   readonly disk: Disk
+  /** Called before each step. It throws to end the sweep; earlier removals are durable then. */
+  readonly mayGoOn: () => void
 }
 
 /**
@@ -254,7 +255,11 @@ async function obsoleteSteps(
   if (segments.length < 2) return around(names, segments.length === 0 ? [] : [[mainOf(segments[0]!, names)]])
   const [free, last]: [string[], string[]] = [[], []]
   const [uncommitted, bound]: [Footer[], Footer[]] = [[], []]
-  for (const segment of segments) {
+  for (const [read, segment] of segments.entries()) {
+    if (read % SWEEP_FOOTERS_PER_TURN === 0) {
+      await nextTurn()
+      reader.mayGoOn()
+    }
     const footer = tryRead(reader, folder, mainOf(segment, names))
     if (footer === undefined) last.push(mainOf(segment, names))
     else if (footer.sequenceTo > (state?.flushedSequence ?? 0)) uncommitted.push(footer)

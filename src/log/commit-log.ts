@@ -188,11 +188,13 @@ export class LogCommit implements Commit {
       await drained
       if (clean) await this.#threads.log.stop()
     } catch (error) {
-      this.#poison(error as Error)
+      // A thread that crashed has poisoned the log already, and a group may still get its answer.
+      if (this.#state !== 'poisoned') this.#poison(error as Error)
       throw error
     } finally {
       const spareStopped = this.#threads.spare.stop().catch(() => {}) // #poison gets a crash
       await Promise.all([this.#threads.log.terminate(), spareStopped])
+      this.#refuseIfPoisoned()
     }
   }
 
@@ -263,6 +265,7 @@ export class LogCommit implements Commit {
   }
 
   #fileRefused(reason: string): void {
+    if (this.#refuseIfPoisoned()) return
     if (this.#noFile === undefined)
       warn(`the next log file cannot be opened, requests get 503 until it can: ${reason}`)
     this.#noFile = reason
@@ -271,11 +274,20 @@ export class LogCommit implements Commit {
   }
 
   #park(): void {
+    if (this.#refuseIfPoisoned()) return
     this.#parked = true
     // A spare that was announced while the group was on its way reaches the log thread before the
     // group does.
     if (this.#sparesReady > 0) this.#send()
     else this.#updateDiskFull()
+  }
+
+  /** Refuses the group that poison left in flight, now that it was not written. */
+  #refuseIfPoisoned(): boolean {
+    if (this.#state !== 'poisoned') return false
+    for (const waiting of this.#flight ?? []) waiting.reject(must(this.#refusal, 'why the log is poisoned'))
+    this.#flight = undefined
+    return true
   }
 
   /**

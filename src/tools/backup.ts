@@ -121,7 +121,7 @@ async function askServer(config: Config, url: string, folder: string): Promise<B
     if (last !== undefined && 'damaged' in last) return last
     if (last === undefined || !('error' in last))
       throw new CannotRun(
-        `backup failed: the server at ${url} closed the connection before the copy was complete; ${folder} is no backup: remove it where it exists, and run weir backup again`,
+        `backup failed: the server at ${url} closed the connection before it said that the copy is complete; without a file BACKUP, ${folder} is no backup: remove it, and run weir backup again`,
       )
     const text = `backup failed: ${last.error}; there is no backup in ${folder}`
     throw last.code === 'damaged' ? new Unavailable(last.code, text) : new CannotRun(text)

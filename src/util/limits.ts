@@ -624,6 +624,8 @@ export const CATALOG_MAP_BYTES = 4 * 1024 * MiB
  * parse/native/schema.h repeats it.
  */
 export const KEY_PART_BYTES_MAX = 200
+/** Footers of orphans that the sweep reads in one turn of the index thread: about 5 ms. */
+export const SWEEP_FOOTERS_PER_TURN = 32
 /** Index entries read or removed in one step: a few ms per transaction when a pool is dropped. */
 export const INDEX_SLICE_ENTRIES = 10_000
 /** Bytes of keys of small segments that a rebuild puts into one transaction, which is one sync. */

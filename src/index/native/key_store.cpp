@@ -232,7 +232,7 @@ static bool below(const MDB_val& a, const MDB_val& b) {
 // each entry of the range, ascending, until one call returns other than 0. A visit may remove its
 // entry: MDB_NEXT then gives the one that followed it. Returns false after a thrown error.
 template <class Visit>
-static bool visit_range(napi_env env, Store* store, napi_value* arguments, uint32_t limit, Visit visit) {
+static bool visit_range(napi_env env, Store* store, napi_value* arguments, uint64_t limit, Visit visit) {
   MDB_val key, to, value;
   if (!bytes_of(env, arguments[1], &key) || !bytes_of(env, arguments[2], &to)) {
     throw_usage(env, "a range is two keys");
@@ -242,7 +242,7 @@ static bool visit_range(napi_env env, Store* store, napi_value* arguments, uint3
   int rc = mdb_cursor_open(store->txn, store->dbi, &cursor);
   if (rc == 0) {
     rc = mdb_cursor_get(cursor, &key, &value, MDB_SET_RANGE);
-    for (uint32_t visited = 0; rc == 0 && visited < limit && below(key, to); visited++) {
+    for (uint64_t visited = 0; rc == 0 && visited < limit && below(key, to); visited++) {
       rc = visit(cursor, key, value);
       if (rc == 0) rc = mdb_cursor_get(cursor, &key, &value, MDB_NEXT);
     }
@@ -296,7 +296,7 @@ static napi_value count_range(napi_env env, napi_callback_info info) {
   Store* store = writing(env, info, 3, arguments);
   if (store == nullptr) return nullptr;
   double count = 0;
-  const bool ok = visit_range(env, store, arguments, UINT32_MAX, [&](MDB_cursor*, const MDB_val&, const MDB_val&) {
+  const bool ok = visit_range(env, store, arguments, UINT64_MAX, [&](MDB_cursor*, const MDB_val&, const MDB_val&) {
     count++;
     return 0;
   });
