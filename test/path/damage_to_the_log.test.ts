@@ -72,7 +72,7 @@ test('a half-written record at the end is removed, and everything acknowledged b
   const half = last.fileOffset + Math.floor(last.recordBytes / 2)
   writeBytes(last.file, half, new Uint8Array(last.fileOffset + last.recordBytes - half))
   const said = await serves(dataDir, pool, (REQUESTS - 1) * EVENTS)
-  expect(said).toContain(`cut from ${last.file} at byte ${last.fileOffset}`)
+  expect(said).toContain(`removed from ${last.file} at byte ${last.fileOffset}`)
 })
 
 test('a record with a torn header is removed in the same way', async () => {
