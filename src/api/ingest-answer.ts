@@ -5,6 +5,7 @@
  *   W-11  One turn of the event loop words at most EVENT_ERRORS_PER_TURN event errors, plus those
  *         of one answer: 500 of them take about as long as 500 other requests.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { deleteSchema, type PoolSchema, type RequestKind } from '../format/schema.ts'
 import { describeDocument, describeEventError, type EventErrorText } from '../parse/event-error.ts'
 import {
@@ -242,10 +243,4 @@ export class Turns {
   #endTurn(): void {
     this.#spent = 0
   }
-}
-
-function nextTurn(): Promise<void> {
-  return new Promise(resolve => {
-    setImmediate(resolve)
-  })
 }

@@ -6,6 +6,7 @@
  *   W-11  All synchronous work on the index is here, none on the main thread.
  */
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { MessagePort } from 'node:worker_threads'
 import { AssertionFailed, must } from '../util/assert.ts'
 import type { Disk } from '../util/disk.ts'
@@ -20,7 +21,7 @@ import { OutcomeUnknown } from './index-store.ts'
 import type { DeletionVector } from './index-types.ts'
 import { type Opened, openIndexFolder, readEarly } from './open-index.ts'
 import type { HeldSequences } from './rebuild.ts'
-import { nextTurn, type Swept, sweep } from './sweep-orphans.ts'
+import { type Swept, sweep } from './sweep-orphans.ts'
 
 /** The parts that workers/index.ts passes in. */
 interface ServeOptions {

@@ -19,6 +19,7 @@
  */
 
 import { dirname, join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { readDeleteFile } from '../format/delete-file.ts'
 import { type Footer, readFooter } from '../format/segment-meta.ts'
 import { type Disk, readFile, syncFolder } from '../util/disk.ts'
@@ -168,13 +169,6 @@ function removeFolder(disk: Disk, folder: string, removed: string[]): void {
   unlinkDurably(disk, folder, names.filter(isDeletes), removed)
   disk.rmdir(folder)
   removed.push(folder)
-}
-
-/** Lets waiting calls run before the next step. */
-export function nextTurn(): Promise<void> {
-  return new Promise(resolve => {
-    setImmediate(resolve)
-  })
 }
 
 function missingOf(options: SweepOptions, now: readonly PoolState[]): string[] {

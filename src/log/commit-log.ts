@@ -285,9 +285,13 @@ export class LogCommit implements Commit {
   /** Refuses the group that poison left in flight, now that it was not written. */
   #refuseIfPoisoned(): boolean {
     if (this.#state !== 'poisoned') return false
-    for (const waiting of this.#flight ?? []) waiting.reject(must(this.#refusal, 'why the log is poisoned'))
-    this.#flight = undefined
+    this.#refuseFlight(must(this.#refusal, 'why the log is poisoned'))
     return true
+  }
+
+  #refuseFlight(error: Error): void {
+    for (const waiting of this.#flight ?? []) waiting.reject(error)
+    this.#flight = undefined
   }
 
   /**
@@ -329,8 +333,7 @@ export class LogCommit implements Commit {
    */
   #poison(error: Error, inFlight?: readonly Waiting[]): void {
     if (this.#state === 'poisoned') {
-      for (const waiting of this.#flight ?? []) waiting.reject(error)
-      this.#flight = undefined
+      this.#refuseFlight(error)
       return
     }
     const refusal =

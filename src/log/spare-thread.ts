@@ -7,6 +7,7 @@
  * log: the thread reports each failure of the disk and tries again after DISK_RETRY_MS.
  */
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { MessagePort } from 'node:worker_threads'
 import { type Disk, disk as realDisk, syncFolder } from '../util/disk.ts'
 import { crashPoint } from '../util/fault-injection.ts'
@@ -155,8 +156,7 @@ class SpareService {
     try {
       while (this.#ready.size < SPARE_FILES_MIN && !this.#isStopping) {
         const name = this.#nextName()
-        const rest = () => new Promise<void>(resolve => setImmediate(resolve))
-        await makeSpare(this.#disk, this.#data.folder, name, this.#data.fileBytes, rest)
+        await makeSpare(this.#disk, this.#data.folder, name, this.#data.fileBytes, nextTurn)
         this.#offer(name)
       }
     } catch (error) {

@@ -3,9 +3,8 @@
  * deleted rows.
  */
 import { readFileSync } from 'node:fs'
-import { parquetReadObjects } from 'hyparquet'
-import { compressors } from 'hyparquet-compressors'
 import type { QuerySegment } from '../../src/index/index-types.ts'
+import { readByHyparquet } from '../util/read-parquet.ts'
 import { keyOfRow, type Rows, SCHEMAS } from './pools.ts'
 import type { SingleThreadServer } from './single-thread-server.ts'
 
@@ -27,7 +26,7 @@ export async function visibleRows({ manifest }: SingleThreadServer): Promise<Row
 
 async function readSegment(pool: number, segment: QuerySegment, into: Map<string, number>): Promise<void> {
   const { file, meta, deletionVectors } = segment
-  const rows = await parquetRows(readFileSync(file))
+  const rows = await readByHyparquet(readFileSync(file))
   if (rows.length !== meta.rows) throw new Error(`${file} has ${rows.length} rows, not ${meta.rows}`)
   const deletedRows = new Set<number>()
   for (const part of deletionVectors)
@@ -45,21 +44,4 @@ async function readSegment(pool: number, segment: QuerySegment, into: Map<string
     if (into.has(key)) throw new Error(`W-7: pool ${pool} has two rows of key ${key}; one is in ${file}`)
     into.set(key, Number(row['stamp']))
   }
-}
-
-/** Timestamps in µs and dates in days since 1970, as they are stored. */
-async function parquetRows(bytes: Buffer): Promise<Record<string, unknown>[]> {
-  const file = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer
-  const raw = (value: unknown) => value
-  const parsers = {
-    timestampFromMilliseconds: raw,
-    timestampFromMicroseconds: raw,
-    timestampFromNanoseconds: raw,
-    dateFromDays: raw,
-    stringFromBytes: (text: Uint8Array | undefined) => text && Buffer.from(text).toString(),
-  }
-  return (await parquetReadObjects({ file, compressors, parsers: parsers as never })) as Record<
-    string,
-    unknown
-  >[]
 }

@@ -26,7 +26,7 @@ import { disk } from '../../src/util/disk.ts'
 import { ROW_GROUP_ROWS } from '../../src/util/limits.ts'
 import { tryNative } from '../../src/util/native.ts'
 import { makeBatch, type Row, type Value } from '../util/make-batch.ts'
-import { expectedRows, readByDuckDb, readByHyparquet } from './readers.ts'
+import { expectedRows, readByDuckDb, textsByHyparquet } from './readers.ts'
 import { randomOf, randomRow, schemaOfAll } from './rows.ts'
 
 const native = tryEncoderNative()
@@ -100,7 +100,7 @@ function schemaWith(...types: ColumnType[]): PoolSchema {
 async function readRight(encoder: Encoder, schema: PoolSchema, rows: readonly Row[]) {
   const { bytes, file, expected } = encoded(encoder, schema, rows)
   expect(await readByDuckDb(duck, schema, file)).toEqual(expected)
-  expect(await readByHyparquet(schema, bytes)).toEqual(expected)
+  expect(await textsByHyparquet(schema, bytes)).toEqual(expected)
   expect(tableFromIPC(readParquet(bytes).intoIPCStream()).numRows).toBe(rows.length)
   return { bytes, file }
 }
@@ -271,7 +271,7 @@ describe.runIf(native !== undefined)('both encoders', () => {
       const [js, cpp] = [encoded(encoderJs, schema, rows), encoded(native!, schema, rows)]
       const read = await readByDuckDb(duck, schema, cpp.file)
       expect(read).toEqual(await readByDuckDb(duck, schema, js.file))
-      expect(await readByHyparquet(schema, cpp.bytes)).toEqual(read)
+      expect(await textsByHyparquet(schema, cpp.bytes)).toEqual(read)
       expect(read).toEqual(cpp.expected)
     }
   })

@@ -10,7 +10,7 @@ import type { PoolSchema } from '../../src/format/schema.ts'
 import type { MemtableEntry } from '../../src/store/flush/memtable.ts'
 import { FlushFailed, type FlushTask, SegmentThread } from '../../src/store/flush/segment-writer.ts'
 import { deleteFile, segmentFile } from '../../src/util/paths.ts'
-import { expectedRows, readByDuckDb, readByHyparquet } from './readers.ts'
+import { expectedRows, readByDuckDb, textsByHyparquet } from './readers.ts'
 import { keySchema, post, randomOf, randomRow, remove, schemaOfAll } from './rows.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'weir-segment-'))
@@ -81,7 +81,7 @@ describe.each(['native', 'js'])('a segment assembled in %s', kernel => {
     const done = await client().flush(task)
     const file = join(task.folder, segmentFile(42))
     expect(await readByDuckDb(duck, schema, file)).toEqual(expected)
-    expect(await readByHyparquet(schema, readFileSync(file))).toEqual(expected)
+    expect(await textsByHyparquet(schema, readFileSync(file))).toEqual(expected)
     expect(readdirSync(task.folder)).toEqual([segmentFile(42)])
     expect(footerOf(file)).toMatchObject({
       'weir.format': '1',

@@ -3,10 +3,9 @@
  * went in.
  */
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { parquetReadObjects } from 'hyparquet'
-import { compressors } from 'hyparquet-compressors'
 import type { PoolSchema } from '../../src/format/schema.ts'
 import type { Row, Value } from '../util/make-batch.ts'
+import { readByHyparquet } from '../util/read-parquet.ts'
 
 /** A stored value as text, from what was put in. */
 function textOf(value: Value, type: string): string | null {
@@ -57,17 +56,8 @@ export async function readByDuckDb(
 }
 
 /** All rows of a file as hyparquet reads them, as text. */
-export async function readByHyparquet(schema: PoolSchema, bytes: Uint8Array): Promise<(string | null)[][]> {
-  const buffer = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer
-  const raw = (value: unknown) => value
-  const parsers = {
-    timestampFromMilliseconds: raw,
-    timestampFromMicroseconds: raw,
-    timestampFromNanoseconds: raw,
-    dateFromDays: raw,
-    stringFromBytes: (text: Uint8Array | undefined) => text && Buffer.from(text).toString(),
-  }
-  const objects = await parquetReadObjects({ file: buffer, compressors, parsers: parsers as never })
+export async function textsByHyparquet(schema: PoolSchema, bytes: Uint8Array): Promise<(string | null)[][]> {
+  const objects = await readByHyparquet(bytes)
   const names = [
     '_service_received_at',
     '_service_payload',

@@ -19,7 +19,7 @@ import type { PoolState } from '../../src/index/index-types.ts'
 import { createIndex, readIdentity } from '../../src/index/key-index.ts'
 import { must } from '../../src/util/assert.ts'
 import { pathsOf, poolFolder, segmentFile } from '../../src/util/paths.ts'
-import { readByDuckDb, readByHyparquet } from '../store/readers.ts'
+import { readByDuckDb, textsByHyparquet } from '../store/readers.ts'
 
 /** A visible row: its columns as text, TIMESTAMP in µs and DATE in days since 1970. */
 export type CrossRow = Readonly<Record<string, string | null>>
@@ -56,7 +56,7 @@ export async function crossRead(dataDir: string): Promise<ReadonlyMap<string, Cr
         const file: string = `${poolFolder(paths, pool.id)}/${segmentFile(meta.segment)}`
         const byDuck = await readByDuckDb(duck, schema, file)
         strictEqual(byDuck.length, meta.rows, file)
-        deepStrictEqual(await readByHyparquet(schema, readFileSync(file)), byDuck, file)
+        deepStrictEqual(await textsByHyparquet(schema, readFileSync(file)), byDuck, file)
         await checkKeys(store, state.pool, meta.segment, file, schema, deletedRows)
         for (const [row, values] of byDuck.entries())
           if (!deletedRows.has(row)) rows.get(pool.id)?.push(rowOf(schema, values))

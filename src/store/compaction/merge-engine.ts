@@ -8,6 +8,7 @@
  * the schema.
  */
 
+import { setTimeout as delay } from 'node:timers/promises'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { KEY_RECEIVED_AT, PAYLOAD, type PoolSchema, RECEIVED_AT, SEQUENCE } from '../../format/schema.ts'
 import type { SegmentMeta } from '../../format/segment-meta.ts'
@@ -127,8 +128,7 @@ export class MergeEngine {
       const state = runTask()
       await this.#throttle.rest()
       if (state === DuckDBPendingResultState.RESULT_READY) return
-      if (state === DuckDBPendingResultState.NO_TASKS_AVAILABLE)
-        await new Promise(resolve => setTimeout(resolve, MERGE_IDLE_MS))
+      if (state === DuckDBPendingResultState.NO_TASKS_AVAILABLE) await delay(MERGE_IDLE_MS)
     }
   }
 

@@ -18,6 +18,7 @@
  *        than a microsecond each; keys scattered over millions cost a disk page each, 50 µs: half a
  *        million of them take 25 s.
  */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Unavailable } from '../../util/errors.ts'
 import {
   COMPACT_ROWS_MAX,
@@ -104,7 +105,7 @@ export class MergeThrottle {
       this.#count(0, false)
       this.#turnMs = this.#nowMs
     } else if (this.#nowMs - this.#turnMs >= MERGE_REST_MS_MIN) {
-      await new Promise(resolve => setImmediate(resolve))
+      await nextTurn()
       this.#turnMs = this.#nowMs
     }
     if (this.#isStopped) throw new Unavailable('stopping', 'Weir is stopping')

@@ -27,7 +27,7 @@ import { ROW_GROUP_ROWS } from '../../../src/util/limits.ts'
 import { deleteFile, segmentFile } from '../../../src/util/paths.ts'
 import { keysOf } from '../../util/key-runs.ts'
 import type { Row, Value } from '../../util/make-batch.ts'
-import { expectedRows, readByDuckDb, readByHyparquet } from '../readers.ts'
+import { expectedRows, readByDuckDb, textsByHyparquet } from '../readers.ts'
 import { post, remove } from '../rows.ts'
 
 export const DAY_US = 86_400_000_000
@@ -270,7 +270,7 @@ export class MergeHarness {
     const file = this.file(task.segment)
     const bytes = readFileSync(file)
     const found = await readByDuckDb(this.duck, this.schema, file)
-    expect(await readByHyparquet(this.schema, bytes)).toEqual(found)
+    expect(await textsByHyparquet(this.schema, bytes)).toEqual(found)
     const texts = rows.map(one => JSON.stringify(one.text))
     expect(found.map(text => JSON.stringify(text)).sort()).toEqual([...texts].sort())
     const left = new Map<string, Written[]>()
