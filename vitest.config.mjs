@@ -9,6 +9,8 @@ const LONG = [
   'dist/test/bench/bench_ended_from_outside.test.js',
   'dist/test/bench/path_with_peers.test.js',
   'dist/test/faults/disk_faults.test.js',
+  'dist/test/faults/merge_faults.test.js',
+  'dist/test/jobs/fifty_cut_overs.test.js',
   'dist/test/tools/repair_keeps_what_is_readable.test.js',
 ]
 
@@ -56,7 +58,7 @@ export default defineConfig(({ mode }) => ({
     exclude: mode === 'long' ? [] : LONG,
     // A server creates three log files at its first start, and reads one at each later start: 64
     // MiB each by default.
-    env: { WEIR_LOG_FILE_BYTES: String(8 * 1024 * 1024) },
+    env: { WEIR_LOG_FILE_BYTES: String(8 * 1024 * 1024), WEIR_TEST_LONG: mode === 'long' ? '1' : '' },
     setupFiles: ['dist/test/util/clean-up.js'],
     pool: 'forks',
     maxWorkers: 2,

@@ -18,15 +18,30 @@ const QUESTIONS = {
     asks: 'what does each attack do to another client’s acks and to memory, in this build or another?',
     takes: ['server', 'only', 'http', 'seconds'],
   },
+  'add-column': {
+    load: async () => (await import('./add-column.ts')).benchAddColumn,
+    asks: 'how late are acks at full ingest before, while and after columns are added?',
+    takes: ['seconds', 'connections', 'rounds'],
+  },
   churn: {
     load: async () => (await import('./churn.ts')).benchChurn,
     asks: 'do 10M rows stay fast and small through 2M updates and 500k deletes, and ingest beside compaction?',
     takes: ['rows', 'updates', 'deletes', 'seconds', 'pairs', 'connections'],
   },
+  control: {
+    load: async () => (await import('./control.ts')).benchControl,
+    asks: 'what do 10,000 pools cost at start and in lists, and 16 callers of the management API beside ingest?',
+    takes: ['pools', 'seconds', 'connections'],
+  },
   export: {
     load: async () => (await import('./export.ts')).benchExport,
     asks: 'how fast do rows leave as an Arrow stream and as files, and in how much memory?',
     takes: ['rows', 'connections', 'python'],
+  },
+  graphql: {
+    load: async () => (await import('./graphql.ts')).benchGraphql,
+    asks: 'how many GraphQL requests a second of processor time, beside other handlers?',
+    takes: ['seconds', 'packages'],
   },
   kernel: {
     load: async () => (await import('./kernel.ts')).benchKernel,
@@ -62,6 +77,11 @@ const QUESTIONS = {
     load: async () => (await import('./polling.ts')).benchPolling,
     asks: 'do ten counter queries a second leave few segments behind?',
     takes: ['seconds', 'rate'],
+  },
+  query: {
+    load: async () => (await import('./query.ts')).benchQuery,
+    asks: 'how fast is each kind of question over 10M rows, beside DuckDB, ClickHouse and PostgreSQL?',
+    takes: ['rows', 'rounds', 'seconds', 'connections', 'only', 'no-peers'],
   },
   received: {
     load: async () => (await import('./received.ts')).benchReceived,

@@ -5,16 +5,8 @@ import { join } from 'node:path'
 /** Ticks per second in which Linux reports CPU time, on every architecture that Weir runs on. */
 const TICKS_PER_SECOND = 100
 
-/** CPU seconds (user + system, all threads) that a process has used so far. */
-export function cpuSeconds(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
-    .replace(/^.*\) /, '')
-    .split(' ')
-  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
-}
-
 /** CPU seconds of a process and of all processes below it, ended ones included. */
-export function treeCpuSeconds(pid: number): number {
+export function cpuSeconds(pid: number): number {
   let sum = 0
   for (const one of treeOf(pid)) {
     const fields = statOf(`/proc/${one}`)
@@ -53,13 +45,23 @@ function statOf(folder: string): string[] | undefined {
 /** CPU seconds of each thread so far, by its id. */
 export type ThreadTimes = ReadonlyMap<string, number>
 
+/** Those of a process and of all processes below it. */
 export function threadTimes(pid: number): ThreadTimes {
   const times = new Map<string, number>()
-  for (const task of readdirSync(`/proc/${pid}/task`)) {
-    const fields = statOf(`/proc/${pid}/task/${task}`)
-    if (fields !== undefined) times.set(task, (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND)
-  }
+  for (const one of treeOf(pid))
+    for (const task of tasksOf(one)) {
+      const fields = statOf(`/proc/${one}/task/${task}`)
+      if (fields !== undefined) times.set(task, (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND)
+    }
   return times
+}
+
+function tasksOf(pid: number): string[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`)
+  } catch {
+    return [] // it has ended
+  }
 }
 
 /**
@@ -72,7 +74,7 @@ export function cpuByThread(pid: number, before: ThreadTimes = new Map()): strin
   let all = 0
   for (const [task, seconds] of threadTimes(pid)) {
     const used = seconds - (before.get(task) ?? 0)
-    const name = task === String(pid) ? 'main' : nameOf(pid, task)
+    const name = task === String(pid) ? 'main' : nameOf(task)
     const sum = names.get(name) ?? { seconds: 0, threads: 0 }
     names.set(name, { seconds: sum.seconds + used, threads: sum.threads + (used > 0 ? 1 : 0) })
     all += used
@@ -87,9 +89,9 @@ export function cpuByThread(pid: number, before: ThreadTimes = new Map()): strin
     .join(', ')
 }
 
-function nameOf(pid: number, task: string): string {
+function nameOf(task: string): string {
   try {
-    return readFileSync(`/proc/${pid}/task/${task}/comm`, 'utf8').trim()
+    return readFileSync(`/proc/${task}/comm`, 'utf8').trim()
   } catch {
     return 'ended'
   }
@@ -101,21 +103,19 @@ interface Memory {
   readonly shared: number
 }
 
-/** The resident memory of a process, without mapped files. */
+/**
+ * The resident memory of a process and all processes below it, without mapped files. Shared memory
+ * counts once.
+ */
 export function memory(pid: number): Memory {
-  const text = readFileSync(`/proc/${pid}/status`, 'utf8')
-  const bytes = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0) * 1024
-  return { anonymous: bytes('RssAnon'), shared: bytes('RssShmem') }
-}
-
-/** The memory of a process and all processes below it. Shared memory counts once. */
-export function treeMemory(pid: number): Memory {
   let [anonymous, shared] = [0, 0]
   for (const one of treeOf(pid)) {
     try {
-      const of = memory(one)
-      anonymous += of.anonymous
-      shared = Math.max(shared, of.shared)
+      const text = readFileSync(`/proc/${one}/status`, 'utf8')
+      const bytes = (name: string) =>
+        Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? 0) * 1024
+      anonymous += bytes('RssAnon')
+      shared = Math.max(shared, bytes('RssShmem'))
     } catch {} // it has ended
   }
   return { anonymous, shared }

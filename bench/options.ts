@@ -25,6 +25,7 @@ export const OPTIONS = {
   python: { type: 'string' },
   server: { type: 'string' },
   http: { type: 'string' },
+  packages: { type: 'string' },
 } as const
 
 export type OptionName = keyof typeof OPTIONS

@@ -19,8 +19,6 @@ import {
   row,
   short,
   threadTimes,
-  treeCpuSeconds,
-  treeMemory,
 } from './measure.ts'
 import type { PathSettings } from './path.ts'
 import { agreed, errorsOf, onFreshWeir, settled, watchServerMemory } from './path-runs.ts'
@@ -196,7 +194,7 @@ async function postgresBatches(settings: PathSettings, pair: number): Promise<Ru
   await settled(settings)
   const peer = await startPostgres()
   try {
-    const cpuBefore = treeCpuSeconds(peer.pid)
+    const cpuBefore = cpuSeconds(peer.pid)
     const load = await runNode(peer.target, {
       events: BATCH_EVENTS,
       connections: Math.min(settings.connections, POSTGRES_CONNECTIONS),
@@ -205,8 +203,8 @@ async function postgresBatches(settings: PathSettings, pair: number): Promise<Ru
       form: 'array',
       generator: 'node',
     })
-    const { anonymous, shared } = treeMemory(peer.pid)
-    const cpu = treeCpuSeconds(peer.pid) - cpuBefore
+    const { anonymous, shared } = memory(peer.pid)
+    const cpu = cpuSeconds(peer.pid) - cpuBefore
     await peer.checkRows(load.requests * BATCH_EVENTS)
     return report(`PostgreSQL ${pair + 1}`, load, cpu, anonymous + shared)
   } finally {

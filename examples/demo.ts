@@ -5,15 +5,12 @@
  * @octokit/webhooks-examples in batches and singly, asks counters, prints how long each step took,
  * and removes the folder.
  */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { createProgress, isInterrupted, whenInterrupted } from '../src/tools/terminal.ts'
+import { createPool, fetchToken, type Graphql, graphqlOf, post, spawnServer } from './own-server.ts'
 
 const ROUNDS = 20
 const BATCH_EVENTS_MAX = 500
@@ -33,8 +30,6 @@ interface Example {
   readonly name: string
   readonly examples: readonly unknown[]
 }
-
-type Graphql = (query: string, variables: unknown) => Promise<Record<string, unknown>>
 
 const print = (line: string) => void process.stdout.write(`${line}\n`)
 
@@ -89,64 +84,6 @@ function batches(events: readonly string[]): string[][] {
   return made
 }
 
-/** The server's process. `base` is its address, once it listens. */
-function spawnServer(dataDir: string) {
-  const main = fileURLToPath(new URL('../src/app/main.js', import.meta.url))
-  const child = spawn(process.execPath, [main, '--port', '0', '--data-dir', dataDir], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const ended = once(child, 'close')
-  const base = new Promise<string>((resolve, reject) => {
-    child.once('close', code => reject(new Error(`the server ended with ${code}`)))
-    createInterface({ input: child.stdout }).on('line', line => {
-      const match = /listening on (http:\/\/\S+)/.exec(line)
-      if (match?.[1] !== undefined) resolve(match[1])
-    })
-  })
-  let isStopping = false
-  const stop = async () => {
-    if (!isStopping) child.kill('SIGTERM') // a second one would end it at once
-    isStopping = true
-    await ended
-  }
-  return { base, stop }
-}
-
-/** A token of the first application, and GraphQL with it. */
-async function logIn(base: string, dataDir: string): Promise<Graphql> {
-  const { clientId, clientSecret } = JSON.parse(readFileSync(join(dataDir, 'admin.json'), 'utf8')) as Record<
-    string,
-    string
-  >
-  const answer = await fetch(`${base}/oauth2/token`, {
-    method: 'POST',
-    headers: { authorization: `Basic ${Buffer.from(`${clientId}:${clientSecret}`).toString('base64')}` },
-    body: new URLSearchParams({ grant_type: 'client_credentials' }),
-  })
-  const token = ((await answer.json()) as { access_token: string }).access_token
-  return async (query, variables) => {
-    const reply = await fetch(`${base}/graphql`, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ query, variables }),
-    })
-    const { data, errors } = (await reply.json()) as {
-      data: Record<string, unknown>
-      errors?: { message: string }[]
-    }
-    if (errors !== undefined) throw new Error(errors[0]?.message)
-    return data
-  }
-}
-
-async function post(url: string, body: string): Promise<void> {
-  const answer = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
-  if (answer.status !== 200) throw new Error(`POST answered ${answer.status}: ${await answer.text()}`)
-  const rejected = Number(answer.headers.get('x-events-rejected'))
-  if (rejected > 0) throw new Error(`${rejected} events were rejected: ${await answer.text()}`)
-  await answer.arrayBuffer()
-}
-
 /** Posts with a progress bar, where there is a terminal. */
 async function postAll(name: string, url: string, bodies: readonly (readonly string[])[]): Promise<void> {
   const total = bodies.reduce((sum, body) => sum + body.length, 0)
@@ -179,7 +116,7 @@ async function demo(): Promise<void> {
   const forget = whenInterrupted(cleanUp)
   try {
     const base = await step('start on a temporary folder', () => server.base)
-    await feedAndCount(await logIn(base, dataDir))
+    await feedAndCount(graphqlOf(base, await fetchToken(base, dataDir)))
   } finally {
     await step('stop: last requests answered, synced, flushed', cleanUp)
     forget()
@@ -187,21 +124,9 @@ async function demo(): Promise<void> {
 }
 
 async function feedAndCount(graphql: Graphql): Promise<void> {
-  const source = await step('make a pool for GitHub webhooks, 6 columns', async () => {
-    const data = await graphql(
-      `mutation ($input: CreateWebhookDataSourceInput!) { createWebhookDataSource(input: $input) { dataSource {
-         connectionSettings { ... on WebhookConnectionSettings { webhookUrl } } dataPools { nodes { id } } } } }`,
-      {
-        input: {
-          uniqueName: 'github',
-          connectionSettings: { columns: COLUMNS, timestamp: 'received', uniqueId: 'delivery' },
-        },
-      },
-    )
-    return (data['createWebhookDataSource'] as { dataSource: Created }).dataSource
-  })
-  const url = source.connectionSettings.webhookUrl
-  const poolId = source.dataPools.nodes[0]?.id ?? ''
+  const { poolId, url } = await step('make a pool for GitHub webhooks, 6 columns', () =>
+    createPool(graphql, 'github', { columns: COLUMNS, timestamp: 'received', uniqueId: 'delivery' }),
+  )
   const events = deliveries()
   const singles = events.splice(-events.length / ROUNDS)
   await step(`post ${events.length} events in batches`, () => postAll('batches', url, batches(events)))
@@ -226,11 +151,6 @@ async function feedAndCount(graphql: Graphql): Promise<void> {
     const count = await step(`count where ${column} is ${value}`, () => counter(graphql, poolId, filters))
     print(`  ${count} records`)
   }
-}
-
-interface Created {
-  readonly connectionSettings: { readonly webhookUrl: string }
-  readonly dataPools: { readonly nodes: readonly { readonly id: string }[] }
 }
 
 try {

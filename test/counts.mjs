@@ -1,9 +1,12 @@
 /**
- * Prints the counts of the last test runs as its last line: "N passed, N failed". Exits 1 if a test
- * failed or none ran. The runs on other Nodes and under sanitizers count too, where they ran.
+ * Prints the failed tests of the last test runs with their messages, and as its last line the
+ * counts: "N passed, N failed". Exits 1 if a test failed or none ran. The runs on other Nodes and
+ * under sanitizers count too, where they ran.
  */
 import { existsSync, readFileSync } from 'node:fs'
+import { relative } from 'node:path'
 
+const MESSAGE_CHARACTERS_MAX = 3000
 const MAIN = 'test-results.json'
 const OTHERS = ['test-results-nodes.json', 'sanitize/tree/dist/test-results.json']
 
@@ -19,7 +22,27 @@ function countsOf(name) {
   // The tests of a worker that died are not counted as failed. Only `success` of the whole run
   // tells.
   const died = results.success === false && results.numFailedTests + broken === 0 ? 1 : 0
+  if (died === 1) {
+    process.stdout.write(`failed: ${name}: a worker died\n`)
+  }
+  for (const file of results.testResults.filter(one => one.status === 'failed')) {
+    printFailures(file)
+  }
   return { passed: results.numPassedTests, failed: results.numFailedTests + broken + died }
+}
+
+/** Prints what failed in one file: CI keeps the end of its output only. */
+function printFailures({ name, message, assertionResults }) {
+  const file = relative(process.cwd(), name)
+  if (assertionResults.length === 0) {
+    process.stdout.write(`failed: ${file}\n${message}\n`)
+  }
+  for (const { status, fullName, failureMessages } of assertionResults) {
+    if (status === 'failed') {
+      const shown = failureMessages.join('\n').slice(0, MESSAGE_CHARACTERS_MAX)
+      process.stdout.write(`failed: ${file}: ${fullName}\n${shown}\n`)
+    }
+  }
 }
 
 const total = { passed: 0, failed: 0 }

@@ -7,8 +7,41 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { COMMANDS, commandHelp, helpText } from '../src/app/commands.ts'
-
+import { FUNCTIONS } from '../src/query/expression/functions.ts'
 import { must } from '../src/util/assert.ts'
+import {
+  APPLICATIONS_MAX,
+  CLICKHOUSE_TYPE_CHARACTERS_MAX,
+  CONNECTION_SETTINGS_CHARACTERS_MAX,
+  CREDENTIAL_BYTES_MAX,
+  DESCRIPTION_BYTES_MAX,
+  EXPRESSION_COMMENTS_MAX,
+  EXPRESSION_DEPTH_MAX,
+  EXPRESSION_NODES_MAX,
+  INTERVAL_MAX,
+  JOBS_ENDED_MAX,
+  JOBS_UNFINISHED_MAX,
+  KEY_COLUMNS_MAX,
+  LIKE_PATTERNS_MAX,
+  METRIC_DIMENSIONS_MAX,
+  METRICS_MAX,
+  PLACEHOLDERS_MAX,
+  POLICIES_PER_POOL_MAX,
+  POOLS_MAX,
+  RETENTION_DAYS_MAX,
+  SOURCE_TABLES_MAX,
+  SOURCES_MAX,
+  SQL_TEXT_BYTES_MAX,
+  STATEMENT_COLUMNS_MAX,
+  STATEMENT_ROWS_MAX,
+  STATEMENT_SELECTS_MAX,
+  STATEMENT_TABLES_MAX,
+  STATEMENT_WORDS_MAX,
+  TABLE_SETTINGS_NAMES_MAX,
+  TABLE_SETTINGS_TEXT_BYTES_MAX,
+  TEXTS_JOINED_MAX,
+  UNIQUE_VALUES_MAX,
+} from '../src/util/limits.ts'
 
 const DECISION_LINES_MAX = 40
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
@@ -114,4 +147,73 @@ test('the README names scripts, commands and options that exist', () => {
   const flags = quoted(page).flatMap(text => text.match(/(?<![\w-])--[a-z][a-z0-9-]+/g) ?? [])
   expect(flags.length).toBeGreaterThan(10)
   expect(flags.filter(flag => !help.includes(`${flag} `))).toEqual([])
+})
+
+test('the contract has the limits of the objects of the catalog', () => {
+  const rows = rowsBelow('docs/contract.md', '7. Limits')
+  const expected: Readonly<Record<string, readonly number[]>> = {
+    'columns of a key': [KEY_COLUMNS_MAX],
+    'data sources, data pools': [SOURCES_MAX, POOLS_MAX],
+    'Metrics, dimensions of one': [METRICS_MAX, METRIC_DIMENSIONS_MAX],
+    applications: [APPLICATIONS_MAX],
+    'Data Pool Access Policies of a pool': [POLICIES_PER_POOL_MAX],
+    'tables of a data source': [SOURCE_TABLES_MAX],
+    "characters of a data source's other settings, as JSON": [CONNECTION_SETTINGS_CHARACTERS_MAX],
+    'entries of a list of table settings, bytes of one': [
+      TABLE_SETTINGS_NAMES_MAX,
+      TABLE_SETTINGS_TEXT_BYTES_MAX,
+    ],
+    'days of retention': [RETENTION_DAYS_MAX],
+    'bytes of a description, of a user name or password': [DESCRIPTION_BYTES_MAX, CREDENTIAL_BYTES_MAX],
+    'characters of a ClickHouse type': [CLICKHOUSE_TYPE_CHARACTERS_MAX],
+    'jobs that have not ended, ended jobs that are kept': [JOBS_UNFINISHED_MAX, JOBS_ENDED_MAX],
+    'bytes of an SQL text ([more](expressions.md))': [SQL_TEXT_BYTES_MAX],
+    "different values that a dimension's statistics list": [UNIQUE_VALUES_MAX],
+  }
+  for (const [name, values] of Object.entries(expected)) {
+    const shown = values.map(value => value.toLocaleString('en-US')).join(', ')
+    expect([name, rows.find(([limit]) => limit === name)?.[1]]).toEqual([name, shown])
+  }
+})
+
+test('the page of expressions has the table of functions, and their limits', () => {
+  const rows = rowsBelow('docs/expressions.md', 'Functions')
+  const shown = FUNCTIONS.map(spec => {
+    const firstOptional = spec.arguments.length - (spec.optional ?? 0)
+    const parts = spec.arguments.map((argument, index) =>
+      index >= firstOptional ? `[${argument}]` : argument,
+    )
+    return [
+      spec.names.map(name => `\`${name.replaceAll('|', '\\|')}\``).join(' '),
+      `${parts.join(', ') || '–'}${spec.repeats ? ', …' : ''}`,
+      `${spec.type ?? spec.result}${spec.part ? ` (${spec.part})` : ''}`,
+    ]
+  })
+  expect(rows).toEqual(shown)
+  const limits = rowsBelow('docs/expressions.md', 'Limits').map(([, value]) => value?.replaceAll(',', ''))
+  expect(limits).toEqual(
+    [
+      SQL_TEXT_BYTES_MAX,
+      EXPRESSION_NODES_MAX,
+      EXPRESSION_DEPTH_MAX,
+      EXPRESSION_COMMENTS_MAX,
+      TEXTS_JOINED_MAX,
+      LIKE_PATTERNS_MAX,
+      INTERVAL_MAX,
+      PLACEHOLDERS_MAX,
+    ].map(String),
+  )
+})
+
+test('the page of statements has their limits', () => {
+  const limits = rowsBelow('docs/sql.md', 'Limits').map(([, value]) => value?.replaceAll(',', ''))
+  expect(limits).toEqual(
+    [
+      STATEMENT_ROWS_MAX,
+      STATEMENT_COLUMNS_MAX,
+      STATEMENT_SELECTS_MAX,
+      STATEMENT_TABLES_MAX,
+      STATEMENT_WORDS_MAX,
+    ].map(String),
+  )
 })

@@ -9,13 +9,13 @@ import { must } from '../src/util/assert.ts'
 import { disk } from '../src/util/disk.ts'
 import { toWire } from '../src/util/errors.ts'
 
-const { kind, folder, kernel } = JSON.parse(must(process.argv[2], 'the question')) as ProbeQuestion
+const { kind, folder, keyFile, kernel } = JSON.parse(must(process.argv[2], 'the question')) as ProbeQuestion
 
 async function answer(): Promise<ProbeAnswer> {
   try {
     if (kind === 'index') return { keys: [...walkIndex({ disk, folder, kernel })] }
     if (kind === 'keys') return { keys: [...countIndex({ disk, folder, kernel })] }
-    await readStore(folder)
+    await readStore(folder, disk, keyFile)
     return { keys: [] }
   } catch (error) {
     return { error: toWire(error) }

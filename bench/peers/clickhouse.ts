@@ -14,6 +14,8 @@ export interface ClickHouse {
   readonly pid: number
   /** URL for the bodies. */
   readonly url: string
+  /** The answer of a statement as text. */
+  query(sql: string): Promise<string>
   /** Throws where it has fewer rows than it acknowledged. */
   checkRows(least: number): Promise<void>
   /** Ends it and removes its folder. */
@@ -51,6 +53,7 @@ export async function startClickHouse(): Promise<ClickHouse> {
   const insert = encodeURIComponent('INSERT INTO events FORMAT JSONEachRow')
   return {
     pid: child.pid as number,
+    query,
     url: `${base}?query=${insert}&input_format_skip_unknown_fields=1`,
     async checkRows(least) {
       const rows = Number(await query('SELECT count() FROM events'))

@@ -19,6 +19,8 @@ export interface Postgres {
   /** The first process; the others are below it. */
   readonly pid: number
   readonly target: Target
+  /** A connection that runs this statement and drops its rows. */
+  open(sql: string): Promise<PostgresConnection>
   /** Throws where PostgreSQL has fewer rows than it acknowledged. */
   checkRows(least: number): Promise<void>
   /** Ends PostgreSQL and removes its folder. */
@@ -126,6 +128,7 @@ export async function startPostgres(): Promise<Postgres> {
   return {
     pid: child.pid as number,
     target: { kind: 'postgres', socket, user: USER, sql: UPSERT },
+    open: sql => PostgresConnection.open(socket, USER, sql),
     checkRows: least => checkRows(socket, least),
     async stop() {
       await end(child)

@@ -52,8 +52,12 @@ export function admit(
   if (media !== undefined) return media
   const allOrNothing = disablePartialSuccess(head.query)
   if (typeof allOrNothing !== 'boolean') return allOrNothing
-  if (kind === 'delete' && !target.hasUniqueId)
-    return refuse(400, 'no_unique_id', 'this pool has no unique id, so its records cannot be deleted')
+  if (kind === 'delete' && !target.hasKey)
+    return refuse(
+      400,
+      'no_unique_id',
+      'the records of this pool have no unique id or key, so they cannot be deleted',
+    )
   const declaredBytes = declaredBytesOf(head)
   if (declaredBytes > BODY_BYTES_MAX) return tooLarge()
   const seconds = rate.retryAfterSeconds(target.poolNumber)

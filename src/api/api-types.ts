@@ -6,13 +6,14 @@
  */
 
 import type { BasicAuth } from '../catalog/model.ts'
-import type { BatchBuffer, BatchCost } from '../format/batch-layout.ts'
+import type { BatchBuffer } from '../format/batch-layout.ts'
 import type { RequestKind } from '../format/schema.ts'
 import type { Span } from '../log/log-types.ts'
 import type { ParseResult, ParseTask } from '../parse/parse-task.ts'
 import type { RisingClock } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import type { Transport } from './http/transport.ts'
+import type { IngestPool } from './ingest-pool.ts'
 
 /** The return value of a handler. Only a Responder turns it into bytes on a socket. */
 export interface Reply {
@@ -54,18 +55,16 @@ export interface StreamAnswer {
   begin(): Promise<Reply | StreamReply>
 }
 
-/** The target of a webhook id. One object per pool and schema version; a change replaces it. */
+/** The target of a webhook id. A change of the pool or its source replaces the object. */
 export interface IngestTarget {
   readonly poolNumber: number
   readonly poolId: string
-  readonly schemaVersion: number
-  /** The PoolSchema as JSON in UTF-8. */
-  readonly schema: SharedArrayBuffer
-  /** batchCostOf() the schema. */
-  readonly cost: BatchCost
+  /** The schema and the hold of the pool. One object per pool, which changes. */
+  readonly pool: IngestPool
   readonly basicAuth: BasicAuth | null
-  readonly hasUniqueId: boolean
-  /** Gives each request its received-at. One object per pool, shared by all schema versions. */
+  /** False: every event is its own record, so a DELETE names none. */
+  readonly hasKey: boolean
+  /** Gives each request its received-at. One object per pool. */
   readonly received: RisingClock
 }
 
@@ -89,15 +88,19 @@ export interface ControlRequest {
   readonly query: string
   /** Percent-decoded `:name` parts of the route's path, in order. */
   readonly parameters: readonly string[]
+  /** Aborted when the client disconnects before the answer. */
+  readonly gone: AbortSignal
 }
 
 /** A further control route, such as `POST /v1/admin/backup`. */
 export interface ControlRoute {
-  readonly method: 'GET' | 'POST'
+  readonly methods: readonly ('GET' | 'POST')[]
   /** As in `/v1/pools/:pool/arrow`. */
   readonly path: string
   /** A longer body is 413. */
   readonly bodyBytesMax: number
+  /** Pages of any origin may call it. */
+  readonly cors?: true
   readonly handle: (request: ControlRequest) => Promise<Reply | StreamAnswer>
 }
 
@@ -152,13 +155,15 @@ export interface ApiDeps {
    * Runs a parse task. Called only while parseRoom(). A rejection becomes 503 (Unavailable) or 500.
    */
   parse(task: ParseTask): Promise<ParseResult>
+  /** Sets the listener that is called when a cut-over has ended: held bodies may be parsed. */
+  onReleased(listener: () => void): void
   /** True while a parse worker may take a task. */
   parseRoom(): boolean
   /** Sets the listener that is called when a parse worker may take a task. */
   onParseRoom(listener: () => void): void
   /**
-   * Numbers and logs the records, then appends the rows to the memtable. Resolves when they are
-   * durable (W-1). Rejects with Unavailable (503). Nobody reads the spans after it has settled.
+   * Numbers the records before it returns, logs them, then appends the rows to the memtable.
+   * Resolves when they are durable (W-1). Rejects with Unavailable (503). Nobody reads the spans after it has settled.
    */
   commit(batch: CommitBatch): Promise<void>
   graphql(request: ControlRequest): Promise<Reply>

@@ -2,17 +2,19 @@
  * The Arrow route: authorise, plan, flush the pool's memtable, pin a manifest, stream.
  *
  *   W-8  The rows are those of one manifest. It stays pinned until the stream ends or its client
- *        goes away.
+ *        goes away. A stream whose application is deleted breaks off before its next batch.
  *
  * A stream takes a query's place only while DuckDB copies a group of segments, never while its
  * client reads.
  */
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { CatalogService } from '../catalog/catalog-types.ts'
 import type { Pool } from '../catalog/model.ts'
 import type { Identity } from '../catalog/token.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
+import { accessOf } from '../query/access.ts'
 import type { ExportClient } from '../query/arrow/export-client.ts'
 import {
   arrowStream,
@@ -21,10 +23,18 @@ import {
   recordBatches,
 } from '../query/arrow/export-stream.ts'
 import { countLiveRows } from '../query/live-rows.ts'
+import { planFor } from '../query/policy.ts'
 import type { BadQuery, CopyTarget, QueryEngine } from '../query/query-types.ts'
-import { type PinDeps, pinSegments } from '../query/question.ts'
-import { type PlannedSelection, planSelection, readColumns, type Selection } from '../query/selection.ts'
+import { type PinDeps, parseTexts, pinSegments } from '../query/question.ts'
+import {
+  planSelection,
+  readColumns,
+  type Selection,
+  type WrittenSelection,
+  writeSelection,
+} from '../query/selection.ts'
 import { assert } from '../util/assert.ts'
+import { wallMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import { EXPORT_COPY_MS_MAX, ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
 import { exportFile, isLeftExportFile } from '../util/paths.ts'
@@ -37,7 +47,7 @@ interface ArrowDeps extends PinDeps {
   /** data/tmp, absolute. The engine may write there. */
   readonly temporaryFolder: string
   verify(authorization: string, address: string): Promise<Identity | Refusal>
-  readonly catalog: { poolByName(name: string): Pool | undefined; pool(id: string): Pool | undefined }
+  readonly catalog: Pick<CatalogService, 'poolByName' | 'pool' | 'read'>
   readonly pools: { schemaOf(pool: Pool): PoolSchema }
   readonly exportThread: Pick<ExportClient, 'open' | 'schema'>
 }
@@ -45,7 +55,7 @@ interface ArrowDeps extends PinDeps {
 /** `GET /v1/pools/{id or name}/arrow`. */
 export function arrowRoute(deps: ArrowDeps): ControlRoute {
   return {
-    method: 'GET',
+    methods: ['GET'],
     path: '/v1/pools/:pool/arrow',
     bodyBytesMax: ROUTE_BODY_BYTES_MAX,
     handle: request => answer(request, deps),
@@ -62,16 +72,25 @@ async function answer(request: ControlRequest, deps: ArrowDeps): Promise<Reply |
   const name = request.parameters[0] ?? ''
   const pool = deps.catalog.pool(name) ?? deps.catalog.poolByName(name)
   if (pool === undefined) return problemReply(refuse(404, 'unknown_pool', 'no Data Pool has this id or name'))
-  if (pool.accessControlEnabled)
-    return problemReply(
-      refuse(403, 'forbidden', 'the Data Pool has access control and no policy lets this application in'),
-    )
+  const access = accessOf(
+    pool,
+    deps.catalog.read.policyOf(pool.id, caller.applicationId),
+    caller.policyValues,
+  )
+  if ('forbidden' in access) return problemReply(refuse(403, 'forbidden', access.forbidden))
   const selection = selectionOf(request.query)
   if ('badRequest' in selection) return badParameter(selection)
   const schema = deps.pools.schemaOf(pool)
-  const planned = planSelection(schema, selection)
-  if ('badRequest' in planned) return badParameter(planned)
-  const chunks = chunksOf(schema, planned, caller.applicationId, deps)
+  const planned = await planFor(
+    [{ schema, policy: access.policy }],
+    [],
+    texts => parseTexts(texts, deps.engine, caller.applicationId),
+    wallMs(),
+    (view, context) => planSelection(view, selection, context),
+  )
+  const written = 'badRequest' in planned ? planned : writeSelection(planned)
+  if ('badRequest' in written) return badParameter(written)
+  const chunks = chunksOf(schema, written, caller, deps)
   return {
     owner: { applicationId: caller.applicationId, isAdmin: false },
     begin: async () => ({ status: 200, headers: ARROW_TYPE, chunks }),
@@ -101,19 +120,30 @@ function selectionOf(query: string): Selection | BadQuery {
 
 async function* chunksOf(
   schema: PoolSchema,
-  planned: PlannedSelection,
-  fairKey: string,
+  planned: WrittenSelection,
+  caller: Identity,
   deps: ArrowDeps,
 ): AsyncGenerator<Uint8Array, void, void> {
   const { exportThread } = deps
-  const copy = (group: readonly QuerySegment[]) => copyRows(schema, planned, group, fairKey, deps)
+  const asker = { fairKey: caller.applicationId, verify: () => caller.verifyAgain() }
+  const copy = (group: readonly QuerySegment[]) => copyRows(schema, planned, group, asker, deps)
   const open: OpenBatches = copied => exportThread.open(copied)
   const { segments, release } = await pinSegments(schema, planned, deps)
   try {
-    yield* arrowStream(() => exportThread.schema(planned.columns), recordBatches(segments, copy, open))
+    const batches = recordBatches(segments, copy, open)
+    for await (const chunk of arrowStream(() => exportThread.schema(planned.columns), batches)) {
+      caller.verifyAgain()
+      yield chunk
+    }
   } finally {
     release()
   }
+}
+
+/** Whose copy it is, as QueryEngine.run takes it. */
+interface Asker {
+  readonly fairKey: string
+  readonly verify?: () => void
 }
 
 let filesMade = 0
@@ -121,16 +151,16 @@ let filesMade = 0
 /** Copies the selected live rows of `segments` to a new temporary file, as CopySegments asks. */
 export async function copyRows(
   schema: PoolSchema,
-  planned: PlannedSelection,
+  planned: WrittenSelection,
   segments: readonly QuerySegment[],
-  fairKey: string,
+  asker: Asker,
   deps: Pick<ArrowDeps, 'engine' | 'temporaryFolder'>,
 ): Promise<CopiedFile> {
   const file = exportFile(deps.temporaryFolder, ++filesMade)
   const types = planned.columns.map(({ type }) => type)
   const target: CopyTarget = { format: 'arrow', file, types, msMax: EXPORT_COPY_MS_MAX }
   try {
-    return { file, rows: await copyTo(target, schema, planned, segments, fairKey, deps.engine) }
+    return { file, rows: await copyTo(target, schema, planned, segments, asker, deps.engine) }
   } catch (error) {
     await rm(file, { force: true })
     throw error
@@ -144,16 +174,17 @@ export async function copyRows(
 export async function copyTo(
   target: CopyTarget,
   schema: PoolSchema,
-  planned: PlannedSelection,
+  planned: WrittenSelection,
   segments: readonly QuerySegment[],
-  fairKey: string,
+  { fairKey, verify }: Asker,
   engine: QueryEngine,
 ): Promise<number> {
   const { statement } = planned
-  const done = await engine.run({ schema, segments, statement, rowsMax: 1, copyTo: target }, fairKey)
+  const done = await engine.run({ schema, segments, statement, rowsMax: 1, copyTo: target }, fairKey, verify)
   const rows = Number(done.rows[0]?.[0])
   const live = countLiveRows(segments)
-  assert(planned.selectsAll ? rows === live : rows <= live, `${live} live rows, and ${rows} were copied`)
+  const seesAll = planned.selectsAll && planned.visible?.where === undefined
+  assert(seesAll ? rows === live : rows <= live, `${live} live rows, and ${rows} were copied`)
   return rows
 }
 

@@ -30,6 +30,7 @@ import {
   WAITING_REQUESTS_MAX,
 } from '../util/limits.ts'
 import type { Admission } from './admission.ts'
+import type { IngestSchema } from './ingest-pool.ts'
 import type { Responder } from './responder.ts'
 
 /**
@@ -57,6 +58,8 @@ export class IngestRequest {
   /** Set for a complete body: upper bounds of its decoded bytes and of the bytes of its batch. */
   bytesMax = 0
   parsedBytesMax = 0
+  /** The schema that `parsedBytesMax` is for. */
+  weighedBy: IngestSchema | undefined
   /** The first `heldBytes` bytes of it are the part of the body that has no place yet. */
   held: Uint8Array = NO_BYTES
   heldBytes = 0

@@ -1,7 +1,7 @@
 /**
  * Every route but ingest: the table of routes, and the requests that it finds a handler for. A
- * handler gets a whole body and returns a Reply. Pages of any origin may call /graphql and
- * /oauth2/token: tokens, not cookies, identify the caller.
+ * handler gets a whole body and returns a Reply. Pages of any origin may call /graphql,
+ * /oauth2/token and /v1/query: tokens, not cookies, identify the caller.
  *
  *   W-9  At most CONTROL_REQUESTS_MAX handlers run. A body has at most its route's bytes and
  *        BODY_MS_MAX. At most CONTROL_INCOMPLETE_MAX bodies with CONTROL_INCOMPLETE_BYTES_MAX are
@@ -116,17 +116,25 @@ export function controlRoutes(deps: ApiDeps, connections: Connections, control: 
     ['/graphql', 'graphql', deps.graphql, GRAPHQL_BODY_BYTES_MAX],
     ['/oauth2/token', 'token', deps.token, TOKEN_BODY_BYTES_MAX],
   ]
-  const preflight: Handler = (_, responder) => responder.send(PREFLIGHT)
+  const preflight =
+    (allow: string): Handler =>
+    (_, responder) =>
+      responder.send(preflightOf(allow))
   for (const [path, name, handle, bodyBytesMax] of browser) {
-    const methods = { post: controlled({ handle, bodyBytesMax }, true), options: preflight }
+    const methods = { post: controlled({ handle, bodyBytesMax }, true), options: preflight('POST, OPTIONS') }
     routes.add(path, { name, methods, otherwise: refusing('POST, OPTIONS', true) })
   }
   for (const route of deps.routes) {
-    const { method, path } = route
-    const handler = controlled(route, false)
-    const [methods, allow] =
-      method === 'GET' ? [{ get: handler, head: handler }, 'GET, HEAD'] : [{ post: handler }, method]
-    routes.add(path, { name: 'other', methods, otherwise: refusing(allow, false) })
+    const { path, cors = false } = route
+    const handler = controlled(route, cors)
+    const methods: Record<string, Handler> = {}
+    for (const method of route.methods) methods[method.toLowerCase()] = handler
+    if (route.methods.includes('GET')) methods['head'] = handler
+    const allow = Object.keys(methods)
+      .map(method => method.toUpperCase())
+      .join(', ')
+    if (cors) methods['options'] = preflight(`${allow}, OPTIONS`)
+    routes.add(path, { name: 'other', methods, otherwise: refusing(allow, cors) })
   }
 
   const metrics = async (head: RequestHead) => {
@@ -164,7 +172,7 @@ function refusing(allow: string, cors: boolean): Handler {
 }
 
 /** The parts of a request's head that a control handler gets. */
-type ControlHead = Omit<ControlRequest, 'body'>
+type ControlHead = Omit<ControlRequest, 'body' | 'gone'>
 
 const BUSY = refuse(503, 'busy', 'too many requests are under way', { 'retry-after': '1' })
 const BAD_PATH = refuse(404, 'not_found', 'the path is not well-formed')
@@ -222,7 +230,9 @@ export class Control {
       else if (this.#running >= CONTROL_REQUESTS_MAX) early(BUSY)
       else {
         this.#running += 1
-        await this.#answer(responder, handle, { ...head, body }, cors)
+        const gone = new AbortController()
+        responder.onGone = () => gone.abort()
+        await this.#answer(responder, handle, { ...head, body, gone: gone.signal }, cors)
         this.#running -= 1
       }
     })
@@ -332,15 +342,15 @@ const NO_BYTES = new Uint8Array(0)
 const TOO_SLOW = refuse(408, 'body_too_slow', 'the body did not arrive in time')
 
 /** The answer to a preflight. */
-const PREFLIGHT: Reply = {
-  status: 204,
-  headers: {
+/** The answer to a browser that asks whether a page may use these methods. */
+function preflightOf(methods: string): Reply {
+  const headers = {
     'access-control-allow-origin': '*',
-    'access-control-allow-methods': 'POST, OPTIONS',
+    'access-control-allow-methods': methods,
     'access-control-allow-headers': 'authorization, content-type',
     'access-control-max-age': '86400',
-  },
-  body: '',
+  }
+  return { status: 204, headers, body: '' }
 }
 
 /** The same reply, readable for pages of any origin. */

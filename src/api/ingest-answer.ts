@@ -38,10 +38,12 @@ export interface Answer {
 
 /**
  * The answer to row `row` of a parse task.
+ * @param schema the PoolSchema that it was parsed with, as JSON in UTF-8
  * @param errors the first and the end index of the row's event errors in the result
  */
 export function answerOf(
   admission: Admission,
+  schema: SharedArrayBuffer,
   result: ParseResult,
   row: number,
   errors: { readonly from: number; readonly to: number },
@@ -54,7 +56,7 @@ export function answerOf(
   assert(events <= EVENTS_MAX && accepted <= events, 'an outcome is within its limits')
   if (accepted === events)
     return { reply: success(events, admission.minimal), accepted, rejected: 0, rejectedBy: NONE }
-  const words = eventErrorsOf(admission, result, errors.from, errors.to)
+  const words = eventErrorsOf(schemaOf(schema, admission.kind), result, errors.from, errors.to)
   if (accepted === 0) return refusedEvents(admission, events, words)
   const headers = headersOf(accepted, events - accepted, false)
   return {
@@ -117,8 +119,7 @@ function partialBody(events: number, errors: readonly WordedError[]): string {
 }
 
 /** Event errors [from, to) with their messages. Only the first error of an event counts. */
-function eventErrorsOf(admission: Admission, result: ParseResult, from: number, to: number): WordedError[] {
-  const schema = schemaOf(admission.target.schema, admission.kind)
+function eventErrorsOf(schema: PoolSchema, result: ParseResult, from: number, to: number): WordedError[] {
   const words: WordedError[] = []
   let last = -1
   for (let at = from * ERROR_WORDS; at < to * ERROR_WORDS; at += ERROR_WORDS) {

@@ -1,7 +1,7 @@
 /**
  * Makes a parse task of the ready requests of one slab, and one commit of the result.
  *
- *   takeBatch      a table with a row per request, grouped by pool, schema version and kind
+ *   takeBatch      a table with a row per request, grouped by pool and kind
  *   commitBatchOf  spans for the log and parts for the memtable
  *
  * Log records are numbered in the order in which their bodies were complete, whatever group they
@@ -32,8 +32,9 @@ import {
   PARSE_TASK_BYTES_MAX,
   PARSE_TASK_REQUESTS_MAX,
 } from '../util/limits.ts'
-import type { CommitBatch, CommitPart, IngestTarget } from './api-types.ts'
+import type { CommitBatch, CommitPart } from './api-types.ts'
 import type { IngestRequest, Slab } from './body-memory.ts'
+import type { IngestPool } from './ingest-pool.ts'
 
 /** A parse task with the requests that it was made of. */
 export interface Batch {
@@ -42,6 +43,8 @@ export interface Batch {
   readonly requests: readonly IngestRequest[]
   /** The group of each row. */
   readonly groupOf: Uint16Array
+  /** The pool of each group. */
+  readonly pools: readonly IngestPool[]
   /**
    * Rows in the order in which their bodies were complete, which is mostly their order in the slab.
    */
@@ -55,50 +58,44 @@ export interface Batch {
 
 /**
  * Takes the oldest ready requests of a slab: at least one, at most PARSE_TASK_REQUESTS_MAX, within
- * PARSE_TASK_BYTES_MAX and BATCH_BYTES_MAX.
+ * PARSE_TASK_BYTES_MAX and BATCH_BYTES_MAX. Requests of held pools stay (ingest-pool.ts); undefined
+ * where there are no others.
  *
  * The batch of a body can be much larger than the body. A row has the width of all columns,
  * whatever its event holds: 1.5 kB of `{}` become 2 MB with 500 nullable DOUBLE columns. And 500
  * STRING columns of one property make 500 MB of a body of 1 MB: such a request is parsed alone.
  *
- * A batch has one schema version of a pool. Log records are numbered in the order of arrival, and
- * rows of two versions must not alternate in the memtable.
+ * A batch has one schema version of each pool: the one that is current at this moment.
  */
-export function takeBatch(slab: Slab<IngestRequest>): Batch {
-  const ready = slab.ready
+export function takeBatch(slab: Slab<IngestRequest>): Batch | undefined {
+  const held = slab.ready.some(isHeld) ? slab.ready.filter(isHeld) : NONE_HELD
+  const ready = held.length === 0 ? slab.ready : slab.ready.filter(request => !isHeld(request))
+  if (ready.length === 0) return undefined
   let count = 0
   let bytes = 0
   let parsedBytesMax = 0
-  const versions = new Versions()
   while (count < ready.length && count < PARSE_TASK_REQUESTS_MAX) {
     const request = ready[count]!
+    weighAgain(slab, request)
     const isOver =
       bytes + request.bytesMax > PARSE_TASK_BYTES_MAX ||
       parsedBytesMax + request.parsedBytesMax > BATCH_BYTES_MAX
     if (count > 0 && isOver) break
-    if (!versions.agree(request.admission.target)) break
     bytes += request.bytesMax
     parsedBytesMax += request.parsedBytesMax
     count += 1
   }
   slab.readyBytes -= bytes
   slab.readyParsedBytes -= parsedBytesMax
-  slab.ready = ready.splice(count)
+  const left = ready.splice(count)
+  slab.ready = held.length === 0 ? left : [...held, ...left]
   return { ...batchOf(slab.memory, ready), bytes, parsedBytesMax, isSmall: !slab.large }
 }
 
-/** The schema version of each pool in a batch. Neighbours mostly have the same target. */
-class Versions {
-  readonly #versionOf = new Map<number, number>()
-  #last: IngestTarget | undefined
+const NONE_HELD: readonly IngestRequest[] = []
 
-  agree(target: IngestTarget): boolean {
-    if (target === this.#last) return true
-    this.#last = target
-    const known = this.#versionOf.get(target.poolNumber) ?? target.schemaVersion
-    this.#versionOf.set(target.poolNumber, known)
-    return known === target.schemaVersion
-  }
+function isHeld({ admission }: IngestRequest): boolean {
+  return admission.target.pool.isHeld
 }
 
 /**
@@ -106,20 +103,31 @@ class Versions {
  */
 export function weigh(request: IngestRequest): void {
   const { gzip, target } = request.admission
+  const { schema } = target.pool
   request.bytesMax = gzip ? Math.min(BODY_BYTES_MAX, request.bytes * GZIP_RATIO_MAX) : request.bytes
-  request.parsedBytesMax = batchBytesMax(target.cost, request.bytesMax)
+  request.parsedBytesMax = batchBytesMax(schema.cost, request.bytesMax)
+  request.weighedBy = schema
+}
+
+/** Sets the bounds of a ready body again after its pool's schema was replaced. */
+function weighAgain(slab: Slab<IngestRequest>, request: IngestRequest): void {
+  if (request.weighedBy === request.admission.target.pool.schema) return
+  slab.readyParsedBytes -= request.parsedBytesMax
+  weigh(request)
+  slab.readyParsedBytes += request.parsedBytesMax
 }
 
 function batchOf(
   slab: SharedArrayBuffer,
   taken: readonly IngestRequest[],
-): Pick<Batch, 'task' | 'requests' | 'groupOf' | 'order'> {
+): Pick<Batch, 'task' | 'requests' | 'groupOf' | 'pools' | 'order'> {
   const lists = group(taken)
   const requests: IngestRequest[] = []
   const order = new Uint16Array(taken.length)
   const groupOf = new Uint16Array(taken.length)
   const table = new Float64Array(taken.length * REQUEST_WORDS)
   const groups: ParseTaskGroup[] = []
+  const pools: IngestPool[] = []
   for (const list of lists) {
     const from = requests.length
     for (const arrival of list) {
@@ -130,22 +138,23 @@ function batchOf(
       requests.push(request)
     }
     groups.push(groupFor(requests[from]!, from, requests.length))
+    pools.push(requests[from]!.admission.target.pool)
   }
-  return { task: { slab, table, groups }, requests, groupOf, order }
+  return { task: { slab, table, groups }, requests, groupOf, pools, order }
 }
 
-/** Indexes into `taken`, by pool, schema version and kind. Most batches have one group. */
+/** Indexes into `taken`, by pool and kind. Most batches have one group. */
 function group(taken: readonly IngestRequest[]): number[][] {
   const lists = new Map<string, number[]>()
-  let lastTarget: object | undefined
+  let lastPool: IngestPool | undefined
   let lastKind = ''
   let list: number[] = []
   for (let index = 0; index < taken.length; index += 1) {
     const { target, kind } = taken[index]!.admission
-    if (target !== lastTarget || kind !== lastKind) {
-      lastTarget = target
+    if (target.pool !== lastPool || kind !== lastKind) {
+      lastPool = target.pool
       lastKind = kind
-      const key = `${target.poolNumber} ${target.schemaVersion} ${kind}`
+      const key = `${target.pool.number} ${kind}`
       list = lists.get(key) ?? []
       lists.set(key, list)
     }
@@ -156,7 +165,8 @@ function group(taken: readonly IngestRequest[]): number[][] {
 
 function groupFor(request: IngestRequest, from: number, to: number): ParseTaskGroup {
   const { target, kind } = request.admission
-  return { kind, pool: target.poolNumber, version: target.schemaVersion, schema: target.schema, from, to }
+  const { version, bytes } = target.pool.schema
+  return { kind, pool: target.pool.number, version, schema: bytes, from, to }
 }
 
 function writeRow(table: Float64Array, at: number, request: IngestRequest): void {

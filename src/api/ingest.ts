@@ -73,6 +73,7 @@ export class Ingest {
       this.#schedule()
     })
     deps.onParseRoom(() => this.#schedule())
+    deps.onReleased(() => this.#schedule())
   }
 
   /** Batches between the start of their parse and their last answer. */
@@ -136,21 +137,22 @@ export class Ingest {
   }
 
   #dispatch(): void {
-    const gathering: Slab<IngestRequest>[] = []
+    /** Slabs that gather more, or whose pools are held. */
+    const waiting: Slab<IngestRequest>[] = []
     while (this.#queue.length > 0 && this.#mayRun()) {
       const slab = must(this.#queue.shift(), 'a slab with ready requests')
-      if (this.#isGathering(slab)) {
-        gathering.push(slab)
+      const batch = this.#isGathering(slab) ? undefined : takeBatch(slab)
+      if (batch === undefined) {
+        waiting.push(slab)
         continue
       }
-      const batch = takeBatch(slab)
       if (slab.ready.length > 0) this.#queue.push(slab)
       this.#deps.meter.task(batch.requests.length, batch.bytes)
       this.#tasks += 1
       this.#batchBytes += batch.parsedBytesMax
       void this.#run(batch)
     }
-    for (const slab of gathering) this.#queue.push(slab)
+    for (const slab of waiting) this.#queue.push(slab)
   }
 
   /**
@@ -176,6 +178,7 @@ export class Ingest {
   async #run(batch: Batch): Promise<void> {
     const answered = new Uint8Array(batch.requests.length)
     let batchBytes = batch.parsedBytesMax
+    const sequenced = beginGroups(batch)
     try {
       const result = await this.#parse(batch)
       this.#batchBytes -= batchBytes
@@ -185,6 +188,7 @@ export class Ingest {
       const live = this.#liveGroups(batch)
       const commit = commitBatchOf(batch, result, live)
       const committed = commit.records > 0 ? this.#deps.commit(commit) : undefined
+      sequenced()
       committed?.catch(() => {}) // Awaited below. Refusals may take turns until then.
       try {
         // Requests without a log record are answered before the sync. Mostly there are none.
@@ -200,6 +204,7 @@ export class Ingest {
       for (const [row, request] of batch.requests.entries())
         if (answered[row] === 0) this.#send(request, answer)
     }
+    sequenced()
     this.#tasks -= 1
     this.#batchBytes -= batchBytes
     for (const request of batch.requests) this.slabs.release(must(request.slab, 'the slab of a batch'))
@@ -251,7 +256,7 @@ export class Ingest {
       const request = batch.requests[row]!
       const { admission } = request
       const answer = exists
-        ? answerOf(admission, result, row, { from, to: error })
+        ? answerOf(admission, batch.task.groups[group]!.schema, result, row, { from, to: error })
         : answerRefusal(DELETED_POOL)
       const logged = result.recordBytes[row]! > 0
       assert(logged || answer.accepted === 0, 'a request with accepted events has a record')
@@ -267,6 +272,19 @@ export class Ingest {
     this.#deps.meter.events(target.poolId, answer.accepted, answer.rejectedBy)
     if (answer.code !== undefined) this.#deps.meter.refused(answer.code)
     request.responder.send(answer.reply)
+  }
+}
+
+/**
+ * Tells the pools of a batch that it begins. The returned function tells them that its requests
+ * have their sequences, or will get none; only its first call counts.
+ */
+function beginGroups({ pools }: Batch): () => void {
+  for (const pool of pools) pool.begun()
+  let isSequenced = false
+  return () => {
+    if (!isSequenced) for (const pool of pools) pool.sequenced()
+    isSequenced = true
   }
 }
 

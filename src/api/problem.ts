@@ -3,7 +3,7 @@
  * and RFC 9457.
  */
 import { STATUS_CODES } from 'node:http'
-import { type Refusal, SegmentDamaged, Unavailable } from '../util/errors.ts'
+import { AccessEnded, type Refusal, SegmentDamaged, Unavailable } from '../util/errors.ts'
 import { warn } from '../util/say.ts'
 import type { Reply } from './api-types.ts'
 
@@ -49,6 +49,7 @@ export function problemReply(refusal: Refusal): Reply {
  */
 export function refusalOfError(error: unknown, where: string): Refusal {
   if (error instanceof Unavailable) return refuse(503, error.code, error.message, { 'retry-after': '1' })
+  if (error instanceof AccessEnded) return error.refusal
   if (error instanceof SegmentDamaged)
     return { ...refuse(500, 'segment_damaged', error.message), retryable: false }
   warn(`${where}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)

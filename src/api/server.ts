@@ -18,6 +18,7 @@ import { Control, ControlBodies, controlRoutes, type Router } from './control.ts
 import { CHUNKED, declaredBytesOf, type OnRequest, type RequestHead } from './http/transport.ts'
 import { Ingest } from './ingest.ts'
 import { problemReply, refuse } from './problem.ts'
+import { QUERY_PATH } from './query-route.ts'
 import { answerEarly, type Responder } from './responder.ts'
 import { Streams } from './stream.ts'
 
@@ -130,7 +131,7 @@ function dispatcher(
     const { path, framing } = head
     if (typeof framing !== 'number') refuseHead(head, responder, framing)
     else if (framing === CHUNKED && !chunked) refuseHead(head, responder, NO_CHUNKS)
-    else if (path.startsWith(INGEST) && !path.includes('/', INGEST.length))
+    else if (path.startsWith(INGEST) && !path.includes('/', INGEST.length) && path !== QUERY_PATH)
       webhook(head, responder, path.slice(INGEST.length))
     else if (!routes.run(head, responder)) refuseHead(head, responder, NOT_FOUND)
   }

@@ -76,7 +76,7 @@ export function backupRoute(backups: Backups, verify: Tokens['verify'], options:
     }
     return { owner: { applicationId: caller.applicationId, isAdmin: true }, begin }
   }
-  return { method: 'POST', path: '/v1/admin/backup', bodyBytesMax: ROUTE_BODY_BYTES_MAX, handle }
+  return { methods: ['POST'], path: '/v1/admin/backup', bodyBytesMax: ROUTE_BODY_BYTES_MAX, handle }
 }
 
 function folderOf(body: Uint8Array): string | Refusal {

@@ -76,15 +76,16 @@ const REPAIR: Command = {
   run: async input => (await import('../tools/repair.ts')).repair(input),
 }
 
+/** For commands that a running server can carry out. */
+const URL_FLAG = (why: string) => ({ flag: 'url', value: 'URL', why })
+
 const BACKUP: Command = {
   name: 'backup',
   positionals: ['<folder>'],
   flags: [
-    {
-      flag: 'url',
-      value: 'URL',
-      why: 'backs up the running server at this URL, as http://127.0.0.1:8420, to a <folder> on its machine; without it the data folder must be stopped',
-    },
+    URL_FLAG(
+      'backs up the running server at this URL, as http://127.0.0.1:8420, to a <folder> on its machine; without it the data folder must be stopped',
+    ),
   ],
   why: 'copies everything to a new folder, consistent at one sequence number',
   run: async input => (await import('../tools/backup.ts')).backup(input),
@@ -104,7 +105,56 @@ const RESTORE: Command = {
   run: async input => (await import('../tools/restore.ts')).restore(input),
 }
 
-export const COMMANDS: readonly Command[] = [START, INSPECT, VERIFY, EXPORT, REBUILD, REPAIR, BACKUP, RESTORE]
+const ASKS_SERVER = URL_FLAG(
+  'asks the running server at this URL, as http://127.0.0.1:8420; without it the data folder must be stopped',
+)
+
+const APPLICATIONS: Command = {
+  name: 'applications',
+  positionals: ['<action>', '[application]'],
+  flags: [
+    { flag: 'scopes', value: 'a,b', why: 'create: its scopes; default all' },
+    {
+      flag: 'propeller',
+      value: 'NAME',
+      why: 'create: its resources, P1_X_SMALL to P1_X_LARGE; default P1_X_SMALL',
+    },
+    { flag: 'description', value: 'text', why: 'create: its description' },
+    ASKS_SERVER,
+    JSON_FLAG,
+  ],
+  why: 'list, create, rotate (a new secret) or delete: manages the callers of the API',
+  run: async input => (await import('../tools/applications.ts')).applications(input),
+}
+
+const KEYS: Command = {
+  name: 'keys',
+  positionals: ['<action>'],
+  flags: [
+    {
+      flag: 'end-tokens',
+      value: '',
+      why: 'refuses all tokens that were given before; without it they expire',
+    },
+    ASKS_SERVER,
+    JSON_FLAG,
+  ],
+  why: 'rotate: signs tokens with a new key from now on',
+  run: async input => (await import('../tools/applications.ts')).keys(input),
+}
+
+export const COMMANDS: readonly Command[] = [
+  START,
+  INSPECT,
+  VERIFY,
+  EXPORT,
+  REBUILD,
+  REPAIR,
+  BACKUP,
+  RESTORE,
+  APPLICATIONS,
+  KEYS,
+]
 
 const EXIT_CODES = [
   'exit code:',
@@ -124,13 +174,13 @@ export function helpText(): string {
     '',
     ...COMMANDS.map(one => `  ${usageOf(one).padEnd(28)} ${one.why}`),
     '',
-    'weir <command> --help prints the flags of a command. <pool> is an id or a unique name.',
+    'weir <command> --help prints the flags of a command. <pool> and [application] are an id or a unique name.',
     '',
     OPTION_HEAD,
     ...optionLines(false),
     `  ${'--help'.padEnd(28)} ${''.padEnd(20)} this text`,
     '',
-    'Commands other than start take --data-dir, --kernel and their own flags. They need a folder that no server uses.',
+    'Commands other than start take --data-dir, --kernel and their own flags. They need a folder that no server uses, or --url.',
     '',
     ...EXIT_CODES,
   ].join('\n')
@@ -182,14 +232,14 @@ function sayFirstSteps({ opened, url }: Running, secretIsGiven: boolean): void {
   if (secretIsGiven) return
   const pool = isNewFolder ? catalog.poolByName('events') : undefined
   const source = pool === undefined ? undefined : catalog.source(pool.dataSourceId)
-  if (source === undefined) return
+  if (!source?.webhook) return
   const token = `TOKEN=$(curl -s -u ${admin.clientId}:${admin.clientSecret} -d grant_type=client_credentials ${url}/oauth2/token | sed 's/.*"access_token":"\\([^"]*\\).*/\\1/')`
   const query =
     '{"query":"{ counter(input: {metric: {count: {dataPool: {name: \\"events\\"}}}}) { value } }"}'
   say('')
   say('Paste to post an event, get a token, ask a counter:')
   say('')
-  say(`curl -d '{"hello":"weir"}' -H 'Content-Type: application/json' ${url}/v1/${source.webhookId}`)
+  say(`curl -d '{"hello":"weir"}' -H 'Content-Type: application/json' ${url}/v1/${source.webhook.webhookId}`)
   say(token)
   say(`curl -H "Authorization: Bearer $TOKEN" -d '${query}' ${url}/graphql`)
   say('')

@@ -6,14 +6,16 @@
  *         that order, and so do the continuations of their promises.
  */
 import type { CommitBatch, IngestTarget } from '../api/api-types.ts'
-import type { CatalogService } from '../catalog/catalog-types.ts'
-import type { DataSource, Pool } from '../catalog/model.ts'
+import { IngestPool, type IngestSchema } from '../api/ingest-pool.ts'
+import type { CatalogService, Target } from '../catalog/catalog-types.ts'
+import type { Pool } from '../catalog/model.ts'
 import { batchCostOf } from '../format/batch-layout.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { Commit } from '../log/log-types.ts'
 import { ENTRY_WORDS, type MemtableEntry } from '../store/flush/memtable.ts'
 import { must } from '../util/assert.ts'
 import type { ReceivedClocks } from '../util/clock.ts'
+import { cutOver } from './cut-over.ts'
 
 /** The functions of other layers that the ingest path calls. */
 interface IngestWiring {
@@ -24,34 +26,61 @@ interface IngestWiring {
   append(pool: number, schema: PoolSchema, entries: readonly MemtableEntry[]): void
 }
 
-interface CachedTarget {
-  readonly pool: Pool
-  readonly source: DataSource
+interface CachedTarget extends Target {
   readonly target: IngestTarget
 }
 
-/** The functions target(), isLive() and commit() of ApiDeps, and forget() for deleted pools. */
+/**
+ * The functions target(), isLive(), onReleased() and commit() of ApiDeps, cutOver() for new schema
+ * versions, and forget() for deleted pools.
+ */
 export function wireIngest({ catalog, commit, received, append }: IngestWiring) {
-  const targets = new Map<string, CachedTarget>()
+  /** By the number of the pool: a pool has one webhook id for life. */
+  const targets = new Map<number, CachedTarget>()
+  const pools = new Map<number, IngestPool>()
+  let released = () => {}
+  const ingestPool = (pool: Pool): IngestPool => {
+    const known = pools.get(pool.number)
+    if (known !== undefined) return known
+    const made = new IngestPool(pool.number, ingestSchemaOf(catalog, pool))
+    pools.set(pool.number, made)
+    return made
+  }
   return {
     target(webhookId: string): IngestTarget | undefined {
       const found = catalog.byWebhookId(webhookId)
-      if (found === undefined) {
-        targets.delete(webhookId)
-        return undefined
-      }
-      const cached = targets.get(webhookId)
+      if (found === undefined) return undefined
+      const { number } = found.pool
+      const cached = targets.get(number)
       if (cached !== undefined && cached.pool === found.pool && cached.source === found.source)
         return cached.target
-      const target = targetOf(catalog, found.pool, found.source, received)
-      targets.set(webhookId, { ...found, target })
+      const hasKey = currentSchema(catalog, found.pool).key !== null
+      const target = targetOf(ingestPool(found.pool), hasKey, found, received)
+      targets.set(number, { ...found, target })
       return target
     },
-    /** Forgets the targets of a deleted pool. */
-    forget(pool: Pool): void {
-      for (const [webhookId, cached] of targets)
-        if (cached.pool.number === pool.number) targets.delete(webhookId)
-      received.drop(pool.number)
+    /** Forgets the target of a deleted pool. */
+    forget({ number }: Pool): void {
+      targets.delete(number)
+      pools.delete(number)
+      received.drop(number)
+    },
+    /**
+     * Runs `change`, which may give the pool a new schema version from this sequence on; see
+     * cut-over.ts. No change of a live pool's schema takes another way.
+     */
+    cutOver<T>(pool: Pool, change: (sequence: number) => Promise<T>): Promise<T> {
+      return cutOver(ingestPool(pool), change, {
+        commit,
+        schemaOf: ({ number, schema }) => {
+          const now = catalog.poolByNumber(number)
+          return now === undefined ? schema : ingestSchemaOf(catalog, now)
+        },
+        released: () => released(),
+      })
+    },
+    onReleased(listener: () => void): void {
+      released = listener
     },
     isLive: (pool: number) => catalog.poolByNumber(pool) !== undefined,
     async commit(batch: CommitBatch): Promise<void> {
@@ -72,20 +101,28 @@ export function wireIngest({ catalog, commit, received, append }: IngestWiring) 
 }
 
 function targetOf(
-  catalog: CatalogService,
-  pool: Pool,
-  source: DataSource,
+  ingestPool: IngestPool,
+  hasKey: boolean,
+  { pool, source }: Target,
   received: ReceivedClocks,
 ): IngestTarget {
-  const schema = must(catalog.schema(pool.number, pool.planVersion), 'the schema of a live pool')
   return {
     poolNumber: pool.number,
     poolId: pool.id,
-    schemaVersion: pool.planVersion,
-    schema: must(catalog.sharedSchema(pool.number, pool.planVersion), 'the schema of a live pool'),
-    cost: batchCostOf(schema),
+    pool: ingestPool,
     basicAuth: source.basicAuth,
-    hasUniqueId: pool.uniqueIdColumn !== null,
+    hasKey,
     received: received.of(pool.number),
   }
+}
+
+/** The current schema of a pool as parse tasks need it. */
+function ingestSchemaOf(catalog: CatalogService, pool: Pool): IngestSchema {
+  const { number, planVersion: version } = pool
+  const bytes = must(catalog.sharedSchema(number, version), 'the schema of a live pool')
+  return { version, bytes, cost: batchCostOf(currentSchema(catalog, pool)) }
+}
+
+function currentSchema(catalog: CatalogService, { number, planVersion }: Pool): PoolSchema {
+  return must(catalog.schema(number, planVersion), 'the schema of a live pool')
 }

@@ -3,6 +3,7 @@ import type { Api, ApiMeter } from '../api/api-types.ts'
 import type { CatalogService } from '../catalog/catalog-types.ts'
 import type { Metrics } from '../engine/metrics.ts'
 import type { Pools } from '../engine/pools.ts'
+import type { Jobs } from '../jobs/jobs.ts'
 import type { Commit } from '../log/log-types.ts'
 import type { QueryEngine } from '../query/query-types.ts'
 import type { Debt } from '../store/compaction/compaction-types.ts'
@@ -10,8 +11,11 @@ import {
   BATCHES_UNDER_WAY_MAX,
   FLUSHES_MAX,
   FLUSHES_SMALL,
+  JOBS_RUNNING_MAX,
+  JOBS_UNFINISHED_MAX,
   LOG_QUEUED_BYTES_MAX,
   MEMTABLE_BYTES_MAX,
+  METRIC_APPLICATIONS_MAX,
   METRIC_DEBT_POOLS_MAX,
   QUERIES_RUNNING_MAX,
   QUERIES_WAITING_MAX,
@@ -41,12 +45,14 @@ interface Watched {
   readonly pools: Pools
   readonly commit: Commit
   readonly engine: QueryEngine
+  readonly jobs: Jobs
 }
 
 type Queue = readonly [name: string, depth: number, limit: number]
 
-function queuesOf({ parse, pools, commit, engine }: Watched, api: Api): Queue[] {
+function queuesOf({ parse, pools, commit, engine, jobs }: Watched, api: Api): Queue[] {
   const [requests, tasks, store, queries] = [api.stats(), parse.stats(), pools.stats(), engine.stats()]
+  const { running, waiting } = jobs.stats()
   return [
     ['connections', requests.connections, requests.connectionsMax],
     ['parse_tasks', tasks.running, tasks.max],
@@ -60,7 +66,28 @@ function queuesOf({ parse, pools, commit, engine }: Watched, api: Api): Queue[] 
     ['flushes', store.flushesUnderWay, FLUSHES_MAX * FLUSHES_SMALL],
     ['queries_running', queries.running, QUERIES_RUNNING_MAX],
     ['queries_waiting', queries.waiting, QUERIES_WAITING_MAX],
+    ['jobs_running', running, JOBS_RUNNING_MAX],
+    ['jobs_waiting', waiting, JOBS_UNFINISHED_MAX],
   ]
+}
+
+/** The unique name of an application for a label. */
+export function applicationName(catalog: CatalogService, id: string): string {
+  return catalog.application(id)?.uniqueName ?? id
+}
+
+/** Registers the gauge of the applications whose queries wait. */
+export function watchApplications(metrics: Metrics, engine: QueryEngine, catalog: CatalogService): void {
+  metrics.gauge(
+    'weir_application_queries_waiting',
+    `queries of an application that wait for their turn; of the ${METRIC_APPLICATIONS_MAX} applications with the most`,
+    () =>
+      [...engine.waiting()]
+        .sort((a, b) => b[1] - a[1])
+        .slice(0, METRIC_APPLICATIONS_MAX)
+        .map(([id, waiting]) => [applicationName(catalog, id), waiting] as const),
+    'application',
+  )
 }
 
 /** Registers the gauges of the queues, of the log, of the memtables and of compaction. */

@@ -10,20 +10,27 @@
 import { availableParallelism } from 'node:os'
 import type { Api, Health } from '../api/api-types.ts'
 import { arrowRoute, sweepCopies } from '../api/arrow-export.ts'
+import type { AskedPool, AskedPools } from '../api/graphql/context.ts'
 import { createGraphql } from '../api/graphql/endpoint.ts'
 import type { Transport } from '../api/http/transport.ts'
 import { type HealthState, healthOf, metricsAccess } from '../api/probes.ts'
+import { queryRoute } from '../api/query-route.ts'
 import { createApi } from '../api/server.ts'
+import { PROPELLERS } from '../catalog/model.ts'
 import type { OpenedCatalog } from '../catalog/open-catalog.ts'
 import { createTokens } from '../catalog/token.ts'
 import { sweepThenCompact } from '../engine/compaction.ts'
 import type { Config } from '../engine/config.ts'
 import { openStages, rebuiltNotes, type Stages } from '../engine/stages.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
+import { addColumnRunner } from '../jobs/add-column.ts'
+import { Jobs } from '../jobs/jobs.ts'
 import type { Commit } from '../log/log-types.ts'
 import { ExportClient } from '../query/arrow/export-client.ts'
+import { checkFilterSql, checkFilters, checkMetricExpression } from '../query/check-texts.ts'
 import { createQueryEngine, type LazyEngine } from '../query/engine-client.ts'
-import { ask, type QuestionDeps } from '../query/question.ts'
+import type { PoolsOfQuestion } from '../query/policy.ts'
+import { ask, parseTexts, planQuestion, type QuestionDeps } from '../query/question.ts'
 import { MergerClient } from '../store/compaction/merge-client.ts'
 import type { Backups } from '../tools/backup/backup-client.ts'
 import { localUrl } from '../util/addresses.ts'
@@ -38,11 +45,12 @@ import {
 import { checkInstalled } from '../util/load-package.ts'
 import { kernelNote } from '../util/native.ts'
 import type { Paths } from '../util/paths.ts'
-import { warn } from '../util/say.ts'
+import { sayAudit, warn } from '../util/say.ts'
 import { nicePool } from '../util/this-thread.ts'
+import { adminRoutes } from './admin-routes.ts'
 import { backupRoute, wireBackups } from './backup-route.ts'
 import { wireIngest } from './ingest-wiring.ts'
-import { createMeter, watchQueues } from './server-metrics.ts'
+import { applicationName, createMeter, watchApplications, watchQueues } from './server-metrics.ts'
 import type { Running, ServerStart } from './start.ts'
 
 /** Everything that runs. */
@@ -50,6 +58,7 @@ interface Server extends Stages {
   readonly engine: LazyEngine
   readonly commit: Commit
   readonly backups: Backups
+  readonly jobs: Jobs
   readonly exportThread: ExportClient
   readonly paths: Paths
 }
@@ -60,16 +69,10 @@ interface Server extends Stages {
  */
 export async function openServer(start: ServerStart): Promise<Running> {
   const { config, kernel, paths, onFatal } = start
-  checkInstalled(['apache-arrow', 'parquet-wasm'])
+  checkInstalled(['apache-arrow', 'parquet-wasm', 'temporal-polyfill'])
   await nicePool(QUERY_NICE)
-  const engine = createQueryEngine({
-    segmentFolder: paths.segment,
-    temporaryFolder: paths.temporary,
-    kernel,
-    threads: availableParallelism(),
-    crashAt: config.crashAt,
-    onFatal,
-  })
+  const late: Late = {}
+  const engine = makeEngine(start, late)
   let ingest: ReturnType<typeof wireIngest> | undefined
   let parseRoom = () => {}
   const stages = await openStages({
@@ -83,11 +86,16 @@ export async function openServer(start: ServerStart): Promise<Running> {
     onParseRoom: () => parseRoom(),
     onFilesFree: files => engine.forget(files),
   })
+  late.stages = stages
   const { opened, catalog, index, metrics, pools, log } = stages
   const { commit } = log
   const backups = wireBackups({ catalog, pools, commit })
   const exportThread = new ExportClient()
-  const server: Server = { ...stages, commit, backups, engine, exportThread, paths }
+  ingest = wireIngest({ catalog, commit, received: stages.received, append: pools.append.bind(pools) })
+  const runners = { ADD_COLUMN: addColumnRunner({ catalog, cutOver: ingest.cutOver }) }
+  const jobs = new Jobs({ memory: catalog.read, runners, onFatal })
+  jobs.start() // before a request can create one
+  const server: Server = { ...stages, commit, backups, jobs, engine, exportThread, paths }
   const health: HealthState = {
     stopping: false,
     log: commit.stats().state,
@@ -97,7 +105,6 @@ export async function openServer(start: ServerStart): Promise<Running> {
   commit.onState = state => {
     health.log = state
   }
-  ingest = wireIngest({ catalog, commit, received: stages.received, append: pools.append.bind(pools) })
   let url = ''
   const api = await listen(config, server, {
     transport: start.http.transport,
@@ -110,6 +117,7 @@ export async function openServer(start: ServerStart): Promise<Running> {
   })
   url = localUrl(config.host, api.port)
   watchQueues(metrics, server, api)
+  watchApplications(metrics, engine, catalog)
   void sweep(server)
   setTimeout(() => engine.warm(), ENGINE_WARM_MS).unref()
   return {
@@ -124,6 +132,25 @@ export async function openServer(start: ServerStart): Promise<Running> {
   }
 }
 
+/** What is open only after the query engine was made. */
+interface Late {
+  stages?: Stages
+}
+
+function makeEngine({ config, kernel, paths }: ServerStart, late: Late): LazyEngine {
+  return createQueryEngine({
+    segmentFolder: paths.segment,
+    temporaryFolder: paths.temporary,
+    kernel,
+    threads: availableParallelism(),
+    crashAt: config.crashAt,
+    // An application that was deleted while its query waited has the smallest.
+    propellerOf: id => late.stages?.catalog.application(id)?.propeller ?? PROPELLERS[0],
+    onWaited: (id, ms) => late.stages?.metrics.queryWaited(applicationName(late.stages.catalog, id), ms),
+    onCrash: () => late.stages?.metrics.queryProcessFailed(),
+  })
+}
+
 interface FrontEnd {
   readonly transport: Transport
   readonly ingest: ReturnType<typeof wireIngest>
@@ -132,22 +159,42 @@ interface FrontEnd {
   readonly onParseRoom: (listener: () => void) => void
 }
 
+/** The pools of a question with their schemas. */
+function limited([own, ...others]: AskedPools, pools: Server['pools']): PoolsOfQuestion {
+  const one = ({ pool, policy }: AskedPool) => ({ schema: pools.schemaOf(pool), policy })
+  return [one(own), ...others.map(one)]
+}
+
 /** Wires the front end and listens. */
 function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
-  const { catalog, pools, parse, engine, metrics, exportThread, paths } = server
+  const { catalog, pools, parse, engine, metrics, exportThread, jobs, paths } = server
   const tokens = createTokens(catalog)
   const reader: QuestionDeps = {
-    flushNow: pool => pools.flushNow(pool),
+    makeVisible: pool => pools.makeVisible(pool),
     snapshot: pool => pools.snapshot(pool),
     engine,
     onQuery: metrics.query,
   }
+  const parseSql = (texts: readonly string[]) => parseTexts(texts, engine, 'management')
   const graphql = createGraphql({
     catalog,
+    jobs,
     verify: tokens.verify,
     webhookUrl: webhookId => `${front.publicUrl()}/v1/${webhookId}`,
-    ask: (question, pool, query, applicationId) =>
-      ask(question, pools.schemaOf(pool), query, applicationId, reader),
+    sizeOf: pool => pools.sizeOf(pool.number),
+    checkFilters: (pool, filters, form) => checkFilters(pools.schemaOf(pool), filters, form),
+    checkFilterSql: (pool, sql, form) => checkFilterSql(pools.schemaOf(pool), sql, form, parseSql),
+    checkMetricExpression: (pool, sql, visible) => {
+      const schema = pools.schemaOf(pool)
+      return checkMetricExpression(visible ? { ...schema, visible } : schema, sql, parseSql)
+    },
+    audit: sayAudit,
+    ask: (question, asked, query, asker) => ask(question, limited(asked, pools), query, asker, reader),
+    plan: async (question, asked, query, asker) => {
+      const planned = await planQuestion(question, limited(asked, pools), query, asker, engine)
+      return 'badRequest' in planned ? planned : planned.plan
+    },
+    parseStatement: (text, applicationId) => engine.parseStatement(text, applicationId),
   })
   return createApi(
     {
@@ -162,6 +209,8 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
       token: request => tokens.token(request),
       routes: [
         backupRoute(server.backups, tokens.verify, config),
+        ...adminRoutes({ catalog, verify: tokens.verify, paths, audit: sayAudit }),
+        queryRoute({ graphql, arrow: table => exportThread.table(table) }),
         arrowRoute({
           ...reader,
           catalog,
@@ -219,6 +268,7 @@ async function stop(server: Server, api: Api, health: HealthState): Promise<bool
     api.stop(STOP_MS_MAX / 2),
     pools.compaction.stop(),
     server.backups.stop(),
+    server.jobs.stop(),
   ])
   const flushed = await pools.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin)))
   await commit.stop()

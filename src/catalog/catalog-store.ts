@@ -4,20 +4,24 @@
  * All transactions are synchronous, without overlapping syncs: an asynchronous one is visible
  * before it is on disk. `apply` returns after LMDB's sync of the change, so an answer that is sent
  * after it survives a power cut.
+ *
+ * Secrets are sealed on disk and plain in `entries` and in changes (seal.ts). The key stands beside
+ * the catalog's folder. It is durable before the first document that is sealed with it.
  */
 
 import { chmodSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type * as Lmdb from 'lmdb'
 import type { RootDatabase } from 'lmdb'
-import { type Disk, disk, syncFolder } from '../util/disk.ts'
+import { type Disk, disk, removeFolder, syncFolder } from '../util/disk.ts'
 import { CannotRun, Damaged } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 import { CATALOG_MAP_BYTES } from '../util/limits.ts'
 import { checkLmdbPages } from '../util/lmdb-file.ts'
 import { loadPackage } from '../util/load-package.ts'
-import { LMDB_FILES } from '../util/paths.ts'
+import { LMDB_FILES, secretKeyBeside } from '../util/paths.ts'
 import type { Change, Entry } from './catalog-types.ts'
+import { isPlain, isSealed, makeSecretKey, openEntry, readSecretKey, sealEntry } from './seal.ts'
 
 export interface Store {
   /** All documents, in key order. */
@@ -35,49 +39,126 @@ export class NotChanged extends Error {
   override readonly name = 'NotChanged'
 }
 
-/** Opens or makes the store in folder `path`. Throws CannotRun, or Damaged naming the folder. */
-export function openStore(path: string, on: Disk = disk): Store {
+/**
+ * Opens or makes the store in folder `path`, and its key. Plain documents of an earlier version are
+ * sealed. Throws CannotRun, or Damaged naming the folder or the key.
+ */
+export async function openStore(path: string, on: Disk = disk): Promise<Store> {
+  const keyFile = secretKeyBeside(path)
   on.mkdir(path)
   checkLmdbPages(path, on)
-  const db = openDatabase(path)
-  makePrivate(path, on)
-  // Each start does this: a crash may have come between creating the files and syncing their names.
-  syncFolder(on, path)
-  syncFolder(on, dirname(path))
+  let db = openDatabase(path)
+  const { entries, key, hasPlain } = await closedOnError(db, () => {
+    // Each start does this: a crash may have come between creating the files and syncing their names.
+    syncFolder(on, path)
+    syncFolder(on, dirname(path))
+    const stored = readAll(db, path)
+    const key = keyFor(stored, keyFile, on) ?? makeSecretKey(keyFile, on)
+    makePrivate(path, on)
+    return { entries: openAll(stored, key, path, keyFile), key, hasPlain: stored.some(isPlain) }
+  })
+  if (hasPlain) {
+    await db.close()
+    await replaceBySealed(path, entries, on)
+    db = openDatabase(path)
+  }
   return {
-    entries: readAll(db, path),
-    apply: change => applyChange(db, change),
+    entries,
+    apply: ({ puts, removes }) =>
+      applyChange(db, { puts: puts.map(entry => sealEntry(entry, key)), removes }),
     close: () => db.close(),
+  }
+}
+
+async function closedOnError<T>(db: RootDatabase<unknown, string>, read: () => T): Promise<T> {
+  try {
+    return read()
+  } catch (error) {
+    await db.close()
+    throw error
   }
 }
 
 /**
  * All documents of the store in folder `path`, read only. Throws CannotRun, or Damaged naming the
- * folder.
+ * folder or the key.
+ * @param keyFile the key, where `path` is a copy elsewhere
  */
-export async function readStore(path: string, on: Disk = disk): Promise<readonly Entry[]> {
+export async function readStore(
+  path: string,
+  on: Disk = disk,
+  keyFile = secretKeyBeside(path),
+): Promise<readonly Entry[]> {
   if (!on.exists(join(path, LMDB_FILES.data))) throw new Damaged(path, 0, 'the catalog is missing')
   checkLmdbPages(path, on)
   const db = openDatabase(path, true)
   try {
-    return readAll(db, path)
+    const stored = readAll(db, path)
+    const key = keyFor(stored, keyFile, on)
+    return key === undefined ? stored : openAll(stored, key, path, keyFile)
   } finally {
     await db.close()
   }
 }
 
 /**
- * The catalog holds secrets. LMDB gives this mode to new files and leaves the mode of existing
- * ones.
+ * The key of these documents; undefined where there is none and none of them needs it. Throws
+ * Damaged.
  */
+function keyFor(stored: readonly Entry[], keyFile: string, on: Disk): Uint8Array | undefined {
+  const key = readSecretKey(keyFile, on)
+  if (key === undefined && stored.some(isSealed))
+    throw new Damaged(
+      keyFile,
+      0,
+      'it is missing, and the secrets in the catalog are sealed with it; put it back from a backup of this folder',
+    )
+  return key
+}
+
+/** Opens the sealed documents. Throws Damaged naming the key where it opens none of them. */
+function openAll(stored: readonly Entry[], key: Uint8Array, path: string, keyFile: string): Entry[] {
+  const entries: Entry[] = []
+  const unopened: string[] = []
+  for (const entry of stored) {
+    const opened = openEntry(entry, key)
+    if (opened === undefined) unopened.push(entry[0])
+    else entries.push(opened)
+  }
+  if (unopened.length === 0) return entries
+  if (unopened.length === stored.filter(isSealed).length)
+    throw new Damaged(
+      keyFile,
+      0,
+      'it is not the key that the secrets in the catalog are sealed with; put the right one back from a backup of this folder',
+    )
+  throw new Damaged(path, 0, `the secret of the document ${unopened[0]} cannot be opened`)
+}
+
+/**
+ * Replaces the catalog by a new file in which every secret is sealed. Changing the documents in
+ * place would leave the plain text in the file's free pages.
+ */
+async function replaceBySealed(path: string, entries: readonly Entry[], on: Disk): Promise<void> {
+  const sealed = `${path}.new`
+  removeFolder(on, sealed) // of a start that was killed
+  await writeCatalog(sealed, entries, on)
+  crashPoint('catalog.sealed')
+  on.rename(join(sealed, LMDB_FILES.data), join(path, LMDB_FILES.data))
+  syncFolder(on, path)
+  removeFolder(on, sealed)
+}
+
+/** LMDB gives this mode to new files and leaves the mode of existing ones. */
 const PRIVATE = 0o600
 
-/** Earlier versions created files that the group and others could read. */
+/**
+ * Earlier versions created files that the group and others could read, and a copy of the key may be
+ * such a file.
+ */
 function makePrivate(path: string, on: Disk): void {
-  for (const name of Object.values(LMDB_FILES)) {
-    const file = join(path, name)
-    if (on.exists(file)) chmodSync(file, PRIVATE)
-  }
+  const files = Object.values(LMDB_FILES).map(name => join(path, name))
+  for (const file of [...files, secretKeyBeside(path)]) if (on.exists(file)) chmodSync(file, PRIVATE)
 }
 
 function openDatabase(path: string, readOnly = false): RootDatabase<unknown, string> {
@@ -129,15 +210,15 @@ function textOf(db: RootDatabase<unknown, string>, { puts, removes }: Change): s
 }
 
 /**
- * Writes a catalog of these documents to the new folder `path`, in one synced transaction. Returns
- * the names of its files. Throws LMDB's errors.
+ * Writes a catalog of these documents to the new folder `path`, in one synced transaction, sealed
+ * with the key beside it. Returns the names of its files. Throws LMDB's errors.
  */
 export async function writeCatalog(
   path: string,
   documents: readonly Entry[],
   disk: Disk,
 ): Promise<readonly string[]> {
-  const store = openStore(path, disk)
+  const store = await openStore(path, disk)
   try {
     store.apply({ puts: documents, removes: [] })
   } finally {

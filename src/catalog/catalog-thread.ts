@@ -15,8 +15,8 @@ export function serveCatalog(port: MessagePort, data: CatalogThreadData): void {
   serve<CatalogCalls>(
     port,
     {
-      open: () => {
-        store = openStore(data.path)
+      open: async () => {
+        store = await openStore(data.path)
         return store.entries
       },
       apply: change => applyChange(must(store, 'the open store'), change),

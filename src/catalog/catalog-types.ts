@@ -5,6 +5,8 @@
  * LMDB has synced it.
  */
 import type { PoolSchema } from '../format/schema.ts'
+import type { Decide } from './change.ts'
+import type { Memory } from './memory.ts'
 import type { Application, BasicAuth, DataSource, Meta, Pool, Tombstone } from './model.ts'
 
 /** A document and its key. The value is plain JSON. */
@@ -39,26 +41,32 @@ export interface BadRequest {
 export interface ColumnInput {
   readonly name: string
   readonly jsonProperty: string
-  /** A ColumnType, or CLICKHOUSE, which is refused. */
+  /** A ColumnType, or CLICKHOUSE with a `clickHouseType`. */
   readonly type: string
+  readonly clickHouseType?: string | null | undefined
   readonly nullable: boolean
 }
 
-/** Absent, null and "" all mean that the field was not given. */
-export interface NewWebhookSource {
-  readonly uniqueName?: string | null | undefined
-  readonly description?: string | null | undefined
-  readonly basicAuth?: BasicAuth | null | undefined
+/** Columns and keys of a new pool. Absent, null and "" all mean that the field was not given. */
+export interface PoolInput {
   readonly columns?: readonly ColumnInput[] | null | undefined
   readonly timestamp?: string | null | undefined
   readonly uniqueId?: string | null | undefined
   readonly tenant?: string | null | undefined
-  readonly accessControlEnabled?: boolean | null | undefined
   readonly tableSettings?: TableSettingsGiven | null | undefined
 }
 
+/** Absent, null and "" all mean that the field was not given. */
+export interface NewWebhookSource extends PoolInput {
+  readonly uniqueName?: string | null | undefined
+  readonly description?: string | null | undefined
+  readonly basicAuth?: BasicAuth | null | undefined
+  readonly accessControlEnabled?: boolean | null | undefined
+}
+
+/** TableSettingsInput of the schema. Of `engine` one member is given, the others are null. */
 export interface TableSettingsGiven {
-  readonly engine?: Readonly<Record<string, unknown>> | null | undefined
+  readonly engine?: Readonly<Record<string, object | null | undefined>> | null | undefined
   readonly partitionBy?: readonly string[] | null | undefined
   readonly primaryKey?: readonly string[] | null | undefined
   readonly orderBy?: readonly string[] | null | undefined
@@ -72,19 +80,6 @@ export interface TableSettingsGiven {
 export interface IdOrName {
   readonly id?: string | null | undefined
   readonly uniqueName?: string | null | undefined
-}
-
-/**
- * The requested changes of a pool. Absent and null leave a field as it is. So does "", except for
- * the description.
- */
-export interface PoolChange {
-  readonly uniqueName?: string | null | undefined
-  readonly description?: string | null | undefined
-  readonly dataRetentionInDays?: number | null | undefined
-  readonly accessControlEnabled?: boolean | null | undefined
-  readonly timestamp?: { readonly columnName: string } | null | undefined
-  readonly syncing?: { readonly interval: string } | null | undefined
 }
 
 /** The pool and the source of a webhook URL. */
@@ -116,13 +111,11 @@ export interface CatalogService {
   schema(pool: number, version: number): PoolSchema | undefined
   /** The schema as JSON in UTF-8, in shared memory. */
   sharedSchema(pool: number, version: number): SharedArrayBuffer | undefined
-  /** Rejects with Unavailable where the change cannot be synced. */
-  createWebhookSource(input: NewWebhookSource, createdBy: string): Promise<Target | BadRequest>
-  /** Resolves with the pool as it is now, null where there is none. Rejects with Unavailable. */
-  modifyPool(which: IdOrName, change: PoolChange, modifiedBy: string): Promise<Pool | BadRequest | null>
-  /** Each resolves with the id, or null where there was no such object. Idempotent. */
-  deletePool(id: string): Promise<string | null>
-  deletePoolByName(uniqueName: string): Promise<string | null>
-  deleteSource(id: string): Promise<string | null>
-  deleteSourceByName(uniqueName: string): Promise<string | null>
+  /** Every document, for readers that list or look up by other means. */
+  readonly read: Memory
+  /**
+   * Runs one change when its turn comes. Resolves when it is synced and in memory. Rejects with
+   * Unavailable where it cannot be synced.
+   */
+  change<T>(decide: Decide<T>): Promise<T | BadRequest>
 }

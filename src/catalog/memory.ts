@@ -1,23 +1,43 @@
 /**
- * The catalog in memory: every document by its key, and the maps that readers use. A change is
- * applied only after it is synced, so everything that a reader sees here is on disk.
+ * The catalog in memory: every document by its key, and the collections that readers use. A change
+ * is applied only after it is synced, so everything that a reader sees here is on disk.
  */
 import type { PoolSchema } from '../format/schema.ts'
 import { assert, must } from '../util/assert.ts'
 import { Damaged } from '../util/errors.ts'
 import type { Change, Entry } from './catalog-types.ts'
-import type { Application, DataSource, Meta, Pool, SchemaVersion, SigningKey, Tombstone } from './model.ts'
+import { Collection } from './collection.ts'
+import type {
+  AccessPolicy,
+  Application,
+  DataSource,
+  Environment,
+  Job,
+  Meta,
+  Metric,
+  Pool,
+  SchemaVersion,
+  SigningKey,
+  Tombstone,
+} from './model.ts'
 import { schemaOf, shareSchema } from './model.ts'
+import { newestFirst } from './signing-keys.ts'
+import { upgrade } from './upgrade.ts'
 
 /** The keys of the documents. No other place spells them. */
 export const keys = {
   meta: 'meta',
-  signingKey: 'signing-key',
+  /** That of an earlier version has no kid. */
+  signingKey: (kid: string) => (kid === '' ? 'signing-key' : `signing-key/${kid}`),
+  environment: 'environment',
   application: (id: string) => `application/${id}`,
   source: (id: string) => `source/${id}`,
   pool: (id: string) => `pool/${id}`,
   schema: (pool: number, version: number) => `plan/${pool}/${version}`,
   tombstone: (pool: number) => `tombstone/${pool}`,
+  metric: (id: string) => `metric/${id}`,
+  policy: (id: string) => `policy/${id}`,
+  job: (id: string) => `job/${id}`,
 }
 
 /** A schema version, and the same as JSON in memory that threads share. */
@@ -26,42 +46,39 @@ interface LoadedSchema {
   readonly shared: SharedArrayBuffer
 }
 
-/** Objects of one kind by id and by unique name. */
-class Named<T extends { readonly id: string; readonly uniqueName: string }> {
-  readonly byId = new Map<string, T>()
-  readonly byName = new Map<string, T>()
+/** Of 2^53, so that the places of pools sort as strings. */
+const POOL_NUMBER_DIGITS = 16
 
-  set(value: T): void {
-    this.delete(value.id)
-    this.byId.set(value.id, value)
-    this.byName.set(value.uniqueName, value)
-  }
-
-  delete(id: string): void {
-    const old = this.byId.get(id)
-    if (old === undefined) return
-    this.byId.delete(id)
-    this.byName.delete(old.uniqueName)
-  }
-
-  /** True where the name is taken, as a unique name or as an id. */
-  has(name: string): boolean {
-    return this.byName.has(name) || this.byId.has(name)
-  }
-}
+const nameOf = ({ uniqueName }: { readonly uniqueName: string }) => uniqueName
 
 export class Memory {
-  readonly applications = new Named<Application>()
-  readonly sources = new Named<DataSource>()
-  readonly pools = new Named<Pool>()
+  readonly applications = new Collection<Application>({ nameOf })
+  readonly sources = new Collection<DataSource>({ nameOf })
+  /** By data source. */
+  readonly pools = new Collection<Pool>({
+    nameOf,
+    ownerOf: pool => pool.dataSourceId,
+    placeOf: pool => String(pool.number).padStart(POOL_NUMBER_DIGITS, '0'),
+  })
+  /** By pool. */
+  readonly metrics = new Collection<Metric>({ nameOf, ownerOf: metric => metric.poolId })
+  /** By pool. */
+  readonly policies = new Collection<AccessPolicy>({ nameOf, ownerOf: policy => policy.poolId })
+  /** By pool. */
+  readonly jobs = new Collection<Job>({ ownerOf: job => job.poolId })
+  /** The policies that are assigned to each application, by its id. */
+  readonly #policiesOf = new Map<string, Collection<AccessPolicy>>()
   readonly poolsByNumber = new Map<number, Pool>()
-  readonly sourcesByWebhook = new Map<string, DataSource>()
   readonly tombstones = new Map<number, Tombstone>()
+  /** The pool of a webhook id, by its id: the pool may be deleted while its source stays. */
+  readonly #poolIdOfWebhook = new Map<string, string>()
   readonly #schemas = new Map<string, LoadedSchema>()
   /** The documents as they are on disk. */
   readonly #documents = new Map<string, unknown>()
   #meta: Meta | undefined
-  #signingKey: SigningKey | undefined
+  /** The newest first. */
+  #signingKeys: readonly SigningKey[] = []
+  #environment: Environment | undefined
 
   /**
    * Throws Damaged naming `path` where the key or the form of a document is unknown, or one is
@@ -69,15 +86,16 @@ export class Memory {
    */
   load(entries: readonly Entry[], path: string): void {
     for (const [key, value] of entries) {
-      if (!this.#put(key, value)) throw new Damaged(path, 0, `the catalog has an unknown document ${key}`)
+      if (!this.#put(key, upgrade(key, value)))
+        throw new Damaged(path, 0, `the catalog has an unknown document ${key}`)
     }
-    if (entries.length > 0 && (this.#meta === undefined || this.#signingKey === undefined))
+    if (entries.length > 0 && (this.#meta === undefined || this.#signingKeys.length === 0))
       throw new Damaged(
         path,
         0,
         'the catalog has documents, but its meta document or its signing key is missing',
       )
-    for (const pool of this.pools.byId.values()) {
+    for (const pool of this.pools.all()) {
       if (this.#schemas.has(keys.schema(pool.number, pool.planVersion))) continue
       throw new Damaged(path, 0, `the catalog has no schema version ${pool.planVersion} of pool ${pool.id}`)
     }
@@ -91,17 +109,45 @@ export class Memory {
     return must(this.#meta, 'the meta document')
   }
 
-  signingKey(): SigningKey {
-    return must(this.#signingKey, 'the signing key')
+  /** The newest first; at least one. */
+  signingKeys(): readonly SigningKey[] {
+    return this.#signingKeys
+  }
+
+  /** Its document is made by its first change. */
+  environment(): Environment {
+    const { environmentId: id } = this.meta()
+    return (
+      this.#environment ?? {
+        id,
+        uniqueName: id,
+        description: '',
+        createdAt: EPOCH,
+        createdBy: 'system',
+        modifiedAt: EPOCH,
+        modifiedBy: 'system',
+      }
+    )
   }
 
   schema(pool: number, version: number): LoadedSchema | undefined {
     return this.#schemas.get(keys.schema(pool, version))
   }
 
-  /** The keys of all schema versions of a pool. */
-  schemaKeys(pool: number): string[] {
-    return [...this.#schemas.keys()].filter(key => key.startsWith(`plan/${pool}/`))
+  /** The live pool of a webhook id. */
+  poolOfWebhook(webhookId: string): Pool | undefined {
+    const id = this.#poolIdOfWebhook.get(webhookId)
+    return id === undefined ? undefined : this.pools.get(id)
+  }
+
+  /** The policy of an application on a pool: at most one is assigned. */
+  policyOf(poolId: string, applicationId: string): AccessPolicy | undefined {
+    return this.#policiesOf.get(applicationId)?.of(poolId)[0]
+  }
+
+  /** The policies of an application, oldest first. */
+  policiesOf(applicationId: string): readonly AccessPolicy[] {
+    return this.#policiesOf.get(applicationId)?.all() ?? []
   }
 
   /** Applies a change that is synced. */
@@ -123,19 +169,28 @@ export class Memory {
         this.#meta = value as Meta
         return this.#meta.format === 1
       case 'signing-key':
-        this.#signingKey = value as SigningKey
+        this.#setSigningKeys(key, value as SigningKey)
+        return true
+      case 'environment':
+        this.#environment = value as Environment
         return true
       case 'application':
         this.applications.set(value as Application)
         return true
-      case 'source':
-        this.sources.set(value as DataSource)
-        this.sourcesByWebhook.set((value as DataSource).webhookId, value as DataSource)
+      case 'source': {
+        const source = value as DataSource
+        this.sources.set(source)
+        if (source.webhook !== null)
+          this.#poolIdOfWebhook.set(source.webhook.webhookId, source.webhook.poolId)
         return true
-      case 'pool':
-        this.pools.set(value as Pool)
-        this.poolsByNumber.set((value as Pool).number, value as Pool)
+      }
+      case 'pool': {
+        const pool = value as Pool
+        this.pools.set(pool)
+        this.poolsByNumber.set(pool.number, pool)
+        if (pool.webhookId !== null) this.#poolIdOfWebhook.set(pool.webhookId, pool.id)
         return true
+      }
       case 'plan': {
         const schema = schemaOf(value as SchemaVersion)
         this.#schemas.set(key, { schema, shared: shareSchema(schema) })
@@ -144,8 +199,42 @@ export class Memory {
       case 'tombstone':
         this.tombstones.set((value as Tombstone).number, value as Tombstone)
         return true
+      case 'metric':
+        this.metrics.set(value as Metric)
+        return true
+      case 'policy':
+        this.#unassign(this.policies.get((value as AccessPolicy).id))
+        this.policies.set(value as AccessPolicy)
+        this.#assign(value as AccessPolicy)
+        return true
+      case 'job':
+        this.jobs.set(value as Job)
+        return true
       default:
         return false
+    }
+  }
+
+  /** Replaces the signing key of a document's key, or removes it. */
+  #setSigningKeys(documentKey: string, ...added: readonly SigningKey[]): void {
+    const others = this.#signingKeys.filter(({ kid }) => keys.signingKey(kid) !== documentKey)
+    this.#signingKeys = newestFirst([...others, ...added])
+  }
+
+  #assign(policy: AccessPolicy): void {
+    for (const id of policy.applicationIds) {
+      const assigned =
+        this.#policiesOf.get(id) ?? new Collection<AccessPolicy>({ ownerOf: ({ poolId }) => poolId })
+      this.#policiesOf.set(id, assigned)
+      assigned.set(policy)
+    }
+  }
+
+  #unassign(policy: AccessPolicy | undefined): void {
+    for (const id of policy?.applicationIds ?? []) {
+      const assigned = this.#policiesOf.get(id)
+      assigned?.delete(policy?.id ?? '')
+      if (assigned?.size === 0) this.#policiesOf.delete(id)
     }
   }
 
@@ -153,25 +242,45 @@ export class Memory {
     this.#documents.delete(key)
     const id = key.slice(key.indexOf('/') + 1)
     switch (kindOf(key)) {
+      case 'signing-key':
+        this.#setSigningKeys(key)
+        return
       case 'application':
         this.applications.delete(id)
         return
-      case 'source':
-        this.sourcesByWebhook.delete(must(this.sources.byId.get(id), key).webhookId)
+      case 'source': {
+        const { webhook } = must(this.sources.get(id), key)
+        if (webhook !== null) this.#poolIdOfWebhook.delete(webhook.webhookId)
         this.sources.delete(id)
         return
-      case 'pool':
-        this.poolsByNumber.delete(must(this.pools.byId.get(id), key).number)
+      }
+      case 'pool': {
+        const pool = must(this.pools.get(id), key)
+        this.poolsByNumber.delete(pool.number)
+        if (pool.webhookId !== null) this.#poolIdOfWebhook.delete(pool.webhookId)
         this.pools.delete(id)
         return
+      }
       case 'plan':
         this.#schemas.delete(key)
+        return
+      case 'metric':
+        this.metrics.delete(id)
+        return
+      case 'policy':
+        this.#unassign(this.policies.get(id))
+        this.policies.delete(id)
+        return
+      case 'job':
+        this.jobs.delete(id)
         return
       default:
         assert(false, `document ${key} is never removed`)
     }
   }
 }
+
+const EPOCH = new Date(0).toISOString()
 
 function kindOf(key: string): string {
   return key.split('/', 1)[0]!

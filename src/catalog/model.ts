@@ -1,5 +1,11 @@
 /** The documents of the catalog. Dates are ISO 8601 UTC with milliseconds. */
-import { type ColumnType, KEY_RECEIVED_AT, type PoolSchema, type SchemaKey } from '../format/schema.ts'
+import {
+  type ColumnType,
+  KEY_RECEIVED_AT,
+  type PoolSchema,
+  RECEIVED_AT,
+  type SchemaKey,
+} from '../format/schema.ts'
 import { assert } from '../util/assert.ts'
 
 /** Fields of every managed object. */
@@ -27,10 +33,15 @@ export const SCOPES = [
 ] as const
 export type Scope = (typeof SCOPES)[number]
 
+/** The size of an application's share of the engine. The first is the default. */
+export const PROPELLERS = ['P1_X_SMALL', 'P1_SMALL', 'P1_MEDIUM', 'P1_LARGE', 'P1_X_LARGE'] as const
+export type Propeller = (typeof PROPELLERS)[number]
+
 export interface Application extends Common {
-  /** Kept readable, because the management API shows it. The file has mode 0600. */
+  /** Readable, because the management API shows it. It is sealed on disk (seal.ts). */
   readonly secret: string
   readonly scopes: readonly Scope[]
+  readonly propeller: Propeller
 }
 
 export interface BasicAuth {
@@ -38,53 +49,199 @@ export interface BasicAuth {
   readonly password: string
 }
 
-/** An unpacked column as the user gave it. */
-export interface WebhookColumn {
+/** A column of a pool as the user gave it. */
+export interface PoolColumn {
   readonly name: string
   readonly jsonProperty: string
   readonly type: ColumnType
   readonly nullable: boolean
+  /** The ClickHouse type as given, of a column whose given type is CLICKHOUSE. */
+  readonly clickHouseType?: string
 }
 
-/** A webhook data source. */
-export interface DataSource extends Common {
+/** The kinds of data sources, as the management API spells them. */
+export type SourceKind =
+  | 'WEBHOOK'
+  | 'Http'
+  | 'INTERNAL'
+  | 'S3'
+  | 'Snowflake'
+  | 'KAFKA'
+  | 'CLICKHOUSE'
+  | 'POSTGRESQL'
+
+/** The settings of a table as the caller gave them. null means the default, [] none. */
+export interface TableSettings {
+  readonly engine: TableEngine | null
+  readonly partitionBy: readonly string[] | null
+  readonly primaryKey: readonly string[] | null
+  readonly orderBy: readonly string[] | null
+  readonly ttl: string | null
+}
+
+export type TableEngine =
+  | { readonly type: 'MERGE_TREE' }
+  | { readonly type: 'REPLACING_MERGE_TREE'; readonly ver: string | null }
+
+/** The part of a data source that only kind WEBHOOK has. */
+interface WebhookSettings {
   readonly webhookId: string
   readonly poolId: string
-  readonly basicAuth: BasicAuth | null
   /** As the caller gave it; connectionSettings shows it. */
   readonly timestamp: string | null
   readonly uniqueIdColumn: string | null
   readonly tenant: string | null
+  readonly tableSettings: TableSettings | null
 }
 
-/** A data pool: its columns, and the settings that decide how its events are stored. */
-export interface Pool extends Common {
-  /** The pool's number in the log and the index. No later pool gets the same number. */
-  readonly number: number
-  readonly dataSourceId: string
-  /** The current schema version. Catalog documents keep this older name. */
-  readonly planVersion: number
-  readonly columns: readonly WebhookColumn[]
+/** A table that an Http or S3 source declares. */
+export interface SourceTable {
+  readonly id: string
+  readonly name: string
+  /** The path in the bucket; S3 only. */
+  readonly path: string | null
+  readonly columns: readonly SourceColumn[]
+}
+
+export interface SourceColumn {
+  readonly name: string
+  readonly type: string
+  readonly clickHouseType: string | null
+  readonly nullable: boolean
+}
+
+/**
+ * A data source. Webhook and Http sources take events. Pools without a source of their own belong
+ * to the one INTERNAL source. Weir does not connect to the systems of the other kinds.
+ */
+export interface DataSource extends Common {
+  readonly kind: SourceKind
+  /** CONNECTING is never stored: the answer to a creation says it of a source that is BROKEN. */
+  readonly status: 'CONNECTING' | 'CONNECTED' | 'BROKEN'
+  /** Why the source is BROKEN, one sentence. */
+  readonly error: string | null
+  /** Credentials of the webhooks; WEBHOOK and Http only. */
+  readonly basicAuth: BasicAuth | null
+  readonly webhook: WebhookSettings | null
+  readonly tables: readonly SourceTable[]
+  /** The other connection settings of a kind that Weir does not connect to, as given. */
+  readonly settings: Readonly<Record<string, unknown>>
+}
+
+/** The columns that identify a record, in key order, and the one that ranks its versions. */
+export interface NamedKey {
+  readonly columns: readonly string[]
+  readonly version: string | null
+}
+
+/** What the kernels parse by: it changes only with a new schema version. */
+interface Columns {
+  readonly columns: readonly PoolColumn[]
+  /** A column, or RECEIVED_AT where the caller named it. null means RECEIVED_AT too. */
   readonly timestamp: string | null
   readonly uniqueIdColumn: string | null
   readonly tenant: string | null
+  /** Absent: (timestamp, unique id). null: every event is its own record. */
+  readonly key?: NamedKey | null
+}
+
+/** A data pool: its columns, and the settings that decide how its events are stored. */
+export interface Pool extends Common, Columns {
+  /** The pool's number in the log and the index. No later pool gets the same number. */
+  readonly number: number
+  readonly dataSourceId: string
+  /** The table of the source that the pool reads; the pool's first unique name elsewhere. */
+  readonly table: string
+  /** The current schema version. Catalog documents keep this older name. */
+  readonly planVersion: number
   readonly accessControlEnabled: boolean
   /** Days; 0: rows never expire. */
   readonly retentionDays: number
+  /** Where events are posted; null for the pool of a WEBHOOK source, which has the id. */
+  readonly webhookId: string | null
+  readonly tableSettings: TableSettings | null
+  /** The interval of syncing as given; absent: none. Weir shows it and syncs nothing. */
+  readonly syncInterval?: string
 }
 
 /**
  * A version of a pool's columns and keys. All versions stay as long as the pool, because each log
  * record names one.
  */
-export interface SchemaVersion {
+export interface SchemaVersion extends Columns {
   /** The pool's number. */
   readonly pool: number
   readonly version: number
-  readonly columns: readonly WebhookColumn[]
-  readonly timestamp: string | null
-  readonly uniqueIdColumn: string | null
-  readonly tenant: string | null
+}
+
+export type MetricType = 'COUNT' | 'SUM' | 'COUNT_DISTINCT' | 'AVERAGE' | 'MIN' | 'MAX' | 'CUSTOM'
+
+/** A structured filter as the API takes it; query/where.ts gives it its meaning. */
+export interface StoredFilter {
+  readonly column: string
+  readonly operator: string
+  readonly value: string | null
+  readonly and: readonly StoredFilter[]
+  readonly or: readonly StoredFilter[]
+}
+
+/** A predefined metric. Its SQL texts were checked when they were given. */
+export interface Metric extends Common {
+  readonly poolId: string
+  readonly type: MetricType
+  /** The measure, or the dimension of COUNT_DISTINCT; null for COUNT and CUSTOM. */
+  readonly column: string | null
+  /** CUSTOM only, as given. */
+  readonly expression: string | null
+  readonly filters: readonly StoredFilter[]
+  readonly filterSql: string | null
+  /** Column names. */
+  readonly dimensions: readonly string[]
+  readonly accessControlEnabled: boolean
+}
+
+/** Limits what the applications that it is assigned to see of one pool. */
+export interface AccessPolicy extends Common {
+  readonly poolId: string
+  /** Column names, or `*` alone for all. */
+  readonly columns: readonly string[]
+  readonly rows: readonly StoredFilter[]
+  readonly filterSql: string | null
+  readonly applicationIds: readonly string[]
+}
+
+/** The one environment of a data folder. Its id is meta's `environmentId`. */
+export type Environment = Common
+
+export type JobStatus = 'CREATED' | 'IN_PROGRESS' | 'SUCCEEDED' | 'FAILED'
+
+/** An operation that outlives its request. */
+export interface Job {
+  readonly id: string
+  readonly kind: 'ADD_COLUMN'
+  readonly poolId: string
+  readonly status: JobStatus
+  /** 0 to 1. */
+  readonly progress: number
+  /** Why the job FAILED, one sentence. */
+  readonly error: string | null
+  readonly createdAt: string
+  readonly createdBy: string
+  readonly modifiedAt: string
+  readonly modifiedBy: string
+  readonly startedAt: string | null
+  readonly succeededAt: string | null
+  readonly failedAt: string | null
+  readonly input: AddColumnInput
+  /** The first sequence that is parsed with the new column; null before. */
+  readonly cutOverSequence: number | null
+}
+
+export interface AddColumnInput {
+  readonly columnName: string
+  readonly columnType: string
+  readonly columnClickHouseType: string | null
+  readonly jsonProperty: string | null
 }
 
 /** Stands for a deleted pool: its log records are skipped, and its files may be removed. */
@@ -111,14 +268,18 @@ export interface Meta {
 
 /** Signs tokens (HS256). It is on disk, so that tokens survive a restart. */
 export interface SigningKey {
+  /** Names the key in the head of a token; "" for the key of an earlier version. */
+  readonly kid: string
+  readonly createdAt: string
   /** 32 random bytes, base64url. */
   readonly secret: string
 }
 
 /** The current version of a pool. */
 export function versionOf(pool: Pool): SchemaVersion {
-  const { number, planVersion, columns, timestamp, uniqueIdColumn, tenant } = pool
-  return { pool: number, version: planVersion, columns, timestamp, uniqueIdColumn, tenant }
+  const { number, planVersion, columns, timestamp, uniqueIdColumn, tenant, key } = pool
+  const version = { pool: number, version: planVersion, columns, timestamp, uniqueIdColumn, tenant }
+  return key === undefined ? version : { ...version, key }
 }
 
 /**
@@ -132,8 +293,11 @@ export function schemaOf(from: SchemaVersion): PoolSchema {
     assert(found >= 0, `column ${name} of schema ${from.pool}/${from.version} exists`)
     return found
   }
-  const timestamp = index(from.timestamp)
-  const uniqueId = index(from.uniqueIdColumn)
+  const timestamp = from.timestamp === RECEIVED_AT ? -1 : index(from.timestamp)
+  const key = keyOf(from, index)
+  const isKey = new Set(key === null ? [] : [...key.columns, key.version])
+  // The unique id is required even where another key makes it a plain column.
+  for (const each of [timestamp, index(from.uniqueIdColumn)]) isKey.add(each)
   return {
     pool: from.pool,
     version: from.version,
@@ -141,17 +305,22 @@ export function schemaOf(from: SchemaVersion): PoolSchema {
       name,
       type,
       jsonProperty,
-      required: !nullable || i === timestamp || i === uniqueId,
+      required: !nullable || isKey.has(i),
     })),
     timestamp,
     tenant: index(from.tenant),
-    key: keyOf(timestamp, uniqueId),
+    key,
+    ...(from.uniqueIdColumn === null ? {} : { uniqueId: index(from.uniqueIdColumn) }),
   }
 }
 
-function keyOf(timestamp: number, uniqueId: number): SchemaKey | null {
-  if (uniqueId === -1) return null
-  return { columns: [timestamp === -1 ? KEY_RECEIVED_AT : timestamp, uniqueId], version: -1 }
+function keyOf(from: SchemaVersion, index: (name: string | null) => number): SchemaKey | null {
+  const keyIndex = (name: string) => (name === RECEIVED_AT ? KEY_RECEIVED_AT : index(name))
+  if (from.key === null) return null
+  if (from.key !== undefined)
+    return { columns: from.key.columns.map(keyIndex), version: index(from.key.version) }
+  if (from.uniqueIdColumn === null) return null
+  return { columns: [keyIndex(from.timestamp ?? RECEIVED_AT), index(from.uniqueIdColumn)], version: -1 }
 }
 
 /** A schema as JSON in UTF-8, in memory that threads share. */

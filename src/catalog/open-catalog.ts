@@ -18,9 +18,13 @@ import { newId } from '../util/ids.ts'
 import type { Paths } from '../util/paths.ts'
 import { Catalog, type CatalogListener } from './catalog.ts'
 import type { Entry } from './catalog-types.ts'
+import { newSecret } from './change-application.ts'
+import { policiesWithout } from './change-policy.ts'
+import { makeWebhookSource } from './change-source.ts'
 import { keys, Memory } from './memory.ts'
-import { type Application, type Meta, type Pool, SCOPES, type SigningKey } from './model.ts'
-import { makeWebhookSource } from './rules.ts'
+import { type Application, type Meta, type Pool, PROPELLERS, SCOPES } from './model.ts'
+
+import { makeSigningKey } from './signing-keys.ts'
 import { openStoreClient, type StoreClient } from './store-client.ts'
 
 export interface CatalogOptions extends AdminGiven {
@@ -31,7 +35,7 @@ export interface CatalogOptions extends AdminGiven {
   readonly crashAt?: string | undefined
   /** See CatalogListener. */
   readonly onPoolDeleted?: (pool: Pool) => void
-  readonly onPoolModified?: (pool: Pool) => void
+  readonly onPoolModified?: (pool: Pool, before: Pool) => void
   readonly disk?: Disk
 }
 
@@ -123,32 +127,41 @@ function newFolder(given: AdminGiven): StartChange {
     firstApplicationId: admin.id,
     openPoolMade: true,
   }
-  const signingKey: SigningKey = { secret: randomBytes(32).toString('base64url') }
-  const checked = { columns: [], timestamp: null, uniqueIdColumn: null, tenant: null }
+  const signingKey = makeSigningKey([], now)
+  const checked = { columns: [], timestamp: null, uniqueIdColumn: null, tenant: null, tableSettings: null }
   const pool = makeWebhookSource({ uniqueName: OPEN_POOL_NAME }, checked, meta, SYSTEM, now)
   return {
-    puts: [[keys.signingKey, signingKey], [keys.application(admin.id), admin], ...pool.puts],
+    puts: [[keys.signingKey(signingKey.kid), signingKey], [keys.application(admin.id), admin], ...pool.puts],
     removes: [],
   }
 }
 
-/** Replaces the first application. An id or secret that is not given stays as it was. */
+/**
+ * Replaces the id or the secret of the first application. Whatever is not given stays as it was,
+ * its name and scopes too. Access policies name applications by id, so a new id has none.
+ */
 function replaceAdmin(memory: Memory, given: AdminGiven): StartChange | undefined {
   const meta = memory.meta()
-  const old = memory.applications.byId.get(meta.firstApplicationId)
+  const old = memory.applications.get(meta.firstApplicationId)
   const id = given.clientId ?? meta.firstApplicationId
   const secret = given.clientSecret ?? old?.secret
   if (given.clientId === undefined && given.clientSecret === undefined) return undefined
   if (id === old?.id && secret === old.secret) return undefined
-  if (id !== meta.firstApplicationId && memory.applications.has(id))
+  if (id !== old?.id && memory.applications.has(id))
     throw new CannotRun(`the client id ${id} belongs to another application`)
-  const admin = makeApplication(id, secret ?? newSecret(), wallMs())
+  const now = wallMs()
+  const made = makeApplication(id, secret ?? newSecret(), now)
+  const uniqueName = old === undefined || old.uniqueName === old.id ? id : old.uniqueName
+  const { secret: newest, modifiedAt, modifiedBy } = made
+  const admin = old === undefined ? made : { ...old, id, uniqueName, secret: newest, modifiedAt, modifiedBy }
+  const replaced = old !== undefined && old.id !== id ? old.id : undefined
   return {
     puts: [
       [keys.application(id), admin],
       [keys.meta, { ...meta, firstApplicationId: id } satisfies Meta],
+      ...(replaced === undefined ? [] : policiesWithout(memory, replaced, SYSTEM, now)),
     ],
-    removes: old !== undefined && old.id !== id ? [keys.application(old.id)] : [],
+    removes: replaced === undefined ? [] : [keys.application(replaced)],
   }
 }
 
@@ -160,7 +173,7 @@ export function writeAdmin(
   path: string,
   on: Disk,
 ): { readonly admin: Admin | undefined; readonly written: boolean } {
-  const application = memory.applications.byId.get(memory.meta().firstApplicationId)
+  const application = memory.applications.get(memory.meta().firstApplicationId)
   if (application === undefined) return { admin: undefined, written: false }
   const admin: Admin = { clientId: application.id, clientSecret: application.secret }
   const bytes = Buffer.from(`${JSON.stringify(admin, null, 2)}\n`)
@@ -191,11 +204,9 @@ function makeApplication(id: string, secret: string, nowMs: number): Application
     modifiedBy: SYSTEM,
     secret,
     scopes: SCOPES,
+    // The operator's own queries are not held back beside the dashboards'.
+    propeller: PROPELLERS[PROPELLERS.length - 1] ?? PROPELLERS[0],
   }
-}
-
-function newSecret(): string {
-  return randomBytes(32).toString('base64url')
 }
 
 /**

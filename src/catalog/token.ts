@@ -2,19 +2,25 @@
  * Issues and checks tokens: OAuth 2 client credentials (RFC 6749) and HTTP Basic. A function
  * returns a value, and api/ writes it to the socket.
  *
- * Tokens are JWTs signed with the folder's key, so they survive a restart. A token never gives more
- * scopes than its application has now, and none once the application is deleted. It is bound to the
- * application's secret: when the secret changes, the tokens for the old one end at once.
+ * Tokens are JWTs signed with the newest of the folder's keys, so they survive a restart and a new
+ * key. A token never gives more scopes than its application has now, and none once the application
+ * is deleted. It is bound to the application's secret: when the secret changes, the tokens for the
+ * old one end at once.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { JWTHeaderParameters, JWTPayload } from 'jose'
 import { SignJWT } from 'jose/jwt/sign'
 import { jwtVerify } from 'jose/jwt/verify'
-import { readBasic, readBearer, secretDigest } from '../util/authorization.ts'
+import { must } from '../util/assert.ts'
+import { readBearer, secretDigest } from '../util/authorization.ts'
 import { wallMs } from '../util/clock.ts'
-import type { Refusal } from '../util/errors.ts'
-import { TOKEN_BODY_BYTES_MAX, TOKEN_FIELDS_MAX, TOKEN_SECONDS } from '../util/limits.ts'
+import { AccessEnded, type Refusal } from '../util/errors.ts'
+import { TOKEN_CLOCK_STEP_SECONDS, TOKEN_SECONDS } from '../util/limits.ts'
 import { GuessThrottle } from './guess-throttle.ts'
 import type { Application, Scope, SigningKey } from './model.ts'
+import { type PolicyValues, policyValuesOfClaim } from './policy-values.ts'
+import { acceptedKeys } from './signing-keys.ts'
+import { basicOf, type Credentials, readTokenRequest, type TokenError } from './token-request.ts'
 
 interface TokenRequest {
   /** The client's address, as text. */
@@ -34,6 +40,14 @@ export interface TokenReply {
 export interface Identity {
   readonly applicationId: string
   readonly scopes: ReadonlySet<Scope>
+  /** The values for the placeholders of access policies. It has no prototype. */
+  readonly policyValues?: PolicyValues
+  /**
+   * Asked again by work that waits or takes long. Throws AccessEnded where the application was
+   * deleted, its secret replaced, or the key of its token removed. A token that expires meanwhile
+   * ends nothing.
+   */
+  verifyAgain(): void
 }
 
 export interface Tokens {
@@ -46,7 +60,8 @@ export interface Tokens {
 /** The parts of the catalog that tokens need. */
 interface TokenDeps {
   application(id: string): Application | undefined
-  signingKey(): SigningKey
+  /** The newest first; at least one. */
+  signingKeys(): readonly SigningKey[]
   /** The wall clock of a test. */
   nowMs?(): number
   /** Set by tests. */
@@ -58,20 +73,14 @@ const ALGORITHM = 'HS256'
 
 /** Creates the token endpoint's functions over a catalog. */
 export function createTokens(deps: TokenDeps): Tokens {
-  const key = Buffer.from(deps.signingKey().secret, 'base64url')
   const throttle = new GuessThrottle(deps.monotonicMs)
   return {
-    token: request => issue(deps, throttle, key, request),
-    verify: (authorization, address) => verify(deps, throttle, key, { authorization, address }),
+    token: request => issue(deps, throttle, request),
+    verify: (authorization, address) => verify(deps, throttle, { authorization, address }),
   }
 }
 
-async function issue(
-  deps: TokenDeps,
-  throttle: GuessThrottle,
-  key: Uint8Array,
-  request: TokenRequest,
-): Promise<TokenReply> {
+async function issue(deps: TokenDeps, throttle: GuessThrottle, request: TokenRequest): Promise<TokenReply> {
   const read = readTokenRequest(request.authorization, request.contentType, request.body)
   if ('error' in read) return failure(read)
   const application = await authenticate(deps, throttle, request.address, read.credentials)
@@ -83,21 +92,36 @@ async function issue(
   if (lacking.length > 0)
     return failure({ error: 'invalid_scope', description: 'The application lacks a requested scope.' })
   const scope = scopes.join(' ')
+  const token = await sign(deps, application, scope, read.policyValues)
+  return reply(200, { access_token: token, expires_in: TOKEN_SECONDS, token_type: 'Bearer', scope })
+}
+
+async function sign(
+  deps: TokenDeps,
+  application: Application,
+  scope: string,
+  policyValues: PolicyValues | undefined,
+): Promise<string> {
+  const { kid, secret } = must(deps.signingKeys()[0], 'a signing key')
+  const key = Buffer.from(secret, 'base64url')
+  const claims: TokenClaims = {
+    scope,
+    secret: secretMark(key, application),
+    ...(policyValues === undefined ? {} : { policy_values: policyValues }),
+  }
   const seconds = Math.floor((deps.nowMs ?? wallMs)() / 1000)
-  const token = await new SignJWT({ scope, secret: secretMark(key, application) })
-    .setProtectedHeader({ alg: ALGORITHM, typ: 'JWT' })
+  return await new SignJWT({ ...claims })
+    .setProtectedHeader({ alg: ALGORITHM, typ: 'JWT', kid })
     .setIssuer(ISSUER)
     .setSubject(application.id)
     .setIssuedAt(seconds)
     .setExpirationTime(seconds + TOKEN_SECONDS)
     .sign(key)
-  return reply(200, { access_token: token, expires_in: TOKEN_SECONDS, token_type: 'Bearer', scope })
 }
 
 async function verify(
   deps: TokenDeps,
   throttle: GuessThrottle,
-  key: Uint8Array,
   { authorization, address }: Pick<TokenRequest, 'authorization' | 'address'>,
 ): Promise<Identity | Refusal> {
   if (authorization === undefined || authorization === '')
@@ -105,8 +129,7 @@ async function verify(
   const basic = basicOf(authorization)
   if (basic !== undefined) {
     const application = await authenticate(deps, throttle, address, basic)
-    if (application === undefined)
-      return unauthorized('credentials_wrong', 'The application id or secret is wrong.')
+    if (application === undefined) return WRONG_CREDENTIALS
     if ('retrySeconds' in application)
       return {
         status: 429,
@@ -115,34 +138,81 @@ async function verify(
         retryable: true,
         headers: { 'Retry-After': String(application.retrySeconds) },
       }
-    return { applicationId: application.id, scopes: new Set(application.scopes) }
+    return {
+      applicationId: application.id,
+      scopes: new Set(application.scopes),
+      verifyAgain: () => verifyAgain(deps, application, WRONG_CREDENTIALS),
+    }
   }
   const token = readBearer(authorization)
   if (token === undefined)
     return unauthorized('token_missing', 'The Authorization header holds no Bearer token.')
-  return verifyBearer(deps, key, token)
+  return verifyBearer(deps, token)
 }
 
-async function verifyBearer(deps: TokenDeps, key: Uint8Array, token: string): Promise<Identity | Refusal> {
-  const currentDate = new Date((deps.nowMs ?? wallMs)())
-  let claims: { readonly sub?: string; readonly scope?: unknown; readonly secret?: unknown }
+async function verifyBearer(deps: TokenDeps, token: string): Promise<Identity | Refusal> {
+  const nowMs = (deps.nowMs ?? wallMs)()
+  let key = NO_KEY
+  let signedBy: string | undefined
+  /** jose asks for the key of a token's head, which nothing has proved yet. */
+  const findKey = ({ kid = '' }: JWTHeaderParameters): Uint8Array => {
+    const found = acceptedKeys(deps.signingKeys(), nowMs).find(one => one.kid === kid)
+    if (found === undefined) throw new Error('the key is unknown')
+    key = Buffer.from(found.secret, 'base64url')
+    signedBy = found.kid
+    return key
+  }
+  let claims: JWTPayload & Partial<TokenClaims>
   try {
-    claims = (await jwtVerify(token, key, { algorithms: [ALGORITHM], issuer: ISSUER, currentDate })).payload
+    const options = {
+      algorithms: [ALGORITHM],
+      issuer: ISSUER,
+      currentDate: new Date(nowMs),
+      requiredClaims: CLAIMS,
+    }
+    claims = (await jwtVerify(token, findKey, options)).payload
   } catch {
     // jose throws for every mistake of a client: form, signature, age.
-    return unauthorized('token_invalid', 'The token is not valid or has expired.')
+    return INVALID_TOKEN
   }
+  // A token of a moment when the clock was ahead would be valid for too long.
+  if ((claims.iat ?? Number.POSITIVE_INFINITY) > nowMs / 1000 + TOKEN_CLOCK_STEP_SECONDS)
+    return unauthorized('token_invalid', 'The token is from a later time than now.')
   const application = claims.sub === undefined ? undefined : deps.application(claims.sub)
   if (application === undefined || typeof claims.scope !== 'string')
     return unauthorized('token_invalid', 'The token’s application does not exist.')
   if (claims.secret !== secretMark(key, application))
     return unauthorized('token_invalid', 'The application’s secret was changed after the token was given.')
   const granted = claims.scope.split(' ')
+  const values = claims.policy_values
   return {
     applicationId: application.id,
     scopes: new Set(application.scopes.filter(scope => granted.includes(scope))),
+    ...(values === undefined ? {} : { policyValues: policyValuesOfClaim(values) }),
+    verifyAgain: () => verifyAgain(deps, application, INVALID_TOKEN, signedBy),
   }
 }
+
+/**
+ * Throws AccessEnded unless the application that was verified has the same secret still, and the
+ * key that signed its token is there.
+ * @param kid undefined: the caller has no token
+ */
+function verifyAgain(deps: TokenDeps, verified: Application, refusal: Refusal, kid?: string): void {
+  const isSame = deps.application(verified.id)?.secret === verified.secret
+  const hasKey = kid === undefined || deps.signingKeys().some(key => key.kid === kid)
+  if (!isSame || !hasKey) throw new AccessEnded(refusal)
+}
+
+/** The claims of our own. */
+interface TokenClaims {
+  readonly scope: string
+  readonly secret: string
+  readonly policy_values?: PolicyValues
+}
+
+const CLAIMS = ['sub', 'iat', 'exp', 'scope', 'secret']
+const NO_KEY = new Uint8Array(0)
 
 /**
  * A digest that tells secrets apart and reveals nothing of them: whoever holds a token can read it.
@@ -211,6 +281,9 @@ function reply(status: number, body: object, headers: Readonly<Record<string, st
   }
 }
 
+const WRONG_CREDENTIALS = unauthorized('credentials_wrong', 'The application id or secret is wrong.')
+const INVALID_TOKEN = unauthorized('token_invalid', 'The token is not valid or has expired.')
+
 function unauthorized(code: string, message: string): Refusal {
   return {
     status: 401,
@@ -219,117 +292,4 @@ function unauthorized(code: string, message: string): Refusal {
     retryable: false,
     headers: { 'WWW-Authenticate': 'Bearer realm="weir"' },
   }
-}
-
-/** An id and a secret as a client sent them, unchecked. */
-export interface Credentials {
-  readonly id: string
-  readonly secret: string
-}
-
-/** RFC 6749, section 5.2. */
-interface TokenError {
-  readonly error: 'invalid_request' | 'invalid_client' | 'invalid_scope' | 'unsupported_grant_type'
-  readonly description: string
-}
-
-interface TokenAsked {
-  /** One of these must be right: the parts of a Basic header count as sent and as URL-decoded. */
-  readonly credentials: readonly Credentials[]
-  /** null: the request names none, so the token gets all that the application has. */
-  readonly scopes: readonly string[] | null
-}
-
-/**
- * Reads a token request: form fields and HTTP Basic. Returns the request, or the error to answer.
- */
-function readTokenRequest(
-  authorization: string | undefined,
-  contentType: string | undefined,
-  body: Uint8Array,
-): TokenAsked | TokenError {
-  const form = readForm(contentType, body)
-  if ('error' in form) return form
-  const grant = form.get('grant_type')
-  if (!grant) return invalid('grant_type is missing.')
-  if (grant !== 'client_credentials')
-    return { error: 'unsupported_grant_type', description: 'The only grant_type is client_credentials.' }
-  // No token is better than one that looks limited to a tenant and is not.
-  if (form.has('policy_values')) return invalid('policy_values is not supported by this version.')
-  const credentials = readCredentials(authorization, form)
-  if ('error' in credentials) return credentials
-  const scopes = [...new Set((form.get('scope') ?? '').split(' ').filter(scope => scope !== ''))]
-  return { credentials, scopes: scopes.length === 0 ? null : scopes }
-}
-
-/**
- * The id and secret of a Basic header, as sent and as form-decoded, because clients differ. Empty
- * where the header is broken; undefined for another scheme.
- */
-export function basicOf(authorization: string | undefined): Credentials[] | undefined {
-  const text = readBasic(authorization)?.toString()
-  if (text === undefined) return undefined
-  const colon = text.indexOf(':')
-  if (colon < 0) return []
-  const raw = { id: text.slice(0, colon), secret: text.slice(colon + 1) }
-  const decoded = { id: formDecode(raw.id), secret: formDecode(raw.secret) }
-  return [raw, decoded]
-}
-
-function readForm(contentType: string | undefined, body: Uint8Array): URLSearchParams | TokenError {
-  const type = (contentType ?? '').split(';', 1)[0]!.trim().toLowerCase()
-  if (type !== '' && type !== 'application/x-www-form-urlencoded')
-    return invalid('The content type must be application/x-www-form-urlencoded.')
-  if (body.byteLength > TOKEN_BODY_BYTES_MAX)
-    return invalid(`The body has more than ${TOKEN_BODY_BYTES_MAX} bytes.`)
-  if (hasMoreFields(body, TOKEN_FIELDS_MAX))
-    return invalid(`The form has more than ${TOKEN_FIELDS_MAX} fields.`)
-  let text: string
-  try {
-    text = new TextDecoder('utf-8', { fatal: true }).decode(body)
-  } catch {
-    return invalid('The body is not UTF-8.')
-  }
-  const form = new URLSearchParams(text)
-  for (const name of ['grant_type', 'client_id', 'client_secret', 'scope', 'policy_values'])
-    if (form.getAll(name).length > 1) return invalid(`${name} is given more than once.`)
-  return form
-}
-
-/** Counts the fields before URLSearchParams creates a pair of each: 500,000 of them took 150 ms. */
-function hasMoreFields(body: Uint8Array, max: number): boolean {
-  let fields = 1
-  for (let at = body.indexOf(AND); at >= 0 && fields <= max; at = body.indexOf(AND, at + 1)) fields += 1
-  return fields > max
-}
-
-const AND = 0x26
-
-function readCredentials(
-  authorization: string | undefined,
-  form: URLSearchParams,
-): readonly Credentials[] | TokenError {
-  const basic = basicOf(authorization)
-  const id = form.get('client_id')
-  const secret = form.get('client_secret')
-  if (basic !== undefined) {
-    if (secret) return invalid('Credentials are given both in the header and in the form.')
-    if (id && !basic.some(sent => sent.id === id)) return invalid('client_id differs from the header’s.')
-    return basic
-  }
-  if (!id) return invalid('client_id is missing.')
-  if (!secret) return invalid('client_secret is missing.')
-  return [{ id, secret }]
-}
-
-function formDecode(text: string): string {
-  try {
-    return decodeURIComponent(text.replaceAll('+', ' '))
-  } catch {
-    return text // a percent sign that encodes nothing stays as it was sent
-  }
-}
-
-function invalid(description: string): TokenError {
-  return { error: 'invalid_request', description }
 }

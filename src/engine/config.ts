@@ -1,7 +1,7 @@
 /**
  * Every option, declared once: flag, environment name, default, unit, reason. The type Config, the
- * parser and `weir --help` come from this table. Only this file and set-up read `process.env`. The
- * flags of a single command stand with that command (app/commands.ts).
+ * parser and `weir --help` come from this table. Only this file and set-up take settings from
+ * `process.env`. The flags of a single command stand with that command (app/commands.ts).
  */
 
 import { isAbsolute, resolve } from 'node:path'
@@ -15,6 +15,7 @@ import {
   DESCRIPTORS_RESERVED,
   LOG_FILE_BYTES,
   LOG_FILE_BYTES_MIN,
+  STALENESS_MS_MAX,
 } from '../util/limits.ts'
 
 /** One option. */
@@ -177,6 +178,14 @@ const OPTIONS = {
     '0',
     `connections at once, more are closed; 0: the limit of open files less ${DESCRIPTORS_RESERVED}, at most ${CONNECTIONS_MAX}`,
     integer(0, 1_000_000),
+  ),
+  stalenessMs: option(
+    'staleness',
+    'WEIR_STALENESS_MS',
+    'MS',
+    '0',
+    'a query may miss what was acknowledged in the last so many ms; 0: it misses nothing',
+    integer(0, STALENESS_MS_MAX),
   ),
   crashAt: hidden(
     option(

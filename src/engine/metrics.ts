@@ -8,7 +8,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type * as Prom from 'prom-client'
 import type { MergeFigures } from '../store/compaction/compaction-types.ts'
-import { METRIC_SERIES_MAX, METRIC_SYNCS_HELD } from '../util/limits.ts'
+import { METRIC_APPLICATIONS_MAX, METRIC_SERIES_MAX, METRIC_SYNCS_HELD } from '../util/limits.ts'
 import { loadPackage } from '../util/load-package.ts'
 
 // Class by class, because the package's index also loads a push gateway, a cluster's registry and
@@ -37,6 +37,10 @@ export interface Metrics {
   /** From the ack of a row to the sync of its flush. */
   visible(ms: number): void
   query(ms: number): void
+  /** The query process has ended by itself, and another one starts. */
+  queryProcessFailed(): void
+  /** A query of `application` (its unique name) has waited this long for its turn. */
+  queryWaited(application: string, ms: number): void
   merge(figures: MergeFigures): void
   mergeFailed(): void
   /** A gauge that is read with the page. `label` names the label whose values differ by reading. */
@@ -66,8 +70,6 @@ export function createMetrics(): Metrics {
     ['pool', 'result', 'code'],
     () => events.series(),
   )
-  const byOne = (counts: ReadonlyMap<string | number, number>) => () =>
-    [...counts].map(([value, count]) => [[value], count] as const)
   const requestsHelp = 'HTTP requests by status; 0: the client closed the connection first'
   countedByLabel(registers, 'weir_requests_total', requestsHelp, ['status'], byOne(requests))
   countedByLabel(
@@ -93,6 +95,11 @@ export function createMetrics(): Metrics {
     help: 'rows taken from the memtables by flushes',
     registers,
   })
+  const restarts = new Counter({
+    name: 'weir_query_process_restarts_total',
+    help: 'query processes that ended by themselves; another one started each time',
+    registers,
+  })
   const compaction = countMerges(registers)
   const loop = watchEventLoop(registers)
   return {
@@ -109,6 +116,8 @@ export function createMetrics(): Metrics {
     },
     visible: ms => visible.observe(ms / 1000),
     query: ms => query.observe(ms / 1000),
+    queryProcessFailed: () => restarts.inc(),
+    queryWaited: countWaits(registers),
     ...compaction,
     gauge: (name, help, reading, label) => void readGauge(registers, name, help, reading, label),
     text: () => registry.metrics(),
@@ -139,6 +148,27 @@ function countSyncs(registers: Registry[]): Metrics['sync'] {
     bytes += count
     held.push(ms)
     if (held.length >= METRIC_SYNCS_HELD) observe()
+  }
+}
+
+/** Counters by one label. */
+function byOne(counts: ReadonlyMap<string | number, number>) {
+  return () => [...counts].map(([value, count]) => [[value], count] as const)
+}
+
+/** Applications are made and deleted, so the number of series has a limit. */
+function countWaits(registers: Registry[]): Metrics['queryWaited'] {
+  const seconds = new Map<string, number>()
+  countedByLabel(
+    registers,
+    'weir_application_query_wait_seconds_total',
+    `time that queries of an application waited for their turn; of the first ${METRIC_APPLICATIONS_MAX} applications`,
+    ['application'],
+    byOne(seconds),
+  )
+  return (application, ms) => {
+    const isNamed = seconds.has(application) || seconds.size < METRIC_APPLICATIONS_MAX
+    add(seconds, isNamed ? application : 'other', ms / 1000)
   }
 }
 

@@ -4,7 +4,7 @@
  *
  *   W-4   Log files and replaced segments are removed only after the index synced the change that
  *         makes them obsolete.
- *   W-8   A query calls flushNow() first. Its snapshot pins the files that it reads.
+ *   W-8   A query calls makeVisible() first. Its snapshot pins the files that it reads.
  */
 
 import { rmdir } from 'node:fs/promises'
@@ -62,6 +62,8 @@ export class Pools {
   readonly compaction: Scheduler
   #lastAppendMs = Number.NEGATIVE_INFINITY
   readonly #known = new Set<number>()
+  /** By pool: what was acknowledged before this monotonic time is visible to queries. */
+  readonly #visibleToMs = new Map<number, number>()
   readonly #folders = new Map<number, string>()
   readonly #dropping = new Set<Promise<void>>()
   /** Damaged pools, which are not compacted. */
@@ -142,6 +144,19 @@ export class Pools {
     if (this.#isKnown(pool)) await this.#flusher.flushNow(pool)
   }
 
+  /**
+   * Makes what was acknowledged before the call visible to queries (W-8). With a staleness of S ms a
+   * call does nothing where an earlier one began at most S ms ago. Rejects as flushNow does.
+   */
+  async makeVisible(pool: number): Promise<void> {
+    const beganMs = monotonicMs()
+    const { stalenessMs } = this.#options.config
+    const visibleToMs = this.#visibleToMs.get(pool) ?? Number.NEGATIVE_INFINITY
+    if (stalenessMs > 0 && beganMs - visibleToMs <= stalenessMs) return
+    await this.flushNow(pool)
+    if (stalenessMs > 0 && this.#known.has(pool)) this.#visibleToMs.set(pool, beganMs)
+  }
+
   snapshot(pool: number) {
     return this.#manifest.snapshot(pool)
   }
@@ -154,6 +169,17 @@ export class Pools {
   /** The flushed part of a pool; undefined: nothing is flushed. */
   flushed(pool: number): PoolView | undefined {
     return this.#manifest.pool(pool)
+  }
+
+  /** The rows of a pool that are flushed and not deleted, and the bytes of its files. */
+  sizeOf(pool: number): { readonly rows: number; readonly bytes: number } {
+    let rows = 0
+    let bytes = 0
+    for (const segment of this.#manifest.pool(pool)?.segments ?? []) {
+      rows += segment.rows - segment.deletedRows
+      bytes += segment.bytes
+    }
+    return { rows, bytes }
   }
 
   /** Names and debts of the pools with the most debt. */
@@ -285,6 +311,7 @@ export class Pools {
 
   async #drop(pool: Pool): Promise<void> {
     this.#known.delete(pool.number)
+    this.#visibleToMs.delete(pool.number)
     await Promise.all([this.#flusher.dropPool(pool.number), this.compaction.dropPool(pool.number)])
     this.#releaseLog() // its unflushed rows hold no log file any more
     this.#manifest.drop(pool.number)

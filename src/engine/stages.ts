@@ -71,8 +71,9 @@ export async function openStages(options: OpenStagesOptions): Promise<Stages> {
       options.onPoolDeleted?.(pool)
       pools?.drop(pool)
     },
-    onPoolModified: pool => {
-      if (pools !== undefined) retentionChanged(pools, pool.number)
+    onPoolModified: (pool, before) => {
+      if (pools !== undefined && pool.retentionDays !== before.retentionDays)
+        retentionChanged(pools, pool.number)
     },
   })
   const { catalog } = opened

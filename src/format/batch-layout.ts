@@ -17,7 +17,7 @@
  * no bytes in a variable-width column. There is a validity bitmap only where nulls > 0.
  *
  *   column 0   payload: the event's bytes as sent. No bytes at all in a batch of deletes.
- *   column 1   key: see key.ts. No bytes at all in a pool without a unique id.
+ *   column 1   key: see key.ts. No bytes at all in a pool without a key.
  *   column 2+  the schema's columns in order. None in a batch of deletes.
  */
 import { EVENTS_MAX } from '../util/limits.ts'

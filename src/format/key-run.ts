@@ -7,12 +7,28 @@
  *    2 … 2+n               rows: the row in the new segment, or -1: the key is deleted
  *    2+n … 3+2n            n + 1 offsets of the keys in the bytes
  *    then the keys, each unique, in ascending order of their bytes
+ *
+ * A run of rows with versions has n × VERSION_BYTES more: the version of each key's row
+ * (key-version.ts), zeros where the key is deleted. Such a run may also have rows below -1: row r
+ * stands as -2 - r where a delete of the key came before it. It then replaces the key's row
+ * whatever that row's version.
  */
 import { assert } from '../util/assert.ts'
+import { VERSION_BYTES } from './key-version.ts'
 
 export type KeyRun = ArrayBuffer
 
 const HEADER_WORDS = 2
+
+/** How a run says that row `row` follows a delete of its key. Of a row so given, it is the row. */
+export function afterDelete(row: number): number {
+  return -2 - row
+}
+
+/** The row that a word of `RunView.rows` names; -1: the key is deleted. */
+export function rowOfWord(word: number): number {
+  return word < -1 ? afterDelete(word) : word
+}
 
 /** One key of a run; row -1: the key is deleted. */
 export interface RunKey {
@@ -28,6 +44,8 @@ export interface RunView {
   readonly rows: Int32Array
   readonly offsets: Int32Array
   readonly bytes: Buffer
+  /** VERSION_BYTES for each key; undefined in a run without versions, and in an empty one. */
+  readonly versions: Buffer | undefined
 }
 
 /** Returns views of a run. Asserts that its lengths agree. */
@@ -49,7 +67,14 @@ function viewParts(run: KeyRun): RunView {
     rows: new Int32Array(run, 4 * HEADER_WORDS, count),
     offsets: new Int32Array(run, 4 * (HEADER_WORDS + count), count + 1),
     bytes: Buffer.from(run, runBytes(count, 0), keyBytes),
+    versions: versionsOf(run, count, keyBytes),
   }
+}
+
+function versionsOf(run: KeyRun, count: number, keyBytes: number): Buffer | undefined {
+  const bytes = VERSION_BYTES * count
+  const from = runBytes(count, keyBytes)
+  return count > 0 && run.byteLength === from + bytes ? Buffer.from(run, from, bytes) : undefined
 }
 
 function runBytes(count: number, keyBytes: number): number {
@@ -111,6 +136,24 @@ export class KeyRunWriter {
     assert(this.#count === count && this.#end === bytes.length, 'a key run is filled')
     return this.#run
   }
+}
+
+/**
+ * A copy of a run that has none, with versions.
+ * @param versions by row, VERSION_BYTES each
+ */
+export function withVersions(run: KeyRun, versions: Uint8Array): KeyRun {
+  const { count, rows } = viewRun(run)
+  const ranked = new ArrayBuffer(run.byteLength + VERSION_BYTES * count)
+  const bytes = new Uint8Array(ranked)
+  bytes.set(new Uint8Array(run))
+  for (let i = 0, at = run.byteLength; i < count; i++, at += VERSION_BYTES) {
+    const row = rowOfWord(rows[i]!)
+    if (row < 0) continue
+    const from = VERSION_BYTES * row
+    for (let byte = 0; byte < VERSION_BYTES; byte++) bytes[at + byte] = versions[from + byte]!
+  }
+  return ranked
 }
 
 /** A run of `keys`, which must be unique; they are sorted here, in place. */

@@ -39,6 +39,11 @@ export function encodeKeyParts(parts: readonly KeyPart[]): Uint8Array {
   return key.slice(0, end)
 }
 
+/** True where all rows of a key have the same primary timestamp. */
+export function keyHasTimestamp({ key, timestamp }: PoolSchema): boolean {
+  return key?.columns.includes(timestamp) ?? false
+}
+
 /**
  * The primary timestamp in a key, µs (a DATE is its midnight), as close as a number is; null where
  * keys do not begin with it. Throws RangeError for bytes that are no key of the schema.

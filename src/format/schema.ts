@@ -54,6 +54,17 @@ export type ColumnType = keyof typeof COLUMN_TYPE
 /** Types a webhook column may have, by number. */
 export const COLUMN_TYPES = Object.keys(COLUMN_TYPE) as readonly ColumnType[]
 
+const INTEGER_TYPES: readonly ColumnType[] = ['INT8', 'INT16', 'INT32', 'INT64']
+const FLOAT_TYPES: readonly ColumnType[] = ['FLOAT', 'DOUBLE']
+/** Types whose values are added up and averaged. */
+export const NUMBER_TYPES: readonly ColumnType[] = [...INTEGER_TYPES, ...FLOAT_TYPES]
+
+/** Types whose values have an order: all but JSON. They have a minimum and a maximum. */
+export const ORDERED_TYPES: readonly ColumnType[] = COLUMN_TYPES.filter(type => type !== 'JSON')
+
+/** Types of a tenant column that has zone maps in segments. */
+export const ZONE_TYPES: readonly ColumnType[] = ['STRING', ...INTEGER_TYPES]
+
 /** One unpacked column. */
 export interface SchemaColumn {
   readonly name: string
@@ -63,7 +74,7 @@ export interface SchemaColumn {
    * present.
    */
   readonly jsonProperty: string
-  /** A missing or null value rejects the event. Always true for key columns. */
+  /** A missing or null value rejects the event. Always true for columns of the key. */
   readonly required: boolean
 }
 
@@ -73,11 +84,14 @@ export const KEY_RECEIVED_AT = -1
 /** The columns that identify a record, and the one that ranks its versions. */
 export interface SchemaKey {
   /**
-   * Indexes into `PoolSchema.columns`, or KEY_RECEIVED_AT; in key order: primary timestamp, then
-   * unique id.
+   * Indexes into `PoolSchema.columns`, or KEY_RECEIVED_AT; in key order: those that the table
+   * settings name, else primary timestamp, then unique id. At most KEY_COLUMNS_MAX.
    */
   readonly columns: readonly number[]
-  /** Index of the version column, -1 for none: then the later sequence wins. */
+  /**
+   * Index of the version column, whose highest value wins (key-version.ts); -1 for none: then the
+   * later sequence wins.
+   */
   readonly version: number
 }
 
@@ -93,6 +107,18 @@ export interface PoolSchema {
   readonly tenant: number
   /** null: every event is its own record. */
   readonly key: SchemaKey | null
+  /** Index of the unique id's column where the pool names one; absent: the key's last column is it. */
+  readonly uniqueId?: number
+}
+
+/**
+ * Indexes of the columns of the key whose values hardly repeat, for encoders: a text counts only
+ * where the key has no other text.
+ */
+export function uniqueColumns({ key, columns }: PoolSchema): ReadonlySet<number> {
+  const all = key?.columns ?? []
+  const texts = all.filter(index => columns[index]?.type === 'STRING')
+  return new Set(texts.length > 1 ? all.filter(index => !texts.includes(index)) : all)
 }
 
 export const RECEIVED_AT = '_service_received_at'
@@ -109,7 +135,7 @@ export type RequestKind = 'post' | 'delete'
  */
 export function deleteSchema(schema: PoolSchema): PoolSchema {
   const key = schema.key
-  assert(key !== null, 'only pools with a unique id take deletes')
+  assert(key !== null, 'only pools with a key take deletes')
   const columns = key.columns.map(index => keyColumn(schema, index))
   return {
     pool: schema.pool,

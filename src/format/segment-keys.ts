@@ -12,6 +12,7 @@ import { type KernelChoice, tryNative } from '../util/native.ts'
 import { encodeKeyParts, type KeyPart } from './key.ts'
 import type { KeyRun } from './key-run.ts'
 import { buildKeyRun, type RunKey } from './key-run.ts'
+import { VERSION_BYTES, writeVersion } from './key-version.ts'
 import {
   COLUMN_TYPE,
   type ColumnType,
@@ -27,8 +28,10 @@ import { rangeFields, rangeOf, valueReader, wordsOf } from './zone-map.ts'
 /** The facts that the index keeps of a segment, read from its Parquet file. */
 export interface SegmentKeys {
   readonly rows: number
-  /** Each row's key and number. undefined in a pool without a unique id. */
+  /** Each row's key and number, without versions. undefined in a pool without a key. */
   readonly run: KeyRun | undefined
+  /** By row, VERSION_BYTES each; undefined in a pool without a version column. */
+  readonly versions: Uint8Array | undefined
   /** By row. */
   readonly sequences: Float64Array
   /** As a flush gives them to its SegmentMeta. */
@@ -58,13 +61,15 @@ export async function readSegmentKeys(
   const keys = (schema.key?.columns ?? []).map(index => columnOf(schema, index))
   const timestamp = columnOf(schema, schema.timestamp)
   const tenant = schema.tenant < 0 ? undefined : columnOf(schema, schema.tenant)
+  const version = schema.columns[schema.key?.version ?? -1]
   const names = new Set([SEQUENCE, RECEIVED_AT, timestamp.name, ...keys.map(({ name }) => name)])
-  if (tenant !== undefined) names.add(tenant.name)
+  for (const column of [tenant, version]) if (column !== undefined) names.add(column.name)
   const columns = await readColumns(file, [...names])
   const parts = keys.map(({ name, type }) => ({ type, pieces: columns.column(name, type) }))
   return {
     rows: columns.rows,
     run: schema.key === null ? undefined : keyRunOf(file, parts, kernel),
+    versions: version && versionsOf(file, columns.column(version.name, version.type), version.type),
     sequences: sequencesOf(columns),
     ranges: rangeFields({
       received: rangeOf(columns.column(RECEIVED_AT, 'TIMESTAMP'), 'TIMESTAMP'),
@@ -96,6 +101,19 @@ function sequencesOf(columns: StoredColumns): Float64Array {
       sequences[row] = words[2 * i + 1]! * 4_294_967_296 + (words[2 * i]! >>> 0)
   }
   return sequences
+}
+
+function versionsOf(file: string, pieces: readonly Data[], type: ColumnType): Uint8Array {
+  const rows = pieces.reduce((sum, piece) => sum + piece.length, 0)
+  const versions = new Uint8Array(VERSION_BYTES * rows)
+  let at = 0
+  for (const piece of pieces) {
+    if (piece.nullCount > 0) throw new Damaged(file, 0, 'a row has no version: the version column is null')
+    const read = valueReader(piece, type) as (row: number) => bigint | number
+    for (let row = 0; row < piece.length; row++, at += VERSION_BYTES)
+      writeVersion(versions, at, type, read(row))
+  }
+  return versions
 }
 
 function keyRunOf(file: string, parts: readonly Part[], kernel: KernelChoice): KeyRun {

@@ -4,10 +4,10 @@
  *
  *   W-4  Everything of a commit changes in one transaction, the deletion vectors too.
  *   W-7  The rows that a flush's keys pointed to before join the deletion vectors of their
- *        segments. A compaction commit moves all visible rows of the segments that it removes, or
- *        none.
+ *        segments. So do the flush's own rows whose version is below that of their key's row. A
+ *        compaction commit moves all visible rows of the segments that it removes, or none.
  */
-import type { KeyRun } from '../format/key-run.ts'
+import { type KeyRun, viewRun } from '../format/key-run.ts'
 import type { SegmentMeta } from '../format/segment-meta.ts'
 import { assert, must } from '../util/assert.ts'
 import { SegmentsDisagree } from '../util/errors.ts'
@@ -35,7 +35,8 @@ import type { CompactionCommit, DeletionVector, FlushCommit } from './index-type
 const NEW_POOL: PoolEntry = { flushedSequence: 0, nextSegment: 1 }
 
 /**
- * Applies `flush` as part of commit number `commit`. Returns the rows it superseded, by segment.
+ * Applies `flush` as part of commit number `commit`. Returns the rows it superseded, by segment;
+ * they may be its own.
  */
 export function applyFlush(
   txn: KeyTxn,
@@ -44,9 +45,10 @@ export function applyFlush(
   commit: number,
 ): DeletionVector[] {
   const { pool, add, remove } = flush
+  // Its entry comes first: rows of a lower version than their key's row are superseded at once.
+  if (add !== undefined) txn.put(segmentKey(pool, add.segment), encodeSegment({ meta: add, deletedRows: 0 }))
   const deletionVectors = flush.keys === undefined ? [] : addSuperseded(txn, added, flush, commit)
   for (const segment of remove) removeSegment(txn, added, pool, segment)
-  if (add !== undefined) txn.put(segmentKey(pool, add.segment), encodeSegment({ meta: add, deletedRows: 0 }))
   const before = txn.get(poolKey(TAG.pool, pool))
   txn.put(poolKey(TAG.pool, pool), encodePool(nextPool(before, flush.flushedSequence, add)))
   return deletionVectors
@@ -113,7 +115,7 @@ function moveKeysOfRemoved(
 
 /**
  * Points the keys of the flush at their new rows. Adds the rows that the keys pointed to before to
- * the deletion vectors.
+ * the deletion vectors, and rows of the flush that have a lower version than their key's row.
  */
 function addSuperseded(
   txn: KeyTxn,
@@ -127,7 +129,10 @@ function addSuperseded(
   const replaced = new Set(remove)
   const deletionVectors: DeletionVector[] = []
   for (const delta of groupPairs(pairs)) {
-    assert(delta.segment !== add.segment, 'a key stands in a run once')
+    assert(
+      delta.segment !== add.segment || viewRun(keys).versions !== undefined,
+      'a key stands in a run once',
+    )
     // its rows stand in the new segment again, or are removed
     if (replaced.has(delta.segment)) continue
     const key = segmentKey(pool, delta.segment)

@@ -12,6 +12,9 @@ import { assert } from '../util/assert.ts'
  */
 export const INDEX_FORMAT = 2
 
+/** Bytes of a key's value up to its version: segment and row. */
+export const PLACE_BYTES = 8
+
 /** First byte of a key in the store. */
 export const TAG = { identity: 0x69, key: 0x6b, deletionVector: 0x6d, pool: 0x70, segment: 0x73 } as const
 

@@ -8,8 +8,11 @@
 import type * as Lmdb from 'lmdb'
 import type { Key, RootDatabase } from 'lmdb'
 import type { KeyRun } from '../format/key-run.ts'
-import { viewRun } from '../format/key-run.ts'
+import { rowOfWord, viewRun } from '../format/key-run.ts'
+import { VERSION_BYTES } from '../format/key-version.ts'
+import { must } from '../util/assert.ts'
 import { loadPackage } from '../util/load-package.ts'
+import { PLACE_BYTES } from './index-entry.ts'
 import {
   type KeyStore,
   type KeyTxn,
@@ -102,27 +105,49 @@ function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
-/** Yields each key of the run behind the prefix, in one buffer that is used again, and its row. */
-function* keysOf(prefix: Uint8Array, run: KeyRun): Generator<readonly [key: Buffer, row: number]> {
-  const { count, rows, offsets, bytes } = viewRun(run)
+/**
+ * Yields each key of the run behind the prefix, in one buffer that is used again, its row as the
+ * run gives it, and its version where the run has versions.
+ */
+function* keysOf(
+  prefix: Uint8Array,
+  run: KeyRun,
+): Generator<readonly [key: Buffer, word: number, version: Buffer | undefined]> {
+  const { count, rows, offsets, bytes, versions } = viewRun(run)
   const scratch = Buffer.alloc(prefix.byteLength + 2048)
   scratch.set(prefix)
   for (let i = 0; i < count; i++) {
     const from = offsets[i] as number
     const to = offsets[i + 1] as number
     scratch.set(bytes.subarray(from, to), prefix.byteLength)
-    yield [scratch.subarray(0, prefix.byteLength + to - from), rows[i] as number]
+    const version = versions?.subarray(VERSION_BYTES * i, VERSION_BYTES * (i + 1))
+    yield [scratch.subarray(0, prefix.byteLength + to - from), rows[i] as number, version]
   }
 }
 
-/** Returns a function that writes a key's value into one buffer, which is used again. */
-function placeWriter(): (segment: number, row: number) => Buffer {
-  const value = Buffer.alloc(8)
-  return (segment, row) => {
+type WritePlace = (segment: number, row: number, version?: Uint8Array) => Buffer
+
+/** Returns a function that writes a key's value into a buffer, which is used again. */
+function placeWriter(): WritePlace {
+  const plain = Buffer.alloc(PLACE_BYTES)
+  const ranked = Buffer.alloc(PLACE_BYTES + VERSION_BYTES)
+  return (segment, row, version) => {
+    const value = version === undefined ? plain : ranked
     value.writeUInt32LE(segment, 0)
     value.writeUInt32LE(row, 4)
+    if (version !== undefined) value.set(version, PLACE_BYTES)
     return value
   }
+}
+
+/**
+ * The version in a key's value; undefined where it has none. A copy, because the value is a view of
+ * a buffer that is used again.
+ */
+function versionIn(value: Buffer): Buffer | undefined {
+  // NOTE: lmdb-js sets `length`; `byteLength` is that of the shared buffer.
+  if (value.length < PLACE_BYTES + VERSION_BYTES) return undefined
+  return Buffer.from(value.subarray(PLACE_BYTES, PLACE_BYTES + VERSION_BYTES))
 }
 
 function upsertKeys(
@@ -133,14 +158,24 @@ function upsertKeys(
 ): Uint32Array {
   const place = placeWriter()
   const superseded: [segment: number, row: number][] = []
-  for (const [key, row] of keysOf(prefix, run)) {
+  for (const [key, word, version] of keysOf(prefix, run)) {
+    const row = rowOfWord(word)
     const old = root.getBinaryFast(key)
+    const isBelow = old !== undefined && word >= 0 && version !== undefined && isVersionBelow(version, old)
+    if (isBelow) {
+      superseded.push([segment, row])
+      continue
+    }
     if (old !== undefined) superseded.push([old.readUInt32LE(0), old.readUInt32LE(4)])
-    if (row >= 0) root.putSync(key, place(segment, row))
+    if (row >= 0) root.putSync(key, place(segment, row, version))
     else if (old !== undefined) root.removeSync(key)
   }
   superseded.sort((a, b) => a[0] - b[0] || a[1] - b[1])
   return Uint32Array.from(superseded.flat())
+}
+
+function isVersionBelow(version: Buffer, old: Buffer): boolean {
+  return Buffer.compare(version, must(versionIn(old), 'the version of an entry')) < 0
 }
 
 function moveKeys(
@@ -162,7 +197,7 @@ function moveKeys(
       continue
     }
     found[at] = (found[at] as number) + 1
-    if (row >= 0) root.putSync(key, place(segment, row))
+    if (row >= 0) root.putSync(key, place(segment, row, versionIn(now as Buffer)))
     else root.removeSync(key)
   }
   return { superseded: Uint32Array.from(superseded).sort(), found }

@@ -28,7 +28,7 @@ export interface MovedKeys {
   readonly found: Uint32Array
 }
 
-/** The operations of one transaction. Keys have 1 to 1,024 bytes. */
+/** The operations of one transaction. Keys have 1 to 1,664 bytes. */
 export interface KeyTxn {
   /** The value, a copy; undefined where there is none. */
   get(key: Uint8Array): Uint8Array | undefined
@@ -42,13 +42,17 @@ export interface KeyTxn {
    */
   removeRange(from: Uint8Array, to: Uint8Array, limit: number): number
   /**
-   * Points each key of the run at (segment, its row), or removes it where the row is -1.
-   * @returns (segment, row) pairs that keys pointed to before, sorted, all in one array
+   * Points each key of the run at (segment, its row), or removes it where the row is -1. In a run
+   * with versions a row gets its key only where its version is not below that of the key's row, or
+   * where it follows a delete (key-run.ts).
+   * @returns (segment, row) pairs that keys pointed to before, and those of the run that did not
+   *   get their key, sorted, all in one array
    */
   upsertKeys(prefix: Uint8Array, run: KeyRun, segment: number): Uint32Array
   /**
    * Points each key of the run that points into a segment of `replaced` at (segment, its row), or
-   * removes it where the row is -1. A key that points elsewhere or is not there stays as it is.
+   * removes it where the row is -1. A key that points elsewhere or is not there stays as it is. A
+   * version stays with its key: the run needs none.
    * @param replaced sorted
    */
   moveKeys(prefix: Uint8Array, run: KeyRun, segment: number, replaced: Uint32Array): MovedKeys

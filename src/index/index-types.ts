@@ -17,7 +17,7 @@ export interface FlushCommit {
   readonly add: SegmentMeta | undefined
   /** Segments that the new one replaces. They go with their deletion vectors. */
   readonly remove: readonly number[]
-  /** undefined in a pool without a unique id. */
+  /** undefined in a pool without a key. In a pool with a version column the run has versions. */
   readonly keys: KeyRun | undefined
   /** Every log record of the pool up to this sequence is flushed. */
   readonly flushedSequence: number
@@ -48,7 +48,7 @@ export interface CompactionCommit {
    * being dropped.
    */
   readonly remove: readonly number[]
-  /** undefined in a pool without a unique id. */
+  /** undefined in a pool without a key. Versions stay as they are: the run needs none. */
   readonly keys: KeyRun | undefined
 }
 

@@ -8,6 +8,8 @@
  */
 
 import { join } from 'node:path'
+import { type KeyRun, viewRun } from '../format/key-run.ts'
+import { VERSION_BYTES } from '../format/key-version.ts'
 import { must } from '../util/assert.ts'
 import type { Disk } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
@@ -15,7 +17,7 @@ import { INDEX_SLICE_ENTRIES } from '../util/limits.ts'
 import { checkLmdbFile, lmdbUse } from '../util/lmdb-file.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { LMDB_FILES } from '../util/paths.ts'
-import { after, decodeSegment, IDENTITY_KEY, poolKey, poolOfKey, TAG } from './index-entry.ts'
+import { after, decodeSegment, IDENTITY_KEY, PLACE_BYTES, poolKey, poolOfKey, TAG } from './index-entry.ts'
 import type { KeyStore, KeyTxn } from './index-store.ts'
 import { createIndex, type Index, readIdentity } from './key-index.ts'
 import { failedToOpen, openKeyStore, reasonToRebuild } from './open-index.ts'
@@ -128,7 +130,7 @@ function problemOf(key: Uint8Array, value: Uint8Array): string | undefined {
     case TAG.identity:
       return key.byteLength === IDENTITY_KEY.byteLength ? jsonProblem(value) : 'has a long key'
     case TAG.key:
-      return key.byteLength > 5 && value.byteLength >= 8 ? undefined : 'points nowhere'
+      return key.byteLength > 5 && value.byteLength >= PLACE_BYTES ? undefined : 'points nowhere'
     case TAG.deletionVector:
       return key.byteLength === 17 && value.byteLength % 4 === 0 ? undefined : 'holds no row numbers'
     case TAG.pool:
@@ -189,4 +191,22 @@ export function* keysOfPool(store: KeyStore, pool: number): Generator<[key: Uint
 function entryOf(value: Uint8Array): KeyEntry {
   const view = new DataView(value.buffer, value.byteOffset, 8)
   return { segment: view.getUint32(0, true), row: view.getUint32(4, true) }
+}
+
+/**
+ * The version in the entry of each key of a run, VERSION_BYTES each in the run's order; zeros where
+ * there is no entry or no version.
+ */
+export function lookupVersions(store: KeyStore, pool: number, run: KeyRun): Uint8Array {
+  const { count, offsets, bytes } = viewRun(run)
+  const prefix = poolKey(TAG.key, pool)
+  const versions = new Uint8Array(VERSION_BYTES * count)
+  store.transact(txn => {
+    for (let i = 0; i < count; i++) {
+      const value = txn.get(Buffer.concat([prefix, bytes.subarray(offsets[i], offsets[i + 1])]))
+      if (value !== undefined && value.byteLength === PLACE_BYTES + VERSION_BYTES)
+        versions.set(value.subarray(PLACE_BYTES), VERSION_BYTES * i)
+    }
+  })
+  return versions
 }

@@ -219,11 +219,11 @@ function applyFlush(
   flush: FlushCommit,
   { commit, deletionVectors }: FlushCommitted,
 ): boolean {
-  const hasManyParts = addDeletionVectors(pool, commit, deletionVectors)
   if (flush.add !== undefined) {
     pool.segments.set(flush.add.segment, newSegment(options.folderOf(flush.pool), flush.pool, flush.add))
     pool.nextSegment = Math.max(pool.nextSegment, flush.add.segment + 1)
   }
+  const hasManyParts = addDeletionVectors(pool, commit, deletionVectors)
   pool.flushedSequence = flush.flushedSequence
   retire(obsolete, pool, flush.remove, flush.add === undefined)
   return hasManyParts

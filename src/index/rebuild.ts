@@ -4,7 +4,7 @@
  *   W-6  These files are all that is needed. The log is replayed above the flushed sequence as at
  *        every start.
  *   W-7  Segments are applied by rising sequence through the same transaction as flushes, so the
- *        later one wins.
+ *        same rows win.
  *
  * Memory holds all footers, and the keys of one segment or of the small segments that share a
  * transaction.
@@ -13,15 +13,17 @@
 import { join } from 'node:path'
 import { type DeleteFile, readDeleteFile } from '../format/delete-file.ts'
 import {
+  afterDelete,
   buildKeyRun,
   compareKeyAt,
   type KeyRun,
   KeyRunWriter,
   type RunView,
   viewRun,
+  withVersions,
 } from '../format/key-run.ts'
 import type { PoolSchema } from '../format/schema.ts'
-import { readSegmentKeys } from '../format/segment-keys.ts'
+import { readSegmentKeys, type SegmentKeys } from '../format/segment-keys.ts'
 import type { Footer, SegmentMeta } from '../format/segment-meta.ts'
 import { rangeFields } from '../format/zone-map.ts'
 import { fileChecksum } from '../util/crc32.ts'
@@ -155,7 +157,7 @@ function possibleLossesOf(
 
 /**
  * Reads the changes that the flush gave to the index: the meta, and rows and deletes as one run
- * (none without a unique id).
+ * (none without a key).
  */
 async function readSegment(
   options: RebuildOptions,
@@ -183,9 +185,13 @@ async function readSegment(
     ...(rows?.ranges ?? rangeFields(undefined)),
     deletes: footer.deletes,
   }
-  if (schema.key === null) return { meta, keys: undefined }
-  if (deletes === undefined) return { meta, keys: rows?.run }
-  return { meta, keys: withDeletes(rows?.run, rows?.sequences ?? new Float64Array(0), deletes) }
+  return { meta, keys: schema.key === null ? undefined : keysOf(rows, deletes) }
+}
+
+/** All keys of a segment as one run, with versions where the rows have some. */
+function keysOf(rows: SegmentKeys | undefined, deletes: DeleteFile | undefined): KeyRun | undefined {
+  const run = deletes === undefined ? rows?.run : withDeletes(rows, deletes)
+  return run !== undefined && rows?.versions !== undefined ? withVersions(run, rows.versions) : run
 }
 
 /** The size of both files. */
@@ -207,19 +213,24 @@ function deletesOf(options: RebuildOptions, folder: string, footer: Footer): Del
 
 /**
  * Joins the rows and deletes of one segment into one run. Of a row and a delete of one key, the
- * higher sequence wins (W-7). Changes `run` in place or copies it.
- * @param run the segment's rows; undefined where it has none
- * @param sequences of those rows, by row
+ * higher sequence wins (W-7). A row with a version that wins so is marked, because the delete comes
+ * before it. Changes the run in place or copies it.
+ * @param rows the segment's rows; undefined where it has none
  */
-function withDeletes(run: KeyRun | undefined, sequences: Float64Array, deletes: DeleteFile): KeyRun {
-  const base = run ?? buildKeyRun([])
+function withDeletes(rows: SegmentKeys | undefined, deletes: DeleteFile): KeyRun {
+  const base = rows?.run ?? buildKeyRun([])
   const view = viewRun(base)
   const found = new Int32Array(view.rows) // the deletes may hold a key more than once
   const added: Uint8Array[] = []
   for (const [index, key] of deletes.keys.entries()) {
     const at = placeOf(view, key)
-    if (at === view.count || compareKeyAt(view, at, key) !== 0) added.push(key)
-    else if ((deletes.sequences[index] as number) > sequences[found[at] as number]!) view.rows[at] = -1
+    if (rows === undefined || at === view.count || compareKeyAt(view, at, key) !== 0) {
+      added.push(key)
+      continue
+    }
+    const row = found[at]!
+    if (deletes.sequences[index]! > rows.sequences[row]!) view.rows[at] = -1
+    else if (rows.versions !== undefined && view.rows[at]! >= 0) view.rows[at] = afterDelete(row)
   }
   return added.length === 0 ? base : insert(view, added)
 }

@@ -35,7 +35,8 @@ import type { ReleasedFiles, SpareCalls, SpareEvents } from './spare-thread.ts'
 
 /** An append until it is answered. Without spans it only asks for a sync. */
 interface Waiting {
-  readonly firstSequence: number
+  /** It falls where appends before it are refused unwritten. */
+  firstSequence: number
   readonly spans: readonly Span[]
   readonly records: number
   readonly bytes: number
@@ -143,6 +144,18 @@ export class LogCommit implements Commit {
     return this.#enqueueSync()
   }
 
+  boundary(): Promise<number> {
+    if (this.#refusal !== undefined) return Promise.reject(this.#refusal)
+    return new Promise((resolve, reject) => {
+      const waiting: Waiting = {
+        ...this.#syncOnly(),
+        resolve: () => resolve(waiting.firstSequence),
+        reject,
+      }
+      this.#push(waiting)
+    })
+  }
+
   release(belowSequence: number): void {
     this.#releaseBelow = Math.max(this.#releaseBelow, belowSequence)
     if (this.#holds > 0 || this.#state === 'poisoned' || this.#state === 'stopped') return
@@ -199,16 +212,22 @@ export class LogCommit implements Commit {
   }
 
   #enqueue(append: Omit<Waiting, 'resolve' | 'reject'>): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#queue.push({ ...append, resolve, reject })
-      this.#queuedBytes += append.bytes
-      assert(this.#queuedBytes <= LOG_QUEUED_BYTES_MAX, 'admission bounds the bytes queued for the log')
-      this.#pump()
-    })
+    return new Promise((resolve, reject) => this.#push({ ...append, resolve, reject }))
   }
 
   #enqueueSync(): Promise<void> {
-    return this.#enqueue({ firstSequence: this.#nextSequence, spans: [], records: 0, bytes: 0 })
+    return this.#enqueue(this.#syncOnly())
+  }
+
+  #syncOnly(): Omit<Waiting, 'resolve' | 'reject'> {
+    return { firstSequence: this.#nextSequence, spans: [], records: 0, bytes: 0 }
+  }
+
+  #push(waiting: Waiting): void {
+    this.#queue.push(waiting)
+    this.#queuedBytes += waiting.bytes
+    assert(this.#queuedBytes <= LOG_QUEUED_BYTES_MAX, 'admission bounds the bytes queued for the log')
+    this.#pump()
   }
 
   /** Sends the queue as one group if the log thread is idle. */
@@ -316,9 +335,8 @@ export class LogCommit implements Commit {
     this.#flight = undefined
     this.#parked = false
     this.#queuedBytes = 0
-    this.#queue = unwritten
-      .filter(waiting => waiting.spans.length === 0)
-      .map(waiting => ({ ...waiting, firstSequence: this.#nextSequence }))
+    this.#queue = unwritten.filter(waiting => waiting.spans.length === 0)
+    for (const waiting of this.#queue) waiting.firstSequence = this.#nextSequence
     for (const waiting of unwritten) if (waiting.spans.length > 0) waiting.reject(error)
     this.#pump()
   }

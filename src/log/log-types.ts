@@ -67,6 +67,12 @@ export interface Commit {
   ): { readonly firstSequence: number; readonly durable: Promise<void> }
   /** Syncs everything that was appended before the call, in every durability mode (W-13). */
   syncAll(): Promise<void>
+  /**
+   * Syncs as syncAll does. Resolves with a sequence that divides the log: every record appended
+   * before the call is below it, or was refused; every record appended later has it or a higher
+   * one. Rejects with Unavailable while the log refuses appends.
+   */
+  boundary(): Promise<number>
   /** Lets files go whose records all stand below `belowSequence`. They are recycled or removed. */
   release(belowSequence: number): void
   /**

@@ -1,47 +1,37 @@
 /** The counter: one metric over the rows that a question selects, answered as one value. */
-import type { PoolSchema } from '../format/schema.ts'
-import { type Metric, type MetricChoice, metricSql, readMetric } from './metric.ts'
-import { Binder } from './operand.ts'
-import type { BadQuery, QueryPlan } from './query-types.ts'
+import {
+  type MetricRows,
+  type MetricRowsInput,
+  metricRowsTexts,
+  planMetricRows,
+  readMetricRows,
+} from './metric-rows.ts'
 import type { Question } from './question.ts'
-import { planWhere, type RowSelection } from './where.ts'
 
 /** CounterInput of the GraphQL schema. */
-interface CounterInput extends MetricChoice, RowSelection {}
+type CounterInput = MetricRowsInput
 
-export interface CounterQuery extends RowSelection {
-  readonly metric: Metric
+export type CounterQuery = MetricRows
+
+/** null: an aggregate other than a count over no rows. */
+interface CounterAnswer {
+  readonly value: string | null
 }
 
-export const counter: Question<CounterInput, CounterQuery> = {
-  field: 'counter',
+/** One row with one column, `value`. */
+export const counter: Question<CounterInput, CounterQuery, CounterAnswer> = {
   type: 'METRIC',
   subtype: 'COUNTER',
   rowsMax: 1,
-  read(input) {
-    const read = readMetric(input)
-    if ('badRequest' in read) return read
-    const { timeRange = null, timeZone = null, filters = null, filterSql = null } = input
-    return { pool: read.pool, query: { metric: read.metric, timeRange, timeZone, filters, filterSql } }
+  read: readMetricRows,
+  texts: metricRowsTexts,
+  plan(view, query, context) {
+    const rows = planMetricRows(view, query, context)
+    if ('badRequest' in rows) return rows
+    return {
+      select: { where: rows.where, outputs: [{ name: 'value', value: rows.metric }] },
+      ...rows.pruning,
+      answer: ([row]) => ({ value: row?.[0] ?? null }),
+    }
   },
-  plan: planCounter,
-  answer: rows => ({ value: rows[0]?.[0] ?? null }),
-}
-
-/** A statement with one row and one column, `value`. */
-function planCounter(schema: PoolSchema, query: CounterQuery): QueryPlan | BadQuery {
-  const binder = new Binder()
-  const rows = planWhere(schema, query, binder)
-  if ('badRequest' in rows) return rows
-  const metric = metricSql(schema, query.metric)
-  if (typeof metric !== 'string') return metric
-  const countsAllRows = rows.where === '' && query.metric.kind === 'count'
-  return {
-    statement: {
-      sql: `SELECT ${metric} AS "value" FROM rows${rows.where}`,
-      bounds: binder.bounds(),
-      ...(countsAllRows ? { countsAllRows } : {}),
-    },
-    ...rows.pruning,
-  }
 }

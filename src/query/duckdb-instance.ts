@@ -8,8 +8,11 @@
  */
 import type { DuckDBConnection } from '@duckdb/node-api'
 import type { QuerySegment } from '../index/index-types.ts'
+import { disk, removeFolder } from '../util/disk.ts'
 import { DuckDBInstance } from '../util/duckdb.ts'
 import { SegmentDamaged, Unavailable } from '../util/errors.ts'
+import { QUERY_SPILL_BYTES_MAX } from '../util/limits.ts'
+import { spillFolder } from '../util/paths.ts'
 import { quoteText } from '../util/sql.ts'
 import type { EngineSettings } from './query-types.ts'
 
@@ -25,12 +28,23 @@ export async function openSandbox(settings: EngineSettings): Promise<DuckDBInsta
   return instance
 }
 
+/**
+ * Makes DuckDB's folder for what does not fit into its memory, or removes what an earlier process
+ * left there. No other process may use it.
+ */
+export function emptySpillFolder(temporaryFolder: string): void {
+  const folder = spillFolder(temporaryFolder)
+  removeFolder(disk, folder)
+  disk.mkdir(folder)
+}
+
 async function lock(connection: DuckDBConnection, settings: EngineSettings): Promise<void> {
   const { segmentFolder, temporaryFolder, outputFolder = temporaryFolder } = settings
   const folders = [segmentFolder, temporaryFolder, outputFolder].map(quoteText).join(', ')
   const statements = [
     "SET TimeZone = 'UTC'",
-    `SET temp_directory = ${quoteText(settings.temporaryFolder)}`,
+    `SET temp_directory = ${quoteText(spillFolder(settings.temporaryFolder))}`,
+    `SET max_temp_directory_size = '${QUERY_SPILL_BYTES_MAX / 1024}KiB'`,
     `SET threads = ${Math.max(1, Math.trunc(settings.threads))}`,
     `SET memory_limit = '${Math.trunc(settings.memoryBytes / 1024)}KiB'`,
     'SET parquet_metadata_cache = true',
@@ -87,7 +101,7 @@ export async function explainError(
  * The first segment that cannot be read to its end or has another number of rows than the manifest
  * says.
  */
-export async function findDamaged(
+async function findDamaged(
   connection: DuckDBConnection,
   segments: readonly QuerySegment[],
 ): Promise<SegmentDamaged | undefined> {

@@ -14,6 +14,8 @@ import {
 import type { Bound } from './query-types.ts'
 
 const DAY_MS = 86_400_000
+/** The range of a JavaScript Date. */
+const DATE_MS_MAX = 8_640_000_000_000_000 - DAY_MS
 
 /** The name in SQL of DuckDB's type of a column. */
 export function sqlType(type: ColumnType): string {
@@ -45,15 +47,20 @@ export function boundValue({ type, value }: Bound): DuckDBValue {
 
 /**
  * One value of a column of type `typeId`. NaN and infinite numbers, such as a sum beyond a double's
- * range, are null.
+ * range, are null, and so are times far beyond the year 9999.
  */
 export function printValue(value: unknown, typeId: DuckDBTypeId): string | null {
   if (value === null || value === undefined) return null
   if (typeof value === 'number') return printNumber(value, typeId === DuckDBTypeId.FLOAT)
   if (value instanceof DuckDBTimestampValue || value instanceof DuckDBTimestampTZValue)
-    return printInstant(value.micros)
-  if (value instanceof DuckDBDateValue) return printDate(value.days)
+    return isPrintable(Number(value.micros / 1000n)) ? printInstant(value.micros) : null
+  if (value instanceof DuckDBDateValue) return isPrintable(value.days * DAY_MS) ? printDate(value.days) : null
   return String(value)
+}
+
+/** False for infinite times, and those that only an expression makes: no column has them. */
+function isPrintable(ms: number): boolean {
+  return Math.abs(ms) <= DATE_MS_MAX
 }
 
 /** UTC ISO with milliseconds, six digits where the microseconds are not zero. */

@@ -1,24 +1,44 @@
 /**
- * The query stage on the main thread: a bounded, fair queue before the query worker (W-9).
+ * The query stage on the main thread: a bounded, fair queue before the query process (W-9).
  *
- *   run ──► waiting, one lane per application ──► at most `runningMax` in the worker ──► answer
+ *   run ──► waiting, one lane per application ──► at most `runningMax` in the process ──► answer
+ *
+ * An application whose propeller lets no further query of it run keeps its lane waiting; the other
+ * lanes go on. While no process runs, all wait (engine-process.ts). The queries that were in a
+ * process when it ended reject with Unavailable (`query_process`).
  */
 
+import type { Propeller } from '../catalog/model.ts'
 import { must } from '../util/assert.ts'
+import { monotonicMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
 import { FairQueue } from '../util/fair-queue.ts'
 import {
+  DELETION_VECTORS_BYTES_MAX,
   QUERIES_RUNNING_MAX,
   QUERIES_WAITING_MAX,
   QUERY_MEMORY_BYTES,
   QUERY_MS_MAX,
-  QUERY_NICE,
   STOP_MS_MAX,
 } from '../util/limits.ts'
 import { loadPackage } from '../util/load-package.ts'
 import type { KernelChoice } from '../util/native.ts'
-import { startThread, type Thread } from '../util/thread-kit.ts'
-import type { EngineCalls, EngineSettings, QueryDone, QueryEngine, QueryTask } from './query-types.ts'
+import { MISSING_TRIES_MAX, segmentsOf, toSend, withSegments } from './deletion-vector-cache.ts'
+import { type EngineCallee, EngineProcess } from './engine-process.ts'
+import type { Expression, SqlStatement } from './expression/ast.ts'
+import { ExpressionCache } from './expression/expression-cache.ts'
+import { ParseQueue } from './expression/parse-queue.ts'
+import { textProblem } from './expression/text-problem.ts'
+import { RESOURCES } from './propeller.ts'
+import type {
+  BadQuery,
+  EngineSettings,
+  QueryDone,
+  QueryEngine,
+  QueryTask,
+  RunAnswer,
+  SentTask,
+} from './query-types.ts'
 
 /** The options of an engine. Only tests set those that have a default in limits.ts. */
 export interface EngineOptions {
@@ -29,36 +49,42 @@ export interface EngineOptions {
   readonly kernel?: KernelChoice | undefined
   readonly threads: number
   readonly crashAt: string
-  /** Called once when the worker ends by itself. No query can run any more. */
-  readonly onFatal: (error: Error) => void
+  /** The propeller of an application. Absent: all queries have the resources of the largest. */
+  readonly propellerOf?: (fairKey: string) => Propeller
+  /** A query of an application has waited this long for its turn, or in vain. */
+  readonly onWaited?: (fairKey: string, ms: number) => void
+  /** The query process has ended by itself, and another one starts. */
+  readonly onCrash?: () => void
   readonly memoryBytes?: number
+  readonly deletionVectorBytesMax?: number
   readonly queryMsMax?: number
   readonly runningMax?: number
   readonly waitingMax?: number
 }
 
 interface Waiter {
+  /** It has an id of its own, by which it can be cancelled. */
   readonly task: QueryTask
   readonly fairKey: string
+  readonly verify: () => void
+  readonly gone: AbortSignal | undefined
   readonly resolve: (done: QueryDone) => void
   readonly reject: (error: Error) => void
-  timer: NodeJS.Timeout | undefined
+  /** When it began to wait, and the timer that ends that; undefined: it did not wait. */
+  wait: { readonly sinceMs: number; readonly timer: NodeJS.Timeout } | undefined
 }
 
-/** An engine whose worker is started by the first query, or by `warm`. */
+/** An engine whose process is started by the first query, or by `warm`. */
 export interface LazyEngine extends QueryEngine {
-  /**
-   * Starts the worker if no query has started it. A failure to start ends the engine, as a later
-   * failure does.
-   */
+  /** Starts the process if no query has started it. */
   warm(): void
 }
 
 /**
  * The engine of a server, whose start does not wait for DuckDB. Both folders must exist.
  *
- * DuckDB's library is loaded here, so that a failure ends the start and not the first query. A
- * process loads it once, so the worker loads it almost for free.
+ * DuckDB's library is loaded here, so that a failure ends the start and not the first query. Merges
+ * need it in this process too.
  * @throws CannotRun if DuckDB's library cannot be loaded
  */
 export function createQueryEngine(options: EngineOptions): LazyEngine {
@@ -66,7 +92,7 @@ export function createQueryEngine(options: EngineOptions): LazyEngine {
   return new EngineClient(options)
 }
 
-/** Starts the worker. Resolves when it can run queries. Both folders must exist. */
+/** Starts the process. Resolves when it can run queries. Both folders must exist. */
 export async function openQueryEngine(options: EngineOptions): Promise<QueryEngine> {
   const engine = new EngineClient(options)
   await engine.open()
@@ -79,122 +105,205 @@ class EngineClient implements LazyEngine {
   readonly #queryMsMax: number
   readonly #waiting: FairQueue<Waiter>
   #running = 0
-  /** undefined: not started yet. */
-  #thread: Thread<EngineCalls> | undefined
+  /** Queries so far: the id of the last one. */
+  #queries = 0
+  /** Running queries by application. */
+  readonly #runningOf = new Map<string, number>()
+  readonly #process: EngineProcess
   #ended: Unavailable | undefined
+  readonly #parses = new ParseQueue(text => this.#parse(text))
+  readonly #expressions = new ExpressionCache((text, fairKey) => this.#parses.run(text, fairKey))
+  readonly #statementParses = new ParseQueue(text => this.#parseStatement(text))
+  readonly #statements = new ExpressionCache<SqlStatement>((text, fairKey) =>
+    this.#statementParses.run(text, fairKey),
+  )
 
   constructor(options: EngineOptions) {
     this.#options = options
     this.#runningMax = options.runningMax ?? QUERIES_RUNNING_MAX
     this.#queryMsMax = options.queryMsMax ?? QUERY_MS_MAX
     this.#waiting = new FairQueue(options.waitingMax ?? QUERIES_WAITING_MAX)
+    this.#process = new EngineProcess({
+      settings: settingsOf(options),
+      crashAt: options.crashAt,
+      onOpen: () => this.#startWaiting(),
+      onCannotOpen: error => this.#rejectWaiting(error),
+      onCrash: () => options.onCrash?.(),
+    })
   }
 
-  /**
-   * Starts the worker. Resolves when it can run queries, which may be sent at once. Rejects if it
-   * fails before.
-   */
+  /** Starts the process. Resolves when it can run queries. Rejects if it fails before. */
   async open(): Promise<void> {
-    let isOpen = false
-    let failure: Error | undefined
-    this.#thread = startThread<EngineCalls>({
-      name: 'query',
-      data: settingsOf(this.#options),
-      nice: QUERY_NICE,
-      crashAt: this.#options.crashAt,
-      lost: error =>
-        this.#ended ?? new Unavailable('query_worker', `the query worker failed: ${error.message}`),
-      onCrash: error => {
-        failure = error
-        if (isOpen) this.#fail(error)
-      },
-    })
     try {
-      await this.#thread.call('open', undefined)
-      isOpen = true
+      await this.#process.opened()
     } catch (error) {
-      throw failure ?? error
+      await this.stop()
+      throw error
     }
   }
 
   warm(): void {
-    if (this.#thread === undefined && this.#ended === undefined)
-      this.open().catch((error: Error) => this.#fail(error))
+    this.#process.start()
   }
 
-  run(task: QueryTask, fairKey: string): Promise<QueryDone> {
-    return new Promise((resolve, reject) => {
-      if (this.#ended !== undefined) throw this.#ended
-      this.warm()
-      const waiter: Waiter = { task, fairKey, resolve, reject, timer: undefined }
-      if (this.#running < this.#runningMax) {
-        void this.#start(waiter)
-        return
-      }
-      if (!this.#waiting.tryPush(fairKey, waiter))
-        throw new Unavailable('queue_full', 'too many queries are waiting')
-      waiter.timer = setTimeout(() => this.#giveUp(waiter), this.#queryMsMax)
+  async run(task: QueryTask, fairKey: string, verify = () => {}, gone?: AbortSignal): Promise<QueryDone> {
+    throwIfGone(gone)
+    const own = { ...task, id: ++this.#queries }
+    let onGone = () => {}
+    const done = new Promise<QueryDone>((resolve, reject) => {
+      const waiter: Waiter = { task: own, fairKey, verify, gone, resolve, reject, wait: undefined }
+      onGone = () => this.#cancel(waiter)
+      this.#enqueue(waiter)
     })
+    gone?.addEventListener('abort', onGone)
+    try {
+      return await done
+    } finally {
+      gone?.removeEventListener('abort', onGone)
+    }
+  }
+
+  /** Starts the query, or lets it wait for its turn. Throws Unavailable. */
+  #enqueue(waiter: Waiter): void {
+    const { fairKey } = waiter
+    if (this.#ended !== undefined) throw this.#ended
+    this.#process.start()
+    if (this.#mayRun(fairKey)) {
+      void this.#start(waiter)
+      return
+    }
+    if (!this.#waiting.tryPush(fairKey, waiter))
+      throw new Unavailable('queue_full', 'too many queries are waiting')
+    const timer = setTimeout(() => this.#giveUp(waiter, WAITED_TOO_LONG), this.#queryMsMax)
+    waiter.wait = { sinceMs: monotonicMs(), timer }
+  }
+
+  /** Ends a query whose client has disconnected. */
+  #cancel(waiter: Waiter): void {
+    if (!this.#giveUp(waiter, CLIENT_GONE))
+      this.#process.open?.tell('cancel', must(waiter.task.id, 'the id of a query'))
+  }
+
+  async parse(text: string, fairKey: string): Promise<Expression | BadQuery> {
+    const problem = textProblem(text)
+    return problem === undefined ? await this.#expressions.get(text, fairKey) : { badRequest: problem }
+  }
+
+  async parseStatement(text: string, fairKey: string): Promise<SqlStatement | BadQuery> {
+    const problem = textProblem(text, 'statement')
+    return problem === undefined ? await this.#statements.get(text, fairKey) : { badRequest: problem }
   }
 
   forget(files: readonly string[]): void {
-    if (this.#ended === undefined) this.#thread?.tell('forget', files)
+    this.#process.open?.tell('forget', files)
   }
 
   stats(): { readonly running: number; readonly waiting: number } {
     return { running: this.#running, waiting: this.#waiting.size }
   }
 
-  async stop(): Promise<void> {
-    if (this.#ended === undefined) {
-      this.#ended = new Unavailable('stopping', 'Weir is stopping')
-      this.#rejectWaiting(this.#ended)
-      this.#thread?.stop().catch(() => {}) // a thread that failed has ended too
-    }
-    // NOTE: never terminate(): ending the thread inside a DuckDB call aborts the process
-    // (Napi::Error).
-    let last: NodeJS.Timeout | undefined
-    const late = new Promise<void>(resolve => {
-      last = setTimeout(resolve, STOP_MS_MAX / 2)
-    })
-    await Promise.race([this.#thread?.exited, late])
-    clearTimeout(last)
-    this.#thread?.unref()
+  waiting(): readonly (readonly [string, number])[] {
+    return this.#waiting.sizes()
   }
 
-  /** Runs a query, then the next one that waits. */
+  async stop(): Promise<void> {
+    this.#ended ??= new Unavailable('stopping', 'Weir is stopping')
+    this.#rejectWaiting(this.#ended)
+    await this.#process.stop(this.#ended, STOP_MS_MAX / 2)
+  }
+
+  async #parse(text: string): Promise<Expression | BadQuery> {
+    return await (await this.#process.opened()).call('parse', text)
+  }
+
+  async #parseStatement(text: string): Promise<SqlStatement | BadQuery> {
+    return await (await this.#process.opened()).call('parseStatement', text)
+  }
+
+  #propellerOf(fairKey: string): Propeller | undefined {
+    return this.#options.propellerOf?.(fairKey)
+  }
+
+  /** True while the process and the application's propeller have room for a query. */
+  #mayRun(fairKey: string): boolean {
+    if (this.#process.open === undefined || this.#running >= this.#runningMax) return false
+    const propeller = this.#propellerOf(fairKey)
+    return propeller === undefined || (this.#runningOf.get(fairKey) ?? 0) < RESOURCES[propeller].queriesMax
+  }
+
+  #countRunning(fairKey: string, change: 1 | -1): void {
+    this.#running += change
+    const count = (this.#runningOf.get(fairKey) ?? 0) + change
+    if (count === 0) this.#runningOf.delete(fairKey)
+    else this.#runningOf.set(fairKey, count)
+  }
+
+  /** Runs a query, then those that wait for its place. */
   async #start(waiter: Waiter): Promise<void> {
-    clearTimeout(waiter.timer)
-    this.#running += 1
+    const { fairKey, task, verify, gone } = waiter
+    this.#endWait(waiter)
+    this.#countRunning(fairKey, 1)
+    const propeller = this.#propellerOf(fairKey)
     try {
-      waiter.resolve(await must(this.#thread, 'the query thread').call('run', waiter.task))
+      verify()
+      const limited = propeller === undefined ? task : { ...task, propeller }
+      waiter.resolve(await runIn(must(this.#process.open, 'the query process'), limited, gone))
     } catch (error) {
       waiter.reject(error as Error)
     }
-    this.#running -= 1
-    if (this.#ended !== undefined) return
-    const next = this.#waiting.tryShift()
-    if (next !== undefined) void this.#start(next)
+    this.#countRunning(fairKey, -1)
+    if (this.#ended === undefined) this.#startWaiting()
   }
 
-  #giveUp(waiter: Waiter): void {
-    this.#waiting.remove(waiter.fairKey, waiter)
-    waiter.reject(new Unavailable('timeout', 'the query waited too long for its turn'))
+  /** More than one may start: a propeller may have become larger meanwhile. */
+  #startWaiting(): void {
+    const mayRun = (fairKey: string) => this.#mayRun(fairKey)
+    for (let next = this.#waiting.tryShift(mayRun); next !== undefined; next = this.#waiting.tryShift(mayRun))
+      void this.#start(next)
   }
 
-  /** Called when the worker has ended. The thread kit rejects the running queries. */
-  #fail(error: Error): void {
-    const fault = this.#ended === undefined
-    this.#ended ??= new Unavailable('query_worker', `the query worker failed: ${error.message}`)
-    this.#rejectWaiting(this.#ended)
-    if (fault) this.#options.onFatal(error)
+  #endWait({ fairKey, wait }: Waiter): void {
+    if (wait === undefined) return
+    clearTimeout(wait.timer)
+    this.#options.onWaited?.(fairKey, monotonicMs() - wait.sinceMs)
+  }
+
+  /** Rejects a query that waits. False: it does not wait. */
+  #giveUp(waiter: Waiter, why: () => Unavailable): boolean {
+    if (!this.#waiting.remove(waiter.fairKey, waiter)) return false
+    this.#endWait(waiter)
+    waiter.reject(why())
+    return true
   }
 
   #rejectWaiting(error: Error): void {
     for (let next = this.#waiting.tryShift(); next !== undefined; next = this.#waiting.tryShift()) {
-      clearTimeout(next.timer)
+      clearTimeout(next.wait?.timer)
       next.reject(error)
     }
+  }
+}
+
+const WAITED_TOO_LONG = () => new Unavailable('timeout', 'the query waited too long for its turn')
+const CLIENT_GONE = () => new Unavailable('client_gone', 'the client has disconnected')
+
+function throwIfGone(gone: AbortSignal | undefined): void {
+  if (gone?.aborted === true) throw CLIENT_GONE()
+}
+
+/** Runs a task in the process, and sends the deletion vectors that the process lacks. */
+async function runIn(
+  process: EngineCallee,
+  task: QueryTask,
+  gone: AbortSignal | undefined,
+): Promise<QueryDone> {
+  let missing: ReadonlySet<number> | 'all' = new Set()
+  for (let tries = 1; ; tries++) {
+    throwIfGone(gone)
+    const sent: SentTask = withSegments(task, toSend(segmentsOf(task), missing))
+    const done: RunAnswer = await process.call('run', sent)
+    if (!('missing' in done)) return done
+    missing = tries < MISSING_TRIES_MAX ? new Set(done.missing) : 'all'
   }
 }
 
@@ -206,6 +315,7 @@ function settingsOf(options: EngineOptions): EngineSettings {
     kernel: options.kernel,
     threads: options.threads,
     memoryBytes: options.memoryBytes ?? QUERY_MEMORY_BYTES,
+    deletionVectorBytesMax: options.deletionVectorBytesMax ?? DELETION_VECTORS_BYTES_MAX,
     queryMsMax: options.queryMsMax ?? QUERY_MS_MAX,
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Runs statements in DuckDB, on the query thread.
+ * Runs statements in DuckDB, in the query process.
  *
  *   W-8   A statement over a damaged or missing segment rejects with SegmentDamaged, which names
  *         the segment. A count is never short.
@@ -8,80 +8,106 @@
  *   run(task)   deletion vectors → tables · `WITH rows AS (…) statement` · read chunks · print
  */
 import { dirname } from 'node:path'
-import type { DuckDBConnection, DuckDBInstance, DuckDBResult } from '@duckdb/node-api'
+import type { DuckDBConnection, DuckDBDataChunk, DuckDBResult } from '@duckdb/node-api'
+import type { Propeller } from '../catalog/model.ts'
+import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
 import { assert } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
-import { StatementType } from '../util/duckdb.ts'
+import { DuckDBTypeId, StatementType } from '../util/duckdb.ts'
 import { SegmentDamaged, Unavailable } from '../util/errors.ts'
-import { DELETION_TABLES_BYTES_MAX, DELETION_TABLES_MAX, SCHEMAS_CACHED_MAX } from '../util/limits.ts'
+import { ANSWER_CHARACTERS_MAX, SCHEMAS_CACHED_MAX } from '../util/limits.ts'
 import { quoteText } from '../util/sql.ts'
+import { wholeTexts } from './arrow/duckdb-vectors.ts'
 import { copyBatches } from './arrow/record-batches.ts'
-import { explainError, findDamaged, isOutOfMemory, openSandbox } from './duckdb-instance.ts'
+import { explainError, isOutOfMemory } from './duckdb-instance.ts'
 import { boundType, boundValue, printValue } from './duckdb-values.ts'
+import { EngineInstances } from './engine-instances.ts'
+import type { Expression, SqlStatement } from './expression/ast.ts'
+import { SqlParser } from './expression/parse-sql.ts'
 import {
   countDeletedRows,
   countLiveRows,
   type DeletionTable,
-  DeletionTables,
+  type DeletionTables,
+  type PoolSources,
   type Source,
   withRows,
 } from './live-rows.ts'
-import type { CopyTarget, EngineSettings, ParquetTarget, QueryDone, QueryTask } from './query-types.ts'
+import { LARGEST_PROPELLER, RESOURCES } from './propeller.ts'
+import type {
+  BadQuery,
+  CopyTarget,
+  EngineSettings,
+  ParquetTarget,
+  PoolRows,
+  QueryDone,
+  QueryTask,
+} from './query-types.ts'
 
 /** An interrupt has no effect while no statement runs, so it is repeated at this interval. */
 const INTERRUPT_AGAIN_MS = 50
 
+type WhyStopped = 'timeout' | 'stopping' | 'client_gone'
+
+const STOPPED: Readonly<Record<WhyStopped, string>> = {
+  timeout: 'the query took too long',
+  stopping: 'Weir is stopping',
+  client_gone: 'the client has disconnected',
+}
+
 interface Running {
+  readonly id: number | undefined
   readonly connection: DuckDBConnection
-  stopped: 'timeout' | 'stopping' | undefined
+  readonly deletionTables: DeletionTables
+  stopped: WhyStopped | undefined
 }
 
 type Row = readonly (string | null)[]
 
 export class Engine {
-  readonly #instance: DuckDBInstance
+  readonly #instances: EngineInstances
+  readonly #parser: SqlParser
   readonly #settings: EngineSettings
-  readonly #tableConnection: DuckDBConnection
-  readonly #deletionTables: DeletionTables
   readonly #running = new Set<Running>()
+  /** Ids of queries that are about to run; true: it was cancelled meanwhile. */
+  readonly #beginning = new Map<number, boolean>()
   #stopping = false
   /** The columns of segments, by pool and schema version. */
   readonly #columns = new Map<string, ReadonlySet<string>>()
 
-  private constructor(instance: DuckDBInstance, tableConnection: DuckDBConnection, settings: EngineSettings) {
-    this.#instance = instance
+  private constructor(instances: EngineInstances, parser: SqlParser, settings: EngineSettings) {
+    this.#instances = instances
+    this.#parser = parser
     this.#settings = settings
-    this.#tableConnection = tableConnection
-    this.#deletionTables = new DeletionTables(tableConnection, {
-      bytesMax: DELETION_TABLES_BYTES_MAX,
-      tablesMax: DELETION_TABLES_MAX,
-    })
   }
 
-  /** Opens an engine whose DuckDB instance is locked. */
+  /** Opens an engine. Its DuckDB instances are locked. */
   static async open(settings: EngineSettings): Promise<Engine> {
-    const instance = await openSandbox(settings)
-    return new Engine(instance, await instance.connect(), settings)
+    const instances = new EngineInstances(settings)
+    // An engine that cannot open fails here, not at its first query.
+    const { duckdb } = await instances.of(LARGEST_PROPELLER)
+    return new Engine(instances, await SqlParser.open(duckdb), settings)
   }
 
   /**
-   * Rejects with Unavailable (`timeout`, `stopping`, `query_memory`, `too_many_rows`) or
-   * SegmentDamaged.
+   * Rejects with Unavailable (`timeout`, `stopping`, `client_gone`, `query_memory`, `too_many_rows`,
+   * `answer_too_large`) or SegmentDamaged.
    */
   async run(task: QueryTask): Promise<QueryDone> {
     const began = monotonicMs()
-    const running: Running = { connection: await this.#instance.connect(), stopped: undefined }
-    if (this.#stopping) running.stopped = 'stopping' // the engine was stopped while the connection was made
-    this.#running.add(running)
-    const msMax = task.copyTo?.msMax ?? this.#settings.queryMsMax
+    const propeller = task.propeller ?? LARGEST_PROPELLER
+    const running = await this.#begin(task.id, propeller)
+    const queryMsMax = Math.min(this.#settings.queryMsMax, RESOURCES[propeller].queryMsMax)
+    const msMax = task.copyTo?.msMax ?? queryMsMax
     const timer = setTimeout(() => interrupt(running, 'timeout'), msMax)
     const again = setInterval(() => {
       if (running.stopped !== undefined) running.connection.interrupt()
     }, INTERRUPT_AGAIN_MS)
-    const segments = task.segments.filter(({ meta }) => meta.rows > 0)
+    const pools = [task, ...(task.others ?? [])].map(withoutEmpty)
+    const segments = pools.flatMap(pool => pool.segments)
     try {
-      const { columns, rows } = await this.#answer(running, task, segments)
+      const { columns, rows } = await this.#answer(running, task, pools)
       return { columns, rows, ...cost(segments), durationMs: monotonicMs() - began }
     } catch (error) {
       throw stoppedError(running) ?? (await this.#typedError(running, error, segments))
@@ -93,9 +119,40 @@ export class Engine {
     }
   }
 
+  /** Connects. The query may be cancelled, and the engine stopped, while the connection is made. */
+  async #begin(id: number | undefined, propeller: Propeller): Promise<Running> {
+    if (id !== undefined) this.#beginning.set(id, false)
+    try {
+      const { duckdb, deletionTables } = await this.#instances.of(propeller)
+      const running: Running = { id, connection: await duckdb.connect(), deletionTables, stopped: undefined }
+      if (id !== undefined && this.#beginning.get(id) === true) running.stopped = 'client_gone'
+      if (this.#stopping) running.stopped = 'stopping'
+      this.#running.add(running)
+      return running
+    } finally {
+      if (id !== undefined) this.#beginning.delete(id)
+    }
+  }
+
+  /** Interrupts the query of this id, if it runs. It rejects with Unavailable (`client_gone`). */
+  cancel(id: number): void {
+    if (this.#beginning.has(id)) this.#beginning.set(id, true)
+    for (const running of this.#running) if (running.id === id) interrupt(running, 'client_gone')
+  }
+
+  /** The expression of a user's SQL text, or BadQuery. Rejects with Unavailable (`query_memory`). */
+  parse(text: string): Promise<Expression | BadQuery> {
+    return this.#parser.parse(text)
+  }
+
+  /** The same for a whole SELECT. */
+  parseStatement(text: string): Promise<SqlStatement | BadQuery> {
+    return this.#parser.parseStatement(text)
+  }
+
   /** Drops all cached data of these files. No manifest names them any more. */
   async forget(files: readonly string[]): Promise<void> {
-    await this.#deletionTables.forget(files)
+    await this.#instances.forget(files)
   }
 
   /** Interrupts all queries, later ones included. Each rejects with Unavailable (`stopping`). */
@@ -105,10 +162,10 @@ export class Engine {
   }
 
   /** No query may run any more. */
-  close(): void {
+  async close(): Promise<void> {
     assert(this.#running.size === 0, 'no query runs when the engine closes')
-    this.#tableConnection.closeSync()
-    this.#instance.closeSync()
+    this.#parser.close()
+    await this.#instances.close()
   }
 
   async #typedError(running: Running, error: unknown, segments: readonly QuerySegment[]): Promise<unknown> {
@@ -121,37 +178,51 @@ export class Engine {
    * If memory runs out, drops the idle tables and runs the query once more. A copy does not run
    * again: it has begun its file.
    */
-  async #answer(running: Running, task: QueryTask, segments: readonly QuerySegment[]) {
+  async #answer(running: Running, task: QueryTask, pools: readonly PoolRows[]) {
     try {
-      return await this.#answerOnce(running, task, segments)
+      return await this.#answerOnce(running, task, pools)
     } catch (error) {
       const mayRunAgain = isOutOfMemory(error) && task.copyTo === undefined
-      if (!mayRunAgain || !(await this.#deletionTables.dropIdle())) throw error
-      return await this.#answerOnce(running, task, segments)
+      if (!mayRunAgain || !(await running.deletionTables.dropIdle())) throw error
+      return await this.#answerOnce(running, task, pools)
     }
   }
 
-  async #answerOnce(running: Running, task: QueryTask, segments: readonly QuerySegment[]) {
-    const counts = task.statement.countsAllRows === true
+  async #answerOnce(running: Running, task: QueryTask, pools: readonly PoolRows[]) {
+    const { statement } = task
     const tables: DeletionTable[] = []
     try {
-      const sources: Source[] = []
-      for (const { file, meta, deletionVectors } of segments) {
-        const columns = await this.#columnsOf(running, `${task.schema.pool} ${meta.schemaVersion}`, file)
-        let deletedRows: string | undefined
-        if (!counts && countDeletedRows(deletionVectors) > 0) {
-          const table = await this.#deletionTables.acquire(file, deletionVectors)
-          tables.push(table)
-          deletedRows = table.table
-        }
-        sources.push({ file, columns, deletedRows })
+      const restrictions = [statement.restriction, ...(statement.otherRestrictions ?? [])]
+      const read: PoolSources[] = []
+      for (const [index, { schema, segments }] of pools.entries()) {
+        const sources = await this.#sourcesOf(running, schema, segments, tables)
+        read.push({ schema, sources, restriction: restrictions[index] })
       }
-      const sql = withRows(task.schema, sources, task.statement.sql)
-      const answer = await this.#execute(running, task, sql)
-      return counts ? await minusDeletedRows(running, answer, segments) : answer
+      return await this.#execute(running, task, withRows(read, statement))
     } finally {
       for (const table of tables) await table.release()
     }
+  }
+
+  /** The segments of one pool. Their tables of deleted rows join `tables`, whose caller releases them. */
+  async #sourcesOf(
+    running: Running,
+    schema: PoolSchema,
+    segments: readonly QuerySegment[],
+    tables: DeletionTable[],
+  ): Promise<readonly Source[]> {
+    const sources: Source[] = []
+    for (const { file, meta, deletionVectors } of segments) {
+      const columns = await this.#columnsOf(running, `${schema.pool} ${meta.schemaVersion}`, file)
+      let deletedRows: string | undefined
+      if (countDeletedRows(deletionVectors) > 0) {
+        const table = await running.deletionTables.acquire(file, deletionVectors)
+        tables.push(table)
+        deletedRows = table.table
+      }
+      sources.push({ file, columns, deletedRows })
+    }
+    return sources
   }
 
   /**
@@ -218,33 +289,34 @@ function copySql(sql: string, target: ParquetTarget): string {
 
 async function readRows(running: Running, result: DuckDBResult, rowsMax: number): Promise<Row[]> {
   const rows: Row[] = []
+  let characters = 0
   for (;;) {
     throwIfStopped(running)
     const chunk = await result.fetchChunk()
     if (chunk === null || chunk.rowCount === 0) return rows
     if (rows.length + chunk.rowCount > rowsMax)
       throw new Unavailable('too_many_rows', `the answer has more than ${rowsMax} rows`)
-    const columns = Array.from({ length: chunk.columnCount }, (_, column) => {
-      const typeId = result.columnTypeId(column)
-      return chunk.getColumnValues(column).map(value => printValue(value, typeId))
-    })
+    const columns = Array.from({ length: chunk.columnCount }, (_, column) => printColumn(chunk, column))
+    for (const column of columns) for (const text of column) characters += text?.length ?? 0
+    if (characters > ANSWER_CHARACTERS_MAX)
+      throw new Unavailable(
+        'answer_too_large',
+        `the answer has more than ${ANSWER_CHARACTERS_MAX} characters`,
+      )
     for (let row = 0; row < chunk.rowCount; row++) rows.push(columns.map(column => column[row] ?? null))
   }
 }
 
-/** The live rows. The footers' number of rows must agree with the manifest's (W-8). */
-async function minusDeletedRows(
-  running: Running,
-  answer: { readonly columns: readonly string[]; readonly rows: readonly Row[] },
-  segments: readonly QuerySegment[],
-) {
-  const stored = Number(answer.rows[0]?.[0])
-  const expected = segments.reduce((sum, { meta }) => sum + meta.rows, 0)
-  if (stored !== expected) {
-    const damaged = await findDamaged(running.connection, segments)
-    throw damaged ?? new Error(`segments hold ${stored} rows where ${expected} are expected`)
-  }
-  return { columns: answer.columns, rows: [[String(countLiveRows(segments))]] }
+function printColumn(chunk: DuckDBDataChunk, column: number): readonly (string | null)[] {
+  const { typeId } = chunk.getColumnVector(column).type
+  return typeId === DuckDBTypeId.VARCHAR
+    ? wholeTexts(chunk, column)
+    : chunk.getColumnValues(column).map(value => printValue(value, typeId))
+}
+
+/** Segments without rows have no file. */
+function withoutEmpty({ schema, segments }: PoolRows): PoolRows {
+  return { schema, segments: segments.filter(({ meta }) => meta.rows > 0) }
 }
 
 function cost(segments: readonly QuerySegment[]) {
@@ -254,15 +326,14 @@ function cost(segments: readonly QuerySegment[]) {
   }
 }
 
-function interrupt(running: Running, why: 'timeout' | 'stopping'): void {
+function interrupt(running: Running, why: WhyStopped): void {
   running.stopped ??= why
   running.connection.interrupt()
 }
 
 function stoppedError(running: Running): Unavailable | undefined {
   if (running.stopped === undefined) return undefined
-  const what = running.stopped === 'timeout' ? 'the query took too long' : 'Weir is stopping'
-  return new Unavailable(running.stopped, what)
+  return new Unavailable(running.stopped, STOPPED[running.stopped])
 }
 
 function throwIfStopped(running: Running): void {

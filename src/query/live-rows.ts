@@ -25,6 +25,7 @@ import { quoteName, quoteText } from '../util/sql.ts'
 import { isOutOfMemory } from './duckdb-instance.ts'
 import { sqlType } from './duckdb-values.ts'
 import { queryColumns } from './operand.ts'
+import type { Restriction, Statement } from './query-types.ts'
 
 /** A segment to read. */
 export interface Source {
@@ -35,23 +36,60 @@ export interface Source {
   readonly deletedRows: string | undefined
 }
 
+/** A pool that a statement reads. */
+export interface PoolSources {
+  readonly schema: PoolSchema
+  readonly sources: readonly Source[]
+  readonly restriction?: Restriction | undefined
+}
+
+/** The name of a pool's rows in a statement. Pool 0 is the task's own. */
+export function rowsName(pool: number): string {
+  return `rows${suffix(pool)}`
+}
+
+function suffix(pool: number): string {
+  return pool === 0 ? '' : `_${pool}`
+}
+
 /**
- * The statement with `rows` defined. It is not materialized, so that DuckDB pushes filters and
- * columns into the scans.
+ * The statement with `rows`, `rows_1` and so on defined, and the tables that it makes of them. The
+ * rows are not materialized, so that DuckDB pushes filters and columns into the scans.
  */
-export function withRows(schema: PoolSchema, sources: readonly Source[], sql: string): string {
+export function withRows(
+  pools: readonly PoolSources[],
+  { sql, commons }: Pick<Statement, 'sql' | 'commons'>,
+): string {
+  const tables = [...pools.flatMap(rowsOf), ...(commons === undefined ? [] : [commons])]
+  return `WITH ${tables.join(', ')} ${sql}`
+}
+
+/** The tables of one pool, `rows` last. */
+function rowsOf({ schema, sources, restriction }: PoolSources, pool: number): readonly string[] {
   const whole = sources.filter(source => source.deletedRows === undefined)
   const reduced = sources.filter(source => source.deletedRows !== undefined)
+  const deletedName = `deleted${suffix(pool)}`
   const parts: string[] = []
   if (whole.length > 0) parts.push(`${selectList(schema, whole)} FROM ${scan(whole, false)} s`)
   if (reduced.length > 0)
     parts.push(
       `${selectList(schema, reduced)} FROM ${scan(reduced, true)} s ` +
-        'ANTI JOIN deleted d ON s.file_index = d.f AND s.file_row_number = d.r',
+        `ANTI JOIN ${deletedName} d ON s.file_index = d.f AND s.file_row_number = d.r`,
     )
   if (parts.length === 0) parts.push(`${selectList(schema, [])} WHERE false`)
-  const deleted = reduced.length > 0 ? `deleted AS MATERIALIZED (${deletedRows(reduced)}), ` : ''
-  return `WITH ${deleted}rows AS NOT MATERIALIZED (${parts.join(' UNION ALL ')}) ${sql}`
+  const deleted = reduced.length > 0 ? [`${deletedName} AS MATERIALIZED (${deletedRows(reduced)})`] : []
+  const all = parts.join(' UNION ALL ')
+  if (restriction === undefined) return [...deleted, `${rowsName(pool)} AS NOT MATERIALIZED (${all})`]
+  const { columns, where } = restriction
+  // Without a column, rows can still be counted.
+  const visible = columns === null ? '*' : columns.map(quoteName).join(', ') || 'NULL AS _service_none'
+  const condition = where === '' ? '' : ` WHERE ${where}`
+  const allName = `all_rows${suffix(pool)}`
+  return [
+    ...deleted,
+    `${allName} AS NOT MATERIALIZED (${all})`,
+    `${rowsName(pool)} AS NOT MATERIALIZED (SELECT ${visible} FROM ${allName}${condition})`,
+  ]
 }
 
 /**

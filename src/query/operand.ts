@@ -16,28 +16,47 @@ export interface QueryColumn {
   readonly type: ColumnType
 }
 
+/** A pool as one reader sees it. */
+export interface PoolView extends PoolSchema {
+  /** The names of the columns that exist for the reader. Absent: all of them. */
+  readonly visible?: ReadonlySet<string>
+}
+
 /**
- * All columns of a schema in the order that clients see. `_service_sequence` is not one of them.
+ * The columns of a pool in the order that clients see. `_service_sequence` is not one of them.
  */
-export function queryColumns(schema: PoolSchema): readonly QueryColumn[] {
-  return [
+export function queryColumns(view: PoolView): readonly QueryColumn[] {
+  const all: readonly QueryColumn[] = [
     { name: RECEIVED_AT, type: 'TIMESTAMP' },
     { name: PAYLOAD, type: 'JSON' },
-    ...schema.columns.map(({ name, type }) => ({ name, type })),
+    ...view.columns.map(({ name, type }) => ({ name, type })),
   ]
+  return view.visible === undefined ? all : all.filter(({ name }) => view.visible?.has(name))
 }
 
 /**
  * The column of exactly that name, or BadQuery. The search compares names one by one, so that
  * `constructor` and `__proto__` are plain names.
  */
-export function findColumn(schema: PoolSchema, name: string): QueryColumn | BadQuery {
+export function findColumn(view: PoolView, name: string): QueryColumn | BadQuery {
+  return exactColumn(view, name) ?? { badRequest: `there is no column ${quoted(name)}` }
+}
+
+function exactColumn(view: PoolView, name: string): QueryColumn | undefined {
+  if (view.visible?.has(name) === false) return undefined
   if (name === RECEIVED_AT) return { name, type: 'TIMESTAMP' }
   if (name === PAYLOAD) return { name, type: 'JSON' }
-  const column = schema.columns.find(each => each.name === name)
-  return column === undefined
-    ? { badRequest: `there is no column ${quoted(name)}` }
-    : { name, type: column.type }
+  const type = view.columns.find(each => each.name === name)?.type
+  return type === undefined ? undefined : { name, type }
+}
+
+/** The column of that name, or the only one whose name is equal ignoring case. */
+export function similarColumn(view: PoolView, name: string): QueryColumn | undefined {
+  const exact = exactColumn(view, name)
+  if (exact !== undefined) return exact
+  const wanted = name.toLowerCase()
+  const similar = queryColumns(view).filter(each => each.name.toLowerCase() === wanted)
+  return similar.length === 1 ? similar[0] : undefined
 }
 
 /** The primary timestamp's column; `_service_received_at` in a pool without one. */
@@ -46,26 +65,6 @@ export function timestampColumn(schema: PoolSchema): QueryColumn {
   return column === undefined
     ? { name: RECEIVED_AT, type: 'TIMESTAMP' }
     : { name: column.name, type: column.type }
-}
-
-/**
- * Collects the bound values of one statement: the only way for a caller's text into a statement.
- */
-export class Binder {
-  readonly #bounds: Bound[] = []
-  /** Regular expressions among the values so far; planLike counts them. */
-  patterns = 0
-
-  /** The placeholder of a value. */
-  bind(bound: Bound): string {
-    this.#bounds.push(bound)
-    return `$${this.#bounds.length}`
-  }
-
-  /** All values so far, in the order of their placeholders. */
-  bounds(): readonly Bound[] {
-    return [...this.#bounds]
-  }
 }
 
 /** A JSON number: sign and integer part, fraction, exponent. */

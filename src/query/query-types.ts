@@ -1,13 +1,15 @@
 /**
- * The types that planner, engine and their callers pass to each other, across the query thread too.
+ * The types that planner, engine and their callers pass to each other, also from and to the query process.
  *
- * A statement is SQL that the planner made, with every value bound. Its FROM names `rows`. The
- * engine replaces `rows` by the manifest's segments minus their deletion vectors.
+ * A statement is SQL that the dialect wrote, with every value of a caller bound. Its FROM names
+ * `rows`. The engine replaces `rows` by the manifest's segments minus their deletion vectors.
  */
 
+import type { Propeller } from '../catalog/model.ts'
 import type { ColumnType, PoolSchema } from '../format/schema.ts'
-import type { QuerySegment } from '../index/index-types.ts'
+import type { DeletionVector, QuerySegment } from '../index/index-types.ts'
 import type { KernelChoice } from '../util/native.ts'
+import type { Expression, SqlStatement } from './expression/ast.ts'
 
 /**
  * A bound value. Integers, TIMESTAMP (microseconds since 1970) and DATE (days) are decimal text, so
@@ -18,15 +20,24 @@ export interface Bound {
   readonly value: string | number | boolean
 }
 
-interface Statement {
+export interface Statement {
   /** `… FROM rows WHERE "amount" > $1 …` */
   readonly sql: string
   readonly bounds: readonly Bound[]
-  /**
-   * True for `SELECT COUNT(*) FROM rows`: the engine counts footers and deleted rows and reads no
-   * row.
-   */
-  readonly countsAllRows?: boolean
+  /** The rows and columns that `rows` has. Absent: all live rows, all columns. */
+  readonly restriction?: Restriction
+  /** Those of `rows_1`, `rows_2` and so on: the further pools of the task. */
+  readonly otherRestrictions?: readonly (Restriction | undefined)[]
+  /** `q1 AS (…), q2 AS (…)`: tables that the SQL names. They may name `rows`. */
+  readonly commons?: string
+}
+
+/** The part of a pool that a reader may see. */
+export interface Restriction {
+  /** Names; null: all. */
+  readonly columns: readonly string[] | null
+  /** A condition, whose values are among the statement's bounds. '': all rows. */
+  readonly where: string
 }
 
 /**
@@ -42,14 +53,14 @@ export interface Pruning {
   readonly tenantEquals: string | null
 }
 
-/** A question, planned for one schema. */
-export interface QueryPlan extends Pruning {
-  readonly statement: Statement
-}
-
 /** The caller's question is wrong: the answer is BAD_REQUEST with this sentence. */
 export interface BadQuery {
   readonly badRequest: string
+}
+
+/** True for a BadQuery where a value was expected. */
+export function isBadQuery(value: unknown): value is BadQuery {
+  return typeof value === 'object' && value !== null && 'badRequest' in value
 }
 
 /**
@@ -81,12 +92,22 @@ export interface ParquetTarget {
   readonly msMax: number
 }
 
-export interface QueryTask {
+/** A pool and the segments of it that a task reads. */
+export interface PoolRows {
   readonly schema: PoolSchema
   readonly segments: readonly QuerySegment[]
+}
+
+export interface QueryTask extends PoolRows {
+  /** Further pools: `rows_1`, `rows_2` and so on of the statement. */
+  readonly others?: readonly PoolRows[]
   readonly statement: Statement
   readonly rowsMax: number
   readonly copyTo?: CopyTarget
+  /** Set by the engine's client. Absent: the largest. */
+  readonly propeller?: Propeller
+  /** Set by the engine's client: names the query in `cancel`. */
+  readonly id?: number
 }
 
 /** Rows as the API prints them: strings or null. */
@@ -101,29 +122,40 @@ export interface QueryDone {
 }
 
 /**
- * The query stage as the main thread sees it; engine-client.ts implements it over the query thread.
+ * The query stage as the main thread sees it; engine-client.ts implements it over the query process.
  */
 export interface QueryEngine {
   /**
-   * Rejects with Unavailable (`queue_full`, `timeout`) or SegmentDamaged. `fairKey`: the
-   * application.
+   * Rejects with Unavailable (`queue_full`, `timeout`) or SegmentDamaged, or as `verify` throws.
+   * @param fairKey the application
+   * @param verify called when the query's turn comes, before it runs
+   * @param gone when it is aborted the query ends, with Unavailable (`client_gone`)
    */
-  run(task: QueryTask, fairKey: string): Promise<QueryDone>
+  run(task: QueryTask, fairKey: string, verify?: () => void, gone?: AbortSignal): Promise<QueryDone>
+  /**
+   * The expression of an SQL text, or BadQuery. Rejects with Unavailable (`queue_full`).
+   * `fairKey`: the application.
+   */
+  parse(text: string, fairKey: string): Promise<Expression | BadQuery>
+  /** The same for a whole SELECT. */
+  parseStatement(text: string, fairKey: string): Promise<SqlStatement | BadQuery>
   /**
    * Drops all cached data of these files. No manifest and no snapshot names them any more.
    */
   forget(files: readonly string[]): void
   stats(): { readonly running: number; readonly waiting: number }
+  /** The number of waiting queries of each application that has one. */
+  waiting(): readonly (readonly [fairKey: string, queries: number])[]
   stop(): Promise<void>
 }
 
-/** The settings that the query thread starts with. */
+/** The settings that the query process starts with. Every user of the machine can read them. */
 export interface EngineSettings {
   /**
    * Absolute folder of all segments: the only one that queries may read, besides the temporary one.
    */
   readonly segmentFolder: string
-  /** Absolute folder that DuckDB spills to. */
+  /** Absolute folder of copies. DuckDB spills to a folder in it (util/paths.ts). */
   readonly temporaryFolder: string
   /** Absolute folder that copies may be written to, besides the temporary one. */
   readonly outputFolder?: string | undefined
@@ -131,15 +163,38 @@ export interface EngineSettings {
   readonly kernel?: KernelChoice | undefined
   readonly threads: number
   readonly memoryBytes: number
+  /** See DeletionVectorCache. */
+  readonly deletionVectorBytesMax: number
   /** A query is interrupted after this. */
   readonly queryMsMax: number
 }
 
-/** The calls of the main thread to the query thread. A stop interrupts the queries that run. */
+/** A segment on its way to the query process. */
+export interface SentSegment extends Omit<QuerySegment, 'deletionVectors'> {
+  /** The number of its deleted rows. */
+  readonly deleted: number
+  /** Absent: the process may have them (deletion-vector-cache.ts). */
+  readonly deletionVectors?: readonly DeletionVector[]
+}
+
+/** A task on its way to the query process. */
+export interface SentTask extends Omit<QueryTask, 'segments' | 'others'> {
+  readonly segments: readonly SentSegment[]
+  readonly others?: readonly { readonly schema: PoolSchema; readonly segments: readonly SentSegment[] }[]
+}
+
+/** `missing`: nothing has run, because the process lacks the deletion vectors of these segments. */
+export type RunAnswer = QueryDone | { readonly missing: readonly number[] }
+
+/** The calls of the main thread to the query process. A stop interrupts the queries that run. */
 export interface EngineCalls {
   /** The first call. Resolves when the engine is open. */
   open(): void
-  run(task: QueryTask): QueryDone
+  run(task: SentTask): RunAnswer
+  /** Interrupts the query of this id, if it runs. */
+  cancel(id: number): void
+  parse(text: string): Expression | BadQuery
+  parseStatement(text: string): SqlStatement | BadQuery
   /** Drops all cached data of these files. No manifest names them any more. */
   forget(files: readonly string[]): void
 }

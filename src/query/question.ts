@@ -1,17 +1,37 @@
 /**
- * A question's way: plan, flush the pool's memtable, pin a manifest, prune, run, answer.
+ * A question's way: parse its SQL, plan, make acknowledged rows visible, pin a manifest, prune, run,
+ * answer.
  *
  * One kind of question is one file (counter.ts is one) with everything that is its own: the input's
  * form, the plan and the answer's fields. Its GraphQL field and input types stand in
- * api/graphql/query.graphql, and QUESTIONS in api/graphql/resolve-question.ts lists it.
+ * api/graphql/query.graphql, and api/graphql/resolve-question.ts has its resolver.
  *
- *   W-8  Everything acknowledged before the call is flushed first. The manifest stays pinned until
- *        the query ends.
+ *   W-8  Everything acknowledged before the call is made visible first, or less where the operator
+ *        allows staleness. The manifest stays pinned until the query ends.
  */
 import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
-import { monotonicMs } from '../util/clock.ts'
-import type { BadQuery, PrintedRows, Pruning, QueryDone, QueryEngine, QueryPlan } from './query-types.ts'
+import { must } from '../util/assert.ts'
+import { monotonicMs, wallMs } from '../util/clock.ts'
+import { Unavailable } from '../util/errors.ts'
+import { duckdb } from './duckdb-statement.ts'
+import { countLiveRows } from './live-rows.ts'
+import type { FindMetric } from './metric.ts'
+import type { PoolView } from './operand.ts'
+import { countsAllRows, type QueryPlan } from './plan.ts'
+import type { PlanContext } from './plan-context.ts'
+import { type LimitedPool, type PoolsOfQuestion, planFor } from './policy.ts'
+import {
+  type BadQuery,
+  isBadQuery,
+  type PoolRows,
+  type PrintedRows,
+  type Pruning,
+  type QueryDone,
+  type QueryEngine,
+  type Statement,
+} from './query-types.ts'
+import type { PlannedOutput } from './table.ts'
 import { prune } from './where.ts'
 
 /** A pool as a question names it. */
@@ -25,31 +45,71 @@ export function isGiven<T>(value: T | null | undefined): value is T {
   return value !== null && value !== undefined
 }
 
-/** A kind of question. `Input` is the GraphQL input as the schema coerces it. */
-export interface Question<Input = unknown, Query = unknown> {
-  /** The field of `Query` in the GraphQL schema. Its one argument is `input`. */
-  readonly field: string
-  /** QueryInfo's `type` and `subtype`. */
-  readonly type: 'METRIC' | 'REPORT' | 'RECORDS' | 'RECORDS_BY_UNIQUE_ID' | 'SQL' | 'TOP_VALUES'
-  readonly subtype: 'COUNTER' | 'TIME_SERIES' | 'LEADERBOARD' | null
-  /** An answer with more rows is refused. */
-  readonly rowsMax: number
-  /** Checks the input's form and finds the pool that it names. */
-  read(input: Input): { readonly pool: PoolReference; readonly query: Query } | BadQuery
-  plan(schema: PoolSchema, query: Query): QueryPlan | BadQuery
-  /** The response's fields, all but `query`. */
-  answer(rows: PrintedRows): Readonly<Record<string, unknown>>
+/** A question whose form is right. */
+interface ReadQuestion<Query> {
+  readonly pool: PoolReference
+  readonly query: Query
+  /** The question is about a metric that the catalog holds. */
+  readonly isPredefined: boolean
+  /** Pools that must be `pool`, because the question is about one. */
+  readonly alsoOf?: readonly PoolReference[]
 }
 
-/** The rows of an answer, and its cost. */
-export interface Answered extends Omit<QueryDone, 'columns'> {
+/** A plan, and what its rows mean. */
+export interface PlannedQuestion<Answer = unknown> extends QueryPlan {
+  /**
+   * The answer that the rows stand for, or BadQuery where only they show that the answer would be
+   * too large. It may cost no more than a pass over them.
+   */
+  answer(rows: PrintedRows): Answer | BadQuery
+  /** Rows that the answer shows at most; further ones only tell it that there are more. */
+  readonly rowsShown?: number
+}
+
+/** A query of a kind, which `ask` answers. */
+export interface Askable<Query = unknown, Answer = unknown> {
+  /** QueryInfo's `type` and `subtype`. */
+  readonly type: 'METRIC' | 'STATS' | 'REPORT' | 'RECORDS' | 'RECORDS_BY_UNIQUE_ID' | 'SQL' | 'TOP_VALUES'
+  readonly subtype: 'COUNTER' | 'TIME_SERIES' | 'LEADERBOARD' | null
+  /** An answer with more rows is refused: BadQuery. */
+  readonly rowsMax: number
+  /** The SQL texts of users in the query. `plan` finds all of them parsed. */
+  texts(query: Query): readonly string[]
+  /** Loads what `plan` needs beside the texts, in pieces that take turns (W-11). */
+  prepare?(query: Query, inTurn: Reader['inTurn']): Promise<void>
+  /**
+   * What is computed over the columns of `view`. The rows are limited below it (policy.ts).
+   * @param others the further pools of a question about several
+   */
+  plan(
+    view: PoolView,
+    query: Query,
+    context: PlanContext,
+    others?: readonly PoolView[],
+  ): PlannedQuestion<Answer> | BadQuery
+}
+
+/**
+ * A kind of question. `Input` is the GraphQL input as the schema coerces it, `Answer` the fields of
+ * the response, all but `query`.
+ */
+export interface Question<Input, Query, Answer> extends Askable<Query, Answer> {
+  /** Checks the input's form and finds the pool that it names. */
+  read(input: Input, find: FindMetric): ReadQuestion<Query> | BadQuery
+}
+
+/** An answer, its rows, and its cost. */
+export interface Answered<Answer = unknown> extends Omit<QueryDone, 'columns'> {
+  readonly answer: Answer
+  /** The columns of the rows. */
+  readonly outputs: readonly PlannedOutput[]
   readonly sql: string
 }
 
 /** The functions that pin the manifest of a pool. */
 export interface PinDeps {
-  /** Flushes everything acknowledged before the call. */
-  flushNow(pool: number): Promise<void>
+  /** Makes everything acknowledged before the call visible, or less where staleness is allowed. */
+  makeVisible(pool: number): Promise<void>
   /** Pins the pool's manifest until `release`. */
   snapshot(pool: number): Promise<PinnedSegments>
 }
@@ -66,31 +126,143 @@ export interface PinnedSegments {
   release(): void
 }
 
-/**
- * Answers one question about one pool. Rejects with Unavailable or SegmentDamaged, never with a
- * short count.
- */
-export async function ask<Query>(
-  question: Question<never, Query>,
-  schema: PoolSchema,
-  query: Query,
+/** The application that asks. */
+export interface Reader {
+  readonly applicationId: string
+  /** See Identity: throws AccessEnded where the application may not ask any more. */
+  readonly verifyAgain: () => void
+  /** Aborted when the client disconnects: its queries end then. */
+  readonly gone?: AbortSignal | undefined
+  /** Plans in the main thread's time (W-11): the questions of a request one by one. */
+  readonly inTurn: <T>(plan: () => T) => Promise<T>
+}
+
+/** Parses SQL texts. Rejects with Unavailable. */
+export async function parseTexts(
+  texts: readonly string[],
+  engine: Pick<QueryEngine, 'parse'>,
   fairKey: string,
+): Promise<PlanContext['expressions']> {
+  return new Map(
+    await Promise.all(texts.map(async text => [text, await engine.parse(text, fairKey)] as const)),
+  )
+}
+
+/**
+ * Answers one question. Rejects with Unavailable, SegmentDamaged or AccessEnded, never with a short
+ * count.
+ */
+export async function ask<Query, Answer>(
+  question: Askable<Query, Answer>,
+  pools: PoolsOfQuestion,
+  query: Query,
+  reader: Reader,
   deps: QuestionDeps,
-): Promise<Answered | BadQuery> {
+): Promise<Answered<Answer> | BadQuery> {
   const beganMs = monotonicMs()
-  const plan = question.plan(schema, query)
-  if ('badRequest' in plan) return plan
-  const { statement } = plan
-  const { rowsMax } = question
-  const { segments, release } = await pinSegments(schema, plan, deps)
+  const planned = await planQuestion(question, pools, query, reader, deps.engine)
+  if ('badRequest' in planned) return planned
+  const { plan, statement } = planned
+  const pinned = await pinPools(pools, [plan, ...(plan.others ?? [])], deps)
   try {
-    const done = await deps.engine.run({ schema, segments, statement, rowsMax }, fairKey)
+    const [own, ...more] = pinned.pools
+    const { schema, segments } = must(own, 'the own pool')
+    // The newest first: the engine then skips older ones where the newest rows are asked for.
+    const task = {
+      schema,
+      segments: segments.toReversed(),
+      others: more,
+      statement,
+      rowsMax: question.rowsMax,
+    }
+    const done = countsAllRows(plan)
+      ? countRows(segments)
+      : await deps.engine.run(task, reader.applicationId, reader.verifyAgain, reader.gone)
+    reader.verifyAgain()
     deps.onQuery(monotonicMs() - beganMs)
-    return { ...done, sql: statement.sql }
+    const answer = await reader.inTurn(() => plan.answer(done.rows))
+    if (isBadQuery(answer)) return answer
+    const rows = done.rows.slice(0, plan.rowsShown)
+    const outputs = plan.select.outputs.map(({ name, value }) => ({ name, kind: value.kind }))
+    const answered = { ...done, rows, answer, outputs, sql: sqlOf(statement) }
+    // The costs tell of rows that the reader does not see.
+    const seesAll = pools.every(({ policy }) => policy === null)
+    return seesAll ? answered : { ...answered, recordsProcessed: 0, bytesProcessed: 0 }
+  } catch (error) {
+    if (error instanceof Unavailable && TOO_LARGE.includes(error.code)) return { badRequest: error.message }
+    throw error
   } finally {
-    release()
+    pinned.release()
   }
 }
+
+/** The statement as it is shown: `rows` and `rows_1` are the pools' visible rows. */
+function sqlOf({ sql, commons }: Statement): string {
+  return commons === undefined ? sql : `WITH ${commons} ${sql}`
+}
+
+/** The plan of a question and its statement, or BadQuery. No row is read. */
+export async function planQuestion<Query, Answer>(
+  question: Askable<Query, Answer>,
+  pools: PoolsOfQuestion,
+  query: Query,
+  { applicationId, inTurn }: Pick<Reader, 'applicationId' | 'inTurn'>,
+  engine: Pick<QueryEngine, 'parse'>,
+): Promise<{ readonly plan: PlannedQuestion<Answer>; readonly statement: Statement } | BadQuery> {
+  await question.prepare?.(query, inTurn)
+  const plan = await planFor(
+    pools,
+    question.texts(query),
+    texts => parseTexts(texts, engine, applicationId),
+    wallMs(),
+    (view, context, others) => question.plan(view, query, context, others),
+    inTurn,
+  )
+  if ('badRequest' in plan) return plan
+  const statement = duckdb.write(plan)
+  return 'badRequest' in statement ? statement : { plan, statement }
+}
+
+/** Pins the segments of each pool. The pools are flushed at the same time. */
+async function pinPools(
+  pools: readonly LimitedPool[],
+  prunings: readonly Pruning[],
+  deps: PinDeps,
+): Promise<{ readonly pools: readonly PoolRows[]; release(): void }> {
+  const settled = await Promise.allSettled(
+    pools.map(({ schema }, index) => pinSegments(schema, must(prunings[index], 'a pruning'), deps)),
+  )
+  const release = () => {
+    for (const each of settled) if (each.status === 'fulfilled') each.value.release()
+  }
+  const rows: PoolRows[] = []
+  for (const [index, each] of settled.entries()) {
+    if (each.status === 'rejected') {
+      release()
+      throw each.reason
+    }
+    rows.push({ schema: must(pools[index], 'a pool').schema, segments: each.value.segments })
+  }
+  return { pools: rows, release }
+}
+
+/**
+ * The number of live rows, which the manifest knows: no file is read, so a damaged one is not found
+ * here.
+ */
+function countRows(segments: readonly QuerySegment[]): QueryDone {
+  const rows = countLiveRows(segments)
+  return {
+    columns: ['value'],
+    rows: [[String(rows)]],
+    recordsProcessed: rows,
+    bytesProcessed: 0,
+    durationMs: 0,
+  }
+}
+
+/** The engine's codes for an answer that no later try makes smaller. */
+const TOO_LARGE: readonly string[] = ['too_many_rows', 'answer_too_large']
 
 /** Pins the segments that can hold the plan's rows. */
 export async function pinSegments(
@@ -98,7 +270,7 @@ export async function pinSegments(
   pruning: Pruning,
   deps: PinDeps,
 ): Promise<PinnedSegments> {
-  await deps.flushNow(schema.pool)
+  await deps.makeVisible(schema.pool)
   const snapshot = await deps.snapshot(schema.pool)
   return { segments: prune(schema, pruning, snapshot.segments), release: () => snapshot.release() }
 }

@@ -2,11 +2,13 @@
  * The statement of a selection of rows: chosen columns, filters, a time range. The Arrow stream and
  * exports read selections.
  */
-import type { PoolSchema } from '../format/schema.ts'
 import { FILTER_DEPTH_MAX } from '../util/limits.ts'
-import { quoteName } from '../util/sql.ts'
-import { Binder, findColumn, type QueryColumn, queryColumns, quoted } from './operand.ts'
-import type { BadQuery, QueryPlan } from './query-types.ts'
+import { duckdb } from './duckdb-statement.ts'
+import { columnOf, operation } from './expression/typed.ts'
+import { findColumn, type PoolView, type QueryColumn, queryColumns, quoted } from './operand.ts'
+import type { QueryPlan } from './plan.ts'
+import type { PlanContext } from './plan-context.ts'
+import type { BadQuery, Statement } from './query-types.ts'
 import { type Filter, type FilterOperator, planWhere } from './where.ts'
 
 /** The rows and columns to read. Absent: all of them. */
@@ -30,26 +32,44 @@ export interface PlannedSelection extends QueryPlan {
  * The plan of a selection, or BadQuery. Its sentence begins with the name of the part that is
  * wrong.
  */
-export function planSelection(schema: PoolSchema, selection: Selection): PlannedSelection | BadQuery {
-  const columns = columnsOf(schema, selection.columns)
+export function planSelection(
+  view: PoolView,
+  selection: Selection,
+  context: PlanContext,
+): PlannedSelection | BadQuery {
+  const columns = columnsOf(view, selection.columns)
   if ('badRequest' in columns) return columns
   const filters = selection.filters === undefined ? [] : readFilters(selection.filters)
   if ('badRequest' in filters) return { badRequest: `filters: ${filters.badRequest}` }
   const timeRange = { start: selection.start ?? null, stop: selection.stop ?? null }
-  const binder = new Binder()
-  const rows = planWhere(schema, { timeRange, filters }, binder)
+  const rows = planWhere(view, { timeRange, filters }, context)
   if ('badRequest' in rows) return { badRequest: withPart(rows.badRequest) }
-  const list = columns.map(({ name, type }) => {
-    const quotedName = quoteName(name)
-    // The nulls of a column that was added later have no zone. With the cast every file says UTC.
-    return type === 'TIMESTAMP' ? `${quotedName}::TIMESTAMPTZ AS ${quotedName}` : quotedName
+  const outputs = columns.map(column => {
+    const value = columnOf(column)
+    // The nulls of a column that was added later have no zone. With the operation every file says
+    // UTC.
+    return {
+      name: column.name,
+      value: column.type === 'TIMESTAMP' ? operation('zoned', 'instant', [value]) : value,
+    }
   })
   return {
-    statement: { sql: `SELECT ${list.join(', ')} FROM rows${rows.where}`, bounds: binder.bounds() },
+    select: { where: rows.where, outputs },
     columns,
-    selectsAll: rows.where === '',
+    selectsAll: rows.where === undefined,
     ...rows.pruning,
   }
+}
+
+/** A selection as the engine takes it. */
+export interface WrittenSelection extends PlannedSelection {
+  readonly statement: Statement
+}
+
+/** The selection with its statement; BadQuery where it has too many patterns. */
+export function writeSelection(planned: PlannedSelection): WrittenSelection | BadQuery {
+  const statement = duckdb.write(planned)
+  return 'badRequest' in statement ? statement : { ...planned, statement }
 }
 
 /**
@@ -61,15 +81,12 @@ function withPart(sentence: string): string {
   return sentence.startsWith(prefix) ? sentence.slice(prefix.length) : `filters: ${sentence}`
 }
 
-function columnsOf(
-  schema: PoolSchema,
-  names: readonly string[] | undefined,
-): readonly QueryColumn[] | BadQuery {
-  if (names === undefined) return queryColumns(schema)
+function columnsOf(view: PoolView, names: readonly string[] | undefined): readonly QueryColumn[] | BadQuery {
+  if (names === undefined) return queryColumns(view)
   const columns: QueryColumn[] = []
   const seen = new Set<string>()
   for (const name of names) {
-    const column = findColumn(schema, name)
+    const column = findColumn(view, name)
     if ('badRequest' in column) return { badRequest: `columns: ${column.badRequest}` }
     if (seen.has(name)) return { badRequest: `columns: ${quoted(name)} is given more than once` }
     seen.add(name)

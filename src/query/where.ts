@@ -1,9 +1,8 @@
 /**
- * The rows that a question selects: the WHERE of its statement, and the segments that can hold such
- * rows.
+ * The rows that a question selects: its condition, and the segments that can hold such rows.
  *
- * Column names come from the schema and are quoted, values are bound, operators come from a list.
- * No text of the caller stands in the SQL.
+ * Column names come from the schema, operators from a list, and every text of the caller becomes a
+ * value.
  *
  *   filter    ((column operator value) AND all of `and`) OR any of `or`
  *   list      its filters, joined by AND
@@ -13,29 +12,27 @@
  *
  *   W-8  Pruning keeps a segment when in doubt: it never leaves out a selected row.
  */
-import type { ColumnType, PoolSchema } from '../format/schema.ts'
+import { type PoolSchema, ZONE_TYPES } from '../format/schema.ts'
 import type { SegmentMeta } from '../format/segment-meta.ts'
 import type { QuerySegment } from '../index/index-types.ts'
+import { FILTER_DEPTH_MAX, FILTERS_MAX } from '../util/limits.ts'
+import { boundValue, columnOf, operation, type Typed } from './expression/typed.ts'
+import { likeProblem } from './like.ts'
 import {
-  FILTER_DEPTH_MAX,
-  FILTERS_MAX,
-  LIKE_PATTERN_CHARACTERS_MAX,
-  LIKE_PATTERNS_MAX,
-} from '../util/limits.ts'
-import { quoteName } from '../util/sql.ts'
-import {
-  type Binder,
   findColumn,
+  type PoolView,
   parseInstant,
   parseValue,
   type QueryColumn,
   quoted,
   timestampColumn,
 } from './operand.ts'
-import type { BadQuery, Pruning } from './query-types.ts'
+import { allOf } from './plan.ts'
+import { isGivenText, type PlanContext, planFilterSql } from './plan-context.ts'
+import { type BadQuery, type Bound, isBadQuery, type Pruning } from './query-types.ts'
+import { relativeRange } from './relative-time.ts'
+import { isTimeZone } from './time-zone.ts'
 
-/** Types of tenant columns whose zone map `prune` can compare. */
-const TENANT_TYPES: readonly ColumnType[] = ['STRING', 'INT8', 'INT16', 'INT32', 'INT64']
 const DAY_US = 86_400_000_000n
 /**
  * 0001-01-01, the first instant of a TIMESTAMP and the zero time of Go, whose clients send it for
@@ -85,84 +82,147 @@ export interface TimeRange {
 }
 
 /** The rows of a statement. */
-interface PlannedWhere {
-  /** ` WHERE …`, '' if every live row is selected. Its values are in the binder. */
-  readonly where: string
+export interface PlannedWhere {
+  /** undefined: every live row is selected. */
+  readonly where: Typed | undefined
   readonly pruning: Pruning
+  readonly range: RangeBounds
 }
 
-/** The WHERE of a selection and its pruning, or BadQuery. */
+/** The instants of a range: from `fromUs` to before `toUs`. `null`: no bound on that side. */
+export interface RangeBounds {
+  readonly fromUs: bigint | null
+  readonly toUs: bigint | null
+}
+
+/** Conditions besides those of a question: a metric's own. */
+export interface OwnFilters {
+  readonly filters: readonly Filter[]
+  readonly filterSql: string | null
+}
+
+/**
+ * What a reader learns of a predefined metric that needs a column which its policy hides: the metric
+ * was checked when it was stored, and its texts would name the column.
+ */
+export const UNSEEN_IN_METRIC: BadQuery = {
+  badRequest: 'the metric needs a column that the Data Pool Access Policy of the application hides',
+}
+
+/** The SQL texts of a selection, which must be parsed before it is planned. */
+export function selectionTexts({ filterSql }: Pick<RowSelection, 'filterSql'>): readonly string[] {
+  return isGivenText(filterSql) ? [filterSql] : []
+}
+
+/** The condition of a selection and its pruning, or BadQuery. All its parts are joined by AND. */
 export function planWhere(
-  schema: PoolSchema,
+  view: PoolView,
   selection: RowSelection,
-  binder: Binder,
+  context: PlanContext,
+  own: OwnFilters = { filters: [], filterSql: null },
 ): PlannedWhere | BadQuery {
-  const { timeRange, timeZone, filters } = selection
-  if ((selection.filterSql ?? '').trim() !== '')
-    return { badRequest: 'filterSql is not supported by this version; use filters.' }
-  const badZone = timeZone ? checkTimeZone(timeZone) : undefined
-  if (badZone !== undefined) return badZone
-  const range = planTimeRange(schema, timeRange ?? {}, binder)
+  const range = planTimeRange(view, selection, context)
   if ('badRequest' in range) return range
-  const condition = planFilters(schema, filters ?? [], binder)
-  if (typeof condition !== 'string') return condition
-  const where = [range.condition, condition].filter(part => part !== '').join(' AND ')
+  if (view.visible !== undefined && isBadQuery(planFilters(view, own.filters))) return UNSEEN_IN_METRIC
+  const filters = [...own.filters, ...(selection.filters ?? [])]
+  const condition = planFilters(view, filters)
+  if (isBadQuery(condition)) return condition
+  const conditions = [range.condition, condition]
+  let tenantEquals = tenantOf(view, filters)
+  const texts = [
+    { name: 'the filterSql of the metric', text: own.filterSql, isUnseen: view.visible !== undefined },
+    { name: 'filterSql', text: selection.filterSql, isUnseen: false },
+  ]
+  for (const { name, text, isUnseen } of texts) {
+    if (!isGivenText(text)) continue
+    const planned = planFilterSql(name, text, view, context)
+    if (isBadQuery(planned)) return isUnseen ? UNSEEN_IN_METRIC : planned
+    conditions.push(planned)
+    tenantEquals ??= tenantOfCondition(view, planned)
+  }
   return {
-    where: where === '' ? '' : ` WHERE ${where}`,
+    where: allOf(conditions),
+    range: { fromUs: range.fromUs, toUs: range.toUs },
     pruning: {
       timeFromUs: range.fromUs === null ? null : Number(range.fromUs),
       timeToUs: range.toUs === null ? null : Number(range.toUs),
       timeIsPrimary: range.isPrimary,
-      tenantEquals: tenantOf(schema, filters ?? []),
+      tenantEquals,
     },
   }
 }
 
-/** `null`: no bound on that side. */
-interface PlannedRange {
-  /** '' if neither bound is given. */
-  readonly condition: string
-  readonly fromUs: bigint | null
-  readonly toUs: bigint | null
+interface PlannedRange extends RangeBounds {
+  /** undefined if neither bound is given. */
+  readonly condition: Typed | undefined
   readonly isPrimary: boolean
 }
 
-/** Start is inclusive, stop exclusive. A row whose timestamp is null is outside of every range. */
-function planTimeRange(schema: PoolSchema, range: TimeRange, binder: Binder): PlannedRange | BadQuery {
-  if (range.relative !== null && range.relative !== undefined)
-    return {
-      badRequest: `timeRange.relative ${quoted(range.relative)} is not built yet: give start and stop`,
-    }
-  const column = rangeColumn(schema, range.timestamp)
-  if ('badRequest' in column) return column
-  const from = bound('start', range.start)
-  if (from !== null && typeof from !== 'bigint') return from
-  const to = bound('stop', range.stop)
-  if (to !== null && typeof to !== 'bigint') return to
-  const parts: string[] = []
-  if (from !== null) parts.push(side(column, '>=', from, binder))
-  if (to !== null) parts.push(side(column, '<', to, binder))
-  const isPrimary = column.name === timestampColumn(schema).name
-  return { condition: parts.join(' AND '), fromUs: from, toUs: to, isPrimary }
+/** The zone of a selection. */
+export function zoneOf({ timeZone }: Pick<RowSelection, 'timeZone'>): string {
+  return timeZone || 'UTC'
 }
 
-/** BadQuery if `zone` is not an IANA time zone. The zone has no effect on absolute ranges. */
-function checkTimeZone(zone: string): BadQuery | undefined {
-  try {
-    // A newer Intl accepts offsets such as +05:00, which are not IANA zones.
-    if (/^[A-Za-z]/.test(zone)) {
-      new Intl.DateTimeFormat('en', { timeZone: zone })
-      return undefined
-    }
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error
-  }
+/** The column that a range is on: the one that it names, else the primary timestamp. */
+export function timeColumn(
+  view: PoolView,
+  { timeRange }: Pick<RowSelection, 'timeRange'>,
+): QueryColumn | BadQuery {
+  const name = timeRange?.timestamp
+  return isGivenText(name) ? rangeColumn(view, name) : primaryColumn(view)
+}
+
+/** Start is inclusive, stop exclusive. A row whose timestamp is null is outside of every range. */
+function planTimeRange(
+  view: PoolView,
+  { timeRange = null, timeZone = null }: RowSelection,
+  { nowMs }: PlanContext,
+): PlannedRange | BadQuery {
+  const zone = zoneOf({ timeZone })
+  if (!isTimeZone(zone)) return badZone(zone)
+  const bounds = rangeBounds(timeRange ?? {}, zone, nowMs)
+  if ('badRequest' in bounds) return bounds
+  const { from, to } = bounds
+  if (!isGivenText(timeRange?.timestamp) && from === null && to === null)
+    return { condition: undefined, fromUs: null, toUs: null, isPrimary: true }
+  const column = timeColumn(view, { timeRange })
+  if ('badRequest' in column) return column
+  const condition = allOf([
+    from === null ? undefined : side(column, '>=', from),
+    to === null ? undefined : side(column, '<', to),
+  ])
+  const isPrimary = column.name === timestampColumn(view).name
+  return { condition, fromUs: from, toUs: to, isPrimary }
+}
+
+/** A relative range wins: clients send the zero time beside it. */
+function rangeBounds(
+  { relative, n, start, stop }: TimeRange,
+  zone: string,
+  nowMs: number,
+): { readonly from: bigint | null; readonly to: bigint | null } | BadQuery {
+  if (relative !== null && relative !== undefined) return relativeRange(relative, n ?? null, zone, nowMs)
+  const from = bound('start', start)
+  if (from !== null && typeof from !== 'bigint') return from
+  const to = bound('stop', stop)
+  if (to !== null && typeof to !== 'bigint') return to
+  return { from, to }
+}
+
+/** The primary timestamp, which a reader may not see. */
+function primaryColumn(view: PoolView): QueryColumn | BadQuery {
+  const column = timestampColumn(view)
+  if (!('badRequest' in findColumn(view, column.name))) return column
+  return { badRequest: 'timeRange.timestamp: it must be given, because there is no primary timestamp' }
+}
+
+/** The zone has no effect on absolute ranges of a counter, and is refused all the same. */
+export function badZone(zone: string): BadQuery {
   return { badRequest: `timeZone ${quoted(zone)} is not an IANA time zone` }
 }
 
-function rangeColumn(schema: PoolSchema, name: string | null | undefined): QueryColumn | BadQuery {
-  if (name === null || name === undefined || name === '') return timestampColumn(schema)
-  const column = findColumn(schema, name)
+function rangeColumn(view: PoolView, name: string): QueryColumn | BadQuery {
+  const column = findColumn(view, name)
   if ('badRequest' in column) return { badRequest: `timeRange.timestamp: ${column.badRequest}` }
   if (column.type === 'TIMESTAMP' || column.type === 'DATE') return column
   return { badRequest: `timeRange.timestamp: ${quoted(name)} is neither TIMESTAMP nor DATE` }
@@ -179,11 +239,16 @@ function bound(side: 'start' | 'stop', text: string | null | undefined): bigint 
  * A DATE is the instant of its midnight: midnight(d) >= x equals d >= ceil(x in days), and the same
  * with `<`.
  */
-function side(column: QueryColumn, operator: '>=' | '<', us: bigint, binder: Binder): string {
-  const left = quoteName(column.name)
-  if (column.type !== 'DATE')
-    return `${left} ${operator} ${binder.bind({ type: 'TIMESTAMP', value: String(us) })}`
-  return `${left} ${operator} ${binder.bind({ type: 'DATE', value: String(ceilDays(us)) })}`
+function side(column: QueryColumn, operator: '>=' | '<', us: bigint): Typed {
+  const bound =
+    column.type === 'DATE'
+      ? ({ type: 'DATE', value: String(ceilDays(us)) } as const)
+      : ({ type: 'TIMESTAMP', value: String(us) } as const)
+  return comparison(column, operator, bound)
+}
+
+function comparison(column: QueryColumn, operator: string, bound: Bound): Typed {
+  return operation(operator, 'boolean', [columnOf(column), boundValue(bound)])
 }
 
 function ceilDays(us: bigint): bigint {
@@ -191,19 +256,21 @@ function ceilDays(us: bigint): bigint {
   return us > 0n && us % DAY_US !== 0n ? days + 1n : days
 }
 
-const COMPARISON: Partial<Record<FilterOperator, string>> = {
+const COMPARISON = {
   EQUALS: '=',
   NOT_EQUALS: '<>',
   GREATER_THAN: '>',
   GREATER_THAN_OR_EQUAL_TO: '>=',
   LESS_THAN: '<',
   LESS_THAN_OR_EQUAL_TO: '<=',
-}
+} as const satisfies Partial<Record<FilterOperator, string>>
 
-/** The condition of a list of filters, '' for an empty list; or BadQuery. */
-function planFilters(schema: PoolSchema, filters: readonly Filter[], binder: Binder): string | BadQuery {
+/** The condition of a list of filters, undefined for an empty list; or BadQuery. */
+export function planFilters(view: PoolView, filters: readonly Filter[]): Typed | undefined | BadQuery {
   const bad = checkSize(filters)
-  return bad ?? joinAll(filters, ' AND ', filter => planOne(schema, filter, binder))
+  if (bad !== undefined) return bad
+  const conditions = planEach(view, filters)
+  return isBadQuery(conditions) ? conditions : allOf(conditions)
 }
 
 /** Checks number and depth first, so that the planning may recurse. */
@@ -219,34 +286,33 @@ function checkSize(filters: readonly Filter[]): BadQuery | undefined {
   return undefined
 }
 
-function joinAll(
-  filters: readonly Filter[],
-  by: string,
-  planEach: (filter: Filter) => string | BadQuery,
-): string | BadQuery {
-  const parts: string[] = []
+function planOne(view: PoolView, filter: Filter): Typed | BadQuery {
+  const own = condition(view, filter)
+  if (isBadQuery(own)) return own
+  const and = planEach(view, filter.and ?? [])
+  if (isBadQuery(and)) return and
+  const or = planEach(view, filter.or ?? [])
+  if (isBadQuery(or)) return or
+  return joined('or', [joined('and', [own, ...and]), ...or])
+}
+
+function planEach(view: PoolView, filters: readonly Filter[]): readonly Typed[] | BadQuery {
+  const conditions: Typed[] = []
   for (const filter of filters) {
-    const part = planEach(filter)
-    if (typeof part !== 'string') return part
-    parts.push(part)
+    const planned = planOne(view, filter)
+    if (isBadQuery(planned)) return planned
+    conditions.push(planned)
   }
-  return parts.join(by)
+  return conditions
 }
 
-function planOne(schema: PoolSchema, filter: Filter, binder: Binder): string | BadQuery {
-  const own = condition(schema, filter, binder)
-  if (typeof own !== 'string') return own
-  const and = joinAll(filter.and ?? [], ' AND ', each => planOne(schema, each, binder))
-  if (typeof and !== 'string') return and
-  const or = joinAll(filter.or ?? [], ' OR ', each => planOne(schema, each, binder))
-  if (typeof or !== 'string') return or
-  const all = and === '' ? own : `(${own} AND ${and})`
-  return or === '' ? all : `(${all} OR ${or})`
+function joined(op: 'and' | 'or', conditions: readonly [Typed, ...Typed[]]): Typed {
+  return conditions.length > 1 ? operation(op, 'boolean', conditions) : conditions[0]
 }
 
-function condition(schema: PoolSchema, filter: Filter, binder: Binder): string | BadQuery {
+function condition(view: PoolView, filter: Filter): Typed | BadQuery {
   const { operator } = filter
-  const column = findColumn(schema, filter.column)
+  const column = findColumn(view, filter.column)
   if ('badRequest' in column) return column
   if (!FILTER_OPERATORS.includes(operator))
     return { badRequest: `there is no operator ${quoted(String(operator))}` }
@@ -254,137 +320,103 @@ function condition(schema: PoolSchema, filter: Filter, binder: Binder): string |
   if (operator === 'IS_NULL' || operator === 'IS_NOT_NULL') {
     if (value !== null && value !== '')
       return { badRequest: `column ${quoted(column.name)}: ${operator} takes no value` }
-    return `${quoteName(column.name)} ${operator === 'IS_NULL' ? 'IS NULL' : 'IS NOT NULL'}`
+    const op = operator === 'IS_NULL' ? 'is_null' : 'is_not_null'
+    return operation(op, 'boolean', [columnOf(column)])
   }
   if (value === null) return { badRequest: `column ${quoted(column.name)}: ${operator} needs a value` }
-  return compare(column, operator, value, binder)
+  if (operator === 'LIKE' || operator === 'NOT_LIKE') return compareLike(column, operator, value)
+  return compare(column, operator, value)
 }
 
-function compare(
-  column: QueryColumn,
-  operator: FilterOperator,
-  value: string,
-  binder: Binder,
-): string | BadQuery {
+function compare(column: QueryColumn, operator: keyof typeof COMPARISON, value: string): Typed | BadQuery {
   const where = `column ${quoted(column.name)}`
-  if (operator === 'LIKE' || operator === 'NOT_LIKE') return compareLike(column, operator, value, binder)
   if (column.type === 'JSON' && operator !== 'EQUALS' && operator !== 'NOT_EQUALS')
     return { badRequest: `${where}: ${operator} is not for JSON columns` }
   if (column.type === 'JSON' && value.trim() === 'null')
     return { badRequest: `${where}: JSON null is null, use IS_NULL or IS_NOT_NULL` }
   const bound = parseValue(column.type, value)
   if ('badRequest' in bound) return { badRequest: `${where}: ${bound.badRequest}` }
-  const left = quoteName(column.name)
-  return `${left} ${COMPARISON[operator]} ${binder.bind(bound)}`
+  return comparison(column, COMPARISON[operator], bound)
 }
 
-function compareLike(
-  column: QueryColumn,
-  operator: 'LIKE' | 'NOT_LIKE',
-  pattern: string,
-  binder: Binder,
-): string | BadQuery {
+function compareLike(column: QueryColumn, operator: 'LIKE' | 'NOT_LIKE', pattern: string): Typed | BadQuery {
   const where = `column ${quoted(column.name)}`
   if (column.type !== 'STRING') return { badRequest: `${where}: ${operator} is for STRING columns` }
   const bound = parseValue('STRING', pattern)
-  if ('badRequest' in bound) return { badRequest: `${where}: ${bound.badRequest}` }
-  const like = planLike(quoteName(column.name), pattern, binder)
-  if (typeof like !== 'string') return { badRequest: `${where}: ${like.badRequest}` }
-  return operator === 'LIKE' ? like : `NOT (${like})`
-}
-
-/** The part of a pattern between two `%`: literal texts and `_`. */
-type Piece = readonly (string | typeof ONE)[]
-const ONE = Symbol('_')
-const REGEX = ['regex', ''] as const
-
-/**
- * The condition that `column` (quoted SQL) is like `pattern`, or BadQuery. `%` is any characters,
- * `_` one, `\` takes the next character literally. Case-sensitive, by code point.
- *
- * NOTE: not DuckDB's LIKE, which tries each `%` at every position and cannot be interrupted:
- * `%a%a%a%b` takes the fourth power of a text's length, 26 s for 400 characters. This uses a
- * comparison, a search for one text, or RE2, which is linear. A text to search for is short, since
- * a search takes the product of both lengths at worst.
- */
-function planLike(column: string, pattern: string, binder: Binder): string | BadQuery {
-  const pieces = readPattern(pattern)
-  if (pieces === undefined) return { badRequest: 'the pattern ends with a lone backslash' }
-  const bind = (value: string) => binder.bind({ type: 'STRING', value })
-  const [form, text] = plainForm(pieces)
-  if (form === '=') return `${column} = ${bind(text)}`
-  if (form === 'starts_with' || form === 'ends_with') return `${form}(${column}, ${bind(text)})`
-  if (pattern.length > LIKE_PATTERN_CHARACTERS_MAX)
-    return { badRequest: `the pattern is longer than ${LIKE_PATTERN_CHARACTERS_MAX} characters` }
-  if (form === 'contains') return `contains(${column}, ${bind(text)})`
-  if (binder.patterns >= LIKE_PATTERNS_MAX)
-    return { badRequest: `a query takes at most ${LIKE_PATTERNS_MAX} patterns of this kind` }
-  binder.patterns += 1
-  const regex = pieces.map(piece => piece.map(part => (part === ONE ? '.' : quoteRegex(part))).join(''))
-  return `regexp_full_match(${column}, ${bind(`(?s)${regex.join('.*')}`)})`
-}
-
-/** The pieces between the `%`; undefined if the pattern ends with a lone `\`. */
-function readPattern(pattern: string): readonly Piece[] | undefined {
-  const pieces: (string | typeof ONE)[][] = [[]]
-  let text = ''
-  const endText = () => {
-    if (text !== '') pieces.at(-1)!.push(text)
-    text = ''
-  }
-  for (let at = 0; at < pattern.length; at++) {
-    const unit = pattern[at]!
-    if (unit === '%' || unit === '_') endText()
-    if (unit === '%') pieces.push([])
-    else if (unit === '_') pieces.at(-1)!.push(ONE)
-    else if (unit !== '\\') text += unit
-    else if (++at < pattern.length) text += pattern[at]
-    else return undefined
-  }
-  endText()
-  return pieces
-}
-
-/**
- * The plain form of a pattern that is one text, alone or with `%` around it; all others need a
- * regular expression.
- */
-function plainForm(
-  pieces: readonly Piece[],
-): readonly ['=' | 'starts_with' | 'ends_with' | 'contains' | 'regex', string] {
-  if (pieces.some(piece => piece.length > 1 || piece[0] === ONE)) return REGEX
-  const texts = pieces.map(([text = '']) => text as string)
-  const inner = texts.slice(1, -1).filter(text => text !== '')
-  const [first, last] = [texts[0]!, texts.at(-1)!]
-  if (texts.length === 1) return ['=', first]
-  if (first === '' && last === '' && inner.length <= 1) return ['contains', inner[0] ?? '']
-  if (inner.length > 0) return REGEX
-  if (last === '') return ['starts_with', first]
-  return first === '' ? ['ends_with', last] : REGEX
-}
-
-/** Escapes ASCII punctuation and spells NUL out; any other character stands for itself. */
-function quoteRegex(text: string): string {
-  return text.replaceAll(/[\0!-/:-@[-`{-~]/g, char => (char === '\0' ? '\\x00' : `\\${char}`))
+  const problem = 'badRequest' in bound ? bound.badRequest : likeProblem(pattern)
+  if (problem !== undefined) return { badRequest: `${where}: ${problem}` }
+  const like = operation('like', 'boolean', [columnOf(column)], { word: pattern })
+  return operator === 'LIKE' ? like : operation('not', 'boolean', [like])
 }
 
 /**
  * The tenant that every selected row has, if an EQUALS in the outermost conjunction names it; else
  * null.
  */
-function tenantOf(schema: PoolSchema, filters: readonly Filter[]): string | null {
-  const tenant = schema.columns[schema.tenant]
-  if (tenant === undefined || !TENANT_TYPES.includes(tenant.type)) return null
+export function tenantOf(view: PoolView, filters: readonly Filter[]): string | null {
+  const tenant = view.columns[view.tenant]
+  if (tenant === undefined || !ZONE_TYPES.includes(tenant.type)) return null
   for (const filter of filters) {
     if ((filter.or ?? []).length > 0) continue
     if (filter.column === tenant.name && filter.operator === 'EQUALS') {
       const bound = parseValue(tenant.type, filter.value ?? '')
       if (!('badRequest' in bound)) return String(bound.value)
     }
-    const inner = tenantOf(schema, filter.and ?? [])
+    const inner = tenantOf(view, filter.and ?? [])
     if (inner !== null) return inner
   }
   return null
+}
+
+/** The same for a checked condition. */
+export function tenantOfCondition(view: PoolView, typed: Typed): string | null {
+  const tenant = view.columns[view.tenant]
+  if (tenant === undefined || !ZONE_TYPES.includes(tenant.type)) return null
+  if (typed.op === 'and')
+    return typed.operands.reduce<string | null>((found, each) => found ?? tenantOfCondition(view, each), null)
+  const [left, right] = typed.operands
+  if (typed.op !== '=' || left === undefined || right === undefined) return null
+  const [column, value] = left.op === 'column' ? [left, right] : [right, left]
+  const isTenant = column.column?.name === tenant.name && value.bound?.type === tenant.type
+  return isTenant ? String(value.bound?.value) : null
+}
+
+/** The range of the primary timestamp in which every row of a checked condition is. */
+export function timeOfCondition(view: PoolView, typed: Typed): Pick<Pruning, 'timeFromUs' | 'timeToUs'> {
+  const none = { timeFromUs: null, timeToUs: null }
+  const primary = view.columns[view.timestamp]
+  if (primary?.type !== 'TIMESTAMP') return none
+  if (typed.op === 'and')
+    return typed.operands.map(each => timeOfCondition(view, each)).reduce(intersection, none)
+  const [column, low, high = low] = typed.operands
+  const isColumn = column?.op === 'column' && column.column?.name === primary.name
+  if (!isColumn || low?.bound?.type !== 'TIMESTAMP' || high?.bound?.type !== 'TIMESTAMP') return none
+  const [from, to] = [Number(low.bound.value), Number(high.bound.value)]
+  switch (typed.op) {
+    case '>':
+    case '>=':
+      return { timeFromUs: from, timeToUs: null }
+    case '<':
+      return { timeFromUs: null, timeToUs: to }
+    case '<=':
+      return { timeFromUs: null, timeToUs: to + 1 }
+    case '=':
+    case 'between':
+      return { timeFromUs: from, timeToUs: to + 1 }
+    default:
+      return none
+  }
+}
+
+type Range = Pick<Pruning, 'timeFromUs' | 'timeToUs'>
+
+function intersection(a: Range, b: Range): Range {
+  const later = (x: number | null, y: number | null) => (x === null || (y !== null && y > x) ? y : x)
+  const earlier = (x: number | null, y: number | null) => (x === null || (y !== null && y < x) ? y : x)
+  return {
+    timeFromUs: later(a.timeFromUs, b.timeFromUs),
+    timeToUs: earlier(a.timeToUs, b.timeToUs),
+  }
 }
 
 /**

@@ -11,12 +11,10 @@ import { CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
 import type { Config } from '../engine/config.ts'
 import { flushedSequences } from '../engine/stages.ts'
 import { extractLog } from '../log/copy-log.ts'
-import { withoutEndSlashes } from '../util/addresses.ts'
 import { must } from '../util/assert.ts'
-import { disk, readFile } from '../util/disk.ts'
+import { disk } from '../util/disk.ts'
 import { CannotRun, Unavailable } from '../util/errors.ts'
 import { BACKUP_LINE_BYTES_MAX } from '../util/limits.ts'
-import { pathsOf } from '../util/paths.ts'
 import { say, warn } from '../util/say.ts'
 import type { BackupLine } from './backup/backup-client.ts'
 import { whyNotTo } from './backup/backup-folder.ts'
@@ -24,6 +22,7 @@ import { type BackupSummary, damagedText } from './backup/backup-format.ts'
 import { BackupThrottle, type CopyProgress } from './backup/copy-file.ts'
 import { type BackupState, writeBackup } from './backup/write-backup.ts'
 import { type Offline, openOffline } from './offline.ts'
+import { postToServer } from './running-server.ts'
 import { inspectLog } from './stopped-folder.ts'
 import { createCopyProgress, whenInterrupted } from './terminal.ts'
 
@@ -98,23 +97,7 @@ function stateOf({ catalog, index, paths }: Offline): BackupState {
 
 /** Asks the server for a backup and shows its progress. Only the last line of the answer counts. */
 async function askServer(config: Config, url: string, folder: string): Promise<BackupSummary> {
-  if (!/^https?:\/\/[^/]/.test(url))
-    throw new CannotRun(`--url takes the address of a running server, as http://127.0.0.1:8420, not "${url}"`)
-  const { clientId, clientSecret } = readCredentials(config)
-  const answer = await fetch(`${withoutEndSlashes(url)}/v1/admin/backup`, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      authorization: `Basic ${Buffer.from(`${clientId}:${clientSecret}`).toString('base64')}`,
-    },
-    body: JSON.stringify({ folder }),
-  }).catch(error => {
-    throw new CannotRun(`${url} cannot be reached: ${(error as { cause?: Error }).cause?.message ?? error}`)
-  })
-  if (answer.status !== 200 || answer.body === null) {
-    const { detail = '' } = (await answer.json().catch(() => ({}))) as { readonly detail?: string }
-    throw new CannotRun(`${url} refused the backup with status ${answer.status}: ${detail}`)
-  }
+  const answer = await postToServer(config, url, '/v1/admin/backup', { folder }, 'the backup')
   const progress = createCopyProgress('backup')
   try {
     const last = await readLastLine(url, answer.body, progress.step)
@@ -158,20 +141,4 @@ async function readLastLine(
     return undefined
   }
   return last
-}
-
-/** The credentials of the environment, or those in the data folder. */
-function readCredentials(config: Config): { readonly clientId: string; readonly clientSecret: string } {
-  if (config.clientId !== '') return config
-  const path = pathsOf(config.dataDir).admin
-  try {
-    return JSON.parse(Buffer.from(readFile(disk, path)).toString()) as {
-      clientId: string
-      clientSecret: string
-    }
-  } catch (error) {
-    throw new CannotRun(
-      `${path} cannot be read: ${(error as Error).message}; set WEIR_CLIENT_ID and WEIR_CLIENT_SECRET, or name the server's data folder with --data-dir`,
-    )
-  }
 }

@@ -9,11 +9,12 @@ import { join } from 'node:path'
 import type { Pool } from '../catalog/model.ts'
 import type { DeleteFile } from '../format/delete-file.ts'
 import { buildKeyRun, type KeyRun, viewRun } from '../format/key-run.ts'
+import { VERSION_BYTES } from '../format/key-version.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { Footer, SegmentMeta } from '../format/segment-meta.ts'
-import { NOWHERE } from '../index/index-store.ts'
+import { type KeyStore, NOWHERE } from '../index/index-store.ts'
 import type { PoolState } from '../index/index-types.ts'
-import { type InspectedIndex, keysOfPool } from '../index/inspect-index.ts'
+import { type InspectedIndex, keysOfPool, lookupVersions } from '../index/inspect-index.ts'
 import type { Index } from '../index/key-index.ts'
 import { disk } from '../util/disk.ts'
 import { deleteFile, segmentFile } from '../util/paths.ts'
@@ -113,6 +114,7 @@ async function checkSegments(
     )
     const one = {
       index: index.index,
+      store: index.store,
       state,
       segment,
       deletedRows: deletionVectors.get(segment) ?? new Uint32Array(0),
@@ -136,14 +138,14 @@ async function checkSegments(
  * finding.
  */
 function checkKeyCount(
-  { pool, indexFile }: PoolCheck,
+  { pool, indexFile, schema }: PoolCheck,
   { keyCount, store }: InspectedIndex & PoolInIndex,
   state: PoolState,
   report: Report,
   isReported: boolean,
 ): void {
   const live = state.segments.reduce((sum, { rows, deletedRows }) => sum + rows - deletedRows, 0)
-  const wanted = pool.uniqueIdColumn === null ? 0 : live
+  const wanted = (schema(pool.planVersion)?.key ?? null) === null ? 0 : live
   if (keyCount === wanted) return
   const before = report.count
   const segments = new Map(state.segments.map(meta => [meta.segment, meta]))
@@ -188,6 +190,7 @@ function noteOrphans(folder: string, state: PoolState, report: Report): void {
 /** One segment in the index. */
 interface IndexedSegment {
   readonly index: Index
+  readonly store: KeyStore
   readonly state: PoolState
   readonly segment: number
   /** Deleted rows, sorted. */
@@ -216,6 +219,8 @@ function checkDeletionVector(one: IndexedSegment, rows: number, counted: number,
 /** Looks up every key of the segment, the keys of each file in one sorted batch. */
 function checkKeys(one: IndexedSegment, { rows, deletes }: SegmentContent, report: Report): void {
   if (rows?.run !== undefined) checkRowKeys(one, rows.run, report)
+  if (rows?.run !== undefined && rows.versions !== undefined)
+    checkVersions(one, rows.run, rows.versions, report)
   if (deletes !== undefined) checkDeletedKeys(one, deletes, report)
 }
 
@@ -237,6 +242,21 @@ function checkRowKeys(one: IndexedSegment, run: KeyRun, report: Report): void {
           : `its key points at row ${inRow} of segment ${inSegment}`
       report.find(file, `${is}, and the row is not deleted`, { row })
     }
+  }
+}
+
+/** The key of a live row has the version of the row: it decides over the rows to come. */
+function checkVersions(one: IndexedSegment, run: KeyRun, versions: Uint8Array, report: Report): void {
+  const { store, state, deletedRows, file } = one
+  const { count, rows } = viewRun(run)
+  const isDeleted = deletionsByRow(deletedRows, count)
+  const found = lookupVersions(store, state.pool, run)
+  const versionAt = (all: Uint8Array, at: number) =>
+    all.subarray(VERSION_BYTES * at, VERSION_BYTES * (at + 1))
+  for (let at = 0; at < count; at++) {
+    const row = rows[at]!
+    if (isDeleted[row] === 1 || Buffer.compare(versionAt(found, at), versionAt(versions, row)) === 0) continue
+    report.find(file, 'its key has another version in the index', { row })
   }
 }
 

@@ -13,10 +13,18 @@ import { openBatches } from '../query/arrow/copied-batches.ts'
 import { arrowFile, csv, ndjson } from '../query/arrow/export-formats.ts'
 import { recordBatches } from '../query/arrow/export-stream.ts'
 import { queryColumns } from '../query/operand.ts'
+import { newContext } from '../query/plan-context.ts'
 import type { ParquetTarget, QueryEngine } from '../query/query-types.ts'
-import { type PlannedSelection, planSelection, readColumns, type Selection } from '../query/selection.ts'
+import {
+  planSelection,
+  readColumns,
+  type Selection,
+  type WrittenSelection,
+  writeSelection,
+} from '../query/selection.ts'
 import { prune } from '../query/where.ts'
 import { must } from '../util/assert.ts'
+import { wallMs } from '../util/clock.ts'
 import { disk } from '../util/disk.ts'
 import { CannotRun } from '../util/errors.ts'
 import {
@@ -108,7 +116,8 @@ async function writeRows(
 ): Promise<{ readonly rows: number; readonly bytes: number }> {
   const pool = offline.findPool(name)
   const schema = must(offline.catalog.schema(pool.number, pool.planVersion), 'the schema of a pool')
-  const planned = planSelection(schema, options.selection)
+  const plan = planSelection(schema, options.selection, newContext(wallMs()))
+  const planned = 'badRequest' in plan ? plan : writeSelection(plan)
   if ('badRequest' in planned) throw badOption(planned.badRequest, schema)
   const { out } = options
   const engine = await offline.engine(out === '-' ? undefined : dirname(resolve(out)))
@@ -144,7 +153,7 @@ function badOption(what: string, schema: PoolSchema): CannotRun {
 /** The rows to export. */
 interface Source {
   readonly schema: PoolSchema
-  readonly planned: PlannedSelection
+  readonly planned: WrittenSelection
   readonly segments: readonly QuerySegment[]
   readonly engine: QueryEngine
   readonly temporaryFolder: string
@@ -158,7 +167,7 @@ async function writeBatches(source: Source, format: BatchFormat, out: string) {
   const progress = createProgress('exporting')
   let [rows, segmentsDone] = [0, 0]
   const copy = async (group: readonly QuerySegment[]) => {
-    const copied = await copyRows(schema, planned, group, 'export', source)
+    const copied = await copyRows(schema, planned, group, { fairKey: 'export' }, source)
     rows += copied.rows
     segmentsDone += group.length
     progress.step(segmentsDone, segments.length, 'segments')
@@ -206,7 +215,7 @@ async function writeParquet(source: Source, { out, compression }: ExportOptions)
 }
 
 function encode(
-  { columns }: PlannedSelection,
+  { columns }: WrittenSelection,
   batches: AsyncIterable<Uint8Array>,
   format: BatchFormat,
 ): AsyncIterable<Uint8Array> {
@@ -238,7 +247,7 @@ async function copyParquet(
     rowGroupRows: rowGroupRows(segments),
     msMax: EXPORT_FILE_MS_MAX,
   }
-  return await copyTo(target, schema, planned, segments, 'export', engine)
+  return await copyTo(target, schema, planned, segments, { fairKey: 'export' }, engine)
 }
 
 /**

@@ -86,7 +86,7 @@ export async function inspectFolder(
   choose: (pools: readonly Pool[]) => readonly Pool[],
 ): Promise<Inspected> {
   const memory = await readCatalog(folder)
-  const all = [...memory.pools.byId.values()]
+  const all = [...memory.pools.all()]
   const chosen = choose(all)
   const index = await tryIndex(folder, memory)
   const progress = createProgress('inspecting segments')

@@ -78,7 +78,7 @@ function sayFolder({ folder, memory, pools, log, index }: Inspected): void {
     ['index', indexText(index)],
     [
       'catalog',
-      `${countText(memory.pools.byId.size)} pools, ${countText(memory.applications.byId.size)} applications, ${countText(memory.tombstones.size)} deleted pools`,
+      `${countText(memory.pools.size)} pools, ${countText(memory.applications.size)} applications, ${countText(memory.tombstones.size)} deleted pools`,
     ],
   ]))
     say(line)
@@ -228,8 +228,8 @@ function jsonOf({ folder, memory, pools, log, index }: Inspected, state: PoolSta
       ? { bytes, bytesUsed, keys: keyCount(index), format, commit }
       : { missing: index.why, isDamaged: index.isDamaged },
     catalog: {
-      pools: memory.pools.byId.size,
-      applications: memory.applications.byId.size,
+      pools: memory.pools.size,
+      applications: memory.applications.size,
       deletedPools: memory.tombstones.size,
     },
   }

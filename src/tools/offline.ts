@@ -17,7 +17,7 @@ import { createManifest, type Snapshot } from '../index/manifest.ts'
 import type { QueryEngine } from '../query/query-types.ts'
 import type { Merger } from '../store/compaction/compaction-types.ts'
 import { assert, must } from '../util/assert.ts'
-import { checkCatalog, removeLeftIndexes } from '../util/data-folder.ts'
+import { checkCatalog, removeLeftIndexes, upgradeFormat } from '../util/data-folder.ts'
 import { disk } from '../util/disk.ts'
 import { endNow } from '../util/end-process.ts'
 import { CannotRun, Unavailable } from '../util/errors.ts'
@@ -64,6 +64,7 @@ export async function openOffline(
   const stopped = openStopped(config)
   removeLeftIndexes(stopped.paths)
   checkCatalog(stopped.paths)
+  upgradeFormat(stopped.paths)
   // Only the server applies the options of the first application.
   const folder: Folder = { ...stopped, config: { ...config, clientId: '', clientSecret: '' } }
   const first = await openCatalogAndIndex(folder)
@@ -190,6 +191,5 @@ async function openEngine(
     kernel,
     threads: availableParallelism(),
     crashAt: config.crashAt,
-    onFatal,
   })
 }

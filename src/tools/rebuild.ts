@@ -37,7 +37,7 @@ export async function rebuildIndex(
   { paths, kernel }: Pick<StoppedFolder, 'paths' | 'kernel'>,
   memory: Memory,
 ): Promise<{ readonly pools: number; readonly segments: number }> {
-  const pools = [...memory.pools.byId.values()]
+  const pools = [...memory.pools.all()]
   const schema = (pool: number, version: number) => memory.schema(pool, version)?.schema
   removeLeftIndexes(paths)
   const progress = createProgress('rebuilding the index')

@@ -194,7 +194,7 @@ async function planSegments(
   states: readonly PoolState[],
 ): Promise<SegmentRepair[]> {
   const repairs: SegmentRepair[] = []
-  for (const pool of memory.pools.byId.values()) {
+  for (const pool of memory.pools.all()) {
     const folder = poolFolder(paths, pool.id)
     const report = new Report()
     const footers = await liveFooters(folder, pool.number, report)

@@ -219,7 +219,7 @@ function emptyFolder(disk: Disk, to: Paths): void {
   checkEmpty(disk, to)
   const pools = disk.exists(to.segment) ? disk.readdir(to.segment).map(name => join(to.segment, name)) : []
   removeFolders(disk, [to.catalog, to.log, to.segment, ...pools])
-  for (const path of [to.format, to.admin]) if (disk.exists(path)) disk.unlink(path)
+  for (const path of [to.format, to.admin, to.secretKey]) if (disk.exists(path)) disk.unlink(path)
 }
 
 /**

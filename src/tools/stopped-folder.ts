@@ -64,7 +64,7 @@ export async function readCatalog(
   folder: Pick<StoppedFolder, 'paths' | 'kernel' | 'isBackup'>,
 ): Promise<Memory> {
   const { paths, kernel, isBackup } = folder
-  if (!isBackup) return await readCatalogFrom(paths.catalog, kernel)
+  if (!isBackup) return await readCatalogFrom(paths.catalog, paths.secretKey, kernel)
   const data = join(paths.catalog, LMDB_FILES.data)
   if (!disk.exists(data)) throw new Damaged(data, 0, 'it is missing from the backup')
   const copy = mkdtempSync(join(tmpdir(), 'weir-catalog-'))
@@ -73,7 +73,7 @@ export async function readCatalog(
   try {
     const deps = { disk, throttle: new BackupThrottle(0), isForeign: true, onBytes: () => undefined }
     await copyFile(deps, data, join(copy, LMDB_FILES.data))
-    return await readCatalogFrom(copy, kernel)
+    return await readCatalogFrom(copy, paths.secretKey, kernel)
   } catch (error) {
     throw new Damaged(data, 0, (error as Error).message.replaceAll(copy, paths.catalog))
   } finally {
@@ -82,11 +82,11 @@ export async function readCatalog(
   }
 }
 
-async function readCatalogFrom(folder: string, kernel: KernelChoice): Promise<Memory> {
-  const probed = await probe({ kind: 'catalog', folder, kernel })
+async function readCatalogFrom(folder: string, keyFile: string, kernel: KernelChoice): Promise<Memory> {
+  const probed = await probe({ kind: 'catalog', folder, keyFile, kernel })
   if (probed instanceof Error) throw probed
   const memory = new Memory()
-  memory.load(await readStore(folder), folder)
+  memory.load(await readStore(folder, disk, keyFile), folder)
   return memory
 }
 
@@ -120,7 +120,7 @@ export async function readIndex(
 ): Promise<ReadIndex | string> {
   if (isBackup) return 'a backup has no index'
   if (!disk.exists(join(paths.index, LMDB_FILES.data))) return 'it does not exist yet, as after weir restore'
-  const keys = await probe({ kind, folder: paths.index, kernel })
+  const keys = await probe({ kind, folder: paths.index, keyFile: paths.secretKey, kernel })
   if (keys instanceof Error) throw keys
   const found = inspectIndex({ disk, folder: paths.index, kernel }, memory.meta().folderId)
   if (typeof found === 'string') return found
@@ -132,6 +132,8 @@ export interface ProbeQuestion {
   /** `keys`: counts the keys of an index and does not read the pages that a lookup needs. */
   readonly kind: 'index' | 'keys' | 'catalog'
   readonly folder: string
+  /** The key of the catalog's secrets. */
+  readonly keyFile: string
   readonly kernel: KernelChoice
 }
 
@@ -179,7 +181,7 @@ export interface LogSummary {
 
 /** The flushed sequence of each pool; 0 where `states`, those of the index, lack it. */
 export function flushedOf(memory: Memory, states: readonly PoolState[]): Map<number, number> {
-  const pools = [...memory.pools.byId.values()]
+  const pools = [...memory.pools.all()]
   return flushedSequences({ pools: () => pools, tombstones: () => [...memory.tombstones.values()] }, states)
 }
 

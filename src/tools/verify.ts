@@ -76,7 +76,7 @@ export async function checkFolder(folder: Folder, report: Report, progress: Prog
     report.note('without the catalog it is not known what else there should be: the rest was not checked')
     return
   }
-  report.checked.pools = memory.pools.byId.size
+  report.checked.pools = memory.pools.size
   await checkAdmin(folder, memory, report)
   checkCatalog(folder, memory, report)
   const found = await tryRead(paths.index, report, () => readIndex(folder, memory))
@@ -147,7 +147,7 @@ async function tryRead<T>(file: string, report: Report, work: () => Promise<T>):
  * before the next start overwrites it.
  */
 async function checkAdmin({ paths }: Folder, memory: Memory, report: Report): Promise<void> {
-  const application = memory.applications.byId.get(memory.meta().firstApplicationId)
+  const application = memory.applications.get(memory.meta().firstApplicationId)
   if (application === undefined) return
   if (!disk.exists(paths.admin)) {
     report.note(`${paths.admin} is missing; the next start writes it again`)
@@ -162,11 +162,12 @@ async function checkAdmin({ paths }: Folder, memory: Memory, report: Report): Pr
 
 function checkCatalog({ paths }: Folder, memory: Memory, report: Report): void {
   const { nextPoolNumber } = memory.meta()
-  for (const { id, number, planVersion, dataSourceId } of memory.pools.byId.values()) {
+  for (const { id, number, planVersion, dataSourceId } of memory.pools.all()) {
     const wrong = (what: string) => report.find(paths.catalog, `pool ${id} ${what}`)
     if (number >= nextPoolNumber) wrong(`has number ${number}, the next new pool would get ${nextPoolNumber}`)
     if (memory.tombstones.has(number)) wrong(`has the number ${number} of a deleted pool`)
-    if (memory.sources.byId.get(dataSourceId)?.poolId !== id)
+    const source = memory.sources.get(dataSourceId)
+    if (source === undefined || (source.webhook !== null && source.webhook.poolId !== id))
       wrong(`names the source ${dataSourceId}, which belongs to no pool or to another`)
     for (let version = 1; version <= planVersion; version++)
       if (memory.schema(number, version) === undefined)
@@ -214,7 +215,7 @@ async function checkPools(
   report: Report,
   progress: Progress,
 ): Promise<void> {
-  const pools = [...memory.pools.byId.values()]
+  const pools = [...memory.pools.all()]
   let of = index === undefined ? pools.length : countSegments(pools, index)
   let done = 0
   for (const pool of pools) {
@@ -246,6 +247,6 @@ function countSegments(pools: readonly Pool[], { states }: ReadIndex): number {
 function checkFolders({ paths }: Folder, memory: Memory, report: Report): void {
   if (!disk.exists(paths.segment)) return
   for (const name of disk.readdir(paths.segment))
-    if (!memory.pools.byId.has(name))
+    if (!memory.pools.has(name))
       report.note(`${poolFolder(paths, name)} belongs to no pool; the next start removes it`)
 }

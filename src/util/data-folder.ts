@@ -14,8 +14,13 @@ import { FORMAT_FILE_BYTES_MAX } from './limits.ts'
 import { findLmdbDamage } from './lmdb-file.ts'
 import { BACKUP_FILE, LMDB_FILES, type Paths, UNFINISHED_BACKUP_FILE } from './paths.ts'
 
-/** Version of the whole folder. 1: the first. */
-const FORMAT_VERSION = 1
+/**
+ * Version of the whole folder. 2: the catalog's secrets are sealed, and a schema may name its key.
+ * A folder of version 1 is read, and becomes one of version 2 before the first change of its
+ * catalog, so that no earlier Weir opens it afterwards.
+ */
+const FORMAT_VERSION = 2
+const FORMAT_VERSION_MIN = 1
 
 /** Exit code of flock(1) when another process holds the lock. */
 const LOCK_HELD = 75
@@ -35,6 +40,7 @@ export function openFolder(paths: Paths, on: Disk = disk): FileHandle {
   checkFormat(paths, on)
   removeUnfinishedCatalog(paths, on)
   checkCatalog(paths, on)
+  upgradeFormat(paths, on)
   for (const folder of [paths.segment, paths.log, paths.temporary]) on.mkdir(folder)
   removeLeftIndexes(paths, on)
   syncFolder(on, paths.root)
@@ -193,15 +199,25 @@ function findData({ admin, index, log, segment }: Paths, on: Disk): string | und
   return [admin, join(index, LMDB_FILES.data)].find(on.exists) ?? [log, segment].find(holdsSomething)
 }
 
-function checkFormat(paths: Paths, on: Disk): void {
+/**
+ * Makes a folder of an earlier version one of this version. The caller holds the lock and opens the
+ * catalog for changes next. @throws CannotRun or Damaged as `openFolder`
+ */
+export function upgradeFormat(paths: Paths, on: Disk = disk): void {
+  if (checkFormat(paths, on) === FORMAT_VERSION) return
+  replaceFile(on, paths.format, [Buffer.from(`weir ${FORMAT_VERSION}\n`)])
+}
+
+/** Returns the version. @throws CannotRun where this version of Weir does not read it */
+function checkFormat(paths: Paths, on: Disk): number {
   const bytes = on.size(paths.format)
   if (bytes > FORMAT_FILE_BYTES_MAX)
     throw new Damaged(paths.format, 0, `it has ${bytes} bytes; Weir did not write it`)
   const found = Buffer.from(readFile(on, paths.format)).toString().trim()
-  if (found === `weir ${FORMAT_VERSION}`) return
-  const version = /^weir (\d+)$/.exec(found)?.[1]
+  const version = Number(/^weir ([1-9]\d*)$/.exec(found)?.[1])
+  if (version >= FORMAT_VERSION_MIN && version <= FORMAT_VERSION) return version
   const what =
-    Number(version) > FORMAT_VERSION
+    version > FORMAT_VERSION
       ? 'a newer version of Weir wrote the folder; use that version'
       : 'the format is unknown'
   throw new CannotRun(

@@ -59,6 +59,20 @@ export class Unavailable extends Error {
   }
 }
 
+/**
+ * The caller's application was deleted, or its secret or token was replaced, after its request
+ * began. Clients get the refusal that their next request gets.
+ */
+export class AccessEnded extends Error {
+  override readonly name = 'AccessEnded'
+  readonly refusal: Refusal
+
+  constructor(refusal: Refusal) {
+    super(refusal.message)
+    this.refusal = refusal
+  }
+}
+
 /** A query needs a segment that is missing or unreadable (W-8). */
 export class SegmentDamaged extends Error {
   override readonly name = 'SegmentDamaged'

@@ -34,9 +34,18 @@ export class FairQueue<T> {
     return true
   }
 
-  /** Removes the next item. Its key goes to the end of the round. */
-  tryShift(): T | undefined {
+  /** The number of items of each key that has some. */
+  sizes(): [key: string, items: number][] {
+    return [...this.#lanes].map(([key, lane]) => [key, lane.length])
+  }
+
+  /**
+   * Removes the next item of a key that `mayGo`. The key goes to the end of the round, and a key
+   * that may not go keeps its place.
+   */
+  tryShift(mayGo: (key: string) => boolean = () => true): T | undefined {
     for (const [key, lane] of this.#lanes) {
+      if (!mayGo(key)) continue
       const item = lane.shift()
       this.#lanes.delete(key)
       if (lane.length > 0) this.#lanes.set(key, lane)
@@ -46,13 +55,14 @@ export class FairQueue<T> {
     return undefined
   }
 
-  /** Removes an item that no longer waits. */
-  remove(key: string, item: T): void {
+  /** Removes an item that no longer waits. False: it was not there. */
+  remove(key: string, item: T): boolean {
     const lane = this.#lanes.get(key)
     const at = lane?.indexOf(item) ?? -1
-    if (lane === undefined || at < 0) return
+    if (lane === undefined || at < 0) return false
     lane.splice(at, 1)
     this.#size--
     if (lane.length === 0) this.#lanes.delete(key)
+    return true
   }
 }

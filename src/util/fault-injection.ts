@@ -66,7 +66,7 @@ interface InjectedFault {
 }
 
 /**
- * Sets the faults of the threads that start from now on. @throws CannotRun where `spec` has another
+ * Sets the faults of the threads and processes that start from now on. @throws CannotRun where `spec` has another
  * form
  */
 export function setFaults(spec: string): void {
@@ -79,8 +79,13 @@ export function setFaults(spec: string): void {
  * nothing.
  */
 function armFaults(): void {
-  const faults = faultsOf((getEnvironmentData(KEY) as string | undefined) ?? '')
+  const faults = faultsOf(faultSpec())
   if (faults.length > 0) Object.assign(disk, faulty({ ...disk }, faults))
+}
+
+/** The faults that `setFaults` has set, for a process that is started from here. */
+export function faultSpec(): string {
+  return (getEnvironmentData(KEY) as string | undefined) ?? ''
 }
 
 function faultsOf(spec: string): InjectedFault[] {

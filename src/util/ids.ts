@@ -9,7 +9,7 @@ const TIME_CHARACTERS = 10
 const RANDOM_CHARACTERS = 16
 
 /** The kind of thing that an id names. */
-type IdPrefix = 'ACC' | 'APP' | 'DPO' | 'DSO' | 'ENV' | 'QRY' | 'WHK'
+type IdPrefix = 'ACC' | 'APP' | 'DPJ' | 'DPO' | 'DSO' | 'ENV' | 'MET' | 'POL' | 'QRY' | 'TBL' | 'WHK'
 
 /** A new id. `wallMs`: whole milliseconds since 1970. */
 export function newId(prefix: IdPrefix, wallMs: number): string {

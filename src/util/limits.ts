@@ -96,6 +96,39 @@ export const CREDENTIAL_BYTES_MAX = 1_024
  * CREDENTIAL_BYTES_MAX in base64: 2,738.
  */
 export const AUTHORIZATION_CHARACTERS_MAX = 4 * KiB
+/** Data pools of a server. Each has a memtable, a manifest and schemas in memory. */
+export const POOLS_MAX = 20_000
+/** Data sources of a server. One stays when its pool is deleted. */
+export const SOURCES_MAX = 20_000
+/** Predefined metrics of a server. */
+export const METRICS_MAX = 100_000
+/** Dimensions of a metric: as many as a pool has columns. */
+export const METRIC_DIMENSIONS_MAX = COLUMNS_MAX
+/** Applications of a server. */
+export const APPLICATIONS_MAX = 10_000
+/** Access policies of one pool: a reader looks through them. */
+export const POLICIES_PER_POOL_MAX = 1_000
+/** Tables that an Http or S3 data source declares. */
+export const SOURCE_TABLES_MAX = 100
+/** Characters of the other connection settings of a data source, as JSON. */
+export const CONNECTION_SETTINGS_CHARACTERS_MAX = 16 * KiB
+/** Characters of a ClickHouse type. */
+export const CLICKHOUSE_TYPE_CHARACTERS_MAX = 256
+/** Entries of each list of table settings. */
+export const TABLE_SETTINGS_NAMES_MAX = 32
+/** Bytes of an entry of table settings in UTF-8: an expression over columns. */
+export const TABLE_SETTINGS_TEXT_BYTES_MAX = 1_024
+/**
+ * UTF-8 bytes of an SQL text that a caller gives, such as filterSql. Parsing the worst one takes
+ * some 50 ms.
+ */
+export const SQL_TEXT_BYTES_MAX = 16 * KiB
+/** Random bytes of a new secret. */
+export const SECRET_BYTES = 32
+/** Jobs that have not ended; one more is BAD_REQUEST. Each takes milliseconds. */
+export const JOBS_UNFINISHED_MAX = 1_000
+/** Ended jobs that the catalog keeps. The oldest goes first. */
+export const JOBS_ENDED_MAX = 10_000
 /** Days of retention: a hundred years. More is BAD_REQUEST. */
 export const RETENTION_DAYS_MAX = 36_500
 /**
@@ -112,10 +145,25 @@ export const TOKEN_SECONDS = 3_600
 export const TOKEN_BODY_BYTES_MAX = 16 * KiB
 /** Fields of a token request's form. Five have a meaning; the others are ignored. */
 export const TOKEN_FIELDS_MAX = 64
+/**
+ * Bytes of `policy_values`. The token carries them, and with them it fits into
+ * AUTHORIZATION_CHARACTERS_MAX.
+ */
+export const POLICY_VALUES_BYTES_MAX = KiB
+/** Values in `policy_values`. */
+export const POLICY_VALUES_MAX = 32
+/** Characters of a name in `policy_values`. */
+export const POLICY_VALUE_NAME_CHARACTERS_MAX = 128
+/** Characters of a text in `policy_values`. */
+export const POLICY_VALUE_CHARACTERS_MAX = 512
+/** Keys whose tokens are accepted: the newest, and those that it followed within TOKEN_SECONDS. */
+export const SIGNING_KEYS_MAX = 16
+/** A token from a later moment is refused, unless the clock was set back by less than this. */
+export const TOKEN_CLOCK_STEP_SECONDS = 60
 
 // ── queries and GraphQL ─────────────────────────────────────────────────────────────────────────
 
-/** Time for a query; then it is interrupted. */
+/** Time for a query of the largest propellers; then it is interrupted. */
 export const QUERY_MS_MAX = 30_000
 /** Queries of all applications that wait; one more is UNAVAILABLE. */
 export const QUERIES_WAITING_MAX = 256
@@ -133,19 +181,97 @@ export const LIKE_PATTERN_CHARACTERS_MAX = 1_000
  * threads, outside DuckDB's memory limit.
  */
 export const LIKE_PATTERNS_MAX = 16
+/** Different values that the statistics of a dimension list. */
+export const UNIQUE_VALUES_MAX = 1_000
+/** Rows of a leaderboard. */
+export const LEADERBOARD_ROWS_MAX = 1_000
+/** Columns by which a question groups: a row of its answer has as many values. */
+export const DIMENSIONS_MAX = 32
+/** Values that `topValues` lists, and where the query does not say how many. */
+export const TOP_VALUES_MAX = 1_000
+export const TOP_VALUES_DEFAULT = 10
+/** Fractions of a question about percentiles. */
+export const PERCENTILE_FRACTIONS_MAX = 20
+/** The largest staleness that an operator may allow to queries. */
+export const STALENESS_MS_MAX = 60_000
+/** Values of an answer, counted before its lists are resolved: 1 to 2 µs each. */
+export const GRAPHQL_VALUES_MAX = 100_000
+/**
+ * Characters of all values of an answer; more are BAD_REQUEST. The main thread writes them as JSON.
+ */
+export const ANSWER_CHARACTERS_MAX = 8 * MiB
+/** Unique ids of a question for their records. */
+export const UNIQUE_IDS_MAX = 1_000
+/** Records that are answered for unique ids: an id may be that of many. More are BAD_REQUEST. */
+export const RECORDS_MAX = 10_000
+/** Rows of a page of a grid or a report: the protocol's own limit. */
+export const PAGE_ROWS_MAX = 1_000
+/** Rows of a page whose number is not given: as many as the React kit asks for. */
+export const PAGE_ROWS_DEFAULT = 50
+/** Metrics of a report. Each may have FILTERS_MAX filters, which the main thread plans. */
+export const REPORT_METRICS_MAX = 32
+/** Columns of a grid or of records, repeated ones included: those of a pool, and its own two. */
+export const GRID_COLUMNS_MAX = COLUMNS_MAX + 2
+/** Intervals of a time series: a week of minutes has 10,080, a year of hours 8,784. */
+export const TIME_SERIES_INTERVALS_MAX = 12_000
+/** Values of all groups of a time series, and those of all groups together. */
+export const TIME_SERIES_VALUES_MAX = 40_000
+/** Groups of a time series. */
+export const TIME_SERIES_GROUPS_MAX = 1_000
+/** Intervals of months or years whose begins stand in the statement as values to compare. */
+export const TIME_SERIES_LISTED_MAX = 600
+/** Time zones in memory: IANA has some 600 names. */
+export const ZONES_MAX = 1_000
+/** Changes of a zone's clock until 2100. The most are some 370. */
+export const ZONE_CHANGES_MAX = 1_000
+/** Openings of comments in an SQL text: DuckDB's lexer takes the square of open ones. */
+export const EXPRESSION_COMMENTS_MAX = 32
+/** Columns, values, functions and operators of an SQL text. */
+export const EXPRESSION_NODES_MAX = 2_000
+/** Their nesting. A list of AND or OR is one level. */
+export const EXPRESSION_DEPTH_MAX = 64
+/** Texts that `||` and concat join in one expression: each may have a body's length. */
+export const TEXTS_JOINED_MAX = 16
+/** The number of an interval. */
+export const INTERVAL_MAX = 1_000_000
+/** Placeholders in the SQL of an access policy. */
+export const PLACEHOLDERS_MAX = 64
+/** Words of a statement that begin a part, such as SELECT, FROM and JOIN. */
+export const STATEMENT_WORDS_MAX = 256
+/** SELECTs of a statement, in its WITH clauses and subqueries too. */
+export const STATEMENT_SELECTS_MAX = 32
+/** Tables that a statement names after FROM and JOIN. Each takes a scan of its segments. */
+export const STATEMENT_TABLES_MAX = 16
+/** Columns of one SELECT, those of `*` included. */
+export const STATEMENT_COLUMNS_MAX = 1_000
+/** Rows of a statement's answer; more is BAD_REQUEST. */
+export const STATEMENT_ROWS_MAX = 10_000
+/** SQL texts that wait for the parser; one more is UNAVAILABLE. */
+export const EXPRESSIONS_PARSING_MAX = 1_024
+/** Characters of all SQL texts whose trees are cached. A tree takes some 30 bytes for each. */
+export const EXPRESSIONS_CACHED_CHARACTERS = 256 * KiB
 /** Fields of a document after fragments are spread. Validation compares fields in pairs. */
 export const GRAPHQL_FIELDS_MAX = 2_000
 /** Nesting of the fields of a document. */
 export const GRAPHQL_DEPTH_MAX = 24
 /** Fragments of a document. Each may spread the next, and walking them recurses this deep. */
 export const GRAPHQL_FRAGMENTS_MAX = 200
-/** Values of an answer, counted before its lists are resolved: 1 to 2 µs each. */
-export const GRAPHQL_VALUES_MAX = 100_000
+/**
+ * Of these, values of the schema itself; the whole of it has 23,000. Twenty requests that ask for
+ * more of them at once held 200 MB.
+ */
+export const GRAPHQL_SCHEMA_VALUES_MAX = 30_000
 /**
  * Metric queries of a request. The main thread plans each. Dashboards send about 25 at once, and
  * more than QUERIES_WAITING_MAX could not wait.
  */
 export const GRAPHQL_QUERIES_MAX = 200
+/**
+ * Mutations of a request. Each waits for a sync of the catalog: a hundred take 0.1 to 0.3 s.
+ */
+export const GRAPHQL_MUTATIONS_MAX = 100
+/** Characters of an object's name in the audit trail: those of an id or of any unique name. */
+export const AUDIT_ID_CHARACTERS_MAX = 256
 /**
  * Characters of the inputs of all metric queries of a request, as JSON. The main thread plans their
  * filters; the maximum takes about 12 ms.
@@ -399,6 +525,15 @@ export const PARSE_TASK_GATHERED_REQUESTS = 32
 export const PARSE_TASK_GATHERED_BYTES = 64 * KiB
 /** Bytes of batches of gathered requests. Requests that cannot share a task do not wait. */
 export const PARSE_TASK_GATHERED_PARSED_BYTES = BATCH_BYTES_MAX / 2
+/**
+ * Time for which a cut-over holds a pool's bodies until those under way have their sequences. It is
+ * below WAIT_MS_MAX, so that waiting requests get no 429 (src/app/cut-over.ts).
+ */
+export const CUT_OVER_MS_MAX = 2_000
+/** Jobs that run at once, each on another pool. More wait. */
+export const JOBS_RUNNING_MAX = 4
+/** Time after which a job tries again that the log, the disk or the catalog refused. */
+export const JOB_RETRY_MS = 1_000
 /** Parse workers, whatever the machine has. */
 export const PARSE_WORKERS_MAX = 16
 /** Sizes of last batches that are remembered, by pool, kind and magnitude of the body. */
@@ -620,10 +755,15 @@ export const INDEX_MAP_BYTES = 64 * 1024 * MiB
 /** LMDB map of the catalog: address space, not memory. */
 export const CATALOG_MAP_BYTES = 4 * 1024 * MiB
 /**
- * Bytes of an encoded key part; a longer part is stored as its SHA-256. LMDB keys have up to 511.
- * parse/native/schema.h repeats it.
+ * Bytes of an encoded key part; a longer part is stored as its SHA-256. parse/native/schema.h
+ * repeats it.
  */
 export const KEY_PART_BYTES_MAX = 200
+/**
+ * Columns of a key. Eight texts of KEY_PART_BYTES_MAX make a key of 1,608 bytes; a key in LMDB has
+ * at most 1,978.
+ */
+export const KEY_COLUMNS_MAX = 8
 /** Footers of orphans that the sweep reads in one turn of the index thread: about 5 ms. */
 export const SWEEP_FOOTERS_PER_TURN = 32
 /** Index entries read or removed in one step: a few ms per transaction when a pool is dropped. */
@@ -639,15 +779,44 @@ export const DELETION_VECTOR_MERGE_BYTES_MAX = 32 * KiB
 /** Parts of a segment's deletion vector in the manifest; more are read again as one. */
 export const DELETION_VECTOR_PARTS_MAX = 64
 
-// ── the query thread ────────────────────────────────────────────────────────────────────────────
+// ── the query process ───────────────────────────────────────────────────────────────────────────
 
 /** Queries that run at once; the others wait, in turn by application. */
 export const QUERIES_RUNNING_MAX = 2
-/** Time after ready at which the query thread starts if no query came: the start goes first. */
+/** Time after ready at which the query process starts if no query came: the start goes first. */
 export const ENGINE_WARM_MS = 5_000
-/** DuckDB's memory; beyond it DuckDB spills to data/tmp. */
+/**
+ * Wait before the query process starts again after its second failure. The first restart is at
+ * once, and each further one waits twice as long, up to ENGINE_RESTART_MS_MAX.
+ */
+export const ENGINE_RESTART_MS_MIN = 100
+/** Queries wait for up to QUERY_MS_MAX, so they outlast a few of these. */
+export const ENGINE_RESTART_MS_MAX = 10_000
+/** A query process that ran for this long failed for a new reason: its restart is at once. */
+export const ENGINE_STEADY_MS = 60_000
+/**
+ * Megabytes of JavaScript values in the query process: the rows of two answers. A process that
+ * needs more aborts, and another one starts.
+ */
+export const QUERY_HEAP_MIB = 1_024
+/**
+ * Bytes of deletion vectors that the query process keeps: 8M deleted rows. Those that do not fit
+ * are sent with each query.
+ */
+export const DELETION_VECTORS_BYTES_MAX = 32 * MiB
+/**
+ * DuckDB's memory for the largest propeller; beyond it DuckDB spills to data/tmp. The others have a
+ * part of it (query/propeller.ts).
+ */
 export const QUERY_MEMORY_BYTES = 384 * MiB
-/** Bytes of cached tables of deleted rows: a quarter of DuckDB's memory. */
+/**
+ * Bytes that the queries of one propeller spill to data/tmp together; then they fail. A join of
+ * large tables could fill the disk otherwise, which ingest needs.
+ */
+export const QUERY_SPILL_BYTES_MAX = 8 * 1024 * MiB
+/**
+ * Bytes of cached tables of deleted rows: a quarter of DuckDB's memory, and so for each propeller.
+ */
 export const DELETION_TABLES_BYTES_MAX = 96 * MiB
 /** Cached tables of deleted rows. DuckDB takes up to 15 KiB of each outside its memory limit. */
 export const DELETION_TABLES_MAX = 2_048
@@ -707,6 +876,8 @@ export const BACKUP_FILE_BYTES_MAX = 256 * MiB
 export const METRIC_SERIES_MAX = 10_000
 /** Syncs that wait until they are sorted into the histogram: about 0.2 ms of work. */
 export const METRIC_SYNCS_HELD = 256
+/** Applications with lines of their own about waiting queries. Further ones are `other`. */
+export const METRIC_APPLICATIONS_MAX = 100
 /** Pools with a compaction debt of their own on the page: those with the largest. */
 export const METRIC_DEBT_POOLS_MAX = 20
 

@@ -3,12 +3,14 @@
  * merge (store/compaction/merge.ts).
  */
 import { randomBytes } from 'node:crypto'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 
 /** The paths of one data folder. */
 export interface Paths {
   readonly root: string
   readonly admin: string
+  /** The key that seals the secrets of the catalog. */
+  readonly secretKey: string
   readonly catalog: string
   readonly log: string
   readonly index: string
@@ -31,10 +33,12 @@ export interface Paths {
 
 /** The paths below `root`, an absolute folder. */
 export function pathsOf(root: string): Paths {
+  const catalog = join(root, 'catalog')
   return {
     root,
     admin: join(root, 'admin.json'),
-    catalog: join(root, 'catalog'),
+    secretKey: secretKeyBeside(catalog),
+    catalog,
     log: join(root, 'log'),
     index: join(root, 'index'),
     indexNew: join(root, 'index.new'),
@@ -47,6 +51,11 @@ export function pathsOf(root: string): Paths {
     format: join(root, 'FORMAT'),
     restoring: join(root, 'RESTORING'),
   }
+}
+
+/** The key of the catalog in `folder`, of a data folder or of a backup. */
+export function secretKeyBeside(catalog: string): string {
+  return join(dirname(catalog), 'secret.key')
 }
 
 /** The table of contents of a backup, written last. It has no meaning in a data folder. */
@@ -81,6 +90,11 @@ const PROCESS_TAG = randomBytes(8).toString('hex')
 /** A file for exported rows. It is unlinked as soon as it is open for reading. */
 export function exportFile(temporaryFolder: string, number: number): string {
   return join(temporaryFolder, `export-${PROCESS_TAG}-${number}.parquet`)
+}
+
+/** The folder that queries spill to. The query process empties it when it starts. */
+export function spillFolder(temporaryFolder: string): string {
+  return join(temporaryFolder, 'query')
 }
 
 /** True for an export file of an earlier process. A start removes such files. */

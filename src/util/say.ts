@@ -11,6 +11,20 @@ export function warn(line: string): void {
   process.stderr.write(`${new Date().toISOString()} ${line}\n`)
 }
 
+/** A line of the audit trail on standard output: one JSON object with the time. */
+export function sayAudit(entry: object): void {
+  say(auditLine(entry))
+}
+
+/** The same on standard error, for a command: its result goes to standard output. */
+export function noteAudit(entry: object): void {
+  note(auditLine(entry))
+}
+
+function auditLine(entry: object): string {
+  return JSON.stringify({ time: new Date().toISOString(), audit: entry })
+}
+
 /** Writes a note or progress of a command to standard error. Results go to standard output. */
 export function note(line: string): void {
   process.stderr.write(`${line}\n`)

@@ -1,8 +1,9 @@
 /**
- * The calling thread, as the operating system and V8 know it: its name, priority, processor time
- * and garbage.
+ * The calling thread and its process, as the operating system and V8 know them: name, priority,
+ * processor time, garbage, and when the system ends it.
  */
-import { writeFileSync } from 'node:fs'
+import { readdirSync, writeFileSync } from 'node:fs'
+import { constants, getPriority, setPriority } from 'node:os'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { assert } from './assert.ts'
@@ -35,6 +36,7 @@ interface NativeThread {
   niceThread(nice: number): boolean
   nicePool(nice: number, msMax: number): Promise<number>
   readonly threadCpuMs: () => number
+  dieWithParent(): boolean
 }
 
 /**
@@ -46,14 +48,50 @@ export function niceThread(nice: number): void {
 }
 
 /**
- * Adds to the nice value of every thread in libuv's pool. DuckDB runs a statement on one of them
- * and on threads that it starts from there, so this sets the priority of queries. Call it once,
- * before DuckDB starts its threads. Asynchronous calls of `fs` and `crypto` run in the same pool.
+ * Adds to the nice value of every thread in libuv's pool. DuckDB runs parts of a merge on
+ * them and on threads that it starts from there, so this sets their priority. Call it once, before
+ * DuckDB starts its threads. Asynchronous calls of `fs` and `crypto` run in the same pool.
  */
 export async function nicePool(nice: number): Promise<void> {
   const refused = await tryNative<NativeThread>()?.nicePool(nice, NICE_POOL_MS_MAX)
   if (refused !== undefined && refused > 0)
-    warn(`queries may delay acks: the system refused to lower the priority of ${refused} query threads`)
+    warn(`merges may delay acks: the system refused to lower the priority of ${refused} threads`)
+}
+
+/**
+ * Adds to the nice value of every thread of this process. Threads that they start later inherit
+ * it. Call it first, while the process has few threads.
+ *
+ * Linux takes the id of a thread where POSIX has that of a process, so no native module is needed.
+ */
+export function niceProcess(nice: number): void {
+  for (const task of readdirSync('/proc/self/task')) {
+    const id = Number(task)
+    try {
+      setPriority(id, Math.min(constants.priority.PRIORITY_LOW, getPriority(id) + nice))
+    } catch {} // the thread has ended
+  }
+}
+
+/** The highest value: the kernel ends this process before any other one. */
+const OOM_SCORE_MAX = 1000
+
+/**
+ * Where memory runs out, the kernel ends this process first. Any process may raise its own score;
+ * where /proc cannot be written the kernel takes the process with the most memory.
+ */
+export function offerToOutOfMemoryKiller(): void {
+  try {
+    writeFileSync('/proc/self/oom_score_adj', String(OOM_SCORE_MAX))
+  } catch {}
+}
+
+/**
+ * The kernel kills this process when the thread that started it ends. Does nothing where the native
+ * module is missing.
+ */
+export function dieWithParent(): void {
+  tryNative<NativeThread>()?.dieWithParent()
 }
 
 /**

@@ -9,17 +9,11 @@
  */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { assert, must } from './assert.ts'
+import { type AnswerMessage, type CallMessage, type ResultOf, STOP, type ValueOf } from './callee.ts'
 import { toWire } from './errors.ts'
 import { armCrash } from './fault-injection.ts'
 import { nameThread, niceThread } from './this-thread.ts'
-import {
-  type AnswerMessage,
-  type CallMessage,
-  type ResultOf,
-  STOP,
-  type ThreadStart,
-  type ValueOf,
-} from './thread-kit.ts'
+import type { ThreadStart } from './thread-kit.ts'
 
 /** An answer whose buffers change hands. */
 class Moved<R> {
@@ -77,11 +71,14 @@ export function beginThread<Data>(): { readonly port: MessagePort; readonly data
   return { port: must(parentPort, 'the port of a worker thread'), data: data as Data }
 }
 
+/** What calls come through: the port of a thread, or that of a process (process-server.ts). */
+export type CallPort = Pick<MessagePort, 'postMessage' | 'on' | 'close'>
+
 /**
  * Answers calls until the stop, which closes the port. A thread without other handles ends then.
  */
 export function serve<Calls, Events = object>(
-  port: MessagePort,
+  port: CallPort,
   handlers: Handlers<Calls>,
   options: ServeOptions = {},
 ): TellEvent<Events> {

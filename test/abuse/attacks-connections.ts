@@ -7,7 +7,7 @@ import { type Attack, type Attacker, keepBusy, pauseOf } from './attack.ts'
 
 const counter = 'query ($input: CounterInput!) { counter(input: $input) { value } }'
 
-/** The log takes new files of 4 MiB, the query thread starts: both need descriptors. */
+/** The log takes new files of 4 MiB, the query process starts: both need descriptors. */
 const tight = { descriptorsMax: 300, args: ['--log-file-bytes', String(4 * 1024 * 1024)] }
 
 /** Another client, over its kept-alive connection. */

@@ -5,10 +5,10 @@
  * figures since the window before.
  */
 import { type ChildProcess, fork } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { Connection } from '../../bench/connection.ts'
 import { BATCH_EVENTS, BENCH_SEED, benchEvent, createRandom } from '../../bench/events.ts'
+import { memory } from '../../bench/measure.ts'
 
 const BATCH_CONNECTIONS = 2
 const SINGLE_CONNECTIONS = 4
@@ -165,17 +165,12 @@ class Posting {
 }
 
 /**
- * Resident memory of a process, in MiB, without mapped files, which the page cache may drop at any
- * time. 0: it ended.
+ * Resident memory of the server and its query process, in MiB, without mapped files, which the page
+ * cache may drop at any time. 0: they ended.
  */
 function memoryMiB(pid: number): number {
-  try {
-    const status = readFileSync(`/proc/${pid}/status`, 'latin1')
-    const kib = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1] ?? 0)
-    return ((kib('RssAnon') + kib('RssShmem')) * 1024) / MIB
-  } catch {
-    return 0
-  }
+  const { anonymous, shared } = memory(pid)
+  return (anonymous + shared) / MIB
 }
 
 if (process.argv[2] === 'producer' && process.send !== undefined) {

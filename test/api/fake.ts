@@ -9,8 +9,10 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
 import type { Api, ApiDeps, ApiOptions, CommitBatch, IngestTarget } from '../../src/api/api-types.ts'
 import { chooseTransport } from '../../src/api/http/choose-transport.ts'
 import type { Transport } from '../../src/api/http/transport.ts'
+import { IngestPool, type IngestSchema } from '../../src/api/ingest-pool.ts'
 import { createApi } from '../../src/api/server.ts'
-import { batchCostOf } from '../../src/format/batch-layout.ts'
+import { shareSchema } from '../../src/catalog/model.ts'
+import { type BatchCost, batchCostOf } from '../../src/format/batch-layout.ts'
 import {
   RECORD_HEADER_BYTES,
   RECORD_MAGIC,
@@ -41,29 +43,32 @@ import { RisingClock } from '../../src/util/clock.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX } from '../../src/util/limits.ts'
 
 /** A pool with a required STRING column `id`. */
-export function targetOf(pool: number, more: Partial<IngestTarget> = {}): IngestTarget {
+export function targetOf(
+  pool: number,
+  { cost, ...more }: Partial<IngestTarget> & { readonly cost?: BatchCost } = {},
+): IngestTarget {
+  return {
+    poolNumber: pool,
+    poolId: `DPO${pool}`,
+    pool: new IngestPool(pool, ingestSchemaOf(pool, 1, cost)),
+    basicAuth: null,
+    hasKey: true,
+    received: new RisingClock(),
+    ...more,
+  }
+}
+
+/** A version of the schema of such a pool. `cost`: of a batch; by default that of its columns. */
+export function ingestSchemaOf(pool: number, version: number, cost?: BatchCost): IngestSchema {
   const schema: PoolSchema = {
     pool,
-    version: 1,
+    version,
     columns: [{ name: 'id', type: 'STRING', jsonProperty: 'id', required: true }],
     timestamp: -1,
     tenant: -1,
     key: { columns: [-1, 0], version: -1 },
   }
-  const text = Buffer.from(JSON.stringify(schema))
-  const bytes = new SharedArrayBuffer(text.byteLength)
-  new Uint8Array(bytes).set(text)
-  return {
-    poolNumber: pool,
-    poolId: `DPO${pool}`,
-    schemaVersion: 1,
-    schema: bytes,
-    cost: batchCostOf(schema),
-    basicAuth: null,
-    hasUniqueId: true,
-    received: new RisingClock(),
-    ...more,
-  }
+  return { version, bytes: shareSchema(schema), cost: cost ?? batchCostOf(schema) }
 }
 
 /** A record as the log would get it. */
@@ -82,7 +87,7 @@ export class Fake {
     ['second', targetOf(2)],
     ['closed', targetOf(3, { basicAuth: { username: 'user', password: 'pässword' } })],
     ['nameless', targetOf(4, { basicAuth: { username: '', password: 'p' } })],
-    ['keyless', targetOf(5, { hasUniqueId: false })],
+    ['keyless', targetOf(5, { hasKey: false })],
     ['a b/c', targetOf(6)],
   ])
   readonly logged: Logged[] = []
@@ -99,6 +104,13 @@ export class Fake {
   commitGate: Promise<unknown> | undefined
   #roomListener = () => {}
   #parseListener = () => {}
+  #releaseListener = () => {}
+
+  /** Ends the hold of a pool. */
+  release(pool: IngestPool, schema: IngestSchema): void {
+    pool.release(schema)
+    this.#releaseListener()
+  }
 
   openRoom(): void {
     this.hasRoom = true
@@ -128,6 +140,9 @@ export class Fake {
       onParseRoom: listener => {
         this.#parseListener = listener
       },
+      onReleased: listener => {
+        this.#releaseListener = listener
+      },
       commit: async batch => {
         await this.commitGate
         this.#log(batch)
@@ -140,7 +155,7 @@ export class Fake {
       token: async request => ({ status: 200, body: request.authorization }),
       routes: [
         {
-          method: 'GET',
+          methods: ['GET'],
           path: '/v1/pools/:pool/arrow',
           bodyBytesMax: 1000,
           handle: async request => ({

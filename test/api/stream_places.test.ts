@@ -22,7 +22,7 @@ test('an application has its share, others and scope admin find places, and noth
       return { status: 200, chunks: chunks() }
     },
   })
-  const route = { method: 'GET', path: '/stream', bodyBytesMax: 0, handle } as const
+  const route = { methods: ['GET'], path: '/stream', bodyBytesMax: 0, handle } as const
   const api = await start(new Fake(), {}, { routes: [route] })
   const raws: Raw[] = []
   const asked = async (application: string) => {

@@ -45,7 +45,7 @@ function serve(
 ): Promise<Api> {
   const owner = { applicationId: 'a', isAdmin: true }
   const handle: ControlRoute['handle'] = async request => ({ owner, begin: () => answer(request) })
-  return start(new Fake(), options, { routes: [{ method: 'GET', path: PATH, bodyBytesMax: 0, handle }] })
+  return start(new Fake(), options, { routes: [{ methods: ['GET'], path: PATH, bodyBytesMax: 0, handle }] })
 }
 
 /** Chunk `index` of the stream below, 200 kB. */

@@ -16,7 +16,7 @@ import {
   SLABS_MAX,
 } from '../../src/util/limits.ts'
 import { type Ask, ask, head, Raw } from './client.ts'
-import { agent, api, fake, frontEnd, gate, good, start, startForEachTest, targetOf, until } from './fake.ts'
+import { agent, api, fake, frontEnd, gate, good, start, startForEachTest, until } from './fake.ts'
 
 // Requests that wait here must be answered, however slow the machine. Tests of 429 start servers of
 // their own.
@@ -194,25 +194,6 @@ test('parse tasks stay within their limits and join neighbours in few spans', as
     for (let at = REQUEST_BYTES; at < task.table.length; at += REQUEST_WORDS) bytes += task.table[at]!
     expect(bytes).toBeLessThanOrEqual(PARSE_TASK_BYTES_MAX)
   }
-})
-
-test('a new schema version ends a parse task: rows of two versions do not alternate', async () => {
-  fake.hasParseRoom = false
-  const answers = []
-  for (const version of [1, 1, 2, 2, 3]) {
-    fake.targets.set('open', targetOf(1, { schemaVersion: version }))
-    for (const path of ['/v1/open', '/v1/second']) {
-      answers.push(ask(api.port, path, { body: `{"id":"${version}"}`, agent }))
-      await until(() => api.stats().open === answers.length)
-      // The body arrived with its head, before this request.
-      await ask(api.port, '/livez', { method: 'GET' })
-    }
-  }
-  fake.openParse()
-  for (const answer of await Promise.all(answers)) expect(answer.status).toBe(200)
-  const ofFirst = fake.tasks.map(task => task.groups.filter(group => group.pool === 1))
-  expect(ofFirst.map(groups => groups.map(group => group.version))).toEqual([[1], [2], [3]])
-  expect(ofFirst.map(([group]) => group!.to - group!.from)).toEqual([2, 2, 1])
 })
 
 test('a refused body between accepted ones is left out of the log', async () => {

@@ -17,6 +17,15 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
     args: ['--only', 'half-sent', '--seconds', '0.5', '--http', 'uws'],
     prints: [/^attack +http +calm ms/m, /half-sent control requests +uws +\d+ +\d+ +0 of \d+/],
   },
+  'add-column': {
+    args: '--seconds 2 --connections 2 --rounds 2'.split(' '),
+    prints: [
+      /ack before +p50 .* p99 .* no errors/,
+      /ack while columns are added +p50 .* p99 .* no errors/,
+      /ack after +p50 .* p99 .* no errors/,
+      /a job +2 columns, p50 \d+ ms, max \d+ ms/,
+    ],
+  },
   churn: {
     args: '--rows 2000 --updates 500 --deletes 500 --seconds 0.5 --pairs 1'.split(' '),
     prints: [
@@ -39,6 +48,13 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /weir export rows.ndjson +\S+ rows\/s/,
       /rows.ndjson: rows +1000$/m,
       /rows.arrow: rows +1000$/m,
+    ],
+  },
+  graphql: {
+    args: '--seconds 0.2'.split(' '),
+    prints: [
+      /counter, cached document: weir +\d+ requests\/s of processor time$/m,
+      /dataPools\(first: 100\), 12 fields each: weir +\d+ requests\/s of processor time$/m,
     ],
   },
   kernel: {
@@ -96,12 +112,32 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /full batches, node:http against uws +[\d.]+ ×.*goal 0.85|only node:http runs here/,
     ],
   },
+  control: {
+    args: '--pools 30 --seconds 0.5 --connections 2'.split(' '),
+    prints: [
+      /start to ready +\d+ ms/,
+      /dataPools, the page before +p50 \d+ ms/,
+      /createWebhookDataSource +p50 \d+ ms/,
+      /no caller +ack p50 \d+ ms/,
+      /counter, 2 clients +\S+ requests\/s, p50 .*; ack p50 \d+ ms/,
+      /dataPools, 2 clients +\S+ requests\/s/,
+    ],
+  },
   polling: {
     args: '--seconds 2 --rate 500'.split(' '),
     prints: [
       /after \d+ s +\d+ segments, .* counter p50 \d+ ms/,
       /counter (\d+), sent \1$/m,
       /an hour, .* \d+ segments/,
+    ],
+  },
+  query: {
+    args: '--rows 5000 --rounds 1 --seconds 0.5 --connections 2 --only sum --no-peers'.split(' '),
+    prints: [
+      /^clean +weir ms \(cold\) +duckdb ms \(cold\)/m,
+      /^sum of a tenant +[\d.]+ \(\d+\) +[\d.]+ \(\d+\) +[\d.]+ ×$/m,
+      /^10 % superseded/m,
+      /a tenant's counter, 64 clients +\d+ queries\/s/,
     ],
   },
   received: {
@@ -142,7 +178,7 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
 describe.concurrent('the bench', () => {
   test('lists its questions, and each is tried here', async () => {
     const { code, output } = await startBench([]).ended
-    const listed = [...output.matchAll(/bench -- (\w+)/g)].map(([, name]) => name)
+    const listed = [...output.matchAll(/bench -- ([\w-]+)/g)].map(([, name]) => name)
     expect({ code, listed: listed.sort() }).toEqual({ code: 0, listed: Object.keys(QUESTIONS).sort() })
   })
 

@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { deletePool } from '../../src/catalog/change-pool.ts'
+import { createWebhookSource, deleteSource } from '../../src/catalog/change-source.ts'
 import type { Pool } from '../../src/catalog/model.ts'
 import { KEY_RECEIVED_AT } from '../../src/format/schema.ts'
 import { must } from '../../src/util/assert.ts'
@@ -21,13 +23,15 @@ describe('creation', () => {
   test('is known to every reader once it is answered', async () => {
     const { catalog } = await folder.open()
     const { pool, source } = created(
-      await catalog.createWebhookSource({ uniqueName: 'orders', columns: COLUMNS, uniqueId: 'id' }, 'APP1'),
+      await catalog.change(
+        createWebhookSource({ uniqueName: 'orders', columns: COLUMNS, uniqueId: 'id' }, 'APP1'),
+      ),
     )
     expect(pool.id).toMatch(/^DPO[0-9A-HJKMNP-TV-Z]{26}$/)
     expect(source.id).toMatch(/^DSO[0-9A-HJKMNP-TV-Z]{26}$/)
-    expect(source.webhookId).toMatch(/^WHK[0-9A-HJKMNP-TV-Z]{26}$/)
+    expect(source.webhook?.webhookId ?? '').toMatch(/^WHK[0-9A-HJKMNP-TV-Z]{26}$/)
     expect([pool.uniqueName, source.uniqueName]).toEqual(['orders', 'orders'])
-    expect(catalog.byWebhookId(source.webhookId)).toEqual({ pool, source })
+    expect(catalog.byWebhookId(source.webhook?.webhookId ?? '')).toEqual({ pool, source })
     expect(catalog.poolByName('orders')).toBe(pool)
     expect(catalog.poolByNumber(pool.number)).toBe(pool)
     expect(catalog.sourceByName('orders')).toBe(source)
@@ -38,7 +42,7 @@ describe('creation', () => {
   test('names source and pool by the source’s id where no name is given', async () => {
     const { catalog } = await folder.open()
     for (const uniqueName of [undefined, null, '']) {
-      const { pool, source } = created(await catalog.createWebhookSource({ uniqueName }, 'APP1'))
+      const { pool, source } = created(await catalog.change(createWebhookSource({ uniqueName }, 'APP1')))
       expect([pool.uniqueName, source.uniqueName]).toEqual([source.id, source.id])
     }
   })
@@ -46,7 +50,7 @@ describe('creation', () => {
   test('makes the schema: key columns are required, whatever nullable says', async () => {
     const { catalog } = await folder.open()
     const make = async (more: object) =>
-      created(await catalog.createWebhookSource({ columns: COLUMNS, ...more }, 'APP1')).pool
+      created(await catalog.change(createWebhookSource({ columns: COLUMNS, ...more }, 'APP1'))).pool
     const keyed = await make({ timestamp: 'at', uniqueId: 'id', tenant: 'constructor' })
     const schema = must(catalog.schema(keyed.number, 1), 'schema')
     expect(schema.columns.map(c => c.required)).toEqual([true, true, false, true])
@@ -65,27 +69,27 @@ describe('creation', () => {
   test('gives one name once, also to calls at the same time', async () => {
     const { catalog } = await folder.open()
     const results = await Promise.all(
-      Array.from({ length: 5 }, () => catalog.createWebhookSource({ uniqueName: 'one' }, 'APP1')),
+      Array.from({ length: 5 }, () => catalog.change(createWebhookSource({ uniqueName: 'one' }, 'APP1'))),
     )
     expect(results.filter(result => 'pool' in result)).toHaveLength(1)
     expect(results.at(-1)).toMatchObject({ badRequest: expect.stringMatching(/"one" already exists/) })
-    expect(await catalog.createWebhookSource({ uniqueName: 'two' }, 'APP1')).toHaveProperty('pool')
+    expect(await catalog.change(createWebhookSource({ uniqueName: 'two' }, 'APP1'))).toHaveProperty('pool')
     expect(catalog.pools().filter(pool => pool.uniqueName === 'one')).toHaveLength(1)
   })
 
   test('refuses a name that has the form of an id', async () => {
     const { catalog } = await folder.open()
     const { id } = must(catalog.poolByName('events'), 'events')
-    expect(await catalog.createWebhookSource({ uniqueName: id }, 'APP1')).toHaveProperty('badRequest')
+    expect(await catalog.change(createWebhookSource({ uniqueName: id }, 'APP1'))).toHaveProperty('badRequest')
   })
 
   test('keeps nothing of a refused creation', async () => {
     const { catalog } = await folder.open()
     const before = [catalog.pools(), catalog.sources(), catalog.meta()]
     const bad = { columns: [{ ...COLUMNS[0]!, name: '' }], uniqueName: 'free' }
-    expect(await catalog.createWebhookSource(bad, 'APP1')).toHaveProperty('badRequest')
+    expect(await catalog.change(createWebhookSource(bad, 'APP1'))).toHaveProperty('badRequest')
     expect([catalog.pools(), catalog.sources(), catalog.meta()]).toEqual(before)
-    expect(await catalog.createWebhookSource({ uniqueName: 'free' }, 'APP1')).toHaveProperty('pool')
+    expect(await catalog.change(createWebhookSource({ uniqueName: 'free' }, 'APP1'))).toHaveProperty('pool')
   })
 })
 
@@ -93,10 +97,10 @@ describe('deletion', () => {
   test('of a pool keeps its source, whose URL leads nowhere', async () => {
     const dropped: Pool[] = []
     const { catalog } = await folder.open({ onPoolDeleted: pool => dropped.push(pool) })
-    const { pool, source } = created(await catalog.createWebhookSource({ uniqueName: 'a' }, 'APP1'))
-    expect(await catalog.deletePool(pool.id)).toBe(pool.id)
+    const { pool, source } = created(await catalog.change(createWebhookSource({ uniqueName: 'a' }, 'APP1')))
+    expect(await catalog.change(deletePool({ id: pool.id }))).toBe(pool.id)
     expect(dropped).toEqual([pool])
-    expect(catalog.byWebhookId(source.webhookId)).toBeUndefined()
+    expect(catalog.byWebhookId(source.webhook?.webhookId ?? '')).toBeUndefined()
     expect(catalog.source(source.id)).toEqual(source)
     expect([catalog.pool(pool.id), catalog.poolByName('a'), catalog.poolByNumber(pool.number)]).toEqual([
       undefined,
@@ -105,35 +109,37 @@ describe('deletion', () => {
     ])
     expect(catalog.schema(pool.number, 1)).toBeUndefined()
     expect(catalog.tombstones()).toMatchObject([{ number: pool.number, poolId: pool.id }])
-    expect(await catalog.createWebhookSource({ uniqueName: 'a' }, 'APP1')).toHaveProperty('badRequest')
+    expect(await catalog.change(createWebhookSource({ uniqueName: 'a' }, 'APP1'))).toHaveProperty(
+      'badRequest',
+    )
   })
 
   test('of a source takes its pool along and frees the name', async () => {
     const dropped: Pool[] = []
     const { catalog } = await folder.open({ onPoolDeleted: pool => dropped.push(pool) })
-    const { pool, source } = created(await catalog.createWebhookSource({ uniqueName: 'a' }, 'APP1'))
-    expect(await catalog.deleteSourceByName('a')).toBe(source.id)
+    const { pool, source } = created(await catalog.change(createWebhookSource({ uniqueName: 'a' }, 'APP1')))
+    expect(await catalog.change(deleteSource({ uniqueName: 'a' }))).toBe(source.id)
     expect(dropped).toEqual([pool])
     expect([catalog.source(source.id), catalog.pool(pool.id)]).toEqual([undefined, undefined])
-    const again = created(await catalog.createWebhookSource({ uniqueName: 'a' }, 'APP1'))
+    const again = created(await catalog.change(createWebhookSource({ uniqueName: 'a' }, 'APP1')))
     expect(again.pool.number).toBeGreaterThan(pool.number)
-    expect(again.source.webhookId).not.toBe(source.webhookId)
+    expect(again.source.webhook?.webhookId ?? '').not.toBe(source.webhook?.webhookId ?? '')
   })
 
   test('is idempotent and tells the listener once', async () => {
     let dropped = 0
     const { catalog } = await folder.open({ onPoolDeleted: () => dropped++ })
-    const { pool, source } = created(await catalog.createWebhookSource({ uniqueName: 'a' }, 'APP1'))
+    const { pool, source } = created(await catalog.change(createWebhookSource({ uniqueName: 'a' }, 'APP1')))
     const ids = await Promise.all([
-      catalog.deletePool(pool.id),
-      catalog.deletePoolByName('a'),
-      catalog.deletePool(pool.id),
+      catalog.change(deletePool({ id: pool.id })),
+      catalog.change(deletePool({ uniqueName: 'a' })),
+      catalog.change(deletePool({ id: pool.id })),
     ])
     expect(ids).toEqual([pool.id, null, null])
-    expect(await catalog.deleteSource(source.id)).toBe(source.id)
-    expect(await catalog.deleteSource(source.id)).toBeNull()
-    expect(await catalog.deleteSourceByName('_comments')).toBeNull()
-    expect(await catalog.deletePool('constructor')).toBeNull()
+    expect(await catalog.change(deleteSource({ id: source.id }))).toBe(source.id)
+    expect(await catalog.change(deleteSource({ id: source.id }))).toBeNull()
+    expect(await catalog.change(deleteSource({ uniqueName: '_comments' }))).toBeNull()
+    expect(await catalog.change(deletePool({ id: 'constructor' }))).toBeNull()
     expect(dropped).toBe(1)
   })
 })
@@ -142,31 +148,42 @@ describe('restart', () => {
   test('keeps everything, and numbers go on', async () => {
     const first = await folder.open()
     const kept = created(
-      await first.catalog.createWebhookSource(
-        { uniqueName: 'kept', columns: COLUMNS, uniqueId: 'id', basicAuth: { username: '', password: 'p' } },
-        'APP1',
+      await first.catalog.change(
+        createWebhookSource(
+          {
+            uniqueName: 'kept',
+            columns: COLUMNS,
+            uniqueId: 'id',
+            basicAuth: { username: '', password: 'p' },
+          },
+          'APP1',
+        ),
       ),
     )
-    const deleted = created(await first.catalog.createWebhookSource({ uniqueName: 'deleted' }, 'APP1'))
-    await first.catalog.deletePool(deleted.pool.id)
+    const deleted = created(
+      await first.catalog.change(createWebhookSource({ uniqueName: 'deleted' }, 'APP1')),
+    )
+    await first.catalog.change(deletePool({ id: deleted.pool.id }))
     await first.catalog.stop()
 
     const { catalog, isNewFolder } = await folder.open()
     expect(isNewFolder).toBe(false)
-    expect(catalog.byWebhookId(kept.source.webhookId)).toEqual(kept)
+    expect(catalog.byWebhookId(kept.source.webhook?.webhookId ?? '')).toEqual(kept)
     expect(catalog.schema(kept.pool.number, 1)).toEqual(first.catalog.schema(kept.pool.number, 1))
     expect(catalog.source(deleted.source.id)).toEqual(deleted.source)
-    expect(catalog.byWebhookId(deleted.source.webhookId)).toBeUndefined()
+    expect(catalog.byWebhookId(deleted.source.webhook?.webhookId ?? '')).toBeUndefined()
     expect(catalog.tombstones()).toEqual(first.catalog.tombstones())
     expect(catalog.meta()).toEqual(first.catalog.meta())
-    expect(catalog.signingKey()).toEqual(first.catalog.signingKey())
-    const next = created(await catalog.createWebhookSource({}, 'APP1'))
+    expect(catalog.signingKeys()).toEqual(first.catalog.signingKeys())
+    const next = created(await catalog.change(createWebhookSource({}, 'APP1')))
     expect(next.pool.number).toBe(deleted.pool.number + 1)
   })
 
   test('refuses changes after stop', async () => {
     const { catalog } = await folder.open()
     await catalog.stop()
-    await expect(catalog.createWebhookSource({}, 'APP1')).rejects.toMatchObject({ code: 'catalog_refused' })
+    await expect(catalog.change(createWebhookSource({}, 'APP1'))).rejects.toMatchObject({
+      code: 'catalog_refused',
+    })
   })
 })

@@ -1,14 +1,20 @@
 import { describe, expect, test } from 'vitest'
 import type { ColumnInput, NewWebhookSource } from '../../src/catalog/catalog-types.ts'
-import { checkCreation } from '../../src/catalog/rules.ts'
+import { createWebhookSource } from '../../src/catalog/change-source.ts'
+import { keys, Memory } from '../../src/catalog/memory.ts'
+import { checkPool } from '../../src/catalog/rules.ts'
+import { expiryProblem } from '../../src/catalog/table-settings.ts'
 
 function column(name: string, type = 'STRING', jsonProperty = 'p'): ColumnInput {
   return { name, type, jsonProperty, nullable: true }
 }
 
+const memory = new Memory()
+memory.apply({ puts: [[keys.meta, { format: 1, nextPoolNumber: 1 }]], removes: [] })
+
 function verdict(input: NewWebhookSource): string {
-  const checked = checkCreation(input)
-  return 'badRequest' in checked ? checked.badRequest : 'ok'
+  const decision = createWebhookSource(input, 'me')(memory, 0)
+  return 'badRequest' in decision ? decision.badRequest : 'ok'
 }
 
 function columnsCheck(columns: readonly ColumnInput[], want: string | RegExp): void {
@@ -105,35 +111,123 @@ describe('keys', () => {
     }
   })
 
-  test('takes the received-at column as the timestamp only, meaning the default', () => {
-    expect(checkCreation({ timestamp: '_service_received_at' })).toMatchObject({ timestamp: null })
+  test('takes the received-at column as the timestamp only, and keeps its name', () => {
+    expect(checkPool({ timestamp: '_service_received_at' })).toMatchObject({
+      timestamp: '_service_received_at',
+    })
     expect(verdict({ uniqueId: '_service_received_at' })).toMatch(/names no column/)
     expect(verdict({ tenant: '_service_received_at' })).toMatch(/names no column/)
   })
 
   test('counts "" and null as not given', () => {
-    expect(checkCreation({ timestamp: '', uniqueId: '', tenant: null, columns: null })).toEqual({
+    expect(checkPool({ timestamp: '', uniqueId: '', tenant: null, columns: null })).toEqual({
       columns: [],
       timestamp: null,
       uniqueIdColumn: null,
       tenant: null,
+      tableSettings: null,
     })
   })
 })
 
 describe('table settings', () => {
-  test('accepts empty ones, refuses others', () => {
-    const empty = { engine: null, partitionBy: [], primaryKey: null, orderBy: [], ttl: '' }
-    expect(verdict({ tableSettings: null })).toMatch(OK)
-    expect(verdict({ tableSettings: empty })).toMatch(OK)
+  const empty = { engine: null, partitionBy: [], primaryKey: null, orderBy: [], ttl: '' }
+
+  test('are kept as given: null stays null, [] stays []', () => {
+    expect(checkPool({ tableSettings: null })).toMatchObject({ tableSettings: null })
+    expect(checkPool({ tableSettings: empty })).toMatchObject({
+      tableSettings: { engine: null, partitionBy: [], primaryKey: null, orderBy: [], ttl: null },
+    })
+    const given = { partitionBy: ['toYYYYMM(a)'], primaryKey: ['a'] }
+    expect(checkPool({ tableSettings: given })).toMatchObject({ tableSettings: { ...given, orderBy: null } })
+  })
+
+  test('takes an engine whose members are null as none', () => {
     expect(verdict({ tableSettings: { engine: { mergeTree: null } } })).toMatch(OK)
-    for (const more of [
-      { engine: { mergeTree: {} } },
-      { partitionBy: ['a'] },
-      { primaryKey: ['a'] },
+  })
+
+  const columns = [
+    column('a', 'STRING'),
+    column('b', 'INT32'),
+    column('at', 'TIMESTAMP'),
+    column('j', 'JSON'),
+  ]
+  const keyFrom = (tableSettings: object, more: object = {}) => {
+    const checked = checkPool({ columns, tableSettings, ...more })
+    return 'badRequest' in checked ? checked.badRequest : checked.key
+  }
+  const replacing = (ver?: string | null) => ({ replacingMergeTree: { ver } })
+
+  test('name the key and the version column', () => {
+    expect(keyFrom({ orderBy: ['b', 'a'] })).toEqual({ columns: ['b', 'a'], version: null })
+    expect(keyFrom({ orderBy: ['_service_received_at'] })).toEqual({
+      columns: ['_service_received_at'],
+      version: null,
+    })
+    expect(keyFrom({ engine: replacing('b'), orderBy: ['a'] })).toEqual({ columns: ['a'], version: 'b' })
+    expect(keyFrom({ engine: replacing('b') }, { uniqueId: 'a' })).toEqual({
+      columns: ['_service_received_at', 'a'],
+      version: 'b',
+    })
+    expect(keyFrom({ engine: replacing('b') }, { uniqueId: 'a', timestamp: 'at' })).toEqual({
+      columns: ['at', 'a'],
+      version: 'b',
+    })
+  })
+
+  test('leave the default key where they name none, and no key with MergeTree', () => {
+    for (const ver of [undefined, null, ''])
+      expect(keyFrom({ engine: replacing(ver), orderBy: [] }, { uniqueId: 'a' })).toBeUndefined()
+    expect(keyFrom({ partitionBy: ['nobody'], primaryKey: ['nobody'] }, { uniqueId: 'a' })).toBeUndefined()
+    expect(keyFrom({ engine: { mergeTree: {} }, orderBy: ['a'] }, { uniqueId: 'a' })).toBeNull()
+  })
+
+  test('let rows expire where all versions of a key expire by the highest one', () => {
+    const problemOf = (tableSettings: object, timestamp = 'at') => {
+      const checked = checkPool({ columns, timestamp, uniqueId: 'a', tableSettings })
+      return 'badRequest' in checked ? checked.badRequest : expiryProblem(checked)
+    }
+    for (const free of [
+      {},
       { orderBy: ['a'] },
-      { ttl: 'a' },
+      { engine: { mergeTree: {} } },
+      { engine: replacing('b') },
+      { engine: replacing('b'), orderBy: ['a', 'at'] },
+      { engine: replacing('at'), orderBy: ['a'] },
     ])
-      expect(verdict({ tableSettings: { ...empty, ...more } })).toMatch(/not supported/)
+      expect(problemOf(free), JSON.stringify(free)).toBeUndefined()
+    expect(problemOf({ engine: replacing('b'), orderBy: ['a'] })).toMatch(/\("at"\)/)
+    expect(problemOf({ engine: replacing('at'), orderBy: ['a'] }, '')).toMatch(/"_service_received_at"/)
+    const byArrival = { engine: replacing('b'), orderBy: ['a', '_service_received_at'] }
+    expect(problemOf(byArrival, '')).toBeUndefined()
+  })
+
+  test('refuses what changes rows in ways that Weir does not, by name', () => {
+    for (const [engine, name] of [
+      [{ summingMergeTree: {} }, /SUMMING_MERGE_TREE/],
+      [{ aggregatingMergeTree: {} }, /AGGREGATING_MERGE_TREE/],
+      [{ postgreSql: {} }, /POSTGRESQL/],
+      [{ mergeTree: {}, replacingMergeTree: {} }, /exactly one/],
+    ] as const)
+      expect(verdict({ tableSettings: { ...empty, engine } })).toMatch(name)
+    expect(verdict({ tableSettings: { ...empty, ttl: 'a' } })).toMatch(/dataRetentionInDays/)
+  })
+})
+
+describe('columns with a ClickHouse type', () => {
+  const given = (clickHouseType?: string | null) => ({
+    columns: [{ ...column('a', 'CLICKHOUSE'), clickHouseType }],
+  })
+
+  test('are stored as ours, and keep the type as given', () => {
+    expect(checkPool(given('LowCardinality(Nullable(String))'))).toMatchObject({
+      columns: [{ name: 'a', type: 'STRING', clickHouseType: 'LowCardinality(Nullable(String))' }],
+    })
+  })
+
+  test('are refused by name where Weir has no such type', () => {
+    for (const type of ['Array(String)', 'string', 'AggregateFunction(sum, Int64)', 'x'.repeat(300)])
+      expect(verdict(given(type))).toMatch(/ClickHouse type .*, which Weir does not store/)
+    for (const type of ['', null, undefined]) expect(verdict(given(type))).toMatch(/no clickHouseType/)
   })
 })

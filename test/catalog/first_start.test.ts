@@ -2,6 +2,13 @@ import { chmodSync, mkdirSync, readFileSync, statSync, unlinkSync, writeFileSync
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { openStore } from '../../src/catalog/catalog-store.ts'
+import {
+  createApplication,
+  deleteApplication,
+  modifyApplication,
+} from '../../src/catalog/change-application.ts'
+import { assignPolicy, createPolicy } from '../../src/catalog/change-policy.ts'
+import { deleteSource } from '../../src/catalog/change-source.ts'
 import { Memory } from '../../src/catalog/memory.ts'
 import { SCOPES } from '../../src/catalog/model.ts'
 import { startChange, writeAdmin } from '../../src/catalog/open-catalog.ts'
@@ -36,7 +43,7 @@ describe('an empty folder', () => {
     const first = await folder.open()
     const pool = must(first.catalog.poolByName('events'), 'events')
     expect(pool).toMatchObject({ columns: [], uniqueIdColumn: null, number: 1, createdBy: 'system' })
-    await first.catalog.deleteSourceByName('events')
+    await first.catalog.change(deleteSource({ uniqueName: 'events' }))
     await first.catalog.stop()
     const second = await folder.open()
     expect(second.catalog.pools()).toEqual([])
@@ -91,6 +98,38 @@ describe('a later start', () => {
     expect(adminFile()).toEqual(third.admin)
     expect(third.catalog.pools()).toHaveLength(1)
   })
+
+  test('with another id or secret leaves name, scopes and propeller, and takes no policy along', async () => {
+    const first = await folder.open()
+    const { clientId: id } = must(first.admin, 'admin')
+    const change = { uniqueName: 'ops', description: 'd', propeller: 'P1_SMALL', scopes: ['admin'] } as const
+    await first.catalog.change(modifyApplication({ id }, change, 'me'))
+    const poolId = must(first.catalog.poolByName('events'), 'events').id
+    const policy = await first.catalog.change(createPolicy({ poolId, columns: ['*'] }, 'me'))
+    if (policy === null || 'badRequest' in policy) throw new Error('no policy')
+    await first.catalog.change(assignPolicy(policy.id, id, 'me'))
+    await first.catalog.stop()
+
+    const second = await folder.open({ clientSecret: 'new-secret-of-mine' })
+    const kept = { ...change, secret: 'new-secret-of-mine' }
+    expect(second.catalog.application(id)).toMatchObject({ ...kept, id, modifiedBy: 'system' })
+    expect(second.catalog.read.policyOf(poolId, id)?.id).toBe(policy.id)
+    await second.catalog.stop()
+
+    const third = await folder.open({ clientId: 'new-id' })
+    expect(third.catalog.application('new-id')).toMatchObject({ ...kept, id: 'new-id' })
+    expect(third.catalog.read.policies.get(policy.id)?.applicationIds).toEqual([])
+  })
+
+  test('refuses the name of another application as the id of a deleted first one', async () => {
+    const first = await folder.open({ clientId: 'me', clientSecret: 'a-secret-of-mine' })
+    await first.catalog.change(deleteApplication({ id: 'me' }, 'me'))
+    await first.catalog.change(createApplication({ uniqueName: 'me' }, 'me'))
+    await first.catalog.stop()
+    await expect(folder.open({ clientId: 'me', clientSecret: 'a-secret-of-mine' })).rejects.toThrow(
+      'the client id me belongs to another application',
+    )
+  })
 })
 
 describe('a catalog that is not ours', () => {
@@ -110,7 +149,7 @@ describe('a catalog that is not ours', () => {
   test('is damaged where documents are unknown or missing', async () => {
     await (await folder.open()).catalog.stop()
     const edit = async (puts: readonly [string, unknown][], removes: readonly string[]): Promise<void> => {
-      const store = openStore(folder.paths.catalog)
+      const store = await openStore(folder.paths.catalog)
       store.apply({ puts, removes })
       await store.close()
     }

@@ -73,7 +73,7 @@ describe('guesses', () => {
     } as unknown as Application
     const tokens = createTokens({
       application: id => (id === application.id ? application : undefined),
-      signingKey: () => ({ secret: 'x'.repeat(43) }),
+      signingKeys: () => [{ kid: 'k', createdAt: new Date(0).toISOString(), secret: 'x'.repeat(43) }],
       monotonicMs: () => Date.now(),
     })
     const letters = [...application.id]

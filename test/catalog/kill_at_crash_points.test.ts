@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { createWebhookSource } from '../../src/catalog/change-source.ts'
 import { must } from '../../src/util/assert.ts'
 import { created, type Folder, makeFolder } from './folder.ts'
 
@@ -27,7 +28,9 @@ test('a creation killed before the commit left nothing', async () => {
   kill('catalog.before-commit', 'create')
   const { catalog } = await folder.open()
   expect([catalog.sourceByName('made'), catalog.poolByName('made')]).toEqual([undefined, undefined])
-  expect(created(await catalog.createWebhookSource({ uniqueName: 'made' }, 'APP1')).pool.number).toBe(2)
+  expect(created(await catalog.change(createWebhookSource({ uniqueName: 'made' }, 'APP1'))).pool.number).toBe(
+    2,
+  )
 })
 
 test('a creation killed after the commit is whole, and its number is taken', async () => {
@@ -36,15 +39,15 @@ test('a creation killed after the commit is whole, and its number is taken', asy
   const { catalog } = await folder.open()
   const pool = must(catalog.poolByName('made'), 'the pool')
   const source = must(catalog.sourceByName('made'), 'the source')
-  expect(catalog.byWebhookId(source.webhookId)).toEqual({ pool, source })
+  expect(catalog.byWebhookId(source.webhook?.webhookId ?? '')).toEqual({ pool, source })
   expect(catalog.schema(pool.number, 1)).toBeDefined()
-  const next = created(await catalog.createWebhookSource({}, 'APP1'))
+  const next = created(await catalog.change(createWebhookSource({}, 'APP1')))
   expect(next.pool.number).toBe(pool.number + 1)
 })
 
 test('a deletion killed before or after the commit is not done or done', async () => {
   const first = await folder.open()
-  const { pool } = created(await first.catalog.createWebhookSource({ uniqueName: 'made' }, 'APP1'))
+  const { pool } = created(await first.catalog.change(createWebhookSource({ uniqueName: 'made' }, 'APP1')))
   await first.catalog.stop()
   kill('catalog.before-commit', 'delete')
   const second = await folder.open()
@@ -55,7 +58,9 @@ test('a deletion killed before or after the commit is not done or done', async (
   const third = await folder.open()
   expect(third.catalog.pool(pool.id)).toBeUndefined()
   expect(third.catalog.tombstones()).toMatchObject([{ number: pool.number }])
-  expect(created(await third.catalog.createWebhookSource({}, 'APP1')).pool.number).toBe(pool.number + 1)
+  expect(created(await third.catalog.change(createWebhookSource({}, 'APP1'))).pool.number).toBe(
+    pool.number + 1,
+  )
 })
 
 test('a first start killed at either point is made whole by the next', async () => {

@@ -66,6 +66,19 @@ export const POOL_KINDS: readonly PoolKind[] = [
     }),
   },
   {
+    // Stamps rise, so the highest one is the last one: versions change nothing that the load knows.
+    spec: {
+      uniqueName: 'highest-stamp',
+      columns: [column('id', 'STRING'), CLIENT, STAMP],
+      tableSettings: {
+        engine: { replacingMergeTree: { ver: 'stamp' } },
+        orderBy: ['client', 'id'],
+      },
+    },
+    isKeyed: true,
+    keyOf: (client, n) => ({ client, id: `id ${n}` }),
+  },
+  {
     spec: { uniqueName: 'no-key', columns: [CLIENT, STAMP] },
     isKeyed: false,
     keyOf: () => ({}),

@@ -152,7 +152,7 @@ export class Rounds {
     await this.#swept()
     await mustExpire(this.state, quiet)
     await stopped(second)
-    this.#checkCatalog()
+    await this.#checkCatalog()
     await verifyFolder(this.dataDir)
     await crossCheck(this.state, this.dataDir)
   }
@@ -260,8 +260,8 @@ export class Rounds {
   }
 
   /** No pool number is given twice, not even one of a pool whose creation had no answer. */
-  #checkCatalog(): void {
-    const store = openStore(join(this.dataDir, 'catalog'))
+  async #checkCatalog(): Promise<void> {
+    const store = await openStore(join(this.dataDir, 'catalog'))
     const numbers = new Map<number, string>()
     for (const [key, value] of store.entries) {
       if (!/^(pool|tombstone)\//.test(key)) continue
@@ -269,7 +269,7 @@ export class Rounds {
       if (numbers.has(number)) throw new Violation(`pool number ${number}: ${numbers.get(number)} and ${key}`)
       numbers.set(number, key)
     }
-    void store.close()
+    await store.close()
     const alive = this.state.alive.length + this.state.pools.length
     if (numbers.size < alive + this.state.deletedPools.length)
       throw new Violation(`the catalog knows ${numbers.size} pools and tombstones`)

@@ -4,6 +4,7 @@
  * odd numbers occur.
  */
 import { COLUMN_TYPES, type ColumnType, KEY_RECEIVED_AT, type PoolSchema } from '../../src/format/schema.ts'
+import { KEY_COLUMNS_MAX } from '../../src/util/limits.ts'
 import type { Random } from './random.ts'
 
 /** Names that events and schemas share, odd ones among them. */
@@ -289,7 +290,10 @@ export class JsonMaker {
   }
 }
 
-/** A random schema; its key columns, where it has them, are `time` and `id`. */
+/**
+ * A random schema; its key columns, where it has them, are `time` and `id`, in one of four keys
+ * others.
+ */
 export function makePoolSchema(random: Random): PoolSchema {
   const columns: { name: string; type: ColumnType; jsonProperty: string; required: boolean }[] = []
   const add = (type: ColumnType, jsonProperty: string, required: boolean): number =>
@@ -303,5 +307,16 @@ export function makePoolSchema(random: Random): PoolSchema {
     add(random.pick(COLUMN_TYPES), path, random.once(10))
   }
   const key = id < 0 ? null : { columns: [time < 0 ? KEY_RECEIVED_AT : time, id], version: -1 }
+  if (key !== null && random.once(4)) key.columns = keyOfMany(columns, random)
   return { pool: 1, version: 1, columns, timestamp: time, tenant: -1, key }
+}
+
+/** A key of 1 to KEY_COLUMNS_MAX columns, as table settings name them; they become required. */
+function keyOfMany(columns: { readonly type: ColumnType; required: boolean }[], random: Random): number[] {
+  const able = columns.map((_, index) => index).filter(index => columns[index]!.type !== 'JSON')
+  const key = new Set(Array.from({ length: 1 + random.below(KEY_COLUMNS_MAX) }, () => random.pick(able)))
+  for (const index of key) columns[index]!.required = true
+  const names = [...key]
+  if (random.once(3)) names.splice(random.below(names.length + 1), 0, KEY_RECEIVED_AT)
+  return names.slice(0, KEY_COLUMNS_MAX)
 }

@@ -283,3 +283,50 @@ async function oneProcess(
   }
   return flushed
 }
+
+test('a boundary divides the records appended before it from those appended later', async () => {
+  const random = randomFrom(7)
+  const disk = new MemoryDisk()
+  const { commit } = await openOn(disk)
+  for (let round = 0; round < 20; round++) {
+    const sequences = (count: number) =>
+      Array.from({ length: count }, () => {
+        const { firstSequence, durable } = commit.append(
+          [spanOf({ text: 'x'.repeat(below(random, 3000)) })],
+          1,
+        )
+        return durable.then(() => firstSequence)
+      })
+    const before = sequences(below(random, 5))
+    const boundary = commit.boundary()
+    const later = sequences(1 + below(random, 5))
+    const at = await boundary
+    expect(Math.max(0, ...(await Promise.all(before)))).toBeLessThan(at)
+    expect(Math.min(...(await Promise.all(later)))).toBe(at)
+  }
+  await commit.stop()
+  expect((await errorOf(commit.boundary())).code).toBe('log_refused')
+})
+
+test('the boundary behind a refused group is the number that is used again', async () => {
+  const disk = new MemoryDisk()
+  const { commit } = await openOn(disk)
+  disk.failNext('write', 'ENOSPC', /spare-.*tmp/)
+  disk.limitBytes(disk.usedBytes())
+  const text = 'x'.repeat(20_000)
+  const appends = Array.from({ length: 6 }, () =>
+    commit.append([spanOf({ text })], 1).durable.then(
+      () => true,
+      () => false,
+    ),
+  )
+  const boundary = commit.boundary()
+  const accepted = (await Promise.all(appends)).filter(Boolean).length
+  expect(accepted).toBeLessThan(appends.length)
+  expect(await boundary).toBe(accepted + 1)
+  const open = entered(commit, 'open')
+  disk.limitBytes(100 * FILE_BYTES)
+  await open
+  expect(commit.append([spanOf({ text: 'after' })], 1).firstSequence).toBe(accepted + 1)
+  await commit.stop()
+})

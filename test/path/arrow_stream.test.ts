@@ -241,7 +241,7 @@ test('a stalled client holds no query slot and no file; replaced segments stay r
   const large = await fillLarge('large')
   const sockets = [await stalled('large'), await stalled('large'), await stalled('large')]
   expect(copies()).toEqual([])
-  // Three streams wait, and the query thread is free: counters and whole streams are answered.
+  // Three streams wait, and the query process is free: counters and whole streams are answered.
   expect(await server.count(large.poolId)).toBe('20000')
   const [one, two] = await Promise.all([read('?columns=id', 'large'), read('?columns=id', 'large')])
   expect([one.numRows, two.numRows]).toEqual([20_000, 20_000])

@@ -362,6 +362,6 @@ test('what a package holds: the program, and nothing of the tests', () => {
   ])
     expect(names).toContain(name)
   const wanted =
-    /^(dist\/(src|workers)\/.*\.js|dist\/native\/weir\.node|src\/api\/graphql\/\w+\.graphql|package\.json|[A-Z]+(\.md)?)$/
+    /^(dist\/(src|workers)\/.*\.js|dist\/native\/weir\.node|src\/api\/graphql\/[\w-]+\.graphql|package\.json|[A-Z]+(\.md)?)$/
   expect(names.filter(name => !wanted.test(name))).toEqual([])
 })

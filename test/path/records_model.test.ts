@@ -27,16 +27,79 @@ const RESTARTING_MS = 300_000 + RESTARTING * 60_000
 const LANES = 5
 const IDS = ['a', 'b', 'c', 'd', 'é', '']
 const DAYS = ['2026-01-01', '2026-01-02', '2026-02-01']
-const columns = [column('ts', 'TIMESTAMP'), column('id', 'STRING'), column('n', 'INT64', true)]
+const REGIONS = ['eu', 'us']
+const columns = [
+  column('ts', 'TIMESTAMP'),
+  column('id', 'STRING'),
+  column('region', 'STRING', true),
+  column('v', 'DOUBLE', true),
+  column('n', 'INT64', true),
+]
 
 interface Event {
   readonly ts: string
   readonly id: string
+  readonly region: string
+  readonly v: number
   readonly n: number | null | 'wrong'
 }
 
+/** Table settings, and what they mean: the columns of the key, and the one that decides. */
+interface Shape {
+  readonly what: string
+  readonly tableSettings?: Record<string, unknown>
+  readonly key: readonly (keyof Event)[]
+  readonly version?: keyof Event
+  /** Pools whose highest version may expire before a lower one keep their rows for ever. */
+  readonly neverExpires?: boolean
+}
+
+const ranked = (ver: string) => ({ replacingMergeTree: { ver } })
+
+const SHAPES: readonly Shape[] = [
+  { what: 'default', key: ['ts', 'id'] },
+  {
+    what: 'the later wins',
+    tableSettings: { engine: { replacingMergeTree: {} }, orderBy: [] },
+    key: ['ts', 'id'],
+  },
+  { what: 'by id', tableSettings: { orderBy: ['id'] }, key: ['id'] },
+  { what: 'by (region, id)', tableSettings: { orderBy: ['region', 'id'] }, key: ['region', 'id'] },
+  {
+    what: 'by (id, ts, region)',
+    tableSettings: { orderBy: ['id', 'ts', 'region'], partitionBy: ['region'], primaryKey: ['id'] },
+    key: ['id', 'ts', 'region'],
+  },
+  {
+    what: 'default, v wins',
+    tableSettings: { engine: ranked('v') },
+    key: ['ts', 'id'],
+    version: 'v',
+  },
+  {
+    what: 'by id, v wins',
+    tableSettings: { engine: ranked('v'), orderBy: ['id'] },
+    key: ['id'],
+    version: 'v',
+    neverExpires: true,
+  },
+  {
+    what: 'by (region, id), ts wins',
+    tableSettings: { engine: ranked('ts'), orderBy: ['region', 'id'] },
+    key: ['region', 'id'],
+    version: 'ts',
+  },
+  {
+    what: 'by (region, id, ts), v wins',
+    tableSettings: { engine: ranked('v'), orderBy: ['region', 'id', 'ts'] },
+    key: ['region', 'id', 'ts'],
+    version: 'v',
+  },
+]
+
 /** The live rows by key. */
 interface Model {
+  readonly shape: Shape
   readonly rows: Map<string, Event>
   last: readonly Event[]
 }
@@ -63,8 +126,13 @@ const DAY_MS = 86_400_000
 /** Retention removes rows of earlier days: only the last of DAYS stays. */
 const KEEP_FROM = '2026-01-15'
 
-const keyOf = ({ ts, id }: Event) => `${ts} ${id}`
+const keyOf = ({ key }: Shape, event: Event) => key.map(name => event[name]).join(' · ')
 const isValid = ({ n }: Event) => n !== 'wrong'
+
+/** An equal version wins, because it comes later. */
+function isBelow({ version }: Shape, event: Event, other: Event | undefined): boolean {
+  return version !== undefined && other !== undefined && event[version]! < other[version]!
+}
 
 class Post implements fc.AsyncCommand<Model, Real> {
   readonly events: readonly Event[]
@@ -91,7 +159,10 @@ async function postAll(events: readonly Event[], model: Model, { host, pool }: R
   const answer = await post(host.server, pool, events)
   expect(answer.status).toBe(valid.length > 0 ? 200 : 400)
   expect(answer.headers['x-events-accepted']).toBe(String(valid.length))
-  for (const event of valid) model.rows.set(keyOf(event), event)
+  for (const event of valid) {
+    const key = keyOf(model.shape, event)
+    if (!isBelow(model.shape, event, model.rows.get(key))) model.rows.set(key, event)
+  }
 }
 
 class Delete implements fc.AsyncCommand<Model, Real> {
@@ -103,7 +174,7 @@ class Delete implements fc.AsyncCommand<Model, Real> {
   async run(model: Model, { host, pool }: Real): Promise<void> {
     const answer = await post(host.server, pool, this.events, { method: 'DELETE' })
     expect(answer.status).toBe(200)
-    for (const event of this.events) model.rows.delete(keyOf(event))
+    for (const event of this.events) model.rows.delete(keyOf(model.shape, event))
   }
   toString = () => `delete ${JSON.stringify(this.events)}`
 }
@@ -199,7 +270,7 @@ class Compact implements fc.AsyncCommand<Model, Real> {
 
 /** Retention of some days until all earlier rows are removed, then none again. */
 class Retain implements fc.AsyncCommand<Model, Real> {
-  check = () => true
+  check = ({ shape }: Readonly<Model>) => shape.neverExpires !== true
   async run(model: Model, { host, pool }: Real): Promise<void> {
     const days = Math.floor(Date.now() / DAY_MS) - Date.parse(KEEP_FROM) / DAY_MS
     const timeRange = { start: '2000-01-01T00:00:00Z', stop: `${KEEP_FROM}T00:00:00Z` }
@@ -227,10 +298,16 @@ async function crossCheck(dataDir: string, models: ReadonlyMap<string, Model>): 
   const found = await crossRead(dataDir)
   for (const [poolId, { rows }] of models) {
     const micros = (ts: string) => String(Date.parse(ts) * 1000)
-    const want = [...rows.values()].map(({ ts, id, n }) => `${micros(ts)} ${id} ${n}`)
-    const is = (found.get(poolId) ?? []).map(row => `${row['ts']} ${row['id']} ${row['n']}`)
+    const want = [...rows.values()].map(row => textOf({ ...row, ts: micros(row.ts) }))
+    const is = (found.get(poolId) ?? []).map(row => textOf(row))
     expect(is.sort(), poolId).toEqual(want.sort())
   }
+}
+
+/** The values of a row that are compared. */
+function textOf(row: Readonly<Record<string, unknown>> | Event): string {
+  const { ts, id, region, v, n } = row as Event
+  return [ts, id, region, Number(v), n].map(String).join(' ')
 }
 
 /** The sum of n; null without a value, as in SQL. */
@@ -249,8 +326,8 @@ class Stream implements fc.AsyncCommand<Model, Real> {
     })
     expect(answer.status).toBe(200)
     const table = tableFromIPC(new Uint8Array(await answer.arrayBuffer()))
-    const is = table.toArray().map(row => `${Number(row?.['ts'])} ${row?.['id']} ${row?.['n']}`)
-    const want = [...model.rows.values()].map(({ ts, id, n }) => `${Date.parse(ts)} ${id} ${n}`)
+    const is = table.toArray().map(row => textOf({ ...row?.toJSON(), ts: Number(row?.['ts']) }))
+    const want = [...model.rows.values()].map(row => textOf({ ...row, ts: String(Date.parse(row.ts)) }))
     expect(is.sort()).toEqual(want.sort())
   }
   toString = () => 'stream'
@@ -288,7 +365,13 @@ async function compare(model: Model, { host, pool }: Real): Promise<void> {
     const one = { column: 'id', operator: 'EQUALS', value: row.id }
     const { n } = row
     const own = n === null ? { operator: 'IS_NULL' } : { operator: 'EQUALS', value: String(n) }
-    const filters = [one, { column: 'ts', operator: 'EQUALS', value: row.ts }, { column: 'n', ...own }]
+    const filters = [
+      one,
+      { column: 'ts', operator: 'EQUALS', value: row.ts },
+      { column: 'region', operator: 'EQUALS', value: row.region },
+      { column: 'v', operator: 'EQUALS', value: String(row.v) },
+      { column: 'n', ...own },
+    ]
     aliases.push(`k${index}: counter(input: { metric: { count: { dataPool: { id: "${pool.poolId}" } } },
       filters: [${filters.map(asGraphql).join()}] }) { value }`)
     expected[`k${index}`] = { value: '1' }
@@ -299,12 +382,22 @@ async function compare(model: Model, { host, pool }: Real): Promise<void> {
   expect(data).toEqual(expected)
 }
 
+/** An event of the first day. */
+function event(id: string, v: number, n: number | null): Event {
+  return { ts: DAYS[0]!, id, region: 'eu', v, n }
+}
+
 function asGraphql(filter: { column: string; operator: string; value?: string }): string {
   const value = filter.value === undefined ? '' : `, value: ${JSON.stringify(filter.value)}`
   return `{ column: "${filter.column}", operator: ${filter.operator}${value} }`
 }
 
-const anyKey = { ts: fc.constantFrom(...DAYS), id: fc.constantFrom(...IDS) }
+const anyKey = {
+  ts: fc.constantFrom(...DAYS),
+  id: fc.constantFrom(...IDS),
+  region: fc.constantFrom(...REGIONS),
+  v: fc.constantFrom(-1.5, 0, 1, 2),
+}
 const anyNumber = fc.integer({ min: -(2 ** 53) + 1, max: 2 ** 53 - 1 })
 const anyEvent: fc.Arbitrary<Event> = fc.record({
   ...anyKey,
@@ -351,9 +444,11 @@ describe.each(KERNELS)('kernel $kernel', ({ kernel, calm, restarting }) => {
   })
 
   /** A new pool and its model. */
-  async function begin(): Promise<{ model: Model; real: Real }> {
-    const pool = await host.server.createPool({ columns, timestamp: 'ts', uniqueId: 'id' })
-    const model: Model = { rows: new Map(), last: [] }
+  async function begin(shape: Shape): Promise<{ model: Model; real: Real }> {
+    const { tableSettings } = shape
+    const settings = tableSettings === undefined ? {} : { tableSettings }
+    const pool = await host.server.createPool({ columns, timestamp: 'ts', uniqueId: 'id', ...settings })
+    const model: Model = { shape, rows: new Map(), last: [] }
     host.models.set(pool.poolId, model)
     return { model, real: { host, pool } }
   }
@@ -366,8 +461,9 @@ describe.each(KERNELS)('kernel $kernel', ({ kernel, calm, restarting }) => {
     isThorough = false,
   ): Promise<void> {
     let runs = 0
-    const property = fc.asyncProperty(fc.commands([...commands], { maxCommands: 12 }), async sequence => {
-      const { model, real } = await begin()
+    const sequences = fc.commands([...commands], { maxCommands: 12 })
+    const property = fc.asyncProperty(fc.constantFrom(...SHAPES), sequences, async (shape, sequence) => {
+      const { model, real } = await begin(shape)
       await fc.asyncModelRun(() => ({ model, real }), sequence)
       await compare(model, real)
       if (isThorough) await compareParts(model, real)
@@ -390,10 +486,10 @@ describe.each(KERNELS)('kernel $kernel', ({ kernel, calm, restarting }) => {
           true,
         )
       // A random sequence may have no restart, so each kind is made here in any case.
-      const { model, real } = await begin()
-      const one = new Post([{ ts: DAYS[0]!, id: 'a', n: 1 }])
-      const two = new Post([{ ts: DAYS[0]!, id: 'a', n: 2 }])
-      const gone = new Delete([{ ts: DAYS[0]!, id: 'a', n: null }])
+      const { model, real } = await begin(SHAPES[0]!)
+      const one = new Post([event('a', 0, 1)])
+      const two = new Post([event('a', 0, 2)])
+      const gone = new Delete([event('a', 0, null)])
       for (const step of [
         one,
         new Restart('kill'),
@@ -403,7 +499,7 @@ describe.each(KERNELS)('kernel $kernel', ({ kernel, calm, restarting }) => {
         two,
         new Restart('weir rebuild after a kill'),
         new Count(),
-        new Post(DAYS.map(ts => ({ ts, id: 'b', n: 3 }))),
+        new Post(DAYS.map(ts => ({ ...event('b', 0, 3), ts }))),
         new Compact(),
         new Retain(),
         ...(kernel === 'native' ? [new Restart('rebuild at start')] : []),
@@ -418,6 +514,37 @@ describe.each(KERNELS)('kernel $kernel', ({ kernel, calm, restarting }) => {
     RESTARTING_MS,
   )
 
+  test(
+    'a lower version stays beaten over a kill, a rebuild and a merge; a delete ends that',
+    async () => {
+      const { model, real } = await begin(SHAPES.find(({ what }) => what === 'by id, v wins')!)
+      const steps = [
+        new Post([event('a', 2, 1), event('b', 2, 1), event('c', 2, 1)]),
+        new Count(),
+        new Post([event('a', 1, 2), event('b', 2, 2), event('a', 0, 3)]),
+        new Restart('kill'),
+        new Count(),
+        new Post([event('c', 1, 4)]),
+        new Restart('rebuild at start'),
+        new Delete([event('a', 0, null)]),
+        new Post([event('a', -1.5, 5)]),
+        new Restart('weir rebuild after a kill'),
+        new Stream(),
+        new Compact(),
+        new Restart('weir rebuild'),
+        new Post([event('b', 1, 6), event('c', 2, 7)]),
+        new Count(),
+      ]
+      for (const step of steps) {
+        await step.run(model, real)
+        await compare(model, real)
+      }
+      expect([...model.rows.values()].map(({ n }) => n)).toEqual([2, 7, 5])
+      await compareParts(model, real)
+    },
+    RESTARTING_MS,
+  )
+
   test(`${calm} sequences on a running server, seeds from ${SEED}`, async () => {
     const lanes = Array.from({ length: LANES }, (_, lane) =>
       check([...changes, ...reads], Math.ceil(calm / LANES), SEED + lane),
@@ -426,7 +553,10 @@ describe.each(KERNELS)('kernel $kernel', ({ kernel, calm, restarting }) => {
   })
 
   test('merges were made, and the segments of all sequences are what their models say', async () => {
-    await new Restart('stop').run({ rows: new Map(), last: [] }, { host, pool: undefined as never })
+    await new Restart('stop').run(
+      { shape: SHAPES[0]!, rows: new Map(), last: [] },
+      { host, pool: undefined as never },
+    )
     expect(host.merges).toBeGreaterThan(0)
   })
 })

@@ -1,9 +1,10 @@
 /**
- * The kernel knows Weir's threads by name (`top -H`, `perf`), with the native module and without.
+ * The kernel knows Weir's threads and its query process by name (`top -H`, `perf`), with the native
+ * module and without.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { fetchToken, send, startServer } from '../util/server.ts'
+import { fetchToken, queryProcess, send, startServer } from '../util/server.ts'
 
 /**
  * The threads of every server, and that of exports. Threads of merges and backups start when they
@@ -15,7 +16,6 @@ const NAMES = [
   'weir-index',
   'weir-log',
   'weir-parse-1',
-  'weir-query',
   'weir-segment',
   'weir-spare',
 ]
@@ -43,6 +43,7 @@ describe('a server', () => {
     expect((await rows.arrayBuffer()).byteLength).toBeGreaterThan(0)
     await expect.poll(() => namesOf(pid), { timeout: 30_000 }).toEqual(expect.arrayContaining(NAMES))
     expect(readFileSync(`/proc/${pid}/comm`, 'utf8').trim()).toBe('node')
+    expect(namesOf(queryProcess(server) as number)).toContain('weir-query')
     await server.stop()
   })
 })

@@ -108,3 +108,79 @@ test('/metrics is open on loopback, takes its token alone where there is one, an
   expect((await fetch(`${open.base}/livez`)).status).toBe(200)
   await open.stop()
 })
+
+interface Asked {
+  readonly data: Record<string, unknown> | null
+  readonly errors?: readonly { readonly extensions: { readonly code: string } }[]
+}
+
+/** Makes an application and returns what asks as it. */
+async function application(uniqueName: string, scopes: readonly string[]) {
+  const made = await server.graphql<{ createApplication: { application: { id: string; secret: string } } }>(
+    `mutation ($input: createApplicationInput!) {
+      createApplication(input: $input) { ... on ApplicationResponse { application { id secret } } }
+    }`,
+    { input: { uniqueName, scopes } },
+  )
+  const { id, secret } = made.data.createApplication.application
+  const authorization = `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`
+  return async (query: string): Promise<Asked> => {
+    const headers = { authorization, 'content-type': 'application/json' }
+    const body = JSON.stringify({ query })
+    return (await fetch(`${server.base}/graphql`, { method: 'POST', headers, body })).json() as Promise<Asked>
+  }
+}
+
+test('the size of a pool with access control is for those who manage it', async () => {
+  const columns = [column('id', 'STRING')]
+  const closed = { uniqueName: 'closed_size', columns, accessControlEnabled: true }
+  const pools = [
+    await server.createPool(closed),
+    await server.createPool({ uniqueName: 'open_size', columns }),
+  ]
+  for (const pool of pools) {
+    expect((await post(server, pool, [{ id: 'a' }, { id: 'b' }])).status).toBe(200)
+    await server.graphql(
+      `{ counter(input: {metric: {count: {dataPool: {id: "${pool.poolId}"}}}}) { value } }`,
+    )
+  }
+  const reader = await application('size reader', ['DATA_POOL_QUERY', 'DATA_POOL_READ', 'METRIC_QUERY'])
+  const sizeOf = (name: string) => `{ dataPoolByName(uniqueName: "${name}") { recordCount sizeInTerabytes } }`
+  expect((await reader(sizeOf('closed_size'))).data?.['dataPoolByName']).toEqual({
+    recordCount: null,
+    sizeInTerabytes: null,
+  })
+  expect((await reader(sizeOf('open_size'))).data?.['dataPoolByName']).not.toMatchObject({
+    recordCount: null,
+  })
+  const manager = await application('size manager', ['ADMIN'])
+  expect((await manager(sizeOf('closed_size'))).data?.['dataPoolByName']).not.toMatchObject({
+    recordCount: null,
+  })
+})
+
+test('an application that a change of its own request deletes makes no further change', async () => {
+  const gone = await application('goes', ['APPLICATION_ADMIN'])
+  const { data, errors } = await gone(`mutation {
+    first: deleteApplicationByName(uniqueName: "goes")
+    then: createApplication(input: {uniqueName: "stays"}) { __typename }
+  }`)
+  expect([typeof data?.['first'], data?.['then'], errors?.[0]?.extensions.code]).toEqual([
+    'string',
+    null,
+    'UNAUTHENTICATED',
+  ])
+  const { data: after } = await server.graphql<Record<string, unknown>>(
+    '{ applicationByName(uniqueName: "stays") { id } }',
+  )
+  expect(after).not.toMatchObject({ applicationByName: { id: expect.anything() } })
+})
+
+test('a change that takes a scope from its own application ends it for the rest of the request', async () => {
+  const less = await application('less', ['APPLICATION_ADMIN', 'ADMIN'])
+  const { errors } = await less(`mutation {
+    first: modifyApplication(input: {idOrUniqueName: {uniqueName: "less"}, scopes: [METRIC_READ]}) { __typename }
+    then: createWebhookDataSource(input: {uniqueName: "stays too", connectionSettings: {}}) { __typename }
+  }`)
+  expect(errors?.map(({ extensions }) => extensions.code)).toEqual(['FORBIDDEN'])
+})

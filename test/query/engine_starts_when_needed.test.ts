@@ -1,15 +1,15 @@
-/** The server's engine starts its worker once: with the first query, or when it is warmed. */
+/** The server's engine starts its process once: with the first query, or when it is warmed. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createQueryEngine, type EngineOptions, type LazyEngine } from '../../src/query/engine-client.ts'
 import { schemaOf, TestPool } from './pool.ts'
 
 const schema = schemaOf([['n', 'INT64']])
 let pool: TestPool
-let faults: Error[]
+let crashes: number
 
 beforeEach(() => {
   pool = new TestPool()
-  faults = []
+  crashes = 0
 })
 afterEach(() => pool.close())
 
@@ -19,7 +19,9 @@ function create(options: Partial<EngineOptions> = {}): LazyEngine {
     temporaryFolder: pool.temporaryFolder,
     threads: 2,
     crashAt: '',
-    onFatal: error => faults.push(error),
+    onCrash: () => {
+      crashes += 1
+    },
     ...options,
   })
 }
@@ -30,21 +32,21 @@ async function count(engine: LazyEngine) {
   return (await engine.run({ schema, segments, statement, rowsMax: 10 }, 'a')).rows
 }
 
-test('the first query starts the worker, and waits for it', async () => {
+test('the first query starts the process, and waits for it', async () => {
   const engine = create()
   expect(await count(engine)).toEqual([['2']])
   engine.warm() // it runs already
   expect(await count(engine)).toEqual([['2']])
   await engine.stop()
-  expect(faults).toEqual([])
+  expect(crashes).toBe(0)
 })
 
-test('a query while the worker starts is answered by that worker', async () => {
+test('a query while the process starts is answered by that process', async () => {
   const engine = create()
   engine.warm()
   expect(await count(engine)).toEqual([['2']])
   await engine.stop()
-  expect(faults).toEqual([])
+  expect(crashes).toBe(0)
 })
 
 test('an unused engine stops at once, and a starting one stops in order', async () => {
@@ -53,13 +55,23 @@ test('an unused engine stops at once, and a starting one stops in order', async 
   engine.warm()
   await engine.stop()
   await expect(count(engine)).rejects.toMatchObject({ name: 'Unavailable', code: 'stopping' })
-  expect(faults).toEqual([])
+  expect(crashes).toBe(0)
 })
 
-test('a worker that cannot start is a fault, told once, and its query is answered', async () => {
+test('a process that cannot start: its queries are answered, and later ones try again', async () => {
   const engine = create({ threads: 1e15 })
-  await expect(count(engine)).rejects.toMatchObject({ name: 'Unavailable', code: 'query_worker' })
-  await expect(count(engine)).rejects.toMatchObject({ name: 'Unavailable', code: 'query_worker' })
+  for (const tries of [1, 2, 3]) {
+    const failed = {
+      name: 'Unavailable',
+      code: 'query_process',
+      message: expect.stringMatching(/cannot start: .*cast.*$/),
+    }
+    await expect(count(engine)).rejects.toMatchObject(failed)
+    expect(crashes).toBe(tries)
+  }
   await engine.stop()
-  expect(faults).toHaveLength(1)
+})
+
+test('a process that cannot start ends an opening', async () => {
+  await expect(pool.open({ threads: 1e15 })).rejects.toMatchObject({ name: 'Unavailable' })
 })

@@ -4,7 +4,7 @@ import { FairQueue } from '../../src/util/fair-queue.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
 const schema = schemaOf([['n', 'INT64']])
-const HEAVY = 'SELECT COUNT(*) FROM range(10000000000) a, rows'
+const HEAVY = 'SELECT COUNT(*) FROM range(1000000000000) a, rows'
 /** Far beyond the time of a small query on a busy machine. The heavy queries take minutes. */
 const QUERY_MS = 3_000
 let pool: TestPool
@@ -25,6 +25,22 @@ afterEach(() => pool.close())
 test('a query that takes too long is interrupted, and the next one runs', async () => {
   const engine = await pool.open({ queryMsMax: QUERY_MS })
   await expect(engine.run(task(HEAVY), 'a')).rejects.toMatchObject({ name: 'Unavailable', code: 'timeout' })
+  expect((await engine.run(task(), 'a')).rows).toEqual([['1']])
+  expect(engine.stats()).toEqual({ running: 0, waiting: 0 })
+})
+
+test('a query whose client has gone ends at once, whether it runs or waits', async () => {
+  const engine = await pool.open({ queryMsMax: 250_000, runningMax: 1 })
+  const [first, second] = [new AbortController(), new AbortController()]
+  const gone = { name: 'Unavailable', code: 'client_gone' }
+  const running = engine.run(task(HEAVY), 'a', undefined, first.signal)
+  const waiting = engine.run(task(HEAVY), 'a', undefined, second.signal)
+  expect(engine.stats()).toEqual({ running: 1, waiting: 1 })
+  second.abort()
+  await expect(waiting).rejects.toMatchObject(gone)
+  first.abort()
+  await expect(running).rejects.toMatchObject(gone)
+  await expect(engine.run(task(), 'a', undefined, first.signal)).rejects.toMatchObject(gone)
   expect((await engine.run(task(), 'a')).rows).toEqual([['1']])
   expect(engine.stats()).toEqual({ running: 0, waiting: 0 })
 })

@@ -7,16 +7,26 @@ import { DuckDBInstance } from '@duckdb/node-api'
 import type { ColumnType, PoolSchema } from '../../src/format/schema.ts'
 import type { QuerySegment } from '../../src/index/index-types.ts'
 import { type CounterQuery, counter } from '../../src/query/counter.ts'
+import { duckdb } from '../../src/query/duckdb-statement.ts'
 import { sqlType } from '../../src/query/duckdb-values.ts'
 import { type EngineOptions, openQueryEngine } from '../../src/query/engine-client.ts'
 import { queryColumns } from '../../src/query/operand.ts'
-import type { QueryEngine } from '../../src/query/query-types.ts'
+import { planFor, type RowPolicy } from '../../src/query/policy.ts'
+import type { BadQuery, QueryEngine } from '../../src/query/query-types.ts'
+import { type Askable, parseTexts } from '../../src/query/question.ts'
 import { prune } from '../../src/query/where.ts'
 import { quoteName, quoteText } from '../../src/util/sql.ts'
 
 /** TIMESTAMP as bigint microseconds, DATE as days, other types as JavaScript has them. */
 export type Cell = string | number | bigint | boolean | null
 export type Row = Readonly<Record<string, Cell>>
+
+/** Who asks, and when. */
+interface Asker {
+  readonly fairKey?: string
+  readonly policy?: RowPolicy | null
+  readonly nowMs?: number
+}
 
 let pools = 0
 
@@ -71,9 +81,6 @@ export class TestPool {
       temporaryFolder: this.temporaryFolder,
       threads: 2,
       crashAt: '',
-      onFatal: error => {
-        throw error
-      },
       ...options,
     })
     return this.#engine
@@ -121,17 +128,50 @@ export class TestPool {
     segments: readonly QuerySegment[],
     fairKey = 'APP1',
   ): Promise<string | null> {
-    const planned = counter.plan(schema, query)
-    if ('badRequest' in planned) throw new Error(planned.badRequest)
+    const answer = await this.ask(schema, query, segments, { fairKey })
+    if (typeof answer === 'object' && answer !== null) throw new Error(answer.badRequest)
+    return answer
+  }
+
+  /** The counter's value for one reader at one time, or the refusal. */
+  async ask(
+    schema: PoolSchema,
+    query: CounterQuery,
+    segments: readonly QuerySegment[],
+    asker: Asker = {},
+  ): Promise<string | null | BadQuery> {
+    const answer = await this.answer(counter, schema, query, segments, asker)
+    return 'badRequest' in answer ? answer : answer.value
+  }
+
+  /** The answer of any kind of question for one reader at one time, or the refusal. */
+  async answer<Query, Answer extends object>(
+    question: Askable<Query, Answer>,
+    schema: PoolSchema,
+    query: Query,
+    segments: readonly QuerySegment[],
+    { fairKey = 'APP1', policy = null, nowMs = 0 }: Asker = {},
+  ): Promise<Answer | BadQuery> {
     const engine = await this.engine()
+    await question.prepare?.(query, async work => work())
+    const planned = await planFor(
+      [{ schema, policy }],
+      question.texts(query),
+      texts => parseTexts(texts, engine, 'APP'),
+      nowMs,
+      (view, context) => question.plan(view, query, context),
+    )
+    if ('badRequest' in planned) return planned
+    const statement = duckdb.write(planned)
+    if ('badRequest' in statement) return statement
     const task = {
       schema,
       segments: prune(schema, planned, segments),
-      statement: planned.statement,
-      rowsMax: 10,
+      statement,
+      rowsMax: question.rowsMax,
     }
     const { rows } = await engine.run(task, fairKey)
-    return rows[0]![0]!
+    return planned.answer(rows)
   }
 
   async close(): Promise<void> {

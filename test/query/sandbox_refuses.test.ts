@@ -24,6 +24,7 @@ test('the settings close everything outside the folders', async () => {
     temporaryFolder: pool.temporaryFolder,
     threads: 1,
     memoryBytes: 100 * 1024 * 1024,
+    deletionVectorBytesMax: 0,
     queryMsMax: 1000,
   })
   const connection = await instance.connect()
@@ -52,6 +53,13 @@ test('the settings close everything outside the folders', async () => {
   expect(await settings.getRows()).toEqual([['Etc/UTC', 1n, false]])
   connection.closeSync()
   instance.closeSync()
+})
+
+test('what queries spill to disk has a limit', async () => {
+  const engine = await pool.engine()
+  const sql = "SELECT current_setting('max_temp_directory_size') FROM (SELECT COUNT(*) FROM rows)"
+  const { rows } = await engine.run({ schema, segments: [], statement: { sql, bounds: [] }, rowsMax: 1 }, 'a')
+  expect(rows).toEqual([['8.0 GiB']])
 })
 
 test('the engine runs one SELECT over rows and nothing else, in the allowed folders too', async () => {

@@ -54,9 +54,3 @@ for (const [name, damage] of Object.entries(damages)) {
     })
   }
 }
-
-test('W-8 a segment with fewer rows than the manifest says is named', async () => {
-  const bad = { ...good[1]!, meta: { ...good[1]!.meta, rows: 3001 } }
-  const answer = pool.counter(schema, queries[0]!, [good[0]!, bad])
-  await expect(answer).rejects.toMatchObject({ name: 'SegmentDamaged', file: bad.file })
-})

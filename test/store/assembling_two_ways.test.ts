@@ -5,7 +5,8 @@
 
 import { describe, expect, test } from 'vitest'
 import { FIRST_SCHEMA_COLUMN } from '../../src/format/batch-layout.ts'
-import type { KeyRun } from '../../src/format/key-run.ts'
+import { type KeyRun, viewRun } from '../../src/format/key-run.ts'
+import { VERSION_TYPES } from '../../src/format/key-version.ts'
 import type { MemtableEntry } from '../../src/store/flush/memtable.ts'
 import { layOutStream, writeStreamFrame } from '../../src/store/segment/arrow-stream.ts'
 import { type Assembler, countRows, tryAssemblerNative } from '../../src/store/segment/assembler.ts'
@@ -16,9 +17,15 @@ import { keySchema, post, randomEntries, remove, schemaOfAll } from './rows.ts'
 
 const native = tryAssemblerNative()
 
-function streamOf(assembler: Assembler, entries: readonly MemtableEntry[], isKeyed: boolean) {
+function streamOf(
+  assembler: Assembler,
+  entries: readonly MemtableEntry[],
+  isKeyed: boolean,
+  version?: number,
+) {
   const schema = schemaOfAll(isKeyed)
-  const deduplicated = assembler.deduplicate(entries, isKeyed, FIRST_SCHEMA_COLUMN + schema.columns.length)
+  const columns = FIRST_SCHEMA_COLUMN + schema.columns.length
+  const deduplicated = assembler.deduplicate(entries, isKeyed, columns, version)
   const layout = layOutStream(schema, countRows(deduplicated.keep), deduplicated.sums, arrowHead)
   const stream = new Uint8Array(layout.bytes).fill(0xaa)
   writeStreamFrame(stream, layout)
@@ -32,20 +39,37 @@ function runOf(run: KeyRun | undefined): [string, number][] {
 
 describe.runIf(native !== undefined)('native and TypeScript', () => {
   const seed = Math.floor(Math.random() * 2 ** 31)
-  test.each([true, false])(`give equal bytes, keyed %s, seed ${seed}`, isKeyed => {
+  const columns = schemaOfAll(true).columns.map(({ type }, i) => [type, FIRST_SCHEMA_COLUMN + i] as const)
+  const versions = columns.filter(([type]) => VERSION_TYPES.has(type))
+  test.each([
+    ['keyed', true, -1],
+    ['without a key', false, -1],
+    ...versions.map(([type, column]) => [`versions of type ${type}`, true, column] as const),
+  ] as const)(`give equal bytes, %s, seed ${seed}`, (_, isKeyed, version) => {
     for (let round = 0; round < 40; round++) {
       const entries = randomEntries(schemaOfAll(isKeyed), seed + round, 1 + (round % 12))
-      const [js, cpp] = [streamOf(assemblerJs, entries, isKeyed), streamOf(native!, entries, isKeyed)]
+      const [js, cpp] = [assemblerJs, native!].map(one => streamOf(one, entries, isKeyed, version)) as [
+        ReturnType<typeof streamOf>,
+        ReturnType<typeof streamOf>,
+      ]
       expect(cpp.deduplicated.keep).toEqual(js.deduplicated.keep)
       expect(cpp.deduplicated.sums).toEqual(js.deduplicated.sums)
       expect(cpp.deduplicated.deletes).toEqual(js.deduplicated.deletes)
       expect(Buffer.from(cpp.deduplicated.keys ?? new ArrayBuffer(0))).toEqual(
         Buffer.from(js.deduplicated.keys ?? new ArrayBuffer(0)),
       )
+      if (version >= 0 && js.deduplicated.keep.length > 0)
+        expect(viewRun(js.deduplicated.keys!).versions).toBeDefined()
       expect(Buffer.compare(cpp.stream, js.stream)).toBe(0)
       expect(cpp.stream.length).toBeGreaterThan(0)
     }
   })
+})
+
+test.runIf(native !== undefined)('a native flush refuses versions from a column that has none', () => {
+  const entries = randomEntries(schemaOfAll(true), 1, 3)
+  for (const column of [FIRST_SCHEMA_COLUMN, FIRST_SCHEMA_COLUMN + 1, 99])
+    expect(() => native!.deduplicate(entries, true, 15, column)).toThrow(/no column of versions/)
 })
 
 describe.each(native === undefined ? [assemblerJs] : [assemblerJs, native])('winners, $name', assembler => {

@@ -10,9 +10,9 @@ import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import { afterEach, expect, test } from 'vitest'
 import type { FlushRefused, FlushTask } from '../../src/store/flush/segment-writer.ts'
 import { serveSegment } from '../../src/store/segment/segment-thread.ts'
+import type { AnswerMessage, CallMessage } from '../../src/util/callee.ts'
 import { type Disk, disk as real } from '../../src/util/disk.ts'
 import { segmentFile } from '../../src/util/paths.ts'
-import type { AnswerMessage, CallMessage } from '../../src/util/thread-kit.ts'
 import { randomEntries, schemaOfAll } from './rows.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'weir-removals-'))

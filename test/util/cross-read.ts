@@ -21,7 +21,10 @@ import { must } from '../../src/util/assert.ts'
 import { pathsOf, poolFolder, segmentFile } from '../../src/util/paths.ts'
 import { readByDuckDb, textsByHyparquet } from '../store/readers.ts'
 
-/** A visible row: its columns as text, TIMESTAMP in µs and DATE in days since 1970. */
+/**
+ * A visible row: the columns of its segment and its sequence as text, TIMESTAMP in µs and DATE in
+ * days since 1970.
+ */
 export type CrossRow = Readonly<Record<string, string | null>>
 
 const MAP_BYTES = 64 * 1024 ** 3
@@ -62,8 +65,8 @@ export async function crossRead(dataDir: string): Promise<ReadonlyMap<string, Cr
           if (!deletedRows.has(row)) rows.get(pool.id)?.push(rowOf(schema, values))
         visible += meta.rows - deletedRows.size
       }
-      if (pool.uniqueIdColumn !== null)
-        strictEqual(countKeys(store, state.pool), visible, `keys of ${pool.id}`)
+      const { key } = must(schemas.get(`${state.pool}/${pool.planVersion}`), 'the plan of a pool')
+      if (key !== null) strictEqual(countKeys(store, state.pool), visible, `keys of ${pool.id}`)
     }
   } finally {
     duck.closeSync()
@@ -73,7 +76,7 @@ export async function crossRead(dataDir: string): Promise<ReadonlyMap<string, Cr
 }
 
 async function readCatalog(folder: string) {
-  const store = openStore(folder)
+  const store = await openStore(folder)
   const pools: Pool[] = []
   const schemas = new Map<string, PoolSchema>()
   for (const [key, value] of store.entries) {
@@ -128,6 +131,7 @@ function countKeys(store: KeyStore, pool: number): number {
 }
 
 function rowOf(schema: PoolSchema, values: readonly (string | null)[]): CrossRow {
-  const names = ['_service_received_at', '_service_payload', ...schema.columns.map(({ name }) => name)]
+  const columns = schema.columns.map(({ name }) => name)
+  const names = ['_service_received_at', '_service_payload', ...columns, '_service_sequence']
   return Object.fromEntries(names.map((name, i) => [name, values[i] ?? null]))
 }

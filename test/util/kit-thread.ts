@@ -1,7 +1,9 @@
-/** The thread that thread_kit.test.ts starts. */
+/** The thread that thread_kit.test.ts starts, and the process that process_kit.test.ts starts. */
 import { setTimeout as after } from 'node:timers/promises'
+import { isMainThread } from 'node:worker_threads'
 import { AssertionFailed } from '../../src/util/assert.ts'
 import { Damaged } from '../../src/util/errors.ts'
+import { beginProcess } from '../../src/util/process-server.ts'
 import { beginThread, moved, serve } from '../../src/util/thread-server.ts'
 
 export interface KitData {
@@ -24,13 +26,16 @@ export interface KitCalls {
   leave(): never
   count(): number
   counted(): number
+  pid(): number
+  /** Works on and on, and hears of nothing meanwhile. */
+  spin(): never
 }
 
 export interface KitEvents {
   progress(done: number): void
 }
 
-const { port, data } = beginThread<KitData>()
+const { port, data } = isMainThread ? beginProcess<KitData>() : beginThread<KitData>()
 let count = 0
 let interrupt: () => void = () => {}
 const tell = serve<KitCalls, KitEvents>(
@@ -66,6 +71,10 @@ const tell = serve<KitCalls, KitEvents>(
       return count
     },
     counted: () => count,
+    pid: () => process.pid,
+    spin: () => {
+      for (;;) count += 0
+    },
   },
   {
     mayAnswer: error => !(error instanceof AssertionFailed),

@@ -3,17 +3,17 @@
  * the test.
  */
 import type { MessagePort } from 'node:worker_threads'
-import { fromWire } from '../../src/util/errors.ts'
 import {
   type AnswerMessage,
+  type Callee,
   type CallMessage,
   type Listeners,
   STOP,
-  type Thread,
-} from '../../src/util/thread-kit.ts'
+} from '../../src/util/callee.ts'
+import { fromWire } from '../../src/util/errors.ts'
 
 type LocalThread<Calls, Events> = Pick<
-  Thread<Calls, Events>,
+  Callee<Calls, Events>,
   'call' | 'tell' | 'listen' | 'stop' | 'terminate'
 >
 

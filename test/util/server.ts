@@ -3,7 +3,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -26,7 +26,10 @@ export interface PoolSpec {
   readonly timestamp?: string
   readonly uniqueId?: string
   readonly tenant?: string
+  readonly accessControlEnabled?: boolean
   readonly basicAuth?: { readonly username: string; readonly password: string }
+  /** TableSettingsInput. */
+  readonly tableSettings?: Readonly<Record<string, unknown>>
 }
 
 /** A created pool. */
@@ -171,6 +174,19 @@ export function spawnServer(options: StartOptions & { readonly dataDir: string }
   ready.catch(() => undefined) // a test may wait for `ended` only
   const ended = once(child, 'close').then(([code, signal]) => ({ code, signal, output: printed }) as Ended)
   return { child, ended, ready, output: () => printed }
+}
+
+/** The process id of a server's queries; undefined while there is none. */
+export function queryProcess(server: Pick<TestServer, 'child'>): number | undefined {
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue
+    try {
+      const [, comm, parent] =
+        /^\d+ \((.*)\) \S (\d+)/s.exec(readFileSync(`/proc/${name}/stat`, 'utf8')) ?? []
+      if (comm === 'weir-query' && Number(parent) === server.child.pid) return Number(name)
+    } catch {} // it has ended
+  }
+  return undefined
 }
 
 /** The first application's token, with all scopes. */

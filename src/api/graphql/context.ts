@@ -10,21 +10,28 @@
  * charged too: its types are the package's own and shared by all schemas. Lists of which much is
  * asked are resolved in slices (share.ts).
  */
-import type { GraphQLField, GraphQLResolveInfo, GraphQLSchema } from 'graphql'
+import type { GraphQLError, GraphQLField, GraphQLResolveInfo, GraphQLSchema } from 'graphql'
 import type { CatalogService } from '../../catalog/catalog-types.ts'
 import type { Pool, Scope } from '../../catalog/model.ts'
 import type { Identity, Tokens } from '../../catalog/token.ts'
+import type { Jobs } from '../../jobs/jobs.ts'
+import type { TextForm } from '../../query/check-texts.ts'
+import type { SqlStatement } from '../../query/expression/ast.ts'
+import type { RowPolicy } from '../../query/policy.ts'
 import type { BadQuery } from '../../query/query-types.ts'
-import type { Answered, Question } from '../../query/question.ts'
+import type { Answered, Askable, PlannedQuestion, Reader } from '../../query/question.ts'
+import type { Filter } from '../../query/where.ts'
 import {
   GRAPHQL_INPUT_CHARACTERS_MAX,
   GRAPHQL_INSPECTED_PER_VALUE,
+  GRAPHQL_MUTATIONS_MAX,
   GRAPHQL_QUERIES_MAX,
+  GRAPHQL_SCHEMA_VALUES_MAX,
   GRAPHQL_UNCUT_VALUES,
   GRAPHQL_VALUES_MAX,
 } from '../../util/limits.ts'
 import type { FieldCounter } from './document.ts'
-import { badRequest, lacksScope } from './errors.ts'
+import { badRequest, type GraphqlCode, lacksScope, wholeRequest } from './errors.ts'
 import {
   defaultFieldResolver,
   getNamedType,
@@ -35,13 +42,64 @@ import {
 } from './library.ts'
 import { inSlices, later, type Slices } from './share.ts'
 
+/** One mutation that ran: who did what to which object, and how it ended. */
+export interface AuditEntry {
+  readonly mutation: string
+  readonly applicationId: string
+  /**
+   * The id of the object; the id or unique name that was asked for where there is none; null for a
+   * creation that failed.
+   */
+  readonly object: string | null
+  /** The application of an assignment, or the new pool of a metric that is moved. Others have none. */
+  readonly target?: string
+  /** `absent`: there was nothing to delete. */
+  readonly outcome: 'done' | 'absent' | GraphqlCode
+}
+
+/** A pool, and the policy of the reader on it; null: the pool has no access control. */
+export interface AskedPool {
+  readonly pool: Pool
+  readonly policy: RowPolicy | null
+}
+
+/** The pools of a question, its own first. */
+export type AskedPools = readonly [AskedPool, ...AskedPool[]]
+
 export interface GraphqlDeps {
   readonly catalog: CatalogService
+  /** Runs the jobs that the catalog has. */
+  readonly jobs: Pick<Jobs, 'created'>
   readonly verify: Tokens['verify']
   /** The public URL of a webhook id. The API shows it and does not store it. */
   webhookUrl(webhookId: string): string
-  /** Answers a question about a pool. Rejects with Unavailable or SegmentDamaged. */
-  ask(question: Question, pool: Pool, query: unknown, applicationId: string): Promise<Answered | BadQuery>
+  /** Rows of the pool that are flushed and not deleted, and the bytes of its files. */
+  sizeOf(pool: Pool): { readonly rows: number; readonly bytes: number }
+  /** Checks structured filters against the pool's columns; undefined: they fit. */
+  checkFilters(pool: Pool, filters: readonly Filter[], form: TextForm): BadQuery | undefined
+  /** Checks a condition in SQL against the pool's columns; undefined: it fits. */
+  checkFilterSql(pool: Pool, sql: string, form: TextForm): Promise<BadQuery | undefined>
+  /**
+   * Checks the expression of a custom metric; undefined: it fits the pool.
+   * @param visible the only columns that exist for the caller; undefined: all
+   */
+  checkMetricExpression(
+    pool: Pool,
+    expression: string,
+    visible?: ReadonlySet<string>,
+  ): Promise<BadQuery | undefined>
+  audit(entry: AuditEntry): void
+  /** Answers a question about one pool or several. Rejects with Unavailable or SegmentDamaged. */
+  ask(question: Askable, pools: AskedPools, query: unknown, reader: Reader): Promise<Answered | BadQuery>
+  /** Plans a question and reads no row. */
+  plan(
+    question: Askable,
+    pools: AskedPools,
+    query: unknown,
+    reader: Reader,
+  ): Promise<PlannedQuestion | BadQuery>
+  /** The tree of one SELECT. Rejects with Unavailable. */
+  parseStatement(text: string, applicationId: string): Promise<SqlStatement | BadQuery>
 }
 
 export interface Context {
@@ -49,23 +107,37 @@ export interface Context {
   readonly caller: Identity
   readonly budget: Budget
   readonly slices: Slices
+  /** Aborted when the client disconnects. */
+  readonly gone: AbortSignal | undefined
+  /** Gets the whole answer of each question. */
+  readonly onAnswered: ((answered: Answered) => void) | undefined
 }
 
-/** Throws FORBIDDEN unless the caller has one of `scopes`; the message names the last. */
+/**
+ * Throws FORBIDDEN unless the caller has one of `scopes`; the message names the last. The
+ * application must have it still: a request makes many changes, and may wait between them. Throws
+ * AccessEnded where the caller's next request would be refused.
+ */
 export function requireScope(
-  { caller }: Context,
+  { caller, deps }: Context,
   action: string,
   ...scopes: readonly [Scope, ...Scope[]]
 ): void {
-  if (scopes.some(scope => caller.scopes.has(scope))) return
+  caller.verifyAgain()
+  const current = deps.catalog.application(caller.applicationId)?.scopes ?? []
+  if (scopes.some(scope => caller.scopes.has(scope) && current.includes(scope))) return
   throw lacksScope(caller.applicationId, action, scopes.at(-1) ?? '')
 }
 
 /** The costs of one request so far, against its limits. */
 export class Budget {
   #values = 0
+  #schemaValues = 0
   #queries = 0
+  #mutations = 0
   #inputCharacters = 0
+  /** One error for all the lists that come too late. Tens of thousands of them took 200 MB. */
+  #tooLarge: GraphQLError | undefined
   /** Values since a list last waited for its turn. */
   #valuesInTurn = 0
   readonly #fieldsOf: FieldCounter
@@ -90,6 +162,13 @@ export class Budget {
       )
   }
 
+  /** Charges a mutation: each waits for a sync. Throws BAD_REQUEST. */
+  mutation(): void {
+    this.#mutations += 1
+    if (this.#mutations > GRAPHQL_MUTATIONS_MAX)
+      throw badRequest(`A request makes at most ${GRAPHQL_MUTATIONS_MAX} changes.`)
+  }
+
   /** Charges the items of a list of which a part is answered. Throws BAD_REQUEST. */
   items(count: number): void {
     this.#charge(Math.ceil(count / GRAPHQL_INSPECTED_PER_VALUE))
@@ -99,10 +178,11 @@ export class Budget {
    * Charges objects whose own fields are about to be resolved, and returns the number of their
    * values. Throws BAD_REQUEST.
    */
-  objects(count: number, { fieldNodes }: GraphQLResolveInfo): number {
+  objects(count: number, { fieldNodes, parentType }: GraphQLResolveInfo): number {
     let fields = 0
     for (const { selectionSet } of fieldNodes)
       fields += selectionSet === undefined ? 1 : this.#fieldsOf(selectionSet)
+    if (parentType.name.startsWith('__')) this.#schemaValues += count * fields
     this.#charge(count * fields)
     return count * fields
   }
@@ -117,8 +197,15 @@ export class Budget {
   #charge(values: number): void {
     this.#valuesInTurn += values
     this.#values += values
+    if (this.#schemaValues > GRAPHQL_SCHEMA_VALUES_MAX)
+      this.#tooLarge ??= wholeRequest(
+        `The answer has more than ${GRAPHQL_SCHEMA_VALUES_MAX} values of the schema.`,
+      )
     if (this.#values > GRAPHQL_VALUES_MAX)
-      throw badRequest(`The answer has more than ${GRAPHQL_VALUES_MAX} values: ask for fewer, or by page.`)
+      this.#tooLarge ??= wholeRequest(
+        `The answer has more than ${GRAPHQL_VALUES_MAX} values: ask for fewer, or by page.`,
+      )
+    if (this.#tooLarge !== undefined) throw this.#tooLarge
   }
 }
 

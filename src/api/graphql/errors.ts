@@ -4,12 +4,12 @@
  * and the client sees no details.
  */
 import type { ASTNode, DocumentNode, GraphQLFormattedError, SourceLocation, Token } from 'graphql'
-import { SegmentDamaged, Unavailable } from '../../util/errors.ts'
+import { AccessEnded, SegmentDamaged, Unavailable } from '../../util/errors.ts'
 import { warn } from '../../util/say.ts'
 import { GraphQLError } from './library.ts'
 
 /** Programs compare these codes, so they never change. */
-type GraphqlCode =
+export type GraphqlCode =
   | 'NOT_FOUND'
   | 'BAD_REQUEST'
   | 'FORBIDDEN'
@@ -23,13 +23,38 @@ export function failure(code: GraphqlCode, message: string): GraphQLError {
   return new GraphQLError(message, { extensions: { code } })
 }
 
+/** Kinds of objects as messages name them. Existing clients compare these words. */
+export type ObjectKind =
+  | 'Add Column To Data Pool Job'
+  | 'Application'
+  | 'Booster'
+  | 'Data Pool'
+  | 'Data Pool Access Policy'
+  | 'Data Source'
+  | 'Deletion Job'
+  | 'Environment'
+  | 'Materialized View'
+  | 'Metric'
+  | 'Policy'
+  | 'Sync'
+  | 'Table'
+  | 'Update Data Pool Records Job'
+
 /** Existing clients search messages for the ending ` not found`. */
-export function notFound(what: 'Data Pool' | 'Data Source' | 'Metric'): GraphQLError {
+export function notFound(what: ObjectKind): GraphQLError {
   return failure('NOT_FOUND', `${what} not found`)
 }
 
 export function badRequest(message: string): GraphQLError {
   return failure('BAD_REQUEST', message)
+}
+
+/**
+ * BAD_REQUEST for a whole request: an error of no field. Many fields may throw the same one, and
+ * graphql makes no copy of an error that has a path.
+ */
+export function wholeRequest(message: string): GraphQLError {
+  return new GraphQLError(message, { path: [], extensions: { code: 'BAD_REQUEST' } })
 }
 
 /** The documented wording, in which scopes are spelled with hyphens. */
@@ -52,14 +77,24 @@ export function formatError(error: GraphQLError): GraphQLFormattedError {
     message:
       message.length > MESSAGE_CHARACTERS_MAX ? `${message.slice(0, MESSAGE_CHARACTERS_MAX)} …` : message,
     ...(locations === undefined ? {} : { locations }),
-    ...(error.path === undefined ? {} : { path: error.path }),
+    ...((error.path ?? []).length === 0 ? {} : { path: error.path! }),
     extensions: { code },
   }
+}
+
+/** The code under which a client sees `error`. */
+export function codeOf(error: unknown): GraphqlCode {
+  if (error instanceof GraphQLError && typeof error.extensions['code'] === 'string')
+    return error.extensions['code'] as GraphqlCode
+  if (error instanceof Unavailable) return 'UNAVAILABLE'
+  if (error instanceof AccessEnded) return 'UNAUTHENTICATED'
+  return error instanceof SegmentDamaged ? 'SEGMENT_DAMAGED' : 'INTERNAL'
 }
 
 function codeAndMessage(error: GraphQLError): { readonly code: GraphqlCode; readonly message: string } {
   const { originalError, extensions, message } = error
   if (originalError instanceof Unavailable) return { code: 'UNAVAILABLE', message }
+  if (originalError instanceof AccessEnded) return { code: 'UNAUTHENTICATED', message }
   if (originalError instanceof SegmentDamaged) return { code: 'SEGMENT_DAMAGED', message }
   if (typeof extensions['code'] === 'string') return { code: extensions['code'] as GraphqlCode, message }
   // graphql's own errors about documents and variables have no cause, or another GraphQLError as

@@ -3,14 +3,15 @@
  * A cursor holds the position of its item in the list's order, so it stays valid when the item is
  * deleted.
  */
+import type { Context } from './context.ts'
 import { badRequest } from './errors.ts'
 
 /** A connection's arguments. */
 export interface PageArgs {
-  readonly first?: number | null
-  readonly after?: string | null
-  readonly last?: number | null
-  readonly before?: string | null
+  readonly first?: number | null | undefined
+  readonly after?: string | null | undefined
+  readonly last?: number | null | undefined
+  readonly before?: string | null | undefined
 }
 
 interface Connection<T> {
@@ -58,6 +59,22 @@ export function pageOf<T>(
       hasPreviousPage: from > 0,
     },
   }
+}
+
+/** A page of documents of the catalog, all or some of one collection. */
+export function pageOfDocuments<T>(
+  { placeOf }: { readonly placeOf: (document: T) => string },
+  documents: readonly T[],
+  args: PageArgs,
+  { budget }: Context,
+): Connection<T> {
+  budget.items(documents.length)
+  return pageOf(documents, args, placeOf)
+}
+
+/** A page of a list that has never an item. */
+export function emptyPage(args: PageArgs): Connection<never> {
+  return pageOf([], args, () => '')
 }
 
 /**

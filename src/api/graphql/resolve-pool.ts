@@ -1,153 +1,214 @@
 /**
- * Resolvers of data pools. An application that may query a pool may read its columns. The field
- * `dataSource` needs `admin`, because it shows credentials and the URL.
+ * Resolvers of data pools. An application that may query a pool may read its columns. Its data
+ * source and its webhook URL need `admin`.
  */
-
-import type { IdOrName, PoolChange } from '../../catalog/catalog-types.ts'
-import type { DataSource, Pool } from '../../catalog/model.ts'
-import { COLUMN_TYPE, type ColumnType, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
-import { must } from '../../util/assert.ts'
+import { createPool, deletePool, modifyPool, type NewPool } from '../../catalog/change-pool.ts'
+import type { Pool } from '../../catalog/model.ts'
+import { RECEIVED_AT } from '../../format/schema.ts'
+import { change, find, found, remove } from './changes.ts'
 import { type Context, requireScope } from './context.ts'
-import { badRequest, notFound } from './errors.ts'
-import { numberPosition, type PageArgs, pageOf } from './page.ts'
+import { badRequest } from './errors.ts'
+import { emptyPage, numberPosition, type PageArgs, pageOf, pageOfDocuments } from './page.ts'
+import {
+  columnNamed,
+  columnsOf,
+  findColumn,
+  keyColumnsOf,
+  type ShownColumn,
+  visibleColumns,
+} from './pool-columns.ts'
+import type { Enums, Inputs, Resolvers } from './schema-types.ts'
+import { MANAGE_JOBS, MANAGE_POLICIES, MANAGE_SOURCES, READ_METRICS } from './scopes.ts'
+import { shownTableSettings } from './source-settings.ts'
 
-/** A column as the API shows it. */
-interface ShownColumn {
-  readonly name: string
-  readonly columnName: string
-  readonly type: ColumnType
-  readonly clickHouseType: string
-  readonly isNullable: boolean
-}
-
-const RECEIVED_AT_SHOWN = shown(RECEIVED_AT, 'TIMESTAMP', false)
-const PAYLOAD_SHOWN = shown(PAYLOAD, 'JSON', false)
-
-const MEASURES: readonly ColumnType[] = ['FLOAT', 'DOUBLE', 'INT8', 'INT16', 'INT32', 'INT64']
+const BYTES_PER_TERABYTE = 1e12
 
 export const poolQueries = {
-  dataPool: (_: unknown, { id }: { id: string }, context: Context) => {
-    requireRead(context, `Data Pool ${id}`)
-    return found(context.deps.catalog.pool(id))
+  dataPool: (_, { id }, { deps }) => found(deps.catalog.read.pools.get(id), 'Data Pool'),
+  dataPoolByName: (_, { uniqueName }, { deps }) =>
+    found(deps.catalog.read.pools.byName(uniqueName), 'Data Pool'),
+  dataPools: (_, args, context) => {
+    const { pools } = context.deps.catalog.read
+    return pageOfDocuments(pools, pools.all(), args, context)
   },
-  dataPoolByName: (_: unknown, { uniqueName }: { uniqueName: string }, context: Context) => {
-    requireRead(context, `Data Pool ${uniqueName}`)
-    return found(context.deps.catalog.poolByName(uniqueName))
-  },
-  dataPools: (_: unknown, args: PageArgs, context: Context) => {
-    requireRead(context, 'Data Pools')
-    const pools = context.deps.catalog.pools()
-    context.budget.items(pools.length)
-    return pageOf(pools, args, ({ number }) => numberPosition(number))
-  },
-}
+} satisfies Partial<Resolvers['Query']>
 
-/** The input of modifyDataPool as the schema coerces it. */
-interface ModifyInput extends PoolChange {
-  readonly idOrUniqueName: IdOrName
-}
+const NOT_SYNCED = 'Weir does not sync a Data Pool with a Data Source: events are posted to its webhook.'
 
 export const poolMutations = {
-  modifyDataPool: async (_: unknown, { input }: { input: ModifyInput }, context: Context) => {
-    requireScope(context, 'manage Data Pools', 'admin')
-    const { idOrUniqueName, ...change } = input
-    const { catalog } = context.deps
-    const pool = await catalog.modifyPool(idOrUniqueName, change, context.caller.applicationId)
-    if (pool === null) throw notFound('Data Pool')
-    if ('badRequest' in pool) throw badRequest(pool.badRequest)
-    return { __typename: 'DataPoolResponse', dataPool: pool }
+  createDataPoolV2: async (_, { input }, context) => {
+    const decide = createPool(newPool(input), context.caller.applicationId)
+    return { dataPool: await change(context, decide, 'Data Source') }
   },
-  deleteDataPool: (_: unknown, { id }: { id: string }, context: Context) => {
-    requireScope(context, 'manage Data Pools', 'admin')
-    return context.deps.catalog.deletePool(id)
+  modifyDataPool: async (_, { input }, context) => {
+    const { idOrUniqueName, ...asked } = input
+    const decide = modifyPool(idOrUniqueName, asked, context.caller.applicationId)
+    return response(await change(context, decide, 'Data Pool'))
   },
-  deleteDataPoolByName: (_: unknown, { uniqueName }: { uniqueName: string }, context: Context) => {
-    requireScope(context, 'manage Data Pools', 'admin')
-    return context.deps.catalog.deletePoolByName(uniqueName)
-  },
+  // A pool is LIVE when its creation is answered: there is nothing to repeat and nothing to wait for.
+  reconnectDataPool: (_, { input }, { deps }) => find(deps.catalog.read.pools, input, 'Data Pool'),
+  retryDataPoolSetup: (_, { id }, { deps }) => found(deps.catalog.read.pools.get(id), 'Data Pool'),
+  retryDataPoolSetupByName: (_, { uniqueName }, { deps }) =>
+    found(deps.catalog.read.pools.byName(uniqueName), 'Data Pool'),
+  inspectDataPoolSchema: (_, { input }, { deps }) =>
+    response(find(deps.catalog.read.pools, input, 'Data Pool')),
+  testDataPool: (_, { input }, { deps }) => response(find(deps.catalog.read.pools, input, 'Data Pool')),
+  enableSyncing: (_, { id }, context) => notSynced(id, context),
+  disableSyncing: (_, { id }, { deps }) => found(deps.catalog.read.pools.get(id), 'Data Pool'),
+  syncDataPool: (_, { dataPoolId }, context) => notSynced(dataPoolId, context),
+  resyncDataPool: (_, { dataPoolId }, context) => notSynced(dataPoolId, context),
+  deleteDataPool: (_, { id }, context) => remove(context, { id }, deletePool),
+  deleteDataPoolByName: (_, { uniqueName }, context) => remove(context, { uniqueName }, deletePool),
+} satisfies Partial<Resolvers['Mutation']>
+
+/** Throws: there is nothing to sync. */
+function notSynced(id: string, { deps }: Context): never {
+  found(deps.catalog.read.pools.get(id), 'Data Pool')
+  throw badRequest(NOT_SYNCED)
 }
 
-export const poolFields = {
-  dataSource: (pool: Pool, _: unknown, context: Context): DataSource => {
-    requireScope(context, 'read Data Sources', 'admin')
-    return must(context.deps.catalog.source(pool.dataSourceId), 'the source of a live pool')
+type PoolFields = Omit<Resolvers['DataPool'], 'account' | 'environment'>
+
+export const poolFields: PoolFields = {
+  dataSource: (pool, _, context) => {
+    requireScope(context, ...MANAGE_SOURCES)
+    return found(context.deps.catalog.read.sources.get(pool.dataSourceId), 'Data Source')
+  },
+  webhookUrl: ({ webhookId }, _, context) => {
+    requireScope(context, ...MANAGE_SOURCES)
+    return webhookId === null ? null : context.deps.webhookUrl(webhookId)
   },
   status: () => 'LIVE',
   error: () => null,
-  dataRetentionInDays: (pool: Pool) => pool.retentionDays,
-  table: (pool: Pool) => pool.uniqueName,
-  timestamp: (pool: Pool) => typed(pool, pool.timestamp ?? RECEIVED_AT),
-  tenant: (pool: Pool) => (pool.tenant === null ? null : typed(pool, pool.tenant)),
-  uniqueId: (pool: Pool) => (pool.uniqueIdColumn === null ? null : { columnName: pool.uniqueIdColumn }),
-  columns: (pool: Pool, args: PageArgs, context: Context) =>
-    pageOfColumns(columnsOf(pool).all, args, context),
-  availableMeasures: (pool: Pool, args: PageArgs, context: Context) =>
-    pageOfColumns(columnsOf(pool).measures, args, context),
-  setupTasks: () => [],
-  syncing: () => ({ status: 'DISABLED', interval: null, lastSyncedAt: null }),
-  syncs: (_: Pool, args: PageArgs) => pageOf([], args, () => ''),
-  dataPoolAccessPolicies: (_: Pool, args: PageArgs) => pageOf([], args, () => ''),
-  tableSettings: () => ({ engine: null, partitionBy: null, primaryKey: null, orderBy: null, ttl: null }),
-  partitionByColumns: () => [],
-  primaryKeyColumns: keyColumns,
-  orderByColumns: keyColumns,
+  dataRetentionInDays: pool => pool.retentionDays,
+  // A webhook source's pool has a timestamp in any case; clients read it without asking.
+  timestamp: (pool, _, context) =>
+    typed(pool, pool.timestamp ?? (pool.webhookId === null ? RECEIVED_AT : null), context),
+  tenant: (pool, _, context) => typed(pool, pool.tenant, context),
+  uniqueId: (pool, _, context) => typed(pool, pool.uniqueIdColumn, context),
+  recordCount: (pool, _, context) =>
+    mayKnowSize(pool, context) ? String(context.deps.sizeOf(pool).rows) : null,
+  sizeInTerabytes: (pool, _, context) =>
+    mayKnowSize(pool, context) ? context.deps.sizeOf(pool).bytes / BYTES_PER_TERABYTE : null,
+  columns: (pool, args, context) => pageOfColumns(visible(pool, columnsOf(pool).all, context), args, context),
+  availableMeasures: (pool, args, context) =>
+    pageOfColumns(visible(pool, columnsOf(pool).measures, context), args, context),
+  setupTasks: (pool, _, context) => [
+    {
+      name: 'Webhook',
+      description: setupOf(pool, context),
+      status: 'SUCCEEDED',
+      error: null,
+      completedAt: pool.createdAt,
+    },
+  ],
+  // Nothing is synced. Terraform plans a change for ever where the interval is not shown again.
+  syncing: ({ syncInterval }) => ({
+    status: 'DISABLED',
+    interval: (syncInterval ?? null) as Enums['DataPoolSyncInterval'] | null,
+    lastSyncedAt: null,
+  }),
+  syncs: (_, args) => emptyPage(args),
+  metrics: (pool, args, context) => {
+    requireScope(context, ...READ_METRICS)
+    const { metrics } = context.deps.catalog.read
+    return pageOfDocuments(metrics, metrics.of(pool.id), args, context)
+  },
+  deletionJobs: (_, args, context) => {
+    requireScope(context, ...MANAGE_JOBS)
+    return emptyPage(args)
+  },
+  addColumnToDataPoolJobs: (pool, args, context) => {
+    requireScope(context, ...MANAGE_JOBS)
+    const { jobs } = context.deps.catalog.read
+    return pageOfDocuments(jobs, jobs.of(pool.id), args, context)
+  },
+  updateDataPoolRecordsJobs: (_, args, context) => {
+    requireScope(context, ...MANAGE_JOBS)
+    return emptyPage(args)
+  },
+  dataPoolAccessPolicies: (pool, args, context) => {
+    requireScope(context, ...MANAGE_POLICIES)
+    const { policies } = context.deps.catalog.read
+    return pageOfDocuments(policies, policies.of(pool.id), args, context)
+  },
+  validateExpression: async (pool, { expression }, context) => {
+    const { deps, budget } = context
+    budget.query({ expression })
+    const refused = await deps.checkMetricExpression(pool, expression, visibleColumns(pool, context))
+    return { valid: refused === undefined, reason: refused?.badRequest ?? null }
+  },
+  // Its texts may name any column.
+  tableSettings: (pool, _, context) =>
+    shownTableSettings(visibleColumns(pool, context) === undefined ? pool.tableSettings : null),
+  partitionByColumns: (pool, _, context) =>
+    visible(pool, columnsAmong(pool, pool.tableSettings?.partitionBy ?? []), context),
+  primaryKeyColumns: (pool, _, context) => {
+    const given = pool.tableSettings?.primaryKey
+    return visible(pool, given ? columnsAmong(pool, given) : keyColumnsOf(pool), context)
+  },
+  // The given columns are the key, except in a pool of MergeTree, which has none.
+  orderByColumns: (pool, _, context) => {
+    const given = pool.tableSettings?.orderBy ?? []
+    return visible(pool, given.length > 0 ? columnsAmong(pool, given) : keyColumnsOf(pool), context)
+  },
 }
 
-interface ShownColumns {
-  readonly all: readonly ShownColumn[]
-  readonly measures: readonly ShownColumn[]
+/** Of a pool with access control they tell of rows that a reader may not see. */
+function mayKnowSize({ accessControlEnabled }: Pool, { caller }: Context): boolean {
+  return !accessControlEnabled || caller.scopes.has('admin')
 }
 
-/** The shown columns of each pool. A change of a pool makes a new Pool object. */
-const shownOf = new WeakMap<Pool, ShownColumns>()
+/** What stands in the way of a pool's events: credentials, or nothing. */
+function setupOf(pool: Pool, { deps }: Context): string {
+  const source = deps.catalog.read.sources.get(pool.dataSourceId)
+  if (source?.kind !== 'INTERNAL') return 'The Data Pool takes events.'
+  return 'The Data Pool takes events without credentials: for a webhook with credentials, create a source with createHttpDataSource and a Data Pool of it.'
+}
 
-/** The two default columns, then the configured ones in their order. */
-function columnsOf(pool: Pool): ShownColumns {
-  let columns = shownOf.get(pool)
-  if (columns === undefined) {
-    const own = pool.columns.map(({ name, type, nullable }) => shown(name, type, nullable))
-    const all = [RECEIVED_AT_SHOWN, PAYLOAD_SHOWN, ...own]
-    columns = { all, measures: all.filter(({ type }) => MEASURES.includes(type)) }
-    shownOf.set(pool, columns)
+function response(dataPool: Pool) {
+  return { __typename: 'DataPoolResponse' as const, dataPool }
+}
+
+function newPool({
+  columns,
+  timestamp,
+  tenant,
+  uniqueId,
+  ...input
+}: Inputs['CreateDataPoolInputV2']): NewPool {
+  return {
+    ...input,
+    columns: columns?.map(({ columnName, isNullable, type, clickHouseType }) => ({
+      name: columnName,
+      type,
+      clickHouseType,
+      nullable: isNullable,
+    })),
+    timestamp: timestamp?.columnName,
+    tenant: tenant?.columnName,
+    uniqueId: uniqueId?.columnName,
   }
-  return columns
 }
 
-function shown(name: string, type: ColumnType, isNullable: boolean): ShownColumn {
-  const bare = COLUMN_TYPE[type].clickHouse
-  return { name, columnName: name, type, clickHouseType: isNullable ? `Nullable(${bare})` : bare, isNullable }
+/** A column as other fields name it; null where it does not exist for the caller. */
+function typed(pool: Pool, name: string | null, context: Context) {
+  if (name === null || visibleColumns(pool, context)?.has(name) === false) return null
+  return { columnName: name, type: columnNamed(pool, name).storedType }
 }
 
-/** The primary timestamp, then the unique id if there is one. */
-function keyColumns(pool: Pool): ShownColumn[] {
-  const names = [
-    pool.timestamp ?? RECEIVED_AT,
-    ...(pool.uniqueIdColumn === null ? [] : [pool.uniqueIdColumn]),
-  ]
-  return names.map(name => columnNamed(pool, name))
+/** Those of `columns` that exist for the caller. */
+function visible(pool: Pool, columns: readonly ShownColumn[], context: Context): readonly ShownColumn[] {
+  const names = visibleColumns(pool, context)
+  return names === undefined ? columns : columns.filter(({ name }) => names.has(name))
 }
 
-function typed(pool: Pool, name: string): { readonly columnName: string; readonly type: string } {
-  return { columnName: name, type: columnNamed(pool, name).type }
-}
-
-function columnNamed(pool: Pool, name: string): ShownColumn {
-  if (name === RECEIVED_AT) return RECEIVED_AT_SHOWN
-  const column = pool.columns.find(each => each.name === name)
-  const { type, nullable } = must(column, `column ${name} of pool ${pool.id}`)
-  return shown(name, type, nullable)
+/** The columns among texts that may be expressions too. */
+function columnsAmong(pool: Pool, texts: readonly string[]): ShownColumn[] {
+  return texts.flatMap(text => findColumn(pool, text) ?? [])
 }
 
 function pageOfColumns(columns: readonly ShownColumn[], args: PageArgs, { budget }: Context) {
   budget.items(columns.length)
   return pageOf(columns, args, (_, index) => numberPosition(index))
-}
-
-function requireRead(context: Context, what: string): void {
-  requireScope(context, `read ${what}`, 'admin', 'data_pool:read', 'data_pool:query')
-}
-
-function found(pool: Pool | undefined): Pool {
-  if (pool === undefined) throw notFound('Data Pool')
-  return pool
 }

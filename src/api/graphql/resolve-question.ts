@@ -1,76 +1,180 @@
 /**
  * One resolver for all questions: finds the pool, has the question answered, and tells what it
- * cost.
+ * cost. Statements of SQL name several pools (resolve-sql.ts).
  */
-import type { Pool } from '../../catalog/model.ts'
+import type { Metric, Pool } from '../../catalog/model.ts'
+import { accessOf } from '../../query/access.ts'
 import { counter } from '../../query/counter.ts'
-import type { BadQuery } from '../../query/query-types.ts'
-import { type Answered, isGiven, type PoolReference, type Question } from '../../query/question.ts'
+import { dataGrid } from '../../query/data-grid.ts'
+import { leaderboard } from '../../query/leaderboard.ts'
+import { type FindMetric, ownFilters } from '../../query/metric.ts'
+import { metricReport } from '../../query/metric-report.ts'
+import { percentile } from '../../query/percentile.ts'
+import {
+  type Answered,
+  type Askable,
+  isGiven,
+  type PoolReference,
+  type Question,
+  type Reader,
+} from '../../query/question.ts'
+import { recordsByUniqueId } from '../../query/records-by-unique-id.ts'
+import { type ColumnQuery, columnRange, columnValues, uniqueValuesOf } from '../../query/statistics.ts'
+import { timeSeries } from '../../query/time-series.ts'
+import { topValues } from '../../query/top-values.ts'
 import { wallMs } from '../../util/clock.ts'
 import { newId } from '../../util/ids.ts'
-import { type Context, requireScope } from './context.ts'
+import { UNIQUE_VALUES_MAX } from '../../util/limits.ts'
+import { type AskedPool, type Context, requireScope } from './context.ts'
 import { badRequest, failure, notFound } from './errors.ts'
+import type { DimensionOfPool, StatisticsOfColumn } from './parents.ts'
+import type { Resolvers } from './schema-types.ts'
+import { READ_STATISTICS } from './scopes.ts'
 
-/**
- * Every kind of question. A new kind is one more entry, with its field and types in query.graphql.
- */
-const QUESTIONS: readonly Question[] = [counter]
+export type QueryInfo = Extract<Awaited<ReturnType<Resolvers['Query']['counter']>>, object>['query']
 
-/** Resolvers of `Query`, by field. */
-export const questionQueries = Object.fromEntries(
-  QUESTIONS.map(question => [
-    question.field,
-    (_: unknown, { input }: { input: object }, context: Context) => resolve(question, input, context),
-  ]),
-)
+/** Resolvers of `Query`. A new kind of question is one file in query/ and one entry here. */
+export const questionQueries = {
+  counter: (_, { input }, context) => answerQuestion(counter, input, context),
+  // Each counter fails alone: its place in the list is null then.
+  counters: (_, { input }, context) => input.map(one => answerQuestion(counter, one, context)),
+  timeSeries: (_, { input }, context) => answerQuestion(timeSeries, input, context),
+  leaderboard: (_, { input }, context) => answerQuestion(leaderboard, input, context),
+  metricReport: (_, { input }, context) => answerQuestion(metricReport, input, context),
+  dataGrid: (_, { input }, context) => answerQuestion(dataGrid, input, context),
+  percentile: (_, { input }, context) => answerQuestion(percentile, input, context),
+  recordsByUniqueId: (_, { input }, context) => answerQuestion(recordsByUniqueId, input, context),
+  topValues: (_, { input }, context) => answerQuestion(topValues, input, context),
+} satisfies Partial<Resolvers['Query']>
 
-async function resolve(question: Question, input: object, context: Context): Promise<object> {
+/** Answers one question: the response's own fields, and `query` with its cost. */
+export async function answerQuestion<Input, Query, Answer>(
+  question: Question<Input, Query, Answer>,
+  input: object,
+  context: Context,
+): Promise<Answer & { readonly query: QueryInfo }> {
   context.budget.query(input)
   await context.slices.step()
-  const read = question.read(input)
+  const read = question.read(input as Input, reference => findMetric(reference, context))
   if ('badRequest' in read) throw badRequest(read.badRequest)
-  const answered = await ask(question, poolToQuery(read.pool, context), read.query, context)
-  if ('badRequest' in answered) throw badRequest(answered.badRequest)
-  const { applicationId } = context.caller
-  return { ...question.answer(answered.rows), query: queryInfo(question, answered, applicationId) }
+  const pool = poolToQuery(read.pool, context, read.isPredefined)
+  for (const other of read.alsoOf ?? [])
+    if (poolToQuery(other, context, read.isPredefined) !== pool)
+      throw badRequest('The metrics of a report must be about one Data Pool.')
+  const answered = await ask(question, pool, read.query, context)
+  context.onAnswered?.(answered)
+  return { ...(answered.answer as Answer), query: queryInfo(question, answered, context) }
 }
 
-/** NOT_FOUND if the pool was deleted meanwhile, whatever error the query met then. */
-async function ask(
-  question: Question,
-  pool: Pool,
-  query: unknown,
-  { deps, caller }: Context,
-): Promise<Answered | BadQuery> {
-  try {
-    return await deps.ask(question, pool, query, caller.applicationId)
-  } catch (error) {
-    throw deps.catalog.pool(pool.id) === undefined ? notFound('Data Pool') : error
+/** The caller, as it asks questions. */
+export function readerOf({ caller, slices, gone }: Context): Reader {
+  return {
+    applicationId: caller.applicationId,
+    verifyAgain: () => caller.verifyAgain(),
+    gone,
+    inTurn: plan => slices.inTurn(plan),
   }
+}
+
+/** A pool with the policy that limits the caller. Throws FORBIDDEN by the pool's access control. */
+export function askedPool(pool: Pool, { deps, caller }: Context): AskedPool {
+  const { applicationId, policyValues } = caller
+  const access = accessOf(pool, deps.catalog.read.policyOf(pool.id, applicationId), policyValues)
+  if ('policy' in access) return { pool, policy: access.policy }
+  throw failure(
+    'FORBIDDEN',
+    `Application ${applicationId} is not allowed to query Data Pool ${pool.id}, because ${access.forbidden}`,
+  )
+}
+
+/**
+ * The answer of a query of a pool, for any resolver. Throws BAD_REQUEST, FORBIDDEN by the pool's
+ * access control, and NOT_FOUND if the pool was deleted meanwhile, whatever error the query met
+ * then.
+ */
+async function ask(question: Askable, pool: Pool, query: unknown, context: Context): Promise<Answered> {
+  const { deps } = context
+  const answered = await deps
+    .ask(question, [askedPool(pool, context)], query, readerOf(context))
+    .catch((error: unknown) => {
+      throw deps.catalog.pool(pool.id) === undefined ? notFound('Data Pool') : error
+    })
+  if ('badRequest' in answered) throw badRequest(answered.badRequest)
+  return answered
+}
+
+/**
+ * The statistics of a column over a metric's rows. `uniqueValues` is answered by one query, all
+ * others by another, which runs once.
+ */
+export function statisticsOf(
+  { pool, metric, column: { columnName: column } }: DimensionOfPool,
+  context: Context,
+): StatisticsOfColumn {
+  requireScope(context, ...READ_STATISTICS)
+  const begin = async (question: Askable<ColumnQuery>) => {
+    context.budget.query({ column })
+    await context.slices.step()
+    return await ask(question as Askable, pool, { column, own: ownFilters(metric) }, context)
+  }
+  let range: Promise<Answered> | undefined
+  return {
+    uniqueValues: async limit => {
+      if (limit !== null && limit < 1) throw badRequest('limit: it is at least 1')
+      return uniqueValuesOf((await begin(columnValues)).rows, limit ?? UNIQUE_VALUES_MAX)
+    },
+    range: async () => {
+      range ??= begin(columnRange)
+      return await range
+    },
+  }
+}
+
+export const statisticsFields: Resolvers['DimensionStatistics'] = {
+  uniqueValues: (statistics, { limit }) => statistics.uniqueValues(limit ?? null),
+  min: async statistics => (await statistics.range()).rows[0]?.[0] ?? null,
+  max: async statistics => (await statistics.range()).rows[0]?.[1] ?? null,
+  average: async statistics => (await statistics.range()).rows[0]?.[2] ?? null,
+  query: async (statistics, _, context) =>
+    queryInfo(columnRange as Askable, await statistics.range(), context),
+}
+
+/**
+ * The metric of an id, or of a name that may hold an id. The scope is checked before the answer
+ * tells which metrics exist.
+ */
+function findMetric(reference: Parameters<FindMetric>[0], context: Context): Metric {
+  const [name, isId] = 'id' in reference ? [reference.id, true] : [reference.name, false]
+  requireScope(context, `query Metric ${name}`, 'metric:query')
+  const { metrics } = context.deps.catalog.read
+  const metric = isId ? metrics.get(name) : (metrics.byName(name) ?? metrics.get(name))
+  if (metric === undefined) throw notFound('Metric')
+  return metric
 }
 
 /**
  * The pool that a question names by id or by name. A name may hold an id, which wins, as in the
- * other routes. The scope is checked before the answer tells which pools exist.
+ * other routes. The scope is checked before the answer tells which pools exist; that of a
+ * predefined metric was checked with it.
  */
-function poolToQuery({ id, name }: PoolReference, context: Context): Pool {
+function poolToQuery({ id, name }: PoolReference, context: Context, isPredefined: boolean): Pool {
   if ([id, name].filter(isGiven).length !== 1)
     throw badRequest('"dataPool" must have exactly one of "id" and "name".')
   const { catalog } = context.deps
   const pool = isGiven(id) ? catalog.pool(id) : (catalog.pool(name ?? '') ?? catalog.poolByName(name ?? ''))
   // The message repeats the caller's words, so it is the same for a pool that does not exist.
-  requireScope(context, `query Data Pool ${id ?? name}`, 'data_pool:query')
+  if (!isPredefined) requireScope(context, `query Data Pool ${id ?? name}`, 'data_pool:query')
   if (pool === undefined) throw notFound('Data Pool')
-  if (pool.accessControlEnabled)
-    throw failure(
-      'FORBIDDEN',
-      `Application ${context.caller.applicationId} is not allowed to query Data Pool ${pool.id}, because the pool has access control and no Data Pool Access Policy is assigned`,
-    )
   return pool
 }
 
 /** QueryInfo of the schema. */
-function queryInfo({ type, subtype }: Question, answered: Answered, applicationId: string): object {
+export function queryInfo(
+  { type, subtype }: Askable,
+  answered: Answered,
+  { caller, deps }: Context,
+): QueryInfo {
+  const { applicationId } = caller
   const nowMs = wallMs()
   const at = new Date(nowMs).toISOString()
   const { rows } = answered
@@ -83,10 +187,13 @@ function queryInfo({ type, subtype }: Question, answered: Answered, applicationI
     bytesProcessed: String(answered.bytesProcessed),
     durationInMilliseconds: Math.round(answered.durationMs),
     recordsProcessed: String(answered.recordsProcessed),
-    resultingBytes: rows.flat().reduce((sum, text) => sum + Buffer.byteLength(text ?? ''), 0),
+    // A getter, because a large answer has 100,000 values, and few clients ask.
+    get resultingBytes() {
+      return rows.flat().reduce((sum, text) => sum + Buffer.byteLength(text ?? ''), 0)
+    },
     resultingRecords: rows.length,
     booster: null,
-    propeller: null,
+    propeller: deps.catalog.application(applicationId)?.propeller ?? null,
     status: 'COMPLETED',
     type,
     subtype,

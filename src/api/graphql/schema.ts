@@ -1,35 +1,78 @@
 /**
  * The GraphQL schema: its text from the .graphql files, which stand beside this file in src/ and
  * are not compiled, and its resolvers. The resolvers are thin: catalog and query stage decide.
+ *
+ * Before the resolver of a root field runs, the caller's scopes are checked (scopes.ts). After a
+ * mutation there is an entry in the audit trail (audit.ts).
  */
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import type { GraphQLFieldResolver, GraphQLSchema } from 'graphql'
-import type { Common } from '../../catalog/model.ts'
 import { assert } from '../../util/assert.ts'
-import { type Context, meterLists } from './context.ts'
+import { audited } from './audit.ts'
+import { type Context, meterLists, requireScope } from './context.ts'
 import { buildSchema, GraphQLError, isObjectType, isScalarType, Kind } from './library.ts'
+import { applicationFields, applicationMutations, applicationQueries } from './resolve-application.ts'
+import { jobFields, jobMutations, jobQueries } from './resolve-job.ts'
+import { dimensionFields, metricFields, metricMutations, metricQueries } from './resolve-metric.ts'
+import { policyFields, policyMutations, policyQueries } from './resolve-policy.ts'
 import { poolFields, poolMutations, poolQueries } from './resolve-pool.ts'
-import { questionQueries } from './resolve-question.ts'
+import { questionQueries, statisticsFields } from './resolve-question.ts'
 import { sourceFields, sourceMutations, sourceQueries } from './resolve-source.ts'
+import { sqlQueries } from './resolve-sql.ts'
+import { columnFields, tableFields } from './resolve-table.ts'
+import { unservedMutations, unservedQueries } from './resolve-unserved.ts'
+import type { Resolvers } from './schema-types.ts'
+import { MUTATION_SCOPES, QUERY_SCOPES, type Rule } from './scopes.ts'
 
 const FOLDER = new URL('../../../../src/api/graphql/', import.meta.url)
-const FILES = ['common', 'source', 'table', 'pool', 'query']
 
-const commonFields = {
-  account: (_: Common, __: unknown, { deps }: Context) => ({ id: deps.catalog.meta().accountId }),
-  environment: (_: Common, __: unknown, { deps }: Context) => ({ id: deps.catalog.meta().environmentId }),
+/** Two fields of every managed object. */
+const owner = {
+  account: (_: unknown, __: unknown, { deps }: Context) => ({ id: deps.catalog.read.meta().accountId }),
+  environment: (_: unknown, __: unknown, { deps }: Context) => deps.catalog.read.environment(),
 }
 
-const resolvers = {
-  Query: { ...sourceQueries, ...poolQueries, ...questionQueries },
-  Mutation: { ...sourceMutations, ...poolMutations },
-  DataSource: { ...commonFields, ...sourceFields },
-  DataPool: { ...commonFields, ...poolFields },
+const resolvers: Resolvers = {
+  Query: {
+    ...sourceQueries,
+    ...poolQueries,
+    ...metricQueries,
+    ...policyQueries,
+    ...applicationQueries,
+    ...jobQueries,
+    ...unservedQueries,
+    ...questionQueries,
+    ...sqlQueries,
+  },
+  Mutation: {
+    ...sourceMutations,
+    ...poolMutations,
+    ...metricMutations,
+    ...policyMutations,
+    ...applicationMutations,
+    ...jobMutations,
+    ...unservedMutations,
+  },
+  AddColumnToDataPoolJob: { ...owner, ...jobFields },
+  Application: { ...owner, ...applicationFields },
+  Column: columnFields,
+  DataPool: { ...owner, ...poolFields },
+  DataPoolAccessPolicy: { ...owner, ...policyFields },
+  DataSource: { ...owner, ...sourceFields },
+  Dimension: dimensionFields,
+  DimensionStatistics: statisticsFields,
+  Environment: { account: owner.account },
+  Metric: { ...owner, ...metricFields },
+  Table: tableFields,
 }
 
 /** The whole schema as text. A test validates it, so a start does not. */
 export function schemaText(): string {
-  return FILES.map(name => readFileSync(new URL(`${name}.graphql`, FOLDER), 'utf8')).join('\n')
+  return readdirSync(FOLDER)
+    .filter(name => name.endsWith('.graphql'))
+    .sort()
+    .map(name => readFileSync(new URL(name, FOLDER), 'utf8'))
+    .join('\n')
 }
 
 /** Builds the schema, once at the start. */
@@ -41,9 +84,8 @@ export function makeSchema(): GraphQLSchema {
     for (const [fieldName, resolve] of Object.entries(fields)) {
       const field = type.getFields()[fieldName]
       assert(field !== undefined, `${typeName}.${fieldName} is in the schema`)
-      // Each resolver states the types of its parent and arguments. The schema's text makes them
-      // true.
-      field.resolve = resolve as unknown as GraphQLFieldResolver<unknown, Context>
+      // The compiler has checked each resolver against schema-types.ts.
+      field.resolve = guarded(typeName, fieldName, resolve as unknown as Resolve)
     }
   }
   const dateTime = schema.getType('DateTime')
@@ -53,6 +95,23 @@ export function makeSchema(): GraphQLSchema {
   dateTime.parseLiteral = parseDateTimeLiteral
   meterLists(schema)
   return schema
+}
+
+type Resolve = GraphQLFieldResolver<unknown, Context>
+
+/** The resolver with the check of its scope and its audit entry, where the field is a root field. */
+function guarded(typeName: string, fieldName: string, resolve: Resolve): Resolve {
+  if (typeName === 'Query') return scoped(QUERY_SCOPES[fieldName as keyof Resolvers['Query']], resolve)
+  if (typeName !== 'Mutation') return resolve
+  return audited(fieldName, scoped(MUTATION_SCOPES[fieldName as keyof Resolvers['Mutation']], resolve))
+}
+
+function scoped(rule: Rule | null, resolve: Resolve): Resolve {
+  if (rule === null) return resolve
+  return (parent, args, context, info) => {
+    requireScope(context, ...rule)
+    return resolve(parent, args, context, info)
+  }
 }
 
 /** The accepted forms of a DateTime: ISO 8601 dates, with or without time. */

@@ -109,6 +109,9 @@ export class Slices {
   #beganMs: number | undefined
   #pause: Promise<void> | undefined
   #turns: Promise<void> = Promise.resolve()
+  #pieces: Promise<unknown> = Promise.resolve()
+  /** Time of the pieces since the last one that waited for a slice. */
+  #piecesMs = 0
 
   constructor(share: MainThreadShare, application: string, now: () => number = monotonicMs) {
     this.#share = share
@@ -135,6 +138,27 @@ export class Slices {
   turn(): Promise<void> {
     this.#turns = this.#turns.then(() => this.step())
     return this.#turns
+  }
+
+  /**
+   * Waits for the request's earlier pieces, and for a slice where they took one; then runs and
+   * charges a piece of work. What a piece waits for before and after is not charged.
+   */
+  inTurn<T>(work: () => T): Promise<T> {
+    const done = this.#pieces.then(async () => {
+      if (this.#piecesMs >= GRAPHQL_SLICE_MS) {
+        this.#piecesMs = 0
+        await this.#share.next(this.#application)
+      }
+      const beganMs = this.#now()
+      try {
+        return this.whole(work)
+      } finally {
+        this.#piecesMs += this.#now() - beganMs
+      }
+    })
+    this.#pieces = done.catch(() => {}) // the caller gets the error
+    return done
   }
 
   /** Runs and charges a piece of work that cannot be divided. */

@@ -76,6 +76,22 @@ napi_value places_array(napi_env env, const std::vector<Place>& places) {
   return numbers_array(env, reinterpret_cast<const uint32_t*>(places.data()), 2 * places.size());
 }
 
+// Appends the place in the value of a key's entry.
+int collect(const MDB_val& value, std::vector<Place>* superseded) {
+  Place old;
+  const int rc = read_place(value, &old);
+  if (rc == 0) superseded->push_back(old);
+  return rc;
+}
+
+int erase(MDB_cursor* cursor, MDB_val key, std::vector<Place>* superseded) {
+  MDB_val value;
+  int rc = mdb_cursor_get(cursor, &key, &value, MDB_SET);
+  if (rc == MDB_NOTFOUND) return 0;
+  if (rc == 0) rc = collect(value, superseded);
+  return rc != 0 ? rc : mdb_cursor_del(cursor, 0);
+}
+
 // Puts or deletes each key and collects the places that keys pointed to before. A new key costs one
 // search (put with NOOVERWRITE). A known key costs the same search and an overwrite in place.
 class Upsert {
@@ -85,7 +101,7 @@ class Upsert {
   // Returns 0 or LMDB's error. `superseded` gets every old place.
   int all(const MDB_val& prefix, const KeyRun& run, std::vector<Place>* superseded) {
     return each_key(prefix, run, [&](const MDB_val& key, int32_t row) {
-      return row < 0 ? erase(key, superseded) : set(key, row, superseded);
+      return row < 0 ? erase(cursor_, key, superseded) : set(key, row, superseded);
     });
   }
 
@@ -101,19 +117,44 @@ class Upsert {
     return mdb_cursor_put(cursor_, &key, &value, MDB_CURRENT);
   }
 
-  int erase(MDB_val key, std::vector<Place>* superseded) {
-    MDB_val value;
-    int rc = mdb_cursor_get(cursor_, &key, &value, MDB_SET);
-    if (rc == MDB_NOTFOUND) return 0;
-    if (rc == 0) rc = collect(value, superseded);
-    return rc != 0 ? rc : mdb_cursor_del(cursor_, 0);
+  MDB_cursor* cursor_;
+  uint32_t segment_;
+};
+
+// The same for rows with versions. A row whose version is below that of the key's row does not get
+// the key: its own place is collected. A row that follows a delete of its key always gets it.
+class RankedUpsert {
+ public:
+  RankedUpsert(MDB_cursor* cursor, uint32_t segment) : cursor_(cursor), segment_(segment) {}
+
+  int all(const MDB_val& prefix, const KeyRun& run, std::vector<Place>* superseded) {
+    const uint8_t* version = run.versions;
+    return each_key(prefix, run, [&](const MDB_val& key, int32_t word) {
+      const uint8_t* const own = version;
+      version += VERSION_BYTES;
+      return word == -1 ? erase(cursor_, key, superseded) : set(key, word, own, superseded);
+    });
   }
 
-  static int collect(const MDB_val& value, std::vector<Place>* superseded) {
-    Place old;
-    const int rc = read_place(value, &old);
-    if (rc == 0) superseded->push_back(old);
-    return rc;
+ private:
+  int set(MDB_val key, int32_t word, const uint8_t* version, std::vector<Place>* superseded) {
+    const bool is_after_delete = word < 0;
+    const int32_t row = is_after_delete ? after_delete(word) : word;
+    RankedPlace ranked{{segment_, static_cast<uint32_t>(row)}, {}};
+    memcpy(ranked.version, version, VERSION_BYTES);
+    MDB_val value{sizeof ranked, &ranked};
+    int rc = mdb_cursor_put(cursor_, &key, &value, MDB_NOOVERWRITE);
+    if (rc != MDB_KEYEXIST) return rc;
+    if (value.mv_size != sizeof ranked) return MDB_CORRUPTED;  // LMDB has set `value` to the old one
+    const uint8_t* old_version = static_cast<const uint8_t*>(value.mv_data) + sizeof(Place);
+    if (!is_after_delete && memcmp(version, old_version, VERSION_BYTES) < 0) {
+      superseded->push_back(ranked.place);
+      return 0;
+    }
+    rc = collect(value, superseded);
+    if (rc != 0) return rc;
+    value = MDB_val{sizeof ranked, &ranked};
+    return mdb_cursor_put(cursor_, &key, &value, MDB_CURRENT);
   }
 
   MDB_cursor* cursor_;
@@ -156,8 +197,13 @@ class Move {
     }
     found_[at] += 1;
     if (row < 0) return mdb_cursor_del(cursor_, 0);
-    Place place{segment_, static_cast<uint32_t>(row)};
-    value = MDB_val{sizeof place, &place};
+    // A version stays as it is.
+    uint8_t moved[sizeof(RankedPlace)];
+    if (value.mv_size > sizeof moved) return MDB_CORRUPTED;
+    memcpy(moved, value.mv_data, value.mv_size);
+    const Place place{segment_, static_cast<uint32_t>(row)};
+    memcpy(moved, &place, sizeof place);
+    value.mv_data = moved;
     return mdb_cursor_put(cursor_, &key, &value, MDB_CURRENT);
   }
 
@@ -202,7 +248,7 @@ int look_up(MDB_cursor* cursor, const MDB_val& prefix, const KeyRun& run, std::v
 }  // namespace
 
 // lmdbUpsertKeys(store, prefix, run, segment): Uint32Array of (segment, row), sorted: where keys
-// pointed before.
+// pointed before, and in a run with versions the rows that did not get their key.
 napi_value upsert_keys(napi_env env, napi_callback_info info) {
   const char* usage = "lmdbUpsertKeys takes a store, a prefix, a key run and a segment";
   napi_value arguments[4];
@@ -214,8 +260,10 @@ napi_value upsert_keys(napi_env env, napi_callback_info info) {
   if (napi_get_value_uint32(env, arguments[3], &segment) != napi_ok) return throw_usage(env, usage);
   if (!prefix_and_run(env, arguments, usage, &prefix, &run)) return nullptr;
   std::vector<Place> superseded;
-  const int rc = with_cursor(
-      store, [&](MDB_cursor* cursor) { return Upsert(cursor, segment).all(prefix, run, &superseded); });
+  const int rc = with_cursor(store, [&](MDB_cursor* cursor) {
+    return run.versions == nullptr ? Upsert(cursor, segment).all(prefix, run, &superseded)
+                                   : RankedUpsert(cursor, segment).all(prefix, run, &superseded);
+  });
   if (rc != 0) return throw_lmdb(env, rc);
   std::sort(superseded.begin(), superseded.end(), [](const Place& a, const Place& b) {
     return a.segment != b.segment ? a.segment < b.segment : a.row < b.row;

@@ -13,8 +13,9 @@
 #include "../../util/native/addon.h"
 #include "../../util/native/typed_array.h"
 
-// Bytes of a key with its prefix. LMDB's own limit with 4 KiB pages is 1978.
-constexpr size_t KEY_BYTES_MAX = 1024;
+// Bytes of a key with its prefix; eight texts of 201 bytes are the longest. LMDB's own limit with
+// 4 KiB pages is 1978.
+constexpr size_t KEY_BYTES_MAX = 1664;
 
 // One open environment. All calls come from the thread that opened it.
 struct Store {
@@ -27,6 +28,12 @@ struct Store {
 struct Place {
   uint32_t segment;
   uint32_t row;
+};
+
+// The same in a pool with a version column.
+struct RankedPlace {
+  Place place;
+  uint8_t version[VERSION_BYTES];
 };
 
 napi_value throw_lmdb(napi_env env, int rc);

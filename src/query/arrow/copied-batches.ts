@@ -19,6 +19,7 @@ import { Damaged } from '../../util/errors.ts'
 import { moved, serve } from '../../util/thread-server.ts'
 import type { QueryColumn } from '../operand.ts'
 import type { BatchSource, CopiedFile, ExportCalls } from './export-stream.ts'
+import { tableStream } from './table-stream.ts'
 
 /** Serves the main thread's calls until it stops the thread. */
 export function serveExports(port: MessagePort): void {
@@ -42,6 +43,10 @@ export function serveExports(port: MessagePort): void {
       await source.close()
     },
     schema: columns => new Uint8Array(schemaMessage(columns)),
+    table: table => {
+      const bytes = new Uint8Array(tableStream(table))
+      return moved(bytes, [bytes.buffer])
+    },
   })
 }
 

@@ -57,6 +57,9 @@ interface VectorFields {
   readonly validity: { readonly data: BigUint64Array | null; readonly offset: number }
 }
 
+/** U+FEFF in UTF-8. The binding's decoder removes it from the beginning of a text. */
+const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf]
+
 /** The column at `index` of a chunk. Its type must be `type`. */
 export function rawColumn(chunk: DuckDBDataChunk, index: number, type: ColumnType): RawColumn {
   const vector = chunk.getColumnVector(index)
@@ -82,6 +85,20 @@ export function rawColumn(chunk: DuckDBDataChunk, index: number, type: ColumnTyp
     chunk,
     vector,
   }
+}
+
+/**
+ * The texts of a VARCHAR column. The binding's decoder removes U+FEFF from the beginning of a text;
+ * here it stays.
+ */
+export function wholeTexts(chunk: DuckDBDataChunk, index: number): readonly (string | null)[] {
+  const { values } = rawColumn(chunk, index, 'STRING')
+  return (chunk.getColumnValues(index) as (string | null)[]).map((text, row) => {
+    // The first four bytes of a text stand here, whatever its length.
+    const begin = 4 * (row * TEXT_WORDS + 1)
+    const isMarked = BYTE_ORDER_MARK.every((byte, i) => values[begin + i] === byte)
+    return text !== null && isMarked ? `\uFEFF${text}` : text
+  })
 }
 
 /** The place of a column's texts in an Arrow message. */
@@ -128,9 +145,6 @@ export const gatherTextsJs: TextGatherer = (column, from, to, { offsets, data },
 }
 
 const encoder = new TextEncoder()
-/** U+FEFF in UTF-8. The binding's decoder removes it from the beginning of a text. */
-const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf]
-
 function putLong(text: string, bytes: number, data: Uint8Array, at: number): void {
   const { written } = encoder.encodeInto(text, data.subarray(at, at + bytes))
   if (written === bytes) return

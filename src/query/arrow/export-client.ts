@@ -7,6 +7,7 @@ import { Unavailable } from '../../util/errors.ts'
 import { QUERY_NICE } from '../../util/limits.ts'
 import { startThread, type Thread } from '../../util/thread-kit.ts'
 import type { QueryColumn } from '../operand.ts'
+import type { Table } from '../table.ts'
 import type { BatchSource, CopiedFile, ExportCalls } from './export-stream.ts'
 
 export class ExportClient {
@@ -50,6 +51,11 @@ export class ExportClient {
    */
   async schema(columns: readonly QueryColumn[]): Promise<Uint8Array> {
     return await this.#running().call('schema', columns)
+  }
+
+  /** A whole stream of a table. */
+  async table(table: Table): Promise<Uint8Array> {
+    return await this.#running().call('table', table)
   }
 
   /** Rejects running and later calls with Unavailable. The thread's files close with it. */

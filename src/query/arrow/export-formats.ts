@@ -9,6 +9,7 @@ import { END_OF_STREAM, MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/a
 import { assert, must } from '../../util/assert.ts'
 import { printDate, printInstant, shortestSingle } from '../duckdb-values.ts'
 import type { QueryColumn } from '../operand.ts'
+import { csvLine } from '../table.ts'
 import { arrowSchema, schemaMessage } from './copied-batches.ts'
 
 const MAGIC = new TextEncoder().encode('ARROW1')
@@ -63,20 +64,15 @@ export async function* csv(
   columns: readonly QueryColumn[],
   batches: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void, void> {
-  yield Buffer.from(`${columns.map(({ name }) => csvText(name)).join()}\r\n`)
+  yield Buffer.from(csvLine(columns.map(({ name }) => name)))
   for await (const batch of rowsOf(columns, batches)) {
     const cells = columns.map((column, at) => cellOf(column, vectorOf(batch, at), plainText))
     const lines: string[] = []
     for (let row = 0; row < batch.numRows; row += 1) {
-      const fields = cells.map(cell => cell(row))
-      lines.push(`${fields.map(field => (field === null ? '' : csvText(field))).join()}\r\n`)
+      lines.push(csvLine(cells.map(cell => cell(row))))
     }
     yield Buffer.from(lines.join(''))
   }
-}
-
-function csvText(text: string): string {
-  return text === '' || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 
 /** A format's way to write texts and JSON values. */

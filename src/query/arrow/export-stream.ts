@@ -14,6 +14,7 @@ import { END_OF_STREAM } from '../../format/arrow.ts'
 import type { QuerySegment } from '../../index/index-types.ts'
 import { EXPORT_GROUP_FILES, EXPORT_GROUP_ROWS } from '../../util/limits.ts'
 import type { QueryColumn } from '../operand.ts'
+import type { Table } from '../table.ts'
 
 /** A file of Arrow record batches: messages of the IPC stream format, without schema and end. */
 export interface CopiedFile {
@@ -54,6 +55,8 @@ export interface ExportCalls {
   close(file: number): void
   /** The message that begins a stream of these columns. */
   schema(columns: readonly QueryColumn[]): Uint8Array
+  /** A whole stream of a table, moved. */
+  table(table: Table): Uint8Array
 }
 
 /** Groups neighbours, so that a thousand tiny segments are a few copies. */

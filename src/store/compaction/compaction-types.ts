@@ -28,6 +28,8 @@ export interface PoolSegment extends SegmentMeta {
 /** A segment to merge; pinned until the compaction commit succeeds or fails. */
 export interface MergeInput {
   readonly meta: SegmentMeta
+  /** Columns of its schema version: the first ones of the task's schema. Absent: all of them. */
+  readonly columns?: number
   /** Rows that are not visible in the manifest that the merge began with. */
   readonly deletionVectors: readonly DeletionVector[]
 }
@@ -40,12 +42,13 @@ export interface TimeSpan {
 
 export interface MergeTask {
   readonly poolId: string
+  /** That of the newest input. Columns that an older one lacks are null in its rows. */
   readonly schema: PoolSchema
   /** Absolute folder of the pool's segments. */
   readonly folder: string
   /** Number of the new segment. */
   readonly segment: number
-  /** By rising sequence, with no segment between them, all of one schema version. */
+  /** By rising sequence, with no segment between them. */
   readonly inputs: readonly MergeInput[]
   /** Rows with an older primary timestamp are left out; undefined: rows of any age stay. */
   readonly expireBeforeUs: number | undefined

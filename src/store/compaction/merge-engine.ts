@@ -10,7 +10,15 @@
 
 import { setTimeout as delay } from 'node:timers/promises'
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { KEY_RECEIVED_AT, PAYLOAD, type PoolSchema, RECEIVED_AT, SEQUENCE } from '../../format/schema.ts'
+import {
+  COLUMN_TYPE,
+  type ColumnType,
+  KEY_RECEIVED_AT,
+  PAYLOAD,
+  type PoolSchema,
+  RECEIVED_AT,
+  SEQUENCE,
+} from '../../format/schema.ts'
 import type { SegmentMeta } from '../../format/segment-meta.ts'
 import { assert } from '../../util/assert.ts'
 import { DuckDBInstance, DuckDBPendingResultState } from '../../util/duckdb.ts'
@@ -151,8 +159,8 @@ export class MergeEngine {
 /** A `COPY` of several files' rows into one. */
 export interface Copy {
   readonly schema: PoolSchema
-  /** In the order of their sequences. */
-  readonly files: readonly string[]
+  /** In the order of their sequences, each with the first `columns` columns of the schema. */
+  readonly files: readonly { readonly file: string; readonly columns: number }[]
   /**
    * Table of the rows to leave out: `f` the file's place in `files`, `r` the row's number in it.
    * undefined: none.
@@ -168,9 +176,16 @@ export interface Copy {
 /** `COPY (…) TO …`; its result is the number of rows. */
 export function copySql(copy: Copy): string {
   const { schema, files, without } = copy
-  const columns = [RECEIVED_AT, PAYLOAD, ...schema.columns.map(({ name }) => name), SEQUENCE]
-  const select = `SELECT ${columns.map(name => `s.${quoteName(name)}`).join(', ')}`
-  const scan = `read_parquet(${fileList(files)}, file_row_number = ${without !== undefined}) s`
+  const counts = files.map(({ columns }) => columns)
+  const [stored, common] = [Math.max(...counts), Math.min(...counts)]
+  const own = schema.columns.map(({ name, type }, index) =>
+    index < stored ? `s.${quoteName(name)}` : `NULL::${nullType(type)} AS ${quoteName(name)}`,
+  )
+  const always = [RECEIVED_AT, PAYLOAD].map(name => `s.${quoteName(name)}`)
+  const select = `SELECT ${[...always, ...own, `s.${quoteName(SEQUENCE)}`].join(', ')}`
+  // By name, a column that a file lacks is null in its rows.
+  const reading = `file_row_number = ${without !== undefined}, union_by_name = ${common < stored}`
+  const scan = `read_parquet(${fileList(files.map(({ file }) => file))}, ${reading}) s`
   const minus =
     without === undefined ? '' : ` ANTI JOIN ${without} m ON s.file_index = m.f AND s.file_row_number = m.r`
   const order = copy.isSorted
@@ -181,6 +196,11 @@ export function copySql(copy: Copy): string {
   const footer = [...copy.footer].map(([name, value]) => `${quoteText(name)}: ${quoteText(value)}`).join(', ')
   const options = `FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE ${groupRows(copy.rowBytes)}, KV_METADATA {${footer}}`
   return `COPY (${select} FROM ${scan}${minus}${order}) TO ${quoteText(copy.to)} (${options})`
+}
+
+/** The type in SQL of a column that no input has. Parquet's timestamps are UTC in every file. */
+function nullType(type: ColumnType): string {
+  return type === 'TIMESTAMP' ? 'TIMESTAMPTZ' : COLUMN_TYPE[type].duckdb
 }
 
 /**
@@ -198,7 +218,7 @@ export function expiredSql(schema: PoolSchema, file: string, beforeUs: number): 
 /** The columns that `readSegmentKeys` reads. */
 export function keyColumnsSql(schema: PoolSchema): string {
   const indexes = [KEY_RECEIVED_AT, schema.timestamp, ...(schema.key?.columns ?? [])]
-  if (schema.tenant >= 0) indexes.push(schema.tenant)
+  for (const index of [schema.tenant, schema.key?.version ?? -1]) if (index >= 0) indexes.push(index)
   const names = new Set([...indexes.map(index => nameOf(schema, index)), SEQUENCE])
   return [...names].map(name => quoteName(name)).join(', ')
 }

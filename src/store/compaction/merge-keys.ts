@@ -5,11 +5,14 @@
  *   W-6  A delete is dropped only when no rebuild could bring its row back: a live row of the key
  *        in the new segment has a higher sequence, or no older segment can hold the key. An expired
  *        delete is no exception: retention may not have reached the older segment yet. `olderThan`
- *        (pick-compaction.ts) and `olderOf` say what counts as older.
+ *        (pick-compaction.ts) and `olderOf` say what counts as older. With a version column a live
+ *        row is no reason: only the delete keeps an older row of a higher version from winning.
+ *        Where rows of one key may have different timestamps, an expired row leaves a delete of its
+ *        key: an older row may not have expired yet, and a rebuild would bring it back.
  */
 
 import { type DeletesHeader, readDeleteFile } from '../../format/delete-file.ts'
-import { keyTimeUs } from '../../format/key.ts'
+import { keyHasTimestamp, keyTimeUs } from '../../format/key.ts'
 import { compareKeyAt, type KeyRun, KeyRunWriter, type RunView, viewRun } from '../../format/key-run.ts'
 import { type ParquetFooter, readParquetFooter } from '../../format/parquet-footer.ts'
 import type { PoolSchema } from '../../format/schema.ts'
@@ -35,6 +38,8 @@ export const ROW = { live: 0, deleted: 1, expired: 2 } as const
 /** A segment to merge, with the status of each of its rows. */
 export interface InputSegment {
   readonly meta: SegmentMeta
+  /** Columns of its schema version. */
+  readonly columns: number
   readonly file: string
   readonly deletesFile: string
   /** ROW by row number. */
@@ -58,7 +63,8 @@ export async function checkFooters(
   let bytes = 0
   for (const { file, meta } of inputs) {
     const footer = readFooter(disk, file)
-    for (const [name, value] of footerFields({ schema: task.schema, ...meta })) {
+    const schema = { ...task.schema, version: meta.schemaVersion }
+    for (const [name, value] of footerFields({ schema, ...meta })) {
       const found = footer.texts.get(name) ?? 'missing'
       if (found !== value) throw new SegmentDamaged(file, `its footer has ${name} ${found}, not ${value}`)
     }
@@ -134,17 +140,28 @@ export async function readKeyChanges(
   throttle: MergeThrottle,
 ): Promise<KeyChanges> {
   const expired: KeyRun[] = []
-  let deletes = dropUnneeded(readDeletes(task, inputs, disk), task.schema, olderOf(task, inputs))
+  const older = olderOf(task, inputs)
+  let deletes = dropUnneeded(readDeletes(task, inputs, disk), task.schema, older)
   await throttle.rest()
   if (task.schema.key === null) return { expired, deletes }
+  const hasVersions = task.schema.key.version >= 0
   for (const input of inputs) {
     const hasExpired = input.status.includes(ROW.expired)
     const lowest = deletes.sequences.reduce((least, one) => Math.min(least, one), Number.POSITIVE_INFINITY)
-    if (!hasExpired && (input.live === 0 || input.meta.sequenceTo <= lowest)) continue
+    const overwritesNone = hasVersions || input.live === 0 || input.meta.sequenceTo <= lowest
+    if (!hasExpired && overwritesNone) continue
     const { run, sequences } = await readKeys(task, input, must(engine, 'the engine'))
-    const keys = viewRun(must(run, 'the keys of a pool with a unique id'))
-    if (hasExpired) expired.push(removedKeys(keys, row => input.status[row] === ROW.expired))
-    deletes = dropOverwritten(deletes, keys, sequences, row => input.status[row] === ROW.live)
+    const keys = viewRun(must(run, 'the keys of a pool with a key'))
+    if (!overwritesNone)
+      deletes = dropOverwritten(deletes, keys, sequences, row => input.status[row] === ROW.live)
+    if (hasExpired) {
+      const isExpired = (row: number) => input.status[row] === ROW.expired
+      expired.push(removedKeys(keys, isExpired))
+      if (!keyHasTimestamp(task.schema)) {
+        const left = dropUnneeded(deletesOf(keys, sequences, isExpired), task.schema, older)
+        deletes = joinDeletes([deletes, left])
+      }
+    }
     await throttle.rest()
   }
   return { expired, deletes }
@@ -254,6 +271,19 @@ function filterDeletes({ keys, sequences }: Deletes, stays: (index: number) => b
     keys: left.map(i => keys[i] as Uint8Array),
     sequences: Float64Array.from(left, i => sequences[i] as number),
   }
+}
+
+/** A delete for the key of each row that matches, with the sequence of the row. */
+function deletesOf(keys: RunView, sequences: Float64Array, matches: (row: number) => boolean): Deletes {
+  const found: Uint8Array[] = []
+  const rows: number[] = []
+  for (let i = 0; i < keys.count; i++) {
+    const row = keys.rows[i] as number
+    if (!matches(row)) continue
+    found.push(keys.bytes.subarray(keys.offsets[i], keys.offsets[i + 1]))
+    rows.push(row)
+  }
+  return { keys: found, sequences: Float64Array.from(rows, row => sequences[row] as number) }
 }
 
 /** The keys of the rows that match, each with row -1. */

@@ -196,7 +196,7 @@ export class MergeWriter {
       const leftOut = sources.map(rowsLeftOut)
       const without = leftOut.some(list => list.length > 0) ? LEFT_OUT : undefined
       if (without !== undefined) await engine.makeTable(LEFT_OUT, leftOut)
-      const files = sources.map(({ file }) => file)
+      const files = sources.map(({ file, columns }) => ({ file, columns }))
       const copy = { schema: task.schema, files, without, to: this.#copyPath, footer, rowBytes }
       const written = await this.#copyRows(engine, copy)
       if (written !== rows) throw (await findDamagedInput(engine, sources)) ?? miscounted(written, rows)
@@ -299,14 +299,14 @@ function assertTask({ schema, inputs }: MergeTask): void {
   assert(inputs.length > 0, 'a merge has inputs')
   for (const [i, { meta }] of inputs.entries()) {
     const before = inputs[i - 1]?.meta
-    assert(meta.schemaVersion === schema.version, 'inputs are of one schema version')
+    assert(meta.schemaVersion <= schema.version, 'the schema is that of the newest input')
     assert(before === undefined || before.sequenceTo < meta.sequenceFrom, 'inputs come by rising sequence')
-    assert(schema.key !== null || meta.deletes === 0, 'only pools with a unique id have deletes')
+    assert(schema.key !== null || meta.deletes === 0, 'only pools with a key have deletes')
   }
 }
 
 /** An input with its deleted rows. All other rows are live until `findExpired`. */
-function inputOf(task: MergeTask, { meta, deletionVectors }: MergeInput): InputSegment {
+function inputOf(task: MergeTask, { meta, columns, deletionVectors }: MergeInput): InputSegment {
   const status = new Uint8Array(meta.rows)
   let { rows: live } = meta
   for (const { segment, rows } of deletionVectors) {
@@ -318,7 +318,8 @@ function inputOf(task: MergeTask, { meta, deletionVectors }: MergeInput): InputS
     }
   }
   const file = join(task.folder, segmentFile(meta.segment))
-  return { meta, file, deletesFile: join(task.folder, deleteFile(meta.segment)), status, live }
+  const deletesFile = join(task.folder, deleteFile(meta.segment))
+  return { meta, columns: columns ?? task.schema.columns.length, file, deletesFile, status, live }
 }
 
 /** Numbers of the rows that do not go into the new segment. */

@@ -1,8 +1,8 @@
 /**
  * Picks the next compaction of a pool, or none, and counts its debt. Pure.
  *
- *   W-6, W-7  A merge takes segments that are adjacent in sequence order, of one schema version,
- *             none of them excluded: no update or delete stands between its inputs.
+ *   W-6, W-7  A merge takes segments that are adjacent in sequence order, none of them excluded: no
+ *             update or delete stands between its inputs. They may be of several schema versions.
  *
  * The reasons for a merge, in this order:
  *
@@ -145,9 +145,7 @@ function stretchesOf({ segments, obsolete = [], isExcluded, rowsMax = COMPACT_RO
   let stretch: MeasuredSegment[] = []
   for (const [index, segment] of bySequence(segments).entries()) {
     const isApart = isExcluded(segment.segment)
-    const isOfOtherSchema =
-      stretch.length > 0 && stretch.at(-1)?.segment.schemaVersion !== segment.schemaVersion
-    if (isApart || isOfOtherSchema) {
+    if (isApart) {
       if (stretch.length > 0) stretches.push(stretch)
       stretch = []
     }

@@ -111,11 +111,12 @@ export class CompactionRunner {
     )
     return {
       poolId: pool.poolId,
-      schema: pool.schema(first.schemaVersion),
+      schema: pool.schema(Math.max(...picked.inputs.map(({ schemaVersion }) => schemaVersion))),
       folder: pool.folder,
       segment: this.#deps.takeSegmentNumber(request.pool),
       inputs: picked.inputs.map(({ deletedRows: _, ...meta }) => ({
         meta,
+        columns: pool.schema(meta.schemaVersion).columns.length,
         deletionVectors: deletionVectorsOf.get(meta.segment) ?? [],
       })),
       expireBeforeUs,

@@ -2,9 +2,10 @@
  * The passes over a flush's rows in TypeScript: the specification of the native ones (native/), and
  * the fallback. assembler.ts says what each pass does.
  *
- * W-7 within a flush: of equal keys the highest sequence wins, then the later row. Rows of entries
- * are not in the order of their sequences (a request's rows may be in two batches), so sequences
- * are compared.
+ * W-7 within a flush: of equal keys the highest sequence wins, then the later row. With a version
+ * column the highest version since the key's last delete comes before both. Rows of entries are not
+ * in the order of their sequences (a request's rows may be in two batches), so sequences are
+ * compared.
  */
 import {
   type BatchBuffer,
@@ -12,9 +13,12 @@ import {
   columnView,
   KEY_COLUMN,
   KIND,
+  type Kind,
   WIDTH_OF_KIND,
 } from '../../format/batch-layout.ts'
-import { type KeyRun, KeyRunWriter } from '../../format/key-run.ts'
+import { afterDelete, type KeyRun, KeyRunWriter, withVersions } from '../../format/key-run.ts'
+import { VERSION_BYTES, writeVersion } from '../../format/key-version.ts'
+import { assert } from '../../util/assert.ts'
 import { ENTRY_WORDS, type MemtableEntry } from '../flush/memtable.ts'
 import {
   type Assembler,
@@ -56,14 +60,22 @@ export function rowsOf(entries: readonly MemtableEntry[]): number {
 }
 
 /** See Assembler.deduplicate. */
-function deduplicateJs(entries: readonly MemtableEntry[], keyed: boolean, columns: number): Deduplicated {
+function deduplicateJs(
+  entries: readonly MemtableEntry[],
+  keyed: boolean,
+  columns: number,
+  version = -1,
+): Deduplicated {
   const keep = new Uint8Array(rowsOf(entries))
   const deletes: number[] = []
   let keys: KeyRun | undefined
   if (keyed) {
-    const rows = readKeys(entries)
-    const winners = pickWinners(rows, keep)
+    const versions = version < 0 ? undefined : readVersions(entries, version)
+    const rows = inKeyOrder(readKeys(entries))
+    const winners = versions === undefined ? lastOfEach(rows) : highestOfEach(rows, versions)
+    for (const { row, isDelete } of winners) keep[row] = isDelete ? 0 : 1
     keys = writeRun(winners, keep, deletes)
+    if (versions !== undefined) keys = withVersions(keys, keptOf(versions, keep))
   } else keep.fill(1)
   return { keep, keys, deletes: Float64Array.from(deletes), sums: sumColumns(entries, keep, columns) }
 }
@@ -91,27 +103,116 @@ function readKeys(entries: readonly MemtableEntry[]): KeyRow[] {
   return rows
 }
 
-/** The last row of each key, sorted by key; `keep` is set for winning posts. */
-function pickWinners(rows: KeyRow[], keep: Uint8Array): KeyRow[] {
-  const sorted = rows.sort((a, b) => Buffer.compare(a.key, b.key) || a.sequence - b.sequence || a.row - b.row)
-  const winners = sorted.filter((row, i) => {
+/** Sorts by key, then sequence, then row; in place. */
+function inKeyOrder(rows: KeyRow[]): KeyRow[] {
+  return rows.sort((a, b) => Buffer.compare(a.key, b.key) || a.sequence - b.sequence || a.row - b.row)
+}
+
+/** The row or the delete of a key that counts. */
+interface Winner extends KeyRow {
+  /** With a version column: the sequence of the delete that the row follows. */
+  readonly deletedAt?: number
+}
+
+/** The last row of each key. */
+function lastOfEach(sorted: readonly KeyRow[]): Winner[] {
+  return sorted.filter((row, i) => {
     const next = sorted[i + 1]
     return next === undefined || Buffer.compare(row.key, next.key) !== 0
   })
-  for (const winner of winners) keep[winner.row] = winner.isDelete ? 0 : 1
+}
+
+/** The row of the highest version of each key. */
+function highestOfEach(sorted: readonly KeyRow[], versions: Uint8Array): Winner[] {
+  const winners: Winner[] = []
+  let group: KeyRow[] = []
+  for (const [i, row] of sorted.entries()) {
+    group.push(row)
+    const next = sorted[i + 1]
+    if (next !== undefined && Buffer.compare(row.key, next.key) === 0) continue
+    winners.push(highestOf(group, versions))
+    group = []
+  }
   return winners
 }
 
-function writeRun(winners: readonly KeyRow[], keep: Uint8Array, deletes: number[]): KeyRun {
+/** The last row of the highest version since the last delete; that delete where no row follows. */
+function highestOf(group: readonly KeyRow[], versions: Uint8Array): Winner {
+  const isBelow = (a: KeyRow, b: KeyRow) => Buffer.compare(versionAt(versions, a), versionAt(versions, b)) < 0
+  const deleted = group.findLast(({ isDelete }) => isDelete)
+  const since = group.slice(deleted === undefined ? 0 : group.indexOf(deleted) + 1)
+  const [first, ...rest] = since
+  if (first === undefined) return deleted!
+  const highest = rest.reduce((best, row) => (isBelow(row, best) ? best : row), first)
+  return deleted === undefined ? highest : { ...highest, deletedAt: deleted.sequence }
+}
+
+function versionAt(versions: Uint8Array, { row }: KeyRow): Uint8Array {
+  return versions.subarray(VERSION_BYTES * row, VERSION_BYTES * (row + 1))
+}
+
+function writeRun(winners: readonly Winner[], keep: Uint8Array, deletes: number[]): KeyRun {
   const places = new Int32Array(keep.length)
   for (let row = 0, place = 0; row < keep.length; row++) places[row] = keep[row] === 1 ? place++ : -1
   const keyBytes = winners.reduce((sum, winner) => sum + winner.key.length, 0)
   const run = new KeyRunWriter(winners.length, keyBytes)
-  for (const { key, row, sequence } of winners) {
-    if (places[row]! < 0) deletes.push(sequence)
-    run.add(key, places[row]!)
+  for (const { key, row, sequence, isDelete, deletedAt } of winners) {
+    const place = places[row]!
+    if (isDelete || deletedAt !== undefined) deletes.push(deletedAt ?? sequence)
+    run.add(key, deletedAt === undefined ? place : afterDelete(place))
   }
   return run.end()
+}
+
+/**
+ * The versions of all rows, zeros for deletes.
+ * @param column the version column's place in a batch
+ */
+function readVersions(entries: readonly MemtableEntry[], column: number): Uint8Array {
+  const versions = new Uint8Array(VERSION_BYTES * rowsOf(entries))
+  let base = 0
+  for (const { kind, batch } of entries) {
+    const rows = batchRows(batch)
+    if (kind === 'post') {
+      const { kind: kindOfValues, dataOffset } = columnView(batch, column)
+      const write = versionWriter(versions, kindOfValues, new DataView(batch, dataOffset))
+      for (let row = 0; row < rows; row++) write(VERSION_BYTES * (base + row), row)
+    }
+    base += rows
+  }
+  return versions
+}
+
+/** Returns a function that writes the version of row `row` at `at`. */
+function versionWriter(into: Uint8Array, kind: Kind, data: DataView): (at: number, row: number) => void {
+  switch (kind) {
+    case KIND.i8:
+      return (at, row) => writeVersion(into, at, 'INT8', data.getInt8(row))
+    case KIND.i16:
+      return (at, row) => writeVersion(into, at, 'INT16', data.getInt16(2 * row, true))
+    case KIND.i32:
+      return (at, row) => writeVersion(into, at, 'INT32', data.getInt32(4 * row, true))
+    case KIND.i64:
+      return (at, row) => writeVersion(into, at, 'INT64', data.getBigInt64(8 * row, true))
+    case KIND.f32:
+      return (at, row) => writeVersion(into, at, 'FLOAT', data.getFloat32(4 * row, true))
+    case KIND.f64:
+      return (at, row) => writeVersion(into, at, 'DOUBLE', data.getFloat64(8 * row, true))
+    default:
+      assert(false, 'a version column has a type with versions')
+  }
+}
+
+/** The versions of the kept rows, in the order of their places in the segment. */
+function keptOf(versions: Uint8Array, keep: Uint8Array): Uint8Array {
+  const kept = new Uint8Array(versions.length)
+  let place = 0
+  for (let row = 0; row < keep.length; row++) {
+    if (keep[row] === 0) continue
+    kept.set(versions.subarray(VERSION_BYTES * row, VERSION_BYTES * (row + 1)), VERSION_BYTES * place)
+    place += 1
+  }
+  return kept
 }
 
 function sumColumns(entries: readonly MemtableEntry[], keep: Uint8Array, columns: number): Float64Array {

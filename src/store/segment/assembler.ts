@@ -15,9 +15,12 @@ import type { MemtableEntry } from '../flush/memtable.ts'
 export interface Deduplicated {
   /** One byte for each row of all entries, deletes included: 1 if the row goes into the segment. */
   readonly keep: Uint8Array
-  /** undefined in a pool without a unique id. */
+  /** undefined in a pool without a key. With a version column the run has versions. */
   readonly keys: KeyRun | undefined
-  /** Sequences of the keys whose row is -1, in the order of `keys`. */
+  /**
+   * In the order of `keys`, the sequence of the last delete of each key whose row is below 0: it is
+   * deleted, or its row follows a delete (key-run.ts).
+   */
   readonly deletes: Float64Array
   /**
    * Two numbers for each batch column: nulls, and bytes of a variable-width column, of the winning
@@ -50,10 +53,17 @@ export type MinMaxRows = readonly [min: number, max: number]
 export interface Assembler {
   readonly name: KernelChoice
   /**
-   * @param keyed the pool has a unique id
+   * @param keyed the pool has a key
    * @param columns columns of a batch of posts, payload and key included
+   * @param version the place of the version column in a batch of posts; -1, the default: there is
+   *   none
    */
-  deduplicate(entries: readonly MemtableEntry[], keyed: boolean, columns: number): Deduplicated
+  deduplicate(
+    entries: readonly MemtableEntry[],
+    keyed: boolean,
+    columns: number,
+    version?: number,
+  ): Deduplicated
   /**
    * Writes the winning rows into `out`. For a text column without a place for its data it writes
    * only the offsets. Bitmaps and first offsets must be zero before the call.
@@ -77,7 +87,9 @@ export function countRows(keep: Uint8Array): number {
 export type NativeEntries = readonly [batches: Uint8Array[], requests: Float64Array[], kinds: Uint8Array]
 
 interface NativeSegment {
-  segmentDeduplicate(...args: [...NativeEntries, keyed: boolean, columns: number]): Deduplicated
+  segmentDeduplicate(
+    ...args: [...NativeEntries, keyed: boolean, columns: number, version: number]
+  ): Deduplicated
   segmentGather(...args: [...NativeEntries, keep: Uint8Array, out: Uint8Array, places: Float64Array]): void
   segmentMinMax(stream: Uint8Array, kind: Kind, offsets: number, data: number, rows: number): MinMaxRows
 }
@@ -90,8 +102,8 @@ export function tryAssemblerNative(kernel?: KernelChoice): Assembler | undefined
   if (native === undefined) return undefined
   return {
     name: 'native',
-    deduplicate: (entries, keyed, columns) =>
-      native.segmentDeduplicate(...nativeEntries(entries), keyed, columns),
+    deduplicate: (entries, keyed, columns, version = -1) =>
+      native.segmentDeduplicate(...nativeEntries(entries), keyed, columns, version),
     gather: (entries, keep, out, places) =>
       native.segmentGather(...nativeEntries(entries), keep, out, places),
     minMax: (stream, { kind, offsets, data }, rows) =>

@@ -9,7 +9,14 @@ import { Field, Message, Schema } from 'apache-arrow'
 import { BufferRegion, FieldNode, RecordBatch } from 'apache-arrow/ipc/metadata/message'
 import type * as ParquetWasm from 'parquet-wasm'
 import { arrowType, envelope } from '../../format/arrow.ts'
-import { type ColumnType, PAYLOAD, type PoolSchema, RECEIVED_AT, SEQUENCE } from '../../format/schema.ts'
+import {
+  type ColumnType,
+  PAYLOAD,
+  type PoolSchema,
+  RECEIVED_AT,
+  SEQUENCE,
+  uniqueColumns,
+} from '../../format/schema.ts'
 import { ROW_GROUP_ROWS } from '../../util/limits.ts'
 import { withParquetWasm } from '../../util/parquet-wasm.ts'
 import type { Body } from './arrow-stream.ts'
@@ -85,7 +92,7 @@ function withoutStatistics(schema: PoolSchema): string[] {
 const WITHOUT_DICTIONARY: ReadonlySet<ColumnType> = new Set(['JSON', 'TIMESTAMP', 'INT64', 'FLOAT', 'DOUBLE'])
 
 function withoutDictionary(schema: PoolSchema): string[] {
-  const unique = new Set(schema.key?.columns)
+  const unique = uniqueColumns(schema)
   const names = schema.columns
     .filter((column, i) => WITHOUT_DICTIONARY.has(column.type) || unique.has(i))
     .map(column => column.name)

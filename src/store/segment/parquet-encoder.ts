@@ -11,6 +11,7 @@ import {
   type PoolSchema,
   RECEIVED_AT,
   SEQUENCE,
+  uniqueColumns,
 } from '../../format/schema.ts'
 import { assert } from '../../util/assert.ts'
 import { ROW_GROUP_ROWS } from '../../util/limits.ts'
@@ -146,7 +147,7 @@ function wordsOf(schema: PoolSchema, rows: number, layout: StreamLayout): Float6
     const at = PLACES_FIRST_COLUMN + PLACE_WORDS * batchColumn
     return places.subarray(at, at + PLACE_WORDS)
   }
-  const unique = new Set(schema.key?.columns)
+  const unique = uniqueColumns(schema)
   add('TIMESTAMP', FLAG.statistics, [-1, -1, places[0]!])
   add('JSON', 0, placesOf(0))
   schema.columns.forEach((column, i) => {

@@ -21,7 +21,7 @@ import {
   WIDTH_OF_KIND,
 } from '../../format/batch-layout.ts'
 import { writeDeleteFile } from '../../format/delete-file.ts'
-import type { PoolSchema } from '../../format/schema.ts'
+import { type PoolSchema, ZONE_TYPES } from '../../format/schema.ts'
 import { type SegmentMeta, segmentFooter } from '../../format/segment-meta.ts'
 import { rangeFields } from '../../format/zone-map.ts'
 import { assert } from '../../util/assert.ts'
@@ -65,6 +65,7 @@ export class FlushWriter {
       entries,
       schema.key !== null,
       FIRST_SCHEMA_COLUMN + schema.columns.length,
+      versionColumn(schema),
     )
     const rows = countRows(deduplicated.keep)
     const back = task.giveBack ? entries : []
@@ -106,6 +107,11 @@ export class FlushWriter {
     if (this.#scratch.byteLength < bytes) this.#scratch = new ArrayBuffer(Math.ceil(bytes * 1.125))
     return new Uint8Array(this.#scratch, 0, bytes)
   }
+}
+
+/** The place of the version column in a batch of posts; -1: there is none. */
+function versionColumn({ key }: PoolSchema): number {
+  return key === null || key.version < 0 ? -1 : FIRST_SCHEMA_COLUMN + key.version
 }
 
 function deletesOf(task: FlushTask, deduplicated: Deduplicated, rows: number): Uint8Array | undefined {
@@ -190,18 +196,16 @@ export function zoneMapOf(
     return column === undefined ? undefined : minMaxOf(column)
   }
   const { timestamp, tenant, columns } = schema
+  const tenantType = columns[tenant]?.type
   const received = minMaxOf({ kind: KIND.i64, offsets: -1, data: gathered.layout.places[0]! })
   return rangeFields({
     received,
     timestamp: timestamp < 0 ? received : minMaxOfColumn(timestamp),
     timestampIsDate: columns[timestamp]?.type === 'DATE',
-    tenant: ZONE_TYPES.has(columns[tenant]?.type) ? minMaxOfColumn(tenant) : undefined,
-    tenantType: columns[tenant]?.type,
+    tenant: tenantType !== undefined && ZONE_TYPES.includes(tenantType) ? minMaxOfColumn(tenant) : undefined,
+    tenantType,
   })
 }
-
-/** Types of a tenant column that has a zone map. */
-const ZONE_TYPES: ReadonlySet<string | undefined> = new Set(['STRING', 'INT8', 'INT16', 'INT32', 'INT64'])
 
 /** Returns column `index` of the schema; undefined if one of its values is null. */
 function columnOf(schema: PoolSchema, { sums, layout }: Gathered, index: number): StreamColumn | undefined {
@@ -242,7 +246,7 @@ function checkEntries(task: FlushTask): void {
     const header = new Int32Array(entry.batch, 0, HEADER_WORDS)
     assert(header[0] === BATCH_MAGIC && header[1] === BATCH_VERSION, 'an entry holds a batch')
     assert(header[4]! <= entry.batch.byteLength, 'a batch is complete')
-    assert(entry.kind === 'post' || schema.key !== null, 'deletes come to pools with a unique id')
+    assert(entry.kind === 'post' || schema.key !== null, 'deletes come to pools with a key')
     checkRequests(entry, sequenceFrom, sequenceTo)
     checkColumns(entry, schema)
   }

@@ -183,7 +183,7 @@ function checksumOfRead(contents: object): string | undefined {
 
 /** True for a path that a file of a backup can have. */
 function isName(path: string): boolean {
-  return /^(FORMAT|admin\.json|catalog\/data\.mdb|log\/(head|\d{8}-\d{8}\.log)|segment\/\w{1,64}\/\d{10}\.(parquet|deletes))$/.test(
+  return /^(FORMAT|admin\.json|secret\.key|catalog\/data\.mdb|log\/(head|\d{8}-\d{8}\.log)|segment\/\w{1,64}\/\d{10}\.(parquet|deletes))$/.test(
     path,
   )
 }

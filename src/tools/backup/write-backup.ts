@@ -201,17 +201,19 @@ async function copyCatalog(writing: Writing): Promise<void> {
   const { deps, control, state, from, to } = writing
   const { disk } = deps
   control.onProgress({ phase: 'catalog', bytesDone: 0, bytesTotal: 0 })
-  writing.folders.push(to.catalog)
-  for (const name of await deps.writeCatalog(to.catalog, state.documents, disk))
-    await listFile(writing, join(to.catalog, name), `catalog/${name}`)
+  // The key comes first: the catalog of the backup is sealed with it.
   for (const [source, copy] of [
     [from.format, to.format],
     [from.admin, to.admin],
+    [from.secretKey, to.secretKey],
   ] as const) {
     // A folder whose first application was deleted has no admin.json.
     if (!disk.exists(source)) continue
     list(writing, copy.slice(to.root.length + 1), await copyFile(copyDeps(writing), source, copy))
   }
+  writing.folders.push(to.catalog)
+  for (const name of await deps.writeCatalog(to.catalog, state.documents, disk))
+    await listFile(writing, join(to.catalog, name), `catalog/${name}`)
 }
 
 /** Returns the number of segments. */

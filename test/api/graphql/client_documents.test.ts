@@ -51,7 +51,7 @@ describe('Terraform', () => {
       dataPools: { nodes: [{ accessControlEnabled: false, timestamp: { columnName: 'timestamp_tz' } }] },
       tables: { nodes: [] },
       tableIntrospections: { nodes: [] },
-      checks: [],
+      checks: [{ name: 'Webhook', status: 'SUCCEEDED', error: null }],
     })
     expect(source.connectionSettings).toEqual({
       __typename: 'WebhookConnectionSettings',
@@ -78,7 +78,7 @@ describe('Terraform', () => {
       timestamp: { columnName: 'timestamp_tz', type: 'TIMESTAMP' },
       tenant: { columnName: 'customer_id', type: 'STRING' },
       uniqueId: { columnName: 'id' },
-      setupTasks: [],
+      setupTasks: [{ name: 'Webhook', status: 'SUCCEEDED', error: null }],
       syncing: { status: 'DISABLED', interval: null, lastSyncedAt: null },
       syncs: { nodes: [] },
       accessControlEnabled: false,
@@ -196,5 +196,15 @@ describe('introspection', () => {
     const { data, errors } = await server.ask(getIntrospectionQuery({ inputValueDeprecation: true }))
     expect(errors).toBeUndefined()
     expect(data.__schema.mutationType.name).toBe('Mutation')
+  })
+
+  test('of the schema many times is refused, once', async () => {
+    const schemas = Array.from(
+      { length: 100 },
+      (_, i) => `a${i}: __schema { types { name fields { name } } }`,
+    )
+    const { errors } = await server.ask(`{ ${schemas.join(' ')} }`)
+    expect(errors).toHaveLength(1)
+    expect(errors?.[0]?.message).toMatch(/more than 30000 values of the schema/)
   })
 })

@@ -1,4 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { deletePool } from '../../../src/catalog/change-pool.ts'
+import { createWebhookSource } from '../../../src/catalog/change-source.ts'
 import type { CounterQuery } from '../../../src/query/counter.ts'
 import { SegmentDamaged, Unavailable } from '../../../src/util/errors.ts'
 import { UI_KIT } from './documents.ts'
@@ -47,6 +49,7 @@ describe('a counter', () => {
     expect(asked?.pool.uniqueName).toBe('events')
     expect(asked?.query).toEqual({
       metric: { kind: 'count' },
+      own: undefined,
       timeRange,
       timeZone: 'Europe/Berlin',
       filters,
@@ -74,8 +77,10 @@ describe('a counter', () => {
     const id = server.catalog.poolByName('events')?.id ?? ''
     // The catalog refuses such a name; whoever gets one in all the same does not get another pool's
     // queries.
-    expect(await server.catalog.createWebhookSource({ uniqueName: id }, 'app')).toHaveProperty('badRequest')
-    await server.catalog.createWebhookSource({ uniqueName: 'other' }, 'app')
+    expect(await server.catalog.change(createWebhookSource({ uniqueName: id }, 'app'))).toHaveProperty(
+      'badRequest',
+    )
+    await server.catalog.change(createWebhookSource({ uniqueName: 'other' }, 'app'))
     const other = server.catalog.poolByName('other')
     server.catalog.poolByName = name => (name === id ? other : undefined)
     for (const dataPool of [{ name: id }, { id }])
@@ -103,7 +108,7 @@ describe('a counter', () => {
       resultingBytes: 2,
       resultingRecords: 1,
       booster: null,
-      propeller: null,
+      propeller: server.catalog.application('app')?.propeller,
       status: 'COMPLETED',
       type: 'METRIC',
       subtype: 'COUNTER',
@@ -115,6 +120,7 @@ describe('a counter', () => {
     server.answer = async () => ({
       ...COUNTED,
       rows: [[null]],
+      answer: { value: null },
     })
     expect((await counter({ metric: COUNT })).data).toEqual({ counter: { value: null } })
   })
@@ -142,14 +148,15 @@ describe('a refused counter', () => {
     await refused({ metric: { ...COUNT, sum: { dataPool, measure } } }, /exactly one form/)
   })
 
-  test('says which metrics this version answers', async () => {
-    await refused({ metricName: 'm' }, /"count" or "sum"/)
-    await refused({ metricId: 'MET1' }, /"count" or "sum"/)
-    await refused({ metric: { id: 'MET1' } }, /"count" or "sum"/)
-    for (const kind of ['average', 'min', 'max'])
-      await refused({ metric: { [kind]: { dataPool, measure } } }, /"count" or "sum"/)
-    await refused({ metric: { countDistinct: { dataPool, dimension: measure } } }, /"count" or "sum"/)
-    await refused({ metric: { custom: { dataPool, expression: 'COUNT()' } } }, /"count" or "sum"/)
+  test('names a metric that does not exist', async () => {
+    for (const input of [
+      { metricName: 'm' },
+      { metricName: '__proto__' },
+      { metricId: 'MET1' },
+      { metric: { id: 'MET1' } },
+      { metric: { name: 'constructor' } },
+    ])
+      await refused(input, /^Metric not found$/, 'NOT_FOUND')
   })
 
   test('does not name exactly one existing pool', async () => {
@@ -189,7 +196,9 @@ describe('a refused counter', () => {
   })
 
   test('asks a pool with access control, which has no policies yet', async () => {
-    await server.catalog.createWebhookSource({ uniqueName: 'closed', accessControlEnabled: true }, 'app')
+    await server.catalog.change(
+      createWebhookSource({ uniqueName: 'closed', accessControlEnabled: true }, 'app'),
+    )
     await refused({ metric: { count: { dataPool: { name: 'closed' } } } }, /access control/, 'FORBIDDEN')
   })
 })
@@ -211,7 +220,7 @@ describe('an error of the query stage', () => {
     server.answer = () => Promise.reject(new Error('secret detail'))
     await check(/^Internal error$/, 'INTERNAL')
     server.answer = async () => {
-      await server.catalog.deletePoolByName('events')
+      await server.catalog.change(deletePool({ uniqueName: 'events' }))
       throw new Unavailable('gone', 'pool 1 is gone')
     }
     await check(/^Data Pool not found$/, 'NOT_FOUND')

@@ -94,4 +94,10 @@ export const UI_KIT = {
   columnsByName: `\n    query DataPoolColumnsByName($dataPoolName: String!) {
   dataPoolByName(uniqueName: $dataPoolName) { columns { nodes { columnName type } } } }\n`,
   counter: `\n    query Counter($counterInput: CounterInput!) {\n  counter(input: $counterInput) {\n    value\n  }\n}\n    `,
+  timeSeries: `\n    query TimeSeries($timeSeriesInput: TimeSeriesInput!) {\n  timeSeries(input: $timeSeriesInput) {
+    labels\n    values\n    groups {\n      group\n      labels\n      values\n    }\n  }\n}\n    `,
+  leaderboard: `\n    query Leaderboard($leaderboardInput: LeaderboardInput!) {
+  leaderboard(input: $leaderboardInput) {\n    headers\n    rows\n  }\n}\n    `,
+  topValues: `\n    query TopValues($topValuesInput: TopValuesInput!) {
+  topValues(input: $topValuesInput) {\n    values\n  }\n}\n    `,
 }

@@ -2,10 +2,12 @@
  * W-11: a GraphQL request takes a bounded share of the main thread: limits, slices, turns of
  * applications.
  */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { locationsOf, takePositions } from '../../../src/api/graphql/errors.ts'
 import { GraphQLError, parse } from '../../../src/api/graphql/library.ts'
 import { MainThreadShare, Slices } from '../../../src/api/graphql/share.ts'
+import { createWebhookSource } from '../../../src/catalog/change-source.ts'
 import {
   GRAPHQL_APPLICATION_REQUESTS_MAX,
   GRAPHQL_BODY_BYTES_MAX,
@@ -27,12 +29,14 @@ let server: TestServer
 beforeAll(async () => {
   server = await makeServer()
   const columns = Array.from({ length: 498 }, (_, i) => `c${i}`)
-  await server.catalog.createWebhookSource(
-    {
-      uniqueName: 'wide',
-      columns: columns.map(name => ({ name, jsonProperty: name, type: 'INT8', nullable: true })),
-    },
-    'app',
+  await server.catalog.change(
+    createWebhookSource(
+      {
+        uniqueName: 'wide',
+        columns: columns.map(name => ({ name, jsonProperty: name, type: 'INT8', nullable: true })),
+      },
+      'app',
+    ),
   )
 })
 afterAll(() => server.stop())
@@ -176,7 +180,7 @@ describe('an answer', () => {
   })
 
   test('of many values lets other work have its turns', async () => {
-    const query = `{ ${many(100, i => `a${i}: __schema { types { name fields { name } } }`)} }`
+    const query = `{ ${many(20, i => `a${i}: __schema { types { name fields { name } } }`)} }`
     let turns = 0
     let isDone = false
     const count = () => {
@@ -265,6 +269,37 @@ describe('the share of the main thread', () => {
     expect(await share.enter('one more')).toBe(false)
     share.leave('app 1')
     expect(await share.enter('one more')).toBe(true)
+  })
+
+  test('is given to the questions of a request one by one', async () => {
+    const { now, work } = clock()
+    const slices = new Slices(new MainThreadShare(now), 'a', now)
+    let planned = 0
+    let most = 0
+    const turnOfTheLoop = setInterval(() => {
+      planned = 0
+      work(100)
+    }, 1)
+    const question = () =>
+      slices.inTurn(() => {
+        planned += 1
+        most = Math.max(most, planned)
+        work(GRAPHQL_SLICE_MS)
+      })
+    await Promise.all(Array.from({ length: 50 }, question))
+    clearInterval(turnOfTheLoop)
+    expect(most).toBeLessThanOrEqual(2)
+  })
+
+  test('is not charged for what a question waits for', async () => {
+    const { now, work } = clock()
+    const share = new MainThreadShare(now)
+    const slices = new Slices(share, 'a', now)
+    await slices.inTurn(() => work(1))
+    work(60_000) // its query runs
+    await slices.inTurn(() => work(1))
+    slices.rest()
+    expect(await share.enter('a')).toBe(true)
   })
 
   test('interrupts a request after a slice', async () => {

@@ -2,7 +2,9 @@
  * modifyDataPool as Terraform sends it: changes, requests without effect, refusals, and the state
  * after a restart.
  */
+
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { createWebhookSource } from '../../../src/catalog/change-source.ts'
 import type { Pool } from '../../../src/catalog/model.ts'
 import { RETENTION_DAYS_MAX } from '../../../src/util/limits.ts'
 import { makeServer, type TestServer } from './server.ts'
@@ -28,8 +30,14 @@ beforeEach(async () => {
 })
 
 async function make(uniqueName: string): Promise<Pool> {
-  const columns = [{ name: 'at', jsonProperty: 'at', type: 'TIMESTAMP', nullable: false }]
-  const made = await server.catalog.createWebhookSource({ uniqueName, columns, timestamp: 'at' }, 'maker')
+  const columns = [
+    { name: 'at', jsonProperty: 'at', type: 'TIMESTAMP', nullable: false },
+    { name: 'second', jsonProperty: 'second', type: 'DATE', nullable: false },
+    { name: 'text', jsonProperty: 'text', type: 'STRING', nullable: false },
+  ]
+  const made = await server.catalog.change(
+    createWebhookSource({ uniqueName, columns, timestamp: 'at' }, 'maker'),
+  )
   if ('badRequest' in made) throw new Error(made.badRequest)
   return made.pool
 }
@@ -94,6 +102,16 @@ describe('a change', () => {
     expect(server.catalog.pool(pool.id)).toMatchObject({ retentionDays: RETENTION_DAYS_MAX, description: '' })
   })
 
+  test('of the syncing is the interval alone', async () => {
+    const { data } = await server.ask(
+      'mutation ($input: modifyDataPoolInput!) { modifyDataPool(input: $input) { ... on DataPoolResponse { dataPool { syncing { status interval } } } } }',
+      { input: { idOrUniqueName: { id: pool.id }, syncing: { interval: 'EVERY_1_HOUR' } } },
+    )
+    expect(data.modifyDataPool.dataPool.syncing).toEqual({ status: 'DISABLED', interval: 'EVERY_1_HOUR' })
+    await modify({ description: 'other', syncing: null })
+    expect(server.catalog.pool(pool.id)).toMatchObject({ syncInterval: 'EVERY_1_HOUR' })
+  })
+
   test('a pool may have the name of its own source back', async () => {
     await modify({ uniqueName: `away-${count}` })
     const { data } = await modify({ uniqueName: pool.uniqueName })
@@ -108,9 +126,14 @@ describe('a refused change', () => {
     await refused({ dataRetentionInDays: 1.5 }, /Int/)
   })
 
-  test('concerns a fixed property', async () => {
-    await refused({ timestamp: { columnName: '_service_received_at' } }, /timestamp .* cannot be changed/)
-    await refused({ syncing: { interval: 'EVERY_1_HOUR' } }, /syncing cannot be set/)
+  test('names another timestamp', async () => {
+    for (const columnName of ['_service_received_at', 'second'])
+      await refused(
+        { timestamp: { columnName } },
+        /timestamp .* cannot be changed from "at" to .*timeRange\.timestamp .* create a Data Pool/,
+      )
+    await refused({ timestamp: { columnName: 'nope' } }, /"nope" names no column/)
+    await refused({ timestamp: { columnName: 'text' } }, /"text" is a column of type STRING/)
   })
 
   test('has a name that is taken or looks like an id', async () => {

@@ -1,9 +1,11 @@
 /** The endpoint over a real catalog, with a query stage that records its questions. For tests. */
+import type { AuditEntry, GraphqlDeps } from '../../../src/api/graphql/context.ts'
 import { createGraphql, type GraphqlReply } from '../../../src/api/graphql/endpoint.ts'
 import type { Catalog } from '../../../src/catalog/catalog.ts'
-import type { Pool, Scope } from '../../../src/catalog/model.ts'
+import type { Job, Pool, Scope } from '../../../src/catalog/model.ts'
 import type { CatalogOptions } from '../../../src/catalog/open-catalog.ts'
 import { createTokens } from '../../../src/catalog/token.ts'
+import type { RowPolicy } from '../../../src/query/policy.ts'
 import type { BadQuery } from '../../../src/query/query-types.ts'
 import type { Answered } from '../../../src/query/question.ts'
 import { type Folder, makeFolder } from '../../catalog/folder.ts'
@@ -27,7 +29,17 @@ interface Answer {
 export interface TestServer {
   readonly catalog: Catalog
   readonly folder: Folder
-  readonly asked: { readonly pool: Pool; readonly query: unknown; readonly applicationId: string }[]
+  readonly asked: {
+    readonly pool: Pool
+    readonly query: unknown
+    readonly applicationId: string
+    readonly policy: RowPolicy | null
+  }[]
+  readonly audited: AuditEntry[]
+  /** The checks of SQL texts; they accept every text unless a test sets others. */
+  readonly checks: Pick<GraphqlDeps, 'checkFilters' | 'checkFilterSql' | 'checkMetricExpression'>
+  /** The jobs that were created. Nobody runs them. */
+  readonly jobs: Job[]
   /** The answer to the next questions. */
   answer: () => Promise<Answered | BadQuery>
   ask(
@@ -41,8 +53,24 @@ export interface TestServer {
 
 const ADDRESS = '127.0.0.1'
 export const BASIC = `Basic ${Buffer.from('app:a-secret-of-the-app').toString('base64')}`
+/** An answer that every kind of question can show. */
+const FIELDS = {
+  value: '42',
+  values: [],
+  labels: [],
+  groups: [],
+  headers: [],
+  columns: [],
+  rows: [],
+  edges: [],
+  nodes: [],
+  pageInfo: { startCursor: null, endCursor: null, hasNextPage: false, hasPreviousPage: false },
+}
+
 export const COUNTED: Answered = {
   rows: [['42']],
+  answer: FIELDS,
+  outputs: [],
   recordsProcessed: 7,
   bytesProcessed: 99,
   durationMs: 1.6,
@@ -55,12 +83,23 @@ export async function makeServer(options: Partial<CatalogOptions> = {}): Promise
   const tokens = createTokens(catalog)
   const graphql = createGraphql({
     catalog,
+    jobs: { created: job => void server.jobs.push(job) },
     verify: (authorization, address) => tokens.verify(authorization, address),
     webhookUrl: id => `http://127.0.0.1:8420/v1/${id}`,
-    ask: (_question, pool, query, applicationId) => {
-      server.asked.push({ pool, query, applicationId })
+    sizeOf: () => ({ rows: 7, bytes: 5e11 }),
+    checkFilters: (...args) => server.checks.checkFilters(...args),
+    checkFilterSql: (...args) => server.checks.checkFilterSql(...args),
+    checkMetricExpression: (...args) => server.checks.checkMetricExpression(...args),
+    audit: entry => {
+      server.audited.push(entry)
+    },
+    ask: (_question, [{ pool, policy }], query, { applicationId }) => {
+      server.asked.push({ pool, query, applicationId, policy })
       return server.answer()
     },
+    plan: async () => ({ badRequest: 'no question is planned here' }),
+    // Statements are asked over HTTP in test/clients/sql.test.ts.
+    parseStatement: async () => ({ badRequest: 'no statement is parsed here' }),
   })
   const tokenOf = async (scope: readonly Scope[]): Promise<string> => {
     const form = new URLSearchParams({ grant_type: 'client_credentials', scope: scope.join(' ') })
@@ -82,6 +121,13 @@ export async function makeServer(options: Partial<CatalogOptions> = {}): Promise
     catalog,
     folder,
     asked: [],
+    audited: [],
+    checks: {
+      checkFilters: () => undefined,
+      checkFilterSql: async () => undefined,
+      checkMetricExpression: async () => undefined,
+    },
+    jobs: [],
     answer: async () => COUNTED,
     async ask(query, variables, { scope, operationName } = {}) {
       const authorization = scope === undefined ? BASIC : await tokenOf(scope)

@@ -55,12 +55,12 @@ test('segments are ordered by sequence, not by number', () => {
   expect(pick([c, { ...a, sequenceTo: 14 }, late, b])).toBe('small: 1 9 2 3')
 })
 
-test('W-6, W-7: no merge spans an excluded segment or another schema version', () => {
+test('W-6, W-7: no merge spans an excluded segment; schema versions may differ', () => {
   const five = rows(5000, 5000, 5000, 5000, 5000)
   expect(pick(five, { isExcluded: number => number === 3 })).toBe('none')
   expect(pick(five, { isExcluded: number => number === 5 })).toBe('small: 1 2 3 4')
   const changed = five.map(one => (one.segment > 2 ? { ...one, schemaVersion: 2 } : one))
-  expect(pick(changed)).toBe('none')
+  expect(pick(changed)).toBe('small: 1 2 3 4 5')
 })
 
 test('mostly deleted segments are rewritten; those without a visible row come first, together', () => {
@@ -181,7 +181,6 @@ function checkInputs(
   const from = ordered.indexOf(inputs[0] as PoolSegment)
   expect(ordered.slice(from, from + inputs.length)).toEqual(inputs)
   expect(inputs.filter(one => excluded.has(one.segment))).toEqual([])
-  expect(new Set(inputs.map(one => one.schemaVersion)).size).toBe(1)
   expect(inputs.length).toBeLessThanOrEqual(COMPACT_INPUTS_MAX)
   if (inputs.length === 1) return
   expect(inputs.reduce((sum, one) => sum + one.rows + one.deletes, 0)).toBeLessThanOrEqual(COMPACT_ROWS_MAX)

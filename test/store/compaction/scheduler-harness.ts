@@ -153,7 +153,7 @@ export class SchedulerHarness {
       pool: number => {
         const pool = this.pools.get(number)
         if (pool === undefined || this.leftAlone.has(number)) return undefined
-        const schema = (version: number) => ({ pool: number, version }) as never
+        const schema = (version: number) => ({ pool: number, version, columns: [] }) as never
         return { poolId: `P${number}`, folder: `/${number}`, retentionDays: pool.retentionDays, schema }
       },
       segments: number => {

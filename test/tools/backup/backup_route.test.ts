@@ -86,7 +86,15 @@ test('a second backup at once gives 409, and an existing empty folder is accepte
   expect(lines.at(-1)).toMatchObject({ done: true, pools: 2 })
   expect(lines.filter(line => 'phase' in line).map(line => line.phase)).toContain('segments')
   expect(existsSync(join(root, 'two'))).toBe(false)
-  expect(readdirSync(folder).sort()).toEqual(['BACKUP', 'FORMAT', 'admin.json', 'catalog', 'log', 'segment'])
+  expect(readdirSync(folder).sort()).toEqual([
+    'BACKUP',
+    'FORMAT',
+    'admin.json',
+    'catalog',
+    'log',
+    'secret.key',
+    'segment',
+  ])
 })
 
 test('a client that disconnects cancels the backup: nothing is left, and the next one works', async () => {

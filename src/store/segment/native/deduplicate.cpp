@@ -2,10 +2,12 @@
 // segment's columns get. The specification is assembler-js.ts; both give equal bytes.
 //
 //   W-7  Among equal keys the highest sequence wins, then the later row: the last in key order.
+//        With a version column the highest version since the key's last delete comes before both.
 #include <algorithm>
 #include <cstring>
 
 #include "../../../format/native/key_run.h"
+#include "../../../parse/native/key.h"
 #include "assembler.h"
 
 namespace segment {
@@ -149,6 +151,74 @@ void keep_winners(std::vector<KeyItem>& items, const std::vector<Key>& keys, uin
   items.resize(winners);
 }
 
+// The versions of all rows, VERSION_BYTES each, and the deletes that winners follow.
+struct Ranks {
+  std::vector<uint8_t> versions;
+  // Parallel to the winners: the sequence of the delete that a row follows, NO_DELETE without one.
+  std::vector<double> deleted_at;
+
+  const uint8_t* version(const KeyItem& item) const { return versions.data() + VERSION_BYTES * item.row; }
+};
+
+constexpr double NO_DELETE = -1;
+
+template <class Value>
+Value value_at(const Column& column, uint32_t row) {
+  Value value;
+  std::memcpy(&value, column.data + sizeof(Value) * row, sizeof(Value));
+  return value;
+}
+
+// False: the column has no versions.
+bool write_version(const Column& column, uint32_t row, uint8_t* out) {
+  switch (column.kind) {
+    case I8: return weir::write_key_int64(out, value_at<int8_t>(column, row)), true;
+    case I16: return weir::write_key_int64(out, value_at<int16_t>(column, row)), true;
+    case I32: return weir::write_key_int64(out, value_at<int32_t>(column, row)), true;
+    case I64: return weir::write_key_int64(out, value_at<int64_t>(column, row)), true;
+    case F32: return weir::write_key_double(out, value_at<float>(column, row)), true;
+    case F64: return weir::write_key_double(out, value_at<double>(column, row)), true;
+    default: return false;
+  }
+}
+
+// False: batches of posts have no such column, or it has no versions.
+bool read_versions(const std::vector<Entry>& entries, size_t rows, int32_t column_index, Ranks& ranks) {
+  ranks.versions.resize(VERSION_BYTES * rows);
+  uint8_t* out = ranks.versions.data();
+  for (const Entry& entry : entries) {
+    if (!entry.is_delete && column_index >= entry.columns) return false;
+    for (uint32_t row = 0; row < entry.rows; row++, out += VERSION_BYTES)
+      if (!entry.is_delete && !write_version(entry.column(column_index), row, out)) return false;
+  }
+  return true;
+}
+
+// Leaves only the winners in `items`: of each key the last row of the highest version since its
+// last delete, or that delete where no row follows. Sets `keep` for the winning rows of posts.
+void keep_highest(std::vector<KeyItem>& items, const std::vector<Key>& keys, Ranks& ranks, uint8_t* keep) {
+  size_t winners = 0;
+  for (size_t from = 0, to = 0; from < items.size(); from = to) {
+    size_t winner = from;
+    double deleted_at = NO_DELETE;
+    for (to = from; to < items.size() && compare_keys(items[from], items[to], keys) == 0; to++) {
+      const bool follows_delete = keys[items[winner].row].is_delete;
+      if (keys[items[to].row].is_delete) {
+        winner = to;
+        deleted_at = keys[items[to].row].sequence;
+      } else if (follows_delete ||
+                 std::memcmp(ranks.version(items[to]), ranks.version(items[winner]), VERSION_BYTES) >= 0) {
+        winner = to;
+      }
+    }
+    const bool is_delete = keys[items[winner].row].is_delete;
+    keep[items[winner].row] = is_delete ? 0 : 1;
+    ranks.deleted_at.push_back(is_delete ? NO_DELETE : deleted_at);
+    items[winners++] = items[winner];
+  }
+  items.resize(winners);
+}
+
 napi_value number_array(napi_env env, const std::vector<double>& numbers) {
   napi_value buffer, array;
   void* bytes = nullptr;
@@ -158,9 +228,10 @@ napi_value number_array(napi_env env, const std::vector<double>& numbers) {
   return array;
 }
 
-// Writes the key run (src/format/key-run.ts) and the sequences of its deletes in order.
+// Writes the key run (src/format/key-run.ts) and the sequences of its deletes in order. `ranks` is
+// null without a version column.
 napi_value write_run(napi_env env, const std::vector<KeyItem>& items, const std::vector<Key>& keys, const uint8_t* keep,
-                     std::vector<double>& deletes) {
+                     const Ranks* ranks, std::vector<double>& deletes) {
   std::vector<int32_t> places(keys.size());
   int32_t place = 0;
   for (size_t row = 0; row < keys.size(); row++) places[row] = keep[row] ? place++ : -1;
@@ -168,12 +239,16 @@ napi_value write_run(napi_env env, const std::vector<KeyItem>& items, const std:
   for (const KeyItem& item : items) bytes += keys[item.row].length;
   napi_value buffer;
   KeyRunWriter run;
-  if (!run.open(env, items.size(), bytes, &buffer)) return nullptr;
-  for (const KeyItem& item : items) {
-    const Key& key = keys[item.row];
-    const int32_t row = places[item.row];
+  if (!run.open(env, items.size(), bytes, &buffer, ranks != nullptr)) return nullptr;
+  for (size_t i = 0; i < items.size(); i++) {
+    const Key& key = keys[items[i].row];
+    const int32_t row = places[items[i].row];
+    const double deleted_at = ranks == nullptr ? NO_DELETE : ranks->deleted_at[i];
     if (row < 0) deletes.push_back(key.sequence);
-    run.add(key.bytes, key.length, row);
+    if (deleted_at != NO_DELETE) deletes.push_back(deleted_at);
+    run.add(key.bytes, key.length, deleted_at == NO_DELETE ? row : after_delete(row));
+    // A delete has zeros.
+    if (ranks != nullptr) run.add_version(ranks->version(items[i]));
   }
   return buffer;
 }
@@ -200,17 +275,20 @@ void sum_columns(const std::vector<Entry>& entries, const uint8_t* keep, std::ve
 
 }  // namespace
 
-// segmentDeduplicate(batches, requests, kinds, keyed, columns): {keep, keys, deletes, sums}
+// segmentDeduplicate(batches, requests, kinds, keyed, columns, version): {keep, keys, deletes,
+// sums}. `version` is the version column's place in a batch of posts, -1 without one.
 napi_value deduplicate(napi_env env, napi_callback_info info) {
-  size_t count = 5;
-  napi_value arguments[5], result, keep_buffer, keep_array;
+  size_t count = 6;
+  napi_value arguments[6], result, keep_buffer, keep_array;
   std::vector<Entry> entries;
   bool keyed = false;
   uint32_t columns = 0;
+  int32_t version = -1;
   napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
-  if (count < 5 || !read_entries(env, arguments, entries)) return nullptr;
+  if (count < 6 || !read_entries(env, arguments, entries)) return nullptr;
   napi_get_value_bool(env, arguments[3], &keyed);
   napi_get_value_uint32(env, arguments[4], &columns);
+  napi_get_value_int32(env, arguments[5], &version);
   size_t total = 0;
   for (const Entry& entry : entries) total += entry.rows;
   void* memory = nullptr;
@@ -226,8 +304,16 @@ napi_value deduplicate(napi_env env, napi_callback_info info) {
     items.reserve(total);
     read_keys(entries, keys, items);
     Sorter(items, keys).sort();
-    keep_winners(items, keys, keep);
-    napi_set_named_property(env, result, "keys", write_run(env, items, keys, keep, deletes));
+    Ranks ranks;
+    const bool is_ranked = version >= 0;
+    if (is_ranked && !read_versions(entries, total, version, ranks)) {
+      napi_throw_type_error(env, nullptr, "segmentDeduplicate: no column of versions stands there");
+      return nullptr;
+    }
+    if (is_ranked) keep_highest(items, keys, ranks, keep);
+    else keep_winners(items, keys, keep);
+    napi_set_named_property(env, result, "keys",
+                            write_run(env, items, keys, keep, is_ranked ? &ranks : nullptr, deletes));
   } else if (total > 0) {
     std::memset(keep, 1, total);
   }

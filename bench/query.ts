@@ -1,0 +1,353 @@
+/**
+ * Question: how fast is each kind of question over many rows, beside DuckDB on the same files,
+ * ClickHouse and PostgreSQL?
+ *
+ *   clean         the rows as they were posted; peers are asked too
+ *   1 % and 10 %  so many rows were superseded: posted once more with another quantity
+ *   under load    while other pools take events at full speed
+ *   many clients  queries a second of one counter over one tenant
+ *
+ * A time is what a client waits: the median of some asks after the first one, which is `cold`.
+ * DuckDB reads Weir's own Parquet files without their deleted rows, with as many threads; from the
+ * second state on its answers hold the superseded rows too. ClickHouse has a ReplacingMergeTree and
+ * answers with FINAL; its times have whole seconds. Server, peers and the bench share the cores.
+ */
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { DuckDBInstance } from '@duckdb/node-api'
+import { quoteText } from '../src/util/sql.ts'
+import type { TestPool, TestServer } from '../test/util/server.ts'
+import { BATCH_EVENTS, benchEvent, createRandom } from './events.ts'
+import { flood } from './flood.ts'
+import { median, print, quantileOf, row, short } from './measure.ts'
+import { numberOf } from './options.ts'
+import { hasClickHouse, startClickHouse } from './peers/clickhouse.ts'
+import { hasPostgres, startPostgres } from './peers/postgres.ts'
+import type { PostgresConnection } from './peers/postgres-connection.ts'
+import { QUESTIONS, type Question } from './query-questions.ts'
+import { keyedPool, scrape, startWeir } from './weir.ts'
+
+/** Options of the command line, as text; `no-peers` is a flag. */
+interface QueryOptions {
+  readonly rows?: string | undefined
+  readonly rounds?: string | undefined
+  readonly seconds?: string | undefined
+  readonly connections?: string | undefined
+  readonly only?: string | undefined
+  readonly 'no-peers'?: boolean | undefined
+}
+
+/** Something that answers questions. */
+interface Asked {
+  readonly name: string
+  ask(question: Question): Promise<unknown>
+  stop(): Promise<void>
+}
+
+/** A loaded peer, which takes superseding rows too. */
+interface Peer extends Asked {
+  load(from: number, to: number, step: number, round: number): Promise<void>
+}
+
+const POSTS_UNDER_WAY = 8
+const SETTLE_MS_MAX = 600_000
+
+/**
+ * Runs with `rows` (10M), `rounds` (7) asks of each question in each state, and `seconds` (10) of
+ * many clients. `only` names questions by a part of their name.
+ */
+export async function benchQuery(options: QueryOptions): Promise<void> {
+  const rows = Math.ceil(numberOf('rows', options.rows, 10_000_000) / BATCH_EVENTS) * BATCH_EVENTS
+  const rounds = numberOf('rounds', options.rounds, 7)
+  const seconds = numberOf('seconds', options.seconds, 10)
+  const connections = numberOf('connections', options.connections, 16)
+  const questions = QUESTIONS(rows).filter(({ name }) => name.includes(options.only ?? ''))
+  print(`query: ${rows} rows, ${rounds} asks of each question`)
+  const server = await startWeir()
+  const pool = await keyedPool(server)
+  const peers = options['no-peers'] === true ? [] : await openPeers()
+  await post(pool.url, 0, rows, 1, 0)
+  await settled(server, pool, rows)
+  for (const peer of peers) await peer.load(0, rows, 1, 0)
+  const weir = askWeir(server, pool.poolId)
+  await state('clean', server, pool, [weir, ...peers], questions, rounds)
+  for (const [name, step] of [
+    ['1 % superseded', 100],
+    ['10 % superseded', 10],
+  ] as const) {
+    await post(pool.url, 0, rows, step, step)
+    await settled(server, pool, rows)
+    for (const peer of peers) await peer.load(0, rows, step, step)
+    await state(name, server, pool, [weir, ...peers], questions, rounds)
+  }
+  for (const peer of peers) await peer.stop()
+  await underLoad(server, weir, questions, seconds, connections)
+  await manyClients(server, pool, seconds, 16)
+  await manyClients(server, pool, seconds, 64)
+  const end = await server.stop()
+  print(row('stopped', `${end.code ?? end.signal}`))
+}
+
+/** Posts every `step`th event from `from` to `to`; `round` changes their quantities. */
+async function post(url: string, from: number, to: number, step: number, round: number): Promise<void> {
+  const begin = performance.now()
+  const bodies = batches(from, to, step, round)
+  const send = async () => {
+    for (let next = bodies.next(); next.done !== true; next = bodies.next())
+      for (;;) {
+        const headers = { 'content-type': 'application/json' }
+        const answer = await fetch(url, { method: 'POST', headers, body: `[${next.value.join(',')}]` })
+        await answer.arrayBuffer()
+        if (answer.status === 200) break
+        if (answer.status !== 429) throw new Error(`POST answered ${answer.status}`)
+      }
+  }
+  await Promise.all(Array.from({ length: POSTS_UNDER_WAY }, send))
+  const taken = (performance.now() - begin) / 1000
+  print(row(`posted ${Math.ceil((to - from) / step)} events`, `${taken.toFixed(1)} s`))
+}
+
+function* batches(from: number, to: number, step: number, round: number): Generator<readonly string[]> {
+  let batch: string[] = []
+  for (let index = from; index < to; index += step) {
+    batch.push(eventOf(index, round))
+    if (batch.length < BATCH_EVENTS) continue
+    yield batch
+    batch = []
+  }
+  if (batch.length > 0) yield batch
+}
+
+/** The event has the same key, time and tenant in every round. */
+function eventOf(index: number, round: number): string {
+  const event = benchEvent(index, createRandom(index))
+  return round === 0 ? event : event.replace(/"quantity":\d+/, `"quantity":${100 + round}`)
+}
+
+/** Waits until every row is visible and nothing is left to merge. */
+async function settled(server: TestServer, pool: TestPool, rows: number): Promise<void> {
+  const counted = await server.count(pool.poolId)
+  if (counted !== String(rows)) throw new Error(`Weir shows ${counted} of ${rows} rows`)
+  const begin = performance.now()
+  for (let quiet = 0; quiet < 4; ) {
+    const page = await scrape(server.base)
+    const waits = ['small_segments', 'bytes_to_merge', 'pools_waiting', 'running']
+    quiet = waits.every(name => page.value(`weir_compaction_${name}`) === 0) ? quiet + 1 : 0
+    if (performance.now() - begin > SETTLE_MS_MAX) throw new Error('compaction does not end')
+    await new Promise(resolve => setTimeout(resolve, 250))
+  }
+  const page = await scrape(server.base)
+  const deleted = short(page.value('weir_compaction_deleted_rows'))
+  print(row('settled', `${page.value('weir_segments')} segments, ${deleted} deleted rows in them`))
+}
+
+function askWeir(server: TestServer, poolId: string): Asked {
+  return {
+    name: 'weir',
+    async ask({ document, input }) {
+      const variables = { input: input(poolId) }
+      const answer = await server.graphql<unknown>(document, variables)
+      if (answer.errors !== undefined) throw new Error(JSON.stringify(answer.errors))
+      return answer.data
+    },
+    async stop() {},
+  }
+}
+
+/** DuckDB on the files that the pool has. */
+async function askDuckdb(server: TestServer, { poolId }: TestPool): Promise<Asked> {
+  const folder = join(server.dataDir, 'segment', poolId)
+  const instance = await DuckDBInstance.create(':memory:', { threads: '2' })
+  const connection = await instance.connect()
+  await connection.run("SET TimeZone = 'UTC'")
+  await connection.run('SET parquet_metadata_cache = true')
+  await connection.run('SET preserve_insertion_order = false')
+  const look = async () => {
+    const files = readdirSync(folder)
+      .filter(name => name.endsWith('.parquet'))
+      .map(name => quoteText(join(folder, name)))
+    await connection.run(`CREATE OR REPLACE VIEW events AS SELECT * FROM read_parquet([${files.join(', ')}])`)
+  }
+  await look()
+  const run = async (sql: string) => (await connection.run(sql)).getRows()
+  return {
+    name: 'duckdb',
+    ask: ({ sql }) =>
+      run(sql.duckdb).catch(async () => {
+        // A late merge has replaced a file.
+        await look()
+        return run(sql.duckdb)
+      }),
+    async stop() {
+      connection.closeSync()
+      instance.closeSync()
+    },
+  }
+}
+
+async function openPeers(): Promise<Peer[]> {
+  const peers: Peer[] = []
+  if (hasClickHouse()) peers.push(await clickHousePeer())
+  else print(row('clickhouse', 'not installed (apt-get install clickhouse-server)'))
+  if (hasPostgres()) peers.push(await postgresPeer())
+  else print(row('postgres', 'not installed (apt-get install postgresql)'))
+  return peers
+}
+
+async function clickHousePeer(): Promise<Peer> {
+  const server = await startClickHouse()
+  await server.query(`CREATE TABLE latest (id String, time DateTime, tenant String, type String,
+    amount Float64, quantity Int64, payload String, round UInt16)
+    ENGINE = ReplacingMergeTree(round) ORDER BY (time, id)`)
+  return {
+    name: 'clickhouse',
+    ask: ({ sql }) => server.query(`${sql.clickHouse} FORMAT TabSeparated`),
+    async load(from, to, step, round) {
+      for (const batch of large(batches(from, to, step, round)))
+        await server.query(
+          `INSERT INTO latest FORMAT JSONEachRow ${batch.map(event => clickHouseRow(event, round)).join('\n')}`,
+        )
+    },
+    stop: () => server.stop(),
+  }
+}
+
+function clickHouseRow(text: string, round: number): string {
+  const { id, time, tenant, type, amount, quantity } = JSON.parse(text) as Record<string, unknown>
+  const seconds = Math.floor(Date.parse(String(time)) / 1000)
+  return JSON.stringify({ id, time: seconds, tenant, type, amount, quantity, payload: text, round })
+}
+
+async function postgresPeer(): Promise<Peer> {
+  const server = await startPostgres()
+  const run = async (sql: string) => {
+    const connection = await server.open(sql)
+    await connection.execute()
+    connection.close()
+  }
+  const prepared = new Map<string, PostgresConnection>()
+  await run(`CREATE TABLE latest (id text, time timestamptz, tenant text, type text, amount float8,
+    quantity bigint, payload text, PRIMARY KEY (time, id))`)
+  return {
+    name: 'postgres',
+    async ask({ sql }) {
+      const connection = prepared.get(sql.postgres) ?? (await server.open(sql.postgres))
+      prepared.set(sql.postgres, connection)
+      await connection.execute()
+    },
+    async load(from, to, step, round) {
+      for (const batch of large(batches(from, to, step, round)))
+        await run(
+          `INSERT INTO latest SELECT e->>'id', (e->>'time')::timestamptz, e->>'tenant', e->>'type',
+            (e->>'amount')::float8, (e->>'quantity')::bigint, e::text
+          FROM json_array_elements(${quoteText(`[${batch.join(',')}]`)}::json) e
+          ON CONFLICT (time, id) DO UPDATE SET quantity = excluded.quantity, payload = excluded.payload`,
+        )
+      await run('CREATE INDEX IF NOT EXISTS latest_tenant ON latest (tenant, time)')
+      await run('VACUUM ANALYZE latest')
+    },
+    async stop() {
+      for (const connection of prepared.values()) connection.close()
+      await server.stop()
+    },
+  }
+}
+
+/** Twenty batches in one. */
+function* large(all: Generator<readonly string[]>): Generator<readonly string[]> {
+  let joined: string[] = []
+  for (const batch of all) {
+    joined.push(...batch)
+    if (joined.length < 20 * BATCH_EVENTS) continue
+    yield joined
+    joined = []
+  }
+  if (joined.length > 0) yield joined
+}
+
+/** Asks everything of everyone in turn, and prints a table. */
+async function state(
+  name: string,
+  server: TestServer,
+  pool: TestPool,
+  asked: readonly Asked[],
+  questions: readonly Question[],
+  rounds: number,
+): Promise<void> {
+  const duckdb = await askDuckdb(server, pool)
+  const [weir, ...peers] = asked
+  const all = [...(weir === undefined ? [] : [weir]), duckdb, ...peers]
+  print(
+    `\n${name.padEnd(34)}${all.map(one => `${one.name} ms (cold)`.padStart(22)).join('')}   weir : duckdb`,
+  )
+  for (const question of questions) {
+    const times = all.map((): number[] => [])
+    for (let ask = 0; ask <= rounds; ask++)
+      for (const [index, one] of all.entries()) {
+        const begin = performance.now()
+        await one.ask(question)
+        times[index]?.push(performance.now() - begin)
+      }
+    const cells = times.map(([cold = 0, ...warm]) => `${median(warm).toFixed(1)} (${cold.toFixed(0)})`)
+    const [own = 0, bare = 1] = times.map(([, ...warm]) => median(warm))
+    print(
+      `${question.name.padEnd(34)}${cells.map(cell => cell.padStart(22)).join('')}   ${(own / bare).toFixed(2)} ×`,
+    )
+  }
+  await duckdb.stop()
+}
+
+/** Asks every question again and again while other pools take events at full speed. */
+async function underLoad(
+  server: TestServer,
+  weir: Asked,
+  questions: readonly Question[],
+  seconds: number,
+  connections: number,
+): Promise<void> {
+  const other = await keyedPool(server)
+  const loading = flood({ kind: 'fill', seconds, url: other.url, connections }, () => {})
+  const times = new Map<string, number[]>()
+  const end = performance.now() + seconds * 1000
+  while (performance.now() < end)
+    for (const question of questions) {
+      const begin = performance.now()
+      await weir.ask(question)
+      times.set(question.name, [...(times.get(question.name) ?? []), performance.now() - begin])
+    }
+  const done = await loading
+  print(`\nunder load, ${short(done.events / done.seconds)} events/s meanwhile`)
+  for (const [name, all] of times)
+    print(
+      row(name, `p50 ${median(all).toFixed(0)} ms, max ${Math.max(...all).toFixed(0)} ms, of ${all.length}`),
+    )
+}
+
+/** One counter over one tenant, from many clients. */
+async function manyClients(
+  server: TestServer,
+  { poolId }: TestPool,
+  seconds: number,
+  clients: number,
+): Promise<void> {
+  const times: number[] = []
+  const end = performance.now() + seconds * 1000
+  const ask = async (client: number) => {
+    for (let number = 0; performance.now() < end; number++) {
+      const tenant = `tenant-${String((client * 61 + number) % 1000).padStart(4, '0')}`
+      const begin = performance.now()
+      await server.sum(poolId, 'quantity', {
+        filters: [{ column: 'tenant', operator: 'EQUALS', value: tenant }],
+      })
+      times.push(performance.now() - begin)
+    }
+  }
+  await Promise.all(Array.from({ length: clients }, (_, client) => ask(client)))
+  const rate = (times.length / seconds).toFixed(0)
+  print(
+    row(
+      `a tenant's counter, ${clients} clients`,
+      `${rate} queries/s, p50 ${median(times).toFixed(0)} ms, p99 ${quantileOf(times, 0.99).toFixed(0)} ms`,
+    ),
+  )
+}

@@ -1,0 +1,87 @@
+/**
+ * The audit trail: one entry for each mutation that ran, whatever its outcome. docs/operating.md
+ * says where it goes. An entry holds no secrets: it names an object by its id, never its content.
+ */
+import type { GraphQLFieldResolver } from 'graphql'
+import { AUDIT_ID_CHARACTERS_MAX } from '../../util/limits.ts'
+import type { AuditEntry, Context } from './context.ts'
+import { codeOf } from './errors.ts'
+
+type Resolve = GraphQLFieldResolver<unknown, Context>
+
+/** The resolver of a mutation, with an entry after each run. */
+export function audited(mutation: string, resolve: Resolve): Resolve {
+  return async (parent, args, context, info) => {
+    const { deps, caller } = context
+    const target = nameIn(args as object, TARGETS)
+    const note = (object: string | null, outcome: AuditEntry['outcome']) =>
+      deps.audit({
+        mutation,
+        applicationId: caller.applicationId,
+        object: object === null ? null : object.slice(0, AUDIT_ID_CHARACTERS_MAX),
+        ...(target === null ? {} : { target: target.slice(0, AUDIT_ID_CHARACTERS_MAX) }),
+        outcome,
+      })
+    try {
+      context.budget.mutation()
+      const result = await resolve(parent, args, context, info)
+      note(idIn(result) ?? askedFor(args as object), outcomeOf(result))
+      return result
+    } catch (error) {
+      note(askedFor(args as object), codeOf(error))
+      throw error
+    }
+  }
+}
+
+function outcomeOf(result: unknown): AuditEntry['outcome'] {
+  if (result === null) return 'absent'
+  return isObject(result) && result['__typename'] === 'FailureResponse' ? 'BAD_REQUEST' : 'done'
+}
+
+/** The id of a result: a deletion's id, the object itself, or the one object that a response has. */
+function idIn(result: unknown): string | null {
+  if (typeof result === 'string') return result
+  if (!isObject(result)) return null
+  for (const object of [result, ...Object.values(result)])
+    if (isObject(object) && typeof object['id'] === 'string') return object['id']
+  return null
+}
+
+/**
+ * Arguments and input fields that name the object of a mutation, or its pool, the first that is
+ * given. A uniqueName beside another of them is the new name of the object.
+ */
+const NAMES = [
+  'id',
+  'idOrUniqueName',
+  'metric',
+  'metricId',
+  'policy',
+  'dataPoolAccessPolicy',
+  'uniqueName',
+  'dataPool',
+  'dataPoolId',
+] as const
+const TARGETS = ['application', 'newDataPoolId'] as const
+
+/** The id or name by which the arguments name the object, or its pool. */
+function askedFor(args: object): string | null {
+  return nameIn(args, NAMES)
+}
+
+/** The first of the arguments or input fields `names` that is given. */
+function nameIn(args: object, names: readonly string[]): string | null {
+  const { input = args } = args as { readonly input?: object | null }
+  if (input === null) return null
+  for (const name of names) {
+    const value = (input as Record<string, unknown>)[name]
+    if (typeof value === 'string' && value !== '') return value
+    if (name === 'idOrUniqueName' && isObject(value)) return nameIn(value, names)
+  }
+  return null
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null
+}

@@ -1,0 +1,63 @@
+/**
+ * Filters and SQL texts that a caller gives with a metric or a policy. They are checked against the
+ * pool before the catalog stores them, so that each later query can rely on them.
+ */
+import type { Pool, StoredFilter } from '../../catalog/model.ts'
+import type { TextForm } from '../../query/check-texts.ts'
+import type { Filter } from '../../query/where.ts'
+import type { Context } from './context.ts'
+import { badRequest } from './errors.ts'
+import type { Enums, Inputs } from './schema-types.ts'
+
+/** What a caller may give besides an object's own fields. null and "" mean not given. */
+interface Texts {
+  readonly filters?: readonly Inputs['FilterInput'][] | null | undefined
+  readonly filterSql?: string | null | undefined
+  readonly expression?: string | null | undefined
+}
+
+/**
+ * Throws BAD_REQUEST where a filter, a condition or an expression does not fit the pool.
+ * @param form `placeholders`: the filters and the condition may hold placeholders for policy values
+ */
+export async function checkTexts(
+  pool: Pool,
+  texts: Texts,
+  context: Context,
+  form: TextForm = 'plain',
+): Promise<void> {
+  const { deps, budget } = context
+  const { filters, filterSql, expression } = texts
+  budget.query(texts)
+  const checks = [
+    filters && filters.length > 0 ? deps.checkFilters(pool, filters as readonly Filter[], form) : undefined,
+    filterSql ? await deps.checkFilterSql(pool, filterSql, form) : undefined,
+    expression ? await deps.checkMetricExpression(pool, expression) : undefined,
+  ]
+  for (const refused of checks) if (refused !== undefined) throw badRequest(refused.badRequest)
+}
+
+/** Filters as the catalog stores them; undefined where none are given. The nesting was checked. */
+export function storedFilters(
+  filters: readonly Inputs['FilterInput'][] | null | undefined,
+): readonly StoredFilter[] | undefined {
+  return filters?.map(({ column, operator, value, and, or }) => ({
+    column,
+    operator,
+    value: value ?? null,
+    and: storedFilters(and) ?? [],
+    or: storedFilters(or) ?? [],
+  }))
+}
+
+/** A stored filter, whose operator was checked when it was given. */
+interface ShownFilter extends Omit<StoredFilter, 'operator' | 'and' | 'or'> {
+  readonly operator: Enums['FilterOperator']
+  readonly and: readonly ShownFilter[]
+  readonly or: readonly ShownFilter[]
+}
+
+/** The filters of a document, as the schema's type wants them. */
+export function shownFilters(filters: readonly StoredFilter[]): readonly ShownFilter[] {
+  return filters as readonly ShownFilter[]
+}

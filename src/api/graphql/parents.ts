@@ -1,0 +1,67 @@
+/**
+ * The values behind the objects of the GraphQL schema that have resolvers of their own. Every other
+ * object is given as it is shown.
+ */
+
+import type {
+  AccessPolicy,
+  Application,
+  DataSource,
+  Environment,
+  Job,
+  Metric,
+  Pool,
+  SourceColumn,
+  SourceTable,
+} from '../../catalog/model.ts'
+import type { Answered } from '../../query/question.ts'
+import type { ShownColumn } from './pool-columns.ts'
+
+/** A table, and the source that declares it. */
+export interface TableOfSource {
+  readonly source: DataSource
+  readonly table: SourceTable
+}
+
+/** A column of such a table. */
+export interface ColumnOfSource {
+  readonly source: DataSource
+  readonly column: SourceColumn
+}
+
+/** A column of a pool as a metric names it: its statistics are those of the metric's rows. */
+export interface DimensionOfPool {
+  readonly pool: Pool
+  readonly metric: Metric
+  readonly column: ShownColumn
+}
+
+/** The statistics of a column. Each is asked of the pool when it is called. */
+export interface StatisticsOfColumn {
+  uniqueValues(limit: number | null): Promise<readonly string[]>
+  /** Minimum, maximum and average. */
+  range(): Promise<Answered>
+}
+
+/** The values by the name of their type in the schema; schema-types.ts reads them. */
+export interface Parents {
+  readonly AddColumnToDataPoolJob: Job
+  readonly Application: Application
+  readonly Column: ColumnOfSource
+  readonly DataPool: Pool
+  readonly DataPoolAccessPolicy: AccessPolicy
+  readonly DataSource: DataSource
+  readonly Dimension: DimensionOfPool
+  readonly DimensionStatistics: StatisticsOfColumn
+  readonly Environment: Environment
+  readonly Metric: Metric
+  readonly Table: TableOfSource
+  // Weir has no objects of these types: lists are empty, and look-ups answer NOT_FOUND.
+  readonly Booster: never
+  readonly DeletionJob: never
+  readonly MaterializedView: never
+  readonly Policy: never
+  readonly Sync: never
+  readonly TableIntrospection: never
+  readonly UpdateDataPoolRecordsJob: never
+}

@@ -1,0 +1,94 @@
+/** The columns of a pool as the API shows them. */
+import type { Pool, PoolColumn } from '../../catalog/model.ts'
+import { clickHouseTypeOf } from '../../format/clickhouse-type.ts'
+import { type ColumnType, NUMBER_TYPES, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
+import { must } from '../../util/assert.ts'
+import type { Context } from './context.ts'
+
+/** DataPoolColumn of the schema. */
+export interface ShownColumn {
+  readonly name: string
+  readonly columnName: string
+  /** CLICKHOUSE for a column whose type was given in the words of ClickHouse. */
+  readonly type: ColumnType | 'CLICKHOUSE'
+  readonly clickHouseType: string
+  readonly isNullable: boolean
+  /** The type in which Weir stores the column. */
+  readonly storedType: ColumnType
+}
+
+interface ShownColumns {
+  readonly all: readonly ShownColumn[]
+  readonly measures: readonly ShownColumn[]
+}
+
+const RECEIVED_AT_SHOWN = shown({ name: RECEIVED_AT, type: 'TIMESTAMP', nullable: false })
+const PAYLOAD_SHOWN = shown({ name: PAYLOAD, type: 'JSON', nullable: false })
+
+/** The shown columns of each pool. A change of a pool makes a new Pool object. */
+const shownOf = new WeakMap<Pool, ShownColumns>()
+
+/**
+ * The configured columns in their order. Those of a webhook source's pool come after the two
+ * default columns; a generic pool shows its own alone.
+ */
+export function columnsOf(pool: Pool): ShownColumns {
+  let columns = shownOf.get(pool)
+  if (columns === undefined) {
+    const own = pool.columns.map(shown)
+    const all = pool.webhookId === null ? [RECEIVED_AT_SHOWN, PAYLOAD_SHOWN, ...own] : own
+    columns = { all, measures: all.filter(({ storedType }) => NUMBER_TYPES.includes(storedType)) }
+    shownOf.set(pool, columns)
+  }
+  return columns
+}
+
+/**
+ * The names of the columns that exist for the caller, by its access policy; undefined: all of them.
+ * A client that asks for every listed column would meet refusals otherwise.
+ */
+export function visibleColumns(
+  pool: Pool,
+  { caller, deps }: Pick<Context, 'caller' | 'deps'>,
+): ReadonlySet<string> | undefined {
+  if (!pool.accessControlEnabled || caller.scopes.has('admin')) return undefined
+  const columns = deps.catalog.read.policyOf(pool.id, caller.applicationId)?.columns ?? []
+  return columns.includes('*') ? undefined : new Set(columns)
+}
+
+/** The column of this name, a default one too; undefined where the pool has none. */
+export function findColumn(pool: Pool, name: string): ShownColumn | undefined {
+  if (name === RECEIVED_AT) return RECEIVED_AT_SHOWN
+  if (name === PAYLOAD) return PAYLOAD_SHOWN
+  const column = pool.columns.find(each => each.name === name)
+  return column && shown(column)
+}
+
+/** The column that a document of the catalog names. */
+export function columnNamed(pool: Pool, name: string): ShownColumn {
+  return must(findColumn(pool, name), `column ${name} of pool ${pool.id}`)
+}
+
+/** True where the column alone identifies a record. */
+export function isWholeKey(pool: Pool, name: string): boolean {
+  const key = pool.uniqueIdColumn === null && pool.key === undefined ? [] : keyColumnsOf(pool)
+  return key.length === 1 && key[0]?.name === name
+}
+
+/** The columns of the pool's key, in its order. Without a key each event is a record of its own. */
+export function keyColumnsOf(pool: Pool): readonly ShownColumn[] {
+  const byDefault = [pool.timestamp ?? RECEIVED_AT, pool.uniqueIdColumn]
+  const names = pool.key === undefined ? byDefault : (pool.key?.columns ?? [])
+  return names.flatMap(name => (name === null ? [] : [columnNamed(pool, name)]))
+}
+
+function shown({ name, type, nullable, clickHouseType }: Omit<PoolColumn, 'jsonProperty'>): ShownColumn {
+  return {
+    name,
+    columnName: name,
+    type: clickHouseType === undefined ? type : 'CLICKHOUSE',
+    clickHouseType: clickHouseType ?? clickHouseTypeOf(type, nullable),
+    isNullable: nullable,
+    storedType: type,
+  }
+}

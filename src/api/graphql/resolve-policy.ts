@@ -1,0 +1,85 @@
+/**
+ * Resolvers of data pool access policies. The older policies of metrics do not exist here: they are
+ * refused by name, and a deletion of one finds nothing.
+ */
+import {
+  assignPolicy,
+  createPolicy,
+  deletePolicy,
+  modifyPolicy,
+  unassignPolicy,
+} from '../../catalog/change-policy.ts'
+import { change, found, remove } from './changes.ts'
+import { badRequest, notFound } from './errors.ts'
+import { checkTexts, shownFilters, storedFilters } from './filters.ts'
+import { pageOfDocuments } from './page.ts'
+import type { Resolvers } from './schema-types.ts'
+
+const POLICY = 'Data Pool Access Policy'
+const NO_METRIC_POLICIES =
+  'Weir has no policies of metrics: create a Data Pool Access Policy and assign it to the Application.'
+
+export const policyQueries = {
+  dataPoolAccessPolicy: (_, { id }, { deps }) => found(deps.catalog.read.policies.get(id), POLICY),
+  policy: () => {
+    throw notFound('Policy')
+  },
+} satisfies Partial<Resolvers['Query']>
+
+export const policyMutations = {
+  createDataPoolAccessPolicy: async (_, { input }, context) => {
+    const { dataPool, rows, ...asked } = input
+    const pool = found(context.deps.catalog.read.pools.get(dataPool), 'Data Pool')
+    await checkTexts(pool, { filters: rows, filterSql: asked.filterSql }, context, 'placeholders')
+    const policy = { ...asked, poolId: pool.id, rows: storedFilters(rows) }
+    const decide = createPolicy(policy, context.caller.applicationId)
+    return { dataPoolAccessPolicy: await change(context, decide, 'Data Pool') }
+  },
+  modifyDataPoolAccessPolicy: async (_, { input }, context) => {
+    const { id, rows, ...asked } = input
+    const { policies, pools } = context.deps.catalog.read
+    const policy = found(policies.get(id), POLICY)
+    const pool = found(pools.get(policy.poolId), POLICY)
+    await checkTexts(pool, { filters: rows, filterSql: asked.filterSql }, context, 'placeholders')
+    const decide = modifyPolicy({ id }, { ...asked, rows: storedFilters(rows) }, context.caller.applicationId)
+    return { dataPoolAccessPolicy: await change(context, decide, POLICY) }
+  },
+  deleteDataPoolAccessPolicy: (_, { id }, context) => remove(context, { id }, deletePolicy),
+  assignDataPoolAccessPolicyToApplication: async (_, args, context) => {
+    const { dataPoolAccessPolicy: policyId, application } = args
+    const { catalog } = context.deps
+    found(catalog.read.policies.get(policyId), POLICY)
+    found(catalog.read.applications.get(application), 'Application')
+    const decide = assignPolicy(policyId, application, context.caller.applicationId)
+    return changedId(await catalog.change(decide))
+  },
+  unAssignDataPoolAccessPolicyFromApplication: async (_, args, { deps, caller }) => {
+    const { dataPoolAccessPolicy: policyId, application } = args
+    return changedId(await deps.catalog.change(unassignPolicy(policyId, application, caller.applicationId)))
+  },
+  createPolicy: () => {
+    throw badRequest(NO_METRIC_POLICIES)
+  },
+  modifyPolicy: () => {
+    throw badRequest(NO_METRIC_POLICIES)
+  },
+  deletePolicy: () => null,
+} satisfies Partial<Resolvers['Mutation']>
+
+export const policyFields: Omit<Resolvers['DataPoolAccessPolicy'], 'account' | 'environment'> = {
+  dataPool: (policy, _, { deps }) => found(deps.catalog.read.pools.get(policy.poolId), 'Data Pool'),
+  rows: ({ rows }) => shownFilters(rows),
+  applications: ({ applicationIds }, args, context) => {
+    const { applications } = context.deps.catalog.read
+    const { placeOf } = applications
+    const assigned = applicationIds.flatMap(id => applications.get(id) ?? [])
+    assigned.sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1))
+    return pageOfDocuments(applications, assigned, args, context)
+  },
+}
+
+/** The id that an assignment returns. Throws BAD_REQUEST. */
+function changedId(result: string | { readonly badRequest: string } | null): string | null {
+  if (typeof result === 'object' && result !== null) throw badRequest(result.badRequest)
+  return result
+}

@@ -1,0 +1,74 @@
+/**
+ * sqlV1 and describeSqlV1: finds the pools that a statement names, and has it answered.
+ *
+ * A pool that does not exist and one that the caller may not read answer with the same words, so
+ * that statements tell nothing of other pools.
+ */
+import { quoted } from '../../query/operand.ts'
+import type { Askable } from '../../query/question.ts'
+import type { SqlDialect } from '../../query/sql/check-statement.ts'
+import { readClickHouseNames } from '../../query/sql/clickhouse-names.ts'
+import { type SqlAnswer, type SqlQuestion, sql } from '../../query/sql/sql-question.ts'
+import type { AskedPool, AskedPools, Context } from './context.ts'
+import { badRequest, failure } from './errors.ts'
+import { askedPool, queryInfo, readerOf } from './resolve-question.ts'
+import type { Resolvers } from './schema-types.ts'
+
+interface SqlInput {
+  readonly query: string
+  readonly dialect?: SqlDialect | null | undefined
+}
+
+/** A parsed statement and its pools, as the caller may read them. */
+interface ReadSql {
+  readonly question: SqlQuestion
+  readonly pools: AskedPools
+}
+
+export const sqlQueries = {
+  sqlV1: async (_, { input }, context) => {
+    const { question, pools } = await readSql(input, context)
+    const answered = await context.deps.ask(sql as Askable, pools, question, readerOf(context))
+    if ('badRequest' in answered) throw badRequest(answered.badRequest)
+    context.onAnswered?.(answered)
+    const { columns, rows } = answered.answer as SqlAnswer
+    return { columns, rows, info: queryInfo(sql as Askable, answered, context) }
+  },
+  describeSqlV1: async (_, { input }, context) => {
+    const { question, pools } = await readSql(input, context)
+    const planned = await context.deps.plan(sql as Askable, pools, question, readerOf(context))
+    if ('badRequest' in planned) throw badRequest(planned.badRequest)
+    const { columns } = planned.answer([]) as SqlAnswer
+    return { columns }
+  },
+} satisfies Partial<Resolvers['Query']>
+
+async function readSql(input: SqlInput, context: Context): Promise<ReadSql> {
+  const { deps, caller } = context
+  context.budget.query(input)
+  await context.slices.step()
+  const dialect = input.dialect ?? 'POSTGRESQL'
+  const text = dialect === 'CLICKHOUSE' ? readClickHouseNames(input.query) : input.query
+  const statement = await deps.parseStatement(text, caller.applicationId)
+  if ('badRequest' in statement) throw badRequest(statement.badRequest)
+  const pools: AskedPool[] = []
+  const poolOf = statement.pools.map(name => {
+    const asked = poolToRead(name, context)
+    const known = pools.findIndex(({ pool }) => pool === asked.pool)
+    return known < 0 ? pools.push(asked) - 1 : known
+  })
+  const [first, ...others] = pools
+  if (first === undefined) throw badRequest('The statement names no Data Pool after FROM.')
+  return { question: { statement, poolOf, dialect }, pools: [first, ...others] }
+}
+
+/** The pool of a unique name or an id. An id wins, as in the other questions. */
+function poolToRead(name: string, context: Context): AskedPool {
+  const { deps, caller } = context
+  const { catalog } = deps
+  const pool = catalog.pool(name) ?? catalog.poolByName(name)
+  const assigned = pool && catalog.read.policyOf(pool.id, caller.applicationId)
+  if (pool === undefined || (pool.accessControlEnabled && assigned === undefined))
+    throw failure('NOT_FOUND', `Data Pool ${quoted(name)} not found`)
+  return askedPool(pool, context)
+}

@@ -1,0 +1,106 @@
+/** The connection settings of a data source, and table settings, as the API shows them. */
+import type { DataSource, Pool, SourceTable, TableSettings } from '../../catalog/model.ts'
+import { must } from '../../util/assert.ts'
+import type { GraphqlDeps } from './context.ts'
+import type { Enums } from './schema-types.ts'
+
+type ColumnType = Enums['ColumnType']
+type SettingsDeps = Pick<GraphqlDeps, 'catalog' | 'webhookUrl'>
+
+/** One type of the schema for each kind. The catalog has stored the settings as they were given. */
+export function settingsOf(source: DataSource, deps: SettingsDeps) {
+  const { kind, settings } = source
+  const text = (name: string) => String(settings[name] ?? '')
+  const given = (name: string) => (settings[name] ?? null) as string | null
+  switch (kind) {
+    case 'WEBHOOK':
+      return webhookSettings(source, deps)
+    case 'Http':
+      return {
+        __typename: 'HttpConnectionSettings' as const,
+        basicAuth: source.basicAuth,
+        tables: source.tables.map(shownTable),
+      }
+    case 'INTERNAL':
+      return { __typename: 'InternalConnectionSettings' as const, _: null }
+    case 'S3':
+      return {
+        __typename: 'S3ConnectionSettings' as const,
+        awsAccessKeyId: text('awsAccessKeyId'),
+        bucket: text('bucket'),
+        tables: source.tables.map(shownTable),
+      }
+    case 'Snowflake':
+      return {
+        __typename: 'SnowflakeConnectionSettings' as const,
+        account: text('account'),
+        database: text('database'),
+        warehouse: text('warehouse'),
+        schema: text('schema'),
+        username: text('username'),
+        role: text('role'),
+      }
+    case 'KAFKA':
+      return {
+        __typename: 'KafkaConnectionSettings' as const,
+        auth: text('auth'),
+        bootstrapServers: (settings['bootstrapServers'] ?? []) as readonly string[],
+        password: text('password'),
+        tls: (settings['tls'] ?? null) as boolean | null,
+        user: text('user'),
+      }
+    case 'CLICKHOUSE':
+      return {
+        __typename: 'ClickHouseConnectionSettings' as const,
+        database: text('database'),
+        password: text('password'),
+        readonly: null,
+        url: text('url'),
+        user: text('user'),
+      }
+    case 'POSTGRESQL':
+      return {
+        __typename: 'PostgreSqlConnectionSettings' as const,
+        database: given('database'),
+        host: text('host'),
+        port: (settings['port'] ?? null) as number | null,
+        schema: given('schema'),
+        user: text('user'),
+      }
+  }
+}
+
+function webhookSettings({ webhook, basicAuth }: DataSource, { catalog, webhookUrl }: SettingsDeps) {
+  const { webhookId, poolId, timestamp, uniqueIdColumn, tenant, tableSettings } = must(webhook, 'a webhook')
+  const pool: Pool | undefined = catalog.read.pools.get(poolId)
+  return {
+    __typename: 'WebhookConnectionSettings' as const,
+    accessControlEnabled: pool?.accessControlEnabled ?? null,
+    basicAuth,
+    // With the stored type: clients of webhooks do not know CLICKHOUSE.
+    columns: pool?.columns ?? null,
+    tableSettings: tableSettings === null ? null : shownTableSettings(tableSettings),
+    tenant,
+    timestamp,
+    uniqueId: uniqueIdColumn,
+    webhookUrl: webhookUrl(webhookId),
+  }
+}
+
+function shownTable({ id, name, path, columns }: SourceTable) {
+  return { id, name, path, columns: columns.map(column => ({ ...column, type: column.type as ColumnType })) }
+}
+
+/** TableSettings of the schema: as given, with null for what was not given. */
+export function shownTableSettings(settings: TableSettings | null) {
+  if (settings === null)
+    return { engine: null, partitionBy: null, primaryKey: null, orderBy: null, ttl: null }
+  return { ...settings, engine: shownEngine(settings.engine) }
+}
+
+function shownEngine(engine: TableSettings['engine']) {
+  if (engine === null) return null
+  return engine.type === 'MERGE_TREE'
+    ? { __typename: 'MergeTreeTableEngine' as const, ...engine }
+    : { __typename: 'ReplacingMergeTreeTableEngine' as const, ...engine }
+}

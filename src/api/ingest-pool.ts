@@ -1,0 +1,77 @@
+/**
+ * A pool as ingest sees it: the schema that its next bodies are parsed with, and the hold of a
+ * cut-over.
+ *
+ * A cut-over replaces the schema at an exact sequence. It holds the pool: no body of the pool goes
+ * to the parse workers. The bodies wait in their slabs, and other pools go on. When every batch
+ * that was parsed before has its sequences, each later request gets a higher one. Then the schema
+ * is replaced, and the hold ends (app/cut-over.ts).
+ */
+import type { BatchCost } from '../format/batch-layout.ts'
+import { assert } from '../util/assert.ts'
+
+/** A schema version as parse tasks need it. */
+export interface IngestSchema {
+  readonly version: number
+  /** The PoolSchema as JSON in UTF-8. */
+  readonly bytes: SharedArrayBuffer
+  /** batchCostOf() the schema. */
+  readonly cost: BatchCost
+}
+
+/** One object for each pool; all its targets share it. */
+export class IngestPool {
+  readonly number: number
+  #schema: IngestSchema
+  #isHeld = false
+  /** Groups of parse tasks whose requests have no sequences yet. */
+  #unsequenced = 0
+  #onSequenced: () => void = () => {}
+
+  constructor(number: number, schema: IngestSchema) {
+    this.number = number
+    this.#schema = schema
+  }
+
+  /** The schema of the next parse task. A task that was begun keeps its own. */
+  get schema(): IngestSchema {
+    return this.#schema
+  }
+
+  /** True while no body of the pool may go to the parse workers. */
+  get isHeld(): boolean {
+    return this.#isHeld
+  }
+
+  /** Counts a group of a parse task that begins. */
+  begun(): void {
+    assert(!this.#isHeld, 'no task of a held pool begins')
+    this.#unsequenced += 1
+  }
+
+  /** The requests of a group have their sequences, or were refused. */
+  sequenced(): void {
+    assert(this.#unsequenced > 0, 'a group gets its sequences once')
+    this.#unsequenced -= 1
+    if (this.#unsequenced === 0) this.#onSequenced()
+  }
+
+  /** Holds the pool. Resolves when every request that was parsed before has its sequence. */
+  hold(): Promise<void> {
+    assert(!this.#isHeld, 'a pool is held once at a time')
+    this.#isHeld = true
+    if (this.#unsequenced === 0) return Promise.resolve()
+    return new Promise(resolve => {
+      this.#onSequenced = resolve
+    })
+  }
+
+  /** Ends the hold. From now on bodies are parsed with `schema`. */
+  release(schema: IngestSchema): void {
+    assert(this.#isHeld, 'only a held pool is released')
+    assert(schema.version >= this.#schema.version, 'the schema version of a pool never falls')
+    this.#schema = schema
+    this.#isHeld = false
+    this.#onSequenced = () => {}
+  }
+}

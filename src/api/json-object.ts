@@ -1,0 +1,54 @@
+/**
+ * JSON objects of requests, with limits that hold before they are parsed.
+ *
+ *   W-11  The cost of parsing depends on objects, lists and commas, not on length: half a megabyte
+ *         of column names takes 2 ms, of `{}` 50 ms.
+ */
+import { GRAPHQL_BODY_PARTS_MAX } from '../util/limits.ts'
+
+/**
+ * The object in these bytes, or a sentence that says what is wrong.
+ * @param what begins the sentence, such as 'The body'
+ */
+export function readJsonObject(what: string, bytes: Uint8Array): Readonly<Record<string, unknown>> | string {
+  if (hasMoreParts(bytes, GRAPHQL_BODY_PARTS_MAX))
+    return `${what} has more than ${GRAPHQL_BODY_PARTS_MAX} objects, lists and commas.`
+  let json: unknown
+  try {
+    json = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+  } catch {
+    return `${what} is not JSON in UTF-8.`
+  }
+  return isObject(json) ? json : `${what} must be one JSON object.`
+}
+
+const OBJECT = 0x7b
+const LIST = 0x5b
+const COMMA = 0x2c
+/** The begin of a comment in a GraphQL document. The lexer makes a token of each. */
+const COMMENT = 0x23
+
+/** Counts inside strings too, because a GraphQL document has its own braces and commas. */
+function hasMoreParts(bytes: Uint8Array, max: number): boolean {
+  let parts = 0
+  for (const byte of bytes)
+    if (byte === COMMA || byte === OBJECT || byte === LIST || byte === COMMENT) parts += 1
+  return parts > max
+}
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** True if `value` nests deeper than `max`. Walks level by level, without recursion. */
+export function isDeeperThan(value: unknown, max: number): boolean {
+  let level: unknown[] = [value]
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > max) return true
+    const next: unknown[] = []
+    for (const item of level)
+      if (typeof item === 'object' && item !== null) for (const inner of Object.values(item)) next.push(inner)
+    level = next
+  }
+  return false
+}

@@ -1,0 +1,154 @@
+/**
+ * GET and POST /v1/query: any question of the GraphQL API as a table in JSON, CSV or Arrow, for
+ * notebooks, spreadsheets and panels. The question runs through the GraphQL API itself, so that
+ * authorization, scopes, policies, limits and messages are the same.
+ *
+ *   POST /v1/query?format=csv   {"timeSeries": {"metric": …, "granularity": "DAY"}}
+ *   GET  /v1/query?sql=SELECT…  a statement; or a question's name with its input as JSON
+ */
+import type { Answered } from '../query/question.ts'
+import { csvOf, type Table, tableOf } from '../query/table.ts'
+import { GRAPHQL_BODY_BYTES_MAX, GRAPHQL_NESTING_MAX } from '../util/limits.ts'
+import type { ControlRequest, ControlRoute, Reply } from './api-types.ts'
+import type { Graphql } from './graphql/endpoint.ts'
+import { isDeeperThan, readJsonObject } from './json-object.ts'
+import { problemReply, refuse } from './problem.ts'
+
+/** The questions, and the GraphQL type of the input of each. */
+const INPUTS = {
+  counter: 'CounterInput',
+  timeSeries: 'TimeSeriesInput',
+  leaderboard: 'LeaderboardInput',
+  metricReport: 'MetricReportInput',
+  dataGrid: 'DataGridInput',
+  recordsByUniqueId: 'RecordsByUniqueIdInput',
+  topValues: 'TopValuesInput',
+  percentile: 'PercentileInput',
+  sqlV1: 'SqlV1Input',
+} as const
+const NAMES = Object.keys(INPUTS) as readonly (keyof typeof INPUTS)[]
+
+const FORMATS = {
+  json: 'application/json',
+  csv: 'text/csv; charset=utf-8; header=present',
+  arrow: 'application/vnd.apache.arrow.stream',
+} as const
+type Format = keyof typeof FORMATS
+
+interface QueryRouteDeps {
+  readonly graphql: Graphql
+  /** The table as an Arrow IPC stream. Rejects with Unavailable. */
+  arrow(table: Table): Promise<Uint8Array>
+}
+
+interface Asked {
+  readonly name: keyof typeof INPUTS
+  readonly input: unknown
+  readonly format: Format
+}
+
+/** Its path looks like that of a webhook. */
+export const QUERY_PATH = '/v1/query'
+
+/** The route. */
+export function queryRoute(deps: QueryRouteDeps): ControlRoute {
+  return {
+    methods: ['GET', 'POST'],
+    path: QUERY_PATH,
+    cors: true,
+    bodyBytesMax: GRAPHQL_BODY_BYTES_MAX,
+    handle: request => answer(request, deps),
+  }
+}
+
+async function answer(request: ControlRequest, { graphql, arrow }: QueryRouteDeps): Promise<Reply> {
+  const asked = readRequest(request)
+  if (typeof asked === 'string') return problemReply(refuse(400, 'bad_parameter', asked))
+  const { name, input, format } = asked
+  const query = `query ($input: ${INPUTS[name]}!) { ${name}(input: $input) { __typename } }`
+  let answered: Answered | undefined
+  const reply = await graphql(
+    { ...request, body: Buffer.from(JSON.stringify({ query, variables: { input } })) },
+    each => {
+      answered = each
+    },
+  )
+  if (answered === undefined) return refused(reply)
+  const table = tableOf(answered.answer, answered.outputs)
+  if ('badRequest' in table) return problemReply(refuse(400, 'bad_request', table.badRequest))
+  return {
+    status: 200,
+    headers: { 'Content-Type': FORMATS[format], 'Cache-Control': 'no-store' },
+    body: await written(table, format, arrow),
+  }
+}
+
+async function written(
+  table: Table,
+  format: Format,
+  arrow: QueryRouteDeps['arrow'],
+): Promise<string | Uint8Array> {
+  if (format === 'csv') return csvOf(table)
+  return format === 'json' ? JSON.stringify(table) : await arrow(table)
+}
+
+/** The question of a request, or a sentence that says what is wrong with it. */
+function readRequest({ query, body }: ControlRequest): Asked | string {
+  const texts = new Map<string, string>()
+  for (const [name, value] of new URLSearchParams(query)) {
+    if (texts.has(name)) return `${name}: it is given more than once`
+    texts.set(name, value)
+  }
+  const format = texts.get('format') ?? 'json'
+  texts.delete('format')
+  if (!Object.hasOwn(FORMATS, format)) return `format: it is one of ${Object.keys(FORMATS).join(', ')}`
+  const given = readGiven(texts, body)
+  if (typeof given === 'string') return given
+  const [name, ...others] = Object.keys(given)
+  if (name === 'sql' && others.length === 0)
+    return { name: 'sqlV1', input: { query: given['sql'] }, format: format as Format }
+  const known = NAMES.find(each => each === name)
+  if (known === undefined || others.length > 0) return `give exactly one question: sql, ${NAMES.join(', ')}`
+  return { name: known, input: given[known], format: format as Format }
+}
+
+/** The questions of the parameters and of the body by their names, or what is wrong with them. */
+function readGiven(
+  texts: ReadonlyMap<string, string>,
+  body: Uint8Array,
+): Readonly<Record<string, unknown>> | string {
+  const given = new Map<string, unknown>()
+  for (const [name, text] of texts) {
+    const value = name === 'sql' ? text : readJsonObject(`The parameter ${name}`, Buffer.from(text))
+    if (name !== 'sql' && typeof value === 'string') return value
+    given.set(name, value)
+  }
+  const asked = body.byteLength === 0 ? {} : readJsonObject('The body', body)
+  if (typeof asked === 'string') return asked
+  for (const [name, value] of Object.entries(asked)) {
+    if (given.has(name)) return `${name}: it is given more than once`
+    given.set(name, value)
+  }
+  const all = Object.fromEntries(given)
+  // The question is written as JSON again, which takes a place on the stack for each nesting.
+  return isDeeperThan(all, GRAPHQL_NESTING_MAX) ? `a question nests deeper than ${GRAPHQL_NESTING_MAX}` : all
+}
+
+const STATUS: Readonly<Record<string, number>> = {
+  BAD_REQUEST: 400,
+  UNAUTHENTICATED: 401,
+  FORBIDDEN: 403,
+  NOT_FOUND: 404,
+  UNAVAILABLE: 503,
+}
+
+/** The error of a GraphQL answer as this API answers errors. */
+function refused({ status, body, headers }: Awaited<ReturnType<Graphql>>): Reply {
+  const { errors } = JSON.parse(body) as {
+    readonly errors: readonly { readonly message: string; readonly extensions: { readonly code: string } }[]
+  }
+  const { message, extensions } = errors[0] ?? { message: 'Internal error', extensions: { code: 'INTERNAL' } }
+  const { 'Content-Type': _, ...others } = headers
+  const own = status === 200 ? (STATUS[extensions.code] ?? 500) : status
+  return problemReply(refuse(own, extensions.code.toLowerCase(), message, others))
+}

@@ -1,0 +1,65 @@
+/**
+ * A cut-over replaces the schema of a pool at an exact sequence: every event of the pool with this
+ * sequence or a higher one is parsed with the new schema, and every other with the old one.
+ *
+ *   hold      no further body of the pool goes to the parse workers
+ *   sequenced the requests that were parsed before have their sequences
+ *   boundary  the log names the sequence that they are below, and has synced them
+ *   change    the catalog stores schema and sequence, in ONE synced change
+ *   release   the bodies that waited, and all later ones, are parsed with the new schema
+ *
+ * After a crash the catalog has the whole change or nothing of it. Without it the log has no record
+ * of the new schema, because the hold ended with the process.
+ *
+ *   W-9  The hold ends after CUT_OVER_MS_MAX where log or parse workers stand still, with the old
+ *        schema. It waits for the catalog's answer in any case: only that says which schema counts.
+ */
+import type { IngestPool, IngestSchema } from '../api/ingest-pool.ts'
+import type { Commit } from '../log/log-types.ts'
+import { Unavailable } from '../util/errors.ts'
+import { crashPoint } from '../util/fault-injection.ts'
+import { CUT_OVER_MS_MAX } from '../util/limits.ts'
+
+interface CutOverDeps {
+  readonly commit: Pick<Commit, 'boundary'>
+  /** The schema of a pool as the catalog has it; the old one where the pool was deleted. */
+  schemaOf(pool: IngestPool): IngestSchema
+  /** Bodies that waited may be parsed. */
+  released(): void
+  /** Default CUT_OVER_MS_MAX; tests set less. */
+  readonly msMax?: number
+}
+
+/**
+ * Runs `change` with the boundary sequence while `pool` is held, and releases the pool with the
+ * schema that the catalog has then. Rejects with Unavailable where log or workers give no boundary
+ * in time, or as `change` rejects.
+ */
+export async function cutOver<T>(
+  pool: IngestPool,
+  change: (sequence: number) => Promise<T>,
+  deps: CutOverDeps,
+): Promise<T> {
+  try {
+    const boundary = pool.hold().then(() => deps.commit.boundary())
+    const sequence = await inTime(boundary, deps.msMax ?? CUT_OVER_MS_MAX)
+    crashPoint('cutover.held')
+    return await change(sequence)
+  } finally {
+    pool.release(deps.schemaOf(pool))
+    deps.released()
+  }
+}
+
+async function inTime<T>(work: Promise<T>, msMax: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    const what = `the requests under way did not reach the log within ${msMax} ms`
+    timer = setTimeout(() => reject(new Unavailable('cut_over_late', what)), msMax)
+  })
+  try {
+    return await Promise.race([work, late])
+  } finally {
+    clearTimeout(timer)
+  }
+}

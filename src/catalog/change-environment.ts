@@ -1,0 +1,15 @@
+/** The change of the environment. A data folder has one, which is there from its first start. */
+import { type Decide, type Named, namedProblem, renamed, replacing, unchanged } from './change.ts'
+import { keys } from './memory.ts'
+import type { Environment } from './model.ts'
+
+/** Renames or describes the environment. The result is null where `id` is not its id. */
+export function modifyEnvironment(id: string, input: Named, by: string): Decide<Environment | null> {
+  return (memory, nowMs) => {
+    const environment = memory.environment()
+    if (environment.id !== id) return unchanged(null)
+    const problem = namedProblem(input)
+    if (problem !== undefined) return { badRequest: problem }
+    return replacing(keys.environment, environment, renamed(environment, input), by, nowMs)
+  }
+}

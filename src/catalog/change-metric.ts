@@ -1,0 +1,172 @@
+/**
+ * Changes of metrics. The callers have checked SQL texts and filters against the pool's columns
+ * (query/); here the columns and the type are checked again, because the pool may have changed.
+ */
+import { NUMBER_TYPES, ORDERED_TYPES } from '../format/schema.ts'
+import { METRIC_DIMENSIONS_MAX, METRICS_MAX, SQL_TEXT_BYTES_MAX } from '../util/limits.ts'
+import type { IdOrName } from './catalog-types.ts'
+import {
+  changedFilterSql,
+  changing,
+  type Decide,
+  fullProblem,
+  type Named,
+  namedProblem,
+  nameProblem,
+  newCommon,
+  renamed,
+  replacing,
+  unchanged,
+} from './change.ts'
+import { keys, type Memory } from './memory.ts'
+import type { Metric, MetricType, Pool, StoredFilter } from './model.ts'
+import { columnTypeOf, orNull, textProblem } from './rules.ts'
+
+/** A metric as a caller gives it. */
+export interface NewMetric extends Named {
+  readonly poolId: string
+  readonly type: MetricType
+  /** The measure, or the dimension of COUNT_DISTINCT. */
+  readonly column?: string | null | undefined
+  readonly expression?: string | null | undefined
+  readonly filters?: readonly StoredFilter[] | null | undefined
+  readonly filterSql?: string | null | undefined
+  readonly dimensions?: readonly string[] | null | undefined
+}
+
+/** Absent and null leave a field as it is. */
+export interface MetricChange extends Named {
+  readonly filters?: readonly StoredFilter[] | null | undefined
+  readonly filterSql?: string | null | undefined
+  readonly dimensions?: readonly string[] | null | undefined
+  readonly accessControlEnabled?: boolean | null | undefined
+}
+
+/** Makes a metric. The result is null where there is no such pool. */
+export function createMetric(input: NewMetric, by: string): Decide<Metric | null> {
+  return (memory, nowMs) => {
+    const pool = memory.pools.get(input.poolId)
+    if (pool === undefined) return unchanged(null)
+    const problem =
+      namedProblem(input) ??
+      nameProblem('Metric', memory.metrics, input.uniqueName) ??
+      fullProblem('Metrics', memory.metrics, METRICS_MAX) ??
+      textsProblem(input) ??
+      measureProblem(pool, input.type, orNull(input.column), orNull(input.expression)) ??
+      dimensionsProblem(pool, input.dimensions ?? [])
+    if (problem !== undefined) return { badRequest: problem }
+    const metric: Metric = {
+      ...newCommon('MET', input, by, nowMs),
+      poolId: pool.id,
+      type: input.type,
+      column: orNull(input.column),
+      expression: orNull(input.expression),
+      filters: input.filters ?? [],
+      filterSql: orNull(input.filterSql),
+      dimensions: input.dimensions ?? [],
+      accessControlEnabled: false,
+    }
+    return { puts: [[keys.metric(metric.id), metric]], removes: [], result: metric }
+  }
+}
+
+/** Changes a metric. The result is null where there is none. */
+export function modifyMetric(which: IdOrName, input: MetricChange, by: string): Decide<Metric | null> {
+  return changing(
+    ({ metrics }) => metrics,
+    which,
+    (found, memory, nowMs) => {
+      const pool = memory.pools.get(found.poolId)
+      if (pool === undefined) return unchanged(null)
+      const problem =
+        namedProblem(input) ??
+        nameProblem('Metric', memory.metrics, input.uniqueName, found) ??
+        textsProblem(input) ??
+        dimensionsProblem(pool, input.dimensions ?? [])
+      if (problem !== undefined) return { badRequest: problem }
+      const change: Partial<Metric> = {
+        ...renamed(found, input),
+        filters: input.filters ?? found.filters,
+        filterSql: changedFilterSql(found, input),
+        dimensions: input.dimensions ?? found.dimensions,
+        accessControlEnabled: input.accessControlEnabled ?? found.accessControlEnabled,
+      }
+      return replacing(keys.metric(found.id), found, change, by, nowMs)
+    },
+  )
+}
+
+/** Moves a metric to another pool, which must have its columns. The result is null without either. */
+export function migrateMetric(metricId: string, poolId: string, by: string): Decide<Metric | null> {
+  return (memory, nowMs) => {
+    const metric = memory.metrics.get(metricId)
+    const pool = memory.pools.get(poolId)
+    if (metric === undefined || pool === undefined) return unchanged(null)
+    const problem =
+      measureProblem(pool, metric.type, metric.column, metric.expression) ??
+      dimensionsProblem(pool, metric.dimensions)
+    if (problem !== undefined) return { badRequest: problem }
+    return replacing(keys.metric(metricId), metric, { poolId }, by, nowMs)
+  }
+}
+
+/** The result is the id, or null where there is no such metric. */
+export function deleteMetric(which: IdOrName): Decide<string | null> {
+  return changing(
+    ({ metrics }) => metrics,
+    which,
+    found => {
+      return { puts: [], removes: [keys.metric(found.id)], result: found.id }
+    },
+  )
+}
+
+/** The keys of a deleted pool's metrics. */
+export function metricKeysOf(memory: Memory, poolId: string): string[] {
+  return memory.metrics.of(poolId).map(({ id }) => keys.metric(id))
+}
+
+function textsProblem(input: {
+  readonly expression?: string | null | undefined
+  readonly filterSql?: string | null | undefined
+}): string | undefined {
+  return (
+    textProblem('expression', input.expression, SQL_TEXT_BYTES_MAX) ??
+    textProblem('filterSql', input.filterSql, SQL_TEXT_BYTES_MAX)
+  )
+}
+
+/** The problem with the column or the expression that a type of metric needs. */
+function measureProblem(
+  pool: Pool,
+  type: MetricType,
+  column: string | null,
+  expression: string | null,
+): string | undefined {
+  if (type === 'COUNT') return undefined
+  if (type === 'CUSTOM') return expression === null ? 'A custom Metric needs an expression.' : undefined
+  const what = type === 'COUNT_DISTINCT' ? 'dimension' : 'measure'
+  if (column === null) return `A ${type} Metric needs a ${what}.`
+  const columnType = columnTypeOf(pool, column)
+  if (columnType === undefined) return noColumn(what, column)
+  const fits =
+    type === 'COUNT_DISTINCT' ||
+    NUMBER_TYPES.includes(columnType) ||
+    ((type === 'MIN' || type === 'MAX') && ORDERED_TYPES.includes(columnType))
+  return fits
+    ? undefined
+    : `The measure "${column}" is a column of type ${columnType}, which cannot be the measure of a ${type} Metric.`
+}
+
+function dimensionsProblem(pool: Pool, names: readonly string[]): string | undefined {
+  if (names.length > METRIC_DIMENSIONS_MAX)
+    return `A Metric has at most ${METRIC_DIMENSIONS_MAX} dimensions, ${names.length} were given.`
+  const missing = names.find(name => columnTypeOf(pool, name) === undefined)
+  if (missing !== undefined) return noColumn('dimension', missing)
+  const twice = names.find((name, index) => names.indexOf(name) !== index)
+  return twice === undefined ? undefined : `The dimension "${twice}" is given more than once.`
+}
+
+function noColumn(what: string, name: string): string {
+  return `The ${what} "${name}" names no column of the Data Pool.`
+}

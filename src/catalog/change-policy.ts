@@ -1,0 +1,151 @@
+/**
+ * Changes of access policies and of their assignments. An application has at most one policy on a
+ * pool: assigning another one replaces it.
+ */
+import { COLUMNS_MAX, POLICIES_PER_POOL_MAX, SQL_TEXT_BYTES_MAX } from '../util/limits.ts'
+import type { Entry, IdOrName } from './catalog-types.ts'
+import {
+  changedFilterSql,
+  changing,
+  type Decide,
+  modified,
+  type Named,
+  namedProblem,
+  nameProblem,
+  newCommon,
+  renamed,
+  replacing,
+  unchanged,
+} from './change.ts'
+import { keys, type Memory } from './memory.ts'
+import type { AccessPolicy, Pool, StoredFilter } from './model.ts'
+import { columnTypeOf, orNull, textProblem } from './rules.ts'
+
+/** A policy as a caller gives it. Its filters were checked against the pool's columns. */
+export interface NewPolicy extends Named {
+  readonly poolId: string
+  /** `*` alone means all columns. */
+  readonly columns: readonly string[]
+  readonly rows?: readonly StoredFilter[] | null | undefined
+  readonly filterSql?: string | null | undefined
+}
+
+/** Absent and null leave a field as it is. */
+export interface PolicyChange extends Named {
+  readonly columns?: readonly string[] | null | undefined
+  readonly rows?: readonly StoredFilter[] | null | undefined
+  readonly filterSql?: string | null | undefined
+}
+
+/** Makes a policy. The result is null where there is no such pool. */
+export function createPolicy(input: NewPolicy, by: string): Decide<AccessPolicy | null> {
+  return (memory, nowMs) => {
+    const pool = memory.pools.get(input.poolId)
+    if (pool === undefined) return unchanged(null)
+    const problem =
+      namedProblem(input) ??
+      nameProblem('Data Pool Access Policy', memory.policies, input.uniqueName) ??
+      textProblem('filterSql', input.filterSql, SQL_TEXT_BYTES_MAX) ??
+      columnsProblem(pool, input.columns) ??
+      (memory.policies.of(pool.id).length >= POLICIES_PER_POOL_MAX
+        ? `A Data Pool has at most ${POLICIES_PER_POOL_MAX} Access Policies.`
+        : undefined)
+    if (problem !== undefined) return { badRequest: problem }
+    const policy: AccessPolicy = {
+      ...newCommon('POL', input, by, nowMs),
+      poolId: pool.id,
+      columns: input.columns,
+      rows: input.rows ?? [],
+      filterSql: orNull(input.filterSql),
+      applicationIds: [],
+    }
+    return { puts: [entryOf(policy)], removes: [], result: policy }
+  }
+}
+
+/** Changes a policy. The result is null where there is none. */
+export function modifyPolicy(which: IdOrName, input: PolicyChange, by: string): Decide<AccessPolicy | null> {
+  return changing(
+    ({ policies }) => policies,
+    which,
+    (found, memory, nowMs) => {
+      const pool = memory.pools.get(found.poolId)
+      if (pool === undefined) return unchanged(null)
+      const problem =
+        namedProblem(input) ??
+        nameProblem('Data Pool Access Policy', memory.policies, input.uniqueName, found) ??
+        textProblem('filterSql', input.filterSql, SQL_TEXT_BYTES_MAX) ??
+        (input.columns ? columnsProblem(pool, input.columns) : undefined)
+      if (problem !== undefined) return { badRequest: problem }
+      const change: Partial<AccessPolicy> = {
+        ...renamed(found, input),
+        columns: input.columns ?? found.columns,
+        rows: input.rows ?? found.rows,
+        filterSql: changedFilterSql(found, input),
+      }
+      return replacing(keys.policy(found.id), found, change, by, nowMs)
+    },
+  )
+}
+
+/** Also ends its assignments. The result is the id, or null where there is no such policy. */
+export function deletePolicy(which: IdOrName): Decide<string | null> {
+  return changing(
+    ({ policies }) => policies,
+    which,
+    found => {
+      return { puts: [], removes: [keys.policy(found.id)], result: found.id }
+    },
+  )
+}
+
+/** The result is the policy's id, or null where the policy or the application does not exist. */
+export function assignPolicy(policyId: string, applicationId: string, by: string): Decide<string | null> {
+  return (memory, nowMs) => {
+    const policy = memory.policies.get(policyId)
+    if (policy === undefined || memory.applications.get(applicationId) === undefined) return unchanged(null)
+    const before = memory.policyOf(policy.poolId, applicationId)
+    if (before?.id === policyId) return unchanged(policyId)
+    const puts = before === undefined ? [] : [entryOf(without(before, applicationId, by, nowMs))]
+    const applicationIds = [...policy.applicationIds, applicationId]
+    const assigned = modified(policy, { applicationIds }, by, nowMs) ?? policy
+    return { puts: [...puts, entryOf(assigned)], removes: [], result: policyId }
+  }
+}
+
+/** The result is the policy's id, or null where it was not assigned. */
+export function unassignPolicy(policyId: string, applicationId: string, by: string): Decide<string | null> {
+  return (memory, nowMs) => {
+    const policy = memory.policies.get(policyId)
+    if (!policy?.applicationIds.includes(applicationId)) return unchanged(null)
+    const left = without(policy, applicationId, by, nowMs)
+    return { puts: [entryOf(left)], removes: [], result: policyId }
+  }
+}
+
+/** The keys of a deleted pool's policies. */
+export function policyKeysOf(memory: Memory, poolId: string): string[] {
+  return memory.policies.of(poolId).map(({ id }) => keys.policy(id))
+}
+
+/** The policies of a deleted application, without it. */
+export function policiesWithout(memory: Memory, applicationId: string, by: string, nowMs: number): Entry[] {
+  return memory.policiesOf(applicationId).map(policy => entryOf(without(policy, applicationId, by, nowMs)))
+}
+
+function without(policy: AccessPolicy, applicationId: string, by: string, nowMs: number): AccessPolicy {
+  const applicationIds = policy.applicationIds.filter(id => id !== applicationId)
+  return modified(policy, { applicationIds }, by, nowMs) ?? policy
+}
+
+function entryOf(policy: AccessPolicy): Entry {
+  return [keys.policy(policy.id), policy]
+}
+
+function columnsProblem(pool: Pool, names: readonly string[]): string | undefined {
+  if (names.includes('*'))
+    return names.length === 1 ? undefined : 'The column "*" stands alone: it means all columns.'
+  if (names.length > COLUMNS_MAX + 2) return `A policy names at most ${COLUMNS_MAX + 2} columns.`
+  const missing = names.find(name => columnTypeOf(pool, name) === undefined)
+  return missing === undefined ? undefined : `There is no column "${missing}" in the Data Pool.`
+}

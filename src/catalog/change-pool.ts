@@ -1,0 +1,238 @@
+/**
+ * Changes of data pools. A pool that is not of a webhook source is a generic pool: events are
+ * posted to a webhook id of its own, and each column reads the property of its name.
+ */
+import { RECEIVED_AT } from '../format/schema.ts'
+import { newId } from '../util/ids.ts'
+import { POOLS_MAX, RETENTION_DAYS_MAX } from '../util/limits.ts'
+import type { Change, ColumnInput, Entry, IdOrName, TableSettingsGiven } from './catalog-types.ts'
+import {
+  changing,
+  type Decide,
+  fullProblem,
+  type Named,
+  namedProblem,
+  nameProblem,
+  newCommon,
+  renamed,
+  replacing,
+  unchanged,
+} from './change.ts'
+import { metricKeysOf } from './change-metric.ts'
+import { policyKeysOf } from './change-policy.ts'
+import { keys, type Memory } from './memory.ts'
+import { type DataSource, type Meta, type Pool, type Tombstone, versionOf } from './model.ts'
+import { type Checked, checkPool, columnTypeOf, orNull, TIME_TYPES } from './rules.ts'
+import { expiryProblem } from './table-settings.ts'
+
+/** A generic pool as a caller gives it. */
+export interface NewPool extends Named {
+  /** The id of an Http source; absent: the INTERNAL one. */
+  readonly dataSource?: string | null | undefined
+  /** The table of the Http source, whose columns are the default. */
+  readonly table?: string | null | undefined
+  readonly columns?: readonly Omit<ColumnInput, 'jsonProperty'>[] | null | undefined
+  readonly timestamp?: string | null | undefined
+  readonly tenant?: string | null | undefined
+  readonly uniqueId?: string | null | undefined
+  readonly accessControlEnabled?: boolean | null | undefined
+  readonly tableSettings?: TableSettingsGiven | null | undefined
+  readonly syncing?: Syncing | null | undefined
+}
+
+/** Weir syncs nothing, and shows the interval again. */
+interface Syncing {
+  readonly interval: string
+}
+
+/** Absent and null leave a field as it is. So does "", except for the description. */
+export interface PoolChange extends Named {
+  readonly dataRetentionInDays?: number | null | undefined
+  readonly accessControlEnabled?: boolean | null | undefined
+  readonly timestamp?: { readonly columnName: string } | null | undefined
+  readonly syncing?: Syncing | null | undefined
+}
+
+/** The fields of a new pool that its kind decides. */
+type PoolPlace = Pick<Pool, 'dataSourceId' | 'table' | 'webhookId'>
+
+/** Makes a generic pool. The result is null where there is no such data source. */
+export function createPool(input: NewPool, by: string): Decide<Pool | null> {
+  return (memory, nowMs) => {
+    const given = orNull(input.dataSource)
+    const source = given === null ? internalSource(memory, by, nowMs) : memory.sources.get(given)
+    if (source === undefined) return unchanged(null)
+    if (source.kind !== 'Http' && source.kind !== 'INTERNAL')
+      return { badRequest: `Weir makes no Data Pool over a Data Source of type ${source.kind}.` }
+    const columns = columnsOf(input, source)
+    if (typeof columns === 'string') return { badRequest: columns }
+    const problem =
+      namedProblem(input) ??
+      nameProblem('Data Pool', memory.pools, input.uniqueName) ??
+      fullProblem('Data Pools', memory.pools, POOLS_MAX)
+    if (problem !== undefined) return { badRequest: problem }
+    const checked = checkPool({ ...input, columns })
+    if ('badRequest' in checked) return checked
+    const { pool, puts } = newPool(input, checked, memory.meta(), by, nowMs, {
+      dataSourceId: source.id,
+      table: orNull(input.table) ?? '',
+      webhookId: newId('WHK', nowMs),
+    })
+    const sourcePuts: Entry[] =
+      memory.sources.get(source.id) === undefined ? [[keys.source(source.id), source]] : []
+    return { puts: [...sourcePuts, ...puts], removes: [], result: pool }
+  }
+}
+
+/** The documents of a new pool: itself, its first schema version, and the next pool's number. */
+export function newPool(
+  input: Named & Pick<NewPool, 'accessControlEnabled' | 'syncing'>,
+  checked: Checked,
+  meta: Meta,
+  by: string,
+  nowMs: number,
+  place: PoolPlace,
+): { readonly pool: Pool; readonly puts: readonly Entry[] } {
+  const common = newCommon('DPO', input, by, nowMs)
+  const pool: Pool = {
+    ...common,
+    ...place,
+    number: meta.nextPoolNumber,
+    table: place.table === '' ? common.uniqueName : place.table,
+    planVersion: 1,
+    ...checked,
+    accessControlEnabled: input.accessControlEnabled ?? false,
+    retentionDays: 0,
+    ...syncIntervalOf(input),
+  }
+  const version = versionOf(pool)
+  return {
+    pool,
+    puts: [
+      [keys.pool(pool.id), pool],
+      [keys.schema(version.pool, version.version), version],
+      [keys.meta, { ...meta, nextPoolNumber: pool.number + 1 } satisfies Meta],
+    ],
+  }
+}
+
+/** Changes a pool. The result is null where there is none. */
+export function modifyPool(which: IdOrName, input: PoolChange, by: string): Decide<Pool | null> {
+  return changing(
+    ({ pools }) => pools,
+    which,
+    (pool, memory, nowMs) => {
+      const retentionDays = input.dataRetentionInDays ?? pool.retentionDays
+      const problem =
+        retentionProblem(retentionDays) ??
+        (retentionDays > 0 ? expiryProblem(pool) : undefined) ??
+        namedProblem(input) ??
+        poolNameProblem(memory, pool, input.uniqueName) ??
+        timestampProblem(pool, input)
+      if (problem !== undefined) return { badRequest: problem }
+      const change: Partial<Pool> = {
+        ...renamed(pool, input),
+        retentionDays,
+        accessControlEnabled: input.accessControlEnabled ?? pool.accessControlEnabled,
+        ...syncIntervalOf(input),
+      }
+      return replacing(keys.pool(pool.id), pool, change, by, nowMs)
+    },
+  )
+}
+
+/** The result is the id, or null where there is no such pool. Its source stays. */
+export function deletePool(which: IdOrName): Decide<string | null> {
+  return changing(
+    ({ pools }) => pools,
+    which,
+    (pool, memory, nowMs) => {
+      return { ...poolRemoval(memory, pool, nowMs), result: pool.id }
+    },
+  )
+}
+
+/**
+ * Removes the pool, its schema versions, metrics and policies, and leaves a tombstone. Its jobs
+ * stay: they tell how they ended.
+ */
+export function poolRemoval(memory: Memory, pool: Pool, nowMs: number): Change {
+  const tombstone: Tombstone = {
+    number: pool.number,
+    poolId: pool.id,
+    deletedAt: new Date(nowMs).toISOString(),
+  }
+  const schemas = Array.from({ length: pool.planVersion }, (_, index) => index + 1)
+    .filter(version => memory.schema(pool.number, version) !== undefined)
+    .map(version => keys.schema(pool.number, version))
+  return {
+    puts: [[keys.tombstone(pool.number), tombstone]],
+    removes: [
+      keys.pool(pool.id),
+      ...schemas,
+      ...metricKeysOf(memory, pool.id),
+      ...policyKeysOf(memory, pool.id),
+    ],
+  }
+}
+
+/** The columns that are given, or those of the source's table; a string is the problem. */
+function columnsOf(input: NewPool, source: DataSource): readonly ColumnInput[] | string {
+  const table = orNull(input.table)
+  const declared = source.tables.find(({ name, id }) => name === table || id === table)
+  if (source.kind === 'Http' && table !== null && declared === undefined)
+    return `The Data Source has no table "${table}".`
+  const columns = input.columns ?? declared?.columns ?? []
+  return columns.map(column => ({ ...column, jsonProperty: column.name }))
+}
+
+/** The one source of pools that name no source. Its document is made with the first such pool. */
+function internalSource(memory: Memory, by: string, nowMs: number): DataSource {
+  const found = memory.sources.all().find(({ kind }) => kind === 'INTERNAL')
+  if (found !== undefined) return found
+  return {
+    ...newCommon('DSO', { description: 'Data Pools without a Data Source of their own' }, by, nowMs),
+    kind: 'INTERNAL',
+    status: 'CONNECTED',
+    error: null,
+    basicAuth: null,
+    webhook: null,
+    tables: [],
+    settings: {},
+  }
+}
+
+function retentionProblem(days: number): string | undefined {
+  return Number.isInteger(days) && days >= 0 && days <= RETENTION_DAYS_MAX
+    ? undefined
+    : `dataRetentionInDays is 0 (for ever) to ${RETENTION_DAYS_MAX}, not ${days}.`
+}
+
+/** A name must be free among the sources too. A pool may take the name of its own source. */
+function poolNameProblem(memory: Memory, pool: Pool, name: string | null | undefined): string | undefined {
+  const own = memory.sources.get(pool.dataSourceId)
+  const given = orNull(name)
+  if (own?.webhook && given === own.uniqueName && !memory.pools.has(given)) return undefined
+  return (
+    nameProblem('Data Pool', memory.pools, given, pool) ??
+    (pool.webhookId === null && given !== pool.uniqueName
+      ? nameProblem('Data Source', memory.sources, given, own)
+      : undefined)
+  )
+}
+
+function syncIntervalOf({ syncing }: Pick<NewPool, 'syncing'>): Pick<Pool, 'syncInterval'> {
+  return syncing ? { syncInterval: syncing.interval } : {}
+}
+
+/** Zone maps, retention and the order of rows in segments are by the timestamp, so it stays. */
+function timestampProblem(pool: Pool, input: PoolChange): string | undefined {
+  const given = orNull(input.timestamp?.columnName)
+  const present = pool.timestamp ?? RECEIVED_AT
+  if (given === null || given === present) return undefined
+  const type = columnTypeOf(pool, given)
+  if (type === undefined) return `The timestamp "${given}" names no column of the Data Pool.`
+  if (!TIME_TYPES.includes(type))
+    return `The timestamp "${given}" is a column of type ${type}, which cannot be the timestamp.`
+  return `The timestamp of a Data Pool cannot be changed from "${present}" to "${given}", because its stored rows and their retention are by it: give "${given}" as timeRange.timestamp of a query, or create a Data Pool with this timestamp and post the events to it.`
+}

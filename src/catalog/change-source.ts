@@ -1,0 +1,275 @@
+/**
+ * Changes of data sources. A webhook source and its pool are made in one change and share a unique
+ * name, because clients find the pool by the name of the source.
+ */
+import { newId } from '../util/ids.ts'
+import {
+  CONNECTION_SETTINGS_CHARACTERS_MAX,
+  CREDENTIAL_BYTES_MAX,
+  POOLS_MAX,
+  SOURCE_TABLES_MAX,
+  SOURCES_MAX,
+} from '../util/limits.ts'
+import type { Entry, IdOrName, NewWebhookSource, Target } from './catalog-types.ts'
+import {
+  changing,
+  type Decide,
+  fullProblem,
+  modified,
+  type Named,
+  namedProblem,
+  nameProblem,
+  newCommon,
+  renamed,
+  unchanged,
+} from './change.ts'
+import { newPool, poolRemoval } from './change-pool.ts'
+import { keys, type Memory } from './memory.ts'
+import type { BasicAuth, DataSource, Meta, Pool, SourceKind, SourceTable } from './model.ts'
+import { basicAuthProblem, type Checked, checkPool, columnsProblem, orNull, textProblem } from './rules.ts'
+import { stateOf } from './source-kinds.ts'
+
+/** Absent and null leave a field as it is. `basicAuthEnabled: false` clears the credentials. */
+export interface SourceChange extends Named {
+  readonly basicAuth?: BasicAuth | null | undefined
+  readonly basicAuthEnabled?: boolean | null | undefined
+  readonly tables?: readonly TableInput[] | null | undefined
+  readonly settings?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** A table of an Http or S3 source. */
+interface TableInput {
+  readonly name: string
+  readonly path?: string | null | undefined
+  readonly columns: readonly {
+    readonly name: string
+    readonly type: string
+    readonly clickHouseType?: string | null | undefined
+    readonly nullable: boolean
+  }[]
+}
+
+/** A source of a kind other than WEBHOOK. */
+export interface NewSource extends Named {
+  readonly basicAuth?: BasicAuth | null | undefined
+  readonly tables?: readonly TableInput[] | null | undefined
+  /** The other connection settings as given. */
+  readonly settings?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** Makes a webhook source and its pool. */
+export function createWebhookSource(input: NewWebhookSource, by: string): Decide<Target> {
+  return (memory, nowMs) => {
+    const problem = namedProblem(input) ?? basicAuthProblem(input.basicAuth)
+    if (problem !== undefined) return { badRequest: problem }
+    const checked = checkPool(input)
+    if ('badRequest' in checked) return checked
+    const taken =
+      pairNameProblem(memory, input.uniqueName) ??
+      fullProblem('Data Pools', memory.pools, POOLS_MAX) ??
+      fullProblem('Data Sources', memory.sources, SOURCES_MAX)
+    if (taken !== undefined) return { badRequest: taken }
+    const made = makeWebhookSource(input, checked, memory.meta(), by, nowMs)
+    return { puts: made.puts, removes: [], result: made.target }
+  }
+}
+
+interface Made {
+  readonly target: Target
+  /** Source, pool, its first schema version, and the meta document with the next pool number. */
+  readonly puts: readonly Entry[]
+}
+
+/** The documents of a new webhook source and its pool. */
+export function makeWebhookSource(
+  input: NewWebhookSource,
+  checked: Checked,
+  meta: Meta,
+  by: string,
+  nowMs: number,
+): Made {
+  const common = newCommon('DSO', input, by, nowMs)
+  const { pool, puts } = newPool({ ...input, uniqueName: common.uniqueName }, checked, meta, by, nowMs, {
+    dataSourceId: common.id,
+    table: common.uniqueName,
+    webhookId: null,
+  })
+  const source: DataSource = {
+    ...common,
+    kind: 'WEBHOOK',
+    status: 'CONNECTED',
+    error: null,
+    basicAuth: basicAuthOf(input.basicAuth),
+    webhook: {
+      webhookId: newId('WHK', nowMs),
+      poolId: pool.id,
+      timestamp: orNull(input.timestamp),
+      uniqueIdColumn: checked.uniqueIdColumn,
+      tenant: checked.tenant,
+      tableSettings: checked.tableSettings,
+    },
+    tables: [],
+    settings: {},
+  }
+  return { target: { pool, source }, puts: [[keys.source(source.id), source], ...puts] }
+}
+
+/** Makes a source without a pool. One of a kind that Weir does not connect to is BROKEN. */
+export function createSource(
+  kind: Exclude<SourceKind, 'WEBHOOK' | 'INTERNAL'>,
+  input: NewSource,
+  by: string,
+): Decide<DataSource> {
+  return (memory, nowMs) => {
+    const problem =
+      namedProblem(input) ??
+      nameProblem('Data Source', memory.sources, input.uniqueName) ??
+      fullProblem('Data Sources', memory.sources, SOURCES_MAX) ??
+      partsProblem(input)
+    if (problem !== undefined) return { badRequest: problem }
+    const source: DataSource = {
+      ...newCommon('DSO', input, by, nowMs),
+      kind,
+      ...stateOf(kind),
+      basicAuth: basicAuthOf(input.basicAuth),
+      webhook: null,
+      tables: (input.tables ?? []).map(table => tableOf(table, [], nowMs)),
+      settings: input.settings ?? {},
+    }
+    return { puts: [[keys.source(source.id), source]], removes: [], result: source }
+  }
+}
+
+/**
+ * Changes a source of `kind`. A webhook source's pool takes its new name along. The result is null
+ * where there is no such source.
+ */
+export function modifySource(
+  kind: SourceKind,
+  which: IdOrName,
+  input: SourceChange,
+  by: string,
+): Decide<DataSource | null> {
+  return changing(
+    ({ sources }) => sources,
+    which,
+    (source, memory, nowMs) => {
+      if (source.kind !== kind) return { badRequest: otherKind(source, kind) }
+      const pool = source.webhook === null ? undefined : memory.pools.get(source.webhook.poolId)
+      const problem =
+        namedProblem(input) ?? pairNameProblem(memory, input.uniqueName, source, pool) ?? partsProblem(input)
+      if (problem !== undefined) return { badRequest: problem }
+      const changed = modified(source, changeOf(source, input, nowMs), by, nowMs)
+      if (changed === undefined) return unchanged(source)
+      const puts: Entry[] = [[keys.source(source.id), changed]]
+      if (pool !== undefined && pool.uniqueName === source.uniqueName) {
+        const renamedPool = modified(pool, { uniqueName: changed.uniqueName }, by, nowMs)
+        if (renamedPool !== undefined) puts.push([keys.pool(pool.id), renamedPool])
+      }
+      return { puts, removes: [], result: changed }
+    },
+  )
+}
+
+function otherKind(source: DataSource, kind: SourceKind): string {
+  const way =
+    source.kind === 'INTERNAL'
+      ? ' Its Data Pools take events without credentials: for a webhook with credentials, create a source with createHttpDataSource and a Data Pool of it.'
+      : ''
+  return `The Data Source ${source.id} is of type ${source.kind}, not ${kind}.${way}`
+}
+
+function changeOf(source: DataSource, input: SourceChange, nowMs: number): Partial<DataSource> {
+  const { basicAuth, basicAuthEnabled, tables, settings } = input
+  const given = Object.entries(settings ?? {}).filter(([, value]) => value !== null && value !== undefined)
+  return {
+    ...renamed(source, input),
+    basicAuth: basicAuthEnabled === false ? null : (basicAuthOf(basicAuth) ?? source.basicAuth),
+    tables: tables?.map(table => tableOf(table, source.tables, nowMs)) ?? source.tables,
+    settings: { ...source.settings, ...Object.fromEntries(given) },
+  }
+}
+
+/**
+ * Deletes a source and its pools. The result is the id, or null where there is no such source. The
+ * INTERNAL source stays.
+ */
+export function deleteSource(which: IdOrName): Decide<string | null> {
+  return changing(
+    ({ sources }) => sources,
+    which,
+    (source, memory, nowMs) => {
+      if (source.kind === 'INTERNAL')
+        return { badRequest: 'The internal Data Source belongs to the server and cannot be deleted.' }
+      const removals = memory.pools.of(source.id).map(pool => poolRemoval(memory, pool, nowMs))
+      return {
+        puts: removals.flatMap(({ puts }) => puts),
+        removes: [...removals.flatMap(({ removes }) => removes), keys.source(source.id)],
+        result: source.id,
+      }
+    },
+  )
+}
+
+/**
+ * A webhook source and its pool share a name, so it must be free among both. A pool that has a name
+ * of its own does not take the source's, nor does one that is deleted.
+ */
+function pairNameProblem(
+  memory: Memory,
+  name: string | null | undefined,
+  source?: DataSource,
+  pool?: Pool,
+): string | undefined {
+  const isShared = source === undefined || pool?.uniqueName === source.uniqueName
+  return (
+    nameProblem('Data Source', memory.sources, name, source) ??
+    (isShared ? nameProblem('Data Pool', memory.pools, name, pool) : undefined)
+  )
+}
+
+function basicAuthOf(given: BasicAuth | null | undefined): BasicAuth | null {
+  return given ? { username: given.username, password: given.password } : null
+}
+
+/** A table keeps its id while it keeps its name. */
+function tableOf(table: TableInput, before: readonly SourceTable[], nowMs: number): SourceTable {
+  return {
+    id: before.find(({ name }) => name === table.name)?.id ?? newId('TBL', nowMs),
+    name: table.name,
+    path: orNull(table.path),
+    columns: table.columns.map(({ name, type, clickHouseType, nullable }) => ({
+      name,
+      type,
+      clickHouseType: clickHouseType ?? null,
+      nullable,
+    })),
+  }
+}
+
+function partsProblem(input: NewSource | SourceChange): string | undefined {
+  const { basicAuth, tables, settings } = input
+  return (
+    basicAuthProblem(basicAuth) ??
+    (JSON.stringify(settings ?? {}).length > CONNECTION_SETTINGS_CHARACTERS_MAX
+      ? `The connection settings have more than ${CONNECTION_SETTINGS_CHARACTERS_MAX} characters.`
+      : undefined) ??
+    tablesProblem(tables ?? [])
+  )
+}
+
+function tablesProblem(tables: readonly TableInput[]): string | undefined {
+  if (tables.length > SOURCE_TABLES_MAX) return `A Data Source has at most ${SOURCE_TABLES_MAX} tables.`
+  const names = new Set<string>()
+  for (const table of tables) {
+    if (table.name === '') return 'A table has an empty name.'
+    if (names.has(table.name)) return `Two tables are named "${table.name}".`
+    names.add(table.name)
+    const problem =
+      textProblem('name of a table', table.name, CREDENTIAL_BYTES_MAX) ??
+      textProblem('path of a table', table.path, CREDENTIAL_BYTES_MAX) ??
+      columnsProblem(table.columns.map(column => ({ ...column, jsonProperty: column.name })))
+    if (problem !== undefined) return problem
+  }
+  return undefined
+}

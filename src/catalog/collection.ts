@@ -1,0 +1,144 @@
+/**
+ * The documents of one kind in memory: by id, by unique name, by the object that they belong to,
+ * and in the order of their creation.
+ */
+
+/** The fields that a collection reads. */
+interface Document {
+  readonly id: string
+  readonly createdAt: string
+}
+
+/** By age, then by id. */
+function byAge({ createdAt, id }: Document): string {
+  return `${createdAt}/${id}`
+}
+
+interface CollectionOptions<T> {
+  readonly nameOf?: (document: T) => string
+  /** The object whose list `of` returns. */
+  readonly ownerOf?: (document: T) => string
+  /** A document's place in its lists, which never changes; places rise as strings. */
+  readonly placeOf?: (document: T) => string
+}
+
+export class Collection<T extends Document> {
+  readonly #byId = new Map<string, T>()
+  readonly #byName = new Map<string, T>()
+  readonly #byOwner = new Map<string, Sorted<T>>()
+  readonly #sorted: Sorted<T>
+  readonly #options: CollectionOptions<T>
+  readonly placeOf: (document: T) => string
+
+  constructor(options: CollectionOptions<T>) {
+    this.#options = options
+    this.placeOf = options.placeOf ?? byAge
+    this.#sorted = new Sorted(this.placeOf)
+  }
+
+  get size(): number {
+    return this.#byId.size
+  }
+
+  get(id: string): T | undefined {
+    return this.#byId.get(id)
+  }
+
+  byName(uniqueName: string): T | undefined {
+    return this.#byName.get(uniqueName)
+  }
+
+  /** True where the name is taken, as a unique name or as an id. */
+  has(name: string): boolean {
+    return this.#byName.has(name) || this.#byId.has(name)
+  }
+
+  /** Oldest first. */
+  all(): readonly T[] {
+    return this.#sorted.items
+  }
+
+  /** The documents of one owner, oldest first. */
+  of(owner: string): readonly T[] {
+    return this.#byOwner.get(owner)?.items ?? []
+  }
+
+  /** Adds a document, or replaces the one of its id. */
+  set(document: T): void {
+    this.delete(document.id)
+    this.#byId.set(document.id, document)
+    const name = this.#options.nameOf?.(document)
+    if (name !== undefined) this.#byName.set(name, document)
+    this.#sorted.add(document)
+    const owner = this.#options.ownerOf?.(document)
+    if (owner === undefined) return
+    const list = this.#byOwner.get(owner) ?? new Sorted(this.placeOf)
+    this.#byOwner.set(owner, list)
+    list.add(document)
+  }
+
+  delete(id: string): void {
+    const old = this.#byId.get(id)
+    if (old === undefined) return
+    this.#byId.delete(id)
+    const name = this.#options.nameOf?.(old)
+    if (name !== undefined) this.#byName.delete(name)
+    this.#sorted.remove(old)
+    const owner = this.#options.ownerOf?.(old)
+    if (owner === undefined) return
+    const list = this.#byOwner.get(owner)
+    list?.remove(old)
+    if (list?.items.length === 0) this.#byOwner.delete(owner)
+  }
+}
+
+/**
+ * Documents by place. A reader keeps the list that it got: a change makes a new one, once for all
+ * changes between two reads.
+ */
+class Sorted<T> {
+  readonly #placeOf: (document: T) => string
+  readonly #places: string[] = []
+  readonly #documents: T[] = []
+  #items: readonly T[] | undefined
+
+  constructor(placeOf: (document: T) => string) {
+    this.#placeOf = placeOf
+  }
+
+  get items(): readonly T[] {
+    this.#items ??= [...this.#documents]
+    return this.#items
+  }
+
+  add(document: T): void {
+    const place = this.#placeOf(document)
+    const at = this.#indexOf(place)
+    this.#places.splice(at, 0, place)
+    this.#documents.splice(at, 0, document)
+    this.#items = undefined
+  }
+
+  remove(document: T): void {
+    const place = this.#placeOf(document)
+    const at = this.#indexOf(place)
+    if (this.#places[at] !== place) return
+    this.#places.splice(at, 1)
+    this.#documents.splice(at, 1)
+    this.#items = undefined
+  }
+
+  /** The first index whose place is not below `place`. */
+  #indexOf(place: string): number {
+    let low = 0
+    let high = this.#places.length
+    // Documents mostly arrive in order.
+    if (high === 0 || this.#places[high - 1]! < place) return high
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (this.#places[middle]! < place) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}

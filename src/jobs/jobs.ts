@@ -1,0 +1,120 @@
+/**
+ * Runs the jobs of the catalog: a job found CREATED or IN_PROGRESS at the start continues, and a
+ * new one begins at once.
+ *
+ * The jobs of one pool run one after another, in the order of their creation. Each kind of job has
+ * a runner, which moves a job from its present state to its end. The catalog says what is done
+ * already, so a runner may be called again after a crash or a failure.
+ *
+ *   W-9  At most JOBS_RUNNING_MAX jobs run at once. The catalog limits those that wait.
+ */
+import { isUnfinished } from '../catalog/change-job.ts'
+import type { Memory } from '../catalog/memory.ts'
+import type { Job } from '../catalog/model.ts'
+import { callAfter } from '../util/clock.ts'
+import { Unavailable } from '../util/errors.ts'
+import { JOB_RETRY_MS, JOBS_RUNNING_MAX } from '../util/limits.ts'
+import { warn } from '../util/say.ts'
+
+/**
+ * Runs a job until it has SUCCEEDED or FAILED. Rejects with Unavailable where the machine refuses
+ * for now: the job is tried again. Any other error is a bug.
+ */
+export type JobRunner = (job: Job) => Promise<void>
+
+interface JobsDeps {
+  readonly memory: Pick<Memory, 'jobs'>
+  readonly runners: Readonly<Record<Job['kind'], JobRunner>>
+  readonly onFatal: (error: Error) => void
+  /** Default JOB_RETRY_MS; tests set less. */
+  readonly retryMs?: number
+}
+
+export class Jobs {
+  readonly #deps: JobsDeps
+  /** Ids of the jobs that wait, oldest first. */
+  #waiting: string[] = []
+  /** The running jobs by pool. */
+  readonly #running = new Map<string, Promise<void>>()
+  /** Ends the waits before the next tries. */
+  readonly #wake = new Set<() => void>()
+  #isStopping = false
+
+  constructor(deps: JobsDeps) {
+    this.#deps = deps
+  }
+
+  /** Continues the unfinished jobs of earlier runs. */
+  start(): void {
+    const unfinished = this.#deps.memory.jobs.all().filter(isUnfinished)
+    this.#waiting = unfinished.map(({ id }) => id)
+    this.#pump()
+  }
+
+  /** Runs a job that was created. */
+  created(job: Job): void {
+    this.#waiting.push(job.id)
+    this.#pump()
+  }
+
+  /** Begins no further job. Resolves when the running ones have ended or were refused. */
+  async stop(): Promise<void> {
+    this.#isStopping = true
+    for (const wake of this.#wake) wake()
+    await Promise.all(this.#running.values())
+  }
+
+  stats(): { readonly waiting: number; readonly running: number } {
+    return { waiting: this.#waiting.length, running: this.#running.size }
+  }
+
+  #pump(): void {
+    while (!this.#isStopping && this.#running.size < JOBS_RUNNING_MAX) {
+      const job = this.#takeNext()
+      if (job === undefined) return
+      const running = this.#run(job).finally(() => {
+        this.#running.delete(job.poolId)
+        this.#pump()
+      })
+      this.#running.set(job.poolId, running)
+    }
+  }
+
+  /** The oldest waiting job of a pool without a running one. */
+  #takeNext(): Job | undefined {
+    const { jobs } = this.#deps.memory
+    const at = this.#waiting.findIndex(id => !this.#running.has(jobs.get(id)?.poolId ?? ''))
+    const [id] = at < 0 ? [] : this.#waiting.splice(at, 1)
+    return id === undefined ? undefined : jobs.get(id)
+  }
+
+  /** Runs one job to its end. Never rejects. */
+  async #run(job: Job): Promise<void> {
+    let said = ''
+    while (!this.#isStopping) {
+      try {
+        const now = this.#deps.memory.jobs.get(job.id) ?? job
+        return await this.#deps.runners[job.kind](now)
+      } catch (error) {
+        if (!(error instanceof Unavailable)) return this.#deps.onFatal(error as Error)
+        if (said !== error.message)
+          warn(`job ${job.id} of pool ${job.poolId} waits and is tried again: ${error.message}`)
+        said = error.message
+      }
+      await this.#wait(this.#deps.retryMs ?? JOB_RETRY_MS)
+    }
+  }
+
+  #wait(ms: number): Promise<void> {
+    if (this.#isStopping) return Promise.resolve()
+    return new Promise(resolve => {
+      const wake = () => {
+        cancel()
+        this.#wake.delete(wake)
+        resolve()
+      }
+      const cancel = callAfter(ms, wake)
+      this.#wake.add(wake)
+    })
+  }
+}

@@ -1,0 +1,58 @@
+/**
+ * Checks of filters and SQL texts before the catalog stores them: BadQuery, or undefined if they
+ * fit the pool. With `placeholders` they are an access policy's, in which `${{ name }}` stands for
+ * any value.
+ */
+import type { PoolSchema } from '../format/schema.ts'
+import { patternsProblem } from './duckdb-statement.ts'
+import type { Typed } from './expression/typed.ts'
+import { planMetric } from './metric.ts'
+import type { PoolView } from './operand.ts'
+import { isGivenText, newContext, planFilterSql } from './plan-context.ts'
+import { type ParseTexts, policyProblem, policyTexts } from './policy.ts'
+import type { BadQuery } from './query-types.ts'
+import { type Filter, planFilters } from './where.ts'
+
+/** `placeholders`: a value may stand for a policy value that comes with the token. */
+export type TextForm = 'plain' | 'placeholders'
+
+/** Structured filters. */
+export function checkFilters(
+  schema: PoolSchema,
+  filters: readonly Filter[],
+  form: TextForm,
+): BadQuery | undefined {
+  const context = newContext(0)
+  if (form === 'placeholders') return policyProblem(schema, { rows: filters, filterSql: null }, context)
+  return refusal(planFilters(schema, filters))
+}
+
+/** A condition. None fits too. */
+export async function checkFilterSql(
+  schema: PoolSchema,
+  text: string,
+  form: TextForm,
+  parse: ParseTexts,
+): Promise<BadQuery | undefined> {
+  if (!isGivenText(text)) return undefined
+  const rows = { rows: [], filterSql: text }
+  const texts = form === 'plain' ? [text] : policyTexts(rows)
+  const context = newContext(0, texts.length === 0 ? undefined : await parse(texts))
+  if (form === 'placeholders') return policyProblem(schema, rows, context)
+  return refusal(planFilterSql('filterSql', text, schema, context))
+}
+
+/** The expression of a custom metric. */
+export async function checkMetricExpression(
+  schema: PoolView,
+  text: string,
+  parse: ParseTexts,
+): Promise<BadQuery | undefined> {
+  const context = newContext(0, isGivenText(text) ? await parse([text]) : undefined)
+  return refusal(planMetric(schema, { kind: 'custom', expression: text }, context))
+}
+
+/** Why no query can have the expression: as it was planned, or for the number of its patterns. */
+function refusal(planned: Typed | undefined | BadQuery): BadQuery | undefined {
+  return planned !== undefined && 'badRequest' in planned ? planned : patternsProblem(planned)
+}

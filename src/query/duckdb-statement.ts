@@ -1,0 +1,133 @@
+/**
+ * DuckDB's dialect: a plan as one statement. Every value of a caller is bound; the only texts
+ * of a caller in the SQL are quoted names.
+ */
+import { AssertionFailed } from '../util/assert.ts'
+import { quoteName } from '../util/sql.ts'
+import { DuckdbWriter } from './expression/duckdb-dialect.ts'
+import type { Typed } from './expression/typed.ts'
+import { rowsName } from './live-rows.ts'
+import type { CommonTable, Dialect, Order, Output, Select, Source, VisibleRows } from './plan.ts'
+import type { BadQuery, Restriction } from './query-types.ts'
+
+export const duckdb: Dialect = {
+  write(plan) {
+    const writer: DuckdbWriter = new DuckdbWriter(select => selectSql(select, writer))
+    const { select, visible, commons = [], others = [] } = plan
+    const sql = selectSql(select, writer)
+    const tables = commons.map(common => commonSql(common, writer)).join(', ')
+    const restriction = restrictionOf(visible, writer)
+    const otherRestrictions = others.map(other => restrictionOf(other.visible, writer))
+    if (writer.problem !== undefined) return { badRequest: writer.problem }
+    return {
+      sql,
+      bounds: writer.bounds(),
+      ...(restriction === undefined ? {} : { restriction }),
+      ...(others.length === 0 ? {} : { otherRestrictions }),
+      ...(tables === '' ? {} : { commons: tables }),
+    }
+  },
+}
+
+function restrictionOf(visible: VisibleRows | undefined, writer: DuckdbWriter): Restriction | undefined {
+  if (visible === undefined) return undefined
+  const { columns, where } = visible
+  return { columns, where: where === undefined ? '' : writer.write(where) }
+}
+
+/** DuckDB writes a table that is read once into its place, which may take the reader's conditions. */
+function commonSql({ name, select, isKept }: CommonTable, writer: DuckdbWriter): string {
+  return `${name} AS ${isKept ? '' : 'NOT '}MATERIALIZED (${selectSql(select, writer)})`
+}
+
+function selectSql(select: Select, writer: DuckdbWriter): string {
+  const {
+    from,
+    where,
+    outputs,
+    groupBy = [],
+    groupingSets = [],
+    having,
+    isDistinct = false,
+    orderBy = [],
+    limit,
+    offset,
+  } = select
+  const setSql = (values: readonly Typed[]) =>
+    `(${values.map(each => positionOr(each, outputs, writer)).join(', ')})`
+  for (const key of groupBy) writer.share(key)
+  const clauses = [
+    `SELECT ${isDistinct ? 'DISTINCT ' : ''}${outputs.map(output => outputSql(output, writer)).join(', ')}`,
+    fromSql(from, writer),
+    where === undefined ? '' : `WHERE ${writer.write(where)}`,
+    list('GROUP BY', groupBy, each => positionOr(each, outputs, writer)),
+    groupingSets.length === 0 ? '' : `GROUP BY GROUPING SETS (${groupingSets.map(setSql).join(', ')})`,
+    having === undefined ? '' : `HAVING ${writer.write(having)}`,
+    list('ORDER BY', orderBy, each => orderSql(each, outputs, writer)),
+    limit === undefined ? '' : `LIMIT ${Math.trunc(limit)}`,
+    offset === undefined || offset === 0 ? '' : `OFFSET ${Math.trunc(offset)}`,
+  ]
+  return clauses.filter(clause => clause !== '').join(' ')
+}
+
+function fromSql(from: Select['from'], writer: DuckdbWriter): string {
+  if (from === undefined) return 'FROM rows'
+  if ('outputs' in from) return `FROM (${selectSql(from, writer)})`
+  if ('kind' in from) return from.kind === 'nothing' ? '' : `FROM ${sourceSql(from, writer)}`
+  return `FROM (${from.map(each => `(${selectSql(each, writer)})`).join(' UNION ALL ')})`
+}
+
+function sourceSql(source: Source, writer: DuckdbWriter): string {
+  switch (source.kind) {
+    case 'rows':
+      return `${rowsName(source.pool)} AS ${source.alias}`
+    case 'common':
+      return `${source.name} AS ${source.alias}`
+    case 'select':
+      return `(${selectSql(source.select, writer)}) AS ${source.alias}`
+    case 'combination': {
+      const { operator, isAll, left, right, alias } = source
+      const all = isAll ? `${operator} ALL` : operator
+      return `((${selectSql(left, writer)}) ${all} (${selectSql(right, writer)})) AS ${alias}`
+    }
+    case 'join': {
+      const { join, left, right, on } = source
+      const tables = `${sourceSql(left, writer)} ${join} JOIN ${sourceSql(right, writer)}`
+      return on === undefined ? `(${tables})` : `(${tables} ON ${writer.write(on)})`
+    }
+    case 'nothing':
+      throw new AssertionFailed('nothing joins no table')
+  }
+}
+
+function list<T>(clause: string, items: readonly T[], write: (item: T) => string): string {
+  return items.length === 0 ? '' : `${clause} ${items.map(write).join(', ')}`
+}
+
+function outputSql({ name, value }: Output, writer: DuckdbWriter): string {
+  return `${writer.write(value)} AS ${quoteName(name)}`
+}
+
+function orderSql(
+  { value, direction, nulls = undefined }: Order,
+  outputs: readonly Output[],
+  writer: DuckdbWriter,
+) {
+  return `${positionOr(value, outputs, writer)} ${direction} NULLS ${nulls ?? 'LAST'}`
+}
+
+/**
+ * The position of an output that is this very value, so that its parameters are not bound twice:
+ * DuckDB does not take two parameters for equal.
+ */
+function positionOr(value: Typed, outputs: readonly Output[], writer: DuckdbWriter): string {
+  const index = outputs.findIndex(output => output.value === value)
+  return index < 0 ? writer.write(value) : String(index + 1)
+}
+
+/** BadQuery for an expression that alone has more patterns than a query may have. */
+export function patternsProblem(typed: Typed | undefined): BadQuery | undefined {
+  const writer: DuckdbWriter = new DuckdbWriter(select => selectSql(select, writer))
+  if (typed !== undefined) writer.write(typed)
+  return writer.problem === undefined ? undefined : { badRequest: writer.problem }
+}

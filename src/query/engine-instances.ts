@@ -1,0 +1,81 @@
+/**
+ * DuckDB's instances: one for each propeller in use, opened by its first query, in the query
+ * process.
+ *
+ * DuckDB limits threads and memory by instance. An open instance without queries takes 2.5 MB and
+ * its cached tables of deleted rows. All instances read the same segments.
+ */
+import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
+import type { Propeller } from '../catalog/model.ts'
+import { DELETION_TABLES_BYTES_MAX, DELETION_TABLES_MAX } from '../util/limits.ts'
+import { openSandbox } from './duckdb-instance.ts'
+import { DeletionTables } from './live-rows.ts'
+import { memoryBytesOf, RESOURCES, threadsOf } from './propeller.ts'
+import type { EngineSettings } from './query-types.ts'
+
+/** The instance of one propeller. */
+export class EngineInstance {
+  readonly duckdb: DuckDBInstance
+  readonly deletionTables: DeletionTables
+  readonly #tableConnection: DuckDBConnection
+
+  private constructor(duckdb: DuckDBInstance, tableConnection: DuckDBConnection, memoryShare: number) {
+    this.duckdb = duckdb
+    this.#tableConnection = tableConnection
+    this.deletionTables = new DeletionTables(tableConnection, {
+      bytesMax: Math.floor(DELETION_TABLES_BYTES_MAX * memoryShare),
+      tablesMax: Math.floor(DELETION_TABLES_MAX * memoryShare),
+    })
+  }
+
+  static async open(propeller: Propeller, settings: EngineSettings): Promise<EngineInstance> {
+    const duckdb = await openSandbox({
+      ...settings,
+      threads: threadsOf(propeller, settings.threads),
+      memoryBytes: memoryBytesOf(propeller, settings.memoryBytes),
+    })
+    return new EngineInstance(duckdb, await duckdb.connect(), RESOURCES[propeller].memoryShare)
+  }
+
+  /** No query may run any more. */
+  close(): void {
+    this.#tableConnection.closeSync()
+    this.duckdb.closeSync()
+  }
+}
+
+/** The open instances by propeller. */
+export class EngineInstances {
+  readonly #settings: EngineSettings
+  readonly #instances = new Map<Propeller, Promise<EngineInstance>>()
+
+  constructor(settings: EngineSettings) {
+    this.#settings = settings
+  }
+
+  /** The instance of a propeller, opened at the first call. A failed opening is tried again. */
+  of(propeller: Propeller): Promise<EngineInstance> {
+    const known = this.#instances.get(propeller)
+    if (known !== undefined) return known
+    const opening = EngineInstance.open(propeller, this.#settings)
+    this.#instances.set(propeller, opening)
+    opening.catch(() => this.#instances.delete(propeller))
+    return opening
+  }
+
+  /** Drops all cached data of these files. */
+  async forget(files: readonly string[]): Promise<void> {
+    await Promise.all((await this.#opened()).map(({ deletionTables }) => deletionTables.forget(files)))
+  }
+
+  /** No query may run any more. */
+  async close(): Promise<void> {
+    for (const instance of await this.#opened()) instance.close()
+  }
+
+  /** Those that could be opened; the query of another one has its error. */
+  async #opened(): Promise<EngineInstance[]> {
+    const settled = await Promise.allSettled(this.#instances.values())
+    return settled.flatMap(each => (each.status === 'fulfilled' ? [each.value] : []))
+  }
+}

@@ -1,0 +1,261 @@
+/** Calls of functions and operators, checked against the table of functions.ts. */
+import type { ColumnType } from '../../format/schema.ts'
+import { LIKE_PATTERN_CHARACTERS_MAX } from '../../util/limits.ts'
+import { quoted } from '../operand.ts'
+import type { Call, Expression } from './ast.ts'
+import { type Argument, DATE_PARTS, type FunctionSpec, functionOf, READ_PARTS } from './functions.ts'
+import { pointerOf, step } from './json-path.ts'
+import { Refused } from './tree-node.ts'
+import { boundValue, castTo, isNumber, nullOf, operation, type Typed } from './typed.ts'
+
+/** The parts of the checker that calls need. */
+export interface CallChecker {
+  readonly nowMs: number
+  check(expression: Expression): Typed
+  condition(expression: Expression): Typed
+  group(expressions: readonly Expression[]): readonly Typed[]
+  cast(expression: Expression, type: ColumnType): Typed
+  aggregate(check: () => Typed): Typed
+  /** Throws Refused with `why` if what is checked holds an aggregate. */
+  withoutAggregate(check: () => Typed, why: string): Typed
+  joinTexts(count: number): void
+}
+
+const DAY_MS = 86_400_000
+
+export function checkCall(call: Call, checker: CallChecker): Typed {
+  const arithmetic = checkArithmetic(call, checker)
+  if (arithmetic !== undefined) return arithmetic
+  const { name } = call
+  // COUNT() is COUNT(*), and COUNT(DISTINCT x) is COUNT_DISTINCT(x).
+  const isRows = name === 'count' && call.arguments.length === 0
+  const isDistinct = name === 'count' && call.isDistinct
+  const spec = functionOf(isRows ? 'count_star' : isDistinct ? 'count_distinct' : name)
+  if (spec === undefined) throw new Refused(`there is no function ${quoted(name)}`)
+  checkForm(call, spec, isDistinct)
+  if (spec.isAggregate !== true) return checkScalar(call, spec, checker)
+  return checker.aggregate(() => checkAggregate(call, spec, checker))
+}
+
+function checkForm(call: Call, spec: FunctionSpec, isDistinct: boolean): void {
+  const { name, filter } = call
+  if (call.isDistinct && !isDistinct) throw new Refused(`${name}: DISTINCT is for COUNT alone`)
+  if (filter !== null && (spec.isAggregate !== true || spec.hasCondition === true))
+    throw new Refused(`${name}: it takes no FILTER`)
+  const max = spec.repeats === true ? Number.POSITIVE_INFINITY : spec.arguments.length
+  const min = spec.arguments.length - (spec.optional ?? 0)
+  const given = call.arguments.length
+  if (given < min || given > max)
+    throw new Refused(
+      `${name}: it takes ${min}${max === min ? '' : max > 99 ? ' or more' : ` to ${max}`} arguments`,
+    )
+}
+
+function checkAggregate(call: Call, spec: FunctionSpec, checker: CallChecker): Typed {
+  const values = spec.hasCondition === true ? call.arguments.slice(0, -1) : call.arguments
+  const given = spec.hasCondition === true ? (call.arguments.at(-1) ?? null) : call.filter
+  const filter = given === null ? {} : { filter: checker.condition(given) }
+  const [value, last] = values
+  const operand =
+    value === undefined ? undefined : argument(call.name, spec.arguments[0] as Argument, value, checker)
+  const operands = operand === undefined ? [] : [operand]
+  const number = last === undefined ? spec.number : fraction(call.name, last)
+  const more = { ...filter, ...(number === undefined ? {} : { number }) }
+  const kind = spec.result === 'same' ? (operand?.kind ?? 'null') : spec.result
+  const isSum = spec.op === 'sum'
+  if (kind !== 'integer' || spec.op === 'min' || spec.op === 'max')
+    return operation(spec.op, kind, operands, more)
+  const bits = ROWS_BITS + (isSum ? (operand?.bits ?? 0) : 0)
+  if (bits > INTEGER_BITS_MAX) return operation('sum', 'real', [castTo('DOUBLE', operand as Typed)], more)
+  return operation(spec.op, kind, operands, { ...more, bits })
+}
+
+/** No pool has 2^48 rows. */
+const ROWS_BITS = 48
+
+/** The widest integer of an engine has a sign and 127 bits: it holds 2^126, and not 2^127. */
+const INTEGER_BITS_MAX = 126
+
+function checkScalar(call: Call, spec: FunctionSpec, checker: CallChecker): Typed {
+  const { name } = call
+  const [first] = call.arguments
+  if (spec.op === 'now' || spec.op === 'today') return nowOf(spec.op, checker.nowMs)
+  if (spec.op === 'json_text' || spec.op === 'json_value') return checkJson(call, spec, checker)
+  if (spec.op === 'cast') return checker.cast(first as Expression, spec.type as ColumnType)
+  if (spec.arguments[0] === 'same') {
+    const operands = checker.group(call.arguments)
+    const [{ kind } = nullOf('null')] = operands
+    if (kind === 'json' && spec.op !== 'coalesce') throw new Refused(`${name}: it takes no JSON`)
+    return operation(spec.op, kind, operands)
+  }
+  if (spec.op === 'concat' || spec.op === '||') checker.joinTexts(call.arguments.length)
+  const words: Words = spec.part === undefined ? {} : { word: spec.part }
+  const operands: Typed[] = []
+  for (const [index, expression] of call.arguments.entries()) {
+    const wanted = spec.arguments[Math.min(index, spec.arguments.length - 1)] as Argument
+    if (wanted === 'part') words.word = partOf(name, expression, spec.op)
+    else if (wanted === 'search') operands.push(searchOf(name, expression, checker))
+    else if (wanted === 'digits') words.number = digits(name, expression)
+    else operands.push(argument(name, wanted, expression, checker))
+  }
+  return scalarOf(spec, operands, words)
+}
+
+/** The arguments that are no values. */
+interface Words {
+  word?: string
+  number?: number
+}
+
+function scalarOf(spec: FunctionSpec, operands: readonly Typed[], words: Words): Typed {
+  const { op, result } = spec
+  const [operand = nullOf('null')] = operands
+  const isWhole = operand.kind === 'integer' && words.number === undefined
+  if (isWhole && ['round', 'floor', 'ceil'].includes(op)) return operand
+  if (op === 'date_part' && words.word === 'epoch') return operation(op, 'real', operands, words)
+  const kind = result === 'same' ? operand.kind : result
+  const bits = RESULT_BITS[op]
+  return operation(op, kind, operands, bits === undefined ? words : { ...words, bits })
+}
+
+const RESULT_BITS: Readonly<Record<string, number>> = { length: 33, date_part: 40, date_diff: 64 }
+
+/** An argument of the wanted kind. */
+function argument(name: string, wanted: Argument, expression: Expression, checker: CallChecker): Typed {
+  if (wanted === 'time') return timeOf(name, expression, checker)
+  const typed = checker.check(expression)
+  const { kind } = typed
+  const fits =
+    kind === 'null' ||
+    (wanted === 'any' && kind !== 'interval') ||
+    (wanted === 'plain' && kind !== 'interval' && kind !== 'json') ||
+    (wanted === 'number' && isNumber(typed)) ||
+    kind === wanted
+  if (!fits) throw new Refused(`${name}: its argument is ${kind}, and ${WANTED[wanted] ?? wanted} is needed`)
+  if (kind !== 'null') return typed
+  if (wanted === 'text' || wanted === 'integer' || wanted === 'boolean') return nullOf(wanted)
+  return nullOf(wanted === 'number' ? 'real' : 'boolean')
+}
+
+const WANTED: Partial<Record<Argument, string>> = {
+  any: 'a value',
+  plain: 'a value that is not JSON',
+  number: 'a number',
+  integer: 'a whole number',
+  text: 'a text',
+  boolean: 'a condition',
+}
+
+/** A DATE or TIMESTAMP as an instant. A literal text is read as one. */
+function timeOf(name: string, expression: Expression, checker: CallChecker): Typed {
+  if (expression.kind === 'text') return checker.cast(expression, 'TIMESTAMP')
+  const typed = checker.check(expression)
+  if (typed.kind === 'null') return nullOf('instant')
+  if (typed.kind !== 'date' && typed.kind !== 'instant')
+    throw new Refused(`${name}: its argument is ${typed.kind}, and a DATE or TIMESTAMP is needed`)
+  // The engine may store instants with a zone. The cast makes all of them UTC.
+  return castTo('TIMESTAMP', typed)
+}
+
+function nowOf(op: 'now' | 'today', nowMs: number): Typed {
+  if (op === 'today') return boundValue({ type: 'DATE', value: String(Math.floor(nowMs / DAY_MS)) })
+  return boundValue({ type: 'TIMESTAMP', value: String(BigInt(nowMs) * 1000n) })
+}
+
+function partOf(name: string, expression: Expression, op: string): string {
+  const parts: readonly string[] = op === 'date_part' ? READ_PARTS : DATE_PARTS
+  const word = expression.kind === 'text' ? expression.text.toLowerCase() : ''
+  if (parts.includes(word)) return word
+  throw new Refused(`${name}: its first argument is one of '${parts.join("', '")}'`)
+}
+
+function searchOf(name: string, expression: Expression, checker: CallChecker): Typed {
+  if (expression.kind === 'text' && expression.text.length <= LIKE_PATTERN_CHARACTERS_MAX)
+    return checker.check(expression)
+  throw new Refused(
+    `${name}: what it looks for is written as a text of at most ${LIKE_PATTERN_CHARACTERS_MAX} characters`,
+  )
+}
+
+function fraction(name: string, expression: Expression): number {
+  const number = expression.kind === 'number' ? Number(expression.text) : -1
+  if (number >= 0 && number <= 1) return number
+  throw new Refused(`${name}: its second argument is a number from 0 to 1`)
+}
+
+function digits(name: string, expression: Expression): number {
+  const number = expression.kind === 'number' ? Number(expression.text) : 99
+  if (Number.isInteger(number) && Math.abs(number) <= 18) return number
+  throw new Refused(`${name}: its second argument is a whole number from -18 to 18`)
+}
+
+/** `column -> 'a' ->> 'b'` is one path into a column. */
+function checkJson(call: Call, spec: FunctionSpec, checker: CallChecker): Typed {
+  const [json, ...keys] = call.arguments
+  const from = checker.check(json as Expression)
+  const isPath = from.op === 'json_value'
+  const column = isPath ? (from.operands[0] as Typed) : from
+  if (column.op !== 'column' || (column.kind !== 'json' && column.kind !== 'text'))
+    throw new Refused(`${call.name}: a JSON column is needed`)
+  const isClickHouse = spec.type !== undefined
+  const path = keys.map(key => pathOf(call.name, key, isClickHouse)).join('')
+  const word = `${isPath ? from.word : ''}${path}`
+  if (!isClickHouse) return operation(spec.op, spec.result as 'text' | 'json', [column], { word })
+  const text = operation('json_text', 'text', [column], { word })
+  return spec.type === 'STRING' ? text : castTo(spec.type as ColumnType, text)
+}
+
+function pathOf(name: string, key: Expression, isClickHouse: boolean): string {
+  // ClickHouse takes keys alone, and counts elements from 1.
+  if (key.kind === 'number' && !isClickHouse && /^\d{1,9}$/.test(key.text)) return step(key.text)
+  const pointer = key.kind !== 'text' ? undefined : isClickHouse ? step(key.text) : pointerOf(key.text)
+  if (pointer === undefined)
+    throw new Refused(`${name}: a key such as 'a' or a path such as '$.a.b[0]' is needed, written as a text`)
+  return pointer
+}
+
+// ── arithmetic ──────────────────────────────────────────────────────────────────────────────────
+
+function checkArithmetic(call: Call, checker: CallChecker): Typed | undefined {
+  const name = call.name === 'mod' ? '%' : call.name
+  if (!['+', '-', '*', '/', '%'].includes(name)) return undefined
+  const [left, right, ...more] = call.arguments
+  if (left === undefined || more.length > 0 || (right === undefined && name !== '-' && name !== '+'))
+    throw new Refused(`${name}: it takes two arguments`)
+  if (right === undefined) {
+    const operand = numeric(name, checker.check(left))
+    return name === '+' ? operand : operation('negate', operand.kind, [operand])
+  }
+  return shifted(name, left, right, checker) ?? numbers(name, checker.check(left), checker.check(right))
+}
+
+/** A time and an interval; undefined if neither operand is an interval. */
+function shifted(name: string, left: Expression, right: Expression, checker: CallChecker): Typed | undefined {
+  const isFirst = left.kind === 'interval'
+  const interval = isFirst ? left : right
+  if (interval.kind !== 'interval') return undefined
+  if (name !== '+' && (name !== '-' || isFirst))
+    throw new Refused('an interval is added to a time, or taken from it')
+  // An engine tries the sum, because the calendar ends. It cannot try an aggregate.
+  const time = checker.withoutAggregate(
+    () => timeOf(name, isFirst ? right : left, checker),
+    'an interval is added to a row’s time, inside of the aggregate: MAX(time + INTERVAL 1 DAY)',
+  )
+  const count = name === '-' ? -interval.count : interval.count
+  return operation('shift', 'instant', [time], { interval: { count, unit: interval.unit } })
+}
+
+/** Integers stay exact while the result has at most INTEGER_BITS_MAX bits; then they become real. */
+function numbers(op: string, left: Typed, right: Typed): Typed {
+  const [a, b] = [numeric(op, left), numeric(op, right)]
+  const most = Math.max(a.bits, b.bits)
+  const bits = op === '*' ? a.bits + b.bits : op === '%' ? most : most + 1
+  const isExact = a.kind === 'integer' && b.kind === 'integer' && op !== '/' && bits <= INTEGER_BITS_MAX
+  return isExact ? operation(op, 'integer', [a, b], { bits }) : operation(op, 'real', [a, b])
+}
+
+function numeric(name: string, typed: Typed): Typed {
+  if (typed.kind === 'null') return nullOf('real')
+  if (isNumber(typed)) return typed
+  throw new Refused(`${name}: its operands are numbers, and this is ${typed.kind}`)
+}

@@ -1,0 +1,322 @@
+/**
+ * The second gate of users' SQL: names become columns and functions of the lists, and every value
+ * gets a type. A checked expression can be run by the engine without an error of its own: types fit,
+ * numbers cannot overflow, division by zero is null.
+ *
+ *   literals   One that meets a column or a typed value is read as that type, as filters read it.
+ *   filter     true, false or null for each row, without aggregates
+ *   metric     every column stands inside an aggregate, and no aggregate inside another
+ */
+import { TEXTS_JOINED_MAX } from '../../util/limits.ts'
+import { type PoolView, parseValue, quoted, similarColumn } from '../operand.ts'
+import type { BadQuery } from '../query-types.ts'
+import type { ComparisonOperator, Expression, Literal, Subquery } from './ast.ts'
+import { type CallChecker, checkCall } from './check-call.ts'
+import { type AnyLiteral, coerce, isCastable, unify, valueOfLiteral } from './kinds.ts'
+import { Refused } from './tree-node.ts'
+import { boundValue, castTo, columnOf, nullOf, operation, type Typed } from './typed.ts'
+
+/** A value of a token's `policy_values`. */
+export type PolicyValue = string | number | boolean
+
+export interface CheckOptions {
+  readonly view: PoolView
+  /** The time of now(). */
+  readonly nowMs: number
+  /** The values of placeholders by index; `unknown` while a policy is only checked. */
+  readonly policyValues?: readonly PolicyValue[] | 'unknown'
+}
+
+/** Where an expression stands: in a condition on rows, or around and inside of aggregates. */
+type Place = 'filter' | 'outside' | 'inside'
+
+/** The names that an expression may use, and what they stand for. */
+export interface Names {
+  /** The column, or undefined. Throws Refused if the name stands for several. */
+  column(reference: Extract<Expression, { kind: 'column' }>): Typed | undefined
+  /** The value that GROUP BY has for the whole of `expression`. Absent: there can be no GROUP BY. */
+  group?(expression: Expression): Typed | undefined
+  /** The value of a subquery. Absent: no subquery may stand here. */
+  subquery?(subquery: Subquery, checker: CallChecker): Typed
+  /** Called with the number of texts that a call joins. */
+  joinTexts?(count: number): void
+}
+
+/** A condition on rows, or BadQuery. */
+export function checkCondition(expression: Expression, options: CheckOptions): Typed | BadQuery {
+  return refusable(() => {
+    const condition = new Checker(options, 'filter', columnsOf(options.view)).check(expression)
+    if (condition.kind === 'null') return nullOf('boolean')
+    if (condition.kind !== 'boolean')
+      throw new Refused(`a condition is needed, and this is a value of type ${condition.kind}`)
+    return condition
+  })
+}
+
+/** The columns of one pool. */
+function columnsOf(view: PoolView): Names {
+  return {
+    column({ name }) {
+      const column = similarColumn(view, name)
+      return column && columnOf(column)
+    },
+  }
+}
+
+/** A metric over rows, or BadQuery. */
+export function checkMetric(expression: Expression, options: CheckOptions): Typed | BadQuery {
+  return refusable(() => {
+    const checker = new Checker(options, 'outside', columnsOf(options.view))
+    const metric = checker.check(expression)
+    if (!checker.hasAggregate) throw new Refused('an aggregate such as COUNT() or SUM(column) is needed')
+    if (metric.kind === 'interval') throw new Refused('an interval is no value of a metric')
+    return metric
+  })
+}
+
+/** The checked value, or the reason why it was refused. */
+export function refusable<T>(check: () => T): T | BadQuery {
+  try {
+    return check()
+  } catch (error) {
+    if (error instanceof Refused) return { badRequest: error.message }
+    throw error
+  }
+}
+
+/** Checks one expression. Throws Refused. */
+export class Checker implements CallChecker {
+  readonly nowMs: number
+  hasAggregate = false
+  readonly #policyValues: CheckOptions['policyValues']
+  readonly #names: Names
+  #place: Place
+  #textsJoined = 0
+  /** An engine tries the value, which it cannot do with one of a subquery. */
+  #isTried = false
+
+  constructor({ nowMs, policyValues }: Omit<CheckOptions, 'view'>, place: Place, names: Names) {
+    this.nowMs = nowMs
+    this.#policyValues = policyValues
+    this.#place = place
+    this.#names = names
+  }
+
+  check(expression: Expression): Typed {
+    const group = this.#place === 'outside' ? this.#names.group?.(expression) : undefined
+    return group ?? this.#check(expression)
+  }
+
+  #check(expression: Expression): Typed {
+    switch (expression.kind) {
+      case 'text':
+      case 'number':
+      case 'boolean':
+      case 'null':
+      case 'policyValue':
+        return valueOfLiteral(this.#literal(expression))
+      case 'interval':
+        return {
+          op: 'interval',
+          kind: 'interval',
+          bits: 0,
+          operands: [],
+          interval: { count: expression.count, unit: expression.unit },
+        }
+      case 'column':
+        return this.#column(expression)
+      case 'call':
+        return checkCall(expression, this)
+      case 'and':
+      case 'or':
+        return operation(
+          expression.kind,
+          'boolean',
+          expression.operands.map(each => this.condition(each)),
+        )
+      case 'not':
+        return operation('not', 'boolean', [this.condition(expression.operand)])
+      case 'compare':
+        return this.#compare(expression.operator, expression.left, expression.right)
+      case 'in':
+        return this.#in(expression)
+      case 'between': {
+        const operands = this.group([expression.operand, expression.low, expression.high])
+        refuseJson(operands)
+        return operation('between', 'boolean', operands)
+      }
+      case 'like':
+        return this.#like(expression)
+      case 'isNull': {
+        const op = expression.isNegated ? 'is_not_null' : 'is_null'
+        return operation(op, 'boolean', [this.#value(expression.operand)])
+      }
+      case 'case':
+        return this.#case(expression)
+      case 'cast':
+        return this.cast(expression.operand, expression.type)
+      case 'subquery':
+        return this.#subquery(expression)
+    }
+  }
+
+  condition(expression: Expression): Typed {
+    const condition = this.check(expression)
+    if (condition.kind === 'null') return nullOf('boolean')
+    if (condition.kind !== 'boolean')
+      throw new Refused(`a condition is needed where there is a value of type ${condition.kind}`)
+    return condition
+  }
+
+  /** The values in one type. Literals are read as the type of the others. */
+  group(expressions: readonly Expression[]): readonly Typed[] {
+    const typed = expressions.map(each => (isLiteral(each) ? undefined : this.#value(each)))
+    const target = typed.find(each => each !== undefined && each.kind !== 'null')
+    return unify(
+      expressions.map((each, index) => {
+        const known = typed[index]
+        if (known !== undefined) return known
+        const literal = this.#literal(each)
+        return target === undefined ? valueOfLiteral(literal) : coerce(literal, target)
+      }),
+    )
+  }
+
+  cast(expression: Expression, type: Parameters<typeof castTo>[0]): Typed {
+    if (isLiteral(expression)) {
+      const literal = this.#literal(expression)
+      const text = textOfLiteral(literal)
+      const bound = text === undefined ? undefined : parseValue(type, text)
+      if (bound !== undefined && !('badRequest' in bound)) return boundValue(bound)
+      if (bound !== undefined && literal.kind === 'text') throw new Refused(bound.badRequest)
+    }
+    const operand = this.#value(expression)
+    if (!isCastable(operand.kind, type)) throw new Refused(`${operand.kind} cannot become ${type}`)
+    return castTo(type, operand)
+  }
+
+  aggregate(check: () => Typed): Typed {
+    if (this.#place === 'filter')
+      throw new Refused('aggregates such as COUNT and SUM have no place in a filter')
+    if (this.#place === 'inside') throw new Refused('an aggregate cannot stand inside another one')
+    this.#place = 'inside'
+    this.hasAggregate = true
+    const typed = check()
+    this.#place = 'outside'
+    return typed
+  }
+
+  withoutAggregate(check: () => Typed, why: string): Typed {
+    const before = this.hasAggregate
+    this.hasAggregate = false
+    const wasTried = this.#isTried
+    this.#isTried = true
+    const typed = check()
+    this.#isTried = wasTried
+    if (this.hasAggregate && this.#place !== 'inside') throw new Refused(why)
+    this.hasAggregate ||= before
+    return typed
+  }
+
+  /** Bounds the length of the texts that `||` and concat make. */
+  joinTexts(count: number): void {
+    this.#names.joinTexts?.(count)
+    this.#textsJoined += count
+    if (this.#textsJoined > TEXTS_JOINED_MAX)
+      throw new Refused(`an expression joins at most ${TEXTS_JOINED_MAX} texts`)
+  }
+
+  #value(expression: Expression): Typed {
+    const typed = this.check(expression)
+    if (typed.kind === 'interval') throw new Refused('an interval is added to a time, or taken from it')
+    return typed
+  }
+
+  #column(reference: Extract<Expression, { kind: 'column' }>): Typed {
+    const { name, table } = reference
+    const column = this.#names.column(reference)
+    if (column === undefined) {
+      const known = table === undefined && /^current_(date|timestamp)$/i.test(name)
+      if (known) return checkCall({ ...NO_ARGUMENTS, name: name.toLowerCase() }, this)
+      throw new Refused(`there is no column ${quoted(table === undefined ? name : `${table}.${name}`)}`)
+    }
+    if (this.#place === 'outside') {
+      const where = this.#names.group === undefined ? '' : ', and GROUP BY does not have it'
+      throw new Refused(`column ${quoted(name)} stands outside of an aggregate such as SUM(…)${where}`)
+    }
+    return column
+  }
+
+  #subquery(subquery: Subquery): Typed {
+    if (this.#names.subquery === undefined) throw new Refused('a subquery is not allowed here')
+    if (this.#isTried) throw new Refused('an interval is not added to the value of a subquery')
+    return this.#names.subquery(subquery, this)
+  }
+
+  #compare(operator: ComparisonOperator, left: Expression, right: Expression): Typed {
+    const operands = this.group([left, right])
+    if (operator !== '=' && operator !== '<>') {
+      refuseJson(operands)
+      for (const [index, literal] of [left, right].entries())
+        if (
+          literal.kind === 'number' &&
+          operands[index]?.kind === 'text' &&
+          operands[1 - index]?.op !== 'column'
+        )
+          throw new Refused('a text and a number have no order: CAST one of them')
+    }
+    return operation(operator, 'boolean', operands)
+  }
+
+  #in({ operand, list, isNegated }: Extract<Expression, { kind: 'in' }>): Typed {
+    const operands = this.group([operand, ...list])
+    const found = operation('in', 'boolean', operands)
+    return isNegated ? operation('not', 'boolean', [found]) : found
+  }
+
+  #like({ operand, pattern, isNegated, ignoresCase }: Extract<Expression, { kind: 'like' }>): Typed {
+    const text = this.#value(operand)
+    if (text.kind !== 'text' && text.kind !== 'null')
+      throw new Refused(`LIKE is for texts, not for ${text.kind}`)
+    if (pattern.kind !== 'text') throw new Refused('the pattern of LIKE is written as a text')
+    const operands = [text.kind === 'null' ? nullOf('text') : text]
+    const like = operation(ignoresCase ? 'ilike' : 'like', 'boolean', operands, { word: pattern.text })
+    return isNegated ? operation('not', 'boolean', [like]) : like
+  }
+
+  #case({ branches, otherwise }: Extract<Expression, { kind: 'case' }>): Typed {
+    const conditions = branches.map(branch => this.condition(branch.when))
+    const values = this.group([...branches.map(branch => branch.value), otherwise])
+    const kind = values[0]?.kind ?? 'null'
+    const operands = conditions.flatMap((condition, index) => [condition, values[index] as Typed])
+    const { bits } = operation('case', kind, values)
+    return operation('case', kind, [...operands, values.at(-1) as Typed], { bits })
+  }
+
+  #literal(expression: Expression): AnyLiteral {
+    if (expression.kind !== 'policyValue') return expression as Literal
+    const values = this.#policyValues
+    if (values === 'unknown') return { kind: 'unknown' }
+    const value = values?.[expression.index]
+    if (typeof value === 'string') return { kind: 'text', text: value }
+    if (typeof value === 'number') return { kind: 'number', text: String(value) }
+    if (typeof value === 'boolean') return { kind: 'boolean', value }
+    throw new Refused('there is no function policy_value')
+  }
+}
+
+const NO_ARGUMENTS = { kind: 'call', arguments: [], isDistinct: false, filter: null } as const
+
+function isLiteral({ kind }: Expression): boolean {
+  return ['text', 'number', 'boolean', 'null', 'policyValue'].includes(kind)
+}
+
+function textOfLiteral(literal: AnyLiteral): string | undefined {
+  if (literal.kind === 'boolean') return String(literal.value)
+  return 'text' in literal ? literal.text : undefined
+}
+
+function refuseJson(operands: readonly Typed[]): void {
+  if (operands.some(({ kind }) => kind === 'json'))
+    throw new Refused('JSON values have no order: read a part of one with ->>')
+}

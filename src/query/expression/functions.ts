@@ -1,0 +1,246 @@
+/**
+ * The functions of users' SQL: names, arguments, results. A function that is not in this table does
+ * not exist. All of them are free of side effects, and none makes a text longer than the texts it
+ * is given. docs/expressions.md shows this table, and a test compares the two.
+ */
+import type { ColumnType } from '../../format/schema.ts'
+import { type Kind, operation, type Typed } from './typed.ts'
+
+/**
+ * What an argument may be.
+ *
+ *   boolean text number integer time json   a value of that kind; time is a DATE or a TIMESTAMP
+ *   any       a value of any kind but an interval
+ *   plain     any but JSON
+ *   same      all arguments of this kind get one type
+ *   part      the name of a date's part, written as a text
+ *   fraction  a number from 0 to 1, digits a whole number from -18 to 18; both written as numbers
+ *   path      a JSON path or key, written as a text
+ *   search    a short text, written as a text: a search takes the product of both lengths at worst
+ */
+export type Argument =
+  | 'boolean'
+  | 'text'
+  | 'number'
+  | 'integer'
+  | 'time'
+  | 'json'
+  | 'any'
+  | 'plain'
+  | 'same'
+  | 'part'
+  | 'fraction'
+  | 'digits'
+  | 'path'
+  | 'search'
+
+export interface FunctionSpec {
+  /** In lower case. All mean the same. */
+  readonly names: readonly string[]
+  readonly arguments: readonly Argument[]
+  /** The last arguments that may be left out. */
+  readonly optional?: number
+  /** The last argument may come more than once. */
+  readonly repeats?: true
+  /** The operation in the tree. */
+  readonly op: string
+  /** `same`: the type of its first argument. */
+  readonly result: Kind | 'same'
+  readonly isAggregate?: true
+  /** The last argument is the condition of its FILTER, as in ClickHouse's countIf. */
+  readonly hasCondition?: true
+  /** The date's part that the name says, as in toStartOfDay. */
+  readonly part?: DatePart
+  /** The type of a conversion. */
+  readonly type?: ColumnType
+  readonly number?: number
+}
+
+/** Parts of a date, for date_trunc, date_part, EXTRACT and date_diff. */
+export const DATE_PARTS = ['year', 'quarter', 'month', 'week', 'day', 'hour', 'minute', 'second'] as const
+type DatePart = (typeof DATE_PARTS)[number]
+/** Parts for date_part and EXTRACT alone. */
+export const READ_PARTS = [...DATE_PARTS, 'dow', 'isodow', 'doy', 'epoch'] as const
+
+const AGGREGATES: readonly FunctionSpec[] = [
+  { names: ['count'], arguments: ['any'], op: 'count', result: 'integer' },
+  { names: ['count_star'], arguments: [], op: 'count_rows', result: 'integer' },
+  {
+    names: ['count_distinct', 'countdistinct', 'uniq', 'uniqexact'],
+    arguments: ['any'],
+    op: 'count_distinct',
+    result: 'integer',
+  },
+  { names: ['sum'], arguments: ['number'], op: 'sum', result: 'same' },
+  { names: ['avg', 'average', 'mean'], arguments: ['number'], op: 'average', result: 'real' },
+  { names: ['min'], arguments: ['plain'], op: 'min', result: 'same' },
+  { names: ['max'], arguments: ['plain'], op: 'max', result: 'same' },
+  { names: ['median'], arguments: ['number'], op: 'quantile', result: 'real', number: 0.5 },
+  {
+    names: ['quantile', 'quantile_cont'],
+    arguments: ['number', 'fraction'],
+    op: 'quantile',
+    result: 'real',
+  },
+  {
+    names: ['stddev', 'stddev_samp', 'stddevsamp'],
+    arguments: ['number'],
+    op: 'stddev_samp',
+    result: 'real',
+  },
+  { names: ['stddev_pop', 'stddevpop'], arguments: ['number'], op: 'stddev_pop', result: 'real' },
+  { names: ['variance', 'var_samp', 'varsamp'], arguments: ['number'], op: 'var_samp', result: 'real' },
+  { names: ['var_pop', 'varpop'], arguments: ['number'], op: 'var_pop', result: 'real' },
+  {
+    names: ['countif', 'count_if'],
+    arguments: ['boolean'],
+    op: 'count_rows',
+    result: 'integer',
+    hasCondition: true,
+  },
+  {
+    names: ['uniqif'],
+    arguments: ['any', 'boolean'],
+    op: 'count_distinct',
+    result: 'integer',
+    hasCondition: true,
+  },
+  { names: ['sumif'], arguments: ['number', 'boolean'], op: 'sum', result: 'same', hasCondition: true },
+  { names: ['avgif'], arguments: ['number', 'boolean'], op: 'average', result: 'real', hasCondition: true },
+  { names: ['minif'], arguments: ['plain', 'boolean'], op: 'min', result: 'same', hasCondition: true },
+  { names: ['maxif'], arguments: ['plain', 'boolean'], op: 'max', result: 'same', hasCondition: true },
+]
+
+const SCALARS: readonly FunctionSpec[] = [
+  { names: ['abs'], arguments: ['number'], op: 'abs', result: 'same' },
+  { names: ['round'], arguments: ['number', 'digits'], optional: 1, op: 'round', result: 'real' },
+  { names: ['floor'], arguments: ['number'], op: 'floor', result: 'real' },
+  { names: ['ceil', 'ceiling'], arguments: ['number'], op: 'ceil', result: 'real' },
+  { names: ['coalesce', 'ifnull'], arguments: ['same'], repeats: true, op: 'coalesce', result: 'same' },
+  { names: ['nullif'], arguments: ['same', 'same'], op: 'nullif', result: 'same' },
+  { names: ['greatest'], arguments: ['same'], repeats: true, op: 'greatest', result: 'same' },
+  { names: ['least'], arguments: ['same'], repeats: true, op: 'least', result: 'same' },
+  { names: ['lower', 'lcase'], arguments: ['text'], op: 'lower', result: 'text' },
+  { names: ['upper', 'ucase'], arguments: ['text'], op: 'upper', result: 'text' },
+  { names: ['trim'], arguments: ['text'], op: 'trim', result: 'text' },
+  { names: ['ltrim'], arguments: ['text'], op: 'ltrim', result: 'text' },
+  { names: ['rtrim'], arguments: ['text'], op: 'rtrim', result: 'text' },
+  { names: ['length', 'char_length', 'len'], arguments: ['text'], op: 'length', result: 'integer' },
+  {
+    names: ['substring', 'substr'],
+    arguments: ['text', 'integer', 'integer'],
+    optional: 1,
+    op: 'substring',
+    result: 'text',
+  },
+  { names: ['concat'], arguments: ['text'], repeats: true, op: 'concat', result: 'text' },
+  { names: ['||'], arguments: ['text', 'text'], op: '||', result: 'text' },
+  { names: ['starts_with', 'startswith'], arguments: ['text', 'text'], op: 'starts_with', result: 'boolean' },
+  { names: ['ends_with', 'endswith'], arguments: ['text', 'text'], op: 'ends_with', result: 'boolean' },
+  { names: ['contains'], arguments: ['text', 'search'], op: 'contains', result: 'boolean' },
+]
+
+const TIMES: readonly FunctionSpec[] = [
+  { names: ['now', 'current_timestamp'], arguments: [], op: 'now', result: 'instant' },
+  { names: ['today', 'current_date'], arguments: [], op: 'today', result: 'date' },
+  { names: ['date_trunc', 'datetrunc'], arguments: ['part', 'time'], op: 'date_trunc', result: 'instant' },
+  { names: ['date_part', 'datepart'], arguments: ['part', 'time'], op: 'date_part', result: 'integer' },
+  {
+    names: ['date_diff', 'datediff'],
+    arguments: ['part', 'time', 'time'],
+    op: 'date_diff',
+    result: 'integer',
+  },
+  ...part('date_trunc', 'instant', {
+    minute: ['tostartofminute'],
+    hour: ['tostartofhour'],
+    day: ['tostartofday'],
+    week: ['tomonday'],
+    month: ['tostartofmonth'],
+    quarter: ['tostartofquarter'],
+    year: ['tostartofyear'],
+  }),
+  ...part('date_part', 'integer', {
+    year: ['year', 'toyear'],
+    quarter: ['quarter', 'toquarter'],
+    month: ['month', 'tomonth'],
+    week: ['week'],
+    day: ['day', 'todayofmonth'],
+    hour: ['hour', 'tohour'],
+    minute: ['minute', 'tominute'],
+    second: ['second', 'tosecond'],
+  }),
+]
+
+const CONVERSIONS: readonly FunctionSpec[] = [
+  conversion('tostring', 'STRING'),
+  conversion('toint32', 'INT32'),
+  conversion('toint64', 'INT64'),
+  conversion('tofloat64', 'DOUBLE'),
+  conversion('todate', 'DATE'),
+  conversion('todatetime', 'TIMESTAMP'),
+]
+
+const JSON_FUNCTIONS: readonly FunctionSpec[] = [
+  { names: ['->>', 'json_extract_string'], arguments: ['json', 'path'], op: 'json_text', result: 'text' },
+  { names: ['->', 'json_extract'], arguments: ['json', 'path'], op: 'json_value', result: 'json' },
+  ...(
+    [
+      ['jsonextractstring', 'STRING', 'text'],
+      ['jsonextractint', 'INT64', 'integer'],
+      ['jsonextractfloat', 'DOUBLE', 'real'],
+      ['jsonextractbool', 'BOOLEAN', 'boolean'],
+    ] as const
+  ).map(
+    ([name, type, result]): FunctionSpec => ({
+      names: [name],
+      arguments: ['json', 'path'],
+      repeats: true,
+      op: 'json_text',
+      result,
+      type,
+    }),
+  ),
+]
+
+function part(op: string, result: Kind, names: Partial<Record<DatePart, readonly string[]>>): FunctionSpec[] {
+  return Object.entries(names).map(([word, list]) => ({
+    names: list,
+    arguments: ['time'],
+    op,
+    result,
+    part: word as DatePart,
+  }))
+}
+
+function conversion(name: string, type: ColumnType): FunctionSpec {
+  return { names: [name], arguments: ['any'], op: 'cast', result: 'same', type }
+}
+
+/** Every function, aggregates first. */
+export const FUNCTIONS: readonly FunctionSpec[] = [
+  ...AGGREGATES.map(spec => ({ ...spec, isAggregate: true as const })),
+  ...SCALARS,
+  ...TIMES,
+  ...CONVERSIONS,
+  ...JSON_FUNCTIONS,
+]
+
+const BY_NAME: ReadonlyMap<string, FunctionSpec> = new Map(
+  FUNCTIONS.flatMap(spec => spec.names.map(name => [name, spec] as const)),
+)
+
+export function functionOf(name: string): FunctionSpec | undefined {
+  return BY_NAME.get(name)
+}
+
+const AGGREGATE_OPS: ReadonlySet<string> = new Set(AGGREGATES.map(({ op }) => op))
+
+/** The expression with every aggregate over only those rows for which the condition is true. */
+export function withFilter(typed: Typed, condition: Typed): Typed {
+  if (!AGGREGATE_OPS.has(typed.op))
+    return { ...typed, operands: typed.operands.map(operand => withFilter(operand, condition)) }
+  const { filter } = typed
+  if (filter === undefined) return { ...typed, filter: condition }
+  return { ...typed, filter: operation('and', 'boolean', [filter, condition]) }
+}

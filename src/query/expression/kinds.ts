@@ -1,0 +1,111 @@
+/** Rules about kinds of values: how a literal is read, what can be compared, what can be cast. */
+import type { ColumnType } from '../../format/schema.ts'
+import { parseValue, quoted } from '../operand.ts'
+import type { Literal } from './ast.ts'
+import { Refused } from './tree-node.ts'
+import { boundValue, castTo, type Kind, nullOf, type Typed } from './typed.ts'
+
+/** A placeholder whose value is not known while a policy is only checked. */
+export type AnyLiteral = Literal | { readonly kind: 'unknown' }
+
+/** A policy value is a plain text, number or boolean: it equals no object, and texts have quotes. */
+export const NO_JSON_VALUE =
+  'a JSON value cannot be compared with a policy value: compare a part of it in filterSql with ->>'
+
+/** A literal that nothing else gives a type. */
+export function valueOfLiteral(literal: AnyLiteral): Typed {
+  switch (literal.kind) {
+    case 'null':
+    case 'unknown':
+      return nullOf('null')
+    case 'boolean':
+      return boundValue({ type: 'BOOLEAN', value: literal.value })
+    case 'number':
+      return parsed('INT64', literal.text) ?? must('DOUBLE', literal.text)
+    case 'text':
+      return must('STRING', literal.text)
+  }
+}
+
+/** A literal that meets a typed value. */
+export function coerce(literal: AnyLiteral, target: Typed): Typed {
+  if (literal.kind === 'unknown' && target.kind === 'json') throw new Refused(NO_JSON_VALUE)
+  if (literal.kind === 'null' || literal.kind === 'unknown') return nullOf(target.kind)
+  const text = literal.kind === 'boolean' ? String(literal.value) : literal.text
+  switch (target.kind) {
+    case 'text':
+      return must('STRING', text)
+    case 'json':
+      if (text.trim() === 'null') throw new Refused('JSON null is null: use IS NULL')
+      return must('JSON', text)
+    case 'boolean':
+      return must('BOOLEAN', literal.kind === 'number' ? (BITS[text] ?? text) : text)
+    case 'date':
+      return parsed('DATE', text) ?? must('TIMESTAMP', text)
+    case 'instant':
+      return must('TIMESTAMP', text)
+    case 'integer':
+    case 'real':
+      return number(literal, text, target)
+    default:
+      return valueOfLiteral(literal)
+  }
+}
+
+/** ClickHouse's booleans are numbers. */
+const BITS: Readonly<Record<string, string>> = { '0': 'false', '1': 'true' }
+
+/** Read as the column's own type, as filters do; else as a number. */
+function number(literal: AnyLiteral, text: string, { column }: Typed): Typed {
+  const asColumn = column === undefined ? undefined : parsed(column.type, text)
+  if (asColumn !== undefined) return asColumn
+  if (literal.kind === 'number' || (literal.kind === 'text' && column === undefined))
+    return parsed('INT64', text) ?? must('DOUBLE', text)
+  throw new Refused(`${quoted(text)} is not a ${column?.type ?? 'number'} value`)
+}
+
+function parsed(type: ColumnType, text: string): Typed | undefined {
+  const bound = parseValue(type, text)
+  return 'badRequest' in bound ? undefined : boundValue(bound)
+}
+
+function must(type: ColumnType, text: string): Typed {
+  const bound = parseValue(type, text)
+  if ('badRequest' in bound) throw new Refused(bound.badRequest)
+  return boundValue(bound)
+}
+
+/** The same values in one kind: numbers become real, dates become instants where they are mixed. */
+export function unify(operands: readonly Typed[]): readonly Typed[] {
+  const kinds = [...new Set(operands.map(({ kind }) => kind))].filter(kind => kind !== 'null')
+  const [kind = 'null'] = kinds
+  const to = kinds.length <= 1 ? kind : mixed(kinds)
+  return operands.map(operand => {
+    if (operand.kind === 'null') return nullOf(to)
+    if (operand.kind === to) return operand
+    return castTo(to === 'real' ? 'DOUBLE' : 'TIMESTAMP', operand)
+  })
+}
+
+function mixed(kinds: readonly Kind[]): Kind {
+  const all = [...kinds].sort().join(' and ')
+  if (all === 'integer and real') return 'real'
+  if (all === 'date and instant') return 'instant'
+  throw new Refused(`values of the types ${all} do not fit together: CAST one of them`)
+}
+
+const CASTS: Readonly<Record<Kind, readonly Kind[]>> = {
+  boolean: ['boolean', 'text', 'integer', 'real'],
+  text: ['boolean', 'text', 'integer', 'real', 'date', 'instant'],
+  integer: ['boolean', 'text', 'integer', 'real'],
+  real: ['boolean', 'text', 'integer', 'real'],
+  date: ['text', 'date', 'instant'],
+  instant: ['text', 'date', 'instant'],
+  json: ['text'],
+  interval: [],
+  null: ['boolean', 'text', 'integer', 'real', 'date', 'instant'],
+}
+
+export function isCastable(from: Kind, type: ColumnType): boolean {
+  return CASTS[from].includes(castTo(type, nullOf(from)).kind)
+}

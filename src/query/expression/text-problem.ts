@@ -1,0 +1,103 @@
+/**
+ * SQL texts that the parser must not see. The main thread checks this too, so it is cheap.
+ *
+ * DuckDB's parser is given no limit of memory, and three forms make it build more than the text
+ * says: `CASE x WHEN …` copies x for each WHEN, CUBE and GROUPING SETS make every set of their
+ * columns, and WINDOW copies a window for each OVER that names it. The first two are exponential
+ * where they nest: 20 levels in 700 characters took all memory of the process. 12,000 characters
+ * with the third took 1 GB.
+ */
+import { EXPRESSION_COMMENTS_MAX, SQL_TEXT_BYTES_MAX, STATEMENT_WORDS_MAX } from '../../util/limits.ts'
+import { endOfPart } from './lexical.ts'
+import { POLICY_VALUE } from './names.ts'
+
+const SURROGATE = /\p{Surrogate}/u
+/** A word. DuckDB's lexer takes every character beyond ASCII for a letter, here it must be one. */
+const WORD = /^[A-Za-z_\p{L}][\w\p{L}\p{M}\p{N}]*/u
+/** An expression, or a whole SELECT. */
+export type SqlForm = 'expression' | 'statement'
+
+const NEVER: readonly string[] = [
+  'cube',
+  'rollup',
+  'pivot',
+  'pivot_wider',
+  'pivot_longer',
+  'unpivot',
+  'summarize',
+]
+/** Words that have no place in a text of a form. As names of columns they are quoted. */
+const REFUSED_WORDS: Readonly<Record<SqlForm, ReadonlySet<string>>> = {
+  expression: new Set([...NEVER, 'select', 'group']),
+  statement: new Set([...NEVER, 'window', 'recursive']),
+}
+/** Words that begin a part of a statement for which the parser makes a node. */
+const PART_WORDS: ReadonlySet<string> = new Set([
+  'select',
+  'from',
+  'with',
+  'join',
+  'table',
+  'union',
+  'except',
+  'intersect',
+])
+
+/** A sentence if the text is not worth parsing. */
+export function textProblem(text: string, form: SqlForm = 'expression'): string | undefined {
+  if (text.trim() === '') return 'the text is empty'
+  if (text.length > SQL_TEXT_BYTES_MAX || Buffer.byteLength(text) > SQL_TEXT_BYTES_MAX)
+    return `the text has more than ${SQL_TEXT_BYTES_MAX} bytes`
+  if (text.includes('\0') || SURROGATE.test(text)) return 'the text has a character that is not allowed'
+  // An open comment makes DuckDB's lexer start again at each further one.
+  if (text.split('/*', EXPRESSION_COMMENTS_MAX + 2).length > EXPRESSION_COMMENTS_MAX + 1)
+    return `the text has more than ${EXPRESSION_COMMENTS_MAX} comments`
+  const tokens = tokensOf(text)
+  return typeof tokens === 'string' ? tokens : tokensProblem(tokens, form)
+}
+
+/** Words in lower case, texts as `\'`, quoted names as `"`, other characters; or a sentence. */
+function tokensOf(text: string): readonly string[] | string {
+  const tokens: string[] = []
+  for (let at = 0; at < text.length; ) {
+    const word = WORD.exec(text.slice(at, at + WORD_CHARACTERS_MAX))?.[0]
+    const end = word === undefined ? endOfPart(text, at) : at + word.length
+    const char = text.charAt(at)
+    if (word !== undefined) {
+      if (/^[eE]$/.test(word.slice(-1)) && text[end] === "'")
+        return "texts are written as '…', with a space before them"
+      tokens.push(word.toLowerCase())
+    } else if (end === at + 1 && char > '\x7f')
+      // DuckDB makes spaces of some of them before it reads the text.
+      return `${JSON.stringify(char)} stands in no name and in no text`
+    else if (char === '$') return "parameters and dollar quotes are not allowed: write texts as '…'"
+    else if (end === at + 1 || char === "'" || char === '"') if (char.trim() !== '') tokens.push(char)
+    at = end
+  }
+  return tokens
+}
+
+/** A longer word is read in pieces. */
+const WORD_CHARACTERS_MAX = 256
+
+function tokensProblem(tokens: readonly string[], form: SqlForm): string | undefined {
+  if (tokens.filter(token => PART_WORDS.has(token)).length > STATEMENT_WORDS_MAX)
+    return `the text has more than ${STATEMENT_WORDS_MAX} words such as SELECT, FROM and JOIN`
+  for (const [index, token] of tokens.entries()) {
+    if (REFUSED_WORDS[form].has(token))
+      return form === 'expression'
+        ? `${token.toUpperCase()}: an expression has no query inside`
+        : `${token.toUpperCase()} is not allowed; as a name it is quoted`
+    if (token === 'grouping' && tokens[index + 1] === 'sets') return 'GROUPING SETS are not allowed'
+    if (token === 'case' && !isPlainCase(tokens.slice(index + 1, index + 6)))
+      return 'CASE is followed by WHEN, or by one column and WHEN'
+  }
+  return undefined
+}
+
+/** `WHEN`, or one name or placeholder and `WHEN`: the operand is copied for each WHEN. */
+function isPlainCase([first = '', ...rest]: readonly string[]): boolean {
+  if (first === 'when') return true
+  if (first === POLICY_VALUE && rest[0] === '(') return rest.indexOf('when') === rest.indexOf(')') + 1
+  return (first === '"' || WORD.test(first)) && rest[0] === 'when'
+}

@@ -1,0 +1,38 @@
+/** Reading of untyped JSON: the fields of a node, each checked as it is taken. */
+
+/** A part of DuckDB's tree. */
+export type Node = Readonly<Record<string, unknown>>
+
+/** The text is refused, for this reason. Thrown and caught by the readers of a tree. */
+export class Refused extends Error {
+  override readonly name = 'Refused'
+}
+
+export function isNode(value: unknown): value is Node {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Throws Refused if the node has any other field. */
+export function onlyFields(node: Node, names: readonly string[]): void {
+  const unknown = Object.keys(node).find(key => !names.includes(key))
+  if (unknown !== undefined) throw new Refused('this is not one expression of the supported syntax')
+}
+
+export function nodeOf(node: Node, field: string): Node {
+  const value = node[field]
+  if (isNode(value)) return value
+  throw new Refused('this is not one expression of the supported syntax')
+}
+
+/** The nodes of a list; an absent list is empty. */
+export function nodesOf(node: unknown, field: string): readonly Node[] {
+  const list = isNode(node) ? (node[field] ?? []) : undefined
+  if (Array.isArray(list) && list.every(isNode)) return list
+  throw new Refused('this is not one expression of the supported syntax')
+}
+
+export function textOf(node: Node, field: string): string {
+  const value = node[field]
+  if (typeof value === 'string') return value
+  throw new Refused('this is not one expression of the supported syntax')
+}

@@ -1,0 +1,132 @@
+/**
+ * A checked expression: columns of the pool's schema, operations by name, values of a known type.
+ * It says what is computed. How an engine spells it is the dialect's matter (duckdb-dialect.ts).
+ */
+import type { ColumnType } from '../../format/schema.ts'
+import type { QueryColumn } from '../operand.ts'
+import type { Select } from '../plan.ts'
+import type { Bound } from '../query-types.ts'
+import type { KeyRule } from '../time-intervals.ts'
+import type { IntervalUnit } from './ast.ts'
+
+/** What a value is. `null` is the type of NULL itself, which fits every other. */
+export type Kind = 'boolean' | 'text' | 'integer' | 'real' | 'date' | 'instant' | 'json' | 'interval' | 'null'
+
+export interface Typed {
+  /** A key of the dialect's table. */
+  readonly op: string
+  readonly kind: Kind
+  /**
+   * Of an integer: its absolute value is at most 2^bits. With it a dialect picks a type that cannot
+   * overflow. 0 for other kinds.
+   */
+  readonly bits: number
+  readonly operands: readonly Typed[]
+  /** The condition of an aggregate's FILTER. */
+  readonly filter?: Typed
+  /** Of `column`. */
+  readonly column?: QueryColumn
+  /** Of `column`: the alias of its table. Absent: the select has one table without an alias. */
+  readonly table?: string
+  /** Of `scalar`, `exists` and `in_select`: the rows that it reads. */
+  readonly select?: Select
+  /** Of `value`. */
+  readonly bound?: Bound
+  /** Of `cast`. */
+  readonly type?: ColumnType
+  /** Of `interval`, which is an operand of `shift`. */
+  readonly interval?: { readonly count: number; readonly unit: IntervalUnit }
+  /**
+   * A word of the operation: the part of a date, a JSON path, the pattern of LIKE, the name of an
+   * `output`.
+   */
+  readonly word?: string
+  /** Of `time_key`: the key of the interval that holds its operand, a time. */
+  readonly timeKey?: KeyRule
+  /** Of `quantile`: from 0 to 1. Of `round`: the digits. */
+  readonly number?: number
+  /**
+   * Of `quantile`: all fractions that a question asks of the same operand, `number` among them. An
+   * engine may compute them together.
+   */
+  readonly numbers?: readonly number[]
+}
+
+const KIND_OF: Readonly<Record<ColumnType, Kind>> = {
+  BOOLEAN: 'boolean',
+  STRING: 'text',
+  FLOAT: 'real',
+  DOUBLE: 'real',
+  INT8: 'integer',
+  INT16: 'integer',
+  INT32: 'integer',
+  INT64: 'integer',
+  DATE: 'date',
+  TIMESTAMP: 'instant',
+  JSON: 'json',
+}
+const TYPE_OF: Readonly<Record<Kind, ColumnType>> = {
+  boolean: 'BOOLEAN',
+  text: 'STRING',
+  integer: 'INT64',
+  real: 'DOUBLE',
+  date: 'DATE',
+  instant: 'TIMESTAMP',
+  json: 'JSON',
+  interval: 'STRING',
+  null: 'STRING',
+}
+const BITS: Partial<Record<ColumnType, number>> = { INT8: 7, INT16: 15, INT32: 31, INT64: 63 }
+
+function kindOf(type: ColumnType): Kind {
+  return KIND_OF[type]
+}
+
+/** The widest type of a column that holds values of the kind. */
+export function typeOfKind(kind: Kind): ColumnType {
+  return TYPE_OF[kind]
+}
+
+/** 0 for types that are no integers. */
+function bitsOf(type: ColumnType): number {
+  return BITS[type] ?? 0
+}
+
+export function isNumber({ kind }: Pick<Typed, 'kind'>): boolean {
+  return kind === 'integer' || kind === 'real' || kind === 'null'
+}
+
+/** An operation over operands. Integers get the largest operand's bits unless `more` says them. */
+export function operation(
+  op: string,
+  kind: Kind,
+  operands: readonly Typed[],
+  more: Partial<Omit<Typed, 'op' | 'kind' | 'operands'>> = {},
+): Typed {
+  const bits = kind === 'integer' ? Math.max(1, ...operands.map(operand => operand.bits)) : 0
+  return { op, kind, bits, operands, ...more }
+}
+
+export function columnOf(column: QueryColumn): Typed {
+  return { op: 'column', kind: kindOf(column.type), bits: bitsOf(column.type), operands: [], column }
+}
+
+export function boundValue(bound: Bound): Typed {
+  const kind = kindOf(bound.type)
+  const bits = kind === 'integer' ? bitLength(String(bound.value)) : 0
+  return { op: 'value', kind, bits, operands: [], bound }
+}
+
+/** NULL of a kind. */
+export function nullOf(kind: Kind): Typed {
+  return { op: 'null', kind, bits: 1, operands: [] }
+}
+
+export function castTo(type: ColumnType, operand: Typed): Typed {
+  return operation('cast', kindOf(type), [operand], { type, bits: bitsOf(type) })
+}
+
+function bitLength(text: string): number {
+  const value = BigInt(text)
+  return (value < 0n ? -value : value).toString(2).length
+}

@@ -1,0 +1,50 @@
+/** The columns and the order of questions whose answer is rows of a pool. */
+import { KEY_RECEIVED_AT, RECEIVED_AT } from '../format/schema.ts'
+import { GRID_COLUMNS_MAX } from '../util/limits.ts'
+import { findColumn, type PoolView, type QueryColumn, timestampColumn } from './operand.ts'
+import type { BadQuery } from './query-types.ts'
+
+/** A column that orders rows. */
+export interface ColumnOrder {
+  readonly column: QueryColumn
+  readonly direction: 'ASC' | 'DESC'
+}
+
+/** The columns of these names, repeated ones included; or BadQuery. */
+export function findGridColumns(view: PoolView, names: readonly string[]): readonly QueryColumn[] | BadQuery {
+  if (names.length > GRID_COLUMNS_MAX)
+    return { badRequest: `columns: a question takes at most ${GRID_COLUMNS_MAX}` }
+  const columns: QueryColumn[] = []
+  for (const name of names) {
+    const column = findColumn(view, name)
+    if ('badRequest' in column) return { badRequest: `columns: ${column.badRequest}` }
+    columns.push(column)
+  }
+  return columns
+}
+
+/**
+ * The order of records: the newest first, then by the key; in a pool without a key by arrival. A
+ * column that the reader does not see orders nothing.
+ */
+export function recordOrder(view: PoolView, timestamp: 'ASC' | 'DESC' = 'DESC'): readonly ColumnOrder[] {
+  const time = timestampColumn(view).name
+  const ties = view.key === null ? [RECEIVED_AT] : keyNames(view)
+  const names = [...new Set([time, ...ties])]
+  return names.flatMap(name => {
+    const column = findColumn(view, name)
+    if ('badRequest' in column) return []
+    return { column, direction: name === time ? timestamp : 'ASC' } as const
+  })
+}
+
+/** True if no two rows have the same values in the columns of recordOrder. */
+export function isOrderTotal(view: PoolView): boolean {
+  return view.key !== null && keyNames(view).every(name => 'type' in findColumn(view, name))
+}
+
+function keyNames({ key, columns }: PoolView): readonly string[] {
+  return (key?.columns ?? []).flatMap(index =>
+    index === KEY_RECEIVED_AT ? RECEIVED_AT : (columns[index]?.name ?? []),
+  )
+}

@@ -1,0 +1,126 @@
+/**
+ * The rows beyond a place in an order, as a condition. A page that begins at such a place costs the
+ * same wherever it lies, and no row that comes or goes elsewhere moves it.
+ *
+ * Nulls are last in the list, whatever the direction of a key.
+ */
+import type { ColumnType } from '../format/schema.ts'
+import { boundValue, operation, type Typed } from './expression/typed.ts'
+import { parseValue } from './operand.ts'
+import { allOf, type Order } from './plan.ts'
+
+/** A value that orders the rows of a list. */
+export interface OrderKey {
+  readonly value: Typed
+  /** INTEGER: of any size, such as a sum. */
+  readonly type: ColumnType | 'INTEGER'
+  readonly direction: 'ASC' | 'DESC'
+  readonly isNullable: boolean
+}
+
+/** The values of a place, null for null. */
+export type KeyValues = readonly (Typed | null)[]
+
+/** To the list's end, or to its begin. */
+export type Way = 'forward' | 'backward'
+
+/** The order of a list, or of the list from its end. */
+export function orderBy(keys: readonly OrderKey[], way: Way): readonly Order[] {
+  return keys.map(({ value, direction }) => {
+    if (way === 'forward') return { value, direction }
+    return { value, direction: direction === 'ASC' ? 'DESC' : 'ASC', nulls: 'FIRST' } as const
+  })
+}
+
+/** Printed values of the keys as values of a plan; undefined if they are none. */
+export function readKeyValues(
+  keys: readonly OrderKey[],
+  texts: readonly (string | null)[],
+): KeyValues | undefined {
+  if (texts.length !== keys.length) return undefined
+  const values = keys.map(({ type }, index) => {
+    const text = texts[index] ?? null
+    return text === null ? null : readKey(type, text)
+  })
+  return values.every(value => value !== undefined) ? values : undefined
+}
+
+function readKey(type: OrderKey['type'], text: string): Typed | undefined {
+  if (type === 'INTEGER') return readInteger(text)
+  if (type === 'TIMESTAMP') return readInstant(text)
+  // The text of a JSON value is compared, and it was read as JSON before.
+  const bound = parseValue(type === 'JSON' ? 'STRING' : type, text)
+  return 'badRequest' in bound ? undefined : boundValue(bound)
+}
+
+/** A metric may be an instant of another year than those of events, 1 to 9999. */
+function readInstant(text: string): Typed | undefined {
+  const [, milliseconds, micros] = /^([+-]?\d{4,6}-\d\d-\d\dT[\d:]{8}\.\d{3})(\d{3})?Z$/.exec(text) ?? []
+  const ms = Date.parse(`${milliseconds}Z`)
+  if (!Number.isFinite(ms)) return undefined
+  return boundValue({ type: 'TIMESTAMP', value: String(BigInt(ms) * 1000n + BigInt(micros ?? 0)) })
+}
+
+/** Beyond 63 bits a value is bound in two parts. */
+const PART = 2n ** 62n
+const DIGITS_MAX = 39
+
+function readInteger(text: string): Typed | undefined {
+  if (!/^-?\d+$/.test(text) || text.length > DIGITS_MAX) return undefined
+  const value = BigInt(text)
+  const bind = (part: bigint) => boundValue({ type: 'INT64', value: String(part) })
+  if (value / PART === 0n) return bind(value)
+  const high = operation('*', 'integer', [bind(value / PART), bind(PART)], { bits: 126 })
+  return operation('+', 'integer', [high, bind(value % PART)], { bits: 126 })
+}
+
+/**
+ * The rows beyond a place: those after it on the way to the list's end, or before it on the way to
+ * its begin.
+ * @param isInclusive the rows at the place are among them
+ */
+export function beyond(
+  keys: readonly OrderKey[],
+  values: KeyValues,
+  way: Way,
+  isInclusive: boolean,
+): Typed | undefined {
+  let condition: Typed = boundValue({ type: 'BOOLEAN', value: isInclusive })
+  for (let index = keys.length - 1; index >= 0; index -= 1) {
+    const key = keys[index] as OrderKey
+    const value = values[index] ?? null
+    const rest = operation('and', 'boolean', [sameKey(key, value), condition])
+    condition = operation('or', 'boolean', [beyondKey(key, value, way, false), rest])
+  }
+  const [key] = keys
+  // The first key alone says less, and engines skip row groups by it.
+  return key === undefined ? condition : allOf([beyondKey(key, values[0] ?? null, way, true), condition])
+}
+
+/** The rows at a place. */
+export function at(keys: readonly OrderKey[], values: KeyValues): Typed | undefined {
+  return allOf(keys.map((key, index) => sameKey(key, values[index] ?? null)))
+}
+
+function sameKey({ value: key }: OrderKey, value: Typed | null): Typed {
+  return value === null ? operation('is_null', 'boolean', [key]) : operation('=', 'boolean', [key, value])
+}
+
+function beyondKey(
+  { value: key, direction, isNullable }: OrderKey,
+  value: Typed | null,
+  way: Way,
+  isInclusive: boolean,
+): Typed {
+  if (value === null) {
+    if (way === 'forward') return isInclusive ? operation('is_null', 'boolean', [key]) : FALSE
+    return isInclusive ? TRUE : operation('is_not_null', 'boolean', [key])
+  }
+  const operator = (direction === 'ASC') === (way === 'forward') ? '>' : '<'
+  const compared = operation(isInclusive ? `${operator}=` : operator, 'boolean', [key, value])
+  if (way === 'backward' || !isNullable) return compared
+  return operation('or', 'boolean', [compared, operation('is_null', 'boolean', [key])])
+}
+
+const TRUE = boundValue({ type: 'BOOLEAN', value: true })
+const FALSE = boundValue({ type: 'BOOLEAN', value: false })

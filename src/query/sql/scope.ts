@@ -1,0 +1,165 @@
+/**
+ * The names that the expressions of one SELECT may use: the columns of the tables after FROM. A
+ * column that the reader may not see has no entry, so no way of naming one finds it.
+ */
+
+import { type ColumnType, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
+import { unify } from '../expression/kinds.ts'
+import { Refused } from '../expression/tree-node.ts'
+import { columnOf, operation, type Typed, typeOfKind } from '../expression/typed.ts'
+import { type PoolView, queryColumns, quoted } from '../operand.ts'
+
+/** A column that a SELECT reads or answers. */
+export interface NamedColumn {
+  readonly name: string
+  readonly value: Typed
+  readonly isNullable: boolean
+}
+
+interface Table {
+  readonly alias: string
+  readonly columns: readonly NamedColumn[]
+}
+
+export interface Scope {
+  readonly tables: readonly Table[]
+  /** The columns of `*`, which are those that need no table before them. */
+  readonly columns: readonly NamedColumn[]
+}
+
+export const NO_SCOPE: Scope = { tables: [], columns: [] }
+
+/** One table. `names` replaces the names of its first columns. */
+export function tableScope(alias: string, all: readonly NamedColumn[], names: readonly string[]): Scope {
+  if (names.length > all.length)
+    throw new Refused(`table ${quoted(alias)} has ${all.length} columns, and ${names.length} names are given`)
+  const columns = all.map((column, index) => ({ ...column, name: names[index] ?? column.name }))
+  return { tables: [{ alias, columns }], columns }
+}
+
+/** The columns of a pool's rows under an alias of the statement. */
+export function poolColumns(view: PoolView, table: string): readonly NamedColumn[] {
+  const never = new Set([RECEIVED_AT, PAYLOAD, ...view.columns.filter(c => c.required).map(c => c.name)])
+  return queryColumns(view).map(column => ({
+    name: column.name,
+    value: { ...columnOf(column), table },
+    isNullable: !never.has(column.name),
+  }))
+}
+
+/** The columns of a query under an alias of the statement. The query names them c1, c2 and so on. */
+export function queryOutputs(outputs: readonly NamedColumn[], table: string): readonly NamedColumn[] {
+  return outputs.map(({ name, value, isNullable }, index) => ({
+    name,
+    isNullable,
+    value: {
+      op: 'column',
+      kind: value.kind,
+      bits: value.bits,
+      operands: [],
+      table,
+      column: { name: outputName(index), type: typeOf(value) },
+    },
+  }))
+}
+
+/** The name of an output in the SQL of an inner query. Names of users may be equal, these are not. */
+export function outputName(index: number): string {
+  return `c${index + 1}`
+}
+
+/** The type of a column of a pool that would hold the value. */
+export function typeOf({ op, column, type, bound, kind, operands: [operand] }: Typed): ColumnType {
+  if ((op === 'min' || op === 'max') && operand !== undefined) return typeOf(operand)
+  return column?.type ?? type ?? bound?.type ?? typeOfKind(kind)
+}
+
+/** The column of a name; undefined if there is none. */
+export function findColumn(scope: Scope, name: string, table: string | undefined): NamedColumn | undefined {
+  if (table === undefined) return only(scope.columns, name)
+  const found = scope.tables.filter(each => each.alias === table)
+  const lower = table.toLowerCase()
+  const tables = found.length > 0 ? found : scope.tables.filter(each => each.alias.toLowerCase() === lower)
+  const [first] = tables
+  if (first === undefined) throw new Refused(`there is no table ${quoted(table)} after FROM`)
+  return only(first.columns, name)
+}
+
+/** The column of exactly that name, else the one that is equal ignoring case. */
+function only(columns: readonly NamedColumn[], name: string): NamedColumn | undefined {
+  const exact = columns.filter(column => column.name === name)
+  const lower = name.toLowerCase()
+  const found = exact.length > 0 ? exact : columns.filter(column => column.name.toLowerCase() === lower)
+  if (found.length > 1) throw new Refused(`column ${quoted(name)} is ambiguous: write its table before it`)
+  return found[0]
+}
+
+/** The columns of `*` or `table.*`. */
+export function starColumns(scope: Scope, table: string | null): readonly NamedColumn[] {
+  if (scope.tables.length === 0) throw new Refused('* needs a table after FROM')
+  if (table === null) return scope.columns
+  const lower = table.toLowerCase()
+  const found =
+    scope.tables.find(each => each.alias === table) ??
+    scope.tables.find(each => each.alias.toLowerCase() === lower)
+  if (found === undefined) throw new Refused(`there is no table ${quoted(table)} after FROM`)
+  return found.columns
+}
+
+/** Two joined tables. Of an outer join, columns of the side that may be missing can be null. */
+export function joinScope(
+  join: 'INNER' | 'LEFT' | 'RIGHT' | 'FULL' | 'CROSS',
+  leftSide: Scope,
+  rightSide: Scope,
+): { readonly left: Scope; readonly right: Scope; readonly both: Scope } {
+  const left = join === 'RIGHT' || join === 'FULL' ? nullable(leftSide) : leftSide
+  const right = join === 'LEFT' || join === 'FULL' ? nullable(rightSide) : rightSide
+  const aliases = new Set(left.tables.map(({ alias }) => alias.toLowerCase()))
+  const twice = right.tables.find(({ alias }) => alias !== '' && aliases.has(alias.toLowerCase()))
+  if (twice !== undefined)
+    throw new Refused(`two tables are named ${quoted(twice.alias)}: give one of them an alias`)
+  const both = {
+    tables: [...left.tables, ...right.tables],
+    columns: [...left.columns, ...right.columns],
+  }
+  return { left, right, both }
+}
+
+function nullable(scope: Scope): Scope {
+  // Each column stays one object, by which GROUP BY knows it.
+  const copies = new Map<NamedColumn, NamedColumn>()
+  const copy = (column: NamedColumn): NamedColumn => {
+    const made = copies.get(column) ?? { ...column, isNullable: true }
+    copies.set(column, made)
+    return made
+  }
+  return {
+    tables: scope.tables.map(({ alias, columns }) => ({ alias, columns: columns.map(copy) })),
+    columns: scope.columns.map(copy),
+  }
+}
+
+/** The condition of USING, and the scope in which each of its columns is one. */
+export function usingScope(
+  join: 'INNER' | 'LEFT' | 'RIGHT' | 'FULL' | 'CROSS',
+  { left, right, both }: ReturnType<typeof joinScope>,
+  names: readonly string[],
+): { readonly scope: Scope; readonly conditions: readonly Typed[] } {
+  const merged: NamedColumn[] = []
+  const gone = new Set<NamedColumn>()
+  const conditions: Typed[] = []
+  for (const name of names) {
+    const [a, b] = [left, right].map(side => findColumn(side, name, undefined))
+    if (a === undefined || b === undefined)
+      throw new Refused(`USING: both tables need a column ${quoted(name)}`)
+    if (gone.has(a) || gone.has(b)) throw new Refused(`USING has column ${quoted(name)} twice`)
+    const equal = unify([a.value, b.value])
+    const [kind = 'null'] = equal.map(each => each.kind)
+    conditions.push(operation('=', 'boolean', equal))
+    const value = join === 'FULL' ? operation('coalesce', kind, equal) : join === 'RIGHT' ? b.value : a.value
+    merged.push({ name: a.name, value, isNullable: a.isNullable && b.isNullable })
+    gone.add(a).add(b)
+  }
+  const rest = both.columns.filter(column => !gone.has(column))
+  return { scope: { tables: both.tables, columns: [...merged, ...rest] }, conditions }
+}

@@ -1,0 +1,67 @@
+/** sqlV1 and describeSqlV1: one SELECT over the pools that a reader may query. */
+import type { ColumnType } from '../../format/schema.ts'
+import { must } from '../../util/assert.ts'
+import { STATEMENT_ROWS_MAX } from '../../util/limits.ts'
+import type { SqlStatement } from '../expression/ast.ts'
+import type { Typed } from '../expression/typed.ts'
+import type { PoolView } from '../operand.ts'
+import type { PlanContext } from '../plan-context.ts'
+import type { BadQuery, PrintedRows, Pruning } from '../query-types.ts'
+import type { Askable, PlannedQuestion } from '../question.ts'
+import { tenantOfCondition, timeOfCondition } from '../where.ts'
+import { checkStatement, type SqlDialect } from './check-statement.ts'
+import { typeOf } from './scope.ts'
+
+/** A parsed statement, and the pools that it is about. */
+export interface SqlQuestion {
+  readonly statement: SqlStatement
+  /** The pool of each of the statement's names: 0 is the question's own, others come after it. */
+  readonly poolOf: readonly number[]
+  readonly dialect: SqlDialect
+}
+
+/** SqlColumnResponse of the schema. */
+interface SqlColumn {
+  readonly columnName: string
+  readonly type: ColumnType
+  readonly isNullable: boolean
+}
+
+export interface SqlAnswer {
+  readonly columns: readonly SqlColumn[]
+  readonly rows: PrintedRows
+}
+
+export const sql: Askable<SqlQuestion, SqlAnswer> = {
+  type: 'SQL',
+  subtype: null,
+  rowsMax: STATEMENT_ROWS_MAX,
+  texts: () => [],
+  plan: planSql,
+}
+
+function planSql(
+  view: PoolView,
+  { statement, poolOf, dialect }: SqlQuestion,
+  { nowMs }: PlanContext,
+  others: readonly PoolView[] = [],
+): PlannedQuestion<SqlAnswer> | BadQuery {
+  const views = [view, ...others]
+  const checked = checkStatement(statement, { views, poolOf, nowMs, dialect })
+  if ('badRequest' in checked) return checked
+  const { select, commons, conditions } = checked
+  const [own, ...more] = views.map((each, index) => pruningOf(each, conditions[index]))
+  const columns = checked.columns.map(({ name, value, isNullable }) => ({
+    columnName: name,
+    type: typeOf(value),
+    isNullable,
+  }))
+  return { select, commons, ...must(own, 'a pool'), others: more, answer: rows => ({ columns, rows }) }
+}
+
+function pruningOf(view: PoolView, condition: Typed | undefined): Pruning {
+  if (condition === undefined)
+    return { timeFromUs: null, timeToUs: null, timeIsPrimary: true, tenantEquals: null }
+  const tenantEquals = tenantOfCondition(view, condition)
+  return { ...timeOfCondition(view, condition), timeIsPrimary: true, tenantEquals }
+}

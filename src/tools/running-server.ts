@@ -1,0 +1,55 @@
+/**
+ * A command's calls to a running server: `--url`, with the credentials of the environment or of
+ * data/admin.json.
+ */
+import type { Config } from '../engine/config.ts'
+import { withoutEndSlashes } from '../util/addresses.ts'
+import { disk, readFile } from '../util/disk.ts'
+import { CannotRun } from '../util/errors.ts'
+import { pathsOf } from '../util/paths.ts'
+
+/**
+ * Posts JSON to the server at `url`. Resolves with its answer of status 200.
+ * @param what the request in the message of a refusal, such as `the backup`
+ * @throws CannotRun no server there, or it refuses
+ */
+export async function postToServer(
+  config: Config,
+  url: string,
+  path: string,
+  body: object,
+  what: string,
+): Promise<Response & { readonly body: ReadableStream<Uint8Array> }> {
+  if (!/^https?:\/\/[^/]/.test(url))
+    throw new CannotRun(`--url takes the address of a running server, as http://127.0.0.1:8420, not "${url}"`)
+  const { clientId, clientSecret } = readCredentials(config)
+  const answer = await fetch(`${withoutEndSlashes(url)}${path}`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      authorization: `Basic ${Buffer.from(`${clientId}:${clientSecret}`).toString('base64')}`,
+    },
+    body: JSON.stringify(body),
+  }).catch(error => {
+    throw new CannotRun(`${url} cannot be reached: ${(error as { cause?: Error }).cause?.message ?? error}`)
+  })
+  if (answer.status === 200 && answer.body !== null) return answer as typeof answer & { body: ReadableStream }
+  const { detail = '' } = (await answer.json().catch(() => ({}))) as { readonly detail?: string }
+  throw new CannotRun(`${url} refused ${what} with status ${answer.status}: ${detail}`)
+}
+
+/** The credentials of the environment, or those in the data folder. */
+function readCredentials(config: Config): { readonly clientId: string; readonly clientSecret: string } {
+  if (config.clientId !== '') return config
+  const path = pathsOf(config.dataDir).admin
+  try {
+    return JSON.parse(Buffer.from(readFile(disk, path)).toString()) as {
+      clientId: string
+      clientSecret: string
+    }
+  } catch (error) {
+    throw new CannotRun(
+      `${path} cannot be read: ${(error as Error).message}; set WEIR_CLIENT_ID and WEIR_CLIENT_SECRET, or name the server's data folder with --data-dir`,
+    )
+  }
+}

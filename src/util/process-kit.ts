@@ -1,0 +1,91 @@
+/**
+ * The one way to run a process of Weir that serves calls: as a thread (thread-kit.ts), with memory
+ * of its own. If it crashes or the system ends it, this process lives on.
+ *
+ *   startProcess({ name, data })  ── argument, JSON ──►  beginProcess(): name, nice value, …
+ *   process.call('run', task)     ── socket pair ──►  serve(port, { run }): the handler
+ *
+ *   K-6  The process ends with this one, however this one ends.
+ *   K-7  It gets no secret: its environment has only what its libraries read, its arguments are the
+ *        data that its caller gives, and it inherits no file but standard error.
+ *
+ * Values are copied in V8's format, both ways. Buffers do not change hands: a move list is ignored.
+ */
+import { fork } from 'node:child_process'
+import { type AnswerMessage, Callee, type CalleeOptions, type Carrier, type Reports } from './callee.ts'
+import { faultSpec } from './fault-injection.ts'
+
+/** The argument of every such process, as JSON. */
+export interface ProcessStart {
+  readonly name: string
+  readonly nice: number
+  readonly crashAt: string
+  readonly faults: string
+  readonly data: unknown
+}
+
+interface ProcessOptions {
+  /** Names the file in `workers/`, and the process in `top` as `weir-<name>`. */
+  readonly name: string
+  /** JSON. Every user of the machine can read it. */
+  readonly data: unknown
+  /** Added to the nice value of each thread of the process. */
+  readonly nice: number
+  /** Hidden option of tests; see util/fault-injection.ts. It kills the process alone. */
+  readonly crashAt: string
+  /** Megabytes of V8's heap for long-lived objects. A process that needs more aborts. */
+  readonly heapMiB: number
+  /** Default: workers/<name>.js. */
+  readonly file?: URL
+}
+
+/** See Callee for `Calls` and `Events`. */
+export function startProcess<Calls, Events = object>(
+  options: ProcessOptions & CalleeOptions<Events>,
+): Callee<Calls, Events> {
+  return new Callee(`the ${options.name} process`, options, reports => carry(options, reports))
+}
+
+/**
+ * Where the system finds libraries, the number of threads in libuv's pool, and what an instrumented
+ * native module needs.
+ */
+const ENVIRONMENT = ['LD_LIBRARY_PATH', 'LD_PRELOAD', 'UV_THREADPOOL_SIZE', 'ASAN_OPTIONS', 'UBSAN_OPTIONS']
+
+function carry(options: ProcessOptions, reports: Reports): Carrier {
+  const { name, nice, crashAt, data, heapMiB, file } = options
+  const start: ProcessStart = { name, nice, crashAt, faults: faultSpec(), data }
+  const child = fork(file ?? new URL(`../../workers/${name}.js`, import.meta.url), [JSON.stringify(start)], {
+    serialization: 'advanced',
+    // The standard output of a command is its result, so both outputs go to standard error.
+    stdio: ['ignore', 2, 2, 'ipc'],
+    env: Object.fromEntries(ENVIRONMENT.map(key => [key, process.env[key]])),
+    execArgv: [`--max-old-space-size=${heapMiB}`],
+  })
+  const exited = new Promise<void>(resolve => {
+    const end = (what: string) => {
+      reports.exit(new Error(`the ${name} process ${child.pid ?? '?'} ${what}`))
+      resolve()
+    }
+    child.once('close', (code, signal) =>
+      end(signal === null ? `ended with code ${code}` : `was ended by ${signal}`),
+    )
+    child.on('error', error => {
+      reports.crash(error)
+      if (child.pid === undefined) end('did not start')
+    })
+  })
+  child.on('message', message => reports.message(message as AnswerMessage))
+  return {
+    // The end of the process rejects the call. An error of the channel says nothing more.
+    post: message => void child.send(message, () => undefined),
+    terminate: () => {
+      child.kill('SIGKILL')
+      return exited
+    },
+    unref: () => {
+      child.unref()
+      child.channel?.unref()
+    },
+  }
+}

@@ -1,0 +1,120 @@
+/**
+ * The schema is the one that existing clients are written against, name by name, and the types of
+ * the resolvers are made from it.
+ */
+import { readFileSync } from 'node:fs'
+import type * as Graphql from 'graphql'
+import { expect, test } from 'vitest'
+import { makeSchema, schemaText } from '../../../src/api/graphql/schema.ts'
+import { must } from '../../../src/util/assert.ts'
+import { loadPackage } from '../../../src/util/load-package.ts'
+import { readAppendix } from './appendix.ts'
+
+const { isEnumType, isInputObjectType, isInterfaceType, isObjectType, isScalarType, isUnionType } =
+  loadPackage('graphql') as typeof Graphql
+
+/** The members that Weir has beyond the appendix. Their descriptions say so. */
+const OWN = new Map([
+  ['DataPool', ['webhookUrl: String']],
+  ['Query', ['percentile(input: PercentileInput!): PercentileResponse!']],
+])
+/** The types that Weir has beyond the appendix. */
+const OWN_TYPES = ['PercentileInput', 'PercentileResponse']
+
+const schema = makeSchema()
+const types = Object.values(schema.getTypeMap()).filter(
+  type => !type.name.startsWith('__') && !isScalarType(type),
+)
+
+const deprecated = (one: { readonly deprecationReason?: string | null | undefined }) =>
+  one.deprecationReason === undefined || one.deprecationReason === null ? '' : '†'
+
+function membersOf(type: Graphql.GraphQLNamedType): string[] {
+  if (isEnumType(type)) return type.getValues().map(value => value.name + deprecated(value))
+  if (isUnionType(type)) return type.getTypes().map(({ name }) => name)
+  if (isInputObjectType(type))
+    return Object.values(type.getFields()).map(field => `${field.name}${deprecated(field)}: ${field.type}`)
+  const { getFields } = type as Graphql.GraphQLObjectType
+  return Object.values(getFields.call(type)).map(field => {
+    const args = field.args.map(arg => `${arg.name}: ${arg.type}${deprecated(arg)}`).join(', ')
+    return `${field.name}${deprecated(field)}${args === '' ? '' : `(${args})`}: ${field.type}`
+  })
+}
+
+function kindOf(type: Graphql.GraphQLNamedType): string {
+  if (isObjectType(type)) return 'type'
+  if (isInterfaceType(type)) return 'interface'
+  if (isInputObjectType(type)) return 'input'
+  return isEnumType(type) ? 'enum' : 'union'
+}
+
+/** The appendix writes an argument's dagger behind its type, as this test does. */
+const shown = (name: string, type: Graphql.GraphQLNamedType) => ({
+  name,
+  kind: kindOf(type),
+  members: membersOf(type)
+    .filter(member => !OWN.get(name)?.includes(member))
+    .sort(),
+})
+
+test('every type of the appendix is in the schema, and none but additions that are listed', () => {
+  const expected = readAppendix()
+  expect(expected.size).toBeGreaterThan(180)
+  expect(types.map(({ name }) => name).sort()).toEqual([...expected.keys(), ...OWN_TYPES].sort())
+})
+
+test('every member has the name, the arguments, the nullability and the deprecation of the appendix', () => {
+  for (const [name, { kind, members }] of readAppendix())
+    expect(shown(name, must(schema.getType(name), name))).toEqual({ name, kind, members })
+})
+
+test('managed objects have the fields of the interfaces that they implement', () => {
+  const implementing = (name: string) =>
+    schema.getPossibleTypes(schema.getType(name) as Graphql.GraphQLInterfaceType).map(type => type.name)
+  expect(implementing('Common').sort()).toEqual([
+    'Application',
+    'DataPool',
+    'DataPoolAccessPolicy',
+    'DataSource',
+    'MaterializedView',
+    'Metric',
+  ])
+  expect(implementing('Job')).toHaveLength(3)
+  expect(implementing('HasTableEngineType')).toHaveLength(5)
+  expect(implementing('Node')).toHaveLength(13)
+})
+
+test('every type and every field describes itself', () => {
+  const silent: string[] = []
+  for (const type of types) {
+    if (!type.description) silent.push(type.name)
+    if (isEnumType(type) || isUnionType(type)) continue
+    for (const field of Object.values((type as Graphql.GraphQLObjectType).getFields()))
+      if (!field.description) silent.push(`${type.name}.${field.name}`)
+  }
+  expect(silent).toEqual([])
+})
+
+test('every addition to the protocol says that it is one', () => {
+  for (const [name, members] of OWN) {
+    const type = must(schema.getType(name), name) as Graphql.GraphQLObjectType
+    for (const member of members) {
+      expect(membersOf(type)).toContain(member)
+      const [field = ''] = member.split(/[(:]/)
+      expect(type.getFields()[field]?.description).toMatch(/^Weir's own field\b/)
+    }
+  }
+  for (const name of OWN_TYPES)
+    expect(schema.getType(name)?.description).toMatch(/^Weir's own type, an addition to the protocol:/)
+})
+
+test('the types of the resolvers are made from the schema as it is', async () => {
+  const root = new URL('../../../../', import.meta.url)
+  const { typesOf } = (await import(new URL('src/setup/graphql-types.mjs', root).href)) as {
+    typesOf(text: string, parents: string): string
+  }
+  const [current, parents] = ['schema-types.ts', 'parents.ts'].map(name =>
+    readFileSync(new URL(`src/api/graphql/${name}`, root), 'utf8'),
+  )
+  expect(typesOf(schemaText(), parents ?? '') === current, 'run: npm run generate').toBe(true)
+})

@@ -1,0 +1,129 @@
+import { expect, test } from 'vitest'
+import { Collection } from '../../src/catalog/collection.ts'
+import type { Job } from '../../src/catalog/model.ts'
+import { type JobRunner, Jobs } from '../../src/jobs/jobs.ts'
+import { Unavailable } from '../../src/util/errors.ts'
+import { JOBS_RUNNING_MAX } from '../../src/util/limits.ts'
+
+let jobsMade = 0
+
+function job(poolId: string, status: Job['status'] = 'CREATED'): Job {
+  jobsMade += 1
+  const at = new Date(Date.UTC(2026, 0, 1) + jobsMade).toISOString()
+  return {
+    id: `DPJ${jobsMade}`,
+    kind: 'ADD_COLUMN',
+    poolId,
+    status,
+    progress: 0,
+    error: null,
+    createdAt: at,
+    createdBy: 'APP1',
+    modifiedAt: at,
+    modifiedBy: 'APP1',
+    startedAt: null,
+    succeededAt: null,
+    failedAt: null,
+    input: { columnName: 'c', columnType: 'INT64', columnClickHouseType: null, jsonProperty: 'c' },
+    cutOverSequence: null,
+  }
+}
+
+/** A runner whose jobs end when the test says so. */
+function harness(found: readonly Job[] = []) {
+  const collection = new Collection<Job>({ ownerOf: ({ poolId }) => poolId })
+  for (const one of found) collection.set(one)
+  const begun: string[] = []
+  const fatal: Error[] = []
+  const open = new Map<string, { readonly end: () => void; readonly fail: (error: Error) => void }>()
+  const run: JobRunner = ({ id }) => {
+    begun.push(id)
+    return new Promise((resolve, reject) => {
+      open.set(id, { end: resolve, fail: reject })
+    })
+  }
+  const jobs = new Jobs({
+    memory: { jobs: collection },
+    runners: { ADD_COLUMN: run },
+    onFatal: error => void fatal.push(error),
+    retryMs: 1,
+  })
+  const create = (one: Job) => {
+    collection.set(one)
+    jobs.created(one)
+  }
+  const turn = () => new Promise(resolve => setImmediate(resolve))
+  const settle = async (id: string, error?: Error) => {
+    if (error === undefined) open.get(id)?.end()
+    else open.get(id)?.fail(error)
+    await turn()
+  }
+  return { jobs, begun, fatal, create, settle, turn }
+}
+
+test('the jobs of one pool run one after another, those of others beside them', async () => {
+  const { jobs, begun, create, settle } = harness()
+  const [first, second, other] = [job('A'), job('A'), job('B')]
+  for (const one of [first, second, other]) create(one)
+  expect(begun).toEqual([first.id, other.id])
+  expect(jobs.stats()).toEqual({ waiting: 1, running: 2 })
+  await settle(other.id)
+  expect(begun.length).toBe(2)
+  await settle(first.id)
+  expect(begun).toEqual([first.id, other.id, second.id])
+  await settle(second.id)
+  expect(jobs.stats()).toEqual({ waiting: 0, running: 0 })
+})
+
+test('no more than the limit run at once', async () => {
+  const { jobs, begun, create, settle } = harness()
+  const all = Array.from({ length: JOBS_RUNNING_MAX + 3 }, (_, i) => job(`pool ${i}`))
+  for (const one of all) create(one)
+  expect(jobs.stats()).toEqual({ waiting: 3, running: JOBS_RUNNING_MAX })
+  for (const { id } of all) await settle(id)
+  expect(begun).toEqual(all.map(({ id }) => id))
+})
+
+test('a start continues unfinished jobs, oldest first, and leaves the others alone', async () => {
+  const found = [job('A', 'SUCCEEDED'), job('B', 'IN_PROGRESS'), job('C', 'FAILED'), job('D')]
+  const { jobs, begun } = harness(found)
+  jobs.start()
+  expect(begun).toEqual([found[1]!.id, found[3]!.id])
+})
+
+test('a job that the machine refuses is tried again before the next one of its pool', async () => {
+  const { begun, create, settle, turn, fatal } = harness()
+  const [first, second] = [job('A'), job('A')]
+  create(first)
+  create(second)
+  await settle(first.id, new Unavailable('disk_full', 'no room'))
+  while (begun.length < 2) await turn()
+  expect(begun).toEqual([first.id, first.id])
+  await settle(first.id)
+  expect(begun).toEqual([first.id, first.id, second.id])
+  expect(fatal).toEqual([])
+})
+
+test('any other error is fatal', async () => {
+  const { create, settle, fatal } = harness()
+  const one = job('A')
+  create(one)
+  await settle(one.id, new TypeError('a bug'))
+  expect(fatal.map(({ message }) => message)).toEqual(['a bug'])
+})
+
+test('a stop waits for running jobs, begins no other and tries none again', async () => {
+  const { jobs, begun, create, settle, turn } = harness()
+  const [first, second, refused] = [job('A'), job('A'), job('B')]
+  for (const one of [first, second, refused]) create(one)
+  let hasStopped = false
+  const stopped = jobs.stop().then(() => {
+    hasStopped = true
+  })
+  await settle(refused.id, new Unavailable('disk_full', 'no room'))
+  await turn()
+  expect(hasStopped).toBe(false)
+  await settle(first.id)
+  await stopped
+  expect(begun).toEqual([first.id, refused.id])
+})

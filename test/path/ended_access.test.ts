@@ -1,0 +1,195 @@
+/**
+ * An application that is deleted, or whose secret or token is replaced, stops at once: its queries
+ * that wait are refused, its Arrow streams break off, and the changes of its request end.
+ */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { weir } from '../tools/folder.ts'
+import { fetchToken, removeLeftovers, send, startServer, type TestServer } from '../util/server.ts'
+import { column } from './client.ts'
+
+afterAll(removeLeftovers)
+
+const QUERIES = 150
+const EVENTS = 10_000
+/** 20 MB in all: more than sockets and buffers hold. */
+const EVENT_BYTES = 2_000
+
+interface Made {
+  readonly id: string
+  readonly secret: string
+  readonly authorization: string
+}
+
+let server: TestServer
+let administrator: string
+
+beforeAll(async () => {
+  server = await startServer()
+  administrator = `Bearer ${await fetchToken(server.base, server.dataDir)}`
+  const pool = await server.createPool({ uniqueName: 'large', columns: [column('n', 'INT64')] })
+  const pad = 'x'.repeat(EVENT_BYTES)
+  for (let from = 0; from < EVENTS; from += 500) {
+    const events = Array.from({ length: 500 }, (_, n) => ({ n: from + n, pad }))
+    expect((await send(pool.url, events)).status).toBe(200)
+  }
+  expect(await server.count(pool.poolId)).toBe(String(EVENTS))
+})
+afterAll(async () => {
+  expect((await server.stop()).code).toBe(0)
+})
+
+async function manage<T>(path: string, body: object): Promise<T> {
+  const headers = { authorization: administrator }
+  const answer = await fetch(`${server.base}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
+  expect(answer.status).toBe(200)
+  return (await answer.json()) as T
+}
+
+/** A new application, with HTTP Basic or with a token. */
+async function application(name: string, scopes: readonly string[], by: 'basic' | 'token'): Promise<Made> {
+  const create = { action: 'create', application: name, scopes }
+  const [made] = await manage<Omit<Made, 'authorization'>[]>('/v1/admin/applications', create)
+  const { id, secret } = made!
+  const basic = `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}`
+  if (by === 'basic') return { id, secret, authorization: basic }
+  const body = new URLSearchParams({ grant_type: 'client_credentials', client_id: id, client_secret: secret })
+  const answer = await fetch(`${server.base}/oauth2/token`, { method: 'POST', body })
+  const { access_token } = (await answer.json()) as { readonly access_token: string }
+  return { id, secret, authorization: `Bearer ${access_token}` }
+}
+
+/** The ways in which access ends, and what a caller uses until then. */
+const ENDS = [
+  [
+    'its deletion',
+    'basic',
+    'a',
+    (id: string) => manage('/v1/admin/applications', { action: 'delete', application: id }),
+  ],
+  [
+    'a new secret',
+    'token',
+    'b',
+    (id: string) => manage('/v1/admin/applications', { action: 'rotate', application: id }),
+  ],
+  [
+    'a new secret',
+    'basic',
+    'c',
+    (id: string) => manage('/v1/admin/applications', { action: 'rotate', application: id }),
+  ],
+  [
+    'a new signing key',
+    'token',
+    'd',
+    async () => {
+      await manage('/v1/admin/keys', { action: 'rotate', endTokens: true })
+      administrator = `Bearer ${await fetchToken(server.base, server.dataDir)}`
+    },
+  ],
+] as const
+
+interface Asked {
+  readonly data: Readonly<Record<string, unknown>> | null
+  readonly errors?: readonly {
+    readonly path: readonly string[]
+    readonly extensions: { readonly code: string }
+  }[]
+}
+
+async function graphql(authorization: string, query: string): Promise<{ status: number; body: Asked }> {
+  const headers = { authorization, 'content-type': 'application/json' }
+  const body = JSON.stringify({ query })
+  const answer = await fetch(`${server.base}/graphql`, { method: 'POST', headers, body })
+  return { status: answer.status, body: (await answer.json()) as Asked }
+}
+
+/** Resolves when queries of the application wait. /metrics names it by its unique name. */
+async function waiting(name: string): Promise<void> {
+  const line = `weir_application_queries_waiting{application="${name}"}`
+  for (;;) {
+    const page = await (await fetch(`${server.base}/metrics`)).text()
+    const found = page.split('\n').find(each => each.startsWith(line))
+    if (Number(found?.slice(line.length)) > 0) return
+  }
+}
+
+test.each(ENDS)(
+  'after %s (%s) the queries that wait are refused',
+  async (_, by, name, end) => {
+    const { id, authorization } = await application(`queries ${name}`, ['data_pool:query'], by)
+    const input =
+      '{ metric: { countDistinct: { dataPool: { name: "large" }, dimension: { columnName: "_service_payload" } } } }'
+    const counters = Array.from({ length: QUERIES }, (__, i) => `c${i}: counter(input: ${input}) { value }`)
+    const asked = graphql(authorization, `{ ${counters.join('\n')} }`)
+    await waiting(`queries ${name}`)
+    await end(id)
+    const { status, body } = await asked
+    expect(status).toBe(200)
+    expect(body.data?.[`c${QUERIES - 1}`]).toBe(null)
+    expect(new Set(body.errors?.map(({ extensions }) => extensions.code))).toEqual(
+      new Set(['UNAUTHENTICATED']),
+    )
+    // The code of its next request.
+    const next = await graphql(authorization, '{ __typename }')
+    expect([next.status, next.body.errors?.[0]?.extensions.code]).toEqual([401, 'UNAUTHENTICATED'])
+  },
+  60_000,
+)
+
+/** A client of the Arrow route that has read the first bytes and then nothing. */
+async function stalledStream(authorization: string): Promise<Socket> {
+  const socket = connect(Number(new URL(server.base).port), '127.0.0.1')
+  socket.on('error', () => undefined)
+  socket.write(
+    `GET /v1/pools/large/arrow HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\nConnection: close\r\n\r\n`,
+  )
+  await once(socket, 'data')
+  socket.pause()
+  return socket
+}
+
+/** Reads a stream to its end: the bytes from now on, and whether they end as a whole answer does. */
+async function rest(socket: Socket): Promise<{ readonly bytes: number; readonly isWhole: boolean }> {
+  let [bytes, last] = [0, Buffer.alloc(0)]
+  socket.on('data', part => {
+    bytes += part.byteLength
+    last = Buffer.concat([last, part]).subarray(-5)
+  })
+  const closed = once(socket, 'close')
+  socket.resume()
+  await closed
+  return { bytes, isWhole: last.toString('latin1') === '0\r\n\r\n' }
+}
+
+test.each(ENDS)(
+  'after %s (%s) an Arrow stream breaks off',
+  async (_, by, name, end) => {
+    const { id, authorization } = await application(`stream ${name}`, ['data_pool:query'], by)
+    const other = await application(`other ${name}`, ['data_pool:query'], 'basic')
+    const [socket, untouched] = [await stalledStream(authorization), await stalledStream(other.authorization)]
+    await end(id)
+    expect((await rest(socket)).isWhole).toBe(false)
+    const whole = await rest(untouched)
+    expect([whole.isWhole, whole.bytes > EVENTS * EVENT_BYTES * 0.9]).toEqual([true, true])
+  },
+  60_000,
+)
+
+test('an Arrow stream whose first query waits is refused as the next request is', async () => {
+  const { id, authorization } = await application('early stream', ['data_pool:query'], 'basic')
+  const counters = Array.from(
+    { length: QUERIES },
+    (_, i) =>
+      `c${i}: counter(input: { metric: { countDistinct: { dataPool: { name: "large" }, dimension: { columnName: "_service_payload" } } } }) { value }`,
+  )
+  const asked = graphql(authorization, `{ ${counters.join('\n')} }`)
+  await waiting('early stream')
+  const stream = fetch(`${server.base}/v1/pools/large/arrow`, { headers: { authorization } })
+  await waiting('early stream')
+  await weir(['applications', 'delete', id, '--data-dir', server.dataDir, '--url', server.base])
+  expect((await stream).status).toBe(401)
+  await asked
+}, 60_000)

@@ -1,0 +1,250 @@
+/**
+ * The query process is killed in every way, and nothing else of the server notices: acks go on, the
+ * queries that ran in it answer UNAVAILABLE, those that waited are answered by the next process.
+ */
+import { spawnSync } from 'node:child_process'
+import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import {
+  CounterFailed,
+  fetchToken,
+  queryProcess,
+  removeLeftovers,
+  send,
+  startServer,
+  type TestPool,
+  type TestServer,
+} from '../util/server.ts'
+
+let server: TestServer
+/** A pool of texts on it. */
+let texts: TestPool
+
+beforeAll(async () => {
+  server = await startServer({ env: { WEIR_CLIENT_ID: 'dashboards', WEIR_CLIENT_SECRET: SECRET } })
+  texts = await textPool(server)
+})
+afterAll(removeLeftovers)
+
+const TEXT_EVENTS = 1_000
+const SUM = String((TEXT_EVENTS * (TEXT_EVENTS - 1)) / 2)
+const SPEC = {
+  columns: [
+    { name: 'id', type: 'INT64', jsonProperty: 'id', nullable: false },
+    { name: 'text', type: 'STRING', jsonProperty: 'text', nullable: false },
+  ],
+}
+const SECRET = 'a-secret-that-only-the-server-has'
+const WAIT = { timeout: 60_000, interval: 5 }
+
+async function metric(server: TestServer, name: string): Promise<number> {
+  const page = await (await fetch(`${server.base}/metrics`)).text()
+  return Number(
+    page
+      .split('\n')
+      .find(line => line.startsWith(`${name} `))
+      ?.slice(name.length),
+  )
+}
+
+const restarts = (server: TestServer) => metric(server, 'weir_query_process_restarts_total')
+const running = (server: TestServer) => metric(server, 'weir_queue_depth{queue="queries_running"}')
+
+/** A pool of `TEXT_EVENTS` long texts. */
+async function textPool(server: TestServer): Promise<TestPool> {
+  const pool = await server.createPool(SPEC)
+  for (let from = 0; from < TEXT_EVENTS; from += 500) {
+    const events = Array.from({ length: 500 }, (_, i) => ({
+      id: from + i,
+      text: `${from} ${i} `.repeat(150),
+    }))
+    expect((await send(pool.url, events)).status).toBe(200)
+  }
+  expect(await sum(server, pool)).toBe(SUM)
+  return pool
+}
+
+/** The sum of a pool's ids. A count of all rows would not ask the query process. */
+const sum = (server: TestServer, { poolId }: TestPool) => server.sum(poolId, 'id')
+
+const PATTERNS = Array.from({ length: 16 }, (_, i) => ({
+  column: 'text',
+  operator: 'NOT_LIKE',
+  value: `%${i}%${i + 1}%9 9%8 8%x${i}%`,
+}))
+
+/** Queries that take a good part of a second each: their values, or their errors. */
+function slowQueries(server: TestServer, { poolId }: TestPool, count: number): Promise<unknown[]> {
+  const filters = [{ ...PATTERNS[0], and: PATTERNS.slice(1) }]
+  const ask = () => server.count(poolId, { filters }).catch((error: unknown) => error)
+  return Promise.all(Array.from({ length: count }, ask))
+}
+
+/** Posts events until `stop`, which resolves with the number of those that were acknowledged. */
+function producer({ url }: TestPool): { stop(): Promise<number> } {
+  let stopped = false
+  let acked = 0
+  const post = async (lane: number) => {
+    for (let round = 0; !stopped; round++) {
+      const events = Array.from({ length: 100 }, (_, i) => ({ id: (round * 4 + lane) * 100 + i, text: 'a' }))
+      expect((await send(url, events)).status).toBe(200)
+      acked += events.length
+    }
+  }
+  const lanes = Promise.all([0, 1, 2, 3].map(post))
+  return {
+    stop: async () => {
+      stopped = true
+      await lanes
+      return acked
+    },
+  }
+}
+
+test('a query ends when its client disconnects', async () => {
+  const { poolId } = texts
+  const four = ['a', 'b', 'c', 'd'].map(name => `"${poolId}" ${name}`)
+  const query = `SELECT SUM(a.id * b.id * c.id * d.id) FROM ${four.join(' CROSS JOIN ')}`
+  const headers = { authorization: `Bearer ${await fetchToken(server.base, server.dataDir)}` }
+  const client = new AbortController()
+  const url = `${server.base}/v1/query?${new URLSearchParams({ sql: query })}`
+  const answer = fetch(url, { headers, signal: client.signal }).catch((error: unknown) => error)
+  await expect.poll(() => running(server), WAIT).toBe(1)
+  client.abort()
+  expect(await answer).toMatchObject({ name: 'AbortError' })
+  // Such a product takes hours, and the time limit of the propeller a minute.
+  await expect.poll(() => running(server), { timeout: 30_000, interval: 5 }).toBe(0)
+})
+
+test('killed during 16 queries under ingest, again and again: no ack is lost, the others are answered', async () => {
+  const pool = await server.createPool(SPEC)
+  const producing = producer(pool)
+  const killed = new Set<number>()
+  const before = await restarts(server)
+  for (const times of [1, 2]) {
+    const asked = slowQueries(server, texts, 16)
+    await expect.poll(() => running(server), WAIT).toBe(2)
+    const pid = queryProcess(server)!
+    process.kill(pid, 'SIGKILL')
+    killed.add(pid)
+    const answers = await asked
+    const failed = answers.filter(answer => answer !== String(TEXT_EVENTS))
+    expect(failed.length).toBeGreaterThanOrEqual(1)
+    expect(failed.length).toBeLessThanOrEqual(2)
+    for (const error of failed) {
+      expect(error).toBeInstanceOf(CounterFailed)
+      expect((error as Error).message).toBe(
+        'UNAVAILABLE: the query process ended while it worked on this query: send the query again',
+      )
+    }
+    expect(await restarts(server)).toBe(before + times)
+  }
+  const acked = await producing.stop()
+  expect(acked).toBeGreaterThan(0)
+  expect(await server.count(pool.poolId)).toBe(String(acked))
+  expect(killed.size).toBe(2)
+  for (const pid of killed)
+    expect(server.output()).toMatch(
+      new RegExp(`queries fail: the query process ${pid} was ended by SIGKILL; .*starts`),
+    )
+})
+
+test('killed while idle: another one starts, empties the folder for spilling, and answers', async () => {
+  const pid = queryProcess(server)!
+  const told = ['environ', 'cmdline'].map(file => readFileSync(`/proc/${pid}/${file}`, 'latin1')).join()
+  expect(told).toContain(server.dataDir)
+  expect(told).not.toContain(SECRET)
+  for (const name of readdirSync(`/proc/${pid}/fd`)) {
+    const file = (() => {
+      try {
+        return readlinkSync(`/proc/${pid}/fd/${name}`)
+      } catch {
+        return ''
+      }
+    })()
+    expect(file).not.toContain(server.dataDir)
+  }
+  const spilled = join(server.dataDir, 'tmp/query/duckdb_temp_storage_S32K-0.tmp')
+  writeFileSync(spilled, 'left behind')
+  process.kill(pid, 'SIGKILL')
+  await expect.poll(() => queryProcess(server) ?? pid, WAIT).not.toBe(pid)
+  expect(await sum(server, texts)).toBe(SUM)
+  expect(existsSync(spilled)).toBe(false)
+})
+
+test('killed while it copies rows for an Arrow stream: the client sees no whole stream, no copy is left', async () => {
+  const authorization = `Bearer ${await fetchToken(server.base, server.dataDir)}`
+  const url = `${server.base}/v1/pools/${texts.poolId}/arrow`
+  const read = async () => {
+    const answer = await fetch(url, { headers: { authorization } })
+    return { status: answer.status, bytes: (await answer.arrayBuffer()).byteLength }
+  }
+  const whole = await read()
+  expect(whole.status).toBe(200)
+  const streams = Array.from({ length: 8 }, () => read().catch((error: unknown) => error))
+  await expect.poll(() => running(server), WAIT).toBeGreaterThan(0)
+  process.kill(queryProcess(server)!, 'SIGKILL')
+  const answers = await Promise.all(streams)
+  expect(answers.filter(answer => JSON.stringify(answer) === JSON.stringify(whole)).length).toBeLessThan(8)
+  const left = () => readdirSync(join(server.dataDir, 'tmp')).filter(name => name.startsWith('export-'))
+  await expect.poll(left, WAIT).toEqual([])
+  expect(await read()).toEqual(whole)
+})
+
+test('without memory: its queries answer UNAVAILABLE, later queries are answered', async () => {
+  process.kill(queryProcess(server)!, 'SIGKILL') // a new one has no memory to spare
+  await expect.poll(() => sum(server, texts).catch(() => ''), WAIT).toBe(SUM)
+  const pid = queryProcess(server)!
+  const bytes = 1024 * Number(/^VmSize:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1])
+  limitMemory(pid, bytes)
+  const answers = await slowQueries(server, texts, 4)
+  const failed = answers.filter(answer => answer !== String(TEXT_EVENTS))
+  expect(failed.length).toBeGreaterThan(0)
+  for (const error of failed) expect(error).toMatchObject({ code: 'UNAVAILABLE' })
+  if (existsSync(`/proc/${pid}`)) limitMemory(pid, 'unlimited')
+  expect(await sum(server, texts)).toBe(SUM)
+})
+
+/** Limits the address space of a process: allocations beyond it fail. It may be raised again. */
+function limitMemory(pid: number, bytes: number | 'unlimited'): void {
+  const limited = spawnSync('prlimit', ['--pid', String(pid), `--as=${bytes}:`])
+  expect(limited.status, String(limited.stderr)).toBe(0)
+}
+
+test('a signal to all processes of the server during queries: they are answered, then it stops', async () => {
+  const asked = slowQueries(server, texts, 8)
+  await expect.poll(() => running(server), WAIT).toBe(2)
+  const pid = queryProcess(server)!
+  process.kill(pid, 'SIGTERM')
+  const { code, output } = await server.stop()
+  expect(await asked).toEqual(Array.from({ length: 8 }, () => String(TEXT_EVENTS)))
+  expect(code).toBe(0)
+  expect(output).not.toContain(`process ${pid} was ended`)
+  expect(existsSync(`/proc/${pid}`)).toBe(false)
+})
+
+test('killed by each query: the restarts wait longer and longer, events are acknowledged meanwhile', async () => {
+  const other = await startServer({ args: ['--crash-at', 'query-done'] })
+  const pool = await other.createPool(SPEC)
+  for (let id = 1; id <= 4; id++) {
+    expect((await send(pool.url, { id, text: 'a' })).status).toBe(200)
+    await expect(sum(other, pool)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    expect(await restarts(other)).toBe(id)
+  }
+  const { code, output } = await other.stop()
+  expect(code).toBe(0)
+  const waits = [...output.matchAll(/the next query process starts (.*)$/gm)].map(([, when]) => when)
+  expect(waits).toEqual(['at once', 'in 100 ms', 'in 200 ms', 'in 400 ms'])
+})
+
+test('the server is killed during queries: no process of it is left', async () => {
+  const other = await startServer()
+  const pool = await textPool(other)
+  const asked = slowQueries(other, pool, 8)
+  await expect.poll(() => running(other), WAIT).toBe(2)
+  const pid = queryProcess(other)!
+  await other.kill()
+  await expect.poll(() => existsSync(`/proc/${pid}`), WAIT).toBe(false)
+  await asked
+})

@@ -1,0 +1,316 @@
+/** /v1/query over HTTP: each question as JSON, CSV and Arrow, and what it refuses. */
+import { readFileSync } from 'node:fs'
+import { tableFromIPC } from 'apache-arrow'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  fetchToken,
+  removeLeftovers,
+  send,
+  startServer,
+  type TestPool,
+  type TestServer,
+} from '../util/server.ts'
+
+let server: TestServer
+let pool: TestPool
+let token = ''
+const COLUMNS = [
+  ['at', 'TIMESTAMP'],
+  ['id', 'STRING'],
+  ['n', 'INT64'],
+  ['x', 'DOUBLE'],
+  ['b', 'BOOLEAN'],
+  ['d', 'DATE'],
+] as const
+/** A number that JavaScript cannot hold. */
+const LONG_MAX = '9223372036854775807'
+const EVENTS = [
+  { at: '2026-01-01T00:00:00.123456Z', id: 'a', n: 1, x: 0.5, b: true, d: '2026-01-01' },
+  { at: '2026-01-01T12:00:00Z', id: 'say "hi",\nyou', n: 2, x: null, b: false, d: null },
+  { at: '2026-01-03T00:00:00Z', id: '', n: LONG_MAX, x: -2.25, b: null, d: '1969-12-31' },
+]
+
+beforeAll(async () => {
+  server = await startServer()
+  pool = await server.createPool({
+    uniqueName: 'parcels',
+    columns: COLUMNS.map(([name, type]) => ({ name, jsonProperty: name, type, nullable: name !== 'at' })),
+    timestamp: 'at',
+  })
+  const sent = await send(pool.url, JSON.stringify(EVENTS).replace(`"${LONG_MAX}"`, LONG_MAX))
+  const taken = { statusCode: 200 }
+  expect(sent).toMatchObject({ status: 200, body: [taken, taken, taken] })
+  token = await fetchToken(server.base, server.dataDir)
+})
+afterAll(removeLeftovers)
+
+const dataPool = { name: 'parcels' }
+const GRID = { dataPool, columns: COLUMNS.map(([name]) => name), sort: 'ASC', timeRange: {}, first: 10 }
+
+function post(body: unknown, format = '', authorization = `Bearer ${token}`) {
+  return fetch(`${server.base}/v1/query${format === '' ? '' : `?format=${format}`}`, {
+    method: 'POST',
+    headers: { authorization },
+    body: JSON.stringify(body),
+  })
+}
+
+function get(parameters: Record<string, string>) {
+  const query = new URLSearchParams(parameters)
+  return fetch(`${server.base}/v1/query?${query}`, { headers: { authorization: `Bearer ${token}` } })
+}
+
+async function arrow(body: unknown) {
+  const answer = await post(body, 'arrow')
+  expect([answer.status, answer.headers.get('content-type')]).toEqual([
+    200,
+    'application/vnd.apache.arrow.stream',
+  ])
+  return tableFromIPC(new Uint8Array(await answer.arrayBuffer()))
+}
+
+describe('a grid', () => {
+  test('is CSV with nulls, quotes and line breaks', async () => {
+    const answer = await post({ dataGrid: GRID }, 'csv')
+    expect(answer.headers.get('content-type')).toMatch(/^text\/csv/)
+    expect(await answer.text()).toBe(
+      [
+        'at,id,n,x,b,d',
+        '2026-01-01T00:00:00.123456Z,a,1,0.5,true,2026-01-01',
+        '2026-01-01T12:00:00.000Z,"say ""hi"",\nyou",2,,false,',
+        '2026-01-03T00:00:00.000Z,"",9223372036854775807,-2.25,,1969-12-31',
+        '',
+      ].join('\r\n'),
+    )
+  })
+
+  test('is Arrow with the types of its columns', async () => {
+    const table = await arrow({ dataGrid: GRID })
+    const types = table.schema.fields.map(({ name, type }) => `${name} ${type}`)
+    expect(types).toEqual([
+      'at Timestamp<MICROSECOND, UTC>',
+      'id Utf8',
+      'n Int64',
+      'x Float64',
+      'b Bool',
+      'd Date32<DAY>',
+    ])
+    const column = (name: string) => [...(table.getChild(name) ?? [])]
+    expect(column('n')).toEqual([1n, 2n, 9223372036854775807n])
+    expect(column('x')).toEqual([0.5, null, -2.25])
+    expect(column('b')).toEqual([true, false, null])
+    expect(column('id')).toEqual(['a', 'say "hi",\nyou', ''])
+    expect(column('d').map(day => (day === null ? null : new Date(day).toISOString()))).toEqual([
+      '2026-01-01T00:00:00.000Z',
+      null,
+      '1969-12-31T00:00:00.000Z',
+    ])
+    const micros = table.getChild('at')?.data[0]?.values as BigInt64Array
+    expect(micros[0]).toBe(1_767_225_600_123_456n)
+  })
+
+  test('is JSON with names and types', async () => {
+    const answer = await post({ dataGrid: { ...GRID, columns: ['n', 'b'] } })
+    expect(await answer.json()).toEqual({
+      columns: [
+        { name: 'n', type: 'INT64' },
+        { name: 'b', type: 'BOOLEAN' },
+      ],
+      rows: [
+        ['1', 'true'],
+        ['2', 'false'],
+        ['9223372036854775807', null],
+      ],
+    })
+  })
+})
+
+test('every other question is a table too', async () => {
+  const sum = { sum: { dataPool, measure: { columnName: 'x' } } }
+  const count = { count: { dataPool } }
+  const rowsOf = async (body: unknown) => (await (await post(body)).json()) as unknown
+  expect(await rowsOf({ counter: { metric: sum } })).toEqual({
+    columns: [{ name: 'value', type: 'DOUBLE' }],
+    rows: [['-1.75']],
+  })
+  expect(await rowsOf({ counter: { metric: { sum: { dataPool, measure: { columnName: 'n' } } } } })).toEqual({
+    // Beyond 64 bits.
+    columns: [{ name: 'value', type: 'STRING' }],
+    rows: [['9223372036854775810']],
+  })
+  expect(await rowsOf({ topValues: { dataPool, columnName: 'b', timeRange: {} } })).toEqual({
+    columns: [{ name: 'value', type: 'BOOLEAN' }],
+    rows: [['false'], ['true']],
+  })
+  expect(await rowsOf({ percentile: { dataPool, columnName: 'x', fractions: [0.5] } })).toEqual({
+    columns: [
+      { name: 'fraction', type: 'DOUBLE' },
+      { name: 'value', type: 'DOUBLE' },
+    ],
+    rows: [['0.5', '-0.875']],
+  })
+  expect(await rowsOf({ timeSeries: { metric: count, granularity: 'DAY', groupBy: ['b'] } })).toMatchObject({
+    columns: [
+      { name: 'b', type: 'BOOLEAN' },
+      { name: 'time', type: 'TIMESTAMP' },
+      { name: 'value', type: 'INT64' },
+    ],
+    rows: [
+      ['false', '2026-01-01T00:00:00.000Z', '1'],
+      ['false', '2026-01-02T00:00:00.000Z', '0'],
+      ['false', '2026-01-03T00:00:00.000Z', '0'],
+      ['true', '2026-01-01T00:00:00.000Z', '1'],
+      ['true', '2026-01-02T00:00:00.000Z', '0'],
+      ['true', '2026-01-03T00:00:00.000Z', '0'],
+      [null, '2026-01-01T00:00:00.000Z', '0'],
+      [null, '2026-01-02T00:00:00.000Z', '0'],
+      [null, '2026-01-03T00:00:00.000Z', '1'],
+    ],
+  })
+  const board = { leaderboard: { metric: count, dimensions: [{ columnName: 'd' }], rowLimit: 5 } }
+  const table = await arrow(board)
+  expect(table.schema.fields.map(({ type }) => String(type))).toEqual(['Date32<DAY>', 'Int64'])
+  expect([...(table.getChildAt(1) ?? [])]).toEqual([1n, 1n, 1n])
+})
+
+test('a statement is asked as text or as sqlV1', async () => {
+  const sql =
+    'SELECT b, count(*) AS rows, avg(x) AS x FROM parcels GROUP BY b ORDER BY rows DESC, b NULLS LAST'
+  const csv = 'b,rows,x\r\nfalse,1,\r\ntrue,1,0.5\r\n,1,-2.25\r\n'
+  expect(await (await get({ sql, format: 'csv' })).text()).toBe(csv)
+  expect(await (await post({ sql }, 'csv')).text()).toBe(csv)
+  expect(await (await post({ sqlV1: { query: sql, dialect: 'CLICKHOUSE' } }, 'csv')).text()).toBe(csv)
+  const table = await arrow({ sql })
+  expect(table.schema.fields.map(({ name, type }) => `${name} ${type}`)).toEqual([
+    'b Bool',
+    'rows Int64',
+    'x Float64',
+  ])
+  expect((await get({ sql: 'SELECT 1; DROP TABLE parcels' })).status).toBe(400)
+})
+
+test('the statement that docs/sql.md begins with is answered', async () => {
+  const [, sql = ''] = /```sql\n([^`]*)```/.exec(readFileSync('docs/sql.md', 'utf8')) ?? []
+  const columns = (text: string) =>
+    text.split(' ').map(name => {
+      const type = name === 'sold_at' ? 'TIMESTAMP' : name === 'price' ? 'DOUBLE' : 'STRING'
+      return { name, jsonProperty: name, type, nullable: true }
+    })
+  const orders = await server.createPool({ uniqueName: 'orders', columns: columns('sold_at shop price') })
+  const shops = await server.createPool({ uniqueName: 'shops', columns: columns('id city') })
+  await send(shops.url, [{ id: 'a', city: 'Oslo' }])
+  await send(orders.url, [
+    { sold_at: '2024-03-01T08:00:00Z', shop: 'a', price: 10 },
+    { sold_at: '2024-03-01T09:00:00Z', shop: 'a', price: 5 },
+  ])
+  const answer = await (await post({ sql }, 'csv')).text()
+  expect(answer).toBe('day,city,total\r\n2024-03-01T00:00:00.000Z,Oslo,15\r\n')
+})
+
+test('pages of any origin may ask', async () => {
+  const preflight = await fetch(`${server.base}/v1/query`, {
+    method: 'OPTIONS',
+    headers: { origin: 'https://notebook.test', 'access-control-request-method': 'POST' },
+  })
+  expect([preflight.status, preflight.headers.get('access-control-allow-origin')]).toEqual([204, '*'])
+  const answer = await post({ counter: { metric: { count: { dataPool } } } })
+  expect([answer.status, answer.headers.get('access-control-allow-origin')]).toEqual([200, '*'])
+})
+
+test('GET asks too: the question is a parameter with JSON', async () => {
+  const answer = await get({ counter: JSON.stringify({ metric: { count: { dataPool } } }), format: 'csv' })
+  expect(await answer.text()).toBe('value\r\n3\r\n')
+})
+
+describe('is refused, as the API refuses it', () => {
+  const counter = { metric: { count: { dataPool } } }
+
+  test.each([
+    ['no question', {}, '', 400, /exactly one question/],
+    ['two questions', { counter, topValues: {} }, '', 400, /exactly one question/],
+    ['an unknown question', { counters: [counter] }, '', 400, /exactly one question/],
+    ['a list', [counter], '', 400, /one JSON object/],
+    ['an unknown format', { counter }, 'xml', 400, /format: it is one of json, csv, arrow/],
+    ['a wrong input', { counter: { metric: { count: {} }, x: 1 } }, '', 400, /got invalid value/],
+    [
+      'an unknown pool',
+      { counter: { metric: { count: { dataPool: { name: 'no' } } } } },
+      'csv',
+      404,
+      /not found/,
+    ],
+    ['a wrong filter', { counter: { ...counter, filterSql: 'no = 1' } }, '', 400, /no column/],
+  ])('%s', async (_, body, format, status, message) => {
+    const answer = await post(body, format)
+    const problem = (await answer.json()) as { readonly detail: string; readonly status: number }
+    expect([answer.status, problem.status]).toEqual([status, status])
+    expect(problem.detail).toMatch(message)
+  })
+
+  const raw = (body: string | Uint8Array<ArrayBuffer>, parameters: string) =>
+    fetch(`${server.base}/v1/query${parameters}`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${token}` },
+      body,
+    })
+
+  test.each([
+    ['deep nesting', `{"counter":${'['.repeat(9_000)}${']'.repeat(9_000)}}`, '', /nests deeper than 256/],
+    ['thousands of objects', `{"counter":[${'{},'.repeat(9_000)}{}]}`, '', /more than 10000 objects/],
+    [
+      'a body that is not UTF-8',
+      Uint8Array.from(Buffer.from('{"sql":"SELECT \xff"}', 'latin1')),
+      '',
+      /not JSON in UTF-8/,
+    ],
+    [
+      'a question in a parameter and in the body',
+      '{"sql":"SELECT 1 FROM parcels"}',
+      '?sql=SELECT',
+      /more than once/,
+    ],
+    ['a parameter that is not JSON', '', '?counter={', /The parameter counter is not JSON/],
+  ])('%s', async (_, body, parameters, message) => {
+    const answer = await raw(body, parameters)
+    expect(answer.status).toBe(400)
+    expect(((await answer.json()) as { readonly detail: string }).detail).toMatch(message)
+  })
+
+  test('a series whose intervals would repeat long groups', async () => {
+    const id = 'x'.repeat(9_000)
+    const at = '2026-02-01T00:00:00Z'
+    expect((await send(pool.url, [{ at, id }])).status).toBe(200)
+    const timeRange = { start: '2026-02-01', stop: '2026-02-02' }
+    const series = { ...counter, granularity: 'MINUTE', groupBy: ['id'], timeRange }
+    for (const format of ['json', 'csv', 'arrow']) {
+      const answer = await post({ timeSeries: series }, format)
+      expect(answer.status).toBe(400)
+      expect(((await answer.json()) as { readonly detail: string }).detail).toMatch(/each interval repeats/)
+    }
+    expect((await post({ timeSeries: { ...series, granularity: 'DAY' } }, 'csv')).status).toBe(200)
+  })
+
+  test('a GraphQL answer whose aliases repeat a long text', async () => {
+    const at = '2026-03-01T00:00:00Z'
+    expect((await send(pool.url, [{ at, id: 'y'.repeat(900_000) }])).status).toBe(200)
+    const timeRange = '{start: "2026-03-01"}'
+    const input = `{dataPool: {name: "parcels"}, columnName: "id", timeRange: ${timeRange}}`
+    const ask = (fields: string) => server.graphql(`{ topValues(input: ${input}) { ${fields} } }`)
+    const many = Array.from({ length: 10 }, (_, index) => `a${index}: values`).join(' ')
+    expect(await ask(many)).toMatchObject({
+      errors: [
+        {
+          message: expect.stringContaining('more than 8388608 characters') as string,
+          extensions: { code: 'BAD_REQUEST' },
+        },
+      ],
+    })
+    expect((await ask('values a: values')).errors).toBeUndefined()
+  })
+
+  test('a bad token, and a token without the scope', async () => {
+    expect((await post({ counter }, '', 'Bearer x')).status).toBe(401)
+    const other = await fetchToken(server.base, server.dataDir, 'metric:query')
+    expect((await post({ counter }, '', `Bearer ${other}`)).status).toBe(403)
+  })
+})

@@ -1,0 +1,200 @@
+/**
+ * Random time series around changes of clocks, over random rows, against plain JavaScript: the
+ * intervals are those of the wall clock that Intl prints.
+ */
+import { afterAll, describe, expect, test } from 'vitest'
+import { leaderboard } from '../../src/query/leaderboard.ts'
+import type { Granularity } from '../../src/query/time-intervals.ts'
+import { timeSeries } from '../../src/query/time-series.ts'
+import { topValues } from '../../src/query/top-values.ts'
+import { below, newSeed, type Random, randomFrom } from '../util/random.ts'
+import * as model from './metric-model.ts'
+import { type Row, schemaOf, TestPool } from './pool.ts'
+import { WallClock } from './wall-clock.ts'
+
+const pool = new TestPool()
+afterAll(() => pool.close())
+
+const MINUTE = 60_000
+const DAY = 24 * 60 * MINUTE
+/** 0001-01-01. */
+const FIRST_MS = -62_135_596_800_000
+const NEAR_US = 7_200_000_000n
+const UNITS: readonly (readonly [Granularity, unitMs: number])[] = [
+  ['MINUTE', MINUTE],
+  ['FIVE_MINUTES', 5 * MINUTE],
+  ['TEN_MINUTES', 10 * MINUTE],
+  ['FIFTEEN_MINUTES', 15 * MINUTE],
+  ['HOUR', 60 * MINUTE],
+  ['DAY', DAY],
+  ['WEEK', 7 * DAY],
+  ['MONTH', 30 * DAY],
+  ['YEAR', 365 * DAY],
+]
+/** Zones, and instants near which their clocks change. */
+const CHANGES: readonly (readonly [string, readonly string[]])[] = [
+  ['UTC', ['1970-01-01T00:00:00Z', '2024-02-29T00:00:00Z', '0004-01-01T00:00:00Z']],
+  ['Europe/Berlin', ['2024-03-31T01:00:00Z', '2024-10-27T01:00:00Z', '1893-03-31T23:06:32Z']],
+  ['America/New_York', ['2024-03-10T07:00:00Z', '2024-11-03T06:00:00Z']],
+  ['Australia/Lord_Howe', ['2024-04-06T15:00:00Z', '2024-10-05T15:30:00Z']],
+  ['Asia/Kathmandu', ['1985-12-31T18:30:00Z', '1919-12-31T18:18:44Z', '2024-05-15T00:00:00Z']],
+  ['Pacific/Apia', ['2011-12-30T10:00:00Z', '1892-07-04T11:26:56Z']],
+  ['Africa/Cairo', ['2024-04-25T22:00:00Z', '2024-10-31T21:00:00Z']],
+  ['Africa/Casablanca', ['2024-03-10T02:00:00Z', '2024-04-14T02:00:00Z']],
+  ['Africa/Monrovia', ['1972-01-07T00:44:30Z']],
+  ['Pacific/Kwajalein', ['1993-08-21T12:00:00Z']],
+  ['America/St_Johns', ['2006-04-02T03:31:00Z', '2006-10-29T02:31:00Z']],
+  ['America/Juneau', ['1867-10-18T15:33:32Z']],
+  ['Asia/Tehran', ['2022-03-21T20:30:00Z', '2022-09-21T19:30:00Z']],
+]
+
+function iso(ms: number): string {
+  return new Date(ms).toISOString()
+}
+
+/** The answer to a question over the rows that it selects. */
+function expected(query: ReturnType<typeof randomQuery>, rows: readonly Row[], clock: WallClock): object {
+  const { granularity, metric, groupBy, timeRange } = query
+  const column = timeRange.timestamp ?? 'at'
+  const msOf = (us: bigint) => Number(us / 1_000n) - (us % 1_000n < 0n ? 1 : 0)
+  const beginOf = (row: Row) => clock.begin(granularity, msOf(model.instantOf(row, column)!))
+  const begins = rows.map(beginOf)
+  const [start, stop] = [timeRange.start, timeRange.stop].map(text => (text ? model.usOf(text) : null))
+  const first = start === null ? Math.min(...begins) : clock.begin(granularity, msOf(start!))
+  const last = stop === null ? Math.max(...begins) : clock.begin(granularity, msOf(stop! - 1n))
+  const isEmpty = start === null || stop === null ? rows.length === 0 : start! >= stop!
+  const labels: number[] = []
+  if (!isEmpty) for (let ms = first; ms <= last; ms = clock.next(granularity, ms)) labels.push(ms)
+  const zero = ['count', 'countDistinct', 'sum'].includes(metric.kind) ? '0' : null
+  const seriesOf = (some: readonly Row[]) => ({
+    labels: labels.map(iso),
+    values: labels.map(label => {
+      const inside = some.filter(row => beginOf(row) === label)
+      return inside.length === 0 ? zero : (model.evaluate(metric, inside).text ?? zero)
+    }),
+  })
+  const groups = groupBy.length === 0 ? [] : model.groupsOf(groupBy, rows)
+  const compareCells = (a: (typeof groups)[number], b: (typeof groups)[number]) =>
+    a.cells.reduce((order: number, cell, i) => order || model.compare(cell, b.cells[i]!), 0)
+  return {
+    ...seriesOf(rows),
+    groups: groups.sort(compareCells).map(group => ({
+      group: group.cells.map((cell, i) => model.print(groupBy[i]!, cell)),
+      ...seriesOf(group.rows),
+    })),
+  }
+}
+
+function randomQuery(random: Random, zone: string, granularity: Granularity, fromUs: bigint, toUs: bigint) {
+  return {
+    metric: model.randomMetric(random),
+    timeZone: zone,
+    granularity,
+    groupBy: Array.from({ length: Math.max(0, below(random, 4) - 1) }, () =>
+      model.pick(random, ['name', 'flag', 'n', 'day', 'value']),
+    ),
+    timeRange: model.randomRange(random, fromUs, toUs),
+  }
+}
+
+describe('random time series', () => {
+  for (const [zone, changes] of CHANGES)
+    test(zone, async () => {
+      const seed = newSeed()
+      const random = randomFrom(seed)
+      const clock = new WallClock(zone)
+      for (const change of changes)
+        for (const [granularity, unitMs] of UNITS) {
+          // The change lies somewhere between the rows.
+          const span = Math.max(2, 1 + below(random, 20)) * unitMs
+          const first = Math.max(Date.parse(change) - below(random, span), FIRST_MS)
+          const [fromUs, toUs] = [BigInt(first) * 1_000n, BigInt(first + span) * 1_000n]
+          // Half of the rows are near the change itself.
+          const changeUs = BigInt(Date.parse(change)) * 1_000n
+          const rows = Array.from({ length: below(random, 50) }, () =>
+            below(random, 2) === 0
+              ? model.randomRow(random, fromUs, toUs)
+              : model.randomRow(random, changeUs - NEAR_US, changeUs + NEAR_US),
+          )
+          const { live, segments } = await model.store(pool, random, rows)
+          for (let i = 0; i < 2; i++) {
+            const { selection, holds } = model.randomCondition(random)
+            const { policy, sees } = model.randomPolicy(random)
+            const query = { ...randomQuery(random, zone, granularity, fromUs, toUs), ...selection }
+            const { timeRange } = query
+            const selected = live.filter(
+              row =>
+                sees(row) &&
+                holds(row) &&
+                model.inRange(timeRange, row) &&
+                model.instantOf(row, timeRange.timestamp ?? 'at') !== null,
+            )
+            const got = await pool.answer(timeSeries, model.SCHEMA, query, segments, { policy })
+            const where = `seed ${seed}, ${change}: ${JSON.stringify(query)}`
+            expect(got, where).toEqual({ ...expected(query, selected, clock), groupBy: query.groupBy })
+          }
+        }
+    })
+})
+
+const COUNT = { kind: 'count' } as const
+
+test('a series is whole or refused: its groups and its values have limits', async () => {
+  const schema = schemaOf(
+    [
+      ['at', 'TIMESTAMP'],
+      ['n', 'INT32'],
+    ],
+    { timestamp: 0 },
+  )
+  const series = async (select: string, granularity: Granularity, groupBy: readonly string[]) => {
+    const segment = await pool.write(
+      `SELECT now() AS _service_received_at, '{}' AS _service_payload, t.*, 0::BIGINT AS _service_sequence
+       FROM (SELECT ${select}) t`,
+    )
+    return await pool.answer(timeSeries, schema, { metric: COUNT, granularity, groupBy }, [segment])
+  }
+  const groups = (count: number) =>
+    series(`to_timestamp(0) AS at, unnest(range(${count}))::INTEGER AS n`, 'DAY', ['n'])
+  const many = await groups(1_000)
+  expect('groups' in many ? many.groups.map(({ group }) => group[0]).slice(0, 3) : many).toEqual([
+    '0',
+    '1',
+    '2',
+  ])
+  expect('groups' in many && many.groups).toHaveLength(1_000)
+  expect(await groups(1_001)).toMatchObject({ badRequest: expect.stringMatching(/at most 1000 groups/) })
+  // 4 groups with 8,000 minutes make 40,000 values with those of all rows.
+  const values = (minutes: number) =>
+    series(
+      `to_timestamp(60 * (i // 4)) AS at, (i % 4)::INTEGER AS n FROM range(${4 * minutes}) t(i)`,
+      'MINUTE',
+      ['n'],
+    )
+  expect(await values(8_000)).toMatchObject({ values: { length: 8_000 }, groups: { length: 4 } })
+  expect(await values(8_001)).toMatchObject({ badRequest: expect.stringMatching(/at most 40000 values/) })
+  // The values that would only be filled in count too.
+  const few = `to_timestamp(60 * 9000 * (i % 2)) AS at, (i // 2)::INTEGER AS n FROM range(8) t(i)`
+  expect(await series(few, 'MINUTE', ['n'])).toMatchObject({
+    badRequest: expect.stringMatching(/at most 40000 values/),
+  })
+})
+
+test('a hidden column groups and orders nothing', async () => {
+  const { segments } = await model.store(pool, randomFrom(1), [model.randomRow(randomFrom(1), 0n, 1_000n)])
+  const policy = { columns: ['at', 'n'], rows: [], filterSql: null, values: {} }
+  const hidden = { badRequest: expect.stringMatching(/there is no column "name"/) }
+  const rows = { metric: COUNT, name: 'value', sort: 'ASC', rowLimit: 1 } as const
+  const series = { metric: COUNT, granularity: 'DAY', groupBy: ['name'] } as const
+  const ofSeen = { ...series, groupBy: [], timeRange: { timestamp: 'seen' } }
+  const asker = { policy }
+  expect(
+    await pool.answer(leaderboard, model.SCHEMA, { ...rows, dimensions: ['name'] }, segments, asker),
+  ).toMatchObject(hidden)
+  expect(await pool.answer(timeSeries, model.SCHEMA, series, segments, asker)).toMatchObject(hidden)
+  expect(await pool.answer(timeSeries, model.SCHEMA, ofSeen, segments, asker)).toMatchObject({
+    badRequest: expect.stringMatching(/there is no column "seen"/),
+  })
+  const top = { column: 'name', maxValues: 1 }
+  expect(await pool.answer(topValues, model.SCHEMA, top, segments, asker)).toMatchObject(hidden)
+})
