@@ -37,7 +37,7 @@ import { assert } from '../util/assert.ts'
 import { wallMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import { EXPORT_COPY_MS_MAX, ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
-import { exportFile, isLeftExportFile } from '../util/paths.ts'
+import { exportFile, isLeftCopy } from '../util/paths.ts'
 import type { ControlRequest, ControlRoute, Reply, StreamAnswer } from './api-types.ts'
 import { problemReply, refuse } from './problem.ts'
 
@@ -191,5 +191,5 @@ export async function copyTo(
 /** Removes copies that an earlier process left when it was killed. */
 export async function sweepCopies(temporaryFolder: string): Promise<void> {
   for (const name of await readdir(temporaryFolder))
-    if (isLeftExportFile(name)) await rm(join(temporaryFolder, name), { force: true })
+    if (isLeftCopy(name)) await rm(join(temporaryFolder, name), { force: true })
 }

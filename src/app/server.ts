@@ -25,9 +25,10 @@ import { openStages, rebuiltNotes, type Stages } from '../engine/stages.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
 import { addColumnRunner } from '../jobs/add-column.ts'
 import { Jobs } from '../jobs/jobs.ts'
+import { reservationsOf, rewriteRunner } from '../jobs/rewrite-rows.ts'
 import type { Commit } from '../log/log-types.ts'
 import { ExportClient } from '../query/arrow/export-client.ts'
-import { checkFilterSql, checkFilters, checkMetricExpression } from '../query/check-texts.ts'
+import { checkFilterSql, checkFilters, checkMetricExpression, checkRowChanges } from '../query/check-texts.ts'
 import { createQueryEngine, type LazyEngine } from '../query/engine-client.ts'
 import type { PoolsOfQuestion } from '../query/policy.ts'
 import { ask, parseTexts, planQuestion, type QuestionDeps } from '../query/question.ts'
@@ -92,8 +93,7 @@ export async function openServer(start: ServerStart): Promise<Running> {
   const backups = wireBackups({ catalog, pools, commit })
   const exportThread = new ExportClient()
   ingest = wireIngest({ catalog, commit, received: stages.received, append: pools.append.bind(pools) })
-  const runners = { ADD_COLUMN: addColumnRunner({ catalog, cutOver: ingest.cutOver }) }
-  const jobs = new Jobs({ memory: catalog.read, runners, onFatal })
+  const jobs = makeJobs(start, stages, engine, ingest.cutOver)
   jobs.start() // before a request can create one
   const server: Server = { ...stages, commit, backups, jobs, engine, exportThread, paths }
   const health: HealthState = {
@@ -130,6 +130,37 @@ export async function openServer(start: ServerStart): Promise<Running> {
     ],
     stop: () => stop(server, api, health),
   }
+}
+
+/** The jobs of the catalog. Segments that an earlier process left to a job are reserved again. */
+function makeJobs(
+  { paths, onFatal }: ServerStart,
+  { catalog, pools }: Stages,
+  engine: LazyEngine,
+  cutOver: ReturnType<typeof wireIngest>['cutOver'],
+): Jobs {
+  for (const { poolId, below } of reservationsOf(catalog.read.jobs.all())) {
+    const pool = catalog.pool(poolId)
+    if (pool !== undefined) void pools.compaction.reserve(pool.number, below)
+  }
+  const rewrite = rewriteRunner({
+    catalog,
+    pools: {
+      schemaOf: pool => pools.schemaOf(pool),
+      reserveSegments: pool => pools.reserveSegments(pool),
+      releaseSegments: pool => pools.compaction.release(pool),
+      snapshot: pool => pools.snapshot(pool),
+      rewrite: (pool, of) => pools.compaction.rewrite(pool, of),
+    },
+    engine,
+    temporaryFolder: paths.temporary,
+  })
+  const runners = {
+    ADD_COLUMN: addColumnRunner({ catalog, cutOver }),
+    DELETE_RECORDS: rewrite,
+    UPDATE_RECORDS: rewrite,
+  }
+  return new Jobs({ memory: catalog.read, runners, onFatal })
 }
 
 /** What is open only after the query engine was made. */
@@ -179,6 +210,8 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
   const graphql = createGraphql({
     catalog,
     jobs,
+    boundary: () => server.commit.boundary(),
+    checkChanges: (pool, changes) => checkRowChanges(pools.schemaOf(pool), changes, parseSql),
     verify: tokens.verify,
     webhookUrl: webhookId => `${front.publicUrl()}/v1/${webhookId}`,
     sizeOf: pool => pools.sizeOf(pool.number),

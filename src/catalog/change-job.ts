@@ -1,115 +1,64 @@
 /**
- * Changes of jobs, and the one change that adds a column to a pool.
+ * Changes of jobs of every kind.
  *
  *   CREATED → IN_PROGRESS → SUCCEEDED, or FAILED from either of the first two
  *
- * Each function may be run again after a crash: a step that a job has taken already changes
- * nothing.
+ * change-add-column.ts and change-rewrite.ts make and start jobs. Each function may be run again
+ * after a crash: a step that a job has taken already changes nothing.
  */
 
 import { must } from '../util/assert.ts'
 import { newId } from '../util/ids.ts'
 import { JOBS_ENDED_MAX, JOBS_UNFINISHED_MAX } from '../util/limits.ts'
-import type { ColumnInput } from './catalog-types.ts'
+import type { BadRequest } from './catalog-types.ts'
 import { type Decide, type Decision, unchanged } from './change.ts'
 import { keys, type Memory } from './memory.ts'
-import { type AddColumnInput, type Job, type JobStatus, type Pool, versionOf } from './model.ts'
-import { columnsProblem, givenColumn, orNull, storedColumn } from './rules.ts'
+import type { Job, JobCommon, JobStatus } from './model.ts'
 
-/** CreateAddColumnToDataPoolJobInput of the schema. */
-export interface NewAddColumnJob {
-  /** The pool's id. */
-  readonly dataPool: string
-  readonly columnName: string
-  readonly columnType: string
-  readonly columnClickHouseType?: string | null | undefined
-  readonly jsonProperty?: string | null | undefined
-}
+export const DELETED = 'The Data Pool was deleted before the job ended.'
+const CANCELLED = 'The job was cancelled.'
 
 /** True for a job that still has work to do. */
 export function isUnfinished({ status }: { readonly status: JobStatus }): boolean {
   return status === 'CREATED' || status === 'IN_PROGRESS'
 }
 
-/** Makes a job that adds a column. The result is null where there is no such pool. */
-export function createAddColumnJob(input: NewAddColumnJob, by: string): Decide<Job | null> {
-  return (memory, nowMs) => {
-    const pool = memory.pools.get(input.dataPool)
-    if (pool === undefined) return unchanged(null)
-    const given: AddColumnInput = {
-      columnName: input.columnName,
-      columnType: input.columnType,
-      columnClickHouseType: input.columnClickHouseType ?? null,
-      jsonProperty: input.jsonProperty ?? null,
-    }
-    const jobs = memory.jobs.all()
-    const unfinished = jobs.filter(isUnfinished)
-    const awaited = unfinished
-      .filter(({ poolId, status }) => poolId === pool.id && status === 'CREATED')
-      .map(one => columnOf(pool, one.input))
-    const problem = additionProblem(pool, awaited, given) ?? tooManyProblem(unfinished.length)
-    if (problem !== undefined) return { badRequest: problem }
-    const at = new Date(nowMs).toISOString()
-    const job: Job = {
-      id: newId('DPJ', nowMs),
-      kind: 'ADD_COLUMN',
-      poolId: pool.id,
-      status: 'CREATED',
-      progress: 0,
-      error: null,
-      createdAt: at,
-      createdBy: by,
-      modifiedAt: at,
-      modifiedBy: by,
-      startedAt: null,
-      succeededAt: null,
-      failedAt: null,
-      input: given,
-      cutOverSequence: null,
-    }
-    const removes = surplusOf(jobs).map(({ id }) => keys.job(id))
-    return { puts: [[keys.job(job.id), job]], removes, result: job }
+/** The jobs that have not ended, oldest first; BadRequest where no further one may be created. */
+export function unfinishedJobs(memory: Memory): readonly Job[] | BadRequest {
+  const unfinished = memory.jobs.all().filter(isUnfinished)
+  if (unfinished.length < JOBS_UNFINISHED_MAX) return unfinished
+  return {
+    badRequest: `${unfinished.length} jobs are not finished, which is the limit: try again when some have ended.`,
   }
 }
 
-/**
- * Adds the column of a CREATED job to its pool: columns, schema version and job change together.
- * The result is the job, which FAILED where the pool is gone or has such a column by now.
- * @param sequence the first one that is parsed with the new schema (src/app/cut-over.ts)
- */
-export function startAddColumn(jobId: string, sequence: number): Decide<Job> {
-  return (memory, nowMs) => {
-    const job = theJob(memory, jobId)
-    if (job.status !== 'CREATED') return unchanged(job)
-    const pool = memory.pools.get(job.poolId)
-    if (pool === undefined) return failed(job, DELETED, nowMs)
-    const problem = additionProblem(pool, [], job.input)
-    if (problem !== undefined) return failed(job, problem, nowMs)
-    const at = new Date(nowMs).toISOString()
-    const changed: Pool = {
-      ...pool,
-      columns: [...pool.columns, storedColumn(columnOf(pool, job.input))],
-      planVersion: pool.planVersion + 1,
-      modifiedAt: at,
-      modifiedBy: job.createdBy,
-    }
-    const started: Job = {
-      ...job,
-      status: 'IN_PROGRESS',
-      progress: 0.5,
-      modifiedAt: at,
-      startedAt: at,
-      cutOverSequence: sequence,
-    }
-    return {
-      puts: [
-        [keys.pool(pool.id), changed],
-        [keys.schema(pool.number, changed.planVersion), versionOf(changed)],
-        [keys.job(job.id), started],
-      ],
-      removes: [],
-      result: started,
-    }
+/** The fields of a new job. */
+export function newJob(poolId: string, by: string, nowMs: number): JobCommon {
+  const at = new Date(nowMs).toISOString()
+  return {
+    id: newId('DPJ', nowMs),
+    poolId,
+    status: 'CREATED',
+    progress: 0,
+    error: null,
+    createdAt: at,
+    createdBy: by,
+    modifiedAt: at,
+    modifiedBy: by,
+    startedAt: null,
+    succeededAt: null,
+    failedAt: null,
+  }
+}
+
+/** Stores a new job, and removes the oldest ended ones beyond the number that stays. */
+export function created<J extends Job>(memory: Memory, job: J): Decision<J> {
+  const ended = memory.jobs.all().filter(one => !isUnfinished(one))
+  const surplus = ended.slice(0, Math.max(0, ended.length + 1 - JOBS_ENDED_MAX))
+  return {
+    puts: [[keys.job(job.id), job]],
+    removes: surplus.map(({ id }) => keys.job(id)),
+    result: job,
   }
 }
 
@@ -120,69 +69,59 @@ export function succeedJob(jobId: string): Decide<Job> {
     if (job.status !== 'IN_PROGRESS') return unchanged(job)
     if (memory.pools.get(job.poolId) === undefined) return failed(job, DELETED, nowMs)
     const at = new Date(nowMs).toISOString()
-    return ended({ ...job, status: 'SUCCEEDED', progress: 1, modifiedAt: at, succeededAt: at })
+    return stored({ ...job, status: 'SUCCEEDED', progress: 1, modifiedAt: at, succeededAt: at })
   }
 }
 
-const DELETED = 'The Data Pool was deleted before the job ended.'
-
-function failed(job: Job, error: string, nowMs: number): Decision<Job> {
-  const at = new Date(nowMs).toISOString()
-  return ended({ ...job, status: 'FAILED', error, modifiedAt: at, failedAt: at })
+/** Ends a job with a reason. The result is the job as it ended. */
+export function failJob(jobId: string, error: string): Decide<Job> {
+  return (memory, nowMs) => {
+    const job = theJob(memory, jobId)
+    return isUnfinished(job) ? failed(job, error, nowMs) : unchanged(job)
+  }
 }
 
-function ended(job: Job): Decision<Job> {
+/** Tells how far a job is, from 0 to 1. The result is the job. */
+export function progressJob(jobId: string, progress: number): Decide<Job> {
+  return (memory, nowMs) => {
+    const job = theJob(memory, jobId)
+    if (job.status !== 'IN_PROGRESS' || job.progress >= progress) return unchanged(job)
+    return stored({ ...job, progress, modifiedAt: new Date(nowMs).toISOString() })
+  }
+}
+
+/**
+ * Cancels a job: a CREATED one FAILED at once, and a running one ends after the step that it is at.
+ * The result is null where there is no such job.
+ */
+export function cancelJob(jobId: string, by: string): Decide<Job | null> {
+  return (memory, nowMs) => {
+    const job = memory.jobs.get(jobId)
+    if (job === undefined) return unchanged(null)
+    const at = new Date(nowMs).toISOString()
+    if (job.status === 'CREATED') return failed({ ...job, modifiedBy: by }, CANCELLED, nowMs)
+    if (job.status !== 'IN_PROGRESS') return { badRequest: `The job has ended: its status is ${job.status}.` }
+    if (job.kind === 'ADD_COLUMN')
+      return { badRequest: 'The Data Pool has the column already, and columns are never removed.' }
+    return stored({ ...job, isCancelled: true, modifiedAt: at, modifiedBy: by })
+  }
+}
+
+/** Ends a job that a caller has cancelled. */
+export function endCancelled(jobId: string): Decide<Job> {
+  return failJob(jobId, CANCELLED)
+}
+
+export function failed<J extends Job>(job: J, error: string, nowMs: number): Decision<J> {
+  const at = new Date(nowMs).toISOString()
+  return stored({ ...job, status: 'FAILED', error, modifiedAt: at, failedAt: at })
+}
+
+function stored<J extends Job>(job: J): Decision<J> {
   return { puts: [[keys.job(job.id), job]], removes: [], result: job }
 }
 
 /** A job is removed from the catalog only after it ended, so a running job finds its document. */
-function theJob(memory: Memory, jobId: string): Job {
+export function theJob(memory: Memory, jobId: string): Job {
   return must(memory.jobs.get(jobId), `job ${jobId}`)
-}
-
-/**
- * Columns of generic pools read the property of their name. A column that is added is nullable,
- * also where its ClickHouse type is not: clients send the two apart.
- */
-function columnOf(pool: Pool, input: AddColumnInput): ColumnInput {
-  const jsonProperty = isGeneric(pool) ? orNull(input.jsonProperty) : input.jsonProperty
-  return {
-    name: input.columnName,
-    jsonProperty: jsonProperty ?? input.columnName,
-    type: input.columnType,
-    clickHouseType: input.columnClickHouseType,
-    nullable: true,
-  }
-}
-
-function isGeneric({ webhookId }: Pool): boolean {
-  return webhookId !== null
-}
-
-/**
- * The problem with a column that a pool is to get.
- * @param awaited columns that waiting jobs add before it
- */
-function additionProblem(
-  pool: Pool,
-  awaited: readonly ColumnInput[],
-  input: AddColumnInput,
-): string | undefined {
-  if (!isGeneric(pool)) {
-    if (input.jsonProperty === null) return `The column "${input.columnName}" needs a jsonProperty.`
-    if (input.columnType === 'CLICKHOUSE')
-      return `The column "${input.columnName}" has the type CLICKHOUSE, which a webhook's column cannot have.`
-  }
-  return columnsProblem([...pool.columns.map(givenColumn), ...awaited, columnOf(pool, input)])
-}
-
-function tooManyProblem(unfinished: number): string | undefined {
-  if (unfinished < JOBS_UNFINISHED_MAX) return undefined
-  return `${unfinished} jobs are not finished, which is the limit: try again when some have ended.`
-}
-
-/** The oldest ended jobs beyond the number that stays, with room for one more. */
-function surplusOf(jobs: readonly Job[]): readonly Job[] {
-  const ended = jobs.filter(job => !isUnfinished(job))
-  return ended.slice(0, Math.max(0, ended.length + 1 - JOBS_ENDED_MAX))
 }

@@ -216,9 +216,11 @@ export type Environment = Common
 export type JobStatus = 'CREATED' | 'IN_PROGRESS' | 'SUCCEEDED' | 'FAILED'
 
 /** An operation that outlives its request. */
-export interface Job {
+export type Job = AddColumnJob | RewriteJob
+
+/** The fields of every kind of job. */
+export interface JobCommon {
   readonly id: string
-  readonly kind: 'ADD_COLUMN'
   readonly poolId: string
   readonly status: JobStatus
   /** 0 to 1. */
@@ -232,9 +234,47 @@ export interface Job {
   readonly startedAt: string | null
   readonly succeededAt: string | null
   readonly failedAt: string | null
+}
+
+/** Adds a column to a pool. */
+export interface AddColumnJob extends JobCommon {
+  readonly kind: 'ADD_COLUMN'
   readonly input: AddColumnInput
   /** The first sequence that is parsed with the new column; null before. */
   readonly cutOverSequence: number | null
+}
+
+/** Deletes the rows that match, or sets columns of them. */
+export interface RewriteJob extends JobCommon {
+  readonly kind: 'DELETE_RECORDS' | 'UPDATE_RECORDS'
+  readonly input: RewriteInput
+  /** The job changes rows of lower sequences only: those that were acknowledged before it. */
+  readonly beforeSequence: number
+  /** null before the job started. */
+  readonly work: RewriteWork | null
+  /** A caller has cancelled it. It ends after the segment that it is at. */
+  readonly isCancelled: boolean
+}
+
+/** The segments of a rewrite job, which stay as they are but for the job. */
+export interface RewriteWork {
+  /** The pool's segments with lower numbers are the job's. What it writes has higher ones. */
+  readonly segmentsBelow: number
+  /** Rows of these segments when the job started. */
+  readonly rows: number
+}
+
+export interface RewriteInput {
+  readonly filters: readonly StoredFilter[]
+  readonly filterSql: string | null
+  /** The new values; empty for a deletion. */
+  readonly set: readonly SetColumn[]
+}
+
+/** A column that gets the value of an expression over its row. */
+export interface SetColumn {
+  readonly column: string
+  readonly expression: string
 }
 
 export interface AddColumnInput {

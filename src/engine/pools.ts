@@ -24,12 +24,14 @@ import type { MemtableEntry } from '../store/flush/memtable.ts'
 import { SegmentThread } from '../store/flush/segment-writer.ts'
 import { must } from '../util/assert.ts'
 import { monotonicMs, resolvesWithin } from '../util/clock.ts'
+import { Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 import {
   BODY_BYTES_MAX,
   FLUSHES_END_MS_MAX,
   LOG_UNFLUSHED_BYTES,
   METRIC_DEBT_POOLS_MAX,
+  RESERVE_FLUSHES_MAX,
 } from '../util/limits.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { numberOfFile, type Paths, poolFolder } from '../util/paths.ts'
@@ -155,6 +157,25 @@ export class Pools {
     if (stalenessMs > 0 && beganMs - visibleToMs <= stalenessMs) return
     await this.flushNow(pool)
     if (stalenessMs > 0 && this.#known.has(pool)) this.#visibleToMs.set(pool, beganMs)
+  }
+
+  /**
+   * Flushes what was acknowledged before the call, and leaves the segments that hold it to a job
+   * (Scheduler.reserve). Resolves with a number: theirs are lower, and later ones are not. Rejects
+   * as flushNow does.
+   */
+  async reserveSegments(pool: number): Promise<number> {
+    for (let flushes = 0; flushes < RESERVE_FLUSHES_MAX; flushes++) {
+      await this.flushNow(pool)
+      if (!this.#isKnown(pool)) throw new Unavailable('pool_deleted', `pool ${pool} is deleted`)
+      // A flush that holds a segment would write its rows again, to one that is not reserved.
+      this.#flusher.forgetRecent(pool)
+      if (this.#flusher.heldSegments(pool).size > 0) continue
+      const below = this.#flusher.takeSegmentNumber(pool)
+      await this.compaction.reserve(pool, below)
+      return below
+    }
+    throw new Unavailable('flushes_overlap', 'the flushes of the pool follow each other without a pause')
   }
 
   snapshot(pool: number) {

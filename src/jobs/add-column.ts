@@ -7,7 +7,8 @@
  *   IN_PROGRESS  the column is there: the job SUCCEEDED
  */
 import type { CatalogService } from '../catalog/catalog-types.ts'
-import { startAddColumn, succeedJob } from '../catalog/change-job.ts'
+import { startAddColumn } from '../catalog/change-add-column.ts'
+import { succeedJob } from '../catalog/change-job.ts'
 import type { Pool } from '../catalog/model.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 import type { JobRunner } from './jobs.ts'

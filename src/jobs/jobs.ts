@@ -18,9 +18,10 @@ import { warn } from '../util/say.ts'
 
 /**
  * Runs a job until it has SUCCEEDED or FAILED. Rejects with Unavailable where the machine refuses
- * for now: the job is tried again. Any other error is a bug.
+ * for now: the job is tried again. Any other error is a bug. `stopping` is aborted when the server
+ * stops: the job then goes on after the next start.
  */
-export type JobRunner = (job: Job) => Promise<void>
+export type JobRunner = (job: Job, stopping: AbortSignal) => Promise<void>
 
 interface JobsDeps {
   readonly memory: Pick<Memory, 'jobs'>
@@ -38,7 +39,7 @@ export class Jobs {
   readonly #running = new Map<string, Promise<void>>()
   /** Ends the waits before the next tries. */
   readonly #wake = new Set<() => void>()
-  #isStopping = false
+  readonly #stopping = new AbortController()
 
   constructor(deps: JobsDeps) {
     this.#deps = deps
@@ -59,7 +60,7 @@ export class Jobs {
 
   /** Begins no further job. Resolves when the running ones have ended or were refused. */
   async stop(): Promise<void> {
-    this.#isStopping = true
+    this.#stopping.abort()
     for (const wake of this.#wake) wake()
     await Promise.all(this.#running.values())
   }
@@ -69,7 +70,7 @@ export class Jobs {
   }
 
   #pump(): void {
-    while (!this.#isStopping && this.#running.size < JOBS_RUNNING_MAX) {
+    while (!this.#stopping.signal.aborted && this.#running.size < JOBS_RUNNING_MAX) {
       const job = this.#takeNext()
       if (job === undefined) return
       const running = this.#run(job).finally(() => {
@@ -91,12 +92,13 @@ export class Jobs {
   /** Runs one job to its end. Never rejects. */
   async #run(job: Job): Promise<void> {
     let said = ''
-    while (!this.#isStopping) {
+    while (!this.#stopping.signal.aborted) {
       try {
         const now = this.#deps.memory.jobs.get(job.id) ?? job
-        return await this.#deps.runners[job.kind](now)
+        return await this.#deps.runners[job.kind](now, this.#stopping.signal)
       } catch (error) {
         if (!(error instanceof Unavailable)) return this.#deps.onFatal(error as Error)
+        if (this.#stopping.signal.aborted) return
         if (said !== error.message)
           warn(`job ${job.id} of pool ${job.poolId} waits and is tried again: ${error.message}`)
         said = error.message
@@ -106,7 +108,7 @@ export class Jobs {
   }
 
   #wait(ms: number): Promise<void> {
-    if (this.#isStopping) return Promise.resolve()
+    if (this.#stopping.signal.aborted) return Promise.resolve()
     return new Promise(resolve => {
       const wake = () => {
         cancel()

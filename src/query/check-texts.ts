@@ -10,7 +10,8 @@ import { planMetric } from './metric.ts'
 import type { PoolView } from './operand.ts'
 import { isGivenText, newContext, planFilterSql } from './plan-context.ts'
 import { type ParseTexts, policyProblem, policyTexts } from './policy.ts'
-import type { BadQuery } from './query-types.ts'
+import { type BadQuery, isBadQuery } from './query-types.ts'
+import { planRowChanges, type RowChanges } from './row-changes.ts'
 import { type Filter, planFilters } from './where.ts'
 
 /** `placeholders`: a value may stand for a policy value that comes with the token. */
@@ -50,6 +51,16 @@ export async function checkMetricExpression(
 ): Promise<BadQuery | undefined> {
   const context = newContext(0, isGivenText(text) ? await parse([text]) : undefined)
   return refusal(planMetric(schema, { kind: 'custom', expression: text }, context))
+}
+
+/** The filters and expressions of a job that changes rows. */
+export async function checkRowChanges(
+  schema: PoolSchema,
+  changes: RowChanges,
+  parse: ParseTexts,
+): Promise<BadQuery | undefined> {
+  const planned = await planRowChanges(schema, changes, 0, 0, parse)
+  return isBadQuery(planned) ? planned : undefined
 }
 
 /** Why no query can have the expression: as it was planned, or for the number of its patterns. */

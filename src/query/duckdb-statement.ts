@@ -23,6 +23,7 @@ export const duckdb: Dialect = {
       sql,
       bounds: writer.bounds(),
       ...(restriction === undefined ? {} : { restriction }),
+      ...(plan.hasPositions === true ? { hasPositions: true as const } : {}),
       ...(others.length === 0 ? {} : { otherRestrictions }),
       ...(tables === '' ? {} : { commons: tables }),
     }

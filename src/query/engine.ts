@@ -196,7 +196,8 @@ export class Engine {
       const read: PoolSources[] = []
       for (const [index, { schema, segments }] of pools.entries()) {
         const sources = await this.#sourcesOf(running, schema, segments, tables)
-        read.push({ schema, sources, restriction: restrictions[index] })
+        const hasPositions = statement.hasPositions === true
+        read.push({ schema, sources, restriction: restrictions[index], hasPositions })
       }
       return await this.#execute(running, task, withRows(read, statement))
     } finally {

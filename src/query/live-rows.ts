@@ -17,7 +17,8 @@
  * Without a limit of their number, many small tables fill the memory long before their rows do.
  */
 import type { DuckDBDataChunk as DataChunk, DuckDBConnection } from '@duckdb/node-api'
-import type { PoolSchema } from '../format/schema.ts'
+import { ROW_NUMBER } from '../format/row-changes.ts'
+import { type PoolSchema, SEQUENCE } from '../format/schema.ts'
 import type { DeletionVector, QuerySegment } from '../index/index-types.ts'
 import { DuckDBDataChunk, UINTEGER } from '../util/duckdb.ts'
 import { warn } from '../util/say.ts'
@@ -41,6 +42,8 @@ export interface PoolSources {
   readonly schema: PoolSchema
   readonly sources: readonly Source[]
   readonly restriction?: Restriction | undefined
+  /** The rows have ROW_NUMBER and SEQUENCE too. */
+  readonly hasPositions?: boolean
 }
 
 /** The name of a pool's rows in a statement. Pool 0 is the task's own. */
@@ -65,24 +68,28 @@ export function withRows(
 }
 
 /** The tables of one pool, `rows` last. */
-function rowsOf({ schema, sources, restriction }: PoolSources, pool: number): readonly string[] {
+function rowsOf(
+  { schema, sources, restriction, hasPositions = false }: PoolSources,
+  pool: number,
+): readonly string[] {
   const whole = sources.filter(source => source.deletedRows === undefined)
   const reduced = sources.filter(source => source.deletedRows !== undefined)
   const deletedName = `deleted${suffix(pool)}`
   const parts: string[] = []
-  if (whole.length > 0) parts.push(`${selectList(schema, whole)} FROM ${scan(whole, false)} s`)
+  const columns = (read: readonly Source[]) => selectList(schema, read, hasPositions)
+  if (whole.length > 0) parts.push(`${columns(whole)} FROM ${scan(whole, hasPositions)} s`)
   if (reduced.length > 0)
     parts.push(
-      `${selectList(schema, reduced)} FROM ${scan(reduced, true)} s ` +
+      `${columns(reduced)} FROM ${scan(reduced, true)} s ` +
         `ANTI JOIN ${deletedName} d ON s.file_index = d.f AND s.file_row_number = d.r`,
     )
-  if (parts.length === 0) parts.push(`${selectList(schema, [])} WHERE false`)
+  if (parts.length === 0) parts.push(`${selectList(schema, [], false)} WHERE false`)
   const deleted = reduced.length > 0 ? [`${deletedName} AS MATERIALIZED (${deletedRows(reduced)})`] : []
   const all = parts.join(' UNION ALL ')
   if (restriction === undefined) return [...deleted, `${rowsName(pool)} AS NOT MATERIALIZED (${all})`]
-  const { columns, where } = restriction
+  const { columns: names, where } = restriction
   // Without a column, rows can still be counted.
-  const visible = columns === null ? '*' : columns.map(quoteName).join(', ') || 'NULL AS _service_none'
+  const visible = names === null ? '*' : names.map(quoteName).join(', ') || 'NULL AS _service_none'
   const condition = where === '' ? '' : ` WHERE ${where}`
   const allName = `all_rows${suffix(pool)}`
   return [
@@ -102,15 +109,14 @@ function deletedRows(sources: readonly Source[]): string {
     .join(' UNION ALL ')
 }
 
-/**
- * A column that no file has, because it was added later, is null. `_service_sequence` is not shown.
- */
-function selectList(schema: PoolSchema, sources: readonly Source[]): string {
+/** A column that no file has, because it was added later, is null. */
+function selectList(schema: PoolSchema, sources: readonly Source[], hasPositions: boolean): string {
   const columns = queryColumns(schema).map(({ name, type }) => {
     const isStored = sources.some(source => source.columns.has(name))
     return isStored ? `s.${quoteName(name)}` : `NULL::${sqlType(type)} AS ${quoteName(name)}`
   })
-  return `SELECT ${columns.join(', ')}`
+  const positions = hasPositions ? [`s.file_row_number AS ${ROW_NUMBER}`, `s.${SEQUENCE}`] : []
+  return `SELECT ${[...columns, ...positions].join(', ')}`
 }
 
 /**

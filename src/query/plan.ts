@@ -90,6 +90,8 @@ export interface QueryPlan extends Pruning {
   readonly select: Select
   /** The rows and columns that `select` reads. Absent: all live rows, all columns. */
   readonly visible?: VisibleRows | undefined
+  /** Its rows have ROW_NUMBER and SEQUENCE too. The plan then reads one segment at a time. */
+  readonly hasPositions?: true
   /** Tables that `select` reads by name. Each may read those before it. */
   readonly commons?: readonly CommonTable[]
   /** Further pools that the plan reads: pool 1 of its sources, pool 2 and so on. */
@@ -110,7 +112,7 @@ export interface CommonTable {
 }
 
 /** The part of a plan that its statement says. */
-type WrittenPart = Pick<QueryPlan, 'select' | 'visible' | 'commons' | 'others'>
+type WrittenPart = Pick<QueryPlan, 'select' | 'visible' | 'hasPositions' | 'commons' | 'others'>
 
 /** The SQL of an engine. */
 export interface Dialect {

@@ -26,6 +26,8 @@ export interface Statement {
   readonly bounds: readonly Bound[]
   /** The rows and columns that `rows` has. Absent: all live rows, all columns. */
   readonly restriction?: Restriction
+  /** `rows` has ROW_NUMBER and SEQUENCE too (live-rows.ts). */
+  readonly hasPositions?: true
   /** Those of `rows_1`, `rows_2` and so on: the further pools of the task. */
   readonly otherRestrictions?: readonly (Restriction | undefined)[]
   /** `q1 AS (…), q2 AS (…)`: tables that the SQL names. They may name `rows`. */

@@ -120,6 +120,7 @@ function hasUnflushed({ paths }: Folder, { catalog, index }: CatalogAndIndex): b
 /** A command does not compact, so it never starts the scheduler that would call this. */
 const NO_MERGER: Merger = {
   merge: () => Promise.reject(new Unavailable('stopped', 'a command merges no segments')),
+  problemOf: () => Promise.reject(new Unavailable('stopped', 'a command merges no segments')),
   setSpeed: () => undefined,
   stop: () => Promise.resolve(),
 }

@@ -125,8 +125,10 @@ export const TABLE_SETTINGS_TEXT_BYTES_MAX = 1_024
 export const SQL_TEXT_BYTES_MAX = 16 * KiB
 /** Random bytes of a new secret. */
 export const SECRET_BYTES = 32
-/** Jobs that have not ended; one more is BAD_REQUEST. Each takes milliseconds. */
+/** Jobs that have not ended; one more is BAD_REQUEST. */
 export const JOBS_UNFINISHED_MAX = 1_000
+/** Columns that one update sets, each with an expression of its own. */
+export const UPDATED_COLUMNS_MAX = 64
 /** Ended jobs that the catalog keeps. The oldest goes first. */
 export const JOBS_ENDED_MAX = 10_000
 /** Days of retention: a hundred years. More is BAD_REQUEST. */
@@ -532,6 +534,12 @@ export const PARSE_TASK_GATHERED_PARSED_BYTES = BATCH_BYTES_MAX / 2
 export const CUT_OVER_MS_MAX = 2_000
 /** Jobs that run at once, each on another pool. More wait. */
 export const JOBS_RUNNING_MAX = 4
+/** Times in a row that the query process may fail a job, which then FAILED. */
+export const JOB_ENGINE_TRIES_MAX = 5
+/** A job tells how far it is at most this often: each time is a synced change. */
+export const JOB_PROGRESS_MS = 1_000
+/** Flushes that a job waits for until none holds a segment that it reserves. */
+export const RESERVE_FLUSHES_MAX = 100
 /** Time after which a job tries again that the log, the disk or the catalog refused. */
 export const JOB_RETRY_MS = 1_000
 /** Parse workers, whatever the machine has. */

@@ -92,14 +92,22 @@ export function exportFile(temporaryFolder: string, number: number): string {
   return join(temporaryFolder, `export-${PROCESS_TAG}-${number}.parquet`)
 }
 
+/** The changes of a segment's rows, from when they are found until they are applied. */
+export function rowChangesFile(temporaryFolder: string, pool: number, segment: number): string {
+  return join(temporaryFolder, `changes-${PROCESS_TAG}-${pool}-${segment}.parquet`)
+}
+
 /** The folder that queries spill to. The query process empties it when it starts. */
 export function spillFolder(temporaryFolder: string): string {
   return join(temporaryFolder, 'query')
 }
 
-/** True for an export file of an earlier process. A start removes such files. */
-export function isLeftExportFile(name: string): boolean {
-  const tag = /^export-([\da-f]+)-\d+\.parquet$/.exec(name)?.[1]
+/** True for exported rows or row changes of an earlier process. A start removes such files. */
+export function isLeftCopy(name: string): boolean {
+  const tag = /^(?:export-([\da-f]+)-\d+|changes-([\da-f]+)-\d+-\d+)\.parquet$/
+    .exec(name)
+    ?.slice(1)
+    .find(each => each !== undefined)
   return tag !== undefined && tag !== PROCESS_TAG
 }
 

@@ -5,8 +5,8 @@ import {
   createAddColumnJob,
   type NewAddColumnJob,
   startAddColumn,
-  succeedJob,
-} from '../../src/catalog/change-job.ts'
+} from '../../src/catalog/change-add-column.ts'
+import { succeedJob } from '../../src/catalog/change-job.ts'
 import { createPool, deletePool } from '../../src/catalog/change-pool.ts'
 import { createWebhookSource } from '../../src/catalog/change-source.ts'
 import type { Job, Pool } from '../../src/catalog/model.ts'

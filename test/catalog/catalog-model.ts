@@ -4,6 +4,7 @@
  */
 import { deepStrictEqual } from 'node:assert'
 import type { Catalog } from '../../src/catalog/catalog.ts'
+import type { AddColumnJob, Job as AnyJob } from '../../src/catalog/model.ts'
 import { must } from '../../src/util/assert.ts'
 import { COLUMNS, type Operation, type Outcome } from './catalog-operations.ts'
 
@@ -331,12 +332,12 @@ export function modelOf(catalog: Catalog, ours: ReadonlySet<string>): Model {
       applications.all().filter(({ id }) => !ours.has(id)),
       ({ uniqueName: name, propeller, secret }) => ({ name, propeller, secret }),
     ),
-    jobs: byId(jobs.all(), ({ poolId: pool, input, status, progress, cutOverSequence: sequence }) => ({
+    jobs: byId(additions(jobs.all()), ({ poolId: pool, input, status, progress, cutOverSequence }) => ({
       pool,
       column: input.columnName,
       status,
       progress,
-      sequence,
+      sequence: cutOverSequence,
     })),
     environment: {
       name: environment.uniqueName === environment.id ? '' : environment.uniqueName,
@@ -378,7 +379,7 @@ export function checkModel(catalog: Catalog, model: Model, ours: ReadonlySet<str
       catalog.read.policiesOf(id),
       policies.all().filter(({ applicationIds }) => applicationIds.includes(id)),
     )
-  for (const job of jobs.all()) {
+  for (const job of additions(jobs.all())) {
     const { status, startedAt, succeededAt, failedAt, error, cutOverSequence } = job
     deepStrictEqual(startedAt !== null, cutOverSequence !== null)
     deepStrictEqual(succeededAt !== null, status === 'SUCCEEDED')
@@ -396,4 +397,8 @@ export function idsAtStart(catalog: Catalog): ReadonlySet<string> {
 /** A copy that changes leave alone. */
 export function copyOf(model: Model): Model {
   return structuredClone(model)
+}
+
+function additions(jobs: readonly AnyJob[]): readonly AddColumnJob[] {
+  return jobs.filter((job): job is AddColumnJob => job.kind === 'ADD_COLUMN')
 }

@@ -5,6 +5,7 @@
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import type { BadRequest, IdOrName } from '../../src/catalog/catalog-types.ts'
 import type { Decide } from '../../src/catalog/change.ts'
+import { createAddColumnJob, startAddColumn } from '../../src/catalog/change-add-column.ts'
 import {
   createApplication,
   deleteApplication,
@@ -12,7 +13,7 @@ import {
   rotateSecret,
 } from '../../src/catalog/change-application.ts'
 import { modifyEnvironment } from '../../src/catalog/change-environment.ts'
-import { createAddColumnJob, startAddColumn, succeedJob } from '../../src/catalog/change-job.ts'
+import { succeedJob } from '../../src/catalog/change-job.ts'
 import { createMetric, deleteMetric, migrateMetric, modifyMetric } from '../../src/catalog/change-metric.ts'
 import {
   assignPolicy,

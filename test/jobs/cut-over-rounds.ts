@@ -145,6 +145,6 @@ export async function cutOversOf(dataDir: string, poolId: string): Promise<reado
   const memory = await readCatalog({ paths: pathsOf(dataDir), kernel: 'native', isBackup: false })
   return memory.jobs.of(poolId).map(job => {
     expect([job.status, job.progress]).toEqual(['SUCCEEDED', 1])
-    return job.cutOverSequence ?? Number.NaN
+    return (job.kind === 'ADD_COLUMN' ? job.cutOverSequence : null) ?? Number.NaN
   })
 }

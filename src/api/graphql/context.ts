@@ -20,6 +20,7 @@ import type { SqlStatement } from '../../query/expression/ast.ts'
 import type { RowPolicy } from '../../query/policy.ts'
 import type { BadQuery } from '../../query/query-types.ts'
 import type { Answered, Askable, PlannedQuestion, Reader } from '../../query/question.ts'
+import type { RowChanges } from '../../query/row-changes.ts'
 import type { Filter } from '../../query/where.ts'
 import {
   GRAPHQL_INPUT_CHARACTERS_MAX,
@@ -88,6 +89,13 @@ export interface GraphqlDeps {
     expression: string,
     visible?: ReadonlySet<string>,
   ): Promise<BadQuery | undefined>
+  /** Checks filters and expressions of a job that changes rows; undefined: they fit the pool. */
+  checkChanges(pool: Pool, changes: RowChanges): Promise<BadQuery | undefined>
+  /**
+   * A sequence: everything that was acknowledged before the call has a lower one, and no request
+   * that begins after the answer has. Rejects with Unavailable.
+   */
+  boundary(): Promise<number>
   audit(entry: AuditEntry): void
   /** Answers a question about one pool or several. Rejects with Unavailable or SegmentDamaged. */
   ask(question: Askable, pools: AskedPools, query: unknown, reader: Reader): Promise<Answered | BadQuery>

@@ -32,6 +32,7 @@ export type ObjectKind =
   | 'Data Pool Access Policy'
   | 'Data Source'
   | 'Deletion Job'
+  | 'Job'
   | 'Environment'
   | 'Materialized View'
   | 'Metric'

@@ -5,12 +5,13 @@
 
 import type {
   AccessPolicy,
+  AddColumnJob,
   Application,
   DataSource,
   Environment,
-  Job,
   Metric,
   Pool,
+  RewriteJob,
   SourceColumn,
   SourceTable,
 } from '../../catalog/model.ts'
@@ -45,23 +46,23 @@ export interface StatisticsOfColumn {
 
 /** The values by the name of their type in the schema; schema-types.ts reads them. */
 export interface Parents {
-  readonly AddColumnToDataPoolJob: Job
+  readonly AddColumnToDataPoolJob: AddColumnJob
   readonly Application: Application
   readonly Column: ColumnOfSource
   readonly DataPool: Pool
   readonly DataPoolAccessPolicy: AccessPolicy
   readonly DataSource: DataSource
+  readonly DeletionJob: RewriteJob
   readonly Dimension: DimensionOfPool
   readonly DimensionStatistics: StatisticsOfColumn
   readonly Environment: Environment
   readonly Metric: Metric
   readonly Table: TableOfSource
+  readonly UpdateDataPoolRecordsJob: RewriteJob
   // Weir has no objects of these types: lists are empty, and look-ups answer NOT_FOUND.
   readonly Booster: never
-  readonly DeletionJob: never
   readonly MaterializedView: never
   readonly Policy: never
   readonly Sync: never
   readonly TableIntrospection: never
-  readonly UpdateDataPoolRecordsJob: never
 }

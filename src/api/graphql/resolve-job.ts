@@ -1,38 +1,104 @@
-/** Resolvers of jobs. */
-import { createAddColumnJob } from '../../catalog/change-job.ts'
+/**
+ * Resolvers of jobs. A job of a deleted pool has no `dataPool` to show: lists leave it out, and it is
+ * found by its id.
+ */
+import { createAddColumnJob } from '../../catalog/change-add-column.ts'
+import { cancelJob } from '../../catalog/change-job.ts'
+import { createRewriteJob } from '../../catalog/change-rewrite.ts'
+import type { AddColumnJob, Job, Pool, RewriteJob } from '../../catalog/model.ts'
+import { isGivenText } from '../../query/plan-context.ts'
+import type { Filter } from '../../query/where.ts'
 import { change, found } from './changes.ts'
-import { badRequest, notFound } from './errors.ts'
-import { emptyPage, pageOfDocuments } from './page.ts'
-import type { Resolvers } from './schema-types.ts'
+import { type Context, requireScope } from './context.ts'
+import { badRequest } from './errors.ts'
+import { shownFilters, storedFilters } from './filters.ts'
+import { pageOfDocuments } from './page.ts'
+import type { Inputs, Resolvers } from './schema-types.ts'
+import { MANAGE_JOBS } from './scopes.ts'
+
+type OfKind<Kind extends Job['kind']> = Extract<Job, { kind: Kind }>
+
+/** The jobs of one kind among `jobs`. */
+function jobsOfKind<Kind extends Job['kind']>(jobs: readonly Job[], kind: Kind): readonly OfKind<Kind>[] {
+  return jobs.filter((job): job is OfKind<Kind> => job.kind === kind)
+}
+
+function jobOfKind<Kind extends Job['kind']>({ deps }: Context, id: string, kind: Kind, name: JobName) {
+  const job = deps.catalog.read.jobs.get(id)
+  return found(job === undefined ? undefined : jobsOfKind([job], kind)[0], name)
+}
+
+type JobName = 'Add Column To Data Pool Job' | 'Deletion Job' | 'Update Data Pool Records Job'
+
+/** A page of the jobs of a kind that are in a status. */
+function pageInStatus<Kind extends Job['kind']>(
+  kind: Kind,
+  { status, ...args }: Parameters<typeof pageOfDocuments>[2] & { readonly status: Job['status'] },
+  context: Context,
+) {
+  const { jobs, pools } = context.deps.catalog.read
+  context.budget.items(jobs.size)
+  const inStatus = jobsOfKind(jobs.all(), kind).filter(
+    job => job.status === status && pools.get(job.poolId) !== undefined,
+  )
+  return pageOfDocuments(jobs, inStatus, args, context)
+}
+
+/** A page of a pool's jobs of a kind. */
+export function pageOfJobs<Kind extends Job['kind']>(
+  pool: Pool,
+  kind: Kind,
+  args: Parameters<typeof pageOfDocuments>[2],
+  context: Context,
+) {
+  requireScope(context, ...MANAGE_JOBS)
+  const { jobs } = context.deps.catalog.read
+  return pageOfDocuments(jobs, jobsOfKind(jobs.of(pool.id), kind), args, context)
+}
 
 export const jobQueries = {
-  addColumnToDataPoolJob: (_, { id }, { deps }) =>
-    found(deps.catalog.read.jobs.get(id), 'Add Column To Data Pool Job'),
-  addColumnToDataPoolJobByStatus: (_, { status, ...args }, context) => {
-    const { jobs, pools } = context.deps.catalog.read
-    context.budget.items(jobs.size)
-    // A job of a deleted pool has no `dataPool` to show. It is found by its id.
-    const inStatus = jobs.all().filter(job => job.status === status && pools.get(job.poolId) !== undefined)
-    return pageOfDocuments(jobs, inStatus, args, context)
-  },
-  deletionJob: () => {
-    throw notFound('Deletion Job')
-  },
-  updateDataPoolRecordsJob: () => {
-    throw notFound('Update Data Pool Records Job')
-  },
-  updateDataPoolRecordsJobByStatus: (_, { status: __, ...args }) => emptyPage(args),
+  addColumnToDataPoolJob: (_, { id }, context) =>
+    jobOfKind(context, id, 'ADD_COLUMN', 'Add Column To Data Pool Job'),
+  addColumnToDataPoolJobByStatus: (_, args, context) => pageInStatus('ADD_COLUMN', args, context),
+  deletionJob: (_, { id }, context) => jobOfKind(context, id, 'DELETE_RECORDS', 'Deletion Job'),
+  updateDataPoolRecordsJob: (_, { id }, context) =>
+    jobOfKind(context, id, 'UPDATE_RECORDS', 'Update Data Pool Records Job'),
+  updateDataPoolRecordsJobByStatus: (_, args, context) => pageInStatus('UPDATE_RECORDS', args, context),
 } satisfies Partial<Resolvers['Query']>
 
-/** A refusal in place of a job. The pool is looked up first, as the job would. */
-const refusing =
-  (
-    what: string,
-  ): Resolvers['Mutation']['createDeletionJob'] & Resolvers['Mutation']['createUpdateDataPoolRecordsJob'] =>
-  (_, { input }, { deps }) => {
-    found(deps.catalog.read.pools.get(input.dataPool), 'Data Pool')
-    throw badRequest(`This version of Weir does not ${what}.`)
-  }
+/** Creates a deletion. Without a condition it would delete every record, so it is refused. */
+async function createDeletion(
+  input: Inputs['CreateDeletionJobInput'],
+  context: Context,
+): Promise<{ readonly job: RewriteJob }> {
+  if ((input.filters ?? []).length === 0 && !isGivenText(input.filterSql))
+    throw badRequest(
+      'A deletion needs "filters" or "filterSql". To delete every record, say so: filterSql: "true".',
+    )
+  return { job: await createRewrite('DELETE_RECORDS', { ...input, set: [] }, context) }
+}
+
+/**
+ * Creates a job over the records that are acknowledged by now. The boundary comes before the job: a
+ * record that is posted after the answer has a higher sequence.
+ */
+async function createRewrite(
+  kind: RewriteJob['kind'],
+  { dataPool, filters, filterSql, set }: Inputs['CreateUpdateDataPoolRecordsJobInput'],
+  context: Context,
+): Promise<RewriteJob> {
+  const { deps, budget, caller } = context
+  const pool = found(deps.catalog.read.pools.get(dataPool), 'Data Pool')
+  const given = { filters: storedFilters(filters) ?? [], filterSql: filterSql ?? null, set }
+  budget.query(given)
+  const refused = await deps.checkChanges(pool, { ...given, filters: given.filters as readonly Filter[] })
+  if (refused !== undefined) throw badRequest(refused.badRequest)
+  const beforeSequence = await deps.boundary()
+  const decide = createRewriteJob({ ...given, kind, dataPool, beforeSequence }, caller.applicationId)
+  const job = await change(context, decide, 'Data Pool')
+  deps.jobs.created(job)
+  return job
+}
 
 export const jobMutations = {
   createAddColumnToDataPoolJob: async (_, { input }, context) => {
@@ -41,16 +107,42 @@ export const jobMutations = {
     context.deps.jobs.created(job)
     return { job }
   },
-  createDeletionJob: refusing('delete records by a job: send DELETE to the webhook'),
-  requestDelete: refusing('delete records by a job: send DELETE to the webhook'),
-  createUpdateDataPoolRecordsJob: refusing('update records by a job: post the records again'),
+  createDeletionJob: (_, { input }, context) => createDeletion(input, context),
+  requestDelete: (_, { input }, context) => createDeletion(input, context),
+  createUpdateDataPoolRecordsJob: async (_, { input }, context) => ({
+    job: await createRewrite('UPDATE_RECORDS', input, context),
+  }),
+  cancelJob: async (_, { id }, context) => {
+    const {
+      id: job,
+      status,
+      error,
+    } = await change(context, cancelJob(id, context.caller.applicationId), 'Job')
+    return { id: job, status, error: error === null ? null : { code: null, message: error } }
+  },
 } satisfies Partial<Resolvers['Mutation']>
 
-export const jobFields: Omit<Resolvers['AddColumnToDataPoolJob'], 'account' | 'environment'> = {
-  columnName: ({ input }) => input.columnName,
+const jobFields = {
+  dataPool: ({ poolId }: Job, _: unknown, { deps }: Context) =>
+    found(deps.catalog.read.pools.get(poolId), 'Data Pool'),
+  error: ({ error }: Job) => (error === null ? null : { code: null, message: error }),
+}
+
+export const addColumnJobFields: Omit<Resolvers['AddColumnToDataPoolJob'], 'account' | 'environment'> = {
+  ...jobFields,
+  columnName: ({ input }: AddColumnJob) => input.columnName,
   columnType: ({ input }) => input.columnType as 'CLICKHOUSE',
   columnClickHouseType: ({ input }) => input.columnClickHouseType,
   jsonProperty: ({ input }) => input.jsonProperty,
-  dataPool: ({ poolId }, _, { deps }) => found(deps.catalog.read.pools.get(poolId), 'Data Pool'),
-  error: ({ error }) => (error === null ? null : { code: null, message: error }),
+}
+
+export const deletionJobFields: Omit<Resolvers['DeletionJob'], 'account' | 'environment'> = {
+  ...jobFields,
+  filters: ({ input }) => shownFilters(input.filters),
+  filterSql: ({ input }) => input.filterSql,
+}
+
+export const updateJobFields: Omit<Resolvers['UpdateDataPoolRecordsJob'], 'account' | 'environment'> = {
+  ...deletionJobFields,
+  set: ({ input }) => input.set,
 }

@@ -17,8 +17,9 @@ import {
   type ShownColumn,
   visibleColumns,
 } from './pool-columns.ts'
+import { pageOfJobs } from './resolve-job.ts'
 import type { Enums, Inputs, Resolvers } from './schema-types.ts'
-import { MANAGE_JOBS, MANAGE_POLICIES, MANAGE_SOURCES, READ_METRICS } from './scopes.ts'
+import { MANAGE_POLICIES, MANAGE_SOURCES, READ_METRICS } from './scopes.ts'
 import { shownTableSettings } from './source-settings.ts'
 
 const BYTES_PER_TERABYTE = 1e12
@@ -114,19 +115,9 @@ export const poolFields: PoolFields = {
     const { metrics } = context.deps.catalog.read
     return pageOfDocuments(metrics, metrics.of(pool.id), args, context)
   },
-  deletionJobs: (_, args, context) => {
-    requireScope(context, ...MANAGE_JOBS)
-    return emptyPage(args)
-  },
-  addColumnToDataPoolJobs: (pool, args, context) => {
-    requireScope(context, ...MANAGE_JOBS)
-    const { jobs } = context.deps.catalog.read
-    return pageOfDocuments(jobs, jobs.of(pool.id), args, context)
-  },
-  updateDataPoolRecordsJobs: (_, args, context) => {
-    requireScope(context, ...MANAGE_JOBS)
-    return emptyPage(args)
-  },
+  deletionJobs: (pool, args, context) => pageOfJobs(pool, 'DELETE_RECORDS', args, context),
+  addColumnToDataPoolJobs: (pool, args, context) => pageOfJobs(pool, 'ADD_COLUMN', args, context),
+  updateDataPoolRecordsJobs: (pool, args, context) => pageOfJobs(pool, 'UPDATE_RECORDS', args, context),
   dataPoolAccessPolicies: (pool, args, context) => {
     requireScope(context, ...MANAGE_POLICIES)
     const { policies } = context.deps.catalog.read

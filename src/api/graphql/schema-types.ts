@@ -771,6 +771,11 @@ interface Objects {
     readonly schema?: Maybe<string>
     readonly user: string
   }
+  CancelJobResponse: {
+    readonly id: string
+    readonly status: Enums['JobStatus']
+    readonly error?: Maybe<Objects['Error']>
+  }
   AddColumnToDataPoolJob: Parents['AddColumnToDataPoolJob']
   AddColumnToDataPoolJobConnection: {
     readonly edges: readonly (Objects['AddColumnToDataPoolJobEdge'])[]
@@ -1288,6 +1293,7 @@ interface Fields {
     createDeletionJob: F<{ readonly input: Inputs['CreateDeletionJobInput'] }, Objects['DeletionJobResponse']>
     createAddColumnToDataPoolJob: F<{ readonly input: Inputs['CreateAddColumnToDataPoolJobInput'] }, Objects['AddColumnToDataPoolJobResponse']>
     createUpdateDataPoolRecordsJob: F<{ readonly input: Inputs['CreateUpdateDataPoolRecordsJobInput'] }, Objects['UpdateDataPoolRecordsJobResponse']>
+    cancelJob: F<{ readonly id: string }, Objects['CancelJobResponse']>
     createCountMetric: F<{ readonly input?: Maybe<Inputs['CreateCountMetricInput']> }, Maybe<Objects['MetricResponse']>>
     createCountDistinctMetric: F<{ readonly input?: Maybe<Inputs['CreateCountDistinctMetricInput']> }, Maybe<Objects['MetricResponse']>>
     createSumMetric: F<{ readonly input?: Maybe<Inputs['CreateSumMetricInput']> }, Maybe<Objects['MetricResponse']>>
@@ -1349,6 +1355,43 @@ interface Fields {
     columnType: F<NoArguments, Enums['ColumnType']>
     columnClickHouseType: F<NoArguments, Maybe<string>>
     jsonProperty: F<NoArguments, Maybe<string>>
+    error: F<NoArguments, Maybe<Objects['Error']>>
+    progress: F<NoArguments, number>
+    startedAt: F<NoArguments, Maybe<string>>
+    succeededAt: F<NoArguments, Maybe<string>>
+    failedAt: F<NoArguments, Maybe<string>>
+  }
+  DeletionJob: {
+    id: F<NoArguments, string>
+    createdAt: F<NoArguments, string>
+    createdBy: F<NoArguments, string>
+    modifiedAt: F<NoArguments, string>
+    modifiedBy: F<NoArguments, string>
+    account: F<NoArguments, Objects['Account']>
+    environment: F<NoArguments, Objects['Environment']>
+    dataPool: F<NoArguments, Objects['DataPool']>
+    status: F<NoArguments, Enums['JobStatus']>
+    filters: F<NoArguments, Maybe<readonly (Objects['Filter'])[]>>
+    filterSql: F<NoArguments, Maybe<string>>
+    error: F<NoArguments, Maybe<Objects['Error']>>
+    progress: F<NoArguments, number>
+    startedAt: F<NoArguments, Maybe<string>>
+    succeededAt: F<NoArguments, Maybe<string>>
+    failedAt: F<NoArguments, Maybe<string>>
+  }
+  UpdateDataPoolRecordsJob: {
+    id: F<NoArguments, string>
+    createdAt: F<NoArguments, string>
+    createdBy: F<NoArguments, string>
+    modifiedAt: F<NoArguments, string>
+    modifiedBy: F<NoArguments, string>
+    account: F<NoArguments, Objects['Account']>
+    environment: F<NoArguments, Objects['Environment']>
+    dataPool: F<NoArguments, Objects['DataPool']>
+    status: F<NoArguments, Enums['JobStatus']>
+    filters: F<NoArguments, Maybe<readonly (Objects['Filter'])[]>>
+    filterSql: F<NoArguments, Maybe<string>>
+    set: F<NoArguments, readonly (Objects['UpdateDataPoolRecordsJobSetColumn'])[]>
     error: F<NoArguments, Maybe<Objects['Error']>>
     progress: F<NoArguments, number>
     startedAt: F<NoArguments, Maybe<string>>

@@ -12,7 +12,13 @@ import { audited } from './audit.ts'
 import { type Context, meterLists, requireScope } from './context.ts'
 import { buildSchema, GraphQLError, isObjectType, isScalarType, Kind } from './library.ts'
 import { applicationFields, applicationMutations, applicationQueries } from './resolve-application.ts'
-import { jobFields, jobMutations, jobQueries } from './resolve-job.ts'
+import {
+  addColumnJobFields,
+  deletionJobFields,
+  jobMutations,
+  jobQueries,
+  updateJobFields,
+} from './resolve-job.ts'
 import { dimensionFields, metricFields, metricMutations, metricQueries } from './resolve-metric.ts'
 import { policyFields, policyMutations, policyQueries } from './resolve-policy.ts'
 import { poolFields, poolMutations, poolQueries } from './resolve-pool.ts'
@@ -53,17 +59,19 @@ const resolvers: Resolvers = {
     ...jobMutations,
     ...unservedMutations,
   },
-  AddColumnToDataPoolJob: { ...owner, ...jobFields },
+  AddColumnToDataPoolJob: { ...owner, ...addColumnJobFields },
   Application: { ...owner, ...applicationFields },
   Column: columnFields,
   DataPool: { ...owner, ...poolFields },
   DataPoolAccessPolicy: { ...owner, ...policyFields },
   DataSource: { ...owner, ...sourceFields },
+  DeletionJob: { ...owner, ...deletionJobFields },
   Dimension: dimensionFields,
   DimensionStatistics: statisticsFields,
   Environment: { account: owner.account },
   Metric: { ...owner, ...metricFields },
   Table: tableFields,
+  UpdateDataPoolRecordsJob: { ...owner, ...updateJobFields },
 }
 
 /** The whole schema as text. A test validates it, so a start does not. */

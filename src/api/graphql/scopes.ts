@@ -92,6 +92,7 @@ export const QUERY_SCOPES: Readonly<Record<keyof Resolvers['Query'], Rule | null
 
 export const MUTATION_SCOPES: Readonly<Record<keyof Resolvers['Mutation'], Rule>> = {
   assignDataPoolAccessPolicyToApplication: MANAGE_POLICIES,
+  cancelJob: MANAGE_JOBS,
   createAddColumnToDataPoolJob: MANAGE_JOBS,
   createApplication: MANAGE_APPLICATIONS,
   createAverageMetric: MANAGE_METRICS,

@@ -5,10 +5,11 @@
  *
  *   literals   One that meets a column or a typed value is read as that type, as filters read it.
  *   filter     true, false or null for each row, without aggregates
+ *   value      a value of a column's type for each row, without aggregates
  *   metric     every column stands inside an aggregate, and no aggregate inside another
  */
 import { TEXTS_JOINED_MAX } from '../../util/limits.ts'
-import { type PoolView, parseValue, quoted, similarColumn } from '../operand.ts'
+import { type PoolView, parseValue, type QueryColumn, quoted, similarColumn } from '../operand.ts'
 import type { BadQuery } from '../query-types.ts'
 import type { ComparisonOperator, Expression, Literal, Subquery } from './ast.ts'
 import { type CallChecker, checkCall } from './check-call.ts'
@@ -27,7 +28,7 @@ export interface CheckOptions {
   readonly policyValues?: readonly PolicyValue[] | 'unknown'
 }
 
-/** Where an expression stands: in a condition on rows, or around and inside of aggregates. */
+/** Where an expression stands: over single rows, or around and inside of aggregates. */
 type Place = 'filter' | 'outside' | 'inside'
 
 /** The names that an expression may use, and what they stand for. */
@@ -50,6 +51,27 @@ export function checkCondition(expression: Expression, options: CheckOptions): T
     if (condition.kind !== 'boolean')
       throw new Refused(`a condition is needed, and this is a value of type ${condition.kind}`)
     return condition
+  })
+}
+
+/**
+ * The value of an expression over one row for a column of the pool, or BadQuery. A literal is read
+ * as the column's type. A number beyond the column's range is null.
+ */
+export function checkValue(
+  expression: Expression,
+  column: QueryColumn,
+  options: CheckOptions,
+): Typed | BadQuery {
+  return refusable(() => {
+    const checker = new Checker(options, 'filter', columnsOf(options.view))
+    const { kind } = columnOf(column)
+    const [, value] = checker.group([{ kind: 'column', name: column.name }, expression])
+    if (value?.kind !== kind)
+      throw new Refused(
+        `the column ${quoted(column.name)} is ${column.type}, and the value is of type ${value?.kind}: CAST it`,
+      )
+    return kind === 'integer' || kind === 'real' ? castTo(column.type, value) : value
   })
 }
 
@@ -197,7 +219,7 @@ export class Checker implements CallChecker {
 
   aggregate(check: () => Typed): Typed {
     if (this.#place === 'filter')
-      throw new Refused('aggregates such as COUNT and SUM have no place in a filter')
+      throw new Refused('aggregates such as COUNT and SUM have no place in a filter or in a value of one row')
     if (this.#place === 'inside') throw new Refused('an aggregate cannot stand inside another one')
     this.#place = 'inside'
     this.hasAggregate = true

@@ -40,6 +40,28 @@ export interface TimeSpan {
   readonly toUs: number | null
 }
 
+/** Changes of the rows of one segment, as a job found them (format/row-changes.ts). */
+export interface MergeChanges {
+  /** Absolute. */
+  readonly file: string
+  /** Indexes of the columns that are set; none: the rows are deleted. */
+  readonly set: readonly number[]
+}
+
+/** One segment that a job rewrites. */
+export interface Rewrite {
+  readonly segment: number
+  /** That of the new segment, at least: it may be newer than the segment's own. */
+  readonly schemaVersion: number
+  readonly changes: MergeChanges
+}
+
+/**
+ * `gone`: the pool or the segment is not there any more, or compaction leaves the pool alone.
+ * `refused`: a sentence why the changes cannot be applied. Nothing has changed then.
+ */
+export type RewriteOutcome = 'done' | 'gone' | { readonly refused: string }
+
 export interface MergeTask {
   readonly poolId: string
   /** That of the newest input. Columns that an older one lacks are null in its rows. */
@@ -57,14 +79,16 @@ export interface MergeTask {
    * the key (W-6).
    */
   readonly older: readonly TimeSpan[]
+  /** Changes of the one input's rows. Absent: the rows stay as they are. */
+  readonly changes?: MergeChanges
 }
 
 export interface MergeDone {
   /** undefined: no row and no delete is left, and the merge wrote no file. */
   readonly meta: SegmentMeta | undefined
   /**
-   * Keys of the new segment's rows, and keys of expired rows with row -1. undefined without a
-   * unique id.
+   * Keys of the new segment's rows, and keys of expired and removed rows with row -1. undefined
+   * without a unique id.
    */
   readonly keys: KeyRun | undefined
   /** Rows of all inputs, deleted ones included. */
@@ -85,6 +109,8 @@ export interface Merger {
    * refuses.
    */
   merge(task: MergeTask): Promise<MergeDone>
+  /** A sentence why the changes cannot be applied: a value that its column does not take. */
+  problemOf(changes: MergeChanges, schema: PoolSchema): Promise<string | undefined>
   /** A running merge follows from its next step on. */
   setSpeed(speed: MergeSpeed): void
   /** Cancels a running merge, and ends the thread. */
@@ -212,6 +238,7 @@ export interface SchedulerStats {
 export interface MergeCalls {
   /** Keys are moved back. */
   merge(task: MergeTask): MergeDone
+  problemOf(of: { readonly changes: MergeChanges; readonly schema: PoolSchema }): string | undefined
   /** Counts from the next rest of a running merge. */
   speed(speed: MergeSpeed): void
 }

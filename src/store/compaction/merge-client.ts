@@ -3,12 +3,14 @@
  * came for a while. So a server that has nothing to merge keeps no second DuckDB in memory, and its
  * start does not wait for one.
  */
+import type { PoolSchema } from '../../format/schema.ts'
 import { assert } from '../../util/assert.ts'
 import { SegmentDamaged, Unavailable } from '../../util/errors.ts'
 import { MERGE_THREAD_IDLE_MS } from '../../util/limits.ts'
 import { startThread, type Thread } from '../../util/thread-kit.ts'
 import type {
   MergeCalls,
+  MergeChanges,
   MergeDone,
   Merger,
   MergeSpeed,
@@ -40,7 +42,16 @@ export class MergerClient implements Merger {
   }
 
   /** See Merger. */
-  async merge(task: MergeTask): Promise<MergeDone> {
+  merge(task: MergeTask): Promise<MergeDone> {
+    return this.#call(thread => thread.call('merge', task))
+  }
+
+  /** See Merger. */
+  problemOf(changes: MergeChanges, schema: PoolSchema): Promise<string | undefined> {
+    return this.#call(thread => thread.call('problemOf', { changes, schema }))
+  }
+
+  async #call<T>(call: (thread: Thread<MergeCalls>) => Promise<T>): Promise<T> {
     assert(!this.#isMerging, 'one merge at a time')
     this.#isMerging = true
     clearTimeout(this.#idle)
@@ -48,7 +59,7 @@ export class MergerClient implements Merger {
       if (this.#thread === undefined) await this.#exited
       if (this.#ended !== undefined) throw this.#ended
       this.#thread ??= this.#start()
-      return await this.#thread.call('merge', task)
+      return await call(this.#thread)
     } catch (error) {
       throw refused(error as Error)
     } finally {

@@ -10,15 +10,7 @@
 
 import { setTimeout as delay } from 'node:timers/promises'
 import type { DuckDBConnection } from '@duckdb/node-api'
-import {
-  COLUMN_TYPE,
-  type ColumnType,
-  KEY_RECEIVED_AT,
-  PAYLOAD,
-  type PoolSchema,
-  RECEIVED_AT,
-  SEQUENCE,
-} from '../../format/schema.ts'
+import { KEY_RECEIVED_AT, PAYLOAD, type PoolSchema, RECEIVED_AT, SEQUENCE } from '../../format/schema.ts'
 import type { SegmentMeta } from '../../format/segment-meta.ts'
 import { assert } from '../../util/assert.ts'
 import { DuckDBInstance, DuckDBPendingResultState } from '../../util/duckdb.ts'
@@ -31,6 +23,8 @@ import {
   ROW_GROUP_ROWS,
 } from '../../util/limits.ts'
 import { quoteName, quoteText } from '../../util/sql.ts'
+import type { MergeChanges } from './compaction-types.ts'
+import { changesJoin, storedType, valueAfter } from './merge-changes.ts'
 import type { MergeThrottle } from './merge-throttle.ts'
 
 /** A value of a result. */
@@ -99,6 +93,17 @@ export class MergeEngine {
       return (await result.getRows()) as unknown as Value[][]
     } finally {
       prepared.destroySync()
+    }
+  }
+
+  /** Calls `take` with each value of a statement's one column, chunk by chunk. Rejects as `run` does. */
+  async eachInteger(sql: string, take: (value: number) => void): Promise<void> {
+    const result = await this.#connection.stream(sql)
+    for (;;) {
+      const chunk = await result.fetchChunk()
+      if (chunk === null || chunk.rowCount === 0) return
+      for (const value of chunk.getColumnValues(0)) take(Number(value))
+      await this.#throttle.rest()
     }
   }
 
@@ -171,36 +176,32 @@ export interface Copy {
   readonly footer: ReadonlyMap<string, string>
   /** Average size of a row before compression. */
   readonly rowBytes: number
+  /** Changes of the rows of the one file. */
+  readonly changes: MergeChanges | undefined
 }
 
 /** `COPY (…) TO …`; its result is the number of rows. */
 export function copySql(copy: Copy): string {
-  const { schema, files, without } = copy
+  const { schema, files, without, changes } = copy
   const counts = files.map(({ columns }) => columns)
   const [stored, common] = [Math.max(...counts), Math.min(...counts)]
-  const own = schema.columns.map(({ name, type }, index) =>
-    index < stored ? `s.${quoteName(name)}` : `NULL::${nullType(type)} AS ${quoteName(name)}`,
-  )
+  const own = schema.columns.map(({ name, type }, index) => {
+    const value = index < stored ? `s.${quoteName(name)}` : `NULL::${storedType(type)}`
+    return `${valueAfter(value, schema, index, changes?.set)} AS ${quoteName(name)}`
+  })
   const always = [RECEIVED_AT, PAYLOAD].map(name => `s.${quoteName(name)}`)
   const select = `SELECT ${[...always, ...own, `s.${quoteName(SEQUENCE)}`].join(', ')}`
   // By name, a column that a file lacks is null in its rows.
-  const reading = `file_row_number = ${without !== undefined}, union_by_name = ${common < stored}`
+  const hasNumbers = without !== undefined || changes !== undefined
+  const reading = `file_row_number = ${hasNumbers}, union_by_name = ${common < stored}`
   const scan = `read_parquet(${fileList(files.map(({ file }) => file))}, ${reading}) s`
+  const join = changes === undefined ? '' : changesJoin(changes)
   const minus =
     without === undefined ? '' : ` ANTI JOIN ${without} m ON s.file_index = m.f AND s.file_row_number = m.r`
-  const order = copy.isSorted
-    ? ` ORDER BY ${orderOf(schema)
-        .map(name => `s.${quoteName(name)}`)
-        .join(', ')}`
-    : ''
+  const order = copy.isSorted ? ` ORDER BY ${orderOf(schema).map(quoteName).join(', ')}` : ''
   const footer = [...copy.footer].map(([name, value]) => `${quoteText(name)}: ${quoteText(value)}`).join(', ')
   const options = `FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE ${groupRows(copy.rowBytes)}, KV_METADATA {${footer}}`
-  return `COPY (${select} FROM ${scan}${minus}${order}) TO ${quoteText(copy.to)} (${options})`
-}
-
-/** The type in SQL of a column that no input has. Parquet's timestamps are UTC in every file. */
-function nullType(type: ColumnType): string {
-  return type === 'TIMESTAMP' ? 'TIMESTAMPTZ' : COLUMN_TYPE[type].duckdb
+  return `COPY (${select} FROM ${scan}${minus}${join}${order}) TO ${quoteText(copy.to)} (${options})`
 }
 
 /**

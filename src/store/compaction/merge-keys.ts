@@ -1,6 +1,6 @@
 /**
- * The keys and deletes of a merge, found before anything is copied: expired rows, the keys that
- * expire with them, and the deletes that the new segment keeps.
+ * The keys and deletes of a merge, found before anything is copied: expired rows, the keys that go
+ * with expired and removed rows, and the deletes that the new segment keeps.
  *
  *   W-6  A delete is dropped only when no rebuild could bring its row back: a live row of the key
  *        in the new segment has a higher sequence, or no older segment can hold the key. An expired
@@ -8,7 +8,8 @@
  *        (pick-compaction.ts) and `olderOf` say what counts as older. With a version column a live
  *        row is no reason: only the delete keeps an older row of a higher version from winning.
  *        Where rows of one key may have different timestamps, an expired row leaves a delete of its
- *        key: an older row may not have expired yet, and a rebuild would bring it back.
+ *        key: an older row may not have expired yet, and a rebuild would bring it back. A row that
+ *        a job removes always leaves one, for the same reason.
  */
 
 import { type DeletesHeader, readDeleteFile } from '../../format/delete-file.ts'
@@ -22,6 +23,7 @@ import { assert, must } from '../../util/assert.ts'
 import { type Disk, readFile } from '../../util/disk.ts'
 import { SegmentDamaged } from '../../util/errors.ts'
 import type { MergeTask, TimeSpan } from './compaction-types.ts'
+import { removedSql } from './merge-changes.ts'
 import {
   asSegmentDamaged,
   expiredSql,
@@ -32,8 +34,11 @@ import {
 import type { MergeThrottle } from './merge-throttle.ts'
 import { isPartlyExpired, isWhollyExpired } from './pick-compaction.ts'
 
-/** Status of an input's row. Only live rows go into the new segment. */
-export const ROW = { live: 0, deleted: 1, expired: 2 } as const
+/**
+ * Status of an input's row. Only live rows go into the new segment. A removed row is one that a job
+ * deletes.
+ */
+export const ROW = { live: 0, deleted: 1, expired: 2, removed: 3 } as const
 
 /** A segment to merge, with the status of each of its rows. */
 export interface InputSegment {
@@ -48,7 +53,7 @@ export interface InputSegment {
   live: number
 }
 
-// ── footers and expired rows ─────────────────────────────────────────────────────────────────────
+// ── footers, expired and removed rows ─────────────────────────────────────────────────────────────────────
 
 /**
  * Compares the inputs' footers with the manifest. Returns the bytes of their values before
@@ -105,18 +110,35 @@ export async function findExpired(
   for (const [row] of rows) expire(input, Number(row))
 }
 
-/** A deleted row stays deleted. */
+/** Sets the status of the rows that a job deletes. */
+export async function findRemoved(
+  { changes }: MergeTask,
+  input: InputSegment,
+  engine: MergeEngine | undefined,
+): Promise<void> {
+  if (changes === undefined || changes.set.length > 0 || input.live === 0) return
+  await must(engine, 'the engine').eachInteger(removedSql(changes), row => {
+    assert(row >= 0 && row < input.meta.rows, 'a removed row is in its segment')
+    leaveOut(input, row, ROW.removed)
+  })
+}
+
 function expire(input: InputSegment, row: number): void {
+  leaveOut(input, row, ROW.expired)
+}
+
+/** Leaves a live row out of the new segment. A deleted row stays deleted. */
+function leaveOut(input: InputSegment, row: number, why: 2 | 3): void {
   if (input.status[row] !== ROW.live) return
-  input.status[row] = ROW.expired
+  input.status[row] = why
   input.live -= 1
 }
 
 // ── expired keys, and deletes that stay ─────────────────────────────────────────────────────────
 
 export interface KeyChanges {
-  /** Keys of expired rows, each with row -1, by input. */
-  readonly expired: readonly KeyRun[]
+  /** Keys of expired and removed rows, each with row -1, by input. */
+  readonly gone: readonly KeyRun[]
   /** Deletes that the new segment keeps. */
   readonly deletes: Deletes
 }
@@ -129,8 +151,8 @@ interface Deletes {
 }
 
 /**
- * Reads the keys of the inputs that have expired rows, or rows that may be newer than a delete of
- * their key.
+ * Reads the keys of the inputs that have expired or removed rows, or rows that may be newer than a
+ * delete of their key.
  */
 export async function readKeyChanges(
   task: MergeTask,
@@ -139,32 +161,33 @@ export async function readKeyChanges(
   disk: Disk,
   throttle: MergeThrottle,
 ): Promise<KeyChanges> {
-  const expired: KeyRun[] = []
+  const gone: KeyRun[] = []
   const older = olderOf(task, inputs)
   let deletes = dropUnneeded(readDeletes(task, inputs, disk), task.schema, older)
   await throttle.rest()
-  if (task.schema.key === null) return { expired, deletes }
+  if (task.schema.key === null) return { gone, deletes }
   const hasVersions = task.schema.key.version >= 0
   for (const input of inputs) {
-    const hasExpired = input.status.includes(ROW.expired)
+    const hasGone = input.status.some(status => status >= ROW.expired)
     const lowest = deletes.sequences.reduce((least, one) => Math.min(least, one), Number.POSITIVE_INFINITY)
     const overwritesNone = hasVersions || input.live === 0 || input.meta.sequenceTo <= lowest
-    if (!hasExpired && overwritesNone) continue
+    if (!hasGone && overwritesNone) continue
     const { run, sequences } = await readKeys(task, input, must(engine, 'the engine'))
     const keys = viewRun(must(run, 'the keys of a pool with a key'))
     if (!overwritesNone)
       deletes = dropOverwritten(deletes, keys, sequences, row => input.status[row] === ROW.live)
-    if (hasExpired) {
-      const isExpired = (row: number) => input.status[row] === ROW.expired
-      expired.push(removedKeys(keys, isExpired))
-      if (!keyHasTimestamp(task.schema)) {
-        const left = dropUnneeded(deletesOf(keys, sequences, isExpired), task.schema, older)
-        deletes = joinDeletes([deletes, left])
-      }
+    if (hasGone) {
+      const isGone = (row: number) => (input.status[row] as number) >= ROW.expired
+      gone.push(removedKeys(keys, isGone))
+      const leavesDelete = keyHasTimestamp(task.schema)
+        ? (row: number) => input.status[row] === ROW.removed
+        : isGone
+      const left = dropUnneeded(deletesOf(keys, sequences, leavesDelete), task.schema, older)
+      if (left.keys.length > 0) deletes = joinDeletes([deletes, left])
     }
     await throttle.rest()
   }
-  return { expired, deletes }
+  return { gone, deletes }
 }
 
 /**

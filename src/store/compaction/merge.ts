@@ -15,6 +15,7 @@ import { join } from 'node:path'
 import type { MessagePort } from 'node:worker_threads'
 import { writeDeleteFile } from '../../format/delete-file.ts'
 import { buildKeyRun, type KeyRun } from '../../format/key-run.ts'
+import type { PoolSchema } from '../../format/schema.ts'
 import { readSegmentKeys, type SegmentKeys } from '../../format/segment-keys.ts'
 import { type SegmentMeta, segmentFooter } from '../../format/segment-meta.ts'
 import { assert, must } from '../../util/assert.ts'
@@ -33,7 +34,15 @@ import { deleteFile, segmentFile } from '../../util/paths.ts'
 import { threadCpuClock } from '../../util/this-thread.ts'
 import { moved, serve } from '../../util/thread-server.ts'
 import { publishInPieces } from '../segment/publish-segment.ts'
-import type { MergeCalls, MergeDone, MergeInput, MergeTask, MergeThreadData } from './compaction-types.ts'
+import type {
+  MergeCalls,
+  MergeChanges,
+  MergeDone,
+  MergeInput,
+  MergeTask,
+  MergeThreadData,
+} from './compaction-types.ts'
+import { problemOf, valuesSql } from './merge-changes.ts'
 import {
   type Copy,
   copySql,
@@ -45,6 +54,7 @@ import {
 import {
   checkFooters,
   findExpired,
+  findRemoved,
   type InputSegment,
   joinRuns,
   type KeyChanges,
@@ -69,6 +79,7 @@ export function serveMerges(port: MessagePort, data: MergeThreadData): void {
         const done = await writer.merge(task)
         return moved(done, done.keys === undefined ? [] : [done.keys])
       },
+      problemOf: ({ changes, schema }) => writer.problemOf(changes, schema),
       speed: speed => throttle.set(speed),
     },
     {
@@ -117,7 +128,7 @@ export class MergeWriter {
       const { changes, rows } = await this.#copyLiveRows(task, inputs)
       const isEmpty = rows === 0 && changes.deletes.keys.length === 0
       const written = isEmpty ? undefined : await this.#write(task, inputs, changes, rows)
-      const runs = written?.run === undefined ? changes.expired : [written.run, ...changes.expired]
+      const runs = written?.run === undefined ? changes.gone : [written.run, ...changes.gone]
       return {
         meta: written?.meta,
         keys: task.schema.key === null ? undefined : joinRuns(runs),
@@ -127,6 +138,15 @@ export class MergeWriter {
     } finally {
       this.#clear()
     }
+  }
+
+  /** See Merger. */
+  async problemOf(changes: MergeChanges, schema: PoolSchema): Promise<string | undefined> {
+    if (changes.set.length === 0) return undefined
+    const engine = await this.#takeEngine()
+    this.#idleEngine = engine
+    const [row = []] = await engine.run(valuesSql(changes, schema))
+    return problemOf(changes, schema, row)
   }
 
   /** Frees DuckDB's memory. No merge may be running. */
@@ -146,6 +166,7 @@ export class MergeWriter {
     try {
       const bytes = await checkFooters(task, read, this.#disk, this.#throttle)
       for (const input of inputs) await this.#findExpired(task, input, engine)
+      for (const input of inputs) await findRemoved(task, input, engine)
       const changes = await readKeyChanges(task, inputs, engine, this.#disk, this.#throttle)
       const sources = inputs.filter(input => input.live > 0)
       const rows = sources.reduce((sum, input) => sum + input.live, 0)
@@ -197,7 +218,8 @@ export class MergeWriter {
       const without = leftOut.some(list => list.length > 0) ? LEFT_OUT : undefined
       if (without !== undefined) await engine.makeTable(LEFT_OUT, leftOut)
       const files = sources.map(({ file, columns }) => ({ file, columns }))
-      const copy = { schema: task.schema, files, without, to: this.#copyPath, footer, rowBytes }
+      const { schema, changes } = task
+      const copy = { schema, files, without, to: this.#copyPath, footer, rowBytes, changes }
       const written = await this.#copyRows(engine, copy)
       if (written !== rows) throw (await findDamagedInput(engine, sources)) ?? miscounted(written, rows)
     } catch (error) {

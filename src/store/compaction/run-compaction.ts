@@ -11,7 +11,7 @@
  *        not removed.
  */
 import type { CompactionCommit, FlushCommitted } from '../../index/index-types.ts'
-import { assert } from '../../util/assert.ts'
+import { assert, must } from '../../util/assert.ts'
 import { crashPoint } from '../../util/fault-injection.ts'
 import type {
   CompactPool,
@@ -21,6 +21,8 @@ import type {
   MergeTask,
   PinnedPool,
   PoolSegment,
+  Rewrite,
+  RewriteOutcome,
   SchedulerDeps,
 } from './compaction-types.ts'
 import type { CommitCosts } from './merge-throttle.ts'
@@ -34,6 +36,8 @@ interface CompactionRequest {
    */
   readonly heldSegments: () => ReadonlySet<number>
   readonly quarantined: ReadonlySet<number>
+  /** Segments with lower numbers are left to a job. */
+  readonly reservedBelow: number
   /**
    * A retention pass is due: expired rows are a reason for a merge. Other merges leave them out
    * too.
@@ -85,6 +89,28 @@ export class CompactionRunner {
     }
   }
 
+  /**
+   * Rewrites one segment with a job's changes. Its expired rows stay for the next retention pass.
+   * Rejects as `runNext` does.
+   */
+  async rewrite(number: number, { segment, schemaVersion, changes }: Rewrite): Promise<RewriteOutcome> {
+    await this.#removeOrphans(number)
+    const pinned = await this.#deps.pin(number)
+    try {
+      const pool = this.#deps.pool(number)
+      const input = pinned.segments.find(({ meta }) => meta.segment === segment)
+      if (pool === undefined || input === undefined) return 'gone'
+      const version = Math.max(schemaVersion, input.meta.schemaVersion)
+      const refused = await this.#deps.merger.problemOf(changes, pool.schema(version))
+      if (refused !== undefined) return { refused }
+      const how = { schemaVersion: version, expireBeforeUs: undefined, changes }
+      const task = this.#taskOf(number, pool, pinned, [segmentOf(input)], how)
+      return (await this.#run(number, task)) ? 'done' : 'gone'
+    } finally {
+      pinned.release()
+    }
+  }
+
   /** Forgets a deleted pool: its files go with its folder. */
   drop(pool: number): void {
     this.#orphans.delete(pool)
@@ -93,34 +119,49 @@ export class CompactionRunner {
   #pickTask(request: CompactionRequest, pinned: PinnedPool): MergeTask | undefined {
     const pool = this.#deps.pool(request.pool)
     if (pool === undefined) return undefined
-    const segments = pinned.segments.map(segmentOf)
-    const obsolete = this.#deps.obsolete(request.pool)
     const held = request.heldSegments()
     const expireBeforeUs = this.#cutoffUs(pool)
     const picked = pickCompaction({
-      segments,
-      obsolete,
-      isExcluded: segment => held.has(segment) || request.quarantined.has(segment),
+      segments: pinned.segments.map(segmentOf),
+      obsolete: this.#deps.obsolete(request.pool),
+      isExcluded: segment =>
+        segment < request.reservedBelow || held.has(segment) || request.quarantined.has(segment),
       rowsMax: this.#costs.rowsMax(request.pool, request.speed),
       expireBeforeUs: request.isRetentionDue ? expireBeforeUs : undefined,
     })
-    const first = picked?.inputs[0]
-    if (picked === undefined || first === undefined) return undefined
+    if (picked === undefined) return undefined
+    return this.#taskOf(request.pool, pool, pinned, picked.inputs, {
+      schemaVersion: Math.max(...picked.inputs.map(({ schemaVersion }) => schemaVersion)),
+      expireBeforeUs,
+    })
+  }
+
+  /** The task of a merge of these inputs. There is at least one. */
+  #taskOf(
+    number: number,
+    pool: CompactPool,
+    pinned: PinnedPool,
+    inputs: readonly PoolSegment[],
+    how: Pick<MergeTask, 'expireBeforeUs' | 'changes'> & { readonly schemaVersion: number },
+  ): MergeTask {
     const deletionVectorsOf = new Map(
       pinned.segments.map(({ meta, deletionVectors }) => [meta.segment, deletionVectors]),
     )
+    const { schemaVersion, expireBeforeUs, changes } = how
+    const { sequenceFrom } = must(inputs[0], 'an input')
     return {
       poolId: pool.poolId,
-      schema: pool.schema(Math.max(...picked.inputs.map(({ schemaVersion }) => schemaVersion))),
+      schema: pool.schema(schemaVersion),
       folder: pool.folder,
-      segment: this.#deps.takeSegmentNumber(request.pool),
-      inputs: picked.inputs.map(({ deletedRows: _, ...meta }) => ({
+      segment: this.#deps.takeSegmentNumber(number),
+      inputs: inputs.map(({ deletedRows: _, ...meta }) => ({
         meta,
         columns: pool.schema(meta.schemaVersion).columns.length,
         deletionVectors: deletionVectorsOf.get(meta.segment) ?? [],
       })),
       expireBeforeUs,
-      older: olderThan(first.sequenceFrom, segments, obsolete),
+      older: olderThan(sequenceFrom, pinned.segments.map(segmentOf), this.#deps.obsolete(number)),
+      ...(changes === undefined ? {} : { changes }),
     }
   }
 

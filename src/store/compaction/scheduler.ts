@@ -14,33 +14,49 @@
  * pools cost as much as their flushes. The queue is first in, first out, with one merge a turn, so
  * no pool starves.
  *
+ * A job that changes rows reserves the segments that hold them: merges leave those out, and the job
+ * rewrites one after the other. Its rewrites and the merges of other pools take turns.
+ *
  * The flusher keeps the rows of recent flushes in memory. Merges leave those segments out until
  * their pool had no flush for COMPACT_QUIET_TICKS, or retention needs them.
  *
  * Tests set `tickMs` to a few milliseconds (option `--compact-tick-ms`), so that everything that
  * waits for ticks comes sooner. `--retention-days-ahead` moves the clock of retention alone.
  */
-import { basename } from 'node:path'
-import { AssertionFailed } from '../../util/assert.ts'
-import { SegmentDamaged, SegmentsDisagree, Unavailable } from '../../util/errors.ts'
+import { AssertionFailed, assert, must } from '../../util/assert.ts'
+import { Unavailable } from '../../util/errors.ts'
 import {
   COMPACT_INGEST_MS,
   COMPACT_INSPECT_MS_MAX,
   COMPACT_INSPECTIONS_PER_TICK,
   COMPACT_MEMTABLE_BYTES_MAX,
   COMPACT_QUIET_TICKS,
-  COMPACT_RETRY_MS_MAX,
   COMPACT_SLOW_SEGMENTS_MAX,
   COMPACT_WAIT_MS_MAX,
-  DISK_RETRY_MS,
 } from '../../util/limits.ts'
-import { numberOfFile } from '../../util/paths.ts'
-import type { CompactPool, Debt, MergeSpeed, SchedulerDeps, SchedulerStats } from './compaction-types.ts'
+import type {
+  CompactPool,
+  Debt,
+  MergeSpeed,
+  Rewrite,
+  RewriteOutcome,
+  SchedulerDeps,
+  SchedulerStats,
+} from './compaction-types.ts'
+import { DebtTotals } from './debt-totals.ts'
+import { MergeFailures } from './merge-failures.ts'
 import { CommitCosts } from './merge-throttle.ts'
 import { cutoffUs, inspectPool, type PickInput, pickCompaction } from './pick-compaction.ts'
 import { CompactionRunner } from './run-compaction.ts'
 
 const HOUR_MS = 3_600_000
+
+interface WaitingRewrite {
+  readonly rewrite: Rewrite
+  readonly sinceMs: number
+  readonly resolve: (outcome: RewriteOutcome) => void
+  readonly reject: (error: Error) => void
+}
 
 export class Scheduler {
   readonly #deps: SchedulerDeps
@@ -56,6 +72,11 @@ export class Scheduler {
    * Pools that may have recent flushes in memory, and the time of the last one; the oldest first.
    */
   readonly #flushedMs = new Map<number, number>()
+  /** The segments of a pool with lower numbers are left to a job. */
+  readonly #reserved = new Map<number, number>()
+  /** One rewrite of a pool at most, which waits for its turn; first in, first out. */
+  readonly #rewrites = new Map<number, WaitingRewrite>()
+  #isMergeNext = false
   /** Pools with a retention pass due. */
   readonly #expiring = new Set<number>()
   /** Full hour of the wall clock of the last retention pass. */
@@ -106,6 +127,35 @@ export class Scheduler {
   }
 
   /**
+   * Leaves the pool's segments with numbers below `below` to a job, until `release`. Resolves when no
+   * merge of the pool runs that began before.
+   */
+  async reserve(pool: number, below: number): Promise<void> {
+    this.#reserved.set(pool, below)
+    this.#dirty.add(pool)
+    if (this.#merging?.pool === pool) await this.#merging.done
+  }
+
+  /** The job has ended. */
+  release(pool: number): void {
+    this.#reserved.delete(pool)
+    this.#dirty.add(pool)
+  }
+
+  /**
+   * Rewrites one reserved segment when its turn comes. Rejects with SegmentDamaged, SegmentsDisagree
+   * or Unavailable; then nothing has changed.
+   */
+  rewrite(pool: number, rewrite: Rewrite): Promise<RewriteOutcome> {
+    assert(!this.#rewrites.has(pool), 'one rewrite of a pool at a time')
+    if (this.#isStopping) return Promise.reject(STOPPING())
+    return new Promise((resolve, reject) => {
+      this.#rewrites.set(pool, { rewrite, sinceMs: this.#deps.clock.nowMs(), resolve, reject })
+      if (this.#isStarted) this.#startNext()
+    })
+  }
+
+  /**
    * Forgets a deleted pool, which the catalog no longer names. Resolves when no merge of it is
    * running.
    */
@@ -114,6 +164,8 @@ export class Scheduler {
     this.#failures.dropPool(pool)
     this.#costs.drop(pool)
     this.#debts.drop(pool)
+    this.#reserved.delete(pool)
+    this.#takeRewrite(pool)?.resolve('gone')
     if (this.#merging?.pool === pool) {
       this.#setSpeed() // its output will be removed: it should end soon
       await this.#merging.done
@@ -138,6 +190,7 @@ export class Scheduler {
   async stop(): Promise<void> {
     this.#isStopping = true
     this.#cancelTick?.()
+    for (const pool of [...this.#rewrites.keys()]) this.#takeRewrite(pool)?.reject(STOPPING())
     await this.#deps.merger.stop()
     await this.#merging?.done
   }
@@ -222,7 +275,7 @@ export class Scheduler {
     return {
       segments: this.#deps.segments(pool),
       obsolete: this.#deps.obsolete(pool),
-      isExcluded: segment => quarantined.has(segment),
+      isExcluded: segment => segment < this.#reservedBelow(pool) || quarantined.has(segment),
       rowsMax: this.#costs.rowsMax(pool, this.#speedNow()),
       expireBeforeUs,
     }
@@ -274,21 +327,42 @@ export class Scheduler {
 
   #startNext(): void {
     if (this.#merging !== undefined || this.#isStopping || !this.#mayStart()) return
-    const nowMs = this.#deps.clock.nowMs()
-    for (const pool of this.#queue.keys()) {
-      if (this.#failures.isWaiting(pool, nowMs)) continue
-      this.#queue.delete(pool)
-      this.#setSpeed()
-      const done = this.#compact(pool).then(hasMerged => {
-        this.#merging = undefined
-        if (this.#isStopping) return
-        if (hasMerged) this.#inspect(pool)
-        else this.#dirty.add(pool)
-        this.#startNext()
-      })
-      this.#merging = { pool, done }
-      return
+    const next = this.#nextMerge()
+    const [rewrite] = this.#rewrites.keys()
+    if (rewrite !== undefined && (next === undefined || !this.#isMergeNext)) {
+      this.#isMergeNext = true
+      this.#begin(rewrite, () => this.#rewrite(rewrite))
+    } else if (next !== undefined) {
+      this.#isMergeNext = false
+      this.#queue.delete(next)
+      this.#begin(next, () => this.#compact(next))
     }
+  }
+
+  /** The pool in the queue that is merged next. */
+  #nextMerge(): number | undefined {
+    const nowMs = this.#deps.clock.nowMs()
+    for (const pool of this.#queue.keys()) if (!this.#failures.isWaiting(pool, nowMs)) return pool
+    return undefined
+  }
+
+  /** @param work resolves with true where the pool may have more to merge now; never rejects */
+  #begin(pool: number, work: () => Promise<boolean>): void {
+    this.#setSpeed()
+    const done = work().then(hasMerged => {
+      this.#merging = undefined
+      if (this.#isStopping) return
+      if (hasMerged) this.#inspect(pool)
+      else this.#dirty.add(pool)
+      this.#startNext()
+    })
+    this.#merging = { pool, done }
+  }
+
+  #takeRewrite(pool: number): WaitingRewrite | undefined {
+    const waiting = this.#rewrites.get(pool)
+    this.#rewrites.delete(pool)
+    return waiting
   }
 
   #mayStart(): boolean {
@@ -302,7 +376,8 @@ export class Scheduler {
       this.#debts.sum.smallSegments <= COMPACT_SLOW_SEGMENTS_MAX
     if (flushingBytes <= COMPACT_MEMTABLE_BYTES_MAX && !isIndexBusy) return true
     const [longest = nowMs] = this.#queue.values()
-    return nowMs - longest >= COMPACT_WAIT_MS_MAX
+    const [{ sinceMs } = { sinceMs: nowMs }] = this.#rewrites.values()
+    return nowMs - Math.min(longest, sinceMs) >= COMPACT_WAIT_MS_MAX
   }
 
   /** False: there was nothing to merge any more, or the merge failed. Never rejects. */
@@ -314,6 +389,7 @@ export class Scheduler {
         pool: number,
         heldSegments: () => this.#deps.heldSegments(number),
         quarantined: this.#failures.quarantined(number),
+        reservedBelow: this.#reservedBelow(number),
         isRetentionDue: this.#expiring.has(number),
         speed: this.#speedNow(),
       })
@@ -327,6 +403,28 @@ export class Scheduler {
     }
   }
 
+  /** Runs the rewrite of a pool that waits. Resolves with true if the pool changed; never rejects. */
+  async #rewrite(number: number): Promise<boolean> {
+    const waiting = must(this.#takeRewrite(number), 'a rewrite that waits')
+    const pool = this.#deps.pool(number)
+    try {
+      const outcome = pool === undefined ? 'gone' : await this.#runner.rewrite(number, waiting.rewrite)
+      this.#failures.succeeded(number)
+      waiting.resolve(outcome)
+      return outcome === 'done'
+    } catch (error) {
+      if (error instanceof AssertionFailed) this.#fatal(error)
+      else if (!this.#isStopping && pool !== undefined)
+        this.#failures.failed(number, pool.poolId, error as Error)
+      waiting.reject(error as Error)
+      return false
+    }
+  }
+
+  #reservedBelow(pool: number): number {
+    return this.#reserved.get(pool) ?? 0
+  }
+
   #fatal(error: Error): void {
     this.#isStopping = true
     this.#cancelTick?.()
@@ -334,132 +432,4 @@ export class Scheduler {
   }
 }
 
-// ── failures: segments in quarantine, and pools or a disk to try again later ─────────────────────
-
-/** When a failed merge is tried again; the delay doubles with each failure. */
-interface Retry {
-  readonly atMs: number
-  readonly delayMs: number
-}
-
-const NO_SEGMENTS: ReadonlySet<number> = new Set()
-
-class MergeFailures {
-  readonly #deps: Pick<SchedulerDeps, 'clock' | 'segments' | 'onFailed' | 'warn'>
-  /** Segments that merges leave out, by pool. A restart tries them again. */
-  readonly #quarantined = new Map<number, Set<number>>()
-  readonly #retries = new Map<number, Retry>()
-  /** The disk or the index refused: all pools wait. */
-  #pause: Retry | undefined
-
-  constructor(deps: Pick<SchedulerDeps, 'clock' | 'segments' | 'onFailed' | 'warn'>) {
-    this.#deps = deps
-  }
-
-  /** Segments of a pool in quarantine. */
-  quarantined(pool: number): ReadonlySet<number> {
-    return this.#quarantined.get(pool) ?? NO_SEGMENTS
-  }
-
-  /** True while all pools wait. */
-  isPaused(nowMs: number): boolean {
-    return (this.#pause?.atMs ?? 0) > nowMs
-  }
-
-  /** True while this pool waits. */
-  isWaiting(pool: number, nowMs: number): boolean {
-    return (this.#retries.get(pool)?.atMs ?? 0) > nowMs
-  }
-
-  /** A merge of the pool succeeded. */
-  succeeded(pool: number): void {
-    this.#pause = undefined
-    this.#retries.delete(pool)
-  }
-
-  /** A merge of the pool failed. */
-  failed(pool: number, poolId: string, error: Error): void {
-    const { onFailed, warn, clock } = this.#deps
-    onFailed()
-    if (error instanceof SegmentDamaged && this.#quarantine(pool, [numberOfFile(basename(error.file))])) {
-      warn(
-        `${error.message}; compaction leaves this segment out, and queries that need it answer SEGMENT_DAMAGED`,
-      )
-      return
-    }
-    if (error instanceof SegmentsDisagree && this.#quarantine(pool, error.segments)) {
-      warn(
-        `a merge of pool ${poolId} was cancelled: ${error.message}; compaction leaves these segments out: stop Weir and run "weir verify"`,
-      )
-      return
-    }
-    const isOfAllPools = error instanceof Unavailable
-    const before = isOfAllPools ? this.#pause : this.#retries.get(pool)
-    const delayMs = Math.min(before === undefined ? DISK_RETRY_MS : 2 * before.delayMs, COMPACT_RETRY_MS_MAX)
-    const retry = { atMs: clock.nowMs() + delayMs, delayMs }
-    if (isOfAllPools) this.#pause = retry
-    else this.#retries.set(pool, retry)
-    warn(`a merge of pool ${poolId} failed and is tried again in ${delayMs / 1000} s: ${error.message}`)
-  }
-
-  /** Forgets a deleted pool. */
-  dropPool(pool: number): void {
-    this.#quarantined.delete(pool)
-    this.#retries.delete(pool)
-  }
-
-  /** False: every one of them was in quarantine already, or is no segment of the pool. */
-  #quarantine(pool: number, segments: readonly (number | undefined)[]): boolean {
-    const ours = new Set(this.#deps.segments(pool).map(({ segment }) => segment))
-    const before = this.quarantined(pool)
-    const more = segments.filter(one => one !== undefined && ours.has(one) && !before.has(one)) as number[]
-    if (more.length === 0) return false
-    this.#quarantined.set(pool, new Set([...before, ...more]))
-    return true
-  }
-}
-
-// ── debt: work that waits for compaction ─────────────────────────────────────────────────────────
-
-const NO_DEBT: Debt = { smallSegments: 0, rowsDeleted: 0, bytesToMerge: 0, quarantined: 0 }
-
-/**
- * The debts of all pools and their sum. Each inspection replaces the debt of its pool, so no walk
- * over pools is needed.
- */
-class DebtTotals {
-  readonly #byPool = new Map<number, Debt>()
-  #sum = NO_DEBT
-
-  /** The debt of all pools. */
-  get sum(): Debt {
-    return this.#sum
-  }
-
-  set(pool: number, debt: Debt): void {
-    const before = this.#byPool.get(pool) ?? NO_DEBT
-    this.#sum = {
-      smallSegments: this.#sum.smallSegments + debt.smallSegments - before.smallSegments,
-      rowsDeleted: this.#sum.rowsDeleted + debt.rowsDeleted - before.rowsDeleted,
-      bytesToMerge: this.#sum.bytesToMerge + debt.bytesToMerge - before.bytesToMerge,
-      quarantined: this.#sum.quarantined + debt.quarantined - before.quarantined,
-    }
-    if (Object.values(debt).some(count => count > 0)) this.#byPool.set(pool, debt)
-    else this.#byPool.delete(pool)
-  }
-
-  /**
-   * The pools that an operator should see first, `count` at most: those with quarantined segments,
-   * then those with most to merge.
-   */
-  worst(count: number): readonly (readonly [pool: number, debt: Debt])[] {
-    const order = ([, a]: readonly [number, Debt], [, b]: readonly [number, Debt]) =>
-      b.quarantined - a.quarantined || b.bytesToMerge - a.bytesToMerge
-    return [...this.#byPool].sort(order).slice(0, count)
-  }
-
-  /** Forgets a deleted pool. */
-  drop(pool: number): void {
-    this.set(pool, NO_DEBT)
-  }
-}
+const STOPPING = () => new Unavailable('stopping', 'Weir is stopping')

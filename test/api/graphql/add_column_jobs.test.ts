@@ -1,6 +1,7 @@
 /** Jobs that add columns, as Terraform and other clients ask for them. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startAddColumn, succeedJob } from '../../../src/catalog/change-job.ts'
+import { startAddColumn } from '../../../src/catalog/change-add-column.ts'
+import { succeedJob } from '../../../src/catalog/change-job.ts'
 import { deletePool } from '../../../src/catalog/change-pool.ts'
 import { createWebhookSource } from '../../../src/catalog/change-source.ts'
 import type { Pool } from '../../../src/catalog/model.ts'

@@ -53,6 +53,7 @@ async function open(): Promise<void> {
   writer = new MergeWriter(new MergeThrottle(NO_CLOCK, 'full'), join(root, 'merge'), disk)
   const merger: Merger = {
     merge: task => writer.merge(task),
+    problemOf: async () => undefined,
     setSpeed: () => undefined,
     stop: async () => undefined,
   }
@@ -107,6 +108,7 @@ async function merge(): Promise<void> {
     pool: POOL,
     heldSegments: () => server.flusher.heldSegments(POOL),
     quarantined: new Set<number>(),
+    reservedBelow: 0,
     isRetentionDue: false,
     speed: 'full' as const,
   }

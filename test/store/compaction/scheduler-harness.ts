@@ -109,6 +109,7 @@ export class SchedulerHarness {
     return {
       setSpeed: speed => void this.speeds.push(speed),
       stop: async () => this.end(new Error('stopped')),
+      problemOf: async () => undefined,
       merge: task => {
         this.tasks.push(task)
         if (this.failMerge !== undefined) return Promise.reject(this.failMerge)

@@ -1,0 +1,132 @@
+/**
+ * The job that adds a column to a pool, and the one change that adds it: columns, schema version and
+ * job change together.
+ */
+
+import { assert } from '../util/assert.ts'
+import type { ColumnInput } from './catalog-types.ts'
+import { type Decide, unchanged } from './change.ts'
+import { created, DELETED, failed, newJob, theJob, unfinishedJobs } from './change-job.ts'
+import { keys } from './memory.ts'
+import { type AddColumnInput, type AddColumnJob, type Job, type Pool, versionOf } from './model.ts'
+import { columnsProblem, givenColumn, orNull, storedColumn } from './rules.ts'
+
+/** CreateAddColumnToDataPoolJobInput of the schema. */
+export interface NewAddColumnJob {
+  /** The pool's id. */
+  readonly dataPool: string
+  readonly columnName: string
+  readonly columnType: string
+  readonly columnClickHouseType?: string | null | undefined
+  readonly jsonProperty?: string | null | undefined
+}
+
+/** Makes a job that adds a column. The result is null where there is no such pool. */
+export function createAddColumnJob(input: NewAddColumnJob, by: string): Decide<AddColumnJob | null> {
+  return (memory, nowMs) => {
+    const pool = memory.pools.get(input.dataPool)
+    if (pool === undefined) return unchanged(null)
+    const given: AddColumnInput = {
+      columnName: input.columnName,
+      columnType: input.columnType,
+      columnClickHouseType: input.columnClickHouseType ?? null,
+      jsonProperty: input.jsonProperty ?? null,
+    }
+    const unfinished = unfinishedJobs(memory)
+    if ('badRequest' in unfinished) return unfinished
+    const awaited = unfinished
+      .filter(job => isAddition(job) && job.poolId === pool.id && job.status === 'CREATED')
+      .map(one => columnOf(pool, (one as AddColumnJob).input))
+    const badRequest = additionProblem(pool, awaited, given)
+    if (badRequest !== undefined) return { badRequest }
+    const job: AddColumnJob = {
+      ...newJob(pool.id, by, nowMs),
+      kind: 'ADD_COLUMN',
+      input: given,
+      cutOverSequence: null,
+    }
+    return created(memory, job)
+  }
+}
+
+/**
+ * Adds the column of a CREATED job to its pool: columns, schema version and job change together.
+ * The result is the job, which FAILED where the pool is gone or has such a column by now.
+ * @param sequence the first one that is parsed with the new schema (src/app/cut-over.ts)
+ */
+export function startAddColumn(jobId: string, sequence: number): Decide<AddColumnJob> {
+  return (memory, nowMs) => {
+    const job = theJob(memory, jobId)
+    assert(isAddition(job), 'the job adds a column')
+    if (job.status !== 'CREATED') return unchanged(job)
+    const pool = memory.pools.get(job.poolId)
+    if (pool === undefined) return failed(job, DELETED, nowMs)
+    const problem = additionProblem(pool, [], job.input)
+    if (problem !== undefined) return failed(job, problem, nowMs)
+    const at = new Date(nowMs).toISOString()
+    const changed: Pool = {
+      ...pool,
+      columns: [...pool.columns, storedColumn(columnOf(pool, job.input))],
+      planVersion: pool.planVersion + 1,
+      modifiedAt: at,
+      modifiedBy: job.createdBy,
+    }
+    const started: AddColumnJob = {
+      ...job,
+      status: 'IN_PROGRESS',
+      progress: 0.5,
+      modifiedAt: at,
+      startedAt: at,
+      cutOverSequence: sequence,
+    }
+    return {
+      puts: [
+        [keys.pool(pool.id), changed],
+        [keys.schema(pool.number, changed.planVersion), versionOf(changed)],
+        [keys.job(job.id), started],
+      ],
+      removes: [],
+      result: started,
+    }
+  }
+}
+
+/**
+ * Columns of generic pools read the property of their name. A column that is added is nullable,
+ * also where its ClickHouse type is not: clients send the two apart.
+ */
+function columnOf(pool: Pool, input: AddColumnInput): ColumnInput {
+  const jsonProperty = isGeneric(pool) ? orNull(input.jsonProperty) : input.jsonProperty
+  return {
+    name: input.columnName,
+    jsonProperty: jsonProperty ?? input.columnName,
+    type: input.columnType,
+    clickHouseType: input.columnClickHouseType,
+    nullable: true,
+  }
+}
+
+function isGeneric({ webhookId }: Pool): boolean {
+  return webhookId !== null
+}
+
+/**
+ * The problem with a column that a pool is to get.
+ * @param awaited columns that waiting jobs add before it
+ */
+function additionProblem(
+  pool: Pool,
+  awaited: readonly ColumnInput[],
+  input: AddColumnInput,
+): string | undefined {
+  if (!isGeneric(pool)) {
+    if (input.jsonProperty === null) return `The column "${input.columnName}" needs a jsonProperty.`
+    if (input.columnType === 'CLICKHOUSE')
+      return `The column "${input.columnName}" has the type CLICKHOUSE, which a webhook's column cannot have.`
+  }
+  return columnsProblem([...pool.columns.map(givenColumn), ...awaited, columnOf(pool, input)])
+}
+
+function isAddition(job: Job): job is AddColumnJob {
+  return job.kind === 'ADD_COLUMN'
+}

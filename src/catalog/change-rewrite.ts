@@ -1,0 +1,81 @@
+/** The jobs that delete rows of a pool, or set columns of them. */
+
+import { assert } from '../util/assert.ts'
+import { UPDATED_COLUMNS_MAX } from '../util/limits.ts'
+import { type Decide, unchanged } from './change.ts'
+import { created, DELETED, failed, newJob, theJob, unfinishedJobs } from './change-job.ts'
+import { keys } from './memory.ts'
+import {
+  type Pool,
+  type RewriteInput,
+  type RewriteJob,
+  type RewriteWork,
+  schemaOf,
+  versionOf,
+} from './model.ts'
+
+/** A new job over the rows with sequences below `beforeSequence`. */
+export interface NewRewriteJob extends RewriteInput {
+  readonly kind: RewriteJob['kind']
+  /** The pool's id. */
+  readonly dataPool: string
+  readonly beforeSequence: number
+}
+
+/**
+ * Makes a job that rewrites rows. Filters and expressions were checked against the pool. The result
+ * is null where there is no such pool.
+ */
+export function createRewriteJob(
+  { kind, dataPool, beforeSequence, filters, filterSql, set }: NewRewriteJob,
+  by: string,
+): Decide<RewriteJob | null> {
+  return (memory, nowMs) => {
+    const pool = memory.pools.get(dataPool)
+    if (pool === undefined) return unchanged(null)
+    const unfinished = unfinishedJobs(memory)
+    if ('badRequest' in unfinished) return unfinished
+    const badRequest = kind === 'UPDATE_RECORDS' ? setProblem(pool, set) : undefined
+    if (badRequest !== undefined) return { badRequest }
+    const job: RewriteJob = {
+      ...newJob(pool.id, by, nowMs),
+      kind,
+      input: { filters, filterSql, set },
+      beforeSequence,
+      work: null,
+      isCancelled: false,
+    }
+    return created(memory, job)
+  }
+}
+
+/** Starts a CREATED job. The result is the job, which FAILED where the pool is gone. */
+export function startRewrite(jobId: string, work: RewriteWork): Decide<RewriteJob> {
+  return (memory, nowMs) => {
+    const job = theJob(memory, jobId)
+    assert(job.kind !== 'ADD_COLUMN', 'the job rewrites rows')
+    if (job.status !== 'CREATED') return unchanged(job)
+    if (memory.pools.get(job.poolId) === undefined) return failed(job, DELETED, nowMs)
+    const at = new Date(nowMs).toISOString()
+    const started: RewriteJob = { ...job, status: 'IN_PROGRESS', modifiedAt: at, startedAt: at, work }
+    return { puts: [[keys.job(job.id), started]], removes: [], result: started }
+  }
+}
+
+/** The problem with the columns that an update sets: each once, and none of the key. */
+function setProblem(pool: Pool, set: RewriteInput['set']): string | undefined {
+  if (set.length === 0) return 'An update sets at least one column.'
+  if (set.length > UPDATED_COLUMNS_MAX) return `An update sets at most ${UPDATED_COLUMNS_MAX} columns.`
+  const { columns, key, timestamp, uniqueId = -1 } = schemaOf(versionOf(pool))
+  const fixed = new Set([timestamp, uniqueId, ...(key === null ? [] : [...key.columns, key.version])])
+  const seen = new Set<string>()
+  for (const { column } of set) {
+    const index = columns.findIndex(({ name }) => name === column)
+    if (index < 0) return `The Data Pool has no column ${JSON.stringify(column)} that can be set.`
+    if (fixed.has(index))
+      return `The column ${JSON.stringify(column)} belongs to the key of the records, which never changes: post new records and delete the old ones.`
+    if (seen.has(column)) return `The column ${JSON.stringify(column)} is set twice.`
+    seen.add(column)
+  }
+  return undefined
+}

@@ -1,0 +1,266 @@
+/**
+ * The runner of jobs that delete rows or set columns of them, segment by segment, beside ingest.
+ *
+ *   CREATED      every row that the job may change is flushed; the pool's segments are reserved, and
+ *                the job is IN_PROGRESS
+ *   IN_PROGRESS  of each reserved segment: the query process finds the rows and their new values, and
+ *                a rewrite by the merge thread commits them as a compaction does
+ *   SUCCEEDED    no reserved segment is left to look at
+ *
+ * A rewrite gives a segment a higher number in the transaction that replaces it. So after a crash the
+ * reserved segments with lower numbers are exactly those that were not rewritten, and no row is
+ * changed twice. A segment without a matching row is looked at again, which changes nothing.
+ *
+ *   W-7  Rows keep their sequences, and a rewrite moves only keys that still point into its segment:
+ *        a row that was posted or deleted meanwhile stays as it is.
+ *   W-9  One segment of a job is under way, and its changes are one file in data/tmp.
+ */
+import { rm } from 'node:fs/promises'
+import type { CatalogService } from '../catalog/catalog-types.ts'
+import { endCancelled, failJob, progressJob, succeedJob } from '../catalog/change-job.ts'
+import { startRewrite } from '../catalog/change-rewrite.ts'
+import type { Job, Pool, RewriteJob } from '../catalog/model.ts'
+import type { PoolSchema } from '../format/schema.ts'
+import type { QuerySegment } from '../index/index-types.ts'
+import type { BadQuery, QueryEngine } from '../query/query-types.ts'
+import { isBadQuery } from '../query/query-types.ts'
+import { parseTexts } from '../query/question.ts'
+import { type PlannedChanges, planRowChanges } from '../query/row-changes.ts'
+import { type Filter, prune } from '../query/where.ts'
+import type { Rewrite, RewriteOutcome } from '../store/compaction/compaction-types.ts'
+import { assert, must } from '../util/assert.ts'
+import { monotonicMs } from '../util/clock.ts'
+import { SegmentDamaged, SegmentsDisagree, Unavailable } from '../util/errors.ts'
+import { crashPoint } from '../util/fault-injection.ts'
+import { EXPORT_COPY_MS_MAX, JOB_ENGINE_TRIES_MAX, JOB_PROGRESS_MS, ROW_GROUP_ROWS } from '../util/limits.ts'
+import { rowChangesFile } from '../util/paths.ts'
+import type { JobRunner } from './jobs.ts'
+
+/** The pools as the runner sees them. A pool is named by its number. */
+interface RewrittenPools {
+  schemaOf(pool: Pool): PoolSchema
+  /** Reserves the segments that hold everything acknowledged by now; resolves with their limit. */
+  reserveSegments(pool: number): Promise<number>
+  /** Ends a reservation. Without one it does nothing. */
+  releaseSegments(pool: number): void
+  snapshot(pool: number): Promise<{ readonly segments: readonly QuerySegment[]; release(): void }>
+  /** Rejects with SegmentDamaged, SegmentsDisagree or Unavailable: nothing has changed. */
+  rewrite(pool: number, rewrite: Rewrite): Promise<RewriteOutcome>
+}
+
+interface RewriteDeps {
+  readonly catalog: Pick<CatalogService, 'change' | 'pool' | 'read'>
+  readonly pools: RewrittenPools
+  readonly engine: Pick<QueryEngine, 'run' | 'parse'>
+  /** data/tmp, absolute. */
+  readonly temporaryFolder: string
+}
+
+export function rewriteRunner(deps: RewriteDeps): JobRunner {
+  /** How often in a row the query process failed a job. */
+  const failures = new Map<string, number>()
+  return async (job, stopping) => {
+    assert(job.kind !== 'ADD_COLUMN', 'the job rewrites rows')
+    const pool = deps.catalog.pool(job.poolId)
+    try {
+      const started = job.status === 'CREATED' ? await start(job, pool, deps) : job
+      if (started.status === 'IN_PROGRESS') await rewriteAll(started, pool, stopping, deps)
+    } catch (error) {
+      const reason = reasonToFail(error, failures.get(job.id) ?? 0)
+      if (reason === undefined) {
+        if (isOfEngine(error)) failures.set(job.id, (failures.get(job.id) ?? 0) + 1)
+        throw error
+      }
+      await deps.catalog.change(failJob(job.id, reason))
+    }
+    failures.delete(job.id)
+    if (pool !== undefined) deps.pools.releaseSegments(pool.number)
+  }
+}
+
+/** Flushes, reserves the segments, and makes the job IN_PROGRESS. */
+async function start(job: RewriteJob, pool: Pool | undefined, deps: RewriteDeps): Promise<RewriteJob> {
+  if (pool === undefined)
+    return (await deps.catalog.change(startRewrite(job.id, { segmentsBelow: 0, rows: 0 }))) as RewriteJob
+  const segmentsBelow = await deps.pools.reserveSegments(pool.number)
+  const { segments, release } = await deps.pools.snapshot(pool.number)
+  const rows = segments.reduce((sum, { meta }) => sum + meta.rows, 0)
+  release()
+  const started = await deps.catalog.change(startRewrite(job.id, { segmentsBelow, rows }))
+  assert(!isBadQuery(started), 'a start is never refused')
+  crashPoint('job.started')
+  return started
+}
+
+/** Rewrites the reserved segments that are left, and ends the job. */
+async function rewriteAll(
+  job: RewriteJob,
+  pool: Pool | undefined,
+  stopping: AbortSignal,
+  deps: RewriteDeps,
+): Promise<void> {
+  const { catalog } = deps
+  const work = must(job.work, 'the work of a job that started')
+  const planned = pool === undefined ? undefined : await plan(job, pool, deps)
+  if (pool === undefined || planned === undefined) {
+    await catalog.change(succeedJob(job.id)) // which fails it: its pool is gone
+    return
+  }
+  if (isBadQuery(planned)) {
+    await catalog.change(failJob(job.id, planned.badRequest))
+    return
+  }
+  const left = await segmentsLeft(job, pool, deps)
+  let rowsLeft = left.reduce((sum, { meta }) => sum + meta.rows, 0)
+  let toldMs = monotonicMs()
+  for (const { meta } of left) {
+    const now = catalog.read.jobs.get(job.id)
+    if (now === undefined || now.status !== 'IN_PROGRESS' || catalog.pool(job.poolId) === undefined) break
+    if (now.kind !== 'ADD_COLUMN' && now.isCancelled) {
+      await catalog.change(endCancelled(job.id))
+      return
+    }
+    const refused = await rewriteOne(job, pool, meta.segment, planned, stopping, deps)
+    if (refused !== undefined) {
+      await catalog.change(failJob(job.id, refused))
+      return
+    }
+    rowsLeft -= meta.rows
+    if (monotonicMs() - toldMs < JOB_PROGRESS_MS) continue
+    toldMs = monotonicMs()
+    await catalog.change(progressJob(job.id, Math.max(0, 1 - rowsLeft / Math.max(work.rows, 1))))
+  }
+  await catalog.change(succeedJob(job.id))
+  crashPoint('job.succeeded')
+}
+
+/**
+ * The reserved segments that may hold a row to change, the newest first. In a pool whose versions
+ * decide which row wins, a newer segment may hold a lost row of a key: it goes before the row that
+ * won, or a rebuild would bring it back.
+ */
+async function segmentsLeft(
+  job: RewriteJob,
+  pool: Pool,
+  { pools }: RewriteDeps,
+): Promise<readonly QuerySegment[]> {
+  const { segmentsBelow } = must(job.work, 'the work of a job that started')
+  const { segments, release } = await pools.snapshot(pool.number)
+  release()
+  return segments
+    .filter(({ meta }) => meta.segment < segmentsBelow && meta.sequenceFrom < job.beforeSequence)
+    .sort((a, b) => b.meta.sequenceFrom - a.meta.sequenceFrom)
+}
+
+/** Rewrites one segment if a row of it matches. A sentence: the job cannot go on. */
+async function rewriteOne(
+  job: RewriteJob,
+  pool: Pool,
+  segment: number,
+  planned: PlannedChanges,
+  stopping: AbortSignal,
+  deps: RewriteDeps,
+): Promise<string | undefined> {
+  const schema = deps.pools.schemaOf(pool)
+  const file = rowChangesFile(deps.temporaryFolder, schema.pool, segment)
+  try {
+    const rows = await findChanges(job, schema, segment, planned, file, stopping, deps)
+    if (rows === undefined) return undefined
+    crashPoint('rewrite.found')
+    const set = job.input.set.map(({ column }) => schema.columns.findIndex(({ name }) => name === column))
+    const outcome = await deps.pools.rewrite(schema.pool, {
+      segment,
+      schemaVersion: schema.version,
+      changes: { file, set },
+    })
+    crashPoint('rewrite.done')
+    if (typeof outcome === 'object') return outcome.refused
+    const isThere = deps.catalog.pool(pool.id) !== undefined
+    return outcome === 'gone' && isThere && (await isLeft(pool, segment, deps))
+      ? 'The files of the Data Pool are damaged, and compaction leaves it alone: stop Weir and run "weir repair".'
+      : undefined
+  } finally {
+    await rm(file, { force: true })
+  }
+}
+
+async function isLeft(pool: Pool, segment: number, { pools }: RewriteDeps): Promise<boolean> {
+  const { segments, release } = await pools.snapshot(pool.number)
+  release()
+  return segments.some(({ meta }) => meta.segment === segment)
+}
+
+/** Writes the changes of one segment to `file`. undefined: nothing is to be changed there. */
+async function findChanges(
+  job: RewriteJob,
+  schema: PoolSchema,
+  segment: number,
+  { plan, statement }: PlannedChanges,
+  file: string,
+  stopping: AbortSignal,
+  { pools, engine }: RewriteDeps,
+): Promise<number | undefined> {
+  const { segments, release } = await pools.snapshot(schema.pool)
+  try {
+    const found = segments.find(({ meta }) => meta.segment === segment)
+    if (found === undefined) return undefined
+    const dropsLostRows =
+      job.kind === 'DELETE_RECORDS' && (schema.key?.version ?? -1) >= 0 && found.deletionVectors.length > 0
+    if (!dropsLostRows && prune(schema, plan, [found]).length === 0) return undefined
+    const copyTo = {
+      format: 'parquet',
+      file,
+      compression: 'zstd',
+      hasDictionaries: true,
+      rowGroupRows: ROW_GROUP_ROWS,
+      msMax: EXPORT_COPY_MS_MAX,
+    } as const
+    const task = { schema, segments: [found], statement, rowsMax: 1, copyTo }
+    const done = await engine.run(task, job.createdBy, undefined, stopping)
+    const rows = Number(done.rows[0]?.[0])
+    assert(rows <= found.meta.rows, 'changes are about rows of the segment')
+    return rows > 0 || dropsLostRows ? rows : undefined
+  } finally {
+    release()
+  }
+}
+
+function plan(
+  job: RewriteJob,
+  pool: Pool,
+  { pools, engine }: RewriteDeps,
+): Promise<PlannedChanges | BadQuery> {
+  const { filters, filterSql, set } = job.input
+  return planRowChanges(
+    pools.schemaOf(pool),
+    { filters: filters as readonly Filter[], filterSql, set },
+    job.beforeSequence,
+    Date.parse(job.createdAt),
+    texts => parseTexts(texts, engine, job.createdBy),
+  )
+}
+
+/** True where the query process failed: an expression may be the cause, and would fail it again. */
+function isOfEngine(error: unknown): error is Unavailable {
+  return error instanceof Unavailable && ['query_process', 'query_memory', 'timeout'].includes(error.code)
+}
+
+/** Why the job ends, or undefined: it is tried again. */
+function reasonToFail(error: unknown, failures: number): string | undefined {
+  if (error instanceof SegmentDamaged || error instanceof SegmentsDisagree)
+    return `${error.message}: stop Weir and run "weir verify".`
+  if (isOfEngine(error) && failures + 1 >= JOB_ENGINE_TRIES_MAX)
+    return `The records could not be read ${JOB_ENGINE_TRIES_MAX} times in a row: ${error.message}.`
+  return undefined
+}
+
+/** The reservations of jobs that an earlier process began: they come before any merge. */
+export function reservationsOf(
+  jobs: readonly Job[],
+): readonly { readonly poolId: string; readonly below: number }[] {
+  return jobs.flatMap(job =>
+    job.kind !== 'ADD_COLUMN' && job.status === 'IN_PROGRESS' && job.work !== null
+      ? [{ poolId: job.poolId, below: job.work.segmentsBelow }]
+      : [],
+  )
+}

@@ -1,0 +1,87 @@
+/**
+ * The rows that a job deletes or sets columns of: the plan that finds them in one segment, with their
+ * new values. The engine copies its answer to a file, and a merge applies it
+ * (store/compaction/merge-changes.ts).
+ *
+ * The answer has ROW_NUMBER, and for each column that is set its new value under `changedName`. An
+ * expression cannot fail: a number or time that does not fit is null.
+ */
+import { changedName, ROW_NUMBER } from '../format/row-changes.ts'
+import { type PoolSchema, SEQUENCE } from '../format/schema.ts'
+import { duckdb } from './duckdb-statement.ts'
+import { checkValue } from './expression/check.ts'
+import { boundValue, columnOf, operation, type Typed } from './expression/typed.ts'
+import { findColumn } from './operand.ts'
+import { allOf, type QueryPlan } from './plan.ts'
+import { isGivenText, newContext, type PlanContext, parsedText } from './plan-context.ts'
+import type { ParseTexts } from './policy.ts'
+import { type BadQuery, isBadQuery, type Statement } from './query-types.ts'
+import { loadCalendar } from './relative-time.ts'
+import { type Filter, planWhere, selectionTexts } from './where.ts'
+
+/** What a job does with the rows that match: it deletes them where `set` is empty. */
+export interface RowChanges {
+  readonly filters: readonly Filter[]
+  readonly filterSql: string | null
+  readonly set: readonly { readonly column: string; readonly expression: string }[]
+}
+
+/** The plan of changes, and the statement that finds them. */
+export interface PlannedChanges {
+  readonly plan: QueryPlan
+  readonly statement: Statement
+}
+
+/**
+ * Plans changes of the rows with sequences below `beforeSequence`, or BadQuery.
+ * @param nowMs the time of now(), which is the same for every segment
+ */
+export async function planRowChanges(
+  schema: PoolSchema,
+  changes: RowChanges,
+  beforeSequence: number,
+  nowMs: number,
+  parse: ParseTexts,
+): Promise<PlannedChanges | BadQuery> {
+  await loadCalendar()
+  const texts = [...selectionTexts(changes), ...changes.set.map(({ expression }) => expression)]
+  const context = newContext(nowMs, await parse(texts.filter(isGivenText)))
+  const where = planWhere(schema, changes, context)
+  if (isBadQuery(where)) return where
+  const values: Typed[] = []
+  for (const each of changes.set) {
+    const value = planValue(schema, each, context)
+    if (isBadQuery(value)) return { badRequest: `set: ${value.badRequest}` }
+    values.push(value)
+  }
+  const position = (name: string) => columnOf({ name, type: 'INT64' })
+  const bound = boundValue({ type: 'INT64', value: String(beforeSequence) })
+  const plan: QueryPlan = {
+    select: {
+      where: allOf([operation('<', 'boolean', [position(SEQUENCE), bound]), where.where]),
+      outputs: [
+        { name: ROW_NUMBER, value: position(ROW_NUMBER) },
+        ...values.map((value, index) => ({ name: changedName(index), value })),
+      ],
+    },
+    hasPositions: true,
+    ...where.pruning,
+  }
+  const statement = duckdb.write(plan)
+  return isBadQuery(statement) ? statement : { plan, statement }
+}
+
+function planValue(
+  schema: PoolSchema,
+  { column: name, expression }: RowChanges['set'][number],
+  context: PlanContext,
+): Typed | BadQuery {
+  const column = findColumn(schema, name)
+  if (isBadQuery(column)) return column
+  if (!isGivenText(expression)) return { badRequest: 'the expression is empty: give NULL to clear a column' }
+  const parsed = parsedText(expression, context)
+  if (isBadQuery(parsed)) return parsed
+  const value = checkValue(parsed, column, { view: schema, nowMs: context.nowMs })
+  if (isBadQuery(value)) return value
+  return column.type === 'TIMESTAMP' ? operation('zoned', 'instant', [value]) : value
+}
