@@ -272,7 +272,7 @@ export interface RewriteInput {
 }
 
 /** A column that gets the value of an expression over its row. */
-export interface SetColumn {
+interface SetColumn {
   readonly column: string
   readonly expression: string
 }

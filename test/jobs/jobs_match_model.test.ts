@@ -30,7 +30,8 @@ test(`pools equal the model after jobs of every kind, seed ${seed}`, async () =>
       const choice = random()
       if (choice < 0.5) await pool.post(server)
       else if (choice < 0.6) await pool.deleteSome(server)
-      else if (choice < 0.75) await server.count(pool.pool.poolId) // which flushes
+      else if (choice < 0.75)
+        await server.count(pool.pool.poolId) // which flushes
       else await pool.startJob(server)
     }
     const end = random()
