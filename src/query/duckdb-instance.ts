@@ -4,28 +4,74 @@
  *   W-8  A damaged or missing segment is named, never counted short.
  *
  * IMPORTANT: the order of the settings. Folders are allowed first, then everything outside of them
- * is closed, then the settings themselves are locked. DuckDB refuses some of them at creation.
+ * is closed, then the settings themselves are locked. DuckDB refuses some of them at creation. The
+ * native module is loaded before all that.
  */
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import type { QuerySegment } from '../index/index-types.ts'
 import { disk, removeFolder } from '../util/disk.ts'
 import { DuckDBInstance } from '../util/duckdb.ts'
 import { SegmentDamaged, Unavailable } from '../util/errors.ts'
 import { QUERY_SPILL_BYTES_MAX } from '../util/limits.ts'
+import { nativeFile } from '../util/native.ts'
 import { spillFolder } from '../util/paths.ts'
+import { warn } from '../util/say.ts'
 import { quoteText } from '../util/sql.ts'
 import type { EngineSettings } from './query-types.ts'
 
+/** A locked instance. */
+export interface Sandbox {
+  readonly duckdb: DuckDBInstance
+  /** It has the native function that tells live rows. */
+  readonly hasIsLive: boolean
+}
+
 /** Opens a locked in-memory instance. It caches footers, because segments never change. */
-export async function openSandbox(settings: EngineSettings): Promise<DuckDBInstance> {
-  const instance = await DuckDBInstance.create(':memory:')
-  const connection = await instance.connect()
+export async function openSandbox(settings: EngineSettings): Promise<Sandbox> {
+  const extension = nativeFile(settings.kernel)
+  const duckdb = await DuckDBInstance.create(':memory:', {
+    allow_unsigned_extensions: String(extension !== undefined),
+  })
+  const connection = await duckdb.connect()
   try {
+    const hasIsLive =
+      extension !== undefined && (await tryLoad(connection, extension, settings.temporaryFolder))
     await lock(connection, settings)
+    return { duckdb, hasIsLive }
   } finally {
     connection.closeSync()
   }
-  return instance
+}
+
+/**
+ * Loads the native module as an extension (native/live_rows.cpp). False: DuckDB refuses it, which a
+ * warning says; queries are slower then, and right.
+ *
+ * DuckDB takes a file only with this ending, and finds its function by the name before. A link to
+ * the module is the module to the system's loader, which does not load it twice.
+ */
+async function tryLoad(
+  connection: DuckDBConnection,
+  module: string,
+  temporaryFolder: string,
+): Promise<boolean> {
+  let folder: string | undefined
+  try {
+    const spill = spillFolder(temporaryFolder)
+    mkdirSync(spill, { recursive: true })
+    folder = mkdtempSync(join(spill, 'extension-'))
+    const link = join(folder, 'weir.duckdb_extension')
+    symlinkSync(module, link)
+    await connection.run(`LOAD ${quoteText(link)}`)
+    return true
+  } catch (error) {
+    warn(`queries skip deleted rows by joins (slower): DuckDB cannot use ${module}: ${firstLine(error)}`)
+    return false
+  } finally {
+    if (folder !== undefined) rmSync(folder, { recursive: true, force: true })
+  }
 }
 
 /**
@@ -42,6 +88,7 @@ async function lock(connection: DuckDBConnection, settings: EngineSettings): Pro
   const { segmentFolder, temporaryFolder, outputFolder = temporaryFolder } = settings
   const folders = [segmentFolder, temporaryFolder, outputFolder].map(quoteText).join(', ')
   const statements = [
+    'SET allow_unsigned_extensions = false',
     "SET TimeZone = 'UTC'",
     `SET temp_directory = ${quoteText(spillFolder(settings.temporaryFolder))}`,
     `SET max_temp_directory_size = '${QUERY_SPILL_BYTES_MAX / 1024}KiB'`,

@@ -8,33 +8,45 @@
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import type { Propeller } from '../catalog/model.ts'
 import { DELETION_TABLES_BYTES_MAX, DELETION_TABLES_MAX } from '../util/limits.ts'
+import { tryNative } from '../util/native.ts'
+import { DeletionTables } from './deletion-tables.ts'
 import { openSandbox } from './duckdb-instance.ts'
-import { DeletionTables } from './live-rows.ts'
+import { DeletedRowSets, LiveRowViews, type NativeLiveRows } from './live-row-views.ts'
+import type { DeletedRows } from './live-rows.ts'
 import { memoryBytesOf, RESOURCES, threadsOf } from './propeller.ts'
 import type { EngineSettings } from './query-types.ts'
 
 /** The instance of one propeller. */
 export class EngineInstance {
   readonly duckdb: DuckDBInstance
-  readonly deletionTables: DeletionTables
+  readonly deletedRows: DeletedRows
   readonly #tableConnection: DuckDBConnection
 
-  private constructor(duckdb: DuckDBInstance, tableConnection: DuckDBConnection, memoryShare: number) {
+  private constructor(duckdb: DuckDBInstance, tableConnection: DuckDBConnection, deletedRows: DeletedRows) {
     this.duckdb = duckdb
     this.#tableConnection = tableConnection
-    this.deletionTables = new DeletionTables(tableConnection, {
-      bytesMax: Math.floor(DELETION_TABLES_BYTES_MAX * memoryShare),
-      tablesMax: Math.floor(DELETION_TABLES_MAX * memoryShare),
-    })
+    this.deletedRows = deletedRows
   }
 
-  static async open(propeller: Propeller, settings: EngineSettings): Promise<EngineInstance> {
-    const duckdb = await openSandbox({
+  /** `sets`: those of all instances; undefined without the native module. */
+  static async open(
+    propeller: Propeller,
+    settings: EngineSettings,
+    sets: DeletedRowSets | undefined,
+  ): Promise<EngineInstance> {
+    const { duckdb, hasIsLive } = await openSandbox({
       ...settings,
       threads: threadsOf(propeller, settings.threads),
       memoryBytes: memoryBytesOf(propeller, settings.memoryBytes),
     })
-    return new EngineInstance(duckdb, await duckdb.connect(), RESOURCES[propeller].memoryShare)
+    const tableConnection = await duckdb.connect()
+    const { memoryShare } = RESOURCES[propeller]
+    const tables = new DeletionTables(tableConnection, {
+      bytesMax: Math.floor(DELETION_TABLES_BYTES_MAX * memoryShare),
+      tablesMax: Math.floor(DELETION_TABLES_MAX * memoryShare),
+    })
+    const deletedRows = hasIsLive && sets !== undefined ? new LiveRowViews(sets, tables) : tables
+    return new EngineInstance(duckdb, tableConnection, deletedRows)
   }
 
   /** No query may run any more. */
@@ -47,17 +59,20 @@ export class EngineInstance {
 /** The open instances by propeller. */
 export class EngineInstances {
   readonly #settings: EngineSettings
+  readonly #sets: DeletedRowSets | undefined
   readonly #instances = new Map<Propeller, Promise<EngineInstance>>()
 
   constructor(settings: EngineSettings) {
     this.#settings = settings
+    const native = tryNative<NativeLiveRows>(settings.kernel)
+    if (native !== undefined) this.#sets = new DeletedRowSets(native, settings.deletionVectorBytesMax)
   }
 
   /** The instance of a propeller, opened at the first call. A failed opening is tried again. */
   of(propeller: Propeller): Promise<EngineInstance> {
     const known = this.#instances.get(propeller)
     if (known !== undefined) return known
-    const opening = EngineInstance.open(propeller, this.#settings)
+    const opening = EngineInstance.open(propeller, this.#settings, this.#sets)
     this.#instances.set(propeller, opening)
     opening.catch(() => this.#instances.delete(propeller))
     return opening
@@ -65,7 +80,7 @@ export class EngineInstances {
 
   /** Drops all cached data of these files. */
   async forget(files: readonly string[]): Promise<void> {
-    await Promise.all((await this.#opened()).map(({ deletionTables }) => deletionTables.forget(files)))
+    await Promise.all((await this.#opened()).map(({ deletedRows }) => deletedRows.forget(files)))
   }
 
   /** No query may run any more. */

@@ -5,12 +5,11 @@
  *         the segment. A count is never short.
  *   W-11  Values become strings here, chunk by chunk, not on the main thread.
  *
- *   run(task)   deletion vectors → tables · `WITH rows AS (…) statement` · read chunks · print
+ *   run(task)   deletion vectors → views or tables · `WITH rows AS (…) statement` · read chunks · print
  */
 import { dirname } from 'node:path'
 import type { DuckDBConnection, DuckDBDataChunk, DuckDBResult } from '@duckdb/node-api'
 import type { Propeller } from '../catalog/model.ts'
-import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
 import { assert } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
@@ -28,8 +27,8 @@ import { SqlParser } from './expression/parse-sql.ts'
 import {
   countDeletedRows,
   countLiveRows,
-  type DeletionTable,
-  type DeletionTables,
+  type DeletedRows,
+  type HeldDeletedRows,
   type PoolSources,
   type Source,
   withRows,
@@ -59,7 +58,7 @@ const STOPPED: Readonly<Record<WhyStopped, string>> = {
 interface Running {
   readonly id: number | undefined
   readonly connection: DuckDBConnection
-  readonly deletionTables: DeletionTables
+  readonly deletedRows: DeletedRows
   stopped: WhyStopped | undefined
 }
 
@@ -123,8 +122,8 @@ export class Engine {
   async #begin(id: number | undefined, propeller: Propeller): Promise<Running> {
     if (id !== undefined) this.#beginning.set(id, false)
     try {
-      const { duckdb, deletionTables } = await this.#instances.of(propeller)
-      const running: Running = { id, connection: await duckdb.connect(), deletionTables, stopped: undefined }
+      const { duckdb, deletedRows } = await this.#instances.of(propeller)
+      const running: Running = { id, connection: await duckdb.connect(), deletedRows, stopped: undefined }
       if (id !== undefined && this.#beginning.get(id) === true) running.stopped = 'client_gone'
       if (this.#stopping) running.stopped = 'stopping'
       this.#running.add(running)
@@ -175,7 +174,7 @@ export class Engine {
   }
 
   /**
-   * If memory runs out, drops the idle tables and runs the query once more. A copy does not run
+   * If memory runs out, frees what no query uses and runs the query once more. A copy does not run
    * again: it has begun its file.
    */
   async #answer(running: Running, task: QueryTask, pools: readonly PoolRows[]) {
@@ -183,47 +182,48 @@ export class Engine {
       return await this.#answerOnce(running, task, pools)
     } catch (error) {
       const mayRunAgain = isOutOfMemory(error) && task.copyTo === undefined
-      if (!mayRunAgain || !(await running.deletionTables.dropIdle())) throw error
+      if (!mayRunAgain || !(await running.deletedRows.dropIdle())) throw error
       return await this.#answerOnce(running, task, pools)
     }
   }
 
   async #answerOnce(running: Running, task: QueryTask, pools: readonly PoolRows[]) {
     const { statement } = task
-    const tables: DeletionTable[] = []
+    const held: HeldDeletedRows[] = []
     try {
       const restrictions = [statement.restriction, ...(statement.otherRestrictions ?? [])]
       const read: PoolSources[] = []
-      for (const [index, { schema, segments }] of pools.entries()) {
-        const sources = await this.#sourcesOf(running, schema, segments, tables)
-        const hasPositions = statement.hasPositions === true
-        read.push({ schema, sources, restriction: restrictions[index], hasPositions })
+      const hasPositions = statement.hasPositions === true
+      for (const [index, pool] of pools.entries()) {
+        const sources = await this.#sourcesOf(running, pool, held)
+        read.push({ ...sources, restriction: restrictions[index], hasPositions })
       }
       return await this.#execute(running, task, withRows(read, statement))
     } finally {
-      for (const table of tables) await table.release()
+      for (const each of held) await each.release()
     }
   }
 
-  /** The segments of one pool. Their tables of deleted rows join `tables`, whose caller releases them. */
+  /** The segments of one pool. Their deleted rows join `held`, whose caller releases them. */
   async #sourcesOf(
     running: Running,
-    schema: PoolSchema,
-    segments: readonly QuerySegment[],
-    tables: DeletionTable[],
-  ): Promise<readonly Source[]> {
-    const sources: Source[] = []
-    for (const { file, meta, deletionVectors } of segments) {
+    { schema, segments }: PoolRows,
+    held: HeldDeletedRows[],
+  ): Promise<PoolSources> {
+    const whole: Source[] = []
+    const reduced: Source[] = []
+    const withDeleted: QuerySegment[] = []
+    for (const segment of segments) {
+      const { file, meta, deletionVectors } = segment
       const columns = await this.#columnsOf(running, `${schema.pool} ${meta.schemaVersion}`, file)
-      let deletedRows: string | undefined
-      if (countDeletedRows(deletionVectors) > 0) {
-        const table = await running.deletionTables.acquire(file, deletionVectors)
-        tables.push(table)
-        deletedRows = table.table
-      }
-      sources.push({ file, columns, deletedRows })
+      const hasDeleted = countDeletedRows(deletionVectors) > 0
+      if (hasDeleted) withDeleted.push(segment)
+      ;(hasDeleted ? reduced : whole).push({ file, columns })
     }
-    return sources
+    if (reduced.length === 0) return { schema, whole, reduced: undefined }
+    const deletedRows = await running.deletedRows.hold(withDeleted)
+    held.push(deletedRows)
+    return { schema, whole, reduced: { sources: reduced, skipping: deletedRows.skipping } }
   }
 
   /**

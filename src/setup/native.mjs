@@ -7,8 +7,18 @@
  * compiler always fails does not compile at each start.
  */
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
+import { extensionEnd } from './duckdb-extension.mjs'
 import {
   contentOf,
   dist,
@@ -39,7 +49,7 @@ function inputs() {
   const versions = names.map(name => packages[`node_modules/${name}`]?.integrity)
   return {
     folders: ['src'],
-    endings: ['.cpp', '.h', 'setup/native.mjs'],
+    endings: ['.cpp', '.h', 'setup/native.mjs', 'setup/duckdb-extension.mjs'],
     more: `${process.platform} ${process.arch} ${versions}`,
   }
 }
@@ -191,6 +201,7 @@ export async function buildModule({ compiler, objects, out, optimize, others = [
     rmSync(made, { force: true })
     return output
   }
+  appendFileSync(made, extensionEnd())
   renameSync(made, out)
   return undefined
 }

@@ -809,7 +809,8 @@ export const ENGINE_STEADY_MS = 60_000
 export const QUERY_HEAP_MIB = 1_024
 /**
  * Bytes of deletion vectors that the query process keeps: 8M deleted rows. Those that do not fit
- * are sent with each query.
+ * are sent with each query. The native module keeps as many bytes of its own sets; a pool with more
+ * is read by joins.
  */
 export const DELETION_VECTORS_BYTES_MAX = 32 * MiB
 /**

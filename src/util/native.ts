@@ -30,6 +30,11 @@ export function tryNative<Routines extends object>(kernel: KernelChoice = 'nativ
   return loaded.module as Routines | undefined
 }
 
+/** The file of the native module; undefined where `tryNative` has none. */
+export function nativeFile(kernel: KernelChoice = 'native'): string | undefined {
+  return tryNative(kernel) === undefined ? undefined : FILE
+}
+
 function load(): Loaded {
   if (!existsSync(FILE))
     return { why: 'it was not built, and set-up said why (node src/setup.mjs says it again)' }

@@ -1,7 +1,7 @@
 /** W-9: queries share tables of deleted rows, whose bytes and number have limits. */
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { DeletionTables, tableBytes } from '../../src/query/live-rows.ts'
+import { DeletionTables, tableBytes } from '../../src/query/deletion-tables.ts'
 
 const deletionVectors = (...parts: number[][]) =>
   parts.map(rows => ({ segment: 1, rows: Uint32Array.from(rows) }))

@@ -20,7 +20,14 @@ beforeAll(async () => {
 })
 afterAll(() => pool.close())
 
-describe('W-8 the rows of a manifest', () => {
+describe.each(['native', 'js'] as const)('W-8 the rows of a manifest, kernel %s', kernel => {
+  const pool = new TestPool()
+
+  beforeAll(async () => {
+    await pool.open({ kernel })
+  })
+  afterAll(() => pool.close())
+
   test('a pool without rows answers null sums and zero counts', async () => {
     expect(await pool.counter(schema, { metric: count }, [])).toBe('0')
     expect(await pool.counter(schema, { metric: sum('n') }, [])).toBe(null)

@@ -1,7 +1,9 @@
-import { existsSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openSandbox } from '../../src/query/duckdb-instance.ts'
+import { must } from '../../src/util/assert.ts'
+import { nativeFile } from '../../src/util/native.ts'
 import { schemaOf, TestPool } from './pool.ts'
 
 const pool = new TestPool()
@@ -19,7 +21,7 @@ afterAll(() => pool.close())
 const text = (path: string) => `'${path.replaceAll("'", "''")}'`
 
 test('the settings close everything outside the folders', async () => {
-  const instance = await openSandbox({
+  const { duckdb: instance } = await openSandbox({
     segmentFolder: pool.segmentFolder,
     temporaryFolder: pool.temporaryFolder,
     threads: 1,
@@ -28,6 +30,8 @@ test('the settings close everything outside the folders', async () => {
     queryMsMax: 1000,
   })
   const connection = await instance.connect()
+  const extension = join(pool.segmentFolder, 'other.duckdb_extension')
+  copyFileSync(must(nativeFile(), 'the native module'), extension)
   const refused = [
     `SELECT * FROM read_text(${text(outside)})`,
     `SELECT * FROM read_csv(${text(outside)})`,
@@ -38,6 +42,8 @@ test('the settings close everything outside the folders', async () => {
     `SELECT * FROM read_parquet('https://127.0.0.1:1/x.parquet')`,
     'INSTALL httpfs',
     `LOAD ${text(outside)}`,
+    `LOAD ${text(extension)}`,
+    'SET allow_unsigned_extensions = true',
     'SET threads = 8',
     'SET enable_external_access = true',
     `SET allowed_directories = ['/']`,
@@ -48,9 +54,10 @@ test('the settings close everything outside the folders', async () => {
   expect(existsSync(join(pool.root, 'made.csv'))).toBe(false)
   expect(existsSync(join(pool.root, 'made.db'))).toBe(false)
   const settings = await connection.run(
-    `SELECT current_setting('TimeZone'), current_setting('threads'), current_setting('enable_external_access')`,
+    `SELECT current_setting('TimeZone'), current_setting('threads'),
+      current_setting('enable_external_access'), current_setting('allow_unsigned_extensions')`,
   )
-  expect(await settings.getRows()).toEqual([['Etc/UTC', 1n, false]])
+  expect(await settings.getRows()).toEqual([['Etc/UTC', 1n, false, false]])
   connection.closeSync()
   instance.closeSync()
 })

@@ -10,6 +10,7 @@ static napi_value init(napi_env env, napi_value exports) {
   init_crc32(env, exports);
   init_direct(env, exports);
   init_keys(env, exports);
+  init_live_rows(env, exports);
   init_query(env, exports);
   init_segment(env, exports);
   init_util(env, exports);

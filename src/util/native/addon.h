@@ -2,13 +2,14 @@
 #pragma once
 #include <node_api.h>
 
-void init_batch(napi_env env, napi_value exports);    // src/parse/native
-void init_crc32(napi_env env, napi_value exports);    // src/util/native
-void init_direct(napi_env env, napi_value exports);   // src/util/native
-void init_keys(napi_env env, napi_value exports);     // src/index/native
-void init_query(napi_env env, napi_value exports);    // src/query/native
-void init_segment(napi_env env, napi_value exports);  // src/store/segment/native
-void init_util(napi_env env, napi_value exports);     // src/util/native
+void init_batch(napi_env env, napi_value exports);      // src/parse/native
+void init_crc32(napi_env env, napi_value exports);      // src/util/native
+void init_direct(napi_env env, napi_value exports);     // src/util/native
+void init_keys(napi_env env, napi_value exports);       // src/index/native
+void init_live_rows(napi_env env, napi_value exports);  // src/query/native
+void init_query(napi_env env, napi_value exports);      // src/query/native
+void init_segment(napi_env env, napi_value exports);    // src/store/segment/native
+void init_util(napi_env env, napi_value exports);       // src/util/native
 
 // Adds a function to an object. Aborts the process where N-API refuses, which is a bug in Weir.
 inline void add_function(napi_env env, napi_value to, const char* name, napi_callback call) {

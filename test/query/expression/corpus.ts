@@ -193,6 +193,8 @@ const FUNCTIONS = [
   "read_parquet('x') IS NULL",
   "glob('/*') IS NULL",
   "getenv('PATH') = 'x'",
+  '_service_is_live(1, 0, 0)',
+  'NOT "_service_is_live"(1, 0, 0)',
   "current_setting('memory_limit') = 'x'",
   "set_config('a', 'b', false) = 'x'",
   "version() = 'x'",
