@@ -6,8 +6,9 @@
  */
 
 import type { BasicAuth } from '../catalog/model.ts'
+import type { Identity } from '../catalog/token.ts'
 import type { BatchBuffer } from '../format/batch-layout.ts'
-import type { RequestKind } from '../format/schema.ts'
+import type { PoolSchema, RequestKind } from '../format/schema.ts'
 import type { Span } from '../log/log-types.ts'
 import type { ParseResult, ParseTask } from '../parse/parse-task.ts'
 import type { RisingClock } from '../util/clock.ts'
@@ -129,7 +130,7 @@ export interface CommitBatch {
 
 /** Counters, called once per request or parse task. They return at once. */
 export interface ApiMeter {
-  /** One answer: `route` is ingest, delete, graphql, token, health, metrics, other. */
+  /** One answer: `route` is ingest, delete, import, graphql, token, health, metrics, other. */
   request(route: string, status: number): void
   /** Bytes of the body of one ingest request, as received. */
   bodyBytes(bytes: number): void
@@ -170,11 +171,27 @@ export interface ApiDeps {
   token(request: ControlRequest): Promise<Reply>
   /** Control routes that other layers bring: the Arrow stream and the backup. */
   readonly routes: readonly ControlRoute[]
+  readonly imports: ImportDeps
   /** undefined when this Authorization header may read /metrics, otherwise the refusal. */
   metricsAccess(authorization: string): Refusal | undefined
   /** Prometheus text. */
   metricsText(): Promise<string>
   readonly meter: ApiMeter
+}
+
+/** A pool that an import goes to. */
+export interface ImportPool {
+  readonly id: string
+  readonly webhookId: string
+  readonly schema: PoolSchema
+}
+
+/** What imports need of other layers. */
+interface ImportDeps {
+  /** The caller of an Authorization header. */
+  verify(authorization: string, address: string): Promise<Identity | Refusal>
+  /** The pool of this id or unique name. */
+  pool(name: string): ImportPool | undefined
 }
 
 export interface ApiOptions {
@@ -197,6 +214,8 @@ export interface ApiOptions {
   readonly bodyWindowMs?: number
   /** Default ANSWER_MS_MAX; tests set less. */
   readonly answerMsMax?: number
+  /** Default UPLOAD_STALL_MS; tests set less. */
+  readonly uploadStallMs?: number
   /** Default STREAM_STALL_MS; tests set less. */
   readonly streamStallMs?: number
 }
@@ -210,6 +229,8 @@ export interface ApiStats {
   readonly tasksRunning: number
   /** Answers that their clients have not read. */
   readonly unreadAnswers: number
+  /** Imports that run. */
+  readonly imports: number
   /** Streaming answers that have a place, including those that have not begun. */
   readonly streams: number
   readonly connections: number

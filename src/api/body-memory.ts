@@ -30,6 +30,7 @@ import {
   WAITING_REQUESTS_MAX,
 } from '../util/limits.ts'
 import type { Admission } from './admission.ts'
+import type { Answer } from './ingest-answer.ts'
 import type { IngestSchema } from './ingest-pool.ts'
 import type { Responder } from './responder.ts'
 
@@ -44,9 +45,25 @@ type RequestState = 'new' | 'waiting' | 'placed' | 'ready' | 'over'
 
 const NO_BYTES = new Uint8Array(0)
 
+/** The part of a Responder that a request's body and answer need. */
+export type BodySocket = Pick<Responder, 'bodyRead' | 'pause' | 'resume' | 'waitOn' | 'send' | 'sendAndDrain'>
+
+/**
+ * Takes the outcome of a batch of an import, which is a request that no client of its own sent
+ * (import-run.ts).
+ */
+export interface BatchSink {
+  /** The batch has its sequence: a batch that is given from now on comes after it. */
+  sequenced(): void
+  /** The batch is durable, or refused. */
+  answered(answer: Answer): void
+}
+
 export class IngestRequest {
   readonly admission: Admission
-  readonly responder: Responder
+  /** The client's socket; that of a batch does nothing. */
+  readonly responder: BodySocket
+  readonly sink: BatchSink | undefined
   state: RequestState = 'new'
   slab: Slab<IngestRequest> | undefined
   /** Byte offset of the body in the slab. */
@@ -76,9 +93,10 @@ export class IngestRequest {
   /** Monotonic: when a waiting request gets 429, or an incomplete body 408. */
   untilMs = 0
 
-  constructor(admission: Admission, responder: Responder) {
+  constructor(admission: Admission, responder: BodySocket, sink?: BatchSink) {
     this.admission = admission
     this.responder = responder
+    this.sink = sink
   }
 }
 

@@ -22,6 +22,7 @@ import {
 import type { ApiDeps, ControlRequest, ControlRoute, Reply } from './api-types.ts'
 import type { Connections } from './connections.ts'
 import { declaredBytesOf, type RequestHead, tryDecode } from './http/transport.ts'
+import type { Imports } from './imports.ts'
 import { livez, readyz } from './probes.ts'
 import { problemReply, refusalOfError, refuse } from './problem.ts'
 import { answerEarly, type Responder } from './responder.ts'
@@ -160,6 +161,15 @@ export function controlRoutes(deps: ApiDeps, connections: Connections, control: 
     })
   }
   return routes
+}
+
+/** The route of imports, whose bodies are not read here. */
+export function addImportRoute(routes: Router, imports: Imports): void {
+  routes.add('/v1/pools/:pool/import', {
+    name: 'import',
+    methods: { post: (head, responder, parameters) => imports.take(head, responder, parameters) },
+    otherwise: refusing('POST', false),
+  })
 }
 
 const METRICS_TYPE = { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }

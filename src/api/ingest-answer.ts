@@ -32,8 +32,10 @@ export interface Answer {
   readonly rejected: number
   /** Rejected events by error code. */
   readonly rejectedBy: ReadonlyMap<string, number>
-  /** The problem's code, undefined for a 200. */
-  readonly code?: string
+  /** The problem, undefined for a 200. */
+  readonly refusal?: Refusal
+  /** The first error of each rejected event of a 200. */
+  readonly errors?: readonly EventError[]
 }
 
 /**
@@ -64,6 +66,7 @@ export function answerOf(
     accepted,
     rejected: events - accepted,
     rejectedBy: countCodes(words),
+    errors: words,
   }
 }
 
@@ -194,7 +197,7 @@ function refusedDocument(document: number, event: number): Answer {
 export function answerRefusal(refusal: Refusal, rejectedBy = NONE): Answer {
   let rejected = 0
   for (const count of rejectedBy.values()) rejected += count
-  return { reply: problemReply(refusal), accepted: 0, rejected, rejectedBy, code: refusal.code }
+  return { reply: problemReply(refusal), accepted: 0, rejected, rejectedBy, refusal }
 }
 
 const schemas = new WeakMap<SharedArrayBuffer, PoolSchema>()

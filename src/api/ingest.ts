@@ -27,15 +27,25 @@ import {
   WAIT_MS_MAX,
 } from '../util/limits.ts'
 import type { Admission, RateLimit } from './admission.ts'
-import type { ApiDeps, ApiOptions } from './api-types.ts'
+import type { ApiDeps, ApiOptions, IngestTarget } from './api-types.ts'
 import { Bodies, busy } from './bodies.ts'
-import { IngestRequest, type Slab, SlabPool } from './body-memory.ts'
+import { type BatchSink, type BodySocket, IngestRequest, type Slab, SlabPool } from './body-memory.ts'
 import { type Answer, answerOf, answerRefusal, Turns } from './ingest-answer.ts'
 import { type Batch, commitBatchOf, takeBatch, weigh } from './ingest-batch.ts'
 import { problemReply, refusalOfError, refuse, rejectedHeaders } from './problem.ts'
-import { answerEarly, type Responder } from './responder.ts'
+import { answerEarly, nothing, type Responder } from './responder.ts'
 
 const DELETED_POOL = refuse(404, 'unknown_webhook', 'no webhook has this id', rejectedHeaders(0))
+
+/** The socket of a batch, whose body is complete. */
+const NO_SOCKET: BodySocket = {
+  bodyRead: true,
+  pause: nothing,
+  resume: nothing,
+  waitOn: nothing,
+  send: nothing,
+  sendAndDrain: nothing,
+}
 
 export class Ingest {
   readonly slabs = new SlabPool<IngestRequest>()
@@ -86,6 +96,23 @@ export class Ingest {
     const request = new IngestRequest(admission, responder)
     responder.onGone = () => this.bodies.gone(request)
     responder.onData((chunk, last) => this.bodies.chunk(request, chunk, last))
+  }
+
+  /**
+   * Takes the body of a batch of an import, whose memory is used only during the call. It goes the
+   * way of every request. A batch that found no room is refused with `busy`.
+   */
+  submit(target: IngestTarget, body: Uint8Array, sink: BatchSink): void {
+    const declaredBytes = body.byteLength
+    const admission = {
+      target,
+      kind: 'post',
+      allOrNothing: false,
+      gzip: false,
+      minimal: false,
+      declaredBytes,
+    }
+    this.bodies.chunk(new IngestRequest(admission as Admission, NO_SOCKET, sink), body, true)
   }
 
   /** Refuses requests that waited too long and bodies that arrive too slowly. */
@@ -270,8 +297,9 @@ export class Ingest {
     this.#rate.pay(target.poolNumber, answer.accepted + answer.rejected)
     this.#deps.meter.bodyBytes(request.bytes)
     this.#deps.meter.events(target.poolId, answer.accepted, answer.rejectedBy)
-    if (answer.code !== undefined) this.#deps.meter.refused(answer.code)
-    request.responder.send(answer.reply)
+    if (answer.refusal !== undefined) this.#deps.meter.refused(answer.refusal.code)
+    if (request.sink === undefined) request.responder.send(answer.reply)
+    else request.sink.answered(answer)
   }
 }
 
@@ -279,12 +307,14 @@ export class Ingest {
  * Tells the pools of a batch that it begins. The returned function tells them that its requests
  * have their sequences, or will get none; only its first call counts.
  */
-function beginGroups({ pools }: Batch): () => void {
+function beginGroups({ pools, requests }: Batch): () => void {
   for (const pool of pools) pool.begun()
   let isSequenced = false
   return () => {
-    if (!isSequenced) for (const pool of pools) pool.sequenced()
+    if (isSequenced) return
     isSequenced = true
+    for (const pool of pools) pool.sequenced()
+    for (const { sink } of requests) sink?.sequenced()
   }
 }
 
@@ -302,6 +332,7 @@ function refuseBody(deps: ApiDeps) {
     // Every answer to a body that was read has the counts.
     const counts = request.complete ? rejectedHeaders(0) : {}
     const counted = { ...refusal, headers: { ...counts, ...refusal.headers } }
-    answerEarly(request.responder, problemReply(counted), request.admission.declaredBytes)
+    if (request.sink !== undefined) request.sink.answered(answerRefusal(counted))
+    else answerEarly(request.responder, problemReply(counted), request.admission.declaredBytes)
   }
 }

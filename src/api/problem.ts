@@ -26,7 +26,16 @@ export function rejectedHeaders(rejected: number): Record<string, string> {
 
 /** The refusal as `application/problem+json`. */
 export function problemReply(refusal: Refusal): Reply {
-  const body = {
+  return {
+    status: refusal.status,
+    headers: { ...refusal.headers, 'content-type': 'application/problem+json' },
+    body: JSON.stringify(problemFields(refusal)),
+  }
+}
+
+/** The members of a problem's object. */
+export function problemFields(refusal: Refusal) {
+  return {
     errors: refusal.message,
     type: `urn:weir:problem:${refusal.code}`,
     title: STATUS_CODES[refusal.status] ?? 'Error',
@@ -35,11 +44,6 @@ export function problemReply(refusal: Refusal): Reply {
     code: refusal.code,
     retryable: refusal.retryable,
     events: refusal.events ?? [],
-  }
-  return {
-    status: refusal.status,
-    headers: { ...refusal.headers, 'content-type': 'application/problem+json' },
-    body: JSON.stringify(body),
   }
 }
 

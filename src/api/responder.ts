@@ -33,6 +33,8 @@ export function headText(status: number, headers: Reply['headers'] = {}): string
 export abstract class Responder {
   /** The name of the route, for the metrics; set by the router. */
   route = 'other'
+  /** The body may be of any size, and take hours (upload-body.ts). */
+  isUpload = false
   /** The whole body was read. */
   bodyRead = false
   /** Called once when the client disconnects before the answer. */
@@ -170,7 +172,11 @@ export function nothing(): void {}
  * Answers before the end of the body. The HTTP library reads a short rest of the body, and the
  * connection stays open. A rest that may be long is drained, and the connection is closed.
  */
-export function answerEarly(responder: Responder, reply: Reply, declaredBytes: number): void {
+export function answerEarly(
+  responder: Pick<Responder, 'bodyRead' | 'send' | 'sendAndDrain'>,
+  reply: Reply,
+  declaredBytes: number,
+): void {
   const isShort = declaredBytes >= 0 && declaredBytes <= BODY_BYTES_MAX && reply.status !== 408
   if (responder.bodyRead || isShort) responder.send(reply)
   else responder.sendAndDrain(reply)

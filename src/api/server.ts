@@ -1,8 +1,9 @@
 /** The front end: joins admission, ingest and control requests, listens and stops. */
 
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
-import { ANSWER_MS_MAX, API_TICK_MS, STREAM_STALL_MS } from '../util/limits.ts'
+import { ANSWER_MS_MAX, API_TICK_MS, STREAM_STALL_MS, UPLOAD_STALL_MS } from '../util/limits.ts'
 import { admit, RateLimit } from './admission.ts'
 import type { Api, ApiDeps, ApiOptions, ApiStats } from './api-types.ts'
 import {
@@ -14,8 +15,9 @@ import {
   Tarpit,
   Unread,
 } from './connections.ts'
-import { Control, ControlBodies, controlRoutes, type Router } from './control.ts'
+import { addImportRoute, Control, ControlBodies, controlRoutes, type Router } from './control.ts'
 import { CHUNKED, declaredBytesOf, type OnRequest, type RequestHead } from './http/transport.ts'
+import { Imports } from './imports.ts'
 import { Ingest } from './ingest.ts'
 import { problemReply, refuse } from './problem.ts'
 import { QUERY_PATH } from './query-route.ts'
@@ -40,7 +42,9 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
   const ingest = new Ingest(deps, rate, options)
   const controlBodies = new ControlBodies()
   const streams = new Streams(options.streamStallMs ?? STREAM_STALL_MS)
+  const imports = new Imports(deps, ingest, rate, connections, options.uploadStallMs ?? UPLOAD_STALL_MS)
   const routes = controlRoutes(deps, connections, new Control(controlBodies, streams))
+  addImportRoute(routes, imports)
   const onRequest = dispatcher(deps, connections, {
     ingest,
     rate,
@@ -56,6 +60,7 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
     connections.drain.tick(now)
     connections.unread.tick(now)
     streams.tick(now)
+    imports.tick(now)
   }, API_TICK_MS)
   try {
     const { host, port } = options
@@ -63,13 +68,16 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
     return {
       host,
       port: listening.port,
-      stats: () => statsOf(connections, ingest, streams),
+      stats: () => ({ ...statsOf(connections, ingest, streams), imports: imports.length }),
       stop: async deadlineMs => {
         // /readyz answers 503 while requests in flight are answered. Then close() ends listening as
         // well.
         streams.stop()
+        imports.stop()
         const idle = await answerOpen(connections, deadlineMs)
         clearInterval(timer)
+        // Over node:http an answer before the end of its body reaches the socket after this turn.
+        await nextTurn()
         listening.close()
         return idle
       },
@@ -80,7 +88,11 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
   }
 }
 
-function statsOf({ open, unread, sockets }: Connections, ingest: Ingest, streams: Streams): ApiStats {
+function statsOf(
+  { open, unread, sockets }: Connections,
+  ingest: Ingest,
+  streams: Streams,
+): Omit<ApiStats, 'imports'> {
   return {
     open,
     waitingRequests: ingest.bodies.waiting,

@@ -8,7 +8,7 @@
  *         with rows; orphans are removed after ready.
  */
 import { availableParallelism } from 'node:os'
-import type { Api, Health } from '../api/api-types.ts'
+import type { Api, Health, ImportPool } from '../api/api-types.ts'
 import { arrowRoute, sweepCopies } from '../api/arrow-export.ts'
 import type { AskedPool, AskedPools } from '../api/graphql/context.ts'
 import { createGraphql } from '../api/graphql/endpoint.ts'
@@ -35,6 +35,7 @@ import { ask, parseTexts, planQuestion, type QuestionDeps } from '../query/quest
 import { MergerClient } from '../store/compaction/merge-client.ts'
 import type { Backups } from '../tools/backup/backup-client.ts'
 import { localUrl } from '../util/addresses.ts'
+import { must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import {
   CLIENT_SECRET_CHARACTERS_MIN,
@@ -253,6 +254,7 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
           temporaryFolder: paths.temporary,
         }),
       ],
+      imports: { verify: tokens.verify, pool: name => importPool(catalog, pools, name) },
       metricsAccess: metricsAccess(config.host, config.metricsToken),
       metricsText: () => metrics.text(),
       meter: createMeter(metrics, catalog),
@@ -266,6 +268,18 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
       connectionsMax: config.connections,
     },
   )
+}
+
+/** The pool of this id or unique name, as imports need it. */
+function importPool(
+  catalog: Server['catalog'],
+  pools: Server['pools'],
+  name: string,
+): ImportPool | undefined {
+  const pool = catalog.pool(name) ?? catalog.poolByName(name)
+  if (pool === undefined) return undefined
+  const webhookId = pool.webhookId ?? catalog.source(pool.dataSourceId)?.webhook?.webhookId
+  return { id: pool.id, webhookId: must(webhookId, 'the webhook of a pool'), schema: pools.schemaOf(pool) }
 }
 
 /**

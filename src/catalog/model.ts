@@ -27,6 +27,7 @@ export const SCOPES = [
   'data_pool:query',
   'data_pool:read',
   'data_pool:stats',
+  'data_pool:write',
   'metric:query',
   'metric:read',
   'metric:stats',

@@ -356,6 +356,36 @@ export const RATE_POOLS_MAX = 10_000
 /** Bad events described in one turn of the main thread; the answers of further ones take turns. */
 export const EVENT_ERRORS_PER_TURN = 1_000
 
+// ── imports ─────────────────────────────────────────────────────────────────────────────────────
+
+/** Imports at once; one more is 503. Each has a thread and some 8 MiB. */
+export const IMPORTS_MAX = 4
+/** Uploads whose caller is being identified; one more is 503. */
+export const UPLOADS_BEGINNING_MAX = 64
+/**
+ * Batches of an import between its thread and the answer of ingest: while one is synced, the next
+ * ones are parsed. They take at most a third of the slabs for large bodies.
+ */
+export const IMPORT_BATCHES_MAX = 4
+/** Bytes of a row as JSON: it fits into a body with its brackets. A longer row is refused. */
+export const IMPORT_ROW_BYTES_MAX = BODY_BYTES_MAX - 2
+/** Columns of a CSV or Parquet file. Those beyond the pool's stand in the payload. */
+export const IMPORT_COLUMNS_MAX = 20_000
+/** Refused rows that the answer lists if the client does not say how many. */
+export const IMPORT_ERRORS_DEFAULT = 100
+/** Refused rows that a client may ask for. Each takes some 200 bytes until the end. */
+export const IMPORT_ERRORS_MAX = 10_000
+/** Time without a byte after which an upload ends, unless Weir itself pauses it. */
+export const UPLOAD_STALL_MS = 60_000
+/** Bytes of an upload that wait on the main thread; beyond it the socket is paused. */
+export const UPLOAD_HELD_BYTES = 1 * MiB
+/** Chunks of an upload are gathered into pieces of this size. */
+export const UPLOAD_PIECE_BYTES = 256 * KiB
+/** Decoded bytes that the thread of an import makes at once. */
+export const INFLATED_PIECE_BYTES = 128 * KiB
+/** Wait before a batch that found no room is tried again. It waited WAIT_MS_MAX for it already. */
+export const IMPORT_RETRY_MS = 100
+
 // ── connections ─────────────────────────────────────────────────────────────────────────────────
 
 /**
@@ -949,6 +979,10 @@ assert(
 )
 assert(HTTP_REQUEST_MS_MAX > BODY_MS_MAX + WAIT_MS_MAX, 'node:http lets a slow body wait for room')
 assert(GRAPHQL_REQUESTS_MAX + GUESSES_WAITING_MAX < CONTROL_REQUESTS_MAX, 'tokens have places')
+assert(
+  IMPORTS_MAX * IMPORT_BATCHES_MAX <= (SLABS_MAX - SLABS_SMALL_MIN) / 3,
+  'imports leave slabs to other clients',
+)
 assert(SLABS_SMALL_MIN < SLABS_MAX, 'large bodies have slabs too')
 assert(GROUP_BYTES_MAX >= SLAB_BYTES, 'a group holds a slab')
 assert(LOG_FILE_BYTES >= 2 * GROUP_BYTES_MAX, 'a log file holds a group')

@@ -7,18 +7,14 @@ import { describe, expect, test } from 'vitest'
 import type { Attack } from './attack.ts'
 import { choosing, frontEndsOf, runAttack } from './run.ts'
 
-/**
- * `npm run bench -- abuse` measures acks and memory against their goals of 1 s and 200 MiB. A test
- * beside other tests tells only what an attacker can break: acks came after 14 s, and memory grew by
- * 3.3 GB, where an attack had an effect.
- */
-const ACK_MS_MAX = 5_000
+/** No ack of the producer is later during an attack, on a machine that is otherwise idle. */
+const ACK_MS_MAX = 1_000
 /**
  * On a loaded machine acks are late without an attack too. During one they are at most this many
  * times as late.
  */
 const CALM_FACTOR = 10
-const GROWTH_MIB_MAX = 500
+const GROWTH_MIB_MAX = 200
 const MAIN = fileURLToPath(new URL('../../src/app/main.js', import.meta.url))
 
 /**

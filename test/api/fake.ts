@@ -42,6 +42,15 @@ import type {
 import { RisingClock } from '../../src/util/clock.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX } from '../../src/util/limits.ts'
 
+const SCHEMA: PoolSchema = {
+  pool: 1,
+  version: 1,
+  columns: [{ name: 'id', type: 'STRING', jsonProperty: 'id', required: true }],
+  timestamp: -1,
+  tenant: -1,
+  key: { columns: [-1, 0], version: -1 },
+}
+
 /** A pool with a required STRING column `id`. */
 export function targetOf(
   pool: number,
@@ -60,14 +69,7 @@ export function targetOf(
 
 /** A version of the schema of such a pool. `cost`: of a batch; by default that of its columns. */
 export function ingestSchemaOf(pool: number, version: number, cost?: BatchCost): IngestSchema {
-  const schema: PoolSchema = {
-    pool,
-    version,
-    columns: [{ name: 'id', type: 'STRING', jsonProperty: 'id', required: true }],
-    timestamp: -1,
-    tenant: -1,
-    key: { columns: [-1, 0], version: -1 },
-  }
+  const schema: PoolSchema = { ...SCHEMA, pool, version }
   return { version, bytes: shareSchema(schema), cost: cost ?? batchCostOf(schema) }
 }
 
@@ -102,6 +104,8 @@ export class Fake {
   /** Awaited in front of each parse and commit. */
   parseGate: Promise<unknown> | undefined
   commitGate: Promise<unknown> | undefined
+  /** Asked before each batch of an import. */
+  verifyAgain = (): void => {}
   #roomListener = () => {}
   #parseListener = () => {}
   #releaseListener = () => {}
@@ -164,6 +168,14 @@ export class Fake {
           }),
         },
       ],
+      imports: {
+        verify: async () => ({
+          applicationId: 'APP1',
+          scopes: new Set(['admin']),
+          verifyAgain: () => this.verifyAgain(),
+        }),
+        pool: name => (this.targets.has(name) ? { id: name, webhookId: name, schema: SCHEMA } : undefined),
+      },
       metricsAccess: () => undefined,
       metricsText: async () => 'weir_up 1\n',
       meter: {

@@ -32,6 +32,9 @@ describe('wide pools', async () => {
 describe('control bodies', async () => {
   await import('./control_bodies.test.ts')
 })
+describe('imports', async () => {
+  await import('./imports.test.ts')
+})
 describe('connections', async () => {
   await import('./connections_are_counted.test.ts')
 })

@@ -12,6 +12,9 @@ describe('ingest contract', async () => {
 describe('Arrow stream', async () => {
   await import('./arrow_stream.test.ts')
 })
+describe('imports', async () => {
+  await import('./imports.test.ts')
+})
 describe('operation', async () => {
   await import('./operation.test.ts')
 })

@@ -18,6 +18,7 @@ const SCOPE: Readonly<Record<Enums['ApplicationScope'], Scope>> = {
   DATA_POOL_QUERY: 'data_pool:query',
   DATA_POOL_READ: 'data_pool:read',
   DATA_POOL_STATS: 'data_pool:stats',
+  DATA_POOL_WRITE: 'data_pool:write',
   ENVIRONMENT_ADMIN: 'environment:admin',
   METRIC_QUERY: 'metric:query',
   METRIC_READ: 'metric:read',

@@ -31,7 +31,7 @@ type ParentOf<K> = K extends keyof Parents ? Parents[K] : unknown
 export type Resolvers = { readonly [K in keyof Fields]: ResolversOf<ParentOf<K>, Fields[K]> }
 
 export interface Enums {
-  ApplicationScope: 'ADMIN' | 'APPLICATION_ADMIN' | 'DATA_POOL_QUERY' | 'DATA_POOL_READ' | 'DATA_POOL_STATS' | 'ENVIRONMENT_ADMIN' | 'METRIC_QUERY' | 'METRIC_STATS' | 'METRIC_READ'
+  ApplicationScope: 'ADMIN' | 'APPLICATION_ADMIN' | 'DATA_POOL_QUERY' | 'DATA_POOL_READ' | 'DATA_POOL_STATS' | 'DATA_POOL_WRITE' | 'ENVIRONMENT_ADMIN' | 'METRIC_QUERY' | 'METRIC_STATS' | 'METRIC_READ'
   Propeller: 'P1_X_SMALL' | 'P1_SMALL' | 'P1_MEDIUM' | 'P1_LARGE' | 'P1_X_LARGE'
   ColumnType: 'BOOLEAN' | 'STRING' | 'FLOAT' | 'DOUBLE' | 'INT8' | 'INT16' | 'INT32' | 'INT64' | 'DATE' | 'TIMESTAMP' | 'JSON' | 'CLICKHOUSE'
   FilterOperator: 'EQUALS' | 'NOT_EQUALS' | 'GREATER_THAN' | 'GREATER_THAN_OR_EQUAL_TO' | 'LESS_THAN' | 'LESS_THAN_OR_EQUAL_TO' | 'IS_NULL' | 'IS_NOT_NULL' | 'LIKE' | 'NOT_LIKE'

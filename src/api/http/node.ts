@@ -66,6 +66,9 @@ function listen(options: ListenOptions): Promise<Listening> {
   server.on('checkExpectation', take(false))
   server.on('connect', (_, socket) => connectionOf(socket as Socket).fail(NO_TUNNEL))
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+    // NOTE: node:http reports it once for a request, and goes on with the request.
+    if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && connections.get(socket as Socket)?.isUploading === true)
+      return
     if (error.code === 'ECONNRESET' || !socket.writable) socket.destroy()
     else connectionOf(socket as Socket).fail(refusalOf(error))
   })
@@ -96,6 +99,11 @@ function listening(server: Server, { host, port }: ListenOptions): Promise<Liste
 /** One connection: the request that runs, and the requests pipelined behind it. */
 class Connection implements ResponderConnection {
   isEnding = false
+  /** The request that runs has a body of any size, which has no time of its own. */
+  get isUploading(): boolean {
+    return this.#current?.isUpload === true && !this.#current.bodyRead
+  }
+
   readonly #socket: Socket
   readonly #options: ListenOptions
   #current: NodeResponder | undefined

@@ -15,6 +15,7 @@ const { isEnumType, isInputObjectType, isInterfaceType, isObjectType, isScalarTy
 
 /** The members that Weir has beyond the appendix. Their descriptions say so. */
 const OWN = new Map([
+  ['ApplicationScope', ['DATA_POOL_WRITE']],
   ['DataPool', ['webhookUrl: String']],
   ['Query', ['percentile(input: PercentileInput!): PercentileResponse!']],
 ])
@@ -97,11 +98,12 @@ test('every type and every field describes itself', () => {
 
 test('every addition to the protocol says that it is one', () => {
   for (const [name, members] of OWN) {
-    const type = must(schema.getType(name), name) as Graphql.GraphQLObjectType
+    const type = must(schema.getType(name), name) as Graphql.GraphQLObjectType | Graphql.GraphQLEnumType
     for (const member of members) {
       expect(membersOf(type)).toContain(member)
       const [field = ''] = member.split(/[(:]/)
-      expect(type.getFields()[field]?.description).toMatch(/^Weir's own field\b/)
+      if (isEnumType(type)) expect(type.getValue(member)?.description).toMatch(/^Weir's own value\b/)
+      else expect(type.getFields()[field]?.description).toMatch(/^Weir's own field\b/)
     }
   }
   for (const name of OWN_TYPES)

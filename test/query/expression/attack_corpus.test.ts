@@ -11,7 +11,7 @@ import { CORPUS } from './corpus.ts'
 import { ExpressionPool, SCHEMA } from './pool.ts'
 
 /** Two cores that other tests use too. */
-const MS_MAX = 20_000
+const MS_MAX = 2_000
 
 const pool = new ExpressionPool()
 let parse: ParseTexts

@@ -7,7 +7,7 @@ import { CORPUS } from './corpus.ts'
 import { SqlPools } from './pools.ts'
 
 /** Two cores that other tests use too. */
-const MS_MAX = 20_000
+const MS_MAX = 2_000
 const ENGINE =
   /duckdb|json_serialize|LINE \d|node_modules|\.ts\b|Binder|Catalog Error|max_expression|read_parquet\(\[/i
 

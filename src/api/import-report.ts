@@ -1,0 +1,167 @@
+/** The report of an import: what is durable, and which rows were refused. */
+import type { BadRow, Encoding, ImportFormat, RowBatch } from '../parse/import/import-types.ts'
+import { must } from '../util/assert.ts'
+import type { Refusal } from '../util/errors.ts'
+import type { Reply } from './api-types.ts'
+import type { Answer } from './ingest-answer.ts'
+import { problemFields, refuse } from './problem.ts'
+
+/** The part of a report that does not grow. */
+export interface ImportCounts {
+  /** Rows of the body that were read to their end: left out, accepted or refused. */
+  readonly rows: number
+  readonly accepted: number
+  readonly rejected: number
+  /** Rows that `skipRows` left out. */
+  readonly skipped: number
+  /** Bytes of the body up to the last of these rows; null where the body was decoded. */
+  readonly bytes: number | null
+}
+
+interface ReportOptions {
+  readonly format: ImportFormat
+  readonly encoding: Encoding
+  readonly skipRows: number
+  readonly errorsMax: number
+}
+
+export class ImportReport {
+  readonly #options: ReportOptions
+  #rows = 0
+  #bytes = 0
+  #accepted = 0
+  #rejected = 0
+  readonly #rejectedBy = new Map<string, number>()
+  readonly #errors: BadRow[] = []
+
+  constructor(options: ReportOptions) {
+    this.#options = options
+  }
+
+  /** Adds a batch that is durable. `answer`: of ingest; absent where it had no events. */
+  add(batch: RowBatch, answer: Answer | undefined): void {
+    this.#end(batch)
+    const refused: BadRow[] = [...batch.refused]
+    this.#countAll(batch.refusedBy)
+    if (answer !== undefined) {
+      this.#accepted += answer.accepted
+      refused.push(...this.#refusedBy(batch, answer))
+    }
+    refused.sort((a, b) => a.row - b.row)
+    this.#errors.push(...refused.slice(0, this.#options.errorsMax - this.#errors.length))
+  }
+
+  /** The end of the body. */
+  end(at: { readonly rows: number; readonly bytes: number }): void {
+    this.#end(at)
+  }
+
+  counts(): ImportCounts {
+    const { format, encoding, skipRows } = this.#options
+    return {
+      rows: this.#rows,
+      accepted: this.#accepted,
+      rejected: this.#rejected,
+      skipped: Math.min(skipRows, this.#rows),
+      bytes: encoding === 'identity' && format !== 'parquet' ? this.#bytes : null,
+    }
+  }
+
+  /**
+   * Rows that a resumed import may leave out. Those that `skipRows` left out were stored before,
+   * also where the body did not come that far.
+   */
+  get durableRows(): number {
+    return Math.max(this.#rows, this.#options.skipRows)
+  }
+
+  /** The refused rows as the answer lists them, and how many of them it does not list. */
+  refused() {
+    return {
+      rejectedBy: Object.fromEntries(this.#rejectedBy),
+      errors: this.#errors,
+      errorsOmitted: this.#rejected - this.#errors.length,
+    }
+  }
+
+  #end({ rows, bytes }: { readonly rows: number; readonly bytes: number }): void {
+    this.#rows = rows
+    this.#bytes = bytes
+  }
+
+  #countAll(codes: ReadonlyMap<string, number>): void {
+    for (const [code, count] of codes) this.#countRefused(code, count)
+  }
+
+  #countRefused(code: string, count: number): void {
+    this.#rejected += count
+    this.#rejectedBy.set(code, (this.#rejectedBy.get(code) ?? 0) + count)
+  }
+
+  /** The rows of a batch that ingest refused. */
+  #refusedBy({ places }: RowBatch, answer: Answer): BadRow[] {
+    const { refusal } = answer
+    const placeOf = (index: number) => ({
+      row: must(places[2 * index], 'the row of an event'),
+      line: must(places[2 * index + 1], 'the line of an event'),
+    })
+    const events = refusal?.events ?? answer.errors ?? []
+    if (refusal === undefined || refusal.code === 'no_valid_event') {
+      this.#countAll(answer.rejectedBy)
+      return events.map(({ index, code, column, message }) => ({
+        ...placeOf(index),
+        code,
+        column,
+        message,
+      }))
+    }
+    // The document as a whole was refused: the thread's check and the parser do not agree.
+    const { code, message } = refusal
+    const count = places.length / 2
+    this.#countRefused(code, count)
+    return Array.from({ length: count }, (_, index) => ({ ...placeOf(index), code, column: null, message }))
+  }
+}
+
+/** The answer to a body that was read to its end, whatever its rows are. */
+export function doneReply(id: string, report: ImportReport): Reply {
+  const counts = report.counts()
+  return replyOf(200, 'application/json', counts, {
+    import: id,
+    durableRows: counts.rows,
+    ...fieldsOf(report),
+  })
+}
+
+/** The answer to an import that ended early: the problem, and what is durable. */
+export function failedReply(id: string, report: ImportReport, failure: Refusal): Reply {
+  const counts = report.counts()
+  const detail = `${failure.message}; the first ${report.durableRows} rows are durable: resume with skipRows=${report.durableRows}`
+  const problem = problemFields({
+    ...refuse(failure.status, failure.code, detail),
+    retryable: failure.retryable,
+  })
+  const body = { ...problem, import: id, durableRows: report.durableRows, ...fieldsOf(report) }
+  return replyOf(failure.status, 'application/problem+json', counts, body, failure.headers)
+}
+
+function fieldsOf(report: ImportReport) {
+  const { rows, accepted, rejected, skipped, bytes } = report.counts()
+  return { rows, accepted, rejected, skippedRows: skipped, durableBytes: bytes, ...report.refused() }
+}
+
+function replyOf(
+  status: number,
+  contentType: string,
+  { accepted, rejected }: ImportCounts,
+  body: object,
+  more: Readonly<Record<string, string>> = {},
+): Reply {
+  const headers = {
+    ...more,
+    'content-type': contentType,
+    'x-events-accepted': String(accepted),
+    'x-events-rejected': String(rejected),
+  }
+  return { status, headers, body: JSON.stringify(body) }
+}

@@ -1,0 +1,95 @@
+/** What the head of an import's request asks for: the format, the encoding, and the parameters. */
+import { ENCODINGS, type Encoding, IMPORT_FORMATS, type ImportFormat } from '../parse/import/import-types.ts'
+import type { Refusal } from '../util/errors.ts'
+import { IMPORT_ERRORS_DEFAULT, IMPORT_ERRORS_MAX } from '../util/limits.ts'
+import type { RequestHead } from './http/transport.ts'
+import { refuse } from './problem.ts'
+
+export interface ImportRequest {
+  readonly format: ImportFormat
+  readonly encoding: Encoding
+  readonly skipRows: number
+  readonly errorsMax: number
+}
+
+const MEDIA: Readonly<Record<string, ImportFormat>> = {
+  'application/x-ndjson': 'ndjson',
+  'application/ndjson': 'ndjson',
+  'application/jsonl': 'ndjson',
+  'application/x-jsonlines': 'ndjson',
+  'text/csv': 'csv',
+  'application/vnd.apache.parquet': 'parquet',
+  'application/x-parquet': 'parquet',
+}
+
+/** Reads a head, or refuses it. */
+export function readImportRequest(head: RequestHead): ImportRequest | Refusal {
+  const encoding = encodingOf(head)
+  if (encoding === undefined) return UNKNOWN_ENCODING
+  const given = readParameters(head.query)
+  if ('status' in given) return given
+  const format = given.format ?? formatOf(head.header('content-type'))
+  return format === undefined ? UNKNOWN_TYPE : { ...given, format, encoding }
+}
+
+const UNKNOWN_ENCODING = refuse(
+  415,
+  'unsupported_encoding',
+  `Content-Encoding is one of ${ENCODINGS.join(', ')}, and only one of them`,
+  { 'accept-encoding': 'gzip, zstd' },
+)
+const UNKNOWN_TYPE = refuse(
+  415,
+  'unsupported_media_type',
+  'give the format: ?format=ndjson, csv or parquet, or the Content-Type application/x-ndjson, text/csv or application/vnd.apache.parquet',
+  { accept: 'application/x-ndjson, text/csv, application/vnd.apache.parquet' },
+)
+
+function encodingOf(head: RequestHead): Encoding | undefined {
+  const text = head.header('content-encoding').trim().toLowerCase()
+  if (text === '') return 'identity'
+  if (head.headerCount('content-encoding') > 1) return undefined
+  return ENCODINGS.find(encoding => encoding === text)
+}
+
+function formatOf(contentType: string): ImportFormat | undefined {
+  const media = contentType.split(';', 1)[0]!.trim().toLowerCase()
+  return Object.hasOwn(MEDIA, media) ? MEDIA[media] : undefined
+}
+
+interface Parameters extends Pick<ImportRequest, 'skipRows' | 'errorsMax'> {
+  readonly format?: ImportFormat
+}
+
+function readParameters(query: string): Parameters | Refusal {
+  const texts = new Map<string, string>()
+  for (const [name, value] of new URLSearchParams(query)) {
+    if (texts.has(name)) return badParameter(`${name}: it is given more than once`)
+    if (!NAMES.includes(name))
+      return badParameter(`${name}: there is no such parameter; there are ${NAMES.join(', ')}`)
+    texts.set(name, value)
+  }
+  const skipRows = countOf(texts.get('skipRows'), 0, Number.MAX_SAFE_INTEGER)
+  if (skipRows === undefined) return badParameter('skipRows: it is a number of rows, such as 1000')
+  const errorsMax = countOf(texts.get('errorsMax'), IMPORT_ERRORS_DEFAULT, IMPORT_ERRORS_MAX)
+  if (errorsMax === undefined) return badParameter(`errorsMax: it is a number up to ${IMPORT_ERRORS_MAX}`)
+  const text = texts.get('format')
+  if (text === undefined) return { skipRows, errorsMax }
+  const format = IMPORT_FORMATS.find(one => one === text)
+  return format === undefined
+    ? badParameter(`format: it is one of ${IMPORT_FORMATS.join(', ')}`)
+    : { skipRows, errorsMax, format }
+}
+
+const NAMES: readonly string[] = ['format', 'skipRows', 'errorsMax']
+
+/** The number in `text`; undefined where it is none from 0 to `max`. */
+function countOf(text: string | undefined, absent: number, max: number): number | undefined {
+  if (text === undefined) return absent
+  const count = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
+  return count <= max ? count : undefined
+}
+
+function badParameter(message: string): Refusal {
+  return refuse(400, 'bad_parameter', message)
+}

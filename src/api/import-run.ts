@@ -1,0 +1,209 @@
+/**
+ * One import: body → thread (parse/import/) → batches → ingest → durable.
+ *
+ *   W-1   A row counts as durable after the answer of its batch, which comes after the sync.
+ *   W-9   IMPORT_BATCHES_MAX batches are with ingest. The thread makes the next one meanwhile, and
+ *         takes no further bytes; then the socket is paused (upload-body.ts).
+ *   W-11  This thread moves bytes and counts. It loops over refused rows only.
+ *
+ * Batches keep the order of the file: a batch is given to ingest when the one before it has its
+ * sequence. So of two rows with one key the later one wins, and what is durable is always the
+ * beginning of the file.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Identity } from '../catalog/token.ts'
+import type { ImportCalls, ImportOptions, NextAnswer, RowBatch } from '../parse/import/import-types.ts'
+import type { Refusal } from '../util/errors.ts'
+import { IMPORT_BATCHES_MAX, IMPORT_RETRY_MS } from '../util/limits.ts'
+import type { Thread } from '../util/thread-kit.ts'
+import type { RateLimit } from './admission.ts'
+import type { ApiDeps, IngestTarget } from './api-types.ts'
+import { ImportReport } from './import-report.ts'
+import type { Ingest } from './ingest.ts'
+import type { Answer } from './ingest-answer.ts'
+import { refusalOfError, refuse } from './problem.ts'
+import { type UploadBody, UploadEnded } from './upload-body.ts'
+
+export interface RunDeps {
+  readonly api: Pick<ApiDeps, 'target' | 'health'>
+  readonly ingest: Pick<Ingest, 'submit'>
+  readonly rate: RateLimit
+  readonly thread: Thread<ImportCalls>
+  /** Called when the report has changed. */
+  readonly changed: () => void
+}
+
+export interface RunOptions extends ImportOptions {
+  readonly webhookId: string
+  readonly caller: Identity
+  readonly body: UploadBody
+}
+
+const DELETED = refuse(404, 'pool_deleted', 'the Data Pool was deleted during the import')
+
+export class ImportRun {
+  readonly report: ImportReport
+  readonly #options: RunOptions
+  readonly #deps: RunDeps
+  #failure: Refusal | undefined
+  /** Batches that ingest has. */
+  #given = 0
+  #onAnswered: () => void = () => {}
+  /**
+   * A batch was not stored. Later ones may be, but are not counted: they are not the beginning of
+   * the file.
+   */
+  #isBroken = false
+  /** Memory of a batch that ingest has copied. */
+  #spare: ArrayBuffer | undefined
+  /** Resolves when the batches so far are counted, in their order. */
+  #counted: Promise<void> = Promise.resolve()
+
+  constructor(options: RunOptions, deps: RunDeps) {
+    this.#options = options
+    this.#deps = deps
+    this.report = new ImportReport(options)
+  }
+
+  /** Runs the import to its end. Resolves with the reason why it ended early, if it did. */
+  async run(): Promise<Refusal | undefined> {
+    const { thread } = this.#deps
+    void this.#feed()
+    try {
+      await this.#batches()
+    } catch (error) {
+      this.#failure ??= error instanceof UploadEnded ? error.refusal : refusalOfError(error, 'import')
+    }
+    await this.#counted
+    await thread.terminate()
+    return this.#failure
+  }
+
+  /** Ends the import early. */
+  fail(why: Refusal): void {
+    this.#failure ??= why
+    this.#options.body.end(why)
+    this.#onAnswered()
+    void this.#deps.thread.terminate() // ends the calls that wait
+  }
+
+  /** Gives the body to the thread. */
+  async #feed(): Promise<void> {
+    const { body } = this.#options
+    const { thread } = this.#deps
+    try {
+      for (let piece = await body.next(); piece !== undefined; piece = await body.next())
+        await thread.call('give', piece, [piece.buffer])
+      await thread.call('end', undefined)
+    } catch (error) {
+      // Errors of the thread reach run() by its other calls.
+      if (error instanceof UploadEnded) this.fail(error.refusal)
+    }
+  }
+
+  async #batches(): Promise<void> {
+    const { thread } = this.#deps
+    const { format, encoding, skipRows, errorsMax, columns, spoolFile } = this.#options
+    await thread.call('open', { format, encoding, skipRows, errorsMax, columns, spoolFile })
+    let ahead = this.#next(undefined)
+    for (;;) {
+      const answer = await ahead
+      if ('broken' in answer) throw new UploadEnded(refuse(400, answer.broken.code, answer.broken.message))
+      if ('done' in answer) {
+        await this.#counted
+        if (this.#failure === undefined) this.report.end(answer.done)
+        return
+      }
+      const { batch } = answer
+      const room = this.#spare
+      this.#spare = undefined
+      ahead = this.#next(room)
+      await this.#give(batch)
+      if (batch.body.byteLength > 0) this.#spare = batch.body.buffer as ArrayBuffer
+    }
+  }
+
+  #next(room: ArrayBuffer | undefined): Promise<NextAnswer> {
+    const answer = this.#deps.thread.call('next', room, room === undefined ? [] : [room])
+    answer.catch(() => {}) // awaited after the batch before it
+    return answer
+  }
+
+  /** Resolves when ingest has the batch, and the next one will come after it. */
+  async #give(batch: RowBatch): Promise<void> {
+    if (batch.body.byteLength === 0) {
+      this.#count(batch, Promise.resolve(undefined))
+      return
+    }
+    while (this.#given >= IMPORT_BATCHES_MAX && this.#failure === undefined) await this.#answered()
+    for (;;) {
+      const target = await this.#target()
+      const { sequenced, answered } = this.#submit(target, batch.body)
+      const first = await Promise.race([sequenced, answered])
+      if (first?.refusal?.status === 429) {
+        await sleep(IMPORT_RETRY_MS)
+        continue
+      }
+      this.#given += 1
+      this.#count(batch, answered)
+      return
+    }
+  }
+
+  /** The pool's target once events may be sent to it. @throws UploadEnded or AccessEnded */
+  async #target(): Promise<IngestTarget> {
+    const { api, rate } = this.#deps
+    for (;;) {
+      if (this.#failure !== undefined) throw new UploadEnded(this.#failure)
+      this.#options.caller.verifyAgain()
+      const { refuse: refused } = api.health()
+      if (refused !== undefined) throw new UploadEnded(refuse(503, refused.code, refused.message))
+      const target = api.target(this.#options.webhookId)
+      if (target === undefined) throw new UploadEnded(DELETED)
+      if (rate.retryAfterSeconds(target.poolNumber) === 0) return target
+      await sleep(IMPORT_RETRY_MS)
+    }
+  }
+
+  #submit(target: IngestTarget, body: Uint8Array) {
+    let [onSequenced, onAnswered] = [() => {}, (_: Answer) => {}]
+    const sequenced = new Promise<undefined>(resolve => {
+      onSequenced = () => resolve(undefined)
+    })
+    const answered = new Promise<Answer>(resolve => {
+      onAnswered = resolve
+    })
+    this.#deps.ingest.submit(target, body, { sequenced: onSequenced, answered: onAnswered })
+    return { sequenced, answered }
+  }
+
+  #answered(): Promise<void> {
+    return new Promise(resolve => {
+      this.#onAnswered = resolve
+    })
+  }
+
+  /** Counts a batch after those before it. */
+  #count(batch: RowBatch, answered: Promise<Answer | undefined>): void {
+    this.#counted = this.#counted.then(async () => {
+      const answer = await answered
+      if (answer !== undefined) this.#given -= 1
+      if (!this.#isBroken) {
+        this.#isBroken = answer?.refusal !== undefined && !isAboutRows(answer.refusal)
+        if (this.#isBroken) this.fail(failureOf(answer?.refusal))
+        else this.report.add(batch, answer)
+      }
+      this.#onAnswered()
+      this.#deps.changed()
+    })
+  }
+}
+
+/** Refusals of the events of a batch. Any other one ends the import. */
+function isAboutRows({ status }: Refusal): boolean {
+  return status === 400 || status === 413
+}
+
+function failureOf(refusal: Refusal | undefined): Refusal {
+  return refusal === undefined || refusal.status === 404 ? DELETED : refusal
+}

@@ -1,0 +1,144 @@
+/**
+ * A body of any size, read as its consumer asks for it. While UPLOAD_HELD_BYTES wait, the socket is
+ * paused, so that TCP slows the client down.
+ *
+ *   W-9  An upload holds UPLOAD_HELD_BYTES and what the library had read when it was paused. A
+ *        client that sends nothing for UPLOAD_STALL_MS is refused; time while Weir pauses it does
+ *        not count.
+ */
+import { monotonicMs } from '../util/clock.ts'
+import type { Refusal } from '../util/errors.ts'
+import { BODY_WAIT_ON_MS, UPLOAD_HELD_BYTES, UPLOAD_PIECE_BYTES } from '../util/limits.ts'
+import { refuse } from './problem.ts'
+import type { Responder } from './responder.ts'
+
+/** Why an upload ended early. There may be no client any more to tell it to. */
+export class UploadEnded extends Error {
+  override readonly name = 'UploadEnded'
+  readonly refusal: Refusal
+
+  constructor(refusal: Refusal) {
+    super(refusal.message)
+    this.refusal = refusal
+  }
+}
+
+const STALLED = refuse(408, 'body_too_slow', 'the client sent no byte of the body for too long')
+const GONE = refuse(499, 'client_gone', 'the client disconnected before the end of its body')
+
+/** Chunks of the socket, copied. The consumer owns its memory once it took it. */
+interface Piece {
+  readonly bytes: Buffer
+  used: number
+}
+
+export class UploadBody {
+  readonly #responder: Responder
+  readonly #stallMs: number
+  readonly #pieces: Piece[] = []
+  #heldBytes = 0
+  /** Bytes received. */
+  #bytes = 0
+  #isComplete = false
+  #isPaused = false
+  #ended: UploadEnded | undefined
+  #lastByteMs = monotonicMs()
+  #waitOnAtMs = 0
+  #changed: () => void = () => {}
+
+  /**
+   * Called in the turn of the request's head: a library drops a body that nobody reads.
+   * @param stallMs time without a byte after which the upload ends
+   */
+  constructor(responder: Responder, stallMs: number) {
+    this.#responder = responder
+    this.#stallMs = stallMs
+    responder.isUpload = true
+    responder.onGone = () => this.end(GONE)
+    responder.onData((chunk, last) => this.#take(chunk, last))
+  }
+
+  /** Bytes received so far. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Why the upload ended early. */
+  get whyEnded(): Refusal | undefined {
+    return this.#ended?.refusal
+  }
+
+  /**
+   * The next bytes, undefined at the end of the body. The caller owns them. One call at a time.
+   * @throws UploadEnded the client disconnected or stalled, or end() was called
+   */
+  async next(): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    for (;;) {
+      if (this.#ended !== undefined) throw this.#ended
+      const piece = this.#pieces.shift()
+      if (piece !== undefined) {
+        this.#heldBytes -= piece.used
+        if (this.#heldBytes < UPLOAD_HELD_BYTES / 2) this.#resume()
+        return new Uint8Array(piece.bytes.buffer as ArrayBuffer, piece.bytes.byteOffset, piece.used)
+      }
+      if (this.#isComplete) return undefined
+      this.#resume()
+      await new Promise<void>(resolve => {
+        this.#changed = resolve
+      })
+    }
+  }
+
+  /** Ends the upload early: next() rejects. */
+  end(why: Refusal): void {
+    this.#ended ??= new UploadEnded(why)
+    this.#pieces.length = 0
+    this.#changed()
+  }
+
+  /** Refuses a client that stalls. Restarts the library's own timer for one that is slow. */
+  tick(nowMs: number): void {
+    if (this.#isComplete || this.#isPaused || this.#ended !== undefined) return
+    if (nowMs - this.#lastByteMs > this.#stallMs) this.end(STALLED)
+    else if (nowMs >= this.#waitOnAtMs) {
+      this.#waitOnAtMs = nowMs + BODY_WAIT_ON_MS
+      this.#responder.waitOn()
+    }
+  }
+
+  #take(chunk: Uint8Array, last: boolean): void {
+    if (this.#ended !== undefined) return
+    this.#lastByteMs = monotonicMs()
+    this.#bytes += chunk.byteLength
+    if (chunk.byteLength > 0) this.#hold(chunk)
+    if (last) this.#isComplete = true
+    else if (this.#heldBytes >= UPLOAD_HELD_BYTES) this.#pause()
+    this.#changed()
+  }
+
+  /** Copies a chunk, whose memory is valid only during the call. */
+  #hold(chunk: Uint8Array): void {
+    this.#heldBytes += chunk.byteLength
+    let piece = this.#pieces.at(-1)
+    if (piece === undefined || piece.used + chunk.byteLength > piece.bytes.byteLength) {
+      const bytes = Buffer.allocUnsafeSlow(Math.max(UPLOAD_PIECE_BYTES, chunk.byteLength))
+      piece = { bytes, used: 0 }
+      this.#pieces.push(piece)
+    }
+    piece.bytes.set(chunk, piece.used)
+    piece.used += chunk.byteLength
+  }
+
+  #pause(): void {
+    if (this.#isPaused) return
+    this.#isPaused = true
+    this.#responder.pause()
+  }
+
+  #resume(): void {
+    if (!this.#isPaused) return
+    this.#isPaused = false
+    this.#lastByteMs = monotonicMs()
+    this.#responder.resume()
+  }
+}

@@ -1,0 +1,229 @@
+/**
+ * CSV as rows: a header, then one event a record. Values are converted by the type of the pool's
+ * column that the header names; ingest checks them as it checks those of a POST.
+ */
+import type { ColumnType, SchemaColumn } from '../../format/schema.ts'
+import { IMPORT_ROW_BYTES_MAX } from '../../util/limits.ts'
+import { JsonScan } from '../json-scan.ts'
+import { CsvRecords, QUOTES } from './csv-records.ts'
+import { BodyBroken, type RowBatch } from './import-types.ts'
+import type { RowReader } from './lines.ts'
+import type { RowBatches } from './row-batches.ts'
+import { type RowShape, type ShapeNode, shapeOf } from './row-shape.ts'
+
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const COMMA = 0x2c
+const OPEN_OBJECT = 0x7b
+const CLOSE_OBJECT = 0x7d
+/** Bytes that a field takes in JSON for each of its own, at most: `\\u0001`. */
+const JSON_BYTES_PER_BYTE = 6
+
+export class CsvReader implements RowReader {
+  readonly #batches: RowBatches
+  readonly #columns: readonly SchemaColumn[]
+  readonly #records = new CsvRecords()
+  #shape: RowShape | undefined
+  /** Bytes of all keys with their brackets. */
+  #keyBytes = 0
+  /** The event of the record, as JSON. */
+  #row = Buffer.allocUnsafeSlow(64 * 1024)
+  #used = 0
+  /** A field without the escapes of its quotes. */
+  #plain = Buffer.allocUnsafeSlow(4 * 1024)
+  /** The field that cannot be converted. */
+  #badField = -1
+  readonly #scan = new JsonScan()
+
+  constructor(batches: RowBatches, columns: readonly SchemaColumn[]) {
+    this.#batches = batches
+    this.#columns = columns
+  }
+
+  get bytes(): number {
+    return this.#records.given
+  }
+
+  *read(piece: Uint8Array): Generator<RowBatch, void, void> {
+    this.#records.give(piece)
+    while (this.#records.next()) yield* this.#record()
+  }
+
+  *flush(): Generator<RowBatch, void, void> {
+    if (this.#batches.hasRows) yield this.#batches.take(this.#records.end)
+  }
+
+  *end(): Generator<RowBatch, void, void> {
+    if (this.#records.last()) yield* this.#record()
+    yield* this.flush()
+  }
+
+  *#record(): Generator<RowBatch, void, void> {
+    const records = this.#records
+    if (records.problem === undefined && isBlank(records)) return
+    if (this.#shape === undefined) {
+      this.#readHeader()
+      return
+    }
+    const batches = this.#batches
+    if (batches.isSkipping) {
+      batches.skip()
+      return
+    }
+    const problem = records.problem ?? this.#write(this.#shape)
+    if (batches.isFull(problem === undefined ? this.#used : 0)) yield batches.take(records.start)
+    if (problem === undefined) batches.add(this.#row, 0, this.#used, records.line)
+    else
+      batches.refuse(
+        problem,
+        records.line,
+        this.#badField < 0 ? null : this.#shape.fields[this.#badField]!.name,
+      )
+    this.#badField = -1
+  }
+
+  #readHeader(): void {
+    const { bytes, fields, fieldCount, problem } = this.#records
+    if (problem !== undefined)
+      throw new BodyBroken('bad_header', 'the header of the file is no record of CSV')
+    const names = Array.from({ length: fieldCount }, (_, field) => {
+      const text = bytes.toString('utf8', fields[3 * field]!, fields[3 * field + 1]!)
+      return fields[3 * field + 2] === QUOTES.escaped ? text.replaceAll('""', '"') : text
+    })
+    this.#shape = shapeOf(names, this.#columns)
+    this.#keyBytes = keyBytesOf(this.#shape.nodes)
+  }
+
+  /** Writes the event of the record. Returns the code of what is wrong. */
+  #write(shape: RowShape): string | undefined {
+    const { fields, fieldCount } = this.#records
+    if (fieldCount !== shape.fields.length)
+      return fieldCount < shape.fields.length ? 'too_few_fields' : 'too_many_fields'
+    const recordBytes = fields[3 * fieldCount - 2]! - fields[0]!
+    const bytesMax = this.#keyBytes + JSON_BYTES_PER_BYTE * recordBytes + 2 * fieldCount + 2
+    if (this.#row.length < bytesMax) this.#row = Buffer.allocUnsafeSlow(2 * bytesMax)
+    this.#used = 0
+    if (shape.payload >= 0) this.#copy(this.#textOf(shape.payload))
+    else this.#writeNodes(shape, shape.nodes)
+    if (this.#badField >= 0) return 'not_json'
+    return this.#used > IMPORT_ROW_BYTES_MAX ? 'row_too_long' : undefined
+  }
+
+  /** Writes an object of the properties that have values. False: none has. */
+  #writeNodes(shape: RowShape, nodes: readonly ShapeNode[]): boolean {
+    this.#row[this.#used++] = OPEN_OBJECT
+    const from = this.#used
+    for (const { key, field, children } of nodes) {
+      const before = this.#used
+      if (before > from) this.#row[this.#used++] = COMMA
+      this.#used += key.copy(this.#row, this.#used)
+      const isWritten =
+        field >= 0 ? this.#writeField(field, shape.fields[field]!.type) : this.#writeNodes(shape, children)
+      if (!isWritten) this.#used = before
+    }
+    const isEmpty = this.#used === from
+    this.#row[this.#used++] = CLOSE_OBJECT
+    return !isEmpty
+  }
+
+  /** Writes a field's value. False: it has none. */
+  #writeField(field: number, type: ColumnType | undefined): boolean {
+    const isEmpty = this.#records.fields[3 * field] === this.#records.fields[3 * field + 1]
+    const isQuoted = this.#records.fields[3 * field + 2] !== QUOTES.none
+    if (isEmpty && !(isQuoted && (type === 'STRING' || type === undefined))) return false
+    const text = this.#textOf(field)
+    if (type === 'STRING' || type === 'DATE' || type === undefined) this.#writeString(text)
+    else if (type === 'JSON') {
+      if (!this.#isJson(text)) this.#badField = field
+      this.#copy(text)
+    } else {
+      const raw = rawValue(type, text.toString('latin1').trim())
+      if (raw === undefined) this.#writeString(text)
+      else this.#used += this.#row.write(raw, this.#used, 'latin1')
+    }
+    return true
+  }
+
+  /** The bytes of a field without the escapes of its quotes. */
+  #textOf(field: number): Buffer {
+    const { bytes, fields } = this.#records
+    const text = bytes.subarray(fields[3 * field]!, fields[3 * field + 1]!)
+    if (fields[3 * field + 2] !== QUOTES.escaped) return text
+    if (this.#plain.length < text.length) this.#plain = Buffer.allocUnsafeSlow(2 * text.length)
+    let used = 0
+    for (let at = 0; at < text.length; at += 1) {
+      const byte = text[at]!
+      this.#plain[used++] = byte
+      if (byte === QUOTE) at += 1
+    }
+    return this.#plain.subarray(0, used)
+  }
+
+  #copy(text: Buffer): void {
+    this.#used += text.copy(this.#row, this.#used)
+  }
+
+  #writeString(text: Buffer): void {
+    const row = this.#row
+    let used = this.#used
+    row[used++] = QUOTE
+    for (let at = 0; at < text.length; at += 1) {
+      const byte = text[at]!
+      if (byte < 0x20) used += row.write(`\\u00${byte < 16 ? '0' : ''}${byte.toString(16)}`, used, 'latin1')
+      else {
+        if (byte === QUOTE || byte === BACKSLASH) row[used++] = BACKSLASH
+        row[used++] = byte
+      }
+    }
+    row[used++] = QUOTE
+    this.#used = used
+  }
+
+  #isJson(text: Buffer): boolean {
+    const scan = this.#scan
+    if (!scan.load(text, 0, text.length)) return false
+    scan.skipSpace()
+    if (!scan.skipValue()) return false
+    scan.skipSpace()
+    return scan.pos === scan.end
+  }
+}
+
+/** A record of one empty field: a blank line. */
+function isBlank({ fields, fieldCount }: CsvRecords): boolean {
+  return fieldCount === 1 && fields[0] === fields[1] && fields[2] === QUOTES.none
+}
+
+function keyBytesOf(nodes: readonly ShapeNode[]): number {
+  // An object takes its brackets and a comma besides its key.
+  return nodes.reduce((sum, { key, children }) => sum + key.length + 3 + keyBytesOf(children), 0)
+}
+
+const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
+/** A number as other programs write it: +1, 007, .5, 5. */
+const NUMBER = /^([+-]?)0*(\d*)(?:\.(\d*))?([eE][+-]?\d+)?$/
+/** Digits that are an epoch and not a year or a date without dashes. */
+const EPOCH = /^-?\d{9,}(\.\d+)?$/
+const BOOLEANS: Readonly<Record<string, string>> = {
+  true: 'true',
+  t: 'true',
+  1: 'true',
+  false: 'false',
+  f: 'false',
+  0: 'false',
+}
+
+/** The JSON value that a text stands for; undefined: it stays a text, which ingest judges. */
+function rawValue(type: ColumnType, text: string): string | undefined {
+  if (type === 'BOOLEAN') {
+    const name = text.toLowerCase()
+    return Object.hasOwn(BOOLEANS, name) ? BOOLEANS[name] : undefined
+  }
+  if (type === 'TIMESTAMP') return EPOCH.test(text) && JSON_NUMBER.test(text) ? text : undefined
+  if (JSON_NUMBER.test(text)) return text
+  const match = NUMBER.exec(text)
+  if (match === null) return undefined
+  const [, sign, whole = '', fraction = '', exponent = ''] = match
+  if (!/\d/.test(text.replace(/[eE].*$/, ''))) return undefined
+  return `${sign === '-' ? '-' : ''}${whole === '' ? '0' : whole}${fraction === '' ? '' : `.${fraction}`}${exponent}`
+}

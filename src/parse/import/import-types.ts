@@ -1,0 +1,96 @@
+/**
+ * The messages between the main thread and the thread of one import. The thread inflates the body,
+ * splits it into rows, and packs rows as bodies of POST: JSON arrays within EVENTS_MAX and
+ * BODY_BYTES_MAX.
+ *
+ *   open(options) · give(piece) … end() · next() → batch … → end, or the reason why the body broke
+ *
+ * A *row* is a line of NDJSON that is not empty, a record of CSV, or a row of Parquet. Rows and
+ * lines are counted from 1.
+ */
+
+import type { SchemaColumn } from '../../format/schema.ts'
+
+export const IMPORT_FORMATS = ['ndjson', 'csv', 'parquet'] as const
+export type ImportFormat = (typeof IMPORT_FORMATS)[number]
+
+export const ENCODINGS = ['identity', 'gzip', 'zstd'] as const
+export type Encoding = (typeof ENCODINGS)[number]
+
+export interface ImportOptions {
+  readonly format: ImportFormat
+  readonly encoding: Encoding
+  /** The first rows of the body are left out: they are stored already. */
+  readonly skipRows: number
+  /** Refused rows that are reported with their place; further ones are counted. */
+  readonly errorsMax: number
+  /** The columns of the pool: CSV and Parquet are converted by them. */
+  readonly columns: readonly SchemaColumn[]
+  /** A file of its own for a body that is read as a whole. */
+  readonly spoolFile: string
+}
+
+/** A row that was refused before it became an event. */
+export interface BadRow {
+  readonly row: number
+  readonly line: number
+  readonly code: string
+  /** The column of the file; null where the row as a whole is wrong. */
+  readonly column: string | null
+  readonly message: string
+}
+
+/** Rows of the body in their order, as one body of POST. */
+export interface RowBatch {
+  /** A JSON array; empty where every row was refused. The receiver owns its memory. */
+  readonly body: Uint8Array
+  /** Row and line of each event of the body: two numbers an event. */
+  readonly places: Float64Array
+  /** The first refused rows of the import. */
+  readonly refused: readonly BadRow[]
+  /** All refused rows of this batch, by code. */
+  readonly refusedBy: ReadonlyMap<string, number>
+  /** Rows of the body up to the end of this batch, those that were left out and refused ones too. */
+  readonly rows: number
+  /** Bytes of the decoded body up to the end of this batch; 0 for Parquet. */
+  readonly bytes: number
+}
+
+/** Why a body cannot be read on: the client's fault. */
+interface Broken {
+  readonly code: string
+  readonly message: string
+}
+
+/** The end of a body: its rows, and its decoded bytes. */
+export interface Done {
+  readonly rows: number
+  readonly bytes: number
+}
+
+export type NextAnswer = { readonly batch: RowBatch } | { readonly broken: Broken } | { readonly done: Done }
+
+export interface ImportCalls {
+  /** The first call. */
+  open(options: ImportOptions): void
+  /** The next bytes of the body, moved. Resolves when there is room for more. */
+  give(piece: Uint8Array): void
+  /** The body is complete. */
+  end(): void
+  /**
+   * The next batch. There is one call at a time.
+   * @param room memory of an earlier batch that was moved to the caller, and is moved back
+   */
+  next(room: ArrayBuffer | undefined): NextAnswer
+}
+
+/** A body that cannot be read on. */
+export class BodyBroken extends Error {
+  override readonly name = 'BodyBroken'
+  readonly code: string
+
+  constructor(code: string, message: string) {
+    super(message)
+    this.code = code
+  }
+}

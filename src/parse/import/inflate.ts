@@ -1,0 +1,134 @@
+/**
+ * The body of an import as decoded pieces: as it is, or inflated from gzip or zstd. A piece is made
+ * when the one before it was used, so a small body that inflates to a terabyte takes no memory.
+ *
+ *   W-9  A decoded piece has at most INFLATED_PIECE_BYTES, whatever the ratio of the compression.
+ *
+ * NOTE: Node 20 has no zstd. zstddec is libzstd as WebAssembly, 1,500 MB/s, and checks checksums.
+ * It yields empty pieces for ever where the input is damaged, which is noticed here.
+ */
+import { createGunzip, type Gunzip } from 'node:zlib'
+import { ZSTDDecoder } from 'zstddec/stream'
+import { must } from '../../util/assert.ts'
+import { INFLATED_PIECE_BYTES } from '../../util/limits.ts'
+import { BodyBroken, type Encoding } from './import-types.ts'
+
+/** The pieces of a body, each valid until the next one is asked for. */
+export type Pieces = AsyncIterable<Uint8Array>
+
+/** Decodes the pieces of a body. Throws BodyBroken where they cannot be decoded. */
+export function inflate(pieces: Pieces, encoding: Encoding): Pieces {
+  if (encoding === 'identity') return pieces
+  return encoding === 'gzip' ? gunzip(pieces) : unzstd(pieces)
+}
+
+const BROKEN_GZIP = 'the body is not a complete gzip stream'
+const BROKEN_ZSTD = 'the body is not a complete zstd stream, or its checksum is wrong'
+
+/**
+ * Several members make one body, and zeros may follow them as padding.
+ *
+ * NOTE: zlib's wrapper ends at a zero behind a member and ignores all that follows it. `feed`
+ * checks that.
+ */
+async function* gunzip(pieces: Pieces): AsyncGenerator<Uint8Array, void, void> {
+  const zip = createGunzip({ chunkSize: INFLATED_PIECE_BYTES })
+  const fed = feed(zip, pieces)
+  fed.catch(error => zip.destroy(error as Error)) // the loop below throws it
+  try {
+    for await (const piece of zip) yield piece as Uint8Array
+    await fed
+  } catch (error) {
+    const { code = '' } = error as NodeJS.ErrnoException
+    throw code.startsWith('Z_') ? new BodyBroken('broken_gzip', BROKEN_GZIP) : error
+  } finally {
+    zip.destroy()
+  }
+}
+
+/** Writes all pieces. Rejects with BodyBroken where other bytes than padding follow the end. */
+async function feed(zip: Gunzip, pieces: Pieces): Promise<void> {
+  let given = 0
+  let isOver = false
+  for await (const piece of pieces) {
+    let padding = piece
+    if (!isOver) {
+      given += piece.byteLength
+      await new Promise(resolve => zip.write(piece, resolve)) // the reader sees its errors
+      if (zip.destroyed) return
+      isOver = zip.bytesWritten < given
+      padding = piece.subarray(piece.byteLength - (given - zip.bytesWritten))
+    }
+    if (padding.some(byte => byte !== 0)) throw new BodyBroken('broken_gzip', BROKEN_GZIP)
+  }
+  if (given === 0) throw new BodyBroken('broken_gzip', BROKEN_GZIP)
+  zip.end()
+}
+
+async function* unzstd(pieces: Pieces): AsyncGenerator<Uint8Array, void, void> {
+  const decoder = new ZSTDDecoder()
+  await decoder.init()
+  const stream = new ZstdStream(decoder)
+  let isEmpty = true
+  for await (const piece of pieces) {
+    if (piece.byteLength === 0) continue
+    isEmpty = false
+    stream.give(piece)
+    while (stream.hasInput) {
+      const decoded = stream.next()
+      if (decoded !== undefined && decoded.byteLength > 0) yield decoded
+    }
+  }
+  if (isEmpty) throw new BodyBroken('broken_zstd', BROKEN_ZSTD)
+  for (let last = stream.next(); last !== undefined; last = stream.next()) if (last.byteLength > 0) yield last
+}
+
+/** The smallest frame of zstd, in bytes: one that is skipped. */
+const FRAME_BYTES_MIN = 8
+
+/** Steps through the decoder's generator, which asks for its input itself and does not wait. */
+class ZstdStream {
+  readonly #decoded: Iterator<Uint8Array, void>
+  #waiting: Uint8Array | undefined
+  /** Pieces without bytes that the decoder may still yield for the input that it has. */
+  #emptyLeft = 0
+
+  constructor(decoder: ZSTDDecoder) {
+    this.#decoded = decoder.decodeStreaming(this.#inputs())
+  }
+
+  /** True while the decoder has not asked for the bytes that were given last. */
+  get hasInput(): boolean {
+    return this.#waiting !== undefined
+  }
+
+  give(piece: Uint8Array): void {
+    this.#waiting = piece
+  }
+
+  /** The next decoded bytes, undefined at the end. Called while hasInput, and after the last piece. */
+  next(): Uint8Array | undefined {
+    const piece = this.#step()
+    if (piece === undefined || piece.byteLength > 0) return piece
+    this.#emptyLeft -= 1
+    if (this.#emptyLeft < 0) throw new BodyBroken('broken_zstd', BROKEN_ZSTD)
+    return piece
+  }
+
+  #step(): Uint8Array | undefined {
+    try {
+      const { value, done } = this.#decoded.next()
+      return done === true ? undefined : must(value as Uint8Array | undefined, 'decoded bytes')
+    } catch {
+      throw new BodyBroken('broken_zstd', BROKEN_ZSTD) // `Incomplete stream` is its only error
+    }
+  }
+
+  *#inputs(): Generator<Uint8Array, void, void> {
+    for (let piece = this.#waiting; piece !== undefined; piece = this.#waiting) {
+      this.#waiting = undefined
+      this.#emptyLeft = 16 + piece.byteLength / FRAME_BYTES_MIN
+      yield piece
+    }
+  }
+}

@@ -1,0 +1,220 @@
+/**
+ * Packs rows as bodies of POST, and refuses rows that are no JSON object.
+ *
+ *   [ row 0 row 0 row 0      while it is filled: a zero after each row
+ *   [ row , row , row ]      when each row was found to be one object
+ *
+ * Ingest refuses a whole document for one row that is not JSON, so each row is checked here, by the
+ * rules of the reference parser. A zero is legal nowhere in JSON, so the scan of a broken row ends
+ * with the row. The check takes 0.4 µs for a row of 400 bytes.
+ *
+ *   W-9  A batch has at most EVENTS_MAX rows and BODY_BYTES_MAX bytes.
+ */
+import { isUtf8 } from 'node:buffer'
+import { assert } from '../../util/assert.ts'
+import { BODY_BYTES_MAX, EVENTS_MAX, IMPORT_ROW_BYTES_MAX } from '../../util/limits.ts'
+import { DOCUMENT } from '../event-error.ts'
+import { JsonScan } from '../json-scan.ts'
+import type { BadRow, RowBatch } from './import-types.ts'
+
+const OPEN_ARRAY = 0x5b
+const CLOSE_ARRAY = 0x5d
+const OPEN_OBJECT = 0x7b
+const COMMA = 0x2c
+
+/** Messages of rows that are refused here. */
+const MESSAGES: Readonly<Record<string, string>> = {
+  not_json: 'the row is not JSON',
+  not_object: 'a row is one JSON object',
+  invalid_utf8: 'the row is not valid UTF-8',
+  too_deep: 'the row nests too many objects and arrays',
+  unpaired_surrogate: 'a string holds one half of a surrogate pair',
+  number_out_of_range: 'a number is beyond the range of a 64-bit float',
+  bad_quotes: 'the quotes of the record do not match',
+  too_few_fields: 'the record has fewer fields than the header',
+  too_many_fields: 'the record has more fields than the header',
+  row_too_long: `a row takes at most ${IMPORT_ROW_BYTES_MAX} bytes`,
+}
+
+/** The codes of DOCUMENT that a scan can end with. */
+const CODES: Readonly<Record<number, string>> = {
+  [DOCUMENT.too_deep]: 'too_deep',
+  [DOCUMENT.unpaired_surrogate]: 'unpaired_surrogate',
+  [DOCUMENT.number_out_of_range]: 'number_out_of_range',
+}
+
+export class RowBatches {
+  readonly #skipRows: number
+  #reportsLeft: number
+  readonly #scan = new JsonScan()
+  #room: Buffer = Buffer.allocUnsafeSlow(BODY_BYTES_MAX)
+  /** Memory for the next body. */
+  #spare: Buffer | undefined
+  #used = 1
+  /** Ends of the rows in the body, then their places. */
+  readonly #ends = new Int32Array(EVENTS_MAX)
+  readonly #places = new Float64Array(2 * EVENTS_MAX)
+  #count = 0
+  /** Rows of this batch, refused ones too. */
+  #batchRows = 0
+  #rows = 0
+  #refused: BadRow[] = []
+  #refusedBy = new Map<string, number>()
+
+  constructor({ skipRows, errorsMax }: { readonly skipRows: number; readonly errorsMax: number }) {
+    this.#skipRows = skipRows
+    this.#reportsLeft = errorsMax
+  }
+
+  /** Rows so far. */
+  get rows(): number {
+    return this.#rows
+  }
+
+  /** True while the next row is one of those that are left out. */
+  get isSkipping(): boolean {
+    return this.#rows < this.#skipRows
+  }
+
+  /** Memory of a batch that was taken. */
+  giveBack(memory: ArrayBuffer): void {
+    this.#spare = Buffer.from(memory)
+  }
+
+  /** True when the batch must be taken before a row of `bytes` bytes is added. */
+  isFull(bytes: number): boolean {
+    return this.#batchRows === EVENTS_MAX || this.#used + bytes + 1 > BODY_BYTES_MAX
+  }
+
+  /** True when take() would have something to tell. */
+  get hasRows(): boolean {
+    return this.#batchRows > 0
+  }
+
+  /** Counts a row that is left out. */
+  skip(): void {
+    this.#rows += 1
+  }
+
+  /** Adds the row in bytes [from, to), for which the batch has room. */
+  add(bytes: Uint8Array, from: number, to: number, line: number): void {
+    assert(!this.isFull(to - from), 'a row is added to a batch with room for it')
+    this.#room.set(bytes.subarray(from, to), this.#used)
+    const end = this.#used + to - from
+    this.#room[end] = 0
+    this.#used = end + 1
+    this.#rows += 1
+    this.#batchRows += 1
+    this.#ends[this.#count] = end
+    this.#places[2 * this.#count] = this.#rows
+    this.#places[2 * this.#count + 1] = line
+    this.#count += 1
+  }
+
+  /** Refuses a row that is not added. */
+  refuse(code: string, line: number, column: string | null = null): void {
+    this.#rows += 1
+    this.#batchRows += 1
+    this.#report(code, this.#rows, line, column)
+  }
+
+  /**
+   * Ends the batch.
+   * @param bytes see RowBatch
+   */
+  take(bytes: number): RowBatch {
+    this.#check()
+    const body = this.#count === 0 ? new Uint8Array(0) : this.#close()
+    const batch: RowBatch = {
+      body,
+      places: this.#places.slice(0, 2 * this.#count),
+      refused: this.#refused,
+      refusedBy: this.#refusedBy,
+      rows: this.#rows,
+      bytes,
+    }
+    this.#used = 1
+    this.#count = 0
+    this.#batchRows = 0
+    this.#refused = []
+    this.#refusedBy = new Map()
+    return batch
+  }
+
+  #close(): Uint8Array {
+    const room = this.#room
+    for (let index = 0; index < this.#count - 1; index += 1) room[this.#ends[index]!] = COMMA
+    room[this.#used - 1] = CLOSE_ARRAY
+    this.#room = this.#spare ?? Buffer.allocUnsafeSlow(BODY_BYTES_MAX)
+    this.#spare = undefined
+    return new Uint8Array(room.buffer, room.byteOffset, this.#used)
+  }
+
+  #report(code: string, row: number, line: number, column: string | null = null): void {
+    this.#refusedBy.set(code, (this.#refusedBy.get(code) ?? 0) + 1)
+    if (this.#reportsLeft === 0) return
+    this.#reportsLeft -= 1
+    const message = column === null ? MESSAGES[code] : 'the field is not JSON'
+    this.#refused.push({ row, line, code, column, message: message ?? code })
+  }
+
+  /** Refuses every row that is no JSON object. */
+  #check(): void {
+    if (this.#count === 0) return
+    this.#room[0] = OPEN_ARRAY // so no byte order mark begins here
+    if (!isUtf8(this.#room.subarray(0, this.#used)))
+      this.#drop(index => (this.#isTextAt(index) ? undefined : 'invalid_utf8'))
+    const isLoaded = this.#scan.load(this.#room, 0, this.#used)
+    assert(isLoaded, 'the rows are text')
+    this.#drop(index => this.#problemAt(index))
+  }
+
+  #startOf(index: number): number {
+    return index === 0 ? 1 : this.#ends[index - 1]! + 1
+  }
+
+  #isTextAt(index: number): boolean {
+    return isUtf8(this.#room.subarray(this.#startOf(index), this.#ends[index]!))
+  }
+
+  /** The code of a row that is no JSON object. */
+  #problemAt(index: number): string | undefined {
+    const scan = this.#scan
+    scan.pos = this.#startOf(index)
+    scan.depth = 0
+    scan.document = DOCUMENT.ok
+    const isObject = scan.skipSpace() === OPEN_OBJECT
+    if (!scan.skipValue()) return CODES[scan.document] ?? 'not_json'
+    scan.skipSpace()
+    if (scan.pos !== this.#ends[index]!) return 'not_json'
+    return isObject ? undefined : 'not_object'
+  }
+
+  /** Refuses the rows that `problem` has a code for, and closes the gaps that they leave. */
+  #drop(problem: (index: number) => string | undefined): void {
+    const codes = new Map<number, string>()
+    for (let index = 0; index < this.#count; index += 1) {
+      const code = problem(index)
+      if (code !== undefined) codes.set(index, code)
+    }
+    if (codes.size === 0) return
+    let [kept, used, start] = [0, 1, 1]
+    for (let index = 0; index < this.#count; index += 1) {
+      const end = this.#ends[index]!
+      const [row, line] = [this.#places[2 * index]!, this.#places[2 * index + 1]!]
+      const code = codes.get(index)
+      if (code !== undefined) this.#report(code, row, line)
+      else {
+        this.#room.copyWithin(used, start, end + 1)
+        used += end + 1 - start
+        this.#ends[kept] = used - 1
+        this.#places[2 * kept] = row
+        this.#places[2 * kept + 1] = line
+        kept += 1
+      }
+      start = end + 1
+    }
+    this.#count = kept
+    this.#used = used
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * Where the columns of a CSV or Parquet file stand in an event. A column of the file names a
+ * jsonProperty of the pool, or else a column of the pool. A dotted path becomes nested objects.
+ * Other columns keep their names as top-level properties.
+ *
+ *   time, id, address.city, address.zip  ►  { "time", "id", "address": { "city", "zip" } }
+ *
+ * A file with the column `_service_payload` is an export of a pool: the payload alone is the event.
+ */
+import { type ColumnType, PAYLOAD, type SchemaColumn } from '../../format/schema.ts'
+import { IMPORT_COLUMNS_MAX } from '../../util/limits.ts'
+import { BodyBroken } from './import-types.ts'
+
+/** A property of an event: a value, or an object with properties. */
+export interface ShapeNode {
+  /** `"name":` as JSON, in UTF-8. */
+  readonly key: Buffer
+  /** The column of the file that gives the value; -1: the node is an object. */
+  readonly field: number
+  readonly children: readonly ShapeNode[]
+}
+
+/** A column of the file. */
+interface ShapeField {
+  readonly name: string
+  /** The type of the pool's column that it fills; undefined: none, it is a text. */
+  readonly type: ColumnType | undefined
+}
+
+export interface RowShape {
+  readonly fields: readonly ShapeField[]
+  readonly nodes: readonly ShapeNode[]
+  /** The field that holds the whole event; -1: the nodes make it. */
+  readonly payload: number
+}
+
+/** @throws BodyBroken two columns fill one property, or there are too many */
+export function shapeOf(names: readonly string[], columns: readonly SchemaColumn[]): RowShape {
+  if (names.length > IMPORT_COLUMNS_MAX)
+    throw new BodyBroken(
+      'bad_header',
+      `a file has at most ${IMPORT_COLUMNS_MAX} columns, this one has ${names.length}`,
+    )
+  const byProperty = new Map(columns.map(column => [column.jsonProperty, column]))
+  const byName = new Map(columns.map(column => [column.name, column]))
+  const given = names.map(name => ({ name, column: byProperty.get(name) ?? byName.get(name) }))
+  const properties = given.map(({ name, column }) => column?.jsonProperty ?? name)
+  const seen = new Set<string>()
+  for (const [index, property] of properties.entries()) {
+    if (seen.has(property))
+      throw new BodyBroken(
+        'bad_header',
+        `two columns of the file fill the property ${JSON.stringify(property)}: one is ${JSON.stringify(names[index])}`,
+      )
+    seen.add(property)
+  }
+  const root = new Building('')
+  const paths = given.map(({ column }, index) => {
+    const property = properties[index]!
+    return column === undefined ? [property] : property.split('.')
+  })
+  const isWhole = conflicts(paths)
+  for (const [field, path] of paths.entries())
+    root.add(isWhole.has(field) ? [properties[field]!] : path, field)
+  return {
+    fields: given.map(({ name, column }) => ({ name, type: column?.type })),
+    nodes: root.nodes(),
+    payload: names.indexOf(PAYLOAD),
+  }
+}
+
+/**
+ * Fields whose paths lead through another field's value, such as `a.b` beside `a`. They stand under
+ * their whole text, which the parsers read first.
+ */
+function conflicts(paths: readonly (readonly string[])[]): ReadonlySet<number> {
+  const ends = new Set(paths.map(path => JSON.stringify(path)))
+  const found = new Set<number>()
+  for (const [field, path] of paths.entries())
+    for (let length = 1; length < path.length; length += 1)
+      if (ends.has(JSON.stringify(path.slice(0, length)))) found.add(field)
+  return found
+}
+
+class Building {
+  readonly #name: string
+  #field = -1
+  readonly #children = new Map<string, Building>()
+
+  constructor(name: string) {
+    this.#name = name
+  }
+
+  add([name, ...rest]: readonly string[], field: number): void {
+    if (name === undefined) {
+      this.#field = field
+      return
+    }
+    let child = this.#children.get(name)
+    if (child === undefined) {
+      child = new Building(name)
+      this.#children.set(name, child)
+    }
+    child.add(rest, field)
+  }
+
+  nodes(): ShapeNode[] {
+    return [...this.#children.values()].map(child => ({
+      key: Buffer.from(`${JSON.stringify(child.#name)}:`),
+      field: child.#field,
+      children: child.nodes(),
+    }))
+  }
+}

@@ -1,0 +1,285 @@
+/**
+ * Imports through the front end: order, back-pressure, refusals of the request, and everything that
+ * ends an import early. Each of those says how many rows are durable.
+ */
+import { gzipSync } from 'node:zlib'
+import { expect, test } from 'vitest'
+import { EVENTS_MAX, IMPORT_BATCHES_MAX, IMPORTS_MAX, UPLOAD_HELD_BYTES } from '../../src/util/limits.ts'
+import { type Answer, type Ask, ask, head, Raw } from './client.ts'
+import { api, fake, gate, startForEachTest, until } from './fake.ts'
+
+startForEachTest({ uploadStallMs: 400 })
+
+const PATH = '/v1/pools/open/import?format=ndjson'
+const TOKEN = 'Authorization: Bearer t'
+
+function send(body: string | Uint8Array, more: Ask = {}, path = PATH): Promise<Answer> {
+  return ask(api.port, path, { body, ...more })
+}
+
+function lines(from: number, to: number): string {
+  return Array.from({ length: to - from }, (_, n) => `{"id":"r${from + n}"}\n`).join('')
+}
+
+/** The ids of everything that is in the log, in its order. A record has refused events too. */
+function logged(): string[] {
+  const events = fake.logged.flatMap(({ body }) => JSON.parse(body) as { readonly id?: unknown }[])
+  return events.map(({ id }) => id).filter(id => typeof id === 'string')
+}
+
+const ids = (from: number, to: number) => Array.from({ length: to - from }, (_, n) => `r${from + n}`)
+
+test('rows arrive in the order of the file, whatever the number of batches', async () => {
+  const answer = await send(lines(0, 5_250))
+  expect([answer.status, logged()]).toEqual([200, ids(0, 5_250)])
+  expect(answer.json).toMatchObject({
+    rows: 5_250,
+    accepted: 5_250,
+    rejected: 0,
+    durableRows: 5_250,
+    errors: [],
+  })
+  expect(answer.json.durableBytes).toBe(lines(0, 5_250).length)
+  expect([answer.headers['x-events-accepted'], answer.headers['x-events-rejected']]).toEqual(['5250', '0'])
+  expect(fake.tasks.length).toBe(11)
+})
+
+test('an empty body, a body in chunks, gzip, and one line', async () => {
+  expect((await send('')).json).toMatchObject({ rows: 0, accepted: 0, durableRows: 0 })
+  const chunks = [lines(0, 3).slice(0, 20), lines(0, 3).slice(20)]
+  expect((await ask(api.port, PATH, { chunks })).json).toMatchObject({ rows: 3, accepted: 3 })
+  const zipped = await send(gzipSync(lines(3, 6)), { headers: { 'content-encoding': 'gzip' } })
+  expect(zipped.json).toMatchObject({ rows: 3, accepted: 3, durableBytes: null })
+  expect((await send('{"id":"r6"}')).json).toMatchObject({ rows: 1 })
+  expect(logged()).toEqual(ids(0, 7))
+})
+
+test('refused rows are listed by row and line, by whichever side refused them', async () => {
+  const body = `${lines(0, 2)}\nno json\n{"id":5}\n${lines(2, 3)}[]\n{"other":1}\n`
+  const { status, json, headers } = await send(body)
+  expect([status, headers['x-events-accepted'], headers['x-events-rejected']]).toEqual([200, '3', '4'])
+  expect(json).toMatchObject({ rows: 7, accepted: 3, rejected: 4, durableRows: 7, errorsOmitted: 0 })
+  expect(
+    json.errors.map((one: { row: number; line: number; code: string }) => [one.row, one.line, one.code]),
+  ).toEqual([
+    [3, 4, 'not_json'],
+    [4, 5, 'missing_value'],
+    [6, 7, 'not_object'],
+    [7, 8, 'missing_value'],
+  ])
+  expect(json.errors[1]).toMatchObject({ column: 'id' })
+  expect(logged()).toEqual(ids(0, 3))
+  const few = await send(body, {}, `${PATH}&errorsMax=1`)
+  expect([few.json.errors.length, few.json.errorsOmitted, few.json.rejectedBy]).toEqual([
+    1,
+    3,
+    { not_json: 1, not_object: 1, missing_value: 2 },
+  ])
+})
+
+test('a batch without a valid row does not end the import', async () => {
+  const { status, json } = await send(`${'{"id":1}\n'.repeat(EVENTS_MAX)}${lines(0, 2)}`)
+  expect([status, json.accepted, json.rejected]).toEqual([200, 2, EVENTS_MAX])
+  expect(json.errors.length).toBe(100)
+})
+
+test('rows that are left out are neither stored nor checked', async () => {
+  const { json } = await send(`bad\n${lines(0, 3)}x\n`, {}, `${PATH}&skipRows=2`)
+  expect(json).toMatchObject({ rows: 5, accepted: 2, rejected: 1, skippedRows: 2, durableRows: 5 })
+  expect(json.errors[0]).toMatchObject({ row: 5, line: 5 })
+  expect(logged()).toEqual(ids(1, 3))
+})
+
+test.each([
+  ['/v1/pools/open/import', {}, 415, 'unsupported_media_type'],
+  ['/v1/pools/open/import', { 'content-type': 'application/json' }, 415, 'unsupported_media_type'],
+  [PATH, { 'content-encoding': 'br' }, 415, 'unsupported_encoding'],
+  [PATH, { 'content-encoding': 'gzip, gzip' }, 415, 'unsupported_encoding'],
+  ['/v1/pools/open/import?format=xml', {}, 400, 'bad_parameter'],
+  [`${PATH}&skipRows=-1`, {}, 400, 'bad_parameter'],
+  [`${PATH}&skipRows=1e3`, {}, 400, 'bad_parameter'],
+  [`${PATH}&skipRows=99999999999999999`, {}, 400, 'bad_parameter'],
+  [`${PATH}&errorsMax=10001`, {}, 400, 'bad_parameter'],
+  [`${PATH}&format=csv`, {}, 400, 'bad_parameter'],
+  [`${PATH}&other=1`, {}, 400, 'bad_parameter'],
+  ['/v1/pools/none/import?format=ndjson', {}, 404, 'unknown_pool'],
+  ['/v1/pools/%ff/import?format=ndjson', {}, 404, 'not_found'],
+] as const)('%s %j is refused', async (path, headers, status, code) => {
+  const answer = await send(lines(0, 10), { headers }, path)
+  expect([answer.status, answer.json.code, logged()]).toEqual([status, code, []])
+})
+
+test.each([['application/x-ndjson'], ['Application/JSONL; charset=utf-8']])(
+  'the content type %s is a format',
+  async type => {
+    const answer = await send(lines(0, 1), { headers: { 'content-type': type } }, '/v1/pools/open/import')
+    expect([answer.status, logged()]).toEqual([200, ids(0, 1)])
+  },
+)
+
+test('another method is 405', async () => {
+  const answer = await ask(api.port, PATH, { method: 'PUT', body: '' })
+  expect([answer.status, answer.headers.allow]).toEqual([405, 'POST'])
+})
+
+test('a broken body says how many rows are durable', async () => {
+  const body = gzipSync(
+    Array.from({ length: 20_000 }, (_, n) => `{"id":"r${n}","x":"${Math.random()}"}\n`).join(''),
+  )
+  const headers = { 'content-encoding': 'gzip' }
+  const { status, json, headers: got } = await send(body.subarray(0, body.length - 20), { headers })
+  expect([status, json.code, json.retryable]).toEqual([400, 'broken_gzip', false])
+  expect(got['content-type']).toBe('application/problem+json')
+  expect(json.detail).toContain(`skipRows=${json.durableRows}`)
+  expect(json.durableRows).toBeGreaterThan(10_000)
+  expect(logged()).toEqual(ids(0, json.durableRows))
+})
+
+test('memory stays bounded while the log is slow, and the client is slowed down', async () => {
+  const held = gate()
+  fake.commitGate = held.promise
+  const raw = await Raw.open(api.port)
+  const total = 64 * 1024 * 1024
+  raw.write(head(PATH, [TOKEN, `Content-Length: ${total}`]))
+  const line = `{"id":"${'x'.repeat(1000)}"}\n`
+  const block = Buffer.from(line.repeat(1000))
+  let sent = 0
+  const pump = () => {
+    while (sent < total) {
+      const part = block.subarray(0, Math.min(block.length, total - sent))
+      sent += part.length
+      if (!raw.socket.write(part)) return
+    }
+  }
+  raw.socket.on('drain', pump)
+  pump()
+  await until(() => fake.tasks.length >= IMPORT_BATCHES_MAX)
+  // Nothing moves any more: the sender's socket is full. It is full for longer than a client may
+  // stall, which is not the client's fault.
+  let last = -1
+  while (last !== sent) {
+    last = sent
+    await new Promise(resolve => setTimeout(resolve, 300))
+  }
+  expect(sent).toBeLessThan(40 * 1024 * 1024)
+  expect(fake.tasks.length).toBeLessThanOrEqual(IMPORT_BATCHES_MAX)
+  expect(api.stats().slabsInUse).toBeLessThanOrEqual(IMPORT_BATCHES_MAX)
+  expect(UPLOAD_HELD_BYTES).toBeLessThan(total)
+  // Other clients are served meanwhile by the same path, once the log moves.
+  held.open()
+  await raw.until(({ received }) => received.includes('"errorsOmitted"'))
+  expect(raw.received).toContain('HTTP/1.1 200')
+  raw.socket.destroy()
+})
+
+test('a client that stalls is refused, with what is durable', async () => {
+  const raw = await Raw.open(api.port)
+  raw.write(head(PATH, [TOKEN, 'Content-Length: 1000000']) + lines(0, EVENTS_MAX + 1))
+  await raw.until(({ received }) => received.includes('errorsOmitted'))
+  expect(raw.received).toMatch(/^HTTP\/1.1 408 /)
+  expect(raw.received).toContain(`"durableRows":${EVENTS_MAX}`)
+  expect(logged()).toEqual(ids(0, EVENTS_MAX))
+  await raw.untilClosed()
+})
+
+test('a client that goes away leaves what is durable, and frees its place', async () => {
+  const raw = await Raw.open(api.port)
+  raw.write(head(PATH, [TOKEN, 'Content-Length: 1000000']) + lines(0, EVENTS_MAX + 1))
+  await until(() => fake.logged.length > 0)
+  raw.socket.destroy()
+  await until(() => api.stats().imports === 0 && api.stats().open === 0)
+  expect(logged()).toEqual(ids(0, EVENTS_MAX))
+})
+
+test('a bounded number of imports runs; the next one is 503', async () => {
+  const raws: Raw[] = []
+  for (let count = 0; count < IMPORTS_MAX; count += 1) {
+    const raw = await Raw.open(api.port)
+    raws.push(raw)
+    raw.write(`${head(PATH, [TOKEN, 'Content-Length: 1000000'])}{`)
+  }
+  await until(() => api.stats().imports === IMPORTS_MAX)
+  const answer = await send(lines(0, 1))
+  expect([answer.status, answer.json.code, answer.headers['retry-after']]).toEqual([503, 'busy', '5'])
+  // POSTs have their own places.
+  expect((await ask(api.port, '/v1/open', { body: '{"id":"post"}' })).status).toBe(200)
+  for (const raw of raws) raw.socket.destroy()
+  await until(() => api.stats().imports === 0)
+})
+
+/** Ends an import after its first batch, by `end`, and returns its answer. */
+async function endedBy(end: () => void, stopsFirst = true): Promise<Answer> {
+  const answering = new Promise<Answer>((resolve, reject) => {
+    const body = lines(0, 40 * EVENTS_MAX)
+    const held = gate()
+    fake.commitGate = held.promise
+    void until(() => fake.tasks.length >= 1).then(() => {
+      if (stopsFirst) end()
+      held.open()
+      if (!stopsFirst) end()
+    })
+    send(body).then(resolve, reject)
+  })
+  const answer = await answering
+  expect(answer.headers['content-type']).toBe('application/problem+json')
+  expect(answer.json.durableRows % EVENTS_MAX).toBe(0)
+  const durable = logged()
+  expect(durable.slice(0, answer.json.durableRows)).toEqual(ids(0, answer.json.durableRows))
+  await until(() => api.stats().imports === 0)
+  return answer
+}
+
+test('a pool that is deleted meanwhile ends the import', async () => {
+  const answer = await endedBy(() => {
+    fake.targets.delete('open')
+    fake.dead.add(1)
+  })
+  expect([answer.status, answer.json.code]).toEqual([404, 'pool_deleted'])
+  expect(answer.json.accepted).toBe(0) // no 2xx after the deletion's answer, and so no accepted row
+})
+
+test('a log that refuses ends the import', async () => {
+  const answer = await endedBy(() => {
+    fake.health = { ready: false, refuse: { code: 'disk_full', message: 'the disk is full' } }
+  })
+  expect([answer.status, answer.json.code, answer.json.retryable]).toEqual([503, 'disk_full', true])
+  expect(logged().length).toBe(answer.json.durableRows)
+})
+
+test('an application that lost its access ends the import', async () => {
+  const { AccessEnded } = await import('../../src/util/errors.ts')
+  const { refuse } = await import('../../src/api/problem.ts')
+  const answer = await endedBy(() => {
+    fake.verifyAgain = () => {
+      throw new AccessEnded(refuse(401, 'unauthorized', 'the application was deleted'))
+    }
+  })
+  expect([answer.status, answer.json.code]).toEqual([401, 'unauthorized'])
+  expect(logged().length).toBe(answer.json.durableRows)
+})
+
+test('a stop of the server ends the import, which says where to resume', async () => {
+  const raw = await Raw.open(api.port)
+  raw.write(head(PATH, [TOKEN, 'Content-Length: 1000000']) + lines(0, EVENTS_MAX + 1))
+  await until(() => fake.logged.length > 0)
+  const stopping = api.stop(5000)
+  await raw.until(({ received }) => received.includes('errorsOmitted'))
+  expect(raw.received).toMatch(/^HTTP\/1.1 503 /)
+  expect(raw.received).toContain(`"durableRows":${EVENTS_MAX}`)
+  raw.socket.destroy()
+  await stopping
+})
+
+test('a full memtable makes the import wait, not fail', async () => {
+  fake.hasRoom = false
+  let isAnswered = false
+  const answering = send(lines(0, 1200)).then(answer => {
+    isAnswered = true
+    return answer
+  })
+  await until(() => api.stats().waitingRequests === 1)
+  expect(isAnswered).toBe(false)
+  fake.openRoom()
+  const answer = await answering
+  expect([answer.status, logged()]).toEqual([200, ids(0, 1200)])
+})

@@ -1,0 +1,132 @@
+/** gzip and zstd: borders of pieces anywhere, several members, damage, and bombs. */
+import { gzipSync } from 'node:zlib'
+import { expect, test } from 'vitest'
+import { BodyBroken, type Encoding } from '../../../src/parse/import/import-types.ts'
+import { inflate, type Pieces } from '../../../src/parse/import/inflate.ts'
+import { INFLATED_PIECE_BYTES } from '../../../src/util/limits.ts'
+import { cut, readImport } from './reading.ts'
+
+const TEXT = Buffer.from(Array.from({ length: 40 }, (_, n) => `{"n":${n},"t":"${'é'.repeat(n)}"}\n`).join(''))
+
+/** A frame of zstd whose blocks are not compressed, or repeat one byte `length` times. */
+function frame(bytes: Uint8Array, length = bytes.length): Buffer {
+  const repeats = length !== bytes.length
+  // Magic, no checksum, a window of 2 MiB.
+  const parts = [Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58])]
+  for (let from = 0; from < length || from === 0; from += BLOCK_BYTES_MAX) {
+    const size = Math.min(BLOCK_BYTES_MAX, length - from)
+    const head = Buffer.alloc(4)
+    head.writeUInt32LE((from + size >= length ? 1 : 0) | (repeats ? 2 : 0) | (size << 3))
+    parts.push(head.subarray(0, 3), Buffer.from(repeats ? bytes : bytes.subarray(from, from + size)))
+  }
+  return Buffer.concat(parts)
+}
+
+const BLOCK_BYTES_MAX = 128 * 1024
+/** Three lines, as the command zstd packs them: compressed, with a checksum. */
+const PACKED = Buffer.from('KLUv/QRowQAAeyJuIjoxfQp7Im4iOjJ9CnsibiI6M30KkvFjsw==', 'base64')
+const UNPACKED = '{"n":1}\n{"n":2}\n{"n":3}\n'
+/** A frame that is skipped. */
+const SKIPPED = Buffer.from([0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3])
+
+async function* given(pieces: readonly Uint8Array[]): Pieces & AsyncGenerator<Uint8Array> {
+  for (const piece of pieces) yield Uint8Array.from(piece)
+}
+
+/** The inflated bytes, or the code of what is wrong. */
+async function inflated(pieces: readonly Uint8Array[], encoding: Encoding): Promise<string> {
+  const parts: Buffer[] = []
+  try {
+    for await (const part of inflate(given(pieces), encoding)) {
+      expect(part.byteLength).toBeLessThanOrEqual(2 * INFLATED_PIECE_BYTES)
+      parts.push(Buffer.from(part))
+    }
+  } catch (error) {
+    if (!(error instanceof BodyBroken)) throw error
+    return error.code
+  }
+  return Buffer.concat(parts).toString()
+}
+
+test.each([
+  ['gzip', gzipSync(TEXT), TEXT.toString()],
+  ['gzip', Buffer.concat([gzipSync(TEXT), gzipSync(''), gzipSync(TEXT)]), TEXT.toString().repeat(2)],
+  ['gzip', Buffer.concat([gzipSync(TEXT), Buffer.alloc(100)]), TEXT.toString()],
+  ['gzip', gzipSync(''), ''],
+  ['zstd', PACKED, UNPACKED],
+  ['zstd', Buffer.concat([PACKED, SKIPPED, frame(Buffer.from('{}')), PACKED]), `${UNPACKED}{}${UNPACKED}`],
+  ['zstd', Buffer.concat(Array.from({ length: 200 }, () => SKIPPED)), ''],
+  ['zstd', frame(Buffer.alloc(0)), ''],
+] as const)('%s is inflated, with a border at every byte', async (encoding, body, text) => {
+  expect(await inflated([body], encoding)).toBe(text)
+  for (let at = 1; at < body.length; at += 1)
+    expect([at, await inflated([body.subarray(0, at), body.subarray(at)], encoding)]).toEqual([at, text])
+  expect(await inflated(cut(body, 1), encoding)).toBe(text)
+})
+
+test.each([
+  ['gzip', gzipSync(TEXT)],
+  ['zstd', PACKED],
+] as const)(
+  '%s that ends early or has other bytes behind it is broken, wherever it is cut',
+  async (encoding, body) => {
+    const broken = `broken_${encoding}`
+    for (let length = 0; length < body.length; length += 1)
+      for (const pieces of [[body.subarray(0, length)], cut(body.subarray(0, length), 7)])
+        expect([length, await inflated(pieces, encoding)]).toEqual([length, broken])
+    const tail = Buffer.from('tail')
+    expect(await inflated([Buffer.concat([body, tail])], encoding)).toBe(broken)
+    expect(await inflated([body, tail], encoding)).toBe(broken)
+    expect(await inflated([Buffer.from('{"a":1}\n')], encoding)).toBe(broken)
+  },
+)
+
+test('gzip with bytes behind its padding is broken', async () => {
+  for (const tail of [gzipSync(TEXT), Buffer.from('x')]) {
+    const body = [gzipSync(TEXT), Buffer.alloc(10), tail]
+    expect(await inflated(body, 'gzip')).toBe('broken_gzip')
+    expect(await inflated([Buffer.concat(body)], 'gzip')).toBe('broken_gzip')
+  }
+})
+
+test('one wrong bit anywhere gives the same bytes or is noticed', async () => {
+  for (const [encoding, body, text] of [
+    ['gzip', gzipSync(UNPACKED), UNPACKED],
+    ['zstd', PACKED, UNPACKED],
+  ] as const)
+    for (let bit = 0; bit < 8 * body.length; bit += 1) {
+      const damaged = Buffer.from(body)
+      damaged[bit >> 3]! ^= 1 << (bit & 7)
+      expect([`broken_${encoding}`, text]).toContain(await inflated([damaged], encoding))
+    }
+})
+
+test('rows before the damage are given', async () => {
+  const lines = Array.from({ length: 20_000 }, (_, n) => `{"n":${n},"r":"${Math.sin(n)}"}\n`).join('')
+  const body = gzipSync(lines)
+  const got = await readImport(cut(body.subarray(0, body.length / 2), 10_000), { encoding: 'gzip' })
+  expect([got.broken, got.done]).toEqual(['broken_gzip', undefined])
+  expect(got.events.length).toBeGreaterThan(5_000)
+  expect(got.events).toEqual(
+    got.events.map((_, n) => `${n + 1}:${n + 1}:${JSON.stringify({ n, r: String(Math.sin(n)) })}`),
+  )
+  expect(got.ends.at(-1)?.[0]).toBe(got.events.length)
+})
+
+test.each([
+  ['gzip', gzipSync(Buffer.alloc(64 * 1024 * 1024, ' '))],
+  ['zstd', frame(Buffer.from(' '), 256 * 1024 * 1024)],
+] as const)('a bomb of %s is one line that is too long, and takes no memory', async (encoding, bomb) => {
+  const tail = Buffer.from('\n{"a":1}\n')
+  const body = [bomb, encoding === 'gzip' ? gzipSync(tail) : frame(tail)]
+  const before = process.memoryUsage()
+  let most = 0
+  const timer = setInterval(() => {
+    const { rss } = process.memoryUsage()
+    most = Math.max(most, rss - before.rss)
+  }, 5)
+  const got = await readImport(body, { encoding })
+  clearInterval(timer)
+  expect([got.refused, got.events]).toEqual([['1:1:row_too_long'], ['2:2:{"a":1}']])
+  expect(most).toBeLessThan(150 * 1024 * 1024)
+})

@@ -1,0 +1,206 @@
+/**
+ * Imports into the real server: every row is there with its columns and its payload, whatever the
+ * format and the encoding, or is in the report.
+ */
+import { gzipSync } from 'node:zlib'
+import { tableFromIPC } from 'apache-arrow'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Answer, ask } from '../api/client.ts'
+import { integersFrom, newSeed } from '../util/random.ts'
+import { fetchToken, startServer, type TestPool, type TestServer } from '../util/server.ts'
+import { column, expectProblem, portOf } from './client.ts'
+
+const COLUMNS = [
+  column('at', 'TIMESTAMP'),
+  column('id', 'STRING'),
+  column('n', 'INT64', true),
+  column('x', 'DOUBLE', true),
+  column('b', 'BOOLEAN', true),
+  column('city', 'STRING', true, 'address.city'),
+  column('j', 'JSON', true),
+]
+
+let server: TestServer
+let token: string
+beforeAll(async () => {
+  server = await startServer()
+  token = await fetchToken(server.base, server.dataDir)
+})
+afterAll(async () => {
+  expect((await server.stop()).code).toBe(0)
+})
+
+function createPool(uniqueName: string): Promise<TestPool> {
+  return server.createPool({ uniqueName, columns: COLUMNS, timestamp: 'at', uniqueId: 'id' })
+}
+
+function send(
+  pool: TestPool,
+  format: string,
+  body: string | Uint8Array,
+  headers: Record<string, string> = {},
+): Promise<Answer> {
+  const authorization = `Bearer ${token}`
+  const path = `/v1/pools/${pool.poolId}/import?format=${format}`
+  return ask(portOf(server), path, { body, headers: { authorization, ...headers } })
+}
+
+/** The live rows by id: the payload, and the columns as text. */
+async function rowsOf(pool: TestPool): Promise<Map<string, Record<string, unknown>>> {
+  const answer = await fetch(`${server.base}/v1/pools/${pool.poolId}/arrow`, {
+    headers: { authorization: `Bearer ${token}` },
+  })
+  const table = tableFromIPC(new Uint8Array(await answer.arrayBuffer()))
+  const rows = new Map<string, Record<string, unknown>>()
+  for (const row of table) {
+    const { _service_payload: payload, n, x, b, city, j, id } = row.toJSON()
+    const columns = { n: n === null ? null : String(n), x, b, city, j }
+    rows.set(id as string, { payload: JSON.parse(payload as string), ...columns })
+  }
+  return rows
+}
+
+const EVENTS = [
+  { n: 1, x: 1.5, b: true, address: { city: 'Amsterdam' }, j: { a: [1, 2] } },
+  { n: -9007199254740991, b: false, address: { city: 'a "quoted", text\nof two lines' } },
+  { x: 1e300, address: { city: '\\ é€😀' }, j: 'text' },
+  {},
+]
+
+/** Random events, some of them of one key: the later one counts. */
+function eventsOf(seed: number, count: number): Record<string, unknown>[] {
+  const next = integersFrom(seed)
+  return Array.from({ length: count }, (_, at) => ({
+    at: '2026-01-02T03:04:05Z',
+    id: `k${next(4) === 0 ? next(at + 1) : at}`,
+    ...EVENTS[next(EVENTS.length)],
+  }))
+}
+
+function modelOf(events: readonly Record<string, unknown>[]) {
+  return new Map(
+    events.map(event => {
+      const { n, x, b, address, j } = event as {
+        n?: number
+        x?: number
+        b?: boolean
+        address?: { city: string }
+        j?: unknown
+      }
+      const columns = {
+        n: n === undefined ? null : String(n),
+        x: x ?? null,
+        b: b ?? null,
+        city: address?.city ?? null,
+      }
+      return [
+        event['id'] as string,
+        { payload: event, ...columns, j: j === undefined ? null : JSON.stringify(j) },
+      ]
+    }),
+  )
+}
+
+function csvOf(events: readonly Record<string, unknown>[]): string {
+  const cell = (value: unknown) => {
+    if (value === undefined) return ''
+    const text = typeof value === 'string' ? value : JSON.stringify(value)
+    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+  }
+  const lines = events.map(({ at, id, n, x, b, address, j }) =>
+    [
+      at,
+      id,
+      n,
+      x,
+      b,
+      (address as { city?: string } | undefined)?.city,
+      j === undefined ? j : JSON.stringify(j),
+    ]
+      .map(cell)
+      .join(),
+  )
+  return ['at,id,n,x,b,address.city,j', ...lines].join('\r\n')
+}
+
+test.each(['ndjson', 'csv'])('%s: random rows agree with the model', async format => {
+  const seed = newSeed()
+  const events = eventsOf(seed, 6_000)
+  const pool = await createPool(`random-${format}`)
+  const text = format === 'csv' ? csvOf(events) : events.map(event => JSON.stringify(event)).join('\n')
+  const { status, json } = await send(pool, format, gzipSync(text), { 'content-encoding': 'gzip' })
+  expect({ seed, status, json }).toMatchObject({
+    status: 200,
+    json: { rows: 6_000, accepted: 6_000, rejected: 0 },
+  })
+  const [rows, model] = [await rowsOf(pool), modelOf(events)]
+  expect(rows.size).toBe(model.size)
+  for (const [id, row] of model) expect({ seed, id, ...rows.get(id) }).toEqual({ seed, id, ...row })
+})
+
+test('the report has the messages of POST for values, with rows and lines', async () => {
+  const pool = await createPool('report')
+  const text =
+    'at,id,n\n2026-01-01,a,1\n2026-01-01,b,many\n\n2026-01-01,,3\nx,d,4\n2026-01-01,e,5,6\n2026-01-01,f,6\n'
+  const { status, json } = await send(pool, 'csv', text)
+  expect([status, json.accepted, json.rejected, json.durableRows]).toEqual([200, 2, 4, 6])
+  expect(json.errors).toEqual([
+    {
+      row: 2,
+      line: 3,
+      code: 'wrong_type',
+      column: 'n',
+      message: 'column "n" (property "n") takes INT64, found a string',
+    },
+    { row: 3, line: 5, code: 'missing_value', column: 'id', message: expect.stringContaining('is required') },
+    { row: 4, line: 6, code: 'bad_timestamp', column: 'at', message: expect.stringContaining('timestamp') },
+    { row: 5, line: 7, code: 'too_many_fields', column: null, message: expect.stringContaining('header') },
+  ])
+  expect([...(await rowsOf(pool)).keys()].sort()).toEqual(['a', 'f'])
+})
+
+test('scopes decide, and Basic credentials of the application are taken', async () => {
+  const pool = await createPool('scopes')
+  const make = async (scopes: string[]) => {
+    const { data } = await server.graphql<{
+      createApplication: { application: { clientId: string; secret: string } }
+    }>(
+      `mutation ($input: createApplicationInput!) { createApplication(input: $input) {
+        ... on ApplicationResponse { application { clientId secret } } } }`,
+      { input: { scopes } },
+    )
+    const { clientId, secret } = data.createApplication.application
+    return { authorization: `Basic ${Buffer.from(`${clientId}:${secret}`).toString('base64')}` }
+  }
+  const line = '{"at":"2026-01-01","id":"a"}\n'
+  expect((await send(pool, 'ndjson', line, await make(['DATA_POOL_WRITE']))).status).toBe(200)
+  expectProblem(await send(pool, 'ndjson', line, await make(['DATA_POOL_QUERY'])), 403, 'forbidden')
+  expectProblem(await send(pool, 'ndjson', line, { authorization: '' }), 401, 'token_missing')
+})
+
+test('a pool that is deleted during an import ends it with 404', async () => {
+  const pool = await createPool('doomed')
+  const line = Buffer.from(`{"at":"2026-01-01","id":"a","x":1}\n`.repeat(2_000))
+  let isOver = false
+  const answering = fetch(`${server.base}/v1/pools/doomed/import?format=ndjson`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}` },
+    duplex: 'half',
+    body: new ReadableStream({
+      // It never ends by itself.
+      pull: controller => {
+        if (isOver) controller.close()
+        else controller.enqueue(line)
+      },
+    }),
+  } as unknown as RequestInit).then(async answer => ({
+    status: answer.status,
+    json: (await answer.json()) as { code: string },
+  }))
+  while ((await server.count(pool.poolId)) === '0') await new Promise(resolve => setImmediate(resolve))
+  await server.graphql('mutation ($id: ID!) { deleteDataPool(id: $id) }', { id: pool.poolId })
+  const answer = await answering.finally(() => {
+    isOver = true
+  })
+  expect([answer.status, answer.json.code]).toEqual([404, 'pool_deleted'])
+})
