@@ -43,6 +43,11 @@ const QUESTIONS = {
     asks: 'how many GraphQL requests a second of processor time, beside other handlers?',
     takes: ['seconds', 'packages'],
   },
+  import: {
+    load: async () => (await import('./import.ts')).benchImport,
+    asks: 'how fast does a file of 5 GB load, as NDJSON and as Parquet, and after a kill half-way?',
+    takes: ['rows'],
+  },
   kernel: {
     load: async () => (await import('./kernel.ts')).benchKernel,
     asks: 'how many events a second does each JSON kernel parse on one core?',

@@ -14,6 +14,7 @@ import type { ParseResult, ParseTask } from '../parse/parse-task.ts'
 import type { RisingClock } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import type { Transport } from './http/transport.ts'
+import type { ImportJournal } from './import-journal.ts'
 import type { IngestPool } from './ingest-pool.ts'
 
 /** The return value of a handler. Only a Responder turns it into bytes on a socket. */
@@ -187,11 +188,14 @@ export interface ImportPool {
 }
 
 /** What imports need of other layers. */
-interface ImportDeps {
+export interface ImportDeps {
   /** The caller of an Authorization header. */
   verify(authorization: string, address: string): Promise<Identity | Refusal>
   /** The pool of this id or unique name. */
   pool(name: string): ImportPool | undefined
+  /** data/tmp, absolute. */
+  readonly temporaryFolder: string
+  readonly journal: ImportJournal
 }
 
 export interface ApiOptions {

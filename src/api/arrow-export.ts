@@ -24,7 +24,7 @@ import {
 } from '../query/arrow/export-stream.ts'
 import { countLiveRows } from '../query/live-rows.ts'
 import { planFor } from '../query/policy.ts'
-import type { BadQuery, CopyTarget, QueryEngine } from '../query/query-types.ts'
+import type { BadQuery, CopyTarget, ParquetTarget, QueryEngine } from '../query/query-types.ts'
 import { type PinDeps, parseTexts, pinSegments } from '../query/question.ts'
 import {
   planSelection,
@@ -36,13 +36,18 @@ import {
 import { assert } from '../util/assert.ts'
 import { wallMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
-import { EXPORT_COPY_MS_MAX, ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
+import {
+  EXPORT_COPY_MS_MAX,
+  EXPORT_ROW_GROUP_BYTES,
+  ROUTE_BODY_BYTES_MAX,
+  ROW_GROUP_ROWS,
+} from '../util/limits.ts'
 import { exportFile, isLeftCopy } from '../util/paths.ts'
 import type { ControlRequest, ControlRoute, Reply, StreamAnswer } from './api-types.ts'
 import { problemReply, refuse } from './problem.ts'
 
 /** The other stages as the route sees them. */
-interface ArrowDeps extends PinDeps {
+export interface ArrowDeps extends PinDeps {
   readonly engine: QueryEngine
   /** data/tmp, absolute. The engine may write there. */
   readonly temporaryFolder: string
@@ -65,6 +70,29 @@ export function arrowRoute(deps: ArrowDeps): ControlRoute {
 const ARROW_TYPE = { 'content-type': 'application/vnd.apache.arrow.stream', 'cache-control': 'no-store' }
 
 async function answer(request: ControlRequest, deps: ArrowDeps): Promise<Reply | StreamAnswer> {
+  const selected = await selectRows(request, deps, [])
+  if ('status' in selected) return selected
+  const chunks = chunksOf(selected, deps)
+  return streamAnswer(selected, ARROW_TYPE, chunks)
+}
+
+/** The rows that a request asks for, once its caller may read them. */
+export interface SelectedRows {
+  readonly pool: Pool
+  readonly schema: PoolSchema
+  readonly planned: WrittenSelection
+  readonly caller: Identity
+}
+
+/**
+ * Authorises a request and plans its selection. Resolves with a reply where it is refused.
+ * @param own parameters that are no part of the selection
+ */
+export async function selectRows(
+  request: ControlRequest,
+  deps: ArrowDeps,
+  own: readonly string[],
+): Promise<SelectedRows | Reply> {
   const caller = await deps.verify(request.authorization, request.address)
   if ('status' in caller) return problemReply(caller)
   if (!caller.scopes.has('data_pool:query'))
@@ -78,7 +106,7 @@ async function answer(request: ControlRequest, deps: ArrowDeps): Promise<Reply |
     caller.policyValues,
   )
   if ('forbidden' in access) return problemReply(refuse(403, 'forbidden', access.forbidden))
-  const selection = selectionOf(request.query)
+  const selection = selectionOf(request.query, own)
   if ('badRequest' in selection) return badParameter(selection)
   const schema = deps.pools.schemaOf(pool)
   const planned = await planFor(
@@ -89,29 +117,40 @@ async function answer(request: ControlRequest, deps: ArrowDeps): Promise<Reply |
     (view, context) => planSelection(view, selection, context),
   )
   const written = 'badRequest' in planned ? planned : writeSelection(planned)
-  if ('badRequest' in written) return badParameter(written)
-  const chunks = chunksOf(schema, written, caller, deps)
+  return 'badRequest' in written ? badParameter(written) : { pool, schema, planned: written, caller }
+}
+
+/** The answer that streams `chunks`. */
+export function streamAnswer(
+  { caller }: SelectedRows,
+  headers: Readonly<Record<string, string>>,
+  chunks: AsyncIterable<Uint8Array>,
+): StreamAnswer {
   return {
     owner: { applicationId: caller.applicationId, isAdmin: false },
-    begin: async () => ({ status: 200, headers: ARROW_TYPE, chunks }),
+    begin: async () => ({ status: 200, headers, chunks }),
   }
 }
 
-function badParameter({ badRequest }: BadQuery): Reply {
+export function badParameter({ badRequest }: BadQuery): Reply {
   return problemReply(refuse(400, 'bad_parameter', badRequest))
 }
 
+const SELECTION: readonly string[] = ['columns', 'filters', 'start', 'stop']
+
 /** The request's parameters. `columns` may come several times, each with a list for readColumns. */
-function selectionOf(query: string): Selection | BadQuery {
+function selectionOf(query: string, own: readonly string[]): Selection | BadQuery {
   const columns: string[] = []
   const texts = new Map<string, string>()
+  const names = [...SELECTION, ...own]
   for (const [name, value] of new URLSearchParams(query)) {
+    if (own.includes(name)) continue
     if (name === 'columns') {
-      const names = readColumns(value)
-      if ('badRequest' in names) return names
-      columns.push(...names)
-    } else if (name !== 'filters' && name !== 'start' && name !== 'stop')
-      return { badRequest: `${name}: there is no such parameter; there are columns, filters, start and stop` }
+      const given = readColumns(value)
+      if ('badRequest' in given) return given
+      columns.push(...given)
+    } else if (!names.includes(name))
+      return { badRequest: `${name}: there is no such parameter; there are ${names.join(', ')}` }
     else if (texts.has(name)) return { badRequest: `${name}: it is given more than once` }
     else texts.set(name, value)
   }
@@ -119,13 +158,11 @@ function selectionOf(query: string): Selection | BadQuery {
 }
 
 async function* chunksOf(
-  schema: PoolSchema,
-  planned: WrittenSelection,
-  caller: Identity,
+  { schema, planned, caller }: SelectedRows,
   deps: ArrowDeps,
 ): AsyncGenerator<Uint8Array, void, void> {
   const { exportThread } = deps
-  const asker = { fairKey: caller.applicationId, verify: () => caller.verifyAgain() }
+  const asker = askerOf(caller)
   const copy = (group: readonly QuerySegment[]) => copyRows(schema, planned, group, asker, deps)
   const open: OpenBatches = copied => exportThread.open(copied)
   const { segments, release } = await pinSegments(schema, planned, deps)
@@ -146,7 +183,18 @@ interface Asker {
   readonly verify?: () => void
 }
 
+/** The caller of an export. Its copies take turns with the queries of its application. */
+export function askerOf(caller: Identity): Asker {
+  return { fairKey: caller.applicationId, verify: () => caller.verifyAgain() }
+}
+
 let filesMade = 0
+
+/** A new name of a temporary file. */
+export function nextExportFile(temporaryFolder: string): string {
+  filesMade += 1
+  return exportFile(temporaryFolder, filesMade)
+}
 
 /** Copies the selected live rows of `segments` to a new temporary file, as CopySegments asks. */
 export async function copyRows(
@@ -156,7 +204,7 @@ export async function copyRows(
   asker: Asker,
   deps: Pick<ArrowDeps, 'engine' | 'temporaryFolder'>,
 ): Promise<CopiedFile> {
-  const file = exportFile(deps.temporaryFolder, ++filesMade)
+  const file = nextExportFile(deps.temporaryFolder)
   const types = planned.columns.map(({ type }) => type)
   const target: CopyTarget = { format: 'arrow', file, types, msMax: EXPORT_COPY_MS_MAX }
   try {
@@ -188,8 +236,37 @@ export async function copyTo(
   return rows
 }
 
-/** Removes copies that an earlier process left when it was killed. */
+/** Removes files of exports and imports that an earlier process left when it was killed. */
 export async function sweepCopies(temporaryFolder: string): Promise<void> {
   for (const name of await readdir(temporaryFolder))
     if (isLeftCopy(name)) await rm(join(temporaryFolder, name), { force: true })
+}
+
+/** A Parquet file of `segments`, for copyTo. */
+export function parquetTarget(
+  file: string,
+  segments: readonly QuerySegment[],
+  msMax: number,
+  compression: 'zstd' | 'snappy' | 'gzip' | 'none' = 'zstd',
+): ParquetTarget {
+  return {
+    format: 'parquet',
+    file,
+    compression: compression === 'none' ? 'uncompressed' : compression,
+    // Snappy is for old readers, and one of them, parquetjs-lite, reads no RLE_DICTIONARY.
+    hasDictionaries: compression !== 'snappy',
+    rowGroupRows: rowGroupRows(segments),
+    msMax,
+  }
+}
+
+/**
+ * Limits row groups by their rows and by the bytes that the rows take on disk: each thread of
+ * DuckDB holds one in memory before it writes it.
+ */
+function rowGroupRows(segments: readonly QuerySegment[]): number {
+  const rows = segments.reduce((sum, { meta }) => sum + meta.rows, 0)
+  const bytes = segments.reduce((sum, { meta }) => sum + meta.bytes, 0)
+  const fit = Math.floor((EXPORT_ROW_GROUP_BYTES * rows) / Math.max(1, bytes))
+  return Math.max(2048, Math.min(ROW_GROUP_ROWS, fit))
 }

@@ -17,6 +17,7 @@ import {
   CONTROL_INCOMPLETE_MAX,
   CONTROL_REQUESTS_MAX,
   GRAPHQL_BODY_BYTES_MAX,
+  ROUTE_BODY_BYTES_MAX,
   TOKEN_BODY_BYTES_MAX,
 } from '../util/limits.ts'
 import type { ApiDeps, ControlRequest, ControlRoute, Reply } from './api-types.ts'
@@ -163,12 +164,21 @@ export function controlRoutes(deps: ApiDeps, connections: Connections, control: 
   return routes
 }
 
-/** The route of imports, whose bodies are not read here. */
-export function addImportRoute(routes: Router, imports: Imports): void {
+/** The route of imports. The bodies of a POST are not read here. */
+export function addImportRoute(routes: Router, imports: Imports, control: Control): void {
+  const list = {
+    handle: (request: ControlRequest) => imports.list(request),
+    bodyBytesMax: ROUTE_BODY_BYTES_MAX,
+  }
+  const get: Handler = (head, responder, parameters) => control.run(head, responder, list, parameters, false)
   routes.add('/v1/pools/:pool/import', {
     name: 'import',
-    methods: { post: (head, responder, parameters) => imports.take(head, responder, parameters) },
-    otherwise: refusing('POST', false),
+    methods: {
+      post: (head, responder, parameters) => imports.take(head, responder, parameters),
+      get,
+      head: get,
+    },
+    otherwise: refusing('POST, GET, HEAD', false),
   })
 }
 

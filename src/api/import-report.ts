@@ -1,4 +1,5 @@
 /** The report of an import: what is durable, and which rows were refused. */
+import type { ImportProgress } from '../catalog/model.ts'
 import type { BadRow, Encoding, ImportFormat, RowBatch } from '../parse/import/import-types.ts'
 import { must } from '../util/assert.ts'
 import type { Refusal } from '../util/errors.ts'
@@ -32,7 +33,7 @@ export class ImportReport {
   #accepted = 0
   #rejected = 0
   readonly #rejectedBy = new Map<string, number>()
-  readonly #errors: BadRow[] = []
+  readonly #refused: BadRow[] = []
 
   constructor(options: ReportOptions) {
     this.#options = options
@@ -48,7 +49,7 @@ export class ImportReport {
       refused.push(...this.#refusedBy(batch, answer))
     }
     refused.sort((a, b) => a.row - b.row)
-    this.#errors.push(...refused.slice(0, this.#options.errorsMax - this.#errors.length))
+    this.#refused.push(...refused.slice(0, this.#options.errorsMax - this.#refused.length))
   }
 
   /** The end of the body. */
@@ -75,12 +76,18 @@ export class ImportReport {
     return Math.max(this.#rows, this.#options.skipRows)
   }
 
+  /** As the journal has it. */
+  progress(): ImportProgress {
+    const { rows, accepted, rejected, bytes } = this.counts()
+    return { rows, accepted, rejected, durableRows: this.durableRows, durableBytes: bytes }
+  }
+
   /** The refused rows as the answer lists them, and how many of them it does not list. */
   refused() {
     return {
       rejectedBy: Object.fromEntries(this.#rejectedBy),
-      errors: this.#errors,
-      errorsOmitted: this.#rejected - this.#errors.length,
+      refused: this.#refused,
+      refusedOmitted: this.#rejected - this.#refused.length,
     }
   }
 
@@ -133,10 +140,15 @@ export function doneReply(id: string, report: ImportReport): Reply {
   })
 }
 
+/** What to do after an import that ended early. */
+export function resumeText(durableRows: number): string {
+  return `the first ${durableRows} rows are durable: resume with skipRows=${durableRows}`
+}
+
 /** The answer to an import that ended early: the problem, and what is durable. */
 export function failedReply(id: string, report: ImportReport, failure: Refusal): Reply {
   const counts = report.counts()
-  const detail = `${failure.message}; the first ${report.durableRows} rows are durable: resume with skipRows=${report.durableRows}`
+  const detail = `${failure.message}; ${resumeText(report.durableRows)}`
   const problem = problemFields({
     ...refuse(failure.status, failure.code, detail),
     retryable: failure.retryable,

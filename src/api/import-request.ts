@@ -1,7 +1,7 @@
 /** What the head of an import's request asks for: the format, the encoding, and the parameters. */
 import { ENCODINGS, type Encoding, IMPORT_FORMATS, type ImportFormat } from '../parse/import/import-types.ts'
 import type { Refusal } from '../util/errors.ts'
-import { IMPORT_ERRORS_DEFAULT, IMPORT_ERRORS_MAX } from '../util/limits.ts'
+import { IMPORT_ERRORS_DEFAULT, IMPORT_ERRORS_MAX, IMPORT_LABEL_CHARACTERS_MAX } from '../util/limits.ts'
 import type { RequestHead } from './http/transport.ts'
 import { refuse } from './problem.ts'
 
@@ -10,6 +10,8 @@ export interface ImportRequest {
   readonly encoding: Encoding
   readonly skipRows: number
   readonly errorsMax: number
+  /** A text of the client, by which it finds the import again. */
+  readonly label: string
 }
 
 const MEDIA: Readonly<Record<string, ImportFormat>> = {
@@ -57,7 +59,7 @@ function formatOf(contentType: string): ImportFormat | undefined {
   return Object.hasOwn(MEDIA, media) ? MEDIA[media] : undefined
 }
 
-interface Parameters extends Pick<ImportRequest, 'skipRows' | 'errorsMax'> {
+interface Parameters extends Pick<ImportRequest, 'skipRows' | 'errorsMax' | 'label'> {
   readonly format?: ImportFormat
 }
 
@@ -73,15 +75,18 @@ function readParameters(query: string): Parameters | Refusal {
   if (skipRows === undefined) return badParameter('skipRows: it is a number of rows, such as 1000')
   const errorsMax = countOf(texts.get('errorsMax'), IMPORT_ERRORS_DEFAULT, IMPORT_ERRORS_MAX)
   if (errorsMax === undefined) return badParameter(`errorsMax: it is a number up to ${IMPORT_ERRORS_MAX}`)
+  const label = texts.get('label') ?? ''
+  if (label.length > IMPORT_LABEL_CHARACTERS_MAX)
+    return badParameter(`label: it has at most ${IMPORT_LABEL_CHARACTERS_MAX} characters`)
   const text = texts.get('format')
-  if (text === undefined) return { skipRows, errorsMax }
+  if (text === undefined) return { skipRows, errorsMax, label }
   const format = IMPORT_FORMATS.find(one => one === text)
   return format === undefined
     ? badParameter(`format: it is one of ${IMPORT_FORMATS.join(', ')}`)
-    : { skipRows, errorsMax, format }
+    : { skipRows, errorsMax, label, format }
 }
 
-const NAMES: readonly string[] = ['format', 'skipRows', 'errorsMax']
+const NAMES: readonly string[] = ['format', 'skipRows', 'errorsMax', 'label']
 
 /** The number in `text`; undefined where it is none from 0 to `max`. */
 function countOf(text: string | undefined, absent: number, max: number): number | undefined {

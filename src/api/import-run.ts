@@ -22,15 +22,14 @@ import { ImportReport } from './import-report.ts'
 import type { Ingest } from './ingest.ts'
 import type { Answer } from './ingest-answer.ts'
 import { refusalOfError, refuse } from './problem.ts'
+import { nothing } from './responder.ts'
 import { type UploadBody, UploadEnded } from './upload-body.ts'
 
-export interface RunDeps {
+interface RunDeps {
   readonly api: Pick<ApiDeps, 'target' | 'health'>
   readonly ingest: Pick<Ingest, 'submit'>
   readonly rate: RateLimit
   readonly thread: Thread<ImportCalls>
-  /** Called when the report has changed. */
-  readonly changed: () => void
 }
 
 export interface RunOptions extends ImportOptions {
@@ -43,6 +42,8 @@ const DELETED = refuse(404, 'pool_deleted', 'the Data Pool was deleted during th
 
 export class ImportRun {
   readonly report: ImportReport
+  /** Called when the report has changed. */
+  onChanged: () => void = nothing
   readonly #options: RunOptions
   readonly #deps: RunDeps
   #failure: Refusal | undefined
@@ -67,7 +68,6 @@ export class ImportRun {
 
   /** Runs the import to its end. Resolves with the reason why it ended early, if it did. */
   async run(): Promise<Refusal | undefined> {
-    const { thread } = this.#deps
     void this.#feed()
     try {
       await this.#batches()
@@ -75,8 +75,12 @@ export class ImportRun {
       this.#failure ??= error instanceof UploadEnded ? error.refusal : refusalOfError(error, 'import')
     }
     await this.#counted
-    await thread.terminate()
     return this.#failure
+  }
+
+  /** Ends the thread. */
+  async close(): Promise<void> {
+    await this.#deps.thread.terminate()
   }
 
   /** Ends the import early. */
@@ -194,7 +198,7 @@ export class ImportRun {
         else this.report.add(batch, answer)
       }
       this.#onAnswered()
-      this.#deps.changed()
+      this.onChanged()
     })
   }
 }

@@ -5,20 +5,21 @@
  *   W-9  At most IMPORTS_MAX imports run, and at most UPLOADS_BEGINNING_MAX callers are identified.
  *        One more is 503.
  */
+import { rm } from 'node:fs/promises'
 import type { Identity } from '../catalog/token.ts'
 import type { ImportCalls } from '../parse/import/import-types.ts'
-import { wallMs } from '../util/clock.ts'
 import { type Refusal, Unavailable } from '../util/errors.ts'
-import { newId } from '../util/ids.ts'
-import { IMPORTS_MAX, QUERY_NICE, UPLOADS_BEGINNING_MAX } from '../util/limits.ts'
+import { IMPORTS_LISTED_MAX, IMPORTS_MAX, QUERY_NICE, UPLOADS_BEGINNING_MAX } from '../util/limits.ts'
+import { importFile } from '../util/paths.ts'
 import { startThread } from '../util/thread-kit.ts'
 import type { RateLimit } from './admission.ts'
-import type { ApiDeps, ImportPool, Reply } from './api-types.ts'
+import type { ApiDeps, ControlRequest, ImportPool, Reply } from './api-types.ts'
 import type { Connections } from './connections.ts'
 import { declaredBytesOf, type RequestHead } from './http/transport.ts'
-import { doneReply, failedReply } from './import-report.ts'
+import { JournalEntry } from './import-journal.ts'
+import { doneReply, failedReply, resumeText } from './import-report.ts'
 import { type ImportRequest, readImportRequest } from './import-request.ts'
-import { ImportRun } from './import-run.ts'
+import { ImportRun, type RunOptions } from './import-run.ts'
 import type { Ingest } from './ingest.ts'
 import { problemReply, refusalOfError, refuse } from './problem.ts'
 import { answerEarly, type Responder } from './responder.ts'
@@ -28,6 +29,7 @@ const BUSY = refuse(503, 'busy', 'too many imports are under way', { 'retry-afte
 const STOPPING = refuse(503, 'stopping', 'the server is stopping; resume the import afterwards', {
   'retry-after': '5',
 })
+const CANCELLED = refuse(409, 'cancelled', 'the import was cancelled')
 const FORBIDDEN = refuse(403, 'forbidden', 'the scope data_pool:write or admin is needed')
 const UNKNOWN = refuse(404, 'unknown_pool', 'no Data Pool has this id or name')
 const BAD_PATH = refuse(404, 'not_found', 'the path is not well-formed')
@@ -49,6 +51,7 @@ export class Imports {
   readonly #bodies = new Set<UploadBody>()
   readonly #runs = new Set<ImportRun>()
   #beginning = 0
+  #begun = 0
 
   /** @param stallMs see UploadBody */
   constructor(deps: ApiDeps, ingest: Ingest, rate: RateLimit, connections: Connections, stallMs: number) {
@@ -75,6 +78,21 @@ export class Imports {
     const body = new UploadBody(responder, this.#stallMs)
     this.#bodies.add(body)
     void this.#run(read, body, responder).finally(() => this.#bodies.delete(body))
+  }
+
+  /** `GET`: the imports of a pool, newest first; those of one label on request. */
+  async list({ authorization, address, parameters, query }: ControlRequest): Promise<Reply> {
+    const caller = await this.#deps.imports.verify(authorization, address)
+    if ('status' in caller) return problemReply(caller)
+    if (!mayImport(caller)) return problemReply(FORBIDDEN)
+    const pool = this.#deps.imports.pool(parameters[0] ?? '')
+    if (pool === undefined) return problemReply(UNKNOWN)
+    const label = new URLSearchParams(query).get('label')
+    const imports = this.#deps.imports.journal
+      .ofPool(pool.id)
+      .filter(one => label === null || one.label === label)
+      .slice(0, IMPORTS_LISTED_MAX)
+    return { status: 200, headers: JSON_HEADERS, body: JSON.stringify({ imports }) }
   }
 
   tick(nowMs: number): void {
@@ -127,7 +145,7 @@ export class Imports {
     const { imports, health } = this.#deps
     const caller = await imports.verify(authorization, address)
     if ('status' in caller) return caller
-    if (!caller.scopes.has('data_pool:write') && !caller.scopes.has('admin')) return FORBIDDEN
+    if (!mayImport(caller)) return FORBIDDEN
     const pool = imports.pool(name)
     if (pool === undefined) return UNKNOWN
     const { refuse: refused } = health()
@@ -137,34 +155,70 @@ export class Imports {
   }
 
   async #import(
-    { format, encoding, skipRows, errorsMax }: Head,
+    head: Head,
     body: UploadBody,
     { caller, pool }: { readonly caller: Identity; readonly pool: ImportPool },
   ): Promise<Reply> {
-    const id = newId('DPJ', wallMs())
+    const { journal, temporaryFolder } = this.#deps.imports
+    const { format, encoding, label, skipRows, errorsMax, declaredBytes } = head
+    const bytes = declaredBytes < 0 ? null : declaredBytes
+    // The place is taken before anything is awaited.
+    const spoolFile = importFile(temporaryFolder, ++this.#begun)
+    const run = this.#makeRun({
+      ...{ format, encoding, skipRows, errorsMax, spoolFile, caller, body },
+      columns: pool.schema.columns,
+      webhookId: pool.webhookId,
+    })
+    try {
+      const begun = await journal.begin(pool.id, caller.applicationId, {
+        format,
+        encoding,
+        label,
+        skipRows,
+        bytes,
+      })
+      if ('badRequest' in begun) return problemReply(refuse(503, 'busy', begun.badRequest, BUSY.headers))
+      const entry = new JournalEntry(begun.id, journal, () => ({
+        done: run.report.progress(),
+        progress: bytes === null ? 0 : Math.min(0.99, body.bytes / Math.max(1, bytes)),
+      }))
+      run.onChanged = () => entry.changed()
+      entry.onCancelled = () => run.fail(CANCELLED)
+      const failure = await run.run()
+      await entry.end(
+        failure === undefined ? null : `${failure.message}; ${resumeText(run.report.durableRows)}`,
+      )
+      return failure === undefined
+        ? doneReply(entry.id, run.report)
+        : failedReply(entry.id, run.report, failure)
+    } finally {
+      this.#runs.delete(run)
+      await run.close()
+      // The thread removes its file, unless it was ended.
+      await rm(spoolFile, { force: true })
+    }
+  }
+
+  #makeRun(options: RunOptions): ImportRun {
     const thread = startThread<ImportCalls>({
       name: 'import',
       data: undefined,
       nice: QUERY_NICE,
       lost: error => new Unavailable('import_thread', `the thread of the import failed: ${error.message}`),
     })
-    const { webhookId } = pool
-    const { columns } = pool.schema
-    const run = new ImportRun(
-      { format, encoding, skipRows, errorsMax, columns, spoolFile: '', webhookId, caller, body },
-      { api: this.#deps, ingest: this.#ingest, rate: this.#rate, thread, changed: () => {} },
-    )
+    const run = new ImportRun(options, { api: this.#deps, ingest: this.#ingest, rate: this.#rate, thread })
     this.#runs.add(run)
-    try {
-      const failure = await run.run()
-      return failure === undefined ? doneReply(id, run.report) : failedReply(id, run.report, failure)
-    } finally {
-      this.#runs.delete(run)
-    }
+    return run
   }
 
   #refuse(responder: Responder, refusal: Refusal, declaredBytes: number): void {
     this.#deps.meter.refused(refusal.code)
     answerEarly(responder, problemReply(refusal), declaredBytes)
   }
+}
+
+const JSON_HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-store' }
+
+function mayImport({ scopes }: Identity): boolean {
+  return scopes.has('data_pool:write') || scopes.has('admin')
 }

@@ -43,8 +43,9 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
   const controlBodies = new ControlBodies()
   const streams = new Streams(options.streamStallMs ?? STREAM_STALL_MS)
   const imports = new Imports(deps, ingest, rate, connections, options.uploadStallMs ?? UPLOAD_STALL_MS)
-  const routes = controlRoutes(deps, connections, new Control(controlBodies, streams))
-  addImportRoute(routes, imports)
+  const control = new Control(controlBodies, streams)
+  const routes = controlRoutes(deps, connections, control)
+  addImportRoute(routes, imports, control)
   const onRequest = dispatcher(deps, connections, {
     ingest,
     rate,
@@ -52,15 +53,11 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
     tarpit: new Tarpit(),
     chunked: options.chunked,
   })
+  const ticking = [ingest, controlBodies, connections.drain, connections.unread, streams, imports]
   const timer = setInterval(() => {
     const now = monotonicMs()
     connections.ticks += 1
-    ingest.tick(now)
-    controlBodies.tick(now)
-    connections.drain.tick(now)
-    connections.unread.tick(now)
-    streams.tick(now)
-    imports.tick(now)
+    for (const one of ticking) one.tick(now)
   }, API_TICK_MS)
   try {
     const { host, port } = options

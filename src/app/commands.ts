@@ -143,11 +143,33 @@ const KEYS: Command = {
   run: async input => (await import('../tools/applications.ts')).keys(input),
 }
 
+const IMPORT: Command = {
+  name: 'import',
+  positionals: ['<pool>', '<file…>'],
+  flags: [
+    URL_FLAG('the running server; default http://127.0.0.1:8420'),
+    {
+      flag: 'format',
+      value: 'ndjson|csv|parquet',
+      why: 'format of the files; default by their names, as in rows.ndjson, rows.csv.gz or rows.parquet',
+    },
+    {
+      flag: 'resume',
+      value: '',
+      why: 'goes on where an earlier import of the same file ended; a file that was imported is left out',
+    },
+    { flag: 'errors-max', value: 'n', why: 'refused rows that are printed for each file; default 100' },
+  ],
+  why: 'stores the rows of files (- is standard input) in a pool of a running server',
+  run: async input => (await import('../tools/import.ts')).importFiles(input),
+}
+
 export const COMMANDS: readonly Command[] = [
   START,
   INSPECT,
   VERIFY,
   EXPORT,
+  IMPORT,
   REBUILD,
   REPAIR,
   BACKUP,
@@ -159,7 +181,7 @@ export const COMMANDS: readonly Command[] = [
 const EXIT_CODES = [
   'exit code:',
   '  0  clean; the server stopped as requested',
-  '  1  damage was found, or damage stopped the command',
+  '  1  damage was found, or damage stopped the command; an import refused rows',
   '  2  could not run',
 ]
 
@@ -180,7 +202,7 @@ export function helpText(): string {
     ...optionLines(false),
     `  ${'--help'.padEnd(28)} ${''.padEnd(20)} this text`,
     '',
-    'Commands other than start take --data-dir, --kernel and their own flags. They need a folder that no server uses, or --url.',
+    'Commands other than start take --data-dir, --kernel and their own flags. They need a folder that no server uses, or --url. An import always needs a server.',
     '',
     ...EXIT_CODES,
   ].join('\n')

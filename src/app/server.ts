@@ -8,8 +8,9 @@
  *         with rows; orphans are removed after ready.
  */
 import { availableParallelism } from 'node:os'
-import type { Api, Health, ImportPool } from '../api/api-types.ts'
+import type { Api, Health, ImportDeps } from '../api/api-types.ts'
 import { arrowRoute, sweepCopies } from '../api/arrow-export.ts'
+import { exportRoute } from '../api/export-route.ts'
 import type { AskedPool, AskedPools } from '../api/graphql/context.ts'
 import { createGraphql } from '../api/graphql/endpoint.ts'
 import type { Transport } from '../api/http/transport.ts'
@@ -18,12 +19,13 @@ import { queryRoute } from '../api/query-route.ts'
 import { createApi } from '../api/server.ts'
 import { PROPELLERS } from '../catalog/model.ts'
 import type { OpenedCatalog } from '../catalog/open-catalog.ts'
-import { createTokens } from '../catalog/token.ts'
+import { createTokens, type Tokens } from '../catalog/token.ts'
 import { sweepThenCompact } from '../engine/compaction.ts'
 import type { Config } from '../engine/config.ts'
 import { openStages, rebuiltNotes, type Stages } from '../engine/stages.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
 import { addColumnRunner } from '../jobs/add-column.ts'
+import { importRunner } from '../jobs/import.ts'
 import { Jobs } from '../jobs/jobs.ts'
 import { reservationsOf, rewriteRunner } from '../jobs/rewrite-rows.ts'
 import type { Commit } from '../log/log-types.ts'
@@ -51,6 +53,7 @@ import { sayAudit, warn } from '../util/say.ts'
 import { nicePool } from '../util/this-thread.ts'
 import { adminRoutes } from './admin-routes.ts'
 import { backupRoute, wireBackups } from './backup-route.ts'
+import { importJournal } from './import-journal.ts'
 import { wireIngest } from './ingest-wiring.ts'
 import { applicationName, createMeter, watchApplications, watchQueues } from './server-metrics.ts'
 import type { Running, ServerStart } from './start.ts'
@@ -160,6 +163,7 @@ function makeJobs(
     ADD_COLUMN: addColumnRunner({ catalog, cutOver }),
     DELETE_RECORDS: rewrite,
     UPDATE_RECORDS: rewrite,
+    IMPORT: importRunner({ catalog }),
   }
   return new Jobs({ memory: catalog.read, runners, onFatal })
 }
@@ -230,6 +234,8 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
     },
     parseStatement: (text, applicationId) => engine.parseStatement(text, applicationId),
   })
+  const { verify } = tokens
+  const exported = { ...reader, catalog, pools, exportThread, verify, temporaryFolder: paths.temporary }
   return createApi(
     {
       ...front.ingest,
@@ -245,16 +251,10 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
         backupRoute(server.backups, tokens.verify, config),
         ...adminRoutes({ catalog, verify: tokens.verify, paths, audit: sayAudit }),
         queryRoute({ graphql, arrow: table => exportThread.table(table) }),
-        arrowRoute({
-          ...reader,
-          catalog,
-          pools,
-          exportThread,
-          verify: tokens.verify,
-          temporaryFolder: paths.temporary,
-        }),
+        arrowRoute(exported),
+        exportRoute(exported),
       ],
-      imports: { verify: tokens.verify, pool: name => importPool(catalog, pools, name) },
+      imports: importDeps(server, tokens.verify),
       metricsAccess: metricsAccess(config.host, config.metricsToken),
       metricsText: () => metrics.text(),
       meter: createMeter(metrics, catalog),
@@ -270,16 +270,22 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
   )
 }
 
-/** The pool of this id or unique name, as imports need it. */
-function importPool(
-  catalog: Server['catalog'],
-  pools: Server['pools'],
-  name: string,
-): ImportPool | undefined {
-  const pool = catalog.pool(name) ?? catalog.poolByName(name)
-  if (pool === undefined) return undefined
-  const webhookId = pool.webhookId ?? catalog.source(pool.dataSourceId)?.webhook?.webhookId
-  return { id: pool.id, webhookId: must(webhookId, 'the webhook of a pool'), schema: pools.schemaOf(pool) }
+function importDeps({ catalog, pools, paths }: Server, verify: Tokens['verify']): ImportDeps {
+  return {
+    verify,
+    temporaryFolder: paths.temporary,
+    journal: importJournal(catalog),
+    pool: name => {
+      const pool = catalog.pool(name) ?? catalog.poolByName(name)
+      if (pool === undefined) return undefined
+      const webhookId = pool.webhookId ?? catalog.source(pool.dataSourceId)?.webhook?.webhookId
+      return {
+        id: pool.id,
+        webhookId: must(webhookId, 'the webhook of a pool'),
+        schema: pools.schemaOf(pool),
+      }
+    },
+  }
 }
 
 /**

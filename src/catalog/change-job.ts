@@ -16,7 +16,7 @@ import { keys, type Memory } from './memory.ts'
 import type { Job, JobCommon, JobStatus } from './model.ts'
 
 export const DELETED = 'The Data Pool was deleted before the job ended.'
-const CANCELLED = 'The job was cancelled.'
+export const CANCELLED = 'The job was cancelled.'
 
 /** True for a job that still has work to do. */
 export function isUnfinished({ status }: { readonly status: JobStatus }): boolean {

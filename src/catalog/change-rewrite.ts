@@ -6,6 +6,7 @@ import { type Decide, unchanged } from './change.ts'
 import { created, DELETED, failed, newJob, theJob, unfinishedJobs } from './change-job.ts'
 import { keys } from './memory.ts'
 import {
+  type Job,
   type Pool,
   type RewriteInput,
   type RewriteJob,
@@ -49,11 +50,15 @@ export function createRewriteJob(
   }
 }
 
+export function isRewrite(job: Job): job is RewriteJob {
+  return job.kind === 'DELETE_RECORDS' || job.kind === 'UPDATE_RECORDS'
+}
+
 /** Starts a CREATED job. The result is the job, which FAILED where the pool is gone. */
 export function startRewrite(jobId: string, work: RewriteWork): Decide<RewriteJob> {
   return (memory, nowMs) => {
     const job = theJob(memory, jobId)
-    assert(job.kind !== 'ADD_COLUMN', 'the job rewrites rows')
+    assert(isRewrite(job), 'the job rewrites rows')
     if (job.status !== 'CREATED') return unchanged(job)
     if (memory.pools.get(job.poolId) === undefined) return failed(job, DELETED, nowMs)
     const at = new Date(nowMs).toISOString()

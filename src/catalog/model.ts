@@ -217,7 +217,7 @@ export type Environment = Common
 export type JobStatus = 'CREATED' | 'IN_PROGRESS' | 'SUCCEEDED' | 'FAILED'
 
 /** An operation that outlives its request. */
-export type Job = AddColumnJob | RewriteJob
+export type Job = AddColumnJob | RewriteJob | ImportJob
 
 /** The fields of every kind of job. */
 export interface JobCommon {
@@ -276,6 +276,38 @@ export interface RewriteInput {
 interface SetColumn {
   readonly column: string
   readonly expression: string
+}
+
+/** Stores the rows of a file. It runs as long as its request, which is how it ends. */
+export interface ImportJob extends JobCommon {
+  readonly kind: 'IMPORT'
+  readonly input: ImportInput
+  readonly done: ImportProgress
+  /** A caller has cancelled it. It ends with its next batch. */
+  readonly isCancelled: boolean
+}
+
+/** What an import was asked for. */
+export interface ImportInput {
+  readonly format: string
+  readonly encoding: string
+  /** A text of the client, by which it finds the import again; may be empty. */
+  readonly label: string
+  readonly skipRows: number
+  /** Bytes of the body; null where they were not declared. */
+  readonly bytes: number | null
+}
+
+/** How far an import is. */
+export interface ImportProgress {
+  /** Rows that were read: left out, accepted or refused. */
+  readonly rows: number
+  readonly accepted: number
+  readonly rejected: number
+  /** Rows at the beginning of the file that are stored or refused. */
+  readonly durableRows: number
+  /** Bytes of the file up to the last of them; null where the body was decoded. */
+  readonly durableBytes: number | null
 }
 
 export interface AddColumnInput {

@@ -32,7 +32,7 @@ export interface CommandInput {
 
 export interface Command {
   readonly name: string
-  /** `<pool>`, `[folder]`, … as the help shows them. */
+  /** `<pool>`, `[folder]`, … as the help shows them. A last one such as `<file…>` may be given several times. */
   readonly positionals: readonly string[]
   readonly flags: readonly CommandFlag[]
   readonly why: string
@@ -80,7 +80,7 @@ function checkPositionals(command: Command, given: readonly string[]): void {
       `weir ${command.name} needs ${missing}: weir ${[command.name, ...command.positionals].join(' ')}; see weir ${command.name} --help`,
     )
   const extra = given[command.positionals.length]
-  if (extra === undefined) return
+  if (extra === undefined || command.positionals.at(-1)?.includes('…')) return
   const taken = command.positionals.length === 0 ? 'no arguments' : command.positionals.join(' ')
   throw new CannotRun(`weir ${command.name} takes ${taken}; "${extra}" is one too many`)
 }

@@ -18,7 +18,7 @@
 import { rm } from 'node:fs/promises'
 import type { CatalogService } from '../catalog/catalog-types.ts'
 import { endCancelled, failJob, progressJob, succeedJob } from '../catalog/change-job.ts'
-import { startRewrite } from '../catalog/change-rewrite.ts'
+import { isRewrite, startRewrite } from '../catalog/change-rewrite.ts'
 import type { Job, Pool, RewriteJob } from '../catalog/model.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
@@ -60,7 +60,7 @@ export function rewriteRunner(deps: RewriteDeps): JobRunner {
   /** How often in a row the query process failed a job. */
   const failures = new Map<string, number>()
   return async (job, stopping) => {
-    assert(job.kind !== 'ADD_COLUMN', 'the job rewrites rows')
+    assert(isRewrite(job), 'the job rewrites rows')
     const pool = deps.catalog.pool(job.poolId)
     try {
       const started = job.status === 'CREATED' ? await start(job, pool, deps) : job
@@ -116,7 +116,7 @@ async function rewriteAll(
   for (const { meta } of left) {
     const now = catalog.read.jobs.get(job.id)
     if (now === undefined || now.status !== 'IN_PROGRESS' || catalog.pool(job.poolId) === undefined) break
-    if (now.kind !== 'ADD_COLUMN' && now.isCancelled) {
+    if (isRewrite(now) && now.isCancelled) {
       await catalog.change(endCancelled(job.id))
       return
     }
@@ -259,7 +259,7 @@ export function reservationsOf(
   jobs: readonly Job[],
 ): readonly { readonly poolId: string; readonly below: number }[] {
   return jobs.flatMap(job =>
-    job.kind !== 'ADD_COLUMN' && job.status === 'IN_PROGRESS' && job.work !== null
+    isRewrite(job) && job.status === 'IN_PROGRESS' && job.work !== null
       ? [{ poolId: job.poolId, below: job.work.segmentsBelow }]
       : [],
   )

@@ -5,7 +5,7 @@
  * record batches, which come as in the Arrow route (api/arrow-export.ts).
  */
 import { dirname, resolve } from 'node:path'
-import { copyRows, copyTo, sweepCopies } from '../api/arrow-export.ts'
+import { copyRows, copyTo, parquetTarget, sweepCopies } from '../api/arrow-export.ts'
 import { CLEAN, type CommandInput } from '../engine/command.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
@@ -14,7 +14,7 @@ import { arrowFile, csv, ndjson } from '../query/arrow/export-formats.ts'
 import { recordBatches } from '../query/arrow/export-stream.ts'
 import { queryColumns } from '../query/operand.ts'
 import { newContext } from '../query/plan-context.ts'
-import type { ParquetTarget, QueryEngine } from '../query/query-types.ts'
+import type { QueryEngine } from '../query/query-types.ts'
 import {
   planSelection,
   readColumns,
@@ -27,12 +27,7 @@ import { must } from '../util/assert.ts'
 import { wallMs } from '../util/clock.ts'
 import { disk } from '../util/disk.ts'
 import { CannotRun } from '../util/errors.ts'
-import {
-  EXPORT_FILE_MS_MAX,
-  EXPORT_ROW_GROUP_BYTES,
-  PROGRESS_CHECK_MS,
-  ROW_GROUP_ROWS,
-} from '../util/limits.ts'
+import { EXPORT_FILE_MS_MAX, PROGRESS_CHECK_MS } from '../util/limits.ts'
 import { exportFile } from '../util/paths.ts'
 import { note } from '../util/say.ts'
 import { checkOut, inNewFile, into, piecesOf, print, publish } from './export-out.ts'
@@ -238,25 +233,6 @@ async function copyParquet(
   file: string,
   compression: Compression,
 ): Promise<number> {
-  const target: ParquetTarget = {
-    format: 'parquet',
-    file,
-    compression: compression === 'none' ? 'uncompressed' : compression,
-    // Snappy is for old readers, and one of them, parquetjs-lite, reads no RLE_DICTIONARY.
-    hasDictionaries: compression !== 'snappy',
-    rowGroupRows: rowGroupRows(segments),
-    msMax: EXPORT_FILE_MS_MAX,
-  }
+  const target = parquetTarget(file, segments, EXPORT_FILE_MS_MAX, compression)
   return await copyTo(target, schema, planned, segments, { fairKey: 'export' }, engine)
-}
-
-/**
- * Limits row groups by their rows and by the bytes that the rows take on disk: each thread of
- * DuckDB holds one in memory before it writes it.
- */
-function rowGroupRows(segments: readonly QuerySegment[]): number {
-  const rows = segments.reduce((sum, { meta }) => sum + meta.rows, 0)
-  const bytes = segments.reduce((sum, { meta }) => sum + meta.bytes, 0)
-  const fit = Math.floor((EXPORT_ROW_GROUP_BYTES * rows) / Math.max(1, bytes))
-  return Math.max(2048, Math.min(ROW_GROUP_ROWS, fit))
 }

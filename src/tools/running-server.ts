@@ -20,15 +20,9 @@ export async function postToServer(
   body: object,
   what: string,
 ): Promise<Response & { readonly body: ReadableStream<Uint8Array> }> {
-  if (!/^https?:\/\/[^/]/.test(url))
-    throw new CannotRun(`--url takes the address of a running server, as http://127.0.0.1:8420, not "${url}"`)
-  const { clientId, clientSecret } = readCredentials(config)
-  const answer = await fetch(`${withoutEndSlashes(url)}${path}`, {
+  const answer = await fetch(`${baseOf(url)}${path}`, {
     method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      authorization: `Basic ${Buffer.from(`${clientId}:${clientSecret}`).toString('base64')}`,
-    },
+    headers: { 'content-type': 'application/json', authorization: authorizationOf(config) },
     body: JSON.stringify(body),
   }).catch(error => {
     throw new CannotRun(`${url} cannot be reached: ${(error as { cause?: Error }).cause?.message ?? error}`)
@@ -36,6 +30,19 @@ export async function postToServer(
   if (answer.status === 200 && answer.body !== null) return answer as typeof answer & { body: ReadableStream }
   const { detail = '' } = (await answer.json().catch(() => ({}))) as { readonly detail?: string }
   throw new CannotRun(`${url} refused ${what} with status ${answer.status}: ${detail}`)
+}
+
+/** The address without a slash at its end. @throws CannotRun it is none */
+export function baseOf(url: string): string {
+  if (!/^https?:\/\/[^/]/.test(url))
+    throw new CannotRun(`--url takes the address of a running server, as http://127.0.0.1:8420, not "${url}"`)
+  return withoutEndSlashes(url)
+}
+
+/** The Authorization header of a command. @throws CannotRun there are no credentials */
+export function authorizationOf(config: Config): string {
+  const { clientId, clientSecret } = readCredentials(config)
+  return `Basic ${Buffer.from(`${clientId}:${clientSecret}`).toString('base64')}`
 }
 
 /** The credentials of the environment, or those in the data folder. */

@@ -369,8 +369,25 @@ export const UPLOADS_BEGINNING_MAX = 64
 export const IMPORT_BATCHES_MAX = 4
 /** Bytes of a row as JSON: it fits into a body with its brackets. A longer row is refused. */
 export const IMPORT_ROW_BYTES_MAX = BODY_BYTES_MAX - 2
+/** Interval at which an import's progress is written to the catalog, at least. */
+export const IMPORT_JOURNAL_MS = 1_000
+/** Characters of the label of an import. */
+export const IMPORT_LABEL_CHARACTERS_MAX = 256
+/** Imports of a pool that are listed: the newest. */
+export const IMPORTS_LISTED_MAX = 100
 /** Columns of a CSV or Parquet file. Those beyond the pool's stand in the payload. */
 export const IMPORT_COLUMNS_MAX = 20_000
+/** Free bytes of the data folder's disk that a Parquet body leaves to the log and the segments. */
+export const SPOOL_FREE_BYTES_MIN = 1024 * MiB
+/** Bytes of a Parquet body between two looks at the free space. */
+export const SPOOL_CHECK_BYTES = 16 * MiB
+/**
+ * DuckDB's memory for one Parquet body: a row group of each column that it reads. A file with larger
+ * ones is refused.
+ */
+export const PARQUET_MEMORY_BYTES = 512 * MiB
+/** Megabytes of JavaScript values in the process that reads a Parquet body: 2,048 events. */
+export const PARQUET_HEAP_MIB = 512
 /** Refused rows that the answer lists if the client does not say how many. */
 export const IMPORT_ERRORS_DEFAULT = 100
 /** Refused rows that a client may ask for. Each takes some 200 bytes until the end. */
@@ -881,7 +898,9 @@ export const EXPORT_COPY_MS_MAX = 120_000
 export const EXPORT_ROW_GROUP_BYTES = 4 * MiB
 /** Time for a whole export as Parquet, which is one statement. */
 export const EXPORT_FILE_MS_MAX = 24 * 3_600_000
-/** Bytes of a file that go to standard output at once. */
+/** Time for the copy of a Parquet file that is downloaded: it takes the place of a query. */
+export const EXPORT_DOWNLOAD_MS_MAX = 600_000
+/** Bytes of a file that go to standard output, or to a socket, at once. */
 export const EXPORT_PIECE_BYTES = 1 * MiB
 /** Interval at which the size of an export is checked for its progress. */
 export const PROGRESS_CHECK_MS = 250
@@ -922,6 +941,13 @@ export const METRIC_DEBT_POOLS_MAX = 20
 
 // ── commands ────────────────────────────────────────────────────────────────────────────────────
 
+/** Tries of an import that brings no row further; then the command gives up. */
+export const IMPORT_TRIES_MAX = 12
+/** Wait before the second try; each further one waits twice as long, up to IMPORT_WAIT_MS_MAX. */
+export const IMPORT_WAIT_MS_MIN = 500
+export const IMPORT_WAIT_MS_MAX = 15_000
+/** Bytes at the beginning and at the end of a file that tell it from others. */
+export const FINGERPRINT_BYTES = 1 * MiB
 /** Interval of a command's progress lines where standard error is no terminal. */
 export const PROGRESS_LINE_MS = 5_000
 /** Time for a command on a stopped folder to flush what it replayed. The log still has the rows. */

@@ -97,14 +97,19 @@ export function rowChangesFile(temporaryFolder: string, pool: number, segment: n
   return join(temporaryFolder, `changes-${PROCESS_TAG}-${pool}-${segment}.parquet`)
 }
 
+/** A file for the body of an import. */
+export function importFile(temporaryFolder: string, number: number): string {
+  return join(temporaryFolder, `import-${PROCESS_TAG}-${number}.parquet`)
+}
+
 /** The folder that queries spill to. The query process empties it when it starts. */
 export function spillFolder(temporaryFolder: string): string {
   return join(temporaryFolder, 'query')
 }
 
-/** True for exported rows or row changes of an earlier process. A start removes such files. */
+/** True for exported rows, row changes or an import's body of an earlier process. A start removes such files. */
 export function isLeftCopy(name: string): boolean {
-  const tag = /^(?:export-([\da-f]+)-\d+|changes-([\da-f]+)-\d+-\d+)\.parquet$/
+  const tag = /^(?:(?:export|import)-([\da-f]+)-\d+|changes-([\da-f]+)-\d+-\d+)\.parquet$/
     .exec(name)
     ?.slice(1)
     .find(each => each !== undefined)

@@ -4,6 +4,7 @@
  */
 import { strict as assert } from 'node:assert'
 import { Agent } from 'node:http'
+import { tmpdir } from 'node:os'
 import { crc32, gunzipSync } from 'node:zlib'
 import { afterAll, afterEach, beforeAll, beforeEach, expect } from 'vitest'
 import type { Api, ApiDeps, ApiOptions, CommitBatch, IngestTarget } from '../../src/api/api-types.ts'
@@ -41,6 +42,8 @@ import type {
 } from '../../src/parse/parse-task.ts'
 import { RisingClock } from '../../src/util/clock.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX } from '../../src/util/limits.ts'
+
+import { MemoryJournal } from './memory-journal.ts'
 
 const SCHEMA: PoolSchema = {
   pool: 1,
@@ -104,6 +107,7 @@ export class Fake {
   /** Awaited in front of each parse and commit. */
   parseGate: Promise<unknown> | undefined
   commitGate: Promise<unknown> | undefined
+  readonly journal = new MemoryJournal()
   /** Asked before each batch of an import. */
   verifyAgain = (): void => {}
   #roomListener = () => {}
@@ -174,6 +178,8 @@ export class Fake {
           scopes: new Set(['admin']),
           verifyAgain: () => this.verifyAgain(),
         }),
+        temporaryFolder: tmpdir(),
+        journal: this.journal,
         pool: name => (this.targets.has(name) ? { id: name, webhookId: name, schema: SCHEMA } : undefined),
       },
       metricsAccess: () => undefined,

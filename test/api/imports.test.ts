@@ -5,10 +5,11 @@
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { EVENTS_MAX, IMPORT_BATCHES_MAX, IMPORTS_MAX, UPLOAD_HELD_BYTES } from '../../src/util/limits.ts'
+import { expectProblem } from '../path/client.ts'
 import { type Answer, type Ask, ask, head, Raw } from './client.ts'
 import { api, fake, gate, startForEachTest, until } from './fake.ts'
 
-startForEachTest({ uploadStallMs: 400 })
+startForEachTest({ uploadStallMs: 3_000 })
 
 const PATH = '/v1/pools/open/import?format=ndjson'
 const TOKEN = 'Authorization: Bearer t'
@@ -37,7 +38,7 @@ test('rows arrive in the order of the file, whatever the number of batches', asy
     accepted: 5_250,
     rejected: 0,
     durableRows: 5_250,
-    errors: [],
+    refused: [],
   })
   expect(answer.json.durableBytes).toBe(lines(0, 5_250).length)
   expect([answer.headers['x-events-accepted'], answer.headers['x-events-rejected']]).toEqual(['5250', '0'])
@@ -58,19 +59,19 @@ test('refused rows are listed by row and line, by whichever side refused them', 
   const body = `${lines(0, 2)}\nno json\n{"id":5}\n${lines(2, 3)}[]\n{"other":1}\n`
   const { status, json, headers } = await send(body)
   expect([status, headers['x-events-accepted'], headers['x-events-rejected']]).toEqual([200, '3', '4'])
-  expect(json).toMatchObject({ rows: 7, accepted: 3, rejected: 4, durableRows: 7, errorsOmitted: 0 })
+  expect(json).toMatchObject({ rows: 7, accepted: 3, rejected: 4, durableRows: 7, refusedOmitted: 0 })
   expect(
-    json.errors.map((one: { row: number; line: number; code: string }) => [one.row, one.line, one.code]),
+    json.refused.map((one: { row: number; line: number; code: string }) => [one.row, one.line, one.code]),
   ).toEqual([
     [3, 4, 'not_json'],
     [4, 5, 'missing_value'],
     [6, 7, 'not_object'],
     [7, 8, 'missing_value'],
   ])
-  expect(json.errors[1]).toMatchObject({ column: 'id' })
+  expect(json.refused[1]).toMatchObject({ column: 'id' })
   expect(logged()).toEqual(ids(0, 3))
   const few = await send(body, {}, `${PATH}&errorsMax=1`)
-  expect([few.json.errors.length, few.json.errorsOmitted, few.json.rejectedBy]).toEqual([
+  expect([few.json.refused.length, few.json.refusedOmitted, few.json.rejectedBy]).toEqual([
     1,
     3,
     { not_json: 1, not_object: 1, missing_value: 2 },
@@ -80,13 +81,13 @@ test('refused rows are listed by row and line, by whichever side refused them', 
 test('a batch without a valid row does not end the import', async () => {
   const { status, json } = await send(`${'{"id":1}\n'.repeat(EVENTS_MAX)}${lines(0, 2)}`)
   expect([status, json.accepted, json.rejected]).toEqual([200, 2, EVENTS_MAX])
-  expect(json.errors.length).toBe(100)
+  expect(json.refused.length).toBe(100)
 })
 
 test('rows that are left out are neither stored nor checked', async () => {
   const { json } = await send(`bad\n${lines(0, 3)}x\n`, {}, `${PATH}&skipRows=2`)
   expect(json).toMatchObject({ rows: 5, accepted: 2, rejected: 1, skippedRows: 2, durableRows: 5 })
-  expect(json.errors[0]).toMatchObject({ row: 5, line: 5 })
+  expect(json.refused[0]).toMatchObject({ row: 5, line: 5 })
   expect(logged()).toEqual(ids(1, 3))
 })
 
@@ -119,7 +120,7 @@ test.each([['application/x-ndjson'], ['Application/JSONL; charset=utf-8']])(
 
 test('another method is 405', async () => {
   const answer = await ask(api.port, PATH, { method: 'PUT', body: '' })
-  expect([answer.status, answer.headers.allow]).toEqual([405, 'POST'])
+  expect([answer.status, answer.headers.allow]).toEqual([405, 'POST, GET, HEAD'])
 })
 
 test('a broken body says how many rows are durable', async () => {
@@ -128,8 +129,7 @@ test('a broken body says how many rows are durable', async () => {
   )
   const headers = { 'content-encoding': 'gzip' }
   const { status, json, headers: got } = await send(body.subarray(0, body.length - 20), { headers })
-  expect([status, json.code, json.retryable]).toEqual([400, 'broken_gzip', false])
-  expect(got['content-type']).toBe('application/problem+json')
+  expectProblem({ status, json, headers: got, text: '' }, 400, 'broken_gzip')
   expect(json.detail).toContain(`skipRows=${json.durableRows}`)
   expect(json.durableRows).toBeGreaterThan(10_000)
   expect(logged()).toEqual(ids(0, json.durableRows))
@@ -154,8 +154,7 @@ test('memory stays bounded while the log is slow, and the client is slowed down'
   raw.socket.on('drain', pump)
   pump()
   await until(() => fake.tasks.length >= IMPORT_BATCHES_MAX)
-  // Nothing moves any more: the sender's socket is full. It is full for longer than a client may
-  // stall, which is not the client's fault.
+  // Nothing moves any more: the sender's socket is full.
   let last = -1
   while (last !== sent) {
     last = sent
@@ -167,7 +166,7 @@ test('memory stays bounded while the log is slow, and the client is slowed down'
   expect(UPLOAD_HELD_BYTES).toBeLessThan(total)
   // Other clients are served meanwhile by the same path, once the log moves.
   held.open()
-  await raw.until(({ received }) => received.includes('"errorsOmitted"'))
+  await raw.until(({ received }) => received.includes('"refusedOmitted"'))
   expect(raw.received).toContain('HTTP/1.1 200')
   raw.socket.destroy()
 })
@@ -175,7 +174,7 @@ test('memory stays bounded while the log is slow, and the client is slowed down'
 test('a client that stalls is refused, with what is durable', async () => {
   const raw = await Raw.open(api.port)
   raw.write(head(PATH, [TOKEN, 'Content-Length: 1000000']) + lines(0, EVENTS_MAX + 1))
-  await raw.until(({ received }) => received.includes('errorsOmitted'))
+  await raw.until(({ received }) => received.includes('refusedOmitted'))
   expect(raw.received).toMatch(/^HTTP\/1.1 408 /)
   expect(raw.received).toContain(`"durableRows":${EVENTS_MAX}`)
   expect(logged()).toEqual(ids(0, EVENTS_MAX))
@@ -221,7 +220,7 @@ async function endedBy(end: () => void, stopsFirst = true): Promise<Answer> {
     send(body).then(resolve, reject)
   })
   const answer = await answering
-  expect(answer.headers['content-type']).toBe('application/problem+json')
+  expectProblem(answer, answer.status, answer.json.code)
   expect(answer.json.durableRows % EVENTS_MAX).toBe(0)
   const durable = logged()
   expect(durable.slice(0, answer.json.durableRows)).toEqual(ids(0, answer.json.durableRows))
@@ -263,7 +262,7 @@ test('a stop of the server ends the import, which says where to resume', async (
   raw.write(head(PATH, [TOKEN, 'Content-Length: 1000000']) + lines(0, EVENTS_MAX + 1))
   await until(() => fake.logged.length > 0)
   const stopping = api.stop(5000)
-  await raw.until(({ received }) => received.includes('errorsOmitted'))
+  await raw.until(({ received }) => received.includes('refusedOmitted'))
   expect(raw.received).toMatch(/^HTTP\/1.1 503 /)
   expect(raw.received).toContain(`"durableRows":${EVENTS_MAX}`)
   raw.socket.destroy()
@@ -282,4 +281,89 @@ test('a full memtable makes the import wait, not fail', async () => {
   fake.openRoom()
   const answer = await answering
   expect([answer.status, logged()]).toEqual([200, ids(0, 1200)])
+})
+
+test('the journal says how far each import came, and a client finds its own by label', async () => {
+  await send(lines(0, 1200), {}, `${PATH}&label=first`)
+  await send(`${lines(0, 2)}x\n`, {}, `${PATH}&label=second&skipRows=1`)
+  const broken = { headers: { 'content-encoding': 'gzip' } }
+  await send('no gzip', broken, `${PATH}&label=third`)
+  const all = await ask(api.port, '/v1/pools/open/import', { method: 'GET' })
+  expect(all.status).toBe(200)
+  expect(all.json.imports).toMatchObject([
+    {
+      label: 'third',
+      status: 'FAILED',
+      rows: 0,
+      durableRows: 0,
+      encoding: 'gzip',
+      error: expect.stringContaining('skipRows=0'),
+    },
+    {
+      label: 'second',
+      status: 'SUCCEEDED',
+      rows: 3,
+      accepted: 1,
+      rejected: 1,
+      durableRows: 3,
+      skipRows: 1,
+      error: null,
+    },
+    {
+      label: 'first',
+      status: 'SUCCEEDED',
+      rows: 1200,
+      accepted: 1200,
+      durableBytes: lines(0, 1200).length,
+      progress: 1,
+    },
+  ])
+  const one = await ask(api.port, '/v1/pools/open/import?label=second', { method: 'GET' })
+  expect(one.json.imports.map(({ label }: { label: string }) => label)).toEqual(['second'])
+  expect((await ask(api.port, '/v1/pools/second/import', { method: 'GET' })).json.imports).toEqual([])
+  expect((await ask(api.port, '/v1/pools/none/import', { method: 'GET' })).status).toBe(404)
+  const long = await send('', {}, `${PATH}&label=${'x'.repeat(257)}`)
+  expect([long.status, long.json.code]).toEqual([400, 'bad_parameter'])
+})
+
+test('the journal is written now and then while an import runs, and says what is durable by then', async () => {
+  const raw = await Raw.open(api.port)
+  const total = 10_000_000
+  raw.write(head(PATH, [TOKEN, `Content-Length: ${total}`]) + lines(0, EVENTS_MAX))
+  await until(() => api.stats().imports === 1)
+  let sent = EVENTS_MAX
+  while ((fake.journal.imports[0]?.durableRows ?? 0) === 0) {
+    raw.write(lines(sent, sent + EVENTS_MAX))
+    sent += EVENTS_MAX
+    await new Promise(resolve => setTimeout(resolve, 20))
+  }
+  expect(fake.journal.writes).toBe(1)
+  const { durableRows, progress, status } = fake.journal.imports[0]!
+  expect([durableRows % EVENTS_MAX, status]).toEqual([0, 'IN_PROGRESS'])
+  expect(durableRows).toBeLessThanOrEqual(sent)
+  expect(progress).toBeGreaterThan(0)
+  raw.socket.destroy()
+  await until(() => api.stats().imports === 0)
+  expect(fake.journal.imports[0]).toMatchObject({
+    status: 'FAILED',
+    error: expect.stringContaining('disconnected'),
+  })
+  expect(fake.journal.imports[0]!.durableRows).toBe(logged().length)
+})
+
+test('a cancelled import ends with what is durable', async () => {
+  fake.journal.isCancelled = true
+  const raw = await Raw.open(api.port)
+  raw.write(head(PATH, [TOKEN, 'Content-Length: 900000000']))
+  let sent = 0
+  while (!raw.received.includes('refusedOmitted')) {
+    raw.write(lines(sent, sent + EVENTS_MAX))
+    sent += EVENTS_MAX
+    await new Promise(resolve => setTimeout(resolve, 20))
+  }
+  expect(raw.received).toMatch(/^HTTP\/1.1 409 /)
+  expect(raw.received).toContain('"code":"cancelled"')
+  await until(() => api.stats().imports === 0)
+  expect(raw.received).toContain(`"durableRows":${logged().length}`)
+  raw.socket.destroy()
 })

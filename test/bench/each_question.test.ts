@@ -57,6 +57,16 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /dataPools\(first: 100\), 12 fields each: weir +\d+ requests\/s of processor time$/m,
     ],
   },
+  import: {
+    args: '--rows 20000'.split(' '),
+    prints: [
+      /ndjson +\S+ rows\/s, .* s of CPU; memory of the server \S+B at most/,
+      /ndjson, killed half-way +\S+ rows\/s, .*, resumed behind \S+ rows/,
+      /parquet +\S+ rows\/s/,
+      /parquet, killed half-way +\S+ rows\/s/,
+      /20000 rows, sum \d+, as in the file/,
+    ],
+  },
   kernel: {
     args: '--rounds 1'.split(' '),
     prints: [

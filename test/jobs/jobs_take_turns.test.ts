@@ -44,7 +44,7 @@ function harness(found: readonly Job[] = []) {
   }
   const jobs = new Jobs({
     memory: { jobs: collection },
-    runners: { ADD_COLUMN: run, DELETE_RECORDS: run, UPDATE_RECORDS: run },
+    runners: { ADD_COLUMN: run, DELETE_RECORDS: run, UPDATE_RECORDS: run, IMPORT: run },
     onFatal: error => void fatal.push(error),
     retryMs: 1,
   })

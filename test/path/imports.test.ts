@@ -144,7 +144,7 @@ test('the report has the messages of POST for values, with rows and lines', asyn
     'at,id,n\n2026-01-01,a,1\n2026-01-01,b,many\n\n2026-01-01,,3\nx,d,4\n2026-01-01,e,5,6\n2026-01-01,f,6\n'
   const { status, json } = await send(pool, 'csv', text)
   expect([status, json.accepted, json.rejected, json.durableRows]).toEqual([200, 2, 4, 6])
-  expect(json.errors).toEqual([
+  expect(json.refused).toEqual([
     {
       row: 2,
       line: 3,

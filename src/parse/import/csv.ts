@@ -16,6 +16,10 @@ const BACKSLASH = 0x5c
 const COMMA = 0x2c
 const OPEN_OBJECT = 0x7b
 const CLOSE_OBJECT = 0x7d
+/** Control characters as JSON has them. */
+const ESCAPES = Array.from({ length: 0x20 }, (_, byte) =>
+  JSON.stringify(String.fromCharCode(byte)).slice(1, -1),
+)
 /** Bytes that a field takes in JSON for each of its own, at most: `\\u0001`. */
 const JSON_BYTES_PER_BYTE = 6
 
@@ -169,7 +173,7 @@ export class CsvReader implements RowReader {
     row[used++] = QUOTE
     for (let at = 0; at < text.length; at += 1) {
       const byte = text[at]!
-      if (byte < 0x20) used += row.write(`\\u00${byte < 16 ? '0' : ''}${byte.toString(16)}`, used, 'latin1')
+      if (byte < 0x20) used += row.write(ESCAPES[byte]!, used, 'latin1')
       else {
         if (byte === QUOTE || byte === BACKSLASH) row[used++] = BACKSLASH
         row[used++] = byte

@@ -19,6 +19,7 @@ import {
 } from './import-types.ts'
 import { inflate, type Pieces } from './inflate.ts'
 import { LineReader, type RowReader } from './lines.ts'
+import { parquetBatches } from './parquet.ts'
 import { RowBatches } from './row-batches.ts'
 
 /** Pieces of the body that wait. The next `give` is answered when there is room for another. */
@@ -67,6 +68,8 @@ export async function* batchesOf(
   input: Pieces,
   batches: RowBatches,
 ): AsyncGenerator<RowBatch, Done, void> {
+  if (options.format === 'parquet')
+    return yield* parquetBatches(options, inflate(input, options.encoding), batches)
   const reader = readerOf(options, batches)
   try {
     for await (const piece of inflate(input, options.encoding)) yield* reader.read(piece)

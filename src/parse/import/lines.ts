@@ -2,14 +2,22 @@
  * NDJSON as rows: one JSON object a line. A line ends with LF or CRLF, the last one also with the
  * body. Blank lines are no rows. A byte order mark at the beginning of the body is dropped.
  *
+ * A body whose first row has the property `_service_payload` is an export of a pool: the payloads
+ * are its rows.
+ *
  *   W-9  Of a line that is too long only its length is known.
  */
+import { PAYLOAD } from '../../format/schema.ts'
 import { IMPORT_ROW_BYTES_MAX } from '../../util/limits.ts'
+import { JsonScan } from '../json-scan.ts'
 import type { RowBatch } from './import-types.ts'
 import type { RowBatches } from './row-batches.ts'
 
 const LF = 0x0a
 const CR = 0x0d
+const COMMA = 0x2c
+const OPEN_OBJECT = 0x7b
+const CLOSE_OBJECT = 0x7d
 
 /** Turns the decoded pieces of a body into batches of rows. */
 export interface RowReader {
@@ -34,6 +42,9 @@ export class LineReader implements RowReader {
   #bytesBefore = 0
   #lineStart = 0
   #lines = 0
+  /** The body is an export of a pool: its first row has a payload. undefined: no row has come. */
+  #isExport: boolean | undefined
+  readonly #payload = new PayloadFinder()
   /** Bytes of the byte order mark that have come; -1: the body has none, or it is behind. */
   #markBytes = 0
 
@@ -124,8 +135,13 @@ export class LineReader implements RowReader {
     const end = to > from && bytes[to - 1] === CR ? to - 1 : to
     if (isBlank(bytes, from, end)) return
     const batches = this.#batches
+    this.#isExport ??= this.#payload.find(bytes, from, end) === 'found'
     if (batches.isSkipping) {
       batches.skip()
+      return
+    }
+    if (this.#isExport) {
+      yield* this.#exported(bytes, from, end)
       return
     }
     if (end - from > IMPORT_ROW_BYTES_MAX) {
@@ -134,6 +150,17 @@ export class LineReader implements RowReader {
     }
     if (batches.isFull(end - from)) yield batches.take(this.#lineStart)
     batches.add(bytes, from, end, this.#lines)
+  }
+
+  /** Takes a line of an export: its payload is the row. */
+  *#exported(bytes: Buffer, from: number, to: number): Generator<RowBatch, void, void> {
+    const batches = this.#batches
+    const payload = this.#payload
+    const found = payload.find(bytes, from, to)
+    const length = payload.to - payload.from
+    if (batches.isFull(found === 'found' ? length : 0)) yield batches.take(this.#lineStart)
+    if (found === 'found') batches.add(payload.bytes, payload.from, payload.to, this.#lines)
+    else batches.refuse(found, this.#lines)
   }
 
   *#refuseTooLong(): Generator<RowBatch, void, void> {
@@ -155,4 +182,46 @@ function isBlank(bytes: Buffer, from: number, to: number): boolean {
     if (byte !== 0x20 && byte !== 0x09 && byte !== CR) return false
   }
   return true
+}
+
+const PAYLOAD_KEY = Buffer.from(`"${PAYLOAD}"`)
+
+/** Finds the payload in a line of an export. */
+class PayloadFinder {
+  readonly #scan = new JsonScan()
+  /** The payload is bytes [from, to) of `bytes`. */
+  from = 0
+  to = 0
+
+  get bytes(): Uint8Array {
+    return this.#scan.bytes
+  }
+
+  /** Looks for it in the object in bytes [from, to). A code says why it is not there. */
+  find(bytes: Buffer, from: number, to: number): 'found' | 'not_json' | 'no_payload' {
+    const scan = this.#scan
+    if (!scan.load(bytes, from, to - from) || scan.skipSpace() !== OPEN_OBJECT || !scan.enter())
+      return 'not_json'
+    let isFound = false
+    while (scan.skipSpace() !== CLOSE_OBJECT) {
+      const key = scan.pos
+      if (!scan.skipKey()) return 'not_json'
+      const isPayload = PAYLOAD_KEY.compare(scan.bytes, key, key + PAYLOAD_KEY.length) === 0
+      const value = scan.pos
+      if (!scan.skipValue()) return 'not_json'
+      if (isPayload) {
+        isFound = true
+        this.from = value
+        this.to = scan.pos
+      }
+      if (scan.skipSpace() === CLOSE_OBJECT) break
+      if (scan.bytes[scan.pos] !== COMMA) return 'not_json'
+      scan.pos += 1
+      if (scan.skipSpace() === CLOSE_OBJECT) return 'not_json'
+    }
+    scan.leave()
+    scan.skipSpace()
+    if (scan.pos !== scan.end) return 'not_json'
+    return isFound ? 'found' : 'no_payload'
+  }
 }

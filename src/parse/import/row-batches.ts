@@ -30,6 +30,7 @@ const MESSAGES: Readonly<Record<string, string>> = {
   too_deep: 'the row nests too many objects and arrays',
   unpaired_surrogate: 'a string holds one half of a surrogate pair',
   number_out_of_range: 'a number is beyond the range of a 64-bit float',
+  no_payload: 'the row has no _service_payload, as the first row has',
   bad_quotes: 'the quotes of the record do not match',
   too_few_fields: 'the record has fewer fields than the header',
   too_many_fields: 'the record has more fields than the header',

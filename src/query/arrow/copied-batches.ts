@@ -8,17 +8,16 @@
  *   W-9  One message is in memory. record-batches.ts bounds its size.
  */
 import type { MessagePort } from 'node:worker_threads'
-import * as arrow from 'apache-arrow'
-import { Field, MessageHeader, Schema, Table, tableToIPC } from 'apache-arrow'
+import { MessageHeader } from 'apache-arrow'
 import { Message, type RecordBatch } from 'apache-arrow/ipc/metadata/message'
-import { arrowType, MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow.ts'
-import { PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
+import { MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow.ts'
 import { must } from '../../util/assert.ts'
 import { type Disk, disk, type FileHandle } from '../../util/disk.ts'
 import { Damaged } from '../../util/errors.ts'
 import { moved, serve } from '../../util/thread-server.ts'
-import type { QueryColumn } from '../operand.ts'
-import type { BatchSource, CopiedFile, ExportCalls } from './export-stream.ts'
+import { schemaMessage } from './arrow-schema.ts'
+import { linesOf } from './export-formats.ts'
+import type { BatchSource, CopiedFile, ExportCalls, ExportText } from './export-stream.ts'
 import { tableStream } from './table-stream.ts'
 
 /** Serves the main thread's calls until it stops the thread. */
@@ -27,8 +26,8 @@ export function serveExports(port: MessagePort): void {
   let files = 0
   const sourceOf = (file: number) => must(open.get(file), 'an open file')
   serve<ExportCalls>(port, {
-    open: async copied => {
-      const source = await openBatches(copied)
+    open: async ({ text, ...copied }) => {
+      const source = text === undefined ? await openBatches(copied) : await openLines(copied, text)
       files += 1
       open.set(files, source)
       return files
@@ -50,24 +49,16 @@ export function serveExports(port: MessagePort): void {
   })
 }
 
-/**
- * Every column is nullable except the service's own two: a column that was added later is null in
- * older rows.
- */
-export function arrowSchema(columns: readonly QueryColumn[]): Schema {
-  return new Schema(
-    columns.map(({ name, type }) => {
-      const nullable = name !== RECEIVED_AT && name !== PAYLOAD
-      return new Field(name, arrowType(arrow, type), nullable)
-    }),
-  )
-}
-
-/** The first message of a stream of these columns. */
-export function schemaMessage(columns: readonly QueryColumn[]): Uint8Array {
-  const stream = tableToIPC(new Table(arrowSchema(columns)), 'stream')
-  // A schema message has no body.
-  return stream.slice(0, MESSAGE_HEAD_BYTES + must(metadataBytes(stream), 'a message at the beginning'))
+/** Opens a copy whose batches are given as lines of text. */
+async function openLines(copied: CopiedFile, { format, columns }: ExportText): Promise<BatchSource> {
+  const batches = await openBatches(copied)
+  return {
+    next: async () => {
+      const batch = await batches.next()
+      return batch === undefined ? undefined : linesOf(format, columns, batch)
+    },
+    close: () => batches.close(),
+  }
 }
 
 /** Opens a copy. The calling thread waits for the disk. */

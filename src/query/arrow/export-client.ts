@@ -8,21 +8,21 @@ import { QUERY_NICE } from '../../util/limits.ts'
 import { startThread, type Thread } from '../../util/thread-kit.ts'
 import type { QueryColumn } from '../operand.ts'
 import type { Table } from '../table.ts'
-import type { BatchSource, CopiedFile, ExportCalls } from './export-stream.ts'
+import type { BatchSource, CopiedFile, ExportCalls, ExportText } from './export-stream.ts'
 
 export class ExportClient {
   #thread: Thread<ExportCalls> | undefined
   #isStopped = false
 
   /**
-   * See OpenBatches. Rejects with Unavailable: `stopping`, or `export_thread` if the thread failed.
+   * See OpenBatches; with `text` the batches are lines of it. Rejects with Unavailable: `stopping`, or `export_thread` if the thread failed.
    */
-  async open(copied: CopiedFile): Promise<BatchSource> {
+  async open(copied: CopiedFile, text?: ExportText): Promise<BatchSource> {
     let thread: Thread<ExportCalls>
     let file: number
     try {
       thread = this.#running()
-      file = await thread.call('open', copied)
+      file = await thread.call('open', text === undefined ? copied : { ...copied, text })
     } catch (error) {
       await rm(copied.file, { force: true }) // the thread may have failed before it opened the file
       throw error

@@ -10,7 +10,7 @@ import { assert, must } from '../../util/assert.ts'
 import { printDate, printInstant, shortestSingle } from '../duckdb-values.ts'
 import type { QueryColumn } from '../operand.ts'
 import { csvLine } from '../table.ts'
-import { arrowSchema, schemaMessage } from './copied-batches.ts'
+import { arrowSchema, schemaMessage } from './arrow-schema.ts'
 
 const MAGIC = new TextEncoder().encode('ARROW1')
 
@@ -41,39 +41,46 @@ export async function* arrowFile(
 
 type Cell = (row: number) => string | null
 
-/**
- * NDJSON: one JSON object a line. JSON values and payloads are as they were sent, byte for byte,
- * but their line breaks become spaces; a JSON string can contain none.
- */
+/** NDJSON: one JSON object a line. */
 export async function* ndjson(
   columns: readonly QueryColumn[],
   batches: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void, void> {
-  const names = columns.map(({ name }) => `${JSON.stringify(name)}:`)
-  for await (const batch of rowsOf(columns, batches)) {
-    const cells = columns.map((column, at) => cellOf(column, vectorOf(batch, at), jsonText))
-    const lines: string[] = []
-    for (let row = 0; row < batch.numRows; row += 1)
-      lines.push(`{${cells.map((cell, at) => `${names[at]}${cell(row) ?? 'null'}`).join()}}\n`)
-    yield Buffer.from(lines.join(''))
-  }
+  for await (const batch of batches) yield linesOf('ndjson', columns, batch)
 }
 
-/** CSV by RFC 4180 with a header. A null is an empty field, an empty text is `""`. */
+/** CSV by RFC 4180 with a header. */
 export async function* csv(
   columns: readonly QueryColumn[],
   batches: AsyncIterable<Uint8Array>,
 ): AsyncGenerator<Uint8Array, void, void> {
-  yield Buffer.from(csvLine(columns.map(({ name }) => name)))
-  for await (const batch of rowsOf(columns, batches)) {
-    const cells = columns.map((column, at) => cellOf(column, vectorOf(batch, at), plainText))
-    const lines: string[] = []
-    for (let row = 0; row < batch.numRows; row += 1) {
-      lines.push(csvLine(cells.map(cell => cell(row))))
-    }
-    yield Buffer.from(lines.join(''))
-  }
+  yield encoder.encode(csvLine(columns.map(({ name }) => name)))
+  for await (const batch of batches) yield linesOf('csv', columns, batch)
 }
+
+/**
+ * The lines of a record batch. In NDJSON, JSON values and payloads are as they were sent, byte for
+ * byte, but their line breaks become spaces; a JSON string can contain none. In CSV a null is an
+ * empty field, and an empty text is `""`.
+ */
+export function linesOf(
+  format: 'ndjson' | 'csv',
+  columns: readonly QueryColumn[],
+  message: Uint8Array,
+): Uint8Array<ArrayBuffer> {
+  const form = format === 'csv' ? plainText : jsonText
+  const names = columns.map(({ name }) => `${JSON.stringify(name)}:`)
+  const lines: string[] = []
+  for (const batch of batchesOf(columns, message)) {
+    const cells = columns.map((column, at) => cellOf(column, vectorOf(batch, at), form))
+    for (let row = 0; row < batch.numRows; row += 1)
+      if (format === 'csv') lines.push(csvLine(cells.map(cell => cell(row))))
+      else lines.push(`{${cells.map((cell, at) => `${names[at]}${cell(row) ?? 'null'}`).join()}}\n`)
+  }
+  return encoder.encode(lines.join(''))
+}
+
+const encoder = new TextEncoder()
 
 /** A format's way to write texts and JSON values. */
 interface TextForm {
@@ -84,10 +91,8 @@ interface TextForm {
 const jsonText: TextForm = { string: JSON.stringify, json: text => text.replace(/[\r\n]/g, ' ') }
 const plainText: TextForm = { string: text => text, json: text => text }
 
-async function* rowsOf(columns: readonly QueryColumn[], batches: AsyncIterable<Uint8Array>) {
-  const head = schemaMessage(columns)
-  for await (const batch of batches)
-    yield* tableFromIPC(Buffer.concat([head, batch, END_OF_STREAM])).batches as RecordBatch[]
+function batchesOf(columns: readonly QueryColumn[], message: Uint8Array): readonly RecordBatch[] {
+  return tableFromIPC(Buffer.concat([schemaMessage(columns), message, END_OF_STREAM])).batches
 }
 
 function vectorOf(batch: RecordBatch, at: number): Vector {

@@ -75,7 +75,7 @@ test.each([
   [
     'DOUBLE',
     '1.5,-.5,1e-3,NaN,inf,-0,1.50,+.5e1,., -,e5',
-    [1.5, -0.5, 0.001, 'NaN', 'inf', 0, 1.5, 5, '.', ' -', 'e5'],
+    [1.5, -0.5, 0.001, 'NaN', 'inf', -0, 1.5, 5, '.', ' -', 'e5'],
   ],
   ['BOOLEAN', 'true,FALSE,t,F,1,0,yes, True ,2', [true, false, true, false, true, false, 'yes', true, '2']],
   [
@@ -134,7 +134,7 @@ test('an export of a pool is imported by its payloads', async () => {
   const text =
     '_service_received_at,_service_payload,n\n2026-01-01T00:00:00.000Z,"{""n"": 1, ""x"":""y""}",1\nx,not json,1\nx,,1\n'
   const got = await read(text, [column('n', 'INT64')])
-  expect([events(got), got.refused]).toEqual([['{"n":1,"x":"y"}'], ['2:3:not_json', '3:4:not_json']])
+  expect([events(got), got.refused]).toEqual([['{"n": 1, "x":"y"}'], ['2:3:not_json', '3:4:not_json']])
 })
 
 test.each([

@@ -70,7 +70,7 @@ test.each([
     ['3:3:{}'],
     ['1:1:unpaired_surrogate', '2:2:number_out_of_range'],
   ],
-  ['a CR inside', bytes('{"a":1}\r{"a":2}\n{"a":\r3}\r\r\n'), ['2:2:{"a":3}'], ['1:1:not_json']],
+  ['a CR inside', bytes('{"a":1}\r{"a":2}\n{"a":\r3}\r\r\n'), ['2:2:{"a":\r3}'], ['1:1:not_json']],
 ] as const)('%s', async (_, body, events, refused) => {
   const got = await read(body)
   expect(got.events).toEqual(events)
@@ -147,6 +147,21 @@ test('refused rows are told up to a number, and all counted', async () => {
   expect([told, counted]).toEqual([3, 1500])
 })
 
+test('a body whose first row has a payload is an export: its payloads are the rows', async () => {
+  const body = bytes(
+    '\n{"_service_received_at":"x","_service_payload": {"a": 1, "b":[{}]} ,"a":1}\n{"_service_payload":{"a":2}}\n' +
+      '{"a":3}\n{"_service_payload":[4]}\n{"_service_payload":{"a":5}\n{"_service_payload":{},"x":1,}\n{"_service_payload":{"a":7},"_service_payload":{"a":8}}\n',
+  )
+  const got = await read(body)
+  expect(got.events).toEqual(['1:2:{"a": 1, "b":[{}]}', '2:3:{"a":2}', '7:8:{"a":8}'])
+  expect(got.refused.sort()).toEqual(['3:4:no_payload', '4:5:not_object', '5:6:not_json', '6:7:not_json'])
+  const later = await read(body, { skipRows: 1 })
+  expect(later.events).toEqual(['2:3:{"a":2}', '7:8:{"a":8}'])
+  // Only the first row decides.
+  const plain = await read(bytes('{"a":1}\n{"_service_payload":{"a":2}}\n'))
+  expect(plain.events).toEqual(['1:1:{"a":1}', '2:2:{"_service_payload":{"a":2}}'])
+})
+
 const LINES = [
   '{"a":1}',
   '{"é":"€\\n😀"}',
@@ -186,7 +201,7 @@ test('random bodies in random pieces agree with JSON.parse of each line', async 
       try {
         const value: unknown = JSON.parse(line)
         if (typeof value === 'object' && value !== null && !Array.isArray(value))
-          events.push(`${row}:${index + 1}:${JSON.stringify(value)}`)
+          events.push(`${row}:${index + 1}:${line.trim()}`)
         else refused.push(`${row}:${index + 1}:not_object`)
       } catch {
         refused.push(`${row}:${index + 1}:not_json`)

@@ -1,7 +1,9 @@
 /** Reads a body as the thread of an import does, and gives what it made in plain values. */
+import { expect } from 'vitest'
 import { batchesOf } from '../../../src/parse/import/import-thread.ts'
 import { BodyBroken, type ImportOptions } from '../../../src/parse/import/import-types.ts'
 import { RowBatches } from '../../../src/parse/import/row-batches.ts'
+import { JsonScan } from '../../../src/parse/json-scan.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX } from '../../../src/util/limits.ts'
 
 export interface Imported {
@@ -54,7 +56,7 @@ export async function readImport(pieces: readonly Uint8Array[], given: Given = {
       read.ends.push([rows, bytes])
       if (body.byteLength > BODY_BYTES_MAX) throw new Error(`a body of ${body.byteLength} bytes`)
       if (places.length > 2 * EVENTS_MAX) throw new Error(`${places.length / 2} events`)
-      if (body.byteLength > 0) addEvents(read, Buffer.from(body).toString(), places)
+      if (body.byteLength > 0) addEvents(read, body, places)
       else if (places.length > 0) throw new Error('events without a body')
       let count = 0
       for (const each of refusedBy.values()) count += each
@@ -71,13 +73,22 @@ export async function readImport(pieces: readonly Uint8Array[], given: Given = {
   return read
 }
 
-/** The texts of an array's elements, cut at the commas between them. */
-function addEvents(read: Imported, body: string, places: Float64Array): void {
-  const events = JSON.parse(body) as unknown[]
-  if (events.length !== places.length / 2)
-    throw new Error(`${events.length} events and ${places.length / 2} places`)
-  for (const [index, event] of events.entries())
-    read.events.push(`${places[2 * index]}:${places[2 * index + 1]}:${JSON.stringify(event)}`)
+/** The texts of an array's elements, byte for byte. */
+function addEvents(read: Imported, body: Uint8Array, places: Float64Array): void {
+  const scan = new JsonScan()
+  expect(scan.load(body, 0, body.byteLength)).toBe(true)
+  const texts: string[] = []
+  for (scan.pos = 1; scan.pos < scan.end; scan.pos += 1) {
+    scan.skipSpace()
+    const from = scan.pos
+    expect(scan.skipValue()).toBe(true)
+    texts.push(Buffer.from(body.subarray(from, scan.pos)).toString())
+    scan.skipSpace()
+  }
+  if (texts.length !== places.length / 2)
+    throw new Error(`${texts.length} events and ${places.length / 2} places`)
+  for (const [index, text] of texts.entries())
+    read.events.push(`${places[2 * index]}:${places[2 * index + 1]}:${text}`)
 }
 
 async function* reused(pieces: readonly Uint8Array[]): AsyncGenerator<Uint8Array, void, void> {

@@ -1,0 +1,72 @@
+/**
+ * The jobs of imports. An import runs while its request does, so its job is IN_PROGRESS at once. It
+ * says how far the file is durable: whoever loads the file goes on there.
+ */
+import { assert } from '../util/assert.ts'
+import { type Decide, unchanged } from './change.ts'
+import { CANCELLED, created, isUnfinished, newJob, theJob, unfinishedJobs } from './change-job.ts'
+import { keys, type Memory } from './memory.ts'
+import type { ImportInput, ImportJob, ImportProgress } from './model.ts'
+
+const NOTHING: ImportProgress = { rows: 0, accepted: 0, rejected: 0, durableRows: 0, durableBytes: null }
+
+/** Makes the job of an import that begins. The result is null where there is no such pool. */
+export function beginImport(poolId: string, by: string, input: ImportInput): Decide<ImportJob | null> {
+  return (memory, nowMs) => {
+    if (memory.pools.get(poolId) === undefined) return unchanged(null)
+    const unfinished = unfinishedJobs(memory)
+    if ('badRequest' in unfinished) return unfinished
+    const common = newJob(poolId, by, nowMs)
+    const done = { ...NOTHING, durableRows: input.skipRows }
+    return created(memory, {
+      ...common,
+      kind: 'IMPORT',
+      status: 'IN_PROGRESS',
+      startedAt: common.createdAt,
+      input,
+      done,
+      isCancelled: false,
+    })
+  }
+}
+
+/** Tells how far an import is. The result is the job. */
+export function progressImport(jobId: string, done: ImportProgress, progress: number): Decide<ImportJob> {
+  return (memory, nowMs) => {
+    const job = theImport(memory, jobId)
+    if (!isUnfinished(job)) return unchanged(job)
+    return stored({ ...job, done, progress, modifiedAt: new Date(nowMs).toISOString() })
+  }
+}
+
+/** Ends an import. `error`: null where it succeeded. The result is the job. */
+export function endImport(jobId: string, done: ImportProgress, error: string | null): Decide<ImportJob> {
+  return (memory, nowMs) => {
+    const job = theImport(memory, jobId)
+    if (!isUnfinished(job)) return unchanged(job)
+    const at = new Date(nowMs).toISOString()
+    const ended = { ...job, done, modifiedAt: at }
+    if (error === null) return stored({ ...ended, status: 'SUCCEEDED', progress: 1, succeededAt: at })
+    return stored({ ...ended, status: 'FAILED', error: job.isCancelled ? CANCELLED : error, failedAt: at })
+  }
+}
+
+/** Ends an import that was under way when the server ended. The result is the job. */
+export function endLeftImport(jobId: string): Decide<ImportJob> {
+  return (memory, nowMs) => {
+    const { done } = theImport(memory, jobId)
+    const rows = done.durableRows
+    const error = `The server ended during the import. At least the first ${rows} rows are durable: resume with skipRows=${rows}.`
+    return endImport(jobId, done, error)(memory, nowMs)
+  }
+}
+
+function stored(job: ImportJob) {
+  return { puts: [[keys.job(job.id), job] as const], removes: [], result: job }
+}
+
+function theImport(memory: Memory, jobId: string): ImportJob {
+  const job = theJob(memory, jobId)
+  assert(job.kind === 'IMPORT', 'the job is an import')
+  return job
+}

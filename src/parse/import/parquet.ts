@@ -1,0 +1,115 @@
+/**
+ * A Parquet body as rows. Its table of contents stands at its end, so the body is written to a file
+ * of its own first, which a process reads (parquet-process.ts).
+ *
+ *   W-9  The disk keeps SPOOL_FREE_BYTES_MIN free: the log needs it. The file goes when the import
+ *        ends, and a start removes files that were left.
+ */
+import { closeSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { assert } from '../../util/assert.ts'
+import type { Callee } from '../../util/callee.ts'
+import { Unavailable } from '../../util/errors.ts'
+import {
+  IMPORT_ROW_BYTES_MAX,
+  PARQUET_HEAP_MIB,
+  QUERY_NICE,
+  SPOOL_CHECK_BYTES,
+  SPOOL_FREE_BYTES_MIN,
+} from '../../util/limits.ts'
+import { startProcess } from '../../util/process-kit.ts'
+import { BodyBroken, type Done, type ImportOptions, type RowBatch } from './import-types.ts'
+import type { Pieces } from './inflate.ts'
+import type { BrokenFile, ParquetCalls } from './parquet-process.ts'
+import type { RowBatches } from './row-batches.ts'
+
+/** The batches of a Parquet body. A row's line is its number. */
+export async function* parquetBatches(
+  { columns, skipRows, spoolFile }: ImportOptions,
+  pieces: Pieces,
+  batches: RowBatches,
+): AsyncGenerator<RowBatch, Done, void> {
+  try {
+    await spool(pieces, spoolFile)
+    const process = startProcess<ParquetCalls>({
+      name: 'parquet',
+      data: undefined,
+      nice: QUERY_NICE,
+      crashAt: '',
+      heapMiB: PARQUET_HEAP_MIB,
+      lost: () => new BodyBroken('broken_parquet', 'the file is damaged: its reader failed'),
+    })
+    try {
+      const opened = known(await process.call('open', { file: spoolFile, columns, skipRows }))
+      for (let row = 0; row < opened.skipped; row += 1) batches.skip()
+      yield* rowsOf(process, batches)
+    } finally {
+      await process.terminate()
+    }
+  } finally {
+    rmSync(spoolFile, { force: true })
+  }
+  return { rows: batches.rows, bytes: 0 }
+}
+
+async function* rowsOf(
+  process: Callee<ParquetCalls>,
+  batches: RowBatches,
+): AsyncGenerator<RowBatch, void, void> {
+  try {
+    for (;;) {
+      const { bytes, ends } = known(await process.call('next', undefined))
+      if (ends.length === 0) break
+      let from = 0
+      for (const end of ends) {
+        const isLong = end - from > IMPORT_ROW_BYTES_MAX
+        if (batches.isFull(isLong ? 0 : end - from)) yield batches.take(0)
+        if (isLong) batches.refuse('row_too_long', batches.rows + 1)
+        else batches.add(bytes, from, end, batches.rows + 1)
+        from = end
+      }
+      assert(from === bytes.byteLength, 'the rows take all bytes')
+    }
+  } finally {
+    if (batches.hasRows) yield batches.take(0)
+  }
+}
+
+/** @throws BodyBroken */
+function known<T extends object>(answer: T | { readonly broken: BrokenFile }): T {
+  if (!('broken' in answer)) return answer
+  throw new BodyBroken(answer.broken.code, answer.broken.message)
+}
+
+/** Writes the body to a new file. @throws Unavailable there is no room for it */
+async function spool(pieces: Pieces, path: string): Promise<void> {
+  const file = openSync(path, 'wx', 0o600)
+  try {
+    let unchecked = SPOOL_CHECK_BYTES
+    for await (const piece of pieces) {
+      unchecked += piece.byteLength
+      if (unchecked >= SPOOL_CHECK_BYTES) {
+        checkRoom(path)
+        unchecked = 0
+      }
+      for (let at = 0; at < piece.byteLength; ) at += writeSync(file, piece, at)
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOSPC') throw noRoom()
+    throw error
+  } finally {
+    closeSync(file)
+  }
+}
+
+function checkRoom(path: string): void {
+  const { bavail, bsize } = statfsSync(dirname(path))
+  if (bavail * bsize < SPOOL_FREE_BYTES_MIN) throw noRoom()
+}
+
+function noRoom(): Unavailable {
+  return new Unavailable(
+    'tmp_full',
+    `the disk of the data folder has no room for the file: a Parquet file is kept in data/tmp while it is read, and ${SPOOL_FREE_BYTES_MIN} bytes stay free`,
+  )
+}

@@ -1,0 +1,171 @@
+/** Parquet becomes rows: every type as JSON, damage anywhere, and rows that are left out. */
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { afterAll, expect, test } from 'vitest'
+import type { ColumnType, SchemaColumn } from '../../../src/format/schema.ts'
+import { DuckDBInstance } from '../../../src/util/duckdb.ts'
+import { quoteText } from '../../../src/util/sql.ts'
+import { integersFrom, newSeed } from '../../util/random.ts'
+import { removeLeftovers, temporaryFolder } from '../../util/server.ts'
+import { cut, type Given, type Imported, readImport } from './reading.ts'
+
+afterAll(removeLeftovers)
+const folder = temporaryFolder()
+const connection = await (await DuckDBInstance.create(':memory:')).connect()
+await connection.run("SET TimeZone = 'UTC'")
+let files = 0
+
+/** A Parquet file of a query's rows. */
+async function parquet(sql: string, options = ''): Promise<Buffer> {
+  files += 1
+  const file = join(folder, `given-${files}.parquet`)
+  await connection.run(`COPY (${sql}) TO ${quoteText(file)} (FORMAT parquet${options})`)
+  return readFileSync(file)
+}
+
+async function read(pieces: readonly Uint8Array[], more: Given = {}): Promise<Imported> {
+  files += 1
+  const spoolFile = join(folder, `spool-${files}.parquet`)
+  const got = await readImport(pieces, { format: 'parquet', spoolFile, ...more })
+  expect(existsSync(spoolFile)).toBe(false)
+  return got
+}
+
+const column = (name: string, type: ColumnType, jsonProperty = name): SchemaColumn => ({
+  name,
+  type,
+  jsonProperty,
+  required: false,
+})
+const events = (got: Imported) =>
+  got.events.map(event => JSON.parse(event.replace(/^\d+:\d+:/, '')) as unknown)
+
+test('each type becomes the JSON that the contract takes', async () => {
+  const file =
+    await parquet(`SELECT true AS b, 1::TINYINT AS i8, -9223372036854775808 AS i64, 18446744073709551615::UBIGINT AS u64,
+    0.1::FLOAT AS f, 1e300 AS x, 12345678901234567.125::DECIMAL(20,3) AS d, 'é"\n' AS s, DATE '1969-12-31' AS day,
+    TIMESTAMP '2026-01-02 03:04:05.123456' AS at, TIMESTAMPTZ '2026-01-02 03:04:05+02' AS tz, TIME '01:02:03' AS t,
+    '2026-01-02 03:04:05.123456789'::TIMESTAMP_NS AS ns, [1, NULL, 3] AS l, {'a': {'b': [1.5]}, 'n': NULL} AS o, MAP {'k': 1} AS m,
+    'text'::BLOB AS bytes, '\\xFF'::BLOB AS raw, NULL::INT AS nothing, 'NaN'::DOUBLE AS nan, '-inf'::FLOAT AS inf,
+    '49c248c2-168e-4ccf-b6e7-a9b336e96a57'::UUID AS u`)
+  const got = await read([file])
+  expect(got.refused).toEqual([])
+  const text = got.events[0]?.slice(4) ?? ''
+  for (const exact of [
+    '"i64":-9223372036854775808,',
+    '"u64":18446744073709551615,',
+    '"d":12345678901234567.125,',
+  ])
+    expect(text).toContain(exact)
+  expect(JSON.parse(text)).toEqual({
+    b: true,
+    i8: 1,
+    i64: expect.any(Number),
+    u64: expect.any(Number),
+    f: Math.fround(0.1),
+    x: 1e300,
+    d: expect.any(Number),
+    s: 'é"\n',
+    day: '1969-12-31',
+    at: '2026-01-02 03:04:05.123456',
+    tz: '2026-01-02 01:04:05+00',
+    t: '01:02:03',
+    ns: '2026-01-02 03:04:05.123456789',
+    l: [1, null, 3],
+    o: { a: { b: [1.5] }, n: null },
+    m: { k: 1 },
+    bytes: 'text',
+    raw: '/w==',
+    nan: 'nan',
+    inf: '-inf',
+    u: '49c248c2-168e-4ccf-b6e7-a9b336e96a57',
+  })
+})
+
+test('names are as in CSV: properties, columns, paths; quotes in a name do no harm', async () => {
+  const file = await parquet(
+    `SELECT 'Ams' AS "address.city", 12 AS zip, 5 AS "o'p""q", '{"r": 1}' AS j, 'no json' AS k, NULL AS "address.x"`,
+  )
+  const columns = [
+    column('city', 'STRING', 'address.city'),
+    column('zip', 'INT64', 'address.zip'),
+    column('j', 'JSON'),
+    column('k', 'JSON'),
+    column('xx', 'STRING', 'address.x'),
+  ]
+  expect(events(await read([file], { columns }))).toEqual([
+    { address: { city: 'Ams', zip: 12 }, 'o\'p"q': 5, j: { r: 1 }, k: 'no json' },
+  ])
+  const empty = await parquet('SELECT NULL::VARCHAR AS "address.city"')
+  expect(events(await read([empty], { columns }))).toEqual([{}])
+})
+
+test('a JSON column cannot smuggle properties into its event', async () => {
+  const file = await parquet(
+    `SELECT * FROM (VALUES ('1,"id":"x"'), ('{}},{"id":"x"'), ('[1'), ('NaN'), ('{"a":1,}')) AS v(j)`,
+  )
+  const got = await read([file], { columns: [column('j', 'JSON')] })
+  expect(events(got)).toEqual([{ j: '1,"id":"x"' }, { j: '{}},{"id":"x"' }, { j: '[1' }])
+  expect(got.refused).toEqual(['4:4:not_json', '5:5:not_json'])
+})
+
+test('an export of a pool is imported by its payloads, byte for byte', async () => {
+  const file = await parquet(
+    `SELECT now() AS _service_received_at, '{ "a":\n1.0 }' AS _service_payload, 5 AS n`,
+  )
+  const got = await read([file], { columns: [column('n', 'INT64')] })
+  expect(events(got)).toEqual([{ a: 1 }])
+})
+
+test('rows keep their order over row groups and batches; the first ones are left out on request', async () => {
+  const file = await parquet('SELECT range AS n FROM range(10000)', ', ROW_GROUP_SIZE 2048')
+  const numbers = (got: Imported) => events(got).map(event => (event as { n: number }).n)
+  const wanted = Array.from({ length: 10_000 }, (_, n) => n)
+  const got = await read(cut(file, 1000))
+  expect([numbers(got), got.done]).toEqual([wanted, { rows: 10_000, bytes: 0 }])
+  expect(got.events[4321]).toBe('4322:4322:{"n":4321}')
+  const later = await read([gzipSync(file)], { encoding: 'gzip', skipRows: 4_321 })
+  expect([numbers(later), later.done?.rows]).toEqual([wanted.slice(4_321), 10_000])
+  expect(later.events[0]).toBe('4322:4322:{"n":4321}')
+  expect((await read([file], { skipRows: 10_001 })).done).toEqual({ rows: 10_000, bytes: 0 })
+})
+
+test('a row that is too long is refused alone', async () => {
+  const file = await parquet(
+    `SELECT repeat('x', CASE WHEN range = 1 THEN 1100000 ELSE 3 END) AS s FROM range(3)`,
+  )
+  const got = await read([file])
+  expect([events(got), got.refused]).toEqual([[{ s: 'xxx' }, { s: 'xxx' }], ['2:2:row_too_long']])
+})
+
+test('a file that is cut short or is no Parquet is broken, and says nothing of the server', async () => {
+  const file = await parquet(`SELECT range AS n, 'text ' || range AS s FROM range(3000)`)
+  for (const bytes of [0, 1, 8, 100, file.length - 100, file.length - 1]) {
+    const got = await read([file.subarray(0, bytes)])
+    expect([bytes, got.broken, got.events]).toEqual([bytes, 'broken_parquet', []])
+  }
+  expect((await read([Buffer.from('{"a":1}\n'.repeat(100))])).broken).toBe('broken_parquet')
+})
+
+test('wrong bytes anywhere end the import at most: rows before them are those of the file', async () => {
+  const seed = newSeed()
+  const next = integersFrom(seed)
+  const file = await parquet(
+    `SELECT range AS n, 'text ' || range AS s, range / 7 AS x FROM range(5000)`,
+    ', ROW_GROUP_SIZE 2048',
+  )
+  for (let round = 0; round < 12; round += 1) {
+    const damaged = Buffer.from(file)
+    const at = round % 2 === 0 ? next(file.length) : file.length - 1 - next(600)
+    for (let count = 0; count < 8; count += 1) damaged[Math.min(file.length - 1, at + count)] = next(256)
+    const got = await read([damaged])
+    // A value may be another one: Parquet's pages have checksums only where the writer made them.
+    expect({ seed, round, known: got.broken ?? 'none', rows: got.done?.rows ?? 5000 }).toMatchObject({
+      seed,
+      round,
+      known: expect.stringMatching(/^(broken_parquet|bad_header|none)$/),
+    })
+    expect(got.events.length).toBeLessThanOrEqual(5000)
+  }
+})
