@@ -31,6 +31,8 @@ const LONGEST = [
   'path/records_model',
   'abuse/bodies',
   'path/over_node_http',
+  'jobs/jobs_survive_kills',
+  'jobs/jobs_match_model',
   'tools/mistakes_get_one_line',
   'tools/backup/consistent_under_load',
   'tools/backup/damaged_backups_are_refused',

@@ -118,7 +118,7 @@ interface CreatedJob {
 }
 
 /** Creates a job and returns its id. */
-async function createJob(
+export async function createJob(
   server: TestServer,
   kind: CreatedJob['kind'],
   input: Readonly<Record<string, unknown>>,
@@ -136,7 +136,7 @@ async function stateOf(server: TestServer, { kind, id }: CreatedJob): Promise<Jo
 }
 
 /** Waits until the job has ended. */
-async function ended(server: TestServer, job: CreatedJob): Promise<JobState> {
+export async function ended(server: TestServer, job: CreatedJob): Promise<JobState> {
   let state: JobState = { status: '', progress: 0, error: null }
   await until(`the job ${job.id} ends`, async () => {
     state = await stateOf(server, job)

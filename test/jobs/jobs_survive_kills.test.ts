@@ -1,0 +1,96 @@
+/**
+ * A kill at each step of a job that changes rows. The next start goes on with it: every row is
+ * changed once, which an expression such as `n + 1` tells, and no row is lost.
+ */
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { AT, NEVER, post } from '../path/compaction.ts'
+import { startServer, type TestPool, type TestServer, temporaryFolder } from '../util/server.ts'
+import { createJob, ended, POOLS } from './job-model.ts'
+
+/** A flush takes a small segment with it unless that has more than twice its rows. */
+const SEGMENT_ROWS = [1350, 450, 150, 50]
+const ROWS = 2000
+const EVENTS_MAX = 500
+
+const POINTS = [
+  'job.started',
+  'rewrite.found:2',
+  'merge.copied',
+  'merge.published:2',
+  'compact.merged:2',
+  'index.before-compaction-commit:3',
+  'index.compaction-committed',
+  'compact.committed:2',
+  'rewrite.done:3',
+  'job.succeeded',
+]
+
+/** A pool with several segments: row i has the number i. */
+async function filled(server: TestServer, uniqueName: string): Promise<TestPool> {
+  const pool = await server.createPool({ ...POOLS['keyed']!, uniqueName })
+  let rows = 0
+  for (const more of SEGMENT_ROWS) {
+    const to = rows + more
+    while (rows < to) {
+      const length = Math.min(EVENTS_MAX, to - rows)
+      const events = Array.from({ length }, (_, i) => ({
+        at: AT,
+        id: `e${rows + i}`,
+        n: rows + i,
+        word: 'w',
+      }))
+      await post(pool, events)
+      rows += length
+    }
+    expect(await server.count(pool.poolId)).toBe(String(rows))
+  }
+  expect(rows).toBe(ROWS)
+  return pool
+}
+
+const SUM = ((ROWS - 1) * ROWS) / 2
+const isKept = (n: number) => n % 3 !== 0
+const NUMBERS = Array.from({ length: ROWS }, (_, n) => n)
+const KEPT = NUMBERS.filter(isKept)
+
+test.each(POINTS)('a kill at %s', async point => {
+  const dataDir = join(temporaryFolder(), 'data')
+  const kinds = [
+    {
+      kind: 'update' as const,
+      input: { set: [{ column: 'n', expression: 'n + 1' }] },
+      rows: ROWS,
+      sum: SUM + ROWS,
+    },
+    {
+      kind: 'deletion' as const,
+      input: { filterSql: 'n % 3 = 0' },
+      rows: KEPT.length,
+      sum: KEPT.reduce((sum, n) => sum + n, 0),
+    },
+  ]
+  for (const { kind, input, rows, sum } of kinds) {
+    let server = await startServer({ dataDir, env: NEVER })
+    const { poolId } = await filled(server, `${kind}-${point}`)
+    expect((await server.stop()).code).toBe(0)
+    server = await startServer({ dataDir, env: { ...NEVER, WEIR_CRASH_AT: point } })
+    const job = await createJob(server, kind, { dataPool: poolId, ...input })
+    const alive = ended(server, job).then(state => JSON.stringify(state))
+    const end = await Promise.race([server.ended, alive.catch(() => server.ended)])
+    expect(end).toMatchObject({ signal: 'SIGKILL' })
+    server = await startServer({ dataDir, env: NEVER })
+    expect(await ended(server, job)).toEqual({ status: 'SUCCEEDED', progress: 1, error: null })
+    const check = async () => {
+      expect(await server.count(poolId)).toBe(String(rows))
+      expect(await server.sum(poolId, 'n')).toBe(String(sum))
+    }
+    await check()
+    expect((await server.stop()).code).toBe(0)
+    rmSync(join(dataDir, 'index'), { recursive: true })
+    server = await startServer({ dataDir, env: NEVER })
+    await check()
+    expect((await server.stop()).code).toBe(0)
+  }
+})
