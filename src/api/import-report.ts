@@ -115,6 +115,7 @@ export class ImportReport {
     const events = refusal?.events ?? answer.errors ?? []
     if (refusal === undefined || refusal.code === 'no_valid_event') {
       this.#countAll(answer.rejectedBy)
+      if (this.#refused.length >= this.#options.errorsMax) return [] // the report is full
       return events.map(({ index, code, column, message }) => ({
         ...placeOf(index),
         code,

@@ -151,7 +151,7 @@ export class Imports {
     const { refuse: refused } = health()
     if (refused !== undefined) return refuse(503, refused.code, refused.message, { 'retry-after': '1' })
     if (body.whyEnded !== undefined) return body.whyEnded
-    return this.#runs.size >= IMPORTS_MAX ? BUSY : { caller, pool }
+    return { caller, pool }
   }
 
   async #import(
@@ -159,6 +159,7 @@ export class Imports {
     body: UploadBody,
     { caller, pool }: { readonly caller: Identity; readonly pool: ImportPool },
   ): Promise<Reply> {
+    if (this.#runs.size >= IMPORTS_MAX) return this.#counted(BUSY)
     const { journal, temporaryFolder } = this.#deps.imports
     const { format, encoding, label, skipRows, errorsMax, declaredBytes } = head
     const bytes = declaredBytes < 0 ? null : declaredBytes
@@ -212,8 +213,12 @@ export class Imports {
   }
 
   #refuse(responder: Responder, refusal: Refusal, declaredBytes: number): void {
+    answerEarly(responder, this.#counted(refusal), declaredBytes)
+  }
+
+  #counted(refusal: Refusal): Reply {
     this.#deps.meter.refused(refusal.code)
-    answerEarly(responder, problemReply(refusal), declaredBytes)
+    return problemReply(refusal)
   }
 }
 

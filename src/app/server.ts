@@ -74,7 +74,7 @@ interface Server extends Stages {
  */
 export async function openServer(start: ServerStart): Promise<Running> {
   const { config, kernel, paths, onFatal } = start
-  checkInstalled(['apache-arrow', 'parquet-wasm', 'temporal-polyfill'])
+  checkInstalled(['apache-arrow', 'parquet-wasm', 'temporal-polyfill', 'zstddec/stream'])
   await nicePool(QUERY_NICE)
   const late: Late = {}
   const engine = makeEngine(start, late)

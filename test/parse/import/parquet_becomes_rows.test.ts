@@ -8,6 +8,7 @@ import { DuckDBInstance } from '../../../src/util/duckdb.ts'
 import { quoteText } from '../../../src/util/sql.ts'
 import { integersFrom, newSeed } from '../../util/random.ts'
 import { removeLeftovers, temporaryFolder } from '../../util/server.ts'
+import { mountSmall, NO_SMALL_DISK } from '../../util/small-disk.ts'
 import { cut, type Given, type Imported, readImport } from './reading.ts'
 
 afterAll(removeLeftovers)
@@ -167,5 +168,19 @@ test('wrong bytes anywhere end the import at most: rows before them are those of
       known: expect.stringMatching(/^(broken_parquet|bad_header|none)$/),
     })
     expect(got.events.length).toBeLessThanOrEqual(5000)
+  }
+})
+
+test('a disk with too little room refuses the file, and nothing of it stays', async context => {
+  const small = join(folder, 'small')
+  const disk = mountSmall(small, '64m')
+  if (disk === undefined) return context.skip(NO_SMALL_DISK)
+  try {
+    const spoolFile = join(small, 'spool.parquet')
+    const given = readImport([Buffer.alloc(1000)], { format: 'parquet', spoolFile })
+    await expect(given).rejects.toMatchObject({ name: 'Unavailable', code: 'tmp_full' })
+    expect(existsSync(spoolFile)).toBe(false)
+  } finally {
+    disk.end()
   }
 })
