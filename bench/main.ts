@@ -48,6 +48,11 @@ const QUESTIONS = {
     asks: 'how fast does a file of 5 GB load, as NDJSON and as Parquet, and after a kill half-way?',
     takes: ['rows'],
   },
+  jobs: {
+    load: async () => (await import('./jobs.ts')).benchJobs,
+    asks: 'what do a backfill of 10M rows from the payload and a deletion of a fifth of them cost?',
+    takes: ['rows', 'seconds', 'connections', 'no-peers'],
+  },
   kernel: {
     load: async () => (await import('./kernel.ts')).benchKernel,
     asks: 'how many events a second does each JSON kernel parse on one core?',

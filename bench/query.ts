@@ -5,7 +5,8 @@
  *   clean         the rows as they were posted; peers are asked too
  *   1 % and 10 %  so many rows were superseded: posted once more with another quantity
  *   under load    while other pools take events at full speed
- *   many clients  queries a second of one counter over one tenant
+ *   many clients  queries a second of one counter over one tenant, while an event is posted each 10 ms;
+ *                 with no allowed staleness, and with 100 ms of it
  *
  * A time is what a client waits: the median of some asks after the first one, which is `cold`.
  * DuckDB reads Weir's own Parquet files without their deleted rows, with as many threads; from the
@@ -17,15 +18,18 @@ import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { quoteText } from '../src/util/sql.ts'
 import type { TestPool, TestServer } from '../test/util/server.ts'
-import { BATCH_EVENTS, benchEvent, createRandom } from './events.ts'
+import { BATCH_EVENTS } from './events.ts'
 import { flood } from './flood.ts'
-import { median, print, quantileOf, row, short } from './measure.ts'
+import { everyMs, median, print, quantileOf, row, short } from './measure.ts'
 import { numberOf } from './options.ts'
 import { hasClickHouse, startClickHouse } from './peers/clickhouse.ts'
 import { hasPostgres, startPostgres } from './peers/postgres.ts'
 import type { PostgresConnection } from './peers/postgres-connection.ts'
 import { QUESTIONS, type Question } from './query-questions.ts'
-import { keyedPool, scrape, startWeir } from './weir.ts'
+import { batches, eventOf, large, post, settled } from './rows.ts'
+import { keyedPool, startWeir } from './weir.ts'
+
+const TRICKLE_MS = 10
 
 /** Options of the command line, as text; `no-peers` is a flag. */
 interface QueryOptions {
@@ -48,9 +52,6 @@ interface Asked {
 interface Peer extends Asked {
   load(from: number, to: number, step: number, round: number): Promise<void>
 }
-
-const POSTS_UNDER_WAY = 8
-const SETTLE_MS_MAX = 600_000
 
 /**
  * Runs with `rows` (10M), `rounds` (7) asks of each question in each state, and `seconds` (10) of
@@ -84,61 +85,12 @@ export async function benchQuery(options: QueryOptions): Promise<void> {
   await underLoad(server, weir, questions, seconds, connections)
   await manyClients(server, pool, seconds, 16)
   await manyClients(server, pool, seconds, 64)
-  const end = await server.stop()
+  await server.stop()
+  const stale = await startWeir({ dataDir: server.dataDir, env: { WEIR_STALENESS_MS: '100' } })
+  print('\nwith 100 ms of allowed staleness')
+  await manyClients(stale, { ...pool, url: stale.base + new URL(pool.url).pathname }, seconds, 64)
+  const end = await stale.stop()
   print(row('stopped', `${end.code ?? end.signal}`))
-}
-
-/** Posts every `step`th event from `from` to `to`; `round` changes their quantities. */
-async function post(url: string, from: number, to: number, step: number, round: number): Promise<void> {
-  const begin = performance.now()
-  const bodies = batches(from, to, step, round)
-  const send = async () => {
-    for (let next = bodies.next(); next.done !== true; next = bodies.next())
-      for (;;) {
-        const headers = { 'content-type': 'application/json' }
-        const answer = await fetch(url, { method: 'POST', headers, body: `[${next.value.join(',')}]` })
-        await answer.arrayBuffer()
-        if (answer.status === 200) break
-        if (answer.status !== 429) throw new Error(`POST answered ${answer.status}`)
-      }
-  }
-  await Promise.all(Array.from({ length: POSTS_UNDER_WAY }, send))
-  const taken = (performance.now() - begin) / 1000
-  print(row(`posted ${Math.ceil((to - from) / step)} events`, `${taken.toFixed(1)} s`))
-}
-
-function* batches(from: number, to: number, step: number, round: number): Generator<readonly string[]> {
-  let batch: string[] = []
-  for (let index = from; index < to; index += step) {
-    batch.push(eventOf(index, round))
-    if (batch.length < BATCH_EVENTS) continue
-    yield batch
-    batch = []
-  }
-  if (batch.length > 0) yield batch
-}
-
-/** The event has the same key, time and tenant in every round. */
-function eventOf(index: number, round: number): string {
-  const event = benchEvent(index, createRandom(index))
-  return round === 0 ? event : event.replace(/"quantity":\d+/, `"quantity":${100 + round}`)
-}
-
-/** Waits until every row is visible and nothing is left to merge. */
-async function settled(server: TestServer, pool: TestPool, rows: number): Promise<void> {
-  const counted = await server.count(pool.poolId)
-  if (counted !== String(rows)) throw new Error(`Weir shows ${counted} of ${rows} rows`)
-  const begin = performance.now()
-  for (let quiet = 0; quiet < 4; ) {
-    const page = await scrape(server.base)
-    const waits = ['small_segments', 'bytes_to_merge', 'pools_waiting', 'running']
-    quiet = waits.every(name => page.value(`weir_compaction_${name}`) === 0) ? quiet + 1 : 0
-    if (performance.now() - begin > SETTLE_MS_MAX) throw new Error('compaction does not end')
-    await new Promise(resolve => setTimeout(resolve, 250))
-  }
-  const page = await scrape(server.base)
-  const deleted = short(page.value('weir_compaction_deleted_rows'))
-  print(row('settled', `${page.value('weir_segments')} segments, ${deleted} deleted rows in them`))
 }
 
 function askWeir(server: TestServer, poolId: string): Asked {
@@ -253,18 +205,6 @@ async function postgresPeer(): Promise<Peer> {
   }
 }
 
-/** Twenty batches in one. */
-function* large(all: Generator<readonly string[]>): Generator<readonly string[]> {
-  let joined: string[] = []
-  for (const batch of all) {
-    joined.push(...batch)
-    if (joined.length < 20 * BATCH_EVENTS) continue
-    yield joined
-    joined = []
-  }
-  if (joined.length > 0) yield joined
-}
-
 /** Asks everything of everyone in turn, and prints a table. */
 async function state(
   name: string,
@@ -323,10 +263,10 @@ async function underLoad(
     )
 }
 
-/** One counter over one tenant, from many clients. */
+/** One counter over one tenant, from many clients, while events trickle into the pool. */
 async function manyClients(
   server: TestServer,
-  { poolId }: TestPool,
+  { poolId, url }: TestPool,
   seconds: number,
   clients: number,
 ): Promise<void> {
@@ -342,7 +282,14 @@ async function manyClients(
       times.push(performance.now() - begin)
     }
   }
-  await Promise.all(Array.from({ length: clients }, (_, client) => ask(client)))
+  const headers = { 'content-type': 'application/json' }
+  const trickle = async () => {
+    await fetch(url, { method: 'POST', headers, body: eventOf(0, 1) })
+  }
+  await Promise.all([
+    ...Array.from({ length: clients }, (_, client) => ask(client)),
+    everyMs(TRICKLE_MS, end, trickle),
+  ])
   const rate = (times.length / seconds).toFixed(0)
   print(
     row(

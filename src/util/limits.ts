@@ -767,6 +767,8 @@ export const COMPACT_SLOW_SEGMENTS_MAX = 256
  * compaction for good.
  */
 export const COMPACT_WAIT_MS_MAX = 60_000
+/** The same for the rewrite of a segment by a job: somebody waits for the job. */
+export const REWRITE_WAIT_MS_MAX = 5_000
 /** Longest pause after failed merges. It begins with DISK_RETRY_MS and doubles. */
 export const COMPACT_RETRY_MS_MAX = 60_000
 

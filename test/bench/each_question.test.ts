@@ -67,6 +67,16 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /20000 rows, sum \d+, as in the file/,
     ],
   },
+  jobs: {
+    args: '--rows 2000 --seconds 0.5 --no-peers'.split(' '),
+    prints: [
+      /^ *backfill +[\d.]+ s, \S+ rows\/s, memory .* segments before and \d+ after$/m,
+      /delete \d+ of 2000 +[\d.]+ s, .* disk .* when merges ended$/m,
+      /counted meanwhile +\d+ times, never rising, never too few$/m,
+      /ingest beside the backfill +\S+ events\/s/,
+      /backfill under ingest +[\d.]+ s/,
+    ],
+  },
   kernel: {
     args: '--rounds 1'.split(' '),
     prints: [

@@ -33,6 +33,7 @@ import {
   COMPACT_QUIET_TICKS,
   COMPACT_SLOW_SEGMENTS_MAX,
   COMPACT_WAIT_MS_MAX,
+  REWRITE_WAIT_MS_MAX,
 } from '../../util/limits.ts'
 import type {
   CompactPool,
@@ -377,7 +378,7 @@ export class Scheduler {
     if (flushingBytes <= COMPACT_MEMTABLE_BYTES_MAX && !isIndexBusy) return true
     const [longest = nowMs] = this.#queue.values()
     const [{ sinceMs } = { sinceMs: nowMs }] = this.#rewrites.values()
-    return nowMs - Math.min(longest, sinceMs) >= COMPACT_WAIT_MS_MAX
+    return nowMs - longest >= COMPACT_WAIT_MS_MAX || nowMs - sinceMs >= REWRITE_WAIT_MS_MAX
   }
 
   /** False: there was nothing to merge any more, or the merge failed. Never rejects. */
