@@ -1,6 +1,7 @@
 /**
- * `POST /v1/admin/applications` and `POST /v1/admin/keys`: what `weir applications` and `weir keys`
- * ask of a running server. Body and answer are JSON, as tools/manage.ts has them.
+ * `POST /v1/admin/applications`, `/v1/admin/keys` and `/v1/admin/jobs`: what `weir applications`,
+ * `weir keys` and `weir jobs` ask of a running server. Body and answer are JSON, as tools/manage.ts
+ * and tools/manage-jobs.ts have them.
  */
 import type { ControlRequest, ControlRoute, Reply } from '../api/api-types.ts'
 import type { AuditEntry } from '../api/graphql/context.ts'
@@ -18,6 +19,7 @@ import {
   readKeysRequest,
   rotateKeys,
 } from '../tools/manage.ts'
+import { jobAttemptOf, manageJobs, readJobsRequest } from '../tools/manage-jobs.ts'
 import { disk } from '../util/disk.ts'
 import { ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
 import type { Paths } from '../util/paths.ts'
@@ -53,6 +55,13 @@ export function adminRoutes(deps: AdminDeps): ControlRoute[] {
       read: readKeysRequest,
       attemptOf: () => KEY_ROTATION,
       run: (request, by) => rotateKeys(catalog, request, by, audit),
+    }),
+    route(deps, {
+      path: '/v1/admin/jobs',
+      scope: 'admin',
+      read: readJobsRequest,
+      attemptOf: jobAttemptOf,
+      run: (request, by) => manageJobs(catalog, request, by, audit),
     }),
   ]
 }

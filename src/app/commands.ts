@@ -164,6 +164,24 @@ const IMPORT: Command = {
   run: async input => (await import('../tools/import.ts')).importFiles(input),
 }
 
+const JOBS: Command = {
+  name: 'jobs',
+  positionals: ['[pool]'],
+  flags: [
+    { flag: 'status', value: 'a,b', why: 'only jobs CREATED, IN_PROGRESS, SUCCEEDED or FAILED' },
+    {
+      flag: 'follow',
+      value: '',
+      why: 'shows unfinished jobs of a running server until none is left; exit code 1 where one FAILED',
+    },
+    { flag: 'cancel', value: 'id', why: 'ends a job: one that runs, after its current step' },
+    ASKS_SERVER,
+    { ...JSON_FLAG, why: 'prints one JSON document; with --follow one line for each change' },
+  ],
+  why: 'lists added columns, updates, deletions and imports with their progress; changes nothing without --cancel',
+  run: async input => (await import('../tools/jobs.ts')).jobs(input),
+}
+
 export const COMMANDS: readonly Command[] = [
   START,
   INSPECT,
@@ -176,6 +194,7 @@ export const COMMANDS: readonly Command[] = [
   RESTORE,
   APPLICATIONS,
   KEYS,
+  JOBS,
 ]
 
 const EXIT_CODES = [

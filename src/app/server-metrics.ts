@@ -1,6 +1,7 @@
 /** The metrics of the server: the front end's counters, and the depth and limit of every queue. */
 import type { Api, ApiMeter } from '../api/api-types.ts'
 import type { CatalogService } from '../catalog/catalog-types.ts'
+import { JOB_KINDS, JOB_STATUSES } from '../catalog/model.ts'
 import type { Metrics } from '../engine/metrics.ts'
 import type { Pools } from '../engine/pools.ts'
 import type { Jobs } from '../jobs/jobs.ts'
@@ -17,6 +18,7 @@ import {
   MEMTABLE_BYTES_MAX,
   METRIC_APPLICATIONS_MAX,
   METRIC_DEBT_POOLS_MAX,
+  METRIC_JOBS_MAX,
   QUERIES_RUNNING_MAX,
   QUERIES_WAITING_MAX,
   RECENT_FLUSH_BYTES_MAX,
@@ -87,6 +89,40 @@ export function watchApplications(metrics: Metrics, engine: QueryEngine, catalog
         .slice(0, METRIC_APPLICATIONS_MAX)
         .map(([id, waiting]) => [applicationName(catalog, id), waiting] as const),
     'application',
+  )
+}
+
+/** Registers the gauges of the jobs in the catalog. */
+export function watchJobs(metrics: Metrics, { read }: CatalogService): void {
+  metrics.gauge(
+    'weir_jobs',
+    'jobs by kind and status; of those that have ended, the ones that are kept',
+    () => {
+      const counts = new Map<string, number>()
+      for (const { kind, status } of read.jobs.all())
+        counts.set(`${kind} ${status}`, (counts.get(`${kind} ${status}`) ?? 0) + 1)
+      return Object.keys(JOB_KINDS).flatMap(kind =>
+        JOB_STATUSES.map(status => [kind, status, counts.get(`${kind} ${status}`) ?? 0] as const),
+      )
+    },
+    'kind',
+    'status',
+  )
+  metrics.gauge(
+    'weir_job_progress',
+    `progress of jobs IN_PROGRESS, from 0 to 1; of the ${METRIC_JOBS_MAX} oldest`,
+    () =>
+      read.jobs
+        .all()
+        .filter(({ status }) => status === 'IN_PROGRESS')
+        .slice(0, METRIC_JOBS_MAX)
+        .map(
+          ({ id, kind, poolId, progress }) =>
+            [id, kind, read.pools.get(poolId)?.uniqueName ?? poolId, progress] as const,
+        ),
+    'job',
+    'kind',
+    'pool',
   )
 }
 

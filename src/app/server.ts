@@ -55,7 +55,7 @@ import { adminRoutes } from './admin-routes.ts'
 import { backupRoute, wireBackups } from './backup-route.ts'
 import { importJournal } from './import-journal.ts'
 import { wireIngest } from './ingest-wiring.ts'
-import { applicationName, createMeter, watchApplications, watchQueues } from './server-metrics.ts'
+import { applicationName, createMeter, watchApplications, watchJobs, watchQueues } from './server-metrics.ts'
 import type { Running, ServerStart } from './start.ts'
 
 /** Everything that runs. */
@@ -122,6 +122,7 @@ export async function openServer(start: ServerStart): Promise<Running> {
   url = localUrl(config.host, api.port)
   watchQueues(metrics, server, api)
   watchApplications(metrics, engine, catalog)
+  watchJobs(metrics, catalog)
   void sweep(server)
   setTimeout(() => engine.warm(), ENGINE_WARM_MS).unref()
   return {
@@ -139,7 +140,7 @@ export async function openServer(start: ServerStart): Promise<Running> {
 /** The jobs of the catalog. Segments that an earlier process left to a job are reserved again. */
 function makeJobs(
   { paths, onFatal }: ServerStart,
-  { catalog, pools }: Stages,
+  { catalog, pools, metrics }: Stages,
   engine: LazyEngine,
   cutOver: ReturnType<typeof wireIngest>['cutOver'],
 ): Jobs {
@@ -158,6 +159,7 @@ function makeJobs(
     },
     engine,
     temporaryFolder: paths.temporary,
+    onRows: metrics.jobRows,
   })
   const runners = {
     ADD_COLUMN: addColumnRunner({ catalog, cutOver }),

@@ -214,10 +214,19 @@ export interface AccessPolicy extends Common {
 /** The one environment of a data folder. Its id is meta's `environmentId`. */
 export type Environment = Common
 
-export type JobStatus = 'CREATED' | 'IN_PROGRESS' | 'SUCCEEDED' | 'FAILED'
+export const JOB_STATUSES = ['CREATED', 'IN_PROGRESS', 'SUCCEEDED', 'FAILED'] as const
+export type JobStatus = (typeof JOB_STATUSES)[number]
 
 /** An operation that outlives its request. */
 export type Job = AddColumnJob | RewriteJob | ImportJob
+
+/** Every kind of job, as people read it. */
+export const JOB_KINDS: Readonly<Record<Job['kind'], string>> = {
+  ADD_COLUMN: 'add column',
+  DELETE_RECORDS: 'delete records',
+  IMPORT: 'import',
+  UPDATE_RECORDS: 'update records',
+}
 
 /** The fields of every kind of job. */
 export interface JobCommon {

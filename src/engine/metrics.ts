@@ -19,8 +19,8 @@ const Histogram = loadPackage('prom-client/lib/histogram.js') as typeof Prom.His
 const Registry = loadPackage('prom-client/lib/registry.js') as typeof Prom.Registry
 type Registry = Prom.Registry
 
-/** A reading taken when the page is asked for: one number, or one per label value. */
-type Reading = () => number | readonly (readonly [string, number])[]
+/** A reading taken when the page is asked for: one number, or one for each set of label values. */
+type Reading = () => number | readonly (readonly [...values: string[], count: number])[]
 
 export interface Metrics {
   /**
@@ -43,8 +43,10 @@ export interface Metrics {
   queryWaited(application: string, ms: number): void
   merge(figures: MergeFigures): void
   mergeFailed(): void
-  /** A gauge that is read with the page. `label` names the label whose values differ by reading. */
-  gauge(name: string, help: string, reading: Reading, label?: string): void
+  /** A job of `kind` has changed `count` rows. */
+  jobRows(kind: string, count: number): void
+  /** A gauge that is read with the page. `labels` names the labels whose values a reading has. */
+  gauge(name: string, help: string, reading: Reading, ...labels: readonly string[]): void
   text(): Promise<string>
   stop(): void
 }
@@ -119,7 +121,8 @@ export function createMetrics(): Metrics {
     queryProcessFailed: () => restarts.inc(),
     queryWaited: countWaits(registers),
     ...compaction,
-    gauge: (name, help, reading, label) => void readGauge(registers, name, help, reading, label),
+    jobRows: countJobRows(registers),
+    gauge: (name, help, reading, ...labels) => void readGauge(registers, name, help, reading, labels),
     text: () => registry.metrics(),
     stop: () => loop.disable(),
   }
@@ -170,6 +173,13 @@ function countWaits(registers: Registry[]): Metrics['queryWaited'] {
     const isNamed = seconds.has(application) || seconds.size < METRIC_APPLICATIONS_MAX
     add(seconds, isNamed ? application : 'other', ms / 1000)
   }
+}
+
+function countJobRows(registers: Registry[]): Metrics['jobRows'] {
+  const rows = new Map<string, number>()
+  const help = 'rows that jobs have deleted or set columns of, by kind of job'
+  countedByLabel(registers, 'weir_job_rows_total', help, ['kind'], byOne(rows))
+  return (kind, count) => add(rows, kind, count)
 }
 
 /** Counters of merges. The debt is a gauge (app/server-metrics.ts). */
@@ -277,18 +287,22 @@ function readGauge(
   name: string,
   help: string,
   reading: Reading,
-  label: string | undefined,
+  labelNames: readonly string[],
 ): void {
   new Gauge({
     name,
     help,
-    labelNames: label === undefined ? [] : [label],
+    labelNames: [...labelNames],
     registers,
     collect() {
       const value = reading()
-      if (label !== undefined) this.reset() // values without a reading leave the page
+      if (labelNames.length > 0) this.reset() // values without a reading leave the page
       if (typeof value === 'number') this.set(value)
-      else for (const [which, count] of value) this.set({ [label ?? 'of']: which }, count)
+      else
+        for (const row of value) {
+          const labels = labelNames.map((label, index) => [label, row[index] as string] as const)
+          this.set(Object.fromEntries(labels), row.at(-1) as number)
+        }
     },
   })
 }

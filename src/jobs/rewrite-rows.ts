@@ -54,6 +54,8 @@ interface RewriteDeps {
   readonly engine: Pick<QueryEngine, 'run' | 'parse'>
   /** data/tmp, absolute. */
   readonly temporaryFolder: string
+  /** Called when changes of this many rows are committed. */
+  readonly onRows: (kind: Job['kind'], rows: number) => void
 }
 
 export function rewriteRunner(deps: RewriteDeps): JobRunner {
@@ -174,6 +176,7 @@ async function rewriteOne(
       changes: { file, set },
     })
     crashPoint('rewrite.done')
+    if (outcome === 'done') deps.onRows(job.kind, rows)
     if (typeof outcome === 'object') return outcome.refused
     const isThere = deps.catalog.pool(pool.id) !== undefined
     return outcome === 'gone' && isThere && (await isLeft(pool, segment, deps))

@@ -38,7 +38,7 @@ export interface ShownApplication {
 }
 
 /** A misspelled "scopes" would make an application with all of them, so other fields are refused. */
-const APPLICATIONS_FIELDS = new Set(['action', 'application', 'description', 'scopes', 'propeller'])
+const APPLICATIONS_FIELDS = ['action', 'application', 'description', 'scopes', 'propeller']
 
 /** Reads a request of unknown form: flags of a command, or a body. */
 export function readApplicationsRequest(given: unknown): ApplicationsRequest | BadRequest {
@@ -46,11 +46,8 @@ export function readApplicationsRequest(given: unknown): ApplicationsRequest | B
   const action = APPLICATION_ACTIONS.find(one => one === read?.['action'])
   if (read === null || action === undefined)
     return { badRequest: `"action" must be ${APPLICATION_ACTIONS.join(', ')}.` }
-  const stray = Object.keys(read).find(name => !APPLICATIONS_FIELDS.has(name))
-  if (stray !== undefined)
-    return {
-      badRequest: `There is no ${JSON.stringify(stray)}; there are ${[...APPLICATIONS_FIELDS].join(', ')}.`,
-    }
+  const stray = strayField(read, APPLICATIONS_FIELDS)
+  if (stray !== undefined) return stray
   const { application = '', description = '', scopes = [], propeller } = read
   if (typeof application !== 'string' || typeof description !== 'string')
     return { badRequest: '"application" and "description" must be texts.' }
@@ -66,6 +63,13 @@ export function readApplicationsRequest(given: unknown): ApplicationsRequest | B
       badRequest: `There is no propeller ${JSON.stringify(propeller)}; there are ${PROPELLERS.join(', ')}.`,
     }
   return { action, application, description, scopes: scopes as Scope[], propeller: size }
+}
+
+/** Refuses a request with a field that is not in the list. */
+export function strayField(request: object, fields: readonly string[]): BadRequest | undefined {
+  const stray = Object.keys(request).find(name => !fields.includes(name))
+  if (stray === undefined) return undefined
+  return { badRequest: `There is no ${JSON.stringify(stray)}; there are ${fields.join(', ')}.` }
 }
 
 /** A change as the audit trail names it: as the API names its mutations, and the object asked for. */
@@ -91,7 +95,7 @@ export const KEY_ROTATION: Attempt = { mutation: 'rotateSigningKey', object: nul
  * Runs a change and adds its entry to the audit trail, whatever its outcome.
  * @param idOf the id of the changed object
  */
-async function audited<T extends object>(
+export async function audited<T extends object>(
   audit: (entry: AuditEntry) => void,
   entry: Omit<AuditEntry, 'outcome'>,
   run: () => Promise<T | BadRequest>,

@@ -11,7 +11,8 @@ import { pathsOf } from '../util/paths.ts'
 /**
  * Posts JSON to the server at `url`. Resolves with its answer of status 200.
  * @param what the request in the message of a refusal, such as `the backup`
- * @throws CannotRun no server there, or it refuses
+ * @param msMax time for the whole answer; absent: any
+ * @throws CannotRun no server there (NoAnswer), or it refuses
  */
 export async function postToServer(
   config: Config,
@@ -19,17 +20,20 @@ export async function postToServer(
   path: string,
   body: object,
   what: string,
+  msMax?: number,
 ): Promise<Response & { readonly body: ReadableStream<Uint8Array> }> {
   const answer = await fetch(`${baseOf(url)}${path}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: authorizationOf(config) },
     body: JSON.stringify(body),
+    ...(msMax === undefined ? {} : { signal: AbortSignal.timeout(msMax) }),
   }).catch(error => {
-    throw new CannotRun(`${url} cannot be reached: ${(error as { cause?: Error }).cause?.message ?? error}`)
+    throw new NoAnswer(`${url} cannot be reached: ${(error as { cause?: Error }).cause?.message ?? error}`)
   })
   if (answer.status === 200 && answer.body !== null) return answer as typeof answer & { body: ReadableStream }
   const { detail = '' } = (await answer.json().catch(() => ({}))) as { readonly detail?: string }
-  throw new CannotRun(`${url} refused ${what} with status ${answer.status}: ${detail}`)
+  const text = `${url} refused ${what} with status ${answer.status}: ${detail}`
+  throw NOT_NOW.has(answer.status) ? new NoAnswer(text) : new CannotRun(text)
 }
 
 /** The address without a slash at its end. @throws CannotRun it is none */
@@ -44,6 +48,31 @@ export function authorizationOf(config: Config): string {
   const { clientId, clientSecret } = readCredentials(config)
   return `Basic ${Buffer.from(`${clientId}:${clientSecret}`).toString('base64')}`
 }
+
+/** Posts JSON to the server at `url`. Resolves with the JSON of its answer. @throws as postToServer */
+export async function askServer<T extends object>(
+  config: Config,
+  url: string,
+  path: string,
+  body: object,
+  msMax?: number,
+): Promise<T> {
+  const answer = await postToServer(config, url, path, body, 'the request', msMax)
+  const text = await answer.text().catch(error => {
+    throw new NoAnswer(`${url} broke off its answer: ${(error as Error).message}`)
+  })
+  try {
+    return JSON.parse(text) as T
+  } catch {
+    throw new CannotRun(`${url} did not answer as Weir does: name the address of a Weir server with --url`)
+  }
+}
+
+/** No server answers there now: it may be starting again. */
+export class NoAnswer extends CannotRun {}
+
+/** Too many requests, and what a proxy or a server that stops answers. */
+const NOT_NOW: ReadonlySet<number> = new Set([429, 502, 503, 504])
 
 /** The credentials of the environment, or those in the data folder. */
 function readCredentials(config: Config): { readonly clientId: string; readonly clientSecret: string } {

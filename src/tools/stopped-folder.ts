@@ -27,12 +27,12 @@ import { isUnflushed, type ReadRecord } from '../log/record-codec.ts'
 import { checkBackupFolder, lockFolder } from '../util/data-folder.ts'
 import { disk, type FileHandle } from '../util/disk.ts'
 import { CannotRun, Damaged, fromWire, type WireError } from '../util/errors.ts'
-import { POOLS_NAMED_MAX, PROBE_MS_MAX } from '../util/limits.ts'
+import { PROBE_MS_MAX } from '../util/limits.ts'
 import { chooseNative, type KernelChoice } from '../util/native.ts'
 import { BACKUP_FILE, LMDB_FILES, type Paths, pathsOf } from '../util/paths.ts'
 import { firstNotPlain } from './backup/backup-folder.ts'
 import { BackupThrottle, copyFile } from './backup/copy-file.ts'
-import { whenInterrupted } from './terminal.ts'
+import { unknownPool, whenInterrupted } from './terminal.ts'
 
 export interface StoppedFolder {
   readonly paths: Paths
@@ -94,11 +94,7 @@ async function readCatalogFrom(folder: string, keyFile: string, kernel: KernelCh
 export function findPool(name: string, pools: readonly Pool[]): Pool {
   const pool = pools.find(({ id }) => id === name) ?? pools.find(({ uniqueName }) => uniqueName === name)
   if (pool !== undefined) return pool
-  const names = pools.map(({ uniqueName }) => uniqueName).sort()
-  const named = names.slice(0, POOLS_NAMED_MAX).join(', ')
-  const more = names.length > POOLS_NAMED_MAX ? `, … (${names.length} in all, weir inspect lists them)` : ''
-  const others = names.length === 0 ? 'there are no pools' : `there are ${named}${more}`
-  throw new CannotRun(`there is no pool "${name}"; ${others}`)
+  throw new CannotRun(unknownPool(name, pools))
 }
 
 /** An index that can be read, with the number of its keys by pool. */

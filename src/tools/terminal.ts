@@ -12,9 +12,9 @@
 import type * as CliProgress from 'cli-progress'
 import { monotonicMs, resolvesWithin } from '../util/clock.ts'
 import { dieOf, STOP_SIGNALS, withoutEchoes } from '../util/end-process.ts'
-import { INTERRUPT_MS_MAX, PROGRESS_LINE_MS } from '../util/limits.ts'
+import { INTERRUPT_MS_MAX, POOLS_NAMED_MAX, PROGRESS_LINE_MS } from '../util/limits.ts'
 import { loadPackage } from '../util/load-package.ts'
-import { note } from '../util/say.ts'
+import { note, printable } from '../util/say.ts'
 import type { CopyProgress } from './backup/copy-file.ts'
 
 type CleanUp = () => unknown
@@ -115,6 +115,61 @@ function progressLines(task: string): Progress {
   }
 }
 
+/** A row of `Bars`. */
+interface BarRow {
+  /** Printable; names the row. */
+  readonly label: string
+  /** 0 to 1. */
+  readonly progress: number
+  /** Printable; stands behind the bar. */
+  readonly note: string
+}
+
+/** Bars below one another on standard output, which is a terminal. */
+export interface Bars {
+  /** Replaces the bars on the screen. */
+  show(rows: readonly BarRow[]): void
+  /** Removes the bars from the screen, so that lines can be printed. */
+  clear(): void
+}
+
+/** Draws nothing before the first `show`. */
+export function createBars(): Bars {
+  const { MultiBar } = loadPackage('cli-progress') as typeof CliProgress
+  let drawn: { readonly labels: string; readonly bars: readonly CliProgress.SingleBar[] } | undefined
+  let clear = () => {}
+  const percent = ({ progress }: BarRow) => Math.floor(100 * Math.min(1, Math.max(0, progress)))
+  return {
+    show: rows => {
+      const labels = rows.map(({ label }) => label).join('\n')
+      if (drawn?.labels !== labels) {
+        clear()
+        if (rows.length === 0) return
+        const multi = new MultiBar({
+          format: '{label} [{bar}] {percentage} % {note}',
+          stream: process.stdout as unknown as NodeJS.WritableStream,
+          hideCursor: true,
+          clearOnComplete: true,
+          linewrap: false,
+          gracefulExit: false, // ours is below
+        })
+        const stop = () => multi.stop()
+        const forget = whenInterrupted(stop)
+        clear = () => {
+          stop()
+          forget()
+          drawn = undefined
+          clear = () => {}
+        }
+        const bars = rows.map(row => multi.create(100, percent(row), { label: row.label, note: row.note }))
+        drawn = { labels, bars }
+      }
+      for (const [index, row] of rows.entries()) drawn?.bars[index]?.update(percent(row), { note: row.note })
+    },
+    clear: () => clear(),
+  }
+}
+
 const MiB = 1024 * 1024
 
 /**
@@ -140,10 +195,14 @@ export function createCopyProgress(task: string) {
 /** A cell of a table. Numbers are aligned right. */
 type Cell = string | number
 
-/** Lines of a table with aligned columns, `head` first. A table without rows has no lines. */
+/**
+ * Lines of a table with aligned columns, `head` first. A table without rows has no lines. Texts
+ * are made printable.
+ */
 export function tableLines(head: readonly string[], rows: readonly (readonly Cell[])[]): string[] {
   if (rows.length === 0) return []
-  const textOf = (cell: Cell | undefined) => (typeof cell === 'number' ? countText(cell) : (cell ?? ''))
+  const textOf = (cell: Cell | undefined) =>
+    typeof cell === 'number' ? countText(cell) : printable(cell ?? '')
   const widths = head.map((title, index) =>
     rows.reduce((width, row) => Math.max(width, textOf(row[index]).length), title.length),
   )
@@ -162,6 +221,15 @@ export function tableLines(head: readonly string[], rows: readonly (readonly Cel
 export function pairLines(pairs: readonly (readonly [label: string, value: string])[]): string[] {
   const width = pairs.reduce((most, [label]) => Math.max(most, label.length), 0)
   return pairs.map(([label, value]) => `${label.padEnd(width)}  ${value}`)
+}
+
+/** Says that there is no pool `name`, and names the pools that there are. */
+export function unknownPool(name: string, pools: readonly { readonly uniqueName: string }[]): string {
+  const names = pools.map(({ uniqueName }) => uniqueName).sort()
+  const named = names.slice(0, POOLS_NAMED_MAX).join(', ')
+  const more = names.length > POOLS_NAMED_MAX ? `, … (${names.length} in all, weir inspect lists them)` : ''
+  const others = names.length === 0 ? 'there are no pools' : `there are ${named}${more}`
+  return `there is no pool "${name}"; ${others}`
 }
 
 /** 1,234,567 */

@@ -148,7 +148,7 @@ function takeLock(paths: Paths, on: Disk): FileHandle {
     throw new CannotRun(`flock(1) is needed to lock ${root}; install util-linux: ${child.error.message}`)
   if (child.status === LOCK_HELD)
     throw new CannotRun(
-      `another process uses the data folder ${root}: stop it first (weir backup --url copies a running server)`,
+      `another process uses the data folder ${root}: stop it first, or name a running server to a command that takes --url`,
     )
   if (child.status !== 0)
     throw new CannotRun(`the data folder ${root} cannot be locked: ${child.stderr.toString().trim()}`)

@@ -940,6 +940,8 @@ export const METRIC_SYNCS_HELD = 256
 export const METRIC_APPLICATIONS_MAX = 100
 /** Pools with a compaction debt of their own on the page: those with the largest. */
 export const METRIC_DEBT_POOLS_MAX = 20
+/** Running jobs with lines of their own about their progress: the oldest ones. */
+export const METRIC_JOBS_MAX = 20
 
 // ── commands ────────────────────────────────────────────────────────────────────────────────────
 
@@ -960,6 +962,19 @@ export const INTERRUPT_MS_MAX = 5_000
 export const INSPECT_CHECKSUM_BYTES = 256 * KiB
 /** Pools that a message about an unknown pool names. */
 export const POOLS_NAMED_MAX = 10
+/**
+ * Jobs in one answer of the admin route, and ids that one request names: 180 kB, which the main
+ * thread writes in a millisecond. As many ids fit into ROUTE_BODY_BYTES_MAX.
+ */
+export const JOBS_LISTED_MAX = 400
+/** Interval at which `weir jobs --follow` asks. A job's progress changes as often. */
+export const FOLLOW_POLL_MS = 1_000
+/** Time for an answer to `weir jobs --follow`; then the server is asked again. */
+export const FOLLOW_ANSWER_MS_MAX = 30_000
+/** Time for which `weir jobs --follow` waits for a server that does not answer. */
+export const FOLLOW_LOST_MS_MAX = 600_000
+/** Bars that `weir jobs --follow` draws. Further jobs are counted. */
+export const FOLLOW_BARS_MAX = 10
 /** Time for the process that reads a whole index to see whether it is damaged. */
 export const PROBE_MS_MAX = 3_600_000
 /** Findings that `weir verify` prints one by one; it counts further ones. */

@@ -40,6 +40,19 @@ export function sayBytes(bytes: Uint8Array): Promise<void> {
   })
 }
 
+/**
+ * A text that is safe on a terminal: control characters, line breaks and invisible characters are
+ * written as in JSON, `\\u001b`. Names and messages may hold any character.
+ */
+export function printable(text: string): string {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, character =>
+    Array.from({ length: character.length }, (_, index) => {
+      const unit = character.charCodeAt(index)
+      return `\\u${unit.toString(16).padStart(4, '0')}`
+    }).join(''),
+  )
+}
+
 /** Errors of the environment: their message alone tells the operator enough. */
 const ENVIRONMENT_ERRORS: ReadonlySet<string> = new Set([
   'CannotRun',
@@ -60,7 +73,7 @@ interface CodedError extends Error {
  */
 export function errorText(error: Error): string {
   const { name, message, stack, syscall } = (missingPackage(error) ?? error) as CodedError
-  return ENVIRONMENT_ERRORS.has(name) || syscall !== undefined ? message : (stack ?? message)
+  return ENVIRONMENT_ERRORS.has(name) || syscall !== undefined ? printable(message) : (stack ?? message)
 }
 
 /**

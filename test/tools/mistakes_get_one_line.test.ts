@@ -105,7 +105,11 @@ test('a folder without data, of a newer version, in use, or missing is refused',
     ['backup', join(none, 'b')],
   ]) {
     const { code, err } = await weir([...args, '--data-dir', server.dataDir])
-    expect([args, code, err]).toEqual([args, 2, expect.stringContaining('stop it first (weir backup --url')])
+    expect([args, code, err]).toEqual([
+      args,
+      2,
+      expect.stringContaining('stop it first, or name a running server'),
+    ])
   }
   expect((await server.stop()).code).toBe(0)
 })

@@ -1,0 +1,53 @@
+/**
+ * Commands that read or change the catalog: with --url they ask a running server through its admin
+ * routes; without it they open the catalog of a stopped folder.
+ */
+import type { Catalog } from '../catalog/catalog.ts'
+import type { BadRequest } from '../catalog/catalog-types.ts'
+import { openCatalog, writeAdmin } from '../catalog/open-catalog.ts'
+import type { CommandInput } from '../engine/command.ts'
+import { must } from '../util/assert.ts'
+import { checkCatalog, upgradeFormat } from '../util/data-folder.ts'
+import { disk } from '../util/disk.ts'
+import { CannotRun } from '../util/errors.ts'
+import { armCrash, setFaults } from '../util/fault-injection.ts'
+import { askServer } from './running-server.ts'
+import { openStopped } from './stopped-folder.ts'
+
+/** The creator of what no application made. */
+export const SYSTEM = 'system'
+
+/**
+ * The answer of the running server at --url, or of the catalog of the stopped folder.
+ * @param offline answers from the catalog of the stopped folder, which it may change
+ * @throws CannotRun with the sentence of a refusal
+ */
+export async function askCatalog<T extends object>(
+  { config, flags }: CommandInput,
+  path: string,
+  request: object,
+  offline: (catalog: Catalog) => Promise<T | BadRequest>,
+): Promise<T> {
+  const url = flags.get('url')
+  if (url !== undefined) return await askServer<T>(config, url, path, request)
+  setFaults(config.faultAt)
+  armCrash(config.crashAt)
+  const { paths, lock } = openStopped(config)
+  checkCatalog(paths)
+  upgradeFormat(paths)
+  const { catalog } = await openCatalog({ paths, crashAt: config.crashAt })
+  try {
+    const answer = checked(await offline(catalog))
+    writeAdmin(catalog.read, paths.admin, disk) // the first application may have another secret
+    return answer
+  } finally {
+    await catalog.stop()
+    disk.close(must(lock, 'the lock of a data folder'))
+  }
+}
+
+/** @throws CannotRun with the sentence of a BadRequest */
+export function checked<T extends object>(answer: T | BadRequest): T {
+  if ('badRequest' in answer) throw new CannotRun(answer.badRequest)
+  return answer
+}

@@ -1,0 +1,196 @@
+/**
+ * What `weir jobs` asks of a catalog: of a stopped folder, or of a running server through its route
+ * (app/admin-routes.ts). Both read the same requests and answer the same JSON.
+ *
+ * A list comes in pages, the newest first, so that no answer is large. In a page, as in the whole
+ * list, the newest job is the last.
+ */
+import type { AuditEntry } from '../api/graphql/context.ts'
+import type { BadRequest, CatalogService } from '../catalog/catalog-types.ts'
+import { cancelJob } from '../catalog/change-job.ts'
+import type { Memory } from '../catalog/memory.ts'
+import { JOB_STATUSES, type Job, type JobStatus } from '../catalog/model.ts'
+import { AUDIT_ID_CHARACTERS_MAX, JOBS_LISTED_MAX } from '../util/limits.ts'
+import { audited, strayField } from './manage.ts'
+import { unknownPool } from './terminal.ts'
+
+/** A request of `weir jobs`. */
+export type JobsRequest = ListRequest | CancelRequest
+
+/** Asks for the newest jobs that match, at most JOBS_LISTED_MAX. */
+export interface ListRequest {
+  readonly action: 'list'
+  /** Id or unique name; the id of a deleted pool that still has jobs. "": all. */
+  readonly pool: string
+  /** Empty: all. */
+  readonly status: readonly JobStatus[]
+  /** Ids of jobs, at most JOBS_LISTED_MAX. Empty: all. */
+  readonly jobs: readonly string[]
+  /** `before` of the page that comes after this one; "" for the newest. */
+  readonly before: string
+}
+
+interface CancelRequest {
+  readonly action: 'cancel'
+  /** The job's id. */
+  readonly job: string
+}
+
+/** A job as the command prints it. */
+export interface ShownJob {
+  readonly id: string
+  readonly kind: string
+  readonly poolId: string
+  /** The pool's unique name; null: the pool was deleted. */
+  readonly pool: string | null
+  readonly status: JobStatus
+  /** 0 to 1. */
+  readonly progress: number
+  /** The job was cancelled, and has not ended. */
+  readonly isCancelled: boolean
+  readonly error: string | null
+  readonly createdAt: string
+  readonly createdBy: string
+  readonly startedAt: string | null
+  readonly endedAt: string | null
+}
+
+export interface JobsPage {
+  /** The newest is the last. */
+  readonly jobs: readonly ShownJob[]
+  /** Asks for the page before; null: this is the oldest one. */
+  readonly before: string | null
+}
+
+const FIELDS: Readonly<Record<JobsRequest['action'], readonly string[]>> = {
+  list: ['action', 'pool', 'status', 'jobs', 'before'],
+  cancel: ['action', 'job'],
+}
+
+/** Reads a request of unknown form: flags of a command, or a body. */
+export function readJobsRequest(given: unknown): JobsRequest | BadRequest {
+  const read = (typeof given === 'object' ? given : null) as Record<string, unknown> | null
+  const action = read?.['action']
+  if (read === null || (action !== 'list' && action !== 'cancel'))
+    return { badRequest: '"action" must be list or cancel.' }
+  const stray = strayField(read, FIELDS[action])
+  if (stray !== undefined) return stray
+  return action === 'list' ? readList(read) : readCancel(read)
+}
+
+function readList({
+  pool = '',
+  status = [],
+  jobs = [],
+  before = '',
+}: Record<string, unknown>): ListRequest | BadRequest {
+  if (typeof pool !== 'string' || typeof before !== 'string')
+    return { badRequest: '"pool" and "before" must be texts.' }
+  if (!isListOfTexts(status) || !isListOfTexts(jobs))
+    return { badRequest: '"status" and "jobs" must be lists of texts.' }
+  const unknown = status.find(one => !JOB_STATUSES.includes(one as JobStatus))
+  if (unknown !== undefined)
+    return {
+      badRequest: `There is no status ${JSON.stringify(unknown)}; there are ${JOB_STATUSES.join(', ')}.`,
+    }
+  if (jobs.length > JOBS_LISTED_MAX)
+    return { badRequest: `"jobs" has ${jobs.length} ids; ${JOBS_LISTED_MAX} are the limit.` }
+  return { action: 'list', pool, status: status as readonly JobStatus[], jobs, before }
+}
+
+function readCancel({ job }: Record<string, unknown>): CancelRequest | BadRequest {
+  if (typeof job !== 'string' || job === '') return { badRequest: '"job" must be the id of a job.' }
+  return { action: 'cancel', job }
+}
+
+function isListOfTexts(given: unknown): given is readonly string[] {
+  return Array.isArray(given) && given.every(one => typeof one === 'string')
+}
+
+/** The change that a request asks for; undefined: it changes nothing. */
+export function jobAttemptOf(request: JobsRequest): Pick<AuditEntry, 'mutation' | 'object'> | undefined {
+  if (request.action === 'list') return undefined
+  return { mutation: 'cancelJob', object: request.job.slice(0, AUDIT_ID_CHARACTERS_MAX) }
+}
+
+/** What the list is made of. */
+type Documents = Pick<Memory, 'jobs' | 'pools'>
+
+/** One page of the jobs that a request asks for. */
+export function listJobs(memory: Documents, request: ListRequest): JobsPage | BadRequest {
+  const { jobs, pools } = memory
+  const { pool: name, before } = request
+  const poolId = name === '' ? '' : poolIdOf(memory, name)
+  if (poolId === undefined) return { badRequest: unknownPool(name, pools.all()) }
+  const ids = new Set(request.jobs)
+  const statuses = new Set(request.status)
+  const matches = (job: Job) =>
+    (before === '' || jobs.placeOf(job) < before) &&
+    (ids.size === 0 || ids.has(job.id)) &&
+    (statuses.size === 0 || statuses.has(job.status))
+  const all = poolId === '' ? jobs.all() : jobs.of(poolId)
+  const page: ShownJob[] = []
+  let oldest = ''
+  for (let at = all.length - 1; at >= 0; at--) {
+    const job = all[at]!
+    if (!matches(job)) continue
+    if (page.length === JOBS_LISTED_MAX) return { jobs: page.reverse(), before: oldest }
+    page.push(shown(memory, job))
+    oldest = jobs.placeOf(job)
+  }
+  return { jobs: page.reverse(), before: null }
+}
+
+/** A deleted pool is known by the jobs that it had. */
+function poolIdOf({ jobs, pools }: Documents, name: string): string | undefined {
+  const pool = pools.get(name) ?? pools.byName(name)
+  return pool?.id ?? (jobs.of(name).length > 0 ? name : undefined)
+}
+
+/**
+ * Carries out a request; a cancellation has an entry in the audit trail. `by` is the application
+ * that asks, or `system`. Rejects with Unavailable.
+ */
+export async function manageJobs(
+  catalog: CatalogService,
+  request: JobsRequest,
+  by: string,
+  audit: (entry: AuditEntry) => void,
+): Promise<JobsPage | ShownJob | BadRequest> {
+  if (request.action === 'list') return listJobs(catalog.read, request)
+  return await cancel(catalog, request, by, audit)
+}
+
+/** Cancels a job: one that waits has ended, and a running one ends after its current step. */
+export async function cancel(
+  catalog: CatalogService,
+  request: CancelRequest,
+  by: string,
+  audit: (entry: AuditEntry) => void,
+): Promise<ShownJob | BadRequest> {
+  const attempt = { mutation: 'cancelJob', object: null, ...jobAttemptOf(request), applicationId: by }
+  const run = async (): Promise<ShownJob | BadRequest> => {
+    const job = await catalog.change(cancelJob(request.job, by))
+    if (job === null) return { badRequest: `There is no job ${JSON.stringify(request.job)}.` }
+    return 'badRequest' in job ? job : shown(catalog.read, job)
+  }
+  return await audited(audit, attempt, run, ({ id }) => id)
+}
+
+function shown({ pools }: Pick<Memory, 'pools'>, job: Job): ShownJob {
+  const { id, kind, poolId, status, progress, error, createdAt, createdBy, startedAt } = job
+  return {
+    id,
+    kind,
+    poolId,
+    pool: pools.get(poolId)?.uniqueName ?? null,
+    status,
+    progress,
+    isCancelled: status === 'IN_PROGRESS' && 'isCancelled' in job && job.isCancelled,
+    error,
+    createdAt,
+    createdBy,
+    startedAt,
+    endedAt: job.succeededAt ?? job.failedAt,
+  }
+}
