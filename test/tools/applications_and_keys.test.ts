@@ -2,6 +2,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { SCOPES } from '../../src/catalog/model.ts'
 import { removeLeftovers, startServer, type TestServer, temporaryFolder } from '../util/server.ts'
 import { weir } from './folder.ts'
 
@@ -217,7 +218,7 @@ test('a stopped folder is changed as a running server is', async () => {
   const [rotated] = await json<Shown[]>(['applications', 'rotate', 'ci', ...at])
   const [made] = await json<Shown[]>(['applications', 'create', ...at])
   expect(made?.uniqueName).toBe(made?.id)
-  expect(made?.scopes).toHaveLength(9)
+  expect(made?.scopes).toHaveLength(SCOPES.length)
   await json(['applications', 'delete', made!.id, ...at])
   expect((await weir(['applications', 'list', ...at])).out).toMatch(/\bci +P1_X_SMALL +admin\b/)
   const { kid } = await json<{ kid: string }>(['keys', 'rotate', ...at])

@@ -265,7 +265,7 @@ function follower(args: readonly string[], onTerminal = false) {
 }
 
 test('a follower sees each change, through a kill -9 and a restart of the server', async () => {
-  // The same port again: node:http takes it at once, whatever connections were open.
+  // A port that uWebSockets.js got by --port 0 cannot be bound again while connections linger.
   const held = await startHeld(join(temporaryFolder(), 'data'), ['--http', 'node'])
   const { dataDir, base } = held.server
   const pool = await filledPool(held.server, 'orders')
