@@ -18,9 +18,10 @@ const OWN = new Map([
   ['ApplicationScope', ['DATA_POOL_WRITE']],
   ['DataPool', ['webhookUrl: String']],
   ['Query', ['percentile(input: PercentileInput!): PercentileResponse!']],
+  ['Mutation', ['cancelJob(id: ID!): CancelJobResponse!']],
 ])
 /** The types that Weir has beyond the appendix. */
-const OWN_TYPES = ['PercentileInput', 'PercentileResponse']
+const OWN_TYPES = ['PercentileInput', 'PercentileResponse', 'CancelJobResponse']
 
 const schema = makeSchema()
 const types = Object.values(schema.getTypeMap()).filter(
