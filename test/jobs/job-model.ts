@@ -6,9 +6,10 @@
  * the job must not touch them.
  */
 import { expect } from 'vitest'
-import { AT, post, until } from '../path/compaction.ts'
+import { AT, post } from '../path/compaction.ts'
 import { below, type Random } from '../util/random.ts'
 import type { PoolSpec, TestPool, TestServer } from '../util/server.ts'
+import { type CreatedJob, createJob, ended } from './rewrite-jobs.ts'
 
 type Row = Readonly<Record<string, string | number | null>>
 
@@ -95,54 +96,6 @@ function changeOf(random: Random): Change {
     },
   ]
   return all[below(random, all.length)]!
-}
-
-const CREATE_UPDATE = `mutation ($input: CreateUpdateDataPoolRecordsJobInput!) {
-  createUpdateDataPoolRecordsJob(input: $input) { job { id } } }`
-const CREATE_DELETION = `mutation ($input: CreateDeletionJobInput!) {
-  createDeletionJob(input: $input) { job { id } } }`
-const STATUS = {
-  update: 'query ($id: ID!) { job: updateDataPoolRecordsJob(id: $id) { status progress error { message } } }',
-  deletion: 'query ($id: ID!) { job: deletionJob(id: $id) { status progress error { message } } }',
-}
-
-interface JobState {
-  readonly status: string
-  readonly progress: number
-  readonly error: { readonly message: string } | null
-}
-
-interface CreatedJob {
-  readonly kind: keyof typeof STATUS
-  readonly id: string
-}
-
-/** Creates a job and returns its id. */
-export async function createJob(
-  server: TestServer,
-  kind: CreatedJob['kind'],
-  input: Readonly<Record<string, unknown>>,
-): Promise<CreatedJob> {
-  const { data, errors } = await server.graphql<Record<string, { job: { id: string } }>>(
-    kind === 'update' ? CREATE_UPDATE : CREATE_DELETION,
-    { input },
-  )
-  expect(errors).toBeUndefined()
-  return { kind, id: Object.values(data)[0]!.job.id }
-}
-
-async function stateOf(server: TestServer, { kind, id }: CreatedJob): Promise<JobState> {
-  return (await server.graphql<{ job: JobState }>(STATUS[kind], { id })).data.job
-}
-
-/** Waits until the job has ended. */
-export async function ended(server: TestServer, job: CreatedJob): Promise<JobState> {
-  let state: JobState = { status: '', progress: 0, error: null }
-  await until(`the job ${job.id} ends`, async () => {
-    state = await stateOf(server, job)
-    return state.status === 'SUCCEEDED' || state.status === 'FAILED'
-  })
-  return state
 }
 
 export class ModelPool {

@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { AT, NEVER, post } from '../path/compaction.ts'
 import { startServer, type TestPool, type TestServer, temporaryFolder } from '../util/server.ts'
-import { createJob, ended, POOLS } from './job-model.ts'
+import { POOLS } from './job-model.ts'
+import { createJob, ended } from './rewrite-jobs.ts'
 
 /** A flush takes a small segment with it unless that has more than twice its rows. */
 const SEGMENT_ROWS = [1350, 450, 150, 50]

@@ -56,7 +56,7 @@ export function checkCondition(expression: Expression, options: CheckOptions): T
 
 /**
  * The value of an expression over one row for a column of the pool, or BadQuery. A literal is read
- * as the column's type. A number beyond the column's range is null.
+ * as the column's type, which must hold it. A computed number beyond the column's range is null.
  */
 export function checkValue(
   expression: Expression,
@@ -66,6 +66,7 @@ export function checkValue(
   return refusable(() => {
     const checker = new Checker(options, 'filter', columnsOf(options.view))
     const { kind } = columnOf(column)
+    if (isLiteral(expression)) return checker.literalOf(expression, column)
     const [, value] = checker.group([{ kind: 'column', name: column.name }, expression])
     if (value?.kind !== kind)
       throw new Refused(
@@ -202,6 +203,14 @@ export class Checker implements CallChecker {
         return target === undefined ? valueOfLiteral(literal) : coerce(literal, target)
       }),
     )
+  }
+
+  /** A literal as a value that the column can hold. */
+  literalOf(expression: Expression, column: QueryColumn): Typed {
+    const literal = this.#literal(expression)
+    const value = coerce(literal, columnOf(column))
+    if (value.bound === undefined || value.bound.type === column.type) return value
+    throw new Refused(`${quoted(textOfLiteral(literal) ?? '')} is not a ${column.type} value`)
   }
 
   cast(expression: Expression, type: Parameters<typeof castTo>[0]): Typed {

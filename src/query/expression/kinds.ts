@@ -36,7 +36,7 @@ export function coerce(literal: AnyLiteral, target: Typed): Typed {
     case 'text':
       return must('STRING', text)
     case 'json':
-      if (text.trim() === 'null') throw new Refused('JSON null is null: use IS NULL')
+      if (text.trim() === 'null') throw new Refused('JSON null is null: use NULL, or IS NULL')
       return must('JSON', text)
     case 'boolean':
       return must('BOOLEAN', literal.kind === 'number' ? (BITS[text] ?? text) : text)

@@ -75,12 +75,29 @@ export function problemOf(
   return undefined
 }
 
-/** As ingest stores it: JSON null is null, and -0 is 0. */
+/**
+ * As ingest stores it: JSON null is null, and -0 is 0. A value that ingest refuses is null: NaN, an
+ * infinite number, and a time outside of the years 0001 to 9999.
+ */
 function newValue(value: string, type: ColumnType): string {
   const typed = `${value}::${storedType(type)}`
-  if (type === 'JSON') return `nullif(${typed}, 'null')`
-  return type === 'FLOAT' || type === 'DOUBLE' ? `(${typed} + 0)` : typed
+  switch (type) {
+    case 'JSON':
+      return `nullif(${typed}, 'null')`
+    case 'FLOAT':
+    case 'DOUBLE':
+      return `CASE WHEN isfinite(${typed}) THEN ${typed} + 0 END`
+    case 'DATE':
+      return `CASE WHEN ${typed} BETWEEN '0001-01-01'::DATE AND '9999-12-31'::DATE THEN ${typed} END`
+    case 'TIMESTAMP':
+      return `CASE WHEN ${typed} BETWEEN ${FIRST_TIME} AND ${LAST_TIME} THEN ${typed} END`
+    default:
+      return typed
+  }
 }
+
+const FIRST_TIME = "'0001-01-01 00:00:00+00'::TIMESTAMPTZ"
+const LAST_TIME = "'9999-12-31 23:59:59.999999+00'::TIMESTAMPTZ"
 
 function columnAt({ columns }: PoolSchema, at: number) {
   return must(columns[at], 'a column that is set')
