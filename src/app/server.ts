@@ -146,7 +146,7 @@ function makeJobs(
 ): Jobs {
   for (const { poolId, below } of reservationsOf(catalog.read.jobs.all())) {
     const pool = catalog.pool(poolId)
-    if (pool !== undefined) void pools.compaction.reserve(pool.number, below)
+    if (pool !== undefined) pools.reserveAgain(pool.number, below)
   }
   const rewrite = rewriteRunner({
     catalog,

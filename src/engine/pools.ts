@@ -178,6 +178,16 @@ export class Pools {
     throw new Unavailable('flushes_overlap', 'the flushes of the pool follow each other without a pause')
   }
 
+  /**
+   * Makes a reservation of an earlier process again, before any merge. Numbers that were taken then
+   * and never committed are free again: without this a rewritten segment could look reserved.
+   */
+  reserveAgain(pool: number, below: number): void {
+    if (!this.#isKnown(pool)) return
+    this.#flusher.raiseSegmentNumber(pool, below)
+    void this.compaction.reserve(pool, below)
+  }
+
   snapshot(pool: number) {
     return this.#manifest.snapshot(pool)
   }

@@ -196,7 +196,7 @@ const WRITERS = [
   'live-rows.ts',
 ]
 /** The files that choose the dialect, or ask it whether a text has too many patterns. */
-const CHOOSERS = ['check-texts.ts', 'policy.ts', 'question.ts', 'selection.ts']
+const CHOOSERS = ['check-texts.ts', 'policy.ts', 'question.ts', 'row-changes.ts', 'selection.ts']
 
 const files = (readdirSync(QUERY, { recursive: true }) as string[])
   .filter(name => name.endsWith('.ts'))

@@ -92,8 +92,13 @@ export class CompactionRunner {
   /**
    * Rewrites one segment with a job's changes. Its expired rows stay for the next retention pass.
    * Rejects as `runNext` does.
+   * @param reservedBelow the new segment's number is not lower: the job knows by it what it has done
    */
-  async rewrite(number: number, { segment, schemaVersion, changes }: Rewrite): Promise<RewriteOutcome> {
+  async rewrite(
+    number: number,
+    { segment, schemaVersion, changes }: Rewrite,
+    reservedBelow: number,
+  ): Promise<RewriteOutcome> {
     await this.#removeOrphans(number)
     const pinned = await this.#deps.pin(number)
     try {
@@ -105,6 +110,7 @@ export class CompactionRunner {
       if (refused !== undefined) return { refused }
       const how = { schemaVersion: version, expireBeforeUs: undefined, changes }
       const task = this.#taskOf(number, pool, pinned, [segmentOf(input)], how)
+      assert(task.segment >= reservedBelow, 'a segment that a job writes is not reserved')
       return (await this.#run(number, task)) ? 'done' : 'gone'
     } finally {
       pinned.release()

@@ -409,7 +409,8 @@ export class Scheduler {
     const waiting = must(this.#takeRewrite(number), 'a rewrite that waits')
     const pool = this.#deps.pool(number)
     try {
-      const outcome = pool === undefined ? 'gone' : await this.#runner.rewrite(number, waiting.rewrite)
+      const below = this.#reservedBelow(number)
+      const outcome = pool === undefined ? 'gone' : await this.#runner.rewrite(number, waiting.rewrite, below)
       this.#failures.succeeded(number)
       waiting.resolve(outcome)
       return outcome === 'done'

@@ -143,6 +143,12 @@ export class Flusher {
     return this.#pool(pool).nextSegment++
   }
 
+  /** Later segments of the pool get no number below `number`. */
+  raiseSegmentNumber(pool: number, number: number): void {
+    const state = this.#pool(pool)
+    state.nextSegment = Math.max(state.nextSegment, number)
+  }
+
   /**
    * Appends batches whose log records are synced, in sequence order (W-13). Entries whose sequences
    * interleave must come in one call, or in calls with no `await` between. Each entry owns its
