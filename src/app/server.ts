@@ -38,7 +38,7 @@ import { MergerClient } from '../store/compaction/merge-client.ts'
 import type { Backups } from '../tools/backup/backup-client.ts'
 import { localUrl } from '../util/addresses.ts'
 import { must } from '../util/assert.ts'
-import { monotonicMs } from '../util/clock.ts'
+import { monotonicMs, resolvesWithin } from '../util/clock.ts'
 import {
   CLIENT_SECRET_CHARACTERS_MIN,
   ENGINE_WARM_MS,
@@ -323,7 +323,7 @@ async function stop(server: Server, api: Api, health: HealthState): Promise<bool
     api.stop(STOP_MS_MAX / 2),
     pools.compaction.stop(),
     server.backups.stop(),
-    server.jobs.stop(),
+    resolvesWithin(STOP_MS_MAX / 2, server.jobs.stop()),
   ])
   const flushed = await pools.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin)))
   await commit.stop()

@@ -138,9 +138,12 @@ export async function sweepThenCompact(
     pools.compaction.start()
   } catch (error) {
     if (pools.compaction.isStopping()) return // the next start sweeps again
+    pools.compaction.neverStarts()
     // An unnamed file may replace segments that are still there, so no merge may run beside it.
     const { message } = error as Error
-    warn(`the sweep of old files failed; compaction and retention pause until the next start: ${message}`)
+    warn(
+      `the sweep of old files failed; compaction, retention and jobs pause until the next start: ${message}`,
+    )
   }
 }
 

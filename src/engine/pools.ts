@@ -162,9 +162,11 @@ export class Pools {
   /**
    * Flushes what was acknowledged before the call, and leaves the segments that hold it to a job
    * (Scheduler.reserve). Resolves with a number: theirs are lower, and later ones are not. Rejects
-   * as flushNow does.
+   * as flushNow does; merges of the pool then wait until the job tries again, or ends.
    */
   async reserveSegments(pool: number): Promise<number> {
+    // A merge that runs already may take its number after ours. No other one may begin until then.
+    await this.compaction.reserve(pool, Number.POSITIVE_INFINITY)
     for (let flushes = 0; flushes < RESERVE_FLUSHES_MAX; flushes++) {
       await this.flushNow(pool)
       if (!this.#isKnown(pool)) throw new Unavailable('pool_deleted', `pool ${pool} is deleted`)
@@ -172,7 +174,7 @@ export class Pools {
       this.#flusher.forgetRecent(pool)
       if (this.#flusher.heldSegments(pool).size > 0) continue
       const below = this.#flusher.takeSegmentNumber(pool)
-      await this.compaction.reserve(pool, below)
+      void this.compaction.reserve(pool, below)
       return below
     }
     throw new Unavailable('flushes_overlap', 'the flushes of the pool follow each other without a pause')

@@ -35,7 +35,7 @@ export class Jobs {
   readonly #deps: JobsDeps
   /** Ids of the jobs that wait, oldest first. */
   #waiting: string[] = []
-  /** The running jobs by pool. */
+  /** The running jobs by pool; imports that only end by their own id. */
   readonly #running = new Map<string, Promise<void>>()
   /** Ends the waits before the next tries. */
   readonly #wake = new Set<() => void>()
@@ -48,7 +48,13 @@ export class Jobs {
   /** Continues the unfinished jobs of earlier runs. */
   start(): void {
     const unfinished = this.#deps.memory.jobs.all().filter(isUnfinished)
-    this.#waiting = unfinished.map(({ id }) => id)
+    // An import has lost its connection: it only ends, and its client waits for that.
+    for (const job of unfinished) if (job.kind === 'IMPORT') this.#start(job, job.id)
+    const others = unfinished.filter(({ kind }) => kind !== 'IMPORT')
+    // One that had begun comes first: it has reserved segments.
+    const begun = others.filter(({ status }) => status === 'IN_PROGRESS')
+    const created = others.filter(({ status }) => status === 'CREATED')
+    this.#waiting = [...begun, ...created].map(({ id }) => id)
     this.#pump()
   }
 
@@ -73,17 +79,23 @@ export class Jobs {
     while (!this.#stopping.signal.aborted && this.#running.size < JOBS_RUNNING_MAX) {
       const job = this.#takeNext()
       if (job === undefined) return
-      const running = this.#run(job).finally(() => {
-        this.#running.delete(job.poolId)
-        this.#pump()
-      })
-      this.#running.set(job.poolId, running)
+      this.#start(job, job.poolId)
     }
+  }
+
+  #start(job: Job, key: string): void {
+    const running = this.#run(job).finally(() => {
+      this.#running.delete(key)
+      this.#pump()
+    })
+    this.#running.set(key, running)
   }
 
   /** The oldest waiting job of a pool without a running one. */
   #takeNext(): Job | undefined {
     const { jobs } = this.#deps.memory
+    // A job that was cancelled while it waited may have been removed with other ended ones.
+    this.#waiting = this.#waiting.filter(id => jobs.get(id) !== undefined)
     const at = this.#waiting.findIndex(id => !this.#running.has(jobs.get(id)?.poolId ?? ''))
     const [id] = at < 0 ? [] : this.#waiting.splice(at, 1)
     return id === undefined ? undefined : jobs.get(id)

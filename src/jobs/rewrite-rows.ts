@@ -32,8 +32,14 @@ import { assert, must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { SegmentDamaged, SegmentsDisagree, Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
-import { EXPORT_COPY_MS_MAX, JOB_ENGINE_TRIES_MAX, JOB_PROGRESS_MS, ROW_GROUP_ROWS } from '../util/limits.ts'
+import {
+  CHANGES_GROUP_ROWS,
+  EXPORT_COPY_MS_MAX,
+  JOB_ENGINE_TRIES_MAX,
+  JOB_PROGRESS_MS,
+} from '../util/limits.ts'
 import { rowChangesFile } from '../util/paths.ts'
+import { warn } from '../util/say.ts'
 import type { JobRunner } from './jobs.ts'
 
 /** The pools as the runner sees them. A pool is named by its number. */
@@ -66,7 +72,8 @@ export function rewriteRunner(deps: RewriteDeps): JobRunner {
     const pool = deps.catalog.pool(job.poolId)
     try {
       const started = job.status === 'CREATED' ? await start(job, pool, deps) : job
-      if (started.status === 'IN_PROGRESS') await rewriteAll(started, pool, stopping, deps)
+      if (started.status === 'IN_PROGRESS')
+        await rewriteAll(started, pool, stopping, deps, () => failures.delete(job.id))
     } catch (error) {
       const reason = reasonToFail(error, failures.get(job.id) ?? 0)
       if (reason === undefined) {
@@ -85,48 +92,42 @@ async function start(job: RewriteJob, pool: Pool | undefined, deps: RewriteDeps)
   if (pool === undefined)
     return (await deps.catalog.change(startRewrite(job.id, { segmentsBelow: 0, rows: 0 }))) as RewriteJob
   const segmentsBelow = await deps.pools.reserveSegments(pool.number)
-  const { segments, release } = await deps.pools.snapshot(pool.number)
-  const rows = segments.reduce((sum, { meta }) => sum + meta.rows, 0)
-  release()
+  const reserved = await reservedSegments(job, segmentsBelow, pool, deps)
+  const rows = rowsOf(reserved)
   const started = await deps.catalog.change(startRewrite(job.id, { segmentsBelow, rows }))
   assert(!isBadQuery(started), 'a start is never refused')
   crashPoint('job.started')
   return started
 }
 
-/** Rewrites the reserved segments that are left, and ends the job. */
+/** Rewrites the reserved segments that are left, and ends the job. `onSegment`: one was done. */
 async function rewriteAll(
   job: RewriteJob,
   pool: Pool | undefined,
   stopping: AbortSignal,
   deps: RewriteDeps,
+  onSegment: () => void,
 ): Promise<void> {
   const { catalog } = deps
   const work = must(job.work, 'the work of a job that started')
+  if (await endsHere(job, deps)) return
   const planned = pool === undefined ? undefined : await plan(job, pool, deps)
-  if (pool === undefined || planned === undefined) {
-    await catalog.change(succeedJob(job.id)) // which fails it: its pool is gone
-    return
-  }
+  if (pool === undefined || planned === undefined) return
   if (isBadQuery(planned)) {
     await catalog.change(failJob(job.id, planned.badRequest))
     return
   }
-  const left = await segmentsLeft(job, pool, deps)
-  let rowsLeft = left.reduce((sum, { meta }) => sum + meta.rows, 0)
+  const left = await reservedSegments(job, work.segmentsBelow, pool, deps)
+  let rowsLeft = rowsOf(left)
   let toldMs = monotonicMs()
   for (const { meta } of left) {
-    const now = catalog.read.jobs.get(job.id)
-    if (now === undefined || now.status !== 'IN_PROGRESS' || catalog.pool(job.poolId) === undefined) break
-    if (isRewrite(now) && now.isCancelled) {
-      await catalog.change(endCancelled(job.id))
-      return
-    }
+    if (await endsHere(job, deps)) return
     const refused = await rewriteOne(job, pool, meta.segment, planned, stopping, deps)
     if (refused !== undefined) {
       await catalog.change(failJob(job.id, refused))
       return
     }
+    onSegment()
     rowsLeft -= meta.rows
     if (monotonicMs() - toldMs < JOB_PROGRESS_MS) continue
     toldMs = monotonicMs()
@@ -136,17 +137,31 @@ async function rewriteAll(
   crashPoint('job.succeeded')
 }
 
+/** Ends a job that was cancelled or whose pool is gone. False: it goes on. */
+async function endsHere({ id, poolId }: RewriteJob, { catalog }: RewriteDeps): Promise<boolean> {
+  const now = catalog.read.jobs.get(id)
+  if (now !== undefined && isRewrite(now) && now.isCancelled) await catalog.change(endCancelled(id))
+  else if (catalog.pool(poolId) === undefined)
+    await catalog.change(succeedJob(id)) // which fails it
+  else return now?.status !== 'IN_PROGRESS'
+  return true
+}
+
+function rowsOf(segments: readonly QuerySegment[]): number {
+  return segments.reduce((sum, { meta }) => sum + meta.rows, 0)
+}
+
 /**
  * The reserved segments that may hold a row to change, the newest first. In a pool whose versions
  * decide which row wins, a newer segment may hold a lost row of a key: it goes before the row that
  * won, or a rebuild would bring it back.
  */
-async function segmentsLeft(
+async function reservedSegments(
   job: RewriteJob,
+  segmentsBelow: number,
   pool: Pool,
   { pools }: RewriteDeps,
 ): Promise<readonly QuerySegment[]> {
-  const { segmentsBelow } = must(job.work, 'the work of a job that started')
   const { segments, release } = await pools.snapshot(pool.number)
   release()
   return segments
@@ -183,7 +198,9 @@ async function rewriteOne(
       ? 'The files of the Data Pool are damaged, and compaction leaves it alone: stop Weir and run "weir repair".'
       : undefined
   } finally {
-    await rm(file, { force: true })
+    await rm(file, { force: true }).catch((error: Error) =>
+      warn(`the next start removes ${file}: ${error.message}`),
+    )
   }
 }
 
@@ -215,7 +232,7 @@ async function findChanges(
       file,
       compression: 'zstd',
       hasDictionaries: true,
-      rowGroupRows: ROW_GROUP_ROWS,
+      rowGroupRows: CHANGES_GROUP_ROWS,
       msMax: EXPORT_COPY_MS_MAX,
     } as const
     const task = { schema, segments: [found], statement, rowsMax: 1, copyTo }
@@ -243,9 +260,11 @@ function plan(
   )
 }
 
+const OF_EXPRESSIONS: readonly string[] = ['query_process', 'query_memory', 'timeout', 'merge_memory']
+
 /** True where the query process failed: an expression may be the cause, and would fail it again. */
 function isOfEngine(error: unknown): error is Unavailable {
-  return error instanceof Unavailable && ['query_process', 'query_memory', 'timeout'].includes(error.code)
+  return error instanceof Unavailable && OF_EXPRESSIONS.includes(error.code)
 }
 
 /** Why the job ends, or undefined: it is tried again. */
@@ -253,7 +272,7 @@ function reasonToFail(error: unknown, failures: number): string | undefined {
   if (error instanceof SegmentDamaged || error instanceof SegmentsDisagree)
     return `${error.message}: stop Weir and run "weir verify".`
   if (isOfEngine(error) && failures + 1 >= JOB_ENGINE_TRIES_MAX)
-    return `The records could not be read ${JOB_ENGINE_TRIES_MAX} times in a row: ${error.message}.`
+    return `The records of a segment could not be read: ${JOB_ENGINE_TRIES_MAX} tries failed, the last one with: ${error.message}.`
   return undefined
 }
 

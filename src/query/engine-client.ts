@@ -284,7 +284,7 @@ class EngineClient implements LazyEngine {
   }
 }
 
-const WAITED_TOO_LONG = () => new Unavailable('timeout', 'the query waited too long for its turn')
+const WAITED_TOO_LONG = () => new Unavailable('queue_timeout', 'the query waited too long for its turn')
 const CLIENT_GONE = () => new Unavailable('client_gone', 'the client has disconnected')
 
 function throwIfGone(gone: AbortSignal | undefined): void {

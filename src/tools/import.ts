@@ -204,6 +204,9 @@ function add({ name }: Source, sum: Sum, { import: id, accepted, rejected, refus
   for (const { line, code, message } of refused) note(`${name}:${line}: ${code}: ${message}`)
 }
 
+/** Another client loads the file, or the server has not ended the last import of it. */
+class UnderWay extends CannotRun {}
+
 /** The rows that are durable after the connection was lost; 0 where the server cannot tell yet. */
 async function durableAfterLoss(source: Source, options: Options, sum: Sum): Promise<number> {
   try {
@@ -214,6 +217,7 @@ async function durableAfterLoss(source: Source, options: Options, sum: Sum): Pro
     sum.rejected += known.rejected
     return known.durableRows
   } catch (error) {
+    if (error instanceof UnderWay) throw error
     if (error instanceof CannotRun) return 0 // the server is not there: the next try says so
     throw error
   }
@@ -225,7 +229,7 @@ async function endedImport(source: Source, { server, pool }: Options): Promise<K
     const [newest] = await listImports(server, pool, source.label)
     if (newest?.status !== 'IN_PROGRESS' && newest?.status !== 'CREATED') return newest
     if (tries >= IMPORT_TRIES_MAX)
-      throw new CannotRun(`${source.name}: an import of this file is under way: ${must(newest.id, 'its id')}`)
+      throw new UnderWay(`${source.name}: an import of this file is under way: ${must(newest.id, 'its id')}`)
     await sleep(Math.min(IMPORT_WAIT_MS_MAX, IMPORT_WAIT_MS_MIN * 2 ** (tries - 1)))
   }
 }

@@ -585,6 +585,10 @@ export const JOBS_RUNNING_MAX = 4
 export const JOB_ENGINE_TRIES_MAX = 5
 /** A job tells how far it is at most this often: each time is a synced change. */
 export const JOB_PROGRESS_MS = 1_000
+/**
+ * Rows of a row group in a file of row changes. DuckDB holds one in memory, whatever its values.
+ */
+export const CHANGES_GROUP_ROWS = 8_192
 /** Flushes that a job waits for until none holds a segment that it reserves. */
 export const RESERVE_FLUSHES_MAX = 100
 /** Time after which a job tries again that the log, the disk or the catalog refused. */
@@ -769,6 +773,8 @@ export const COMPACT_SLOW_SEGMENTS_MAX = 256
 export const COMPACT_WAIT_MS_MAX = 60_000
 /** The same for the rewrite of a segment by a job: somebody waits for the job. */
 export const REWRITE_WAIT_MS_MAX = 5_000
+/** A rewrite that has not begun after this is given back to its job, which tries again. */
+export const REWRITE_BEGIN_MS_MAX = 120_000
 /** Longest pause after failed merges. It begins with DISK_RETRY_MS and doubles. */
 export const COMPACT_RETRY_MS_MAX = 60_000
 

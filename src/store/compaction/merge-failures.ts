@@ -64,7 +64,7 @@ export class MergeFailures {
       )
       return
     }
-    const isOfAllPools = error instanceof Unavailable
+    const isOfAllPools = error instanceof Unavailable && error.code !== 'merge_memory'
     const before = isOfAllPools ? this.#pause : this.#retries.get(pool)
     const delayMs = Math.min(before === undefined ? DISK_RETRY_MS : 2 * before.delayMs, COMPACT_RETRY_MS_MAX)
     const retry = { atMs: clock.nowMs() + delayMs, delayMs }

@@ -144,9 +144,15 @@ export class MergeWriter {
   async problemOf(changes: MergeChanges, schema: PoolSchema): Promise<string | undefined> {
     if (changes.set.length === 0) return undefined
     const engine = await this.#takeEngine()
-    this.#idleEngine = engine
-    const [row = []] = await engine.run(valuesSql(changes, schema))
-    return problemOf(changes, schema, row)
+    try {
+      const [row = []] = await engine.run(valuesSql(changes, schema))
+      this.#idleEngine = engine
+      return problemOf(changes, schema, row)
+    } catch (error) {
+      throw await typedErrorOf(error, engine, [])
+    } finally {
+      if (engine !== this.#idleEngine) engine.close()
+    }
   }
 
   /** Frees DuckDB's memory. No merge may be running. */
@@ -166,7 +172,7 @@ export class MergeWriter {
     try {
       const bytes = await checkFooters(task, read, this.#disk, this.#throttle)
       for (const input of inputs) await this.#findExpired(task, input, engine)
-      for (const input of inputs) await findRemoved(task, input, engine)
+      for (const input of inputs) await this.#findRemoved(task, input, engine)
       const changes = await readKeyChanges(task, inputs, engine, this.#disk, this.#throttle)
       const sources = inputs.filter(input => input.live > 0)
       const rows = sources.reduce((sum, input) => sum + input.live, 0)
@@ -200,6 +206,14 @@ export class MergeWriter {
   async #findExpired(task: MergeTask, input: InputSegment, engine: MergeEngine | undefined): Promise<void> {
     try {
       await findExpired(task, input, engine)
+    } catch (error) {
+      throw engine === undefined ? error : await typedErrorOf(error, engine, [input])
+    }
+  }
+
+  async #findRemoved(task: MergeTask, input: InputSegment, engine: MergeEngine | undefined): Promise<void> {
+    try {
+      await findRemoved(task, input, engine)
     } catch (error) {
       throw engine === undefined ? error : await typedErrorOf(error, engine, [input])
     }

@@ -102,12 +102,16 @@ export class CompactionRunner {
     await this.#removeOrphans(number)
     const pinned = await this.#deps.pin(number)
     try {
-      const pool = this.#deps.pool(number)
       const input = pinned.segments.find(({ meta }) => meta.segment === segment)
-      if (pool === undefined || input === undefined) return 'gone'
+      if (input === undefined) return 'gone'
       const version = Math.max(schemaVersion, input.meta.schemaVersion)
-      const refused = await this.#deps.merger.problemOf(changes, pool.schema(version))
+      const schema = this.#deps.pool(number)?.schema(version)
+      if (schema === undefined) return 'gone'
+      const refused =
+        changes.set.length === 0 ? undefined : await this.#deps.merger.problemOf(changes, schema)
       if (refused !== undefined) return { refused }
+      const pool = this.#deps.pool(number)
+      if (pool === undefined) return 'gone' // it was deleted meanwhile
       const how = { schemaVersion: version, expireBeforeUs: undefined, changes }
       const task = this.#taskOf(number, pool, pinned, [segmentOf(input)], how)
       assert(task.segment >= reservedBelow, 'a segment that a job writes is not reserved')

@@ -33,6 +33,7 @@ import {
   COMPACT_QUIET_TICKS,
   COMPACT_SLOW_SEGMENTS_MAX,
   COMPACT_WAIT_MS_MAX,
+  REWRITE_BEGIN_MS_MAX,
   REWRITE_WAIT_MS_MAX,
 } from '../../util/limits.ts'
 import type {
@@ -78,6 +79,7 @@ export class Scheduler {
   /** One rewrite of a pool at most, which waits for its turn; first in, first out. */
   readonly #rewrites = new Map<number, WaitingRewrite>()
   #isMergeNext = false
+  #neverStarts = false
   /** Pools with a retention pass due. */
   readonly #expiring = new Set<number>()
   /** Full hour of the wall clock of the last retention pass. */
@@ -139,8 +141,13 @@ export class Scheduler {
 
   /** The job has ended. */
   release(pool: number): void {
-    this.#reserved.delete(pool)
-    this.#dirty.add(pool)
+    if (this.#reserved.delete(pool)) this.retentionChanged(pool) // passes left its segments out
+  }
+
+  /** The sweep failed: nothing is merged or rewritten until the next start. */
+  neverStarts(): void {
+    this.#neverStarts = true
+    for (const pool of [...this.#rewrites.keys()]) this.#takeRewrite(pool)?.reject(NEVER_STARTS())
   }
 
   /**
@@ -150,6 +157,7 @@ export class Scheduler {
   rewrite(pool: number, rewrite: Rewrite): Promise<RewriteOutcome> {
     assert(!this.#rewrites.has(pool), 'one rewrite of a pool at a time')
     if (this.#isStopping) return Promise.reject(STOPPING())
+    if (this.#neverStarts) return Promise.reject(NEVER_STARTS())
     return new Promise((resolve, reject) => {
       this.#rewrites.set(pool, { rewrite, sinceMs: this.#deps.clock.nowMs(), resolve, reject })
       if (this.#isStarted) this.#startNext()
@@ -218,6 +226,17 @@ export class Scheduler {
     }
     this.#setSpeed()
     this.#startNext()
+    this.#endLongWaits()
+  }
+
+  /** A job whose rewrite cannot begin looks now and then whether it was cancelled. */
+  #endLongWaits(): void {
+    const before = this.#deps.clock.nowMs() - REWRITE_BEGIN_MS_MAX
+    for (const [pool, { sinceMs, reject }] of this.#rewrites) {
+      if (sinceMs > before) return
+      this.#rewrites.delete(pool)
+      reject(new Unavailable('merges_wait', 'merges and flushes of other pools take long'))
+    }
   }
 
   /**
@@ -411,7 +430,7 @@ export class Scheduler {
     try {
       const below = this.#reservedBelow(number)
       const outcome = pool === undefined ? 'gone' : await this.#runner.rewrite(number, waiting.rewrite, below)
-      this.#failures.succeeded(number)
+      if (outcome === 'done') this.#failures.succeeded(number)
       waiting.resolve(outcome)
       return outcome === 'done'
     } catch (error) {
@@ -434,4 +453,9 @@ export class Scheduler {
   }
 }
 
+const NEVER_STARTS = () =>
+  new Unavailable(
+    'sweep_failed',
+    'the sweep of old files failed: segments are rewritten after the next start',
+  )
 const STOPPING = () => new Unavailable('stopping', 'Weir is stopping')
