@@ -95,3 +95,23 @@ test.each(POINTS)('a kill at %s', async point => {
     expect((await server.stop()).code).toBe(0)
   }
 })
+
+test('numbers that were taken in vain are not given to segments of a job again', async () => {
+  const dataDir = join(temporaryFolder(), 'data')
+  let server = await startServer({ dataDir, env: { ...NEVER, WEIR_CRASH_AT: 'job.started:6' } })
+  const { poolId } = await filled(server, 'taken')
+  // Each reservation takes a number, and these jobs find no row.
+  for (let i = 0; i < 5; i++)
+    await ended(server, await createJob(server, 'deletion', { dataPool: poolId, filterSql: 'n < 0' }))
+  const set = [{ column: 'n', expression: 'n + 1' }]
+  const job = await createJob(server, 'update', { dataPool: poolId, set })
+  expect((await server.ended).signal).toBe('SIGKILL')
+  for (const point of ['rewrite.done:2', 'rewrite.done']) {
+    server = await startServer({ dataDir, env: { ...NEVER, WEIR_CRASH_AT: point } })
+    expect((await server.ended).signal).toBe('SIGKILL')
+  }
+  server = await startServer({ dataDir, env: NEVER })
+  expect((await ended(server, job)).status).toBe('SUCCEEDED')
+  expect(await server.sum(poolId, 'n')).toBe(String(SUM + ROWS))
+  expect((await server.stop()).code).toBe(0)
+})
