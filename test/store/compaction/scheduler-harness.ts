@@ -49,6 +49,8 @@ export class SchedulerHarness {
   failures = 0
   pins = 0
   inspections = 0
+  /** Why changes cannot be applied. */
+  problem: string | undefined
   /** Merges wait for `end`. */
   waitsForEnd = false
   /** A running flush holds the segments: forgetRecentFlushes frees none. */
@@ -109,7 +111,7 @@ export class SchedulerHarness {
     return {
       setSpeed: speed => void this.speeds.push(speed),
       stop: async () => this.end(new Error('stopped')),
-      problemOf: async () => undefined,
+      problemOf: async () => this.problem,
       merge: task => {
         this.tasks.push(task)
         if (this.failMerge !== undefined) return Promise.reject(this.failMerge)
