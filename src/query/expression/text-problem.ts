@@ -83,6 +83,7 @@ const WORD_CHARACTERS_MAX = 256
 function tokensProblem(tokens: readonly string[], form: SqlForm): string | undefined {
   if (tokens.filter(token => PART_WORDS.has(token)).length > STATEMENT_WORDS_MAX)
     return `the text has more than ${STATEMENT_WORDS_MAX} words such as SELECT, FROM and JOIN`
+  if (form === 'expression' && closesTooOften(tokens)) return 'a ")" closes nothing that the text opens'
   for (const [index, token] of tokens.entries()) {
     if (REFUSED_WORDS[form].has(token))
       return form === 'expression'
@@ -93,6 +94,16 @@ function tokensProblem(tokens: readonly string[], form: SqlForm): string | undef
       return 'CASE is followed by WHEN, or by one column and WHEN'
   }
   return undefined
+}
+
+/** True where a parenthesis ends the query around the text, of which more could follow. */
+function closesTooOften(tokens: readonly string[]): boolean {
+  let open = 0
+  return tokens.some(token => {
+    if (token === '(') open += 1
+    if (token === ')') open -= 1
+    return open < 0
+  })
 }
 
 /** `WHEN`, or one name or placeholder and `WHEN`: the operand is copied for each WHEN. */

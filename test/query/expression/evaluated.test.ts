@@ -197,7 +197,10 @@ describe('is refused with a sentence:', () => {
     ['nothing = 1', 'filterSql: there is no column "nothing"'],
     ["i8 = 'abc'", 'filterSql: "abc" is not a INT8 value'],
     ['name', 'filterSql: a condition is needed, and this is a value of type text'],
-    ['COUNT(*) > 1', 'filterSql: aggregates such as COUNT and SUM have no place in a filter'],
+    [
+      'COUNT(*) > 1',
+      'filterSql: aggregates such as COUNT and SUM have no place in a filter or in a value of one row',
+    ],
     ['name = 1 AND', 'filterSql: syntax error at or near ")"'],
     ["name = 'O'Brien'", 'filterSql: syntax error at or near "Brien"'],
     ['(SELECT 1) = 1', 'filterSql: SELECT: an expression has no query inside'],
