@@ -189,6 +189,21 @@ test('records that come while a job runs are not its own, and stay as they were 
   ])
 })
 
+test('records that come between the creation of a job and its start are not its own', async () => {
+  const pool = await poolOf(1)
+  const [first, second] = await whileStopped(async () => {
+    const jobs = [await deletion(pool, 99), await deletion(pool)] as const
+    await isIn(jobs[0], 'IN_PROGRESS')
+    // One request has the sequence that is the job's boundary.
+    await post(pool, { at: AT, id: 'next', n: 1 })
+    await post(pool, { at: AT, id: 'later', n: 1 })
+    expect((await stateOf(server, jobs[1])).status).toBe('CREATED')
+    return jobs
+  })
+  for (const job of [first, second]) expect((await ended(server, job)).status).toBe('SUCCEEDED')
+  expect(await ids(pool)).toEqual(['later', 'next'])
+})
+
 test('a deletion as Airbyte asks for it: a time of nanoseconds, and a poll for the status', async () => {
   const pool = await server.createPool({
     columns: [column('_airbyte_raw_id', 'STRING'), column('_airbyte_extracted_at', 'TIMESTAMP')],

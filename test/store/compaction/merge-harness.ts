@@ -13,9 +13,11 @@ import { parquetMetadata } from 'hyparquet'
 import { expect } from 'vitest'
 import { readDeleteFile } from '../../../src/format/delete-file.ts'
 import { encodeKeyParts, type KeyPart } from '../../../src/format/key.ts'
+import { changedName, ROW_NUMBER } from '../../../src/format/row-changes.ts'
 import { KEY_RECEIVED_AT, type PoolSchema } from '../../../src/format/schema.ts'
 import type { SegmentMeta } from '../../../src/format/segment-meta.ts'
 import type { MergeDone, MergeTask } from '../../../src/store/compaction/compaction-types.ts'
+import { storedType } from '../../../src/store/compaction/merge-changes.ts'
 import { MergerClient } from '../../../src/store/compaction/merge-client.ts'
 import { tryAssemblerNative } from '../../../src/store/segment/assembler.ts'
 import { assemblerJs } from '../../../src/store/segment/assembler-js.ts'
@@ -25,6 +27,7 @@ import { FlushWriter } from '../../../src/store/segment/write-segment.ts'
 import { disk } from '../../../src/util/disk.ts'
 import { ROW_GROUP_ROWS } from '../../../src/util/limits.ts'
 import { deleteFile, segmentFile } from '../../../src/util/paths.ts'
+import { quoteText } from '../../../src/util/sql.ts'
 import { keysOf } from '../../util/key-runs.ts'
 import type { Row, Value } from '../../util/make-batch.ts'
 import { expectedRows, readByDuckDb, textsByHyparquet } from '../readers.ts'
@@ -39,7 +42,7 @@ interface Written {
   /** Primary timestamp, µs. */
   readonly time: bigint
   /** As readers give it; undefined: a delete. */
-  readonly text: readonly (string | null)[] | undefined
+  text: readonly (string | null)[] | undefined
   segment: number
   row: number
 }
@@ -68,6 +71,8 @@ export class MergeHarness {
   readonly #writers: readonly FlushWriter[]
   duck!: DuckDBConnection
   #instance!: DuckDBInstance
+  /** The latest cutoff of a merge. */
+  #keptFromUs = BigInt(Number.MIN_SAFE_INTEGER)
   sequence = 1
   nextSegment = 1
 
@@ -223,18 +228,94 @@ export class MergeHarness {
   /** Merges, compares everything with the model, and replaces the inputs by the new segment. */
   async merge(from: number, count: number, expireBeforeUs?: number): Promise<MergeDone> {
     const task = this.task(from, count, expireBeforeUs)
+    const { expired, rows } = this.#split(this.segments.slice(from, from + count), expireBeforeUs)
+    const cutoff = BigInt(expireBeforeUs ?? Number.MIN_SAFE_INTEGER)
+    if (cutoff > this.#keptFromUs) this.#keptFromUs = cutoff
+    return this.#run(task, from, { gone: expired, rows })
+  }
+
+  /**
+   * Rewrites the segment at `at` as a job does, and compares as `merge` does: the rows that match
+   * leave, or get these values in the columns by index.
+   */
+  async rewrite(
+    at: number,
+    matches: (row: number) => boolean,
+    values?: ReadonlyMap<number, string | null>,
+  ): Promise<MergeDone> {
+    const { rows: all } = this.#split([this.segments[at]!], undefined)
+    const matching = all.filter(({ row }) => matches(row))
+    const changes = { file: await this.#changesOf(matching, values), set: [...(values?.keys() ?? [])] }
+    const task = { ...this.task(at, 1), changes }
+    if (values === undefined) {
+      const rows = all.filter(one => !matching.includes(one))
+      return this.#run(task, at, { gone: matching, rows, left: this.schema.key === null ? [] : matching })
+    }
+    for (const one of matching)
+      one.text = one.text!.map((text, i) => (values.has(i - 2) ? values.get(i - 2)! : text))
+    return this.#run(task, at, { gone: [], rows: all })
+  }
+
+  /** The file that a job would write (format/row-changes.ts). */
+  async #changesOf(rows: readonly Written[], values: ReadonlyMap<number, string | null> = new Map()) {
+    const file = join(this.root, 'changes.parquet')
+    const columns = [...values].map(([at, value], index) => {
+      const { type } = this.schema.columns[at]!
+      return `, ${value === null ? 'NULL' : quoteText(value)}::${storedType(type)} AS ${changedName(index)}`
+    })
+    const numbers = `SELECT unnest([${rows.map(({ row }) => row).join()}]::BIGINT[]) AS ${ROW_NUMBER}`
+    await this.duck.run(
+      `COPY (SELECT ${ROW_NUMBER}${columns.join('')} FROM (${numbers})) TO ${quoteText(file)} (FORMAT parquet)`,
+    )
+    return file
+  }
+
+  /**
+   * Compares the live rows with those of a rebuild from the files of all segments (W-6). Rows that
+   * retention may remove at any time are left out: a rebuild may bring them back until then.
+   */
+  checkRebuild(): void {
+    const last = new Map<string, { readonly sequence: number; readonly row: Written | undefined }>()
+    const take = (key: string, sequence: number, row: Written | undefined) => {
+      const before = last.get(key)
+      if (before === undefined || before.sequence < sequence) last.set(key, { sequence, row })
+    }
+    for (const { meta, rows } of this.segments) {
+      for (const row of rows) take(row.key, row.sequence, row)
+      if (meta.deletes === 0) continue
+      const path = join(this.folder, deleteFile(meta.segment))
+      const { keys, sequences } = readDeleteFile(readFileSync(path), path)
+      for (const [i, key] of keys.entries())
+        take(Buffer.from(key).toString('latin1'), sequences[i]!, undefined)
+    }
+    const found = [...last.values()].flatMap(({ row }) => (row === undefined ? [] : [row]))
+    const namesOf = (rows: readonly Written[]) =>
+      rows.filter(({ time }) => time >= this.#keptFromUs).map(({ key, sequence }) => `${key} ${sequence}`)
+    expect(namesOf(found).sort()).toEqual(namesOf([...this.live.values()]).sort())
+  }
+
+  /** Runs a merge that is expected to keep `rows`, and deletes of the rows in `left`. */
+  async #run(
+    task: MergeTask,
+    from: number,
+    { gone, rows, left = [] }: { gone: readonly Written[]; rows: Written[]; left?: readonly Written[] },
+  ): Promise<MergeDone> {
     const done = await this.client.merge(task)
+    const count = task.inputs.length
     const inputs = this.segments.slice(from, from + count)
-    const { expired, rows } = this.#split(inputs, expireBeforeUs)
-    const deletes = this.#remainingDeletes(inputs, rows, task)
+    const deletes = this.#remainingDeletes(inputs, rows, task, left)
     expect(done.rowsRead).toBe(inputs.reduce((sum, { meta }) => sum + meta.rows, 0))
     const order = rows.length === 0 ? [] : await this.#checkRows(task, rows)
-    this.#checkKeys(done, order, expired)
+    this.#checkKeys(done, order, gone)
     this.#checkMeta(done, task, rows, deletes)
-    for (const one of expired) this.live.delete(one.key)
+    for (const one of gone) this.live.delete(one.key)
     for (const [row, one] of order.entries()) Object.assign(one, { segment: task.segment, row })
     const made = done.meta && { meta: done.meta, deletionVectors: new Set<number>(), deletes, rows: order }
     this.segments.splice(from, count, ...(made === undefined ? [] : [made]))
+    // The index would leave the files to no rebuild.
+    for (const { meta } of inputs)
+      for (const name of [segmentFile(meta.segment), deleteFile(meta.segment)])
+        rmSync(join(this.folder, name), { force: true })
     return done
   }
 
@@ -246,9 +327,15 @@ export class MergeHarness {
     return { expired: all.filter(isOld), rows: all.filter(one => !isOld(one)) }
   }
 
-  #remainingDeletes(inputs: readonly Segment[], rows: readonly Written[], task: MergeTask): Written[] {
+  #remainingDeletes(
+    inputs: readonly Segment[],
+    rows: readonly Written[],
+    task: MergeTask,
+    left: readonly Written[],
+  ): Written[] {
     const last = new Map<string, Written>()
-    for (const one of inputs.flatMap(({ deletes }) => deletes)) last.set(one.key, one)
+    for (const one of [...inputs.flatMap(({ deletes }) => deletes), ...left])
+      if ((last.get(one.key)?.sequence ?? 0) < one.sequence) last.set(one.key, one)
     const own =
       rows.length > 0 || inputs.length === 1 ? [] : inputs.map(({ meta }) => meta).filter(one => one.rows > 0)
     const older = [

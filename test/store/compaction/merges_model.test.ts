@@ -42,6 +42,31 @@ function rowOf(schema: PoolSchema, random: (below: number) => number): readonly 
   })
 }
 
+/** Deletes rows of one segment as a job does, or sets columns of them. A rebuild must agree (W-6). */
+async function rewriteOne(harness: MergeHarness, random: (below: number) => number): Promise<void> {
+  if (harness.segments.length === 0) return
+  const at = random(harness.segments.length)
+  const [of, rest] = [1 + random(3), random(3)]
+  const matches = (row: number) => row % of === rest % of
+  if (random(3) === 0) {
+    const { columns, tenant } = harness.schema
+    const settable = ['boolean', 'string', 'int32', 'double', 'json']
+    const set = columns
+      .map(({ name }, i) => [name, i] as const)
+      .filter(([name, i]) => settable.includes(name) && i !== tenant)
+    const texts: Readonly<Record<string, string>> = {
+      boolean: 'true',
+      string: 'new',
+      int32: '-7',
+      double: '2.5',
+      json: '{}',
+    }
+    const values = new Map(set.map(([name, i]) => [i, random(4) === 0 ? null : texts[name]!]))
+    if (values.size > 0) await harness.rewrite(at, matches, values)
+  } else await harness.rewrite(at, matches)
+  if (harness.schema.key !== null) harness.checkRebuild()
+}
+
 async function run(schema: PoolSchema, seed: number): Promise<void> {
   const random = randomOf(seed)
   const harness = await new MergeHarness(schema).open()
@@ -60,6 +85,7 @@ async function run(schema: PoolSchema, seed: number): Promise<void> {
       const from = random(harness.segments.length - count + 1)
       const cutoff = random(3) === 0 ? (BASE_DAY + random(9)) * DAY_US : undefined
       await harness.merge(from, count, cutoff)
+      await rewriteOne(harness, random)
     }
     await harness.merge(0, harness.segments.length, (BASE_DAY + 4) * DAY_US)
     expect(harness.segments.length).toBeLessThanOrEqual(1)
