@@ -192,8 +192,11 @@ test('records that come while a job runs are not its own, and stay as they were 
 test('records that come between the creation of a job and its start are not its own', async () => {
   const pool = await poolOf(1)
   const [first, second] = await whileStopped(async () => {
-    const jobs = [await deletion(pool, 99), await deletion(pool)] as const
-    await isIn(jobs[0], 'IN_PROGRESS')
+    const blocking = await deletion(pool, 99)
+    await isIn(blocking, 'IN_PROGRESS')
+    // This row and the next ones come into one segment.
+    await post(pool, { at: AT, id: 'before', n: 1 })
+    const jobs = [blocking, await deletion(pool)] as const
     // One request has the sequence that is the job's boundary.
     await post(pool, { at: AT, id: 'next', n: 1 })
     await post(pool, { at: AT, id: 'later', n: 1 })

@@ -109,13 +109,13 @@ describe('a value that the column cannot hold is null', () => {
 })
 
 test('minus zero becomes zero, as ingest stores it', async () => {
-  for (const name of ['float', 'double']) {
-    await set(name, '0')
-    expect(await set(name, `-${name}`)).toBe('0')
-    expect(await set(name, `${name} * -1`)).toBe('0')
-    // A divisor of -0 would make it negative.
-    expect(await rowsOf(server, pool, `SELECT CAST("${name}" AS VARCHAR) FROM pool`)).toEqual([['0.0']])
-  }
+  for (const name of ['float', 'double'])
+    for (const expression of [`-${name}`, `${name} * -1`]) {
+      await set(name, '0')
+      expect(await set(name, expression)).toBe('0')
+      const text = await rowsOf(server, pool, `SELECT CAST("${name}" AS VARCHAR) FROM pool`)
+      expect(text, expression).toEqual([['0.0']])
+    }
 })
 
 test('a part of the payload becomes a column, with its bytes where it is JSON', async () => {

@@ -16,6 +16,9 @@ import { NOW_MS } from './pool.ts'
 /** The new values of a row, as the API prints them, by the number of the row. */
 type Found = ReadonlyMap<number, readonly (string | null)[]>
 
+/** The sequence of every row of a test pool. */
+export const SEQUENCE = 0
+
 export class RowChangesFinder {
   readonly #pool: TestPool
   readonly #schema: PoolSchema
@@ -38,8 +41,8 @@ export class RowChangesFinder {
   }
 
   /** The changes that the engine finds, or the refusal. Rejects where the engine fails by itself. */
-  async find(changes: Partial<RowChanges>): Promise<Found | string> {
-    const planned = await this.#plan(changes)
+  async find(changes: Partial<RowChanges>, beforeSequence = SEQUENCE + 1): Promise<Found | string> {
+    const planned = await this.#plan(changes, beforeSequence)
     if (isBadQuery(planned)) return planned.badRequest
     const file = join(this.#pool.temporaryFolder, `changes-${++this.#files}.parquet`)
     const copyTo = {
@@ -62,9 +65,11 @@ export class RowChangesFinder {
     }
   }
 
-  #plan(changes: Partial<RowChanges>) {
+  #plan(changes: Partial<RowChanges>, beforeSequence = SEQUENCE + 1) {
     const all = { filters: [], filterSql: null, set: [], ...changes }
-    return planRowChanges(this.#schema, all, 1_000, NOW_MS, texts => parseTexts(texts, this.#engine, 'APP'))
+    return planRowChanges(this.#schema, all, beforeSequence, NOW_MS, texts =>
+      parseTexts(texts, this.#engine, 'APP'),
+    )
   }
 
   async #read(file: string, { set = [] }: Partial<RowChanges>): Promise<Found> {

@@ -7,7 +7,7 @@ import { randomFrom } from '../../util/random.ts'
 import { CORPUS } from './corpus.ts'
 import { ExpressionPool, SCHEMA } from './pool.ts'
 import { pick, randomValue } from './random-expressions.ts'
-import { RowChangesFinder } from './row-changes.ts'
+import { RowChangesFinder, SEQUENCE } from './row-changes.ts'
 
 const pool = new ExpressionPool()
 let finder: RowChangesFinder
@@ -35,6 +35,17 @@ for (const [kind, texts] of Object.entries(CORPUS))
     }
     expect(through).toEqual([])
   })
+
+test('rows of lower sequences alone are found', async () => {
+  const changes = { filterSql: "tenant = 'a'" }
+  expect(await finder.find(changes, SEQUENCE)).toEqual(new Map())
+  expect(await finder.find(changes, SEQUENCE + 1)).toEqual(
+    new Map([
+      [0, []],
+      [1, []],
+    ]),
+  )
+})
 
 test('random expressions are found or refused, as values of every column and as filters', async () => {
   const seed = Date.now() % 1e9

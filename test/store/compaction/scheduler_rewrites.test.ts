@@ -57,6 +57,9 @@ describe('a reservation', () => {
     harness.scheduler.start()
     await harness.pass(10 * TICK_MS)
     expect(done()).toEqual(['2: 1 2 3 4'])
+    const { inspections } = harness
+    await harness.pass(10 * TICK_MS)
+    expect(harness.inspections, 'nothing is tried in vain').toBe(inspections)
   })
 
   test('keeps expired rows too, until the release', async () => {
