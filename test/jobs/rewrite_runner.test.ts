@@ -241,7 +241,7 @@ test('a query process that fails each time fails the job, one that works again d
   await run(job, runner)
   expect(jobNow(job)).toMatchObject({
     status: 'FAILED',
-    error: `The records could not be read ${JOB_ENGINE_TRIES_MAX} times in a row: it ended.`,
+    error: `The records of a segment could not be read: ${JOB_ENGINE_TRIES_MAX} tries failed, the last one with: it ended.`,
   })
   expect([pools.released, pools.pins]).toEqual([1, 0])
 })
