@@ -187,7 +187,8 @@ describe('a rewrite', () => {
     harness.add(1, [large(1)])
     harness.problem = 'a column would be null'
     harness.scheduler.start()
-    expect(await harness.scheduler.rewrite(1, rewriteOf(1))).toEqual({ refused: 'a column would be null' })
+    const update = { ...rewriteOf(1), changes: { file: '/changes.parquet', set: [0] } }
+    expect(await harness.scheduler.rewrite(1, update)).toEqual({ refused: 'a column would be null' })
     expect([harness.tasks, harness.left(1), harness.pins]).toEqual([[], '1:600000', 0])
   })
 
