@@ -43,14 +43,16 @@ function cannotWrite(out: string, folder: string, { code, message }: NodeJS.Errn
 /**
  * Writes a file beside `out`, syncs it and renames it. `fill` gets the path of an empty file.
  * Returns the bytes. Throws Unavailable for an error of the disk.
+ * @param endWriter see inNewFile
  */
 export async function publish(
   on: Disk,
   out: string,
   fill: (temporary: string) => Promise<void>,
+  endWriter?: () => Promise<void>,
 ): Promise<number> {
   const temporary = unfinishedFile(out)
-  const bytes = await inNewFile(on, temporary, out, async () => {
+  const work = async () => {
     await fill(temporary)
     return onDisk(out, () => {
       const file = on.open(temporary, 'r')
@@ -63,24 +65,33 @@ export async function publish(
       on.rename(temporary, out)
       return size
     })
-  })
+  }
+  const bytes = await inNewFile(on, temporary, out, work, endWriter)
   onDisk(out, () => syncFolder(on, dirname(out)))
   return bytes
 }
 
-/** Runs `work` with a new, empty file. The file is removed after a failure or an interrupt. */
+/**
+ * Runs `work` with a new, empty file. The file is removed after a failure or an interrupt.
+ * @param endWriter ends another process that writes the file, which could make it again
+ */
 export async function inNewFile<T>(
   on: Disk,
   path: string,
   out: string,
   work: (path: string) => Promise<T>,
+  endWriter = async () => {},
 ): Promise<T> {
   let isMade = false
   const remove = () => {
     if (isMade && on.exists(path)) on.unlink(path)
   }
   // Before the file is made, because a signal between the two would leave it.
-  const forget = whenInterrupted(remove)
+  const forget = whenInterrupted(async () => {
+    remove()
+    await endWriter()
+    remove()
+  })
   try {
     onDisk(out, () => on.close(on.open(path, 'wx')))
     isMade = true

@@ -179,7 +179,8 @@ async function writeBatches(source: Source, format: BatchFormat, out: string) {
 
 /** DuckDB cannot write to standard output, so the rows go through a temporary file. */
 async function writeParquet(source: Source, { out, compression }: ExportOptions) {
-  const { segments, temporaryFolder } = source
+  const { segments, temporaryFolder, engine } = source
+  const endWriter = () => engine.stop()
   const progress = createProgress('exporting')
   const make = async (file: string) => {
     const expected = segments.reduce((sum, { meta }) => sum + meta.bytes, 0)
@@ -196,13 +197,14 @@ async function writeParquet(source: Source, { out, compression }: ExportOptions)
   let rows = 0
   try {
     if (out !== '-') {
-      const bytes = await publish(disk, out, async file => {
+      const fill = async (file: string) => {
         rows = await make(file)
-      })
+      }
+      const bytes = await publish(disk, out, fill, endWriter)
       return { rows, bytes }
     }
     const file = exportFile(temporaryFolder, 0)
-    rows = await inNewFile(disk, file, out, make)
+    rows = await inNewFile(disk, file, out, make, endWriter)
     return { rows, bytes: await print(piecesOf(disk, file)) }
   } finally {
     progress.end()

@@ -109,7 +109,8 @@ function sourceOf(file: string, { format, resume }: Options): Source {
     }
   }
   const match = /^(.*?)(?:\.(gz|zst))?$/s.exec(basename(file).toLowerCase())
-  const extension = /\.([^.]+)$/.exec(match?.[1] ?? '')?.[1] ?? ''
+  const plain = match?.[1] ?? ''
+  const extension = plain.includes('.') ? plain.slice(plain.lastIndexOf('.') + 1) : ''
   const known = format ?? (Object.hasOwn(FORMATS, extension) ? FORMATS[extension] : undefined)
   if (known === undefined)
     throw new CannotRun(`${file}: its name does not say its format: give --format ndjson, csv or parquet`)

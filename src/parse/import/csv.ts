@@ -205,7 +205,7 @@ function keyBytesOf(nodes: readonly ShapeNode[]): number {
 
 const JSON_NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
 /** A number as other programs write it: +1, 007, .5, 5. */
-const NUMBER = /^([+-]?)0*(\d*)(?:\.(\d*))?([eE][+-]?\d+)?$/
+const NUMBER = /^([+-]?)(\d*)(?:\.(\d*))?([eE][+-]?\d+)?$/
 /** Digits that are an epoch and not a year or a date without dashes. */
 const EPOCH = /^-?\d{9,}(\.\d+)?$/
 const BOOLEANS: Readonly<Record<string, string>> = {
@@ -228,6 +228,13 @@ function rawValue(type: ColumnType, text: string): string | undefined {
   const match = NUMBER.exec(text)
   if (match === null) return undefined
   const [, sign, whole = '', fraction = '', exponent = ''] = match
-  if (!/\d/.test(text.replace(/[eE].*$/, ''))) return undefined
-  return `${sign === '-' ? '-' : ''}${whole === '' ? '0' : whole}${fraction === '' ? '' : `.${fraction}`}${exponent}`
+  if (whole === '' && fraction === '') return undefined
+  return `${sign === '-' ? '-' : ''}${withoutZeros(whole)}${fraction === '' ? '' : `.${fraction}`}${exponent}`
+}
+
+/** Digits without zeros before them; one zero where nothing is left. */
+function withoutZeros(digits: string): string {
+  let from = 0
+  while (digits[from] === '0') from += 1
+  return digits.slice(from) || '0'
 }
