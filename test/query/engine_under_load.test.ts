@@ -51,7 +51,9 @@ test('W-9 the queue is bounded, and a waiting query has a time limit too', async
   const settled = Promise.allSettled(heavy)
   expect(engine.stats()).toEqual({ running: 1, waiting: 2 })
   await expect(engine.run(task(), 'b')).rejects.toMatchObject({ name: 'Unavailable', code: 'queue_full' })
-  for (const each of await settled) expect(each).toMatchObject({ reason: { code: 'timeout' } })
+  // The place of the first one may come free just before the others give up.
+  for (const each of await settled)
+    expect(each).toMatchObject({ reason: { code: expect.stringMatching(/^(queue_)?timeout$/) } })
   expect((await engine.run(task(), 'b')).rows).toEqual([['1']])
 })
 
