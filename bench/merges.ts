@@ -98,6 +98,7 @@ async function run(
       inputs,
       expireBeforeUs: undefined,
       older: [],
+      leavesSegment: false,
     }
     const { meta } = await merger.merge(task)
     unlinkSegments(disk, folder, [must(meta, 'a new segment').segment])

@@ -39,8 +39,16 @@ export interface SegmentMeta {
   readonly timestampToUs: number | null
   /** Range of the tenant column; null where there is none, or a value is null or over 64 bytes. */
   readonly tenant: ColumnRange | null
-  /** Keys in its delete file; 0: there is none. Without rows the delete file stands alone. */
+  /** Keys in its delete file. */
   readonly deletes: number
+}
+
+/**
+ * True where a segment has a delete file. Without rows the delete file stands alone, and may be
+ * empty: see W-6 of store/compaction/run-compaction.ts.
+ */
+export function hasDeleteFile({ rows, deletes }: Pick<SegmentMeta, 'rows' | 'deletes'>): boolean {
+  return rows === 0 || deletes > 0
 }
 
 /** The key-value metadata of a segment's Parquet file, as it is read. */
@@ -51,7 +59,7 @@ export interface Footer {
   readonly sequenceFrom: number
   readonly sequenceTo: number
   readonly rows: number
-  /** Keys in the delete file beside it; 0: there is none. */
+  /** Keys in its delete file. */
   readonly deletes: number
   /** The segments that it replaces. */
   readonly replaces: readonly number[]

@@ -5,8 +5,8 @@
  *   W-6  A rebuild reads every file that is there, so each must agree with the others:
  *        - A replaced segment is covered: another segment holds its sequences, and the rebuild
  *          leaves it out. It may go at any time.
- *        - A segment of which a merge left nothing is uncovered. Its rows are dead by deletes of
- *          newer segments, and merges keep those deletes until it is gone (`uncovered`). It goes
+ *        - A segment of which a merge left nothing is uncovered. Its rows are expired, or dead by
+ *          newer segments' rows and deletes, and merges keep those deletes until it is gone (`uncovered`). It goes
  *          only after all files within its sequences, and if it has deletes, after all older
  *          uncovered ones. Otherwise a rebuild would find their rows again.
  *   W-8  None goes while a snapshot holds it.
@@ -14,7 +14,7 @@
  * A removal that the disk refuses is tried again when more segments of the pool become obsolete,
  * and by the sweep of the next start.
  */
-import type { SegmentMeta } from '../format/segment-meta.ts'
+import { hasDeleteFile, type SegmentMeta } from '../format/segment-meta.ts'
 import type { ObsoleteSegment } from './index-types.ts'
 
 /** A segment whose files nothing names any more. */
@@ -166,7 +166,7 @@ export class ObsoleteSegments {
 }
 
 function pathsOf({ meta, file, deletes }: ObsoleteFiles): string[] {
-  return [...(meta.rows > 0 ? [file] : []), ...(meta.deletes > 0 ? [deletes] : [])]
+  return [...(meta.rows > 0 ? [file] : []), ...(hasDeleteFile(meta) ? [deletes] : [])]
 }
 
 function isWithin(inner: SegmentMeta, outer: SegmentMeta): boolean {

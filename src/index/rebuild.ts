@@ -24,7 +24,7 @@ import {
 } from '../format/key-run.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import { readSegmentKeys, type SegmentKeys } from '../format/segment-keys.ts'
-import type { Footer, SegmentMeta } from '../format/segment-meta.ts'
+import { type Footer, hasDeleteFile, type SegmentMeta } from '../format/segment-meta.ts'
 import { rangeFields } from '../format/zone-map.ts'
 import { fileChecksum } from '../util/crc32.ts'
 import { type Disk, readFile } from '../util/disk.ts'
@@ -172,7 +172,7 @@ async function readSegment(
   const rows = footer.rows === 0 ? undefined : await readSegmentKeys(file, schema, options.kernel)
   if (rows !== undefined && rows.rows !== footer.rows)
     throw new Damaged(file, 0, `it has ${rows.rows} rows, its footer says ${footer.rows}`)
-  const deletes = footer.deletes === 0 ? undefined : deletesOf(options, folder, footer)
+  const deletes = hasDeleteFile(footer) ? deletesOf(options, folder, footer) : undefined
   const { segment, schemaVersion, sequenceFrom, sequenceTo } = footer
   const meta: SegmentMeta = {
     segment,
@@ -197,7 +197,7 @@ function keysOf(rows: SegmentKeys | undefined, deletes: DeleteFile | undefined):
 /** The size of both files. */
 function bytesOf(disk: Disk, folder: string, { segment, rows, deletes }: Footer): number {
   const parquet = rows === 0 ? 0 : disk.size(join(folder, segmentFile(segment)))
-  return parquet + (deletes === 0 ? 0 : disk.size(join(folder, deleteFile(segment))))
+  return parquet + (hasDeleteFile({ rows, deletes }) ? disk.size(join(folder, deleteFile(segment))) : 0)
 }
 
 function deletesOf(options: RebuildOptions, folder: string, footer: Footer): DeleteFile {

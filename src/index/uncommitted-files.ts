@@ -14,8 +14,7 @@
 
 import { join } from 'node:path'
 import { readDeleteFile } from '../format/delete-file.ts'
-import { readFooter } from '../format/segment-meta.ts'
-import { assert } from '../util/assert.ts'
+import { hasDeleteFile, readFooter } from '../format/segment-meta.ts'
 import { type Disk, readFile } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
 import { deleteFile, numberOfFile, segmentFile } from '../util/paths.ts'
@@ -167,9 +166,8 @@ function missingOf(named: readonly string[], names: readonly string[]): string[]
 export function filesOf(state: PoolState): string[] {
   const names: string[] = []
   for (const { segment, rows, deletes } of state.segments) {
-    assert(rows > 0 || deletes > 0, 'a segment has rows or deletes')
     if (rows > 0) names.push(segmentFile(segment))
-    if (deletes > 0) names.push(deleteFile(segment))
+    if (hasDeleteFile({ rows, deletes })) names.push(deleteFile(segment))
   }
   return names
 }

@@ -11,7 +11,6 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import type { QuerySegment } from '../index/index-types.ts'
-import { disk, removeFolder } from '../util/disk.ts'
 import { DuckDBInstance } from '../util/duckdb.ts'
 import { SegmentDamaged, Unavailable } from '../util/errors.ts'
 import { QUERY_SPILL_BYTES_MAX } from '../util/limits.ts'
@@ -80,8 +79,8 @@ async function tryLoad(
  */
 export function emptySpillFolder(temporaryFolder: string): void {
   const folder = spillFolder(temporaryFolder)
-  removeFolder(disk, folder)
-  disk.mkdir(folder)
+  rmSync(folder, { recursive: true, force: true }) // a kill may have left a folder of `tryLoad` in it
+  mkdirSync(folder)
 }
 
 async function lock(connection: DuckDBConnection, settings: EngineSettings): Promise<void> {

@@ -9,7 +9,7 @@ import { type DeleteFile, readDeleteFile } from '../format/delete-file.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import { withParquet } from '../format/segment-file.ts'
 import { readSegmentKeys, type SegmentKeys } from '../format/segment-keys.ts'
-import { type Footer, readFooter, type SegmentMeta } from '../format/segment-meta.ts'
+import { type Footer, hasDeleteFile, readFooter, type SegmentMeta } from '../format/segment-meta.ts'
 import { footerOfDeletes, liveSegments } from '../index/folder-segments.ts'
 import { fileChecksum } from '../util/crc32.ts'
 import { disk, readFile } from '../util/disk.ts'
@@ -75,15 +75,16 @@ export async function checkSegment(
   wanted: Wanted,
   report: Report,
 ): Promise<SegmentContent> {
-  const { segment, schemaVersion, rows: rowsWanted, deletes: deletesWanted } = wanted.footer
+  const { segment, schemaVersion, rows: rowsWanted } = wanted.footer
   const file = join(folder, segmentFile(segment))
   if (schema === undefined) {
     report.find(file, `the catalog has no schema version ${schemaVersion} of its pool`)
     return { rows: undefined, deletes: undefined }
   }
   const rows = rowsWanted === 0 ? undefined : await report.try(() => checkRows(file, schema, wanted, report))
-  const deletes =
-    deletesWanted === 0 ? undefined : await report.try(() => checkDeletes(folder, wanted, report))
+  const deletes = hasDeleteFile(wanted.footer)
+    ? await report.try(() => checkDeletes(folder, wanted, report))
+    : undefined
   checkMeta(folder, rows, wanted, report)
   return { rows, deletes }
 }
@@ -198,7 +199,7 @@ function bytesOf(folder: string, meta: SegmentMeta): number | undefined {
 export function filesOf(folder: string, { segment, rows, deletes }: SegmentMeta | Footer): string[] {
   return [
     ...(rows > 0 ? [join(folder, segmentFile(segment))] : []),
-    ...(deletes > 0 ? [join(folder, deleteFile(segment))] : []),
+    ...(hasDeleteFile({ rows, deletes }) ? [join(folder, deleteFile(segment))] : []),
   ]
 }
 

@@ -7,8 +7,7 @@
  */
 import type { Memory } from '../catalog/memory.ts'
 import type { Pool } from '../catalog/model.ts'
-import type { SegmentMeta } from '../format/segment-meta.ts'
-import { type Footer, readFooter } from '../format/segment-meta.ts'
+import { type Footer, hasDeleteFile, readFooter, type SegmentMeta } from '../format/segment-meta.ts'
 import type { PoolState } from '../index/index-types.ts'
 import type { Debt } from '../store/compaction/compaction-types.ts'
 import { cutoffUs, inspectPool as inspectSegments } from '../store/compaction/pick-compaction.ts'
@@ -140,7 +139,7 @@ async function inspectPool(
     rowsStored,
     rowsDeleted,
     segments: segments.length,
-    deleteFiles: segments.filter(segment => segment.deletes > 0).length,
+    deleteFiles: segments.filter(hasDeleteFile).length,
     bytes: sumOf(segments, segment => segment.bytes),
     timestampFromUs: least(withRows.map(segment => segment.timestampFromUs)),
     timestampToUs: most(withRows.map(segment => segment.timestampToUs)),
@@ -171,7 +170,7 @@ async function inspectFiles(
     rowsStored: sumOf(footers, footer => footer.rows),
     rowsDeleted: null,
     segments: footers.length,
-    deleteFiles: footers.filter(footer => footer.deletes > 0).length,
+    deleteFiles: footers.filter(hasDeleteFile).length,
     bytes: sumOf(files, file => disk.size(file)),
     timestampFromUs: null,
     timestampToUs: null,

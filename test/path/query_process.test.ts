@@ -3,7 +3,15 @@
  * queries that ran in it answer UNAVAILABLE, those that waited are answered by the next process.
  */
 import { spawnSync } from 'node:child_process'
-import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
@@ -167,10 +175,13 @@ test('killed while idle: another one starts, empties the folder for spilling, an
   }
   const spilled = join(server.dataDir, 'tmp/query/duckdb_temp_storage_S32K-0.tmp')
   writeFileSync(spilled, 'left behind')
+  const extension = join(server.dataDir, 'tmp/query/extension-8UvQ2c')
+  mkdirSync(extension)
+  symlinkSync('/nowhere', join(extension, 'weir.duckdb_extension'))
   process.kill(pid, 'SIGKILL')
   await expect.poll(() => queryProcess(server) ?? pid, WAIT).not.toBe(pid)
   expect(await sum(server, texts)).toBe(SUM)
-  expect(existsSync(spilled)).toBe(false)
+  expect([existsSync(spilled), existsSync(extension)]).toEqual([false, false])
 })
 
 test('killed while it copies rows for an Arrow stream: the client sees no whole stream, no copy is left', async () => {

@@ -77,6 +77,7 @@ export class Merging {
           all.map(({ meta }) => ({ ...meta, deletedRows: 0 })),
           manifest.uncovered(schema.pool),
         ),
+        leavesSegment: inputs.at(-1) === all.at(-1),
       }
       await this.#make(schema.pool, task)
     } finally {

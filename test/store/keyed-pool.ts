@@ -267,6 +267,7 @@ export class KeyedPool {
       })),
       expireBeforeUs,
       older: olderThan(first.sequenceFrom, segments, []),
+      leavesSegment: from + count >= all.length,
     })
     // A flush commits while the merge runs.
     this.#recent = undefined

@@ -79,12 +79,14 @@ export interface MergeTask {
    * the key (W-6).
    */
   readonly older: readonly TimeSpan[]
+  /** Where no row and no delete is left, a segment stays that says so (W-6 of run-compaction.ts). */
+  readonly leavesSegment: boolean
   /** Changes of the one input's rows. Absent: the rows stay as they are. */
   readonly changes?: MergeChanges
 }
 
 export interface MergeDone {
-  /** undefined: no row and no delete is left, and the merge wrote no file. */
+  /** undefined: no row and no delete is left, and the task asks for no segment then. */
   readonly meta: SegmentMeta | undefined
   /**
    * Keys of the new segment's rows, and keys of expired and removed rows with row -1. undefined

@@ -4,7 +4,7 @@
  *
  *   W-5   The merge answers only when the new files are durable.
  *   W-6   merge-keys.ts says which deletes stay. The footer names the segments that the new one
- *         replaces.
+ *         replaces. Where nothing is left, there is no new segment, or one that is an empty delete file.
  *   W-7   The new segment holds exactly the inputs' live rows: they are counted before the file
  *         gets its name.
  *
@@ -17,7 +17,7 @@ import { writeDeleteFile } from '../../format/delete-file.ts'
 import { buildKeyRun, type KeyRun } from '../../format/key-run.ts'
 import type { PoolSchema } from '../../format/schema.ts'
 import { readSegmentKeys, type SegmentKeys } from '../../format/segment-keys.ts'
-import { type SegmentMeta, segmentFooter } from '../../format/segment-meta.ts'
+import { hasDeleteFile, type SegmentMeta, segmentFooter } from '../../format/segment-meta.ts'
 import { assert, must } from '../../util/assert.ts'
 import { callAfter, monotonicMs } from '../../util/clock.ts'
 import { type Disk, isDiskError, disk as realDisk } from '../../util/disk.ts'
@@ -126,7 +126,7 @@ export class MergeWriter {
     const inputs = task.inputs.map(input => inputOf(task, input))
     try {
       const { changes, rows } = await this.#copyLiveRows(task, inputs)
-      const isEmpty = rows === 0 && changes.deletes.keys.length === 0
+      const isEmpty = rows === 0 && changes.deletes.keys.length === 0 && !task.leavesSegment
       const written = isEmpty ? undefined : await this.#write(task, inputs, changes, rows)
       const runs = written?.run === undefined ? changes.gone : [written.run, ...changes.gone]
       return {
@@ -276,8 +276,9 @@ export class MergeWriter {
       rowsOfFlush: rows,
     }
     const removedKeys = buildKeyRun(deletes.keys.map(key => ({ key, row: -1 })))
-    const deleteBytes =
-      deletes.keys.length === 0 ? undefined : writeDeleteFile(header, removedKeys, deletes.sequences)
+    const deleteBytes = hasDeleteFile({ rows, deletes: deletes.keys.length })
+      ? writeDeleteFile(header, removedKeys, deletes.sequences)
+      : undefined
     const published = await this.#publish(task, rows > 0, deleteBytes)
     crashPoint('merge.published')
     const meta: SegmentMeta = {

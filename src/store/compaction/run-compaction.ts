@@ -7,6 +7,11 @@
  *        it for the newest segment of its range. No other merge of the pool begins until the
  *        removal is durable. (After a crash the sweep removes it, and merges begin only after the
  *        sweep.)
+ *        A segment stays where the inputs' last sequence is the pool's newest, or where a job
+ *        emptied it. Of the newest, a rebuild would not know that it was flushed, and would take its
+ *        requests from the log. Of the other, it would find the removed rows until the file is gone:
+ *        no newer segment deletes them. Other rows that are left out are deleted or expired for a
+ *        rebuild too.
  *   W-7  The retention cutoff is read again before the commit: rows that the pool keeps by then are
  *        not removed.
  */
@@ -159,6 +164,7 @@ export class CompactionRunner {
     )
     const { schemaVersion, expireBeforeUs, changes } = how
     const { sequenceFrom } = must(inputs[0], 'an input')
+    const { sequenceTo } = must(inputs.at(-1), 'an input')
     return {
       poolId: pool.poolId,
       schema: pool.schema(schemaVersion),
@@ -171,6 +177,8 @@ export class CompactionRunner {
       })),
       expireBeforeUs,
       older: olderThan(sequenceFrom, pinned.segments.map(segmentOf), this.#deps.obsolete(number)),
+      leavesSegment:
+        changes !== undefined || pinned.segments.every(({ meta }) => meta.sequenceTo <= sequenceTo),
       ...(changes === undefined ? {} : { changes }),
     }
   }

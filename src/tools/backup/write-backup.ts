@@ -14,7 +14,7 @@
  */
 import { join } from 'node:path'
 import type { Entry } from '../../catalog/catalog-types.ts'
-import type { SegmentMeta } from '../../format/segment-meta.ts'
+import { hasDeleteFile, type SegmentMeta } from '../../format/segment-meta.ts'
 import type { LogSpan } from '../../log/log-types.ts'
 import { wallMs } from '../../util/clock.ts'
 import { SELF_CHECKED } from '../../util/crc32.ts'
@@ -240,7 +240,7 @@ async function copyPool(writing: Writing, pool: BackupPool, counted: (bytes: num
   writing.folders.push(to)
   for (const meta of pool.segments) {
     const parts: Part[] = []
-    if (meta.deletes > 0) parts.push({ name: deleteFile(meta.segment), checksum: SELF_CHECKED })
+    if (hasDeleteFile(meta)) parts.push({ name: deleteFile(meta.segment), checksum: SELF_CHECKED })
     if (meta.rows > 0) parts.push({ name: segmentFile(meta.segment), checksum: meta.checksum })
     let bytes = 0
     const damagedBefore = writing.damaged.length

@@ -222,6 +222,7 @@ export class MergeHarness {
         .slice(0, from)
         .filter(({ meta }) => meta.rows > 0)
         .map(({ meta }) => ({ fromUs: meta.timestampFromUs, toUs: meta.timestampToUs })),
+      leavesSegment: from + count === this.segments.length,
     }
   }
 
@@ -246,7 +247,7 @@ export class MergeHarness {
     const { rows: all } = this.#split([this.segments[at]!], undefined)
     const matching = all.filter(({ row }) => matches(row))
     const changes = { file: await this.#changesOf(matching, values), set: [...(values?.keys() ?? [])] }
-    const task = { ...this.task(at, 1), changes }
+    const task = { ...this.task(at, 1), changes, leavesSegment: true }
     if (values === undefined) {
       const rows = all.filter(one => !matching.includes(one))
       return this.#run(task, at, { gone: matching, rows, left: this.schema.key === null ? [] : matching })
@@ -412,9 +413,11 @@ export class MergeHarness {
     const { meta } = done
     const files = disk.readdir(this.folder)
     const [parquet, dropped] = [segmentFile(task.segment), deleteFile(task.segment)]
-    expect([files.includes(parquet), files.includes(dropped)]).toEqual([rows.length > 0, deletes.length > 0])
+    // A segment without rows is a delete file, which may be empty.
+    const hasDeleteFile = deletes.length > 0 || (rows.length === 0 && task.leavesSegment)
+    expect([files.includes(parquet), files.includes(dropped)]).toEqual([rows.length > 0, hasDeleteFile])
     expect(disk.readdir(join(this.root, 'tmp', 'merge'))).toEqual(['spill'])
-    if (rows.length === 0 && deletes.length === 0) {
+    if (rows.length === 0 && !hasDeleteFile) {
       expect(meta).toBeUndefined()
       return
     }
@@ -433,7 +436,7 @@ export class MergeHarness {
     expect(meta!.timestampFromUs).toBe(rows.length === 0 ? null : Number(times[0]))
     expect(meta!.timestampToUs).toBe(rows.length === 0 ? null : Number(times.at(-1)))
     if (rows.length > 0) this.#checkFooter(task, meta!)
-    if (deletes.length > 0) this.#checkDeletes(task, rows, deletes, span)
+    if (hasDeleteFile) this.#checkDeletes(task, rows, deletes, span)
   }
 
   #checkFooter(task: MergeTask, meta: SegmentMeta): void {

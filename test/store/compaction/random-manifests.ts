@@ -50,7 +50,8 @@ export function merged(
   // files are removed.
   const areDropped = isOldest && (rows > 0 || inputs.length === 1)
   const deletes = areDropped ? 0 : inputs.reduce((sum, one) => sum + one.deletes, 0)
-  if (rows + deletes === 0) return rest
+  const isNewest = rest.every(one => one.sequenceTo < last.sequenceTo)
+  if (rows + deletes === 0 && !isNewest) return rest
   const from = Math.min(...left.map(one => one.timestampFromUs ?? Number.POSITIVE_INFINITY))
   const to = Math.max(...left.map(one => one.timestampToUs ?? 0))
   const stamps =

