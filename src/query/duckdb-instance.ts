@@ -27,7 +27,7 @@ export interface Sandbox {
   readonly hasIsLive: boolean
 }
 
-/** Opens a locked in-memory instance. It caches footers, because segments never change. */
+/** Opens a locked in-memory instance. */
 export async function openSandbox(settings: EngineSettings): Promise<Sandbox> {
   const extension = nativeFile(settings.kernel)
   const duckdb = await DuckDBInstance.create(':memory:', {
@@ -86,27 +86,30 @@ export function emptySpillFolder(temporaryFolder: string): void {
 async function lock(connection: DuckDBConnection, settings: EngineSettings): Promise<void> {
   const { segmentFolder, temporaryFolder, outputFolder = temporaryFolder } = settings
   const folders = [segmentFolder, temporaryFolder, outputFolder].map(quoteText).join(', ')
-  const statements = [
-    'SET allow_unsigned_extensions = false',
-    "SET TimeZone = 'UTC'",
-    `SET temp_directory = ${quoteText(spillFolder(settings.temporaryFolder))}`,
-    `SET max_temp_directory_size = '${QUERY_SPILL_BYTES_MAX / 1024}KiB'`,
-    `SET threads = ${Math.max(1, Math.trunc(settings.threads))}`,
-    `SET memory_limit = '${Math.trunc(settings.memoryBytes / 1024)}KiB'`,
-    'SET parquet_metadata_cache = true',
+  const assignments = [
+    'allow_unsigned_extensions = false',
+    "TimeZone = 'UTC'",
+    `temp_directory = ${quoteText(spillFolder(settings.temporaryFolder))}`,
+    `max_temp_directory_size = '${QUERY_SPILL_BYTES_MAX / 1024}KiB'`,
+    `threads = ${Math.max(1, Math.trunc(settings.threads))}`,
+    `memory_limit = '${Math.trunc(settings.memoryBytes / 1024)}KiB'`,
+    // Footers of segments, which never change. They count as DuckDB's memory, and go when a query
+    // needs it.
+    'parquet_metadata_cache = true',
     // The system's page cache holds the files already. A second cache would take 12 kB of our
     // memory for each small segment ever read.
-    'SET enable_external_file_cache = false',
+    'enable_external_file_cache = false',
     // No answer promises an order, and keeping one takes memory.
-    'SET preserve_insertion_order = false',
-    'SET autoinstall_known_extensions = false',
-    'SET autoload_known_extensions = false',
-    'SET allow_community_extensions = false',
-    `SET allowed_directories = [${folders}]`,
-    'SET enable_external_access = false',
-    'SET lock_configuration = true',
+    'preserve_insertion_order = false',
+    'autoinstall_known_extensions = false',
+    'autoload_known_extensions = false',
+    'allow_community_extensions = false',
+    `allowed_directories = [${folders}]`,
+    'enable_external_access = false',
+    'lock_configuration = true',
   ]
-  for (const statement of statements) await connection.run(statement)
+  // GLOBAL: each query has a connection of its own, and some settings are of one connection else.
+  for (const assignment of assignments) await connection.run(`SET GLOBAL ${assignment}`)
 }
 
 /** DuckDB's message in one line. */

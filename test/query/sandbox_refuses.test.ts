@@ -6,6 +6,9 @@ import { must } from '../../src/util/assert.ts'
 import { nativeFile } from '../../src/util/native.ts'
 import { schemaOf, TestPool } from './pool.ts'
 
+// The machine's zone, which DuckDB takes where a connection has no other.
+process.env['TZ'] = 'America/New_York'
+
 const pool = new TestPool()
 const schema = schemaOf([['n', 'INT64']])
 const outside = join(pool.root, 'outside.csv')
@@ -55,9 +58,10 @@ test('the settings close everything outside the folders', async () => {
   expect(existsSync(join(pool.root, 'made.db'))).toBe(false)
   const settings = await connection.run(
     `SELECT current_setting('TimeZone'), current_setting('threads'),
-      current_setting('enable_external_access'), current_setting('allow_unsigned_extensions')`,
+      current_setting('enable_external_access'), current_setting('allow_unsigned_extensions'),
+      current_setting('parquet_metadata_cache')`,
   )
-  expect(await settings.getRows()).toEqual([['Etc/UTC', 1n, false, false]])
+  expect(await settings.getRows()).toEqual([['UTC', 1n, false, false, true]])
   connection.closeSync()
   instance.closeSync()
 })
