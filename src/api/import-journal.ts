@@ -44,6 +44,7 @@ export class JournalEntry {
   onCancelled: () => void = () => {}
   #writtenMs = monotonicMs()
   #writing: Promise<void> | undefined
+  #isEnding = false
 
   constructor(id: string, journal: ImportJournal, read: ReadProgress) {
     this.id = id
@@ -51,9 +52,10 @@ export class JournalEntry {
     this.#read = read
   }
 
-  /** Something has changed. */
+  /** Something may have changed. */
   changed(): void {
-    if (this.#writing !== undefined || monotonicMs() - this.#writtenMs < IMPORT_JOURNAL_MS) return
+    if (this.#isEnding || this.#writing !== undefined) return
+    if (monotonicMs() - this.#writtenMs < IMPORT_JOURNAL_MS) return
     this.#writtenMs = monotonicMs()
     const { done, progress } = this.#read()
     this.#writing = this.#write(
@@ -65,6 +67,7 @@ export class JournalEntry {
 
   /** Writes the end. @param error null: it succeeded */
   async end(error: string | null): Promise<void> {
+    this.#isEnding = true
     await this.#writing
     await this.#write(this.#journal.end(this.id, this.#read().done, error))
   }

@@ -2,13 +2,16 @@
  * Imports into the real server: every row is there with its columns and its payload, whatever the
  * format and the encoding, or is in the report.
  */
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { tableFromIPC } from 'apache-arrow'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Answer, ask } from '../api/client.ts'
+import { type Answer, ask, head, Raw } from '../api/client.ts'
 import { integersFrom, newSeed } from '../util/random.ts'
 import { fetchToken, startServer, type TestPool, type TestServer } from '../util/server.ts'
 import { column, expectProblem, portOf } from './client.ts'
+import { until } from './compaction.ts'
 
 const COLUMNS = [
   column('at', 'TIMESTAMP'),
@@ -204,3 +207,36 @@ test('a pool that is deleted during an import ends it with 404', async () => {
   })
   expect([answer.status, answer.json.code]).toEqual([404, 'pool_deleted'])
 })
+
+test.each(['parquet', 'ndjson'])(
+  '%s: the job of a body that brings no batch yet shows its progress, and can be cancelled',
+  async format => {
+    const pool = await createPool(`slow-${format}`)
+    const authorization = `Bearer ${token}`
+    const [path, total] = [`/v1/pools/${pool.poolId}/import`, 4_000_000]
+    const newest = async () =>
+      (await ask(portOf(server), path, { method: 'GET', headers: { authorization } })).json.imports[0]
+    const spooled = () =>
+      readdirSync(join(server.dataDir, 'tmp')).filter(name => name.startsWith('import-')).length
+    const raw = await Raw.open(portOf(server))
+    const headers = [`Authorization: ${authorization}`, `Content-Length: ${total}`]
+    raw.write(head(`${path}?format=${format}`, headers))
+    // No piece ends a line of NDJSON, and Parquet is read from its end.
+    for (const progress of [0.1, 0.2]) {
+      raw.write(Buffer.alloc(total / 10, 'x'))
+      await until(`the progress is ${progress}`, async () => (await newest())?.progress === progress)
+    }
+    const { id, status, rows, durableRows } = await newest()
+    expect([status, rows, durableRows]).toEqual(['IN_PROGRESS', 0, 0])
+    expect(spooled()).toBe(format === 'parquet' ? 1 : 0)
+    const cancel = 'mutation ($id: ID!) { cancelJob(id: $id) { status } }'
+    expect((await server.graphql(cancel, { id })).data).toEqual({ cancelJob: { status: 'IN_PROGRESS' } })
+    await raw.until(({ received }) => received.includes('refusedOmitted'))
+    expect(raw.received).toMatch(/^HTTP\/1.1 409 /)
+    expect(raw.received).toContain('"code":"cancelled"')
+    expect(await newest()).toMatchObject({ status: 'FAILED', error: 'The job was cancelled.' })
+    raw.socket.destroy()
+    await until('no file is left in data/tmp', () => spooled() === 0)
+    expect(await server.count(pool.poolId)).toBe('0')
+  },
+)
