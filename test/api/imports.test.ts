@@ -351,6 +351,22 @@ test('the journal is written now and then while an import runs, and says what is
   expect(fake.journal.imports[0]!.durableRows).toBe(logged().length)
 })
 
+test('an import that writes its end to the journal writes no progress meanwhile', async () => {
+  const writing = gate()
+  fake.journal.gate = writing.promise
+  const answering = send(lines(0, 2))
+  await until(() => fake.journal.writes === 1)
+  const raw = await Raw.open(api.port)
+  raw.write(head(PATH, [TOKEN, 'Content-Length: 2000000']))
+  // The first import began earlier, so its progress would be due earlier.
+  await until(() => fake.journal.told.length > 0)
+  expect(fake.journal.told).toEqual(['DPJ2'])
+  writing.open()
+  expect((await answering).status).toBe(200)
+  raw.socket.destroy()
+  await until(() => api.stats().imports === 0)
+})
+
 test('a cancelled import ends with what is durable', async () => {
   fake.journal.isCancelled = true
   const raw = await Raw.open(api.port)

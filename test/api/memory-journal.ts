@@ -5,6 +5,8 @@ export class MemoryJournal implements ImportJournal {
   readonly imports: JournaledImport[] = []
   readonly pools = new Map<string, string>()
   writes = 0
+  /** The import of each progress that was to be written. */
+  readonly told: string[] = []
   isCancelled = false
   /** Awaited in front of each write. */
   gate: Promise<unknown> | undefined
@@ -19,6 +21,7 @@ export class MemoryJournal implements ImportJournal {
   }
 
   progress: ImportJournal['progress'] = async (id, done, progress) => {
+    this.told.push(id)
     await this.#change(id, { ...done, progress })
     return { isCancelled: this.isCancelled }
   }
