@@ -93,6 +93,11 @@ const QUESTIONS = {
     asks: 'how fast is each kind of question over 10M rows, beside DuckDB, ClickHouse and PostgreSQL?',
     takes: ['rows', 'rounds', 'seconds', 'connections', 'only', 'no-peers'],
   },
+  'query-kills': {
+    load: async () => (await import('./query-kills.ts')).benchQueryKills,
+    asks: 'how late are acks at full ingest beside queries, and while the query process is killed?',
+    takes: ['rows', 'seconds', 'connections', 'rounds'],
+  },
   received: {
     load: async () => (await import('./received.ts')).benchReceived,
     asks: 'is every acknowledged event stored when ids repeat, over restarts and with the clock set back?',

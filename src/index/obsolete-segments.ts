@@ -6,9 +6,9 @@
  *        - A replaced segment is covered: another segment holds its sequences, and the rebuild
  *          leaves it out. It may go at any time.
  *        - A segment of which a merge left nothing is uncovered. Its rows are expired, or dead by
- *          newer segments' rows and deletes, and merges keep those deletes until it is gone (`uncovered`). It goes
- *          only after all files within its sequences, and if it has deletes, after all older
- *          uncovered ones. Otherwise a rebuild would find their rows again.
+ *          rows and deletes of newer segments. Merges keep those deletes until it is gone
+ *          (`uncovered`). It goes only after all files within its sequences, and if it has deletes,
+ *          after all older uncovered ones. Otherwise a rebuild would find their rows again.
  *   W-8  None goes while a snapshot holds it.
  *
  * A removal that the disk refuses is tried again when more segments of the pool become obsolete,

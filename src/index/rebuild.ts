@@ -108,7 +108,7 @@ function readPoolSegments(options: RebuildOptions, pool: RebuildPool): PoolSegme
 
 /** Applies segment by segment. Small segments share a transaction, which is one sync. */
 async function applyAll(options: RebuildOptions, poolSegments: readonly PoolSegments[]): Promise<void> {
-  const work = ({ rows, deletes }: Footer) => rows + deletes
+  const work = ({ rows, deletes }: Footer) => Math.max(rows + deletes, 1)
   const total = poolSegments.reduce((sum, { live }) => live.reduce((all, one) => all + work(one), sum), 0)
   let done = 0
   let flushes: FlushCommit[] = []

@@ -11,6 +11,7 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import type { QuerySegment } from '../index/index-types.ts'
+import { disk } from '../util/disk.ts'
 import { DuckDBInstance } from '../util/duckdb.ts'
 import { SegmentDamaged, Unavailable } from '../util/errors.ts'
 import { QUERY_SPILL_BYTES_MAX } from '../util/limits.ts'
@@ -80,7 +81,7 @@ async function tryLoad(
 export function emptySpillFolder(temporaryFolder: string): void {
   const folder = spillFolder(temporaryFolder)
   rmSync(folder, { recursive: true, force: true }) // a kill may have left a folder of `tryLoad` in it
-  mkdirSync(folder)
+  disk.mkdir(folder)
 }
 
 async function lock(connection: DuckDBConnection, settings: EngineSettings): Promise<void> {
@@ -93,8 +94,8 @@ async function lock(connection: DuckDBConnection, settings: EngineSettings): Pro
     `max_temp_directory_size = '${QUERY_SPILL_BYTES_MAX / 1024}KiB'`,
     `threads = ${Math.max(1, Math.trunc(settings.threads))}`,
     `memory_limit = '${Math.trunc(settings.memoryBytes / 1024)}KiB'`,
-    // Footers of segments, which never change. They count as DuckDB's memory, and go when a query
-    // needs it.
+    // The footers of segments never change. DuckDB keeps them in its memory, those of removed files
+    // too, until a query needs the memory.
     'parquet_metadata_cache = true',
     // The system's page cache holds the files already. A second cache would take 12 kB of our
     // memory for each small segment ever read.
@@ -108,7 +109,7 @@ async function lock(connection: DuckDBConnection, settings: EngineSettings): Pro
     'enable_external_access = false',
     'lock_configuration = true',
   ]
-  // GLOBAL: each query has a connection of its own, and some settings are of one connection else.
+  // Each query has a connection of its own. Without GLOBAL some settings are for this one only.
   for (const assignment of assignments) await connection.run(`SET GLOBAL ${assignment}`)
 }
 

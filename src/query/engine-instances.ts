@@ -78,7 +78,7 @@ export class EngineInstances {
     return opening
   }
 
-  /** Drops all cached data of these files. */
+  /** Drops the deleted rows of these files. */
   async forget(files: readonly string[]): Promise<void> {
     await Promise.all((await this.#opened()).map(({ deletedRows }) => deletedRows.forget(files)))
   }

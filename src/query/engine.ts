@@ -149,7 +149,7 @@ export class Engine {
     return this.#parser.parseStatement(text)
   }
 
-  /** Drops all cached data of these files. No manifest names them any more. */
+  /** Drops the deleted rows of these files. No manifest names them any more. */
   async forget(files: readonly string[]): Promise<void> {
     await this.#instances.forget(files)
   }

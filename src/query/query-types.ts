@@ -142,7 +142,7 @@ export interface QueryEngine {
   /** The same for a whole SELECT. */
   parseStatement(text: string, fairKey: string): Promise<SqlStatement | BadQuery>
   /**
-   * Drops all cached data of these files. No manifest and no snapshot names them any more.
+   * Drops the deleted rows of these files that are kept for later queries. No manifest and no snapshot names them any more.
    */
   forget(files: readonly string[]): void
   stats(): { readonly running: number; readonly waiting: number }
@@ -197,6 +197,6 @@ export interface EngineCalls {
   cancel(id: number): void
   parse(text: string): Expression | BadQuery
   parseStatement(text: string): SqlStatement | BadQuery
-  /** Drops all cached data of these files. No manifest names them any more. */
+  /** Drops the deleted rows of these files that are kept for later queries. No manifest names them any more. */
   forget(files: readonly string[]): void
 }

@@ -15,6 +15,7 @@
  *   no good file        the segment is moved away and its rows are lost
  *   good delete file    it stays and is changed to stand alone, so that deleted rows stay deleted
  *   good Parquet file   it stays, and its footer is changed to name no deletes
+ *   empty delete file   it is written again from what the index knows
  *
  * Rows of older segments that a lost segment had updated or deleted come back as they were. The
  * message for the operator says so.
@@ -22,10 +23,12 @@
 import { basename, dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import type { Memory } from '../catalog/memory.ts'
+import type { Pool } from '../catalog/model.ts'
 import { writeAdmin } from '../catalog/open-catalog.ts'
 import { CANNOT_RUN, CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
 import type { Config } from '../engine/config.ts'
-import { readDeleteFile } from '../format/delete-file.ts'
+import { readDeleteFile, writeDeleteFile } from '../format/delete-file.ts'
+import { buildKeyRun } from '../format/key-run.ts'
 import type { PoolState } from '../index/index-types.ts'
 import { planSalvage, type Salvage, salvageLog } from '../log/salvage.ts'
 import { assert } from '../util/assert.ts'
@@ -183,6 +186,8 @@ interface SegmentRepair {
   readonly aloneDeletes: string | undefined
   /** A Parquet file that is changed to name no deletes. */
   readonly withoutDeletes: string | undefined
+  /** A delete file that is written again. */
+  readonly writes: { readonly file: string; readonly bytes: Uint8Array } | undefined
 }
 
 /**
@@ -208,13 +213,13 @@ async function planSegments(
     const segments = new Set(
       [...bad].map(file => numberOfFile(basename(file))).filter(one => one !== undefined),
     )
-    for (const segment of segments) repairs.push(planSegment(pool.id, folder, segment, bad, state))
+    for (const segment of segments) repairs.push(planSegment(pool, folder, segment, bad, state))
   }
   return repairs
 }
 
 function planSegment(
-  poolId: string,
+  { id: poolId, number: pool }: Pool,
   folder: string,
   segment: number,
   bad: ReadonlySet<string>,
@@ -230,7 +235,13 @@ function planSegment(
       ? 'an unknown number of rows is lost'
       : `${countText(meta.rows - meta.deletedRows)} live rows are lost`
   const older = 'rows of older segments that it had updated or deleted may be back as they were'
-  const base = { poolId, loses: true, aloneDeletes: undefined, withoutDeletes: undefined }
+  const base = { poolId, loses: true, aloneDeletes: undefined, withoutDeletes: undefined, writes: undefined }
+  if (meta?.rows === 0 && meta.deletes === 0) {
+    const header = { ...meta, pool, rowsOfFlush: 0 }
+    const writes = { file: deletes, bytes: writeDeleteFile(header, buildKeyRun([]), new Float64Array()) }
+    const text = `${deletes}: damaged or missing; it holds no key, and is written again; nothing is lost`
+    return { ...base, text, loses: false, move: existing(deletes), writes }
+  }
   if (isGood(parquet)) {
     const text = `${deletes}: damaged or missing; its deletes are lost, and rows that they deleted may be back; the rows of the segment stay`
     return { ...base, text, move: existing(deletes), withoutDeletes: parquet }
@@ -256,7 +267,7 @@ function isReadable(file: string): boolean {
 }
 
 /** Repairs a segment. A delete file that is changed is copied to `aside` first. */
-function repairSegment({ move, aloneDeletes, withoutDeletes }: SegmentRepair, aside: string): void {
+function repairSegment({ move, aloneDeletes, withoutDeletes, writes }: SegmentRepair, aside: string): void {
   if (aloneDeletes !== undefined) {
     copyAside(aloneDeletes, aside)
     replaceFile(disk, aloneDeletes, [standAlone(readFile(disk, aloneDeletes))])
@@ -265,6 +276,7 @@ function repairSegment({ move, aloneDeletes, withoutDeletes }: SegmentRepair, as
   for (const file of move) moveAside(file, aside)
   const [first] = move
   if (first !== undefined) syncFolder(disk, dirname(first))
+  if (writes !== undefined) replaceFile(disk, writes.file, [writes.bytes])
 }
 
 /** Copies `file` into the folder `aside` and syncs it. Zeros replace bytes that cannot be read. */

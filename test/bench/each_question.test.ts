@@ -160,6 +160,16 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /a tenant's counter, 64 clients +\d+ queries\/s/,
     ],
   },
+  'query-kills': {
+    args: '--rows 1000 --seconds 3 --connections 2 --rounds 1'.split(' '),
+    prints: [
+      /acks alone +p50 .* p99 .* no errors$/m,
+      /acks beside 16 clients +p50 .* no errors; queries: \d+\/s, 0 failed$/m,
+      /acks with 1 kills +p50 .* no errors; queries: \d+\/s, \d+ failed$/m,
+      /the next answer +p50 \d+ ms, max \d+ ms/,
+      /acknowledged and counted +(\d+) and \1$/m,
+    ],
+  },
   received: {
     args: '--seconds 0.3 --connections 8'.split(' '),
     prints: [

@@ -2,10 +2,11 @@
  * W-6 of rows that a job deleted: a rebuilt index does not find them, also where a crash undid the
  * removal of their files.
  */
-import { cpSync, rmSync } from 'node:fs'
+import { cpSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { AT, at, NEVER, post } from '../path/compaction.ts'
+import { AT, at, filesOf, NEVER, post } from '../path/compaction.ts'
+import { weir } from '../tools/folder.ts'
 import { startServer, temporaryFolder } from '../util/server.ts'
 import { verifyFolder } from '../util/verify.ts'
 import { POOLS } from './job-model.ts'
@@ -28,9 +29,11 @@ test.each(Object.keys(POOLS))('pool %s, with the files of before the job', async
     await post(pool, events)
     await server.count(pool.poolId) // which flushes
   }
+  expect((await server.stop()).code).toBe(0)
   const segments = join(dataDir, 'segment')
   const before = join(dataDir, '..', 'before')
   cpSync(segments, before, { recursive: true })
+  server = await startServer({ dataDir, env: NEVER })
   for (const filterSql of ['n = 1', 'true'])
     expect(await runJob(server, 'deletion', { dataPool: pool.poolId, filterSql })).toBeNull()
   await server.kill()
@@ -43,4 +46,27 @@ test.each(Object.keys(POOLS))('pool %s, with the files of before the job', async
   expect(await server.count(pool.poolId)).toBe('1')
   expect((await server.stop()).code).toBe(0)
   await verifyFolder(dataDir) // throws what it finds
+})
+
+test('also after a repair: a lost delete file without keys is written again', async () => {
+  const dataDir = join(temporaryFolder(), 'data')
+  let server = await startServer({ dataDir, env: NEVER })
+  const pool = await server.createPool(POOLS['events']!)
+  await post(pool, SEGMENTS[0])
+  expect(await runJob(server, 'deletion', { dataPool: pool.poolId, filterSql: 'true' })).toBeNull()
+  expect((await server.stop()).code).toBe(0)
+  const [name = ''] = filesOf(dataDir, pool.poolId)
+  expect(name).toMatch(/\.deletes$/)
+  const file = join(dataDir, 'segment', pool.poolId, name)
+  for (const damage of [() => rmSync(file), () => writeFileSync(file, 'damaged')]) {
+    damage()
+    expect((await weir(['verify', '--data-dir', dataDir])).code).toBe(1)
+    const done = await weir(['repair', '--data-dir', dataDir]) // without --yes
+    expect([done.code, done.out]).toEqual([0, expect.stringContaining('nothing is lost')])
+    await verifyFolder(dataDir) // throws what it finds
+  }
+  rmSync(join(dataDir, 'index'), { recursive: true })
+  server = await startServer({ dataDir, env: NEVER })
+  expect(await server.count(pool.poolId)).toBe('0')
+  expect((await server.stop()).code).toBe(0)
 })

@@ -59,9 +59,9 @@ test('the settings close everything outside the folders', async () => {
   const settings = await connection.run(
     `SELECT current_setting('TimeZone'), current_setting('threads'),
       current_setting('enable_external_access'), current_setting('allow_unsigned_extensions'),
-      current_setting('parquet_metadata_cache')`,
+      current_setting('parquet_metadata_cache'), '2026-01-01 03:30:00+00'::TIMESTAMPTZ::DATE::VARCHAR`,
   )
-  expect(await settings.getRows()).toEqual([['UTC', 1n, false, false, true]])
+  expect(await settings.getRows()).toEqual([['UTC', 1n, false, false, true, '2026-01-01']])
   connection.closeSync()
   instance.closeSync()
 })

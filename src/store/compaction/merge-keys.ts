@@ -191,12 +191,12 @@ export async function readKeyChanges(
 }
 
 /**
- * The times of everything that a delete may still be needed for. Several inputs without a live row
- * leave no segment, and their files are removed one after the other: a delete in one stays as long
- * as another one may hold its key. The next merge drops it.
+ * The times of everything that a delete may still be needed for. Where several inputs leave no
+ * segment, their files are removed one after the other: a delete in one stays as long as another one
+ * may hold its key. The next merge drops it.
  */
-function olderOf({ older }: MergeTask, inputs: readonly InputSegment[]): readonly TimeSpan[] {
-  if (inputs.length === 1 || inputs.some(({ live }) => live > 0)) return older
+function olderOf({ older, leavesSegment }: MergeTask, inputs: readonly InputSegment[]): readonly TimeSpan[] {
+  if (leavesSegment || inputs.length === 1 || inputs.some(({ live }) => live > 0)) return older
   const spans = inputs
     .filter(({ meta }) => meta.rows > 0)
     .map(({ meta }) => ({ fromUs: meta.timestampFromUs, toUs: meta.timestampToUs }))

@@ -4,7 +4,7 @@
  *
  *   W-5   The merge answers only when the new files are durable.
  *   W-6   merge-keys.ts says which deletes stay. The footer names the segments that the new one
- *         replaces. Where nothing is left, there is no new segment, or one that is an empty delete file.
+ *         replaces. Where nothing is left, there is no new segment, or an empty delete file.
  *   W-7   The new segment holds exactly the inputs' live rows: they are counted before the file
  *         gets its name.
  *

@@ -131,7 +131,7 @@ interface MeasuredSegment extends Candidate {
 
 function measure(segment: PoolSegment, isOldest: boolean, rowsMax: number): MeasuredSegment {
   const rows = segment.rows + segment.deletes
-  // Nothing is older than the oldest segment, so no row needs its deletes.
+  // Deletes are needed for older rows only.
   const dead = segment.deletedRows + (isOldest ? segment.deletes : 0)
   const live = rows - dead
   const bytes = (segment.bytes * live) / Math.max(rows, 1)
@@ -143,14 +143,16 @@ function measure(segment: PoolSegment, isOldest: boolean, rowsMax: number): Meas
 function stretchesOf({ segments, obsolete = [], isExcluded, rowsMax = COMPACT_ROWS_MAX }: PickInput) {
   const stretches: MeasuredSegment[][] = []
   let stretch: MeasuredSegment[] = []
-  for (const [index, segment] of bySequence(segments).entries()) {
+  let isOldest = true // no rows are older
+  for (const segment of bySequence(segments)) {
     const isApart = isExcluded(segment.segment)
     if (isApart) {
       if (stretch.length > 0) stretches.push(stretch)
       stretch = []
     }
-    const isOldest = index === 0 && olderThan(segment.sequenceFrom, [], obsolete).length === 0
+    isOldest &&= olderThan(segment.sequenceFrom, [], obsolete).length === 0
     if (!isApart) stretch.push(measure(segment, isOldest, rowsMax))
+    isOldest &&= segment.rows === 0
   }
   if (stretch.length > 0) stretches.push(stretch)
   return stretches

@@ -7,11 +7,11 @@
  *        it for the newest segment of its range. No other merge of the pool begins until the
  *        removal is durable. (After a crash the sweep removes it, and merges begin only after the
  *        sweep.)
- *        A segment stays where the inputs' last sequence is the pool's newest, or where a job
- *        emptied it. Of the newest, a rebuild would not know that it was flushed, and would take its
- *        requests from the log. Of the other, it would find the removed rows until the file is gone:
- *        no newer segment deletes them. Other rows that are left out are deleted or expired for a
- *        rebuild too.
+ *        An empty segment stays in place of the inputs (`leavesSegment`) in three cases. The inputs
+ *        are the pool's newest: without one a rebuild takes their requests from the log. A job emptied
+ *        the input: no newer segment deletes the rows that it removed, and a rebuild finds them until
+ *        the file is gone. The pool has versions: a row may be dead by an older row, which a job may
+ *        remove. In all other cases a rebuild leaves the rows out by itself.
  *   W-7  The retention cutoff is read again before the commit: rows that the pool keeps by then are
  *        not removed.
  */
@@ -165,9 +165,11 @@ export class CompactionRunner {
     const { schemaVersion, expireBeforeUs, changes } = how
     const { sequenceFrom } = must(inputs[0], 'an input')
     const { sequenceTo } = must(inputs.at(-1), 'an input')
+    const schema = pool.schema(schemaVersion)
+    const isNewest = pinned.segments.every(({ meta }) => meta.sequenceTo <= sequenceTo)
     return {
       poolId: pool.poolId,
-      schema: pool.schema(schemaVersion),
+      schema,
       folder: pool.folder,
       segment: this.#deps.takeSegmentNumber(number),
       inputs: inputs.map(({ deletedRows: _, ...meta }) => ({
@@ -177,8 +179,7 @@ export class CompactionRunner {
       })),
       expireBeforeUs,
       older: olderThan(sequenceFrom, pinned.segments.map(segmentOf), this.#deps.obsolete(number)),
-      leavesSegment:
-        changes !== undefined || pinned.segments.every(({ meta }) => meta.sequenceTo <= sequenceTo),
+      leavesSegment: isNewest || changes !== undefined || (schema.key?.version ?? -1) >= 0,
       ...(changes === undefined ? {} : { changes }),
     }
   }

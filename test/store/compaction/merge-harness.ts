@@ -338,7 +338,9 @@ export class MergeHarness {
     for (const one of [...inputs.flatMap(({ deletes }) => deletes), ...left])
       if ((last.get(one.key)?.sequence ?? 0) < one.sequence) last.set(one.key, one)
     const own =
-      rows.length > 0 || inputs.length === 1 ? [] : inputs.map(({ meta }) => meta).filter(one => one.rows > 0)
+      task.leavesSegment || rows.length > 0 || inputs.length === 1
+        ? []
+        : inputs.map(({ meta }) => meta).filter(one => one.rows > 0)
     const older = [
       ...task.older,
       ...own.map(({ timestampFromUs, timestampToUs }) => ({ fromUs: timestampFromUs, toUs: timestampToUs })),

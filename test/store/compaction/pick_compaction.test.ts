@@ -241,3 +241,12 @@ test('where no window is worth a merge, segments are merged when there are too m
   }
   expect(pool.length).toBeLessThanOrEqual(COMPACT_RUN_MAX)
 })
+
+test('deletes behind segments without rows are removable: no older row needs them', () => {
+  const deletes = (number: number, count: number) => segment(number, 0, { deletes: count })
+  const many = [deletes(2, 1_000_000), deletes(3, 1_000_000)]
+  expect(pick([segment(1, 0), ...many])).toBe('deleted: 2')
+  expect(pick([deletes(1, 5), ...many])).toBe('deleted: 1')
+  expect(pick([segment(1, 600_000), ...many])).toBe('none')
+  expect(pick([segment(1, 0), ...many], { obsolete: [segment(1, 100)] })).toBe('none')
+})

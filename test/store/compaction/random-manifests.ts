@@ -37,21 +37,23 @@ export function merged(
   number: number,
   expireBeforeUs: number | undefined,
   obsolete: readonly ObsoleteSegment[] = [],
+  hasVersions = false,
 ): PoolSegment[] {
   const rest = segments.filter(one => !inputs.includes(one))
   const first = inputs[0] as PoolSegment
   const last = inputs.at(-1) as PoolSegment
-  const isOldest = [...rest, ...obsolete].every(one => one.sequenceFrom > first.sequenceFrom)
+  const withRows = [...rest, ...obsolete].filter(one => one.rows > 0)
+  const isOldest = withRows.every(one => one.sequenceFrom > first.sequenceFrom)
+  const leavesSegment = hasVersions || rest.every(one => one.sequenceTo < last.sequenceTo)
   const left = inputs.filter(
     one => expireBeforeUs === undefined || (one.timestampToUs ?? 0) >= expireBeforeUs,
   )
   const rows = left.reduce((sum, one) => sum + one.rows - one.deletedRows, 0)
-  // Several inputs without a visible row keep their deletes: no segment replaces them while their
-  // files are removed.
-  const areDropped = isOldest && (rows > 0 || inputs.length === 1)
+  // Several inputs that leave no segment keep their deletes: nothing replaces them while their files
+  // are removed.
+  const areDropped = isOldest && (rows > 0 || inputs.length === 1 || leavesSegment)
   const deletes = areDropped ? 0 : inputs.reduce((sum, one) => sum + one.deletes, 0)
-  const isNewest = rest.every(one => one.sequenceTo < last.sequenceTo)
-  if (rows + deletes === 0 && !isNewest) return rest
+  if (rows + deletes === 0 && !leavesSegment) return rest
   const from = Math.min(...left.map(one => one.timestampFromUs ?? Number.POSITIVE_INFINITY))
   const to = Math.max(...left.map(one => one.timestampToUs ?? 0))
   const stamps =

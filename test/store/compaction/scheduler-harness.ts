@@ -37,6 +37,8 @@ export class SchedulerHarness {
   readonly clock = new FakeClock()
   wallMs = Date.UTC(2026, 0, 20, 12)
   readonly pools = new Map<number, HarnessPool>()
+  /** The version column of all pools; -1: they have none. */
+  keyVersion = -1
   readonly tasks: MergeTask[] = []
   readonly commits: CompactionCommit[] = []
   readonly figures: MergeFigures[] = []
@@ -131,7 +133,16 @@ export class SchedulerHarness {
       pool.segments.some(one => one.segment === inputs[0]?.segment),
     )
     const rest = (all?.segments ?? []).filter(one => !inputs.some(input => input.segment === one.segment))
-    const after = merged([...rest, ...inputs], { inputs }, task.segment, task.expireBeforeUs, this.obsolete)
+    const { segment, expireBeforeUs } = task
+    const hasVersions = this.keyVersion >= 0
+    const after = merged(
+      [...rest, ...inputs],
+      { inputs },
+      segment,
+      expireBeforeUs,
+      this.obsolete,
+      hasVersions,
+    )
     const made = after.find(one => one.segment === task.segment)
     const meta = made === undefined ? undefined : (({ deletedRows: _, ...rest }) => rest)(made)
     const rowsRead = inputs.reduce((sum, one) => sum + one.rows, 0)
@@ -156,7 +167,8 @@ export class SchedulerHarness {
       pool: number => {
         const pool = this.pools.get(number)
         if (pool === undefined || this.leftAlone.has(number)) return undefined
-        const schema = (version: number) => ({ pool: number, version, columns: [] }) as never
+        const key = { columns: [], version: this.keyVersion }
+        const schema = (version: number) => ({ pool: number, version, columns: [], key }) as never
         return { poolId: `P${number}`, folder: `/${number}`, retentionDays: pool.retentionDays, schema }
       },
       segments: number => {

@@ -1,5 +1,6 @@
 /** Which pool the scheduler compacts when, and what it does after a failure. */
 import { beforeEach, describe, expect, test } from 'vitest'
+import type { PoolSegment } from '../../../src/store/compaction/compaction-types.ts'
 import { AssertionFailed } from '../../../src/util/assert.ts'
 import { SegmentDamaged, SegmentsDisagree, Unavailable } from '../../../src/util/errors.ts'
 import {
@@ -113,6 +114,22 @@ describe('the scheduler', () => {
     harness.scheduler.changed(1)
     await harness.pass(TICK_MS)
     expect([harness.tasks[1]?.older, harness.left(1)]).toEqual([[], '1001:0'])
+  })
+
+  test('W-6: an empty segment stays in place of the newest, and of any where versions decide', async () => {
+    const dead = (number: number) => segment(number, 600_000, { deletedRows: 600_000 })
+    const leaves = async (...segments: PoolSegment[]) => {
+      harness.tasks.length = 0
+      harness.add(1, segments)
+      harness.scheduler.flushed(1)
+      await harness.pass(10 * TICK_MS)
+      return [harness.tasks.map(task => task.leavesSegment), harness.left(1)]
+    }
+    harness.scheduler.start()
+    expect(await leaves(dead(1), segment(2, 600_000))).toEqual([[false], '2:600000'])
+    expect(await leaves(segment(1, 600_000), dead(2))).toEqual([[true], '1:600000 1000:0'])
+    harness.keyVersion = 3
+    expect(await leaves(dead(1), segment(2, 600_000))).toEqual([[true], '1000:0 2:600000'])
   })
 
   test('does not touch an excluded pool or its recent flushes', async () => {
