@@ -16,6 +16,14 @@ import { isNode } from './tree-node.ts'
 
 const PARSE =
   'SELECT json_serialize_sql($1::VARCHAR, skip_null := true, skip_empty := true, skip_default := true)'
+const KEYWORDS = `SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category <> 'unreserved'`
+/** Keywords that stand before errors of any kind. */
+const COMMON =
+  'all and any as asc between by case desc distinct else exists from having in is like limit not on or select then union when where with'.split(
+    ' ',
+  )
+/** A keyword is shorter. */
+const KEYWORD_CHARACTERS_MAX = 40
 /** The break ends a comment in the last line. */
 const BEFORE = 'SELECT ('
 const AFTER = '\n)'
@@ -24,17 +32,25 @@ const AFTER = '\n)'
 export class SqlParser {
   readonly #connection: DuckDBConnection
   readonly #statement: DuckDBPreparedStatement
+  /** In lower case: those that are no name without double quotes. */
+  readonly #keywords: ReadonlySet<string>
   /** The end of the queue. */
   #lastTurn: Promise<unknown> = Promise.resolve()
 
-  private constructor(connection: DuckDBConnection, statement: DuckDBPreparedStatement) {
+  private constructor(
+    connection: DuckDBConnection,
+    statement: DuckDBPreparedStatement,
+    keywords: readonly string[],
+  ) {
     this.#connection = connection
     this.#statement = statement
+    this.#keywords = new Set(keywords.filter(word => !COMMON.includes(word)))
   }
 
   static async open(instance: DuckDBInstance): Promise<SqlParser> {
     const connection = await instance.connect()
-    return new SqlParser(connection, await connection.prepare(PARSE))
+    const keywords = (await (await connection.run(KEYWORDS)).getRows()).map(([word]) => String(word))
+    return new SqlParser(connection, await connection.prepare(PARSE), keywords)
   }
 
   /** The tree of one expression, or BadQuery. Rejects with Unavailable if there is no memory. */
@@ -70,7 +86,18 @@ export class SqlParser {
     if (typeof answer !== 'string') return answer
     const json = readAnswer(answer)
     if (isNode(json) && json['error'] !== true) return read(json, sql)
-    return { badRequest: syntaxError(json, form) }
+    return { badRequest: `${syntaxError(json, form)}${this.#hint(json, sql)}` }
+  }
+
+  /** What to do where the last word before a syntax error, or the next one, is a keyword. */
+  #hint(json: unknown, sql: string): string {
+    const at = isNode(json) ? Number(json['position']) : Number.NaN
+    if (!Number.isSafeInteger(at)) return ''
+    const before = sql.slice(Math.max(0, at - KEYWORD_CHARACTERS_MAX), at)
+    const behind = sql.slice(at, at + KEYWORD_CHARACTERS_MAX)
+    const words = [/(\w+)\s*$/.exec(before)?.[1], /^\w+/.exec(behind)?.[0]]
+    const keyword = words.find(word => this.#keywords.has(word?.toLowerCase() ?? ''))
+    return keyword === undefined ? '' : `; if "${keyword}" is a name, write it in double quotes`
   }
 
   async #serialize(sql: string): Promise<string | BadQuery> {

@@ -108,6 +108,15 @@ describe('is refused with a sentence:', () => {
       'UNION: one query has 1 columns, the other 2',
     ],
     ['SELEC id', 'syntax error at or near "SELEC"'],
+    [
+      'SELECT at, id FROM orders',
+      'syntax error at or near ","; if "at" is a name, write it in double quotes',
+    ],
+    [
+      "SELECT id FROM orders WHERE name = 'äöü' ORDER BY Group",
+      'syntax error at or near "Group"; if "Group" is a name, write it in double quotes',
+    ],
+    ['SELECT COUNT(* FROM orders', 'syntax error at or near "FROM"'],
   ] as const)
     test(statement, async () => {
       expect(await pools.rows(statement)).toBe(`BAD: ${sentence}`)
