@@ -95,7 +95,7 @@ export class SqlParser {
     if (!Number.isSafeInteger(at)) return ''
     const before = sql.slice(Math.max(0, at - KEYWORD_CHARACTERS_MAX), at)
     const behind = sql.slice(at, at + KEYWORD_CHARACTERS_MAX)
-    const words = [/(\w+)\s*$/.exec(before)?.[1], /^\w+/.exec(behind)?.[0]]
+    const words = [before.trimEnd().split(/\W/).at(-1), behind.split(/\W/)[0]]
     const keyword = words.find(word => this.#keywords.has(word?.toLowerCase() ?? ''))
     return keyword === undefined ? '' : `; if "${keyword}" is a name, write it in double quotes`
   }
