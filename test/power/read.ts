@@ -5,26 +5,37 @@
 import { readFileSync } from 'node:fs'
 import type { QuerySegment } from '../../src/index/index-types.ts'
 import { readByHyparquet } from '../util/read-parquet.ts'
-import { keyOfRow, type Rows, SCHEMAS } from './pools.ts'
+import { keyOfRow, type Rows } from './pools.ts'
 import type { SingleThreadServer } from './single-thread-server.ts'
+
+type KeyOf = (pool: number, row: Readonly<Record<string, unknown>>) => string
 
 /**
  * Key → stamp of all visible rows. Throws for two rows of one key (W-7), and for a wrong deletion
  * vector.
+ * @param keyOf names the row of a pool by its key
  */
-export async function visibleRows({ manifest }: SingleThreadServer): Promise<Rows> {
+export async function visibleRows(
+  { manifest, schemas }: SingleThreadServer,
+  keyOf: KeyOf = keyOfRow,
+): Promise<Rows> {
   const all = new Map<number, Map<string, number>>()
-  for (const { pool } of SCHEMAS) {
+  for (const { pool } of schemas) {
     const rows = new Map<string, number>()
     const snapshot = await manifest.snapshot(pool)
-    for (const segment of snapshot.segments) await readSegment(pool, segment, rows)
+    for (const segment of snapshot.segments) await readSegment(pool, segment, keyOf, rows)
     snapshot.release()
     all.set(pool, rows)
   }
   return all
 }
 
-async function readSegment(pool: number, segment: QuerySegment, into: Map<string, number>): Promise<void> {
+async function readSegment(
+  pool: number,
+  segment: QuerySegment,
+  keyOf: KeyOf,
+  into: Map<string, number>,
+): Promise<void> {
   const { file, meta, deletionVectors } = segment
   const rows = await readByHyparquet(readFileSync(file))
   if (rows.length !== meta.rows) throw new Error(`${file} has ${rows.length} rows, not ${meta.rows}`)
@@ -40,7 +51,7 @@ async function readSegment(pool: number, segment: QuerySegment, into: Map<string
     const sequence = Number(row['_service_sequence'])
     if (sequence < meta.sequenceFrom || sequence > meta.sequenceTo)
       throw new Error(`${file}: row ${index} has sequence ${sequence}`)
-    const key = keyOfRow(pool, row)
+    const key = keyOf(pool, row)
     if (into.has(key)) throw new Error(`W-7: pool ${pool} has two rows of key ${key}; one is in ${file}`)
     into.set(key, Number(row['stamp']))
   }

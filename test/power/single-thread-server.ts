@@ -8,6 +8,7 @@ import { basename, dirname } from 'node:path'
 import { wireIngest } from '../../src/app/ingest-wiring.ts'
 import { replayChunk } from '../../src/engine/replay.ts'
 import { RECORD_HEADER_BYTES, recordBytes } from '../../src/format/log-record.ts'
+import type { PoolSchema } from '../../src/format/schema.ts'
 import type { CompactionCommit } from '../../src/index/index-types.ts'
 import { createManifest, type Manifest } from '../../src/index/manifest.ts'
 import { type Opened, openIndexFolder } from '../../src/index/open-index.ts'
@@ -56,23 +57,23 @@ export interface ServerOptions {
   readonly flushRows: number
   /** Called before and after each transaction of the index, which syncs in between. */
   readonly onTransaction: (what: string) => void
+  /** One of each pool. Those of the power-cut runs if absent. */
+  readonly schemas?: readonly PoolSchema[]
 }
 
 /** Without timers: a flush comes when a memtable is full or the test asks for it. */
 const NO_CLOCK: FlushClock = { nowMs: () => 1, after: () => () => undefined }
 
-const SHARED_SCHEMAS = new Map(SCHEMAS.map(schema => [schema.pool, shared(JSON.stringify(schema))]))
-
 /** Opens the folder and replays its log. */
 export async function openServer(options: ServerOptions): Promise<SingleThreadServer> {
-  const { root, disk, kernel } = options
+  const { root, disk, kernel, schemas = SCHEMAS } = options
   const paths = pathsOf(root)
   const opened = await openIndexFolder({
     disk,
     folder: paths.index,
     segmentFolder: paths.segment,
     identity: 'power',
-    pools: SCHEMAS.map(schema => ({ pool: schema.pool, poolId: poolIdOf(schema.pool), schemas: [schema] })),
+    pools: schemas.map(schema => ({ pool: schema.pool, poolId: poolIdOf(schema.pool), schemas: [schema] })),
     kernel,
     heldSequences: pools => heldSequences(disk, paths.log, pools),
     onProgress: () => undefined,
@@ -92,8 +93,10 @@ export class SingleThreadServer {
   readonly flusher: Flusher
   readonly opened: Opened
   readonly paths: Paths
+  readonly schemas: readonly PoolSchema[]
   summary: RecoveredSummary | undefined
   readonly #options: ServerOptions
+  readonly #sharedSchemas: ReadonlyMap<number, SharedArrayBuffer>
   readonly #run: (task: ParseTask) => ParseResult
   #commit: Commit | undefined
   #ingest: ReturnType<typeof wireIngest> | undefined
@@ -106,10 +109,12 @@ export class SingleThreadServer {
   #onFailed: (error: Error) => void = () => {}
 
   constructor(options: ServerOptions, paths: Paths, opened: Opened) {
-    const { disk, kernel, flushRows } = options
+    const { disk, kernel, flushRows, schemas = SCHEMAS } = options
     this.#options = options
     this.opened = opened
     this.paths = paths
+    this.schemas = schemas
+    this.#sharedSchemas = new Map(schemas.map(schema => [schema.pool, shared(JSON.stringify(schema))]))
     this.#run = createTaskRunner(kernel)
     this.failed = new Promise((_, reject) => {
       this.#onFailed = reject
@@ -141,7 +146,7 @@ export class SingleThreadServer {
       clock: NO_CLOCK,
       limits: { rows: flushRows, bytes: 1e9, entries: 50 },
     })
-    for (const { pool } of SCHEMAS) {
+    for (const { pool } of schemas) {
       const nextSegment = this.manifest.pool(pool)?.nextSegment ?? 1
       this.flusher.addPool({
         pool,
@@ -156,13 +161,13 @@ export class SingleThreadServer {
   async openLog(): Promise<void> {
     const { disk, durability, fileBytes } = this.#options
     const states = new Map(this.opened.pools.map(state => [state.pool, state.flushedSequence]))
-    const flushed = new Map(SCHEMAS.map(({ pool }) => [pool, states.get(pool) ?? 0]))
+    const flushed = new Map(this.schemas.map(({ pool }) => [pool, states.get(pool) ?? 0]))
     const deps = {
       schema: (pool: number) => {
-        const schema = SCHEMAS.find(each => each.pool === pool)
+        const schema = this.schemas.find(each => each.pool === pool)
         return schema === undefined
           ? undefined
-          : { schema, shared: must(SHARED_SCHEMAS.get(pool), 'a schema') }
+          : { schema, shared: must(this.#sharedSchemas.get(pool), 'a schema') }
       },
       parse: async (task: ParseTask) => this.#run(task),
       append: this.flusher.append.bind(this.flusher),
@@ -176,7 +181,7 @@ export class SingleThreadServer {
     this.summary = summary
     this.#commit = commit
     this.#ingest = wireIngest({
-      catalog: { schema: (pool: number) => SCHEMAS.find(each => each.pool === pool) } as never,
+      catalog: { schema: (pool: number) => this.schemas.find(each => each.pool === pool) } as never,
       commit,
       received: new ReceivedClocks(),
       append: deps.append,
@@ -213,7 +218,7 @@ export class SingleThreadServer {
       opened: pools,
       now: index.state().pools,
       folders,
-      poolsByFolder: new Map(SCHEMAS.map(({ pool }) => [poolIdOf(pool), pool])),
+      poolsByFolder: new Map(this.schemas.map(({ pool }) => [poolIdOf(pool), pool])),
       indexWasWhole: rebuiltBecause === undefined,
       mayGoOn: () => undefined,
     })
@@ -277,7 +282,7 @@ export class SingleThreadServer {
       table[REQUEST_BYTES] = body.length
       table[REQUEST_RECEIVED_AT] = receivedAtUs
       table[REQUEST_BITS] = -1
-      const schema = must(SHARED_SCHEMAS.get(pool), 'a schema')
+      const schema = must(this.#sharedSchemas.get(pool), 'a schema')
       const group: ParseTaskGroup = { kind, pool, version: 1, schema, from: 0, to: 1 }
       const result = this.#run({ slab, table, groups: [group] })
       const bits = result.bits[0]?.bytes
