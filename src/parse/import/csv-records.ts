@@ -7,9 +7,13 @@
  * Records end with LF or CRLF. A quote inside a plain field is a character of it. Bytes between a
  * closing quote and the next comma make the record malformed.
  *
+ * A body that ends inside quotes has no last record: one unclosed quote would take all rows behind
+ * it for one field.
+ *
  *   W-9  Of a record that is too long no bytes are kept.
  */
 import { IMPORT_ROW_BYTES_MAX } from '../../util/limits.ts'
+import { BodyBroken } from './import-types.ts'
 
 const LF = 0x0a
 const CR = 0x0d
@@ -52,6 +56,8 @@ export class CsvRecords {
   #fieldFrom = 0
   #hasEscapes = false
   #lines = 0
+  /** The line of the last quote that opened a field. */
+  #quoteLine = 0
   #isTooLong = false
   /** Bytes of the body before `bytes[0]`. */
   #before = 0
@@ -115,6 +121,7 @@ export class CsvRecords {
       } else if (state === FIELD_START) {
         if (byte === QUOTE) {
           state = QUOTED
+          this.#quoteLine = this.#lines + 1
           this.#hasEscapes = false
           this.#fieldFrom = at
         } else if (byte === COMMA) {
@@ -147,12 +154,19 @@ export class CsvRecords {
     return false
   }
 
-  /** Ends the last record, which no line break ended. False: there is none. */
+  /**
+   * Ends the last record, which no line break ended. False: there is none.
+   * @throws BodyBroken the body ends inside quotes
+   */
   last(): boolean {
     if (!this.#isMarkChecked) this.#skipMark(true)
     this.#begin()
     if (!this.#isTooLong && this.#at === this.#from) return false
-    if (this.#state === QUOTED) this.problem ??= 'bad_quotes'
+    if (this.#state === QUOTED)
+      throw new BodyBroken(
+        'unclosed_quote',
+        `the file ends inside quotes, which were opened in line ${this.#quoteLine}`,
+      )
     const behind = this.#state === AFTER_QUOTE ? 1 : this.#state === AFTER_QUOTE_CR ? 2 : 0
     const quotes = behind === 0 ? QUOTES.none : this.#hasEscapes ? QUOTES.escaped : QUOTES.plain
     this.#endField(this.#to - behind, quotes)

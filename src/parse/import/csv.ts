@@ -20,6 +20,7 @@ const CLOSE_OBJECT = 0x7d
 const ESCAPES = Array.from({ length: 0x20 }, (_, byte) =>
   JSON.stringify(String.fromCharCode(byte)).slice(1, -1),
 )
+const LINE_ENDS = 'lines must end with LF or CRLF'
 /** Bytes that a field takes in JSON for each of its own, at most: `\\u0001`. */
 const JSON_BYTES_PER_BYTE = 6
 
@@ -89,10 +90,14 @@ export class CsvReader implements RowReader {
   #readHeader(): void {
     const { bytes, fields, fieldCount, problem } = this.#records
     if (problem !== undefined)
-      throw new BodyBroken('bad_header', 'the header of the file is no record of CSV')
+      throw new BodyBroken('bad_header', `the header of the file is no record of CSV; ${LINE_ENDS}`)
     const names = Array.from({ length: fieldCount }, (_, field) => {
       const text = bytes.toString('utf8', fields[3 * field]!, fields[3 * field + 1]!)
-      return fields[3 * field + 2] === QUOTES.escaped ? text.replaceAll('""', '"') : text
+      const quotes = fields[3 * field + 2]
+      // A file whose lines end with CR alone is all header: nothing else would say that no row was read.
+      if (quotes === QUOTES.none && text.includes('\r'))
+        throw new BodyBroken('bad_header', `the header of the file has a CR without LF; ${LINE_ENDS}`)
+      return quotes === QUOTES.escaped ? text.replaceAll('""', '"') : text
     })
     this.#shape = shapeOf(names, this.#columns)
     this.#keyBytes = keyBytesOf(this.#shape.nodes)

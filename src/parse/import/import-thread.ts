@@ -73,11 +73,11 @@ export async function* batchesOf(
   const reader = readerOf(options, batches)
   try {
     for await (const piece of inflate(input, options.encoding)) yield* reader.read(piece)
+    yield* reader.end()
   } catch (error) {
     if (error instanceof BodyBroken) yield* reader.flush()
     throw error
   }
-  yield* reader.end()
   return { rows: batches.rows, bytes: reader.bytes }
 }
 

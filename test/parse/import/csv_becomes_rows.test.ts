@@ -51,7 +51,6 @@ test.each([
   ['a,b\n\n\r\n1,2\n\n', ['4:{"a":"1","b":"2"}'], []],
   ['a,b\n1\n1,2,3\n1,2\n', ['4:{"a":"1","b":"2"}'], ['1:2:too_few_fields', '2:3:too_many_fields']],
   ['a,b\n"1"x,2\n"1" ,2\n1,2\n', ['4:{"a":"1","b":"2"}'], ['1:2:bad_quotes', '2:3:bad_quotes']],
-  ['a,b\n1,"2', [], ['1:2:bad_quotes']],
   ['a\nx"y\n "z"\n', ['2:{"a":"x\\"y"}', '3:{"a":" \\"z\\""}'], []],
   ['a\nback\\slash\n\u0001\ttab\n', ['2:{"a":"back\\\\slash"}', '3:{"a":"\\u0001\\ttab"}'], []],
   ['a\né€😀\n', ['2:{"a":"é€😀"}'], []],
@@ -140,10 +139,38 @@ test('an export of a pool is imported by its payloads', async () => {
 test.each([
   ['a,b,a\n', 'bad_header'],
   ['n,number\n', 'bad_header'],
-  ['"a\n', 'bad_header'],
+  ['"a\n', 'unclosed_quote'],
+  ['a,b\r1,2\r', 'bad_header'],
+  ['a,b\r1,2\n3,4\n', 'bad_header'],
+  ['a\r1', 'bad_header'],
+  ['"a","b"\r1,2\r', 'bad_header'],
   ['"a"b\n1,2\n', 'bad_header'],
 ])('the header %j is refused', async (text, code) => {
   expect((await read(text, [column('n', 'INT64', 'number')])).broken).toBe(code)
+})
+
+test.each([
+  ['a,b\n1,"2', 2, []],
+  ['a,b\n1,"2\n3,4\n5,6\n', 2, []],
+  ['a,b\n1,2\n"3\n",4\n5,"6""\n7,8\n', 5, ['1:2:{"a":"1","b":"2"}', '2:3:{"a":"3\\n","b":"4"}']],
+] as const)(
+  '%j ends inside quotes: the rows before them are given, and no other',
+  async (text, line, rows) => {
+    const got = await read(text)
+    expect([got.broken, got.events, got.refused, got.done]).toEqual(['unclosed_quote', rows, [], undefined])
+    expect(got.brokenMessage).toContain(`in line ${line}`)
+  },
+)
+
+test('an unclosed quote is found behind more bytes than a row takes', async () => {
+  const body = Buffer.from(`a,b\n1,2\n3,"${'4\n'.repeat(IMPORT_ROW_BYTES_MAX)}`)
+  const got = await readImport(cut(body, 65_536), { format: 'csv' })
+  expect([got.broken, got.events, got.refused]).toEqual(['unclosed_quote', ['1:2:{"a":"1","b":"2"}'], []])
+  expect(got.brokenMessage).toContain('in line 3')
+})
+
+test('a CR inside a quoted name of the header is a character of it', async () => {
+  expect(events(await read('"a\rb",c\r\n1,2\r\n'))).toEqual(['{"a\\rb":"1","c":"2"}'])
 })
 
 test('10,000 columns are a row, and too many are refused', async () => {

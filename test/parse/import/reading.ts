@@ -18,6 +18,7 @@ export interface Imported {
   /** Rows and bytes of the whole body; undefined where it broke. */
   done: { readonly rows: number; readonly bytes: number } | undefined
   broken: string | undefined
+  brokenMessage: string
 }
 
 export type Given = Partial<ImportOptions>
@@ -42,6 +43,7 @@ export async function readImport(pieces: readonly Uint8Array[], given: Given = {
     ends: [],
     done: undefined,
     broken: undefined,
+    brokenMessage: '',
   }
   const output = batchesOf(options, reused(pieces), batches)
   try {
@@ -69,6 +71,7 @@ export async function readImport(pieces: readonly Uint8Array[], given: Given = {
   } catch (error) {
     if (!(error instanceof BodyBroken)) throw error
     read.broken = error.code
+    read.brokenMessage = error.message
   }
   return read
 }
