@@ -63,6 +63,8 @@ const DEVIATIONS: readonly string[] = ['stddev_samp', 'stddev_pop', 'var_samp', 
 const DEVIATION_MAX = '1e150'
 /** Beyond it DuckDB refuses the offsets of substring. */
 const OFFSET_MAX = '1000000000'
+/** An offset of so many bits is never beyond it. */
+const OFFSET_BITS = 29
 
 /** Writes the expressions of one statement, whose values it collects. */
 export class DuckdbWriter {
@@ -239,11 +241,9 @@ export class DuckdbWriter {
       case '||':
         return `(${this.#all(typed.operands).join(' || ')})`
       case 'substring': {
-        const [text, ...offsets] = this.#all(typed.operands)
-        const bounded = offsets.map(
-          each => `GREATEST(-${OFFSET_MAX}, LEAST(${OFFSET_MAX}, (${each})::BIGINT))`,
-        )
-        return `substring(${[text, ...bounded].join(', ')})`
+        const [text, ...offsets] = typed.operands
+        const bounded = offsets.map(each => this.#offset(each))
+        return `substring(${[this.write(must(text, 'a text')), ...bounded].join(', ')})`
       }
       case 'json_text':
       case 'json_value': {
@@ -256,6 +256,17 @@ export class DuckdbWriter {
       default:
         return undefined
     }
+  }
+
+  /**
+   * Where the offset may be too large, the nearest one that DuckDB takes. LEAST and GREATEST leave
+   * nulls out. The lambda names the offset, which would double in size at each level otherwise.
+   */
+  #offset(offset: Typed): string {
+    const sql = this.write(offset)
+    if (offset.bits <= OFFSET_BITS) return `(${sql})::BIGINT`
+    const bounded = `GREATEST(-${OFFSET_MAX}, LEAST(${OFFSET_MAX}, o))::BIGINT`
+    return `list_transform([${sql}], lambda o: CASE WHEN o IS NOT NULL THEN ${bounded} END)[1]`
   }
 
   #time(typed: Typed): string | undefined {

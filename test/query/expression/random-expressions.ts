@@ -6,7 +6,7 @@ import { SCHEMA } from './pool.ts'
 export const pick = <T>(random: Random, list: readonly T[]): T => list[below(random, list.length)]!
 export const NAMES = SCHEMA.columns.map(({ name }) => `"${name.replaceAll('"', '""')}"`)
 export const AGGREGATES = FUNCTIONS.filter(spec => spec.isAggregate === true).flatMap(spec => spec.names)
-const SCALARS = FUNCTIONS.filter(spec => spec.isAggregate !== true).flatMap(spec => spec.names)
+export const SCALARS = FUNCTIONS.filter(spec => spec.isAggregate !== true).flatMap(spec => spec.names)
 const OPERATORS = [
   '+',
   '-',

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { below, randomFrom } from '../../util/random.ts'
 import { ExpressionPool } from './pool.ts'
-import { AGGREGATES, NAMES, pick, randomValue } from './random-expressions.ts'
+import { AGGREGATES, NAMES, pick, randomValue, SCALARS } from './random-expressions.ts'
 
 const CASES = 1_500
 
@@ -39,4 +39,20 @@ test('every aggregate takes what it says, over extreme values', async () => {
           throw new Error(`${expression}: ${error.message}`)
         })
       }
+})
+
+test('every function takes integers of 126 bits where it takes integers', async () => {
+  const wide = 'i64 * i64'
+  const pairs = [wide, 'name', 'ts'].flatMap(one => [wide, 'name', 'f64'].map(other => [one, other]))
+  const lists = [[wide], ...pairs, ...pairs.map(pair => ['name', ...pair])]
+  let answered = 0
+  for (const name of SCALARS.filter(each => /^\w+$/.test(each)))
+    for (const list of lists) {
+      const expression = `max(${name}(${list.join(', ')}))`
+      const answer = await pool.custom(expression).catch((error: Error) => {
+        throw new Error(`${expression}: ${error.message}`)
+      })
+      if (!answer?.startsWith('BAD: ')) answered += 1
+    }
+  expect(answered).toBeGreaterThan(20)
 })
