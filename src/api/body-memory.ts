@@ -53,8 +53,11 @@ export type BodySocket = Pick<Responder, 'bodyRead' | 'pause' | 'resume' | 'wait
  * (import-run.ts).
  */
 export interface BatchSink {
-  /** The batch has its sequence: a batch that is given from now on comes after it. */
-  sequenced(): void
+  /**
+   * The batch has its sequence: a batch that is given from now on comes after it.
+   * @param version of the schema that the batch was parsed with
+   */
+  sequenced(version: number): void
   /** The batch is durable, or refused. */
   answered(answer: Answer): void
 }

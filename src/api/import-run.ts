@@ -9,6 +9,10 @@
  * Batches keep the order of the file: a batch is given to ingest when the one before it has its
  * sequence. So of two rows with one key the later one wins, and what is durable is always the
  * beginning of the file.
+ *
+ * The thread converts CSV and Parquet by the columns that the pool had at the begin. When the pool
+ * gets another schema version, such an import ends before the first batch that would be parsed with
+ * it. Whoever resumes it gets the new columns.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Identity } from '../catalog/token.ts'
@@ -34,11 +38,19 @@ interface RunDeps {
 
 export interface RunOptions extends ImportOptions {
   readonly webhookId: string
+  /** The version of the pool's schema that has `columns`. */
+  readonly schemaVersion: number
   readonly caller: Identity
   readonly body: UploadBody
 }
 
 const DELETED = refuse(404, 'pool_deleted', 'the Data Pool was deleted during the import')
+const COLUMNS_CHANGED = refuse(
+  503,
+  'columns_changed',
+  "the pool's columns changed during the import: resume, and the next rows are read by the new columns",
+  { 'retry-after': '1' },
+)
 
 export class ImportRun {
   readonly report: ImportReport
@@ -136,7 +148,7 @@ export class ImportRun {
   /** Resolves when ingest has the batch, and the next one will come after it. */
   async #give(batch: RowBatch): Promise<void> {
     if (batch.body.byteLength === 0) {
-      this.#count(batch, Promise.resolve(undefined))
+      this.#count(batch, Promise.resolve(undefined), false)
       return
     }
     while (this.#given >= IMPORT_BATCHES_MAX && this.#failure === undefined) await this.#answered()
@@ -144,12 +156,13 @@ export class ImportRun {
       const target = await this.#target()
       const { sequenced, answered } = this.#submit(target, batch.body)
       const first = await Promise.race([sequenced, answered])
-      if (first?.refusal?.status === 429) {
+      const version = typeof first === 'number' ? first : undefined
+      if (typeof first === 'object' && first.refusal?.status === 429) {
         await sleep(IMPORT_RETRY_MS)
         continue
       }
       this.#given += 1
-      this.#count(batch, answered)
+      this.#count(batch, answered, version !== undefined && this.#isOtherSchema(version))
       return
     }
   }
@@ -164,15 +177,25 @@ export class ImportRun {
       if (refused !== undefined) throw new UploadEnded(refuse(503, refused.code, refused.message))
       const target = api.target(this.#options.webhookId)
       if (target === undefined) throw new UploadEnded(DELETED)
-      if (rate.retryAfterSeconds(target.poolNumber) === 0) return target
+      // A batch that is given to a held pool would be parsed with the next schema.
+      if (!target.pool.isHeld) {
+        if (this.#isOtherSchema(target.pool.schema.version)) throw new UploadEnded(COLUMNS_CHANGED)
+        if (rate.retryAfterSeconds(target.poolNumber) === 0) return target
+      }
       await sleep(IMPORT_RETRY_MS)
     }
   }
 
+  /** The rows were converted for another schema. NDJSON is not converted. */
+  #isOtherSchema(version: number): boolean {
+    const { format, schemaVersion } = this.#options
+    return format !== 'ndjson' && version !== schemaVersion
+  }
+
   #submit(target: IngestTarget, body: Uint8Array) {
-    let [onSequenced, onAnswered] = [() => {}, (_: Answer) => {}]
-    const sequenced = new Promise<undefined>(resolve => {
-      onSequenced = () => resolve(undefined)
+    let [onSequenced, onAnswered] = [(_: number) => {}, (_: Answer) => {}]
+    const sequenced = new Promise<number>(resolve => {
+      onSequenced = resolve
     })
     const answered = new Promise<Answer>(resolve => {
       onAnswered = resolve
@@ -187,14 +210,18 @@ export class ImportRun {
     })
   }
 
-  /** Counts a batch after those before it. */
-  #count(batch: RowBatch, answered: Promise<Answer | undefined>): void {
+  /**
+   * Counts a batch after those before it.
+   * @param isOtherSchema it was parsed with another schema than it was converted for
+   */
+  #count(batch: RowBatch, answered: Promise<Answer | undefined>, isOtherSchema: boolean): void {
     this.#counted = this.#counted.then(async () => {
       const answer = await answered
       if (answer !== undefined) this.#given -= 1
       if (!this.#isBroken) {
-        this.#isBroken = answer?.refusal !== undefined && !isAboutRows(answer.refusal)
-        if (this.#isBroken) this.fail(failureOf(answer?.refusal))
+        const isRefused = answer?.refusal !== undefined && !isAboutRows(answer.refusal)
+        this.#isBroken = isRefused || isOtherSchema
+        if (this.#isBroken) this.fail(isRefused ? failureOf(answer.refusal) : COLUMNS_CHANGED)
         else this.report.add(batch, answer)
       }
       this.#onAnswered()

@@ -171,6 +171,7 @@ export class Imports {
     const run = this.#makeRun({
       ...{ format, encoding, skipRows, errorsMax, spoolFile, caller, body },
       columns: pool.schema.columns,
+      schemaVersion: pool.schema.version,
       webhookId: pool.webhookId,
     })
     try {

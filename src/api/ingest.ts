@@ -307,14 +307,14 @@ export class Ingest {
  * Tells the pools of a batch that it begins. The returned function tells them that its requests
  * have their sequences, or will get none; only its first call counts.
  */
-function beginGroups({ pools, requests }: Batch): () => void {
+function beginGroups({ pools, requests, groupOf, task }: Batch): () => void {
   for (const pool of pools) pool.begun()
   let isSequenced = false
   return () => {
     if (isSequenced) return
     isSequenced = true
     for (const pool of pools) pool.sequenced()
-    for (const { sink } of requests) sink?.sequenced()
+    for (const [row, { sink }] of requests.entries()) sink?.sequenced(task.groups[groupOf[row]!]!.version)
   }
 }
 

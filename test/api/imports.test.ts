@@ -7,7 +7,7 @@ import { expect, test } from 'vitest'
 import { EVENTS_MAX, IMPORT_BATCHES_MAX, IMPORTS_MAX, UPLOAD_HELD_BYTES } from '../../src/util/limits.ts'
 import { expectProblem } from '../path/client.ts'
 import { type Answer, type Ask, ask, head, Raw } from './client.ts'
-import { api, fake, gate, startForEachTest, until } from './fake.ts'
+import { api, fake, gate, ingestSchemaOf, startForEachTest, until } from './fake.ts'
 
 startForEachTest({ uploadStallMs: 3_000 })
 
@@ -281,6 +281,46 @@ test('a full memtable makes the import wait, not fail', async () => {
   fake.openRoom()
   const answer = await answering
   expect([answer.status, logged()]).toEqual([200, ids(0, 1200)])
+})
+
+/** Gives the pool of PATH its next schema version while a batch waits for room. */
+async function changedColumns(format: string): Promise<Answer> {
+  const { pool } = fake.targets.get('open')!
+  fake.hasRoom = false
+  const body = format === 'csv' ? `id\n${ids(0, 10).join('\n')}\n` : lines(0, 10)
+  const answering = send(body, {}, `/v1/pools/open/import?format=${format}`)
+  await until(() => api.stats().waitingRequests === 1)
+  await pool.hold()
+  fake.release(pool, ingestSchemaOf(1, 2))
+  fake.openRoom()
+  return answering
+}
+
+test('csv: a batch that was converted for the columns of before is not counted', async () => {
+  const { status, json } = await changedColumns('csv')
+  expect([status, json.code, json.retryable]).toEqual([503, 'columns_changed', true])
+  expect(json).toMatchObject({ rows: 0, accepted: 0, durableRows: 0 })
+  expect(json.detail).toContain('skipRows=0')
+})
+
+test('ndjson goes on when the columns change', async () => {
+  const { status, json } = await changedColumns('ndjson')
+  expect([status, json.accepted]).toEqual([200, 10])
+})
+
+test('csv: no batch is given to a held pool, or to one whose columns have changed', async () => {
+  const { pool } = fake.targets.get('open')!
+  await pool.hold()
+  let isAnswered = false
+  const answering = send('id\nr0\n', {}, '/v1/pools/open/import?format=csv').finally(() => {
+    isAnswered = true
+  })
+  await until(() => api.stats().imports === 1)
+  await new Promise(resolve => setTimeout(resolve, 300))
+  expect([isAnswered, api.stats().slabsInUse]).toEqual([false, 0])
+  fake.release(pool, ingestSchemaOf(1, 2))
+  expect((await answering).json).toMatchObject({ code: 'columns_changed', durableRows: 0 })
+  expect(logged()).toEqual([])
 })
 
 test('the journal says how far each import came, and a client finds its own by label', async () => {

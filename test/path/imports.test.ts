@@ -8,6 +8,7 @@ import { gzipSync } from 'node:zlib'
 import { tableFromIPC } from 'apache-arrow'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Answer, ask, head, Raw } from '../api/client.ts'
+import { addColumn } from '../jobs/add-column.ts'
 import { integersFrom, newSeed } from '../util/random.ts'
 import { fetchToken, startServer, type TestPool, type TestServer } from '../util/server.ts'
 import { column, expectProblem, portOf } from './client.ts'
@@ -240,3 +241,24 @@ test.each(['parquet', 'ndjson'])(
     expect(await server.count(pool.poolId)).toBe('0')
   },
 )
+
+test('a column that is added during a CSV import ends it, and the rest is read by the new columns', async () => {
+  const pool = await server.createPool({ uniqueName: 'grows', columns: [column('id', 'STRING')] })
+  const path = `/v1/pools/${pool.poolId}/import?format=csv`
+  const rows = Array.from({ length: 1_200 }, (_, row) => `${row},${row}\n`)
+  const raw = await Raw.open(portOf(server))
+  const text = ['id,extra\n', ...rows].join('')
+  const before = ['id,extra\n', ...rows.slice(0, 600)].join('')
+  raw.write(head(path, [`Authorization: Bearer ${token}`, `Content-Length: ${text.length}`]) + before)
+  await until('the first batch is stored', async () => (await server.count(pool.poolId)) === '500')
+  await addColumn(server, pool.poolId, 'extra', 'INT64')
+  raw.write(text.slice(before.length))
+  await raw.until(({ received }) => received.includes('refusedOmitted'))
+  expect(raw.received).toMatch(/^HTTP\/1.1 503 /)
+  expect(raw.received).toContain('"code":"columns_changed"')
+  expect(raw.received).toContain('"durableRows":500')
+  raw.socket.destroy()
+  const rest = await send(pool, 'csv&skipRows=500', text)
+  expect([rest.status, rest.json.accepted, rest.json.rejected]).toEqual([200, 700, 0])
+  expect(await server.count(pool.poolId)).toBe('1200')
+})
