@@ -16,6 +16,7 @@ import type { Refusal } from '../util/errors.ts'
 import type { Transport } from './http/transport.ts'
 import type { ImportJournal } from './import-journal.ts'
 import type { IngestPool } from './ingest-pool.ts'
+import type { PlaceOwner } from './places.ts'
 
 /** The return value of a handler. Only a Responder turns it into bytes on a socket. */
 export interface Reply {
@@ -44,16 +45,9 @@ export interface StreamReply {
   readonly chunks: AsyncIterable<Uint8Array>
 }
 
-/** The owner of a stream. */
-export interface StreamOwner {
-  readonly applicationId: string
-  /** The route needs the scope admin. */
-  readonly isAdmin: boolean
-}
-
 /** An answer that may become a stream. It begins only after it got a place. */
 export interface StreamAnswer {
-  readonly owner: StreamOwner
+  readonly owner: PlaceOwner
   begin(): Promise<Reply | StreamReply>
 }
 

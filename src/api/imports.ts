@@ -2,14 +2,22 @@
  * `POST /v1/pools/{id or name}/import`: many rows in one body of any size. The answer comes at the
  * end, and says which rows were refused and how many are durable.
  *
- *   W-9  At most IMPORTS_MAX imports run, and at most UPLOADS_BEGINNING_MAX callers are identified.
- *        One more is 503.
+ *   W-9  At most IMPORTS_MAX imports run, at most IMPORTS_PER_APPLICATION_MAX of one application;
+ *        IMPORTS_ADMIN_MIN places are reserved for the scope admin. At most UPLOADS_BEGINNING_MAX
+ *        callers are identified. One more is 503.
  */
 import { rm } from 'node:fs/promises'
 import type { Identity } from '../catalog/token.ts'
 import type { ImportCalls } from '../parse/import/import-types.ts'
 import { type Refusal, Unavailable } from '../util/errors.ts'
-import { IMPORTS_LISTED_MAX, IMPORTS_MAX, QUERY_NICE, UPLOADS_BEGINNING_MAX } from '../util/limits.ts'
+import {
+  IMPORTS_ADMIN_MIN,
+  IMPORTS_LISTED_MAX,
+  IMPORTS_MAX,
+  IMPORTS_PER_APPLICATION_MAX,
+  QUERY_NICE,
+  UPLOADS_BEGINNING_MAX,
+} from '../util/limits.ts'
 import { importFile } from '../util/paths.ts'
 import { startThread } from '../util/thread-kit.ts'
 import type { RateLimit } from './admission.ts'
@@ -21,11 +29,18 @@ import { doneReply, failedReply, resumeText } from './import-report.ts'
 import { type ImportRequest, readImportRequest } from './import-request.ts'
 import { ImportRun, type RunOptions } from './import-run.ts'
 import type { Ingest } from './ingest.ts'
+import { Places } from './places.ts'
 import { problemReply, refusalOfError, refuse } from './problem.ts'
 import { answerEarly, type Responder } from './responder.ts'
 import { UploadBody } from './upload-body.ts'
 
 const BUSY = refuse(503, 'busy', 'too many imports are under way', { 'retry-after': '5' })
+const OWN_BUSY = refuse(
+  503,
+  'busy',
+  `this application has ${IMPORTS_PER_APPLICATION_MAX} imports under way`,
+  BUSY.headers,
+)
 const STOPPING = refuse(503, 'stopping', 'the server is stopping; resume the import afterwards', {
   'retry-after': '5',
 })
@@ -50,6 +65,11 @@ export class Imports {
   readonly #stallMs: number
   readonly #bodies = new Set<UploadBody>()
   readonly #runs = new Set<ImportRun>()
+  readonly #places = new Places({
+    max: IMPORTS_MAX,
+    perApplicationMax: IMPORTS_PER_APPLICATION_MAX,
+    adminMin: IMPORTS_ADMIN_MIN,
+  })
   #beginning = 0
   #begun = 0
 
@@ -162,11 +182,15 @@ export class Imports {
     body: UploadBody,
     { caller, pool }: { readonly caller: Identity; readonly pool: ImportPool },
   ): Promise<Reply> {
-    if (this.#runs.size >= IMPORTS_MAX) return this.#counted(BUSY)
+    // The place is taken before anything is awaited.
+    const leave = this.#places.take({
+      applicationId: caller.applicationId,
+      isAdmin: caller.scopes.has('admin'),
+    })
+    if (typeof leave === 'string') return this.#counted(leave === 'own' ? OWN_BUSY : BUSY)
     const { journal, temporaryFolder } = this.#deps.imports
     const { format, encoding, label, skipRows, errorsMax, declaredBytes } = head
     const bytes = declaredBytes < 0 ? null : declaredBytes
-    // The place is taken before anything is awaited.
     const spoolFile = importFile(temporaryFolder, ++this.#begun)
     const run = this.#makeRun({
       ...{ format, encoding, skipRows, errorsMax, spoolFile, caller, body },
@@ -198,6 +222,7 @@ export class Imports {
         : failedReply(entry.id, run.report, failure)
     } finally {
       this.#runs.delete(run)
+      leave()
       await run.close()
       // The thread removes its file, unless it was ended.
       await rm(spoolFile, { force: true })

@@ -26,7 +26,8 @@ import {
   STREAMS_PER_APPLICATION_MAX,
 } from '../util/limits.ts'
 import { warn } from '../util/say.ts'
-import type { Reply, StreamAnswer, StreamOwner, StreamReply } from './api-types.ts'
+import type { StreamAnswer, StreamReply } from './api-types.ts'
+import { Places } from './places.ts'
 import { problemReply, refusalOfError, refuse } from './problem.ts'
 import type { Responder } from './responder.ts'
 
@@ -48,10 +49,14 @@ export class Streams {
   readonly #stallMs: number
   readonly #running = new Set<StreamAhead>()
   /**
-   * Places taken, including streams that have not begun and ended ones whose sources are not closed
-   * yet.
+   * Places of streams, including those that have not begun and ended ones whose sources are not
+   * closed yet. A backup is an admin's.
    */
-  readonly #places = new Set<StreamOwner>()
+  readonly #places = new Places({
+    max: STREAMS_MAX,
+    perApplicationMax: STREAMS_PER_APPLICATION_MAX,
+    adminMin: STREAMS_ADMIN_MIN,
+  })
   #stopAtMs = Number.POSITIVE_INFINITY
   #waitOnAtMs = 0
 
@@ -61,7 +66,7 @@ export class Streams {
   }
 
   get length(): number {
-    return this.#places.size
+    return this.#places.length
   }
 
   /**
@@ -69,19 +74,17 @@ export class Streams {
    * `begin` does.
    */
   async send(responder: Responder, { owner, begin }: StreamAnswer): Promise<void> {
-    const why = this.#whyNot(owner)
-    if (why !== undefined) {
-      responder.send(why)
+    const leave = this.#places.take(owner)
+    if (typeof leave === 'string') {
+      responder.send(leave === 'own' ? OWN_BUSY : BUSY)
       return
     }
-    const place = { ...owner }
-    this.#places.add(place)
     try {
       const reply = await begin()
       if ('chunks' in reply) await this.#stream(responder, reply)
       else responder.send(reply)
     } finally {
-      this.#places.delete(place)
+      leave()
     }
   }
 
@@ -100,19 +103,6 @@ export class Streams {
         responder.close() // calls onGone
       else if (fullSinceMs !== undefined && again) responder.waitOn()
     }
-  }
-
-  /**
-   * Why the owner gets no place; undefined: it gets one. A backup does not count against its
-   * application.
-   */
-  #whyNot({ applicationId, isAdmin }: StreamOwner): Reply | undefined {
-    if (this.#places.size >= STREAMS_MAX) return BUSY
-    if (isAdmin) return undefined
-    const readers = [...this.#places].filter(one => !one.isAdmin)
-    if (readers.length >= STREAMS_MAX - STREAMS_ADMIN_MIN) return BUSY
-    const own = readers.filter(one => one.applicationId === applicationId)
-    return own.length >= STREAMS_PER_APPLICATION_MAX ? OWN_BUSY : undefined
   }
 
   async #stream(responder: Responder, reply: StreamReply): Promise<void> {

@@ -360,6 +360,13 @@ export const EVENT_ERRORS_PER_TURN = 1_000
 
 /** Imports at once; one more is 503. Each has a thread and some 8 MiB. */
 export const IMPORTS_MAX = 4
+/**
+ * Imports of one application without the scope admin; one more is 503. A place is left for another
+ * application, however slowly these send.
+ */
+export const IMPORTS_PER_APPLICATION_MAX = 2
+/** Imports for callers with the scope admin only, so that slow senders never keep them out. */
+export const IMPORTS_ADMIN_MIN = 1
 /** Uploads whose caller is being identified; one more is 503. */
 export const UPLOADS_BEGINNING_MAX = 64
 /**

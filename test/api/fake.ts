@@ -13,6 +13,7 @@ import type { Transport } from '../../src/api/http/transport.ts'
 import { IngestPool, type IngestSchema } from '../../src/api/ingest-pool.ts'
 import { createApi } from '../../src/api/server.ts'
 import { shareSchema } from '../../src/catalog/model.ts'
+import type { Identity } from '../../src/catalog/token.ts'
 import { type BatchCost, batchCostOf } from '../../src/format/batch-layout.ts'
 import {
   RECORD_HEADER_BYTES,
@@ -108,6 +109,11 @@ export class Fake {
   parseGate: Promise<unknown> | undefined
   commitGate: Promise<unknown> | undefined
   readonly journal = new MemoryJournal()
+  /** The caller of each import. */
+  importer: Pick<Identity, 'applicationId' | 'scopes'> = {
+    applicationId: 'APP1',
+    scopes: new Set(['admin']),
+  }
   /** Asked before each batch of an import. */
   verifyAgain = (): void => {}
   #roomListener = () => {}
@@ -174,8 +180,7 @@ export class Fake {
       ],
       imports: {
         verify: async () => ({
-          applicationId: 'APP1',
-          scopes: new Set(['admin']),
+          ...this.importer,
           verifyAgain: () => this.verifyAgain(),
         }),
         temporaryFolder: tmpdir(),

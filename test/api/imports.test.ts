@@ -4,7 +4,15 @@
  */
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
-import { EVENTS_MAX, IMPORT_BATCHES_MAX, IMPORTS_MAX, UPLOAD_HELD_BYTES } from '../../src/util/limits.ts'
+import type { Scope } from '../../src/catalog/model.ts'
+import {
+  EVENTS_MAX,
+  IMPORT_BATCHES_MAX,
+  IMPORTS_ADMIN_MIN,
+  IMPORTS_MAX,
+  IMPORTS_PER_APPLICATION_MAX,
+  UPLOAD_HELD_BYTES,
+} from '../../src/util/limits.ts'
 import { expectProblem } from '../path/client.ts'
 import { type Answer, type Ask, ask, head, Raw } from './client.ts'
 import { api, fake, gate, ingestSchemaOf, startForEachTest, until } from './fake.ts'
@@ -204,6 +212,35 @@ test('a bounded number of imports runs; the next one is 503', async () => {
   expect((await ask(api.port, '/v1/open', { body: '{"id":"post"}' })).status).toBe(200)
   for (const raw of raws) raw.socket.destroy()
   await until(() => api.stats().imports === 0)
+})
+
+test('an application has its share of imports, and one place is kept for the scope admin', async () => {
+  const raws: Raw[] = []
+  const idle = async (applicationId: string, scope: Scope): Promise<void> => {
+    fake.importer = { applicationId, scopes: new Set([scope]) }
+    const count = api.stats().imports
+    const raw = await Raw.open(api.port)
+    raws.push(raw)
+    raw.write(`${head(PATH, [TOKEN, 'Content-Length: 1000000'])}{`)
+    await until(() => api.stats().imports === count + 1)
+  }
+  const refused = async (applicationId: string, scope: Scope): Promise<string> => {
+    fake.importer = { applicationId, scopes: new Set([scope]) }
+    const { status, json } = await send(lines(0, 1))
+    expect([status, json.code, json.retryable]).toEqual([503, 'busy', true])
+    return json.detail
+  }
+  const writers = IMPORTS_MAX - IMPORTS_ADMIN_MIN
+  for (let n = 0; n < IMPORTS_PER_APPLICATION_MAX; n += 1) await idle('a', 'data_pool:write')
+  expect(await refused('a', 'data_pool:write')).toContain('this application')
+  for (let n = IMPORTS_PER_APPLICATION_MAX; n < writers; n += 1) await idle('b', 'data_pool:write')
+  expect(await refused('c', 'data_pool:write')).toContain('too many')
+  for (let n = 0; n < IMPORTS_ADMIN_MIN; n += 1) await idle('a', 'admin')
+  expect(await refused('d', 'admin')).toContain('too many')
+  for (const raw of raws) raw.socket.destroy()
+  await until(() => api.stats().imports === 0)
+  fake.importer = { applicationId: 'a', scopes: new Set(['data_pool:write']) }
+  expect((await send(lines(0, 1))).status).toBe(200)
 })
 
 /** Ends an import after its first batch, by `end`, and returns its answer. */
