@@ -1,6 +1,6 @@
 /** /v1/query over HTTP: each question as JSON, CSV and Arrow, and what it refuses. */
 import { readFileSync } from 'node:fs'
-import { tableFromIPC } from 'apache-arrow'
+import { RecordBatchReader, tableFromIPC, Vector } from 'apache-arrow'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   fetchToken,
@@ -61,12 +61,16 @@ function get(parameters: Record<string, string>) {
 }
 
 async function arrow(body: unknown) {
+  return tableFromIPC(await arrowBytes(body))
+}
+
+async function arrowBytes(body: unknown) {
   const answer = await post(body, 'arrow')
   expect([answer.status, answer.headers.get('content-type')]).toEqual([
     200,
     'application/vnd.apache.arrow.stream',
   ])
-  return tableFromIPC(new Uint8Array(await answer.arrayBuffer()))
+  return new Uint8Array(await answer.arrayBuffer())
 }
 
 describe('a grid', () => {
@@ -171,6 +175,59 @@ test('every other question is a table too', async () => {
   const table = await arrow(board)
   expect(table.schema.fields.map(({ type }) => String(type))).toEqual(['Date32<DAY>', 'Int64'])
   expect([...(table.getChildAt(1) ?? [])]).toEqual([1n, 1n, 1n])
+})
+
+describe('columns that share a name but not a type are there in Arrow too', () => {
+  const [count, average] = [{ count: { dataPool } }, { average: { dataPool, measure: { columnName: 'x' } } }]
+  const report = { dimensions: [{ columnName: 'b' }], metrics: [{ metric: count }, { metric: average }] }
+  const names = ['value', 'time']
+
+  beforeAll(async () => {
+    const columns = names.map(name => ({ name, jsonProperty: name, type: 'STRING' as const, nullable: true }))
+    const twins = await server.createPool({ uniqueName: 'twins', columns })
+    await send(twins.url, [{ value: 'a', time: 'noon' }])
+  })
+
+  const ofTwins = { metric: { count: { dataPool: { name: 'twins' } } } }
+  test.each([
+    ['unnamed metrics', { metricReport: report }, ['Bool', 'Int64', 'Float64']],
+    [
+      'aliases',
+      { sql: 'SELECT b AS x, count(*) AS x, min(d) AS x FROM parcels GROUP BY 1 ORDER BY 2, 3' },
+      ['Bool', 'Int64', 'Date32<DAY>'],
+    ],
+    ['no rows', { sql: 'SELECT id AS x, x FROM parcels WHERE n < 0' }, ['Utf8', 'Float64']],
+    [
+      'a dimension with the name of the value',
+      { leaderboard: { ...ofTwins, dimensions: [{ columnName: 'value' }], rowLimit: 5 } },
+      ['Utf8', 'Int64'],
+    ],
+    [
+      'groups with the names of value and time',
+      { timeSeries: { ...ofTwins, granularity: 'YEAR', groupBy: names } },
+      ['Utf8', 'Utf8', 'Timestamp<MICROSECOND, UTC>', 'Int64'],
+    ],
+  ])('%s', async (_, body, types) => {
+    const answer = await (await post(body)).json()
+    const { columns, rows } = answer as { columns: { name: string }[]; rows: (string | null)[][] }
+    const reader = RecordBatchReader.from(await arrowBytes(body)).open()
+    // As the stream has it. The schema of apache-arrow's batch has one type for a name.
+    const { fields } = reader.schema
+    expect(fields.map(({ name }) => name)).toEqual(columns.map(({ name }) => name))
+    expect(fields.map(({ type }) => String(type))).toEqual(types)
+    const [batch] = [...reader]
+    const cells = (batch?.data.children ?? []).map(data => [...new Vector([data])])
+    expect(cells.map(column => column.map(printed))).toEqual(
+      columns.map((_, index) => rows.map(row => printed(row[index] ?? null))),
+    )
+  })
+
+  /** Times and dates as their milliseconds, numbers as their digits. */
+  const printed = (cell: unknown) => {
+    if (cell === null) return null
+    const text = String(cell)
+    return /^\d{4}-/.test(text) ? String(Date.parse(text)) : text
+  }
 })
 
 test('a statement is asked as text or as sqlV1', async () => {

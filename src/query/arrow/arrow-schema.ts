@@ -1,4 +1,4 @@
-/** The Arrow schema of exported columns, and the message that begins a stream of them. */
+/** The Arrow schema of exported columns, and the message that begins a stream. */
 import * as arrow from 'apache-arrow'
 import { Field, Schema, Table, tableToIPC } from 'apache-arrow'
 import { arrowType, MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow.ts'
@@ -21,7 +21,16 @@ export function arrowSchema(columns: readonly QueryColumn[]): Schema {
 
 /** The first message of a stream of these columns. */
 export function schemaMessage(columns: readonly QueryColumn[]): Uint8Array {
-  const stream = tableToIPC(new Table(arrowSchema(columns)), 'stream')
-  // A schema message has no body.
-  return stream.slice(0, MESSAGE_HEAD_BYTES + must(metadataBytes(stream), 'a message at the beginning'))
+  return messageOf(arrowSchema(columns))
+}
+
+/** The first message of a stream with this schema. */
+export function messageOf(schema: Schema): Uint8Array {
+  const stream = tableToIPC(new Table(schema), 'stream')
+  return stream.slice(0, firstMessageBytes(stream))
+}
+
+/** Bytes of the first message of a stream: of its schema, which has no body. */
+export function firstMessageBytes(stream: Uint8Array): number {
+  return MESSAGE_HEAD_BYTES + must(metadataBytes(stream), 'a message at the beginning')
 }

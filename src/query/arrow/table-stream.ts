@@ -6,24 +6,36 @@ import type { ColumnType } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
 import { parseInstant } from '../operand.ts'
 import type { Table } from '../table.ts'
+import { firstMessageBytes, messageOf } from './arrow-schema.ts'
 
-/** The whole stream: schema, one record batch, end. */
+/**
+ * The whole stream: schema, one record batch, end.
+ *
+ * Names may repeat in a table. apache-arrow joins the fields of a batch by their names, so the batch
+ * is made with the places of the columns for names. Its message has no names: those of the table
+ * stand in the message of the schema alone.
+ */
 export function tableStream({ columns, rows }: Table): Uint8Array {
-  // Names may repeat in a table, which an object of vectors cannot have.
-  const fields = columns.map(({ name, type }) => new arrow.Field(name, arrowType(arrow, type), true))
-  const schema = new arrow.Schema(fields)
-  const data = columns.map(({ type }, index) =>
+  const places = schemaOf(columns.map(({ type }, index) => ({ name: String(index), type })))
+  const children = columns.map(({ type }, index) =>
     dataOf(
       type,
       rows.map(row => row[index] ?? null),
     ),
   )
-  const struct = new arrow.Struct(fields)
+  const struct = new arrow.Struct(places.fields)
   const batch = new arrow.RecordBatch(
-    schema,
-    arrow.makeData({ type: struct, length: rows.length, nullCount: 0, children: data }),
+    places,
+    arrow.makeData({ type: struct, length: rows.length, nullCount: 0, children }),
   )
-  return tableToIPC(new ArrowTable(schema, [batch]), 'stream')
+  const stream = tableToIPC(new ArrowTable(places, [batch]), 'stream')
+  return Buffer.concat([messageOf(schemaOf(columns)), stream.subarray(firstMessageBytes(stream))])
+}
+
+function schemaOf(columns: Table['columns']): arrow.Schema {
+  return new arrow.Schema(
+    columns.map(({ name, type }) => new arrow.Field(name, arrowType(arrow, type), true)),
+  )
 }
 
 function dataOf(type: ColumnType, cells: readonly (string | null)[]): arrow.Data {
