@@ -236,7 +236,7 @@ async function findChanges(
       msMax: EXPORT_COPY_MS_MAX,
     } as const
     const task = { schema, segments: [found], statement, rowsMax: 1, copyTo }
-    const done = await engine.run(task, job.createdBy, undefined, stopping)
+    const done = await engine.run(task, job.createdBy, undefined, stopping).catch(rejectTyped)
     const rows = Number(done.rows[0]?.[0])
     assert(rows <= found.meta.rows, 'changes are about rows of the segment')
     return rows > 0 || dropsLostRows ? rows : undefined
@@ -260,7 +260,23 @@ function plan(
   )
 }
 
-const OF_EXPRESSIONS: readonly string[] = ['query_process', 'query_memory', 'timeout', 'merge_memory']
+/**
+ * An error that the query process cannot explain is our fault: an expression should have been
+ * refused. It fails the job, and not the server, whose next start would run the same job.
+ */
+function rejectTyped(error: Error): never {
+  if (error.name !== 'Error') throw error
+  warn(`a job cannot read its rows: ${error.stack}`)
+  throw new Unavailable('query_failed', error.message)
+}
+
+const OF_EXPRESSIONS: readonly string[] = [
+  'query_failed',
+  'query_process',
+  'query_memory',
+  'timeout',
+  'merge_memory',
+]
 
 /** True where the query process failed: an expression may be the cause, and would fail it again. */
 function isOfEngine(error: unknown): error is Unavailable {

@@ -13,8 +13,8 @@
 import type { DuckDBDataChunk as DataChunk, DuckDBConnection } from '@duckdb/node-api'
 import type { DeletionVector, QuerySegment } from '../index/index-types.ts'
 import { DuckDBDataChunk, UINTEGER } from '../util/duckdb.ts'
+import { isOutOfMemory } from '../util/duckdb-errors.ts'
 import { warn } from '../util/say.ts'
-import { isOutOfMemory } from './duckdb-instance.ts'
 import { countDeletedRows, type DeletedRows, type HeldDeletedRows } from './live-rows.ts'
 
 /** The limits of all tables together. */

@@ -1,7 +1,5 @@
 /**
- * The DuckDB instance that queries run in: its settings, and the meaning of its errors.
- *
- *   W-8  A damaged or missing segment is named, never counted short.
+ * The DuckDB instance that queries run in, and its settings.
  *
  * IMPORTANT: the order of the settings. Folders are allowed first, then everything outside of them
  * is closed, then the settings themselves are locked. DuckDB refuses some of them at creation. The
@@ -10,10 +8,9 @@
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
-import type { QuerySegment } from '../index/index-types.ts'
 import { disk } from '../util/disk.ts'
 import { DuckDBInstance } from '../util/duckdb.ts'
-import { SegmentDamaged, Unavailable } from '../util/errors.ts'
+import { firstLine } from '../util/duckdb-errors.ts'
 import { QUERY_SPILL_BYTES_MAX } from '../util/limits.ts'
 import { nativeFile } from '../util/native.ts'
 import { spillFolder } from '../util/paths.ts'
@@ -111,60 +108,4 @@ async function lock(connection: DuckDBConnection, settings: EngineSettings): Pro
   ]
   // Each query has a connection of its own. Without GLOBAL some settings are for this one only.
   for (const assignment of assignments) await connection.run(`SET GLOBAL ${assignment}`)
-}
-
-/** DuckDB's message in one line. */
-function firstLine(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error)
-  return message.split('\n', 1)[0] ?? message
-}
-
-/**
- * True if DuckDB reached its memory limit or the system had no memory. An appender words this
- * differently.
- */
-export function isOutOfMemory(error: unknown): boolean {
-  return /^Out of Memory Error|^Failed to append: (failed to|could not) allocate /.test(firstLine(error))
-}
-
-/**
- * The typed error behind `error`: SegmentDamaged if DuckDB names a segment or a segment cannot be
- * read, Unavailable if memory, file descriptors or disk space ran out, else `error` itself. If
- * DuckDB names no segment, this reads all of them to find the damaged one.
- */
-export async function explainError(
-  error: unknown,
-  connection: DuckDBConnection,
-  segments: readonly QuerySegment[],
-): Promise<unknown> {
-  const message = error instanceof Error ? error.message : String(error)
-  if (isOutOfMemory(error)) return new Unavailable('query_memory', firstLine(error))
-  if (message.startsWith('INTERRUPT')) return error
-  // The message may name a segment, but the machine is at fault.
-  if (/Too many open files|No space left/.test(message)) return new Unavailable('query_io', firstLine(error))
-  const named = segments.find(({ file }) => message.includes(file))
-  if (named !== undefined) return new SegmentDamaged(named.file, firstLine(error))
-  return (await findDamaged(connection, segments)) ?? error
-}
-
-/**
- * The first segment that cannot be read to its end or has another number of rows than the manifest
- * says.
- */
-async function findDamaged(
-  connection: DuckDBConnection,
-  segments: readonly QuerySegment[],
-): Promise<SegmentDamaged | undefined> {
-  for (const { file, meta } of segments) {
-    try {
-      const sql = `SELECT COUNT(*), BIT_XOR(HASH(_service_row)) FROM read_parquet([${quoteText(file)}]) _service_row`
-      const [row] = await (await connection.run(sql)).getRows()
-      const rows = Number(row?.[0] ?? 0)
-      if (rows !== meta.rows) return new SegmentDamaged(file, `${rows} rows where ${meta.rows} are expected`)
-    } catch (error) {
-      if (firstLine(error).startsWith('INTERRUPT')) return undefined
-      return new SegmentDamaged(file, firstLine(error))
-    }
-  }
-  return undefined
 }

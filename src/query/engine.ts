@@ -14,12 +14,12 @@ import type { QuerySegment } from '../index/index-types.ts'
 import { assert } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { DuckDBTypeId, StatementType } from '../util/duckdb.ts'
-import { SegmentDamaged, Unavailable } from '../util/errors.ts'
+import { isOutOfMemory, typedError } from '../util/duckdb-errors.ts'
+import { Unavailable } from '../util/errors.ts'
 import { ANSWER_CHARACTERS_MAX, SCHEMAS_CACHED_MAX } from '../util/limits.ts'
 import { quoteText } from '../util/sql.ts'
 import { wholeTexts } from './arrow/duckdb-vectors.ts'
 import { copyBatches } from './arrow/record-batches.ts'
-import { explainError, isOutOfMemory } from './duckdb-instance.ts'
 import { boundType, boundValue, printValue } from './duckdb-values.ts'
 import { EngineInstances } from './engine-instances.ts'
 import type { Expression, SqlStatement } from './expression/ast.ts'
@@ -168,8 +168,8 @@ export class Engine {
   }
 
   async #typedError(running: Running, error: unknown, segments: readonly QuerySegment[]): Promise<unknown> {
-    if (error instanceof Unavailable || error instanceof SegmentDamaged) return error
-    const found = await explainError(error, running.connection, segments)
+    const read = async (sql: string) => await (await running.connection.run(sql)).getRows()
+    const found = await typedError(error, 'query', segments, read)
     return stoppedError(running) ?? found
   }
 
@@ -248,7 +248,7 @@ export class Engine {
     const { copyTo } = task
     if (copyTo !== undefined) this.#checkTarget(copyTo)
     const isCopy = copyTo?.format === 'parquet'
-    const prepared = await running.connection.prepare(isCopy ? copySql(select, copyTo) : select)
+    const prepared = await running.connection.prepare(isCopy ? parquetCopySql(select, copyTo) : select)
     try {
       const type = isCopy ? StatementType.COPY : StatementType.SELECT
       assert(prepared.statementType === type, 'the planner makes SELECT statements only')
@@ -275,7 +275,7 @@ export class Engine {
   }
 }
 
-function copySql(sql: string, target: ParquetTarget): string {
+function parquetCopySql(sql: string, target: ParquetTarget): string {
   const options = [
     'FORMAT parquet',
     `COMPRESSION ${target.compression}`,

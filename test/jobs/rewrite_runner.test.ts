@@ -232,12 +232,15 @@ test('a pool that is deleted while its segments are reserved is tried again, and
   expect(jobNow(job).error).toBe('The Data Pool was deleted before the job ended.')
 })
 
-test('a query process that fails each time fails the job, one that works again does not', async () => {
+test.each([
+  ['a query process that ends', unavailable()],
+  ['an error that nobody explains', new Error('it ended')],
+])('%s each time fails the job, one that works again does not', async (_, error) => {
   const job = await create()
-  pools.refuse = { engine: unavailable() }
+  pools.refuse = { engine: error }
   const runner = pools.runner()
   for (let tries = 1; tries < JOB_ENGINE_TRIES_MAX; tries++)
-    await expect(run(job, runner)).rejects.toThrow('it ended')
+    await expect(run(job, runner)).rejects.toMatchObject({ name: 'Unavailable', message: 'it ended' })
   await run(job, runner)
   expect(jobNow(job)).toMatchObject({
     status: 'FAILED',

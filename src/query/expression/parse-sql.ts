@@ -5,8 +5,8 @@
  *   W-11  A hostile text may take some ms, which the main thread must not spend.
  */
 import type { DuckDBConnection, DuckDBInstance, DuckDBPreparedStatement } from '@duckdb/node-api'
+import { isOutOfMemory } from '../../util/duckdb-errors.ts'
 import { Unavailable } from '../../util/errors.ts'
-import { isOutOfMemory } from '../duckdb-instance.ts'
 import type { BadQuery } from '../query-types.ts'
 import type { Expression, SqlStatement } from './ast.ts'
 import { readStatement } from './read-statement.ts'

@@ -1,6 +1,5 @@
 /**
- * DuckDB in the merge thread: an instance, the statements of a merge, and the reason of a failed
- * statement.
+ * DuckDB in the merge thread: an instance, and the statements of a merge.
  *
  * One instance serves small merges one after the other, or one large merge, whose memory is freed
  * with it (merge.ts). Statements run in this thread, task by task, with a rest after each
@@ -11,10 +10,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { KEY_RECEIVED_AT, PAYLOAD, type PoolSchema, RECEIVED_AT, SEQUENCE } from '../../format/schema.ts'
-import type { SegmentMeta } from '../../format/segment-meta.ts'
 import { assert } from '../../util/assert.ts'
 import { DuckDBInstance, DuckDBPendingResultState } from '../../util/duckdb.ts'
-import { Damaged, SegmentDamaged, Unavailable } from '../../util/errors.ts'
+import { Damaged, SegmentDamaged } from '../../util/errors.ts'
 import {
   MERGE_GROUP_BYTES,
   MERGE_IDLE_MS,
@@ -249,62 +247,7 @@ function fileList(files: readonly string[]): string {
   return `[${files.map(quoteText).join(', ')}]`
 }
 
-// ── failures: which input is damaged ─────────────────────────────────────────────────────────────
-
-/** A merge input, as far as a failure concerns it. */
-interface InputFile {
-  readonly file: string
-  readonly meta: Pick<SegmentMeta, 'rows'>
-}
-
-/** True when a statement needed more memory than its limit. */
-export function isOutOfMemory(error: unknown): boolean {
-  return lineOf(error).startsWith('Out of Memory Error')
-}
-
-/**
- * The typed error behind DuckDB's: SegmentDamaged where it names an input or an input is
- * unreadable, so that later merges leave the segment out; Unavailable where the machine refuses;
- * else `error` itself, which is a bug. Reads the inputs whole where the error names none.
- */
-export async function typedErrorOf(
-  error: unknown,
-  engine: MergeEngine,
-  inputs: readonly InputFile[],
-): Promise<unknown> {
-  if (error instanceof Unavailable || error instanceof SegmentDamaged) return error
-  const line = lineOf(error)
-  if (isOutOfMemory(error)) return new Unavailable('merge_memory', line)
-  // These are failures of the machine, though the message may name a segment.
-  if (/Too many open files|No space left|Disk quota/.test(line)) return new Unavailable('merge_io', line)
-  const named = inputs.find(({ file }) => line.includes(file))
-  if (named !== undefined) return new SegmentDamaged(named.file, line)
-  const found = await findDamagedInput(engine, inputs)
-  if (found !== undefined) return found
-  return line.startsWith('IO Error') ? new Unavailable('merge_io', line) : error
-}
-
-/**
- * The first input whose `columns` cannot be read to their end, or that does not hold its rows.
- * @param columns default: the whole row, by a name with which no user's column begins
- */
-export async function findDamagedInput(
-  engine: MergeEngine,
-  inputs: readonly InputFile[],
-  columns = '_service_row',
-): Promise<SegmentDamaged | Unavailable | undefined> {
-  for (const { file, meta } of inputs) {
-    try {
-      const sql = `SELECT COUNT(*), BIT_XOR(HASH(${columns})) FROM read_parquet(${fileList([file])}) _service_row`
-      const rows = Number((await engine.run(sql))[0]?.[0] ?? 0)
-      if (rows !== meta.rows) return new SegmentDamaged(file, `${rows} rows where ${meta.rows} are expected`)
-    } catch (error) {
-      if (error instanceof Unavailable) return error
-      return new SegmentDamaged(file, lineOf(error))
-    }
-  }
-  return undefined
-}
+// ── failures ─────────────────────────────────────────────────────────────────────────────────────
 
 /**
  * The error of a reader of one input: a damaged or missing file becomes SegmentDamaged; other
@@ -315,10 +258,4 @@ export function asSegmentDamaged(error: unknown): unknown {
   const { code, path } = error as NodeJS.ErrnoException
   if (code === 'ENOENT' && path !== undefined) return new SegmentDamaged(path, 'the file is missing')
   return error
-}
-
-/** The first line of DuckDB's message, without its prefix. */
-function lineOf(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error)
-  return (message.split('\n', 1)[0] ?? message).replace(/^Failure running pending result task: /, '')
 }

@@ -21,16 +21,11 @@ import { readSegmentKeys, type SegmentKeys } from '../../format/segment-keys.ts'
 import { footerFields, type SegmentMeta } from '../../format/segment-meta.ts'
 import { assert, must } from '../../util/assert.ts'
 import { type Disk, readFile } from '../../util/disk.ts'
+import { findDamaged } from '../../util/duckdb-errors.ts'
 import { SegmentDamaged } from '../../util/errors.ts'
 import type { MergeTask, TimeSpan } from './compaction-types.ts'
 import { removedSql } from './merge-changes.ts'
-import {
-  asSegmentDamaged,
-  expiredSql,
-  findDamagedInput,
-  keyColumnsSql,
-  type MergeEngine,
-} from './merge-engine.ts'
+import { asSegmentDamaged, expiredSql, keyColumnsSql, type MergeEngine } from './merge-engine.ts'
 import type { MergeThrottle } from './merge-throttle.ts'
 import { isPartlyExpired, isWhollyExpired } from './pick-compaction.ts'
 
@@ -208,7 +203,7 @@ function olderOf({ older, leavesSegment }: MergeTask, inputs: readonly InputSegm
  * damaged pages.
  */
 async function readKeys(task: MergeTask, input: InputSegment, engine: MergeEngine): Promise<SegmentKeys> {
-  const damaged = await findDamagedInput(engine, [input], keyColumnsSql(task.schema))
+  const damaged = await findDamaged([input], 'merge', sql => engine.run(sql), keyColumnsSql(task.schema))
   if (damaged !== undefined) throw damaged
   try {
     const keys = await readSegmentKeys(input.file, task.schema)

@@ -21,6 +21,7 @@ import { hasDeleteFile, type SegmentMeta, segmentFooter } from '../../format/seg
 import { assert, must } from '../../util/assert.ts'
 import { callAfter, monotonicMs } from '../../util/clock.ts'
 import { type Disk, isDiskError, disk as realDisk } from '../../util/disk.ts'
+import { findDamaged, isOutOfMemory, typedError } from '../../util/duckdb-errors.ts'
 import { SegmentDamaged, Unavailable } from '../../util/errors.ts'
 import { crashPoint } from '../../util/fault-injection.ts'
 import {
@@ -43,14 +44,7 @@ import type {
   MergeThreadData,
 } from './compaction-types.ts'
 import { problemOf, valuesSql } from './merge-changes.ts'
-import {
-  type Copy,
-  copySql,
-  findDamagedInput,
-  isOutOfMemory,
-  MergeEngine,
-  typedErrorOf,
-} from './merge-engine.ts'
+import { type Copy, copySql, MergeEngine } from './merge-engine.ts'
 import {
   checkFooters,
   findExpired,
@@ -149,7 +143,7 @@ export class MergeWriter {
       this.#idleEngine = engine
       return problemOf(changes, schema, row)
     } catch (error) {
-      throw await typedErrorOf(error, engine, [])
+      throw await typedError(error, 'merge', [], sql => engine.run(sql))
     } finally {
       if (engine !== this.#idleEngine) engine.close()
     }
@@ -207,7 +201,7 @@ export class MergeWriter {
     try {
       await findExpired(task, input, engine)
     } catch (error) {
-      throw engine === undefined ? error : await typedErrorOf(error, engine, [input])
+      throw engine === undefined ? error : await typedError(error, 'merge', [input], sql => engine.run(sql))
     }
   }
 
@@ -215,7 +209,7 @@ export class MergeWriter {
     try {
       await findRemoved(task, input, engine)
     } catch (error) {
-      throw engine === undefined ? error : await typedErrorOf(error, engine, [input])
+      throw engine === undefined ? error : await typedError(error, 'merge', [input], sql => engine.run(sql))
     }
   }
 
@@ -227,6 +221,7 @@ export class MergeWriter {
     footer: ReadonlyMap<string, string>,
     rowBytes: number,
   ): Promise<void> {
+    const run = (sql: string) => engine.run(sql)
     try {
       const leftOut = sources.map(rowsLeftOut)
       const without = leftOut.some(list => list.length > 0) ? LEFT_OUT : undefined
@@ -235,9 +230,9 @@ export class MergeWriter {
       const { schema, changes } = task
       const copy = { schema, files, without, to: this.#copyPath, footer, rowBytes, changes }
       const written = await this.#copyRows(engine, copy)
-      if (written !== rows) throw (await findDamagedInput(engine, sources)) ?? miscounted(written, rows)
+      if (written !== rows) throw (await findDamaged(sources, 'merge', run)) ?? miscounted(written, rows)
     } catch (error) {
-      throw await typedErrorOf(error, engine, sources)
+      throw await typedError(error, 'merge', sources, run)
     }
   }
 

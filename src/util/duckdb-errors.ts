@@ -1,0 +1,107 @@
+/**
+ * What DuckDB's errors mean, in queries and merges. They differ by their messages alone.
+ *
+ *   W-8  A damaged or missing segment is named, never counted short. What the machine refuses is
+ *        never taken for damage.
+ */
+import { SegmentDamaged, Unavailable } from './errors.ts'
+import { quoteText } from './sql.ts'
+
+/** The first line of DuckDB's message, without what the package puts before it. */
+export function firstLine(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error)
+  return (message.split('\n', 1)[0] ?? message).replace(/^Failure running pending result task: /, '')
+}
+
+/**
+ * True if DuckDB reached its memory limit or the system had no memory. An appender words this
+ * differently.
+ */
+export function isOutOfMemory(error: unknown): boolean {
+  return /^Out of Memory Error|^Failed to append: (failed to|could not) allocate /.test(firstLine(error))
+}
+
+/** True if the statement was interrupted. */
+function isInterrupt(error: unknown): boolean {
+  return firstLine(error).startsWith('INTERRUPT')
+}
+
+/** The beginning of a code of Unavailable. */
+type Stage = 'query' | 'merge'
+
+/** Runs a statement, and resolves with its rows. */
+type Run = (sql: string) => Promise<readonly (readonly unknown[])[]>
+
+/** A segment that a failed statement read. */
+interface ReadSegment {
+  /** Absolute. */
+  readonly file: string
+  readonly meta: { readonly rows: number }
+}
+
+/** The error where the machine refuses for now. The message may name a segment that is whole. */
+function refusalOf(error: unknown, stage: Stage): Unavailable | undefined {
+  if (error instanceof Unavailable) return error
+  const line = firstLine(error)
+  if (isOutOfMemory(error)) return new Unavailable(`${stage}_memory`, line)
+  const isOfDisk = /Too many open files|No space left|Disk quota/.test(line)
+  return isOfDisk ? new Unavailable(`${stage}_io`, line) : undefined
+}
+
+/**
+ * The first segment whose columns cannot be read to their end, or that does not hold its rows.
+ * Rejects with Unavailable, and with DuckDB's error where the statement was interrupted: neither
+ * says anything about a file.
+ * @param columns default: the whole row, by a name with which no user's column begins
+ */
+export async function findDamaged(
+  segments: readonly ReadSegment[],
+  stage: Stage,
+  run: Run,
+  columns = '_service_row',
+): Promise<SegmentDamaged | undefined> {
+  for (const { file, meta } of segments) {
+    try {
+      const sql = `SELECT COUNT(*), BIT_XOR(HASH(${columns})) FROM read_parquet([${quoteText(file)}]) _service_row`
+      const rows = Number((await run(sql))[0]?.[0] ?? 0)
+      if (rows !== meta.rows) return new SegmentDamaged(file, `${rows} rows where ${meta.rows} are expected`)
+    } catch (error) {
+      if (isInterrupt(error)) throw error
+      throwIfRefused(error, stage)
+      return new SegmentDamaged(file, firstLine(error))
+    }
+  }
+  return undefined
+}
+
+function throwIfRefused(error: unknown, stage: Stage): void {
+  const refusal = refusalOf(error, stage)
+  if (refusal !== undefined) throw refusal
+}
+
+/**
+ * The typed error behind one of DuckDB's: SegmentDamaged where it names a segment, or a segment
+ * cannot be read (all are read to find it); Unavailable where memory, disk or file descriptors ran
+ * out; else `error` itself, which is a bug or an interrupt.
+ */
+export async function typedError(
+  error: unknown,
+  stage: Stage,
+  segments: readonly ReadSegment[],
+  run: Run,
+): Promise<unknown> {
+  if (error instanceof SegmentDamaged || isInterrupt(error)) return error
+  const refusal = refusalOf(error, stage)
+  if (refusal !== undefined) return refusal
+  const line = firstLine(error)
+  const named = segments.find(({ file }) => line.includes(file))
+  if (named !== undefined) return new SegmentDamaged(named.file, line)
+  try {
+    const found = await findDamaged(segments, stage, run)
+    if (found !== undefined) return found
+  } catch (refused) {
+    return isInterrupt(refused) ? error : refused
+  }
+  // No segment is damaged, so it was a file of our own: spilled data, or a copy.
+  return line.startsWith('IO Error') ? new Unavailable(`${stage}_io`, line) : error
+}

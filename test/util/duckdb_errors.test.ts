@@ -1,0 +1,72 @@
+/** What DuckDB's errors are taken for: a damaged segment, a refusal of the machine, or a bug. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { DuckDBConnection } from '@duckdb/node-api'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { DuckDBInstance } from '../../src/util/duckdb.ts'
+import { typedError } from '../../src/util/duckdb-errors.ts'
+import { temporaryFolder } from './server.ts'
+
+const folder = temporaryFolder('weir-duckdb-errors-')
+const [good, bad] = ['good', 'bad'].map(name => join(folder, `${name}.parquet`)) as [string, string]
+const SEGMENTS = [good, bad].map(file => ({ file, meta: { rows: 3 } }))
+const GOOD = SEGMENTS.slice(0, 1)
+
+let instance: DuckDBInstance
+let connection: DuckDBConnection
+beforeAll(async () => {
+  instance = await DuckDBInstance.create()
+  connection = await instance.connect()
+  await connection.run(`COPY (SELECT unnest([1, 2, 3]) AS i) TO '${good}' (FORMAT parquet)`)
+  writeFileSync(bad, 'PAR1 and nothing else')
+})
+afterAll(() => {
+  connection.closeSync()
+  instance.closeSync()
+})
+
+const run = async (sql: string) => await (await connection.run(sql)).getRows()
+const explain = (message: string, segments = SEGMENTS, read = run) =>
+  typedError(new Error(message), 'query', segments, read)
+
+test.each([
+  ['Out of Memory Error: could not allocate block', 'query_memory'],
+  ['Failed to append: could not allocate 5 bytes', 'query_memory'],
+  ['IO Error: Could not write file "/data/tmp/x": No space left on device', 'query_io'],
+  ['IO Error: Could not write file "/data/tmp/x": Disk quota exceeded', 'query_io'],
+  ['IO Error: Cannot open file "/data/segment/1.parquet": Too many open files', 'query_io'],
+])('%s: the machine refuses, and no segment is read', async (message, code) => {
+  const read = () => Promise.reject(new Error('nothing is to be read'))
+  const named = `${message} (${bad})`
+  expect(await explain(named, SEGMENTS, read)).toMatchObject({ name: 'Unavailable', code, message: named })
+})
+
+test('a segment that DuckDB names, or that cannot be read, is damaged', async () => {
+  const named = await explain(`IO Error: No files found that match the pattern "${good}"`, GOOD)
+  expect(named).toMatchObject({ name: 'SegmentDamaged', file: good })
+  const unnamed = await explain('Invalid Input Error: Snappy decompression failure')
+  expect(unnamed).toMatchObject({ name: 'SegmentDamaged', file: bad })
+  const short = await explain('Invalid Error: odd', [{ file: good, meta: { rows: 4 } }])
+  expect(short).toMatchObject({ name: 'SegmentDamaged', message: expect.stringContaining('3 rows where 4') })
+})
+
+test('where all segments are whole, a failure of the disk is a refusal and another error is a bug', async () => {
+  const disk = 'IO Error: Could not write file "/data/tmp/x": Read-only file system'
+  expect(await explain(disk, GOOD)).toMatchObject({ name: 'Unavailable', code: 'query_io' })
+  const bug = new Error('Conversion Error: Type INT128 is out of range')
+  expect(await typedError(bug, 'query', GOOD, run)).toBe(bug)
+})
+
+test('a refusal or an interrupt while segments are read says nothing about them', async () => {
+  const refusals = [
+    ['Out of Memory Error: no block', { name: 'Unavailable', code: 'query_memory' }],
+    ['IO Error: Cannot open file: Too many open files', { name: 'Unavailable', code: 'query_io' }],
+    ['INTERRUPT Error: Interrupted!', { name: 'Error', message: 'Invalid Error: odd' }],
+  ] as const
+  for (const [message, expected] of refusals) {
+    const read = () => Promise.reject(new Error(message))
+    expect(await explain('Invalid Error: odd', SEGMENTS, read)).toMatchObject(expected)
+  }
+  const interrupt = new Error('INTERRUPT Error: Interrupted!')
+  expect(await typedError(interrupt, 'query', SEGMENTS, run)).toBe(interrupt)
+})
