@@ -215,7 +215,7 @@ function exponentOf(bytes: Uint8Array, from: number, to: number): number {
   return bytes[from] === 0x2d ? -exponent : exponent
 }
 
-function floorDivide(a: bigint, b: bigint): bigint {
+export function floorDivide(a: bigint, b: bigint): bigint {
   const quotient = a / b
   return a % b < 0n ? quotient - 1n : quotient
 }

@@ -1,5 +1,6 @@
 /** The time series: a metric by intervals of time, for all rows and by groups of them. */
 
+import { floorDivide } from '../parse/timestamp.ts'
 import { must } from '../util/assert.ts'
 import { TIME_SERIES_GROUPS_MAX, TIME_SERIES_INTERVALS_MAX, TIME_SERIES_VALUES_MAX } from '../util/limits.ts'
 import { boundValue, columnOf, operation, type Typed } from './expression/typed.ts'
@@ -80,7 +81,8 @@ function planTimeSeries(
   const isCount = COUNTS.has(query.metric.kind)
   const time = columnOf(column)
   const { fromUs, toUs } = rows.range
-  const timeKey = intervals.rule(msOf(fromUs ?? -Infinity), msOf(toUs ?? Infinity), known)
+  const fromMs = fromUs === null ? -Infinity : msOf(fromUs)
+  const timeKey = intervals.rule(fromMs, toUs === null ? Infinity : msOf(toUs - 1n) + 1, known)
   const key: Output = { name: 'key', value: operation('time_key', 'integer', [time], { bits: 62, timeKey }) }
   const where = allOf([rows.where, operation('is_not_null', 'boolean', [time])])
   return {
@@ -140,14 +142,12 @@ function selectSeries(
   }
 }
 
-/** Of microseconds; a fraction stays. */
-function msOf(us: bigint | number): number {
-  return Number(us) / 1000
-}
-
-/** The last millisecond before an instant. */
-function lastMsBefore(us: bigint): number {
-  return Math.floor(msOf(us - 1n))
+/**
+ * The whole millisecond in which an instant is. Microseconds of the years before 1684 and after 2255
+ * have more digits than a double.
+ */
+function msOf(us: bigint): number {
+  return Number(floorDivide(us, 1000n))
 }
 
 /** The intervals of a range with two ends; undefined: the rows say where an open end is. */
@@ -158,12 +158,7 @@ function knownIntervals(
 ): readonly Interval[] | BadQuery | undefined {
   if (fromUs === null || toUs === null) return undefined
   if (fromUs >= toUs) return []
-  return listed(
-    intervals,
-    intervals.keyOf(Math.floor(msOf(fromUs))),
-    intervals.keyOf(lastMsBefore(toUs)),
-    clock,
-  )
+  return listed(intervals, intervals.keyOf(msOf(fromUs)), intervals.keyOf(msOf(toUs - 1n)), clock)
 }
 
 /** An open end is in the interval of the first or the last row. Without rows there is none. */
@@ -180,8 +175,8 @@ function foundIntervals(
     first = Math.min(first, key)
     last = Math.max(last, key)
   }
-  if (fromUs !== null) first = intervals.keyOf(Math.floor(msOf(fromUs)))
-  if (toUs !== null) last = intervals.keyOf(lastMsBefore(toUs))
+  if (fromUs !== null) first = intervals.keyOf(msOf(fromUs))
+  if (toUs !== null) last = intervals.keyOf(msOf(toUs - 1n))
   return listed(intervals, first, last, clock)
 }
 

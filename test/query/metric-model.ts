@@ -157,7 +157,7 @@ export function inRange({ timestamp, start, stop }: TimeRange, row: Row): boolea
 }
 
 /** ISO text of microseconds since 1970, with six digits. */
-function isoOf(us: bigint): string {
+export function isoOf(us: bigint): string {
   const rest = ((us % 1_000_000n) + 1_000_000n) % 1_000_000n
   const text = new Date(Number((us - rest) / 1_000n)).toISOString()
   return `${text.slice(0, -5)}.${String(rest).padStart(6, '0')}Z`

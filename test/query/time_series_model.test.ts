@@ -139,6 +139,58 @@ describe('random time series', () => {
 
 const COUNT = { kind: 'count' } as const
 
+/** Microseconds of these years are beyond 2^53, and a double holds each 32nd of the last one's. */
+const FAR = ['0003-12-20T12:00:00Z', '1650-02-27T00:00:00Z', '2300-12-31T23:00:00Z', '9990-06-30T00:00:00Z']
+
+describe('a range far from 1970 has its intervals to the microsecond', () => {
+  const schema = schemaOf([['at', 'TIMESTAMP']], { timestamp: 0 })
+
+  // Clocks of zones with summer time are known until 2100.
+  test.each([
+    ['UTC', FAR],
+    ['Asia/Kathmandu', FAR],
+    ['Europe/Berlin', FAR.slice(0, 2)],
+  ])('%s', async (zone, instants) => {
+    const wall = new WallClock(zone)
+    for (const instant of instants)
+      for (const [granularity] of UNITS) {
+        const [a = 0, b = 0, c = 0] = beginsFrom(wall, granularity, Date.parse(instant))
+        const us = [a, b, c].map(ms => BigInt(ms) * 1_000n)
+        // The last microsecond of an interval, and the first.
+        const rows = us.flatMap(begin => [{ at: begin - 1n }, { at: begin }])
+        // With this number all rows are in one segment, and none is deleted.
+        const { segments } = await model.store(pool, () => 0.999, rows)
+        const ask = async (start: bigint, stop: bigint) => {
+          const timeRange = { start: model.isoOf(start), stop: model.isoOf(stop) }
+          const query = { metric: COUNT, granularity, timeZone: zone, groupBy: [], timeRange }
+          const got = await pool.answer(timeSeries, schema, query, segments)
+          return 'labels' in got ? got.labels.map((label, i) => [Date.parse(label), got.values[i]]) : got
+        }
+        const where = `${granularity} in ${zone} near ${instant}`
+        const [first = 0n, , third = 0n] = us
+        expect(await ask(first, third), where).toEqual([
+          [a, '2'],
+          [b, '2'],
+        ])
+        expect(await ask(first + 1n, third + 1n), where).toEqual([
+          [a, '1'],
+          [b, '2'],
+          [c, '1'],
+        ])
+        expect(await ask(first - 1n, first + 1n), where).toEqual([
+          [expect.any(Number), '1'],
+          [a, '1'],
+        ])
+      }
+  })
+
+  function beginsFrom(wall: WallClock, granularity: Granularity, ms: number): number[] {
+    const a = wall.next(granularity, wall.begin(granularity, ms))
+    const b = wall.next(granularity, a)
+    return [a, b, wall.next(granularity, b)]
+  }
+})
+
 test('a series is whole or refused: its groups and its values have limits', async () => {
   const schema = schemaOf(
     [
