@@ -3,7 +3,8 @@
  * server, so that whoever loads a file can go on where it ended.
  *
  *   W-9  An import writes to the journal when it begins and ends, and once in IMPORT_JOURNAL_MS
- *        between, never twice at once.
+ *        between, never twice at once. Ends that could not be written wait for the next try. Each is
+ *        a job in progress, of which the catalog has at most JOBS_UNFINISHED_MAX.
  */
 import type { BadRequest } from '../catalog/catalog-types.ts'
 import type { ImportInput, ImportProgress } from '../catalog/model.ts'
@@ -35,6 +36,13 @@ export interface ImportJournal {
 
 type ReadProgress = () => { readonly done: ImportProgress; readonly progress: number }
 
+/** The end of an import that the journal does not have yet. */
+interface UnwrittenEnd {
+  readonly id: string
+  readonly done: ImportProgress
+  readonly error: string | null
+}
+
 /** The entry of one import that runs. */
 export class JournalEntry {
   readonly id: string
@@ -58,29 +66,77 @@ export class JournalEntry {
     if (monotonicMs() - this.#writtenMs < IMPORT_JOURNAL_MS) return
     this.#writtenMs = monotonicMs()
     const { done, progress } = this.#read()
-    this.#writing = this.#write(
-      this.#journal.progress(this.id, done, progress).then(({ isCancelled }) => {
-        if (isCancelled) this.onCancelled()
-      }),
-    )
+    this.#writing = this.#write(done, progress)
   }
 
-  /** Writes the end. @param error null: it succeeded */
-  async end(error: string | null): Promise<void> {
+  /**
+   * Writes the end, or gives it to `unwritten`: a journal that cannot be written fails no import,
+   * whose rows are durable.
+   * @param error null: it succeeded
+   */
+  async end(error: string | null, unwritten: UnwrittenEnds): Promise<void> {
     this.#isEnding = true
     await this.#writing
-    await this.#write(this.#journal.end(this.id, this.#read().done, error))
+    const end = { id: this.id, done: this.#read().done, error }
+    try {
+      await this.#journal.end(end.id, end.done, end.error)
+    } catch (why) {
+      if (!(why instanceof Unavailable)) throw why
+      warn(`import ${this.id}: its end is not written yet: ${why.message}`)
+      unwritten.add(end)
+    }
   }
 
-  /** A journal that cannot be written ends no import: the rows themselves are durable. */
-  async #write(written: Promise<void>): Promise<void> {
+  async #write(done: ImportProgress, progress: number): Promise<void> {
     try {
-      await written
+      const { isCancelled } = await this.#journal.progress(this.id, done, progress)
+      if (isCancelled) this.onCancelled()
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error
       warn(`import ${this.id}: its progress is not written: ${error.message}`)
     } finally {
       this.#writing = undefined
+    }
+  }
+}
+
+/**
+ * Ends that could not be written. They are tried again until they are: until then the job is in
+ * progress, a client that wants to resume waits for it, and it takes the place of another job.
+ */
+export class UnwrittenEnds {
+  readonly #journal: Pick<ImportJournal, 'end'>
+  readonly #ends = new Set<UnwrittenEnd>()
+  #nextMs = 0
+  #isWriting = false
+
+  constructor(journal: Pick<ImportJournal, 'end'>) {
+    this.#journal = journal
+  }
+
+  add(end: UnwrittenEnd): void {
+    this.#ends.add(end)
+  }
+
+  tick(nowMs: number): void {
+    if (this.#ends.size === 0 || this.#isWriting || nowMs < this.#nextMs) return
+    this.#nextMs = nowMs + IMPORT_JOURNAL_MS
+    this.#isWriting = true
+    void this.#write().finally(() => {
+      this.#isWriting = false
+    })
+  }
+
+  /** Writes the ends, up to the first one that the journal does not take. Never rejects. */
+  async #write(): Promise<void> {
+    for (const end of this.#ends) {
+      try {
+        await this.#journal.end(end.id, end.done, end.error)
+      } catch (error) {
+        if (error instanceof Unavailable) return
+        warn(`import ${end.id}: its end cannot be written: ${(error as Error).stack}`)
+      }
+      this.#ends.delete(end)
     }
   }
 }

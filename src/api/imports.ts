@@ -24,7 +24,7 @@ import type { RateLimit } from './admission.ts'
 import type { ApiDeps, ControlRequest, ImportPool, Reply } from './api-types.ts'
 import type { Connections } from './connections.ts'
 import { declaredBytesOf, type RequestHead } from './http/transport.ts'
-import { JournalEntry } from './import-journal.ts'
+import { JournalEntry, UnwrittenEnds } from './import-journal.ts'
 import { doneReply, failedReply, resumeText } from './import-report.ts'
 import { type ImportRequest, readImportRequest } from './import-request.ts'
 import { ImportRun, type RunOptions } from './import-run.ts'
@@ -70,12 +70,14 @@ export class Imports {
     perApplicationMax: IMPORTS_PER_APPLICATION_MAX,
     adminMin: IMPORTS_ADMIN_MIN,
   })
+  readonly #unwritten: UnwrittenEnds
   #beginning = 0
   #begun = 0
 
   /** @param stallMs see UploadBody */
   constructor(deps: ApiDeps, ingest: Ingest, rate: RateLimit, connections: Connections, stallMs: number) {
     this.#deps = deps
+    this.#unwritten = new UnwrittenEnds(deps.imports.journal)
     this.#ingest = ingest
     this.#rate = rate
     this.#connections = connections
@@ -120,6 +122,7 @@ export class Imports {
     // A slow body, or a Parquet body on its way to its file, may bring no batch for hours.
     // The journal is told all the same: it shows the bytes received, and it hears of a cancel.
     for (const run of this.#runs) run.onChanged()
+    this.#unwritten.tick(nowMs)
   }
 
   /** Ends all imports. Their answers say how many rows are durable. */
@@ -216,6 +219,7 @@ export class Imports {
       const failure = await run.run()
       await entry.end(
         failure === undefined ? null : `${failure.message}; ${resumeText(run.report.durableRows)}`,
+        this.#unwritten,
       )
       return failure === undefined
         ? doneReply(entry.id, run.report)

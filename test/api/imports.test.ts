@@ -5,6 +5,7 @@
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import type { Scope } from '../../src/catalog/model.ts'
+import { Unavailable } from '../../src/util/errors.ts'
 import {
   EVENTS_MAX,
   IMPORT_BATCHES_MAX,
@@ -442,6 +443,25 @@ test('an import that writes its end to the journal writes no progress meanwhile'
   expect((await answering).status).toBe(200)
   raw.socket.destroy()
   await until(() => api.stats().imports === 0)
+})
+
+test('ends that the journal did not take are written later, each as it was', async () => {
+  fake.journal.refuses = new Unavailable('catalog', 'no room')
+  const good = await send(lines(0, 3))
+  expect([good.status, good.json.durableRows]).toEqual([200, 3])
+  expect((await send('no gzip', { headers: { 'content-encoding': 'gzip' } })).status).toBe(400)
+  const tried = fake.journal.writes
+  await until(() => fake.journal.writes >= tried + 2) // they are tried while the journal refuses
+  expect(fake.journal.imports.map(({ status }) => status)).toEqual(['IN_PROGRESS', 'IN_PROGRESS'])
+  fake.journal.refuses = undefined
+  await until(() => fake.journal.imports.every(({ status }) => status !== 'IN_PROGRESS'))
+  expect(fake.journal.imports).toMatchObject([
+    { status: 'FAILED', durableRows: 0, error: expect.stringContaining('skipRows=0') },
+    { status: 'SUCCEEDED', durableRows: 3, accepted: 3, error: null },
+  ])
+  const written = fake.journal.writes
+  await send(lines(3, 4), {}, `${PATH}&label=next`)
+  expect(fake.journal.writes).toBe(written + 1) // nothing is written twice
 })
 
 test('a cancelled import ends with what is durable', async () => {

@@ -8,6 +8,8 @@ export class MemoryJournal implements ImportJournal {
   /** The import of each progress that was to be written. */
   readonly told: string[] = []
   isCancelled = false
+  /** Why no write of a running import succeeds. */
+  refuses: Error | undefined
   /** Awaited in front of each write. */
   gate: Promise<unknown> | undefined
 
@@ -36,6 +38,7 @@ export class MemoryJournal implements ImportJournal {
   async #change(id: string, change: Partial<JournaledImport>): Promise<void> {
     this.writes += 1
     await this.gate
+    if (this.refuses !== undefined) throw this.refuses
     const at = this.imports.findIndex(one => one.id === id)
     this.imports[at] = { ...this.imports[at]!, ...change }
   }
