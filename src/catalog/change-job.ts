@@ -17,6 +17,7 @@ import type { Job, JobCommon, JobStatus } from './model.ts'
 
 export const DELETED = 'The Data Pool was deleted before the job ended.'
 export const CANCELLED = 'The job was cancelled.'
+const CANCELLED_LATE = `${CANCELLED} What it has changed stays changed.`
 
 /** True for a job that still has work to do. */
 export function isUnfinished({ status }: { readonly status: JobStatus }): boolean {
@@ -73,11 +74,12 @@ export function succeedJob(jobId: string): Decide<Job> {
   }
 }
 
-/** Ends a job with a reason. The result is the job as it ended. */
-export function failJob(jobId: string, error: string): Decide<Job> {
+/** Ends a job with a reason, and tells how far it came. The result is the job as it ended. */
+export function failJob(jobId: string, error: string, progress = 0): Decide<Job> {
   return (memory, nowMs) => {
     const job = theJob(memory, jobId)
-    return isUnfinished(job) ? failed(job, error, nowMs) : unchanged(job)
+    if (!isUnfinished(job)) return unchanged(job)
+    return failed({ ...job, progress: Math.max(job.progress, progress) }, error, nowMs)
   }
 }
 
@@ -107,9 +109,9 @@ export function cancelJob(jobId: string, by: string): Decide<Job | null> {
   }
 }
 
-/** Ends a job that a caller has cancelled. */
-export function endCancelled(jobId: string): Decide<Job> {
-  return failJob(jobId, CANCELLED)
+/** Ends a job that a caller has cancelled while it ran, and tells how far it came. */
+export function endCancelled(jobId: string, progress: number): Decide<Job> {
+  return failJob(jobId, progress > 0 ? CANCELLED_LATE : CANCELLED, progress)
 }
 
 export function failed<J extends Job>(job: J, error: string, nowMs: number): Decision<J> {

@@ -70,17 +70,21 @@ export function rewriteRunner(deps: RewriteDeps): JobRunner {
   return async (job, stopping) => {
     assert(isRewrite(job), 'the job rewrites rows')
     const pool = deps.catalog.pool(job.poolId)
+    let progress = 0
+    const onSegment = (reached: number) => {
+      failures.delete(job.id)
+      progress = reached
+    }
     try {
       const started = job.status === 'CREATED' ? await start(job, pool, deps) : job
-      if (started.status === 'IN_PROGRESS')
-        await rewriteAll(started, pool, stopping, deps, () => failures.delete(job.id))
+      if (started.status === 'IN_PROGRESS') await rewriteAll(started, pool, stopping, deps, onSegment)
     } catch (error) {
       const reason = reasonToFail(error, failures.get(job.id) ?? 0)
       if (reason === undefined) {
         if (isOfEngine(error)) failures.set(job.id, (failures.get(job.id) ?? 0) + 1)
         throw error
       }
-      await deps.catalog.change(failJob(job.id, reason))
+      await deps.catalog.change(failJob(job.id, reason, progress))
     }
     failures.delete(job.id)
     if (pool !== undefined) deps.pools.releaseSegments(pool.number)
@@ -100,47 +104,55 @@ async function start(job: RewriteJob, pool: Pool | undefined, deps: RewriteDeps)
   return started
 }
 
-/** Rewrites the reserved segments that are left, and ends the job. `onSegment`: one was done. */
+/**
+ * Rewrites the reserved segments that are left, and ends the job. `onSegment`: one was done, and the
+ * job is so far, from 0 to 1.
+ */
 async function rewriteAll(
   job: RewriteJob,
   pool: Pool | undefined,
   stopping: AbortSignal,
   deps: RewriteDeps,
-  onSegment: () => void,
+  onSegment: (progress: number) => void,
 ): Promise<void> {
   const { catalog } = deps
   const work = must(job.work, 'the work of a job that started')
-  if (await endsHere(job, deps)) return
+  const left = pool === undefined ? [] : await reservedSegments(job, work.segmentsBelow, pool, deps)
+  let rowsLeft = pool === undefined ? work.rows : rowsOf(left)
+  const progress = () => Math.max(0, 1 - rowsLeft / Math.max(work.rows, 1))
+  if (await endsHere(job, progress(), deps)) return
   const planned = pool === undefined ? undefined : await plan(job, pool, deps)
   if (pool === undefined || planned === undefined) return
   if (isBadQuery(planned)) {
-    await catalog.change(failJob(job.id, planned.badRequest))
+    await catalog.change(failJob(job.id, planned.badRequest, progress()))
     return
   }
-  const left = await reservedSegments(job, work.segmentsBelow, pool, deps)
-  let rowsLeft = rowsOf(left)
   let toldMs = monotonicMs()
   for (const { meta } of left) {
-    if (await endsHere(job, deps)) return
+    if (await endsHere(job, progress(), deps)) return
     const refused = await rewriteOne(job, pool, meta.segment, planned, stopping, deps)
     if (refused !== undefined) {
-      await catalog.change(failJob(job.id, refused))
+      await catalog.change(failJob(job.id, refused, progress()))
       return
     }
-    onSegment()
     rowsLeft -= meta.rows
+    onSegment(progress())
     if (monotonicMs() - toldMs < JOB_PROGRESS_MS) continue
     toldMs = monotonicMs()
-    await catalog.change(progressJob(job.id, Math.max(0, 1 - rowsLeft / Math.max(work.rows, 1))))
+    await catalog.change(progressJob(job.id, progress()))
   }
   await catalog.change(succeedJob(job.id))
   crashPoint('job.succeeded')
 }
 
-/** Ends a job that was cancelled or whose pool is gone. False: it goes on. */
-async function endsHere({ id, poolId }: RewriteJob, { catalog }: RewriteDeps): Promise<boolean> {
+/** Ends a job that was cancelled when it was so far, or whose pool is gone. False: it goes on. */
+async function endsHere(
+  { id, poolId }: RewriteJob,
+  progress: number,
+  { catalog }: RewriteDeps,
+): Promise<boolean> {
   const now = catalog.read.jobs.get(id)
-  if (now !== undefined && isRewrite(now) && now.isCancelled) await catalog.change(endCancelled(id))
+  if (now !== undefined && isRewrite(now) && now.isCancelled) await catalog.change(endCancelled(id, progress))
   else if (catalog.pool(poolId) === undefined)
     await catalog.change(succeedJob(id)) // which fails it
   else return now?.status !== 'IN_PROGRESS'

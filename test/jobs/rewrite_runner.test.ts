@@ -196,10 +196,23 @@ test('is cancelled after the segment that it is at', async () => {
   await run(job)
   expect(jobNow(job)).toMatchObject({
     status: 'FAILED',
-    error: 'The job was cancelled.',
+    progress: expect.closeTo(1 / 3),
+    error: 'The job was cancelled. What it has changed stays changed.',
     modifiedBy: 'other',
   })
   expect([pools.rewritten.length, pools.released]).toEqual([1, 1])
+})
+
+test('is cancelled between two tries, and tells what the earlier ones did', async () => {
+  const job = await create()
+  pools.before = () => {
+    if (pools.rewritten.length === 2) throw new Unavailable('disk_full', 'no room')
+  }
+  const runner = pools.runner()
+  await expect(run(job, runner)).rejects.toThrow('no room')
+  await catalog.change(cancelJob(job.id, 'other'))
+  await run(job, runner)
+  expect(jobNow(job)).toMatchObject({ status: 'FAILED', progress: expect.closeTo(2 / 3) })
 })
 
 test('that was cancelled while it waited does nothing', async () => {
@@ -266,7 +279,14 @@ test.each([
   pools.refuse = { rewrite: error }
   await run(job)
   expect([jobNow(job).status, pools.released, left()]).toEqual(['FAILED', 1, []])
-  expect(jobNow(job).error).toMatch(message)
+  expect(jobNow(job)).toMatchObject({ error: expect.stringMatching(message), progress: 0 })
+  const next = await create()
+  pools.refuse = {}
+  pools.before = () => {
+    if (pools.rewritten.length === 1) throw error
+  }
+  await run(next)
+  expect(jobNow(next)).toMatchObject({ status: 'FAILED', progress: expect.closeTo(1 / 3) })
 })
 
 test('a value that its column does not take fails the job with the reason', async () => {

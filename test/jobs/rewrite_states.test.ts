@@ -79,18 +79,39 @@ test('a running job is cancelled after its step, a waiting one at once, and the 
     expect(await cancel(jobs[0].id), 'a second time').toMatchObject({ status: 'IN_PROGRESS' })
     return jobs
   })
-  expect(await ended(server, first)).toMatchObject({
+  // The step that was under way is the newest of three segments.
+  expect(await ended(server, first)).toEqual({
     status: 'FAILED',
-    error: { message: 'The job was cancelled.' },
+    progress: expect.closeTo(1 / 3),
+    error: { message: 'The job was cancelled. What it has changed stays changed.' },
   })
+  expect(await stateOf(server, waiting)).toMatchObject({ status: 'FAILED', progress: 0 })
   expect((await ended(server, next)).status).toBe('SUCCEEDED')
-  // The step that was under way is the newest segment.
   expect(await ids(pool)).toEqual(['e0', 'e1'])
   expect(await cancel(first.id)).toBe('BAD_REQUEST: The job has ended: its status is FAILED.')
   expect(await cancel(waiting.id)).toBe('BAD_REQUEST: The job has ended: its status is FAILED.')
   expect(await cancel(next.id)).toBe('BAD_REQUEST: The job has ended: its status is SUCCEEDED.')
   expect(await cancel('DPJ0')).toBe('NOT_FOUND: Job not found')
   expect(changeFiles(server.dataDir)).toEqual([])
+})
+
+test('a job that fails in the middle tells how far it came', async () => {
+  const spec = { ...KEYED, columns: [...(KEYED.columns ?? []), column('word', 'STRING')] }
+  const pool = await server.createPool(spec)
+  for (let i = 0; i < 4; i++) {
+    await post(pool, { at: AT, id: `e${i}`, n: i, word: 'w' })
+    expect(await runJob(server, 'deletion', { dataPool: pool.poolId, filterSql: 'false' })).toBeNull()
+  }
+  expect(filesOf(server.dataDir, pool.poolId).length).toBe(4)
+  const set = [{ column: 'word', expression: "CASE WHEN id = 'e1' THEN NULL ELSE 'new' END" }]
+  const job = await createJob(server, 'update', { dataPool: pool.poolId, set })
+  expect(await ended(server, job)).toMatchObject({ status: 'FAILED', progress: 0.5 })
+  expect(await rowsOf(server, pool, 'SELECT word FROM pool ORDER BY id')).toEqual([
+    ['w'],
+    ['w'],
+    ['new'],
+    ['new'],
+  ])
 })
 
 test('the jobs of a pool run in their order, jobs of every kind; those of others beside them', async () => {
