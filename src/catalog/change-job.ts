@@ -52,15 +52,24 @@ export function newJob(poolId: string, by: string, nowMs: number): JobCommon {
   }
 }
 
-/** Stores a new job, and removes the oldest ended ones beyond the number that stays. */
+/**
+ * Stores a new job. Beyond the number of ended jobs that stays, those that ended first are removed.
+ * An old job may have ended just now, with its runner still at work.
+ */
 export function created<J extends Job>(memory: Memory, job: J): Decision<J> {
   const ended = memory.jobs.all().filter(one => !isUnfinished(one))
-  const surplus = ended.slice(0, Math.max(0, ended.length + 1 - JOBS_ENDED_MAX))
+  const surplus = Math.max(0, ended.length + 1 - JOBS_ENDED_MAX)
+  const removed = surplus === 0 ? [] : ended.sort(byEnd).slice(0, surplus)
   return {
     puts: [[keys.job(job.id), job]],
-    removes: surplus.map(({ id }) => keys.job(id)),
+    removes: removed.map(({ id }) => keys.job(id)),
     result: job,
   }
+}
+
+/** An ended job never changes, so its last change is its end. */
+function byEnd(a: Job, b: Job): number {
+  return Date.parse(a.modifiedAt) - Date.parse(b.modifiedAt)
 }
 
 /** Ends a job that is IN_PROGRESS. The result is the job, which FAILED where its pool is gone. */
@@ -123,7 +132,10 @@ function stored<J extends Job>(job: J): Decision<J> {
   return { puts: [[keys.job(job.id), job]], removes: [], result: job }
 }
 
-/** A job is removed from the catalog only after it ended, so a running job finds its document. */
+/**
+ * The job whose runner calls. A job that was cancelled may end before its runner does. Then its
+ * document stays until JOBS_ENDED_MAX later jobs have ended, and the runner finds it.
+ */
 export function theJob(memory: Memory, jobId: string): Job {
   return must(memory.jobs.get(jobId), `job ${jobId}`)
 }

@@ -106,7 +106,9 @@ export class Jobs {
     let said = ''
     while (!this.#stopping.signal.aborted) {
       try {
-        const now = this.#deps.memory.jobs.get(job.id) ?? job
+        const now = this.#deps.memory.jobs.get(job.id)
+        // It was cancelled, and removed with other ended ones.
+        if (now === undefined) return
         return await this.#deps.runners[job.kind](now, this.#stopping.signal)
       } catch (error) {
         if (!(error instanceof Unavailable)) return this.#deps.onFatal(error as Error)

@@ -129,7 +129,7 @@ export const SECRET_BYTES = 32
 export const JOBS_UNFINISHED_MAX = 1_000
 /** Columns that one update sets, each with an expression of its own. */
 export const UPDATED_COLUMNS_MAX = 64
-/** Ended jobs that the catalog keeps. The oldest goes first. */
+/** Ended jobs that the catalog keeps. The one that ended first goes first. */
 export const JOBS_ENDED_MAX = 10_000
 /** Days of retention: a hundred years. More is BAD_REQUEST. */
 export const RETENTION_DAYS_MAX = 36_500

@@ -1,12 +1,13 @@
 /** The rules of jobs that add a column, and the change that adds it. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Catalog } from '../../src/catalog/catalog.ts'
+import type { Decide } from '../../src/catalog/change.ts'
 import {
   createAddColumnJob,
   type NewAddColumnJob,
   startAddColumn,
 } from '../../src/catalog/change-add-column.ts'
-import { succeedJob } from '../../src/catalog/change-job.ts'
+import { cancelJob, failJob, progressJob, succeedJob } from '../../src/catalog/change-job.ts'
 import { createPool, deletePool } from '../../src/catalog/change-pool.ts'
 import { createWebhookSource } from '../../src/catalog/change-source.ts'
 import type { Job, Pool } from '../../src/catalog/model.ts'
@@ -239,4 +240,37 @@ test('the catalog keeps a bounded number of ended jobs, and no other is removed'
   expect(catalog.read.jobs.size).toBe(JOBS_ENDED_MAX + 1)
   expect(catalog.read.jobs.get('DPJ000000')).toBeUndefined()
   expect(catalog.read.jobs.of(pool.id)).toEqual([job, next])
+})
+
+test('the jobs that ended first are removed, and the runner of a cancelled one finds its job', async () => {
+  const pool = await webhookPool()
+  const made = await created(pool)
+  const dated = (year: number) => ({ createdAt: `${year}-01-01T00:00:00.000Z` })
+  const job = { ...made, ...dated(2020) }
+  const puts = Array.from({ length: JOBS_ENDED_MAX }, (_, i) => {
+    const id = `DPJ${String(i).padStart(6, '0')}`
+    // They were created in the order of their ids, and ended in the other order.
+    const modifiedAt = new Date(Date.UTC(2023, 0, 1) - i * 1000).toISOString()
+    return [
+      `job/${id}`,
+      { ...job, ...dated(2021), id, poolId: 'DPO1', status: 'FAILED', modifiedAt },
+    ] as const
+  })
+  await catalog.put([[`job/${job.id}`, job], ...puts])
+  await settled(catalog.change(cancelJob(job.id, 'APP2') as Decide<Job>))
+  await created(pool, { columnName: 'second' })
+  await created(pool, { columnName: 'third' })
+  for (const change of [
+    startAddColumn(job.id, 7),
+    succeedJob(job.id),
+    failJob(job.id, 'no'),
+    progressJob(job.id, 1),
+  ])
+    expect(await settled(catalog.change(change))).toMatchObject({
+      status: 'FAILED',
+      error: 'The job was cancelled.',
+    })
+  expect(poolNow(pool).planVersion).toBe(1)
+  const left = new Set(catalog.read.jobs.all().map(({ id }) => id))
+  expect(puts.flatMap(([, { id }]) => (left.has(id) ? [] : [id]))).toEqual(['DPJ009998', 'DPJ009999'])
 })

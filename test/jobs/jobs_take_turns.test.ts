@@ -58,7 +58,8 @@ function harness(found: readonly Job[] = []) {
     else open.get(id)?.fail(error)
     await turn()
   }
-  return { jobs, begun, fatal, create, settle, turn }
+  const remove = (id: string) => collection.delete(id)
+  return { jobs, begun, fatal, create, settle, turn, remove }
 }
 
 test('the jobs of one pool run one after another, those of others beside them', async () => {
@@ -102,6 +103,18 @@ test('a job that the machine refuses is tried again before the next one of its p
   await settle(first.id)
   expect(begun).toEqual([first.id, first.id, second.id])
   expect(fatal).toEqual([])
+})
+
+test('a job that was cancelled and removed while it waits for its next try is done', async () => {
+  const { jobs, begun, create, settle, turn, remove } = harness()
+  const [first, second] = [job('A'), job('A')]
+  create(first)
+  create(second)
+  remove(first.id)
+  await settle(first.id, new Unavailable('disk_full', 'no room'))
+  while (begun.length < 2) await turn()
+  expect(begun).toEqual([first.id, second.id])
+  expect(jobs.stats()).toEqual({ waiting: 0, running: 1 })
 })
 
 test('any other error is fatal', async () => {
