@@ -19,7 +19,7 @@ import type { BatchBuffers } from '../parse/batch-buffers.ts'
 import type { Debt, Merger } from '../store/compaction/compaction-types.ts'
 import type { Scheduler } from '../store/compaction/scheduler.ts'
 import type { FlushedSegment } from '../store/flush/flush-pipeline.ts'
-import { Flusher } from '../store/flush/flusher.ts'
+import { Flusher, poolDeleted } from '../store/flush/flusher.ts'
 import type { MemtableEntry } from '../store/flush/memtable.ts'
 import { SegmentThread } from '../store/flush/segment-writer.ts'
 import { must } from '../util/assert.ts'
@@ -169,7 +169,7 @@ export class Pools {
     await this.compaction.reserve(pool, Number.POSITIVE_INFINITY)
     for (let flushes = 0; flushes < RESERVE_FLUSHES_MAX; flushes++) {
       await this.flushNow(pool)
-      if (!this.#isKnown(pool)) throw new Unavailable('pool_deleted', `pool ${pool} is deleted`)
+      if (!this.#isKnown(pool)) throw poolDeleted()
       // A flush that holds a segment would write its rows again, to one that is not reserved.
       this.#flusher.forgetRecent(pool)
       if (this.#flusher.heldSegments(pool).size > 0) continue

@@ -24,7 +24,7 @@ import { warn } from '../util/say.ts'
 export type JobRunner = (job: Job, stopping: AbortSignal) => Promise<void>
 
 interface JobsDeps {
-  readonly memory: Pick<Memory, 'jobs'>
+  readonly memory: Pick<Memory, 'jobs' | 'pools'>
   readonly runners: Readonly<Record<Job['kind'], JobRunner>>
   readonly onFatal: (error: Error) => void
   /** Default JOB_RETRY_MS; tests set less. */
@@ -104,6 +104,7 @@ export class Jobs {
   /** Runs one job to its end. Never rejects. */
   async #run(job: Job): Promise<void> {
     let said = ''
+    let wasPoolGone = false
     while (!this.#stopping.signal.aborted) {
       try {
         const now = this.#deps.memory.jobs.get(job.id)
@@ -113,6 +114,12 @@ export class Jobs {
       } catch (error) {
         if (!(error instanceof Unavailable)) return this.#deps.onFatal(error as Error)
         if (this.#stopping.signal.aborted) return
+        const isPoolGone = this.#deps.memory.pools.get(job.poolId) === undefined
+        // The next try fails the job at once, and says why.
+        if (isPoolGone && !wasPoolGone) {
+          wasPoolGone = true
+          continue
+        }
         if (said !== error.message)
           warn(`job ${job.id} of pool ${job.poolId} waits and is tried again: ${error.message}`)
         said = error.message

@@ -1,6 +1,6 @@
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { Collection } from '../../src/catalog/collection.ts'
-import type { Job } from '../../src/catalog/model.ts'
+import type { Job, Pool } from '../../src/catalog/model.ts'
 import { type JobRunner, Jobs } from '../../src/jobs/jobs.ts'
 import { Unavailable } from '../../src/util/errors.ts'
 import { JOBS_RUNNING_MAX } from '../../src/util/limits.ts'
@@ -30,9 +30,11 @@ function job(poolId: string, status: Job['status'] = 'CREATED'): Job {
 }
 
 /** A runner whose jobs end when the test says so. */
-function harness(found: readonly Job[] = []) {
+function harness({ found = [], retryMs = 1 }: { found?: readonly Job[]; retryMs?: number } = {}) {
   const collection = new Collection<Job>({ ownerOf: ({ poolId }) => poolId })
   for (const one of found) collection.set(one)
+  const pools = new Collection<Pool>({})
+  for (const id of ['A', 'B', 'C', 'D']) pools.set({ id, createdAt: '' } as Pool)
   const begun: string[] = []
   const fatal: Error[] = []
   const open = new Map<string, { readonly end: () => void; readonly fail: (error: Error) => void }>()
@@ -43,10 +45,10 @@ function harness(found: readonly Job[] = []) {
     })
   }
   const jobs = new Jobs({
-    memory: { jobs: collection },
+    memory: { jobs: collection, pools },
     runners: { ADD_COLUMN: run, DELETE_RECORDS: run, UPDATE_RECORDS: run, IMPORT: run },
     onFatal: error => void fatal.push(error),
-    retryMs: 1,
+    retryMs,
   })
   const create = (one: Job) => {
     collection.set(one)
@@ -59,7 +61,7 @@ function harness(found: readonly Job[] = []) {
     await turn()
   }
   const remove = (id: string) => collection.delete(id)
-  return { jobs, begun, fatal, create, settle, turn, remove }
+  return { jobs, pools, begun, fatal, create, settle, turn, remove }
 }
 
 test('the jobs of one pool run one after another, those of others beside them', async () => {
@@ -87,7 +89,7 @@ test('no more than the limit run at once', async () => {
 
 test('a start continues unfinished jobs, oldest first, and leaves the others alone', async () => {
   const found = [job('A', 'SUCCEEDED'), job('B', 'IN_PROGRESS'), job('C', 'FAILED'), job('D')]
-  const { jobs, begun } = harness(found)
+  const { jobs, begun } = harness({ found })
   jobs.start()
   expect(begun).toEqual([found[1]!.id, found[3]!.id])
 })
@@ -115,6 +117,21 @@ test('a job that was cancelled and removed while it waits for its next try is do
   while (begun.length < 2) await turn()
   expect(begun).toEqual([first.id, second.id])
   expect(jobs.stats()).toEqual({ waiting: 0, running: 1 })
+})
+
+test('a job of a deleted pool is tried at once and in silence, and later ones like any other', async () => {
+  const written = vi.spyOn(process.stderr, 'write').mockReturnValue(true)
+  const { pools, begun, create, settle, turn } = harness({ retryMs: 60_000 })
+  const one = job('A')
+  create(one)
+  pools.delete('A')
+  await settle(one.id, new Unavailable('pool_deleted', 'the Data Pool was deleted'))
+  expect([begun, written.mock.calls]).toEqual([[one.id, one.id], []])
+  await settle(one.id, new Unavailable('disk_full', 'no room'))
+  await turn()
+  expect(begun.length).toBe(2)
+  expect(written.mock.calls.flat()).toEqual([expect.stringMatching(/waits and is tried again: no room\n$/)])
+  written.mockRestore()
 })
 
 test('any other error is fatal', async () => {

@@ -178,6 +178,19 @@ test('the jobs of a deleted pool FAILED, and the deletion waits for none of them
   await until('the files are gone', () => filesOf(server.dataDir, pool.poolId).length === 0)
 })
 
+test('a job whose pool is deleted at once FAILED, and no line says that it waits', async () => {
+  for (let i = 0; i < 5; i++) {
+    const pool = await server.createPool(KEYED)
+    await post(pool, events(0, 3))
+    const job = await deletion(pool)
+    await server.graphql('mutation ($id: ID!) { deleteDataPool(id: $id) }', { id: pool.poolId })
+    expect((await ended(server, job)).error).toEqual({
+      message: 'The Data Pool was deleted before the job ended.',
+    })
+    expect(server.output()).not.toContain(`${job.id} of pool`)
+  }
+})
+
 test('records that come while a job runs are not its own, and stay as they were posted', async () => {
   const pool = await poolOf(2)
   await whileStopped(async () => {

@@ -37,6 +37,9 @@ import { type FlushLimits, MemtableBudget, type Moment } from './memtable.ts'
 import { RecentFlushes } from './recent-flushes.ts'
 import type { SegmentWriter } from './segment-writer.ts'
 
+/** What a wait for a pool ends with when the pool is deleted. */
+export const poolDeleted = () => new Unavailable('pool_deleted', 'the Data Pool was deleted')
+
 /** Time, as the flusher needs it. */
 export interface FlushClock {
   readonly nowMs: () => number
@@ -208,7 +211,7 @@ export class Flusher {
    */
   flushNow(pool: number): Promise<void> {
     const state = this.#pools.get(pool)
-    if (state === undefined) return Promise.reject(new Unavailable('pool_deleted', `pool ${pool} is deleted`))
+    if (state === undefined) return Promise.reject(poolDeleted())
     if (state.isClean) return Promise.resolve()
     if (state.retryAtMs > this.#clock.nowMs())
       return Promise.reject(
@@ -239,8 +242,7 @@ export class Flusher {
     this.#recent.drop(pool)
     if (!state.memtable.isEmpty) this.#budget.remove(state.memtable.bytes)
     while (!state.memtable.isEmpty) state.memtable.take(this.#throttle.limits)
-    for (const waiter of state.waiters.splice(0))
-      waiter.reject(new Unavailable('pool_deleted', `pool ${pool} is deleted`))
+    for (const waiter of state.waiters.splice(0)) waiter.reject(poolDeleted())
     const clean = new Promise<void>(resolve => {
       this.#dropWaiters.set(state, resolve)
       this.#pipeline.cancel(state)
