@@ -119,6 +119,8 @@ function readGiven(
 ): Readonly<Record<string, unknown>> | string {
   const given = new Map<string, unknown>()
   for (const [name, text] of texts) {
+    if (name !== 'sql' && !NAMES.some(each => each === name))
+      return `${name}: there is no such parameter; there are format, sql, ${NAMES.join(', ')}`
     const value = name === 'sql' ? text : readJsonObject(`The parameter ${name}`, Buffer.from(text))
     if (name !== 'sql' && typeof value === 'string') return value
     given.set(name, value)

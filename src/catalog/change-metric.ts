@@ -146,7 +146,7 @@ function measureProblem(
   if (type === 'COUNT') return undefined
   if (type === 'CUSTOM') return expression === null ? 'A custom Metric needs an expression.' : undefined
   const what = type === 'COUNT_DISTINCT' ? 'dimension' : 'measure'
-  if (column === null) return `A ${type} Metric needs a ${what}.`
+  if (column === null) return `A Metric of type ${type} needs a ${what}.`
   const columnType = columnTypeOf(pool, column)
   if (columnType === undefined) return noColumn(what, column)
   const fits =
@@ -155,7 +155,7 @@ function measureProblem(
     ((type === 'MIN' || type === 'MAX') && ORDERED_TYPES.includes(columnType))
   return fits
     ? undefined
-    : `The measure "${column}" is a column of type ${columnType}, which cannot be the measure of a ${type} Metric.`
+    : `The measure "${column}" is a column of type ${columnType}, which cannot be the measure of a Metric of type ${type}.`
 }
 
 function dimensionsProblem(pool: Pool, names: readonly string[]): string | undefined {

@@ -113,7 +113,7 @@ export function nameProblem(
   const taken = collection.byName(given) ?? collection.get(given)
   return taken === undefined || taken.id === own?.id
     ? undefined
-    : `A ${kind} with the unique name "${given}" already exists.`
+    : `Another ${kind} with the unique name "${given}" already exists.`
 }
 
 /** The problem with one object more in a collection that is full. `kinds` names them in a message. */

@@ -8,6 +8,7 @@
 import { valueBytes } from '../format/batch-layout.ts'
 import { type ColumnType, PAYLOAD, type PoolSchema, RECEIVED_AT } from '../format/schema.ts'
 import { TimeReader } from '../parse/timestamp.ts'
+import { withArticle } from '../util/article.ts'
 import type { BadQuery, Bound } from './query-types.ts'
 
 /** A column as queries see it. */
@@ -78,7 +79,8 @@ const SURROGATE = /\p{Surrogate}/u
 /** The bound value of `text` for a column of `type`, or BadQuery. */
 export function parseValue(type: ColumnType, text: string): Bound | BadQuery {
   const value = read(type, text)
-  return value === undefined ? { badRequest: `${quoted(text)} is not a ${type} value` } : { type, value }
+  if (value === undefined) return { badRequest: `${quoted(text)} is not ${withArticle(type)} value` }
+  return { type, value }
 }
 
 /** A caller's text as messages show it: shortened and quoted. */

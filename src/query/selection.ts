@@ -77,6 +77,9 @@ export function writeSelection(planned: PlannedSelection): WrittenSelection | Ba
  * here.
  */
 function withPart(sentence: string): string {
+  // No other column can be chosen here, so its absence is the only problem with it.
+  if (sentence.startsWith('timeRange.timestamp:'))
+    return 'start and stop: the application may read no primary timestamp; give filters on another column'
   const prefix = 'timeRange.'
   return sentence.startsWith(prefix) ? sentence.slice(prefix.length) : `filters: ${sentence}`
 }

@@ -399,7 +399,7 @@ describe('refusals', () => {
         ['2', '1'],
       ],
     })
-    expect(await ofPool(named, ['x'])).toBe('BAD_REQUEST: uniqueIds: "x" is not a INT32 value')
+    expect(await ofPool(named, ['x'])).toBe('BAD_REQUEST: uniqueIds: "x" is not an INT32 value')
   })
 
   test('of what an access policy hides', async () => {

@@ -314,6 +314,20 @@ describe('a pool with access control', () => {
     expect(await counter(token, countOf(closed))).toBe('10')
   })
 
+  test('says of a range in time that the timestamp is hidden, in the words of the route', async () => {
+    await assign({ columns: ['amount'] })
+    for (const side of ['start', 'stop']) {
+      const answer = await fetch(`${server.base}/v1/pools/closed/arrow?${side}=2024-01-01`, {
+        headers: { authorization: `Bearer ${await tokenOf()}` },
+      })
+      expect(await answer.json()).toMatchObject({
+        status: 400,
+        detail:
+          'start and stop: the application may read no primary timestamp; give filters on another column',
+      })
+    }
+  })
+
   test('shows the statistics of what is visible', async () => {
     await assign({ columns: ['amount'], filterSql: `tenant = ${placeholder}` })
     const token = await tokenOf({ tenant: 'a' })

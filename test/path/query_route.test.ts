@@ -326,6 +326,13 @@ describe('is refused, as the API refuses it', () => {
       '?sql=SELECT',
       /more than once/,
     ],
+    [
+      'an unknown parameter',
+      '',
+      '?foo=1',
+      /^foo: there is no such parameter; there are format, sql, counter, /,
+    ],
+    ['a parameter in another case', '', '?Sql=x', /^Sql: there is no such parameter/],
     ['a parameter that is not JSON', '', '?counter={', /The parameter counter is not JSON/],
   ])('%s', async (_, body, parameters, message) => {
     const answer = await raw(body, parameters)

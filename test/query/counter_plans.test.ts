@@ -74,7 +74,7 @@ describe('operators', () => {
     expect(one(column, operator, '7')).toBe(`${sql} | INT64 "7"`)
     expect(one(column, operator)).toMatch(/^BAD: column "i64": \w+ needs a value$/)
     expect(one(column, operator, null)).toMatch(/needs a value$/)
-    expect(one(column, operator, '')).toBe('BAD: column "i64": "" is not a INT64 value')
+    expect(one(column, operator, '')).toBe('BAD: column "i64": "" is not an INT64 value')
   })
 
   test('null checks and patterns are planned, wrong operators and columns are refused', () => {
@@ -208,7 +208,7 @@ describe('values are read as ingest reads the column', () => {
     const type = schema.columns.find(({ name }) => name === column)!.type
     const expected =
       want === undefined
-        ? `BAD: column "${column}": ${JSON.stringify(text)} is not a ${type} value`
+        ? `BAD: column "${column}": ${JSON.stringify(text)} is not ${type.startsWith('INT') ? 'an' : 'a'} ${type} value`
         : `"${column}" = $1 | ${type} ${JSON.stringify(want)}`
     expect(one(column, 'EQUALS', text)).toBe(expected)
   })

@@ -23,6 +23,9 @@ export interface CallChecker {
 
 const DAY_MS = 86_400_000
 
+/** What DuckDB's parser adds to an operator that stands behind its operand. */
+const AFTER_OPERAND = '__postfix'
+
 export function checkCall(call: Call, checker: CallChecker): Typed {
   const arithmetic = checkArithmetic(call, checker)
   if (arithmetic !== undefined) return arithmetic
@@ -31,7 +34,8 @@ export function checkCall(call: Call, checker: CallChecker): Typed {
   const isRows = name === 'count' && call.arguments.length === 0
   const isDistinct = name === 'count' && call.isDistinct
   const spec = functionOf(isRows ? 'count_star' : isDistinct ? 'count_distinct' : name)
-  if (spec === undefined) throw new Refused(`there is no function ${quoted(name)}`)
+  if (spec === undefined)
+    throw new Refused(`there is no function ${quoted(name.split(AFTER_OPERAND)[0] ?? '')}`)
   checkForm(call, spec, isDistinct)
   if (spec.isAggregate !== true) return checkScalar(call, spec, checker)
   return checker.aggregate(() => checkAggregate(call, spec, checker))

@@ -8,6 +8,7 @@
  *   value      a value of a column's type for each row, without aggregates
  *   metric     every column stands inside an aggregate, and no aggregate inside another
  */
+import { withArticle } from '../../util/article.ts'
 import { TEXTS_JOINED_MAX } from '../../util/limits.ts'
 import { type PoolView, parseValue, type QueryColumn, quoted, similarColumn } from '../operand.ts'
 import type { BadQuery } from '../query-types.ts'
@@ -210,7 +211,7 @@ export class Checker implements CallChecker {
     const literal = this.#literal(expression)
     const value = coerce(literal, columnOf(column))
     if (value.bound === undefined || value.bound.type === column.type) return value
-    throw new Refused(`${quoted(textOfLiteral(literal) ?? '')} is not a ${column.type} value`)
+    throw new Refused(`${quoted(textOfLiteral(literal) ?? '')} is not ${withArticle(column.type)} value`)
   }
 
   cast(expression: Expression, type: Parameters<typeof castTo>[0]): Typed {

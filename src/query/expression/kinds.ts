@@ -1,5 +1,6 @@
 /** Rules about kinds of values: how a literal is read, what can be compared, what can be cast. */
 import type { ColumnType } from '../../format/schema.ts'
+import { withArticle } from '../../util/article.ts'
 import { parseValue, quoted } from '../operand.ts'
 import type { Literal } from './ast.ts'
 import { Refused } from './tree-node.ts'
@@ -41,7 +42,7 @@ export function coerce(literal: AnyLiteral, target: Typed): Typed {
     case 'boolean':
       return must('BOOLEAN', literal.kind === 'number' ? (BITS[text] ?? text) : text)
     case 'date':
-      return parsed('DATE', text) ?? must('TIMESTAMP', text)
+      return parsed('DATE', text) ?? parsed('TIMESTAMP', text) ?? must('DATE', text)
     case 'instant':
       return must('TIMESTAMP', text)
     case 'integer':
@@ -61,7 +62,7 @@ function number(literal: AnyLiteral, text: string, { column }: Typed): Typed {
   if (asColumn !== undefined) return asColumn
   if (literal.kind === 'number' || (literal.kind === 'text' && column === undefined))
     return parsed('INT64', text) ?? must('DOUBLE', text)
-  throw new Refused(`${quoted(text)} is not a ${column?.type ?? 'number'} value`)
+  throw new Refused(`${quoted(text)} is not ${withArticle(column?.type ?? 'number')} value`)
 }
 
 function parsed(type: ColumnType, text: string): Typed | undefined {

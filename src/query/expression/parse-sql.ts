@@ -86,6 +86,7 @@ export class SqlParser {
     if (typeof answer !== 'string') return answer
     const json = readAnswer(answer)
     if (isNode(json) && json['error'] !== true) return read(json, sql)
+    if (form === 'expression' && isAtOwnEnd(json, sql)) return { badRequest: 'syntax error at end of input' }
     return { badRequest: `${syntaxError(json, form)}${this.#hint(json, sql)}` }
   }
 
@@ -112,6 +113,12 @@ export class SqlParser {
     }
     return { badRequest: 'the text is not SQL' }
   }
+}
+
+/** True for a syntax error at the last `)`, which the caller did not write. */
+function isAtOwnEnd(json: unknown, sql: string): boolean {
+  // The parser counts characters, of which some are two of JavaScript.
+  return isNode(json) && Number(json['position']) === [...sql].length - 1
 }
 
 /** DuckDB writes a number beyond a double's range as Infinity, which is no JSON. */

@@ -70,6 +70,9 @@ function tokensOf(text: string): readonly string[] | string {
     } else if (end === at + 1 && char > '\x7f')
       // DuckDB makes spaces of some of them before it reads the text.
       return `${JSON.stringify(char)} stands in no name and in no text`
+    else if (char === '`')
+      // Those of the dialect CLICKHOUSE are double quotes by now, but one without its end.
+      return 'backticks quote names in the dialect CLICKHOUSE alone, and in pairs: write "…"'
     else if (char === '$') return "parameters and dollar quotes are not allowed: write texts as '…'"
     else if (end === at + 1 || char === "'" || char === '"') if (char.trim() !== '') tokens.push(char)
     at = end

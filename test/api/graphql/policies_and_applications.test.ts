@@ -103,7 +103,7 @@ describe('an application', () => {
     const { data } = await server.ask(CREATE_APPLICATION, { input: { uniqueName: 'taken' } })
     expect(data.createApplication).toEqual({
       __typename: 'FailureResponse',
-      error: { code: null, message: expect.stringContaining('already exists') },
+      error: { code: null, message: expect.stringMatching(/^Another Application with .* already exists/) },
     })
     const input = { idOrUniqueName: { uniqueName: 'reader' }, uniqueName: 'taken' }
     const { errors } = await server.ask(MODIFY_APPLICATION, { input })

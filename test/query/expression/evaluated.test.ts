@@ -200,13 +200,21 @@ describe('a metric is', () => {
 describe('is refused with a sentence:', () => {
   for (const [sql, sentence] of [
     ['nothing = 1', 'filterSql: there is no column "nothing"'],
-    ["i8 = 'abc'", 'filterSql: "abc" is not a INT8 value'],
+    ["i8 = 'abc'", 'filterSql: "abc" is not an INT8 value'],
     ['name', 'filterSql: a condition is needed, and this is a value of type text'],
     [
       'COUNT(*) > 1',
       'filterSql: aggregates such as COUNT and SUM have no place in a filter or in a value of one row',
     ],
-    ['name = 1 AND', 'filterSql: syntax error at or near ")"'],
+    ['name = 1 AND', 'filterSql: syntax error at end of input'],
+    ['i8 >', 'filterSql: syntax error at end of input'],
+    ['i8 IN (', 'filterSql: syntax error at end of input'],
+    ["name = 'é😀' AND -- more", 'filterSql: syntax error at end of input'],
+    // Its own parenthesis, with a character of four bytes before it.
+    ["(name = '😀' AND )", 'filterSql: syntax error at or near ")"'],
+    ['`i8` = 1', 'filterSql: backticks quote names in the dialect CLICKHOUSE alone, and in pairs: write "…"'],
+    ['i8 ! = 1', 'filterSql: there is no function "!"'],
+    ["day = '2026-02-29'", 'filterSql: "2026-02-29" is not a DATE value'],
     ["name = 'O'Brien'", 'filterSql: syntax error at or near "Brien"'],
     ['(SELECT 1) = 1', 'filterSql: SELECT: an expression has no query inside'],
     ['sleep(1) = 1', 'filterSql: there is no function "sleep"'],

@@ -116,6 +116,10 @@ describe('is refused with a sentence:', () => {
       "SELECT id FROM orders WHERE name = 'äöü' ORDER BY Group",
       'syntax error at or near "Group"; if "Group" is a name, write it in double quotes',
     ],
+    [
+      'SELECT `id` FROM orders',
+      'backticks quote names in the dialect CLICKHOUSE alone, and in pairs: write "…"',
+    ],
     ['SELECT COUNT(* FROM orders', 'syntax error at or near "FROM"'],
   ] as const)
     test(statement, async () => {
