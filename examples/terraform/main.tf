@@ -37,7 +37,7 @@ provider "propel" {
 }
 
 resource "propel_data_source" "orders" {
-  unique_name = "orders"
+  unique_name = "shop_orders"
   description = var.description
   type        = "WEBHOOK"
 

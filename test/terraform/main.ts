@@ -152,7 +152,7 @@ async function example(provider: string, env: Environment, server: TestServer): 
   await apply('new column', ...wider)
   await plan('plan after the new column', EMPTY_PLAN, ...wider)
   const { data } = await server.graphql<{ dataPoolByName: { columns: { nodes: { columnName: string }[] } } }>(
-    '{ dataPoolByName(uniqueName: "orders") { columns { nodes { columnName } } } }',
+    '{ dataPoolByName(uniqueName: "shop_orders") { columns { nodes { columnName } } } }',
   )
   const columns = data.dataPoolByName.columns.nodes.map(node => node.columnName)
   if (columns.at(-1) !== 'country') throw new Error(`the pool has the columns ${columns.join(', ')}`)
