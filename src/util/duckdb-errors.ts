@@ -43,9 +43,21 @@ interface ReadSegment {
 function refusalOf(error: unknown, stage: Stage): Unavailable | undefined {
   if (error instanceof Unavailable) return error
   const line = firstLine(error)
-  if (isOutOfMemory(error)) return new Unavailable(`${stage}_memory`, line)
+  if (isOutOfMemory(error))
+    return new Unavailable(`${stage}_memory`, stage === 'query' ? memorySentence(line) : line)
   const isOfDisk = /Too many open files|No space left|Disk quota/.test(line)
   return isOfDisk ? new Unavailable(`${stage}_io`, line) : undefined
+}
+
+/**
+ * What the caller of a query can do about DuckDB's limit, which its message shows as (used/limit
+ * used). Other lines are about the memory of the machine.
+ */
+function memorySentence(line: string): string {
+  const end = line.indexOf(' used)')
+  if (end < 0) return line
+  const used = line.slice(line.lastIndexOf('(', end), end + ' used)'.length)
+  return `the query needs more memory than its propeller has ${used}: ask for fewer rows, groups or columns, or give the application a larger propeller`
 }
 
 /**

@@ -41,6 +41,26 @@ test.each([
   expect(await explain(named, SEGMENTS, read)).toMatchObject({ name: 'Unavailable', code, message: named })
 })
 
+test('a query beyond the limit of memory is told so, and a merge in the words of DuckDB', async () => {
+  const small = await DuckDBInstance.create(':memory:', {
+    memory_limit: '16MB',
+    max_temp_directory_size: '0KiB',
+  })
+  const failed: unknown = await small
+    .connect()
+    .then(each => each.run('SELECT list(i) FROM range(10000000) t(i)'))
+    .catch(error => error as unknown)
+  small.closeSync()
+  expect(await typedError(failed, 'query', [], run)).toMatchObject({
+    code: 'query_memory',
+    message: expect.stringMatching(/^the query needs more memory than its propeller has \([^()]* used\): /),
+  })
+  expect(await typedError(failed, 'merge', [], run)).toMatchObject({
+    code: 'merge_memory',
+    message: expect.stringMatching(/^Out of Memory Error: /),
+  })
+})
+
 test('a segment that DuckDB names, or that cannot be read, is damaged', async () => {
   const named = await explain(`IO Error: No files found that match the pattern "${good}"`, GOOD)
   expect(named).toMatchObject({ name: 'SegmentDamaged', file: good })
