@@ -172,14 +172,11 @@ function inWords(schema: PoolSchema, word: number, column: number): Worded {
 function refusedEvents(admission: Admission, events: number, errors: readonly EventError[]): Answer {
   const some = admission.allOrNothing && errors.length < events
   const first = errors[0]
+  const nothing = admission.kind === 'delete' ? 'nothing was deleted' : 'nothing was stored'
   const where = first === undefined ? '' : `: event ${first.index}: ${first.message}`
   const refusal = some
-    ? refuse(
-        400,
-        'invalid_events',
-        `${errors.length} of ${events} events are invalid, nothing was stored${where}`,
-      )
-    : refuse(400, 'no_valid_event', `no event is valid, nothing was stored${where}`)
+    ? refuse(400, 'invalid_events', `${errors.length} of ${events} events are invalid, ${nothing}${where}`)
+    : refuse(400, 'no_valid_event', `no event is valid, ${nothing}${where}`)
   const rejectedBy = countCodes(errors)
   // Valid events that were refused because of the others.
   if (some) rejectedBy.set(refusal.code, events - errors.length)

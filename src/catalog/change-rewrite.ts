@@ -68,7 +68,7 @@ export function startRewrite(jobId: string, work: RewriteWork): Decide<RewriteJo
 }
 
 /** The problem with the columns that an update sets: each once, and none of the key. */
-function setProblem(pool: Pool, set: RewriteInput['set']): string | undefined {
+export function setProblem(pool: Pool, set: RewriteInput['set']): string | undefined {
   if (set.length === 0) return 'An update sets at least one column.'
   if (set.length > UPDATED_COLUMNS_MAX) return `An update sets at most ${UPDATED_COLUMNS_MAX} columns.`
   const { columns, key, timestamp, uniqueId = -1 } = schemaOf(versionOf(pool))

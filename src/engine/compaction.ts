@@ -130,7 +130,9 @@ export async function sweepThenCompact(
     for (const { pool } of opened.pools)
       if (catalog.poolByNumber(pool) === undefined) await index.dropPool(pool)
     const swept = await index.sweep(new Map(catalog.pools().map(pool => [pool.id, pool.number])))
-    if (swept.removed.length > 0) warn(`removed ${swept.removed.length} files that no segment list names`)
+    const removed = swept.removed.length
+    if (removed > 0)
+      warn(`removed ${removed === 1 ? '1 file' : `${removed} files`} that no segment list names`)
     for (const file of swept.missing)
       warn(`segment ${file} is missing: queries that need it answer SEGMENT_DAMAGED`)
     leaveDamagedAlone(catalog, pools, swept.keptOrphans)

@@ -113,6 +113,9 @@ export function jobAttemptOf(request: JobsRequest): Pick<AuditEntry, 'mutation' 
   return { mutation: 'cancelJob', object: request.job.slice(0, AUDIT_ID_CHARACTERS_MAX) }
 }
 
+/** A running server leaves its folder to no `weir inspect`. */
+const LISTS = 'the GraphQL query dataPools lists them, weir inspect where no server runs'
+
 /** What the list is made of. */
 type Documents = Pick<Memory, 'jobs' | 'pools'>
 
@@ -121,7 +124,7 @@ export function listJobs(memory: Documents, request: ListRequest): JobsPage | Ba
   const { jobs, pools } = memory
   const { pool: name, before } = request
   const poolId = name === '' ? '' : poolIdOf(memory, name)
-  if (poolId === undefined) return { badRequest: unknownPool(name, pools.all()) }
+  if (poolId === undefined) return { badRequest: unknownPool(name, pools.all(), LISTS) }
   const ids = new Set(request.jobs)
   const statuses = new Set(request.status)
   const matches = (job: Job) =>

@@ -223,11 +223,15 @@ export function pairLines(pairs: readonly (readonly [label: string, value: strin
   return pairs.map(([label, value]) => `${label.padEnd(width)}  ${value}`)
 }
 
-/** Says that there is no pool `name`, and names the pools that there are. */
-export function unknownPool(name: string, pools: readonly { readonly uniqueName: string }[]): string {
+/** Says that there is no pool `name`, and names the pools that there are. `lists`: what names all. */
+export function unknownPool(
+  name: string,
+  pools: readonly { readonly uniqueName: string }[],
+  lists = 'weir inspect lists them',
+): string {
   const names = pools.map(({ uniqueName }) => uniqueName).sort()
   const named = names.slice(0, POOLS_NAMED_MAX).join(', ')
-  const more = names.length > POOLS_NAMED_MAX ? `, … (${names.length} in all, weir inspect lists them)` : ''
+  const more = names.length > POOLS_NAMED_MAX ? `, … (${names.length} in all, ${lists})` : ''
   const others = names.length === 0 ? 'there are no pools' : `there are ${named}${more}`
   return `there is no pool "${name}"; ${others}`
 }

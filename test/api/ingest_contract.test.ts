@@ -62,6 +62,7 @@ describe('accepted requests', () => {
   test('no valid event, or any invalid one with the parameter: 400 and nothing stored', async () => {
     const none = await send('/v1/open', '[{},{}]')
     expectProblem(none, 400, 'no_valid_event')
+    expect(none.json.detail).toMatch(/^no event is valid, nothing was stored: event 0: /)
     expect(none.json.events.map((e: { index: number; column: string }) => [e.index, e.column])).toEqual([
       [0, 'id'],
       [1, 'id'],
@@ -91,9 +92,12 @@ describe('accepted requests', () => {
     expect([answer.status, answer.json[0]]).toEqual([200, OK])
     expect(answer.json[1].statusMessage).toContain('column "id"')
     expect(fake.logged.map(record => record.kind)).toEqual([2])
-    expectProblem(await send('/v1/open', '[{}]', { method: 'DELETE' }), 400, 'no_valid_event')
+    const none = await send('/v1/open', '[{}]', { method: 'DELETE' })
+    expectProblem(none, 400, 'no_valid_event')
+    expect(none.json.detail).toMatch(/^no event is valid, nothing was deleted: event 0: /)
     const strict = await send('/v1/open?disable_partial_success=1', '[{"id":"a"},{}]', { method: 'DELETE' })
     expectProblem(strict, 400, 'invalid_events')
+    expect(strict.json.detail).toMatch(/^1 of 2 events are invalid, nothing was deleted: event 1: /)
     expectProblem(await send('/v1/keyless', '[{}]', { method: 'DELETE' }), 400, 'no_unique_id')
     expect((await send('/v1/keyless', good)).status).toBe(200)
   })

@@ -70,15 +70,17 @@ describe('an update', () => {
     const keyed = 'belongs to the key of the records, which never changes'
     for (const [set, message] of [
       [[], 'An update sets at least one column.'],
-      [[['nothing', '1']], 'there is no column "nothing"'],
-      [[['NEEDED', '1']], 'there is no column "NEEDED"'],
-      [[['__proto__', '1']], 'there is no column "__proto__"'],
+      [[['nothing', '1']], '"nothing" that can be set'],
+      [[['NEEDED', '1']], '"NEEDED" that can be set'],
+      [[['__proto__', '1']], '"__proto__" that can be set'],
       [[['at', 'now()']], `The column "at" ${keyed}`],
       [[['id', "'x'"]], `The column "id" ${keyed}`],
       [[['_service_received_at', 'now()']], '"_service_received_at" that can be set'],
       [[['_service_payload', "'{}'"]], '"_service_payload" that can be set'],
-      [[['_service_sequence', '1']], 'there is no column "_service_sequence"'],
-      [[['_service_row', '1']], 'there is no column "_service_row"'],
+      [[['_service_payload', "'x'"]], '"_service_payload" that can be set'],
+      [[['at', "'x'"]], `The column "at" ${keyed}`],
+      [[['_service_sequence', '1']], '"_service_sequence" that can be set'],
+      [[['_service_row', '1']], '"_service_row" that can be set'],
       [
         [
           ['int8', '1'],

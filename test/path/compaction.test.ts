@@ -1,5 +1,5 @@
 /** Compaction in the real server: there are fewer segments, and nothing else changes. */
-import { existsSync, rmSync, statSync } from 'node:fs'
+import { copyFileSync, existsSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { below, randomFrom } from '../util/random.ts'
@@ -41,6 +41,21 @@ async function flushes(
   }
   return next
 }
+
+test('a start removes a file that no segment list names, and says so in the singular', async () => {
+  let server = await startServer({ env: NEVER })
+  const { dataDir } = server
+  const pool = await server.createPool(KEYED)
+  await flushes(server, pool, [10])
+  expect((await server.stop()).code).toBe(0)
+  const [file] = segmentsOf(dataDir, pool.poolId)
+  copyFileSync(file!, `${file}.left`)
+  server = await startServer({ dataDir, env: NEVER })
+  await until('the file is gone', () => /removed .* no segment list/.test(server.output()))
+  expect(server.output()).toMatch(/removed 1 file that no segment list names\n/)
+  expect(segmentsOf(dataDir, pool.poolId)).toEqual([file])
+  expect((await server.stop()).code).toBe(0)
+})
 
 test('W-7: small segments are merged, deleted rows are removed, and every count stays the same', async () => {
   let server = await startServer({ env: NEVER })

@@ -8,8 +8,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import type { ShownJob } from '../../src/tools/manage-jobs.ts'
+import { POOLS_NAMED_MAX } from '../../src/util/limits.ts'
 import { addColumn } from '../jobs/add-column.ts'
-import { at, events, KEYED, OFTEN, post, until } from '../path/compaction.ts'
+import { at, column, events, KEYED, OFTEN, post, until } from '../path/compaction.ts'
 import { removeLeftovers, startServer, type TestServer, temporaryFolder } from '../util/server.ts'
 import { contents, weir } from './folder.ts'
 
@@ -186,6 +187,17 @@ describe('on a running server', () => {
     expect((await list([pool, ...asks])).map(({ id }) => id)).toEqual([job])
     expect((await weir(['jobs', pool, ...asks])).out).toContain(` ${pool} (deleted)  SUCCEEDED `)
     expect((await weir(['jobs', 'doomed', ...asks])).code).toBe(2)
+  })
+
+  test('an unknown pool beside many is answered with a way to list them that works', async () => {
+    for (let i = 0; i < POOLS_NAMED_MAX; i++) await server.createPool({ columns: [column('id', 'STRING')] })
+    const { code, err } = await weir(['jobs', 'nobody', ...asks])
+    expect([code, err]).toEqual([
+      2,
+      expect.stringMatching(
+        /, … \(\d+ in all, the GraphQL query dataPools lists them, weir inspect where no server runs\)/,
+      ),
+    ])
   })
 
   test('the route needs its scope, and refuses what it cannot read', async () => {

@@ -4,7 +4,7 @@
  */
 import { createAddColumnJob } from '../../catalog/change-add-column.ts'
 import { cancelJob } from '../../catalog/change-job.ts'
-import { createRewriteJob } from '../../catalog/change-rewrite.ts'
+import { createRewriteJob, setProblem } from '../../catalog/change-rewrite.ts'
 import type { AddColumnJob, Job, Pool, RewriteJob } from '../../catalog/model.ts'
 import { isGivenText } from '../../query/plan-context.ts'
 import type { Filter } from '../../query/where.ts'
@@ -91,6 +91,9 @@ async function createRewrite(
   const pool = found(deps.catalog.read.pools.get(dataPool), 'Data Pool')
   const given = { filters: storedFilters(filters) ?? [], filterSql: filterSql ?? null, set }
   budget.query(given)
+  // Before the values: a value that such a column cannot take is not why it is refused.
+  const unfit = kind === 'UPDATE_RECORDS' ? setProblem(pool, set) : undefined
+  if (unfit !== undefined) throw badRequest(unfit)
   const refused = await deps.checkChanges(pool, { ...given, filters: given.filters as readonly Filter[] })
   if (refused !== undefined) throw badRequest(refused.badRequest)
   const beforeSequence = await deps.boundary()
