@@ -1,5 +1,6 @@
 /**
- * The types that planner, engine and their callers pass to each other, also from and to the query process.
+ * The types that planner, engine and their callers pass to each other, also from and to the query
+ * process.
  *
  * A statement is SQL that the dialect wrote, with every value of a caller bound. Its FROM names
  * `rows`. The engine replaces `rows` by the manifest's segments minus their deletion vectors.

@@ -66,8 +66,8 @@ interface InjectedFault {
 }
 
 /**
- * Sets the faults of the threads and processes that start from now on. @throws CannotRun where `spec` has another
- * form
+ * Sets the faults of the threads and processes that start from now on.
+ * @throws CannotRun where `spec` has another form
  */
 export function setFaults(spec: string): void {
   faultsOf(spec)

@@ -451,8 +451,8 @@ export const CONTROL_INCOMPLETE_BYTES_MAX = 32 * MiB
 /** GraphQL requests of one application from its token to its answer; one more is 429. */
 export const GRAPHQL_APPLICATION_REQUESTS_MAX = 128
 /**
- * GraphQL requests of all applications; one more is 429. Slow queries must not keep out tokens, backups and Arrow
- * streams, which have the rest of CONTROL_REQUESTS_MAX.
+ * GraphQL requests of all applications; one more is 429. Slow queries must not keep out tokens,
+ * backups and Arrow streams, which have the rest of CONTROL_REQUESTS_MAX.
  */
 export const GRAPHQL_REQUESTS_MAX = 160
 /** List items that GraphQL inspects per value charged. */
