@@ -1,6 +1,6 @@
 /**
- * Resolvers of jobs. A job of a deleted pool has no `dataPool` to show: lists leave it out, and it is
- * found by its id.
+ * Resolvers of jobs. Lists leave out the jobs of deleted pools. Such a job is found by its id: the
+ * client that waits for it sees that it FAILED.
  */
 import { createAddColumnJob } from '../../catalog/change-add-column.ts'
 import { cancelJob } from '../../catalog/change-job.ts'
@@ -10,7 +10,7 @@ import { isGivenText } from '../../query/plan-context.ts'
 import type { Filter } from '../../query/where.ts'
 import { change, found } from './changes.ts'
 import { type Context, requireScope } from './context.ts'
-import { badRequest } from './errors.ts'
+import { badRequest, notFound } from './errors.ts'
 import { shownFilters, storedFilters } from './filters.ts'
 import { pageOfDocuments } from './page.ts'
 import type { Inputs, Resolvers } from './schema-types.ts'
@@ -125,9 +125,23 @@ export const jobMutations = {
   },
 } satisfies Partial<Resolvers['Mutation']>
 
+/**
+ * The pool of a job that was deleted: the job knows its id, and `status` says the rest. To read
+ * anything else of it throws NOT_FOUND. Clients poll `dataPool { id }`, which may not be null.
+ */
+function deletedPool(id: string): Pool {
+  return new Proxy({ id } as Pool, {
+    get: (_, name) => {
+      if (name === 'id') return id
+      if (name === 'then') return undefined // no promise, to whoever asks
+      throw notFound('Data Pool')
+    },
+  })
+}
+
 const jobFields = {
   dataPool: ({ poolId }: Job, _: unknown, { deps }: Context) =>
-    found(deps.catalog.read.pools.get(poolId), 'Data Pool'),
+    deps.catalog.read.pools.get(poolId) ?? deletedPool(poolId),
   error: ({ error }: Job) => (error === null ? null : { code: null, message: error }),
 }
 

@@ -79,7 +79,8 @@ export const poolFields: PoolFields = {
     requireScope(context, ...MANAGE_SOURCES)
     return webhookId === null ? null : context.deps.webhookUrl(webhookId)
   },
-  status: () => 'LIVE',
+  // A job shows a deleted one.
+  status: ({ id }, _, { deps }) => (deps.catalog.read.pools.get(id) === undefined ? 'DELETING' : 'LIVE'),
   error: () => null,
   dataRetentionInDays: pool => pool.retentionDays,
   // A webhook source's pool has a timestamp in any case; clients read it without asking.
