@@ -125,11 +125,12 @@ export class RowBatches {
    */
   take(bytes: number): RowBatch {
     this.#check()
+    const refused = this.#firstRefused()
     const body = this.#count === 0 ? new Uint8Array(0) : this.#close()
     const batch: RowBatch = {
       body,
       places: this.#places.slice(0, 2 * this.#count),
-      refused: this.#refused,
+      refused,
       refusedBy: this.#refusedBy,
       rows: this.#rows,
       bytes,
@@ -151,10 +152,16 @@ export class RowBatches {
     return new Uint8Array(room.buffer, room.byteOffset, this.#used)
   }
 
+  /** The check at the end of a batch refuses rows that came before those refused at once. */
+  #firstRefused(): readonly BadRow[] {
+    const first = this.#refused.sort((a, b) => a.row - b.row).slice(0, this.#reportsLeft)
+    this.#reportsLeft -= first.length
+    return first
+  }
+
   #report(code: string, row: number, line: number, column: string | null = null): void {
     this.#refusedBy.set(code, (this.#refusedBy.get(code) ?? 0) + 1)
     if (this.#reportsLeft === 0) return
-    this.#reportsLeft -= 1
     const message = column === null ? MESSAGES[code] : 'the field is not JSON'
     this.#refused.push({ row, line, code, column, message: message ?? code })
   }
