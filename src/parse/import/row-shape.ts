@@ -45,14 +45,11 @@ export function shapeOf(names: readonly string[], columns: readonly SchemaColumn
   const byName = new Map(columns.map(column => [column.name, column]))
   const given = names.map(name => ({ name, column: byProperty.get(name) ?? byName.get(name) }))
   const properties = given.map(({ name, column }) => column?.jsonProperty ?? name)
-  const seen = new Set<string>()
+  const seen = new Map<string, string>()
   for (const [index, property] of properties.entries()) {
-    if (seen.has(property))
-      throw new BodyBroken(
-        'bad_header',
-        `two columns of the file fill the property ${JSON.stringify(property)}: one is ${JSON.stringify(names[index])}`,
-      )
-    seen.add(property)
+    const [one, other] = [seen.get(property), names[index] ?? '']
+    if (one !== undefined) throw new BodyBroken('bad_header', sameProperty(property, one, other))
+    seen.set(property, other)
   }
   const root = new Building('')
   const paths = given.map(({ column }, index) => {
@@ -67,6 +64,15 @@ export function shapeOf(names: readonly string[], columns: readonly SchemaColumn
     nodes: root.nodes(),
     payload: names.indexOf(PAYLOAD),
   }
+}
+
+function sameProperty(property: string, one: string, other: string): string {
+  if (one === '' && other === '')
+    return 'two columns of the file have no name: name them, or remove the commas at the end of the header'
+  const [quotedOne, quotedOther] = [JSON.stringify(one), JSON.stringify(other)]
+  return one === other
+    ? `two columns of the file are named ${quotedOne}`
+    : `two columns of the file fill the property ${JSON.stringify(property)}: ${quotedOne} and ${quotedOther}`
 }
 
 /**

@@ -150,6 +150,14 @@ test.each([
 })
 
 test.each([
+  ['n,number\n', 'two columns of the file fill the property "number": "n" and "number"'],
+  ['a,b,a\n', 'two columns of the file are named "a"'],
+  ['a,b,,\n', 'two columns of the file have no name: name them'],
+])('the header %j is refused with a reason', async (text, reason) => {
+  expect((await read(text, [column('n', 'INT64', 'number')])).brokenMessage).toContain(reason)
+})
+
+test.each([
   ['a,b\n1,"2', 2, []],
   ['a,b\n1,"2\n3,4\n5,6\n', 2, []],
   ['a,b\n1,2\n"3\n",4\n5,"6""\n7,8\n', 5, ['1:2:{"a":"1","b":"2"}', '2:3:{"a":"3\\n","b":"4"}']],
