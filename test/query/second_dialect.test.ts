@@ -188,7 +188,6 @@ describe('as SQL of ClickHouse', () => {
 const QUERY = new URL('../../../src/query/', import.meta.url)
 /** The files of the engine, which alone write SQL. */
 const WRITERS = [
-  'duckdb-instance.ts',
   'duckdb-statement.ts',
   'engine.ts',
   'expression/duckdb-dialect.ts',

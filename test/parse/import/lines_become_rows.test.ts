@@ -150,10 +150,10 @@ test('refused rows are told up to a number, and all counted', async () => {
 test('the refused rows that are told are the first ones', async () => {
   // A long row is refused at once, the others when their batch is complete.
   const body = bytes(`{"a":1}\nx\n[]\n"${'y'.repeat(BODY_BYTES_MAX)}"\nz\n`)
-  const all = (await read(body)).refused
+  const all = (await readImport([body])).refused
   expect(all.map(text => text.split(':')[0])).toEqual(['2', '3', '4', '5'])
   for (const errorsMax of [0, 1, 2, 3, 4])
-    expect((await read(body, { errorsMax })).refused).toEqual(all.slice(0, errorsMax))
+    expect((await readImport([body], { errorsMax })).refused).toEqual(all.slice(0, errorsMax))
 })
 
 test('a body whose first row has a payload is an export: its payloads are the rows', async () => {
