@@ -2,8 +2,9 @@
  * Question: what do queries, and a query process that is killed again and again, cost the acks at
  * full ingest?
  *
- *   Full batches in a closed loop: alone, beside 16 clients that ask one after the other, and beside
- *   them while the query process gets a kill -9 at equal intervals. The queries read another pool.
+ *   Full batches in a closed loop: alone, beside 16 clients that ask one after the other, and
+ *   beside them while the query process gets a kill -9 at equal intervals. The queries read another
+ *   pool.
  *
  * A query that was in the process fails; those that waited are answered by the next process. The
  * time of the next answer after each kill has the start of that process in it.
@@ -38,8 +39,8 @@ interface Asked {
 }
 
 /**
- * Posts `rows` (3M) to ask about, and runs three phases of `seconds` (20) with `connections` (16) and
- * `rounds` (10) kills in the last one.
+ * Posts `rows` (3M) to ask about, and runs three phases of `seconds` (20) with `connections` (16)
+ * and `rounds` (10) kills in the last one.
  */
 export async function benchQueryKills(options: QueryKillsOptions): Promise<void> {
   const rows = Math.ceil(numberOf('rows', options.rows, 3_000_000) / BATCH_EVENTS) * BATCH_EVENTS

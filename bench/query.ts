@@ -5,8 +5,8 @@
  *   clean         the rows as they were posted; peers are asked too
  *   1 % and 10 %  so many rows were superseded: posted once more with another quantity
  *   under load    while other pools take events at full speed
- *   many clients  queries a second of one counter over one tenant, while an event is posted each 10 ms;
- *                 with no allowed staleness, and with 100 ms of it
+ *   many clients  queries a second of one counter over one tenant, while an event is posted each 10
+ *                 ms; with no allowed staleness, and with 100 ms of it
  *
  * A time is what a client waits: the median of some asks after the first one, which is `cold`.
  * DuckDB reads Weir's own Parquet files without their deleted rows, with as many threads; from the

@@ -7,6 +7,7 @@ import { expect, test } from 'vitest'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const FILE_LINES_MAX = 500
 const FUNCTION_LINES_MAX = 70
+const COMMENT_COLUMNS_MAX = 100
 /** Files that may be longer, with the reason. */
 const LONG_FILES = new Map<string, string>([
   ['src/util/limits.ts', 'a list: every maximum in one place'],
@@ -53,6 +54,17 @@ test('no function is longer than a screen', () => {
       }
     }
   }
+  expect(long).toEqual([])
+})
+
+test('no line of a comment is longer than it may be', () => {
+  const long = all.flatMap(({ name, lines }) =>
+    lines.flatMap((line, index) =>
+      /^\s*(\/\/|\/\*|\*)/.test(line) && !/biome-ignore/.test(line) && line.length > COMMENT_COLUMNS_MAX
+        ? [`${name}:${index + 1}`]
+        : [],
+    ),
+  )
   expect(long).toEqual([])
 })
 

@@ -159,7 +159,8 @@ export interface ApiDeps {
   onParseRoom(listener: () => void): void
   /**
    * Numbers the records before it returns, logs them, then appends the rows to the memtable.
-   * Resolves when they are durable (W-1). Rejects with Unavailable (503). Nobody reads the spans after it has settled.
+   * Resolves when they are durable (W-1). Rejects with Unavailable (503). Nobody reads the spans
+   * after it has settled.
    */
   commit(batch: CommitBatch): Promise<void>
   graphql(request: ControlRequest): Promise<Reply>

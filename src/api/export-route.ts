@@ -3,7 +3,8 @@
  * import takes again. Authorization, selection and pinning are those of the Arrow route.
  *
  *   W-8  The rows are those of one manifest, which stays pinned until the stream ends.
- *   W-9  One batch of lines is in memory. A Parquet file is copied to data/tmp first, one at a time.
+ *   W-9  One batch of lines is in memory. A Parquet file is copied to data/tmp first, one at a
+ *   time.
  *   W-11 The export thread makes the lines.
  */
 import { createReadStream } from 'node:fs'

@@ -3,8 +3,8 @@
  * server, so that whoever loads a file can go on where it ended.
  *
  *   W-9  An import writes to the journal when it begins and ends, and once in IMPORT_JOURNAL_MS
- *        between, never twice at once. Ends that could not be written wait for the next try. Each is
- *        a job in progress, of which the catalog has at most JOBS_UNFINISHED_MAX.
+ *        between, never twice at once. Ends that could not be written wait for the next try. Each
+ *        is a job in progress, of which the catalog has at most JOBS_UNFINISHED_MAX.
  */
 import type { BadRequest } from '../catalog/catalog-types.ts'
 import type { ImportInput, ImportProgress } from '../catalog/model.ts'

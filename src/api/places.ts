@@ -1,6 +1,6 @@
 /**
- * Places for work that lasts as long as its client likes. One application has its share of them, and
- * some are kept for callers with the scope admin.
+ * Places for work that lasts as long as its client likes. One application has its share of them,
+ * and some are kept for callers with the scope admin.
  *
  *   W-9  At most `max` places are taken, at most `perApplicationMax` by one application. `adminMin`
  *        places are reserved for admins.
@@ -9,7 +9,9 @@
 /** Who takes a place. */
 export interface PlaceOwner {
   readonly applicationId: string
-  /** The work needs the scope admin, or its caller has it. It does not count as its application's. */
+  /**
+   * The work needs the scope admin, or its caller has it. It does not count as its application's.
+   */
   readonly isAdmin: boolean
 }
 

@@ -49,7 +49,8 @@ export async function openStore(path: string, on: Disk = disk): Promise<Store> {
   checkLmdbPages(path, on)
   let db = openDatabase(path)
   const { entries, key, hasPlain } = await closedOnError(db, () => {
-    // Each start does this: a crash may have come between creating the files and syncing their names.
+    // Each start does this: a crash may have come between creating the files and syncing their
+    // names.
     syncFolder(on, path)
     syncFolder(on, dirname(path))
     const stored = readAll(db, path)

@@ -1,6 +1,6 @@
 /**
- * The job that adds a column to a pool, and the one change that adds it: columns, schema version and
- * job change together.
+ * The job that adds a column to a pool, and the one change that adds it: columns, schema version
+ * and job change together.
  */
 
 import { assert } from '../util/assert.ts'

@@ -96,7 +96,9 @@ export function modifyMetric(which: IdOrName, input: MetricChange, by: string): 
   )
 }
 
-/** Moves a metric to another pool, which must have its columns. The result is null without either. */
+/**
+ * Moves a metric to another pool, which must have its columns. The result is null without either.
+ */
 export function migrateMetric(metricId: string, poolId: string, by: string): Decide<Metric | null> {
   return (memory, nowMs) => {
     const metric = memory.metrics.get(metricId)

@@ -116,7 +116,9 @@ export function nameProblem(
     : `Another ${kind} with the unique name "${given}" already exists.`
 }
 
-/** The problem with one object more in a collection that is full. `kinds` names them in a message. */
+/**
+ * The problem with one object more in a collection that is full. `kinds` names them in a message.
+ */
 export function fullProblem(
   kinds: string,
   { size }: { readonly size: number },

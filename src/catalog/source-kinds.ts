@@ -1,4 +1,6 @@
-/** The kinds of data sources that Weir does not connect to, and the state that a kind begins with. */
+/**
+ * The kinds of data sources that Weir does not connect to, and the state that a kind begins with.
+ */
 import type { DataSource, SourceKind } from './model.ts'
 
 /** Kinds that Weir does not connect to, as messages name them. */

@@ -32,7 +32,10 @@ export interface CommandInput {
 
 export interface Command {
   readonly name: string
-  /** `<pool>`, `[folder]`, … as the help shows them. A last one such as `<file…>` may be given several times. */
+  /**
+   * `<pool>`, `[folder]`, … as the help shows them. A last one such as `<file…>` may be given
+   * several times.
+   */
   readonly positionals: readonly string[]
   readonly flags: readonly CommandFlag[]
   readonly why: string

@@ -147,8 +147,8 @@ export class Pools {
   }
 
   /**
-   * Makes what was acknowledged before the call visible to queries (W-8). With a staleness of S ms a
-   * call does nothing where an earlier one began at most S ms ago. Rejects as flushNow does.
+   * Makes what was acknowledged before the call visible to queries (W-8). With a staleness of S ms
+   * a call does nothing where an earlier one began at most S ms ago. Rejects as flushNow does.
    */
   async makeVisible(pool: number): Promise<void> {
     const beganMs = monotonicMs()

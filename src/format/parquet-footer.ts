@@ -54,7 +54,9 @@ export function readParquetFooter(disk: Disk, file: string): ParquetFooter {
   }
 }
 
-/** True for a file that this process may not open: for a reader of segments it is as good as lost. */
+/**
+ * True for a file that this process may not open: for a reader of segments it is as good as lost.
+ */
 function isForbidden(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException
   return code === 'EACCES' || code === 'EPERM'

@@ -1,7 +1,7 @@
 /**
  * The file of row changes, which the query process writes and the merge thread applies: a Parquet
- * file of one segment's rows, in any order. It lives in data/tmp for as long as its job works on the
- * segment.
+ * file of one segment's rows, in any order. It lives in data/tmp for as long as its job works on
+ * the segment.
  *
  *   _service_row   INT64, the number of the row in the segment; each at most once
  *   changed_0, …   the new value of the first column that is set, and so on; none: rows are deleted

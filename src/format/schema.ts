@@ -107,7 +107,9 @@ export interface PoolSchema {
   readonly tenant: number
   /** null: every event is its own record. */
   readonly key: SchemaKey | null
-  /** Index of the unique id's column where the pool names one; absent: the key's last column is it. */
+  /**
+   * Index of the unique id's column where the pool names one; absent: the key's last column is it.
+   */
   readonly uniqueId?: number
 }
 

@@ -1,18 +1,18 @@
 /**
  * The runner of jobs that delete rows or set columns of them, segment by segment, beside ingest.
  *
- *   CREATED      every row that the job may change is flushed; the pool's segments are reserved, and
- *                the job is IN_PROGRESS
- *   IN_PROGRESS  of each reserved segment: the query process finds the rows and their new values, and
- *                a rewrite by the merge thread commits them as a compaction does
+ *   CREATED      every row that the job may change is flushed; the pool's segments are reserved,
+ *                and the job is IN_PROGRESS
+ *   IN_PROGRESS  of each reserved segment: the query process finds the rows and their new values,
+ *                and a rewrite by the merge thread commits them as a compaction does
  *   SUCCEEDED    no reserved segment is left to look at
  *
- * A rewrite gives a segment a higher number in the transaction that replaces it. So after a crash the
- * reserved segments with lower numbers are exactly those that were not rewritten, and no row is
+ * A rewrite gives a segment a higher number in the transaction that replaces it. So after a crash
+ * the reserved segments with lower numbers are exactly those that were not rewritten, and no row is
  * changed twice. A segment without a matching row is looked at again, which changes nothing.
  *
- *   W-7  Rows keep their sequences, and a rewrite moves only keys that still point into its segment:
- *        a row that was posted or deleted meanwhile stays as it is.
+ *   W-7  Rows keep their sequences, and a rewrite moves only keys that still point into its
+ *        segment: a row that was posted or deleted meanwhile stays as it is.
  *   W-9  One segment of a job is under way, and its changes are one file in data/tmp.
  */
 import { rm } from 'node:fs/promises'
@@ -105,8 +105,8 @@ async function start(job: RewriteJob, pool: Pool | undefined, deps: RewriteDeps)
 }
 
 /**
- * Rewrites the reserved segments that are left, and ends the job. `onSegment`: one was done, and the
- * job is so far, from 0 to 1.
+ * Rewrites the reserved segments that are left, and ends the job. `onSegment`: one was done, and
+ * the job is so far, from 0 to 1.
  */
 async function rewriteAll(
   job: RewriteJob,

@@ -2,8 +2,8 @@
  * Cursors: a place in an ordered list, as an opaque text. A cursor holds the values by which its
  * row is ordered, so it stays where it is while rows come and go.
  *
- * A checksum covers the cursor and the list's name. A cursor that is damaged, or of another list, is
- * refused. It is no signature: a caller who makes a valid one only names another place, and each
+ * A checksum covers the cursor and the list's name. A cursor that is damaged, or of another list,
+ * is refused. It is no signature: a caller who makes a valid one only names another place, and each
  * value is bound.
  */
 import { createHash } from 'node:crypto'

@@ -1,7 +1,7 @@
 /**
  * Deletion vectors as DuckDB tables, cached between queries: how live rows are found without the
- * native module. A segment never changes and its deleted rows only grow, so (file, number of deleted
- * rows) names one state of a vector.
+ * native module. A segment never changes and its deleted rows only grow, so (file, number of
+ * deleted rows) names one state of a vector.
  *
  *   W-9  Idle tables have a limit of bytes and of number; the least recently used go first. A newer
  *        state of a file's vector replaces the older one. The table of a removed file goes with it.

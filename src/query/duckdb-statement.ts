@@ -36,7 +36,9 @@ function restrictionOf(visible: VisibleRows | undefined, writer: DuckdbWriter): 
   return { columns, where: where === undefined ? '' : writer.write(where) }
 }
 
-/** DuckDB writes a table that is read once into its place, which may take the reader's conditions. */
+/**
+ * DuckDB writes a table that is read once into its place, which may take the reader's conditions.
+ */
 function commonSql({ name, select, isKept }: CommonTable, writer: DuckdbWriter): string {
   return `${name} AS ${isKept ? '' : 'NOT '}MATERIALIZED (${selectSql(select, writer)})`
 }

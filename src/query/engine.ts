@@ -5,7 +5,8 @@
  *         the segment. A count is never short.
  *   W-11  Values become strings here, chunk by chunk, not on the main thread.
  *
- *   run(task)   deletion vectors → views or tables · `WITH rows AS (…) statement` · read chunks · print
+ *   run(task)   deletion vectors → views or tables · `WITH rows AS (…) statement` · read chunks ·
+ *   print
  */
 import { dirname } from 'node:path'
 import type { DuckDBConnection, DuckDBDataChunk, DuckDBResult } from '@duckdb/node-api'
@@ -90,8 +91,8 @@ export class Engine {
   }
 
   /**
-   * Rejects with Unavailable (`timeout`, `stopping`, `client_gone`, `query_memory`, `too_many_rows`,
-   * `answer_too_large`) or SegmentDamaged.
+   * Rejects with Unavailable (`timeout`, `stopping`, `client_gone`, `query_memory`,
+   * `too_many_rows`, `answer_too_large`) or SegmentDamaged.
    */
   async run(task: QueryTask): Promise<QueryDone> {
     const began = monotonicMs()
@@ -139,7 +140,9 @@ export class Engine {
     for (const running of this.#running) if (running.id === id) interrupt(running, 'client_gone')
   }
 
-  /** The expression of a user's SQL text, or BadQuery. Rejects with Unavailable (`query_memory`). */
+  /**
+   * The expression of a user's SQL text, or BadQuery. Rejects with Unavailable (`query_memory`).
+   */
   parse(text: string): Promise<Expression | BadQuery> {
     return this.#parser.parse(text)
   }

@@ -44,7 +44,9 @@ export class DeletedRowSets {
     this.#bytesMax = bytesMax
   }
 
-  /** A view over these segments, which ends with `end`; undefined: they have too many deleted rows. */
+  /**
+   * A view over these segments, which ends with `end`; undefined: they have too many deleted rows.
+   */
   begin(segments: readonly QuerySegment[]): number | undefined {
     const bytes = segments.reduce(
       (sum, segment) => sum + bytesOf(countDeletedRows(segment.deletionVectors)),

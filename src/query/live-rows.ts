@@ -2,9 +2,9 @@
  * `rows`, which statements read: the manifest's segments minus their deletion vectors, with the
  * columns and types of the pool's schema.
  *
- * Segments without deleted rows are one plain scan. Segments with deleted rows are one scan too. One
- * scan for each file loses the push-down of filters: 190 instead of 93 ms for 8M rows. A deleted row
- * is left out by (file_index, file_row_number) in one of two ways:
+ * Segments without deleted rows are one plain scan. Segments with deleted rows are one scan too.
+ * One scan for each file loses the push-down of filters: 190 instead of 93 ms for 8M rows. A
+ * deleted row is left out by (file_index, file_row_number) in one of two ways:
  *
  *   view     a function of the native module, as a condition of the scan (live-row-views.ts)
  *   tables   an anti-join with DuckDB tables of the deleted rows (deletion-tables.ts): without the
@@ -25,7 +25,9 @@ export interface Source {
   readonly columns: ReadonlySet<string>
 }
 
-/** How the deleted rows of some segments are left out. Segments are told apart by their position. */
+/**
+ * How the deleted rows of some segments are left out. Segments are told apart by their position.
+ */
 type Skipping =
   | { readonly by: 'view'; readonly view: number }
   /** A table for each segment, with one column, `r`. */

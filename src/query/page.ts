@@ -18,7 +18,9 @@ import { at, beyond, type KeyValues, type OrderKey, orderBy, readKeyValues, type
 import { allOf, type Output, outputOf, type Select } from './plan.ts'
 import type { BadQuery, PrintedRows } from './query-types.ts'
 
-/** The arguments of a page, as the API gives them. Absent and null mean the same, and so does ''. */
+/**
+ * The arguments of a page, as the API gives them. Absent and null mean the same, and so does ''.
+ */
 export interface PageInput {
   readonly first?: number | null
   readonly after?: string | null

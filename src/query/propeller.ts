@@ -2,8 +2,9 @@
  * Propellers: what the queries of an application may take (docs/decisions/0042). docs/operating.md
  * has the same table.
  *
- * Queries at once and time are limits of each application. Threads and memory are limits of DuckDB's
- * instance that serves all applications of one propeller: DuckDB has no limit of a single query.
+ * Queries at once and time are limits of each application. Threads and memory are limits of
+ * DuckDB's instance that serves all applications of one propeller: DuckDB has no limit of a single
+ * query.
  */
 import type { Propeller } from '../catalog/model.ts'
 import { QUERIES_RUNNING_MAX, QUERY_MEMORY_BYTES, QUERY_MS_MAX } from '../util/limits.ts'

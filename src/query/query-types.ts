@@ -125,7 +125,8 @@ export interface QueryDone {
 }
 
 /**
- * The query stage as the main thread sees it; engine-client.ts implements it over the query process.
+ * The query stage as the main thread sees it; engine-client.ts implements it over the query
+ * process.
  */
 export interface QueryEngine {
   /**
@@ -143,7 +144,8 @@ export interface QueryEngine {
   /** The same for a whole SELECT. */
   parseStatement(text: string, fairKey: string): Promise<SqlStatement | BadQuery>
   /**
-   * Drops the deleted rows of these files that are kept for later queries. No manifest and no snapshot names them any more.
+   * Drops the deleted rows of these files that are kept for later queries. No manifest and no
+   * snapshot names them any more.
    */
   forget(files: readonly string[]): void
   stats(): { readonly running: number; readonly waiting: number }
@@ -198,6 +200,9 @@ export interface EngineCalls {
   cancel(id: number): void
   parse(text: string): Expression | BadQuery
   parseStatement(text: string): SqlStatement | BadQuery
-  /** Drops the deleted rows of these files that are kept for later queries. No manifest names them any more. */
+  /**
+   * Drops the deleted rows of these files that are kept for later queries. No manifest names them
+   * any more.
+   */
   forget(files: readonly string[]): void
 }

@@ -1,6 +1,6 @@
 /**
- * A question's way: parse its SQL, plan, make acknowledged rows visible, pin a manifest, prune, run,
- * answer.
+ * A question's way: parse its SQL, plan, make acknowledged rows visible, pin a manifest, prune,
+ * run, answer.
  *
  * One kind of question is one file (counter.ts is one) with everything that is its own: the input's
  * form, the plan and the answer's fields. Its GraphQL field and input types stand in

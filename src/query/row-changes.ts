@@ -1,6 +1,6 @@
 /**
- * The rows that a job deletes or sets columns of: the plan that finds them in one segment, with their
- * new values. The engine copies its answer to a file, and a merge applies it
+ * The rows that a job deletes or sets columns of: the plan that finds them in one segment, with
+ * their new values. The engine copies its answer to a file, and a merge applies it
  * (store/compaction/merge-changes.ts).
  *
  * The answer has ROW_NUMBER, and for each column that is set its new value under `changedName`. An

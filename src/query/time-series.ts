@@ -143,8 +143,8 @@ function selectSeries(
 }
 
 /**
- * The whole millisecond in which an instant is. Microseconds of the years before 1684 and after 2255
- * have more digits than a double.
+ * The whole millisecond in which an instant is. Microseconds of the years before 1684 and after
+ * 2255 have more digits than a double.
  */
 function msOf(us: bigint): number {
   return Number(floorDivide(us, 1000n))

@@ -56,8 +56,8 @@ const SHORT_NAMES = [
 ]
 
 /**
- * True for an IANA name, in any case. A newer Intl, and Temporal, accept offsets such as +05:00 too,
- * of which there are more than ZONES_MAX.
+ * True for an IANA name, in any case. A newer Intl, and Temporal, accept offsets such as +05:00
+ * too, of which there are more than ZONES_MAX.
  */
 export function isTimeZone(zone: string): boolean {
   if (!/^[A-Za-z]/.test(zone)) return false

@@ -102,8 +102,8 @@ export interface OwnFilters {
 }
 
 /**
- * What a reader learns of a predefined metric that needs a column which its policy hides: the metric
- * was checked when it was stored, and its texts would name the column.
+ * What a reader learns of a predefined metric that needs a column which its policy hides: the
+ * metric was checked when it was stored, and its texts would name the column.
  */
 export const UNSEEN_IN_METRIC: BadQuery = {
   badRequest: 'the metric needs a column that the Data Pool Access Policy of the application hides',

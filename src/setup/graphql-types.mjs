@@ -32,7 +32,7 @@ const SCALARS = {
   Boolean: 'boolean',
 }
 
-const HEAD = `/** The types of the GraphQL schema. Written by \`npm run generate\`: change the .graphql files instead. */
+const HEAD = `/** The types of the GraphQL schema. Change the .graphql files, then run \`npm run generate\`. */
 import type { Context } from './context.ts'
 import type { Parents } from './parents.ts'
 

@@ -4,8 +4,8 @@
  *
  * The server knows how far an import is durable, by a label that the command makes of the file. So
  * the command goes on after a restart of the server, and after its own end with --resume. Rows
- * between the durable ones and the end may be sent twice: in pools with both key columns they change
- * nothing.
+ * between the durable ones and the end may be sent twice: in pools with both key columns they
+ * change nothing.
  */
 import { createHash } from 'node:crypto'
 import { basename } from 'node:path'

@@ -37,7 +37,9 @@ export interface ShownApplication {
   readonly secret?: string
 }
 
-/** A misspelled "scopes" would make an application with all of them, so other fields are refused. */
+/**
+ * A misspelled "scopes" would make an application with all of them, so other fields are refused.
+ */
 const APPLICATIONS_FIELDS = ['action', 'application', 'description', 'scopes', 'propeller']
 
 /** Reads a request of unknown form: flags of a command, or a body. */
@@ -72,7 +74,9 @@ export function strayField(request: object, fields: readonly string[]): BadReque
   return { badRequest: `There is no ${JSON.stringify(stray)}; there are ${fields.join(', ')}.` }
 }
 
-/** A change as the audit trail names it: as the API names its mutations, and the object asked for. */
+/**
+ * A change as the audit trail names it: as the API names its mutations, and the object asked for.
+ */
 type Attempt = Pick<AuditEntry, 'mutation' | 'object'>
 
 /** The API has no mutation for a new secret. */

@@ -49,7 +49,9 @@ export function authorizationOf(config: Config): string {
   return `Basic ${Buffer.from(`${clientId}:${clientSecret}`).toString('base64')}`
 }
 
-/** Posts JSON to the server at `url`. Resolves with the JSON of its answer. @throws as postToServer */
+/**
+ * Posts JSON to the server at `url`. Resolves with the JSON of its answer. @throws as postToServer
+ */
 export async function askServer<T extends object>(
   config: Config,
   url: string,

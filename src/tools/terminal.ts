@@ -223,7 +223,9 @@ export function pairLines(pairs: readonly (readonly [label: string, value: strin
   return pairs.map(([label, value]) => `${label.padEnd(width)}  ${value}`)
 }
 
-/** Says that there is no pool `name`, and names the pools that there are. `lists`: what names all. */
+/**
+ * Says that there is no pool `name`, and names the pools that there are. `lists`: what names all.
+ */
 export function unknownPool(
   name: string,
   pools: readonly { readonly uniqueName: string }[],

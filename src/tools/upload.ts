@@ -1,4 +1,6 @@
-/** The requests of `weir import`: one upload of a file, and the list of imports that a server knows. */
+/**
+ * The requests of `weir import`: one upload of a file, and the list of imports that a server knows.
+ */
 import { createReadStream } from 'node:fs'
 import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'

@@ -389,8 +389,8 @@ export const SPOOL_FREE_BYTES_MIN = 1024 * MiB
 /** Bytes of a Parquet body between two looks at the free space. */
 export const SPOOL_CHECK_BYTES = 16 * MiB
 /**
- * DuckDB's memory for one Parquet body: a row group of each column that it reads. A file with larger
- * ones is refused.
+ * DuckDB's memory for one Parquet body: a row group of each column that it reads. A file with
+ * larger ones is refused.
  */
 export const PARQUET_MEMORY_BYTES = 512 * MiB
 /** Megabytes of JavaScript values in the process that reads a Parquet body: 2,048 events. */

@@ -1,6 +1,6 @@
 /**
- * Names of the files in the data folder, except those of the log (log/log-folder.ts) and of a running
- * merge (store/compaction/merge.ts).
+ * Names of the files in the data folder, except those of the log (log/log-folder.ts) and of a
+ * running merge (store/compaction/merge.ts).
  */
 import { randomBytes } from 'node:crypto'
 import { dirname, join } from 'node:path'
@@ -107,7 +107,10 @@ export function spillFolder(temporaryFolder: string): string {
   return join(temporaryFolder, 'query')
 }
 
-/** True for exported rows, row changes or an import's body of an earlier process. A start removes such files. */
+/**
+ * True for exported rows, row changes or an import's body of an earlier process. A start removes
+ * such files.
+ */
 export function isLeftCopy(name: string): boolean {
   const tag = /^(?:(?:export|import)-([\da-f]+)-\d+|changes-([\da-f]+)-\d+-\d+)\.parquet$/
     .exec(name)

@@ -1,4 +1,6 @@
-/** The process's side of process-kit.ts: `beginProcess` sets the process up, `serve` answers calls. */
+/**
+ * The process's side of process-kit.ts: `beginProcess` sets the process up, `serve` answers calls.
+ */
 import { closeSync, fstatSync, readdirSync } from 'node:fs'
 import { must } from './assert.ts'
 import type { AnswerMessage } from './callee.ts'
@@ -11,8 +13,8 @@ import type { CallPort } from './thread-server.ts'
 /**
  * The first step of the process's file in `workers/`.
  *
- *   K-6  The kernel kills the process when its parent has ended. Where the native module is missing,
- *        the end of the channel does, which the process hears between two tasks.
+ *   K-6  The kernel kills the process when its parent has ended. Where the native module is
+ *        missing, the end of the channel does, which the process hears between two tasks.
  *
  * A terminal and a service manager send their signals to every process of a service. The parent
  * decides when this one stops, so it ignores them.

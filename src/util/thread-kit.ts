@@ -10,8 +10,8 @@
  *   on: { progress }             ◄── { id: 0, name, value } ──  tell('progress', value)
  *   thread.stop()                ── the last call ──►  interrupt(), open calls end, close(), exit
  *
- * callee.ts has the rules K-1 to K-5 of calls, crashes and stops. process-kit.ts does the same for a
- * process. The parse pool is Piscina's.
+ * callee.ts has the rules K-1 to K-5 of calls, crashes and stops. process-kit.ts does the same for
+ * a process. The parse pool is Piscina's.
  */
 import { Worker } from 'node:worker_threads'
 import { type AnswerMessage, Callee, type CalleeOptions, type Carrier, type Reports, STOP } from './callee.ts'

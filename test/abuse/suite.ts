@@ -18,8 +18,8 @@ const GROWTH_MIB_MAX = 200
 const MAIN = fileURLToPath(new URL('../../src/app/main.js', import.meta.url))
 
 /**
- * One test for each attack, over the HTTP library that a server would choose; in `npm run test:long`
- * one for each library.
+ * One test for each attack, over the HTTP library that a server would choose; in `npm
+ * run test:long` one for each library.
  */
 export function abuse(attacks: readonly Attack[]): void {
   const frontEnds = frontEndsOf(MAIN)

@@ -147,7 +147,9 @@ test(`two clients change the same objects at once in ${PAIRS.length} ways, seed 
   expect(Math.min(...orders)).toBeGreaterThan(0)
 })
 
-/** The model after both changes, `first` before the other one; undefined where the outcomes differ. */
+/**
+ * The model after both changes, `first` before the other one; undefined where the outcomes differ.
+ */
 function inOrder(model: Model, pair: readonly Operation[], outcomes: readonly Outcome[], first: number) {
   const after = copyOf(model)
   try {

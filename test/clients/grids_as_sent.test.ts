@@ -1,4 +1,6 @@
-/** Grids, records and reports as clients ask for them, document by document, and what is refused. */
+/**
+ * Grids, records and reports as clients ask for them, document by document, and what is refused.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

@@ -95,7 +95,9 @@ export class PoolModel {
     expect([answer.status, answer.headers.get('x-events-rejected')]).toEqual([200, '0'])
   }
 
-  /** Takes over the received-at of each row, from pairs of it and the payload as queries print them. */
+  /**
+   * Takes over the received-at of each row, from pairs of it and the payload as queries print them.
+   */
   learn(pairs: readonly (readonly (string | null)[])[]): void {
     const times = new Map(pairs.map(([time, payload]) => [JSON.parse(payload!).request as number, time!]))
     for (const [key, row] of this.rows) {

@@ -1,7 +1,7 @@
 /**
- * The documents of the Grafana plugin and of older sample applications, sent as they send them, over
- * real rows. Their relative time ranges count from today: the server's clock begins at a fixed noon,
- * so that no midnight comes between the rows and the questions.
+ * The documents of the Grafana plugin and of older sample applications, sent as they send them,
+ * over real rows. Their relative time ranges count from today: the server's clock begins at a fixed
+ * noon, so that no midnight comes between the rows and the questions.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { must } from '../../src/util/assert.ts'

@@ -140,8 +140,8 @@ test.each(['ndjson', 'parquet'])(
 )
 
 test('the command waits for a server that was killed, and goes on by itself', async () => {
-  // A port that uWebSockets.js got by --port 0 cannot be bound again while connections of the killed
-  // server linger. One that was named can, and any of node:http.
+  // A port that uWebSockets.js got by --port 0 cannot be bound again while connections of the
+  // killed server linger. One that was named can, and any of node:http.
   const args = ['--http', 'node', ...SLOW]
   let server = await startServer({ args })
   const pool = await createPool(server)

@@ -1,4 +1,6 @@
-/** W-7: the highest version of a key keeps it, over both stores: flushes, deletes and moved keys. */
+/**
+ * W-7: the highest version of a key keeps it, over both stores: flushes, deletes and moved keys.
+ */
 import { describe, expect, test } from 'vitest'
 import { afterDelete, buildKeyRun, type KeyRun, rowOfWord, withVersions } from '../../src/format/key-run.ts'
 import { VERSION_BYTES, writeVersion } from '../../src/format/key-version.ts'

@@ -2,8 +2,8 @@
  * A pool beside a model of it: posts, deletions, jobs of every kind, flushes and merges, restarts
  * and kills. After each of them the pool must hold the model's rows.
  *
- * The model applies a job at its creation: rows that are posted later are later in the model too, and
- * the job must not touch them.
+ * The model applies a job at its creation: rows that are posted later are later in the model too,
+ * and the job must not touch them.
  */
 import { expect } from 'vitest'
 import { AT, post } from '../path/compaction.ts'

@@ -1,6 +1,6 @@
 /**
- * Jobs as commands among posts, deletions, queries, merges, restarts and kills: after each round the
- * pools hold the model's rows, also with an index that was rebuilt from the files.
+ * Jobs as commands among posts, deletions, queries, merges, restarts and kills: after each round
+ * the pools hold the model's rows, also with an index that was rebuilt from the files.
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,4 +1,6 @@
-/** Jobs that delete rows or set columns, over HTTP: a pool of every type, refusals, and its rows. */
+/**
+ * Jobs that delete rows or set columns, over HTTP: a pool of every type, refusals, and its rows.
+ */
 import { expect } from 'vitest'
 import { AT, column, post, until } from '../path/compaction.ts'
 import type { PoolSpec, TestPool, TestServer } from '../util/server.ts'

@@ -1,4 +1,6 @@
-/** What a job that deletes rows or sets columns may ask for: refusals come at once, with a sentence. */
+/**
+ * What a job that deletes rows or sets columns may ask for: refusals come at once, with a sentence.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { UPDATED_COLUMNS_MAX } from '../../src/util/limits.ts'
 import { column, NEVER } from '../path/compaction.ts'

@@ -41,7 +41,10 @@ const cancel = async (id: string) => {
   const { data, errors } = await server.graphql<{ cancelJob: object }>(CANCEL, { id })
   return errors === undefined ? data.cancelJob : `${errors[0]?.extensions?.code}: ${errors[0]?.message}`
 }
-/** A deletion of the events with the number. It needs no parser, so that a stopped one does not matter. */
+/**
+ * A deletion of the events with the number. It needs no parser, so that a stopped one does not
+ * matter.
+ */
 const deletion = ({ poolId }: TestPool, n = 1) =>
   createJob(server, 'deletion', {
     dataPool: poolId,

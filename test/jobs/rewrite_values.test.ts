@@ -1,4 +1,6 @@
-/** What the columns hold after an update: the borders of each type, and values that no column holds. */
+/**
+ * What the columns hold after an update: the borders of each type, and values that no column holds.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { BODY_BYTES_MAX } from '../../src/util/limits.ts'
 import { at, column, NEVER, post } from '../path/compaction.ts'

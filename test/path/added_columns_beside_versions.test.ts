@@ -1,6 +1,6 @@
 /**
- * Columns that are added to a pool whose records have a key of two columns and a version column: the
- * versions of the schema and those of the rows do not disturb each other.
+ * Columns that are added to a pool whose records have a key of two columns and a version column:
+ * the versions of the schema and those of the rows do not disturb each other.
  */
 import { afterAll, expect, test } from 'vitest'
 import { addColumn } from '../jobs/add-column.ts'

@@ -151,7 +151,9 @@ async function stalledStream(authorization: string): Promise<Socket> {
   return socket
 }
 
-/** Reads a stream to its end: the bytes from now on, and whether they end as a whole answer does. */
+/**
+ * Reads a stream to its end: the bytes from now on, and whether they end as a whole answer does.
+ */
 async function rest(socket: Socket): Promise<{ readonly bytes: number; readonly isWhole: boolean }> {
   let [bytes, last] = [0, Buffer.alloc(0)]
   socket.on('data', part => {

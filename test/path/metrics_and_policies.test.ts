@@ -1,6 +1,7 @@
 /**
  * Predefined metrics, SQL of users, relative time and access policies over HTTP: made by the
- * management API, asked by an application with tokens of its own, by GraphQL and by the Arrow route.
+ * management API, asked by an application with tokens of its own, by GraphQL and by the Arrow
+ * route.
  */
 import { tableFromIPC } from 'apache-arrow'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'

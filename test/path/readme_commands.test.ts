@@ -1,4 +1,6 @@
-/** The curl commands of the documents run as written: only address, ids and secret are filled in. */
+/**
+ * The curl commands of the documents run as written: only address, ids and secret are filled in.
+ */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

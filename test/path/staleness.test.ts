@@ -1,4 +1,6 @@
-/** With a staleness, queries of a pool share one flush; without one, each sees what is acknowledged. */
+/**
+ * With a staleness, queries of a pool share one flush; without one, each sees what is acknowledged.
+ */
 import { afterAll, expect, test } from 'vitest'
 import { removeLeftovers, send, startServer } from '../util/server.ts'
 

@@ -3,7 +3,7 @@
  * another engine needs. Nothing runs it, and it knows the operations of the questions in
  * second_dialect.test.ts alone: any other one is an assertion that names it.
  *
- *   names     Backticks, and every column with its table: an alias would hide a column of that name.
+ *   names     Backticks, and every column with its table: an alias would hide a column of its name
  *   values    {p1:Int64}, {p2:String} and so on
  *   nulls     -OrNull: an aggregate over no rows is null, as in the plan
  *   integers  sums are Int128, which no 64-bit column overflows

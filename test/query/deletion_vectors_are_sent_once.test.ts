@@ -1,4 +1,6 @@
-/** Deletion vectors go to the query process once: what is sent, what it keeps, and what it asks for. */
+/**
+ * Deletion vectors go to the query process once: what is sent, what it keeps, and what it asks for.
+ */
 import { afterAll, expect, test } from 'vitest'
 import type { QuerySegment } from '../../src/index/index-types.ts'
 import {

@@ -1,6 +1,6 @@
 /**
- * The native function that tells live rows: every order of rows and kind of vector, its errors, what
- * DuckDB makes of it, and that nothing of a query is left when it has ended, however it ended.
+ * The native function that tells live rows: every order of rows and kind of vector, its errors,
+ * what DuckDB makes of it, and that nothing of a query is left when it has ended, however it ended.
  */
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

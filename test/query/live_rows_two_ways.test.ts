@@ -35,7 +35,9 @@ afterAll(async () => {
 
 type Random = (limit: number) => number
 
-/** Times and tenants in runs, which prune row groups, or mixed. `late` is missing in old segments. */
+/**
+ * Times and tenants in runs, which prune row groups, or mixed. `late` is missing in old segments.
+ */
 async function segmentOf(random: Random, part: number): Promise<QuerySegment> {
   const rows = 1 + random([10, 5_000, ROWS_MAX][random(3)]!)
   const isOld = random(3) === 0

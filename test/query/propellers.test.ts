@@ -1,4 +1,7 @@
-/** Propellers: what an application gets, that it gets no more, and that the table in the docs is true. */
+/**
+ * Propellers: what an application gets, that it gets no more, and that the table in the docs is
+ * true.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'

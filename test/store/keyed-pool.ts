@@ -316,7 +316,9 @@ export class KeyedPool {
     )
   }
 
-  /** Removes the index and builds it from the files. What expired may be back; all else is equal. */
+  /**
+   * Removes the index and builds it from the files. What expired may be back; all else is equal.
+   */
   async rebuild(kernel: KernelChoice): Promise<void> {
     this.#opened.index.close()
     rmSync(this.#paths.index, { recursive: true })

@@ -1,10 +1,10 @@
 /**
  * `npm run test:terraform -- --provider <folder>`: the Terraform provider against a real Weir.
  *
- * `<folder>` holds the source of terraform-provider-propel. Its own acceptance tests run first; only
- * the one of materialized views may fail. Then `terraform` applies examples/terraform as a user
- * would: apply, an empty plan, a change, a new column, destroy. It needs `go` and `terraform`, and
- * Go's module proxy for the provider's dependencies. It takes some ten minutes, because the
+ * `<folder>` holds the source of terraform-provider-propel. Its own acceptance tests run first;
+ * only the one of materialized views may fail. Then `terraform` applies examples/terraform as a
+ * user would: apply, an empty plan, a change, a new column, destroy. It needs `go` and `terraform`,
+ * and Go's module proxy for the provider's dependencies. It takes some ten minutes, because the
  * provider polls every 10 s.
  */
 import { spawn, spawnSync } from 'node:child_process'

@@ -1,4 +1,7 @@
-/** Starts a process that hears nothing any more, and prints its id. process_kit.test.ts kills this one. */
+/**
+ * Starts a process that hears nothing any more, and prints its id. process_kit.test.ts kills this
+ * one.
+ */
 import { startProcess } from '../../src/util/process-kit.ts'
 import type { KitCalls } from './kit-thread.ts'
 

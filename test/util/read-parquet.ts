@@ -3,7 +3,8 @@ import { parquetReadObjects } from 'hyparquet'
 import { compressors } from 'hyparquet-compressors'
 
 /**
- * The rows of a file. Timestamps are microseconds and dates are days since 1970, as they are stored.
+ * The rows of a file. Timestamps are microseconds and dates are days since 1970, as they are
+ * stored.
  */
 export async function readByHyparquet(bytes: Uint8Array): Promise<Record<string, unknown>[]> {
   const file = bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer

@@ -52,7 +52,9 @@ export interface AuditEntry {
    * creation that failed.
    */
   readonly object: string | null
-  /** The application of an assignment, or the new pool of a metric that is moved. Others have none. */
+  /**
+   * The application of an assignment, or the new pool of a metric that is moved. Others have none.
+   */
   readonly target?: string
   /** `absent`: there was nothing to delete. */
   readonly outcome: 'done' | 'absent' | GraphqlCode

@@ -46,7 +46,8 @@ export const poolMutations = {
     const decide = modifyPool(idOrUniqueName, asked, context.caller.applicationId)
     return response(await change(context, decide, 'Data Pool'))
   },
-  // A pool is LIVE when its creation is answered: there is nothing to repeat and nothing to wait for.
+  // A pool is LIVE when its creation is answered: there is nothing to repeat and nothing to wait
+  // for.
   reconnectDataPool: (_, { input }, { deps }) => find(deps.catalog.read.pools, input, 'Data Pool'),
   retryDataPoolSetup: (_, { id }, { deps }) => found(deps.catalog.read.pools.get(id), 'Data Pool'),
   retryDataPoolSetupByName: (_, { uniqueName }, { deps }) =>

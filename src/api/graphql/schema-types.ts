@@ -1,4 +1,4 @@
-/** The types of the GraphQL schema. Written by `npm run generate`: change the .graphql files instead. */
+/** The types of the GraphQL schema. Change the .graphql files, then run `npm run generate`. */
 import type { Context } from './context.ts'
 import type { Parents } from './parents.ts'
 

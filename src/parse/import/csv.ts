@@ -94,7 +94,8 @@ export class CsvReader implements RowReader {
     const names = Array.from({ length: fieldCount }, (_, field) => {
       const text = bytes.toString('utf8', fields[3 * field]!, fields[3 * field + 1]!)
       const quotes = fields[3 * field + 2]
-      // A file whose lines end with CR alone is all header: nothing else would say that no row was read.
+      // A file whose lines end with CR alone is all header: nothing else would say that no row was
+      // read.
       if (quotes === QUOTES.none && text.includes('\r'))
         throw new BodyBroken('bad_header', `the header of the file has a CR without LF; ${LINE_ENDS}`)
       return quotes === QUOTES.escaped ? text.replaceAll('""', '"') : text

@@ -50,7 +50,9 @@ export interface RowBatch {
   readonly refused: readonly BadRow[]
   /** All refused rows of this batch, by code. */
   readonly refusedBy: ReadonlyMap<string, number>
-  /** Rows of the body up to the end of this batch, those that were left out and refused ones too. */
+  /**
+   * Rows of the body up to the end of this batch, those that were left out and refused ones too.
+   */
   readonly rows: number
   /** Bytes of the decoded body up to the end of this batch; 0 for Parquet. */
   readonly bytes: number

@@ -106,7 +106,9 @@ class ZstdStream {
     this.#waiting = piece
   }
 
-  /** The next decoded bytes, undefined at the end. Called while hasInput, and after the last piece. */
+  /**
+   * The next decoded bytes, undefined at the end. Called while hasInput, and after the last piece.
+   */
   next(): Uint8Array | undefined {
     const piece = this.#step()
     if (piece === undefined || piece.byteLength > 0) return piece

@@ -15,7 +15,8 @@ export class ExportClient {
   #isStopped = false
 
   /**
-   * See OpenBatches; with `text` the batches are lines of it. Rejects with Unavailable: `stopping`, or `export_thread` if the thread failed.
+   * See OpenBatches; with `text` the batches are lines of it. Rejects with Unavailable: `stopping`,
+   * or `export_thread` if the thread failed.
    */
   async open(copied: CopiedFile, text?: ExportText): Promise<BatchSource> {
     let thread: Thread<ExportCalls>

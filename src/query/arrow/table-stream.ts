@@ -11,9 +11,9 @@ import { firstMessageBytes, messageOf } from './arrow-schema.ts'
 /**
  * The whole stream: schema, one record batch, end.
  *
- * Names may repeat in a table. apache-arrow joins the fields of a batch by their names, so the batch
- * is made with the places of the columns for names. Its message has no names: those of the table
- * stand in the message of the schema alone.
+ * Names may repeat in a table. apache-arrow joins the fields of a batch by their names, so the
+ * batch is made with the places of the columns for names. Its message has no names: those of the
+ * table stand in the message of the schema alone.
  */
 export function tableStream({ columns, rows }: Table): Uint8Array {
   const places = schemaOf(columns.map(({ type }, index) => ({ name: String(index), type })))

@@ -249,7 +249,9 @@ function shifted(name: string, left: Expression, right: Expression, checker: Cal
   return operation('shift', 'instant', [time], { interval: { count, unit: interval.unit } })
 }
 
-/** Integers stay exact while the result has at most INTEGER_BITS_MAX bits; then they become real. */
+/**
+ * Integers stay exact while the result has at most INTEGER_BITS_MAX bits; then they become real.
+ */
 function numbers(op: string, left: Typed, right: Typed): Typed {
   const [a, b] = [numeric(op, left), numeric(op, right)]
   const most = Math.max(a.bits, b.bits)

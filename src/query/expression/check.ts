@@ -1,7 +1,7 @@
 /**
  * The second gate of users' SQL: names become columns and functions of the lists, and every value
- * gets a type. A checked expression can be run by the engine without an error of its own: types fit,
- * numbers cannot overflow, division by zero is null.
+ * gets a type. A checked expression can be run by the engine without an error of its own: types
+ * fit, numbers cannot overflow, division by zero is null.
  *
  *   literals   One that meets a column or a typed value is read as that type, as filters read it.
  *   filter     true, false or null for each row, without aggregates
@@ -36,7 +36,9 @@ type Place = 'filter' | 'outside' | 'inside'
 export interface Names {
   /** The column, or undefined. Throws Refused if the name stands for several. */
   column(reference: Extract<Expression, { kind: 'column' }>): Typed | undefined
-  /** The value that GROUP BY has for the whole of `expression`. Absent: there can be no GROUP BY. */
+  /**
+   * The value that GROUP BY has for the whole of `expression`. Absent: there can be no GROUP BY.
+   */
   group?(expression: Expression): Typed | undefined
   /** The value of a subquery. Absent: no subquery may stand here. */
   subquery?(subquery: Subquery, checker: CallChecker): Typed

@@ -311,8 +311,8 @@ export class DuckdbWriter {
   }
 
   /**
-   * Each aggregate keeps all values, outside of the engine's memory limit. Equal aggregates are one,
-   * so the fractions of one operand are written as one list of which each takes its element.
+   * Each aggregate keeps all values, outside of the engine's memory limit. Equal aggregates are
+   * one, so the fractions of one operand are written as one list of which each takes its element.
    */
   #quantile(typed: Typed): string {
     const fraction = must(typed.number, 'a fraction')

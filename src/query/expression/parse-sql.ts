@@ -1,6 +1,7 @@
 /**
- * Parses users' SQL with DuckDB's own grammar, in the query process. json_serialize_sql only parses:
- * it binds no name and runs nothing. The text is a value of the call, so it is never a statement.
+ * Parses users' SQL with DuckDB's own grammar, in the query process. json_serialize_sql only
+ * parses: it binds no name and runs nothing. The text is a value of the call, so it is never a
+ * statement.
  *
  *   W-11  A hostile text may take some ms, which the main thread must not spend.
  */

@@ -1,6 +1,6 @@
 /**
- * The placeholders of an access policy's SQL: `${{ name }}`, alone or as a whole quoted text, stands
- * for a value of the caller's token.
+ * The placeholders of an access policy's SQL: `${{ name }}`, alone or as a whole quoted text,
+ * stands for a value of the caller's token.
  *
  *   tenant = ${{ tenant }}      ┐
  *   tenant = '${{ tenant }}'    ┴─►   tenant =  policy_value(0)   names: ['tenant']

@@ -1,9 +1,9 @@
 // Which rows of segments are not deleted, as a function of DuckDB's: the predicate of live rows in
 // ../live-rows.ts. The specification is the anti-join there.
 //
-//   keepDeletedRows(parts)    one segment's deleted rows, copied and sorted         ──► id of a set
+//   keepDeletedRows(parts)    one segment's deleted rows, copied and sorted     ──► id of a set
 //   dropDeletedRows(set)
-//   beginLiveRows(sets)       the sets of one query, by the position of their files ──► id of a view
+//   beginLiveRows(sets)       the sets of one query, by position of their files ──► id of a view
 //   endLiveRows(view)
 //   liveRowsHeld()            the bytes of all sets in memory, and the number of views
 //

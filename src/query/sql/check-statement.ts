@@ -50,7 +50,9 @@ import {
   SelectNames,
 } from './select-names.ts'
 
-/** PostgreSQL's nulls are last in ascending order and first in descending order, ClickHouse's last. */
+/**
+ * PostgreSQL's nulls are last in ascending order and first in descending order, ClickHouse's last.
+ */
 export type SqlDialect = 'POSTGRESQL' | 'CLICKHOUSE'
 
 export interface StatementOptions {
@@ -67,7 +69,9 @@ export interface CheckedStatement {
   readonly select: Select
   readonly commons: readonly CommonTable[]
   readonly columns: readonly NamedColumn[]
-  /** Of each view: the condition on its rows, where one SELECT alone reads the pool, and it alone. */
+  /**
+   * Of each view: the condition on its rows, where one SELECT alone reads the pool, and it alone.
+   */
   readonly conditions: readonly (Typed | undefined)[]
 }
 

@@ -1,4 +1,6 @@
-/** The names inside of one SELECT: its columns, its outputs, and the positions that stand for them. */
+/**
+ * The names inside of one SELECT: its columns, its outputs, and the positions that stand for them.
+ */
 import { STATEMENT_COLUMNS_MAX } from '../../util/limits.ts'
 import type { Expression, SqlItem, SqlQuery, SqlSelect } from '../expression/ast.ts'
 import { functionOf } from '../expression/functions.ts'
@@ -115,7 +117,9 @@ function nameOf(value: Expression, select: SelectNames): string {
   }
 }
 
-/** The output that an expression of GROUP BY stands for: a position, or a name that no column has. */
+/**
+ * The output that an expression of GROUP BY stands for: a position, or a name that no column has.
+ */
 export function itemOfGroup(
   expression: Expression,
   items: readonly Item[],

@@ -79,7 +79,9 @@ export interface MergeTask {
    * the key (W-6).
    */
   readonly older: readonly TimeSpan[]
-  /** Where no row and no delete is left, a segment stays that says so (W-6 of run-compaction.ts). */
+  /**
+   * Where no row and no delete is left, a segment stays that says so (W-6 of run-compaction.ts).
+   */
   readonly leavesSegment: boolean
   /** Changes of the one input's rows. Absent: the rows stay as they are. */
   readonly changes?: MergeChanges

@@ -44,7 +44,9 @@ export function valueAfter(
   return `CASE WHEN u.${ROW_NUMBER} IS NULL THEN ${stored} ELSE ${changed} END`
 }
 
-/** One row: of each column that is set, the number of null values and the bytes of the longest text. */
+/**
+ * One row: of each column that is set, the number of null values and the bytes of the longest text.
+ */
 export function valuesSql({ file, set }: MergeChanges, schema: PoolSchema): string {
   const columns = set.flatMap((at, index) => {
     const { type } = columnAt(schema, at)

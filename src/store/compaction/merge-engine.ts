@@ -94,7 +94,10 @@ export class MergeEngine {
     }
   }
 
-  /** Calls `take` with each value of a statement's one column, chunk by chunk. Rejects as `run` does. */
+  /**
+   * Calls `take` with each value of a statement's one column, chunk by chunk. Rejects as `run`
+   * does.
+   */
   async eachInteger(sql: string, take: (value: number) => void): Promise<void> {
     const result = await this.#connection.stream(sql)
     for (;;) {

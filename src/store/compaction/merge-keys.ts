@@ -48,7 +48,7 @@ export interface InputSegment {
   live: number
 }
 
-// ── footers, expired and removed rows ─────────────────────────────────────────────────────────────────────
+// ── footers, expired and removed rows ───────────────────────────────────────────────────────────
 
 /**
  * Compares the inputs' footers with the manifest. Returns the bytes of their values before
@@ -187,8 +187,8 @@ export async function readKeyChanges(
 
 /**
  * The times of everything that a delete may still be needed for. Where several inputs leave no
- * segment, their files are removed one after the other: a delete in one stays as long as another one
- * may hold its key. The next merge drops it.
+ * segment, their files are removed one after the other: a delete in one stays as long as another
+ * one may hold its key. The next merge drops it.
  */
 function olderOf({ older, leavesSegment }: MergeTask, inputs: readonly InputSegment[]): readonly TimeSpan[] {
   if (leavesSegment || inputs.length === 1 || inputs.some(({ live }) => live > 0)) return older

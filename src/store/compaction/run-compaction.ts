@@ -8,10 +8,10 @@
  *        removal is durable. (After a crash the sweep removes it, and merges begin only after the
  *        sweep.)
  *        An empty segment stays in place of the inputs (`leavesSegment`) in three cases. The inputs
- *        are the pool's newest: without one a rebuild takes their requests from the log. A job emptied
- *        the input: no newer segment deletes the rows that it removed, and a rebuild finds them until
- *        the file is gone. The pool has versions: a row may be dead by an older row, which a job may
- *        remove. In all other cases a rebuild leaves the rows out by itself.
+ *        are the pool's newest: without one a rebuild takes their requests from the log. A job
+ *        emptied the input: no newer segment deletes the rows that it removed, and a rebuild finds
+ *        them until the file is gone. The pool has versions: a row may be dead by an older row,
+ *        which a job may remove. In all other cases a rebuild leaves the rows out by itself.
  *   W-7  The retention cutoff is read again before the commit: rows that the pool keeps by then are
  *        not removed.
  */
@@ -97,7 +97,8 @@ export class CompactionRunner {
   /**
    * Rewrites one segment with a job's changes. Its expired rows stay for the next retention pass.
    * Rejects as `runNext` does.
-   * @param reservedBelow the new segment's number is not lower: the job knows by it what it has done
+   * @param reservedBelow the new segment's number is not lower: the job knows by it what it has
+   * done
    */
   async rewrite(
     number: number,

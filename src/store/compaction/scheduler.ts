@@ -130,8 +130,8 @@ export class Scheduler {
   }
 
   /**
-   * Leaves the pool's segments with numbers below `below` to a job, until `release`. Resolves when no
-   * merge of the pool runs that began before.
+   * Leaves the pool's segments with numbers below `below` to a job, until `release`. Resolves when
+   * no merge of the pool runs that began before.
    */
   async reserve(pool: number, below: number): Promise<void> {
     this.#reserved.set(pool, below)
@@ -151,8 +151,8 @@ export class Scheduler {
   }
 
   /**
-   * Rewrites one reserved segment when its turn comes. Rejects with SegmentDamaged, SegmentsDisagree
-   * or Unavailable; then nothing has changed.
+   * Rewrites one reserved segment when its turn comes. Rejects with SegmentDamaged,
+   * SegmentsDisagree or Unavailable; then nothing has changed.
    */
   rewrite(pool: number, rewrite: Rewrite): Promise<RewriteOutcome> {
     assert(!this.#rewrites.has(pool), 'one rewrite of a pool at a time')
@@ -423,7 +423,9 @@ export class Scheduler {
     }
   }
 
-  /** Runs the rewrite of a pool that waits. Resolves with true if the pool changed; never rejects. */
+  /**
+   * Runs the rewrite of a pool that waits. Resolves with true if the pool changed; never rejects.
+   */
   async #rewrite(number: number): Promise<boolean> {
     const waiting = must(this.#takeRewrite(number), 'a rewrite that waits')
     const pool = this.#deps.pool(number)

@@ -1,4 +1,6 @@
-/** Predefined metrics: seven types, their settings, changes, and the older fields that clients read. */
+/**
+ * Predefined metrics: seven types, their settings, changes, and the older fields that clients read.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { makeServer, type TestServer } from './server.ts'
 

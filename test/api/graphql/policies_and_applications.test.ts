@@ -1,4 +1,6 @@
-/** Access policies, applications and the environment, as Terraform makes, assigns and deletes them. */
+/**
+ * Access policies, applications and the environment, as Terraform makes, assigns and deletes them.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Application, Scope } from '../../../src/catalog/model.ts'
 import { makeServer, type TestServer } from './server.ts'

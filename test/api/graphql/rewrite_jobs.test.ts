@@ -1,4 +1,7 @@
-/** Jobs that delete rows or set columns, as clients see them: fields, pages, scopes, limits, audit lines. */
+/**
+ * Jobs that delete rows or set columns, as clients see them: fields, pages, scopes, limits, audit
+ * lines.
+ */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { startAddColumn } from '../../../src/catalog/change-add-column.ts'
 import { failJob, progressJob, succeedJob } from '../../../src/catalog/change-job.ts'

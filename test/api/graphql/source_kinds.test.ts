@@ -23,7 +23,10 @@ const FIELDS = `id uniqueName description type status error { code message } che
 
 const columns = [{ name: 'id', type: 'STRING', nullable: false }]
 
-/** Each kind that Weir does not connect to: its name in mutations, its settings, and how they are shown. */
+/**
+ * Each kind that Weir does not connect to: its name in mutations, its settings, and how they are
+ * shown.
+ */
 const FOREIGN = [
   {
     name: 'Snowflake',

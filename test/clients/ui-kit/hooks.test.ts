@@ -322,7 +322,8 @@ describe('errors', () => {
 describe('an AccessTokenProvider', () => {
   test('fetches a token, and the next one after 55 minutes', async () => {
     const { accessToken: _, ...query } = { ...common, metric: COUNT, filterSql: "id < 'p'" }
-    // Two tokens of the same second with the same scopes are equal, and an equal one changes nothing.
+    // Two tokens of the same second with the same scopes are equal, and an equal one changes
+    // nothing.
     const scopes = ['data_pool:query metric:query', 'data_pool:query']
     const fetchNext = () => fetchToken(server.base, server.dataDir, scopes.shift())
     const clock = holdIntervals(55 * 60_000)

@@ -82,7 +82,9 @@ export class Page<T> {
     this.#root.render(createElement(kit.QueryClientProvider, { client: this.#client }, page))
   }
 
-  /** The first value that `isMeant`, of those that the hook returns from now on or returned last. */
+  /**
+   * The first value that `isMeant`, of those that the hook returns from now on or returned last.
+   */
   async until(isMeant: (value: T) => boolean): Promise<T> {
     while (this.#current === undefined || !isMeant(this.#current))
       await new Promise<void>(resolve => {

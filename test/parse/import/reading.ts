@@ -23,7 +23,9 @@ export interface Imported {
 
 export type Given = Partial<ImportOptions>
 
-/** Reads `pieces`. Each piece is overwritten once the next one is asked for, as its owner may do. */
+/**
+ * Reads `pieces`. Each piece is overwritten once the next one is asked for, as its owner may do.
+ */
 export async function readImport(pieces: readonly Uint8Array[], given: Given = {}): Promise<Imported> {
   const options: ImportOptions = {
     format: 'ndjson',

@@ -40,7 +40,9 @@ export class RowChangesFinder {
     return isBadQuery(planned) ? planned.badRequest : undefined
   }
 
-  /** The changes that the engine finds, or the refusal. Rejects where the engine fails by itself. */
+  /**
+   * The changes that the engine finds, or the refusal. Rejects where the engine fails by itself.
+   */
   async find(changes: Partial<RowChanges>, beforeSequence = SEQUENCE + 1): Promise<Found | string> {
     const planned = await this.#plan(changes, beforeSequence)
     if (isBadQuery(planned)) return planned.badRequest

@@ -1,6 +1,6 @@
 /**
- * Random expressions of a known type as the new values of a column: what a job finds for each row is
- * what plain JavaScript computes.
+ * Random expressions of a known type as the new values of a column: what a job finds for each row
+ * is what plain JavaScript computes.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ColumnType } from '../../../src/format/schema.ts'

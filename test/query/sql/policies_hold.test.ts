@@ -1,4 +1,6 @@
-/** Statements of readers with access policies: what is hidden stays hidden by every way to name it. */
+/**
+ * Statements of readers with access policies: what is hidden stays hidden by every way to name it.
+ */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { RowPolicy } from '../../../src/query/policy.ts'
 import { SqlPools } from './pools.ts'

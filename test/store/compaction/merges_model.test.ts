@@ -42,7 +42,9 @@ function rowOf(schema: PoolSchema, random: (below: number) => number): readonly 
   })
 }
 
-/** Deletes rows of one segment as a job does, or sets columns of them. A rebuild must agree (W-6). */
+/**
+ * Deletes rows of one segment as a job does, or sets columns of them. A rebuild must agree (W-6).
+ */
 async function rewriteOne(harness: MergeHarness, random: (below: number) => number): Promise<void> {
   if (harness.segments.length === 0) return
   const at = random(harness.segments.length)

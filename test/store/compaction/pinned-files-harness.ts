@@ -172,7 +172,9 @@ export class PinnedFilesHarness {
     expect(await this.#runner.rewrite(POOL, rewrite, 0)).toBe('done')
   }
 
-  /** The rows that a query sees. A rebuild of the index, with or without the log, shows the same. */
+  /**
+   * The rows that a query sees. A rebuild of the index, with or without the log, shows the same.
+   */
   async visible(withLog = false): Promise<VisibleRows> {
     const now = await this.#rowsOf(this.server)
     const copy = join(this.#root, 'copy')

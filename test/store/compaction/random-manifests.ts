@@ -49,8 +49,8 @@ export function merged(
     one => expireBeforeUs === undefined || (one.timestampToUs ?? 0) >= expireBeforeUs,
   )
   const rows = left.reduce((sum, one) => sum + one.rows - one.deletedRows, 0)
-  // Several inputs that leave no segment keep their deletes: nothing replaces them while their files
-  // are removed.
+  // Several inputs that leave no segment keep their deletes: nothing replaces them while their
+  // files are removed.
   const areDropped = isOldest && (rows > 0 || inputs.length === 1 || leavesSegment)
   const deletes = areDropped ? 0 : inputs.reduce((sum, one) => sum + one.deletes, 0)
   if (rows + deletes === 0 && !leavesSegment) return rest

@@ -1,7 +1,7 @@
 /**
  * W-6, W-7: random posts, deletes, merges, deletion jobs, pins and restarts, with and without the
- * index. After each step the visible rows are those of a plain model, and a server that opens a copy
- * of the files without the index shows the same rows.
+ * index. After each step the visible rows are those of a plain model, and a server that opens a
+ * copy of the files without the index shows the same rows.
  */
 import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, test } from 'vitest'

@@ -1,4 +1,6 @@
-/** Segments that are left to a job: merges stay away from them, and rewrites take turns with merges. */
+/**
+ * Segments that are left to a job: merges stay away from them, and rewrites take turns with merges.
+ */
 import { beforeEach, describe, expect, test } from 'vitest'
 import { AssertionFailed } from '../../../src/util/assert.ts'
 import { SegmentDamaged, Unavailable } from '../../../src/util/errors.ts'
