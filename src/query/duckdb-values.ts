@@ -28,7 +28,7 @@ export function boundType(bound: Bound): DuckDBType {
 }
 
 /** DuckDB's form of a bound value. */
-export function boundValue({ type, value }: Bound): DuckDBValue {
+export function duckdbValue({ type, value }: Bound): DuckDBValue {
   switch (type) {
     case 'INT64':
       return BigInt(value)

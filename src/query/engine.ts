@@ -21,7 +21,7 @@ import { ANSWER_CHARACTERS_MAX, SCHEMAS_CACHED_MAX } from '../util/limits.ts'
 import { quoteText } from '../util/sql.ts'
 import { wholeTexts } from './arrow/duckdb-vectors.ts'
 import { copyBatches } from './arrow/record-batches.ts'
-import { boundType, boundValue, printValue } from './duckdb-values.ts'
+import { boundType, duckdbValue, printValue } from './duckdb-values.ts'
 import { EngineInstances } from './engine-instances.ts'
 import type { Expression, SqlStatement } from './expression/ast.ts'
 import { SqlParser } from './expression/parse-sql.ts'
@@ -257,7 +257,7 @@ export class Engine {
       assert(prepared.statementType === type, 'the planner makes SELECT statements only')
       const { bounds } = task.statement
       bounds.forEach((bound, index) => {
-        prepared.bindValue(index + 1, boundValue(bound), boundType(bound))
+        prepared.bindValue(index + 1, duckdbValue(bound), boundType(bound))
       })
       throwIfStopped(running)
       const result = await prepared.stream()

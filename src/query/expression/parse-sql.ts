@@ -95,8 +95,10 @@ export class SqlParser {
   #hint(json: unknown, sql: string): string {
     const at = isNode(json) ? Number(json['position']) : Number.NaN
     if (!Number.isSafeInteger(at)) return ''
-    const before = sql.slice(Math.max(0, at - KEYWORD_CHARACTERS_MAX), at)
-    const behind = sql.slice(at, at + KEYWORD_CHARACTERS_MAX)
+    // The parser counts characters, of which some are two of JavaScript.
+    const characters = [...sql]
+    const before = characters.slice(Math.max(0, at - KEYWORD_CHARACTERS_MAX), at).join('')
+    const behind = characters.slice(at, at + KEYWORD_CHARACTERS_MAX).join('')
     const words = [before.trimEnd().split(/\W/).at(-1), behind.split(/\W/)[0]]
     const keyword = words.find(word => this.#keywords.has(word?.toLowerCase() ?? ''))
     return keyword === undefined ? '' : `; if "${keyword}" is a name, write it in double quotes`

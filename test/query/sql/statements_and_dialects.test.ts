@@ -113,7 +113,7 @@ describe('is refused with a sentence:', () => {
       'syntax error at or near ","; if "at" is a name, write it in double quotes',
     ],
     [
-      "SELECT id FROM orders WHERE name = 'äöü' ORDER BY Group",
+      "SELECT id FROM orders WHERE name = 'äöü😀😀😀' ORDER BY Group",
       'syntax error at or near "Group"; if "Group" is a name, write it in double quotes',
     ],
     [
