@@ -100,6 +100,35 @@ test.each(['csv', 'parquet'])('%s of chosen columns comes back by the names of t
   expect(plain(await rowsOf(`copy-${rounds}`))).toEqual(plain(await rowsOf('given')))
 })
 
+test.each(['csv', 'parquet'])(
+  '%s whose columns share a property, or swap names, goes by its payloads',
+  async format => {
+    const headers = { authorization: `Bearer ${token}` }
+    const columns = [
+      column('id', 'STRING'),
+      column('a', 'STRING', true, 'b'),
+      column('b', 'STRING', true, 'a'),
+      column('c', 'STRING', true, 'a'),
+      column('j', 'JSON', true),
+    ]
+    const [from, to] = await Promise.all(
+      ['from', 'to'].map(name =>
+        server.createPool({ uniqueName: `swap-${name}-${format}`, columns, uniqueId: 'id' }),
+      ),
+    )
+    expect((await send(from!.url, [{ id: '1', a: 'of a', b: 'of b', j: 1 }])).status).toBe(200)
+    const copy = async (wanted: string) => {
+      const answer = await get(`${from!.poolId}/export?format=${format}${wanted}`)
+      const body = new Uint8Array(await answer.arrayBuffer())
+      return ask(portOf(server), `/v1/pools/${to!.poolId}/import?format=${format}`, { body, headers })
+    }
+    expectProblem(await copy('&columns=id,a,b'), 400, 'bad_header')
+    expect(await server.count(to!.poolId)).toBe('0')
+    expect((await copy('')).json).toMatchObject({ rows: 1, accepted: 1 })
+    expect(await rowsOf(to!.poolId)).toEqual(await rowsOf(from!.poolId))
+  },
+)
+
 test('filters, a range and an empty result', async () => {
   const filters = encodeURIComponent('[{"column":"n","operator":"GREATER_THAN","value":"1200"}]')
   const some = await (await get(`given/export?format=ndjson&columns=n&filters=${filters}`)).text()

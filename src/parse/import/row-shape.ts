@@ -5,6 +5,9 @@
  *
  *   time, id, address.city, address.zip  ►  { "time", "id", "address": { "city", "zip" } }
  *
+ * A header that is the property of one column and the name of another is refused: exports name
+ * columns by their names, other programs by properties, and nothing says which of them wrote it.
+ *
  * A file with the column `_service_payload` is an export of a pool: the payload alone is the event.
  */
 import { type ColumnType, PAYLOAD, type SchemaColumn } from '../../format/schema.ts'
@@ -34,16 +37,21 @@ export interface RowShape {
   readonly payload: number
 }
 
-/** @throws BodyBroken two columns fill one property, or there are too many */
+/** @throws BodyBroken a column may mean two, two fill one property, or there are too many */
 export function shapeOf(names: readonly string[], columns: readonly SchemaColumn[]): RowShape {
   if (names.length > IMPORT_COLUMNS_MAX)
     throw new BodyBroken(
       'bad_header',
       `a file has at most ${IMPORT_COLUMNS_MAX} columns, this one has ${names.length}`,
     )
-  const byProperty = new Map(columns.map(column => [column.jsonProperty, column]))
-  const byName = new Map(columns.map(column => [column.name, column]))
-  const given = names.map(name => ({ name, column: byProperty.get(name) ?? byName.get(name) }))
+  const payload = names.indexOf(PAYLOAD)
+  if (payload >= 0) {
+    if (names.includes(PAYLOAD, payload + 1))
+      throw new BodyBroken('bad_header', sameProperty(PAYLOAD, PAYLOAD, PAYLOAD))
+    return { fields: names.map(name => ({ name, type: undefined })), nodes: [], payload }
+  }
+  const columnOf = columnFinder(columns)
+  const given = names.map(name => ({ name, column: columnOf(name) }))
   const properties = given.map(({ name, column }) => column?.jsonProperty ?? name)
   const seen = new Map<string, string>()
   for (const [index, property] of properties.entries()) {
@@ -62,8 +70,39 @@ export function shapeOf(names: readonly string[], columns: readonly SchemaColumn
   return {
     fields: given.map(({ name, column }) => ({ name, type: column?.type })),
     nodes: root.nodes(),
-    payload: names.indexOf(PAYLOAD),
+    payload,
   }
+}
+
+/** Finds the column that a header names. It throws BodyBroken where the header names two. */
+function columnFinder(columns: readonly SchemaColumn[]) {
+  const byProperty = new Map(columns.map(column => [column.jsonProperty, column]))
+  const byName = new Map(columns.map(column => [column.name, column]))
+  const isAmbiguous = (header: string) =>
+    byProperty.has(header) && (byName.get(header)?.jsonProperty ?? header) !== header
+  return (header: string): SchemaColumn | undefined => {
+    const [read, named] = [byProperty.get(header), byName.get(header)]
+    if (read === undefined || named === undefined || !isAmbiguous(header)) return read ?? named
+    const renames = [
+      { to: read.name, column: read },
+      { to: named.jsonProperty, column: named },
+    ].filter(({ to }) => !isAmbiguous(to))
+    throw new BodyBroken('bad_header', twoMeanings(header, read, named, renames))
+  }
+}
+
+function twoMeanings(
+  header: string,
+  read: SchemaColumn,
+  named: SchemaColumn,
+  renames: readonly { readonly to: string; readonly column: SchemaColumn }[],
+): string {
+  const quoted = JSON.stringify
+  const ways = [
+    ...renames.map(({ to, column }) => `rename it to ${quoted(to)} for column ${quoted(column.name)}`),
+    'send NDJSON or a file with _service_payload',
+  ]
+  return `the header ${quoted(header)} is the property of column ${quoted(read.name)} and the name of another column, with the property ${quoted(named.jsonProperty)}: ${ways.join(', or ')}`
 }
 
 function sameProperty(property: string, one: string, other: string): string {

@@ -158,6 +158,40 @@ test.each([
 })
 
 test.each([
+  [[column('a', 'STRING', 'b'), column('b', 'STRING', 'a')], ''],
+  [
+    [column('a', 'STRING', 'x'), column('b', 'STRING', 'a')],
+    'rename it to "b" for column "b", or rename it to "x" for column "a", or ',
+  ],
+])(
+  'a header that is the property of one column and the name of another is refused',
+  async (columns, ways) => {
+    const got = await read('a\n1\n', columns)
+    expect([got.broken, got.events]).toEqual(['bad_header', []])
+    expect(got.brokenMessage).toBe(
+      `the header "a" is the property of column "b" and the name of another column, with the property "${columns[0]!.jsonProperty}": ${ways}send NDJSON or a file with _service_payload`,
+    )
+  },
+)
+
+test('the headers that such a message proposes are taken', async () => {
+  const columns = [column('a', 'INT64', 'x'), column('b', 'BOOLEAN', 'a')]
+  expect(events(await read('x,b\n1,t\n', columns))).toEqual(['{"x":1,"a":true}'])
+  // Two columns may read one property: its name means the same for both.
+  const shared = [column('a', 'INT64'), column('b', 'INT64', 'a')]
+  expect(events(await read('a\n1\n', shared))).toEqual(['{"a":1}'])
+})
+
+test('where the file has payloads, the other headers may be any', async () => {
+  const columns = [column('a', 'INT64', 'x'), column('b', 'INT64', 'x'), column('x', 'INT64', 'y')]
+  const got = await read('a,b,x,n,n,_service_payload\n1,2,3,4,5,"{""x"":1}"\n', columns)
+  expect([got.broken, events(got)]).toEqual([undefined, ['{"x":1}']])
+  expect((await read('_service_payload,_service_payload\n{},{}\n')).brokenMessage).toBe(
+    'two columns of the file are named "_service_payload"',
+  )
+})
+
+test.each([
   ['a,b\n1,"2', 2, []],
   ['a,b\n1,"2\n3,4\n5,6\n', 2, []],
   ['a,b\n1,2\n"3\n",4\n5,"6""\n7,8\n', 5, ['1:2:{"a":"1","b":"2"}', '2:3:{"a":"3\\n","b":"4"}']],
