@@ -13,7 +13,7 @@ import type { DuckDBConnection, DuckDBResult, DuckDBType } from '@duckdb/node-ap
 import type { SchemaColumn } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
 import { DuckDBInstance, DuckDBTypeId } from '../../util/duckdb.ts'
-import { PARQUET_MEMORY_BYTES } from '../../util/limits.ts'
+import { IMPORT_ROW_BYTES_MAX, PARQUET_MEMORY_BYTES } from '../../util/limits.ts'
 import { quoteText } from '../../util/sql.ts'
 import { type CallPort, serve } from '../../util/thread-server.ts'
 import { BodyBroken } from './import-types.ts'
@@ -32,7 +32,7 @@ export interface BrokenFile {
   readonly message: string
 }
 
-/** The events of some rows: event `i` ends at `ends[i]`. */
+/** The events of some rows: event `i` ends at `ends[i]`. A row of an export may have none. */
 interface ParquetRows {
   readonly bytes: Uint8Array
   readonly ends: Int32Array
@@ -45,20 +45,26 @@ export interface ParquetCalls {
   next(): ParquetRows | { readonly broken: BrokenFile }
 }
 
+interface Opened {
+  /** The rows behind `skipRows`. A row of an export has its payload, which may be null. */
+  readonly result: DuckDBResult
+  readonly isExport: boolean
+  readonly skipped: number
+}
+
 /** Serves the calls of an import's thread until it stops the process. */
 export function serveParquet(port: CallPort): void {
-  let result: DuckDBResult | undefined
+  let opened: Opened | undefined
   let file = ''
   serve<ParquetCalls>(port, {
     open: given => {
       file = given.file
       return orBroken(file, async () => {
-        const opened = await open(await connect(file), given)
-        result = opened.result
+        opened = await open(await connect(file), given)
         return { skipped: opened.skipped }
       })
     },
-    next: () => orBroken(file, () => nextRows(must(result, 'an open file'))),
+    next: () => orBroken(file, () => nextRows(must(opened, 'an open file'))),
   })
 }
 
@@ -97,10 +103,10 @@ async function connect(file: string): Promise<DuckDBConnection> {
   return connection
 }
 
-async function open(connection: DuckDBConnection, { file, columns, skipRows }: ParquetFile) {
+async function open(connection: DuckDBConnection, { file, columns, skipRows }: ParquetFile): Promise<Opened> {
   const source = `read_parquet([${quoteText(file)}], hive_partitioning = false)`
   const empty = await connection.run(`SELECT * FROM ${source} LIMIT 0`)
-  const shape = shapeOf(empty.columnNames(), columns)
+  const shape = shapeOf(await namesIn(connection, file, empty.columnCount), columns)
   const [count] = await (await connection.run(`SELECT count(*) FROM ${source}`)).getRows()
   const skipped = Math.min(skipRows, Number(count?.[0]))
   const { sql, keys } = rowSql(shape, empty.columnTypes())
@@ -108,7 +114,26 @@ async function open(connection: DuckDBConnection, { file, columns, skipRows }: P
   const select = `SELECT ${sql} FROM (FROM ${source} OFFSET ${skipped}) AS file_rows(${names})`
   const prepared = await connection.prepare(select)
   for (const [index, key] of keys.entries()) prepared.bindVarchar(index + 1, key)
-  return { result: await prepared.stream(), skipped }
+  return { result: await prepared.stream(), isExport: shape.payload >= 0, skipped }
+}
+
+/**
+ * The names of the file's columns as the file has them. DuckDB renames a column whose name differs
+ * from another one in case alone.
+ */
+async function namesIn(connection: DuckDBConnection, file: string, columnCount: number): Promise<string[]> {
+  const sql = `SELECT name, coalesce(num_children, 0) FROM parquet_schema([${quoteText(file)}])`
+  // The root, then each column with all that is nested in it.
+  const [, ...elements] = (await (await connection.run(sql)).getRows()) as [string, bigint][]
+  const names: string[] = []
+  let nested = 0n
+  for (const [name, children] of elements) {
+    if (nested === 0n) names.push(name)
+    else nested -= 1n
+    nested += children
+  }
+  if (names.length === columnCount) return names
+  throw new BodyBroken('broken_parquet', 'the file cannot be read: its schema does not fit its columns')
 }
 
 /** The expression of a row's event, and the keys that it is bound to. */
@@ -127,32 +152,59 @@ function rowSql({ fields, nodes, payload }: RowShape, types: readonly DuckDBType
 }
 
 /**
- * The JSON text of a column's value. NaN and infinity become texts, which a number's column
- * refuses. Bytes become a text where they are UTF-8, else base64.
+ * The JSON text of a column's value, but for NaN and infinity (withoutNaN). Bytes become a text
+ * where they are UTF-8, else base64.
  */
 function valueSql(field: number, isJson: boolean, types: readonly DuckDBType[]): string {
   const column = `c${field}`
   const json = (value: string) => `CAST(to_json(${value}) AS VARCHAR)`
   switch (must(types[field], 'the type of a column').typeId) {
-    case DuckDBTypeId.FLOAT:
-    case DuckDBTypeId.DOUBLE:
-      return `CASE WHEN isfinite(${column}) THEN ${json(column)} ELSE ${json(`CAST(${column} AS VARCHAR)`)} END`
     case DuckDBTypeId.BLOB:
       return json(`coalesce(try(decode(${column})), to_base64(${column}))`)
     case DuckDBTypeId.VARCHAR: {
       const text = `CAST(${column} AS VARCHAR)`
       const asText = json(text)
-      return isJson ? `CASE WHEN json_valid(${text}) THEN ${text} ELSE ${asText} END` : asText
+      return isJson ? `CASE WHEN ${isJsonSql(text)} THEN ${text} ELSE ${asText} END` : asText
     }
     default:
       return json(column)
   }
 }
 
-async function nextRows(result: DuckDBResult): Promise<ParquetRows> {
+/**
+ * True of a text that is JSON. DuckDB takes NaN, infinity and a comma before a closing bracket for
+ * JSON too. No other JSON has `na` or an `i` outside its strings.
+ */
+function isJsonSql(text: string): string {
+  const strings = quoteText(STRINGS.source)
+  return `json_valid(${text}) AND NOT regexp_matches(regexp_replace(${text}, ${strings}, '""', 'g'), '(?i)na|i|,\\s*[\\]}]')`
+}
+
+const STRINGS = /"(?:[^"\\]|\\.)*"/
+
+/** Numbers that JSON has not, as DuckDB's to_json writes them, and as a cast does. */
+const NOT_FINITE: Readonly<Record<string, string>> = {
+  NaN: '"nan"',
+  Infinity: '"inf"',
+  '-Infinity': '"-inf"',
+}
+const STRINGS_AND_NOT_FINITE = new RegExp(`${STRINGS.source}|${Object.keys(NOT_FINITE).join('|')}`, 'g')
+
+/**
+ * The event with texts for NaN and infinity, also inside arrays and objects. An event that is too
+ * long stays as it is, because it is refused.
+ */
+function withoutNaN(event: string): string {
+  if (event.length > IMPORT_ROW_BYTES_MAX) return event
+  if (!event.includes('NaN') && !event.includes('Infinity')) return event
+  return event.replace(STRINGS_AND_NOT_FINITE, found => NOT_FINITE[found] ?? found)
+}
+
+async function nextRows({ result, isExport }: Opened): Promise<ParquetRows> {
   const chunk = await result.fetchChunk()
   const isEnd = chunk === null || chunk.rowCount === 0
-  const texts = (isEnd ? [] : chunk.getColumnValues(0)) as readonly (string | null)[]
+  const given = (isEnd ? [] : chunk.getColumnValues(0)) as readonly (string | null)[]
+  const texts = isExport ? given : given.map(event => withoutNaN(must(event, 'an event')))
   const bytes = Buffer.from(texts.join(''))
   const ends = new Int32Array(texts.length)
   let end = 0

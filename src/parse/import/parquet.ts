@@ -65,6 +65,7 @@ async function* rowsOf(
         const isLong = end - from > IMPORT_ROW_BYTES_MAX
         if (batches.isFull(isLong ? 0 : end - from)) yield batches.take(0)
         if (isLong) batches.refuse('row_too_long', batches.rows + 1)
+        else if (end === from) batches.refuse('no_payload', batches.rows + 1)
         else batches.add(bytes, from, end, batches.rows + 1)
         from = end
       }
@@ -95,7 +96,8 @@ async function spool(pieces: Pieces, path: string): Promise<void> {
       for (let at = 0; at < piece.byteLength; ) at += writeSync(file, piece, at)
     }
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOSPC') throw noRoom()
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOSPC' || code === 'EDQUOT') throw noRoom()
     throw error
   } finally {
     closeSync(file)

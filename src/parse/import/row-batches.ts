@@ -30,7 +30,7 @@ const MESSAGES: Readonly<Record<string, string>> = {
   too_deep: 'the row nests too many objects and arrays',
   unpaired_surrogate: 'a string holds one half of a surrogate pair',
   number_out_of_range: 'a number is beyond the range of a 64-bit float',
-  no_payload: 'the row has no _service_payload, as the first row has',
+  no_payload: 'the row has no _service_payload, and the file is an export, whose payloads are its rows',
   bad_quotes: 'the quotes of the record do not match',
   too_few_fields: 'the record has fewer fields than the header',
   too_many_fields: 'the record has more fields than the header',

@@ -107,9 +107,90 @@ test('a JSON column cannot smuggle properties into its event', async () => {
     `SELECT * FROM (VALUES ('1,"id":"x"'), ('{}},{"id":"x"'), ('[1'), ('NaN'), ('{"a":1,}')) AS v(j)`,
   )
   const got = await read([file], { columns: [column('j', 'JSON')] })
-  expect(events(got)).toEqual([{ j: '1,"id":"x"' }, { j: '{}},{"id":"x"' }, { j: '[1' }])
-  expect(got.refused).toEqual(['4:4:not_json', '5:5:not_json'])
+  const texts = ['1,"id":"x"', '{}},{"id":"x"', '[1', 'NaN', '{"a":1,}']
+  expect([events(got), got.refused]).toEqual([texts.map(j => ({ j })), []])
 })
+
+test('random texts in a JSON column are JSON where JSON.parse takes them, else texts', async () => {
+  const seed = newSeed()
+  const next = integersFrom(seed)
+  const tokens = [...'[]{},: \n1', '"a"', '"NaN,]"', '"\\\\"', '"\\""', 'null', 'true', 'false', '1e3', 'é']
+  const wrong = ['NaN', 'nan', 'Infinity', '-inf', ',', ' ,\n']
+  const pick = (from: readonly string[]) => from[next(from.length)]!
+  const value = (depth: number): string => {
+    const more = () => Array.from({ length: 1 + next(3) }, () => value(depth + 1))
+    const comma = () => (next(8) === 0 ? pick(wrong) : '')
+    const kind = depth > 3 ? 0 : next(4)
+    if (kind === 2) return `[${more().join(' , ')}${comma()}]`
+    if (kind === 3) return `{"k" :${more().join(',"\\u0069 NaN":')}${comma()}}`
+    return next(12) === 0 ? pick(wrong) : pick(tokens.slice(8, -1))
+  }
+  const texts = Array.from({ length: 4_000 }, () =>
+    next(4) > 0 ? value(0) : Array.from({ length: 1 + next(6) }, () => pick([...tokens, ...wrong])).join(''),
+  )
+  const file = await parquet(`SELECT unnest([${texts.map(quoteText).join()}]) AS j`)
+  const got = await read([file], { columns: [column('j', 'JSON')] })
+  const wanted = texts.map(text => {
+    try {
+      return { j: JSON.parse(text) as unknown }
+    } catch {
+      return { j: text }
+    }
+  })
+  expect({ seed, refused: got.refused, rows: events(got) }).toEqual({ seed, refused: [], rows: wanted })
+})
+
+test('NaN and infinity are texts wherever they are, and texts that look like them stay', async () => {
+  const file =
+    await parquet(`SELECT 'NaN'::DOUBLE AS x, '-inf'::FLOAT AS f, ['NaN'::DOUBLE, 'inf', '-inf', 1.5, NULL] AS l,
+    {'a': {'NaN': 'inf'::FLOAT}} AS o, MAP {'k': 'nan'::FLOAT} AS m, [['inf'::DOUBLE]] AS ll,
+    'say "NaN", [-Infinity] \\' AS "s ""NaN""", ['\\"', ',NaN,', 'Infinity'] AS t, 5 AS n,
+    '[NaN]' AS j, '["NaN"]' AS k, repeat('x', 500000) || '" NaN ' || repeat('\\', 100000) AS long`)
+  const columns = [column('n', 'INT64'), column('j', 'JSON'), column('k', 'JSON')]
+  const got = await read([file], { columns })
+  expect([got.refused, events(got)]).toEqual([
+    [],
+    [
+      {
+        x: 'nan',
+        f: '-inf',
+        l: ['nan', 'inf', '-inf', 1.5, null],
+        o: { a: { NaN: 'inf' } },
+        m: { k: 'nan' },
+        ll: [['inf']],
+        's "NaN"': 'say "NaN", [-Infinity] \\',
+        t: ['\\"', ',NaN,', 'Infinity'],
+        n: 5,
+        j: '[NaN]',
+        k: ['NaN'],
+        long: `${'x'.repeat(500_000)}" NaN ${'\\'.repeat(100_000)}`,
+      },
+    ],
+  ])
+})
+
+test('names that differ in case alone are two columns, also behind nested ones', async () => {
+  const sql = `SELECT 1 AS id, {'a': {'b': 2}, 'q1': [3]} AS o, MAP {'k': 4} AS m, 5 AS q1, 6 AS q2`
+  const columns = [column('id', 'INT64'), column('upper', 'INT64', 'ID'), column('mixed', 'INT64', 'Id')]
+  const got = await read([renamed(await parquet(sql), { q1: 'ID', q2: 'Id' })], { columns })
+  expect([got.broken, events(got)]).toEqual([
+    undefined,
+    [{ id: 1, o: { a: { b: 2 }, ID: [3] }, m: { k: 4 }, ID: 5, Id: 6 }],
+  ])
+})
+
+test('equal names are refused', async () => {
+  const file = renamed(await parquet('SELECT 1 AS id, 2 AS n, 3 AS q1'), { q1: 'id' })
+  const got = await read([file])
+  expect([got.broken, got.brokenMessage]).toEqual(['bad_header', 'two columns of the file are named "id"'])
+})
+
+/** The file with other names of the same length, which DuckDB would not write. */
+function renamed(file: Buffer, names: Readonly<Record<string, string>>): Buffer {
+  let text = file.toString('latin1')
+  for (const [from, to] of Object.entries(names)) text = text.replaceAll(from, to)
+  return Buffer.from(text, 'latin1')
+}
 
 test('an export of a pool is imported by its payloads, byte for byte', async () => {
   const file = await parquet(
@@ -117,6 +198,17 @@ test('an export of a pool is imported by its payloads, byte for byte', async () 
   )
   const got = await read([file], { columns: [column('n', 'INT64')] })
   expect(events(got)).toEqual([{ a: 1 }])
+})
+
+test('a row of an export without a payload says so, and payloads are not changed', async () => {
+  const file = await parquet(
+    `SELECT * FROM (VALUES ('{"a":1}'), (NULL), (''), ('NaN'), ('{"a":NaN}')) AS v(_service_payload)`,
+  )
+  const got = await read([file])
+  expect([events(got), got.refused]).toEqual([
+    [{ a: 1 }],
+    ['2:2:no_payload', '3:3:no_payload', '4:4:not_json', '5:5:not_json'],
+  ])
 })
 
 test('rows keep their order over row groups and batches; the first ones are left out on request', async () => {
