@@ -67,6 +67,8 @@ export function arrowRoute(deps: ArrowDeps): ControlRoute {
   }
 }
 
+/** An export needs it until its end. */
+export const EXPORT_SCOPE = 'data_pool:query'
 const ARROW_TYPE = { 'content-type': 'application/vnd.apache.arrow.stream', 'cache-control': 'no-store' }
 
 async function answer(request: ControlRequest, deps: ArrowDeps): Promise<Reply | StreamAnswer> {
@@ -95,8 +97,8 @@ export async function selectRows(
 ): Promise<SelectedRows | Reply> {
   const caller = await deps.verify(request.authorization, request.address)
   if ('status' in caller) return problemReply(caller)
-  if (!caller.scopes.has('data_pool:query'))
-    return problemReply(refuse(403, 'forbidden', 'the scope data_pool:query is needed'))
+  if (!caller.scopes.has(EXPORT_SCOPE))
+    return problemReply(refuse(403, 'forbidden', `the scope ${EXPORT_SCOPE} is needed`))
   const name = request.parameters[0] ?? ''
   const pool = deps.catalog.pool(name) ?? deps.catalog.poolByName(name)
   if (pool === undefined) return problemReply(refuse(404, 'unknown_pool', 'no Data Pool has this id or name'))
@@ -169,7 +171,7 @@ async function* chunksOf(
   try {
     const batches = recordBatches(segments, copy, open)
     for await (const chunk of arrowStream(() => exportThread.schema(planned.columns), batches)) {
-      caller.verifyAgain()
+      caller.verifyAgain(EXPORT_SCOPE)
       yield chunk
     }
   } finally {
@@ -185,7 +187,7 @@ interface Asker {
 
 /** The caller of an export. Its copies take turns with the queries of its application. */
 export function askerOf(caller: Identity): Asker {
-  return { fairKey: caller.applicationId, verify: () => caller.verifyAgain() }
+  return { fairKey: caller.applicationId, verify: () => caller.verifyAgain(EXPORT_SCOPE) }
 }
 
 let filesMade = 0

@@ -21,6 +21,7 @@ import {
   badParameter,
   copyRows,
   copyTo,
+  EXPORT_SCOPE,
   nextExportFile,
   parquetTarget,
   type SelectedRows,
@@ -87,7 +88,7 @@ async function* lines(
     if (format === 'csv') yield Buffer.from(csvLine(columns.map(({ name }) => name)))
     const copy = (group: typeof segments) => copyRows(schema, planned, group, askerOf(caller), deps)
     for await (const chunk of recordBatches(segments, copy, open)) {
-      caller.verifyAgain()
+      caller.verifyAgain(EXPORT_SCOPE)
       yield chunk
     }
   } finally {
@@ -110,7 +111,7 @@ async function* parquet(
       release()
     }
     for await (const piece of createReadStream(file, { highWaterMark: EXPORT_PIECE_BYTES })) {
-      caller.verifyAgain()
+      caller.verifyAgain(EXPORT_SCOPE)
       yield piece as Uint8Array
     }
   } finally {

@@ -15,6 +15,7 @@
  * it. Whoever resumes it gets the new columns.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Scope } from '../catalog/model.ts'
 import type { Identity } from '../catalog/token.ts'
 import type { ImportCalls, ImportOptions, NextAnswer, RowBatch } from '../parse/import/import-types.ts'
 import type { Refusal } from '../util/errors.ts'
@@ -44,6 +45,8 @@ export interface RunOptions extends ImportOptions {
   readonly body: UploadBody
 }
 
+/** An import needs one of them, until its end. */
+export const IMPORT_SCOPES: readonly Scope[] = ['data_pool:write', 'admin']
 const DELETED = refuse(404, 'pool_deleted', 'the Data Pool was deleted during the import')
 const COLUMNS_CHANGED = refuse(
   503,
@@ -172,7 +175,7 @@ export class ImportRun {
     const { api, rate } = this.#deps
     for (;;) {
       if (this.#failure !== undefined) throw new UploadEnded(this.#failure)
-      this.#options.caller.verifyAgain()
+      this.#options.caller.verifyAgain(...IMPORT_SCOPES)
       const { refuse: refused } = api.health()
       if (refused !== undefined) throw new UploadEnded(refuse(503, refused.code, refused.message))
       const target = api.target(this.#options.webhookId)

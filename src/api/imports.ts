@@ -27,7 +27,7 @@ import { declaredBytesOf, type RequestHead } from './http/transport.ts'
 import { JournalEntry, UnwrittenEnds } from './import-journal.ts'
 import { doneReply, failedReply, resumeText } from './import-report.ts'
 import { type ImportRequest, readImportRequest } from './import-request.ts'
-import { ImportRun, type RunOptions } from './import-run.ts'
+import { IMPORT_SCOPES, ImportRun, type RunOptions } from './import-run.ts'
 import type { Ingest } from './ingest.ts'
 import { Places } from './places.ts'
 import { problemReply, refusalOfError, refuse } from './problem.ts'
@@ -209,7 +209,10 @@ export class Imports {
         skipRows,
         bytes,
       })
-      if ('badRequest' in begun) return problemReply(refuse(503, 'busy', begun.badRequest, BUSY.headers))
+      if ('badRequest' in begun) {
+        if (this.#deps.imports.pool(pool.id) === undefined) return problemReply(UNKNOWN)
+        return problemReply(refuse(503, 'busy', begun.badRequest, BUSY.headers))
+      }
       const entry = new JournalEntry(begun.id, journal, () => ({
         done: run.report.progress(),
         progress: bytes === null ? 0 : Math.min(0.99, body.bytes / Math.max(1, bytes)),
@@ -258,5 +261,5 @@ export class Imports {
 const JSON_HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-store' }
 
 function mayImport({ scopes }: Identity): boolean {
-  return scopes.has('data_pool:write') || scopes.has('admin')
+  return IMPORT_SCOPES.some(scope => scopes.has(scope))
 }

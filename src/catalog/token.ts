@@ -46,8 +46,9 @@ export interface Identity {
    * Asked again by work that waits or takes long. Throws AccessEnded where the application was
    * deleted, its secret replaced, or the key of its token removed. A token that expires meanwhile
    * ends nothing.
+   * @param anyOf the application must have one of these scopes still, which its caller had
    */
-  verifyAgain(): void
+  verifyAgain(...anyOf: readonly Scope[]): void
 }
 
 export interface Tokens {
@@ -138,11 +139,8 @@ async function verify(
         retryable: true,
         headers: { 'Retry-After': String(application.retrySeconds) },
       }
-    return {
-      applicationId: application.id,
-      scopes: new Set(application.scopes),
-      verifyAgain: () => verifyAgain(deps, application, WRONG_CREDENTIALS),
-    }
+    const scopes = new Set(application.scopes)
+    return identityOf(deps, { application, scopes, refusal: WRONG_CREDENTIALS, kid: undefined })
   }
   const token = readBearer(authorization)
   if (token === undefined)
@@ -185,23 +183,41 @@ async function verifyBearer(deps: TokenDeps, token: string): Promise<Identity | 
     return unauthorized('token_invalid', 'The application’s secret was changed after the token was given.')
   const granted = claims.scope.split(' ')
   const values = claims.policy_values
+  const scopes = new Set(application.scopes.filter(scope => granted.includes(scope)))
   return {
-    applicationId: application.id,
-    scopes: new Set(application.scopes.filter(scope => granted.includes(scope))),
+    ...identityOf(deps, { application, scopes, refusal: INVALID_TOKEN, kid: signedBy }),
     ...(values === undefined ? {} : { policyValues: policyValuesOfClaim(values) }),
-    verifyAgain: () => verifyAgain(deps, application, INVALID_TOKEN, signedBy),
   }
 }
 
-/**
- * Throws AccessEnded unless the application that was verified has the same secret still, and the
- * key that signed its token is there.
- * @param kid undefined: the caller has no token
- */
-function verifyAgain(deps: TokenDeps, verified: Application, refusal: Refusal, kid?: string): void {
-  const isSame = deps.application(verified.id)?.secret === verified.secret
+/** A caller, as it was verified. */
+interface Verified {
+  readonly application: Application
+  readonly scopes: ReadonlySet<Scope>
+  /** The answer once it is no longer valid. */
+  readonly refusal: Refusal
+  /** The key of its token; undefined: it has none. */
+  readonly kid: string | undefined
+}
+
+function identityOf(deps: TokenDeps, verified: Verified): Identity {
+  const { application, scopes } = verified
+  return {
+    applicationId: application.id,
+    scopes,
+    verifyAgain: (...anyOf) => verifyAgain(deps, verified, anyOf),
+  }
+}
+
+function verifyAgain(deps: TokenDeps, verified: Verified, anyOf: readonly Scope[]): void {
+  const { application, scopes, refusal, kid } = verified
+  const current = deps.application(application.id)
   const hasKey = kid === undefined || deps.signingKeys().some(key => key.kid === kid)
-  if (!isSame || !hasKey) throw new AccessEnded(refusal)
+  if (current?.secret !== application.secret || !hasKey) throw new AccessEnded(refusal)
+  const lost = anyOf.find(scope => scopes.has(scope))
+  if (lost === undefined || anyOf.some(scope => scopes.has(scope) && current.scopes.includes(scope))) return
+  const message = `the application has the scope ${lost} no longer`
+  throw new AccessEnded({ status: 403, code: 'forbidden', message, retryable: false })
 }
 
 /** The claims of our own. */

@@ -141,7 +141,7 @@ function fingerprint(path: string): { readonly bytes: number; readonly label: st
 /** Imports one file. Returns the number of refused rows. */
 async function importOne(source: Source, options: Options): Promise<number> {
   // Asked also without --resume: the server is there, and its imports of this file are not ours.
-  const earlier = await listImports(options.server, options.pool, source.label)
+  const earlier = await listImports(options.server, options.pool, source)
   const sum: Sum = { accepted: 0, rejected: 0, listed: 0, seen: new Set(earlier.map(({ id }) => id)) }
   const known = options.resume ? await endedImport(source, options) : undefined
   if (known?.status === 'SUCCEEDED') {
@@ -227,7 +227,7 @@ async function durableAfterLoss(source: Source, options: Options, sum: Sum): Pro
 /** The newest import of the file. Waits until the server has noticed the end of the last one. */
 async function endedImport(source: Source, { server, pool }: Options): Promise<KnownImport | undefined> {
   for (let tries = 1; ; tries += 1) {
-    const [newest] = await listImports(server, pool, source.label)
+    const [newest] = await listImports(server, pool, source)
     if (newest?.status !== 'IN_PROGRESS' && newest?.status !== 'CREATED') return newest
     if (tries >= IMPORT_TRIES_MAX)
       throw new UnderWay(`${source.name}: an import of this file is under way: ${must(newest.id, 'its id')}`)

@@ -165,12 +165,16 @@ export interface ShownKey {
   readonly ended: number
 }
 
+const KEYS_FIELDS = ['action', 'endTokens']
+
 /** Reads the body of a request of `weir keys rotate`. */
 export function readKeysRequest(given: unknown): { readonly endTokens: boolean } | BadRequest {
   const read = (typeof given === 'object' ? given : null) as Record<string, unknown> | null
   const { action, endTokens = false } = read ?? {}
   if (action !== 'rotate' || typeof endTokens !== 'boolean')
     return { badRequest: 'The body must be {"action": "rotate"}, with "endTokens": true or false.' }
+  const stray = strayField(read ?? {}, KEYS_FIELDS)
+  if (stray !== undefined) return stray
   return { endTokens }
 }
 

@@ -43,6 +43,7 @@ export interface ImportAnswer {
 /** An import as the server lists it. */
 export interface KnownImport {
   readonly id: string
+  readonly format: string
   readonly status: string
   readonly rows: number
   readonly accepted: number
@@ -136,11 +137,14 @@ async function read(incoming: IncomingMessage): Promise<ImportAnswer | { readonl
   }
 }
 
-/** The imports of a pool with this label, newest first. @throws CannotRun */
+/**
+ * The imports of a pool with this label, newest first. The same bytes in another format are another
+ * import: their rows have other numbers. @throws CannotRun
+ */
 export async function listImports(
   { base, authorization }: Server,
   pool: string,
-  label: string,
+  { label, format }: { readonly label: string; readonly format: string },
 ): Promise<readonly KnownImport[]> {
   const url = `${base}${pathOf(pool)}?label=${encodeURIComponent(label)}`
   const answer = await fetch(url, { headers: { authorization } }).catch(error => {
@@ -150,7 +154,8 @@ export async function listImports(
     readonly imports?: KnownImport[]
     readonly detail?: string
   }
-  if (answer.status === 200 && body.imports !== undefined) return body.imports
+  if (answer.status === 200 && body.imports !== undefined)
+    return body.imports.filter(known => known.format === format)
   throw new CannotRun(
     `${base} refused the list of imports with status ${answer.status}: ${body.detail ?? ''}`,
   )

@@ -60,8 +60,8 @@ export class Unavailable extends Error {
 }
 
 /**
- * The caller's application was deleted, or its secret or token was replaced, after its request
- * began. Clients get the refusal that their next request gets.
+ * The caller's application was deleted, or its secret, token or scope was taken away, after its
+ * request began. Clients get the refusal that their next request gets.
  */
 export class AccessEnded extends Error {
   override readonly name = 'AccessEnded'

@@ -367,8 +367,11 @@ export const IMPORTS_MAX = 4
 export const IMPORTS_PER_APPLICATION_MAX = 2
 /** Imports for callers with the scope admin only, so that slow senders never keep them out. */
 export const IMPORTS_ADMIN_MIN = 1
-/** Uploads whose caller is being identified; one more is 503. */
-export const UPLOADS_BEGINNING_MAX = 64
+/**
+ * Uploads whose caller is being identified; one more is 503. Callers with a guessed secret wait
+ * here too, and leave places.
+ */
+export const UPLOADS_BEGINNING_MAX = 128
 /**
  * Batches of an import between its thread and the answer of ingest: while one is synced, the next
  * ones are parsed. They take at most a third of the slabs for large bodies.
@@ -1035,6 +1038,7 @@ assert(
 )
 assert(HTTP_REQUEST_MS_MAX > BODY_MS_MAX + WAIT_MS_MAX, 'node:http lets a slow body wait for room')
 assert(GRAPHQL_REQUESTS_MAX + GUESSES_WAITING_MAX < CONTROL_REQUESTS_MAX, 'tokens have places')
+assert(GUESSES_WAITING_MAX <= UPLOADS_BEGINNING_MAX / 2, 'guessed secrets leave places to uploads')
 assert(
   IMPORTS_MAX * IMPORT_BATCHES_MAX <= (SLABS_MAX - SLABS_SMALL_MIN) / 3,
   'imports leave slabs to other clients',

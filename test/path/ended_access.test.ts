@@ -2,6 +2,7 @@
  * An application that is deleted, or whose secret or token is replaced, stops at once: its queries
  * that wait are refused, its Arrow streams break off, and the changes of its request end.
  */
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -16,6 +17,12 @@ const EVENTS = 10_000
 /** 20 MB in all: more than sockets and buffers hold. */
 const EVENT_BYTES = 2_000
 
+/** A text that Parquet does not make shorter. */
+function padOf(n: number): string {
+  const outputLength = (EVENT_BYTES * 3) / 4
+  return createHash('shake256', { outputLength }).update(String(n)).digest('base64')
+}
+
 interface Made {
   readonly id: string
   readonly secret: string
@@ -29,9 +36,8 @@ beforeAll(async () => {
   server = await startServer()
   administrator = `Bearer ${await fetchToken(server.base, server.dataDir)}`
   const pool = await server.createPool({ uniqueName: 'large', columns: [column('n', 'INT64')] })
-  const pad = 'x'.repeat(EVENT_BYTES)
   for (let from = 0; from < EVENTS; from += 500) {
-    const events = Array.from({ length: 500 }, (_, n) => ({ n: from + n, pad }))
+    const events = Array.from({ length: 500 }, (_, n) => ({ n: from + n, pad: padOf(from + n) }))
     expect((await send(pool.url, events)).status).toBe(200)
   }
   expect(await server.count(pool.poolId)).toBe(String(EVENTS))
@@ -140,11 +146,11 @@ test.each(ENDS)(
 )
 
 /** A client of the Arrow route that has read the first bytes and then nothing. */
-async function stalledStream(authorization: string): Promise<Socket> {
+async function stalledStream(authorization: string, path = '/v1/pools/large/arrow'): Promise<Socket> {
   const socket = connect(Number(new URL(server.base).port), '127.0.0.1')
   socket.on('error', () => undefined)
   socket.write(
-    `GET /v1/pools/large/arrow HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\nConnection: close\r\n\r\n`,
+    `GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\nConnection: close\r\n\r\n`,
   )
   await once(socket, 'data')
   socket.pause()
@@ -176,6 +182,22 @@ test.each(ENDS)(
     expect((await rest(socket)).isWhole).toBe(false)
     const whole = await rest(untouched)
     expect([whole.isWhole, whole.bytes > EVENTS * EVENT_BYTES * 0.9]).toEqual([true, true])
+  },
+  60_000,
+)
+
+test.each(['arrow', 'export?format=csv', 'export?format=ndjson', 'export?format=parquet'])(
+  'without the scope %s breaks off',
+  async path => {
+    const { id, authorization } = await application(`scope ${path}`, ['data_pool:query'], 'token')
+    const socket = await stalledStream(authorization, `/v1/pools/large/${path}`)
+    const change = `{ idOrUniqueName: { id: "${id}" }, scopes: [METRIC_QUERY] }`
+    const { body } = await graphql(
+      administrator,
+      `mutation { modifyApplication(input: ${change}) { __typename } }`,
+    )
+    expect(body.data?.['modifyApplication']).toEqual({ __typename: 'ApplicationResponse' })
+    expect((await rest(socket)).isWhole).toBe(false)
   },
   60_000,
 )

@@ -1,9 +1,10 @@
 /**
- * Guesses over HTTP, in a closed loop on sixteen connections: few are answered, and clients with
+ * Guesses over HTTP, in a closed loop on many connections: few are answered, and clients with
  * the right secret are served beside them.
  */
 import { Agent } from 'node:http'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { GUESSES_WAITING_MAX } from '../../src/util/limits.ts'
 import { ask } from '../api/client.ts'
 import { fetchToken, startServer, type TestServer } from '../util/server.ts'
 import { column, pathOf, portOf } from './client.ts'
@@ -28,8 +29,9 @@ afterAll(async () => {
 async function guessWhile(
   one: (agent: Agent, index: number) => Promise<{ readonly status: number }>,
   honest: () => Promise<void>,
+  connections = CONNECTIONS,
 ): Promise<Map<number, number>> {
-  const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS })
+  const agent = new Agent({ keepAlive: true, maxSockets: connections })
   const answers = new Map<number, number>()
   let isOver = false
   const guess = async () => {
@@ -38,7 +40,7 @@ async function guessWhile(
       answers.set(status, (answers.get(status) ?? 0) + 1)
     }
   }
-  const guessing = Promise.all(Array.from({ length: CONNECTIONS }, guess))
+  const guessing = Promise.all(Array.from({ length: connections }, guess))
   const time = new Promise(resolve => setTimeout(resolve, SECONDS * 1000))
   try {
     await Promise.all([honest(), time])
@@ -78,6 +80,24 @@ test('at an application’s secret, over the form and over Basic', async () => {
   expect(checked).toBeGreaterThanOrEqual(AT_ONCE)
   // Ten a second, and those that waited at the end. Without the limit it was 560 to 1,200 a second.
   expect(checked).toBeLessThanOrEqual(AT_ONCE + 10 * (SECONDS + 8) + CONNECTIONS)
+})
+
+test('over imports, on more connections than guesses may wait', async () => {
+  const { poolId } = await server.createPool({ columns: [column('id', 'STRING')] })
+  const path = `/v1/pools/${poolId}/import?format=ndjson`
+  const authorization = `Bearer ${await fetchToken(server.base, server.dataDir)}`
+  const answers = await guessWhile(
+    (agent, index) => {
+      const guess = Buffer.from(`APP${index % 3}:guess-${index}`).toString('base64')
+      return ask(portOf(server), path, { agent, headers: { authorization: `Basic ${guess}` }, body: '{}' })
+    },
+    async () => {
+      for (let count = 0; count < 20; count += 1)
+        expect((await ask(portOf(server), path, { headers: { authorization }, body: '{}' })).status).toBe(200)
+    },
+    2 * GUESSES_WAITING_MAX,
+  )
+  expect([...answers.keys()].sort()).toEqual([401, 429])
 })
 
 test('at a webhook’s credentials', async () => {

@@ -163,35 +163,38 @@ test('the report has the messages of POST for values, with rows and lines', asyn
   expect([...(await rowsOf(pool)).keys()].sort()).toEqual(['a', 'f'])
 })
 
+/** A new application, and its credentials. */
+async function application(scopes: string[]): Promise<{ id: string; authorization: string }> {
+  const { data } = await server.graphql<{
+    createApplication: { application: { clientId: string; secret: string } }
+  }>(
+    `mutation ($input: createApplicationInput!) { createApplication(input: $input) {
+      ... on ApplicationResponse { application { clientId secret } } } }`,
+    { input: { scopes } },
+  )
+  const { clientId, secret } = data.createApplication.application
+  const authorization = `Basic ${Buffer.from(`${clientId}:${secret}`).toString('base64')}`
+  return { id: clientId, authorization }
+}
+
 test('scopes decide, and Basic credentials of the application are taken', async () => {
   const pool = await createPool('scopes')
-  const make = async (scopes: string[]) => {
-    const { data } = await server.graphql<{
-      createApplication: { application: { clientId: string; secret: string } }
-    }>(
-      `mutation ($input: createApplicationInput!) { createApplication(input: $input) {
-        ... on ApplicationResponse { application { clientId secret } } } }`,
-      { input: { scopes } },
-    )
-    const { clientId, secret } = data.createApplication.application
-    return { authorization: `Basic ${Buffer.from(`${clientId}:${secret}`).toString('base64')}` }
-  }
   const line = '{"at":"2026-01-01","id":"a"}\n'
-  expect((await send(pool, 'ndjson', line, await make(['DATA_POOL_WRITE']))).status).toBe(200)
-  expectProblem(await send(pool, 'ndjson', line, await make(['DATA_POOL_QUERY'])), 403, 'forbidden')
+  const [writer, reader] = [await application(['DATA_POOL_WRITE']), await application(['DATA_POOL_QUERY'])]
+  expect((await send(pool, 'ndjson', line, { authorization: writer.authorization })).status).toBe(200)
+  expectProblem(await send(pool, 'ndjson', line, { authorization: reader.authorization }), 403, 'forbidden')
   expectProblem(await send(pool, 'ndjson', line, { authorization: '' }), 401, 'token_missing')
 })
 
-test('a pool that is deleted during an import ends it with 404', async () => {
-  const pool = await createPool('doomed')
+/** Calls `end` during an import that does not end by itself. Resolves with its status and code. */
+async function endedBy(pool: TestPool, authorization: string, end: () => Promise<unknown>) {
   const line = Buffer.from(`{"at":"2026-01-01","id":"a","x":1}\n`.repeat(2_000))
   let isOver = false
-  const answering = fetch(`${server.base}/v1/pools/doomed/import?format=ndjson`, {
+  const answering = fetch(`${server.base}/v1/pools/${pool.poolId}/import?format=ndjson`, {
     method: 'POST',
-    headers: { authorization: `Bearer ${token}` },
+    headers: { authorization },
     duplex: 'half',
     body: new ReadableStream({
-      // It never ends by itself.
       pull: controller => {
         if (isOver) controller.close()
         else controller.enqueue(line)
@@ -202,11 +205,43 @@ test('a pool that is deleted during an import ends it with 404', async () => {
     json: (await answer.json()) as { code: string },
   }))
   while ((await server.count(pool.poolId)) === '0') await new Promise(resolve => setImmediate(resolve))
-  await server.graphql('mutation ($id: ID!) { deleteDataPool(id: $id) }', { id: pool.poolId })
+  await end()
   const answer = await answering.finally(() => {
     isOver = true
   })
-  expect([answer.status, answer.json.code]).toEqual([404, 'pool_deleted'])
+  return [answer.status, answer.json.code]
+}
+
+test('a pool that is deleted during an import ends it with 404', async () => {
+  const pool = await createPool('doomed')
+  const remove = () => server.graphql('mutation ($id: ID!) { deleteDataPool(id: $id) }', { id: pool.poolId })
+  expect(await endedBy(pool, `Bearer ${token}`, remove)).toEqual([404, 'pool_deleted'])
+})
+
+test('an application that loses the scope during its import ends it with 403', async () => {
+  const { id, authorization } = await application(['DATA_POOL_WRITE', 'METRIC_QUERY'])
+  const give = (scopes: string[]) =>
+    server.graphql(
+      'mutation ($input: modifyApplicationInput!) { modifyApplication(input: $input) { __typename } }',
+      { input: { idOrUniqueName: { id }, scopes } },
+    )
+  const losesIt = () => give(['METRIC_QUERY'])
+  expect(await endedBy(await createPool('no scope'), authorization, losesIt)).toEqual([403, 'forbidden'])
+  // Another scope of the application is not the import's.
+  await give(['DATA_POOL_WRITE', 'METRIC_QUERY'])
+  const pool = await createPool('other scope')
+  const durableRows = async () => {
+    const url = `${server.base}/v1/pools/${pool.poolId}/import`
+    const answer = await fetch(url, { headers: { authorization: `Bearer ${token}` } })
+    return ((await answer.json()) as { imports: { durableRows: number }[] }).imports[0]?.durableRows
+  }
+  const losesAnother = async () => {
+    await give(['DATA_POOL_WRITE'])
+    const before = await durableRows()
+    while ((await durableRows()) === before) await new Promise(resolve => setImmediate(resolve))
+    await server.graphql('mutation ($id: ID!) { deleteDataPool(id: $id) }', { id: pool.poolId })
+  }
+  expect(await endedBy(pool, authorization, losesAnother)).toEqual([404, 'pool_deleted'])
 })
 
 test.each(['parquet', 'ndjson'])(

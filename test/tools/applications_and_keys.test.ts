@@ -153,6 +153,9 @@ describe('on a running server', () => {
     expect(auditOf(server, 'ci')).toEqual([['deleteApplication', 'FORBIDDEN']])
     const [managing] = await json<Shown[]>(['applications', 'create', '--scopes', 'application:admin', ...at])
     expect(await post('/v1/admin/keys', '{"action":"rotate"}', managing)).toMatchObject({ status: 403 })
+    const [admin] = await json<Shown[]>(['applications', 'create', '--scopes', 'admin', ...at])
+    const misspelled = await post('/v1/admin/keys', '{"action":"rotate","end_tokens":true}', admin)
+    expect(misspelled).toMatchObject({ status: 400, detail: expect.stringContaining('no "end_tokens"') })
     for (const [body, detail] of [
       ['', /JSON/],
       ['null', /"action" must be/],

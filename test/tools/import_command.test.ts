@@ -134,3 +134,11 @@ test('a damaged file exits with 2 and says what is durable; --resume does not se
   const again = await weirImport('rows', whole, '--resume')
   expect([again.code, again.out]).toEqual([0, `${whole}: imported already, 600 rows\n`])
 })
+
+test('--resume takes no import of the same bytes in another format for this one', async () => {
+  const rows = file('rows.txt', '{}\n{}\n{}\n')
+  const asCsv = await weirImport('rows', rows, '--format', 'csv')
+  expect([asCsv.code, asCsv.out]).toEqual([1, `${rows}: 2 rows: 0 stored, 2 refused\n`])
+  const { code, out } = await weirImport('rows', rows, '--format', 'ndjson', '--resume')
+  expect([code, out]).toEqual([1, `${rows}: 3 rows: 0 stored, 3 refused\n`])
+})
