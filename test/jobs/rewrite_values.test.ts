@@ -131,6 +131,20 @@ test('a part of the payload becomes a column, with its bytes where it is JSON', 
   expect(await runJob(server, 'deletion', { dataPool: pool.poolId, filterSql: "id = 'p'" })).toBeNull()
 })
 
+test('the UTC offset of a text counts in a job as at ingest', async () => {
+  const at = '2024-03-31T01:00:00.000001+05:30'
+  await postOne(pool, 'offset', { at, time: at })
+  const time = '2024-03-30T19:30:00.000001Z'
+  const ingested = await rowsOf(server, pool, "SELECT time FROM pool WHERE id = 'offset'")
+  expect(ingested).toEqual([[time]])
+  for (const expression of [
+    "CAST(_service_payload->>'at' AS TIMESTAMP)",
+    "toDateTime(_service_payload->>'at')",
+  ])
+    expect(await valueAfter(server, pool, 'time', expression, 'offset'), expression).toBe(time)
+  expect(await runJob(server, 'deletion', { dataPool: pool.poolId, filterSql: "id = 'offset'" })).toBeNull()
+})
+
 test('now() is the time of the creation, for every row and in every segment', async () => {
   const dataDir = `${temporaryFolder()}/data`
   const one = await startServer({ env: NEVER, dataDir })

@@ -16,8 +16,6 @@ export interface CallChecker {
   group(expressions: readonly Expression[]): readonly Typed[]
   cast(expression: Expression, type: ColumnType): Typed
   aggregate(check: () => Typed): Typed
-  /** Throws Refused with `why` if what is checked holds an aggregate. */
-  withoutAggregate(check: () => Typed, why: string): Typed
   joinTexts(count: number): void
 }
 
@@ -240,11 +238,7 @@ function shifted(name: string, left: Expression, right: Expression, checker: Cal
   if (interval.kind !== 'interval') return undefined
   if (name !== '+' && (name !== '-' || isFirst))
     throw new Refused('an interval is added to a time, or taken from it')
-  // An engine tries the sum, because the calendar ends. It cannot try an aggregate.
-  const time = checker.withoutAggregate(
-    () => timeOf(name, isFirst ? right : left, checker),
-    'an interval is added to a row’s time, inside of the aggregate: MAX(time + INTERVAL 1 DAY)',
-  )
+  const time = timeOf(name, isFirst ? right : left, checker)
   const count = name === '-' ? -interval.count : interval.count
   return operation('shift', 'instant', [time], { interval: { count, unit: interval.unit } })
 }

@@ -118,8 +118,6 @@ export class Checker implements CallChecker {
   readonly #names: Names
   #place: Place
   #textsJoined = 0
-  /** An engine tries the value, which it cannot do with one of a subquery. */
-  #isTried = false
 
   constructor({ nowMs, policyValues }: Omit<CheckOptions, 'view'>, place: Place, names: Names) {
     this.nowMs = nowMs
@@ -240,18 +238,6 @@ export class Checker implements CallChecker {
     return typed
   }
 
-  withoutAggregate(check: () => Typed, why: string): Typed {
-    const before = this.hasAggregate
-    this.hasAggregate = false
-    const wasTried = this.#isTried
-    this.#isTried = true
-    const typed = check()
-    this.#isTried = wasTried
-    if (this.hasAggregate && this.#place !== 'inside') throw new Refused(why)
-    this.hasAggregate ||= before
-    return typed
-  }
-
   /** Bounds the length of the texts that `||` and concat make. */
   joinTexts(count: number): void {
     this.#names.joinTexts?.(count)
@@ -283,7 +269,6 @@ export class Checker implements CallChecker {
 
   #subquery(subquery: Subquery): Typed {
     if (this.#names.subquery === undefined) throw new Refused('a subquery is not allowed here')
-    if (this.#isTried) throw new Refused('an interval is not added to the value of a subquery')
     return this.#names.subquery(subquery, this)
   }
 

@@ -5,6 +5,8 @@
  *
  *   integers   BIGINT up to 62 bits, HUGEINT up to 126. The checker makes larger ones real.
  *   casts      TRY_CAST: a value that does not fit is null
+ *   times      those of columns, 0001-01-01 to 9999-12-31; a computed one beyond them is null.
+ *              No function of DuckDB fails between them.
  */
 import { AssertionFailed, assert, must } from '../../util/assert.ts'
 import { quoteName } from '../../util/sql.ts'
@@ -65,6 +67,11 @@ const DEVIATION_MAX = '1e150'
 const OFFSET_MAX = '1000000000'
 /** An offset of so many bits is never beyond it. */
 const OFFSET_BITS = 29
+/** The times that columns hold. */
+const IN_TIMES = "BETWEEN '0001-01-01'::TIMESTAMP AND '9999-12-31 23:59:59.999999'::TIMESTAMP"
+const IN_DATES = "BETWEEN '0001-01-01'::DATE AND '9999-12-31'::DATE"
+/** A shift by so many years leaves the times that columns hold, and not DuckDB's calendar. */
+const YEARS_MAX = 10_000
 
 /** Writes the expressions of one statement, whose values it collects. */
 export class DuckdbWriter {
@@ -202,10 +209,12 @@ export class DuckdbWriter {
     const type = sqlType(must(typed.type, 'a type'))
     const from = this.#one(typed)
     if (operand(typed).kind === 'json') return from
+    const isText = operand(typed).kind === 'text'
+    if (isText && typed.kind === 'instant') return textAsInstant(from)
     const sql = `TRY_CAST(${from} AS ${type})`
-    if (operand(typed).kind !== 'text' || (typed.kind !== 'instant' && typed.kind !== 'date')) return sql
-    // A text may say infinity, which is no time.
-    return `NULLIF(NULLIF(${sql}, 'infinity'::${type}), '-infinity'::${type})`
+    // A text may say infinity and nan, which are no values here.
+    if (isText && typed.kind === 'date') return only(sql, `v ${IN_DATES}`)
+    return isText && typed.kind === 'real' ? only(sql, 'isfinite(v)') : sql
   }
 
   #number(typed: Typed): string | undefined {
@@ -283,8 +292,9 @@ export class DuckdbWriter {
       }
       case 'shift': {
         const { count, unit } = must(typed.interval, 'an interval')
-        // TRY: the end of DuckDB's calendar.
-        return `TRY(${this.#one(typed)} + to_${unit}(${this.#whole(count)}))`
+        // DuckDB's calendar ends, which is an error there. So many years are beyond every time.
+        const within = unit === 'years' ? Math.max(-YEARS_MAX, Math.min(YEARS_MAX, count)) : count
+        return only(`${this.#one(typed)} + to_${unit}(${this.#whole(within)})`, `v ${IN_TIMES}`)
       }
       default:
         return undefined
@@ -336,6 +346,26 @@ export class DuckdbWriter {
   #whole(value: number): string {
     return `${this.#binder.bind({ type: 'INT32', value: String(value) })}::INTEGER`
   }
+}
+
+/**
+ * The value where the condition holds, else null. The lambda names the value, which would double in
+ * size at each level otherwise: NULLIF is a macro that writes its operand twice.
+ * @param condition on `v`
+ */
+function only(value: string, condition: string): string {
+  return `list_filter([${value}], lambda v: ${condition})[1]`
+}
+
+/**
+ * A text without an offset is UTC. TIMESTAMP ignores an offset, and TIMESTAMPTZ adds it. It takes
+ * names of zones too, and fails near the ends of DuckDB's calendar in spite of TRY_CAST, so it only
+ * sees what TIMESTAMP takes. The offset may lead out of the times again.
+ */
+function textAsInstant(text: string): string {
+  const safe = only(text, `TRY_CAST(v AS TIMESTAMP) ${IN_TIMES}`)
+  // A cast from TIMESTAMPTZ to TIMESTAMP takes four times the time of all this.
+  return only(`make_timestamp(epoch_us(TRY_CAST(${safe} AS TIMESTAMPTZ)))`, `v ${IN_TIMES}`)
 }
 
 function columnSql({ column, table }: Typed): string {

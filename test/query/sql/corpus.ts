@@ -328,7 +328,6 @@ const SELECTS = [
   'id FROM orders o WHERE EXISTS (SELECT 1 FROM customers c WHERE c.id = o.id)',
   'id FROM orders o WHERE id = (SELECT MAX(c.id) FROM customers c WHERE c.id = o.customer)',
   'ARRAY(SELECT id FROM customers) FROM orders',
-  '(SELECT MAX(day) FROM orders) + INTERVAL 1 DAY FROM orders',
   'id FROM orders WHERE INTERVAL 1 DAY IN (SELECT NULL)',
   'id FROM orders UNION SELECT id, name FROM customers',
   'id FROM orders UNION SELECT name FROM customers',
