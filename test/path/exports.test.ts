@@ -129,6 +129,22 @@ test.each(['csv', 'parquet'])(
   },
 )
 
+test('CSV of one column keeps its nulls, and tells them from empty texts', async () => {
+  const columns = [column('s', 'STRING', true)]
+  const [from, to] = await Promise.all(
+    ['nulls', 'nulls-copy'].map(uniqueName => server.createPool({ uniqueName, columns })),
+  )
+  const events = [{ s: 'x' }, {}, { s: '' }, { s: 'y' }, {}]
+  expect((await send(from!.url, events)).status).toBe(200)
+  const exported = async (of: TestPool) => (await get(`${of.poolId}/export?format=csv&columns=s`)).text()
+  const body = await exported(from!)
+  expect(body).toBe('s\r\nx\r\n\r\n""\r\ny\r\n\r\n')
+  const path = `/v1/pools/${to!.poolId}/import?format=csv`
+  const back = await ask(portOf(server), path, { body, headers: { authorization: `Bearer ${token}` } })
+  expect(back.json).toMatchObject({ rows: 5, accepted: 5 })
+  expect(await exported(to!)).toBe(body)
+})
+
 test('filters, a range and an empty result', async () => {
   const filters = encodeURIComponent('[{"column":"n","operator":"GREATER_THAN","value":"1200"}]')
   const some = await (await get(`given/export?format=ndjson&columns=n&filters=${filters}`)).text()

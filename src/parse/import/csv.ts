@@ -2,6 +2,7 @@
  * CSV as rows: a header, then one event a record. Values are converted by the type of the pool's
  * column that the header names; ingest checks them as it checks those of a POST.
  */
+import { isUtf8 } from 'node:buffer'
 import type { ColumnType, SchemaColumn } from '../../format/schema.ts'
 import { IMPORT_ROW_BYTES_MAX } from '../../util/limits.ts'
 import { JsonScan } from '../json-scan.ts'
@@ -65,7 +66,7 @@ export class CsvReader implements RowReader {
 
   *#record(): Generator<RowBatch, void, void> {
     const records = this.#records
-    if (records.problem === undefined && isBlank(records)) return
+    if (records.problem === undefined && isBlank(records) && !isRowWhereBlank(this.#shape)) return
     if (this.#shape === undefined) {
       this.#readHeader()
       return
@@ -91,6 +92,8 @@ export class CsvReader implements RowReader {
     const { bytes, fields, fieldCount, problem } = this.#records
     if (problem !== undefined)
       throw new BodyBroken('bad_header', `the header of the file is no record of CSV; ${LINE_ENDS}`)
+    if (!isUtf8(bytes.subarray(fields[0]!, fields[3 * fieldCount - 2]!)))
+      throw new BodyBroken('bad_header', 'the header of the file is not UTF-8: convert the file to UTF-8')
     const names = Array.from({ length: fieldCount }, (_, field) => {
       const text = bytes.toString('utf8', fields[3 * field]!, fields[3 * field + 1]!)
       const quotes = fields[3 * field + 2]
@@ -115,6 +118,7 @@ export class CsvReader implements RowReader {
     this.#used = 0
     if (shape.payload >= 0) this.#copy(this.#textOf(shape.payload))
     else this.#writeNodes(shape, shape.nodes)
+    if (this.#used === 0) return 'no_payload'
     if (this.#badField >= 0) return 'not_json'
     return this.#used > IMPORT_ROW_BYTES_MAX ? 'row_too_long' : undefined
   }
@@ -202,6 +206,11 @@ export class CsvReader implements RowReader {
 /** A record of one empty field: a blank line. */
 function isBlank({ fields, fieldCount }: CsvRecords): boolean {
   return fieldCount === 1 && fields[0] === fields[1] && fields[2] === QUOTES.none
+}
+
+/** True where the header has one field: then an export writes a null as a blank line. */
+function isRowWhereBlank(shape: RowShape | undefined): boolean {
+  return shape !== undefined && shape.fields.length === 1 && shape.payload < 0
 }
 
 function keyBytesOf(nodes: readonly ShapeNode[]): number {

@@ -55,6 +55,10 @@ test.each([
   ['a\nback\\slash\n\u0001\ttab\n', ['2:{"a":"back\\\\slash"}', '3:{"a":"\\u0001\\ttab"}'], []],
   ['a\né€😀\n', ['2:{"a":"é€😀"}'], []],
   ['a b,"c,""d"\n1,2\n', ['2:{"a b":"1","c,\\"d":"2"}'], []],
+  ['a\n\nx\n\n', ['2:{}', '3:{"a":"x"}', '4:{}'], []],
+  ['\n\r\na\r\nx\r\n\r\ny\r\n', ['4:{"a":"x"}', '5:{}', '6:{"a":"y"}'], []],
+  ['a\n\n""\nx', ['2:{}', '3:{"a":""}', '4:{"a":"x"}'], []],
+  ['_service_payload\n\n{}\n\n', ['3:{}'], []],
   ['', [], []],
   ['a,b', [], []],
   ['a,b\n', [], []],
@@ -133,7 +137,7 @@ test('an export of a pool is imported by its payloads', async () => {
   const text =
     '_service_received_at,_service_payload,n\n2026-01-01T00:00:00.000Z,"{""n"": 1, ""x"":""y""}",1\nx,not json,1\nx,,1\n'
   const got = await read(text, [column('n', 'INT64')])
-  expect([events(got), got.refused]).toEqual([['{"n": 1, "x":"y"}'], ['2:3:not_json', '3:4:not_json']])
+  expect([events(got), got.refused]).toEqual([['{"n": 1, "x":"y"}'], ['2:3:not_json', '3:4:no_payload']])
 })
 
 test.each([
@@ -252,6 +256,23 @@ test('a record that is too long is refused alone, whether its text or its event 
   }
 })
 
+test('a blank line that is a row is left out as one', async () => {
+  const got = await read('a\n\nx\n\ny\n', [], { skipRows: 2 })
+  expect([got.events, got.done?.rows]).toEqual([['3:4:{}', '4:5:{"a":"y"}'], 4])
+})
+
+test('a header that is not UTF-8 is refused, and such a row alone', async () => {
+  for (const header of ['n,caf\xe9\n', '"n","caf\xe9"\n', 'caf\xe9', '\xff\xfea\0\n']) {
+    const got = await read(Buffer.from(`${header}`, 'latin1'))
+    expect([got.broken, got.brokenMessage]).toEqual([
+      'bad_header',
+      'the header of the file is not UTF-8: convert the file to UTF-8',
+    ])
+  }
+  const got = await read(Buffer.from('n,caf\xc3\xa9\n1,\xe9\n2,\xc3\xa9\n', 'latin1'))
+  expect([events(got), got.refused]).toEqual([['{"n":"2","café":"é"}'], ['1:2:invalid_utf8']])
+})
+
 test('rows that are left out are counted, and the byte offset is that of a record', async () => {
   const body = 'a,b\n1,1\n"2\n",2\n3,3\n'
   const got = await read(body, [], { skipRows: 2 })
@@ -296,7 +317,7 @@ test('random tables agree with a plain reader of them', async () => {
       const event: Record<string, unknown> = {}
       const fields = columns.map(({ name, type }) => {
         const text = TEXTS[next(TEXTS.length)]!
-        const isQuoted = /[",\r\n]/.test(text) || next(3) === 0 || width === 1
+        const isQuoted = /[",\r\n]/.test(text) || next(3) === 0
         const value = valueIn(type, text, isQuoted)
         if (value !== undefined) event[name] = value
         return isQuoted ? `"${text.replaceAll('"', '""')}"` : text
