@@ -22,7 +22,6 @@ import type { Kind, Typed } from './typed.ts'
 /** Operations that are a function of the same name, or of this one. */
 const FUNCTIONS: Readonly<Record<string, string>> = {
   coalesce: 'COALESCE',
-  nullif: 'NULLIF',
   greatest: 'GREATEST',
   least: 'LEAST',
   lower: 'lower',
@@ -157,10 +156,10 @@ export class DuckdbWriter {
         const [operand, ...list] = this.#all(operands)
         return `(${operand} IN (${list.join(', ')}))`
       }
-      case 'between': {
-        const [operand, low, high] = this.#all(operands)
-        return `(${operand} BETWEEN ${low} AND ${high})`
-      }
+      case 'nullif':
+        return this.#once(operands, ([a, b]) => `CASE WHEN ${a} = ${b} THEN NULL ELSE ${a} END`)
+      case 'between':
+        return this.#once(operands, ([value, low, high]) => `(${value} BETWEEN ${low} AND ${high})`)
       case 'like':
       case 'ilike':
         return this.#like(typed)
@@ -175,6 +174,18 @@ export class DuckdbWriter {
       default:
         return this.#number(typed) ?? this.#text(typed) ?? this.#time(typed) ?? this.#aggregate(typed)
     }
+  }
+
+  /**
+   * SQL over values of which the first is copied, here or by DuckDB. A lambda names them where that
+   * one is more than a column: its size would double at each level otherwise.
+   */
+  #once(operands: readonly Typed[], write: (values: readonly string[]) => string): string {
+    const all = this.#all(operands)
+    if (isCopied(operands[0])) return write(all)
+    const fields = all.map((value, index) => `'v${index}': ${value}`)
+    const names = all.map((_, index) => `struct_extract(v, 'v${index}')`)
+    return `list_transform([{${fields.join(', ')}}], lambda v: ${write(names)})[1]`
   }
 
   #query({ select }: Typed): string {
@@ -228,7 +239,7 @@ export class DuckdbWriter {
         return `(${as(a)} ${typed.op} ${as(b)})`
       case '/':
       case '%':
-        return `(${as(a)} ${typed.op} NULLIF(${as(b)}, 0))`
+        return `(${as(a)} ${typed.op} ${isCopied(b) ? `NULLIF(${as(b)}, 0)` : only(as(b), 'v <> 0')})`
       case 'negate':
         return `(-${as(a)})`
       case 'abs':
@@ -350,7 +361,8 @@ export class DuckdbWriter {
 
 /**
  * The value where the condition holds, else null. The lambda names the value, which would double in
- * size at each level otherwise: NULLIF is a macro that writes its operand twice.
+ * size at each level otherwise: NULLIF is a macro that writes its operand twice, and DuckDB makes
+ * two comparisons of BETWEEN.
  * @param condition on `v`
  */
 function only(value: string, condition: string): string {
@@ -375,6 +387,11 @@ function columnSql({ column, table }: Typed): string {
 
 function operand(typed: Typed): Typed {
   return must(typed.operands[0], 'an operand')
+}
+
+/** A column or a value, which is as short as a name of it. */
+function isCopied(typed: Typed | undefined): boolean {
+  return typed?.op === 'column' || typed?.op === 'value'
 }
 
 /** A word of the list. DuckDB knows all of them by these names. */

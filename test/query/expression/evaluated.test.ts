@@ -225,11 +225,21 @@ const METRICS: readonly (readonly [string, string | null])[] = [
   ['COUNT(NULL)', '0'],
 ]
 
-test('casts and intervals inside of each other are written once each', async () => {
+test('operations inside of each other are written once each', async () => {
   const cast = Array.from({ length: 20 }, () => ['::TIMESTAMP', '::VARCHAR']).flat()
   expect(await pool.custom(`MAX(('2024-01-01 00:00:00+05' || '')${cast.join('')})`)).toBe(
     '2023-12-31 19:00:00',
   )
+  // Each copy of an operand doubled the plan at each level: a query of some 20 never ended.
+  const nested = (wrap: (inner: string) => string) => {
+    let inner = 'i8'
+    for (let depth = 0; depth < 20; depth++) inner = wrap(inner)
+    return pool.custom(`COUNT(${inner})`)
+  }
+  expect(await nested(inner => `(7 / ${inner})`)).toBe('3')
+  expect(await nested(inner => `(100 % ${inner} + 1)`)).toBe('3')
+  expect(await nested(inner => `nullif(${inner}, 127)`)).toBe('3')
+  expect(await nested(inner => `if(${inner} BETWEEN 1 AND 2, 1, 2)`)).toBe('5')
   const shifts = ' + INTERVAL 1 DAY'.repeat(50)
   expect(await pool.custom(`MAX(ts${shifts}) FILTER (WHERE flag)`)).toBe('2022-02-27T00:00:00.000Z')
 })
