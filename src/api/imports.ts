@@ -241,6 +241,7 @@ export class Imports {
       name: 'import',
       data: undefined,
       nice: QUERY_NICE,
+      crashAt: '',
       lost: error => new Unavailable('import_thread', `the thread of the import failed: ${error.message}`),
     })
     const run = new ImportRun(options, { api: this.#deps, ingest: this.#ingest, rate: this.#rate, thread })

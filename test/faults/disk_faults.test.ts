@@ -1,14 +1,17 @@
 /**
  * The real server with injected faults in each write, sync, open and rename of the log, its spares,
- * segments and delete files. Acknowledgements stop where they must, nothing acknowledged is lost,
- * and service returns as W-3 says.
+ * segments, delete files and imported files. Acknowledgements stop where they must, nothing
+ * acknowledged is lost, and service returns as W-3 says.
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+import { ask } from '../api/client.ts'
+import { portOf } from '../path/client.ts'
 import { KEYED } from '../path/damage.ts'
 import {
+  fetchToken,
   send,
   spawnServer,
   startServer,
@@ -226,6 +229,35 @@ test('a new pool without a folder: queries report it, and its flush succeeds lat
   while ((await faulty.server.count(other.poolId).catch(() => '')) !== '1') await delay(100)
   await faulty.restart()
 })
+
+test.each([
+  ['write', 'EDQUOT'],
+  ['write', 'ENOSPC'],
+  ['open', 'EDQUOT'],
+])(
+  'a Parquet import whose file cannot be kept, %s %s: 503 tmp_full, and it succeeds later',
+  async (operation, code) => {
+    const faulty = await new FaultyServer(`${operation} /tmp/import-[^/]*$ 1 ${code}`).start()
+    const { server, pool } = faulty
+    const authorization = `Bearer ${await fetchToken(server.base, server.dataDir)}`
+    const load = async () => {
+      const path = `/v1/pools/${pool.poolId}/import?format=parquet`
+      const answer = await ask(portOf(server), path, { body: await exported(), headers: { authorization } })
+      return [answer.status, answer.json.code ?? answer.json.accepted]
+    }
+    const exported = async () => {
+      const path = `/v1/pools/${pool.poolId}/export?format=parquet`
+      return new Uint8Array(
+        await (await fetch(`${server.base}${path}`, { headers: { authorization } })).arrayBuffer(),
+      )
+    }
+    faulty.arm()
+    expect(await load()).toEqual([503, 'tmp_full'])
+    faulty.clear()
+    expect(await load()).toEqual([200, 3])
+    await faulty.restart()
+  },
+)
 
 test.each([
   [`write ${LOG} 1 EIO`],

@@ -5,10 +5,11 @@
  *   W-9  The disk keeps SPOOL_FREE_BYTES_MIN free: the log needs it. The file goes when the import
  *        ends, and a start removes files that were left.
  */
-import { closeSync, openSync, rmSync, statfsSync, writeSync } from 'node:fs'
+import { rmSync, statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { assert } from '../../util/assert.ts'
 import type { Callee } from '../../util/callee.ts'
+import { disk } from '../../util/disk.ts'
 import { Unavailable } from '../../util/errors.ts'
 import {
   IMPORT_ROW_BYTES_MAX,
@@ -84,23 +85,30 @@ function known<T extends object>(answer: T | { readonly broken: BrokenFile }): T
 
 /** Writes the body to a new file. @throws Unavailable there is no room for it */
 async function spool(pieces: Pieces, path: string): Promise<void> {
-  const file = openSync(path, 'wx', 0o600)
   try {
-    let unchecked = SPOOL_CHECK_BYTES
+    await writePieces(pieces, path)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOSPC' || code === 'EDQUOT') throw noRoom()
+    throw error
+  }
+}
+
+async function writePieces(pieces: Pieces, path: string): Promise<void> {
+  const file = disk.open(path, 'wx')
+  try {
+    let [written, unchecked] = [0, SPOOL_CHECK_BYTES]
     for await (const piece of pieces) {
       unchecked += piece.byteLength
       if (unchecked >= SPOOL_CHECK_BYTES) {
         checkRoom(path)
         unchecked = 0
       }
-      for (let at = 0; at < piece.byteLength; ) at += writeSync(file, piece, at)
+      disk.write(file, [piece], written)
+      written += piece.byteLength
     }
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'ENOSPC' || code === 'EDQUOT') throw noRoom()
-    throw error
   } finally {
-    closeSync(file)
+    disk.close(file)
   }
 }
 
