@@ -6,7 +6,7 @@
  */
 import type { ColumnType } from '../format/schema.ts'
 import { boundValue, operation, type Typed } from './expression/typed.ts'
-import { parseValue } from './operand.ts'
+import { parsePrintedInstant, parseValue } from './operand.ts'
 import { allOf, type Order } from './plan.ts'
 
 /** A value that orders the rows of a list. */
@@ -53,12 +53,9 @@ function readKey(type: OrderKey['type'], text: string): Typed | undefined {
   return 'badRequest' in bound ? undefined : boundValue(bound)
 }
 
-/** A metric may be an instant of another year than those of events, 1 to 9999. */
 function readInstant(text: string): Typed | undefined {
-  const [, milliseconds, micros] = /^([+-]?\d{4,6}-\d\d-\d\dT[\d:]{8}\.\d{3})(\d{3})?Z$/.exec(text) ?? []
-  const ms = Date.parse(`${milliseconds}Z`)
-  if (!Number.isFinite(ms)) return undefined
-  return boundValue({ type: 'TIMESTAMP', value: String(BigInt(ms) * 1000n + BigInt(micros ?? 0)) })
+  const value = parsePrintedInstant(text)
+  return value === undefined ? undefined : boundValue({ type: 'TIMESTAMP', value: String(value) })
 }
 
 /** Beyond 63 bits a value is bound in two parts. */

@@ -95,6 +95,18 @@ export function parseInstant(text: string): bigint | undefined {
   return reader.timestamp(bytes, 0, bytes.length) ? microsOf(reader) : undefined
 }
 
+const PRINTED_INSTANT = /^([+-]?\d{4,6}-\d\d-\d\dT[\d:]{8}\.\d{3})(\d{3})?Z$/
+
+/**
+ * Microseconds since 1970 of a time as answers print it; undefined if it is none. The begin of an
+ * interval may be of another year than the times of events, 1 to 9999.
+ */
+export function parsePrintedInstant(text: string): bigint | undefined {
+  const [, milliseconds, micros] = PRINTED_INSTANT.exec(text) ?? []
+  const ms = Date.parse(`${milliseconds}Z`)
+  return Number.isFinite(ms) ? BigInt(ms) * 1000n + BigInt(micros ?? 0) : undefined
+}
+
 function read(type: ColumnType, text: string): string | number | boolean | undefined {
   switch (type) {
     case 'STRING':

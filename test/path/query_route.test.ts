@@ -274,6 +274,49 @@ test('pages of any origin may ask', async () => {
   expect([answer.status, answer.headers.get('access-control-allow-origin')]).toEqual([200, '*'])
 })
 
+describe('times and dates beyond the years of events, 1 to 9999', () => {
+  const TIMES = ['0001-01-01T00:00:00.000Z', '9999-12-31T23:59:59.999999Z']
+
+  beforeAll(async () => {
+    const ends = await server.createPool({
+      uniqueName: 'ends',
+      columns: [{ name: 't', jsonProperty: 't', type: 'TIMESTAMP', nullable: false }],
+      timestamp: 't',
+    })
+    const events = TIMES.map(t => ({ t }))
+    const sent = await send(ends.url, events)
+    expect(sent).toMatchObject({ status: 200, body: [{ statusCode: 200 }, { statusCode: 200 }] })
+  })
+
+  test.each([
+    ['t + INTERVAL 1 DAY', '0001-01-02T00:00:00.000Z'],
+    ['t - INTERVAL 10 YEAR', '9989-12-31T23:59:59.999999Z'],
+    ['CAST(t + INTERVAL 1 DAY AS DATE)', '0001-01-02'],
+  ])('%s is null in each format', async (value, other) => {
+    const sql = `SELECT ${value} AS x FROM ends ORDER BY 1 NULLS LAST`
+    expect(await (await post({ sql })).json()).toMatchObject({ rows: [[other], [null]] })
+    expect(await (await post({ sql }, 'csv')).text()).toBe(`x\r\n${other}\r\n\r\n`)
+    const x = (await arrow({ sql })).getChild('x')
+    expect([x?.length, x?.nullCount, x?.get(1)]).toEqual([2, 1, null])
+  })
+
+  test('a time series whose first interval begins in the year 0', async () => {
+    const timeSeries = {
+      metric: { count: { dataPool: { name: 'ends' } } },
+      granularity: 'DAY',
+      timeZone: 'Asia/Tokyo',
+      timeRange: { stop: '0001-01-05' },
+    }
+    const { rows } = (await (await post({ timeSeries })).json()) as { rows: string[][] }
+    expect(rows[0]).toEqual(['0000-12-31T14:41:01.000Z', '1'])
+    const table = await arrow({ timeSeries })
+    expect(table.numRows).toBe(rows.length)
+    expect(table.batches[0]?.data.children[0]?.values[0]).toBe(
+      BigInt(Date.parse('0000-12-31T14:41:01.000Z')) * 1000n,
+    )
+  })
+})
+
 test('GET asks too: the question is a parameter with JSON', async () => {
   const answer = await get({ counter: JSON.stringify({ metric: { count: { dataPool } } }), format: 'csv' })
   expect(await answer.text()).toBe('value\r\n3\r\n')

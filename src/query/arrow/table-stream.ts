@@ -4,7 +4,7 @@ import { Table as ArrowTable, tableToIPC, vectorFromArray } from 'apache-arrow'
 import { arrowType } from '../../format/arrow.ts'
 import type { ColumnType } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
-import { parseInstant } from '../operand.ts'
+import { parsePrintedInstant } from '../operand.ts'
 import type { Table } from '../table.ts'
 import { firstMessageBytes, messageOf } from './arrow-schema.ts'
 
@@ -68,7 +68,7 @@ function cellValue(type: ColumnType, text: string | null): unknown {
     case 'DATE':
       return Date.parse(text)
     case 'TIMESTAMP':
-      return must(parseInstant(text), 'a printed time')
+      return must(parsePrintedInstant(text), 'a printed time')
     default:
       return text
   }
