@@ -154,6 +154,32 @@ describe('a value of the token', () => {
     )
   })
 
+  test('is read as a time where a time is needed', async () => {
+    const name = '${' + '{ t }}'
+    const forms = [
+      [`ts >= ${name} - INTERVAL 1 DAY`, '2'],
+      [`ts <= INTERVAL 1 DAY + ${name}`, '2'],
+      [`ts >= date_trunc('day', ${name})`, '2'],
+      [`date_diff('day', ts, ${name}) BETWEEN 0 AND 2`, '1'],
+      [`toYear(ts) = toYear('${name}')`, '1'],
+    ] as const
+    for (const [filterSql, count] of forms) {
+      expect([filterSql, await checkFilterSql(SCHEMA, filterSql, 'placeholders', parse)]).toEqual([
+        filterSql,
+        undefined,
+      ])
+      const ask = (t: unknown) => pool.ask(COUNT, {}, policyOf({ filterSql, values: { t } }))
+      expect([filterSql, await ask('2022-01-08')]).toEqual([filterSql, count])
+      expect([filterSql, await ask('2022-01-08T00:00:00.000001Z')]).toEqual([filterSql, count])
+      for (const t of ['', 'never', '2022-02-30', "2022-01-08' OR true --", 'infinity', true, false])
+        expect([filterSql, t, await ask(t)]).toEqual([
+          filterSql,
+          t,
+          'BAD: the Data Pool Access Policy cannot be applied with the policy values of this token',
+        ])
+    }
+  })
+
   test('that is missing leaves nothing to see', async () => {
     const policy = { columns: ['*'], rows: [], filterSql: 'tenant = ${' + '{ t }}' }
     for (const values of [

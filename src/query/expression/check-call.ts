@@ -148,9 +148,10 @@ const WANTED: Partial<Record<Argument, string>> = {
   boolean: 'a condition',
 }
 
-/** A DATE or TIMESTAMP as an instant. A literal text is read as one. */
+/** A DATE or TIMESTAMP as an instant. A literal text, or one of a policy, is read as one. */
 function timeOf(name: string, expression: Expression, checker: CallChecker): Typed {
-  if (expression.kind === 'text') return checker.cast(expression, 'TIMESTAMP')
+  if (expression.kind === 'text' || expression.kind === 'policyValue')
+    return checker.cast(expression, 'TIMESTAMP')
   const typed = checker.check(expression)
   if (typed.kind === 'null') return nullOf('instant')
   if (typed.kind !== 'date' && typed.kind !== 'instant')
