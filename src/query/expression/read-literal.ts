@@ -1,6 +1,7 @@
 /** Literals in DuckDB's tree: numbers, true and false, intervals. */
 import { INTERVAL_MAX } from '../../util/limits.ts'
 import { type Expression, INTERVAL_UNITS, type IntervalUnit } from './ast.ts'
+import { endOfPart } from './lexical.ts'
 import { isNode, type Node, nodeOf, nodesOf, Refused } from './tree-node.ts'
 
 /** Integer part, fraction and exponent of a number in SQL. Each may be absent. */
@@ -22,14 +23,28 @@ export function numberText(node: Node, sql: Buffer): string {
   if (INTEGER_TYPES.includes(type) && Number.isSafeInteger(held)) return String(held)
   const place = Number(node['query_location'] ?? 0)
   const source = sql.toString('latin1', place, place + NUMBER_CHARACTERS_MAX)
-  // The parser joins a sign to its number.
-  const sign = source.startsWith('-') ? '-' : ''
-  const text = source.slice(sign.length).trimStart()
+  const { sign, at } = signsOf(source)
+  const text = source.slice(at)
   const [whole = '', integer = '', fraction = '.', exponent = ''] = NUMBER.exec(text) ?? []
   const isCut = source.length === NUMBER_CHARACTERS_MAX && whole.length === text.length
   if (isCut || (integer === '' && fraction === '.') || /^[\w.]/.test(text.slice(whole.length)))
     throw new Refused('a number is written with digits, a point and an exponent')
   return `${sign}${withoutZeros(integer)}${fraction === '.' ? '' : fraction}${exponent}`
+}
+
+/**
+ * The sign of a number, and where its digits begin. The parser joins signs to their number, which
+ * then stands at the first of them: `-(2.5)`.
+ */
+function signsOf(source: string): { readonly sign: '-' | ''; readonly at: number } {
+  let at = 0
+  let isNegative = false
+  while (/^[-(\s]|^\/\*/.test(source.slice(at, at + 2))) {
+    const end = endOfPart(source, at)
+    if (source.slice(at, end) === '-') isNegative = !isNegative
+    at = end
+  }
+  return { sign: isNegative ? '-' : '', at }
 }
 
 function withoutZeros(integer: string): string {
