@@ -9,6 +9,7 @@
  *              No function of DuckDB fails between them.
  */
 import { AssertionFailed, assert, must } from '../../util/assert.ts'
+import { QUANTILES_MAX } from '../../util/limits.ts'
 import { quoteName } from '../../util/sql.ts'
 import { Binder } from '../binder.ts'
 import { sqlType } from '../duckdb-values.ts'
@@ -74,12 +75,14 @@ const YEARS_MAX = 10_000
 
 /** Writes the expressions of one statement, whose values it collects. */
 export class DuckdbWriter {
-  /** Why the statement cannot be run: it has too many patterns. */
+  /** Why the statement cannot be run: it has too many patterns or quantiles. */
   problem: string | undefined
   readonly #binder = new Binder()
   readonly #selectSql: (select: Select) => string
   /** The SQL of values that are written once; '' before that. */
   readonly #shared = new Map<Typed, string>()
+  /** The SQL of the quantiles, of which equal ones are computed once. */
+  readonly #quantiles = new Set<string>()
 
   /** @param selectSql the SQL of a subquery, written by this writer */
   constructor(selectSql: (select: Select) => string) {
@@ -339,10 +342,18 @@ export class DuckdbWriter {
     const fraction = must(typed.number, 'a fraction')
     const value = `(${this.#one(typed)})::DOUBLE`
     const filter = this.#filter(typed)
-    if (typed.numbers === undefined) return `quantile_cont(${value}, ${fraction})${filter}`
+    if (typed.numbers === undefined) return this.#counted(`quantile_cont(${value}, ${fraction})${filter}`)
     const place = typed.numbers.indexOf(fraction)
     assert(place >= 0, 'the fraction is one of those computed together')
-    return `(quantile_cont(${value}, [${typed.numbers.join(', ')}])${filter})[${place + 1}]`
+    const sql = this.#counted(`quantile_cont(${value}, [${typed.numbers.join(', ')}])${filter}`)
+    return `(${sql})[${place + 1}]`
+  }
+
+  #counted(quantile: string): string {
+    this.#quantiles.add(quantile)
+    if (this.#quantiles.size > QUANTILES_MAX)
+      this.problem ??= `a query computes at most ${QUANTILES_MAX} different medians and quantiles, because each keeps all of its values in memory`
+    return quantile
   }
 
   /** Null where a square would overflow, which is an error in DuckDB. */

@@ -1,7 +1,7 @@
 /** What statements answer besides rows: columns, types, the order of nulls, dialects, limits. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { SqlAnswer } from '../../../src/query/sql/sql-question.ts'
-import { STATEMENT_ROWS_MAX } from '../../../src/util/limits.ts'
+import { QUANTILES_MAX, STATEMENT_ROWS_MAX } from '../../../src/util/limits.ts'
 import { SqlPools } from './pools.ts'
 
 const pools = new SqlPools()
@@ -184,4 +184,24 @@ test('a condition on the primary timestamp and on the tenant leaves out segments
   expect(
     await pruningOf(`SELECT c.name FROM customers c WHERE id IN (SELECT id FROM orders WHERE ${day})`),
   ).toEqual([null, null, null, range[0]])
+})
+
+test('medians and quantiles have a limit, because each keeps its values outside of the memory limit', async () => {
+  const statement = (count: number, more = '') =>
+    `SELECT ${Array.from({ length: count }, (_, i) => `median(quantity + ${i})`).join(', ')}${more} FROM orders`
+  const refused = `BAD: a query computes at most ${QUANTILES_MAX} different medians and quantiles, because each keeps all of its values in memory`
+  const medians = Array.from({ length: QUANTILES_MAX }, (_, i) => String(5 + i))
+  expect(await pools.rows(statement(QUANTILES_MAX))).toBe(JSON.stringify([medians]))
+  expect(await pools.rows(statement(QUANTILES_MAX + 1))).toBe(refused)
+  expect(await pools.rows(statement(QUANTILES_MAX, ', quantile(id, 0.9)'))).toBe(refused)
+  expect(await pools.rows(statement(QUANTILES_MAX, ', median(id) FILTER (WHERE paid)'))).toBe(refused)
+  // Those of subqueries and of other tables count too.
+  const inner = `(${statement(QUANTILES_MAX - 1)}) x`
+  expect(await pools.rows(`SELECT (SELECT median(id) FROM orders) AS m FROM ${inner}`)).toBe('[["19.5"]]')
+  expect(
+    await pools.rows(`SELECT median(id), (SELECT median(amount) FROM orders) FROM ${inner}, orders`),
+  ).toBe(refused)
+  // Equal ones are computed once.
+  const equal = Array.from({ length: 40 }, () => 'median(id)').join(', ')
+  expect(await pools.rows(`SELECT ${equal} FROM orders`)).toMatch(/^\[\["19.5",/)
 })
