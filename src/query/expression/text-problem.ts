@@ -66,6 +66,8 @@ function tokensOf(text: string): readonly string[] | string {
     if (word !== undefined) {
       if (/^[eE]$/.test(word.slice(-1)) && text[end] === "'")
         return "texts are written as '…', with a space before them"
+      if (/^[bx]$/i.test(word) && text[end] === "'")
+        return `${word}'…' has no form here: texts are written as '…'`
       tokens.push(word.toLowerCase())
     } else if (end === at + 1 && char > '\x7f')
       // DuckDB makes spaces of some of them before it reads the text.

@@ -130,13 +130,8 @@ export function joinScope(
 }
 
 function nullable(scope: Scope): Scope {
-  // Each column stays one object, by which GROUP BY knows it.
-  const copies = new Map<NamedColumn, NamedColumn>()
-  const copy = (column: NamedColumn): NamedColumn => {
-    const made = copies.get(column) ?? { ...column, isNullable: true }
-    copies.set(column, made)
-    return made
-  }
+  // The value stays one object, by which GROUP BY knows the column.
+  const copy = (column: NamedColumn): NamedColumn => ({ ...column, isNullable: true })
   return {
     tables: scope.tables.map(({ alias, columns }) => ({ alias, columns: columns.map(copy) })),
     columns: scope.columns.map(copy),

@@ -23,7 +23,8 @@ export class SelectNames {
   /** The columns of `*`: their names alone may be ambiguous. */
   readonly #stars = new Map<Expression, NamedColumn>()
   readonly #found = new Map<string, NamedColumn | undefined>()
-  readonly #numbers = new Map<NamedColumn, number>()
+  /** By their values: a column of USING has that of the table whose column it is. */
+  readonly #numbers = new Map<Typed, number>()
   #subqueries = 0
 
   constructor(scope: Scope) {
@@ -60,8 +61,8 @@ export class SelectNames {
     if (part.kind === 'subquery') return `subquery ${++this.#subqueries}`
     const column = part.kind === 'column' ? this.resolve(part as ColumnReference) : undefined
     if (column === undefined) return part
-    const number = this.#numbers.get(column) ?? this.#numbers.size
-    this.#numbers.set(column, number)
+    const number = this.#numbers.get(column.value) ?? this.#numbers.size
+    this.#numbers.set(column.value, number)
     return { column: number }
   }
 }
