@@ -5,8 +5,8 @@
  *
  *   integers   BIGINT up to 62 bits, HUGEINT up to 126. The checker makes larger ones real.
  *   casts      TRY_CAST: a value that does not fit is null
- *   times      those of columns, 0001-01-01 to 9999-12-31; a computed one beyond them is null.
- *              No function of DuckDB fails between them.
+ *   times      of the years -90000 to 90000. A computed one beyond them is null, since DuckDB's
+ *              calendar ends with errors: its years are -290308 to 294247.
  */
 import { AssertionFailed, assert, must } from '../../util/assert.ts'
 import { QUANTILES_MAX } from '../../util/limits.ts'
@@ -16,6 +16,7 @@ import { sqlType } from '../duckdb-values.ts'
 import { planLike } from '../like.ts'
 import type { Select } from '../plan.ts'
 import type { Bound } from '../query-types.ts'
+import type { IntervalUnit } from './ast.ts'
 import { timeKeySql } from './duckdb-time-key.ts'
 import { READ_PARTS } from './functions.ts'
 import type { Kind, Typed } from './typed.ts'
@@ -67,11 +68,11 @@ const DEVIATION_MAX = '1e150'
 const OFFSET_MAX = '1000000000'
 /** An offset of so many bits is never beyond it. */
 const OFFSET_BITS = 29
-/** The times that columns hold. */
-const IN_TIMES = "BETWEEN '0001-01-01'::TIMESTAMP AND '9999-12-31 23:59:59.999999'::TIMESTAMP"
-const IN_DATES = "BETWEEN '0001-01-01'::DATE AND '9999-12-31'::DATE"
-/** A shift by so many years leaves the times that columns hold, and not DuckDB's calendar. */
-const YEARS_MAX = 10_000
+/** All of them can be printed. The year before 1 is `0001 (BC)`. */
+const IN_TIMES = "BETWEEN '90001-01-01 (BC) 00:00:00'::TIMESTAMP AND '90000-12-31 23:59:59.999999'::TIMESTAMP"
+const IN_DATES = "BETWEEN '90001-01-01 (BC)'::DATE AND '90000-12-31'::DATE"
+/** 200,000 years lead from any of these times to none of them, and not out of DuckDB's calendar. */
+const SHIFT_MAX: Partial<Record<IntervalUnit, number>> = { years: 200_000, quarters: 800_000 }
 
 /** Writes the expressions of one statement, whose values it collects. */
 export class DuckdbWriter {
@@ -306,8 +307,7 @@ export class DuckdbWriter {
       }
       case 'shift': {
         const { count, unit } = must(typed.interval, 'an interval')
-        // DuckDB's calendar ends, which is an error there. So many years are beyond every time.
-        const within = unit === 'years' ? Math.max(-YEARS_MAX, Math.min(YEARS_MAX, count)) : count
+        const within = Math.sign(count) * Math.min(Math.abs(count), SHIFT_MAX[unit] ?? Infinity)
         return only(`${this.#one(typed)} + to_${unit}(${this.#whole(within)})`, `v ${IN_TIMES}`)
       }
       default:

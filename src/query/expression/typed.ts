@@ -34,10 +34,10 @@ export interface Typed {
   readonly bound?: Bound
   /**
    * Of `cast`. What does not fit is null: a text that is no finite number, a time outside of the
-   * years 1 to 9999. The UTC offset of a text counts where it becomes an instant.
+   * years -90000 to 90000. The UTC offset of a text counts where it becomes an instant.
    */
   readonly type?: ColumnType
-  /** Of `shift`, which is null outside of the years 1 to 9999, and of a literal `interval`. */
+  /** Of `shift`, which is null outside of the years -90000 to 90000, and of a literal. */
   readonly interval?: { readonly count: number; readonly unit: IntervalUnit }
   /**
    * A word of the operation: the part of a date, a JSON path, the pattern of LIKE, the name of an
