@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { RecordBatchReader, tableFromIPC, Vector } from 'apache-arrow'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { QUANTILES_MAX } from '../../src/util/limits.ts'
 import {
   fetchToken,
   removeLeftovers,
@@ -272,6 +273,44 @@ test('pages of any origin may ask', async () => {
   expect([preflight.status, preflight.headers.get('access-control-allow-origin')]).toEqual([204, '*'])
   const answer = await post({ counter: { metric: { count: { dataPool } } } })
   expect([answer.status, answer.headers.get('access-control-allow-origin')]).toEqual([200, '*'])
+})
+
+test('a report has as many different medians as a query may have, on each page', async () => {
+  const report = (count: number, more: object) => ({
+    dimensions: [{ columnName: 'id' }],
+    metrics: Array.from({ length: count }, (_, index) => ({
+      metric: { custom: { dataPool, expression: `median(n + ${index}) FILTER (WHERE n < 9)` } },
+      filterSql: 'n > 0',
+    })),
+    timeRange: {},
+    ...more,
+  })
+  const query = `query ($input: MetricReportInput!) {
+    metricReport(input: $input) { rows pageInfo { endCursor } } }`
+  const turn = async (more: object) => {
+    const { data, errors } = await server.graphql<{
+      metricReport: { rows: string[][]; pageInfo: { endCursor: string } }
+    }>(query, { input: report(QUANTILES_MAX, more) })
+    expect(errors).toBeUndefined()
+    return data.metricReport
+  }
+  const medians = (n: number) => Array.from({ length: QUANTILES_MAX }, (_, index) => String(n + index))
+  for (const orderByColumn of [1, 2]) {
+    const ids: (string | undefined)[] = []
+    let after: string | null = null
+    for (let page = 0; page < 3; page++) {
+      const { rows, pageInfo } = await turn({ orderByColumn, first: 1, after })
+      ids.push(rows[0]?.[0])
+      if (rows[0]?.[0] === 'a') expect(rows).toEqual([['a', ...medians(1)]])
+      after = pageInfo.endCursor
+    }
+    expect(ids.toSorted()).toEqual(['', 'a', 'say "hi",\nyou'])
+  }
+  const refused = await post({ metricReport: report(QUANTILES_MAX + 1, {}) })
+  expect([refused.status, await refused.text()]).toEqual([
+    400,
+    expect.stringContaining(`at most ${QUANTILES_MAX} different medians and quantiles`),
+  ])
 })
 
 describe('times and dates beyond the years of events, 1 to 9999', () => {
