@@ -70,9 +70,10 @@ export function printInstant(us: bigint): string {
   return rest === 0 ? iso : `${iso.slice(0, -1)}${String(rest).padStart(3, '0')}Z`
 }
 
-/** `YYYY-MM-DD`. */
+/** `YYYY-MM-DD`, and outside of the years 0 to 9999 `+YYYYYY-MM-DD` or `-YYYYYY-MM-DD`. */
 export function printDate(days: number): string {
-  return new Date(days * DAY_MS).toISOString().slice(0, 10)
+  const iso = new Date(days * DAY_MS).toISOString()
+  return iso.slice(0, iso.indexOf('T'))
 }
 
 function printNumber(value: number, single: boolean): string | null {

@@ -6,7 +6,7 @@
  */
 import type { ColumnType } from '../format/schema.ts'
 import { boundValue, operation, type Typed } from './expression/typed.ts'
-import { parsePrintedInstant, parseValue } from './operand.ts'
+import { parsePrinted, parseValue } from './operand.ts'
 import { allOf, type Order } from './plan.ts'
 
 /** A value that orders the rows of a list. */
@@ -47,15 +47,15 @@ export function readKeyValues(
 
 function readKey(type: OrderKey['type'], text: string): Typed | undefined {
   if (type === 'INTEGER') return readInteger(text)
-  if (type === 'TIMESTAMP') return readInstant(text)
+  if (type === 'TIMESTAMP' || type === 'DATE') return readTime(type, text)
   // The text of a JSON value is compared, and it was read as JSON before.
   const bound = parseValue(type === 'JSON' ? 'STRING' : type, text)
   return 'badRequest' in bound ? undefined : boundValue(bound)
 }
 
-function readInstant(text: string): Typed | undefined {
-  const value = parsePrintedInstant(text)
-  return value === undefined ? undefined : boundValue({ type: 'TIMESTAMP', value: String(value) })
+function readTime(type: 'DATE' | 'TIMESTAMP', text: string): Typed | undefined {
+  const value = parsePrinted(type, text)
+  return value === undefined ? undefined : boundValue({ type, value: String(value) })
 }
 
 /** Beyond 63 bits a value is bound in two parts. */

@@ -202,9 +202,8 @@ function metricKey(value: Typed, direction: Direction): OrderKey {
   }
 }
 
-/** 0001-01-01 to 9999-12-31. */
-const DATE_DAYS = ['-719162', '2932896'] as const
 /** What an answer prints: the range of a JavaScript Date, without a day at each end. */
+const DATE_DAYS = ['-99999999', '99999999'] as const
 const INSTANT_US = ['-8639999913600000000', '8639999913600000000'] as const
 
 function within(type: 'DATE' | 'TIMESTAMP', value: Typed, range: readonly [string, string]): Typed {

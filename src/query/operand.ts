@@ -95,13 +95,19 @@ export function parseInstant(text: string): bigint | undefined {
   return reader.timestamp(bytes, 0, bytes.length) ? microsOf(reader) : undefined
 }
 
+const DAY_MS = 86_400_000
+const PRINTED_DAY = /^[+-]?\d{4,6}-\d\d-\d\d$/
 const PRINTED_INSTANT = /^([+-]?\d{4,6}-\d\d-\d\dT[\d:]{8}\.\d{3})(\d{3})?Z$/
 
 /**
- * Microseconds since 1970 of a time as answers print it; undefined if it is none. The begin of an
- * interval may be of another year than the times of events, 1 to 9999.
+ * A DATE or TIMESTAMP as answers print it: days or microseconds since 1970; undefined if it is
+ * none. One that was computed may be of another year than those of events, 1 to 9999.
  */
-export function parsePrintedInstant(text: string): bigint | undefined {
+export function parsePrinted(type: 'DATE' | 'TIMESTAMP', text: string): bigint | undefined {
+  if (type === 'DATE') {
+    const ms = PRINTED_DAY.test(text) ? Date.parse(`${text}T00:00:00.000Z`) : Number.NaN
+    return Number.isFinite(ms) ? BigInt(ms / DAY_MS) : undefined
+  }
   const [, milliseconds, micros] = PRINTED_INSTANT.exec(text) ?? []
   const ms = Date.parse(`${milliseconds}Z`)
   return Number.isFinite(ms) ? BigInt(ms) * 1000n + BigInt(micros ?? 0) : undefined

@@ -328,15 +328,30 @@ describe('times and dates beyond the years of events, 1 to 9999', () => {
   })
 
   test.each([
-    ['t + INTERVAL 1 DAY', '0001-01-02T00:00:00.000Z'],
-    ['t - INTERVAL 10 YEAR', '9989-12-31T23:59:59.999999Z'],
-    ['CAST(t + INTERVAL 1 DAY AS DATE)', '0001-01-02'],
-  ])('%s is null in each format', async (value, other) => {
-    const sql = `SELECT ${value} AS x FROM ends ORDER BY 1 NULLS LAST`
-    expect(await (await post({ sql })).json()).toMatchObject({ rows: [[other], [null]] })
-    expect(await (await post({ sql }, 'csv')).text()).toBe(`x\r\n${other}\r\n\r\n`)
-    const x = (await arrow({ sql })).getChild('x')
-    expect([x?.length, x?.nullCount, x?.get(1)]).toEqual([2, 1, null])
+    [
+      'SELECT t + INTERVAL 1 DAY AS x FROM ends ORDER BY 1',
+      ['0001-01-02T00:00:00.000Z', '+010000-01-01T23:59:59.999999Z'],
+    ],
+    [
+      'SELECT t - INTERVAL 10 YEAR AS x FROM ends ORDER BY 1',
+      ['-000009-01-01T00:00:00.000Z', '9989-12-31T23:59:59.999999Z'],
+    ],
+    ['SELECT CAST(t + INTERVAL 1 DAY AS DATE) AS x FROM ends ORDER BY 1', ['0001-01-02', '+010000-01-01']],
+    ['SELECT CAST(t - INTERVAL 1 DAY AS DATE) AS x FROM ends ORDER BY 1', ['0000-12-31', '9999-12-30']],
+    ['SELECT CAST(t - INTERVAL 10 YEAR AS DATE) AS x FROM ends ORDER BY 1', ['-000009-01-01', '9989-12-31']],
+  ])('%s', async (sql, cells) => {
+    expect(await (await post({ sql })).json()).toMatchObject({ rows: cells.map(cell => [cell]) })
+    expect(await (await post({ sql }, 'csv')).text()).toBe(['x', ...cells, ''].join('\r\n'))
+    const [batch] = (await arrow({ sql })).batches
+    const stored = [...(batch?.data.children[0]?.values ?? [])]
+    expect(stored).toEqual(
+      cells.map(cell =>
+        cell.includes('T')
+          ? BigInt(Date.parse(`${cell.slice(0, cell.indexOf('.') + 4)}Z`)) * 1000n +
+            BigInt(cell.slice(cell.indexOf('.') + 4, -1))
+          : Date.parse(cell) / 86_400_000,
+      ),
+    )
   })
 
   test('a time series whose first interval begins in the year 0', async () => {
@@ -353,6 +368,28 @@ describe('times and dates beyond the years of events, 1 to 9999', () => {
     expect(table.batches[0]?.data.children[0]?.values[0]).toBe(
       BigInt(Date.parse('0000-12-31T14:41:01.000Z')) * 1000n,
     )
+  })
+
+  test('a page begins behind a date of the year 10000', async () => {
+    const expression = 'MAX(CAST(t + INTERVAL 1 DAY AS DATE))'
+    const metricReport = {
+      dimensions: [{ columnName: 't' }],
+      metrics: [{ metric: { custom: { dataPool: { name: 'ends' }, expression } }, sort: 'DESC' }],
+      orderByColumn: 2,
+      timeRange: {},
+      first: 1,
+    }
+    const query = `query ($input: MetricReportInput!) {
+      metricReport(input: $input) { rows pageInfo { endCursor } } }`
+    const turn = async (after: string | null) => {
+      const { data } = await server.graphql<{
+        metricReport: { rows: string[][]; pageInfo: { endCursor: string } }
+      }>(query, { input: { ...metricReport, after } })
+      return data.metricReport
+    }
+    const first = await turn(null)
+    expect(first.rows).toEqual([[TIMES[1], '+010000-01-01']])
+    expect((await turn(first.pageInfo.endCursor)).rows).toEqual([[TIMES[0], '0001-01-02']])
   })
 })
 

@@ -4,9 +4,11 @@ import { Table as ArrowTable, tableToIPC, vectorFromArray } from 'apache-arrow'
 import { arrowType } from '../../format/arrow.ts'
 import type { ColumnType } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
-import { parsePrintedInstant } from '../operand.ts'
+import { parsePrinted } from '../operand.ts'
 import type { Table } from '../table.ts'
 import { firstMessageBytes, messageOf } from './arrow-schema.ts'
+
+const DAY_MS = 86_400_000
 
 /**
  * The whole stream: schema, one record batch, end.
@@ -66,9 +68,9 @@ function cellValue(type: ColumnType, text: string | null): unknown {
     case 'DOUBLE':
       return Number(text)
     case 'DATE':
-      return Date.parse(text)
+      return Number(must(parsePrinted(type, text), 'a printed day')) * DAY_MS
     case 'TIMESTAMP':
-      return must(parsePrintedInstant(text), 'a printed time')
+      return must(parsePrinted(type, text), 'a printed time')
     default:
       return text
   }
