@@ -26,7 +26,7 @@ interface Of<T> {
 }
 
 const BIGS = [0n, 1n, -7n, 127n, -128n, 128n, 9_007_199_254_740_993n, 2n ** 63n - 1n, -(2n ** 63n)]
-const WORDS = ['', 'a', 'Ab', "it's", '12', 'é𝄞']
+const WORDS = ['', 'a', 'Ab', "it's", '12', 'nan', 'é𝄞']
 const REALS = [0, 0.5, -2.25, 1e300, 7]
 const HOUR_US = 3_600_000_000n
 
@@ -134,7 +134,7 @@ function condition(random: Random, depth: number): Of<boolean> {
 function real(random: Random, depth: number): Of<number> {
   if (depth === 0) return column('real')
   const a = real(random, depth - 1)
-  switch (below(random, 4)) {
+  switch (below(random, 5)) {
     case 0:
       return { sql: `(${a.sql} * 0.5)`, of: strict(a, a, x => x * 0.5) }
     case 1: {
@@ -144,6 +144,11 @@ function real(random: Random, depth: number): Of<number> {
     }
     case 2:
       return { sql: `floor(${a.sql})`, of: strict(a, a, x => Math.floor(x)) }
+    case 3: {
+      const word = text(random, depth - 1)
+      const of = strict(word, word, x => (/^-?\d+$/.test(x) ? Number(x) : null))
+      return { sql: `CAST(${word.sql} AS DOUBLE)`, of }
+    }
     default:
       return either(random, depth - 1, a, real(random, 0))
   }
@@ -152,7 +157,7 @@ function real(random: Random, depth: number): Of<number> {
 function instant(random: Random, depth: number): Of<bigint> {
   if (depth === 0) return column('time')
   const a = instant(random, depth - 1)
-  switch (below(random, 3)) {
+  switch (below(random, 4)) {
     case 0: {
       const hours = below(random, 50) - 25
       const sql = `(${a.sql} + INTERVAL '${hours}' HOUR)`
@@ -161,6 +166,16 @@ function instant(random: Random, depth: number): Of<bigint> {
     case 1: {
       const start = (x: bigint) => x - (((x % HOUR_US) + HOUR_US) % HOUR_US)
       return { sql: `date_trunc('hour', ${a.sql})`, of: strict(a, a, start) }
+    }
+    case 2: {
+      const hours = 1 + below(random, 14)
+      const sign = pick(random, ['+', '-'])
+      const zone = `${sign}${String(hours).padStart(2, '0')}:30`
+      const ahead = (sign === '+' ? 1n : -1n) * (BigInt(hours) * HOUR_US + HOUR_US / 2n)
+      // A column alone may have an offset in its text already.
+      const plain = `(${a.sql} + INTERVAL '0' HOUR)`
+      const sql = `CAST(CAST(${plain} AS VARCHAR) || '${zone}' AS TIMESTAMP)`
+      return { sql, of: strict(a, a, x => x - ahead) }
     }
     default:
       return either(random, depth - 1, a, column<bigint>('time'))
