@@ -176,11 +176,11 @@ function valueSql(field: number, isJson: boolean, types: readonly DuckDBType[]):
  * JSON too. No other JSON has `na` or an `i` outside its strings.
  */
 function isJsonSql(text: string): string {
-  const strings = quoteText(STRINGS.source)
-  return `json_valid(${text}) AND NOT regexp_matches(regexp_replace(${text}, ${strings}, '""', 'g'), '(?i)na|i|,\\s*[\\]}]')`
+  return `json_valid(${text}) AND NOT regexp_matches(regexp_replace(${text}, ${STRINGS}, '""', 'g'), '(?i)na|i|,\\s*[\\]}]')`
 }
 
-const STRINGS = /"(?:[^"\\]|\\.)*"/
+/** The pattern of a string of JSON, for DuckDB, whose regular expressions are linear. */
+const STRINGS = quoteText('"(?:[^"\\\\]|\\\\.)*"')
 
 /** Numbers that JSON has not, as DuckDB's to_json writes them, and as a cast does. */
 const NOT_FINITE: Readonly<Record<string, string>> = {
@@ -188,7 +188,6 @@ const NOT_FINITE: Readonly<Record<string, string>> = {
   Infinity: '"inf"',
   '-Infinity': '"-inf"',
 }
-const STRINGS_AND_NOT_FINITE = new RegExp(`${STRINGS.source}|${Object.keys(NOT_FINITE).join('|')}`, 'g')
 
 /**
  * The event with texts for NaN and infinity, also inside arrays and objects. An event that is too
@@ -197,7 +196,23 @@ const STRINGS_AND_NOT_FINITE = new RegExp(`${STRINGS.source}|${Object.keys(NOT_F
 function withoutNaN(event: string): string {
   if (event.length > IMPORT_ROW_BYTES_MAX) return event
   if (!event.includes('NaN') && !event.includes('Infinity')) return event
-  return event.replace(STRINGS_AND_NOT_FINITE, found => NOT_FINITE[found] ?? found)
+  const parts = event.split('"')
+  let isInString = false
+  for (const [index, part] of parts.entries()) {
+    if (isInString) isInString = endsEscaped(part)
+    else {
+      parts[index] = part.replace(/NaN|-?Infinity/g, found => NOT_FINITE[found] ?? found)
+      isInString = true
+    }
+  }
+  return parts.join('"')
+}
+
+/** True where the quote behind the part of a string belongs to it. */
+function endsEscaped(part: string): boolean {
+  let at = part.length
+  while (part[at - 1] === '\\') at -= 1
+  return (part.length - at) % 2 === 1
 }
 
 async function nextRows({ result, isExport }: Opened): Promise<ParquetRows> {
