@@ -5,7 +5,8 @@
  *
  * An application whose propeller lets no further query of it run keeps its lane waiting; the other
  * lanes go on. While no process runs, all wait (engine-process.ts). The queries that were in a
- * process when it ended reject with Unavailable (`query_process`).
+ * process when it ended reject with Unavailable (`query_process`). A process that does not end a
+ * query after its time is replaced.
  */
 
 import type { Propeller } from '../catalog/model.ts'
@@ -17,6 +18,7 @@ import {
   DELETION_VECTORS_BYTES_MAX,
   QUERIES_RUNNING_MAX,
   QUERIES_WAITING_MAX,
+  QUERY_END_MS_MAX,
   QUERY_MEMORY_BYTES,
   QUERY_MS_MAX,
   STOP_MS_MAX,
@@ -58,6 +60,7 @@ export interface EngineOptions {
   readonly memoryBytes?: number
   readonly deletionVectorBytesMax?: number
   readonly queryMsMax?: number
+  readonly queryEndMsMax?: number
   readonly runningMax?: number
   readonly waitingMax?: number
 }
@@ -247,12 +250,31 @@ class EngineClient implements LazyEngine {
     try {
       verify()
       const limited = propeller === undefined ? task : { ...task, propeller }
-      waiter.resolve(await runIn(must(this.#process.open, 'the query process'), limited, gone))
+      waiter.resolve(await this.#runOrReplace(limited, gone))
     } catch (error) {
       waiter.reject(error as Error)
     }
     this.#countRunning(fairKey, -1)
     if (this.#ended === undefined) this.#startWaiting()
+  }
+
+  /** Runs a task. A process that does not end it, long after its time, is replaced. */
+  async #runOrReplace(task: QueryTask, gone: AbortSignal | undefined): Promise<QueryDone> {
+    const process = must(this.#process.open, 'the query process')
+    const msMax = task.copyTo?.msMax ?? this.#queryMsMax
+    let isReplaced = false
+    const replace = () => {
+      isReplaced = true
+      void this.#process.replace(process, 'a query did not end after its time')
+    }
+    const timer = setTimeout(replace, msMax + (this.#options.queryEndMsMax ?? QUERY_END_MS_MAX))
+    try {
+      return await runIn(process, task, gone)
+    } catch (error) {
+      throw isReplaced ? TOOK_TOO_LONG() : error
+    } finally {
+      clearTimeout(timer)
+    }
   }
 
   /** More than one may start: a propeller may have become larger meanwhile. */
@@ -285,6 +307,7 @@ class EngineClient implements LazyEngine {
 }
 
 const WAITED_TOO_LONG = () => new Unavailable('queue_timeout', 'the query waited too long for its turn')
+const TOOK_TOO_LONG = () => new Unavailable('timeout', 'the query took too long')
 const CLIENT_GONE = () => new Unavailable('client_gone', 'the client has disconnected')
 
 function throwIfGone(gone: AbortSignal | undefined): void {

@@ -88,6 +88,14 @@ export class EngineProcess {
     clearTimeout(last)
   }
 
+  /** Ends the process, whose calls reject, and starts the next one. `why` stands in the log. */
+  async replace(process: EngineCallee, why: string): Promise<void> {
+    if (this.open !== process) return // it has failed meanwhile
+    this.#isOpen = false // no further query is sent to it
+    await process.terminate()
+    if (this.#current === process) this.#failed(new Error(why), true)
+  }
+
   #launch(): void {
     const { settings, crashAt, onOpen } = this.#options
     this.#restart = undefined
@@ -116,8 +124,7 @@ export class EngineProcess {
     )
   }
 
-  #failed(error: Error): void {
-    const wasOpen = this.#isOpen
+  #failed(error: Error, wasOpen = this.#isOpen): void {
     this.#current = undefined
     this.#isOpen = false
     if (this.#stopping !== undefined) return

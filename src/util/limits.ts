@@ -167,6 +167,11 @@ export const TOKEN_CLOCK_STEP_SECONDS = 60
 
 /** Time for a query of the largest propellers; then it is interrupted. */
 export const QUERY_MS_MAX = 30_000
+/**
+ * Time for a query to end after its interrupt; then its process is replaced. DuckDB hears no
+ * interrupt while it plans.
+ */
+export const QUERY_END_MS_MAX = 10_000
 /** Queries of all applications that wait; one more is UNAVAILABLE. */
 export const QUERIES_WAITING_MAX = 256
 /** Filters of a query, nested ones included. */

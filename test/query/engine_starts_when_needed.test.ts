@@ -75,3 +75,15 @@ test('a process that cannot start: its queries are answered, and later ones try 
 test('a process that cannot start ends an opening', async () => {
   await expect(pool.open({ threads: 1e15 })).rejects.toMatchObject({ name: 'Unavailable' })
 })
+
+test('a query that hears no interrupt ends with its process, and the next one is answered', async () => {
+  const engine = create({ queryMsMax: 3_000, queryEndMsMax: 0 })
+  const segments = [await pool.segment(schema, [{ n: 1n }])]
+  // NULLIF writes its operand twice, so DuckDB plans this for longer than any test.
+  const sql = `SELECT ${Array.from({ length: 40 }).reduce<string>(value => `NULLIF(${value} + 1, 0)`, 'n')} FROM rows`
+  const endless = engine.run({ schema, segments, statement: { sql, bounds: [] }, rowsMax: 10 }, 'a')
+  await expect(endless).rejects.toMatchObject({ code: 'timeout' })
+  expect(await count(engine)).toEqual([['2']])
+  expect(crashes).toBe(1)
+  await engine.stop()
+})

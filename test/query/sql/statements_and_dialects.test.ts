@@ -107,6 +107,18 @@ describe('is refused with a sentence:', () => {
       'SELECT id FROM orders UNION SELECT id, name FROM customers',
       'UNION: one query has 1 columns, the other 2',
     ],
+    [
+      // The value is written three times, in which each deviation within is written three times.
+      Array.from({ length: 14 }).reduce<string>(
+        inner => `SELECT stddev((${inner}))`,
+        'SELECT stddev(1 + (SELECT COUNT(*) FROM orders))',
+      ),
+      'the values and the FILTER of a STDDEV or VARIANCE hold no subquery: select from a query that has its value as a column',
+    ],
+    [
+      'SELECT var_pop(id) FILTER (WHERE id > (SELECT stddev(id) FROM orders)) FROM orders',
+      'the values and the FILTER of a STDDEV or VARIANCE hold no subquery: select from a query that has its value as a column',
+    ],
     ['SELEC id', 'syntax error at or near "SELEC"'],
     [
       'SELECT at, id FROM orders',

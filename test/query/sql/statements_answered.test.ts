@@ -1,5 +1,5 @@
 /** Statements over real rows, each against DuckDB over tables with the same rows. */
-import { afterAll, beforeAll, describe, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { newSeed, randomFrom } from '../../util/random.ts'
 import { SqlPools } from './pools.ts'
 import { RandomStatements } from './random-statements.ts'
@@ -127,6 +127,14 @@ const STATEMENTS: readonly string[] = [
   'SELECT sum(id) / count(*) AS r FROM orders',
   'SELECT plan IS NULL AS n, COUNT(*) FROM orders GROUP BY plan IS NULL',
 ]
+
+test('a range of a computed value is one that DuckDB sees, so that it joins by it', async () => {
+  const on = 'a.id + 1 BETWEEN b.id AND b.quantity'
+  const planned = await pools.plan(`SELECT COUNT(*) FROM orders a JOIN orders b ON ${on}`)
+  if ('badRequest' in planned) throw new Error(planned.badRequest)
+  expect(planned.statement.sql).toMatch(/ BETWEEN s2\."id" AND s2\."quantity"/)
+  expect(planned.statement.sql).not.toContain('lambda')
+})
 
 describe('answers as DuckDB', () => {
   for (const statement of STATEMENTS)
