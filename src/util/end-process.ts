@@ -1,5 +1,6 @@
 /** How the process ends: the signals that ask it to stop, and the two ways to end at once. */
 import { constants } from 'node:os'
+import { isMainThread } from 'node:worker_threads'
 import { monotonicMs } from './clock.ts'
 import { SIGNAL_ECHO_MS } from './limits.ts'
 
@@ -22,20 +23,24 @@ export function withoutEchoes(listener: (signal: NodeJS.Signals) => void): (sign
 }
 
 /**
+ * Time for a signal to end the process. The first process of a container does not die of its own
+ * signal.
+ */
+const DIE_MS = 1_000
+
+/**
  * Kills the process as a crash would; recovery is the same. exit() waits for threads, and it has
  * hung and crashed while a thread was inside LMDB or DuckDB. Any thread may call this.
  */
 export function endNow(): never {
   process.kill(process.pid, 'SIGKILL')
-  // The signal ends this loop.
-  for (;;) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1000)
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, DIE_MS)
+  // The kernel ignores the signal where this is the first process of a container. abort() ends in a
+  // fault of the processor, which the kernel never ignores. No thread but the main one has abort();
+  // another one ends alone, and the main thread calls this when it sees that.
+  if (isMainThread) process.abort()
+  process.exit(1)
 }
-
-/**
- * Time for the signal to end the process. The first process of a container does not die of its own
- * signal.
- */
-const DIE_MS = 1_000
 
 /**
  * Ends the process by the default action of `signal`, so that a shell sees 128 + its number. Main

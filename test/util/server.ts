@@ -96,6 +96,8 @@ export interface StartOptions {
   readonly main?: string
   /** RLIMIT_NOFILE of the process, soft and hard. */
   readonly descriptorsMax?: number
+  /** A program with its arguments that runs the server's command. */
+  readonly under?: readonly string[]
   readonly dataDir?: string
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
@@ -146,8 +148,8 @@ process.once('exit', removeLeftovers) // scripts that are no tests use this file
  * where the process ends first.
  */
 export function spawnServer(options: StartOptions & { readonly dataDir: string }) {
-  const { main = MAIN, descriptorsMax, dataDir, args = [], env } = options
-  const command = [process.execPath, main, 'start', '--port', '0', '--data-dir', dataDir, ...args]
+  const { main = MAIN, descriptorsMax, under = [], dataDir, args = [], env } = options
+  const command = [...under, process.execPath, main, 'start', '--port', '0', '--data-dir', dataDir, ...args]
   const limited =
     descriptorsMax === undefined
       ? command
