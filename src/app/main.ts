@@ -5,6 +5,7 @@ import { CANNOT_RUN, CLEAN, DAMAGED, readCommandLine } from '../engine/command.t
 import { isInterrupted } from '../tools/terminal.ts'
 import { must } from '../util/assert.ts'
 import { dieOf } from '../util/end-process.ts'
+import { CannotRun } from '../util/errors.ts'
 import { errorText, missingPackage, say, warn } from '../util/say.ts'
 import { COMMANDS, commandHelp, helpText } from './commands.ts'
 
@@ -14,6 +15,13 @@ import { COMMANDS, commandHelp, helpText } from './commands.ts'
  */
 const PRIVATE_UMASK = 0o077
 
+/**
+ * The first failed write to standard output, such as to a file on a full disk. A command ends with
+ * it, because its result is there. The server goes on without the line: those are messages only.
+ */
+let outputError: Error | undefined
+let isServer = false
+
 async function main(): Promise<number> {
   process.umask(PRIVATE_UMASK)
   const { named, help, input } = readCommandLine(process.argv.slice(2), COMMANDS)
@@ -22,15 +30,16 @@ async function main(): Promise<number> {
     return CLEAN
   }
   const command = named ?? must(COMMANDS[0], 'the default command')
+  isServer = command === COMMANDS[0]
   return await command.run(input)
 }
 
 // `weir inspect | head`: the reader has closed the pipe. Weir ends as other tools do, by SIGPIPE
 // and without a message; a shell reports 141. The next start recovers whatever was under way.
 for (const stream of [process.stdout, process.stderr])
-  stream.on('error', error => {
-    if ((error as NodeJS.ErrnoException).code !== 'EPIPE') throw error
-    dieOf('SIGPIPE')
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') dieOf('SIGPIPE')
+    else if (stream === process.stdout) outputError ??= error
   })
 
 /**
@@ -43,17 +52,22 @@ function flushed(stream: NodeJS.WriteStream): Promise<void> {
   })
 }
 
-/** Exits with `code`, unless a signal is already ending the process. */
-function exit(code: number): void {
-  if (!isInterrupted()) process.exit(code)
+/** Runs the command, says why it failed, and returns its exit code. */
+async function run(): Promise<number> {
+  let code: number = CLEAN
+  let failure: Error | undefined
+  try {
+    code = await main()
+  } catch (error) {
+    failure = missingPackage(error as Error) ?? (error as Error)
+  }
+  await Promise.all([flushed(process.stdout), flushed(process.stderr)])
+  if (outputError !== undefined && !isServer)
+    failure = new CannotRun(`standard output cannot be written: ${outputError.message}`)
+  if (failure === undefined) return code
+  if (!isInterrupted()) warn(errorText(failure))
+  return failure.name === 'CannotRun' ? CANNOT_RUN : DAMAGED
 }
 
-try {
-  const code = await main()
-  await Promise.all([flushed(process.stdout), flushed(process.stderr)])
-  exit(code)
-} catch (error) {
-  const failure = missingPackage(error as Error) ?? (error as Error)
-  if (!isInterrupted()) warn(errorText(failure))
-  exit(failure.name === 'CannotRun' ? CANNOT_RUN : DAMAGED)
-}
+const exitCode = await run()
+if (!isInterrupted()) process.exit(exitCode) // else a signal is already ending the process

@@ -1,14 +1,30 @@
 /** Lines for the operator. The only file that writes to the terminal. */
 import { cannotLoad } from './load-package.ts'
 
+/** Lines that could not be written, such as to a file on a full disk. */
+const lost = new Map<NodeJS.WriteStream, number>()
+
+/**
+ * Writes a line. One whose write fails is lost, and the next one that is written is followed by
+ * their number. The stream also emits the error; app/main.ts decides whether it ends the process.
+ */
+function write(stream: NodeJS.WriteStream, line: string): void {
+  stream.write(`${line}\n`, error => {
+    const count = lost.get(stream) ?? 0
+    if (error) lost.set(stream, count + 1)
+    else if (lost.delete(stream))
+      write(stream, `weir: lines before this one that could not be written: ${count}`)
+  })
+}
+
 /** A line on standard output. */
 export function say(line: string): void {
-  process.stdout.write(`${line}\n`)
+  write(process.stdout, line)
 }
 
 /** A warning or failure on standard error, with the time. */
 export function warn(line: string): void {
-  process.stderr.write(`${new Date().toISOString()} ${line}\n`)
+  write(process.stderr, `${new Date().toISOString()} ${line}`)
 }
 
 /** A line of the audit trail on standard output: one JSON object with the time. */
@@ -27,7 +43,7 @@ function auditLine(entry: object): string {
 
 /** Writes a note or progress of a command to standard error. Results go to standard output. */
 export function note(line: string): void {
-  process.stderr.write(`${line}\n`)
+  write(process.stderr, line)
 }
 
 /**

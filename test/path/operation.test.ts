@@ -2,7 +2,6 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout } from 'node:timers/promises'
@@ -11,7 +10,7 @@ import { expect, test } from 'vitest'
 import { must } from '../../src/util/assert.ts'
 import { SIGNAL_ECHO_MS } from '../../src/util/limits.ts'
 import { ask, head, Raw } from '../api/client.ts'
-import { fetchToken, send, spawnServer, startServer, temporaryFolder } from '../util/server.ts'
+import { fetchToken, freePort, send, spawnServer, startServer, temporaryFolder } from '../util/server.ts'
 import { column, pathOf, portOf, post } from './client.ts'
 
 const MAIN = fileURLToPath(new URL('../../src/app/main.js', import.meta.url))
@@ -26,16 +25,6 @@ function run(args: readonly string[], env: Record<string, string> = {}) {
     timeout: 60_000,
   })
   return { code: child.status, out: child.stdout.toString(), err: child.stderr.toString() }
-}
-
-/** A port that is free and that no connection has used. */
-async function freePort(): Promise<string> {
-  const holder = createServer().listen(0, '127.0.0.1')
-  await once(holder, 'listening')
-  const { port } = holder.address() as AddressInfo
-  holder.close()
-  await once(holder, 'close')
-  return String(port)
 }
 
 test('a second server on the same port exits 2 and says so', async () => {

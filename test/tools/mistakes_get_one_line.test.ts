@@ -5,8 +5,10 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import {
+  closeSync,
   existsSync,
   mkdirSync,
+  openSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -180,6 +182,21 @@ test.each([['inspect'], ['verify'], ['--help'], ['export', 'keyed', '--format', 
     )
     expect([args, stdout.toString()]).toEqual([args, '141\n'])
     expect(readFileSync(errors, 'utf8')).not.toMatch(/EPIPE|\n\s+at /)
+  },
+)
+
+test.each([['inspect'], ['--help'], ['export', 'keyed', '--format', 'ndjson', '--out', '-']])(
+  '%s to a full disk ends with one line and exit 2',
+  (...args) => {
+    const full = openSync('/dev/full', 'w')
+    const { status, stderr } = spawnSync(process.execPath, [MAIN, ...args, '--data-dir', filled.dataDir], {
+      stdio: ['ignore', full, 'pipe'],
+    })
+    closeSync(full)
+    const lines = stderr.toString().trimEnd().split('\n')
+    const says = expect.stringContaining('standard output cannot be written: ENOSPC')
+    expect([args, status, lines.at(-1)]).toEqual([args, 2, says])
+    expect(stderr.toString()).not.toMatch(/\n\s+at /)
   },
 )
 

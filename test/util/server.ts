@@ -4,6 +4,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -81,6 +82,16 @@ export function temporaryFolder(name = 'weir-'): string {
   const folder = mkdtempSync(join(tmpdir(), name))
   folders.add(folder)
   return folder
+}
+
+/** A port that is free and that no connection has used. */
+export async function freePort(): Promise<string> {
+  const holder = createServer().listen(0, '127.0.0.1')
+  await once(holder, 'listening')
+  const { port } = holder.address() as AddressInfo
+  holder.close()
+  await once(holder, 'close')
+  return String(port)
 }
 
 /** Kills the servers that still run, and removes the folders. */
