@@ -9,7 +9,7 @@
 import { dirname, join, resolve } from 'node:path'
 import { CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
 import { must } from '../util/assert.ts'
-import { lockNewFolder } from '../util/data-folder.ts'
+import { lockNewFolder, readNames } from '../util/data-folder.ts'
 import { type Disk, readFile, disk as realDisk, syncFolder, writeDurably } from '../util/disk.ts'
 import { asDamage, CannotRun, Damaged } from '../util/errors.ts'
 import { armCrash, crashPoint } from '../util/fault-injection.ts'
@@ -210,7 +210,7 @@ async function damageOf(
 /** @throws CannotRun where the folder has files that no restore left */
 function checkEmpty(disk: Disk, to: Paths): void {
   if (disk.kind(to.root) !== 'folder' || disk.exists(to.restoring)) return
-  if (disk.readdir(to.root).some(name => join(to.root, name) !== to.lock))
+  if (readNames(disk, to.root).some(name => join(to.root, name) !== to.lock))
     throw new CannotRun(`the data folder ${to.root} is not empty: name a new folder with --data-dir`)
 }
 

@@ -13,6 +13,7 @@ import { CannotRun, Damaged } from './errors.ts'
 import { FORMAT_FILE_BYTES_MAX } from './limits.ts'
 import { findLmdbDamage } from './lmdb-file.ts'
 import { BACKUP_FILE, LMDB_FILES, type Paths, UNFINISHED_BACKUP_FILE } from './paths.ts'
+import { printable, warn } from './say.ts'
 
 /**
  * Version of the whole folder. 2: the catalog's secrets are sealed, and a schema may name its key.
@@ -115,9 +116,24 @@ function checkNoBackup(paths: Paths, on: Disk): void {
 function makeFolder(root: string, on: Disk): void {
   try {
     on.mkdir(root)
-    chmodSync(root, 0o700)
+    makePrivate(root)
   } catch (error) {
     throw unusable(root, error)
+  }
+}
+
+/**
+ * A mounted volume may belong to another user, who alone can change its mode. Weir uses it all the
+ * same: every file and folder that it makes inside is private.
+ */
+function makePrivate(root: string): void {
+  try {
+    chmodSync(root, 0o700)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EPERM') throw error
+    warn(
+      `the data folder ${printable(root)} belongs to another user, so it keeps its mode; what Weir makes inside it is private`,
+    )
   }
 }
 
@@ -191,11 +207,14 @@ function removeUnfinishedCatalog(paths: Paths, on: Disk): void {
   if (damage?.kind === 'foreign' && findData(paths, on) === undefined) on.unlink(damage.path)
 }
 
+/** The names in a folder, without the `lost+found` that a mounted file system has. */
+export function readNames(on: Disk, folder: string): string[] {
+  return on.readdir(folder).filter(name => name !== 'lost+found')
+}
+
 /** A file that exists only after the catalog was made; undefined where there is none. */
 function findData({ admin, index, log, segment }: Paths, on: Disk): string | undefined {
-  // A mounted file system has a folder `lost+found`.
-  const holdsSomething = (folder: string) =>
-    on.exists(folder) && on.readdir(folder).some(name => name !== 'lost+found')
+  const holdsSomething = (folder: string) => on.exists(folder) && readNames(on, folder).length > 0
   return [admin, join(index, LMDB_FILES.data)].find(on.exists) ?? [log, segment].find(holdsSomething)
 }
 

@@ -4,6 +4,7 @@
  */
 import { realpathSync } from 'node:fs'
 import { basename, dirname, isAbsolute, join, sep } from 'node:path'
+import { readNames } from '../../util/data-folder.ts'
 import { type Disk, syncFolder } from '../../util/disk.ts'
 import { Damaged } from '../../util/errors.ts'
 import { BACKUP_FILE, UNFINISHED_BACKUP_FILE } from '../../util/paths.ts'
@@ -20,7 +21,7 @@ export function whyNotTo(disk: Disk, folder: string, dataDir: string): string | 
     if (`${real}${sep}`.startsWith(`${data}${sep}`))
       return `${folder} is inside the data folder: name a folder outside it`
     if (!disk.exists(folder)) return undefined
-    const names = disk.readdir(folder)
+    const names = readNames(disk, folder)
     if (names.includes(BACKUP_FILE)) return `${folder} has a backup already: name another folder`
     if (names.includes(UNFINISHED_BACKUP_FILE))
       return `${folder} has an unfinished backup: remove it, or name another folder`
@@ -74,7 +75,7 @@ export function removeEmptyFolders(disk: Disk, made: readonly string[]): void {
  * is never taken for a data folder.
  */
 export function removeFiles(disk: Disk, folder: string): void {
-  const names = disk.readdir(folder)
+  const names = readNames(disk, folder)
   const others = names.filter(name => name !== UNFINISHED_BACKUP_FILE)
   for (const name of [...others, ...names.filter(name => name === UNFINISHED_BACKUP_FILE)])
     disk.unlink(join(folder, name))
@@ -102,7 +103,7 @@ const DEPTH_MAX = 3
  * The first entry of a folder that is neither a plain file nor a folder; undefined: there is none.
  */
 export function firstNotPlain(disk: Disk, folder: string, depth = 0): Damaged | undefined {
-  for (const name of disk.readdir(folder)) {
+  for (const name of readNames(disk, folder)) {
     const path = join(folder, name)
     const kind = disk.kind(path)
     if (kind === 'other') return new Damaged(path, 0, 'it is not a plain file')
