@@ -5,7 +5,7 @@
 import { CLEAN, type CommandInput } from '../engine/command.ts'
 import { must } from '../util/assert.ts'
 import { CannotRun } from '../util/errors.ts'
-import { noteAudit, say } from '../util/say.ts'
+import { noteAudit, printable, say } from '../util/say.ts'
 import { askCatalog, checked, SYSTEM } from './ask-catalog.ts'
 import {
   manageApplications,
@@ -74,7 +74,7 @@ function listLines(all: readonly ShownApplication[]): string[] {
 const DONE = { list: '', create: 'created', rotate: 'has a new secret', delete: 'deleted' } as const
 
 function linesOf(action: keyof typeof DONE, one: ShownApplication): string[] {
-  const said = `application ${one.uniqueName} ${DONE[action]}`
+  const said = `application ${printable(one.uniqueName)} ${DONE[action]}`
   if (action === 'delete') return [`${said}: its tokens are refused from now on`]
   return [
     said,

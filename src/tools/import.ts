@@ -22,7 +22,7 @@ import {
   IMPORT_WAIT_MS_MAX,
   IMPORT_WAIT_MS_MIN,
 } from '../util/limits.ts'
-import { note, say } from '../util/say.ts'
+import { note, printable, say } from '../util/say.ts'
 import { authorizationOf, baseOf } from './running-server.ts'
 import { countText, createProgress } from './terminal.ts'
 import { type ImportAnswer, type KnownImport, listImports, type Server, upload } from './upload.ts'
@@ -202,7 +202,7 @@ function add({ name }: Source, sum: Sum, { import: id, accepted, rejected, refus
   sum.rejected += rejected
   sum.listed += refused.length
   sum.seen.add(id)
-  for (const { line, code, message } of refused) note(`${name}:${line}: ${code}: ${message}`)
+  for (const { line, code, message } of refused) note(printable(`${name}:${line}: ${code}: ${message}`))
 }
 
 /** Another client loads the file, or the server has not ended the last import of it. */

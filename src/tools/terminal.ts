@@ -70,9 +70,14 @@ export interface Progress {
   end(): void
 }
 
-/** @param task what the command does, such as `checking segments` */
+/**
+ * Texts are made printable.
+ * @param task what the command does, such as `checking segments`
+ */
 export function createProgress(task: string): Progress {
-  return process.stderr.isTTY === true ? progressBar(task) : progressLines(task)
+  const shown = printable(task)
+  const { step, end } = process.stderr.isTTY === true ? progressBar(shown) : progressLines(shown)
+  return { step: (done, of, what) => step(done, of, what === undefined ? what : printable(what)), end }
 }
 
 function progressBar(task: string): Progress {
@@ -217,10 +222,10 @@ export function tableLines(head: readonly string[], rows: readonly (readonly Cel
   return [line(head), ...rows.map(row => line(head.map((_, index) => textOf(row[index]))))]
 }
 
-/** `label  value` lines with the values in one column. */
+/** `label  value` lines with the values in one column. Values are made printable. */
 export function pairLines(pairs: readonly (readonly [label: string, value: string])[]): string[] {
   const width = pairs.reduce((most, [label]) => Math.max(most, label.length), 0)
-  return pairs.map(([label, value]) => `${label.padEnd(width)}  ${value}`)
+  return pairs.map(([label, value]) => `${label.padEnd(width)}  ${printable(value)}`)
 }
 
 /**
