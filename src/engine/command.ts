@@ -123,7 +123,9 @@ export function readCommandLine(
     const value = values[flag]
     if (value !== undefined) flags.set(flag, typeof value === 'string' ? value : '')
   }
-  return { named, help, input: { config: readConfig(values, env), positionals, flags } }
+  // The help is printed whatever the options say; a wrong one may be why it is asked for.
+  const config = help ? readConfig({}, {}) : readConfig(values, env)
+  return { named, help, input: { config, positionals, flags } }
 }
 
 type ParseOptions = Record<string, { type: 'string' | 'boolean' }>

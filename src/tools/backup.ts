@@ -23,7 +23,7 @@ import { BackupThrottle, type CopyProgress } from './backup/copy-file.ts'
 import { type BackupState, writeBackup } from './backup/write-backup.ts'
 import { type Offline, openOffline } from './offline.ts'
 import { postToServer } from './running-server.ts'
-import { inspectLog } from './stopped-folder.ts'
+import { inspectLog, lastFlushed } from './stopped-folder.ts'
 import { createCopyProgress, whenInterrupted } from './terminal.ts'
 
 /** Runs `weir backup`. The exit code is 1 where the backup is incomplete. */
@@ -83,7 +83,7 @@ function stateOf({ catalog, index, paths }: Offline): BackupState {
   const flushed = flushedSequences(catalog, index.opened.pools)
   const log = inspectLog(paths.log, flushed)
   if (log.damage !== undefined) throw log.damage
-  const lastSequence = Math.max(0, log.lastSequence, ...flushed.values())
+  const lastSequence = Math.max(log.lastSequence, lastFlushed(flushed))
   return {
     pools: catalog.pools().map(({ number, id }) => {
       const { flushedSequence = 0, segments = [] } = states.get(number) ?? {}

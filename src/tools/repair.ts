@@ -43,6 +43,7 @@ import { checkedText, findingText, Report } from './report.ts'
 import {
   flushedOf,
   inspectLog,
+  lastFlushed,
   openStopped,
   readCatalog,
   readIndex,
@@ -122,7 +123,7 @@ function salvageOptions(
     folder: paths.log,
     fileBytes: config.logFileBytes,
     isKnown: (pool: number) => memory.poolsByNumber.has(pool) || memory.tombstones.has(pool),
-    flushedSequence: Math.max(0, ...flushed.values()),
+    flushedSequence: lastFlushed(flushed),
   }
 }
 

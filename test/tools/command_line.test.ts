@@ -22,6 +22,13 @@ test('no command is start, with all options', () => {
   expect(read('start', '--port', '7').named).toBe(START)
 })
 
+test('the help is given whatever the options and the environment say', () => {
+  const env = { WEIR_PORT: 'x' }
+  for (const args of [['--help'], ['copy', '--help'], ['--port', 'y', '--help']])
+    expect(readCommandLine(args, [START, COPY], env).help).toBe(true)
+  expect(() => readCommandLine([], [START, COPY], env)).toThrow(/WEIR_PORT/)
+})
+
 test('a command takes its positionals, its flags and the common options, in any order', () => {
   const { named, input } = read('--data-dir', '/x', 'copy', 'a', '--force', '--format', 'csv', 'b')
   expect(named).toBe(COPY)
