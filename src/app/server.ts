@@ -308,6 +308,7 @@ function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['
     notes.push(
       `the secret of the first application has fewer than ${CLIENT_SECRET_CHARACTERS_MIN} characters: set WEIR_CLIENT_ID and a longer WEIR_CLIENT_SECRET`,
     )
+  if (opened.unapplied !== undefined) notes.push(opened.unapplied)
   if (log.replayed > 0) notes.push(`replayed ${log.replayed} requests from the log`)
   if (log.torn !== undefined)
     notes.push(`an unfinished write was removed from ${log.torn.file} at byte ${log.torn.offset}`)

@@ -346,6 +346,11 @@ export interface Meta {
   readonly firstApplicationId: string
   /** True once the open pool `events` was made. It is not made again after its deletion. */
   readonly openPoolMade: boolean
+  /**
+   * SHA-256 of the id and secret that a start applied last; undefined: none, or an earlier version
+   * applied them.
+   */
+  readonly givenDigest?: string
 }
 
 /** Signs tokens (HS256). It is on disk, so that tokens survive a restart. */

@@ -4,13 +4,14 @@
  *
  * A new data folder gets, in one transaction, its identity, the signing key, the first application
  * with all scopes, and the open pool `events`. A later start may replace the first application by
- * the options.
+ * the options. Options that were applied are not applied again: a secret that was rotated since
+ * stays dead, and a deleted application stays deleted.
  *
  * data/admin.json repeats the first application's id and secret. It is written after the
  * transaction, and written again when it does not match, so a crash between the two loses nothing.
  */
 
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { wallMs } from '../util/clock.ts'
 import { type Disk, disk, readFile, replaceFile } from '../util/disk.ts'
 import { CannotRun, Damaged } from '../util/errors.ts'
@@ -47,6 +48,8 @@ export interface OpenedCatalog {
   readonly adminIsNew: boolean
   /** True where this start found no catalog and made one. */
   readonly isNewFolder: boolean
+  /** Why the id and secret of the options are not those of the first application; one line. */
+  readonly unapplied: string | undefined
 }
 
 /**
@@ -79,7 +82,7 @@ async function start(
   const change = startChange(memory, options)
   if (change !== undefined) await catalog.put(change.puts, change.removes)
   const { admin, written } = writeAdmin(memory, options.paths.admin, options.disk ?? disk)
-  return { catalog, admin, adminIsNew: written, isNewFolder }
+  return { catalog, admin, adminIsNew: written, isNewFolder, unapplied: unappliedNote(memory, options) }
 }
 
 /** The name of the pool that a new folder begins with. */
@@ -126,6 +129,7 @@ function newFolder(given: AdminGiven): StartChange {
     nextPoolNumber: 1,
     firstApplicationId: admin.id,
     openPoolMade: true,
+    ...(isGiven(given) ? { givenDigest: digestOf(given) } : {}),
   }
   const signingKey = makeSigningKey([], now)
   const checked = { columns: [], timestamp: null, uniqueIdColumn: null, tenant: null, tableSettings: null }
@@ -139,15 +143,21 @@ function newFolder(given: AdminGiven): StartChange {
 /**
  * Replaces the id or the secret of the first application. Whatever is not given stays as it was,
  * its name and scopes too. Access policies name applications by id, so a new id has none.
+ *
+ * What the last start applied is not applied again: the environment still has a secret after its
+ * rotation, and it may be the leaked one.
  */
 function replaceAdmin(memory: Memory, given: AdminGiven): StartChange | undefined {
   const meta = memory.meta()
+  const givenDigest = digestOf(given)
+  if (!isGiven(given) || givenDigest === meta.givenDigest) return undefined
   const old = memory.applications.get(meta.firstApplicationId)
   const id = given.clientId ?? meta.firstApplicationId
   const secret = given.clientSecret ?? old?.secret
-  if (given.clientId === undefined && given.clientSecret === undefined) return undefined
-  if (id === old?.id && secret === old.secret) return undefined
-  if (id !== old?.id && memory.applications.has(id))
+  const applied: Meta = { ...meta, firstApplicationId: id, givenDigest }
+  if (id === old?.id && secret === old.secret) return { puts: [[keys.meta, applied]], removes: [] }
+  const holder = memory.applications.get(id) ?? memory.applications.byName(id)
+  if (holder !== undefined && holder.id !== old?.id)
     throw new CannotRun(`the client id ${id} belongs to another application`)
   const now = wallMs()
   const made = makeApplication(id, secret ?? newSecret(), now)
@@ -158,11 +168,33 @@ function replaceAdmin(memory: Memory, given: AdminGiven): StartChange | undefine
   return {
     puts: [
       [keys.application(id), admin],
-      [keys.meta, { ...meta, firstApplicationId: id } satisfies Meta],
+      [keys.meta, applied],
       ...(replaced === undefined ? [] : policiesWithout(memory, replaced, SYSTEM, now)),
     ],
     removes: replaced === undefined ? [] : [keys.application(replaced)],
   }
+}
+
+function isGiven({ clientId, clientSecret }: AdminGiven): boolean {
+  return clientId !== undefined || clientSecret !== undefined
+}
+
+function digestOf({ clientId, clientSecret }: AdminGiven): string {
+  // JSON writes null for undefined.
+  return createHash('sha256')
+    .update(JSON.stringify([clientId, clientSecret]))
+    .digest('base64url')
+}
+
+/** See OpenedCatalog. `memory` has the change of this start. */
+function unappliedNote(memory: Memory, { clientId, clientSecret }: AdminGiven): string | undefined {
+  if (!clientId && !clientSecret) return undefined
+  const first = memory.applications.get(memory.meta().firstApplicationId)
+  const given = 'WEIR_CLIENT_ID and WEIR_CLIENT_SECRET are not applied again'
+  if (first === undefined)
+    return `${given}: the first application was deleted since; another pair makes a new one`
+  if (!clientSecret || first.secret === clientSecret) return undefined
+  return `${given}: the secret of the first application was rotated since; another pair replaces it`
 }
 
 /**

@@ -1,6 +1,6 @@
 /**
- * Secrets at rest: applications' secrets, signing keys and the credentials of data sources are
- * sealed on disk with the key in data/secret.key (docs/decisions/0041).
+ * Secrets at rest: applications' secrets, signing keys, the credentials of data sources and the
+ * digest in `meta` are sealed on disk with the key in data/secret.key (docs/decisions/0041).
  *
  * A sealed document lacks its secret fields. Its field `sealed` has them as JSON, encrypted by
  * AES-256-GCM and bound to the document's key, so it opens in no other document. The documents in
@@ -13,6 +13,8 @@ import type { Entry } from './catalog-types.ts'
 
 /** The secret fields of a document, by the part of its key before the first slash. */
 const SECRET_FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
+  // A digest of a short secret can be guessed from.
+  ['meta', ['givenDigest']],
   ['signing-key', ['secret']],
   ['application', ['secret']],
   ['source', ['basicAuth', 'settings']],

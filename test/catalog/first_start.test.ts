@@ -6,12 +6,13 @@ import {
   createApplication,
   deleteApplication,
   modifyApplication,
+  rotateSecret,
 } from '../../src/catalog/change-application.ts'
 import { assignPolicy, createPolicy } from '../../src/catalog/change-policy.ts'
 import { deleteSource } from '../../src/catalog/change-source.ts'
 import { Memory } from '../../src/catalog/memory.ts'
 import { SCOPES } from '../../src/catalog/model.ts'
-import { startChange, writeAdmin } from '../../src/catalog/open-catalog.ts'
+import { type OpenedCatalog, startChange, writeAdmin } from '../../src/catalog/open-catalog.ts'
 import { must } from '../../src/util/assert.ts'
 import { MemoryDisk } from '../util/memory-disk.ts'
 import { type Folder, makeFolder } from './folder.ts'
@@ -126,9 +127,77 @@ describe('a later start', () => {
     await first.catalog.change(deleteApplication({ id: 'me' }, 'me'))
     await first.catalog.change(createApplication({ uniqueName: 'me' }, 'me'))
     await first.catalog.stop()
-    await expect(folder.open({ clientId: 'me', clientSecret: 'a-secret-of-mine' })).rejects.toThrow(
+    await expect(folder.open({ clientId: 'me', clientSecret: 'another-secret' })).rejects.toThrow(
       'the client id me belongs to another application',
     )
+  })
+
+  test('takes the name of the first application as its id', async () => {
+    const first = await folder.open()
+    const id = must(first.admin, 'admin').clientId
+    await first.catalog.change(modifyApplication({ id }, { uniqueName: 'ops' }, 'me'))
+    await first.catalog.stop()
+    const { admin, catalog } = await folder.open({ clientId: 'ops', clientSecret: 'a-secret-of-mine' })
+    expect(admin).toEqual({ clientId: 'ops', clientSecret: 'a-secret-of-mine' })
+    expect(catalog.read.applications.all().map(one => [one.id, one.uniqueName])).toEqual([['ops', 'ops']])
+    expect(catalog.read.applications.byName('ops')?.id).toBe('ops')
+  })
+})
+
+describe('the same options at a later start', () => {
+  const given = { clientId: 'me', clientSecret: 'a-secret-of-mine' }
+  const secretOf = (id: string, { catalog }: OpenedCatalog) => catalog.application(id)?.secret
+
+  test('leave a rotated secret dead, and a line says so', async () => {
+    const first = await folder.open(given)
+    expect(first.unapplied).toBeUndefined()
+    const rotated = await first.catalog.change(rotateSecret({ id: 'me' }, 'me'))
+    if (rotated === null || 'badRequest' in rotated) throw new Error('not rotated')
+    await folder.stop()
+
+    const second = await folder.open(given)
+    expect(secretOf('me', second)).toBe(rotated.secret)
+    expect(second.unapplied).toMatch(/not applied again: the secret of the first application was rotated/)
+    expect(adminFile()).toEqual({ clientId: 'me', clientSecret: rotated.secret })
+    await folder.stop()
+    // The new secret is given, and rotated too.
+    const third = await folder.open({ clientId: 'me', clientSecret: rotated.secret })
+    expect(third.unapplied).toBeUndefined()
+    const again = await third.catalog.change(rotateSecret({ id: 'me' }, 'me'))
+    await folder.stop()
+    const fourth = await folder.open({ clientId: 'me', clientSecret: rotated.secret })
+    expect(again).toMatchObject({ secret: secretOf('me', fourth) })
+    await folder.stop()
+    // Another pair is applied, without options nothing changes.
+    const other = { clientId: 'me', clientSecret: 'another-secret' }
+    expect((await folder.open(other)).admin).toEqual(other)
+    await folder.stop()
+    const last = await folder.open()
+    expect([last.admin, last.unapplied]).toEqual([other, undefined])
+  })
+
+  test('do not make a deleted application again', async () => {
+    const first = await folder.open(given)
+    await first.catalog.change(deleteApplication({ id: 'me' }, 'me'))
+    await folder.stop()
+    const second = await folder.open(given)
+    expect(second.catalog.read.applications.all()).toEqual([])
+    expect(second.unapplied).toMatch(/not applied again: the first application was deleted/)
+    await folder.stop()
+    expect((await folder.open({ ...given, clientSecret: 'another-secret' })).admin?.clientId).toBe('me')
+  })
+
+  test('are remembered where an earlier version applied them', async () => {
+    const first = await folder.open(given)
+    const { givenDigest, ...meta } = first.catalog.meta()
+    expect(givenDigest).toHaveLength(43)
+    await first.catalog.put([['meta', meta]])
+    await folder.stop()
+    const second = await folder.open(given)
+    expect(second.catalog.meta()).toEqual({ ...meta, givenDigest })
+    await second.catalog.change(rotateSecret({ id: 'me' }, 'me'))
+    await folder.stop()
+    expect(secretOf('me', await folder.open(given))).not.toBe(given.clientSecret)
   })
 })
 
