@@ -9,7 +9,7 @@ import { problemReply, refuse } from '../api/problem.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { BadRequest } from '../catalog/catalog-types.ts'
 import type { Scope } from '../catalog/model.ts'
-import { writeAdmin } from '../catalog/open-catalog.ts'
+import { keepingAdmin } from '../catalog/open-catalog.ts'
 import type { Tokens } from '../catalog/token.ts'
 import {
   attemptOf,
@@ -20,7 +20,6 @@ import {
   rotateKeys,
 } from '../tools/manage.ts'
 import { jobAttemptOf, manageJobs, readJobsRequest } from '../tools/manage-jobs.ts'
-import { disk } from '../util/disk.ts'
 import { ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
 import type { Paths } from '../util/paths.ts'
 
@@ -42,12 +41,8 @@ export function adminRoutes(deps: AdminDeps): ControlRoute[] {
       scope: 'application:admin',
       read: readApplicationsRequest,
       attemptOf,
-      run: async (request, by) => {
-        const answer = await manageApplications(catalog, request, by, audit)
-        // One small file, written when an operator changes the first application's secret.
-        if (request.action === 'rotate') writeAdmin(catalog.read, paths.admin, disk)
-        return answer
-      },
+      run: (request, by) =>
+        keepingAdmin(catalog, paths.admin, () => manageApplications(catalog, request, by, audit)),
     }),
     route(deps, {
       path: '/v1/admin/keys',

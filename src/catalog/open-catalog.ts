@@ -17,6 +17,7 @@ import { type Disk, disk, readFile, replaceFile } from '../util/disk.ts'
 import { CannotRun, Damaged } from '../util/errors.ts'
 import { newId } from '../util/ids.ts'
 import type { Paths } from '../util/paths.ts'
+import { errorText, warn } from '../util/say.ts'
 import { Catalog, type CatalogListener } from './catalog.ts'
 import type { Entry } from './catalog-types.ts'
 import { newSecret } from './change-application.ts'
@@ -212,6 +213,24 @@ export function writeAdmin(
   if (holds(on, path, bytes)) return { admin, written: false }
   replaceFile(on, path, [bytes])
   return { admin, written: true }
+}
+
+/**
+ * Runs a change, and writes data/admin.json where the change was one of the first application. The
+ * change is durable and its answer may have a secret that nothing shows again, so a failed write is
+ * a warning: the next start writes the file.
+ */
+export async function keepingAdmin<T>(catalog: Catalog, path: string, change: () => Promise<T>): Promise<T> {
+  const first = () => catalog.application(catalog.meta().firstApplicationId)
+  const before = first()
+  const answer = await change()
+  if (first() === before) return answer
+  try {
+    writeAdmin(catalog.read, path, disk)
+  } catch (error) {
+    warn(`${path} has the old secret until the next start writes it: ${errorText(error as Error)}`)
+  }
+  return answer
 }
 
 /** True where the file has these bytes. A damaged file does not, so it is written again. */

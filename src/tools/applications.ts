@@ -17,6 +17,9 @@ import {
 } from './manage.ts'
 import { pairLines, tableLines } from './terminal.ts'
 
+/** The flags that only `create` takes. */
+const CREATE_FLAGS = ['scopes', 'propeller', 'description'] as const
+
 /** Runs `weir applications`. */
 export async function applications(input: CommandInput): Promise<number> {
   const { positionals, flags } = input
@@ -30,6 +33,12 @@ export async function applications(input: CommandInput): Promise<number> {
       propeller: flags.get('propeller'),
     }),
   )
+  const unused = CREATE_FLAGS.find(flag => flags.has(flag))
+  if (unused !== undefined && request.action !== 'create')
+    throw new CannotRun(`weir applications ${request.action} takes no --${unused}`)
+  // No scopes in a request mean all of them.
+  if (flags.has('scopes') && scopes.length === 0)
+    throw new CannotRun('--scopes names no scope; without --scopes the application gets all of them')
   const answer = await askCatalog<readonly ShownApplication[]>(
     input,
     '/v1/admin/applications',

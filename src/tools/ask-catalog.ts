@@ -4,7 +4,7 @@
  */
 import type { Catalog } from '../catalog/catalog.ts'
 import type { BadRequest } from '../catalog/catalog-types.ts'
-import { openCatalog, writeAdmin } from '../catalog/open-catalog.ts'
+import { keepingAdmin, openCatalog } from '../catalog/open-catalog.ts'
 import type { CommandInput } from '../engine/command.ts'
 import { must } from '../util/assert.ts'
 import { checkCatalog, upgradeFormat } from '../util/data-folder.ts'
@@ -37,9 +37,7 @@ export async function askCatalog<T extends object>(
   upgradeFormat(paths)
   const { catalog } = await openCatalog({ paths, crashAt: config.crashAt })
   try {
-    const answer = checked(await offline(catalog))
-    writeAdmin(catalog.read, paths.admin, disk) // the first application may have another secret
-    return answer
+    return checked(await keepingAdmin(catalog, paths.admin, () => offline(catalog)))
   } finally {
     await catalog.stop()
     disk.close(must(lock, 'the lock of a data folder'))

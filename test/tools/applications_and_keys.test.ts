@@ -1,5 +1,5 @@
 /** `weir applications` and `weir keys`, on a stopped folder and on a running server. */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { SCOPES } from '../../src/catalog/model.ts'
@@ -190,6 +190,11 @@ describe('on a running server', () => {
     for (const [args, message] of [
       [['applications', 'drop', ...at], /"action" must be list, create, rotate, delete/],
       [['applications', ...at], /needs <action>/],
+      [['applications', 'create', 'x', '--scopes', '', ...at], /--scopes names no scope/],
+      [['applications', 'create', 'x', '--scopes', ',', ...at], /--scopes names no scope/],
+      [['applications', 'rotate', 'x', '--scopes', 'admin', ...at], /rotate takes no --scopes/],
+      [['applications', 'list', '--propeller', 'P1_SMALL', ...at], /list takes no --propeller/],
+      [['applications', 'delete', 'x', '--description', 'd', ...at], /delete takes no --description/],
       [['keys', 'delete', ...at], /weir keys takes rotate/],
       [['applications', 'list', '--data-dir', server.dataDir], /another process uses the data folder/],
       [['applications', 'list', '--data-dir', server.dataDir, '--url', 'nowhere'], /--url takes the address/],
@@ -232,6 +237,38 @@ test('a stopped folder is changed as a running server is', async () => {
     kid,
   })
   await server.stop()
+})
+
+test('a new secret is answered although admin.json cannot be written', async () => {
+  const full = join(temporaryFolder(), 'full')
+  const env = { WEIR_FAULT_AT: `write /admin.json 1 ENOSPC ${full}` }
+  const server = await startServer({ env })
+  const { dataDir } = server
+  const file = join(dataDir, 'admin.json')
+  const before = readFileSync(file, 'utf8')
+  const id = (JSON.parse(before) as { clientId: string }).clientId
+  const [other] = await json<Shown[]>(['applications', 'create', '--data-dir', dataDir, '--url', server.base])
+  writeFileSync(full, '')
+  const at = ['--data-dir', dataDir, '--url', server.base]
+  await json(['applications', 'rotate', other!.id, ...at])
+  expect(server.output()).not.toContain('until the next start')
+  const [running] = await json<Shown[]>(['applications', 'rotate', id, ...at])
+  expect((await tokenOf(server.base, running!)).status).toBe(200)
+  expect(readFileSync(file, 'utf8')).toBe(before)
+  expect(server.output()).toMatch(/admin\.json has the old secret until the next start writes it: .*ENOSPC/)
+  rmSync(full)
+  await server.stop()
+
+  const list = ['applications', 'list', '--data-dir', dataDir]
+  expect((await weir(list)).code).toBe(0) // writes the file
+  expect(readFileSync(file, 'utf8')).toContain(running?.secret)
+  writeFileSync(full, '')
+  const stopped = await weir(['applications', 'rotate', id, '--json', '--data-dir', dataDir], env)
+  expect(stopped).toMatchObject({ code: 0, err: expect.stringMatching(/until the next start writes it/) })
+  const [{ secret }] = JSON.parse(stopped.out) as [Shown]
+  expect(readFileSync(file, 'utf8')).not.toContain(secret)
+  expect((await weir(list)).code).toBe(0)
+  expect(JSON.parse(readFileSync(file, 'utf8'))).toEqual({ clientId: id, clientSecret: secret })
 })
 
 test('changes of a stopped folder leave their lines of the audit trail on standard error', async () => {
