@@ -10,7 +10,14 @@ import type { GraphQLFieldResolver, GraphQLSchema } from 'graphql'
 import { assert } from '../../util/assert.ts'
 import { audited } from './audit.ts'
 import { type Context, meterLists, requireScope } from './context.ts'
-import { buildSchema, GraphQLError, isObjectType, isScalarType, Kind } from './library.ts'
+import {
+  buildSchema,
+  defaultFieldResolver,
+  GraphQLError,
+  isObjectType,
+  isScalarType,
+  Kind,
+} from './library.ts'
 import { applicationFields, applicationMutations, applicationQueries } from './resolve-application.ts'
 import {
   addColumnJobFields,
@@ -28,7 +35,7 @@ import { sqlQueries } from './resolve-sql.ts'
 import { columnFields, tableFields } from './resolve-table.ts'
 import { unservedMutations, unservedQueries } from './resolve-unserved.ts'
 import type { Resolvers } from './schema-types.ts'
-import { MUTATION_SCOPES, QUERY_SCOPES, type Rule } from './scopes.ts'
+import { MUTATION_SCOPES, QUERY_SCOPES, READ_POOLS, type Rule } from './scopes.ts'
 
 const FOLDER = new URL('../../../../src/api/graphql/', import.meta.url)
 
@@ -96,6 +103,7 @@ export function makeSchema(): GraphQLSchema {
       field.resolve = guarded(typeName, fieldName, resolve as unknown as Resolve)
     }
   }
+  guardPools(schema)
   const dateTime = schema.getType('DateTime')
   assert(isScalarType(dateTime), 'DateTime is a scalar')
   dateTime.serialize = serializeDateTime
@@ -103,6 +111,17 @@ export function makeSchema(): GraphQLSchema {
   dateTime.parseLiteral = parseDateTimeLiteral
   meterLists(schema)
   return schema
+}
+
+/**
+ * Each field of a pool but its id needs a scope that reads pools. An access policy shows its pool
+ * also to who manages applications alone: Terraform asks there for the id, and may have only that.
+ */
+function guardPools(schema: GraphQLSchema): void {
+  const type = schema.getType('DataPool')
+  assert(isObjectType(type), 'DataPool is an object type')
+  for (const field of Object.values(type.getFields()))
+    if (field.name !== 'id') field.resolve = scoped(READ_POOLS, field.resolve ?? defaultFieldResolver)
 }
 
 type Resolve = GraphQLFieldResolver<unknown, Context>

@@ -260,6 +260,34 @@ describe('the policies of an application', () => {
     expect((await ask(['admin'])).errors).toMatchObject([{ extensions: { code: 'FORBIDDEN' } }])
   })
 
+  test('show no more of their pool than its id to an application that reads no pools', async () => {
+    const { id } = await createPolicy()
+    const input = { policy: id, application: 'app' }
+    expect((await server.ask(ASSIGN, input)).errors).toBeUndefined()
+    const ask = (field: string, scope: readonly Scope[]) =>
+      server.ask(
+        `{ application(id: "app") { dataPoolAccessPolicies { nodes { dataPool { ${field} } } } } }`,
+        null,
+        { scope },
+      )
+    const shown = await ask('id', ['application:admin'])
+    expect(shown.data.application.dataPoolAccessPolicies.nodes).toContainEqual({ dataPool: { id: pool } })
+    for (const field of [
+      'uniqueName',
+      'recordCount',
+      'sizeInTerabytes',
+      'createdAt',
+      'columns { nodes { columnName } }',
+      'account { id }',
+      'validateExpression(expression: "COUNT()") { valid }',
+    ]) {
+      const { errors } = await ask(`id ${field}`, ['application:admin'])
+      expect(errors?.[0], field).toMatchObject({ extensions: { code: 'FORBIDDEN' } })
+      const both = await ask(field, ['application:admin', 'data_pool:read'])
+      expect(both.errors, field).toBeUndefined()
+    }
+  })
+
   test('are listed for all applications, however many policies there are', async () => {
     const application = server.catalog.application('app') as Application
     const id = (prefix: string, i: number) => prefix + String(i).padStart(26, '0')
