@@ -264,14 +264,22 @@ async function runServer({ config }: CommandInput): Promise<number> {
   return CLEAN
 }
 
-/** On an empty folder: prints the credentials, once, and commands to paste. */
+/**
+ * At the first start that listens: prints the credentials, once, and commands to paste. A start
+ * that could not listen has printed nothing.
+ */
 function sayFirstSteps({ opened, url }: Running, secretIsGiven: boolean): void {
-  const { admin, adminIsNew, isNewFolder, catalog } = opened
-  if (admin === undefined || !adminIsNew) return
+  const { admin, adminIsNew, catalog } = opened
+  const { firstStepsDue = false } = catalog.meta()
+  if (admin === undefined || !(adminIsNew || firstStepsDue)) return
+  // The server has loaded the module. Where the change fails, the next start prints them again.
+  import('../catalog/open-catalog.ts')
+    .then(({ firstStepsSaid }) => catalog.change(firstStepsSaid))
+    .catch(() => undefined)
   const secret = secretIsGiven ? '' : `, secret ${admin.clientSecret}`
   say(`weir: first application ${admin.clientId}${secret} (kept in admin.json in the data folder)`)
   if (secretIsGiven) return
-  const pool = isNewFolder ? catalog.poolByName('events') : undefined
+  const pool = firstStepsDue ? catalog.poolByName('events') : undefined
   const source = pool === undefined ? undefined : catalog.source(pool.dataSourceId)
   if (!source?.webhook) return
   const token = `TOKEN=$(curl -s -u ${admin.clientId}:${admin.clientSecret} -d grant_type=client_credentials ${url}/oauth2/token | sed 's/.*"access_token":"\\([^"]*\\).*/\\1/')`

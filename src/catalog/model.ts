@@ -346,6 +346,8 @@ export interface Meta {
   readonly firstApplicationId: string
   /** True once the open pool `events` was made. It is not made again after its deletion. */
   readonly openPoolMade: boolean
+  /** Present until a start that listens has printed the credentials and commands to paste. */
+  readonly firstStepsDue?: true
   /**
    * SHA-256 of the id and secret that a start applied last; undefined: none, or an earlier version
    * applied them.

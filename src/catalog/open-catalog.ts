@@ -20,6 +20,7 @@ import type { Paths } from '../util/paths.ts'
 import { errorText, warn } from '../util/say.ts'
 import { Catalog, type CatalogListener } from './catalog.ts'
 import type { Entry } from './catalog-types.ts'
+import type { Decide } from './change.ts'
 import { newSecret } from './change-application.ts'
 import { policiesWithout } from './change-policy.ts'
 import { makeWebhookSource } from './change-source.ts'
@@ -130,6 +131,7 @@ function newFolder(given: AdminGiven): StartChange {
     nextPoolNumber: 1,
     firstApplicationId: admin.id,
     openPoolMade: true,
+    firstStepsDue: true,
     ...(isGiven(given) ? { givenDigest: digestOf(given) } : {}),
   }
   const signingKey = makeSigningKey([], now)
@@ -174,6 +176,12 @@ function replaceAdmin(memory: Memory, given: AdminGiven): StartChange | undefine
     ],
     removes: replaced === undefined ? [] : [keys.application(replaced)],
   }
+}
+
+/** The change after the first steps were printed. */
+export const firstStepsSaid: Decide<null> = memory => {
+  const { firstStepsDue = false, ...meta } = memory.meta()
+  return { puts: firstStepsDue ? [[keys.meta, meta]] : [], removes: [], result: null }
 }
 
 function isGiven({ clientId, clientSecret }: AdminGiven): boolean {

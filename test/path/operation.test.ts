@@ -206,6 +206,26 @@ test('the pool `events` is made once, and a deleted one does not come back', asy
   await third.stop()
 })
 
+test('the first steps are printed once, by the first start that listens', async () => {
+  const taken = createServer().listen(0, '127.0.0.1')
+  await once(taken, 'listening')
+  const { port } = taken.address() as AddressInfo
+  const dataDir = join(temporaryFolder(), 'data')
+  const failed = await spawnServer({ dataDir, args: ['--port', String(port)] }).ended
+  taken.close()
+  expect([failed.code, failed.output]).toEqual([2, expect.not.stringContaining('first application')])
+  const printed: string[] = []
+  for (let start = 0; start < 2; start += 1)
+    printed.push((await (await startServer({ dataDir })).stop()).output)
+  const { clientId, clientSecret } = JSON.parse(readFileSync(join(dataDir, 'admin.json'), 'utf8')) as {
+    readonly clientId: string
+    readonly clientSecret: string
+  }
+  expect(printed[0]).toContain(`first application ${clientId}, secret ${clientSecret}`)
+  expect(printed[0]?.match(/^(curl|TOKEN=)/gm)).toHaveLength(3)
+  expect(printed[1]).not.toMatch(/first application|curl/)
+})
+
 test('WEIR_CLIENT_ID and WEIR_CLIENT_SECRET replace the first application', async () => {
   const first = await startServer()
   const old = JSON.parse(readFileSync(join(first.dataDir, 'admin.json'), 'utf8')) as Record<string, string>
