@@ -1,6 +1,6 @@
 /** Weir as process 1 of a container, which the kernel spares its own SIGKILL. */
 import { spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
@@ -11,7 +11,9 @@ import { spawnServer, startServer, temporaryFolder } from '../util/server.ts'
 
 /** Runs a program as process 1 of new namespaces. It dies with unshare(1). */
 const AS_FIRST = ['unshare', '--map-root-user', '--pid', '--fork', '--kill-child', '--mount-proc']
-const isAllowed = spawnSync(AS_FIRST[0]!, [...AS_FIRST.slice(1), 'true']).status === 0
+const isAllowed =
+  spawnSync(AS_FIRST[0]!, [...AS_FIRST.slice(1), 'true']).status === 0 &&
+  existsSync(`/proc/${process.pid}/task/${process.pid}/children`)
 const asFirst = isAllowed ? test : test.skip
 const SKIPPED = isAllowed ? '' : ' (skipped: unshare(1) may not make namespaces here)'
 
