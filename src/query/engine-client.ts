@@ -112,6 +112,14 @@ class EngineClient implements LazyEngine {
   #queries = 0
   /** Running queries by application. */
   readonly #runningOf = new Map<string, number>()
+  /**
+   * The unfinished queries of each client. Its signal has one listener for all of them: a document
+   * asks hundreds of questions, and Node takes more than ten listeners for a leak.
+   */
+  readonly #ofClient = new Map<AbortSignal, Set<Waiter>>()
+  readonly #onGone = ({ target }: Event) => {
+    for (const waiter of [...(this.#ofClient.get(target as AbortSignal) ?? [])]) this.#cancel(waiter)
+  }
   readonly #process: EngineProcess
   #ended: Unavailable | undefined
   readonly #parses = new ParseQueue(text => this.#parse(text))
@@ -152,17 +160,35 @@ class EngineClient implements LazyEngine {
   async run(task: QueryTask, fairKey: string, verify = () => {}, gone?: AbortSignal): Promise<QueryDone> {
     throwIfGone(gone)
     const own = { ...task, id: ++this.#queries }
-    let onGone = () => {}
+    let leave = () => {}
     const done = new Promise<QueryDone>((resolve, reject) => {
       const waiter: Waiter = { task: own, fairKey, verify, gone, resolve, reject, wait: undefined }
-      onGone = () => this.#cancel(waiter)
       this.#enqueue(waiter)
+      leave = this.#listen(waiter)
     })
-    gone?.addEventListener('abort', onGone)
     try {
       return await done
     } finally {
-      gone?.removeEventListener('abort', onGone)
+      leave()
+    }
+  }
+
+  /** Ends the query when its client disconnects. Returns the end of that. */
+  #listen(waiter: Waiter): () => void {
+    const { gone } = waiter
+    if (gone === undefined) return () => {}
+    const known = this.#ofClient.get(gone)
+    const waiters = known ?? new Set<Waiter>()
+    waiters.add(waiter)
+    if (known === undefined) {
+      this.#ofClient.set(gone, waiters)
+      gone.addEventListener('abort', this.#onGone)
+    }
+    return () => {
+      waiters.delete(waiter)
+      if (waiters.size > 0) return
+      this.#ofClient.delete(gone)
+      gone.removeEventListener('abort', this.#onGone)
     }
   }
 

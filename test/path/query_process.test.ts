@@ -110,6 +110,34 @@ function producer({ url }: TestPool): { stop(): Promise<number> } {
   }
 }
 
+test('a document of many questions leaves no warning, and its client cancels all of them', async () => {
+  const { poolId } = texts
+  const four = ['a', 'b', 'c', 'd'].map(name => `\\"${poolId}\\" ${name}`).join(' CROSS JOIN ')
+  const slow = (n: number) =>
+    `q${n}: sqlV1(input: { query: "SELECT SUM(a.id * b.id * c.id * d.id + ${n}) FROM ${four}" }) { rows }`
+  const quick = (n: number) =>
+    `q${n}: counter(input: { metric: { sum: { dataPool: { id: "${poolId}" }, measure: { columnName: "id" } } } }) { value }`
+  const ask = async (field: (n: number) => string, signal?: AbortSignal) =>
+    fetch(`${server.base}/graphql`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${await fetchToken(server.base, server.dataDir)}` },
+      body: JSON.stringify({ query: `{ ${Array.from({ length: 40 }, (_, n) => field(n)).join('\n')} }` }),
+      ...(signal === undefined ? {} : { signal }),
+    })
+  const { data } = (await (await ask(quick)).json()) as { data: Record<string, { value: string }> }
+  expect(Object.values(data).map(({ value }) => value)).toEqual(Array.from({ length: 40 }, () => SUM))
+  const client = new AbortController()
+  const answer = ask(slow, client.signal).catch((error: unknown) => error)
+  const waiting = () => metric(server, 'weir_queue_depth{queue="queries_waiting"}')
+  await expect.poll(waiting, WAIT).toBeGreaterThan(30)
+  client.abort()
+  expect(await answer).toMatchObject({ name: 'AbortError' })
+  await expect
+    .poll(async () => [await running(server), await waiting()], { timeout: 30_000, interval: 5 })
+    .toEqual([0, 0])
+  expect(server.output()).not.toContain('MaxListenersExceededWarning')
+})
+
 test('a query ends when its client disconnects', async () => {
   const { poolId } = texts
   const four = ['a', 'b', 'c', 'd'].map(name => `"${poolId}" ${name}`)
