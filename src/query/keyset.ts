@@ -5,7 +5,7 @@
  * Nulls are last in the list, whatever the direction of a key.
  */
 import type { ColumnType } from '../format/schema.ts'
-import { boundValue, operation, type Typed } from './expression/typed.ts'
+import { boundValue, operation, type Typed, wholeValue } from './expression/typed.ts'
 import { parsePrinted, parseValue } from './operand.ts'
 import { allOf, type Order } from './plan.ts'
 
@@ -58,17 +58,10 @@ function readTime(type: 'DATE' | 'TIMESTAMP', text: string): Typed | undefined {
   return value === undefined ? undefined : boundValue({ type, value: String(value) })
 }
 
-/** Beyond 63 bits a value is bound in two parts. */
-const PART = 2n ** 62n
 const DIGITS_MAX = 39
 
 function readInteger(text: string): Typed | undefined {
-  if (!/^-?\d+$/.test(text) || text.length > DIGITS_MAX) return undefined
-  const value = BigInt(text)
-  const bind = (part: bigint) => boundValue({ type: 'INT64', value: String(part) })
-  if (value / PART === 0n) return bind(value)
-  const high = operation('*', 'integer', [bind(value / PART), bind(PART)], { bits: 126 })
-  return operation('+', 'integer', [high, bind(value % PART)], { bits: 126 })
+  return /^-?\d+$/.test(text) && text.length <= DIGITS_MAX ? wholeValue(BigInt(text)) : undefined
 }
 
 /**

@@ -163,19 +163,37 @@ function readInteger(text: string, bits: bigint): string | undefined {
   const match = matchNumber(text)
   if (match === undefined) return undefined
   if (match[2] === undefined && match[3] === undefined) return inRange(BigInt(text), bits)
-  const value = integerOf(match)
-  return value === undefined || value > REAL_MAX || value < -REAL_MAX ? undefined : inRange(value, bits)
+  const value = aroundOf(match)
+  if (value === undefined || value.floor !== value.ceil) return undefined
+  return value.floor > REAL_MAX || value.floor < -REAL_MAX ? undefined : inRange(value.floor, bits)
 }
 
-/** The exact value of a number; undefined if it is not an integer or has far too many digits. */
-function integerOf([, whole, fraction = '.', exponent = 'e0']: RegExpExecArray): bigint | undefined {
+/** The nearest whole numbers that are not above and not below a number: both are a whole one. */
+export interface WholeAround {
+  readonly floor: bigint
+  readonly ceil: bigint
+}
+
+/** The whole numbers around a number, exactly; undefined where it is none, or beyond a DOUBLE. */
+export function wholeAround(text: string): WholeAround | undefined {
+  const match = matchNumber(text)
+  return match === undefined || finite(text, value => value) === undefined ? undefined : aroundOf(match)
+}
+
+/** The same for a matched number; undefined where it has far too many digits. */
+function aroundOf([, whole, fraction = '.', exponent = 'e0']: RegExpExecArray): WholeAround | undefined {
   const digits = BigInt(`${whole}${fraction.slice(1)}`)
-  if (digits === 0n) return 0n
+  if (digits === 0n) return { floor: 0n, ceil: 0n }
   const power = Number(exponent.slice(1)) - (fraction.length - 1)
-  if (Math.abs(power) > NUMBER_TEXT_MAX) return undefined
-  const scale = 10n ** BigInt(Math.abs(power))
-  if (power >= 0) return digits * scale
-  return digits % scale === 0n ? digits / scale : undefined
+  if (power > NUMBER_TEXT_MAX) return undefined
+  // A text is no longer than NUMBER_TEXT_MAX, so with a smaller power the number is below 1.
+  const scale = 10n ** BigInt(Math.min(Math.abs(power), NUMBER_TEXT_MAX))
+  if (power >= 0) return { floor: digits * scale, ceil: digits * scale }
+  const [towardsZero, isWhole] = [digits / scale, digits % scale === 0n]
+  return {
+    floor: isWhole || digits > 0n ? towardsZero : towardsZero - 1n,
+    ceil: isWhole || digits < 0n ? towardsZero : towardsZero + 1n,
+  }
 }
 
 function inRange(value: bigint, bits: bigint): string | undefined {

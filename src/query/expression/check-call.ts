@@ -5,6 +5,7 @@ import { quoted } from '../operand.ts'
 import type { Call, Expression } from './ast.ts'
 import { type Argument, DATE_PARTS, type FunctionSpec, functionOf, READ_PARTS } from './functions.ts'
 import { pointerOf, step } from './json-path.ts'
+import type { Rounding } from './kinds.ts'
 import { Refused } from './tree-node.ts'
 import { boundValue, castTo, isNumber, nullOf, operation, type Typed } from './typed.ts'
 
@@ -13,7 +14,8 @@ export interface CallChecker {
   readonly nowMs: number
   check(expression: Expression): Typed
   condition(expression: Expression): Typed
-  group(expressions: readonly Expression[]): readonly Typed[]
+  group(expressions: readonly Expression[], rounding?: readonly (Rounding | undefined)[]): readonly Typed[]
+  equal(expression: Expression, other: Typed): Typed
   cast(expression: Expression, type: ColumnType): Typed
   aggregate(check: () => Typed): Typed
   joinTexts(count: number): void
@@ -85,7 +87,7 @@ function checkScalar(call: Call, spec: FunctionSpec, checker: CallChecker): Type
   if (spec.op === 'json_text' || spec.op === 'json_value') return checkJson(call, spec, checker)
   if (spec.op === 'cast') return checker.cast(first as Expression, spec.type as ColumnType)
   if (spec.arguments[0] === 'same') {
-    const operands = checker.group(call.arguments)
+    const operands = checker.group(call.arguments, spec.op === 'nullif' ? [undefined, 'never'] : [])
     const [{ kind } = nullOf('null')] = operands
     if (kind === 'json' && spec.op !== 'coalesce') throw new Refused(`${name}: it takes no JSON`)
     return operation(spec.op, kind, operands)

@@ -4,6 +4,7 @@
  * fit, numbers cannot overflow, division by zero is null.
  *
  *   literals   One that meets a column or a typed value is read as that type, as filters read it.
+ *              A number that is compared with whole numbers is compared exactly.
  *   filter     true, false or null for each row, without aggregates
  *   value      a value of a column's type for each row, without aggregates
  *   metric     every column stands inside an aggregate, and no aggregate inside another
@@ -14,7 +15,7 @@ import { type PoolView, parseValue, type QueryColumn, quoted, similarColumn } fr
 import type { BadQuery } from '../query-types.ts'
 import type { ComparisonOperator, Expression, Literal, Subquery } from './ast.ts'
 import { type CallChecker, checkCall } from './check-call.ts'
-import { type AnyLiteral, coerce, isCastable, unify, valueOfLiteral } from './kinds.ts'
+import { type AnyLiteral, coerce, isCastable, type Rounding, unify, valueOfLiteral } from './kinds.ts'
 import { Refused } from './tree-node.ts'
 import { boundValue, castTo, columnOf, nullOf, operation, type Typed } from './typed.ts'
 
@@ -164,11 +165,8 @@ export class Checker implements CallChecker {
         return this.#compare(expression.operator, expression.left, expression.right)
       case 'in':
         return this.#in(expression)
-      case 'between': {
-        const operands = this.group([expression.operand, expression.low, expression.high])
-        refuseJson(operands)
-        return operation('between', 'boolean', operands)
-      }
+      case 'between':
+        return this.#between(expression)
       case 'like':
         return this.#like(expression)
       case 'isNull': {
@@ -192,25 +190,39 @@ export class Checker implements CallChecker {
     return condition
   }
 
-  /** The values in one type. Literals are read as the type of the others. */
-  group(expressions: readonly Expression[]): readonly Typed[] {
+  /**
+   * The values in one type. Literals are read as the type of the others.
+   * @param rounding of each literal that meets whole numbers alone; the last one is that of further
+   *   literals too
+   */
+  group(
+    expressions: readonly Expression[],
+    rounding: readonly (Rounding | undefined)[] = [],
+  ): readonly Typed[] {
     const typed = expressions.map(each => (isLiteral(each) ? undefined : this.#value(each)))
     const target = typed.find(each => each !== undefined && each.kind !== 'null')
+    const isReal = typed.some(each => each?.kind === 'real')
     return unify(
       expressions.map((each, index) => {
         const known = typed[index]
         if (known !== undefined) return known
         const literal = this.#literal(each)
-        return target === undefined ? valueOfLiteral(literal) : coerce(literal, target)
+        if (target === undefined) return valueOfLiteral(literal)
+        return coerce(literal, target, isReal ? undefined : rounding[Math.min(index, rounding.length - 1)])
       }),
     )
+  }
+
+  /** A value that must equal another one. A literal is read as the type of that one. */
+  equal(expression: Expression, other: Typed): Typed {
+    return isLiteral(expression) ? coerce(this.#literal(expression), other, 'never') : this.#value(expression)
   }
 
   /** A literal as a value that the column can hold. */
   literalOf(expression: Expression, column: QueryColumn): Typed {
     const literal = this.#literal(expression)
     const value = coerce(literal, columnOf(column))
-    if (value.bound === undefined || value.bound.type === column.type) return value
+    if (value.op === 'null' || value.bound?.type === column.type) return value
     throw new Refused(`${quoted(textOfLiteral(literal) ?? '')} is not ${withArticle(column.type)} value`)
   }
 
@@ -273,7 +285,7 @@ export class Checker implements CallChecker {
   }
 
   #compare(operator: ComparisonOperator, left: Expression, right: Expression): Typed {
-    const operands = this.group([left, right])
+    const operands = this.group([left, right], ROUNDING[operator])
     if (operator !== '=' && operator !== '<>') {
       refuseJson(operands)
       for (const [index, literal] of [left, right].entries())
@@ -287,8 +299,20 @@ export class Checker implements CallChecker {
     return operation(operator, 'boolean', operands)
   }
 
+  #between({ operand, low, high }: Extract<Expression, { kind: 'between' }>): Typed {
+    // A literal is rounded one way for each side.
+    if (isLiteral(operand))
+      return operation('and', 'boolean', [
+        this.#compare('<=', low, operand),
+        this.#compare('>=', high, operand),
+      ])
+    const operands = this.group([operand, low, high], [undefined, 'ceil', 'floor'])
+    refuseJson(operands)
+    return operation('between', 'boolean', operands)
+  }
+
   #in({ operand, list, isNegated }: Extract<Expression, { kind: 'in' }>): Typed {
-    const operands = this.group([operand, ...list])
+    const operands = this.group([operand, ...list], ['never'])
     const found = operation('in', 'boolean', operands)
     return isNegated ? operation('not', 'boolean', [found]) : found
   }
@@ -322,6 +346,18 @@ export class Checker implements CallChecker {
     if (typeof value === 'boolean') return { kind: 'boolean', value }
     throw new Refused('there is no function policy_value')
   }
+}
+
+/** How the operands of a comparison are rounded where they are literals. */
+const ROUNDING: Readonly<Record<ComparisonOperator, readonly [Rounding, Rounding]>> = {
+  '=': ['never', 'never'],
+  '<>': ['never', 'never'],
+  DISTINCT_FROM: ['never', 'never'],
+  NOT_DISTINCT_FROM: ['never', 'never'],
+  '<': ['floor', 'ceil'],
+  '<=': ['ceil', 'floor'],
+  '>': ['ceil', 'floor'],
+  '>=': ['floor', 'ceil'],
 }
 
 const NO_ARGUMENTS = { kind: 'call', arguments: [], isDistinct: false, filter: null } as const

@@ -1,10 +1,10 @@
 /** Rules about kinds of values: how a literal is read, what can be compared, what can be cast. */
 import type { ColumnType } from '../../format/schema.ts'
 import { withArticle } from '../../util/article.ts'
-import { parseValue, quoted } from '../operand.ts'
+import { parseValue, quoted, wholeAround } from '../operand.ts'
 import type { Literal } from './ast.ts'
 import { Refused } from './tree-node.ts'
-import { boundValue, castTo, type Kind, nullOf, type Typed } from './typed.ts'
+import { boundValue, castTo, type Kind, nullOf, type Typed, wholeValue } from './typed.ts'
 
 /** A placeholder whose value is not known while a policy is only checked. */
 export type AnyLiteral = Literal | { readonly kind: 'unknown' }
@@ -24,14 +24,26 @@ export function valueOfLiteral(literal: AnyLiteral): Typed {
     case 'boolean':
       return boundValue({ type: 'BOOLEAN', value: literal.value })
     case 'number':
-      return parsed('INT64', literal.text) ?? must('DOUBLE', literal.text)
+      return parsed('INT64', literal.text) ?? wide(literal.text) ?? must('DOUBLE', literal.text)
     case 'text':
       return must('STRING', literal.text)
   }
 }
 
-/** A literal that meets a typed value. */
-export function coerce(literal: AnyLiteral, target: Typed): Typed {
+/**
+ * What becomes of a number that no whole number equals, or that is beyond all of them, where it is
+ * compared with whole numbers. The result of the comparison is exact: `x < 1.5` is `x < 2`.
+ *
+ *   floor, ceil   the next whole number below it, or above it
+ *   never         a whole number that no value equals
+ */
+export type Rounding = 'floor' | 'ceil' | 'never'
+
+/**
+ * A literal that meets a typed value.
+ * @param rounding given where it is compared with whole numbers alone
+ */
+export function coerce(literal: AnyLiteral, target: Typed, rounding?: Rounding): Typed {
   if (literal.kind === 'unknown' && target.kind === 'json') throw new Refused(NO_JSON_VALUE)
   if (literal.kind === 'null' || literal.kind === 'unknown') return nullOf(target.kind)
   const text = literal.kind === 'boolean' ? String(literal.value) : literal.text
@@ -49,7 +61,7 @@ export function coerce(literal: AnyLiteral, target: Typed): Typed {
       return must('TIMESTAMP', text)
     case 'integer':
     case 'real':
-      return number(literal, text, target)
+      return number(literal, text, target, rounding)
     default:
       return valueOfLiteral(literal)
   }
@@ -58,12 +70,36 @@ export function coerce(literal: AnyLiteral, target: Typed): Typed {
 /** ClickHouse's booleans are numbers. */
 const BITS: Readonly<Record<string, string>> = { '0': 'false', '1': 'true' }
 
+/** Beyond every whole number that is computed: those have 126 bits at most. */
+const BEYOND = 2n ** 126n + 1n
+
+/** A whole number beyond 64 bits, written with digits alone. Arithmetic is exact up to 126 bits. */
+function wide(text: string): Typed | undefined {
+  return /^-?\d+$/.test(text) ? exact(text) : undefined
+}
+
+/** A number as a whole number; undefined where it is none of at most 126 bits. */
+function exact(text: string, rounding?: Rounding): Typed | undefined {
+  const around = wholeAround(text)
+  if (around === undefined) return undefined
+  const isWhole = around.floor === around.ceil && around.floor < BEYOND && around.floor > -BEYOND
+  if (isWhole) return wholeValue(around.floor)
+  if (rounding === undefined) return undefined
+  if (rounding === 'never') return wholeValue(BEYOND)
+  const value = around[rounding]
+  return wholeValue(value > BEYOND ? BEYOND : value < -BEYOND ? -BEYOND : value)
+}
+
 /** Read as the column's own type, as filters do; else as a number. */
-function number(literal: AnyLiteral, text: string, { column }: Typed): Typed {
+function number(literal: AnyLiteral, text: string, { column, kind }: Typed, rounding?: Rounding): Typed {
   const asColumn = column === undefined ? undefined : parsed(column.type, text)
   if (asColumn !== undefined) return asColumn
   if (literal.kind === 'number' || (literal.kind === 'text' && column === undefined))
-    return parsed('INT64', text) ?? must('DOUBLE', text)
+    return (
+      parsed('INT64', text) ??
+      (kind === 'integer' ? exact(text, rounding) : undefined) ??
+      must('DOUBLE', text)
+    )
   throw new Refused(`${quoted(text)} is not ${withArticle(column?.type ?? 'number')} value`)
 }
 

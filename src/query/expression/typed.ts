@@ -120,6 +120,18 @@ export function boundValue(bound: Bound): Typed {
   return { op: 'value', kind, bits, operands: [], bound }
 }
 
+/** A value is bound in parts of so many bits: no type of a bound value has more than 64. */
+const PART = 2n ** 62n
+
+/** A whole number of up to 127 bits. */
+export function wholeValue(value: bigint): Typed {
+  const bind = (part: bigint) => boundValue({ type: 'INT64', value: String(part) })
+  if (value / PART === 0n) return bind(value)
+  const more = { bits: bitLength(String(value)) }
+  const high = operation('*', 'integer', [wholeValue(value / PART), bind(PART)], more)
+  return operation('+', 'integer', [high, bind(value % PART)], more)
+}
+
 /** NULL of a kind. */
 export function nullOf(kind: Kind): Typed {
   return { op: 'null', kind, bits: 1, operands: [] }

@@ -296,8 +296,7 @@ class StatementChecker {
       const { kind, bits } = column.value
       return operation('scalar', kind, [], { bits, select, type: typeOf(column.value) })
     }
-    const left = checker.check(must(operand, 'the operand of IN'))
-    if (left.kind === 'interval') throw new Refused('an interval is added to a time, or taken from it')
+    const left = checker.equal(must(operand, 'the operand of IN'), column.value)
     const [a, b] = unify([left, column.value])
     const right = this.#inTypes(relation, [must(b, 'a column')])
     return operation('in_select', 'boolean', [must(a, 'an operand')], { select: right })
