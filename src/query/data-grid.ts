@@ -1,5 +1,5 @@
 /**
- * The grid: records of a pool by page, ordered by a column, or the newest first.
+ * The grid: records of a pool by page, ordered by a column, by the key, or the newest first.
  *
  * Ties are ordered by the record's key. Without a key that the reader sees whole, by the time of
  * arrival and then by a hash of the cells shown, so that rows with equal keys look the same.
@@ -7,7 +7,7 @@
 import { RECEIVED_AT } from '../format/schema.ts'
 import { PAGE_ROWS_MAX } from '../util/limits.ts'
 import { boundValue, columnOf, nullOf, operation } from './expression/typed.ts'
-import { type ColumnOrder, findGridColumns, isOrderTotal, recordOrder } from './grid-columns.ts'
+import { type ColumnOrder, findGridColumns, isOrderTotal, listOrder, recordOrder } from './grid-columns.ts'
 import type { OrderKey } from './keyset.ts'
 import type { PoolView, QueryColumn } from './operand.ts'
 import { type Page, type PageInput, type PlannedPage, planPage, readPage } from './page.ts'
@@ -27,9 +27,9 @@ interface DataGridInput extends RowSelection, PageInput {
 
 export interface GridQuery extends RowSelection {
   readonly columns: readonly string[]
-  /** From 1; null: the primary timestamp orders the rows. */
+  /** From 1; null: the rows are in the order of listOrder. */
   readonly orderByColumn: number | null
-  readonly sort: 'ASC' | 'DESC'
+  readonly sort: 'ASC' | 'DESC' | null
   readonly page: Page
 }
 
@@ -46,7 +46,7 @@ export const dataGrid: Question<DataGridInput, GridQuery, GridAnswer> = {
     const query = {
       columns,
       orderByColumn: input.orderByColumn ?? null,
-      sort: input.sort ?? 'DESC',
+      sort: input.sort ?? null,
       timeRange,
       timeZone,
       filters,
@@ -107,12 +107,12 @@ function gridOrder(
   columns: readonly QueryColumn[],
   { orderByColumn, sort }: GridQuery,
 ): readonly ColumnOrder[] | BadQuery {
-  if (orderByColumn === null) return recordOrder(view, sort)
+  if (orderByColumn === null) return listOrder(view, sort)
   const column = columns[orderByColumn - 1]
   if (column === undefined)
     return { badRequest: `orderByColumn: it is 1 to ${columns.length}, the number of columns` }
   const ties = recordOrder(view).filter(each => each.column.name !== column.name)
-  return [{ column, direction: sort }, ...ties]
+  return [{ column, direction: sort ?? 'DESC' }, ...ties]
 }
 
 function keyOf(

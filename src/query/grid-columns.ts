@@ -38,7 +38,33 @@ export function recordOrder(view: PoolView, timestamp: 'ASC' | 'DESC' = 'DESC'):
   })
 }
 
-/** True if no two rows have the same values in the columns of recordOrder. */
+/**
+ * The order of a list that names no column. A pool without a timestamp column whose `orderBy` makes
+ * the key is listed by that key, ascending unless `sort` says DESC. Every other pool is listed by
+ * time, the newest first unless `sort` says ASC.
+ */
+export function listOrder(view: PoolView, sort: 'ASC' | 'DESC' | null): readonly ColumnOrder[] {
+  const byKey = isKeyOrdered(view) ? keyNames(view) : []
+  const seen = byKey.flatMap(name => {
+    const column = findColumn(view, name)
+    return 'badRequest' in column ? [] : { column, direction: sort ?? 'ASC' }
+  })
+  if (seen.length === 0) return recordOrder(view, sort ?? 'DESC')
+  if (isOrderTotal(view)) return seen
+  // Rows that the visible part of the key does not tell apart.
+  const ties = recordOrder(view).filter(({ column }) => !byKey.includes(column.name))
+  return [...seen, ...ties]
+}
+
+/**
+ * True where `orderBy` names the key of a pool without a timestamp column. Other keys of such pools
+ * begin with the time of arrival.
+ */
+function isKeyOrdered({ timestamp, key }: PoolView): boolean {
+  return timestamp < 0 && key !== null && key.columns[0] !== KEY_RECEIVED_AT
+}
+
+/** True if no two rows have the same values in the columns of recordOrder, or of listOrder. */
 export function isOrderTotal(view: PoolView): boolean {
   return view.key !== null && keyNames(view).every(name => 'type' in findColumn(view, name))
 }
