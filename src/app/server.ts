@@ -280,10 +280,9 @@ function importDeps({ catalog, pools, paths }: Server, verify: Tokens['verify'])
     pool: name => {
       const pool = catalog.pool(name) ?? catalog.poolByName(name)
       if (pool === undefined) return undefined
-      const webhookId = pool.webhookId ?? catalog.source(pool.dataSourceId)?.webhook?.webhookId
       return {
         id: pool.id,
-        webhookId: must(webhookId, 'the webhook of a pool'),
+        webhookId: must(catalog.read.webhookIdOf(pool), 'the webhook of a pool'),
         schema: pools.schemaOf(pool),
       }
     },

@@ -130,6 +130,11 @@ export class Memory {
     )
   }
 
+  /** The webhook id of a pool; undefined where the pool is deleted. */
+  webhookIdOf({ webhookId, dataSourceId }: Pool): string | undefined {
+    return webhookId ?? this.sources.get(dataSourceId)?.webhook?.webhookId
+  }
+
   schema(pool: number, version: number): LoadedSchema | undefined {
     return this.#schemas.get(keys.schema(pool, version))
   }

@@ -76,9 +76,10 @@ export const poolFields: PoolFields = {
     requireScope(context, ...MANAGE_SOURCES)
     return found(context.deps.catalog.read.sources.get(pool.dataSourceId), 'Data Source')
   },
-  webhookUrl: ({ webhookId }, _, context) => {
+  webhookUrl: (pool, _, context) => {
     requireScope(context, ...MANAGE_SOURCES)
-    return webhookId === null ? null : context.deps.webhookUrl(webhookId)
+    const webhookId = context.deps.catalog.read.webhookIdOf(pool)
+    return webhookId === undefined ? null : context.deps.webhookUrl(webhookId)
   },
   // A job shows a deleted one.
   status: ({ id }, _, { deps }) => (deps.catalog.read.pools.get(id) === undefined ? 'DELETING' : 'LIVE'),

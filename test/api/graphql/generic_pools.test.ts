@@ -208,11 +208,13 @@ describe('a pool of an Http source', () => {
 })
 
 describe('the pool of a webhook', () => {
-  test('always has a timestamp, and its URL stands with its source alone', async () => {
-    const id = server.catalog.poolByName('events')?.id
+  test('always has a timestamp, and the URL of its source', async () => {
+    const { id, dataSourceId = '' } = server.catalog.poolByName('events') ?? {}
+    const webhookId = server.catalog.source(dataSourceId)?.webhook?.webhookId
+    expect(webhookId).toMatch(/^WHK/)
     const { data } = await server.ask(POOL, { id })
     expect(data.dataPool).toMatchObject({
-      webhookUrl: null,
+      webhookUrl: `http://127.0.0.1:8420/v1/${webhookId}`,
       timestamp: { columnName: '_service_received_at', type: 'TIMESTAMP' },
       columns: { nodes: [{ columnName: '_service_received_at' }, { columnName: '_service_payload' }] },
     })
