@@ -52,7 +52,7 @@ export interface ArrowDeps extends PinDeps {
   /** data/tmp, absolute. The engine may write there. */
   readonly temporaryFolder: string
   verify(authorization: string, address: string): Promise<Identity | Refusal>
-  readonly catalog: Pick<CatalogService, 'poolByName' | 'pool' | 'read'>
+  readonly catalog: Pick<CatalogService, 'read'>
   readonly pools: { schemaOf(pool: Pool): PoolSchema }
   readonly exportThread: Pick<ExportClient, 'open' | 'schema'>
 }
@@ -100,7 +100,7 @@ export async function selectRows(
   if (!caller.scopes.has(EXPORT_SCOPE))
     return problemReply(refuse(403, 'forbidden', `the scope ${EXPORT_SCOPE} is needed`))
   const name = request.parameters[0] ?? ''
-  const pool = deps.catalog.pool(name) ?? deps.catalog.poolByName(name)
+  const pool = deps.catalog.read.pools.find(name)
   if (pool === undefined) return problemReply(refuse(404, 'unknown_pool', 'no Data Pool has this id or name'))
   const access = accessOf(
     pool,

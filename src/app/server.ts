@@ -278,7 +278,7 @@ function importDeps({ catalog, pools, paths }: Server, verify: Tokens['verify'])
     temporaryFolder: paths.temporary,
     journal: importJournal(catalog),
     pool: name => {
-      const pool = catalog.pool(name) ?? catalog.poolByName(name)
+      const pool = catalog.read.pools.find(name)
       if (pool === undefined) return undefined
       return {
         id: pool.id,

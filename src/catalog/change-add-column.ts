@@ -24,7 +24,7 @@ export interface NewAddColumnJob {
 /** Makes a job that adds a column. The result is null where there is no such pool. */
 export function createAddColumnJob(input: NewAddColumnJob, by: string): Decide<AddColumnJob | null> {
   return (memory, nowMs) => {
-    const pool = memory.pools.get(input.dataPool)
+    const pool = memory.pools.find(input.dataPool)
     if (pool === undefined) return unchanged(null)
     const given: AddColumnInput = {
       columnName: input.columnName,

@@ -13,6 +13,7 @@ import {
   newCommon,
   renamed,
   replacing,
+  unusedId,
 } from './change.ts'
 import { policiesWithout } from './change-policy.ts'
 import { keys } from './memory.ts'
@@ -33,7 +34,7 @@ export function createApplication(input: ApplicationInput, by: string): Decide<A
       fullProblem('Applications', memory.applications, APPLICATIONS_MAX)
     if (problem !== undefined) return { badRequest: problem }
     const application: Application = {
-      ...newCommon('APP', input, by, nowMs),
+      ...newCommon(unusedId('APP', nowMs, memory.applications), input, by, nowMs),
       secret: newSecret(),
       propeller: input.propeller ?? PROPELLERS[0],
       scopes: scopesOf(input.scopes) ?? SCOPES,

@@ -3,11 +3,11 @@ import { type Decide, type Named, namedProblem, renamed, replacing, unchanged } 
 import { keys } from './memory.ts'
 import type { Environment } from './model.ts'
 
-/** Renames or describes the environment. The result is null where `id` is not its id. */
+/** Renames or describes the environment. The result is null where `id` does not name it. */
 export function modifyEnvironment(id: string, input: Named, by: string): Decide<Environment | null> {
   return (memory, nowMs) => {
-    const environment = memory.environment()
-    if (environment.id !== id) return unchanged(null)
+    const environment = memory.environmentOf(id)
+    if (environment === undefined) return unchanged(null)
     const problem = namedProblem(input)
     if (problem !== undefined) return { badRequest: problem }
     return replacing(keys.environment, environment, renamed(environment, input), by, nowMs)

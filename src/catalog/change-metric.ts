@@ -17,6 +17,7 @@ import {
   renamed,
   replacing,
   unchanged,
+  unusedId,
 } from './change.ts'
 import { keys, type Memory } from './memory.ts'
 import type { Metric, MetricType, Pool, StoredFilter } from './model.ts'
@@ -45,7 +46,7 @@ export interface MetricChange extends Named {
 /** Makes a metric. The result is null where there is no such pool. */
 export function createMetric(input: NewMetric, by: string): Decide<Metric | null> {
   return (memory, nowMs) => {
-    const pool = memory.pools.get(input.poolId)
+    const pool = memory.pools.find(input.poolId)
     if (pool === undefined) return unchanged(null)
     const problem =
       namedProblem(input) ??
@@ -56,7 +57,7 @@ export function createMetric(input: NewMetric, by: string): Decide<Metric | null
       dimensionsProblem(pool, input.dimensions ?? [])
     if (problem !== undefined) return { badRequest: problem }
     const metric: Metric = {
-      ...newCommon('MET', input, by, nowMs),
+      ...newCommon(unusedId('MET', nowMs, memory.metrics), input, by, nowMs),
       poolId: pool.id,
       type: input.type,
       column: orNull(input.column),
@@ -101,14 +102,14 @@ export function modifyMetric(which: IdOrName, input: MetricChange, by: string): 
  */
 export function migrateMetric(metricId: string, poolId: string, by: string): Decide<Metric | null> {
   return (memory, nowMs) => {
-    const metric = memory.metrics.get(metricId)
-    const pool = memory.pools.get(poolId)
+    const metric = memory.metrics.find(metricId)
+    const pool = memory.pools.find(poolId)
     if (metric === undefined || pool === undefined) return unchanged(null)
     const problem =
       measureProblem(pool, metric.type, metric.column, metric.expression) ??
       dimensionsProblem(pool, metric.dimensions)
     if (problem !== undefined) return { badRequest: problem }
-    return replacing(keys.metric(metricId), metric, { poolId }, by, nowMs)
+    return replacing(keys.metric(metric.id), metric, { poolId: pool.id }, by, nowMs)
   }
 }
 

@@ -16,6 +16,7 @@ import {
   renamed,
   replacing,
   unchanged,
+  unusedId,
 } from './change.ts'
 import { keys, type Memory } from './memory.ts'
 import type { AccessPolicy, Pool, StoredFilter } from './model.ts'
@@ -40,7 +41,7 @@ export interface PolicyChange extends Named {
 /** Makes a policy. The result is null where there is no such pool. */
 export function createPolicy(input: NewPolicy, by: string): Decide<AccessPolicy | null> {
   return (memory, nowMs) => {
-    const pool = memory.pools.get(input.poolId)
+    const pool = memory.pools.find(input.poolId)
     if (pool === undefined) return unchanged(null)
     const problem =
       namedProblem(input) ??
@@ -52,7 +53,7 @@ export function createPolicy(input: NewPolicy, by: string): Decide<AccessPolicy 
         : undefined)
     if (problem !== undefined) return { badRequest: problem }
     const policy: AccessPolicy = {
-      ...newCommon('POL', input, by, nowMs),
+      ...newCommon(unusedId('POL', nowMs, memory.policies), input, by, nowMs),
       poolId: pool.id,
       columns: input.columns,
       rows: input.rows ?? [],
@@ -102,24 +103,26 @@ export function deletePolicy(which: IdOrName): Decide<string | null> {
 /** The result is the policy's id, or null where the policy or the application does not exist. */
 export function assignPolicy(policyId: string, applicationId: string, by: string): Decide<string | null> {
   return (memory, nowMs) => {
-    const policy = memory.policies.get(policyId)
-    if (policy === undefined || memory.applications.get(applicationId) === undefined) return unchanged(null)
-    const before = memory.policyOf(policy.poolId, applicationId)
-    if (before?.id === policyId) return unchanged(policyId)
-    const puts = before === undefined ? [] : [entryOf(without(before, applicationId, by, nowMs))]
-    const applicationIds = [...policy.applicationIds, applicationId]
+    const policy = memory.policies.find(policyId)
+    const application = memory.applications.find(applicationId)
+    if (policy === undefined || application === undefined) return unchanged(null)
+    const before = memory.policyOf(policy.poolId, application.id)
+    if (before?.id === policy.id) return unchanged(policy.id)
+    const puts = before === undefined ? [] : [entryOf(without(before, application.id, by, nowMs))]
+    const applicationIds = [...policy.applicationIds, application.id]
     const assigned = modified(policy, { applicationIds }, by, nowMs) ?? policy
-    return { puts: [...puts, entryOf(assigned)], removes: [], result: policyId }
+    return { puts: [...puts, entryOf(assigned)], removes: [], result: policy.id }
   }
 }
 
 /** The result is the policy's id, or null where it was not assigned. */
 export function unassignPolicy(policyId: string, applicationId: string, by: string): Decide<string | null> {
   return (memory, nowMs) => {
-    const policy = memory.policies.get(policyId)
-    if (!policy?.applicationIds.includes(applicationId)) return unchanged(null)
-    const left = without(policy, applicationId, by, nowMs)
-    return { puts: [entryOf(left)], removes: [], result: policyId }
+    const policy = memory.policies.find(policyId)
+    const application = memory.applications.find(applicationId)
+    if (application === undefined || !policy?.applicationIds.includes(application.id)) return unchanged(null)
+    const left = without(policy, application.id, by, nowMs)
+    return { puts: [entryOf(left)], removes: [], result: policy.id }
   }
 }
 

@@ -17,6 +17,7 @@ import {
   renamed,
   replacing,
   unchanged,
+  unusedId,
 } from './change.ts'
 import { metricKeysOf } from './change-metric.ts'
 import { policyKeysOf } from './change-policy.ts'
@@ -53,14 +54,14 @@ export interface PoolChange extends Named {
   readonly syncing?: Syncing | null | undefined
 }
 
-/** The fields of a new pool that its kind decides. */
-type PoolPlace = Pick<Pool, 'dataSourceId' | 'table' | 'webhookId'>
+/** The fields of a new pool that its kind decides, and its id. */
+type PoolPlace = Pick<Pool, 'id' | 'dataSourceId' | 'table' | 'webhookId'>
 
 /** Makes a generic pool. The result is null where there is no such data source. */
 export function createPool(input: NewPool, by: string): Decide<Pool | null> {
   return (memory, nowMs) => {
     const given = orNull(input.dataSource)
-    const source = given === null ? internalSource(memory, by, nowMs) : memory.sources.get(given)
+    const source = given === null ? internalSource(memory, by, nowMs) : memory.sources.find(given)
     if (source === undefined) return unchanged(null)
     if (source.kind !== 'Http' && source.kind !== 'INTERNAL')
       return { badRequest: `Weir makes no Data Pool over a Data Source of type ${source.kind}.` }
@@ -74,6 +75,7 @@ export function createPool(input: NewPool, by: string): Decide<Pool | null> {
     const checked = checkPool({ ...input, columns })
     if ('badRequest' in checked) return checked
     const { pool, puts } = newPool(input, checked, memory.meta(), by, nowMs, {
+      id: unusedId('DPO', nowMs, memory.pools),
       dataSourceId: source.id,
       table: orNull(input.table) ?? '',
       webhookId: newId('WHK', nowMs),
@@ -93,10 +95,10 @@ export function newPool(
   nowMs: number,
   place: PoolPlace,
 ): { readonly pool: Pool; readonly puts: readonly Entry[] } {
-  const common = newCommon('DPO', input, by, nowMs)
+  const common = newCommon(place.id, input, by, nowMs)
   const pool: Pool = {
-    ...common,
     ...place,
+    ...common,
     number: meta.nextPoolNumber,
     table: place.table === '' ? common.uniqueName : place.table,
     planVersion: 1,
@@ -191,7 +193,12 @@ function internalSource(memory: Memory, by: string, nowMs: number): DataSource {
   const found = memory.sources.all().find(({ kind }) => kind === 'INTERNAL')
   if (found !== undefined) return found
   return {
-    ...newCommon('DSO', { description: 'Data Pools without a Data Source of their own' }, by, nowMs),
+    ...newCommon(
+      unusedId('DSO', nowMs, memory.sources),
+      { description: 'Data Pools without a Data Source of their own' },
+      by,
+      nowMs,
+    ),
     kind: 'INTERNAL',
     status: 'CONNECTED',
     error: null,

@@ -32,7 +32,7 @@ export function createRewriteJob(
   by: string,
 ): Decide<RewriteJob | null> {
   return (memory, nowMs) => {
-    const pool = memory.pools.get(dataPool)
+    const pool = memory.pools.find(dataPool)
     if (pool === undefined) return unchanged(null)
     const unfinished = unfinishedJobs(memory)
     if ('badRequest' in unfinished) return unfinished

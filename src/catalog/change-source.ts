@@ -22,6 +22,7 @@ import {
   newCommon,
   renamed,
   unchanged,
+  unusedId,
 } from './change.ts'
 import { newPool, poolRemoval } from './change-pool.ts'
 import { keys, type Memory } from './memory.ts'
@@ -69,7 +70,7 @@ export function createWebhookSource(input: NewWebhookSource, by: string): Decide
       fullProblem('Data Pools', memory.pools, POOLS_MAX) ??
       fullProblem('Data Sources', memory.sources, SOURCES_MAX)
     if (taken !== undefined) return { badRequest: taken }
-    const made = makeWebhookSource(input, checked, memory.meta(), by, nowMs)
+    const made = makeWebhookSource(input, checked, memory, memory.meta(), by, nowMs)
     return { puts: made.puts, removes: [], result: made.target }
   }
 }
@@ -84,12 +85,15 @@ interface Made {
 export function makeWebhookSource(
   input: NewWebhookSource,
   checked: Checked,
+  { sources, pools }: Pick<Memory, 'sources' | 'pools'>,
   meta: Meta,
   by: string,
   nowMs: number,
 ): Made {
-  const common = newCommon('DSO', input, by, nowMs)
+  // A source without a name gives its id to the pool as name.
+  const common = newCommon(unusedId('DSO', nowMs, sources, pools), input, by, nowMs)
   const { pool, puts } = newPool({ ...input, uniqueName: common.uniqueName }, checked, meta, by, nowMs, {
+    id: unusedId('DPO', nowMs, pools),
     dataSourceId: common.id,
     table: common.uniqueName,
     webhookId: null,
@@ -128,7 +132,7 @@ export function createSource(
       partsProblem(input)
     if (problem !== undefined) return { badRequest: problem }
     const source: DataSource = {
-      ...newCommon('DSO', input, by, nowMs),
+      ...newCommon(unusedId('DSO', nowMs, memory.sources), input, by, nowMs),
       kind,
       ...stateOf(kind),
       basicAuth: basicAuthOf(input.basicAuth),

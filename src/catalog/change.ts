@@ -32,14 +32,18 @@ export interface Named {
   readonly description?: string | null | undefined
 }
 
-/** The fields of a new object. It is named by its id where no name is given. */
-export function newCommon(
+/** A new id that is no unique name of these collections: who looks up an id finds names too. */
+export function unusedId(
   prefix: Parameters<typeof newId>[0],
-  input: Named,
-  by: string,
   nowMs: number,
-  id = newId(prefix, nowMs),
-): Common {
+  ...among: readonly Pick<Collection<Common>, 'has'>[]
+): string {
+  const id = newId(prefix, nowMs)
+  return among.some(each => each.has(id)) ? unusedId(prefix, nowMs, ...among) : id
+}
+
+/** The fields of a new object. It is named by its id where no name is given. */
+export function newCommon(id: string, input: Named, by: string, nowMs: number): Common {
   const at = new Date(nowMs).toISOString()
   return {
     id,
@@ -95,24 +99,23 @@ export function namedProblem(input: Named): string | undefined {
   )
 }
 
-const ID = /^[A-Z]{3}[0-9A-Z]{26}$/
-
 /**
- * The problem with `name` as the unique name of an object: it is taken, or it could be taken for an
- * id. `own` is the object that may keep its name.
+ * The problem with `name` as the unique name of an object: another one has it as unique name or as
+ * id. A name may have the form of an id: who moves here from another server keeps the ids in the
+ * dashboards. `own` is the object that may keep its name.
  */
 export function nameProblem(
   kind: string,
-  collection: Pick<Collection<Common>, 'byName' | 'get'>,
+  collection: Pick<Collection<Common>, 'find'>,
   name: string | null | undefined,
   own?: Common,
 ): string | undefined {
   const given = orNull(name)
   if (given === null || given === own?.uniqueName) return undefined
-  if (ID.test(given) && given !== own?.id) return `The unique name "${given}" has the form of an id.`
-  const taken = collection.byName(given) ?? collection.get(given)
-  return taken === undefined || taken.id === own?.id
-    ? undefined
+  const taken = collection.find(given)
+  if (taken === undefined || taken.id === own?.id) return undefined
+  return taken.id === given
+    ? `The unique name "${given}" is the id of another ${kind}.`
     : `Another ${kind} with the unique name "${given}" already exists.`
 }
 
@@ -140,7 +143,7 @@ export function changing<T extends Common, R>(
     const collection = collectionOf(memory)
     const [id, name] = [orNull(which.id), orNull(which.uniqueName)]
     if (id === null && name === null) return { badRequest: 'Neither id nor uniqueName was given.' }
-    const found = id === null ? collection.byName(name ?? '') : collection.get(id)
+    const found = id === null ? collection.byName(name ?? '') : collection.find(id)
     return found === undefined ? unchanged(null) : decide(found, memory, nowMs)
   }
 }

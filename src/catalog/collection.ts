@@ -48,6 +48,11 @@ export class Collection<T extends Document> {
     return this.#byName.get(uniqueName)
   }
 
+  /** The document of an id, else of a unique name. No name is the id of another document. */
+  find(idOrName: string): T | undefined {
+    return this.#byId.get(idOrName) ?? this.#byName.get(idOrName)
+  }
+
   /** True where the name is taken, as a unique name or as an id. */
   has(name: string): boolean {
     return this.#byName.has(name) || this.#byId.has(name)

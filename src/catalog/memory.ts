@@ -130,6 +130,12 @@ export class Memory {
     )
   }
 
+  /** The environment where the id, else the unique name, is its own. */
+  environmentOf(idOrName: string): Environment | undefined {
+    const environment = this.environment()
+    return [environment.id, environment.uniqueName].includes(idOrName) ? environment : undefined
+  }
+
   /** The webhook id of a pool; undefined where the pool is deleted. */
   webhookIdOf({ webhookId, dataSourceId }: Pool): string | undefined {
     return webhookId ?? this.sources.get(dataSourceId)?.webhook?.webhookId

@@ -117,10 +117,10 @@ export function startChange(memory: Memory, given: AdminGiven): StartChange | un
     clientId: checkOption(given.clientId),
     clientSecret: checkOption(given.clientSecret),
   }
-  return memory.isEmpty() ? newFolder(usable) : replaceAdmin(memory, usable)
+  return memory.isEmpty() ? newFolder(memory, usable) : replaceAdmin(memory, usable)
 }
 
-function newFolder(given: AdminGiven): StartChange {
+function newFolder(memory: Memory, given: AdminGiven): StartChange {
   const now = wallMs()
   const admin = makeApplication(given.clientId ?? newId('APP', now), given.clientSecret ?? newSecret(), now)
   const meta: Meta = {
@@ -136,7 +136,7 @@ function newFolder(given: AdminGiven): StartChange {
   }
   const signingKey = makeSigningKey([], now)
   const checked = { columns: [], timestamp: null, uniqueIdColumn: null, tenant: null, tableSettings: null }
-  const pool = makeWebhookSource({ uniqueName: OPEN_POOL_NAME }, checked, meta, SYSTEM, now)
+  const pool = makeWebhookSource({ uniqueName: OPEN_POOL_NAME }, checked, memory, meta, SYSTEM, now)
   return {
     puts: [[keys.signingKey(signingKey.kid), signingKey], [keys.application(admin.id), admin], ...pool.puts],
     removes: [],
@@ -159,7 +159,7 @@ function replaceAdmin(memory: Memory, given: AdminGiven): StartChange | undefine
   const secret = given.clientSecret ?? old?.secret
   const applied: Meta = { ...meta, firstApplicationId: id, givenDigest }
   if (id === old?.id && secret === old.secret) return { puts: [[keys.meta, applied]], removes: [] }
-  const holder = memory.applications.get(id) ?? memory.applications.byName(id)
+  const holder = memory.applications.find(id)
   if (holder !== undefined && holder.id !== old?.id)
     throw new CannotRun(`the client id ${id} belongs to another application`)
   const now = wallMs()

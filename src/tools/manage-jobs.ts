@@ -146,7 +146,7 @@ export function listJobs(memory: Documents, request: ListRequest): JobsPage | Ba
 
 /** A deleted pool is known by the jobs that it had. */
 function poolIdOf({ jobs, pools }: Documents, name: string): string | undefined {
-  const pool = pools.get(name) ?? pools.byName(name)
+  const pool = pools.find(name)
   return pool?.id ?? (jobs.of(name).length > 0 ? name : undefined)
 }
 

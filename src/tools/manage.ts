@@ -144,7 +144,7 @@ async function applyRequest(
     const made = await catalog.change(createApplication(input, by))
     return 'badRequest' in made ? made : [shown(made, true)]
   }
-  const found = catalog.read.applications.get(name) ?? catalog.read.applications.byName(name)
+  const found = catalog.read.applications.find(name)
   const missing = { badRequest: `There is no application ${JSON.stringify(name)}.` }
   if (found === undefined) return missing
   if (action === 'rotate') {

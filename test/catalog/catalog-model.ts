@@ -74,8 +74,42 @@ export function emptyModel(): Model {
   }
 }
 
+/** The arguments of each kind of operation that are ids, or unique names in the place of ids. */
+const IDS: Readonly<Record<string, readonly (Exclude<keyof Model, 'environment' | 'signingKeys'> | null)[]>> =
+  {
+    'rename-source': ['sources'],
+    'delete-source': ['sources'],
+    pool: [null, 'sources'],
+    'modify-pool': ['pools'],
+    'delete-pool': ['pools'],
+    metric: ['pools'],
+    'modify-metric': ['metrics'],
+    'migrate-metric': ['metrics', 'pools'],
+    'delete-metric': ['metrics'],
+    policy: ['pools'],
+    'modify-policy': ['policies'],
+    'delete-policy': ['policies'],
+    assign: ['policies', 'applications'],
+    unassign: ['policies', 'applications'],
+    'modify-application': ['applications'],
+    'rotate-secret': ['applications'],
+    'delete-application': ['applications'],
+    'add-column': ['pools'],
+  }
+
+/** The operation with ids: an id that no object has may be the unique name of one. */
+function withIds(model: Model, [kind, ...args]: Operation): Operation {
+  const ids = args.map((arg, index) => {
+    const of = IDS[kind]?.[index] ?? null
+    if (of === null || of === 'jobs' || arg === '' || model[of].has(arg)) return arg
+    return named(model[of], '', arg) ?? arg
+  })
+  return [kind, ...ids]
+}
+
 /** Throws where `outcome` is not what the model expects; else applies the change to the model. */
-export function applyToModel(model: Model, operation: Operation, outcome: Outcome): void {
+export function applyToModel(model: Model, given: Operation, outcome: Outcome): void {
+  const operation = withIds(model, given)
   const expected = expectedOutcome(model, operation)
   const seen = outcome === null || outcome === 'refused' ? outcome : 'done'
   deepStrictEqual(seen, expected, `outcome of ${operation.join(' ')}`)
@@ -89,7 +123,7 @@ function named(map: ReadonlyMap<string, { name: string }>, id: string, name: str
 }
 
 function isTaken(map: ReadonlyMap<string, { name: string }>, name: string, own?: string): boolean {
-  return [...map].some(([id, object]) => object.name === name && id !== own)
+  return [...map].some(([id, object]) => (object.name === name || id === name) && id !== own)
 }
 
 function expectedOutcome(model: Model, [kind, a = '', b = '', c = '']: Operation): 'done' | 'refused' | null {
@@ -157,7 +191,7 @@ function expectedOutcome(model: Model, [kind, a = '', b = '', c = '']: Operation
     case 'succeed-job':
       return 'done'
     case 'environment':
-      return doneIf(a !== 'gone')
+      return doneIf(a !== 'gone' || model.environment.name === a)
     case 'rotate-key':
       return refusedIf(a === '' && model.signingKeys.length >= KEYS_MAX)
     default:

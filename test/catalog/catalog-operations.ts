@@ -116,8 +116,8 @@ export const PAIRS: readonly (readonly [kind: string, kind: string])[] = [
   ['rotate-key', 'rotate-key'],
 ]
 
-/** Few names, so that they collide. */
-const NAMES = ['', 'a', 'b', 'c', 'd', 'e']
+/** Few names, so that they collide. The last one is an id of another server. */
+const NAMES = ['', 'a', 'b', 'c', 'd', 'MET06A68AAFD9SQZ8NC43JGKBGQMC']
 const PROPELLERS = ['P1_SMALL', 'P1_LARGE'] as const
 /** The columns of every pool. */
 export const COLUMNS = ['one', 'two', 'three']
@@ -139,10 +139,12 @@ interface Subjects {
   readonly job: string | undefined
 }
 
-/** A random change. Some name objects that are not there. */
+/** A random change. Some name objects that are not there, or give a unique name for an id. */
 export function randomOperation(model: Model, random: () => number): Operation {
-  const some = (map: ReadonlyMap<string, unknown>) =>
-    (random() < 0.05 ? undefined : pick([...map.keys()], random)) ?? GONE
+  const some = (map: ReadonlyMap<string, { readonly name: string }>) => {
+    const [id, { name }] = pick([...map], random) ?? [GONE, { name: GONE }]
+    return random() < 0.05 ? GONE : random() < 0.2 ? name : id
+  }
   const subjects = {
     source: some(model.sources),
     pool: some(model.pools),
@@ -192,7 +194,8 @@ function operationOn(
   random: () => number,
 ): Operation {
   const from = <T>(items: readonly T[]): T => must(pick(items, random), 'an item')
-  const name = from(NAMES)
+  const taken = [source, pool, metric, policy, application]
+  const name = random() < 0.05 ? from(taken) : from(NAMES)
   const number = String(Math.floor(random() * 4))
   const byIdOrName = (id: string, map: ReadonlyMap<string, { readonly name: string }>) => {
     const named = map.get(id)?.name
@@ -267,7 +270,7 @@ function decisionOf(
     case 's3':
       return createSource('S3', { uniqueName: a, settings: { bucket: 'x' } }, BY)
     case 'rename-source':
-      return modifySource(catalog.source(a)?.kind ?? 'Http', { id: a }, { uniqueName: b }, BY)
+      return modifySource(catalog.read.sources.find(a)?.kind ?? 'Http', { id: a }, { uniqueName: b }, BY)
     case 'delete-source':
       return deleteSource(which)
     case 'pool':

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { unusedId } from '../../src/catalog/change.ts'
 import { deletePool } from '../../src/catalog/change-pool.ts'
 import { createWebhookSource, deleteSource } from '../../src/catalog/change-source.ts'
 import type { Pool } from '../../src/catalog/model.ts'
@@ -77,10 +78,26 @@ describe('creation', () => {
     expect(catalog.pools().filter(pool => pool.uniqueName === 'one')).toHaveLength(1)
   })
 
-  test('refuses a name that has the form of an id', async () => {
+  test('refuses a name that is the id of an object, and takes the id of another server', async () => {
     const { catalog } = await folder.open()
-    const { id } = must(catalog.poolByName('events'), 'events')
-    expect(await catalog.change(createWebhookSource({ uniqueName: id }, 'APP1'))).toHaveProperty('badRequest')
+    const { id, dataSourceId } = must(catalog.poolByName('events'), 'events')
+    for (const uniqueName of [id, dataSourceId])
+      expect(await catalog.change(createWebhookSource({ uniqueName }, 'APP1'))).toEqual({
+        badRequest: expect.stringMatching(`"${uniqueName}" is the id of another Data`),
+      })
+    const uniqueName = 'DPO06A68AAFD9SQZ8NC43JGKBGQMC'
+    const { pool } = created(await catalog.change(createWebhookSource({ uniqueName }, 'APP1')))
+    expect(catalog.read.pools.find(uniqueName)).toBe(pool)
+    expect(catalog.read.pools.find(pool.id)).toBe(pool)
+    expect(catalog.pool(uniqueName)).toBeUndefined()
+  })
+
+  test('gives no id that is the unique name of an object', () => {
+    const refused: string[] = []
+    const names = { has: (id: string) => refused.push(id) < 3 }
+    const id = unusedId('MET', 0, { has: () => false }, names)
+    expect(refused).toEqual([expect.any(String), expect.any(String), id])
+    expect(new Set(refused).size).toBe(3)
   })
 
   test('keeps nothing of a refused creation', async () => {

@@ -167,7 +167,7 @@ describe('on a running server', () => {
       ['{"action":"create","application":"all","scope":["metric:query"]}', /no "scope"/],
       ['{"action":"delete"}', /id or unique name is needed/],
       ['{"action":"rotate","application":"nobody"}', /no application "nobody"/],
-      ['{"action":"create","application":"APP00000000000000000000000000"}', /form of an id/],
+      [`{"action":"create","application":"${admin?.id}"}`, /is the id of another Application/],
     ] as const) {
       const answer = await post(path, body, managing)
       expect(answer, body).toMatchObject({ status: 400, code: 'bad_request' })

@@ -37,7 +37,7 @@ export async function remove(
 
 /** A collection of the catalog, as far as look-ups need it. */
 interface Lookup<T> {
-  get(id: string): T | undefined
+  find(idOrName: string): T | undefined
   byName(uniqueName: string): T | undefined
 }
 
@@ -46,7 +46,7 @@ export function find<T>(collection: Lookup<T>, which: Inputs['idOrUniqueName'], 
   const { id, uniqueName } = which
   const isById = id !== null && id !== undefined && id !== ''
   if (!isById && (uniqueName ?? '') === '') throw badRequest('Give "id" or "uniqueName" in "idOrUniqueName".')
-  return found(isById ? collection.get(id) : collection.byName(uniqueName ?? ''), kind)
+  return found(isById ? collection.find(id) : collection.byName(uniqueName ?? ''), kind)
 }
 
 /** The object of a look-up. Throws NOT_FOUND where there is none. */

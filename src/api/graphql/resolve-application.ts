@@ -7,7 +7,7 @@ import { modifyEnvironment } from '../../catalog/change-environment.ts'
 import type { Scope } from '../../catalog/model.ts'
 import { change, found, remove } from './changes.ts'
 import { requireScope } from './context.ts'
-import { badRequest, notFound } from './errors.ts'
+import { badRequest } from './errors.ts'
 import { emptyPage, pageOfDocuments } from './page.ts'
 import type { Enums, Inputs, Resolvers } from './schema-types.ts'
 import { MANAGE_APPLICATIONS, READ_ASSIGNED_POLICIES } from './scopes.ts'
@@ -27,7 +27,7 @@ const SCOPE: Readonly<Record<Enums['ApplicationScope'], Scope>> = {
 const NAMES = Object.entries(SCOPE) as readonly (readonly [Enums['ApplicationScope'], Scope])[]
 
 export const applicationQueries = {
-  application: (_, { id }, { deps }) => found(deps.catalog.read.applications.get(id), 'Application'),
+  application: (_, { id }, { deps }) => found(deps.catalog.read.applications.find(id), 'Application'),
   applicationByName: (_, { uniqueName }, { deps }) =>
     found(deps.catalog.read.applications.byName(uniqueName), 'Application'),
   applications: (_, args, context) => {
@@ -35,9 +35,7 @@ export const applicationQueries = {
     return pageOfDocuments(applications, applications.all(), args, context)
   },
   environment: (_, { id }, { deps }) => {
-    const environment = deps.catalog.read.environment()
-    if (environment.id !== id) throw notFound('Environment')
-    return environment
+    return found(deps.catalog.read.environmentOf(id), 'Environment')
   },
 } satisfies Partial<Resolvers['Query']>
 

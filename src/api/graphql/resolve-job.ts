@@ -88,7 +88,7 @@ async function createRewrite(
   context: Context,
 ): Promise<RewriteJob> {
   const { deps, budget, caller } = context
-  const pool = found(deps.catalog.read.pools.get(dataPool), 'Data Pool')
+  const pool = found(deps.catalog.read.pools.find(dataPool), 'Data Pool')
   const given = { filters: storedFilters(filters) ?? [], filterSql: filterSql ?? null, set }
   budget.query(given)
   // Before the values: a value that such a column cannot take is not why it is refused.
@@ -97,7 +97,7 @@ async function createRewrite(
   const refused = await deps.checkChanges(pool, { ...given, filters: given.filters as readonly Filter[] })
   if (refused !== undefined) throw badRequest(refused.badRequest)
   const beforeSequence = await deps.boundary()
-  const decide = createRewriteJob({ ...given, kind, dataPool, beforeSequence }, caller.applicationId)
+  const decide = createRewriteJob({ ...given, kind, dataPool: pool.id, beforeSequence }, caller.applicationId)
   const job = await change(context, decide, 'Data Pool')
   deps.jobs.created(job)
   return job

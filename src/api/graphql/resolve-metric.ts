@@ -18,7 +18,7 @@ import type { Inputs, Resolvers } from './schema-types.ts'
 import { READ_POOLS } from './scopes.ts'
 
 export const metricQueries = {
-  metric: (_, { id }, { deps }) => found(deps.catalog.read.metrics.get(id), 'Metric'),
+  metric: (_, { id }, { deps }) => found(deps.catalog.read.metrics.find(id), 'Metric'),
   metricByName: (_, { uniqueName }, { deps }) =>
     found(deps.catalog.read.metrics.byName(uniqueName), 'Metric'),
   metrics: (_, args, context) => {
@@ -44,7 +44,7 @@ export const metricMutations = {
   modifyMetric: async (_, { input }, context) => {
     const { metric: id, filters, dimensions, ...asked } = given(input)
     const { metrics, pools } = context.deps.catalog.read
-    const metric = found(metrics.get(id), 'Metric')
+    const metric = found(metrics.find(id), 'Metric')
     await checkTexts(
       found(pools.get(metric.poolId), 'Metric'),
       { filters, filterSql: asked.filterSql },
@@ -56,10 +56,10 @@ export const metricMutations = {
   },
   migrateMetric: async (_, { input: { metricId, newDataPoolId } }, context) => {
     const { metrics, pools } = context.deps.catalog.read
-    const metric = found(metrics.get(metricId), 'Metric')
+    const metric = found(metrics.find(metricId), 'Metric')
     const { filters, filterSql, expression } = metric
     const texts = { filters: shownFilters(filters), filterSql, expression }
-    await checkTexts(found(pools.get(newDataPoolId), 'Data Pool'), texts, context)
+    await checkTexts(found(pools.find(newDataPoolId), 'Data Pool'), texts, context)
     return change(context, migrateMetric(metricId, newDataPoolId, context.caller.applicationId), 'Metric')
   },
   deleteMetric: (_, { id }, context) => remove(context, { id }, deleteMetric),
@@ -116,7 +116,7 @@ interface Measured {
 
 async function create(type: MetricType, input: NewInput, measured: Measured, context: Context) {
   const { dataPool, uniqueName, description, filters, filterSql, dimensions } = given(input)
-  const pool = found(context.deps.catalog.read.pools.get(dataPool), 'Data Pool')
+  const pool = found(context.deps.catalog.read.pools.find(dataPool), 'Data Pool')
   await checkTexts(pool, { filters, filterSql, expression: measured.expression }, context)
   const asked = {
     uniqueName,

@@ -20,7 +20,7 @@ const NO_METRIC_POLICIES =
   'Weir has no policies of metrics: create a Data Pool Access Policy and assign it to the Application.'
 
 export const policyQueries = {
-  dataPoolAccessPolicy: (_, { id }, { deps }) => found(deps.catalog.read.policies.get(id), POLICY),
+  dataPoolAccessPolicy: (_, { id }, { deps }) => found(deps.catalog.read.policies.find(id), POLICY),
   policy: () => {
     throw notFound('Policy')
   },
@@ -29,7 +29,7 @@ export const policyQueries = {
 export const policyMutations = {
   createDataPoolAccessPolicy: async (_, { input }, context) => {
     const { dataPool, rows, ...asked } = input
-    const pool = found(context.deps.catalog.read.pools.get(dataPool), 'Data Pool')
+    const pool = found(context.deps.catalog.read.pools.find(dataPool), 'Data Pool')
     await checkTexts(pool, { filters: rows, filterSql: asked.filterSql }, context, 'placeholders')
     const policy = { ...asked, poolId: pool.id, rows: storedFilters(rows) }
     const decide = createPolicy(policy, context.caller.applicationId)
@@ -38,7 +38,7 @@ export const policyMutations = {
   modifyDataPoolAccessPolicy: async (_, { input }, context) => {
     const { id, rows, ...asked } = input
     const { policies, pools } = context.deps.catalog.read
-    const policy = found(policies.get(id), POLICY)
+    const policy = found(policies.find(id), POLICY)
     const pool = found(pools.get(policy.poolId), POLICY)
     await checkTexts(pool, { filters: rows, filterSql: asked.filterSql }, context, 'placeholders')
     const decide = modifyPolicy({ id }, { ...asked, rows: storedFilters(rows) }, context.caller.applicationId)
@@ -48,8 +48,8 @@ export const policyMutations = {
   assignDataPoolAccessPolicyToApplication: async (_, args, context) => {
     const { dataPoolAccessPolicy: policyId, application } = args
     const { catalog } = context.deps
-    found(catalog.read.policies.get(policyId), POLICY)
-    found(catalog.read.applications.get(application), 'Application')
+    found(catalog.read.policies.find(policyId), POLICY)
+    found(catalog.read.applications.find(application), 'Application')
     const decide = assignPolicy(policyId, application, context.caller.applicationId)
     return changedId(await catalog.change(decide))
   },

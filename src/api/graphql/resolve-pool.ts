@@ -25,7 +25,7 @@ import { shownTableSettings } from './source-settings.ts'
 const BYTES_PER_TERABYTE = 1e12
 
 export const poolQueries = {
-  dataPool: (_, { id }, { deps }) => found(deps.catalog.read.pools.get(id), 'Data Pool'),
+  dataPool: (_, { id }, { deps }) => found(deps.catalog.read.pools.find(id), 'Data Pool'),
   dataPoolByName: (_, { uniqueName }, { deps }) =>
     found(deps.catalog.read.pools.byName(uniqueName), 'Data Pool'),
   dataPools: (_, args, context) => {
@@ -49,14 +49,14 @@ export const poolMutations = {
   // A pool is LIVE when its creation is answered: there is nothing to repeat and nothing to wait
   // for.
   reconnectDataPool: (_, { input }, { deps }) => find(deps.catalog.read.pools, input, 'Data Pool'),
-  retryDataPoolSetup: (_, { id }, { deps }) => found(deps.catalog.read.pools.get(id), 'Data Pool'),
+  retryDataPoolSetup: (_, { id }, { deps }) => found(deps.catalog.read.pools.find(id), 'Data Pool'),
   retryDataPoolSetupByName: (_, { uniqueName }, { deps }) =>
     found(deps.catalog.read.pools.byName(uniqueName), 'Data Pool'),
   inspectDataPoolSchema: (_, { input }, { deps }) =>
     response(find(deps.catalog.read.pools, input, 'Data Pool')),
   testDataPool: (_, { input }, { deps }) => response(find(deps.catalog.read.pools, input, 'Data Pool')),
   enableSyncing: (_, { id }, context) => notSynced(id, context),
-  disableSyncing: (_, { id }, { deps }) => found(deps.catalog.read.pools.get(id), 'Data Pool'),
+  disableSyncing: (_, { id }, { deps }) => found(deps.catalog.read.pools.find(id), 'Data Pool'),
   syncDataPool: (_, { dataPoolId }, context) => notSynced(dataPoolId, context),
   resyncDataPool: (_, { dataPoolId }, context) => notSynced(dataPoolId, context),
   deleteDataPool: (_, { id }, context) => remove(context, { id }, deletePool),
@@ -65,7 +65,7 @@ export const poolMutations = {
 
 /** Throws: there is nothing to sync. */
 function notSynced(id: string, { deps }: Context): never {
-  found(deps.catalog.read.pools.get(id), 'Data Pool')
+  found(deps.catalog.read.pools.find(id), 'Data Pool')
   throw badRequest(NOT_SYNCED)
 }
 

@@ -140,28 +140,26 @@ export const statisticsFields: Resolvers['DimensionStatistics'] = {
 }
 
 /**
- * The metric of an id, or of a name that may hold an id. The scope is checked before the answer
- * tells which metrics exist.
+ * The metric of an id or of a name. Each may hold the other: an id is the name of a metric that was
+ * moved from another server. The scope is checked before the answer tells which metrics exist.
  */
 function findMetric(reference: Parameters<FindMetric>[0], context: Context): Metric {
-  const [name, isId] = 'id' in reference ? [reference.id, true] : [reference.name, false]
+  const name = 'id' in reference ? reference.id : reference.name
   requireScope(context, `query Metric ${name}`, 'metric:query')
-  const { metrics } = context.deps.catalog.read
-  const metric = isId ? metrics.get(name) : (metrics.byName(name) ?? metrics.get(name))
+  const metric = context.deps.catalog.read.metrics.find(name)
   if (metric === undefined) throw notFound('Metric')
   return metric
 }
 
 /**
- * The pool that a question names by id or by name. A name may hold an id, which wins, as in the
- * other routes. The scope is checked before the answer tells which pools exist; that of a
- * predefined metric was checked with it.
+ * The pool that a question names by id or by name. Each may hold the other. The scope is checked
+ * before the answer tells which pools exist; that of a predefined metric was checked with it.
  */
 function poolToQuery({ id, name }: PoolReference, context: Context, isPredefined: boolean): Pool {
   if ([id, name].filter(isGiven).length !== 1)
     throw badRequest('"dataPool" must have exactly one of "id" and "name".')
   const { catalog } = context.deps
-  const pool = isGiven(id) ? catalog.pool(id) : (catalog.pool(name ?? '') ?? catalog.poolByName(name ?? ''))
+  const pool = catalog.read.pools.find((isGiven(id) ? id : name) ?? '')
   // The message repeats the caller's words, so it is the same for a pool that does not exist.
   if (!isPredefined) requireScope(context, `query Data Pool ${id ?? name}`, 'data_pool:query')
   if (pool === undefined) throw notFound('Data Pool')

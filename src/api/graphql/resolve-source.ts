@@ -42,7 +42,7 @@ interface ForeignChange extends Omit<NewForeign, 'connectionSettings'> {
 }
 
 export const sourceQueries = {
-  dataSource: (_, { id }, { deps }) => found(deps.catalog.read.sources.get(id), 'Data Source'),
+  dataSource: (_, { id }, { deps }) => found(deps.catalog.read.sources.find(id), 'Data Source'),
   dataSourceByName: (_, { uniqueName }, { deps }) =>
     found(deps.catalog.read.sources.byName(uniqueName), 'Data Source'),
   dataSources: (_, args, context) => {

@@ -66,7 +66,7 @@ async function readSql(input: SqlInput, context: Context): Promise<ReadSql> {
 function poolToRead(name: string, context: Context): AskedPool {
   const { deps, caller } = context
   const { catalog } = deps
-  const pool = catalog.pool(name) ?? catalog.poolByName(name)
+  const pool = catalog.read.pools.find(name)
   const assigned = pool && catalog.read.policyOf(pool.id, caller.applicationId)
   if (pool === undefined || (pool.accessControlEnabled && assigned === undefined))
     throw failure('NOT_FOUND', `Data Pool ${quoted(name)} not found`)

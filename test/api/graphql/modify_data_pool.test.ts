@@ -136,10 +136,10 @@ describe('a refused change', () => {
     await refused({ timestamp: { columnName: 'text' } }, /"text" is a column of type STRING/)
   })
 
-  test('has a name that is taken or looks like an id', async () => {
+  test('has a name that is taken, or is an id', async () => {
     const other = await make(`other-${count}`)
     await refused({ uniqueName: other.uniqueName }, /already exists/)
-    await refused({ uniqueName: other.id }, /form of an id/)
+    await refused({ uniqueName: other.id }, /is the id of another Data Pool/)
   })
 
   test('names no existing pool or comes without the scope', async () => {
