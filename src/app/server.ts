@@ -49,7 +49,7 @@ import {
 import { checkInstalled } from '../util/load-package.ts'
 import { kernelNote } from '../util/native.ts'
 import type { Paths } from '../util/paths.ts'
-import { sayAudit, warn } from '../util/say.ts'
+import { printable, sayAudit, warn } from '../util/say.ts'
 import { nicePool } from '../util/this-thread.ts'
 import { adminRoutes } from './admin-routes.ts'
 import { backupRoute, wireBackups } from './backup-route.ts'
@@ -308,6 +308,10 @@ function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['
       `the secret of the first application has fewer than ${CLIENT_SECRET_CHARACTERS_MIN} characters: set WEIR_CLIENT_ID and a longer WEIR_CLIENT_SECRET`,
     )
   if (opened.unapplied !== undefined) notes.push(opened.unapplied)
+  if (opened.removedSources.length > 0)
+    notes.push(
+      `webhook sources whose Data Pool an earlier version had deleted are removed: ${opened.removedSources.map(name => printable(name)).join(', ')}`,
+    )
   if (log.replayed > 0) notes.push(`replayed ${log.replayed} requests from the log`)
   if (log.torn !== undefined)
     notes.push(`an unfinished write was removed from ${log.torn.file} at byte ${log.torn.offset}`)

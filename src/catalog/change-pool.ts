@@ -143,13 +143,19 @@ export function modifyPool(which: IdOrName, input: PoolChange, by: string): Deci
   )
 }
 
-/** The result is the id, or null where there is no such pool. Its source stays. */
+/**
+ * Deletes a pool. The result is the id, or null where there is no such pool. A webhook source goes
+ * with its pool: it can get no other one, and clients wait until it is gone.
+ */
 export function deletePool(which: IdOrName): Decide<string | null> {
   return changing(
     ({ pools }) => pools,
     which,
     (pool, memory, nowMs) => {
-      return { ...poolRemoval(memory, pool, nowMs), result: pool.id }
+      const { puts, removes } = poolRemoval(memory, pool, nowMs)
+      const source = memory.sources.get(pool.dataSourceId)
+      const own = source?.kind === 'WEBHOOK' ? [keys.source(source.id)] : []
+      return { puts, removes: [...removes, ...own], result: pool.id }
     },
   )
 }

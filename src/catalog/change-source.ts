@@ -215,9 +215,14 @@ export function deleteSource(which: IdOrName): Decide<string | null> {
   )
 }
 
+/** Webhook sources whose pool is gone: an earlier version deleted pools alone. */
+export function sourcesWithoutPool({ sources, pools }: Memory): readonly DataSource[] {
+  return sources.all().filter(({ webhook }) => webhook !== null && pools.get(webhook.poolId) === undefined)
+}
+
 /**
  * A webhook source and its pool share a name, so it must be free among both. A pool that has a name
- * of its own does not take the source's, nor does one that is deleted.
+ * of its own does not take the source's.
  */
 function pairNameProblem(
   memory: Memory,

@@ -70,7 +70,7 @@ export class Memory {
   readonly #policiesOf = new Map<string, Collection<AccessPolicy>>()
   readonly poolsByNumber = new Map<number, Pool>()
   readonly tombstones = new Map<number, Tombstone>()
-  /** The pool of a webhook id, by its id: the pool may be deleted while its source stays. */
+  /** The id of the pool of a webhook id. In an earlier version a source outlived its pool. */
   readonly #poolIdOfWebhook = new Map<string, string>()
   readonly #schemas = new Map<string, LoadedSchema>()
   /** The documents as they are on disk. */

@@ -7,6 +7,9 @@
  * the options. Options that were applied are not applied again: a secret that was rotated since
  * stays dead, and a deleted application stays deleted.
  *
+ * Webhook sources without a pool are removed: an earlier version deleted pools alone, and a client
+ * may wait until their source is gone too.
+ *
  * data/admin.json repeats the first application's id and secret. It is written after the
  * transaction, and written again when it does not match, so a crash between the two loses nothing.
  */
@@ -23,7 +26,7 @@ import type { Entry } from './catalog-types.ts'
 import type { Decide } from './change.ts'
 import { newSecret } from './change-application.ts'
 import { policiesWithout } from './change-policy.ts'
-import { makeWebhookSource } from './change-source.ts'
+import { makeWebhookSource, sourcesWithoutPool } from './change-source.ts'
 import { keys, Memory } from './memory.ts'
 import { type Application, type Meta, type Pool, PROPELLERS, SCOPES } from './model.ts'
 
@@ -52,6 +55,8 @@ export interface OpenedCatalog {
   readonly isNewFolder: boolean
   /** Why the id and secret of the options are not those of the first application; one line. */
   readonly unapplied: string | undefined
+  /** The unique names of the webhook sources without a pool that this start removed. */
+  readonly removedSources: readonly string[]
 }
 
 /**
@@ -80,11 +85,13 @@ async function start(
   const memory = new Memory()
   memory.load(store.entries, options.paths.catalog)
   const isNewFolder = memory.isEmpty()
+  const removedSources = sourcesWithoutPool(memory).map(({ uniqueName }) => uniqueName)
   const catalog = new Catalog(memory, store, listener)
   const change = startChange(memory, options)
   if (change !== undefined) await catalog.put(change.puts, change.removes)
   const { admin, written } = writeAdmin(memory, options.paths.admin, options.disk ?? disk)
-  return { catalog, admin, adminIsNew: written, isNewFolder, unapplied: unappliedNote(memory, options) }
+  const unapplied = unappliedNote(memory, options)
+  return { catalog, admin, adminIsNew: written, isNewFolder, unapplied, removedSources }
 }
 
 /** The name of the pool that a new folder begins with. */
@@ -117,7 +124,11 @@ export function startChange(memory: Memory, given: AdminGiven): StartChange | un
     clientId: checkOption(given.clientId),
     clientSecret: checkOption(given.clientSecret),
   }
-  return memory.isEmpty() ? newFolder(memory, usable) : replaceAdmin(memory, usable)
+  if (memory.isEmpty()) return newFolder(memory, usable)
+  const { puts, removes } = replaceAdmin(memory, usable)
+  const sources = sourcesWithoutPool(memory).map(({ id }) => keys.source(id))
+  if (puts.length + sources.length === 0) return undefined
+  return { puts, removes: [...removes, ...sources] }
 }
 
 function newFolder(memory: Memory, given: AdminGiven): StartChange {
@@ -150,10 +161,10 @@ function newFolder(memory: Memory, given: AdminGiven): StartChange {
  * What the last start applied is not applied again: the environment still has a secret after its
  * rotation, and it may be the leaked one.
  */
-function replaceAdmin(memory: Memory, given: AdminGiven): StartChange | undefined {
+function replaceAdmin(memory: Memory, given: AdminGiven): StartChange {
   const meta = memory.meta()
   const givenDigest = digestOf(given)
-  if (!isGiven(given) || givenDigest === meta.givenDigest) return undefined
+  if (!isGiven(given) || givenDigest === meta.givenDigest) return { puts: [], removes: [] }
   const old = memory.applications.get(meta.firstApplicationId)
   const id = given.clientId ?? meta.firstApplicationId
   const secret = given.clientSecret ?? old?.secret

@@ -245,6 +245,7 @@ function change(
       return
     case 'delete-pool':
       deepStrictEqual(id, named(pools, a, b))
+      if (sources.get(pools.get(id)!.source)?.kind === 'webhook') sources.delete(pools.get(id)!.source)
       deletePoolOf(model, id)
       return
     case 'metric':

@@ -1,8 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { Change } from '../../src/catalog/catalog-types.ts'
 import { unusedId } from '../../src/catalog/change.ts'
 import { deletePool } from '../../src/catalog/change-pool.ts'
 import { createWebhookSource, deleteSource } from '../../src/catalog/change-source.ts'
 import type { Pool } from '../../src/catalog/model.ts'
+import { openStoreClient } from '../../src/catalog/store-client.ts'
 import { KEY_RECEIVED_AT } from '../../src/format/schema.ts'
 import { must } from '../../src/util/assert.ts'
 import { created, type Folder, makeFolder } from './folder.ts'
@@ -111,14 +113,26 @@ describe('creation', () => {
 })
 
 describe('deletion', () => {
-  test('of a pool keeps its source, whose URL leads nowhere', async () => {
+  test('of a pool takes its webhook source along in the same change, and frees the name', async () => {
     const dropped: Pool[] = []
-    const { catalog } = await folder.open({ onPoolDeleted: pool => dropped.push(pool) })
+    const applied: Change[] = []
+    const store = await openStoreClient({ path: folder.paths.catalog, crashAt: '' })
+    const apply = (change: Change) => {
+      applied.push(change)
+      return store.apply(change)
+    }
+    const { catalog } = await folder.open({
+      store: Promise.resolve({ ...store, apply }),
+      onPoolDeleted: pool => dropped.push(pool),
+    })
     const { pool, source } = created(await catalog.change(createWebhookSource({ uniqueName: 'a' }, 'APP1')))
     expect(await catalog.change(deletePool({ id: pool.id }))).toBe(pool.id)
     expect(dropped).toEqual([pool])
     expect(catalog.byWebhookId(source.webhook?.webhookId ?? '')).toBeUndefined()
-    expect(catalog.source(source.id)).toEqual(source)
+    expect(catalog.source(source.id)).toBeUndefined()
+    expect(applied.at(-1)?.removes).toEqual(
+      expect.arrayContaining([`pool/${pool.id}`, `source/${source.id}`]),
+    )
     expect([catalog.pool(pool.id), catalog.poolByName('a'), catalog.poolByNumber(pool.number)]).toEqual([
       undefined,
       undefined,
@@ -126,9 +140,7 @@ describe('deletion', () => {
     ])
     expect(catalog.schema(pool.number, 1)).toBeUndefined()
     expect(catalog.tombstones()).toMatchObject([{ number: pool.number, poolId: pool.id }])
-    expect(await catalog.change(createWebhookSource({ uniqueName: 'a' }, 'APP1'))).toHaveProperty(
-      'badRequest',
-    )
+    expect(await catalog.change(createWebhookSource({ uniqueName: 'a' }, 'APP1'))).toHaveProperty('pool')
   })
 
   test('of a source takes its pool along and frees the name', async () => {
@@ -153,7 +165,6 @@ describe('deletion', () => {
       catalog.change(deletePool({ id: pool.id })),
     ])
     expect(ids).toEqual([pool.id, null, null])
-    expect(await catalog.change(deleteSource({ id: source.id }))).toBe(source.id)
     expect(await catalog.change(deleteSource({ id: source.id }))).toBeNull()
     expect(await catalog.change(deleteSource({ uniqueName: '_comments' }))).toBeNull()
     expect(await catalog.change(deletePool({ id: 'constructor' }))).toBeNull()
@@ -187,7 +198,7 @@ describe('restart', () => {
     expect(isNewFolder).toBe(false)
     expect(catalog.byWebhookId(kept.source.webhook?.webhookId ?? '')).toEqual(kept)
     expect(catalog.schema(kept.pool.number, 1)).toEqual(first.catalog.schema(kept.pool.number, 1))
-    expect(catalog.source(deleted.source.id)).toEqual(deleted.source)
+    expect(catalog.source(deleted.source.id)).toBeUndefined()
     expect(catalog.byWebhookId(deleted.source.webhook?.webhookId ?? '')).toBeUndefined()
     expect(catalog.tombstones()).toEqual(first.catalog.tombstones())
     expect(catalog.meta()).toEqual(first.catalog.meta())

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { openStore } from '../../src/catalog/catalog-store.ts'
 import type { Entry } from '../../src/catalog/catalog-types.ts'
 import { createPool } from '../../src/catalog/change-pool.ts'
-import { modifySource } from '../../src/catalog/change-source.ts'
+import { createWebhookSource, modifySource } from '../../src/catalog/change-source.ts'
 import { type Folder, makeFolder } from './folder.ts'
 
 let folder: Folder
@@ -86,6 +86,50 @@ const DOCUMENTS: readonly Entry[] = [
   ],
   ['plan/1/1', { ...keyed, pool: 1, version: 1 }],
 ]
+
+/** A webhook source whose pool an earlier version deleted alone. */
+const ORPHAN: readonly Entry[] = [
+  [
+    'source/DSO3',
+    {
+      ...common,
+      id: 'DSO3',
+      uniqueName: 'left',
+      kind: 'WEBHOOK',
+      status: 'CONNECTED',
+      error: null,
+      basicAuth: null,
+      webhook: {
+        webhookId: 'WHK3',
+        poolId: 'DPO3',
+        timestamp: null,
+        uniqueIdColumn: null,
+        tenant: null,
+        tableSettings: null,
+      },
+      tables: [],
+      settings: {},
+    },
+  ],
+  ['tombstone/7', { number: 7, poolId: 'DPO3', deletedAt: AT }],
+]
+
+test('a start removes the webhook sources that an earlier version left without a pool', async () => {
+  const store = await openStore(folder.paths.catalog)
+  store.apply({ puts: [...DOCUMENTS, ...ORPHAN], removes: [] })
+  await store.close()
+  const first = await folder.open({ clientId: 'app', clientSecret: 'another-secret-of-the-app' })
+  expect(first.removedSources).toEqual(['left'])
+  expect(first.admin?.clientSecret).toBe('another-secret-of-the-app')
+  expect(first.catalog.read.sources.all().map(({ id }) => id)).toEqual(['DSO1', 'DSO2'])
+  expect(await first.catalog.change(createWebhookSource({ uniqueName: 'left' }, 'app'))).toHaveProperty(
+    'pool',
+  )
+  await first.catalog.stop()
+  const second = await folder.open()
+  expect(second.removedSources).toEqual([])
+  expect(second.catalog.read.sources.all()).toHaveLength(3)
+})
 
 test('documents of the first release are read, changed and read again', async () => {
   const store = await openStore(folder.paths.catalog)

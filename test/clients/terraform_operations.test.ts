@@ -133,9 +133,11 @@ test('a webhook data source', async () => {
     ...columns,
     { name: 'new', jsonProperty: 'new_column', type: 'STRING', nullable: true },
   ])
+  // The source goes with its pool. The provider deletes it all the same, and waits for its end.
   await removed('DataPool', pool.id, 'Data Pool')
-  expect((await ask('DataSource', { id })).dataSource.dataPools).toEqual({ nodes: [] })
-  await removed('DataSource', id, 'Data Source')
+  expect(await ask('DeleteDataSource', { id })).toEqual({ deleteDataSource: null })
+  const { json } = await send('DataSource', { id })
+  expect(json.errors).toMatchObject([{ message: 'Data Source not found', extensions: { code: 'NOT_FOUND' } }])
 })
 
 test('a data pool without a data source, which takes events at its webhook', async () => {
@@ -352,12 +354,13 @@ test('every list is read, and the server’s output has the audit trail', async 
   expect(lines.length).toBeGreaterThan(20)
   for (const { time, audit } of lines) {
     expect(Date.parse(time)).toBeGreaterThan(0)
-    const isAssignment = /^(un)?assign/i.test(audit.mutation)
+    const target = /^(un)?assign/i.test(audit.mutation) ? /^APP/ : /^(DPO|DSO)/
+    const isPair = /^deleteData(Pool|Source)$/.test(audit.mutation) && audit.target !== undefined
     expect(audit).toEqual({
       mutation: expect.any(String),
       applicationId: clientId,
       object: expect.any(String),
-      ...(isAssignment ? { target: expect.stringMatching(/^APP/) } : {}),
+      ...(target.source === '^APP' || isPair ? { target: expect.stringMatching(target) } : {}),
       outcome: expect.stringMatching(/^(done|absent|BAD_REQUEST)$/),
     })
   }

@@ -167,7 +167,7 @@ test('objects are deleted by the id of another server', async () => {
     deleteDataPoolAccessPolicy: expect.stringMatching(/^POL/),
     deleteApplication: expect.stringMatching(/^APP/),
     deleteDataPool: expect.stringMatching(/^DPO/),
-    deleteDataSource: expect.stringMatching(/^DSO/),
+    deleteDataSource: null,
   })
   const { errors } = await server.graphql(`{ dataPool(id: "${POOL}") { id } }`)
   expect(errors).toMatchObject([{ message: 'Data Pool not found' }])

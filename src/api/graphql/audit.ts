@@ -13,8 +13,10 @@ type Resolve = GraphQLFieldResolver<unknown, Context>
 export function audited(mutation: string, resolve: Resolve): Resolve {
   return async (parent, args, context, info) => {
     const { deps, caller } = context
-    const target = nameIn(args as object, TARGETS)
-    const note = (object: string | null, outcome: AuditEntry['outcome']) =>
+    const named = nameIn(args as object, TARGETS)
+    const partner = partnerOf(mutation, args as object, context)
+    const note = (object: string | null, outcome: AuditEntry['outcome']) => {
+      const target = outcome === 'done' ? (partner ?? named) : named
       deps.audit({
         mutation,
         applicationId: caller.applicationId,
@@ -22,6 +24,7 @@ export function audited(mutation: string, resolve: Resolve): Resolve {
         ...(target === null ? {} : { target: target.slice(0, AUDIT_ID_CHARACTERS_MAX) }),
         outcome,
       })
+    }
     try {
       context.budget.mutation()
       const result = await resolve(parent, args, context, info)
@@ -66,6 +69,24 @@ const NAMES = [
   'dataPoolId',
 ] as const
 const TARGETS = ['application', 'newDataPoolId'] as const
+
+/** The id of what a deletion takes along: a pool's webhook source, or a webhook source's pool. */
+function partnerOf(mutation: string, args: object, { deps }: Context): string | undefined {
+  const { pools, sources } = deps.catalog.read
+  const name = askedFor(args) ?? ''
+  switch (mutation) {
+    case 'deleteDataPool':
+    case 'deleteDataPoolByName': {
+      const source = sources.get(pools.find(name)?.dataSourceId ?? '')
+      return source?.webhook ? source.id : undefined
+    }
+    case 'deleteDataSource':
+    case 'deleteDataSourceByName':
+      return sources.find(name)?.webhook?.poolId
+    default:
+      return undefined
+  }
+}
 
 /** The id or name by which the arguments name the object, or its pool. */
 function askedFor(args: object): string | null {

@@ -53,7 +53,8 @@ export interface AuditEntry {
    */
   readonly object: string | null
   /**
-   * The application of an assignment, or the new pool of a metric that is moved. Others have none.
+   * The application of an assignment, the new pool of a metric that is moved, the webhook source
+   * that is deleted with its pool, or the pool with its source. Others have none.
    */
   readonly target?: string
   /** `absent`: there was nothing to delete. */

@@ -88,6 +88,31 @@ test('an assignment names the application, and a moved metric its new pool', asy
   ])
 })
 
+test('a webhook source and its pool go together, and each names the other', async () => {
+  const make = async (uniqueName: string) => {
+    const { data } = await server.ask(CREATE, { input: { uniqueName, connectionSettings: {} } })
+    const { id, dataPools } = data.createWebhookDataSource.dataSource
+    return [id, dataPools.nodes[0].id] as const
+  }
+  const [[sourceA, poolA], [sourceB, poolB]] = [await make('pair a'), await make('pair b')]
+  const { data } = await server.ask('mutation { createDataPoolV2(input: {}) { dataPool { id } } }')
+  const generic = data.createDataPoolV2.dataPool.id
+  server.audited.length = 0
+  for (const field of [
+    `deleteDataPool(id: "${poolA}")`,
+    `deleteDataSource(id: "${sourceA}")`,
+    'deleteDataSourceByName(uniqueName: "pair b")',
+    `deleteDataPool(id: "${generic}")`,
+  ])
+    await server.ask(`mutation { ${field} }`)
+  expect(server.audited.map(({ object, target, outcome }) => [object, target, outcome])).toEqual([
+    [poolA, sourceA, 'done'],
+    [sourceA, undefined, 'absent'],
+    [sourceB, poolB, 'done'],
+    [generic, undefined, 'done'],
+  ])
+})
+
 test('a failure of a union is one too', async () => {
   const create = 'mutation { createApplication(input: {uniqueName: "twice"}) { __typename } }'
   for (const type of ['ApplicationResponse', 'FailureResponse'])

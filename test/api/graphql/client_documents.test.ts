@@ -108,11 +108,8 @@ describe('Terraform', () => {
     expect(list.data.dataSources.edges).toHaveLength(2)
     expect((await server.ask(TERRAFORM.deletePool, { id: poolId })).data).toEqual({ deleteDataPool: poolId })
     expect((await server.ask(TERRAFORM.pool, { id: poolId })).errors?.[0]?.message).toContain('not found')
-    const bare = await server.ask(TERRAFORM.source, { id })
-    expect(bare.data.dataSource).toMatchObject({ status: 'CONNECTED', dataPools: { nodes: [] } })
-    expect((await server.ask(TERRAFORM.deletePool, { id: poolId })).data).toEqual({ deleteDataPool: null })
-    expect((await server.ask(TERRAFORM.deleteSource, { id })).data).toEqual({ deleteDataSource: id })
     expect((await server.ask(TERRAFORM.source, { id })).errors?.[0]?.message).toContain('not found')
+    expect((await server.ask(TERRAFORM.deletePool, { id: poolId })).data).toEqual({ deleteDataPool: null })
     expect(await server.ask(TERRAFORM.deleteSource, { id })).toEqual({
       status: 200,
       data: { deleteDataSource: null },
@@ -162,9 +159,9 @@ describe('the Go client', () => {
         { message: 'Data Pool not found', path: ['dataPoolByName'], extensions: { code: 'NOT_FOUND' } },
       ],
     })
-    expect((await server.ask(GO_CLIENT.deleteSource, { n: 'go' })).data.deleteDataSourceByName).toMatch(
-      /^DSO/,
-    )
+    expect((await server.ask(GO_CLIENT.deleteSource, { n: 'go' })).data).toEqual({
+      deleteDataSourceByName: null,
+    })
     expect((await server.ask(GO_CLIENT.source, { dataSourceUniqueName: 'go' })).errors).toMatchObject([
       { message: 'Data Source not found', extensions: { code: 'NOT_FOUND' } },
     ])
