@@ -262,6 +262,7 @@ const FIND = `query ($name: String!) { dataPoolByName(uniqueName: $name) { id da
   id connectionSettings { ... on WebhookConnectionSettings { webhookUrl } } } } }`
 const FIND_SOURCE = 'query ($name: String!) { dataSourceByName(uniqueName: $name) { id } }'
 const FIND_ID = 'query ($id: ID!) { dataPool(id: $id) { id } }'
+const FIND_SOURCE_ID = 'query ($id: ID!) { dataSource(id: $id) { id } }'
 
 /**
  * The pool of this name; undefined where neither it nor its source exists. Throws Violation where
@@ -288,13 +289,19 @@ interface FoundPool {
 }
 
 /**
- * True where the pool exists. Throws ConnectionLost, or Violation for an error other than
- * NOT_FOUND.
+ * True where a webhook source and its pool exist. Throws ConnectionLost, or Violation for an error
+ * other than NOT_FOUND and where one of the two exists.
  */
-export async function poolExists(base: string, token: string, poolId: string): Promise<boolean> {
-  const answer = await ask(base, token, FIND_ID, { id: poolId })
-  if (answer.errors === undefined) return true
-  mustBeMissing(answer, `pool ${poolId}`)
+export async function pairExists(
+  base: string,
+  token: string,
+  { poolId, sourceId }: Pick<ShortLived, 'poolId' | 'sourceId'>,
+): Promise<boolean> {
+  const pool = await ask(base, token, FIND_ID, { id: poolId })
+  const source = await ask(base, token, FIND_SOURCE_ID, { id: sourceId })
+  if (pool.errors === undefined && source.errors === undefined) return true
+  mustBeMissing(pool, `pool ${poolId}`)
+  mustBeMissing(source, `source ${sourceId}`)
   return false
 }
 

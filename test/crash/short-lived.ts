@@ -7,7 +7,7 @@
 import { below, type Random } from '../util/random.ts'
 import { createPool, type TestPool } from '../util/server.ts'
 import { ask, ConnectionLost, send, Violation } from './client.ts'
-import { type ClientState, findPool, poolExists, type ShortLived } from './client-state.ts'
+import { type ClientState, findPool, pairExists, type ShortLived } from './client-state.ts'
 import { POOL_KINDS, SHORT_LIVED } from './pools.ts'
 import { makeBatch, mayLose, request, type Target } from './requests.ts'
 
@@ -84,7 +84,7 @@ export async function verifyShortLived(state: ClientState, target: Target): Prom
   }
   if (state.deleting !== undefined) {
     const one = state.deleting
-    const exists = await poolExists(base, token, one.poolId)
+    const exists = await pairExists(base, token, one)
     if (!exists) state.deleted(one)
     // The deletion did not happen. The pool may hold the post that ran beside it, so it is deleted
     // again.
@@ -108,5 +108,5 @@ async function mustBeDeleted({ base, token }: Target, one: ShortLived): Promise<
   if (outcome.kind === 'unknown') throw new ConnectionLost('at a post')
   if (outcome.status !== 404)
     throw new Violation(`the URL of deleted pool ${one.name} answers ${outcome.status}: ${outcome.text}`)
-  if (await poolExists(base, token, one.poolId)) throw new Violation(`deleted pool ${one.name} exists`)
+  if (await pairExists(base, token, one)) throw new Violation(`deleted pool ${one.name} exists`)
 }
