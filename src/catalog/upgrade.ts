@@ -2,7 +2,7 @@
  * Documents of earlier versions in the form of this one. A document is written in the new form by
  * its next change.
  */
-import type { DataSource, Pool } from './model.ts'
+import { type Application, type DataSource, type Pool, SCOPES } from './model.ts'
 import { stateOf } from './source-kinds.ts'
 
 /** A source as it was while every source was a webhook. */
@@ -18,8 +18,7 @@ interface WebhookSourceBefore
 /** The document of `key` in today's form. */
 export function upgrade(key: string, value: unknown): unknown {
   const kind = key.split('/', 1)[0]
-  // An earlier version had the first application only, and no limits of its queries.
-  if (kind === 'application') return { propeller: 'P1_X_LARGE', ...(value as object) }
+  if (kind === 'application') return upgradeApplication(value as Application)
   if (kind === 'signing-key') return { kid: '', createdAt: EPOCH, ...(value as object) }
   if (kind === 'source') return upgradeSource(value as DataSource | WebhookSourceBefore)
   if (kind === 'pool') return upgradePool(value as Pool)
@@ -27,6 +26,16 @@ export function upgrade(key: string, value: unknown): unknown {
 }
 
 const EPOCH = new Date(0).toISOString()
+
+/**
+ * An earlier version had the first application only, with every right that it knew, and no limits
+ * of its queries.
+ */
+function upgradeApplication(application: Application): Application {
+  if ('propeller' in application) return application
+  const before: Application = application
+  return { ...before, propeller: 'P1_X_LARGE', scopes: SCOPES }
+}
 
 function upgradeSource(source: DataSource | WebhookSourceBefore): DataSource {
   // An earlier version stored CONNECTING, and BROKEN with a second change.
