@@ -108,10 +108,12 @@ export function spillFolder(temporaryFolder: string): string {
 }
 
 /**
- * True for exported rows, row changes or an import's body of an earlier process. A start removes
+ * True for exported rows, row changes or an import's body of an earlier process. True also for a
+ * file that a query spilled: earlier versions had no folder of their own for these. A start removes
  * such files.
  */
 export function isLeftCopy(name: string): boolean {
+  if (name.startsWith('duckdb_temp_')) return true
   const tag = /^(?:(?:export|import)-([\da-f]+)-\d+|changes-([\da-f]+)-\d+-\d+)\.parquet$/
     .exec(name)
     ?.slice(1)
