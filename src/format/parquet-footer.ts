@@ -17,9 +17,12 @@ export interface ParquetFooter {
   readonly rows: number
   /** Bytes of all values, encoded but not compressed. */
   readonly valueBytes: number
-  /** The key-value metadata. */
+  /** The key-value metadata, by today's names. */
   readonly texts: ReadonlyMap<string, string>
 }
+
+/** Keys that earlier versions wrote, with today's names (segment.md, History). */
+const RENAMED_KEYS: Readonly<Record<string, string>> = { 'weir.plan_version': 'weir.schema_version' }
 
 /** Bytes of the first read. Footers of small segments have 1 to 2 kB. */
 const TAIL_BYTES = 16 * 1024
@@ -87,13 +90,14 @@ function parseFooter(bytes: Buffer, damaged: (what: string) => Damaged): Parquet
     })
   const inRowGroup: Take = (id, type) => id === 1 && type === LIST && reader.structs(inColumn)
   const inText = (): void => {
-    const pair = ['', '']
+    const pair: [key: string, value: string] = ['', '']
     reader.struct((id, type) => {
       if ((id !== 1 && id !== 2) || type !== BINARY) return false
       pair[id - 1] = reader.text()
       return true
     })
-    texts.set(pair[0] as string, pair[1] as string)
+    const [key, value] = pair
+    texts.set(RENAMED_KEYS[key] ?? key, value)
   }
   reader.struct((id, type) => {
     if (id === 4 && type === LIST) return reader.structs(inRowGroup)
