@@ -28,6 +28,8 @@ const LONGEST = [
   'bench/each_question',
   'crash/kills_at_random_moments',
   'path/compaction',
+  'golden/old_folders_are_opened',
+  'golden/old_folders_in_commands',
   'path/records_model',
   'abuse/bodies',
   'path/over_node_http',
