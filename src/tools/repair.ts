@@ -33,6 +33,7 @@ import type { PoolState } from '../index/index-types.ts'
 import { planSalvage, type Salvage, salvageLog } from '../log/salvage.ts'
 import { assert } from '../util/assert.ts'
 import { wallMs } from '../util/clock.ts'
+import { upgradeFormat } from '../util/data-folder.ts'
 import { disk, readDamagedFile, readFile, replaceFile, syncFolder, writeDurably } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
 import { deleteFile, numberOfFile, poolFolder, segmentFile } from '../util/paths.ts'
@@ -154,6 +155,7 @@ function losesData({ log, segments }: Plan): boolean {
 
 async function carryOut(config: Config, folder: StoppedFolder, memory: Memory, plan: Plan): Promise<void> {
   const { paths } = folder
+  upgradeFormat(paths) // a repair writes today's formats
   const aside = join(paths.damaged, new Date(wallMs()).toISOString().replace(/[-:.]/g, ''))
   if (plan.log !== undefined) {
     for (const file of plan.log.files) copyAside(file, join(aside, 'log'))

@@ -2,7 +2,7 @@
  * The commands take every folder and backup that a landed version wrote: verify, repair, rebuild,
  * export, backup and restore.
  */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { weir } from '../tools/folder.ts'
@@ -50,6 +50,17 @@ describe.each(COMMITS)('the folders of %s', commit => {
     await golden.holdsRows()
     await golden.stop()
   })
+})
+
+test('repair writes a log of today, so the version that wrote the folder refuses it by its number', async () => {
+  const golden = new Golden('c8f41e9', 'killed')
+  const { dataDir } = golden
+  rmSync(join(dataDir, 'log', 'head'))
+  await ran(['repair', '--data-dir', dataDir], 'clean')
+  expect(readFileSync(join(dataDir, 'FORMAT'), 'utf8')).toBe('weir 2\n')
+  await golden.start()
+  await golden.holdsRows()
+  await golden.stop()
 })
 
 /** Runs a command to its end, which must be clean. */
