@@ -45,7 +45,7 @@ export function entriesOf(
       })
       return { payload, key: keyOf(first + row + i, String(event['id'])), values }
     })
-    const requests = Float64Array.from([first + row, 1_760_000_000_000 + (first + row) / 100, events])
+    const requests = Float64Array.from([first + row, 1_760_000_000_000 + (first + row) / 100, events, 0])
     entries.push({ kind: 'post', batch: makeBatch(BENCH_SCHEMA, rows), requests })
   }
   return entries

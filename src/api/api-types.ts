@@ -62,6 +62,11 @@ export interface IngestTarget {
   readonly hasKey: boolean
   /** Gives each request its received-at. One object per pool. */
   readonly received: RisingClock
+  /**
+   * The memory of `received`, where the pool's key holds received-at: parse workers reserve a value
+   * for each accepted event.
+   */
+  readonly eventClock: SharedArrayBuffer | undefined
 }
 
 export interface Health {

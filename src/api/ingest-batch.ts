@@ -14,6 +14,7 @@ import type { Span } from '../log/log-types.ts'
 import {
   FLAG_ALL_OR_NOTHING,
   FLAG_GZIP,
+  FLAG_RISES,
   OUTCOME_ACCEPTED,
   OUTCOME_WORDS,
   REQUEST_BITS,
@@ -166,14 +167,27 @@ function group(taken: readonly IngestRequest[]): number[][] {
 function groupFor(request: IngestRequest, from: number, to: number): ParseTaskGroup {
   const { target, kind } = request.admission
   const { version, bytes } = target.pool.schema
-  return { kind, pool: target.pool.number, version, schema: bytes, from, to }
+  const group = { kind, pool: target.pool.number, version, schema: bytes, from, to }
+  const clock = eventClockOf(request)
+  return clock === undefined ? group : { ...group, clock }
+}
+
+/**
+ * The clock from which each accepted event of a POST gets a received-at of its own. A DELETE brings
+ * the one that it means.
+ */
+function eventClockOf({ admission: { kind, target } }: IngestRequest): SharedArrayBuffer | undefined {
+  return kind === 'post' ? target.eventClock : undefined
 }
 
 function writeRow(table: Float64Array, at: number, request: IngestRequest): void {
   const { allOrNothing, gzip } = request.admission
   table[at + REQUEST_OFFSET] = request.offset
   table[at + REQUEST_BYTES] = request.bytes
-  table[at + REQUEST_FLAGS] = (allOrNothing ? FLAG_ALL_OR_NOTHING : 0) | (gzip ? FLAG_GZIP : 0)
+  table[at + REQUEST_FLAGS] =
+    (allOrNothing ? FLAG_ALL_OR_NOTHING : 0) |
+    (gzip ? FLAG_GZIP : 0) |
+    (eventClockOf(request) === undefined ? 0 : FLAG_RISES)
   table[at + REQUEST_RECEIVED_AT] = request.receivedAtUs
   table[at + REQUEST_BITS] = -1
 }
@@ -258,8 +272,10 @@ function partsOf(batch: Batch, result: ParseResult, places: Int32Array): CommitP
     for (let index = 0; index < part.requests.length; index += 1) {
       const row = part.requests[index]!
       requests[index * ENTRY_WORDS] = places[row]!
-      requests[index * ENTRY_WORDS + 1] = table[row * REQUEST_WORDS + REQUEST_RECEIVED_AT]!
+      const firstUs = part.receivedAtUs?.[index]
+      requests[index * ENTRY_WORDS + 1] = firstUs ?? table[row * REQUEST_WORDS + REQUEST_RECEIVED_AT]!
       requests[index * ENTRY_WORDS + 2] = result.outcomes[row * OUTCOME_WORDS + OUTCOME_ACCEPTED]!
+      requests[index * ENTRY_WORDS + 3] = firstUs === undefined ? 0 : 1
     }
     parts.push({ kind, pool, version, batch: part.batch, requests })
   }

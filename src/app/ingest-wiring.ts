@@ -10,11 +10,11 @@ import { IngestPool, type IngestSchema } from '../api/ingest-pool.ts'
 import type { CatalogService, Target } from '../catalog/catalog-types.ts'
 import type { Pool } from '../catalog/model.ts'
 import { batchCostOf } from '../format/batch-layout.ts'
-import type { PoolSchema } from '../format/schema.ts'
+import { KEY_RECEIVED_AT, type PoolSchema, type SchemaKey } from '../format/schema.ts'
 import type { Commit } from '../log/log-types.ts'
 import { ENTRY_WORDS, type MemtableEntry } from '../store/flush/memtable.ts'
 import { must } from '../util/assert.ts'
-import type { ReceivedClocks } from '../util/clock.ts'
+import type { ReceivedClocks, RisingClock } from '../util/clock.ts'
 import { cutOver } from './cut-over.ts'
 
 /** The functions of other layers that the ingest path calls. */
@@ -54,8 +54,8 @@ export function wireIngest({ catalog, commit, received, append }: IngestWiring) 
       const cached = targets.get(number)
       if (cached !== undefined && cached.pool === found.pool && cached.source === found.source)
         return cached.target
-      const hasKey = currentSchema(catalog, found.pool).key !== null
-      const target = targetOf(ingestPool(found.pool), hasKey, found, received)
+      const { key } = currentSchema(catalog, found.pool)
+      const target = targetOf(ingestPool(found.pool), key, found, received.of(number))
       targets.set(number, { ...found, target })
       return target
     },
@@ -102,17 +102,18 @@ export function wireIngest({ catalog, commit, received, append }: IngestWiring) 
 
 function targetOf(
   ingestPool: IngestPool,
-  hasKey: boolean,
+  key: SchemaKey | null,
   { pool, source }: Target,
-  received: ReceivedClocks,
+  received: RisingClock,
 ): IngestTarget {
   return {
     poolNumber: pool.number,
     poolId: pool.id,
     pool: ingestPool,
     basicAuth: source.basicAuth,
-    hasKey,
-    received: received.of(pool.number),
+    hasKey: key !== null,
+    received,
+    eventClock: key?.columns.includes(KEY_RECEIVED_AT) === true ? received.share() : undefined,
   }
 }
 

@@ -17,11 +17,13 @@ import {
 } from '../log/replay-chunk.ts'
 import {
   ERROR_WORDS,
+  FLAG_RISES,
   OUTCOME_ACCEPTED,
   OUTCOME_EVENTS,
   OUTCOME_WORDS,
   REQUEST_BITS,
   REQUEST_BYTES,
+  REQUEST_FLAGS,
   REQUEST_OFFSET,
   REQUEST_RECEIVED_AT,
   REQUEST_WORDS,
@@ -40,7 +42,7 @@ interface ReplayDeps {
   ): { readonly schema: PoolSchema; readonly shared: SharedArrayBuffer } | undefined
   parse(task: ParseTask): Promise<ParseResult>
   append(pool: number, schema: PoolSchema, entries: readonly MemtableEntry[]): void
-  /** Tells the receive time of a request of the pool. */
+  /** Tells the latest received-at of a request of the pool. */
   received(pool: number, us: number): void
 }
 
@@ -157,6 +159,7 @@ function runOf(chunk: ReplayChunk, from: number, to: number, parsedBy: readonly 
     table[into + REQUEST_BYTES] = replayed[at + REPLAYED.bodyBytes]!
     table[into + REQUEST_RECEIVED_AT] = replayed[at + REPLAYED.receivedAtUs]!
     table[into + REQUEST_BITS] = replayed[at + REPLAYED.bitsOffset]!
+    table[into + REQUEST_FLAGS] = replayed[at + REPLAYED.receivedAtStepUs] === 1 ? FLAG_RISES : 0
     const { pool, version, schema, shared } = parsedBy[row]!
     const kind = kindOf(chunk, row)
     schemas.push(schema)
@@ -181,7 +184,8 @@ function appendRun(chunk: ReplayChunk, run: Run, result: ParseResult, deps: Repl
       result.outcomes[outcome + OUTCOME_EVENTS] === table[at + REPLAYED.events] &&
       result.outcomes[outcome + OUTCOME_ACCEPTED] === table[at + REPLAYED.accepted]
     if (!isSame) throw damageOf(chunk, row, result, row - run.from)
-    deps.received(table[at + REPLAYED.pool]!, table[at + REPLAYED.receivedAtUs]!)
+    const spanUs = table[at + REPLAYED.receivedAtStepUs]! * (table[at + REPLAYED.accepted]! - 1)
+    deps.received(table[at + REPLAYED.pool]!, table[at + REPLAYED.receivedAtUs]! + spanUs)
   }
   // No await in between: the parts of a pool may hold requests that alternate.
   for (const { batch, requests: places } of result.batches) {
@@ -193,6 +197,7 @@ function appendRun(chunk: ReplayChunk, run: Run, result: ParseResult, deps: Repl
       requests[into] = table[at + REPLAYED.sequence]!
       requests[into + 1] = table[at + REPLAYED.receivedAtUs]!
       requests[into + 2] = table[at + REPLAYED.accepted]!
+      requests[into + 3] = table[at + REPLAYED.receivedAtStepUs]!
     }
     const schema = run.schemas[first]!
     deps.append(schema.pool, schema, [{ kind: kindOf(chunk, run.from + first), batch, requests }])

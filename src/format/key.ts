@@ -87,6 +87,20 @@ function writePart(key: Uint8Array, at: number, part: KeyPart): number {
   }
 }
 
+/** The end of the part of `type` that begins at `at` of a key. */
+export function keyPartEnd(key: Uint8Array, at: number, type: ColumnType): number {
+  switch (type) {
+    case 'STRING':
+      return at + 1 + (key[at] === HASHED ? HASH_BYTES : key[at]!)
+    case 'BOOLEAN':
+      return at + 1
+    case 'DATE':
+      return at + 4
+    default:
+      return at + 8
+  }
+}
+
 /** Big-endian, so that bytes compare as numbers. */
 export function writeWord(key: Uint8Array, at: number, word: number): number {
   key[at] = word >>> 24

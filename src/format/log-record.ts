@@ -17,7 +17,8 @@
  *   48  u32  events in the body
  *   52  u32  events accepted
  *   56  u16  kind: 1 post, 2 delete, 3 filler, 4 stop
- *   58  u16  flags: 1 = an accepted-bitmap follows the body; 2 = received-at is in µs
+ *   58  u16  flags: 1 = an accepted-bitmap follows the body; 2 = received-at is in µs;
+ *            4 = received-at is that of the first accepted event, and each later one has 1 µs more
  *   60  u32  crc32 of the bitmap, 0 without one
  *   64  body, padded with zeros to a multiple of 8
  *       bitmap, ceil(events / 8) bytes, padded likewise; only with flag 1
@@ -31,6 +32,14 @@ export const RECORD_KIND = { post: 1, delete: 2, filler: 3, stop: 4 } as const
 export const RECORD_HAS_BITS = 1
 /** Flag: received-at is in µs. Records of log version 1 lack the flag and hold ms. */
 const RECORD_IN_MICROS = 2
+/** Flag: each accepted event has a received-at of its own. Only posts of log version 3 have it. */
+const RECORD_RISES = 4
+
+/**
+ * Microseconds from the received-at of an accepted event to that of the next one in its request: 1
+ * in pools whose key holds received-at, so that no event is lost to another one's key; 0 elsewhere.
+ */
+export type ReceivedAtStepUs = 0 | 1
 
 /** Bytes of a record without its bitmap. */
 export function recordBytes(bodyBytes: number): number {
@@ -43,6 +52,7 @@ interface RecordFields {
   readonly pool: number
   readonly version: number
   readonly receivedAtUs: number
+  readonly receivedAtStepUs: ReceivedAtStepUs
   readonly bodyBytes: number
   readonly bodyCrc: number
   readonly events: number
@@ -65,7 +75,8 @@ export function writeRecordHeader(view: DataView, offset: number, fields: Record
   view.setUint32(offset + 48, fields.events, true)
   view.setUint32(offset + 52, fields.accepted, true)
   view.setUint16(offset + 56, fields.kind, true)
-  view.setUint16(offset + 58, RECORD_IN_MICROS | (fields.hasBits ? RECORD_HAS_BITS : 0), true)
+  const flags = (fields.hasBits ? RECORD_HAS_BITS : 0) | (fields.receivedAtStepUs === 1 ? RECORD_RISES : 0)
+  view.setUint16(offset + 58, RECORD_IN_MICROS | flags, true)
   view.setUint32(offset + 60, fields.bitsCrc, true)
 }
 
@@ -73,6 +84,10 @@ export function writeRecordHeader(view: DataView, offset: number, fields: Record
 export function readReceivedAtUs(view: DataView, offset: number): number {
   const inMicros = (view.getUint16(offset + 58, true) & RECORD_IN_MICROS) !== 0
   return readU64(view, offset + 24) * (inMicros ? 1 : 1000)
+}
+
+export function readReceivedAtStepUs(view: DataView, offset: number): ReceivedAtStepUs {
+  return (view.getUint16(offset + 58, true) & RECORD_RISES) === 0 ? 0 : 1
 }
 
 /** A safe integer as u64, without BigInt. */

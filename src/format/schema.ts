@@ -78,7 +78,7 @@ export interface SchemaColumn {
   readonly required: boolean
 }
 
-/** In `SchemaKey.columns`: the request's received-at, in µs, instead of a timestamp column. */
+/** In `SchemaKey.columns`: the event's received-at, in µs, instead of a timestamp column. */
 export const KEY_RECEIVED_AT = -1
 
 /** The columns that identify a record, and the one that ranks its versions. */

@@ -13,6 +13,8 @@ import {
   RECORD_HEADER_BYTES,
   RECORD_KIND,
   RECORD_MAGIC,
+  type ReceivedAtStepUs,
+  readReceivedAtStepUs,
   readReceivedAtUs,
   readU64,
   recordBytes,
@@ -43,6 +45,7 @@ export interface ReadRecord {
   readonly pool: number
   readonly version: number
   readonly receivedAtUs: number
+  readonly receivedAtStepUs: ReceivedAtStepUs
   readonly events: number
   readonly accepted: number
   readonly hasBits: boolean
@@ -148,6 +151,7 @@ export function controlRecord(kind: 'filler' | 'stop', lastSequence: number, sta
     pool: 0,
     version: 0,
     receivedAtUs: lastSequence,
+    receivedAtStepUs: 0,
     bodyBytes: 0,
     bodyCrc: 0,
     events: 0,
@@ -188,6 +192,7 @@ export function decodeRecord({ bytes, view, path }: RecordBytes, offset: number)
     pool: view.getUint32(offset + 32, true),
     version: view.getUint32(offset + 36, true),
     receivedAtUs: readReceivedAtUs(view, offset),
+    receivedAtStepUs: readReceivedAtStepUs(view, offset),
     events: view.getUint32(offset + 48, true),
     accepted: view.getUint32(offset + 52, true),
     hasBits: hasBitsAt(view, offset),

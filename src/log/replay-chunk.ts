@@ -5,7 +5,7 @@
  * object per record would take both threads longer to pass on than reading and parsing it.
  */
 import { align8 } from '../format/batch-layout.ts'
-import { RECORD_HEADER_BYTES } from '../format/log-record.ts'
+import { RECORD_HEADER_BYTES, type ReceivedAtStepUs } from '../format/log-record.ts'
 import { assert, must } from '../util/assert.ts'
 import { REPLAY_CHUNK_BYTES } from '../util/limits.ts'
 import { bitmapBytes, isRequest, type ReadRecord } from './record-codec.ts'
@@ -17,6 +17,7 @@ export interface Replayed {
   readonly pool: number
   readonly version: number
   readonly receivedAtUs: number
+  readonly receivedAtStepUs: ReceivedAtStepUs
   readonly events: number
   readonly accepted: number
   /** Offset of the body in the chunk's slab. */
@@ -42,7 +43,7 @@ export interface ReplayChunk {
 }
 
 /** Numbers in a row. */
-export const REPLAYED_WORDS = 12
+export const REPLAYED_WORDS = 13
 /** Position of each field of Replayed in a row. */
 export const REPLAYED = {
   sequence: 0,
@@ -59,6 +60,7 @@ export const REPLAYED = {
   /** Index into the chunk's files. */
   file: 10,
   fileOffset: 11,
+  receivedAtStepUs: 12,
 } as const
 export const REPLAYED_POST = 0
 const REPLAYED_DELETE = 1
@@ -77,6 +79,7 @@ export function tableOf(records: readonly Replayed[]): Pick<ReplayChunk, 'table'
     table[at + REPLAYED.pool] = record.pool
     table[at + REPLAYED.version] = record.version
     table[at + REPLAYED.receivedAtUs] = record.receivedAtUs
+    table[at + REPLAYED.receivedAtStepUs] = record.receivedAtStepUs
     table[at + REPLAYED.events] = record.events
     table[at + REPLAYED.accepted] = record.accepted
     table[at + REPLAYED.offset] = record.offset
@@ -103,6 +106,7 @@ export function replayedAt({ table, files }: ReplayChunk, row: number): Replayed
     pool: word('pool'),
     version: word('version'),
     receivedAtUs: word('receivedAtUs'),
+    receivedAtStepUs: word('receivedAtStepUs') === 1 ? 1 : 0,
     events: word('events'),
     accepted: word('accepted'),
     offset: word('offset'),
@@ -135,12 +139,14 @@ export class ChunkBuilder {
     const from = record.fileOffset + RECORD_HEADER_BYTES
     const bytes = record.recordBytes - RECORD_HEADER_BYTES
     if (this.#records.length > 0 && this.#bytes + bytes > REPLAY_CHUNK_BYTES) await this.#handOver()
-    const { sequence, pool, version, receivedAtUs, events, accepted, bodyBytes, file, fileOffset } = record
+    const { sequence, pool, version, events, accepted, bodyBytes, file, fileOffset } = record
+    const { receivedAtUs, receivedAtStepUs } = record
     const kind = record.kind === 'post' ? 'post' : 'delete'
     const offset = this.#bytes
     const bitsOffset = record.hasBits ? offset + align8(bodyBytes) : -1
     const places = { offset, bodyBytes, bitsOffset, file, fileOffset }
-    this.#records.push({ sequence, kind, pool, version, receivedAtUs, events, accepted, ...places })
+    const received = { receivedAtUs, receivedAtStepUs }
+    this.#records.push({ sequence, kind, pool, version, ...received, events, accepted, ...places })
     assert(!record.hasBits || bytes >= align8(bodyBytes) + bitmapBytes(events), 'a bitmap is in its record')
     // The file's bytes stay as they are until the next chunk: the copy changes headers only.
     this.#parts.push(record.bytes.subarray(from, from + bytes))

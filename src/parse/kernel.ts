@@ -18,7 +18,7 @@ export const REQUEST_WORDS = 5
 export const REQUEST_OFFSET = 0
 /** Bytes of the decoded body. */
 export const REQUEST_BYTES = 1
-/** Bits of FLAG_ALL_OR_NOTHING and FLAG_GZIP. */
+/** Bits of FLAG_ALL_OR_NOTHING, FLAG_GZIP and FLAG_RISES. */
 export const REQUEST_FLAGS = 2
 /** Received-at, whole microseconds since 1970 UTC. */
 export const REQUEST_RECEIVED_AT = 3
@@ -33,6 +33,11 @@ export const REQUEST_BITS = 4
 export const FLAG_ALL_OR_NOTHING = 1
 /** The bytes are gzip; the worker inflates them before the kernel sees them. */
 export const FLAG_GZIP = 2
+/**
+ * Each accepted event gets a received-at of its own: the worker writes it into the keys after the
+ * kernel (event-times.ts).
+ */
+export const FLAG_RISES = 4
 
 /** Int32 words of a request's outcome; the next four constants are their places. */
 export const OUTCOME_WORDS = 4

@@ -20,6 +20,11 @@ export interface ParseTaskGroup {
   readonly schema: SharedArrayBuffer
   readonly from: number
   readonly to: number
+  /**
+   * The shared clock of the pool (util/clock.ts), where the requests have FLAG_RISES: the worker
+   * reserves a value for each accepted event. Absent in a replay: the log has the values.
+   */
+  readonly clock?: SharedArrayBuffer
 }
 
 /** A task for a parse worker. */
@@ -43,6 +48,11 @@ export interface ParsedBatch {
   readonly batch: BatchBuffer
   /** The requests that have rows in this batch, as rows of the task's table, ascending. */
   readonly requests: Int32Array
+  /**
+   * Received-at in µs of the first event of each of `requests`, where the worker reserved it; each
+   * later event has 1 µs more.
+   */
+  readonly receivedAtUs?: Float64Array
 }
 
 /** The place of a log record outside the task's slab: that of an inflated body. */

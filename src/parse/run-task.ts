@@ -9,15 +9,18 @@
 import { constants, gunzipSync } from 'node:zlib'
 import { align8 } from '../format/batch-layout.ts'
 import { RECORD_HEADER_BYTES, RECORD_KIND, recordBytes, writeRecordHeader } from '../format/log-record.ts'
-import type { PoolSchema } from '../format/schema.ts'
+import type { ColumnType, PoolSchema } from '../format/schema.ts'
+import { reserveUs } from '../util/clock.ts'
 import { crc32 } from '../util/crc32.ts'
 import { BODY_BYTES_MAX } from '../util/limits.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { takeFitting } from './batch-buffers.ts'
 import { DOCUMENT } from './event-error.ts'
+import { partsBeforeReceivedAt, setReceivedAt } from './event-times.ts'
 import {
   ERROR_WORDS,
   FLAG_GZIP,
+  FLAG_RISES,
   type Kernel,
   OUTCOME_ACCEPTED,
   OUTCOME_DOCUMENT,
@@ -40,6 +43,8 @@ import type { OwnRecord, ParsedBatch, ParseResult, ParseTask, ParseTaskGroup } f
  */
 interface GroupKernels {
   readonly first: Kernel
+  /** As `partsBeforeReceivedAt`. */
+  readonly partsBefore: readonly ColumnType[] | undefined
   reference(): Kernel
 }
 
@@ -76,7 +81,8 @@ export function createTaskRunner(kernel: KernelChoice): (task: ParseTask) => Par
       js ??= makeJsKernel(schema, group.kind, allocate)
       return js
     }
-    const fresh = { first: native ?? reference(), reference }
+    const partsBefore = partsBeforeReceivedAt(schema)
+    const fresh = { first: native ?? reference(), reference, partsBefore }
     if (made.size >= KERNELS_MAX) made.delete(made.keys().next().value as string)
     made.set(name, fresh)
     return fresh
@@ -104,9 +110,12 @@ function runTask(
   const slab = new Uint8Array(task.slab)
   for (const group of task.groups) {
     const both = kernelsOf(group)
+    const batchesBefore = draft.batches.length
     forEachRun(task.table, group, (from, to) => parseRun(draft, both, slab, task.table, from, to))
     for (let request = group.from; request < group.to; request += 1)
       if (flagsOf(task.table, request) & FLAG_GZIP) parseInflated(draft, both, slab, task.table, request)
+    for (let index = batchesBefore; index < draft.batches.length; index += 1)
+      draft.batches[index] = withEventTimes(draft, draft.batches[index]!, task.table, group, both)
   }
   const errorRanges = orderErrors(draft.errors)
   for (const group of task.isReplay === true ? [] : task.groups)
@@ -219,6 +228,36 @@ function parseInflated(
   table[request * REQUEST_WORDS + REQUEST_BYTES] = inflated.byteLength
 }
 
+/**
+ * Gives the events of requests with FLAG_RISES their received-at: reserved from the group's clock,
+ * or counted from the log record's in a replay. The table gets that of each request's first event.
+ */
+function withEventTimes(
+  draft: Draft,
+  parsed: ParsedBatch,
+  table: Float64Array,
+  { clock }: ParseTaskGroup,
+  { partsBefore }: GroupKernels,
+): ParsedBatch {
+  if (partsBefore === undefined) return parsed
+  let from = 0
+  for (const request of parsed.requests) {
+    const rows = draft.outcomes[request * OUTCOME_WORDS + OUTCOME_ACCEPTED]!
+    if ((flagsOf(table, request) & FLAG_RISES) !== 0) {
+      const at = request * REQUEST_WORDS + REQUEST_RECEIVED_AT
+      if (clock !== undefined) table[at] = reserveUs(clock, table[at]!, rows)
+      setReceivedAt(parsed.batch, partsBefore, from, rows, table[at]!)
+    }
+    from += rows
+  }
+  if (clock === undefined) return parsed
+  const receivedAtUs = Float64Array.from(
+    parsed.requests,
+    request => table[request * REQUEST_WORDS + REQUEST_RECEIVED_AT]!,
+  )
+  return { ...parsed, receivedAtUs }
+}
+
 /** Writes the log record header of a request with accepted rows. */
 function writeRecord(
   draft: Draft,
@@ -244,6 +283,7 @@ function writeRecord(
     pool: group.pool,
     version: group.version,
     receivedAtUs: task.table[row + REQUEST_RECEIVED_AT]!,
+    receivedAtStepUs: (task.table[row + REQUEST_FLAGS]! & FLAG_RISES) === 0 ? 0 : 1,
     bodyBytes,
     bodyCrc: crc32(new Uint8Array(slab, offset + RECORD_HEADER_BYTES, bodyBytes)),
     events,

@@ -2,6 +2,7 @@
  * Time: the wall clock for people, the monotonic clock for durations, received-at of requests,
  * timers and timeouts.
  */
+import { assert } from './assert.ts'
 
 /**
  * Wall clock in whole milliseconds, UTC. Only for times that people read (received-at, creation
@@ -35,26 +36,57 @@ const WALL_US_MAX = Date.UTC(2240, 0) * 1000
  */
 export class RisingClock {
   #lastUs = 0
+  #shared: SharedArrayBuffer | undefined
 
-  /** A value above every value that was given or raised to before. */
+  /**
+   * A value above every value that was given or raised to before. Of a shared clock: the wall
+   * clock, from which a thread reserves the values of a request.
+   */
   next(): number {
-    this.#lastUs = Math.max(this.#lastUs + 1, Math.min(1000 * wallMs(), WALL_US_MAX))
+    const wallUs = Math.min(1000 * wallMs(), WALL_US_MAX)
+    if (this.#shared !== undefined) return wallUs
+    this.#lastUs = Math.max(this.#lastUs + 1, wallUs)
     return this.#lastUs
   }
 
-  /** Makes the next value larger than `us`. */
+  /** Makes the next value larger than `us`. Called before the clock is shared. */
   raise(us: number): void {
+    assert(this.#shared === undefined, 'a clock is raised before it is shared')
     this.#lastUs = Math.max(this.#lastUs, us)
+  }
+
+  /** Moves the clock to memory in which other threads reserve values with `reserveUs`. */
+  share(): SharedArrayBuffer {
+    if (this.#shared !== undefined) return this.#shared
+    this.#shared = new SharedArrayBuffer(8)
+    new BigInt64Array(this.#shared)[0] = BigInt(this.#lastUs)
+    return this.#shared
+  }
+}
+
+/**
+ * Reserves `count` values of a shared clock, one microsecond apart. They are above all values that
+ * were reserved before, and at or above `fromUs`. Any thread may call it.
+ * @returns the first value
+ */
+export function reserveUs(clock: SharedArrayBuffer, fromUs: number, count: number): number {
+  const last = new BigInt64Array(clock)
+  // A round is repeated only when another thread has reserved values meanwhile.
+  for (;;) {
+    const lastUs = Atomics.load(last, 0)
+    const firstUs = Math.max(Number(lastUs) + 1, fromUs)
+    const reserved = BigInt(firstUs + count - 1)
+    if (Atomics.compareExchange(last, 0, lastUs, reserved) === lastUs) return firstUs
   }
 }
 
 /**
  * Received-at of each pool's requests: it rises strictly, also across restarts and when the wall
- * clock is set back.
+ * clock is set back. In a pool whose key holds received-at, it rises with each event.
  *
- * Otherwise two requests with one unique id could share a key in a pool without a timestamp column,
+ * Otherwise two events with one unique id could share a key in a pool without a timestamp column,
  * and one of them would vanish. A start raises each clock above the pool's segments and above each
- * replayed request.
+ * replayed event.
  */
 export class ReceivedClocks {
   readonly #clocks = new Map<number, RisingClock>()

@@ -17,10 +17,11 @@ import { printable, warn } from './say.ts'
 
 /**
  * Version of the whole folder. 2: the catalog's secrets are sealed, and a schema may name its key.
- * A folder of version 1 is read, and becomes one of version 2 before the first change of its
- * catalog, so that no earlier Weir opens it afterwards.
+ * 3: a log record may give each of its events a received-at. An earlier folder is read, and gets
+ * this version before the first change of its catalog or log, so that no earlier Weir opens it
+ * afterwards.
  */
-const FORMAT_VERSION = 2
+const FORMAT_VERSION = 3
 const FORMAT_VERSION_MIN = 1
 
 /** Exit code of flock(1) when another process holds the lock. */

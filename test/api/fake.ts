@@ -67,6 +67,7 @@ export function targetOf(
     basicAuth: null,
     hasKey: true,
     received: new RisingClock(),
+    eventClock: undefined,
     ...more,
   }
 }
@@ -415,6 +416,7 @@ function parseRow(task: ParseTask, group: ParseTaskGroup, row: number, result: R
     pool: group.pool,
     version: group.version,
     receivedAtUs: task.table[at + REQUEST_RECEIVED_AT]!,
+    receivedAtStepUs: 0,
     bodyBytes: body.byteLength,
     bodyCrc: crc32(body),
     events: events.length,

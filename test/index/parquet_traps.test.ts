@@ -29,7 +29,7 @@ const ROUNDS = 25
 function streamOf() {
   const random = randomOf(7)
   const rows = Array.from({ length: ROWS }, (_, i) => randomRow(schema, random, `r${i}`))
-  const requests = Float64Array.from([5, 1_700_000_000_000_000, ROWS])
+  const requests = Float64Array.from([5, 1_700_000_000_000_000, ROWS, 0])
   const entry = { kind: 'post', batch: makeBatch(schema, rows), requests } as const
   const deduplicated = assemblerJs.deduplicate([entry], false, FIRST_SCHEMA_COLUMN + schema.columns.length)
   const layout = layOutStream(schema, ROWS, deduplicated.sums, arrowHead)

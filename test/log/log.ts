@@ -43,6 +43,7 @@ export function spanOf(...bodies: Body[]): Span {
       pool: body.pool ?? 1,
       version: 7,
       receivedAtUs: 1_700_000_000_123_456,
+      receivedAtStepUs: 0,
       bodyBytes: bodyBytes.byteLength,
       bodyCrc: crc32(bodyBytes),
       events: body.events ?? 1,

@@ -7,6 +7,7 @@ import { replayChunk } from '../../src/engine/replay.ts'
 import { type Replayed, tableOf } from '../../src/log/replay-chunk.ts'
 import { OUTCOME_WORDS, REQUEST_OFFSET, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParseResult, ParseTask } from '../../src/parse/parse-task.ts'
+import { ENTRY_WORDS } from '../../src/store/flush/memtable.ts'
 import { PARSE_TASK_REQUESTS_MAX } from '../../src/util/limits.ts'
 import { schemaOf } from './reading.ts'
 
@@ -17,6 +18,7 @@ const place = {
   file: 'f',
   fileOffset: 0,
   receivedAtUs: 0,
+  receivedAtStepUs: 0 as const,
   events: 1,
   accepted: 1,
 }
@@ -51,7 +53,11 @@ async function replayed(records: readonly Replayed[]) {
       append: (pool, { pool: planPool }, entries) => {
         expect(planPool).toBe(pool)
         for (const { kind, requests } of entries)
-          appended.push({ pool, kind, sequences: [...requests].filter((_, word) => word % 3 === 0) })
+          appended.push({
+            pool,
+            kind,
+            sequences: [...requests].filter((_, word) => word % ENTRY_WORDS === 0),
+          })
       },
       parse: task => {
         tasks.push(task)

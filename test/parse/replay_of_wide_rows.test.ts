@@ -9,7 +9,15 @@ import { schemaOf } from './reading.ts'
 
 test('records of 500 rows of 500 doubles: a job holds as many as its batch may take, and none is left out', async () => {
   const schema = schemaOf(Array.from({ length: 500 }, () => ({ type: 'DOUBLE' as const })))
-  const record = { kind: 'post' as const, pool: 1, version: 1, receivedAtUs: 0, events: 500, accepted: 500 }
+  const record = {
+    kind: 'post' as const,
+    pool: 1,
+    version: 1,
+    receivedAtUs: 0,
+    events: 500,
+    accepted: 500,
+    receivedAtStepUs: 0 as const,
+  }
   const place = { offset: 0, bodyBytes: 1501, bitsOffset: -1, file: 'f', fileOffset: 0 }
   const records = Array.from({ length: 50 }, (_, sequence) => ({ ...record, ...place, sequence }))
   const sizes: number[] = []

@@ -27,7 +27,7 @@ import { ROW_GROUP_ROWS } from '../../src/util/limits.ts'
 import { tryNative } from '../../src/util/native.ts'
 import { makeBatch, type Row, type Value } from '../util/make-batch.ts'
 import { expectedRows, readByDuckDb, textsByHyparquet } from './readers.ts'
-import { randomOf, randomRow, schemaOfAll } from './rows.ts'
+import { randomOf, randomRow, requestWords, schemaOfAll } from './rows.ts'
 
 const native = tryEncoderNative()
 const encoders = native === undefined ? [encoderJs] : [encoderJs, native]
@@ -73,7 +73,7 @@ function encoded(encoder: Encoder, schema: PoolSchema, rows: readonly Row[]) {
   const entry = {
     kind: 'post',
     batch: makeBatch(schema, rows),
-    requests: Float64Array.from(requests.flat()),
+    requests: requestWords(requests),
   } as const
   const deduplicated = assembler.deduplicate(
     [entry],

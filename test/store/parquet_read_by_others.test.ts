@@ -7,7 +7,7 @@ import { parquetMetadata } from 'hyparquet'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { readDeleteFile } from '../../src/format/delete-file.ts'
 import type { PoolSchema } from '../../src/format/schema.ts'
-import type { MemtableEntry } from '../../src/store/flush/memtable.ts'
+import { ENTRY_WORDS, type MemtableEntry } from '../../src/store/flush/memtable.ts'
 import { FlushFailed, type FlushTask, SegmentThread } from '../../src/store/flush/segment-writer.ts'
 import { deleteFile, segmentFile } from '../../src/util/paths.ts'
 import { expectedRows, readByDuckDb, textsByHyparquet } from './readers.ts'
@@ -36,7 +36,7 @@ function taskOf(
   entries: readonly MemtableEntry[],
   more: Partial<FlushTask> = {},
 ): FlushTask {
-  const sequences = entries.flatMap(({ requests }) => [...requests].filter((_, i) => i % 3 === 0))
+  const sequences = entries.flatMap(({ requests }) => [...requests].filter((_, i) => i % ENTRY_WORDS === 0))
   return {
     poolId: 'POOL1',
     schema,
@@ -68,7 +68,7 @@ describe.each(['native', 'js'])('a segment assembled in %s', kernel => {
     const [entries, expected]: [MemtableEntry[], (string | null)[][]] = [[], []]
     for (let b = 0; b < 40; b++) {
       const requests = [
-        [100 + b, 1_700_000_000_000_000 + b, 1 + random(9)],
+        [100 + b, 1_700_000_000_000_000 + b, 1 + random(9), random(2)],
         [200 + b, 1_700_000_001_000_000, random(60)],
       ]
       const rows = Array.from({ length: requests[0]![2]! + requests[1]![2]! }, (_, i) =>

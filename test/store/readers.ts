@@ -23,8 +23,8 @@ export function expectedRows(
   rows: readonly Row[],
   requests: readonly (readonly number[])[],
 ) {
-  const perRow = requests.flatMap(([sequence, received, count]) =>
-    Array.from({ length: count! }, () => [String(received!), String(sequence)]),
+  const perRow = requests.flatMap(([sequence, received, count, stepUs = 0]) =>
+    Array.from({ length: count! }, (_, row) => [String(received! + stepUs * row), String(sequence)]),
   )
   return rows.map((row, i) => [
     perRow[i]![0]!,

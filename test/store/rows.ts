@@ -75,13 +75,20 @@ export function randomRow(schema: PoolSchema, random: (below: number) => number,
   return schema.key === null ? row : { ...row, key }
 }
 
-/** An entry of posts, one request of each [sequence, received-at in µs, rows]. */
+/** Requests as [sequence, received-at in µs, rows] or [sequence, received-at, rows, step in µs]. */
+export function requestWords(requests: readonly (readonly number[])[]): Float64Array {
+  return Float64Array.from(
+    requests.flatMap(([sequence, us, rows, stepUs = 0]) => [sequence!, us!, rows!, stepUs]),
+  )
+}
+
+/** An entry of posts, one request of each of `requests` (see requestWords). */
 export function post(
   schema: PoolSchema,
   rows: readonly Row[],
   requests: readonly (readonly number[])[],
 ): MemtableEntry {
-  return { kind: 'post', batch: makeBatch(schema, rows), requests: Float64Array.from(requests.flat()) }
+  return { kind: 'post', batch: makeBatch(schema, rows), requests: requestWords(requests) }
 }
 
 /** An entry of deletes. */
@@ -89,7 +96,7 @@ export function remove(
   keys: readonly (string | Uint8Array)[],
   requests: readonly (readonly number[])[],
 ): MemtableEntry {
-  return { kind: 'delete', batch: makeDeletes(keys), requests: Float64Array.from(requests.flat()) }
+  return { kind: 'delete', batch: makeDeletes(keys), requests: requestWords(requests) }
 }
 
 /** Random entries: batches of odd sizes, duplicate keys, some deletes, interleaved sequences. */
@@ -102,8 +109,8 @@ export function randomEntries(schema: PoolSchema, seed: number, batches: number)
     const [first, second] = [random(40), 1 + random(30)]
     const keys = Array.from({ length: first + second }, () => `k${random(batches * 25)}`)
     const requests = [
-      [sequence, 1_700_000_000_000_000 + b, first],
-      [sequence + 4, 1_700_000_000_500_000 + b, second],
+      [sequence, 1_700_000_000_000_000 + b, first, random(2)],
+      [sequence + 4, 1_700_000_000_500_000 + b, second, random(2)],
     ]
     const rows = () => keys.map(key => randomRow(schema, random, key))
     entries.push(isDelete ? remove(keys, requests) : post(schema, rows(), requests))

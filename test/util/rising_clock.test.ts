@@ -1,5 +1,6 @@
+import { Worker } from 'node:worker_threads'
 import { afterEach, expect, test, vi } from 'vitest'
-import { RisingClock } from '../../src/util/clock.ts'
+import { RisingClock, reserveUs } from '../../src/util/clock.ts'
 
 afterEach(() => {
   vi.restoreAllMocks()
@@ -37,4 +38,34 @@ test('it rises by whole microseconds where the wall clock is beyond what a numbe
   const clock = new RisingClock()
   const [first, second] = valuesAt(clock, 8.64e15, 8.64e15) as [number, number]
   expect([second - first, Number.isSafeInteger(second)]).toEqual([1, true])
+})
+
+test('a shared clock gives each thread values of its own, above what it was raised to', async () => {
+  const clock = new RisingClock()
+  clock.raise(41)
+  const shared = clock.share()
+  expect([reserveUs(shared, 0, 3), reserveUs(shared, 0, 1), reserveUs(shared, 100, 2)]).toEqual([42, 45, 100])
+  expect([clock.share(), valuesAt(clock, 5, 5)]).toEqual([shared, [5000, 5000]])
+  const rounds = 20_000
+  const module = new URL('../../src/util/clock.js', import.meta.url).href
+  const code = `import(${JSON.stringify(module)}).then(({ reserveUs }) => {
+    const { workerData, parentPort } = require('node:worker_threads')
+    const firsts = Array.from({ length: ${rounds} }, (_, n) => [reserveUs(workerData, 0, 1 + (n % 7)), 1 + (n % 7)])
+    parentPort.postMessage(firsts)
+  })`
+  const threads = [1, 2].map(
+    () =>
+      new Promise<[number, number][]>((resolve, reject) => {
+        const worker = new Worker(code, { eval: true, workerData: shared })
+        worker.once('message', resolve)
+        worker.once('error', reject)
+      }),
+  )
+  const all = (await Promise.all(threads)).flat().sort(([a], [b]) => a - b)
+  let nextUs = 102
+  for (const [firstUs, count] of all) {
+    expect(firstUs).toBe(nextUs)
+    nextUs += count
+  }
+  expect(all).toHaveLength(2 * rounds)
 })

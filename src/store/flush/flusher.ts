@@ -32,8 +32,7 @@ import {
 } from '../../util/limits.ts'
 import { Flush, type FlushedSegment, FlushPipeline, type FlushPool, PoolState } from './flush-pipeline.ts'
 import { FlushQueue, FlushThrottle, isDue, type Lane, largestOverLimit } from './flush-policy.ts'
-import type { MemtableEntry } from './memtable.ts'
-import { type FlushLimits, MemtableBudget, type Moment } from './memtable.ts'
+import { ENTRY_WORDS, type FlushLimits, MemtableBudget, type MemtableEntry, type Moment } from './memtable.ts'
 import { RecentFlushes } from './recent-flushes.ts'
 import type { SegmentWriter } from './segment-writer.ts'
 
@@ -163,7 +162,7 @@ export class Flusher {
     const now = this.#now()
     for (const entry of entries) {
       this.#budget.add(state.memtable.append(schema, entry, now))
-      const last = entry.requests[entry.requests.length - 3]!
+      const last = entry.requests[entry.requests.length - ENTRY_WORDS]!
       state.lastSequence = Math.max(state.lastSequence, last)
       this.#lastSequence = Math.max(this.#lastSequence, last)
     }

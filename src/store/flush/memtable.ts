@@ -15,11 +15,14 @@ import { MEMTABLE_ENTRY_BYTES } from '../../util/limits.ts'
 export interface MemtableEntry {
   readonly kind: 'post' | 'delete'
   readonly batch: BatchBuffer
-  /** ENTRY_WORDS for each request, in the batch's row order: sequence, received-at in µs, rows. */
+  /**
+   * ENTRY_WORDS for each request, in the batch's row order: sequence, received-at of its first row
+   * in µs, rows, and the step in µs from a row's received-at to the next row's (ReceivedAtStepUs).
+   */
   readonly requests: Float64Array
 }
 
-export const ENTRY_WORDS = 3
+export const ENTRY_WORDS = 4
 
 /** The buffers that move with entries to another thread. */
 export function buffersOf(entries: readonly MemtableEntry[]): ArrayBuffer[] {

@@ -322,9 +322,10 @@ function appendRequests(
   let [received, sequence, base] = [places[0]!, places[1]!, 0]
   for (const { kind, requests } of entries) {
     for (let r = 0; r < requests.length; r += ENTRY_WORDS) {
-      for (const end = base + requests[r + 2]!; base < end; base++) {
+      const [start, rows, stepUs] = [base, requests[r + 2]!, requests[r + 3]!]
+      for (; base < start + rows; base++) {
         if (keep[base] === 0 || kind === 'delete') continue
-        view.setBigInt64(received, BigInt(requests[r + 1]!), true)
+        view.setBigInt64(received, BigInt(requests[r + 1]! + stepUs * (base - start)), true)
         view.setBigInt64(sequence, BigInt(requests[r]!), true)
         received += 8
         sequence += 8

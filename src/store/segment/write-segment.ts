@@ -135,7 +135,7 @@ function deletesOf(task: FlushTask, deduplicated: Deduplicated, rows: number): U
 function deletesOnly(task: FlushTask): { parquet: undefined; zoneMap: ZoneMap } {
   let [from, to] = [Number.POSITIVE_INFINITY, 0]
   for (const { requests } of task.entries)
-    for (let r = 1; r < requests.length; r += 3) {
+    for (let r = 1; r < requests.length; r += ENTRY_WORDS) {
       from = Math.min(from, requests[r]!)
       to = Math.max(to, requests[r]!)
     }

@@ -42,7 +42,7 @@ bool read_entries(napi_env env, napi_value* arguments, std::vector<Entry>& entri
     napi_close_handle_scope(env, scope);
     if (!good || length < 24) return refuse(env, "an entry is a Uint8Array and a Float64Array");
     const int32_t* header = static_cast<const int32_t*>(bytes);
-    entries.push_back({static_cast<const uint8_t*>(bytes), static_cast<const double*>(numbers), words / 3,
+    entries.push_back({static_cast<const uint8_t*>(bytes), static_cast<const double*>(numbers), words / entry_words,
                        static_cast<uint32_t>(header[2]), header[3], kinds[i] == 1});
   }
   return true;
@@ -104,9 +104,11 @@ void append_column(const Column& column, Target& target, uint32_t from, uint32_t
 void append_requests(const std::vector<Entry>& entries, const uint8_t* keep, int64_t* received, int64_t* sequences) {
   for (const Entry& entry : entries) {
     for (size_t r = 0; r < entry.request_count; r++) {
-      const int64_t sequence = static_cast<int64_t>(entry.requests[3 * r]);
-      const int64_t micros = static_cast<int64_t>(entry.requests[3 * r + 1]);
-      for (size_t rows = static_cast<size_t>(entry.requests[3 * r + 2]); rows > 0; rows--) {
+      const double* request = entry.requests + entry_words * r;
+      const int64_t sequence = static_cast<int64_t>(request[0]);
+      const int64_t step = static_cast<int64_t>(request[3]);
+      int64_t micros = static_cast<int64_t>(request[1]);
+      for (size_t rows = static_cast<size_t>(request[2]); rows > 0; rows--, micros += step) {
         if (!*keep++ || entry.is_delete) continue;
         *received++ = micros;
         *sequences++ = sequence;

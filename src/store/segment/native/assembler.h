@@ -17,9 +17,13 @@ struct Column {
   const uint8_t* data;
 };
 
+// Numbers of a request in an entry: sequence, received-at of its first row in µs, rows, and the
+// step in µs from a row's received-at to the next row's.
+constexpr size_t entry_words = 4;
+
 struct Entry {
   const uint8_t* batch;
-  const double* requests;  // sequence, received-at in µs, rows
+  const double* requests;  // entry_words each
   size_t request_count;
   uint32_t rows;
   int32_t columns;

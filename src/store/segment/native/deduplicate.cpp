@@ -128,8 +128,8 @@ void read_keys(const std::vector<Entry>& entries, std::vector<Key>& keys, std::v
     const Column column = entry.column(1);
     uint32_t row = 0;
     for (size_t r = 0; r < entry.request_count; r++) {
-      const double sequence = entry.requests[3 * r];
-      const uint32_t rows = static_cast<uint32_t>(entry.requests[3 * r + 2]);
+      const double sequence = entry.requests[entry_words * r];
+      const uint32_t rows = static_cast<uint32_t>(entry.requests[entry_words * r + 2]);
       for (uint32_t k = 0; k < rows; k++, row++) {
         const uint8_t* bytes = column.data + column.offsets[row];
         const uint32_t length = static_cast<uint32_t>(column.offsets[row + 1] - column.offsets[row]);
