@@ -1,14 +1,14 @@
 /**
  * Question: does a pool whose key is (received-at, id) store every acknowledged event when ids
- * repeat?
+ * repeat, and how far does received-at run ahead of the clock?
  *
- *   Single events with few ids, from 64 and from 1,000 connections, over four starts on one folder.
- *   The first ends with SIGTERM, the second with kill -9. The third has its clock an hour back and
- *   ends with kill -9. The fourth has its clock two hours back and rebuilds the index. After each,
- *   the rows must be as many as the 200s.
+ *   Single events, then batches of 500, with few ids, from 64 and from 1,000 connections, over four
+ *   starts on one folder. The first ends with SIGTERM, the second with kill -9. The third has its
+ *   clock an hour back and ends with kill -9. The fourth has its clock two hours back and rebuilds
+ *   the index. After each, the rows must be as many as the acknowledged events. Each second a query
+ *   asks for the latest received-at.
  *
- * The rate is no question here (bench -- path). An event is one request, so a missing row is a lost
- * 200.
+ * The rate is no question here (bench -- path).
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ import type { TestPool, TestServer } from '../test/util/server.ts'
 import { clockEnv } from '../test/util/set-clock.ts'
 import { Connection, NO_ANSWER, requestHead } from './connection.ts'
 import { benchFolder } from './leftovers.ts'
-import { print, row, short } from './measure.ts'
+import { everyMs, median, print, row, short } from './measure.ts'
 import { numberOf } from './options.ts'
 import { startWeir } from './weir.ts'
 
@@ -25,6 +25,10 @@ interface ReceivedOptions {
   readonly seconds?: string | undefined
   readonly connections?: string | undefined
 }
+
+/** The events of a request. */
+const SHAPES = { singles: 1, batches: 500 } as const
+type Shape = keyof typeof SHAPES
 
 interface Start {
   readonly name: string
@@ -49,11 +53,12 @@ const STARTS: readonly Start[] = [
 export async function benchReceived(options: ReceivedOptions): Promise<void> {
   const seconds = numberOf('seconds', options.seconds, 5)
   const given = Math.round(numberOf('connections', options.connections, 0))
-  for (const connections of given > 0 ? [given] : [64, 1000]) await run(connections, seconds)
+  for (const shape of ['singles', 'batches'] as const)
+    for (const connections of given > 0 ? [given] : [64, 1000]) await run(shape, connections, seconds)
 }
 
-async function run(connections: number, seconds: number): Promise<void> {
-  print(`received: ${connections} connections, single events with ${IDS} ids, ${seconds} s a start`)
+async function run(shape: Shape, connections: number, seconds: number): Promise<void> {
+  print(`received: ${connections} connections, ${shape} with ${IDS} ids, ${seconds} s a start`)
   const dataDir = join(benchFolder('weir-bench-'), 'data')
   let pool: TestPool | undefined
   let acknowledged = 0
@@ -64,7 +69,10 @@ async function run(connections: number, seconds: number): Promise<void> {
       columns: [{ name: 'id', jsonProperty: 'id', type: 'STRING', nullable: false }],
       uniqueId: 'id',
     })
-    const posted = await post(server, pool, connections, seconds)
+    const [posted, ahead] = await Promise.all([
+      post(server, pool, shape, connections, seconds),
+      watchAhead(server, pool, aheadMs, seconds),
+    ])
     acknowledged += posted.acknowledged
     const rows = Number(await server.count(pool.poolId))
     const verdict = rows === acknowledged ? 'nothing lost' : `DIFFERS by ${rows - acknowledged}`
@@ -72,24 +80,45 @@ async function run(connections: number, seconds: number): Promise<void> {
     print(
       row(
         name,
-        `${short(posted.acknowledged)} more, ${acknowledged} × 200, ${rows} rows: ${verdict}${others}`,
+        `${short(posted.acknowledged)} more, ${acknowledged} × 200, ${rows} rows: ${verdict}${others}; ${ahead}`,
       ),
     )
     if (end === 'stop') await server.stop()
     else {
       // Only the log has these events when the kill comes.
-      const unflushed = await post(server, pool, connections, Math.min(1, seconds))
+      const unflushed = await post(server, pool, shape, connections, Math.min(1, seconds))
       acknowledged += unflushed.acknowledged
       await server.kill()
     }
   }
 }
 
+/**
+ * Asks each second for the latest received-at of the pool.
+ * @returns how far it was ahead of the server's clock, in the median second and at most
+ */
+async function watchAhead(server: TestServer, pool: TestPool, clockAheadMs: number, seconds: number) {
+  const query = `SELECT max("_service_received_at") AS latest FROM "${pool.poolId}"`
+  const ahead: number[] = []
+  await everyMs(1000, performance.now() + seconds * 1000, async () => {
+    const { data } = await server.graphql<{ sqlV1: { rows: (string | null)[][] } }>(
+      'query ($input: SqlV1Input!) { sqlV1(input: $input) { rows } }',
+      { input: { query } },
+    )
+    const latest = data.sqlV1.rows[0]?.[0]
+    if (latest != null) ahead.push(Math.max(0, Date.parse(latest) - (Date.now() + clockAheadMs)))
+  })
+  const most = Math.max(0, ...ahead)
+  return `ahead of the clock in the median second ${median(ahead).toFixed(0)} ms, at most ${most.toFixed(0)} ms`
+}
+
 /** Posts events. Each connection sends one as soon as it has the answer to the one before. */
-async function post(server: TestServer, pool: TestPool, count: number, seconds: number) {
+async function post(server: TestServer, pool: TestPool, shape: Shape, count: number, seconds: number) {
   const end = performance.now() + seconds * 1000
-  const requests = Array.from({ length: IDS }, (_, id) => {
-    const body = `{"id":"k${id}"}`
+  const events = SHAPES[shape]
+  const requests = Array.from({ length: IDS }, (_, first) => {
+    const all = Array.from({ length: events }, (__, n) => `{"id":"k${(first + n) % IDS}"}`)
+    const body = shape === 'singles' ? all[0]! : `[${all.join()}]`
     return requestHead('POST', pool.url, body.length) + body
   })
   let [acknowledged, others] = [0, 0]
@@ -97,7 +126,7 @@ async function post(server: TestServer, pool: TestPool, count: number, seconds: 
     const connection = new Connection(server.base)
     for (let n = first; performance.now() < end; n++) {
       const status = await connection.send(requests[n % IDS]!)
-      if (status === 200) acknowledged += 1
+      if (status === 200) acknowledged += events
       else if (status !== NO_ANSWER) others += 1
       else throw new Error('a request got no answer, so nobody knows whether its event is stored')
     }

@@ -84,6 +84,21 @@ export const POOL_KINDS: readonly PoolKind[] = [
     keyOf: () => ({}),
   },
   {
+    // Few ids: events of one request share them, and only their arrival keeps them apart.
+    spec: { uniqueName: 'by-arrival', columns: [column('id', 'STRING'), CLIENT, STAMP], uniqueId: 'id' },
+    isKeyed: false,
+    keyOf: (_, n) => ({ id: `id ${n % 3}` }),
+  },
+  {
+    spec: {
+      uniqueName: 'by-id-and-arrival',
+      columns: [column('id', 'STRING'), CLIENT, STAMP],
+      tableSettings: { orderBy: ['id', '_service_received_at', 'client'] },
+    },
+    isKeyed: false,
+    keyOf: (_, n) => ({ id: `${'long '.repeat(50 * (n % 2))}${n % 3}` }),
+  },
+  {
     spec: {
       uniqueName: KEEPS_DAYS,
       columns: [column('ts', 'TIMESTAMP'), column('id', 'INT64'), CLIENT, STAMP],

@@ -22,7 +22,7 @@ const COLUMNS = [
   column('small', 'INT8'),
 ]
 
-/** The pools that the tests use: by key, by version, and without a key. */
+/** The pools that the tests use: by key, by version, by arrival, and without a key. */
 export const POOLS: Readonly<Record<string, PoolSpec>> = {
   keyed: { uniqueName: 'keyed', columns: COLUMNS, timestamp: 'at', uniqueId: 'id', tenant: 'word' },
   versioned: {
@@ -32,6 +32,7 @@ export const POOLS: Readonly<Record<string, PoolSpec>> = {
     uniqueId: 'id',
     tableSettings: { engine: { replacingMergeTree: { ver: 'v' } }, orderBy: ['at', 'id'] },
   },
+  arrivals: { uniqueName: 'arrivals', columns: COLUMNS, uniqueId: 'id' },
   events: { uniqueName: 'events-only', columns: COLUMNS, timestamp: 'at' },
 }
 
@@ -110,7 +111,7 @@ export class ModelPool {
   constructor(pool: TestPool, spec: PoolSpec, random: Random) {
     this.pool = pool
     this.#random = random
-    this.#isKeyed = spec.uniqueId !== undefined
+    this.#isKeyed = spec.uniqueId !== undefined && spec.timestamp !== undefined
     this.#hasVersions = spec.tableSettings !== undefined
   }
 

@@ -1,10 +1,11 @@
 /**
  * Received-at is the key's timestamp in a pool with a unique id and no timestamp of its own: two
- * requests with the same one would become one row. Here the wall clock stands still, or goes back
- * at each start, and no event is lost.
+ * events with the same one would become one row. Here the wall clock stands still, or goes back at
+ * each start, and no event is lost: neither of many requests, nor of one.
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
 import { tableFromIPC } from 'apache-arrow'
 import { afterAll, expect, test } from 'vitest'
 import {
@@ -39,6 +40,29 @@ async function postMany(server: TestServer, pool: TestPool, each: number): Promi
     }
   }
   await Promise.all(Array.from({ length: CONNECTIONS }, producer))
+  return acknowledged
+}
+
+/**
+ * Posts batches whose events share few ids, in the forms that a body may have. Returns the number
+ * of acknowledged events.
+ */
+async function postBatches(server: TestServer, pool: TestPool, each: number): Promise<number> {
+  let acknowledged = 0
+  const producer = async (connection: number) => {
+    for (let n = 0; n < each; n++) {
+      const events = Array.from({ length: 1 + ((connection + n) % 40) }, (_, i) => ({ id: `k${i % 2}` }))
+      const text = `${n % 2 === 0 ? '' : ' '}${JSON.stringify(events)}`
+      const isGzip = connection % 4 === 0
+      const { status } = await fetch(urlOf(server, pool), {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...(isGzip ? { 'content-encoding': 'gzip' } : {}) },
+        body: isGzip ? gzipSync(text) : text,
+      })
+      if (status === 200) acknowledged += events.length
+    }
+  }
+  await Promise.all(Array.from({ length: CONNECTIONS }, (_, connection) => producer(connection)))
   return acknowledged
 }
 
@@ -80,6 +104,71 @@ test('no event is lost with few ids and many connections, whatever the clock doe
   const received = await receivedUs(server)
   const first = 1000n * BigInt(NOON_MS)
   expect(received).toEqual(Array.from({ length: acknowledged }, (_, n) => first + BigInt(n)))
+  expect((await server.stop()).code).toBe(0)
+})
+
+test('every event of a batch is stored, also with one id and over kills, starts and a clock set back', async () => {
+  const dataDir = join(temporaryFolder(), 'data')
+  const start = (atMs: number) => startServer({ dataDir, env: clockEnv({ atMs }) })
+  let server = await start(NOON_MS)
+  const pool = await server.createPool(POOL)
+  const ordered = await server.createPool({
+    uniqueName: 'ordered',
+    columns: [column('id', 'STRING')],
+    tableSettings: { orderBy: ['id', '_service_received_at'] },
+  })
+  const two = await send(pool.url, [{ id: 'a' }, { id: 'a' }])
+  expect([two.status, await server.count(pool.poolId)]).toEqual([200, '2'])
+  const both = [pool, ordered]
+  const acknowledged = [2, 0]
+  const postAndCount = async () => {
+    for (const [index, one] of both.entries()) {
+      acknowledged[index]! += await postBatches(server, one, 3)
+      expect(await server.count(one.poolId)).toBe(String(acknowledged[index]))
+      acknowledged[index]! += await postBatches(server, one, 1) // these are in the log alone
+    }
+  }
+  await postAndCount()
+  await server.kill()
+  server = await start(NOON_MS - HOUR_MS)
+  await postAndCount()
+  expect((await server.stop()).code).toBe(0)
+  rmSync(join(dataDir, 'index'), { recursive: true })
+  server = await start(NOON_MS - 2 * HOUR_MS)
+  await postAndCount()
+  expect(await server.count(ordered.poolId)).toBe(String(acknowledged[1]))
+  const received = await receivedUs(server)
+  expect(received).toHaveLength(acknowledged[0]!)
+  // One microsecond for each event, and none more.
+  const first = 1000n * BigInt(NOON_MS)
+  expect(received).toEqual(Array.from(received, (_, n) => first + BigInt(n)))
+  expect((await server.stop()).code).toBe(0)
+})
+
+test('an export of such a pool, imported again, stores each row', async () => {
+  const server = await startServer()
+  const pool = await server.createPool(POOL)
+  const rows = 600
+  for (let n = 0; n < rows; n += 100)
+    await send(
+      pool.url,
+      Array.from({ length: 100 }, () => ({ id: 'same' })),
+    )
+  const token = await fetchToken(server.base, server.dataDir)
+  const headers = { authorization: `Bearer ${token}` }
+  for (const [round, format] of ['ndjson', 'csv', 'parquet'].entries()) {
+    const path = `${server.base}/v1/pools/rising`
+    const file = await fetch(`${path}/export?format=${format}`, { headers })
+    const body = Buffer.from(await file.arrayBuffer())
+    const answer = await fetch(`${path}/import?format=${format}`, { method: 'POST', headers, body })
+    expect([answer.status, await answer.json()]).toMatchObject([
+      200,
+      { accepted: rows * 2 ** round, rejected: 0 },
+    ])
+    expect(await server.count(pool.poolId), format).toBe(String(rows * 2 ** (round + 1)))
+  }
+  const received = await receivedUs(server)
+  expect(new Set(received).size).toBe(received.length)
   expect((await server.stop()).code).toBe(0)
 })
 

@@ -71,7 +71,7 @@ export class Merging {
         folder: poolFolder(paths, poolIdOf(schema.pool)),
         segment: flusher.takeSegmentNumber(schema.pool),
         inputs: inputs.map(({ meta, deletionVectors }) => ({ meta, deletionVectors })),
-        expireBeforeUs: schema.pool === 2 ? undefined : expireBeforeUs,
+        expireBeforeUs: schema.timestamp < 0 ? undefined : expireBeforeUs,
         older: olderThan(
           first.meta.sequenceFrom,
           all.map(({ meta }) => ({ ...meta, deletedRows: 0 })),

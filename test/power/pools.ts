@@ -1,7 +1,7 @@
 /**
  * The pools of the power-cut runs, their random requests, and what a reader must see after them.
  */
-import type { PoolSchema, SchemaColumn } from '../../src/format/schema.ts'
+import { KEY_RECEIVED_AT, type PoolSchema, type SchemaColumn } from '../../src/format/schema.ts'
 import { below, type Random } from '../util/random.ts'
 
 const column = (name: string, type: SchemaColumn['type'], required = true): SchemaColumn => ({
@@ -12,8 +12,8 @@ const column = (name: string, type: SchemaColumn['type'], required = true): Sche
 })
 
 /**
- * Two pools with a key, one of them with a tenant, and one in which every event is a row of its
- * own.
+ * Two pools with a key, one of them with a tenant, one in which every event is a row of its own,
+ * and one whose key holds received-at, which makes every event a row too.
  */
 export const SCHEMAS: readonly PoolSchema[] = [
   {
@@ -38,7 +38,18 @@ export const SCHEMAS: readonly PoolSchema[] = [
     tenant: -1,
     key: { columns: [0, 1], version: -1 },
   },
+  {
+    pool: 4,
+    version: 1,
+    columns: [column('id', 'STRING'), column('stamp', 'INT64')],
+    timestamp: -1,
+    tenant: -1,
+    key: { columns: [0, KEY_RECEIVED_AT], version: -1 },
+  },
 ]
+
+/** No event of the pool replaces another one. */
+const isAppendOnly = (pool: number) => pool === 2 || pool === 4
 
 /** The name of a pool's folder. */
 export const poolIdOf = (pool: number) => `POOL${pool}`
@@ -76,7 +87,7 @@ function keyOf(pool: number, n: number): { readonly key: string; readonly event:
 /** The name that a reader gives to a row. */
 export function keyOfRow(pool: number, row: Readonly<Record<string, unknown>>): string {
   if (pool === 1) return `${row['ts']} ${row['id']}`
-  return pool === 2 ? String(row['stamp']) : `${row['day']} ${row['n']}`
+  return isAppendOnly(pool) ? String(row['stamp']) : `${row['day']} ${row['n']}`
 }
 
 /** Makes requests; each stamp is used once in a run. */
@@ -92,7 +103,7 @@ export class RequestMaker {
     const random = this.#random
     const pool = 1 + below(random, SCHEMAS.length)
     const receivedAtUs = 1000 * FIRST_MS + below(random, 1_000_000_000)
-    const isDelete = pool !== 2 && random() < 0.25
+    const isDelete = !isAppendOnly(pool) && random() < 0.25
     const count = random() < 0.2 ? 20 + below(random, 60) : 1 + below(random, 6)
     const made = isDelete ? this.#deletes(pool, count) : this.#posts(pool, count)
     const body = Buffer.from(JSON.stringify(made.events))
@@ -119,8 +130,10 @@ export class RequestMaker {
       this.#stamp += 1
       const { key, event } = keyOf(pool, below(random, KEYS))
       const shop = pool === 1 && random() < 0.9 ? { shop: `s${below(random, 3)}` } : {}
-      events.push({ ...(pool === 2 ? {} : event), ...shop, stamp: i === bad ? 'bad' : this.#stamp, pad })
-      if (i !== bad) mutations.push({ key: pool === 2 ? String(this.#stamp) : key, stamp: this.#stamp })
+      const named = pool === 4 ? { id: `k${this.#stamp % 2}` } : event
+      events.push({ ...(pool === 2 ? {} : named), ...shop, stamp: i === bad ? 'bad' : this.#stamp, pad })
+      if (i !== bad)
+        mutations.push({ key: isAppendOnly(pool) ? String(this.#stamp) : key, stamp: this.#stamp })
     }
     return { events, mutations }
   }
@@ -140,11 +153,12 @@ export function rowsAfter(requests: Iterable<Request>): Rows {
 }
 
 /**
- * True where the row's primary timestamp is below. Every event of pool 2 is as new as its request.
+ * True where the row's primary timestamp is below. Events of append-only pools are as new as their
+ * requests.
  */
 function isExpired(pool: number, key: string, beforeUs: number): boolean {
   const first = Number(key.slice(0, key.indexOf(' ')))
-  return pool !== 2 && (pool === 1 ? first : first * 1000 * DAY_MS) < beforeUs
+  return !isAppendOnly(pool) && (pool === 1 ? first : first * 1000 * DAY_MS) < beforeUs
 }
 
 /**

@@ -8,7 +8,7 @@ import { basename, dirname } from 'node:path'
 import { wireIngest } from '../../src/app/ingest-wiring.ts'
 import { replayChunk } from '../../src/engine/replay.ts'
 import { RECORD_HEADER_BYTES, recordBytes } from '../../src/format/log-record.ts'
-import type { PoolSchema } from '../../src/format/schema.ts'
+import { KEY_RECEIVED_AT, type PoolSchema } from '../../src/format/schema.ts'
 import type { CompactionCommit } from '../../src/index/index-types.ts'
 import { createManifest, type Manifest } from '../../src/index/manifest.ts'
 import { type Opened, openIndexFolder } from '../../src/index/open-index.ts'
@@ -17,10 +17,12 @@ import type { Commit, Span } from '../../src/log/log-types.ts'
 import { heldSequences } from '../../src/log/read-log.ts'
 import type { RecoveredSummary } from '../../src/log/recover-log.ts'
 import {
+  FLAG_RISES,
   OUTCOME_ACCEPTED,
   OUTCOME_WORDS,
   REQUEST_BITS,
   REQUEST_BYTES,
+  REQUEST_FLAGS,
   REQUEST_OFFSET,
   REQUEST_RECEIVED_AT,
   REQUEST_WORDS,
@@ -98,6 +100,7 @@ export class SingleThreadServer {
   readonly #options: ServerOptions
   readonly #sharedSchemas: ReadonlyMap<number, SharedArrayBuffer>
   readonly #run: (task: ParseTask) => ParseResult
+  readonly #clocks = new ReceivedClocks()
   #commit: Commit | undefined
   #ingest: ReturnType<typeof wireIngest> | undefined
   #onLogOpened: (commit: Commit) => void = () => {}
@@ -146,6 +149,7 @@ export class SingleThreadServer {
       clock: NO_CLOCK,
       limits: { rows: flushRows, bytes: 1e9, entries: 50 },
     })
+    for (const { pool, receivedToUs } of opened.pools) this.#clocks.of(pool).raise(receivedToUs)
     for (const { pool } of schemas) {
       const nextSegment = this.manifest.pool(pool)?.nextSegment ?? 1
       this.flusher.addPool({
@@ -171,7 +175,7 @@ export class SingleThreadServer {
       },
       parse: async (task: ParseTask) => this.#run(task),
       append: this.flusher.append.bind(this.flusher),
-      received: () => undefined, // the requests of the tests have their own
+      received: (pool: number, us: number) => this.#clocks.of(pool).raise(us),
     }
     const { summary, commit } = await openOn(
       disk,
@@ -183,7 +187,7 @@ export class SingleThreadServer {
     this.#ingest = wireIngest({
       catalog: { schema: (pool: number) => this.schemas.find(each => each.pool === pool) } as never,
       commit,
-      received: new ReceivedClocks(),
+      received: this.#clocks,
       append: deps.append,
     })
     this.#onLogOpened(commit)
@@ -283,7 +287,14 @@ export class SingleThreadServer {
       table[REQUEST_RECEIVED_AT] = receivedAtUs
       table[REQUEST_BITS] = -1
       const schema = must(this.#sharedSchemas.get(pool), 'a schema')
-      const group: ParseTaskGroup = { kind, pool, version: 1, schema, from: 0, to: 1 }
+      const { key } = must(
+        this.schemas.find(each => each.pool === pool),
+        'a schema',
+      )
+      const hasEventTimes = kind === 'post' && key?.columns.includes(KEY_RECEIVED_AT) === true
+      if (hasEventTimes) table[REQUEST_FLAGS] = FLAG_RISES
+      const clock = hasEventTimes ? { clock: this.#clocks.of(pool).share() } : {}
+      const group: ParseTaskGroup = { kind, pool, version: 1, schema, from: 0, to: 1, ...clock }
       const result = this.#run({ slab, table, groups: [group] })
       const bits = result.bits[0]?.bytes
       const span = { slab, offset: 0, bytes: result.recordBytes[0]!, records: 1 }
@@ -293,7 +304,8 @@ export class SingleThreadServer {
         throw new Error(`${accepted} events accepted, not ${request.mutations.length}: ${Buffer.from(body)}`)
       return result.batches.map(part => {
         const entry = new Float64Array(ENTRY_WORDS)
-        entry.set([place, receivedAtUs, accepted])
+        const firstUs = part.receivedAtUs?.[0]
+        entry.set([place, firstUs ?? receivedAtUs, accepted, firstUs === undefined ? 0 : 1])
         return { kind, pool, version: 1, batch: part.batch, requests: entry }
       })
     })
