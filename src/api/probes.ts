@@ -26,7 +26,7 @@ export function healthOf({ stopping, log: state, catalogRefusal, poolsFailing }:
   if (state === 'disk_full')
     return refusing(
       'disk_full',
-      'no log file can be made or opened: the disk is full or file descriptors ran out',
+      'the log has no room: the disk is full or file descriptors ran out; Weir tries again each second',
     )
   const why = catalogRefusal() ?? flushRefusal(poolsFailing())
   return why === undefined ? { ready: true } : { ready: false, why }

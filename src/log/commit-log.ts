@@ -18,8 +18,9 @@
  * disk.
  *
  * A group that fits in no file waits for the spare thread. If the spare thread finds the disk full,
- * or no file descriptor is left to open the next file, the group and the queue are refused with
- * `disk_full`. None of it was written, so its sequences are given out again.
+ * or the log thread finds no room for the group or no file descriptor for the next file, the group
+ * and the queue are refused with `disk_full`. No reader takes any of it for written, so its
+ * sequences are given out again (decision 0057).
  */
 
 import { assert, must } from '../util/assert.ts'
@@ -30,7 +31,7 @@ import type { Thread } from '../util/thread-kit.ts'
 import { logFileName } from './log-folder.ts'
 import type { LogCalls, LogEvents, LogThreadData, RecoveredState } from './log-thread.ts'
 import type { Commit, CommitStats, HeldLog, LogState, Span } from './log-types.ts'
-import { type GenerationFile, roomOfFile, spanBytes, type Written } from './log-writer.ts'
+import { type GenerationFile, type NoRoom, roomOfFile, spanBytes, type Written } from './log-writer.ts'
 import type { ReleasedFiles, SpareCalls, SpareEvents } from './spare-thread.ts'
 
 /** An append until it is answered. Without spans it only asks for a sync. */
@@ -71,8 +72,8 @@ export class LogCommit implements Commit {
   #sparesReady: number
   /** Why no spare file can be made; undefined while one can. */
   #noSpare: string | undefined
-  /** Why the next file cannot be opened; undefined while it can. */
-  #noFile: string | undefined
+  /** Why the last group had no room or no file; undefined while there is. */
+  #noRoom: string | undefined
   /** The last failure to remove old files, so that the operator reads it once. */
   #oldFilesFailure = ''
   /** Number of holds. Files stay while there is one. */
@@ -103,9 +104,9 @@ export class LogCommit implements Commit {
       {
         written: written => this.#written(written),
         noSpare: () => this.#park(),
-        noFile: reason => this.#fileRefused(reason),
-        fileAgain: () => {
-          this.#noFile = undefined
+        noRoom: refused => this.#groupRefused(refused),
+        roomAgain: () => {
+          this.#noRoom = undefined
           this.#updateDiskFull()
         },
         failed: error => this.#poison(fromWire(error)),
@@ -255,18 +256,22 @@ export class LogCommit implements Commit {
   #written(written: Written): void {
     const flight = this.#flight!
     this.#flight = undefined
-    if (written.rolled !== undefined) {
-      this.#files.add({ position: written.rolled.position, firstSequence: written.rolled.firstSequence })
-      this.#sparesReady -= 1
-      this.#threads.spare.tell('taken', written.rolled.spare)
-      this.#updateDiskFull()
-    }
+    this.#rolled(written.rolled)
     const last = flight.at(-1)!
     const synced = this.#durability === 'fsync' || flight.some(waiting => waiting.spans.length === 0)
     if (synced) this.#syncedSequence = last.firstSequence + last.records - 1
     if (written.bytes > 0) this.onSync(written.ms, written.bytes)
     for (const waiting of flight) waiting.resolve()
     this.#pump()
+  }
+
+  /** A spare became the newest file of the log. */
+  #rolled(file: Written['rolled']): void {
+    if (file === undefined) return
+    this.#files.add({ position: file.position, firstSequence: file.firstSequence })
+    this.#sparesReady -= 1
+    this.#threads.spare.tell('taken', file.spare)
+    this.#updateDiskFull()
   }
 
   #spareReady(name: string): void {
@@ -283,12 +288,13 @@ export class LogCommit implements Commit {
     this.#updateDiskFull()
   }
 
-  #fileRefused(reason: string): void {
+  #groupRefused({ noRoom, rolled }: NoRoom): void {
     if (this.#refuseIfPoisoned()) return
-    if (this.#noFile === undefined)
-      warn(`the next log file cannot be opened, requests get 503 until it can: ${reason}`)
-    this.#noFile = reason
+    if (this.#noRoom === undefined)
+      warn(`the log has no room, requests get 503 disk_full; the next try follows in a second: ${noRoom}`)
+    this.#noRoom = noRoom
     this.#parked = true
+    this.#rolled(rolled)
     this.#updateDiskFull()
   }
 
@@ -318,19 +324,22 @@ export class LogCommit implements Commit {
    * poison.
    */
   #updateDiskFull(): void {
-    const full = this.#noFile !== undefined || (this.#noSpare !== undefined && this.#sparesReady === 0)
-    if (full && this.#state === 'open') this.#enter('disk_full', this.#noRoom())
-    if (!full && this.#state === 'disk_full') this.#enter('open', undefined)
+    const full = this.#noRoom !== undefined || (this.#noSpare !== undefined && this.#sparesReady === 0)
+    if (full && this.#state === 'open') this.#enter('disk_full', this.#fullError())
+    if (!full && this.#state === 'disk_full') {
+      warn('the log has room again and takes requests')
+      this.#enter('open', undefined)
+    }
     if (full && this.#parked) this.#refuseUnwritten()
   }
 
   /**
-   * Refuses the parked group and the queue, which were never written. Their sequences are used
+   * Refuses the parked group and the queue, which count as never written. Their sequences are used
    * again; syncs stay queued.
    */
   #refuseUnwritten(): void {
     const unwritten = [...this.#flight!, ...this.#queue]
-    const error = this.#noRoom()
+    const error = this.#fullError()
     this.#nextSequence = unwritten[0]!.firstSequence
     this.#flight = undefined
     this.#parked = false
@@ -341,8 +350,8 @@ export class LogCommit implements Commit {
     this.#pump()
   }
 
-  #noRoom(): Unavailable {
-    return new Unavailable('disk_full', `no room for the log: ${this.#noFile ?? this.#noSpare}`)
+  #fullError(): Unavailable {
+    return new Unavailable('disk_full', `no room for the log: ${this.#noRoom ?? this.#noSpare}`)
   }
 
   /**

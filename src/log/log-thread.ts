@@ -6,11 +6,18 @@
  */
 import type { MessagePort } from 'node:worker_threads'
 import { must } from '../util/assert.ts'
-import { type Disk, type FileHandle, disk as realDisk } from '../util/disk.ts'
+import { type Disk, disk as realDisk } from '../util/disk.ts'
 import { toWire, type WireError } from '../util/errors.ts'
 import { DISK_RETRY_MS } from '../util/limits.ts'
 import { moved, serve, type TellEvent } from '../util/thread-server.ts'
-import { type Durability, type GenerationFile, type Group, LogWriter, type Written } from './log-writer.ts'
+import {
+  type Durability,
+  type GenerationFile,
+  type Group,
+  LogWriter,
+  type NoRoom,
+  type Written,
+} from './log-writer.ts'
 import { type FirstReading, freeCache, type RecoveredSummary, readFirst, recoverLog } from './recover-log.ts'
 import type { ReplayChunk } from './replay-chunk.ts'
 
@@ -38,7 +45,7 @@ export interface LogCalls {
   recover(flushed: ReadonlyMap<number, number>): RecoveryStep
   /** The chunk was taken: asks for the next step. */
   replayed(): RecoveryStep
-  /** Sent with `tell`. Exactly one of the events below answers it, except `fileAgain`. */
+  /** Sent with `tell`. Exactly one of the events below answers it, except `roomAgain`. */
   group(group: Group): void
   /** Sent with `tell`: the name of a new spare. */
   spare(name: string): void
@@ -48,13 +55,10 @@ export interface LogEvents {
   written(written: Written): void
   /** The group does not fit and there is no empty file. It was not written and may come again. */
   noSpare(): void
-  /**
-   * The next file cannot be opened, because no descriptor is left. The group was not written and
-   * may come again.
-   */
-  noFile(reason: string): void
-  /** After noFile: the file can be opened again. */
-  fileAgain(): void
+  /** The group had no room. It does not count as written, and its sequences are free again. */
+  noRoom(refused: NoRoom): void
+  /** After noRoom: there is room again. */
+  roomAgain(): void
   /** The log is poisoned. */
   failed(error: WireError): void
 }
@@ -128,9 +132,9 @@ class LogService {
       return
     }
     if (written === 'no_spare') this.#tell('noSpare', undefined)
-    else if ('noFile' in written) {
-      this.#tryFileLater()
-      this.#tell('noFile', written.noFile)
+    else if ('noRoom' in written) {
+      this.#tryLater()
+      this.#tell('noRoom', written)
     } else this.#tell('written', written)
   }
 
@@ -165,18 +169,15 @@ class LogService {
     return { recovered: { ...found, files: generation.files } }
   }
 
-  /** Tells `fileAgain` once two files can be opened at once, as a roll needs them. */
-  #tryFileLater(): void {
+  /** Tells `roomAgain` once a group has room in the next file. */
+  #tryLater(): void {
     clearTimeout(this.#retry)
     this.#retry = setTimeout(() => {
-      const opened: FileHandle[] = []
       try {
-        for (let count = 0; count < 2; count += 1) opened.push(this.#disk.open(this.#data.folder, 'r'))
-        this.#tell('fileAgain', undefined)
+        this.writer.tryRoom()
+        this.#tell('roomAgain', undefined)
       } catch {
-        this.#tryFileLater() // `noFile` has reported the reason
-      } finally {
-        for (const file of opened) this.#disk.close(file)
+        this.#tryLater() // `noRoom` has reported the reason
       }
     }, DISK_RETRY_MS).unref()
   }

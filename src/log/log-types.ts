@@ -58,8 +58,8 @@ export interface Commit {
   /**
    * Numbers the records and returns the first sequence at once. `durable` resolves when their sync
    * returned (with durability `os`: their write), in the order of the calls. It rejects with
-   * Unavailable: `log_refused` after a failed write or sync, `disk_full` while no log file can be
-   * made.
+   * Unavailable: `log_refused` after a failed write or sync, `disk_full` while the disk has no
+   * room: then no start finds the records either.
    */
   append(
     spans: readonly Span[],

@@ -10,7 +10,9 @@
  *         only when everything in it is synced, so a torn tail stands in the newest file only.
  *   W-3   After one failed write or sync every later call throws. The writer checks this after the
  *         group has taken its turn, so no group that was queued before the failure gets past it.
- *         Running out of file descriptors is no failure: nothing was written.
+ *         Two things are no such failure, because nothing of the group can be read back: no file
+ *         descriptor is left, or the disk has no room for a write (decision 0057). A sync that
+ *         finds no room is one.
  *   W-13  `sync` covers everything written, in both durability modes.
  *
  * The group field of a record is the first sequence that was not synced when the record was
@@ -20,12 +22,13 @@
  */
 import { join } from 'node:path'
 import { align8 } from '../format/batch-layout.ts'
-import { RECORD_HEADER_BYTES } from '../format/log-record.ts'
+import { RECORD_HEADER_BYTES, RECORD_MARK_BYTES } from '../format/log-record.ts'
 import { assert, must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
-import { type Disk, type FileHandle, isOutOfDescriptors } from '../util/disk.ts'
+import { type Disk, type FileHandle, isOutOfDescriptors, isOutOfRoom } from '../util/disk.ts'
 import { Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
+import { GROUP_BYTES_MAX } from '../util/limits.ts'
 import {
   encodeFileHeader,
   FILE_HEADER_BYTES,
@@ -81,11 +84,12 @@ export interface Written {
 }
 
 /**
- * The next file could not be opened because no file descriptor is left. Nothing changed; the same
- * group may come again.
+ * No file descriptor is left for the next file, or the disk has no room. No reader takes the group
+ * for written, and its sequences may be given out again.
  */
-export interface NoFile {
-  readonly noFile: string
+export interface NoRoom {
+  readonly noRoom: string
+  readonly rolled: Written['rolled']
 }
 
 /** Bytes of a span in the log. */
@@ -122,6 +126,11 @@ export class Generation {
     return must(this.#open, 'the open log file').header.salt
   }
 
+  /** False before the first file, and after a write without room closed its file. */
+  get isOpen(): boolean {
+    return this.#open !== undefined
+  }
+
   /** True when something was written since the last sync. */
   get dirty(): boolean {
     return this.#dirty
@@ -146,7 +155,10 @@ export class Generation {
     }
   }
 
-  /** Makes an opened spare of exactly `fileBytes` the generation's next file. */
+  /**
+   * Makes an opened spare of exactly `fileBytes` the generation's next file. The spare is still one
+   * if this throws before the file has its name.
+   */
   roll({ name, handle, folder }: OpenedSpare, firstSequence: number): GenerationFile {
     this.close()
     const position = this.#files.length
@@ -159,10 +171,16 @@ export class Generation {
       fileBytes: this.fileBytes,
     }
     assert(this.#disk.size(from) === this.fileBytes, 'a spare has the size of a log file')
+    try {
+      this.#disk.write(handle, [encodeFileHeader(header)], 0)
+      this.#disk.fdatasync(handle)
+      this.#disk.rename(from, join(this.folder, logFileName(this.number, position)))
+    } catch (error) {
+      this.#disk.close(handle)
+      this.#disk.close(folder)
+      throw error
+    }
     this.#open = { handle, header, end: FILE_HEADER_BYTES }
-    this.#disk.write(handle, [encodeFileHeader(header)], 0)
-    this.#disk.fdatasync(handle)
-    this.#disk.rename(from, join(this.folder, logFileName(this.number, position)))
     this.#disk.fsync(folder)
     this.#disk.close(folder)
     const file = { position, firstSequence }
@@ -170,13 +188,37 @@ export class Generation {
     return file
   }
 
-  /** Writes at the end of the open file. The caller has checked `fits`. */
+  /**
+   * Writes at the end of the open file. The caller has checked `fits`. Magic and checksum of the
+   * first record come last, and no page ends between them: a write that fails before leaves no
+   * record at that place.
+   */
   append(buffers: readonly Uint8Array[], bytes: number): void {
     const open = must(this.#open, 'the open log file')
     assert(open.end + bytes <= this.fileBytes, 'appended bytes fit in the file')
+    const [first, ...rest] = buffers
+    const record = must(first, 'the first record')
     this.#dirty = true
-    this.#disk.write(open.handle, buffers, open.end)
+    this.#disk.write(open.handle, [record.subarray(RECORD_MARK_BYTES), ...rest], open.end + RECORD_MARK_BYTES)
+    this.#disk.write(open.handle, [record.subarray(0, RECORD_MARK_BYTES)], open.end)
     open.end += bytes
+  }
+
+  /**
+   * Writes zeros to the spare `name`, as many as a group may have, and syncs them. Throws Node's
+   * error where there is no descriptor or no room for a group in a new file.
+   */
+  tryRoom(name: string): void {
+    const { handle, folder } = this.open(name)
+    try {
+      const zeros = new Uint8Array(FILE_HEADER_BYTES)
+      const pages = Math.floor(Math.min(GROUP_BYTES_MAX, roomOfFile(this.fileBytes)) / zeros.byteLength)
+      this.#disk.write(handle, new Array<Uint8Array>(pages).fill(zeros), 0)
+      this.#disk.fdatasync(handle)
+    } finally {
+      this.#disk.close(handle)
+      this.#disk.close(folder)
+    }
   }
 
   /** Makes everything appended so far durable. */
@@ -222,59 +264,80 @@ export class LogWriter {
 
   /**
    * Writes one group. `no_spare`: the group does not fit and there is no spare; nothing changed,
-   * and the same group may come again, as after NoFile. Throws Unavailable `log_refused` at the
+   * and the same group may come again, as after NoRoom. Throws Unavailable `log_refused` at the
    * first failure and ever after.
    */
-  write(group: Group): Written | NoFile | 'no_spare' {
+  write(group: Group): Written | NoRoom | 'no_spare' {
     const begin = monotonicMs()
     this.#refusePoisoned()
     assert(group.firstSequence === this.#nextSequence, 'groups come in sequence order')
     const bytes = group.spans.reduce((sum, span) => sum + spanBytes(span), 0)
     assert(bytes <= roomOfFile(this.#generation.fileBytes), 'a group fits in a log file')
-    const spare = this.#generation.fits(bytes) ? undefined : this.#spares[0]
-    if (spare === undefined && !this.#generation.fits(bytes)) return 'no_spare'
+    const fits = bytes === 0 || this.#generation.fits(bytes)
+    const spare = fits ? undefined : this.#spares[0]
+    if (spare === undefined && !fits) return 'no_spare'
     return this.#guarded(() => {
-      const opened = spare === undefined ? undefined : this.#openFile(spare)
-      if (opened !== undefined && 'noFile' in opened) return opened
-      const rolled = opened === undefined ? undefined : this.#roll(opened)
-      if (group.spans.length > 0) this.#append(group.spans, bytes)
+      let rolled: Written['rolled']
+      try {
+        if (spare !== undefined) rolled = this.#roll(spare)
+        if (group.spans.length > 0) this.#append(group.spans, bytes)
+      } catch (error) {
+        if (!isOutOfDescriptors(error) && !isOutOfRoom(error)) throw error
+        return this.#giveUp(group, error, rolled)
+      }
       if (this.#durability === 'fsync' || group.sync) this.#generation.sync()
       if (group.spans.length > 0) crashPoint('log.synced')
       return { bytes, ms: monotonicMs() - begin, rolled }
     })
   }
 
-  /** Syncs everything, writes the clean-stop record and closes. Throws as `write` does. */
+  /** Throws Node's error while the next file has no descriptor, or no room for a group. */
+  tryRoom(): void {
+    const spare = this.#spares[0]
+    if (spare !== undefined) this.#generation.tryRoom(spare)
+  }
+
+  /**
+   * Syncs everything, writes the clean-stop record and closes. Throws as `write` does. Without room
+   * for the record the next start reads the log as after a crash.
+   */
   stop(): void {
     this.#refusePoisoned()
     this.#guarded(() => {
       this.#generation.sync()
+      if (!this.#generation.isOpen) return
       const sequence = this.#nextSequence
       const stop = controlRecord('stop', sequence, {
         sequence,
         group: sequence,
         salt: this.#generation.salt,
       })
-      this.#generation.append([stop], RECORD_HEADER_BYTES)
+      try {
+        this.#generation.append([stop], RECORD_HEADER_BYTES)
+      } catch (error) {
+        if (!isOutOfRoom(error)) throw error
+      }
       this.#nextSequence += 1
       this.#generation.close()
     })
   }
 
-  #openFile(spare: string): ReturnType<Generation['open']> | NoFile {
-    try {
-      return this.#generation.open(spare)
-    } catch (error) {
-      if (isOutOfDescriptors(error)) return { noFile: (error as Error).message }
-      throw error
-    }
-  }
-
-  #roll(opened: ReturnType<Generation['open']>): GenerationFile & { spare: string } {
-    const file = this.#generation.roll(opened, this.#nextSequence)
+  #roll(spare: string): GenerationFile & { spare: string } {
+    const file = this.#generation.roll(this.#generation.open(spare), this.#nextSequence)
     this.#spares.shift()
     crashPoint('log.rollover')
-    return { ...file, spare: opened.name }
+    return { ...file, spare }
+  }
+
+  /**
+   * Takes a group back that had no room. Whole records of it may stand in the file behind the place
+   * where its first record is missing. They would be valid there after records that come later, so
+   * the next group begins a file of its own, with another salt.
+   */
+  #giveUp(group: Group, error: unknown, rolled: Written['rolled']): NoRoom {
+    if (isOutOfRoom(error)) this.#generation.close()
+    this.#nextSequence = group.firstSequence
+    return { noRoom: (error as Error).message, rolled }
   }
 
   #append(spans: readonly Span[], bytes: number): void {

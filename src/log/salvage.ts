@@ -19,6 +19,7 @@ import {
   listFolder,
   logHeaderPath,
   makeSpare,
+  type NamedFile,
   numberOfSpare,
   readLogHeader,
   spareFileName,
@@ -104,7 +105,8 @@ async function salvage(options: SalvageOptions, sink: Sink): Promise<Salvage> {
   let isNewestLoaded = true
   const progress = new Progress(sink, options.isKnown)
   const { files } = listFolder(disk, folder)
-  for (const { name } of header === undefined ? files : filesOfLog(files, header)) {
+  const ours = header === undefined ? files : filesOfLog(files, header)
+  for (const [index, { name }] of ours.entries()) {
     const path = join(folder, name)
     const { bytes, damage: unread } = readDamagedFile(disk, path)
     if (unread !== undefined) places.push(unread)
@@ -113,7 +115,7 @@ async function salvage(options: SalvageOptions, sink: Sink): Promise<Salvage> {
     isNewestLoaded = loaded !== undefined
     if (loaded === undefined) continue
     progress.expected ??= loaded.header.firstSequence
-    await salvageFile(loaded, progress, places)
+    await salvageFile(loaded, progress, places, firstSequenceOf(disk, folder, ours[index + 1]))
   }
   progress.missUpTo(Math.max(header?.lastSequence ?? 0, flushedSequence))
   const damaged = new Set(
@@ -148,11 +150,34 @@ function tryLoad(path: string, bytes: Uint8Array, places: Damaged[]): LoadedFile
   }
 }
 
+/** The sequence with which a file of the same log begins; undefined where its header is damaged. */
+function firstSequenceOf(disk: Disk, folder: string, file: NamedFile | undefined): number | undefined {
+  if (file === undefined) return undefined
+  const path = join(folder, file.name)
+  const handle = disk.open(path, 'r')
+  try {
+    const bytes = new Uint8Array(FILE_HEADER_BYTES)
+    disk.read(handle, bytes, 0)
+    return decodeFileHeader(bytes, path).firstSequence
+  } catch {
+    return undefined // the salvage of that file names the damage
+  } finally {
+    disk.close(handle)
+  }
+}
+
 /**
  * Takes all records of a file. After a bad record it goes on at the next aligned place with a valid
  * one.
+ * @param next the sequence with which the next file begins. Records from there on are those of a
+ * group that had no room, which this file holds in part.
  */
-async function salvageFile(file: LoadedFile, progress: Progress, places: Damaged[]): Promise<void> {
+async function salvageFile(
+  file: LoadedFile,
+  progress: Progress,
+  places: Damaged[],
+  next = Number.POSITIVE_INFINITY,
+): Promise<void> {
   let offset = FILE_HEADER_BYTES
   let badFrom: number | undefined
   while (offset + RECORD_HEADER_BYTES <= file.bytes.byteLength) {
@@ -161,10 +186,11 @@ async function salvageFile(file: LoadedFile, progress: Progress, places: Damaged
       offset += 8
       continue
     }
+    const record = tryDecode(file, offset, places)
+    if (record !== undefined && record.sequence >= next) return
     if (badFrom !== undefined)
       places.push(new Damaged(file.path, badFrom, `no valid record up to byte ${offset}`))
     badFrom = undefined
-    const record = tryDecode(file, offset, places)
     if (record === undefined) offset += 8
     else {
       await progress.take(record)

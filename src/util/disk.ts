@@ -172,6 +172,15 @@ export function isOutOfDescriptors(error: unknown): boolean {
 }
 
 /**
+ * True when a write or a rename found no room on the disk or in the quota. A sync that fails so is
+ * another case: nobody knows which bytes it lost.
+ */
+export function isOutOfRoom(error: unknown): boolean {
+  const { code, syscall } = error as NodeJS.ErrnoException
+  return (code === 'ENOSPC' || code === 'EDQUOT') && syscall !== 'fdatasync' && syscall !== 'fsync'
+}
+
+/**
  * Makes the names in a folder durable: a new, renamed or removed file survives a power cut after
  * this.
  */

@@ -134,8 +134,8 @@ class FaultyServer {
 
 test.each([
   [`write ${LOG} 2 EIO`],
-  [`write ${LOG} 2 ENOSPC`],
   [`fdatasync ${LOG} 2 EIO`],
+  [`fdatasync ${LOG} 2 ENOSPC`],
   [`open ${SPARE} 1 EIO`],
   [`rename ${LOG} 1 EIO`],
   ['fsync /log$ 1 EIO'],
@@ -169,6 +169,37 @@ test.each([
   await faulty.check()
   await faulty.restart()
 })
+
+test.each([
+  // The first write of a group, the mark of its first record, and the header of a new file.
+  [`write ${LOG} 1 ENOSPC`, false],
+  [`write ${LOG} 2 EDQUOT`, true],
+  [`write ${SPARE} 1 ENOSPC`, false],
+  [`rename ${LOG} 1 EDQUOT`, true],
+])(
+  'W-3 %s: 503 disk_full, nothing refused is stored, service returns without a restart',
+  async (fault, kills) => {
+    const faulty = await new FaultyServer(fault).start()
+    for (let round = 0; round < 2; round++) {
+      faulty.arm()
+      await faulty.postUntilRefused(40)
+      expect(faulty.lastCode).toBe('disk_full')
+      expect(await faulty.readyz()).toBe(503)
+      expect(await faulty.post(1)).toBe(503)
+      faulty.clear()
+      while ((await faulty.readyz()) !== 200) await delay(50)
+      expect(await faulty.post(3)).toBe(200)
+      expect(await faulty.server.count(faulty.pool.poolId)).toBe(String(faulty.acked.size))
+    }
+    faulty.arm()
+    await faulty.postUntilRefused(40)
+    // A kill, or a stop, while the disk is full.
+    if (kills) await faulty.server.kill()
+    else expect((await faulty.server.stop()).code).toBe(0)
+    faulty.uncertain.clear()
+    await faulty.restart()
+  },
+)
 
 test.each([['rename /log/head$ 1 EIO'], ['write /log/head.tmp 1 ENOSPC'], [`unlink ${LOG} 1 EIO`]])(
   '%s: old log files stay for now, acknowledgements go on',

@@ -25,7 +25,7 @@ test('W-1 no answer before the fdatasync that covers the record', async () => {
     await durable.then(() => {
       atAck = disk.calls.slice(begin).filter(call => /-\d{8}\.log/.test(call))
     })
-    expect(atAck.map(call => call.split(' ')[0])).toEqual(['write', 'fdatasync'])
+    expect(atAck.map(call => call.split(' ')[0])).toEqual(['write', 'write', 'fdatasync'])
   }
   await commit.stop()
 })

@@ -99,6 +99,7 @@ export class MemoryDisk implements Disk {
   #nextHandle = 3
   #faults: { operation: DiskOperation; code: string; path: RegExp }[] = []
   #limit = Number.POSITIVE_INFINITY
+  #room: { readonly path: RegExp; left: number } | undefined
   #changesLeft = Number.POSITIVE_INFINITY
   /** The number of disk changes so far, which `stopAfter` counts. */
   changes = 0
@@ -110,6 +111,15 @@ export class MemoryDisk implements Disk {
 
   limitBytes(bytes: number): void {
     this.#limit = bytes
+  }
+
+  /**
+   * Writes to paths that match take `bytes` more bytes in all, also where they overwrite, as on a
+   * file system that copies on write. The write that finds too few is done up to the last place
+   * before there that a page may end at, at a multiple of 8.
+   */
+  limitWrites(path: RegExp, bytes: number): void {
+    this.#room = { path, left: bytes }
   }
 
   stopAfter(changes: number): void {
@@ -252,7 +262,12 @@ export class MemoryDisk implements Disk {
     const inode = this.#content(file)
     const grown = Math.max(0, position + bytes.byteLength - inode.size)
     if (grown > 0 && this.usedBytes() + grown > this.#limit) throw fault('ENOSPC', 'write', path)
-    inode.write(bytes, position)
+    const room = this.#room?.path.test(path) ? this.#room : undefined
+    const left = room?.left ?? bytes.byteLength
+    const taken = left >= bytes.byteLength ? bytes.byteLength : Math.max(0, left - ((position + left) % 8))
+    if (taken > 0) inode.write(bytes.subarray(0, taken), position)
+    if (room !== undefined) room.left -= taken
+    if (taken < bytes.byteLength) throw fault('ENOSPC', 'write', path)
   }
 
   fdatasync(file: FileHandle): void {
