@@ -25,7 +25,7 @@ import type { Config } from '../engine/config.ts'
 import { openStages, rebuiltNotes, type Stages } from '../engine/stages.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
 import { addColumnRunner } from '../jobs/add-column.ts'
-import { importRunner } from '../jobs/import.ts'
+import { endImports, importRunner } from '../jobs/import.ts'
 import { Jobs } from '../jobs/jobs.ts'
 import { reservationsOf, rewriteRunner } from '../jobs/rewrite-rows.ts'
 import type { Commit } from '../log/log-types.ts'
@@ -98,6 +98,7 @@ export async function openServer(start: ServerStart): Promise<Running> {
   const exportThread = new ExportClient()
   ingest = wireIngest({ catalog, commit, received: stages.received, append: pools.append.bind(pools) })
   const jobs = makeJobs(start, stages, engine, ingest.cutOver)
+  await endImports(stages)
   jobs.start() // before a request can create one
   const server: Server = { ...stages, commit, backups, jobs, engine, exportThread, paths }
   const health: HealthState = {

@@ -45,19 +45,43 @@ export function endImport(jobId: string, done: ImportProgress, error: string | n
     const job = theImport(memory, jobId)
     if (!isUnfinished(job)) return unchanged(job)
     const at = new Date(nowMs).toISOString()
-    const ended = { ...job, done, modifiedAt: at }
-    if (error === null) return stored({ ...ended, status: 'SUCCEEDED', progress: 1, succeededAt: at })
-    return stored({ ...ended, status: 'FAILED', error: job.isCancelled ? CANCELLED : error, failedAt: at })
+    if (error !== null) return stored(failed({ ...job, done }, error, at))
+    return stored({ ...job, done, status: 'SUCCEEDED', progress: 1, modifiedAt: at, succeededAt: at })
   }
 }
 
-/** Ends an import that was under way when the server ended. The result is the job. */
+/** Ends all imports that were under way when the server ended. The result is their number. */
+export const endLeftImports: Decide<number> = (memory, nowMs) => {
+  const puts = memory.jobs
+    .all()
+    .filter(job => job.kind === 'IMPORT' && isUnfinished(job))
+    .map(job => leftImport(job as ImportJob, nowMs))
+  return { puts, removes: [], result: puts.length }
+}
+
+/** Ends one of them. The result is the job. */
 export function endLeftImport(jobId: string): Decide<ImportJob> {
   return (memory, nowMs) => {
-    const { done } = theImport(memory, jobId)
-    const rows = done.durableRows
-    const error = `The server ended during the import. At least the first ${rows} rows are durable: resume with skipRows=${rows}.`
-    return endImport(jobId, done, error)(memory, nowMs)
+    const job = theImport(memory, jobId)
+    if (!isUnfinished(job)) return unchanged(job)
+    const [key, ended] = leftImport(job, nowMs)
+    return { puts: [[key, ended]], removes: [], result: ended }
+  }
+}
+
+function leftImport(job: ImportJob, nowMs: number): readonly [string, ImportJob] {
+  const rows = job.done.durableRows
+  const error = `The server ended during the import. At least the first ${rows} rows are durable: resume with skipRows=${rows}.`
+  return [keys.job(job.id), failed(job, error, new Date(nowMs).toISOString())]
+}
+
+function failed(job: ImportJob, error: string, at: string): ImportJob {
+  return {
+    ...job,
+    status: 'FAILED',
+    error: job.isCancelled ? CANCELLED : error,
+    modifiedAt: at,
+    failedAt: at,
   }
 }
 

@@ -1,12 +1,31 @@
 /**
- * The runner of imports that were under way when the server ended. Their bodies are gone with their
- * connections, so they end here, and say where to go on.
+ * Imports that were under way when the server ended. Their bodies are gone with their connections,
+ * so they end, and say where to go on.
+ *
+ *   W-10  They end in one change of the catalog before the server listens, so that no client finds
+ *         one in progress. It writes at most JOBS_UNFINISHED_MAX jobs.
  */
 import type { CatalogService } from '../catalog/catalog-types.ts'
-import { endLeftImport } from '../catalog/change-import.ts'
+import { endLeftImport, endLeftImports } from '../catalog/change-import.ts'
+import { Unavailable } from '../util/errors.ts'
+import { warn } from '../util/say.ts'
 import type { JobRunner } from './jobs.ts'
 
-export function importRunner({ catalog }: { readonly catalog: Pick<CatalogService, 'change'> }): JobRunner {
+interface ImportDeps {
+  readonly catalog: Pick<CatalogService, 'change'>
+}
+
+/** Ends them at the start. Where the catalog takes no changes now, the runner ends them later. */
+export async function endImports({ catalog }: ImportDeps): Promise<void> {
+  try {
+    await catalog.change(endLeftImports)
+  } catch (error) {
+    if (!(error instanceof Unavailable)) throw error
+    warn(`imports that the last stop ended are still IN_PROGRESS, the next try follows: ${error.message}`)
+  }
+}
+
+export function importRunner({ catalog }: ImportDeps): JobRunner {
   return async job => {
     await catalog.change(endLeftImport(job.id))
   }
