@@ -10,9 +10,11 @@ import type { RequestKind } from '../format/schema.ts'
 import { readBasic, secretDigest } from '../util/authorization.ts'
 import type { Refusal } from '../util/errors.ts'
 import { BODY_BYTES_MAX, RATE_POOLS_MAX } from '../util/limits.ts'
+import { isMisspelt } from '../util/misspelt.ts'
 import { RateLimiter } from '../util/rate-limiter.ts'
 import type { ApiDeps, IngestTarget } from './api-types.ts'
 import { declaredBytesOf, type RequestHead, tryDecode } from './http/transport.ts'
+import { shown } from './parameters.ts'
 import { refuse, rejectedHeaders } from './problem.ts'
 
 /** A request that may send its body. */
@@ -40,7 +42,7 @@ export function admit(
   const { refuse: refused } = deps.health() // not `ready`: events are accepted while flushes fail
   if (refused !== undefined) return refuse(503, refused.code, refused.message, RETRY_SOON)
   const target = targetOf(webhook, deps)
-  if (target === undefined) return refuse(404, 'unknown_webhook', 'no webhook has this id')
+  if (target === undefined) return refuse(404, 'unknown_webhook', UNKNOWN_WEBHOOK)
   const kind = KINDS[head.method]
   if (kind === undefined)
     return refuse(405, 'method_not_allowed', 'a webhook takes POST and DELETE', { allow: 'POST, DELETE' })
@@ -48,7 +50,7 @@ export function admit(
     return refuse(401, 'unauthorized', "the pool's Basic credentials are missing or wrong", CHALLENGE)
   const encoding = encodingOf(head)
   const media = encoding === undefined ? undefined : refuseMedia(head)
-  if (encoding === undefined) return UNKNOWN_ENCODING
+  if (encoding === undefined) return unknownEncoding(head, 'gzip or identity', 'gzip')
   if (media !== undefined) return media
   const allOrNothing = disablePartialSuccess(head.query)
   if (typeof allOrNothing !== 'boolean') return allOrNothing
@@ -66,16 +68,18 @@ export function admit(
   return { target, kind, allOrNothing, gzip: encoding === 'gzip', minimal, declaredBytes }
 }
 
+const UNKNOWN_WEBHOOK = 'no webhook has this id: post to the webhookUrl of the data source'
 const KINDS: Readonly<Record<string, RequestKind>> = { post: 'post', delete: 'delete' }
 const RETRY_SOON = { 'retry-after': '1' }
 const CHALLENGE = { 'www-authenticate': 'Basic realm="weir"' }
 const RATE_MESSAGE = 'the pool is over its limit of events per second; retry later'
-const UNKNOWN_ENCODING = refuse(
-  415,
-  'unsupported_encoding',
-  'Content-Encoding is gzip or identity, and only one of them',
-  { 'accept-encoding': 'gzip' },
-)
+/** 415 that says what came. @param accepts the encodings of the header Accept-Encoding */
+export function unknownEncoding(head: RequestHead, takes: string, accepts: string): Refusal {
+  const several = head.headerCount('content-encoding') > 1 ? 'given several times, first as' : 'the encoding'
+  const found = `${several} "${shown(head.header('content-encoding'))}"`
+  const message = `Content-Encoding is ${takes}, and only one of them; found ${found}`
+  return refuse(415, 'unsupported_encoding', message, { 'accept-encoding': accepts })
+}
 
 /** 413 for a body over the limit: declared, or received. */
 export function tooLarge(): Refusal {
@@ -102,16 +106,15 @@ function refuseMedia(head: RequestHead): Refusal | undefined {
   if (text === '' || text === 'application/json') return undefined
   const media = text.split(';', 1)[0]!.trim().toLowerCase()
   if (media === '' || media === 'application/json') return undefined
-  return refuse(415, 'unsupported_media_type', 'the content type is application/json', {
-    accept: 'application/json',
-  })
+  const message = `the Content-Type is "${shown(text)}": send JSON as application/json`
+  return refuse(415, 'unsupported_media_type', message, { accept: 'application/json' })
 }
 
 const PARAMETER = 'disable_partial_success'
 
 /**
- * The value of the parameter. A repeated one or one that is no boolean is refused; other parameters
- * are ignored.
+ * The value of the parameter. A repeated one, one that is no boolean and a misspelt one are
+ * refused. Other parameters are ignored, because senders add their own.
  */
 function disablePartialSuccess(query: string): boolean | Refusal {
   if (query === '') return false
@@ -119,7 +122,11 @@ function disablePartialSuccess(query: string): boolean | Refusal {
   for (const pair of query.split('&')) {
     const at = pair.indexOf('=')
     const name = tryDecode((at < 0 ? pair : pair.slice(0, at)).replaceAll('+', ' '))
-    if (name !== PARAMETER) continue
+    if (name !== PARAMETER) {
+      if (name !== undefined && isMisspelt(name, PARAMETER))
+        return refuse(400, 'bad_parameter', `${shown(name)}: ${PARAMETER} is meant, and is spelt so`)
+      continue
+    }
     const value = tryDecode(at < 0 ? '' : pair.slice(at + 1).replaceAll('+', ' '))
     const on = value === 'true' || value === '1'
     if (!on && value !== 'false' && value !== '0')

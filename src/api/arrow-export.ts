@@ -44,7 +44,8 @@ import {
 } from '../util/limits.ts'
 import { exportFile, isLeftCopy } from '../util/paths.ts'
 import type { ControlRequest, ControlRoute, Reply, StreamAnswer } from './api-types.ts'
-import { problemReply, refuse } from './problem.ts'
+import { noSuchParameter } from './parameters.ts'
+import { problemReply, refuse, unknownPool } from './problem.ts'
 
 /** The other stages as the route sees them. */
 export interface ArrowDeps extends PinDeps {
@@ -101,7 +102,7 @@ export async function selectRows(
     return problemReply(refuse(403, 'forbidden', `the scope ${EXPORT_SCOPE} is needed`))
   const name = request.parameters[0] ?? ''
   const pool = deps.catalog.read.pools.find(name)
-  if (pool === undefined) return problemReply(refuse(404, 'unknown_pool', 'no Data Pool has this id or name'))
+  if (pool === undefined) return problemReply(unknownPool(name))
   const access = accessOf(
     pool,
     deps.catalog.read.policyOf(pool.id, caller.applicationId),
@@ -151,8 +152,7 @@ function selectionOf(query: string, own: readonly string[]): Selection | BadQuer
       const given = readColumns(value)
       if ('badRequest' in given) return given
       columns.push(...given)
-    } else if (!names.includes(name))
-      return { badRequest: `${name}: there is no such parameter; there are ${names.join(', ')}` }
+    } else if (!names.includes(name)) return { badRequest: noSuchParameter(name, names) }
     else if (texts.has(name)) return { badRequest: `${name}: it is given more than once` }
     else texts.set(name, value)
   }

@@ -2,7 +2,9 @@
 import { ENCODINGS, type Encoding, IMPORT_FORMATS, type ImportFormat } from '../parse/import/import-types.ts'
 import type { Refusal } from '../util/errors.ts'
 import { IMPORT_ERRORS_DEFAULT, IMPORT_ERRORS_MAX, IMPORT_LABEL_CHARACTERS_MAX } from '../util/limits.ts'
+import { unknownEncoding } from './admission.ts'
 import type { RequestHead } from './http/transport.ts'
+import { noSuchParameter, shown } from './parameters.ts'
 import { refuse } from './problem.ts'
 
 export interface ImportRequest {
@@ -27,25 +29,24 @@ const MEDIA: Readonly<Record<string, ImportFormat>> = {
 /** Reads a head, or refuses it. */
 export function readImportRequest(head: RequestHead): ImportRequest | Refusal {
   const encoding = encodingOf(head)
-  if (encoding === undefined) return UNKNOWN_ENCODING
+  if (encoding === undefined) return unknownEncoding(head, `one of ${ENCODINGS.join(', ')}`, 'gzip, zstd')
   const given = readParameters(head.query)
   if ('status' in given) return given
-  const format = given.format ?? formatOf(head.header('content-type'))
-  return format === undefined ? UNKNOWN_TYPE : { ...given, format, encoding }
+  const contentType = head.header('content-type')
+  const format = given.format ?? formatOf(contentType)
+  return format === undefined ? unknownType(contentType) : { ...given, format, encoding }
 }
 
-const UNKNOWN_ENCODING = refuse(
-  415,
-  'unsupported_encoding',
-  `Content-Encoding is one of ${ENCODINGS.join(', ')}, and only one of them`,
-  { 'accept-encoding': 'gzip, zstd' },
-)
-const UNKNOWN_TYPE = refuse(
-  415,
-  'unsupported_media_type',
-  'give the format: ?format=ndjson, csv or parquet, or the Content-Type application/x-ndjson, text/csv or application/vnd.apache.parquet',
-  { accept: 'application/x-ndjson, text/csv, application/vnd.apache.parquet' },
-)
+const FORMATS_WANTED =
+  'give the format: ?format=ndjson, csv or parquet, or the Content-Type application/x-ndjson, text/csv or application/vnd.apache.parquet'
+
+/** 415 that says what came. */
+function unknownType(contentType: string): Refusal {
+  const found = contentType === '' ? '' : `; the Content-Type is "${shown(contentType)}"`
+  return refuse(415, 'unsupported_media_type', `${FORMATS_WANTED}${found}`, {
+    accept: 'application/x-ndjson, text/csv, application/vnd.apache.parquet',
+  })
+}
 
 function encodingOf(head: RequestHead): Encoding | undefined {
   const text = head.header('content-encoding').trim().toLowerCase()
@@ -67,8 +68,7 @@ function readParameters(query: string): Parameters | Refusal {
   const texts = new Map<string, string>()
   for (const [name, value] of new URLSearchParams(query)) {
     if (texts.has(name)) return badParameter(`${name}: it is given more than once`)
-    if (!NAMES.includes(name))
-      return badParameter(`${name}: there is no such parameter; there are ${NAMES.join(', ')}`)
+    if (!NAMES.includes(name)) return badParameter(noSuchParameter(name, NAMES))
     texts.set(name, value)
   }
   const skipRows = countOf(texts.get('skipRows'), 0, Number.MAX_SAFE_INTEGER)

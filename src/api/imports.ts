@@ -29,8 +29,9 @@ import { doneReply, failedReply, resumeText } from './import-report.ts'
 import { type ImportRequest, readImportRequest } from './import-request.ts'
 import { IMPORT_SCOPES, ImportRun, type RunOptions } from './import-run.ts'
 import type { Ingest } from './ingest.ts'
+import { unknownParameter } from './parameters.ts'
 import { Places } from './places.ts'
-import { problemReply, refusalOfError, refuse } from './problem.ts'
+import { problemReply, refusalOfError, refuse, unknownPool } from './problem.ts'
 import { answerEarly, type Responder } from './responder.ts'
 import { UploadBody } from './upload-body.ts'
 
@@ -46,7 +47,6 @@ const STOPPING = refuse(503, 'stopping', 'the server is stopping; resume the imp
 })
 const CANCELLED = refuse(409, 'cancelled', 'the import was cancelled')
 const FORBIDDEN = refuse(403, 'forbidden', 'the scope data_pool:write or admin is needed')
-const UNKNOWN = refuse(404, 'unknown_pool', 'no Data Pool has this id or name')
 const BAD_PATH = refuse(404, 'not_found', 'the path is not well-formed')
 
 /** The parts of a head that are needed after the caller is identified. */
@@ -107,8 +107,11 @@ export class Imports {
     const caller = await this.#deps.imports.verify(authorization, address)
     if ('status' in caller) return problemReply(caller)
     if (!mayImport(caller)) return problemReply(FORBIDDEN)
-    const pool = this.#deps.imports.pool(parameters[0] ?? '')
-    if (pool === undefined) return problemReply(UNKNOWN)
+    const name = parameters[0] ?? ''
+    const pool = this.#deps.imports.pool(name)
+    if (pool === undefined) return problemReply(unknownPool(name))
+    const unknown = unknownParameter(query, ['label'])
+    if (unknown !== undefined) return problemReply(refuse(400, 'bad_parameter', unknown))
     const label = new URLSearchParams(query).get('label')
     const imports = this.#deps.imports.journal
       .ofPool(pool.id)
@@ -173,7 +176,7 @@ export class Imports {
     if ('status' in caller) return caller
     if (!mayImport(caller)) return FORBIDDEN
     const pool = imports.pool(name)
-    if (pool === undefined) return UNKNOWN
+    if (pool === undefined) return unknownPool(name)
     const { refuse: refused } = health()
     if (refused !== undefined) return refuse(503, refused.code, refused.message, { 'retry-after': '1' })
     if (body.whyEnded !== undefined) return body.whyEnded
@@ -210,7 +213,7 @@ export class Imports {
         bytes,
       })
       if ('badRequest' in begun) {
-        if (this.#deps.imports.pool(pool.id) === undefined) return problemReply(UNKNOWN)
+        if (this.#deps.imports.pool(pool.id) === undefined) return problemReply(unknownPool(head.pool))
         return problemReply(refuse(503, 'busy', begun.badRequest, BUSY.headers))
       }
       const entry = new JournalEntry(begun.id, journal, () => ({

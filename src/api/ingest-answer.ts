@@ -7,7 +7,12 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { deleteSchema, type PoolSchema, type RequestKind } from '../format/schema.ts'
-import { describeDocument, describeEventError, type EventErrorText } from '../parse/event-error.ts'
+import {
+  type BrokenAt,
+  describeDocument,
+  describeEventError,
+  type EventErrorText,
+} from '../parse/event-error.ts'
 import {
   ERROR_WORDS,
   OUTCOME_ACCEPTED,
@@ -52,7 +57,8 @@ export function answerOf(
 ): Answer {
   const at = row * OUTCOME_WORDS
   const document = result.outcomes[at + OUTCOME_DOCUMENT]!
-  if (document !== 0) return refusedDocument(document, result.outcomes[at + OUTCOME_EVENT]!)
+  if (document !== 0)
+    return refusedDocument(document, result.outcomes[at + OUTCOME_EVENT]!, brokenAt(result, errors))
   const events = result.outcomes[at + OUTCOME_EVENTS]!
   const accepted = result.outcomes[at + OUTCOME_ACCEPTED]!
   assert(events <= EVENTS_MAX && accepted <= events, 'an outcome is within its limits')
@@ -184,8 +190,15 @@ function refusedEvents(admission: Admission, events: number, errors: readonly Ev
   return answerRefusal({ ...refusal, headers: rejectedHeaders(events), events: plain }, rejectedBy)
 }
 
-function refusedDocument(document: number, event: number): Answer {
-  const { status, code, message } = describeDocument(document)
+/** Where a refused document broke; undefined where the kernel does not know. */
+function brokenAt({ errors }: ParseResult, { from, to }: { from: number; to: number }): BrokenAt | undefined {
+  if (from === to) return undefined
+  const [, event, word, byte] = errors.subarray(from * ERROR_WORDS)
+  return { event: event!, word: word!, byte: byte! }
+}
+
+function refusedDocument(document: number, event: number, broken: BrokenAt | undefined): Answer {
+  const { status, code, message } = describeDocument(document, broken)
   const events = event < 0 ? [] : [{ index: event, code, column: null, message }]
   return answerRefusal({ ...refuse(status, code, message), headers: rejectedHeaders(0), events })
 }

@@ -6,6 +6,7 @@ import { STATUS_CODES } from 'node:http'
 import { AccessEnded, type Refusal, SegmentDamaged, Unavailable } from '../util/errors.ts'
 import { warn } from '../util/say.ts'
 import type { Reply } from './api-types.ts'
+import { shown } from './parameters.ts'
 
 /** A refusal. `headers` are added to those of the answer. */
 export function refuse(
@@ -15,6 +16,11 @@ export function refuse(
   headers: Readonly<Record<string, string>> = {},
 ): Refusal {
   return { status, code, message, retryable: RETRYABLE.has(status), headers }
+}
+
+/** 404 for the pool of a path. */
+export function unknownPool(name: string): Refusal {
+  return refuse(404, 'unknown_pool', `no Data Pool has the id or unique name "${shown(name)}"`)
 }
 
 const RETRYABLE: ReadonlySet<number> = new Set([408, 429, 500, 503])

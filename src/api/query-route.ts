@@ -12,6 +12,7 @@ import { GRAPHQL_BODY_BYTES_MAX, GRAPHQL_NESTING_MAX } from '../util/limits.ts'
 import type { ControlRequest, ControlRoute, Reply } from './api-types.ts'
 import type { Graphql } from './graphql/endpoint.ts'
 import { isDeeperThan, readJsonObject } from './json-object.ts'
+import { noSuchParameter } from './parameters.ts'
 import { problemReply, refuse } from './problem.ts'
 
 /** The questions, and the GraphQL type of the input of each. */
@@ -120,7 +121,7 @@ function readGiven(
   const given = new Map<string, unknown>()
   for (const [name, text] of texts) {
     if (name !== 'sql' && !NAMES.some(each => each === name))
-      return `${name}: there is no such parameter; there are format, sql, ${NAMES.join(', ')}`
+      return noSuchParameter(name, ['format', 'sql', ...NAMES])
     const value = name === 'sql' ? text : readJsonObject(`The parameter ${name}`, Buffer.from(text))
     if (name !== 'sql' && typeof value === 'string') return value
     given.set(name, value)

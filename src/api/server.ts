@@ -19,6 +19,7 @@ import { addImportRoute, Control, ControlBodies, controlRoutes, type Router } fr
 import { CHUNKED, declaredBytesOf, type OnRequest, type RequestHead } from './http/transport.ts'
 import { Imports } from './imports.ts'
 import { Ingest } from './ingest.ts'
+import { shown } from './parameters.ts'
 import { problemReply, refuse } from './problem.ts'
 import { QUERY_PATH } from './query-route.ts'
 import { answerEarly, type Responder } from './responder.ts'
@@ -142,12 +143,16 @@ function dispatcher(
     else if (framing === CHUNKED && !chunked) refuseHead(head, responder, NO_CHUNKS)
     else if (path.startsWith(INGEST) && !path.includes('/', INGEST.length) && path !== QUERY_PATH)
       webhook(head, responder, path.slice(INGEST.length))
-    else if (!routes.run(head, responder)) refuseHead(head, responder, NOT_FOUND)
+    else if (!routes.run(head, responder)) refuseHead(head, responder, notFound(path))
   }
 }
 
 const INGEST = '/v1/'
-const NOT_FOUND = refuse(404, 'not_found', 'nothing is served under this path')
+
+function notFound(path: string): Refusal {
+  return refuse(404, 'not_found', `nothing is served at "${shown(path)}"; docs/contract.md lists the routes`)
+}
+
 const NO_CHUNKS = refuse(
   411,
   'length_required',

@@ -5,6 +5,7 @@
  */
 import type { ControlRequest, ControlRoute, Reply } from '../api/api-types.ts'
 import type { AuditEntry } from '../api/graphql/context.ts'
+import { unknownParameter } from '../api/parameters.ts'
 import { problemReply, refuse } from '../api/problem.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { BadRequest } from '../catalog/catalog-types.ts'
@@ -76,9 +77,11 @@ function route<Request extends object>(
   { verify, audit }: AdminDeps,
   { path, scope, read, attemptOf: attempt, run }: AdminRoute<Request>,
 ): ControlRoute {
-  const handle = async ({ address, authorization, body }: ControlRequest): Promise<Reply> => {
+  const handle = async ({ address, authorization, body, query }: ControlRequest): Promise<Reply> => {
     const caller = await verify(authorization, address)
     if ('status' in caller) return problemReply(caller)
+    const unknown = unknownParameter(query, [])
+    if (unknown !== undefined) return problemReply(refuse(400, 'bad_parameter', unknown))
     const { applicationId } = caller
     const given = jsonOf(body)
     const request = given === undefined ? NOT_JSON : read(given)

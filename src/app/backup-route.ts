@@ -6,6 +6,7 @@
  * means that there is no backup. The backup is cancelled when its client disconnects.
  */
 import type { ControlRequest, ControlRoute, Reply, StreamAnswer, StreamReply } from '../api/api-types.ts'
+import { unknownParameter } from '../api/parameters.ts'
 import { problemReply, refuse } from '../api/problem.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Tokens } from '../catalog/token.ts'
@@ -55,9 +56,12 @@ interface AdminOptions {
 
 /** The route. Scope `admin`. */
 export function backupRoute(backups: Backups, verify: Tokens['verify'], options: AdminOptions): ControlRoute {
-  const handle = async ({ address, authorization, body }: ControlRequest): Promise<Reply | StreamAnswer> => {
+  const handle = async (request: ControlRequest): Promise<Reply | StreamAnswer> => {
+    const { address, authorization, body, query } = request
     const caller = await verify(authorization, address)
     if ('status' in caller) return problemReply(caller)
+    const unknown = unknownParameter(query, [])
+    if (unknown !== undefined) return problemReply(refuse(400, 'bad_parameter', unknown))
     if (!caller.scopes.has('admin'))
       return problemReply(
         refuse(403, 'forbidden', `application ${caller.applicationId} lacks the scope admin`),

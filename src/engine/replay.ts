@@ -217,6 +217,7 @@ function damageOf(chunk: ReplayChunk, row: number, result: ParseResult, request:
 
 function firstErrorOf(result: ParseResult, request: number): string {
   for (let at = 0; at < result.errors.length; at += ERROR_WORDS)
-    if (result.errors[at] === request) return `; event ${result.errors[at + 1]} fails`
+    if (result.errors[at] === request && result.errors[at + 1]! >= 0)
+      return `; event ${result.errors[at + 1]} fails`
   return ''
 }

@@ -45,22 +45,94 @@ export function errorWord(error: number, found: number): number {
   return error | (found << 8)
 }
 
+/** What JSON would have had at the place where a document broke. */
+export const EXPECTED = {
+  nothing: 0,
+  value: 1,
+  word: 2,
+  digit: 3,
+  key: 4,
+  colon: 5,
+  brace: 6,
+  bracket: 7,
+  quote: 8,
+  escape: 9,
+  hex: 10,
+  plain: 11,
+  end: 12,
+} as const
+
+const EXPECTED_WORDS: readonly string[] = [
+  '',
+  'a value',
+  'true, false or null',
+  'a digit',
+  'a key in double quotes',
+  'a colon after the key',
+  '"," or "}"',
+  '"," or "]"',
+  'the double quote that ends the string',
+  String.raw`an escape such as \n or \u00e9 after the backslash`,
+  String.raw`four hexadecimal digits after \u`,
+  String.raw`no control character in a string: write it as \n, \t or \u0001`,
+  'nothing more',
+]
+
+/** In the place of a byte: the document ended. */
+const END_OF_DOCUMENT = 256
+const SINGLE_QUOTE = 0x27
+const OPEN_OBJECT = 0x7b
+
+/**
+ * Makes the word of a refused document. It stands where an event error has its error word, and the
+ * byte where the document broke stands where that has its column.
+ * @param byte the byte that was found; undefined at the end of the document
+ */
+export function refusalWord(expected: number, byte: number | undefined): number {
+  return expected | ((byte ?? END_OF_DOCUMENT) << 8)
+}
+
+/** Why a text is not JSON: what was due at byte `at`, and what stands there. */
+export function describeGrammar(word: number, at: number, where = ''): string {
+  const expected = word & 0xff
+  const byte = word >> 8
+  let found = byte < 0x80 ? JSON.stringify(String.fromCharCode(byte)) : 'a character beyond ASCII'
+  if (byte === END_OF_DOCUMENT) found = 'the end'
+  let hint = ''
+  if (byte === SINGLE_QUOTE) hint = '; JSON takes double quotes'
+  if (expected === EXPECTED.end && byte === OPEN_OBJECT) hint = '; several objects go into one array'
+  return `expected ${EXPECTED_WORDS[expected]} at byte ${at}${where}, found ${found}${hint}`
+}
+
+/** Where a document broke, as far as the kernel knows. */
+export interface BrokenAt {
+  /** Index of the event; -1: outside of all. */
+  readonly event: number
+  readonly word: number
+  readonly byte: number
+}
+
 /**
  * The text of a refused document, a value of DOCUMENT. `status` is 400, or 413 where a limit was
  * passed.
  */
-export function describeDocument(document: number): { status: number; code: string; message: string } {
+export function describeDocument(
+  document: number,
+  broken?: BrokenAt,
+): { status: number; code: string; message: string } {
+  const inEvent = broken === undefined || broken.event < 0 ? '' : ` (event ${broken.event})`
+  const where = broken === undefined ? '' : ` at byte ${broken.byte}${inEvent}`
   switch (document) {
     case DOCUMENT.bom:
       return refused('byte_order_mark', 'the body begins with a byte order mark; send plain UTF-8')
     case DOCUMENT.invalid_utf8:
       return refused('invalid_utf8', 'the body is not valid UTF-8')
     case DOCUMENT.too_deep:
-      return refused('too_deep', `the body nests more than ${DEPTH_MAX} objects and arrays`)
+      return refused('too_deep', `the body nests more than ${DEPTH_MAX} objects and arrays${where}`)
     case DOCUMENT.unpaired_surrogate:
-      return refused('unpaired_surrogate', 'a string holds one half of a surrogate pair')
+      return refused('unpaired_surrogate', `a string holds one half of a surrogate pair${where}`)
     case DOCUMENT.number_out_of_range:
-      return refused('number_out_of_range', 'a number is beyond the range of a 64-bit float')
+      return refused('number_out_of_range', `a number is beyond the range of a 64-bit float${where}`)
     case DOCUMENT.not_object_or_array:
       return refused('not_object_or_array', 'the body is neither a JSON object nor an array of objects')
     case DOCUMENT.broken_gzip:
@@ -74,8 +146,17 @@ export function describeDocument(document: number): { status: number; code: stri
         message: `a decoded body takes at most ${BODY_BYTES_MAX} bytes`,
       }
     default:
-      return refused('not_json', 'the body is not JSON')
+      return refused('not_json', notJson(broken, inEvent))
   }
+}
+
+const EMPTY = refusalWord(EXPECTED.value, undefined)
+
+function notJson(broken: BrokenAt | undefined, where: string): string {
+  if (broken === undefined) return 'the body is not JSON'
+  if (broken.byte === 0 && broken.word === EMPTY)
+    return 'the body is empty: send a JSON object or an array of objects'
+  return `the body is not JSON: ${describeGrammar(broken.word, broken.byte, where)}`
 }
 
 function refused(code: string, message: string) {

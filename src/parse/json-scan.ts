@@ -9,7 +9,7 @@
  */
 import { isUtf8 } from 'node:buffer'
 import { DEPTH_MAX } from '../util/limits.ts'
-import { DOCUMENT, FOUND } from './event-error.ts'
+import { DOCUMENT, EXPECTED, FOUND, refusalWord } from './event-error.ts'
 import { hex4 } from './unescape.ts'
 
 const QUOTE = 0x22
@@ -20,6 +20,7 @@ const ZERO = 0x30
 const OPEN_ARRAY = 0x5b
 const OPEN_OBJECT = 0x7b
 const LOWER_U = 0x75
+const HEX_DIGIT = /[0-9a-f]/i
 
 /** Zeros behind the body: the longest look-ahead is an escaped surrogate pair. */
 const PAD_BYTES = 16
@@ -48,6 +49,10 @@ export class JsonScan {
   depth = 0
   /** The reason why the scan stopped, one of DOCUMENT. */
   document: number = DOCUMENT.ok
+  /** Where it stopped; -1: not known. */
+  stoppedAt = -1
+  /** What JSON would have had there, one of EXPECTED. */
+  expected: number = EXPECTED.nothing
   /** The kind of the last value, one of FOUND. */
   found: number = FOUND.nothing
   /**
@@ -66,19 +71,27 @@ export class JsonScan {
     this.pos = 0
     this.depth = 0
     this.document = DOCUMENT.ok
+    this.stoppedAt = -1
     if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) return this.#refuse(DOCUMENT.bom)
     if (!isUtf8(bytes.subarray(0, length))) return this.#refuse(DOCUMENT.invalid_utf8)
     return true
   }
 
   /** Refuses the document as not JSON. Always false, so that callers can return it. */
-  refuseGrammar(): boolean {
-    return this.#refuse(DOCUMENT.not_json)
+  refuseGrammar(expected: number, at = this.pos): boolean {
+    return this.#refuse(DOCUMENT.not_json, at, expected)
   }
 
-  #refuse(document: number): boolean {
+  #refuse(document: number, at = -1, expected: number = EXPECTED.nothing): boolean {
     this.document = document
+    this.stoppedAt = at
+    this.expected = expected
     return false
+  }
+
+  /** The word of the refusal: what was expected, and what was found. */
+  refusalWord(end = this.end): number {
+    return refusalWord(this.expected, this.stoppedAt < end ? this.bytes[this.stoppedAt] : undefined)
   }
 
   /** Skips white space; returns the byte after it, 0 at the end. */
@@ -93,7 +106,7 @@ export class JsonScan {
 
   /** Enters the container whose bracket is at `pos`. */
   enter(): boolean {
-    if (this.depth === DEPTH_MAX) return this.#refuse(DOCUMENT.too_deep)
+    if (this.depth === DEPTH_MAX) return this.#refuse(DOCUMENT.too_deep, this.pos)
     this.#open[this.depth++] = this.bytes[this.pos++]!
     return true
   }
@@ -106,13 +119,13 @@ export class JsonScan {
 
   /** A key, its colon, and the space around them; `pos` then is where the value should begin. */
   skipKey(): boolean {
-    if (this.skipSpace() !== QUOTE) return this.refuseGrammar()
+    if (this.skipSpace() !== QUOTE) return this.refuseGrammar(EXPECTED.key)
     return this.skipString() && this.skipColon()
   }
 
   /** The colon after a key, and the space around it. */
   skipColon(): boolean {
-    if (this.skipSpace() !== COLON) return this.refuseGrammar()
+    if (this.skipSpace() !== COLON) return this.refuseGrammar(EXPECTED.colon)
     this.pos++
     this.skipSpace()
     return true
@@ -130,7 +143,7 @@ export class JsonScan {
         this.pos = pos + 1
         return true
       }
-      if (byte !== BACKSLASH) return this.refuseGrammar()
+      if (byte !== BACKSLASH) return this.refuseGrammar(pos < this.end ? EXPECTED.plain : EXPECTED.quote, pos)
       this.mark = 1
       if (SIMPLE_ESCAPE[bytes[pos + 1]!] === 1) pos += 2
       else pos = this.#unicodeEscape(pos)
@@ -145,20 +158,25 @@ export class JsonScan {
   #unicodeEscape(pos: number): number {
     const bytes = this.bytes
     const unit = bytes[pos + 1] === LOWER_U ? hex4(bytes, pos + 2) : -1
-    if (unit < 0) {
-      this.refuseGrammar()
-      return -1
-    }
+    if (unit < 0) return this.#refuseEscape(pos)
     if (unit < 0xd800 || unit > 0xdfff) return pos + 6
     if (unit <= 0xdbff && bytes[pos + 6] === BACKSLASH && bytes[pos + 7] === LOWER_U) {
       const second = hex4(bytes, pos + 8)
       if (second >= 0xdc00 && second <= 0xdfff) return pos + 12
-      if (second < 0) {
-        this.refuseGrammar()
-        return -1
-      }
+      if (second < 0) return this.#refuseEscape(pos + 6)
     }
-    this.#refuse(DOCUMENT.unpaired_surrogate)
+    this.#refuse(DOCUMENT.unpaired_surrogate, pos)
+    return -1
+  }
+
+  /** Refuses the escape at `pos`. Returns -1. */
+  #refuseEscape(pos: number): number {
+    const isUnicode = this.bytes[pos + 1] === LOWER_U
+    let at = pos + 1
+    if (isUnicode)
+      do at += 1
+      while (HEX_DIGIT.test(String.fromCharCode(this.bytes[at]!)))
+    this.refuseGrammar(isUnicode ? EXPECTED.hex : EXPECTED.escape, at)
     return -1
   }
 
@@ -169,7 +187,8 @@ export class JsonScan {
     let pos = start
     if (bytes[pos] === 0x2d) pos++
     const first = bytes[pos]! - ZERO
-    if (!(first >= 0 && first <= 9)) return this.refuseGrammar()
+    if (!(first >= 0 && first <= 9))
+      return this.refuseGrammar(pos === start ? EXPECTED.value : EXPECTED.digit, pos)
     pos++
     if (first > 0) pos = skipDigits(bytes, pos)
     const wholeEnd = pos
@@ -177,7 +196,7 @@ export class JsonScan {
     if (bytes[pos] === 0x2e) {
       const from = pos + 1
       pos = skipDigits(bytes, from)
-      if (pos === from) return this.refuseGrammar()
+      if (pos === from) return this.refuseGrammar(EXPECTED.digit, pos)
       mark = 1
     }
     let exponent = false
@@ -186,13 +205,13 @@ export class JsonScan {
       if (bytes[pos] === 0x2b || bytes[pos] === 0x2d) pos++
       const from = pos
       pos = skipDigits(bytes, from)
-      if (pos === from) return this.refuseGrammar()
+      if (pos === from) return this.refuseGrammar(EXPECTED.digit, pos)
       mark = 1
       exponent = true
     }
     if (exponent || wholeEnd - start > DIGITS_SURELY_FINITE) {
       if (!Number.isFinite(Number(bytes.toString('latin1', start, pos))))
-        return this.#refuse(DOCUMENT.number_out_of_range)
+        return this.#refuse(DOCUMENT.number_out_of_range, start)
     }
     this.pos = pos
     this.mark = mark
@@ -217,7 +236,7 @@ export class JsonScan {
     if (byte === 0x74) return this.#word(0x7472_7565, 4, FOUND.boolean)
     if (byte === 0x6e) return this.#word(0x6e75_6c6c, 4, FOUND.null)
     if (byte === 0x66) {
-      if (this.bytes[this.pos + 4] !== 0x65) return this.refuseGrammar()
+      if (this.bytes[this.pos + 4] !== 0x65) return this.refuseGrammar(EXPECTED.word)
       return this.#word(0x6661_6c73, 5, FOUND.boolean)
     }
     return this.skipNumber()
@@ -228,7 +247,7 @@ export class JsonScan {
     const bytes = this.bytes
     const at = this.pos
     const have = (bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!
-    if (have !== letters) return this.refuseGrammar()
+    if (have !== letters) return this.refuseGrammar(EXPECTED.word)
     this.pos = at + length
     this.found = found
     return true
@@ -267,7 +286,8 @@ export class JsonScan {
         this.skipSpace()
         return true
       }
-      if (byte !== inside + 2) return this.refuseGrammar()
+      if (byte !== inside + 2)
+        return this.refuseGrammar(inside === OPEN_OBJECT ? EXPECTED.brace : EXPECTED.bracket)
       this.leave()
     }
     return true

@@ -12,7 +12,7 @@ import { KIND, kindOf } from '../format/batch-layout.ts'
 import { deleteSchema, type PoolSchema, type RequestKind } from '../format/schema.ts'
 import { EVENTS_MAX } from '../util/limits.ts'
 import { Column, KeyWriter, writeBatch } from './column-builders.ts'
-import { DOCUMENT, EVENT_ERROR, errorWord, FOUND } from './event-error.ts'
+import { DOCUMENT, EVENT_ERROR, EXPECTED, errorWord, FOUND } from './event-error.ts'
 import { JsonScan } from './json-scan.ts'
 import {
   type Allocate,
@@ -120,6 +120,8 @@ class JsKernel implements Kernel {
       this.#rows = rowsBefore
       this.#errors.length = errorsBefore
       this.#events = 0
+      const { stoppedAt } = this.#scan
+      if (stoppedAt >= 0) this.#report(this.#element, this.#scan.refusalWord(), stoppedAt)
     } else if (this.#errors.length > errorsBefore && (table[at + REQUEST_FLAGS]! & FLAG_ALL_OR_NOTHING) !== 0)
       this.#rows = rowsBefore
     const out = OUTCOME_WORDS * request
@@ -142,7 +144,10 @@ class JsKernel implements Kernel {
     } else if (!scan.skipValue()) return scan.document
     this.#element = -1
     scan.skipSpace()
-    if (scan.pos !== scan.end) return DOCUMENT.not_json
+    if (scan.pos !== scan.end) {
+      scan.refuseGrammar(EXPECTED.end)
+      return DOCUMENT.not_json
+    }
     if (first !== OPEN_ARRAY && first !== OPEN_OBJECT) return DOCUMENT.not_object_or_array
     return this.#events > EVENTS_MAX ? DOCUMENT.too_many_events : DOCUMENT.ok
   }
@@ -163,7 +168,7 @@ class JsKernel implements Kernel {
         scan.leave()
         return true
       }
-      if (byte !== COMMA) return scan.refuseGrammar()
+      if (byte !== COMMA) return scan.refuseGrammar(EXPECTED.bracket)
       scan.pos++
       scan.skipSpace()
     }

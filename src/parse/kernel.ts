@@ -52,7 +52,8 @@ export const OUTCOME_EVENT = 3
 
 /**
  * Int32 words of an event error: request (row in the table), event, error word (event-error.ts),
- * column.
+ * column. A document that broke at a known byte has one: its event or -1, the word of the refusal,
+ * the byte.
  */
 export const ERROR_WORDS = 4
 

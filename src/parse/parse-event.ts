@@ -5,7 +5,7 @@
  * The last duplicate of a key wins at each level, as in JSON.parse: a name that comes again forgets
  * all that was found below its earlier value.
  */
-import { FOUND } from './event-error.ts'
+import { EXPECTED, FOUND } from './event-error.ts'
 import type { JsonScan } from './json-scan.ts'
 import type { PathNode, Paths } from './path.ts'
 import { unescapeInto } from './unescape.ts'
@@ -55,7 +55,7 @@ export class EventScan {
       return true
     }
     for (;;) {
-      if (scan.bytes[scan.pos] !== QUOTE) return scan.refuseGrammar()
+      if (scan.bytes[scan.pos] !== QUOTE) return scan.refuseGrammar(EXPECTED.key)
       const from = scan.pos + 1
       if (!scan.skipString()) return false
       const child =
@@ -67,7 +67,7 @@ export class EventScan {
         scan.leave()
         return true
       }
-      if (byte !== COMMA) return scan.refuseGrammar()
+      if (byte !== COMMA) return scan.refuseGrammar(EXPECTED.brace)
       scan.pos++
       scan.skipSpace()
     }

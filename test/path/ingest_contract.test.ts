@@ -215,6 +215,84 @@ describe.each(['native', 'js'])('kernel %s', kernel => {
         expect((await send('[]', { query: `?disable_partial_success=${value}` })).status).toBe(200)
     }))
 
+  test('a document that is not JSON: where it broke, what was due and what was found', async () => {
+    const found: [string, string, number[]][] = [
+      ['', 'the body is empty: send a JSON object or an array of objects', []],
+      [' \n', 'the body is not JSON: expected a value at byte 2, found the end', []],
+      ['hello=1', 'the body is not JSON: expected a value at byte 0, found "h"', []],
+      ['{"a":1}\n{"a":2}', 'found "{"; several objects go into one array', []],
+      [
+        "[{},{'a':1}]",
+        `a key in double quotes at byte 5 (event 1), found "'"; JSON takes double quotes`,
+        [1],
+      ],
+      ['[{},{"a":1,}]', 'expected a key in double quotes at byte 11 (event 1), found "}"', [1]],
+      ['{"a" 1}', 'expected a colon after the key at byte 5 (event 0), found "1"', [0]],
+      ['{"a":1 "b":2}', 'expected "," or "}" at byte 7 (event 0), found "\\""', [0]],
+      ['[{"a":[1}]', 'expected "," or "]" at byte 8 (event 0), found "}"', [0]],
+      ['[{} {}]', 'expected "," or "]" at byte 4, found "{"', []],
+      ['{"a":tru}', 'expected true, false or null at byte 5 (event 0), found "t"', [0]],
+      ['{"a":-x}', 'expected a digit at byte 6 (event 0), found "x"', [0]],
+      ['{"a":1.}', 'expected a digit at byte 7 (event 0), found "}"', [0]],
+      ['{"a":"b\nc"}', 'no control character in a string: write it as \\n, ', [0]],
+      ['{"a":"b', 'expected the double quote that ends the string at byte 7 (event 0), found the end', [0]],
+      [
+        '{"a":"\\x"}',
+        'an escape such as \\n or \\u00e9 after the backslash at byte 7 (event 0), found "x"',
+        [0],
+      ],
+      ['{"a":"\\u00g0"}', 'four hexadecimal digits after \\u at byte 10 (event 0), found "g"', [0]],
+      ['{"a":é}', 'expected a value at byte 5 (event 0), found a character beyond ASCII', [0]],
+      ['[{},{"a":1e999}]', 'a number is beyond the range of a 64-bit float at byte 9 (event 1)', [1]],
+      ['{"a":"\\ud800"}', 'a string holds one half of a surrogate pair at byte 6 (event 0)', [0]],
+    ]
+    for (const [body, message, indexes] of found) {
+      for (const [packed, headers] of [
+        [body, {}],
+        [gzipSync(body), { 'content-encoding': 'gzip' }],
+      ] as const) {
+        const answer = await send(packed, { headers })
+        expect([body, answer.status, answer.json.detail]).toEqual([
+          body,
+          400,
+          expect.stringContaining(message),
+        ])
+        expect(answer.json.events.map((one: { index: number }) => one.index)).toEqual(indexes)
+      }
+    }
+  })
+
+  test('a refused content type or encoding is named, shortened and escaped', async () => {
+    const detailOf = async (headers: Record<string, string>) => (await send('{}', { headers })).json.detail
+    expect(await detailOf({ 'content-type': 'text/plain' })).toBe(
+      'the Content-Type is "text/plain": send JSON as application/json',
+    )
+    expect((await detailOf({ 'content-type': `text/${'x'.repeat(500)}` })).length).toBeLessThan(200)
+    expect(await detailOf({ 'content-type': 'text/\u009b' })).not.toMatch(/\p{Cc}/u)
+    expect(await detailOf({ 'content-encoding': 'br' })).toContain('found the encoding "br"')
+  })
+
+  test('a misspelt disable_partial_success is refused, parameters of senders are not', async () => {
+    for (const name of [
+      'disablePartialSuccess',
+      'disable-partial-success',
+      'DISABLE_PARTIAL_SUCCESS',
+      'disable_partial_sucess',
+      'disable_partial_successs',
+      'disable_partial_succes',
+      'disable_patrial_success',
+      'disable_partiel_success',
+      'disable%5Fpartial%5Fsuccess%5F',
+    ])
+      for (const method of ['POST', 'DELETE']) {
+        const answer = await send('[]', { query: `?x=1&${name}=true`, method })
+        expectProblem(answer, 400, 'bad_parameter')
+        expect(answer.json.detail).toContain('disable_partial_success is meant')
+      }
+    for (const name of ['utm_source', 'partial_success', 'disable', 'disable_full_success', 'x'.repeat(2000)])
+      expect([name, (await send('[]', { query: `?${name}=true` })).status]).toEqual([name, 200])
+  })
+
   test('the order of the checks: 404, 405, 401, 415, parameter, declared size', async () => {
     const large = 'x'.repeat(BODY_BYTES_MAX + 1)
     const bad = { 'content-type': 'text/plain' }

@@ -13,7 +13,7 @@
 import { isUtf8 } from 'node:buffer'
 import { assert } from '../../util/assert.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX, IMPORT_ROW_BYTES_MAX } from '../../util/limits.ts'
-import { DOCUMENT } from '../event-error.ts'
+import { DOCUMENT, describeGrammar, EXPECTED } from '../event-error.ts'
 import { JsonScan } from '../json-scan.ts'
 import type { BadRow, RowBatch } from './import-types.ts'
 
@@ -42,6 +42,12 @@ const CODES: Readonly<Record<number, string>> = {
   [DOCUMENT.too_deep]: 'too_deep',
   [DOCUMENT.unpaired_surrogate]: 'unpaired_surrogate',
   [DOCUMENT.number_out_of_range]: 'number_out_of_range',
+}
+
+/** Why a row is refused: its code, and more words for its message. */
+interface Problem {
+  readonly code: string
+  readonly why?: string
 }
 
 export class RowBatches {
@@ -159,11 +165,11 @@ export class RowBatches {
     return first
   }
 
-  #report(code: string, row: number, line: number, column: string | null = null): void {
+  #report(code: string, row: number, line: number, column: string | null = null, why = ''): void {
     this.#refusedBy.set(code, (this.#refusedBy.get(code) ?? 0) + 1)
     if (this.#reportsLeft === 0) return
     const message = column === null ? MESSAGES[code] : 'the field is not JSON'
-    this.#refused.push({ row, line, code, column, message: message ?? code })
+    this.#refused.push({ row, line, code, column, message: `${message ?? code}${why}` })
   }
 
   /** Refuses every row that is no JSON object. */
@@ -171,7 +177,7 @@ export class RowBatches {
     if (this.#count === 0) return
     this.#room[0] = OPEN_ARRAY // so no byte order mark begins here
     if (!isUtf8(this.#room.subarray(0, this.#used)))
-      this.#drop(index => (this.#isTextAt(index) ? undefined : 'invalid_utf8'))
+      this.#drop(index => (this.#isTextAt(index) ? undefined : { code: 'invalid_utf8' }))
     const isLoaded = this.#scan.load(this.#room, 0, this.#used)
     assert(isLoaded, 'the rows are text')
     this.#drop(index => this.#problemAt(index))
@@ -185,33 +191,38 @@ export class RowBatches {
     return isUtf8(this.#room.subarray(this.#startOf(index), this.#ends[index]!))
   }
 
-  /** The code of a row that is no JSON object. */
-  #problemAt(index: number): string | undefined {
+  /** The problem of a row that is no JSON object. */
+  #problemAt(index: number): Problem | undefined {
     const scan = this.#scan
     scan.pos = this.#startOf(index)
     scan.depth = 0
     scan.document = DOCUMENT.ok
     const isObject = scan.skipSpace() === OPEN_OBJECT
-    if (!scan.skipValue()) return CODES[scan.document] ?? 'not_json'
-    scan.skipSpace()
-    if (scan.pos !== this.#ends[index]!) return 'not_json'
-    return isObject ? undefined : 'not_object'
+    if (scan.skipValue()) {
+      scan.skipSpace()
+      if (scan.pos === this.#ends[index]!) return isObject ? undefined : { code: 'not_object' }
+      scan.refuseGrammar(EXPECTED.end)
+    }
+    const code = CODES[scan.document]
+    if (code !== undefined) return { code }
+    const why = describeGrammar(scan.refusalWord(this.#ends[index]), scan.stoppedAt - this.#startOf(index))
+    return { code: 'not_json', why: `: ${why}` }
   }
 
-  /** Refuses the rows that `problem` has a code for, and closes the gaps that they leave. */
-  #drop(problem: (index: number) => string | undefined): void {
-    const codes = new Map<number, string>()
+  /** Refuses the rows that `problemOf` has a problem of, and closes the gaps that they leave. */
+  #drop(problemOf: (index: number) => Problem | undefined): void {
+    const problems = new Map<number, Problem>()
     for (let index = 0; index < this.#count; index += 1) {
-      const code = problem(index)
-      if (code !== undefined) codes.set(index, code)
+      const problem = problemOf(index)
+      if (problem !== undefined) problems.set(index, problem)
     }
-    if (codes.size === 0) return
+    if (problems.size === 0) return
     let [kept, used, start] = [0, 1, 1]
     for (let index = 0; index < this.#count; index += 1) {
       const end = this.#ends[index]!
       const [row, line] = [this.#places[2 * index]!, this.#places[2 * index + 1]!]
-      const code = codes.get(index)
-      if (code !== undefined) this.#report(code, row, line)
+      const problem = problems.get(index)
+      if (problem !== undefined) this.#report(problem.code, row, line, null, problem.why)
       else {
         this.#room.copyWithin(used, start, end + 1)
         used += end + 1 - start

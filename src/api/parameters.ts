@@ -1,0 +1,30 @@
+/**
+ * Names of query parameters that a route does not take. The routes of Weir refuse them: a filter
+ * with a misspelt name would be ignored, and the answer would be another one than was asked for.
+ */
+import { likelyName } from '../util/misspelt.ts'
+import { printable } from '../util/say.ts'
+
+/** Characters of a client's text that a message repeats. */
+const SHOWN_CHARACTERS_MAX = 100
+
+/** A text of a client as a message shows it. */
+export function shown(text: string): string {
+  const short = text.length > SHOWN_CHARACTERS_MAX ? `${text.slice(0, SHOWN_CHARACTERS_MAX)}…` : text
+  return printable(short)
+}
+
+/** The sentence for a parameter that the route does not take. */
+export function noSuchParameter(name: string, known: readonly string[]): string {
+  const likely = likelyName(name, known)
+  const meant = likely === undefined ? '' : `, ${likely} may be meant`
+  const all = known.length === 0 ? 'this route takes none' : `there are ${known.join(', ')}`
+  return `${shown(name)}: there is no such parameter${meant}; ${all}`
+}
+
+/** The sentence for the first parameter of a query that is not known; undefined where all are. */
+export function unknownParameter(query: string, known: readonly string[]): string | undefined {
+  for (const name of new URLSearchParams(query).keys())
+    if (!known.includes(name)) return noSuchParameter(name, known)
+  return undefined
+}
