@@ -2,6 +2,12 @@
 import { RecordBatchReader, tableFromIPC } from 'apache-arrow'
 
 const [base, pool, id, secret] = process.argv.slice(2)
+if (secret === undefined) {
+  process.stderr.write(
+    'usage: node examples/read-pool.mjs <url of Weir> <pool> <client id> <client secret>\n',
+  )
+  process.exit(2)
+}
 const headers = { authorization: `Basic ${Buffer.from(`${id}:${secret}`).toString('base64')}` }
 
 // All at once

@@ -5,6 +5,12 @@ import { compressors } from 'hyparquet-compressors'
 
 const shown = value => (value instanceof Date ? value.toISOString() : String(value)).slice(0, 40)
 
+if (process.argv.length < 3) {
+  process.stderr.write(
+    'usage: node examples/read-segment.mjs <data folder>/segment/<pool>/<file>.parquet …\n',
+  )
+  process.exit(2)
+}
 for (const path of process.argv.slice(2)) {
   const file = await asyncBufferFromFile(path)
   const metadata = await parquetMetadataAsync(file)

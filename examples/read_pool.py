@@ -6,6 +6,9 @@ import base64
 import sys
 import urllib.request
 
+if len(sys.argv) != 5:
+    sys.exit("usage: python examples/read_pool.py <url of Weir> <pool> <client id> <client secret>")
+
 import duckdb
 import polars
 import pyarrow

@@ -50,6 +50,8 @@ def with_chdb(file):
     print("  rows", str(chdb.query(f"SELECT count() FROM file('{file}', Parquet)", "TabSeparated")).strip())
 
 
+if len(sys.argv) < 2:
+    sys.exit("usage: python examples/read_segment.py <data folder>/segment/<pool>/<file>.parquet ...")
 for path in sys.argv[1:]:
     for reader in (with_pyarrow, with_polars, with_duckdb, with_chdb):
         print(f"{path} {reader.__name__.replace('with_', '')}")

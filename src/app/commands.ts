@@ -6,7 +6,8 @@
  * commands need.
  */
 import { CLEAN, type Command, type CommandInput, JSON_FLAG } from '../engine/command.ts'
-import { optionLines } from '../engine/config.ts'
+import { misspeltVariables, optionLines } from '../engine/config.ts'
+import { boundNote } from '../util/addresses.ts'
 import { endNow, STOP_SIGNALS, withoutEchoes } from '../util/end-process.ts'
 import { STOP_MS_MAX } from '../util/limits.ts'
 import { errorText, say, warn } from '../util/say.ts'
@@ -40,7 +41,11 @@ const EXPORT: Command = {
   name: 'export',
   positionals: ['<pool>'],
   flags: [
-    { flag: 'format', value: 'parquet|arrow|ndjson|csv', why: 'format of the file; default parquet' },
+    {
+      flag: 'format',
+      value: 'parquet|arrow|ndjson|csv',
+      why: 'format of the file; default by the name of --out, else parquet',
+    },
     { flag: 'columns', value: 'a,b', why: 'exports these columns in this order; default all' },
     { flag: 'where', value: 'JSON', why: 'exports rows that match a list of filters as GraphQL takes them' },
     { flag: 'start', value: 'time', why: 'exports rows with the primary timestamp at or after this time' },
@@ -251,6 +256,7 @@ function usageOf({ name, positionals }: Command): string {
 /** `weir start`. Resolves when a signal has stopped the server. */
 async function runServer({ config }: CommandInput): Promise<number> {
   const { startServer } = await import('./start.ts') // the other commands need no HTTP
+  for (const line of misspeltVariables()) warn(line)
   const server = await startServer(config, error => {
     warn(`a thread failed, Weir ends; the next start recovers: ${errorText(error)}`)
     endNow()
@@ -258,10 +264,27 @@ async function runServer({ config }: CommandInput): Promise<number> {
   // Set before the first line is printed, because its reader may send a signal at once.
   const stopped = stopOnSignal(server)
   for (const note of server.notes) say(`weir: ${note}`)
-  say(`weir: listening on ${server.url}`)
+  if (server.opened.isNewFolder) warnOfNewFolder(config)
+  say(`weir: listening on ${server.url}${boundNote(config.host)}`)
   sayFirstSteps(server, config.clientSecret !== '')
   await stopped
   return CLEAN
+}
+
+/**
+ * A new folder where an old one was expected, as with a volume that is not mounted, looks like the
+ * loss of all data.
+ */
+function warnOfNewFolder({ clientId, dataDir }: CommandInput['config']): void {
+  const signs: string[] = []
+  if (clientId !== '') signs.push('WEIR_CLIENT_ID is set')
+  if ((process.env['INVOCATION_ID'] ?? '') !== '' || (process.env['NOTIFY_SOCKET'] ?? '') !== '')
+    signs.push('a service manager started Weir')
+  if (process.pid === 1) signs.push('Weir is the first process of a container')
+  if (signs.length === 0) return
+  warn(
+    `NEW DATA FOLDER: ${dataDir} had no data, so Weir begins with an empty one. If there should be data (${signs.join(', ')}), stop Weir now and check --data-dir, WEIR_DATA_DIR and whether the volume is mounted.`,
+  )
 }
 
 /**
@@ -301,19 +324,24 @@ function sayFirstSteps({ opened, url }: Running, secretIsGiven: boolean): void {
 function stopOnSignal(server: Running): Promise<void> {
   let asked = false
   return new Promise(resolve => {
-    const stop = async () => {
-      if (asked) endNow()
+    const stop = async (signal: NodeJS.Signals) => {
+      if (asked) {
+        warn(`a second ${signal} ends Weir at once; the next start recovers what is left`)
+        endNow()
+      }
       asked = true
+      warn(`stopping, because of ${signal}: requests under way are answered, events are flushed`)
       setTimeout(() => {
         warn('stopping takes too long; the next start recovers what is left')
         endNow()
       }, STOP_MS_MAX - 500).unref()
       const whole = await server.stop()
-      if (!whole) warn('stopped before everything was flushed; the next start recovers it from the log')
+      if (whole) warn('stopped: everything is answered, synced and flushed')
+      else warn('stopped before everything was flushed; the next start recovers it from the log')
       resolve()
     }
-    const stopOrEnd = withoutEchoes(() => {
-      stop().catch(error => {
+    const stopOrEnd = withoutEchoes(signal => {
+      stop(signal).catch(error => {
         warn(`stopping failed; the next start recovers: ${(error as Error).stack}`)
         endNow()
       })

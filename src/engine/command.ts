@@ -5,6 +5,7 @@
 import { parseArgs } from 'node:util'
 import { assert, must } from '../util/assert.ts'
 import { CannotRun } from '../util/errors.ts'
+import { likelyName } from '../util/misspelt.ts'
 import { allOptions, type Config, type Option, readConfig } from './config.ts'
 
 /** Exit codes. 1: damage was found. 2: the command could not run. */
@@ -58,12 +59,14 @@ function usageError(
   error: Error & { readonly code?: string },
   args: readonly string[],
   command: Command,
+  isDefault: boolean,
 ): string {
   const { code, message } = error
   const flag = /'(-[^ '=]*)/.exec(message)?.[1] ?? ''
   if (code === 'ERR_PARSE_ARGS_UNKNOWN_OPTION') {
     const word = args.find(arg => /^-[^-]/.test(arg)) // `-out x` is read as the letters o, u and t
-    if (flag.startsWith('--') || word === undefined) return `weir ${command.name} has no option ${flag}`
+    if (flag.startsWith('--') || word === undefined)
+      return `weir ${command.name} has no option ${flag}${likelyFlag(flag, command, isDefault)}`
     return `weir ${command.name} has no option ${word}; options have two dashes: -${word}`
   }
   if (code !== 'ERR_PARSE_ARGS_INVALID_OPTION_VALUE') return message
@@ -71,6 +74,19 @@ function usageError(
   if (value === '') return `${flag} takes no value`
   const dashed = message.includes('ambiguous') ? `, or ${flag}=… where it begins with a dash` : ''
   return `${flag} needs a value: ${flag} ${value}${dashed}`
+}
+
+/** The option that an unknown one may stand for, or whose it is. */
+function likelyFlag(given: string, command: Command, isDefault: boolean): string {
+  const ofStart = allOptions().flatMap(([, { flag, hidden, common }]) =>
+    flag === null || hidden === true ? [] : [{ flag, isTaken: isDefault || common === true }],
+  )
+  const taken = ofStart.filter(({ isTaken }) => isTaken).map(({ flag }) => flag)
+  const likely = likelyName(given.slice(2), [...taken, ...command.flags.map(({ flag }) => flag), 'help'])
+  if (likely !== undefined) return `: --${likely} may be meant`
+  const names = ofStart.map(({ flag }) => flag)
+  const other = names.find(flag => `--${flag}` === given) ?? likelyName(given.slice(2), names)
+  return other === undefined ? '' : `: only weir start takes --${other}`
 }
 
 /** Checks the number of arguments. Positionals are `<needed>` or `[optional]`, in order. */
@@ -107,12 +123,13 @@ export function readCommandLine(
   commands: readonly Command[],
   env?: NodeJS.ProcessEnv,
 ): CommandLine {
-  const name = firstPositional(args)
+  const { value: name, index = 0 } = firstPositional(args) ?? {}
   const named = name === undefined ? undefined : commands.find(command => command.name === name)
-  if (name !== undefined && named === undefined)
-    throw new CannotRun(
-      `there is no command "${name}"; there are ${commands.map(one => one.name).join(', ')}; see weir --help`,
-    )
+  if (name !== undefined && named === undefined) {
+    // In `--prot 1` the option is wrong, and 1 its value.
+    if (args[index - 1]?.startsWith('--') === true) parseFlags(args, must(commands[0], 'the default'), true)
+    throw new CannotRun(unknownCommand(name, commands))
+  }
   const command = named ?? must(commands[0], 'the default command')
   const { values, positionals } = parseFlags(args, command, command === commands[0])
   if (named !== undefined) positionals.shift()
@@ -128,6 +145,13 @@ export function readCommandLine(
   return { named, help, input: { config, positionals, flags } }
 }
 
+function unknownCommand(name: string, commands: readonly Command[]): string {
+  const names = commands.map(one => one.name)
+  const likely = likelyName(name, names)
+  const meant = likely === undefined ? '' : `, "${likely}" may be meant`
+  return `there is no command "${name}"${meant}; there are ${names.join(', ')}; see weir --help`
+}
+
 type ParseOptions = Record<string, { type: 'string' | 'boolean' }>
 
 function flagsOf(isTaken: (one: Option<unknown>) => boolean): ParseOptions {
@@ -138,7 +162,7 @@ function flagsOf(isTaken: (one: Option<unknown>) => boolean): ParseOptions {
 }
 
 /** The command's name. A flag with a value that comes before it must be an option. */
-function firstPositional(args: readonly string[]): string | undefined {
+function firstPositional(args: readonly string[]): { value: string; index: number } | undefined {
   const options = flagsOf(() => true)
   const { tokens } = parseArgs({
     args: [...args],
@@ -147,7 +171,7 @@ function firstPositional(args: readonly string[]): string | undefined {
     strict: false,
     tokens: true,
   })
-  return tokens.find(token => token.kind === 'positional')?.value
+  return tokens.find(token => token.kind === 'positional')
 }
 
 function parseFlags(args: readonly string[], command: Command, isDefault: boolean) {
@@ -159,7 +183,9 @@ function parseFlags(args: readonly string[], command: Command, isDefault: boolea
   try {
     return parseArgs({ args: [...args], options, allowPositionals: true, strict: true })
   } catch (error) {
-    throw new CannotRun(`${usageError(error as Error, args, command)}; see weir ${command.name} --help`)
+    throw new CannotRun(
+      `${usageError(error as Error, args, command, isDefault)}; see weir ${command.name} --help`,
+    )
   }
 }
 

@@ -17,6 +17,7 @@ import {
   LOG_FILE_BYTES_MIN,
   STALENESS_MS_MAX,
 } from '../util/limits.ts'
+import { isMisspelt } from '../util/misspelt.ts'
 
 /** One option. */
 export interface Option<T> extends Taken<T> {
@@ -290,6 +291,19 @@ export function optionLines(onlyCommon: boolean): string[] {
 /** All options with their names in Config. */
 export function allOptions(): [string, Option<unknown>][] {
   return Object.entries(OPTIONS)
+}
+
+/**
+ * Variables of the environment that are no option and are spelt like one. Others may belong to
+ * another program.
+ */
+export function misspeltVariables(env: NodeJS.ProcessEnv = process.env): string[] {
+  const known = allOptions().map(([, one]) => one.env)
+  return Object.keys(env).flatMap(name => {
+    if (!/^weir_/i.test(name) || known.includes(name)) return []
+    const likely = known.find(one => isMisspelt(name, one))
+    return likely === undefined ? [] : [`${name} is no option and has no effect: ${likely} may be meant`]
+  })
 }
 
 function spelling(one: Option<unknown>): string {

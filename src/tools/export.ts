@@ -4,7 +4,7 @@
  * DuckDB writes a Parquet file itself, all segments in one statement. The other formats are made of
  * record batches, which come as in the Arrow route (api/arrow-export.ts).
  */
-import { dirname, resolve } from 'node:path'
+import { dirname, extname, resolve } from 'node:path'
 import { copyRows, copyTo, parquetTarget, sweepCopies } from '../api/arrow-export.ts'
 import { CLEAN, type CommandInput } from '../engine/command.ts'
 import type { PoolSchema } from '../format/schema.ts'
@@ -68,10 +68,10 @@ function optionsOf(flags: CommandInput['flags']): ExportOptions {
   const start = flags.get('start')
   const stop = flags.get('stop')
   const out = flags.get('out')
-  const format = oneOf(FORMATS, 'format', flags.get('format') ?? 'parquet')
   const compression = flags.get('compression')
   if (out === undefined || out === '')
     throw new CannotRun('weir export needs --out: a file, as in --out rows.parquet, or - for standard output')
+  const format = formatOf(flags.get('format'), out)
   if (compression !== undefined && format !== 'parquet')
     throw new CannotRun('--compression is for --format parquet')
   return {
@@ -86,6 +86,26 @@ function optionsOf(flags: CommandInput['flags']): ExportOptions {
     out,
     force: flags.has('force'),
   }
+}
+
+/** The format by its flag, else by the name of the file, else Parquet. */
+function formatOf(given: string | undefined, out: string): ExportOptions['format'] {
+  const named = SUFFIXES[extname(out).toLowerCase()]
+  if (given === undefined) return named ?? 'parquet'
+  const format = oneOf(FORMATS, 'format', given)
+  if (named !== undefined && named !== format)
+    throw new CannotRun(
+      `--out ${out} is named as ${named}, and --format is ${format}: give the file another name`,
+    )
+  return format
+}
+
+const SUFFIXES: Readonly<Record<string, ExportOptions['format']>> = {
+  '.parquet': 'parquet',
+  '.arrow': 'arrow',
+  '.ndjson': 'ndjson',
+  '.jsonl': 'ndjson',
+  '.csv': 'csv',
 }
 
 function columnsOf(text: string | undefined): readonly string[] | undefined {

@@ -28,12 +28,39 @@ export async function postToServer(
     body: JSON.stringify(body),
     ...(msMax === undefined ? {} : { signal: AbortSignal.timeout(msMax) }),
   }).catch(error => {
-    throw new NoAnswer(`${url} cannot be reached: ${(error as { cause?: Error }).cause?.message ?? error}`)
+    throw new NoAnswer(unreachable(url, error as Error))
   })
   if (answer.status === 200 && answer.body !== null) return answer as typeof answer & { body: ReadableStream }
   const { detail = '' } = (await answer.json().catch(() => ({}))) as { readonly detail?: string }
   const text = `${url} refused ${what} with status ${answer.status}: ${detail}`
   throw NOT_NOW.has(answer.status) ? new NoAnswer(text) : new CannotRun(text)
+}
+
+/** What to do about an error of a connection, by its code. */
+const CONNECTION_ERRORS: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'nothing listens there: start the server, or name its address and --port',
+  ENOTFOUND: 'no host has this name',
+  EAI_AGAIN: 'the name of the host cannot be looked up now',
+  EHOSTUNREACH: 'no route leads to this host',
+  ENETUNREACH: 'no route leads to this network',
+  ETIMEDOUT: 'the host does not answer: is a firewall between?',
+  UND_ERR_CONNECT_TIMEOUT: 'the host does not answer: is a firewall between?',
+  ECONNRESET: 'the other side closed the connection without an answer: is it a Weir server?',
+  UND_ERR_SOCKET: 'the other side closed the connection without an answer: is it a Weir server?',
+  EPROTO: 'it does not speak TLS: use http:// where no proxy adds it',
+  ERR_SSL_WRONG_VERSION_NUMBER: 'it does not speak TLS: use http:// where no proxy adds it',
+}
+
+/** The sentence for a server that a request does not reach. */
+export function unreachable(url: string, error: Error): string {
+  const cause = (error.cause ?? error) as NodeJS.ErrnoException
+  let why = CONNECTION_ERRORS[cause.code ?? ''] ?? cause.message
+  // The rule of browsers, which Node's fetch follows: https://fetch.spec.whatwg.org/#port-blocking
+  if (cause.message === 'bad port')
+    why = `fetch opens no connection to port ${new URL(url).port}, which belongs to another protocol: let the server listen on another --port`
+  else if (cause.code?.startsWith('HPE_') === true) why = 'what answers there is no HTTP server'
+  else if (error.name === 'TimeoutError') why = 'it does not answer in time'
+  return `${url} cannot be reached: ${why}${cause.code === undefined ? '' : ` (${cause.code})`}`
 }
 
 /** The address without a slash at its end. @throws CannotRun it is none */

@@ -7,6 +7,12 @@ export function localUrl(host: string, port: number): string {
   return `http://${shown.includes(':') ? `[${shown}]` : shown}:${port}`
 }
 
+/** Which addresses a host of `--host` stands for; '' for a single one. */
+export function boundNote(host: string): string {
+  if (host === '0.0.0.0') return ' (bound to 0.0.0.0: every IPv4 address of this machine)'
+  return host === '::' ? ' (bound to ::, every address of this machine)' : ''
+}
+
 /** The URL without slashes at its end, so that a path can follow. Linear time: `/\/+$/` is not. */
 export function withoutEndSlashes(url: string): string {
   let end = url.length

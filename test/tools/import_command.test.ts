@@ -58,7 +58,7 @@ test('refused rows are printed with file and line, and exit with 1', async () =>
   expect(code).toBe(1)
   expect(out).toBe(`${bad}: 8 rows: 1 stored, 7 refused\n`)
   expect(err.split('\n')).toEqual([
-    `${bad}:3: not_json: the row is not JSON`,
+    `${bad}:3: not_json: the row is not JSON: expected true, false or null at byte 0, found "n"`,
     `${bad}:4: missing_value: column "at" (property "at") is required, found nothing`,
     `${bad}:5: not_object: a row is one JSON object`,
     `${bad}: 4 further refused rows are not listed`,
@@ -104,7 +104,7 @@ test('an unknown pool, wrong credentials and a server that is not there exit wit
   const unknown = await weirImport('nobody', one)
   expect([unknown.code, unknown.err]).toEqual([
     2,
-    expect.stringContaining('no Data Pool has this id or name'),
+    expect.stringContaining('no Data Pool has the id or unique name "nobody"'),
   ])
   const env = { WEIR_CLIENT_ID: 'APP1', WEIR_CLIENT_SECRET: 'wrong-but-long-enough' }
   const wrong = await weir(['import', 'rows', one, '--url', server.base], env)
@@ -118,7 +118,7 @@ test('an unknown pool, wrong credentials and a server that is not there exit wit
     '--data-dir',
     server.dataDir,
   ])
-  expect([away.code, away.err]).toEqual([2, expect.stringContaining('cannot be reached')])
+  expect([away.code, away.err]).toEqual([2, expect.stringContaining('cannot be reached: ')])
 })
 
 test('a damaged file exits with 2 and says what is durable; --resume does not send a whole one again', async () => {

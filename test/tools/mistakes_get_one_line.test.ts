@@ -44,7 +44,21 @@ const FILTER = (value: unknown, column = 'n') => JSON.stringify([{ column, opera
 
 test.each([
   [['dance'], 'there is no command "dance"; there are start, inspect, verify'],
+  [['strat'], 'there is no command "strat", "start" may be meant; there are start'],
+  [['--prot', '1'], 'weir start has no option --prot: --port may be meant; see weir start --help'],
+  [['start', '--data-drr=x'], 'weir start has no option --data-drr: --data-dir may be meant'],
+  [['export', 'keyed', '--colums', 'n'], 'weir export has no option --colums: --columns may be meant'],
+  [['export', 'keyed', '--port', '1'], 'weir export has no option --port: only weir start takes --port'],
+  [['export', 'keyed', '--prot', '1'], 'weir export has no option --prot: only weir start takes --port'],
   [['export', '--out', '-'], 'weir export needs <pool>: weir export <pool>'],
+  [
+    ['export', 'keyed', '--out', '/tmp/x.csv', '--format', 'ndjson'],
+    '--out /tmp/x.csv is named as csv, and --format is ndjson',
+  ],
+  [
+    ['export', 'keyed', '--out', '/tmp/x.jsonl', '--compression', 'gzip'],
+    '--compression is for --format parquet',
+  ],
   [['export', 'nobody', '--out', '-'], 'there is no pool "nobody"; there are events, keyed, plain'],
   [['inspect', 'nobody'], 'there is no pool "nobody"; there are events, keyed, plain'],
   [
@@ -87,7 +101,19 @@ test.each([
   [['restore', '/nowhere'], '/nowhere is not a complete backup: it has no file BACKUP'],
   [['backup', '/proc/none'], '/proc/none'],
   [['backup', '/new', '--url', 'localhost:8420'], '--url takes the address of a running server, as http://'],
-  [['backup', '/new', '--url', 'http://127.0.0.1:1'], 'http://127.0.0.1:1 cannot be reached'],
+  [
+    ['backup', '/new', '--url', 'http://127.0.0.1:1'],
+    'http://127.0.0.1:1 cannot be reached: fetch opens no connection to port 1, which belongs to another protocol',
+  ],
+  [
+    ['backup', '/new', '--url', 'http://weir.invalid'],
+    'cannot be reached: no host has this name (ENOTFOUND)',
+  ],
+  [
+    ['--host', '192.0.2.1', '--port', '0', '--http', 'node'],
+    'this machine has no address 192.0.2.1: --host takes',
+  ],
+  [['--host', '192.0.2.1', '--port', '0'], 'this machine has no address 192.0.2.1: --host takes'],
 ])('%j is refused in one line', async (args, says) => {
   const { code, err } = await refused(args)
   expect([code, err]).toEqual([2, expect.stringContaining(says)])
@@ -123,6 +149,60 @@ test('a folder without data, of a newer version, in use, or missing is refused',
     ])
   }
   expect((await server.stop()).code).toBe(0)
+})
+
+test('an export has the format that the name of its file says', async () => {
+  const begins: [string, RegExp][] = [
+    ['rows.ndjson', /^{"_service_received_at"/],
+    ['rows.jsonl', /^{"_service_received_at"/],
+    ['rows.CSV', /^_service_received_at,/],
+    ['rows.arrow', /^ARROW1/],
+    ['rows.parquet', /^PAR1/],
+    ['rows.data', /^PAR1/],
+  ]
+  for (const [name, begin] of begins) {
+    const out = join(root, name)
+    const { code, err } = await weir(['export', 'keyed', '--out', out, '--data-dir', filled.dataDir])
+    expect([name, code, err]).toEqual([name, 0, expect.stringContaining('rows, ')])
+    expect([name, readFileSync(out).toString('latin1').slice(0, 40)]).toEqual([
+      name,
+      expect.stringMatching(begin),
+    ])
+    rmSync(out)
+  }
+})
+
+test('a port that is in use, and one where nothing listens, are told apart', async () => {
+  const server = await startServer()
+  const port = new URL(server.base).port
+  for (const http of ['uws', 'node']) {
+    const folder = join(root, `second-${http}`)
+    const { code, err } = await weir(['--port', port, '--http', http, '--data-dir', folder])
+    expect([code, err]).toEqual([2, expect.stringContaining(`${port}: the port is in use: stop the process`)])
+  }
+  expect((await server.stop()).code).toBe(0)
+  const { code, err } = await weir(['backup', '/new', '--url', server.base, '--data-dir', server.dataDir])
+  expect([code, err]).toEqual([2, expect.stringContaining('cannot be reached: nothing listens there: start')])
+})
+
+test('an example without its arguments prints its usage', () => {
+  const folder = fileURLToPath(new URL('../../../examples/', import.meta.url))
+  const examples: [string, string][] = [
+    [process.execPath, 'read-pool.mjs'],
+    [process.execPath, 'read-segment.mjs'],
+    ['python3', 'read_pool.py'],
+    ['python3', 'read_segment.py'],
+  ]
+  for (const [program, name] of examples) {
+    const { status, stderr, error } = spawnSync(program, [join(folder, name)], { encoding: 'utf8' })
+    if (error !== undefined) continue // no Python here
+    expect([name, status === 0, stderr.split('\n').length, stderr]).toEqual([
+      name,
+      false,
+      2,
+      expect.stringMatching(/^usage: (node|python) examples\//),
+    ])
+  }
 })
 
 test('a bad --out is refused before anything is read, and leaves nothing', async () => {

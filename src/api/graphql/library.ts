@@ -9,6 +9,7 @@ export const {
   getNamedType,
   getNullableType,
   GraphQLError,
+  isEnumType,
   isLeafType,
   isListType,
   isObjectType,

@@ -66,6 +66,11 @@ export const jobQueries = {
   updateDataPoolRecordsJobByStatus: (_, args, context) => pageInStatus('UPDATE_RECORDS', args, context),
 } satisfies Partial<Resolvers['Query']>
 
+/** The pool of a job, by its id or its unique name. */
+function poolOf(which: string, { deps }: Context): Pool {
+  return found(deps.catalog.read.pools.find(which), 'Data Pool')
+}
+
 /** Creates a deletion. Without a condition it would delete every record, so it is refused. */
 async function createDeletion(
   input: Inputs['CreateDeletionJobInput'],
@@ -88,7 +93,7 @@ async function createRewrite(
   context: Context,
 ): Promise<RewriteJob> {
   const { deps, budget, caller } = context
-  const pool = found(deps.catalog.read.pools.find(dataPool), 'Data Pool')
+  const pool = poolOf(dataPool, context)
   const given = { filters: storedFilters(filters) ?? [], filterSql: filterSql ?? null, set }
   budget.query(given)
   // Before the values: a value that such a column cannot take is not why it is refused.
@@ -105,7 +110,8 @@ async function createRewrite(
 
 export const jobMutations = {
   createAddColumnToDataPoolJob: async (_, { input }, context) => {
-    const decide = createAddColumnJob(input, context.caller.applicationId)
+    const dataPool = poolOf(input.dataPool, context).id
+    const decide = createAddColumnJob({ ...input, dataPool }, context.caller.applicationId)
     const job = await change(context, decide, 'Data Pool')
     context.deps.jobs.created(job)
     return { job }

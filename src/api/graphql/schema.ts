@@ -6,7 +6,7 @@
  * mutation there is an entry in the audit trail (audit.ts).
  */
 import { readdirSync, readFileSync } from 'node:fs'
-import type { GraphQLFieldResolver, GraphQLSchema } from 'graphql'
+import type { GraphQLEnumType, GraphQLFieldResolver, GraphQLSchema } from 'graphql'
 import { assert } from '../../util/assert.ts'
 import { audited } from './audit.ts'
 import { type Context, meterLists, requireScope } from './context.ts'
@@ -14,6 +14,7 @@ import {
   buildSchema,
   defaultFieldResolver,
   GraphQLError,
+  isEnumType,
   isObjectType,
   isScalarType,
   Kind,
@@ -109,8 +110,28 @@ export function makeSchema(): GraphQLSchema {
   dateTime.serialize = serializeDateTime
   dateTime.parseValue = parseDateTime
   dateTime.parseLiteral = parseDateTimeLiteral
+  for (const type of Object.values(schema.getTypeMap())) if (isEnumType(type)) nameValues(type)
   meterLists(schema)
   return schema
+}
+
+/** Errors of an enum's input list its values, where graphql names one that is spelt alike. */
+function nameValues(type: GraphQLEnumType): void {
+  const values = type.getValues().map(({ name }) => name)
+  const naming =
+    <A extends readonly unknown[]>(read: (...args: A) => unknown) =>
+    (...args: A): unknown => {
+      try {
+        return read(...args)
+      } catch (error) {
+        const { message, nodes } = error as GraphQLError
+        throw new GraphQLError(`${message} ${type.name} is one of ${values.join(', ')}.`, {
+          nodes: nodes ?? null,
+        })
+      }
+    }
+  type.parseValue = naming(type.parseValue.bind(type))
+  type.parseLiteral = naming(type.parseLiteral.bind(type))
 }
 
 /**

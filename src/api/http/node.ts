@@ -7,7 +7,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { assert, must } from '../../util/assert.ts'
-import { CannotRun, type Refusal } from '../../util/errors.ts'
+import type { Refusal } from '../../util/errors.ts'
 import {
   DRAIN_GRACE_MS,
   HTTP_CHECK_MS,
@@ -25,6 +25,7 @@ import { problemReply, refuse } from '../problem.ts'
 import { type DataHandler, headText, nothing, Responder } from '../responder.ts'
 import {
   CHUNKED,
+  cannotListen,
   FramingHeaders,
   type Listening,
   type ListenOptions,
@@ -75,14 +76,11 @@ function listen(options: ListenOptions): Promise<Listening> {
   return listening(server, options)
 }
 
-function listening(server: Server, { host, port }: ListenOptions): Promise<Listening> {
+function listening(server: Server, options: ListenOptions): Promise<Listening> {
+  const { host, port } = options
   return new Promise((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
-      const why =
-        error.code === 'EADDRINUSE'
-          ? 'the port is in use'
-          : `this machine has no such address (${error.message})`
-      reject(new CannotRun(`cannot listen on ${host}:${port}: ${why}`))
+      reject(cannotListen(options, error))
     })
     server.listen({ host, port, exclusive: true }, () => {
       resolve({

@@ -7,7 +7,7 @@
  * could take differently. Weir refuses those, so that a proxy in front of it and Weir never
  * disagree about where a request ends (RFC 9112, 6.3).
  */
-import type { Refusal } from '../../util/errors.ts'
+import { CannotRun, type Refusal } from '../../util/errors.ts'
 import type { Connections } from '../connections.ts'
 import { refuse } from '../problem.ts'
 import type { Responder } from '../responder.ts'
@@ -55,6 +55,22 @@ export interface Transport {
   readonly name: 'uws' | 'node'
   /** Rejects with CannotRun when the address cannot be used. */
   listen(options: ListenOptions): Promise<Listening>
+}
+
+/** Why an address cannot be listened on, and what to do, by the code of the error. */
+const LISTEN_ERRORS: Readonly<Record<string, (host: string, port: number) => string>> = {
+  EADDRINUSE: () =>
+    'the port is in use: stop the process that has it, or choose another --port (0 takes a free one)',
+  EADDRNOTAVAIL: host =>
+    `this machine has no address ${host}: --host takes one of its own, or 0.0.0.0 for all of IPv4`,
+  EACCES: (_, port) => `port ${port} needs a privilege: choose a --port from 1024 on`,
+  ENOTFOUND: host => `no host has the name ${host}: give --host an address of this machine`,
+}
+
+/** The error of a server that cannot listen. */
+export function cannotListen({ host, port }: ListenOptions, error: NodeJS.ErrnoException): CannotRun {
+  const why = LISTEN_ERRORS[error.code ?? '']?.(host, port) ?? error.message
+  return new CannotRun(`cannot listen on ${host}:${port}: ${why}`)
 }
 
 export interface Listening {

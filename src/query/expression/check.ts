@@ -11,6 +11,7 @@
  */
 import { withArticle } from '../../util/article.ts'
 import { TEXTS_JOINED_MAX } from '../../util/limits.ts'
+import { quoteText } from '../../util/sql.ts'
 import { type PoolView, parseValue, type QueryColumn, quoted, similarColumn } from '../operand.ts'
 import type { BadQuery } from '../query-types.ts'
 import type { ComparisonOperator, Expression, Literal, Subquery } from './ast.ts'
@@ -270,7 +271,10 @@ export class Checker implements CallChecker {
     if (column === undefined) {
       const known = table === undefined && /^current_(date|timestamp)$/i.test(name)
       if (known) return checkCall({ ...NO_ARGUMENTS, name: name.toLowerCase() }, this)
-      throw new Refused(`there is no column ${quoted(table === undefined ? name : `${table}.${name}`)}`)
+      if (table !== undefined) throw new Refused(`there is no column ${quoted(`${table}.${name}`)}`)
+      throw new Refused(
+        `there is no column ${quoted(name)}; a text is in single quotes: ${quoteText(name.slice(0, 80))}`,
+      )
     }
     if (this.#place === 'outside') {
       const where = this.#names.group === undefined ? '' : ', and GROUP BY does not have it'
