@@ -6,7 +6,7 @@
  * commands need.
  */
 import { CLEAN, type Command, type CommandInput, JSON_FLAG } from '../engine/command.ts'
-import { misspeltVariables, optionLines } from '../engine/config.ts'
+import { type Config, misspeltVariables, optionLines, signsOfData } from '../engine/config.ts'
 import { boundNote } from '../util/addresses.ts'
 import { endNow, STOP_SIGNALS, withoutEchoes } from '../util/end-process.ts'
 import { STOP_MS_MAX } from '../util/limits.ts'
@@ -275,15 +275,11 @@ async function runServer({ config }: CommandInput): Promise<number> {
  * A new folder where an old one was expected, as with a volume that is not mounted, looks like the
  * loss of all data.
  */
-function warnOfNewFolder({ clientId, dataDir }: CommandInput['config']): void {
-  const signs: string[] = []
-  if (clientId !== '') signs.push('WEIR_CLIENT_ID is set')
-  if ((process.env['INVOCATION_ID'] ?? '') !== '' || (process.env['NOTIFY_SOCKET'] ?? '') !== '')
-    signs.push('a service manager started Weir')
-  if (process.pid === 1) signs.push('Weir is the first process of a container')
+function warnOfNewFolder(config: Config): void {
+  const signs = signsOfData(config)
   if (signs.length === 0) return
   warn(
-    `NEW DATA FOLDER: ${dataDir} had no data, so Weir begins with an empty one. If there should be data (${signs.join(', ')}), stop Weir now and check --data-dir, WEIR_DATA_DIR and whether the volume is mounted.`,
+    `NEW DATA FOLDER: ${config.dataDir} had no data, so Weir begins with an empty one. If there should be data (${signs.join(', ')}), stop Weir now and check --data-dir, WEIR_DATA_DIR and whether the volume is mounted.`,
   )
 }
 

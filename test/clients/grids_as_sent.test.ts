@@ -286,7 +286,7 @@ describe('a report', () => {
       [{ dimensions: [{ columnName: 'x' }] }, 'dimensions: there is no column "x"'],
       [
         { metrics: [{ ...count({ name: 'grid' }), filterSql: 'x = 1' }] },
-        'metrics, number 1: filterSql: there is no column "x"',
+        `metrics, number 1: filterSql: there is no column "x"; a text is in single quotes: 'x'`,
       ],
       [{ first: 0 }, 'first: it is 1 to 1000'],
       [{ after: 'x' }, 'after: this is no cursor of this list'],

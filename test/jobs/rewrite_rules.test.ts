@@ -44,8 +44,14 @@ describe('a deletion', () => {
       [{ filters: [filter('_service_sequence', '1')] }, 'there is no column "_service_sequence"'],
       [{ filters: [filter('_service_row', '1')] }, 'there is no column "_service_row"'],
       [{ filters: [filter('int8', '300')] }, 'column "int8": "300" is not an INT8 value'],
-      [{ filterSql: 'nothing = 1' }, 'filterSql: there is no column "nothing"'],
-      [{ filterSql: '_service_row = 1' }, 'filterSql: there is no column "_service_row"'],
+      [
+        { filterSql: 'nothing = 1' },
+        `filterSql: there is no column "nothing"; a text is in single quotes: 'nothing'`,
+      ],
+      [
+        { filterSql: '_service_row = 1' },
+        `filterSql: there is no column "_service_row"; a text is in single quotes: '_service_row'`,
+      ],
       [{ filterSql: 'int8' }, 'filterSql: a condition is needed, and this is a value of type integer'],
       [{ filterSql: 'COUNT(*) > 1' }, 'filterSql: aggregates such as COUNT and SUM have no place'],
       [{ filterSql: '-- all' }, 'filterSql: '],

@@ -94,17 +94,18 @@ test('a text in double quotes is a column that is not there, and the message say
 })
 
 test('jobs take the unique name of a pool as its id', async () => {
-  const { data } = await server.graphql<Record<string, { job: { dataPool: { uniqueName: string } } }>>(
-    `mutation {
-      createDeletionJob(input: { dataPool: "events", filterSql: "false" }) { job { dataPool { uniqueName } } }
-      createUpdateDataPoolRecordsJob(input: { dataPool: "events", filterSql: "false", set: [] }) { job { dataPool { uniqueName } } }
-      createAddColumnToDataPoolJob(
-        input: { dataPool: "events", columnName: "a", columnType: STRING, jsonProperty: "a" }
-      ) { job { dataPool { uniqueName } } }
-    }`,
-  )
-  for (const name of ['createDeletionJob', 'createAddColumnToDataPoolJob'])
-    expect([name, data[name]?.job.dataPool.uniqueName]).toEqual([name, 'events'])
+  const jobs: [string, string][] = [
+    ['createDeletionJob', 'filterSql: "false"'],
+    ['createUpdateDataPoolRecordsJob', 'filterSql: "false", set: [{ column: "b", expression: "\'x\'" }]'],
+    ['createAddColumnToDataPoolJob', 'columnName: "c", columnType: STRING, jsonProperty: "c"'],
+  ]
+  const column = { name: 'b', jsonProperty: 'b', type: 'STRING', nullable: true }
+  await server.createPool({ uniqueName: 'named', columns: [column] })
+  for (const [name, more] of jobs) {
+    const job = `${name}(input: { dataPool: "named", ${more} }) { job { dataPool { uniqueName } } }`
+    const { data, errors } = await server.graphql<Record<string, unknown>>(`mutation { ${job} }`)
+    expect([errors, data[name]]).toEqual([undefined, { job: { dataPool: { uniqueName: 'named' } } }])
+  }
 })
 
 /** Lines on standard error, each of which must have its time. */

@@ -89,7 +89,9 @@ test('a column that is no number, unknown or hidden is refused', async () => {
     expect(await refused({ column })).toBe(`column "${column}" is ${type}: only numbers have percentiles`)
   expect(await refused({ column: 'no' })).toBe('there is no column "no"')
   expect(await refused({ column: 'big' }, ['n'])).toBe('there is no column "big"')
-  expect(await refused({ filterSql: 'no = 1' })).toBe('filterSql: there is no column "no"')
+  expect(await refused({ filterSql: 'no = 1' })).toBe(
+    `filterSql: there is no column "no"; a text is in single quotes: 'no'`,
+  )
   expect(await refused({ timeZone: 'Mars/Olympus' })).toMatch(/not an IANA time zone/)
 })
 

@@ -307,7 +307,7 @@ describe('columns outside of a policy', () => {
   test('are unknown wherever a question names them', async () => {
     const unknown = (answer: string | null, column: string) =>
       expect(answer).toBe(
-        `BAD: ${answer?.includes('filterSql') ? 'filterSql: ' : ''}${answer?.includes('expression') ? 'expression: ' : ''}${answer?.includes('timeRange') ? 'timeRange.timestamp: ' : ''}there is no column "${column}"`,
+        `BAD: ${answer?.includes('filterSql') ? 'filterSql: ' : ''}${answer?.includes('expression') ? 'expression: ' : ''}${answer?.includes('timeRange') ? 'timeRange.timestamp: ' : ''}there is no column "${column}"${answer?.includes('quotes') ? `; a text is in single quotes: '${column}'` : ''}`,
       )
     for (const column of [
       'secret',

@@ -106,10 +106,6 @@ test.each([
     'http://127.0.0.1:1 cannot be reached: fetch opens no connection to port 1, which belongs to another protocol',
   ],
   [
-    ['backup', '/new', '--url', 'http://weir.invalid'],
-    'cannot be reached: no host has this name (ENOTFOUND)',
-  ],
-  [
     ['--host', '192.0.2.1', '--port', '0', '--http', 'node'],
     'this machine has no address 192.0.2.1: --host takes',
   ],

@@ -302,7 +302,9 @@ describe('errors', () => {
     const column = 'there is no column "no"'
     expect(await failure('useTopValues', { dataPool: DATA_POOL, columnName: 'no' })).toBe(column)
     const filterSql = '"no" = 1'
-    expect(await failure('useCounter', { metric: COUNT, filterSql })).toBe(`filterSql: ${column}`)
+    expect(await failure('useCounter', { metric: COUNT, filterSql })).toBe(
+      `filterSql: ${column}; a text is in single quotes: 'no'`,
+    )
     const timeRange = { relative: 'LAST_N_DAYS' }
     expect(await failure('useCounter', { metric: COUNT, timeRange })).toBe(
       'timeRange.n: LAST_N_DAYS needs an n of 1 or more',

@@ -285,7 +285,7 @@ describe('a metric is', () => {
 
 describe('is refused with a sentence:', () => {
   for (const [sql, sentence] of [
-    ['nothing = 1', 'filterSql: there is no column "nothing"'],
+    ['nothing = 1', `filterSql: there is no column "nothing"; a text is in single quotes: 'nothing'`],
     ["i8 = 'abc'", 'filterSql: "abc" is not an INT8 value'],
     ['name', 'filterSql: a condition is needed, and this is a value of type text'],
     [

@@ -86,7 +86,7 @@ describe('is refused with a sentence:', () => {
       'SELECT plan, COUNT(*) FROM orders',
       'column "plan" stands outside of an aggregate such as SUM(…), and GROUP BY does not have it',
     ],
-    ['SELECT x FROM orders', 'there is no column "x"'],
+    ['SELECT x FROM orders', `there is no column "x"; a text is in single quotes: 'x'`],
     ['SELECT o.x FROM orders o', 'there is no column "o.x"'],
     ['SELECT x.id FROM orders o', 'there is no table "x" after FROM'],
     ['SELECT id FROM orders, customers', 'column "id" is ambiguous: write its table before it'],
