@@ -23,6 +23,7 @@ import {
   JOBS_UNFINISHED_MAX,
   KEY_COLUMNS_MAX,
   LIKE_PATTERNS_MAX,
+  LOG_FILE_BYTES,
   METRIC_DIMENSIONS_MAX,
   METRICS_MAX,
   PLACEHOLDERS_MAX,
@@ -32,6 +33,8 @@ import {
   RETENTION_DAYS_MAX,
   SOURCE_TABLES_MAX,
   SOURCES_MAX,
+  SPARE_FILES_MAX,
+  SPARE_FILES_MIN,
   SQL_TEXT_BYTES_MAX,
   STATEMENT_COLUMNS_MAX,
   STATEMENT_ROWS_MAX,
@@ -80,8 +83,10 @@ function rowsBelow(page: string, heading: string): string[][] {
 test('every link leads to a file', () => {
   const broken: string[] = []
   for (const page of PAGES)
-    for (const [, target] of read(page).matchAll(/\]\(([^)#:]+)\)/g))
-      if (!existsSync(join(ROOT, dirname(page), must(target, 'a link')))) broken.push(`${page}: ${target}`)
+    for (const [, link, tag] of read(page).matchAll(/\]\(([^)#:]+)\)|(?:href|src)="([^":]+)"/g)) {
+      const target = must(link ?? tag, 'a link')
+      if (!existsSync(join(ROOT, dirname(page), target))) broken.push(`${page}: ${target}`)
+    }
   expect(PAGES.length).toBeGreaterThan(20)
   expect(broken).toEqual([])
 })
@@ -148,6 +153,26 @@ test('the README names scripts, commands and options that exist', () => {
   const flags = quoted(page).flatMap(text => text.match(/(?<![\w-])--[a-z][a-z0-9-]+/g) ?? [])
   expect(flags.length).toBeGreaterThan(10)
   expect(flags.filter(flag => !help.includes(`${flag} `))).toEqual([])
+})
+
+test('the README has one row for each status, and one name for the program', () => {
+  const page = read('README.md')
+  const statuses = rowsBelow('README.md', 'What an answer means').map(
+    ([cell]) => cell?.match(/`\d{3}`/g)?.length,
+  )
+  expect(statuses.length).toBeGreaterThan(8)
+  expect(statuses.filter(count => count !== 1)).toEqual([])
+  expect(quoted(page).filter(text => /^weir /.test(text))).toEqual([])
+})
+
+test('the README says what an empty data folder takes', () => {
+  const MiB = 2 ** 20
+  const log = `${1 + SPARE_FILES_MIN} files of ${LOG_FILE_BYTES / MiB} MiB`
+  const catalogAndIndexMiB = 1
+  const whole = ((1 + SPARE_FILES_MIN) * LOG_FILE_BYTES) / MiB + catalogAndIndexMiB
+  const page = read('README.md')
+  for (const text of [`takes ${whole} MiB on disk`, log, `up to ${SPARE_FILES_MAX} spare`])
+    expect(page).toContain(text)
 })
 
 test('the contract has the limits of the objects of the catalog', () => {

@@ -3,7 +3,8 @@
  */
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
@@ -13,6 +14,7 @@ const document = (name: string) =>
   readFileSync(fileURLToPath(new URL(`../../../${name}`, import.meta.url)), 'utf8')
 const README = document('README.md')
 const run = promisify(execFile)
+const MAIN = fileURLToPath(new URL('../../src/app/main.js', import.meta.url))
 
 test('every curl command of the README answers', async () => {
   const server = await startServer()
@@ -35,6 +37,8 @@ test('every curl command of the README answers', async () => {
     const { stdout } = await run('bash', ['-c', `set -eu\n${script}`], { env })
     expect(stdout).not.toMatch(/"errors"|statusCode":400/)
     expect(stdout).toMatch(/"value":"1"|"webhookUrl":"http|"dataRetentionInDays":30/)
+    const [answer] = /\{"data":\{"counter".*/.exec(stdout) ?? []
+    if (answer) expect([answer, README.includes(`\`${answer}\``)]).toEqual([answer, true])
   }
   expect((await server.stop()).code).toBe(0)
 })
@@ -57,6 +61,88 @@ test('the curl commands of docs/query.md answer on the pool that Weir makes', as
   expect(stdout).toMatch(/^hello,events\r\nweir,1\r\ntime,value\r\n(\S+,[01]\r\n){7,8}$/)
   expect((await server.stop()).code).toBe(0)
 })
+
+test('the requests of docs/graphql-examples.md get the answers of the page', async () => {
+  const page = document('docs/graphql-examples.md')
+  const blocks = [...page.matchAll(/```sh\n([\s\S]*?)```(?:\n\n```json\n([\s\S]*?)```)?/g)]
+  expect(page.match(/```sh|```json/g)?.length).toBe(blocks.flat().filter(Boolean).length - blocks.length)
+  const server = await startServer()
+  const script = blocks.map(([, request]) => request).join('\necho; echo "--- next"\n')
+  const { stdout } = await run(
+    'bash',
+    [
+      '-c',
+      `set -eu\n${script}`
+        .replaceAll('http://127.0.0.1:8420', server.base)
+        .replaceAll('dist/src/app/main.js', MAIN),
+    ],
+    { cwd: dirname(server.dataDir) },
+  )
+  const answers = stdout.replaceAll(server.base, 'http://127.0.0.1:8420').split('--- next\n')
+  for (const [index, [, request, answer]] of blocks.entries())
+    if (answer === undefined) expect([request, answers[index]?.trim()]).toEqual([request, ''])
+    else expect([request, JSON.parse(answers[index] ?? '')]).toEqual([request, JSON.parse(answer, anyText)])
+  const [, kinds = ''] = /^\| question +\|(.*)\|$/m.exec(document('docs/query.md')) ?? []
+  const asked = [...kinds.matchAll(/`(\w+)`/g)].map(([, kind]) => kind).filter(kind => kind !== 'sql')
+  expect(asked.length).toBeGreaterThan(8)
+  expect(asked.filter(kind => !page.includes(`${kind}(input`))).toEqual([])
+  expect((await server.stop()).code).toBe(0)
+})
+
+/** `…` on a page stands for what differs from server to server. */
+function anyText(_key: string, value: unknown): unknown {
+  return typeof value === 'string' && value.includes('…')
+    ? expect.stringMatching(new RegExp(`^${value.replace('…', '.+')}$`))
+    : value
+}
+
+test('the senders of the README can post by the keys that it names', async () => {
+  const module = createRequire(import.meta.url)('@octokit/webhooks-examples') as {
+    readonly default?: readonly GithubEvent[]
+  } & readonly GithubEvent[]
+  const push = (module.default ?? module).find(({ name }) => name === 'push')?.examples[0]
+  const posted: Readonly<Record<string, { readonly header: string; readonly body: unknown }>> = {
+    Stripe: {
+      header: 'Stripe-Signature',
+      body: { id: 'evt_1', object: 'event', created: 1795000000, type: 'invoice.paid', data: { object: {} } },
+    },
+    Segment: {
+      header: 'X-Signature',
+      body: { messageId: 'm-1', timestamp: '2026-11-22T00:30:08.276Z', type: 'track', event: 'Order' },
+    },
+    GitHub: { header: 'X-Hub-Signature-256', body: push },
+  }
+  const rows = [...README.matchAll(/^\| (Stripe|Segment|GitHub)\b[^|]*\| (\S+) +\| (\S+) +\|/gm)]
+  expect(rows.map(([, sender]) => sender)).toEqual(Object.keys(posted))
+  const server = await startServer()
+  for (const [, sender = '', time = '', id = ''] of rows) {
+    const { header, body } = posted[sender]!
+    const timestamp = time.replaceAll('`', '')
+    const uniqueId = id.replaceAll('`', '')
+    const column = (name: string, type: string) => ({ name, jsonProperty: name, type, nullable: false })
+    const pool = await server.createPool(
+      timestamp === '–'
+        ? {}
+        : {
+            timestamp,
+            uniqueId,
+            columns: [column(timestamp, 'TIMESTAMP'), column(uniqueId, 'STRING')],
+          },
+    )
+    for (let delivery = 1; delivery <= 2; delivery++) {
+      const headers = { 'content-type': 'application/json; charset=utf-8', [header]: 'sha256=00' }
+      const answer = await fetch(pool.url, { method: 'POST', headers, body: JSON.stringify(body) })
+      expect([sender, answer.status]).toEqual([sender, 200])
+    }
+    expect([sender, await server.count(pool.poolId)]).toEqual([sender, timestamp === '–' ? '2' : '1'])
+  }
+  expect((await server.stop()).code).toBe(0)
+})
+
+interface GithubEvent {
+  readonly name: string
+  readonly examples: readonly unknown[]
+}
 
 test('the Terraform example makes no source that the README has made', () => {
   const names = (text: string, pattern: RegExp) => [...text.matchAll(pattern)].map(([, name]) => name)
