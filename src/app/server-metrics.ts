@@ -149,6 +149,7 @@ export function watchQueues(metrics: Metrics, watched: Watched, api: Api): void 
     commit.stats().state === 'open' ? 1 : 0,
   )
   metrics.gauge('weir_segments', 'live segments', () => pools.segmentCount())
+  watchChecks(metrics, pools)
   watchCompaction(metrics, pools)
   metrics.gauge('weir_memtable_rows', 'rows and deletes not yet flushed', () => pools.stats().memtableRows)
   metrics.gauge('weir_pools_unflushed', 'pools with rows in the memtable', () => pools.stats().poolsUnflushed)
@@ -157,6 +158,25 @@ export function watchQueues(metrics: Metrics, watched: Watched, api: Api): void 
     'pools whose last flush failed; /readyz answers 503 until a flush of each succeeds',
     () => pools.stats().poolsFailing,
   )
+}
+
+/** What is known of the files of segments, and how far the scrub is. */
+function watchChecks(metrics: Metrics, pools: Pools): void {
+  const gauge = (name: string, help: string, reading: () => number) => metrics.gauge(name, help, reading)
+  gauge(
+    'weir_segments_unchecked',
+    'live segments that were not compared with their checksum since the start',
+    () => pools.uncheckedCount(),
+  )
+  gauge(
+    'weir_damaged_files',
+    'files of segments that were found damaged since the start',
+    () => pools.damagedFiles,
+  )
+  const scrub = () => pools.scrub.stats()
+  gauge('weir_scrub_progress', 'part of the present scrub that is done, from 0 to 1', () => scrub().progress)
+  gauge('weir_scrub_bytes', 'bytes that the scrub has read since the start', () => scrub().bytes)
+  gauge('weir_scrub_passes', 'scrubs that were complete since the start', () => scrub().passes)
 }
 
 /** The compaction debt: the sum, and the pools with the most. */

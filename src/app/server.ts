@@ -183,6 +183,8 @@ function makeEngine({ config, kernel, paths }: ServerStart, late: Late): LazyEng
     kernel,
     threads: availableParallelism(),
     crashAt: config.crashAt,
+    ensureWhole: (segments, waiting) =>
+      must(late.stages, 'the stages').pools.checks.ensureWhole(segments, waiting),
     // An application that was deleted while its query waited has the smallest.
     propellerOf: id => late.stages?.catalog.application(id)?.propeller ?? PROPELLERS[0],
     onWaited: (id, ms) => late.stages?.metrics.queryWaited(applicationName(late.stages.catalog, id), ms),
@@ -292,13 +294,14 @@ function importDeps({ catalog, pools, paths }: Server, verify: Tokens['verify'])
 
 /**
  * Runs after ready: removes copies that exports left, then orphans of the index and of the segment
- * folders.
+ * folders. Then the scrub may begin.
  */
 async function sweep({ catalog, index, pools, paths }: Server): Promise<void> {
   await sweepCopies(paths.temporary).catch(error =>
     warn(`copies of earlier exports stay in ${paths.temporary}: ${(error as Error).message}`),
   )
   await sweepThenCompact(catalog, index, pools)
+  pools.scrub.start()
 }
 
 function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['summary']): string[] {

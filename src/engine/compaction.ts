@@ -11,6 +11,7 @@ import type { CatalogService } from '../catalog/catalog-types.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
 import type { Manifest } from '../index/manifest.ts'
 import type { Commit } from '../log/log-types.ts'
+import type { SegmentChecks } from '../store/check/segment-checks.ts'
 import type { CompactPool, Merger, ServerLoad } from '../store/compaction/compaction-types.ts'
 import { Scheduler } from '../store/compaction/scheduler.ts'
 import type { Flusher } from '../store/flush/flusher.ts'
@@ -33,6 +34,7 @@ interface CompactionWiring {
   readonly writer: SegmentThread
   readonly merger: Merger
   readonly metrics: Metrics
+  readonly checks: SegmentChecks
   /** Makes a living pool known to the flusher. */
   readonly makeKnown: (pool: number) => void
   readonly folderOf: (pool: number) => string
@@ -71,11 +73,18 @@ export function wireCompaction(wiring: CompactionWiring): Scheduler {
       return { segments: all, release }
     },
     commit: commit => index.index.commitCompaction(commit),
-    apply: (commit, committed) => manifest.applyCompaction(commit, committed),
+    apply: (commit, committed) => {
+      if (commit.add !== undefined) wiring.checks.setWhole(commit.add)
+      manifest.applyCompaction(commit, committed)
+    },
     unlink: (folder, segments) => writer.unlink(folder, segments),
     load: () => loadOf(wiring),
     onMerged: figures => metrics.merge(figures),
     onFailed: () => metrics.mergeFailed(),
+    onDamaged: error => {
+      const damaged = manifest.files().find(({ file }) => file === error.file)
+      if (damaged !== undefined) wiring.checks.setDamaged(damaged.meta, error)
+    },
     onFatal: wiring.onFatal,
     warn,
   })

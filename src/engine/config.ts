@@ -15,6 +15,7 @@ import {
   DESCRIPTORS_RESERVED,
   LOG_FILE_BYTES,
   LOG_FILE_BYTES_MIN,
+  SCRUB_BEGIN_MS,
   STALENESS_MS_MAX,
 } from '../util/limits.ts'
 import { isMisspelt } from '../util/misspelt.ts'
@@ -206,6 +207,16 @@ const OPTIONS = {
       String(COMPACT_TICK_MS),
       'tests only: interval of the compaction tick; recent flushes of idle pools are freed after 60 ticks',
       integer(1, 3_600_000),
+    ),
+  ),
+  scrubBeginMs: hidden(
+    option(
+      'scrub-begin-ms',
+      'WEIR_SCRUB_BEGIN_MS',
+      'MS',
+      String(SCRUB_BEGIN_MS),
+      'tests only: time after ready at which the scrub begins',
+      integer(0, 3_600_000),
     ),
   ),
   retentionDaysAhead: hidden(

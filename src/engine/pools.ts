@@ -16,7 +16,11 @@ import type { OpenedIndex } from '../index/index-client.ts'
 import { createManifest, type Manifest, type PoolView } from '../index/manifest.ts'
 import type { Commit } from '../log/log-types.ts'
 import type { BatchBuffers } from '../parse/batch-buffers.ts'
+import { CheckClient } from '../store/check/check-client.ts'
+import { Scrub } from '../store/check/scrub.ts'
+import { SegmentChecks } from '../store/check/segment-checks.ts'
 import type { Debt, Merger } from '../store/compaction/compaction-types.ts'
+import { LEFT_OUT } from '../store/compaction/merge-failures.ts'
 import type { Scheduler } from '../store/compaction/scheduler.ts'
 import type { FlushedSegment } from '../store/flush/flush-pipeline.ts'
 import { Flusher, poolDeleted } from '../store/flush/flusher.ts'
@@ -24,7 +28,7 @@ import type { MemtableEntry } from '../store/flush/memtable.ts'
 import { SegmentThread } from '../store/flush/segment-writer.ts'
 import { must } from '../util/assert.ts'
 import { monotonicMs, resolvesWithin } from '../util/clock.ts'
-import { Unavailable } from '../util/errors.ts'
+import { type SegmentDamaged, Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 import {
   BODY_BYTES_MAX,
@@ -62,6 +66,13 @@ export class Pools {
   readonly #manifest: Manifest
   /** Merges and retention of all pools. */
   readonly compaction: Scheduler
+  /** Which segments are known to be whole. */
+  readonly checks: SegmentChecks
+  /** Reads all files again over days. It begins with `start`. */
+  readonly scrub: Scrub
+  readonly #checker: CheckClient
+  /** Damaged files that were found since the start. */
+  damagedFiles = 0
   #lastAppendMs = Number.NEGATIVE_INFINITY
   readonly #known = new Set<number>()
   /** By pool: what was acknowledged before this monotonic time is visible to queries. */
@@ -94,6 +105,19 @@ export class Pools {
       onUnpinned: files => this.#unlink(files),
       onUncoveredRemoved: pool => this.compaction.changed(pool),
     })
+    this.#checker = new CheckClient(onFatal)
+    const onDamaged = (error: SegmentDamaged) => this.#foundDamaged(error)
+    this.checks = new SegmentChecks(this.#checker.check, onDamaged)
+    this.scrub = new Scrub(
+      {
+        checkFile: this.#checker.check,
+        checks: this.checks,
+        segments: () => this.#manifest.files(),
+        isLive: segment => this.#manifest.isLive(segment),
+        onDamaged,
+      },
+      { beginMs: config.scrubBeginMs },
+    )
     this.#flusher = new Flusher({
       writer: this.#writer,
       commit: flushes => index.index.commit(flushes),
@@ -111,6 +135,7 @@ export class Pools {
       manifest: this.#manifest,
       flusher: this.#flusher,
       writer: this.#writer,
+      checks: this.checks,
       makeKnown: pool => void this.#isKnown(pool),
       folderOf: pool => this.#folderOf(pool),
       isLeftAlone: pool => this.#leftAlone.has(pool),
@@ -268,6 +293,11 @@ export class Pools {
   /** Pools whose last flush failed. It is tried again each second, until one succeeds. */
   readonly failing = () => this.#flusher.failing
 
+  /** Live segments of which this process does not know yet whether they are whole. */
+  uncheckedCount(): number {
+    return this.#manifest.files().filter(({ meta }) => !this.checks.isKnown(meta)).length
+  }
+
   /** Live segments of all pools. */
   segmentCount(): number {
     let count = 0
@@ -280,6 +310,8 @@ export class Pools {
    * the log.
    */
   async stop(msMax: number): Promise<boolean> {
+    this.scrub.stop()
+    const checked = this.#checker.stop()
     const flushed = await resolvesWithin(msMax, this.#allFlushed())
     // The next start removes files of deleted pools that are left.
     await resolvesWithin(FLUSHES_END_MS_MAX, Promise.all(this.#dropping))
@@ -287,6 +319,7 @@ export class Pools {
     // are idle when they stop.
     const idle = await resolvesWithin(FLUSHES_END_MS_MAX, this.#flusher.stop())
     if (idle) await this.#writer.stop()
+    await checked
     return flushed && idle
   }
 
@@ -332,10 +365,20 @@ export class Pools {
     this.#releaseLog()
     const nowMs = monotonicMs()
     for (const { commit, committed, beginMs, oldestMs, rows } of flushes) {
+      if (commit.add !== undefined) this.checks.setWhole(commit.add)
       this.compaction.flushed(commit.pool, commit.keys === undefined ? 0 : committed.usPerKey)
       this.#options.metrics.flush(nowMs - beginMs, rows)
       this.#options.metrics.visible(nowMs - oldestMs)
     }
+  }
+
+  /** Tells the log once, and merges for ever. A file of a deleted pool is of no interest. */
+  #foundDamaged(error: SegmentDamaged): void {
+    this.damagedFiles += 1
+    const pool = this.#options.catalog.pool(basename(dirname(error.file)))
+    const segment = numberOfFile(basename(error.file))
+    if (pool !== undefined && segment !== undefined && this.compaction.leaveOut(pool.number, segment))
+      warn(`${error.message}; ${LEFT_OUT}`)
   }
 
   #releaseLog(): void {

@@ -67,6 +67,10 @@ export interface Manifest {
   pool(pool: number): PoolView | undefined
   /** The numbers of the pools of which something is flushed. */
   pools(): number[]
+  /** Every live segment with the paths of its files, which are not pinned. */
+  files(): readonly SegmentPaths[]
+  /** True while the manifest names a segment of `files()`. */
+  isLive(segment: SegmentPaths): boolean
   /**
    * Obsolete segments that no other segment covers and that a rebuild would still find: see
    * obsolete-segments.ts.
@@ -159,6 +163,8 @@ export function createManifest(options: ManifestOptions): Manifest {
     },
     pool: number => viewOf(pools.get(number)),
     pools: () => [...pools.keys()],
+    files: () => entriesOf(pools),
+    isLive: ({ pool, meta }) => pools.get(pool)?.segments.get(meta.segment)?.meta === meta,
     pinAll: () => pinEntries(obsolete, entriesOf(pools)),
     uncovered: pool => obsolete.uncovered(pool),
     keepUncovered: pool => obsolete.keepUncovered(pool),
@@ -331,15 +337,19 @@ interface Part extends DeletionVector {
   readonly commit: number
 }
 
-/**
- * A segment of the manifest. Snapshots share it, so a replaced one lives on until the last of them
- * is released.
- */
-interface ManifestSegment {
+/** A segment and its files: `deletes` is the path of its delete file. It may have one of them. */
+export interface SegmentPaths {
   readonly pool: number
   readonly meta: SegmentMeta
   readonly file: string
   readonly deletes: string
+}
+
+/**
+ * A segment of the manifest. Snapshots share it, so a replaced one lives on until the last of them
+ * is released.
+ */
+interface ManifestSegment extends SegmentPaths {
   /** Never changed in place, because snapshots hold it. */
   deletionVectors: readonly Part[]
   /**

@@ -1,7 +1,8 @@
 /**
  * The query stage on the main thread: a bounded, fair queue before the query process (W-9).
  *
- *   run ──► waiting, one lane per application ──► at most `runningMax` in the process ──► answer
+ *   run ──► files checked ──► waiting, one lane per application ──► at most `runningMax` in the
+ *   process ──► answer
  *
  * An application whose propeller lets no further query of it run keeps its lane waiting; the other
  * lanes go on. While no process runs, all wait (engine-process.ts). The queries that were in a
@@ -10,6 +11,7 @@
  */
 
 import type { Propeller } from '../catalog/model.ts'
+import type { EnsureWhole } from '../store/check/segment-checks.ts'
 import { must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
@@ -51,6 +53,8 @@ export interface EngineOptions {
   readonly kernel?: KernelChoice | undefined
   readonly threads: number
   readonly crashAt: string
+  /** Every statement waits until the files that it reads are known to be whole (W-8). */
+  readonly ensureWhole: EnsureWhole
   /** The propeller of an application. Absent: all queries have the resources of the largest. */
   readonly propellerOf?: (fairKey: string) => Propeller
   /** A query of an application has waited this long for its turn, or in vain. */
@@ -106,8 +110,11 @@ class EngineClient implements LazyEngine {
   readonly #options: EngineOptions
   readonly #runningMax: number
   readonly #queryMsMax: number
+  readonly #waitingMax: number
   readonly #waiting: FairQueue<Waiter>
   #running = 0
+  /** Queries whose files are being checked. */
+  #checking = 0
   /** Queries so far: the id of the last one. */
   #queries = 0
   /** Running queries by application. */
@@ -133,7 +140,8 @@ class EngineClient implements LazyEngine {
     this.#options = options
     this.#runningMax = options.runningMax ?? QUERIES_RUNNING_MAX
     this.#queryMsMax = options.queryMsMax ?? QUERY_MS_MAX
-    this.#waiting = new FairQueue(options.waitingMax ?? QUERIES_WAITING_MAX)
+    this.#waitingMax = options.waitingMax ?? QUERIES_WAITING_MAX
+    this.#waiting = new FairQueue(this.#waitingMax)
     this.#process = new EngineProcess({
       settings: settingsOf(options),
       crashAt: options.crashAt,
@@ -159,6 +167,12 @@ class EngineClient implements LazyEngine {
 
   async run(task: QueryTask, fairKey: string, verify = () => {}, gone?: AbortSignal): Promise<QueryDone> {
     throwIfGone(gone)
+    if (this.#checking >= this.#waitingMax) throw QUEUE_FULL()
+    const checked = this.#ensureWhole(task, gone)
+    if (checked !== undefined) {
+      await checked
+      throwIfGone(gone)
+    }
     const own = { ...task, id: ++this.#queries }
     let leave = () => {}
     const done = new Promise<QueryDone>((resolve, reject) => {
@@ -192,6 +206,20 @@ class EngineClient implements LazyEngine {
     }
   }
 
+  /**
+   * Checks files before the query takes a place, so that other queries go on meanwhile. undefined:
+   * they are checked.
+   */
+  #ensureWhole(task: QueryTask, gone: AbortSignal | undefined): Promise<void> | undefined {
+    const msMax = task.copyTo?.msMax ?? this.#queryMsMax
+    const checked = this.#options.ensureWhole(segmentsOf(task), { msMax, gone })
+    if (checked === undefined) return undefined
+    this.#checking += 1
+    return checked.finally(() => {
+      this.#checking -= 1
+    })
+  }
+
   /** Starts the query, or lets it wait for its turn. Throws Unavailable. */
   #enqueue(waiter: Waiter): void {
     const { fairKey } = waiter
@@ -201,8 +229,7 @@ class EngineClient implements LazyEngine {
       void this.#start(waiter)
       return
     }
-    if (!this.#waiting.tryPush(fairKey, waiter))
-      throw new Unavailable('queue_full', 'too many queries are waiting')
+    if (!this.#waiting.tryPush(fairKey, waiter)) throw QUEUE_FULL()
     const timer = setTimeout(() => this.#giveUp(waiter, WAITED_TOO_LONG), this.#queryMsMax)
     waiter.wait = { sinceMs: monotonicMs(), timer }
   }
@@ -332,6 +359,7 @@ class EngineClient implements LazyEngine {
   }
 }
 
+const QUEUE_FULL = () => new Unavailable('queue_full', 'too many queries are waiting')
 const WAITED_TOO_LONG = () => new Unavailable('queue_timeout', 'the query waited too long for its turn')
 const TOOK_TOO_LONG = () => new Unavailable('timeout', 'the query took too long')
 const CLIENT_GONE = () => new Unavailable('client_gone', 'the client has disconnected')

@@ -7,6 +7,7 @@
  * see.
  */
 import { availableParallelism } from 'node:os'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Pool } from '../catalog/model.ts'
 import { openCatalog } from '../catalog/open-catalog.ts'
@@ -15,6 +16,8 @@ import { flushedSequences, openIndexOf, openStages, rebuiltNotes } from '../engi
 import type { OpenedIndex } from '../index/index-client.ts'
 import { createManifest, type Snapshot } from '../index/manifest.ts'
 import type { QueryEngine } from '../query/query-types.ts'
+import { checkFile } from '../store/check/check-file.ts'
+import { SegmentChecks } from '../store/check/segment-checks.ts'
 import type { Merger } from '../store/compaction/compaction-types.ts'
 import { assert, must } from '../util/assert.ts'
 import { checkCatalog, removeLeftIndexes, upgradeFormat } from '../util/data-folder.ts'
@@ -185,6 +188,8 @@ async function openEngine(
 ): Promise<QueryEngine> {
   const { openQueryEngine } = await import('../query/engine-client.ts')
   for (const folder of [paths.segment, paths.temporary]) disk.mkdir(folder)
+  // A command has no other work that a check could hold up, so it needs no thread for it.
+  const checks = new SegmentChecks(file => checkFile(file, () => nextTurn()))
   return await openQueryEngine({
     segmentFolder: paths.segment,
     temporaryFolder: paths.temporary,
@@ -192,5 +197,6 @@ async function openEngine(
     kernel,
     threads: availableParallelism(),
     crashAt: config.crashAt,
+    ensureWhole: checks.ensureWhole,
   })
 }

@@ -4,7 +4,9 @@
  *   W-8  A damaged or missing segment is named, never counted short. What the machine refuses is
  *        never taken for damage.
  */
-import { SegmentDamaged, Unavailable } from './errors.ts'
+import { fileChecksum } from './crc32.ts'
+import { disk } from './disk.ts'
+import { CHECKSUM_DIFFERS, SegmentDamaged, Unavailable } from './errors.ts'
 import { quoteText } from './sql.ts'
 
 /** The first line of DuckDB's message, without what the package puts before it. */
@@ -36,7 +38,7 @@ type Run = (sql: string) => Promise<readonly (readonly unknown[])[]>
 interface ReadSegment {
   /** Absolute. */
   readonly file: string
-  readonly meta: { readonly rows: number }
+  readonly meta: { readonly rows: number; readonly checksum: number | null }
 }
 
 /** The error where the machine refuses for now. The message may name a segment that is whole. */
@@ -45,7 +47,7 @@ function refusalOf(error: unknown, stage: Stage): Unavailable | undefined {
   const line = firstLine(error)
   if (isOutOfMemory(error))
     return new Unavailable(`${stage}_memory`, stage === 'query' ? memorySentence(line) : line)
-  const isOfDisk = /Too many open files|No space left|Disk quota/.test(line)
+  const isOfDisk = /too many open files|no space left|disk quota/i.test(line)
   return isOfDisk ? new Unavailable(`${stage}_io`, line) : undefined
 }
 
@@ -61,20 +63,21 @@ function memorySentence(line: string): string {
 }
 
 /**
- * The first segment whose columns cannot be read to their end, or that does not hold its rows.
+ * The first segment that is not what was written, whose columns cannot be read to their end, or
+ * that does not hold its rows. Damage may be readable: a flipped bit may make another column name.
  * Rejects with Unavailable, and with DuckDB's error where the statement was interrupted: neither
  * says anything about a file.
- * @param columns default: the whole row, by a name with which no user's column begins
  */
 export async function findDamaged(
   segments: readonly ReadSegment[],
   stage: Stage,
   run: Run,
-  columns = '_service_row',
 ): Promise<SegmentDamaged | undefined> {
   for (const { file, meta } of segments) {
     try {
-      const sql = `SELECT COUNT(*), BIT_XOR(HASH(${columns})) FROM read_parquet([${quoteText(file)}]) _service_row`
+      if (meta.checksum !== null && fileChecksum(disk, file) !== meta.checksum)
+        return new SegmentDamaged(file, CHECKSUM_DIFFERS)
+      const sql = `SELECT COUNT(*), BIT_XOR(HASH(_service_row)) FROM read_parquet([${quoteText(file)}]) _service_row`
       const rows = Number((await run(sql))[0]?.[0] ?? 0)
       if (rows !== meta.rows) return new SegmentDamaged(file, `${rows} rows where ${meta.rows} are expected`)
     } catch (error) {

@@ -84,6 +84,9 @@ export class SegmentDamaged extends Error {
   }
 }
 
+/** The segment's file can be read, and is not what was written. */
+export const CHECKSUM_DIFFERS = 'its bytes do not match their checksum'
+
 /**
  * The index and its segments disagree: rows without their keys, or deleted rows that no flush
  * deleted. Nothing was changed.

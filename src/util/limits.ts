@@ -959,6 +959,22 @@ export const BACKUP_LINE_BYTES_MAX = 1 * MiB
 /** Bytes of the file BACKUP, which is parsed in memory: 150 a file, so over a million segments. */
 export const BACKUP_FILE_BYTES_MAX = 256 * MiB
 
+// ── checks of segments ──────────────────────────────────────────────────────────────────────────
+
+/** Bytes that a check reads between two turns of its thread: some 15 ms. */
+export const CHECK_TURN_BYTES = 16 * MiB
+/** Time without a check after which the thread ends. It gives its memory back. */
+export const CHECK_THREAD_IDLE_MS = 10_000
+/** Time after ready at which the scrub begins: a start, and the queries after it, go first. */
+export const SCRUB_BEGIN_MS = 60_000
+/** Time in which the scrub reads every file once. */
+export const SCRUB_PASS_MS = 7 * 24 * 3_600_000
+/**
+ * Bytes a second that the scrub reads at least, 1 % of what a slow disk gives. Above 2.4 TiB it
+ * reads faster, to end in time.
+ */
+export const SCRUB_BYTES_PER_S_MIN = 4 * MiB
+
 // ── metrics ─────────────────────────────────────────────────────────────────────────────────────
 
 /**

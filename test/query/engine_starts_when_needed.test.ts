@@ -19,6 +19,7 @@ function create(options: Partial<EngineOptions> = {}): LazyEngine {
     temporaryFolder: pool.temporaryFolder,
     threads: 2,
     crashAt: '',
+    ensureWhole: () => undefined,
     onCrash: () => {
       crashes += 1
     },

@@ -15,6 +15,8 @@ import { planFor, type RowPolicy } from '../../src/query/policy.ts'
 import type { BadQuery, QueryEngine } from '../../src/query/query-types.ts'
 import { type Askable, parseTexts } from '../../src/query/question.ts'
 import { prune } from '../../src/query/where.ts'
+import { fileChecksum } from '../../src/util/crc32.ts'
+import { disk } from '../../src/util/disk.ts'
 import { quoteName, quoteText } from '../../src/util/sql.ts'
 
 /** TIMESTAMP as bigint microseconds, DATE as days, other types as JavaScript has them. */
@@ -81,6 +83,7 @@ export class TestPool {
       temporaryFolder: this.temporaryFolder,
       threads: 2,
       crashAt: '',
+      ensureWhole: () => undefined,
       ...options,
     })
     return this.#engine
@@ -103,7 +106,11 @@ export class TestPool {
     )
     const rows = Number((await done.getRows())[0]![0])
     connection.closeSync()
-    return { file, deletionVectors: [], meta: { ...META, segment: number, rows, ...meta } }
+    return {
+      file,
+      deletionVectors: [],
+      meta: { ...META, segment: number, rows, checksum: fileChecksum(disk, file), ...meta },
+    }
   }
 
   /** A segment of rows; missing cells are null. If `zoned`, timestamps carry UTC in the file. */
@@ -183,7 +190,6 @@ export class TestPool {
 
 const META = {
   bytes: 1000,
-  checksum: 1,
   schemaVersion: 1,
   sequenceFrom: 1,
   sequenceTo: 1,

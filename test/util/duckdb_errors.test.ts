@@ -3,13 +3,15 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { fileChecksum } from '../../src/util/crc32.ts'
+import { disk } from '../../src/util/disk.ts'
 import { DuckDBInstance } from '../../src/util/duckdb.ts'
 import { typedError } from '../../src/util/duckdb-errors.ts'
 import { temporaryFolder } from './server.ts'
 
 const folder = temporaryFolder('weir-duckdb-errors-')
 const [good, bad] = ['good', 'bad'].map(name => join(folder, `${name}.parquet`)) as [string, string]
-const SEGMENTS = [good, bad].map(file => ({ file, meta: { rows: 3 } }))
+const SEGMENTS = [good, bad].map(file => ({ file, meta: { rows: 3, checksum: null as number | null } }))
 const GOOD = SEGMENTS.slice(0, 1)
 
 let instance: DuckDBInstance
@@ -66,13 +68,26 @@ test('a segment that DuckDB names, or that cannot be read, is damaged', async ()
   expect(named).toMatchObject({ name: 'SegmentDamaged', file: good })
   const unnamed = await explain('Invalid Input Error: Snappy decompression failure')
   expect(unnamed).toMatchObject({ name: 'SegmentDamaged', file: bad })
-  const short = await explain('Invalid Error: odd', [{ file: good, meta: { rows: 4 } }])
+  const short = await explain('Invalid Error: odd', [{ file: good, meta: { rows: 4, checksum: null } }])
   expect(short).toMatchObject({ name: 'SegmentDamaged', message: expect.stringContaining('3 rows where 4') })
 })
 
+test('a segment that is readable and not what was written is damaged: a column has another name', async () => {
+  const meta = { rows: 3, checksum: fileChecksum(disk, good) }
+  const bug = new Error('Binder Error: Referenced column "i" not found')
+  expect(await typedError(bug, 'query', [{ file: good, meta }], run)).toBe(bug)
+  const renamed = join(folder, 'renamed.parquet')
+  await connection.run(`COPY (SELECT unnest([1, 2, 3]) AS j) TO '${renamed}' (FORMAT parquet)`)
+  expect(await typedError(bug, 'query', [{ file: renamed, meta }], run)).toMatchObject({
+    name: 'SegmentDamaged',
+    file: renamed,
+    message: expect.stringContaining('do not match their checksum'),
+  })
+})
+
 test('where all segments are whole, a failure of the disk is a refusal and another error is a bug', async () => {
-  const disk = 'IO Error: Could not write file "/data/tmp/x": Read-only file system'
-  expect(await explain(disk, GOOD)).toMatchObject({ name: 'Unavailable', code: 'query_io' })
+  const refused = 'IO Error: Could not write file "/data/tmp/x": Read-only file system'
+  expect(await explain(refused, GOOD)).toMatchObject({ name: 'Unavailable', code: 'query_io' })
   const bug = new Error('Conversion Error: Type INT128 is out of range')
   expect(await typedError(bug, 'query', GOOD, run)).toBe(bug)
 })

@@ -16,6 +16,7 @@ import type {
   FlushCommitted,
   ObsoleteSegment,
 } from '../../index/index-types.ts'
+import type { SegmentDamaged } from '../../util/errors.ts'
 
 // ── the merge thread ─────────────────────────────────────────────────────────────────────────────
 
@@ -199,6 +200,8 @@ export interface SchedulerDeps {
   load(): ServerLoad
   onMerged(figures: MergeFigures): void
   onFailed(): void
+  /** A merge has found a damaged file, and merges leave its segment out from now on. */
+  onDamaged(error: SegmentDamaged): void
   /** A failed assertion: the process must end. */
   onFatal(error: Error): void
   warn(text: string): void

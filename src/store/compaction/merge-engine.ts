@@ -217,14 +217,6 @@ export function expiredSql(schema: PoolSchema, file: string, beforeUs: number): 
   )
 }
 
-/** The columns that `readSegmentKeys` reads. */
-export function keyColumnsSql(schema: PoolSchema): string {
-  const indexes = [KEY_RECEIVED_AT, schema.timestamp, ...(schema.key?.columns ?? [])]
-  for (const index of [schema.tenant, schema.key?.version ?? -1]) if (index >= 0) indexes.push(index)
-  const names = new Set([...indexes.map(index => nameOf(schema, index)), SEQUENCE])
-  return [...names].map(name => quoteName(name)).join(', ')
-}
-
 /**
  * Columns that cluster rows as readers filter them: tenant, time, key; else the key; without a key
  * time and sequence.

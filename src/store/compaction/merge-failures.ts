@@ -13,23 +13,34 @@ interface Retry {
   readonly delayMs: number
 }
 
+/** What becomes of a damaged segment, for the log. */
+export const LEFT_OUT = 'compaction leaves this segment out, and queries that need it answer SEGMENT_DAMAGED'
+
 const NO_SEGMENTS: ReadonlySet<number> = new Set()
 
 export class MergeFailures {
-  readonly #deps: Pick<SchedulerDeps, 'clock' | 'segments' | 'onFailed' | 'warn'>
+  readonly #deps: Pick<SchedulerDeps, 'clock' | 'segments' | 'onFailed' | 'onDamaged' | 'warn'>
   /** Segments that merges leave out, by pool. A restart tries them again. */
   readonly #quarantined = new Map<number, Set<number>>()
   readonly #retries = new Map<number, Retry>()
   /** The disk or the index refused: all pools wait. */
   #pause: Retry | undefined
 
-  constructor(deps: Pick<SchedulerDeps, 'clock' | 'segments' | 'onFailed' | 'warn'>) {
+  constructor(deps: Pick<SchedulerDeps, 'clock' | 'segments' | 'onFailed' | 'onDamaged' | 'warn'>) {
     this.#deps = deps
   }
 
   /** Segments of a pool in quarantine. */
   quarantined(pool: number): ReadonlySet<number> {
     return this.#quarantined.get(pool) ?? NO_SEGMENTS
+  }
+
+  /**
+   * A segment was found damaged outside of a merge. False: merges left it out already, or the pool
+   * has no such segment.
+   */
+  leaveOut(pool: number, segment: number): boolean {
+    return this.#quarantine(pool, [segment])
   }
 
   /** True while all pools wait. */
@@ -50,12 +61,11 @@ export class MergeFailures {
 
   /** A merge of the pool failed. */
   failed(pool: number, poolId: string, error: Error): void {
-    const { onFailed, warn, clock } = this.#deps
+    const { onFailed, onDamaged, warn, clock } = this.#deps
     onFailed()
     if (error instanceof SegmentDamaged && this.#quarantine(pool, [numberOfFile(basename(error.file))])) {
-      warn(
-        `${error.message}; compaction leaves this segment out, and queries that need it answer SEGMENT_DAMAGED`,
-      )
+      warn(`${error.message}; ${LEFT_OUT}`)
+      onDamaged(error)
       return
     }
     if (error instanceof SegmentsDisagree && this.#quarantine(pool, error.segments)) {

@@ -20,12 +20,12 @@ import type { PoolSchema } from '../../format/schema.ts'
 import { readSegmentKeys, type SegmentKeys } from '../../format/segment-keys.ts'
 import { footerFields, type SegmentMeta } from '../../format/segment-meta.ts'
 import { assert, must } from '../../util/assert.ts'
+import { restingChecksum } from '../../util/crc32.ts'
 import { type Disk, readFile } from '../../util/disk.ts'
-import { findDamaged } from '../../util/duckdb-errors.ts'
-import { SegmentDamaged } from '../../util/errors.ts'
+import { CHECKSUM_DIFFERS, SegmentDamaged } from '../../util/errors.ts'
 import type { MergeTask, TimeSpan } from './compaction-types.ts'
 import { removedSql } from './merge-changes.ts'
-import { asSegmentDamaged, expiredSql, keyColumnsSql, type MergeEngine } from './merge-engine.ts'
+import { asSegmentDamaged, expiredSql, type MergeEngine } from './merge-engine.ts'
 import type { MergeThrottle } from './merge-throttle.ts'
 import { isPartlyExpired, isWhollyExpired } from './pick-compaction.ts'
 
@@ -74,6 +74,27 @@ export async function checkFooters(
     await throttle.rest()
   }
   return bytes
+}
+
+/**
+ * Compares the inputs with their checksums: damage would get a new checksum with the new segment. A
+ * merge reads inputs with live rows alone.
+ */
+export async function checkSums(
+  inputs: readonly InputSegment[],
+  disk: Disk,
+  throttle: MergeThrottle,
+): Promise<void> {
+  for (const { file, meta } of inputs) {
+    if (meta.checksum === null) continue
+    let checksum: number
+    try {
+      checksum = await restingChecksum(disk, file, () => throttle.rest())
+    } catch (error) {
+      throw asSegmentDamaged(error)
+    }
+    if (checksum !== meta.checksum) throw new SegmentDamaged(file, CHECKSUM_DIFFERS)
+  }
 }
 
 function readFooter(disk: Disk, file: string): ParquetFooter {
@@ -152,7 +173,6 @@ interface Deletes {
 export async function readKeyChanges(
   task: MergeTask,
   inputs: readonly InputSegment[],
-  engine: MergeEngine | undefined,
   disk: Disk,
   throttle: MergeThrottle,
 ): Promise<KeyChanges> {
@@ -167,7 +187,7 @@ export async function readKeyChanges(
     const lowest = deletes.sequences.reduce((least, one) => Math.min(least, one), Number.POSITIVE_INFINITY)
     const overwritesNone = hasVersions || input.live === 0 || input.meta.sequenceTo <= lowest
     if (!hasGone && overwritesNone) continue
-    const { run, sequences } = await readKeys(task, input, must(engine, 'the engine'))
+    const { run, sequences } = await readKeys(task, input)
     const keys = viewRun(must(run, 'the keys of a pool with a key'))
     if (!overwritesNone)
       deletes = dropOverwritten(deletes, keys, sequences, row => input.status[row] === ROW.live)
@@ -199,12 +219,10 @@ function olderOf({ older, leavesSegment }: MergeTask, inputs: readonly InputSegm
 }
 
 /**
- * IMPORTANT: DuckDB reads the columns first. The native reader of keys may crash the process on
- * damaged pages.
+ * IMPORTANT: `checkSums` comes first. The native reader of keys may crash the process on damaged
+ * pages.
  */
-async function readKeys(task: MergeTask, input: InputSegment, engine: MergeEngine): Promise<SegmentKeys> {
-  const damaged = await findDamaged([input], 'merge', sql => engine.run(sql), keyColumnsSql(task.schema))
-  if (damaged !== undefined) throw damaged
+async function readKeys(task: MergeTask, input: InputSegment): Promise<SegmentKeys> {
   try {
     const keys = await readSegmentKeys(input.file, task.schema)
     if (keys.rows === input.meta.rows) return keys

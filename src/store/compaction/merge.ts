@@ -8,7 +8,7 @@
  *   W-7   The new segment holds exactly the inputs' live rows: they are counted before the file
  *         gets its name.
  *
- *   footers → expired rows → keys and deletes → COPY to data/tmp/merge → keys of the copy →
+ *   footers and checksums → expired rows → keys and deletes → COPY to data/tmp/merge → keys of the copy →
  *   durable files
  */
 import { join } from 'node:path'
@@ -47,6 +47,7 @@ import { problemOf, valuesSql } from './merge-changes.ts'
 import { type Copy, copySql, MergeEngine } from './merge-engine.ts'
 import {
   checkFooters,
+  checkSums,
   findExpired,
   findRemoved,
   type InputSegment,
@@ -161,13 +162,16 @@ export class MergeWriter {
     inputs: readonly InputSegment[],
   ): Promise<{ changes: KeyChanges; rows: number }> {
     const read = inputs.filter(({ live, meta }) => live > 0 && !isWhollyExpired(meta, task.expireBeforeUs))
-    const hasKeys = task.schema.key !== null && inputs.some(input => input.live > 0)
-    const engine = read.length > 0 || hasKeys ? await this.#takeEngine() : undefined
+    const engine = read.length > 0 ? await this.#takeEngine() : undefined
     try {
       const bytes = await checkFooters(task, read, this.#disk, this.#throttle)
+      // The keys of expired rows are read too.
+      const isRead = (input: InputSegment) =>
+        input.live > 0 && (task.schema.key !== null || read.includes(input))
+      await checkSums(inputs.filter(isRead), this.#disk, this.#throttle)
       for (const input of inputs) await this.#findExpired(task, input, engine)
       for (const input of inputs) await this.#findRemoved(task, input, engine)
-      const changes = await readKeyChanges(task, inputs, engine, this.#disk, this.#throttle)
+      const changes = await readKeyChanges(task, inputs, this.#disk, this.#throttle)
       const sources = inputs.filter(input => input.live > 0)
       const rows = sources.reduce((sum, input) => sum + input.live, 0)
       if (rows > 0) {

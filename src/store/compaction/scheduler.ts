@@ -164,6 +164,13 @@ export class Scheduler {
     })
   }
 
+  /** See MergeFailures.leaveOut. */
+  leaveOut(pool: number, segment: number): boolean {
+    const isNew = this.#failures.leaveOut(pool, segment)
+    if (isNew) this.#dirty.add(pool)
+    return isNew
+  }
+
   /**
    * Forgets a deleted pool, which the catalog no longer names. Resolves when no merge of it is
    * running.

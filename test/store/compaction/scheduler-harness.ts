@@ -207,6 +207,7 @@ export class SchedulerHarness {
       },
       load: () => this.load,
       onMerged: figures => void this.figures.push(figures),
+      onDamaged: () => undefined,
       onFailed: () => {
         this.failures += 1
       },
