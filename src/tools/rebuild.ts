@@ -12,30 +12,67 @@ import { CLEAN, type CommandInput } from '../engine/command.ts'
 import type { Config } from '../engine/config.ts'
 import { rebuildPoolsOf } from '../engine/stages.ts'
 import { openIndex } from '../index/index-client.ts'
+import type { PoolState } from '../index/index-types.ts'
+import { must } from '../util/assert.ts'
 import { removeLeftIndexes } from '../util/data-folder.ts'
 import { disk, removeFolder, syncFolder } from '../util/disk.ts'
+import { CHECKSUM_DIFFERS, Damaged } from '../util/errors.ts'
 import { armCrash, crashPoint } from '../util/fault-injection.ts'
 import { BACKGROUND_NICE } from '../util/limits.ts'
-import { LMDB_FILES, type Paths } from '../util/paths.ts'
-import { say } from '../util/say.ts'
-import { openStopped, readCatalog, type StoppedFolder } from './stopped-folder.ts'
+import { LMDB_FILES, type Paths, poolFolder, segmentFile } from '../util/paths.ts'
+import { note, say } from '../util/say.ts'
+import { openStopped, readCatalog, readIndex, type StoppedFolder } from './stopped-folder.ts'
 import { countText, createProgress, whenInterrupted } from './terminal.ts'
 
-/** Runs `weir rebuild`. A damaged segment keeps the old index: it throws Damaged with the file. */
+/**
+ * Runs `weir rebuild`. A damaged segment keeps the old index: it throws Damaged with the file. Damage
+ * may decode, so segments are compared with their checksums in the old index, where that can be
+ * read: the new one gets its checksums from the files.
+ */
 export async function rebuild({ config }: CommandInput): Promise<number> {
   armCrash(config.crashAt)
   const folder = openStopped(config)
   const memory = await readCatalog(folder)
-  const { pools, segments } = await rebuildIndex(config, folder, memory)
+  const { pools, segments } = await rebuildIndex(config, folder, memory, await statesBefore(folder, memory))
   say(`the index was rebuilt: ${countText(segments)} segments of ${countText(pools)} pools`)
   return CLEAN
 }
 
-/** Rebuilds the index. Throws Damaged. */
+/** The segments as the present index has them; none where it cannot be read. */
+async function statesBefore(folder: StoppedFolder, memory: Memory): Promise<readonly PoolState[]> {
+  const before = await readIndex(folder, memory, 'keys').catch((error: Error) => error.message)
+  if (typeof before !== 'string') {
+    before.index.close()
+    return before.states
+  }
+  note(`note: ${folder.paths.index}: ${before}; damaged segments that decode are not found without it`)
+  return []
+}
+
+/** Throws Damaged where a segment is not what it was when the index got its checksum. */
+function compare(paths: Paths, memory: Memory, before: readonly PoolState[], after: readonly PoolState[]) {
+  const checksumsOf = ({ segments }: PoolState) =>
+    new Map(segments.map(({ segment, checksum }) => [segment, checksum]))
+  const known = new Map(before.map(state => [state.pool, checksumsOf(state)]))
+  for (const { pool, segments } of after)
+    for (const { segment, checksum } of segments) {
+      const was = known.get(pool)?.get(segment) ?? checksum
+      if (checksum === was) continue
+      const folder = poolFolder(paths, must(memory.poolsByNumber.get(pool), 'a pool of the index').id)
+      const what = `${CHECKSUM_DIFFERS} in the index, which stays as it is; run "weir repair"`
+      throw new Damaged(join(folder, segmentFile(segment)), 0, what)
+    }
+}
+
+/**
+ * Rebuilds the index. Throws Damaged.
+ * @param before segments that must have the checksums that they have here
+ */
 export async function rebuildIndex(
   config: Config,
   { paths, kernel }: Pick<StoppedFolder, 'paths' | 'kernel'>,
   memory: Memory,
+  before: readonly PoolState[] = [],
 ): Promise<{ readonly pools: number; readonly segments: number }> {
   const pools = [...memory.pools.all()]
   const schema = (pool: number, version: number) => memory.schema(pool, version)?.schema
@@ -55,6 +92,7 @@ export async function rebuildIndex(
         progress.step(done, of, `rows, in pool ${memory.poolsByNumber.get(pool)?.uniqueName ?? pool}`),
     })
     await index.stop()
+    compare(paths, memory, before, opened.pools)
     replaceIndex(paths)
     const segments = opened.pools.reduce((sum, state) => sum + state.segments.length, 0)
     return { pools: opened.pools.length, segments }

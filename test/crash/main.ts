@@ -2,12 +2,13 @@
  * `npm run crash -- [kills] [seed]`: kills the server that often, at random moments and at named
  * points, and checks after each restart. A failure is told with its seed, its folder is kept, and
  * the rest goes on in a new one; exits 1 at the end then. `npm run crash -- power [states] [seed]`:
- * power cuts instead (test/power).
+ * power cuts instead (test/power). `npm run crash -- flips [flips] [seed]`: flipped bits (test/flips).
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { say, warn } from '../../src/util/say.ts'
+import { runFlips } from '../flips/main.ts'
 import { runPowerCuts } from '../power/main.ts'
 import type { Tally } from './client-state.ts'
 import { everyPoint } from './points.ts'
@@ -20,8 +21,12 @@ const KILLS_PER_FOLDER = 250
 const FAILURES_MAX = 10
 const AUDITS = { checkEvery: 2, crossReadEvery: 5 }
 
-const isPower = process.argv[2] === 'power'
-const wanted = isPower ? 0 : Number(process.argv[2] ?? KILLS_DEFAULT)
+const others: Readonly<Record<string, (given: readonly string[]) => Promise<void>>> = {
+  power: runPowerCuts,
+  flips: runFlips,
+}
+const other = others[process.argv[2] ?? '']
+const wanted = other !== undefined ? 0 : Number(process.argv[2] ?? KILLS_DEFAULT)
 const seed = Number(process.argv[3] ?? Date.now() % 2 ** 31)
 
 /** Counts of all folders. */
@@ -80,7 +85,7 @@ async function runKills(): Promise<void> {
 }
 
 try {
-  if (isPower) await runPowerCuts(process.argv.slice(3))
+  if (other !== undefined) await other(process.argv.slice(3))
   else await runKills()
 } catch (error) {
   warn((error as Error).stack ?? String(error))

@@ -45,10 +45,10 @@ export function readStoppedLog(dataDir: string): { readonly records: Place[]; re
   }
 }
 
-/** Flips the lowest bit of one byte. */
-export function flipBit(file: string, offset: number): void {
+/** Flips one bit of one byte. */
+export function flipBit(file: string, offset: number, bit = 0): void {
   const byte = readBytes(file, offset, 1)
-  writeBytes(file, offset, Uint8Array.of(byte[0]! ^ 1))
+  writeBytes(file, offset, Uint8Array.of(byte[0]! ^ (1 << bit)))
 }
 
 export function readBytes(file: string, offset: number, count: number): Uint8Array {
