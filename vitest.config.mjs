@@ -40,6 +40,8 @@ const LONGEST = [
   'tools/backup/damaged_backups_are_refused',
   'bench/path_with_peers',
   'abuse/connections',
+  'path/damage_is_not_laundered',
+  'flips/few_flips',
   'tools/killed_commands_run_again',
   'api/over_node_http',
 ]

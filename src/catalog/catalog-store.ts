@@ -17,10 +17,11 @@ import { type Disk, disk, removeFolder, syncFolder } from '../util/disk.ts'
 import { CannotRun, Damaged } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 import { CATALOG_MAP_BYTES } from '../util/limits.ts'
-import { checkLmdbPages } from '../util/lmdb-file.ts'
+import { checkLmdbPages, lastTransaction } from '../util/lmdb-file.ts'
 import { loadPackage } from '../util/load-package.ts'
 import { LMDB_FILES, secretKeyBeside } from '../util/paths.ts'
 import type { Change, Entry } from './catalog-types.ts'
+import { DocumentSums } from './checksum.ts'
 import { isPlain, isSealed, makeSecretKey, openEntry, readSecretKey, sealEntry } from './seal.ts'
 
 export interface Store {
@@ -47,26 +48,29 @@ export async function openStore(path: string, on: Disk = disk): Promise<Store> {
   const keyFile = secretKeyBeside(path)
   on.mkdir(path)
   checkLmdbPages(path, on)
-  let db = openDatabase(path)
-  const { entries, key, hasPlain } = await closedOnError(db, () => {
+  const db = openDatabase(path)
+  const { entries, key, hasPlain, sums } = await closedOnError(db, () => {
     // Each start does this: a crash may have come between creating the files and syncing their
     // names.
     syncFolder(on, path)
     syncFolder(on, dirname(path))
-    const stored = readAll(db, path)
+    const { documents: stored, sums } = readAll(db, path, on)
     const key = keyFor(stored, keyFile, on) ?? makeSecretKey(keyFile, on)
     makePrivate(path, on)
-    return { entries: openAll(stored, key, path, keyFile), key, hasPlain: stored.some(isPlain) }
+    return { entries: openAll(stored, key, path, keyFile), key, hasPlain: stored.some(isPlain), sums }
   })
   if (hasPlain) {
     await db.close()
     await replaceBySealed(path, entries, on)
-    db = openDatabase(path)
+    return await openStore(path, on)
   }
   return {
     entries,
-    apply: ({ puts, removes }) =>
-      applyChange(db, { puts: puts.map(entry => sealEntry(entry, key)), removes }),
+    apply: ({ puts, removes }) => {
+      const change = { puts: puts.map(entry => sealEntry(entry, key)), removes }
+      applyChange(db, sums.withSum(change, lastTransaction(path, on) + 1))
+      sums.made(change)
+    },
     close: () => db.close(),
   }
 }
@@ -94,7 +98,7 @@ export async function readStore(
   checkLmdbPages(path, on)
   const db = openDatabase(path, true)
   try {
-    const stored = readAll(db, path)
+    const stored = readAll(db, path, on).documents
     const key = keyFor(stored, keyFile, on)
     return key === undefined ? stored : openAll(stored, key, path, keyFile)
   } finally {
@@ -179,14 +183,15 @@ function openDatabase(path: string, readOnly = false): RootDatabase<unknown, str
   }
 }
 
-function readAll(db: RootDatabase<unknown, string>, path: string): Entry[] {
+/** All documents, compared with their checksum. Throws Damaged naming the folder. */
+function readAll(db: RootDatabase<unknown, string>, path: string, on: Disk) {
   const entries: Entry[] = []
   try {
     for (const { key, value } of db.getRange({})) entries.push([key, value])
   } catch (error) {
     throw new Damaged(path, 0, `a document of the catalog cannot be read: ${(error as Error).message}`)
   }
-  return entries
+  return DocumentSums.check(entries, lastTransaction(path, on), path)
 }
 
 function applyChange(db: RootDatabase<unknown, string>, change: Change): void {

@@ -111,6 +111,18 @@ export function lmdbUse(folder: string, on: Disk = disk): LmdbUse | undefined {
   }
 }
 
+/** The number of the last transaction; 0 where there is none. */
+export function lastTransaction(folder: string, on: Disk = disk): number {
+  const path = join(folder, LMDB_FILES.data)
+  if (!on.exists(path) || on.size(path) === 0) return 0
+  const file = on.open(path, 'r')
+  try {
+    return Number(newestMeta(on, file, on.size(path))?.txn ?? 0)
+  } finally {
+    on.close(file)
+  }
+}
+
 interface Meta {
   readonly pageBytes: number
   readonly lastPage: number

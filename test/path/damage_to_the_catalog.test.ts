@@ -31,6 +31,15 @@ function changed(change: (bytes: Buffer) => Buffer): Damage {
   return catalog => writeFileSync(join(catalog, 'data.mdb'), change(readFileSync(join(catalog, 'data.mdb'))))
 }
 
+/** Flips a bit of each copy of a text; old copies stay in pages that are free by now. */
+function flipped(text: string, offset: number): Damage {
+  return changed(bytes => {
+    expect(bytes.indexOf(text)).toBeGreaterThan(0)
+    for (let at = bytes.indexOf(text); at >= 0; at = bytes.indexOf(text, at + 1)) bytes[at + offset]! ^= 1
+    return bytes
+  })
+}
+
 const DAMAGES: Record<string, Damage> = {
   'a catalog that was removed': catalog => rmSync(catalog, { recursive: true }),
   'a catalog whose file was removed': catalog => rmSync(join(catalog, 'data.mdb')),
@@ -45,6 +54,9 @@ const DAMAGES: Record<string, Damage> = {
     for (let at = bytes.indexOf('{"'); at >= 0; at = bytes.indexOf('{"')) bytes[at] = 7
     return bytes
   }),
+  // The documents read well: the pool and its column have other names.
+  'a flipped bit in the name of a pool': flipped('"uniqueName":"keyed"', '"uniqueName":"'.length),
+  'a flipped bit in the name of a column': flipped('"name":"n"', '"name":"'.length),
   'a catalog and an index that were removed': (catalog, dataDir) => {
     for (const folder of [catalog, join(dataDir, 'index')]) rmSync(folder, { recursive: true })
   },

@@ -1,0 +1,87 @@
+/**
+ * The checksum of all documents. LMDB's pages have none, and a flipped bit in a document may read as
+ * another name, column or policy. It is the field `sum` of the stored `meta`: FORMAT.md.
+ *
+ * Each change writes it anew, with the number of the transaction. A version of Weir that does not
+ * know it leaves it as it is when it changes a document: the transaction is then another one, and
+ * nothing is compared until the next change.
+ */
+import { crc32 } from '../util/crc32.ts'
+import { Damaged } from '../util/errors.ts'
+import type { Change, Entry } from './catalog-types.ts'
+
+const META = 'meta'
+
+interface Sum {
+  readonly txn: number
+  /** Exclusive or of the CRC-32s of all documents, `meta` without this field included. */
+  readonly crc: number
+}
+
+type Meta = Readonly<Record<string, unknown>> & { readonly sum?: Sum }
+
+export class DocumentSums {
+  readonly #crcs: Map<string, number>
+  #meta: Meta | undefined
+
+  private constructor(documents: readonly Entry[]) {
+    this.#crcs = new Map(documents.map(entry => [entry[0], crcOf(entry)]))
+    this.#meta = metaOf(documents)
+  }
+
+  /**
+   * Compares the documents as they are stored with their checksum, and returns them without it.
+   * @param txn the last transaction of the file
+   * @throws Damaged naming `path`
+   */
+  static check(
+    stored: readonly Entry[],
+    txn: number,
+    path: string,
+  ): { readonly documents: readonly Entry[]; readonly sums: DocumentSums } {
+    const sum = metaOf(stored)?.sum
+    const documents = stored.map(withoutSum)
+    const sums = new DocumentSums(documents)
+    if (sum?.txn === txn && sum.crc !== xorOf(sums.#crcs.values()))
+      throw new Damaged(path, 0, 'its documents do not match their checksum')
+    return { documents, sums }
+  }
+
+  /** The change of stored documents with the checksum after it, for the transaction `txn`. */
+  withSum({ puts, removes }: Change, txn: number): Change {
+    const meta = metaOf(puts) ?? (removes.includes(META) ? undefined : this.#meta)
+    if (meta === undefined) return { puts, removes }
+    const crcs = new Map(this.#crcs)
+    for (const key of removes) crcs.delete(key)
+    for (const entry of puts) crcs.set(entry[0], crcOf(entry))
+    const sum: Sum = { txn, crc: xorOf(crcs.values()) }
+    return { puts: [...puts.filter(([key]) => key !== META), [META, { ...meta, sum }]], removes }
+  }
+
+  /** The change was made. */
+  made({ puts, removes }: Change): void {
+    for (const key of removes) this.#crcs.delete(key)
+    for (const entry of puts) this.#crcs.set(entry[0], crcOf(entry))
+    this.#meta = metaOf(puts) ?? (removes.includes(META) ? undefined : this.#meta)
+  }
+}
+
+function metaOf(documents: readonly Entry[]): Meta | undefined {
+  return documents.find(([key]) => key === META)?.[1] as Meta | undefined
+}
+
+function withoutSum(entry: Entry): Entry {
+  if (entry[0] !== META) return entry
+  const { sum: _, ...meta } = entry[1] as Meta
+  return [META, meta]
+}
+
+function crcOf(entry: Entry): number {
+  return crc32(Buffer.from(JSON.stringify(entry)))
+}
+
+function xorOf(crcs: Iterable<number>): number {
+  let all = 0
+  for (const crc of crcs) all ^= crc
+  return all >>> 0
+}
