@@ -1,6 +1,6 @@
 /**
- * The checksum of all documents. LMDB's pages have none, and a flipped bit in a document may read as
- * another name, column or policy. It is the field `sum` of the stored `meta`: FORMAT.md.
+ * The checksum of all documents. LMDB's pages have none, and a flipped bit in a document may read
+ * as another name, column or policy. It is the field `sum` of the stored `meta`: FORMAT.md.
  *
  * Each change writes it anew, with the number of the transaction. A version of Weir that does not
  * know it leaves it as it is when it changes a document: the transaction is then another one, and

@@ -25,9 +25,9 @@ import { openStopped, readCatalog, readIndex, type StoppedFolder } from './stopp
 import { countText, createProgress, whenInterrupted } from './terminal.ts'
 
 /**
- * Runs `weir rebuild`. A damaged segment keeps the old index: it throws Damaged with the file. Damage
- * may decode, so segments are compared with their checksums in the old index, where that can be
- * read: the new one gets its checksums from the files.
+ * Runs `weir rebuild`. A damaged segment keeps the old index: it throws Damaged with the file.
+ * Damage may decode, so segments are compared with their checksums in the old index, where that
+ * can be read: the new one gets its checksums from the files.
  */
 export async function rebuild({ config }: CommandInput): Promise<number> {
   armCrash(config.crashAt)

@@ -970,7 +970,7 @@ export const SCRUB_BEGIN_MS = 60_000
 /** Time in which the scrub reads every file once. */
 export const SCRUB_PASS_MS = 7 * 24 * 3_600_000
 /**
- * Bytes a second that the scrub reads at least, 1 % of what a slow disk gives. Above 2.4 TiB it
+ * Bytes a second that the scrub reads at least, 4 % of what a slow disk gives. Above 2.4 TiB it
  * reads faster, to end in time.
  */
 export const SCRUB_BYTES_PER_S_MIN = 4 * MiB

@@ -2,7 +2,8 @@
  * `npm run crash -- [kills] [seed]`: kills the server that often, at random moments and at named
  * points, and checks after each restart. A failure is told with its seed, its folder is kept, and
  * the rest goes on in a new one; exits 1 at the end then. `npm run crash -- power [states] [seed]`:
- * power cuts instead (test/power). `npm run crash -- flips [flips] [seed]`: flipped bits (test/flips).
+ * power cuts instead (test/power). `npm run crash -- flips [flips] [seed]`: flipped bits
+ * (test/flips).
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -4,15 +4,15 @@
  *   detected    an answer, the log or a command names damage, and no answer is wrong
  *   harmless    nothing names it, and all answers are right
  *   WRONG       an answer is wrong, and nothing has named damage before it
- *   LAUNDERED   a rewrite or a rebuild took the damage over: verify is clean, and an answer is wrong
+ *   LAUNDERED   a rewrite or a rebuild took it over: verify is clean, and an answer is wrong
  */
 import { basename, dirname } from 'node:path'
 import { below, type Random, randomFrom } from '../util/random.ts'
 import { type Answer, filesIn, type Golden, type GoldenPool, makeGolden } from './golden.ts'
 import { type Flip, runTrial, type Seen, type Way } from './trial.ts'
 
-export const OUTCOMES = ['detected', 'harmless', 'WRONG', 'LAUNDERED'] as const
-export type Outcome = (typeof OUTCOMES)[number]
+const OUTCOMES = ['detected', 'harmless', 'WRONG', 'LAUNDERED'] as const
+type Outcome = (typeof OUTCOMES)[number]
 
 /** Files that are flipped in one way, with their part of all flips. */
 interface Kind {

@@ -1,7 +1,7 @@
 /**
  * The folder in which bits are flipped: nine pools with segments of both kernels and of merges,
- * updated and deleted rows, delete files, and a log that a start replays. And the rows that the pools
- * have, at each step of a trial.
+ * updated and deleted rows, delete files, and a log that a start replays. And the rows that the
+ * pools have, at each step of a trial.
  */
 
 import { spawnSync } from 'node:child_process'
@@ -67,9 +67,9 @@ function events(from: number, to: number, n: number) {
 const keysOf = (from: number, to: number) =>
   Array.from({ length: to - from }, (_, i) => ({ at: '2026-01-01', id: `e${from + i}` }))
 
-/** Waits until `holds` is true, for two minutes at most. */
-export async function until(what: string, holds: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + WAIT_MS_MAX
+/** Waits until `holds` is true. */
+async function until(what: string, holds: () => Promise<boolean>, msMax = WAIT_MS_MAX): Promise<void> {
+  const deadline = performance.now() + msMax
   while (!(await holds())) {
     if (performance.now() > deadline) throw new Error(`waited too long until ${what}`)
     await new Promise(resolve => setTimeout(resolve, POLL_MS))
@@ -77,22 +77,26 @@ export async function until(what: string, holds: () => Promise<boolean>): Promis
 }
 
 /** One value of /metrics without labels; 0 where it is missing. */
-export async function metric(server: TestServer, name: string): Promise<number> {
+async function metric(server: TestServer, name: string): Promise<number> {
   const text = await (await fetch(`${server.base}/metrics`)).text()
   const line = text.split('\n').find(one => one.startsWith(`${name} `))
   return line === undefined ? 0 : Number(line.slice(name.length + 1))
 }
 
 /** Waits until no merge runs or waits, several times in a row. */
-export async function untilMerged(server: TestServer): Promise<void> {
+export async function untilMerged(server: TestServer, msMax?: number): Promise<void> {
   let still = 0
-  await until('merges rest', async () => {
-    const busy =
-      (await metric(server, 'weir_compaction_pools_waiting')) +
-      (await metric(server, 'weir_compaction_running'))
-    still = busy === 0 ? still + 1 : 0
-    return still >= 5
-  })
+  await until(
+    'merges rest',
+    async () => {
+      const busy =
+        (await metric(server, 'weir_compaction_pools_waiting')) +
+        (await metric(server, 'weir_compaction_running'))
+      still = busy === 0 ? still + 1 : 0
+      return still >= 5
+    },
+    msMax,
+  )
 }
 
 /** Runs `weir` to its end. */

@@ -23,8 +23,8 @@ export interface CheckCalls {
 }
 
 /**
- * Reads a file. Rejects with SegmentDamaged where it is missing, unreadable or not what was written,
- * and with Unavailable where the system refuses for now.
+ * Reads a file. Rejects with SegmentDamaged where it is missing, unreadable or not what was
+ * written, and with Unavailable where the system refuses for now.
  * @param rest awaited after each piece, with its bytes
  */
 export async function checkFile(

@@ -1,7 +1,7 @@
 /**
- * Which segments are known to be whole. A segment that an earlier process wrote is compared with its
- * checksum before the first query reads it; one that this process wrote counts as whole, because its
- * checksum was made from the bytes in memory (decision 0055).
+ * Which segments are known to be whole. A segment that an earlier process wrote is compared with
+ * its checksum before the first query reads it. One that this process wrote counts as whole,
+ * because its checksum was made from the bytes in memory (decision 0055).
  *
  *   W-8   A query over a damaged segment rejects with SegmentDamaged and reads nothing.
  *   W-10  Nothing is read at the start: the first query that needs a file waits for its check.

@@ -8,8 +8,8 @@
  *   W-7   The new segment holds exactly the inputs' live rows: they are counted before the file
  *         gets its name.
  *
- *   footers and checksums → expired rows → keys and deletes → COPY to data/tmp/merge → keys of the copy →
- *   durable files
+ *   footers and checksums → expired rows → keys and deletes → COPY to data/tmp/merge → keys of the
+ *   copy → durable files
  */
 import { join } from 'node:path'
 import type { MessagePort } from 'node:worker_threads'
