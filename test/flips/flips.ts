@@ -19,6 +19,8 @@ interface Kind {
   readonly name: string
   readonly way: Way
   readonly share: number
+  /** Nothing is promised of these files, so a wrong answer is no failure (decision 0055). */
+  readonly isUnpromised?: true
   takes(path: string): boolean
 }
 
@@ -26,7 +28,13 @@ const KINDS: readonly Kind[] = [
   { name: 'pool', way: 'stopped', share: 34, takes: path => path.startsWith('segment/') },
   { name: 'pool', way: 'running', share: 34, takes: path => path.startsWith('segment/') },
   { name: 'log', way: 'stopped', share: 8, takes: path => path.startsWith('log/') },
-  { name: 'index', way: 'stopped', share: 9, takes: path => path === 'index/data.mdb' },
+  {
+    name: 'index',
+    way: 'stopped',
+    share: 9,
+    isUnpromised: true,
+    takes: path => path === 'index/data.mdb',
+  },
   { name: 'catalog', way: 'stopped', share: 8, takes: path => path === 'catalog/data.mdb' },
   {
     name: 'other files',
@@ -46,30 +54,37 @@ function nameOf({ name, way }: Kind, { path, pool }: Flip): string {
 export interface FlipRun {
   readonly counts: Map<string, Record<Outcome, number>>
   readonly failures: string[]
+  /** Wrong answers after flips in files of which nothing is promised. */
+  readonly unpromised: string[]
 }
 
 export class Flips {
   readonly #random: Random
   #golden!: Golden
-  #clean!: Record<'folder' | 'backup', Seen>
-  readonly run: FlipRun = { counts: new Map(), failures: [] }
+  /** What a trial without a flip sees. */
+  readonly #clean = new Map<'folder' | 'backup', Seen>()
+  readonly run: FlipRun = { counts: new Map(), failures: [], unpromised: [] }
 
   constructor(seed: number) {
     this.#random = randomFrom(seed)
   }
 
-  /** Makes the folder, and learns the right answers from trials without a flip. */
+  /** Makes the folder. */
   async open(): Promise<this> {
     this.#golden = await makeGolden()
-    const [folder, backup] = [
-      await runTrial(this.#golden, 'stopped', []),
-      await runTrial(this.#golden, 'backup', []),
-    ]
-    for (const seen of [folder, backup])
-      if (seen.ended !== undefined || seen.verified.some(code => code !== 0))
-        throw new Error(`a folder without a flip: ${seen.ended}\n${seen.output}`)
-    this.#clean = { folder, backup }
     return this
+  }
+
+  /** The right answers. A trial without a flip gives them. */
+  async #cleanOf(way: Way): Promise<Seen> {
+    const from = way === 'backup' ? 'backup' : 'folder'
+    const known = this.#clean.get(from)
+    if (known !== undefined) return known
+    const seen = await runTrial(this.#golden, from === 'backup' ? 'backup' : 'stopped', [])
+    if (seen.ended !== undefined || seen.verified.some(code => code !== 0))
+      throw new Error(`a folder without a flip: ${seen.ended}\n${seen.output}`)
+    this.#clean.set(from, seen)
+    return seen
   }
 
   /**
@@ -88,7 +103,8 @@ export class Flips {
         made += flips.length
         const rebuilds = kind.name === 'pool' || kind.name === 'index'
         const seen = await runTrial(this.#golden, kind.way, flips, rebuilds)
-        for (const flip of flips) this.#count(kind, flip, seen)
+        const clean = await this.#cleanOf(kind.way)
+        for (const flip of flips) this.#count(kind, flip, seen, clean)
         onTrial(made)
       }
     }
@@ -125,24 +141,29 @@ export class Flips {
     return path.startsWith('log/') && this.#random() < 0.8 ? Math.min(bytes, 128 << 10) : bytes
   }
 
-  #count(kind: Kind, flip: Flip, seen: Seen): void {
-    const { outcome, why } = outcomeOf(flip, seen, this.#clean[kind.way === 'backup' ? 'backup' : 'folder'])
+  #count(kind: Kind, flip: Flip, seen: Seen, clean: Seen): void {
+    const { outcome, why } = outcomeOf(kind.way, flip, seen, clean)
     const name = nameOf(kind, flip)
     const counts = this.run.counts.get(name) ?? { detected: 0, harmless: 0, WRONG: 0, LAUNDERED: 0 }
     counts[outcome] += 1
     this.run.counts.set(name, counts)
-    if (outcome === 'WRONG' || outcome === 'LAUNDERED')
-      this.run.failures.push(
-        `${outcome}: ${name}: bit ${flip.bit} of byte ${flip.offset} of ${flip.path}: ${why}`,
-      )
+    if (outcome !== 'WRONG' && outcome !== 'LAUNDERED') return
+    const into = kind.isUnpromised === true ? this.run.unpromised : this.run.failures
+    into.push(`${outcome}: ${name}: bit ${flip.bit} of byte ${flip.offset} of ${flip.path}: ${why}`)
   }
 }
 
-function outcomeOf(flip: Flip, seen: Seen, clean: Seen): { outcome: Outcome; why: string } {
+function outcomeOf(
+  way: Way,
+  flip: Flip,
+  seen: Seen,
+  clean: Seen,
+): { readonly outcome: Outcome; readonly why: string } {
   const pools = flip.pool === undefined ? [...(clean.answers[0]?.keys() ?? [])] : [flip.pool.name]
   const named = seen.output.includes(basename(flip.path))
-  const firstVerify = clean.verified.length > seen.verified.length ? undefined : seen.verified[0]
-  let isNamed = (firstVerify ?? 0) !== 0 && named
+  // A running server is verified after its stop alone.
+  const verified = way === 'running' ? [0, ...seen.verified] : seen.verified
+  let isNamed = (verified[0] ?? 0) !== 0 && named
   if (seen.catalog !== undefined && seen.catalog !== clean.catalog && !isNamed)
     return { outcome: 'WRONG', why: `the catalog: ${seen.catalog.slice(0, 300)}` }
   let error = seen.ended !== undefined || seen.output.includes('damaged')
@@ -158,7 +179,7 @@ function outcomeOf(flip: Flip, seen: Seen, clean: Seen): { outcome: Outcome; why
       const right = clean.answers[step]?.get(pool)
       const wrong = wrongRow(answer, right!, isNamed && step > 0)
       if (wrong === undefined) continue
-      const isClean = seen.verified.at(-1) === 0
+      const isClean = step > 0 && verified[step] === 0
       return { outcome: isClean ? 'LAUNDERED' : 'WRONG', why: `export ${step} of ${pool}: ${wrong}` }
     }
   }

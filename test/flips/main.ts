@@ -19,8 +19,8 @@ export async function runFlips(given: readonly string[]): Promise<void> {
     told = made
     say(`${made} flips, ${flips.run.failures.length} failures`)
   }
-  const { failures } = await flips.flip(wanted, tell, given[2])
-  for (const failure of failures) say(failure)
+  const { failures, unpromised } = await flips.flip(wanted, tell, given[2])
+  for (const line of [...failures, ...unpromised]) say(line)
   for (const line of tableOf(flips.run)) say(line)
   if (failures.length > 0) process.exitCode = 1
 }
