@@ -106,7 +106,7 @@ async function salvage(options: SalvageOptions, sink: Sink): Promise<Salvage> {
   const progress = new Progress(sink, options.isKnown)
   const { files } = listFolder(disk, folder)
   const ours = header === undefined ? files : filesOfLog(files, header)
-  for (const [index, { name }] of ours.entries()) {
+  for (const [index, { name, generation }] of ours.entries()) {
     const path = join(folder, name)
     const { bytes, damage: unread } = readDamagedFile(disk, path)
     if (unread !== undefined) places.push(unread)
@@ -115,7 +115,10 @@ async function salvage(options: SalvageOptions, sink: Sink): Promise<Salvage> {
     isNewestLoaded = loaded !== undefined
     if (loaded === undefined) continue
     progress.expected ??= loaded.header.firstSequence
-    await salvageFile(loaded, progress, places, firstSequenceOf(disk, folder, ours[index + 1]))
+    // A later generation may be the unfinished copy of a start: this one has records that it lacks.
+    const after = ours[index + 1]
+    const next = after?.generation === generation ? firstSequenceOf(disk, folder, after) : undefined
+    await salvageFile(loaded, progress, places, next)
   }
   progress.missUpTo(Math.max(header?.lastSequence ?? 0, flushedSequence))
   const damaged = new Set(
@@ -150,10 +153,9 @@ function tryLoad(path: string, bytes: Uint8Array, places: Damaged[]): LoadedFile
   }
 }
 
-/** The sequence with which a file of the same log begins; undefined where its header is damaged. */
-function firstSequenceOf(disk: Disk, folder: string, file: NamedFile | undefined): number | undefined {
-  if (file === undefined) return undefined
-  const path = join(folder, file.name)
+/** The sequence with which a file begins; undefined where its header is damaged. */
+function firstSequenceOf(disk: Disk, folder: string, { name }: NamedFile): number | undefined {
+  const path = join(folder, name)
   const handle = disk.open(path, 'r')
   try {
     const bytes = new Uint8Array(FILE_HEADER_BYTES)
@@ -169,8 +171,8 @@ function firstSequenceOf(disk: Disk, folder: string, file: NamedFile | undefined
 /**
  * Takes all records of a file. After a bad record it goes on at the next aligned place with a valid
  * one.
- * @param next the sequence with which the next file begins. Records from there on are those of a
- * group that had no room, which this file holds in part.
+ * @param next the sequence with which the next file of the generation begins. Records from there on
+ * are those of a group that had no room, which this file holds in part.
  */
 async function salvageFile(
   file: LoadedFile,

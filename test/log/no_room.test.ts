@@ -11,7 +11,17 @@ import type { LogWriter } from '../../src/log/log-writer.ts'
 import { planSalvage } from '../../src/log/salvage.ts'
 import { MemoryDisk } from '../util/memory-disk.ts'
 import { below, type Random, randomFrom } from '../util/random.ts'
-import { errorOf, FILE_BYTES, FOLDER, openOn, recover, SMALL_FILE, spanOf, writerOver } from './log.ts'
+import {
+  errorOf,
+  FILE_BYTES,
+  FOLDER,
+  openOn,
+  recover,
+  SMALL_FILE,
+  severalFiles,
+  spanOf,
+  writerOver,
+} from './log.ts'
 
 const LOG = /-\d{8}\.log$/
 const ANY_FILE = /\.log$/
@@ -99,6 +109,28 @@ test('a repair takes no record of a refused group for one that came later', asyn
   })
   expect([found.salvaged, found.missing]).toEqual([2, [{ from: 1, to: 1 }]])
   expect(found.files).toEqual([]) // the damaged record is the last one of its file
+})
+
+test('a repair without a log header finds each record, wherever a start was cut', async () => {
+  const all = Array.from({ length: 20 }, (_, n) => n + 1)
+  for (let change = 1, cut = true; cut; change++) {
+    const { disk } = await severalFiles(all.length)
+    disk.stopAfter(change)
+    cut = await recover(disk, new Map([[1, 10]]), SMALL_FILE).then(
+      () => false,
+      () => true,
+    )
+    const left = disk.killed()
+    left.unlink(join(FOLDER, 'head'))
+    const { salvaged, missing, lastSequence } = await planSalvage({
+      disk: left,
+      folder: FOLDER,
+      fileBytes: SMALL_FILE,
+      isKnown: () => true,
+      flushedSequence: 10,
+    })
+    expect([salvaged, missing, lastSequence], `change ${change}`).toEqual([all.length, [], all.length])
+  }
 })
 
 test.each([['fsync'], ['os']] as const)(
