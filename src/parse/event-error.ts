@@ -74,7 +74,7 @@ const EXPECTED_WORDS: readonly string[] = [
   'the double quote that ends the string',
   String.raw`an escape such as \n or \u00e9 after the backslash`,
   String.raw`four hexadecimal digits after \u`,
-  String.raw`no control character in a string: write it as \n, \t or \u0001`,
+  String.raw`a string without control characters (write \n, \t or \u0001)`,
   'nothing more',
 ]
 
