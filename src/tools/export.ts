@@ -88,16 +88,13 @@ function optionsOf(flags: CommandInput['flags']): ExportOptions {
   }
 }
 
-/** The format by its flag, else by the name of the file, else Parquet. */
+/** The format by its flag, else by the suffix of the file, else, without a suffix, Parquet. */
 function formatOf(given: string | undefined, out: string): ExportOptions['format'] {
-  const named = SUFFIXES[extname(out).toLowerCase()]
-  if (given === undefined) return named ?? 'parquet'
-  const format = oneOf(FORMATS, 'format', given)
-  if (named !== undefined && named !== format)
-    throw new CannotRun(
-      `--out ${out} is named as ${named}, and --format is ${format}: give the file another name`,
-    )
-  return format
+  if (given !== undefined) return oneOf(FORMATS, 'format', given)
+  const suffix = extname(out).toLowerCase()
+  const named = suffix === '' ? 'parquet' : SUFFIXES[suffix]
+  if (named !== undefined) return named
+  throw new CannotRun(`no format is written as ${suffix}: name one with --format, as in --format parquet`)
 }
 
 const SUFFIXES: Readonly<Record<string, ExportOptions['format']>> = {

@@ -618,11 +618,6 @@ export const PARSE_WORKERS_MAX = 16
 /** Sizes of last batches that are remembered, by pool, kind and magnitude of the body. */
 export const BATCH_SIZES_MAX = 32_768
 
-/** A connection that ends without a request within this time was a probe of the port. */
-export const SILENT_MS_MIN = 1_000
-/** Interval between two lines about such connections. */
-export const SILENT_TOLD_MS = 3_600_000
-
 // ── the log ─────────────────────────────────────────────────────────────────────────────────────
 
 /** Bytes of a log file, zero-filled or recycled. */

@@ -1,7 +1,5 @@
 /** What the server tells people: in the answers of its routes, and in its log. */
 
-import { once } from 'node:events'
-import { connect } from 'node:net'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import {
   fetchToken,
@@ -156,12 +154,7 @@ test.each([
   expect((await again.stop()).output).not.toContain('NEW DATA FOLDER')
 })
 
-test('a request with a header name that uWebSockets.js refuses leaves a line in the log', async () => {
+test('the log says at the start which header names uWebSockets.js refuses', async () => {
   const one = await startServer({ args: ['--http', 'uws'] })
-  const socket = connect(Number(new URL(one.base).port), '127.0.0.1')
-  socket.write('GET /livez HTTP/1.1\r\nHost: x\r\nx_id: 1\r\n\r\n')
-  await once(socket, 'close')
-  expect((await one.stop()).output).toContain(
-    'a connection ended without a request that uWebSockets.js can read: it takes header names of letters',
-  )
+  expect((await one.stop()).output).toContain('leaves a request with another name (x_id) without an answer')
 })

@@ -52,8 +52,8 @@ test.each([
   [['export', 'keyed', '--prot', '1'], 'weir export has no option --prot: only weir start takes --port'],
   [['export', '--out', '-'], 'weir export needs <pool>: weir export <pool>'],
   [
-    ['export', 'keyed', '--out', '/tmp/x.csv', '--format', 'ndjson'],
-    '--out /tmp/x.csv is named as csv, and --format is ndjson',
+    ['export', 'keyed', '--out', '/tmp/x.ndjson.gz'],
+    'no format is written as .gz: name one with --format, as in --format parquet',
   ],
   [
     ['export', 'keyed', '--out', '/tmp/x.jsonl', '--compression', 'gzip'],
@@ -154,7 +154,7 @@ test('an export has the format that the name of its file says', async () => {
     ['rows.CSV', /^_service_received_at,/],
     ['rows.arrow', /^ARROW1/],
     ['rows.parquet', /^PAR1/],
-    ['rows.data', /^PAR1/],
+    ['rows', /^PAR1/],
   ]
   for (const [name, begin] of begins) {
     const out = join(root, name)

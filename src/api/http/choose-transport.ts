@@ -26,6 +26,13 @@ export interface ChosenTransport {
 }
 
 /**
+ * uWebSockets.js tells Weir nothing of a request whose header names have other characters, and
+ * answers nothing. So the log says it before such a sender comes.
+ */
+const UWS_NOTE =
+  'HTTP by uWebSockets.js; it takes header names of letters, digits and "-" alone, and leaves a request with another name (x_id) without an answer: --http node takes them'
+
+/**
  * @param wanted '' takes uWebSockets.js if it loads
  * @param trusted SHA-256 of a binary that the operator trusts, '' for none
  * @param folder the folder of the package uWebSockets.js; by default where it is installed
@@ -38,8 +45,7 @@ export async function chooseTransport(
 ): Promise<ChosenTransport> {
   if (wanted === 'node') return { transport: nodeTransport, note: 'HTTP by node:http, as asked for' }
   const loaded = await loadUws(trusted, folder)
-  if (loaded.module !== undefined)
-    return { transport: uwsTransport(loaded.module), note: 'HTTP by uWebSockets.js' }
+  if (loaded.module !== undefined) return { transport: uwsTransport(loaded.module), note: UWS_NOTE }
   const { why, isForeign } = loaded
   if (wanted === 'uws')
     throw new CannotRun(

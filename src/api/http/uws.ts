@@ -3,18 +3,14 @@
 import type { HttpRequest, HttpResponse, us_listen_socket, us_socket } from 'uWebSockets.js'
 import { createServer } from 'node:net'
 import { assert } from '../../util/assert.ts'
-import { monotonicMs } from '../../util/clock.ts'
 import type { Refusal } from '../../util/errors.ts'
 import {
-  SILENT_MS_MIN,
-  SILENT_TOLD_MS,
   SMALL_ANSWER_LENGTH,
   SMALL_ANSWERS_CHECKED,
   STREAM_BACKED_BYTES,
   STREAM_PROBE_BYTES,
   STREAM_WRITE_BYTES,
 } from '../../util/limits.ts'
-import { warn } from '../../util/say.ts'
 import type { Reply } from '../api-types.ts'
 import type { Connections } from '../connections.ts'
 import { type DataHandler, headText, nothing, Responder } from '../responder.ts'
@@ -45,16 +41,13 @@ export function uwsTransport(uws: UwsModule): Transport {
 function listen(uws: UwsModule, options: ListenOptions): Promise<Listening> {
   const { host, port, connections, onRequest } = options
   const app = uws.App()
-  const silence = new Silence()
   const take = (res: HttpResponse, request: HttpRequest, method: string) => {
-    silence.requests += 1
     const responder = new UwsResponder(res, method === 'head', connections)
     const head = new UwsHead(res, request, method)
     responder.isChunked = head.framing === CHUNKED
     onRequest(head, responder)
   }
   const countSocket = (res: HttpResponse, change: number) => {
-    silence.changed(change)
     if (change < 0) connections.sockets.leave()
     else if (!connections.sockets.enter()) res.close()
   }
@@ -77,38 +70,6 @@ function listen(uws: UwsModule, options: ListenOptions): Promise<Listening> {
         })
     })
   })
-}
-
-/**
- * Finds clients whose requests uWebSockets.js does not read, as those with a header name such as
- * `x_id`: it answers nothing and closes after some seconds, without a call. Neither does it say
- * which connection a request came on. But where all connections of a time closed and no request
- * came meanwhile, none of them sent one that it could read. So this sees them on a quiet server,
- * where a sender is being set up.
- */
-class Silence {
-  /** Requests so far. */
-  requests = 0
-  #open = 0
-  #requestsBefore = 0
-  #sinceMs = 0
-  #toldMs = Number.NEGATIVE_INFINITY
-
-  changed(change: number): void {
-    const nowMs = monotonicMs()
-    if (this.#open === 0) {
-      this.#requestsBefore = this.requests
-      this.#sinceMs = nowMs
-    }
-    this.#open += change
-    const isSilent = this.#open === 0 && this.requests === this.#requestsBefore
-    // A probe of the port closes at once.
-    if (!isSilent || nowMs - this.#sinceMs < SILENT_MS_MIN || nowMs - this.#toldMs < SILENT_TOLD_MS) return
-    this.#toldMs = nowMs
-    warn(
-      'a connection ended without a request that uWebSockets.js can read: it takes header names of letters, digits and "-", and x_id is none. If a sender gets no answer, start Weir with --http node (docs/http.md)',
-    )
-  }
 }
 
 /** uWebSockets.js does not say why it cannot listen. Node says it for the same address. */
