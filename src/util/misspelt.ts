@@ -13,12 +13,12 @@ function isOneEditAway(a: string, b: string): boolean {
   return left.length === 2 && right.length === 2 && left[0] === right[1] && left[1] === right[0]
 }
 
-/** A name without case, underscores and dashes. */
+/** The letters and digits of a name, without case. */
 function plain(name: string): string {
-  return name.toLowerCase().replaceAll(/[_-]/g, '')
+  return name.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '')
 }
 
-/** True where `given` is `known` in another case, with other dashes, or one edit away from it. */
+/** True where `given` is `known` in another case, with other signs, or one edit away from it. */
 export function isMisspelt(given: string, known: string): boolean {
   // Before any other work: a client chooses the length.
   if (given === known || given.length > 2 * known.length) return false

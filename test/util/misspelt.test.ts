@@ -41,7 +41,16 @@ test('a misspelt word is one edit away, and no other is', () => {
   }
 })
 
-test('case, underscores and dashes do not count', () => {
+test('case, and signs between letters and digits, do not count', () => {
+  for (const given of [
+    'data dir',
+    'data.dir',
+    'data\u2011dir',
+    'data-dir[]',
+    '\u200bdata-dir',
+    '-- data-dir',
+  ])
+    expect(isMisspelt(given, 'data-dir'), given).toBe(true)
   expect(isMisspelt('DataDir', 'data-dir')).toBe(true)
   expect(isMisspelt('data_dri', 'data-dir')).toBe(true)
   expect(isMisspelt('data-dir', 'data-dir')).toBe(false)
