@@ -75,8 +75,8 @@ const CHALLENGE = { 'www-authenticate': 'Basic realm="weir"' }
 const RATE_MESSAGE = 'the pool is over its limit of events per second; retry later'
 /** 415 that says what came. @param accepts the encodings of the header Accept-Encoding */
 export function unknownEncoding(head: RequestHead, takes: string, accepts: string): Refusal {
-  const several = head.headerCount('content-encoding') > 1 ? 'given several times, first as' : 'the encoding'
-  const found = `${several} "${shown(head.header('content-encoding'))}"`
+  const first = `"${shown(head.header('content-encoding'))}"`
+  const found = head.headerCount('content-encoding') > 1 ? `several, the first is ${first}` : first
   const message = `Content-Encoding is ${takes}, and only one of them; found ${found}`
   return refuse(415, 'unsupported_encoding', message, { 'accept-encoding': accepts })
 }

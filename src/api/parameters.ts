@@ -18,7 +18,7 @@ export function shown(text: string): string {
 export function noSuchParameter(name: string, known: readonly string[]): string {
   const likely = likelyName(name, known)
   const meant = likely === undefined ? '' : `, ${likely} may be meant`
-  const all = known.length === 0 ? 'this route takes none' : `there are ${known.join(', ')}`
+  const all = known.length === 0 ? 'this route takes none' : `this route takes ${known.join(', ')}`
   return `${shown(name)}: there is no such parameter${meant}; ${all}`
 }
 

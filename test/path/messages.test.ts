@@ -39,7 +39,7 @@ test.each([
   ['/v1/pools/events/export?format=csv&Start=2026', 'Start: there is no such parameter, start may be meant'],
   [
     '/v1/pools/events/import?lable=x',
-    'lable: there is no such parameter, label may be meant; there are label',
+    'lable: there is no such parameter, label may be meant; this route takes label',
   ],
 ])('a parameter that a route does not take is named: GET %s', async (path, says) => {
   expect(await problemOf(path)).toContain(`400 bad_parameter: ${says}`)

@@ -449,7 +449,7 @@ describe('is refused, as the API refuses it', () => {
       'an unknown parameter',
       '',
       '?foo=1',
-      /^foo: there is no such parameter; there are format, sql, counter, /,
+      /^foo: there is no such parameter; this route takes format, sql, counter, /,
     ],
     ['a parameter in another case', '', '?Sql=x', /^Sql: there is no such parameter/],
     ['a parameter that is not JSON', '', '?counter={', /The parameter counter is not JSON/],
