@@ -33,7 +33,7 @@ async function problemOf(path: string, body?: string) {
 test.each([
   [
     '/v1/query?sql=SELECT+1&fromat=csv',
-    'fromat: there is no such parameter, format may be meant; there are format, ',
+    'fromat: there is no such parameter, format may be meant; this route takes format, ',
   ],
   ['/v1/pools/events/arrow?colums=a', 'colums: there is no such parameter, columns may be meant'],
   ['/v1/pools/events/export?format=csv&Start=2026', 'Start: there is no such parameter, start may be meant'],
