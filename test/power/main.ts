@@ -19,9 +19,11 @@ export async function runPowerCuts(given: readonly string[]): Promise<void> {
   const wanted = Number(given[0] ?? STATES_DEFAULT)
   const seed = Number(given[1] ?? Date.now() % 2 ** 31)
   say(`seed ${seed}, ${wanted} states`)
+  const total = new Map<string, number>()
   const at = new Map<string, number>()
-  let [states, starts, requests, merges, rebuilt, doubted] = [0, 0, 0, 0, 0, 0]
-  for (let part = 0; states < wanted; part++) {
+  const around = new Map<string, number>()
+  for (let part = 0; (total.get('states') ?? 0) < wanted; part++) {
+    const states = total.get('states') ?? 0
     const run = new PowerCuts(seed + part, STATE_FOLDER)
     try {
       await run.run(Math.min(STATES_PER_FOLDER, wanted - states))
@@ -32,17 +34,17 @@ export async function runPowerCuts(given: readonly string[]): Promise<void> {
       throw error
     }
     run.end()
-    states += run.tally.states
-    starts += run.tally.starts
-    requests += run.tally.requests
-    merges += run.tally.merges
-    rebuilt += run.tally.rebuilt
-    doubted += run.tally.doubted
-    for (const [what, count] of run.tally.at) at.set(what, (at.get(what) ?? 0) + count)
-    say(
-      `${states} states of ${starts} starts, ${requests} requests, ${merges} merges, ${rebuilt} with the index removed, ${doubted} delete files in doubt`,
-    )
+    const { at: ats, around: arounds, ...counts } = run.tally
+    addAll(total, Object.entries(counts))
+    addAll(at, ats)
+    addAll(around, arounds)
+    say([...total].map(([what, count]) => `${count} ${what}`).join(', '))
   }
   for (const [what, count] of [...at].sort()) say(`${String(count).padStart(6)}  before ${what}`)
-  say(`${states} states after power cuts, nothing lost, nothing undone, nothing invented`)
+  for (const [what, count] of [...around].sort()) say(`${String(count).padStart(6)}  around ${what}`)
+  say(`${total.get('states')} states after power cuts, nothing lost, nothing undone, nothing invented`)
+}
+
+function addAll(into: Map<string, number>, counts: Iterable<readonly [string, number]>): void {
+  for (const [what, count] of counts) into.set(what, (into.get(what) ?? 0) + count)
 }

@@ -4,37 +4,35 @@
  */
 import { readFileSync } from 'node:fs'
 import type { QuerySegment } from '../../src/index/index-types.ts'
+import type { Manifest } from '../../src/index/manifest.ts'
 import { readByHyparquet } from '../util/read-parquet.ts'
-import { keyOfRow, type Rows } from './pools.ts'
-import type { SingleThreadServer } from './single-thread-server.ts'
 
-type KeyOf = (pool: number, row: Readonly<Record<string, unknown>>) => string
-
-/**
- * Key → stamp of all visible rows. Throws for two rows of one key (W-7), and for a wrong deletion
- * vector.
- * @param keyOf names the row of a pool by its key
- */
-export async function visibleRows(
-  { manifest, schemas }: SingleThreadServer,
-  keyOf: KeyOf = keyOfRow,
-): Promise<Rows> {
-  const all = new Map<number, Map<string, number>>()
-  for (const { pool } of schemas) {
-    const rows = new Map<string, number>()
-    const snapshot = await manifest.snapshot(pool)
-    for (const segment of snapshot.segments) await readSegment(pool, segment, keyOf, rows)
-    snapshot.release()
-    all.set(pool, rows)
-  }
-  return all
+/** How the rows of a pool are named and compared. */
+interface Names<Value> {
+  keyOf(row: Readonly<Record<string, unknown>>): string
+  contentOf(row: Readonly<Record<string, unknown>>): Value
 }
 
-async function readSegment(
+/**
+ * Key → value of all visible rows of a pool. Throws for two rows of one key (W-7), and for a wrong
+ * deletion vector.
+ */
+export async function visibleRows<Value>(
+  manifest: Manifest,
   pool: number,
+  names: Names<Value>,
+): Promise<ReadonlyMap<string, Value>> {
+  const rows = new Map<string, Value>()
+  const snapshot = await manifest.snapshot(pool)
+  for (const segment of snapshot.segments) await readSegment(segment, names, rows)
+  snapshot.release()
+  return rows
+}
+
+async function readSegment<Value>(
   segment: QuerySegment,
-  keyOf: KeyOf,
-  into: Map<string, number>,
+  { keyOf, contentOf }: Names<Value>,
+  into: Map<string, Value>,
 ): Promise<void> {
   const { file, meta, deletionVectors } = segment
   const rows = await readByHyparquet(readFileSync(file))
@@ -51,8 +49,8 @@ async function readSegment(
     const sequence = Number(row['_service_sequence'])
     if (sequence < meta.sequenceFrom || sequence > meta.sequenceTo)
       throw new Error(`${file}: row ${index} has sequence ${sequence}`)
-    const key = keyOf(pool, row)
-    if (into.has(key)) throw new Error(`W-7: pool ${pool} has two rows of key ${key}; one is in ${file}`)
-    into.set(key, Number(row['stamp']))
+    const key = keyOf(row)
+    if (into.has(key)) throw new Error(`W-7: two rows of key ${key}; one is in ${file}`)
+    into.set(key, contentOf(row))
   }
 }

@@ -1,15 +1,18 @@
 /**
- * A server in one thread over a given Disk: ingest, log, memtables, flushes, index, manifest,
- * removal of replaced files, release of log files. The parts are the product's own; only threads
- * and HTTP are missing.
+ * A server in one thread over a given Disk: ingest, cut-overs, log, memtables, flushes, index,
+ * manifest, removal of replaced files and of deleted pools, release of log files. The parts are the
+ * product's own; only threads and HTTP are missing.
  */
 
 import { basename, dirname } from 'node:path'
 import { wireIngest } from '../../src/app/ingest-wiring.ts'
+import type { CatalogService } from '../../src/catalog/catalog-types.ts'
+import type { Pool } from '../../src/catalog/model.ts'
 import { replayChunk } from '../../src/engine/replay.ts'
+import { flushedSequences, rebuildPoolsOf } from '../../src/engine/stages.ts'
 import { RECORD_HEADER_BYTES, recordBytes } from '../../src/format/log-record.ts'
 import { KEY_RECEIVED_AT, type PoolSchema } from '../../src/format/schema.ts'
-import type { CompactionCommit } from '../../src/index/index-types.ts'
+import type { CompactionCommit, FlushCommitted } from '../../src/index/index-types.ts'
 import { createManifest, type Manifest } from '../../src/index/manifest.ts'
 import { type Opened, openIndexFolder } from '../../src/index/open-index.ts'
 import { sweep } from '../../src/index/sweep-orphans.ts'
@@ -31,7 +34,7 @@ import type { ParseResult, ParseTask, ParseTaskGroup } from '../../src/parse/par
 import { createTaskRunner } from '../../src/parse/run-task.ts'
 import type { FlushClock } from '../../src/store/flush/flusher.ts'
 import { Flusher } from '../../src/store/flush/flusher.ts'
-import { ENTRY_WORDS } from '../../src/store/flush/memtable.ts'
+import { ENTRY_WORDS, type MemtableEntry } from '../../src/store/flush/memtable.ts'
 import type { SegmentWriter } from '../../src/store/flush/segment-writer.ts'
 import { tryAssemblerNative } from '../../src/store/segment/assembler.ts'
 import { assemblerJs } from '../../src/store/segment/assembler-js.ts'
@@ -45,7 +48,8 @@ import type { Disk } from '../../src/util/disk.ts'
 import type { KernelChoice } from '../../src/util/native.ts'
 import { numberOfFile, type Paths, pathsOf, poolFolder } from '../../src/util/paths.ts'
 import { openOn } from '../log/log.ts'
-import { poolIdOf, type Request, SCHEMAS } from './pools.ts'
+import type { ServerCatalog } from './catalog.ts'
+import type { Request } from './pools.ts'
 
 export interface ServerOptions {
   /** The data folder. */
@@ -59,8 +63,9 @@ export interface ServerOptions {
   readonly flushRows: number
   /** Called before and after each transaction of the index, which syncs in between. */
   readonly onTransaction: (what: string) => void
-  /** One of each pool. Those of the power-cut runs if absent. */
-  readonly schemas?: readonly PoolSchema[]
+  readonly catalog: ServerCatalog
+  /** The identity of the catalog, which the index repeats. */
+  readonly identity: string
 }
 
 /** Without timers: a flush comes when a memtable is full or the test asks for it. */
@@ -68,14 +73,14 @@ const NO_CLOCK: FlushClock = { nowMs: () => 1, after: () => () => undefined }
 
 /** Opens the folder and replays its log. */
 export async function openServer(options: ServerOptions): Promise<SingleThreadServer> {
-  const { root, disk, kernel, schemas = SCHEMAS } = options
+  const { root, disk, kernel, catalog, identity } = options
   const paths = pathsOf(root)
   const opened = await openIndexFolder({
     disk,
     folder: paths.index,
     segmentFolder: paths.segment,
-    identity: 'power',
-    pools: schemas.map(schema => ({ pool: schema.pool, poolId: poolIdOf(schema.pool), schemas: [schema] })),
+    identity,
+    pools: rebuildPoolsOf(catalog),
     kernel,
     heldSequences: pools => heldSequences(disk, paths.log, pools),
     onProgress: () => undefined,
@@ -95,10 +100,15 @@ export class SingleThreadServer {
   readonly flusher: Flusher
   readonly opened: Opened
   readonly paths: Paths
-  readonly schemas: readonly PoolSchema[]
+  readonly catalog: ServerCatalog
   summary: RecoveredSummary | undefined
   readonly #options: ServerOptions
-  readonly #sharedSchemas: ReadonlyMap<number, SharedArrayBuffer>
+  /** Pools that the flusher knows. */
+  readonly #known = new Set<number>()
+  /** Pools with a cut-over under way: nobody sends to them. */
+  readonly #held = new Set<number>()
+  readonly #folders = new Map<number, string>()
+  readonly #dropping = new Set<Promise<void>>()
   readonly #run: (task: ParseTask) => ParseResult
   readonly #clocks = new ReceivedClocks()
   #commit: Commit | undefined
@@ -112,22 +122,22 @@ export class SingleThreadServer {
   #onFailed: (error: Error) => void = () => {}
 
   constructor(options: ServerOptions, paths: Paths, opened: Opened) {
-    const { disk, kernel, flushRows, schemas = SCHEMAS } = options
+    const { disk, kernel, flushRows, catalog } = options
     this.#options = options
     this.opened = opened
     this.paths = paths
-    this.schemas = schemas
-    this.#sharedSchemas = new Map(schemas.map(schema => [schema.pool, shared(JSON.stringify(schema))]))
+    this.catalog = catalog
     this.#run = createTaskRunner(kernel)
     this.failed = new Promise((_, reject) => {
       this.#onFailed = reject
     })
     this.failed.catch(() => undefined)
+    for (const { pool, receivedToUs } of opened.pools) this.#clocks.of(pool).raise(receivedToUs)
     this.manifest = createManifest({
-      pools: opened.pools,
+      pools: opened.pools.filter(({ pool }) => catalog.poolByNumber(pool) !== undefined),
       lastCommit: opened.lastCommit,
       readDeletionVectors: async pool => opened.index.readDeletionVectors(pool),
-      folderOf: pool => poolFolder(paths, poolIdOf(pool)),
+      folderOf: pool => this.folderOf(pool),
       onUnpinned: files => {
         for (const file of files)
           unlinkSegments(disk, dirname(file), [must(numberOfFile(basename(file)), 'a segment')])
@@ -142,39 +152,40 @@ export class SingleThreadServer {
           flushes.map(flush => flush.commit),
           flushes.map(flush => flush.committed),
         )
-        must(this.#commit, 'the log').release(this.flusher.lowestUnflushedSequence())
+        this.#releaseLog()
       },
       onFailed: (_, error) => this.#failed(error),
       onFatal: error => this.#failed(error),
       clock: NO_CLOCK,
       limits: { rows: flushRows, bytes: 1e9, entries: 50 },
     })
-    for (const { pool, receivedToUs } of opened.pools) this.#clocks.of(pool).raise(receivedToUs)
-    for (const { pool } of schemas) {
-      const nextSegment = this.manifest.pool(pool)?.nextSegment ?? 1
-      this.flusher.addPool({
-        pool,
-        poolId: poolIdOf(pool),
-        folder: poolFolder(paths, poolIdOf(pool)),
-        nextSegment,
-      })
-    }
+  }
+
+  /** The folder of a pool's segments. Deleted pools keep theirs until their files are gone. */
+  folderOf(number: number): string {
+    const known = this.#folders.get(number)
+    if (known !== undefined) return known
+    const { id } = must(this.catalog.poolByNumber(number), `pool ${number}`)
+    const folder = poolFolder(this.paths, id)
+    this.#folders.set(number, folder)
+    return folder
   }
 
   /** Recovers the log into the memtables, as start.ts does. */
   async openLog(): Promise<void> {
     const { disk, durability, fileBytes } = this.#options
-    const states = new Map(this.opened.pools.map(state => [state.pool, state.flushedSequence]))
-    const flushed = new Map(this.schemas.map(({ pool }) => [pool, states.get(pool) ?? 0]))
+    const { catalog } = this
+    const flushed = flushedSequences(catalog, this.opened.pools)
     const deps = {
-      schema: (pool: number) => {
-        const schema = this.schemas.find(each => each.pool === pool)
-        return schema === undefined
-          ? undefined
-          : { schema, shared: must(this.#sharedSchemas.get(pool), 'a schema') }
+      schema: (pool: number, version: number) => {
+        const schema = catalog.schema(pool, version)
+        const shared = catalog.sharedSchema(pool, version)
+        return schema === undefined || shared === undefined ? undefined : { schema, shared }
       },
       parse: async (task: ParseTask) => this.#run(task),
-      append: this.flusher.append.bind(this.flusher),
+      append: (pool: number, schema: PoolSchema, entries: readonly MemtableEntry[]) => {
+        if (this.#isKnown(pool)) this.flusher.append(pool, schema, entries)
+      },
       received: (pool: number, us: number) => this.#clocks.of(pool).raise(us),
     }
     const { summary, commit } = await openOn(
@@ -185,7 +196,7 @@ export class SingleThreadServer {
     this.summary = summary
     this.#commit = commit
     this.#ingest = wireIngest({
-      catalog: { schema: (pool: number) => this.schemas.find(each => each.pool === pool) } as never,
+      catalog: catalog as CatalogService,
       commit,
       received: this.#clocks,
       append: deps.append,
@@ -206,28 +217,113 @@ export class SingleThreadServer {
     return { firstSequence, acked }
   }
 
-  /** Commits a compaction, as the scheduler does. */
-  commitCompaction(compaction: CompactionCommit): void {
-    const commit = () => this.opened.index.commitCompaction(compaction)
-    const committed = this.#transact('compaction commit', commit)
-    this.manifest.applyCompaction(compaction, committed)
+  /** Commits a compaction, or a job's rewrite of a segment. The caller applies it. */
+  commitCompaction(compaction: CompactionCommit, what = 'compaction commit'): FlushCommitted {
+    return this.#transact(what, () => this.opened.index.commitCompaction(compaction))
   }
 
-  /** Removes files that no transaction names, as after every start. */
+  /**
+   * Removes the entries of deleted pools, and files that no transaction names, as after every start.
+   */
   async sweep(): Promise<void> {
     const { pools, folders, rebuiltBecause, index } = this.opened
+    for (const { pool } of pools) if (this.catalog.poolByNumber(pool) === undefined) this.#dropEntries(pool)
     const found = await sweep({
       disk: this.#options.disk,
       segmentFolder: this.paths.segment,
       opened: pools,
       now: index.state().pools,
       folders,
-      poolsByFolder: new Map(this.schemas.map(({ pool }) => [poolIdOf(pool), pool])),
+      poolsByFolder: new Map(this.catalog.pools().map(({ id, number }) => [id, number])),
       indexWasWhole: rebuiltBecause === undefined,
       mayGoOn: () => undefined,
     })
     for (const pool of found.poolsWithOrphans) this.manifest.keepUncovered(pool)
     if (found.missing.length > 0) this.#failed(new Error(`named and missing: ${found.missing.join()}`))
+  }
+
+  /** Flushes a pool. One that got no row, or that is deleted meanwhile, has nothing to flush. */
+  async flush(pool: number): Promise<void> {
+    if (!this.#isKnown(pool)) return
+    await this.flusher.flushNow(pool).catch((error: Error) => {
+      if (this.catalog.poolByNumber(pool) !== undefined) throw error
+    })
+  }
+
+  takeSegmentNumber(pool: number): number {
+    this.#isKnown(pool)
+    return this.flusher.takeSegmentNumber(pool)
+  }
+
+  /** A segment that is written later has this number or a higher one. */
+  raiseSegmentNumber(pool: number, to: number): void {
+    if (this.#isKnown(pool)) this.flusher.raiseSegmentNumber(pool, to)
+  }
+
+  /** A sequence that divides the log: everything below it is synced. */
+  boundary(): Promise<number> {
+    return must(this.#commit, 'the log').boundary()
+  }
+
+  /** False while the pool's schema is replaced. */
+  maySend(pool: number): boolean {
+    return !this.#held.has(pool)
+  }
+
+  /** Runs `change`, which may give the pool a new schema version from this sequence on. */
+  async cutOver<T>(pool: Pool, change: (sequence: number) => Promise<T>): Promise<T> {
+    this.#held.add(pool.number)
+    try {
+      return await must(this.#ingest, 'the ingest').cutOver(pool, change)
+    } finally {
+      this.#held.delete(pool.number)
+    }
+  }
+
+  /** Removes what is left of a pool that the catalog has deleted. */
+  drop(pool: Pool): void {
+    this.#ingest?.forget(pool)
+    const done = this.#drop(pool).catch(error => this.#failed(error))
+    this.#dropping.add(done)
+    void done.finally(() => this.#dropping.delete(done))
+  }
+
+  async #drop({ number, id }: Pool): Promise<void> {
+    this.#known.delete(number)
+    await this.flusher.dropPool(number)
+    this.#releaseLog()
+    this.manifest.drop(number)
+    this.#dropEntries(number)
+    try {
+      this.#options.disk.rmdir(poolFolder(this.paths, id))
+    } catch {
+      // A merge still reads its files. The sweep of the next start removes the folder.
+    }
+    this.#folders.delete(number)
+  }
+
+  #dropEntries(pool: number): void {
+    const step = () => this.opened.index.dropSlice(pool)
+    while (this.#transact('removal of a pool', step));
+  }
+
+  /** Makes a pool known to the flusher at its first use; false for a deleted one. */
+  #isKnown(number: number): boolean {
+    if (this.#known.has(number)) return true
+    const pool = this.catalog.poolByNumber(number)
+    if (pool === undefined) return false
+    this.#known.add(number)
+    this.flusher.addPool({
+      pool: number,
+      poolId: pool.id,
+      folder: this.folderOf(number),
+      nextSegment: this.manifest.pool(number)?.nextSegment ?? 1,
+    })
+    return true
+  }
+
+  #releaseLog(): void {
+    must(this.#commit, 'the log').release(this.flusher.lowestUnflushedSequence())
   }
 
   /** Syncs the log, with either durability. Earlier requests survive every later power cut. */
@@ -237,7 +333,8 @@ export class SingleThreadServer {
 
   /** Stops the log with its clean-stop mark and closes the index. */
   async stop(): Promise<void> {
-    this.flusher.stop()
+    await Promise.all(this.#dropping)
+    await this.flusher.stop()
     await must(this.#commit, 'the log').stop()
     this.opened.index.close()
   }
@@ -286,15 +383,13 @@ export class SingleThreadServer {
       table[REQUEST_BYTES] = body.length
       table[REQUEST_RECEIVED_AT] = receivedAtUs
       table[REQUEST_BITS] = -1
-      const schema = must(this.#sharedSchemas.get(pool), 'a schema')
-      const { key } = must(
-        this.schemas.find(each => each.pool === pool),
-        'a schema',
-      )
+      const { planVersion: version } = must(this.catalog.poolByNumber(pool), 'a pool')
+      const schema = must(this.catalog.sharedSchema(pool, version), 'a schema')
+      const { key } = must(this.catalog.schema(pool, version), 'a schema')
       const hasEventTimes = kind === 'post' && key?.columns.includes(KEY_RECEIVED_AT) === true
       if (hasEventTimes) table[REQUEST_FLAGS] = FLAG_RISES
       const clock = hasEventTimes ? { clock: this.#clocks.of(pool).share() } : {}
-      const group: ParseTaskGroup = { kind, pool, version: 1, schema, from: 0, to: 1, ...clock }
+      const group: ParseTaskGroup = { kind, pool, version, schema, from: 0, to: 1, ...clock }
       const result = this.#run({ slab, table, groups: [group] })
       const bits = result.bits[0]?.bytes
       const span = { slab, offset: 0, bytes: result.recordBytes[0]!, records: 1 }
@@ -306,16 +401,9 @@ export class SingleThreadServer {
         const entry = new Float64Array(ENTRY_WORDS)
         const firstUs = part.receivedAtUs?.[0]
         entry.set([place, firstUs ?? receivedAtUs, accepted, firstUs === undefined ? 0 : 1])
-        return { kind, pool, version: 1, batch: part.batch, requests: entry }
+        return { kind, pool, version, batch: part.batch, requests: entry }
       })
     })
     return { spans, parts: parts.flat() }
   }
-}
-
-function shared(text: string): SharedArrayBuffer {
-  const bytes = Buffer.from(text)
-  const memory = new SharedArrayBuffer(bytes.length)
-  new Uint8Array(memory).set(bytes)
-  return memory
 }

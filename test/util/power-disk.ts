@@ -9,7 +9,8 @@
  *              taken as it is
  *
  * Everything runs in one thread, and no call of a Disk comes inside an LMDB transaction. So at each
- * call LMDB's file has the synced transactions and nothing else.
+ * call LMDB's file has the synced transactions and nothing else. Its name is durable after a sync of
+ * its folder; before, a cut keeps the file or not.
  */
 import {
   closeSync,
@@ -49,18 +50,20 @@ export class PowerDisk implements Disk {
   readonly #root: string
   readonly #mirror = new MemoryDisk()
   readonly #open = new Map<FileHandle, Open>()
-  #nextHandle = 1_000_000
+  /** Folders that were synced with LMDB's file in them: its name is durable. */
+  readonly #lmdbNamed = new Set<string>()
 
   /** Mirrors `root`, a real folder. Everything in it counts as durable. */
   constructor(root: string) {
     this.#root = root
     this.#mirror.putFolder(root)
     load(this.#mirror, root)
+    for (const path of this.#mirror.content().folders) this.#nameLmdb(path)
   }
 
   /**
    * The folder after a power cut now: paths are relative to the root. `lmdb`: folders whose data
-   * file is copied.
+   * file is copied where the cut keeps its name.
    */
   cut(random: Random, lmdb: readonly string[]): CutState {
     const after = this.#mirror.cut(random).content()
@@ -72,7 +75,9 @@ export class PowerDisk implements Disk {
     )
     for (const folder of lmdb) {
       const path = join(folder, 'data.mdb')
-      if (folders.includes(relative(folder)) && real.exists(path)) files.set(relative(path), readWhole(path))
+      const isThere = this.#lmdbNamed.has(folder) || random() < 0.5
+      if (folders.includes(relative(folder)) && isThere && real.exists(path))
+        files.set(relative(path), readWhole(path))
     }
     return { folders, files }
   }
@@ -94,9 +99,9 @@ export class PowerDisk implements Disk {
     const opened = real.open(path, flags, mode)
     const isFolder = statSync(path).isDirectory()
     const mirror = isFolder || this.#follows(path) ? this.#mirrored(path, flags, isFolder) : undefined
-    const handle = this.#nextHandle++
-    this.#open.set(handle, { path, real: opened, mirror })
-    return handle
+    // The file's own number: a lock of the open file works, too.
+    this.#open.set(opened, { path, real: opened, mirror })
+    return opened
   }
 
   close(file: FileHandle): void {
@@ -125,6 +130,7 @@ export class PowerDisk implements Disk {
     this.#change(file, 'fsync', (on, handle) => {
       if (on !== real) on.fsync(handle)
     })
+    this.#nameLmdb(this.#opened(file).path)
   }
 
   truncate(file: FileHandle, bytes: number): void {
@@ -174,6 +180,10 @@ export class PowerDisk implements Disk {
 
   size(path: string): number {
     return real.size(path)
+  }
+
+  #nameLmdb(folder: string): void {
+    if (real.exists(join(folder, 'data.mdb'))) this.#lmdbNamed.add(folder)
   }
 
   #follows(path: string): boolean {

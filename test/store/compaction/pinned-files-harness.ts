@@ -17,6 +17,7 @@ import { unlinkSegments } from '../../../src/store/segment/publish-segment.ts'
 import { type Disk, disk } from '../../../src/util/disk.ts'
 import { DuckDBInstance } from '../../../src/util/duckdb.ts'
 import { poolFolder } from '../../../src/util/paths.ts'
+import { fixedCatalog } from '../../power/catalog.ts'
 import { DAY_MS, FIRST_MS, poolIdOf } from '../../power/pools.ts'
 import { visibleRows } from '../../power/read.ts'
 import { openServer, type SingleThreadServer } from '../../power/single-thread-server.ts'
@@ -133,7 +134,7 @@ export class PinnedFilesHarness {
   /** Sends rows like `send`, and flushes the memtable; returns the number of the newest segment. */
   async flush(events: readonly Event[], kind: 'post' | 'delete' = 'post'): Promise<number> {
     await this.send(events, kind)
-    await this.server.flusher.flushNow(POOL)
+    await this.server.flush(POOL)
     return Math.max(...this.segments().map(({ segment }) => segment))
   }
 
@@ -190,9 +191,11 @@ export class PinnedFilesHarness {
   }
 
   async #rowsOf(server: SingleThreadServer): Promise<VisibleRows> {
-    await server.flusher.flushNow(POOL) // rows that a recovery took from the log
-    const rows = await visibleRows(server, (_, row) => this.keyOf(row))
-    return rows.get(POOL) ?? new Map()
+    await server.flush(POOL) // rows that a recovery took from the log
+    return await visibleRows(server.manifest, POOL, {
+      keyOf: this.keyOf,
+      contentOf: row => Number(row['stamp']),
+    })
   }
 
   #openServer(root: string): Promise<SingleThreadServer> {
@@ -204,12 +207,13 @@ export class PinnedFilesHarness {
       fileBytes: 64 * 1024,
       flushRows: 1000,
       onTransaction: () => undefined,
-      schemas: [this.#schema],
+      catalog: fixedCatalog([this.#schema]),
+      identity: 'pinned',
     })
   }
 
   #openRunner(): CompactionRunner {
-    const { manifest, flusher, opened } = this.server
+    const { manifest, opened } = this.server
     const merger: Merger = {
       merge: task => this.#writer.merge(task),
       problemOf: async () => undefined,
@@ -223,7 +227,7 @@ export class PinnedFilesHarness {
         clock: { nowMs: () => 0, wallMs: () => FIRST_MS, after: () => () => undefined },
         pool: () => pool,
         obsolete: number => manifest.uncovered(number),
-        takeSegmentNumber: number => flusher.takeSegmentNumber(number),
+        takeSegmentNumber: number => this.server.takeSegmentNumber(number),
         pin: async number => {
           const { all, release } = await manifest.snapshot(number)
           return { segments: all, release }
