@@ -10,9 +10,10 @@
 import { createReadStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import type { ExportText, OpenBatches } from '../query/arrow/export-stream.ts'
-import { recordBatches } from '../query/arrow/export-stream.ts'
+import { copyFailed, recordBatches } from '../query/arrow/export-stream.ts'
 import { pinSegments } from '../query/question.ts'
 import { csvLine } from '../query/table.ts'
+import { isDiskError } from '../util/disk.ts'
 import { EXPORT_DOWNLOAD_MS_MAX, EXPORT_PIECE_BYTES, ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
 import type { ControlRequest, ControlRoute, Reply, StreamAnswer } from './api-types.ts'
 import {
@@ -114,6 +115,8 @@ async function* parquet(
       caller.verifyAgain(EXPORT_SCOPE)
       yield piece as Uint8Array
     }
+  } catch (error) {
+    throw isDiskError(error) ? copyFailed(file, 'read', error) : error
   } finally {
     await rm(file, { force: true })
   }

@@ -4,6 +4,7 @@
 import { CANNOT_RUN, CLEAN, DAMAGED, readCommandLine } from '../engine/command.ts'
 import { isInterrupted } from '../tools/terminal.ts'
 import { must } from '../util/assert.ts'
+import { isDiskError } from '../util/disk.ts'
 import { dieOf } from '../util/end-process.ts'
 import { CannotRun } from '../util/errors.ts'
 import { errorText, missingPackage, say, warn } from '../util/say.ts'
@@ -66,7 +67,7 @@ async function run(): Promise<number> {
     failure = new CannotRun(`standard output cannot be written: ${outputError.message}`)
   if (failure === undefined) return code
   if (!isInterrupted()) warn(errorText(failure))
-  return failure.name === 'CannotRun' ? CANNOT_RUN : DAMAGED
+  return failure.name === 'CannotRun' || isDiskError(failure) ? CANNOT_RUN : DAMAGED
 }
 
 const exitCode = await run()

@@ -50,14 +50,15 @@ export type FileKind = 'file' | 'folder' | 'other'
 export const disk: Disk = {
   open: (path, flags, mode = 0o600) => fs.openSync(path, flags === READ_PLAIN ? PLAIN_FLAGS : flags, mode),
   close: file => fs.closeSync(file),
-  read: (file, into, position) => fs.readSync(file, into, 0, into.byteLength, position),
-  write: (file, buffers, position, past) => {
-    if (past === undefined) writeAll(file, buffers, position)
-    else writePastCache(file, buffers, position)
-  },
-  fdatasync: file => fs.fdatasyncSync(file),
-  fsync: file => fs.fsyncSync(file),
-  truncate: (file, bytes) => fs.ftruncateSync(file, bytes),
+  read: (file, into, position) => naming(file, () => fs.readSync(file, into, 0, into.byteLength, position)),
+  write: (file, buffers, position, past) =>
+    naming(file, () => {
+      if (past === undefined) writeAll(file, buffers, position)
+      else writePastCache(file, buffers, position)
+    }),
+  fdatasync: file => naming(file, () => fs.fdatasyncSync(file)),
+  fsync: file => naming(file, () => fs.fsyncSync(file)),
+  truncate: (file, bytes) => naming(file, () => fs.ftruncateSync(file, bytes)),
   rename: (from, to) => fs.renameSync(from, to),
   unlink: path => fs.unlinkSync(path),
   mkdir: makeFolder,
@@ -90,6 +91,32 @@ function tryLstat(path: string): fs.Stats | undefined {
     // A file stands where the folder of the path would be.
     if ((error as NodeJS.ErrnoException).code === 'ENOTDIR') return undefined
     throw error
+  }
+}
+
+/**
+ * Runs a call on an open file. Node's errors of such calls do not name the file: `EIO: i/o error,
+ * write`.
+ */
+function naming<T>(file: FileHandle, call: () => T): T {
+  try {
+    return call()
+  } catch (error) {
+    const failed = error as NodeJS.ErrnoException
+    if (failed.path === undefined && isDiskError(failed)) {
+      failed.path = pathOf(file)
+      failed.message += ` '${failed.path}'`
+    }
+    throw error
+  }
+}
+
+/** The path that an open file has now. */
+function pathOf(file: FileHandle): string {
+  try {
+    return fs.readlinkSync(`/proc/self/fd/${file}`)
+  } catch {
+    return `file descriptor ${file}`
   }
 }
 

@@ -108,6 +108,8 @@ export interface WireError {
   readonly message: string
   readonly stack: string | undefined
   readonly code: string | undefined
+  /** That of an error of the disk. */
+  readonly syscall: string | undefined
   readonly file: string | undefined
   readonly offset: number | undefined
   readonly segments: readonly number[] | undefined
@@ -116,13 +118,14 @@ export interface WireError {
 /** Packs an error for another thread: name, message, stack, code and place. */
 export function toWire(error: unknown): WireError {
   const e = error instanceof Error ? error : new Error(String(error))
-  const more = e as { code?: unknown; file?: unknown; offset?: unknown }
+  const more = e as { code?: unknown; syscall?: unknown; file?: unknown; offset?: unknown }
   const segments = e instanceof SegmentsDisagree ? e.segments : undefined
   return {
     name: e.name,
     message: e.message,
     stack: e.stack,
     code: typeof more.code === 'string' ? more.code : undefined,
+    syscall: typeof more.syscall === 'string' ? more.syscall : undefined,
     file: typeof more.file === 'string' ? more.file : undefined,
     offset: typeof more.offset === 'number' ? more.offset : undefined,
     segments,
@@ -151,7 +154,8 @@ function ofKind(wire: WireError): Error {
     default: {
       const error = new Error(wire.message)
       error.name = wire.name
-      return wire.code === undefined ? error : Object.assign(error, { code: wire.code })
+      if (wire.code !== undefined) Object.assign(error, { code: wire.code })
+      return wire.syscall === undefined ? error : Object.assign(error, { syscall: wire.syscall })
     }
   }
 }

@@ -3,22 +3,13 @@
  * segments, delete files and imported files. Acknowledgements stop where they must, nothing
  * acknowledged is lost, and service returns as W-3 says.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { ask } from '../api/client.ts'
 import { portOf } from '../path/client.ts'
 import { KEYED } from '../path/damage.ts'
-import {
-  fetchToken,
-  send,
-  spawnServer,
-  startServer,
-  type TestPool,
-  type TestServer,
-  temporaryFolder,
-} from '../util/server.ts'
+import { fetchToken, send, spawnServer, startServer } from '../util/server.ts'
+import { FaultyServer, LARGE, SMALL_LOG } from './faulty-server.ts'
 
 const LOG = '/log/[0-9-]+[.]log$'
 /** A ready spare, which the log's thread takes. */
@@ -27,111 +18,6 @@ const SPARE = '/log/spare-[0-9]+[.]log$'
 const NEW_SPARE = '/log/spare-.*tmp$'
 const PARQUET = '[.]parquet[.]tmp$'
 const DELETES = '[.]deletes[.]tmp$'
-const ROOT = temporaryFolder()
-/** Bytes of a request: four of them fill a log file. */
-const LARGE = 900_000
-const SMALL_LOG = ['--log-file-bytes', String(4 * 1024 * 1024)]
-
-/** A server whose disk fails between `arm()` and `clear()`. */
-class FaultyServer {
-  readonly folder = mkdtempSync(join(ROOT, 'fault-'))
-  readonly dataDir = join(this.folder, 'data')
-  readonly #trigger = join(this.folder, 'fails')
-  readonly #spec: string
-  server!: TestServer
-  pool!: TestPool
-  /** Ids that were answered with 200. */
-  readonly acked = new Set<string>()
-  /** Refused ids: they may have been written. */
-  readonly uncertain = new Set<string>()
-  readonly deleted = new Set<string>()
-
-  /** @param fault `OPERATION PATTERN NTH CODE`; several with `;` */
-  constructor(fault: string) {
-    this.#spec = fault
-      .split(';')
-      .map(one => `${one} ${this.#trigger}`)
-      .join(';')
-  }
-
-  get args(): string[] {
-    return [...SMALL_LOG, '--fault-at', this.#spec]
-  }
-
-  async start(): Promise<this> {
-    this.server = await startServer({ dataDir: this.dataDir, args: this.args })
-    this.pool = await this.server.createPool(KEYED)
-    await this.post(3)
-    expect(await this.server.count(this.pool.poolId)).toBe('3')
-    return this
-  }
-
-  arm(): void {
-    writeFileSync(this.#trigger, '')
-  }
-
-  clear(): void {
-    rmSync(this.#trigger, { force: true })
-  }
-
-  async post(count: number, bytes = 100): Promise<number> {
-    const from = this.acked.size + this.uncertain.size
-    const ids = Array.from({ length: count }, (_, i) => `id ${from + i}`)
-    const pad = 'x'.repeat(Math.floor(bytes / count))
-    const { status, body } = await send(
-      this.#url(),
-      ids.map(id => ({ ts: '2026-01-01', id, n: 1, pad })),
-    )
-    for (const id of ids) (status === 200 ? this.acked : this.uncertain).add(id)
-    if (status !== 200) this.lastCode = (body as { code: string }).code
-    return status
-  }
-
-  lastCode = ''
-
-  async delete(id: string): Promise<number> {
-    const { status } = await send(this.#url(), [{ ts: '2026-01-01', id }], 'DELETE')
-    if (status === 200) this.deleted.add(id)
-    return status
-  }
-
-  /** Posts until one request is refused. */
-  async postUntilRefused(max: number): Promise<void> {
-    for (let i = 0; i < max; i++) if ((await this.post(2, LARGE)) !== 200) return
-    throw new Error(`${max} requests were accepted`)
-  }
-
-  async readyz(): Promise<number> {
-    const answer = await fetch(`${this.server.base}/readyz`)
-    await answer.arrayBuffer()
-    return answer.status
-  }
-
-  /** Counts the rows: all acknowledged ones, and at most the uncertain ones beside them. */
-  async check(server = this.server): Promise<void> {
-    const count = Number(await server.count(this.pool.poolId))
-    const least = this.acked.size - this.deleted.size
-    expect(count).toBeGreaterThanOrEqual(least)
-    expect(count).toBeLessThanOrEqual(least + this.uncertain.size)
-  }
-
-  /** Kills the server, starts it without faults, compares the rows, and posts more. */
-  async restart(): Promise<void> {
-    this.clear()
-    await this.server.kill()
-    this.server = await startServer({ dataDir: this.dataDir, args: SMALL_LOG })
-    await this.check()
-    expect(await this.post(3)).toBe(200)
-    expect(await this.readyz()).toBe(200)
-    await this.check()
-    expect((await this.server.stop()).code).toBe(0)
-  }
-
-  #url(): string {
-    return `${this.server.base}${new URL(this.pool.url).pathname}`
-  }
-}
-
 test.each([
   [`write ${LOG} 2 EIO`],
   [`fdatasync ${LOG} 2 EIO`],

@@ -68,6 +68,9 @@ export function serveParquet(port: CallPort): void {
   })
 }
 
+/** DuckDB's words for a read that the system refused. */
+const READ_FAILED = /^IO Error: Could not read from file .*: Input\/output error$/
+
 /** The answer of `work`, or what DuckDB says is wrong. */
 async function orBroken<T>(
   file: string,
@@ -78,6 +81,8 @@ async function orBroken<T>(
   } catch (error) {
     if (error instanceof BodyBroken) return { broken: { code: error.code, message: error.message } }
     const [first = ''] = (error as Error).message.split('\n', 1)
+    // The disk failed: the file may be fine.
+    if (READ_FAILED.test(first)) return { broken: { code: 'tmp_failed', message: first } }
     const message = `the file cannot be read: ${first.replaceAll(file, 'the file')}`
     return { broken: { code: 'broken_parquet', message } }
   }

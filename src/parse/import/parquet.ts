@@ -9,7 +9,7 @@ import { rmSync, statfsSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { assert } from '../../util/assert.ts'
 import type { Callee } from '../../util/callee.ts'
-import { disk } from '../../util/disk.ts'
+import { disk, isDiskError } from '../../util/disk.ts'
 import { Unavailable } from '../../util/errors.ts'
 import {
   IMPORT_ROW_BYTES_MAX,
@@ -77,20 +77,21 @@ async function* rowsOf(
   }
 }
 
-/** @throws BodyBroken */
+/** @throws BodyBroken, or Unavailable where the disk failed */
 function known<T extends object>(answer: T | { readonly broken: BrokenFile }): T {
   if (!('broken' in answer)) return answer
-  throw new BodyBroken(answer.broken.code, answer.broken.message)
+  const { code, message } = answer.broken
+  throw code === 'tmp_failed' ? new Unavailable(code, message) : new BodyBroken(code, message)
 }
 
-/** Writes the body to a new file. @throws Unavailable there is no room for it */
+/** Writes the body to a new file. @throws Unavailable there is no room for it, or the disk failed */
 async function spool(pieces: Pieces, path: string): Promise<void> {
   try {
     await writePieces(pieces, path)
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'ENOSPC' || code === 'EDQUOT') throw noRoom()
-    throw error
+    if (!isDiskError(error)) throw error
+    if (error.code === 'ENOSPC' || error.code === 'EDQUOT') throw noRoom()
+    throw new Unavailable('tmp_failed', `${path} cannot be written: ${error.message}`)
   }
 }
 

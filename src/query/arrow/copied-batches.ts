@@ -17,7 +17,13 @@ import { Damaged } from '../../util/errors.ts'
 import { moved, serve } from '../../util/thread-server.ts'
 import { schemaMessage } from './arrow-schema.ts'
 import { linesOf } from './export-formats.ts'
-import type { BatchSource, CopiedFile, ExportCalls, ExportText } from './export-stream.ts'
+import {
+  type BatchSource,
+  type CopiedFile,
+  copyFailed,
+  type ExportCalls,
+  type ExportText,
+} from './export-stream.ts'
 import { tableStream } from './table-stream.ts'
 
 /** Serves the main thread's calls until it stops the thread. */
@@ -140,11 +146,19 @@ class Batches implements BatchSource {
   #read(from: number, into: Uint8Array): Uint8Array {
     let at = 0
     while (at < into.byteLength) {
-      const read = this.#disk.read(this.#file, into.subarray(at), from + at)
+      const read = this.#readSome(into.subarray(at), from + at)
       if (read === 0) throw this.#damaged('it ends early')
       at += read
     }
     return into
+  }
+
+  #readSome(into: Uint8Array, from: number): number {
+    try {
+      return this.#disk.read(this.#file, into, from)
+    } catch (error) {
+      throw copyFailed(this.#copied.file, 'read', error)
+    }
   }
 
   #damaged(what: string): Damaged {

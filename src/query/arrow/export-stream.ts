@@ -12,6 +12,7 @@
 
 import { END_OF_STREAM } from '../../format/arrow.ts'
 import type { QuerySegment } from '../../index/index-types.ts'
+import { Unavailable } from '../../util/errors.ts'
 import { EXPORT_GROUP_FILES, EXPORT_GROUP_ROWS } from '../../util/limits.ts'
 import type { QueryColumn } from '../operand.ts'
 import type { Table } from '../table.ts'
@@ -63,6 +64,11 @@ export interface ExportCalls {
   schema(columns: readonly QueryColumn[]): Uint8Array
   /** A whole stream of a table, moved. */
   table(table: Table): Uint8Array
+}
+
+/** A failure of a temporary file: the machine is at fault, not a segment. */
+export function copyFailed(file: string, what: 'read' | 'written', error: unknown): Unavailable {
+  return new Unavailable('query_io', `${file} cannot be ${what}: ${(error as Error).message}`)
 }
 
 /** Groups neighbours, so that a thousand tiny segments are a few copies. */

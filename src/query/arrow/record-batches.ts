@@ -15,7 +15,6 @@ import { valueBytes } from '../../format/batch-layout.ts'
 import type { ColumnType } from '../../format/schema.ts'
 import { assert } from '../../util/assert.ts'
 import { type Disk, disk } from '../../util/disk.ts'
-import { Unavailable } from '../../util/errors.ts'
 import { EXPORT_BATCH_BYTES, EXPORT_BATCH_ROWS } from '../../util/limits.ts'
 import type { KernelChoice } from '../../util/native.ts'
 import { runMinorGc } from '../../util/this-thread.ts'
@@ -29,6 +28,7 @@ import {
   textBytes,
   tryGatherTextsNative,
 } from './duckdb-vectors.ts'
+import { copyFailed } from './export-stream.ts'
 
 /**
  * Writes the rows of a result to a new file of IPC messages, without schema and end, and returns
@@ -79,7 +79,7 @@ function orUnavailable<T>(file: string, work: () => T): T {
   try {
     return work()
   } catch (error) {
-    throw new Unavailable('query_io', `${file} cannot be written: ${(error as Error).message}`)
+    throw copyFailed(file, 'written', error)
   }
 }
 
