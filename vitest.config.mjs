@@ -39,6 +39,7 @@ const LONGEST = [
   'jobs/jobs_match_model',
   'tools/mistakes_get_one_line',
   'tools/backup/consistent_under_load',
+  'path/clock_steps',
   'tools/backup/damaged_backups_are_refused',
   'bench/path_with_peers',
   'abuse/connections',

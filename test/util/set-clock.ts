@@ -2,15 +2,19 @@
  * Sets the wall clock of a process that is started with `clockEnv`. Each of its threads loads this
  * file before the program. The monotonic clock stays as it is.
  */
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const VARIABLE = 'WEIR_TEST_CLOCK'
 
 /**
  * A clock that stands still at a moment, or that runs `aheadMs` before (behind, if negative) the
- * real one.
+ * real one. A `file` holds the `aheadMs` of a clock that steps while the process runs.
  */
-type ClockSetting = { readonly atMs: number } | { readonly aheadMs: number }
+type ClockSetting = { readonly atMs: number } | { readonly aheadMs: number } | { readonly file: string }
+
+/** A thread reads the file again after this. */
+const FILE_MS = 5
 
 /** Returns the environment variables that set the wall clock of a Node process. */
 export function clockEnv(setting: ClockSetting): Record<string, string> {
@@ -25,5 +29,14 @@ const given = process.env[VARIABLE]
 if (given !== undefined) {
   const setting = JSON.parse(given) as ClockSetting
   const real = Date.now
-  Date.now = 'atMs' in setting ? () => setting.atMs : () => real() + setting.aheadMs
+  if ('file' in setting) {
+    let [aheadMs, readMs] = [0, Number.NEGATIVE_INFINITY]
+    Date.now = () => {
+      if (performance.now() - readMs > FILE_MS) {
+        aheadMs = Number(readFileSync(setting.file, 'utf8'))
+        readMs = performance.now()
+      }
+      return real() + aheadMs
+    }
+  } else Date.now = 'atMs' in setting ? () => setting.atMs : () => real() + setting.aheadMs
 }
