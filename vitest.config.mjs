@@ -40,6 +40,7 @@ const LONGEST = [
   'tools/mistakes_get_one_line',
   'tools/backup/consistent_under_load',
   'path/clock_steps',
+  'tools/backup/every_row_is_restored',
   'tools/backup/damaged_backups_are_refused',
   'bench/path_with_peers',
   'abuse/connections',
