@@ -6,8 +6,8 @@ import type { Pool } from '../../src/catalog/model.ts'
 import { below, type Random } from '../util/random.ts'
 
 /**
- * Two forms of pools with a key, `shop` with a tenant. Each event of `plain` is a row of its own, and
- * so is each of `arrival`, whose key holds received-at.
+ * Two forms of pools with a key, `shop` with a tenant. Each event of `plain` is a row of its own,
+ * and so is each of `arrival`, whose key holds received-at.
  */
 export type Form = 'shop' | 'plain' | 'daily' | 'arrival'
 export const FORMS: readonly Form[] = ['shop', 'plain', 'daily', 'arrival']
