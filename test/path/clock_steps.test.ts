@@ -1,6 +1,6 @@
 /**
- * The wall clock steps by hours, to 1970 and to 2100, while the server runs and from start to start.
- * No event is lost, received-at rises, jobs end, and time-outs do not notice. Tokens and retention
+ * The wall clock steps by hours, to 1970 and to 2100, while the server runs and from start to
+ * start. No event is lost, received-at rises, jobs end, and time-outs do not notice. Tokens and retention
  * go by the wall clock, and the test says how.
  */
 import { once } from 'node:events'
@@ -61,7 +61,7 @@ class SteppedServer {
     return answer.status
   }
 
-  /** The received-at of all rows of `rising` in µs, sorted. A token from another time may be over. */
+  /** The received-at of all rows of `rising` in µs, sorted. An earlier token may be over. */
   async received(): Promise<bigint[]> {
     const answer = await fetch(`${this.server.base}/v1/pools/rising/arrow?columns=_service_received_at`, {
       headers: { authorization: `Bearer ${await this.token()}` },

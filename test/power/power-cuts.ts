@@ -46,7 +46,7 @@ interface Known {
   acked: number
   /** Retention may have dropped rows with an earlier timestamp, in µs. */
   expiredUs: number
-  /** Ids of pools whose creation was answered, and of those whose deletion began or was answered. */
+  /** Ids of pools whose creation was answered, whose deletion began or ended. */
   readonly made: Set<string>
   readonly deleting: Set<string>
   readonly deleted: Set<string>

@@ -84,7 +84,7 @@ function known<T extends object>(answer: T | { readonly broken: BrokenFile }): T
   throw code === 'tmp_failed' ? new Unavailable(code, message) : new BodyBroken(code, message)
 }
 
-/** Writes the body to a new file. @throws Unavailable there is no room for it, or the disk failed */
+/** Writes the body to a new file. @throws Unavailable without room, or where the disk failed */
 async function spool(pieces: Pieces, path: string): Promise<void> {
   try {
     await writePieces(pieces, path)
