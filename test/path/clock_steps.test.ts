@@ -1,7 +1,7 @@
 /**
  * The wall clock steps by hours, to 1970 and to 2100, while the server runs and from start to
- * start. No event is lost, received-at rises, jobs end, and time-outs do not notice. Tokens and retention
- * go by the wall clock, and the test says how.
+ * start. No event is lost, received-at rises, jobs end, and time-outs do not notice. Tokens and
+ * retention go by the wall clock, and the test says how.
  */
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'

@@ -223,7 +223,8 @@ export class SingleThreadServer {
   }
 
   /**
-   * Removes the entries of deleted pools, and files that no transaction names, as after every start.
+   * Removes the entries of deleted pools, and files that no transaction names, as after every
+   * start.
    */
   async sweep(): Promise<void> {
     const { pools, folders, rebuiltBecause, index } = this.opened

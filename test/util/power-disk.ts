@@ -9,8 +9,8 @@
  *              taken as it is
  *
  * Everything runs in one thread, and no call of a Disk comes inside an LMDB transaction. So at each
- * call LMDB's file has the synced transactions and nothing else. Its name is durable after a sync of
- * its folder; before, a cut keeps the file or not.
+ * call LMDB's file has the synced transactions and nothing else. Its name is durable after a sync
+ * of its folder; before, a cut keeps the file or not.
  */
 import {
   closeSync,
