@@ -80,7 +80,7 @@ async function run(shape: Shape, connections: number, seconds: number): Promise<
     print(
       row(
         name,
-        `${short(posted.acknowledged)} more, ${acknowledged} × 200, ${rows} rows: ${verdict}${others}; ${ahead}`,
+        `${short(posted.acknowledged)} more, ${acknowledged} acknowledged, ${rows} rows: ${verdict}${others}; ${ahead}`,
       ),
     )
     if (end === 'stop') await server.stop()

@@ -173,9 +173,11 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
   received: {
     args: '--seconds 0.3 --connections 8'.split(' '),
     prints: [
-      /first start +\S+ more, (\d+) × 200, \1 rows: nothing lost$/m,
-      /after kill -9, clock 1 h back +\S+ more, (\d+) × 200, \1 rows: nothing lost$/m,
-      /index rebuilt, clock 2 h back +\S+ more, (\d+) × 200, \1 rows: nothing lost$/m,
+      /singles with 4 ids/,
+      /batches with 4 ids/,
+      /first start +\S+ more, (\d+) acknowledged, \1 rows: nothing lost; ahead of the clock .* \d+ ms$/m,
+      /after kill -9, clock 1 h back +\S+ more, (\d+) acknowledged, \1 rows: nothing lost; /m,
+      /index rebuilt, clock 2 h back +\S+ more, (\d+) acknowledged, \1 rows: nothing lost; /m,
     ],
   },
   flushes: {
