@@ -88,14 +88,17 @@ function optionsOf(flags: CommandInput['flags']): ExportOptions {
   }
 }
 
-/** The format by its flag, else by the suffix of the file, else, without a suffix, Parquet. */
+/** The format by its flag, else by the suffix of the file, else Parquet. */
 function formatOf(given: string | undefined, out: string): ExportOptions['format'] {
   if (given !== undefined) return oneOf(FORMATS, 'format', given)
   const suffix = extname(out).toLowerCase()
-  const named = suffix === '' ? 'parquet' : SUFFIXES[suffix]
-  if (named !== undefined) return named
-  throw new CannotRun(`no format is written as ${suffix}: name one with --format, as in --format parquet`)
+  if (UNWRITTEN.includes(suffix))
+    throw new CannotRun(`no format is written as ${suffix}: name one with --format, as in --format parquet`)
+  return SUFFIXES[suffix] ?? 'parquet'
 }
+
+/** Suffixes of files that nobody expects to be Parquet. */
+const UNWRITTEN: readonly string[] = ['.json', '.tsv', '.txt', '.gz', '.zst', '.zip']
 
 const SUFFIXES: Readonly<Record<string, ExportOptions['format']>> = {
   '.parquet': 'parquet',

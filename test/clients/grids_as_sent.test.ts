@@ -122,11 +122,11 @@ describe('the React kit', () => {
     await post([7, 8])
     const two = await grid({ ...part, after: one.pageInfo.endCursor })
     expect([one.rows, two.rows]).toEqual([
-      [['1'], ['2'], ['3']],
-      [['4'], ['5'], ['6']],
+      [['6'], ['5'], ['4']],
+      [['3'], ['2'], ['1']],
     ])
     const newer = await grid({ ...part, before: one.pageInfo.startCursor })
-    expect(newer.rows).toEqual([['7'], ['8']])
+    expect(newer.rows).toEqual([['8'], ['7']])
     expect(newer.pageInfo).toMatchObject({ hasNextPage: true, hasPreviousPage: false })
   })
 

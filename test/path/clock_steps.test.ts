@@ -4,7 +4,7 @@
  * retention go by the wall clock, and the test says how.
  */
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { renameSync, writeFileSync } from 'node:fs'
 import { type ClientRequest, request } from 'node:http'
 import { join } from 'node:path'
 import { tableFromIPC } from 'apache-arrow'
@@ -38,8 +38,10 @@ class SteppedServer {
   readonly #file = join(this.#folder, 'ahead')
   server!: TestServer
 
+  /** A rename: no thread reads half of it. */
   set(aheadMs: number): void {
-    writeFileSync(this.#file, String(aheadMs))
+    writeFileSync(`${this.#file}.new`, String(aheadMs))
+    renameSync(`${this.#file}.new`, this.#file)
   }
 
   async start(): Promise<TestServer> {

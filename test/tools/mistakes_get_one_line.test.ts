@@ -154,7 +154,7 @@ test('an export has the format that the name of its file says', async () => {
     ['rows.CSV', /^_service_received_at,/],
     ['rows.arrow', /^ARROW1/],
     ['rows.parquet', /^PAR1/],
-    ['rows', /^PAR1/],
+    ['rows.2026-11-23', /^PAR1/],
   ]
   for (const [name, begin] of begins) {
     const out = join(root, name)

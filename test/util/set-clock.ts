@@ -13,9 +13,6 @@ const VARIABLE = 'WEIR_TEST_CLOCK'
  */
 type ClockSetting = { readonly atMs: number } | { readonly aheadMs: number } | { readonly file: string }
 
-/** A thread reads the file again after this. */
-const FILE_MS = 5
-
 /** Returns the environment variables that set the wall clock of a Node process. */
 export function clockEnv(setting: ClockSetting): Record<string, string> {
   const preload = fileURLToPath(import.meta.url)
@@ -29,14 +26,7 @@ const given = process.env[VARIABLE]
 if (given !== undefined) {
   const setting = JSON.parse(given) as ClockSetting
   const real = Date.now
-  if ('file' in setting) {
-    let [aheadMs, readMs] = [0, Number.NEGATIVE_INFINITY]
-    Date.now = () => {
-      if (performance.now() - readMs > FILE_MS) {
-        aheadMs = Number(readFileSync(setting.file, 'utf8'))
-        readMs = performance.now()
-      }
-      return real() + aheadMs
-    }
-  } else Date.now = 'atMs' in setting ? () => setting.atMs : () => real() + setting.aheadMs
+  // Read at each call, so that a step counts from the moment when it is set.
+  if ('file' in setting) Date.now = () => real() + Number(readFileSync(setting.file, 'utf8'))
+  else Date.now = 'atMs' in setting ? () => setting.atMs : () => real() + setting.aheadMs
 }
