@@ -41,6 +41,7 @@ import type {
   ParseTask,
   ParseTaskGroup,
 } from '../../src/parse/parse-task.ts'
+import { ENTRY_WORDS } from '../../src/store/flush/memtable.ts'
 import { RisingClock } from '../../src/util/clock.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX } from '../../src/util/limits.ts'
 
@@ -208,7 +209,7 @@ export class Fake {
     assert.equal(this.logged.length - before, batch.records)
     let rows = 0
     for (const part of batch.parts) {
-      for (let at = 0; at < part.requests.length; at += 3) {
+      for (let at = 0; at < part.requests.length; at += ENTRY_WORDS) {
         const record = this.logged[before + part.requests[at]!]!
         assert.equal(record.pool, part.pool)
         assert.equal(record.accepted, part.requests[at + 2])
