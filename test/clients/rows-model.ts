@@ -67,6 +67,11 @@ export class PoolModel {
     this.timestamp = timestamp
   }
 
+  /** No event replaces another one: there is no key, or it holds received-at. */
+  get #isAppendOnly(): boolean {
+    return this.key === null || this.key.includes(RECEIVED_AT)
+  }
+
   view(): View {
     return {
       rows: [...this.rows.values()],
@@ -87,7 +92,9 @@ export class PoolModel {
       const { text, cells } = sames.length > 0 ? pick(random, sames) : randomEvent(random, request)
       texts.push(text)
       const key =
-        this.key === null ? this.#events++ : this.key.map(name => String(cells.get(name) ?? request)).join()
+        this.key === null || this.#isAppendOnly
+          ? this.#events++
+          : this.key.map(name => String(cells.get(name))).join()
       if (isDelete) this.rows.delete(key)
       else this.rows.set(key, { cells, request })
     }
@@ -99,11 +106,15 @@ export class PoolModel {
    * Takes over the received-at of each row, from pairs of it and the payload as queries print them.
    */
   learn(pairs: readonly (readonly (string | null)[])[]): void {
-    const times = new Map(pairs.map(([time, payload]) => [JSON.parse(payload!).request as number, time!]))
+    // The events of a request have its time, or rising ones in their order.
+    const times = new Map<number, bigint[]>()
+    const inOrder = pairs.map(([time, payload]) => [microsOf(time!), JSON.parse(payload!).request] as const)
+    for (const [time, request] of inOrder.sort(([a], [b]) => (a < b ? -1 : 1)))
+      times.set(request, [...(times.get(request) ?? []), time])
     for (const [key, row] of this.rows) {
-      const time = times.get(row.request)
+      const time = times.get(row.request)?.shift()
       expect(time).toBeDefined()
-      this.rows.set(key, { ...row, cells: new Map([...row.cells, [RECEIVED_AT, microsOf(time!)]]) })
+      this.rows.set(key, { ...row, cells: new Map([...row.cells, [RECEIVED_AT, time!]]) })
     }
   }
 }

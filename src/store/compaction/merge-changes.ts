@@ -51,10 +51,8 @@ export function valuesSql({ file, set }: MergeChanges, schema: PoolSchema): stri
   const columns = set.flatMap((at, index) => {
     const { type } = columnAt(schema, at)
     const isText = type === 'STRING' || type === 'JSON'
-    return [
-      `COUNT(*) FILTER (${newValue(changedName(index), type)} IS NULL)`,
-      isText ? `MAX(strlen(${changedName(index)}))` : '0',
-    ]
+    const value = newValue(changedName(index), type)
+    return [`COUNT(*) FILTER (${value} IS NULL)`, isText ? `MAX(strlen(${value}))` : '0']
   })
   return `SELECT ${columns.join(', ')} FROM ${changesTable(file)}`
 }

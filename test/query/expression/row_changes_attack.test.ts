@@ -47,6 +47,11 @@ test('rows of lower sequences alone are found', async () => {
   )
 })
 
+test('a text that is null in every row is found', async () => {
+  const answer = await finder.find({ ...set('tenant', 'NULL || "name"'), filterSql: null })
+  expect(answer).toBeInstanceOf(Map)
+})
+
 test('random expressions are found or refused, as values of every column and as filters', async () => {
   const seed = Date.now() % 1e9
   const random = randomFrom(seed)
