@@ -121,7 +121,11 @@ export class Merging {
         schema,
         folder: this.#server.folderOf(number),
         segment: this.#server.takeSegmentNumber(number),
-        inputs: inputs.map(({ meta, deletionVectors }) => ({ meta, deletionVectors })),
+        inputs: inputs.map(({ meta, deletionVectors }) => ({
+          meta,
+          deletionVectors,
+          columns: schemaOf(meta.schemaVersion).columns.length,
+        })),
         expireBeforeUs: schema.timestamp < 0 ? undefined : expireBeforeUs,
         older: olderThan(
           first.meta.sequenceFrom,
