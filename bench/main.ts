@@ -98,6 +98,11 @@ const QUESTIONS = {
     asks: 'how late are acks at full ingest beside queries, and while the query process is killed?',
     takes: ['rows', 'seconds', 'connections', 'rounds'],
   },
+  readers: {
+    load: async () => (await import('./readers.ts')).benchReaders,
+    asks: 'what do attacks of readers do to another application’s queries, memory and disk, in this build or another?',
+    takes: ['server', 'only', 'seconds'],
+  },
   received: {
     load: async () => (await import('./received.ts')).benchReceived,
     asks: 'is every acknowledged event stored when ids repeat, over restarts and with the clock set back?',
