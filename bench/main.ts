@@ -28,6 +28,11 @@ const QUESTIONS = {
     asks: 'do 10M rows stay fast and small through 2M updates and 500k deletes, and ingest beside compaction?',
     takes: ['rows', 'updates', 'deletes', 'seconds', 'pairs', 'connections'],
   },
+  container: {
+    load: async () => (await import('./container.ts')).benchContainer,
+    asks: 'what ends and what goes on when the memory of a container is used up, and is anything lost?',
+    takes: ['memory', 'seconds'],
+  },
   control: {
     load: async () => (await import('./control.ts')).benchControl,
     asks: 'what do 10,000 pools cost at start and in lists, and 16 callers of the management API beside ingest?',

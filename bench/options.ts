@@ -24,6 +24,7 @@ export const OPTIONS = {
   deletes: { type: 'string' },
   python: { type: 'string' },
   server: { type: 'string' },
+  memory: { type: 'string' },
   http: { type: 'string' },
   packages: { type: 'string' },
 } as const

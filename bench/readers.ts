@@ -128,7 +128,8 @@ function failures({ errors }: Repeated): string {
   return String([...errors.values()].reduce((sum, count) => sum + count, 0))
 }
 
-async function asked(server: TestServer, token: string, path: string, body?: unknown): Promise<void> {
+/** Asks, and rejects unless the answer is 200. */
+export async function asked(server: TestServer, token: string, path: string, body?: unknown): Promise<void> {
   const init = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }
   const answer = await fetch(`${server.base}${path}`, {
     ...init,
@@ -140,7 +141,7 @@ async function asked(server: TestServer, token: string, path: string, body?: unk
 }
 
 /** A token of a new application with the smallest propeller. */
-async function application(server: TestServer): Promise<string> {
+export async function application(server: TestServer): Promise<string> {
   const { data } = await server.graphql<{
     createApplication: { application: { clientId: string; secret: string } }
   }>(
