@@ -9,13 +9,19 @@
  *   view     a function of the native module, as a condition of the scan (live-row-views.ts)
  *   tables   an anti-join with DuckDB tables of the deleted rows (deletion-tables.ts): without the
  *            native module, and for more deleted rows than it may keep
+ *
+ * Where a policy hides rows, a barrier stands above them: nothing of the statement is computed on a
+ * row before the policy has let it pass, so that neither time nor memory tells of hidden rows.
+ *
+ *   statement ──► columns as new values ──► LIMIT of all rows ──► policy ──► deleted rows ──► scan
  */
 import { ROW_NUMBER } from '../format/row-changes.ts'
 import { type PoolSchema, SEQUENCE } from '../format/schema.ts'
 import type { DeletionVector, QuerySegment } from '../index/index-types.ts'
+import { assert } from '../util/assert.ts'
 import { quoteName, quoteText } from '../util/sql.ts'
 import { sqlType } from './duckdb-values.ts'
-import { queryColumns } from './operand.ts'
+import { type QueryColumn, queryColumns } from './operand.ts'
 import type { Restriction, Statement } from './query-types.ts'
 
 /** A segment to read. */
@@ -112,16 +118,61 @@ function rowsOf(
   if (parts.length === 0) parts.push(`${selectList(schema, [], false)} WHERE false`)
   const all = parts.join(' UNION ALL ')
   if (restriction === undefined) return [...deleted, `${rowsName(pool)} AS NOT MATERIALIZED (${all})`]
-  const { columns: names, where } = restriction
-  // Without a column, rows can still be counted.
-  const visible = names === null ? '*' : names.map(quoteName).join(', ') || 'NULL AS _service_none'
-  const condition = where === '' ? '' : ` WHERE ${where}`
+  assert(!hasPositions || restriction.where === '', 'a reader with a policy reads no positions')
   const allName = `all_rows${suffix(pool)}`
   return [
     ...deleted,
     `${allName} AS NOT MATERIALIZED (${all})`,
-    `${rowsName(pool)} AS NOT MATERIALIZED (SELECT ${visible} FROM ${allName}${condition})`,
+    `${rowsName(pool)} AS NOT MATERIALIZED (${visibleRows(schema, restriction, allName)})`,
   ]
+}
+
+/** The columns and rows of `allName` that a reader sees. */
+function visibleRows(schema: PoolSchema, { columns: names, where }: Restriction, allName: string): string {
+  // Without a column, rows can still be counted.
+  if (names?.length === 0)
+    return `SELECT NULL AS _service_none FROM ${allName}${where === '' ? '' : whereAndBarrier(where)}`
+  const quoted = (names ?? queryColumns(schema).map(({ name }) => name)).map(quoteName).join(', ')
+  if (where === '') return `SELECT ${names === null ? '*' : quoted} FROM ${allName}`
+  const columns = queryColumns(schema).filter(({ name }) => names?.includes(name) !== false)
+  const passed = `SELECT ${quoted} FROM ${allName}${whereAndBarrier(where)}`
+  return `SELECT ${columns.map(beyondBarrier).join(', ')} FROM (${passed})`
+}
+
+/**
+ * The policy, and the barrier above it: a filter does not cross a LIMIT. Without an order of rows
+ * it keeps the scan's threads busy, and none of its rows are counted but by chunk.
+ */
+function whereAndBarrier(where: string): string {
+  return ` WHERE ${where} LIMIT ${LIMIT_OF_ALL}`
+}
+
+/** The largest that DuckDB takes: every row passes. */
+const LIMIT_OF_ALL = 2n ** 63n - 1n
+
+/**
+ * A column as a value of visible rows alone. Three things cross the LIMIT with a plain column:
+ *
+ *   statistics        `id > 5000000` above the largest id, a hidden one's too, reads nothing
+ *   dynamic filters   of joins and of the newest rows: the scan skips rows by them
+ *   dictionaries      a function of one column runs over each text of a row group, hidden ones too
+ *
+ * TRY has no statistics and no plain column, and copies its values. A copied text would take as
+ * much memory as each of its rows: COALESCE copies references of texts, and never runs TRY but on
+ * nulls.
+ */
+function beyondBarrier({ name, type }: QueryColumn): string {
+  const column = quoteName(name)
+  const isText = type === 'STRING' || type === 'JSON'
+  return `${isText ? `COALESCE(${column}, TRY(${column}))` : `TRY(${column})`} AS ${column}`
+}
+
+/** True where a policy hides rows of a pool that the statement reads. */
+export function hidesRows({
+  restriction,
+  otherRestrictions = [],
+}: Pick<Statement, 'restriction' | 'otherRestrictions'>): boolean {
+  return [restriction, ...otherRestrictions].some(each => each !== undefined && each.where !== '')
 }
 
 /**

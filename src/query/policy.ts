@@ -7,7 +7,7 @@
  *
  * The engine applies a policy below the question: `rows`, which the statement reads, has only the
  * visible columns of the visible rows. So a kind of question cannot forget it, and no condition of
- * the question can weaken it.
+ * the question can weaken it, or runs on a row that it hides (live-rows.ts).
  */
 import type { PoolSchema } from '../format/schema.ts'
 import { must } from '../util/assert.ts'
@@ -253,9 +253,12 @@ function planParsed<Plan extends QueryPlan>(
   return { ...own, ...limited, ...(own.others === undefined ? {} : { others: more }) }
 }
 
-/** The part of a plan about one pool, limited to what its policy shows. */
+/**
+ * The part of a plan about one pool, limited to what its policy shows. Where the policy hides rows,
+ * the question's tenant leaves out no segment: whether one was read would tell of a hidden tenant.
+ */
 function limit<Part extends PoolPart>(part: Part, policy: PlannedPolicy | undefined): Part {
   const { visible, tenantEquals } = must(policy, 'the policy of a pool')
   if (visible === undefined) return part
-  return { ...part, tenantEquals: part.tenantEquals ?? tenantEquals, visible }
+  return { ...part, tenantEquals: visible.where === undefined ? part.tenantEquals : tenantEquals, visible }
 }

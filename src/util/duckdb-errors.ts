@@ -58,8 +58,22 @@ function refusalOf(error: unknown, stage: Stage): Unavailable | undefined {
 function memorySentence(line: string): string {
   const end = line.indexOf(' used)')
   if (end < 0) return line
-  const used = line.slice(line.lastIndexOf('(', end), end + ' used)'.length)
-  return `the query needs more memory than its propeller has ${used}: ask for fewer rows, groups or columns, or give the application a larger propeller`
+  return tooMuchMemory(` ${line.slice(line.lastIndexOf('(', end), end + ' used)'.length)}`)
+}
+
+function tooMuchMemory(used: string): string {
+  return `the query needs more memory than its propeller has${used}: ask for fewer rows, groups or columns, or give the application a larger propeller`
+}
+
+/**
+ * The error as a reader may see it from whom a policy hides rows: DuckDB's figures and lines depend
+ * on those rows too.
+ */
+export function withoutFigures(error: unknown): unknown {
+  if (!(error instanceof Unavailable)) return error
+  if (error.code === 'query_memory') return new Unavailable(error.code, tooMuchMemory(''))
+  if (error.code !== 'query_io') return error
+  return new Unavailable(error.code, 'the disk of the server refused the query: try again later')
 }
 
 /**

@@ -429,7 +429,13 @@ describe('the tenant by which segments are left out', () => {
     expect(await planned('i8 = 1', TENANT_A)).toBe('a')
     const placeholder = { filterSql: 'tenant = ${' + '{ t }}', values: { t: "b'" } }
     expect(await planned('i8 = 1', policyOf(placeholder))).toBe("b'")
-    expect(await planned("tenant = 'b'", TENANT_A)).toBe('b')
+    expect(await planned("tenant = 'b'", policyOf({ columns: ['tenant'] }))).toBe('b')
+  })
+
+  test('is never the one of a reader from whom a policy hides rows', async () => {
+    for (const filterSql of ['i8 = 1', 'name IS NULL OR flag', "tenant <> 'c'"])
+      expect([filterSql, await planned("tenant = 'b'", policyOf({ filterSql }))]).toEqual([filterSql, null])
+    expect(await planned("tenant = 'b'", TENANT_A)).toBe('a')
     expect(await pool.count("tenant = 'b'", TENANT_A)).toBe('0')
   })
 })

@@ -6,7 +6,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { fileChecksum } from '../../src/util/crc32.ts'
 import { disk } from '../../src/util/disk.ts'
 import { DuckDBInstance } from '../../src/util/duckdb.ts'
-import { typedError } from '../../src/util/duckdb-errors.ts'
+import { typedError, withoutFigures } from '../../src/util/duckdb-errors.ts'
+import { SegmentDamaged, Unavailable } from '../../src/util/errors.ts'
 import { temporaryFolder } from './server.ts'
 
 const folder = temporaryFolder('weir-duckdb-errors-')
@@ -61,6 +62,16 @@ test('a query beyond the limit of memory is told so, and a merge in the words of
     code: 'merge_memory',
     message: expect.stringMatching(/^Out of Memory Error: /),
   })
+})
+
+test('a reader from whom rows are hidden learns no figure, line or path', async () => {
+  const memory = withoutFigures(await explain('Out of Memory Error: no block (190 MiB/192 MiB used)'))
+  expect(memory).toMatchObject({ code: 'query_memory', message: expect.not.stringMatching(/\d|block/) })
+  const io = withoutFigures(await explain('IO Error: Could not write "/data/tmp/x": No space left on device'))
+  expect(io).toMatchObject({ code: 'query_io', message: expect.not.stringMatching(/data|write/) })
+  const rows = new Unavailable('too_many_rows', 'the answer has more than 5 rows')
+  for (const error of [rows, new SegmentDamaged(good, 'x'), new Error('a bug')])
+    expect(withoutFigures(error)).toBe(error)
 })
 
 test('a segment that DuckDB names, or that cannot be read, is damaged', async () => {
