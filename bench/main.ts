@@ -68,6 +68,11 @@ const QUESTIONS = {
     asks: 'what does the key index cost: per key on disk, per flush, at a restart and at a rebuild?',
     takes: ['keys', 'kernel', 'pattern'],
   },
+  leaks: {
+    load: async () => (await import('./leaks.ts')).benchLeaks,
+    asks: 'does time, an error or memory tell of a row that a policy hides, in this build or another?',
+    takes: ['server', 'tries', 'forms', 'rows', 'rounds'],
+  },
   merges: {
     load: async () => (await import('./merges.ts')).benchMerges,
     asks: 'what does a merge of tiny segments cost, and does its memory return?',

@@ -27,6 +27,8 @@ export const OPTIONS = {
   memory: { type: 'string' },
   http: { type: 'string' },
   packages: { type: 'string' },
+  tries: { type: 'string' },
+  forms: { type: 'string' },
 } as const
 
 export type OptionName = keyof typeof OPTIONS

@@ -94,6 +94,16 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /rebuild: .* rows\/s, .* bytes a key/,
     ],
   },
+  leaks: {
+    args: '--tries 2 --forms 1 --rows 1000 --rounds 1'.split(' '),
+    prints: [
+      /^tenant EQUALS a +a join with one value +[\d.]+ +[\d.]+ +-?[\d.]+ +-?[\d.]+ +-?[\d.]+/m,
+      /pairs whose times differ +\d+ of 6; chance gives 0.1$/m,
+      /pairs whose answers or errors differ +0 of 6$/m,
+      /peak memory, right against wrong +median [\d.]+, largest [\d.]+ MiB$/m,
+      /^sum of a tenant +[\d.]+ +[\d.]+ +[\d.]+$/m,
+    ],
+  },
   merges: {
     args: '--seconds 0.2'.split(' '),
     prints: [
