@@ -172,7 +172,9 @@ async function peakMiB(server: TestServer, token: string, body: string): Promise
   return Number(/^VmHWM:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1024
 }
 
-/** Wilcoxon's signed-rank test of differences: its z, 0 where all are 0. Ties have the mean rank. */
+/**
+ * Wilcoxon's signed-rank test of differences: its z, 0 where all are 0. Ties have the mean rank.
+ */
 function signedRanks(differences: readonly number[]): number {
   const sorted = differences.filter(each => each !== 0).sort((a, b) => Math.abs(a) - Math.abs(b))
   const n = sorted.length

@@ -140,8 +140,8 @@ function visibleRows(schema: PoolSchema, { columns: names, where }: Restriction,
 }
 
 /**
- * The policy, and the barrier above it: a filter does not cross a LIMIT. Without an order of rows
- * it keeps the scan's threads busy, and none of its rows are counted but by chunk.
+ * The policy, and the barrier above it: no condition and no computed value crosses a LIMIT. Where
+ * no order of rows is kept, as here, it passes the chunks of all threads on without a copy.
  */
 function whereAndBarrier(where: string): string {
   return ` WHERE ${where} LIMIT ${LIMIT_OF_ALL}`
@@ -153,13 +153,13 @@ const LIMIT_OF_ALL = 2n ** 63n - 1n
 /**
  * A column as a value of visible rows alone. Three things cross the LIMIT with a plain column:
  *
- *   statistics        `id > 5000000` above the largest id, a hidden one's too, reads nothing
- *   dynamic filters   of joins and of the newest rows: the scan skips rows by them
- *   dictionaries      a function of one column runs over each text of a row group, hidden ones too
+ *   statistics        `id > 5000000`, above the largest id of all rows, reads nothing
+ *   dynamic filters   of joins and of the newest rows: the scan leaves out rows by them
+ *   dictionaries      a function of one column runs over every text of a row group's dictionary
  *
- * TRY has no statistics and no plain column, and copies its values. A copied text would take as
- * much memory as each of its rows: COALESCE copies references of texts, and never runs TRY but on
- * nulls.
+ * TRY has no statistics and is no plain column, and its values are a copy without dictionary. Of a
+ * text that repeats it would copy every repetition: COALESCE copies references to texts, and runs
+ * TRY where the column is null.
  */
 function beyondBarrier({ name, type }: QueryColumn): string {
   const column = quoteName(name)
