@@ -9,6 +9,7 @@ import type { QuerySegment } from '../../src/index/index-types.ts'
 import { EngineInstances } from '../../src/query/engine-instances.ts'
 import { withRows } from '../../src/query/live-rows.ts'
 import type { EngineSettings, Restriction } from '../../src/query/query-types.ts'
+import { newSeed } from '../util/random.ts'
 import { schemaOf, TestPool } from './pool.ts'
 
 const pool = new TestPool()
@@ -132,6 +133,70 @@ describe('what a reader wrote runs on visible values alone', () => {
     expect(
       await valuesSeen('SELECT count(*) FROM rows WHERE spy(name)', { columns: ['name'], where: '' }),
     ).toContain(`${HIDDEN}n`)
+  })
+})
+
+describe('visible values are those of the files', () => {
+  const wide = schemaOf([
+    ['s', 'STRING'],
+    ['j', 'JSON'],
+    ['i', 'INT64'],
+    ['d', 'DOUBLE'],
+    ['b', 'BOOLEAN'],
+    ['day', 'DATE'],
+    ['ts', 'TIMESTAMP'],
+    ['none', 'STRING'],
+  ])
+  const names = ['_service_received_at', '_service_payload', ...wide.columns.map(({ name }) => name)]
+  const file = async (rows: number, seed: number) =>
+    await pool.write(
+      `SELECT to_timestamp(i)::TIMESTAMPTZ AS _service_received_at, '{}' AS _service_payload,
+       CASE hash(i, ${seed}) % 7 WHEN 0 THEN NULL WHEN 1 THEN '' WHEN 2 THEN 'a' || chr(0) || i
+         WHEN 3 THEN repeat('long ', (i % 90)::INTEGER) ELSE 'text ' || (i % 30) END AS s,
+       CASE WHEN i % 3 = 0 THEN '{"k":' || i || '}' END AS j, i::BIGINT AS i, CASE WHEN i % 11 > 0 THEN i / 7 END AS d,
+       i % 5 > 1 AS b, CASE WHEN i < ${rows} / 2 THEN DATE '2026-01-01' + (i % 99)::INTEGER END AS day,
+       to_timestamp(i * 77)::TIMESTAMPTZ AS ts, NULL::VARCHAR AS none, 0::BIGINT AS _service_sequence
+       FROM range(${rows}) t(i)`,
+    )
+  const policies = [
+    'i < 2000000',
+    'i % 2 = 0',
+    'i = 5',
+    'i < 0',
+    's IS NULL',
+    "s LIKE 'text 1%' OR b",
+    'day IS NULL',
+  ]
+  const selects = [
+    '* FROM v',
+    'count(*), count(s), count(none), sum(length(s)), max(j), min(ts), max(day), bool_or(b), sum(i), max(d) FROM v',
+    's, count(*), min(none), max(j) FROM v GROUP BY s',
+    'CASE WHEN i % 3 = 0 THEN s WHEN b THEN j ELSE none END AS c, coalesce(s, j, none) AS o FROM v',
+    'upper(s) AS u, s || j AS t, i FROM v WHERE s > j OR d < 400 OR none IS NULL',
+    'v.s, w.j FROM v JOIN v AS w ON v.i = w.i + 1 WHERE v.s = w.s OR w.b',
+  ]
+
+  test('whatever the policy, the number of rows and the statement are', async () => {
+    const seed = newSeed()
+    for (const rows of [1, 3, 2_049, 70_000]) {
+      const whole = [{ file: (await file(rows, seed)).file, columns: new Set(names) }]
+      for (const where of policies) {
+        const [view, plain] = [{ columns: null, where }, undefined].map(restriction =>
+          withRows([{ schema: wide, whole, reduced: undefined, restriction }], { sql: '' }),
+        )
+        for (const select of selects) {
+          const got = `${view}, v AS NOT MATERIALIZED (SELECT * FROM rows) SELECT ${select}`
+          const want = `${plain}, v AS NOT MATERIALIZED (SELECT * FROM rows WHERE ${where}) SELECT ${select}`
+          const more = await connection.run(
+            `SELECT (SELECT count(*) FROM ((${got}) EXCEPT ALL (${want}))), (SELECT count(*) FROM ((${want}) EXCEPT ALL (${got})))`,
+          )
+          expect((await more.getRows())[0], `seed ${seed}, ${rows} rows, ${where}: ${select}`).toEqual([
+            0n,
+            0n,
+          ])
+        }
+      }
+    }
   })
 })
 

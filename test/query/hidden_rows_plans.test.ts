@@ -14,11 +14,13 @@ import { Engine } from '../../src/query/engine.ts'
 import { EngineInstances } from '../../src/query/engine-instances.ts'
 import { leaderboard } from '../../src/query/leaderboard.ts'
 import { hidesRows, type PoolSources, withRows } from '../../src/query/live-rows.ts'
+import { percentile } from '../../src/query/percentile.ts'
 import type { QueryPlan } from '../../src/query/plan.ts'
 import type { PlanContext } from '../../src/query/plan-context.ts'
 import { type LimitedPool, type PoolsOfQuestion, planFor, type RowPolicy } from '../../src/query/policy.ts'
 import type { EngineSettings, Statement } from '../../src/query/query-types.ts'
 import type { Askable } from '../../src/query/question.ts'
+import { recordsByUniqueId } from '../../src/query/records-by-unique-id.ts'
 import { planSelection } from '../../src/query/selection.ts'
 import { type SqlQuestion, sql as sqlQuestion } from '../../src/query/sql/sql-question.ts'
 import { columnRange, columnValues } from '../../src/query/statistics.ts'
@@ -27,7 +29,7 @@ import { topValues } from '../../src/query/top-values.ts'
 import type { Filter } from '../../src/query/where.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
-const schema = schemaOf(
+const columnsOfPool = schemaOf(
   [
     ['ts', 'TIMESTAMP'],
     ['tenant', 'STRING'],
@@ -41,6 +43,7 @@ const schema = schemaOf(
   ],
   { timestamp: 0, tenant: 1, version: 2 },
 )
+const schema = { ...columnsOfPool, uniqueId: 3 }
 const SEEN = ['ts', 'name', 'n', 'x', 'day', 'flag', 'doc', 'late', '_service_payload']
 
 const one = (column: string, operator: Filter['operator'], value?: string): Partial<RowPolicy> => ({
@@ -158,6 +161,8 @@ const QUESTIONS: Readonly<Record<string, Ask>> = {
   'the most frequent values': asked(topValues, { column: 'name', maxValues: 5 }),
   'the values of a column': asked(columnValues, { column: 'name' }),
   'the range of a column': asked(columnRange, { column: 'n' }),
+  'records by their ids': asked(recordsByUniqueId, { columns: ['name', 'x'], uniqueIds: ['7', '5000000'] }),
+  'a percentile': asked(percentile, { column: 'x', fractions: [0.5, 0.9], filterSql: "name <> 'n2'" }),
   'a selection': async pools =>
     await planFor(pools, [], parse, 0, (view, context) =>
       planSelection(
