@@ -164,7 +164,11 @@ export class StreamAhead {
 
   constructor(responder: Responder) {
     this.responder = responder
-    responder.onGone = () => this.#onChange()
+    const { onGone } = responder // the request's own: its source may work for long
+    responder.onGone = () => {
+      onGone()
+      this.#onChange()
+    }
     responder.onWritable = () => {
       this.fullSinceMs = undefined
       this.#write()

@@ -3,6 +3,7 @@
  * stall, stopping.
  */
 import { createHash, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import { expect, test } from 'vitest'
 import type {
@@ -263,6 +264,23 @@ test('a client that disconnects before the first chunk closes the source once th
   open()
   await until(() => source.closed === 1)
   expect([source.asked, api.stats().streams]).toEqual([1, 0])
+  expect(await api.stop(1000)).toBe(true)
+})
+
+test('a request hears that its client has gone while its stream works on the next chunk', async () => {
+  const source = new Source()
+  const api = await serve(async ({ gone }) =>
+    source.reply(async at => {
+      if (at > 0) await once(gone, 'abort')
+      return chunkOf(at)
+    }),
+  )
+  const socket = connect(api.port, '127.0.0.1')
+  socket.write(head('/v1/pools/p/arrow', [], 'GET'))
+  socket.resume()
+  await until(() => source.asked === 2)
+  socket.destroy()
+  await until(() => source.closed === 1)
   expect(await api.stop(1000)).toBe(true)
 })
 
