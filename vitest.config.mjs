@@ -27,6 +27,7 @@ const LONGEST = [
   'abuse/main_thread',
   'tools/verify_finds_damage',
   'faults/merge_faults',
+  'query/engine_lanes',
   'bench/each_question',
   'crash/kills_at_random_moments',
   'path/compaction',

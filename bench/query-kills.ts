@@ -6,8 +6,8 @@
  *   beside them while the query process gets a kill -9 at equal intervals. The queries read another
  *   pool.
  *
- * A query that was in the process fails; those that waited are answered by the next process. The
- * time of the next answer after each kill has the start of that process in it.
+ * A query that was in the process runs again in the penalty process; those that waited are answered
+ * by the next process. The time of the next answer after each kill has a start of these in it.
  */
 import { queryProcess, type TestServer } from '../test/util/server.ts'
 import { BATCH_EVENTS } from './events.ts'

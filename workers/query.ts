@@ -16,7 +16,7 @@ serve<EngineCalls>(
   port,
   {
     open: async () => {
-      emptySpillFolder(data.temporaryFolder)
+      emptySpillFolder(data)
       opened = await Engine.open(data)
     },
     run: async task => {

@@ -19,6 +19,7 @@ import type { ExportClient } from '../query/arrow/export-client.ts'
 import {
   arrowStream,
   type CopiedFile,
+  type CopySegments,
   type OpenBatches,
   recordBatches,
 } from '../query/arrow/export-stream.ts'
@@ -36,13 +37,8 @@ import {
 import { assert } from '../util/assert.ts'
 import { wallMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
-import {
-  EXPORT_COPY_MS_MAX,
-  EXPORT_ROW_GROUP_BYTES,
-  ROUTE_BODY_BYTES_MAX,
-  ROW_GROUP_ROWS,
-} from '../util/limits.ts'
-import { exportFile, isLeftCopy } from '../util/paths.ts'
+import { EXPORT_ROW_GROUP_BYTES, ROUTE_BODY_BYTES_MAX, ROW_GROUP_ROWS } from '../util/limits.ts'
+import { exportFile, isLeftCopy, spillFolder } from '../util/paths.ts'
 import type { ControlRequest, ControlRoute, Reply, StreamAnswer } from './api-types.ts'
 import { noSuchParameter } from './parameters.ts'
 import { problemReply, refuse, unknownPool } from './problem.ts'
@@ -85,6 +81,8 @@ export interface SelectedRows {
   readonly schema: PoolSchema
   readonly planned: WrittenSelection
   readonly caller: Identity
+  /** Aborted when the client disconnects. */
+  readonly gone: AbortSignal
 }
 
 /**
@@ -120,7 +118,9 @@ export async function selectRows(
     (view, context) => planSelection(view, selection, context),
   )
   const written = 'badRequest' in planned ? planned : writeSelection(planned)
-  return 'badRequest' in written ? badParameter(written) : { pool, schema, planned: written, caller }
+  return 'badRequest' in written
+    ? badParameter(written)
+    : { pool, schema, planned: written, caller, gone: request.gone }
 }
 
 /** The answer that streams `chunks`. */
@@ -160,16 +160,16 @@ function selectionOf(query: string, own: readonly string[]): Selection | BadQuer
 }
 
 async function* chunksOf(
-  { schema, planned, caller }: SelectedRows,
+  { schema, planned, caller, gone }: SelectedRows,
   deps: ArrowDeps,
 ): AsyncGenerator<Uint8Array, void, void> {
   const { exportThread } = deps
-  const asker = askerOf(caller)
-  const copy = (group: readonly QuerySegment[]) => copyRows(schema, planned, group, asker, deps)
+  const copy: CopySegments = (group, ended) =>
+    copyRows(schema, planned, group, { ...askerOf(caller), gone: ended }, deps)
   const open: OpenBatches = copied => exportThread.open(copied)
   const { segments, release } = await pinSegments(schema, planned, deps)
   try {
-    const batches = recordBatches(segments, copy, open)
+    const batches = recordBatches(segments, copy, open, gone)
     for await (const chunk of arrowStream(() => exportThread.schema(planned.columns), batches)) {
       caller.verifyAgain(EXPORT_SCOPE)
       yield chunk
@@ -183,6 +183,7 @@ async function* chunksOf(
 interface Asker {
   readonly fairKey: string
   readonly verify?: () => void
+  readonly gone?: AbortSignal
 }
 
 /** The caller of an export. Its copies take turns with the queries of its application. */
@@ -198,17 +199,21 @@ export function nextExportFile(temporaryFolder: string): string {
   return exportFile(temporaryFolder, filesMade)
 }
 
-/** Copies the selected live rows of `segments` to a new temporary file, as CopySegments asks. */
+/**
+ * Copies the selected live rows of `segments` to a new temporary file, as CopySegments asks.
+ * @param msMax see CopyTarget
+ */
 export async function copyRows(
   schema: PoolSchema,
   planned: WrittenSelection,
   segments: readonly QuerySegment[],
   asker: Asker,
   deps: Pick<ArrowDeps, 'engine' | 'temporaryFolder'>,
+  msMax?: number,
 ): Promise<CopiedFile> {
   const file = nextExportFile(deps.temporaryFolder)
   const types = planned.columns.map(({ type }) => type)
-  const target: CopyTarget = { format: 'arrow', file, types, msMax: EXPORT_COPY_MS_MAX }
+  const target: CopyTarget = { format: 'arrow', file, types, ...(msMax === undefined ? {} : { msMax }) }
   try {
     return { file, rows: await copyTo(target, schema, planned, segments, asker, deps.engine) }
   } catch (error) {
@@ -226,11 +231,12 @@ export async function copyTo(
   schema: PoolSchema,
   planned: WrittenSelection,
   segments: readonly QuerySegment[],
-  { fairKey, verify }: Asker,
+  { fairKey, verify, gone }: Asker,
   engine: QueryEngine,
 ): Promise<number> {
   const { statement } = planned
-  const done = await engine.run({ schema, segments, statement, rowsMax: 1, copyTo: target }, fairKey, verify)
+  const task = { schema, segments, statement, rowsMax: 1, copyTo: target }
+  const done = await engine.run(task, fairKey, verify, gone)
   const rows = Number(done.rows[0]?.[0])
   const live = countLiveRows(segments)
   const seesAll = planned.selectsAll && planned.visible?.where === undefined
@@ -238,8 +244,12 @@ export async function copyTo(
   return rows
 }
 
-/** Removes files of exports and imports that an earlier process left when it was killed. */
+/**
+ * Removes files that an earlier process left when it was killed: of exports and imports, and what
+ * the penalty process spilled, which may not start again.
+ */
 export async function sweepCopies(temporaryFolder: string): Promise<void> {
+  await rm(spillFolder(temporaryFolder, 'penalty'), { recursive: true, force: true })
   for (const name of await readdir(temporaryFolder))
     if (isLeftCopy(name)) await rm(join(temporaryFolder, name), { force: true })
 }

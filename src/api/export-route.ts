@@ -9,7 +9,7 @@
  */
 import { createReadStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import type { ExportText, OpenBatches } from '../query/arrow/export-stream.ts'
+import type { CopySegments, ExportText, OpenBatches } from '../query/arrow/export-stream.ts'
 import { copyFailed, recordBatches } from '../query/arrow/export-stream.ts'
 import { pinSegments } from '../query/question.ts'
 import { csvLine } from '../query/table.ts'
@@ -79,7 +79,7 @@ function headersOf(format: Format, { pool }: SelectedRows): Record<string, strin
 
 async function* lines(
   format: ExportText['format'],
-  { schema, planned, caller }: SelectedRows,
+  { schema, planned, caller, gone }: SelectedRows,
   deps: ArrowDeps,
 ): AsyncGenerator<Uint8Array, void, void> {
   const { columns } = planned
@@ -87,8 +87,9 @@ async function* lines(
   const { segments, release } = await pinSegments(schema, planned, deps)
   try {
     if (format === 'csv') yield Buffer.from(csvLine(columns.map(({ name }) => name)))
-    const copy = (group: typeof segments) => copyRows(schema, planned, group, askerOf(caller), deps)
-    for await (const chunk of recordBatches(segments, copy, open)) {
+    const copy: CopySegments = (group, ended) =>
+      copyRows(schema, planned, group, { ...askerOf(caller), gone: ended }, deps)
+    for await (const chunk of recordBatches(segments, copy, open, gone)) {
       caller.verifyAgain(EXPORT_SCOPE)
       yield chunk
     }
@@ -99,7 +100,7 @@ async function* lines(
 
 /** DuckDB writes the file as a whole, because its table of contents stands at its end. */
 async function* parquet(
-  { schema, planned, caller }: SelectedRows,
+  { schema, planned, caller, gone }: SelectedRows,
   deps: ArrowDeps,
 ): AsyncGenerator<Uint8Array, void, void> {
   const file = nextExportFile(deps.temporaryFolder)
@@ -107,7 +108,7 @@ async function* parquet(
     const { segments, release } = await pinSegments(schema, planned, deps)
     try {
       const target = parquetTarget(file, segments, EXPORT_DOWNLOAD_MS_MAX)
-      await copyTo(target, schema, planned, segments, askerOf(caller), deps.engine)
+      await copyTo(target, schema, planned, segments, { ...askerOf(caller), gone }, deps.engine)
     } finally {
       release()
     }

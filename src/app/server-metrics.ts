@@ -19,6 +19,7 @@ import {
   METRIC_APPLICATIONS_MAX,
   METRIC_DEBT_POOLS_MAX,
   METRIC_JOBS_MAX,
+  PENALTY_RUNNING_MAX,
   QUERIES_RUNNING_MAX,
   QUERIES_WAITING_MAX,
   RECENT_FLUSH_BYTES_MAX,
@@ -66,8 +67,8 @@ function queuesOf({ parse, pools, commit, engine, jobs }: Watched, api: Api): Qu
     ['memtable_bytes', store.memtableBytes, MEMTABLE_BYTES_MAX],
     ['recent_flush_bytes', store.recentFlushBytes, RECENT_FLUSH_BYTES_MAX],
     ['flushes', store.flushesUnderWay, FLUSHES_MAX * FLUSHES_SMALL],
-    ['queries_running', queries.running, QUERIES_RUNNING_MAX],
-    ['queries_waiting', queries.waiting, QUERIES_WAITING_MAX],
+    ['queries_running', queries.running, QUERIES_RUNNING_MAX + PENALTY_RUNNING_MAX],
+    ['queries_waiting', queries.waiting, 2 * QUERIES_WAITING_MAX], // of two lanes
     ['jobs_running', running, JOBS_RUNNING_MAX],
     ['jobs_waiting', waiting, JOBS_UNFINISHED_MAX],
   ]
@@ -78,7 +79,7 @@ export function applicationName(catalog: CatalogService, id: string): string {
   return catalog.application(id)?.uniqueName ?? id
 }
 
-/** Registers the gauge of the applications whose queries wait. */
+/** Registers the gauges of the applications whose queries wait, or have a penalty. */
 export function watchApplications(metrics: Metrics, engine: QueryEngine, catalog: CatalogService): void {
   metrics.gauge(
     'weir_application_queries_waiting',
@@ -88,6 +89,16 @@ export function watchApplications(metrics: Metrics, engine: QueryEngine, catalog
         .sort((a, b) => b[1] - a[1])
         .slice(0, METRIC_APPLICATIONS_MAX)
         .map(([id, waiting]) => [applicationName(catalog, id), waiting] as const),
+    'application',
+  )
+  metrics.gauge(
+    'weir_application_penalty_seconds',
+    'time for which the queries of an application still run in the penalty process',
+    () =>
+      engine
+        .penalised()
+        .slice(-METRIC_APPLICATIONS_MAX)
+        .map(([id, ms]) => [applicationName(catalog, id), ms / 1000] as const),
     'application',
   )
 }

@@ -37,7 +37,7 @@ export interface Metrics {
   /** From the ack of a row to the sync of its flush. */
   visible(ms: number): void
   query(ms: number): void
-  /** The query process has ended by itself, and another one starts. */
+  /** A query process has failed, or was ended because of a query, and another one starts. */
   queryProcessFailed(): void
   /** A query of `application` (its unique name) has waited this long for its turn. */
   queryWaited(application: string, ms: number): void
@@ -99,7 +99,7 @@ export function createMetrics(): Metrics {
   })
   const restarts = new Counter({
     name: 'weir_query_process_restarts_total',
-    help: 'query processes that ended by themselves; another one started each time',
+    help: 'query processes that crashed, or were ended because of a query; another one started each time',
     registers,
   })
   const compaction = countMerges(registers)

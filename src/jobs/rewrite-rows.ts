@@ -247,7 +247,7 @@ async function findChanges(
       rowGroupRows: CHANGES_GROUP_ROWS,
       msMax: EXPORT_COPY_MS_MAX,
     } as const
-    const task = { schema, segments: [found], statement, rowsMax: 1, copyTo }
+    const task = { schema, segments: [found], statement, rowsMax: 1, copyTo, isOfJob: true } as const
     const done = await engine.run(task, job.createdBy, undefined, stopping).catch(rejectTyped)
     const rows = Number(done.rows[0]?.[0])
     assert(rows <= found.meta.rows, 'changes are about rows of the segment')

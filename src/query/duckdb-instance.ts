@@ -34,7 +34,7 @@ export async function openSandbox(settings: EngineSettings): Promise<Sandbox> {
   const connection = await duckdb.connect()
   try {
     const hasIsLive =
-      extension !== undefined && (await tryLoad(connection, extension, settings.temporaryFolder))
+      extension !== undefined && (await tryLoad(connection, extension, spillFolderOf(settings)))
     await lock(connection, settings)
     return { duckdb, hasIsLive }
   } finally {
@@ -49,14 +49,9 @@ export async function openSandbox(settings: EngineSettings): Promise<Sandbox> {
  * DuckDB takes a file only with this ending, and finds its function by the name before. A link to
  * the module is the module to the system's loader, which does not load it twice.
  */
-async function tryLoad(
-  connection: DuckDBConnection,
-  module: string,
-  temporaryFolder: string,
-): Promise<boolean> {
+async function tryLoad(connection: DuckDBConnection, module: string, spill: string): Promise<boolean> {
   let folder: string | undefined
   try {
-    const spill = spillFolder(temporaryFolder)
     mkdirSync(spill, { recursive: true })
     folder = mkdtempSync(join(spill, 'extension-'))
     const link = join(folder, 'weir.duckdb_extension')
@@ -75,10 +70,14 @@ async function tryLoad(
  * Makes DuckDB's folder for what does not fit into its memory, or removes what an earlier process
  * left there. No other process may use it.
  */
-export function emptySpillFolder(temporaryFolder: string): void {
-  const folder = spillFolder(temporaryFolder)
+export function emptySpillFolder(settings: EngineSettings): void {
+  const folder = spillFolderOf(settings)
   rmSync(folder, { recursive: true, force: true }) // a kill may have left a folder of `tryLoad` in it
   disk.mkdir(folder)
+}
+
+function spillFolderOf({ temporaryFolder, process }: EngineSettings): string {
+  return spillFolder(temporaryFolder, process)
 }
 
 async function lock(connection: DuckDBConnection, settings: EngineSettings): Promise<void> {
@@ -87,7 +86,7 @@ async function lock(connection: DuckDBConnection, settings: EngineSettings): Pro
   const assignments = [
     'allow_unsigned_extensions = false',
     "TimeZone = 'UTC'",
-    `temp_directory = ${quoteText(spillFolder(settings.temporaryFolder))}`,
+    `temp_directory = ${quoteText(spillFolderOf(settings))}`,
     `max_temp_directory_size = '${QUERY_SPILL_BYTES_MAX / 1024}KiB'`,
     `threads = ${Math.max(1, Math.trunc(settings.threads))}`,
     `memory_limit = '${Math.trunc(settings.memoryBytes / 1024)}KiB'`,

@@ -1,48 +1,56 @@
 /**
- * The query stage on the main thread: a bounded, fair queue before the query process (W-9).
+ * The query stage on the main thread: two lanes of queries (engine-lane.ts), each with a process.
  *
- *   run ──► files checked ──► waiting, one lane per application ──► at most `runningMax` in the
- *   process ──► answer
+ *   run ──► files checked ──► the lane of its application ──► answer
+ *                                 │ main: all applications
+ *                                 └ penalty: one query at a time, half the memory
  *
- * An application whose propeller lets no further query of it run keeps its lane waiting; the other
- * lanes go on. While no process runs, all wait (engine-process.ts). The queries that were in a
- * process when it ended reject with Unavailable (`query_process`). A process that does not end a
- * query after its time is replaced.
+ * An application whose query was ended goes to the penalty lane for a time (penalties.ts). A query
+ * is ended when its time limit stops it, or when its process is replaced because it did not end.
+ *
+ * The other queries of that process run again, before all that wait. Where a process ended by
+ * itself, nobody knows which query was the cause: each one runs again in the penalty lane, where
+ * it is alone. The one that ends that process too is the cause, and rejects with Unavailable
+ * (`query_process`). A query runs again once for each of the two reasons.
  */
 
 import type { Propeller } from '../catalog/model.ts'
 import type { EnsureWhole } from '../store/check/segment-checks.ts'
-import { must } from '../util/assert.ts'
-import { monotonicMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
-import { FairQueue } from '../util/fair-queue.ts'
 import {
   DELETION_VECTORS_BYTES_MAX,
+  PENALTY_IDLE_MS,
+  PENALTY_MEMORY_SHARE,
+  PENALTY_MS,
+  PENALTY_RUNNING_MAX,
   QUERIES_RUNNING_MAX,
   QUERIES_WAITING_MAX,
   QUERY_END_MS_MAX,
   QUERY_MEMORY_BYTES,
   QUERY_MS_MAX,
-  STOP_MS_MAX,
 } from '../util/limits.ts'
 import { loadPackage } from '../util/load-package.ts'
 import type { KernelChoice } from '../util/native.ts'
-import { MISSING_TRIES_MAX, segmentsOf, toSend, withSegments } from './deletion-vector-cache.ts'
-import { type EngineCallee, EngineProcess } from './engine-process.ts'
+import type { QueryProcessName } from '../util/paths.ts'
+import { warn } from '../util/say.ts'
+import { segmentsOf } from './deletion-vector-cache.ts'
+import {
+  CLIENT_GONE,
+  EngineLane,
+  type EngineQuery,
+  isLong,
+  QUEUE_FULL,
+  type RunEnd,
+  throwIfGone,
+} from './engine-lane.ts'
+import { type EngineCallee, LOST } from './engine-process.ts'
 import type { Expression, SqlStatement } from './expression/ast.ts'
 import { ExpressionCache } from './expression/expression-cache.ts'
 import { ParseQueue } from './expression/parse-queue.ts'
 import { textProblem } from './expression/text-problem.ts'
+import { Penalties } from './penalties.ts'
 import { RESOURCES } from './propeller.ts'
-import type {
-  BadQuery,
-  EngineSettings,
-  QueryDone,
-  QueryEngine,
-  QueryTask,
-  RunAnswer,
-  SentTask,
-} from './query-types.ts'
+import type { BadQuery, EngineSettings, QueryDone, QueryEngine, QueryTask } from './query-types.ts'
 
 /** The options of an engine. Only tests set those that have a default in limits.ts. */
 export interface EngineOptions {
@@ -65,20 +73,10 @@ export interface EngineOptions {
   readonly deletionVectorBytesMax?: number
   readonly queryMsMax?: number
   readonly queryEndMsMax?: number
+  readonly penaltyMs?: number
+  readonly penaltyIdleMs?: number
   readonly runningMax?: number
   readonly waitingMax?: number
-}
-
-interface Waiter {
-  /** It has an id of its own, by which it can be cancelled. */
-  readonly task: QueryTask
-  readonly fairKey: string
-  readonly verify: () => void
-  readonly gone: AbortSignal | undefined
-  readonly resolve: (done: QueryDone) => void
-  readonly reject: (error: Error) => void
-  /** When it began to wait, and the timer that ends that; undefined: it did not wait. */
-  wait: { readonly sinceMs: number; readonly timer: NodeJS.Timeout } | undefined
 }
 
 /** An engine whose process is started by the first query, or by `warm`. */
@@ -108,27 +106,24 @@ export async function openQueryEngine(options: EngineOptions): Promise<QueryEngi
 
 class EngineClient implements LazyEngine {
   readonly #options: EngineOptions
-  readonly #runningMax: number
   readonly #queryMsMax: number
   readonly #waitingMax: number
-  readonly #waiting: FairQueue<Waiter>
-  #running = 0
+  readonly #main: EngineLane
+  readonly #penalty: EngineLane
+  readonly #penalties: Penalties
   /** Queries whose files are being checked. */
   #checking = 0
   /** Queries so far: the id of the last one. */
   #queries = 0
-  /** Running queries by application. */
-  readonly #runningOf = new Map<string, number>()
   /**
    * The unfinished queries of each client. Its signal has one listener for all of them: a document
    * asks hundreds of questions, and Node takes more than ten listeners for a leak.
    */
-  readonly #ofClient = new Map<AbortSignal, Set<Waiter>>()
+  readonly #ofClient = new Map<AbortSignal, Set<EngineQuery>>()
   readonly #onGone = ({ target }: Event) => {
-    for (const waiter of [...(this.#ofClient.get(target as AbortSignal) ?? [])]) this.#cancel(waiter)
+    for (const query of [...(this.#ofClient.get(target as AbortSignal) ?? [])])
+      if (!this.#main.cancel(query, CLIENT_GONE)) this.#penalty.cancel(query, CLIENT_GONE)
   }
-  readonly #process: EngineProcess
-  #ended: Unavailable | undefined
   readonly #parses = new ParseQueue(text => this.#parse(text))
   readonly #expressions = new ExpressionCache((text, fairKey) => this.#parses.run(text, fairKey))
   readonly #statementParses = new ParseQueue(text => this.#parseStatement(text))
@@ -138,23 +133,43 @@ class EngineClient implements LazyEngine {
 
   constructor(options: EngineOptions) {
     this.#options = options
-    this.#runningMax = options.runningMax ?? QUERIES_RUNNING_MAX
     this.#queryMsMax = options.queryMsMax ?? QUERY_MS_MAX
     this.#waitingMax = options.waitingMax ?? QUERIES_WAITING_MAX
-    this.#waiting = new FairQueue(this.#waitingMax)
-    this.#process = new EngineProcess({
-      settings: settingsOf(options),
+    this.#penalties = new Penalties(options.penaltyMs ?? PENALTY_MS)
+    const endMsMax = options.queryEndMsMax ?? QUERY_END_MS_MAX
+    const common = {
       crashAt: options.crashAt,
-      onOpen: () => this.#startWaiting(),
-      onCannotOpen: error => this.#rejectWaiting(error),
+      waitingMax: this.#waitingMax,
+      // A query outlasts those that hold all places until their process is replaced.
+      waitMsMax: this.#queryMsMax + 2 * endMsMax,
+      endMsMax,
+      onEnd: (query: EngineQuery, end: RunEnd, lane: QueryProcessName) => this.#ended(query, end, lane),
+      onWaited: (fairKey: string, ms: number) => options.onWaited?.(fairKey, ms),
       onCrash: () => options.onCrash?.(),
+    }
+    this.#main = new EngineLane({
+      ...common,
+      name: 'query',
+      settings: settingsOf(options),
+      runningMax: options.runningMax ?? QUERIES_RUNNING_MAX,
+      limited: query => this.#limited(query),
+      queriesMaxOf: fairKey => this.#resourcesOf(fairKey)?.queriesMax ?? Number.POSITIVE_INFINITY,
+    })
+    this.#penalty = new EngineLane({
+      ...common,
+      name: 'penalty',
+      settings: penaltySettingsOf(options),
+      runningMax: PENALTY_RUNNING_MAX,
+      idleMs: options.penaltyIdleMs ?? PENALTY_IDLE_MS,
+      limited: ({ task, fairKey }) => ({ ...task, msMax: this.#msMaxOf(fairKey) }),
+      queriesMaxOf: () => PENALTY_RUNNING_MAX,
     })
   }
 
   /** Starts the process. Resolves when it can run queries. Rejects if it fails before. */
   async open(): Promise<void> {
     try {
-      await this.#process.opened()
+      await this.#main.opened()
     } catch (error) {
       await this.stop()
       throw error
@@ -162,13 +177,13 @@ class EngineClient implements LazyEngine {
   }
 
   warm(): void {
-    this.#process.start()
+    this.#main.warm()
   }
 
   async run(task: QueryTask, fairKey: string, verify = () => {}, gone?: AbortSignal): Promise<QueryDone> {
     throwIfGone(gone)
     if (this.#checking >= this.#waitingMax) throw QUEUE_FULL()
-    const checked = this.#ensureWhole(task, gone)
+    const checked = this.#ensureWhole(task, fairKey, gone)
     if (checked !== undefined) {
       await checked
       throwIfGone(gone)
@@ -176,9 +191,10 @@ class EngineClient implements LazyEngine {
     const own = { ...task, id: ++this.#queries }
     let leave = () => {}
     const done = new Promise<QueryDone>((resolve, reject) => {
-      const waiter: Waiter = { task: own, fairKey, verify, gone, resolve, reject, wait: undefined }
-      this.#enqueue(waiter)
-      leave = this.#listen(waiter)
+      const state = { wait: undefined, wasBesideCulprit: false, crashedIn: undefined }
+      const query: EngineQuery = { task: own, fairKey, verify, gone, resolve, reject, ...state }
+      this.#laneOf(query).add(query)
+      leave = this.#listen(query)
     })
     try {
       return await done
@@ -188,19 +204,19 @@ class EngineClient implements LazyEngine {
   }
 
   /** Ends the query when its client disconnects. Returns the end of that. */
-  #listen(waiter: Waiter): () => void {
-    const { gone } = waiter
+  #listen(query: EngineQuery): () => void {
+    const { gone } = query
     if (gone === undefined) return () => {}
     const known = this.#ofClient.get(gone)
-    const waiters = known ?? new Set<Waiter>()
-    waiters.add(waiter)
+    const queries = known ?? new Set<EngineQuery>()
+    queries.add(query)
     if (known === undefined) {
-      this.#ofClient.set(gone, waiters)
+      this.#ofClient.set(gone, queries)
       gone.addEventListener('abort', this.#onGone)
     }
     return () => {
-      waiters.delete(waiter)
-      if (waiters.size > 0) return
+      queries.delete(query)
+      if (queries.size > 0) return
       this.#ofClient.delete(gone)
       gone.removeEventListener('abort', this.#onGone)
     }
@@ -210,34 +226,14 @@ class EngineClient implements LazyEngine {
    * Checks files before the query takes a place, so that other queries go on meanwhile. undefined:
    * they are checked.
    */
-  #ensureWhole(task: QueryTask, gone: AbortSignal | undefined): Promise<void> | undefined {
-    const msMax = task.copyTo?.msMax ?? this.#queryMsMax
+  #ensureWhole(task: QueryTask, fairKey: string, gone: AbortSignal | undefined): Promise<void> | undefined {
+    const msMax = task.copyTo?.msMax ?? this.#msMaxOf(fairKey)
     const checked = this.#options.ensureWhole(segmentsOf(task), { msMax, gone })
     if (checked === undefined) return undefined
     this.#checking += 1
     return checked.finally(() => {
       this.#checking -= 1
     })
-  }
-
-  /** Starts the query, or lets it wait for its turn. Throws Unavailable. */
-  #enqueue(waiter: Waiter): void {
-    const { fairKey } = waiter
-    if (this.#ended !== undefined) throw this.#ended
-    this.#process.start()
-    if (this.#mayRun(fairKey)) {
-      void this.#start(waiter)
-      return
-    }
-    if (!this.#waiting.tryPush(fairKey, waiter)) throw QUEUE_FULL()
-    const timer = setTimeout(() => this.#giveUp(waiter, WAITED_TOO_LONG), this.#queryMsMax)
-    waiter.wait = { sinceMs: monotonicMs(), timer }
-  }
-
-  /** Ends a query whose client has disconnected. */
-  #cancel(waiter: Waiter): void {
-    if (!this.#giveUp(waiter, CLIENT_GONE))
-      this.#process.open?.tell('cancel', must(waiter.task.id, 'the id of a query'))
   }
 
   async parse(text: string, fairKey: string): Promise<Expression | BadQuery> {
@@ -251,137 +247,149 @@ class EngineClient implements LazyEngine {
   }
 
   forget(files: readonly string[]): void {
-    this.#process.open?.tell('forget', files)
+    for (const lane of [this.#main, this.#penalty]) lane.forget(files)
   }
 
   stats(): { readonly running: number; readonly waiting: number } {
-    return { running: this.#running, waiting: this.#waiting.size }
+    const [main, penalty] = [this.#main, this.#penalty]
+    return { running: main.running + penalty.running, waiting: main.waiting + penalty.waiting }
   }
 
   waiting(): readonly (readonly [string, number])[] {
-    return this.#waiting.sizes()
+    const all = this.#main.waitingOf()
+    for (const [fairKey, queries] of this.#penalty.waitingOf())
+      all.set(fairKey, (all.get(fairKey) ?? 0) + queries)
+    return [...all]
+  }
+
+  penalised(): readonly (readonly [string, number])[] {
+    return this.#penalties.all()
   }
 
   async stop(): Promise<void> {
-    this.#ended ??= new Unavailable('stopping', 'Weir is stopping')
-    this.#rejectWaiting(this.#ended)
-    await this.#process.stop(this.#ended, STOP_MS_MAX / 2)
+    const why = new Unavailable('stopping', 'Weir is stopping')
+    await Promise.all([this.#main.stop(why), this.#penalty.stop(why)])
   }
 
-  async #parse(text: string): Promise<Expression | BadQuery> {
-    return await (await this.#process.opened()).call('parse', text)
+  #parse(text: string): Promise<Expression | BadQuery> {
+    return this.#twice(process => process.call('parse', text))
   }
 
-  async #parseStatement(text: string): Promise<SqlStatement | BadQuery> {
-    return await (await this.#process.opened()).call('parseStatement', text)
+  #parseStatement(text: string): Promise<SqlStatement | BadQuery> {
+    return this.#twice(process => process.call('parseStatement', text))
+  }
+
+  /** Calls the main process, and the next one if a query beside this call has ended it. */
+  async #twice<R>(call: (process: EngineCallee) => Promise<R>): Promise<R> {
+    const process = await this.#main.opened()
+    try {
+      return await call(process)
+    } catch (error) {
+      if (codeOf(error as Error) !== 'query_process') throw error
+    }
+    return await call(await this.#main.opened())
   }
 
   #propellerOf(fairKey: string): Propeller | undefined {
     return this.#options.propellerOf?.(fairKey)
   }
 
-  /** True while the process and the application's propeller have room for a query. */
-  #mayRun(fairKey: string): boolean {
-    if (this.#process.open === undefined || this.#running >= this.#runningMax) return false
+  #resourcesOf(fairKey: string) {
     const propeller = this.#propellerOf(fairKey)
-    return propeller === undefined || (this.#runningOf.get(fairKey) ?? 0) < RESOURCES[propeller].queriesMax
+    return propeller && RESOURCES[propeller]
   }
 
-  #countRunning(fairKey: string, change: 1 | -1): void {
-    this.#running += change
-    const count = (this.#runningOf.get(fairKey) ?? 0) + change
-    if (count === 0) this.#runningOf.delete(fairKey)
-    else this.#runningOf.set(fairKey, count)
+  /** Time for a query of an application. */
+  #msMaxOf(fairKey: string): number {
+    return Math.min(this.#queryMsMax, this.#resourcesOf(fairKey)?.queryMsMax ?? Number.POSITIVE_INFINITY)
   }
 
-  /** Runs a query, then those that wait for its place. */
-  async #start(waiter: Waiter): Promise<void> {
-    const { fairKey, task, verify, gone } = waiter
-    this.#endWait(waiter)
-    this.#countRunning(fairKey, 1)
+  /** The task of a query in the main lane. */
+  #limited({ task, fairKey }: EngineQuery): QueryTask & { readonly msMax: number } {
     const propeller = this.#propellerOf(fairKey)
+    const limited = { ...task, msMax: task.copyTo?.msMax ?? this.#msMaxOf(fairKey) }
+    return propeller === undefined ? limited : { ...limited, propeller }
+  }
+
+  #laneOf({ task, fairKey }: EngineQuery): EngineLane {
+    return task.isOfJob !== true && this.#penalties.has(fairKey) ? this.#penalty : this.#main
+  }
+
+  /** Answers a query that ran, or lets it run again. */
+  #ended(query: EngineQuery, end: RunEnd, lane: QueryProcessName): void {
+    if ('done' in end) query.resolve(end.done)
+    else if (end.lost === 'own') {
+      this.#penalise(query, 'a query did not end after its interrupt')
+      query.reject(query.gone?.aborted === true ? CLIENT_GONE() : TOOK_TOO_LONG())
+    } else if (query.gone?.aborted === true) query.reject(CLIENT_GONE())
+    else if (end.lost === 'other') this.#runBesideNoCulprit(query, end.error)
+    else if (end.lost === 'crash') this.#runAlone(query, end.error, lane)
+    else if (query.crashedIn === 'query' && isOfSmallLane(end.error)) query.reject(LOST())
+    else {
+      if (codeOf(end.error) === 'timeout') this.#penalise(query, 'a query took too long')
+      query.reject(end.error)
+    }
+  }
+
+  /** A query that ran beside one that did not end runs again, once. */
+  #runBesideNoCulprit(query: EngineQuery, error: Error): void {
+    if (query.wasBesideCulprit) query.reject(error)
+    else {
+      query.wasBesideCulprit = true
+      this.#laneOf(query).addAgain(query)
+    }
+  }
+
+  /**
+   * A query whose process ended by itself runs again, once and alone. A long copy does not: it
+   * would keep the others of the penalty lane waiting. Its second crash counts as its fault.
+   */
+  #runAlone(query: EngineQuery, error: Error, lane: QueryProcessName): void {
+    if (isLong(query)) {
+      if (this.#isOfApplication(query) && this.#penalties.suspect(query.fairKey))
+        this.#penalise(query, 'the query process ended twice during a copy')
+      query.reject(error)
+    } else if (query.crashedIn === undefined) {
+      query.crashedIn = lane
+      this.#penalty.addAgain(query)
+    } else {
+      this.#penalise(query, 'a query ended two processes')
+      query.reject(error)
+    }
+  }
+
+  /** Lets the application's queries run in the penalty lane from now on, those that wait too. */
+  #penalise(query: EngineQuery, why: string): void {
+    const { fairKey } = query
+    if (!this.#isOfApplication(query)) return
+    if (this.#penalties.add(fairKey))
+      warn(`the queries of application ${fairKey} run one by one in the penalty process for a time: ${why}`)
+    for (const waiting of this.#main.takeWaiting(fairKey)) this.#move(waiting)
+  }
+
+  #move(query: EngineQuery): void {
     try {
-      verify()
-      const limited = propeller === undefined ? task : { ...task, propeller }
-      waiter.resolve(await this.#runOrReplace(limited, gone))
+      this.#laneOf(query).add(query)
     } catch (error) {
-      waiter.reject(error as Error)
-    }
-    this.#countRunning(fairKey, -1)
-    if (this.#ended === undefined) this.#startWaiting()
-  }
-
-  /** Runs a task. A process that does not end it, long after its time, is replaced. */
-  async #runOrReplace(task: QueryTask, gone: AbortSignal | undefined): Promise<QueryDone> {
-    const process = must(this.#process.open, 'the query process')
-    const msMax = task.copyTo?.msMax ?? this.#queryMsMax
-    let isReplaced = false
-    const replace = () => {
-      isReplaced = true
-      void this.#process.replace(process, 'a query did not end after its time')
-    }
-    const timer = setTimeout(replace, msMax + (this.#options.queryEndMsMax ?? QUERY_END_MS_MAX))
-    try {
-      return await runIn(process, task, gone)
-    } catch (error) {
-      throw isReplaced ? TOOK_TOO_LONG() : error
-    } finally {
-      clearTimeout(timer)
+      query.reject(error as Error)
     }
   }
 
-  /** More than one may start: a propeller may have become larger meanwhile. */
-  #startWaiting(): void {
-    const mayRun = (fairKey: string) => this.#mayRun(fairKey)
-    for (let next = this.#waiting.tryShift(mayRun); next !== undefined; next = this.#waiting.tryShift(mayRun))
-      void this.#start(next)
-  }
-
-  #endWait({ fairKey, wait }: Waiter): void {
-    if (wait === undefined) return
-    clearTimeout(wait.timer)
-    this.#options.onWaited?.(fairKey, monotonicMs() - wait.sinceMs)
-  }
-
-  /** Rejects a query that waits. False: it does not wait. */
-  #giveUp(waiter: Waiter, why: () => Unavailable): boolean {
-    if (!this.#waiting.remove(waiter.fairKey, waiter)) return false
-    this.#endWait(waiter)
-    waiter.reject(why())
-    return true
-  }
-
-  #rejectWaiting(error: Error): void {
-    for (let next = this.#waiting.tryShift(); next !== undefined; next = this.#waiting.tryShift()) {
-      clearTimeout(next.wait?.timer)
-      next.reject(error)
-    }
+  /** False: it is of a job, or of a command. */
+  #isOfApplication({ task }: EngineQuery): boolean {
+    return task.isOfJob !== true && this.#options.propellerOf !== undefined
   }
 }
 
-const QUEUE_FULL = () => new Unavailable('queue_full', 'too many queries are waiting')
-const WAITED_TOO_LONG = () => new Unavailable('queue_timeout', 'the query waited too long for its turn')
 const TOOK_TOO_LONG = () => new Unavailable('timeout', 'the query took too long')
-const CLIENT_GONE = () => new Unavailable('client_gone', 'the client has disconnected')
 
-function throwIfGone(gone: AbortSignal | undefined): void {
-  if (gone?.aborted === true) throw CLIENT_GONE()
+function codeOf(error: Error): string | undefined {
+  return error instanceof Unavailable ? error.code : undefined
 }
 
-/** Runs a task in the process, and sends the deletion vectors that the process lacks. */
-async function runIn(
-  process: EngineCallee,
-  task: QueryTask,
-  gone: AbortSignal | undefined,
-): Promise<QueryDone> {
-  let missing: ReadonlySet<number> | 'all' = new Set()
-  for (let tries = 1; ; tries++) {
-    throwIfGone(gone)
-    const sent: SentTask = withSegments(task, toSend(segmentsOf(task), missing))
-    const done: RunAnswer = await process.call('run', sent)
-    if (!('missing' in done)) return done
-    missing = tries < MISSING_TRIES_MAX ? new Set(done.missing) : 'all'
-  }
+/** The penalty lane has less memory and fewer threads: such an error may be only its own. */
+function isOfSmallLane(error: Error): boolean {
+  return ['timeout', 'query_memory'].includes(codeOf(error) ?? '')
 }
 
 function settingsOf(options: EngineOptions): EngineSettings {
@@ -394,5 +402,17 @@ function settingsOf(options: EngineOptions): EngineSettings {
     memoryBytes: options.memoryBytes ?? QUERY_MEMORY_BYTES,
     deletionVectorBytesMax: options.deletionVectorBytesMax ?? DELETION_VECTORS_BYTES_MAX,
     queryMsMax: options.queryMsMax ?? QUERY_MS_MAX,
+  }
+}
+
+/** All queries of the penalty process share one instance of DuckDB, since they run one by one. */
+function penaltySettingsOf(options: EngineOptions): EngineSettings {
+  const settings = settingsOf(options)
+  return {
+    ...settings,
+    process: 'penalty',
+    threads: 1,
+    memoryBytes: settings.memoryBytes * PENALTY_MEMORY_SHARE,
+    deletionVectorBytesMax: settings.deletionVectorBytesMax * PENALTY_MEMORY_SHARE,
   }
 }

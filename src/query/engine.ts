@@ -35,7 +35,7 @@ import {
   type Source,
   withRows,
 } from './live-rows.ts'
-import { LARGEST_PROPELLER, RESOURCES } from './propeller.ts'
+import { LARGEST_PROPELLER } from './propeller.ts'
 import type {
   BadQuery,
   CopyTarget,
@@ -97,10 +97,8 @@ export class Engine {
    */
   async run(task: QueryTask): Promise<QueryDone> {
     const began = monotonicMs()
-    const propeller = task.propeller ?? LARGEST_PROPELLER
-    const running = await this.#begin(task.id, propeller)
-    const queryMsMax = Math.min(this.#settings.queryMsMax, RESOURCES[propeller].queryMsMax)
-    const msMax = task.copyTo?.msMax ?? queryMsMax
+    const running = await this.#begin(task.id, task.propeller ?? LARGEST_PROPELLER)
+    const msMax = task.msMax ?? this.#settings.queryMsMax
     const timer = setTimeout(() => interrupt(running, 'timeout'), msMax)
     const again = setInterval(() => {
       if (running.stopped !== undefined) running.connection.interrupt()

@@ -10,6 +10,7 @@ import type { Propeller } from '../catalog/model.ts'
 import type { ColumnType, PoolSchema } from '../format/schema.ts'
 import type { DeletionVector, QuerySegment } from '../index/index-types.ts'
 import type { KernelChoice } from '../util/native.ts'
+import type { QueryProcessName } from '../util/paths.ts'
 import type { Expression, SqlStatement } from './expression/ast.ts'
 
 /**
@@ -70,6 +71,9 @@ export function isBadQuery(value: unknown): value is BadQuery {
  * A new file that takes the rows of a statement; the answer is then their number. The file must not
  * exist, and its folder must be one that the engine may write to. After a failure the caller
  * removes the file.
+ *
+ * A copy with a time limit of its own, `msMax`, is a long copy. Long copies never take all places
+ * of queries, and none of them runs again after a crash.
  */
 export type CopyTarget = ArrowTarget | ParquetTarget
 
@@ -79,8 +83,8 @@ interface ArrowTarget {
   readonly file: string
   /** The types of the statement's columns. */
   readonly types: readonly ColumnType[]
-  /** Replaces QUERY_MS_MAX. */
-  readonly msMax: number
+  /** Makes it a long copy. Absent: it has the time of a query. */
+  readonly msMax?: number
 }
 
 /** One Parquet file, written by DuckDB. */
@@ -91,8 +95,8 @@ export interface ParquetTarget {
   /** Stores a text that repeats once a row group. Old readers refuse such files. */
   readonly hasDictionaries: boolean
   readonly rowGroupRows: number
-  /** Replaces QUERY_MS_MAX. */
-  readonly msMax: number
+  /** Makes it a long copy. Absent: it has the time of a query. */
+  readonly msMax?: number
 }
 
 /** A pool and the segments of it that a task reads. */
@@ -107,8 +111,12 @@ export interface QueryTask extends PoolRows {
   readonly statement: Statement
   readonly rowsMax: number
   readonly copyTo?: CopyTarget
+  /** It is work of a job: it brings no penalty, and gets none. */
+  readonly isOfJob?: true
   /** Set by the engine's client. Absent: the largest. */
   readonly propeller?: Propeller
+  /** Set by the engine's client: the query is interrupted after this. */
+  readonly msMax?: number
   /** Set by the engine's client: names the query in `cancel`. */
   readonly id?: number
 }
@@ -151,6 +159,8 @@ export interface QueryEngine {
   stats(): { readonly running: number; readonly waiting: number }
   /** The number of waiting queries of each application that has one. */
   waiting(): readonly (readonly [fairKey: string, queries: number])[]
+  /** The applications in the penalty lane, and for how long they stay there. */
+  penalised(): readonly (readonly [fairKey: string, ms: number])[]
   stop(): Promise<void>
 }
 
@@ -166,11 +176,13 @@ export interface EngineSettings {
   readonly outputFolder?: string | undefined
   /** `js`: only TypeScript runs, even where the native module was built. */
   readonly kernel?: KernelChoice | undefined
+  /** Names the folder for spilling, which no other process may use. Absent: `query`. */
+  readonly process?: QueryProcessName
   readonly threads: number
   readonly memoryBytes: number
   /** See DeletionVectorCache. */
   readonly deletionVectorBytesMax: number
-  /** A query is interrupted after this. */
+  /** A query whose task says nothing else is interrupted after this. */
   readonly queryMsMax: number
 }
 

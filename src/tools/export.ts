@@ -11,7 +11,7 @@ import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
 import { openBatches } from '../query/arrow/copied-batches.ts'
 import { arrowFile, csv, ndjson } from '../query/arrow/export-formats.ts'
-import { recordBatches } from '../query/arrow/export-stream.ts'
+import { type CopySegments, recordBatches } from '../query/arrow/export-stream.ts'
 import { queryColumns } from '../query/operand.ts'
 import { newContext } from '../query/plan-context.ts'
 import type { QueryEngine } from '../query/query-types.ts'
@@ -27,7 +27,7 @@ import { must } from '../util/assert.ts'
 import { wallMs } from '../util/clock.ts'
 import { disk } from '../util/disk.ts'
 import { CannotRun } from '../util/errors.ts'
-import { EXPORT_FILE_MS_MAX, PROGRESS_CHECK_MS } from '../util/limits.ts'
+import { EXPORT_COPY_MS_MAX, EXPORT_FILE_MS_MAX, PROGRESS_CHECK_MS } from '../util/limits.ts'
 import { exportFile } from '../util/paths.ts'
 import { note } from '../util/say.ts'
 import { checkOut, inNewFile, into, piecesOf, print, publish } from './export-out.ts'
@@ -181,8 +181,9 @@ async function writeBatches(source: Source, format: BatchFormat, out: string) {
   const { schema, planned, segments } = source
   const progress = createProgress('exporting')
   let [rows, segmentsDone] = [0, 0]
-  const copy = async (group: readonly QuerySegment[]) => {
-    const copied = await copyRows(schema, planned, group, { fairKey: 'export' }, source)
+  const copy: CopySegments = async (group, gone) => {
+    const asker = { fairKey: 'export', gone }
+    const copied = await copyRows(schema, planned, group, asker, source, EXPORT_COPY_MS_MAX)
     rows += copied.rows
     segmentsDone += group.length
     progress.step(segmentsDone, segments.length, 'segments')

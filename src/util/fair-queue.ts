@@ -40,13 +40,14 @@ export class FairQueue<T> {
   }
 
   /**
-   * Removes the next item of a key that `mayGo`. The key goes to the end of the round, and a key
-   * that may not go keeps its place.
+   * Removes the next item that `mayGo`, the first one of its key. The key goes to the end of the
+   * round, and a key whose first item may not go keeps its place.
    */
-  tryShift(mayGo: (key: string) => boolean = () => true): T | undefined {
+  tryShift(mayGo: (key: string, item: T) => boolean = () => true): T | undefined {
     for (const [key, lane] of this.#lanes) {
-      if (!mayGo(key)) continue
-      const item = lane.shift()
+      const [item] = lane
+      if (item === undefined || !mayGo(key, item)) continue
+      lane.shift()
       this.#lanes.delete(key)
       if (lane.length > 0) this.#lanes.set(key, lane)
       this.#size--

@@ -168,10 +168,15 @@ export const TOKEN_CLOCK_STEP_SECONDS = 60
 /** Time for a query of the largest propellers; then it is interrupted. */
 export const QUERY_MS_MAX = 30_000
 /**
- * Time for a query to end after its interrupt; then its process is replaced. DuckDB hears no
- * interrupt while it plans.
+ * Time for a query to end after its interrupt or after its client has gone; then its process is
+ * replaced. DuckDB hears an interrupt between chunks only, and none while it plans.
  */
-export const QUERY_END_MS_MAX = 10_000
+export const QUERY_END_MS_MAX = 2_000
+/**
+ * Time for which the queries of an application run in the penalty process after one of them did not
+ * end in time: a dashboard that asks the same question each minute stays there.
+ */
+export const PENALTY_MS = 600_000
 /** Queries of all applications that wait; one more is UNAVAILABLE. */
 export const QUERIES_WAITING_MAX = 256
 /** Filters of a query, nested ones included. */
@@ -866,6 +871,15 @@ export const DELETION_VECTOR_PARTS_MAX = 64
 
 /** Queries that run at once; the others wait, in turn by application. */
 export const QUERIES_RUNNING_MAX = 2
+/**
+ * Queries that run at once in the penalty process, of all applications there: so none of them dies
+ * beside another.
+ */
+export const PENALTY_RUNNING_MAX = 1
+/** Part of the query process's memory that the penalty process has: both fit into P-7. */
+export const PENALTY_MEMORY_SHARE = 1 / 2
+/** The penalty process ends when it had no query for this long: idle it takes 30 MB of its own. */
+export const PENALTY_IDLE_MS = 60_000
 /** Time after ready at which the query process starts if no query came: the start goes first. */
 export const ENGINE_WARM_MS = 5_000
 /**
@@ -875,7 +889,10 @@ export const ENGINE_WARM_MS = 5_000
 export const ENGINE_RESTART_MS_MIN = 100
 /** Queries wait for up to QUERY_MS_MAX, so they outlast a few of these. */
 export const ENGINE_RESTART_MS_MAX = 10_000
-/** A query process that ran for this long failed for a new reason: its restart is at once. */
+/**
+ * A query process that ran for this long without a query failed for a new reason: its restart is at
+ * once.
+ */
 export const ENGINE_STEADY_MS = 60_000
 /**
  * Megabytes of JavaScript values in the query process: the rows of two answers. A process that
@@ -917,7 +934,7 @@ export const EXPORT_GROUP_FILES = 256
 export const EXPORT_BATCH_ROWS = 16_384
 /** Approximate bytes of an Arrow record batch, which has at least one row of up to a body. */
 export const EXPORT_BATCH_BYTES = 8 * MiB
-/** Time for the copy of one group; then it is interrupted. */
+/** Time for a copy of a job or of a command: that of one group or segment. */
 export const EXPORT_COPY_MS_MAX = 120_000
 /**
  * Compressed bytes of a row group in an exported Parquet file, besides ROW_GROUP_ROWS. Each DuckDB

@@ -102,9 +102,12 @@ export function importFile(temporaryFolder: string, number: number): string {
   return join(temporaryFolder, `import-${PROCESS_TAG}-${number}.parquet`)
 }
 
-/** The folder that queries spill to. The query process empties it when it starts. */
-export function spillFolder(temporaryFolder: string): string {
-  return join(temporaryFolder, 'query')
+/** The processes that run queries (query/engine-lane.ts). */
+export type QueryProcessName = 'query' | 'penalty'
+
+/** The folder that the queries of one process spill to. The process empties it when it starts. */
+export function spillFolder(temporaryFolder: string, process: QueryProcessName = 'query'): string {
+  return join(temporaryFolder, process)
 }
 
 /**

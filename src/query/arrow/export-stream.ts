@@ -24,10 +24,10 @@ export interface CopiedFile {
 }
 
 /**
- * Writes the selected live rows of some segments to a new temporary file. Leaves no file when it
- * rejects.
+ * Writes the selected live rows of some segments to a new temporary file, until `ended` is aborted.
+ * Leaves no file when it rejects.
  */
-export type CopySegments = (segments: readonly QuerySegment[]) => Promise<CopiedFile>
+export type CopySegments = (segments: readonly QuerySegment[], ended: AbortSignal) => Promise<CopiedFile>
 
 /** One file as Arrow record batches, each a whole message. */
 export interface BatchSource {
@@ -88,15 +88,21 @@ function groupSegments(segments: readonly QuerySegment[]): QuerySegment[][] {
   return groups
 }
 
-/** The record batches of segments, in their order. */
+/**
+ * The record batches of segments, in their order.
+ * @param gone is aborted when nobody wants them any more, also while the next one is awaited
+ */
 export async function* recordBatches(
   segments: readonly QuerySegment[],
   copy: CopySegments,
   open: OpenBatches,
+  gone?: AbortSignal,
 ): AsyncGenerator<Uint8Array, void, void> {
   const groups = groupSegments(segments)
+  const closed = new AbortController()
+  const ended = gone === undefined ? closed.signal : AbortSignal.any([gone, closed.signal])
   const begin = (group: QuerySegment[] | undefined) => {
-    const source = group && copy(group).then(open)
+    const source = group && copy(group, ended).then(open)
     source?.catch(() => undefined) // awaited below, after the groups before it
     return source
   }
@@ -113,6 +119,7 @@ export async function* recordBatches(
       }
     }
   } finally {
+    closed.abort()
     await ahead?.then(
       source => source.close(),
       () => undefined, // a copy that failed leaves no file

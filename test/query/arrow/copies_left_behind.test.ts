@@ -1,12 +1,12 @@
 /** Copies left by a killed process, a failed export thread or a stop are removed. */
 import { once } from 'node:events'
-import { existsSync, readdirSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import type { Worker } from 'node:worker_threads'
 import { expect, test } from 'vitest'
 import { sweepCopies } from '../../../src/api/arrow-export.ts'
 import { ExportClient } from '../../../src/query/arrow/export-client.ts'
-import { exportFile } from '../../../src/util/paths.ts'
+import { exportFile, spillFolder } from '../../../src/util/paths.ts'
 import { temporaryFolder } from '../../util/server.ts'
 
 const folder = temporaryFolder()
@@ -27,6 +27,8 @@ test('copies of an earlier process with the same id are removed, and copies of t
   const ours = basename(exportFile(folder, 1))
   expect(left).not.toContain(ours)
   for (const name of [...left, ours, 'other']) emptyCopy(name)
+  mkdirSync(spillFolder(folder, 'penalty'))
+  emptyCopy('penalty/duckdb_temp_storage_S32K-0.tmp')
   await sweepCopies(folder)
   expect(readdirSync(folder).sort()).toEqual([ours, 'other'].sort())
 })
