@@ -15,7 +15,7 @@ import type { QuerySegment } from '../index/index-types.ts'
 import { assert } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { DuckDBTypeId, StatementType } from '../util/duckdb.ts'
-import { isOutOfMemory, typedError, withoutFigures } from '../util/duckdb-errors.ts'
+import { isOutOfMemory, typedError, withoutDetails } from '../util/duckdb-errors.ts'
 import { Unavailable } from '../util/errors.ts'
 import { ANSWER_CHARACTERS_MAX, SCHEMAS_CACHED_MAX } from '../util/limits.ts'
 import { quoteText } from '../util/sql.ts'
@@ -30,7 +30,7 @@ import {
   countLiveRows,
   type DeletedRows,
   type HeldDeletedRows,
-  hidesRows,
+  isLimited,
   type PoolSources,
   type Source,
   withRows,
@@ -110,7 +110,7 @@ export class Engine {
       return { columns, rows, ...cost(segments), durationMs: monotonicMs() - began }
     } catch (error) {
       const typed = stoppedError(running) ?? (await this.#typedError(running, error, segments))
-      throw hidesRows(task.statement) ? withoutFigures(typed) : typed
+      throw isLimited(task.statement) ? withoutDetails(typed) : typed
     } finally {
       clearTimeout(timer)
       clearInterval(again)

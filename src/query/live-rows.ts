@@ -167,12 +167,12 @@ function beyondBarrier({ name, type }: QueryColumn): string {
   return `${isText ? `COALESCE(${column}, TRY(${column}))` : `TRY(${column})`} AS ${column}`
 }
 
-/** True where a policy hides rows of a pool that the statement reads. */
-export function hidesRows({
+/** True where a policy hides rows or columns of a pool that the statement reads. */
+export function isLimited({
   restriction,
   otherRestrictions = [],
 }: Pick<Statement, 'restriction' | 'otherRestrictions'>): boolean {
-  return [restriction, ...otherRestrictions].some(each => each !== undefined && each.where !== '')
+  return [restriction, ...otherRestrictions].some(each => each !== undefined)
 }
 
 /**

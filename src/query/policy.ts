@@ -7,7 +7,7 @@
  *
  * The engine applies a policy below the question: `rows`, which the statement reads, has only the
  * visible columns of the visible rows. So a kind of question cannot forget it, and no condition of
- * the question can weaken it, or runs on a row that it hides (live-rows.ts).
+ * the question can weaken it, or run on a row that it hides (live-rows.ts).
  */
 import type { PoolSchema } from '../format/schema.ts'
 import { must } from '../util/assert.ts'

@@ -66,10 +66,11 @@ function tooMuchMemory(used: string): string {
 }
 
 /**
- * The error as a reader may see it from whom a policy hides rows: DuckDB's figures and lines depend
- * on those rows too.
+ * The error as a reader with a policy may see it. DuckDB's figures depend on hidden rows too, and
+ * its lines about damage quote the values that it met.
  */
-export function withoutFigures(error: unknown): unknown {
+export function withoutDetails(error: unknown): unknown {
+  if (error instanceof SegmentDamaged) return new SegmentDamaged(error.file, 'it is damaged')
   if (!(error instanceof Unavailable)) return error
   if (error.code === 'query_memory') return new Unavailable(error.code, tooMuchMemory(''))
   if (error.code !== 'query_io') return error

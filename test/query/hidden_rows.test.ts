@@ -2,8 +2,9 @@
  * Hidden rows have no effect that a reader can see: what it wrote never runs on one of their
  * values, DuckDB's errors tell no figures of them, and no segment is left out because of them.
  */
+import { readFileSync, writeFileSync } from 'node:fs'
 import type { DuckDBConnection } from '@duckdb/node-api'
-import { BOOLEAN, DuckDBScalarFunction, VARCHAR } from '@duckdb/node-api'
+import { BIGINT, BOOLEAN, DuckDBScalarFunction, VARCHAR } from '@duckdb/node-api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { QuerySegment } from '../../src/index/index-types.ts'
 import { EngineInstances } from '../../src/query/engine-instances.ts'
@@ -19,10 +20,11 @@ const schema = schemaOf(
     ['name', 'STRING'],
     ['doc', 'JSON'],
     ['n', 'INT64'],
+    ['few', 'INT64'],
   ],
   { tenant: 0 },
 )
-const COLUMNS = new Set(['_service_received_at', '_service_payload', 'tenant', 'name', 'doc', 'n'])
+const COLUMNS = new Set(['_service_received_at', '_service_payload', 'tenant', 'name', 'doc', 'n', 'few'])
 const settings: EngineSettings = {
   segmentFolder: pool.segmentFolder,
   temporaryFolder: pool.temporaryFolder,
@@ -35,6 +37,7 @@ const settings: EngineSettings = {
 const VISIBLE = "tenant = 'a'"
 const ROWS = 20_000
 const HIDDEN = 'hidden '
+const HIDDEN_NUMBER = -777n
 
 const instances = new EngineInstances(settings)
 let connection: DuckDBConnection
@@ -45,28 +48,33 @@ const seen = new Set<unknown>()
 beforeAll(async () => {
   const { duckdb } = await instances.of('P1_X_LARGE')
   connection = await duckdb.connect()
-  connection.registerScalarFunction(
-    DuckDBScalarFunction.create({
-      name: 'spy',
-      parameterTypes: [VARCHAR],
-      returnType: BOOLEAN,
-      mainFunction: (_info, input, output) => {
-        const texts = input.getColumnVector(0)
-        for (let row = 0; row < input.rowCount; row++) {
-          seen.add(texts.getItem(row))
-          output.setItem(row, true)
-        }
-        output.flush()
-      },
-    }),
-  )
-  // A few texts, which the file keeps as dictionaries. One of each column is a hidden row's alone.
+  for (const [name, type] of [
+    ['spy', VARCHAR],
+    ['spy_number', BIGINT],
+  ] as const)
+    connection.registerScalarFunction(
+      DuckDBScalarFunction.create({
+        name,
+        parameterTypes: [type],
+        returnType: BOOLEAN,
+        mainFunction: (_info, input, output) => {
+          const values = input.getColumnVector(0)
+          for (let row = 0; row < input.rowCount; row++) {
+            seen.add(values.getItem(row))
+            output.setItem(row, true)
+          }
+          output.flush()
+        },
+      }),
+    )
+  // A few values, which the file keeps as dictionaries. One of each column is a hidden row's alone.
   const text = (prefix: string) =>
     `CASE WHEN i = 777 THEN '${HIDDEN}${prefix}' ELSE '${prefix}' || (i % 20) END`
   segment = await pool.write(
     `SELECT to_timestamp(0)::TIMESTAMPTZ AS _service_received_at, ${text('p')} AS _service_payload,
      CASE WHEN i = 777 THEN 'b' ELSE 'a' END AS tenant, ${text('n')} AS name, ${text('d')} AS doc,
-     i::BIGINT AS n, 0::BIGINT AS _service_sequence FROM range(${ROWS}) t(i)`,
+     i::BIGINT AS n, CASE WHEN i = 777 THEN ${HIDDEN_NUMBER} ELSE i % 20 END::BIGINT AS few,
+     0::BIGINT AS _service_sequence FROM range(${ROWS}) t(i)`,
   )
 })
 afterAll(async () => {
@@ -96,6 +104,8 @@ const STATEMENTS: readonly (readonly [sql: string, commons?: string])[] = [
   ['SELECT bool_and(spy(name)), bool_or(spy(_service_payload)), any_value(spy(doc)) FROM rows'],
   ["SELECT count(*) FROM rows WHERE spy(concat(name, 'x'))"],
   ['SELECT count(*) FROM rows WHERE spy(upper(name)) AND n > 3'],
+  ['SELECT count(*) FROM rows WHERE spy_number(few)'],
+  ['SELECT bool_and(spy_number(few)), sum(few) FROM rows'],
   ['SELECT sum(CASE WHEN n % 3 > 0 THEN spy(name)::INTEGER ELSE 0 END) FROM rows'],
   ['SELECT count(*) FILTER (WHERE spy(name)) FROM rows'],
   ['SELECT name, count(*) FROM rows GROUP BY name HAVING spy(name)'],
@@ -119,13 +129,14 @@ const STATEMENTS: readonly (readonly [sql: string, commons?: string])[] = [
 describe('what a reader wrote runs on visible values alone', () => {
   const restrictions: readonly Restriction[] = [
     { columns: null, where: VISIBLE },
-    { columns: ['_service_payload', 'name', 'doc', 'n'], where: VISIBLE },
+    { columns: ['_service_payload', 'name', 'doc', 'n', 'few'], where: VISIBLE },
   ]
   test.each(STATEMENTS.map(([sql, commons]) => ({ sql, commons })))('$sql', async ({ sql, commons }) => {
     for (const restriction of restrictions) {
       const values = await valuesSeen(sql, restriction, commons)
       expect(values.length).toBeGreaterThanOrEqual(20)
       expect(values.filter(value => String(value).toLowerCase().includes(HIDDEN))).toEqual([])
+      expect(values.filter(value => typeof value === 'bigint' && value < 0n)).toEqual([])
     }
   })
 
@@ -153,7 +164,7 @@ describe('visible values are those of the files', () => {
       `SELECT to_timestamp(i)::TIMESTAMPTZ AS _service_received_at, '{}' AS _service_payload,
        CASE hash(i, ${seed}) % 7 WHEN 0 THEN NULL WHEN 1 THEN '' WHEN 2 THEN 'a' || chr(0) || i
          WHEN 3 THEN repeat('long ', (i % 90)::INTEGER) ELSE 'text ' || (i % 30) END AS s,
-       CASE WHEN i % 3 = 0 THEN '{"k":' || i || '}' END AS j, i::BIGINT AS i, CASE WHEN i % 11 > 0 THEN i / 7 END AS d,
+       CASE WHEN i % 3 = 0 THEN '{"k":' || i || '}' END AS j, i::BIGINT AS i, CASE i % 11 WHEN 0 THEN NULL WHEN 1 THEN 'NaN'::DOUBLE WHEN 2 THEN '-inf'::DOUBLE ELSE i / 7 END AS d,
        i % 5 > 1 AS b, CASE WHEN i < ${rows} / 2 THEN DATE '2026-01-01' + (i % 99)::INTEGER END AS day,
        to_timestamp(i * 77)::TIMESTAMPTZ AS ts, NULL::VARCHAR AS none, 0::BIGINT AS _service_sequence
        FROM range(${rows}) t(i)`,
@@ -212,7 +223,7 @@ test('the operators above the barrier get the visible rows', async () => {
 
 describe('the statement', () => {
   test('is as before for readers from whom no policy hides rows', () => {
-    const rows = `SELECT s."_service_received_at", s."_service_payload", s."tenant", s."name", s."doc", s."n" FROM read_parquet(['${segment.file.replaceAll("'", "''")}']) s`
+    const rows = `SELECT s."_service_received_at", s."_service_payload", s."tenant", s."name", s."doc", s."n", s."few" FROM read_parquet(['${segment.file.replaceAll("'", "''")}']) s`
     const sql = 'SELECT count(*) FROM rows'
     expect(sqlOf(sql, undefined)).toBe(`WITH rows AS NOT MATERIALIZED (${rows}) ${sql}`)
     const some = `WITH all_rows AS NOT MATERIALIZED (${rows}), rows AS NOT MATERIALIZED`
@@ -249,4 +260,34 @@ test('a query beyond the memory has no figures where a policy hides rows', async
     code: 'query_memory',
     message: expect.stringMatching(/has \([^()]* used\): ask/),
   })
+})
+
+test('the error about a damaged text does not tell the text of a hidden row or column', async () => {
+  const text = "CASE WHEN i = 7 THEN 'b' || 'secret' ELSE 'a' || i % 2 END"
+  const damaged = await pool.write(
+    `SELECT to_timestamp(0)::TIMESTAMPTZ AS _service_received_at, '{}' AS _service_payload, ${text} AS tenant, ${text} AS name,
+     ${text} AS doc, i::BIGINT AS n, i::BIGINT AS few, 0::BIGINT AS _service_sequence FROM range(100) t(i)`,
+  )
+  const bytes = readFileSync(damaged.file)
+  for (let at = bytes.indexOf('secret'); at >= 0; at = bytes.indexOf('secret', at + 1)) bytes[at] = 0xff
+  writeFileSync(damaged.file, bytes)
+  const engine = await pool.open()
+  const refusalOf = async (restriction?: Restriction) => {
+    const sql = `SELECT max(${restriction?.columns?.[0] ?? 'name'}) AS m FROM rows`
+    const statement = { sql, bounds: [], ...(restriction === undefined ? {} : { restriction }) }
+    const meta = { ...damaged.meta, checksum: null }
+    const segments = [{ ...damaged, meta }]
+    const answer = engine.run({ schema, segments, statement, rowsMax: 1 }, 'a')
+    return await answer.then(String, (error: unknown) => error)
+  }
+  expect(await refusalOf()).toMatchObject({ message: expect.stringContaining('ecret') })
+  for (const restriction of [
+    { columns: null, where: "tenant LIKE 'a%'" },
+    { columns: ['name'], where: 'n <> 7' },
+  ])
+    expect(await refusalOf(restriction)).toMatchObject({
+      name: 'SegmentDamaged',
+      file: damaged.file,
+      message: `segment ${damaged.file} cannot be read: it is damaged`,
+    })
 })

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { fileChecksum } from '../../src/util/crc32.ts'
 import { disk } from '../../src/util/disk.ts'
 import { DuckDBInstance } from '../../src/util/duckdb.ts'
-import { typedError, withoutFigures } from '../../src/util/duckdb-errors.ts'
+import { typedError, withoutDetails } from '../../src/util/duckdb-errors.ts'
 import { SegmentDamaged, Unavailable } from '../../src/util/errors.ts'
 import { temporaryFolder } from './server.ts'
 
@@ -64,14 +64,16 @@ test('a query beyond the limit of memory is told so, and a merge in the words of
   })
 })
 
-test('a reader from whom rows are hidden learns no figure, line or path', async () => {
-  const memory = withoutFigures(await explain('Out of Memory Error: no block (190 MiB/192 MiB used)'))
+test('a reader with a policy learns no figure, line or path', async () => {
+  const memory = withoutDetails(await explain('Out of Memory Error: no block (190 MiB/192 MiB used)'))
   expect(memory).toMatchObject({ code: 'query_memory', message: expect.not.stringMatching(/\d|block/) })
-  const io = withoutFigures(await explain('IO Error: Could not write "/data/tmp/x": No space left on device'))
+  const io = withoutDetails(await explain('IO Error: Could not write "/data/tmp/x": No space left on device'))
   expect(io).toMatchObject({ code: 'query_io', message: expect.not.stringMatching(/data|write/) })
   const rows = new Unavailable('too_many_rows', 'the answer has more than 5 rows')
-  for (const error of [rows, new SegmentDamaged(good, 'x'), new Error('a bug')])
-    expect(withoutFigures(error)).toBe(error)
+  for (const error of [rows, new Error('a bug')]) expect(withoutDetails(error)).toBe(error)
+  const damaged = withoutDetails(new SegmentDamaged(good, 'value "secret" is not valid'))
+  expect(damaged).toMatchObject({ name: 'SegmentDamaged', file: good })
+  expect(damaged).toMatchObject({ message: expect.not.stringContaining('secret') })
 })
 
 test('a segment that DuckDB names, or that cannot be read, is damaged', async () => {
