@@ -17,7 +17,9 @@ export interface Victim {
   readonly server: TestServer
   /** Tokens of two applications with the smallest propeller. */
   readonly tokens: readonly [string, string]
-  /** Pools by name: `long` has 20 records of 1 MB, `one` has one of them, `rows` 200,000 small ones. */
+  /**
+   * Pools by name: `long` has 20 records of 1 MB, `one` has one of them, `rows` 200,000 small ones.
+   */
   readonly pools: { readonly long: TestPool; readonly one: TestPool; readonly rows: TestPool }
   /** Aborted at the end of the attack. */
   readonly over: AbortSignal

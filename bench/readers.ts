@@ -9,8 +9,8 @@
  *   producer    one event each 20 ms
  *
  * Memory is the largest resident set of a process of each name (RssAnon and RssShmem), read each
- * 50 ms. Goals: no query of the reader fails, p99 of its counters at most 2 s; each process takes at
- * most its propeller and 300 MB. The disk is that of TMPDIR.
+ * 50 ms. Goals: no query of the reader fails, p99 of its counters at most 2 s; each process takes
+ * at most its propeller and 300 MB. The disk is that of TMPDIR.
  */
 import { existsSync, readdirSync, readFileSync, statfsSync } from 'node:fs'
 import { join, resolve } from 'node:path'

@@ -22,6 +22,7 @@ import {
   type CopySegments,
   type OpenBatches,
   recordBatches,
+  type SegmentGroup,
 } from '../query/arrow/export-stream.ts'
 import { countLiveRows } from '../query/live-rows.ts'
 import { planFor } from '../query/policy.ts'
@@ -200,13 +201,13 @@ export function nextExportFile(temporaryFolder: string): string {
 }
 
 /**
- * Copies the selected live rows of `segments` to a new temporary file, as CopySegments asks.
+ * Copies the selected live rows of a group to a new temporary file, as CopySegments asks.
  * @param msMax see CopyTarget
  */
 export async function copyRows(
   schema: PoolSchema,
   planned: WrittenSelection,
-  segments: readonly QuerySegment[],
+  group: SegmentGroup,
   asker: Asker,
   deps: Pick<ArrowDeps, 'engine' | 'temporaryFolder'>,
   msMax?: number,
@@ -215,7 +216,7 @@ export async function copyRows(
   const types = planned.columns.map(({ type }) => type)
   const target: CopyTarget = { format: 'arrow', file, types, ...(msMax === undefined ? {} : { msMax }) }
   try {
-    return { file, rows: await copyTo(target, schema, planned, segments, asker, deps.engine) }
+    return { file, rows: await copyTo(target, schema, planned, group, asker, deps.engine) }
   } catch (error) {
     await rm(file, { force: true })
     throw error
@@ -223,22 +224,23 @@ export async function copyRows(
 }
 
 /**
- * Copies the selected live rows of `segments` and returns their number. After a failure the caller
+ * Copies the selected live rows of a group and returns their number. After a failure the caller
  * removes the file.
  */
 export async function copyTo(
   target: CopyTarget,
   schema: PoolSchema,
   planned: WrittenSelection,
-  segments: readonly QuerySegment[],
+  { segments, rowRange }: SegmentGroup,
   { fairKey, verify, gone }: Asker,
   engine: QueryEngine,
 ): Promise<number> {
   const { statement } = planned
-  const task = { schema, segments, statement, rowsMax: 1, copyTo: target }
+  const task = { schema, segments, rowRange, statement, rowsMax: 1, copyTo: target }
   const done = await engine.run(task, fairKey, verify, gone)
   const rows = Number(done.rows[0]?.[0])
-  const live = countLiveRows(segments)
+  // The engine counts the deleted rows of a range, which is a loop.
+  const live = rowRange === undefined ? countLiveRows(segments) : done.recordsProcessed
   const seesAll = planned.selectsAll && planned.visible?.where === undefined
   assert(seesAll ? rows === live : rows <= live, `${live} live rows, and ${rows} were copied`)
   return rows

@@ -108,7 +108,7 @@ async function* parquet(
     const { segments, release } = await pinSegments(schema, planned, deps)
     try {
       const target = parquetTarget(file, segments, EXPORT_DOWNLOAD_MS_MAX)
-      await copyTo(target, schema, planned, segments, { ...askerOf(caller), gone }, deps.engine)
+      await copyTo(target, schema, planned, { segments }, { ...askerOf(caller), gone }, deps.engine)
     } finally {
       release()
     }

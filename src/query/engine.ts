@@ -28,6 +28,7 @@ import { SqlParser } from './expression/parse-sql.ts'
 import {
   countDeletedRows,
   countLiveRows,
+  countLiveRowsIn,
   type DeletedRows,
   type HeldDeletedRows,
   isLimited,
@@ -44,6 +45,7 @@ import type {
   PoolRows,
   QueryDone,
   QueryTask,
+  RowRange,
 } from './query-types.ts'
 
 /** An interrupt has no effect while no statement runs, so it is repeated at this interval. */
@@ -107,7 +109,7 @@ export class Engine {
     const segments = pools.flatMap(pool => pool.segments)
     try {
       const { columns, rows } = await this.#answer(running, task, pools)
-      return { columns, rows, ...cost(segments), durationMs: monotonicMs() - began }
+      return { columns, rows, ...cost(segments, task.rowRange), durationMs: monotonicMs() - began }
     } catch (error) {
       const typed = stoppedError(running) ?? (await this.#typedError(running, error, segments))
       throw isLimited(task.statement) ? withoutDetails(typed) : typed
@@ -199,7 +201,8 @@ export class Engine {
       const hasPositions = statement.hasPositions === true
       for (const [index, pool] of pools.entries()) {
         const sources = await this.#sourcesOf(running, pool, held)
-        read.push({ ...sources, restriction: restrictions[index], hasPositions })
+        const rowRange = index === 0 ? task.rowRange : undefined
+        read.push({ ...sources, restriction: restrictions[index], rowRange, hasPositions })
       }
       return await this.#execute(running, task, withRows(read, statement))
     } finally {
@@ -323,9 +326,11 @@ function withoutEmpty({ schema, segments }: PoolRows): PoolRows {
   return { schema, segments: segments.filter(({ meta }) => meta.rows > 0) }
 }
 
-function cost(segments: readonly QuerySegment[]) {
+function cost(segments: readonly QuerySegment[], rowRange: RowRange | undefined) {
+  const [first] = segments
+  const isPart = rowRange !== undefined && first !== undefined
   return {
-    recordsProcessed: countLiveRows(segments),
+    recordsProcessed: isPart ? countLiveRowsIn(first, rowRange) : countLiveRows(segments),
     bytesProcessed: segments.reduce((sum, { meta }) => sum + meta.bytes, 0),
   }
 }

@@ -22,7 +22,7 @@ import { assert } from '../util/assert.ts'
 import { quoteName, quoteText } from '../util/sql.ts'
 import { sqlType } from './duckdb-values.ts'
 import { type QueryColumn, queryColumns } from './operand.ts'
-import type { Restriction, Statement } from './query-types.ts'
+import type { Restriction, RowRange, Statement } from './query-types.ts'
 
 /** A segment to read. */
 export interface Source {
@@ -67,6 +67,8 @@ export interface PoolSources {
   /** Segments with deleted rows, and how these are skipped; undefined: there is none. */
   readonly reduced: { readonly sources: readonly Source[]; readonly skipping: Skipping } | undefined
   readonly restriction?: Restriction | undefined
+  /** Rows of the only segment. Absent: all rows. */
+  readonly rowRange?: RowRange | undefined
   /** The rows have ROW_NUMBER and SEQUENCE too. */
   readonly hasPositions?: boolean
 }
@@ -97,22 +99,28 @@ export function withRows(
 
 /** The tables of one pool, `rows` last. */
 function rowsOf(
-  { schema, whole, reduced, restriction, hasPositions = false }: PoolSources,
+  { schema, whole, reduced, restriction, rowRange, hasPositions = false }: PoolSources,
   pool: number,
 ): readonly string[] {
+  const inRange = rowRange && `s.file_row_number >= ${rowRange.from} AND s.file_row_number < ${rowRange.to}`
   const deletedName = `deleted${suffix(pool)}`
   const parts: string[] = []
   const deleted: string[] = []
   const columns = (read: readonly Source[]) => selectList(schema, read, hasPositions)
-  if (whole.length > 0) parts.push(`${columns(whole)} FROM ${scan(whole, hasPositions)} s`)
+  if (whole.length > 0) {
+    const all = `${columns(whole)} FROM ${scan(whole, hasPositions || rowRange !== undefined)} s`
+    parts.push(inRange === undefined ? all : `${all} WHERE ${inRange}`)
+  }
   if (reduced !== undefined) {
     const { sources, skipping } = reduced
     const all = `${columns(sources)} FROM ${scan(sources, true)} s`
     if (skipping.by === 'view') {
-      parts.push(`${all} WHERE ${IS_LIVE}(${skipping.view}, s.file_index, s.file_row_number)`)
+      const isLive = `${IS_LIVE}(${skipping.view}, s.file_index, s.file_row_number)`
+      parts.push(`${all} WHERE ${inRange === undefined ? isLive : `${inRange} AND ${isLive}`}`)
     } else {
       deleted.push(`${deletedName} AS MATERIALIZED (${deletedRows(skipping.tables)})`)
-      parts.push(`${all} ANTI JOIN ${deletedName} d ON s.file_index = d.f AND s.file_row_number = d.r`)
+      const joined = `${all} ANTI JOIN ${deletedName} d ON s.file_index = d.f AND s.file_row_number = d.r`
+      parts.push(inRange === undefined ? joined : `${joined} WHERE ${inRange}`)
     }
   }
   if (parts.length === 0) parts.push(`${selectList(schema, [], false)} WHERE false`)
@@ -213,6 +221,13 @@ function scan(sources: readonly Source[], hasRowNumbers: boolean): string {
 /** The number of deleted rows of a segment. */
 export function countDeletedRows(deletionVectors: readonly DeletionVector[]): number {
   return deletionVectors.reduce((sum, part) => sum + part.rows.length, 0)
+}
+
+/** The rows of a segment's range, deleted ones left out. It looks at each deleted row. */
+export function countLiveRowsIn({ deletionVectors }: QuerySegment, { from, to }: RowRange): number {
+  let live = to - from
+  for (const { rows } of deletionVectors) for (const row of rows) if (row >= from && row < to) live -= 1
+  return live
 }
 
 /** The rows of segments, deleted ones left out. */

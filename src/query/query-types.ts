@@ -105,7 +105,15 @@ export interface PoolRows {
   readonly segments: readonly QuerySegment[]
 }
 
+/** Rows of a segment by their position: from `from` to before `to`. */
+export interface RowRange {
+  readonly from: number
+  readonly to: number
+}
+
 export interface QueryTask extends PoolRows {
+  /** The task has one segment, and reads these rows of it. Absent: all rows. */
+  readonly rowRange?: RowRange | undefined
   /** Further pools: `rows_1`, `rows_2` and so on of the statement. */
   readonly others?: readonly PoolRows[]
   readonly statement: Statement

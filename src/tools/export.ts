@@ -11,7 +11,7 @@ import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
 import { openBatches } from '../query/arrow/copied-batches.ts'
 import { arrowFile, csv, ndjson } from '../query/arrow/export-formats.ts'
-import { type CopySegments, recordBatches } from '../query/arrow/export-stream.ts'
+import { type CopySegments, recordBatches, type SegmentGroup } from '../query/arrow/export-stream.ts'
 import { queryColumns } from '../query/operand.ts'
 import { newContext } from '../query/plan-context.ts'
 import type { QueryEngine } from '../query/query-types.ts'
@@ -185,7 +185,7 @@ async function writeBatches(source: Source, format: BatchFormat, out: string) {
     const asker = { fairKey: 'export', gone }
     const copied = await copyRows(schema, planned, group, asker, source, EXPORT_COPY_MS_MAX)
     rows += copied.rows
-    segmentsDone += group.length
+    segmentsDone += isLastOf(group) ? group.segments.length : 0
     progress.step(segmentsDone, segments.length, 'segments')
     return copied
   }
@@ -196,6 +196,11 @@ async function writeBatches(source: Source, format: BatchFormat, out: string) {
   } finally {
     progress.end()
   }
+}
+
+/** True unless a later range of the segment follows. */
+function isLastOf({ segments: [first], rowRange }: SegmentGroup): boolean {
+  return rowRange === undefined || rowRange.to === first?.meta.rows
 }
 
 /** DuckDB cannot write to standard output, so the rows go through a temporary file. */
@@ -257,5 +262,5 @@ async function copyParquet(
   compression: Compression,
 ): Promise<number> {
   const target = parquetTarget(file, segments, EXPORT_FILE_MS_MAX, compression)
-  return await copyTo(target, schema, planned, segments, { fairKey: 'export' }, engine)
+  return await copyTo(target, schema, planned, { segments }, { fairKey: 'export' }, engine)
 }

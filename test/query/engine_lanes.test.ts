@@ -116,7 +116,7 @@ test('questions and copies end at the time of their propeller, also those that h
   const deps = { engine, temporaryFolder: pool.temporaryFolder }
   const deaf = [
     engine.run(task(DEAF), 'P1_X_SMALL 1'),
-    copyRows(schema, selection(DEAF), segments, asker, deps),
+    copyRows(schema, selection(DEAF), { segments }, asker, deps),
   ]
   const settled = deaf.map(each =>
     each.then(

@@ -6,8 +6,7 @@
  *   group of segments ──copy──► temporary file of record batches ──► schema, batches, end
  *
  *   W-8  The end of the stream comes only after the last batch of the last group.
- *   W-9  A group has at most EXPORT_GROUP_ROWS rows and EXPORT_GROUP_FILES files, or is one
- *        segment.
+ *   W-9  A group has at most EXPORT_GROUP_ROWS rows and EXPORT_GROUP_FILES files.
  */
 
 import { END_OF_STREAM } from '../../format/arrow.ts'
@@ -15,6 +14,7 @@ import type { QuerySegment } from '../../index/index-types.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { EXPORT_GROUP_FILES, EXPORT_GROUP_ROWS } from '../../util/limits.ts'
 import type { QueryColumn } from '../operand.ts'
+import type { RowRange } from '../query-types.ts'
 import type { Table } from '../table.ts'
 
 /** A file of Arrow record batches: messages of the IPC stream format, without schema and end. */
@@ -23,11 +23,17 @@ export interface CopiedFile {
   readonly rows: number
 }
 
+/** Some segments, or a range of the rows of one. */
+export interface SegmentGroup {
+  readonly segments: readonly QuerySegment[]
+  readonly rowRange?: RowRange
+}
+
 /**
- * Writes the selected live rows of some segments to a new temporary file, until `ended` is aborted.
+ * Writes the selected live rows of a group to a new temporary file, until `ended` is aborted.
  * Leaves no file when it rejects.
  */
-export type CopySegments = (segments: readonly QuerySegment[], ended: AbortSignal) => Promise<CopiedFile>
+export type CopySegments = (group: SegmentGroup, ended: AbortSignal) => Promise<CopiedFile>
 
 /** One file as Arrow record batches, each a whole message. */
 export interface BatchSource {
@@ -71,21 +77,32 @@ export function copyFailed(file: string, what: 'read' | 'written', error: unknow
   return new Unavailable('query_io', `${file} cannot be ${what}: ${(error as Error).message}`)
 }
 
-/** Groups neighbours, so that a thousand tiny segments are a few copies. */
-function groupSegments(segments: readonly QuerySegment[]): QuerySegment[][] {
-  const groups: QuerySegment[][] = []
-  let rows = 0
+/**
+ * Groups neighbours, so that a thousand tiny segments are a few copies. A large segment is copied
+ * in ranges: each copy has the time of one query.
+ */
+function groupSegments(segments: readonly QuerySegment[]): SegmentGroup[] {
+  const groups: { segments: QuerySegment[]; rowRange?: RowRange }[] = []
+  let rows = Number.POSITIVE_INFINITY
   for (const segment of segments) {
     const last = groups.at(-1)
     rows += segment.meta.rows
-    if (last !== undefined && rows <= EXPORT_GROUP_ROWS && last.length < EXPORT_GROUP_FILES)
-      last.push(segment)
-    else {
-      groups.push([segment])
+    if (last !== undefined && rows <= EXPORT_GROUP_ROWS && last.segments.length < EXPORT_GROUP_FILES)
+      last.segments.push(segment)
+    else if (segment.meta.rows <= EXPORT_GROUP_ROWS) {
+      groups.push({ segments: [segment] })
       rows = segment.meta.rows
+    } else {
+      for (const rowRange of rangesOf(segment.meta.rows)) groups.push({ segments: [segment], rowRange })
+      rows = Number.POSITIVE_INFINITY
     }
   }
   return groups
+}
+
+function rangesOf(rows: number): RowRange[] {
+  const begins = Array.from({ length: Math.ceil(rows / EXPORT_GROUP_ROWS) }, (_, n) => n * EXPORT_GROUP_ROWS)
+  return begins.map(from => ({ from, to: Math.min(rows, from + EXPORT_GROUP_ROWS) }))
 }
 
 /**
@@ -101,7 +118,7 @@ export async function* recordBatches(
   const groups = groupSegments(segments)
   const closed = new AbortController()
   const ended = gone === undefined ? closed.signal : AbortSignal.any([gone, closed.signal])
-  const begin = (group: QuerySegment[] | undefined) => {
+  const begin = (group: SegmentGroup | undefined) => {
     const source = group && copy(group, ended).then(open)
     source?.catch(() => undefined) // awaited below, after the groups before it
     return source
