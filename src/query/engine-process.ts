@@ -25,6 +25,7 @@ import {
 import type { QueryProcessName } from '../util/paths.ts'
 import { startProcess } from '../util/process-kit.ts'
 import { warn } from '../util/say.ts'
+import { dataBytesOf } from './propeller.ts'
 import type { EngineCalls, EngineSettings } from './query-types.ts'
 
 export type EngineCallee = Callee<EngineCalls>
@@ -142,6 +143,7 @@ export class EngineProcess {
       data: settings,
       nice: QUERY_NICE,
       heapMiB: QUERY_HEAP_MIB,
+      dataBytesMax: dataBytesOf(settings),
       crashAt,
       lost: () => this.#stopping ?? LOST(),
       onCrash: error => this.#failed(error),

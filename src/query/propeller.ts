@@ -7,7 +7,14 @@
  * query.
  */
 import type { Propeller } from '../catalog/model.ts'
-import { QUERIES_RUNNING_MAX, QUERY_MEMORY_BYTES, QUERY_MS_MAX } from '../util/limits.ts'
+import {
+  CHUNK_TEXT_BYTES_MAX,
+  QUERIES_RUNNING_MAX,
+  QUERY_MEMORY_BYTES,
+  QUERY_MS_MAX,
+  QUERY_OVERHEAD_BYTES,
+  THREAD_STACK_BYTES,
+} from '../util/limits.ts'
 
 /** The resources of one propeller. */
 interface Resources {
@@ -43,4 +50,15 @@ export function threadsOf(propeller: Propeller, cores: number): number {
 /** DuckDB's memory for a propeller, where the largest has `bytes`. */
 export function memoryBytesOf(propeller: Propeller, bytes = QUERY_MEMORY_BYTES): number {
   return Math.floor(bytes * RESOURCES[propeller].memoryShare)
+}
+
+/**
+ * The limit of the system on a query process: the memory of the two largest propellers, since two
+ * queries run at once, the texts of each thread, and all else that the process needs.
+ */
+export function dataBytesOf({ memoryBytes, threads }: { memoryBytes: number; threads: number }): number {
+  const all = Object.keys(RESOURCES) as Propeller[]
+  const [largest = 0, second = 0] = all.map(each => memoryBytesOf(each, memoryBytes)).sort((a, b) => b - a)
+  const stacks = all.reduce((sum, each) => sum + threadsOf(each, threads), 0) * THREAD_STACK_BYTES
+  return largest + second + QUERY_OVERHEAD_BYTES + stacks + threads * CHUNK_TEXT_BYTES_MAX
 }

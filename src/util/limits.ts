@@ -413,6 +413,11 @@ export const SPOOL_CHECK_BYTES = 16 * MiB
 export const PARQUET_MEMORY_BYTES = 512 * MiB
 /** Megabytes of JavaScript values in the process that reads a Parquet body: 2,048 events. */
 export const PARQUET_HEAP_MIB = 512
+/**
+ * Bytes that the system gives the process that reads a Parquet body. Idle it has 150 MiB, most of
+ * them stacks.
+ */
+export const PARQUET_DATA_BYTES_MAX = PARQUET_MEMORY_BYTES + 384 * MiB
 /** Refused rows that the answer lists if the client does not say how many. */
 export const IMPORT_ERRORS_DEFAULT = 100
 /** Refused rows that a client may ask for. Each takes some 200 bytes until the end. */
@@ -895,10 +900,18 @@ export const ENGINE_RESTART_MS_MAX = 10_000
  */
 export const ENGINE_STEADY_MS = 60_000
 /**
- * Megabytes of JavaScript values in the query process: the rows of two answers. A process that
- * needs more aborts, and another one starts.
+ * Megabytes of JavaScript values in the query process: the rows of two answers, of 2M values each,
+ * take 250. A process that needs more aborts, and another one starts.
  */
-export const QUERY_HEAP_MIB = 1_024
+export const QUERY_HEAP_MIB = 512
+/**
+ * Bytes of the query process besides the memory of its propellers: Node and the rows of answers,
+ * and DuckDB's states that its own limit does not count. Two queries that sorted and grouped 4M rows
+ * in two propellers took 260 MiB, and two answers of the largest size 300 MiB.
+ */
+export const QUERY_OVERHEAD_BYTES = 320 * MiB
+/** Bytes of a thread's stack, which the system counts whole. */
+export const THREAD_STACK_BYTES = 8 * MiB
 /**
  * Bytes of deletion vectors that the query process keeps: 8M deleted rows. Those that do not fit
  * are sent with each query. The native module keeps as many bytes of its own sets; a pool with more
@@ -921,6 +934,11 @@ export const QUERY_SPILL_BYTES_MAX = 8 * 1024 * MiB
 export const DELETION_TABLES_BYTES_MAX = 96 * MiB
 /** Cached tables of deleted rows. DuckDB takes up to 15 KiB of each outside its memory limit. */
 export const DELETION_TABLES_MAX = 2_048
+/**
+ * Bytes of texts that a statement makes of one chunk, in each of DuckDB's threads. DuckDB keeps them
+ * outside its memory limit. A row group of FLUSH_BYTES in lower case takes as much.
+ */
+export const CHUNK_TEXT_BYTES_MAX = 64 * MiB
 /** Cached column lists, one per pool and schema version. */
 export const SCHEMAS_CACHED_MAX = 4_096
 

@@ -12,6 +12,7 @@ const kit = startProcess<KitCalls>({
   nice: 0,
   crashAt: '',
   heapMiB: 256,
+  dataBytesMax: 400 * 1024 ** 2,
   on: { progress: () => undefined } as never,
 })
 const pid = await kit.call('pid', undefined)

@@ -27,6 +27,8 @@ export interface KitCalls {
   count(): number
   counted(): number
   pid(): number
+  /** Makes a buffer of so many bytes. */
+  allocate(bytes: number): number
   /** Works on and on, and hears of nothing meanwhile. */
   spin(): never
 }
@@ -72,6 +74,7 @@ const tell = serve<KitCalls, KitEvents>(
     },
     counted: () => count,
     pid: () => process.pid,
+    allocate: bytes => Buffer.alloc(bytes, 1).byteLength,
     spin: () => {
       for (;;) count += 0
     },

@@ -20,7 +20,11 @@ let crashes: string[] = []
 let progress: number[] = []
 const processes: Callee<KitCalls, KitEvents>[] = []
 
-function start(data: Partial<KitData> = {}, file = FILE): Callee<KitCalls, KitEvents> {
+function start(
+  data: Partial<KitData> = {},
+  file = FILE,
+  more: { readonly dataBytesMax?: number } = {},
+): Callee<KitCalls, KitEvents> {
   const kit = startProcess<KitCalls, KitEvents>({
     name: 'kit',
     file,
@@ -30,6 +34,7 @@ function start(data: Partial<KitData> = {}, file = FILE): Callee<KitCalls, KitEv
     heapMiB: 256,
     on: { progress: done => progress.push(done) },
     onCrash: error => crashes.push(error.message),
+    ...more,
     lost: error => new Error(`lost: ${error.message}`),
   })
   processes.push(kit)
@@ -149,6 +154,35 @@ test('the process has a name, goes after its parent, and is the first that the k
   const own = niceOf('/proc/self')
   for (const task of readdirSync(`/proc/${pid}/task`))
     expect(niceOf(`/proc/${pid}/task/${task}`)).toBe(own + 3)
+})
+
+describe('a limit of the system on its memory', () => {
+  const MiB = 1024 ** 2
+  const dataBytesMax = 400 * MiB
+
+  test('makes an allocation fail beyond it, and the process serves on', async () => {
+    const kit = start({}, FILE, { dataBytesMax })
+    const pid = await kit.call('pid', undefined)
+    const limits = readFileSync(`/proc/${pid}/limits`, 'utf8')
+    expect(limits).toMatch(new RegExp(`^Max data size +${dataBytesMax} +${dataBytesMax} `, 'm'))
+    await expect(kit.call('allocate', 512 * MiB)).rejects.toThrow('allocation failed')
+    expect(await kit.call('allocate', 64 * MiB)).toBe(64 * MiB)
+    expect(await kit.call('pid', undefined)).toBe(pid)
+    expect(crashes).toEqual([])
+  })
+
+  test('leaves the process as it is without one: name, nice value, parent, exit code', async () => {
+    const kit = start({}, FILE, { dataBytesMax })
+    const pid = await kit.call('pid', undefined)
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8')
+    expect(status).toMatch(/^Name:\tweir-kit$/m)
+    expect(status).toMatch(new RegExp(`^PPid:\t${process.pid}$`, 'm'))
+    expect(readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0')[0]).toBe(process.execPath)
+    await expect(kit.call('leave', undefined)).rejects.toThrow(`the kit process ${pid} ended with code 3`)
+    const other = start({}, FILE, { dataBytesMax })
+    process.kill(await other.call('pid', undefined), 'SIGKILL')
+    await expect(other.call('wait', 60_000)).rejects.toThrow('was ended by SIGKILL')
+  })
 })
 
 test('the environment of the parent stays with it', async () => {

@@ -13,6 +13,7 @@ import { disk, isDiskError } from '../../util/disk.ts'
 import { Unavailable } from '../../util/errors.ts'
 import {
   IMPORT_ROW_BYTES_MAX,
+  PARQUET_DATA_BYTES_MAX,
   PARQUET_HEAP_MIB,
   QUERY_NICE,
   SPOOL_CHECK_BYTES,
@@ -38,6 +39,7 @@ export async function* parquetBatches(
       nice: QUERY_NICE,
       crashAt: '',
       heapMiB: PARQUET_HEAP_MIB,
+      dataBytesMax: PARQUET_DATA_BYTES_MAX,
       lost: () => new BodyBroken('broken_parquet', 'the file is damaged: its reader failed'),
     })
     try {
