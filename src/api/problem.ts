@@ -54,14 +54,16 @@ export function problemFields(refusal: Refusal) {
 }
 
 /**
- * 503 for a layer that cannot serve now. 500 for an error of the server, which also goes to
+ * 503 for a layer that cannot serve now, 400 for rows that no later try reads. 500 for an error of the server, which also goes to
  * standard error.
  */
 export function refusalOfError(error: unknown, where: string): Refusal {
+  if (error instanceof Unavailable && error.code === 'too_much_work')
+    return refuse(400, error.code, error.message)
   if (error instanceof Unavailable) return refuse(503, error.code, error.message, { 'retry-after': '1' })
   if (error instanceof AccessEnded) return error.refusal
   if (error instanceof SegmentDamaged)
-    return { ...refuse(500, 'segment_damaged', error.message), retryable: false }
+    return { ...refuse(500, 'segment_damaged', error.messageForClient), retryable: false }
   warn(`${where}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
   return refuse(500, 'internal', 'the server failed; its log has the error')
 }

@@ -7,6 +7,7 @@
 import { fileChecksum } from './crc32.ts'
 import { disk } from './disk.ts'
 import { CHECKSUM_DIFFERS, SegmentDamaged, Unavailable } from './errors.ts'
+import { warn } from './say.ts'
 import { quoteText } from './sql.ts'
 
 /** The first line of DuckDB's message, without what the package puts before it. */
@@ -20,7 +21,9 @@ export function firstLine(error: unknown): string {
  * differently.
  */
 export function isOutOfMemory(error: unknown): boolean {
-  return /^Out of Memory Error|^Failed to append: (failed to|could not) allocate /.test(firstLine(error))
+  return /^Out of Memory Error|^Failed to append: (failed to|could not) allocate |std::bad_alloc|^Failed to allocate /.test(
+    firstLine(error),
+  )
 }
 
 /** True if the statement was interrupted. */
@@ -48,21 +51,37 @@ function refusalOf(error: unknown, stage: Stage): Unavailable | undefined {
   if (isOutOfMemory(error))
     return new Unavailable(`${stage}_memory`, stage === 'query' ? memorySentence(line) : line)
   const isOfDisk = /too many open files|no space left|disk quota/i.test(line)
-  return isOfDisk ? new Unavailable(`${stage}_io`, line) : undefined
+  return isOfDisk ? ioFailure(stage, line) : undefined
 }
 
 /**
+ * A failure of a file that is no segment. DuckDB names it by its path, which the caller of a query
+ * does not see: the log has it.
+ */
+function ioFailure(stage: Stage, line: string): Unavailable {
+  if (stage === 'query') warn(`a query failed: ${line}`)
+  return new Unavailable(`${stage}_io`, stage === 'query' ? QUERY_IO : line)
+}
+
+const QUERY_IO =
+  'the server cannot read or write a file that the query needs: try again later; the log of the server has the error'
+
+const ASK_FOR_LESS = 'ask for fewer rows, groups or columns'
+
+/**
  * What the caller of a query can do about DuckDB's limit, which its message shows as (used/limit
- * used). Other lines are about the memory of the machine.
+ * used). Other lines are about the memory of the process.
  */
 function memorySentence(line: string): string {
+  if (line.includes('failed to offload'))
+    return `the query keeps more rows aside on the disk than it may: ${ASK_FOR_LESS}`
   const end = line.indexOf(' used)')
-  if (end < 0) return line
+  if (end < 0) return `the query process has no memory left for the query: ${ASK_FOR_LESS}, or shorter texts`
   return tooMuchMemory(` ${line.slice(line.lastIndexOf('(', end), end + ' used)'.length)}`)
 }
 
 function tooMuchMemory(used: string): string {
-  return `the query needs more memory than its propeller has${used}: ask for fewer rows, groups or columns, or give the application a larger propeller`
+  return `the query needs more memory than its propeller has${used}: ${ASK_FOR_LESS}, or give the application a larger propeller`
 }
 
 /**
@@ -71,10 +90,8 @@ function tooMuchMemory(used: string): string {
  */
 export function withoutDetails(error: unknown): unknown {
   if (error instanceof SegmentDamaged) return new SegmentDamaged(error.file, 'it is damaged')
-  if (!(error instanceof Unavailable)) return error
-  if (error.code === 'query_memory') return new Unavailable(error.code, tooMuchMemory(''))
-  if (error.code !== 'query_io') return error
-  return new Unavailable(error.code, 'the disk of the server refused the query: try again later')
+  const isMemory = error instanceof Unavailable && error.code === 'query_memory'
+  return isMemory ? new Unavailable(error.code, tooMuchMemory('')) : error
 }
 
 /**
@@ -133,5 +150,5 @@ export async function typedError(
     return isInterrupt(refused) ? error : refused
   }
   // No segment is damaged, so it was a file of our own: spilled data, or a copy.
-  return line.startsWith('IO Error') ? new Unavailable(`${stage}_io`, line) : error
+  return line.startsWith('IO Error') ? ioFailure(stage, line) : error
 }

@@ -7,6 +7,8 @@
  *   bug in Weir                `assert` (util/assert.ts)
  */
 
+import { dirname } from 'node:path'
+
 /** A request that is not accepted: a value that `api/` turns into a reply. */
 export interface Refusal {
   readonly status: number
@@ -81,6 +83,11 @@ export class SegmentDamaged extends Error {
   constructor(file: string, what: string) {
     super(`segment ${file} cannot be read: ${what}`)
     this.file = file
+  }
+
+  /** The message for a client: the file is named by its pool and number, not by its path. */
+  get messageForClient(): string {
+    return this.message.replaceAll(`${dirname(dirname(this.file))}/`, '')
   }
 }
 

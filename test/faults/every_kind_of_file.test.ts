@@ -85,19 +85,39 @@ const RUNNING: readonly (readonly [fault: string, asked: keyof typeof ASK, answe
   ['sync /catalog/data[.]mdb$', 'newPool', /The change was not made: Input\/output error/],
   ['write /index/data[.]mdb$', 'count', /^UNAVAILABLE: .*the key index cannot be changed: Input\/output/],
   ['sync /index/data[.]mdb$', 'count', /^UNAVAILABLE: .*the key index cannot be changed: Input\/output/],
-  [`read ${SEGMENT}`, 'sum', /^SEGMENT_DAMAGED: segment \/.*[.]parquet cannot be read: .*Input\/output/],
-  [`read ${SEGMENT}`, 'ndjson', /^500 .*segment \/.*[.]parquet cannot be read: .*"code":"segment_damaged"/],
+  [`read ${SEGMENT}`, 'sum', /^SEGMENT_DAMAGED: segment \w+\/\d+[.]parquet cannot be read: .*Input\/output/],
+  [
+    `read ${SEGMENT}`,
+    'ndjson',
+    /^500 .*segment \w+\/\d+[.]parquet cannot be read: .*"code":"segment_damaged"/,
+  ],
   [`read ${SEGMENT}`, 'job', /^FAILED segment \/.*[.]parquet cannot be read: .*Input\/output/],
   [`read ${SEGMENT}`, 'backup', /backup_incomplete.*segment\/.*[.]parquet","what":"EIO/],
   ['read /data/segment/.*[.]deletes$', 'backup', /backup_incomplete.*segment\/.*[.]deletes","what":"EIO/],
   ['read /data/log/.*[.]log$', 'backup', /\/data\/log\/.*[.]log is damaged at byte \d+: EIO/],
   ['read /data/secret[.]key$', 'backup', /EIO: i\/o error, read '\/.*\/data\/secret[.]key'/],
-  ['write /tmp/changes-', 'job', /^IN_PROGRESS job .*\/tmp\/changes-.*Input\/output error/],
+  ['write /tmp/changes-', 'job', /^IN_PROGRESS job .*the log of the server has the error/],
   ['read /tmp/changes-', 'job', /^IN_PROGRESS job .*\/tmp\/changes-.*Input\/output error/],
-  ['write /tmp/export-', 'parquet', /^503 .*\/tmp\/export-.*Input\/output error.*"code":"query_io"/],
-  ['read /tmp/export-', 'parquet', /^503 .*\/tmp\/export-\S* cannot be read: EIO.*"code":"query_io"/],
-  ['write /tmp/export-', 'ndjson', /^503 .*\/tmp\/export-\S* cannot be written: EIO.*"code":"query_io"/],
-  ['read /tmp/export-', 'ndjson', /^503 .*\/tmp\/export-\S* cannot be read: EIO.*"code":"query_io"/],
+  [
+    'write /tmp/export-',
+    'parquet',
+    /^503 ((?!\/tmp\/).)*the log of the server has the error.*"code":"query_io"/,
+  ],
+  [
+    'read /tmp/export-',
+    'parquet',
+    /^503 ((?!\/tmp\/).)*a temporary file of the query cannot be read [(]EIO[)].*"code":"query_io"/,
+  ],
+  [
+    'write /tmp/export-',
+    'ndjson',
+    /^503 ((?!\/tmp\/).)*a temporary file of the query cannot be written [(]EIO[)].*"code":"query_io"/,
+  ],
+  [
+    'read /tmp/export-',
+    'ndjson',
+    /^503 ((?!\/tmp\/).)*a temporary file of the query cannot be read [(]EIO[)].*"code":"query_io"/,
+  ],
 ]
 
 test.each(RUNNING)('%s, asked for %s', async (fault, asked, answer) => {

@@ -44,11 +44,11 @@ test('a missing segment: queries name it and never answer a short count, ingest 
   const next = await startServer({ dataDir: server.dataDir })
   const damaged = { message: expect.stringMatching(/^SEGMENT_DAMAGED: .*/) }
   await expect(next.sum(pool.poolId, 'n')).rejects.toMatchObject(damaged)
-  await expect(next.sum(pool.poolId, 'n')).rejects.toThrow(missing)
+  await expect(next.sum(pool.poolId, 'n')).rejects.toThrow(missing.split('/').slice(-2).join('/'))
   // It reads no file: it answers what was committed.
   expect(await next.count(pool.poolId)).toBe('300')
   expect((await send(`${next.base}${new URL(pool.url).pathname}`, events(600, 610))).status).toBe(200)
-  await expect(next.sum(pool.poolId, 'n')).rejects.toThrow(missing)
+  await expect(next.sum(pool.poolId, 'n')).rejects.toThrow(missing.split('/').slice(-2).join('/'))
   expect(await next.count(pool.poolId)).toBe('310')
   expect(await next.count(healthy.poolId)).toBe('7')
   expect((await next.stop()).code).toBe(0)

@@ -96,7 +96,8 @@ function codeAndMessage(error: GraphQLError): { readonly code: GraphqlCode; read
   const { originalError, extensions, message } = error
   if (originalError instanceof Unavailable) return { code: 'UNAVAILABLE', message }
   if (originalError instanceof AccessEnded) return { code: 'UNAUTHENTICATED', message }
-  if (originalError instanceof SegmentDamaged) return { code: 'SEGMENT_DAMAGED', message }
+  if (originalError instanceof SegmentDamaged)
+    return { code: 'SEGMENT_DAMAGED', message: originalError.messageForClient }
   if (typeof extensions['code'] === 'string') return { code: extensions['code'] as GraphqlCode, message }
   // graphql's own errors about documents and variables have no cause, or another GraphQLError as
   // cause.

@@ -13,6 +13,7 @@ import { END_OF_STREAM } from '../../format/arrow.ts'
 import type { QuerySegment } from '../../index/index-types.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { EXPORT_GROUP_FILES, EXPORT_GROUP_ROWS } from '../../util/limits.ts'
+import { warn } from '../../util/say.ts'
 import type { QueryColumn } from '../operand.ts'
 import type { RowRange } from '../query-types.ts'
 import type { Table } from '../table.ts'
@@ -72,9 +73,17 @@ export interface ExportCalls {
   table(table: Table): Uint8Array
 }
 
-/** A failure of a temporary file: the machine is at fault, not a segment. */
+/**
+ * A failure of a temporary file: the machine is at fault, not a segment. The log has the path, which
+ * clients do not see.
+ */
 export function copyFailed(file: string, what: 'read' | 'written', error: unknown): Unavailable {
-  return new Unavailable('query_io', `${file} cannot be ${what}: ${(error as Error).message}`)
+  warn(`${file} cannot be ${what}: ${(error as Error).message}`)
+  const { code = 'failure' } = error as NodeJS.ErrnoException
+  return new Unavailable(
+    'query_io',
+    `a temporary file of the query cannot be ${what} (${code}): try again later; the log of the server has the error`,
+  )
 }
 
 /**

@@ -1,4 +1,5 @@
 /** Compares one file of a segment with its checksum: the work of the check thread. */
+import { dirname } from 'node:path'
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import type { MessagePort } from 'node:worker_threads'
 import { restingChecksum } from '../../util/crc32.ts'
@@ -39,7 +40,8 @@ export async function checkFile(
     if (error instanceof Unavailable) throw error
     const { message } = error as Error
     const isDamage = error instanceof Damaged || isUnreadable(error, file)
-    throw isDamage ? new SegmentDamaged(file, message) : new Unavailable('check_io', message)
+    if (isDamage) throw new SegmentDamaged(file, message)
+    throw new Unavailable('check_io', message.replaceAll(`${dirname(file)}/`, '')) // clients see it
   }
   if (found !== checksum) throw new SegmentDamaged(file, CHECKSUM_DIFFERS)
 }
