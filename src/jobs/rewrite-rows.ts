@@ -287,6 +287,7 @@ const OF_EXPRESSIONS: readonly string[] = [
   'query_process',
   'query_memory',
   'timeout',
+  'too_much_work',
   'merge_memory',
 ]
 

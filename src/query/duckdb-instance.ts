@@ -25,8 +25,15 @@ export interface Sandbox {
   readonly hasIsLive: boolean
 }
 
-/** Opens a locked in-memory instance. */
-export async function openSandbox(settings: EngineSettings): Promise<Sandbox> {
+/**
+ * Opens a locked in-memory instance.
+ * @param spill its own folder for what does not fit into its memory. Instances name the files in it
+ * alike: two with one folder read what the other wrote, and crash.
+ */
+export async function openSandbox(
+  settings: EngineSettings,
+  spill = processFolder(settings),
+): Promise<Sandbox> {
   const extension = nativeFile(settings.kernel)
   const duckdb = await DuckDBInstance.create(':memory:', {
     allow_unsigned_extensions: String(extension !== undefined),
@@ -34,8 +41,8 @@ export async function openSandbox(settings: EngineSettings): Promise<Sandbox> {
   const connection = await duckdb.connect()
   try {
     const hasIsLive =
-      extension !== undefined && (await tryLoad(connection, extension, spillFolderOf(settings)))
-    await lock(connection, settings)
+      extension !== undefined && (await tryLoad(connection, extension, processFolder(settings)))
+    await lock(connection, settings, spill)
     return { duckdb, hasIsLive }
   } finally {
     connection.closeSync()
@@ -71,22 +78,22 @@ async function tryLoad(connection: DuckDBConnection, module: string, spill: stri
  * left there. No other process may use it.
  */
 export function emptySpillFolder(settings: EngineSettings): void {
-  const folder = spillFolderOf(settings)
+  const folder = processFolder(settings)
   rmSync(folder, { recursive: true, force: true }) // a kill may have left a folder of `tryLoad` in it
   disk.mkdir(folder)
 }
 
-function spillFolderOf({ temporaryFolder, process }: EngineSettings): string {
+function processFolder({ temporaryFolder, process }: EngineSettings): string {
   return spillFolder(temporaryFolder, process)
 }
 
-async function lock(connection: DuckDBConnection, settings: EngineSettings): Promise<void> {
+async function lock(connection: DuckDBConnection, settings: EngineSettings, spill: string): Promise<void> {
   const { segmentFolder, temporaryFolder, outputFolder = temporaryFolder } = settings
   const folders = [segmentFolder, temporaryFolder, outputFolder].map(quoteText).join(', ')
   const assignments = [
     'allow_unsigned_extensions = false',
     "TimeZone = 'UTC'",
-    `temp_directory = ${quoteText(spillFolderOf(settings))}`,
+    `temp_directory = ${quoteText(spill)}`,
     `max_temp_directory_size = '${QUERY_SPILL_BYTES_MAX / 1024}KiB'`,
     `threads = ${Math.max(1, Math.trunc(settings.threads))}`,
     `memory_limit = '${Math.trunc(settings.memoryBytes / 1024)}KiB'`,

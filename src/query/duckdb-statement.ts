@@ -19,6 +19,8 @@ export const duckdb: Dialect = {
     const restriction = restrictionOf(visible, writer)
     const otherRestrictions = others.map(other => restrictionOf(other.visible, writer))
     if (writer.problem !== undefined) return { badRequest: writer.problem }
+    for (const { value } of select.outputs) writer.work.answer(value, select.limit ?? Infinity)
+    const work = writer.work.total()
     return {
       sql,
       bounds: writer.bounds(),
@@ -26,6 +28,7 @@ export const duckdb: Dialect = {
       ...(plan.hasPositions === true ? { hasPositions: true as const } : {}),
       ...(others.length === 0 ? {} : { otherRestrictions }),
       ...(tables === '' ? {} : { commons: tables }),
+      ...(work.length === 0 ? {} : { work }),
     }
   },
 }
@@ -33,7 +36,7 @@ export const duckdb: Dialect = {
 function restrictionOf(visible: VisibleRows | undefined, writer: DuckdbWriter): Restriction | undefined {
   if (visible === undefined) return undefined
   const { columns, where } = visible
-  return { columns, where: where === undefined ? '' : writer.write(where) }
+  return { columns, where: where === undefined ? '' : conditionSql(where, true, writer) }
 }
 
 /**
@@ -59,10 +62,12 @@ function selectSql(select: Select, writer: DuckdbWriter): string {
   const setSql = (values: readonly Typed[]) =>
     `(${values.map(each => positionOr(each, outputs, writer)).join(', ')})`
   for (const key of groupBy) writer.share(key)
+  const { isScan: outer } = writer.work
+  writer.work.isScan = false
   const clauses = [
     `SELECT ${isDistinct ? 'DISTINCT ' : ''}${outputs.map(output => outputSql(output, writer)).join(', ')}`,
     fromSql(from, writer),
-    where === undefined ? '' : `WHERE ${writer.write(where)}`,
+    where === undefined ? '' : `WHERE ${conditionSql(where, isScan(from), writer)}`,
     list('GROUP BY', groupBy, each => positionOr(each, outputs, writer)),
     groupingSets.length === 0 ? '' : `GROUP BY GROUPING SETS (${groupingSets.map(setSql).join(', ')})`,
     having === undefined ? '' : `HAVING ${writer.write(having)}`,
@@ -70,7 +75,22 @@ function selectSql(select: Select, writer: DuckdbWriter): string {
     limit === undefined ? '' : `LIMIT ${Math.trunc(limit)}`,
     offset === undefined || offset === 0 ? '' : `OFFSET ${Math.trunc(offset)}`,
   ]
+  writer.work.isScan = outer
   return clauses.filter(clause => clause !== '').join(' ')
+}
+
+/** True where the rows come from the segments of a pool, in their order. */
+function isScan(from: Select['from']): boolean {
+  return from === undefined || ('kind' in from && from.kind === 'rows')
+}
+
+/** A condition on rows. */
+function conditionSql(where: Typed, onScan: boolean, writer: DuckdbWriter): string {
+  const { isScan: before } = writer.work
+  writer.work.isScan = onScan
+  const sql = writer.write(where)
+  writer.work.isScan = before
+  return sql
 }
 
 function fromSql(from: Select['from'], writer: DuckdbWriter): string {
@@ -95,6 +115,7 @@ function sourceSql(source: Source, writer: DuckdbWriter): string {
     }
     case 'join': {
       const { join, left, right, on } = source
+      writer.work.join()
       const tables = `${sourceSql(left, writer)} ${join} JOIN ${sourceSql(right, writer)}`
       return on === undefined ? `(${tables})` : `(${tables} ON ${writer.write(on)})`
     }
@@ -108,6 +129,7 @@ function list<T>(clause: string, items: readonly T[], write: (item: T) => string
 }
 
 function outputSql({ name, value }: Output, writer: DuckdbWriter): string {
+  writer.work.output(name, value)
   return `${writer.write(value)} AS ${quoteName(name)}`
 }
 

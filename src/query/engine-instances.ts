@@ -5,16 +5,27 @@
  * DuckDB limits threads and memory by instance. An open instance without queries takes 2.5 MB and
  * its cached tables of deleted rows. All instances read the same segments.
  */
+import { dirname, join } from 'node:path'
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import type { Propeller } from '../catalog/model.ts'
+import { disk } from '../util/disk.ts'
 import { DELETION_TABLES_BYTES_MAX, DELETION_TABLES_MAX } from '../util/limits.ts'
 import { tryNative } from '../util/native.ts'
+import { spillFolder } from '../util/paths.ts'
 import { DeletionTables } from './deletion-tables.ts'
 import { openSandbox } from './duckdb-instance.ts'
 import { DeletedRowSets, LiveRowViews, type NativeLiveRows } from './live-row-views.ts'
 import type { DeletedRows } from './live-rows.ts'
 import { memoryBytesOf, RESOURCES, threadsOf } from './propeller.ts'
 import type { EngineSettings } from './query-types.ts'
+
+/** The folder that the queries of a propeller spill to. */
+export function spillFolderOf(
+  { temporaryFolder, process }: Pick<EngineSettings, 'temporaryFolder' | 'process'>,
+  propeller: Propeller,
+): string {
+  return join(spillFolder(temporaryFolder, process), propeller)
+}
 
 /** The instance of one propeller. */
 export class EngineInstance {
@@ -34,11 +45,16 @@ export class EngineInstance {
     settings: EngineSettings,
     sets: DeletedRowSets | undefined,
   ): Promise<EngineInstance> {
-    const { duckdb, hasIsLive } = await openSandbox({
-      ...settings,
-      threads: threadsOf(propeller, settings.threads),
-      memoryBytes: memoryBytesOf(propeller, settings.memoryBytes),
-    })
+    const spill = spillFolderOf(settings, propeller)
+    if (disk.kind(dirname(spill)) === 'folder' && !disk.exists(spill)) disk.mkdir(spill)
+    const { duckdb, hasIsLive } = await openSandbox(
+      {
+        ...settings,
+        threads: threadsOf(propeller, settings.threads),
+        memoryBytes: memoryBytesOf(propeller, settings.memoryBytes),
+      },
+      spill,
+    )
     const tableConnection = await duckdb.connect()
     const { memoryShare } = RESOURCES[propeller]
     const tables = new DeletionTables(tableConnection, {

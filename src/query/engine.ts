@@ -19,10 +19,11 @@ import { isOutOfMemory, typedError, withoutDetails } from '../util/duckdb-errors
 import { Unavailable } from '../util/errors.ts'
 import { ANSWER_CHARACTERS_MAX, SCHEMAS_CACHED_MAX } from '../util/limits.ts'
 import { quoteText } from '../util/sql.ts'
-import { wholeTexts } from './arrow/duckdb-vectors.ts'
+import { rawColumn, textBytes, wholeTexts } from './arrow/duckdb-vectors.ts'
 import { copyBatches } from './arrow/record-batches.ts'
+import { ChunkWork } from './chunk-work.ts'
 import { boundType, duckdbValue, printValue } from './duckdb-values.ts'
-import { EngineInstances } from './engine-instances.ts'
+import { EngineInstances, spillFolderOf } from './engine-instances.ts'
 import type { Expression, SqlStatement } from './expression/ast.ts'
 import { SqlParser } from './expression/parse-sql.ts'
 import {
@@ -47,16 +48,19 @@ import type {
   QueryTask,
   RowRange,
 } from './query-types.ts'
+import { holdsFiles, RoomGuard } from './room-guard.ts'
 
 /** An interrupt has no effect while no statement runs, so it is repeated at this interval. */
 const INTERRUPT_AGAIN_MS = 50
 
-type WhyStopped = 'timeout' | 'stopping' | 'client_gone'
+type WhyStopped = 'timeout' | 'stopping' | 'client_gone' | 'query_disk'
 
 const STOPPED: Readonly<Record<WhyStopped, string>> = {
   timeout: 'the query took too long',
   stopping: 'Weir is stopping',
   client_gone: 'the client has disconnected',
+  query_disk:
+    'the disk of the server has no room for the rows that the query keeps aside: ask for fewer rows, groups or columns, or try again when there is room',
 }
 
 interface Running {
@@ -76,6 +80,8 @@ export class Engine {
   /** Ids of queries that are about to run; true: it was cancelled meanwhile. */
   readonly #beginning = new Map<number, boolean>()
   #stopping = false
+  readonly #room: RoomGuard
+  readonly #chunkWork = new ChunkWork()
   /** The columns of segments, by pool and schema version. */
   readonly #columns = new Map<string, ReadonlySet<string>>()
 
@@ -83,6 +89,7 @@ export class Engine {
     this.#instances = instances
     this.#parser = parser
     this.#settings = settings
+    this.#room = new RoomGuard(settings.temporaryFolder)
   }
 
   /** Opens an engine. Its DuckDB instances are locked. */
@@ -95,7 +102,7 @@ export class Engine {
 
   /**
    * Rejects with Unavailable (`timeout`, `stopping`, `client_gone`, `query_memory`,
-   * `too_many_rows`, `answer_too_large`) or SegmentDamaged.
+   * `query_disk`, `too_much_work`, `too_many_rows`, `answer_too_large`) or SegmentDamaged.
    */
   async run(task: QueryTask): Promise<QueryDone> {
     const began = monotonicMs()
@@ -105,6 +112,10 @@ export class Engine {
     const again = setInterval(() => {
       if (running.stopped !== undefined) running.connection.interrupt()
     }, INTERRUPT_AGAIN_MS)
+    const unwatch = this.#room.watch({
+      writes: () => this.#writes(propeller, task.copyTo),
+      end: () => interrupt(running, 'query_disk'),
+    })
     const pools = [task, ...(task.others ?? [])].map(withoutEmpty)
     const segments = pools.flatMap(pool => pool.segments)
     try {
@@ -116,6 +127,7 @@ export class Engine {
     } finally {
       clearTimeout(timer)
       clearInterval(again)
+      unwatch()
       this.#running.delete(running)
       running.connection.closeSync()
     }
@@ -134,6 +146,13 @@ export class Engine {
     } finally {
       if (id !== undefined) this.#beginning.delete(id)
     }
+  }
+
+  /** True while a query writes to the disk of the data folder: DuckDB does, or it copies rows. */
+  #writes(propeller: Propeller, copyTo: CopyTarget | undefined): boolean {
+    const { temporaryFolder } = this.#settings
+    const copies = copyTo !== undefined && dirname(copyTo.file) === temporaryFolder
+    return copies || holdsFiles(spillFolderOf(this.#settings, propeller))
   }
 
   /** Interrupts the query of this id, if it runs. It rejects with Unavailable (`client_gone`). */
@@ -204,7 +223,8 @@ export class Engine {
         const rowRange = index === 0 ? task.rowRange : undefined
         read.push({ ...sources, restriction: restrictions[index], rowRange, hasPositions })
       }
-      return await this.#execute(running, task, withRows(read, statement))
+      const files = pools.flatMap(({ segments }) => segments.map(({ file }) => file))
+      return await this.#execute(running, task, withRows(read, statement), files)
     } finally {
       for (const each of held) await each.release()
     }
@@ -249,8 +269,10 @@ export class Engine {
     return columns
   }
 
-  async #execute(running: Running, task: QueryTask, select: string) {
+  async #execute(running: Running, task: QueryTask, select: string, files: readonly string[]) {
     throwIfStopped(running)
+    const { work = [] } = task.statement
+    await this.#chunkWork.check(running.connection, work, files, () => throwIfStopped(running))
     const { copyTo } = task
     if (copyTo !== undefined) this.#checkTarget(copyTo)
     const isCopy = copyTo?.format === 'parquet'
@@ -303,15 +325,35 @@ async function readRows(running: Running, result: DuckDBResult, rowsMax: number)
     if (chunk === null || chunk.rowCount === 0) return rows
     if (rows.length + chunk.rowCount > rowsMax)
       throw new Unavailable('too_many_rows', `the answer has more than ${rowsMax} rows`)
+    // A chunk may name one long text in each of its rows, which would be as many JavaScript strings.
+    if (characters + charactersMin(chunk) > ANSWER_CHARACTERS_MAX) throw answerTooLarge()
     const columns = Array.from({ length: chunk.columnCount }, (_, column) => printColumn(chunk, column))
-    for (const column of columns) for (const text of column) characters += text?.length ?? 0
-    if (characters > ANSWER_CHARACTERS_MAX)
-      throw new Unavailable(
-        'answer_too_large',
-        `the answer has more than ${ANSWER_CHARACTERS_MAX} characters`,
-      )
+    for (const column of columns)
+      for (const text of column) characters += Math.max(VALUE_CHARACTERS_MIN, text?.length ?? 0)
+    if (characters > ANSWER_CHARACTERS_MAX) throw answerTooLarge()
     for (let row = 0; row < chunk.rowCount; row++) rows.push(columns.map(column => column[row] ?? null))
   }
+}
+
+/** What a value counts at least: JSON writes `null`. */
+const VALUE_CHARACTERS_MIN = 4
+/** UTF-8 takes up to this many bytes for a unit of a JavaScript string. */
+const UNIT_BYTES_MAX = 3
+
+/** Characters that a chunk has at least, from the lengths of its texts in bytes. */
+function charactersMin(chunk: DuckDBDataChunk): number {
+  let characters = 0
+  for (let index = 0; index < chunk.columnCount; index++) {
+    const isText = chunk.getColumnVector(index).type.typeId === DuckDBTypeId.VARCHAR
+    characters += isText
+      ? textBytes(rawColumn(chunk, index, 'STRING'), 0, chunk.rowCount) / UNIT_BYTES_MAX
+      : chunk.rowCount * VALUE_CHARACTERS_MIN
+  }
+  return characters
+}
+
+function answerTooLarge(): Unavailable {
+  return new Unavailable('answer_too_large', `the answer has more than ${ANSWER_CHARACTERS_MAX} characters`)
 }
 
 function printColumn(chunk: DuckDBDataChunk, column: number): readonly (string | null)[] {

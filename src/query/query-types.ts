@@ -34,6 +34,24 @@ export interface Statement {
   readonly otherRestrictions?: readonly (Restriction | undefined)[]
   /** `q1 AS (…), q2 AS (…)`: tables that the SQL names. They may name `rows`. */
   readonly commons?: string
+  /** Absent: it does nothing with texts. */
+  readonly work?: readonly TextWork[]
+}
+
+/** What a statement does with the texts of one column in each chunk of rows. */
+export interface TextWork {
+  /** The column's name. Columns of other tables may have it too. */
+  readonly name: string
+  /** Nanoseconds for each byte. */
+  readonly ns: number
+  /** Copies that are held together. */
+  readonly made: number
+  /** On rows as they are scanned. Else the longest texts may be in one chunk. */
+  readonly isScan: boolean
+  /** Rows of a chunk at most; Infinity: as many as DuckDB takes. */
+  readonly rows: number
+  /** The statement joins tables: one text may be in all rows of a chunk. */
+  readonly isOfJoin: boolean
 }
 
 /** The part of a pool that a reader may see. */

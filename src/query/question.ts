@@ -261,8 +261,8 @@ function countRows(segments: readonly QuerySegment[]): QueryDone {
   }
 }
 
-/** The engine's codes for an answer that no later try makes smaller. */
-const TOO_LARGE: readonly string[] = ['too_many_rows', 'answer_too_large']
+/** The engine's codes for a question that no later try makes smaller. */
+const TOO_LARGE: readonly string[] = ['too_many_rows', 'answer_too_large', 'too_much_work']
 
 /** Pins the segments that can hold the plan's rows. */
 export async function pinSegments(

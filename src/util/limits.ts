@@ -402,7 +402,10 @@ export const IMPORT_LABEL_CHARACTERS_MAX = 256
 export const IMPORTS_LISTED_MAX = 100
 /** Columns of a CSV or Parquet file. Those beyond the pool's stand in the payload. */
 export const IMPORT_COLUMNS_MAX = 20_000
-/** Free bytes of the data folder's disk that a Parquet body leaves to the log and the segments. */
+/**
+ * Free bytes of the data folder's disk that Parquet bodies, spilled rows and copies leave to the
+ * log and the segments.
+ */
 export const SPOOL_FREE_BYTES_MIN = 1024 * MiB
 /** Bytes of a Parquet body between two looks at the free space. */
 export const SPOOL_CHECK_BYTES = 16 * MiB
@@ -932,13 +935,32 @@ export const QUERY_SPILL_BYTES_MAX = 8 * 1024 * MiB
  * Bytes of cached tables of deleted rows: a quarter of DuckDB's memory, and so for each propeller.
  */
 export const DELETION_TABLES_BYTES_MAX = 96 * MiB
+/**
+ * Interval between two looks at the free space of the disk while queries write temporary files.
+ * DuckDB wrote 20 to 60 MB in it, on two cores.
+ */
+export const ROOM_CHECK_MS = 50
 /** Cached tables of deleted rows. DuckDB takes up to 15 KiB of each outside its memory limit. */
 export const DELETION_TABLES_MAX = 2_048
+/** Rows of DuckDB's chunks. */
+export const CHUNK_ROWS = 2_048
+/**
+ * Time that the text operations of a statement may take for one chunk, at the slowest rates that
+ * were measured: DuckDB hears an interrupt only between chunks.
+ */
+export const CHUNK_WORK_MS_MAX = 2_000
+/**
+ * Nanoseconds for a byte below which nothing is checked. A scanned chunk is at most a row group, of
+ * FLUSH_BYTES: 2 s.
+ */
+export const CHUNK_WORK_NS_UNCHECKED = 30
 /**
  * Bytes of texts that a statement makes of one chunk, in each of DuckDB's threads. DuckDB keeps them
  * outside its memory limit. A row group of FLUSH_BYTES in lower case takes as much.
  */
 export const CHUNK_TEXT_BYTES_MAX = 64 * MiB
+/** Files, and columns of files, of which the bytes of a chunk are known: some 200 bytes each. */
+export const TEXT_LENGTHS_CACHED_MAX = 20_000
 /** Cached column lists, one per pool and schema version. */
 export const SCHEMAS_CACHED_MAX = 4_096
 

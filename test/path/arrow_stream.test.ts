@@ -307,3 +307,23 @@ test('SIGTERM in the middle of a stream: it breaks off without its end, and the 
   server = await startServer({ dataDir: server.dataDir })
   expect(await server.count(pool.poolId)).toBe(String(model.size))
 })
+
+test('a stream that searches too many long texts is refused before it starts, and the next one is whole', async () => {
+  const columns = [{ name: 's', type: 'STRING' as const, jsonProperty: 's', nullable: true }]
+  const long = await server.createPool({ uniqueName: 'long texts', columns })
+  for (let i = 0; i < 20; i += 1) {
+    const answer = await send(long.url, JSON.stringify({ s: 'a'.repeat(1_000_000) }))
+    expect(answer.status).toBe(200)
+  }
+  const ask = (count: number) => {
+    const filters = Array.from({ length: count }, (_, i) => ({
+      column: 's',
+      operator: 'LIKE',
+      value: `%a${i}b%`,
+    }))
+    return get(`?columns=s&filters=${encodeURIComponent(JSON.stringify(filters))}`, {}, 'long%20texts')
+  }
+  const refused = await ask(100)
+  expect([refused.status, ((await refused.json()) as { code: string }).code]).toEqual([400, 'too_much_work'])
+  expect(tableFromIPC(new Uint8Array(await (await ask(1)).arrayBuffer())).numRows).toBe(0)
+})

@@ -188,6 +188,7 @@ describe('as SQL of ClickHouse', () => {
 const QUERY = new URL('../../../src/query/', import.meta.url)
 /** The files of the engine, which alone write SQL. */
 const WRITERS = [
+  'chunk-work.ts',
   'duckdb-statement.ts',
   'engine.ts',
   'expression/duckdb-dialect.ts',

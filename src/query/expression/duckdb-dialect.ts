@@ -19,6 +19,7 @@ import type { Bound } from '../query-types.ts'
 import type { IntervalUnit } from './ast.ts'
 import { timeKeySql } from './duckdb-time-key.ts'
 import { READ_PARTS } from './functions.ts'
+import { TextWorkCounter } from './text-work.ts'
 import type { Kind, Typed } from './typed.ts'
 
 /** Operations that are a function of the same name, or of this one. */
@@ -78,6 +79,7 @@ const SHIFT_MAX: Partial<Record<IntervalUnit, number>> = { years: 200_000, quart
 export class DuckdbWriter {
   /** Why the statement cannot be run: it has too many patterns or quantiles. */
   problem: string | undefined
+  readonly work = new TextWorkCounter()
   readonly #binder = new Binder()
   readonly #selectSql: (select: Select) => string
   /** The SQL of values that are written once; '' before that. */
@@ -113,6 +115,7 @@ export class DuckdbWriter {
   }
 
   #write(typed: Typed): string {
+    this.work.note(typed)
     if (typed.op === 'quantile') return this.#quantile(typed)
     return DEVIATIONS.includes(typed.op)
       ? this.#deviation(typed)

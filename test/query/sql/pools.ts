@@ -100,6 +100,11 @@ export class SqlPools {
     this.#engine = engine
   }
 
+  /** Replaces the rows of a pool. */
+  replaceSegments(name: string, segments: readonly QuerySegment[]): void {
+    this.#segments.set(POOLS[name]!.pool, segments)
+  }
+
   get engine(): QueryEngine {
     return this.#engine!
   }
