@@ -106,7 +106,8 @@ export class Engine {
    */
   async run(task: QueryTask): Promise<QueryDone> {
     const began = monotonicMs()
-    const running = await this.#begin(task.id, task.propeller ?? LARGEST_PROPELLER)
+    const propeller = task.propeller ?? LARGEST_PROPELLER
+    const running = await this.#begin(task.id, propeller)
     const msMax = task.msMax ?? this.#settings.queryMsMax
     const timer = setTimeout(() => interrupt(running, 'timeout'), msMax)
     const again = setInterval(() => {
