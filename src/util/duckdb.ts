@@ -8,10 +8,14 @@ import { loadPackage } from './load-package.ts'
 const duckdb = loadPackage('@duckdb/node-api') as typeof DuckDb
 
 export const {
+  DuckDBArrayType,
   DuckDBDataChunk,
   DuckDBDateValue,
   DuckDBInstance,
+  DuckDBListType,
+  DuckDBMapType,
   DuckDBPendingResultState,
+  DuckDBStructType,
   DuckDBTimestampTZValue,
   DuckDBTimestampValue,
   DuckDBTypeId,
@@ -30,5 +34,7 @@ export function duckdbType(name: TypeName): DuckDb.DuckDBType {
 }
 
 export type DuckDBInstance = DuckDb.DuckDBInstance
+export type DuckDBStructType = DuckDb.DuckDBStructType
+export type DuckDBType = DuckDb.DuckDBType
 export type DuckDBPendingResultState = DuckDb.DuckDBPendingResultState
 export type DuckDBTypeId = DuckDb.DuckDBTypeId

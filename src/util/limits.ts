@@ -414,8 +414,14 @@ export const SPOOL_CHECK_BYTES = 16 * MiB
  * larger ones is refused.
  */
 export const PARQUET_MEMORY_BYTES = 512 * MiB
-/** Megabytes of JavaScript values in the process that reads a Parquet body: 2,048 events. */
-export const PARQUET_HEAP_MIB = 512
+/**
+ * Weight of a row of a Parquet body that takes one of the 2,048 places of a chunk (row-weight.ts).
+ * So the rows of a chunk weigh at most 2 MiB. Their JSON takes up to 12 times that, and DuckDB
+ * holds it about five times.
+ */
+export const PARQUET_PLACE_BYTES = 1 * KiB
+/** Megabytes of JavaScript values in the process that reads a Parquet body: the events of a chunk. */
+export const PARQUET_HEAP_MIB = 256
 /**
  * Bytes that the system gives the process that reads a Parquet body. Idle it has 150 MiB, most of
  * them stacks.

@@ -86,6 +86,12 @@ export interface ImportCalls {
   next(room: ArrayBuffer | undefined): NextAnswer
 }
 
+/**
+ * In place of the length of a Parquet row's event that has more than IMPORT_ROW_BYTES_MAX bytes and
+ * is not made.
+ */
+export const TOO_LONG = -1
+
 /** A body that cannot be read on. */
 export class BodyBroken extends Error {
   override readonly name = 'BodyBroken'

@@ -2,22 +2,31 @@
  * Reads a Parquet file as events in JSON, in the process `weir-parquet`: DuckDB reads a client's
  * file there, and a damaged file that crashes it ends one import and nothing else.
  *
- *   SELECT '{' || concat_ws(',', $1 || to_json(c0), $2 || to_json(c1), …) || '}' FROM the file
+ *   SELECT CASE WHEN place = 0 THEN
+ *     '{' || concat_ws(',', $1 || to_json(c0), $2 || to_json(c1), …) || '}' END, place
+ *   FROM (SELECT c0, c1, …, unnest(range(places of the row)) AS place FROM the file)
  *
  * Keys are bound and columns are numbered, so no name of the file enters the statement. A null has
  * no property, because `||` of it is null and concat_ws leaves nulls out.
  *
- *   W-9  DuckDB has PARQUET_MEMORY_BYTES and spills nothing. One chunk of 2,048 rows is in memory.
+ * DuckDB makes the events of a chunk of 2,048 rows at once, and no memory limit of it counts their
+ * texts. So a row takes a place in the chunk for each PARQUET_PLACE_BYTES of its weight
+ * (row-weight.ts): unnest() repeats the row without copying its values, and the event is made at
+ * the first of its places. A row that is surely too long takes the place -1 and has no event.
+ *
+ *   W-9  DuckDB has PARQUET_MEMORY_BYTES and spills nothing. The events of a chunk weigh at most
+ *        2,048 × PARQUET_PLACE_BYTES, or are one.
  */
-import type { DuckDBConnection, DuckDBResult, DuckDBType } from '@duckdb/node-api'
+import type { DuckDBConnection, DuckDBResult } from '@duckdb/node-api'
 import type { SchemaColumn } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
-import { DuckDBInstance, DuckDBTypeId } from '../../util/duckdb.ts'
-import { IMPORT_ROW_BYTES_MAX, PARQUET_MEMORY_BYTES } from '../../util/limits.ts'
+import { DuckDBInstance, type DuckDBType, DuckDBTypeId } from '../../util/duckdb.ts'
+import { IMPORT_ROW_BYTES_MAX, PARQUET_MEMORY_BYTES, PARQUET_PLACE_BYTES } from '../../util/limits.ts'
 import { quoteText } from '../../util/sql.ts'
 import { type CallPort, serve } from '../../util/thread-server.ts'
-import { BodyBroken } from './import-types.ts'
+import { BodyBroken, TOO_LONG } from './import-types.ts'
 import { type RowShape, type ShapeNode, shapeOf } from './row-shape.ts'
+import { sumSql, weightSql } from './row-weight.ts'
 
 interface ParquetFile {
   /** Absolute. */
@@ -32,10 +41,10 @@ export interface BrokenFile {
   readonly message: string
 }
 
-/** The events of some rows: event `i` ends at `ends[i]`. A row of an export may have none. */
+/** The events of some rows, and the bytes of each, or TOO_LONG. A row of an export may have none. */
 interface ParquetRows {
   readonly bytes: Uint8Array
-  readonly ends: Int32Array
+  readonly lengths: Int32Array
 }
 
 export interface ParquetCalls {
@@ -71,6 +80,9 @@ export function serveParquet(port: CallPort): void {
 /** DuckDB's words for a read that the system refused. */
 const READ_FAILED = /^IO Error: Could not read from file .*: Input\/output error$/
 
+/** Behind DuckDB's words for a row group, or the lists of 2,048 rows, that its memory cannot hold. */
+const SMALLER = ': write it with fewer rows in a row group'
+
 /** The answer of `work`, or what DuckDB says is wrong. */
 async function orBroken<T>(
   file: string,
@@ -83,7 +95,8 @@ async function orBroken<T>(
     const [first = ''] = (error as Error).message.split('\n', 1)
     // The disk failed: the file may be fine.
     if (READ_FAILED.test(first)) return { broken: { code: 'tmp_failed', message: first } }
-    const message = `the file cannot be read: ${first.replaceAll(file, 'the file')}`
+    const more = first.startsWith('Out of Memory Error') ? SMALLER : ''
+    const message = `the file cannot be read: ${first.replaceAll(file, 'the file')}${more}`
     return { broken: { code: 'broken_parquet', message } }
   }
 }
@@ -114,9 +127,7 @@ async function open(connection: DuckDBConnection, { file, columns, skipRows }: P
   const shape = shapeOf(await namesIn(connection, file, empty.columnCount), columns)
   const [count] = await (await connection.run(`SELECT count(*) FROM ${source}`)).getRows()
   const skipped = Math.min(skipRows, Number(count?.[0]))
-  const { sql, keys } = rowSql(shape, empty.columnTypes())
-  const names = shape.fields.map((_, index) => `c${index}`).join(', ')
-  const select = `SELECT ${sql} FROM (FROM ${source} OFFSET ${skipped}) AS file_rows(${names})`
+  const { select, keys } = eventsSql(shape, empty.columnTypes(), `FROM ${source} OFFSET ${skipped}`)
   const prepared = await connection.prepare(select)
   for (const [index, key] of keys.entries()) prepared.bindVarchar(index + 1, key)
   return { result: await prepared.stream(), isExport: shape.payload >= 0, skipped }
@@ -139,6 +150,27 @@ async function namesIn(connection: DuckDBConnection, file: string, columnCount: 
   }
   if (names.length === columnCount) return names
   throw new BodyBroken('broken_parquet', 'the file cannot be read: its schema does not fit its columns')
+}
+
+/**
+ * The statement of the head of this file, over the rows of `from`, and the keys that it is bound to.
+ */
+function eventsSql(shape: RowShape, types: readonly DuckDBType[], from: string) {
+  const { fields, payload } = shape
+  const { sql, keys } = rowSql(shape, types)
+  const read = payload >= 0 ? [payload] : [...fields.keys()]
+  const weights = read.map(field => weightSql(`c${field}`, must(types[field], 'the type of a column')))
+  const known = weights.filter(weight => weight !== undefined)
+  const bytes = sumSql(known)
+  const keyBytes = keys.reduce((sum, key) => sum + Buffer.byteLength(key), 0)
+  // A row with a value of unknown size is given all the places that a row may take.
+  const more = known.length === weights.length ? keyBytes : keyBytes + IMPORT_ROW_BYTES_MAX
+  const places = `1 + (weight + ${more}) // ${PARQUET_PLACE_BYTES}`
+  const given = fields.map((_, index) => `c${index}`).join(', ')
+  const columns = read.map(field => `c${field}`).join(', ')
+  const weighed = `SELECT ${columns}, ${bytes} AS weight FROM (${from}) AS file_rows(${given})`
+  const placed = `SELECT ${columns}, unnest(CASE WHEN weight > ${IMPORT_ROW_BYTES_MAX} THEN [-1::BIGINT] ELSE range(${places}) END)::INTEGER AS place FROM (${weighed})`
+  return { select: `SELECT CASE WHEN place = 0 THEN ${sql} END, place FROM (${placed})`, keys }
 }
 
 /** The expression of a row's event, and the keys that it is bound to. */
@@ -220,17 +252,36 @@ function endsEscaped(part: string): boolean {
   return (part.length - at) % 2 === 1
 }
 
+/** The rows of the next chunk with any. */
 async function nextRows({ result, isExport }: Opened): Promise<ParquetRows> {
-  const chunk = await result.fetchChunk()
-  const isEnd = chunk === null || chunk.rowCount === 0
-  const given = (isEnd ? [] : chunk.getColumnValues(0)) as readonly (string | null)[]
-  const texts = isExport ? given : given.map(event => withoutNaN(must(event, 'an event')))
-  const bytes = Buffer.from(texts.join(''))
-  const ends = new Int32Array(texts.length)
-  let end = 0
-  for (const [index, text] of texts.entries()) {
-    end += Buffer.byteLength(text ?? '')
-    ends[index] = end
+  for (;;) {
+    const chunk = await result.fetchChunk()
+    if (chunk === null || chunk.rowCount === 0) return rowsOf([], [], isExport)
+    const events = chunk.getColumnValues(0) as readonly (string | null)[]
+    const rows = rowsOf(events, chunk.getColumnValues(1) as readonly number[], isExport)
+    if (rows.lengths.length > 0) return rows
   }
-  return { bytes, ends }
+}
+
+/** @param places of each event in the chunk, as in the head of this file */
+function rowsOf(
+  events: readonly (string | null)[],
+  places: readonly number[],
+  isExport: boolean,
+): ParquetRows {
+  const texts: string[] = []
+  const lengths: number[] = []
+  for (const [index, place] of places.entries()) {
+    if (place > 0) continue
+    const event = events[index] ?? null
+    const text = isExport || place < 0 ? (event ?? '') : withoutNaN(must(event, 'an event'))
+    const length = place < 0 ? TOO_LONG : Buffer.byteLength(text)
+    const isLong = length > IMPORT_ROW_BYTES_MAX
+    lengths.push(isLong ? TOO_LONG : length)
+    if (length > 0 && !isLong) texts.push(text)
+  }
+  const bytes = Buffer.allocUnsafeSlow(lengths.reduce((sum, length) => sum + Math.max(0, length), 0))
+  let end = 0
+  for (const text of texts) end += bytes.write(text, end)
+  return { bytes, lengths: Int32Array.from(lengths) }
 }

@@ -12,7 +12,6 @@ import type { Callee } from '../../util/callee.ts'
 import { disk, isDiskError } from '../../util/disk.ts'
 import { Unavailable } from '../../util/errors.ts'
 import {
-  IMPORT_ROW_BYTES_MAX,
   PARQUET_DATA_BYTES_MAX,
   PARQUET_HEAP_MIB,
   QUERY_NICE,
@@ -20,7 +19,7 @@ import {
   SPOOL_FREE_BYTES_MIN,
 } from '../../util/limits.ts'
 import { startProcess } from '../../util/process-kit.ts'
-import { BodyBroken, type Done, type ImportOptions, type RowBatch } from './import-types.ts'
+import { BodyBroken, type Done, type ImportOptions, type RowBatch, TOO_LONG } from './import-types.ts'
 import type { Pieces } from './inflate.ts'
 import type { BrokenFile, ParquetCalls } from './parquet-process.ts'
 import type { RowBatches } from './row-batches.ts'
@@ -61,16 +60,15 @@ async function* rowsOf(
 ): AsyncGenerator<RowBatch, void, void> {
   try {
     for (;;) {
-      const { bytes, ends } = known(await process.call('next', undefined))
-      if (ends.length === 0) break
+      const { bytes, lengths } = known(await process.call('next', undefined))
+      if (lengths.length === 0) break
       let from = 0
-      for (const end of ends) {
-        const isLong = end - from > IMPORT_ROW_BYTES_MAX
-        if (batches.isFull(isLong ? 0 : end - from)) yield batches.take(0)
-        if (isLong) batches.refuse('row_too_long', batches.rows + 1)
-        else if (end === from) batches.refuse('no_payload', batches.rows + 1)
-        else batches.add(bytes, from, end, batches.rows + 1)
-        from = end
+      for (const length of lengths) {
+        if (batches.isFull(Math.max(0, length))) yield batches.take(0)
+        if (length === TOO_LONG) batches.refuse('row_too_long', batches.rows + 1)
+        else if (length === 0) batches.refuse('no_payload', batches.rows + 1)
+        else batches.add(bytes, from, from + length, batches.rows + 1)
+        from += Math.max(0, length)
       }
       assert(from === bytes.byteLength, 'the rows take all bytes')
     }

@@ -1,10 +1,12 @@
 /** Parquet becomes rows: every type as JSON, damage anywhere, and rows that are left out. */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { afterAll, expect, test } from 'vitest'
 import type { ColumnType, SchemaColumn } from '../../../src/format/schema.ts'
+import { weightSql } from '../../../src/parse/import/row-weight.ts'
 import { DuckDBInstance } from '../../../src/util/duckdb.ts'
+import { IMPORT_ROW_BYTES_MAX } from '../../../src/util/limits.ts'
 import { quoteText } from '../../../src/util/sql.ts'
 import { integersFrom, newSeed } from '../../util/random.ts'
 import { removeLeftovers, temporaryFolder } from '../../util/server.ts'
@@ -230,6 +232,131 @@ test('a row that is too long is refused alone', async () => {
   )
   const got = await read([file])
   expect([events(got), got.refused]).toEqual([[{ s: 'xxx' }, { s: 'xxx' }], ['2:2:row_too_long']])
+})
+
+/** The largest memory, in MiB, that the processes of readers which this one started have had. */
+function readerPeakMib(): number {
+  let peak = 0
+  for (const pid of readdirSync('/proc').filter(name => /^\d+$/.test(name))) {
+    try {
+      const status = readFileSync(`/proc/${pid}/status`, 'latin1')
+      const number = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1])
+      // A process that has ended has no VmHWM.
+      if (number('PPid') === process.pid) peak = Math.max(peak, (number('VmHWM') || 0) / 1024)
+    } catch {} // the process ended
+  }
+  return peak
+}
+
+/** What `read` gives, and the peak of the reader's memory. */
+async function readAndWatch(file: Buffer, more: Given = {}): Promise<[Imported, number]> {
+  let peakMib = 0
+  const timer = setInterval(() => {
+    peakMib = Math.max(peakMib, readerPeakMib())
+  }, 5)
+  const got = await read([file], more).finally(() => clearInterval(timer))
+  return [got, peakMib]
+}
+
+const repeated = (count: number, sql: string) =>
+  Array.from({ length: count }, (_, index) => `${sql} AS c${index}`).join(', ')
+
+const BOMBS: readonly (readonly [what: string, sql: string, columns: readonly SchemaColumn[]])[] = [
+  ['a dictionary of 100 kB texts', `SELECT ${repeated(60, `repeat('d', 100000)`)} FROM range(2048)`, []],
+  ['6 bytes a character', `SELECT repeat(chr(1), 170000) AS s FROM range(300)`, []],
+  ['6 bytes a character, too long', `SELECT repeat(chr(1), 180000) AS s FROM range(2048)`, []],
+  ['a list of large texts', `SELECT list_transform(range(900), x -> repeat('l', 100000)) AS l`, []],
+  [
+    'fields of large texts',
+    `SELECT {'a': repeat('a', 600000), 'b': repeat('b', 600000)} AS o FROM range(9)`,
+    [],
+  ],
+  [
+    'JSON that is none',
+    `SELECT '{"a":"' || repeat('i', 500000) || '"' AS j FROM range(150)`,
+    [column('j', 'JSON')],
+  ],
+  ['bytes that become base64', `SELECT unhex(repeat('FF', 700000)) AS b FROM range(150)`, []],
+  ['a long name', `SELECT range AS "${'n'.repeat(200_000)}" FROM range(2048)`, []],
+]
+
+test.each(BOMBS)('the reader takes at most 1 GB: %s', { timeout: 120_000 }, async (_, sql, columns) => {
+  const [got, peakMib] = await readAndWatch(await parquet(sql), { columns })
+  expect([got.broken, got.done?.rows]).toEqual([undefined, got.events.length + got.refused.length])
+  expect(got.refused.every(row => row.endsWith(':row_too_long'))).toBe(true)
+  expect(peakMib).toBeGreaterThan(20)
+  expect(peakMib).toBeLessThan(1000)
+})
+
+test('rows of all sizes keep their order, and those near the limit are taken or refused by their bytes', async () => {
+  const seed = newSeed()
+  const integer = integersFrom(seed)
+  const frame = '{"n":0000,"s":""}'.length
+  const sizes = Array.from({ length: 3000 }, (_, row) => {
+    if (row % 500 === 7) return IMPORT_ROW_BYTES_MAX - frame + integer(3) - 1
+    return row % 100 === 1 ? integer(300_000) : row % 3 === 0 ? integer(4_000) : integer(40)
+  })
+  const rows = sizes.map((size, row) => `(${1000 + row}, ${size})`).join(', ')
+  const file = await parquet(`SELECT n, repeat('s', size) AS s FROM (VALUES ${rows}) AS v(n, size)`)
+  for (const skipRows of [0, 1111]) {
+    const [got, peakMib] = await readAndWatch(file, { skipRows })
+    const wanted = sizes.map((size, row) => ({ n: 1000 + row, size })).slice(skipRows)
+    const fits = ({ size }: { readonly size: number }) => size + frame <= IMPORT_ROW_BYTES_MAX
+    const read = (events(got) as { n: number; s: string }[]).map(({ n, s }) => ({ n, size: s.length }))
+    expect([seed, read]).toEqual([seed, wanted.filter(fits)])
+    expect(got.refused).toEqual(
+      wanted.filter(row => !fits(row)).map(({ n }) => `${n - 999}:${n - 999}:row_too_long`),
+    )
+    expect(peakMib).toBeLessThan(1000)
+  }
+})
+
+test('lists of more than the memory end the import with the way to write them', async () => {
+  const file = await parquet(
+    `SELECT list_transform(range(100), x -> repeat('y', 10000)) AS l FROM range(2048)`,
+  )
+  const [got, peakMib] = await readAndWatch(file)
+  expect(got.broken).toBe('broken_parquet')
+  expect(got.brokenMessage).toMatch(
+    /^the file cannot be read: Out of Memory Error.*fewer rows in a row group$/,
+  )
+  expect(peakMib).toBeLessThan(1000)
+})
+
+test('the weight of a value is never above its bytes as JSON, and not far below', async () => {
+  const values = [
+    `'text'`,
+    `''`,
+    `repeat(chr(1), 50)`,
+    `'text'::BLOB`,
+    `'\\xFF'::BLOB`,
+    `[1, NULL, 3]`,
+    `['a', NULL, repeat('b', 500)]`,
+    `[]::INT[]`,
+    `[['a', 'b'], NULL, []]`,
+    `[[[0.1::DOUBLE]]]`,
+    `{'a': 'x', 'b': NULL::VARCHAR, 'c': {'d': [1]}}`,
+    `[{'a': 'x'}, {'a': NULL}, NULL]`,
+    `MAP {'k': 'v', 'l': NULL}`,
+    `MAP {1: [1, 2]}`,
+    `MAP {'a': MAP {'b': 'c'}}`,
+    `[1, 2]::INT[2]`,
+    `['a', 'b']::VARCHAR[2]`,
+    `NULL::STRUCT(a VARCHAR)`,
+    `NULL::VARCHAR[]`,
+    `1.5::DOUBLE`,
+    `true`,
+    `NULL::VARCHAR`,
+  ]
+  for (const value of values) {
+    const type = (await connection.run(`SELECT ${value} AS v`)).columnType(0)
+    const weight = weightSql('v', type)
+    const sql = `SELECT ${weight}::INTEGER, strlen(to_json(v)::VARCHAR)::INTEGER FROM (SELECT ${value} AS v)`
+    const [[least, bytes] = []] = (await (await connection.run(sql)).getRows()) as [number, number | null][]
+    if (bytes === null) expect([value, least]).toEqual([value, 0])
+    else expect([value, least! <= bytes! && bytes! <= 12 * least! + 24]).toEqual([value, true])
+  }
+  expect(weightSql('v', (await connection.run(`SELECT '10'::BIT`)).columnType(0))).toBeUndefined()
 })
 
 test('a file that is cut short or is no Parquet is broken, and says nothing of the server', async () => {
