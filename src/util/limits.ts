@@ -439,6 +439,11 @@ export const UPLOAD_HELD_BYTES = 1 * MiB
 export const UPLOAD_PIECE_BYTES = 256 * KiB
 /** Decoded bytes that the thread of an import makes at once. */
 export const INFLATED_PIECE_BYTES = 128 * KiB
+/**
+ * Window of a zstd frame, which the thread of an import holds. Levels up to 19 take at most this,
+ * and RFC 8878 asks decoders for it; levels 20 to 22 and --long take 32 to 128 MiB.
+ */
+export const ZSTD_WINDOW_BYTES_MAX = 8 * MiB
 /** Wait before a batch that found no room is tried again. It waited WAIT_MS_MAX for it already. */
 export const IMPORT_RETRY_MS = 100
 

@@ -2,7 +2,8 @@
  * The body of an import as decoded pieces: as it is, or inflated from gzip or zstd. A piece is made
  * when the one before it was used, so a small body that inflates to a terabyte takes no memory.
  *
- *   W-9  A decoded piece has at most INFLATED_PIECE_BYTES, whatever the ratio of the compression.
+ *   W-9  A decoded piece has at most INFLATED_PIECE_BYTES, whatever the ratio of the compression. A
+ *        window of zstd has at most ZSTD_WINDOW_BYTES_MAX (zstd-windows.ts), one of gzip 32 KiB.
  *
  * NOTE: Node 20 has no zstd. zstddec is libzstd as WebAssembly, 1,500 MB/s, and checks checksums.
  * It yields empty pieces for ever where the input is damaged, which is noticed here.
@@ -12,6 +13,7 @@ import { ZSTDDecoder } from 'zstddec/stream'
 import { must } from '../../util/assert.ts'
 import { INFLATED_PIECE_BYTES } from '../../util/limits.ts'
 import { BodyBroken, type Encoding } from './import-types.ts'
+import { ZstdWindows } from './zstd-windows.ts'
 
 /** The pieces of a body, each valid until the next one is asked for. */
 export type Pieces = AsyncIterable<Uint8Array>
@@ -69,18 +71,25 @@ async function* unzstd(pieces: Pieces): AsyncGenerator<Uint8Array, void, void> {
   const decoder = new ZSTDDecoder()
   await decoder.init()
   const stream = new ZstdStream(decoder)
+  const windows = new ZstdWindows()
   let isEmpty = true
   for await (const piece of pieces) {
     if (piece.byteLength === 0) continue
     isEmpty = false
-    stream.give(piece)
+    const allowed = windows.allowedBytes(piece)
+    if (allowed > 0) stream.give(piece.subarray(0, allowed))
     while (stream.hasInput) {
       const decoded = stream.next()
       if (decoded !== undefined && decoded.byteLength > 0) yield decoded
     }
+    const problem = windows.isBroken ? new BodyBroken('broken_zstd', BROKEN_ZSTD) : windows.tooLarge
+    if (problem !== undefined) {
+      yield* stream.last(problem)
+      return
+    }
   }
   if (isEmpty) throw new BodyBroken('broken_zstd', BROKEN_ZSTD)
-  for (let last = stream.next(); last !== undefined; last = stream.next()) if (last.byteLength > 0) yield last
+  yield* stream.last()
 }
 
 /** The smallest frame of zstd, in bytes: one that is skipped. */
@@ -115,6 +124,19 @@ class ZstdStream {
     this.#emptyLeft -= 1
     if (this.#emptyLeft < 0) throw new BodyBroken('broken_zstd', BROKEN_ZSTD)
     return piece
+  }
+
+  /**
+   * The decoded bytes that are left after the last piece.
+   * @param problem thrown at the end, in place of the decoder's own
+   */
+  *last(problem?: BodyBroken): Generator<Uint8Array, void, void> {
+    try {
+      for (let last = this.next(); last !== undefined; last = this.next()) if (last.byteLength > 0) yield last
+    } catch (error) {
+      throw problem ?? error
+    }
+    if (problem !== undefined) throw problem
   }
 
   #step(): Uint8Array | undefined {

@@ -81,6 +81,43 @@ test.each([
   },
 )
 
+/** A frame of zstd with this header behind its magic number, and one empty block. */
+const headed = (...header: number[]): Buffer => Buffer.from([0x28, 0xb5, 0x2f, 0xfd, ...header, 1, 0, 0])
+const u32 = (value: number) => [value & 255, (value >> 8) & 255, (value >> 16) & 255, value >>> 24]
+const MIB = 1024 * 1024
+
+test.each([
+  ['8 MiB', headed(0x00, 13 << 3), ''],
+  ['9 MiB', headed(0x00, (13 << 3) | 1), 'zstd_window'],
+  ['128 MiB, the largest that the decoder takes', headed(0x00, 17 << 3), 'zstd_window'],
+  ['128 MiB, with a checksum', headed(0x04, 17 << 3), 'zstd_window'],
+  ['2 TiB', headed(0x00, 31 << 3), 'zstd_window'],
+  ['128 MiB and a dictionary id', headed(0x03, 17 << 3, 0, 0, 0, 0), 'zstd_window'],
+  ['128 MiB and a content size', headed(0xc0, 17 << 3, 0, 0, 0, 0, 0, 0, 0, 0), 'zstd_window'],
+  ['one segment of 8 MiB + 1', headed(0xa0, ...u32(8 * MIB + 1)), 'zstd_window'],
+  ['one segment of 100 MiB in 8 bytes', headed(0xe0, ...u32(100 * MIB), 0, 0, 0, 0), 'zstd_window'],
+  ['one segment of 2^63 bytes', headed(0xe0, 0, 0, 0, 0, 0, 0, 0, 0x80), 'zstd_window'],
+  ['one segment of 0 bytes', headed(0x20, 0), ''],
+] as const)('a window of zstd: %s', async (_, body, want) => {
+  for (const before of [Buffer.alloc(0), SKIPPED, PACKED, Buffer.concat([SKIPPED, frame(TEXT), PACKED])])
+    for (const pieces of [
+      [Buffer.concat([before, body, PACKED])],
+      cut(Buffer.concat([before, body, PACKED]), 1),
+    ])
+      expect((await inflated(pieces, 'zstd')).endsWith(want === '' ? UNPACKED : want)).toBe(true)
+})
+
+test('rows before a frame with a large window are given, and the message says what to do', async () => {
+  const body = Buffer.concat([PACKED, frame(TEXT), headed(0x00, 17 << 3)])
+  for (const pieces of [[body], cut(body, 1)]) {
+    const got = await readImport(pieces, { encoding: 'zstd' })
+    expect([got.broken, got.events.length]).toEqual(['zstd_window', 43])
+    expect(got.brokenMessage).toBe(
+      'a zstd frame of the body takes a window of 134217728 bytes, and this server at most 8388608: compress it without --long and with a level up to 19 (levels 20 to 22 take windows of 32 to 128 MiB), or with gzip',
+    )
+  }
+})
+
 test('gzip with bytes behind its padding is broken', async () => {
   for (const tail of [gzipSync(TEXT), Buffer.from('x')]) {
     const body = [gzipSync(TEXT), Buffer.alloc(10), tail]
@@ -97,7 +134,7 @@ test('one wrong bit anywhere gives the same bytes or is noticed', async () => {
     for (let bit = 0; bit < 8 * body.length; bit += 1) {
       const damaged = Buffer.from(body)
       damaged[bit >> 3]! ^= 1 << (bit & 7)
-      expect([`broken_${encoding}`, text]).toContain(await inflated([damaged], encoding))
+      expect([`broken_${encoding}`, text, 'zstd_window']).toContain(await inflated([damaged], encoding))
     }
 })
 

@@ -1,0 +1,131 @@
+/**
+ * The windows that the frames of a zstd body ask for. A decoder holds the window of a frame in
+ * memory as soon as it has the frame's header, so each header is read before the decoder gets it
+ * (RFC 8878, 3.1).
+ *
+ *   frame            magic · descriptor · window, dictionary id, content size · blocks · checksum
+ *   skippable frame  magic · length · bytes
+ *
+ *   W-9  No frame takes a window above ZSTD_WINDOW_BYTES_MAX.
+ */
+import { ZSTD_WINDOW_BYTES_MAX } from '../../util/limits.ts'
+import { BodyBroken } from './import-types.ts'
+
+const MAGIC = 0xfd2f_b528
+/** The first of 16 magic numbers of frames that are skipped. */
+const SKIPPABLE = 0x184d_2a50
+const CHECKSUM_BYTES = 4
+
+/** Bytes of the content size, by the first two bits of the descriptor. */
+const SIZE_BYTES = [0, 2, 4, 8] as const
+/** Bytes of the dictionary id, by the last two bits of the descriptor. */
+const DICTIONARY_BYTES = [0, 1, 2, 4] as const
+
+/** A part of the body of which all bytes are read, and where they go. */
+interface Part {
+  readonly bytes: number
+  readonly then: (bytes: Buffer) => void
+}
+
+/** Steps from header to header of a body that comes in pieces. */
+export class ZstdWindows {
+  readonly #gathered = Buffer.alloc(16)
+  #gatheredBytes = 0
+  /** Bytes without a header that come next. */
+  #skipBytes = 0
+  #hasChecksum = false
+  #part: Part = { bytes: 4, then: magic => this.#begin(magic.readUInt32LE()) }
+  readonly #first = this.#part
+  #isBroken = false
+  #tooLarge: BodyBroken | undefined
+
+  /** The body is no sequence of frames from some byte of the last piece on. */
+  get isBroken(): boolean {
+    return this.#isBroken
+  }
+
+  /** The error for a frame whose window is too large. */
+  get tooLarge(): BodyBroken | undefined {
+    return this.#tooLarge
+  }
+
+  /** The bytes of the next piece that the decoder may get: all, without an error. */
+  allowedBytes(piece: Uint8Array): number {
+    let at = 0
+    while (at < piece.byteLength && !this.#isBroken) {
+      const skipped = Math.min(this.#skipBytes, piece.byteLength - at)
+      this.#skipBytes -= skipped
+      at += skipped
+      if (at === piece.byteLength) break
+      const { bytes, then } = this.#part
+      this.#gathered[this.#gatheredBytes] = piece[at]!
+      this.#gatheredBytes += 1
+      if (this.#gatheredBytes === bytes) {
+        this.#gatheredBytes = 0
+        then(this.#gathered)
+        // The decoder does not get the last byte of the header.
+        if (this.#tooLarge !== undefined) return at
+      }
+      at += 1
+    }
+    return piece.byteLength
+  }
+
+  #begin(magic: number): void {
+    if (magic === MAGIC) this.#part = { bytes: 1, then: head => this.#describe(head[0]!) }
+    else if ((magic & 0xffff_fff0) >>> 0 === SKIPPABLE)
+      this.#part = { bytes: 4, then: length => this.#skip(length.readUInt32LE(), this.#first) }
+    else this.#isBroken = true
+  }
+
+  #describe(descriptor: number): void {
+    const isWhole = (descriptor & 0x20) !== 0
+    this.#hasChecksum = (descriptor & 0x04) !== 0
+    const sizeFlag = descriptor >> 6
+    const sizeBytes = sizeFlag === 0 && isWhole ? 1 : SIZE_BYTES[sizeFlag]!
+    const sizeAt = (isWhole ? 0 : 1) + DICTIONARY_BYTES[descriptor & 3]!
+    this.#part = {
+      bytes: sizeAt + sizeBytes,
+      then: head => {
+        const window = isWhole ? contentBytes(head, sizeAt, sizeBytes) : windowBytes(head[0]!)
+        if (window > ZSTD_WINDOW_BYTES_MAX) this.#tooLarge = windowTooLarge(window)
+        this.#skip(0, this.#block)
+      },
+    }
+  }
+
+  readonly #block: Part = {
+    bytes: 3,
+    then: head => {
+      const header = head.readUIntLE(0, 3)
+      const [isLast, type, bytes] = [(header & 1) !== 0, (header >> 1) & 3, header >> 3]
+      if (type === 3) this.#isBroken = true
+      const rest = type === 1 ? 1 : bytes // type 1 repeats one byte
+      if (isLast) this.#skip(rest + (this.#hasChecksum ? CHECKSUM_BYTES : 0), this.#first)
+      else this.#skip(rest, this.#block)
+    },
+  }
+
+  #skip(bytes: number, then: Part): void {
+    this.#skipBytes = bytes
+    this.#part = then
+  }
+}
+
+/** A frame in one segment has its content as its window. */
+function contentBytes(head: Buffer, at: number, bytes: number): number {
+  if (bytes === 8) return Number(head.readBigUInt64LE(at))
+  return head.readUIntLE(at, bytes) + (bytes === 2 ? 256 : 0)
+}
+
+function windowBytes(descriptor: number): number {
+  const base = 2 ** (10 + (descriptor >> 3))
+  return base + (base / 8) * (descriptor & 7)
+}
+
+function windowTooLarge(bytes: number): BodyBroken {
+  return new BodyBroken(
+    'zstd_window',
+    `a zstd frame of the body takes a window of ${bytes} bytes, and this server at most ${ZSTD_WINDOW_BYTES_MAX}: compress it without --long and with a level up to 19 (levels 20 to 22 take windows of 32 to 128 MiB), or with gzip`,
+  )
+}
