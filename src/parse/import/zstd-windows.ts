@@ -24,7 +24,7 @@ const DICTIONARY_BYTES = [0, 1, 2, 4] as const
 /** A part of the body of which all bytes are read, and where they go. */
 interface Part {
   readonly bytes: number
-  readonly then: (bytes: Buffer) => void
+  readonly take: (bytes: Buffer) => void
 }
 
 /** Steps from header to header of a body that comes in pieces. */
@@ -34,7 +34,7 @@ export class ZstdWindows {
   /** Bytes without a header that come next. */
   #skipBytes = 0
   #hasChecksum = false
-  #part: Part = { bytes: 4, then: magic => this.#begin(magic.readUInt32LE()) }
+  #part: Part = { bytes: 4, take: magic => this.#begin(magic.readUInt32LE()) }
   readonly #first = this.#part
   #isBroken = false
   #tooLarge: BodyBroken | undefined
@@ -57,12 +57,12 @@ export class ZstdWindows {
       this.#skipBytes -= skipped
       at += skipped
       if (at === piece.byteLength) break
-      const { bytes, then } = this.#part
+      const { bytes, take } = this.#part
       this.#gathered[this.#gatheredBytes] = piece[at]!
       this.#gatheredBytes += 1
       if (this.#gatheredBytes === bytes) {
         this.#gatheredBytes = 0
-        then(this.#gathered)
+        take(this.#gathered)
         // The decoder does not get the last byte of the header.
         if (this.#tooLarge !== undefined) return at
       }
@@ -72,9 +72,9 @@ export class ZstdWindows {
   }
 
   #begin(magic: number): void {
-    if (magic === MAGIC) this.#part = { bytes: 1, then: head => this.#describe(head[0]!) }
+    if (magic === MAGIC) this.#part = { bytes: 1, take: head => this.#describe(head[0]!) }
     else if ((magic & 0xffff_fff0) >>> 0 === SKIPPABLE)
-      this.#part = { bytes: 4, then: length => this.#skip(length.readUInt32LE(), this.#first) }
+      this.#part = { bytes: 4, take: length => this.#skip(length.readUInt32LE(), this.#first) }
     else this.#isBroken = true
   }
 
@@ -86,7 +86,7 @@ export class ZstdWindows {
     const sizeAt = (isWhole ? 0 : 1) + DICTIONARY_BYTES[descriptor & 3]!
     this.#part = {
       bytes: sizeAt + sizeBytes,
-      then: head => {
+      take: head => {
         const window = isWhole ? contentBytes(head, sizeAt, sizeBytes) : windowBytes(head[0]!)
         if (window > ZSTD_WINDOW_BYTES_MAX) this.#tooLarge = windowTooLarge(window)
         this.#skip(0, this.#block)
@@ -96,7 +96,7 @@ export class ZstdWindows {
 
   readonly #block: Part = {
     bytes: 3,
-    then: head => {
+    take: head => {
       const header = head.readUIntLE(0, 3)
       const [isLast, type, bytes] = [(header & 1) !== 0, (header >> 1) & 3, header >> 3]
       if (type === 3) this.#isBroken = true
@@ -106,9 +106,9 @@ export class ZstdWindows {
     },
   }
 
-  #skip(bytes: number, then: Part): void {
+  #skip(bytes: number, part: Part): void {
     this.#skipBytes = bytes
-    this.#part = then
+    this.#part = part
   }
 }
 
