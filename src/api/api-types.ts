@@ -48,6 +48,8 @@ export interface StreamReply {
 /** An answer that may become a stream. It begins only after it got a place. */
 export interface StreamAnswer {
   readonly owner: PlaceOwner
+  /** The answer is a file that is made as a whole: it takes one of the few places of such files. */
+  readonly isFile?: boolean
   begin(): Promise<Reply | StreamReply>
 }
 
@@ -222,6 +224,8 @@ export interface ApiOptions {
   readonly uploadStallMs?: number
   /** Default STREAM_STALL_MS; tests set less. */
   readonly streamStallMs?: number
+  readonly streamIdleMs?: number
+  readonly streamWaitMs?: number
 }
 
 export interface ApiStats {

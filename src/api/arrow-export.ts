@@ -184,6 +184,7 @@ async function* chunksOf(
 interface Asker {
   readonly fairKey: string
   readonly verify?: () => void
+  /** When it is aborted the copy ends. */
   readonly gone?: AbortSignal
 }
 

@@ -3,8 +3,8 @@
  * import takes again. Authorization, selection and pinning are those of the Arrow route.
  *
  *   W-8  The rows are those of one manifest, which stays pinned until the stream ends.
- *   W-9  One batch of lines is in memory. A Parquet file is copied to data/tmp first, one at a
- *   time.
+ *   W-9  One batch of lines is in memory. A Parquet file is copied to data/tmp first: at most
+ *        FILE_EXPORTS_MAX stand there, from their copy to the end of their download.
  *   W-11 The export thread makes the lines.
  */
 import { createReadStream } from 'node:fs'
@@ -29,7 +29,6 @@ import {
   selectRows,
   streamAnswer,
 } from './arrow-export.ts'
-import { problemReply, refuse } from './problem.ts'
 
 const TYPES = {
   ndjson: 'application/x-ndjson',
@@ -40,15 +39,6 @@ type Format = keyof typeof TYPES
 
 /** The route. Scope `data_pool:query`. */
 export function exportRoute(deps: ArrowDeps): ControlRoute {
-  let copiesParquet = false
-  const whole = async function* (selected: SelectedRows): AsyncGenerator<Uint8Array, void, void> {
-    copiesParquet = true
-    try {
-      yield* parquet(selected, deps)
-    } finally {
-      copiesParquet = false
-    }
-  }
   const handle = async (request: ControlRequest): Promise<Reply | StreamAnswer> => {
     const formats = new URLSearchParams(request.query).getAll('format')
     const [format = ''] = formats
@@ -56,17 +46,12 @@ export function exportRoute(deps: ArrowDeps): ControlRoute {
       return badParameter({ badRequest: `format: give one of ${Object.keys(TYPES).join(', ')}` })
     const selected = await selectRows(request, deps, ['format'])
     if ('status' in selected) return selected
-    if (format === 'parquet' && copiesParquet) return BUSY
-    const chunks =
-      format === 'parquet' ? whole(selected) : lines(format as ExportText['format'], selected, deps)
-    return streamAnswer(selected, headersOf(format as Format, selected), chunks)
+    const isFile = format === 'parquet'
+    const chunks = isFile ? parquet(selected, deps) : lines(format as ExportText['format'], selected, deps)
+    return { ...streamAnswer(selected, headersOf(format as Format, selected), chunks), isFile }
   }
   return { methods: ['GET'], path: '/v1/pools/:pool/export', bodyBytesMax: ROUTE_BODY_BYTES_MAX, handle }
 }
-
-const BUSY = problemReply(
-  refuse(503, 'busy', 'another export to Parquet is under way', { 'retry-after': '5' }),
-)
 
 function headersOf(format: Format, { pool }: SelectedRows): Record<string, string> {
   const name = pool.uniqueName.replaceAll(/[^\w.-]+/g, '_')

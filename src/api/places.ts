@@ -21,7 +21,7 @@ interface PlaceLimits {
   readonly adminMin: number
 }
 
-/** Why there is no place: all are taken, or those of the application. */
+/** Why there is no place: those of the application are taken, or all. */
 export type NoPlace = 'all' | 'own'
 
 export class Places {
@@ -48,11 +48,11 @@ export class Places {
 
   #whyNot({ applicationId, isAdmin }: PlaceOwner): NoPlace | undefined {
     const { max, perApplicationMax, adminMin } = this.#limits
-    if (this.#taken.size >= max) return 'all'
-    if (isAdmin) return undefined
+    const isFull = this.#taken.size >= max
+    if (isAdmin) return isFull ? 'all' : undefined
     const others = [...this.#taken].filter(one => !one.isAdmin)
-    if (others.length >= max - adminMin) return 'all'
     const own = others.filter(one => one.applicationId === applicationId)
-    return own.length >= perApplicationMax ? 'own' : undefined
+    if (own.length >= perApplicationMax) return 'own'
+    return isFull || others.length >= max - adminMin ? 'all' : undefined
   }
 }

@@ -3,7 +3,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
-import { ANSWER_MS_MAX, API_TICK_MS, STREAM_STALL_MS, UPLOAD_STALL_MS } from '../util/limits.ts'
+import {
+  ANSWER_MS_MAX,
+  API_TICK_MS,
+  STREAM_IDLE_MS,
+  STREAM_STALL_MS,
+  STREAM_WAIT_MS,
+  UPLOAD_STALL_MS,
+} from '../util/limits.ts'
 import { admit, RateLimit } from './admission.ts'
 import type { Api, ApiDeps, ApiOptions, ApiStats } from './api-types.ts'
 import {
@@ -42,7 +49,11 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
   const rate = new RateLimit(options.rateLimit)
   const ingest = new Ingest(deps, rate, options)
   const controlBodies = new ControlBodies()
-  const streams = new Streams(options.streamStallMs ?? STREAM_STALL_MS)
+  const streams = new Streams({
+    stallMs: options.streamStallMs ?? STREAM_STALL_MS,
+    idleMs: options.streamIdleMs ?? STREAM_IDLE_MS,
+    waitMs: options.streamWaitMs ?? STREAM_WAIT_MS,
+  })
   const imports = new Imports(deps, ingest, rate, connections, options.uploadStallMs ?? UPLOAD_STALL_MS)
   const control = new Control(controlBodies, streams)
   const routes = controlRoutes(deps, connections, control)

@@ -11,7 +11,8 @@
  *        whole.
  *   W-9  At most STREAMS_MAX streams run, at most STREAMS_PER_APPLICATION_MAX of one application.
  *        STREAMS_ADMIN_MIN places are reserved for routes of scope admin. A stream takes its place
- *        before it does any work. A client that takes nothing for STREAM_STALL_MS is disconnected.
+ *        before it does any work, and waits for one (stream-places.ts). A client that takes nothing
+ *        for STREAM_STALL_MS is disconnected; after STREAM_IDLE_MS if another stream waits.
  *        A stream buffers STREAM_AHEAD_BYTES and one chunk, and uWebSockets.js at most one piece.
  */
 
@@ -19,50 +20,41 @@ import { must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import {
   STREAM_AHEAD_BYTES,
+  STREAM_BYTES_PER_SECOND_MIN,
+  STREAM_IDLE_MS,
   STREAM_STOP_MS,
   STREAM_WAIT_ON_MS,
-  STREAMS_ADMIN_MIN,
-  STREAMS_MAX,
-  STREAMS_PER_APPLICATION_MAX,
 } from '../util/limits.ts'
 import { warn } from '../util/say.ts'
 import type { StreamAnswer, StreamReply } from './api-types.ts'
-import { Places } from './places.ts'
-import { problemReply, refusalOfError, refuse } from './problem.ts'
+import { problemReply, refusalOfError } from './problem.ts'
 import type { Responder } from './responder.ts'
-
-const BUSY = problemReply(refuse(503, 'busy', 'too many streams are under way', { 'retry-after': '1' }))
-const OWN_BUSY = problemReply(
-  refuse(
-    503,
-    'busy',
-    `this application has ${STREAMS_PER_APPLICATION_MAX} streams under way: read or close them`,
-    {
-      'retry-after': '1',
-    },
-  ),
-)
+import { StreamPlaces } from './stream-places.ts'
 
 type Chunks = AsyncIterator<Uint8Array>
 
+/** Bytes that a client takes in STREAM_IDLE_MS if it is not idle. */
+const STREAM_TOOK_BYTES = (STREAM_BYTES_PER_SECOND_MIN * STREAM_IDLE_MS) / 1000
+
+interface StreamTimes {
+  /** Time after which a client that takes nothing is disconnected. */
+  readonly stallMs: number
+  /** Time after which it gives its place to a stream that waits. */
+  readonly idleMs: number
+  /** Time for which a stream waits for a place. */
+  readonly waitMs: number
+}
+
 export class Streams {
   readonly #stallMs: number
-  readonly #running = new Set<StreamAhead>()
-  /**
-   * Places of streams, including those that have not begun and ended ones whose sources are not
-   * closed yet. A backup is an admin's.
-   */
-  readonly #places = new Places({
-    max: STREAMS_MAX,
-    perApplicationMax: STREAMS_PER_APPLICATION_MAX,
-    adminMin: STREAMS_ADMIN_MIN,
-  })
+  readonly #running = new Map<StreamAhead, StreamAnswer>()
+  readonly #places: StreamPlaces
   #stopAtMs = Number.POSITIVE_INFINITY
   #waitOnAtMs = 0
 
-  /** @param stallMs time after which a client that takes nothing is disconnected */
-  constructor(stallMs: number) {
+  constructor({ stallMs, idleMs, waitMs }: StreamTimes) {
     this.#stallMs = stallMs
+    this.#places = new StreamPlaces(waitMs, (isWanted, nowMs) => this.#idlest(isWanted, idleMs, nowMs))
   }
 
   get length(): number {
@@ -73,18 +65,19 @@ export class Streams {
    * Sends the answer. Resolves when it has ended in any way and the source is closed. Rejects when
    * `begin` does.
    */
-  async send(responder: Responder, { owner, begin }: StreamAnswer): Promise<void> {
-    const leave = this.#places.take(owner)
-    if (typeof leave === 'string') {
-      responder.send(leave === 'own' ? OWN_BUSY : BUSY)
+  async send(responder: Responder, answer: StreamAnswer): Promise<void> {
+    const place = await this.#places.take(responder, answer)
+    if (typeof place !== 'function') {
+      responder.send(place)
       return
     }
     try {
-      const reply = await begin()
-      if ('chunks' in reply) await this.#stream(responder, reply)
+      if (!responder.open) return
+      const reply = await answer.begin()
+      if ('chunks' in reply) await this.#stream(responder, reply, answer)
       else responder.send(reply)
     } finally {
-      leave()
+      place()
     }
   }
 
@@ -97,7 +90,8 @@ export class Streams {
   tick(nowMs: number): void {
     const again = nowMs >= this.#waitOnAtMs
     if (again) this.#waitOnAtMs = nowMs + STREAM_WAIT_ON_MS
-    for (const { responder, fullSinceMs } of this.#running) {
+    this.#places.tick(nowMs)
+    for (const { responder, fullSinceMs } of this.#running.keys()) {
       const stalled = fullSinceMs !== undefined && nowMs - fullSinceMs > this.#stallMs
       if (stalled || nowMs >= this.#stopAtMs)
         responder.close() // calls onGone
@@ -105,9 +99,22 @@ export class Streams {
     }
   }
 
-  async #stream(responder: Responder, reply: StreamReply): Promise<void> {
+  /** Closes the stream that has been idle for the longest, of those that `isWanted` tells. */
+  #idlest(isWanted: (answer: StreamAnswer) => boolean, idleMs: number, nowMs: number): boolean {
+    let [idlest, longestMs]: [StreamAhead | undefined, number] = [undefined, idleMs]
+    for (const [ahead, answer] of this.#running) {
+      const ms = ahead.idleMs(nowMs)
+      if (ms < longestMs || !ahead.responder.open || !isWanted(answer)) continue
+      idlest = ahead
+      longestMs = ms
+    }
+    idlest?.responder.close() // calls onGone
+    return idlest !== undefined
+  }
+
+  async #stream(responder: Responder, reply: StreamReply, answer: StreamAnswer): Promise<void> {
     const ahead = new StreamAhead(responder)
-    this.#running.add(ahead)
+    this.#running.set(ahead, answer)
     const source = reply.chunks[Symbol.asyncIterator]()
     try {
       if (responder.open) await this.#pump(ahead, reply, source)
@@ -158,6 +165,10 @@ export class StreamAhead {
   readonly responder: Responder
   /** Since when the socket is full; undefined: it takes more. */
   fullSinceMs: number | undefined
+  /** When the client had last taken STREAM_BYTES_PER_SECOND_MIN for STREAM_IDLE_MS. */
+  #tookAtMs = monotonicMs()
+  /** Bytes that the socket got since then. */
+  #tookBytes = 0
   readonly #chunks: Uint8Array[] = []
   #bytes = 0
   #onChange: () => void = () => undefined
@@ -174,6 +185,11 @@ export class StreamAhead {
       this.#write()
       this.#onChange()
     }
+  }
+
+  /** Time for which the client has taken next to nothing of what is ready; 0 while nothing is. */
+  idleMs(nowMs: number): number {
+    return this.fullSinceMs === undefined ? 0 : nowMs - this.#tookAtMs
   }
 
   /**
@@ -210,8 +226,13 @@ export class StreamAhead {
     const { responder } = this
     while (responder.open && this.fullSinceMs === undefined && this.#bytes > 0) {
       const piece = this.#next(responder.chunkBytesMax)
+      this.#tookBytes += piece.byteLength
       if (!responder.writeChunk(piece)) this.fullSinceMs = monotonicMs()
     }
+    // A source that is slower than its client leaves the socket with room.
+    if (this.fullSinceMs !== undefined && this.#tookBytes < STREAM_TOOK_BYTES) return
+    this.#tookBytes = 0
+    this.#tookAtMs = monotonicMs()
   }
 
   /** The next bytes: at least one, at most `bytesMax`. */

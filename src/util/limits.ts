@@ -566,6 +566,26 @@ export const STREAMS_ADMIN_MIN = 1
 /** Time for which a client may take nothing; then its stream closes and unpins its files. */
 export const STREAM_STALL_MS = 60_000
 /**
+ * Time after which a stream gives its place to one that waits, if its client took less than
+ * STREAM_BYTES_PER_SECOND_MIN meanwhile. A full socket reports room when a third of it, up to
+ * 1.3 MiB, is free again: in this time a reader of 140 kB/s makes that much room.
+ */
+export const STREAM_IDLE_MS = 10_000
+/** Bytes that a stream's client takes in a second; it loses its place to a waiting one below it. */
+export const STREAM_BYTES_PER_SECOND_MIN = 16 * KiB
+/** Time for which a stream waits for a place; then it is 503. */
+export const STREAM_WAIT_MS = WAIT_MS_MAX
+/** Streams that wait for a place; one more is 503. Each is one of CONTROL_REQUESTS_MAX. */
+export const STREAMS_WAITING_MAX = 32
+/** Of them, streams of one application. */
+export const STREAMS_WAITING_PER_APPLICATION_MAX = 8
+/**
+ * Exports to Parquet at once. Each is a file in data/tmp from its copy to the end of its download.
+ */
+export const FILE_EXPORTS_MAX = 3
+/** Of them, exports of one application. */
+export const FILE_EXPORTS_PER_APPLICATION_MAX = 1
+/**
  * Interval at which the write timer of uWebSockets.js (8 to 12 s) is set again (api/http/uws.ts).
  */
 export const STREAM_WAIT_ON_MS = 3_000

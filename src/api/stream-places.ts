@@ -1,0 +1,146 @@
+/**
+ * The places of streams, and the streams that wait for one. A stream that waits takes the place of
+ * one whose client reads nothing: of its own application where that has its share, else of any.
+ *
+ *   W-9  At most STREAMS_WAITING_MAX streams wait, at most STREAM_WAIT_MS, then they get 503.
+ */
+import { monotonicMs } from '../util/clock.ts'
+import {
+  FILE_EXPORTS_MAX,
+  FILE_EXPORTS_PER_APPLICATION_MAX,
+  STREAMS_ADMIN_MIN,
+  STREAMS_MAX,
+  STREAMS_PER_APPLICATION_MAX,
+  STREAMS_WAITING_MAX,
+  STREAMS_WAITING_PER_APPLICATION_MAX,
+} from '../util/limits.ts'
+import type { Reply, StreamAnswer } from './api-types.ts'
+import { type NoPlace, type PlaceOwner, Places } from './places.ts'
+import { problemReply, refuse } from './problem.ts'
+import type { Responder } from './responder.ts'
+
+type Kind = 'stream' | 'file'
+
+const RETRY = { 'retry-after': '1' }
+const BUSY: Readonly<Record<Kind, Readonly<Record<NoPlace, Reply>>>> = {
+  stream: {
+    all: busy('too many streams are under way'),
+    own: busy(`this application has ${STREAMS_PER_APPLICATION_MAX} streams under way: read or close them`),
+  },
+  file: {
+    all: busy(`${FILE_EXPORTS_MAX} exports to Parquet are under way`),
+    own: busy('another export to Parquet of this application is under way: read or close it'),
+  },
+}
+
+function busy(message: string): Reply {
+  return problemReply(refuse(503, 'busy', message, RETRY))
+}
+
+/** Why a stream has no place. */
+interface Missing {
+  readonly kind: Kind
+  readonly why: NoPlace
+}
+
+type Leave = () => void
+
+interface Waiter {
+  readonly answer: StreamAnswer
+  readonly untilMs: number
+  /** A stream was closed for this one, and its place is not free yet. */
+  hasVictim: boolean
+  readonly end: (result: Leave | Reply) => void
+}
+
+/** Closes an idle stream, of those that `isWanted` tells. False: there is none. */
+type CloseIdle = (isWanted: (answer: StreamAnswer) => boolean, nowMs: number) => boolean
+
+export class StreamPlaces {
+  readonly #waitMs: number
+  readonly #closeIdle: CloseIdle
+  /**
+   * Places of streams, including those that have not begun and ended ones whose sources are not
+   * closed yet. A backup is an admin's.
+   */
+  readonly #streams = new Places({
+    max: STREAMS_MAX,
+    perApplicationMax: STREAMS_PER_APPLICATION_MAX,
+    adminMin: STREAMS_ADMIN_MIN,
+  })
+  /** Places of streams that are files, which have a place of a stream too. */
+  readonly #files = new Places({
+    max: FILE_EXPORTS_MAX,
+    perApplicationMax: FILE_EXPORTS_PER_APPLICATION_MAX,
+    adminMin: 0,
+  })
+  /** In the order in which they came. */
+  readonly #waiting = new Set<Waiter>()
+
+  constructor(waitMs: number, closeIdle: CloseIdle) {
+    this.#waitMs = waitMs
+    this.#closeIdle = closeIdle
+  }
+
+  get length(): number {
+    return this.#streams.length
+  }
+
+  /** Resolves with the function that gives the place back, or with the refusal. */
+  take(responder: Responder, answer: StreamAnswer): Promise<Leave | Reply> {
+    const missing = this.#tryTake(answer)
+    if (typeof missing === 'function') return Promise.resolve(missing)
+    const { applicationId } = answer.owner
+    const own = [...this.#waiting].filter(one => one.answer.owner.applicationId === applicationId)
+    if (this.#waiting.size >= STREAMS_WAITING_MAX || own.length >= STREAMS_WAITING_PER_APPLICATION_MAX)
+      return Promise.resolve(BUSY[missing.kind][missing.why])
+    return new Promise(resolve => {
+      const end = (result: Leave | Reply) => {
+        this.#waiting.delete(waiter)
+        resolve(result)
+      }
+      const nowMs = monotonicMs()
+      const waiter: Waiter = { answer, untilMs: nowMs + this.#waitMs, hasVictim: false, end }
+      this.#waiting.add(waiter)
+      const gone = responder.onGone
+      responder.onGone = () => {
+        gone()
+        end(BUSY[missing.kind][missing.why]) // nobody reads it
+      }
+      this.tick(nowMs)
+    })
+  }
+
+  /** Gives free places to streams that wait, makes some free, and refuses those that waited long. */
+  tick(nowMs: number): void {
+    for (const waiter of this.#waiting) {
+      const missing = this.#tryTake(waiter.answer)
+      if (typeof missing === 'function') waiter.end(missing)
+      else if (waiter.untilMs <= nowMs) waiter.end(BUSY[missing.kind][missing.why])
+      else if (!waiter.hasVictim) waiter.hasVictim = this.#closeFor(waiter.answer.owner, missing, nowMs)
+    }
+  }
+
+  #closeFor({ applicationId, isAdmin }: PlaceOwner, { kind, why }: Missing, nowMs: number): boolean {
+    return this.#closeIdle(({ owner, isFile }) => {
+      if (kind === 'file' && isFile !== true) return false
+      if (why === 'own') return !owner.isAdmin && owner.applicationId === applicationId
+      return isAdmin || !owner.isAdmin
+    }, nowMs)
+  }
+
+  #tryTake({ owner, isFile }: StreamAnswer): Leave | Missing {
+    const file = isFile === true ? this.#files.take(owner) : () => true
+    if (typeof file === 'string') return { kind: 'file', why: file }
+    const stream = this.#streams.take(owner)
+    if (typeof stream === 'string') {
+      file()
+      return { kind: 'stream', why: stream }
+    }
+    return () => {
+      file()
+      stream()
+      this.tick(monotonicMs())
+    }
+  }
+}
