@@ -111,7 +111,7 @@ export class StreamPlaces {
     })
   }
 
-  /** Gives free places to streams that wait, makes some free, and refuses those that waited long. */
+  /** Gives places to streams that wait, makes some free, and refuses those that waited long. */
   tick(nowMs: number): void {
     for (const waiter of this.#waiting) {
       const missing = this.#tryTake(waiter.answer)

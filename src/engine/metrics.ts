@@ -10,6 +10,7 @@ import type * as Prom from 'prom-client'
 import type { MergeFigures } from '../store/compaction/compaction-types.ts'
 import { METRIC_APPLICATIONS_MAX, METRIC_SERIES_MAX, METRIC_SYNCS_HELD } from '../util/limits.ts'
 import { loadPackage } from '../util/load-package.ts'
+import { printable } from '../util/say.ts'
 
 // Class by class, because the package's index also loads a push gateway, a cluster's registry and
 // HTTP.
@@ -225,10 +226,23 @@ function countedByLabel(
     registers,
     collect() {
       this.reset()
-      for (const [values, count] of series())
-        this.inc(Object.fromEntries(labelNames.map((label, index) => [label, values[index] ?? ''])), count)
+      for (const [values, count] of series()) this.inc(labelsOf(labelNames, values), count)
     },
   })
+}
+
+/**
+ * Values by the names of their labels. A value may be the name of a pool or an application, and the
+ * page may be read on a terminal.
+ */
+function labelsOf(
+  names: readonly string[],
+  values: readonly (string | number)[],
+): Record<string, string | number> {
+  // The text form has an escape of its own for a line break.
+  const shown = (value: string | number) =>
+    typeof value === 'string' ? value.split('\n').map(printable).join('\n') : value
+  return Object.fromEntries(names.map((name, index) => [name, shown(values[index] ?? '')]))
 }
 
 function countedPlainly(registers: Registry[], name: string, help: string, count: () => number): void {
@@ -298,11 +312,7 @@ function readGauge(
       const value = reading()
       if (labelNames.length > 0) this.reset() // values without a reading leave the page
       if (typeof value === 'number') this.set(value)
-      else
-        for (const row of value) {
-          const labels = labelNames.map((label, index) => [label, row[index] as string] as const)
-          this.set(Object.fromEntries(labels), row.at(-1) as number)
-        }
+      else for (const row of value) this.set(labelsOf(labelNames, row), row.at(-1) as number)
     },
   })
 }

@@ -116,7 +116,7 @@ function sourceOf(file: string, { format, resume }: Options): Source {
     throw new CannotRun(`${file}: its name does not say its format: give --format ndjson, csv or parquet`)
   const encoding = { gz: 'gzip', zst: 'zstd' }[match?.[2] ?? ''] ?? 'identity'
   const { bytes, label } = fingerprint(file)
-  return { name: file, path: file, bytes, format: known, encoding, label }
+  return { name: printable(file), path: file, bytes, format: known, encoding, label }
 }
 
 /** The length of a file, and a text that tells it from others, whatever its name. */
@@ -169,7 +169,7 @@ async function sendUntilDone(source: Source, options: Options, sum: Sum, skipRow
       add(source, sum, answer)
       if (answer.status === 200) return answer.rows
     }
-    const why = 'status' in answer ? answer.detail : answer.lost
+    const why = printable('status' in answer ? answer.detail : answer.lost)
     const isFinal = 'status' in answer && !answer.retryable
     if (isFinal || source.path === undefined || tries >= IMPORT_TRIES_MAX)
       throw new CannotRun(

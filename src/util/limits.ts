@@ -420,7 +420,7 @@ export const PARQUET_MEMORY_BYTES = 512 * MiB
  * holds it about five times.
  */
 export const PARQUET_PLACE_BYTES = 1 * KiB
-/** Megabytes of JavaScript values in the process that reads a Parquet body: the events of a chunk. */
+/** Megabytes of JavaScript values in the process that reads a Parquet body: a chunk's events. */
 export const PARQUET_HEAP_MIB = 256
 /**
  * Bytes that the system gives the process that reads a Parquet body. Idle it has 150 MiB, most of

@@ -87,12 +87,21 @@ async function read(): Promise<(key: string) => number | undefined> {
     200,
     'text/plain; version=0.0.4; charset=utf-8',
   ])
+  expect(answer.text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/u)
   const families = parseMetrics(answer.text)
   return key => families.get(key.replace(/\{.*/, '').replace(/_(bucket|sum|count)$/, ''))?.samples.get(key)
 }
 
+/** Names, and how their labels show them where that is another text. */
 const pools = ['plain', 'quote"d', 'back\\slash', 'line\nbreak', 'a\nrejected\nx', 'größe 𝄞']
-const escaped = (name: string) => name.replace(/[\\"]/g, '\\$&').replaceAll('\n', '\\n')
+const controls = new Map([
+  ['\u001b[31mred\u001b]0;title\u0007', '\\u001b[31mred\\u001b]0;title\\u0007'],
+  ['\u0001\u007f\u009b2J\r', '\\u0001\\u007f\\u009b2J\\u000d'],
+  ['\u2028\u2029 \u202eeman\u2066', '\\u2028\\u2029 \\u202eeman\\u2066'],
+])
+pools.push(...controls.keys())
+const escaped = (name: string) =>
+  (controls.get(name) ?? name).replace(/[\\"]/g, '\\$&').replaceAll('\n', '\\n')
 
 test('counters, by a sequence of requests that is known', async () => {
   const before = await read()

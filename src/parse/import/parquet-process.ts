@@ -41,7 +41,7 @@ export interface BrokenFile {
   readonly message: string
 }
 
-/** The events of some rows, and the bytes of each, or TOO_LONG. A row of an export may have none. */
+/** The events of some rows, the bytes of each or TOO_LONG. A row of an export may have none. */
 interface ParquetRows {
   readonly bytes: Uint8Array
   readonly lengths: Int32Array
@@ -80,7 +80,7 @@ export function serveParquet(port: CallPort): void {
 /** DuckDB's words for a read that the system refused. */
 const READ_FAILED = /^IO Error: Could not read from file .*: Input\/output error$/
 
-/** Behind DuckDB's words for a row group, or the lists of 2,048 rows, that its memory cannot hold. */
+/** Follows DuckDB's words where its memory cannot hold a row group, or the lists of 2,048 rows. */
 const SMALLER = ': write it with fewer rows in a row group'
 
 /** The answer of `work`, or what DuckDB says is wrong. */
@@ -153,7 +153,7 @@ async function namesIn(connection: DuckDBConnection, file: string, columnCount: 
 }
 
 /**
- * The statement of the head of this file, over the rows of `from`, and the keys that it is bound to.
+ * The statement of the head of this file, over the rows of `from`, and the keys bound to it.
  */
 function eventsSql(shape: RowShape, types: readonly DuckDBType[], from: string) {
   const { fields, payload } = shape

@@ -48,7 +48,7 @@ export function weightSql(value: string, type: DuckDBType, depth = 0): string | 
   return UNKNOWN.has(type.typeId) ? undefined : 0
 }
 
-/** The sum of weights. It nests like a tree, because DuckDB takes expressions of some depth only. */
+/** The sum of weights. It nests like a tree, because DuckDB limits the depth of expressions. */
 export function sumSql(weights: readonly (string | number)[]): string | number {
   let constant = 0
   let terms: string[] = []
