@@ -29,8 +29,11 @@ import {
   FramingHeaders,
   type Listening,
   type ListenOptions,
+  MALFORMED,
+  NO_TUNNEL,
   type RequestHead,
   type Transport,
+  UNKNOWN_METHOD,
 } from './transport.ts'
 
 export const nodeTransport: Transport = { name: 'node', listen }
@@ -249,7 +252,6 @@ function originForm(target: string): string {
 }
 
 const BAD_VERSION = refuse(505, 'bad_version', 'Weir speaks version 1 of HTTP')
-const NO_TUNNEL = refuse(405, 'method_not_allowed', 'this server is no proxy')
 const REFUSALS: Readonly<Record<string, Refusal>> = {
   HPE_HEADER_OVERFLOW: refuse(
     431,
@@ -260,9 +262,26 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
   HPE_CHUNK_EXTENSIONS_OVERFLOW: refuse(413, 'body_too_large', 'the chunk extensions are too long'),
   ERR_HTTP_REQUEST_TIMEOUT: refuse(408, 'too_slow', 'the request did not arrive in time'),
 }
-const MALFORMED = refuse(400, 'malformed_http', 'this is not a well-formed HTTP request')
 
-function refusalOf({ code = '' }: NodeJS.ErrnoException): Refusal {
+/** The error of a request that node:http cannot read. */
+interface ParseError extends NodeJS.ErrnoException {
+  readonly rawPacket?: Buffer
+  readonly bytesParsed?: number
+}
+
+/** A method of any letters, before a target. */
+const METHOD_LINE = /^[\w!#$%&'*+.^`|~-]+ \S/
+
+/** True where the line in which node:http stopped begins with a word that could be a method. */
+function hasMethod({ rawPacket, bytesParsed = 0 }: ParseError): boolean {
+  if (rawPacket === undefined) return false
+  const from = rawPacket.lastIndexOf(10, bytesParsed - 1) + 1
+  return METHOD_LINE.test(rawPacket.toString('latin1', bytesParsed === 0 ? 0 : from, from + 256))
+}
+
+function refusalOf(error: ParseError): Refusal {
+  const { code = '' } = error
+  if (code === 'HPE_INVALID_METHOD' && hasMethod(error)) return UNKNOWN_METHOD
   return Object.hasOwn(REFUSALS, code) ? REFUSALS[code]! : MALFORMED
 }
 

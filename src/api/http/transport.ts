@@ -5,8 +5,10 @@
  *
  * The framing of a body is checked here too. Both libraries accept requests that another reader
  * could take differently. Weir refuses those, so that a proxy in front of it and Weir never
- * disagree about where a request ends (RFC 9112, 6.3).
+ * disagree about where a request ends (RFC 9112, 6.3). So are methods and expectations, in which the
+ * libraries differ.
  */
+import { METHODS } from 'node:http'
 import { CannotRun, type Refusal } from '../../util/errors.ts'
 import type { Connections } from '../connections.ts'
 import { refuse } from '../problem.ts'
@@ -88,6 +90,27 @@ const LENGTHS = badFraming('a request has at most one Content-Length, a whole nu
 const CODINGS = badFraming('the only Transfer-Encoding is chunked, given once')
 const BOTH = badFraming('a request has a Content-Length or a Transfer-Encoding, never both')
 const NO_BODY = badFraming('GET and HEAD have no body in chunks')
+const EXPECTATION = refuse(417, 'unknown_expectation', 'the only Expect is 100-continue')
+/** Of every method that RFC 9110 and its extensions do not name. Methods are in capital letters. */
+export const UNKNOWN_METHOD = refuse(
+  501,
+  'unknown_method',
+  'HTTP has no such method; methods are in capital letters, such as GET and POST',
+)
+export const MALFORMED = refuse(400, 'malformed_http', 'this is not a well-formed HTTP request')
+export const NO_TUNNEL = refuse(405, 'method_not_allowed', 'this server is no proxy')
+
+const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS)
+
+/** The characters of a method (RFC 9110, 5.6.2). */
+const METHOD = /^[\w!#$%&'*+.^`|~-]+$/
+
+/** The refusal of a method that no route may have. @param method as sent */
+export function refuseMethod(method: string): Refusal | undefined {
+  if (method === 'CONNECT') return NO_TUNNEL
+  if (KNOWN_METHODS.has(method)) return undefined
+  return METHOD.test(method) ? UNKNOWN_METHOD : MALFORMED
+}
 
 /**
  * The framing headers of one request. Each header is taken, because a library's look-up returns
@@ -99,6 +122,7 @@ export class FramingHeaders {
   #length = ''
   #codings = 0
   #coding = ''
+  #isUnexpected = false
 
   /** Takes a header. The name is in lower case. */
   take(name: string, value: string): void {
@@ -109,11 +133,14 @@ export class FramingHeaders {
       if (this.#codings === 0) this.#coding = value
       this.#codings += 1
     } else if (name === 'host') this.#hosts += 1
+    else if (name === 'expect' && value !== '' && value.toLowerCase() !== '100-continue')
+      this.#isUnexpected = true
   }
 
   /** Bytes of the body, CHUNKED, or the refusal. The method is in lower case. */
   framingOf(method: string): number | Refusal {
     if (this.#hosts > 1) return HOSTS
+    if (this.#isUnexpected) return EXPECTATION
     if (this.#lengths === 0 && this.#codings === 0) return 0
     if (this.#codings === 0)
       return this.#lengths === 1 && DIGITS.test(this.#length) ? Number(this.#length) : LENGTHS

@@ -22,6 +22,7 @@ import {
   type Listening,
   type ListenOptions,
   type RequestHead,
+  refuseMethod,
   type Transport,
 } from './transport.ts'
 
@@ -41,9 +42,9 @@ export function uwsTransport(uws: UwsModule): Transport {
 function listen(uws: UwsModule, options: ListenOptions): Promise<Listening> {
   const { host, port, connections, onRequest } = options
   const app = uws.App()
-  const take = (res: HttpResponse, request: HttpRequest, method: string) => {
-    const responder = new UwsResponder(res, method === 'head', connections)
-    const head = new UwsHead(res, request, method)
+  const take = (res: HttpResponse, request: HttpRequest) => {
+    const head = new UwsHead(res, request)
+    const responder = new UwsResponder(res, head.method === 'head', connections)
     responder.isChunked = head.framing === CHUNKED
     onRequest(head, responder)
   }
@@ -52,10 +53,7 @@ function listen(uws: UwsModule, options: ListenOptions): Promise<Listening> {
     else if (!connections.sockets.enter()) res.close()
   }
   app.filter(countSocket as Parameters<typeof app.filter>[0])
-  // POST and DELETE have routes of their own, which saves a call into C++ that reads the method.
-  app.post('/*', (res, request) => take(res, request, 'post'))
-  app.del('/*', (res, request) => take(res, request, 'delete'))
-  app.any('/*', (res, request) => take(res, request, request.getMethod()))
+  app.any('/*', take)
   return new Promise((resolve, reject) => {
     // Exclusive: otherwise a second server on the same port would listen too and get half of the
     // connections.
@@ -91,12 +89,14 @@ class UwsHead implements RequestHead {
   readonly #response: HttpResponse
   readonly #request: HttpRequest
 
-  constructor(response: HttpResponse, request: HttpRequest, method: string) {
-    this.method = method
+  constructor(response: HttpResponse, request: HttpRequest) {
+    // NOTE: getMethod() changes the request's own memory to lower case.
+    const sent = request.getCaseSensitiveMethod()
+    this.method = sent.toLowerCase()
     this.path = request.getUrl()
     this.#response = response
     this.#request = request
-    this.framing = this.#framing()
+    this.framing = refuseMethod(sent) ?? this.#framing()
   }
 
   get query(): string {
