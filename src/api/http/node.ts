@@ -24,6 +24,7 @@ import type { Connections } from '../connections.ts'
 import { problemReply, refuse } from '../problem.ts'
 import { type DataHandler, headText, nothing, Responder } from '../responder.ts'
 import {
+  beginsWithMethod,
   CHUNKED,
   cannotListen,
   FramingHeaders,
@@ -269,14 +270,11 @@ interface ParseError extends NodeJS.ErrnoException {
   readonly bytesParsed?: number
 }
 
-/** A method of any letters, before a target. */
-const METHOD_LINE = /^[\w!#$%&'*+.^`|~-]+ \S/
-
 /** True where the line in which node:http stopped begins with a word that could be a method. */
 function hasMethod({ rawPacket, bytesParsed = 0 }: ParseError): boolean {
   if (rawPacket === undefined) return false
   const from = rawPacket.lastIndexOf(10, bytesParsed - 1) + 1
-  return METHOD_LINE.test(rawPacket.toString('latin1', bytesParsed === 0 ? 0 : from, from + 256))
+  return beginsWithMethod(rawPacket.toString('latin1', bytesParsed === 0 ? 0 : from, from + 256))
 }
 
 function refusalOf(error: ParseError): Refusal {

@@ -5,8 +5,8 @@
  *
  * The framing of a body is checked here too. Both libraries accept requests that another reader
  * could take differently. Weir refuses those, so that a proxy in front of it and Weir never
- * disagree about where a request ends (RFC 9112, 6.3). So are methods and expectations, in which the
- * libraries differ.
+ * disagree about where a request ends (RFC 9112, 6.3). Methods and expectations are checked here
+ * too, because the libraries differ in them.
  */
 import { METHODS } from 'node:http'
 import { CannotRun, type Refusal } from '../../util/errors.ts'
@@ -104,6 +104,12 @@ const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS)
 
 /** The characters of a method (RFC 9110, 5.6.2). */
 const METHOD = /^[\w!#$%&'*+.^`|~-]+$/
+
+/** True of a request line whose method is well-formed. */
+export function beginsWithMethod(line: string): boolean {
+  const end = line.indexOf(' ')
+  return end > 0 && METHOD.test(line.slice(0, end))
+}
 
 /** The refusal of a method that no route may have. @param method as sent */
 export function refuseMethod(method: string): Refusal | undefined {
