@@ -326,7 +326,7 @@ async function readRows(running: Running, result: DuckDBResult, rowsMax: number)
     if (chunk === null || chunk.rowCount === 0) return rows
     if (rows.length + chunk.rowCount > rowsMax)
       throw new Unavailable('too_many_rows', `the answer has more than ${rowsMax} rows`)
-    // A chunk may name one long text in each of its rows, which would be as many JavaScript strings.
+    // A chunk may name one long text in each of its rows: as many JavaScript strings.
     if (characters + charactersMin(chunk) > ANSWER_CHARACTERS_MAX) throw answerTooLarge()
     const columns = Array.from({ length: chunk.columnCount }, (_, column) => printColumn(chunk, column))
     for (const column of columns)

@@ -940,8 +940,8 @@ export const ENGINE_STEADY_MS = 60_000
 export const QUERY_HEAP_MIB = 512
 /**
  * Bytes of the query process besides the memory of its propellers: Node and the rows of answers,
- * and DuckDB's states that its own limit does not count. Two queries that sorted and grouped 4M rows
- * in two propellers took 260 MiB, and two answers of the largest size 300 MiB.
+ * and DuckDB's states that its own limit does not count. Two queries that sorted and grouped 4M
+ * rows in two propellers took 260 MiB, and two answers of the largest size 300 MiB.
  */
 export const QUERY_OVERHEAD_BYTES = 320 * MiB
 /** Bytes of a thread's stack, which the system counts whole. */
@@ -986,8 +986,8 @@ export const CHUNK_WORK_MS_MAX = 2_000
  */
 export const CHUNK_WORK_NS_UNCHECKED = 30
 /**
- * Bytes of texts that a statement makes of one chunk, in each of DuckDB's threads. DuckDB keeps them
- * outside its memory limit. A row group of FLUSH_BYTES in lower case takes as much.
+ * Bytes of texts that a statement makes of one chunk, in each of DuckDB's threads. DuckDB keeps
+ * them outside its memory limit. A row group of FLUSH_BYTES in lower case takes as much.
  */
 export const CHUNK_TEXT_BYTES_MAX = 64 * MiB
 /** Files, and columns of files, of which the bytes of a chunk are known: some 200 bytes each. */

@@ -80,8 +80,8 @@ function command({ heapMiB, dataBytesMax }: ProcessOptions) {
 }
 
 /**
- * DuckDB's allocator keeps addresses that it has given back, which the limit counts: 1,650 MiB where
- * 960 were in use. Without that 1,090.
+ * DuckDB's allocator keeps addresses that it has given back, which the limit counts: 1,650 MiB
+ * where 960 were in use. Without that 1,090.
  */
 const GIVE_BACK = { DUCKDB_JE_MALLOC_CONF: 'retain:false' }
 

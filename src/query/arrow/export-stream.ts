@@ -74,8 +74,8 @@ export interface ExportCalls {
 }
 
 /**
- * A failure of a temporary file: the machine is at fault, not a segment. The log has the path, which
- * clients do not see.
+ * A failure of a temporary file: the machine is at fault, not a segment. The log has the path,
+ * which clients do not see.
  */
 export function copyFailed(file: string, what: 'read' | 'written', error: unknown): Unavailable {
   warn(`${file} cannot be ${what}: ${(error as Error).message}`)

@@ -79,7 +79,9 @@ export class TextWorkCounter {
     for (const [column, times] of sizeOf(value)) known.set(column, Math.max(times, known.get(column) ?? 0))
   }
 
-  /** An output of the statement itself: of joined rows the engine copies each text into the answer. */
+  /**
+   * An output of the statement itself: of joined rows the engine copies each text into the answer.
+   */
   answer(value: Typed, rows: number): void {
     for (const [name, times] of sizeOf(value))
       this.#work.push({ name, ns: 0, made: times * ANSWER_MADE, isScan: false, rows, isOfJoin: true })
@@ -104,7 +106,7 @@ export class TextWorkCounter {
     this.#work.push({ name, ...cost, isScan: this.isScan, rows: Infinity, isOfJoin: false })
   }
 
-  /** The columns behind a name, itself among them: a name may be that of a column of the pool too. */
+  /** The columns behind a name, itself among them: it may be that of a column of the pool too. */
   #behind(name: string, seen: ReadonlySet<string>): Size {
     const outer = new Set([...seen, name])
     const all = new Map([[name, 1]])
