@@ -14,7 +14,7 @@ import type { TestServer } from '../test/util/server.ts'
 import { freePort } from '../test/util/server.ts'
 import { benchFolder } from './leftovers.ts'
 import { print, quantileOf, row, sleep } from './measure.ts'
-import { numberOf, Usage } from './options.ts'
+import { numberOf } from './options.ts'
 import { application, asked } from './readers.ts'
 import { fillPools, READER_ATTACKS } from './readers-attacks.ts'
 import { startWeir } from './weir.ts'
@@ -41,6 +41,7 @@ export async function benchContainer(options: ContainerOptions): Promise<void> {
   const memory = numberOf('memory', options.memory, 1_100)
   const seconds = numberOf('seconds', options.seconds, 20)
   const group = createGroup(memory * MiB)
+  if (group === undefined) return
   try {
     await inGroup(group, memory, seconds)
   } finally {
@@ -198,8 +199,8 @@ interface Group {
   remove(): void
 }
 
-/** @throws Usage where the system has no memory cgroups, or the user may not make one */
-function createGroup(bytes: number): Group {
+/** undefined where the system has no memory cgroups, or the user may not make one. */
+function createGroup(bytes: number): Group | undefined {
   const isVersion1 = existsSync('/sys/fs/cgroup/memory/memory.limit_in_bytes')
   const folder = join(isVersion1 ? '/sys/fs/cgroup/memory' : '/sys/fs/cgroup', `weir-bench-${process.pid}`)
   const events = join(folder, isVersion1 ? 'memory.oom_control' : 'memory.events')
@@ -207,7 +208,8 @@ function createGroup(bytes: number): Group {
     mkdirSync(folder)
     writeFileSync(join(folder, isVersion1 ? 'memory.limit_in_bytes' : 'memory.max'), String(bytes))
   } catch (error) {
-    throw new Usage(`container: a memory cgroup cannot be made: ${(error as Error).message}`)
+    print(row('no memory cgroup can be made', (error as Error).message))
+    return undefined
   }
   return {
     under: ['sh', '-c', `echo $$ > ${folder}/cgroup.procs && exec "$@"`, 'sh'],

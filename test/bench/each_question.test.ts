@@ -40,6 +40,13 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /verdict +rows and sum equal the model/,
     ],
   },
+  container: {
+    args: '--seconds 1'.split(' '),
+    prints: [
+      /no memory cgroup can be made|^ *a sort that spills +acks \d+ batches, p99 \d+ ms, \d+ failed; counters \d+, p99/m,
+      /no memory cgroup can be made|acknowledged batches, and those not whole +[1-9]\d* and 0$/m,
+    ],
+  },
   export: {
     args: '--rows 1000'.split(' '),
     prints: [
@@ -178,6 +185,13 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /acks with 1 kills +p50 .* no errors; queries: \d+\/s, \d+ failed$/m,
       /the next answer +p50 \d+ ms, max \d+ ms/,
       /acknowledged and counted +(\d+) and \1$/m,
+    ],
+  },
+  readers: {
+    args: '--only calm --seconds 1'.split(' '),
+    prints: [
+      /^calm +[1-9]\d* +\d+ +\d+ +\d+ +0 +\d+ +0 +\d+ +0$/m,
+      /memory at most: server \d+ MiB, .*weir-query \d+ MiB.*; disk: \d+ MiB free before, \d+ at least$/m,
     ],
   },
   received: {
