@@ -92,6 +92,12 @@ export interface ImportCalls {
  */
 export const TOO_LONG = -1
 
+/**
+ * Follows the words of DuckDB or V8 where the memory cannot hold a row group, the lists of 2,048
+ * rows, or the vectors of some thousand columns.
+ */
+export const PARQUET_SMALLER = ': write it with fewer rows in a row group, or with fewer columns'
+
 /** A body that cannot be read on. */
 export class BodyBroken extends Error {
   override readonly name = 'BodyBroken'

@@ -10,7 +10,7 @@
  * no property, because `||` of it is null and concat_ws leaves nulls out.
  *
  * DuckDB makes the events of a chunk of 2,048 rows at once, and no memory limit of it counts their
- * texts. So a row takes a place in the chunk for each PARQUET_PLACE_BYTES of its weight
+ * texts. So a row takes a place in the chunk for each PARQUET_PLACE_BYTES of its estimated weight
  * (row-weight.ts): unnest() repeats the row without copying its values, and the event is made at
  * the first of its places. A row that is surely too long takes the place -1 and has no event.
  *
@@ -21,12 +21,13 @@ import type { DuckDBConnection, DuckDBResult } from '@duckdb/node-api'
 import type { SchemaColumn } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
 import { DuckDBInstance, type DuckDBType, DuckDBTypeId } from '../../util/duckdb.ts'
+import { isOutOfMemory } from '../../util/duckdb-errors.ts'
 import { IMPORT_ROW_BYTES_MAX, PARQUET_MEMORY_BYTES, PARQUET_PLACE_BYTES } from '../../util/limits.ts'
 import { quoteText } from '../../util/sql.ts'
 import { type CallPort, serve } from '../../util/thread-server.ts'
-import { BodyBroken, TOO_LONG } from './import-types.ts'
+import { BodyBroken, PARQUET_SMALLER, TOO_LONG } from './import-types.ts'
 import { type RowShape, type ShapeNode, shapeOf } from './row-shape.ts'
-import { sumSql, weightSql } from './row-weight.ts'
+import { ESTIMATED_INNER_BYTES, sumSql, weightSql } from './row-weight.ts'
 
 interface ParquetFile {
   /** Absolute. */
@@ -80,9 +81,6 @@ export function serveParquet(port: CallPort): void {
 /** DuckDB's words for a read that the system refused. */
 const READ_FAILED = /^IO Error: Could not read from file .*: Input\/output error$/
 
-/** Follows DuckDB's words where its memory cannot hold a row group, or the lists of 2,048 rows. */
-const SMALLER = ': write it with fewer rows in a row group'
-
 /** The answer of `work`, or what DuckDB says is wrong. */
 async function orBroken<T>(
   file: string,
@@ -95,7 +93,7 @@ async function orBroken<T>(
     const [first = ''] = (error as Error).message.split('\n', 1)
     // The disk failed: the file may be fine.
     if (READ_FAILED.test(first)) return { broken: { code: 'tmp_failed', message: first } }
-    const more = first.startsWith('Out of Memory Error') ? SMALLER : ''
+    const more = isOutOfMemory(error) || error instanceof RangeError ? PARQUET_SMALLER : ''
     const message = `the file cannot be read: ${first.replaceAll(file, 'the file')}${more}`
     return { broken: { code: 'broken_parquet', message } }
   }
@@ -159,16 +157,21 @@ function eventsSql(shape: RowShape, types: readonly DuckDBType[], from: string) 
   const { fields, payload } = shape
   const { sql, keys } = rowSql(shape, types)
   const read = payload >= 0 ? [payload] : [...fields.keys()]
-  const weights = read.map(field => weightSql(`c${field}`, must(types[field], 'the type of a column')))
-  const known = weights.filter(weight => weight !== undefined)
+  const weigh = (innerBytes?: number) => {
+    const type = (field: number) => must(types[field], 'the type of a column')
+    return read.map(field => weightSql(`c${field}`, type(field), innerBytes)).filter(one => one !== undefined)
+  }
+  const known = weigh()
   const bytes = sumSql(known)
+  const estimate = sumSql(weigh(ESTIMATED_INNER_BYTES))
   const keyBytes = keys.reduce((sum, key) => sum + Buffer.byteLength(key), 0)
   // A row with a value of unknown size is given all the places that a row may take.
-  const more = known.length === weights.length ? keyBytes : keyBytes + IMPORT_ROW_BYTES_MAX
-  const places = `1 + (weight + ${more}) // ${PARQUET_PLACE_BYTES}`
+  const more = known.length === read.length ? keyBytes : keyBytes + IMPORT_ROW_BYTES_MAX
+  // A row that is not refused takes the places of the heaviest one at most.
+  const places = `1 + (least(estimate, ${IMPORT_ROW_BYTES_MAX}) + ${more}) // ${PARQUET_PLACE_BYTES}`
   const given = fields.map((_, index) => `c${index}`).join(', ')
   const columns = read.map(field => `c${field}`).join(', ')
-  const weighed = `SELECT ${columns}, ${bytes} AS weight FROM (${from}) AS file_rows(${given})`
+  const weighed = `SELECT ${columns}, ${bytes} AS weight, ${estimate} AS estimate FROM (${from}) AS file_rows(${given})`
   const placed = `SELECT ${columns}, unnest(CASE WHEN weight > ${IMPORT_ROW_BYTES_MAX} THEN [-1::BIGINT] ELSE range(${places}) END)::INTEGER AS place FROM (${weighed})`
   return { select: `SELECT CASE WHEN place = 0 THEN ${sql} END, place FROM (${placed})`, keys }
 }

@@ -19,7 +19,14 @@ import {
   SPOOL_FREE_BYTES_MIN,
 } from '../../util/limits.ts'
 import { startProcess } from '../../util/process-kit.ts'
-import { BodyBroken, type Done, type ImportOptions, type RowBatch, TOO_LONG } from './import-types.ts'
+import {
+  BodyBroken,
+  type Done,
+  type ImportOptions,
+  PARQUET_SMALLER,
+  type RowBatch,
+  TOO_LONG,
+} from './import-types.ts'
 import type { Pieces } from './inflate.ts'
 import type { BrokenFile, ParquetCalls } from './parquet-process.ts'
 import type { RowBatches } from './row-batches.ts'
@@ -39,7 +46,7 @@ export async function* parquetBatches(
       crashAt: '',
       heapMiB: PARQUET_HEAP_MIB,
       dataBytesMax: PARQUET_DATA_BYTES_MAX,
-      lost: () => new BodyBroken('broken_parquet', 'the file is damaged: its reader failed'),
+      lost: readerLost,
     })
     try {
       const opened = known(await process.call('open', { file: spoolFile, columns, skipRows }))
@@ -52,6 +59,22 @@ export async function* parquetBatches(
     rmSync(spoolFile, { force: true })
   }
   return { rows: batches.rows, bytes: 0 }
+}
+
+/** How a process ends that touched memory which is not its own: a damaged file made it do so. */
+const CRASHED = /SIGSEGV|SIGBUS|SIGILL|SIGFPE/
+
+/**
+ * The reader has ended. V8, and libraries without a handler, abort the process where the system
+ * gives them no memory. The kernel ends it where the machine has none.
+ */
+function readerLost({ message }: Error): BodyBroken {
+  if (CRASHED.test(message)) return new BodyBroken('broken_parquet', 'the file is damaged: its reader failed')
+  const how = message.replace(/^the parquet process \S+ /, '')
+  return new BodyBroken(
+    'broken_parquet',
+    `the reader of the file ${how}: it took too much memory, or the file is damaged${PARQUET_SMALLER}`,
+  )
 }
 
 async function* rowsOf(

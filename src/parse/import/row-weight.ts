@@ -3,7 +3,9 @@
  * knows the length of a text without copying it, also where a dictionary holds the text once for
  * thousands of rows. So a row's weight is known before the row becomes a text.
  *
- * The true length is at most 12 times the weight: a control character takes 6 bytes, a double 24.
+ * The true length is at most 12 times the estimate, because a control character takes 6 bytes and a
+ * double 24. The estimate counts more than the weight for each element of a list: one of the weight's
+ * 2 bytes may take 40, such as a time.
  */
 import {
   DuckDBArrayType,
@@ -16,6 +18,8 @@ import {
 
 /** The shortest value inside a list or an object, such as 0, and the comma behind it. */
 const INNER_BYTES = 2
+/** The bytes of an element, beside its texts, in an estimate. */
+export const ESTIMATED_INNER_BYTES = 4
 /** Quotes, colon and comma of a property. */
 const PROPERTY_BYTES = 4
 
@@ -32,19 +36,25 @@ const UNKNOWN: ReadonlySet<DuckDBTypeId> = new Set([
 /**
  * The bytes of a value as SQL, a number where all values of the type have the same; undefined where
  * the type does not tell.
+ * @param innerBytes of an element: with more than INNER_BYTES the result is an estimate
  * @param depth lists around the value: names the variables of lambdas
  */
-export function weightSql(value: string, type: DuckDBType, depth = 0): string | number | undefined {
+export function weightSql(
+  value: string,
+  type: DuckDBType,
+  innerBytes = INNER_BYTES,
+  depth = 0,
+): string | number | undefined {
   if (type.typeId === DuckDBTypeId.VARCHAR) return `coalesce(strlen(${value}), 0)`
   if (type.typeId === DuckDBTypeId.BLOB) return `coalesce(octet_length(${value}), 0)`
   if (type instanceof DuckDBListType || type instanceof DuckDBArrayType)
-    return elementsSql(value, type.valueType, INNER_BYTES, depth)
+    return elementsSql(value, type.valueType, innerBytes, innerBytes, depth)
   if (type instanceof DuckDBMapType) {
-    const keys = elementsSql(`map_keys(${value})`, type.keyType, PROPERTY_BYTES, depth)
-    const values = elementsSql(`map_values(${value})`, type.valueType, INNER_BYTES, depth)
+    const keys = elementsSql(`map_keys(${value})`, type.keyType, PROPERTY_BYTES, innerBytes, depth)
+    const values = elementsSql(`map_values(${value})`, type.valueType, innerBytes, innerBytes, depth)
     return keys === undefined || values === undefined ? undefined : sumSql([keys, values])
   }
-  if (type instanceof DuckDBStructType) return structSql(value, type, depth)
+  if (type instanceof DuckDBStructType) return structSql(value, type, innerBytes, depth)
   return UNKNOWN.has(type.typeId) ? undefined : 0
 }
 
@@ -72,20 +82,26 @@ function elementsSql(
   list: string,
   type: DuckDBType,
   bytes: number,
+  innerBytes: number,
   depth: number,
 ): string | number | undefined {
   const element = `e${depth}`
-  const weight = weightSql(element, type, depth + 1)
+  const weight = weightSql(element, type, innerBytes, depth + 1)
   if (weight === undefined) return undefined
   const each = sumSql([weight, bytes])
   if (typeof each === 'number') return `coalesce(len(${list}) * ${each}, 0)`
   return `coalesce(list_sum(list_transform(${list}, lambda ${element}: ${each}))::BIGINT, 0)`
 }
 
-function structSql(value: string, type: DuckDBStructType, depth: number): string | number | undefined {
+function structSql(
+  value: string,
+  type: DuckDBStructType,
+  innerBytes: number,
+  depth: number,
+): string | number | undefined {
   const weights: (string | number)[] = []
   for (const [index, field] of type.entryTypes.entries()) {
-    const weight = weightSql(`struct_extract_at(${value}, ${index + 1})`, field, depth)
+    const weight = weightSql(`struct_extract_at(${value}, ${index + 1})`, field, innerBytes, depth)
     if (weight === undefined) return undefined
     weights.push(weight, Buffer.byteLength(type.entryNames[index] ?? '') + PROPERTY_BYTES)
   }
