@@ -187,7 +187,10 @@ export class StreamAhead {
     }
   }
 
-  /** Time for which the client has taken next to nothing of what is ready; 0 while nothing is. */
+  /**
+   * Time for which the client has taken next to nothing of what is ready, as far as the socket has
+   * told; 0 while nothing is ready.
+   */
   idleMs(nowMs: number): number {
     return this.fullSinceMs === undefined ? 0 : nowMs - this.#tookAtMs
   }

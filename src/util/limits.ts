@@ -568,10 +568,11 @@ export const STREAM_STALL_MS = 60_000
 /**
  * Time after which a stream gives its place to one that waits, if its client took less than
  * STREAM_BYTES_PER_SECOND_MIN meanwhile. A full socket reports room when a third of it, up to
- * 1.3 MiB, is free again: in this time a reader of 140 kB/s makes that much room.
+ * 1.3 MiB, is free again: in this time a reader of 140 kB/s makes that much room. A slower one may
+ * look idle although it reads (seen with 20 and 100 kB/s).
  */
 export const STREAM_IDLE_MS = 10_000
-/** Bytes that a stream's client takes in a second; it loses its place to a waiting one below it. */
+/** Bytes a second that the server sees a stream's client take; below, it counts as idle. */
 export const STREAM_BYTES_PER_SECOND_MIN = 16 * KiB
 /** Time for which a stream waits for a place; then it is 503. */
 export const STREAM_WAIT_MS = WAIT_MS_MAX
