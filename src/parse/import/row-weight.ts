@@ -3,9 +3,9 @@
  * knows the length of a text without copying it, also where a dictionary holds the text once for
  * thousands of rows. So a row's weight is known before the row becomes a text.
  *
- * The true length is at most 12 times the estimate, because a control character takes 6 bytes and a
- * double 24. The estimate counts more than the weight for each element of a list: one of the weight's
- * 2 bytes may take 40, such as a time.
+ * The weight counts 2 bytes for an element of a list, which may take 40, such as a DECIMAL. So the
+ * estimate counts ESTIMATED_INNER_BYTES for it. The true length is at most 12 times the estimate: a
+ * control character takes 6 bytes, a double 24.
  */
 import {
   DuckDBArrayType,
