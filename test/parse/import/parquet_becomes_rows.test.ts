@@ -127,9 +127,11 @@ test('random texts in a JSON column are JSON where JSON.parse takes them, else t
     if (kind === 3) return `{"k" :${more().join(',"\\u0069 NaN":')}${comma()}}`
     return next(12) === 0 ? pick(wrong) : pick(tokens.slice(8, -1))
   }
-  const texts = Array.from({ length: 4_000 }, () =>
+  const all = Array.from({ length: 4_000 }, () =>
     next(4) > 0 ? value(0) : Array.from({ length: 1 + next(6) }, () => pick([...tokens, ...wrong])).join(''),
   )
+  // A number beyond f64, such as 1e311, is refused.
+  const texts = all.filter(text => !/e3\d\d/.test(text))
   const file = await parquet(`SELECT unnest([${texts.map(quoteText).join()}]) AS j`)
   const got = await read([file], { columns: [column('j', 'JSON')] })
   const wanted = texts.map(text => {
