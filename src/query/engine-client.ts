@@ -12,10 +12,14 @@
  * itself, nobody knows which query was the cause: each one runs again in the penalty lane, where
  * it is alone. The one that ends that process too is the cause, and rejects with Unavailable
  * (`query_process`). A query runs again once for each of the two reasons.
+ *
+ * Where the system refuses memory to a process, the query that asked for it need not be the one that
+ * took it: it runs again alone too. The process goes on.
  */
 
 import type { Propeller } from '../catalog/model.ts'
 import type { EnsureWhole } from '../store/check/segment-checks.ts'
+import { PROCESS_MEMORY } from '../util/duckdb-errors.ts'
 import { Unavailable } from '../util/errors.ts'
 import {
   DELETION_VECTORS_BYTES_MAX,
@@ -324,6 +328,7 @@ class EngineClient implements LazyEngine {
     } else if (query.gone?.aborted === true) query.reject(CLIENT_GONE())
     else if (end.lost === 'other') this.#runBesideNoCulprit(query, end.error)
     else if (end.lost === 'crash') this.#runAlone(query, end.error, lane)
+    else if (codeOf(end.error) === PROCESS_MEMORY) this.#findMemory(query, end.error, lane)
     else if (query.crashedIn === 'query' && isOfSmallLane(end.error)) query.reject(LOST())
     else {
       if (codeOf(end.error) === 'timeout') this.#penalise(query, 'a query took too long')
@@ -356,6 +361,17 @@ class EngineClient implements LazyEngine {
       this.#penalise(query, 'a query ended two processes')
       query.reject(error)
     }
+  }
+
+  /** A query that has no memory where it is alone takes it itself. A long copy runs once (#runAlone). */
+  #findMemory(query: EngineQuery, error: Error, lane: QueryProcessName): void {
+    if (lane === 'query' && query.crashedIn === undefined && !isLong(query)) {
+      query.crashedIn = lane
+      this.#penalty.addAgain(query)
+      return
+    }
+    if (lane === 'penalty') this.#penalise(query, 'a query took all memory of its process')
+    query.reject(new Unavailable('query_memory', error.message))
   }
 
   /** Lets the application's queries run in the penalty lane from now on, those that wait too. */

@@ -32,7 +32,7 @@ export interface EngineQuery {
   wait: { readonly sinceMs: number; readonly timer: NodeJS.Timeout | undefined } | undefined
   /** It ran in a process that was ended because of another query. */
   wasBesideCulprit: boolean
-  /** The lane whose process ended by itself while the query ran in it. */
+  /** The lane whose process ended by itself, or had no memory, while the query ran in it. */
   crashedIn: QueryProcessName | undefined
 }
 

@@ -49,7 +49,7 @@ function refusalOf(error: unknown, stage: Stage): Unavailable | undefined {
   if (error instanceof Unavailable) return error
   const line = firstLine(error)
   if (isOutOfMemory(error))
-    return new Unavailable(`${stage}_memory`, stage === 'query' ? memorySentence(line) : line)
+    return stage === 'query' ? queryMemory(line) : new Unavailable('merge_memory', line)
   const isOfDisk = /too many open files|no space left|disk quota/i.test(line)
   return isOfDisk ? ioFailure(stage, line) : undefined
 }
@@ -70,15 +70,26 @@ const ASK_FOR_LESS = 'ask for fewer rows, groups or columns'
 
 /**
  * What the caller of a query can do about DuckDB's limit, which its message shows as (used/limit
- * used). Other lines are about the memory of the process.
+ * used). Other lines are about the memory of the process, which a query beside it may have taken.
  */
-function memorySentence(line: string): string {
+function queryMemory(line: string): Unavailable {
   if (line.includes('failed to offload'))
-    return `the query keeps more rows aside on the disk than it may: ${ASK_FOR_LESS}`
+    return new Unavailable(
+      'query_memory',
+      `the query keeps more rows aside on the disk than it may: ${ASK_FOR_LESS}`,
+    )
   const end = line.indexOf(' used)')
-  if (end < 0) return `the query process has no memory left for the query: ${ASK_FOR_LESS}, or shorter texts`
-  return tooMuchMemory(` ${line.slice(line.lastIndexOf('(', end), end + ' used)'.length)}`)
+  if (end < 0)
+    return new Unavailable(
+      PROCESS_MEMORY,
+      `the query process has no memory left for the query: ${ASK_FOR_LESS}, or shorter texts`,
+    )
+  const used = line.slice(line.lastIndexOf('(', end), end + ' used)'.length)
+  return new Unavailable('query_memory', tooMuchMemory(` ${used}`))
 }
+
+/** The code of an error that the main thread answers (query/engine-client.ts): no client sees it. */
+export const PROCESS_MEMORY = 'process_memory'
 
 function tooMuchMemory(used: string): string {
   return `the query needs more memory than its propeller has${used}: ${ASK_FOR_LESS}, or give the application a larger propeller`
@@ -90,7 +101,7 @@ function tooMuchMemory(used: string): string {
  */
 export function withoutDetails(error: unknown): unknown {
   if (error instanceof SegmentDamaged) return new SegmentDamaged(error.file, 'it is damaged')
-  const isMemory = error instanceof Unavailable && error.code === 'query_memory'
+  const isMemory = error instanceof Unavailable && ['query_memory', PROCESS_MEMORY].includes(error.code)
   return isMemory ? new Unavailable(error.code, tooMuchMemory('')) : error
 }
 

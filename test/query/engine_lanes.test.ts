@@ -251,6 +251,20 @@ test('a query that only the smaller lane cannot answer is to be sent again, with
   expect(names(engine)).toEqual([])
 })
 
+test('a query for which the process has no memory runs again alone, and is the cause if it has none there', async () => {
+  let crashes = 0
+  const engine = await open({ onCrash: () => ++crashes })
+  // DuckDB does not count the texts that an expression makes of a chunk.
+  const bomb = "SELECT MAX(length(upper(repeat('x', 1000000 + (n + i)::INT)))) FROM rows, range(5000) t(i)"
+  // As if a query beside it had taken the memory: alone it has enough.
+  const innocent = `${bomb} WHERE current_setting('memory_limit') <> '${PENALTY[0]![0]}'`
+  expect(await rows(engine.run(task(innocent), 'P1_LARGE 1'))).toEqual([[null]])
+  expect(names(engine)).toEqual([])
+  await expect(engine.run(task(bomb), 'P1_LARGE 2')).rejects.toMatchObject({ code: 'query_memory' })
+  expect(names(engine)).toEqual(['P1_LARGE 2'])
+  expect(crashes).toBe(0)
+})
+
 test('a long copy is not run again after a crash; its second crash brings the penalty', async () => {
   const engine = await open()
   for (const penalised of [[], ['P1_LARGE 1']]) {

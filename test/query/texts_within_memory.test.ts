@@ -90,7 +90,7 @@ test('a query beyond the limit of the system answers an error, and the next one 
   try {
     await process.call('open', undefined)
     const bomb = 'SELECT MAX(length(upper(a.s || b.s))) FROM rows_1 b CROSS JOIN rows a'
-    await expect(run(bomb)).rejects.toMatchObject({ name: 'Unavailable', code: 'query_memory' })
+    await expect(run(bomb)).rejects.toMatchObject({ name: 'Unavailable', code: 'process_memory' })
     expect(await run('SELECT COUNT(*) FROM rows_1')).toMatchObject({ rows: [['5000']] })
     expect(crashes).toEqual([])
   } finally {

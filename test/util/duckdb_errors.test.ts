@@ -33,9 +33,9 @@ const explain = (message: string, segments = SEGMENTS, read = run) =>
   typedError(new Error(message), 'query', segments, read)
 
 test.each([
-  ['Out of Memory Error: could not allocate block', 'query_memory'],
-  ['Failed to append: could not allocate 5 bytes', 'query_memory'],
-  ['std::bad_alloc', 'query_memory'],
+  ['Out of Memory Error: could not allocate block', 'process_memory'],
+  ['Failed to append: could not allocate 5 bytes', 'process_memory'],
+  ['std::bad_alloc', 'process_memory'],
   [
     'Out of Memory Error: failed to offload data block of size 256.0 KiB (8.0 GiB/8.0 GiB used).',
     'query_memory',
@@ -77,6 +77,8 @@ test('a query beyond the limit of memory is told so, and a merge in the words of
 test('a reader with a policy learns no figure, line or path', async () => {
   const memory = withoutDetails(await explain('Out of Memory Error: no block (190 MiB/192 MiB used)'))
   expect(memory).toMatchObject({ code: 'query_memory', message: expect.not.stringMatching(/\d|block/) })
+  const ofProcess = withoutDetails(await explain('std::bad_alloc'))
+  expect(ofProcess).toMatchObject({ code: 'process_memory', message: (memory as Error).message })
   const io = withoutDetails(await explain('IO Error: Could not write "/data/tmp/x": No space left on device'))
   expect(io).toMatchObject({ code: 'query_io', message: expect.not.stringMatching(/data|space/) })
   const rows = new Unavailable('too_many_rows', 'the answer has more than 5 rows')
@@ -121,7 +123,7 @@ test('where all segments are whole, a failure of the disk is a refusal and anoth
 
 test('a refusal or an interrupt while segments are read says nothing about them', async () => {
   const refusals = [
-    ['Out of Memory Error: no block', { name: 'Unavailable', code: 'query_memory' }],
+    ['Out of Memory Error: no block', { name: 'Unavailable', code: 'process_memory' }],
     ['IO Error: Cannot open file: Too many open files', { name: 'Unavailable', code: 'query_io' }],
     ['INTERRUPT Error: Interrupted!', { name: 'Error', message: 'Invalid Error: odd' }],
   ] as const
