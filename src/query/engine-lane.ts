@@ -166,14 +166,14 @@ export class EngineLane {
     return true
   }
 
-  /** Takes all queries of an application out of the queue. */
+  /** Takes all queries of an application out of the queue, those first that run again. */
   takeWaiting(fairKey: string): EngineQuery[] {
-    const taken: EngineQuery[] = []
+    const taken = this.#again.filter(query => query.fairKey === fairKey)
+    for (const query of taken) this.#again.splice(this.#again.indexOf(query), 1)
     const isOf = (_key: string, query: EngineQuery) => query.fairKey === fairKey
-    for (let next = this.#waiting.tryShift(isOf); next !== undefined; next = this.#waiting.tryShift(isOf)) {
-      clearTimeout(next.wait?.timer)
+    for (let next = this.#waiting.tryShift(isOf); next !== undefined; next = this.#waiting.tryShift(isOf))
       taken.push(next)
-    }
+    for (const { wait } of taken) clearTimeout(wait?.timer)
     return taken
   }
 

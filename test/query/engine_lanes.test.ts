@@ -184,6 +184,17 @@ test('an application whose query was ended runs one by one in a process of its o
     .toEqual(LARGE)
   expect(names(engine)).toEqual([])
 })
+
+test('a query that runs again because of another one of its application goes to the penalty lane with it', async () => {
+  const engine = await open({ queryEndMsMax: 300 })
+  // It is told of the end of its process before the deaf one is.
+  const beside = engine.run(task(`SELECT *, (${MEMORY}) FROM (${distance(40_000)})`), 'P1_LARGE 1')
+  const { deaf, client } = await runDeaf(engine, 'P1_LARGE 1')
+  client.abort()
+  await expect(deaf).rejects.toMatchObject(GONE)
+  expect(await rows(beside)).toEqual([['40001', PENALTY[0]![0]]])
+})
+
 test('two penalised applications share one place, and others never wait for them', async () => {
   const engine = await open({ queryMsMax: 4_000 })
   const ask = (key: string, sql = ENDLESS) => engine.run(task(sql), key)
