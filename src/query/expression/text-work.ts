@@ -46,6 +46,13 @@ const SEARCH_NS = 5
 const NEEDLE_NS = 0.01
 /** A chunk of the answer is copied once, and no further one with it. */
 const ANSWER_MADE = 1 / 4
+const NONE: Cost = { ns: 0, made: 0 }
+/** They read no byte of their operand. */
+const UNREAD = new Set(['is_null', 'is_not_null', 'count'])
+/** They read no more bytes of a text than the value beside it has. */
+const COMPARISONS = new Set('= <> < <= > >= DISTINCT_FROM NOT_DISTINCT_FROM starts_with ends_with'.split(' '))
+/** Bytes of a value for which that is nothing: those of 2,048 rows take 0.6 ms. */
+const VALUE_BYTES_MAX = 1_024
 /** Their result is short, whatever their operands are. */
 const SHORT = new Set(['hash', 'value', 'null'])
 
@@ -153,8 +160,13 @@ function costOf(typed: Typed): Cost {
   if (op === 'like' || op === 'ilike') return search(word)
   if (op === 'contains') return search(String(operands[1]?.bound?.value ?? ''))
   if (op === 'cast' && kind === 'instant') return COSTS['cast_time']!
+  if (UNREAD.has(op) || (COMPARISONS.has(op) && operands.some(isShortValue))) return NONE
   if (op === 'between' && operands[0]?.op === 'column') return OTHER
   return COSTS[op] ?? OTHER
+}
+
+function isShortValue({ op, bound }: Typed): boolean {
+  return op === 'value' && Buffer.byteLength(String(bound?.value ?? '')) <= VALUE_BYTES_MAX
 }
 
 function search(needle: string): Cost {

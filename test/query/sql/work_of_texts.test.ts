@@ -103,6 +103,20 @@ test('a few long records among many short ones are no reason to refuse', async (
   expect(await pools.rows(searches(60, i => `name LIKE '%aaa${i}%'`))).toBe('[["0"]]')
 })
 
+test('short values and nulls that are compared with joined texts are no reason to refuse', async () => {
+  await fill(20_000, "CASE WHEN i = 7 THEN repeat('a', 1000000) ELSE 'short ' || i END")
+  const conditions = times(
+    50,
+    i => `a.name = 'b${i}' OR starts_with(a.name, 'c${i}') OR a.name IS NULL`,
+    ' OR ',
+  )
+  const joined = 'SELECT COUNT(*) FROM orders b JOIN customers a ON b.id = a.id WHERE'
+  expect(await pools.rows(`${joined} ${conditions}`)).toBe('[["0"]]')
+  // A long value may be equal to the long texts to its end.
+  const long = times(10, i => `a.name = '${'a'.repeat(1_100 + i)}'`, ' OR ')
+  expect(await pools.ask(`${joined} ${long}`)).toMatchObject({ badRequest: expect.stringContaining('texts') })
+})
+
 test('long records that a filter brings together are counted as one chunk', async () => {
   await fill(100_000, "CASE WHEN i % 2000 = 7 THEN repeat('a', 500000) ELSE 'short ' || i END")
   const together = times(40, i => `MAX(length(upper(substr(name, ${i}))))`)
