@@ -40,9 +40,18 @@ interface Footer {
   readonly hasDictionary: boolean
 }
 
+/** The footers of columns by file and name. */
+type Footers = ReadonlyMap<string, ReadonlyMap<string, Footer>>
+
 export class ChunkWork {
+  readonly #cachedMax: number
   readonly #footers = new Map<string, ReadonlyMap<string, Footer>>()
   readonly #lengths = new Map<string, ChunkBytes>()
+
+  /** @param cachedMax see TEXT_LENGTHS_CACHED_MAX */
+  constructor(cachedMax = TEXT_LENGTHS_CACHED_MAX) {
+    this.#cachedMax = cachedMax
+  }
 
   /**
    * Rejects with Unavailable (`too_much_work`), and with DuckDB's error.
@@ -59,59 +68,49 @@ export class ChunkWork {
       check()
       return await (await connection.run(sql)).getRows()
     }
-    await this.#readFooters(files, read)
+    const footers = await this.#footersOf(files, read)
     const isPossible = (bytes: ReadonlyMap<string, ChunkBytes>) => problemOf(work, bytes) === undefined
     const names = [...new Set(work.map(({ name }) => name))]
-    const bounds = new Map(names.map(name => [name, this.#bound(files, name)]))
+    const bounds = new Map(names.map(name => [name, boundOf(footers, name)]))
     if (isPossible(bounds)) return
     const measured = new Map<string, ChunkBytes>()
-    for (const name of names) measured.set(name, await this.#measure(files, name, read))
+    for (const name of names) measured.set(name, await this.#measure(footers, name, read))
     const problem = problemOf(work, measured)
     if (problem !== undefined) throw new Unavailable('too_much_work', problem)
   }
 
   /** Files never change, and a removed file's entry is dropped with the others. */
-  async #readFooters(files: readonly string[], read: Read): Promise<void> {
+  async #footersOf(files: readonly string[], read: Read): Promise<Footers> {
+    const footers = new Map(files.map(file => [file, this.#footers.get(file) ?? new Map<string, Footer>()]))
     const missing = files.filter(file => !this.#footers.has(file))
-    if (missing.length === 0) return
-    if (this.#footers.size + missing.length > TEXT_LENGTHS_CACHED_MAX) this.#footers.clear()
+    if (missing.length === 0) return footers
     const rows = await read(`SELECT file_name, path_in_schema, MAX(total_uncompressed_size)::DOUBLE,
         SUM(total_uncompressed_size)::DOUBLE, BOOL_OR(encodings LIKE '%DICTIONARY%')
       FROM parquet_metadata([${missing.map(quoteText).join(', ')}]) WHERE type = 'BYTE_ARRAY' GROUP BY ALL`)
     const found = new Map(missing.map(file => [file, new Map<string, Footer>()]))
     for (const [file, column, groupBytes, fileBytes, hasDictionary] of rows as FooterRow[])
       found.get(file)?.set(column, { groupBytes, fileBytes, hasDictionary })
-    for (const [file, footers] of found) this.#footers.set(file, footers)
-  }
-
-  /** The most that the footers allow. */
-  #bound(files: readonly string[], name: string): ChunkBytes {
-    let [scanned, longest, text] = [0, 0, 0]
-    for (const file of files) {
-      const {
-        groupBytes = 0,
-        fileBytes = 0,
-        hasDictionary = false,
-      } = this.#footers.get(file)?.get(name) ?? {}
-      const times = hasDictionary ? CHUNK_ROWS : 1
-      scanned = Math.max(scanned, groupBytes * times)
-      longest += fileBytes * times
-      text = Math.max(text, groupBytes)
+    if (this.#footers.size + found.size > this.#cachedMax) this.#footers.clear()
+    for (const [file, each] of found) {
+      this.#footers.set(file, each)
+      footers.set(file, each)
     }
-    return { scanned, longest, text }
+    return footers
   }
 
   /** Reads the lengths of a column's texts in the files where they are not known yet. */
-  async #measure(files: readonly string[], name: string, read: Read): Promise<ChunkBytes> {
-    const having = files.filter(file => this.#footers.get(file)?.has(name))
-    const key = (file: string) => `${file} ${name}`
-    const missing = having.filter(file => !this.#lengths.has(key(file)))
-    if (this.#lengths.size + missing.length > TEXT_LENGTHS_CACHED_MAX) this.#lengths.clear()
-    for (const file of missing) {
-      const rows = await read(lengthsSql(file, name))
-      this.#lengths.set(key(file), this.#chunkBytes(rows as LengthRow[], file, name))
+  async #measure(footers: Footers, name: string, read: Read): Promise<ChunkBytes> {
+    const known: ChunkBytes[] = []
+    for (const [file, columns] of footers) {
+      const footer = columns.get(name)
+      if (footer === undefined) continue
+      const key = `${file} ${name}`
+      const bytes =
+        this.#lengths.get(key) ?? chunkBytes((await read(lengthsSql(file, name))) as LengthRow[], footer)
+      if (this.#lengths.size >= this.#cachedMax) this.#lengths.clear()
+      this.#lengths.set(key, bytes)
+      known.push(bytes)
     }
-    const known = having.flatMap(file => this.#lengths.get(key(file)) ?? [])
     const text = Math.max(0, ...known.map(each => each.text))
     return {
       scanned: Math.max(0, ...known.map(each => each.scanned)),
@@ -122,20 +121,32 @@ export class ChunkWork {
       text,
     }
   }
+}
 
-  #chunkBytes(rows: readonly LengthRow[], file: string, name: string): ChunkBytes {
-    const [[window = 0] = []] = rows
-    let [left, longest] = [CHUNK_ROWS, 0]
-    for (const [, count, bytes, text] of rows) {
-      const taken = Math.min(left, count)
-      longest += Math.min(bytes, taken * text)
-      left -= taken
-    }
-    const { groupBytes = 0, hasDictionary = false } = this.#footers.get(file)?.get(name) ?? {}
-    // A chunk ends with its row group, but the windows do not.
-    const scanned = hasDictionary ? window : Math.min(window, groupBytes)
-    return { scanned, longest, text: rows[0]?.[3] ?? 0 }
+/** The most that the footers allow. */
+function boundOf(footers: Footers, name: string): ChunkBytes {
+  let [scanned, longest, text] = [0, 0, 0]
+  for (const columns of footers.values()) {
+    const { groupBytes = 0, fileBytes = 0, hasDictionary = false } = columns.get(name) ?? {}
+    const times = hasDictionary ? CHUNK_ROWS : 1
+    scanned = Math.max(scanned, groupBytes * times)
+    longest += fileBytes * times
+    text = Math.max(text, groupBytes)
   }
+  return { scanned, longest, text }
+}
+
+function chunkBytes(rows: readonly LengthRow[], { groupBytes, hasDictionary }: Footer): ChunkBytes {
+  const [[window = 0] = []] = rows
+  let [left, longest] = [CHUNK_ROWS, 0]
+  for (const [, count, bytes, text] of rows) {
+    const taken = Math.min(left, count)
+    longest += Math.min(bytes, taken * text)
+    left -= taken
+  }
+  // A chunk ends with its row group, but the windows do not.
+  const scanned = hasDictionary ? window : Math.min(window, groupBytes)
+  return { scanned, longest, text: rows[0]?.[3] ?? 0 }
 }
 
 type Read = (sql: string) => Promise<readonly (readonly unknown[])[]>
