@@ -39,6 +39,12 @@ export function planLike(
   return `regexp_full_match(${column}, ${bind(`(?${ignoresCase ? 'si' : 's'})${regex.join('.*')}`)})`
 }
 
+/** True for a pattern without `%` and `_` but one `%` at an end: no text is searched for it. */
+export function isComparison(pattern: string): boolean {
+  const pieces = readPattern(pattern)
+  return pieces !== undefined && ['=', 'starts_with', 'ends_with'].includes(plainForm(pieces)[0])
+}
+
 /** Why no query can have the pattern; undefined: it can. */
 export function likeProblem(pattern: string, ignoresCase = false): string | undefined {
   const planned = planLike('', pattern, new Binder(), ignoresCase)

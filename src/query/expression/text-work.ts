@@ -7,6 +7,7 @@
  * expression makes of a chunk outside of its memory limit.
  */
 import { TEXTS_JOINED_MAX } from '../../util/limits.ts'
+import { isComparison } from '../like.ts'
 import type { TextWork } from '../query-types.ts'
 import type { Typed } from './typed.ts'
 
@@ -157,6 +158,7 @@ function merge(sizes: readonly Size[], both: (a: number, b: number) => number): 
 
 function costOf(typed: Typed): Cost {
   const { op, operands, kind, word = '' } = typed
+  if (op === 'like' && isComparison(word)) return isShort(word) ? NONE : OTHER
   if (op === 'like' || op === 'ilike') return search(word)
   if (op === 'contains') return search(String(operands[1]?.bound?.value ?? ''))
   if (op === 'cast' && kind === 'instant') return COSTS['cast_time']!
@@ -166,7 +168,11 @@ function costOf(typed: Typed): Cost {
 }
 
 function isShortValue({ op, bound }: Typed): boolean {
-  return op === 'value' && Buffer.byteLength(String(bound?.value ?? '')) <= VALUE_BYTES_MAX
+  return op === 'value' && isShort(String(bound?.value ?? ''))
+}
+
+function isShort(value: string): boolean {
+  return Buffer.byteLength(value) <= VALUE_BYTES_MAX
 }
 
 function search(needle: string): Cost {

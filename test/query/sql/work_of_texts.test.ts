@@ -107,7 +107,7 @@ test('short values and nulls that are compared with joined texts are no reason t
   await fill(20_000, "CASE WHEN i = 7 THEN repeat('a', 1000000) ELSE 'short ' || i END")
   const conditions = times(
     50,
-    i => `a.name = 'b${i}' OR starts_with(a.name, 'c${i}') OR a.name IS NULL`,
+    i => `a.name = 'b${i}' OR starts_with(a.name, 'c${i}') OR a.name LIKE 'd${i}%' OR a.name IS NULL`,
     ' OR ',
   )
   const joined = 'SELECT COUNT(*) FROM orders b JOIN customers a ON b.id = a.id WHERE'
