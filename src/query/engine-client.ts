@@ -13,8 +13,8 @@
  * it is alone. The one that ends that process too is the cause, and rejects with Unavailable
  * (`query_process`). A query runs again once for each of the two reasons.
  *
- * Where the system refuses memory to a process, the query that asked for it need not be the one that
- * took it: it runs again alone too. The process goes on.
+ * Where the system refuses memory to a process, the query that asked for it need not be the one
+ * that took it: it runs again alone too. The process goes on.
  */
 
 import type { Propeller } from '../catalog/model.ts'
@@ -363,7 +363,7 @@ class EngineClient implements LazyEngine {
     }
   }
 
-  /** A query that has no memory where it is alone takes it itself. A long copy runs once (#runAlone). */
+  /** A query that has no memory where it is alone takes it itself. A long copy runs once. */
   #findMemory(query: EngineQuery, error: Error, lane: QueryProcessName): void {
     if (lane === 'query' && query.crashedIn === undefined && !isLong(query)) {
       query.crashedIn = lane

@@ -88,7 +88,7 @@ function queryMemory(line: string): Unavailable {
   return new Unavailable('query_memory', tooMuchMemory(` ${used}`))
 }
 
-/** The code of an error that the main thread answers (query/engine-client.ts): no client sees it. */
+/** The code of an error that no client sees (query/engine-client.ts). */
 export const PROCESS_MEMORY = 'process_memory'
 
 function tooMuchMemory(used: string): string {

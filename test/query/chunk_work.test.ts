@@ -1,4 +1,4 @@
-/** What is known of the texts of files is forgotten where it becomes too much, never counted short. */
+/** What is known of texts is forgotten where it becomes too much, and never counted short. */
 import { expect, test } from 'vitest'
 import { ChunkWork } from '../../src/query/chunk-work.ts'
 import { DuckDBInstance } from '../../src/util/duckdb.ts'
