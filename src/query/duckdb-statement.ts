@@ -36,7 +36,11 @@ export const duckdb: Dialect = {
 function restrictionOf(visible: VisibleRows | undefined, writer: DuckdbWriter): Restriction | undefined {
   if (visible === undefined) return undefined
   const { columns, where } = visible
-  return { columns, where: where === undefined ? '' : conditionSql(where, true, writer) }
+  if (where === undefined) return { columns, where: '' }
+  writer.work.isOfPolicy = true
+  const sql = conditionSql(where, true, writer)
+  writer.work.isOfPolicy = false
+  return { columns, where: sql }
 }
 
 /**

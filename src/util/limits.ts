@@ -575,8 +575,8 @@ export const STREAM_STALL_MS = 60_000
 export const STREAM_IDLE_MS = 10_000
 /** Bytes a second that the server sees a stream's client take; below, it counts as idle. */
 export const STREAM_BYTES_PER_SECOND_MIN = 16 * KiB
-/** Time for which a stream waits for a place; then it is 503. */
-export const STREAM_WAIT_MS = WAIT_MS_MAX
+/** Time for which a stream waits for a place; then it is 503. It outlasts readers that idle. */
+export const STREAM_WAIT_MS = STREAM_IDLE_MS + 2_000
 /** Streams that wait for a place; one more is 503. Each is one of CONTROL_REQUESTS_MAX. */
 export const STREAMS_WAITING_MAX = 32
 /** Of them, streams of one application. */

@@ -260,7 +260,6 @@ describe('metrics, time ranges and pruning', () => {
           { type: 'TIMESTAMP', value: '86400000000' },
           { type: 'STRING', value: 'acme' },
         ],
-        work: [{ name: 's', ns: 0.3, made: 0, isScan: true, rows: Infinity, isOfJoin: false }],
       },
       timeFromUs: 0,
       timeToUs: 86_400_000_000,

@@ -59,18 +59,21 @@ const SHORT = new Set(['hash', 'value', 'null'])
 
 /** Counts the work of one statement. */
 export class TextWorkCounter {
-  readonly #work: TextWork[] = []
+  readonly #work: (TextWork & { readonly isOfPolicy?: boolean })[] = []
   /** The columns that are behind the names of outputs. Equal names are taken for one. */
   readonly #outputs = new Map<string, Map<string, number>>()
   #isJoined = false
   /** The expression is a condition on rows as they are scanned. */
   isScan = false
+  /** It is a policy's: it stands below the barrier, so that no join comes before it. */
+  isOfPolicy = false
 
   /** Counts one operation, without its operands. */
   note(typed: Typed): void {
     if (typed.select !== undefined) this.#isJoined = true
     if (typed.op === 'column' || typed.op === 'output' || SHORT.has(typed.op)) return
     const { ns, made } = costOf(typed)
+    if (ns === 0 && made === 0) return
     for (const [name, times] of sum(typed.operands.map(sizeOf)))
       this.#add(name, { ns: ns * times, made: made * times })
   }
@@ -98,20 +101,22 @@ export class TextWorkCounter {
   /** All work, by the names of columns. */
   total(): readonly TextWork[] {
     const merged = new Map<string, TextWork>()
-    for (const each of this.#work) {
+    for (const { isOfPolicy = false, ...each } of this.#work) {
       if (each.isOfJoin && !this.#isJoined) continue
+      const isOfJoin = this.#isJoined && !isOfPolicy
       for (const [name, times] of this.#behind(each.name, new Set())) {
-        const key = `${each.isScan} ${each.rows} ${name}`
+        const key = `${each.isScan} ${each.rows} ${isOfJoin} ${name}`
         const { ns = 0, made = 0 } = merged.get(key) ?? {}
         const more = { ns: ns + each.ns * times, made: made + each.made * times }
-        merged.set(key, { ...each, ...more, name, isOfJoin: this.#isJoined })
+        merged.set(key, { ...each, ...more, name, isOfJoin })
       }
     }
     return [...merged.values()]
   }
 
   #add(name: string, cost: Cost): void {
-    this.#work.push({ name, ...cost, isScan: this.isScan, rows: Infinity, isOfJoin: false })
+    const { isScan, isOfPolicy } = this
+    this.#work.push({ name, ...cost, isScan, rows: Infinity, isOfJoin: false, isOfPolicy })
   }
 
   /** The columns behind a name, itself among them: it may be that of a column of the pool too. */

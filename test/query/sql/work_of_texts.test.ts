@@ -117,6 +117,18 @@ test('short values and nulls that are compared with joined texts are no reason t
   expect(await pools.ask(`${joined} ${long}`)).toMatchObject({ badRequest: expect.stringContaining('texts') })
 })
 
+test('a condition of a policy is counted on rows as they are scanned, also where tables are joined', async () => {
+  await fill(20_000, "CASE WHEN i = 7 THEN repeat('a', 1000000) ELSE 'short ' || i END")
+  const policy = {
+    columns: ['*'],
+    rows: [],
+    filterSql: times(20, i => `contains(name, '${i}5 aa')`, ' OR ') + " OR name = 'short 9'",
+    values: {},
+  }
+  const joined = 'SELECT COUNT(*) FROM orders b JOIN customers a ON b.id = a.id'
+  expect(await pools.rows(joined, { policies: { customers: policy } })).toBe('[["1"]]')
+})
+
 test('long records that a filter brings together are counted as one chunk', async () => {
   await fill(100_000, "CASE WHEN i % 2000 = 7 THEN repeat('a', 500000) ELSE 'short ' || i END")
   const together = times(40, i => `MAX(length(upper(substr(name, ${i}))))`)
