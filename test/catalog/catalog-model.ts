@@ -98,7 +98,7 @@ const IDS: Readonly<Record<string, readonly (Exclude<keyof Model, 'environment' 
   }
 
 /** The operation with ids: an id that no object has may be the unique name of one. */
-function withIds(model: Model, [kind, ...args]: Operation): Operation {
+export function withIds(model: Model, [kind, ...args]: Operation): Operation {
   const ids = args.map((arg, index) => {
     const of = IDS[kind]?.[index] ?? null
     if (of === null || of === 'jobs' || arg === '' || model[of].has(arg)) return arg

@@ -21,6 +21,7 @@ import {
   idsAtStart,
   type Model,
   modelOf,
+  withIds,
 } from './catalog-model.ts'
 import {
   type Operation,
@@ -214,7 +215,7 @@ function settle(catalog: Catalog, model: Model, operation: Operation, ours: Read
     // The change was made: the model must get there by it.
   }
   const after = copyOf(model)
-  applyToModel(after, operation, outcomeSeen(model, seen, operation))
+  applyToModel(after, operation, outcomeSeen(model, seen, withIds(model, operation)))
   expect(seen).toEqual(after)
   Object.assign(model, after)
 }
