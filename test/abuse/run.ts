@@ -1,17 +1,19 @@
 /**
- * Runs one attack against one server beside the producer. Returns the producer's figures and the
- * growth of memory.
+ * Runs attacks against a server beside the producer. Returns the producer's figures and the growth
+ * of memory.
  */
 import { execFileSync } from 'node:child_process'
-import { type StartOptions, startServer } from '../util/server.ts'
+import { type StartOptions, startServer, type TestServer } from '../util/server.ts'
 import { type Attack, Attacker, pauseOf, type Target } from './attack.ts'
-import { startProducer } from './producer.ts'
+import { type Producer, startProducer } from './producer.ts'
 
 export type FrontEnd = 'uws' | 'node'
 
 const ATTACK_SECONDS = 5
 /** The producer alone: the server warms up, and the acks without an attack are measured. */
 const CALM_SECONDS = 2
+/** The same on a server that is warm. */
+const CALM_SECONDS_LATER = 0.5
 /** After an attack: its late effects count too. */
 const AFTER_SECONDS = 1
 /** A probe that takes longer has failed. */
@@ -44,49 +46,93 @@ export async function runAttack(
   options: StartOptions = {},
   seconds?: number,
 ): Promise<Outcome> {
-  const { args = [], descriptorsMax } = attack
-  const server = await startServer({
-    ...options,
-    ...(descriptorsMax === undefined ? {} : { descriptorsMax }),
-    args: [...(options.args ?? []), ...args],
-  })
-  let ended: string | undefined
-  void server.ended.then(({ code, signal, output }) => {
-    ended = `${code ?? signal}: ${output.trim().split('\n').slice(-3).join(' | ')}`
-  })
-  const own = await server.createPool({ columns: [column('id', 'STRING'), column('amount', 'DOUBLE')] })
-  const pool = await server.createPool({ columns: [column('id', 'STRING')] })
-  const attacked = new AttackedServer(server, pool)
+  const server = await AttackServer.start(attack, options)
+  let last: Outcome['failed'] = {}
+  let outcome: Outcome
   try {
-    await attack.prepare?.(attacked)
-    const producer = startProducer({ url: own.url, pid: server.child.pid! })
-    await sleep(CALM_SECONDS * 1000)
-    const calm = await producer.window()
-    const probes = { count: 0, failed: [] as string[] }
-    const probing = attack.probe === undefined ? undefined : probe(attack, attacked, probes)
-    const timer = setTimeout(() => attacked.end(), (seconds ?? attack.seconds ?? ATTACK_SECONDS) * 1000)
-    const running = attack.run(attacked)
-    await Promise.race([Promise.all([running, attacked.over]), server.ended])
-    clearTimeout(timer)
-    attacked.end()
-    await Promise.all([running, probing])
-    await sleep(AFTER_SECONDS * 1000)
-    const during = await producer.stop()
-    return {
-      calmMs: calm.worstMs,
-      worstMs: during.worstMs,
-      requests: during.requests,
-      failed: during.failed,
-      growthMiB: during.peakMiB - during.firstMiB,
-      opened: attacked.opened,
-      closed: attacked.closed,
-      probes: probes.count,
-      probesFailed: probes.failed,
-      ended,
-    }
+    outcome = await server.run(attack, seconds ?? attack.seconds ?? ATTACK_SECONDS)
   } finally {
-    attacked.end()
-    await server.kill()
+    last = await server.kill()
+  }
+  return { ...outcome, failed: { ...outcome.failed, ...last } }
+}
+
+/** A server and its producer, for one attack after the other. */
+export class AttackServer {
+  readonly #server: TestServer
+  readonly #producer: Producer
+  /** The producer alone, before the next attack. */
+  #calmSeconds = CALM_SECONDS
+  #ended: string | undefined
+
+  private constructor(server: TestServer, producer: Producer) {
+    this.#server = server
+    this.#producer = producer
+    void server.ended.then(({ code, signal, output }) => {
+      this.#ended = `${code ?? signal}: ${output.trim().split('\n').slice(-3).join(' | ')}`
+    })
+  }
+
+  /** Starts the server as an attack needs it. Rejects if it does not start. */
+  static async start(
+    { args = [], descriptorsMax }: Pick<Attack, 'args' | 'descriptorsMax'>,
+    options: StartOptions = {},
+  ): Promise<AttackServer> {
+    const server = await startServer({
+      ...options,
+      ...(descriptorsMax === undefined ? {} : { descriptorsMax }),
+      args: [...(options.args ?? []), ...args],
+    })
+    const { url } = await server.createPool({ columns: [column('id', 'STRING'), column('amount', 'DOUBLE')] })
+    return new AttackServer(server, startProducer({ url, pid: server.child.pid! }))
+  }
+
+  get hasEnded(): boolean {
+    return this.#ended !== undefined
+  }
+
+  /** Runs an attack on a pool of its own. */
+  async run(attack: Attack, seconds: number): Promise<Outcome> {
+    const pool = await this.#server.createPool({ columns: [column('id', 'STRING')] })
+    const attacked = new AttackedServer(this.#server, pool)
+    try {
+      await attack.prepare?.(attacked)
+      await this.#producer.window()
+      await sleep(this.#calmSeconds * 1000)
+      this.#calmSeconds = CALM_SECONDS_LATER
+      const calm = await this.#producer.window()
+      const probes = { count: 0, failed: [] as string[] }
+      const probing = attack.probe === undefined ? undefined : probe(attack, attacked, probes)
+      const timer = setTimeout(() => attacked.end(), seconds * 1000)
+      const running = attack.run(attacked)
+      await Promise.race([Promise.all([running, attacked.over]), this.#server.ended])
+      clearTimeout(timer)
+      attacked.end()
+      await Promise.all([running, probing])
+      await sleep(AFTER_SECONDS * 1000)
+      const during = await this.#producer.window()
+      return {
+        calmMs: calm.worstMs,
+        worstMs: during.worstMs,
+        requests: during.requests,
+        failed: during.failed,
+        growthMiB: during.peakMiB - during.firstMiB,
+        opened: attacked.opened,
+        closed: attacked.closed,
+        probes: probes.count,
+        probesFailed: probes.failed,
+        ended: this.#ended,
+      }
+    } finally {
+      attacked.end()
+    }
+  }
+
+  /** Waits for the producer's requests, then ends both. Resolves with the producer's failures. */
+  async kill(): Promise<Outcome['failed']> {
+    const { failed } = await this.#producer.stop()
+    await this.#server.kill()
+    return failed
   }
 }
 

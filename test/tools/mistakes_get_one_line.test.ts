@@ -19,7 +19,10 @@ import {
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { beforeAll, expect, test, vi } from 'vitest'
+import { COMMANDS } from '../../src/app/commands.ts'
+import { readCommandLine } from '../../src/engine/command.ts'
 import { encodeBackup } from '../../src/tools/backup/backup-format.ts'
+import { CannotRun } from '../../src/util/errors.ts'
 import { startServer, temporaryFolder } from '../util/server.ts'
 import { copyOf, type Filled, fillFolder, weir } from './folder.ts'
 
@@ -42,7 +45,7 @@ async function refused(args: readonly string[], env: Record<string, string> = {}
 
 const FILTER = (value: unknown, column = 'n') => JSON.stringify([{ column, operator: 'GREATER_THAN', value }])
 
-test.each([
+const MISTAKES: [string[], string][] = [
   [['dance'], 'there is no command "dance"; there are start, inspect, verify'],
   [['strat'], 'there is no command "strat", "start" may be meant; there are start'],
   [['--prot', '1'], 'weir start has no option --prot: --port may be meant; see weir start --help'],
@@ -110,10 +113,28 @@ test.each([
     'this machine has no address 192.0.2.1: --host takes',
   ],
   [['--host', '192.0.2.1', '--port', '0'], 'this machine has no address 192.0.2.1: --host takes'],
-])('%j is refused in one line', async (args, says) => {
-  const { code, err } = await refused(args)
-  expect([code, err]).toEqual([2, expect.stringContaining(says)])
+]
+
+// What a command refuses it throws, and the program prints it. So most are called here.
+test.each(MISTAKES)('%j is refused in one line', async (args, says) => {
+  if (args[0] === '--host' || args.includes('nobody') || args.length === 1) {
+    const { code, err } = await refused(args)
+    expect([code, err]).toEqual([2, expect.stringContaining(says)])
+    return
+  }
+  const error: unknown = await run(args).catch((thrown: unknown) => thrown)
+  expect(error).toBeInstanceOf(CannotRun)
+  const { message } = error as CannotRun
+  expect(message).toContain(says)
+  expect(message).not.toContain('\n')
 })
+
+/** Runs a command in this process. */
+async function run(args: readonly string[]): Promise<number> {
+  const { named, input } = readCommandLine([...args, '--data-dir', filled.dataDir], COMMANDS)
+  if (named === undefined) throw new Error('the server is no command for this process')
+  return await named.run(input)
+}
 
 test('a folder without data, of a newer version, in use, or missing is refused', async () => {
   const none = temporaryFolder()
