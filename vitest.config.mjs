@@ -2,17 +2,43 @@ import { defineConfig } from 'vitest/config'
 import { BaseSequencer } from 'vitest/node'
 
 /**
- * `npm test` leaves these out, so that CI ends within 30 minutes also on a slow day. `npm run
- * test:long` runs them with all others.
+ * Only `npm run test:long` runs these: minutes each.
  */
 const LONG = [
-  'dist/test/bench/bench_ended_from_outside.test.js',
-  'dist/test/bench/path_with_peers.test.js',
-  'dist/test/faults/disk_faults.test.js',
-  'dist/test/faults/every_kind_of_file.test.js',
-  'dist/test/faults/merge_faults.test.js',
-  'dist/test/jobs/fifty_cut_overs.test.js',
-  'dist/test/tools/repair_keeps_what_is_readable.test.js',
+  'bench/bench_ended_from_outside',
+  'bench/path_with_peers',
+  'faults/disk_faults',
+  'faults/every_kind_of_file',
+  'faults/merge_faults',
+  'jobs/fifty_cut_overs',
+  'tools/repair_keeps_what_is_readable',
+]
+
+/**
+ * CI runs these by `npm run test:more`, after `npm test`: attacks, commands, the bench, the other
+ * HTTP library, repetitions with other seeds, and limits that take their time. What guards
+ * acknowledged events is in `npm test`.
+ */
+const MORE = [
+  'abuse/',
+  'api/over_node_http',
+  'bench/',
+  'crash/imports_resume',
+  'crash/kills_at_random_moments',
+  'flips/',
+  'golden/old_folders_in_commands',
+  'jobs/jobs_survive_kills',
+  'parse/import/parquet_becomes_rows',
+  'path/clock_steps',
+  'path/damage_is_not_laundered',
+  'path/guesses_at_secrets',
+  'path/over_node_http',
+  'path/query_process',
+  'query/deleted_rows_within_memory',
+  'query/engine_lanes',
+  'query/engine_under_load',
+  'query/spill',
+  'tools/',
 ]
 
 /**
@@ -24,32 +50,39 @@ const LONGEST = [
   'tools/repair_keeps_what_is_readable',
   'faults/disk_faults',
   'faults/every_kind_of_file',
-  'abuse/main_thread',
-  'tools/verify_finds_damage',
-  'faults/merge_faults',
+  'jobs/jobs_survive_kills',
   'query/engine_lanes',
+  'api/over_node_http',
+  'abuse/main_thread',
   'bench/each_question',
-  'crash/kills_at_random_moments',
-  'path/compaction',
   'golden/old_folders_are_opened',
   'golden/old_folders_in_commands',
+  'tools/verify_finds_damage',
+  'faults/merge_faults',
+  'crash/kills_at_random_moments',
   'path/records_model',
+  'path/compaction',
   'abuse/bodies',
   'path/over_node_http',
-  'jobs/jobs_survive_kills',
-  'jobs/jobs_match_model',
+  'flips/few_flips',
+  'parse/import/parquet_becomes_rows',
+  'path/damage_is_not_laundered',
+  'tools/backup/every_row_is_restored',
   'tools/mistakes_get_one_line',
   'tools/backup/consistent_under_load',
+  'query/hidden_rows_plans',
+  'jobs/jobs_match_model',
   'path/clock_steps',
-  'tools/backup/every_row_is_restored',
-  'tools/backup/damaged_backups_are_refused',
   'bench/path_with_peers',
   'abuse/connections',
-  'path/damage_is_not_laundered',
-  'flips/few_flips',
   'tools/killed_commands_run_again',
-  'api/over_node_http',
 ]
+
+/** They start no server and no process: files of a folder share a worker. */
+const PURE = ['format/', 'parse/', 'log/', 'catalog/', 'query/expression/']
+
+const files = names => names.map(name => `dist/test/${name}${name.endsWith('/') ? '**/*' : ''}.test.js`)
+const ALL = ['dist/test/**/*.test.js']
 
 class LongestFirst extends BaseSequencer {
   /** @param {Parameters<BaseSequencer['sort']>[0]} files */
@@ -62,21 +95,42 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+/** The files of a run. One that the command line names runs, whichever list it is in. */
+function filesOf(mode) {
+  const isNamed = process.argv.slice(2).some(argument => argument.includes('dist/test/'))
+  if (mode === 'long' || isNamed) return { include: ALL, exclude: [] }
+  if (mode === 'more') return { include: files(MORE), exclude: files(LONG) }
+  return { include: ALL, exclude: files([...LONG, ...MORE]) }
+}
+
 // Tests run as compiled: the same files that ship, worker threads and native module included.
-export default defineConfig(({ mode }) => ({
-  test: {
-    include: ['dist/test/**/*.test.js'],
-    exclude: mode === 'long' ? [] : LONG,
-    // A server creates three log files at its first start, and reads one at each later start: 64
-    // MiB each by default.
-    env: { WEIR_LOG_FILE_BYTES: String(8 * 1024 * 1024), WEIR_TEST_LONG: mode === 'long' ? '1' : '' },
-    setupFiles: ['dist/test/util/clean-up.js'],
-    pool: 'forks',
-    maxWorkers: 2,
-    // Ends a test that hangs: a busy machine is ten times slower than a quiet one.
-    testTimeout: 300_000,
-    hookTimeout: 120_000,
-    sequence: { sequencer: LongestFirst },
-    reporters: ['default', ['json', { outputFile: 'dist/test-results.json' }]],
-  },
-}))
+export default defineConfig(({ mode }) => {
+  const { include, exclude } = filesOf(mode)
+  const isPure = include === ALL
+  return {
+    test: {
+      // A server creates three log files at its first start, and reads one at each later start: 64
+      // MiB each by default.
+      env: { WEIR_LOG_FILE_BYTES: String(8 * 1024 * 1024), WEIR_TEST_LONG: mode === 'long' ? '1' : '' },
+      setupFiles: ['dist/test/util/clean-up.js'],
+      pool: 'forks',
+      maxWorkers: 2,
+      // Ends a test that hangs: a busy machine is ten times slower than a quiet one.
+      testTimeout: 300_000,
+      hookTimeout: 120_000,
+      sequence: { sequencer: LongestFirst },
+      reporters: [
+        'default',
+        ['json', { outputFile: `dist/test-results${mode === 'more' ? '-more' : ''}.json` }],
+      ],
+      projects: [
+        project('real', { include, exclude: isPure ? [...exclude, ...files(PURE)] : exclude }),
+        ...(isPure ? [project('pure', { include: files(PURE), exclude, isolate: false })] : []),
+      ],
+    },
+  }
+})
+
+function project(name, test) {
+  return { extends: true, test: { name, ...test } }
+}

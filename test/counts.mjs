@@ -1,14 +1,14 @@
 /**
  * Prints the failed tests of the last test runs with their messages, and as its last line the
- * counts: "N passed, N failed". Exits 1 if a test failed or none ran. The runs on other Nodes and
- * under sanitizers count too, where they ran.
+ * counts: "N passed, N failed". Exits 1 if a test failed or none ran. The further tests, and the
+ * runs on other Nodes and under sanitizers, count too, where they ran.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { relative } from 'node:path'
 
 const MESSAGE_CHARACTERS_MAX = 3000
 const MAIN = 'test-results.json'
-const OTHERS = ['test-results-nodes.json', 'sanitize/tree/dist/test-results.json']
+const OTHERS = ['test-results-more.json', 'test-results-nodes.json', 'sanitize/tree/dist/test-results.json']
 
 /**
  * @param {string} name @returns {{ passed: number, failed: number }} of one run, in vitest's JSON
