@@ -2,9 +2,9 @@
  * A kill at each step of a job that changes rows. The next start goes on with it: every row is
  * changed once, which an expression such as `n + 1` tells, and no row is lost.
  */
-import { rmSync } from 'node:fs'
+import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { AT, NEVER, post } from '../path/compaction.ts'
 import { startServer, type TestPool, type TestServer, temporaryFolder } from '../util/server.ts'
 import { POOLS } from './job-model.ts'
@@ -56,44 +56,56 @@ const isKept = (n: number) => n % 3 !== 0
 const NUMBERS = Array.from({ length: ROWS }, (_, n) => n)
 const KEPT = NUMBERS.filter(isKept)
 
+const KINDS = [
+  {
+    kind: 'update' as const,
+    input: { set: [{ column: 'n', expression: 'n + 1' }] },
+    rows: ROWS,
+    sum: SUM + ROWS,
+  },
+  {
+    kind: 'deletion' as const,
+    input: { filterSql: 'n % 3 = 0' },
+    rows: KEPT.length,
+    sum: KEPT.reduce((sum, n) => sum + n, 0),
+  },
+]
+
+/** A stopped folder with a pool for each kind of job, which each point gets a copy of. */
+let folder: string
+const poolIds: string[] = []
+
+beforeAll(async () => {
+  const server = await startServer({ env: NEVER })
+  folder = server.dataDir
+  for (const { kind } of KINDS) poolIds.push((await filled(server, kind)).poolId)
+  expect((await server.stop()).code).toBe(0)
+})
+
 test.each(POINTS)('a kill at %s', async point => {
   const dataDir = join(temporaryFolder(), 'data')
-  const kinds = [
-    {
-      kind: 'update' as const,
-      input: { set: [{ column: 'n', expression: 'n + 1' }] },
-      rows: ROWS,
-      sum: SUM + ROWS,
-    },
-    {
-      kind: 'deletion' as const,
-      input: { filterSql: 'n % 3 = 0' },
-      rows: KEPT.length,
-      sum: KEPT.reduce((sum, n) => sum + n, 0),
-    },
-  ]
-  for (const { kind, input, rows, sum } of kinds) {
-    let server = await startServer({ dataDir, env: NEVER })
-    const { poolId } = await filled(server, `${kind}-${point}`)
-    expect((await server.stop()).code).toBe(0)
-    server = await startServer({ dataDir, env: { ...NEVER, WEIR_CRASH_AT: point } })
-    const job = await createJob(server, kind, { dataPool: poolId, ...input })
+  cpSync(folder, dataDir, { recursive: true })
+  const checks: ((server: TestServer) => Promise<void>)[] = []
+  for (const [index, { kind, input, rows, sum }] of KINDS.entries()) {
+    const dataPool = poolIds[index]!
+    let server = await startServer({ dataDir, env: { ...NEVER, WEIR_CRASH_AT: point } })
+    const job = await createJob(server, kind, { dataPool, ...input })
     const alive = ended(server, job).then(state => JSON.stringify(state))
     const end = await Promise.race([server.ended, alive.catch(() => server.ended)])
     expect(end).toMatchObject({ signal: 'SIGKILL' })
     server = await startServer({ dataDir, env: NEVER })
     expect(await ended(server, job)).toEqual({ status: 'SUCCEEDED', progress: 1, error: null })
-    const check = async () => {
-      expect(await server.count(poolId)).toBe(String(rows))
-      expect(await server.sum(poolId, 'n')).toBe(String(sum))
-    }
-    await check()
-    expect((await server.stop()).code).toBe(0)
-    rmSync(join(dataDir, 'index'), { recursive: true })
-    server = await startServer({ dataDir, env: NEVER })
-    await check()
+    checks.push(async of => {
+      expect(await of.count(dataPool)).toBe(String(rows))
+      expect(await of.sum(dataPool, 'n')).toBe(String(sum))
+    })
+    for (const check of checks) await check(server)
     expect((await server.stop()).code).toBe(0)
   }
+  rmSync(join(dataDir, 'index'), { recursive: true })
+  const server = await startServer({ dataDir, env: NEVER })
+  for (const check of checks) await check(server)
+  expect((await server.stop()).code).toBe(0)
 })
 
 test('numbers that were taken in vain are not given to segments of a job again', async () => {
