@@ -3,7 +3,7 @@
  *
  *   1  packages     npm install by the lock file, when node_modules does not match it
  *   2  native       dist/native/weir.node, with the system's C++ compiler
- *   3  TypeScript   tsc to dist/
+ *   3  TypeScript   the types of the GraphQL schema (setup/graphql-types.mjs), then tsc to dist/
  *
  * Without a C++ compiler Weir runs its js kernel. Set-up is plain JavaScript without imports from
  * npm, because it runs first. It reports on standard error.
@@ -13,7 +13,7 @@
  * prune --omit=dev`).
  */
 import { existsSync, readFileSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import {
   didSomething,
@@ -38,10 +38,10 @@ const [, , verb, fileToRun = ''] = process.argv
 /** The server needs `dependencies` alone; tests, benches and examples need dev packages. */
 const isServer = verb === 'run' && fileToRun.startsWith('src/')
 
-/** The files that tsc reads. */
+/** The files that tsc reads, and those that the types of the GraphQL schema are made from. */
 const SOURCES = {
   folders: ['src', 'workers', 'test', 'bench', 'examples', 'tsconfig.json', 'package-lock.json'],
-  endings: ['.ts', '.mjs'],
+  endings: ['.ts', '.mjs', '.graphql'],
 }
 
 function isCompiled() {
@@ -53,10 +53,17 @@ async function compile() {
   removeStamp('typescript')
   // A left .tsbuildinfo would claim that everything is compiled.
   if (!existsSync(join(dist, 'src'))) rmSync(join(dist, '.tsbuildinfo'), { force: true })
-  const { ok, output } = await run(process.execPath, ['node_modules/typescript/bin/tsc', '-p', '.'])
-  if (ok) return done('typescript', SOURCES)
+  await runScript('src/setup/graphql-types.mjs')
+  await runScript('node_modules/typescript/bin/tsc', '-p', '.')
+  done('typescript', SOURCES)
+}
+
+/** @param {string} script @param {string[]} args */
+async function runScript(script, ...args) {
+  const { ok, output } = await run(process.execPath, [script, ...args])
+  if (ok) return
   process.stderr.write(output)
-  fail('tsc failed')
+  fail(`${basename(script)} failed`)
 }
 
 /** True when nothing has to be done. Dev packages count only where something has to be compiled. */

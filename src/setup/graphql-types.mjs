@@ -1,13 +1,12 @@
 /**
  * Writes src/api/graphql/schema-types.ts: the types of the GraphQL schema as TypeScript, from the
- * .graphql files beside it. A test fails while the file is not current. Run: npm run generate
+ * .graphql files beside it. Set-up runs it before tsc, and git ignores the file.
  *
  * The file has the enums, the inputs as resolvers get them, and for each field of each object its
  * arguments and its result. `Parents` (src/api/graphql/parents.ts) says which objects are catalog
  * documents; those need a resolver for each field that the document does not have.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import {
   buildSchema,
   getNullableType,
@@ -32,7 +31,7 @@ const SCALARS = {
   Boolean: 'boolean',
 }
 
-const HEAD = `/** The types of the GraphQL schema. Change the .graphql files, then run \`npm run generate\`. */
+const HEAD = `/** The types of the GraphQL schema. Set-up makes this file from the .graphql files. */
 import type { Context } from './context.ts'
 import type { Parents } from './parents.ts'
 
@@ -70,7 +69,7 @@ export type Resolvers = { readonly [K in keyof Fields]: ResolversOf<ParentOf<K>,
  * @param {string} text the schema
  * @param {string} parents the text of parents.ts
  */
-export function typesOf(text, parents) {
+function typesOf(text, parents) {
   const schema = buildSchema(text)
   const types = Object.values(schema.getTypeMap()).filter(({ name }) => !name.startsWith('__'))
   const isParent = name => new RegExp(`readonly ${name}: \\w`).test(parents)
@@ -165,5 +164,4 @@ function schemaText() {
     .join('\n')
 }
 
-if (process.argv[1] === fileURLToPath(import.meta.url))
-  writeFileSync(TARGET, typesOf(schemaText(), readFileSync(new URL('parents.ts', FOLDER), 'utf8')))
+writeFileSync(TARGET, typesOf(schemaText(), readFileSync(new URL('parents.ts', FOLDER), 'utf8')))

@@ -1,6 +1,6 @@
 /**
- * A small clone of Weir: the real set-up over a few sources. Its npm, C++ compiler and tsc only
- * record their calls.
+ * A small clone of Weir: the real set-up over a few sources. Its npm, C++ compiler, tsc and
+ * maker of the schema's types only record their calls.
  */
 import { type ChildProcess, type ChildProcessByStdio, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
@@ -45,7 +45,8 @@ interface User {
 export class Clone {
   readonly root = temporaryFolder('weir-clone-')
   /**
-   * One line for each call of a tool: `npm …`, `compile FILE`, `link`, `tsc`, and `twice FILE`
+   * One line for each call of a tool: `npm …`, `compile FILE`, `link`, `types`, `tsc`, and
+   * `twice FILE`
    * where two compilers write one object.
    */
   readonly #calls = join(this.root, 'calls.log')
@@ -55,10 +56,16 @@ export class Clone {
     cpSync(join(ROOT, 'src', 'setup.mjs'), join(this.root, 'src', 'setup.mjs'))
     if (existsSync(join(ROOT, 'src', 'setup')))
       cpSync(join(ROOT, 'src', 'setup'), join(this.root, 'src', 'setup'), { recursive: true })
+    this.write(
+      'src/setup/graphql-types.mjs',
+      `import { appendFileSync } from 'node:fs'
+       appendFileSync(process.env.CALLS, 'types\\n')`,
+    )
     this.write('package.json', '{"type":"module","engines":{"node":">=20.15"}}')
     this.write('package-lock.json', JSON.stringify(LOCK_FILE))
     this.write('tsconfig.json', '{}')
     this.write('src/app/main.ts', 'the main file')
+    this.write('src/api/graphql/a.graphql', 'the schema')
     this.write('src/parse/native/a.cpp', 'a')
     this.write('src/parse/native/b.cpp', 'b')
     this.install()

@@ -11,7 +11,7 @@ beforeEach(() => {
 })
 afterEach(() => clone.close())
 
-const BUILT = ['compile src/parse/native/a.cpp', 'compile src/parse/native/b.cpp', 'link', 'tsc']
+const BUILT = ['compile src/parse/native/a.cpp', 'compile src/parse/native/b.cpp', 'link', 'tsc', 'types']
 
 async function startsAndRuns() {
   const ended = await clone.start()
@@ -43,7 +43,7 @@ test('… and installs them where there is something to build, or to test', asyn
   clone.prune()
   clone.append('src/app/main.ts', 'changed')
   await startsAndRuns()
-  expect(clone.takeCalls()).toEqual([expect.stringMatching(/^npm install .*--include=dev/), 'tsc'])
+  expect(clone.takeCalls()).toEqual([expect.stringMatching(/^npm install .*--include=dev/), 'types', 'tsc'])
   clone.prune()
   expect((await clone.setUp()).code).toBe(0) // as `npm test` does, whose next step is vitest
   expect(clone.takeCalls()).toEqual([expect.stringMatching(/^npm install .*--include=dev/)])
@@ -55,6 +55,14 @@ test('a package that the server needs and that is missing is installed', async (
   clone.write('node_modules/.package-lock.json', '{"packages":{}}')
   await startsAndRuns()
   expect(clone.takeCalls()).toEqual([expect.stringMatching(/^npm install /)])
+})
+
+test('a changed schema makes the types of its resolvers, and only then compiles', async () => {
+  await startsAndRuns()
+  clone.takeCalls()
+  clone.append('src/api/graphql/a.graphql', 'changed')
+  await startsAndRuns()
+  expect(clone.takeCalls()).toEqual(['types', 'tsc'])
 })
 
 test('a copied folder, whose files have other times, builds nothing', async () => {

@@ -1,11 +1,7 @@
-/**
- * The schema is the one that existing clients are written against, name by name, and the types of
- * the resolvers are made from it.
- */
-import { readFileSync } from 'node:fs'
+/** The schema is the one that existing clients are written against, name by name. */
 import type * as Graphql from 'graphql'
 import { expect, test } from 'vitest'
-import { makeSchema, schemaText } from '../../../src/api/graphql/schema.ts'
+import { makeSchema } from '../../../src/api/graphql/schema.ts'
 import { must } from '../../../src/util/assert.ts'
 import { loadPackage } from '../../../src/util/load-package.ts'
 import { readAppendix } from './appendix.ts'
@@ -109,15 +105,4 @@ test('every addition to the protocol says that it is one', () => {
   }
   for (const name of OWN_TYPES)
     expect(schema.getType(name)?.description).toMatch(/^Weir's own type, an addition to the protocol:/)
-})
-
-test('the types of the resolvers are made from the schema as it is', async () => {
-  const root = new URL('../../../../', import.meta.url)
-  const { typesOf } = (await import(new URL('src/setup/graphql-types.mjs', root).href)) as {
-    typesOf(text: string, parents: string): string
-  }
-  const [current, parents] = ['schema-types.ts', 'parents.ts'].map(name =>
-    readFileSync(new URL(`src/api/graphql/${name}`, root), 'utf8'),
-  )
-  expect(typesOf(schemaText(), parents ?? '') === current, 'run: npm run generate').toBe(true)
 })
