@@ -1,20 +1,9 @@
 /** Changes of applications: the callers of the API, their secrets and their scopes. */
 
 import { randomBytes } from 'node:crypto'
-import { APPLICATIONS_MAX, SECRET_BYTES } from '../util/limits.ts'
+import { SECRET_BYTES } from '../util/limits.ts'
 import type { IdOrName } from './catalog-types.ts'
-import {
-  changing,
-  type Decide,
-  fullProblem,
-  type Named,
-  namedProblem,
-  nameProblem,
-  newCommon,
-  renamed,
-  replacing,
-  unusedId,
-} from './change.ts'
+import { changing, creating, type Decide, deleting, modifying, type Named, replacing } from './change.ts'
 import { policiesWithout } from './change-policy.ts'
 import { keys } from './memory.ts'
 import { type Application, PROPELLERS, type Propeller, SCOPES, type Scope } from './model.ts'
@@ -27,20 +16,11 @@ export interface ApplicationInput extends Named {
 
 /** Makes an application with a new secret. */
 export function createApplication(input: ApplicationInput, by: string): Decide<Application> {
-  return (memory, nowMs) => {
-    const problem =
-      namedProblem(input) ??
-      nameProblem('Application', memory.applications, input.uniqueName) ??
-      fullProblem('Applications', memory.applications, APPLICATIONS_MAX)
-    if (problem !== undefined) return { badRequest: problem }
-    const application: Application = {
-      ...newCommon(unusedId('APP', nowMs, memory.applications), input, by, nowMs),
-      secret: newSecret(),
-      propeller: input.propeller ?? PROPELLERS[0],
-      scopes: scopesOf(input.scopes) ?? SCOPES,
-    }
-    return { puts: [[keys.application(application.id), application]], removes: [], result: application }
-  }
+  return creating('applications', input, by, () => ({
+    secret: newSecret(),
+    propeller: input.propeller ?? PROPELLERS[0],
+    scopes: scopesOf(input.scopes) ?? SCOPES,
+  }))
 }
 
 /** Changes an application. The result is null where there is none. */
@@ -49,46 +29,23 @@ export function modifyApplication(
   input: ApplicationInput,
   by: string,
 ): Decide<Application | null> {
-  return changing(
-    ({ applications }) => applications,
-    which,
-    (found, memory, nowMs) => {
-      const problem =
-        namedProblem(input) ?? nameProblem('Application', memory.applications, input.uniqueName, found)
-      if (problem !== undefined) return { badRequest: problem }
-      const change: Partial<Application> = {
-        ...renamed(found, input),
-        propeller: input.propeller ?? found.propeller,
-        scopes: scopesOf(input.scopes) ?? found.scopes,
-      }
-      return replacing(keys.application(found.id), found, change, by, nowMs)
-    },
-  )
+  return modifying('applications', which, input, by, found => ({
+    propeller: input.propeller ?? found.propeller,
+    scopes: scopesOf(input.scopes) ?? found.scopes,
+  }))
 }
 
 /** Gives an application a new secret: tokens for the old one end. null where there is none. */
 export function rotateSecret(which: IdOrName, by: string): Decide<Application | null> {
-  return changing(
-    ({ applications }) => applications,
-    which,
-    (found, _, nowMs) => {
-      return replacing(keys.application(found.id), found, { secret: newSecret() }, by, nowMs)
-    },
+  return changing('applications', which, (found, _, nowMs) =>
+    replacing(keys.application(found.id), found, { secret: newSecret() }, by, nowMs),
   )
 }
 
 /** The result is the id, or null where there is no such application. Its tokens end at once. */
 export function deleteApplication(which: IdOrName, by: string): Decide<string | null> {
-  return changing(
-    ({ applications }) => applications,
-    which,
-    (found, memory, nowMs) => {
-      return {
-        puts: policiesWithout(memory, found.id, by, nowMs),
-        removes: [keys.application(found.id)],
-        result: found.id,
-      }
-    },
+  return deleting('applications', which, (found, memory, nowMs) =>
+    policiesWithout(memory, found.id, by, nowMs),
   )
 }
 

@@ -3,21 +3,19 @@
  * (query/); here the columns and the type are checked again, because the pool may have changed.
  */
 import { NUMBER_TYPES, ORDERED_TYPES } from '../format/schema.ts'
-import { METRIC_DIMENSIONS_MAX, METRICS_MAX, SQL_TEXT_BYTES_MAX } from '../util/limits.ts'
+import { must } from '../util/assert.ts'
+import { METRIC_DIMENSIONS_MAX, SQL_TEXT_BYTES_MAX } from '../util/limits.ts'
 import type { IdOrName } from './catalog-types.ts'
 import {
   changedFilterSql,
-  changing,
+  creating,
   type Decide,
-  fullProblem,
+  deleting,
+  forPool,
+  modifying,
   type Named,
-  namedProblem,
-  nameProblem,
-  newCommon,
-  renamed,
   replacing,
   unchanged,
-  unusedId,
 } from './change.ts'
 import { keys, type Memory } from './memory.ts'
 import type { Metric, MetricType, Pool, StoredFilter } from './model.ts'
@@ -45,56 +43,43 @@ export interface MetricChange extends Named {
 
 /** Makes a metric. The result is null where there is no such pool. */
 export function createMetric(input: NewMetric, by: string): Decide<Metric | null> {
-  return (memory, nowMs) => {
-    const pool = memory.pools.find(input.poolId)
-    if (pool === undefined) return unchanged(null)
-    const problem =
-      namedProblem(input) ??
-      nameProblem('Metric', memory.metrics, input.uniqueName) ??
-      fullProblem('Metrics', memory.metrics, METRICS_MAX) ??
-      textsProblem(input) ??
-      measureProblem(pool, input.type, orNull(input.column), orNull(input.expression)) ??
-      dimensionsProblem(pool, input.dimensions ?? [])
-    if (problem !== undefined) return { badRequest: problem }
-    const metric: Metric = {
-      ...newCommon(unusedId('MET', nowMs, memory.metrics), input, by, nowMs),
-      poolId: pool.id,
-      type: input.type,
-      column: orNull(input.column),
-      expression: orNull(input.expression),
-      filters: input.filters ?? [],
-      filterSql: orNull(input.filterSql),
-      dimensions: input.dimensions ?? [],
-      accessControlEnabled: false,
-    }
-    return { puts: [[keys.metric(metric.id), metric]], removes: [], result: metric }
-  }
+  const column = orNull(input.column)
+  const expression = orNull(input.expression)
+  const dimensions = input.dimensions ?? []
+  return forPool(input.poolId, pool =>
+    creating('metrics', input, by, () => {
+      const badRequest =
+        textsProblem(input) ??
+        measureProblem(pool, input.type, column, expression) ??
+        dimensionsProblem(pool, dimensions)
+      if (badRequest !== undefined) return { badRequest }
+      return {
+        poolId: pool.id,
+        type: input.type,
+        column,
+        expression,
+        filters: input.filters ?? [],
+        filterSql: orNull(input.filterSql),
+        dimensions,
+        accessControlEnabled: false,
+      }
+    }),
+  )
 }
 
 /** Changes a metric. The result is null where there is none. */
 export function modifyMetric(which: IdOrName, input: MetricChange, by: string): Decide<Metric | null> {
-  return changing(
-    ({ metrics }) => metrics,
-    which,
-    (found, memory, nowMs) => {
-      const pool = memory.pools.get(found.poolId)
-      if (pool === undefined) return unchanged(null)
-      const problem =
-        namedProblem(input) ??
-        nameProblem('Metric', memory.metrics, input.uniqueName, found) ??
-        textsProblem(input) ??
-        dimensionsProblem(pool, input.dimensions ?? [])
-      if (problem !== undefined) return { badRequest: problem }
-      const change: Partial<Metric> = {
-        ...renamed(found, input),
-        filters: input.filters ?? found.filters,
-        filterSql: changedFilterSql(found, input),
-        dimensions: input.dimensions ?? found.dimensions,
-        accessControlEnabled: input.accessControlEnabled ?? found.accessControlEnabled,
-      }
-      return replacing(keys.metric(found.id), found, change, by, nowMs)
-    },
-  )
+  return modifying('metrics', which, input, by, (found, memory) => {
+    const pool = must(memory.pools.get(found.poolId), `the pool of ${found.id}`)
+    const badRequest = textsProblem(input) ?? dimensionsProblem(pool, input.dimensions ?? [])
+    if (badRequest !== undefined) return { badRequest }
+    return {
+      filters: input.filters ?? found.filters,
+      filterSql: changedFilterSql(found, input),
+      dimensions: input.dimensions ?? found.dimensions,
+      accessControlEnabled: input.accessControlEnabled ?? found.accessControlEnabled,
+    }
+  })
 }
 
 /**
@@ -115,13 +100,7 @@ export function migrateMetric(metricId: string, poolId: string, by: string): Dec
 
 /** The result is the id, or null where there is no such metric. */
 export function deleteMetric(which: IdOrName): Decide<string | null> {
-  return changing(
-    ({ metrics }) => metrics,
-    which,
-    found => {
-      return { puts: [], removes: [keys.metric(found.id)], result: found.id }
-    },
-  )
+  return deleting('metrics', which)
 }
 
 /** The keys of a deleted pool's metrics. */

@@ -2,21 +2,19 @@
  * Changes of access policies and of their assignments. An application has at most one policy on a
  * pool: assigning another one replaces it.
  */
+import { must } from '../util/assert.ts'
 import { COLUMNS_MAX, POLICIES_PER_POOL_MAX, SQL_TEXT_BYTES_MAX } from '../util/limits.ts'
 import type { Entry, IdOrName } from './catalog-types.ts'
 import {
   changedFilterSql,
-  changing,
+  creating,
   type Decide,
+  deleting,
+  forPool,
   modified,
+  modifying,
   type Named,
-  namedProblem,
-  nameProblem,
-  newCommon,
-  renamed,
-  replacing,
   unchanged,
-  unusedId,
 } from './change.ts'
 import { keys, type Memory } from './memory.ts'
 import type { AccessPolicy, Pool, StoredFilter } from './model.ts'
@@ -40,64 +38,42 @@ export interface PolicyChange extends Named {
 
 /** Makes a policy. The result is null where there is no such pool. */
 export function createPolicy(input: NewPolicy, by: string): Decide<AccessPolicy | null> {
-  return (memory, nowMs) => {
-    const pool = memory.pools.find(input.poolId)
-    if (pool === undefined) return unchanged(null)
-    const problem =
-      namedProblem(input) ??
-      nameProblem('Data Pool Access Policy', memory.policies, input.uniqueName) ??
-      textProblem('filterSql', input.filterSql, SQL_TEXT_BYTES_MAX) ??
-      columnsProblem(pool, input.columns) ??
-      (memory.policies.of(pool.id).length >= POLICIES_PER_POOL_MAX
-        ? `A Data Pool has at most ${POLICIES_PER_POOL_MAX} Access Policies.`
-        : undefined)
-    if (problem !== undefined) return { badRequest: problem }
-    const policy: AccessPolicy = {
-      ...newCommon(unusedId('POL', nowMs, memory.policies), input, by, nowMs),
-      poolId: pool.id,
-      columns: input.columns,
-      rows: input.rows ?? [],
-      filterSql: orNull(input.filterSql),
-      applicationIds: [],
-    }
-    return { puts: [entryOf(policy)], removes: [], result: policy }
-  }
+  return forPool(input.poolId, pool =>
+    creating('policies', input, by, ({ policies }) => {
+      const badRequest =
+        textProblem('filterSql', input.filterSql, SQL_TEXT_BYTES_MAX) ??
+        columnsProblem(pool, input.columns) ??
+        (policies.of(pool.id).length >= POLICIES_PER_POOL_MAX
+          ? `A Data Pool has at most ${POLICIES_PER_POOL_MAX} Access Policies.`
+          : undefined)
+      if (badRequest !== undefined) return { badRequest }
+      return {
+        poolId: pool.id,
+        columns: input.columns,
+        rows: input.rows ?? [],
+        filterSql: orNull(input.filterSql),
+        applicationIds: [],
+      }
+    }),
+  )
 }
 
 /** Changes a policy. The result is null where there is none. */
 export function modifyPolicy(which: IdOrName, input: PolicyChange, by: string): Decide<AccessPolicy | null> {
-  return changing(
-    ({ policies }) => policies,
-    which,
-    (found, memory, nowMs) => {
-      const pool = memory.pools.get(found.poolId)
-      if (pool === undefined) return unchanged(null)
-      const problem =
-        namedProblem(input) ??
-        nameProblem('Data Pool Access Policy', memory.policies, input.uniqueName, found) ??
-        textProblem('filterSql', input.filterSql, SQL_TEXT_BYTES_MAX) ??
-        (input.columns ? columnsProblem(pool, input.columns) : undefined)
-      if (problem !== undefined) return { badRequest: problem }
-      const change: Partial<AccessPolicy> = {
-        ...renamed(found, input),
-        columns: input.columns ?? found.columns,
-        rows: input.rows ?? found.rows,
-        filterSql: changedFilterSql(found, input),
-      }
-      return replacing(keys.policy(found.id), found, change, by, nowMs)
-    },
-  )
+  return modifying('policies', which, input, by, (found, memory) => {
+    const pool = must(memory.pools.get(found.poolId), `the pool of ${found.id}`)
+    const columns = input.columns ?? found.columns
+    const badRequest =
+      textProblem('filterSql', input.filterSql, SQL_TEXT_BYTES_MAX) ??
+      (input.columns ? columnsProblem(pool, columns) : undefined)
+    if (badRequest !== undefined) return { badRequest }
+    return { columns, rows: input.rows ?? found.rows, filterSql: changedFilterSql(found, input) }
+  })
 }
 
 /** Also ends its assignments. The result is the id, or null where there is no such policy. */
 export function deletePolicy(which: IdOrName): Decide<string | null> {
-  return changing(
-    ({ policies }) => policies,
-    which,
-    found => {
-      return { puts: [], removes: [keys.policy(found.id)], result: found.id }
-    },
-  )
+  return deleting('policies', which)
 }
 
 /** The result is the policy's id, or null where the policy or the application does not exist. */

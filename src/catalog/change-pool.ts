@@ -4,16 +4,16 @@
  */
 import { RECEIVED_AT } from '../format/schema.ts'
 import { newId } from '../util/ids.ts'
-import { POOLS_MAX, RETENTION_DAYS_MAX } from '../util/limits.ts'
-import type { Change, ColumnInput, Entry, IdOrName, TableSettingsGiven } from './catalog-types.ts'
+import { RETENTION_DAYS_MAX } from '../util/limits.ts'
+import type { Change, ColumnInput, Entry, IdOrName, PoolInput } from './catalog-types.ts'
 import {
   changing,
   type Decide,
-  fullProblem,
   type Named,
   namedProblem,
   nameProblem,
   newCommon,
+  newObjectProblem,
   renamed,
   replacing,
   unchanged,
@@ -24,20 +24,17 @@ import { policyKeysOf } from './change-policy.ts'
 import { keys, type Memory } from './memory.ts'
 import { type DataSource, type Meta, type Pool, type Tombstone, versionOf } from './model.ts'
 import { type Checked, checkPool, columnTypeOf, orNull, TIME_TYPES } from './rules.ts'
+import { CONNECTED } from './source-kinds.ts'
 import { expiryProblem } from './table-settings.ts'
 
 /** A generic pool as a caller gives it. */
-export interface NewPool extends Named {
+export interface NewPool extends Named, Omit<PoolInput, 'columns'> {
   /** The id of an Http source; absent: the INTERNAL one. */
   readonly dataSource?: string | null | undefined
   /** The table of the Http source, whose columns are the default. */
   readonly table?: string | null | undefined
   readonly columns?: readonly Omit<ColumnInput, 'jsonProperty'>[] | null | undefined
-  readonly timestamp?: string | null | undefined
-  readonly tenant?: string | null | undefined
-  readonly uniqueId?: string | null | undefined
   readonly accessControlEnabled?: boolean | null | undefined
-  readonly tableSettings?: TableSettingsGiven | null | undefined
   readonly syncing?: Syncing | null | undefined
 }
 
@@ -67,11 +64,8 @@ export function createPool(input: NewPool, by: string): Decide<Pool | null> {
       return { badRequest: `Weir makes no Data Pool over a Data Source of type ${source.kind}.` }
     const columns = columnsOf(input, source)
     if (typeof columns === 'string') return { badRequest: columns }
-    const problem =
-      namedProblem(input) ??
-      nameProblem('Data Pool', memory.pools, input.uniqueName) ??
-      fullProblem('Data Pools', memory.pools, POOLS_MAX)
-    if (problem !== undefined) return { badRequest: problem }
+    const badRequest = newObjectProblem('pools', memory, input)
+    if (badRequest !== undefined) return { badRequest }
     const checked = checkPool({ ...input, columns })
     if ('badRequest' in checked) return checked
     const { pool, puts } = newPool(input, checked, memory.meta(), by, nowMs, {
@@ -120,27 +114,23 @@ export function newPool(
 
 /** Changes a pool. The result is null where there is none. */
 export function modifyPool(which: IdOrName, input: PoolChange, by: string): Decide<Pool | null> {
-  return changing(
-    ({ pools }) => pools,
-    which,
-    (pool, memory, nowMs) => {
-      const retentionDays = input.dataRetentionInDays ?? pool.retentionDays
-      const problem =
-        retentionProblem(retentionDays) ??
-        (retentionDays > 0 ? expiryProblem(pool) : undefined) ??
-        namedProblem(input) ??
-        poolNameProblem(memory, pool, input.uniqueName) ??
-        timestampProblem(pool, input)
-      if (problem !== undefined) return { badRequest: problem }
-      const change: Partial<Pool> = {
-        ...renamed(pool, input),
-        retentionDays,
-        accessControlEnabled: input.accessControlEnabled ?? pool.accessControlEnabled,
-        ...syncIntervalOf(input),
-      }
-      return replacing(keys.pool(pool.id), pool, change, by, nowMs)
-    },
-  )
+  return changing('pools', which, (pool, memory, nowMs) => {
+    const retentionDays = input.dataRetentionInDays ?? pool.retentionDays
+    const badRequest =
+      retentionProblem(retentionDays) ??
+      (retentionDays > 0 ? expiryProblem(pool) : undefined) ??
+      namedProblem(input) ??
+      poolNameProblem(memory, pool, input.uniqueName) ??
+      timestampProblem(pool, input)
+    if (badRequest !== undefined) return { badRequest }
+    const change: Partial<Pool> = {
+      ...renamed(pool, input),
+      retentionDays,
+      accessControlEnabled: input.accessControlEnabled ?? pool.accessControlEnabled,
+      ...syncIntervalOf(input),
+    }
+    return replacing(keys.pool(pool.id), pool, change, by, nowMs)
+  })
 }
 
 /**
@@ -148,16 +138,12 @@ export function modifyPool(which: IdOrName, input: PoolChange, by: string): Deci
  * with its pool: it can get no other one, and clients wait until it is gone.
  */
 export function deletePool(which: IdOrName): Decide<string | null> {
-  return changing(
-    ({ pools }) => pools,
-    which,
-    (pool, memory, nowMs) => {
-      const { puts, removes } = poolRemoval(memory, pool, nowMs)
-      const source = memory.sources.get(pool.dataSourceId)
-      const own = source?.kind === 'WEBHOOK' ? [keys.source(source.id)] : []
-      return { puts, removes: [...removes, ...own], result: pool.id }
-    },
-  )
+  return changing('pools', which, (pool, memory, nowMs) => {
+    const { puts, removes } = poolRemoval(memory, pool, nowMs)
+    const source = memory.sources.get(pool.dataSourceId)
+    const own = source?.kind === 'WEBHOOK' ? [keys.source(source.id)] : []
+    return { puts, removes: [...removes, ...own], result: pool.id }
+  })
 }
 
 /**
@@ -206,12 +192,7 @@ function internalSource(memory: Memory, by: string, nowMs: number): DataSource {
       nowMs,
     ),
     kind: 'INTERNAL',
-    status: 'CONNECTED',
-    error: null,
-    basicAuth: null,
-    webhook: null,
-    tables: [],
-    settings: {},
+    ...CONNECTED,
   }
 }
 
@@ -227,9 +208,9 @@ function poolNameProblem(memory: Memory, pool: Pool, name: string | null | undef
   const given = orNull(name)
   if (own?.webhook && given === own.uniqueName && !memory.pools.has(given)) return undefined
   return (
-    nameProblem('Data Pool', memory.pools, given, pool) ??
+    nameProblem('pools', memory, given, pool) ??
     (pool.webhookId === null && given !== pool.uniqueName
-      ? nameProblem('Data Source', memory.sources, given, own)
+      ? nameProblem('sources', memory, given, own)
       : undefined)
   )
 }

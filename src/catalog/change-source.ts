@@ -6,13 +6,12 @@ import { newId } from '../util/ids.ts'
 import {
   CONNECTION_SETTINGS_CHARACTERS_MAX,
   CREDENTIAL_BYTES_MAX,
-  POOLS_MAX,
   SOURCE_TABLES_MAX,
-  SOURCES_MAX,
 } from '../util/limits.ts'
-import type { Entry, IdOrName, NewWebhookSource, Target } from './catalog-types.ts'
+import type { ColumnInput, Entry, IdOrName, NewWebhookSource, Target } from './catalog-types.ts'
 import {
   changing,
+  creating,
   type Decide,
   fullProblem,
   modified,
@@ -28,26 +27,13 @@ import { newPool, poolRemoval } from './change-pool.ts'
 import { keys, type Memory } from './memory.ts'
 import type { BasicAuth, DataSource, Meta, Pool, SourceKind, SourceTable } from './model.ts'
 import { basicAuthProblem, type Checked, checkPool, columnsProblem, orNull, textProblem } from './rules.ts'
-import { stateOf } from './source-kinds.ts'
-
-/** Absent and null leave a field as it is. `basicAuthEnabled: false` clears the credentials. */
-export interface SourceChange extends Named {
-  readonly basicAuth?: BasicAuth | null | undefined
-  readonly basicAuthEnabled?: boolean | null | undefined
-  readonly tables?: readonly TableInput[] | null | undefined
-  readonly settings?: Readonly<Record<string, unknown>> | undefined
-}
+import { CONNECTED, stateOf } from './source-kinds.ts'
 
 /** A table of an Http or S3 source. */
 interface TableInput {
   readonly name: string
   readonly path?: string | null | undefined
-  readonly columns: readonly {
-    readonly name: string
-    readonly type: string
-    readonly clickHouseType?: string | null | undefined
-    readonly nullable: boolean
-  }[]
+  readonly columns: readonly Omit<ColumnInput, 'jsonProperty'>[]
 }
 
 /** A source of a kind other than WEBHOOK. */
@@ -56,6 +42,11 @@ export interface NewSource extends Named {
   readonly tables?: readonly TableInput[] | null | undefined
   /** The other connection settings as given. */
   readonly settings?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** Absent and null leave a field as it is. `basicAuthEnabled: false` clears the credentials. */
+export interface SourceChange extends NewSource {
+  readonly basicAuthEnabled?: boolean | null | undefined
 }
 
 /** Makes a webhook source and its pool. */
@@ -67,8 +58,8 @@ export function createWebhookSource(input: NewWebhookSource, by: string): Decide
     if ('badRequest' in checked) return checked
     const taken =
       pairNameProblem(memory, input.uniqueName) ??
-      fullProblem('Data Pools', memory.pools, POOLS_MAX) ??
-      fullProblem('Data Sources', memory.sources, SOURCES_MAX)
+      fullProblem('pools', memory) ??
+      fullProblem('sources', memory)
     if (taken !== undefined) return { badRequest: taken }
     const made = makeWebhookSource(input, checked, memory, memory.meta(), by, nowMs)
     return { puts: made.puts, removes: [], result: made.target }
@@ -101,8 +92,7 @@ export function makeWebhookSource(
   const source: DataSource = {
     ...common,
     kind: 'WEBHOOK',
-    status: 'CONNECTED',
-    error: null,
+    ...CONNECTED,
     basicAuth: basicAuthOf(input.basicAuth),
     webhook: {
       webhookId: newId('WHK', nowMs),
@@ -112,8 +102,6 @@ export function makeWebhookSource(
       tenant: checked.tenant,
       tableSettings: checked.tableSettings,
     },
-    tables: [],
-    settings: {},
   }
   return { target: { pool, source }, puts: [[keys.source(source.id), source], ...puts] }
 }
@@ -124,15 +112,10 @@ export function createSource(
   input: NewSource,
   by: string,
 ): Decide<DataSource> {
-  return (memory, nowMs) => {
-    const problem =
-      namedProblem(input) ??
-      nameProblem('Data Source', memory.sources, input.uniqueName) ??
-      fullProblem('Data Sources', memory.sources, SOURCES_MAX) ??
-      partsProblem(input)
-    if (problem !== undefined) return { badRequest: problem }
-    const source: DataSource = {
-      ...newCommon(unusedId('DSO', nowMs, memory.sources), input, by, nowMs),
+  return creating('sources', input, by, (_, nowMs) => {
+    const badRequest = partsProblem(input)
+    if (badRequest !== undefined) return { badRequest }
+    return {
       kind,
       ...stateOf(kind),
       basicAuth: basicAuthOf(input.basicAuth),
@@ -140,8 +123,7 @@ export function createSource(
       tables: (input.tables ?? []).map(table => tableOf(table, [], nowMs)),
       settings: input.settings ?? {},
     }
-    return { puts: [[keys.source(source.id), source]], removes: [], result: source }
-  }
+  })
 }
 
 /**
@@ -154,25 +136,21 @@ export function modifySource(
   input: SourceChange,
   by: string,
 ): Decide<DataSource | null> {
-  return changing(
-    ({ sources }) => sources,
-    which,
-    (source, memory, nowMs) => {
-      if (source.kind !== kind) return { badRequest: otherKind(source, kind) }
-      const pool = source.webhook === null ? undefined : memory.pools.get(source.webhook.poolId)
-      const problem =
-        namedProblem(input) ?? pairNameProblem(memory, input.uniqueName, source, pool) ?? partsProblem(input)
-      if (problem !== undefined) return { badRequest: problem }
-      const changed = modified(source, changeOf(source, input, nowMs), by, nowMs)
-      if (changed === undefined) return unchanged(source)
-      const puts: Entry[] = [[keys.source(source.id), changed]]
-      if (pool !== undefined && pool.uniqueName === source.uniqueName) {
-        const renamedPool = modified(pool, { uniqueName: changed.uniqueName }, by, nowMs)
-        if (renamedPool !== undefined) puts.push([keys.pool(pool.id), renamedPool])
-      }
-      return { puts, removes: [], result: changed }
-    },
-  )
+  return changing('sources', which, (source, memory, nowMs) => {
+    if (source.kind !== kind) return { badRequest: otherKind(source, kind) }
+    const pool = source.webhook === null ? undefined : memory.pools.get(source.webhook.poolId)
+    const problem =
+      namedProblem(input) ?? pairNameProblem(memory, input.uniqueName, source, pool) ?? partsProblem(input)
+    if (problem !== undefined) return { badRequest: problem }
+    const changed = modified(source, changeOf(source, input, nowMs), by, nowMs)
+    if (changed === undefined) return unchanged(source)
+    const puts: Entry[] = [[keys.source(source.id), changed]]
+    if (pool !== undefined && pool.uniqueName === source.uniqueName) {
+      const renamedPool = modified(pool, { uniqueName: changed.uniqueName }, by, nowMs)
+      if (renamedPool !== undefined) puts.push([keys.pool(pool.id), renamedPool])
+    }
+    return { puts, removes: [], result: changed }
+  })
 }
 
 function otherKind(source: DataSource, kind: SourceKind): string {
@@ -199,20 +177,16 @@ function changeOf(source: DataSource, input: SourceChange, nowMs: number): Parti
  * INTERNAL source stays.
  */
 export function deleteSource(which: IdOrName): Decide<string | null> {
-  return changing(
-    ({ sources }) => sources,
-    which,
-    (source, memory, nowMs) => {
-      if (source.kind === 'INTERNAL')
-        return { badRequest: 'The internal Data Source belongs to the server and cannot be deleted.' }
-      const removals = memory.pools.of(source.id).map(pool => poolRemoval(memory, pool, nowMs))
-      return {
-        puts: removals.flatMap(({ puts }) => puts),
-        removes: [...removals.flatMap(({ removes }) => removes), keys.source(source.id)],
-        result: source.id,
-      }
-    },
-  )
+  return changing('sources', which, (source, memory, nowMs) => {
+    if (source.kind === 'INTERNAL')
+      return { badRequest: 'The internal Data Source belongs to the server and cannot be deleted.' }
+    const removals = memory.pools.of(source.id).map(pool => poolRemoval(memory, pool, nowMs))
+    return {
+      puts: removals.flatMap(({ puts }) => puts),
+      removes: [...removals.flatMap(({ removes }) => removes), keys.source(source.id)],
+      result: source.id,
+    }
+  })
 }
 
 /** Webhook sources whose pool is gone: an earlier version deleted pools alone. */
@@ -232,8 +206,8 @@ function pairNameProblem(
 ): string | undefined {
   const isShared = source === undefined || pool?.uniqueName === source.uniqueName
   return (
-    nameProblem('Data Source', memory.sources, name, source) ??
-    (isShared ? nameProblem('Data Pool', memory.pools, name, pool) : undefined)
+    nameProblem('sources', memory, name, source) ??
+    (isShared ? nameProblem('pools', memory, name, pool) : undefined)
   )
 }
 
@@ -256,7 +230,7 @@ function tableOf(table: TableInput, before: readonly SourceTable[], nowMs: numbe
   }
 }
 
-function partsProblem(input: NewSource | SourceChange): string | undefined {
+function partsProblem(input: NewSource): string | undefined {
   const { basicAuth, tables, settings } = input
   return (
     basicAuthProblem(basicAuth) ??

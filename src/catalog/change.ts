@@ -6,11 +6,18 @@
  */
 
 import { newId } from '../util/ids.ts'
-import { DESCRIPTION_BYTES_MAX, UNIQUE_NAME_BYTES_MAX } from '../util/limits.ts'
-import type { BadRequest, Change, IdOrName } from './catalog-types.ts'
+import {
+  APPLICATIONS_MAX,
+  DESCRIPTION_BYTES_MAX,
+  METRICS_MAX,
+  POOLS_MAX,
+  SOURCES_MAX,
+  UNIQUE_NAME_BYTES_MAX,
+} from '../util/limits.ts'
+import type { BadRequest, Change, Entry, IdOrName } from './catalog-types.ts'
 import type { Collection } from './collection.ts'
-import type { Memory } from './memory.ts'
-import type { Common } from './model.ts'
+import { keys, type Memory } from './memory.ts'
+import type { Common, Pool } from './model.ts'
 import { orNull, textProblem } from './rules.ts'
 
 /** What a change writes in one transaction, and what its caller gets. */
@@ -30,6 +37,104 @@ export function unchanged<T>(result: T): Decision<T> {
 export interface Named {
   readonly uniqueName?: string | null | undefined
   readonly description?: string | null | undefined
+}
+
+/** The kinds of managed objects, by the collections that hold them. */
+const KINDS = {
+  applications: { name: 'Application', idPrefix: 'APP', keyOf: keys.application, max: APPLICATIONS_MAX },
+  metrics: { name: 'Metric', idPrefix: 'MET', keyOf: keys.metric, max: METRICS_MAX },
+  // Their limit is that of each pool.
+  policies: { name: 'Data Pool Access Policy', idPrefix: 'POL', keyOf: keys.policy, max: Infinity },
+  pools: { name: 'Data Pool', idPrefix: 'DPO', keyOf: keys.pool, max: POOLS_MAX },
+  sources: { name: 'Data Source', idPrefix: 'DSO', keyOf: keys.source, max: SOURCES_MAX },
+} as const
+
+type Kind = keyof typeof KINDS
+type ObjectOf<K extends Kind> = Memory[K] extends Collection<infer T extends Common> ? T : never
+
+function objectsOf<K extends Kind>(memory: Memory, kind: K): Collection<ObjectOf<K>> {
+  return memory[kind] as unknown as Collection<ObjectOf<K>>
+}
+
+/** Makes an object with the fields that `fieldsOf` returns, where its name is free. */
+export function creating<K extends Kind>(
+  kind: K,
+  input: Named,
+  by: string,
+  fieldsOf: (memory: Memory, nowMs: number) => Omit<ObjectOf<K>, keyof Common> | BadRequest,
+): Decide<ObjectOf<K>> {
+  return (memory, nowMs) => {
+    const badRequest = newObjectProblem(kind, memory, input)
+    if (badRequest !== undefined) return { badRequest }
+    const fields = fieldsOf(memory, nowMs)
+    if ('badRequest' in fields) return fields
+    const { idPrefix, keyOf } = KINDS[kind]
+    const common = newCommon(unusedId(idPrefix, nowMs, memory[kind]), input, by, nowMs)
+    const made = { ...common, ...fields } as unknown as ObjectOf<K>
+    return { puts: [[keyOf(common.id), made]], removes: [], result: made }
+  }
+}
+
+/**
+ * Changes the name, the description and the fields that `changeOf` returns of the object that
+ * `which` names. The result is null where there is none.
+ */
+export function modifying<K extends Kind>(
+  kind: K,
+  which: IdOrName,
+  input: Named,
+  by: string,
+  changeOf: (found: ObjectOf<K>, memory: Memory) => Partial<ObjectOf<K>> | BadRequest,
+): Decide<ObjectOf<K> | null> {
+  return changing(kind, which, (found, memory, nowMs) => {
+    const badRequest = namedProblem(input) ?? nameProblem(kind, memory, input.uniqueName, found)
+    if (badRequest !== undefined) return { badRequest }
+    const change = changeOf(found, memory)
+    if ('badRequest' in change) return change
+    return replacing(KINDS[kind].keyOf(found.id), found, { ...renamed(found, input), ...change }, by, nowMs)
+  })
+}
+
+/**
+ * Removes the object that `which` names. The result is its id, or null where there is none.
+ * @param putsOf what else its removal changes
+ */
+export function deleting<K extends Kind>(
+  kind: K,
+  which: IdOrName,
+  putsOf: (found: ObjectOf<K>, memory: Memory, nowMs: number) => readonly Entry[] = () => [],
+): Decide<string | null> {
+  return changing(kind, which, (found, memory, nowMs) => ({
+    puts: putsOf(found, memory, nowMs),
+    removes: [KINDS[kind].keyOf(found.id)],
+    result: found.id,
+  }))
+}
+
+/**
+ * The change of the object that `which` names. The result is null where there is none, and a
+ * BadRequest where nothing is named.
+ */
+export function changing<K extends Kind, R>(
+  kind: K,
+  which: IdOrName,
+  decide: (found: ObjectOf<K>, memory: Memory, nowMs: number) => Decision<R> | BadRequest,
+): Decide<R | null> {
+  return (memory, nowMs) => {
+    const objects = objectsOf(memory, kind)
+    const [id, name] = [orNull(which.id), orNull(which.uniqueName)]
+    if (id === null && name === null) return { badRequest: 'Neither id nor uniqueName was given.' }
+    const found = id === null ? objects.byName(name ?? '') : objects.find(id)
+    return found === undefined ? unchanged(null) : decide(found, memory, nowMs)
+  }
+}
+
+/** The change that `decide` makes for a pool. The result is null where there is no such pool. */
+export function forPool<R>(idOrName: string, decide: (pool: Pool) => Decide<R>): Decide<R | null> {
+  return (memory, nowMs) => {
+    const pool = memory.pools.find(idOrName)
+    return pool === undefined ? unchanged(null) : decide(pool)(memory, nowMs)
+  }
 }
 
 /** A new id that is no unique name of these collections: who looks up an id finds names too. */
@@ -105,47 +210,29 @@ export function namedProblem(input: Named): string | undefined {
  * dashboards. `own` is the object that may keep its name.
  */
 export function nameProblem(
-  kind: string,
-  collection: Pick<Collection<Common>, 'find'>,
+  kind: Kind,
+  memory: Memory,
   name: string | null | undefined,
   own?: Common,
 ): string | undefined {
   const given = orNull(name)
   if (given === null || given === own?.uniqueName) return undefined
-  const taken = collection.find(given)
+  const taken = memory[kind].find(given)
   if (taken === undefined || taken.id === own?.id) return undefined
   return taken.id === given
-    ? `The unique name "${given}" is the id of another ${kind}.`
-    : `Another ${kind} with the unique name "${given}" already exists.`
+    ? `The unique name "${given}" is the id of another ${KINDS[kind].name}.`
+    : `Another ${KINDS[kind].name} with the unique name "${given}" already exists.`
 }
 
-/**
- * The problem with one object more in a collection that is full. `kinds` names them in a message.
- */
-export function fullProblem(
-  kinds: string,
-  { size }: { readonly size: number },
-  max: number,
-): string | undefined {
-  return size >= max ? `The server has ${max} ${kinds}, which is its limit.` : undefined
+/** The problem with one object more of a kind of which the server has as many as it may. */
+export function fullProblem(kind: Kind, memory: Memory): string | undefined {
+  const { name, max } = KINDS[kind]
+  return memory[kind].size >= max ? `The server has ${max} ${name}s, which is its limit.` : undefined
 }
 
-/**
- * The change of the object that `which` names. The result is null where there is none, and a
- * BadRequest where nothing is named.
- */
-export function changing<T extends Common, R>(
-  collectionOf: (memory: Memory) => Collection<T>,
-  which: IdOrName,
-  decide: (found: T, memory: Memory, nowMs: number) => Decision<R> | BadRequest,
-): Decide<R | null> {
-  return (memory, nowMs) => {
-    const collection = collectionOf(memory)
-    const [id, name] = [orNull(which.id), orNull(which.uniqueName)]
-    if (id === null && name === null) return { badRequest: 'Neither id nor uniqueName was given.' }
-    const found = id === null ? collection.byName(name ?? '') : collection.find(id)
-    return found === undefined ? unchanged(null) : decide(found, memory, nowMs)
-  }
+/** The problem with a new object's name and description, or with one object more. */
+export function newObjectProblem(kind: Kind, memory: Memory, input: Named): string | undefined {
+  return namedProblem(input) ?? nameProblem(kind, memory, input.uniqueName) ?? fullProblem(kind, memory)
 }
 
 /** The decision that writes `change` over `old`, whose document has the key `key`. */

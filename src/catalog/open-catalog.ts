@@ -23,7 +23,7 @@ import type { Paths } from '../util/paths.ts'
 import { errorText, warn } from '../util/say.ts'
 import { Catalog, type CatalogListener } from './catalog.ts'
 import type { Entry } from './catalog-types.ts'
-import type { Decide } from './change.ts'
+import { type Decide, newCommon } from './change.ts'
 import { newSecret } from './change-application.ts'
 import { policiesWithout } from './change-policy.ts'
 import { makeWebhookSource, sourcesWithoutPool } from './change-source.ts'
@@ -263,15 +263,8 @@ function holds(on: Disk, path: string, bytes: Buffer): boolean {
 }
 
 function makeApplication(id: string, secret: string, nowMs: number): Application {
-  const at = new Date(nowMs).toISOString()
   return {
-    id,
-    uniqueName: id,
-    description: 'The first application',
-    createdAt: at,
-    createdBy: SYSTEM,
-    modifiedAt: at,
-    modifiedBy: SYSTEM,
+    ...newCommon(id, { description: 'The first application' }, SYSTEM, nowMs),
     secret,
     scopes: SCOPES,
     // The operator's own queries are not held back beside the dashboards'.

@@ -17,6 +17,16 @@ export function isForeign(kind: SourceKind): kind is ForeignKind {
   return kind in FOREIGN
 }
 
+/** The fields of a source that is connected and has no settings yet. */
+export const CONNECTED = {
+  status: 'CONNECTED',
+  error: null,
+  basicAuth: null,
+  webhook: null,
+  tables: [],
+  settings: {},
+} as const satisfies Partial<DataSource>
+
 /** The state of a new source of a kind. */
 export function stateOf(kind: SourceKind): Pick<DataSource, 'status' | 'error'> {
   if (!isForeign(kind)) return { status: 'CONNECTED', error: null }

@@ -3,7 +3,7 @@
  * its next change.
  */
 import { type Application, type DataSource, type Pool, SCOPES } from './model.ts'
-import { stateOf } from './source-kinds.ts'
+import { CONNECTED, stateOf } from './source-kinds.ts'
 
 /** A source as it was while every source was a webhook. */
 interface WebhookSourceBefore
@@ -43,13 +43,10 @@ function upgradeSource(source: DataSource | WebhookSourceBefore): DataSource {
     return source.status === 'CONNECTING' ? { ...source, ...stateOf(source.kind) } : source
   const { webhookId, poolId, timestamp, uniqueIdColumn, tenant, ...common } = source
   return {
+    ...CONNECTED,
     ...common,
     kind: 'WEBHOOK',
-    status: 'CONNECTED',
-    error: null,
     webhook: { webhookId, poolId, timestamp, uniqueIdColumn, tenant, tableSettings: null },
-    tables: [],
-    settings: {},
   }
 }
 
