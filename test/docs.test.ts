@@ -24,6 +24,7 @@ import {
   KEY_COLUMNS_MAX,
   LIKE_PATTERNS_MAX,
   LOG_FILE_BYTES,
+  LOG_FILE_BYTES_MIN,
   METRIC_DIMENSIONS_MAX,
   METRICS_MAX,
   PLACEHOLDERS_MAX,
@@ -167,11 +168,16 @@ test('the README has one row for each status, and one name for the program', () 
 
 test('the README says what an empty data folder takes', () => {
   const MiB = 2 ** 20
-  const log = `${1 + SPARE_FILES_MIN} files of ${LOG_FILE_BYTES / MiB} MiB`
+  const log = `${1 + SPARE_FILES_MIN} files of ${LOG_FILE_BYTES_MIN / MiB} MiB`
   const catalogAndIndexMiB = 1
-  const whole = ((1 + SPARE_FILES_MIN) * LOG_FILE_BYTES) / MiB + catalogAndIndexMiB
+  const whole = ((1 + SPARE_FILES_MIN) * LOG_FILE_BYTES_MIN) / MiB + catalogAndIndexMiB
   const page = read('README.md')
-  for (const text of [`takes ${whole} MiB on disk`, log, `up to ${SPARE_FILES_MAX} spare`])
+  for (const text of [
+    `takes ${whole} MiB on disk`,
+    log,
+    `up to ${SPARE_FILES_MAX} spare`,
+    `up to ${LOG_FILE_BYTES / MiB} MiB`,
+  ])
     expect(page).toContain(text)
 })
 

@@ -255,7 +255,7 @@ const OPTIONS = {
       'WEIR_LOG_FILE_BYTES',
       'BYTES',
       String(LOG_FILE_BYTES),
-      'tests only: size of a log file; small ones are changed often',
+      'tests only: size of the largest log file; small ones are changed often',
       integer(LOG_FILE_BYTES_MIN, LOG_FILE_BYTES),
     ),
   ),

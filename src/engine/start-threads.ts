@@ -48,7 +48,7 @@ export function begin(options: BeginOptions): StartedThreads {
     folder: paths.log,
     durability: config.durability,
     crashAt: config.crashAt,
-    fileBytes: config.logFileBytes,
+    fileBytesMax: config.logFileBytes,
   })
   const takeStore = () => {
     const taken = must(store, 'a store is taken once')

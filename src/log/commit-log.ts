@@ -28,7 +28,7 @@ import { fromWire, Unavailable } from '../util/errors.ts'
 import { GROUP_BYTES_MAX, LOG_QUEUED_BYTES_MAX } from '../util/limits.ts'
 import { warn } from '../util/say.ts'
 import type { Thread } from '../util/thread-kit.ts'
-import { logFileName } from './log-folder.ts'
+import { firstFileBytes, logFileName, type Spare } from './log-folder.ts'
 import type { LogCalls, LogEvents, LogThreadData, RecoveredState } from './log-thread.ts'
 import type { Commit, CommitStats, HeldLog, LogState, Span } from './log-types.ts'
 import { type GenerationFile, type NoRoom, roomOfFile, spanBytes, type Written } from './log-writer.ts'
@@ -58,7 +58,6 @@ export class LogCommit implements Commit {
 
   readonly #threads: CommitThreads
   readonly #durability: LogThreadData['durability']
-  readonly #groupBytesMax: number
   readonly #files: LogFiles
   #state: LogState = 'open'
   #refusal: Unavailable | undefined
@@ -69,7 +68,10 @@ export class LogCommit implements Commit {
   #flight: readonly Waiting[] | undefined
   /** True while the group in flight waits for a file: it fits in none. */
   #parked = false
-  #sparesReady: number
+  /** Bytes of the smallest log file, which holds each append. */
+  readonly #smallestFileBytes: number
+  /** Bytes of each spare that the log thread has, in the order in which it takes them. */
+  readonly #spares: number[]
   /** Why no spare file can be made; undefined while one can. */
   #noSpare: string | undefined
   /** Why the last group had no room or no file; undefined while there is. */
@@ -84,16 +86,16 @@ export class LogCommit implements Commit {
 
   constructor(
     threads: CommitThreads,
-    options: Pick<LogThreadData, 'durability' | 'fileBytes'>,
+    options: Pick<LogThreadData, 'durability' | 'fileBytesMax'>,
     state: RecoveredState,
   ) {
     this.#threads = threads
     this.#durability = options.durability
-    this.#groupBytesMax = Math.min(GROUP_BYTES_MAX, roomOfFile(options.fileBytes))
+    this.#smallestFileBytes = firstFileBytes(options.fileBytesMax)
     this.#files = new LogFiles(state.summary.generation, state.files)
     this.#nextSequence = state.summary.lastSequence + 1
     this.#syncedSequence = state.summary.lastSequence
-    this.#sparesReady = state.spares.length
+    this.#spares = state.spares.map(({ bytes }) => bytes)
     this.#listen()
     threads.spare.tell('begin', { spares: state.spares, old: state.old })
   }
@@ -115,7 +117,7 @@ export class LogCommit implements Commit {
     )
     spare.listen(
       {
-        ready: name => this.#spareReady(name),
+        ready: spare => this.#spareReady(spare),
         full: reason => this.#spareRefused(reason),
         oldFilesLeft: reason => {
           if (this.#oldFilesFailure !== reason)
@@ -134,7 +136,7 @@ export class LogCommit implements Commit {
     if (this.#refusal !== undefined) return { firstSequence, durable: Promise.reject(this.#refusal) }
     const bytes = spans.reduce((sum, span) => sum + spanBytes(span), 0)
     assert(records > 0 && spans.length > 0, 'an append has records')
-    assert(bytes <= this.#groupBytesMax, 'an append fits in a group')
+    assert(bytes <= roomOfFile(this.#smallestFileBytes), 'an append fits in each log file')
     this.#nextSequence += records
     return { firstSequence, durable: this.#enqueue({ firstSequence, spans, records, bytes }) }
   }
@@ -234,9 +236,12 @@ export class LogCommit implements Commit {
   /** Sends the queue as one group if the log thread is idle. */
   #pump(): void {
     if (this.#flight !== undefined || this.#queue.length === 0) return
+    // A group fits in the next file, so that it may begin one.
+    const room = roomOfFile(this.#spares[0] ?? this.#smallestFileBytes)
+    const bytesMax = Math.min(GROUP_BYTES_MAX, room)
     let bytes = 0
     let count = 0
-    while (count < this.#queue.length && bytes + this.#queue[count]!.bytes <= this.#groupBytesMax) {
+    while (count < this.#queue.length && bytes + this.#queue[count]!.bytes <= bytesMax) {
       bytes += this.#queue[count]!.bytes
       count += 1
     }
@@ -269,13 +274,13 @@ export class LogCommit implements Commit {
   #rolled(file: Written['rolled']): void {
     if (file === undefined) return
     this.#files.add({ position: file.position, firstSequence: file.firstSequence })
-    this.#sparesReady -= 1
+    this.#spares.shift()
     this.#threads.spare.tell('taken', file.spare)
     this.#updateDiskFull()
   }
 
-  #spareReady(name: string): void {
-    this.#sparesReady += 1
+  #spareReady({ name, bytes }: Spare): void {
+    this.#spares.push(bytes)
     this.#noSpare = undefined
     this.#threads.log.tell('spare', name)
     this.#updateDiskFull()
@@ -303,7 +308,7 @@ export class LogCommit implements Commit {
     this.#parked = true
     // A spare that was announced while the group was on its way reaches the log thread before the
     // group does.
-    if (this.#sparesReady > 0) this.#send()
+    if (this.#spares.length > 0) this.#send()
     else this.#updateDiskFull()
   }
 
@@ -324,7 +329,7 @@ export class LogCommit implements Commit {
    * poison.
    */
   #updateDiskFull(): void {
-    const full = this.#noRoom !== undefined || (this.#noSpare !== undefined && this.#sparesReady === 0)
+    const full = this.#noRoom !== undefined || (this.#noSpare !== undefined && this.#spares.length === 0)
     if (full && this.#state === 'open') this.#enter('disk_full', this.#fullError())
     if (!full && this.#state === 'disk_full') {
       warn('the log has room again and takes requests')

@@ -12,8 +12,15 @@
 import { RECORD_HEADER_BYTES } from '../format/log-record.ts'
 import { assert } from '../util/assert.ts'
 import type { Disk } from '../util/disk.ts'
-import { BACKUP_LOG_FILE_BYTES } from '../util/limits.ts'
-import { listFolder, logFileName, makeSpare, spareFileName, writeLogHeader } from './log-folder.ts'
+import { LOG_FILE_BYTES_MIN } from '../util/limits.ts'
+import {
+  firstFileBytes,
+  listFolder,
+  logFileName,
+  makeSpare,
+  spareFileName,
+  writeLogHeader,
+} from './log-folder.ts'
 import type { LogSpan } from './log-types.ts'
 import { Generation } from './log-writer.ts'
 import { readLog } from './read-log.ts'
@@ -24,6 +31,28 @@ const COPY_BYTES = 1024 * 1024
 
 /** Provides an empty file and returns its name in the log folder. */
 type TakeSpare = () => Promise<string>
+
+/**
+ * Makes the empty files of a copy. Each file is twice as large as the one before it, up to
+ * `bytesMax`.
+ * @param above the number of the last spare in the folder: new names are above it
+ * @param rest as in makeSpare
+ */
+export function growingSpares(
+  disk: Disk,
+  folder: string,
+  { above, bytesMax, rest }: { above: number; bytesMax: number; rest?: () => Promise<void> },
+): TakeSpare {
+  let number = above
+  let bytes = firstFileBytes(bytesMax)
+  return async () => {
+    number += 1
+    const spare = { name: spareFileName(number), bytes }
+    bytes = Math.min(2 * bytes, bytesMax)
+    await makeSpare(disk, folder, spare, rest ?? (() => Promise.resolve()))
+    return spare.name
+  }
+}
 
 /** Writes records into a new generation, in rising sequence. */
 export class LogCopy {
@@ -128,14 +157,9 @@ const EXTRACT_GENERATION = 1
 export async function extractLog(options: ExtractOptions): Promise<string[]> {
   const { disk, to, span } = options
   disk.mkdir(to)
-  const generation = new Generation(disk, to, EXTRACT_GENERATION, BACKUP_LOG_FILE_BYTES)
-  let spares = 0
-  const copy = new LogCopy(generation, async () => {
-    spares += 1
-    const name = spareFileName(spares)
-    await makeSpare(disk, to, name, BACKUP_LOG_FILE_BYTES, () => options.onBytes(0))
-    return name
-  })
+  const generation = new Generation(disk, to, EXTRACT_GENERATION)
+  const sizes = { above: 0, bytesMax: LOG_FILE_BYTES_MIN, rest: () => options.onBytes(0) }
+  const copy = new LogCopy(generation, growingSpares(disk, to, sizes))
   // A start that finds everything flushed makes a log that begins above its last sequence. It has
   // no records.
   if (span.firstSequence <= span.lastSequence) await copyRecords(options, copy)

@@ -20,6 +20,7 @@ import { readU64, writeU64 } from '../format/log-record.ts'
 import { assert } from '../util/assert.ts'
 import { type Disk, readFile, replaceFile, syncFolder } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
+import { LOG_FILE_BYTES_MIN } from '../util/limits.ts'
 
 const LOG_HEADER_MAGIC = 0x44484557 // 'WEHD'
 const LOG_HEADER_VERSION = 1
@@ -139,13 +140,24 @@ export function decodeFileHeader(bytes: Uint8Array, path: string): LogFileHeader
   }
 }
 
+/** Bytes of the first files of a log whose largest file has `fileBytesMax`. */
+export function firstFileBytes(fileBytesMax: number): number {
+  return Math.min(LOG_FILE_BYTES_MIN, fileBytesMax)
+}
+
+/** A file without records, zero-filled or recycled. */
+export interface Spare {
+  readonly name: string
+  readonly bytes: number
+}
+
 /** `00000003-00000012.log`: position 12 of generation 3. */
 export function logFileName(generation: number, position: number): string {
   assert(generation < 1e8 && position < 1e8, 'generation and position have eight digits')
   return `${String(generation).padStart(8, '0')}-${String(position).padStart(8, '0')}.log`
 }
 
-/** `spare-7.log`: a file without records, zero-filled or recycled. */
+/** The name of a spare, `spare-7.log`. */
 export function spareFileName(number: number): string {
   return `spare-${number}.log`
 }
@@ -216,8 +228,8 @@ export function filesOfLog(files: readonly NamedFile[], header: LogHeader): read
 }
 
 /**
- * Makes the spare file `name`: zero-filled, synced, then renamed, so that a file with a spare's
- * name is always complete. It syncs piece by piece and calls `rest` between pieces, because the
+ * Makes a spare file: zero-filled, synced, then renamed, so that a file with a spare's name is
+ * always complete. It syncs piece by piece and calls `rest` between pieces, because the
  * log's own sync queues behind these syncs. It writes zeros: fdatasync on the log is cheap only
  * where the blocks were written, which ftruncate and fallocate do not do. Throws the disk's own
  * errors, after it removed the unfinished file.
@@ -225,18 +237,17 @@ export function filesOfLog(files: readonly NamedFile[], header: LogHeader): read
 export async function makeSpare(
   disk: Disk,
   folder: string,
-  name: string,
-  fileBytes: number,
+  { name, bytes }: Spare,
   rest: () => Promise<void>,
 ): Promise<void> {
   const path = join(folder, name)
   const temporary = `${path}.tmp`
-  const zeros = new Uint8Array(Math.min(ZERO_FILL_BYTES, fileBytes))
+  const zeros = new Uint8Array(Math.min(ZERO_FILL_BYTES, bytes))
   try {
     const file = disk.open(temporary, 'w')
     try {
-      for (let position = 0; position < fileBytes; position += zeros.byteLength) {
-        disk.write(file, [zeros.subarray(0, Math.min(zeros.byteLength, fileBytes - position))], position)
+      for (let position = 0; position < bytes; position += zeros.byteLength) {
+        disk.write(file, [zeros.subarray(0, Math.min(zeros.byteLength, bytes - position))], position)
         disk.fdatasync(file)
         await rest()
       }

@@ -10,6 +10,7 @@ import { type Disk, disk as realDisk } from '../util/disk.ts'
 import { toWire, type WireError } from '../util/errors.ts'
 import { DISK_RETRY_MS } from '../util/limits.ts'
 import { moved, serve, type TellEvent } from '../util/thread-server.ts'
+import type { Spare } from './log-folder.ts'
 import {
   type Durability,
   type GenerationFile,
@@ -24,7 +25,8 @@ import type { ReplayChunk } from './replay-chunk.ts'
 /** Data of both threads of the log. */
 export interface LogThreadData {
   readonly folder: string
-  readonly fileBytes: number
+  /** Bytes of the largest log file. */
+  readonly fileBytesMax: number
   readonly durability: Durability
 }
 
@@ -32,7 +34,7 @@ export interface LogThreadData {
 export interface RecoveredState {
   readonly summary: RecoveredSummary
   readonly files: readonly GenerationFile[]
-  readonly spares: readonly string[]
+  readonly spares: readonly Spare[]
   readonly old: readonly string[]
 }
 
@@ -149,13 +151,13 @@ class LogService {
   }
 
   async #recover(flushed: ReadonlyMap<number, number>): Promise<RecoveryStep> {
-    const { folder, fileBytes, durability } = this.#data
+    const { folder, fileBytesMax, durability } = this.#data
     const reading = this.#reading
     this.#reading = undefined // its files are many megabytes
     const { generation, ...found } = await recoverLog({
       disk: this.#disk,
       folder,
-      fileBytes,
+      fileBytesMax,
       flushed,
       reading,
       replay: chunk =>
@@ -165,7 +167,8 @@ class LogService {
         }),
     })
     freeCache(reading?.log)
-    this.#writer = new LogWriter(generation, durability, found.summary.lastSequence + 1, found.spares)
+    const spares = found.spares.map(({ name }) => name)
+    this.#writer = new LogWriter(generation, durability, found.summary.lastSequence + 1, spares)
     return { recovered: { ...found, files: generation.files } }
   }
 

@@ -104,17 +104,15 @@ export function spanBytes(span: Span): number {
 export class Generation {
   readonly number: number
   readonly folder: string
-  readonly fileBytes: number
   readonly #disk: Disk
   readonly #files: GenerationFile[] = []
   #open: OpenFile | undefined
   #dirty = false
 
-  constructor(disk: Disk, folder: string, number: number, fileBytes: number) {
+  constructor(disk: Disk, folder: string, number: number) {
     this.#disk = disk
     this.folder = folder
     this.number = number
-    this.fileBytes = fileBytes
   }
 
   get files(): readonly GenerationFile[] {
@@ -138,7 +136,9 @@ export class Generation {
 
   /** True when `bytes` and the clean-stop record fit in the open file. */
   fits(bytes: number): boolean {
-    return this.#open !== undefined && this.#open.end + bytes + STOP_RESERVE_BYTES <= this.fileBytes
+    if (this.#open === undefined) return false
+    const { end, header } = this.#open
+    return end + bytes + STOP_RESERVE_BYTES <= header.fileBytes
   }
 
   /**
@@ -156,8 +156,8 @@ export class Generation {
   }
 
   /**
-   * Makes an opened spare of exactly `fileBytes` the generation's next file. The spare is still one
-   * if this throws before the file has its name.
+   * Makes an opened spare the generation's next file, whatever its size. The spare is still one if
+   * this throws before the file has its name.
    */
   roll({ name, handle, folder }: OpenedSpare, firstSequence: number): GenerationFile {
     this.close()
@@ -168,9 +168,8 @@ export class Generation {
       generation: this.number,
       position,
       firstSequence,
-      fileBytes: this.fileBytes,
+      fileBytes: this.#disk.size(from),
     }
-    assert(this.#disk.size(from) === this.fileBytes, 'a spare has the size of a log file')
     try {
       this.#disk.write(handle, [encodeFileHeader(header)], 0)
       this.#disk.fdatasync(handle)
@@ -195,7 +194,7 @@ export class Generation {
    */
   append(buffers: readonly Uint8Array[], bytes: number): void {
     const open = must(this.#open, 'the open log file')
-    assert(open.end + bytes <= this.fileBytes, 'appended bytes fit in the file')
+    assert(open.end + bytes <= open.header.fileBytes, 'appended bytes fit in the file')
     const [first, ...rest] = buffers
     const record = must(first, 'the first record')
     this.#dirty = true
@@ -212,7 +211,8 @@ export class Generation {
     const { handle, folder } = this.open(name)
     try {
       const zeros = new Uint8Array(FILE_HEADER_BYTES)
-      const pages = Math.floor(Math.min(GROUP_BYTES_MAX, roomOfFile(this.fileBytes)) / zeros.byteLength)
+      const room = roomOfFile(this.#disk.size(join(this.folder, name)))
+      const pages = Math.floor(Math.min(GROUP_BYTES_MAX, room) / zeros.byteLength)
       this.#disk.write(handle, new Array<Uint8Array>(pages).fill(zeros), 0)
       this.#disk.fdatasync(handle)
     } finally {
@@ -272,7 +272,6 @@ export class LogWriter {
     this.#refusePoisoned()
     assert(group.firstSequence === this.#nextSequence, 'groups come in sequence order')
     const bytes = group.spans.reduce((sum, span) => sum + spanBytes(span), 0)
-    assert(bytes <= roomOfFile(this.#generation.fileBytes), 'a group fits in a log file')
     const fits = bytes === 0 || this.#generation.fits(bytes)
     const spare = fits ? undefined : this.#spares[0]
     if (spare === undefined && !fits) return 'no_spare'
@@ -280,6 +279,7 @@ export class LogWriter {
       let rolled: Written['rolled']
       try {
         if (spare !== undefined) rolled = this.#roll(spare)
+        assert(bytes === 0 || this.#generation.fits(bytes), 'a group fits in the next log file')
         if (group.spans.length > 0) this.#append(group.spans, bytes)
       } catch (error) {
         if (!isOutOfDescriptors(error) && !isOutOfRoom(error)) throw error

@@ -14,8 +14,8 @@ interface OpenLogOptions {
   readonly durability: Durability
   /** Hidden option of tests; see util/fault-injection.ts. */
   readonly crashAt: string
-  /** Default LOG_FILE_BYTES. */
-  readonly fileBytes?: number
+  /** Bytes of the largest log file, LOG_FILE_BYTES by default. */
+  readonly fileBytesMax?: number
 }
 
 /** An open log: what recovery found, and the way in. */
@@ -39,7 +39,7 @@ export interface StartedLog {
 /** Starts the log thread. The spare thread is started when the log is open. */
 export function startLog(options: OpenLogOptions): StartedLog {
   const { folder, durability, crashAt } = options
-  const data: LogThreadData = { folder, durability, fileBytes: options.fileBytes ?? LOG_FILE_BYTES }
+  const data: LogThreadData = { folder, durability, fileBytesMax: options.fileBytesMax ?? LOG_FILE_BYTES }
   const threads = {
     log: startThread<LogCalls, LogEvents>({ name: 'log', data, crashAt }),
     startSpare: () => startThread<SpareCalls, SpareEvents>({ name: 'spare', data, crashAt }),

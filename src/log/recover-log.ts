@@ -23,14 +23,15 @@ import { type Disk, syncFolder } from '../util/disk.ts'
 import { CannotRun, Damaged } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 import { LOG_CACHE_BYTES_MAX, SPARE_FILES_MAX } from '../util/limits.ts'
-import { LogCopy } from './copy-log.ts'
+import { growingSpares, LogCopy } from './copy-log.ts'
 import {
   type FolderList,
+  firstFileBytes,
   type LogHeader,
-  makeSpare,
   numberOfSpare,
   type OpenedFolder,
   readLogFolder,
+  type Spare,
   spareFileName,
   writeLogHeader,
 } from './log-folder.ts'
@@ -78,7 +79,7 @@ interface CachedFile extends RecordBytes {
 interface RecoverLogOptions extends RecoverOptions {
   readonly disk: Disk
   readonly folder: string
-  readonly fileBytes: number
+  readonly fileBytesMax: number
   /** The result of `readFirst`; undefined: recovery calls `readFirst` itself. */
   readonly reading?: FirstReading | undefined
 }
@@ -99,8 +100,7 @@ export interface RecoveredSummary {
 export interface RecoveredLog {
   readonly summary: RecoveredSummary
   readonly generation: Generation
-  /** Names of spare files of the right size. */
-  readonly spares: readonly string[]
+  readonly spares: readonly Spare[]
   /** Names of files that left the log, to be recycled or removed. */
   readonly old: readonly string[]
 }
@@ -193,30 +193,34 @@ export async function recoverLog(options: RecoverLogOptions): Promise<RecoveredL
     // damaged.
     const code = (error as { code?: unknown }).code
     if (code !== 'ENOSPC' && code !== 'EDQUOT') throw error
-    const { folder, fileBytes } = options
+    const { folder, fileBytesMax } = options
     throw new CannotRun(
-      `the disk is full: the log in ${folder} needs ${fileBytes} bytes for a new file; free some room and start again`,
+      `the disk is full: the log in ${folder} needs ${firstFileBytes(fileBytesMax)} bytes for a new file; free some room and start again`,
     )
   }
 }
 
 async function recover(options: RecoverLogOptions): Promise<RecoveredLog> {
-  const { disk, folder, flushed, fileBytes } = options
+  const { disk, folder, flushed, fileBytesMax } = options
   const reading = options.reading ?? readFirst(disk, folder)
   const { list, log } = reading
   const hasUnflushed = log !== undefined && checkFlushed(log, flushed)
   const header = reading.header ?? beginLog(disk, folder)
-  const spares = list.spares.filter(name => disk.size(join(folder, name)) === fileBytes)
+  const spares = list.spares.map(name => spareAt(disk, folder, name)).filter(fitsIn(fileBytesMax))
   const number = Math.max(header.generation, list.files.at(-1)?.generation ?? 0) + 1
   spares.push(...recycleLeftovers(options, list, header))
-  const generation = new Generation(disk, folder, number, fileBytes)
-  const copy = new LogCopy(generation, () => takeOrMakeSpare(options, spares, list.spares))
+  const generation = new Generation(disk, folder, number)
+  // New spares have numbers above all that the start found, so none overwrites another.
+  const above = Math.max(SPARE_FILES_MAX, ...list.spares.map(numberOfSpare))
+  const makeSpare = growingSpares(disk, folder, { above, bytesMax: fileBytesMax })
+  const copy = new LogCopy(generation, async () => spares.shift()?.name ?? (await makeSpare()))
   const found = await replayAndCopy(options, { list, header, log }, hasUnflushed, copy)
   await copy.finish(found.lastSequence + 1)
   crashPoint('recover.copied')
   writeLogHeader(disk, folder, { generation: number, position: 0, lastSequence: found.lastSequence })
   crashPoint('recover.renamed')
-  const misfits = list.spares.filter(name => !spares.includes(name) && disk.exists(join(folder, name)))
+  const isReady = (name: string) => spares.some(spare => spare.name === name)
+  const misfits = list.spares.filter(name => !isReady(name) && disk.exists(join(folder, name)))
   return {
     summary: { ...found, generation: number },
     generation,
@@ -239,20 +243,32 @@ function beginLog(disk: Disk, folder: string): LogHeader {
   return none
 }
 
+function spareAt(disk: Disk, folder: string, name: string): Spare {
+  return { name, bytes: disk.size(join(folder, name)) }
+}
+
+/** True for files that the log may use: none is larger than the setting, and each holds an append. */
+function fitsIn(fileBytesMax: number): (spare: Spare) => boolean {
+  return ({ bytes }) => bytes >= firstFileBytes(fileBytesMax) && bytes <= fileBytesMax
+}
+
 /**
  * Makes spares of the files that an unfinished recovery left, so that a start that fails again and
  * again takes no more room each time. The new generation has a higher number than they have, so
  * their names are not used again.
  */
-function recycleLeftovers(options: RecoverLogOptions, list: FolderList, header: LogHeader): string[] {
-  const { disk, folder, fileBytes } = options
+function recycleLeftovers(options: RecoverLogOptions, list: FolderList, header: LogHeader): Spare[] {
+  const { disk, folder, fileBytesMax } = options
   let number = Math.max(SPARE_FILES_MAX, ...list.spares.map(numberOfSpare)) + 1
-  const recycled: string[] = []
+  const recycled: Spare[] = []
   for (const { generation, name } of list.files) {
-    if (generation <= header.generation || disk.size(join(folder, name)) !== fileBytes) continue
+    if (generation <= header.generation) continue
+    const leftover = spareAt(disk, folder, name)
+    if (!fitsIn(fileBytesMax)(leftover)) continue
     number += 1
-    disk.rename(join(folder, name), join(folder, spareFileName(number)))
-    recycled.push(spareFileName(number))
+    const spare = { ...leftover, name: spareFileName(number) }
+    disk.rename(join(folder, name), join(folder, spare.name))
+    recycled.push(spare)
   }
   return recycled
 }
@@ -307,19 +323,4 @@ function* readAgain(
   if (end.lastSequence === log.end.lastSequence) return
   const what = `it ends with sequence ${end.lastSequence}, and ended with ${log.end.lastSequence} when the start read it first`
   throw new Damaged(end.file, end.fileOffset, what)
-}
-
-/** The name of a ready spare, or of a new one. */
-async function takeOrMakeSpare(
-  options: RecoverLogOptions,
-  spares: string[],
-  taken: readonly string[],
-): Promise<string> {
-  const ready = spares.shift()
-  if (ready !== undefined) return ready
-  // The number is above all spares of this start, so a new spare never overwrites another.
-  const number = Math.max(SPARE_FILES_MAX, ...taken.map(numberOfSpare)) + 1
-  const name = spareFileName(number)
-  await makeSpare(options.disk, options.folder, name, options.fileBytes, () => Promise.resolve())
-  return name
 }

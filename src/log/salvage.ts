@@ -10,7 +10,7 @@ import { dirname, join } from 'node:path'
 import { RECORD_HEADER_BYTES } from '../format/log-record.ts'
 import { type Disk, readDamagedFile } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
-import { LogCopy } from './copy-log.ts'
+import { growingSpares, LogCopy } from './copy-log.ts'
 import {
   decodeFileHeader,
   FILE_HEADER_BYTES,
@@ -18,11 +18,9 @@ import {
   type LogHeader,
   listFolder,
   logHeaderPath,
-  makeSpare,
   type NamedFile,
   numberOfSpare,
   readLogHeader,
-  spareFileName,
   writeLogHeader,
 } from './log-folder.ts'
 import { Generation } from './log-writer.ts'
@@ -53,7 +51,8 @@ export interface Salvage {
 interface SalvageOptions {
   readonly disk: Disk
   readonly folder: string
-  readonly fileBytes: number
+  /** Bytes of the largest file of the new log. */
+  readonly fileBytesMax: number
   /**
    * True for a pool that the catalog knows, living or deleted. Records of other pools cannot be
    * replayed.
@@ -78,17 +77,13 @@ export async function planSalvage(options: SalvageOptions): Promise<Salvage> {
  * Makes the new log. It is whole and synced before the log header names it, as in a recovery (W-3).
  */
 export async function salvageLog(options: SalvageOptions): Promise<Salvage> {
-  const { disk, folder, fileBytes } = options
+  const { disk, folder, fileBytesMax: bytesMax } = options
   const list = listFolder(disk, folder)
   const { header } = tryHeader(disk, folder)
   const number = Math.max(header?.generation ?? 0, ...list.files.map(file => file.generation)) + 1
-  const generation = new Generation(disk, folder, number, fileBytes)
-  let spare = Math.max(0, ...list.spares.map(numberOfSpare))
-  const copy = new LogCopy(generation, async () => {
-    spare += 1
-    await makeSpare(disk, folder, spareFileName(spare), fileBytes, () => Promise.resolve())
-    return spareFileName(spare)
-  })
+  const generation = new Generation(disk, folder, number)
+  const above = Math.max(0, ...list.spares.map(numberOfSpare))
+  const copy = new LogCopy(generation, growingSpares(disk, folder, { above, bytesMax }))
   const found = await salvage(options, copy)
   await copy.finish(found.lastSequence + 1)
   generation.close()

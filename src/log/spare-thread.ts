@@ -9,11 +9,20 @@
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { MessagePort } from 'node:worker_threads'
+import { monotonicMs } from '../util/clock.ts'
 import { type Disk, disk as realDisk, syncFolder } from '../util/disk.ts'
 import { crashPoint } from '../util/fault-injection.ts'
-import { DISK_RETRY_MS, SPARE_FILES_MAX, SPARE_FILES_MIN } from '../util/limits.ts'
+import { DISK_RETRY_MS, LOG_FILE_FILLED_SOON_MS, SPARE_FILES_MAX, SPARE_FILES_MIN } from '../util/limits.ts'
 import { serve, type TellEvent } from '../util/thread-server.ts'
-import { type LogHeader, makeSpare, numberOfSpare, spareFileName, writeLogHeader } from './log-folder.ts'
+import {
+  firstFileBytes,
+  type LogHeader,
+  makeSpare,
+  numberOfSpare,
+  type Spare,
+  spareFileName,
+  writeLogHeader,
+} from './log-folder.ts'
 import type { LogThreadData, RecoveredState } from './log-thread.ts'
 
 /** Files that left the log, and the header of the log without them. */
@@ -31,7 +40,7 @@ export interface SpareCalls {
 }
 
 export interface SpareEvents {
-  ready(name: string): void
+  ready(spare: Spare): void
   /** No file could be made. It is tried again each DISK_RETRY_MS. */
   full(reason: string): void
   /** Old files could not be removed. They are no part of the log, and only take space. */
@@ -57,6 +66,10 @@ class SpareService {
   readonly #disk: Disk
   readonly #tell: TellEvent<SpareEvents>
   readonly #ready = new Set<string>()
+  /** Bytes of the next file. Old files of another size are removed. */
+  #fileBytes: number
+  /** When the log thread took the last spare. */
+  #takenMs = monotonicMs()
   #number = 0
   #isFilling = false
   #isStopping = false
@@ -68,19 +81,28 @@ class SpareService {
 
   constructor(data: LogThreadData, disk: Disk, tell: TellEvent<SpareEvents>) {
     this.#data = data
+    this.#fileBytes = firstFileBytes(data.fileBytesMax)
     this.#disk = disk
     this.#tell = tell
   }
 
   begin({ spares, old }: Pick<RecoveredState, 'spares' | 'old'>): void {
-    for (const name of spares) this.#ready.add(name)
-    this.#number = Math.max(0, ...[...spares, ...old].map(numberOfSpare))
+    for (const { name, bytes } of spares) {
+      this.#ready.add(name)
+      this.#number = Math.max(this.#number, numberOfSpare(name))
+      this.#fileBytes = Math.max(this.#fileBytes, bytes)
+    }
+    this.#number = Math.max(this.#number, ...old.map(numberOfSpare))
     this.#old.push(...old)
     this.#work()
   }
 
   taken(name: string): void {
     this.#ready.delete(name)
+    const now = monotonicMs()
+    if (now - this.#takenMs < LOG_FILE_FILLED_SOON_MS)
+      this.#fileBytes = Math.min(2 * this.#fileBytes, this.#data.fileBytesMax)
+    this.#takenMs = now
     this.#work()
   }
 
@@ -117,6 +139,7 @@ class SpareService {
   }
 
   #recycle(): void {
+    const bytes = this.#fileBytes
     const made: string[] = []
     try {
       while (this.#old.length > 0) {
@@ -132,15 +155,15 @@ class SpareService {
       this.#old.push(...made)
       throw error
     }
-    for (const name of made) this.#offer(name)
+    for (const name of made) this.#offer({ name, bytes })
   }
 
   /** Returns the name of the spare that the old file became; undefined where it was removed. */
   #recycleOne(old: string, made: number): string | undefined {
-    const { folder, fileBytes } = this.#data
+    const { folder } = this.#data
     const path = join(folder, old)
     if (!this.#disk.exists(path)) return undefined
-    const fits = old.endsWith('.log') && this.#disk.size(path) === fileBytes
+    const fits = old.endsWith('.log') && this.#disk.size(path) === this.#fileBytes
     if (!fits || this.#ready.size + made >= SPARE_FILES_MAX) {
       this.#disk.unlink(path)
       return undefined
@@ -155,9 +178,9 @@ class SpareService {
     this.#isFilling = true
     try {
       while (this.#ready.size < SPARE_FILES_MIN && !this.#isStopping) {
-        const name = this.#nextName()
-        await makeSpare(this.#disk, this.#data.folder, name, this.#data.fileBytes, nextTurn)
-        this.#offer(name)
+        const spare = { name: this.#nextName(), bytes: this.#fileBytes }
+        await makeSpare(this.#disk, this.#data.folder, spare, nextTurn)
+        this.#offer(spare)
       }
     } catch (error) {
       this.#tell('full', textOf(error))
@@ -167,9 +190,9 @@ class SpareService {
     }
   }
 
-  #offer(name: string): void {
-    this.#ready.add(name)
-    this.#tell('ready', name)
+  #offer(spare: Spare): void {
+    this.#ready.add(spare.name)
+    this.#tell('ready', spare)
   }
 
   #nextName(): string {

@@ -122,7 +122,7 @@ function salvageOptions(
   return {
     disk,
     folder: paths.log,
-    fileBytes: config.logFileBytes,
+    fileBytesMax: config.logFileBytes,
     isKnown: (pool: number) => memory.poolsByNumber.has(pool) || memory.tombstones.has(pool),
     flushedSequence: lastFlushed(flushed),
   }

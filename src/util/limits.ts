@@ -666,8 +666,15 @@ export const BATCH_SIZES_MAX = 32_768
 
 // ── the log ─────────────────────────────────────────────────────────────────────────────────────
 
-/** Bytes of a log file, zero-filled or recycled. */
+/** Bytes of the largest log file. The log begins with smaller ones. */
 export const LOG_FILE_BYTES = 64 * MiB
+/**
+ * Bytes of the first log files, of the files in a backup, and of the largest file that tests may ask
+ * for at least. Such a file holds the largest append.
+ */
+export const LOG_FILE_BYTES_MIN = 4 * MiB
+/** A log that fills a file within this time makes the next one twice as large. */
+export const LOG_FILE_FILLED_SOON_MS = 10_000
 /** Bytes of a group, which is written and synced at once. It keeps a sync below about 10 ms. */
 export const GROUP_BYTES_MAX = 8 * MiB
 /** Bytes queued for the log: slabs, and inflated bodies beside them. Asserted, never reached. */
@@ -1034,8 +1041,6 @@ export const BACKUP_BYTES_PER_SECOND = 64 * MiB
 export const BACKUP_CHUNK_BYTES = 1 * MiB
 /** Bytes written between two syncs: the log's sync queues behind them. */
 export const BACKUP_SYNC_BYTES = 8 * MiB
-/** Bytes of a log file in a backup: the smallest file that holds every record. */
-export const BACKUP_LOG_FILE_BYTES = 4 * MiB
 /** Time for a client to begin to read a backup's answer; then the backup ends. */
 export const BACKUP_BEGIN_MS_MAX = 10_000
 /** Time for the flushes before a backup. Rows that are not flushed then are copied from the log. */
@@ -1137,11 +1142,6 @@ export const SIGNAL_ECHO_MS = 300
 export const FORMAT_FILE_BYTES_MAX = 64
 /** Bytes of a file that is read as a whole. Log and delete files are much smaller. */
 export const WHOLE_FILE_BYTES_MAX = 2 * 1024 * MiB
-
-// ═════ Part 3: bounds of options that only tests set ═════════════════════════════════════════════
-
-/** Bytes of a log file that tests may ask for. It still holds the largest append. */
-export const LOG_FILE_BYTES_MIN = BACKUP_LOG_FILE_BYTES
 
 // ═════ How the limits fit together ═══════════════════════════════════════════════════════════════
 

@@ -240,7 +240,7 @@ async function oneCut(random: () => number, where: string): Promise<void> {
   const acked = new Map<number, string>()
   for (let run = 0; run < 3; run++) {
     disk.stopAfter(1 + below(random, 160))
-    const opened = await openOn(disk, { fileBytes: SMALL_FILE, flushed: new Map([[1, flushed]]) }).catch(
+    const opened = await openOn(disk, { fileBytesMax: SMALL_FILE, flushed: new Map([[1, flushed]]) }).catch(
       (error: Error) => error,
     )
     if (!(opened instanceof Error))

@@ -7,7 +7,7 @@ const [folder = '', crashAt = '', count = '0', fileBytes = '0'] = process.argv.s
 const releasing = crashAt === 'log.released'
 // Where files are to be released, the five records of the process before count as flushed.
 const flushed = new Map([[1, releasing ? 5 : 0]])
-const options = { folder, durability: 'fsync', crashAt, fileBytes: Number(fileBytes) } as const
+const options = { folder, durability: 'fsync', crashAt, fileBytesMax: Number(fileBytes) } as const
 const { commit } = await openLog(options, { flushed, replay: async () => {} })
 for (let index = 0; index < Number(count); index++) {
   const text = `k${String(process.pid % 1000).padStart(3, '0')}${String(index).padStart(4, '0')}`

@@ -83,19 +83,24 @@ export function foundIn(chunk: ReplayChunk): Found[] {
 export async function recover(
   disk: Disk,
   flushed: ReadonlyMap<number, number> = new Map([[1, 0]]),
-  fileBytes = FILE_BYTES,
+  fileBytesMax = FILE_BYTES,
 ): Promise<RecoveredLog & { readonly found: readonly Found[]; readonly texts: readonly string[] }> {
   const found: Found[] = []
   const replay = async (chunk: ReplayChunk) => {
     found.push(...foundIn(chunk))
   }
-  const log = await recoverLog({ disk, folder: FOLDER, fileBytes, flushed, replay })
+  const log = await recoverLog({ disk, folder: FOLDER, fileBytesMax, flushed, replay })
   return { ...log, found, texts: found.map(each => each.text) }
 }
 
 /** A writer over a recovered log. */
 export function writerOver(log: RecoveredLog, durability: 'fsync' | 'os' = 'fsync'): LogWriter {
-  return new LogWriter(log.generation, durability, log.summary.lastSequence + 1, log.spares)
+  return new LogWriter(
+    log.generation,
+    durability,
+    log.summary.lastSequence + 1,
+    log.spares.map(({ name }) => name),
+  )
 }
 
 /** The commit stage over `disk`, its threads run in this one. */
@@ -106,7 +111,7 @@ export function openOn(
 ): Promise<OpenedLog> {
   const data: LogThreadData = {
     folder: FOLDER,
-    fileBytes: FILE_BYTES,
+    fileBytesMax: FILE_BYTES,
     durability: 'fsync',
     ...options,
   }
@@ -139,7 +144,7 @@ export async function severalFiles(
 ): Promise<{ disk: MemoryDisk; texts: string[] }> {
   const disk = new MemoryDisk()
   const log = await recover(disk, undefined, SMALL_FILE)
-  const writer = new LogWriter(log.generation, 'fsync', 1, log.spares)
+  const writer = writerOver(log)
   const texts: string[] = []
   for (let sequence = 1; sequence <= count; sequence++) {
     const text = `${sequence}:${'x'.repeat(500)}`

@@ -21,7 +21,7 @@ async function open(
   flushed = 0,
 ): Promise<OpenedLog & { found: Found[] }> {
   const found: Found[] = []
-  const options = { folder: join(root, 'log'), durability, crashAt: '', fileBytes: FILE_BYTES }
+  const options = { folder: join(root, 'log'), durability, crashAt: '', fileBytesMax: FILE_BYTES }
   const opened = await openLog(options, {
     flushed: new Map([[1, flushed]]),
     replay: async chunk => void found.push(...foundIn(chunk)),
@@ -46,7 +46,12 @@ test('a replay that fails stops the start, and the next start has all of it', as
   const { commit } = await open('os')
   await commit.append([spanOf({ text: 'one' })], 1).durable
   await commit.stop()
-  const options = { folder: join(root, 'log'), durability: 'os', crashAt: '', fileBytes: FILE_BYTES } as const
+  const options = {
+    folder: join(root, 'log'),
+    durability: 'os',
+    crashAt: '',
+    fileBytesMax: FILE_BYTES,
+  } as const
   const replay = async () => {
     throw new Error('cannot parse')
   }

@@ -103,7 +103,7 @@ test('a repair takes no record of a refused group for one that came later', asyn
   const found = await planSalvage({
     disk,
     folder: FOLDER,
-    fileBytes: SMALL_FILE,
+    fileBytesMax: SMALL_FILE,
     isKnown: () => true,
     flushedSequence: 0,
   })
@@ -125,7 +125,7 @@ test('a repair without a log header finds each record, wherever a start was cut'
     const { salvaged, missing, lastSequence } = await planSalvage({
       disk: left,
       folder: FOLDER,
-      fileBytes: SMALL_FILE,
+      fileBytesMax: SMALL_FILE,
       isKnown: () => true,
       flushedSequence: 10,
     })

@@ -34,7 +34,7 @@ async function recoverCached(
   const { summary } = await recoverLog({
     disk,
     folder: FOLDER,
-    fileBytes: SMALL_FILE,
+    fileBytesMax: SMALL_FILE,
     flushed: options.flushed,
     replay,
     reading,

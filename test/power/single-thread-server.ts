@@ -190,7 +190,7 @@ export class SingleThreadServer {
     }
     const { summary, commit } = await openOn(
       disk,
-      { folder: this.paths.log, fileBytes, durability, flushed },
+      { folder: this.paths.log, fileBytesMax: fileBytes, durability, flushed },
       chunk => replayChunk(chunk, deps),
     )
     this.summary = summary

@@ -208,7 +208,7 @@ test('repair keeps the rest of a log file with unreadable sectors', async () => 
     },
   }
   const folder = join(dataDir, 'log')
-  const options = { folder, fileBytes: 8 * 1024 * 1024, isKnown: () => true, flushedSequence: 0 }
+  const options = { folder, fileBytesMax: 8 * 1024 * 1024, isKnown: () => true, flushedSequence: 0 }
   const whole = await planSalvage({ ...options, disk })
   const found = await planSalvage({ ...options, disk: broken })
   const at = Math.floor(fileOffset / 4096) * 4096
