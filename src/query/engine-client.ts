@@ -37,7 +37,6 @@ import { loadPackage } from '../util/load-package.ts'
 import type { KernelChoice } from '../util/native.ts'
 import type { QueryProcessName } from '../util/paths.ts'
 import { warn } from '../util/say.ts'
-import { segmentsOf } from './deletion-vector-cache.ts'
 import {
   CLIENT_GONE,
   EngineLane,
@@ -55,6 +54,7 @@ import { textProblem } from './expression/text-problem.ts'
 import { Penalties } from './penalties.ts'
 import { RESOURCES } from './propeller.ts'
 import type { BadQuery, EngineSettings, QueryDone, QueryEngine, QueryTask } from './query-types.ts'
+import { segmentsOf } from './sent-segments.ts'
 
 /** The options of an engine. Only tests set those that have a default in limits.ts. */
 export interface EngineOptions {

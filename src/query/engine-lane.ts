@@ -15,9 +15,9 @@ import { monotonicMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
 import { FairQueue } from '../util/fair-queue.ts'
 import type { QueryProcessName } from '../util/paths.ts'
-import { MISSING_TRIES_MAX, segmentsOf, toSend, withSegments } from './deletion-vector-cache.ts'
 import { type EngineCallee, EngineProcess } from './engine-process.ts'
 import type { EngineSettings, QueryDone, QueryTask, RunAnswer, SentTask } from './query-types.ts'
+import { MISSING_TRIES_MAX, segmentsOf, toSend, withSegments } from './sent-segments.ts'
 
 /** A query from its call to its answer. */
 export interface EngineQuery {

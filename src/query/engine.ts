@@ -5,7 +5,7 @@
  *         the segment. A count is never short.
  *   W-11  Values become strings here, chunk by chunk, not on the main thread.
  *
- *   run(task)   deletion vectors → views or tables · `WITH rows AS (…) statement` · read chunks ·
+ *   run(task)   deletion vectors → views or a table · `WITH rows AS (…) statement` · read chunks ·
  *   print
  */
 import { dirname } from 'node:path'
@@ -15,23 +15,24 @@ import type { QuerySegment } from '../index/index-types.ts'
 import { assert } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { DuckDBTypeId, StatementType } from '../util/duckdb.ts'
-import { isOutOfMemory, typedError, withoutDetails } from '../util/duckdb-errors.ts'
+import { typedError, withoutDetails } from '../util/duckdb-errors.ts'
 import { Unavailable } from '../util/errors.ts'
 import { ANSWER_CHARACTERS_MAX, SCHEMAS_CACHED_MAX } from '../util/limits.ts'
+import { tryNative } from '../util/native.ts'
 import { quoteText } from '../util/sql.ts'
 import { rawColumn, textBytes, wholeTexts } from './arrow/duckdb-vectors.ts'
 import { copyBatches } from './arrow/record-batches.ts'
 import { ChunkWork } from './chunk-work.ts'
+import { DeletedRowSets, makeDeletedTable, type NativeLiveRows } from './deleted-rows.ts'
+import { DuckdbInstances, spillFolderOf } from './duckdb-instances.ts'
 import { boundType, duckdbValue, printValue } from './duckdb-values.ts'
-import { EngineInstances, spillFolderOf } from './engine-instances.ts'
 import type { Expression, SqlStatement } from './expression/ast.ts'
 import { SqlParser } from './expression/parse-sql.ts'
 import {
   countDeletedRows,
   countLiveRows,
   countLiveRowsIn,
-  type DeletedRows,
-  type HeldDeletedRows,
+  deletedName,
   isLimited,
   type PoolSources,
   type Source,
@@ -66,14 +67,18 @@ const STOPPED: Readonly<Record<WhyStopped, string>> = {
 interface Running {
   readonly id: number | undefined
   readonly connection: DuckDBConnection
-  readonly deletedRows: DeletedRows
+  /** Undefined: the instance lacks the native function, and tables tell deleted rows. */
+  readonly sets: DeletedRowSets | undefined
+  /** Views of `sets`, which end with the query. */
+  readonly views: number[]
   stopped: WhyStopped | undefined
 }
 
 type Row = readonly (string | null)[]
 
 export class Engine {
-  readonly #instances: EngineInstances
+  readonly #instances: DuckdbInstances
+  readonly #sets: DeletedRowSets | undefined
   readonly #parser: SqlParser
   readonly #settings: EngineSettings
   readonly #running = new Set<Running>()
@@ -85,8 +90,10 @@ export class Engine {
   /** The columns of segments, by pool and schema version. */
   readonly #columns = new Map<string, ReadonlySet<string>>()
 
-  private constructor(instances: EngineInstances, parser: SqlParser, settings: EngineSettings) {
+  private constructor(instances: DuckdbInstances, parser: SqlParser, settings: EngineSettings) {
     this.#instances = instances
+    const native = tryNative<NativeLiveRows>(settings.kernel)
+    this.#sets = native && new DeletedRowSets(native, settings.deletionVectorBytesMax)
     this.#parser = parser
     this.#settings = settings
     this.#room = new RoomGuard(settings.temporaryFolder)
@@ -94,7 +101,7 @@ export class Engine {
 
   /** Opens an engine. Its DuckDB instances are locked. */
   static async open(settings: EngineSettings): Promise<Engine> {
-    const instances = new EngineInstances(settings)
+    const instances = new DuckdbInstances(settings)
     // An engine that cannot open fails here, not at its first query.
     const { duckdb } = await instances.of(LARGEST_PROPELLER)
     return new Engine(instances, await SqlParser.open(duckdb), settings)
@@ -130,6 +137,7 @@ export class Engine {
       clearInterval(again)
       unwatch()
       this.#running.delete(running)
+      for (const view of running.views) running.sets?.end(view)
       running.connection.closeSync()
     }
   }
@@ -138,8 +146,10 @@ export class Engine {
   async #begin(id: number | undefined, propeller: Propeller): Promise<Running> {
     if (id !== undefined) this.#beginning.set(id, false)
     try {
-      const { duckdb, deletedRows } = await this.#instances.of(propeller)
-      const running: Running = { id, connection: await duckdb.connect(), deletedRows, stopped: undefined }
+      const { duckdb, hasIsLive } = await this.#instances.of(propeller)
+      const connection = await duckdb.connect()
+      const sets = hasIsLive ? this.#sets : undefined
+      const running: Running = { id, connection, sets, views: [], stopped: undefined }
       if (id !== undefined && this.#beginning.get(id) === true) running.stopped = 'client_gone'
       if (this.#stopping) running.stopped = 'stopping'
       this.#running.add(running)
@@ -175,8 +185,8 @@ export class Engine {
   }
 
   /** Drops the deleted rows of these files. No manifest names them any more. */
-  async forget(files: readonly string[]): Promise<void> {
-    await this.#instances.forget(files)
+  forget(files: readonly string[]): void {
+    this.#sets?.forget(files)
   }
 
   /** Interrupts all queries, later ones included. Each rejects with Unavailable (`stopping`). */
@@ -198,45 +208,22 @@ export class Engine {
     return stoppedError(running) ?? found
   }
 
-  /**
-   * If memory runs out, frees what no query uses and runs the query once more. A copy does not run
-   * again: it has begun its file.
-   */
   async #answer(running: Running, task: QueryTask, pools: readonly PoolRows[]) {
-    try {
-      return await this.#answerOnce(running, task, pools)
-    } catch (error) {
-      const mayRunAgain = isOutOfMemory(error) && task.copyTo === undefined
-      if (!mayRunAgain || !(await running.deletedRows.dropIdle())) throw error
-      return await this.#answerOnce(running, task, pools)
-    }
-  }
-
-  async #answerOnce(running: Running, task: QueryTask, pools: readonly PoolRows[]) {
     const { statement } = task
-    const held: HeldDeletedRows[] = []
-    try {
-      const restrictions = [statement.restriction, ...(statement.otherRestrictions ?? [])]
-      const read: PoolSources[] = []
-      const hasPositions = statement.hasPositions === true
-      for (const [index, pool] of pools.entries()) {
-        const sources = await this.#sourcesOf(running, pool, held)
-        const rowRange = index === 0 ? task.rowRange : undefined
-        read.push({ ...sources, restriction: restrictions[index], rowRange, hasPositions })
-      }
-      const files = pools.flatMap(({ segments }) => segments.map(({ file }) => file))
-      return await this.#execute(running, task, withRows(read, statement), files)
-    } finally {
-      for (const each of held) await each.release()
+    const restrictions = [statement.restriction, ...(statement.otherRestrictions ?? [])]
+    const read: PoolSources[] = []
+    const hasPositions = statement.hasPositions === true
+    for (const [index, pool] of pools.entries()) {
+      const sources = await this.#sourcesOf(running, pool, index)
+      const rowRange = index === 0 ? task.rowRange : undefined
+      read.push({ ...sources, restriction: restrictions[index], rowRange, hasPositions })
     }
+    const files = pools.flatMap(({ segments }) => segments.map(({ file }) => file))
+    return await this.#execute(running, task, withRows(read, statement), files)
   }
 
-  /** The segments of one pool. Their deleted rows join `held`, whose caller releases them. */
-  async #sourcesOf(
-    running: Running,
-    { schema, segments }: PoolRows,
-    held: HeldDeletedRows[],
-  ): Promise<PoolSources> {
+  /** The segments of one pool. Their deleted rows are in a view or in a table from here on. */
+  async #sourcesOf(running: Running, { schema, segments }: PoolRows, index: number): Promise<PoolSources> {
     const whole: Source[] = []
     const reduced: Source[] = []
     const withDeleted: QuerySegment[] = []
@@ -248,9 +235,14 @@ export class Engine {
       ;(hasDeleted ? reduced : whole).push({ file, columns })
     }
     if (reduced.length === 0) return { schema, whole, reduced: undefined }
-    const deletedRows = await running.deletedRows.hold(withDeleted)
-    held.push(deletedRows)
-    return { schema, whole, reduced: { sources: reduced, skipping: deletedRows.skipping } }
+    const view = running.sets?.begin(withDeleted)
+    if (view !== undefined) {
+      running.views.push(view)
+      return { schema, whole, reduced: { sources: reduced, skipping: { by: 'view', view } } }
+    }
+    const table = deletedName(index)
+    await makeDeletedTable(running.connection, table, withDeleted)
+    return { schema, whole, reduced: { sources: reduced, skipping: { by: 'table', table } } }
   }
 
   /**

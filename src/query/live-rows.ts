@@ -6,9 +6,9 @@
  * One scan for each file loses the push-down of filters: 190 instead of 93 ms for 8M rows. A
  * deleted row is left out by (file_index, file_row_number) in one of two ways:
  *
- *   view     a function of the native module, as a condition of the scan (live-row-views.ts)
- *   tables   an anti-join with DuckDB tables of the deleted rows (deletion-tables.ts): without the
- *            native module, and for more deleted rows than it may keep
+ *   view    a function of the native module, as a condition of the scan
+ *   table   an anti-join with a table of the deleted rows: without the native module, and for more
+ *           deleted rows than it may keep (deleted-rows.ts)
  *
  * Where a policy hides rows, a barrier stands above them: nothing of the statement is computed on a
  * row before the policy has let it pass, so that neither time nor memory tells of hidden rows.
@@ -36,28 +36,8 @@ export interface Source {
  */
 type Skipping =
   | { readonly by: 'view'; readonly view: number }
-  /** A table for each segment, with one column, `r`. */
-  | { readonly by: 'tables'; readonly tables: readonly string[] }
-
-/** What a query holds while it skips deleted rows. */
-export interface HeldDeletedRows {
-  readonly skipping: Skipping
-  /** Ends the use, once. Never rejects. */
-  release(): Promise<void>
-}
-
-/** Keeps the deleted rows of segments where a query can skip them, one instance of DuckDB each. */
-export interface DeletedRows {
-  /**
-   * Each segment has deleted rows. The caller releases them when its query ended. Rejects with
-   * DuckDB's error.
-   */
-  hold(segments: readonly QuerySegment[]): Promise<HeldDeletedRows>
-  /** Drops what is kept of files that no manifest names any more. Never rejects. */
-  forget(files: readonly string[]): Promise<void>
-  /** Frees what DuckDB's memory holds for no query. False: there was nothing. Never rejects. */
-  dropIdle(): Promise<boolean>
-}
+  /** Its columns are `f`, the position of the segment, and `r`, the row. */
+  | { readonly by: 'table'; readonly table: string }
 
 /** A pool that a statement reads. */
 export interface PoolSources {
@@ -79,6 +59,11 @@ export const IS_LIVE = '_service_is_live'
 /** The name of a pool's rows in a statement. Pool 0 is the task's own. */
 export function rowsName(pool: number): string {
   return `rows${suffix(pool)}`
+}
+
+/** The name of a table of the pool's deleted rows. */
+export function deletedName(pool: number): string {
+  return `deleted${suffix(pool)}`
 }
 
 function suffix(pool: number): string {
@@ -103,9 +88,7 @@ function rowsOf(
   pool: number,
 ): readonly string[] {
   const inRange = rowRange && `s.file_row_number >= ${rowRange.from} AND s.file_row_number < ${rowRange.to}`
-  const deletedName = `deleted${suffix(pool)}`
   const parts: string[] = []
-  const deleted: string[] = []
   const columns = (read: readonly Source[]) => selectList(schema, read, hasPositions)
   if (whole.length > 0) {
     const all = `${columns(whole)} FROM ${scan(whole, hasPositions || rowRange !== undefined)} s`
@@ -118,18 +101,16 @@ function rowsOf(
       const isLive = `${IS_LIVE}(${skipping.view}, s.file_index, s.file_row_number)`
       parts.push(`${all} WHERE ${inRange === undefined ? isLive : `${inRange} AND ${isLive}`}`)
     } else {
-      deleted.push(`${deletedName} AS MATERIALIZED (${deletedRows(skipping.tables)})`)
-      const joined = `${all} ANTI JOIN ${deletedName} d ON s.file_index = d.f AND s.file_row_number = d.r`
+      const joined = `${all} ANTI JOIN ${skipping.table} d ON s.file_index = d.f AND s.file_row_number = d.r`
       parts.push(inRange === undefined ? joined : `${joined} WHERE ${inRange}`)
     }
   }
   if (parts.length === 0) parts.push(`${selectList(schema, [], false)} WHERE false`)
   const all = parts.join(' UNION ALL ')
-  if (restriction === undefined) return [...deleted, `${rowsName(pool)} AS NOT MATERIALIZED (${all})`]
+  if (restriction === undefined) return [`${rowsName(pool)} AS NOT MATERIALIZED (${all})`]
   assert(!hasPositions || restriction.where === '', 'a reader with a policy reads no positions')
   const allName = `all_rows${suffix(pool)}`
   return [
-    ...deleted,
     `${allName} AS NOT MATERIALIZED (${all})`,
     `${rowsName(pool)} AS NOT MATERIALIZED (${visibleRows(schema, restriction, allName)})`,
   ]
@@ -181,16 +162,6 @@ export function isLimited({
   otherRestrictions = [],
 }: Pick<Statement, 'restriction' | 'otherRestrictions'>): boolean {
   return [restriction, ...otherRestrictions].some(each => each !== undefined)
-}
-
-/**
- * NOTE: materialized. A join built straight from the tables takes some 5 MB for each of them,
- * however small: 60 segments took all of DuckDB's memory.
- */
-function deletedRows(tables: readonly string[]): string {
-  return tables
-    .map((table, index) => `SELECT ${index}::UBIGINT AS f, r::BIGINT AS r FROM ${table}`)
-    .join(' UNION ALL ')
 }
 
 /** A column that no file has, because it was added later, is null. */

@@ -206,7 +206,7 @@ export interface EngineSettings {
   readonly process?: QueryProcessName
   readonly threads: number
   readonly memoryBytes: number
-  /** See DeletionVectorCache. */
+  /** See DELETION_VECTORS_BYTES_MAX. */
   readonly deletionVectorBytesMax: number
   /** A query whose task says nothing else is interrupted after this. */
   readonly queryMsMax: number
@@ -216,7 +216,7 @@ export interface EngineSettings {
 export interface SentSegment extends Omit<QuerySegment, 'deletionVectors'> {
   /** The number of its deleted rows. */
   readonly deleted: number
-  /** Absent: the process may have them (deletion-vector-cache.ts). */
+  /** Absent: the process may have them (sent-segments.ts). */
   readonly deletionVectors?: readonly DeletionVector[]
 }
 

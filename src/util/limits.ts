@@ -972,16 +972,10 @@ export const QUERY_MEMORY_BYTES = 384 * MiB
  */
 export const QUERY_SPILL_BYTES_MAX = 8 * 1024 * MiB
 /**
- * Bytes of cached tables of deleted rows: a quarter of DuckDB's memory, and so for each propeller.
- */
-export const DELETION_TABLES_BYTES_MAX = 96 * MiB
-/**
  * Interval between two looks at the free space of the disk while queries write temporary files.
  * DuckDB wrote 20 to 60 MB in it, on two cores.
  */
 export const ROOM_CHECK_MS = 50
-/** Cached tables of deleted rows. DuckDB takes up to 15 KiB of each outside its memory limit. */
-export const DELETION_TABLES_MAX = 2_048
 /** Rows of DuckDB's chunks. */
 export const CHUNK_ROWS = 2_048
 /**

@@ -2,18 +2,21 @@
  * Deletion vectors go to the query process once: what is sent, what it keeps, and what it asks for.
  */
 import { afterAll, expect, test } from 'vitest'
-import type { QuerySegment } from '../../src/index/index-types.ts'
-import {
-  segmentsOf as allOf,
-  DeletionVectorCache,
-  toSend,
-  withSegments,
-} from '../../src/query/deletion-vector-cache.ts'
+import type { DeletionVector, QuerySegment } from '../../src/index/index-types.ts'
+import { DeletedRowsCache } from '../../src/query/deleted-rows-cache.ts'
+import type { SentSegment } from '../../src/query/query-types.ts'
+import { segmentsOf as allOf, take, toSend, withSegments } from '../../src/query/sent-segments.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
 const schema = schemaOf([['n', 'INT64']])
 const pool = new TestPool()
 afterAll(() => pool.close())
+
+/** The process with a cache of `bytesMax`. */
+function processOf(bytesMax: number) {
+  const cache = new DeletedRowsCache<readonly DeletionVector[]>(bytesMax)
+  return { cache, take: (segments: readonly SentSegment[]) => take(segments, cache) }
+}
 
 const NONE: ReadonlySet<number> = new Set()
 
@@ -32,20 +35,20 @@ const numbers = (count: number) => Array.from({ length: count }, (_, n) => n)
 
 test('a query sends no vector; the process asks for those that it lacks, and keeps them', async () => {
   const segments = await segmentsOf([0, 10, 20])
-  const cache = new DeletionVectorCache(1_000_000)
+  const { cache, ...process } = processOf(1_000_000)
   expect(toSend(segments, NONE).map(sent => 'deletionVectors' in sent)).toEqual([false, false, false])
-  expect(cache.take(toSend(segments, NONE))).toEqual({ missing: [1, 2] })
+  expect(process.take(toSend(segments, NONE))).toEqual({ missing: [1, 2] })
   expect(toSend(segments, new Set([1])).map(sent => 'deletionVectors' in sent)).toEqual([false, true, false])
-  expect(cache.take(toSend(segments, new Set([1])))).toEqual({ missing: [2] })
-  expect(cache.take(toSend(segments, new Set([2])))).toEqual({ segments })
-  expect(cache.take(toSend(segments, NONE))).toEqual({ segments })
+  expect(process.take(toSend(segments, new Set([1])))).toEqual({ missing: [2] })
+  expect(process.take(toSend(segments, new Set([2])))).toEqual({ segments })
+  expect(process.take(toSend(segments, NONE))).toEqual({ segments })
   const grown = [segments[0]!, withDeletionVectors(segments[1]!, numbers(11)), segments[2]!]
-  expect(cache.take(toSend(grown, NONE))).toEqual({ missing: [1] })
-  expect(cache.take(toSend(grown, 'all'))).toEqual({ segments: grown })
-  expect(cache.take(toSend(segments, 'all')), 'an older manifest').toEqual({ segments })
-  expect(cache.take(toSend(grown, NONE)), 'and the newer one is still known').toEqual({ segments: grown })
+  expect(process.take(toSend(grown, NONE))).toEqual({ missing: [1] })
+  expect(process.take(toSend(grown, 'all'))).toEqual({ segments: grown })
+  expect(process.take(toSend(segments, 'all')), 'an older manifest').toEqual({ segments })
+  expect(process.take(toSend(grown, NONE)), 'and the newer one is still known').toEqual({ segments: grown })
   cache.forget(segments.map(({ file }) => file))
-  expect(cache.take(toSend(grown, NONE))).toEqual({ missing: [1, 2] })
+  expect(process.take(toSend(grown, NONE))).toEqual({ missing: [1, 2] })
   expect(cache.bytes).toBe(0)
 })
 
@@ -62,12 +65,12 @@ test('the pools of a task are sent together, and come apart again', () => {
 
 test('a full cache drops the vectors that were not used for the longest time', async () => {
   const segments = await segmentsOf([10, 10, 10])
-  const cache = new DeletionVectorCache(1_200) // two of them
-  expect(cache.take(toSend(segments, 'all'))).toEqual({ segments })
+  const { cache, ...process } = processOf(1_200) // two of them
+  expect(process.take(toSend(segments, 'all'))).toEqual({ segments })
   expect(cache.bytes).toBeLessThanOrEqual(1_200)
-  expect(cache.take(toSend(segments, NONE))).toEqual({ missing: [0] })
-  expect(cache.take(toSend(segments.slice(0, 1), 'all'))).toEqual({ segments: segments.slice(0, 1) })
-  expect(cache.take(toSend(segments, NONE))).toEqual({ missing: [1] })
+  expect(process.take(toSend(segments, NONE))).toEqual({ missing: [0] })
+  expect(process.take(toSend(segments.slice(0, 1), 'all'))).toEqual({ segments: segments.slice(0, 1) })
+  expect(process.take(toSend(segments, NONE))).toEqual({ missing: [1] })
 })
 
 test('vectors that exceed the cache of the process are sent with each query, and counted', async () => {

@@ -7,7 +7,7 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import { BIGINT, BOOLEAN, DuckDBScalarFunction, VARCHAR } from '@duckdb/node-api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { QuerySegment } from '../../src/index/index-types.ts'
-import { EngineInstances } from '../../src/query/engine-instances.ts'
+import { DuckdbInstances } from '../../src/query/duckdb-instances.ts'
 import { withRows } from '../../src/query/live-rows.ts'
 import type { EngineSettings, Restriction } from '../../src/query/query-types.ts'
 import { newSeed } from '../util/random.ts'
@@ -39,7 +39,7 @@ const ROWS = 20_000
 const HIDDEN = 'hidden '
 const HIDDEN_NUMBER = -777n
 
-const instances = new EngineInstances(settings)
+const instances = new DuckdbInstances(settings)
 let connection: DuckDBConnection
 let segment: QuerySegment
 /** The values on which the function of a reader ran. */

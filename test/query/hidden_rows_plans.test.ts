@@ -8,10 +8,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { QuerySegment } from '../../src/index/index-types.ts'
 import { counter } from '../../src/query/counter.ts'
 import { dataGrid } from '../../src/query/data-grid.ts'
+import { DeletedRowSets, makeDeletedTable, type NativeLiveRows } from '../../src/query/deleted-rows.ts'
+import { DuckdbInstances } from '../../src/query/duckdb-instances.ts'
 import { duckdb } from '../../src/query/duckdb-statement.ts'
 import { boundType, duckdbValue } from '../../src/query/duckdb-values.ts'
 import { Engine } from '../../src/query/engine.ts'
-import { EngineInstances } from '../../src/query/engine-instances.ts'
 import { leaderboard } from '../../src/query/leaderboard.ts'
 import { type PoolSources, withRows } from '../../src/query/live-rows.ts'
 import { percentile } from '../../src/query/percentile.ts'
@@ -27,6 +28,7 @@ import { columnRange, columnValues } from '../../src/query/statistics.ts'
 import { timeSeries } from '../../src/query/time-series.ts'
 import { topValues } from '../../src/query/top-values.ts'
 import type { Filter } from '../../src/query/where.ts'
+import { tryNative } from '../../src/util/native.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
 const columnsOfPool = schemaOf(
@@ -223,6 +225,8 @@ async function write(part: number, isOld: boolean): Promise<QuerySegment> {
   )
 }
 
+const TABLE = { by: 'table', table: 'deleted' } as const
+
 beforeAll(async () => {
   engine = await Engine.open(settings)
   closers.push(() => engine.close())
@@ -235,13 +239,17 @@ beforeAll(async () => {
   const source = ({ file }: QuerySegment) => ({ file, columns: file === old.file ? oldColumns : columns })
   const reduced = withDeletionVectors(a, [0, 3, 5, 6, 600, 999])
   for (const kernel of ['native', 'js'] as const) {
-    const instances = new EngineInstances({ ...settings, kernel })
-    const { duckdb: instance, deletedRows } = await instances.of('P1_X_LARGE')
+    const instances = new DuckdbInstances({ ...settings, kernel })
+    const { duckdb: instance, hasIsLive } = await instances.of('P1_X_LARGE')
+    expect(hasIsLive).toBe(kernel === 'native')
     const connection = await instance.connect()
-    const held = await deletedRows.hold([reduced])
-    expect(held.skipping.by).toBe(kernel === 'native' ? 'view' : 'tables')
+    const native = tryNative<NativeLiveRows>(kernel)
+    const sets = native && new DeletedRowSets(native, settings.deletionVectorBytesMax)
+    const view = sets?.begin([reduced])
+    if (view === undefined) await makeDeletedTable(connection, 'deleted', [reduced])
+    const skipping = view === undefined ? TABLE : ({ by: 'view', view } as const)
     closers.push(async () => {
-      await held.release()
+      if (view !== undefined) sets?.end(view)
       connection.closeSync()
       await instances.close()
     })
@@ -250,7 +258,7 @@ beforeAll(async () => {
         connection,
         sources: {
           whole: whole.map(source),
-          reduced: isReduced ? { sources: [source(a)], skipping: held.skipping } : undefined,
+          reduced: isReduced ? { sources: [source(a)], skipping } : undefined,
         },
       })
     if (kernel === 'native') {
@@ -258,7 +266,7 @@ beforeAll(async () => {
       add('several files', [a, b])
       add('files of two versions', [old, a])
     }
-    add(`deleted rows by ${held.skipping.by}`, [b], true)
+    add(`deleted rows by ${skipping.by}`, [b], true)
   }
 })
 afterAll(async () => {

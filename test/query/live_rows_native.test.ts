@@ -7,9 +7,9 @@ import { join } from 'node:path'
 import type { DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { QuerySegment } from '../../src/index/index-types.ts'
-import { openSandbox } from '../../src/query/duckdb-instance.ts'
+import { DeletedRowSets, type NativeLiveRows } from '../../src/query/deleted-rows.ts'
+import { openSandbox } from '../../src/query/duckdb-instances.ts'
 import { Engine } from '../../src/query/engine.ts'
-import { DeletedRowSets, type NativeLiveRows } from '../../src/query/live-row-views.ts'
 import { IS_LIVE, withRows } from '../../src/query/live-rows.ts'
 import type { EngineSettings } from '../../src/query/query-types.ts'
 import { must } from '../../src/util/assert.ts'
@@ -200,7 +200,7 @@ describe('the plan', () => {
   })
 })
 
-test('where DuckDB cannot load the module, deleted rows are skipped by tables', async () => {
+test('where DuckDB cannot load the module, deleted rows are skipped by a table', async () => {
   const temporaryFolder = join(pool.root, 'no-links')
   mkdirSync(temporaryFolder)
   writeFileSync(spillFolder(temporaryFolder), 'a file where the folder of the link would be')
@@ -220,7 +220,7 @@ describe('W-9 what a query holds ends with it', () => {
     const engine = await Engine.open({ ...settings, ...more })
     try {
       await work(engine)
-      await engine.forget([segment.file])
+      engine.forget([segment.file])
       expect(native.liveRowsHeld()).toEqual({ bytes: 0, views: 0 })
     } finally {
       await engine.close()
@@ -277,14 +277,14 @@ describe('W-9 what a query holds ends with it', () => {
       const sql = 'SELECT count(*) FROM rows a JOIN rows b USING (n)'
       const running = engine.run({ schema, segments: [deleted()], statement: statement(sql), rowsMax: 1 })
       while (native.liveRowsHeld().views === 0) await new Promise(resolve => setImmediate(resolve))
-      await engine.forget([segment.file])
+      engine.forget([segment.file])
       expect(native.liveRowsHeld()).toEqual({ bytes, views: 1 })
       expect((await running).rows).toEqual([[String(ROWS * 0.9)]])
       expect(native.liveRowsHeld()).toEqual({ bytes: 0, views: 0 })
     })
   })
 
-  test('more deleted rows than the limit are skipped by tables', async () => {
+  test('more deleted rows than the limit are skipped by a table', async () => {
     await withEngine(
       async engine => {
         const task = {

@@ -1,13 +1,16 @@
 /**
- * The DuckDB instance that queries run in, and its settings.
+ * DuckDB's instances in the query process, and their settings: one for each propeller in use, opened
+ * by its first query. DuckDB limits threads and memory by instance. An open instance without queries
+ * takes 2.5 MB. All instances read the same segments.
  *
  * IMPORTANT: the order of the settings. Folders are allowed first, then everything outside of them
  * is closed, then the settings themselves are locked. DuckDB refuses some of them at creation. The
  * native module is loaded before all that.
  */
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
+import type { Propeller } from '../catalog/model.ts'
 import { disk } from '../util/disk.ts'
 import { DuckDBInstance } from '../util/duckdb.ts'
 import { firstLine } from '../util/duckdb-errors.ts'
@@ -16,6 +19,7 @@ import { nativeFile } from '../util/native.ts'
 import { spillFolder } from '../util/paths.ts'
 import { warn } from '../util/say.ts'
 import { quoteText } from '../util/sql.ts'
+import { memoryBytesOf, threadsOf } from './propeller.ts'
 import type { EngineSettings } from './query-types.ts'
 
 /** A locked instance. */
@@ -87,6 +91,11 @@ function processFolder({ temporaryFolder, process }: EngineSettings): string {
   return spillFolder(temporaryFolder, process)
 }
 
+/** The folder that the queries of a propeller spill to. */
+export function spillFolderOf(settings: EngineSettings, propeller: Propeller): string {
+  return join(processFolder(settings), propeller)
+}
+
 async function lock(connection: DuckDBConnection, settings: EngineSettings, spill: string): Promise<void> {
   const { segmentFolder, temporaryFolder, outputFolder = temporaryFolder } = settings
   const folders = [segmentFolder, temporaryFolder, outputFolder].map(quoteText).join(', ')
@@ -114,4 +123,39 @@ async function lock(connection: DuckDBConnection, settings: EngineSettings, spil
   ]
   // Each query has a connection of its own. Without GLOBAL some settings are for this one only.
   for (const assignment of assignments) await connection.run(`SET GLOBAL ${assignment}`)
+}
+
+/** The open instances by propeller. */
+export class DuckdbInstances {
+  readonly #settings: EngineSettings
+  readonly #instances = new Map<Propeller, Promise<Sandbox>>()
+
+  constructor(settings: EngineSettings) {
+    this.#settings = settings
+  }
+
+  /** The instance of a propeller, opened at the first call. A failed opening is tried again. */
+  of(propeller: Propeller): Promise<Sandbox> {
+    const known = this.#instances.get(propeller)
+    if (known !== undefined) return known
+    const opening = this.#open(propeller)
+    this.#instances.set(propeller, opening)
+    opening.catch(() => this.#instances.delete(propeller))
+    return opening
+  }
+
+  async #open(propeller: Propeller): Promise<Sandbox> {
+    const settings = this.#settings
+    const spill = spillFolderOf(settings, propeller)
+    if (disk.kind(dirname(spill)) === 'folder' && !disk.exists(spill)) disk.mkdir(spill)
+    const threads = threadsOf(propeller, settings.threads)
+    const memoryBytes = memoryBytesOf(propeller, settings.memoryBytes)
+    return await openSandbox({ ...settings, threads, memoryBytes }, spill)
+  }
+
+  /** No query may run any more. An instance that could not be opened is none. */
+  async close(): Promise<void> {
+    const settled = await Promise.allSettled(this.#instances.values())
+    for (const each of settled) if (each.status === 'fulfilled') each.value.duckdb.closeSync()
+  }
 }
