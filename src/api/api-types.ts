@@ -5,16 +5,17 @@
  * One ingest request: target() → body into a slab → parse(task) → commit(batch) → 200.
  */
 
+import type { CatalogService } from '../catalog/catalog-types.ts'
 import type { BasicAuth } from '../catalog/model.ts'
 import type { Identity } from '../catalog/token.ts'
 import type { BatchBuffer } from '../format/batch-layout.ts'
-import type { PoolSchema, RequestKind } from '../format/schema.ts'
+import type { RequestKind } from '../format/schema.ts'
+import type { Jobs } from '../jobs/jobs.ts'
 import type { Span } from '../log/log-types.ts'
 import type { ParseResult, ParseTask } from '../parse/parse-task.ts'
 import type { RisingClock } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import type { Transport } from './http/transport.ts'
-import type { ImportJournal } from './import-journal.ts'
 import type { IngestPool } from './ingest-pool.ts'
 import type { PlaceOwner } from './places.ts'
 
@@ -182,22 +183,15 @@ export interface ApiDeps {
   readonly meter: ApiMeter
 }
 
-/** A pool that an import goes to. */
-export interface ImportPool {
-  readonly id: string
-  readonly webhookId: string
-  readonly schema: PoolSchema
-}
-
 /** What imports need of other layers. */
 export interface ImportDeps {
   /** The caller of an Authorization header. */
   verify(authorization: string, address: string): Promise<Identity | Refusal>
-  /** The pool of this id or unique name. */
-  pool(name: string): ImportPool | undefined
   /** data/tmp, absolute. */
   readonly temporaryFolder: string
-  readonly journal: ImportJournal
+  readonly catalog: Pick<CatalogService, 'change' | 'read'>
+  /** Writes ends that the catalog refused. */
+  readonly jobs: Pick<Jobs, 'end'>
 }
 
 export interface ApiOptions {

@@ -7,8 +7,11 @@
  *        callers are identified. One more is 503.
  */
 import { rm } from 'node:fs/promises'
+import { beginImport } from '../catalog/change-import.ts'
+import type { ImportJob, Job, Pool } from '../catalog/model.ts'
 import type { Identity } from '../catalog/token.ts'
 import type { ImportCalls } from '../parse/import/import-types.ts'
+import { must } from '../util/assert.ts'
 import { type Refusal, Unavailable } from '../util/errors.ts'
 import {
   IMPORTS_ADMIN_MIN,
@@ -21,10 +24,10 @@ import {
 import { importFile } from '../util/paths.ts'
 import { startThread } from '../util/thread-kit.ts'
 import type { RateLimit } from './admission.ts'
-import type { ApiDeps, ControlRequest, ImportPool, Reply } from './api-types.ts'
+import type { ApiDeps, ControlRequest, Reply } from './api-types.ts'
 import type { Connections } from './connections.ts'
 import { declaredBytesOf, type RequestHead } from './http/transport.ts'
-import { JournalEntry, UnwrittenEnds } from './import-journal.ts'
+import { JournalEntry } from './import-journal.ts'
 import { doneReply, failedReply, resumeText } from './import-report.ts'
 import { type ImportRequest, readImportRequest } from './import-request.ts'
 import { IMPORT_SCOPES, ImportRun, type RunOptions } from './import-run.ts'
@@ -70,14 +73,12 @@ export class Imports {
     perApplicationMax: IMPORTS_PER_APPLICATION_MAX,
     adminMin: IMPORTS_ADMIN_MIN,
   })
-  readonly #unwritten: UnwrittenEnds
   #beginning = 0
   #begun = 0
 
   /** @param stallMs see UploadBody */
   constructor(deps: ApiDeps, ingest: Ingest, rate: RateLimit, connections: Connections, stallMs: number) {
     this.#deps = deps
-    this.#unwritten = new UnwrittenEnds(deps.imports.journal)
     this.#ingest = ingest
     this.#rate = rate
     this.#connections = connections
@@ -108,15 +109,19 @@ export class Imports {
     if ('status' in caller) return problemReply(caller)
     if (!mayImport(caller)) return problemReply(FORBIDDEN)
     const name = parameters[0] ?? ''
-    const pool = this.#deps.imports.pool(name)
+    const { pools, jobs } = this.#deps.imports.catalog.read
+    const pool = pools.find(name)
     if (pool === undefined) return problemReply(unknownPool(name))
     const unknown = unknownParameter(query, ['label'])
     if (unknown !== undefined) return problemReply(refuse(400, 'bad_parameter', unknown))
     const label = new URLSearchParams(query).get('label')
-    const imports = this.#deps.imports.journal
-      .ofPool(pool.id)
-      .filter(one => label === null || one.label === label)
+    const imports = jobs
+      .of(pool.id)
+      .filter(isImport)
+      .filter(({ input }) => label === null || input.label === label)
+      .reverse()
       .slice(0, IMPORTS_LISTED_MAX)
+      .map(shown)
     return { status: 200, headers: JSON_HEADERS, body: JSON.stringify({ imports }) }
   }
 
@@ -125,7 +130,6 @@ export class Imports {
     // A slow body, or a Parquet body on its way to its file, may bring no batch for hours.
     // The journal is told all the same: it shows the bytes received, and it hears of a cancel.
     for (const run of this.#runs) run.onChanged()
-    this.#unwritten.tick(nowMs)
   }
 
   /** Ends all imports. Their answers say how many rows are durable. */
@@ -170,12 +174,12 @@ export class Imports {
   async #admit(
     { authorization, address, pool: name }: Head,
     body: UploadBody,
-  ): Promise<{ readonly caller: Identity; readonly pool: ImportPool } | Refusal> {
+  ): Promise<{ readonly caller: Identity; readonly pool: Pool } | Refusal> {
     const { imports, health } = this.#deps
     const caller = await imports.verify(authorization, address)
     if ('status' in caller) return caller
     if (!mayImport(caller)) return FORBIDDEN
-    const pool = imports.pool(name)
+    const pool = imports.catalog.read.pools.find(name)
     if (pool === undefined) return unknownPool(name)
     const { refuse: refused } = health()
     if (refused !== undefined) return refuse(503, refused.code, refused.message, { 'retry-after': '1' })
@@ -186,7 +190,7 @@ export class Imports {
   async #import(
     head: Head,
     body: UploadBody,
-    { caller, pool }: { readonly caller: Identity; readonly pool: ImportPool },
+    { caller, pool }: { readonly caller: Identity; readonly pool: Pool },
   ): Promise<Reply> {
     // The place is taken before anything is awaited.
     const leave = this.#places.take({
@@ -194,29 +198,22 @@ export class Imports {
       isAdmin: caller.scopes.has('admin'),
     })
     if (typeof leave === 'string') return this.#counted(leave === 'own' ? OWN_BUSY : BUSY)
-    const { journal, temporaryFolder } = this.#deps.imports
+    const { catalog, temporaryFolder } = this.#deps.imports
     const { format, encoding, label, skipRows, errorsMax, declaredBytes } = head
     const bytes = declaredBytes < 0 ? null : declaredBytes
     const spoolFile = importFile(temporaryFolder, ++this.#begun)
     const run = this.#makeRun({
       ...{ format, encoding, skipRows, errorsMax, spoolFile, caller, body },
-      columns: pool.schema.columns,
-      schemaVersion: pool.schema.version,
-      webhookId: pool.webhookId,
+      columns: catalog.read.currentSchema(pool).columns,
+      schemaVersion: pool.planVersion,
+      webhookId: must(catalog.read.webhookIdOf(pool), 'the webhook of a pool'),
     })
     try {
-      const begun = await journal.begin(pool.id, caller.applicationId, {
-        format,
-        encoding,
-        label,
-        skipRows,
-        bytes,
-      })
-      if ('badRequest' in begun) {
-        if (this.#deps.imports.pool(pool.id) === undefined) return problemReply(unknownPool(head.pool))
-        return problemReply(refuse(503, 'busy', begun.badRequest, BUSY.headers))
-      }
-      const entry = new JournalEntry(begun.id, journal, () => ({
+      const input = { format, encoding, label, skipRows, bytes }
+      const begun = await catalog.change(beginImport(pool.id, caller.applicationId, input))
+      if (begun === null) return problemReply(unknownPool(head.pool))
+      if ('badRequest' in begun) return problemReply(refuse(503, 'busy', begun.badRequest, BUSY.headers))
+      const entry = new JournalEntry(begun, this.#deps.imports, () => ({
         done: run.report.progress(),
         progress: bytes === null ? 0 : Math.min(0.99, body.bytes / Math.max(1, bytes)),
       }))
@@ -225,11 +222,10 @@ export class Imports {
       const failure = await run.run()
       await entry.end(
         failure === undefined ? null : `${failure.message}; ${resumeText(run.report.durableRows)}`,
-        this.#unwritten,
       )
       return failure === undefined
-        ? doneReply(entry.id, run.report)
-        : failedReply(entry.id, run.report, failure)
+        ? doneReply(begun.id, run.report)
+        : failedReply(begun.id, run.report, failure)
     } finally {
       this.#runs.delete(run)
       leave()
@@ -266,4 +262,13 @@ const JSON_HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-
 
 function mayImport({ scopes }: Identity): boolean {
   return IMPORT_SCOPES.some(scope => scopes.has(scope))
+}
+
+function isImport(job: Job): job is ImportJob {
+  return job.kind === 'IMPORT'
+}
+
+/** An import as its list shows it. */
+function shown({ id, status, progress, error, createdAt, modifiedAt, input, done }: ImportJob) {
+  return { id, status, progress, error, createdAt, modifiedAt, ...input, ...done }
 }

@@ -8,7 +8,7 @@
  *         with rows; orphans are removed after ready.
  */
 import { availableParallelism } from 'node:os'
-import type { Api, Health, ImportDeps } from '../api/api-types.ts'
+import type { Api, Health } from '../api/api-types.ts'
 import { arrowRoute, sweepCopies } from '../api/arrow-export.ts'
 import { exportRoute } from '../api/export-route.ts'
 import type { AskedPool, AskedPools } from '../api/graphql/context.ts'
@@ -19,7 +19,7 @@ import { queryRoute } from '../api/query-route.ts'
 import { createApi } from '../api/server.ts'
 import { PROPELLERS } from '../catalog/model.ts'
 import type { OpenedCatalog } from '../catalog/open-catalog.ts'
-import { createTokens, type Tokens } from '../catalog/token.ts'
+import { createTokens } from '../catalog/token.ts'
 import { sweepThenCompact } from '../engine/compaction.ts'
 import type { Config } from '../engine/config.ts'
 import { openStages, rebuiltNotes, type Stages } from '../engine/stages.ts'
@@ -53,7 +53,6 @@ import { printable, sayAudit, warn } from '../util/say.ts'
 import { nicePool } from '../util/this-thread.ts'
 import { adminRoutes } from './admin-routes.ts'
 import { backupRoute, wireBackups } from './backup-route.ts'
-import { importJournal } from './import-journal.ts'
 import { wireIngest } from './ingest-wiring.ts'
 import { applicationName, createMeter, watchApplications, watchJobs, watchQueues } from './server-metrics.ts'
 import type { Running, ServerStart } from './start.ts'
@@ -259,7 +258,7 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
         arrowRoute(exported),
         exportRoute(exported),
       ],
-      imports: importDeps(server, tokens.verify),
+      imports: { verify, catalog, jobs, temporaryFolder: paths.temporary },
       metricsAccess: metricsAccess(config.host, config.metricsToken),
       metricsText: () => metrics.text(),
       meter: createMeter(metrics, catalog),
@@ -273,23 +272,6 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
       connectionsMax: config.connections,
     },
   )
-}
-
-function importDeps({ catalog, pools, paths }: Server, verify: Tokens['verify']): ImportDeps {
-  return {
-    verify,
-    temporaryFolder: paths.temporary,
-    journal: importJournal(catalog),
-    pool: name => {
-      const pool = catalog.read.pools.find(name)
-      if (pool === undefined) return undefined
-      return {
-        id: pool.id,
-        webhookId: must(catalog.read.webhookIdOf(pool), 'the webhook of a pool'),
-        schema: pools.schemaOf(pool),
-      }
-    },
-  }
 }
 
 /**

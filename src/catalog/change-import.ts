@@ -4,8 +4,18 @@
  */
 import { assert } from '../util/assert.ts'
 import { type Decide, unchanged } from './change.ts'
-import { CANCELLED, created, isUnfinished, newJob, theJob, unfinishedJobs } from './change-job.ts'
-import { keys, type Memory } from './memory.ts'
+import {
+  CANCELLED,
+  created,
+  failed,
+  isUnfinished,
+  newJob,
+  stored,
+  succeeded,
+  theJob,
+  unfinishedJobs,
+} from './change-job.ts'
+import type { Memory } from './memory.ts'
 import type { ImportInput, ImportJob, ImportProgress } from './model.ts'
 
 const NOTHING: ImportProgress = { rows: 0, accepted: 0, rejected: 0, durableRows: 0, durableBytes: null }
@@ -44,49 +54,25 @@ export function endImport(jobId: string, done: ImportProgress, error: string | n
   return (memory, nowMs) => {
     const job = theImport(memory, jobId)
     if (!isUnfinished(job)) return unchanged(job)
-    const at = new Date(nowMs).toISOString()
-    if (error !== null) return stored(failed({ ...job, done }, error, at))
-    return stored({ ...job, done, status: 'SUCCEEDED', progress: 1, modifiedAt: at, succeededAt: at })
+    if (error !== null) return ended({ ...job, done }, error, nowMs)
+    return succeeded({ ...job, done }, nowMs)
   }
 }
 
 /** Ends all imports that were under way when the server ended. The result is their number. */
 export const endLeftImports: Decide<number> = (memory, nowMs) => {
-  const puts = memory.jobs
-    .all()
-    .filter(job => job.kind === 'IMPORT' && isUnfinished(job))
-    .map(job => leftImport(job as ImportJob, nowMs))
-  return { puts, removes: [], result: puts.length }
+  const left = memory.jobs.all().filter(job => job.kind === 'IMPORT' && isUnfinished(job)) as ImportJob[]
+  const puts = left.flatMap(job => [...ended(job, whyLeft(job), nowMs).puts])
+  return { puts, removes: [], result: left.length }
 }
 
-/** Ends one of them. The result is the job. */
-export function endLeftImport(jobId: string): Decide<ImportJob> {
-  return (memory, nowMs) => {
-    const job = theImport(memory, jobId)
-    if (!isUnfinished(job)) return unchanged(job)
-    const [key, ended] = leftImport(job, nowMs)
-    return { puts: [[key, ended]], removes: [], result: ended }
-  }
+/** Why an import failed whose server ended. */
+export function whyLeft({ done: { durableRows } }: ImportJob): string {
+  return `The server ended during the import. At least the first ${durableRows} rows are durable: resume with skipRows=${durableRows}.`
 }
 
-function leftImport(job: ImportJob, nowMs: number): readonly [string, ImportJob] {
-  const rows = job.done.durableRows
-  const error = `The server ended during the import. At least the first ${rows} rows are durable: resume with skipRows=${rows}.`
-  return [keys.job(job.id), failed(job, error, new Date(nowMs).toISOString())]
-}
-
-function failed(job: ImportJob, error: string, at: string): ImportJob {
-  return {
-    ...job,
-    status: 'FAILED',
-    error: job.isCancelled ? CANCELLED : error,
-    modifiedAt: at,
-    failedAt: at,
-  }
-}
-
-function stored(job: ImportJob) {
-  return { puts: [[keys.job(job.id), job] as const], removes: [], result: job }
+function ended(job: ImportJob, error: string, nowMs: number) {
+  return failed(job, job.isCancelled ? CANCELLED : error, nowMs)
 }
 
 function theImport(memory: Memory, jobId: string): ImportJob {

@@ -78,8 +78,7 @@ export function succeedJob(jobId: string): Decide<Job> {
     const job = theJob(memory, jobId)
     if (job.status !== 'IN_PROGRESS') return unchanged(job)
     if (memory.pools.get(job.poolId) === undefined) return failed(job, DELETED, nowMs)
-    const at = new Date(nowMs).toISOString()
-    return stored({ ...job, status: 'SUCCEEDED', progress: 1, modifiedAt: at, succeededAt: at })
+    return succeeded(job, nowMs)
   }
 }
 
@@ -123,12 +122,17 @@ export function endCancelled(jobId: string, progress: number): Decide<Job> {
   return failJob(jobId, progress > 0 ? CANCELLED_LATE : CANCELLED, progress)
 }
 
+export function succeeded<J extends Job>(job: J, nowMs: number): Decision<J> {
+  const at = new Date(nowMs).toISOString()
+  return stored({ ...job, status: 'SUCCEEDED', progress: 1, modifiedAt: at, succeededAt: at })
+}
+
 export function failed<J extends Job>(job: J, error: string, nowMs: number): Decision<J> {
   const at = new Date(nowMs).toISOString()
   return stored({ ...job, status: 'FAILED', error, modifiedAt: at, failedAt: at })
 }
 
-function stored<J extends Job>(job: J): Decision<J> {
+export function stored<J extends Job>(job: J): Decision<J> {
   return { puts: [[keys.job(job.id), job]], removes: [], result: job }
 }
 

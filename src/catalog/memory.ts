@@ -145,6 +145,11 @@ export class Memory {
     return this.#schemas.get(keys.schema(pool, version))
   }
 
+  /** The schema by which new events of a pool are parsed. */
+  currentSchema({ number, planVersion }: Pool): PoolSchema {
+    return must(this.schema(number, planVersion), 'the schema of a pool').schema
+  }
+
   /** The live pool of a webhook id. */
   poolOfWebhook(webhookId: string): Pool | undefined {
     const id = this.#poolIdOfWebhook.get(webhookId)

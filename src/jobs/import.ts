@@ -6,7 +6,8 @@
  *         one in progress. It writes at most JOBS_UNFINISHED_MAX jobs.
  */
 import type { CatalogService } from '../catalog/catalog-types.ts'
-import { endLeftImport, endLeftImports } from '../catalog/change-import.ts'
+import { endImport, endLeftImports, whyLeft } from '../catalog/change-import.ts'
+import { assert } from '../util/assert.ts'
 import { Unavailable } from '../util/errors.ts'
 import { warn } from '../util/say.ts'
 import type { JobRunner } from './jobs.ts'
@@ -27,6 +28,7 @@ export async function endImports({ catalog }: ImportDeps): Promise<void> {
 
 export function importRunner({ catalog }: ImportDeps): JobRunner {
   return async job => {
-    await catalog.change(endLeftImport(job.id))
+    assert(job.kind === 'IMPORT', 'the job is an import')
+    await catalog.change(endImport(job.id, job.done, whyLeft(job)))
   }
 }

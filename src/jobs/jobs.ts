@@ -49,7 +49,7 @@ export class Jobs {
   start(): void {
     const unfinished = this.#deps.memory.jobs.all().filter(isUnfinished)
     // An import has lost its connection: it only ends, and its client waits for that.
-    for (const job of unfinished) if (job.kind === 'IMPORT') this.#start(job, job.id)
+    for (const job of unfinished) if (job.kind === 'IMPORT') this.end(job, this.#deps.runners.IMPORT)
     const others = unfinished.filter(({ kind }) => kind !== 'IMPORT')
     // One that had begun comes first: it has reserved segments.
     const begun = others.filter(({ status }) => status === 'IN_PROGRESS')
@@ -62,6 +62,14 @@ export class Jobs {
   created(job: Job): void {
     this.#waiting.push(job.id)
     this.#pump()
+  }
+
+  /**
+   * Runs the end of an import whose request or server is gone. It waits for no other job of the
+   * pool.
+   */
+  end(job: Job, runner: JobRunner): void {
+    this.#start(job, job.id, runner)
   }
 
   /** Begins no further job. Resolves when the running ones have ended or were refused. */
@@ -79,12 +87,12 @@ export class Jobs {
     while (!this.#stopping.signal.aborted && this.#running.size < JOBS_RUNNING_MAX) {
       const job = this.#takeNext()
       if (job === undefined) return
-      this.#start(job, job.poolId)
+      this.#start(job, job.poolId, this.#deps.runners[job.kind])
     }
   }
 
-  #start(job: Job, key: string): void {
-    const running = this.#run(job).finally(() => {
+  #start(job: Job, key: string, runner: JobRunner): void {
+    const running = this.#run(job, runner).finally(() => {
       this.#running.delete(key)
       this.#pump()
     })
@@ -102,7 +110,7 @@ export class Jobs {
   }
 
   /** Runs one job to its end. Never rejects. */
-  async #run(job: Job): Promise<void> {
+  async #run(job: Job, runner: JobRunner): Promise<void> {
     let said = ''
     let wasPoolGone = false
     while (!this.#stopping.signal.aborted) {
@@ -110,7 +118,7 @@ export class Jobs {
         const now = this.#deps.memory.jobs.get(job.id)
         // It was cancelled, and removed with other ended ones.
         if (now === undefined) return
-        return await this.#deps.runners[job.kind](now, this.#stopping.signal)
+        return await runner(now, this.#stopping.signal)
       } catch (error) {
         if (!(error instanceof Unavailable)) return this.#deps.onFatal(error as Error)
         if (this.#stopping.signal.aborted) return

@@ -22,6 +22,7 @@ import {
   writeRecordHeader,
 } from '../../src/format/log-record.ts'
 import type { PoolSchema } from '../../src/format/schema.ts'
+import { Jobs } from '../../src/jobs/jobs.ts'
 import type { Span } from '../../src/log/log-types.ts'
 import { DOCUMENT, EVENT_ERROR, errorWord, FOUND } from '../../src/parse/event-error.ts'
 import {
@@ -45,7 +46,7 @@ import { ENTRY_WORDS } from '../../src/store/flush/memtable.ts'
 import { RisingClock } from '../../src/util/clock.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX } from '../../src/util/limits.ts'
 
-import { MemoryJournal } from './memory-journal.ts'
+import { MemoryCatalog } from './memory-catalog.ts'
 
 const SCHEMA: PoolSchema = {
   pool: 1,
@@ -110,7 +111,15 @@ export class Fake {
   /** Awaited in front of each parse and commit. */
   parseGate: Promise<unknown> | undefined
   commitGate: Promise<unknown> | undefined
-  readonly journal = new MemoryJournal()
+  readonly catalog = new MemoryCatalog(...this.targets.keys())
+  readonly jobs = new Jobs({
+    memory: this.catalog.read,
+    runners: {} as never, // no job is there at the start
+    onFatal: error => {
+      throw error
+    },
+    retryMs: 50,
+  })
   /** The caller of each import. */
   importer: Pick<Identity, 'applicationId' | 'scopes'> = {
     applicationId: 'APP1',
@@ -186,8 +195,8 @@ export class Fake {
           verifyAgain: () => this.verifyAgain(),
         }),
         temporaryFolder: tmpdir(),
-        journal: this.journal,
-        pool: name => (this.targets.has(name) ? { id: name, webhookId: name, schema: SCHEMA } : undefined),
+        catalog: this.catalog,
+        jobs: this.jobs,
       },
       metricsAccess: () => undefined,
       metricsText: async () => 'weir_up 1\n',

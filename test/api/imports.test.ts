@@ -410,35 +410,36 @@ test('the journal is written now and then while an import runs, and says what is
   raw.write(head(PATH, [TOKEN, `Content-Length: ${total}`]) + lines(0, EVENTS_MAX))
   await until(() => api.stats().imports === 1)
   let sent = EVENTS_MAX
-  while ((fake.journal.imports[0]?.durableRows ?? 0) === 0) {
+  while ((fake.catalog.imports[0]?.done.durableRows ?? 0) === 0) {
     raw.write(lines(sent, sent + EVENTS_MAX))
     sent += EVENTS_MAX
     await new Promise(resolve => setTimeout(resolve, 20))
   }
-  expect(fake.journal.writes).toBe(1)
-  const { durableRows, progress, status } = fake.journal.imports[0]!
+  expect(fake.catalog.writes).toBe(1)
+  const { progress, status, done } = fake.catalog.imports[0]!
+  const { durableRows } = done
   expect([durableRows % EVENTS_MAX, status]).toEqual([0, 'IN_PROGRESS'])
   expect(durableRows).toBeLessThanOrEqual(sent)
   expect(progress).toBeGreaterThan(0)
   raw.socket.destroy()
   await until(() => api.stats().imports === 0)
-  expect(fake.journal.imports[0]).toMatchObject({
+  expect(fake.catalog.imports[0]).toMatchObject({
     status: 'FAILED',
     error: expect.stringContaining('disconnected'),
   })
-  expect(fake.journal.imports[0]!.durableRows).toBe(logged().length)
+  expect(fake.catalog.imports[0]!.done.durableRows).toBe(logged().length)
 })
 
 test('an import that writes its end to the journal writes no progress meanwhile', async () => {
   const writing = gate()
-  fake.journal.gate = writing.promise
+  fake.catalog.gate = writing.promise
   const answering = send(lines(0, 2))
-  await until(() => fake.journal.writes === 1)
+  await until(() => fake.catalog.writes === 1)
   const raw = await Raw.open(api.port)
   raw.write(head(PATH, [TOKEN, 'Content-Length: 2000000']))
   // The first import began earlier, so its progress would be due earlier.
-  await until(() => fake.journal.told.length > 0)
-  expect(fake.journal.told).toEqual(['DPJ2'])
+  await until(() => fake.catalog.told.length > 0)
+  expect(fake.catalog.told).toEqual([fake.catalog.imports[0]!.id])
   writing.open()
   expect((await answering).status).toBe(200)
   raw.socket.destroy()
@@ -446,28 +447,29 @@ test('an import that writes its end to the journal writes no progress meanwhile'
 })
 
 test('ends that the journal did not take are written later, each as it was', async () => {
-  fake.journal.refuses = new Unavailable('catalog', 'no room')
+  fake.catalog.refuses = new Unavailable('catalog', 'no room')
   const good = await send(lines(0, 3))
   expect([good.status, good.json.durableRows]).toEqual([200, 3])
   expect((await send('no gzip', { headers: { 'content-encoding': 'gzip' } })).status).toBe(400)
-  const tried = fake.journal.writes
-  await until(() => fake.journal.writes >= tried + 2) // they are tried while the journal refuses
-  expect(fake.journal.imports.map(({ status }) => status)).toEqual(['IN_PROGRESS', 'IN_PROGRESS'])
-  fake.journal.refuses = undefined
-  await until(() => fake.journal.imports.every(({ status }) => status !== 'IN_PROGRESS'))
-  expect(fake.journal.imports).toMatchObject([
-    { status: 'FAILED', durableRows: 0, error: expect.stringContaining('skipRows=0') },
-    { status: 'SUCCEEDED', durableRows: 3, accepted: 3, error: null },
+  const tried = fake.catalog.writes
+  await until(() => fake.catalog.writes >= tried + 2) // they are tried while the journal refuses
+  expect(fake.catalog.imports.map(({ status }) => status)).toEqual(['IN_PROGRESS', 'IN_PROGRESS'])
+  fake.catalog.refuses = undefined
+  await until(() => fake.catalog.imports.every(({ status }) => status !== 'IN_PROGRESS'))
+  expect(fake.catalog.imports).toMatchObject([
+    { status: 'FAILED', done: { durableRows: 0 }, error: expect.stringContaining('skipRows=0') },
+    { status: 'SUCCEEDED', done: { durableRows: 3, accepted: 3 }, error: null },
   ])
-  const written = fake.journal.writes
+  const written = fake.catalog.writes
   await send(lines(3, 4), {}, `${PATH}&label=next`)
-  expect(fake.journal.writes).toBe(written + 1) // nothing is written twice
+  expect(fake.catalog.writes).toBe(written + 1) // nothing is written twice
 })
 
 test('a cancelled import ends with what is durable', async () => {
-  fake.journal.isCancelled = true
   const raw = await Raw.open(api.port)
   raw.write(head(PATH, [TOKEN, 'Content-Length: 900000000']))
+  await until(() => fake.catalog.imports.length === 1)
+  await fake.catalog.cancel()
   let sent = 0
   while (!raw.received.includes('refusedOmitted')) {
     raw.write(lines(sent, sent + EVENTS_MAX))
