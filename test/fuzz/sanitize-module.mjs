@@ -76,8 +76,8 @@ function environment(cxx) {
     LD_PRELOAD: preload,
     ASAN_OPTIONS: `${common}:detect_leaks=0:alloc_dealloc_mismatch=0:quarantine_size_mb=64:allocator_may_return_null=1`,
     UBSAN_OPTIONS: common,
-    // The model of records runs with the native kernel and one sequence of restarts only, because
-    // each start under sanitizers takes seconds.
+    // Models run with the native kernel only, and fewer sequences: under sanitizers a start takes
+    // seconds.
     WEIR_KERNEL: 'native',
     WEIR_TEST_RUNS: '1',
   }

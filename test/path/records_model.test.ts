@@ -5,7 +5,7 @@
  * (cross-read.ts).
  *
  * A failure prints fast-check's seed and path. WEIR_TEST_SEED repeats a run, WEIR_TEST_RUNS sets
- * the number of sequences with restarts, and WEIR_KERNEL limits the run to one kernel.
+ * the number of sequences (TEST_RUNS), and WEIR_KERNEL limits the run to one kernel.
  */
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -14,15 +14,14 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { weir } from '../tools/folder.ts'
 import { crossRead } from '../util/cross-read.ts'
+import { TEST_RUNS } from '../util/random.ts'
 import { fetchToken, startServer, type TestPool, type TestServer } from '../util/server.ts'
 import { rebuildFolder, verifyFolder } from '../util/verify.ts'
 import { column, pathOf, post } from './client.ts'
 import { merges, until, untilRest } from './compaction.ts'
 
 const SEED = Number(process.env['WEIR_TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31))
-/** The number of sequences with restarts: each start takes seconds. */
-const RESTARTING = Number(process.env['WEIR_TEST_RUNS'] ?? 2)
-const RESTARTING_MS = 300_000 + RESTARTING * 60_000
+const RESTARTING_MS = 300_000 + TEST_RUNS * 60_000
 /** The number of sequences that run at once, each on its own pool. */
 const LANES = 5
 const IDS = ['a', 'b', 'c', 'd', 'é', '']
@@ -494,7 +493,8 @@ const rests = [fc.constant(new Compact()), fc.constant(new Retain())]
 const restarts = HOW.map(how => fc.constant(new Restart(how)))
 
 const KERNELS = [
-  { kernel: 'native', calm: 200, restarting: RESTARTING },
+  // Each start takes seconds: few sequences have one.
+  { kernel: 'native', calm: 100 * TEST_RUNS, restarting: TEST_RUNS },
   { kernel: 'js', calm: 10, restarting: 0 },
 ].filter(({ kernel }) => kernel === (process.env['WEIR_KERNEL'] ?? kernel))
 

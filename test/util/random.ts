@@ -25,6 +25,12 @@ export function integersFrom(seed: number): (limit: number) => number {
   return limit => below(random, limit)
 }
 
+/**
+ * How often tests of random sequences repeat them: WEIR_TEST_RUNS, or 2. Sanitizers take 1, because
+ * everything takes them several times as long.
+ */
+export const TEST_RUNS = Number(process.env['WEIR_TEST_RUNS'] ?? 2)
+
 /** A new seed. Tests print it. */
 export function newSeed(): number {
   return Math.floor(Math.random() * 2 ** 31)
