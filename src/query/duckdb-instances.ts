@@ -1,7 +1,7 @@
 /**
- * DuckDB's instances in the query process, and their settings: one for each propeller in use, opened
- * by its first query. DuckDB limits threads and memory by instance. An open instance without queries
- * takes 2.5 MB. All instances read the same segments.
+ * DuckDB's instances in the query process, and their settings: one for each propeller in use,
+ * opened by its first query. DuckDB limits threads and memory by instance. An open instance without
+ * queries takes 2.5 MB. All instances read the same segments.
  *
  * IMPORTANT: the order of the settings. Folders are allowed first, then everything outside of them
  * is closed, then the settings themselves are locked. DuckDB refuses some of them at creation. The

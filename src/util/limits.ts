@@ -669,8 +669,8 @@ export const BATCH_SIZES_MAX = 32_768
 /** Bytes of the largest log file. The log begins with smaller ones. */
 export const LOG_FILE_BYTES = 64 * MiB
 /**
- * Bytes of the first log files, of the files in a backup, and of the largest file that tests may ask
- * for at least. Such a file holds the largest append.
+ * Bytes of the first log files, of the files in a backup, and of the largest file that tests may
+ * ask for at least. Such a file holds the largest append.
  */
 export const LOG_FILE_BYTES_MIN = 4 * MiB
 /** A log that fills a file within this time makes the next one twice as large. */
