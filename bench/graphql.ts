@@ -106,7 +106,6 @@ function makeDeps(): GraphqlDeps {
     catalog: {
       read,
       pool: (id: string) => read.pools.get(id),
-      poolByName: (name: string) => read.pools.byName(name),
     },
     verify: async () => ({ applicationId: 'app', scopes: new Set(SCOPES) }),
     webhookUrl: (id: string) => id,

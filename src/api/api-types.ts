@@ -5,7 +5,7 @@
  * One ingest request: target() → body into a slab → parse(task) → commit(batch) → 200.
  */
 
-import type { CatalogService } from '../catalog/catalog-types.ts'
+import type { Catalog } from '../catalog/catalog.ts'
 import type { BasicAuth } from '../catalog/model.ts'
 import type { Identity } from '../catalog/token.ts'
 import type { BatchBuffer } from '../format/batch-layout.ts'
@@ -189,7 +189,7 @@ export interface ImportDeps {
   verify(authorization: string, address: string): Promise<Identity | Refusal>
   /** data/tmp, absolute. */
   readonly temporaryFolder: string
-  readonly catalog: Pick<CatalogService, 'change' | 'read'>
+  readonly catalog: Pick<Catalog, 'change' | 'read'>
   /** Writes ends that the catalog refused. */
   readonly jobs: Pick<Jobs, 'end'>
 }

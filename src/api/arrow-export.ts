@@ -9,7 +9,7 @@
  */
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { CatalogService } from '../catalog/catalog-types.ts'
+import type { Catalog } from '../catalog/catalog.ts'
 import type { Pool } from '../catalog/model.ts'
 import type { Identity } from '../catalog/token.ts'
 import type { PoolSchema } from '../format/schema.ts'
@@ -50,7 +50,7 @@ export interface ArrowDeps extends PinDeps {
   /** data/tmp, absolute. The engine may write there. */
   readonly temporaryFolder: string
   verify(authorization: string, address: string): Promise<Identity | Refusal>
-  readonly catalog: Pick<CatalogService, 'read'>
+  readonly catalog: Pick<Catalog, 'read'>
   readonly pools: { schemaOf(pool: Pool): PoolSchema }
   readonly exportThread: Pick<ExportClient, 'open' | 'schema'>
 }

@@ -38,7 +38,7 @@ export function wireBackups({ catalog, pools, commit }: BackedUp): Backups {
           const { flushedSequence = 0, segments = [] } = pools.flushed(number) ?? {}
           return { pool: number, poolId: id, flushedSequence, segments }
         }),
-        documents: catalog.documents(),
+        documents: catalog.read.documents(),
         deletedPools: catalog.tombstones().map(({ number }) => number),
         log: held.span,
       }

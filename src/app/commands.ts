@@ -298,8 +298,8 @@ function sayFirstSteps({ opened, url }: Running, secretIsGiven: boolean): void {
   const secret = secretIsGiven ? '' : `, secret ${admin.clientSecret}`
   say(`weir: first application ${admin.clientId}${secret} (kept in admin.json in the data folder)`)
   if (secretIsGiven) return
-  const pool = firstStepsDue ? catalog.poolByName('events') : undefined
-  const source = pool === undefined ? undefined : catalog.source(pool.dataSourceId)
+  const pool = firstStepsDue ? catalog.read.pools.byName('events') : undefined
+  const source = pool === undefined ? undefined : catalog.read.sources.get(pool.dataSourceId)
   if (!source?.webhook) return
   const token = `TOKEN=$(curl -s -u ${admin.clientId}:${admin.clientSecret} -d grant_type=client_credentials ${url}/oauth2/token | sed 's/.*"access_token":"\\([^"]*\\).*/\\1/')`
   const query =

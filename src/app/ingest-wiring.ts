@@ -7,7 +7,8 @@
  */
 import type { CommitBatch, IngestTarget } from '../api/api-types.ts'
 import { IngestPool, type IngestSchema } from '../api/ingest-pool.ts'
-import type { CatalogService, Target } from '../catalog/catalog-types.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Target } from '../catalog/catalog-types.ts'
 import type { Pool } from '../catalog/model.ts'
 import { batchCostOf } from '../format/batch-layout.ts'
 import { KEY_RECEIVED_AT, type PoolSchema, type SchemaKey } from '../format/schema.ts'
@@ -19,7 +20,7 @@ import { cutOver } from './cut-over.ts'
 
 /** The functions of other layers that the ingest path calls. */
 interface IngestWiring {
-  readonly catalog: CatalogService
+  readonly catalog: Catalog
   readonly commit: Commit
   readonly received: ReceivedClocks
   /** Appends to a pool's memtable; entries of a deleted pool are dropped. */
@@ -118,12 +119,12 @@ function targetOf(
 }
 
 /** The current schema of a pool as parse tasks need it. */
-function ingestSchemaOf(catalog: CatalogService, pool: Pool): IngestSchema {
+function ingestSchemaOf(catalog: Catalog, pool: Pool): IngestSchema {
   const { number, planVersion: version } = pool
   const bytes = must(catalog.sharedSchema(number, version), 'the schema of a live pool')
   return { version, bytes, cost: batchCostOf(currentSchema(catalog, pool)) }
 }
 
-function currentSchema(catalog: CatalogService, { number, planVersion }: Pool): PoolSchema {
+function currentSchema(catalog: Catalog, { number, planVersion }: Pool): PoolSchema {
   return must(catalog.schema(number, planVersion), 'the schema of a live pool')
 }

@@ -1,6 +1,6 @@
 /** The metrics of the server: the front end's counters, and the depth and limit of every queue. */
 import type { Api, ApiMeter } from '../api/api-types.ts'
-import type { CatalogService } from '../catalog/catalog-types.ts'
+import type { Catalog } from '../catalog/catalog.ts'
 import { JOB_KINDS, JOB_STATUSES } from '../catalog/model.ts'
 import type { Metrics } from '../engine/metrics.ts'
 import type { Pools } from '../engine/pools.ts'
@@ -29,7 +29,7 @@ import {
 } from '../util/limits.ts'
 
 /** The counters of the front end. Events are labelled with the unique name of their pool. */
-export function createMeter(metrics: Metrics, catalog: CatalogService): ApiMeter {
+export function createMeter(metrics: Metrics, catalog: Catalog): ApiMeter {
   const name = (poolId: string) => catalog.pool(poolId)?.uniqueName ?? poolId
   return {
     request: (_route, status) => metrics.request(status),
@@ -75,12 +75,12 @@ function queuesOf({ parse, pools, commit, engine, jobs }: Watched, api: Api): Qu
 }
 
 /** The unique name of an application for a label. */
-export function applicationName(catalog: CatalogService, id: string): string {
+export function applicationName(catalog: Catalog, id: string): string {
   return catalog.application(id)?.uniqueName ?? id
 }
 
 /** Registers the gauges of the applications whose queries wait, or have a penalty. */
-export function watchApplications(metrics: Metrics, engine: QueryEngine, catalog: CatalogService): void {
+export function watchApplications(metrics: Metrics, engine: QueryEngine, catalog: Catalog): void {
   metrics.gauge(
     'weir_application_queries_waiting',
     `queries of an application that wait for their turn; of the ${METRIC_APPLICATIONS_MAX} applications with the most`,
@@ -104,7 +104,7 @@ export function watchApplications(metrics: Metrics, engine: QueryEngine, catalog
 }
 
 /** Registers the gauges of the jobs in the catalog. */
-export function watchJobs(metrics: Metrics, { read }: CatalogService): void {
+export function watchJobs(metrics: Metrics, { read }: Catalog): void {
   metrics.gauge(
     'weir_jobs',
     'jobs by kind and status; of those that have ended, the ones that are kept',

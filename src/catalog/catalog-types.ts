@@ -1,13 +1,10 @@
 /**
- * The protocol of the catalog thread, and the catalog as the other layers see it.
+ * The protocol of the catalog thread, and what callers of the catalog give to its changes.
  *
  * The thread stores documents by key and knows nothing of their meaning. It answers a change after
  * LMDB has synced it.
  */
-import type { PoolSchema } from '../format/schema.ts'
-import type { Decide } from './change.ts'
-import type { Memory } from './memory.ts'
-import type { Application, BasicAuth, DataSource, Meta, Pool, Tombstone } from './model.ts'
+import type { BasicAuth, DataSource, Pool } from './model.ts'
 
 /** A document and its key. The value is plain JSON. */
 export type Entry = readonly [key: string, value: unknown]
@@ -86,36 +83,4 @@ export interface IdOrName {
 export interface Target {
   readonly pool: Pool
   readonly source: DataSource
-}
-
-/**
- * The catalog for other layers. Every read comes from memory. A change is in memory once it is
- * synced.
- */
-export interface CatalogService {
-  meta(): Meta
-  application(id: string): Application | undefined
-  source(id: string): DataSource | undefined
-  sourceByName(uniqueName: string): DataSource | undefined
-  /** Oldest first. */
-  sources(): readonly DataSource[]
-  pool(id: string): Pool | undefined
-  poolByName(uniqueName: string): Pool | undefined
-  poolByNumber(number: number): Pool | undefined
-  /** Oldest first. */
-  pools(): readonly Pool[]
-  /** The pool and source of a webhook URL; undefined where they never were or are deleted. */
-  byWebhookId(webhookId: string): Target | undefined
-  tombstones(): readonly Tombstone[]
-  /** The schema by which events of a live pool are parsed; undefined for an unknown version. */
-  schema(pool: number, version: number): PoolSchema | undefined
-  /** The schema as JSON in UTF-8, in shared memory. */
-  sharedSchema(pool: number, version: number): SharedArrayBuffer | undefined
-  /** Every document, for readers that list or look up by other means. */
-  readonly read: Memory
-  /**
-   * Runs one change when its turn comes. Resolves when it is synced and in memory. Rejects with
-   * Unavailable where it cannot be synced.
-   */
-  change<T>(decide: Decide<T>): Promise<T | BadRequest>
 }

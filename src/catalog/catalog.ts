@@ -10,10 +10,10 @@
  */
 import type { PoolSchema } from '../format/schema.ts'
 import { wallMs } from '../util/clock.ts'
-import type { BadRequest, CatalogService, Change, Entry, Target } from './catalog-types.ts'
+import type { BadRequest, Change, Entry, Target } from './catalog-types.ts'
 import type { Decide } from './change.ts'
 import type { Memory } from './memory.ts'
-import type { Application, DataSource, Meta, Pool, SigningKey, Tombstone } from './model.ts'
+import type { Application, Meta, Pool, SigningKey, Tombstone } from './model.ts'
 import type { StoreClient } from './store-client.ts'
 
 /** Called after a change is in memory and before it is answered. */
@@ -23,8 +23,8 @@ export interface CatalogListener {
   poolModified(pool: Pool, before: Pool): void
 }
 
-export class Catalog implements CatalogService {
-  /** Every document. */
+export class Catalog {
+  /** Every document, for readers that list or look up by other means. */
   readonly read: Memory
   readonly #store: StoreClient
   readonly #listener: CatalogListener
@@ -48,11 +48,6 @@ export class Catalog implements CatalogService {
     return this.#store.refusal()
   }
 
-  /** Every document as it is now, for a backup. */
-  documents(): readonly Entry[] {
-    return this.read.documents()
-  }
-
   /** The newest first; at least one. */
   signingKeys(): readonly SigningKey[] {
     return this.read.signingKeys()
@@ -62,34 +57,20 @@ export class Catalog implements CatalogService {
     return this.read.applications.get(id)
   }
 
-  source(id: string): DataSource | undefined {
-    return this.read.sources.get(id)
-  }
-
-  sourceByName(uniqueName: string): DataSource | undefined {
-    return this.read.sources.byName(uniqueName)
-  }
-
-  sources(): readonly DataSource[] {
-    return this.read.sources.all()
-  }
-
   pool(id: string): Pool | undefined {
     return this.read.pools.get(id)
-  }
-
-  poolByName(uniqueName: string): Pool | undefined {
-    return this.read.pools.byName(uniqueName)
   }
 
   poolByNumber(number: number): Pool | undefined {
     return this.read.poolsByNumber.get(number)
   }
 
+  /** Oldest first. */
   pools(): readonly Pool[] {
     return this.read.pools.all()
   }
 
+  /** The pool and source of a webhook URL; undefined where they never were or are deleted. */
   byWebhookId(webhookId: string): Target | undefined {
     const pool = this.read.poolOfWebhook(webhookId)
     const source = pool && this.read.sources.get(pool.dataSourceId)
@@ -100,14 +81,20 @@ export class Catalog implements CatalogService {
     return [...this.read.tombstones.values()]
   }
 
+  /** The schema by which events of a live pool are parsed; undefined for an unknown version. */
   schema(pool: number, version: number): PoolSchema | undefined {
     return this.read.schema(pool, version)?.schema
   }
 
+  /** The schema as JSON in UTF-8, in shared memory. */
   sharedSchema(pool: number, version: number): SharedArrayBuffer | undefined {
     return this.read.schema(pool, version)?.shared
   }
 
+  /**
+   * Runs one change when its turn comes. Resolves when it is synced and in memory. Rejects with
+   * Unavailable where it cannot be synced.
+   */
   change<T>(decide: Decide<T>): Promise<T | BadRequest> {
     return this.#inTurn(async () => {
       const decision = decide(this.read, wallMs())

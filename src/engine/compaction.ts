@@ -7,7 +7,6 @@
  */
 import { basename, dirname } from 'node:path'
 import type { Catalog } from '../catalog/catalog.ts'
-import type { CatalogService } from '../catalog/catalog-types.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
 import type { Manifest } from '../index/manifest.ts'
 import type { Commit } from '../log/log-types.ts'
@@ -27,7 +26,7 @@ const DAY_MS = 86_400_000
 
 interface CompactionWiring {
   readonly config: Config
-  readonly catalog: CatalogService
+  readonly catalog: Catalog
   readonly index: OpenedIndex
   readonly manifest: Manifest
   readonly flusher: Flusher

@@ -9,7 +9,7 @@
 
 import { rmdir } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
-import type { CatalogService } from '../catalog/catalog-types.ts'
+import type { Catalog } from '../catalog/catalog.ts'
 import type { Pool } from '../catalog/model.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
@@ -47,7 +47,7 @@ import type { Metrics } from './metrics.ts'
 interface PoolsOptions {
   readonly config: Config
   readonly paths: Paths
-  readonly catalog: CatalogService
+  readonly catalog: Catalog
   readonly index: OpenedIndex
   readonly metrics: Metrics
   readonly kernel: KernelChoice

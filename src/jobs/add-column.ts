@@ -6,7 +6,7 @@
  *                makes the job IN_PROGRESS with the sequence of the cut-over
  *   IN_PROGRESS  the column is there: the job SUCCEEDED
  */
-import type { CatalogService } from '../catalog/catalog-types.ts'
+import type { Catalog } from '../catalog/catalog.ts'
 import { startAddColumn } from '../catalog/change-add-column.ts'
 import { succeedJob } from '../catalog/change-job.ts'
 import type { Pool } from '../catalog/model.ts'
@@ -14,7 +14,7 @@ import { crashPoint } from '../util/fault-injection.ts'
 import type { JobRunner } from './jobs.ts'
 
 interface AddColumnDeps {
-  readonly catalog: Pick<CatalogService, 'change' | 'pool'>
+  readonly catalog: Pick<Catalog, 'change' | 'pool'>
   /**
    * Runs `change` at a sequence from which the pool's events are parsed with the schema that the
    * catalog has then. Rejects with Unavailable.

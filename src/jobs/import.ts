@@ -5,7 +5,7 @@
  *   W-10  They end in one change of the catalog before the server listens, so that no client finds
  *         one in progress. It writes at most JOBS_UNFINISHED_MAX jobs.
  */
-import type { CatalogService } from '../catalog/catalog-types.ts'
+import type { Catalog } from '../catalog/catalog.ts'
 import { endImport, endLeftImports, whyLeft } from '../catalog/change-import.ts'
 import { assert } from '../util/assert.ts'
 import { Unavailable } from '../util/errors.ts'
@@ -13,7 +13,7 @@ import { warn } from '../util/say.ts'
 import type { JobRunner } from './jobs.ts'
 
 interface ImportDeps {
-  readonly catalog: Pick<CatalogService, 'change'>
+  readonly catalog: Pick<Catalog, 'change'>
 }
 
 /** Ends them at the start. Where the catalog takes no changes now, the runner ends them later. */

@@ -16,7 +16,7 @@
  *   W-9  One segment of a job is under way, and its changes are one file in data/tmp.
  */
 import { rm } from 'node:fs/promises'
-import type { CatalogService } from '../catalog/catalog-types.ts'
+import type { Catalog } from '../catalog/catalog.ts'
 import { endCancelled, failJob, progressJob, succeedJob } from '../catalog/change-job.ts'
 import { isRewrite, startRewrite } from '../catalog/change-rewrite.ts'
 import type { Job, Pool, RewriteJob } from '../catalog/model.ts'
@@ -55,7 +55,7 @@ interface RewrittenPools {
 }
 
 interface RewriteDeps {
-  readonly catalog: Pick<CatalogService, 'change' | 'pool' | 'read'>
+  readonly catalog: Pick<Catalog, 'change' | 'pool' | 'read'>
   readonly pools: RewrittenPools
   readonly engine: Pick<QueryEngine, 'run' | 'parse'>
   /** data/tmp, absolute. */

@@ -89,7 +89,7 @@ function stateOf({ catalog, index, paths }: Offline): BackupState {
       const { flushedSequence = 0, segments = [] } = states.get(number) ?? {}
       return { pool: number, poolId: id, flushedSequence, segments }
     }),
-    documents: catalog.documents(),
+    documents: catalog.read.documents(),
     deletedPools: catalog.tombstones().map(({ number }) => number),
     log: { generation: 1, position: 0, firstSequence: lastSequence + 1, lastSequence },
   }

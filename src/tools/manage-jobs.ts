@@ -6,7 +6,8 @@
  * list, the newest job is the last.
  */
 import type { AuditEntry } from '../api/graphql/context.ts'
-import type { BadRequest, CatalogService } from '../catalog/catalog-types.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { BadRequest } from '../catalog/catalog-types.ts'
 import { cancelJob } from '../catalog/change-job.ts'
 import type { Memory } from '../catalog/memory.ts'
 import { JOB_STATUSES, type Job, type JobStatus } from '../catalog/model.ts'
@@ -155,7 +156,7 @@ function poolIdOf({ jobs, pools }: Documents, name: string): string | undefined 
  * that asks, or `system`. Rejects with Unavailable.
  */
 export async function manageJobs(
-  catalog: CatalogService,
+  catalog: Catalog,
   request: JobsRequest,
   by: string,
   audit: (entry: AuditEntry) => void,
@@ -166,7 +167,7 @@ export async function manageJobs(
 
 /** Cancels a job: one that waits has ended, and a running one ends after its current step. */
 export async function cancel(
-  catalog: CatalogService,
+  catalog: Catalog,
   request: CancelRequest,
   by: string,
   audit: (entry: AuditEntry) => void,

@@ -4,7 +4,8 @@
  * JSON.
  */
 import type { AuditEntry } from '../api/graphql/context.ts'
-import type { BadRequest, CatalogService } from '../catalog/catalog-types.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { BadRequest } from '../catalog/catalog-types.ts'
 import { createApplication, deleteApplication, rotateSecret } from '../catalog/change-application.ts'
 import { rotateSigningKey } from '../catalog/change-signing-key.ts'
 import { type Application, PROPELLERS, type Propeller, SCOPES, type Scope } from '../catalog/model.ts'
@@ -121,7 +122,7 @@ export async function audited<T extends object>(
  * `system`. Rejects with Unavailable.
  */
 export async function manageApplications(
-  catalog: CatalogService,
+  catalog: Catalog,
   request: ApplicationsRequest,
   by: string,
   audit: (entry: AuditEntry) => void,
@@ -133,7 +134,7 @@ export async function manageApplications(
 }
 
 async function applyRequest(
-  catalog: CatalogService,
+  catalog: Catalog,
   request: ApplicationsRequest,
   by: string,
 ): Promise<readonly ShownApplication[] | BadRequest> {
@@ -183,7 +184,7 @@ export function readKeysRequest(given: unknown): { readonly endTokens: boolean }
  * `system`. Rejects with Unavailable.
  */
 export async function rotateKeys(
-  catalog: CatalogService,
+  catalog: Catalog,
   { endTokens }: { readonly endTokens: boolean },
   by: string,
   audit: (entry: AuditEntry) => void,

@@ -35,9 +35,9 @@ describe('creation', () => {
     expect(source.webhook?.webhookId ?? '').toMatch(/^WHK[0-9A-HJKMNP-TV-Z]{26}$/)
     expect([pool.uniqueName, source.uniqueName]).toEqual(['orders', 'orders'])
     expect(catalog.byWebhookId(source.webhook?.webhookId ?? '')).toEqual({ pool, source })
-    expect(catalog.poolByName('orders')).toBe(pool)
+    expect(catalog.read.pools.byName('orders')).toBe(pool)
     expect(catalog.poolByNumber(pool.number)).toBe(pool)
-    expect(catalog.sourceByName('orders')).toBe(source)
+    expect(catalog.read.sources.byName('orders')).toBe(source)
     expect(catalog.byWebhookId('constructor')).toBeUndefined()
     expect(pool.createdBy).toBe('APP1')
   })
@@ -82,7 +82,7 @@ describe('creation', () => {
 
   test('refuses a name that is the id of an object, and takes the id of another server', async () => {
     const { catalog } = await folder.open()
-    const { id, dataSourceId } = must(catalog.poolByName('events'), 'events')
+    const { id, dataSourceId } = must(catalog.read.pools.byName('events'), 'events')
     for (const uniqueName of [id, dataSourceId])
       expect(await catalog.change(createWebhookSource({ uniqueName }, 'APP1'))).toEqual({
         badRequest: expect.stringMatching(`"${uniqueName}" is the id of another Data`),
@@ -104,10 +104,10 @@ describe('creation', () => {
 
   test('keeps nothing of a refused creation', async () => {
     const { catalog } = await folder.open()
-    const before = [catalog.pools(), catalog.sources(), catalog.meta()]
+    const before = [catalog.pools(), catalog.read.sources.all(), catalog.meta()]
     const bad = { columns: [{ ...COLUMNS[0]!, name: '' }], uniqueName: 'free' }
     expect(await catalog.change(createWebhookSource(bad, 'APP1'))).toHaveProperty('badRequest')
-    expect([catalog.pools(), catalog.sources(), catalog.meta()]).toEqual(before)
+    expect([catalog.pools(), catalog.read.sources.all(), catalog.meta()]).toEqual(before)
     expect(await catalog.change(createWebhookSource({ uniqueName: 'free' }, 'APP1'))).toHaveProperty('pool')
   })
 })
@@ -129,15 +129,15 @@ describe('deletion', () => {
     expect(await catalog.change(deletePool({ id: pool.id }))).toBe(pool.id)
     expect(dropped).toEqual([pool])
     expect(catalog.byWebhookId(source.webhook?.webhookId ?? '')).toBeUndefined()
-    expect(catalog.source(source.id)).toBeUndefined()
+    expect(catalog.read.sources.get(source.id)).toBeUndefined()
     expect(applied.at(-1)?.removes).toEqual(
       expect.arrayContaining([`pool/${pool.id}`, `source/${source.id}`]),
     )
-    expect([catalog.pool(pool.id), catalog.poolByName('a'), catalog.poolByNumber(pool.number)]).toEqual([
-      undefined,
-      undefined,
-      undefined,
-    ])
+    expect([
+      catalog.pool(pool.id),
+      catalog.read.pools.byName('a'),
+      catalog.poolByNumber(pool.number),
+    ]).toEqual([undefined, undefined, undefined])
     expect(catalog.schema(pool.number, 1)).toBeUndefined()
     expect(catalog.tombstones()).toMatchObject([{ number: pool.number, poolId: pool.id }])
     expect(await catalog.change(createWebhookSource({ uniqueName: 'a' }, 'APP1'))).toHaveProperty('pool')
@@ -149,7 +149,7 @@ describe('deletion', () => {
     const { pool, source } = created(await catalog.change(createWebhookSource({ uniqueName: 'a' }, 'APP1')))
     expect(await catalog.change(deleteSource({ uniqueName: 'a' }))).toBe(source.id)
     expect(dropped).toEqual([pool])
-    expect([catalog.source(source.id), catalog.pool(pool.id)]).toEqual([undefined, undefined])
+    expect([catalog.read.sources.get(source.id), catalog.pool(pool.id)]).toEqual([undefined, undefined])
     const again = created(await catalog.change(createWebhookSource({ uniqueName: 'a' }, 'APP1')))
     expect(again.pool.number).toBeGreaterThan(pool.number)
     expect(again.source.webhook?.webhookId ?? '').not.toBe(source.webhook?.webhookId ?? '')
@@ -198,11 +198,11 @@ describe('restart', () => {
     expect(isNewFolder).toBe(false)
     expect(catalog.byWebhookId(kept.source.webhook?.webhookId ?? '')).toEqual(kept)
     expect(catalog.schema(kept.pool.number, 1)).toEqual(first.catalog.schema(kept.pool.number, 1))
-    expect(catalog.source(deleted.source.id)).toBeUndefined()
+    expect(catalog.read.sources.get(deleted.source.id)).toBeUndefined()
     expect(catalog.byWebhookId(deleted.source.webhook?.webhookId ?? '')).toBeUndefined()
     expect(catalog.tombstones()).toEqual(first.catalog.tombstones())
     expect(catalog.meta()).toEqual(first.catalog.meta())
-    expect(catalog.signingKeys()).toEqual(first.catalog.signingKeys())
+    expect(catalog.read.signingKeys()).toEqual(first.catalog.read.signingKeys())
     const next = created(await catalog.change(createWebhookSource({}, 'APP1')))
     expect(next.pool.number).toBe(deleted.pool.number + 1)
   })

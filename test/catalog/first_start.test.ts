@@ -42,7 +42,7 @@ describe('an empty folder', () => {
 
   test('gets the open pool once, never again after its deletion', async () => {
     const first = await folder.open()
-    const pool = must(first.catalog.poolByName('events'), 'events')
+    const pool = must(first.catalog.read.pools.byName('events'), 'events')
     expect(pool).toMatchObject({ columns: [], uniqueIdColumn: null, number: 1, createdBy: 'system' })
     await first.catalog.change(deleteSource({ uniqueName: 'events' }))
     await first.catalog.stop()
@@ -105,7 +105,7 @@ describe('a later start', () => {
     const { clientId: id } = must(first.admin, 'admin')
     const change = { uniqueName: 'ops', description: 'd', propeller: 'P1_SMALL', scopes: ['admin'] } as const
     await first.catalog.change(modifyApplication({ id }, change, 'me'))
-    const poolId = must(first.catalog.poolByName('events'), 'events').id
+    const poolId = must(first.catalog.read.pools.byName('events'), 'events').id
     const policy = await first.catalog.change(createPolicy({ poolId, columns: ['*'] }, 'me'))
     if (policy === null || 'badRequest' in policy) throw new Error('no policy')
     await first.catalog.change(assignPolicy(policy.id, id, 'me'))

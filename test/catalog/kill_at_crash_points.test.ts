@@ -27,7 +27,10 @@ test('a creation killed before the commit left nothing', async () => {
   await (await folder.open()).catalog.stop()
   kill('catalog.before-commit', 'create')
   const { catalog } = await folder.open()
-  expect([catalog.sourceByName('made'), catalog.poolByName('made')]).toEqual([undefined, undefined])
+  expect([catalog.read.sources.byName('made'), catalog.read.pools.byName('made')]).toEqual([
+    undefined,
+    undefined,
+  ])
   expect(created(await catalog.change(createWebhookSource({ uniqueName: 'made' }, 'APP1'))).pool.number).toBe(
     2,
   )
@@ -37,8 +40,8 @@ test('a creation killed after the commit is whole, and its number is taken', asy
   await (await folder.open()).catalog.stop()
   kill('catalog.committed', 'create')
   const { catalog } = await folder.open()
-  const pool = must(catalog.poolByName('made'), 'the pool')
-  const source = must(catalog.sourceByName('made'), 'the source')
+  const pool = must(catalog.read.pools.byName('made'), 'the pool')
+  const source = must(catalog.read.sources.byName('made'), 'the source')
   expect(catalog.byWebhookId(source.webhook?.webhookId ?? '')).toEqual({ pool, source })
   expect(catalog.schema(pool.number, 1)).toBeDefined()
   const next = created(await catalog.change(createWebhookSource({}, 'APP1')))

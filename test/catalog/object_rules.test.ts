@@ -172,13 +172,13 @@ describe('sources of other kinds', () => {
   })
 
   test('the internal one holds pools without a source, and stays', async () => {
-    const [internal] = catalog.sources().filter(({ kind }) => kind === 'INTERNAL')
+    const [internal] = catalog.read.sources.all().filter(({ kind }) => kind === 'INTERNAL')
     expect(catalog.pool(pool)?.dataSourceId).toBe(internal?.id)
     expect(await catalog.change(deleteSource({ id: internal?.id ?? '' }))).toEqual(
       refused(/cannot be deleted/),
     )
     await catalog.change(createPool({ uniqueName: 'q' }, 'me'))
-    expect(catalog.sources().filter(({ kind }) => kind === 'INTERNAL')).toHaveLength(1)
+    expect(catalog.read.sources.all().filter(({ kind }) => kind === 'INTERNAL')).toHaveLength(1)
   })
 
   test('events of a generic pool find it by its own webhook id', async () => {

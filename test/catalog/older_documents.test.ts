@@ -144,7 +144,7 @@ test('documents of the first release are read, changed and read again', async ()
   })
   expect(target?.source).not.toHaveProperty('poolId')
   // An earlier version could stop between the creation of such a source and its next status.
-  expect(catalog.source('DSO2')).toMatchObject({
+  expect(catalog.read.sources.get('DSO2')).toMatchObject({
     status: 'BROKEN',
     error: expect.stringContaining('does not connect to Kafka'),
   })

@@ -92,7 +92,7 @@ describe('a new folder', () => {
     const before = [...(await readStore(folder.paths.catalog))]
     chmodSync(folder.paths.secretKey, 0o644)
     const { catalog } = await folder.open()
-    expect(new Map(catalog.documents())).toEqual(new Map(before))
+    expect(new Map(catalog.read.documents())).toEqual(new Map(before))
     expect(catalog.read.sources.byName('closed')?.basicAuth?.password).toBe(PASSWORD)
     expect(statSync(folder.paths.secretKey).mode & 0o777).toBe(0o600)
   })

@@ -17,7 +17,7 @@ test('no import of before a kill is in progress in the first answer after the st
   const token = await fetchToken(first.base, first.dataDir)
   await first.kill()
   const { catalog } = await openCatalog({ paths: pathsOf(first.dataDir) })
-  const pool = must(catalog.poolByName('events'), 'the pool of a new folder')
+  const pool = must(catalog.read.pools.byName('events'), 'the pool of a new folder')
   const { clientId } = JSON.parse(readFileSync(join(first.dataDir, 'admin.json'), 'utf8')) as {
     clientId: string
   }

@@ -1,7 +1,7 @@
 /** The catalog of a single-thread server: the real one over a given Disk, or fixed schemas. */
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import { openStore } from '../../src/catalog/catalog-store.ts'
-import type { CatalogService, Change } from '../../src/catalog/catalog-types.ts'
+import type { Change } from '../../src/catalog/catalog-types.ts'
 import type { Pool } from '../../src/catalog/model.ts'
 import { openCatalog } from '../../src/catalog/open-catalog.ts'
 import type { PoolSchema } from '../../src/format/schema.ts'
@@ -11,10 +11,7 @@ import type { Paths } from '../../src/util/paths.ts'
 import { poolIdOf } from './pools.ts'
 
 /** The functions of the catalog that the server calls. */
-export type ServerCatalog = Pick<
-  CatalogService,
-  'pools' | 'poolByNumber' | 'schema' | 'sharedSchema' | 'tombstones'
->
+export type ServerCatalog = Pick<Catalog, 'pools' | 'poolByNumber' | 'schema' | 'sharedSchema' | 'tombstones'>
 
 export interface OpenedFolder {
   readonly catalog: Catalog

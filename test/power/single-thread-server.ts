@@ -6,7 +6,7 @@
 
 import { basename, dirname } from 'node:path'
 import { wireIngest } from '../../src/app/ingest-wiring.ts'
-import type { CatalogService } from '../../src/catalog/catalog-types.ts'
+import type { Catalog } from '../../src/catalog/catalog.ts'
 import type { Pool } from '../../src/catalog/model.ts'
 import { replayChunk } from '../../src/engine/replay.ts'
 import { flushedSequences, rebuildPoolsOf } from '../../src/engine/stages.ts'
@@ -196,7 +196,7 @@ export class SingleThreadServer {
     this.summary = summary
     this.#commit = commit
     this.#ingest = wireIngest({
-      catalog: catalog as CatalogService,
+      catalog: catalog as unknown as Catalog,
       commit,
       received: this.#clocks,
       append: deps.append,

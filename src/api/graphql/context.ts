@@ -11,7 +11,7 @@
  * asked are resolved in slices (share.ts).
  */
 import type { GraphQLError, GraphQLField, GraphQLResolveInfo, GraphQLSchema } from 'graphql'
-import type { CatalogService } from '../../catalog/catalog-types.ts'
+import type { Catalog } from '../../catalog/catalog.ts'
 import type { Pool, Scope } from '../../catalog/model.ts'
 import type { Identity, Tokens } from '../../catalog/token.ts'
 import type { Jobs } from '../../jobs/jobs.ts'
@@ -71,7 +71,7 @@ export interface AskedPool {
 export type AskedPools = readonly [AskedPool, ...AskedPool[]]
 
 export interface GraphqlDeps {
-  readonly catalog: CatalogService
+  readonly catalog: Catalog
   /** Runs the jobs that the catalog has. */
   readonly jobs: Pick<Jobs, 'created'>
   readonly verify: Tokens['verify']

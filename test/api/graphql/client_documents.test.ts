@@ -180,7 +180,7 @@ describe('the React kit', () => {
       },
     }
     const scope = ['data_pool:query'] as const
-    const id = server.catalog.poolByName('events')?.id
+    const id = server.catalog.read.pools.byName('events')?.id
     expect((await server.ask(UI_KIT.columns, { dataPoolId: id }, { scope })).data).toEqual({ dataPool: want })
     const byName = await server.ask(UI_KIT.columnsByName, { dataPoolName: 'events' }, { scope })
     expect(byName.data).toEqual({ dataPoolByName: want })

@@ -1,7 +1,9 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { deletePool } from '../../../src/catalog/change-pool.ts'
 import { createWebhookSource } from '../../../src/catalog/change-source.ts'
+import { keys } from '../../../src/catalog/memory.ts'
 import type { CounterQuery } from '../../../src/query/counter.ts'
+import { must } from '../../../src/util/assert.ts'
 import { SegmentDamaged, Unavailable } from '../../../src/util/errors.ts'
 import { UI_KIT } from './documents.ts'
 import { COUNTED, makeServer, type TestServer } from './server.ts'
@@ -58,7 +60,7 @@ describe('a counter', () => {
   })
 
   test('tolerates null siblings, and finds the pool by id or by a name that is an id', async () => {
-    const id = server.catalog.poolByName('events')?.id
+    const id = server.catalog.read.pools.byName('events')?.id
     for (const dataPool of [{ id, name: null }, { id: null, name: 'events' }, { name: id }]) {
       const metric = {
         id: null,
@@ -74,15 +76,15 @@ describe('a counter', () => {
   })
 
   test('asks the pool whose id a name is, whatever another pool is called', async () => {
-    const id = server.catalog.poolByName('events')?.id ?? ''
+    const id = server.catalog.read.pools.byName('events')?.id ?? ''
     // The catalog refuses such a name; whoever gets one in all the same does not get another pool's
     // queries.
     expect(await server.catalog.change(createWebhookSource({ uniqueName: id }, 'app'))).toHaveProperty(
       'badRequest',
     )
     await server.catalog.change(createWebhookSource({ uniqueName: 'other' }, 'app'))
-    const other = server.catalog.poolByName('other')
-    server.catalog.poolByName = name => (name === id ? other : undefined)
+    const other = must(server.catalog.read.pools.byName('other'), 'the other pool')
+    await server.catalog.put([[keys.pool(other.id), { ...other, uniqueName: id }]])
     for (const dataPool of [{ name: id }, { id }])
       expect((await counter({ metric: { count: { dataPool } } })).errors).toBeUndefined()
     expect(server.asked.map(({ pool }) => pool.id)).toEqual([id, id])
@@ -180,7 +182,7 @@ describe('a refused counter', () => {
   })
 
   test('lacks data_pool:query, and the message has the documented words', async () => {
-    const id = server.catalog.poolByName('events')?.id
+    const id = server.catalog.read.pools.byName('events')?.id
     // The pool is named as it was asked for: the id behind a name would say that it is there.
     for (const [dataPool, shown] of [
       [{ id }, id],

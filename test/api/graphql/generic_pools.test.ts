@@ -201,7 +201,7 @@ describe('a pool of an Http source', () => {
   })
 
   test('is not made over a webhook', async () => {
-    const events = server.catalog.poolByName('events')
+    const events = server.catalog.read.pools.byName('events')
     const { errors } = await server.ask(CREATE, { input: { dataSource: events?.dataSourceId } })
     expect(errors).toMatchObject([{ extensions: { code: 'BAD_REQUEST' } }])
   })
@@ -209,8 +209,8 @@ describe('a pool of an Http source', () => {
 
 describe('the pool of a webhook', () => {
   test('always has a timestamp, and the URL of its source', async () => {
-    const { id, dataSourceId = '' } = server.catalog.poolByName('events') ?? {}
-    const webhookId = server.catalog.source(dataSourceId)?.webhook?.webhookId
+    const { id, dataSourceId = '' } = server.catalog.read.pools.byName('events') ?? {}
+    const webhookId = server.catalog.read.sources.get(dataSourceId)?.webhook?.webhookId
     expect(webhookId).toMatch(/^WHK/)
     const { data } = await server.ask(POOL, { id })
     expect(data.dataPool).toMatchObject({

@@ -217,7 +217,7 @@ describe('a changed metric', () => {
     expect(data.migrateMetric).toEqual({ dataPool: { id: other }, measure: { type: 'INT32' } })
     const bare = await server.ask(migrate, { input: { metricId: metric.id, newDataPoolId: 'DPO1' } })
     expect(bare.errors).toMatchObject([{ message: 'Data Pool not found' }])
-    const events = server.catalog.poolByName('events')?.id
+    const events = server.catalog.read.pools.byName('events')?.id
     const lacking = await server.ask(migrate, { input: { metricId: metric.id, newDataPoolId: events } })
     expect(lacking.errors).toMatchObject([{ extensions: { code: 'BAD_REQUEST' } }])
   })

@@ -91,7 +91,7 @@ describe('a change', () => {
       timestamp: { columnName: 'at' },
     })
     expect(told.map(one => [one.id, one.retentionDays])).toEqual([[pool.id, 7]])
-    expect(server.catalog.poolByName(pool.uniqueName)).toBeUndefined()
+    expect(server.catalog.read.pools.byName(pool.uniqueName)).toBeUndefined()
     expect(server.catalog.poolByNumber(pool.number)?.description).toBe('kept a week')
     const again = await modify({ dataRetentionInDays: 0 }, { id: null, uniqueName: change.uniqueName })
     expect(again.data.modifyDataPool.dataPool).toMatchObject({
@@ -160,5 +160,5 @@ test('lasts', async () => {
   await modify({ dataRetentionInDays: 3, uniqueName: 'lasting' })
   await server.folder.stop()
   const { catalog } = await server.folder.open()
-  expect(catalog.poolByName('lasting')).toMatchObject({ id: pool.id, retentionDays: 3 })
+  expect(catalog.read.pools.byName('lasting')).toMatchObject({ id: pool.id, retentionDays: 3 })
 })

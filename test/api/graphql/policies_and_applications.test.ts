@@ -9,7 +9,7 @@ let server: TestServer
 let pool = ''
 beforeAll(async () => {
   server = await makeServer()
-  pool = server.catalog.poolByName('events')?.id ?? ''
+  pool = server.catalog.read.pools.byName('events')?.id ?? ''
 })
 afterAll(() => server.stop())
 

@@ -53,7 +53,7 @@ describe('tokens', () => {
         /^Application app is not allowed to .*because it lacks the "admin" scope$/,
       )
     }
-    expect(server.catalog.poolByName('events')).toBeDefined()
+    expect(server.catalog.read.pools.byName('events')).toBeDefined()
     const pools = await server.ask('{ dataPools { nodes { uniqueName } } }', null, {
       scope: ['metric:query'],
     })

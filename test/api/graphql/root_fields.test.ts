@@ -41,7 +41,7 @@ let server: TestServer
 let values: Readonly<Record<string, unknown>>
 beforeAll(async () => {
   server = await makeServer()
-  const pool = must(server.catalog.poolByName('events'), 'the first pool')
+  const pool = must(server.catalog.read.pools.byName('events'), 'the first pool')
   values = { dataPool: pool.id, dataPoolId: pool.id, uniqueName: 'events' }
 })
 afterAll(() => server.stop())
@@ -88,7 +88,7 @@ describe('with its scopes', () => {
     const refused = /^refused: `(\w+)` (.*)$/.exec(answer)
     if (refused === null) continue
     test(`${name} is refused as the page says`, async () => {
-      const pool = must(server.catalog.poolByName('events'), 'the first pool')
+      const pool = must(server.catalog.read.pools.byName('events'), 'the first pool')
       const own = /Syncing$/.test(name) ? { ...values, id: pool.id } : values
       const [document, variables] = anyDocument(schema, kind, name, own)
       const { status, errors } = await server.ask(document, variables)

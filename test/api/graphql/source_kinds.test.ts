@@ -117,7 +117,7 @@ describe('a source of a kind that Weir does not connect to', () => {
         connectionSettings: { __typename: `${name}ConnectionSettings`, ...shown },
       })
       expect(JSON.stringify(read.data)).not.toContain('pass-1')
-      expect(JSON.stringify(server.catalog.documents())).not.toContain('pass-1')
+      expect(JSON.stringify(server.catalog.read.documents())).not.toContain('pass-1')
       const tested = await server.ask(
         `mutation { testDataSource(input: {id: "${id}"}) { __typename ... on FailureResponse { error { message } } } }`,
       )
@@ -265,8 +265,8 @@ describe('a webhook source', () => {
       uniqueName: 'renamed',
       description: 'd',
     })
-    expect(server.catalog.poolByName('renamed')?.dataSourceId).toBe(id)
-    expect(server.catalog.poolByName('hook')).toBeUndefined()
+    expect(server.catalog.read.pools.byName('renamed')?.dataSourceId).toBe(id)
+    expect(server.catalog.read.pools.byName('hook')).toBeUndefined()
     const other = { username: '', password: 'p' }
     const changed = await modify({ connectionSettings: { basicAuth: other } })
     expect(changed.connectionSettings).toEqual({ ...connectionSettings, webhookAuth: other })
@@ -291,7 +291,7 @@ describe('a webhook source', () => {
     expect((await rename(one.id, 'two apart')).data.modifyWebhookDataSource.dataSource.uniqueName).toBe(
       'two apart',
     )
-    expect(server.catalog.poolByName('two apart')?.id).toBe(two.dataPools.nodes[0].id)
+    expect(server.catalog.read.pools.byName('two apart')?.id).toBe(two.dataPools.nodes[0].id)
     const paired = await make('three')
     expect((await rename(paired.id, 'one apart')).errors?.[0]?.message).toMatch(/already exists/)
   })

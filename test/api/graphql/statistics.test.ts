@@ -32,7 +32,11 @@ function contextOf(scope: Scope, rows: Answered['rows']): Context {
 }
 
 function statistics(scope: Scope, rows: Answered['rows']) {
-  const dimension = { pool: server.catalog.poolByName('events')!, metric: {}, column: { columnName: 'a' } }
+  const dimension = {
+    pool: server.catalog.read.pools.byName('events')!,
+    metric: {},
+    column: { columnName: 'a' },
+  }
   return statisticsOf(dimension as unknown as DimensionOfPool, contextOf(scope, rows))
 }
 
