@@ -8,76 +8,39 @@
  * Without a C++ compiler Weir runs its js kernel. Set-up is plain JavaScript without imports from
  * npm, because it runs first. It reports on standard error.
  *
- * `node src/setup.mjs` sets up. `node src/setup.mjs run FILE …` then runs dist/FILE in this
- * process. A server whose build is current needs no dev packages: an image may drop them (`npm
- * prune --omit=dev`).
+ * `node src/setup.mjs` sets up all. `node src/setup.mjs run FILE …` then runs dist/FILE in this
+ * process. A FILE of the server is set up without the packages and files of tests, checks, benches
+ * and examples. A server whose build is current needs no dev packages: an image may drop them
+ * (`npm prune --omit=dev`).
  */
-import { existsSync, readFileSync, rmSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import {
-  didSomething,
-  dist,
-  done,
-  endOf,
-  fail,
-  isDone,
-  removeStamp,
-  root,
-  run,
-  takeLock,
-  tell,
-  tellStep,
-} from './setup/kit.mjs'
+import { didSomething, dist, endOf, fail, root, takeLock, tell } from './setup/kit.mjs'
 import { isNativeDone, native } from './setup/native.mjs'
 import { hasPackages, installPackages } from './setup/packages.mjs'
+import { compile, isCompiled } from './setup/typescript.mjs'
 
 const begin = performance.now()
 const [, , verb, fileToRun = ''] = process.argv
 
-/** The server needs `dependencies` alone; tests, benches and examples need dev packages. */
+/** A server needs neither the packages nor the compiled files of tests, benches and examples. */
 const isServer = verb === 'run' && fileToRun.startsWith('src/')
+const kind = isServer ? 'server' : 'all'
 
-/** The files that tsc reads, and those that the types of the GraphQL schema are made from. */
-const SOURCES = {
-  folders: ['src', 'workers', 'test', 'bench', 'examples', 'tsconfig.json', 'package-lock.json'],
-  endings: ['.ts', '.mjs', '.graphql'],
-}
-
-function isCompiled() {
-  return existsSync(join(dist, 'src')) && isDone('typescript', SOURCES)
-}
-
-async function compile() {
-  tellStep('compiling (tsc)')
-  removeStamp('typescript')
-  // A left .tsbuildinfo would claim that everything is compiled.
-  if (!existsSync(join(dist, 'src'))) rmSync(join(dist, '.tsbuildinfo'), { force: true })
-  await runScript('src/setup/graphql-types.mjs')
-  await runScript('node_modules/typescript/bin/tsc', '-p', '.')
-  done('typescript', SOURCES)
-}
-
-/** @param {string} script @param {string[]} args */
-async function runScript(script, ...args) {
-  const { ok, output } = await run(process.execPath, [script, ...args])
-  if (ok) return
-  process.stderr.write(output)
-  fail(`${basename(script)} failed`)
-}
-
-/** True when nothing has to be done. Dev packages count only where something has to be compiled. */
+/** True when nothing has to be done. A server whose build is current needs no dev packages. */
 function isReady() {
-  return isCompiled() && isNativeDone() && hasPackages(!isServer)
+  return isCompiled(kind) && isNativeDone() && hasPackages(kind)
 }
 
 async function setUp() {
   const releaseLock = await takeLock()
-  const isBuilt = isCompiled() // checked again: another set-up may have compiled meanwhile
-  if (!hasPackages(!isServer || !isBuilt)) await installPackages()
+  // Checked again: another set-up may have compiled meanwhile.
+  const needed = isServer && !isCompiled(kind) ? 'build' : kind
+  if (!hasPackages(needed)) await installPackages(!isServer)
   await Promise.all([
     isNativeDone() ? undefined : native(process.env['CXX']),
-    isCompiled() ? undefined : compile(),
+    isCompiled(kind) ? undefined : compile(kind),
   ])
   releaseLock()
 }

@@ -15,8 +15,11 @@ import { Fake, frontEnd, start } from './fake.ts'
 const HOME = dirname(createRequire(import.meta.url).resolve('uWebSockets.js/package.json'))
 const NAME = `uws_${process.platform}_${process.arch}_${process.versions.modules}.node`
 
-test('every known binary is the one of the installed package', () => {
-  for (const [key, hash] of Object.entries(KNOWN_BINARIES)) {
+/** Set-up removes the binaries of other processors. All come from one package, of one version. */
+test('every known binary for this processor is the one of the installed package', () => {
+  const known = Object.entries(KNOWN_BINARIES).filter(([key]) => key.startsWith(`${process.arch}_`))
+  expect(known).toHaveLength(Object.keys(KNOWN_BINARIES).length / 2)
+  for (const [key, hash] of known) {
     const bytes = readFileSync(join(HOME, `uws_linux_${key}.node`))
     expect([key, createHash('sha256').update(bytes).digest('hex')]).toEqual([key, hash])
   }

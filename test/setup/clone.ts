@@ -10,6 +10,7 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
+  readdirSync,
   readFileSync,
   rmSync,
   writeFileSync,
@@ -26,9 +27,20 @@ const LOCK_FILE = {
     '': { name: 'weir' },
     'node_modules/lmdb': { integrity: 'sha512-lmdb' },
     'node_modules/@lmdb/lmdb-other-machine': { integrity: 'sha512-other', optional: true },
-    'node_modules/typescript': { integrity: 'sha512-typescript', dev: true },
+    'node_modules/uWebSockets.js': { integrity: 'sha512-uws' },
+    'node_modules/typescript': { version: '7.1.2', integrity: 'sha512-typescript', dev: true },
+    'node_modules/@types/node': { version: '20.1.2', integrity: 'sha512-node', dev: true },
+    'node_modules/@types/cli-progress': { version: '3.1.2', integrity: 'sha512-progress', dev: true },
     'node_modules/vitest': { integrity: 'sha512-vitest', dev: true },
   },
+}
+
+/** What npm leaves of the lock file without these packages. */
+function lockWithout(isLeftOut: (folder: string, isDev: boolean) => boolean): string {
+  const packages = Object.entries(LOCK_FILE.packages).filter(
+    ([folder, one]) => !isLeftOut(folder, 'dev' in one),
+  )
+  return JSON.stringify({ packages: Object.fromEntries(packages) })
 }
 
 /** The result of a set-up. */
@@ -45,9 +57,8 @@ interface User {
 export class Clone {
   readonly root = temporaryFolder('weir-clone-')
   /**
-   * One line for each call of a tool: `npm …`, `compile FILE`, `link`, `types`, `tsc`, and
-   * `twice FILE`
-   * where two compilers write one object.
+   * One line for each call of a tool: `npm …`, `compile FILE`, `link`, `types`, `tsc PROJECT`, and
+   * `twice FILE` where two compilers write one object.
    */
   readonly #calls = join(this.root, 'calls.log')
   readonly #children = new Set<ChildProcess>()
@@ -69,14 +80,31 @@ export class Clone {
     this.write('src/parse/native/a.cpp', 'a')
     this.write('src/parse/native/b.cpp', 'b')
     this.install()
-    this.#tool('npm', `echo "npm $*" >> "$CALLS"; cp -r "$CLONE/installed/." "$CLONE/node_modules/"`)
+    // As npm does, it leaves dev packages out, and takes those that the command line names.
+    this.npm(
+      `echo "npm $*" >> "$CALLS"; cp -r "$CLONE/installed/." "$CLONE/node_modules/"
+       case "$*" in *--omit=dev*)
+         cp "$CLONE/installed/lock-of-builders.json" "$CLONE/node_modules/.package-lock.json"
+         rm -rf "$CLONE/node_modules/vitest";;
+       esac`,
+    )
     this.compiler('1')
+  }
+
+  /** Installs an npm that is this shell code. */
+  npm(script: string): void {
+    this.#tool('npm', script)
   }
 
   /** Creates the files that npm leaves: its own lock file and a tsc. */
   install(): void {
+    this.write(
+      'installed/lock-of-builders.json',
+      lockWithout(folder => folder === 'node_modules/vitest'),
+    )
     for (const folder of ['installed', 'node_modules']) {
       this.write(join(folder, '.package-lock.json'), JSON.stringify(LOCK_FILE))
+      this.write(join(folder, 'vitest/package.json'), '{}')
       this.write(join(folder, 'typescript/bin/package.json'), '{"type":"commonjs"}')
     }
     this.tsc('console.log("weir runs")')
@@ -88,7 +116,7 @@ export class Clone {
       this.write(
         join(folder, 'typescript/bin/tsc'),
         `const fs = require('node:fs')
-         fs.appendFileSync(process.env.CALLS, 'tsc\\n')
+         fs.appendFileSync(process.env.CALLS, 'tsc ' + process.argv[3] + '\\n')
          fs.mkdirSync('dist/src/app', { recursive: true })
          fs.writeFileSync('dist/src/app/main.js', ${JSON.stringify(program)})`,
       )
@@ -96,9 +124,11 @@ export class Clone {
 
   /** Leaves the files that `npm prune --omit=dev` leaves. */
   prune(): void {
-    const packages = Object.entries(LOCK_FILE.packages).filter(([, one]) => !('dev' in one))
-    const pruned = JSON.stringify({ packages: Object.fromEntries(packages) })
-    this.write('node_modules/.package-lock.json', pruned)
+    this.write(
+      'node_modules/.package-lock.json',
+      lockWithout((_, isDev) => isDev),
+    )
+    rmSync(join(this.root, 'node_modules/vitest'), { recursive: true })
     rmSync(join(this.root, 'node_modules/typescript'), { recursive: true })
   }
 
@@ -142,6 +172,10 @@ export class Clone {
 
   has(path: string): boolean {
     return existsSync(join(this.root, path))
+  }
+
+  list(path: string): string[] {
+    return readdirSync(join(this.root, path)).sort()
   }
 
   /** Takes the recorded calls. */

@@ -11,7 +11,19 @@ beforeEach(() => {
 })
 afterEach(() => clone.close())
 
-const BUILT = ['compile src/parse/native/a.cpp', 'compile src/parse/native/b.cpp', 'link', 'tsc', 'types']
+const BUILT = [
+  'compile src/parse/native/a.cpp',
+  'compile src/parse/native/b.cpp',
+  'link',
+  'tsc src/setup',
+  'types',
+]
+
+/** npm installs what the server and its compilation need. */
+const BUILDERS =
+  /^npm install .*--omit=dev .*typescript@7\.1\.2 @types\/node@20\.1\.2 @types\/cli-progress@3\.1\.2$/
+/** npm installs all packages. */
+const ALL = /^npm install .*--include=dev$/
 
 async function startsAndRuns() {
   const ended = await clone.start()
@@ -23,7 +35,7 @@ test('a fresh clone installs and builds, and a second start does nothing', async
   clone.prune()
   await startsAndRuns()
   const calls = clone.takeCalls()
-  expect(calls.shift()).toMatch(/^npm install .*--include=dev/)
+  expect(calls.shift()).toMatch(BUILDERS)
   expect(calls.sort()).toEqual(BUILT)
   expect((await startsAndRuns()).output).toBe('weir runs\n')
   expect(clone.takeCalls()).toEqual([])
@@ -37,16 +49,62 @@ test('an image without the packages to build with starts, and installs nothing',
   expect(clone.takeCalls()).toEqual([])
 })
 
-test('… and installs them where there is something to build, or to test', async () => {
+test('… and installs what compiles the server where there is something to build', async () => {
   await startsAndRuns()
   clone.takeCalls()
   clone.prune()
   clone.append('src/app/main.ts', 'changed')
   await startsAndRuns()
-  expect(clone.takeCalls()).toEqual([expect.stringMatching(/^npm install .*--include=dev/), 'types', 'tsc'])
+  expect(clone.takeCalls()).toEqual([expect.stringMatching(BUILDERS), 'types', 'tsc src/setup'])
+})
+
+test('a start is no set-up of the tests, which installs and compiles the rest; then a start does nothing', async () => {
   clone.prune()
+  await startsAndRuns()
+  clone.takeCalls()
   expect((await clone.setUp()).code).toBe(0) // as `npm test` does, whose next step is vitest
-  expect(clone.takeCalls()).toEqual([expect.stringMatching(/^npm install .*--include=dev/)])
+  expect(clone.takeCalls()).toEqual([expect.stringMatching(ALL), 'types', 'tsc .'])
+  expect((await startsAndRuns()).output).toBe('weir runs\n')
+  expect(clone.takeCalls()).toEqual([])
+})
+
+test('a start keeps the packages of the tests where it installs others', async () => {
+  await startsAndRuns()
+  clone.takeCalls()
+  clone.write('node_modules/.package-lock.json', '{"packages":{}}')
+  await startsAndRuns()
+  expect(clone.takeCalls()).toEqual([expect.stringMatching(ALL)])
+})
+
+test('binaries that run on other machines, or on Nodes without Weir, are removed after the install', async () => {
+  clone.prune()
+  const { platform, arch } = process
+  const own = [`uws_${platform}_${arch}_115.node`, `uws_${platform}_${arch}_999.node`]
+  const others = [
+    `uws_${platform}_${arch}_93.node`,
+    `uws_${platform}_other_115.node`,
+    'uws_other_x64_115.node',
+  ]
+  for (const name of [...own, ...others, 'uws.js']) clone.write(`installed/uWebSockets.js/${name}`, 'a file')
+  await startsAndRuns()
+  expect(clone.list('node_modules/uWebSockets.js')).toEqual([...own, 'uws.js'].sort())
+})
+
+test('an install that fails says what to check', async () => {
+  clone.prune()
+  clone.write('node_modules/.package-lock.json', '{"packages":{}}')
+  clone.npm('echo "no network" >&2; exit 1')
+  const { code, output } = await clone.start()
+  expect([code, output]).toEqual([2, expect.stringContaining('no network')])
+  expect(output).toContain('check that this machine reaches its npm registry')
+})
+
+test('what tsc wrote for a source that is gone is removed', async () => {
+  for (const name of ['dist/src/app/gone.js', 'dist/src/app/gone.js.map', 'dist/test/gone.test.js'])
+    clone.write(name, '')
+  await startsAndRuns()
+  expect(clone.list('dist/src/app')).toEqual(['main.js'])
+  expect(clone.list('dist/test')).toEqual([])
 })
 
 test('a package that the server needs and that is missing is installed', async () => {
@@ -62,7 +120,7 @@ test('a changed schema makes the types of its resolvers, and only then compiles'
   clone.takeCalls()
   clone.append('src/api/graphql/a.graphql', 'changed')
   await startsAndRuns()
-  expect(clone.takeCalls()).toEqual(['types', 'tsc'])
+  expect(clone.takeCalls()).toEqual(['types', 'tsc src/setup'])
 })
 
 test('a copied folder, whose files have other times, builds nothing', async () => {
