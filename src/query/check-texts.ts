@@ -6,7 +6,7 @@
 import type { PoolSchema } from '../format/schema.ts'
 import { patternsProblem } from './duckdb-statement.ts'
 import type { Typed } from './expression/typed.ts'
-import { planMetric } from './metric.ts'
+import { planAggregate } from './metric.ts'
 import type { PoolView } from './operand.ts'
 import { isGivenText, newContext, planFilterSql } from './plan-context.ts'
 import { type ParseTexts, policyProblem, policyTexts } from './policy.ts'
@@ -50,7 +50,7 @@ export async function checkMetricExpression(
   parse: ParseTexts,
 ): Promise<BadQuery | undefined> {
   const context = newContext(0, isGivenText(text) ? await parse([text]) : undefined)
-  return refusal(planMetric(schema, { kind: 'custom', expression: text }, context))
+  return refusal(planAggregate(schema, { kind: 'custom', expression: text }, context))
 }
 
 /** The filters and expressions of a job that changes rows. */

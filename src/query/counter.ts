@@ -1,17 +1,11 @@
 /** The counter: one metric over the rows that a question selects, answered as one value. */
-import {
-  type MetricRows,
-  type MetricRowsInput,
-  metricRowsTexts,
-  planMetricRows,
-  readMetricRows,
-} from './metric-rows.ts'
+import { type MetricQuery, type MetricQueryInput, metricTexts, planMetric, readMetric } from './metric.ts'
 import type { Question } from './question.ts'
 
 /** CounterInput of the GraphQL schema. */
-type CounterInput = MetricRowsInput
+type CounterInput = MetricQueryInput
 
-export type CounterQuery = MetricRows
+export type CounterQuery = MetricQuery
 
 /** null: an aggregate other than a count over no rows. */
 interface CounterAnswer {
@@ -23,10 +17,10 @@ export const counter: Question<CounterInput, CounterQuery, CounterAnswer> = {
   type: 'METRIC',
   subtype: 'COUNTER',
   rowsMax: 1,
-  read: readMetricRows,
-  texts: metricRowsTexts,
+  read: readMetric,
+  texts: metricTexts,
   plan(view, query, context) {
-    const rows = planMetricRows(view, query, context)
+    const rows = planMetric(view, query, context)
     if ('badRequest' in rows) return rows
     return {
       select: { where: rows.where, outputs: [{ name: 'value', value: rows.metric }] },

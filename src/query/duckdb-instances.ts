@@ -3,9 +3,7 @@
  * opened by its first query. DuckDB limits threads and memory by instance. An open instance without
  * queries takes 2.5 MB. All instances read the same segments.
  *
- * IMPORTANT: the order of the settings. Folders are allowed first, then everything outside of them
- * is closed, then the settings themselves are locked. DuckDB refuses some of them at creation. The
- * native module is loaded before all that.
+ * IMPORTANT: the native module is loaded before the settings are locked (util/duckdb-settings.ts).
  */
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -14,6 +12,7 @@ import type { Propeller } from '../catalog/model.ts'
 import { disk } from '../util/disk.ts'
 import { DuckDBInstance } from '../util/duckdb.ts'
 import { firstLine } from '../util/duckdb-errors.ts'
+import { applySettings } from '../util/duckdb-settings.ts'
 import { QUERY_SPILL_BYTES_MAX } from '../util/limits.ts'
 import { nativeFile } from '../util/native.ts'
 import { spillFolder } from '../util/paths.ts'
@@ -31,8 +30,7 @@ export interface Sandbox {
 
 /**
  * Opens a locked in-memory instance.
- * @param spill its own folder for what does not fit into its memory. Instances name the files in it
- * alike: two with one folder read what the other wrote, and crash.
+ * @param spill its own folder for what does not fit into its memory
  */
 export async function openSandbox(
   settings: EngineSettings,
@@ -97,32 +95,22 @@ export function spillFolderOf(settings: EngineSettings, propeller: Propeller): s
 }
 
 async function lock(connection: DuckDBConnection, settings: EngineSettings, spill: string): Promise<void> {
-  const { segmentFolder, temporaryFolder, outputFolder = temporaryFolder } = settings
-  const folders = [segmentFolder, temporaryFolder, outputFolder].map(quoteText).join(', ')
-  const assignments = [
-    'allow_unsigned_extensions = false',
-    "TimeZone = 'UTC'",
-    `temp_directory = ${quoteText(spill)}`,
-    `max_temp_directory_size = '${QUERY_SPILL_BYTES_MAX / 1024}KiB'`,
-    `threads = ${Math.max(1, Math.trunc(settings.threads))}`,
-    `memory_limit = '${Math.trunc(settings.memoryBytes / 1024)}KiB'`,
-    // The footers of segments never change. DuckDB keeps them in its memory, those of removed files
-    // too, until a query needs the memory.
-    'parquet_metadata_cache = true',
-    // The system's page cache holds the files already. A second cache would take 12 kB of our
-    // memory for each small segment ever read.
-    'enable_external_file_cache = false',
-    // No answer promises an order, and keeping one takes memory.
-    'preserve_insertion_order = false',
-    'autoinstall_known_extensions = false',
-    'autoload_known_extensions = false',
-    'allow_community_extensions = false',
-    `allowed_directories = [${folders}]`,
-    'enable_external_access = false',
-    'lock_configuration = true',
-  ]
-  // Each query has a connection of its own. Without GLOBAL some settings are for this one only.
-  for (const assignment of assignments) await connection.run(`SET GLOBAL ${assignment}`)
+  const { segmentFolder, temporaryFolder, outputFolder = temporaryFolder, threads, memoryBytes } = settings
+  await applySettings(connection, {
+    memoryBytes,
+    threads,
+    spillFolder: spill,
+    more: [
+      'allow_unsigned_extensions = false',
+      `max_temp_directory_size = '${QUERY_SPILL_BYTES_MAX / 1024}KiB'`,
+      // The footers of segments never change. DuckDB keeps them in its memory, those of removed
+      // files too, until a query needs the memory.
+      'parquet_metadata_cache = true',
+      // No answer promises an order, and keeping one takes memory.
+      'preserve_insertion_order = false',
+    ],
+    allowed: { by: 'allowed_directories', names: [segmentFolder, temporaryFolder, outputFolder] },
+  })
 }
 
 /** The open instances by propeller. */

@@ -50,7 +50,7 @@ import { type EngineCallee, LOST } from './engine-process.ts'
 import type { Expression, SqlStatement } from './expression/ast.ts'
 import { ExpressionCache } from './expression/expression-cache.ts'
 import { ParseQueue } from './expression/parse-queue.ts'
-import { textProblem } from './expression/text-problem.ts'
+import { sqlTextProblem } from './expression/text-problem.ts'
 import { Penalties } from './penalties.ts'
 import { RESOURCES } from './propeller.ts'
 import type { BadQuery, EngineSettings, QueryDone, QueryEngine, QueryTask } from './query-types.ts'
@@ -241,12 +241,12 @@ class EngineClient implements LazyEngine {
   }
 
   async parse(text: string, fairKey: string): Promise<Expression | BadQuery> {
-    const problem = textProblem(text)
+    const problem = sqlTextProblem(text)
     return problem === undefined ? await this.#expressions.get(text, fairKey) : { badRequest: problem }
   }
 
   async parseStatement(text: string, fairKey: string): Promise<SqlStatement | BadQuery> {
-    const problem = textProblem(text, 'statement')
+    const problem = sqlTextProblem(text, 'statement')
     return problem === undefined ? await this.#statements.get(text, fairKey) : { badRequest: problem }
   }
 

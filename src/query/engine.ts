@@ -35,7 +35,7 @@ import {
   deletedName,
   isLimited,
   type PoolSources,
-  type Source,
+  type SegmentSource,
   withRows,
 } from './live-rows.ts'
 import { LARGEST_PROPELLER } from './propeller.ts'
@@ -224,8 +224,8 @@ export class Engine {
 
   /** The segments of one pool. Their deleted rows are in a view or in a table from here on. */
   async #sourcesOf(running: Running, { schema, segments }: PoolRows, index: number): Promise<PoolSources> {
-    const whole: Source[] = []
-    const reduced: Source[] = []
+    const whole: SegmentSource[] = []
+    const reduced: SegmentSource[] = []
     const withDeleted: QuerySegment[] = []
     for (const segment of segments) {
       const { file, meta, deletionVectors } = segment

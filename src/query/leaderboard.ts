@@ -3,13 +3,13 @@
 import { LEADERBOARD_ROWS_MAX } from '../util/limits.ts'
 import { operation, type Typed } from './expression/typed.ts'
 import {
-  type MetricRows,
-  type MetricRowsInput,
-  metricRowsTexts,
+  type MetricQuery,
+  type MetricQueryInput,
+  metricTexts,
   planDimensions,
-  planMetricRows,
-  readMetricRows,
-} from './metric-rows.ts'
+  planMetric,
+  readMetric,
+} from './metric.ts'
 import type { PoolView } from './operand.ts'
 import { type Order, outputOf, type Select } from './plan.ts'
 import type { PlanContext } from './plan-context.ts'
@@ -17,13 +17,13 @@ import type { BadQuery, PrintedRows } from './query-types.ts'
 import type { PlannedQuestion, Question } from './question.ts'
 
 /** LeaderboardInput of the GraphQL schema. */
-interface LeaderboardInput extends MetricRowsInput {
+interface LeaderboardInput extends MetricQueryInput {
   readonly dimensions: readonly { readonly columnName: string }[]
   readonly sort?: Order['direction'] | null
   readonly rowLimit: number
 }
 
-export interface LeaderboardQuery extends MetricRows {
+export interface LeaderboardQuery extends MetricQuery {
   /** The header of the metric. */
   readonly name: string
   /** Names of columns. */
@@ -43,7 +43,7 @@ export const leaderboard: Question<LeaderboardInput, LeaderboardQuery, Leaderboa
   subtype: 'LEADERBOARD',
   rowsMax: LEADERBOARD_ROWS_MAX,
   read(input, find) {
-    const read = readMetricRows(input, find)
+    const read = readMetric(input, find)
     if ('badRequest' in read) return read
     const { sort, rowLimit } = input
     if (!(rowLimit >= 1 && rowLimit <= LEADERBOARD_ROWS_MAX))
@@ -52,7 +52,7 @@ export const leaderboard: Question<LeaderboardInput, LeaderboardQuery, Leaderboa
     const dimensions = input.dimensions.map(({ columnName }) => columnName)
     return { ...rest, query: { ...query, name, dimensions, sort: sort ?? 'DESC', rowLimit } }
   },
-  texts: metricRowsTexts,
+  texts: metricTexts,
   plan: planLeaderboard,
 }
 
@@ -61,7 +61,7 @@ function planLeaderboard(
   query: LeaderboardQuery,
   context: PlanContext,
 ): PlannedQuestion<LeaderboardAnswer> | BadQuery {
-  const rows = planMetricRows(view, query, context)
+  const rows = planMetric(view, query, context)
   if ('badRequest' in rows) return rows
   const dimensions = planDimensions(view, 'dimensions', query.dimensions)
   if ('badRequest' in dimensions) return dimensions

@@ -25,7 +25,7 @@ import { type QueryColumn, queryColumns } from './operand.ts'
 import type { Restriction, RowRange, Statement } from './query-types.ts'
 
 /** A segment to read. */
-export interface Source {
+export interface SegmentSource {
   readonly file: string
   /** Names of the file's columns. Files with equal columns share one set. */
   readonly columns: ReadonlySet<string>
@@ -43,9 +43,9 @@ type Skipping =
 export interface PoolSources {
   readonly schema: PoolSchema
   /** Segments without deleted rows. */
-  readonly whole: readonly Source[]
+  readonly whole: readonly SegmentSource[]
   /** Segments with deleted rows, and how these are skipped; undefined: there is none. */
-  readonly reduced: { readonly sources: readonly Source[]; readonly skipping: Skipping } | undefined
+  readonly reduced: { readonly sources: readonly SegmentSource[]; readonly skipping: Skipping } | undefined
   readonly restriction?: Restriction | undefined
   /** Rows of the only segment. Absent: all rows. */
   readonly rowRange?: RowRange | undefined
@@ -89,7 +89,7 @@ function rowsOf(
 ): readonly string[] {
   const inRange = rowRange && `s.file_row_number >= ${rowRange.from} AND s.file_row_number < ${rowRange.to}`
   const parts: string[] = []
-  const columns = (read: readonly Source[]) => selectList(schema, read, hasPositions)
+  const columns = (read: readonly SegmentSource[]) => selectList(schema, read, hasPositions)
   if (whole.length > 0) {
     const all = `${columns(whole)} FROM ${scan(whole, hasPositions || rowRange !== undefined)} s`
     parts.push(inRange === undefined ? all : `${all} WHERE ${inRange}`)
@@ -165,7 +165,7 @@ export function isLimited({
 }
 
 /** A column that no file has, because it was added later, is null. */
-function selectList(schema: PoolSchema, sources: readonly Source[], hasPositions: boolean): string {
+function selectList(schema: PoolSchema, sources: readonly SegmentSource[], hasPositions: boolean): string {
   const columns = queryColumns(schema).map(({ name, type }) => {
     const isStored = sources.some(source => source.columns.has(name))
     return isStored ? `s.${quoteName(name)}` : `NULL::${sqlType(type)} AS ${quoteName(name)}`
@@ -178,7 +178,7 @@ function selectList(schema: PoolSchema, sources: readonly Source[], hasPositions
  * Files with equal columns are read by the first one's footer. Others are read by column name, with
  * nulls where a file lacks a column.
  */
-function scan(sources: readonly Source[], hasRowNumbers: boolean): string {
+function scan(sources: readonly SegmentSource[], hasRowNumbers: boolean): string {
   const columns = sources[0]?.columns
   const areEqual = sources.every(source => source.columns === columns)
   const options = [

@@ -9,23 +9,22 @@ import { boundValue, castTo, nullOf, operation, type Typed } from './expression/
 import type { OrderKey } from './keyset.ts'
 import {
   type FindMetric,
-  type Metric,
-  type MetricChoice,
+  type MetricInput,
+  type MetricQuery,
   metricTexts,
+  planDimensions,
   planMetric,
   readMetric,
 } from './metric.ts'
-import { planDimensions } from './metric-rows.ts'
 import { findColumn, type PoolView } from './operand.ts'
 import { type Page, type PageInput, type PlannedPage, planPage, readPage } from './page.ts'
 import { type Order, type Output, outputOf } from './plan.ts'
 import type { PlanContext } from './plan-context.ts'
 import type { BadQuery } from './query-types.ts'
 import { isGiven, type PlannedQuestion, type PoolReference, type Question } from './question.ts'
-import { type OwnFilters, planWhere, type RowSelection, selectionTexts } from './where.ts'
+import { planWhere, type RowSelection, selectionTexts } from './where.ts'
 
 type Direction = Order['direction']
-type Filters = Pick<RowSelection, 'filters' | 'filterSql'>
 
 /** MetricReportInput of the GraphQL schema. */
 interface MetricReportInput extends RowSelection, PageInput {
@@ -38,23 +37,19 @@ interface MetricReportInput extends RowSelection, PageInput {
   readonly orderByColumn?: number | null
 }
 
-interface MetricReportMetricInput extends Filters, Pick<MetricChoice, 'metric'> {
+/** Its filters are joined with those of the metric. */
+interface MetricReportMetricInput extends Pick<RowSelection, 'filters' | 'filterSql'> {
+  readonly metric?: MetricInput | null
   readonly uniqueName?: string | null
   readonly id?: string | null
   readonly displayName?: string | null
   readonly sort?: Direction | null
 }
 
-/** A metric with the filters of its own, and those that the report adds. */
-interface ReportMetric extends Required<Filters> {
-  readonly metric: Metric
-  readonly own: OwnFilters | undefined
-}
-
 export interface ReportQuery extends RowSelection {
   /** Names of columns. */
   readonly dimensions: readonly string[]
-  readonly metrics: readonly ReportMetric[]
+  readonly metrics: readonly MetricQuery[]
   /** Of the dimensions, then of the metrics. */
   readonly headers: readonly string[]
   readonly sorts: readonly Direction[]
@@ -70,10 +65,7 @@ export const metricReport: Question<MetricReportInput, ReportQuery, ReportAnswer
   subtype: null,
   rowsMax: PAGE_ROWS_MAX + 1,
   read: readReport,
-  texts: query => [
-    ...selectionTexts(query),
-    ...query.metrics.flatMap(each => [...metricTexts(each.metric, each.own), ...selectionTexts(each)]),
-  ],
+  texts: query => [...selectionTexts(query), ...query.metrics.flatMap(metricTexts)],
   plan: planReport,
 }
 
@@ -87,7 +79,7 @@ function readReport(input: MetricReportInput, find: FindMetric): ReturnType<type
   const orderByColumn = input.orderByColumn ?? 1
   if (orderByColumn < 1 || orderByColumn > columns.length)
     return { badRequest: `orderByColumn: it is 1 to ${columns.length}, the number of columns` }
-  const metrics: ReportMetric[] = []
+  const metrics: MetricQuery[] = []
   const pools: PoolReference[] = []
   const headers = dimensions.map(({ columnName, displayName }) => displayName || columnName)
   let isPredefined = true
@@ -97,8 +89,7 @@ function readReport(input: MetricReportInput, find: FindMetric): ReturnType<type
     isPredefined &&= read.isPredefined
     pools.push(read.pool)
     headers.push(each.displayName || read.name)
-    const { filters = null, filterSql = null } = each
-    metrics.push({ metric: read.metric, own: read.own, filters, filterSql })
+    metrics.push(read.query)
   }
   const [pool, ...alsoOf] = pools as [PoolReference, ...PoolReference[]]
   const query = {
@@ -117,12 +108,12 @@ function readReport(input: MetricReportInput, find: FindMetric): ReturnType<type
 }
 
 function readReportMetric(
-  { metric = null, id = null, uniqueName = null }: MetricReportMetricInput,
+  { metric = null, id = null, uniqueName = null, filters = null, filterSql = null }: MetricReportMetricInput,
   find: FindMetric,
 ) {
   if ([metric, id, uniqueName].filter(isGiven).length !== 1)
     return { badRequest: 'metrics: give exactly one of "metric", "id" and "uniqueName".' }
-  return readMetric({ metric, metricId: id, metricName: uniqueName }, find)
+  return readMetric({ metric, metricId: id, metricName: uniqueName, filters, filterSql }, find)
 }
 
 function planReport(
@@ -163,16 +154,11 @@ function planReport(
 }
 
 /** The aggregate of a metric, over those rows that its filters select. */
-function planReportMetric(
-  view: PoolView,
-  { metric, own, filters, filterSql }: ReportMetric,
-  context: PlanContext,
-): Typed | BadQuery {
-  const value = planMetric(view, metric, context, own)
-  if ('badRequest' in value) return value
-  const rows = planWhere(view, { filters, filterSql }, context, own)
-  if ('badRequest' in rows) return rows
-  return rows.where === undefined ? value : withFilter(value, rows.where)
+function planReportMetric(view: PoolView, query: MetricQuery, context: PlanContext): Typed | BadQuery {
+  const planned = planMetric(view, query, context)
+  if ('badRequest' in planned) return planned
+  const { metric, where } = planned
+  return where === undefined ? metric : withFilter(metric, where)
 }
 
 function dimensionKey(view: PoolView, name: string, value: Typed, direction: Direction): OrderKey {

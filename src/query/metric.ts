@@ -1,20 +1,31 @@
-/** A metric: the number that a counter, time series or leaderboard computes over rows. */
-import type { Metric as StoredMetric } from '../catalog/model.ts'
+/**
+ * Questions about one metric: the number that a counter, time series or leaderboard computes, and
+ * the rows that it is computed over.
+ */
+import type { Metric, MetricType } from '../catalog/model.ts'
 import { NUMBER_TYPES, ORDERED_TYPES } from '../format/schema.ts'
-import { unreachable } from '../util/assert.ts'
+import { DIMENSIONS_MAX } from '../util/limits.ts'
 import { checkMetric } from './expression/check.ts'
 import { columnOf, operation, type Typed } from './expression/typed.ts'
 import { findColumn, type PoolView, quoted } from './operand.ts'
+import type { Output } from './plan.ts'
 import { isGivenText, type PlanContext, parsedText } from './plan-context.ts'
 import type { BadQuery } from './query-types.ts'
 import { isGiven, type PoolReference } from './question.ts'
-import { type Filter, type OwnFilters, UNSEEN_IN_METRIC } from './where.ts'
+import {
+  type Filter,
+  type OwnFilters,
+  type PlannedWhere,
+  planWhere,
+  type RowSelection,
+  UNSEEN_IN_METRIC,
+} from './where.ts'
 
 /**
- * The part of a question's input that chooses its metric. Clients send explicit nulls beside the
- * form they mean.
+ * The fields that the inputs of these questions have in common. Clients send explicit nulls beside
+ * the form of the metric that they mean.
  */
-export interface MetricChoice {
+export interface MetricQueryInput extends RowSelection {
   readonly metricId?: string | null
   readonly metricName?: string | null
   readonly metric?: MetricInput | null
@@ -26,7 +37,7 @@ interface Measured {
 }
 
 /** MetricInput of the GraphQL schema. */
-interface MetricInput {
+export interface MetricInput {
   readonly id?: string | null
   readonly name?: string | null
   readonly count?: { readonly dataPool: PoolReference } | null
@@ -42,17 +53,22 @@ interface MetricInput {
 }
 
 /** What is computed over the rows. */
-export type Metric =
+export type MetricFormula =
   | { readonly kind: 'count' }
   | { readonly kind: 'sum' | 'average' | 'min' | 'max' | 'countDistinct'; readonly column: string }
   | { readonly kind: 'custom'; readonly expression: string }
 
-/** A metric, its pool, and the filters of its own. */
-export interface MetricOfPool {
-  readonly metric: Metric
+/** A metric, and the rows that it computes. */
+export interface MetricQuery extends RowSelection {
+  readonly metric: MetricFormula
+  /** The filters of a predefined metric; undefined for an inline one. */
+  readonly own?: OwnFilters | undefined
+}
+
+/** What an input says of its metric. */
+interface ReadMetric {
   readonly pool: PoolReference
-  /** undefined for an inline metric. */
-  readonly own: OwnFilters | undefined
+  readonly query: MetricQuery
   /** The catalog holds the metric, so another scope lets the caller ask for it. */
   readonly isPredefined: boolean
   /** The unique name of a predefined metric; `value` for an inline one. */
@@ -60,31 +76,33 @@ export interface MetricOfPool {
 }
 
 /** Finds a predefined metric; throws where there is none or the caller may not ask for it. */
-export type FindMetric = (reference: { readonly id: string } | { readonly name: string }) => StoredMetric
+export type FindMetric = (reference: { readonly id: string } | { readonly name: string }) => Metric
 
-/** The metric of an input and the pool that it is about, or BadQuery. */
-export function readMetric(
-  { metricId, metricName, metric }: MetricChoice,
-  find: FindMetric,
-): MetricOfPool | BadQuery {
+/** The metric of an input with its rows, and the pool that it is about; or BadQuery. */
+export function readMetric(input: MetricQueryInput, find: FindMetric): ReadMetric | BadQuery {
+  const { metricId, metricName, metric } = input
+  const { timeRange = null, timeZone = null, filters = null, filterSql = null } = input
+  const rows = { timeRange, timeZone, filters, filterSql }
   if ([metricId, metricName, metric].filter(isGiven).length !== 1)
     return { badRequest: 'Give exactly one of "metric", "metricId" and "metricName".' }
-  if (isGiven(metricId)) return predefined(find({ id: metricId }))
-  if (isGiven(metricName)) return predefined(find({ name: metricName }))
-  const forms = Object.entries(metric ?? {}).filter(([, form]) => isGiven(form))
-  if (forms.length !== 1)
+  const [id, name] = [metricId ?? metric?.id, metricName ?? metric?.name]
+  if (isGiven(metric) && Object.values(metric).filter(isGiven).length !== 1)
     return { badRequest: '"metric" must have exactly one form, such as "count" or "sum".' }
-  return readForm(metric ?? {}, find)
+  if (isGiven(id)) return predefined(find({ id }), rows)
+  if (isGiven(name)) return predefined(find({ name }), rows)
+  return readForm(metric ?? {}, rows)
 }
 
-function readForm(metric: MetricInput, find: FindMetric): MetricOfPool | BadQuery {
-  const { id, name, count, countDistinct, custom } = metric
-  if (isGiven(id)) return predefined(find({ id }))
-  if (isGiven(name)) return predefined(find({ name }))
-  const inline = (pool: PoolReference, of: Metric) => ({
-    metric: of,
+function predefined(stored: Metric, rows: RowSelection): ReadMetric {
+  const query = { metric: formulaOf(stored), own: ownFilters(stored), ...rows }
+  return { pool: { id: stored.poolId }, query, isPredefined: true, name: stored.uniqueName }
+}
+
+function readForm(metric: MetricInput, rows: RowSelection): ReadMetric | BadQuery {
+  const { count, countDistinct, custom } = metric
+  const inline = (pool: PoolReference, formula: MetricFormula): ReadMetric => ({
     pool,
-    own: undefined,
+    query: { metric: formula, ...rows },
     isPredefined: false,
     name: 'value',
   })
@@ -101,64 +119,50 @@ function readForm(metric: MetricInput, find: FindMetric): MetricOfPool | BadQuer
   return { badRequest: 'This form of "metric" is not known.' }
 }
 
-function predefined(stored: StoredMetric): MetricOfPool {
-  return {
-    metric: metricOf(stored),
-    pool: { id: stored.poolId },
-    own: ownFilters(stored),
-    isPredefined: true,
-    name: stored.uniqueName,
-  }
-}
-
 /** The metric's own conditions. */
-export function ownFilters({ filters, filterSql }: StoredMetric): OwnFilters {
+export function ownFilters({ filters, filterSql }: Metric): OwnFilters {
   return { filters: filters as readonly Filter[], filterSql }
 }
 
-/** The metric of a document. */
-function metricOf({ type, column, expression }: StoredMetric): Metric {
-  switch (type) {
-    case 'COUNT':
-      return { kind: 'count' }
-    case 'CUSTOM':
-      return { kind: 'custom', expression: expression ?? '' }
-    case 'SUM':
-      return { kind: 'sum', column: column ?? '' }
-    case 'AVERAGE':
-      return { kind: 'average', column: column ?? '' }
-    case 'MIN':
-      return { kind: 'min', column: column ?? '' }
-    case 'MAX':
-      return { kind: 'max', column: column ?? '' }
-    case 'COUNT_DISTINCT':
-      return { kind: 'countDistinct', column: column ?? '' }
-    default:
-      return unreachable(type)
-  }
+const KIND_OF = {
+  SUM: 'sum',
+  AVERAGE: 'average',
+  MIN: 'min',
+  MAX: 'max',
+  COUNT_DISTINCT: 'countDistinct',
+} as const satisfies Partial<Record<MetricType, string>>
+
+function formulaOf({ type, column, expression }: Metric): MetricFormula {
+  if (type === 'COUNT') return { kind: 'count' }
+  if (type === 'CUSTOM') return { kind: 'custom', expression: expression ?? '' }
+  return { kind: KIND_OF[type], column: column ?? '' }
 }
 
-/** The SQL texts of a metric, which must be parsed before it is planned. */
-export function metricTexts(metric: Metric, own: OwnFilters | undefined): readonly string[] {
-  return [metric.kind === 'custom' ? metric.expression : null, own?.filterSql].filter(isGivenText)
+/** The SQL texts, which must be parsed before the question is planned. */
+export function metricTexts({ metric, own, filterSql }: MetricQuery): readonly string[] {
+  const expression = metric.kind === 'custom' ? metric.expression : null
+  return [expression, own?.filterSql, filterSql].filter(isGivenText)
 }
 
-/**
- * The aggregate of a metric, or BadQuery.
- * @param own the filters of a predefined metric; undefined for an inline one
- */
+/** The rows of a question, and the aggregate over them. */
+interface PlannedMetric extends PlannedWhere {
+  readonly metric: Typed
+}
+
 export function planMetric(
   view: PoolView,
-  metric: Metric,
+  query: MetricQuery,
   context: PlanContext,
-  own?: OwnFilters,
-): Typed | BadQuery {
-  const planned = planAggregate(view, metric, context)
-  const isUnseen = 'badRequest' in planned && own !== undefined && view.visible !== undefined
-  return isUnseen ? UNSEEN_IN_METRIC : planned
+): PlannedMetric | BadQuery {
+  const rows = planWhere(view, query, context, query.own)
+  if ('badRequest' in rows) return rows
+  const metric = planAggregate(view, query.metric, context)
+  if (!('badRequest' in metric)) return { ...rows, metric }
+  return query.own !== undefined && view.visible !== undefined ? UNSEEN_IN_METRIC : metric
 }
 
-function planAggregate(view: PoolView, metric: Metric, context: PlanContext): Typed | BadQuery {
+/** The aggregate of a formula, or BadQuery. */
+export function planAggregate(view: PoolView, metric: MetricFormula, context: PlanContext): Typed | BadQuery {
   if (metric.kind === 'count') return operation('count_rows', 'integer', [])
   if (metric.kind === 'custom') return planCustom(view, metric.expression, context)
   const column = findColumn(view, metric.column)
@@ -182,4 +186,23 @@ function planCustom(view: PoolView, expression: string, context: PlanContext): T
   const parsed = parsedText(expression, context)
   const planned = 'badRequest' in parsed ? parsed : checkMetric(parsed, { view, nowMs: context.nowMs })
   return 'badRequest' in planned ? { badRequest: `expression: ${planned.badRequest}` } : planned
+}
+
+/**
+ * The columns by which a question groups, as outputs `d0`, `d1` and so on; or BadQuery, which names
+ * the field of the input.
+ */
+export function planDimensions(
+  view: PoolView,
+  field: 'dimensions' | 'groupBy',
+  names: readonly string[],
+): readonly Output[] | BadQuery {
+  if (names.length > DIMENSIONS_MAX) return { badRequest: `${field}: there are at most ${DIMENSIONS_MAX}` }
+  const outputs: Output[] = []
+  for (const name of names) {
+    const column = findColumn(view, name)
+    if ('badRequest' in column) return { badRequest: `${field}: ${column.badRequest}` }
+    outputs.push({ name: `d${outputs.length}`, value: columnOf(column) })
+  }
+  return outputs
 }

@@ -4,7 +4,7 @@
  */
 import { UNIQUE_VALUES_MAX } from '../util/limits.ts'
 import { columnOf, nullOf, operation } from './expression/typed.ts'
-import { planMetric } from './metric.ts'
+import { planAggregate } from './metric.ts'
 import { findColumn, type PoolView, type QueryColumn } from './operand.ts'
 import { allOf, type Select } from './plan.ts'
 import type { PlanContext } from './plan-context.ts'
@@ -77,7 +77,7 @@ export const columnRange: Askable<ColumnQuery, PrintedRows> = {
     if ('badRequest' in planned) return planned
     const { column, rows } = planned
     const outputs = (['min', 'max', 'average'] as const).map(kind => {
-      const value = planMetric(view, { kind, column: column.name }, context)
+      const value = planAggregate(view, { kind, column: column.name }, context)
       return { name: kind, value: 'badRequest' in value ? operation('max', 'text', [nullOf('text')]) : value }
     })
     return { select: { where: rows.where, outputs }, ...rows.pruning, answer: printed => printed }

@@ -9,7 +9,7 @@
  */
 import type { ColumnType } from '../format/schema.ts'
 import { ANSWER_CHARACTERS_MAX } from '../util/limits.ts'
-import { type Kind, typeOfKind } from './expression/typed.ts'
+import { typeOfKind, type ValueKind } from './expression/typed.ts'
 import type { QueryColumn } from './operand.ts'
 import type { BadQuery, PrintedRows } from './query-types.ts'
 
@@ -21,7 +21,7 @@ export interface Table {
 /** A column of a plan's rows, in their order. */
 export interface PlannedOutput {
   readonly name: string
-  readonly kind: Kind
+  readonly kind: ValueKind
 }
 
 const TOO_LARGE: BadQuery = {
@@ -123,7 +123,7 @@ function typed(names: readonly string[], outputs: readonly PlannedOutput[], rows
 }
 
 /** A sum of integers may need more than 64 bits: such a column has texts. */
-function typeOf(kind: Kind, rows: PrintedRows, index: number): ColumnType {
+function typeOf(kind: ValueKind, rows: PrintedRows, index: number): ColumnType {
   const type = typeOfKind(kind)
   if (type !== 'INT64') return type
   return rows.every(row => isLong(row[index] ?? '0')) ? type : 'STRING'

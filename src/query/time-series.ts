@@ -5,13 +5,13 @@ import { must } from '../util/assert.ts'
 import { TIME_SERIES_GROUPS_MAX, TIME_SERIES_INTERVALS_MAX, TIME_SERIES_VALUES_MAX } from '../util/limits.ts'
 import { boundValue, columnOf, operation, type Typed } from './expression/typed.ts'
 import {
-  type MetricRows,
-  type MetricRowsInput,
-  metricRowsTexts,
+  type MetricQuery,
+  type MetricQueryInput,
+  metricTexts,
   planDimensions,
-  planMetricRows,
-  readMetricRows,
-} from './metric-rows.ts'
+  planMetric,
+  readMetric,
+} from './metric.ts'
 import type { PoolView } from './operand.ts'
 import { allOf, type Output, type Select } from './plan.ts'
 import type { PlanContext } from './plan-context.ts'
@@ -22,12 +22,12 @@ import { clockOf, loadClock, type ZoneClock } from './time-zone.ts'
 import { badZone, type RangeBounds, timeColumn, zoneOf } from './where.ts'
 
 /** TimeSeriesInput of the GraphQL schema. */
-interface TimeSeriesInput extends MetricRowsInput {
+interface TimeSeriesInput extends MetricQueryInput {
   readonly granularity: Granularity
   readonly groupBy?: readonly string[] | null
 }
 
-export interface TimeSeriesQuery extends MetricRows {
+export interface TimeSeriesQuery extends MetricQuery {
   readonly granularity: Granularity
   /** Names of columns. */
   readonly groupBy: readonly string[]
@@ -52,12 +52,12 @@ export const timeSeries: Question<TimeSeriesInput, TimeSeriesQuery, TimeSeriesAn
   subtype: 'TIME_SERIES',
   rowsMax: TIME_SERIES_VALUES_MAX + 1,
   read(input, find) {
-    const read = readMetricRows(input, find)
+    const read = readMetric(input, find)
     if ('badRequest' in read) return read
     const { granularity, groupBy } = input
     return { ...read, query: { ...read.query, granularity, groupBy: groupBy ?? [] } }
   },
-  texts: metricRowsTexts,
+  texts: metricTexts,
   prepare: (query, inTurn) => loadClock(zoneOf(query), inTurn),
   plan: planTimeSeries,
 }
@@ -67,7 +67,7 @@ function planTimeSeries(
   query: TimeSeriesQuery,
   context: PlanContext,
 ): PlannedQuestion<TimeSeriesAnswer> | BadQuery {
-  const rows = planMetricRows(view, query, context)
+  const rows = planMetric(view, query, context)
   if ('badRequest' in rows) return rows
   const column = timeColumn(view, query)
   if ('badRequest' in column) return column

@@ -18,7 +18,7 @@ import { type InspectedIndex, keysOfPool, lookupVersions } from '../index/inspec
 import type { Index } from '../index/key-index.ts'
 import { disk } from '../util/disk.ts'
 import { deleteFile, segmentFile } from '../util/paths.ts'
-import { checkSegment, filesOf, liveFooters, type SegmentContent, wantedOf } from './check-segment.ts'
+import { checkSegment, liveFooters, type SegmentContent, segmentFilesOf, wantedOf } from './check-segment.ts'
 import type { Report } from './report.ts'
 
 export interface PoolCheck {
@@ -39,7 +39,11 @@ interface PoolInIndex {
 }
 
 /** Checks a pool; `onSegment` is called after each of its segments. */
-export async function checkPool(check: PoolCheck, report: Report, onSegment: () => void): Promise<void> {
+export async function checkPoolFolder(
+  check: PoolCheck,
+  report: Report,
+  onSegment: () => void,
+): Promise<void> {
   const { pool, folder, index } = check
   if (index === undefined) {
     const footers = await liveFooters(folder, pool.number, report)
@@ -182,7 +186,7 @@ function setBit(bits: Uint8Array, row: number): void {
 /** Notes files of interrupted flushes and merges, and files that Weir did not write. */
 function noteOrphans(folder: string, state: PoolState, report: Report): void {
   if (!disk.exists(folder)) return
-  const named = new Set(state.segments.flatMap(segment => filesOf(folder, segment)))
+  const named = new Set(state.segments.flatMap(segment => segmentFilesOf(folder, segment)))
   for (const file of disk.readdir(folder).map(name => join(folder, name)))
     if (!named.has(file)) report.note(`${file} belongs to no segment; the next start removes it`)
 }

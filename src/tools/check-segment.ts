@@ -190,13 +190,13 @@ function checkMeta(folder: string, rows: SegmentKeys | undefined, wanted: Wanted
 
 /** The bytes of both files; undefined where one is missing. */
 function bytesOf(folder: string, meta: SegmentMeta): number | undefined {
-  const files = filesOf(folder, meta)
+  const files = segmentFilesOf(folder, meta)
   if (files.some(file => !disk.exists(file))) return undefined
   return files.reduce((sum, file) => sum + disk.size(file), 0)
 }
 
 /** The files that a segment should have. */
-export function filesOf(folder: string, { segment, rows, deletes }: SegmentMeta | Footer): string[] {
+export function segmentFilesOf(folder: string, { segment, rows, deletes }: SegmentMeta | Footer): string[] {
   return [
     ...(rows > 0 ? [join(folder, segmentFile(segment))] : []),
     ...(hasDeleteFile({ rows, deletes }) ? [join(folder, deleteFile(segment))] : []),

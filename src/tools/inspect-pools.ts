@@ -16,7 +16,7 @@ import { crc32 } from '../util/crc32.ts'
 import { disk, readFile } from '../util/disk.ts'
 import { INSPECT_CHECKSUM_BYTES } from '../util/limits.ts'
 import { poolFolder } from '../util/paths.ts'
-import { filesOf, liveFooters } from './check-segment.ts'
+import { liveFooters, segmentFilesOf } from './check-segment.ts'
 import { type Finding, Report } from './report.ts'
 import {
   flushedOf,
@@ -163,7 +163,7 @@ async function inspectFiles(
   const footers = await liveFooters(folder, pool.number, report)
   const flushedSequence = footers.reduce((most, { sequenceTo }) => Math.max(most, sequenceTo), 0)
   flushed.push({ pool: pool.number, flushedSequence, nextSegment: 0, receivedToUs: 0, segments: [] })
-  const files = footers.flatMap(footer => filesOf(folder, footer)).filter(file => disk.exists(file))
+  const files = footers.flatMap(footer => segmentFilesOf(folder, footer)).filter(file => disk.exists(file))
   return {
     ...namesOf(pool),
     rowsLive: null,
@@ -195,7 +195,7 @@ async function findUnreadable(folder: string, segments: readonly SegmentMeta[]) 
   const report = new Report()
   for (const meta of segments) {
     const before = report.count
-    const files = filesOf(folder, meta)
+    const files = segmentFilesOf(folder, meta)
     const missing = files.filter(file => !disk.exists(file))
     for (const file of missing) report.find(file, 'it is missing')
     const [file = folder] = files

@@ -38,7 +38,7 @@ import { disk, readDamagedFile, readFile, replaceFile, syncFolder, writeDurably 
 import { Damaged } from '../util/errors.ts'
 import { deleteFile, numberOfFile, poolFolder, segmentFile } from '../util/paths.ts'
 import { note, say } from '../util/say.ts'
-import { checkSegment, filesOf, liveFooters, wantedOf } from './check-segment.ts'
+import { checkSegment, liveFooters, segmentFilesOf, wantedOf } from './check-segment.ts'
 import { rebuildIndex } from './rebuild.ts'
 import { checkedText, findingText, Report } from './report.ts'
 import {
@@ -211,7 +211,7 @@ async function planSegments(
       await checkSegment(folder, schema, wantedOf(pool.number, footer), report)
     }
     const state = states.find(one => one.pool === pool.number)
-    const named = (state?.segments ?? []).flatMap(segment => filesOf(folder, segment))
+    const named = (state?.segments ?? []).flatMap(segment => segmentFilesOf(folder, segment))
     const bad = new Set([...report.files, ...named.filter(file => !disk.exists(file))])
     const segments = new Set(
       [...bad].map(file => numberOfFile(basename(file))).filter(one => one !== undefined),

@@ -28,7 +28,7 @@ export async function postToServer(
     body: JSON.stringify(body),
     ...(msMax === undefined ? {} : { signal: AbortSignal.timeout(msMax) }),
   }).catch(error => {
-    throw new NoAnswer(unreachable(url, error as Error))
+    throw new NoAnswer(unreachableServer(url, error as Error))
   })
   if (answer.status === 200 && answer.body !== null) return answer as typeof answer & { body: ReadableStream }
   const { detail = '' } = (await answer.json().catch(() => ({}))) as { readonly detail?: string }
@@ -52,7 +52,7 @@ const CONNECTION_ERRORS: Readonly<Record<string, string>> = {
 }
 
 /** The sentence for a server that a request does not reach. */
-export function unreachable(url: string, error: Error): string {
+export function unreachableServer(url: string, error: Error): string {
   const cause = (error.cause ?? error) as NodeJS.ErrnoException
   let why = CONNECTION_ERRORS[cause.code ?? ''] ?? cause.message
   // The rule of browsers, which Node's fetch follows: https://fetch.spec.whatwg.org/#port-blocking

@@ -6,7 +6,7 @@ import { type ClientRequest, request as httpRequest, type IncomingMessage } from
 import { request as httpsRequest } from 'node:https'
 import { CannotRun } from '../util/errors.ts'
 import { UPLOAD_PIECE_BYTES } from '../util/limits.ts'
-import { unreachable } from './running-server.ts'
+import { unreachableServer } from './running-server.ts'
 
 export interface Server {
   readonly base: string
@@ -149,7 +149,7 @@ export async function listImports(
 ): Promise<readonly KnownImport[]> {
   const url = `${base}${pathOf(pool)}?label=${encodeURIComponent(label)}`
   const answer = await fetch(url, { headers: { authorization } }).catch(error => {
-    throw new CannotRun(unreachable(base, error as Error))
+    throw new CannotRun(unreachableServer(base, error as Error))
   })
   const body = (await answer.json().catch(() => ({}))) as {
     readonly imports?: KnownImport[]

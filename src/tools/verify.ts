@@ -21,7 +21,7 @@ import { disk, readFile } from '../util/disk.ts'
 import { BACKUP_FILE, poolFolder } from '../util/paths.ts'
 import { note, say } from '../util/say.ts'
 import type { BackupContents } from './backup/backup-format.ts'
-import { checkPool, type PoolCheck } from './check-pool.ts'
+import { checkPoolFolder, type PoolCheck } from './check-pool.ts'
 import { checkedText, findingText, Report } from './report.ts'
 import { findDamage, readContents } from './restore.ts'
 import {
@@ -234,7 +234,7 @@ async function checkPools(
       progress.step(done, of, `pool ${pool.uniqueName}`)
     }
     // The probe has read every page of the index, but LMDB may still reject one during a lookup.
-    await tryRead(folder.paths.index, report, () => checkPool(check, report, onSegment))
+    await tryRead(folder.paths.index, report, () => checkPoolFolder(check, report, onSegment))
   }
 }
 

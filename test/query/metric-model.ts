@@ -3,7 +3,7 @@
  * type, so that groups are shared and metrics tie.
  */
 import type { QuerySegment } from '../../src/index/index-types.ts'
-import type { Metric } from '../../src/query/metric.ts'
+import type { MetricFormula } from '../../src/query/metric.ts'
 import type { RowPolicy } from '../../src/query/policy.ts'
 import type { RowSelection, TimeRange } from '../../src/query/where.ts'
 import { below, type Random } from '../util/random.ts'
@@ -74,7 +74,7 @@ export async function store(pool: TestPool, random: Random, rows: readonly Row[]
   return { live, segments }
 }
 
-export function randomMetric(random: Random): Metric {
+export function randomMetric(random: Random): MetricFormula {
   const column = (names: readonly string[]) => pick(random, names)
   switch (below(random, 7)) {
     case 0:
@@ -185,7 +185,7 @@ export function print(column: string, cell: Cell): string | null {
 }
 
 /** The value of a metric over rows, as a cell that can be compared, and its text. */
-export function evaluate(metric: Metric, rows: readonly Row[]): { cell: Cell; text: string | null } {
+export function evaluate(metric: MetricFormula, rows: readonly Row[]): { cell: Cell; text: string | null } {
   if (metric.kind === 'count') return { cell: rows.length, text: String(rows.length) }
   if (metric.kind === 'custom') {
     const sum = evaluate({ kind: 'sum', column: 'n' }, rows).cell

@@ -5,7 +5,7 @@ import { checkFilterSql, checkFilters } from '../../src/query/check-texts.ts'
 import { counter } from '../../src/query/counter.ts'
 import { replacePlaceholders } from '../../src/query/expression/placeholders.ts'
 import { columnOf, operation } from '../../src/query/expression/typed.ts'
-import type { Metric } from '../../src/query/metric.ts'
+import type { MetricFormula } from '../../src/query/metric.ts'
 import { type ParseTexts, planFor, type RowPolicy } from '../../src/query/policy.ts'
 import type { QueryEngine } from '../../src/query/query-types.ts'
 import { type Askable, ask, parseTexts } from '../../src/query/question.ts'
@@ -48,7 +48,7 @@ describe('rows', () => {
   })
 
   test('stay invisible to every kind of metric', async () => {
-    const ask = (metric: Metric) => pool.ask(metric, {}, TENANT_A)
+    const ask = (metric: MetricFormula) => pool.ask(metric, {}, TENANT_A)
     expect(await ask({ kind: 'sum', column: 'i8' })).toBe('-127')
     expect(await ask({ kind: 'max', column: 'i8' })).toBe('1')
     expect(await ask({ kind: 'countDistinct', column: 'tenant' })).toBe('1')

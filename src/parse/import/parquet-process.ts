@@ -22,6 +22,7 @@ import type { SchemaColumn } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
 import { DuckDBInstance, type DuckDBType, DuckDBTypeId } from '../../util/duckdb.ts'
 import { isOutOfMemory } from '../../util/duckdb-errors.ts'
+import { applySettings } from '../../util/duckdb-settings.ts'
 import { IMPORT_ROW_BYTES_MAX, PARQUET_MEMORY_BYTES, PARQUET_PLACE_BYTES } from '../../util/limits.ts'
 import { quoteText } from '../../util/sql.ts'
 import { type CallPort, serve } from '../../util/thread-server.ts'
@@ -102,20 +103,8 @@ async function orBroken<T>(
 /** A connection that can read this file alone, and write none. */
 async function connect(file: string): Promise<DuckDBConnection> {
   const connection = await (await DuckDBInstance.create(':memory:')).connect()
-  const settings = [
-    "SET TimeZone = 'UTC'",
-    "SET temp_directory = ''",
-    'SET threads = 1',
-    `SET memory_limit = '${Math.trunc(PARQUET_MEMORY_BYTES / 1024)}KiB'`,
-    'SET enable_external_file_cache = false',
-    'SET autoinstall_known_extensions = false',
-    'SET autoload_known_extensions = false',
-    'SET allow_community_extensions = false',
-    `SET allowed_paths = [${quoteText(file)}]`,
-    'SET enable_external_access = false',
-    'SET lock_configuration = true',
-  ]
-  for (const statement of settings) await connection.run(statement)
+  const allowed = { by: 'allowed_paths', names: [file] } as const
+  await applySettings(connection, { memoryBytes: PARQUET_MEMORY_BYTES, threads: 1, spillFolder: '', allowed })
   return connection
 }
 

@@ -20,7 +20,7 @@ import type { IntervalUnit } from './ast.ts'
 import { timeKeySql } from './duckdb-time-key.ts'
 import { READ_PARTS } from './functions.ts'
 import { TextWorkCounter } from './text-work.ts'
-import type { Kind, Typed } from './typed.ts'
+import type { Typed, ValueKind } from './typed.ts'
 
 /** Operations that are a function of the same name, or of this one. */
 const FUNCTIONS: Readonly<Record<string, string>> = {
@@ -51,7 +51,7 @@ const COMPARISONS: Readonly<Record<string, string>> = {
   '>': '>',
   '>=': '>=',
 }
-const NULL_TYPES: Readonly<Record<Kind, string>> = {
+const NULL_TYPES: Readonly<Record<ValueKind, string>> = {
   boolean: 'BOOLEAN',
   text: 'VARCHAR',
   integer: 'BIGINT',

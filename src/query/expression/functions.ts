@@ -4,7 +4,7 @@
  * is given. docs/expressions.md shows this table, and a test compares the two.
  */
 import type { ColumnType } from '../../format/schema.ts'
-import { type Kind, operation, type Typed } from './typed.ts'
+import { operation, type Typed, type ValueKind } from './typed.ts'
 
 /**
  * What an argument may be.
@@ -45,7 +45,7 @@ export interface FunctionSpec {
   /** The operation in the tree. */
   readonly op: string
   /** `same`: the type of its first argument. */
-  readonly result: Kind | 'same'
+  readonly result: ValueKind | 'same'
   readonly isAggregate?: true
   /** The last argument is the condition of its FILTER, as in ClickHouse's countIf. */
   readonly hasCondition?: true
@@ -203,7 +203,11 @@ const JSON_FUNCTIONS: readonly FunctionSpec[] = [
   ),
 ]
 
-function part(op: string, result: Kind, names: Partial<Record<DatePart, readonly string[]>>): FunctionSpec[] {
+function part(
+  op: string,
+  result: ValueKind,
+  names: Partial<Record<DatePart, readonly string[]>>,
+): FunctionSpec[] {
   return Object.entries(names).map(([word, list]) => ({
     names: list,
     arguments: ['time'],

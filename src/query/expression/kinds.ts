@@ -4,7 +4,7 @@ import { withArticle } from '../../util/article.ts'
 import { parseValue, quoted, wholeAround } from '../operand.ts'
 import type { Literal } from './ast.ts'
 import { Refused } from './tree-node.ts'
-import { boundValue, castTo, type Kind, nullOf, type Typed, wholeValue } from './typed.ts'
+import { boundValue, castTo, nullOf, type Typed, type ValueKind, wholeValue } from './typed.ts'
 
 /** A placeholder whose value is not known while a policy is only checked. */
 export type AnyLiteral = Literal | { readonly kind: 'unknown' }
@@ -126,14 +126,14 @@ export function unify(operands: readonly Typed[]): readonly Typed[] {
   })
 }
 
-function mixed(kinds: readonly Kind[]): Kind {
+function mixed(kinds: readonly ValueKind[]): ValueKind {
   const all = [...kinds].sort().join(' and ')
   if (all === 'integer and real') return 'real'
   if (all === 'date and instant') return 'instant'
   throw new Refused(`values of the types ${all} do not fit together: CAST one of them`)
 }
 
-const CASTS: Readonly<Record<Kind, readonly Kind[]>> = {
+const CASTS: Readonly<Record<ValueKind, readonly ValueKind[]>> = {
   boolean: ['boolean', 'text', 'integer', 'real'],
   text: ['boolean', 'text', 'integer', 'real', 'date', 'instant'],
   integer: ['boolean', 'text', 'integer', 'real'],
@@ -145,6 +145,6 @@ const CASTS: Readonly<Record<Kind, readonly Kind[]>> = {
   null: ['boolean', 'text', 'integer', 'real', 'date', 'instant'],
 }
 
-export function isCastable(from: Kind, type: ColumnType): boolean {
+export function isCastable(from: ValueKind, type: ColumnType): boolean {
   return CASTS[from].includes(castTo(type, nullOf(from)).kind)
 }

@@ -12,7 +12,7 @@ import type { BadQuery } from '../query-types.ts'
 import type { Expression, SqlStatement } from './ast.ts'
 import { readStatement } from './read-statement.ts'
 import { readTree } from './read-tree.ts'
-import { type SqlForm, textProblem } from './text-problem.ts'
+import { type SqlForm, sqlTextProblem } from './text-problem.ts'
 import { isNode } from './tree-node.ts'
 
 const PARSE =
@@ -81,7 +81,7 @@ export class SqlParser {
     sql: string,
     read: (json: unknown, sql: string) => Tree | BadQuery,
   ): Promise<Tree | BadQuery> {
-    const problem = textProblem(text, form)
+    const problem = sqlTextProblem(text, form)
     if (problem !== undefined) return { badRequest: problem }
     const answer = await this.#serialize(sql)
     if (typeof answer !== 'string') return answer

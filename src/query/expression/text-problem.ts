@@ -44,7 +44,7 @@ const PART_WORDS: ReadonlySet<string> = new Set([
 ])
 
 /** A sentence if the text is not worth parsing. */
-export function textProblem(text: string, form: SqlForm = 'expression'): string | undefined {
+export function sqlTextProblem(text: string, form: SqlForm = 'expression'): string | undefined {
   if (text.trim() === '') return 'the text is empty'
   if (text.length > SQL_TEXT_BYTES_MAX || Buffer.byteLength(text) > SQL_TEXT_BYTES_MAX)
     return `the text has more than ${SQL_TEXT_BYTES_MAX} bytes`

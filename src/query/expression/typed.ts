@@ -10,12 +10,21 @@ import type { KeyRule } from '../time-intervals.ts'
 import type { IntervalUnit } from './ast.ts'
 
 /** What a value is. `null` is the type of NULL itself, which fits every other. */
-export type Kind = 'boolean' | 'text' | 'integer' | 'real' | 'date' | 'instant' | 'json' | 'interval' | 'null'
+export type ValueKind =
+  | 'boolean'
+  | 'text'
+  | 'integer'
+  | 'real'
+  | 'date'
+  | 'instant'
+  | 'json'
+  | 'interval'
+  | 'null'
 
 export interface Typed {
   /** A key of the dialect's table. */
   readonly op: string
-  readonly kind: Kind
+  readonly kind: ValueKind
   /**
    * Of an integer: its absolute value is at most 2^bits. With it a dialect picks a type that cannot
    * overflow. 0 for other kinds.
@@ -55,7 +64,7 @@ export interface Typed {
   readonly numbers?: readonly number[]
 }
 
-const KIND_OF: Readonly<Record<ColumnType, Kind>> = {
+const KIND_OF: Readonly<Record<ColumnType, ValueKind>> = {
   BOOLEAN: 'boolean',
   STRING: 'text',
   FLOAT: 'real',
@@ -68,7 +77,7 @@ const KIND_OF: Readonly<Record<ColumnType, Kind>> = {
   TIMESTAMP: 'instant',
   JSON: 'json',
 }
-const TYPE_OF: Readonly<Record<Kind, ColumnType>> = {
+const TYPE_OF: Readonly<Record<ValueKind, ColumnType>> = {
   boolean: 'BOOLEAN',
   text: 'STRING',
   integer: 'INT64',
@@ -81,12 +90,12 @@ const TYPE_OF: Readonly<Record<Kind, ColumnType>> = {
 }
 const BITS: Partial<Record<ColumnType, number>> = { INT8: 7, INT16: 15, INT32: 31, INT64: 63 }
 
-function kindOf(type: ColumnType): Kind {
+function kindOf(type: ColumnType): ValueKind {
   return KIND_OF[type]
 }
 
 /** The widest type of a column that holds values of the kind. */
-export function typeOfKind(kind: Kind): ColumnType {
+export function typeOfKind(kind: ValueKind): ColumnType {
   return TYPE_OF[kind]
 }
 
@@ -102,7 +111,7 @@ export function isNumber({ kind }: Pick<Typed, 'kind'>): boolean {
 /** An operation over operands. Integers get the largest operand's bits unless `more` says them. */
 export function operation(
   op: string,
-  kind: Kind,
+  kind: ValueKind,
   operands: readonly Typed[],
   more: Partial<Omit<Typed, 'op' | 'kind' | 'operands'>> = {},
 ): Typed {
@@ -133,7 +142,7 @@ export function wholeValue(value: bigint): Typed {
 }
 
 /** NULL of a kind. */
-export function nullOf(kind: Kind): Typed {
+export function nullOf(kind: ValueKind): Typed {
   return { op: 'null', kind, bits: 1, operands: [] }
 }
 

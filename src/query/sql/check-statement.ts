@@ -31,11 +31,11 @@ import type { BadQuery } from '../query-types.ts'
 import {
   joinScope,
   type NamedColumn,
+  type NameScope,
   NO_SCOPE,
   outputName,
   poolColumns,
   queryOutputs,
-  type Scope,
   tableScope,
   typeOf,
   usingScope,
@@ -94,7 +94,7 @@ interface Relation {
 
 interface CheckedSource {
   readonly source: Source
-  readonly scope: Scope
+  readonly scope: NameScope
   readonly texts: number
 }
 

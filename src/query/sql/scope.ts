@@ -21,16 +21,16 @@ interface Table {
   readonly columns: readonly NamedColumn[]
 }
 
-export interface Scope {
+export interface NameScope {
   readonly tables: readonly Table[]
   /** The columns of `*`, which are those that need no table before them. */
   readonly columns: readonly NamedColumn[]
 }
 
-export const NO_SCOPE: Scope = { tables: [], columns: [] }
+export const NO_SCOPE: NameScope = { tables: [], columns: [] }
 
 /** One table. `names` replaces the names of its first columns. */
-export function tableScope(alias: string, all: readonly NamedColumn[], names: readonly string[]): Scope {
+export function tableScope(alias: string, all: readonly NamedColumn[], names: readonly string[]): NameScope {
   if (names.length > all.length)
     throw new Refused(`table ${quoted(alias)} has ${all.length} columns, and ${names.length} names are given`)
   const columns = all.map((column, index) => ({ ...column, name: names[index] ?? column.name }))
@@ -79,7 +79,11 @@ export function typeOf({ op, column, type, bound, kind, operands: [operand] }: T
 }
 
 /** The column of a name; undefined if there is none. */
-export function findColumn(scope: Scope, name: string, table: string | undefined): NamedColumn | undefined {
+export function resolveColumn(
+  scope: NameScope,
+  name: string,
+  table: string | undefined,
+): NamedColumn | undefined {
   if (table === undefined) return only(scope.columns, name)
   const found = scope.tables.filter(each => each.alias === table)
   const lower = table.toLowerCase()
@@ -99,7 +103,7 @@ function only(columns: readonly NamedColumn[], name: string): NamedColumn | unde
 }
 
 /** The columns of `*` or `table.*`. */
-export function starColumns(scope: Scope, table: string | null): readonly NamedColumn[] {
+export function starColumns(scope: NameScope, table: string | null): readonly NamedColumn[] {
   if (scope.tables.length === 0) throw new Refused('* needs a table after FROM')
   if (table === null) return scope.columns
   const lower = table.toLowerCase()
@@ -113,9 +117,9 @@ export function starColumns(scope: Scope, table: string | null): readonly NamedC
 /** Two joined tables. Of an outer join, columns of the side that may be missing can be null. */
 export function joinScope(
   join: 'INNER' | 'LEFT' | 'RIGHT' | 'FULL' | 'CROSS',
-  leftSide: Scope,
-  rightSide: Scope,
-): { readonly left: Scope; readonly right: Scope; readonly both: Scope } {
+  leftSide: NameScope,
+  rightSide: NameScope,
+): { readonly left: NameScope; readonly right: NameScope; readonly both: NameScope } {
   const left = join === 'RIGHT' || join === 'FULL' ? nullable(leftSide) : leftSide
   const right = join === 'LEFT' || join === 'FULL' ? nullable(rightSide) : rightSide
   const aliases = new Set(left.tables.map(({ alias }) => alias.toLowerCase()))
@@ -129,7 +133,7 @@ export function joinScope(
   return { left, right, both }
 }
 
-function nullable(scope: Scope): Scope {
+function nullable(scope: NameScope): NameScope {
   // The value stays one object, by which GROUP BY knows the column.
   const copy = (column: NamedColumn): NamedColumn => ({ ...column, isNullable: true })
   return {
@@ -143,12 +147,12 @@ export function usingScope(
   join: 'INNER' | 'LEFT' | 'RIGHT' | 'FULL' | 'CROSS',
   { left, right, both }: ReturnType<typeof joinScope>,
   names: readonly string[],
-): { readonly scope: Scope; readonly conditions: readonly Typed[] } {
+): { readonly scope: NameScope; readonly conditions: readonly Typed[] } {
   const merged: NamedColumn[] = []
   const gone = new Set<NamedColumn>()
   const conditions: Typed[] = []
   for (const name of names) {
-    const [a, b] = [left, right].map(side => findColumn(side, name, undefined))
+    const [a, b] = [left, right].map(side => resolveColumn(side, name, undefined))
     if (a === undefined || b === undefined)
       throw new Refused(`USING: both tables need a column ${quoted(name)}`)
     if (gone.has(a) || gone.has(b)) throw new Refused(`USING has column ${quoted(name)} twice`)

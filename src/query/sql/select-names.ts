@@ -7,7 +7,7 @@ import { functionOf } from '../expression/functions.ts'
 import { Refused } from '../expression/tree-node.ts'
 import type { Typed } from '../expression/typed.ts'
 import { quoted } from '../operand.ts'
-import { findColumn, type NamedColumn, type Scope, starColumns } from './scope.ts'
+import { type NamedColumn, type NameScope, resolveColumn, starColumns } from './scope.ts'
 
 type ColumnReference = Extract<Expression, { kind: 'column' }>
 
@@ -19,7 +19,7 @@ export interface Item {
 
 /** The columns that the expressions of a SELECT name. */
 export class SelectNames {
-  readonly #scope: Scope
+  readonly #scope: NameScope
   /** The columns of `*`: their names alone may be ambiguous. */
   readonly #stars = new Map<Expression, NamedColumn>()
   readonly #found = new Map<string, NamedColumn | undefined>()
@@ -27,7 +27,7 @@ export class SelectNames {
   readonly #numbers = new Map<Typed, number>()
   #subqueries = 0
 
-  constructor(scope: Scope) {
+  constructor(scope: NameScope) {
     this.#scope = scope
   }
 
@@ -37,7 +37,7 @@ export class SelectNames {
     if (star !== undefined) return star
     const { name, table } = reference
     const key = JSON.stringify([name, table])
-    if (!this.#found.has(key)) this.#found.set(key, findColumn(this.#scope, name, table))
+    if (!this.#found.has(key)) this.#found.set(key, resolveColumn(this.#scope, name, table))
     return this.#found.get(key)
   }
 

@@ -12,6 +12,7 @@ import type { DuckDBConnection } from '@duckdb/node-api'
 import { KEY_RECEIVED_AT, PAYLOAD, type PoolSchema, RECEIVED_AT, SEQUENCE } from '../../format/schema.ts'
 import { assert } from '../../util/assert.ts'
 import { DuckDBInstance, DuckDBPendingResultState } from '../../util/duckdb.ts'
+import { applySettings, setMemory } from '../../util/duckdb-settings.ts'
 import { Damaged, SegmentDamaged } from '../../util/errors.ts'
 import {
   MERGE_GROUP_BYTES,
@@ -48,17 +49,7 @@ export class MergeEngine {
     const instance = await DuckDBInstance.create(':memory:', { threads: '1' })
     const connection = await instance.connect()
     const engine = new MergeEngine(instance, connection, throttle)
-    const settings = [
-      "SET TimeZone = 'UTC'",
-      `SET temp_directory = ${quoteText(folder)}`,
-      `SET memory_limit = '${Math.trunc(memoryBytes / 1024)}KiB'`,
-      // A merge reads each file once, and the cache would keep 12 kB of each.
-      'SET enable_external_file_cache = false',
-      'SET autoinstall_known_extensions = false',
-      'SET autoload_known_extensions = false',
-      'SET allow_community_extensions = false',
-    ]
-    for (const setting of settings) await connection.run(setting)
+    await applySettings(connection, { memoryBytes, threads: 1, spillFolder: folder })
     return engine
   }
 
@@ -70,7 +61,7 @@ export class MergeEngine {
   /** Raises the memory limit for later statements. */
   async enlarge(bytes: number): Promise<void> {
     this.#isEnlarged = true
-    await this.#connection.run(`SET memory_limit = '${Math.trunc(bytes / 1024)}KiB'`)
+    await setMemory(this.#connection, bytes)
   }
 
   /**

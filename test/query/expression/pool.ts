@@ -2,7 +2,7 @@
 import type { PoolSchema } from '../../../src/format/schema.ts'
 import type { QuerySegment } from '../../../src/index/index-types.ts'
 import type { CounterQuery } from '../../../src/query/counter.ts'
-import type { Metric } from '../../../src/query/metric.ts'
+import type { MetricFormula } from '../../../src/query/metric.ts'
 import type { RowPolicy } from '../../../src/query/policy.ts'
 import type { QueryEngine } from '../../../src/query/query-types.ts'
 import { type Row, schemaOf, TestPool } from '../pool.ts'
@@ -100,7 +100,7 @@ export class ExpressionPool {
 
   /** The answer of a metric, or its refusal as `BAD: …`. Any other failure rejects. */
   async ask(
-    metric: Metric,
+    metric: MetricFormula,
     rows: Omit<CounterQuery, 'metric'> = {},
     policy: RowPolicy | null = null,
   ): Promise<string | null> {
