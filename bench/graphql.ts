@@ -109,8 +109,8 @@ function makeDeps(): GraphqlDeps {
     },
     verify: async () => ({ applicationId: 'app', scopes: new Set(SCOPES) }),
     webhookUrl: (id: string) => id,
-    sizeOf: () => ({ rows: 0, bytes: 0 }),
-    ask: async () => answered,
+    pools: { sizeOf: () => ({ rows: 0, bytes: 0 }) },
+    query: { ask: async () => answered },
   } as unknown as GraphqlDeps
 }
 

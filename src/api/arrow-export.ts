@@ -51,7 +51,6 @@ export interface ArrowDeps extends PinDeps {
   readonly temporaryFolder: string
   verify(authorization: string, address: string): Promise<Identity | Refusal>
   readonly catalog: Pick<Catalog, 'read'>
-  readonly pools: { schemaOf(pool: Pool): PoolSchema }
   readonly exportThread: Pick<ExportClient, 'open' | 'schema'>
 }
 
@@ -110,7 +109,7 @@ export async function selectRows(
   if ('forbidden' in access) return problemReply(refuse(403, 'forbidden', access.forbidden))
   const selection = selectionOf(request.query, own)
   if ('badRequest' in selection) return badParameter(selection)
-  const schema = deps.pools.schemaOf(pool)
+  const schema = deps.catalog.read.currentSchema(pool)
   const planned = await planFor(
     [{ schema, policy: access.policy }],
     [],

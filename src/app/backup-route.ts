@@ -26,16 +26,16 @@ interface BackedUp {
 /** Wires the backups of a running server. */
 export function wireBackups({ catalog, pools, commit }: BackedUp): Backups {
   return new Backups({
-    flushAll: () => pools.flushAll(),
+    flushAll: () => pools.flusher.flushAll(),
     syncLog: () => commit.syncAll(),
     pin: () => {
       const held = commit.hold()
-      const releasePools = pools.pinAll()
+      const releasePools = pools.manifest.pinAll()
       const state = {
         // Not the pools of the manifest: it may have a deleted pool, and lacks pools that never got
         // a row.
         pools: catalog.pools().map(({ number, id }) => {
-          const { flushedSequence = 0, segments = [] } = pools.flushed(number) ?? {}
+          const { flushedSequence = 0, segments = [] } = pools.manifest.pool(number) ?? {}
           return { pool: number, poolId: id, flushedSequence, segments }
         }),
         documents: catalog.read.documents(),

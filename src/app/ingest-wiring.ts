@@ -55,7 +55,7 @@ export function wireIngest({ catalog, commit, received, append }: IngestWiring) 
       const cached = targets.get(number)
       if (cached !== undefined && cached.pool === found.pool && cached.source === found.source)
         return cached.target
-      const { key } = currentSchema(catalog, found.pool)
+      const { key } = catalog.read.currentSchema(found.pool)
       const target = targetOf(ingestPool(found.pool), key, found, received.of(number))
       targets.set(number, { ...found, target })
       return target
@@ -122,9 +122,5 @@ function targetOf(
 function ingestSchemaOf(catalog: Catalog, pool: Pool): IngestSchema {
   const { number, planVersion: version } = pool
   const bytes = must(catalog.sharedSchema(number, version), 'the schema of a live pool')
-  return { version, bytes, cost: batchCostOf(currentSchema(catalog, pool)) }
-}
-
-function currentSchema(catalog: Catalog, { number, planVersion }: Pool): PoolSchema {
-  return must(catalog.schema(number, planVersion), 'the schema of a live pool')
+  return { version, bytes, cost: batchCostOf(catalog.read.currentSchema(pool)) }
 }

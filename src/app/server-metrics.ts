@@ -54,7 +54,12 @@ interface Watched {
 type Queue = readonly [name: string, depth: number, limit: number]
 
 function queuesOf({ parse, pools, commit, engine, jobs }: Watched, api: Api): Queue[] {
-  const [requests, tasks, store, queries] = [api.stats(), parse.stats(), pools.stats(), engine.stats()]
+  const [requests, tasks, store, queries] = [
+    api.stats(),
+    parse.stats(),
+    pools.flusher.stats(),
+    engine.stats(),
+  ]
   const { running, waiting } = jobs.stats()
   return [
     ['connections', requests.connections, requests.connectionsMax],
@@ -162,12 +167,20 @@ export function watchQueues(metrics: Metrics, watched: Watched, api: Api): void 
   metrics.gauge('weir_segments', 'live segments', () => pools.segmentCount())
   watchChecks(metrics, pools)
   watchCompaction(metrics, pools)
-  metrics.gauge('weir_memtable_rows', 'rows and deletes not yet flushed', () => pools.stats().memtableRows)
-  metrics.gauge('weir_pools_unflushed', 'pools with rows in the memtable', () => pools.stats().poolsUnflushed)
+  metrics.gauge(
+    'weir_memtable_rows',
+    'rows and deletes not yet flushed',
+    () => pools.flusher.stats().memtableRows,
+  )
+  metrics.gauge(
+    'weir_pools_unflushed',
+    'pools with rows in the memtable',
+    () => pools.flusher.stats().poolsUnflushed,
+  )
   metrics.gauge(
     'weir_pools_failing',
     'pools whose last flush failed; /readyz answers 503 until a flush of each succeeds',
-    () => pools.stats().poolsFailing,
+    () => pools.flusher.stats().poolsFailing,
   )
 }
 

@@ -11,7 +11,7 @@ import { availableParallelism } from 'node:os'
 import type { Api, Health } from '../api/api-types.ts'
 import { arrowRoute, sweepCopies } from '../api/arrow-export.ts'
 import { exportRoute } from '../api/export-route.ts'
-import type { AskedPool, AskedPools } from '../api/graphql/context.ts'
+import { QUERY_STAGE } from '../api/graphql/context.ts'
 import { createGraphql } from '../api/graphql/endpoint.ts'
 import type { Transport } from '../api/http/transport.ts'
 import { type HealthState, healthOf, metricsAccess } from '../api/probes.ts'
@@ -30,16 +30,15 @@ import { Jobs } from '../jobs/jobs.ts'
 import { reservationsOf, rewriteRunner } from '../jobs/rewrite-rows.ts'
 import type { Commit } from '../log/log-types.ts'
 import { ExportClient } from '../query/arrow/export-client.ts'
-import { checkFilterSql, checkFilters, checkMetricExpression, checkRowChanges } from '../query/check-texts.ts'
 import { createQueryEngine, type LazyEngine } from '../query/engine-client.ts'
-import type { PoolsOfQuestion } from '../query/policy.ts'
-import { ask, parseTexts, planQuestion, type QuestionDeps } from '../query/question.ts'
+import type { QuestionDeps } from '../query/question.ts'
 import { MergerClient } from '../store/compaction/merge-client.ts'
 import type { Backups } from '../tools/backup/backup-client.ts'
 import { localUrl } from '../util/addresses.ts'
 import { must } from '../util/assert.ts'
 import { monotonicMs, resolvesWithin } from '../util/clock.ts'
 import {
+  BODY_BYTES_MAX,
   CLIENT_SECRET_CHARACTERS_MIN,
   ENGINE_WARM_MS,
   MERGE_NICE,
@@ -104,7 +103,7 @@ export async function openServer(start: ServerStart): Promise<Running> {
     stopping: false,
     log: commit.stats().state,
     catalogRefusal: () => catalog.refusal(),
-    poolsFailing: pools.failing,
+    poolsFailing: () => pools.flusher.failing,
   }
   commit.onState = state => {
     health.log = state
@@ -151,10 +150,10 @@ function makeJobs(
   const rewrite = rewriteRunner({
     catalog,
     pools: {
-      schemaOf: pool => pools.schemaOf(pool),
+      schemaOf: pool => catalog.read.currentSchema(pool),
       reserveSegments: pool => pools.reserveSegments(pool),
       releaseSegments: pool => pools.compaction.release(pool),
-      snapshot: pool => pools.snapshot(pool),
+      snapshot: pool => pools.manifest.snapshot(pool),
       rewrite: (pool, of) => pools.compaction.rewrite(pool, of),
     },
     engine,
@@ -199,61 +198,44 @@ interface FrontEnd {
   readonly onParseRoom: (listener: () => void) => void
 }
 
-/** The pools of a question with their schemas. */
-function limited([own, ...others]: AskedPools, pools: Server['pools']): PoolsOfQuestion {
-  const one = ({ pool, policy }: AskedPool) => ({ schema: pools.schemaOf(pool), policy })
-  return [one(own), ...others.map(one)]
-}
-
 /** Wires the front end and listens. */
 function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
   const { catalog, pools, parse, engine, metrics, exportThread, jobs, paths } = server
-  const tokens = createTokens(catalog)
-  const reader: QuestionDeps = {
+  const { verify, token } = createTokens(catalog)
+  const reading: QuestionDeps = {
     makeVisible: pool => pools.makeVisible(pool),
-    snapshot: pool => pools.snapshot(pool),
+    snapshot: pool => pools.manifest.snapshot(pool),
     engine,
     onQuery: metrics.query,
   }
-  const parseSql = (texts: readonly string[]) => parseTexts(texts, engine, 'management')
   const graphql = createGraphql({
     catalog,
     jobs,
-    boundary: () => server.commit.boundary(),
-    checkChanges: (pool, changes) => checkRowChanges(pools.schemaOf(pool), changes, parseSql),
-    verify: tokens.verify,
+    commit: server.commit,
+    pools,
+    query: QUERY_STAGE,
+    reading,
+    verify,
     webhookUrl: webhookId => `${front.publicUrl()}/v1/${webhookId}`,
-    sizeOf: pool => pools.sizeOf(pool.number),
-    checkFilters: (pool, filters, form) => checkFilters(pools.schemaOf(pool), filters, form),
-    checkFilterSql: (pool, sql, form) => checkFilterSql(pools.schemaOf(pool), sql, form, parseSql),
-    checkMetricExpression: (pool, sql, visible) => {
-      const schema = pools.schemaOf(pool)
-      return checkMetricExpression(visible ? { ...schema, visible } : schema, sql, parseSql)
-    },
     audit: sayAudit,
-    ask: (question, asked, query, asker) => ask(question, limited(asked, pools), query, asker, reader),
-    plan: async (question, asked, query, asker) => {
-      const planned = await planQuestion(question, limited(asked, pools), query, asker, engine)
-      return 'badRequest' in planned ? planned : planned.plan
-    },
-    parseStatement: (text, applicationId) => engine.parseStatement(text, applicationId),
   })
-  const { verify } = tokens
-  const exported = { ...reader, catalog, pools, exportThread, verify, temporaryFolder: paths.temporary }
+  const exported = { ...reading, catalog, exportThread, verify, temporaryFolder: paths.temporary }
   return createApi(
     {
       ...front.ingest,
       health: front.health,
-      room: () => pools.hasRoom(),
-      onRoom: listener => pools.onRoom(listener),
+      room: () => pools.flusher.roomFor(BODY_BYTES_MAX),
+      onRoom: listener => {
+        pools.flusher.onRoom = listener
+      },
       parse: task => parse.parse(task),
       parseRoom: () => parse.room(),
       onParseRoom: front.onParseRoom,
       graphql,
-      token: request => tokens.token(request),
+      token,
       routes: [
-        backupRoute(server.backups, tokens.verify, config),
-        ...adminRoutes({ catalog, verify: tokens.verify, paths, audit: sayAudit }),
+        backupRoute(server.backups, verify, config),
+        ...adminRoutes({ catalog, verify, paths, audit: sayAudit }),
         queryRoute({ graphql, arrow: table => exportThread.table(table) }),
         arrowRoute(exported),
         exportRoute(exported),

@@ -162,7 +162,7 @@ export async function sweepThenCompact(
  * obsolete may be the one that replaces such a file, and a delete may apply to that file's rows.
  */
 function keepObsolete(catalog: Catalog, pools: Pools, pool: number): void {
-  pools.keepUncovered(pool)
+  pools.manifest.keepUncovered(pool)
   const id = catalog.poolByNumber(pool)?.id ?? String(pool)
   warn(
     `the folder of pool ${id} holds files that no segment list names; until the next start compaction keeps all deletes and all obsolete files of this pool`,

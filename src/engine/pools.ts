@@ -13,7 +13,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { Pool } from '../catalog/model.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
-import { createManifest, type Manifest, type PoolView } from '../index/manifest.ts'
+import { createManifest, type Manifest } from '../index/manifest.ts'
 import type { Commit } from '../log/log-types.ts'
 import type { BatchBuffers } from '../parse/batch-buffers.ts'
 import { CheckClient } from '../store/check/check-client.ts'
@@ -31,7 +31,6 @@ import { monotonicMs, resolvesWithin } from '../util/clock.ts'
 import { type SegmentDamaged, Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 import {
-  BODY_BYTES_MAX,
   FLUSHES_END_MS_MAX,
   LOG_UNFLUSHED_BYTES,
   METRIC_DEBT_POOLS_MAX,
@@ -61,9 +60,9 @@ interface PoolsOptions {
 
 export class Pools {
   readonly #options: PoolsOptions
-  readonly #flusher: Flusher
+  readonly flusher: Flusher
   readonly #writer: SegmentThread
-  readonly #manifest: Manifest
+  readonly manifest: Manifest
   /** Merges and retention of all pools. */
   readonly compaction: Scheduler
   /** Which segments are known to be whole. */
@@ -97,7 +96,7 @@ export class Pools {
     const { config, index, kernel, nice, onFatal } = options
     this.#options = options
     this.#writer = new SegmentThread({ crashAt: config.crashAt, nice, kernel }, onFatal)
-    this.#manifest = createManifest({
+    this.manifest = createManifest({
       pools: index.opened.pools.filter(state => options.catalog.poolByNumber(state.pool) !== undefined),
       lastCommit: index.opened.lastCommit,
       readDeletionVectors: pool => index.index.readDeletionVectors(pool),
@@ -112,13 +111,13 @@ export class Pools {
       {
         checkFile: this.#checker.check,
         checks: this.checks,
-        segments: () => this.#manifest.files(),
-        isLive: segment => this.#manifest.isLive(segment),
+        segments: () => this.manifest.files(),
+        isLive: segment => this.manifest.isLive(segment),
         onDamaged,
       },
       { beginMs: config.scrubBeginMs },
     )
-    this.#flusher = new Flusher({
+    this.flusher = new Flusher({
       writer: this.#writer,
       commit: flushes => index.index.commit(flushes),
       syncLog: async () => (await this.#logOpened).syncAll(),
@@ -132,8 +131,8 @@ export class Pools {
     })
     this.compaction = wireCompaction({
       ...options,
-      manifest: this.#manifest,
-      flusher: this.#flusher,
+      manifest: this.manifest,
+      flusher: this.flusher,
       writer: this.#writer,
       checks: this.checks,
       makeKnown: pool => void this.#isKnown(pool),
@@ -155,20 +154,15 @@ export class Pools {
     }
   }
 
-  /** The current schema of a pool. */
-  schemaOf(pool: Pool): PoolSchema {
-    return must(this.#options.catalog.schema(pool.number, pool.planVersion), 'the schema of a pool')
-  }
-
   /** Appends synced rows, in sequence order (W-13). Rows of a deleted pool are dropped. */
   append(pool: number, schema: PoolSchema, entries: readonly MemtableEntry[]): void {
     this.#lastAppendMs = monotonicMs()
-    if (this.#isKnown(pool)) this.#flusher.append(pool, schema, entries)
+    if (this.#isKnown(pool)) this.flusher.append(pool, schema, entries)
   }
 
   /** See Flusher.flushNow. A pool that never got a row has nothing to flush. */
   async flushNow(pool: number): Promise<void> {
-    if (this.#isKnown(pool)) await this.#flusher.flushNow(pool)
+    if (this.#isKnown(pool)) await this.flusher.flushNow(pool)
   }
 
   /**
@@ -196,9 +190,9 @@ export class Pools {
       await this.flushNow(pool)
       if (!this.#isKnown(pool)) throw poolDeleted()
       // A flush that holds a segment would write its rows again, to one that is not reserved.
-      this.#flusher.forgetRecent(pool)
-      if (this.#flusher.heldSegments(pool).size > 0) continue
-      const below = this.#flusher.takeSegmentNumber(pool)
+      this.flusher.forgetRecent(pool)
+      if (this.flusher.heldSegments(pool).size > 0) continue
+      const below = this.flusher.takeSegmentNumber(pool)
       void this.compaction.reserve(pool, below)
       return below
     }
@@ -211,29 +205,15 @@ export class Pools {
    */
   reserveAgain(pool: number, below: number): void {
     if (!this.#isKnown(pool)) return
-    this.#flusher.raiseSegmentNumber(pool, below)
+    this.flusher.raiseSegmentNumber(pool, below)
     void this.compaction.reserve(pool, below)
-  }
-
-  snapshot(pool: number) {
-    return this.#manifest.snapshot(pool)
-  }
-
-  /** Flushes what every pool has at this moment. Rejects as Flusher.flushNow does. */
-  flushAll(): Promise<void> {
-    return this.#flusher.flushAll()
-  }
-
-  /** The flushed part of a pool; undefined: nothing is flushed. */
-  flushed(pool: number): PoolView | undefined {
-    return this.#manifest.pool(pool)
   }
 
   /** The rows of a pool that are flushed and not deleted, and the bytes of its files. */
   sizeOf(pool: number): { readonly rows: number; readonly bytes: number } {
     let rows = 0
     let bytes = 0
-    for (const segment of this.#manifest.pool(pool)?.segments ?? []) {
+    for (const segment of this.manifest.pool(pool)?.segments ?? []) {
       rows += segment.rows - segment.deletedRows
       bytes += segment.bytes
     }
@@ -247,29 +227,9 @@ export class Pools {
       .map(([pool, debt]) => [this.#options.catalog.poolByNumber(pool)?.uniqueName ?? String(pool), debt])
   }
 
-  /** See Manifest.keepUncovered. */
-  keepUncovered(pool: number): void {
-    this.#manifest.keepUncovered(pool)
-  }
-
   /** Compaction leaves the pool out until the next start. */
   leaveAlone(pool: number): void {
     this.#leftAlone.add(pool)
-  }
-
-  /** Keeps every file that every pool has now. The returned function lets them go. */
-  pinAll(): () => void {
-    return this.#manifest.pinAll()
-  }
-
-  /** True when the memtables have room for the rows of another body (W-9). */
-  hasRoom(): boolean {
-    return this.#flusher.roomFor(BODY_BYTES_MAX)
-  }
-
-  /** `listener` is called when there is room again after `hasRoom` returned false. */
-  onRoom(listener: () => void): void {
-    this.#flusher.onRoom = listener
   }
 
   /**
@@ -286,22 +246,15 @@ export class Pools {
     void done.finally(() => this.#dropping.delete(done))
   }
 
-  stats() {
-    return this.#flusher.stats()
-  }
-
-  /** Pools whose last flush failed. It is tried again each second, until one succeeds. */
-  readonly failing = () => this.#flusher.failing
-
   /** Live segments of which this process does not know yet whether they are whole. */
   uncheckedCount(): number {
-    return this.#manifest.files().filter(({ meta }) => !this.checks.isKnown(meta)).length
+    return this.manifest.files().filter(({ meta }) => !this.checks.isKnown(meta)).length
   }
 
   /** Live segments of all pools. */
   segmentCount(): number {
     let count = 0
-    for (const pool of this.#known) count += this.#manifest.pool(pool)?.segments.length ?? 0
+    for (const pool of this.#known) count += this.manifest.pool(pool)?.segments.length ?? 0
     return count
   }
 
@@ -317,7 +270,7 @@ export class Pools {
     await resolvesWithin(FLUSHES_END_MS_MAX, Promise.all(this.#dropping))
     // Flushes under way end, so their files and their transaction are complete, and the threads
     // are idle when they stop.
-    const idle = await resolvesWithin(FLUSHES_END_MS_MAX, this.#flusher.stop())
+    const idle = await resolvesWithin(FLUSHES_END_MS_MAX, this.flusher.stop())
     if (idle) await this.#writer.stop()
     await checked
     return flushed && idle
@@ -325,7 +278,7 @@ export class Pools {
 
   async #allFlushed(): Promise<void> {
     try {
-      await this.#flusher.flushAll()
+      await this.flusher.flushAll()
     } catch (error) {
       warn(`the flush before the stop failed, the log keeps the rows: ${(error as Error).message}`)
       throw error
@@ -338,11 +291,11 @@ export class Pools {
     const pool = this.#options.catalog.poolByNumber(number)
     if (pool === undefined) return false
     this.#known.add(number)
-    this.#flusher.addPool({
+    this.flusher.addPool({
       pool: number,
       poolId: pool.id,
       folder: this.#folderOf(number),
-      nextSegment: this.#manifest.pool(number)?.nextSegment ?? 1,
+      nextSegment: this.manifest.pool(number)?.nextSegment ?? 1,
     })
     return true
   }
@@ -357,7 +310,7 @@ export class Pools {
   }
 
   #committed(flushes: readonly FlushedSegment[]): void {
-    this.#manifest.apply(
+    this.manifest.apply(
       flushes.map(flush => flush.commit),
       flushes.map(flush => flush.committed),
     )
@@ -382,15 +335,15 @@ export class Pools {
   }
 
   #releaseLog(): void {
-    must(this.#commit, 'the log').release(this.#flusher.lowestUnflushedSequence())
+    must(this.#commit, 'the log').release(this.flusher.lowestUnflushedSequence())
   }
 
   async #drop(pool: Pool): Promise<void> {
     this.#known.delete(pool.number)
     this.#visibleToMs.delete(pool.number)
-    await Promise.all([this.#flusher.dropPool(pool.number), this.compaction.dropPool(pool.number)])
+    await Promise.all([this.flusher.dropPool(pool.number), this.compaction.dropPool(pool.number)])
     this.#releaseLog() // its unflushed rows hold no log file any more
-    this.#manifest.drop(pool.number)
+    this.manifest.drop(pool.number)
     crashPoint('pool.forgotten')
     await this.#options.index.index.dropPool(pool.number)
     crashPoint('pool.dropped')

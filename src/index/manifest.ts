@@ -40,7 +40,7 @@ export interface Snapshot {
 }
 
 /** A pool as other stages see it. */
-export interface PoolView {
+interface PoolView {
   readonly flushedSequence: number
   readonly nextSegment: number
   readonly segments: readonly SegmentView[]

@@ -12,16 +12,18 @@
  */
 import type { GraphQLError, GraphQLField, GraphQLResolveInfo, GraphQLSchema } from 'graphql'
 import type { Catalog } from '../../catalog/catalog.ts'
-import type { Pool, Scope } from '../../catalog/model.ts'
+import type { Scope } from '../../catalog/model.ts'
 import type { Identity, Tokens } from '../../catalog/token.ts'
+import type { Pools } from '../../engine/pools.ts'
 import type { Jobs } from '../../jobs/jobs.ts'
-import type { TextForm } from '../../query/check-texts.ts'
-import type { SqlStatement } from '../../query/expression/ast.ts'
-import type { RowPolicy } from '../../query/policy.ts'
-import type { BadQuery } from '../../query/query-types.ts'
-import type { Answered, Askable, PlannedQuestion, Reader } from '../../query/question.ts'
-import type { RowChanges } from '../../query/row-changes.ts'
-import type { Filter } from '../../query/where.ts'
+import type { Commit } from '../../log/log-types.ts'
+import {
+  checkFilterSql,
+  checkFilters,
+  checkMetricExpression,
+  checkRowChanges,
+} from '../../query/check-texts.ts'
+import { type Answered, ask, planQuestion, type QuestionDeps } from '../../query/question.ts'
 import {
   GRAPHQL_INPUT_CHARACTERS_MAX,
   GRAPHQL_INSPECTED_PER_VALUE,
@@ -61,14 +63,15 @@ export interface AuditEntry {
   readonly outcome: 'done' | 'absent' | GraphqlCode
 }
 
-/** A pool, and the policy of the reader on it; null: the pool has no access control. */
-export interface AskedPool {
-  readonly pool: Pool
-  readonly policy: RowPolicy | null
+/** The functions of the query stage that resolvers call. Tests put others in their place. */
+export const QUERY_STAGE = {
+  ask,
+  planQuestion,
+  checkFilters,
+  checkFilterSql,
+  checkMetricExpression,
+  checkRowChanges,
 }
-
-/** The pools of a question, its own first. */
-export type AskedPools = readonly [AskedPool, ...AskedPool[]]
 
 export interface GraphqlDeps {
   readonly catalog: Catalog
@@ -77,40 +80,12 @@ export interface GraphqlDeps {
   readonly verify: Tokens['verify']
   /** The public URL of a webhook id. The API shows it and does not store it. */
   webhookUrl(webhookId: string): string
-  /** Rows of the pool that are flushed and not deleted, and the bytes of its files. */
-  sizeOf(pool: Pool): { readonly rows: number; readonly bytes: number }
-  /** Checks structured filters against the pool's columns; undefined: they fit. */
-  checkFilters(pool: Pool, filters: readonly Filter[], form: TextForm): BadQuery | undefined
-  /** Checks a condition in SQL against the pool's columns; undefined: it fits. */
-  checkFilterSql(pool: Pool, sql: string, form: TextForm): Promise<BadQuery | undefined>
-  /**
-   * Checks the expression of a custom metric; undefined: it fits the pool.
-   * @param visible the only columns that exist for the caller; undefined: all
-   */
-  checkMetricExpression(
-    pool: Pool,
-    expression: string,
-    visible?: ReadonlySet<string>,
-  ): Promise<BadQuery | undefined>
-  /** Checks filters and expressions of a job that changes rows; undefined: they fit the pool. */
-  checkChanges(pool: Pool, changes: RowChanges): Promise<BadQuery | undefined>
-  /**
-   * A sequence: everything that was acknowledged before the call has a lower one, and no request
-   * that begins after the answer has. Rejects with Unavailable.
-   */
-  boundary(): Promise<number>
+  readonly pools: Pick<Pools, 'sizeOf'>
+  readonly commit: Pick<Commit, 'boundary'>
+  readonly query: typeof QUERY_STAGE
+  /** What the query stage needs to answer a question. */
+  readonly reading: QuestionDeps
   audit(entry: AuditEntry): void
-  /** Answers a question about one pool or several. Rejects with Unavailable or SegmentDamaged. */
-  ask(question: Askable, pools: AskedPools, query: unknown, reader: Reader): Promise<Answered | BadQuery>
-  /** Plans a question and reads no row. */
-  plan(
-    question: Askable,
-    pools: AskedPools,
-    query: unknown,
-    reader: Reader,
-  ): Promise<PlannedQuestion | BadQuery>
-  /** The tree of one SELECT. Rejects with Unavailable. */
-  parseStatement(text: string, applicationId: string): Promise<SqlStatement | BadQuery>
 }
 
 export interface Context {

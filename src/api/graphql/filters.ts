@@ -4,6 +4,8 @@
  */
 import type { Pool, StoredFilter } from '../../catalog/model.ts'
 import type { TextForm } from '../../query/check-texts.ts'
+import type { ParseTexts } from '../../query/policy.ts'
+import { parseTexts } from '../../query/question.ts'
 import type { Filter } from '../../query/where.ts'
 import type { Context } from './context.ts'
 import { badRequest } from './errors.ts'
@@ -27,14 +29,22 @@ export async function checkTexts(
   form: TextForm = 'plain',
 ): Promise<void> {
   const { deps, budget } = context
+  const { checkFilters, checkFilterSql, checkMetricExpression } = deps.query
   const { filters, filterSql, expression } = texts
   budget.query(texts)
+  const schema = deps.catalog.read.currentSchema(pool)
+  const parse = parserOf(context)
   const checks = [
-    filters && filters.length > 0 ? deps.checkFilters(pool, filters as readonly Filter[], form) : undefined,
-    filterSql ? await deps.checkFilterSql(pool, filterSql, form) : undefined,
-    expression ? await deps.checkMetricExpression(pool, expression) : undefined,
+    filters && filters.length > 0 ? checkFilters(schema, filters as readonly Filter[], form) : undefined,
+    filterSql ? await checkFilterSql(schema, filterSql, form, parse) : undefined,
+    expression ? await checkMetricExpression(schema, expression, parse) : undefined,
   ]
   for (const refused of checks) if (refused !== undefined) throw badRequest(refused.badRequest)
+}
+
+/** Parses SQL texts that are stored. They take turns with each other, whoever gives them. */
+export function parserOf({ deps }: Context): ParseTexts {
+  return texts => parseTexts(texts, deps.reading.engine, 'management')
 }
 
 /** Filters as the catalog stores them; undefined where none are given. The nesting was checked. */

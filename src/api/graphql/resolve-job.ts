@@ -11,7 +11,7 @@ import type { Filter } from '../../query/where.ts'
 import { change, found } from './changes.ts'
 import { type Context, requireScope } from './context.ts'
 import { badRequest, notFound } from './errors.ts'
-import { shownFilters, storedFilters } from './filters.ts'
+import { parserOf, shownFilters, storedFilters } from './filters.ts'
 import { pageOfDocuments } from './page.ts'
 import type { Inputs, Resolvers } from './schema-types.ts'
 import { MANAGE_JOBS } from './scopes.ts'
@@ -99,9 +99,11 @@ async function createRewrite(
   // Before the values: a value that such a column cannot take is not why it is refused.
   const unfit = kind === 'UPDATE_RECORDS' ? setProblem(pool, set) : undefined
   if (unfit !== undefined) throw badRequest(unfit)
-  const refused = await deps.checkChanges(pool, { ...given, filters: given.filters as readonly Filter[] })
+  const changes = { ...given, filters: given.filters as readonly Filter[] }
+  const schema = deps.catalog.read.currentSchema(pool)
+  const refused = await deps.query.checkRowChanges(schema, changes, parserOf(context))
   if (refused !== undefined) throw badRequest(refused.badRequest)
-  const beforeSequence = await deps.boundary()
+  const beforeSequence = await deps.commit.boundary()
   const decide = createRewriteJob({ ...given, kind, dataPool: pool.id, beforeSequence }, caller.applicationId)
   const job = await change(context, decide, 'Data Pool')
   deps.jobs.created(job)

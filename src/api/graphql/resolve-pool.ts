@@ -8,6 +8,7 @@ import { RECEIVED_AT } from '../../format/schema.ts'
 import { change, find, found, remove } from './changes.ts'
 import { type Context, requireScope } from './context.ts'
 import { badRequest } from './errors.ts'
+import { parserOf } from './filters.ts'
 import { emptyPage, numberPosition, type PageArgs, pageOf, pageOfDocuments } from './page.ts'
 import {
   columnNamed,
@@ -91,9 +92,9 @@ export const poolFields: PoolFields = {
   tenant: (pool, _, context) => typed(pool, pool.tenant, context),
   uniqueId: (pool, _, context) => typed(pool, pool.uniqueIdColumn, context),
   recordCount: (pool, _, context) =>
-    mayKnowSize(pool, context) ? String(context.deps.sizeOf(pool).rows) : null,
+    mayKnowSize(pool, context) ? String(context.deps.pools.sizeOf(pool.number).rows) : null,
   sizeInTerabytes: (pool, _, context) =>
-    mayKnowSize(pool, context) ? context.deps.sizeOf(pool).bytes / BYTES_PER_TERABYTE : null,
+    mayKnowSize(pool, context) ? context.deps.pools.sizeOf(pool.number).bytes / BYTES_PER_TERABYTE : null,
   columns: (pool, args, context) => pageOfColumns(visible(pool, columnsOf(pool).all, context), args, context),
   availableMeasures: (pool, args, context) =>
     pageOfColumns(visible(pool, columnsOf(pool).measures, context), args, context),
@@ -129,7 +130,10 @@ export const poolFields: PoolFields = {
   validateExpression: async (pool, { expression }, context) => {
     const { deps, budget } = context
     budget.query({ expression })
-    const refused = await deps.checkMetricExpression(pool, expression, visibleColumns(pool, context))
+    const schema = deps.catalog.read.currentSchema(pool)
+    const visible = visibleColumns(pool, context)
+    const view = visible === undefined ? schema : { ...schema, visible }
+    const refused = await deps.query.checkMetricExpression(view, expression, parserOf(context))
     return { valid: refused === undefined, reason: refused?.badRequest ?? null }
   },
   // Its texts may name any column.

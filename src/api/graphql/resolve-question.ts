@@ -10,6 +10,7 @@ import { leaderboard } from '../../query/leaderboard.ts'
 import { type FindMetric, ownFilters } from '../../query/metric.ts'
 import { metricReport } from '../../query/metric-report.ts'
 import { percentile } from '../../query/percentile.ts'
+import type { LimitedPool } from '../../query/policy.ts'
 import {
   type Answered,
   type Askable,
@@ -25,7 +26,7 @@ import { topValues } from '../../query/top-values.ts'
 import { wallMs } from '../../util/clock.ts'
 import { newId } from '../../util/ids.ts'
 import { UNIQUE_VALUES_MAX } from '../../util/limits.ts'
-import { type AskedPool, type Context, requireScope } from './context.ts'
+import { type Context, requireScope } from './context.ts'
 import { badRequest, failure, notFound } from './errors.ts'
 import type { DimensionOfPool, StatisticsOfColumn } from './parents.ts'
 import type { Resolvers } from './schema-types.ts'
@@ -63,7 +64,7 @@ export async function answerQuestion<Input, Query, Answer>(
       throw badRequest('The metrics of a report must be about one Data Pool.')
   const answered = await ask(question, pool, read.query, context)
   context.onAnswered?.(answered)
-  return { ...(answered.answer as Answer), query: queryInfo(question, answered, context) }
+  return { ...answered.answer, query: queryInfo(question, answered, context) }
 }
 
 /** The caller, as it asks questions. */
@@ -77,10 +78,11 @@ export function readerOf({ caller, slices, gone }: Context): Reader {
 }
 
 /** A pool with the policy that limits the caller. Throws FORBIDDEN by the pool's access control. */
-export function askedPool(pool: Pool, { deps, caller }: Context): AskedPool {
+export function limitedPool(pool: Pool, { deps, caller }: Context): LimitedPool {
   const { applicationId, policyValues } = caller
-  const access = accessOf(pool, deps.catalog.read.policyOf(pool.id, applicationId), policyValues)
-  if ('policy' in access) return { pool, policy: access.policy }
+  const { read } = deps.catalog
+  const access = accessOf(pool, read.policyOf(pool.id, applicationId), policyValues)
+  if ('policy' in access) return { schema: read.currentSchema(pool), policy: access.policy }
   throw failure(
     'FORBIDDEN',
     `Application ${applicationId} is not allowed to query Data Pool ${pool.id}, because ${access.forbidden}`,
@@ -92,10 +94,15 @@ export function askedPool(pool: Pool, { deps, caller }: Context): AskedPool {
  * access control, and NOT_FOUND if the pool was deleted meanwhile, whatever error the query met
  * then.
  */
-async function ask(question: Askable, pool: Pool, query: unknown, context: Context): Promise<Answered> {
+async function ask<Query, Answer>(
+  question: Askable<Query, Answer>,
+  pool: Pool,
+  query: Query,
+  context: Context,
+): Promise<Answered<Answer>> {
   const { deps } = context
-  const answered = await deps
-    .ask(question, [askedPool(pool, context)], query, readerOf(context))
+  const answered = await deps.query
+    .ask(question, [limitedPool(pool, context)], query, readerOf(context), deps.reading)
     .catch((error: unknown) => {
       throw deps.catalog.pool(pool.id) === undefined ? notFound('Data Pool') : error
     })
@@ -115,7 +122,7 @@ export function statisticsOf(
   const begin = async (question: Askable<ColumnQuery>) => {
     context.budget.query({ column })
     await context.slices.step()
-    return await ask(question as Askable, pool, { column, own: ownFilters(metric) }, context)
+    return await ask(question, pool, { column, own: ownFilters(metric) }, context)
   }
   let range: Promise<Answered> | undefined
   return {
@@ -135,8 +142,7 @@ export const statisticsFields: Resolvers['DimensionStatistics'] = {
   min: async statistics => (await statistics.range()).rows[0]?.[0] ?? null,
   max: async statistics => (await statistics.range()).rows[0]?.[1] ?? null,
   average: async statistics => (await statistics.range()).rows[0]?.[2] ?? null,
-  query: async (statistics, _, context) =>
-    queryInfo(columnRange as Askable, await statistics.range(), context),
+  query: async (statistics, _, context) => queryInfo(columnRange, await statistics.range(), context),
 }
 
 /**
@@ -168,7 +174,7 @@ function poolToQuery({ id, name }: PoolReference, context: Context, isPredefined
 
 /** QueryInfo of the schema. */
 export function queryInfo(
-  { type, subtype }: Askable,
+  { type, subtype }: Pick<Askable, 'type' | 'subtype'>,
   answered: Answered,
   { caller, deps }: Context,
 ): QueryInfo {

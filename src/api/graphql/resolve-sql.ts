@@ -5,13 +5,13 @@
  * that statements tell nothing of other pools.
  */
 import { quoted } from '../../query/operand.ts'
-import type { Askable } from '../../query/question.ts'
+import type { LimitedPool, PoolsOfQuestion } from '../../query/policy.ts'
 import type { SqlDialect } from '../../query/sql/check-statement.ts'
 import { readClickHouseNames } from '../../query/sql/clickhouse-names.ts'
-import { type SqlAnswer, type SqlQuestion, sql } from '../../query/sql/sql-question.ts'
-import type { AskedPool, AskedPools, Context } from './context.ts'
+import { type SqlQuestion, sql } from '../../query/sql/sql-question.ts'
+import type { Context } from './context.ts'
 import { badRequest, failure } from './errors.ts'
-import { askedPool, queryInfo, readerOf } from './resolve-question.ts'
+import { limitedPool, queryInfo, readerOf } from './resolve-question.ts'
 import type { Resolvers } from './schema-types.ts'
 
 interface SqlInput {
@@ -22,24 +22,26 @@ interface SqlInput {
 /** A parsed statement and its pools, as the caller may read them. */
 interface ReadSql {
   readonly question: SqlQuestion
-  readonly pools: AskedPools
+  readonly pools: PoolsOfQuestion
 }
 
 export const sqlQueries = {
   sqlV1: async (_, { input }, context) => {
     const { question, pools } = await readSql(input, context)
-    const answered = await context.deps.ask(sql as Askable, pools, question, readerOf(context))
+    const { query: stage, reading } = context.deps
+    const answered = await stage.ask(sql, pools, question, readerOf(context), reading)
     if ('badRequest' in answered) throw badRequest(answered.badRequest)
     context.onAnswered?.(answered)
-    const { columns, rows } = answered.answer as SqlAnswer
-    return { columns, rows, info: queryInfo(sql as Askable, answered, context) }
+    const { columns, rows } = answered.answer
+    return { columns, rows, info: queryInfo(sql, answered, context) }
   },
   describeSqlV1: async (_, { input }, context) => {
     const { question, pools } = await readSql(input, context)
-    const planned = await context.deps.plan(sql as Askable, pools, question, readerOf(context))
-    if ('badRequest' in planned) throw badRequest(planned.badRequest)
-    const { columns } = planned.answer([]) as SqlAnswer
-    return { columns }
+    const { query: stage, reading } = context.deps
+    const planned = await stage.planQuestion(sql, pools, question, readerOf(context), reading.engine)
+    const described = 'badRequest' in planned ? planned : planned.plan.answer([])
+    if ('badRequest' in described) throw badRequest(described.badRequest)
+    return { columns: described.columns }
   },
 } satisfies Partial<Resolvers['Query']>
 
@@ -49,12 +51,12 @@ async function readSql(input: SqlInput, context: Context): Promise<ReadSql> {
   await context.slices.step()
   const dialect = input.dialect ?? 'POSTGRESQL'
   const text = dialect === 'CLICKHOUSE' ? readClickHouseNames(input.query) : input.query
-  const statement = await deps.parseStatement(text, caller.applicationId)
+  const statement = await deps.reading.engine.parseStatement(text, caller.applicationId)
   if ('badRequest' in statement) throw badRequest(statement.badRequest)
-  const pools: AskedPool[] = []
+  const pools: LimitedPool[] = []
   const poolOf = statement.pools.map(name => {
     const asked = poolToRead(name, context)
-    const known = pools.findIndex(({ pool }) => pool === asked.pool)
+    const known = pools.findIndex(({ schema }) => schema.pool === asked.schema.pool)
     return known < 0 ? pools.push(asked) - 1 : known
   })
   const [first, ...others] = pools
@@ -63,12 +65,12 @@ async function readSql(input: SqlInput, context: Context): Promise<ReadSql> {
 }
 
 /** The pool of a unique name or an id. An id wins, as in the other questions. */
-function poolToRead(name: string, context: Context): AskedPool {
+function poolToRead(name: string, context: Context): LimitedPool {
   const { deps, caller } = context
   const { catalog } = deps
   const pool = catalog.read.pools.find(name)
   const assigned = pool && catalog.read.policyOf(pool.id, caller.applicationId)
   if (pool === undefined || (pool.accessControlEnabled && assigned === undefined))
     throw failure('NOT_FOUND', `Data Pool ${quoted(name)} not found`)
-  return askedPool(pool, context)
+  return limitedPool(pool, context)
 }

@@ -382,7 +382,7 @@ describe('a reader of a pool with access control', () => {
     const policy = (await createPolicy({ dataPool: id, columns: ['name'] })).id
     await server.ask(ASSIGN, { policy, application: 'app' })
     const seen: (readonly string[] | undefined)[] = []
-    server.checks.checkMetricExpression = async (_, __, visible) => void seen.push(visible && [...visible])
+    server.checks.checkMetricExpression = async ({ visible }) => void seen.push(visible && [...visible])
     for (const scope of ['admin', 'data_pool:query'] as const)
       await server.ask(
         'query ($id: ID!) { dataPool(id: $id) { validateExpression(expression: "COUNT()") { valid } } }',

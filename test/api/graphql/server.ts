@@ -1,5 +1,5 @@
 /** The endpoint over a real catalog, with a query stage that records its questions. For tests. */
-import type { AuditEntry, GraphqlDeps } from '../../../src/api/graphql/context.ts'
+import { type AuditEntry, type GraphqlDeps, QUERY_STAGE } from '../../../src/api/graphql/context.ts'
 import { createGraphql, type GraphqlReply } from '../../../src/api/graphql/endpoint.ts'
 import type { Catalog } from '../../../src/catalog/catalog.ts'
 import type { Job, Pool, Scope } from '../../../src/catalog/model.ts'
@@ -8,6 +8,7 @@ import { createTokens } from '../../../src/catalog/token.ts'
 import type { RowPolicy } from '../../../src/query/policy.ts'
 import type { BadQuery } from '../../../src/query/query-types.ts'
 import type { Answered } from '../../../src/query/question.ts'
+import { must } from '../../../src/util/assert.ts'
 import { type Folder, makeFolder } from '../../catalog/folder.ts'
 
 /** One GraphQL error as clients see it. */
@@ -37,7 +38,7 @@ export interface TestServer {
   }[]
   readonly audited: AuditEntry[]
   /** The checks of SQL texts; they accept every text unless a test sets others. */
-  readonly checks: Pick<GraphqlDeps, 'checkFilters' | 'checkFilterSql' | 'checkMetricExpression'>
+  readonly checks: Pick<GraphqlDeps['query'], 'checkFilters' | 'checkFilterSql' | 'checkMetricExpression'>
   /** The jobs that were created. Nobody runs them. */
   readonly jobs: Job[]
   /** The answer to the next questions. */
@@ -86,23 +87,27 @@ export async function makeServer(options: Partial<CatalogOptions> = {}): Promise
     jobs: { created: job => void server.jobs.push(job) },
     verify: (authorization, address) => tokens.verify(authorization, address),
     webhookUrl: id => `http://127.0.0.1:8420/v1/${id}`,
-    sizeOf: () => ({ rows: 7, bytes: 5e11 }),
-    checkFilters: (...args) => server.checks.checkFilters(...args),
-    checkFilterSql: (...args) => server.checks.checkFilterSql(...args),
-    checkMetricExpression: (...args) => server.checks.checkMetricExpression(...args),
-    // Jobs that change rows are run over HTTP in test/jobs.
-    checkChanges: async () => undefined,
-    boundary: async () => 1,
+    pools: { sizeOf: () => ({ rows: 7, bytes: 5e11 }) },
+    commit: { boundary: async () => 1 },
+    // Statements and jobs that change rows are asked over HTTP, in test/clients and test/jobs.
+    reading: {
+      engine: { parseStatement: async () => ({ badRequest: 'no statement is parsed here' }) },
+    } as unknown as GraphqlDeps['reading'],
+    query: {
+      ...QUERY_STAGE,
+      checkFilters: (...args) => server.checks.checkFilters(...args),
+      checkFilterSql: (...args) => server.checks.checkFilterSql(...args),
+      checkMetricExpression: (...args) => server.checks.checkMetricExpression(...args),
+      checkRowChanges: async () => undefined,
+      ask: async (_question, [{ schema, policy }], query, { applicationId }) => {
+        const pool = must(catalog.poolByNumber(schema.pool), 'the asked pool')
+        server.asked.push({ pool, query, applicationId, policy })
+        return (await server.answer()) as never
+      },
+    },
     audit: entry => {
       server.audited.push(entry)
     },
-    ask: (_question, [{ pool, policy }], query, { applicationId }) => {
-      server.asked.push({ pool, query, applicationId, policy })
-      return server.answer()
-    },
-    plan: async () => ({ badRequest: 'no question is planned here' }),
-    // Statements are asked over HTTP in test/clients/sql.test.ts.
-    parseStatement: async () => ({ badRequest: 'no statement is parsed here' }),
   })
   const tokenOf = async (scope: readonly Scope[]): Promise<string> => {
     const form = new URLSearchParams({ grant_type: 'client_credentials', scope: scope.join(' ') })

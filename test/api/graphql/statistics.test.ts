@@ -20,9 +20,11 @@ function contextOf(scope: Scope, rows: Answered['rows']): Context {
   return {
     deps: {
       catalog: server.catalog,
-      ask: async (question: Askable) => {
-        asked.push(question)
-        return { ...COUNTED, rows }
+      query: {
+        ask: async (question: Askable) => {
+          asked.push(question)
+          return { ...COUNTED, rows }
+        },
       },
     },
     caller: { applicationId: 'app', scopes: new Set([scope]), verifyAgain: () => undefined },
