@@ -78,7 +78,7 @@ export async function openServer(start: ServerStart): Promise<Running> {
   const engine = makeEngine(start, late)
   let ingest: ReturnType<typeof wireIngest> | undefined
   let parseRoom = () => {}
-  const stages = await openStages({
+  const stages = await openStages(start.threads, {
     ...start,
     merger: () =>
       new MergerClient(

@@ -13,7 +13,12 @@
 import { type ChosenTransport, chooseTransport } from '../api/http/choose-transport.ts'
 import type { OpenedCatalog } from '../catalog/open-catalog.ts'
 import type { Config } from '../engine/config.ts'
-import { type BeginOptions, begin, type StartedThreads } from '../engine/start-threads.ts'
+import {
+  type Closers,
+  type StartedThreads,
+  type StartOptions,
+  startThreads,
+} from '../engine/start-threads.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { openFolder } from '../util/data-folder.ts'
 import { armCrash, setFaults } from '../util/fault-injection.ts'
@@ -33,13 +38,9 @@ export interface Running {
 }
 
 /** The options of a server, and the parts of it that were started before. */
-export interface ServerStart extends BeginOptions {
-  readonly begun: StartedThreads
+export interface ServerStart extends StartOptions {
+  readonly threads: StartedThreads
   readonly http: ChosenTransport
-  /**
-   * Functions that close each stage, in the order of opening. A failed start runs them backwards.
-   */
-  readonly closers: (() => Promise<unknown>)[]
 }
 
 /**
@@ -54,12 +55,12 @@ export async function startServer(config: Config, onFatal: (error: Error) => voi
   if (http.warning !== undefined) warn(http.warning)
   const paths = pathsOf(config.dataDir)
   openFolder(paths)
-  const options = { config, paths, kernel, onFatal, onRebuild: tellRebuild() }
-  const begun = begin(options)
-  const closers = [() => begun.leave()]
+  const closers: Closers = []
+  const options = { config, paths, kernel, onFatal, onRebuild: tellRebuild(), closers }
+  const threads = startThreads(options)
   try {
     const { openServer } = await import('./server.ts')
-    return await openServer({ ...options, begun, http, closers })
+    return await openServer({ ...options, threads, http })
   } catch (error) {
     // The command exits next. exit() while a thread is inside LMDB or DuckDB can abort the process.
     await Promise.allSettled(closers.reverse().map(close => close()))

@@ -60,8 +60,10 @@ interface PoolsOptions {
 
 export class Pools {
   readonly #options: PoolsOptions
+  /** The memtables. Rows enter them by `append`. */
   readonly flusher: Flusher
   readonly #writer: SegmentThread
+  /** The flushed part of every pool. */
   readonly manifest: Manifest
   /** Merges and retention of all pools. */
   readonly compaction: Scheduler

@@ -8,9 +8,9 @@
 
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Pool } from '../catalog/model.ts'
-import { type OpenedCatalog, openCatalog } from '../catalog/open-catalog.ts'
+import { type CatalogOptions, type OpenedCatalog, openCatalog } from '../catalog/open-catalog.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
-import { type IndexOwner, NEW_INDEX } from '../index/index-messages.ts'
+import { NEW_INDEX } from '../index/index-messages.ts'
 import type { RecoverOptions } from '../log/log-types.ts'
 import type { OpenedLog } from '../log/open-log.ts'
 import { BatchBuffers } from '../parse/batch-buffers.ts'
@@ -22,7 +22,7 @@ import { retentionChanged } from './compaction.ts'
 import { createMetrics, type Metrics } from './metrics.ts'
 import { Pools } from './pools.ts'
 import { replayChunk } from './replay.ts'
-import { type BeginOptions, begin, beginIndex, type StartedThreads } from './start-threads.ts'
+import type { MetadataThreads, StartedThreads, StartOptions } from './start-threads.ts'
 
 /** The open stages. */
 export interface Stages {
@@ -36,14 +36,7 @@ export interface Stages {
   readonly received: ReceivedClocks
 }
 
-interface OpenStagesOptions extends BeginOptions {
-  /** Threads that run already; undefined: openStages starts them. */
-  readonly begun?: StartedThreads
-  /**
-   * Receives a function for each stage, which stops it, in the order of opening. When opening
-   * fails, the caller runs them in reverse order.
-   */
-  readonly closers: (() => Promise<unknown>)[]
+interface OpenStagesOptions extends StartOptions {
   /** Makes the client of the merge thread. */
   readonly merger: () => Merger
   /** A pool was deleted, and the catalog in memory no longer has it. */
@@ -54,19 +47,14 @@ interface OpenStagesOptions extends BeginOptions {
   readonly onParseRoom?: () => void
 }
 
-/** Opens all stages and replays the log. Rejects with CannotRun or Damaged. */
-export async function openStages(options: OpenStagesOptions): Promise<Stages> {
+/** Opens all stages over their threads and replays the log. Rejects with CannotRun or Damaged. */
+export async function openStages(threads: StartedThreads, options: OpenStagesOptions): Promise<Stages> {
   const { config, paths, kernel, onFatal, closers } = options
-  const begun = options.begun ?? begin(options)
-  if (options.begun === undefined) closers.push(() => begun.leave())
   const batchBuffers = new BatchBuffers()
   const parse = startParseWorkers(kernel, batchBuffers, () => options.onParseRoom?.())
   closers.push(() => parse.stop())
   let pools: Pools | undefined
-  const opened = await openCatalog({
-    paths,
-    store: begun.takeStore(),
-    ...(config.clientId === '' ? {} : { clientId: config.clientId, clientSecret: config.clientSecret }),
+  const { opened, index } = await openMetadata(threads, options, {
     onPoolDeleted: pool => {
       options.onPoolDeleted?.(pool)
       pools?.drop(pool)
@@ -77,9 +65,6 @@ export async function openStages(options: OpenStagesOptions): Promise<Stages> {
     },
   })
   const { catalog } = opened
-  closers.push(() => catalog.stop())
-  const index = await begun.index.open(ownerOf(catalog))
-  closers.push(() => index.index.stop())
   const metrics = createMetrics()
   const merger = options.merger()
   closers.push(() => merger.stop())
@@ -98,19 +83,25 @@ export async function openStages(options: OpenStagesOptions): Promise<Stages> {
   })
   const received = new ReceivedClocks()
   for (const { pool, receivedToUs } of index.opened.pools) received.of(pool).raise(receivedToUs)
-  const log = await begun.log.recover(recoverOptions(catalog, index, parse, pools, received))
-  closers.push(() => log.commit.stop())
+  const log = await threads.log.recover(recoverOptions(catalog, index, parse, pools, received))
   pools.setLog(log.commit)
   return { opened, catalog, index, metrics, parse, pools, log, received }
 }
 
-/** The index of a catalog's pools. It is rebuilt where it is missing or damaged. */
-export function openIndexOf(options: BeginOptions, catalog: Catalog): Promise<OpenedIndex> {
-  return beginIndex(options).open(ownerOf(catalog))
-}
-
-function ownerOf(catalog: Catalog): IndexOwner {
-  return { identity: catalog.meta().folderId, pools: rebuildPoolsOf(catalog) }
+/**
+ * Opens the catalog, then the index of its pools, which is rebuilt where it is missing or damaged.
+ */
+export async function openMetadata(
+  { store, index }: MetadataThreads,
+  { paths, config }: Pick<StartOptions, 'paths' | 'config'>,
+  listeners: Pick<CatalogOptions, 'onPoolDeleted' | 'onPoolModified'> = {},
+): Promise<{ readonly opened: OpenedCatalog; readonly index: OpenedIndex }> {
+  const { clientId, clientSecret } = config
+  const admin = clientId === '' ? {} : { clientId, clientSecret }
+  const opened = await openCatalog({ paths, store, ...admin, ...listeners })
+  const { catalog } = opened
+  const owner = { identity: catalog.meta().folderId, pools: rebuildPoolsOf(catalog) }
+  return { opened, index: await index.open(owner) }
 }
 
 /**

@@ -1,18 +1,23 @@
 /**
  * Starts the threads of catalog, index and log. They read their files while the main thread loads
- * the rest of the program. An existing data folder is not changed yet.
+ * the rest of the program. An existing data folder is not changed yet. stages.ts opens them.
  */
 
 import { openStoreClient, type StoreClient } from '../catalog/store-client.ts'
 import { type StartedIndex, startIndex } from '../index/index-client.ts'
 import { type StartedLog, startLog } from '../log/open-log.ts'
-import { must } from '../util/assert.ts'
 import { BACKGROUND_NICE } from '../util/limits.ts'
 import type { KernelChoice } from '../util/native.ts'
 import type { Paths } from '../util/paths.ts'
 import type { Config } from './config.ts'
 
-export interface BeginOptions {
+/**
+ * Functions that stop what was started and opened, in the order of starting. The caller runs them
+ * in reverse order.
+ */
+export type Closers = (() => Promise<unknown>)[]
+
+export interface StartOptions {
   readonly config: Config
   readonly paths: Paths
   readonly kernel: KernelChoice
@@ -23,55 +28,42 @@ export interface BeginOptions {
    * current one.
    */
   readonly onRebuild: (done: number, of: number, pool: number) => void
+  readonly closers: Closers
+}
+
+/** The threads of catalog and index. */
+export interface MetadataThreads {
+  /** Rejects with CannotRun or Damaged. */
+  readonly store: Promise<StoreClient>
+  readonly index: StartedIndex
 }
 
 /** Threads that run and are not opened yet. */
-export interface StartedThreads {
-  /** Takes the catalog's store; the caller stops it. Rejects with CannotRun or Damaged. */
-  takeStore(): Promise<StoreClient>
-  readonly index: StartedIndex
+export interface StartedThreads extends MetadataThreads {
   readonly log: StartedLog
-  /** Ends the threads that were not taken or opened. */
-  leave(): Promise<void>
 }
 
-/** Starts the threads. The folder is locked. */
-export function begin(options: BeginOptions): StartedThreads {
-  const { config, paths } = options
-  let store: Promise<StoreClient> | undefined = openStoreClient({
-    path: paths.catalog,
-    crashAt: config.crashAt,
-  })
-  store.catch(() => undefined) // takeStore() reports it
-  const index = beginIndex(options)
+/** Starts all threads. The folder is locked. */
+export function startThreads(options: StartOptions): StartedThreads {
+  const { config, paths, closers } = options
+  const threads = startMetadataThreads(options)
   const log = startLog({
     folder: paths.log,
     durability: config.durability,
     crashAt: config.crashAt,
     fileBytesMax: config.logFileBytes,
   })
-  const takeStore = () => {
-    const taken = must(store, 'a store is taken once')
-    store = undefined
-    return taken
-  }
-  const leaveStore = async () => {
-    const left = await store?.catch(() => undefined)
-    await left?.stop()
-  }
-  return {
-    takeStore,
-    index,
-    log,
-    leave: async () => {
-      await Promise.all([leaveStore(), index.leave(), log.leave()])
-    },
-  }
+  closers.push(() => log.stop())
+  return { ...threads, log }
 }
 
-/** Starts the thread of the index alone. */
-export function beginIndex({ config, paths, kernel, onFatal, onRebuild }: BeginOptions): StartedIndex {
-  return startIndex({
+/** Starts the threads of catalog and index alone. */
+export function startMetadataThreads(options: StartOptions): MetadataThreads {
+  const { config, paths, kernel, onFatal, onRebuild, closers } = options
+  const store = openStoreClient({ path: paths.catalog, crashAt: config.crashAt })
+  const storeOrNone = store.catch(() => undefined) // who awaits `store` reports the error
+  closers.push(async () => (await storeOrNone)?.stop())
+  const index = startIndex({
     folder: paths.index,
     segmentFolder: paths.segment,
     kernel,
@@ -80,4 +72,6 @@ export function beginIndex({ config, paths, kernel, onFatal, onRebuild }: BeginO
     onFailed: onFatal,
     onProgress: onRebuild,
   })
+  closers.push(() => index.stop())
+  return { store, index }
 }

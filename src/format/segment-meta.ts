@@ -5,6 +5,7 @@
  */
 import type { Disk } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
+import { deleteFile, segmentFile } from '../util/paths.ts'
 import { readParquetFooter } from './parquet-footer.ts'
 import type { PoolSchema } from './schema.ts'
 
@@ -49,6 +50,24 @@ export interface SegmentMeta {
  */
 export function hasDeleteFile({ rows, deletes }: Pick<SegmentMeta, 'rows' | 'deletes'>): boolean {
   return rows === 0 || deletes > 0
+}
+
+/** The names of a segment's files. */
+export function fileNamesOf(meta: Pick<SegmentMeta, 'segment' | 'rows' | 'deletes'>): string[] {
+  const names = meta.rows > 0 ? [segmentFile(meta.segment)] : []
+  return hasDeleteFile(meta) ? [...names, deleteFile(meta.segment)] : names
+}
+
+type Sequences = Pick<SegmentMeta, 'segment' | 'sequenceFrom' | 'sequenceTo'>
+
+/** True where the sequences of `outer` hold those of `inner`. */
+export function isWithin(inner: Sequences, outer: Sequences): boolean {
+  return outer.sequenceFrom <= inner.sequenceFrom && inner.sequenceTo <= outer.sequenceTo
+}
+
+/** True where the rows of `one` are in `other` too: it names it as replaced, or holds its sequences. */
+export function covers(other: Sequences & Partial<Pick<Footer, 'replaces'>>, one: Sequences): boolean {
+  return other.replaces?.includes(one.segment) === true || isWithin(one, other)
 }
 
 /** The key-value metadata of a segment's Parquet file, as it is read. */

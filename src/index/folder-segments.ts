@@ -12,7 +12,7 @@
  */
 import { join } from 'node:path'
 import { type DeleteFile, readDeleteFile } from '../format/delete-file.ts'
-import { type Footer, readFooter } from '../format/segment-meta.ts'
+import { covers, type Footer, readFooter, type SegmentMeta } from '../format/segment-meta.ts'
 import { type Disk, readFile } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
 import { deleteFile, numberOfFile, segmentFile } from '../util/paths.ts'
@@ -77,13 +77,9 @@ export function liveSegments(found: readonly Footer[]): Footer[] {
   return live
 }
 
-function isCovered({ segment, sequenceFrom, sequenceTo }: Footer, live: readonly Footer[]): boolean {
-  return live.some(
-    later =>
-      later.segment > segment &&
-      (later.replaces.includes(segment) ||
-        (later.sequenceFrom <= sequenceFrom && sequenceTo <= later.sequenceTo)),
-  )
+/** True where a rebuild leaves the segment out, because a later one of `live` covers it. */
+export function isCovered(footer: Footer, live: readonly (Footer | SegmentMeta)[]): boolean {
+  return live.some(later => later.segment > footer.segment && covers(later, footer))
 }
 
 /**

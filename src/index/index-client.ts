@@ -29,8 +29,8 @@ export interface OpenIndexOptions extends StartIndexOptions, IndexOwner {}
 export interface StartedIndex {
   /** Rejects with Damaged or CannotRun after the thread has ended. */
   open(owner: IndexOwner): Promise<OpenedIndex>
-  /** Ends the thread where `open` was not called. */
-  leave(): Promise<void>
+  /** Closes the index, open or not, and ends the thread. It may be called again. */
+  stop(): Promise<void>
 }
 
 /** KeyIndex with the sweep, which runs after the server is ready. */
@@ -58,7 +58,6 @@ export function startIndex(options: StartIndexOptions): StartedIndex {
   const { onProgress, onFailed, ...data } = options
   const lost = (error: Error) => new Unavailable('index_failed', `the index thread failed: ${error.message}`)
   let isOpen = false
-  let isTaken = false
   const thread = startThread<IndexCalls, IndexEvents>({
     name: 'index',
     data,
@@ -70,7 +69,6 @@ export function startIndex(options: StartIndexOptions): StartedIndex {
   })
   return {
     open: async owner => {
-      isTaken = true
       try {
         const found = await thread.call('open', owner)
         isOpen = true
@@ -80,9 +78,7 @@ export function startIndex(options: StartIndexOptions): StartedIndex {
         throw error
       }
     },
-    leave: async () => {
-      if (!isTaken) await thread.stop()
-    },
+    stop: () => thread.stop(),
   }
 }
 

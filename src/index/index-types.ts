@@ -79,6 +79,11 @@ export interface FlushCommitted {
   readonly usPerKey?: number
 }
 
+/** A segment of a pool, and the number of its rows that are no longer visible. */
+export interface SegmentState extends SegmentMeta {
+  readonly deletedRows: number
+}
+
 /** One pool's state when the index is opened. Deleted rows are counted, not loaded (W-10). */
 export interface PoolState {
   readonly pool: number
@@ -89,7 +94,12 @@ export interface PoolState {
    * there was none.
    */
   readonly receivedToUs: number
-  readonly segments: readonly (SegmentMeta & { readonly deletedRows: number })[]
+  readonly segments: readonly SegmentState[]
+}
+
+/** The state of a pool of which nothing is flushed. */
+export function emptyPool(pool: number): PoolState {
+  return { pool, flushedSequence: 0, nextSegment: 1, receivedToUs: 0, segments: [] }
 }
 
 export interface IndexOpened {

@@ -23,6 +23,7 @@ import type {
   ObsoleteSegment,
   PoolState,
   QuerySegment,
+  SegmentState,
 } from './index-types.ts'
 import { ObsoleteSegments } from './obsolete-segments.ts'
 
@@ -39,12 +40,8 @@ export interface Snapshot {
   release(): void
 }
 
-/** A pool as other stages see it. */
-interface PoolView {
-  readonly flushedSequence: number
-  readonly nextSegment: number
-  readonly segments: readonly SegmentView[]
-}
+/** The flushed part of a pool, as other stages see it. */
+type FlushedPool = Pick<PoolState, 'flushedSequence' | 'nextSegment' | 'segments'>
 
 export interface Manifest {
   /**
@@ -64,7 +61,7 @@ export interface Manifest {
    */
   pinAll(): () => void
   /** undefined where nothing of the pool is flushed. */
-  pool(pool: number): PoolView | undefined
+  pool(pool: number): FlushedPool | undefined
   /** The numbers of the pools of which something is flushed. */
   pools(): number[]
   /** Every live segment with the paths of its files, which are not pinned. */
@@ -183,7 +180,7 @@ function entriesOf(pools: ReadonlyMap<number, ManifestPool>): ManifestSegment[] 
   return [...pools.values()].flatMap(({ segments }) => [...segments.values()])
 }
 
-function viewOf(pool: ManifestPool | undefined): PoolView | undefined {
+function viewOf(pool: ManifestPool | undefined): FlushedPool | undefined {
   if (pool === undefined) return undefined
   const { flushedSequence, nextSegment, segments } = pool
   return {
@@ -327,12 +324,6 @@ function pinEntries(obsolete: ObsoleteSegments, entries: readonly ManifestSegmen
   }
 }
 
-/** A segment as it is now. */
-interface SegmentView extends SegmentMeta {
-  /** The number of rows that are no longer visible. */
-  readonly deletedRows: number
-}
-
 interface Part extends DeletionVector {
   readonly commit: number
 }
@@ -356,12 +347,12 @@ interface ManifestSegment extends SegmentPaths {
    * Counts the rows of all parts, loaded or not. It is made anew with them, so that reading a pool
    * of thousands makes no objects.
    */
-  view: SegmentView
+  view: SegmentState
   pins: number
 }
 
 /** A segment without deletion vector parts; `known` counts those that are not loaded. */
-function newSegment(folder: string, pool: number, meta: SegmentMeta, known?: SegmentView): ManifestSegment {
+function newSegment(folder: string, pool: number, meta: SegmentMeta, known?: SegmentState): ManifestSegment {
   // Not join(), which parses both names: a start makes tens of thousands of these.
   const file = `${folder}${sep}${segmentFile(meta.segment)}`
   const deletes = `${folder}${sep}${deleteFile(meta.segment)}`

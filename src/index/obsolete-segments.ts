@@ -14,7 +14,7 @@
  * A removal that the disk refuses is tried again when more segments of the pool become obsolete,
  * and by the sweep of the next start.
  */
-import { hasDeleteFile, type SegmentMeta } from '../format/segment-meta.ts'
+import { hasDeleteFile, isWithin, type SegmentMeta } from '../format/segment-meta.ts'
 import type { ObsoleteSegment } from './index-types.ts'
 
 /** A segment whose files nothing names any more. */
@@ -167,10 +167,6 @@ export class ObsoleteSegments {
 
 function pathsOf({ meta, file, deletes }: ObsoleteFiles): string[] {
   return [...(meta.rows > 0 ? [file] : []), ...(hasDeleteFile(meta) ? [deletes] : [])]
-}
-
-function isWithin(inner: SegmentMeta, outer: SegmentMeta): boolean {
-  return outer.sequenceFrom <= inner.sequenceFrom && inner.sequenceTo <= outer.sequenceTo
 }
 
 function isOlder(one: SegmentMeta, than: SegmentMeta): boolean {

@@ -21,14 +21,14 @@
 import { dirname, join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { readDeleteFile } from '../format/delete-file.ts'
-import { type Footer, readFooter } from '../format/segment-meta.ts'
+import { type Footer, fileNamesOf, readFooter } from '../format/segment-meta.ts'
 import { type Disk, readFile, syncFolder } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
 import { SWEEP_FOOTERS_PER_TURN } from '../util/limits.ts'
 import { deleteFile, numberOfFile, segmentFile } from '../util/paths.ts'
-import { footerOfDeletes } from './folder-segments.ts'
+import { footerOfDeletes, isCovered } from './folder-segments.ts'
 import type { PoolState } from './index-types.ts'
-import { filesOf, type PoolFolder } from './uncommitted-files.ts'
+import type { PoolFolder } from './uncommitted-files.ts'
 
 export interface SweepOptions extends OrphanReader {
   readonly segmentFolder: string
@@ -139,7 +139,7 @@ function numberOf(name: string): number | undefined {
 }
 
 function orphansOf(disk: Disk, folder: string, state: PoolState | undefined): string[] {
-  const named = new Set(state === undefined ? [] : filesOf(state))
+  const named = new Set(state?.segments.flatMap(fileNamesOf))
   const nextSegment = state?.nextSegment ?? 1
   return disk.readdir(folder).filter(name => !named.has(name) && (numberOf(name) ?? 0) < nextSegment)
 }
@@ -177,7 +177,7 @@ function missingOf(options: SweepOptions, now: readonly PoolState[]): string[] {
   for (const state of now) {
     const folder = folders.get(state.pool)
     if (folder === undefined) continue // a deleted pool that is being dropped
-    for (const name of filesOf(state)) {
+    for (const name of state.segments.flatMap(fileNamesOf)) {
       const file = join(options.segmentFolder, folder, name)
       if (!options.disk.exists(file)) missing.push(file)
     }
@@ -257,7 +257,7 @@ async function obsoleteSteps(
     const footer = tryRead(reader, folder, mainOf(segment, names))
     if (footer === undefined) last.push(mainOf(segment, names))
     else if (footer.sequenceTo > (state?.flushedSequence ?? 0)) uncommitted.push(footer)
-    else if (isCovered(footer, state)) free.push(mainOf(segment, names))
+    else if (isCovered(footer, state?.segments ?? [])) free.push(mainOf(segment, names))
     else bound.push(footer)
   }
   const newestFirst = uncommitted.sort((a, b) => b.sequenceTo - a.sequenceTo)
@@ -266,14 +266,6 @@ async function obsoleteSteps(
   return around(
     names,
     mains.filter(step => step.length > 0),
-  )
-}
-
-/** True where a live segment covers it in a rebuild. */
-function isCovered({ segment, sequenceFrom, sequenceTo }: Footer, state: PoolState | undefined): boolean {
-  const live = state?.segments ?? []
-  return live.some(
-    one => one.segment > segment && one.sequenceFrom <= sequenceFrom && sequenceTo <= one.sequenceTo,
   )
 }
 

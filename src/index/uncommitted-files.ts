@@ -14,11 +14,12 @@
 
 import { join } from 'node:path'
 import { readDeleteFile } from '../format/delete-file.ts'
-import { hasDeleteFile, readFooter } from '../format/segment-meta.ts'
+import { covers, type Footer, fileNamesOf, readFooter } from '../format/segment-meta.ts'
 import { type Disk, readFile } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
-import { deleteFile, numberOfFile, segmentFile } from '../util/paths.ts'
-import type { PoolState } from './index-types.ts'
+import { deleteFile, numberOfFile } from '../util/paths.ts'
+import { footerOfDeletes } from './folder-segments.ts'
+import { emptyPool, type PoolState } from './index-types.ts'
 import type { HeldSequences } from './rebuild.ts'
 
 interface UncommittedOptions {
@@ -49,7 +50,7 @@ export async function decideOnUncommitted(options: UncommittedOptions): Promise<
     for (const name of numberedFrom(unnamed, missing.length > 0 ? 1 : state.nextSegment)) {
       const file = join(folder, name)
       const found = await readUncommitted(options, file, name)
-      const gone = missing.find(one => found.covers(state, numberOfFile(one) ?? 0))
+      const gone = missing.find(one => isCopyOf(found, state, numberOfFile(one) ?? 0))
       if (gone !== undefined)
         return { rebuild: `it is older than its segments: ${file} replaces ${gone}, which is missing` }
       const above = new Set(found.sequences.filter(sequence => sequence > state.flushedSequence))
@@ -74,8 +75,14 @@ function numberedFrom(unnamed: readonly string[], from: number): string[] {
 
 interface Uncommitted {
   readonly sequences: ArrayLike<number> & { filter(keep: (sequence: number) => boolean): Iterable<number> }
-  /** True where its rows cover that segment of the pool. */
-  covers(state: PoolState, segment: number): boolean
+  /** undefined where the file cannot be read. */
+  readonly footer: Footer | undefined
+}
+
+/** True where the file covers that segment of the pool. */
+function isCopyOf({ footer }: Uncommitted, { segments }: PoolState, segment: number): boolean {
+  const meta = segments.find(one => one.segment === segment)
+  return footer !== undefined && meta !== undefined && covers(footer, meta)
 }
 
 /** A file that cannot be read proves nothing: a rebuild could not read it either. */
@@ -85,16 +92,10 @@ async function readUncommitted(
   name: string,
 ): Promise<Uncommitted> {
   try {
-    const { from, to, replaces, sequences } = await readFileOf(options, file, name)
-    const covers = (state: PoolState, segment: number) => {
-      const meta = state.segments.find(one => one.segment === segment)
-      if (meta === undefined) return false
-      return replaces.includes(segment) || (from <= meta.sequenceFrom && meta.sequenceTo <= to)
-    }
-    return { sequences, covers }
+    return await readFileOf(options, file, name)
   } catch (error) {
     if (!(error instanceof Damaged)) throw error
-    return { sequences: new Float64Array(0), covers: () => false }
+    return { footer: undefined, sequences: new Float64Array(0) }
   }
 }
 
@@ -102,14 +103,13 @@ async function readUncommitted(
  * Reads the sequences of a file. Loads the reader of Parquet columns only when it is needed: it
  * would cost every start a quarter of a second.
  */
-async function readFileOf({ disk }: UncommittedOptions, file: string, name: string) {
+async function readFileOf({ disk }: UncommittedOptions, file: string, name: string): Promise<Uncommitted> {
   if (name === deleteFile(numberOfFile(name) ?? 0)) {
-    const { sequenceFrom: from, sequenceTo: to, sequences } = readDeleteFile(readFile(disk, file), file)
-    return { from, to, replaces: [], sequences: Float64Array.from(sequences) }
+    const footer = footerOfDeletes(readDeleteFile(readFile(disk, file), file))
+    return { footer, sequences: Float64Array.from(footer.sequences) }
   }
   const { readSequences } = await import('../format/segment-keys.ts')
-  const { sequenceFrom: from, sequenceTo: to, replaces } = readFooter(disk, file)
-  return { from, to, replaces, sequences: await readSequences(file) }
+  return { footer: readFooter(disk, file), sequences: await readSequences(file) }
 }
 
 /**
@@ -142,14 +142,8 @@ export function comparePoolFolders(
 ): PoolFolder[] {
   const states = new Map(opened.map(state => [state.pool, state]))
   return folders.map(({ pool, folder, names }) => {
-    const state = states.get(pool) ?? {
-      pool,
-      flushedSequence: 0,
-      nextSegment: 1,
-      receivedToUs: 0,
-      segments: [],
-    }
-    const named = filesOf(state)
+    const state = states.get(pool) ?? emptyPool(pool)
+    const named = state.segments.flatMap(fileNamesOf)
     const known = new Set(named)
     const unnamed = names.filter(name => !known.has(name))
     const isWhole = names.length - unnamed.length === named.length
@@ -160,14 +154,4 @@ export function comparePoolFolders(
 function missingOf(named: readonly string[], names: readonly string[]): string[] {
   const there = new Set(names)
   return named.filter(name => !there.has(name))
-}
-
-/** The names of the files of a pool's segments. */
-export function filesOf(state: PoolState): string[] {
-  const names: string[] = []
-  for (const { segment, rows, deletes } of state.segments) {
-    if (rows > 0) names.push(segmentFile(segment))
-    if (hasDeleteFile({ rows, deletes })) names.push(deleteFile(segment))
-  }
-  return names
 }

@@ -32,8 +32,8 @@ export interface StartedLog {
    * with Damaged, CannotRun (no room), or the error that `replay` threw; the thread has ended then.
    */
   recover(options: RecoverOptions): Promise<OpenedLog>
-  /** Ends the thread if `recover` was not called. */
-  leave(): Promise<void>
+  /** Stops the log as Commit.stop does, or ends the thread where no log is open. */
+  stop(): Promise<void>
 }
 
 /** Starts the log thread. The spare thread is started when the log is open. */
@@ -46,14 +46,16 @@ export function startLog(options: OpenLogOptions): StartedLog {
   }
   const reading = threads.log.call('read', undefined)
   reading.catch(() => {}) // `recover` reports it
-  let isTaken = false
+  let opening: Promise<OpenedLog> | undefined
   return {
     recover: recover => {
-      isTaken = true
-      return openOver(threads, data, recover, reading)
+      opening = openOver(threads, data, recover, reading)
+      return opening
     },
-    leave: async () => {
-      if (!isTaken) await threads.log.terminate()
+    stop: async () => {
+      // The caller of `recover` reports why it failed.
+      const opened = await opening?.catch(() => undefined)
+      await (opened === undefined ? threads.log.terminate() : opened.commit.stop())
     },
   }
 }

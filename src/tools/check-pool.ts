@@ -13,7 +13,7 @@ import { VERSION_BYTES } from '../format/key-version.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { Footer, SegmentMeta } from '../format/segment-meta.ts'
 import { type KeyStore, NOWHERE } from '../index/index-store.ts'
-import type { PoolState } from '../index/index-types.ts'
+import { emptyPool, type PoolState } from '../index/index-types.ts'
 import { type InspectedIndex, keysOfPool, lookupVersions } from '../index/inspect-index.ts'
 import type { Index } from '../index/key-index.ts'
 import { disk } from '../util/disk.ts'
@@ -54,13 +54,7 @@ export async function checkPoolFolder(
     }
     return
   }
-  const state = index.state ?? {
-    pool: pool.number,
-    flushedSequence: 0,
-    nextSegment: 1,
-    receivedToUs: 0,
-    segments: [],
-  }
+  const state = index.state ?? emptyPool(pool.number)
   checkState(check, state, report)
   count(report, state.segments)
   const before = report.count

@@ -9,7 +9,13 @@ import { type DeleteFile, readDeleteFile } from '../format/delete-file.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import { withParquet } from '../format/segment-file.ts'
 import { readSegmentKeys, type SegmentKeys } from '../format/segment-keys.ts'
-import { type Footer, hasDeleteFile, readFooter, type SegmentMeta } from '../format/segment-meta.ts'
+import {
+  type Footer,
+  fileNamesOf,
+  hasDeleteFile,
+  readFooter,
+  type SegmentMeta,
+} from '../format/segment-meta.ts'
 import { footerOfDeletes, liveSegments } from '../index/folder-segments.ts'
 import { fileChecksum } from '../util/crc32.ts'
 import { disk, readFile } from '../util/disk.ts'
@@ -196,11 +202,8 @@ function bytesOf(folder: string, meta: SegmentMeta): number | undefined {
 }
 
 /** The files that a segment should have. */
-export function segmentFilesOf(folder: string, { segment, rows, deletes }: SegmentMeta | Footer): string[] {
-  return [
-    ...(rows > 0 ? [join(folder, segmentFile(segment))] : []),
-    ...(hasDeleteFile({ rows, deletes }) ? [join(folder, deleteFile(segment))] : []),
-  ]
+export function segmentFilesOf(folder: string, meta: SegmentMeta | Footer): string[] {
+  return fileNamesOf(meta).map(name => join(folder, name))
 }
 
 /** The wanted values of a segment: by the manifest, or by its own footer alone. */

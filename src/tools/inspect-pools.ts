@@ -8,7 +8,7 @@
 import type { Memory } from '../catalog/memory.ts'
 import type { Pool } from '../catalog/model.ts'
 import { type Footer, hasDeleteFile, readFooter, type SegmentMeta } from '../format/segment-meta.ts'
-import type { PoolState } from '../index/index-types.ts'
+import { emptyPool, type PoolState } from '../index/index-types.ts'
 import type { Debt } from '../store/compaction/compaction-types.ts'
 import { cutoffUs, inspectPool as inspectSegments } from '../store/compaction/pick-compaction.ts'
 import { wallMs } from '../util/clock.ts'
@@ -162,7 +162,7 @@ async function inspectFiles(
   const report = new Report()
   const footers = await liveFooters(folder, pool.number, report)
   const flushedSequence = footers.reduce((most, { sequenceTo }) => Math.max(most, sequenceTo), 0)
-  flushed.push({ pool: pool.number, flushedSequence, nextSegment: 0, receivedToUs: 0, segments: [] })
+  flushed.push({ ...emptyPool(pool.number), flushedSequence })
   const files = footers.flatMap(footer => segmentFilesOf(folder, footer)).filter(file => disk.exists(file))
   return {
     ...namesOf(pool),

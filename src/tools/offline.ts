@@ -10,9 +10,9 @@ import { availableParallelism } from 'node:os'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Pool } from '../catalog/model.ts'
-import { openCatalog } from '../catalog/open-catalog.ts'
 import type { Config } from '../engine/config.ts'
-import { flushedSequences, openIndexOf, openStages, rebuiltNotes } from '../engine/stages.ts'
+import { flushedSequences, openMetadata, openStages, rebuiltNotes } from '../engine/stages.ts'
+import { type Closers, startMetadataThreads, startThreads } from '../engine/start-threads.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
 import { createManifest, type Snapshot } from '../index/manifest.ts'
 import type { QueryEngine } from '../query/query-types.ts'
@@ -72,7 +72,7 @@ export async function openOffline(
   const folder: Folder = { ...stopped, config: { ...config, clientId: '', clientSecret: '' } }
   const first = await openCatalogAndIndex(folder)
   if (!replay || !hasUnflushed(folder, first)) return offlineOf(folder, first, 0)
-  await closeCatalogAndIndex(first)
+  await closeAll(first.closers)
   const replayed = await replayAndFlush(folder)
   return offlineOf(folder, await openCatalogAndIndex(folder), replayed)
 }
@@ -84,6 +84,7 @@ interface Folder extends StoppedFolder {
 interface CatalogAndIndex {
   readonly catalog: Catalog
   readonly index: OpenedIndex
+  readonly closers: Closers
 }
 
 /** Ends the command after a thread failure. The folder is as a kill would leave it. */
@@ -94,24 +95,25 @@ function onFatal(error: Error): void {
 }
 
 async function openCatalogAndIndex({ config, paths, kernel }: Folder): Promise<CatalogAndIndex> {
-  const { catalog } = await openCatalog({ paths, crashAt: config.crashAt })
   const progress = createProgress('rebuilding the index')
+  const closers: Closers = []
   try {
     const onRebuild = (done: number, of: number) => progress.step(done, of, 'rows')
-    const index = await openIndexOf({ config, paths, kernel, onFatal, onRebuild }, catalog)
+    const options = { config, paths, kernel, onFatal, onRebuild, closers }
+    const { opened, index } = await openMetadata(startMetadataThreads(options), options)
     for (const line of rebuiltNotes(index)) note(line)
-    return { catalog, index }
+    return { catalog: opened.catalog, index, closers }
   } catch (error) {
-    await catalog.stop()
+    await closeAll(closers).catch(() => undefined) // the first error says more
     throw error
   } finally {
     progress.end()
   }
 }
 
-async function closeCatalogAndIndex({ catalog, index }: CatalogAndIndex): Promise<void> {
-  await index.index.stop()
-  await catalog.stop()
+/** The log closes before the index and the catalog, as at a clean stop. */
+async function closeAll(closers: Closers): Promise<void> {
+  for (const close of closers.reverse()) await close()
 }
 
 /** True too where the log is damaged: the replay then reports the damage. */
@@ -130,11 +132,12 @@ const NO_MERGER: Merger = {
 
 /** A start and a clean stop without HTTP. Returns the number of requests that were replayed. */
 async function replayAndFlush({ config, paths, kernel }: Folder): Promise<number> {
-  const closers: (() => Promise<unknown>)[] = []
+  const closers: Closers = []
   try {
     const merger = () => NO_MERGER
     const onRebuild = () => undefined // openCatalogAndIndex has rebuilt the index
-    const stages = await openStages({ config, paths, kernel, onFatal, closers, merger, onRebuild })
+    const options = { config, paths, kernel, onFatal, onRebuild, closers, merger }
+    const stages = await openStages(startThreads(options), options)
     const { replayed } = stages.log.summary
     const flushed = await stages.pools.stop(OFFLINE_FLUSH_MS_MAX)
     stages.metrics.stop()
@@ -145,8 +148,7 @@ async function replayAndFlush({ config, paths, kernel }: Folder): Promise<number
     note(`replayed ${replayed} requests from the log and flushed them`)
     return replayed
   } finally {
-    // The log closes before the index and the catalog, as at a clean stop.
-    for (const close of closers.reverse()) await close()
+    await closeAll(closers)
   }
 }
 
@@ -176,7 +178,7 @@ function offlineOf(folder: Folder, opened: CatalogAndIndex, replayed: number): O
     },
     close: async () => {
       if (engine !== undefined) await (await engine).stop()
-      await closeCatalogAndIndex(opened)
+      await closeAll(opened.closers)
       disk.close(must(lock, 'the lock of a data folder'))
     },
   }

@@ -42,7 +42,7 @@ interface FlushWaiter {
 }
 
 /** A pool's memtable and its flushes. */
-export class PoolState {
+export class FlushingPool {
   readonly info: FlushPool
   readonly memtable = new PoolMemtable()
   /** Flushes under way, in order. */
@@ -99,7 +99,7 @@ type FlushPhase = 'waiting' | 'writing' | 'written' | 'indexing'
 
 /** One flush: groups of the memtable, and recent flushes whose rows it writes again. */
 export class Flush {
-  readonly state: PoolState
+  readonly state: FlushingPool
   readonly segment: number
   readonly groups: readonly MemtableGroup[]
   readonly rewritten: readonly RecentFlush[]
@@ -126,7 +126,7 @@ export class Flush {
   done: FlushDone | undefined
 
   constructor(
-    state: PoolState,
+    state: FlushingPool,
     groups: readonly MemtableGroup[],
     rewritten: readonly RecentFlush[],
     beginMs: number,
@@ -213,37 +213,42 @@ export interface FlushedSegment {
   readonly rows: number
 }
 
-interface PipelineDeps {
+/** The functions of other layers that a flush calls. */
+export interface FlushDeps {
   readonly writer: SegmentWriter
   /** KeyIndex.commit. */
   readonly commit: (flushes: readonly FlushCommit[]) => Promise<readonly FlushCommitted[]>
-  /** Syncs the log up to everything appended before the call. */
+  /** Commit.syncAll: syncs the log up to everything appended before the call (W-13). */
   readonly syncLog: () => Promise<void>
-  /** Flushes are synced; called in each pool's order. */
-  readonly onCommitted: (
-    flushes: readonly { readonly flush: Flush; readonly flushed: FlushedSegment }[],
-  ) => void
-  /**
-   * All failed flushes of a pool have their entries; or one more flush of a dropped pool has ended.
-   */
-  readonly onReturned: (state: PoolState, flushes: readonly Flush[]) => void
-  /** A flush failed; called once for each failure, before its entries are back. */
-  readonly onFailed: (state: PoolState, error: Error) => void
-  /** The entries of a flush are lost from memory: the process must end. */
+  /** The entries of a flush are lost from memory. The process must end; the log has them. */
   readonly onFatal: (error: Error) => void
 }
 
+/** The flusher's side of the flushes under way. */
+interface FlushListener {
+  /** Flushes are synced; called in each pool's order. */
+  committed(flushes: readonly { readonly flush: Flush; readonly flushed: FlushedSegment }[]): void
+  /**
+   * All failed flushes of a pool have their entries; or one more flush of a dropped pool has ended.
+   */
+  returned(state: FlushingPool, flushes: readonly Flush[]): void
+  /** A flush failed; called once for each failure, before its entries are back. */
+  failed(state: FlushingPool, error: Error): void
+}
+
 export class FlushPipeline {
-  readonly #deps: PipelineDeps
+  readonly #deps: FlushDeps
+  readonly #listener: FlushListener
   /** Pools with written flushes that no transaction has yet. */
-  readonly #written = new Set<PoolState>()
+  readonly #written = new Set<FlushingPool>()
   #isIndexing = false
   #count = 0
   #weight = 0
   #bytes = 0
 
-  constructor(deps: PipelineDeps) {
+  constructor(deps: FlushDeps, listener: FlushListener) {
     this.#deps = deps
+    this.#listener = listener
   }
 
   /** Flushes under way, of all pools. */
@@ -268,7 +273,7 @@ export class FlushPipeline {
   }
 
   /** Cancels a pool's flushes: those that are not yet with the index come back. */
-  cancel(state: PoolState): void {
+  cancel(state: FlushingPool): void {
     for (const flush of state.underWay) if (flush.phase !== 'indexing') flush.hasFailed = true
     this.#returnFailed(state)
   }
@@ -329,12 +334,12 @@ export class FlushPipeline {
    * find both. The newest file goes first, because a rebuild takes the last segment for the end of
    * all that is flushed. All flushes of a pool wait for the same removal, so they stay in order.
    */
-  #unlinkOrphans(state: PoolState): Promise<void> {
+  #unlinkOrphans(state: FlushingPool): Promise<void> {
     if (state.orphans.length > 0) state.unlinking = this.#unlink(state, state.orphans.splice(0))
     return state.unlinking
   }
 
-  async #unlink(state: PoolState, orphans: readonly number[]): Promise<void> {
+  async #unlink(state: FlushingPool, orphans: readonly number[]): Promise<void> {
     try {
       for (const segment of orphans.toSorted((a, b) => b - a))
         await this.#deps.writer.unlink(state.info.folder, [segment])
@@ -389,7 +394,7 @@ export class FlushPipeline {
         rows: flush.rows,
       },
     }))
-    this.#deps.onCommitted(flushed)
+    this.#listener.committed(flushed)
   }
 
   #fail(flush: Flush, error: Error): void {
@@ -397,7 +402,7 @@ export class FlushPipeline {
     // An earlier flush failed, and this one was returned with it.
     if (!underWay.includes(flush)) return
     for (const later of underWay.slice(underWay.indexOf(flush))) later.hasFailed = true
-    this.#deps.onFailed(flush.state, error)
+    this.#listener.failed(flush.state, error)
     this.#returnFailed(flush.state)
   }
 
@@ -405,7 +410,7 @@ export class FlushPipeline {
    * Returns all failed flushes of the pool at once, as soon as none of them is in the segment
    * thread.
    */
-  #returnFailed(state: PoolState): void {
+  #returnFailed(state: FlushingPool): void {
     const from = state.underWay.findIndex(flush => flush.hasFailed)
     if (from < 0) return
     const failed = state.underWay.slice(from)
@@ -413,6 +418,6 @@ export class FlushPipeline {
     state.underWay = state.underWay.slice(0, from)
     this.#add(failed, -1)
     for (const flush of failed) if (flush.isPosted) state.orphans.push(flush.segment)
-    this.#deps.onReturned(state, failed)
+    this.#listener.returned(state, failed)
   }
 }

@@ -15,7 +15,6 @@
  */
 
 import type { PoolSchema } from '../../format/schema.ts'
-import type { FlushCommit, FlushCommitted } from '../../index/index-types.ts'
 import { assert, must } from '../../util/assert.ts'
 import { callAfter, monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
@@ -30,11 +29,17 @@ import {
   MEMTABLE_BYTES_MAX,
   RECENT_FLUSH_ROWS_MAX,
 } from '../../util/limits.ts'
-import { Flush, type FlushedSegment, FlushPipeline, type FlushPool, PoolState } from './flush-pipeline.ts'
+import {
+  Flush,
+  type FlushDeps,
+  type FlushedSegment,
+  FlushingPool,
+  FlushPipeline,
+  type FlushPool,
+} from './flush-pipeline.ts'
 import { FlushQueue, FlushThrottle, isDue, type Lane, largestOverLimit } from './flush-policy.ts'
 import { ENTRY_WORDS, type FlushLimits, MemtableBudget, type MemtableEntry, type Moment } from './memtable.ts'
 import { RecentFlushes } from './recent-flushes.ts'
-import type { SegmentWriter } from './segment-writer.ts'
 
 /** What a wait for a pool ends with when the pool is deleted. */
 export const poolDeleted = () => new Unavailable('pool_deleted', 'the Data Pool was deleted')
@@ -47,18 +52,11 @@ export interface FlushClock {
 }
 
 /** The flusher's dependencies. */
-interface FlusherDeps {
-  readonly writer: SegmentWriter
-  /** KeyIndex.commit. */
-  readonly commit: (flushes: readonly FlushCommit[]) => Promise<readonly FlushCommitted[]>
-  /** Commit.syncAll (W-13). */
-  readonly syncLog: () => Promise<void>
+interface FlusherDeps extends FlushDeps {
   /** Synced flushes, in each pool's order. The manifest must know them when this returns. */
   readonly onCommitted: (flushes: readonly FlushedSegment[]) => void
   /** A flush failed. Its entries are back, and it is tried again after DISK_RETRY_MS. */
   readonly onFailed: (pool: number, error: Error) => void
-  /** Entries are lost from memory. The process must end; the log has them. */
-  readonly onFatal: (error: Error) => void
   /**
    * Entries are flushed and no flush will write them again: the memory of their batches is free.
    */
@@ -100,14 +98,14 @@ export class Flusher {
   readonly #pipeline: FlushPipeline
   readonly #budget = new MemtableBudget(MEMTABLE_BYTES_MAX)
   readonly #recent: RecentFlushes
-  readonly #pools = new Map<number, PoolState>()
+  readonly #pools = new Map<number, FlushingPool>()
   /** Pools with something unflushed. */
-  readonly #unflushed = new Set<PoolState>()
+  readonly #unflushed = new Set<FlushingPool>()
   /** Pools whose last flush failed. */
-  readonly #failing = new Set<PoolState>()
-  readonly #queue = new FlushQueue<PoolState>()
+  readonly #failing = new Set<FlushingPool>()
+  readonly #queue = new FlushQueue<FlushingPool>()
   readonly #dropped = new Set<number>()
-  readonly #dropWaiters = new Map<PoolState, () => void>()
+  readonly #dropWaiters = new Map<FlushingPool, () => void>()
   #lastSequence = 0
   #isStartDue = false
   /** `roomFor` returned false because flushes are behind. */
@@ -123,21 +121,17 @@ export class Flusher {
     this.#throttle = new FlushThrottle(
       deps.limits ?? { rows: FLUSH_ROWS, bytes: FLUSH_BYTES, entries: FLUSH_ENTRIES },
     )
-    this.#pipeline = new FlushPipeline({
-      writer: deps.writer,
-      commit: deps.commit,
-      syncLog: deps.syncLog,
-      onFatal: deps.onFatal,
-      onCommitted: flushes => this.#committed(flushes),
-      onFailed: (state, error) => this.#failed(state, error),
-      onReturned: (state, flushes) => this.#returned(state, flushes),
+    this.#pipeline = new FlushPipeline(deps, {
+      committed: flushes => this.#committed(flushes),
+      failed: (state, error) => this.#failed(state, error),
+      returned: (state, flushes) => this.#returned(state, flushes),
     })
   }
 
   /** Makes a pool known, at start or when it is created. */
   addPool(pool: FlushPool): void {
     assert(!this.#pools.has(pool.pool), 'a pool is added once')
-    this.#pools.set(pool.pool, new PoolState(pool))
+    this.#pools.set(pool.pool, new FlushingPool(pool))
   }
 
   /** Takes the next segment number, for a segment that compaction writes. */
@@ -313,7 +307,7 @@ export class Flusher {
     if (this.#pipeline.count === 0) this.#onIdle?.()
   }
 
-  #pool(pool: number): PoolState {
+  #pool(pool: number): FlushingPool {
     return must(this.#pools.get(pool), `pool ${pool} of the flusher`)
   }
 
@@ -335,7 +329,7 @@ export class Flusher {
   }
 
   /** The lane in which a pool should wait for a flush; undefined when it needs none now. */
-  #laneOf(state: PoolState, now: Moment): Lane | undefined {
+  #laneOf(state: FlushingPool, now: Moment): Lane | undefined {
     const { memtable } = state
     if (state.isDropped || memtable.isEmpty || state.retryAtMs > now.ms) return undefined
     if (memtable.fullness(this.#throttle.limits) >= 1) return 'urgent'
@@ -348,7 +342,7 @@ export class Flusher {
    * Queues a pool that needs a flush. Flushes start after the caller's turn, when its appends are
    * complete.
    */
-  #enqueue(state: PoolState, now = this.#now()): void {
+  #enqueue(state: FlushingPool, now = this.#now()): void {
     const lane = this.#laneOf(state, now)
     if (lane !== undefined) this.#queue.put(state, lane)
     if (this.#queue.isEmpty || this.#isStartDue) return
@@ -372,7 +366,7 @@ export class Flusher {
   }
 
   /** Starts a flush and returns its weight. */
-  #start(state: PoolState): number {
+  #start(state: FlushingPool): number {
     const weight = Math.ceil(FLUSHES_SMALL * Math.min(1, state.memtable.fullness(this.#throttle.limits)))
     state.isTooLarge = false
     const groups = state.memtable.take(this.#throttle.limits)
@@ -414,7 +408,7 @@ export class Flusher {
     else this.#deps.onFreed?.(recent.entries)
   }
 
-  #failed(state: PoolState, error: Error): void {
+  #failed(state: FlushingPool, error: Error): void {
     state.retryAtMs = this.#clock.nowMs() + DISK_RETRY_MS
     if (!state.isDropped) this.#failing.add(state)
     for (const waiter of state.waiters.splice(0))
@@ -423,7 +417,7 @@ export class Flusher {
     this.#deps.onFailed(state.info.pool, error)
   }
 
-  #returned(state: PoolState, flushes: readonly Flush[]): void {
+  #returned(state: FlushingPool, flushes: readonly Flush[]): void {
     if (state.isDropped) {
       this.#discard(state, flushes)
       return
@@ -434,14 +428,14 @@ export class Flusher {
   }
 
   /** Removes a dropped pool's files. Where the disk refuses, they go with the pool's folder. */
-  #discard(state: PoolState, flushes: readonly Flush[]): void {
+  #discard(state: FlushingPool, flushes: readonly Flush[]): void {
     for (const flush of flushes) this.#budget.remove(flush.bytes)
     const unlinked = this.#deps.writer.unlink(state.info.folder, state.orphans.splice(0))
     state.discards.push(unlinked.catch(error => this.#deps.onFailed(state.info.pool, error as Error)))
     this.#settle(state)
   }
 
-  #settle(state: PoolState): void {
+  #settle(state: FlushingPool): void {
     this.#announceIdle()
     if (state.isClean) this.#unflushed.delete(state)
     if (state.isDropped && state.isClean) {
