@@ -74,7 +74,6 @@ function makeInputs(folder: string, rows: number, deletedRows: number): MergeInp
       replaces: [],
       sequenceFrom,
       sequenceTo: sequenceFrom + rows - 1,
-      giveBack: false,
     })
     const deletionVectors = { segment, rows: Uint32Array.from({ length: deletedRows }, (_, i) => i) }
     return { meta: must(meta, 'a segment'), deletionVectors: deletedRows === 0 ? [] : [deletionVectors] }

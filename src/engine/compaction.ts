@@ -11,28 +11,21 @@ import type { OpenedIndex } from '../index/index-client.ts'
 import type { Manifest } from '../index/manifest.ts'
 import type { Commit } from '../log/log-types.ts'
 import type { SegmentChecks } from '../store/check/segment-checks.ts'
-import type { CompactPool, Merger, ServerLoad } from '../store/compaction/compaction-types.ts'
+import type { CompactPool, ServerLoad } from '../store/compaction/compaction-types.ts'
 import { Scheduler } from '../store/compaction/scheduler.ts'
 import type { Flusher } from '../store/flush/flusher.ts'
 import type { SegmentThread } from '../store/flush/segment-writer.ts'
 import { must } from '../util/assert.ts'
 import { callAfter, monotonicMs, wallMs } from '../util/clock.ts'
 import { warn } from '../util/say.ts'
-import type { Config } from './config.ts'
-import type { Metrics } from './metrics.ts'
-import type { Pools } from './pools.ts'
+import type { Pools, PoolsOptions } from './pools.ts'
 
 const DAY_MS = 86_400_000
 
-interface CompactionWiring {
-  readonly config: Config
-  readonly catalog: Catalog
-  readonly index: OpenedIndex
+interface CompactionWiring extends PoolsOptions {
   readonly manifest: Manifest
   readonly flusher: Flusher
   readonly writer: SegmentThread
-  readonly merger: Merger
-  readonly metrics: Metrics
   readonly checks: SegmentChecks
   /** Makes a living pool known to the flusher. */
   readonly makeKnown: (pool: number) => void
@@ -43,7 +36,6 @@ interface CompactionWiring {
   readonly lastAppendMs: () => number
   /** undefined while the log is not open. */
   readonly commit: () => Commit | undefined
-  readonly onFatal: (error: Error) => void
 }
 
 /** The scheduler of all pools. `Scheduler.start` begins its work. */

@@ -82,7 +82,7 @@ export function createMetrics(): Metrics {
     ['code'],
     byOne(refusals),
   )
-  countedPlainly(registers, 'weir_received_bytes_total', 'bytes of request bodies', () => bytes)
+  countedByLabel(registers, 'weir_received_bytes_total', 'bytes of request bodies', [], () => [[[], bytes]])
   const histogram = (name: string, help: string, buckets: number[]) =>
     new Histogram({ name, help, buckets, registers })
   const syncs = countSyncs(registers)
@@ -147,7 +147,7 @@ function countSyncs(registers: Registry[]): Metrics['sync'] {
     registers,
     collect: observe,
   })
-  countedPlainly(registers, 'weir_log_bytes_total', 'bytes written to the log', () => bytes)
+  countedByLabel(registers, 'weir_log_bytes_total', 'bytes written to the log', [], () => [[[], bytes]])
   return (ms, count) => {
     bytes += count
     held.push(ms)
@@ -243,18 +243,6 @@ function labelsOf(
   const shown = (value: string | number) =>
     typeof value === 'string' ? value.split('\n').map(printable).join('\n') : value
   return Object.fromEntries(names.map((name, index) => [name, shown(values[index] ?? '')]))
-}
-
-function countedPlainly(registers: Registry[], name: string, help: string, count: () => number): void {
-  new Counter({
-    name,
-    help,
-    registers,
-    collect() {
-      this.reset()
-      this.inc(count())
-    },
-  })
 }
 
 /** Events by pool, result and code. A Map in a Map: no text is joined for each request. */

@@ -43,7 +43,7 @@ import { wireCompaction } from './compaction.ts'
 import type { Config } from './config.ts'
 import type { Metrics } from './metrics.ts'
 
-interface PoolsOptions {
+export interface PoolsOptions {
   readonly config: Config
   readonly paths: Paths
   readonly catalog: Catalog

@@ -65,7 +65,7 @@ export function isWithin(inner: Sequences, outer: Sequences): boolean {
   return outer.sequenceFrom <= inner.sequenceFrom && inner.sequenceTo <= outer.sequenceTo
 }
 
-/** True where the rows of `one` are in `other` too: it names it as replaced, or holds its sequences. */
+/** True where `other` names the segment `one` as replaced, or holds its sequences. */
 export function covers(other: Sequences & Partial<Pick<Footer, 'replaces'>>, one: Sequences): boolean {
   return other.replaces?.includes(one.segment) === true || isWithin(one, other)
 }

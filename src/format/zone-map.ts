@@ -43,50 +43,60 @@ export function rangeOf(pieces: readonly Data[], type: ColumnType): Range {
 }
 
 function rangeOfPiece(piece: Data, type: ColumnType): Range {
+  const order = orderOf(piece, type)
+  if (order === undefined) return undefined
+  const [min, max] = minMaxRows(order, piece.length)
+  const read = valueReader(piece, type)
+  return { min: read(min), max: read(max) }
+}
+
+/** The order of a piece's rows; undefined where no range of the type is kept. */
+function orderOf(piece: Data, type: ColumnType): RowOrder | undefined {
   switch (type) {
     case 'STRING':
-      return rangeOfTexts(piece)
+      return textOrder(piece.valueOffsets as Int32Array, piece.values as Uint8Array)
     case 'INT64':
     case 'TIMESTAMP':
-      return rangeOfLongs(piece)
+      return longOrder(wordsOf(piece))
     case 'INT8':
     case 'INT16':
     case 'INT32':
-    case 'DATE': {
-      const values = piece.values as Int32Array
-      let [min, max] = [values[0]!, values[0]!]
-      for (let i = 1; i < piece.length; i++) {
-        const value = values[i]!
-        if (value < min) min = value
-        if (value > max) max = value
-      }
-      return { min, max }
-    }
+    case 'DATE':
+      return numberOrder(piece.values as Int32Array)
     default:
       return undefined
   }
 }
 
-/** In words of 32 bits: a bigint per row would be garbage. */
-function rangeOfLongs(piece: Data): Range {
-  const words = wordsOf(piece)
+/** Below 0, 0 or above 0, as the value of row `a` is below, equal to or above that of row `b`. */
+export type RowOrder = (a: number, b: number) => number
+
+/** The first rows with the smallest and with the largest value. There is at least one row. */
+export function minMaxRows(order: RowOrder, rows: number): readonly [min: number, max: number] {
   let [min, max] = [0, 0]
-  const isBelow = (a: number, b: number) => {
-    const [high, other] = [words[2 * a + 1]!, words[2 * b + 1]!]
-    return high < other || (high === other && words[2 * a]! >>> 0 < words[2 * b]! >>> 0)
+  for (let row = 1; row < rows; row++) {
+    if (order(row, min) < 0) min = row
+    else if (order(row, max) > 0) max = row
   }
-  for (let i = 1; i < piece.length; i++) {
-    if (isBelow(i, min)) min = i
-    if (isBelow(max, i)) max = i
-  }
-  const longAt = (i: number) => BigInt(words[2 * i + 1]!) * 0x1_0000_0000n + BigInt(words[2 * i]! >>> 0)
-  return { min: longAt(min), max: longAt(max) }
+  return [min, max]
 }
 
-function rangeOfTexts(piece: Data): Range {
-  const offsets = piece.valueOffsets as Int32Array
-  const bytes = piece.values as Uint8Array
-  const order = (a: number, b: number) => {
+/** Order of integers of up to 32 bits. */
+export function numberOrder(values: ArrayLike<number>): RowOrder {
+  return (a, b) => values[a]! - values[b]!
+}
+
+/** Order of signed 64-bit integers, compared as halves: a bigint per row would be garbage. */
+export function longOrder(words: Int32Array): RowOrder {
+  return (a, b) => {
+    const high = words[2 * a + 1]! - words[2 * b + 1]!
+    return high !== 0 ? high : (words[2 * a]! >>> 0) - (words[2 * b]! >>> 0)
+  }
+}
+
+/** Order of texts: by bytes, as DuckDB compares strings, then the shorter first. */
+export function textOrder(offsets: Int32Array, bytes: Uint8Array): RowOrder {
+  return (a, b) => {
     const [from, other] = [offsets[a]!, offsets[b]!]
     const [length, otherLength] = [offsets[a + 1]! - from, offsets[b + 1]! - other]
     const shared = Math.min(length, otherLength)
@@ -95,15 +105,6 @@ function rangeOfTexts(piece: Data): Range {
       if (difference !== 0) return difference
     }
     return length - otherLength
-  }
-  let [min, max] = [0, 0]
-  for (let i = 1; i < piece.length; i++) {
-    if (order(i, min) < 0) min = i
-    if (order(i, max) > 0) max = i
-  }
-  return {
-    min: bytes.slice(offsets[min], offsets[min + 1]),
-    max: bytes.slice(offsets[max], offsets[max + 1]),
   }
 }
 

@@ -28,7 +28,7 @@ import {
   segmentKey,
   TAG,
 } from './index-entry.ts'
-import type { KeyTxn } from './index-store.ts'
+import { entriesBetween, type KeyTxn } from './index-store.ts'
 import type { CompactionCommit, DeletionVector, FlushCommit } from './index-types.ts'
 
 /** A pool that has no entry yet. */
@@ -283,18 +283,11 @@ function addDeletionVectorEntry(
  */
 function mergeShortEntries(txn: KeyTxn, pool: number, segment: number, commit: number): void {
   const prefix = deletionVectorPrefix(pool, segment)
-  const end = after(prefix)
   const parts: Uint32Array[] = []
-  for (let from = prefix; ; ) {
-    const entries = txn.range(from, end, STEP_ENTRIES)
-    for (const [key, value] of entries) {
-      if (value.byteLength > DELETION_VECTOR_MERGE_BYTES_MAX) continue
-      parts.push(decodeDeletionVector(value))
-      txn.remove(key)
-    }
-    const last = entries.at(-1)
-    if (last === undefined || entries.length < STEP_ENTRIES) break
-    from = Buffer.concat([last[0], Uint8Array.of(0)])
+  for (const [key, value] of entriesBetween(txn, prefix, after(prefix), STEP_ENTRIES)) {
+    if (value.byteLength > DELETION_VECTOR_MERGE_BYTES_MAX) continue
+    parts.push(decodeDeletionVector(value))
+    txn.remove(key)
   }
   if (parts.length > 0)
     txn.put(deletionVectorKey(pool, segment, commit), encodeDeletionVector(mergeRows(parts)))

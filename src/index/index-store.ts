@@ -10,6 +10,7 @@
  */
 
 import type { KeyRun } from '../format/key-run.ts'
+import { INDEX_SLICE_ENTRIES } from '../util/limits.ts'
 import type { KernelChoice } from '../util/native.ts'
 
 /** A key and its value. Both are copies that the caller owns. */
@@ -63,6 +64,22 @@ export interface KeyTxn {
   lookupKeys(prefix: Uint8Array, run: KeyRun): Uint32Array
   /** The number of entries with from ≤ key < to. Walks over them, which takes tens of ns each. */
   countRange(from: Uint8Array, to: Uint8Array): number
+}
+
+/** All entries with from ≤ key < to, ascending, read `step` at a time. */
+export function* entriesBetween(
+  txn: Pick<KeyTxn, 'range'>,
+  from: Uint8Array,
+  to: Uint8Array,
+  step = INDEX_SLICE_ENTRIES,
+): Generator<KeyValue> {
+  for (let next = from; ; ) {
+    const entries = txn.range(next, to, step)
+    yield* entries
+    const last = entries.at(-1)
+    if (last === undefined || entries.length < step) return
+    next = Buffer.concat([last[0], Uint8Array.of(0)])
+  }
 }
 
 export interface KeyStore {

@@ -80,7 +80,7 @@ export interface FlushCommitted {
 }
 
 /** A segment of a pool, and the number of its rows that are no longer visible. */
-export interface SegmentState extends SegmentMeta {
+export interface PoolSegment extends SegmentMeta {
   readonly deletedRows: number
 }
 
@@ -94,7 +94,7 @@ export interface PoolState {
    * there was none.
    */
   readonly receivedToUs: number
-  readonly segments: readonly SegmentState[]
+  readonly segments: readonly PoolSegment[]
 }
 
 /** The state of a pool of which nothing is flushed. */

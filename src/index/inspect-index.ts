@@ -13,12 +13,11 @@ import { VERSION_BYTES } from '../format/key-version.ts'
 import { must } from '../util/assert.ts'
 import type { Disk } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
-import { INDEX_SLICE_ENTRIES } from '../util/limits.ts'
 import { checkLmdbFile, lmdbUse } from '../util/lmdb-file.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { LMDB_FILES } from '../util/paths.ts'
 import { after, decodeSegment, IDENTITY_KEY, PLACE_BYTES, poolKey, poolOfKey, TAG } from './index-entry.ts'
-import type { KeyStore, KeyTxn } from './index-store.ts'
+import { entriesBetween, type KeyStore, type KeyTxn } from './index-store.ts'
 import { createIndex, type Index, readIdentity } from './key-index.ts'
 import { failedToOpen, openKeyStore, reasonToRebuild } from './open-index.ts'
 
@@ -108,20 +107,16 @@ function checkEntries(txn: KeyTxn, folder: string, from: Uint8Array, to: Uint8Ar
   const file = join(folder, LMDB_FILES.data)
   const keys = new Map<number, number>()
   let before: Uint8Array | undefined
-  for (;;) {
-    const entries = txn.range(from, to, INDEX_SLICE_ENTRIES)
-    for (const [key, value] of entries) {
-      if (before !== undefined && Buffer.compare(before, key) >= 0)
-        throw new Damaged(file, 0, `its keys are not in order at ${Buffer.from(key).toString('hex')}`)
-      const problem = problemOf(key, value)
-      if (problem !== undefined)
-        throw new Damaged(file, 0, `the entry ${Buffer.from(key).toString('hex')} ${problem}`)
-      if (key[0] === TAG.key) keys.set(poolOfKey(key), (keys.get(poolOfKey(key)) ?? 0) + 1)
-      before = key
-    }
-    if (before === undefined || entries.length < INDEX_SLICE_ENTRIES) return keys
-    from = Buffer.concat([before, Uint8Array.of(0)])
+  for (const [key, value] of entriesBetween(txn, from, to)) {
+    if (before !== undefined && Buffer.compare(before, key) >= 0)
+      throw new Damaged(file, 0, `its keys are not in order at ${Buffer.from(key).toString('hex')}`)
+    const problem = problemOf(key, value)
+    if (problem !== undefined)
+      throw new Damaged(file, 0, `the entry ${Buffer.from(key).toString('hex')} ${problem}`)
+    if (key[0] === TAG.key) keys.set(poolOfKey(key), (keys.get(poolOfKey(key)) ?? 0) + 1)
+    before = key
   }
+  return keys
 }
 
 /** The problem with an entry's form; undefined where it can be read. */
@@ -174,18 +169,12 @@ interface KeyEntry {
   readonly row: number
 }
 
-/** All keys of a pool and their places, in bounded reads. */
+/** All keys of a pool and their places, with a transaction for each bounded read. */
 export function* keysOfPool(store: KeyStore, pool: number): Generator<[key: Uint8Array, entry: KeyEntry]> {
   const prefix = poolKey(TAG.key, pool)
-  const end = after(prefix)
-  let from = prefix
-  for (;;) {
-    const entries = store.transact(txn => txn.range(from, end, INDEX_SLICE_ENTRIES))
-    for (const [key, value] of entries) yield [key.subarray(prefix.byteLength), entryOf(value)]
-    const last = entries.at(-1)
-    if (last === undefined || entries.length < INDEX_SLICE_ENTRIES) return
-    from = Buffer.concat([last[0], Uint8Array.of(0)])
-  }
+  const range: KeyTxn['range'] = (...bounds) => store.transact(txn => txn.range(...bounds))
+  for (const [key, value] of entriesBetween({ range }, prefix, after(prefix)))
+    yield [key.subarray(prefix.byteLength), entryOf(value)]
 }
 
 function entryOf(value: Uint8Array): KeyEntry {

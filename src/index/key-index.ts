@@ -28,7 +28,7 @@ import {
   segmentOfKey,
   TAG,
 } from './index-entry.ts'
-import { type KeyStore, type KeyTxn, type KeyValue, OutcomeUnknown } from './index-store.ts'
+import { entriesBetween, type KeyStore, type KeyTxn, type KeyValue, OutcomeUnknown } from './index-store.ts'
 import type {
   CompactionCommit,
   DeletionVector,
@@ -176,17 +176,9 @@ function guarded<T>(work: () => T): T {
   }
 }
 
-/** All entries whose keys begin with `prefix`, in bounded reads. */
-function* entriesBelow(txn: KeyTxn, prefix: Uint8Array): Generator<KeyValue> {
-  const end = after(prefix)
-  let from = prefix
-  for (;;) {
-    const entries = txn.range(from, end, INDEX_SLICE_ENTRIES)
-    yield* entries
-    const last = entries.at(-1)
-    if (last === undefined || entries.length < INDEX_SLICE_ENTRIES) return
-    from = Buffer.concat([last[0], Uint8Array.of(0)])
-  }
+/** All entries whose keys begin with `prefix`. */
+function entriesBelow(txn: KeyTxn, prefix: Uint8Array): Generator<KeyValue> {
+  return entriesBetween(txn, prefix, after(prefix))
 }
 
 function readDeletionVectors(txn: KeyTxn, pool: number): DeletionVector[] {

@@ -21,9 +21,9 @@ import type {
   FlushCommitted,
   KeyIndex,
   ObsoleteSegment,
+  PoolSegment,
   PoolState,
   QuerySegment,
-  SegmentState,
 } from './index-types.ts'
 import { ObsoleteSegments } from './obsolete-segments.ts'
 
@@ -347,12 +347,12 @@ interface ManifestSegment extends SegmentPaths {
    * Counts the rows of all parts, loaded or not. It is made anew with them, so that reading a pool
    * of thousands makes no objects.
    */
-  view: SegmentState
+  view: PoolSegment
   pins: number
 }
 
 /** A segment without deletion vector parts; `known` counts those that are not loaded. */
-function newSegment(folder: string, pool: number, meta: SegmentMeta, known?: SegmentState): ManifestSegment {
+function newSegment(folder: string, pool: number, meta: SegmentMeta, known?: PoolSegment): ManifestSegment {
   // Not join(), which parses both names: a start makes tens of thousands of these.
   const file = `${folder}${sep}${segmentFile(meta.segment)}`
   const deletes = `${folder}${sep}${deleteFile(meta.segment)}`

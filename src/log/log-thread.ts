@@ -10,7 +10,6 @@ import { type Disk, disk as realDisk } from '../util/disk.ts'
 import { toWire, type WireError } from '../util/errors.ts'
 import { DISK_RETRY_MS } from '../util/limits.ts'
 import { moved, serve, type TellEvent } from '../util/thread-server.ts'
-import type { Spare } from './log-folder.ts'
 import {
   type Durability,
   type GenerationFile,
@@ -19,7 +18,7 @@ import {
   type NoRoom,
   type Written,
 } from './log-writer.ts'
-import { type FirstReading, freeCache, type RecoveredSummary, readFirst, recoverLog } from './recover-log.ts'
+import { type FirstReading, freeCache, type RecoveredLog, readFirst, recoverLog } from './recover-log.ts'
 import type { ReplayChunk } from './replay-chunk.ts'
 
 /** Data of both threads of the log. */
@@ -31,11 +30,9 @@ export interface LogThreadData {
 }
 
 /** A recovered log, as the main thread needs to know it. */
-export interface RecoveredState {
-  readonly summary: RecoveredSummary
+export interface RecoveredState extends Omit<RecoveredLog, 'generation'> {
+  /** The files of its generation. */
   readonly files: readonly GenerationFile[]
-  readonly spares: readonly Spare[]
-  readonly old: readonly string[]
 }
 
 /** A step of a recovery: a chunk to replay, or the end. The chunk's table is moved. */

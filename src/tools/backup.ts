@@ -5,12 +5,14 @@
  * A damaged segment does not stop the backup. The backup is kept and incomplete, the message names
  * the damaged files, and the exit code is 1.
  */
+
 import { resolve } from 'node:path'
 import { writeCatalog } from '../catalog/catalog-store.ts'
 import { CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
 import type { Config } from '../engine/config.ts'
 import { flushedSequences } from '../engine/stages.ts'
 import { extractLog } from '../log/copy-log.ts'
+import { highestFlushed } from '../log/read-log.ts'
 import { must } from '../util/assert.ts'
 import { disk } from '../util/disk.ts'
 import { CannotRun, Unavailable } from '../util/errors.ts'
@@ -23,7 +25,7 @@ import { BackupThrottle, type CopyProgress } from './backup/copy-file.ts'
 import { type BackupState, writeBackup } from './backup/write-backup.ts'
 import { type Offline, openOffline } from './offline.ts'
 import { postToServer } from './running-server.ts'
-import { inspectLog, lastFlushed } from './stopped-folder.ts'
+import { inspectLog } from './stopped-folder.ts'
 import { createCopyProgress, whenInterrupted } from './terminal.ts'
 
 /** Runs `weir backup`. The exit code is 1 where the backup is incomplete. */
@@ -83,7 +85,7 @@ function stateOf({ catalog, index, paths }: Offline): BackupState {
   const flushed = flushedSequences(catalog, index.opened.pools)
   const log = inspectLog(paths.log, flushed)
   if (log.damage !== undefined) throw log.damage
-  const lastSequence = Math.max(log.lastSequence, lastFlushed(flushed))
+  const lastSequence = Math.max(log.lastSequence, highestFlushed(flushed))
   return {
     pools: catalog.pools().map(({ number, id }) => {
       const { flushedSequence = 0, segments = [] } = states.get(number) ?? {}

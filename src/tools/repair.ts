@@ -20,6 +20,7 @@
  * Rows of older segments that a lost segment had updated or deleted come back as they were. The
  * message for the operator says so.
  */
+
 import { basename, dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import type { Memory } from '../catalog/memory.ts'
@@ -30,6 +31,7 @@ import type { Config } from '../engine/config.ts'
 import { readDeleteFile, writeDeleteFile } from '../format/delete-file.ts'
 import { buildKeyRun } from '../format/key-run.ts'
 import type { PoolState } from '../index/index-types.ts'
+import { highestFlushed } from '../log/read-log.ts'
 import { planSalvage, type Salvage, salvageLog } from '../log/salvage.ts'
 import { assert } from '../util/assert.ts'
 import { wallMs } from '../util/clock.ts'
@@ -44,7 +46,6 @@ import { checkedText, findingText, Report } from './report.ts'
 import {
   flushedOf,
   inspectLog,
-  lastFlushed,
   openStopped,
   readCatalog,
   readIndex,
@@ -124,7 +125,7 @@ function salvageOptions(
     folder: paths.log,
     fileBytesMax: config.logFileBytes,
     isKnown: (pool: number) => memory.poolsByNumber.has(pool) || memory.tombstones.has(pool),
-    flushedSequence: lastFlushed(flushed),
+    flushedSequence: highestFlushed(flushed),
   }
 }
 

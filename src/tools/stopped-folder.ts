@@ -181,16 +181,6 @@ export function flushedOf(memory: Memory, states: readonly PoolState[]): Map<num
   return flushedSequences({ pools: () => pools, tombstones: () => [...memory.tombstones.values()] }, states)
 }
 
-/**
- * The last flushed sequence of all pools; 0: none. Not by spreading into Math.max: deleted pools
- * count too, and a call takes about 120,000 arguments.
- */
-export function lastFlushed(flushed: ReadonlyMap<number, number>): number {
-  let last = 0
-  for (const sequence of flushed.values()) last = Math.max(last, sequence)
-  return last
-}
-
 /** Gets each record as it is read, with whether it is still to be flushed. */
 type OnRecord = (record: ReadRecord, isUnflushed: boolean) => void
 

@@ -222,7 +222,6 @@ test('memory of parquet-wasm does not grow from flush to flush', () => {
     replaces: [],
     sequenceFrom: 1,
     sequenceTo: 1e6,
-    giveBack: true,
   }
   for (let i = 0; i < 5; i++) writer.write(task)
   const bytes = wasmMemory().buffer.byteLength

@@ -140,7 +140,7 @@ export class FlusherHarness implements SegmentWriter {
   flush(task: FlushTask): Promise<FlushDone> {
     this.order.push('write')
     this.tasks.push(task)
-    const done = { meta: metaOf(task), keys: undefined, entries: task.giveBack ? task.entries : [] }
+    const done = { meta: metaOf(task), keys: undefined, entries: task.entries }
     return this.#hold(this.heldTasks, task, () => done)
   }
 

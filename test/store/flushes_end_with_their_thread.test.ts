@@ -36,7 +36,6 @@ function task(): FlushTask {
     replaces: [],
     sequenceFrom: 1,
     sequenceTo: 1,
-    giveBack: true,
   }
 }
 

@@ -214,7 +214,6 @@ export class KeyedPool {
       replaces,
       sequenceFrom: from,
       sequenceTo: this.#sequence - 1,
-      giveBack: true,
     })
     const commit = { pool: 1, add: meta, remove: replaces, keys, flushedSequence: this.#sequence - 1 }
     const [committed] = this.#opened.index.commit([commit])

@@ -46,7 +46,6 @@ function taskOf(
     replaces: [],
     sequenceFrom: Math.min(...sequences),
     sequenceTo: Math.max(...sequences),
-    giveBack: false,
     ...more,
   }
 }
@@ -122,7 +121,7 @@ describe.each(['native', 'js'])('a segment assembled in %s', kernel => {
       remove(['b'], [[2, 7, 1]]),
       post(keySchema, [row('a')], [[2, 5, 1]]),
     ]
-    const task = taskOf(keySchema, entries, { giveBack: true })
+    const task = taskOf(keySchema, entries)
     const done = await client().flush(task)
     const rows = await readByDuckDb(duck, keySchema, join(task.folder, segmentFile(42)))
     expect(rows).toEqual([

@@ -80,7 +80,6 @@ function flush(id: number, pool: string, segment: number): CallMessage {
     replaces: [],
     sequenceFrom: 1,
     sequenceTo: 1e6,
-    giveBack: true,
   }
   return { id, name: 'flush', value: task }
 }

@@ -94,66 +94,46 @@ int erase(MDB_cursor* cursor, MDB_val key, std::vector<Place>* superseded) {
 
 // Puts or deletes each key and collects the places that keys pointed to before. A new key costs one
 // search (put with NOOVERWRITE). A known key costs the same search and an overwrite in place.
+//
+// In a run with versions a row whose version is below that of the key's row does not get the key:
+// its own place is collected. A row that follows a delete of its key always gets it.
 class Upsert {
  public:
   Upsert(MDB_cursor* cursor, uint32_t segment) : cursor_(cursor), segment_(segment) {}
 
-  // Returns 0 or LMDB's error. `superseded` gets every old place.
-  int all(const MDB_val& prefix, const KeyRun& run, std::vector<Place>* superseded) {
-    return each_key(prefix, run, [&](const MDB_val& key, int32_t row) {
-      return row < 0 ? erase(cursor_, key, superseded) : set(key, row, superseded);
-    });
-  }
-
- private:
-  int set(MDB_val key, int32_t row, std::vector<Place>* superseded) {
-    Place place{segment_, static_cast<uint32_t>(row)};
-    MDB_val value{sizeof place, &place};
-    int rc = mdb_cursor_put(cursor_, &key, &value, MDB_NOOVERWRITE);
-    if (rc != MDB_KEYEXIST) return rc;
-    rc = collect(value, superseded);  // LMDB has set `value` to the old one
-    if (rc != 0) return rc;
-    value = MDB_val{sizeof place, &place};
-    return mdb_cursor_put(cursor_, &key, &value, MDB_CURRENT);
-  }
-
-  MDB_cursor* cursor_;
-  uint32_t segment_;
-};
-
-// The same for rows with versions. A row whose version is below that of the key's row does not get
-// the key: its own place is collected. A row that follows a delete of its key always gets it.
-class RankedUpsert {
- public:
-  RankedUpsert(MDB_cursor* cursor, uint32_t segment) : cursor_(cursor), segment_(segment) {}
-
+  // Returns 0 or LMDB's error. `superseded` gets every place that the head of the class names.
   int all(const MDB_val& prefix, const KeyRun& run, std::vector<Place>* superseded) {
     const uint8_t* version = run.versions;
     return each_key(prefix, run, [&](const MDB_val& key, int32_t word) {
       const uint8_t* const own = version;
-      version += VERSION_BYTES;
+      if (own != nullptr) version += VERSION_BYTES;
       return word == -1 ? erase(cursor_, key, superseded) : set(key, word, own, superseded);
     });
   }
 
  private:
+  // `version` is null in a run without versions.
   int set(MDB_val key, int32_t word, const uint8_t* version, std::vector<Place>* superseded) {
     const bool is_after_delete = word < 0;
     const int32_t row = is_after_delete ? after_delete(word) : word;
-    RankedPlace ranked{{segment_, static_cast<uint32_t>(row)}, {}};
-    memcpy(ranked.version, version, VERSION_BYTES);
-    MDB_val value{sizeof ranked, &ranked};
+    RankedPlace entry{{segment_, static_cast<uint32_t>(row)}, {}};
+    if (version != nullptr) memcpy(entry.version, version, VERSION_BYTES);
+    const size_t bytes = version == nullptr ? sizeof(Place) : sizeof entry;
+    MDB_val value{bytes, &entry};
     int rc = mdb_cursor_put(cursor_, &key, &value, MDB_NOOVERWRITE);
     if (rc != MDB_KEYEXIST) return rc;
-    if (value.mv_size != sizeof ranked) return MDB_CORRUPTED;  // LMDB has set `value` to the old one
-    const uint8_t* old_version = static_cast<const uint8_t*>(value.mv_data) + sizeof(Place);
-    if (!is_after_delete && memcmp(version, old_version, VERSION_BYTES) < 0) {
-      superseded->push_back(ranked.place);
-      return 0;
+    // LMDB has set `value` to the old one.
+    if (version != nullptr) {
+      if (value.mv_size != sizeof entry) return MDB_CORRUPTED;
+      const uint8_t* old_version = static_cast<const uint8_t*>(value.mv_data) + sizeof(Place);
+      if (!is_after_delete && memcmp(version, old_version, VERSION_BYTES) < 0) {
+        superseded->push_back(entry.place);
+        return 0;
+      }
     }
     rc = collect(value, superseded);
     if (rc != 0) return rc;
-    value = MDB_val{sizeof ranked, &ranked};
+    value = MDB_val{bytes, &entry};
     return mdb_cursor_put(cursor_, &key, &value, MDB_CURRENT);
   }
 
@@ -260,10 +240,8 @@ napi_value upsert_keys(napi_env env, napi_callback_info info) {
   if (napi_get_value_uint32(env, arguments[3], &segment) != napi_ok) return throw_usage(env, usage);
   if (!prefix_and_run(env, arguments, usage, &prefix, &run)) return nullptr;
   std::vector<Place> superseded;
-  const int rc = with_cursor(store, [&](MDB_cursor* cursor) {
-    return run.versions == nullptr ? Upsert(cursor, segment).all(prefix, run, &superseded)
-                                   : RankedUpsert(cursor, segment).all(prefix, run, &superseded);
-  });
+  const int rc =
+      with_cursor(store, [&](MDB_cursor* cursor) { return Upsert(cursor, segment).all(prefix, run, &superseded); });
   if (rc != 0) return throw_lmdb(env, rc);
   std::sort(superseded.begin(), superseded.end(), [](const Place& a, const Place& b) {
     return a.segment != b.segment ? a.segment < b.segment : a.row < b.row;

@@ -15,16 +15,11 @@ import type {
   DeletionVector,
   FlushCommitted,
   ObsoleteSegment,
+  PoolSegment,
 } from '../../index/index-types.ts'
 import type { SegmentDamaged } from '../../util/errors.ts'
 
 // ── the merge thread ─────────────────────────────────────────────────────────────────────────────
-
-/** A segment as the manifest knows it. */
-export interface PoolSegment extends SegmentMeta {
-  /** Rows that are not visible. */
-  readonly deletedRows: number
-}
 
 /** A segment to merge; pinned until the compaction commit succeeds or fails. */
 export interface MergeInput {

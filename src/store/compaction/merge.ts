@@ -169,8 +169,8 @@ export class MergeWriter {
       const isRead = (input: InputSegment) =>
         input.live > 0 && (task.schema.key !== null || read.includes(input))
       await checkSums(inputs.filter(isRead), this.#disk, this.#throttle)
-      for (const input of inputs) await this.#findExpired(task, input, engine)
-      for (const input of inputs) await this.#findRemoved(task, input, engine)
+      for (const input of inputs) await typed(engine, input, () => findExpired(task, input, engine))
+      for (const input of inputs) await typed(engine, input, () => findRemoved(task, input, engine))
       const changes = await readKeyChanges(task, inputs, this.#disk, this.#throttle)
       const sources = inputs.filter(input => input.live > 0)
       const rows = sources.reduce((sum, input) => sum + input.live, 0)
@@ -199,22 +199,6 @@ export class MergeWriter {
     const idle = this.#idleEngine
     this.#idleEngine = undefined
     return idle ?? MergeEngine.open(join(this.#temporary, 'spill'), MERGE_MEMORY_BYTES, this.#throttle)
-  }
-
-  async #findExpired(task: MergeTask, input: InputSegment, engine: MergeEngine | undefined): Promise<void> {
-    try {
-      await findExpired(task, input, engine)
-    } catch (error) {
-      throw engine === undefined ? error : await typedError(error, 'merge', [input], sql => engine.run(sql))
-    }
-  }
-
-  async #findRemoved(task: MergeTask, input: InputSegment, engine: MergeEngine | undefined): Promise<void> {
-    try {
-      await findRemoved(task, input, engine)
-    } catch (error) {
-      throw engine === undefined ? error : await typedError(error, 'merge', [input], sql => engine.run(sql))
-    }
   }
 
   async #copy(
@@ -328,6 +312,19 @@ export class MergeWriter {
         if (join(folder, name) !== spill) realDisk.unlink(join(folder, name))
     }
     realDisk.mkdir(spill)
+  }
+}
+
+/** Runs `work` over one input. Errors of DuckDB get their types. */
+async function typed(
+  engine: MergeEngine | undefined,
+  input: InputSegment,
+  work: () => Promise<void>,
+): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    throw engine === undefined ? error : await typedError(error, 'merge', [input], sql => engine.run(sql))
   }
 }
 

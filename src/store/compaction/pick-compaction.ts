@@ -26,7 +26,7 @@
  *         object per window.
  */
 
-import type { ObsoleteSegment } from '../../index/index-types.ts'
+import type { ObsoleteSegment, PoolSegment } from '../../index/index-types.ts'
 import {
   COMPACT_BYTES_MAX,
   COMPACT_DELETED_SHARE,
@@ -36,7 +36,7 @@ import {
   COMPACT_ROWS_MAX,
   COMPACT_RUN_MAX,
 } from '../../util/limits.ts'
-import type { Debt, PoolSegment, TimeSpan } from './compaction-types.ts'
+import type { Debt, TimeSpan } from './compaction-types.ts'
 
 const DAY_MS = 86_400_000
 

@@ -15,7 +15,7 @@
  *   W-7  The retention cutoff is read again before the commit: rows that the pool keeps by then are
  *        not removed.
  */
-import type { CompactionCommit, FlushCommitted } from '../../index/index-types.ts'
+import type { CompactionCommit, FlushCommitted, PoolSegment } from '../../index/index-types.ts'
 import { assert, must } from '../../util/assert.ts'
 import { crashPoint } from '../../util/fault-injection.ts'
 import type {
@@ -25,7 +25,6 @@ import type {
   MergeSpeed,
   MergeTask,
   PinnedPool,
-  PoolSegment,
   Rewrite,
   RewriteOutcome,
   SchedulerDeps,

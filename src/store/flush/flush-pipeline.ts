@@ -161,7 +161,6 @@ export class Flush {
       replaces: this.rewritten.map(recent => recent.segment),
       sequenceFrom: this.sequenceFrom,
       sequenceTo: this.last,
-      giveBack: true,
     }
   }
 

@@ -28,15 +28,13 @@ export interface FlushTask {
   readonly replaces: readonly number[]
   readonly sequenceFrom: number
   readonly sequenceTo: number
-  /** True when the batches come back, so that the next flush can write them again. */
-  readonly giveBack: boolean
 }
 
 export interface FlushDone {
   /** undefined when no row and no delete was left to write. */
   readonly meta: SegmentMeta | undefined
   readonly keys: KeyRun | undefined
-  /** Moved back if `giveBack`, else empty. */
+  /** The task's entries, moved back: the next flush may write them again. */
   readonly entries: readonly MemtableEntry[]
 }
 

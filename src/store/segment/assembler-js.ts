@@ -18,6 +18,7 @@ import {
 } from '../../format/batch-layout.ts'
 import { afterDelete, type KeyRun, KeyRunWriter, withVersions } from '../../format/key-run.ts'
 import { VERSION_BYTES, writeVersion } from '../../format/key-version.ts'
+import { longOrder, minMaxRows, numberOrder, type RowOrder, textOrder } from '../../format/zone-map.ts'
 import { assert } from '../../util/assert.ts'
 import { ENTRY_WORDS, type MemtableEntry } from '../flush/memtable.ts'
 import {
@@ -336,46 +337,24 @@ function appendRequests(
 
 /** See Assembler.minMax. */
 function minMaxJs(stream: Uint8Array, column: StreamColumn, rows: number): MinMaxRows {
-  return column.kind === KIND.binary
-    ? minMaxOf(textOrder(stream, column, rows), rows)
-    : minMaxOf(integerOrder(stream, column, rows), rows)
+  return minMaxRows(orderOf(stream, column, rows), rows)
 }
 
-type Order = (a: number, b: number) => number
-
-function minMaxOf(compare: Order, rows: number): MinMaxRows {
-  let [min, max] = [0, 0]
-  for (let row = 1; row < rows; row++) {
-    if (compare(row, min) < 0) min = row
-    else if (compare(row, max) > 0) max = row
-  }
-  return [min, max]
-}
-
-/** Order of signed integers. 64-bit ones are compared as halves: no BigInt per row. */
-function integerOrder(stream: Uint8Array, { kind, data }: StreamColumn, rows: number): Order {
-  const view = new DataView(stream.buffer, stream.byteOffset + data, rows * WIDTH_OF_KIND[kind])
-  if (kind === KIND.i8) return (a, b) => view.getInt8(a) - view.getInt8(b)
-  if (kind === KIND.i16) return (a, b) => view.getInt16(2 * a, true) - view.getInt16(2 * b, true)
-  if (kind === KIND.i32) return (a, b) => view.getInt32(4 * a, true) - view.getInt32(4 * b, true)
-  return (a, b) => {
-    const high = view.getInt32(8 * a + 4, true) - view.getInt32(8 * b + 4, true)
-    return high !== 0 ? high : view.getUint32(8 * a, true) - view.getUint32(8 * b, true)
-  }
-}
-
-/** Order of texts: by bytes, as DuckDB compares strings, then the shorter first. */
-function textOrder(stream: Uint8Array, { offsets: at, data }: StreamColumn, rows: number): Order {
-  const offsets = new Int32Array(stream.buffer, stream.byteOffset + at, rows + 1)
-  const bytes = new Uint8Array(stream.buffer, stream.byteOffset + data, offsets[rows]!)
-  return (a, b) => {
-    let [i, j] = [offsets[a]!, offsets[b]!]
-    const [iEnd, jEnd] = [offsets[a + 1]!, offsets[b + 1]!]
-    for (; i < iEnd && j < jEnd; i++, j++) {
-      const order = bytes[i]! - bytes[j]!
-      if (order !== 0) return order
+function orderOf({ buffer, byteOffset }: Uint8Array, column: StreamColumn, rows: number): RowOrder {
+  const at = byteOffset + column.data
+  switch (column.kind) {
+    case KIND.binary: {
+      const offsets = new Int32Array(buffer, byteOffset + column.offsets, rows + 1)
+      return textOrder(offsets, new Uint8Array(buffer, at, offsets[rows]!))
     }
-    return iEnd - i - (jEnd - j)
+    case KIND.i8:
+      return numberOrder(new Int8Array(buffer, at, rows))
+    case KIND.i16:
+      return numberOrder(new Int16Array(buffer, at, rows))
+    case KIND.i32:
+      return numberOrder(new Int32Array(buffer, at, rows))
+    default:
+      return longOrder(new Int32Array(buffer, at, 2 * rows))
   }
 }
 

@@ -68,9 +68,8 @@ export class FlushWriter {
       versionColumn(schema),
     )
     const rows = countRows(deduplicated.keep)
-    const back = task.giveBack ? entries : []
     if (rows === 0 && deduplicated.deletes.length === 0)
-      return { meta: undefined, keys: deduplicated.keys, entries: back }
+      return { meta: undefined, keys: deduplicated.keys, entries }
     const { parquet, zoneMap } = rows === 0 ? deletesOnly(task) : this.#parquet(task, deduplicated, rows)
     const deletes = deletesOf(task, deduplicated, rows)
     publishSegment(this.#disk, task.folder, task.segment, { parquet, deletes })
@@ -81,7 +80,7 @@ export class FlushWriter {
     return {
       meta: metaOf(task, rows, stored, deduplicated.deletes.length, zoneMap),
       keys: deduplicated.keys,
-      entries: back,
+      entries,
     }
   }
 

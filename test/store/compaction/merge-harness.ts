@@ -161,7 +161,6 @@ export class MergeHarness {
       replaces: [],
       sequenceFrom: from,
       sequenceTo: this.sequence - 1,
-      giveBack: false,
     })
     return this.#flushed(segment, done.meta!, written)
   }

@@ -1,6 +1,6 @@
 /** Which segments compaction picks: the rules by example, and what must hold for every manifest. */
 import { expect, test } from 'vitest'
-import type { PoolSegment } from '../../../src/store/compaction/compaction-types.ts'
+import type { PoolSegment } from '../../../src/index/index-types.ts'
 import {
   bySequence,
   findWindow,

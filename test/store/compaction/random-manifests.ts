@@ -1,7 +1,6 @@
 /** Segments of made-up manifests, and the manifest after a merge. */
 
-import type { ObsoleteSegment } from '../../../src/index/index-types.ts'
-import type { PoolSegment } from '../../../src/store/compaction/compaction-types.ts'
+import type { ObsoleteSegment, PoolSegment } from '../../../src/index/index-types.ts'
 import type { PickedCompaction } from '../../../src/store/compaction/pick-compaction.ts'
 
 export const DAY_US = 86_400_000_000

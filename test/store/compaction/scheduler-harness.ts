@@ -3,14 +3,18 @@
  * ends, and a manifest.
  */
 
-import type { CompactionCommit, FlushCommitted, ObsoleteSegment } from '../../../src/index/index-types.ts'
+import type {
+  CompactionCommit,
+  FlushCommitted,
+  ObsoleteSegment,
+  PoolSegment,
+} from '../../../src/index/index-types.ts'
 import type {
   MergeDone,
   MergeFigures,
   Merger,
   MergeSpeed,
   MergeTask,
-  PoolSegment,
   SchedulerDeps,
   ServerLoad,
 } from '../../../src/store/compaction/compaction-types.ts'

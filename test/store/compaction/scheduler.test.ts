@@ -1,6 +1,6 @@
 /** Which pool the scheduler compacts when, and what it does after a failure. */
 import { beforeEach, describe, expect, test } from 'vitest'
-import type { PoolSegment } from '../../../src/store/compaction/compaction-types.ts'
+import type { PoolSegment } from '../../../src/index/index-types.ts'
 import { AssertionFailed } from '../../../src/util/assert.ts'
 import { SegmentDamaged, SegmentsDisagree, Unavailable } from '../../../src/util/errors.ts'
 import {
