@@ -5,16 +5,9 @@
 import { CLEAN, type CommandInput } from '../engine/command.ts'
 import { must } from '../util/assert.ts'
 import { CannotRun } from '../util/errors.ts'
-import { noteAudit, printable, say } from '../util/say.ts'
-import { askCatalog, checked, SYSTEM } from './ask-catalog.ts'
-import {
-  manageApplications,
-  readApplicationsRequest,
-  readKeysRequest,
-  rotateKeys,
-  type ShownApplication,
-  type ShownKey,
-} from './manage.ts'
+import { printable, say } from '../util/say.ts'
+import { askCatalog, checked } from './ask-catalog.ts'
+import { APPLICATIONS, KEYS, type ShownApplication } from './manage.ts'
 import { pairLines, tableLines } from './terminal.ts'
 
 /** The flags that only `create` takes. */
@@ -25,7 +18,7 @@ export async function applications(input: CommandInput): Promise<number> {
   const { positionals, flags } = input
   const scopes = (flags.get('scopes') ?? '').split(',').filter(scope => scope !== '')
   const request = checked(
-    readApplicationsRequest({
+    APPLICATIONS.read({
       action: positionals[0],
       application: positionals[1] ?? '',
       description: flags.get('description') ?? '',
@@ -39,12 +32,7 @@ export async function applications(input: CommandInput): Promise<number> {
   // No scopes in a request mean all of them.
   if (flags.has('scopes') && scopes.length === 0)
     throw new CannotRun('--scopes names no scope; without --scopes the application gets all of them')
-  const answer = await askCatalog<readonly ShownApplication[]>(
-    input,
-    '/v1/admin/applications',
-    request,
-    catalog => manageApplications(catalog, request, SYSTEM, noteAudit),
-  )
+  const answer = await askCatalog(input, APPLICATIONS, request)
   if (flags.has('json')) say(JSON.stringify(answer, null, 2))
   else if (request.action === 'list') for (const line of listLines(answer)) say(line)
   else for (const line of linesOf(request.action, must(answer[0], 'the application'))) say(line)
@@ -56,11 +44,8 @@ export async function keys(input: CommandInput): Promise<number> {
   const { positionals, flags } = input
   if (positionals[0] !== 'rotate')
     throw new CannotRun(`weir keys takes rotate, not "${positionals[0]}"; see weir keys --help`)
-  const request = checked(readKeysRequest({ action: 'rotate', endTokens: flags.has('end-tokens') }))
-  const body = { action: 'rotate', ...request }
-  const answer = await askCatalog<ShownKey>(input, '/v1/admin/keys', body, catalog =>
-    rotateKeys(catalog, request, SYSTEM, noteAudit),
-  )
+  const request = checked(KEYS.read({ action: 'rotate', endTokens: flags.has('end-tokens') }))
+  const answer = await askCatalog(input, KEYS, request)
   if (flags.has('json')) say(JSON.stringify(answer, null, 2))
   else {
     say(`tokens are signed with the new key ${answer.kid}`)

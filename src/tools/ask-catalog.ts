@@ -2,7 +2,6 @@
  * Commands that read or change the catalog: with --url they ask a running server through its admin
  * routes; without it they open the catalog of a stopped folder.
  */
-import type { Catalog } from '../catalog/catalog.ts'
 import type { BadRequest } from '../catalog/catalog-types.ts'
 import { keepingAdmin, openCatalog } from '../catalog/open-catalog.ts'
 import type { CommandInput } from '../engine/command.ts'
@@ -11,25 +10,26 @@ import { checkCatalog, upgradeFormat } from '../util/data-folder.ts'
 import { disk } from '../util/disk.ts'
 import { CannotRun } from '../util/errors.ts'
 import { armCrash, setFaults } from '../util/fault-injection.ts'
+import { noteAudit } from '../util/say.ts'
+import { type Managed, manage } from './manage.ts'
 import { askServer } from './running-server.ts'
 import { openStopped } from './stopped-folder.ts'
 
 /** The creator of what no application made. */
-export const SYSTEM = 'system'
+const SYSTEM = 'system'
 
 /**
- * The answer of the running server at --url, or of the catalog of the stopped folder.
- * @param offline answers from the catalog of the stopped folder, which it may change
+ * The answer of the running server at --url, or of the catalog of the stopped folder, which the
+ * request may change.
  * @throws CannotRun with the sentence of a refusal
  */
-export async function askCatalog<T extends object>(
+export async function askCatalog<Request extends object, Answer extends object>(
   { config, flags }: CommandInput,
-  path: string,
-  request: object,
-  offline: (catalog: Catalog) => Promise<T | BadRequest>,
-): Promise<T> {
+  managed: Managed<Request, Answer>,
+  request: Request,
+): Promise<Answer> {
   const url = flags.get('url')
-  if (url !== undefined) return await askServer<T>(config, url, path, request)
+  if (url !== undefined) return await askServer<Answer>(config, url, managed.path, request)
   setFaults(config.faultAt)
   armCrash(config.crashAt)
   const { paths, lock } = openStopped(config)
@@ -37,7 +37,8 @@ export async function askCatalog<T extends object>(
   upgradeFormat(paths)
   const { catalog } = await openCatalog({ paths, crashAt: config.crashAt })
   try {
-    return checked(await keepingAdmin(catalog, paths.admin, () => offline(catalog)))
+    const run = () => manage(managed, catalog, request, SYSTEM, noteAudit)
+    return checked(await keepingAdmin(catalog, paths.admin, run))
   } finally {
     await catalog.stop()
     disk.close(must(lock, 'the lock of a data folder'))

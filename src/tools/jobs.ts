@@ -6,23 +6,13 @@ import { CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
 import { must } from '../util/assert.ts'
 import { CannotRun } from '../util/errors.ts'
 import { FOLLOW_ANSWER_MS_MAX } from '../util/limits.ts'
-import { noteAudit, printable, say } from '../util/say.ts'
-import { askCatalog, checked, SYSTEM } from './ask-catalog.ts'
+import { printable, say } from '../util/say.ts'
+import { askCatalog, checked } from './ask-catalog.ts'
 import { type AskJobs, allJobs, followJobs } from './follow-jobs.ts'
 import { barsView, jobTable, jobText, linesView } from './job-view.ts'
-import {
-  cancel,
-  type JobsPage,
-  type JobsRequest,
-  type ListRequest,
-  listJobs,
-  readJobsRequest,
-  type ShownJob,
-} from './manage-jobs.ts'
+import { JOBS, type JobsPage, type ListRequest, listJobs, type ShownJob } from './manage-jobs.ts'
 import { askServer } from './running-server.ts'
 import { openStopped, readCatalog } from './stopped-folder.ts'
-
-const ROUTE = '/v1/admin/jobs'
 
 /** Runs `weir jobs`. The exit code is 1 where a followed job FAILED. */
 export async function jobs(input: CommandInput): Promise<number> {
@@ -55,11 +45,7 @@ function checkFlags({ positionals, flags }: CommandInput): void {
 function readListFlags({ positionals, flags }: CommandInput): ListRequest {
   const status = (flags.get('status') ?? '').split(',').filter(one => one !== '')
   const given = { action: 'list', pool: positionals[0] ?? '', status: status.map(one => one.toUpperCase()) }
-  return checkedRequest(given) as ListRequest
-}
-
-function checkedRequest(given: object): JobsRequest {
-  return checked(readJobsRequest(given))
+  return checked(JOBS.read(given)) as ListRequest
 }
 
 /** Asks the server at --url, or the catalog of the stopped folder. */
@@ -67,7 +53,7 @@ async function asker({ config, flags }: CommandInput): Promise<AskJobs> {
   const url = flags.get('url')
   if (url !== undefined)
     return async request => {
-      const page = await askServer<JobsPage>(config, url, ROUTE, request, FOLLOW_ANSWER_MS_MAX)
+      const page = await askServer<JobsPage>(config, url, JOBS.path, request, FOLLOW_ANSWER_MS_MAX)
       if (!Array.isArray(page.jobs)) throw new CannotRun(`${url} did not answer as Weir does`)
       return page
     }
@@ -90,10 +76,8 @@ async function follow({ flags }: CommandInput, ask: AskJobs, { pool }: ListReque
 
 async function cancelOne(input: CommandInput): Promise<number> {
   const id = must(input.flags.get('cancel'), 'the id of the job')
-  const request = checkedRequest({ action: 'cancel', job: id }) as Parameters<typeof cancel>[1]
-  const job = await askCatalog<ShownJob>(input, ROUTE, request, catalog =>
-    cancel(catalog, request, SYSTEM, noteAudit),
-  )
+  const request = checked(JOBS.read({ action: 'cancel', job: id }))
+  const job = (await askCatalog(input, JOBS, request)) as ShownJob
   if (input.flags.has('json')) sayJson(job)
   else say(job.isCancelled ? `${jobText(job)}: it ends after its current step` : jobText(job))
   return CLEAN

@@ -1,18 +1,16 @@
 /**
- * What `weir jobs` asks of a catalog: of a stopped folder, or of a running server through its route
- * (app/admin-routes.ts). Both read the same requests and answer the same JSON.
+ * What `weir jobs` asks of a catalog (manage.ts).
  *
  * A list comes in pages, the newest first, so that no answer is large. In a page, as in the whole
  * list, the newest job is the last.
  */
-import type { AuditEntry } from '../api/graphql/context.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { BadRequest } from '../catalog/catalog-types.ts'
 import { cancelJob } from '../catalog/change-job.ts'
 import type { Memory } from '../catalog/memory.ts'
 import { JOB_STATUSES, type Job, type JobStatus } from '../catalog/model.ts'
 import { AUDIT_ID_CHARACTERS_MAX, JOBS_LISTED_MAX } from '../util/limits.ts'
-import { audited, strayField } from './manage.ts'
+import { type Managed, strayField } from './manage.ts'
 import { unknownPool } from './terminal.ts'
 
 /** A request of `weir jobs`. */
@@ -68,8 +66,7 @@ const FIELDS: Readonly<Record<JobsRequest['action'], readonly string[]>> = {
   cancel: ['action', 'job'],
 }
 
-/** Reads a request of unknown form: flags of a command, or a body. */
-export function readJobsRequest(given: unknown): JobsRequest | BadRequest {
+function readJobs(given: unknown): JobsRequest | BadRequest {
   const read = (typeof given === 'object' ? given : null) as Record<string, unknown> | null
   const action = read?.['action']
   if (read === null || (action !== 'list' && action !== 'cancel'))
@@ -106,12 +103,6 @@ function readCancel({ job }: Record<string, unknown>): CancelRequest | BadReques
 
 function isListOfTexts(given: unknown): given is readonly string[] {
   return Array.isArray(given) && given.every(one => typeof one === 'string')
-}
-
-/** The change that a request asks for; undefined: it changes nothing. */
-export function jobAttemptOf(request: JobsRequest): Pick<AuditEntry, 'mutation' | 'object'> | undefined {
-  if (request.action === 'list') return undefined
-  return { mutation: 'cancelJob', object: request.job.slice(0, AUDIT_ID_CHARACTERS_MAX) }
 }
 
 /** A running server leaves its folder to no `weir inspect`. */
@@ -151,34 +142,25 @@ function poolIdOf({ jobs, pools }: Documents, name: string): string | undefined 
   return pool?.id ?? (jobs.of(name).length > 0 ? name : undefined)
 }
 
-/**
- * Carries out a request; a cancellation has an entry in the audit trail. `by` is the application
- * that asks, or `system`. Rejects with Unavailable.
- */
-export async function manageJobs(
-  catalog: Catalog,
-  request: JobsRequest,
-  by: string,
-  audit: (entry: AuditEntry) => void,
-): Promise<JobsPage | ShownJob | BadRequest> {
-  if (request.action === 'list') return listJobs(catalog.read, request)
-  return await cancel(catalog, request, by, audit)
+/** Cancels a job: one that waits has ended, and a running one ends after its current step. */
+async function cancel(catalog: Catalog, id: string, by: string): Promise<ShownJob | BadRequest> {
+  const job = await catalog.change(cancelJob(id, by))
+  if (job === null) return { badRequest: `There is no job ${JSON.stringify(id)}.` }
+  return 'badRequest' in job ? job : shown(catalog.read, job)
 }
 
-/** Cancels a job: one that waits has ended, and a running one ends after its current step. */
-export async function cancel(
-  catalog: Catalog,
-  request: CancelRequest,
-  by: string,
-  audit: (entry: AuditEntry) => void,
-): Promise<ShownJob | BadRequest> {
-  const attempt = { mutation: 'cancelJob', object: null, ...jobAttemptOf(request), applicationId: by }
-  const run = async (): Promise<ShownJob | BadRequest> => {
-    const job = await catalog.change(cancelJob(request.job, by))
-    if (job === null) return { badRequest: `There is no job ${JSON.stringify(request.job)}.` }
-    return 'badRequest' in job ? job : shown(catalog.read, job)
-  }
-  return await audited(audit, attempt, run, ({ id }) => id)
+/** The requests of `weir jobs`. */
+export const JOBS: Managed<JobsRequest, JobsPage | ShownJob> = {
+  path: '/v1/admin/jobs',
+  scope: 'admin',
+  read: readJobs,
+  attemptOf: request =>
+    request.action === 'list'
+      ? undefined
+      : { mutation: 'cancelJob', object: request.job.slice(0, AUDIT_ID_CHARACTERS_MAX) },
+  run: async (catalog, request, by) =>
+    request.action === 'list' ? listJobs(catalog.read, request) : cancel(catalog, request.job, by),
+  idOf: answer => ('id' in answer ? answer.id : undefined),
 }
 
 function shown({ pools }: Pick<Memory, 'pools'>, job: Job): ShownJob {

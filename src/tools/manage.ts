@@ -1,7 +1,7 @@
 /**
- * What `weir applications` and `weir keys` do to a catalog: of a stopped folder, or of a running
- * server through its routes (app/admin-routes.ts). Both read the same requests and answer the same
- * JSON.
+ * What commands ask of a catalog: of a stopped folder, or of a running server through its route
+ * (app/admin-routes.ts). Both read the same requests and answer the same JSON. Here are those of
+ * `weir applications` and `weir keys`; manage-jobs.ts has those of `weir jobs`.
  */
 import type { AuditEntry } from '../api/graphql/context.ts'
 import type { Catalog } from '../catalog/catalog.ts'
@@ -11,6 +11,52 @@ import { rotateSigningKey } from '../catalog/change-signing-key.ts'
 import { type Application, PROPELLERS, type Propeller, SCOPES, type Scope } from '../catalog/model.ts'
 import { Unavailable } from '../util/errors.ts'
 import { AUDIT_ID_CHARACTERS_MAX } from '../util/limits.ts'
+
+/**
+ * A change as the audit trail names it: as the API names its mutations, and the object asked for.
+ */
+type Attempt = Pick<AuditEntry, 'mutation' | 'object'>
+
+/** The requests of one command. */
+export interface Managed<Request extends object, Answer extends object> {
+  /** The route of a running server. */
+  readonly path: string
+  /** The scope that the route needs. */
+  readonly scope: Scope
+  /** Reads a request of unknown form: flags of a command, or a body. */
+  read(given: unknown): Request | BadRequest
+  /** The change that a request asks for; undefined: it changes nothing. */
+  attemptOf(request: Request): Attempt | undefined
+  /**
+   * Carries out a request. Rejects with Unavailable.
+   * @param by the application that asks, or `system`
+   */
+  run(catalog: Catalog, request: Request, by: string): Promise<Answer | BadRequest>
+  /** The id of the changed object. */
+  idOf(answer: Answer): string | undefined
+}
+
+/** Carries out a request. A change has its entry in the audit trail, whatever its outcome. */
+export async function manage<Request extends object, Answer extends object>(
+  { attemptOf, run, idOf }: Managed<Request, Answer>,
+  catalog: Catalog,
+  request: Request,
+  by: string,
+  audit: (entry: AuditEntry) => void,
+): Promise<Answer | BadRequest> {
+  const attempt = attemptOf(request)
+  if (attempt === undefined) return await run(catalog, request, by)
+  const entry = { ...attempt, applicationId: by }
+  try {
+    const answer = await run(catalog, request, by)
+    if ('badRequest' in answer) audit({ ...entry, outcome: 'BAD_REQUEST' })
+    else audit({ ...entry, object: idOf(answer) ?? entry.object, outcome: 'done' })
+    return answer
+  } catch (error) {
+    audit({ ...entry, outcome: error instanceof Unavailable ? 'UNAVAILABLE' : 'INTERNAL' })
+    throw error
+  }
+}
 
 const APPLICATION_ACTIONS = ['list', 'create', 'rotate', 'delete'] as const
 type ApplicationAction = (typeof APPLICATION_ACTIONS)[number]
@@ -43,8 +89,7 @@ export interface ShownApplication {
  */
 const APPLICATIONS_FIELDS = ['action', 'application', 'description', 'scopes', 'propeller']
 
-/** Reads a request of unknown form: flags of a command, or a body. */
-export function readApplicationsRequest(given: unknown): ApplicationsRequest | BadRequest {
+function readApplications(given: unknown): ApplicationsRequest | BadRequest {
   const read = (typeof given === 'object' ? given : null) as Record<string, unknown> | null
   const action = APPLICATION_ACTIONS.find(one => one === read?.['action'])
   if (read === null || action === undefined)
@@ -75,11 +120,6 @@ export function strayField(request: object, fields: readonly string[]): BadReque
   return { badRequest: `There is no ${JSON.stringify(stray)}; there are ${fields.join(', ')}.` }
 }
 
-/**
- * A change as the audit trail names it: as the API names its mutations, and the object asked for.
- */
-type Attempt = Pick<AuditEntry, 'mutation' | 'object'>
-
 /** The API has no mutation for a new secret. */
 const MUTATIONS = {
   create: 'createApplication',
@@ -87,53 +127,21 @@ const MUTATIONS = {
   delete: 'deleteApplication',
 } as const
 
-/** The change that a request asks for; undefined: it changes nothing. */
-export function attemptOf({ action, application }: ApplicationsRequest): Attempt | undefined {
-  if (action === 'list') return undefined
-  const object = application === '' ? null : application.slice(0, AUDIT_ID_CHARACTERS_MAX)
-  return { mutation: MUTATIONS[action], object }
+/** The requests of `weir applications`. */
+export const APPLICATIONS: Managed<ApplicationsRequest, readonly ShownApplication[]> = {
+  path: '/v1/admin/applications',
+  scope: 'application:admin',
+  read: readApplications,
+  attemptOf: ({ action, application }) => {
+    if (action === 'list') return undefined
+    const object = application === '' ? null : application.slice(0, AUDIT_ID_CHARACTERS_MAX)
+    return { mutation: MUTATIONS[action], object }
+  },
+  run: manageApplications,
+  idOf: ([changed]) => changed?.id,
 }
 
-export const KEY_ROTATION: Attempt = { mutation: 'rotateSigningKey', object: null }
-
-/**
- * Runs a change and adds its entry to the audit trail, whatever its outcome.
- * @param idOf the id of the changed object
- */
-export async function audited<T extends object>(
-  audit: (entry: AuditEntry) => void,
-  entry: Omit<AuditEntry, 'outcome'>,
-  run: () => Promise<T | BadRequest>,
-  idOf: (answer: T) => string | undefined,
-): Promise<T | BadRequest> {
-  try {
-    const answer = await run()
-    if ('badRequest' in answer) audit({ ...entry, outcome: 'BAD_REQUEST' })
-    else audit({ ...entry, object: idOf(answer) ?? entry.object, outcome: 'done' })
-    return answer
-  } catch (error) {
-    audit({ ...entry, outcome: error instanceof Unavailable ? 'UNAVAILABLE' : 'INTERNAL' })
-    throw error
-  }
-}
-
-/**
- * Carries out a request, with its entry in the audit trail. `by` is the application that asks, or
- * `system`. Rejects with Unavailable.
- */
-export async function manageApplications(
-  catalog: Catalog,
-  request: ApplicationsRequest,
-  by: string,
-  audit: (entry: AuditEntry) => void,
-): Promise<readonly ShownApplication[] | BadRequest> {
-  const attempt = attemptOf(request)
-  const run = () => applyRequest(catalog, request, by)
-  if (attempt === undefined) return await run()
-  return await audited(audit, { ...attempt, applicationId: by }, run, ([changed]) => changed?.id)
-}
-
-async function applyRequest(
+async function manageApplications(
   catalog: Catalog,
   request: ApplicationsRequest,
   by: string,
@@ -168,29 +176,27 @@ export interface ShownKey {
 
 const KEYS_FIELDS = ['action', 'endTokens']
 
-/** Reads the body of a request of `weir keys rotate`. */
-export function readKeysRequest(given: unknown): { readonly endTokens: boolean } | BadRequest {
+interface KeysRequest {
+  readonly action: 'rotate'
+  readonly endTokens: boolean
+}
+
+function readKeys(given: unknown): KeysRequest | BadRequest {
   const read = (typeof given === 'object' ? given : null) as Record<string, unknown> | null
   const { action, endTokens = false } = read ?? {}
   if (action !== 'rotate' || typeof endTokens !== 'boolean')
     return { badRequest: 'The body must be {"action": "rotate"}, with "endTokens": true or false.' }
-  const stray = strayField(read ?? {}, KEYS_FIELDS)
-  if (stray !== undefined) return stray
-  return { endTokens }
+  return strayField(read ?? {}, KEYS_FIELDS) ?? { action, endTokens }
 }
 
-/**
- * Makes a new signing key, with its entry in the audit trail. `by` is the application that asks, or
- * `system`. Rejects with Unavailable.
- */
-export async function rotateKeys(
-  catalog: Catalog,
-  { endTokens }: { readonly endTokens: boolean },
-  by: string,
-  audit: (entry: AuditEntry) => void,
-): Promise<ShownKey | BadRequest> {
-  const run = () => catalog.change(rotateSigningKey(endTokens))
-  return await audited(audit, { ...KEY_ROTATION, applicationId: by }, run, ({ kid }) => kid)
+/** The requests of `weir keys`: a new signing key. */
+export const KEYS: Managed<KeysRequest, ShownKey> = {
+  path: '/v1/admin/keys',
+  scope: 'admin',
+  read: readKeys,
+  attemptOf: () => ({ mutation: 'rotateSigningKey', object: null }),
+  run: (catalog, { endTokens }) => catalog.change(rotateSigningKey(endTokens)),
+  idOf: ({ kid }) => kid,
 }
 
 function shown(application: Application, withSecret = false): ShownApplication {
