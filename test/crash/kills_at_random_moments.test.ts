@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { Rounds } from './rounds.ts'
 
 const seed = Date.now() % 2 ** 31
-const KILLS = process.env['WEIR_TEST_LONG'] === '1' ? 16 : 8
+const KILLS = process.env['WEIR_TEST_LONG'] === '1' ? 16 : 6
 
 test(`every acknowledged event outlives ${KILLS} kills at random moments (seed ${seed})`, async () => {
   const folder = mkdtempSync(join(tmpdir(), 'weir-crash-'))

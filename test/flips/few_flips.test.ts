@@ -11,7 +11,7 @@ test('a flipped bit in files of pools, in the log and in the catalog is detected
   const seed = newSeed()
   say(`seed ${seed}`)
   const flips = await new Flips(seed).open()
-  await flips.flip(process.env['WEIR_TEST_LONG'] === '1' ? 12 : 6, undefined, 'pool')
+  await flips.flip(process.env['WEIR_TEST_LONG'] === '1' ? 12 : 4, undefined, 'pool')
   for (const kind of ['log', 'catalog']) await flips.flip(1, undefined, kind)
   expect(flips.run.failures, `seed ${seed}\n${tableOf(flips.run).join('\n')}`).toEqual([])
 })
