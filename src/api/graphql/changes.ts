@@ -1,48 +1,70 @@
-/** How resolvers change the catalog: they run its operations, and turn refusals into errors. */
+/**
+ * How resolvers find and change objects of the catalog: they run its operations, and turn refusals
+ * into errors.
+ */
 import type { BadRequest, IdOrName } from '../../catalog/catalog-types.ts'
 import type { Decide } from '../../catalog/change.ts'
+import type { Collection } from '../../catalog/collection.ts'
+import type { Memory } from '../../catalog/memory.ts'
+import type { Common, Pool } from '../../catalog/model.ts'
 import type { Context } from './context.ts'
 import { badRequest, notFound, type ObjectKind } from './errors.ts'
+import { type PageArgs, pageOfDocuments } from './page.ts'
 import type { Inputs } from './schema-types.ts'
 
 /**
- * Runs a change of the catalog and returns its result. Throws BAD_REQUEST, and NOT_FOUND where the
- * result is null: `kind` says what is missing then.
+ * Runs a change of the catalog, by the caller, and returns its result. Throws BAD_REQUEST, and
+ * NOT_FOUND where the result is null: `kind` says what is missing then.
  */
 export async function change<T extends object>(
-  { deps }: Context,
-  decide: Decide<T | null>,
+  { deps, caller }: Context,
+  operation: (by: string) => Decide<T | null>,
   kind: ObjectKind,
 ): Promise<T> {
-  const result = await deps.catalog.change(decide)
+  const result = await deps.catalog.change(operation(caller.applicationId))
   if (result === null) throw notFound(kind)
   if (isRefused(result)) throw badRequest(result.badRequest)
   return result
 }
 
 /**
- * Deletes the object that `which` names. Returns its id, or null where there is none: a client that
- * repeats a deletion gets no error. Throws BAD_REQUEST.
+ * The resolver that deletes the object of an id or unique name. It returns the id, or null where
+ * there is none: a client that repeats a deletion gets no error. Throws BAD_REQUEST.
  */
-export async function remove(
-  { deps }: Context,
-  which: IdOrName,
-  operation: (which: IdOrName) => Decide<string | null>,
-): Promise<string | null> {
-  if ((which.id ?? '') === '' && (which.uniqueName ?? '') === '') return null
-  const result = await deps.catalog.change(operation(which))
-  if (result !== null && isRefused(result)) throw badRequest(result.badRequest)
-  return result
+export function removing(operation: (which: IdOrName, by: string) => Decide<string | null>) {
+  return async (_: unknown, which: IdOrName, { deps, caller }: Context): Promise<string | null> => {
+    if ((which.id ?? '') === '' && (which.uniqueName ?? '') === '') return null
+    const result = await deps.catalog.change(operation(which, caller.applicationId))
+    if (result !== null && isRefused(result)) throw badRequest(result.badRequest)
+    return result
+  }
 }
 
-/** A collection of the catalog, as far as look-ups need it. */
-interface Lookup<T> {
-  find(idOrName: string): T | undefined
-  byName(uniqueName: string): T | undefined
+/** The resolvers that find an object by its id, by its unique name, and list all. */
+export function lookups<T extends Common>(kind: ObjectKind, collectionOf: (read: Memory) => Collection<T>) {
+  return {
+    byId: (_: unknown, { id }: { readonly id: string }, { deps }: Context) =>
+      found(collectionOf(deps.catalog.read).find(id), kind),
+    byName: (_: unknown, { uniqueName }: { readonly uniqueName: string }, { deps }: Context) =>
+      found(collectionOf(deps.catalog.read).byName(uniqueName), kind),
+    page: (_: unknown, args: PageArgs, context: Context) => {
+      const collection = collectionOf(context.deps.catalog.read)
+      return pageOfDocuments(collection, collection.all(), args, context)
+    },
+  }
+}
+
+/** The pool of an id or unique name. Throws NOT_FOUND. */
+export function poolNamed(name: string, { deps }: Context): Pool {
+  return found(deps.catalog.read.pools.find(name), 'Data Pool')
 }
 
 /** The object that `which` names. Throws NOT_FOUND, and BAD_REQUEST where nothing is named. */
-export function find<T>(collection: Lookup<T>, which: Inputs['idOrUniqueName'], kind: ObjectKind): T {
+export function find<T extends Common>(
+  collection: Collection<T>,
+  which: Inputs['idOrUniqueName'],
+  kind: ObjectKind,
+): T {
   const { id, uniqueName } = which
   const isById = id !== null && id !== undefined && id !== ''
   if (!isById && (uniqueName ?? '') === '') throw badRequest('Give "id" or "uniqueName" in "idOrUniqueName".')

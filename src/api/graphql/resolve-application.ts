@@ -5,7 +5,7 @@
 import { createApplication, deleteApplication, modifyApplication } from '../../catalog/change-application.ts'
 import { modifyEnvironment } from '../../catalog/change-environment.ts'
 import type { Scope } from '../../catalog/model.ts'
-import { change, found, remove } from './changes.ts'
+import { change, found, lookups, removing } from './changes.ts'
 import { requireScope } from './context.ts'
 import { badRequest } from './errors.ts'
 import { emptyPage, pageOfDocuments } from './page.ts'
@@ -26,17 +26,13 @@ const SCOPE: Readonly<Record<Enums['ApplicationScope'], Scope>> = {
 }
 const NAMES = Object.entries(SCOPE) as readonly (readonly [Enums['ApplicationScope'], Scope])[]
 
+const applications = lookups('Application', read => read.applications)
+
 export const applicationQueries = {
-  application: (_, { id }, { deps }) => found(deps.catalog.read.applications.find(id), 'Application'),
-  applicationByName: (_, { uniqueName }, { deps }) =>
-    found(deps.catalog.read.applications.byName(uniqueName), 'Application'),
-  applications: (_, args, context) => {
-    const { applications } = context.deps.catalog.read
-    return pageOfDocuments(applications, applications.all(), args, context)
-  },
-  environment: (_, { id }, { deps }) => {
-    return found(deps.catalog.read.environmentOf(id), 'Environment')
-  },
+  application: applications.byId,
+  applicationByName: applications.byName,
+  applications: applications.page,
+  environment: (_, { id }, { deps }) => found(deps.catalog.read.environmentOf(id), 'Environment'),
 } satisfies Partial<Resolvers['Query']>
 
 export const applicationMutations = {
@@ -49,20 +45,18 @@ export const applicationMutations = {
   },
   modifyApplication: async (_, { input }, context) => {
     const { idOrUniqueName, ...asked } = input
-    const decide = modifyApplication(idOrUniqueName, withScopes(asked), context.caller.applicationId)
-    const application = await change(context, decide, 'Application')
+    const operation = (by: string) => modifyApplication(idOrUniqueName, withScopes(asked), by)
+    const application = await change(context, operation, 'Application')
     return { __typename: 'ApplicationResponse' as const, application }
   },
-  deleteApplication: (_, { id }, context) => remove(context, { id }, removal(context.caller.applicationId)),
-  deleteApplicationByName: (_, { uniqueName }, context) =>
-    remove(context, { uniqueName }, removal(context.caller.applicationId)),
+  deleteApplication: removing(deleteApplication),
+  deleteApplicationByName: removing(deleteApplication),
   createEnvironment: () => {
     throw badRequest('A server has one Environment, its data folder: run another server for another one.')
   },
-  modifyEnvironment: async (_, { input: { id, ...asked } }, context) => {
-    const decide = modifyEnvironment(id, asked, context.caller.applicationId)
-    return { environment: await change(context, decide, 'Environment') }
-  },
+  modifyEnvironment: async (_, { input: { id, ...asked } }, context) => ({
+    environment: await change(context, by => modifyEnvironment(id, asked, by), 'Environment'),
+  }),
 } satisfies Partial<Resolvers['Mutation']>
 
 export const applicationFields: Omit<Resolvers['Application'], 'account' | 'environment'> = {
@@ -83,8 +77,4 @@ export const applicationFields: Omit<Resolvers['Application'], 'account' | 'envi
 
 function withScopes(input: Inputs['createApplicationInput']) {
   return { ...input, scopes: input.scopes?.map(name => SCOPE[name]) }
-}
-
-function removal(by: string) {
-  return (which: Parameters<typeof deleteApplication>[0]) => deleteApplication(which, by)
 }

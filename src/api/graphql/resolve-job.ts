@@ -8,7 +8,7 @@ import { createRewriteJob, setProblem } from '../../catalog/change-rewrite.ts'
 import type { AddColumnJob, Job, Pool, RewriteJob } from '../../catalog/model.ts'
 import { isGivenText } from '../../query/plan-context.ts'
 import type { Filter } from '../../query/where.ts'
-import { change, found } from './changes.ts'
+import { change, found, poolNamed } from './changes.ts'
 import { type Context, requireScope } from './context.ts'
 import { badRequest, notFound } from './errors.ts'
 import { parserOf, shownFilters, storedFilters } from './filters.ts'
@@ -66,11 +66,6 @@ export const jobQueries = {
   updateDataPoolRecordsJobByStatus: (_, args, context) => pageInStatus('UPDATE_RECORDS', args, context),
 } satisfies Partial<Resolvers['Query']>
 
-/** The pool of a job, by its id or its unique name. */
-function poolOf(which: string, { deps }: Context): Pool {
-  return found(deps.catalog.read.pools.find(which), 'Data Pool')
-}
-
 /** Creates a deletion. Without a condition it would delete every record, so it is refused. */
 async function createDeletion(
   input: Inputs['CreateDeletionJobInput'],
@@ -92,8 +87,8 @@ async function createRewrite(
   { dataPool, filters, filterSql, set }: Inputs['CreateUpdateDataPoolRecordsJobInput'],
   context: Context,
 ): Promise<RewriteJob> {
-  const { deps, budget, caller } = context
-  const pool = poolOf(dataPool, context)
+  const { deps, budget } = context
+  const pool = poolNamed(dataPool, context)
   const given = { filters: storedFilters(filters) ?? [], filterSql: filterSql ?? null, set }
   budget.query(given)
   // Before the values: a value that such a column cannot take is not why it is refused.
@@ -104,17 +99,16 @@ async function createRewrite(
   const refused = await deps.query.checkRowChanges(schema, changes, parserOf(context))
   if (refused !== undefined) throw badRequest(refused.badRequest)
   const beforeSequence = await deps.commit.boundary()
-  const decide = createRewriteJob({ ...given, kind, dataPool: pool.id, beforeSequence }, caller.applicationId)
-  const job = await change(context, decide, 'Data Pool')
+  const asked = { ...given, kind, dataPool: pool.id, beforeSequence }
+  const job = await change(context, by => createRewriteJob(asked, by), 'Data Pool')
   deps.jobs.created(job)
   return job
 }
 
 export const jobMutations = {
   createAddColumnToDataPoolJob: async (_, { input }, context) => {
-    const dataPool = poolOf(input.dataPool, context).id
-    const decide = createAddColumnJob({ ...input, dataPool }, context.caller.applicationId)
-    const job = await change(context, decide, 'Data Pool')
+    const dataPool = poolNamed(input.dataPool, context).id
+    const job = await change(context, by => createAddColumnJob({ ...input, dataPool }, by), 'Data Pool')
     context.deps.jobs.created(job)
     return { job }
   },
@@ -124,12 +118,8 @@ export const jobMutations = {
     job: await createRewrite('UPDATE_RECORDS', input, context),
   }),
   cancelJob: async (_, { id }, context) => {
-    const {
-      id: job,
-      status,
-      error,
-    } = await change(context, cancelJob(id, context.caller.applicationId), 'Job')
-    return { id: job, status, error: error === null ? null : { code: null, message: error } }
+    const job = await change(context, by => cancelJob(id, by), 'Job')
+    return { id: job.id, status: job.status, error: jobFields.error(job) }
   },
 } satisfies Partial<Resolvers['Mutation']>
 

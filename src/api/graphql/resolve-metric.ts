@@ -6,37 +6,31 @@ import { counter } from '../../query/counter.ts'
 import { leaderboard } from '../../query/leaderboard.ts'
 import { timeSeries } from '../../query/time-series.ts'
 import { must } from '../../util/assert.ts'
-import { change, found, remove } from './changes.ts'
+import { change, found, lookups, poolNamed, removing } from './changes.ts'
 import { type Context, requireScope } from './context.ts'
-import { badRequest, notFound } from './errors.ts'
+import { badRequest } from './errors.ts'
 import { checkTexts, shownFilters, storedFilters } from './filters.ts'
-import { emptyPage, pageOfDocuments } from './page.ts'
+import { emptyPage } from './page.ts'
 import type { DimensionOfPool } from './parents.ts'
 import { columnNamed, isWholeKey } from './pool-columns.ts'
 import { answerQuestion, statisticsOf } from './resolve-question.ts'
 import type { Inputs, Resolvers } from './schema-types.ts'
 import { READ_POOLS } from './scopes.ts'
 
+const metrics = lookups('Metric', read => read.metrics)
+
 export const metricQueries = {
-  metric: (_, { id }, { deps }) => found(deps.catalog.read.metrics.find(id), 'Metric'),
-  metricByName: (_, { uniqueName }, { deps }) =>
-    found(deps.catalog.read.metrics.byName(uniqueName), 'Metric'),
-  metrics: (_, args, context) => {
-    const { metrics } = context.deps.catalog.read
-    return pageOfDocuments(metrics, metrics.all(), args, context)
-  },
+  metric: metrics.byId,
+  metricByName: metrics.byName,
+  metrics: metrics.page,
 } satisfies Partial<Resolvers['Query']>
 
 export const metricMutations = {
   createCountMetric: (_, { input }, context) => create('COUNT', input, {}, context),
-  createSumMetric: (_, { input }, context) =>
-    create('SUM', input, { column: input?.measure.columnName }, context),
-  createAverageMetric: (_, { input }, context) =>
-    create('AVERAGE', input, { column: input?.measure.columnName }, context),
-  createMinMetric: (_, { input }, context) =>
-    create('MIN', input, { column: input?.measure.columnName }, context),
-  createMaxMetric: (_, { input }, context) =>
-    create('MAX', input, { column: input?.measure.columnName }, context),
+  createSumMetric: (_, { input }, context) => createMeasured('SUM', input, context),
+  createAverageMetric: (_, { input }, context) => createMeasured('AVERAGE', input, context),
+  createMinMetric: (_, { input }, context) => createMeasured('MIN', input, context),
+  createMaxMetric: (_, { input }, context) => createMeasured('MAX', input, context),
   createCountDistinctMetric: (_, { input }, context) =>
     create('COUNT_DISTINCT', input, { column: input?.dimension.columnName }, context),
   createCustomMetric: (_, { input }, context) =>
@@ -51,19 +45,17 @@ export const metricMutations = {
       context,
     )
     const fields = { ...asked, filters: storedFilters(filters), dimensions: namesOf(dimensions) }
-    const decide = modifyMetric({ id }, fields, context.caller.applicationId)
-    return { metric: await change(context, decide, 'Metric') }
+    return { metric: await change(context, by => modifyMetric({ id }, fields, by), 'Metric') }
   },
   migrateMetric: async (_, { input: { metricId, newDataPoolId } }, context) => {
-    const { metrics, pools } = context.deps.catalog.read
-    const metric = found(metrics.find(metricId), 'Metric')
+    const metric = found(context.deps.catalog.read.metrics.find(metricId), 'Metric')
     const { filters, filterSql, expression } = metric
     const texts = { filters: shownFilters(filters), filterSql, expression }
-    await checkTexts(found(pools.find(newDataPoolId), 'Data Pool'), texts, context)
-    return change(context, migrateMetric(metricId, newDataPoolId, context.caller.applicationId), 'Metric')
+    await checkTexts(poolNamed(newDataPoolId, context), texts, context)
+    return change(context, by => migrateMetric(metricId, newDataPoolId, by), 'Metric')
   },
-  deleteMetric: (_, { id }, context) => remove(context, { id }, deleteMetric),
-  deleteMetricByName: (_, { uniqueName }, context) => remove(context, { uniqueName }, deleteMetric),
+  deleteMetric: removing(deleteMetric),
+  deleteMetricByName: removing(deleteMetric),
 } satisfies Partial<Resolvers['Mutation']>
 
 export const metricFields: Omit<Resolvers['Metric'], 'account' | 'environment'> = {
@@ -116,7 +108,7 @@ interface Measured {
 
 async function create(type: MetricType, input: NewInput, measured: Measured, context: Context) {
   const { dataPool, uniqueName, description, filters, filterSql, dimensions } = given(input)
-  const pool = found(context.deps.catalog.read.pools.find(dataPool), 'Data Pool')
+  const pool = poolNamed(dataPool, context)
   await checkTexts(pool, { filters, filterSql, expression: measured.expression }, context)
   const asked = {
     uniqueName,
@@ -128,8 +120,16 @@ async function create(type: MetricType, input: NewInput, measured: Measured, con
     filterSql,
     dimensions: namesOf(dimensions),
   }
-  const decide = createMetric(asked, context.caller.applicationId)
-  return { metric: await change(context, decide, 'Data Pool') }
+  return { metric: await change(context, by => createMetric(asked, by), 'Data Pool') }
+}
+
+/** Creates a metric of the values of a column. */
+function createMeasured(
+  type: MetricType,
+  input: Inputs['CreateSumMetricInput'] | null | undefined,
+  context: Context,
+) {
+  return create(type, input, { column: input?.measure.columnName }, context)
 }
 
 /** The schema allows a mutation of metrics without input. */
@@ -144,9 +144,7 @@ function namesOf(dimensions: readonly Inputs['DimensionInput'][] | null | undefi
 
 /** A metric goes with its pool. It can be gone only while a request is under way. */
 function poolOf(metric: Metric, { deps }: Context): Pool {
-  const pool = deps.catalog.read.pools.get(metric.poolId)
-  if (pool === undefined) throw notFound('Data Pool')
-  return pool
+  return found(deps.catalog.read.pools.get(metric.poolId), 'Data Pool')
 }
 
 function dimension(metric: Metric, pool: Pool, name: string): DimensionOfPool {

@@ -9,7 +9,7 @@ import {
   modifyPolicy,
   unassignPolicy,
 } from '../../catalog/change-policy.ts'
-import { change, found, remove } from './changes.ts'
+import { change, found, lookups, poolNamed, removing } from './changes.ts'
 import { badRequest, notFound } from './errors.ts'
 import { checkTexts, shownFilters, storedFilters } from './filters.ts'
 import { pageOfDocuments } from './page.ts'
@@ -20,7 +20,7 @@ const NO_METRIC_POLICIES =
   'Weir has no policies of metrics: create a Data Pool Access Policy and assign it to the Application.'
 
 export const policyQueries = {
-  dataPoolAccessPolicy: (_, { id }, { deps }) => found(deps.catalog.read.policies.find(id), POLICY),
+  dataPoolAccessPolicy: lookups(POLICY, read => read.policies).byId,
   policy: () => {
     throw notFound('Policy')
   },
@@ -29,11 +29,10 @@ export const policyQueries = {
 export const policyMutations = {
   createDataPoolAccessPolicy: async (_, { input }, context) => {
     const { dataPool, rows, ...asked } = input
-    const pool = found(context.deps.catalog.read.pools.find(dataPool), 'Data Pool')
+    const pool = poolNamed(dataPool, context)
     await checkTexts(pool, { filters: rows, filterSql: asked.filterSql }, context, 'placeholders')
     const policy = { ...asked, poolId: pool.id, rows: storedFilters(rows) }
-    const decide = createPolicy(policy, context.caller.applicationId)
-    return { dataPoolAccessPolicy: await change(context, decide, 'Data Pool') }
+    return { dataPoolAccessPolicy: await change(context, by => createPolicy(policy, by), 'Data Pool') }
   },
   modifyDataPoolAccessPolicy: async (_, { input }, context) => {
     const { id, rows, ...asked } = input
@@ -41,10 +40,10 @@ export const policyMutations = {
     const policy = found(policies.find(id), POLICY)
     const pool = found(pools.get(policy.poolId), POLICY)
     await checkTexts(pool, { filters: rows, filterSql: asked.filterSql }, context, 'placeholders')
-    const decide = modifyPolicy({ id }, { ...asked, rows: storedFilters(rows) }, context.caller.applicationId)
-    return { dataPoolAccessPolicy: await change(context, decide, POLICY) }
+    const fields = { ...asked, rows: storedFilters(rows) }
+    return { dataPoolAccessPolicy: await change(context, by => modifyPolicy({ id }, fields, by), POLICY) }
   },
-  deleteDataPoolAccessPolicy: (_, { id }, context) => remove(context, { id }, deletePolicy),
+  deleteDataPoolAccessPolicy: removing(deletePolicy),
   assignDataPoolAccessPolicyToApplication: async (_, args, context) => {
     const { dataPoolAccessPolicy: policyId, application } = args
     const { catalog } = context.deps

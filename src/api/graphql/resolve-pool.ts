@@ -5,7 +5,7 @@
 import { createPool, deletePool, modifyPool, type NewPool } from '../../catalog/change-pool.ts'
 import type { Pool } from '../../catalog/model.ts'
 import { RECEIVED_AT } from '../../format/schema.ts'
-import { change, find, found, remove } from './changes.ts'
+import { change, find, found, lookups, poolNamed, removing } from './changes.ts'
 import { type Context, requireScope } from './context.ts'
 import { badRequest } from './errors.ts'
 import { parserOf } from './filters.ts'
@@ -25,48 +25,43 @@ import { shownTableSettings } from './source-settings.ts'
 
 const BYTES_PER_TERABYTE = 1e12
 
+const pools = lookups('Data Pool', read => read.pools)
+
 export const poolQueries = {
-  dataPool: (_, { id }, { deps }) => found(deps.catalog.read.pools.find(id), 'Data Pool'),
-  dataPoolByName: (_, { uniqueName }, { deps }) =>
-    found(deps.catalog.read.pools.byName(uniqueName), 'Data Pool'),
-  dataPools: (_, args, context) => {
-    const { pools } = context.deps.catalog.read
-    return pageOfDocuments(pools, pools.all(), args, context)
-  },
+  dataPool: pools.byId,
+  dataPoolByName: pools.byName,
+  dataPools: pools.page,
 } satisfies Partial<Resolvers['Query']>
 
 const NOT_SYNCED = 'Weir does not sync a Data Pool with a Data Source: events are posted to its webhook.'
 
 export const poolMutations = {
-  createDataPoolV2: async (_, { input }, context) => {
-    const decide = createPool(newPool(input), context.caller.applicationId)
-    return { dataPool: await change(context, decide, 'Data Source') }
-  },
+  createDataPoolV2: async (_, { input }, context) => ({
+    dataPool: await change(context, by => createPool(newPool(input), by), 'Data Source'),
+  }),
   modifyDataPool: async (_, { input }, context) => {
     const { idOrUniqueName, ...asked } = input
-    const decide = modifyPool(idOrUniqueName, asked, context.caller.applicationId)
-    return response(await change(context, decide, 'Data Pool'))
+    return response(await change(context, by => modifyPool(idOrUniqueName, asked, by), 'Data Pool'))
   },
   // A pool is LIVE when its creation is answered: there is nothing to repeat and nothing to wait
   // for.
   reconnectDataPool: (_, { input }, { deps }) => find(deps.catalog.read.pools, input, 'Data Pool'),
-  retryDataPoolSetup: (_, { id }, { deps }) => found(deps.catalog.read.pools.find(id), 'Data Pool'),
-  retryDataPoolSetupByName: (_, { uniqueName }, { deps }) =>
-    found(deps.catalog.read.pools.byName(uniqueName), 'Data Pool'),
+  retryDataPoolSetup: pools.byId,
+  retryDataPoolSetupByName: pools.byName,
   inspectDataPoolSchema: (_, { input }, { deps }) =>
     response(find(deps.catalog.read.pools, input, 'Data Pool')),
   testDataPool: (_, { input }, { deps }) => response(find(deps.catalog.read.pools, input, 'Data Pool')),
   enableSyncing: (_, { id }, context) => notSynced(id, context),
-  disableSyncing: (_, { id }, { deps }) => found(deps.catalog.read.pools.find(id), 'Data Pool'),
+  disableSyncing: pools.byId,
   syncDataPool: (_, { dataPoolId }, context) => notSynced(dataPoolId, context),
   resyncDataPool: (_, { dataPoolId }, context) => notSynced(dataPoolId, context),
-  deleteDataPool: (_, { id }, context) => remove(context, { id }, deletePool),
-  deleteDataPoolByName: (_, { uniqueName }, context) => remove(context, { uniqueName }, deletePool),
+  deleteDataPool: removing(deletePool),
+  deleteDataPoolByName: removing(deletePool),
 } satisfies Partial<Resolvers['Mutation']>
 
 /** Throws: there is nothing to sync. */
-function notSynced(id: string, { deps }: Context): never {
-  found(deps.catalog.read.pools.find(id), 'Data Pool')
+function notSynced(id: string, context: Context): never {
+  poolNamed(id, context)
   throw badRequest(NOT_SYNCED)
 }
 

@@ -11,7 +11,7 @@ import {
 } from '../../catalog/change-source.ts'
 import type { DataSource, SourceKind } from '../../catalog/model.ts'
 import { type ForeignKind, isForeign } from '../../catalog/source-kinds.ts'
-import { change, find, found, remove } from './changes.ts'
+import { change, find, lookups, removing } from './changes.ts'
 import type { Context } from './context.ts'
 import { badRequest, notFound } from './errors.ts'
 import { emptyPage, numberPosition, pageOf, pageOfDocuments } from './page.ts'
@@ -41,14 +41,12 @@ interface ForeignChange extends Omit<NewForeign, 'connectionSettings'> {
   readonly connectionSettings?: object | null | undefined
 }
 
+const sources = lookups('Data Source', read => read.sources)
+
 export const sourceQueries = {
-  dataSource: (_, { id }, { deps }) => found(deps.catalog.read.sources.find(id), 'Data Source'),
-  dataSourceByName: (_, { uniqueName }, { deps }) =>
-    found(deps.catalog.read.sources.byName(uniqueName), 'Data Source'),
-  dataSources: (_, args, context) => {
-    const { sources } = context.deps.catalog.read
-    return pageOfDocuments(sources, sources.all(), args, context)
-  },
+  dataSource: sources.byId,
+  dataSourceByName: sources.byName,
+  dataSources: sources.page,
   table: (_, { id }, { deps, budget }) => {
     for (const source of deps.catalog.read.sources.all()) {
       budget.items(1 + source.tables.length)
@@ -63,41 +61,25 @@ export const sourceMutations = {
   createWebhookDataSource: async (_, { input }, context) => {
     const { connectionSettings, uniqueName, description } = input
     const asked = { ...connectionSettings, uniqueName, description }
-    const made = await change(
-      context,
-      createWebhookSource(asked, context.caller.applicationId),
-      'Data Source',
-    )
+    const made = await change(context, by => createWebhookSource(asked, by), 'Data Source')
     return { dataSource: made.source }
   },
-  modifyWebhookDataSource: async (_, { input }, context) => {
-    const { idOrUniqueName, uniqueName, description, connectionSettings } = input
-    return modify(context, 'WEBHOOK', idOrUniqueName, { ...connectionSettings, uniqueName, description })
-  },
+  modifyWebhookDataSource: (_, { input }, context) => modifyOwn('WEBHOOK', input, context),
   createHttpDataSource: (_, { input }, context) => {
     const { connectionSettings, uniqueName, description } = input
     return create(context, 'Http', { ...connectionSettings, uniqueName, description })
   },
-  modifyHttpDataSource: (_, { input }, context) => {
-    const { idOrUniqueName, uniqueName, description, connectionSettings } = input
-    return modify(context, 'Http', idOrUniqueName, { ...connectionSettings, uniqueName, description })
-  },
-  createSnowflakeDataSource: async (_, args, context) => ({
-    __typename: 'DataSourceResponse' as const,
-    ...(await createForeign('Snowflake', args, context)),
-  }),
-  modifySnowflakeDataSource: async (_, args, context) => ({
-    __typename: 'DataSourceResponse' as const,
-    ...(await modifyForeign('Snowflake', args, context)),
-  }),
-  createS3DataSource: (_, args, context) => createForeign('S3', args, context),
-  modifyS3DataSource: (_, args, context) => modifyForeign('S3', args, context),
-  createKafkaDataSource: (_, args, context) => createForeign('KAFKA', args, context),
-  modifyKafkaDataSource: (_, args, context) => modifyForeign('KAFKA', args, context),
-  createClickHouseDataSource: (_, args, context) => createForeign('CLICKHOUSE', args, context),
-  modifyClickHouseDataSource: (_, args, context) => modifyForeign('CLICKHOUSE', args, context),
-  createPostgreSqlDataSource: (_, args, context) => createForeign('POSTGRESQL', args, context),
-  modifyPostgreSqlDataSource: (_, args, context) => modifyForeign('POSTGRESQL', args, context),
+  modifyHttpDataSource: (_, { input }, context) => modifyOwn('Http', input, context),
+  createSnowflakeDataSource: creating('Snowflake'),
+  modifySnowflakeDataSource: modifying('Snowflake'),
+  createS3DataSource: creating('S3'),
+  modifyS3DataSource: modifying('S3'),
+  createKafkaDataSource: creating('KAFKA'),
+  modifyKafkaDataSource: modifying('KAFKA'),
+  createClickHouseDataSource: creating('CLICKHOUSE'),
+  modifyClickHouseDataSource: modifying('CLICKHOUSE'),
+  createPostgreSqlDataSource: creating('POSTGRESQL'),
+  modifyPostgreSqlDataSource: modifying('POSTGRESQL'),
   reconnectDataSource: (_, { input }, { deps }) => find(deps.catalog.read.sources, input, 'Data Source'),
   testDataSource: (_, { input }, { deps }) => {
     const source = find(deps.catalog.read.sources, input, 'Data Source')
@@ -109,8 +91,8 @@ export const sourceMutations = {
     const { kind } = find(deps.catalog.read.sources, input, 'Data Source')
     throw badRequest(`A Data Source of type ${kind} has no tables that Weir could read.`)
   },
-  deleteDataSource: (_, { id }, context) => remove(context, { id }, deleteSource),
-  deleteDataSourceByName: (_, { uniqueName }, context) => remove(context, { uniqueName }, deleteSource),
+  deleteDataSource: removing(deleteSource),
+  deleteDataSourceByName: removing(deleteSource),
 } satisfies Partial<Resolvers['Mutation']>
 
 export const sourceFields: Omit<Resolvers['DataSource'], 'account' | 'environment'> = {
@@ -143,26 +125,38 @@ export const sourceFields: Omit<Resolvers['DataSource'], 'account' | 'environmen
 }
 
 async function create(context: Context, kind: 'Http' | ForeignKind, input: NewSource) {
-  const decide: Decide<DataSource> = createSource(kind, input, context.caller.applicationId)
-  return { dataSource: await change(context, decide, 'Data Source') }
+  const operation = (by: string): Decide<DataSource> => createSource(kind, input, by)
+  return { dataSource: await change(context, operation, 'Data Source') }
 }
 
 async function modify(context: Context, kind: SourceKind, which: IdOrName, input: SourceChange) {
-  const decide = modifySource(kind, which, input, context.caller.applicationId)
-  return { dataSource: await change(context, decide, 'Data Source') }
+  return { dataSource: await change(context, by => modifySource(kind, which, input, by), 'Data Source') }
 }
 
-/** Creates a source of a kind that Weir does not connect to. */
-async function createForeign(kind: ForeignKind, { input }: CreateArgs, context: Context) {
-  const { uniqueName, description, connectionSettings } = input
-  const asked = { uniqueName, description, ...parted(kind, connectionSettings) }
-  return connecting(await create(context, kind, asked))
+/** Modifies a source of a kind that takes events. */
+function modifyOwn(
+  kind: 'WEBHOOK' | 'Http',
+  { idOrUniqueName, uniqueName, description, connectionSettings }: ForeignChange,
+  context: Context,
+) {
+  return modify(context, kind, idOrUniqueName, { ...connectionSettings, uniqueName, description })
 }
 
-async function modifyForeign(kind: ForeignKind, { input }: ModifyArgs, context: Context) {
-  const { idOrUniqueName, uniqueName, description, connectionSettings } = input
-  const change = { uniqueName, description, ...parted(kind, connectionSettings ?? {}) }
-  return connecting(await modify(context, kind, idOrUniqueName, change))
+/** The resolver that creates a source of a kind that Weir does not connect to. */
+function creating(kind: ForeignKind) {
+  return async (_: unknown, { input }: CreateArgs, context: Context) => {
+    const { uniqueName, description, connectionSettings } = input
+    const asked = { uniqueName, description, ...parted(kind, connectionSettings) }
+    return connecting(await create(context, kind, asked))
+  }
+}
+
+function modifying(kind: ForeignKind) {
+  return async (_: unknown, { input }: ModifyArgs, context: Context) => {
+    const { idOrUniqueName, uniqueName, description, connectionSettings } = input
+    const asked = { uniqueName, description, ...parted(kind, connectionSettings ?? {}) }
+    return connecting(await modify(context, kind, idOrUniqueName, asked))
+  }
 }
 
 /**
@@ -170,7 +164,10 @@ async function modifyForeign(kind: ForeignKind, { input }: ModifyArgs, context: 
  * both states and print the error.
  */
 function connecting({ dataSource }: { readonly dataSource: DataSource }) {
-  return { dataSource: { ...dataSource, status: 'CONNECTING' as const, error: null } }
+  return {
+    __typename: 'DataSourceResponse' as const,
+    dataSource: { ...dataSource, status: 'CONNECTING' as const, error: null },
+  }
 }
 
 type Tables = readonly Inputs['S3DataSourceTableInput'][]
