@@ -9,7 +9,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createProgress, isInterrupted, whenInterrupted } from '../src/tools/terminal.ts'
+import { isInterrupted, whenInterrupted } from '../src/tools/interrupts.ts'
+import { createProgress } from '../src/tools/progress.ts'
 import { createPool, fetchToken, type Graphql, graphqlOf, post, spawnServer } from './own-server.ts'
 
 const ROUNDS = 20

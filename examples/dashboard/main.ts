@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build, type Plugin, preview } from 'vite'
-import { whenInterrupted } from '../../src/tools/terminal.ts'
+import { whenInterrupted } from '../../src/tools/interrupts.ts'
 import { createPool, fetchToken, graphqlOf, post, spawnServer } from '../own-server.ts'
 import { COLUMNS, sampleOrders } from './orders.ts'
 

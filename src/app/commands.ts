@@ -8,9 +8,9 @@
 import { CLEAN, type Command, type CommandInput, JSON_FLAG } from '../engine/command.ts'
 import { type Config, misspeltVariables, optionLines, signsOfData } from '../engine/config.ts'
 import { boundNote } from '../util/addresses.ts'
-import { endNow, STOP_SIGNALS, withoutEchoes } from '../util/end-process.ts'
-import { STOP_MS_MAX } from '../util/limits.ts'
+import { endNow } from '../util/end-process.ts'
 import { errorText, say, warn } from '../util/say.ts'
+import { stopOnSignal } from './shutdown.ts'
 import type { Running } from './start.ts'
 
 const START: Command = {
@@ -311,37 +311,4 @@ function sayFirstSteps({ opened, url }: Running, secretIsGiven: boolean): void {
   say(token)
   say(`curl -H "Authorization: Bearer $TOKEN" -d '${query}' ${url}/graphql`)
   say('')
-}
-
-/**
- * The first SIGTERM or SIGINT stops in order, the second ends the process. Resolves when the server
- * has stopped.
- */
-function stopOnSignal(server: Running): Promise<void> {
-  let asked = false
-  return new Promise(resolve => {
-    const stop = async (signal: NodeJS.Signals) => {
-      if (asked) {
-        warn(`a second ${signal} ends Weir at once; the next start recovers what is left`)
-        endNow()
-      }
-      asked = true
-      warn(`stopping, because of ${signal}: requests under way are answered, events are flushed`)
-      setTimeout(() => {
-        warn('stopping takes too long; the next start recovers what is left')
-        endNow()
-      }, STOP_MS_MAX - 500).unref()
-      const whole = await server.stop()
-      if (whole) warn('stopped: everything is answered, synced and flushed')
-      else warn('stopped before everything was flushed; the next start recovers it from the log')
-      resolve()
-    }
-    const stopOrEnd = withoutEchoes(signal => {
-      stop(signal).catch(error => {
-        warn(`stopping failed; the next start recovers: ${(error as Error).stack}`)
-        endNow()
-      })
-    })
-    for (const signal of STOP_SIGNALS) process.on(signal, stopOrEnd)
-  })
 }

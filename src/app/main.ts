@@ -2,7 +2,7 @@
 /** `weir`: reads the command line, runs one command, exits with its code. */
 
 import { CANNOT_RUN, CLEAN, DAMAGED, readCommandLine } from '../engine/command.ts'
-import { isInterrupted } from '../tools/terminal.ts'
+import { isInterrupted } from '../tools/interrupts.ts'
 import { must } from '../util/assert.ts'
 import { isDiskError } from '../util/disk.ts'
 import { dieOf } from '../util/end-process.ts'

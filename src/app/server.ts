@@ -1,6 +1,6 @@
 /**
- * Wires the server: opens the stages in order, passes functions between them, stops them in reverse
- * order.
+ * Wires the server: opens the stages in order and passes functions between them. shutdown.ts stops
+ * them.
  *
  *   catalog → index → log, replayed into memtables → HTTP → ready → orphans removed, query engine
  *
@@ -36,14 +36,12 @@ import { MergerClient } from '../store/compaction/merge-client.ts'
 import type { Backups } from '../tools/backup/backup-client.ts'
 import { localUrl } from '../util/addresses.ts'
 import { must } from '../util/assert.ts'
-import { monotonicMs, resolvesWithin } from '../util/clock.ts'
 import {
   BODY_BYTES_MAX,
   CLIENT_SECRET_CHARACTERS_MIN,
   ENGINE_WARM_MS,
   MERGE_NICE,
   QUERY_NICE,
-  STOP_MS_MAX,
 } from '../util/limits.ts'
 import { checkInstalled } from '../util/load-package.ts'
 import { kernelNote } from '../util/native.ts'
@@ -54,10 +52,11 @@ import { adminRoutes } from './admin-routes.ts'
 import { backupRoute, wireBackups } from './backup-route.ts'
 import { wireIngest } from './ingest-wiring.ts'
 import { applicationName, createMeter, watchApplications, watchJobs, watchQueues } from './server-metrics.ts'
+import { stopServer } from './shutdown.ts'
 import type { Running, ServerStart } from './start.ts'
 
 /** Everything that runs. */
-interface Server extends Stages {
+export interface Server extends Stages {
   readonly engine: LazyEngine
   readonly commit: Commit
   readonly backups: Backups
@@ -132,7 +131,7 @@ export async function openServer(start: ServerStart): Promise<Running> {
       start.http.note,
       ...notesOf(opened, index, log.summary),
     ],
-    stop: () => stop(server, api, health),
+    stop: () => stopServer(server, api, health),
   }
 }
 
@@ -284,23 +283,4 @@ function notesOf(opened: OpenedCatalog, index: OpenedIndex, log: Stages['log']['
   if (log.torn !== undefined)
     notes.push(`an unfinished write was removed from ${log.torn.file} at byte ${log.torn.offset}`)
   return notes
-}
-
-/** Stops from front to back: answers, syncs, flushes, then ends the threads. */
-async function stop(server: Server, api: Api, health: HealthState): Promise<boolean> {
-  const { catalog, index, pools, parse, engine, commit, metrics, exportThread } = server
-  const begin = monotonicMs()
-  health.stopping = true
-  const [answered] = await Promise.all([
-    api.stop(STOP_MS_MAX / 2),
-    pools.compaction.stop(),
-    server.backups.stop(),
-    resolvesWithin(STOP_MS_MAX / 2, server.jobs.stop()),
-  ])
-  const flushed = await pools.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin)))
-  await commit.stop()
-  await Promise.all([index.index.stop(), engine.stop(), parse.stop(), exportThread.stop()])
-  await catalog.stop()
-  metrics.stop()
-  return answered && flushed
 }

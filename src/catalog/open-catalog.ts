@@ -228,10 +228,16 @@ export function writeAdmin(
   const application = memory.applications.get(memory.meta().firstApplicationId)
   if (application === undefined) return { admin: undefined, written: false }
   const admin: Admin = { clientId: application.id, clientSecret: application.secret }
-  const bytes = Buffer.from(`${JSON.stringify(admin, null, 2)}\n`)
+  const bytes = adminFile(application)
   if (holds(on, path, bytes)) return { admin, written: false }
   replaceFile(on, path, [bytes])
   return { admin, written: true }
+}
+
+/** The bytes of data/admin.json. */
+export function adminFile({ id, secret }: Application): Buffer {
+  const admin: Admin = { clientId: id, clientSecret: secret }
+  return Buffer.from(`${JSON.stringify(admin, null, 2)}\n`)
 }
 
 /**

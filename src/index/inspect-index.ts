@@ -3,7 +3,7 @@
  * sweeps.
  *
  * LMDB trusts its pages, so a damaged file may crash the process that reads it. `walkIndex` reads
- * everything once and runs in a process of its own (workers/probe.ts) before anybody relies on the
+ * everything once and runs in a process of its own (workers/try-lmdb.ts) before anybody relies on the
  * file.
  */
 

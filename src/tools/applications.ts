@@ -8,7 +8,7 @@ import { CannotRun } from '../util/errors.ts'
 import { printable, say } from '../util/say.ts'
 import { askCatalog, checked } from './ask-catalog.ts'
 import { APPLICATIONS, KEYS, type ShownApplication } from './manage.ts'
-import { pairLines, tableLines } from './terminal.ts'
+import { pairLines, tableLines } from './text-tables.ts'
 
 /** The flags that only `create` takes. */
 const CREATE_FLAGS = ['scopes', 'propeller', 'description'] as const
@@ -59,10 +59,13 @@ export async function keys(input: CommandInput): Promise<number> {
 }
 
 function listLines(all: readonly ShownApplication[]): string[] {
-  return tableLines(
-    ['application', 'name', 'propeller', 'scopes', 'created'],
-    all.map(one => [one.id, one.uniqueName, one.propeller, one.scopes.join(','), one.createdAt]),
-  )
+  return tableLines(all, [
+    ['application', one => one.id],
+    ['name', one => one.uniqueName],
+    ['propeller', one => one.propeller],
+    ['scopes', one => one.scopes.join(',')],
+    ['created', one => one.createdAt],
+  ])
 }
 
 const DONE = { list: '', create: 'created', rotate: 'has a new secret', delete: 'deleted' } as const

@@ -23,10 +23,11 @@ import { whyNotTo } from './backup/backup-folder.ts'
 import { type BackupSummary, damagedText } from './backup/backup-format.ts'
 import { BackupThrottle, type CopyProgress } from './backup/copy-file.ts'
 import { type BackupState, writeBackup } from './backup/write-backup.ts'
+import { whenInterrupted } from './interrupts.ts'
 import { type Offline, openOffline } from './offline.ts'
+import { withCopyProgress } from './progress.ts'
 import { postToServer } from './running-server.ts'
 import { inspectLog } from './stopped-folder.ts'
-import { createCopyProgress, whenInterrupted } from './terminal.ts'
 
 /** Runs `weir backup`. The exit code is 1 where the backup is incomplete. */
 export async function backup({ config, positionals, flags }: CommandInput): Promise<number> {
@@ -51,30 +52,29 @@ export async function backup({ config, positionals, flags }: CommandInput): Prom
  * Copies a stopped folder. It replays and flushes first, so nothing of the log needs to be copied.
  */
 async function copyStopped(config: Config, folder: string): Promise<BackupSummary> {
-  const offline = await openOffline(config, { replay: true })
-  const progress = createCopyProgress('backup')
+  const offline = await openOffline(config)
   try {
     const why = whyNotTo(disk, folder, config.dataDir)
     if (why !== undefined) throw new CannotRun(why)
     const throttle = new BackupThrottle(0)
-    const control = { throttle, onProgress: progress.step, onLogCopied: () => undefined }
     const state = stateOf(offline)
     let written: Promise<BackupSummary> | undefined
     const forget = whenInterrupted(() => {
       throttle.cancel()
       return written // removes what it wrote
     })
-    written = writeBackup(
-      { dataDir: config.dataDir, folder },
-      state,
-      { disk, extractLog, writeCatalog },
-      control,
+    written = withCopyProgress('backup', onProgress =>
+      writeBackup(
+        { dataDir: config.dataDir, folder },
+        state,
+        { disk, extractLog, writeCatalog },
+        { throttle, onProgress, onLogCopied: () => undefined },
+      ),
     )
     return await written.finally(forget)
   } catch (error) {
     throw error instanceof Unavailable ? new CannotRun(`backup to ${folder} failed: ${error.message}`) : error
   } finally {
-    progress.end()
     await offline.close()
   }
 }
@@ -100,19 +100,14 @@ function stateOf({ catalog, index, paths }: Offline): BackupState {
 /** Asks the server for a backup and shows its progress. Only the last line of the answer counts. */
 async function askServer(config: Config, url: string, folder: string): Promise<BackupSummary> {
   const answer = await postToServer(config, url, '/v1/admin/backup', { folder }, 'the backup')
-  const progress = createCopyProgress('backup')
-  try {
-    const last = await readLastLine(url, answer.body, progress.step)
-    if (last !== undefined && 'damaged' in last) return last
-    if (last === undefined || !('error' in last))
-      throw new CannotRun(
-        `backup failed: the server at ${url} closed the connection before it said that the copy is complete; without a file BACKUP, ${folder} is no backup: remove it, and run weir backup again`,
-      )
-    const text = `backup failed: ${last.error}; there is no backup in ${folder}`
-    throw last.code === 'damaged' ? new Unavailable(last.code, text) : new CannotRun(text)
-  } finally {
-    progress.end()
-  }
+  const last = await withCopyProgress('backup', onProgress => readLastLine(url, answer.body, onProgress))
+  if (last !== undefined && 'damaged' in last) return last
+  if (last === undefined || !('error' in last))
+    throw new CannotRun(
+      `backup failed: the server at ${url} closed the connection before it said that the copy is complete; without a file BACKUP, ${folder} is no backup: remove it, and run weir backup again`,
+    )
+  const text = `backup failed: ${last.error}; there is no backup in ${folder}`
+  throw last.code === 'damaged' ? new Unavailable(last.code, text) : new CannotRun(text)
 }
 
 /** undefined: the connection ended early, so no line counts. */

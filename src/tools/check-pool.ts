@@ -42,7 +42,7 @@ interface PoolInIndex {
 export async function checkPoolFolder(
   check: PoolCheck,
   report: Report,
-  onSegment: () => void,
+  onSegment: () => void = () => undefined,
 ): Promise<void> {
   const { pool, folder, index } = check
   if (index === undefined) {

@@ -10,7 +10,7 @@ import { CannotRun, Unavailable } from '../util/errors.ts'
 import { EXPORT_PIECE_BYTES } from '../util/limits.ts'
 import { unfinishedFile } from '../util/paths.ts'
 import { sayBytes } from '../util/say.ts'
-import { whenInterrupted } from './terminal.ts'
+import { whenInterrupted } from './interrupts.ts'
 
 /** Called before anything is replayed or read. Throws CannotRun where `out` cannot be written. */
 export function checkOut({ out, force }: { readonly out: string; readonly force: boolean }): void {

@@ -32,7 +32,7 @@ import { exportFile } from '../util/paths.ts'
 import { note } from '../util/say.ts'
 import { checkOut, inNewFile, into, piecesOf, print, publish } from './export-out.ts'
 import { type Offline, openOffline } from './offline.ts'
-import { createProgress } from './terminal.ts'
+import { withProgress } from './progress.ts'
 
 const FORMATS = ['parquet', 'arrow', 'ndjson', 'csv'] as const
 const COMPRESSIONS = ['zstd', 'snappy', 'gzip', 'none'] as const
@@ -52,7 +52,7 @@ interface ExportOptions {
 export async function exportPool({ config, positionals, flags }: CommandInput): Promise<number> {
   const options = optionsOf(flags)
   checkOut(options)
-  const offline = await openOffline(config, { replay: true })
+  const offline = await openOffline(config)
   try {
     const { rows, bytes } = await writeRows(offline, positionals[0] ?? '', options)
     note(`${rows} rows, ${bytes} bytes`)
@@ -179,23 +179,20 @@ type BatchFormat = Exclude<ExportOptions['format'], 'parquet'>
 
 async function writeBatches(source: Source, format: BatchFormat, out: string) {
   const { schema, planned, segments } = source
-  const progress = createProgress('exporting')
   let [rows, segmentsDone] = [0, 0]
-  const copy: CopySegments = async (group, gone) => {
-    const asker = { fairKey: 'export', gone }
-    const copied = await copyRows(schema, planned, group, asker, source, EXPORT_COPY_MS_MAX)
-    rows += copied.rows
-    segmentsDone += isLastOf(group) ? group.segments.length : 0
-    progress.step(segmentsDone, segments.length, 'segments')
-    return copied
-  }
-  try {
+  return await withProgress('exporting', async progress => {
+    const copy: CopySegments = async (group, gone) => {
+      const asker = { fairKey: 'export', gone }
+      const copied = await copyRows(schema, planned, group, asker, source, EXPORT_COPY_MS_MAX)
+      rows += copied.rows
+      segmentsDone += isLastOf(group) ? group.segments.length : 0
+      progress.step(segmentsDone, segments.length, 'segments')
+      return copied
+    }
     const chunks = encode(planned, recordBatches(segments, copy, openBatches), format)
     const bytes = out === '-' ? await print(chunks) : await publish(disk, out, into(disk, out, chunks))
     return { rows, bytes }
-  } finally {
-    progress.end()
-  }
+  })
 }
 
 /** True unless a later range of the segment follows. */
@@ -207,34 +204,30 @@ function isLastOf({ segments: [first], rowRange }: SegmentGroup): boolean {
 async function writeParquet(source: Source, { out, compression }: ExportOptions) {
   const { segments, temporaryFolder, engine } = source
   const endWriter = () => engine.stop()
-  const progress = createProgress('exporting')
-  const make = async (file: string) => {
-    const expected = segments.reduce((sum, { meta }) => sum + meta.bytes, 0)
-    const timer = setInterval(() => {
-      const bytes = disk.size(file)
-      progress.step(bytes, Math.max(bytes, expected), `${Math.round(bytes / 1e6)} MB written`)
-    }, PROGRESS_CHECK_MS)
-    try {
-      return await copyParquet(source, resolve(file), compression)
-    } finally {
-      clearInterval(timer)
-    }
-  }
-  let rows = 0
-  try {
-    if (out !== '-') {
-      const fill = async (file: string) => {
-        rows = await make(file)
+  const make = (file: string) =>
+    withProgress('exporting', async progress => {
+      const expected = segments.reduce((sum, { meta }) => sum + meta.bytes, 0)
+      const timer = setInterval(() => {
+        const bytes = disk.size(file)
+        progress.step(bytes, Math.max(bytes, expected), `${Math.round(bytes / 1e6)} MB written`)
+      }, PROGRESS_CHECK_MS)
+      try {
+        return await copyParquet(source, resolve(file), compression)
+      } finally {
+        clearInterval(timer)
       }
-      const bytes = await publish(disk, out, fill, endWriter)
-      return { rows, bytes }
+    })
+  if (out !== '-') {
+    let rows = 0
+    const fill = async (file: string) => {
+      rows = await make(file)
     }
-    const file = exportFile(temporaryFolder, 0)
-    rows = await inNewFile(disk, file, out, make, endWriter)
-    return { rows, bytes: await print(piecesOf(disk, file)) }
-  } finally {
-    progress.end()
+    const bytes = await publish(disk, out, fill, endWriter)
+    return { rows, bytes }
   }
+  const file = exportFile(temporaryFolder, 0)
+  const rows = await inNewFile(disk, file, out, make, endWriter)
+  return { rows, bytes: await print(piecesOf(disk, file)) }
 }
 
 function encode(

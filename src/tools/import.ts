@@ -23,8 +23,9 @@ import {
   IMPORT_WAIT_MS_MIN,
 } from '../util/limits.ts'
 import { note, printable, say } from '../util/say.ts'
+import { withProgress } from './progress.ts'
 import { authorizationOf, baseOf } from './running-server.ts'
-import { countText, createProgress } from './terminal.ts'
+import { countText } from './text-tables.ts'
 import { type ImportAnswer, type KnownImport, listImports, type Server, upload } from './upload.ts'
 
 const DEFAULT_URL = 'http://127.0.0.1:8420'
@@ -184,16 +185,13 @@ async function sendUntilDone(source: Source, options: Options, sum: Sum, skipRow
 }
 
 async function sendOnce(source: Source, options: Options, skipRows: number) {
-  const progress = createProgress(`importing ${source.name}`)
-  try {
-    return await upload(options.server, {
+  return await withProgress(`importing ${source.name}`, progress =>
+    upload(options.server, {
       ...{ ...source, pool: options.pool, skipRows, errorsMax: options.errorsMax },
       onBytes: bytes =>
         progress.step(Math.ceil(bytes / MiB), Math.ceil((source.bytes ?? bytes) / MiB), 'MiB'),
-    })
-  } finally {
-    progress.end()
-  }
+    }),
+  )
 }
 
 /** Counts an answer and prints its refused rows. */

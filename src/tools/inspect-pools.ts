@@ -17,6 +17,7 @@ import { disk, readFile } from '../util/disk.ts'
 import { INSPECT_CHECKSUM_BYTES } from '../util/limits.ts'
 import { poolFolder } from '../util/paths.ts'
 import { liveFooters, segmentFilesOf } from './check-segment.ts'
+import { withProgress } from './progress.ts'
 import { type Finding, Report } from './report.ts'
 import {
   flushedOf,
@@ -27,7 +28,6 @@ import {
   readIndex,
   type StoppedFolder,
 } from './stopped-folder.ts'
-import { createProgress } from './terminal.ts'
 
 /** The flushed rows of a pool. null: not known without an index. */
 export interface PoolSummary {
@@ -88,27 +88,26 @@ export async function inspectFolder(
   const all = [...memory.pools.all()]
   const chosen = choose(all)
   const index = await tryIndex(folder, memory)
-  const progress = createProgress('inspecting segments')
+  const byNumber = new Map(hasIndex(index) ? index.states.map(state => [state.pool, state]) : [])
+  const pools: PoolSummary[] = []
+  const flushed: PoolState[] = []
+  // Without an index the files of all pools tell which requests of the log are flushed.
+  const inspected = hasIndex(index) ? chosen : all
   try {
-    const byNumber = new Map(hasIndex(index) ? index.states.map(state => [state.pool, state]) : [])
-    const pools: PoolSummary[] = []
-    const flushed: PoolState[] = []
-    // Without an index the files of all pools tell which requests of the log are flushed.
-    const inspected = hasIndex(index) ? chosen : all
-    for (const [done, pool] of inspected.entries()) {
-      const summary = hasIndex(index)
-        ? await inspectPool(folder, pool, byNumber.get(pool.number), index)
-        : await inspectFiles(folder, pool, flushed)
-      if (chosen.includes(pool)) pools.push(summary)
-      progress.step(done + 1, inspected.length, 'pools')
-    }
+    await withProgress('inspecting segments', async progress => {
+      for (const [done, pool] of inspected.entries()) {
+        const summary = hasIndex(index)
+          ? await inspectPool(folder, pool, byNumber.get(pool.number), index)
+          : await inspectFiles(folder, pool, flushed)
+        if (chosen.includes(pool)) pools.push(summary)
+        progress.step(done + 1, inspected.length, 'pools')
+      }
+    })
     const log = inspectLog(folder.paths.log, flushedOf(memory, hasIndex(index) ? index.states : flushed))
     return { folder, memory, index, log, pools, stateOf: number => byNumber.get(number) }
   } catch (error) {
     if (hasIndex(index)) index.index.close()
     throw error
-  } finally {
-    progress.end()
   }
 }
 

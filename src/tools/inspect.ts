@@ -14,7 +14,7 @@ import {
 } from './inspect-pools.ts'
 import { findingText } from './report.ts'
 import { findPool, type LogSummary, openStopped, type ReadIndex } from './stopped-folder.ts'
-import { bytesText, countText, pairLines, tableLines, timeText } from './terminal.ts'
+import { bytesText, countText, pairLines, tableLines, timeText } from './text-tables.ts'
 
 /**
  * Runs `weir inspect`. The exit code is 1 where log, index or a segment cannot be read. A missing
@@ -85,35 +85,21 @@ function sayFolder({ folder, memory, pools, log, index }: Inspected): void {
 }
 
 function poolTable(pools: readonly PoolSummary[]): string[] {
-  const head = [
-    'pool',
-    'name',
-    'rows',
-    'stored',
-    'deleted',
-    'segments',
-    'small',
-    'delete files',
-    'bytes',
-    'from',
-    'to',
-    'retention',
-  ]
-  const rows = pools.map(pool => [
-    pool.id,
-    pool.name,
-    pool.rowsLive ?? '-',
-    pool.rowsStored,
-    pool.rowsDeleted ?? '-',
-    pool.segments,
-    pool.debt?.smallSegments ?? '-',
-    pool.deleteFiles,
-    bytesText(pool.bytes),
-    timeOrNone(pool.timestampFromUs),
-    timeOrNone(pool.timestampToUs),
-    retentionText(pool),
+  if (pools.length === 0) return ['no pools']
+  return tableLines(pools, [
+    ['pool', pool => pool.id],
+    ['name', pool => pool.name],
+    ['rows', pool => pool.rowsLive ?? '-'],
+    ['stored', pool => pool.rowsStored],
+    ['deleted', pool => pool.rowsDeleted ?? '-'],
+    ['segments', pool => pool.segments],
+    ['small', pool => pool.debt?.smallSegments ?? '-'],
+    ['delete files', pool => pool.deleteFiles],
+    ['bytes', pool => bytesText(pool.bytes)],
+    ['from', pool => timeOrNone(pool.timestampFromUs)],
+    ['to', pool => timeOrNone(pool.timestampToUs)],
+    ['retention', retentionText],
   ])
-  return rows.length === 0 ? ['no pools'] : tableLines(head, rows)
 }
 
 /** Prints one line for each segment, in the order of their sequences. */
@@ -132,44 +118,35 @@ function sayPool(pool: PoolSummary, state: PoolState | undefined): void {
   const segments = [...(state?.segments ?? [])].sort((a, b) => a.sequenceFrom - b.sequenceFrom)
   if (segments.length === 0) return
   say('')
-  const head = [
-    'segment',
-    'rows',
-    'deleted',
-    'deletes',
-    'bytes',
-    'schema',
-    'sequences',
-    'from',
-    'to',
-    'tenants',
-  ]
-  const rows = segments.map(one => [
-    one.segment,
-    one.rows,
-    one.deletedRows,
-    one.deletes,
-    bytesText(one.bytes),
-    one.schemaVersion,
-    `${one.sequenceFrom}..${one.sequenceTo}`,
-    timeOrNone(one.timestampFromUs),
-    timeOrNone(one.timestampToUs),
-    one.tenant === null ? '-' : `${one.tenant.min}..${one.tenant.max}`,
+  const lines = tableLines(segments, [
+    ['segment', one => one.segment],
+    ['rows', one => one.rows],
+    ['deleted', one => one.deletedRows],
+    ['deletes', one => one.deletes],
+    ['bytes', one => bytesText(one.bytes)],
+    ['schema', one => one.schemaVersion],
+    ['sequences', sequencesOf],
+    ['from', one => timeOrNone(one.timestampFromUs)],
+    ['to', one => timeOrNone(one.timestampToUs)],
+    ['tenants', one => (one.tenant === null ? '-' : `${one.tenant.min}..${one.tenant.max}`)],
   ])
-  for (const line of tableLines(head, rows)) say(line)
+  for (const line of lines) say(line)
 }
 
 function sayFooters(footers: readonly Footer[]): void {
   say('')
-  const head = ['segment', 'rows', 'deletes', 'schema', 'sequences']
-  const rows = footers.map(({ segment, rows, deletes, schemaVersion, sequenceFrom, sequenceTo }) => [
-    segment,
-    rows,
-    deletes,
-    schemaVersion,
-    `${sequenceFrom}..${sequenceTo}`,
+  const lines = tableLines(footers, [
+    ['segment', one => one.segment],
+    ['rows', one => one.rows],
+    ['deletes', one => one.deletes],
+    ['schema', one => one.schemaVersion],
+    ['sequences', sequencesOf],
   ])
-  for (const line of tableLines(head, rows)) say(line)
+  for (const line of lines) say(line)
+}
+
+function sequencesOf({ sequenceFrom, sequenceTo }: Pick<Footer, 'sequenceFrom' | 'sequenceTo'>): string {
+  return `${sequenceFrom}..${sequenceTo}`
 }
 
 function timeOrNone(us: number | null): string {

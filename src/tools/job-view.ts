@@ -7,22 +7,20 @@ import { FOLLOW_BARS_MAX } from '../util/limits.ts'
 import { note, printable, say } from '../util/say.ts'
 import { type JobsView, percentOf } from './follow-jobs.ts'
 import type { ShownJob } from './manage-jobs.ts'
-import { createBars, tableLines } from './terminal.ts'
+import { createBars } from './progress.ts'
+import { tableLines } from './text-tables.ts'
 
 /** Lines of a table, one for each job. */
 export function jobTable(jobs: readonly ShownJob[]): string[] {
-  return tableLines(
-    ['job', 'kind', 'pool', 'status', 'progress', 'created', 'error'],
-    jobs.map(job => [
-      job.id,
-      kindOf(job),
-      poolOf(job),
-      statusOf(job),
-      `${percentOf(job)} %`,
-      job.createdAt,
-      job.error ?? '',
-    ]),
-  )
+  return tableLines(jobs, [
+    ['job', job => job.id],
+    ['kind', kindOf],
+    ['pool', poolOf],
+    ['status', statusOf],
+    ['progress', job => `${percentOf(job)} %`],
+    ['created', job => job.createdAt],
+    ['error', job => job.error ?? ''],
+  ])
 }
 
 /** One job in one line. */

@@ -11,7 +11,7 @@ import type { Memory } from '../catalog/memory.ts'
 import { JOB_STATUSES, type Job, type JobStatus } from '../catalog/model.ts'
 import { AUDIT_ID_CHARACTERS_MAX, JOBS_LISTED_MAX } from '../util/limits.ts'
 import { type Managed, strayField } from './manage.ts'
-import { unknownPool } from './terminal.ts'
+import { unknownPool } from './text-tables.ts'
 
 /** A request of `weir jobs`. */
 export type JobsRequest = ListRequest | CancelRequest

@@ -2,9 +2,8 @@
  * A stopped data folder, opened for a command that reads rows: catalog, index, segments and a query
  * engine.
  *
- * A command that needs every acknowledged row replays the log and flushes it first. It uses the
- * server's own code for this (engine/stages.ts) and stops cleanly, so it sees what a start would
- * see.
+ * Such a command sees every acknowledged row, so the log is replayed and flushed first. The server's
+ * own code does this (engine/stages.ts) and stops cleanly: the command sees what a start would see.
  */
 import { availableParallelism } from 'node:os'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -26,17 +25,15 @@ import { endNow } from '../util/end-process.ts'
 import { CannotRun, Unavailable } from '../util/errors.ts'
 import { armCrash, setFaults } from '../util/fault-injection.ts'
 import { OFFLINE_FLUSH_MS_MAX } from '../util/limits.ts'
-import type { KernelChoice } from '../util/native.ts'
 import { type Paths, poolFolder } from '../util/paths.ts'
 import { errorText, note, warn } from '../util/say.ts'
+import { cleanUpNow } from './interrupts.ts'
+import { withProgress } from './progress.ts'
 import { findPool, inspectLog, openStopped, type StoppedFolder } from './stopped-folder.ts'
-import { cleanUpNow, createProgress } from './terminal.ts'
 
 /** An open folder. The process holds its lock until `close`. */
 export interface Offline {
-  readonly config: Config
   readonly paths: Paths
-  readonly kernel: KernelChoice
   readonly catalog: Catalog
   readonly index: OpenedIndex
   /** Requests that were replayed from the log and flushed. */
@@ -55,13 +52,9 @@ export interface Offline {
 
 /**
  * Opens the folder of `config`.
- * @param replay replay and flush the log first; without it the command sees flushed rows only
  * @throws CannotRun no data folder, or a server uses it; Damaged with the place
  */
-export async function openOffline(
-  config: Config,
-  { replay }: { readonly replay: boolean },
-): Promise<Offline> {
+export async function openOffline(config: Config): Promise<Offline> {
   setFaults(config.faultAt)
   armCrash(config.crashAt)
   const stopped = openStopped(config)
@@ -71,7 +64,7 @@ export async function openOffline(
   // Only the server applies the options of the first application.
   const folder: Folder = { ...stopped, config: { ...config, clientId: '', clientSecret: '' } }
   const first = await openCatalogAndIndex(folder)
-  if (!replay || !hasUnflushed(folder, first)) return offlineOf(folder, first, 0)
+  if (!hasUnflushed(folder, first)) return offlineOf(folder, first, 0)
   await closeAll(first.closers)
   const replayed = await replayAndFlush(folder)
   return offlineOf(folder, await openCatalogAndIndex(folder), replayed)
@@ -95,19 +88,18 @@ function onFatal(error: Error): void {
 }
 
 async function openCatalogAndIndex({ config, paths, kernel }: Folder): Promise<CatalogAndIndex> {
-  const progress = createProgress('rebuilding the index')
   const closers: Closers = []
   try {
-    const onRebuild = (done: number, of: number) => progress.step(done, of, 'rows')
-    const options = { config, paths, kernel, onFatal, onRebuild, closers }
-    const { opened, index } = await openMetadata(startMetadataThreads(options), options)
+    const { opened, index } = await withProgress('rebuilding the index', progress => {
+      const onRebuild = (done: number, of: number) => progress.step(done, of, 'rows')
+      const options = { config, paths, kernel, onFatal, onRebuild, closers }
+      return openMetadata(startMetadataThreads(options), options)
+    })
     for (const line of rebuiltNotes(index)) note(line)
     return { catalog: opened.catalog, index, closers }
   } catch (error) {
     await closeAll(closers).catch(() => undefined) // the first error says more
     throw error
-  } finally {
-    progress.end()
   }
 }
 
@@ -153,7 +145,7 @@ async function replayAndFlush({ config, paths, kernel }: Folder): Promise<number
 }
 
 function offlineOf(folder: Folder, opened: CatalogAndIndex, replayed: number): Offline {
-  const { config, paths, kernel, lock } = folder
+  const { paths, lock } = folder
   const { catalog, index } = opened
   const manifest = createManifest({
     pools: index.opened.pools.filter(state => catalog.poolByNumber(state.pool) !== undefined),
@@ -164,9 +156,7 @@ function offlineOf(folder: Folder, opened: CatalogAndIndex, replayed: number): O
   })
   let engine: Promise<QueryEngine> | undefined
   return {
-    config,
     paths,
-    kernel,
     catalog,
     index,
     replayed,

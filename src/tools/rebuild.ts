@@ -21,8 +21,10 @@ import { armCrash, crashPoint } from '../util/fault-injection.ts'
 import { BACKGROUND_NICE } from '../util/limits.ts'
 import { LMDB_FILES, type Paths, poolFolder, segmentFile } from '../util/paths.ts'
 import { note, say } from '../util/say.ts'
+import { whenInterrupted } from './interrupts.ts'
+import { withProgress } from './progress.ts'
 import { openStopped, readCatalog, readIndex, type StoppedFolder } from './stopped-folder.ts'
-import { countText, createProgress, whenInterrupted } from './terminal.ts'
+import { countText } from './text-tables.ts'
 
 /**
  * Runs `weir rebuild`. A damaged segment keeps the old index: it throws Damaged with the file.
@@ -77,20 +79,21 @@ export async function rebuildIndex(
   const pools = [...memory.pools.all()]
   const schema = (pool: number, version: number) => memory.schema(pool, version)?.schema
   removeLeftIndexes(paths)
-  const progress = createProgress('rebuilding the index')
   const forget = whenInterrupted(() => removeFolder(disk, paths.indexNew))
   try {
-    const { index, opened } = await openIndex({
-      folder: paths.indexNew,
-      segmentFolder: paths.segment,
-      identity: memory.meta().folderId,
-      pools: rebuildPoolsOf({ pools: () => pools, schema }),
-      kernel,
-      crashAt: config.crashAt,
-      nice: BACKGROUND_NICE,
-      onProgress: (done, of, pool) =>
-        progress.step(done, of, `rows, in pool ${memory.poolsByNumber.get(pool)?.uniqueName ?? pool}`),
-    })
+    const { index, opened } = await withProgress('rebuilding the index', progress =>
+      openIndex({
+        folder: paths.indexNew,
+        segmentFolder: paths.segment,
+        identity: memory.meta().folderId,
+        pools: rebuildPoolsOf({ pools: () => pools, schema }),
+        kernel,
+        crashAt: config.crashAt,
+        nice: BACKGROUND_NICE,
+        onProgress: (done, of, pool) =>
+          progress.step(done, of, `rows, in pool ${memory.poolsByNumber.get(pool)?.uniqueName ?? pool}`),
+      }),
+    )
     await index.stop()
     compare(paths, memory, before, opened.pools)
     replaceIndex(paths)
@@ -101,7 +104,6 @@ export async function rebuildIndex(
     throw error
   } finally {
     forget()
-    progress.end()
   }
 }
 

@@ -40,7 +40,8 @@ import { disk, readDamagedFile, readFile, replaceFile, syncFolder, writeDurably 
 import { Damaged } from '../util/errors.ts'
 import { deleteFile, numberOfFile, poolFolder, segmentFile } from '../util/paths.ts'
 import { note, say } from '../util/say.ts'
-import { checkSegment, liveFooters, segmentFilesOf, wantedOf } from './check-segment.ts'
+import { checkPoolFolder } from './check-pool.ts'
+import { segmentFilesOf } from './check-segment.ts'
 import { rebuildIndex } from './rebuild.ts'
 import { checkedText, findingText, Report } from './report.ts'
 import {
@@ -51,7 +52,7 @@ import {
   readIndex,
   type StoppedFolder,
 } from './stopped-folder.ts'
-import { countText } from './terminal.ts'
+import { countText } from './text-tables.ts'
 import { checkWithProgress } from './verify.ts'
 
 /** The actions of a repair. */
@@ -206,11 +207,8 @@ async function planSegments(
   for (const pool of memory.pools.all()) {
     const folder = poolFolder(paths, pool.id)
     const report = new Report()
-    const footers = await liveFooters(folder, pool.number, report)
-    for (const footer of footers) {
-      const schema = memory.schema(pool.number, footer.schemaVersion)?.schema
-      await checkSegment(folder, schema, wantedOf(pool.number, footer), report)
-    }
+    const schema = (version: number) => memory.schema(pool.number, version)?.schema
+    await checkPoolFolder({ pool, folder, indexFile: paths.index, schema, index: undefined }, report)
     const state = states.find(one => one.pool === pool.number)
     const named = (state?.segments ?? []).flatMap(segment => segmentFilesOf(folder, segment))
     const bad = new Set([...report.files, ...named.filter(file => !disk.exists(file))])

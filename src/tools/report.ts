@@ -1,7 +1,7 @@
 /** The result of a check: findings are damage, notes are not. */
 import { Damaged } from '../util/errors.ts'
 import { FINDINGS_TOLD_MAX } from '../util/limits.ts'
-import { countText } from './terminal.ts'
+import { countText } from './text-tables.ts'
 
 /** One damaged place. */
 export interface Finding {

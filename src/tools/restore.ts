@@ -38,7 +38,8 @@ import {
   copyFile,
   hashFile,
 } from './backup/copy-file.ts'
-import { createCopyProgress, whenInterrupted } from './terminal.ts'
+import { whenInterrupted } from './interrupts.ts'
+import { withCopyProgress } from './progress.ts'
 
 /** Runs `weir restore`. The exit code is 1 where the backup is incomplete. */
 export async function restore({ config, positionals, flags }: CommandInput): Promise<number> {
@@ -47,7 +48,6 @@ export async function restore({ config, positionals, flags }: CommandInput): Pro
   const to = pathsOf(config.dataDir)
   if (realDisk.exists(to.restoring))
     note(`an earlier restore into ${to.root} was interrupted: this one starts again with an empty folder`)
-  const progress = createCopyProgress('restore')
   const forget = whenInterrupted(() => {
     if (realDisk.exists(to.restoring))
       note(
@@ -55,13 +55,10 @@ export async function restore({ config, positionals, flags }: CommandInput): Pro
       )
   })
   try {
-    const { sequence, pools, segments, bytes, damaged } = await restoreBackup({
-      disk: realDisk,
-      from,
-      to,
-      takesIncomplete: flags.has('incomplete'),
-      onProgress: progress.step,
-    })
+    const takesIncomplete = flags.has('incomplete')
+    const { sequence, pools, segments, bytes, damaged } = await withCopyProgress('restore', onProgress =>
+      restoreBackup({ disk: realDisk, from, to, takesIncomplete, onProgress }),
+    )
     say(
       `restored sequence ${sequence} to ${config.dataDir}: ${pools} pools, ${segments} segments, ${bytes} bytes, synced; the first start builds the index`,
     )
@@ -77,7 +74,6 @@ export async function restore({ config, positionals, flags }: CommandInput): Pro
       : new CannotRun(`the backup ${from} could not be restored to ${to.root}: ${message}`)
   } finally {
     forget()
-    progress.end()
   }
 }
 

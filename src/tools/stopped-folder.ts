@@ -7,10 +7,8 @@
  * reads.
  *
  * LMDB trusts its pages: a damaged file may crash its reader or hold it for ever. So a process of
- * its own reads catalog and index once before the command does (workers/probe.ts).
+ * its own reads catalog and index once before the command does (try-lmdb.ts).
  */
-import { fork } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -26,13 +24,14 @@ import { type LogEnd, readLog } from '../log/read-log.ts'
 import { isUnflushed, type ReadRecord } from '../log/record-codec.ts'
 import { checkBackupFolder, lockFolder } from '../util/data-folder.ts'
 import { disk, type FileHandle } from '../util/disk.ts'
-import { CannotRun, Damaged, fromWire, type WireError } from '../util/errors.ts'
-import { PROBE_MS_MAX } from '../util/limits.ts'
+import { CannotRun, Damaged } from '../util/errors.ts'
 import { chooseNative, type KernelChoice } from '../util/native.ts'
 import { BACKUP_FILE, LMDB_FILES, type Paths, pathsOf } from '../util/paths.ts'
 import { firstNotPlain } from './backup/backup-folder.ts'
 import { BackupThrottle, copyFile } from './backup/copy-file.ts'
-import { unknownPool, whenInterrupted } from './terminal.ts'
+import { whenInterrupted } from './interrupts.ts'
+import { unknownPool } from './text-tables.ts'
+import { tryLmdb } from './try-lmdb.ts'
 
 export interface StoppedFolder {
   readonly paths: Paths
@@ -83,7 +82,7 @@ export async function readCatalog(
 }
 
 async function readCatalogFrom(folder: string, keyFile: string, kernel: KernelChoice): Promise<Memory> {
-  const probed = await probe({ kind: 'catalog', folder, keyFile, kernel })
+  const probed = await tryLmdb({ kind: 'catalog', folder, keyFile, kernel })
   if (probed instanceof Error) throw probed
   const memory = new Memory()
   memory.load(await readStore(folder, disk, keyFile), folder)
@@ -116,45 +115,11 @@ export async function readIndex(
 ): Promise<ReadIndex | string> {
   if (isBackup) return 'a backup has no index'
   if (!disk.exists(join(paths.index, LMDB_FILES.data))) return 'it does not exist yet, as after weir restore'
-  const keys = await probe({ kind, folder: paths.index, keyFile: paths.secretKey, kernel })
+  const keys = await tryLmdb({ kind, folder: paths.index, keyFile: paths.secretKey, kernel })
   if (keys instanceof Error) throw keys
   const found = inspectIndex({ disk, folder: paths.index, kernel }, memory.meta().folderId)
   if (typeof found === 'string') return found
   return { ...found, keys, states: found.index.state().pools }
-}
-
-/** Message to the probe process. */
-export interface ProbeQuestion {
-  /** `keys`: counts the keys of an index and does not read the pages that a lookup needs. */
-  readonly kind: 'index' | 'keys' | 'catalog'
-  readonly folder: string
-  /** The key of the catalog's secrets. */
-  readonly keyFile: string
-  readonly kernel: KernelChoice
-}
-
-/** Answer of the probe process; `keys` are the keys of an index by pool number. */
-export type ProbeAnswer =
-  | { readonly keys: readonly (readonly [number, number])[] }
-  | { readonly error: WireError }
-
-/**
- * Reads an LMDB folder in a process of its own. Resolves with its keys by pool, or with the error.
- */
-async function probe(question: ProbeQuestion): Promise<ReadonlyMap<number, number> | Error> {
-  const child = fork(new URL('../../workers/probe.js', import.meta.url), [JSON.stringify(question)], {
-    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-  })
-  let answer: ProbeAnswer | undefined
-  child.on('message', message => {
-    answer = message as ProbeAnswer
-  })
-  const timer = setTimeout(() => child.kill('SIGKILL'), PROBE_MS_MAX)
-  const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null]
-  clearTimeout(timer)
-  if (answer === undefined)
-    return new Error(`reading ${question.folder} ended the process that tried it (${signal ?? code})`)
-  return 'error' in answer ? fromWire(answer.error) : new Map(answer.keys)
 }
 
 /** The content of a log. */

@@ -15,6 +15,7 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Memory } from '../catalog/memory.ts'
 import type { Pool } from '../catalog/model.ts'
+import { adminFile } from '../catalog/open-catalog.ts'
 import { CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
 import type { PoolState } from '../index/index-types.ts'
 import { disk, readFile } from '../util/disk.ts'
@@ -22,6 +23,7 @@ import { BACKUP_FILE, poolFolder } from '../util/paths.ts'
 import { note, say } from '../util/say.ts'
 import type { BackupContents } from './backup/backup-format.ts'
 import { checkPoolFolder, type PoolCheck } from './check-pool.ts'
+import { type Progress, withCopyProgress, withProgress } from './progress.ts'
 import { checkedText, findingText, Report } from './report.ts'
 import { findDamage, readContents } from './restore.ts'
 import {
@@ -33,7 +35,6 @@ import {
   readIndex,
   type StoppedFolder,
 } from './stopped-folder.ts'
-import { createCopyProgress, createProgress, type Progress } from './terminal.ts'
 
 /** Runs `weir verify`. The exit code is 1 where damage was found. */
 export async function verify({ config, flags }: CommandInput): Promise<number> {
@@ -56,13 +57,8 @@ function sayReport(report: Report): void {
 /** Checks the folder and shows the progress meanwhile. */
 export async function checkWithProgress(folder: StoppedFolder): Promise<Report> {
   const report = new Report()
-  const progress = createProgress('checking segments')
-  try {
-    await checkFolder(folder, report, progress)
-    return report
-  } finally {
-    progress.end()
-  }
+  await withProgress('checking segments', progress => checkFolder(folder, report, progress))
+  return report
 }
 
 type Folder = Omit<StoppedFolder, 'lock'>
@@ -100,12 +96,9 @@ export async function checkFolder(folder: Folder, report: Report, progress: Prog
 async function checkBackup(root: string, report: Report): Promise<void> {
   const contents = await report.try(() => readContents(disk, root))
   if (contents === undefined) return
-  const progress = createCopyProgress('checking')
-  try {
-    for await (const damage of findDamage(disk, root, contents, progress.step)) report.damage(damage)
-  } finally {
-    progress.end()
-  }
+  await withCopyProgress('checking', async onProgress => {
+    for await (const damage of findDamage(disk, root, contents, onProgress)) report.damage(damage)
+  })
   for (const { path, what } of contents.damaged ?? [])
     report.find(join(root, path), `it was damaged before the backup was made: ${what}`)
   report.checked.files = contents.files.length
@@ -153,9 +146,8 @@ async function checkAdmin({ paths }: Folder, memory: Memory, report: Report): Pr
     report.note(`${paths.admin} is missing; the next start writes it again`)
     return
   }
-  const wanted = `${JSON.stringify({ clientId: application.id, clientSecret: application.secret }, null, 2)}\n`
   await report.try(() => {
-    if (!Buffer.from(wanted).equals(readFile(disk, paths.admin)))
+    if (!adminFile(application).equals(readFile(disk, paths.admin)))
       report.find(paths.admin, 'it differs from the first application in the catalog')
   })
 }

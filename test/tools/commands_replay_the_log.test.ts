@@ -19,11 +19,13 @@ test('a command replays and flushes the log once, as a start does', async () => 
   ])
   await server.kill()
   const { config } = readCommandLine(['--data-dir', dataDir], COMMANDS, {}).input
-  const unflushed = await openOffline(config, { replay: false })
-  expect((await unflushed.snapshot(unflushed.findPool('keyed').number)).segments).toEqual([])
-  await unflushed.close()
+  const unflushed = await weir(['inspect', 'keyed', '--json', '--data-dir', dataDir])
+  expect(JSON.parse(unflushed.out)).toMatchObject({
+    pools: [{ segments: 0 }],
+    log: { unflushedRequests: 2 },
+  })
   for (const replayed of [2, 0]) {
-    const offline = await openOffline(config, { replay: true })
+    const offline = await openOffline(config)
     expect(offline.replayed).toBe(replayed)
     const { segments, release } = await offline.snapshot(offline.findPool(pool.poolId).number)
     expect(segments.reduce((sum, { meta }) => sum + meta.rows, 0)).toBe(40)

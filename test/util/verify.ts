@@ -38,7 +38,7 @@ export async function rebuildFolder(dataDir: string): Promise<number> {
 
 /** Replays and flushes the log as a start does. Returns the number of requests. */
 export async function replayFolder(dataDir: string): Promise<number> {
-  const offline = await openOffline(configOf(dataDir), { replay: true })
+  const offline = await openOffline(configOf(dataDir))
   await offline.close()
   return offline.replayed
 }

@@ -1,17 +1,17 @@
 /**
- * Entry point of a process that reads an LMDB folder once (src/tools/stopped-folder.ts). A damaged
+ * Entry point of a process that reads an LMDB folder once (src/tools/try-lmdb.ts). A damaged
  * folder may crash it.
  */
 import { readStore } from '../src/catalog/catalog-store.ts'
 import { countIndex, walkIndex } from '../src/index/inspect-index.ts'
-import type { ProbeAnswer, ProbeQuestion } from '../src/tools/stopped-folder.ts'
+import type { LmdbAnswer, LmdbQuestion } from '../src/tools/try-lmdb.ts'
 import { must } from '../src/util/assert.ts'
 import { disk } from '../src/util/disk.ts'
 import { toWire } from '../src/util/errors.ts'
 
-const { kind, folder, keyFile, kernel } = JSON.parse(must(process.argv[2], 'the question')) as ProbeQuestion
+const { kind, folder, keyFile, kernel } = JSON.parse(must(process.argv[2], 'the question')) as LmdbQuestion
 
-async function answer(): Promise<ProbeAnswer> {
+async function answer(): Promise<LmdbAnswer> {
   try {
     if (kind === 'index') return { keys: [...walkIndex({ disk, folder, kernel })] }
     if (kind === 'keys') return { keys: [...countIndex({ disk, folder, kernel })] }

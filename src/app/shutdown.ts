@@ -1,0 +1,61 @@
+/** The end of a server: by a signal, in order, and within STOP_MS_MAX. */
+import type { Api } from '../api/api-types.ts'
+import type { HealthState } from '../api/probes.ts'
+import { monotonicMs, resolvesWithin } from '../util/clock.ts'
+import { endNow, STOP_SIGNALS, withoutEchoes } from '../util/end-process.ts'
+import { STOP_MS_MAX } from '../util/limits.ts'
+import { warn } from '../util/say.ts'
+import type { Server } from './server.ts'
+import type { Running } from './start.ts'
+
+/**
+ * The first SIGTERM or SIGINT stops in order, the second ends the process. Resolves when the server
+ * has stopped.
+ */
+export function stopOnSignal(server: Running): Promise<void> {
+  let asked = false
+  return new Promise(resolve => {
+    const stop = async (signal: NodeJS.Signals) => {
+      if (asked) {
+        warn(`a second ${signal} ends Weir at once; the next start recovers what is left`)
+        endNow()
+      }
+      asked = true
+      warn(`stopping, because of ${signal}: requests under way are answered, events are flushed`)
+      setTimeout(() => {
+        warn('stopping takes too long; the next start recovers what is left')
+        endNow()
+      }, STOP_MS_MAX - 500).unref()
+      const whole = await server.stop()
+      if (whole) warn('stopped: everything is answered, synced and flushed')
+      else warn('stopped before everything was flushed; the next start recovers it from the log')
+      resolve()
+    }
+    const stopOrEnd = withoutEchoes(signal => {
+      stop(signal).catch(error => {
+        warn(`stopping failed; the next start recovers: ${(error as Error).stack}`)
+        endNow()
+      })
+    })
+    for (const signal of STOP_SIGNALS) process.on(signal, stopOrEnd)
+  })
+}
+
+/** Stops from front to back: answers, syncs, flushes, then ends the threads. */
+export async function stopServer(server: Server, api: Api, health: HealthState): Promise<boolean> {
+  const { catalog, index, pools, parse, engine, commit, metrics, exportThread } = server
+  const begin = monotonicMs()
+  health.stopping = true
+  const [answered] = await Promise.all([
+    api.stop(STOP_MS_MAX / 2),
+    pools.compaction.stop(),
+    server.backups.stop(),
+    resolvesWithin(STOP_MS_MAX / 2, server.jobs.stop()),
+  ])
+  const flushed = await pools.stop(Math.max(0, STOP_MS_MAX * 0.8 - (monotonicMs() - begin)))
+  await commit.stop()
+  await Promise.all([index.index.stop(), engine.stop(), parse.stop(), exportThread.stop()])
+  await catalog.stop()
+  metrics.stop()
+  return answered && flushed
+}

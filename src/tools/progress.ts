@@ -1,0 +1,162 @@
+/**
+ * Progress of a command: a bar where standard error is a terminal, and a line every few seconds
+ * where it is not. A bar hides the cursor and turns line wrapping off, so an interrupt must restore
+ * the terminal.
+ */
+import type * as CliProgress from 'cli-progress'
+import { monotonicMs } from '../util/clock.ts'
+import { PROGRESS_LINE_MS } from '../util/limits.ts'
+import { loadPackage } from '../util/load-package.ts'
+import { note, printable } from '../util/say.ts'
+import type { CopyProgress } from './backup/copy-file.ts'
+import { whenInterrupted } from './interrupts.ts'
+
+export interface Progress {
+  /** Shows `done` of `of` units; `of` may grow. `what` names the unit or the current one. */
+  step(done: number, of: number, what?: string): void
+  /** Ends the display. A bar leaves the screen. */
+  end(): void
+}
+
+/**
+ * Shows progress while `work` runs. Texts are made printable.
+ * @param task what the command does, such as `checking segments`
+ */
+export async function withProgress<T>(task: string, work: (progress: Progress) => Promise<T>): Promise<T> {
+  const progress = createProgress(task)
+  try {
+    return await work(progress)
+  } finally {
+    progress.end()
+  }
+}
+
+/** Progress that the caller ends. */
+export function createProgress(task: string): Progress {
+  const shown = printable(task)
+  const { step, end } = process.stderr.isTTY === true ? progressBar(shown) : progressLines(shown)
+  return { step: (done, of, what) => step(done, of, what === undefined ? what : printable(what)), end }
+}
+
+function progressBar(task: string): Progress {
+  const { SingleBar } = loadPackage('cli-progress') as typeof CliProgress
+  const bar = new SingleBar({
+    format: `${task} [{bar}] {value}/{total} {what}`,
+    stream: process.stderr,
+    hideCursor: true,
+    clearOnComplete: true,
+    linewrap: false,
+  })
+  let forget: (() => void) | undefined
+  const end = () => {
+    bar.stop()
+    forget?.()
+  }
+  return {
+    step: (done, of, what = '') => {
+      if (forget !== undefined) bar.setTotal(of)
+      else {
+        forget = whenInterrupted(end)
+        bar.start(of, done, { what })
+      }
+      bar.update(done, { what })
+    },
+    end,
+  }
+}
+
+/** A task that ends before the first line is due prints nothing. */
+function progressLines(task: string): Progress {
+  let printedMs = monotonicMs()
+  return {
+    step: (done, of, what = '') => {
+      if (monotonicMs() - printedMs < PROGRESS_LINE_MS) return
+      printedMs = monotonicMs()
+      note(`${task}: ${done} of ${of}${what === '' ? '' : ` (${what})`}`)
+    },
+    end: () => undefined,
+  }
+}
+
+/** A row of `Bars`. */
+interface BarRow {
+  /** Printable; names the row. */
+  readonly label: string
+  /** 0 to 1. */
+  readonly progress: number
+  /** Printable; stands behind the bar. */
+  readonly note: string
+}
+
+/** Bars below one another on standard output, which is a terminal. */
+export interface Bars {
+  /** Replaces the bars on the screen. */
+  show(rows: readonly BarRow[]): void
+  /** Removes the bars from the screen, so that lines can be printed. */
+  clear(): void
+}
+
+/** Draws nothing before the first `show`. */
+export function createBars(): Bars {
+  const { MultiBar } = loadPackage('cli-progress') as typeof CliProgress
+  let drawn: { readonly labels: string; readonly bars: readonly CliProgress.SingleBar[] } | undefined
+  let clear = () => {}
+  const percent = ({ progress }: BarRow) => Math.floor(100 * Math.min(1, Math.max(0, progress)))
+  return {
+    show: rows => {
+      const labels = rows.map(({ label }) => label).join('\n')
+      if (drawn?.labels !== labels) {
+        clear()
+        if (rows.length === 0) return
+        const multi = new MultiBar({
+          format: '{label} [{bar}] {percentage} % {note}',
+          stream: process.stdout as unknown as NodeJS.WritableStream,
+          hideCursor: true,
+          clearOnComplete: true,
+          linewrap: false,
+          gracefulExit: false, // ours is below
+        })
+        const stop = () => multi.stop()
+        const forget = whenInterrupted(stop)
+        clear = () => {
+          stop()
+          forget()
+          drawn = undefined
+          clear = () => {}
+        }
+        const bars = rows.map(row => multi.create(100, percent(row), { label: row.label, note: row.note }))
+        drawn = { labels, bars }
+      }
+      for (const [index, row] of rows.entries()) drawn?.bars[index]?.update(percent(row), { note: row.note })
+    },
+    clear: () => clear(),
+  }
+}
+
+const MiB = 1024 * 1024
+
+/**
+ * Shows the progress of a backup or restore while `work` runs, in whole MiB. Each phase has a bar
+ * of its own.
+ * @param task `backup`, `restore` or `checking`
+ */
+export async function withCopyProgress<T>(
+  task: string,
+  work: (onProgress: (now: CopyProgress) => void) => Promise<T>,
+): Promise<T> {
+  let phase = ''
+  let progress: Progress | undefined
+  const onProgress = (now: CopyProgress): void => {
+    if (now.phase !== phase) {
+      progress?.end()
+      progress = createProgress(`${task}, ${now.phase}`)
+      phase = now.phase
+    }
+    progress?.step(Math.ceil(now.bytesDone / MiB), Math.ceil(now.bytesTotal / MiB), 'MiB')
+  }
+  try {
+    return await work(onProgress)
+  } finally {
+    progress?.end()
+  }
+}
