@@ -3,8 +3,8 @@
  * sweeps.
  *
  * LMDB trusts its pages, so a damaged file may crash the process that reads it. `walkIndex` reads
- * everything once and runs in a process of its own (workers/try-lmdb.ts) before anybody relies on the
- * file.
+ * everything once and runs in a process of its own (workers/try-lmdb.ts) before anybody relies on
+ * the file.
  */
 
 import { join } from 'node:path'

@@ -2,8 +2,9 @@
  * A stopped data folder, opened for a command that reads rows: catalog, index, segments and a query
  * engine.
  *
- * Such a command sees every acknowledged row, so the log is replayed and flushed first. The server's
- * own code does this (engine/stages.ts) and stops cleanly: the command sees what a start would see.
+ * Such a command sees every acknowledged row, so the log is replayed and flushed first. The code
+ * of the server does this (engine/stages.ts) and stops cleanly: the command sees what a start would
+ * see.
  */
 import { availableParallelism } from 'node:os'
 import { setImmediate as nextTurn } from 'node:timers/promises'

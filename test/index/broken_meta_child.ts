@@ -25,7 +25,7 @@ const { index } = await openIndex({
   crashAt: '',
   nice: undefined,
   onFailed: error => {
-    // As the server does (app/commands.ts).
+    // As the server does (app/run-server.ts).
     process.stdout.write(`${JSON.stringify({ failed: error.message })}\n`)
     endNow()
   },
