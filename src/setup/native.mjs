@@ -17,6 +17,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import { extensionEnd } from './duckdb-extension.mjs'
 import {
@@ -162,8 +163,8 @@ function sources() {
 }
 
 /**
- * Compiles two files at a time, links to a new name and renames it, so a running server keeps the
- * old module.
+ * Compiles a file on each processor, links to a new name and renames it, so a running server keeps
+ * the old module.
  * @param {{ compiler: string, objects: string, out: string, optimize: string[], others?: string[]
  *   }} options
  *   `objects`: a folder of the caller; `optimize`: flags of this kind of build, for compiler and
@@ -192,7 +193,7 @@ export async function buildModule({ compiler, objects, out, optimize, others = [
       if (!ok) failed ??= output
     }
   }
-  await Promise.all([worker(), worker()])
+  await Promise.all(Array.from({ length: availableParallelism() }, worker))
   if (failed !== undefined) return failed
   const made = `${out}.${process.pid}.tmp`
   const link = ['-shared', ...optimize, '-o', made, ...queue.map(one => one.object), '-lpthread', '-ldl']

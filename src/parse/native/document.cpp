@@ -3,8 +3,12 @@
 
 #include "escapes.h"
 #include "schema.h"
+#include "simdjson.h"
 
 namespace weir {
+
+Document::Document() = default;
+Document::~Document() = default;
 
 Document& thread_document() {
   static thread_local Document document;
@@ -28,6 +32,8 @@ bool Document::index(const uint8_t* body, size_t bytes) {
   std::memcpy(padded_.data, body, bytes);
   std::memset(padded_.data + bytes, 0, simdjson::SIMDJSON_PADDING);
   if (parser_->stage1(padded_.data, bytes, false)) return false;
+  places_ = parser_->structural_indexes.get();
+  count_ = parser_->n_structural_indexes;
   const void* escape = std::memchr(padded_.data, '\\', bytes);
   has_escapes_ = escape != nullptr;
   return !has_escapes_ || escapes_valid(static_cast<const uint8_t*>(escape), padded_.data + bytes);

@@ -6,11 +6,16 @@
 // checks escapes. The walk checks the grammar between the indexes and passes each of them once. No
 // row counts before all checks are done. simdjson's second stage, the tape, would decode every
 // string and number of the body to use some of them: it took a third of the kernel's time.
+//
+// simdjson.h takes a second to compile, so it is included where it is called, and not here.
 #pragma once
 #include <memory>
 
 #include "bytes.h"
-#include "simdjson.h"
+
+namespace simdjson::internal {
+class dom_parser_implementation;
+}
 
 namespace weir {
 
@@ -23,14 +28,17 @@ struct Text {
 
 class Document {
  public:
+  Document();
+  ~Document();
+
   // Copies the body and indexes it. Returns false where this stage cannot tell that the body is
   // JSON in valid UTF-8; the reference parser then decides.
   bool index(const uint8_t* body, size_t bytes);
 
   // The structural indexes, as offsets in the body. Behind the last one (`count`) the body's end
   // stands twice.
-  const uint32_t* places() const { return parser_->structural_indexes.get(); }
-  uint32_t count() const { return parser_->n_structural_indexes; }
+  const uint32_t* places() const { return places_; }
+  uint32_t count() const { return count_; }
 
   // The body, with zeros behind it that end every loop over it.
   const uint8_t* source() const { return padded_.data; }
@@ -44,6 +52,8 @@ class Document {
 
   Buffer<uint8_t> padded_;
   std::unique_ptr<simdjson::internal::dom_parser_implementation> parser_;
+  const uint32_t* places_ = nullptr;
+  uint32_t count_ = 0;
   bool has_escapes_ = false;
 };
 

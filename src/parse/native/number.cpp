@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "simdjson.h"
+
 namespace weir {
 
 constexpr uint64_t exact_max = uint64_t{1} << 53;
