@@ -14,6 +14,9 @@ export type KernelChoice = 'native' | 'js'
 
 const FILE = fileURLToPath(new URL('../../native/weir.node', import.meta.url))
 
+/** A checkout has it; an installed package does not. */
+const SET_UP = fileURLToPath(new URL('../../../src/setup.mjs', import.meta.url))
+
 type Loaded =
   | { readonly module: object; readonly why?: undefined }
   | { readonly module?: undefined; readonly why: string }
@@ -36,8 +39,10 @@ export function nativeFile(kernel: KernelChoice = 'native'): string | undefined 
 }
 
 function load(): Loaded {
-  if (!existsSync(FILE))
+  if (!existsSync(FILE)) {
+    if (!existsSync(SET_UP)) return { why: 'this package was made without it' }
     return { why: 'it was not built, and set-up said why (node src/setup.mjs says it again)' }
+  }
   try {
     return { module: createRequire(import.meta.url)(FILE) as object }
   } catch (error) {
