@@ -202,10 +202,9 @@ export class Imports {
     const { format, encoding, label, skipRows, errorsMax, declaredBytes } = head
     const bytes = declaredBytes < 0 ? null : declaredBytes
     const spoolFile = importFile(temporaryFolder, ++this.#begun)
+    const { columns, version: schemaVersion } = catalog.read.currentSchema(pool)
     const run = this.#makeRun({
-      ...{ format, encoding, skipRows, errorsMax, spoolFile, caller, body },
-      columns: catalog.read.currentSchema(pool).columns,
-      schemaVersion: pool.planVersion,
+      ...{ format, encoding, skipRows, errorsMax, spoolFile, caller, body, columns, schemaVersion },
       webhookId: must(catalog.read.webhookIdOf(pool), 'the webhook of a pool'),
     })
     try {

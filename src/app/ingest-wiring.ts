@@ -120,7 +120,8 @@ function targetOf(
 
 /** The current schema of a pool as parse tasks need it. */
 function ingestSchemaOf(catalog: Catalog, pool: Pool): IngestSchema {
-  const { number, planVersion: version } = pool
-  const bytes = must(catalog.sharedSchema(number, version), 'the schema of a live pool')
-  return { version, bytes, cost: batchCostOf(catalog.read.currentSchema(pool)) }
+  const schema = catalog.read.currentSchema(pool)
+  const { version } = schema
+  const bytes = must(catalog.sharedSchema(pool.number, version), 'the schema of a live pool')
+  return { version, bytes, cost: batchCostOf(schema) }
 }

@@ -165,6 +165,11 @@ export interface Pool extends Common, Columns {
   readonly syncInterval?: string
 }
 
+/** The current schema version of a pool. Its document has an older name for it. */
+export function schemaVersionOf({ planVersion }: Pool): number {
+  return planVersion
+}
+
 /**
  * A version of a pool's columns and keys. All versions stay as long as the pool, because each log
  * record names one.

@@ -113,8 +113,7 @@ export class Pools {
       {
         checkFile: this.#checker.check,
         checks: this.checks,
-        segments: () => this.manifest.files(),
-        isLive: segment => this.manifest.isLive(segment),
+        manifest: this.manifest,
         onDamaged,
       },
       { beginMs: config.scrubBeginMs },

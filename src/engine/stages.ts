@@ -7,7 +7,7 @@
  */
 
 import type { Catalog } from '../catalog/catalog.ts'
-import type { Pool } from '../catalog/model.ts'
+import { type Pool, schemaVersionOf } from '../catalog/model.ts'
 import { type CatalogOptions, type OpenedCatalog, openCatalog } from '../catalog/open-catalog.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
 import { NEW_INDEX } from '../index/index-messages.ts'
@@ -122,8 +122,10 @@ export function rebuiltNotes({ opened, notes }: OpenedIndex): string[] {
 
 /** Every live pool with all versions of its schema, as a rebuild needs them. */
 export function rebuildPoolsOf(catalog: Pick<Catalog, 'pools' | 'schema'>) {
-  return catalog.pools().map(({ number, id, planVersion }) => {
-    const versions = Array.from({ length: planVersion }, (_, index) => catalog.schema(number, index + 1))
+  return catalog.pools().map(pool => {
+    const { number, id } = pool
+    const length = schemaVersionOf(pool)
+    const versions = Array.from({ length }, (_, index) => catalog.schema(number, index + 1))
     return { pool: number, poolId: id, schemas: versions.filter(schema => schema !== undefined) }
   })
 }

@@ -9,12 +9,12 @@
  *    then the keys, each unique, in ascending order of their bytes
  *
  * A run of rows with versions has n × VERSION_BYTES more: the version of each key's row
- * (key-version.ts), zeros where the key is deleted. Such a run may also have rows below -1: row r
+ * (key.ts), zeros where the key is deleted. Such a run may also have rows below -1: row r
  * stands as -2 - r where a delete of the key came before it. It then replaces the key's row
  * whatever that row's version.
  */
 import { assert } from '../util/assert.ts'
-import { VERSION_BYTES } from './key-version.ts'
+import { VERSION_BYTES } from './key.ts'
 
 export type KeyRun = ArrayBuffer
 

@@ -7,7 +7,7 @@
 import { createHash } from 'node:crypto'
 import { assert } from '../util/assert.ts'
 import { KEY_PART_BYTES_MAX } from '../util/limits.ts'
-import { type ColumnType, KEY_RECEIVED_AT, type PoolSchema } from './schema.ts'
+import { type ColumnType, KEY_RECEIVED_AT, NUMBER_TYPES, type PoolSchema } from './schema.ts'
 
 /** A length byte that no short string has: a SHA-256 follows. */
 const HASHED = 255
@@ -146,4 +146,31 @@ export function writeString(
   key[at] = HASHED
   key.set(createHash('sha256').update(bytes.subarray(from, to)).digest(), at + 1)
   return at + 1 + HASH_BYTES
+}
+
+// ── versions of rows ─────────────────────────────────────────────────────────────────────────────
+
+/**
+ * Bytes of a row's version, in a pool that names a version column: of the rows of a key since its
+ * last delete the highest version wins, and of equal versions the later one. Versions compare as
+ * bytes in the order of their values. The native routines write the same bytes
+ * (parse/native/key.h).
+ */
+export const VERSION_BYTES = 8
+
+/** The types that a version column may have: numbers and times. */
+export const VERSION_TYPES: ReadonlySet<ColumnType> = new Set<ColumnType>([
+  ...NUMBER_TYPES,
+  'DATE',
+  'TIMESTAMP',
+])
+
+/**
+ * Writes the version of a stored value: µs of a TIMESTAMP and days of a DATE since 1970.
+ * @param value a bigint or a number of one of VERSION_TYPES; a number is a float or has 32 bits
+ */
+export function writeVersion(into: Uint8Array, at: number, type: ColumnType, value: bigint | number): void {
+  if (type === 'FLOAT' || type === 'DOUBLE') writeDouble(into, at, Number(value))
+  else if (typeof value === 'number') writeLong(into, at, value >> 31, value)
+  else writeLong(into, at, Number(BigInt.asIntN(32, value >> 32n)), Number(BigInt.asIntN(32, value)))
 }

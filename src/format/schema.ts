@@ -89,7 +89,7 @@ export interface SchemaKey {
    */
   readonly columns: readonly number[]
   /**
-   * Index of the version column, whose highest value wins (key-version.ts); -1 for none: then the
+   * Index of the version column, whose highest value wins (key.ts); -1 for none: then the
    * later sequence wins.
    */
   readonly version: number

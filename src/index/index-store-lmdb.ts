@@ -7,9 +7,9 @@
  */
 import type * as Lmdb from 'lmdb'
 import type { Key, RootDatabase } from 'lmdb'
+import { VERSION_BYTES } from '../format/key.ts'
 import type { KeyRun } from '../format/key-run.ts'
 import { rowOfWord, viewRun } from '../format/key-run.ts'
-import { VERSION_BYTES } from '../format/key-version.ts'
 import { must } from '../util/assert.ts'
 import { loadPackage } from '../util/load-package.ts'
 import { PLACE_BYTES } from './index-entry.ts'

@@ -8,8 +8,8 @@
  */
 
 import { join } from 'node:path'
+import { VERSION_BYTES } from '../format/key.ts'
 import { type KeyRun, viewRun } from '../format/key-run.ts'
-import { VERSION_BYTES } from '../format/key-version.ts'
 import { must } from '../util/assert.ts'
 import type { Disk } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'

@@ -60,11 +60,6 @@ export function startLog(options: OpenLogOptions): StartedLog {
   }
 }
 
-/** `startLog`, and `recover` at once. */
-export function openLog(options: OpenLogOptions, recover: RecoverOptions): Promise<OpenedLog> {
-  return startLog(options).recover(recover)
-}
-
 /** The threads of a log that is not recovered yet. */
 export interface LogThreads {
   readonly log: CommitThreads['log']

@@ -5,29 +5,19 @@
  * object per record would take both threads longer to pass on than reading and parsing it.
  */
 import { align8 } from '../format/batch-layout.ts'
-import { RECORD_HEADER_BYTES, type ReceivedAtStepUs } from '../format/log-record.ts'
+import { RECORD_HEADER_BYTES } from '../format/log-record.ts'
 import { assert, must } from '../util/assert.ts'
 import { REPLAY_CHUNK_BYTES } from '../util/limits.ts'
 import { bitmapBytes, isRequest, type ReadRecord } from './record-codec.ts'
 
 /** A recovered record above its pool's flushed sequence: one row of a chunk's table. */
-export interface Replayed {
-  readonly sequence: number
+export interface Replayed
+  extends Omit<ReadRecord, 'lastSequence' | 'kind' | 'hasBits' | 'bytes' | 'recordBytes'> {
   readonly kind: 'post' | 'delete'
-  readonly pool: number
-  readonly version: number
-  readonly receivedAtUs: number
-  readonly receivedAtStepUs: ReceivedAtStepUs
-  readonly events: number
-  readonly accepted: number
   /** Offset of the body in the chunk's slab. */
   readonly offset: number
-  readonly bodyBytes: number
   /** Offset of the bitmap in the chunk's slab; -1 without one. */
   readonly bitsOffset: number
-  /** Place of the record on disk, for error messages. */
-  readonly file: string
-  readonly fileOffset: number
 }
 
 /** Replayed records: at most REPLAY_CHUNK_BYTES of bodies and bitmaps, or one record. */

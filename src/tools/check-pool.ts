@@ -6,10 +6,10 @@
  *   W-6  The key of a delete is gone, or points at a row with a later sequence.
  */
 import { join } from 'node:path'
-import type { Pool } from '../catalog/model.ts'
+import { type Pool, schemaVersionOf } from '../catalog/model.ts'
 import type { DeleteFile } from '../format/delete-file.ts'
+import { VERSION_BYTES } from '../format/key.ts'
 import { buildKeyRun, type KeyRun, viewRun } from '../format/key-run.ts'
-import { VERSION_BYTES } from '../format/key-version.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { Footer, SegmentMeta } from '../format/segment-meta.ts'
 import { type KeyStore, NOWHERE } from '../index/index-store.ts'
@@ -143,7 +143,7 @@ function checkKeyCount(
   isReported: boolean,
 ): void {
   const live = state.segments.reduce((sum, { rows, deletedRows }) => sum + rows - deletedRows, 0)
-  const wanted = (schema(pool.planVersion)?.key ?? null) === null ? 0 : live
+  const wanted = (schema(schemaVersionOf(pool))?.key ?? null) === null ? 0 : live
   if (keyCount === wanted) return
   const before = report.count
   const segments = new Map(state.segments.map(meta => [meta.segment, meta]))

@@ -23,7 +23,6 @@ import {
   writeSelection,
 } from '../query/selection.ts'
 import { prune } from '../query/where.ts'
-import { must } from '../util/assert.ts'
 import { wallMs } from '../util/clock.ts'
 import { disk } from '../util/disk.ts'
 import { CannotRun } from '../util/errors.ts'
@@ -130,7 +129,7 @@ async function writeRows(
   options: ExportOptions,
 ): Promise<{ readonly rows: number; readonly bytes: number }> {
   const pool = offline.findPool(name)
-  const schema = must(offline.catalog.schema(pool.number, pool.planVersion), 'the schema of a pool')
+  const schema = offline.catalog.read.currentSchema(pool)
   const plan = planSelection(schema, options.selection, newContext(wallMs()))
   const planned = 'badRequest' in plan ? plan : writeSelection(plan)
   if ('badRequest' in planned) throw badOption(planned.badRequest, schema)

@@ -14,7 +14,7 @@
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Memory } from '../catalog/memory.ts'
-import type { Pool } from '../catalog/model.ts'
+import { type Pool, schemaVersionOf } from '../catalog/model.ts'
 import { adminFile } from '../catalog/open-catalog.ts'
 import { CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
 import type { PoolState } from '../index/index-types.ts'
@@ -154,14 +154,15 @@ async function checkAdmin({ paths }: Folder, memory: Memory, report: Report): Pr
 
 function checkCatalog({ paths }: Folder, memory: Memory, report: Report): void {
   const { nextPoolNumber } = memory.meta()
-  for (const { id, number, planVersion, dataSourceId } of memory.pools.all()) {
+  for (const pool of memory.pools.all()) {
+    const { id, number, dataSourceId } = pool
     const wrong = (what: string) => report.find(paths.catalog, `pool ${id} ${what}`)
     if (number >= nextPoolNumber) wrong(`has number ${number}, the next new pool would get ${nextPoolNumber}`)
     if (memory.tombstones.has(number)) wrong(`has the number ${number} of a deleted pool`)
     const source = memory.sources.get(dataSourceId)
     if (source === undefined || (source.webhook !== null && source.webhook.poolId !== id))
       wrong(`names the source ${dataSourceId}, which belongs to no pool or to another`)
-    for (let version = 1; version <= planVersion; version++)
+    for (let version = 1; version <= schemaVersionOf(pool); version++)
       if (memory.schema(number, version) === undefined)
         wrong(`lacks the columns of schema version ${version}`)
   }

@@ -2,8 +2,8 @@
  * W-7: the highest version of a key keeps it, over both stores: flushes, deletes and moved keys.
  */
 import { describe, expect, test } from 'vitest'
+import { VERSION_BYTES, writeVersion } from '../../src/format/key.ts'
 import { afterDelete, buildKeyRun, type KeyRun, rowOfWord, withVersions } from '../../src/format/key-run.ts'
-import { VERSION_BYTES, writeVersion } from '../../src/format/key-version.ts'
 import { poolKey, TAG } from '../../src/index/index-entry.ts'
 import type { KeyStore } from '../../src/index/index-store.ts'
 import { createIndex } from '../../src/index/key-index.ts'

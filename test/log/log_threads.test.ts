@@ -4,7 +4,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type OpenedLog, openLog } from '../../src/log/open-log.ts'
+import { type OpenedLog, startLog } from '../../src/log/open-log.ts'
 import { errorOf, type Found, foundIn, spanOf } from './log.ts'
 
 const FILE_BYTES = 256 * 1024
@@ -22,7 +22,7 @@ async function open(
 ): Promise<OpenedLog & { found: Found[] }> {
   const found: Found[] = []
   const options = { folder: join(root, 'log'), durability, crashAt: '', fileBytesMax: FILE_BYTES }
-  const opened = await openLog(options, {
+  const opened = await startLog(options).recover({
     flushed: new Map([[1, flushed]]),
     replay: async chunk => void found.push(...foundIn(chunk)),
   })
@@ -55,10 +55,10 @@ test('a replay that fails stops the start, and the next start has all of it', as
   const replay = async () => {
     throw new Error('cannot parse')
   }
-  expect((await errorOf(openLog(options, { flushed: new Map([[1, 0]]), replay }))).message).toBe(
+  expect((await errorOf(startLog(options).recover({ flushed: new Map([[1, 0]]), replay }))).message).toBe(
     'cannot parse',
   )
-  const damaged = await errorOf(openLog(options, { flushed: new Map(), replay }))
+  const damaged = await errorOf(startLog(options).recover({ flushed: new Map(), replay }))
   expect(damaged).toMatchObject({ name: 'Damaged', file: expect.stringContaining('.log'), offset: 4096 })
   const again = await open('os')
   expect(again.found.map(each => each.text)).toEqual(['one'])

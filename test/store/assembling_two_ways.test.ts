@@ -5,8 +5,8 @@
 
 import { describe, expect, test } from 'vitest'
 import { FIRST_SCHEMA_COLUMN } from '../../src/format/batch-layout.ts'
+import { VERSION_TYPES } from '../../src/format/key.ts'
 import { type KeyRun, viewRun } from '../../src/format/key-run.ts'
-import { VERSION_TYPES } from '../../src/format/key-version.ts'
 import type { MemtableEntry } from '../../src/store/flush/memtable.ts'
 import { layOutStream, writeStreamFrame } from '../../src/store/segment/arrow-stream.ts'
 import { type Assembler, countRows, tryAssemblerNative } from '../../src/store/segment/assembler.ts'

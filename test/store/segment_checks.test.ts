@@ -122,8 +122,7 @@ test('a scrub reads all files, tells of damage, and leaves alone what is not liv
         if (file === segments[2]!.file) throw new Unavailable('check_io', 'EMFILE')
       },
       checks,
-      segments: () => segments,
-      isLive: segment => segment !== segments[3],
+      manifest: { files: () => segments, isLive: segment => segment !== segments[3] },
       onDamaged: () => undefined,
     },
     { beginMs: 1, passMs: 1e9, bytesPerSecondMin: 1000 },

@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { openStore } from '../../src/catalog/catalog-store.ts'
 import type { Pool, SchemaVersion } from '../../src/catalog/model.ts'
-import { schemaOf } from '../../src/catalog/model.ts'
+import { schemaOf, schemaVersionOf } from '../../src/catalog/model.ts'
 import { viewRun } from '../../src/format/key-run.ts'
 import type { PoolSchema } from '../../src/format/schema.ts'
 import { readSegmentKeys } from '../../src/format/segment-keys.ts'
@@ -65,7 +65,7 @@ export async function crossRead(dataDir: string): Promise<ReadonlyMap<string, Cr
           if (!deletedRows.has(row)) rows.get(pool.id)?.push(rowOf(schema, values))
         visible += meta.rows - deletedRows.size
       }
-      const { key } = must(schemas.get(`${state.pool}/${pool.planVersion}`), 'the plan of a pool')
+      const { key } = must(schemas.get(`${state.pool}/${schemaVersionOf(pool)}`), 'the schema of a pool')
       if (key !== null) strictEqual(countKeys(store, state.pool), visible, `keys of ${pool.id}`)
     }
   } finally {

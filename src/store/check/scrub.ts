@@ -7,7 +7,7 @@
  * too. The rate follows from the bytes of all files. A pass that is done early waits for the next.
  */
 import { hasDeleteFile, type SegmentMeta } from '../../format/segment-meta.ts'
-import type { SegmentPaths } from '../../index/manifest.ts'
+import type { Manifest, SegmentPaths } from '../../index/manifest.ts'
 import { callAfter, monotonicMs } from '../../util/clock.ts'
 import { SELF_CHECKED } from '../../util/crc32.ts'
 import { SegmentDamaged } from '../../util/errors.ts'
@@ -19,10 +19,7 @@ import type { SegmentChecks } from './segment-checks.ts'
 interface ScrubDeps {
   readonly checkFile: CheckFile
   readonly checks: SegmentChecks
-  /** All live segments now. */
-  segments(): readonly SegmentPaths[]
-  /** False: its files may be removed. */
-  isLive(segment: SegmentPaths): boolean
+  readonly manifest: Pick<Manifest, 'files' | 'isLive'>
   /** The file is damaged. Called once for each delete file; `checks` tells of the others. */
   onDamaged(error: SegmentDamaged): void
 }
@@ -92,7 +89,7 @@ export class Scrub {
 
   async #runPass(): Promise<void> {
     const beganMs = monotonicMs()
-    const segments = this.#deps.segments()
+    const segments = this.#deps.manifest.files()
     const of = segments.reduce((sum, { meta }) => sum + meta.bytes, 0)
     this.#pass = { bytes: 0, of }
     const { passMs, bytesPerSecondMin } = this.#times
@@ -127,12 +124,12 @@ export class Scrub {
 
   /** Undefined: the file is being removed, or the system refuses for now. */
   async #check(segment: SegmentPaths, file: FileToCheck): Promise<'whole' | SegmentDamaged | undefined> {
-    if (this.#isStopped || !this.#deps.isLive(segment)) return undefined
+    if (this.#isStopped || !this.#deps.manifest.isLive(segment)) return undefined
     try {
       await this.#deps.checkFile(file)
       return 'whole'
     } catch (error) {
-      return error instanceof SegmentDamaged && this.#deps.isLive(segment) ? error : undefined
+      return error instanceof SegmentDamaged && this.#deps.manifest.isLive(segment) ? error : undefined
     }
   }
 }

@@ -16,8 +16,8 @@ import {
   type Kind,
   WIDTH_OF_KIND,
 } from '../../format/batch-layout.ts'
+import { VERSION_BYTES, writeVersion } from '../../format/key.ts'
 import { afterDelete, type KeyRun, KeyRunWriter, withVersions } from '../../format/key-run.ts'
-import { VERSION_BYTES, writeVersion } from '../../format/key-version.ts'
 import { longOrder, minMaxRows, numberOrder, type RowOrder, textOrder } from '../../format/zone-map.ts'
 import { assert } from '../../util/assert.ts'
 import { ENTRY_WORDS, type MemtableEntry } from '../flush/memtable.ts'
