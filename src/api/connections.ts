@@ -51,33 +51,25 @@ export interface Connections {
  */
 export class Sockets {
   readonly max: number
-  #open = 0
-  #refused = 0
+  /** Open connections, including those that are being closed. */
+  open = 0
+  /** Connections that were closed as they opened. */
+  refused = 0
 
   constructor(max: number) {
     this.max = max
   }
 
-  /** Open connections, including those that are being closed. */
-  get open(): number {
-    return this.#open
-  }
-
-  /** Connections that were closed as they opened. */
-  get refused(): number {
-    return this.#refused
-  }
-
   /** Counts a new connection. False: close it. leave() is called for it in both cases. */
   enter(): boolean {
-    this.#open += 1
-    if (this.#open <= this.max) return true
-    this.#refused += 1
+    this.open += 1
+    if (this.open <= this.max) return true
+    this.refused += 1
     return false
   }
 
   leave(): void {
-    this.#open -= 1
+    this.open -= 1
   }
 }
 

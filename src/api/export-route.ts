@@ -9,6 +9,7 @@
  */
 import { createReadStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
+import { copyRows, copyTo, nextExportFile, parquetTarget } from '../query/arrow/copy-rows.ts'
 import type { CopySegments, ExportText, OpenBatches } from '../query/arrow/export-stream.ts'
 import { copyFailed, recordBatches } from '../query/arrow/export-stream.ts'
 import { pinSegments } from '../query/question.ts'
@@ -20,11 +21,7 @@ import {
   type ArrowDeps,
   askerOf,
   badParameter,
-  copyRows,
-  copyTo,
   EXPORT_SCOPE,
-  nextExportFile,
-  parquetTarget,
   type SelectedRows,
   selectRows,
   streamAnswer,

@@ -34,7 +34,7 @@ import { IMPORT_SCOPES, ImportRun, type RunOptions } from './import-run.ts'
 import type { Ingest } from './ingest.ts'
 import { unknownParameter } from './parameters.ts'
 import { Places } from './places.ts'
-import { problemReply, refusalOfError, refuse, unknownPool } from './problem.ts'
+import { JSON_HEADERS, problemReply, refusalOfError, refuse, unknownPool } from './problem.ts'
 import { answerEarly, type Responder } from './responder.ts'
 import { UploadBody } from './upload-body.ts'
 
@@ -256,8 +256,6 @@ export class Imports {
     return problemReply(refusal)
   }
 }
-
-const JSON_HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-store' }
 
 function mayImport({ scopes }: Identity): boolean {
   return IMPORT_SCOPES.some(scope => scopes.has(scope))

@@ -13,13 +13,18 @@ import { GRAPHQL_BODY_PARTS_MAX } from '../util/limits.ts'
 export function readJsonObject(what: string, bytes: Uint8Array): Readonly<Record<string, unknown>> | string {
   if (hasMoreParts(bytes, GRAPHQL_BODY_PARTS_MAX))
     return `${what} has more than ${GRAPHQL_BODY_PARTS_MAX} objects, lists and commas.`
-  let json: unknown
-  try {
-    json = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
-  } catch {
-    return `${what} is not JSON in UTF-8.`
-  }
+  const json = jsonOf(bytes)
+  if (json === undefined) return `${what} is not JSON in UTF-8.`
   return isObject(json) ? json : `${what} must be one JSON object.`
+}
+
+/** The value of these bytes; undefined: they are not JSON in UTF-8. */
+export function jsonOf(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))
+  } catch {
+    return undefined
+  }
 }
 
 const OBJECT = 0x7b

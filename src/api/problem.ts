@@ -8,6 +8,9 @@ import { warn } from '../util/say.ts'
 import type { Reply } from './api-types.ts'
 import { shown } from './parameters.ts'
 
+/** The headers of an answer in JSON that is of one moment. */
+export const JSON_HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-store' }
+
 /** A refusal. `headers` are added to those of the answer. */
 export function refuse(
   status: number,

@@ -5,8 +5,9 @@
  */
 import type { ControlRequest, ControlRoute, Reply } from '../api/api-types.ts'
 import type { AuditEntry } from '../api/graphql/context.ts'
+import { jsonOf } from '../api/json-object.ts'
 import { unknownParameter } from '../api/parameters.ts'
-import { problemReply, refuse } from '../api/problem.ts'
+import { JSON_HEADERS, problemReply, refuse } from '../api/problem.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { BadRequest } from '../catalog/catalog-types.ts'
 import { keepingAdmin } from '../catalog/open-catalog.ts'
@@ -58,13 +59,3 @@ function route<Request extends object, Answer extends object>(
 }
 
 const NOT_JSON: BadRequest = { badRequest: 'The body must be one JSON object.' }
-const JSON_HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-store' }
-
-/** undefined: the body is not JSON in UTF-8. */
-function jsonOf(body: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))
-  } catch {
-    return undefined
-  }
-}

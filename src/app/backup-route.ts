@@ -6,6 +6,7 @@
  * means that there is no backup. The backup is cancelled when its client disconnects.
  */
 import type { ControlRequest, ControlRoute, Reply, StreamAnswer, StreamReply } from '../api/api-types.ts'
+import { jsonOf } from '../api/json-object.ts'
 import { unknownParameter } from '../api/parameters.ts'
 import { problemReply, refuse } from '../api/problem.ts'
 import type { Catalog } from '../catalog/catalog.ts'
@@ -84,16 +85,13 @@ export function backupRoute(backups: Backups, verify: Tokens['verify'], options:
 }
 
 function folderOf(body: Uint8Array): string | Refusal {
-  let asked: unknown
-  try {
-    asked = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(body))
-  } catch {
+  const asked = jsonOf(body)
+  if (asked === undefined)
     return refuse(
       400,
       'bad_request',
       'the body must be one JSON object, such as {"folder": "/backup/monday"}',
     )
-  }
   const folder = (asked as { readonly folder?: unknown } | null)?.folder
   if (typeof folder !== 'string' || folder === '' || folder.includes('\0'))
     return refuse(400, 'bad_request', '"folder" must be the absolute path of a new folder')

@@ -5,11 +5,11 @@
  * record batches, which come as in the Arrow route (api/arrow-export.ts).
  */
 import { dirname, extname, resolve } from 'node:path'
-import { copyRows, copyTo, parquetTarget, sweepCopies } from '../api/arrow-export.ts'
 import { CLEAN, type CommandInput } from '../engine/command.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
 import { openBatches } from '../query/arrow/copied-batches.ts'
+import { copyRows, copyTo, parquetTarget, sweepCopies } from '../query/arrow/copy-rows.ts'
 import { arrowFile, csv, ndjson } from '../query/arrow/export-formats.ts'
 import { type CopySegments, recordBatches, type SegmentGroup } from '../query/arrow/export-stream.ts'
 import { queryColumns } from '../query/operand.ts'

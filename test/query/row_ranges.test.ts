@@ -3,8 +3,8 @@
  * native function and by the anti-join.
  */
 import { afterAll, expect, test } from 'vitest'
-import { copyRows } from '../../src/api/arrow-export.ts'
 import { openBatches } from '../../src/query/arrow/copied-batches.ts'
+import { copyRows } from '../../src/query/arrow/copy-rows.ts'
 import { linesOf } from '../../src/query/arrow/export-formats.ts'
 import { recordBatches, type SegmentGroup } from '../../src/query/arrow/export-stream.ts'
 import { newContext } from '../../src/query/plan-context.ts'

@@ -50,6 +50,20 @@ export function badRequest(message: string): GraphQLError {
   return failure('BAD_REQUEST', message)
 }
 
+/** The resolver of an object that Weir never has. */
+export function missing(what: ObjectKind): () => never {
+  return () => {
+    throw notFound(what)
+  }
+}
+
+/** The resolver of an operation that Weir does not serve. The message says what to do instead. */
+export function refusing(message: string): () => never {
+  return () => {
+    throw badRequest(message)
+  }
+}
+
 /**
  * BAD_REQUEST for a whole request: an error of no field. Many fields may throw the same one, and
  * graphql makes no copy of an error that has a path.
@@ -93,18 +107,16 @@ export function codeOf(error: unknown): GraphqlCode {
 }
 
 function codeAndMessage(error: GraphQLError): { readonly code: GraphqlCode; readonly message: string } {
-  const { originalError, extensions, message } = error
-  if (originalError instanceof Unavailable) return { code: 'UNAVAILABLE', message }
-  if (originalError instanceof AccessEnded) return { code: 'UNAUTHENTICATED', message }
-  if (originalError instanceof SegmentDamaged)
-    return { code: 'SEGMENT_DAMAGED', message: originalError.messageForClient }
-  if (typeof extensions['code'] === 'string') return { code: extensions['code'] as GraphqlCode, message }
+  const { originalError: cause, extensions, message } = error
   // graphql's own errors about documents and variables have no cause, or another GraphQLError as
   // cause.
-  if (originalError === undefined || originalError instanceof GraphQLError)
-    return { code: 'BAD_REQUEST', message }
-  warn(`graphql: ${originalError.stack ?? originalError.message}`)
-  return { code: 'INTERNAL', message: 'Internal error' }
+  if (cause === undefined || cause instanceof GraphQLError)
+    return { code: extensions['code'] === undefined ? 'BAD_REQUEST' : codeOf(error), message }
+  const code = codeOf(cause)
+  if (cause instanceof SegmentDamaged) return { code, message: cause.messageForClient }
+  if (code !== 'INTERNAL') return { code, message }
+  warn(`graphql: ${cause.stack ?? cause.message}`)
+  return { code, message: 'Internal error' }
 }
 
 /** The first token of each node of the documents whose positions were taken. */

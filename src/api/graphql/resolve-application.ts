@@ -7,7 +7,7 @@ import { modifyEnvironment } from '../../catalog/change-environment.ts'
 import type { Scope } from '../../catalog/model.ts'
 import { change, found, lookups, removing } from './changes.ts'
 import { requireScope } from './context.ts'
-import { badRequest } from './errors.ts'
+import { refusing } from './errors.ts'
 import { emptyPage, pageOfDocuments } from './page.ts'
 import type { Enums, Inputs, Resolvers } from './schema-types.ts'
 import { MANAGE_APPLICATIONS, READ_ASSIGNED_POLICIES } from './scopes.ts'
@@ -51,9 +51,9 @@ export const applicationMutations = {
   },
   deleteApplication: removing(deleteApplication),
   deleteApplicationByName: removing(deleteApplication),
-  createEnvironment: () => {
-    throw badRequest('A server has one Environment, its data folder: run another server for another one.')
-  },
+  createEnvironment: refusing(
+    'A server has one Environment, its data folder: run another server for another one.',
+  ),
   modifyEnvironment: async (_, { input: { id, ...asked } }, context) => ({
     environment: await change(context, by => modifyEnvironment(id, asked, by), 'Environment'),
   }),

@@ -10,7 +10,7 @@ import {
   unassignPolicy,
 } from '../../catalog/change-policy.ts'
 import { change, found, lookups, poolNamed, removing } from './changes.ts'
-import { badRequest, notFound } from './errors.ts'
+import { badRequest, missing, refusing } from './errors.ts'
 import { checkTexts, shownFilters, storedFilters } from './filters.ts'
 import { pageOfDocuments } from './page.ts'
 import type { Resolvers } from './schema-types.ts'
@@ -21,9 +21,7 @@ const NO_METRIC_POLICIES =
 
 export const policyQueries = {
   dataPoolAccessPolicy: lookups(POLICY, read => read.policies).byId,
-  policy: () => {
-    throw notFound('Policy')
-  },
+  policy: missing('Policy'),
 } satisfies Partial<Resolvers['Query']>
 
 export const policyMutations = {
@@ -56,12 +54,8 @@ export const policyMutations = {
     const { dataPoolAccessPolicy: policyId, application } = args
     return changedId(await deps.catalog.change(unassignPolicy(policyId, application, caller.applicationId)))
   },
-  createPolicy: () => {
-    throw badRequest(NO_METRIC_POLICIES)
-  },
-  modifyPolicy: () => {
-    throw badRequest(NO_METRIC_POLICIES)
-  },
+  createPolicy: refusing(NO_METRIC_POLICIES),
+  modifyPolicy: refusing(NO_METRIC_POLICIES),
   deletePolicy: () => null,
 } satisfies Partial<Resolvers['Mutation']>
 
