@@ -13,7 +13,7 @@ import { JOBS_ENDED_MAX, JOBS_UNFINISHED_MAX } from '../util/limits.ts'
 import type { BadRequest } from './catalog-types.ts'
 import { type Decide, type Decision, unchanged } from './change.ts'
 import { keys, type Memory } from './memory.ts'
-import type { Job, JobCommon, JobStatus } from './model.ts'
+import { type Job, type JobCommon, type JobStatus, newAuthorship } from './model.ts'
 
 export const DELETED = 'The Data Pool was deleted before the job ended.'
 export const CANCELLED = 'The job was cancelled.'
@@ -35,17 +35,13 @@ export function unfinishedJobs(memory: Memory): readonly Job[] | BadRequest {
 
 /** The fields of a new job. */
 export function newJob(poolId: string, by: string, nowMs: number): JobCommon {
-  const at = new Date(nowMs).toISOString()
   return {
     id: newId('DPJ', nowMs),
     poolId,
     status: 'CREATED',
     progress: 0,
     error: null,
-    createdAt: at,
-    createdBy: by,
-    modifiedAt: at,
-    modifiedBy: by,
+    ...newAuthorship(by, nowMs),
     startedAt: null,
     succeededAt: null,
     failedAt: null,

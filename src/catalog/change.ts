@@ -17,7 +17,7 @@ import {
 import type { BadRequest, Change, Entry, IdOrName } from './catalog-types.ts'
 import type { Collection } from './collection.ts'
 import { keys, type Memory } from './memory.ts'
-import type { Common, Pool } from './model.ts'
+import { type Common, newAuthorship, type Pool } from './model.ts'
 import { orNull, textProblem } from './rules.ts'
 
 /** What a change writes in one transaction, and what its caller gets. */
@@ -149,15 +149,11 @@ export function unusedId(
 
 /** The fields of a new object. It is named by its id where no name is given. */
 export function newCommon(id: string, input: Named, by: string, nowMs: number): Common {
-  const at = new Date(nowMs).toISOString()
   return {
     id,
     uniqueName: orNull(input.uniqueName) ?? id,
     description: input.description ?? '',
-    createdAt: at,
-    createdBy: by,
-    modifiedAt: at,
-    modifiedBy: by,
+    ...newAuthorship(by, nowMs),
   }
 }
 

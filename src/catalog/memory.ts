@@ -20,7 +20,7 @@ import type {
   SigningKey,
   Tombstone,
 } from './model.ts'
-import { schemaOf, shareSchema } from './model.ts'
+import { newAuthorship, schemaOf, shareSchema } from './model.ts'
 import { newestFirst } from './signing-keys.ts'
 import { upgrade } from './upgrade.ts'
 
@@ -122,10 +122,7 @@ export class Memory {
         id,
         uniqueName: id,
         description: '',
-        createdAt: EPOCH,
-        createdBy: 'system',
-        modifiedAt: EPOCH,
-        modifiedBy: 'system',
+        ...newAuthorship('system', 0),
       }
     )
   }
@@ -295,8 +292,6 @@ export class Memory {
     }
   }
 }
-
-const EPOCH = new Date(0).toISOString()
 
 function kindOf(key: string): string {
   return key.split('/', 1)[0]!

@@ -8,15 +8,25 @@ import {
 } from '../format/schema.ts'
 import { assert } from '../util/assert.ts'
 
-/** Fields of every managed object. */
-export interface Common {
-  readonly id: string
-  readonly uniqueName: string
-  readonly description: string
+/** Who made an object and who changed it last, and when. */
+interface Authorship {
   readonly createdAt: string
   readonly createdBy: string
   readonly modifiedAt: string
   readonly modifiedBy: string
+}
+
+/** The authorship of a new object. */
+export function newAuthorship(by: string, nowMs: number): Authorship {
+  const at = new Date(nowMs).toISOString()
+  return { createdAt: at, createdBy: by, modifiedAt: at, modifiedBy: by }
+}
+
+/** Fields of every managed object. */
+export interface Common extends Authorship {
+  readonly id: string
+  readonly uniqueName: string
+  readonly description: string
 }
 
 /** Scopes as tokens spell them. */
@@ -136,7 +146,7 @@ export interface NamedKey {
 }
 
 /** What the kernels parse by: it changes only with a new schema version. */
-interface Columns {
+export interface Columns {
   readonly columns: readonly PoolColumn[]
   /** A column, or RECEIVED_AT where the caller named it. null means RECEIVED_AT too. */
   readonly timestamp: string | null
@@ -234,7 +244,7 @@ export const JOB_KINDS: Readonly<Record<Job['kind'], string>> = {
 }
 
 /** The fields of every kind of job. */
-export interface JobCommon {
+export interface JobCommon extends Authorship {
   readonly id: string
   readonly poolId: string
   readonly status: JobStatus
@@ -242,10 +252,6 @@ export interface JobCommon {
   readonly progress: number
   /** Why the job FAILED, one sentence. */
   readonly error: string | null
-  readonly createdAt: string
-  readonly createdBy: string
-  readonly modifiedAt: string
-  readonly modifiedBy: string
   readonly startedAt: string | null
   readonly succeededAt: string | null
   readonly failedAt: string | null

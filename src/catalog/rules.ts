@@ -15,7 +15,7 @@ import {
   JSON_PROPERTY_BYTES_MAX,
 } from '../util/limits.ts'
 import type { BadRequest, ColumnInput, PoolInput } from './catalog-types.ts'
-import type { BasicAuth, NamedKey, Pool, PoolColumn, TableSettings } from './model.ts'
+import type { BasicAuth, Columns, Pool, PoolColumn, TableSettings } from './model.ts'
 import { keyOf, readTableSettings } from './table-settings.ts'
 
 /** Names that DuckDB gives to its own columns when it reads segments. */
@@ -25,15 +25,8 @@ const OUR_PREFIX = '_service_'
 export const TIME_TYPES: readonly ColumnType[] = ['DATE', 'TIMESTAMP']
 
 /** The columns and keys of a new pool, checked. */
-export interface Checked {
-  readonly columns: readonly PoolColumn[]
-  /** null means the received-at column, which may also be named. */
-  readonly timestamp: string | null
-  readonly uniqueIdColumn: string | null
-  readonly tenant: string | null
+export interface Checked extends Columns {
   readonly tableSettings: TableSettings | null
-  /** Absent: (timestamp, unique id). */
-  readonly key?: NamedKey | null
 }
 
 /** The columns and keys of a new pool, or the problem with them. */

@@ -26,7 +26,14 @@ import { note, printable, say } from '../util/say.ts'
 import { withProgress } from './progress.ts'
 import { authorizationOf, baseOf } from './running-server.ts'
 import { countText } from './text-tables.ts'
-import { type ImportAnswer, type KnownImport, listImports, type Server, upload } from './upload.ts'
+import {
+  type ImportAnswer,
+  type ImportedFile,
+  type KnownImport,
+  listImports,
+  type Server,
+  upload,
+} from './upload.ts'
 
 const DEFAULT_URL = 'http://127.0.0.1:8420'
 const MiB = 1024 * 1024
@@ -40,14 +47,8 @@ interface Options {
 }
 
 /** A file on its way to the server. */
-interface Source {
+interface Source extends ImportedFile {
   readonly name: string
-  /** undefined: standard input. */
-  readonly path: string | undefined
-  readonly bytes: number | undefined
-  readonly format: string
-  readonly encoding: string
-  readonly label: string
 }
 
 /** The sums of all tries of one file. */

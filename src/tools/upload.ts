@@ -13,14 +13,18 @@ export interface Server {
   readonly authorization: string
 }
 
-interface Upload {
-  readonly pool: string
+/** A file to import. */
+export interface ImportedFile {
   /** undefined: standard input. */
   readonly path: string | undefined
   readonly bytes: number | undefined
   readonly format: string
   readonly encoding: string
   readonly label: string
+}
+
+interface Upload extends ImportedFile {
+  readonly pool: string
   readonly skipRows: number
   readonly errorsMax: number
   /** Called with the number of bytes that were sent. */
