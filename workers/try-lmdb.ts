@@ -2,7 +2,7 @@
  * Entry point of a process that reads an LMDB folder once (src/tools/try-lmdb.ts). A damaged
  * folder may crash it.
  */
-import { readStore } from '../src/catalog/catalog-store.ts'
+import { readStore } from '../src/catalog/lmdb/catalog-store.ts'
 import { countIndex, walkIndex } from '../src/index/inspect-index.ts'
 import type { LmdbAnswer, LmdbQuestion } from '../src/tools/try-lmdb.ts'
 import { must } from '../src/util/assert.ts'

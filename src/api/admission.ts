@@ -5,7 +5,7 @@
  */
 
 import { timingSafeEqual } from 'node:crypto'
-import type { BasicAuth } from '../catalog/model.ts'
+import type { BasicAuth } from '../catalog/documents/model.ts'
 import type { RequestKind } from '../format/schema.ts'
 import { readBasic, secretDigest } from '../util/authorization.ts'
 import type { Refusal } from '../util/errors.ts'

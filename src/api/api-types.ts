@@ -5,9 +5,9 @@
  * One ingest request: target() → body into a slab → parse(task) → commit(batch) → 200.
  */
 
+import type { Identity } from '../catalog/access/token.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import type { BasicAuth } from '../catalog/model.ts'
-import type { Identity } from '../catalog/token.ts'
+import type { BasicAuth } from '../catalog/documents/model.ts'
 import type { BatchBuffer } from '../format/batch-layout.ts'
 import type { RequestKind } from '../format/schema.ts'
 import type { Jobs } from '../jobs/jobs.ts'

@@ -7,9 +7,10 @@
  * A stream takes a query's place only while DuckDB copies a group of segments, never while its
  * client reads.
  */
+
+import type { Identity } from '../catalog/access/token.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import type { Pool } from '../catalog/model.ts'
-import type { Identity } from '../catalog/token.ts'
+import type { Pool } from '../catalog/documents/model.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import { accessOf } from '../query/access.ts'
 import { type Asker, copyRows } from '../query/arrow/copy-rows.ts'

@@ -6,8 +6,8 @@
  *        between, never twice at once. Each is a job in progress, of which the catalog has at most
  *        JOBS_UNFINISHED_MAX.
  */
-import { endImport, progressImport } from '../catalog/change-import.ts'
-import type { ImportJob, ImportProgress } from '../catalog/model.ts'
+import { endImport, progressImport } from '../catalog/change/change-import.ts'
+import type { ImportJob, ImportProgress } from '../catalog/documents/model.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
 import { IMPORT_JOURNAL_MS } from '../util/limits.ts'

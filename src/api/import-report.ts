@@ -1,5 +1,5 @@
 /** The report of an import: what is durable, and which rows were refused. */
-import type { ImportProgress } from '../catalog/model.ts'
+import type { ImportProgress } from '../catalog/documents/model.ts'
 import type { BadRow, Encoding, ImportFormat, RowBatch } from '../parse/import/import-types.ts'
 import { must } from '../util/assert.ts'
 import type { Refusal } from '../util/errors.ts'

@@ -15,8 +15,8 @@
  * it. Whoever resumes it gets the new columns.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Scope } from '../catalog/model.ts'
-import type { Identity } from '../catalog/token.ts'
+import type { Identity } from '../catalog/access/token.ts'
+import type { Scope } from '../catalog/documents/model.ts'
 import type { ImportCalls, ImportOptions, NextAnswer, RowBatch } from '../parse/import/import-types.ts'
 import type { Refusal } from '../util/errors.ts'
 import { IMPORT_BATCHES_MAX, IMPORT_RETRY_MS } from '../util/limits.ts'

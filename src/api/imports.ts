@@ -7,9 +7,9 @@
  *        callers are identified. One more is 503.
  */
 import { rm } from 'node:fs/promises'
-import { beginImport } from '../catalog/change-import.ts'
-import type { ImportJob, Job, Pool } from '../catalog/model.ts'
-import type { Identity } from '../catalog/token.ts'
+import type { Identity } from '../catalog/access/token.ts'
+import { beginImport } from '../catalog/change/change-import.ts'
+import type { ImportJob, Job, Pool } from '../catalog/documents/model.ts'
 import type { ImportCalls } from '../parse/import/import-types.ts'
 import { must } from '../util/assert.ts'
 import { type Refusal, Unavailable } from '../util/errors.ts'

@@ -1,7 +1,7 @@
 /** The metrics of the server: the front end's counters, and the depth and limit of every queue. */
 import type { Api, ApiMeter } from '../api/api-types.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import { JOB_KINDS, JOB_STATUSES } from '../catalog/model.ts'
+import { JOB_KINDS, JOB_STATUSES } from '../catalog/documents/model.ts'
 import type { Metrics } from '../engine/metrics.ts'
 import type { Pools } from '../engine/pools.ts'
 import type { Jobs } from '../jobs/jobs.ts'

@@ -5,16 +5,19 @@
  * by the catalog thread, applied to memory, and then answered. So a POST after the answer to a
  * creation finds the pool, a POST after the answer to a deletion does not, and unique names hold.
  *
+ * The documents and the memory are in documents/. Three rooms import from it, and not from each
+ * other: change/ (what a change may do), lmdb/ (the thread that keeps them) and access/ (tokens).
+ *
  * Pool numbers come from a counter that only grows, so a log record is never taken for one of
  * another pool.
  */
 import type { PoolSchema } from '../format/schema.ts'
 import { wallMs } from '../util/clock.ts'
-import type { BadRequest, Change, Entry, Target } from './catalog-types.ts'
-import type { Decide } from './change.ts'
-import type { Memory } from './memory.ts'
-import type { Application, Meta, Pool, SigningKey, Tombstone } from './model.ts'
-import type { StoreClient } from './store-client.ts'
+import type { Decide } from './change/change.ts'
+import type { BadRequest, Change, Entry, Target } from './documents/catalog-types.ts'
+import type { Memory } from './documents/memory.ts'
+import type { Application, Meta, Pool, SigningKey, Tombstone } from './documents/model.ts'
+import type { StoreClient } from './lmdb/store-client.ts'
 
 /** Called after a change is in memory and before it is answered. */
 export interface CatalogListener {

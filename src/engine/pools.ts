@@ -10,7 +10,7 @@
 import { rmdir } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import type { Catalog } from '../catalog/catalog.ts'
-import type { Pool } from '../catalog/model.ts'
+import type { Pool } from '../catalog/documents/model.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
 import { createManifest, type Manifest } from '../index/manifest.ts'

@@ -7,7 +7,7 @@
  */
 
 import type { Catalog } from '../catalog/catalog.ts'
-import { type Pool, schemaVersionOf } from '../catalog/model.ts'
+import { type Pool, schemaVersionOf } from '../catalog/documents/model.ts'
 import { type CatalogOptions, type OpenedCatalog, openCatalog } from '../catalog/open-catalog.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
 import { NEW_INDEX } from '../index/index-messages.ts'

@@ -3,7 +3,7 @@
  * the rest of the program. An existing data folder is not changed yet. stages.ts opens them.
  */
 
-import { openStoreClient, type StoreClient } from '../catalog/store-client.ts'
+import { openStoreClient, type StoreClient } from '../catalog/lmdb/store-client.ts'
 import { type StartedIndex, startIndex } from '../index/index-client.ts'
 import { type StartedLog, startLog } from '../log/open-log.ts'
 import { BACKGROUND_NICE } from '../util/limits.ts'

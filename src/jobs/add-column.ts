@@ -7,9 +7,9 @@
  *   IN_PROGRESS  the column is there: the job SUCCEEDED
  */
 import type { Catalog } from '../catalog/catalog.ts'
-import { startAddColumn } from '../catalog/change-add-column.ts'
-import { succeedJob } from '../catalog/change-job.ts'
-import type { Pool } from '../catalog/model.ts'
+import { startAddColumn } from '../catalog/change/change-add-column.ts'
+import { succeedJob } from '../catalog/change/change-job.ts'
+import type { Pool } from '../catalog/documents/model.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 import type { JobRunner } from './jobs.ts'
 

@@ -6,7 +6,7 @@
  *         one in progress. It writes at most JOBS_UNFINISHED_MAX jobs.
  */
 import type { Catalog } from '../catalog/catalog.ts'
-import { endImport, endLeftImports, whyLeft } from '../catalog/change-import.ts'
+import { endImport, endLeftImports, whyLeft } from '../catalog/change/change-import.ts'
 import { assert } from '../util/assert.ts'
 import { Unavailable } from '../util/errors.ts'
 import { warn } from '../util/say.ts'

@@ -8,9 +8,9 @@
  *
  *   W-9  At most JOBS_RUNNING_MAX jobs run at once. The catalog limits those that wait.
  */
-import { isUnfinished } from '../catalog/change-job.ts'
-import type { Memory } from '../catalog/memory.ts'
-import type { Job } from '../catalog/model.ts'
+import { isUnfinished } from '../catalog/change/change-job.ts'
+import type { Memory } from '../catalog/documents/memory.ts'
+import type { Job } from '../catalog/documents/model.ts'
 import { callAfter } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
 import { JOB_RETRY_MS, JOBS_RUNNING_MAX } from '../util/limits.ts'

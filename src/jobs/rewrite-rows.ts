@@ -17,9 +17,9 @@
  */
 import { rm } from 'node:fs/promises'
 import type { Catalog } from '../catalog/catalog.ts'
-import { endCancelled, failJob, progressJob, succeedJob } from '../catalog/change-job.ts'
-import { isRewrite, startRewrite } from '../catalog/change-rewrite.ts'
-import type { Job, Pool, RewriteJob } from '../catalog/model.ts'
+import { endCancelled, failJob, progressJob, succeedJob } from '../catalog/change/change-job.ts'
+import { isRewrite, startRewrite } from '../catalog/change/change-rewrite.ts'
+import type { Job, Pool, RewriteJob } from '../catalog/documents/model.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
 import type { BadQuery, QueryEngine } from '../query/query-types.ts'

@@ -1,7 +1,7 @@
 /**
  * Who may read which part of a pool: the policy of an application, or the reason why there is none.
  */
-import type { AccessPolicy } from '../catalog/model.ts'
+import type { AccessPolicy } from '../catalog/documents/model.ts'
 import { missingValue, type RowPolicy } from './policy.ts'
 import type { Filter } from './where.ts'
 

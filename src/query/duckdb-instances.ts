@@ -8,7 +8,7 @@
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { DuckDBConnection } from '@duckdb/node-api'
-import type { Propeller } from '../catalog/model.ts'
+import type { Propeller } from '../catalog/documents/model.ts'
 import { disk } from '../util/disk.ts'
 import { DuckDBInstance } from '../util/duckdb.ts'
 import { firstLine } from '../util/duckdb-errors.ts'

@@ -17,7 +17,7 @@
  * that took it: it runs again alone too. The process goes on.
  */
 
-import type { Propeller } from '../catalog/model.ts'
+import type { Propeller } from '../catalog/documents/model.ts'
 import type { EnsureWhole } from '../store/check/segment-checks.ts'
 import { PROCESS_MEMORY } from '../util/duckdb-errors.ts'
 import { Unavailable } from '../util/errors.ts'

@@ -10,7 +10,7 @@
  */
 import { dirname } from 'node:path'
 import type { DuckDBConnection, DuckDBDataChunk, DuckDBResult } from '@duckdb/node-api'
-import type { Propeller } from '../catalog/model.ts'
+import type { Propeller } from '../catalog/documents/model.ts'
 import type { QuerySegment } from '../index/index-types.ts'
 import { assert } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'

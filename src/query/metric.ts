@@ -2,7 +2,7 @@
  * Questions about one metric: the number that a counter, time series or leaderboard computes, and
  * the rows that it is computed over.
  */
-import type { Metric, MetricType } from '../catalog/model.ts'
+import type { Metric, MetricType } from '../catalog/documents/model.ts'
 import { NUMBER_TYPES, ORDERED_TYPES } from '../format/schema.ts'
 import { DIMENSIONS_MAX } from '../util/limits.ts'
 import { checkMetric } from './expression/check.ts'

@@ -6,7 +6,7 @@
  * DuckDB's instance that serves all applications of one propeller: DuckDB has no limit of a single
  * query.
  */
-import type { Propeller } from '../catalog/model.ts'
+import type { Propeller } from '../catalog/documents/model.ts'
 import {
   CHUNK_TEXT_BYTES_MAX,
   QUERIES_RUNNING_MAX,

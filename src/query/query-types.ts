@@ -6,7 +6,7 @@
  * `rows`. The engine replaces `rows` by the manifest's segments minus their deletion vectors.
  */
 
-import type { Propeller } from '../catalog/model.ts'
+import type { Propeller } from '../catalog/documents/model.ts'
 import type { ColumnType, PoolSchema } from '../format/schema.ts'
 import type { DeletionVector, QuerySegment } from '../index/index-types.ts'
 import type { KernelChoice } from '../util/native.ts'

@@ -2,7 +2,7 @@
  * Commands that read or change the catalog: with --url they ask a running server through its admin
  * routes; without it they open the catalog of a stopped folder.
  */
-import type { BadRequest } from '../catalog/catalog-types.ts'
+import type { BadRequest } from '../catalog/documents/catalog-types.ts'
 import { keepingAdmin, openCatalog } from '../catalog/open-catalog.ts'
 import type { CommandInput } from '../engine/command.ts'
 import { must } from '../util/assert.ts'

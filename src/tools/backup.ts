@@ -7,7 +7,7 @@
  */
 
 import { resolve } from 'node:path'
-import { writeCatalog } from '../catalog/catalog-store.ts'
+import { writeCatalog } from '../catalog/lmdb/catalog-store.ts'
 import { CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
 import type { Config } from '../engine/config.ts'
 import { flushedSequences } from '../engine/stages.ts'

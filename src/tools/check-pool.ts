@@ -6,7 +6,7 @@
  *   W-6  The key of a delete is gone, or points at a row with a later sequence.
  */
 import { join } from 'node:path'
-import { type Pool, schemaVersionOf } from '../catalog/model.ts'
+import { type Pool, schemaVersionOf } from '../catalog/documents/model.ts'
 import type { DeleteFile } from '../format/delete-file.ts'
 import { VERSION_BYTES } from '../format/key.ts'
 import { buildKeyRun, type KeyRun, viewRun } from '../format/key-run.ts'

@@ -5,8 +5,8 @@
  * A restored folder has no index before its first start. Then the footers of the segments give the
  * stored rows and deletes. The number of live rows is not known: null, not 0.
  */
-import type { Memory } from '../catalog/memory.ts'
-import type { Pool } from '../catalog/model.ts'
+import type { Memory } from '../catalog/documents/memory.ts'
+import type { Pool } from '../catalog/documents/model.ts'
 import { type Footer, hasDeleteFile, readFooter, type SegmentMeta } from '../format/segment-meta.ts'
 import { emptyPool, type PoolState } from '../index/index-types.ts'
 import type { Debt } from '../store/compaction/compaction-types.ts'

@@ -1,5 +1,5 @@
 /** `weir inspect`: prints what inspect-pools.ts collects, as tables or as JSON. */
-import type { Pool } from '../catalog/model.ts'
+import type { Pool } from '../catalog/documents/model.ts'
 import { CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
 import type { Footer } from '../format/segment-meta.ts'
 import type { PoolState } from '../index/index-types.ts'

@@ -2,7 +2,7 @@
  * Jobs as people read them: a table, lines, and bars on a terminal. Names and errors are texts of
  * users, so each is made printable.
  */
-import { JOB_KINDS } from '../catalog/model.ts'
+import { JOB_KINDS } from '../catalog/documents/model.ts'
 import { FOLLOW_BARS_MAX } from '../util/limits.ts'
 import { note, printable, say } from '../util/say.ts'
 import { type JobsView, percentOf } from './follow-jobs.ts'

@@ -5,10 +5,10 @@
  * list, the newest job is the last.
  */
 import type { Catalog } from '../catalog/catalog.ts'
-import type { BadRequest } from '../catalog/catalog-types.ts'
-import { cancelJob } from '../catalog/change-job.ts'
-import type { Memory } from '../catalog/memory.ts'
-import { JOB_STATUSES, type Job, type JobStatus } from '../catalog/model.ts'
+import { cancelJob } from '../catalog/change/change-job.ts'
+import type { BadRequest } from '../catalog/documents/catalog-types.ts'
+import type { Memory } from '../catalog/documents/memory.ts'
+import { JOB_STATUSES, type Job, type JobStatus } from '../catalog/documents/model.ts'
 import { AUDIT_ID_CHARACTERS_MAX, JOBS_LISTED_MAX } from '../util/limits.ts'
 import { type Managed, strayField } from './manage.ts'
 import { unknownPool } from './text-tables.ts'

@@ -5,10 +5,16 @@
  */
 import type { AuditEntry } from '../api/graphql/context.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import type { BadRequest } from '../catalog/catalog-types.ts'
-import { createApplication, deleteApplication, rotateSecret } from '../catalog/change-application.ts'
-import { rotateSigningKey } from '../catalog/change-signing-key.ts'
-import { type Application, PROPELLERS, type Propeller, SCOPES, type Scope } from '../catalog/model.ts'
+import { createApplication, deleteApplication, rotateSecret } from '../catalog/change/change-application.ts'
+import { rotateSigningKey } from '../catalog/change/change-signing-key.ts'
+import type { BadRequest } from '../catalog/documents/catalog-types.ts'
+import {
+  type Application,
+  PROPELLERS,
+  type Propeller,
+  SCOPES,
+  type Scope,
+} from '../catalog/documents/model.ts'
 import { Unavailable } from '../util/errors.ts'
 import { AUDIT_ID_CHARACTERS_MAX } from '../util/limits.ts'
 

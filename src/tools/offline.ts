@@ -9,7 +9,7 @@
 import { availableParallelism } from 'node:os'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Catalog } from '../catalog/catalog.ts'
-import type { Pool } from '../catalog/model.ts'
+import type { Pool } from '../catalog/documents/model.ts'
 import type { Config } from '../engine/config.ts'
 import { flushedSequences, openMetadata, openStages, rebuiltNotes } from '../engine/stages.ts'
 import { type Closers, startMetadataThreads, startThreads } from '../engine/start-threads.ts'

@@ -7,7 +7,7 @@
  * command or start removes what an interrupted rebuild left.
  */
 import { join } from 'node:path'
-import type { Memory } from '../catalog/memory.ts'
+import type { Memory } from '../catalog/documents/memory.ts'
 import { CLEAN, type CommandInput } from '../engine/command.ts'
 import type { Config } from '../engine/config.ts'
 import { rebuildPoolsOf } from '../engine/stages.ts'

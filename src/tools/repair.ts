@@ -23,8 +23,8 @@
 
 import { basename, dirname, join } from 'node:path'
 import { crc32 } from 'node:zlib'
-import type { Memory } from '../catalog/memory.ts'
-import type { Pool } from '../catalog/model.ts'
+import type { Memory } from '../catalog/documents/memory.ts'
+import type { Pool } from '../catalog/documents/model.ts'
 import { writeAdmin } from '../catalog/open-catalog.ts'
 import { CANNOT_RUN, CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
 import type { Config } from '../engine/config.ts'

@@ -13,8 +13,8 @@
  */
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Memory } from '../catalog/memory.ts'
-import { type Pool, schemaVersionOf } from '../catalog/model.ts'
+import type { Memory } from '../catalog/documents/memory.ts'
+import { type Pool, schemaVersionOf } from '../catalog/documents/model.ts'
 import { adminFile } from '../catalog/open-catalog.ts'
 import { CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
 import type { PoolState } from '../index/index-types.ts'

@@ -12,8 +12,8 @@ import { chooseTransport } from '../../src/api/http/choose-transport.ts'
 import type { Transport } from '../../src/api/http/transport.ts'
 import { IngestPool, type IngestSchema } from '../../src/api/ingest-pool.ts'
 import { createApi } from '../../src/api/server.ts'
-import { shareSchema } from '../../src/catalog/model.ts'
-import type { Identity } from '../../src/catalog/token.ts'
+import type { Identity } from '../../src/catalog/access/token.ts'
+import { shareSchema } from '../../src/catalog/documents/model.ts'
 import { type BatchCost, batchCostOf } from '../../src/format/batch-layout.ts'
 import {
   RECORD_HEADER_BYTES,

@@ -4,7 +4,7 @@
  */
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
-import type { Scope } from '../../src/catalog/model.ts'
+import type { Scope } from '../../src/catalog/documents/model.ts'
 import { Unavailable } from '../../src/util/errors.ts'
 import {
   EVENTS_MAX,

@@ -1,9 +1,10 @@
 /** The jobs of imports in a catalog in memory, for tests of the front end. */
-import type { BadRequest } from '../../src/catalog/catalog-types.ts'
-import type { Decide } from '../../src/catalog/change.ts'
-import { cancelJob } from '../../src/catalog/change-job.ts'
-import { keys, Memory } from '../../src/catalog/memory.ts'
-import { type ImportJob, type Pool, versionOf } from '../../src/catalog/model.ts'
+
+import type { Decide } from '../../src/catalog/change/change.ts'
+import { cancelJob } from '../../src/catalog/change/change-job.ts'
+import type { BadRequest } from '../../src/catalog/documents/catalog-types.ts'
+import { keys, Memory } from '../../src/catalog/documents/memory.ts'
+import { type ImportJob, type Pool, versionOf } from '../../src/catalog/documents/model.ts'
 import { RECEIVED_AT } from '../../src/format/schema.ts'
 
 export class MemoryCatalog {

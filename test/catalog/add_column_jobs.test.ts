@@ -1,16 +1,16 @@
 /** The rules of jobs that add a column, and the change that adds it. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Catalog } from '../../src/catalog/catalog.ts'
-import type { Decide } from '../../src/catalog/change.ts'
+import type { Decide } from '../../src/catalog/change/change.ts'
 import {
   createAddColumnJob,
   type NewAddColumnJob,
   startAddColumn,
-} from '../../src/catalog/change-add-column.ts'
-import { cancelJob, failJob, progressJob, succeedJob } from '../../src/catalog/change-job.ts'
-import { createPool, deletePool } from '../../src/catalog/change-pool.ts'
-import { createWebhookSource } from '../../src/catalog/change-source.ts'
-import type { Job, Pool } from '../../src/catalog/model.ts'
+} from '../../src/catalog/change/change-add-column.ts'
+import { cancelJob, failJob, progressJob, succeedJob } from '../../src/catalog/change/change-job.ts'
+import { createPool, deletePool } from '../../src/catalog/change/change-pool.ts'
+import { createWebhookSource } from '../../src/catalog/change/change-source.ts'
+import type { Job, Pool } from '../../src/catalog/documents/model.ts'
 import { must } from '../../src/util/assert.ts'
 import { COLUMNS_MAX, JOBS_ENDED_MAX, JOBS_UNFINISHED_MAX } from '../../src/util/limits.ts'
 import { type Folder, makeFolder } from './folder.ts'

@@ -4,7 +4,7 @@
  */
 import { deepStrictEqual } from 'node:assert'
 import type { Catalog } from '../../src/catalog/catalog.ts'
-import type { AddColumnJob, Job as AnyJob } from '../../src/catalog/model.ts'
+import type { AddColumnJob, Job as AnyJob } from '../../src/catalog/documents/model.ts'
 import { must } from '../../src/util/assert.ts'
 import { COLUMNS, type Operation, type Outcome } from './catalog-operations.ts'
 

@@ -3,33 +3,38 @@
  * of one on a real catalog. catalog-model.ts says what each must do.
  */
 import type { Catalog } from '../../src/catalog/catalog.ts'
-import type { BadRequest, IdOrName } from '../../src/catalog/catalog-types.ts'
-import type { Decide } from '../../src/catalog/change.ts'
-import { createAddColumnJob, startAddColumn } from '../../src/catalog/change-add-column.ts'
+import type { Decide } from '../../src/catalog/change/change.ts'
+import { createAddColumnJob, startAddColumn } from '../../src/catalog/change/change-add-column.ts'
 import {
   createApplication,
   deleteApplication,
   modifyApplication,
   rotateSecret,
-} from '../../src/catalog/change-application.ts'
-import { modifyEnvironment } from '../../src/catalog/change-environment.ts'
-import { succeedJob } from '../../src/catalog/change-job.ts'
-import { createMetric, deleteMetric, migrateMetric, modifyMetric } from '../../src/catalog/change-metric.ts'
+} from '../../src/catalog/change/change-application.ts'
+import { modifyEnvironment } from '../../src/catalog/change/change-environment.ts'
+import { succeedJob } from '../../src/catalog/change/change-job.ts'
+import {
+  createMetric,
+  deleteMetric,
+  migrateMetric,
+  modifyMetric,
+} from '../../src/catalog/change/change-metric.ts'
 import {
   assignPolicy,
   createPolicy,
   deletePolicy,
   modifyPolicy,
   unassignPolicy,
-} from '../../src/catalog/change-policy.ts'
-import { createPool, deletePool, modifyPool } from '../../src/catalog/change-pool.ts'
-import { rotateSigningKey } from '../../src/catalog/change-signing-key.ts'
+} from '../../src/catalog/change/change-policy.ts'
+import { createPool, deletePool, modifyPool } from '../../src/catalog/change/change-pool.ts'
+import { rotateSigningKey } from '../../src/catalog/change/change-signing-key.ts'
 import {
   createSource,
   createWebhookSource,
   deleteSource,
   modifySource,
-} from '../../src/catalog/change-source.ts'
+} from '../../src/catalog/change/change-source.ts'
+import type { BadRequest, IdOrName } from '../../src/catalog/documents/catalog-types.ts'
 import { must } from '../../src/util/assert.ts'
 import type { Model } from './catalog-model.ts'
 

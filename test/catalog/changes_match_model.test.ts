@@ -10,8 +10,8 @@ import { fileURLToPath } from 'node:url'
 import { isDeepStrictEqual } from 'node:util'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Catalog } from '../../src/catalog/catalog.ts'
-import { openStore } from '../../src/catalog/catalog-store.ts'
-import type { StoreClient } from '../../src/catalog/store-client.ts'
+import { openStore } from '../../src/catalog/lmdb/catalog-store.ts'
+import type { StoreClient } from '../../src/catalog/lmdb/store-client.ts'
 import { randomFrom } from '../util/random.ts'
 import {
   applyToModel,

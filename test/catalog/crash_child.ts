@@ -2,8 +2,8 @@
  * Run by kill_at_crash_points.test.ts: opens a catalog, creates or deletes a pool, and prints the
  * answer.
  */
-import { deletePool } from '../../src/catalog/change-pool.ts'
-import { createWebhookSource } from '../../src/catalog/change-source.ts'
+import { deletePool } from '../../src/catalog/change/change-pool.ts'
+import { createWebhookSource } from '../../src/catalog/change/change-source.ts'
 import { openCatalog } from '../../src/catalog/open-catalog.ts'
 import { pathsOf } from '../../src/util/paths.ts'
 import { say } from '../../src/util/say.ts'

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import type { ColumnInput, NewWebhookSource } from '../../src/catalog/catalog-types.ts'
-import { createWebhookSource } from '../../src/catalog/change-source.ts'
-import { keys, Memory } from '../../src/catalog/memory.ts'
-import { checkPool } from '../../src/catalog/rules.ts'
-import { expiryProblem } from '../../src/catalog/table-settings.ts'
+import { createWebhookSource } from '../../src/catalog/change/change-source.ts'
+import { checkPool } from '../../src/catalog/change/rules.ts'
+import { expiryProblem } from '../../src/catalog/change/table-settings.ts'
+import type { ColumnInput, NewWebhookSource } from '../../src/catalog/documents/catalog-types.ts'
+import { keys, Memory } from '../../src/catalog/documents/memory.ts'
 
 function column(name: string, type = 'STRING', jsonProperty = 'p'): ColumnInput {
   return { name, type, jsonProperty, nullable: true }

@@ -1,17 +1,17 @@
 import { chmodSync, mkdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { openStore } from '../../src/catalog/catalog-store.ts'
 import {
   createApplication,
   deleteApplication,
   modifyApplication,
   rotateSecret,
-} from '../../src/catalog/change-application.ts'
-import { assignPolicy, createPolicy } from '../../src/catalog/change-policy.ts'
-import { deleteSource } from '../../src/catalog/change-source.ts'
-import { Memory } from '../../src/catalog/memory.ts'
-import { SCOPES } from '../../src/catalog/model.ts'
+} from '../../src/catalog/change/change-application.ts'
+import { assignPolicy, createPolicy } from '../../src/catalog/change/change-policy.ts'
+import { deleteSource } from '../../src/catalog/change/change-source.ts'
+import { Memory } from '../../src/catalog/documents/memory.ts'
+import { SCOPES } from '../../src/catalog/documents/model.ts'
+import { openStore } from '../../src/catalog/lmdb/catalog-store.ts'
 import { type OpenedCatalog, startChange, writeAdmin } from '../../src/catalog/open-catalog.ts'
 import { must } from '../../src/util/assert.ts'
 import { MemoryDisk } from '../util/memory-disk.ts'

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { BadRequest, Target } from '../../src/catalog/catalog-types.ts'
+import type { BadRequest, Target } from '../../src/catalog/documents/catalog-types.ts'
 import { type CatalogOptions, type OpenedCatalog, openCatalog } from '../../src/catalog/open-catalog.ts'
 import { type Paths, pathsOf } from '../../src/util/paths.ts'
 

@@ -5,9 +5,9 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { GuessThrottle } from '../../src/catalog/guess-throttle.ts'
-import type { Application } from '../../src/catalog/model.ts'
-import { createTokens } from '../../src/catalog/token.ts'
+import { GuessThrottle } from '../../src/catalog/access/guess-throttle.ts'
+import { createTokens } from '../../src/catalog/access/token.ts'
+import type { Application } from '../../src/catalog/documents/model.ts'
 import { networkOf } from '../../src/util/addresses.ts'
 import {
   GUESS_WAIT_MS_MAX,

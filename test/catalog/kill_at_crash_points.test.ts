@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { createWebhookSource } from '../../src/catalog/change-source.ts'
+import { createWebhookSource } from '../../src/catalog/change/change-source.ts'
 import { must } from '../../src/util/assert.ts'
 import { created, type Folder, makeFolder } from './folder.ts'
 

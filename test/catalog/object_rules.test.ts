@@ -1,13 +1,17 @@
 /** Rules of metrics, policies, applications, generic pools and sources of other kinds. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Catalog } from '../../src/catalog/catalog.ts'
-import type { BadRequest } from '../../src/catalog/catalog-types.ts'
-import { createApplication, modifyApplication, rotateSecret } from '../../src/catalog/change-application.ts'
-import { createMetric, modifyMetric } from '../../src/catalog/change-metric.ts'
-import { assignPolicy, createPolicy, modifyPolicy } from '../../src/catalog/change-policy.ts'
-import { createPool, deletePool } from '../../src/catalog/change-pool.ts'
-import { createSource, deleteSource, modifySource } from '../../src/catalog/change-source.ts'
-import { SCOPES } from '../../src/catalog/model.ts'
+import {
+  createApplication,
+  modifyApplication,
+  rotateSecret,
+} from '../../src/catalog/change/change-application.ts'
+import { createMetric, modifyMetric } from '../../src/catalog/change/change-metric.ts'
+import { assignPolicy, createPolicy, modifyPolicy } from '../../src/catalog/change/change-policy.ts'
+import { createPool, deletePool } from '../../src/catalog/change/change-pool.ts'
+import { createSource, deleteSource, modifySource } from '../../src/catalog/change/change-source.ts'
+import type { BadRequest } from '../../src/catalog/documents/catalog-types.ts'
+import { SCOPES } from '../../src/catalog/documents/model.ts'
 import { type Folder, makeFolder } from './folder.ts'
 
 let folder: Folder

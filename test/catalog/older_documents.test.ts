@@ -1,9 +1,9 @@
 /** A folder whose documents were written by an earlier version. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { openStore } from '../../src/catalog/catalog-store.ts'
-import type { Entry } from '../../src/catalog/catalog-types.ts'
-import { createPool } from '../../src/catalog/change-pool.ts'
-import { createWebhookSource, modifySource } from '../../src/catalog/change-source.ts'
+import { createPool } from '../../src/catalog/change/change-pool.ts'
+import { createWebhookSource, modifySource } from '../../src/catalog/change/change-source.ts'
+import type { Entry } from '../../src/catalog/documents/catalog-types.ts'
+import { openStore } from '../../src/catalog/lmdb/catalog-store.ts'
 import { type Folder, makeFolder } from './folder.ts'
 
 let folder: Folder

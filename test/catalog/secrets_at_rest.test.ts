@@ -19,9 +19,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { open } from 'lmdb'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { openStore, readStore } from '../../src/catalog/catalog-store.ts'
-import type { Entry } from '../../src/catalog/catalog-types.ts'
-import { createWebhookSource } from '../../src/catalog/change-source.ts'
+import { createWebhookSource } from '../../src/catalog/change/change-source.ts'
+import type { Entry } from '../../src/catalog/documents/catalog-types.ts'
+import { openStore, readStore } from '../../src/catalog/lmdb/catalog-store.ts'
 import {
   isPlain,
   isSealed,
@@ -29,7 +29,7 @@ import {
   openEntry,
   readSecretKey,
   sealEntry,
-} from '../../src/catalog/seal.ts'
+} from '../../src/catalog/lmdb/seal.ts'
 import { must } from '../../src/util/assert.ts'
 import { syncFolder } from '../../src/util/disk.ts'
 import { MemoryDisk } from '../util/memory-disk.ts'

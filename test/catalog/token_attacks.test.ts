@@ -4,16 +4,16 @@
  */
 import { createHmac, generateKeyPairSync, sign } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { createTokens, type Identity, type Tokens } from '../../src/catalog/access/token.ts'
 import type { Catalog } from '../../src/catalog/catalog.ts'
 import {
   createApplication,
   deleteApplication,
   modifyApplication,
   rotateSecret,
-} from '../../src/catalog/change-application.ts'
-import { rotateSigningKey } from '../../src/catalog/change-signing-key.ts'
-import type { Application, SigningKey } from '../../src/catalog/model.ts'
-import { createTokens, type Identity, type Tokens } from '../../src/catalog/token.ts'
+} from '../../src/catalog/change/change-application.ts'
+import { rotateSigningKey } from '../../src/catalog/change/change-signing-key.ts'
+import type { Application, SigningKey } from '../../src/catalog/documents/model.ts'
 import { must } from '../../src/util/assert.ts'
 import { POLICY_VALUES_BYTES_MAX, SIGNING_KEYS_MAX } from '../../src/util/limits.ts'
 import { type Folder, makeFolder } from './folder.ts'

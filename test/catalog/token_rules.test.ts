@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { SCOPES } from '../../src/catalog/model.ts'
-import { createTokens, type TokenReply, type Tokens } from '../../src/catalog/token.ts'
+import { createTokens, type TokenReply, type Tokens } from '../../src/catalog/access/token.ts'
+import { SCOPES } from '../../src/catalog/documents/model.ts'
 import { type Folder, makeFolder } from './folder.ts'
 
 const FORM = 'application/x-www-form-urlencoded'

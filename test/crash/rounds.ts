@@ -7,7 +7,7 @@
 import { readdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { openStore } from '../../src/catalog/catalog-store.ts'
+import { openStore } from '../../src/catalog/lmdb/catalog-store.ts'
 import { createPool, fetchToken, type PoolSpec, spawnServer, type TestPool } from '../util/server.ts'
 import { verifyFolder } from '../util/verify.ts'
 import { auditCopy, changedMeanwhile, crossCheck } from './audit.ts'

@@ -4,7 +4,7 @@
  */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { readStore } from '../../src/catalog/catalog-store.ts'
+import { readStore } from '../../src/catalog/lmdb/catalog-store.ts'
 import { readParquetFooter } from '../../src/format/parquet-footer.ts'
 import { after, TAG } from '../../src/index/index-entry.ts'
 import { openLmdbStore } from '../../src/index/index-store-lmdb.ts'

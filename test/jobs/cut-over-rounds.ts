@@ -3,7 +3,7 @@
  * last one every row is read, and must be parsed with the schema of its sequence.
  */
 import { expect } from 'vitest'
-import type { Job } from '../../src/catalog/model.ts'
+import type { Job } from '../../src/catalog/documents/model.ts'
 import { readCatalog } from '../../src/tools/stopped-folder.ts'
 import { pathsOf } from '../../src/util/paths.ts'
 import { OFTEN } from '../path/compaction.ts'

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import { beginImport } from '../../src/catalog/change-import.ts'
+import { beginImport } from '../../src/catalog/change/change-import.ts'
 import { openCatalog } from '../../src/catalog/open-catalog.ts'
 import { must } from '../../src/util/assert.ts'
 import { pathsOf } from '../../src/util/paths.ts'

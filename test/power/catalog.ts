@@ -1,8 +1,8 @@
 /** The catalog of a single-thread server: the real one over a given Disk, or fixed schemas. */
 import type { Catalog } from '../../src/catalog/catalog.ts'
-import { openStore } from '../../src/catalog/catalog-store.ts'
-import type { Change } from '../../src/catalog/catalog-types.ts'
-import type { Pool } from '../../src/catalog/model.ts'
+import type { Change } from '../../src/catalog/documents/catalog-types.ts'
+import type { Pool } from '../../src/catalog/documents/model.ts'
+import { openStore } from '../../src/catalog/lmdb/catalog-store.ts'
 import { openCatalog } from '../../src/catalog/open-catalog.ts'
 import type { PoolSchema } from '../../src/format/schema.ts'
 import { openFolder } from '../../src/util/data-folder.ts'

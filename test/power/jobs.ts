@@ -4,10 +4,10 @@
  */
 
 import type { Catalog } from '../../src/catalog/catalog.ts'
-import { createAddColumnJob } from '../../src/catalog/change-add-column.ts'
-import { isUnfinished } from '../../src/catalog/change-job.ts'
-import { createRewriteJob, isRewrite } from '../../src/catalog/change-rewrite.ts'
-import type { Job, Pool } from '../../src/catalog/model.ts'
+import { createAddColumnJob } from '../../src/catalog/change/change-add-column.ts'
+import { isUnfinished } from '../../src/catalog/change/change-job.ts'
+import { createRewriteJob, isRewrite } from '../../src/catalog/change/change-rewrite.ts'
+import type { Job, Pool } from '../../src/catalog/documents/model.ts'
 import { addColumnRunner } from '../../src/jobs/add-column.ts'
 import type { JobRunner } from '../../src/jobs/jobs.ts'
 import { rewriteRunner } from '../../src/jobs/rewrite-rows.ts'

@@ -2,7 +2,7 @@
  * The rows that a reader must see after a power cut: the requests up to one sequence, and the jobs
  * of the catalog.
  */
-import type { Job } from '../../src/catalog/model.ts'
+import type { Job } from '../../src/catalog/documents/model.ts'
 import { ADDED, type Form, isExpired, keyOfRow, type Request } from './pools.ts'
 
 /** A request that was sent. Lists of them are in the order of their sequences. */

@@ -1,8 +1,8 @@
 /**
  * The pools of the power-cut runs, and their random requests.
  */
-import type { ColumnInput, NewWebhookSource } from '../../src/catalog/catalog-types.ts'
-import type { Pool } from '../../src/catalog/model.ts'
+import type { ColumnInput, NewWebhookSource } from '../../src/catalog/documents/catalog-types.ts'
+import type { Pool } from '../../src/catalog/documents/model.ts'
 import { below, type Random } from '../util/random.ts'
 
 /**

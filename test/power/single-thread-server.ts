@@ -7,7 +7,7 @@
 import { basename, dirname } from 'node:path'
 import { wireIngest } from '../../src/app/ingest-wiring.ts'
 import type { Catalog } from '../../src/catalog/catalog.ts'
-import type { Pool } from '../../src/catalog/model.ts'
+import type { Pool } from '../../src/catalog/documents/model.ts'
 import { replayChunk } from '../../src/engine/replay.ts'
 import { flushedSequences, rebuildPoolsOf } from '../../src/engine/stages.ts'
 import { RECORD_HEADER_BYTES, recordBytes } from '../../src/format/log-record.ts'

@@ -5,7 +5,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Propeller } from '../../src/catalog/model.ts'
+import type { Propeller } from '../../src/catalog/documents/model.ts'
 import { openBatches } from '../../src/query/arrow/copied-batches.ts'
 import { copyRows } from '../../src/query/arrow/copy-rows.ts'
 import { type CopySegments, recordBatches } from '../../src/query/arrow/export-stream.ts'

@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { PROPELLERS, type Propeller } from '../../src/catalog/model.ts'
+import { PROPELLERS, type Propeller } from '../../src/catalog/documents/model.ts'
 import { memoryBytesOf, RESOURCES, threadsOf } from '../../src/query/propeller.ts'
 import type { QueryTask } from '../../src/query/query-types.ts'
 import { FairQueue } from '../../src/util/fair-queue.ts'

@@ -2,7 +2,7 @@
 import { statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { Propeller } from '../../src/catalog/model.ts'
+import type { Propeller } from '../../src/catalog/documents/model.ts'
 import type { QueryTask } from '../../src/query/query-types.ts'
 import { SPOOL_FREE_BYTES_MIN } from '../../src/util/limits.ts'
 import { mountSmall, NO_SMALL_DISK } from '../util/small-disk.ts'

@@ -2,7 +2,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { SCOPES } from '../../src/catalog/model.ts'
+import { SCOPES } from '../../src/catalog/documents/model.ts'
 import { removeLeftovers, startServer, type TestServer, temporaryFolder } from '../util/server.ts'
 import { weir } from './folder.ts'
 

@@ -1,7 +1,7 @@
 /** Pages of jobs, and the follower's view of a server that is slow, away or gone. */
 import { expect, test } from 'vitest'
-import { keys, Memory } from '../../src/catalog/memory.ts'
-import type { Job } from '../../src/catalog/model.ts'
+import { keys, Memory } from '../../src/catalog/documents/memory.ts'
+import type { Job } from '../../src/catalog/documents/model.ts'
 import { type AskJobs, allJobs, followJobs, type JobsView } from '../../src/tools/follow-jobs.ts'
 import { type ListRequest, listJobs, type ShownJob } from '../../src/tools/manage-jobs.ts'
 import { NoAnswer } from '../../src/tools/running-server.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { basicAuthMatches } from '../../src/api/admission.ts'
-import { basicOf } from '../../src/catalog/token-request.ts'
+import { basicOf } from '../../src/catalog/access/token-request.ts'
 import { readAuthorization, readBasic, readBearer } from '../../src/util/authorization.ts'
 
 function base64(text: string): string {

@@ -2,11 +2,12 @@
  * How resolvers find and change objects of the catalog: they run its operations, and turn refusals
  * into errors.
  */
-import type { BadRequest, IdOrName } from '../../catalog/catalog-types.ts'
-import type { Decide } from '../../catalog/change.ts'
-import type { Collection } from '../../catalog/collection.ts'
-import type { Memory } from '../../catalog/memory.ts'
-import type { Common, Pool } from '../../catalog/model.ts'
+
+import type { Decide } from '../../catalog/change/change.ts'
+import type { BadRequest, IdOrName } from '../../catalog/documents/catalog-types.ts'
+import type { Collection } from '../../catalog/documents/collection.ts'
+import type { Memory } from '../../catalog/documents/memory.ts'
+import type { Common, Pool } from '../../catalog/documents/model.ts'
 import type { Context } from './context.ts'
 import { badRequest, notFound, type ObjectKind } from './errors.ts'
 import { type PageArgs, pageOfDocuments } from './page.ts'

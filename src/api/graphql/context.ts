@@ -11,9 +11,9 @@
  * asked are resolved in slices (share.ts).
  */
 import type { GraphQLError, GraphQLField, GraphQLResolveInfo, GraphQLSchema } from 'graphql'
+import type { Identity, Tokens } from '../../catalog/access/token.ts'
 import type { Catalog } from '../../catalog/catalog.ts'
-import type { Scope } from '../../catalog/model.ts'
-import type { Identity, Tokens } from '../../catalog/token.ts'
+import type { Scope } from '../../catalog/documents/model.ts'
 import type { Pools } from '../../engine/pools.ts'
 import type { Jobs } from '../../jobs/jobs.ts'
 import type { Commit } from '../../log/log-types.ts'

@@ -2,7 +2,7 @@
  * Filters and SQL texts that a caller gives with a metric or a policy. They are checked against the
  * pool before the catalog stores them, so that each later query can rely on them.
  */
-import type { Pool, StoredFilter } from '../../catalog/model.ts'
+import type { Pool, StoredFilter } from '../../catalog/documents/model.ts'
 import type { TextForm } from '../../query/check-texts.ts'
 import type { ParseTexts } from '../../query/policy.ts'
 import { parseTexts } from '../../query/question.ts'

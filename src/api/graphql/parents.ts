@@ -14,7 +14,7 @@ import type {
   RewriteJob,
   SourceColumn,
   SourceTable,
-} from '../../catalog/model.ts'
+} from '../../catalog/documents/model.ts'
 import type { Answered } from '../../query/question.ts'
 import type { ShownColumn } from './pool-columns.ts'
 

@@ -1,5 +1,5 @@
 /** The columns of a pool as the API shows them. */
-import type { Pool, PoolColumn } from '../../catalog/model.ts'
+import type { Pool, PoolColumn } from '../../catalog/documents/model.ts'
 import { clickHouseTypeOf } from '../../format/clickhouse-type.ts'
 import { type ColumnType, NUMBER_TYPES, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'

@@ -2,9 +2,13 @@
  * Resolvers of applications and of the environment. A secret is shown to callers with
  * `application:admin` alone: whoever reads it can act as that application.
  */
-import { createApplication, deleteApplication, modifyApplication } from '../../catalog/change-application.ts'
-import { modifyEnvironment } from '../../catalog/change-environment.ts'
-import type { Scope } from '../../catalog/model.ts'
+import {
+  createApplication,
+  deleteApplication,
+  modifyApplication,
+} from '../../catalog/change/change-application.ts'
+import { modifyEnvironment } from '../../catalog/change/change-environment.ts'
+import type { Scope } from '../../catalog/documents/model.ts'
 import { change, found, lookups, removing } from './changes.ts'
 import { requireScope } from './context.ts'
 import { refusing } from './errors.ts'

@@ -2,10 +2,10 @@
  * Resolvers of jobs. Lists leave out the jobs of deleted pools. Such a job is found by its id: the
  * client that waits for it sees that it FAILED.
  */
-import { createAddColumnJob } from '../../catalog/change-add-column.ts'
-import { cancelJob } from '../../catalog/change-job.ts'
-import { createRewriteJob, setProblem } from '../../catalog/change-rewrite.ts'
-import type { AddColumnJob, Job, Pool, RewriteJob } from '../../catalog/model.ts'
+import { createAddColumnJob } from '../../catalog/change/change-add-column.ts'
+import { cancelJob } from '../../catalog/change/change-job.ts'
+import { createRewriteJob, setProblem } from '../../catalog/change/change-rewrite.ts'
+import type { AddColumnJob, Job, Pool, RewriteJob } from '../../catalog/documents/model.ts'
 import { isGivenText } from '../../query/plan-context.ts'
 import type { Filter } from '../../query/where.ts'
 import { change, found, poolNamed } from './changes.ts'

@@ -1,6 +1,11 @@
 /** Resolvers of metrics. An application that may query metrics may read them. */
-import { createMetric, deleteMetric, migrateMetric, modifyMetric } from '../../catalog/change-metric.ts'
-import type { Metric, MetricType, Pool } from '../../catalog/model.ts'
+import {
+  createMetric,
+  deleteMetric,
+  migrateMetric,
+  modifyMetric,
+} from '../../catalog/change/change-metric.ts'
+import type { Metric, MetricType, Pool } from '../../catalog/documents/model.ts'
 import { RECEIVED_AT } from '../../format/schema.ts'
 import { counter } from '../../query/counter.ts'
 import { leaderboard } from '../../query/leaderboard.ts'

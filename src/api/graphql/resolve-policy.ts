@@ -8,7 +8,7 @@ import {
   deletePolicy,
   modifyPolicy,
   unassignPolicy,
-} from '../../catalog/change-policy.ts'
+} from '../../catalog/change/change-policy.ts'
 import { change, found, lookups, poolNamed, removing } from './changes.ts'
 import { badRequest, missing, refusing } from './errors.ts'
 import { checkTexts, shownFilters, storedFilters } from './filters.ts'

@@ -2,8 +2,8 @@
  * Resolvers of data pools. An application that may query a pool may read its columns. Its data
  * source and its webhook URL need `admin`.
  */
-import { createPool, deletePool, modifyPool, type NewPool } from '../../catalog/change-pool.ts'
-import type { Pool } from '../../catalog/model.ts'
+import { createPool, deletePool, modifyPool, type NewPool } from '../../catalog/change/change-pool.ts'
+import type { Pool } from '../../catalog/documents/model.ts'
 import { RECEIVED_AT } from '../../format/schema.ts'
 import { change, find, found, lookups, poolNamed, removing } from './changes.ts'
 import { type Context, requireScope } from './context.ts'

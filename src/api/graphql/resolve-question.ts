@@ -2,7 +2,7 @@
  * One resolver for all questions: finds the pool, has the question answered, and tells what it
  * cost. Statements of SQL name several pools (resolve-sql.ts).
  */
-import type { Metric, Pool } from '../../catalog/model.ts'
+import type { Metric, Pool } from '../../catalog/documents/model.ts'
 import { accessOf } from '../../query/access.ts'
 import { counter } from '../../query/counter.ts'
 import { dataGrid } from '../../query/data-grid.ts'

@@ -1,6 +1,6 @@
 /** Resolvers of data sources and their tables. Credentials are shown: all of it needs `admin`. */
-import type { IdOrName } from '../../catalog/catalog-types.ts'
-import type { Decide } from '../../catalog/change.ts'
+
+import type { Decide } from '../../catalog/change/change.ts'
 import {
   createSource,
   createWebhookSource,
@@ -8,9 +8,10 @@ import {
   modifySource,
   type NewSource,
   type SourceChange,
-} from '../../catalog/change-source.ts'
-import type { DataSource, SourceKind } from '../../catalog/model.ts'
-import { type ForeignKind, isForeign } from '../../catalog/source-kinds.ts'
+} from '../../catalog/change/change-source.ts'
+import type { IdOrName } from '../../catalog/documents/catalog-types.ts'
+import type { DataSource, SourceKind } from '../../catalog/documents/model.ts'
+import { type ForeignKind, isForeign } from '../../catalog/documents/source-kinds.ts'
 import { change, find, lookups, removing } from './changes.ts'
 import type { Context } from './context.ts'
 import { badRequest, notFound } from './errors.ts'

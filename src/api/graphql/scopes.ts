@@ -7,7 +7,7 @@
  *   environment:admin  the environment
  *   data_pool:query    questions about a pool; metric:query: questions about predefined metrics
  */
-import type { Scope } from '../../catalog/model.ts'
+import type { Scope } from '../../catalog/documents/model.ts'
 import type { Resolvers } from './schema-types.ts'
 
 /**

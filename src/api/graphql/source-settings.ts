@@ -1,5 +1,5 @@
 /** The connection settings of a data source, and table settings, as the API shows them. */
-import type { DataSource, Pool, SourceTable, TableSettings } from '../../catalog/model.ts'
+import type { DataSource, Pool, SourceTable, TableSettings } from '../../catalog/documents/model.ts'
 import { must } from '../../util/assert.ts'
 import type { GraphqlDeps } from './context.ts'
 import type { Enums } from './schema-types.ts'

@@ -14,7 +14,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Entry } from '../../catalog/catalog-types.ts'
+import type { Entry } from '../../catalog/documents/catalog-types.ts'
 import { hasDeleteFile, type SegmentMeta } from '../../format/segment-meta.ts'
 import type { LogSpan } from '../../log/log-types.ts'
 import { wallMs } from '../../util/clock.ts'
@@ -93,7 +93,7 @@ export interface BackupDeps {
     readonly flushed: ReadonlyMap<number, number>
     readonly onBytes: (bytes: number) => Promise<void>
   }) => Promise<readonly string[]>
-  /** catalog/catalog-store.ts */
+  /** catalog/lmdb/catalog-store.ts */
   readonly writeCatalog: (
     to: string,
     documents: BackupState['documents'],

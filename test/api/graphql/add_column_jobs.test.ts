@@ -1,10 +1,10 @@
 /** Jobs that add columns, as Terraform and other clients ask for them. */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { startAddColumn } from '../../../src/catalog/change-add-column.ts'
-import { succeedJob } from '../../../src/catalog/change-job.ts'
-import { deletePool } from '../../../src/catalog/change-pool.ts'
-import { createWebhookSource } from '../../../src/catalog/change-source.ts'
-import type { Pool } from '../../../src/catalog/model.ts'
+import { startAddColumn } from '../../../src/catalog/change/change-add-column.ts'
+import { succeedJob } from '../../../src/catalog/change/change-job.ts'
+import { deletePool } from '../../../src/catalog/change/change-pool.ts'
+import { createWebhookSource } from '../../../src/catalog/change/change-source.ts'
+import type { Pool } from '../../../src/catalog/documents/model.ts'
 import { makeServer, type TestServer } from './server.ts'
 
 const FIELDS = `id createdAt createdBy modifiedAt modifiedBy account { id } environment { id } dataPool { id }

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { locationsOf, takePositions } from '../../../src/api/graphql/errors.ts'
 import { GraphQLError, parse } from '../../../src/api/graphql/library.ts'
 import { MainThreadShare, Slices } from '../../../src/api/graphql/share.ts'
-import { createWebhookSource } from '../../../src/catalog/change-source.ts'
+import { createWebhookSource } from '../../../src/catalog/change/change-source.ts'
 import {
   GRAPHQL_APPLICATION_REQUESTS_MAX,
   GRAPHQL_BODY_BYTES_MAX,

@@ -4,8 +4,8 @@
  */
 
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { createWebhookSource } from '../../../src/catalog/change-source.ts'
-import type { Pool } from '../../../src/catalog/model.ts'
+import { createWebhookSource } from '../../../src/catalog/change/change-source.ts'
+import type { Pool } from '../../../src/catalog/documents/model.ts'
 import { RETENTION_DAYS_MAX } from '../../../src/util/limits.ts'
 import { makeServer, type TestServer } from './server.ts'
 

@@ -2,7 +2,7 @@
  * Access policies, applications and the environment, as Terraform makes, assigns and deletes them.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Application, Scope } from '../../../src/catalog/model.ts'
+import type { Application, Scope } from '../../../src/catalog/documents/model.ts'
 import { makeServer, type TestServer } from './server.ts'
 
 let server: TestServer

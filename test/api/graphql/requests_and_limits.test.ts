@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { createWebhookSource } from '../../../src/catalog/change-source.ts'
+import { createWebhookSource } from '../../../src/catalog/change/change-source.ts'
 import { BASIC, makeServer, type TestServer } from './server.ts'
 
 let server: TestServer

@@ -3,11 +3,11 @@
  * lines.
  */
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
-import { startAddColumn } from '../../../src/catalog/change-add-column.ts'
-import { failJob, progressJob, succeedJob } from '../../../src/catalog/change-job.ts'
-import { startRewrite } from '../../../src/catalog/change-rewrite.ts'
-import { createWebhookSource } from '../../../src/catalog/change-source.ts'
-import type { Pool } from '../../../src/catalog/model.ts'
+import { startAddColumn } from '../../../src/catalog/change/change-add-column.ts'
+import { failJob, progressJob, succeedJob } from '../../../src/catalog/change/change-job.ts'
+import { startRewrite } from '../../../src/catalog/change/change-rewrite.ts'
+import { createWebhookSource } from '../../../src/catalog/change/change-source.ts'
+import type { Pool } from '../../../src/catalog/documents/model.ts'
 import { JOBS_UNFINISHED_MAX } from '../../../src/util/limits.ts'
 import { makeServer, type TestServer } from './server.ts'
 

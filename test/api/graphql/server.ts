@@ -1,10 +1,10 @@
 /** The endpoint over a real catalog, with a query stage that records its questions. For tests. */
 import { type AuditEntry, type GraphqlDeps, QUERY_STAGE } from '../../../src/api/graphql/context.ts'
 import { createGraphql, type GraphqlReply } from '../../../src/api/graphql/endpoint.ts'
+import { createTokens } from '../../../src/catalog/access/token.ts'
 import type { Catalog } from '../../../src/catalog/catalog.ts'
-import type { Job, Pool, Scope } from '../../../src/catalog/model.ts'
+import type { Job, Pool, Scope } from '../../../src/catalog/documents/model.ts'
 import type { CatalogOptions } from '../../../src/catalog/open-catalog.ts'
-import { createTokens } from '../../../src/catalog/token.ts'
 import type { RowPolicy } from '../../../src/query/policy.ts'
 import type { BadQuery } from '../../../src/query/query-types.ts'
 import type { Answered } from '../../../src/query/question.ts'

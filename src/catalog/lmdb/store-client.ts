@@ -5,11 +5,11 @@
  * whether a change was made, nothing more is written until a restart: a pool number that is given
  * twice would mix the records of two pools.
  */
-import { assert } from '../util/assert.ts'
-import { Unavailable } from '../util/errors.ts'
-import { warn } from '../util/say.ts'
-import { startThread } from '../util/thread-kit.ts'
-import type { CatalogCalls, CatalogThreadData, Change, Entry } from './catalog-types.ts'
+import { assert } from '../../util/assert.ts'
+import { Unavailable } from '../../util/errors.ts'
+import { warn } from '../../util/say.ts'
+import { startThread } from '../../util/thread-kit.ts'
+import type { CatalogCalls, CatalogThreadData, Change, Entry } from '../documents/catalog-types.ts'
 
 export interface StoreClient {
   readonly entries: readonly Entry[]

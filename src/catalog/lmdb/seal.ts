@@ -7,9 +7,9 @@
  * memory are plain: only catalog-store.ts seals and opens.
  */
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
-import { type Disk, readFile, replaceFile } from '../util/disk.ts'
-import { Damaged } from '../util/errors.ts'
-import type { Entry } from './catalog-types.ts'
+import { type Disk, readFile, replaceFile } from '../../util/disk.ts'
+import { Damaged } from '../../util/errors.ts'
+import type { Entry } from '../documents/catalog-types.ts'
 
 /** The secret fields of a document, by the part of its key before the first slash. */
 const SECRET_FIELDS: ReadonlyMap<string, readonly string[]> = new Map([

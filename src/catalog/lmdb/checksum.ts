@@ -6,9 +6,9 @@
  * know it leaves it as it is when it changes a document: the transaction is then another one, and
  * nothing is compared until the next change.
  */
-import { crc32 } from '../util/crc32.ts'
-import { Damaged } from '../util/errors.ts'
-import type { Change, Entry } from './catalog-types.ts'
+import { crc32 } from '../../util/crc32.ts'
+import { Damaged } from '../../util/errors.ts'
+import type { Change, Entry } from '../documents/catalog-types.ts'
 
 const META = 'meta'
 

@@ -1,12 +1,12 @@
 /** Changes of applications: the callers of the API, their secrets and their scopes. */
 
 import { randomBytes } from 'node:crypto'
-import { SECRET_BYTES } from '../util/limits.ts'
-import type { IdOrName } from './catalog-types.ts'
+import { SECRET_BYTES } from '../../util/limits.ts'
+import type { IdOrName } from '../documents/catalog-types.ts'
+import { keys } from '../documents/memory.ts'
+import { type Application, PROPELLERS, type Propeller, SCOPES, type Scope } from '../documents/model.ts'
 import { changing, creating, type Decide, deleting, modifying, type Named, replacing } from './change.ts'
 import { policiesWithout } from './change-policy.ts'
-import { keys } from './memory.ts'
-import { type Application, PROPELLERS, type Propeller, SCOPES, type Scope } from './model.ts'
 
 /** No scopes, absent or [], means all of them: Terraform sends [] where none are configured. */
 export interface ApplicationInput extends Named {

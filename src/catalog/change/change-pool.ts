@@ -2,10 +2,13 @@
  * Changes of data pools. A pool that is not of a webhook source is a generic pool: events are
  * posted to a webhook id of its own, and each column reads the property of its name.
  */
-import { RECEIVED_AT } from '../format/schema.ts'
-import { newId } from '../util/ids.ts'
-import { RETENTION_DAYS_MAX } from '../util/limits.ts'
-import type { Change, ColumnInput, Entry, IdOrName, PoolInput } from './catalog-types.ts'
+import { RECEIVED_AT } from '../../format/schema.ts'
+import { newId } from '../../util/ids.ts'
+import { RETENTION_DAYS_MAX } from '../../util/limits.ts'
+import type { Change, ColumnInput, Entry, IdOrName, PoolInput } from '../documents/catalog-types.ts'
+import { keys, type Memory } from '../documents/memory.ts'
+import { type DataSource, type Meta, type Pool, type Tombstone, versionOf } from '../documents/model.ts'
+import { CONNECTED } from '../documents/source-kinds.ts'
 import {
   changing,
   type Decide,
@@ -21,10 +24,7 @@ import {
 } from './change.ts'
 import { metricKeysOf } from './change-metric.ts'
 import { policyKeysOf } from './change-policy.ts'
-import { keys, type Memory } from './memory.ts'
-import { type DataSource, type Meta, type Pool, type Tombstone, versionOf } from './model.ts'
 import { type Checked, checkPool, columnTypeOf, orNull, TIME_TYPES } from './rules.ts'
-import { CONNECTED } from './source-kinds.ts'
 import { expiryProblem } from './table-settings.ts'
 
 /** A generic pool as a caller gives it. */

@@ -4,18 +4,18 @@
  * given for names of objects, never for a column's own name.
  */
 
-import { clickHouseTypeOf, mapClickHouseType } from '../format/clickhouse-type.ts'
-import { COLUMN_TYPES, type ColumnType, PAYLOAD, RECEIVED_AT } from '../format/schema.ts'
-import { must } from '../util/assert.ts'
+import { clickHouseTypeOf, mapClickHouseType } from '../../format/clickhouse-type.ts'
+import { COLUMN_TYPES, type ColumnType, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
+import { must } from '../../util/assert.ts'
 import {
   CLICKHOUSE_TYPE_CHARACTERS_MAX,
   COLUMN_NAME_BYTES_MAX,
   COLUMNS_MAX,
   CREDENTIAL_BYTES_MAX,
   JSON_PROPERTY_BYTES_MAX,
-} from '../util/limits.ts'
-import type { BadRequest, ColumnInput, PoolInput } from './catalog-types.ts'
-import type { BasicAuth, Columns, Pool, PoolColumn, TableSettings } from './model.ts'
+} from '../../util/limits.ts'
+import type { BadRequest, ColumnInput, PoolInput } from '../documents/catalog-types.ts'
+import type { BasicAuth, Columns, Pool, PoolColumn, TableSettings } from '../documents/model.ts'
 import { keyOf, readTableSettings } from './table-settings.ts'
 
 /** Names that DuckDB gives to its own columns when it reads segments. */

@@ -1,7 +1,8 @@
 /** The change of the environment. A data folder has one, which is there from its first start. */
+
+import { keys } from '../documents/memory.ts'
+import type { Environment } from '../documents/model.ts'
 import { type Decide, type Named, namedProblem, renamed, replacing, unchanged } from './change.ts'
-import { keys } from './memory.ts'
-import type { Environment } from './model.ts'
 
 /** Renames or describes the environment. The result is null where `id` does not name it. */
 export function modifyEnvironment(id: string, input: Named, by: string): Decide<Environment | null> {

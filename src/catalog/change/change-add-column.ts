@@ -3,12 +3,12 @@
  * and job change together.
  */
 
-import { assert } from '../util/assert.ts'
-import type { ColumnInput } from './catalog-types.ts'
+import { assert } from '../../util/assert.ts'
+import type { ColumnInput } from '../documents/catalog-types.ts'
+import { keys } from '../documents/memory.ts'
+import { type AddColumnInput, type AddColumnJob, type Job, type Pool, versionOf } from '../documents/model.ts'
 import { type Decide, unchanged } from './change.ts'
 import { created, DELETED, failed, newJob, theJob, unfinishedJobs } from './change-job.ts'
-import { keys } from './memory.ts'
-import { type AddColumnInput, type AddColumnJob, type Job, type Pool, versionOf } from './model.ts'
 import { columnsProblem, givenColumn, orNull, storedColumn } from './rules.ts'
 
 /** CreateAddColumnToDataPoolJobInput of the schema. */

@@ -2,10 +2,12 @@
  * Changes of metrics. The callers have checked SQL texts and filters against the pool's columns
  * (query/); here the columns and the type are checked again, because the pool may have changed.
  */
-import { NUMBER_TYPES, ORDERED_TYPES } from '../format/schema.ts'
-import { must } from '../util/assert.ts'
-import { METRIC_DIMENSIONS_MAX, SQL_TEXT_BYTES_MAX } from '../util/limits.ts'
-import type { IdOrName } from './catalog-types.ts'
+import { NUMBER_TYPES, ORDERED_TYPES } from '../../format/schema.ts'
+import { must } from '../../util/assert.ts'
+import { METRIC_DIMENSIONS_MAX, SQL_TEXT_BYTES_MAX } from '../../util/limits.ts'
+import type { IdOrName } from '../documents/catalog-types.ts'
+import { keys, type Memory } from '../documents/memory.ts'
+import type { Metric, MetricType, Pool, StoredFilter } from '../documents/model.ts'
 import {
   changedFilterSql,
   creating,
@@ -17,8 +19,6 @@ import {
   replacing,
   unchanged,
 } from './change.ts'
-import { keys, type Memory } from './memory.ts'
-import type { Metric, MetricType, Pool, StoredFilter } from './model.ts'
 import { columnTypeOf, orNull, textProblem } from './rules.ts'
 
 /** A metric as a caller gives it. */

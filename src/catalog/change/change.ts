@@ -5,7 +5,7 @@
  * "" counts as not given for names and texts of objects: clients send it for unset values.
  */
 
-import { newId } from '../util/ids.ts'
+import { newId } from '../../util/ids.ts'
 import {
   APPLICATIONS_MAX,
   DESCRIPTION_BYTES_MAX,
@@ -13,11 +13,11 @@ import {
   POOLS_MAX,
   SOURCES_MAX,
   UNIQUE_NAME_BYTES_MAX,
-} from '../util/limits.ts'
-import type { BadRequest, Change, Entry, IdOrName } from './catalog-types.ts'
-import type { Collection } from './collection.ts'
-import { keys, type Memory } from './memory.ts'
-import { type Common, newAuthorship, type Pool } from './model.ts'
+} from '../../util/limits.ts'
+import type { BadRequest, Change, Entry, IdOrName } from '../documents/catalog-types.ts'
+import type { Collection } from '../documents/collection.ts'
+import { keys, type Memory } from '../documents/memory.ts'
+import { type Common, newAuthorship, type Pool } from '../documents/model.ts'
 import { orNull, textProblem } from './rules.ts'
 
 /** What a change writes in one transaction, and what its caller gets. */

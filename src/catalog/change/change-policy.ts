@@ -2,9 +2,11 @@
  * Changes of access policies and of their assignments. An application has at most one policy on a
  * pool: assigning another one replaces it.
  */
-import { must } from '../util/assert.ts'
-import { COLUMNS_MAX, POLICIES_PER_POOL_MAX, SQL_TEXT_BYTES_MAX } from '../util/limits.ts'
-import type { Entry, IdOrName } from './catalog-types.ts'
+import { must } from '../../util/assert.ts'
+import { COLUMNS_MAX, POLICIES_PER_POOL_MAX, SQL_TEXT_BYTES_MAX } from '../../util/limits.ts'
+import type { Entry, IdOrName } from '../documents/catalog-types.ts'
+import { keys, type Memory } from '../documents/memory.ts'
+import type { AccessPolicy, Pool, StoredFilter } from '../documents/model.ts'
 import {
   changedFilterSql,
   creating,
@@ -16,8 +18,6 @@ import {
   type Named,
   unchanged,
 } from './change.ts'
-import { keys, type Memory } from './memory.ts'
-import type { AccessPolicy, Pool, StoredFilter } from './model.ts'
 import { columnTypeOf, orNull, textProblem } from './rules.ts'
 
 /** A policy as a caller gives it. Its filters were checked against the pool's columns. */

@@ -1,8 +1,8 @@
 /** The change of the key that signs tokens. */
-import { SIGNING_KEYS_MAX } from '../util/limits.ts'
+import { SIGNING_KEYS_MAX } from '../../util/limits.ts'
+import { keys } from '../documents/memory.ts'
+import { acceptedKeys, makeSigningKey } from '../documents/signing-keys.ts'
 import type { Decide } from './change.ts'
-import { keys } from './memory.ts'
-import { acceptedKeys, makeSigningKey } from './signing-keys.ts'
 
 interface RotatedKey {
   readonly kid: string

@@ -7,13 +7,13 @@
  * after a crash: a step that a job has taken already changes nothing.
  */
 
-import { must } from '../util/assert.ts'
-import { newId } from '../util/ids.ts'
-import { JOBS_ENDED_MAX, JOBS_UNFINISHED_MAX } from '../util/limits.ts'
-import type { BadRequest } from './catalog-types.ts'
+import { must } from '../../util/assert.ts'
+import { newId } from '../../util/ids.ts'
+import { JOBS_ENDED_MAX, JOBS_UNFINISHED_MAX } from '../../util/limits.ts'
+import type { BadRequest } from '../documents/catalog-types.ts'
+import { keys, type Memory } from '../documents/memory.ts'
+import { type Job, type JobCommon, type JobStatus, newAuthorship } from '../documents/model.ts'
 import { type Decide, type Decision, unchanged } from './change.ts'
-import { keys, type Memory } from './memory.ts'
-import { type Job, type JobCommon, type JobStatus, newAuthorship } from './model.ts'
 
 export const DELETED = 'The Data Pool was deleted before the job ended.'
 export const CANCELLED = 'The job was cancelled.'

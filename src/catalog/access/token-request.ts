@@ -2,8 +2,8 @@
  * Reads POST /oauth2/token (RFC 6749, section 4.4): form fields and HTTP Basic. The result is the
  * request, or the error to answer. Nothing here knows an application.
  */
-import { readBasic } from '../util/authorization.ts'
-import { TOKEN_BODY_BYTES_MAX, TOKEN_FIELDS_MAX } from '../util/limits.ts'
+import { readBasic } from '../../util/authorization.ts'
+import { TOKEN_BODY_BYTES_MAX, TOKEN_FIELDS_MAX } from '../../util/limits.ts'
 import { type PolicyValues, readPolicyValues } from './policy-values.ts'
 
 /** An id and a secret as a client sent them, unchecked. */

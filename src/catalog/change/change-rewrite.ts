@@ -1,10 +1,8 @@
 /** The jobs that delete rows of a pool, or set columns of them. */
 
-import { assert } from '../util/assert.ts'
-import { UPDATED_COLUMNS_MAX } from '../util/limits.ts'
-import { type Decide, unchanged } from './change.ts'
-import { created, DELETED, failed, newJob, theJob, unfinishedJobs } from './change-job.ts'
-import { keys } from './memory.ts'
+import { assert } from '../../util/assert.ts'
+import { UPDATED_COLUMNS_MAX } from '../../util/limits.ts'
+import { keys } from '../documents/memory.ts'
 import {
   type Job,
   type Pool,
@@ -13,7 +11,9 @@ import {
   type RewriteWork,
   schemaOf,
   versionOf,
-} from './model.ts'
+} from '../documents/model.ts'
+import { type Decide, unchanged } from './change.ts'
+import { created, DELETED, failed, newJob, theJob, unfinishedJobs } from './change-job.ts'
 
 /** A new job over the rows with sequences below `beforeSequence`. */
 export interface NewRewriteJob extends RewriteInput {

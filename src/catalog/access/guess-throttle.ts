@@ -10,7 +10,7 @@
  * failures only.
  */
 import { createHash } from 'node:crypto'
-import { networkOf } from '../util/addresses.ts'
+import { networkOf } from '../../util/addresses.ts'
 import {
   GUESS_ADDRESS_INTERVAL_MS,
   GUESS_APPLICATION_INTERVAL_MS,
@@ -21,8 +21,8 @@ import {
   GUESSES_FREE,
   GUESSES_KEYS_MAX,
   GUESSES_WAITING_MAX,
-} from '../util/limits.ts'
-import { RateLimiter } from '../util/rate-limiter.ts'
+} from '../../util/limits.ts'
+import { RateLimiter } from '../../util/rate-limiter.ts'
 
 /** One secret to check: the address that sent it, and the application that it names. */
 interface Try {

@@ -5,8 +5,8 @@ import {
   type PoolSchema,
   RECEIVED_AT,
   type SchemaKey,
-} from '../format/schema.ts'
-import { assert } from '../util/assert.ts'
+} from '../../format/schema.ts'
+import { assert } from '../../util/assert.ts'
 
 /** Who made an object and who changed it last, and when. */
 interface Authorship {

@@ -3,11 +3,11 @@
  * answer.
  */
 import type { MessagePort } from 'node:worker_threads'
-import { must } from '../util/assert.ts'
-import { Unavailable } from '../util/errors.ts'
-import { serve } from '../util/thread-server.ts'
+import { must } from '../../util/assert.ts'
+import { Unavailable } from '../../util/errors.ts'
+import { serve } from '../../util/thread-server.ts'
+import type { CatalogCalls, CatalogThreadData, Change } from '../documents/catalog-types.ts'
 import { NotChanged, openStore, type Store } from './catalog-store.ts'
-import type { CatalogCalls, CatalogThreadData, Change } from './catalog-types.ts'
 
 /** Serves `port` until it is told to stop. LMDB is closed before the thread ends. */
 export function serveCatalog(port: MessagePort, data: CatalogThreadData): void {

@@ -2,13 +2,16 @@
  * Changes of data sources. A webhook source and its pool are made in one change and share a unique
  * name, because clients find the pool by the name of the source.
  */
-import { newId } from '../util/ids.ts'
+import { newId } from '../../util/ids.ts'
 import {
   CONNECTION_SETTINGS_CHARACTERS_MAX,
   CREDENTIAL_BYTES_MAX,
   SOURCE_TABLES_MAX,
-} from '../util/limits.ts'
-import type { ColumnInput, Entry, IdOrName, NewWebhookSource, Target } from './catalog-types.ts'
+} from '../../util/limits.ts'
+import type { ColumnInput, Entry, IdOrName, NewWebhookSource, Target } from '../documents/catalog-types.ts'
+import { keys, type Memory } from '../documents/memory.ts'
+import type { BasicAuth, DataSource, Meta, Pool, SourceKind, SourceTable } from '../documents/model.ts'
+import { CONNECTED, stateOf } from '../documents/source-kinds.ts'
 import {
   changing,
   creating,
@@ -24,10 +27,7 @@ import {
   unusedId,
 } from './change.ts'
 import { newPool, poolRemoval } from './change-pool.ts'
-import { keys, type Memory } from './memory.ts'
-import type { BasicAuth, DataSource, Meta, Pool, SourceKind, SourceTable } from './model.ts'
 import { basicAuthProblem, type Checked, checkPool, columnsProblem, orNull, textProblem } from './rules.ts'
-import { CONNECTED, stateOf } from './source-kinds.ts'
 
 /** A table of an Http or S3 source. */
 interface TableInput {

@@ -2,9 +2,9 @@
  * The catalog in memory: every document by its key, and the collections that readers use. A change
  * is applied only after it is synced, so everything that a reader sees here is on disk.
  */
-import type { PoolSchema } from '../format/schema.ts'
-import { assert, must } from '../util/assert.ts'
-import { Damaged } from '../util/errors.ts'
+import type { PoolSchema } from '../../format/schema.ts'
+import { assert, must } from '../../util/assert.ts'
+import { Damaged } from '../../util/errors.ts'
 import type { Change, Entry } from './catalog-types.ts'
 import { Collection } from './collection.ts'
 import type {

@@ -2,7 +2,9 @@
  * The jobs of imports. An import runs while its request does, so its job is IN_PROGRESS at once. It
  * says how far the file is durable: whoever loads the file goes on there.
  */
-import { assert } from '../util/assert.ts'
+import { assert } from '../../util/assert.ts'
+import type { Memory } from '../documents/memory.ts'
+import type { ImportInput, ImportJob, ImportProgress } from '../documents/model.ts'
 import { type Decide, unchanged } from './change.ts'
 import {
   CANCELLED,
@@ -15,8 +17,6 @@ import {
   theJob,
   unfinishedJobs,
 } from './change-job.ts'
-import type { Memory } from './memory.ts'
-import type { ImportInput, ImportJob, ImportProgress } from './model.ts'
 
 const NOTHING: ImportProgress = { rows: 0, accepted: 0, rejected: 0, durableRows: 0, durableBytes: null }
 

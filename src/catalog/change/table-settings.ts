@@ -2,11 +2,15 @@
  * The settings of a pool's table as callers give them: read, bounded, and turned into the pool's
  * key.
  */
-import { VERSION_TYPES } from '../format/key.ts'
-import { RECEIVED_AT } from '../format/schema.ts'
-import { KEY_COLUMNS_MAX, TABLE_SETTINGS_NAMES_MAX, TABLE_SETTINGS_TEXT_BYTES_MAX } from '../util/limits.ts'
-import type { BadRequest, TableSettingsGiven } from './catalog-types.ts'
-import type { NamedKey, Pool, PoolColumn, TableEngine, TableSettings } from './model.ts'
+import { VERSION_TYPES } from '../../format/key.ts'
+import { RECEIVED_AT } from '../../format/schema.ts'
+import {
+  KEY_COLUMNS_MAX,
+  TABLE_SETTINGS_NAMES_MAX,
+  TABLE_SETTINGS_TEXT_BYTES_MAX,
+} from '../../util/limits.ts'
+import type { BadRequest, TableSettingsGiven } from '../documents/catalog-types.ts'
+import type { NamedKey, Pool, PoolColumn, TableEngine, TableSettings } from '../documents/model.ts'
 
 /** Engines as the API spells their input, and why the others are refused. */
 const REFUSED: Readonly<Record<string, string>> = {

@@ -10,7 +10,7 @@ import {
   POLICY_VALUE_NAME_CHARACTERS_MAX,
   POLICY_VALUES_BYTES_MAX,
   POLICY_VALUES_MAX,
-} from '../util/limits.ts'
+} from '../../util/limits.ts'
 
 /** Values by name. The object has no prototype, so `constructor` is a name like any other. */
 export type PolicyValues = Readonly<Record<string, string | number | boolean>>
