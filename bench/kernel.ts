@@ -1,10 +1,9 @@
 /**
- * Question: how many events per second does each kernel parse on one core, and how many MB/s of
- * real webhooks?
+ * The kernels, for bench/micro.ts: how many events and bytes does each parse on one core?
  *
- * Method: bodies of 500 events of 450 bytes (bench/events.ts), and the payloads of
+ * Bodies of 500 events of 450 bytes (bench/events.ts), and the payloads of
  * @octokit/webhooks-examples, in shared memory. Payload, key and columns go into one batch's
- * memory, which is reused as in the server. Non-goals: messages between threads, the log.
+ * memory, which is reused as in the server. Messages between threads and the log do not count.
  */
 import { createRequire } from 'node:module'
 import { align8, HEADER_WORDS } from '../src/format/batch-layout.ts'
@@ -26,11 +25,8 @@ import { makeJsKernel } from '../src/parse/kernel-js.ts'
 import { tryNativeKernel } from '../src/parse/kernel-native.ts'
 import { BENCH_SCHEMA } from './entries.ts'
 import { BATCH_EVENTS, benchEvents } from './events.ts'
-import { median, print, row, short } from './measure.ts'
-import { numberOf } from './options.ts'
 
 const BODIES = 64
-const ROUNDS = 50
 /** The word of a batch's header that holds its length (format/batch-layout.ts). */
 const BATCH_BYTES_WORD = 4
 
@@ -55,50 +51,36 @@ const GITHUB_SCHEMA: PoolSchema = {
   key: null,
 }
 
-/** Options of the command line, as text. */
-interface KernelOptions {
-  readonly rounds?: string | undefined
+/** One thing to measure. */
+export interface MicroCase {
+  readonly name: string
+  /** What a call handles, and how many of them. */
+  readonly unit: string
+  readonly count: number
+  /** Bytes that a call reads. */
+  readonly bytes?: number
+  readonly call: () => void
 }
 
-/**
- * Prints events and MB per second of processor time for both kernels on both inputs: the median of
- * `rounds` (50) and the best.
- */
-export async function benchKernel(options: KernelOptions): Promise<void> {
-  const rounds = Math.max(1, numberOf('rounds', options.rounds, ROUNDS))
-  const native = tryNativeKernel()
+/** Both kernels on both inputs. */
+export function kernelCases(): MicroCase[] {
   const events = benchEvents(BATCH_EVENTS * BODIES)
   const bodies = Array.from(
     { length: BODIES },
     (_, body) => `[${events.slice(body * BATCH_EVENTS, (body + 1) * BATCH_EVENTS).join(',')}]`,
   )
-  print(
-    `kernel: one core, by processor time, ${BODIES} bodies a round, ${rounds} rounds, median; ${(Buffer.byteLength(bodies.join('')) / events.length).toFixed(0)} bytes an event`,
-  )
   const inputs = [
     { name: '450-byte events, 6 columns', bodies, schema: BENCH_SCHEMA },
     { name: 'GitHub payloads, 4 columns', bodies: githubBodies(), schema: GITHUB_SCHEMA },
   ]
-  for (const { name, bodies: texts, schema } of inputs) {
-    const js = measure(makeJsKernel, texts, schema, rounds)
-    print(
-      row(
-        `js     ${name}`,
-        `${short(js.events)} events/s, ${short(js.bytes)}B/s (hash ${js.hash}), best ${short(js.best)}`,
-      ),
-    )
-    if (native === undefined) {
-      print(row(`native ${name}`, 'not built'))
-      continue
-    }
-    const ours = measure(native, texts, schema, rounds)
-    print(
-      row(
-        `native ${name}`,
-        `${short(ours.events)} events/s, ${short(ours.bytes)}B/s (hash ${ours.hash}), best ${short(ours.best)}, ${(ours.events / js.events).toFixed(1)} × js`,
-      ),
-    )
-  }
+  const native = tryNativeKernel()
+  return inputs.flatMap(({ name, bodies: texts, schema }) => {
+    const js = caseOf(`kernel js, ${name}`, makeJsKernel, texts, schema)
+    if (native === undefined) return [js]
+    const ours = caseOf(`kernel native, ${name}`, native, texts, schema)
+    if (ours.hash !== js.hash) throw new Error(`THE KERNELS DIFFER on ${name}`)
+    return [js, ours]
+  })
 }
 
 /** The real payloads, in arrays below the limit of a body. */
@@ -120,15 +102,18 @@ interface Example {
   readonly examples: readonly unknown[]
 }
 
-function measure(make: MakeKernel, texts: readonly string[], schema: PoolSchema, rounds: number) {
+interface KernelCase extends MicroCase {
+  /** Of the sizes of the batches. */
+  readonly hash: number
+}
+
+function caseOf(name: string, make: MakeKernel, texts: readonly string[], schema: PoolSchema): KernelCase {
   const kernel = make(schema, 'post', oneBuffer())
   const { slab, table, bytes } = slabOf(texts)
-  const rates: number[] = []
-  let events = 0
-  let hash = 0
-  for (let sample = -Math.min(5, rounds); sample < rounds; sample += 1) {
-    const before = process.cpuUsage()
+  let [events, hash] = [0, 0]
+  const call = () => {
     events = 0
+    hash = 0
     for (let body = 0; body < texts.length; body += 1) {
       const parsed = kernel.parse(slab, table, body, body + 1)
       if (parsed.outcomes[OUTCOME_DOCUMENT] !== DOCUMENT.ok)
@@ -136,12 +121,9 @@ function measure(make: MakeKernel, texts: readonly string[], schema: PoolSchema,
       events += parsed.outcomes[OUTCOME_ACCEPTED]!
       hash = (hash * 31 + new Uint32Array(parsed.batch, 0, HEADER_WORDS)[BATCH_BYTES_WORD]!) >>> 0
     }
-    const { user, system } = process.cpuUsage(before)
-    if (sample >= 0) rates.push(events / ((user + system) / 1e6))
   }
-  const middle = median(rates)
-  const best = Math.max(...rates)
-  return { events: middle, best, bytes: (middle / events) * bytes, hash: hash.toString(16) }
+  call()
+  return { name, unit: 'events', count: events, bytes, call, hash }
 }
 
 /** Memory that is reused, as parse workers do (src/parse/batch-buffers.ts). */

@@ -58,11 +58,6 @@ const QUESTIONS = {
     asks: 'what do a backfill of 10M rows from the payload and a deletion of a fifth of them cost?',
     takes: ['rows', 'seconds', 'connections', 'no-peers'],
   },
-  kernel: {
-    load: async () => (await import('./kernel.ts')).benchKernel,
-    asks: 'how many events a second does each JSON kernel parse on one core?',
-    takes: ['rounds'],
-  },
   keys: {
     load: async () => (await import('./keys.ts')).benchKeys,
     asks: 'what does the key index cost: per key on disk, per flush, at a restart and at a rebuild?',
@@ -77,6 +72,11 @@ const QUESTIONS = {
     load: async () => (await import('./merges.ts')).benchMerges,
     asks: 'what does a merge of tiny segments cost, and does its memory return?',
     takes: ['rows', 'seconds', 'updates'],
+  },
+  micro: {
+    load: async () => (await import('./micro.ts')).benchMicro,
+    asks: 'what does a call of the kernels, the key loops, the codecs and the dialect cost?',
+    takes: ['only', 'seconds'],
   },
   parquet: {
     load: async () => (await import('./parquet.ts')).benchParquet,

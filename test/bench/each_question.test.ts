@@ -87,15 +87,6 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /backfill under ingest +[\d.]+ s/,
     ],
   },
-  kernel: {
-    args: '--rounds 1'.split(' '),
-    prints: [
-      new RegExp(`js     450-byte events, 6 columns +${RATE}events/s, ${RATE}?B/s \\(hash`),
-      new RegExp(`js     GitHub payloads, 4 columns +${RATE}events/s`),
-      /native 450-byte events, 6 columns +(\S+ events\/s, .* × js|not built)/,
-      /native GitHub payloads, 4 columns +(\S+ events\/s, .* × js|not built)/,
-    ],
-  },
   keys: {
     args: '--keys 20000'.split(' '),
     prints: [
@@ -120,6 +111,18 @@ const QUESTIONS: Readonly<Record<string, Smoke>> = {
       /merges +\d+$/m,
       /CPU of a merge, all threads +[\d.]+ ms/,
       /anonymous memory, first, half-way, last +\S+, /,
+    ],
+  },
+  micro: {
+    args: '--seconds 0.05'.split(' '),
+    prints: [
+      new RegExp(
+        `kernel js, 450-byte events, 6 columns +${RATE}events/s, ${RATE}?B/s, ± [\\d.]+ %, \\d+ samples`,
+      ),
+      new RegExp(`kernel js, GitHub payloads, 4 columns +${RATE}events/s`),
+      new RegExp(`keys js, upsert a run, 100000 stored +${RATE}keys/s, ± `),
+      new RegExp(`read a delete file +${RATE}keys/s, ${RATE}?B/s`),
+      new RegExp(`write its SQL +${RATE}statements/s`),
     ],
   },
   parquet: {
@@ -252,7 +255,7 @@ describe.concurrent('the bench', () => {
   test.each([
     [['paths'], /there is no question 'paths'/],
     [['path', '--second', '3'], /Unknown option '--second'/],
-    [['kernel', '--rows', '3'], /kernel takes --rounds, not --rows/],
+    [['micro', '--rows', '3'], /micro takes --only, --seconds, not --rows/],
     [['path', '--seconds', 'ten'], /--seconds takes a number, not 'ten'/],
     [['path', '--only', 'batch'], /--only takes one of batches, paced, singles, http, not 'batch'/],
     [['path', '--generator', 'wrk'], /--generator wrk: it is not installed/],
