@@ -107,11 +107,13 @@ function filesOf(mode) {
 export default defineConfig(({ mode }) => {
   const { include, exclude } = filesOf(mode)
   const isPure = include === ALL
+  // A project extends this file in a mode of its own, so it gets the mode's settings here.
+  const env = { WEIR_TEST_LONG: mode === 'long' ? '1' : '' }
   return {
     test: {
       // A server creates three log files at its first start, and reads one at each later start: 64
       // MiB each by default.
-      env: { WEIR_LOG_FILE_BYTES: String(8 * 1024 * 1024), WEIR_TEST_LONG: mode === 'long' ? '1' : '' },
+      env: { WEIR_LOG_FILE_BYTES: String(8 * 1024 * 1024) },
       setupFiles: ['dist/test/util/clean-up.js'],
       pool: 'forks',
       // Node imports the compiled files itself: a file starts half a second earlier.
@@ -126,8 +128,8 @@ export default defineConfig(({ mode }) => {
         ['json', { outputFile: `dist/test-results${mode === 'more' ? '-more' : ''}.json` }],
       ],
       projects: [
-        project('real', { include, exclude: isPure ? [...exclude, ...files(PURE)] : exclude }),
-        ...(isPure ? [project('pure', { include: files(PURE), exclude, isolate: false })] : []),
+        project('real', { env, include, exclude: isPure ? [...exclude, ...files(PURE)] : exclude }),
+        ...(isPure ? [project('pure', { env, include: files(PURE), exclude, isolate: false })] : []),
       ],
     },
   }
