@@ -70,7 +70,7 @@ test('no line of a comment is longer than it may be', () => {
 
 test('the environment is read in config.ts and set-up only, and passed on by process-kit.ts', () => {
   const readers = product.filter(one => /process\.env/.test(one.text)).map(one => one.name)
-  expect(readers.sort()).toEqual(['src/engine/config.ts', 'src/setup.mjs', 'src/util/process-kit.ts'])
+  expect(readers.sort()).toEqual(['src/database/config.ts', 'src/setup.mjs', 'src/util/process-kit.ts'])
 })
 
 test('uWebSockets.js is imported in src/api/http only', () => {

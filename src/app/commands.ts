@@ -4,8 +4,8 @@
  * A command loads its code when it runs, so the start of the server does not wait for what other
  * commands need.
  */
-import { type Command, JSON_FLAG } from '../engine/command.ts'
-import { optionLines } from '../engine/config.ts'
+import { type Command, JSON_FLAG } from '../database/command.ts'
+import { optionLines } from '../database/config.ts'
 
 const START: Command = {
   name: 'start',

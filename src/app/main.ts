@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /** `weir`: reads the command line, runs one command, exits with its code. */
 
-import { CANNOT_RUN, CLEAN, DAMAGED, readCommandLine } from '../engine/command.ts'
+import { CANNOT_RUN, CLEAN, DAMAGED, readCommandLine } from '../database/command.ts'
 import { isInterrupted } from '../tools/interrupts.ts'
 import { must } from '../util/assert.ts'
 import { isDiskError } from '../util/disk.ts'

@@ -1,6 +1,6 @@
 /** `weir start`: runs the server until a signal stops it, and prints what its operator needs. */
-import { CLEAN, type CommandInput } from '../engine/command.ts'
-import { type Config, misspeltVariables, signsOfData } from '../engine/config.ts'
+import { CLEAN, type CommandInput } from '../database/command.ts'
+import { type Config, misspeltVariables, signsOfData } from '../database/config.ts'
 import { boundNote } from '../util/addresses.ts'
 import { endNow } from '../util/end-process.ts'
 import { errorText, say, warn } from '../util/say.ts'

@@ -12,13 +12,13 @@
  */
 import { type ChosenTransport, chooseTransport } from '../api/http/choose-transport.ts'
 import type { OpenedCatalog } from '../catalog/open-catalog.ts'
-import type { Config } from '../engine/config.ts'
+import type { Config } from '../database/config.ts'
 import {
   type Closers,
   type StartedThreads,
   type StartOptions,
   startThreads,
-} from '../engine/start-threads.ts'
+} from '../database/start-threads.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { openFolder } from '../util/data-folder.ts'
 import { armCrash, setFaults } from '../util/fault-injection.ts'

@@ -2,7 +2,7 @@
  * `weir applications` and `weir keys`: manage the callers of the API. With --url they ask a running
  * server; without it they change a stopped folder.
  */
-import { CLEAN, type CommandInput } from '../engine/command.ts'
+import { CLEAN, type CommandInput } from '../database/command.ts'
 import { must } from '../util/assert.ts'
 import { CannotRun } from '../util/errors.ts'
 import { printable, say } from '../util/say.ts'

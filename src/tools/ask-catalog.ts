@@ -4,7 +4,7 @@
  */
 import type { BadRequest } from '../catalog/documents/catalog-types.ts'
 import { keepingAdmin, openCatalog } from '../catalog/open-catalog.ts'
-import type { CommandInput } from '../engine/command.ts'
+import type { CommandInput } from '../database/command.ts'
 import { must } from '../util/assert.ts'
 import { checkCatalog, upgradeFormat } from '../util/data-folder.ts'
 import { disk } from '../util/disk.ts'

@@ -8,9 +8,9 @@
 
 import { resolve } from 'node:path'
 import { writeCatalog } from '../catalog/lmdb/catalog-store.ts'
-import { CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
-import type { Config } from '../engine/config.ts'
-import { flushedSequences } from '../engine/stages.ts'
+import { CLEAN, type CommandInput, DAMAGED } from '../database/command.ts'
+import type { Config } from '../database/config.ts'
+import { flushedSequences } from '../database/stages.ts'
 import { extractLog } from '../log/copy-log.ts'
 import { highestFlushed } from '../log/read-log.ts'
 import { must } from '../util/assert.ts'

@@ -5,7 +5,7 @@
  * record batches, which come as in the Arrow route (api/arrow-export.ts).
  */
 import { dirname, extname, resolve } from 'node:path'
-import { CLEAN, type CommandInput } from '../engine/command.ts'
+import { CLEAN, type CommandInput } from '../database/command.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
 import { openBatches } from '../query/arrow/copied-batches.ts'

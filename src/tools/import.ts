@@ -10,7 +10,7 @@
 import { createHash } from 'node:crypto'
 import { basename } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
+import { CLEAN, type CommandInput, DAMAGED } from '../database/command.ts'
 import { must } from '../util/assert.ts'
 import { disk } from '../util/disk.ts'
 import { CannotRun } from '../util/errors.ts'

@@ -1,6 +1,6 @@
 /** `weir inspect`: prints what inspect-pools.ts collects, as tables or as JSON. */
 import type { Pool } from '../catalog/documents/model.ts'
-import { CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
+import { CLEAN, type CommandInput, DAMAGED } from '../database/command.ts'
 import type { Footer } from '../format/segment-meta.ts'
 import type { PoolState } from '../index/index-types.ts'
 import type { Debt } from '../store/compaction/compaction-types.ts'

@@ -2,7 +2,7 @@
  * `weir jobs`: lists, follows and cancels jobs. With --url it asks a running server. Without it a
  * stopped folder or a backup is read, and only --cancel changes it.
  */
-import { CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
+import { CLEAN, type CommandInput, DAMAGED } from '../database/command.ts'
 import { must } from '../util/assert.ts'
 import { CannotRun } from '../util/errors.ts'
 import { FOLLOW_ANSWER_MS_MAX } from '../util/limits.ts'

@@ -3,16 +3,16 @@
  * engine.
  *
  * Such a command sees every acknowledged row, so the log is replayed and flushed first. The code
- * of the server does this (engine/stages.ts) and stops cleanly: the command sees what a start would
- * see.
+ * of the server does this (database/stages.ts) and stops cleanly: the command sees what a start
+ * would see.
  */
 import { availableParallelism } from 'node:os'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Pool } from '../catalog/documents/model.ts'
-import type { Config } from '../engine/config.ts'
-import { flushedSequences, openMetadata, openStages, rebuiltNotes } from '../engine/stages.ts'
-import { type Closers, startMetadataThreads, startThreads } from '../engine/start-threads.ts'
+import type { Config } from '../database/config.ts'
+import { flushedSequences, openMetadata, openStages, rebuiltNotes } from '../database/stages.ts'
+import { type Closers, startMetadataThreads, startThreads } from '../database/start-threads.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
 import { createManifest, type Snapshot } from '../index/manifest.ts'
 import type { QueryEngine } from '../query/query-types.ts'

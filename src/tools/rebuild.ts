@@ -8,9 +8,9 @@
  */
 import { join } from 'node:path'
 import type { Memory } from '../catalog/documents/memory.ts'
-import { CLEAN, type CommandInput } from '../engine/command.ts'
-import type { Config } from '../engine/config.ts'
-import { rebuildPoolsOf } from '../engine/stages.ts'
+import { CLEAN, type CommandInput } from '../database/command.ts'
+import type { Config } from '../database/config.ts'
+import { rebuildPoolsOf } from '../database/stages.ts'
 import { openIndex } from '../index/index-client.ts'
 import type { PoolState } from '../index/index-types.ts'
 import { must } from '../util/assert.ts'

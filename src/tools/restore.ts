@@ -7,7 +7,7 @@
  * empty folder. So a folder that looks complete is complete.
  */
 import { dirname, join, resolve } from 'node:path'
-import { CLEAN, type CommandInput, DAMAGED } from '../engine/command.ts'
+import { CLEAN, type CommandInput, DAMAGED } from '../database/command.ts'
 import { must } from '../util/assert.ts'
 import { lockNewFolder, readNames } from '../util/data-folder.ts'
 import { type Disk, readFile, disk as realDisk, syncFolder, writeDurably } from '../util/disk.ts'

@@ -2,7 +2,7 @@
  * A command's calls to a running server: `--url`, with the credentials of the environment or of
  * data/admin.json.
  */
-import type { Config } from '../engine/config.ts'
+import type { Config } from '../database/config.ts'
 import { withoutEndSlashes } from '../util/addresses.ts'
 import { disk, readFile } from '../util/disk.ts'
 import { CannotRun } from '../util/errors.ts'

@@ -3,7 +3,7 @@
  * together and in their order (W-13).
  */
 import { expect, test } from 'vitest'
-import { replayChunk } from '../../src/engine/replay.ts'
+import { replayChunk } from '../../src/database/replay.ts'
 import { type Replayed, tableOf } from '../../src/log/replay-chunk.ts'
 import { OUTCOME_WORDS, REQUEST_OFFSET, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParseResult, ParseTask } from '../../src/parse/parse-task.ts'

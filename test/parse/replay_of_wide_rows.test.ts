@@ -1,6 +1,6 @@
 /** A replay parses in tasks whose batches are bounded, however wide a row is (W-9). */
 import { expect, test } from 'vitest'
-import { replayChunk } from '../../src/engine/replay.ts'
+import { replayChunk } from '../../src/database/replay.ts'
 import { batchBytesMax, batchCostOf } from '../../src/format/batch-layout.ts'
 import { tableOf } from '../../src/log/replay-chunk.ts'
 import { OUTCOME_WORDS, REQUEST_WORDS } from '../../src/parse/kernel.ts'

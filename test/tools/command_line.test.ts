@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { COMMANDS, commandHelp, helpText } from '../../src/app/commands.ts'
-import { type Command, readCommandLine } from '../../src/engine/command.ts'
+import { type Command, readCommandLine } from '../../src/database/command.ts'
 
 const run = () => Promise.resolve(0)
 const START: Command = { name: 'start', positionals: [], flags: [], why: 'starts', run }

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { COMMANDS } from '../../src/app/commands.ts'
-import { readCommandLine } from '../../src/engine/command.ts'
+import { readCommandLine } from '../../src/database/command.ts'
 import { openOffline } from '../../src/tools/offline.ts'
 import { events, KEYED } from '../path/damage.ts'
 import { send, startServer } from '../util/server.ts'

@@ -4,7 +4,7 @@
  */
 
 import { COMMANDS } from '../../src/app/commands.ts'
-import { readCommandLine } from '../../src/engine/command.ts'
+import { readCommandLine } from '../../src/database/command.ts'
 import { openOffline } from '../../src/tools/offline.ts'
 import { rebuildIndex } from '../../src/tools/rebuild.ts'
 import { findingText, Report } from '../../src/tools/report.ts'

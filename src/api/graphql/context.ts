@@ -14,7 +14,7 @@ import type { GraphQLError, GraphQLField, GraphQLResolveInfo, GraphQLSchema } fr
 import type { Identity, Tokens } from '../../catalog/access/token.ts'
 import type { Catalog } from '../../catalog/catalog.ts'
 import type { Scope } from '../../catalog/documents/model.ts'
-import type { Pools } from '../../engine/pools.ts'
+import type { Pools } from '../../database/pools.ts'
 import type { Jobs } from '../../jobs/jobs.ts'
 import type { Commit } from '../../log/log-types.ts'
 import {
