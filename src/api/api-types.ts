@@ -1,5 +1,5 @@
 /**
- * The types of the front end: replies, routes, and the functions of other layers that app/server.ts
+ * The types of the front end, and the times of its clients: replies, routes, and the functions of other layers that app/server.ts
  * passes in.
  *
  * One ingest request: target() → body into a slab → parse(task) → commit(batch) → 200.
@@ -15,6 +15,16 @@ import type { Span } from '../log/log-types.ts'
 import type { ParseResult, ParseTask } from '../parse/parse-task.ts'
 import type { RisingClock } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
+import {
+  ANSWER_MS_MAX,
+  BODY_MS_MAX,
+  BODY_WINDOW_MS,
+  STREAM_IDLE_MS,
+  STREAM_STALL_MS,
+  STREAM_WAIT_MS,
+  UPLOAD_STALL_MS,
+  WAIT_MS_MAX,
+} from '../util/limits.ts'
 import type { Transport } from './http/transport.ts'
 import type { IngestPool } from './ingest-pool.ts'
 import type { PlaceOwner } from './places.ts'
@@ -194,7 +204,21 @@ export interface ImportDeps {
   readonly jobs: Pick<Jobs, 'end'>
 }
 
-export interface ApiOptions {
+/** The times that clients have (util/limits.ts). */
+export const API_TIMES = {
+  waitMsMax: WAIT_MS_MAX,
+  bodyMsMax: BODY_MS_MAX,
+  bodyWindowMs: BODY_WINDOW_MS,
+  answerMsMax: ANSWER_MS_MAX,
+  uploadStallMs: UPLOAD_STALL_MS,
+  streamStallMs: STREAM_STALL_MS,
+  streamIdleMs: STREAM_IDLE_MS,
+  streamWaitMs: STREAM_WAIT_MS,
+}
+export type ApiTimes = Readonly<typeof API_TIMES>
+
+/** Tests set shorter times. */
+export interface ApiOptions extends Partial<ApiTimes> {
   readonly host: string
   /** 0: any free one. */
   readonly port: number
@@ -206,20 +230,6 @@ export interface ApiOptions {
   readonly chunked: boolean
   /** Connections at once; 0 or absent: RLIMIT_NOFILE minus DESCRIPTORS_RESERVED. */
   readonly connectionsMax?: number
-  /** Default WAIT_MS_MAX; tests set less. */
-  readonly waitMsMax?: number
-  /** Default BODY_MS_MAX; tests set less. */
-  readonly bodyMsMax?: number
-  /** Default BODY_WINDOW_MS; tests set less. */
-  readonly bodyWindowMs?: number
-  /** Default ANSWER_MS_MAX; tests set less. */
-  readonly answerMsMax?: number
-  /** Default UPLOAD_STALL_MS; tests set less. */
-  readonly uploadStallMs?: number
-  /** Default STREAM_STALL_MS; tests set less. */
-  readonly streamStallMs?: number
-  readonly streamIdleMs?: number
-  readonly streamWaitMs?: number
 }
 
 export interface ApiStats {

@@ -18,6 +18,7 @@ import {
   POOL_PLACES_BYTES_MAX,
 } from '../util/limits.ts'
 import { tooLarge } from './admission.ts'
+import type { ApiTimes } from './api-types.ts'
 import { copyIn, type IngestRequest, type Line, lineOf, type SlabPool, Waiting } from './body-memory.ts'
 import { refuse } from './problem.ts'
 
@@ -29,9 +30,7 @@ interface BodyDeps {
   ready(request: IngestRequest): void
   /** Refuses a request that has no complete body. It holds no memory any more. */
   refuse(request: IngestRequest, refusal: Refusal): void
-  readonly waitMsMax: number
-  readonly bodyMsMax: number
-  readonly bodyWindowMs: number
+  readonly times: ApiTimes
 }
 
 export class Bodies {
@@ -47,7 +46,7 @@ export class Bodies {
   constructor(slabs: SlabPool<IngestRequest>, deps: BodyDeps) {
     this.#slabs = slabs
     this.#deps = deps
-    this.#rates = new BodyRates(deps.bodyWindowMs)
+    this.#rates = new BodyRates(deps.times.bodyWindowMs)
   }
 
   get waiting(): number {
@@ -188,14 +187,14 @@ export class Bodies {
 
   /** Starts the time in which the body must arrive. Time spent waiting does not count. */
   #startBodyTime(request: IngestRequest): void {
-    request.untilMs = monotonicMs() + this.#deps.bodyMsMax
+    request.untilMs = monotonicMs() + this.#deps.times.bodyMsMax
     this.#receiving.add(request)
   }
 
   #wait(request: IngestRequest): void {
     this.#receiving.delete(request)
     request.state = 'waiting'
-    request.untilMs = monotonicMs() + this.#deps.waitMsMax
+    request.untilMs = monotonicMs() + this.#deps.times.waitMsMax
     this.#waiting.add(request)
     if (!request.complete) request.responder.pause()
   }

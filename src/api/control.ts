@@ -361,7 +361,6 @@ function bodyTooLarge(bytesMax: number): Refusal {
 const NO_BYTES = new Uint8Array(0)
 const TOO_SLOW = refuse(408, 'body_too_slow', 'the body did not arrive in time')
 
-/** The answer to a preflight. */
 /** The answer to a browser that asks whether a page may use these methods. */
 function preflightOf(methods: string): Reply {
   const headers = {

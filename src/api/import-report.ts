@@ -41,7 +41,7 @@ export class ImportReport {
 
   /** Adds a batch that is durable. `answer`: of ingest; absent where it had no events. */
   add(batch: RowBatch, answer: Answer | undefined): void {
-    this.#end(batch)
+    this.end(batch)
     const refused: BadRow[] = [...batch.refused]
     this.#countAll(batch.refusedBy)
     if (answer !== undefined) {
@@ -52,9 +52,10 @@ export class ImportReport {
     this.#refused.push(...refused.slice(0, this.#options.errorsMax - this.#refused.length))
   }
 
-  /** The end of the body. */
-  end(at: { readonly rows: number; readonly bytes: number }): void {
-    this.#end(at)
+  /** All rows up to here are counted: those of a batch, or of the body. */
+  end({ rows, bytes }: { readonly rows: number; readonly bytes: number }): void {
+    this.#rows = rows
+    this.#bytes = bytes
   }
 
   counts(): ImportCounts {
@@ -89,11 +90,6 @@ export class ImportReport {
       refused: this.#refused,
       refusedOmitted: this.#rejected - this.#refused.length,
     }
-  }
-
-  #end({ rows, bytes }: { readonly rows: number; readonly bytes: number }): void {
-    this.#rows = rows
-    this.#bytes = bytes
   }
 
   #countAll(codes: ReadonlyMap<string, number>): void {

@@ -19,15 +19,12 @@ import type { Refusal } from '../util/errors.ts'
 import {
   BATCHES_UNDER_WAY_BYTES_MAX,
   BATCHES_UNDER_WAY_MAX,
-  BODY_MS_MAX,
-  BODY_WINDOW_MS,
   PARSE_TASK_GATHERED_BYTES,
   PARSE_TASK_GATHERED_PARSED_BYTES,
   PARSE_TASK_GATHERED_REQUESTS,
-  WAIT_MS_MAX,
 } from '../util/limits.ts'
 import type { Admission, RateLimit } from './admission.ts'
-import type { ApiDeps, ApiOptions, IngestTarget } from './api-types.ts'
+import type { ApiDeps, ApiTimes, IngestTarget } from './api-types.ts'
 import { Bodies, busy } from './bodies.ts'
 import { type BatchSink, type BodySocket, IngestRequest, type Slab, SlabPool } from './body-memory.ts'
 import { type Answer, answerOf, answerRefusal, Turns } from './ingest-answer.ts'
@@ -65,17 +62,15 @@ export class Ingest {
   /** Monotonic: since when ready requests wait for nothing but the memtable. */
   #memtableFullSinceMs: number | undefined
 
-  constructor(deps: ApiDeps, rate: RateLimit, options: ApiOptions) {
+  constructor(deps: ApiDeps, rate: RateLimit, times: ApiTimes) {
     this.#deps = deps
     this.#rate = rate
-    this.#waitMsMax = options.waitMsMax ?? WAIT_MS_MAX
+    this.#waitMsMax = times.waitMsMax
     this.bodies = new Bodies(this.slabs, {
       room: () => deps.room(),
       ready: request => this.#ready(request),
       refuse: refuseBody(deps),
-      waitMsMax: this.#waitMsMax,
-      bodyMsMax: options.bodyMsMax ?? BODY_MS_MAX,
-      bodyWindowMs: options.bodyWindowMs ?? BODY_WINDOW_MS,
+      times,
     })
     this.slabs.onFree = () => this.bodies.pump()
     deps.onRoom(() => {

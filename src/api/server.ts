@@ -3,16 +3,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
-import {
-  ANSWER_MS_MAX,
-  API_TICK_MS,
-  STREAM_IDLE_MS,
-  STREAM_STALL_MS,
-  STREAM_WAIT_MS,
-  UPLOAD_STALL_MS,
-} from '../util/limits.ts'
+import { API_TICK_MS } from '../util/limits.ts'
 import { admit, RateLimit } from './admission.ts'
-import type { Api, ApiDeps, ApiOptions, ApiStats } from './api-types.ts'
+import { API_TIMES, type Api, type ApiDeps, type ApiOptions, type ApiStats } from './api-types.ts'
 import {
   type Connections,
   connectionsMaxOf,
@@ -35,26 +28,22 @@ import { Streams } from './stream.ts'
 /** Makes the API and listens. Rejects with CannotRun when the address cannot be used. */
 export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api> {
   const connectionsMax = options.connectionsMax || connectionsMaxOf(descriptorLimit())
-  const answerMsMax = options.answerMsMax ?? ANSWER_MS_MAX
+  const times = { ...API_TIMES, ...options }
   const connections: Connections = {
     open: 0,
     stopping: false,
     onIdle: () => {},
     onReply: (route, status) => deps.meter.request(route, status),
-    drain: new Drain(answerMsMax),
-    unread: new Unread(answerMsMax),
+    drain: new Drain(times.answerMsMax),
+    unread: new Unread(times.answerMsMax),
     sockets: new Sockets(connectionsMax),
     ticks: 0,
   }
   const rate = new RateLimit(options.rateLimit)
-  const ingest = new Ingest(deps, rate, options)
+  const ingest = new Ingest(deps, rate, times)
   const controlBodies = new ControlBodies()
-  const streams = new Streams({
-    stallMs: options.streamStallMs ?? STREAM_STALL_MS,
-    idleMs: options.streamIdleMs ?? STREAM_IDLE_MS,
-    waitMs: options.streamWaitMs ?? STREAM_WAIT_MS,
-  })
-  const imports = new Imports(deps, ingest, rate, connections, options.uploadStallMs ?? UPLOAD_STALL_MS)
+  const streams = new Streams(times)
+  const imports = new Imports(deps, ingest, rate, connections, times.uploadStallMs)
   const control = new Control(controlBodies, streams)
   const routes = controlRoutes(deps, connections, control)
   addImportRoute(routes, imports, control)
@@ -77,7 +66,7 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
     return {
       host,
       port: listening.port,
-      stats: () => ({ ...statsOf(connections, ingest, streams), imports: imports.length }),
+      stats: () => statsOf(connections, ingest, streams, imports),
       stop: async deadlineMs => {
         // /readyz answers 503 while requests in flight are answered. Then close() ends listening as
         // well.
@@ -101,7 +90,8 @@ function statsOf(
   { open, unread, sockets }: Connections,
   ingest: Ingest,
   streams: Streams,
-): Omit<ApiStats, 'imports'> {
+  imports: Imports,
+): ApiStats {
   return {
     open,
     waitingRequests: ingest.bodies.waiting,
@@ -109,6 +99,7 @@ function statsOf(
     slabsInUse: ingest.slabs.inUse,
     tasksRunning: ingest.tasks,
     unreadAnswers: unread.length,
+    imports: imports.length,
     streams: streams.length,
     connections: sockets.open,
     connectionsMax: sockets.max,

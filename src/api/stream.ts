@@ -26,7 +26,7 @@ import {
   STREAM_WAIT_ON_MS,
 } from '../util/limits.ts'
 import { warn } from '../util/say.ts'
-import type { StreamAnswer, StreamReply } from './api-types.ts'
+import type { ApiTimes, StreamAnswer, StreamReply } from './api-types.ts'
 import { problemReply, refusalOfError } from './problem.ts'
 import type { Responder } from './responder.ts'
 import { StreamPlaces } from './stream-places.ts'
@@ -36,15 +36,6 @@ type Chunks = AsyncIterator<Uint8Array>
 /** Bytes that a client takes in STREAM_IDLE_MS if it is not idle. */
 const STREAM_TOOK_BYTES = (STREAM_BYTES_PER_SECOND_MIN * STREAM_IDLE_MS) / 1000
 
-interface StreamTimes {
-  /** Time after which a client that takes nothing is disconnected. */
-  readonly stallMs: number
-  /** Time after which it gives its place to a stream that waits. */
-  readonly idleMs: number
-  /** Time for which a stream waits for a place. */
-  readonly waitMs: number
-}
-
 export class Streams {
   readonly #stallMs: number
   readonly #running = new Map<StreamAhead, StreamAnswer>()
@@ -52,9 +43,15 @@ export class Streams {
   #stopAtMs = Number.POSITIVE_INFINITY
   #waitOnAtMs = 0
 
-  constructor({ stallMs, idleMs, waitMs }: StreamTimes) {
-    this.#stallMs = stallMs
-    this.#places = new StreamPlaces(waitMs, (isWanted, nowMs) => this.#idlest(isWanted, idleMs, nowMs))
+  /**
+   * A client that takes nothing for `streamStallMs` is disconnected. After `streamIdleMs` it gives
+   * its place to a stream that waits, for at most `streamWaitMs`.
+   */
+  constructor({ streamStallMs, streamIdleMs, streamWaitMs }: ApiTimes) {
+    this.#stallMs = streamStallMs
+    this.#places = new StreamPlaces(streamWaitMs, (isWanted, nowMs) =>
+      this.#idlest(isWanted, streamIdleMs, nowMs),
+    )
   }
 
   get length(): number {

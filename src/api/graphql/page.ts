@@ -28,7 +28,7 @@ interface Connection<T> {
 const CURSOR_PREFIX = 'at:'
 
 /** The part of `items` that the arguments select. Positions must rise strictly in string order. */
-export function pageOf<T>(
+function pageOf<T>(
   items: readonly T[],
   args: PageArgs,
   positionOf: (item: T, index: number) => string,
@@ -92,9 +92,9 @@ function firstIndex(length: number, isAt: (index: number) => boolean): number {
   return from
 }
 
-/** A number as a position that sorts as a string. */
-export function numberPosition(number: number): string {
-  return String(number).padStart(16, '0')
+/** A page of a list whose items have no position but their index. */
+export function pageByIndex<T>(items: readonly T[], args: PageArgs): Connection<T> {
+  return pageOf(items, args, (_, index) => String(index).padStart(16, '0'))
 }
 
 function cursorOf(position: string): string {

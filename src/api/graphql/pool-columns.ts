@@ -57,7 +57,7 @@ export function visibleColumns(
 }
 
 /** The column of this name, a default one too; undefined where the pool has none. */
-export function findColumn(pool: Pool, name: string): ShownColumn | undefined {
+export function findShownColumn(pool: Pool, name: string): ShownColumn | undefined {
   if (name === RECEIVED_AT) return RECEIVED_AT_SHOWN
   if (name === PAYLOAD) return PAYLOAD_SHOWN
   const column = pool.columns.find(each => each.name === name)
@@ -66,7 +66,7 @@ export function findColumn(pool: Pool, name: string): ShownColumn | undefined {
 
 /** The column that a document of the catalog names. */
 export function columnNamed(pool: Pool, name: string): ShownColumn {
-  return must(findColumn(pool, name), `column ${name} of pool ${pool.id}`)
+  return must(findShownColumn(pool, name), `column ${name} of pool ${pool.id}`)
 }
 
 /** True where the column alone identifies a record. */

@@ -156,6 +156,14 @@ function dimension(metric: Metric, pool: Pool, name: string): DimensionOfPool {
   return { pool, metric, column: columnNamed(pool, name) }
 }
 
+/** The types of settings that have a measure. */
+const MEASURED = {
+  SUM: 'SumMetricSettings',
+  AVERAGE: 'AverageMetricSettings',
+  MIN: 'MinMetricSettings',
+  MAX: 'MaxMetricSettings',
+} as const
+
 function settingsOf(metric: Metric, pool: Pool) {
   const { type, column, expression, filterSql } = metric
   const common = { filters: shownFilters(metric.filters), filterSql }
@@ -164,13 +172,10 @@ function settingsOf(metric: Metric, pool: Pool) {
     case 'COUNT':
       return { __typename: 'CountMetricSettings' as const, ...common }
     case 'SUM':
-      return { __typename: 'SumMetricSettings' as const, ...common, measure: measured() }
     case 'AVERAGE':
-      return { __typename: 'AverageMetricSettings' as const, ...common, measure: measured() }
     case 'MIN':
-      return { __typename: 'MinMetricSettings' as const, ...common, measure: measured() }
     case 'MAX':
-      return { __typename: 'MaxMetricSettings' as const, ...common, measure: measured() }
+      return { __typename: MEASURED[type], ...common, measure: measured() }
     case 'COUNT_DISTINCT':
       return { __typename: 'CountDistinctMetricSettings' as const, ...common, dimension: measured() }
     case 'CUSTOM':

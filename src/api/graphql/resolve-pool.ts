@@ -9,11 +9,11 @@ import { change, find, found, lookups, poolNamed, removing } from './changes.ts'
 import { type Context, requireScope } from './context.ts'
 import { badRequest } from './errors.ts'
 import { parserOf } from './filters.ts'
-import { emptyPage, numberPosition, type PageArgs, pageOf, pageOfDocuments } from './page.ts'
+import { emptyPage, type PageArgs, pageByIndex, pageOfDocuments } from './page.ts'
 import {
   columnNamed,
   columnsOf,
-  findColumn,
+  findShownColumn,
   keyColumnsOf,
   type ShownColumn,
   visibleColumns,
@@ -198,10 +198,10 @@ function visible(pool: Pool, columns: readonly ShownColumn[], context: Context):
 
 /** The columns among texts that may be expressions too. */
 function columnsAmong(pool: Pool, texts: readonly string[]): ShownColumn[] {
-  return texts.flatMap(text => findColumn(pool, text) ?? [])
+  return texts.flatMap(text => findShownColumn(pool, text) ?? [])
 }
 
 function pageOfColumns(columns: readonly ShownColumn[], args: PageArgs, { budget }: Context) {
   budget.items(columns.length)
-  return pageOf(columns, args, (_, index) => numberPosition(index))
+  return pageByIndex(columns, args)
 }

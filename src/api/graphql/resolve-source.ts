@@ -15,7 +15,7 @@ import { type ForeignKind, isForeign } from '../../catalog/documents/source-kind
 import { change, find, lookups, removing } from './changes.ts'
 import type { Context } from './context.ts'
 import { badRequest, notFound } from './errors.ts'
-import { emptyPage, numberPosition, pageOf, pageOfDocuments } from './page.ts'
+import { emptyPage, pageByIndex, pageOfDocuments } from './page.ts'
 import type { Inputs, Resolvers } from './schema-types.ts'
 import { settingsOf } from './source-settings.ts'
 
@@ -102,12 +102,8 @@ export const sourceFields: Omit<Resolvers['DataSource'], 'account' | 'environmen
   connectionSettings: (source, _, { deps }) => settingsOf(source, deps),
   tables: (source, args, { budget }) => {
     budget.items(source.tables.length)
-    const page = pageOf(
-      source.tables.map(table => ({ source, table })),
-      args,
-      (_, index) => numberPosition(index),
-    )
-    return { ...page, cachedAt: source.modifiedAt }
+    const tables = source.tables.map(table => ({ source, table }))
+    return { ...pageByIndex(tables, args), cachedAt: source.modifiedAt }
   },
   tableIntrospections: (_, args) => emptyPage(args),
   checks: ({ kind, status, error, modifiedAt }) => [

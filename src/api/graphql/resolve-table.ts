@@ -1,6 +1,6 @@
 /** Resolvers of the tables that a data source declares, and of their columns. */
 import { NUMBER_TYPES } from '../../format/schema.ts'
-import { numberPosition, type PageArgs, pageOf } from './page.ts'
+import { type PageArgs, pageByIndex } from './page.ts'
 import type { ColumnOfSource, TableOfSource } from './parents.ts'
 import type { Enums, Resolvers } from './schema-types.ts'
 
@@ -54,5 +54,5 @@ function typeOf({ column }: ColumnOfSource): Enums['ColumnType'] {
 
 function pageOfColumns({ source, table }: TableOfSource, args: PageArgs, fits: (type: string) => boolean) {
   const columns = table.columns.filter(({ type }) => fits(type)).map(column => ({ source, column }))
-  return { ...pageOf(columns, args, (_, index) => numberPosition(index)), cachedAt: source.modifiedAt }
+  return { ...pageByIndex(columns, args), cachedAt: source.modifiedAt }
 }

@@ -10,7 +10,8 @@ type SettingsDeps = Pick<GraphqlDeps, 'catalog' | 'webhookUrl'>
 /** One type of the schema for each kind. The catalog has stored the settings as they were given. */
 export function settingsOf(source: DataSource, deps: SettingsDeps) {
   const { kind, settings } = source
-  const text = (name: string) => String(settings[name] ?? '')
+  const texts = <Name extends string>(...names: readonly Name[]) =>
+    Object.fromEntries(names.map(name => [name, String(settings[name] ?? '')])) as Record<Name, string>
   const given = (name: string) => (settings[name] ?? null) as string | null
   switch (kind) {
     case 'WEBHOOK':
@@ -26,46 +27,34 @@ export function settingsOf(source: DataSource, deps: SettingsDeps) {
     case 'S3':
       return {
         __typename: 'S3ConnectionSettings' as const,
-        awsAccessKeyId: text('awsAccessKeyId'),
-        bucket: text('bucket'),
+        ...texts('awsAccessKeyId', 'bucket'),
         tables: source.tables.map(shownTable),
       }
     case 'Snowflake':
       return {
         __typename: 'SnowflakeConnectionSettings' as const,
-        account: text('account'),
-        database: text('database'),
-        warehouse: text('warehouse'),
-        schema: text('schema'),
-        username: text('username'),
-        role: text('role'),
+        ...texts('account', 'database', 'warehouse', 'schema', 'username', 'role'),
       }
     case 'KAFKA':
       return {
         __typename: 'KafkaConnectionSettings' as const,
-        auth: text('auth'),
+        ...texts('auth', 'password', 'user'),
         bootstrapServers: (settings['bootstrapServers'] ?? []) as readonly string[],
-        password: text('password'),
         tls: (settings['tls'] ?? null) as boolean | null,
-        user: text('user'),
       }
     case 'CLICKHOUSE':
       return {
         __typename: 'ClickHouseConnectionSettings' as const,
-        database: text('database'),
-        password: text('password'),
+        ...texts('database', 'password', 'url', 'user'),
         readonly: null,
-        url: text('url'),
-        user: text('user'),
       }
     case 'POSTGRESQL':
       return {
         __typename: 'PostgreSqlConnectionSettings' as const,
+        ...texts('host', 'user'),
         database: given('database'),
-        host: text('host'),
         port: (settings['port'] ?? null) as number | null,
         schema: given('schema'),
-        user: text('user'),
       }
   }
 }

@@ -1,10 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import { numberPosition, type PageArgs, pageOf } from '../../../src/api/graphql/page.ts'
+import type { Context } from '../../../src/api/graphql/context.ts'
+import { type PageArgs, pageOfDocuments } from '../../../src/api/graphql/page.ts'
 
 const ITEMS = [10, 20, 30, 40, 50]
 
 function page(args: PageArgs, items = ITEMS) {
-  return pageOf(items, args, item => numberPosition(item))
+  const places = { placeOf: (item: number) => String(item).padStart(16, '0') }
+  return pageOfDocuments(places, items, args, { budget: { items() {} } } as unknown as Context)
 }
 
 function cursorOf(item: number): string {
