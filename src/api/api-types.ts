@@ -1,6 +1,6 @@
 /**
- * The types of the front end, and the times of its clients: replies, routes, and the functions of other layers that app/server.ts
- * passes in.
+ * The types of the front end: replies, routes, the times of clients, and the functions of other
+ * layers that app/server.ts passes in.
  *
  * One ingest request: target() → body into a slab → parse(task) → commit(batch) → 200.
  */
@@ -141,18 +141,16 @@ export interface CommitBatch {
   readonly parts: readonly CommitPart[]
 }
 
-/** Counters, called once per request or parse task. They return at once. */
+/** Counters, called once per request. They return at once. */
 export interface ApiMeter {
-  /** One answer: `route` is ingest, delete, import, graphql, token, health, metrics, other. */
-  request(route: string, status: number): void
+  /** One answer. */
+  request(status: number): void
   /** Bytes of the body of one ingest request, as received. */
   bodyBytes(bytes: number): void
   /** Events of one answered ingest request: accepted ones, and rejected ones by error code. */
   events(poolId: string, accepted: number, rejected: ReadonlyMap<string, number>): void
   /** One refused ingest request, with its problem code. */
   refused(code: string): void
-  /** One task handed to the parse workers. */
-  task(requests: number, bytes: number): void
 }
 
 export interface ApiDeps {

@@ -36,7 +36,7 @@ export interface Connections {
   /** Called when no request is open any more. */
   onIdle: () => void
   /** Counts an answer. */
-  onReply: (route: string, status: number) => void
+  onReply: (status: number) => void
   readonly drain: Drain
   /** Answers that the socket has not fully taken. */
   readonly unread: Unread

@@ -36,7 +36,7 @@ type Handler = (head: RequestHead, responder: Responder, parameters: readonly st
 
 /** The handlers of one path. */
 export interface Route {
-  /** For the metrics: graphql, token, health, metrics or other. */
+  /** For the log: graphql, token, health, metrics, import or other. */
   readonly name: string
   /** Handlers by method, in lower case. */
   readonly methods: Readonly<Record<string, Handler>>

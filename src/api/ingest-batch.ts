@@ -50,7 +50,6 @@ export interface Batch {
    * Rows in the order in which their bodies were complete, which is mostly their order in the slab.
    */
   readonly order: Uint16Array
-  readonly bytes: number
   /** Upper bound of the bytes of its Arrow batches. */
   readonly parsedBytesMax: number
   /** The slab is one for small bodies. */
@@ -90,7 +89,7 @@ export function takeBatch(slab: Slab<IngestRequest>): Batch | undefined {
   slab.readyParsedBytes -= parsedBytesMax
   const left = ready.splice(count)
   slab.ready = held.length === 0 ? left : [...held, ...left]
-  return { ...batchOf(slab.memory, ready), bytes, parsedBytesMax, isSmall: !slab.large }
+  return { ...batchOf(slab.memory, ready), parsedBytesMax, isSmall: !slab.large }
 }
 
 const NONE_HELD: readonly IngestRequest[] = []

@@ -169,7 +169,6 @@ export class Ingest {
         continue
       }
       if (slab.ready.length > 0) this.#queue.push(slab)
-      this.#deps.meter.task(batch.requests.length, batch.bytes)
       this.#tasks += 1
       this.#batchBytes += batch.parsedBytesMax
       void this.#run(batch)

@@ -31,7 +31,7 @@ export function headText(status: number, headers: Reply['headers'] = {}): string
 
 /** Answers one request. */
 export abstract class Responder {
-  /** The name of the route, for the metrics; set by the router. */
+  /** The name of the route, for the log; set by the router. */
   route = 'other'
   /** The body may be of any size, and take hours (upload-body.ts). */
   isUpload = false
@@ -151,7 +151,7 @@ export abstract class Responder {
   /** Counts the answer. */
   protected finish(status: number): void {
     this.isOpen = false
-    this.connections.onReply(this.route, status)
+    this.connections.onReply(status)
     this.connections.open -= 1
     if (this.connections.open === 0) this.connections.onIdle()
   }

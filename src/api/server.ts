@@ -33,7 +33,7 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
     open: 0,
     stopping: false,
     onIdle: () => {},
-    onReply: (route, status) => deps.meter.request(route, status),
+    onReply: status => deps.meter.request(status),
     drain: new Drain(times.answerMsMax),
     unread: new Unread(times.answerMsMax),
     sockets: new Sockets(connectionsMax),

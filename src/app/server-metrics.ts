@@ -32,14 +32,13 @@ import {
 export function createMeter(metrics: Metrics, catalog: Catalog): ApiMeter {
   const name = (poolId: string) => catalog.pool(poolId)?.uniqueName ?? poolId
   return {
-    request: (_route, status) => metrics.request(status),
+    request: status => metrics.request(status),
     bodyBytes: metrics.bytes,
     events(poolId, accepted, rejected) {
       if (accepted > 0) metrics.events(name(poolId), 'accepted', 'ok', accepted)
       for (const [code, count] of rejected) metrics.events(name(poolId), 'rejected', code, count)
     },
     refused: metrics.refused,
-    task: () => {},
   }
 }
 

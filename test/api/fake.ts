@@ -201,11 +201,10 @@ export class Fake {
       metricsAccess: () => undefined,
       metricsText: async () => 'weir_up 1\n',
       meter: {
-        request: (_, status) => this.statuses.push(status),
+        request: status => this.statuses.push(status),
         bodyBytes: () => {},
         events: () => {},
         refused: code => this.codes.push(code),
-        task: () => {},
       },
       ...more,
     }
