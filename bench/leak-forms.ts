@@ -2,7 +2,7 @@
  * The forms of `bench -- leaks`: the rows, policies that all hide the same one of them, and
  * questions that guess at it.
  */
-import type { RowPolicy } from '../src/query/policy.ts'
+import type { RowPolicy } from '../src/query/plan/policy.ts'
 
 /** The hidden row's values, some of which a question guesses. */
 const HIDDEN_N = 5_000_000

@@ -1,10 +1,10 @@
-/** Entry point of the query process: binds its calls to the engine (src/query/engine.ts). */
+/** Entry point of the query process: binds its calls to the engine (src/query/duckdb/engine.ts). */
 import type { DeletionVector } from '../src/index/index-types.ts'
-import { DeletedRowsCache } from '../src/query/deleted-rows-cache.ts'
-import { emptySpillFolder } from '../src/query/duckdb-instances.ts'
-import { Engine } from '../src/query/engine.ts'
-import type { EngineCalls, EngineSettings } from '../src/query/query-types.ts'
-import { segmentsOf, take, withSegments } from '../src/query/sent-segments.ts'
+import { DeletedRowsCache } from '../src/query/duckdb/deleted-rows-cache.ts'
+import { emptySpillFolder } from '../src/query/duckdb/duckdb-instances.ts'
+import { Engine } from '../src/query/duckdb/engine.ts'
+import type { EngineCalls, EngineSettings } from '../src/query/duckdb/engine-calls.ts'
+import { segmentsOf, take, withSegments } from '../src/query/duckdb/sent-segments.ts'
 import { must } from '../src/util/assert.ts'
 import { crashPoint } from '../src/util/fault-injection.ts'
 import { beginProcess } from '../src/util/process-server.ts'

@@ -12,8 +12,6 @@ import type { Identity } from '../catalog/access/token.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Pool } from '../catalog/documents/model.ts'
 import type { PoolSchema } from '../format/schema.ts'
-import { accessOf } from '../query/access.ts'
-import { type Asker, copyRows } from '../query/arrow/copy-rows.ts'
 import type { ExportClient } from '../query/arrow/export-client.ts'
 import {
   arrowStream,
@@ -21,9 +19,11 @@ import {
   type OpenBatches,
   recordBatches,
 } from '../query/arrow/export-stream.ts'
-import { planFor } from '../query/policy.ts'
-import type { BadQuery, QueryEngine } from '../query/query-types.ts'
-import { type PinDeps, parseTexts, pinSegments } from '../query/question.ts'
+import { type PinDeps, parseTexts, pinSegments } from '../query/ask.ts'
+import { type Asker, copyRows } from '../query/copy-rows.ts'
+import type { BadQuery } from '../query/expression/values.ts'
+import { accessOf, planFor } from '../query/plan/policy.ts'
+import type { QueryEngine } from '../query/plan/query-task.ts'
 import {
   planSelection,
   readColumns,

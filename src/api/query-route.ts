@@ -6,8 +6,8 @@
  *   POST /v1/query?format=csv   {"timeSeries": {"metric": …, "granularity": "DAY"}}
  *   GET  /v1/query?sql=SELECT…  a statement; or a question's name with its input as JSON
  */
-import type { Answered } from '../query/question.ts'
-import { csvOf, type Table, tableOf } from '../query/table.ts'
+import type { Answered } from '../query/ask.ts'
+import { csvOf, type Table, tableOf } from '../query/plan/answer-table.ts'
 import { GRAPHQL_BODY_BYTES_MAX, GRAPHQL_NESTING_MAX } from '../util/limits.ts'
 import type { ControlRequest, ControlRoute, Reply } from './api-types.ts'
 import type { Graphql } from './graphql/endpoint.ts'

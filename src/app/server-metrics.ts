@@ -6,7 +6,7 @@ import type { Metrics } from '../database/metrics.ts'
 import type { Pools } from '../database/pools.ts'
 import type { Jobs } from '../jobs/jobs.ts'
 import type { Commit } from '../log/log-types.ts'
-import type { QueryEngine } from '../query/query-types.ts'
+import type { QueryEngine } from '../query/plan/query-task.ts'
 import type { Debt } from '../store/compaction/compaction-types.ts'
 import {
   BATCHES_UNDER_WAY_MAX,

@@ -4,15 +4,15 @@
  * any value.
  */
 import type { PoolSchema } from '../format/schema.ts'
-import { patternsProblem } from './duckdb-statement.ts'
+import { patternsProblem } from './duckdb/write-statement.ts'
+import type { PoolView } from './expression/operand.ts'
 import type { Typed } from './expression/typed.ts'
-import { planAggregate } from './metric.ts'
-import type { PoolView } from './operand.ts'
-import { isGivenText, newContext, planFilterSql } from './plan-context.ts'
-import { type ParseTexts, policyProblem, policyTexts } from './policy.ts'
-import { type BadQuery, isBadQuery } from './query-types.ts'
+import { type BadQuery, isBadQuery } from './expression/values.ts'
+import { planAggregate } from './plan/metric.ts'
+import { isGivenText, newContext, planFilterSql } from './plan/plan-context.ts'
+import { type ParseTexts, planAnyValues, policyTexts } from './plan/policy.ts'
+import { type Filter, planFilters } from './plan/where.ts'
 import { planRowChanges, type RowChanges } from './row-changes.ts'
-import { type Filter, planFilters } from './where.ts'
 
 /** `placeholders`: a value may stand for a policy value that comes with the token. */
 export type TextForm = 'plain' | 'placeholders'
@@ -24,7 +24,8 @@ export function checkFilters(
   form: TextForm,
 ): BadQuery | undefined {
   const context = newContext(0)
-  if (form === 'placeholders') return policyProblem(schema, { rows: filters, filterSql: null }, context)
+  if (form === 'placeholders')
+    return refusal(planAnyValues(schema, { rows: filters, filterSql: null }, context))
   return refusal(planFilters(schema, filters))
 }
 
@@ -39,7 +40,7 @@ export async function checkFilterSql(
   const rows = { rows: [], filterSql: text }
   const texts = form === 'plain' ? [text] : policyTexts(rows)
   const context = newContext(0, texts.length === 0 ? undefined : await parse(texts))
-  if (form === 'placeholders') return policyProblem(schema, rows, context)
+  if (form === 'placeholders') return refusal(planAnyValues(schema, rows, context))
   return refusal(planFilterSql('filterSql', text, schema, context))
 }
 

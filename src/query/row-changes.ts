@@ -8,16 +8,18 @@
  */
 import { changedName, ROW_NUMBER } from '../format/row-changes.ts'
 import { type PoolSchema, SEQUENCE } from '../format/schema.ts'
-import { duckdb } from './duckdb-statement.ts'
+import { duckdb } from './duckdb/write-statement.ts'
 import { checkValue } from './expression/check.ts'
+import { findColumn } from './expression/operand.ts'
+import { allOf } from './expression/select.ts'
 import { boundValue, columnOf, operation, type Typed } from './expression/typed.ts'
-import { findColumn } from './operand.ts'
-import { allOf, type QueryPlan } from './plan.ts'
-import { isGivenText, newContext, type PlanContext, parsedText } from './plan-context.ts'
-import type { ParseTexts } from './policy.ts'
-import { type BadQuery, isBadQuery, type Statement } from './query-types.ts'
-import { loadCalendar } from './relative-time.ts'
-import { type Filter, planWhere, selectionTexts } from './where.ts'
+import { type BadQuery, isBadQuery } from './expression/values.ts'
+import type { QueryPlan } from './plan/plan.ts'
+import { isGivenText, newContext, type PlanContext, parsedText } from './plan/plan-context.ts'
+import type { ParseTexts } from './plan/policy.ts'
+import type { Statement } from './plan/statement.ts'
+import { loadCalendar } from './plan/temporal.ts'
+import { type Filter, planWhere, selectionTexts } from './plan/where.ts'
 
 /** What a job does with the rows that match: it deletes them where `set` is empty. */
 export interface RowChanges {

@@ -3,13 +3,14 @@
  * exports read selections.
  */
 import { FILTER_DEPTH_MAX } from '../util/limits.ts'
-import { duckdb } from './duckdb-statement.ts'
+import { duckdb } from './duckdb/write-statement.ts'
+import { findColumn, type PoolView, type QueryColumn, queryColumns, quoted } from './expression/operand.ts'
 import { columnOf, operation } from './expression/typed.ts'
-import { findColumn, type PoolView, type QueryColumn, queryColumns, quoted } from './operand.ts'
-import type { QueryPlan } from './plan.ts'
-import type { PlanContext } from './plan-context.ts'
-import type { BadQuery, Statement } from './query-types.ts'
-import { type Filter, type FilterOperator, planWhere } from './where.ts'
+import type { BadQuery } from './expression/values.ts'
+import type { QueryPlan } from './plan/plan.ts'
+import type { PlanContext } from './plan/plan-context.ts'
+import type { Statement } from './plan/statement.ts'
+import { type Filter, type FilterOperator, planWhere } from './plan/where.ts'
 
 /** The rows and columns to read. Absent: all of them. */
 export interface Selection {

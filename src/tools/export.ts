@@ -9,12 +9,13 @@ import { CLEAN, type CommandInput } from '../database/command.ts'
 import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
 import { openBatches } from '../query/arrow/copied-batches.ts'
-import { copyRows, copyTo, parquetTarget, sweepCopies } from '../query/arrow/copy-rows.ts'
 import { arrowFile, csv, ndjson } from '../query/arrow/export-formats.ts'
 import { type CopySegments, recordBatches, type SegmentGroup } from '../query/arrow/export-stream.ts'
-import { queryColumns } from '../query/operand.ts'
-import { newContext } from '../query/plan-context.ts'
-import type { QueryEngine } from '../query/query-types.ts'
+import { copyRows, copyTo, parquetTarget, sweepCopies } from '../query/copy-rows.ts'
+import { queryColumns } from '../query/expression/operand.ts'
+import { newContext } from '../query/plan/plan-context.ts'
+import { prune } from '../query/plan/prune-segments.ts'
+import type { QueryEngine } from '../query/plan/query-task.ts'
 import {
   planSelection,
   readColumns,
@@ -22,7 +23,6 @@ import {
   type WrittenSelection,
   writeSelection,
 } from '../query/selection.ts'
-import { prune } from '../query/where.ts'
 import { wallMs } from '../util/clock.ts'
 import { disk } from '../util/disk.ts'
 import { CannotRun } from '../util/errors.ts'

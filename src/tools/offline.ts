@@ -15,7 +15,7 @@ import { flushedSequences, openMetadata, openStages, rebuiltNotes } from '../dat
 import { type Closers, startMetadataThreads, startThreads } from '../database/start-threads.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
 import { createManifest, type Snapshot } from '../index/manifest.ts'
-import type { QueryEngine } from '../query/query-types.ts'
+import type { QueryEngine } from '../query/plan/query-task.ts'
 import { checkFile } from '../store/check/check-file.ts'
 import { SegmentChecks } from '../store/check/segment-checks.ts'
 import type { Merger } from '../store/compaction/compaction-types.ts'
@@ -179,7 +179,7 @@ async function openEngine(
   { paths, config, kernel }: Folder,
   outputFolder: string | undefined,
 ): Promise<QueryEngine> {
-  const { openQueryEngine } = await import('../query/engine-client.ts')
+  const { openQueryEngine } = await import('../query/duckdb/engine-client.ts')
   for (const folder of [paths.segment, paths.temporary]) disk.mkdir(folder)
   // A command has no other work that a check could hold up, so it needs no thread for it.
   const checks = new SegmentChecks(file => checkFile(file, () => nextTurn()))

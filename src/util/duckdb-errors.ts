@@ -88,7 +88,7 @@ function queryMemory(line: string): Unavailable {
   return new Unavailable('query_memory', tooMuchMemory(` ${used}`))
 }
 
-/** The code of an error that no client sees (query/engine-client.ts). */
+/** The code of an error that no client sees (query/duckdb/engine-client.ts). */
 export const PROCESS_MEMORY = 'process_memory'
 
 function tooMuchMemory(used: string): string {

@@ -963,7 +963,7 @@ export const THREAD_STACK_BYTES = 8 * MiB
 export const DELETION_VECTORS_BYTES_MAX = 32 * MiB
 /**
  * DuckDB's memory for the largest propeller; beyond it DuckDB spills to data/tmp. The others have a
- * part of it (query/propeller.ts).
+ * part of it (query/duckdb/duckdb-limits.ts).
  */
 export const QUERY_MEMORY_BYTES = 384 * MiB
 /**

@@ -102,7 +102,7 @@ export function importFile(temporaryFolder: string, number: number): string {
   return join(temporaryFolder, `import-${PROCESS_TAG}-${number}.parquet`)
 }
 
-/** The processes that run queries (query/engine-lane.ts). */
+/** The processes that run queries (query/duckdb/engine-lane.ts). */
 export type QueryProcessName = 'query' | 'penalty'
 
 /** The folder that the queries of one process spill to. The process empties it when it starts. */

@@ -5,8 +5,12 @@
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ColumnType } from '../../src/format/schema.ts'
-import type { TimeRange } from '../../src/query/where.ts'
-import { FILTER_OPERATORS, type Filter, type FilterOperator } from '../../src/query/where.ts'
+import {
+  FILTER_OPERATORS,
+  type Filter,
+  type FilterOperator,
+  type TimeRange,
+} from '../../src/query/plan/where.ts'
 import { below, type Random, randomFrom } from '../util/random.ts'
 import { send, startServer, type TestPool, type TestServer } from '../util/server.ts'
 import { type Cell, randomInstant, randomText, randomValue, spellInstant } from './values.ts'

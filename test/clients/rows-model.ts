@@ -1,7 +1,7 @@
 /** A model of pools in memory: random events, posted and deleted on the server and here. */
 import { expect } from 'vitest'
 import { type ColumnType, PAYLOAD, RECEIVED_AT } from '../../src/format/schema.ts'
-import type { Filter } from '../../src/query/where.ts'
+import type { Filter } from '../../src/query/plan/where.ts'
 import { below, type Random } from '../util/random.ts'
 import { type PoolSpec, send, type TestPool } from '../util/server.ts'
 import { type Cell, randomInstant, randomValue, spellInstant } from './values.ts'

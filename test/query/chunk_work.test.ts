@@ -1,6 +1,6 @@
 /** What is known of texts is forgotten where it becomes too much, and never counted short. */
 import { expect, test } from 'vitest'
-import { ChunkWork } from '../../src/query/chunk-work.ts'
+import { ChunkWork } from '../../src/query/duckdb/chunk-work.ts'
 import { DuckDBInstance } from '../../src/util/duckdb.ts'
 import { TestPool } from './pool.ts'
 

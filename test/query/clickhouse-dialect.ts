@@ -8,9 +8,11 @@
  *   nulls     -OrNull: an aggregate over no rows is null, as in the plan
  *   integers  sums are Int128, which no 64-bit column overflows
  */
+
+import type { Order, Output, Select } from '../../src/query/expression/select.ts'
 import type { Typed } from '../../src/query/expression/typed.ts'
-import type { Dialect, Order, Output, Select } from '../../src/query/plan.ts'
-import type { Bound } from '../../src/query/query-types.ts'
+import type { Bound } from '../../src/query/expression/values.ts'
+import type { Dialect } from '../../src/query/plan/plan.ts'
 import { AssertionFailed, must } from '../../src/util/assert.ts'
 
 export const clickhouse: Dialect = {

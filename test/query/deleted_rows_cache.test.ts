@@ -2,7 +2,7 @@
  * W-9: the cache of deleted rows has one state of each file, the newest, and a limit of bytes.
  */
 import { expect, test } from 'vitest'
-import { bytesOf, DeletedRowsCache } from '../../src/query/deleted-rows-cache.ts'
+import { bytesOf, DeletedRowsCache } from '../../src/query/duckdb/deleted-rows-cache.ts'
 
 /** A cache of names, with room for this many states of one deleted row. */
 function cacheOf(states: number) {

@@ -5,7 +5,7 @@ import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { QuerySegment } from '../../src/index/index-types.ts'
-import type { QueryEngine } from '../../src/query/query-types.ts'
+import type { QueryEngine } from '../../src/query/plan/query-task.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
 const ROWS = 4_000

@@ -5,7 +5,7 @@
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { QuerySegment } from '../../src/index/index-types.ts'
-import { makeDeletedTable } from '../../src/query/deleted-rows.ts'
+import { makeDeletedTable } from '../../src/query/duckdb/deleted-rows.ts'
 
 const upTo = (from: number, count: number) => Array.from({ length: count }, (_, i) => from + i)
 

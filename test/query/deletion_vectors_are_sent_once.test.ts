@@ -3,9 +3,9 @@
  */
 import { afterAll, expect, test } from 'vitest'
 import type { DeletionVector, QuerySegment } from '../../src/index/index-types.ts'
-import { DeletedRowsCache } from '../../src/query/deleted-rows-cache.ts'
-import type { SentSegment } from '../../src/query/query-types.ts'
-import { segmentsOf as allOf, take, toSend, withSegments } from '../../src/query/sent-segments.ts'
+import { DeletedRowsCache } from '../../src/query/duckdb/deleted-rows-cache.ts'
+import type { SentSegment } from '../../src/query/duckdb/engine-calls.ts'
+import { segmentsOf as allOf, take, toSend, withSegments } from '../../src/query/duckdb/sent-segments.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
 const schema = schemaOf([['n', 'INT64']])

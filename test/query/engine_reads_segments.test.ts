@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { Filter } from '../../src/query/where.ts'
+import type { Filter } from '../../src/query/plan/where.ts'
 import { below, randomFrom } from '../util/random.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 

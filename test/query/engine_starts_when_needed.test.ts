@@ -1,6 +1,10 @@
 /** The server's engine starts its process once: with the first query, or when it is warmed. */
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { createQueryEngine, type EngineOptions, type LazyEngine } from '../../src/query/engine-client.ts'
+import {
+  createQueryEngine,
+  type EngineOptions,
+  type LazyEngine,
+} from '../../src/query/duckdb/engine-client.ts'
 import { schemaOf, TestPool } from './pool.ts'
 
 const schema = schemaOf([['n', 'INT64']])

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import type { QueryEngine, QueryTask } from '../../src/query/query-types.ts'
+import type { QueryEngine, QueryTask } from '../../src/query/plan/query-task.ts'
 import { FairQueue } from '../../src/util/fair-queue.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 

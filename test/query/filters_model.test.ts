@@ -2,7 +2,7 @@
 import { afterAll, expect, test } from 'vitest'
 import { COLUMN_TYPES, type ColumnType } from '../../src/format/schema.ts'
 import type { QuerySegment } from '../../src/index/index-types.ts'
-import { FILTER_OPERATORS, type Filter } from '../../src/query/where.ts'
+import { FILTER_OPERATORS, type Filter } from '../../src/query/plan/where.ts'
 import { below, randomFrom } from '../util/random.ts'
 import { type Cell, type Row, schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 

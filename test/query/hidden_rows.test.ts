@@ -3,13 +3,13 @@
  * values, DuckDB's errors tell no figures of them, and no segment is left out because of them.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
-import type { DuckDBConnection } from '@duckdb/node-api'
-import { BIGINT, BOOLEAN, DuckDBScalarFunction, VARCHAR } from '@duckdb/node-api'
+import { BIGINT, BOOLEAN, type DuckDBConnection, DuckDBScalarFunction, VARCHAR } from '@duckdb/node-api'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { QuerySegment } from '../../src/index/index-types.ts'
-import { DuckdbInstances } from '../../src/query/duckdb-instances.ts'
-import { withRows } from '../../src/query/live-rows.ts'
-import type { EngineSettings, Restriction } from '../../src/query/query-types.ts'
+import { DuckdbInstances } from '../../src/query/duckdb/duckdb-instances.ts'
+import type { EngineSettings } from '../../src/query/duckdb/engine-calls.ts'
+import { withRows } from '../../src/query/duckdb/live-rows.ts'
+import type { Restriction } from '../../src/query/plan/statement.ts'
 import { newSeed } from '../util/random.ts'
 import { schemaOf, TestPool } from './pool.ts'
 

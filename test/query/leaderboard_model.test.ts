@@ -1,7 +1,7 @@
 /** Random leaderboards and top values over random rows, against plain JavaScript. */
 import { afterAll, expect, test } from 'vitest'
-import { leaderboard } from '../../src/query/leaderboard.ts'
-import { topValues } from '../../src/query/top-values.ts'
+import { leaderboard } from '../../src/query/plan/leaderboard.ts'
+import { topValues } from '../../src/query/plan/top-values.ts'
 import { below, newSeed, type Random, randomFrom } from '../util/random.ts'
 import * as model from './metric-model.ts'
 import { type Cell, type Row, TestPool } from './pool.ts'

@@ -2,7 +2,7 @@
  * W-9: the memory of a query does not grow by megabytes with each segment that has deleted rows.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { QueryEngine } from '../../src/query/query-types.ts'
+import type { QueryEngine } from '../../src/query/plan/query-task.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
 const SEGMENTS = 120

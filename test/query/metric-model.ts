@@ -3,9 +3,9 @@
  * type, so that groups are shared and metrics tie.
  */
 import type { QuerySegment } from '../../src/index/index-types.ts'
-import type { MetricFormula } from '../../src/query/metric.ts'
-import type { RowPolicy } from '../../src/query/policy.ts'
-import type { RowSelection, TimeRange } from '../../src/query/where.ts'
+import type { MetricFormula } from '../../src/query/plan/metric.ts'
+import type { RowPolicy } from '../../src/query/plan/policy.ts'
+import type { RowSelection, TimeRange } from '../../src/query/plan/where.ts'
 import { below, type Random } from '../util/random.ts'
 import { type Cell, type Row, schemaOf, type TestPool, withDeletionVectors } from './pool.ts'
 

@@ -1,9 +1,9 @@
 /** Random percentiles over random rows, against plain JavaScript; and what is refused. */
 import { afterAll, expect, test } from 'vitest'
-import { duckdb } from '../../src/query/duckdb-statement.ts'
-import { type PercentileQuery, percentile } from '../../src/query/percentile.ts'
-import { newContext } from '../../src/query/plan-context.ts'
-import type { BadQuery } from '../../src/query/query-types.ts'
+import { duckdb } from '../../src/query/duckdb/write-statement.ts'
+import type { BadQuery } from '../../src/query/expression/values.ts'
+import { type PercentileQuery, percentile } from '../../src/query/plan/percentile.ts'
+import { newContext } from '../../src/query/plan/plan-context.ts'
 import { PERCENTILE_FRACTIONS_MAX } from '../../src/util/limits.ts'
 import { newSeed, randomFrom } from '../util/random.ts'
 import * as model from './metric-model.ts'

@@ -1,16 +1,16 @@
 /** Access policies: what is not visible has no effect on any answer, whatever the question says. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { accessOf } from '../../src/query/access.ts'
+import { ask, parseTexts } from '../../src/query/ask.ts'
 import { checkFilterSql, checkFilters } from '../../src/query/check-texts.ts'
-import { counter } from '../../src/query/counter.ts'
 import { replacePlaceholders } from '../../src/query/expression/placeholders.ts'
 import { columnOf, operation } from '../../src/query/expression/typed.ts'
-import type { MetricFormula } from '../../src/query/metric.ts'
-import { type ParseTexts, planFor, type RowPolicy } from '../../src/query/policy.ts'
-import type { QueryEngine } from '../../src/query/query-types.ts'
-import { type Askable, ask, parseTexts } from '../../src/query/question.ts'
+import { counter } from '../../src/query/plan/counter.ts'
+import type { MetricFormula } from '../../src/query/plan/metric.ts'
+import { accessOf, type ParseTexts, planFor, type RowPolicy } from '../../src/query/plan/policy.ts'
+import type { QueryEngine } from '../../src/query/plan/query-task.ts'
+import type { Askable } from '../../src/query/plan/question.ts'
+import { columnRange, columnValues, uniqueValuesOf } from '../../src/query/plan/statistics.ts'
 import { planSelection } from '../../src/query/selection.ts'
-import { columnRange, columnValues, uniqueValuesOf } from '../../src/query/statistics.ts'
 import { ExpressionPool, NOW_MS, SCHEMA } from './expression/pool.ts'
 
 /** The questions of a test wait for nobody. */

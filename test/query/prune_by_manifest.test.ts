@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { QuerySegment } from '../../src/index/index-types.ts'
-import { prune } from '../../src/query/where.ts'
+import { prune } from '../../src/query/plan/prune-segments.ts'
 import { schemaOf } from './pool.ts'
 
 const schema = schemaOf(

@@ -3,7 +3,8 @@
  * clock that Intl prints for an instant, and a search for the first instant of a date.
  */
 import { beforeAll, describe, expect, test } from 'vitest'
-import { loadCalendar, relativeRange } from '../../src/query/relative-time.ts'
+import { relativeRange } from '../../src/query/plan/relative-time.ts'
+import { loadCalendar } from '../../src/query/plan/temporal.ts'
 import { randomFrom } from '../util/random.ts'
 
 beforeAll(loadCalendar)

@@ -4,10 +4,10 @@
  */
 import { afterAll, expect, test } from 'vitest'
 import { openBatches } from '../../src/query/arrow/copied-batches.ts'
-import { copyRows } from '../../src/query/arrow/copy-rows.ts'
 import { linesOf } from '../../src/query/arrow/export-formats.ts'
 import { recordBatches, type SegmentGroup } from '../../src/query/arrow/export-stream.ts'
-import { newContext } from '../../src/query/plan-context.ts'
+import { copyRows } from '../../src/query/copy-rows.ts'
+import { newContext } from '../../src/query/plan/plan-context.ts'
 import { planSelection, type WrittenSelection, writeSelection } from '../../src/query/selection.ts'
 import { EXPORT_GROUP_ROWS } from '../../src/util/limits.ts'
 import { integersFrom, newSeed } from '../util/random.ts'

@@ -1,7 +1,7 @@
 import { copyFileSync, existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openSandbox } from '../../src/query/duckdb-instances.ts'
+import { openSandbox } from '../../src/query/duckdb/duckdb-instances.ts'
 import { must } from '../../src/util/assert.ts'
 import { nativeFile } from '../../src/util/native.ts'
 import { schemaOf, TestPool } from './pool.ts'

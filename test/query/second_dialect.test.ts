@@ -4,17 +4,17 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { counter } from '../../src/query/counter.ts'
-import { dataGrid } from '../../src/query/data-grid.ts'
-import { leaderboard } from '../../src/query/leaderboard.ts'
-import { metricReport } from '../../src/query/metric-report.ts'
-import { readPage } from '../../src/query/page.ts'
-import { percentile } from '../../src/query/percentile.ts'
-import { planFor, type RowPolicy } from '../../src/query/policy.ts'
-import type { PrintedRows } from '../../src/query/query-types.ts'
-import type { Askable } from '../../src/query/question.ts'
-import { timeSeries } from '../../src/query/time-series.ts'
-import { topValues } from '../../src/query/top-values.ts'
+import { counter } from '../../src/query/plan/counter.ts'
+import { dataGrid } from '../../src/query/plan/data-grid.ts'
+import { leaderboard } from '../../src/query/plan/leaderboard.ts'
+import { metricReport } from '../../src/query/plan/metric-report.ts'
+import { readPage } from '../../src/query/plan/page.ts'
+import { percentile } from '../../src/query/plan/percentile.ts'
+import { planFor, type RowPolicy } from '../../src/query/plan/policy.ts'
+import type { PrintedRows } from '../../src/query/plan/query-task.ts'
+import type { Askable } from '../../src/query/plan/question.ts'
+import { timeSeries } from '../../src/query/plan/time-series.ts'
+import { topValues } from '../../src/query/plan/top-values.ts'
 import { clickhouse } from './clickhouse-dialect.ts'
 import { schemaOf } from './pool.ts'
 
@@ -188,15 +188,15 @@ describe('as SQL of ClickHouse', () => {
 const QUERY = new URL('../../../src/query/', import.meta.url)
 /** The files of the engine, which alone write SQL. */
 const WRITERS = [
-  'chunk-work.ts',
-  'duckdb-statement.ts',
-  'engine.ts',
-  'expression/duckdb-dialect.ts',
-  'expression/parse-sql.ts',
-  'live-rows.ts',
+  'duckdb/chunk-work.ts',
+  'duckdb/engine.ts',
+  'duckdb/live-rows.ts',
+  'duckdb/parse-sql.ts',
+  'duckdb/write-expression.ts',
+  'duckdb/write-statement.ts',
 ]
 /** The files that choose the dialect, or ask it whether a text has too many patterns. */
-const CHOOSERS = ['check-texts.ts', 'policy.ts', 'question.ts', 'row-changes.ts', 'selection.ts']
+const CHOOSERS = ['ask.ts', 'check-texts.ts', 'row-changes.ts', 'selection.ts']
 
 const files = (readdirSync(QUERY, { recursive: true }) as string[])
   .filter(name => name.endsWith('.ts'))
@@ -213,9 +213,9 @@ test('no planner writes SQL', () => {
 })
 
 test('no planner knows the dialect', () => {
-  const imports = /from '[^']*(duckdb-statement|duckdb-dialect|duckdb-time-key|binder)\.ts'/
+  const imports = /from '[^']*\/duckdb\/write-[^']*'/
   const found = files
-    .filter(({ name, code }) => !/duckdb-|^like\.ts/.test(name) && imports.test(code))
+    .filter(({ name, code }) => !name.startsWith('duckdb/') && imports.test(code))
     .map(({ name }) => name)
   expect(found.sort()).toEqual(CHOOSERS)
 })

@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { QuerySegment } from '../../src/index/index-types.ts'
-import type { CounterQuery } from '../../src/query/counter.ts'
+import type { CounterQuery } from '../../src/query/plan/counter.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
 const pool = new TestPool()

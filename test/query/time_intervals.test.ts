@@ -1,7 +1,7 @@
 /** Intervals of time series: known days, and random instants of all zones, by the wall clock. */
 import { beforeAll, describe, expect, test } from 'vitest'
-import { type Granularity, Intervals } from '../../src/query/time-intervals.ts'
-import { clockOf, loadClock } from '../../src/query/time-zone.ts'
+import { type Granularity, Intervals } from '../../src/query/plan/time-intervals.ts'
+import { clockOf, loadClock } from '../../src/query/plan/time-zone.ts'
 import { must } from '../../src/util/assert.ts'
 import { TIME_SERIES_INTERVALS_MAX } from '../../src/util/limits.ts'
 import { below, newSeed, randomFrom } from '../util/random.ts'

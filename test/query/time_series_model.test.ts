@@ -3,10 +3,10 @@
  * intervals are those of the wall clock that Intl prints.
  */
 import { afterAll, describe, expect, test } from 'vitest'
-import { leaderboard } from '../../src/query/leaderboard.ts'
-import type { Granularity } from '../../src/query/time-intervals.ts'
-import { timeSeries } from '../../src/query/time-series.ts'
-import { topValues } from '../../src/query/top-values.ts'
+import { leaderboard } from '../../src/query/plan/leaderboard.ts'
+import type { Granularity } from '../../src/query/plan/time-intervals.ts'
+import { timeSeries } from '../../src/query/plan/time-series.ts'
+import { topValues } from '../../src/query/plan/top-values.ts'
 import { below, newSeed, type Random, randomFrom } from '../util/random.ts'
 import * as model from './metric-model.ts'
 import { type Row, schemaOf, TestPool } from './pool.ts'

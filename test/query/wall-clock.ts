@@ -2,7 +2,7 @@
  * Intervals of time by the wall clock that Intl prints, to compare with those that Temporal's
  * changes of clocks make. All instants are milliseconds since 1970.
  */
-import type { Granularity } from '../../src/query/time-intervals.ts'
+import type { Granularity } from '../../src/query/plan/time-intervals.ts'
 
 const SECOND = 1_000
 const MINUTE = 60 * SECOND

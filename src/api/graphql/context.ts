@@ -17,13 +17,13 @@ import type { Scope } from '../../catalog/documents/model.ts'
 import type { Pools } from '../../database/pools.ts'
 import type { Jobs } from '../../jobs/jobs.ts'
 import type { Commit } from '../../log/log-types.ts'
+import { type Answered, ask, planQuestion, type QuestionDeps } from '../../query/ask.ts'
 import {
   checkFilterSql,
   checkFilters,
   checkMetricExpression,
   checkRowChanges,
 } from '../../query/check-texts.ts'
-import { type Answered, ask, planQuestion, type QuestionDeps } from '../../query/question.ts'
 import {
   GRAPHQL_INPUT_CHARACTERS_MAX,
   GRAPHQL_INSPECTED_PER_VALUE,

@@ -3,10 +3,10 @@
  * pool before the catalog stores them, so that each later query can rely on them.
  */
 import type { Pool, StoredFilter } from '../../catalog/documents/model.ts'
+import { parseTexts } from '../../query/ask.ts'
 import type { TextForm } from '../../query/check-texts.ts'
-import type { ParseTexts } from '../../query/policy.ts'
-import { parseTexts } from '../../query/question.ts'
-import type { Filter } from '../../query/where.ts'
+import type { ParseTexts } from '../../query/plan/policy.ts'
+import type { Filter } from '../../query/plan/where.ts'
 import type { Context } from './context.ts'
 import { badRequest } from './errors.ts'
 import type { Enums, Inputs } from './schema-types.ts'

@@ -15,7 +15,7 @@ import type {
   SourceColumn,
   SourceTable,
 } from '../../catalog/documents/model.ts'
-import type { Answered } from '../../query/question.ts'
+import type { Answered } from '../../query/ask.ts'
 import type { ShownColumn } from './pool-columns.ts'
 
 /** A table, and the source that declares it. */

@@ -3,26 +3,25 @@
  * cost. Statements of SQL name several pools (resolve-sql.ts).
  */
 import type { Metric, Pool } from '../../catalog/documents/model.ts'
-import { accessOf } from '../../query/access.ts'
-import { counter } from '../../query/counter.ts'
-import { dataGrid } from '../../query/data-grid.ts'
-import { leaderboard } from '../../query/leaderboard.ts'
-import { type FindMetric, ownFilters } from '../../query/metric.ts'
-import { metricReport } from '../../query/metric-report.ts'
-import { percentile } from '../../query/percentile.ts'
-import type { LimitedPool } from '../../query/policy.ts'
+import type { Answered } from '../../query/ask.ts'
+import { counter } from '../../query/plan/counter.ts'
+import { dataGrid } from '../../query/plan/data-grid.ts'
+import { leaderboard } from '../../query/plan/leaderboard.ts'
+import { type FindMetric, ownFilters } from '../../query/plan/metric.ts'
+import { metricReport } from '../../query/plan/metric-report.ts'
+import { percentile } from '../../query/plan/percentile.ts'
+import { accessOf, type LimitedPool } from '../../query/plan/policy.ts'
 import {
-  type Answered,
   type Askable,
   isGiven,
   type PoolReference,
   type Question,
   type Reader,
-} from '../../query/question.ts'
-import { recordsByUniqueId } from '../../query/records-by-unique-id.ts'
-import { type ColumnQuery, columnRange, columnValues, uniqueValuesOf } from '../../query/statistics.ts'
-import { timeSeries } from '../../query/time-series.ts'
-import { topValues } from '../../query/top-values.ts'
+} from '../../query/plan/question.ts'
+import { recordsByUniqueId } from '../../query/plan/records-by-unique-id.ts'
+import { type ColumnQuery, columnRange, columnValues, uniqueValuesOf } from '../../query/plan/statistics.ts'
+import { timeSeries } from '../../query/plan/time-series.ts'
+import { topValues } from '../../query/plan/top-values.ts'
 import { wallMs } from '../../util/clock.ts'
 import { newId } from '../../util/ids.ts'
 import { UNIQUE_VALUES_MAX } from '../../util/limits.ts'

@@ -4,8 +4,8 @@
  * A pool that does not exist and one that the caller may not read answer with the same words, so
  * that statements tell nothing of other pools.
  */
-import { quoted } from '../../query/operand.ts'
-import type { LimitedPool, PoolsOfQuestion } from '../../query/policy.ts'
+import { quoted } from '../../query/expression/operand.ts'
+import type { LimitedPool, PoolsOfQuestion } from '../../query/plan/policy.ts'
 import type { SqlDialect } from '../../query/sql/check-statement.ts'
 import { readClickHouseNames } from '../../query/sql/clickhouse-names.ts'
 import { type SqlQuestion, sql } from '../../query/sql/sql-question.ts'

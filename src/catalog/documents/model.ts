@@ -192,7 +192,7 @@ export interface SchemaVersion extends Columns {
 
 export type MetricType = 'COUNT' | 'SUM' | 'COUNT_DISTINCT' | 'AVERAGE' | 'MIN' | 'MAX' | 'CUSTOM'
 
-/** A structured filter as the API takes it; query/where.ts gives it its meaning. */
+/** A structured filter as the API takes it; query/plan/where.ts gives it its meaning. */
 export interface StoredFilter {
   readonly column: string
   readonly operator: string

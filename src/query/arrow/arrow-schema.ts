@@ -4,7 +4,7 @@ import { Field, Schema, Table, tableToIPC } from 'apache-arrow'
 import { arrowType, MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow.ts'
 import { PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
-import type { QueryColumn } from '../operand.ts'
+import type { QueryColumn } from '../expression/operand.ts'
 
 /**
  * Every column is nullable except the service's own two: a column that was added later is null in

@@ -6,8 +6,8 @@ import { rm } from 'node:fs/promises'
 import { Unavailable } from '../../util/errors.ts'
 import { QUERY_NICE } from '../../util/limits.ts'
 import { startThread, type Thread } from '../../util/thread-kit.ts'
-import type { QueryColumn } from '../operand.ts'
-import type { Table } from '../table.ts'
+import type { QueryColumn } from '../expression/operand.ts'
+import type { Table } from '../plan/answer-table.ts'
 import type { BatchSource, CopiedFile, ExportCalls, ExportText } from './export-stream.ts'
 
 export class ExportClient {

@@ -7,9 +7,9 @@ import { FileBlock, Footer } from 'apache-arrow/ipc/metadata/file'
 import { Message } from 'apache-arrow/ipc/metadata/message'
 import { END_OF_STREAM, MESSAGE_HEAD_BYTES, metadataBytes } from '../../format/arrow.ts'
 import { assert, must } from '../../util/assert.ts'
-import { printDate, printInstant, shortestSingle } from '../duckdb-values.ts'
-import type { QueryColumn } from '../operand.ts'
-import { csvLine } from '../table.ts'
+import type { QueryColumn } from '../expression/operand.ts'
+import { printDate, printInstant, shortestSingle } from '../expression/print-values.ts'
+import { csvLine } from '../plan/answer-table.ts'
 import { arrowSchema, schemaMessage } from './arrow-schema.ts'
 
 const MAGIC = new TextEncoder().encode('ARROW1')

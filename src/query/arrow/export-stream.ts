@@ -14,9 +14,9 @@ import type { QuerySegment } from '../../index/index-types.ts'
 import { Unavailable } from '../../util/errors.ts'
 import { EXPORT_GROUP_FILES, EXPORT_GROUP_ROWS } from '../../util/limits.ts'
 import { warn } from '../../util/say.ts'
-import type { QueryColumn } from '../operand.ts'
-import type { RowRange } from '../query-types.ts'
-import type { Table } from '../table.ts'
+import type { QueryColumn } from '../expression/operand.ts'
+import type { Table } from '../plan/answer-table.ts'
+import type { RowRange } from '../plan/query-task.ts'
 
 /** A file of Arrow record batches: messages of the IPC stream format, without schema and end. */
 export interface CopiedFile {

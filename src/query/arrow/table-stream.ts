@@ -4,8 +4,8 @@ import { Table as ArrowTable, tableToIPC, vectorFromArray } from 'apache-arrow'
 import { arrowType } from '../../format/arrow.ts'
 import type { ColumnType } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
-import { parsePrinted } from '../operand.ts'
-import type { Table } from '../table.ts'
+import { parsePrinted } from '../expression/operand.ts'
+import type { Table } from '../plan/answer-table.ts'
 import { firstMessageBytes, messageOf } from './arrow-schema.ts'
 
 const DAY_MS = 86_400_000

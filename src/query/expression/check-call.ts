@@ -1,11 +1,10 @@
 /** Calls of functions and operators, checked against the table of functions.ts. */
 import type { ColumnType } from '../../format/schema.ts'
 import { LIKE_PATTERN_CHARACTERS_MAX } from '../../util/limits.ts'
-import { quoted } from '../operand.ts'
 import type { Call, Expression } from './ast.ts'
 import { type Argument, DATE_PARTS, type FunctionSpec, functionOf, READ_PARTS } from './functions.ts'
-import { pointerOf, step } from './json-path.ts'
 import type { Rounding } from './kinds.ts'
+import { quoted } from './operand.ts'
 import { Refused } from './tree-node.ts'
 import { boundValue, castTo, isNumber, nullOf, operation, type Typed } from './typed.ts'
 
@@ -261,4 +260,30 @@ function numeric(name: string, typed: Typed): Typed {
   if (typed.kind === 'null') return nullOf('real')
   if (isNumber(typed)) return typed
   throw new Refused(`${name}: its operands are numbers, and this is ${typed.kind}`)
+}
+
+/**
+ * The JSON pointer (RFC 6901) of a key, or of a path such as `$.a."b c"[0]`; undefined if it
+ * is neither.
+ */
+function pointerOf(text: string): string | undefined {
+  if (!text.startsWith('$')) return step(text)
+  let pointer = ''
+  for (let at = 1; at < text.length; ) {
+    const rest = text.slice(at)
+    const [whole, name, quoted, index] = STEP.exec(rest) ?? []
+    const key = name ?? quoted ?? index
+    if (whole === undefined || key === undefined) return undefined
+    pointer += step(key)
+    at += whole.length
+  }
+  return pointer
+}
+
+/** `.name`, `."any name"` or `[0]`. No wildcard: it has many values. */
+const STEP = /^(?:\.([\w-]{1,1024})|\."([^"\\]{0,1024})"|\[(\d{1,9})\])/
+
+/** One more step of a pointer. */
+function step(key: string): string {
+  return `/${key.replaceAll('~', '~0').replaceAll('/', '~1')}`
 }

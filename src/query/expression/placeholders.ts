@@ -10,10 +10,12 @@
  * text or a comment has no value that could be bound, and is refused.
  */
 import { PLACEHOLDERS_MAX } from '../../util/limits.ts'
-import type { BadQuery } from '../query-types.ts'
 import type { Expression } from './ast.ts'
 import { endOfPart } from './lexical.ts'
-import { POLICY_VALUE } from './names.ts'
+import type { BadQuery } from './values.ts'
+
+/** The function that stands for a placeholder in the text that is parsed. */
+export const POLICY_VALUE = 'policy_value'
 
 export interface Replaced {
   readonly sql: string

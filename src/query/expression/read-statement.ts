@@ -4,7 +4,6 @@
  * check-statement.ts is the second gate.
  */
 import { EXPRESSION_DEPTH_MAX, STATEMENT_SELECTS_MAX, STATEMENT_TABLES_MAX } from '../../util/limits.ts'
-import type { BadQuery } from '../query-types.ts'
 import type {
   Expression,
   JoinKind,
@@ -19,6 +18,7 @@ import type {
 } from './ast.ts'
 import { ExpressionReader } from './read-tree.ts'
 import { isNode, type Node, nodeOf, nodesOf, Refused, textOf } from './tree-node.ts'
+import type { BadQuery } from './values.ts'
 
 const ONE_SELECT = 'a text of SQL is exactly one SELECT'
 const OPERATORS: readonly unknown[] = ['UNION', 'INTERSECT', 'EXCEPT']

@@ -5,11 +5,11 @@
  */
 import type { ColumnType } from '../../format/schema.ts'
 import { EXPRESSION_DEPTH_MAX, EXPRESSION_NODES_MAX } from '../../util/limits.ts'
-import type { BadQuery } from '../query-types.ts'
 import type { Call, ComparisonOperator, Expression, SqlQuery } from './ast.ts'
-import { POLICY_VALUE } from './names.ts'
+import { POLICY_VALUE } from './placeholders.ts'
 import { fromCast, intervalOf, numberText } from './read-literal.ts'
 import { isNode, type Node, nodeOf, nodesOf, onlyFields, Refused, textOf } from './tree-node.ts'
+import type { BadQuery } from './values.ts'
 
 const CONJUNCTIONS: Readonly<Record<string, 'and' | 'or'>> = {
   CONJUNCTION_AND: 'and',

@@ -9,7 +9,7 @@
  */
 import { EXPRESSION_COMMENTS_MAX, SQL_TEXT_BYTES_MAX, STATEMENT_WORDS_MAX } from '../../util/limits.ts'
 import { endOfPart } from './lexical.ts'
-import { POLICY_VALUE } from './names.ts'
+import { POLICY_VALUE } from './placeholders.ts'
 
 const SURROGATE = /\p{Surrogate}/u
 /** A word. DuckDB's lexer takes every character beyond ASCII for a letter, here it must be one. */

@@ -1,13 +1,13 @@
 /**
  * A checked expression: columns of the pool's schema, operations by name, values of a known type.
- * It says what is computed. How an engine spells it is the dialect's matter (duckdb-dialect.ts).
+ * It says what is computed. How an engine spells it is the dialect's matter.
  */
 import type { ColumnType } from '../../format/schema.ts'
-import type { QueryColumn } from '../operand.ts'
-import type { Select } from '../plan.ts'
-import type { Bound } from '../query-types.ts'
-import type { KeyRule } from '../time-intervals.ts'
 import type { IntervalUnit } from './ast.ts'
+import type { QueryColumn } from './operand.ts'
+import type { Select } from './select.ts'
+import type { KeyRule } from './time-key.ts'
+import type { Bound } from './values.ts'
 
 /** What a value is. `null` is the type of NULL itself, which fits every other. */
 export type ValueKind =

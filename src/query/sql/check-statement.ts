@@ -23,11 +23,12 @@ import type {
 import { Checker, type Names, refusable } from '../expression/check.ts'
 import type { CallChecker } from '../expression/check-call.ts'
 import { unify } from '../expression/kinds.ts'
+import type { PoolView } from '../expression/operand.ts'
+import { allOf, type Order, type Select, type Source } from '../expression/select.ts'
 import { Refused } from '../expression/tree-node.ts'
 import { castTo, operation, type Typed } from '../expression/typed.ts'
-import type { PoolView } from '../operand.ts'
-import { allOf, type CommonTable, type Order, type Select, type Source } from '../plan.ts'
-import type { BadQuery } from '../query-types.ts'
+import type { BadQuery } from '../expression/values.ts'
+import type { CommonTable } from '../plan/plan.ts'
 import {
   joinScope,
   type NamedColumn,

@@ -3,12 +3,13 @@ import type { ColumnType } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
 import { STATEMENT_ROWS_MAX } from '../../util/limits.ts'
 import type { SqlStatement } from '../expression/ast.ts'
+import type { PoolView } from '../expression/operand.ts'
 import type { Typed } from '../expression/typed.ts'
-import type { PoolView } from '../operand.ts'
-import type { PlanContext } from '../plan-context.ts'
-import type { BadQuery, PrintedRows, Pruning } from '../query-types.ts'
-import type { Askable, PlannedQuestion } from '../question.ts'
-import { tenantOfCondition, timeOfCondition } from '../where.ts'
+import type { BadQuery } from '../expression/values.ts'
+import type { PlanContext } from '../plan/plan-context.ts'
+import { EVERY_SEGMENT, type Pruning, tenantOfCondition, timeOfCondition } from '../plan/prune-segments.ts'
+import type { PrintedRows } from '../plan/query-task.ts'
+import type { Askable, PlannedQuestion } from '../plan/question.ts'
 import { checkStatement, type SqlDialect } from './check-statement.ts'
 import { typeOf } from './scope.ts'
 
@@ -60,8 +61,7 @@ function planSql(
 }
 
 function pruningOf(view: PoolView, condition: Typed | undefined): Pruning {
-  if (condition === undefined)
-    return { timeFromUs: null, timeToUs: null, timeIsPrimary: true, tenantEquals: null }
+  if (condition === undefined) return EVERY_SEGMENT
   const tenantEquals = tenantOfCondition(view, condition)
   return { ...timeOfCondition(view, condition), timeIsPrimary: true, tenantEquals }
 }

@@ -4,8 +4,9 @@ import { Budget, type Context } from '../../../src/api/graphql/context.ts'
 import type { DimensionOfPool } from '../../../src/api/graphql/parents.ts'
 import { statisticsOf } from '../../../src/api/graphql/resolve-question.ts'
 import type { Scope } from '../../../src/catalog/documents/model.ts'
-import type { Answered, Askable } from '../../../src/query/question.ts'
-import { columnRange, columnValues } from '../../../src/query/statistics.ts'
+import type { Answered } from '../../../src/query/ask.ts'
+import type { Askable } from '../../../src/query/plan/question.ts'
+import { columnRange, columnValues } from '../../../src/query/plan/statistics.ts'
 import { COUNTED, makeServer, type TestServer } from './server.ts'
 
 let server: TestServer

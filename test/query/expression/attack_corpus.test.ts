@@ -3,10 +3,10 @@
  * is accepted, none takes long, and the next question is answered.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { parseTexts } from '../../../src/query/ask.ts'
 import { checkFilterSql, checkMetricExpression } from '../../../src/query/check-texts.ts'
-import type { ParseTexts } from '../../../src/query/policy.ts'
-import type { BadQuery } from '../../../src/query/query-types.ts'
-import { parseTexts } from '../../../src/query/question.ts'
+import type { BadQuery } from '../../../src/query/expression/values.ts'
+import type { ParseTexts } from '../../../src/query/plan/policy.ts'
 import { CORPUS } from './corpus.ts'
 import { ExpressionPool, SCHEMA } from './pool.ts'
 

@@ -1,7 +1,7 @@
 /** The parser's queue and cache: applications in turn, bounds, failures. */
 import { expect, test } from 'vitest'
-import { ExpressionCache } from '../../../src/query/expression/expression-cache.ts'
-import { ParseQueue } from '../../../src/query/expression/parse-queue.ts'
+import { ExpressionCache } from '../../../src/query/duckdb/expression-cache.ts'
+import { ParseQueue } from '../../../src/query/duckdb/parse-queue.ts'
 import { EXPRESSIONS_CACHED_CHARACTERS, EXPRESSIONS_PARSING_MAX } from '../../../src/util/limits.ts'
 
 /** A parser that answers when it is told to. */

@@ -1,10 +1,10 @@
 /** A pool with a column of every type and rows with extreme values, for tests of expressions. */
 import type { PoolSchema } from '../../../src/format/schema.ts'
 import type { QuerySegment } from '../../../src/index/index-types.ts'
-import type { CounterQuery } from '../../../src/query/counter.ts'
-import type { MetricFormula } from '../../../src/query/metric.ts'
-import type { RowPolicy } from '../../../src/query/policy.ts'
-import type { QueryEngine } from '../../../src/query/query-types.ts'
+import type { CounterQuery } from '../../../src/query/plan/counter.ts'
+import type { MetricFormula } from '../../../src/query/plan/metric.ts'
+import type { RowPolicy } from '../../../src/query/plan/policy.ts'
+import type { QueryEngine } from '../../../src/query/plan/query-task.ts'
 import { type Row, schemaOf, TestPool } from '../pool.ts'
 
 export const NOW_MS = Date.UTC(2024, 4, 15, 12, 30)

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { ColumnType } from '../../../src/format/schema.ts'
-import { printInstant } from '../../../src/query/duckdb-values.ts'
+import { printInstant } from '../../../src/query/expression/print-values.ts'
 import { below, type Random, randomFrom } from '../../util/random.ts'
 import { type Cell, type Row, schemaOf, TestPool } from '../pool.ts'
 import { pick } from './random-expressions.ts'

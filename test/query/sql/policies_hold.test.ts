@@ -2,7 +2,7 @@
  * Statements of readers with access policies: what is hidden stays hidden by every way to name it.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { RowPolicy } from '../../../src/query/policy.ts'
+import type { RowPolicy } from '../../../src/query/plan/policy.ts'
 import { SqlPools } from './pools.ts'
 
 const pools = new SqlPools()

@@ -1,9 +1,10 @@
 /** Three pools with rows, and statements over them as sqlV1 runs them. */
 import type { PoolSchema } from '../../../src/format/schema.ts'
 import type { QuerySegment } from '../../../src/index/index-types.ts'
-import type { RowPolicy } from '../../../src/query/policy.ts'
-import type { BadQuery, QueryEngine } from '../../../src/query/query-types.ts'
-import { type Answered, ask, planQuestion } from '../../../src/query/question.ts'
+import { type Answered, ask, planQuestion } from '../../../src/query/ask.ts'
+import type { BadQuery } from '../../../src/query/expression/values.ts'
+import type { RowPolicy } from '../../../src/query/plan/policy.ts'
+import type { QueryEngine } from '../../../src/query/plan/query-task.ts'
 import type { SqlDialect } from '../../../src/query/sql/check-statement.ts'
 import { readClickHouseNames } from '../../../src/query/sql/clickhouse-names.ts'
 import { type SqlAnswer, sql } from '../../../src/query/sql/sql-question.ts'

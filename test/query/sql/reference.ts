@@ -1,9 +1,9 @@
 /** DuckDB over tables with the rows of the pools: it runs the text of a statement itself. */
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { expect } from 'vitest'
-import { printValue, sqlType } from '../../../src/query/duckdb-values.ts'
-import { queryColumns } from '../../../src/query/operand.ts'
-import type { PrintedRows } from '../../../src/query/query-types.ts'
+import { printValue, sqlType } from '../../../src/query/duckdb/duckdb-values.ts'
+import { queryColumns } from '../../../src/query/expression/operand.ts'
+import type { PrintedRows } from '../../../src/query/plan/query-task.ts'
 import { STATEMENT_ROWS_MAX } from '../../../src/util/limits.ts'
 import { quoteName, quoteText } from '../../../src/util/sql.ts'
 import type { Cell } from '../pool.ts'

@@ -1,0 +1,190 @@
+/**
+ * A question's way: parse its SQL, plan, make acknowledged rows visible, pin a manifest, prune,
+ * run, answer.
+ *
+ *   W-8  Everything acknowledged before the call is made visible first, or less where the operator
+ *        allows staleness. The manifest stays pinned until the query ends.
+ */
+
+import type { PoolSchema } from '../format/schema.ts'
+import type { QuerySegment } from '../index/index-types.ts'
+import { must } from '../util/assert.ts'
+import { monotonicMs, wallMs } from '../util/clock.ts'
+import { Unavailable } from '../util/errors.ts'
+import { countLiveRows } from './duckdb/live-rows.ts'
+import { duckdb } from './duckdb/write-statement.ts'
+import { type BadQuery, isBadQuery } from './expression/values.ts'
+import type { PlannedOutput } from './plan/answer-table.ts'
+import { countsAllRows } from './plan/plan.ts'
+import type { PlanContext } from './plan/plan-context.ts'
+import { type LimitedPool, type PoolsOfQuestion, planFor } from './plan/policy.ts'
+import { type Pruning, prune } from './plan/prune-segments.ts'
+import type { PoolRows, QueryDone, QueryEngine } from './plan/query-task.ts'
+import type { Askable, PlannedQuestion, Reader } from './plan/question.ts'
+import type { Statement } from './plan/statement.ts'
+
+/** An answer, its rows, and its cost. */
+export interface Answered<Answer = unknown> extends Omit<QueryDone, 'columns'> {
+  readonly answer: Answer
+  /** The columns of the rows. */
+  readonly outputs: readonly PlannedOutput[]
+  readonly sql: string
+}
+
+/** The functions that pin the manifest of a pool. */
+export interface PinDeps {
+  /** Makes everything acknowledged before the call visible, or less where staleness is allowed. */
+  makeVisible(pool: number): Promise<void>
+  /** Pins the pool's manifest until `release`. */
+  snapshot(pool: number): Promise<PinnedSegments>
+}
+
+export interface QuestionDeps extends PinDeps {
+  readonly engine: QueryEngine
+  /** Called with the duration of each query, its waiting and the flush included. */
+  onQuery(ms: number): void
+}
+
+/** Segments whose files stay until `release`, which must be called. */
+export interface PinnedSegments {
+  readonly segments: readonly QuerySegment[]
+  release(): void
+}
+
+/** Parses SQL texts. Rejects with Unavailable. */
+export async function parseTexts(
+  texts: readonly string[],
+  engine: Pick<QueryEngine, 'parse'>,
+  fairKey: string,
+): Promise<PlanContext['expressions']> {
+  return new Map(
+    await Promise.all(texts.map(async text => [text, await engine.parse(text, fairKey)] as const)),
+  )
+}
+
+/**
+ * Answers one question. Rejects with Unavailable, SegmentDamaged or AccessEnded, never with a short
+ * count.
+ */
+export async function ask<Query, Answer>(
+  question: Askable<Query, Answer>,
+  pools: PoolsOfQuestion,
+  query: Query,
+  reader: Reader,
+  deps: QuestionDeps,
+): Promise<Answered<Answer> | BadQuery> {
+  const beganMs = monotonicMs()
+  const planned = await planQuestion(question, pools, query, reader, deps.engine)
+  if ('badRequest' in planned) return planned
+  const { plan, statement } = planned
+  const pinned = await pinPools(pools, [plan, ...(plan.others ?? [])], deps)
+  try {
+    const [own, ...more] = pinned.pools
+    const { schema, segments } = must(own, 'the own pool')
+    // The newest first: the engine then skips older ones where the newest rows are asked for.
+    const task = {
+      schema,
+      segments: segments.toReversed(),
+      others: more,
+      statement,
+      rowsMax: question.rowsMax,
+    }
+    const done = countsAllRows(plan)
+      ? countRows(segments)
+      : await deps.engine.run(task, reader.applicationId, reader.verifyAgain, reader.gone)
+    reader.verifyAgain()
+    deps.onQuery(monotonicMs() - beganMs)
+    const answer = await reader.inTurn(() => plan.answer(done.rows))
+    if (isBadQuery(answer)) return answer
+    const rows = done.rows.slice(0, plan.rowsShown)
+    const outputs = plan.select.outputs.map(({ name, value }) => ({ name, kind: value.kind }))
+    const answered = { ...done, rows, answer, outputs, sql: sqlOf(statement) }
+    // The costs tell of rows that the reader does not see.
+    const seesAll = pools.every(({ policy }) => policy === null)
+    return seesAll ? answered : { ...answered, recordsProcessed: 0, bytesProcessed: 0 }
+  } catch (error) {
+    if (error instanceof Unavailable && TOO_LARGE.includes(error.code)) return { badRequest: error.message }
+    throw error
+  } finally {
+    pinned.release()
+  }
+}
+
+/** The statement as it is shown: `rows` and `rows_1` are the pools' visible rows. */
+function sqlOf({ sql, commons }: Statement): string {
+  return commons === undefined ? sql : `WITH ${commons} ${sql}`
+}
+
+/** The plan of a question and its statement, or BadQuery. No row is read. */
+export async function planQuestion<Query, Answer>(
+  question: Askable<Query, Answer>,
+  pools: PoolsOfQuestion,
+  query: Query,
+  { applicationId, inTurn }: Pick<Reader, 'applicationId' | 'inTurn'>,
+  engine: Pick<QueryEngine, 'parse'>,
+): Promise<{ readonly plan: PlannedQuestion<Answer>; readonly statement: Statement } | BadQuery> {
+  await question.prepare?.(query, inTurn)
+  const plan = await planFor(
+    pools,
+    question.texts(query),
+    texts => parseTexts(texts, engine, applicationId),
+    wallMs(),
+    (view, context, others) => question.plan(view, query, context, others),
+    inTurn,
+  )
+  if ('badRequest' in plan) return plan
+  const statement = duckdb.write(plan)
+  return 'badRequest' in statement ? statement : { plan, statement }
+}
+
+/** Pins the segments of each pool. The pools are flushed at the same time. */
+async function pinPools(
+  pools: readonly LimitedPool[],
+  prunings: readonly Pruning[],
+  deps: PinDeps,
+): Promise<{ readonly pools: readonly PoolRows[]; release(): void }> {
+  const settled = await Promise.allSettled(
+    pools.map(({ schema }, index) => pinSegments(schema, must(prunings[index], 'a pruning'), deps)),
+  )
+  const release = () => {
+    for (const each of settled) if (each.status === 'fulfilled') each.value.release()
+  }
+  const rows: PoolRows[] = []
+  for (const [index, each] of settled.entries()) {
+    if (each.status === 'rejected') {
+      release()
+      throw each.reason
+    }
+    rows.push({ schema: must(pools[index], 'a pool').schema, segments: each.value.segments })
+  }
+  return { pools: rows, release }
+}
+
+/**
+ * The number of live rows, which the manifest knows: no file is read, so a damaged one is not found
+ * here.
+ */
+function countRows(segments: readonly QuerySegment[]): QueryDone {
+  const rows = countLiveRows(segments)
+  return {
+    columns: ['value'],
+    rows: [[String(rows)]],
+    recordsProcessed: rows,
+    bytesProcessed: 0,
+    durationMs: 0,
+  }
+}
+
+/** The engine's codes for a question that no later try makes smaller. */
+const TOO_LARGE: readonly string[] = ['too_many_rows', 'answer_too_large', 'too_much_work']
+
+/** Pins the segments that can hold the plan's rows. */
+export async function pinSegments(
+  schema: PoolSchema,
+  pruning: Pruning,
+  deps: PinDeps,
+): Promise<PinnedSegments> {
+  await deps.makeVisible(schema.pool)
+  const snapshot = await deps.snapshot(schema.pool)
+  return { segments: prune(schema, pruning, snapshot.segments), release: () => snapshot.release() }
+}

@@ -1,0 +1,64 @@
+/**
+ * Propellers: what the queries of an application may take (docs/decisions/0042). docs/operating.md
+ * has the same table.
+ *
+ * Queries at once and time are limits of each application. Threads and memory are limits of
+ * DuckDB's instance that serves all applications of one propeller: DuckDB has no limit of a single
+ * query.
+ */
+import type { Propeller } from '../../catalog/documents/model.ts'
+import {
+  CHUNK_TEXT_BYTES_MAX,
+  QUERIES_RUNNING_MAX,
+  QUERY_MEMORY_BYTES,
+  QUERY_MS_MAX,
+  QUERY_OVERHEAD_BYTES,
+  THREAD_STACK_BYTES,
+} from '../../util/limits.ts'
+
+/** The resources of one propeller. */
+interface Resources {
+  /** Queries of one application that run at once. The others of it wait. */
+  readonly queriesMax: number
+  /** Time for one query; then it is interrupted. */
+  readonly queryMsMax: number
+  /** Part of the machine's cores that DuckDB uses, at least one thread. */
+  readonly threadShare: number
+  /**
+   * Part of QUERY_MEMORY_BYTES. Beyond it DuckDB spills to disk, or the query fails. Reading a row
+   * group cannot spill: half of it is enough for 65,536 payloads of 2 KiB that do not compress.
+   */
+  readonly memoryShare: number
+}
+
+export const RESOURCES: Readonly<Record<Propeller, Resources>> = {
+  P1_X_SMALL: { queriesMax: 1, queryMsMax: 10_000, threadShare: 1 / 4, memoryShare: 1 / 2 },
+  P1_SMALL: { queriesMax: 1, queryMsMax: 15_000, threadShare: 1 / 2, memoryShare: 1 / 2 },
+  P1_MEDIUM: { queriesMax: QUERIES_RUNNING_MAX, queryMsMax: 20_000, threadShare: 1 / 2, memoryShare: 2 / 3 },
+  P1_LARGE: { queriesMax: QUERIES_RUNNING_MAX, queryMsMax: QUERY_MS_MAX, threadShare: 1, memoryShare: 5 / 6 },
+  P1_X_LARGE: { queriesMax: QUERIES_RUNNING_MAX, queryMsMax: QUERY_MS_MAX, threadShare: 1, memoryShare: 1 },
+}
+
+/** The propeller of the first application and of commands. */
+export const LARGEST_PROPELLER: Propeller = 'P1_X_LARGE'
+
+/** DuckDB's threads for a propeller on a machine with `cores`. */
+export function threadsOf(propeller: Propeller, cores: number): number {
+  return Math.max(1, Math.floor(cores * RESOURCES[propeller].threadShare))
+}
+
+/** DuckDB's memory for a propeller, where the largest has `bytes`. */
+export function memoryBytesOf(propeller: Propeller, bytes = QUERY_MEMORY_BYTES): number {
+  return Math.floor(bytes * RESOURCES[propeller].memoryShare)
+}
+
+/**
+ * The limit of the system on a query process: the memory of the two largest propellers, since two
+ * queries run at once, the texts of each thread, and all else that the process needs.
+ */
+export function dataBytesOf({ memoryBytes, threads }: { memoryBytes: number; threads: number }): number {
+  const all = Object.keys(RESOURCES) as Propeller[]
+  const [largest = 0, second = 0] = all.map(each => memoryBytesOf(each, memoryBytes)).sort((a, b) => b - a)
+  const stacks = all.reduce((sum, each) => sum + threadsOf(each, threads), 0) * THREAD_STACK_BYTES
+  return largest + second + QUERY_OVERHEAD_BYTES + stacks + threads * CHUNK_TEXT_BYTES_MAX
+}

@@ -1,0 +1,71 @@
+/**
+ * Values and types across DuckDB's border: bound values go in, each of its column's own type, so
+ * that a comparison needs no cast; values come out as the strings that the API prints.
+ */
+
+import type { DuckDBType, DuckDBValue } from '@duckdb/node-api'
+import { COLUMN_TYPE, type ColumnType } from '../../format/schema.ts'
+import {
+  DuckDBDateValue,
+  DuckDBTimestampTZValue,
+  DuckDBTimestampValue,
+  DuckDBTypeId,
+  duckdbType,
+} from '../../util/duckdb.ts'
+import { printDate, printInstant, shortestSingle } from '../expression/print-values.ts'
+import type { Bound } from '../expression/values.ts'
+
+const DAY_MS = 86_400_000
+/** The range of a JavaScript Date. */
+const DATE_MS_MAX = 8_640_000_000_000_000 - DAY_MS
+
+/** The name in SQL of DuckDB's type of a column. */
+export function sqlType(type: ColumnType): string {
+  return duckdbType(COLUMN_TYPE[type].duckdb).toString()
+}
+
+/** DuckDB's type of a bound value. */
+export function boundType(bound: Bound): DuckDBType {
+  return duckdbType(COLUMN_TYPE[bound.type].duckdb)
+}
+
+/** DuckDB's form of a bound value. */
+export function duckdbValue({ type, value }: Bound): DuckDBValue {
+  switch (type) {
+    case 'INT64':
+      return BigInt(value)
+    case 'INT8':
+    case 'INT16':
+    case 'INT32':
+      return Number(value)
+    case 'DATE':
+      return new DuckDBDateValue(Number(value))
+    case 'TIMESTAMP':
+      return new DuckDBTimestampValue(BigInt(value))
+    default:
+      return value
+  }
+}
+
+/**
+ * One value of a column of type `typeId`. NaN and infinite numbers, such as a sum beyond a double's
+ * range, are null, and so are times far beyond the year 9999.
+ */
+export function printValue(value: unknown, typeId: DuckDBTypeId): string | null {
+  if (value === null || value === undefined) return null
+  if (typeof value === 'number') return printNumber(value, typeId === DuckDBTypeId.FLOAT)
+  if (value instanceof DuckDBTimestampValue || value instanceof DuckDBTimestampTZValue)
+    return isPrintable(Number(value.micros / 1000n)) ? printInstant(value.micros) : null
+  if (value instanceof DuckDBDateValue) return isPrintable(value.days * DAY_MS) ? printDate(value.days) : null
+  return String(value)
+}
+
+/** False for infinite times, and those that only an expression makes: no column has them. */
+function isPrintable(ms: number): boolean {
+  return Math.abs(ms) <= DATE_MS_MAX
+}
+
+function printNumber(value: number, single: boolean): string | null {
+  if (!Number.isFinite(value)) return null
+  return single ? shortestSingle(value) : String(value)
+}

@@ -1,0 +1,64 @@
+/** The messages between the main thread and the query process. */
+
+import type { PoolSchema } from '../../format/schema.ts'
+import type { DeletionVector, QuerySegment } from '../../index/index-types.ts'
+import type { KernelChoice } from '../../util/native.ts'
+import type { QueryProcessName } from '../../util/paths.ts'
+import type { Expression, SqlStatement } from '../expression/ast.ts'
+import type { BadQuery } from '../expression/values.ts'
+import type { QueryDone, QueryTask } from '../plan/query-task.ts'
+
+/** The settings that the query process starts with. Every user of the machine can read them. */
+export interface EngineSettings {
+  /**
+   * Absolute folder of all segments: the only one that queries may read, besides the temporary one.
+   */
+  readonly segmentFolder: string
+  /** Absolute folder of copies. DuckDB spills to a folder in it (util/paths.ts). */
+  readonly temporaryFolder: string
+  /** Absolute folder that copies may be written to, besides the temporary one. */
+  readonly outputFolder?: string | undefined
+  /** `js`: only TypeScript runs, even where the native module was built. */
+  readonly kernel?: KernelChoice | undefined
+  /** Names the folder for spilling, which no other process may use. Absent: `query`. */
+  readonly process?: QueryProcessName
+  readonly threads: number
+  readonly memoryBytes: number
+  /** See DELETION_VECTORS_BYTES_MAX. */
+  readonly deletionVectorBytesMax: number
+  /** A query whose task says nothing else is interrupted after this. */
+  readonly queryMsMax: number
+}
+
+/** A segment on its way to the query process. */
+export interface SentSegment extends Omit<QuerySegment, 'deletionVectors'> {
+  /** The number of its deleted rows. */
+  readonly deleted: number
+  /** Absent: the process may have them (sent-segments.ts). */
+  readonly deletionVectors?: readonly DeletionVector[]
+}
+
+/** A task on its way to the query process. */
+export interface SentTask extends Omit<QueryTask, 'segments' | 'others'> {
+  readonly segments: readonly SentSegment[]
+  readonly others?: readonly { readonly schema: PoolSchema; readonly segments: readonly SentSegment[] }[]
+}
+
+/** `missing`: nothing has run, because the process lacks the deletion vectors of these segments. */
+export type RunAnswer = QueryDone | { readonly missing: readonly number[] }
+
+/** The calls of the main thread to the query process. A stop interrupts the queries that run. */
+export interface EngineCalls {
+  /** The first call. Resolves when the engine is open. */
+  open(): void
+  run(task: SentTask): RunAnswer
+  /** Interrupts the query of this id, if it runs. */
+  cancel(id: number): void
+  parse(text: string): Expression | BadQuery
+  parseStatement(text: string): SqlStatement | BadQuery
+  /**
+   * Drops the deleted rows of these files that are kept for later queries. No manifest names them
+   * any more.
+   */
+  forget(files: readonly string[]): void
+}

@@ -1,0 +1,436 @@
+/**
+ * The query stage on the main thread: two lanes of queries (engine-lane.ts), each with a process.
+ *
+ *   run ──► files checked ──► the lane of its application ──► answer
+ *                                 │ main: all applications
+ *                                 └ penalty: one query at a time, half the memory
+ *
+ * An application whose query was ended goes to the penalty lane for a time (penalties.ts). A query
+ * is ended when its time limit stops it, or when its process is replaced because it did not end.
+ *
+ * The other queries of that process run again, before all that wait. Where a process ended by
+ * itself, nobody knows which query was the cause: each one runs again in the penalty lane, where
+ * it is alone. The one that ends that process too is the cause, and rejects with Unavailable
+ * (`query_process`). A query runs again once for each of the two reasons.
+ *
+ * Where the system refuses memory to a process, the query that asked for it need not be the one
+ * that took it: it runs again alone too. The process goes on.
+ */
+
+import type { Propeller } from '../../catalog/documents/model.ts'
+import type { EnsureWhole } from '../../store/check/segment-checks.ts'
+import { PROCESS_MEMORY } from '../../util/duckdb-errors.ts'
+import { Unavailable } from '../../util/errors.ts'
+import {
+  DELETION_VECTORS_BYTES_MAX,
+  PENALTY_IDLE_MS,
+  PENALTY_MEMORY_SHARE,
+  PENALTY_MS,
+  PENALTY_RUNNING_MAX,
+  QUERIES_RUNNING_MAX,
+  QUERIES_WAITING_MAX,
+  QUERY_END_MS_MAX,
+  QUERY_MEMORY_BYTES,
+  QUERY_MS_MAX,
+} from '../../util/limits.ts'
+import { loadPackage } from '../../util/load-package.ts'
+import type { KernelChoice } from '../../util/native.ts'
+import type { QueryProcessName } from '../../util/paths.ts'
+import { warn } from '../../util/say.ts'
+import type { Expression, SqlStatement } from '../expression/ast.ts'
+import { sqlTextProblem } from '../expression/text-problem.ts'
+import type { BadQuery } from '../expression/values.ts'
+import type { QueryDone, QueryEngine, QueryTask } from '../plan/query-task.ts'
+import { RESOURCES } from './duckdb-limits.ts'
+import type { EngineSettings } from './engine-calls.ts'
+import {
+  CLIENT_GONE,
+  EngineLane,
+  type EngineQuery,
+  isLong,
+  QUEUE_FULL,
+  type RunEnd,
+  throwIfGone,
+} from './engine-lane.ts'
+import { type EngineCallee, LOST } from './engine-process.ts'
+import { ExpressionCache } from './expression-cache.ts'
+import { ParseQueue } from './parse-queue.ts'
+import { Penalties } from './penalties.ts'
+import { segmentsOf } from './sent-segments.ts'
+
+/** The options of an engine. Only tests set those that have a default in limits.ts. */
+export interface EngineOptions {
+  readonly segmentFolder: string
+  readonly temporaryFolder: string
+  /** See EngineSettings. */
+  readonly outputFolder?: string | undefined
+  readonly kernel?: KernelChoice | undefined
+  readonly threads: number
+  readonly crashAt: string
+  /** Every statement waits until the files that it reads are known to be whole (W-8). */
+  readonly ensureWhole: EnsureWhole
+  /** The propeller of an application. Absent: all queries have the resources of the largest. */
+  readonly propellerOf?: (fairKey: string) => Propeller
+  /** A query of an application has waited this long for its turn, or in vain. */
+  readonly onWaited?: (fairKey: string, ms: number) => void
+  /** The query process has ended by itself, and another one starts. */
+  readonly onCrash?: () => void
+  readonly memoryBytes?: number
+  readonly deletionVectorBytesMax?: number
+  readonly queryMsMax?: number
+  readonly queryEndMsMax?: number
+  readonly penaltyMs?: number
+  readonly penaltyIdleMs?: number
+  readonly runningMax?: number
+  readonly waitingMax?: number
+}
+
+/** An engine whose process is started by the first query, or by `warm`. */
+export interface LazyEngine extends QueryEngine {
+  /** Starts the process if no query has started it. */
+  warm(): void
+}
+
+/**
+ * The engine of a server, whose start does not wait for DuckDB. Both folders must exist.
+ *
+ * DuckDB's library is loaded here, so that a failure ends the start and not the first query. Merges
+ * need it in this process too.
+ * @throws CannotRun if DuckDB's library cannot be loaded
+ */
+export function createQueryEngine(options: EngineOptions): LazyEngine {
+  loadPackage('@duckdb/node-api')
+  return new EngineClient(options)
+}
+
+/** Starts the process. Resolves when it can run queries. Both folders must exist. */
+export async function openQueryEngine(options: EngineOptions): Promise<QueryEngine> {
+  const engine = new EngineClient(options)
+  await engine.open()
+  return engine
+}
+
+class EngineClient implements LazyEngine {
+  readonly #options: EngineOptions
+  readonly #queryMsMax: number
+  readonly #waitingMax: number
+  readonly #main: EngineLane
+  readonly #penalty: EngineLane
+  readonly #penalties: Penalties
+  /** Queries whose files are being checked. */
+  #checking = 0
+  /** Queries so far: the id of the last one. */
+  #queries = 0
+  /**
+   * The unfinished queries of each client. Its signal has one listener for all of them: a document
+   * asks hundreds of questions, and Node takes more than ten listeners for a leak.
+   */
+  readonly #ofClient = new Map<AbortSignal, Set<EngineQuery>>()
+  readonly #onGone = ({ target }: Event) => {
+    for (const query of [...(this.#ofClient.get(target as AbortSignal) ?? [])])
+      if (!this.#main.cancel(query, CLIENT_GONE)) this.#penalty.cancel(query, CLIENT_GONE)
+  }
+  readonly #parses = new ParseQueue(text => this.#parse(text))
+  readonly #expressions = new ExpressionCache((text, fairKey) => this.#parses.run(text, fairKey))
+  readonly #statementParses = new ParseQueue(text => this.#parseStatement(text))
+  readonly #statements = new ExpressionCache<SqlStatement>((text, fairKey) =>
+    this.#statementParses.run(text, fairKey),
+  )
+
+  constructor(options: EngineOptions) {
+    this.#options = options
+    this.#queryMsMax = options.queryMsMax ?? QUERY_MS_MAX
+    this.#waitingMax = options.waitingMax ?? QUERIES_WAITING_MAX
+    this.#penalties = new Penalties(options.penaltyMs ?? PENALTY_MS)
+    const endMsMax = options.queryEndMsMax ?? QUERY_END_MS_MAX
+    const common = {
+      crashAt: options.crashAt,
+      waitingMax: this.#waitingMax,
+      // A query outlasts those that hold all places until their process is replaced.
+      waitMsMax: this.#queryMsMax + 2 * endMsMax,
+      endMsMax,
+      onEnd: (query: EngineQuery, end: RunEnd, lane: QueryProcessName) => this.#ended(query, end, lane),
+      onWaited: (fairKey: string, ms: number) => options.onWaited?.(fairKey, ms),
+      onCrash: () => options.onCrash?.(),
+    }
+    this.#main = new EngineLane({
+      ...common,
+      name: 'query',
+      settings: settingsOf(options),
+      runningMax: options.runningMax ?? QUERIES_RUNNING_MAX,
+      limited: query => this.#limited(query),
+      queriesMaxOf: fairKey => this.#resourcesOf(fairKey)?.queriesMax ?? Number.POSITIVE_INFINITY,
+    })
+    this.#penalty = new EngineLane({
+      ...common,
+      name: 'penalty',
+      settings: penaltySettingsOf(options),
+      runningMax: PENALTY_RUNNING_MAX,
+      idleMs: options.penaltyIdleMs ?? PENALTY_IDLE_MS,
+      limited: ({ task, fairKey }) => ({ ...task, msMax: this.#msMaxOf(fairKey) }),
+      queriesMaxOf: () => PENALTY_RUNNING_MAX,
+    })
+  }
+
+  /** Starts the process. Resolves when it can run queries. Rejects if it fails before. */
+  async open(): Promise<void> {
+    try {
+      await this.#main.opened()
+    } catch (error) {
+      await this.stop()
+      throw error
+    }
+  }
+
+  warm(): void {
+    this.#main.warm()
+  }
+
+  async run(task: QueryTask, fairKey: string, verify = () => {}, gone?: AbortSignal): Promise<QueryDone> {
+    throwIfGone(gone)
+    if (this.#checking >= this.#waitingMax) throw QUEUE_FULL()
+    const checked = this.#ensureWhole(task, fairKey, gone)
+    if (checked !== undefined) {
+      await checked
+      throwIfGone(gone)
+    }
+    const own = { ...task, id: ++this.#queries }
+    let leave = () => {}
+    const done = new Promise<QueryDone>((resolve, reject) => {
+      const state = { wait: undefined, wasBesideCulprit: false, crashedIn: undefined }
+      const query: EngineQuery = { task: own, fairKey, verify, gone, resolve, reject, ...state }
+      this.#laneOf(query).add(query)
+      leave = this.#listen(query)
+    })
+    try {
+      return await done
+    } finally {
+      leave()
+    }
+  }
+
+  /** Ends the query when its client disconnects. Returns the end of that. */
+  #listen(query: EngineQuery): () => void {
+    const { gone } = query
+    if (gone === undefined) return () => {}
+    const known = this.#ofClient.get(gone)
+    const queries = known ?? new Set<EngineQuery>()
+    queries.add(query)
+    if (known === undefined) {
+      this.#ofClient.set(gone, queries)
+      gone.addEventListener('abort', this.#onGone)
+    }
+    return () => {
+      queries.delete(query)
+      if (queries.size > 0) return
+      this.#ofClient.delete(gone)
+      gone.removeEventListener('abort', this.#onGone)
+    }
+  }
+
+  /**
+   * Checks files before the query takes a place, so that other queries go on meanwhile. undefined:
+   * they are checked.
+   */
+  #ensureWhole(task: QueryTask, fairKey: string, gone: AbortSignal | undefined): Promise<void> | undefined {
+    const msMax = task.copyTo?.msMax ?? this.#msMaxOf(fairKey)
+    const checked = this.#options.ensureWhole(segmentsOf(task), { msMax, gone })
+    if (checked === undefined) return undefined
+    this.#checking += 1
+    return checked.finally(() => {
+      this.#checking -= 1
+    })
+  }
+
+  async parse(text: string, fairKey: string): Promise<Expression | BadQuery> {
+    const problem = sqlTextProblem(text)
+    return problem === undefined ? await this.#expressions.get(text, fairKey) : { badRequest: problem }
+  }
+
+  async parseStatement(text: string, fairKey: string): Promise<SqlStatement | BadQuery> {
+    const problem = sqlTextProblem(text, 'statement')
+    return problem === undefined ? await this.#statements.get(text, fairKey) : { badRequest: problem }
+  }
+
+  forget(files: readonly string[]): void {
+    for (const lane of [this.#main, this.#penalty]) lane.forget(files)
+  }
+
+  stats(): { readonly running: number; readonly waiting: number } {
+    const [main, penalty] = [this.#main, this.#penalty]
+    return { running: main.running + penalty.running, waiting: main.waiting + penalty.waiting }
+  }
+
+  waiting(): readonly (readonly [string, number])[] {
+    const all = this.#main.waitingOf()
+    for (const [fairKey, queries] of this.#penalty.waitingOf())
+      all.set(fairKey, (all.get(fairKey) ?? 0) + queries)
+    return [...all]
+  }
+
+  penalised(): readonly (readonly [string, number])[] {
+    return this.#penalties.all()
+  }
+
+  async stop(): Promise<void> {
+    const why = new Unavailable('stopping', 'Weir is stopping')
+    await Promise.all([this.#main.stop(why), this.#penalty.stop(why)])
+  }
+
+  #parse(text: string): Promise<Expression | BadQuery> {
+    return this.#twice(process => process.call('parse', text))
+  }
+
+  #parseStatement(text: string): Promise<SqlStatement | BadQuery> {
+    return this.#twice(process => process.call('parseStatement', text))
+  }
+
+  /** Calls the main process, and the next one if a query beside this call has ended it. */
+  async #twice<R>(call: (process: EngineCallee) => Promise<R>): Promise<R> {
+    const process = await this.#main.opened()
+    try {
+      return await call(process)
+    } catch (error) {
+      if (codeOf(error as Error) !== 'query_process') throw error
+    }
+    return await call(await this.#main.opened())
+  }
+
+  #propellerOf(fairKey: string): Propeller | undefined {
+    return this.#options.propellerOf?.(fairKey)
+  }
+
+  #resourcesOf(fairKey: string) {
+    const propeller = this.#propellerOf(fairKey)
+    return propeller && RESOURCES[propeller]
+  }
+
+  /** Time for a query of an application. */
+  #msMaxOf(fairKey: string): number {
+    return Math.min(this.#queryMsMax, this.#resourcesOf(fairKey)?.queryMsMax ?? Number.POSITIVE_INFINITY)
+  }
+
+  /** The task of a query in the main lane. */
+  #limited({ task, fairKey }: EngineQuery): QueryTask & { readonly msMax: number } {
+    const propeller = this.#propellerOf(fairKey)
+    const limited = { ...task, msMax: task.copyTo?.msMax ?? this.#msMaxOf(fairKey) }
+    return propeller === undefined ? limited : { ...limited, propeller }
+  }
+
+  #laneOf({ task, fairKey }: EngineQuery): EngineLane {
+    return task.isOfJob !== true && this.#penalties.has(fairKey) ? this.#penalty : this.#main
+  }
+
+  /** Answers a query that ran, or lets it run again. */
+  #ended(query: EngineQuery, end: RunEnd, lane: QueryProcessName): void {
+    if ('done' in end) query.resolve(end.done)
+    else if (end.lost === 'own') {
+      this.#penalise(query, 'a query did not end after its interrupt')
+      query.reject(query.gone?.aborted === true ? CLIENT_GONE() : TOOK_TOO_LONG())
+    } else if (query.gone?.aborted === true) query.reject(CLIENT_GONE())
+    else if (end.lost === 'other') this.#runBesideNoCulprit(query, end.error)
+    else if (end.lost === 'crash') this.#runAlone(query, end.error, lane)
+    else if (codeOf(end.error) === PROCESS_MEMORY) this.#findMemory(query, end.error, lane)
+    else if (query.crashedIn === 'query' && isOfSmallLane(end.error)) query.reject(LOST())
+    else {
+      if (codeOf(end.error) === 'timeout') this.#penalise(query, 'a query took too long')
+      query.reject(end.error)
+    }
+  }
+
+  /** A query that ran beside one that did not end runs again, once. */
+  #runBesideNoCulprit(query: EngineQuery, error: Error): void {
+    if (query.wasBesideCulprit) query.reject(error)
+    else {
+      query.wasBesideCulprit = true
+      this.#laneOf(query).addAgain(query)
+    }
+  }
+
+  /**
+   * A query whose process ended by itself runs again, once and alone. A long copy does not: it
+   * would keep the others of the penalty lane waiting. Its second crash counts as its fault.
+   */
+  #runAlone(query: EngineQuery, error: Error, lane: QueryProcessName): void {
+    if (isLong(query)) {
+      if (this.#isOfApplication(query) && this.#penalties.suspect(query.fairKey))
+        this.#penalise(query, 'the query process ended twice during a copy')
+      query.reject(error)
+    } else if (query.crashedIn === undefined) {
+      query.crashedIn = lane
+      this.#penalty.addAgain(query)
+    } else {
+      this.#penalise(query, 'a query ended two processes')
+      query.reject(error)
+    }
+  }
+
+  /** A query that has no memory where it is alone takes it itself. A long copy runs once. */
+  #findMemory(query: EngineQuery, error: Error, lane: QueryProcessName): void {
+    if (lane === 'query' && query.crashedIn === undefined && !isLong(query)) {
+      query.crashedIn = lane
+      this.#penalty.addAgain(query)
+      return
+    }
+    if (lane === 'penalty') this.#penalise(query, 'a query took all memory of its process')
+    query.reject(new Unavailable('query_memory', error.message))
+  }
+
+  /** Lets the application's queries run in the penalty lane from now on, those that wait too. */
+  #penalise(query: EngineQuery, why: string): void {
+    const { fairKey } = query
+    if (!this.#isOfApplication(query)) return
+    if (this.#penalties.add(fairKey))
+      warn(`the queries of application ${fairKey} run one by one in the penalty process for a time: ${why}`)
+    for (const waiting of this.#main.takeWaiting(fairKey)) this.#move(waiting)
+  }
+
+  #move(query: EngineQuery): void {
+    try {
+      this.#laneOf(query).add(query)
+    } catch (error) {
+      query.reject(error as Error)
+    }
+  }
+
+  /** False: it is of a job, or of a command. */
+  #isOfApplication({ task }: EngineQuery): boolean {
+    return task.isOfJob !== true && this.#options.propellerOf !== undefined
+  }
+}
+
+const TOOK_TOO_LONG = () => new Unavailable('timeout', 'the query took too long')
+
+function codeOf(error: Error): string | undefined {
+  return error instanceof Unavailable ? error.code : undefined
+}
+
+/** The penalty lane has less memory and fewer threads: such an error may be only its own. */
+function isOfSmallLane(error: Error): boolean {
+  return ['timeout', 'query_memory'].includes(codeOf(error) ?? '')
+}
+
+function settingsOf(options: EngineOptions): EngineSettings {
+  return {
+    segmentFolder: options.segmentFolder,
+    temporaryFolder: options.temporaryFolder,
+    outputFolder: options.outputFolder,
+    kernel: options.kernel,
+    threads: options.threads,
+    memoryBytes: options.memoryBytes ?? QUERY_MEMORY_BYTES,
+    deletionVectorBytesMax: options.deletionVectorBytesMax ?? DELETION_VECTORS_BYTES_MAX,
+    queryMsMax: options.queryMsMax ?? QUERY_MS_MAX,
+  }
+}
+
+/** All queries of the penalty process share one instance of DuckDB, since they run one by one. */
+function penaltySettingsOf(options: EngineOptions): EngineSettings {
+  const settings = settingsOf(options)
+  return {
+    ...settings,
+    process: 'penalty',
+    threads: 1,
+    memoryBytes: settings.memoryBytes * PENALTY_MEMORY_SHARE,
+    deletionVectorBytesMax: settings.deletionVectorBytesMax * PENALTY_MEMORY_SHARE,
+  }
+}

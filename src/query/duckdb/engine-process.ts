@@ -1,0 +1,205 @@
+/**
+ * Keeps one query process running: starts it when it is first needed, and again when it has ended.
+ *
+ *   start ──► opens ──► serves ──► fails ──► starts: after queries at once, else the later the more
+ *                 ▲        │                 often it failed
+ *                 └─ use ─ rests
+ *
+ * DuckDB's native code may crash, and the kernel may end a process that takes too much memory. The
+ * calls of the process then reject with `query_process`; nothing else of Weir notices.
+ *
+ * A process that crashed while it ran queries starts again at once: these queries go to another
+ * lane (engine-lane.ts), and others should not wait for what they did.
+ */
+
+import type { Callee } from '../../util/callee.ts'
+import { monotonicMs } from '../../util/clock.ts'
+import { Unavailable } from '../../util/errors.ts'
+import {
+  ENGINE_RESTART_MS_MAX,
+  ENGINE_RESTART_MS_MIN,
+  ENGINE_STEADY_MS,
+  QUERY_HEAP_MIB,
+  QUERY_NICE,
+} from '../../util/limits.ts'
+import type { QueryProcessName } from '../../util/paths.ts'
+import { startProcess } from '../../util/process-kit.ts'
+import { warn } from '../../util/say.ts'
+import { dataBytesOf } from './duckdb-limits.ts'
+import type { EngineCalls, EngineSettings } from './engine-calls.ts'
+
+export type EngineCallee = Callee<EngineCalls>
+
+interface EngineProcessOptions {
+  readonly name: QueryProcessName
+  readonly settings: EngineSettings
+  readonly crashAt: string
+  /** A process can run queries. */
+  readonly onOpen: () => void
+  /** A process could not start; the next one may. Queries should not wait for it. */
+  readonly onCannotOpen: (error: Error) => void
+  /** A process has ended by itself. Its calls are rejected. */
+  readonly onCrash: () => void
+}
+
+interface Waiter {
+  readonly resolve: (process: EngineCallee) => void
+  readonly reject: (error: Error) => void
+}
+
+export class EngineProcess {
+  readonly #options: EngineProcessOptions
+  #current: EngineCallee | undefined
+  #isOpen = false
+  #openedMs = 0
+  /** It has run a query. */
+  #wasUsed = false
+  /** It ends because it has no work. True: it is needed again meanwhile. */
+  #resting: { isNeeded: boolean } | undefined
+  /** Processes that failed without a query, one soon after the other. */
+  #failures = 0
+  #restart: NodeJS.Timeout | undefined
+  #stopping: Unavailable | undefined
+  #waiting: Waiter[] = []
+
+  constructor(options: EngineProcessOptions) {
+    this.#options = options
+  }
+
+  /** The process that can run queries now. */
+  get open(): EngineCallee | undefined {
+    return this.#isOpen ? this.#current : undefined
+  }
+
+  /** The same, for a query that begins now. */
+  use(): EngineCallee | undefined {
+    if (this.#isOpen) this.#wasUsed = true
+    return this.open
+  }
+
+  /** Starts a process, unless one runs or will start after a failure. */
+  start(): void {
+    if (this.#resting !== undefined) this.#resting.isNeeded = true
+    if (this.#current === undefined && this.#restart === undefined && this.#stopping === undefined)
+      this.#launch()
+  }
+
+  /** The process that can run queries, when there is one. Rejects if the next one cannot start. */
+  opened(): Promise<EngineCallee> {
+    this.start()
+    return new Promise((resolve, reject) => {
+      if (this.#stopping !== undefined) reject(this.#stopping)
+      else if (this.open !== undefined) resolve(this.open)
+      else this.#waiting.push({ resolve, reject })
+    })
+  }
+
+  /** Ends a process that has no work, in order. The next start waits for its end. */
+  rest(msMax: number): void {
+    const process = this.open
+    if (process === undefined || this.#stopping !== undefined) return
+    this.#isOpen = false
+    this.#resting = { isNeeded: false }
+    void this.#end(process, msMax).then(() => {
+      const { isNeeded } = this.#resting ?? { isNeeded: false }
+      this.#resting = undefined
+      this.#current = undefined
+      if (isNeeded) this.start()
+    })
+  }
+
+  /** Ends the process in order, or after `msMax` at once. `why`: the error of all later calls. */
+  async stop(why: Unavailable, msMax: number): Promise<void> {
+    this.#stopping ??= why
+    clearTimeout(this.#restart)
+    this.#settleWaiting(({ reject }) => reject(why))
+    if (this.#current !== undefined) await this.#end(this.#current, msMax)
+  }
+
+  async #end(process: EngineCallee, msMax: number): Promise<void> {
+    process.stop().catch(() => {}) // a process that failed has ended too
+    const last = setTimeout(() => void process.terminate(), msMax)
+    await process.exited
+    clearTimeout(last)
+  }
+
+  /**
+   * Ends the process, whose calls reject, and starts the next one at once. `why` stands in the log.
+   */
+  async replace(process: EngineCallee, why: string): Promise<void> {
+    if (this.open !== process) return // it has failed meanwhile
+    this.#isOpen = false // no further query is sent to it
+    await process.terminate()
+    if (this.#current === process) this.#failed(new Error(why), true, true)
+  }
+
+  #launch(): void {
+    const { name, settings, crashAt, onOpen } = this.#options
+    this.#restart = undefined
+    this.#wasUsed = false
+    const process = startProcess<EngineCalls>({
+      name,
+      file: new URL('../../../workers/query.js', import.meta.url),
+      data: settings,
+      nice: QUERY_NICE,
+      heapMiB: QUERY_HEAP_MIB,
+      dataBytesMax: dataBytesOf(settings),
+      crashAt,
+      lost: () => this.#stopping ?? LOST(),
+      onCrash: error => this.#failed(error),
+    })
+    this.#current = process
+    process.call('open', undefined).then(
+      () => {
+        if (this.#current !== process) return // it crashed in the same turn
+        this.#isOpen = true
+        this.#openedMs = monotonicMs()
+        this.#settleWaiting(({ resolve }) => resolve(process))
+        onOpen()
+      },
+      async (error: Error) => {
+        if (this.#current !== process) return // it crashed, and onCrash has told
+        await process.terminate()
+        this.#failed(error)
+      },
+    )
+  }
+
+  /** `hadQueries`: it ran queries, one of which is the likely cause. */
+  #failed(error: Error, wasOpen = this.#isOpen, hadQueries = wasOpen && this.#wasUsed): void {
+    if (this.#resting !== undefined) return // rest() goes on
+    this.#current = undefined
+    this.#isOpen = false
+    if (this.#stopping !== undefined) return
+    const wasSteady = wasOpen && monotonicMs() - this.#openedMs >= ENGINE_STEADY_MS
+    if (hadQueries) this.#failures = 0
+    else this.#failures = wasSteady ? 1 : this.#failures + 1
+    const delayMs = restartDelayMs(this.#failures)
+    const when = delayMs === 0 ? 'at once' : `in ${delayMs} ms`
+    const [what] = error.message.split('\n', 1)
+    warn(`queries fail: ${what}; the next ${this.#options.name} process starts ${when}`)
+    this.#restart = setTimeout(() => this.#launch(), delayMs)
+    this.#options.onCrash()
+    if (wasOpen) return
+    const cause = new Unavailable('query_process', `the query process cannot start: ${what}`)
+    this.#settleWaiting(({ reject }) => reject(cause))
+    this.#options.onCannotOpen(cause)
+  }
+
+  #settleWaiting(settle: (waiter: Waiter) => void): void {
+    for (const waiter of this.#waiting.splice(0)) settle(waiter)
+  }
+}
+
+/** The cause stands in the log: clients should know what to do, not how the engine works. */
+export const LOST = () =>
+  new Unavailable(
+    'query_process',
+    'the query process ended while it worked on this query: send the query again',
+  )
+
+/** The first restart is at once; each further one waits twice as long. */
+function restartDelayMs(failures: number): number {
+  if (failures <= 1) return 0
+  return Math.min(ENGINE_RESTART_MS_MAX, ENGINE_RESTART_MS_MIN * 2 ** (failures - 2))
+}

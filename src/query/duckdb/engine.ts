@@ -1,0 +1,386 @@
+/**
+ * Runs statements in DuckDB, in the query process.
+ *
+ *   W-8   A statement over a damaged or missing segment rejects with SegmentDamaged, which names
+ *         the segment. A count is never short.
+ *   W-11  Values become strings here, chunk by chunk, not on the main thread.
+ *
+ *   run(task)   deletion vectors → views or a table · `WITH rows AS (…) statement` · read chunks ·
+ *   print
+ */
+import { dirname } from 'node:path'
+import type { DuckDBConnection, DuckDBDataChunk, DuckDBResult } from '@duckdb/node-api'
+import type { Propeller } from '../../catalog/documents/model.ts'
+import type { QuerySegment } from '../../index/index-types.ts'
+import { assert } from '../../util/assert.ts'
+import { monotonicMs } from '../../util/clock.ts'
+import { DuckDBTypeId, StatementType } from '../../util/duckdb.ts'
+import { typedError, withoutDetails } from '../../util/duckdb-errors.ts'
+import { Unavailable } from '../../util/errors.ts'
+import { ANSWER_CHARACTERS_MAX, SCHEMAS_CACHED_MAX } from '../../util/limits.ts'
+import { tryNative } from '../../util/native.ts'
+import { quoteText } from '../../util/sql.ts'
+import { rawColumn, textBytes, wholeTexts } from '../arrow/duckdb-vectors.ts'
+import { copyBatches } from '../arrow/record-batches.ts'
+import type { Expression, SqlStatement } from '../expression/ast.ts'
+import type { BadQuery } from '../expression/values.ts'
+import type {
+  CopyTarget,
+  ParquetTarget,
+  PoolRows,
+  QueryDone,
+  QueryTask,
+  RowRange,
+} from '../plan/query-task.ts'
+import { ChunkWork } from './chunk-work.ts'
+import { DeletedRowSets, makeDeletedTable, type NativeLiveRows } from './deleted-rows.ts'
+import { DuckdbInstances, spillFolderOf } from './duckdb-instances.ts'
+import { LARGEST_PROPELLER } from './duckdb-limits.ts'
+import { boundType, duckdbValue, printValue } from './duckdb-values.ts'
+import type { EngineSettings } from './engine-calls.ts'
+import {
+  countDeletedRows,
+  countLiveRows,
+  countLiveRowsIn,
+  deletedName,
+  isLimited,
+  type PoolSources,
+  type SegmentSource,
+  withRows,
+} from './live-rows.ts'
+import { SqlParser } from './parse-sql.ts'
+import { holdsFiles, RoomGuard } from './room-guard.ts'
+
+/** An interrupt has no effect while no statement runs, so it is repeated at this interval. */
+const INTERRUPT_AGAIN_MS = 50
+
+type WhyStopped = 'timeout' | 'stopping' | 'client_gone' | 'query_disk'
+
+const STOPPED: Readonly<Record<WhyStopped, string>> = {
+  timeout: 'the query took too long',
+  stopping: 'Weir is stopping',
+  client_gone: 'the client has disconnected',
+  query_disk:
+    'the disk of the server has no room for the rows that the query keeps aside: ask for fewer rows, groups or columns, or try again when there is room',
+}
+
+interface Running {
+  readonly id: number | undefined
+  readonly connection: DuckDBConnection
+  /** Undefined: the instance lacks the native function, and tables tell deleted rows. */
+  readonly sets: DeletedRowSets | undefined
+  /** Views of `sets`, which end with the query. */
+  readonly views: number[]
+  stopped: WhyStopped | undefined
+}
+
+type Row = readonly (string | null)[]
+
+export class Engine {
+  readonly #instances: DuckdbInstances
+  readonly #sets: DeletedRowSets | undefined
+  readonly #parser: SqlParser
+  readonly #settings: EngineSettings
+  readonly #running = new Set<Running>()
+  /** Ids of queries that are about to run; true: it was cancelled meanwhile. */
+  readonly #beginning = new Map<number, boolean>()
+  #stopping = false
+  readonly #room: RoomGuard
+  readonly #chunkWork = new ChunkWork()
+  /** The columns of segments, by pool and schema version. */
+  readonly #columns = new Map<string, ReadonlySet<string>>()
+
+  private constructor(instances: DuckdbInstances, parser: SqlParser, settings: EngineSettings) {
+    this.#instances = instances
+    const native = tryNative<NativeLiveRows>(settings.kernel)
+    this.#sets = native && new DeletedRowSets(native, settings.deletionVectorBytesMax)
+    this.#parser = parser
+    this.#settings = settings
+    this.#room = new RoomGuard(settings.temporaryFolder)
+  }
+
+  /** Opens an engine. Its DuckDB instances are locked. */
+  static async open(settings: EngineSettings): Promise<Engine> {
+    const instances = new DuckdbInstances(settings)
+    // An engine that cannot open fails here, not at its first query.
+    const { duckdb } = await instances.of(LARGEST_PROPELLER)
+    return new Engine(instances, await SqlParser.open(duckdb), settings)
+  }
+
+  /**
+   * Rejects with Unavailable (`timeout`, `stopping`, `client_gone`, `query_memory`,
+   * `query_disk`, `too_much_work`, `too_many_rows`, `answer_too_large`) or SegmentDamaged.
+   */
+  async run(task: QueryTask): Promise<QueryDone> {
+    const began = monotonicMs()
+    const propeller = task.propeller ?? LARGEST_PROPELLER
+    const running = await this.#begin(task.id, propeller)
+    const msMax = task.msMax ?? this.#settings.queryMsMax
+    const timer = setTimeout(() => interrupt(running, 'timeout'), msMax)
+    const again = setInterval(() => {
+      if (running.stopped !== undefined) running.connection.interrupt()
+    }, INTERRUPT_AGAIN_MS)
+    const unwatch = this.#room.watch({
+      writes: () => this.#writes(propeller, task.copyTo),
+      end: () => interrupt(running, 'query_disk'),
+    })
+    const pools = [task, ...(task.others ?? [])].map(withoutEmpty)
+    const segments = pools.flatMap(pool => pool.segments)
+    try {
+      const { columns, rows } = await this.#answer(running, task, pools)
+      return { columns, rows, ...cost(segments, task.rowRange), durationMs: monotonicMs() - began }
+    } catch (error) {
+      const typed = stoppedError(running) ?? (await this.#typedError(running, error, segments))
+      throw isLimited(task.statement) ? withoutDetails(typed) : typed
+    } finally {
+      clearTimeout(timer)
+      clearInterval(again)
+      unwatch()
+      this.#running.delete(running)
+      for (const view of running.views) running.sets?.end(view)
+      running.connection.closeSync()
+    }
+  }
+
+  /** Connects. The query may be cancelled, and the engine stopped, while the connection is made. */
+  async #begin(id: number | undefined, propeller: Propeller): Promise<Running> {
+    if (id !== undefined) this.#beginning.set(id, false)
+    try {
+      const { duckdb, hasIsLive } = await this.#instances.of(propeller)
+      const connection = await duckdb.connect()
+      const sets = hasIsLive ? this.#sets : undefined
+      const running: Running = { id, connection, sets, views: [], stopped: undefined }
+      if (id !== undefined && this.#beginning.get(id) === true) running.stopped = 'client_gone'
+      if (this.#stopping) running.stopped = 'stopping'
+      this.#running.add(running)
+      return running
+    } finally {
+      if (id !== undefined) this.#beginning.delete(id)
+    }
+  }
+
+  /** True while a query writes to the disk of the data folder: DuckDB does, or it copies rows. */
+  #writes(propeller: Propeller, copyTo: CopyTarget | undefined): boolean {
+    const { temporaryFolder } = this.#settings
+    const copies = copyTo !== undefined && dirname(copyTo.file) === temporaryFolder
+    return copies || holdsFiles(spillFolderOf(this.#settings, propeller))
+  }
+
+  /** Interrupts the query of this id, if it runs. It rejects with Unavailable (`client_gone`). */
+  cancel(id: number): void {
+    if (this.#beginning.has(id)) this.#beginning.set(id, true)
+    for (const running of this.#running) if (running.id === id) interrupt(running, 'client_gone')
+  }
+
+  /**
+   * The expression of a user's SQL text, or BadQuery. Rejects with Unavailable (`query_memory`).
+   */
+  parse(text: string): Promise<Expression | BadQuery> {
+    return this.#parser.parse(text)
+  }
+
+  /** The same for a whole SELECT. */
+  parseStatement(text: string): Promise<SqlStatement | BadQuery> {
+    return this.#parser.parseStatement(text)
+  }
+
+  /** Drops the deleted rows of these files. No manifest names them any more. */
+  forget(files: readonly string[]): void {
+    this.#sets?.forget(files)
+  }
+
+  /** Interrupts all queries, later ones included. Each rejects with Unavailable (`stopping`). */
+  interruptAll(): void {
+    this.#stopping = true
+    for (const running of this.#running) interrupt(running, 'stopping')
+  }
+
+  /** No query may run any more. */
+  async close(): Promise<void> {
+    assert(this.#running.size === 0, 'no query runs when the engine closes')
+    this.#parser.close()
+    await this.#instances.close()
+  }
+
+  async #typedError(running: Running, error: unknown, segments: readonly QuerySegment[]): Promise<unknown> {
+    const read = async (sql: string) => await (await running.connection.run(sql)).getRows()
+    const found = await typedError(error, 'query', segments, read)
+    return stoppedError(running) ?? found
+  }
+
+  async #answer(running: Running, task: QueryTask, pools: readonly PoolRows[]) {
+    const { statement } = task
+    const restrictions = [statement.restriction, ...(statement.otherRestrictions ?? [])]
+    const read: PoolSources[] = []
+    const hasPositions = statement.hasPositions === true
+    for (const [index, pool] of pools.entries()) {
+      const sources = await this.#sourcesOf(running, pool, index)
+      const rowRange = index === 0 ? task.rowRange : undefined
+      read.push({ ...sources, restriction: restrictions[index], rowRange, hasPositions })
+    }
+    const files = pools.flatMap(({ segments }) => segments.map(({ file }) => file))
+    return await this.#execute(running, task, withRows(read, statement), files)
+  }
+
+  /** The segments of one pool. Their deleted rows are in a view or in a table from here on. */
+  async #sourcesOf(running: Running, { schema, segments }: PoolRows, index: number): Promise<PoolSources> {
+    const whole: SegmentSource[] = []
+    const reduced: SegmentSource[] = []
+    const withDeleted: QuerySegment[] = []
+    for (const segment of segments) {
+      const { file, meta, deletionVectors } = segment
+      const columns = await this.#columnsOf(running, `${schema.pool} ${meta.schemaVersion}`, file)
+      const hasDeleted = countDeletedRows(deletionVectors) > 0
+      if (hasDeleted) withDeleted.push(segment)
+      ;(hasDeleted ? reduced : whole).push({ file, columns })
+    }
+    if (reduced.length === 0) return { schema, whole, reduced: undefined }
+    const view = running.sets?.begin(withDeleted)
+    if (view !== undefined) {
+      running.views.push(view)
+      return { schema, whole, reduced: { sources: reduced, skipping: { by: 'view', view } } }
+    }
+    const table = deletedName(index)
+    await makeDeletedTable(running.connection, table, withDeleted)
+    return { schema, whole, reduced: { sources: reduced, skipping: { by: 'table', table } } }
+  }
+
+  /**
+   * The columns of a file. Segments of one pool and schema version have equal columns and share one
+   * set.
+   */
+  async #columnsOf(running: Running, key: string, file: string): Promise<ReadonlySet<string>> {
+    const known = this.#columns.get(key)
+    if (known !== undefined) return known
+    throwIfStopped(running)
+    // Not DESCRIBE, whose names are values: the package removes U+FEFF from the beginning of a text
+    // value.
+    const sql = `SELECT * FROM read_parquet([${quoteText(file)}]) LIMIT 0`
+    const columns = new Set((await running.connection.run(sql)).columnNames())
+    if (this.#columns.size >= SCHEMAS_CACHED_MAX) this.#columns.clear()
+    this.#columns.set(key, columns)
+    return columns
+  }
+
+  async #execute(running: Running, task: QueryTask, select: string, files: readonly string[]) {
+    throwIfStopped(running)
+    const { work = [] } = task.statement
+    await this.#chunkWork.check(running.connection, work, files, () => throwIfStopped(running))
+    const { copyTo } = task
+    if (copyTo !== undefined) this.#checkTarget(copyTo)
+    const isCopy = copyTo?.format === 'parquet'
+    const prepared = await running.connection.prepare(isCopy ? parquetCopySql(select, copyTo) : select)
+    try {
+      const type = isCopy ? StatementType.COPY : StatementType.SELECT
+      assert(prepared.statementType === type, 'the planner makes SELECT statements only')
+      const { bounds } = task.statement
+      bounds.forEach((bound, index) => {
+        prepared.bindValue(index + 1, duckdbValue(bound), boundType(bound))
+      })
+      throwIfStopped(running)
+      const result = await prepared.stream()
+      if (copyTo?.format === 'arrow') {
+        const check = () => throwIfStopped(running)
+        const rows = await copyBatches(result, copyTo.types, copyTo.file, this.#settings.kernel, check)
+        return { columns: ['Count'], rows: [[String(rows)]] }
+      }
+      return { columns: result.columnNames(), rows: await readRows(running, result, task.rowsMax) }
+    } finally {
+      prepared.destroySync()
+    }
+  }
+
+  #checkTarget({ file }: CopyTarget): void {
+    const { temporaryFolder, outputFolder } = this.#settings
+    assert([temporaryFolder, outputFolder].includes(dirname(file)), 'copies go to the folders for them')
+  }
+}
+
+function parquetCopySql(sql: string, target: ParquetTarget): string {
+  const options = [
+    'FORMAT parquet',
+    `COMPRESSION ${target.compression}`,
+    // Level 1 takes half the CPU of DuckDB's level 3, and the files are as large.
+    ...(target.compression === 'zstd' ? ['COMPRESSION_LEVEL 1'] : []),
+    `ROW_GROUP_SIZE ${Math.trunc(target.rowGroupRows)}`,
+    'USE_TMP_FILE false', // the caller renames the file when it is complete
+    ...(target.hasDictionaries ? [] : ['DICTIONARY_SIZE_LIMIT 0']),
+  ]
+  return `COPY (${sql}) TO ${quoteText(target.file)} (${options.join(', ')})`
+}
+
+async function readRows(running: Running, result: DuckDBResult, rowsMax: number): Promise<Row[]> {
+  const rows: Row[] = []
+  let characters = 0
+  for (;;) {
+    throwIfStopped(running)
+    const chunk = await result.fetchChunk()
+    if (chunk === null || chunk.rowCount === 0) return rows
+    if (rows.length + chunk.rowCount > rowsMax)
+      throw new Unavailable('too_many_rows', `the answer has more than ${rowsMax} rows`)
+    // A chunk may name one long text in each of its rows: as many JavaScript strings.
+    if (characters + charactersMin(chunk) > ANSWER_CHARACTERS_MAX) throw answerTooLarge()
+    const columns = Array.from({ length: chunk.columnCount }, (_, column) => printColumn(chunk, column))
+    for (const column of columns)
+      for (const text of column) characters += Math.max(VALUE_CHARACTERS_MIN, text?.length ?? 0)
+    if (characters > ANSWER_CHARACTERS_MAX) throw answerTooLarge()
+    for (let row = 0; row < chunk.rowCount; row++) rows.push(columns.map(column => column[row] ?? null))
+  }
+}
+
+/** What a value counts at least: JSON writes `null`. */
+const VALUE_CHARACTERS_MIN = 4
+/** UTF-8 takes up to this many bytes for a unit of a JavaScript string. */
+const UNIT_BYTES_MAX = 3
+
+/** Characters that a chunk has at least, from the lengths of its texts in bytes. */
+function charactersMin(chunk: DuckDBDataChunk): number {
+  let characters = 0
+  for (let index = 0; index < chunk.columnCount; index++) {
+    const isText = chunk.getColumnVector(index).type.typeId === DuckDBTypeId.VARCHAR
+    characters += isText
+      ? textBytes(rawColumn(chunk, index, 'STRING'), 0, chunk.rowCount) / UNIT_BYTES_MAX
+      : chunk.rowCount * VALUE_CHARACTERS_MIN
+  }
+  return characters
+}
+
+function answerTooLarge(): Unavailable {
+  return new Unavailable('answer_too_large', `the answer has more than ${ANSWER_CHARACTERS_MAX} characters`)
+}
+
+function printColumn(chunk: DuckDBDataChunk, column: number): readonly (string | null)[] {
+  const { typeId } = chunk.getColumnVector(column).type
+  return typeId === DuckDBTypeId.VARCHAR
+    ? wholeTexts(chunk, column)
+    : chunk.getColumnValues(column).map(value => printValue(value, typeId))
+}
+
+/** Segments without rows have no file. */
+function withoutEmpty({ schema, segments }: PoolRows): PoolRows {
+  return { schema, segments: segments.filter(({ meta }) => meta.rows > 0) }
+}
+
+function cost(segments: readonly QuerySegment[], rowRange: RowRange | undefined) {
+  const [first] = segments
+  const isPart = rowRange !== undefined && first !== undefined
+  return {
+    recordsProcessed: isPart ? countLiveRowsIn(first, rowRange) : countLiveRows(segments),
+    bytesProcessed: segments.reduce((sum, { meta }) => sum + meta.bytes, 0),
+  }
+}
+
+function interrupt(running: Running, why: WhyStopped): void {
+  running.stopped ??= why
+  running.connection.interrupt()
+}
+
+function stoppedError(running: Running): Unavailable | undefined {
+  if (running.stopped === undefined) return undefined
+  return new Unavailable(running.stopped, STOPPED[running.stopped])
+}
+
+function throwIfStopped(running: Running): void {
+  const error = stoppedError(running)
+  if (error !== undefined) throw error
+}

@@ -1,0 +1,150 @@
+/**
+ * Parses users' SQL with DuckDB's own grammar, in the query process. json_serialize_sql only
+ * parses: it binds no name and runs nothing. The text is a value of the call, so it is never a
+ * statement.
+ *
+ *   W-11  A hostile text may take some ms, which the main thread must not spend.
+ */
+import type { DuckDBConnection, DuckDBInstance, DuckDBPreparedStatement } from '@duckdb/node-api'
+import { isOutOfMemory } from '../../util/duckdb-errors.ts'
+import { Unavailable } from '../../util/errors.ts'
+import type { Expression, SqlStatement } from '../expression/ast.ts'
+import { readStatement } from '../expression/read-statement.ts'
+import { readTree } from '../expression/read-tree.ts'
+import { type SqlForm, sqlTextProblem } from '../expression/text-problem.ts'
+import { isNode } from '../expression/tree-node.ts'
+import type { BadQuery } from '../expression/values.ts'
+
+const PARSE =
+  'SELECT json_serialize_sql($1::VARCHAR, skip_null := true, skip_empty := true, skip_default := true)'
+const KEYWORDS = `SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category <> 'unreserved'`
+/** Keywords that stand before errors of any kind. */
+const COMMON =
+  'all and any as asc between by case desc distinct else exists from having in is like limit not on or select then union when where with'.split(
+    ' ',
+  )
+/** A keyword is shorter. */
+const KEYWORD_CHARACTERS_MAX = 40
+/** The break ends a comment in the last line. */
+const BEFORE = 'SELECT ('
+const AFTER = '\n)'
+
+/** Parses one text at a time, on a connection of its own. */
+export class SqlParser {
+  readonly #connection: DuckDBConnection
+  readonly #statement: DuckDBPreparedStatement
+  /** In lower case: those that are no name without double quotes. */
+  readonly #keywords: ReadonlySet<string>
+  /** The end of the queue. */
+  #lastTurn: Promise<unknown> = Promise.resolve()
+
+  private constructor(
+    connection: DuckDBConnection,
+    statement: DuckDBPreparedStatement,
+    keywords: readonly string[],
+  ) {
+    this.#connection = connection
+    this.#statement = statement
+    this.#keywords = new Set(keywords.filter(word => !COMMON.includes(word)))
+  }
+
+  static async open(instance: DuckDBInstance): Promise<SqlParser> {
+    const connection = await instance.connect()
+    const keywords = (await (await connection.run(KEYWORDS)).getRows()).map(([word]) => String(word))
+    return new SqlParser(connection, await connection.prepare(PARSE), keywords)
+  }
+
+  /** The tree of one expression, or BadQuery. Rejects with Unavailable if there is no memory. */
+  parse(text: string): Promise<Expression | BadQuery> {
+    return this.#inTurn(() => this.#parse(text, 'expression', `${BEFORE}${text}${AFTER}`, readTree))
+  }
+
+  /** The tree of one SELECT, or BadQuery. Rejects with Unavailable if there is no memory. */
+  parseStatement(text: string): Promise<SqlStatement | BadQuery> {
+    return this.#inTurn(() => this.#parse(text, 'statement', text, readStatement))
+  }
+
+  #inTurn<T>(parse: () => Promise<T>): Promise<T> {
+    const turn = this.#lastTurn.then(parse)
+    this.#lastTurn = turn.catch(() => undefined) // the caller gets the failure
+    return turn
+  }
+
+  close(): void {
+    this.#statement.destroySync()
+    this.#connection.closeSync()
+  }
+
+  async #parse<Tree>(
+    text: string,
+    form: SqlForm,
+    sql: string,
+    read: (json: unknown, sql: string) => Tree | BadQuery,
+  ): Promise<Tree | BadQuery> {
+    const problem = sqlTextProblem(text, form)
+    if (problem !== undefined) return { badRequest: problem }
+    const answer = await this.#serialize(sql)
+    if (typeof answer !== 'string') return answer
+    const json = readAnswer(answer)
+    if (isNode(json) && json['error'] !== true) return read(json, sql)
+    if (form === 'expression' && isAtOwnEnd(json, sql)) return { badRequest: 'syntax error at end of input' }
+    return { badRequest: `${syntaxError(json, form)}${this.#hint(json, sql)}` }
+  }
+
+  /** What to do where the last word before a syntax error, or the next one, is a keyword. */
+  #hint(json: unknown, sql: string): string {
+    const at = isNode(json) ? Number(json['position']) : Number.NaN
+    if (!Number.isSafeInteger(at)) return ''
+    // The parser counts characters, of which some are two of JavaScript.
+    const characters = [...sql]
+    const before = characters.slice(Math.max(0, at - KEYWORD_CHARACTERS_MAX), at).join('')
+    const behind = characters.slice(at, at + KEYWORD_CHARACTERS_MAX).join('')
+    const words = [before.trimEnd().split(/\W/).at(-1), behind.split(/\W/)[0]]
+    const keyword = words.find(word => this.#keywords.has(word?.toLowerCase() ?? ''))
+    return keyword === undefined ? '' : `; if "${keyword}" is a name, write it in double quotes`
+  }
+
+  async #serialize(sql: string): Promise<string | BadQuery> {
+    try {
+      this.#statement.bindVarchar(1, sql)
+      const rows = await (await this.#statement.run()).getRows()
+      const [answer] = rows[0] ?? []
+      if (typeof answer === 'string') return answer
+    } catch (error) {
+      if (isOutOfMemory(error)) throw new Unavailable('query_memory', 'the parser has no memory')
+      // The parser throws for a few kinds of hopeless texts instead of answering.
+    }
+    return { badRequest: 'the text is not SQL' }
+  }
+}
+
+/** True for a syntax error at the last `)`, which the caller did not write. */
+function isAtOwnEnd(json: unknown, sql: string): boolean {
+  // The parser counts characters, of which some are two of JavaScript.
+  return isNode(json) && Number(json['position']) === [...sql].length - 1
+}
+
+/** DuckDB writes a number beyond a double's range as Infinity, which is no JSON. */
+function readAnswer(answer: string): unknown {
+  try {
+    return JSON.parse(answer.replaceAll(/"value":-?Infinity\b/g, '"value":null'))
+  } catch {
+    return undefined
+  }
+}
+
+/** The parser's message about the caller's own text. Other kinds of errors tell nothing useful. */
+function syntaxError(json: unknown, form: SqlForm): string {
+  if (!isNode(json) || json['error_type'] !== 'parser')
+    return form === 'statement'
+      ? 'a text of SQL is exactly one SELECT'
+      : 'the text is not SQL of the supported syntax'
+  const message = json['error_message']
+  return typeof message === 'string' ? firstLine(message) : 'the text is not SQL'
+}
+
+function firstLine(message: string): string {
+  const [line = ''] = message.split('\n', 1)
+  // What DuckDB advises is not for callers.
+  return (line.split(' Use "SET', 1)[0] ?? '').slice(0, 200)
+}

@@ -1,0 +1,443 @@
+/**
+ * A checked expression as SQL of DuckDB. Every value of a caller is bound; the only texts of the
+ * caller in the SQL are quoted names of columns that the schema has. A dialect of another engine is
+ * another file like this one.
+ *
+ *   integers   BIGINT up to 62 bits, HUGEINT up to 126. The checker makes larger ones real.
+ *   casts      TRY_CAST: a value that does not fit is null
+ *   times      of the years -90000 to 90000. A computed one beyond them is null, since DuckDB's
+ *              calendar ends with errors: its years are -290308 to 294247.
+ */
+import { AssertionFailed, assert, must } from '../../util/assert.ts'
+import { QUANTILES_MAX } from '../../util/limits.ts'
+import { quoteName } from '../../util/sql.ts'
+import type { IntervalUnit } from '../expression/ast.ts'
+import { READ_PARTS } from '../expression/functions.ts'
+import type { Select } from '../expression/select.ts'
+import type { Typed, ValueKind } from '../expression/typed.ts'
+import type { Bound } from '../expression/values.ts'
+import { sqlType } from './duckdb-values.ts'
+import { TextWorkCounter } from './text-work.ts'
+import { Binder, planLike } from './write-like.ts'
+import { timeKeySql } from './write-time-key.ts'
+
+/** Operations that are a function of the same name, or of this one. */
+const FUNCTIONS: Readonly<Record<string, string>> = {
+  coalesce: 'COALESCE',
+  greatest: 'GREATEST',
+  least: 'LEAST',
+  lower: 'lower',
+  upper: 'upper',
+  trim: 'trim',
+  ltrim: 'ltrim',
+  rtrim: 'rtrim',
+  length: 'length',
+  concat: 'concat',
+  starts_with: 'starts_with',
+  ends_with: 'ends_with',
+  contains: 'contains',
+  min: 'MIN',
+  max: 'MAX',
+  count: 'COUNT',
+}
+const COMPARISONS: Readonly<Record<string, string>> = {
+  DISTINCT_FROM: 'IS DISTINCT FROM',
+  NOT_DISTINCT_FROM: 'IS NOT DISTINCT FROM',
+  '=': '=',
+  '<>': '<>',
+  '<': '<',
+  '<=': '<=',
+  '>': '>',
+  '>=': '>=',
+}
+const NULL_TYPES: Readonly<Record<ValueKind, string>> = {
+  boolean: 'BOOLEAN',
+  text: 'VARCHAR',
+  integer: 'BIGINT',
+  real: 'DOUBLE',
+  date: 'DATE',
+  instant: 'TIMESTAMP',
+  json: 'VARCHAR',
+  interval: 'INTERVAL',
+  null: 'BOOLEAN',
+}
+const DEVIATIONS: readonly string[] = ['stddev_samp', 'stddev_pop', 'var_samp', 'var_pop']
+/** Beyond it DuckDB's squares overflow, which is an error there. */
+const DEVIATION_MAX = '1e150'
+/** Beyond it DuckDB refuses the offsets of substring. */
+const OFFSET_MAX = '1000000000'
+/** An offset of so many bits is never beyond it. */
+const OFFSET_BITS = 29
+/** All of them can be printed. The year before 1 is `0001 (BC)`. */
+const IN_TIMES = "BETWEEN '90001-01-01 (BC) 00:00:00'::TIMESTAMP AND '90000-12-31 23:59:59.999999'::TIMESTAMP"
+const IN_DATES = "BETWEEN '90001-01-01 (BC)'::DATE AND '90000-12-31'::DATE"
+/** 200,000 years lead from any of these times to none of them, and not out of DuckDB's calendar. */
+const SHIFT_MAX: Partial<Record<IntervalUnit, number>> = { years: 200_000, quarters: 800_000 }
+
+/** Writes the expressions of one statement, whose values it collects. */
+export class DuckdbWriter {
+  /** Why the statement cannot be run: it has too many patterns or quantiles. */
+  problem: string | undefined
+  readonly work = new TextWorkCounter()
+  readonly #binder = new Binder()
+  readonly #selectSql: (select: Select) => string
+  /** The SQL of values that are written once; '' before that. */
+  readonly #shared = new Map<Typed, string>()
+  /** The SQL of the quantiles, of which equal ones are computed once. */
+  readonly #quantiles = new Set<string>()
+
+  /** @param selectSql the SQL of a subquery, written by this writer */
+  constructor(selectSql: (select: Select) => string) {
+    this.#selectSql = selectSql
+  }
+
+  /** All values so far, in the order of their placeholders. */
+  bounds(): readonly Bound[] {
+    return this.#binder.bounds()
+  }
+
+  /**
+   * Makes all places of a group's value the same SQL, with the same placeholders: DuckDB takes the
+   * values of two placeholders for different ones.
+   */
+  share(typed: Typed): void {
+    if (!this.#shared.has(typed)) this.#shared.set(typed, '')
+  }
+
+  /** The SQL of an expression. */
+  write(typed: Typed): string {
+    const shared = this.#shared.get(typed)
+    if (shared === undefined) return this.#write(typed)
+    const sql = shared === '' ? this.#write(typed) : shared
+    this.#shared.set(typed, sql)
+    return sql
+  }
+
+  #write(typed: Typed): string {
+    this.work.note(typed)
+    if (typed.op === 'quantile') return this.#quantile(typed)
+    return DEVIATIONS.includes(typed.op)
+      ? this.#deviation(typed)
+      : `${this.#plain(typed)}${this.#filter(typed)}`
+  }
+
+  #filter({ filter }: Typed): string {
+    return filter === undefined ? '' : ` FILTER (WHERE ${this.write(filter)})`
+  }
+
+  #plain(typed: Typed): string {
+    const { op, operands } = typed
+    const name = FUNCTIONS[op]
+    if (name !== undefined) return `${name}(${this.#all(operands).join(', ')})`
+    const comparison = COMPARISONS[op]
+    if (comparison !== undefined) return `(${this.#all(operands).join(` ${comparison} `)})`
+    switch (op) {
+      case 'column':
+        return columnSql(typed)
+      case 'output':
+        return quoteName(must(typed.word, 'the name of an output'))
+      case 'scalar':
+        return `(${this.#query(typed)})`
+      case 'exists':
+        return `EXISTS (${this.#query(typed)})`
+      case 'in_select':
+        return `(${this.#one(typed)} IN (${this.#query(typed)}))`
+      case 'value':
+        return this.#binder.bind(must(typed.bound, 'a value'))
+      case 'null':
+        return `NULL::${NULL_TYPES[typed.kind]}`
+      case 'and':
+      case 'or':
+        return `(${this.#all(operands).join(` ${op.toUpperCase()} `)})`
+      case 'not':
+        return `(NOT ${this.#one(typed)})`
+      case 'is_null':
+      case 'is_not_null':
+        return `(${this.#one(typed)} IS ${op === 'is_null' ? '' : 'NOT '}NULL)`
+      case 'is_absent':
+        return `GROUPING(${this.#one(typed)})`
+      case 'is_finite':
+        return `isfinite((${this.#one(typed)})::DOUBLE)`
+      case 'in': {
+        const [operand, ...list] = this.#all(operands)
+        return `(${operand} IN (${list.join(', ')}))`
+      }
+      case 'nullif':
+        return this.#once(operands, ([a, b]) => `CASE WHEN ${a} = ${b} THEN NULL ELSE ${a} END`)
+      case 'between': {
+        const write = ([value, low, high]: readonly string[]) => `(${value} BETWEEN ${low} AND ${high})`
+        // DuckDB joins by a range that it sees, in a hundredth of the time of one in a lambda.
+        return isDoubling(operand(typed)) ? this.#once(operands, write) : write(this.#all(operands))
+      }
+      case 'like':
+      case 'ilike':
+        return this.#like(typed)
+      case 'case':
+        return this.#case(typed)
+      case 'hash':
+        return `hash(${this.#all(operands).join(', ')})::VARCHAR`
+      case 'cast':
+        return this.#cast(typed)
+      case 'zoned':
+        return `${this.#one(typed)}::TIMESTAMPTZ`
+      default:
+        return this.#number(typed) ?? this.#text(typed) ?? this.#time(typed) ?? this.#aggregate(typed)
+    }
+  }
+
+  /**
+   * SQL over values of which the first is copied, here or by DuckDB. A lambda names them where that
+   * one is more than a column: its size would double at each level otherwise.
+   */
+  #once(operands: readonly Typed[], write: (values: readonly string[]) => string): string {
+    const all = this.#all(operands)
+    if (isCopied(operands[0])) return write(all)
+    const fields = all.map((value, index) => `'v${index}': ${value}`)
+    const names = all.map((_, index) => `struct_extract(v, 'v${index}')`)
+    return `list_transform([{${fields.join(', ')}}], lambda v: ${write(names)})[1]`
+  }
+
+  #query({ select }: Typed): string {
+    return this.#selectSql(must(select, 'a subquery'))
+  }
+
+  #one(typed: Typed): string {
+    return this.write(operand(typed))
+  }
+
+  #all(operands: readonly Typed[]): string[] {
+    return operands.map(each => this.write(each))
+  }
+
+  #like(typed: Typed): string {
+    const text = this.#one(typed)
+    const like = planLike(text, typed.word ?? '', this.#binder, typed.op === 'ilike')
+    if (typeof like === 'string') return `(${like})`
+    this.problem ??= like.badRequest
+    return 'false'
+  }
+
+  /** Conditions and values in turn, then the value of ELSE. */
+  #case({ operands }: Typed): string {
+    const all = this.#all(operands)
+    const branches: string[] = []
+    for (let i = 0; i + 1 < all.length; i += 2) branches.push(`WHEN ${all[i]} THEN ${all[i + 1]}`)
+    return `CASE ${branches.join(' ')} ELSE ${all.at(-1)} END`
+  }
+
+  #cast(typed: Typed): string {
+    const type = sqlType(must(typed.type, 'a type'))
+    const from = this.#one(typed)
+    if (operand(typed).kind === 'json') return from
+    const isText = operand(typed).kind === 'text'
+    if (isText && typed.kind === 'instant') return textAsInstant(from)
+    const sql = `TRY_CAST(${from} AS ${type})`
+    // A text may say infinity and nan, which are no values here.
+    if (isText && typed.kind === 'date') return only(sql, `v ${IN_DATES}`)
+    return isText && typed.kind === 'real' ? only(sql, 'isfinite(v)') : sql
+  }
+
+  #number(typed: Typed): string | undefined {
+    const [a, b] = typed.operands
+    const wide = typed.kind === 'real' ? 'DOUBLE' : integerType(typed, a, b)
+    const as = (each: Typed | undefined, type = wide) => `(${this.write(must(each, 'an operand'))})::${type}`
+    switch (typed.op) {
+      case '+':
+      case '-':
+      case '*':
+        return `(${as(a)} ${typed.op} ${as(b)})`
+      case '/':
+      case '%':
+        return `(${as(a)} ${typed.op} ${isCopied(b) ? `NULLIF(${as(b)}, 0)` : only(as(b), 'v <> 0')})`
+      case 'negate':
+        return `(-${as(a)})`
+      case 'abs':
+        return `abs(${as(a)})`
+      case 'floor':
+      case 'ceil':
+        return `${typed.op}(${as(a, 'DOUBLE')})`
+      case 'round':
+        return typed.number === undefined
+          ? `round(${as(a, 'DOUBLE')})`
+          : `round(${as(a, 'DOUBLE')}, ${this.#whole(typed.number)})`
+      default:
+        return undefined
+    }
+  }
+
+  #text(typed: Typed): string | undefined {
+    switch (typed.op) {
+      case '||':
+        return `(${this.#all(typed.operands).join(' || ')})`
+      case 'substring': {
+        const [text, ...offsets] = typed.operands
+        const bounded = offsets.map(each => this.#offset(each))
+        return `substring(${[this.write(must(text, 'a text')), ...bounded].join(', ')})`
+      }
+      case 'json_text':
+      case 'json_value': {
+        const column = this.#one(typed)
+        const path = this.#binder.bind({ type: 'STRING', value: typed.word ?? '' })
+        const read = typed.op === 'json_text' ? 'json_extract_string' : 'json_extract'
+        // A text that is no JSON for DuckDB has no parts, and is no error.
+        return `CASE WHEN json_valid(${column}) THEN ${read}(${column}, ${path})::VARCHAR END`
+      }
+      default:
+        return undefined
+    }
+  }
+
+  /**
+   * Where the offset may be too large, the nearest one that DuckDB takes. LEAST and GREATEST leave
+   * nulls out. The lambda names the offset, which would double in size at each level otherwise.
+   */
+  #offset(offset: Typed): string {
+    const sql = this.write(offset)
+    if (offset.bits <= OFFSET_BITS) return `(${sql})::BIGINT`
+    const bounded = `GREATEST(-${OFFSET_MAX}, LEAST(${OFFSET_MAX}, o))::BIGINT`
+    return `list_transform([${sql}], lambda o: CASE WHEN o IS NOT NULL THEN ${bounded} END)[1]`
+  }
+
+  #time(typed: Typed): string | undefined {
+    switch (typed.op) {
+      case 'date_trunc':
+      case 'date_part':
+      case 'date_diff':
+        return `${typed.op}('${datePart(typed)}', ${this.#all(typed.operands).join(', ')})`
+      case 'time_key': {
+        const time = this.#one(typed)
+        // Microseconds of a DATE are those of its midnight in UTC.
+        const us = operand(typed).kind === 'date' ? `epoch_us(${time}::TIMESTAMP)` : `epoch_us(${time})`
+        return timeKeySql(us, must(typed.timeKey, 'a rule'))
+      }
+      case 'shift': {
+        const { count, unit } = must(typed.interval, 'an interval')
+        const within = Math.sign(count) * Math.min(Math.abs(count), SHIFT_MAX[unit] ?? Infinity)
+        return only(`${this.#one(typed)} + to_${unit}(${this.#whole(within)})`, `v ${IN_TIMES}`)
+      }
+      default:
+        return undefined
+    }
+  }
+
+  #aggregate(typed: Typed): string {
+    const { op, kind } = typed
+    if (op === 'count_rows') return 'COUNT(*)'
+    const sql = this.#one(typed)
+    const isReal = operand(typed).kind !== 'integer'
+    switch (op) {
+      case 'count_distinct':
+        return `COUNT(DISTINCT ${sql})`
+      case 'sum':
+        // FSUM and FAVG compensate, so that the order of rows hardly matters.
+        return kind === 'integer' ? `SUM(${sql})` : `FSUM(${sql})`
+      case 'average':
+        if (operand(typed).bits <= 63 && !isReal) return `AVG(${sql})`
+        return isReal ? `FAVG(${sql})` : `FAVG((${sql})::DOUBLE)`
+      default:
+        throw new AssertionFailed(`the dialect has no operation ${op}`)
+    }
+  }
+
+  /**
+   * Each aggregate keeps all values, outside of the engine's memory limit. Equal aggregates are
+   * one, so the fractions of one operand are written as one list of which each takes its element.
+   */
+  #quantile(typed: Typed): string {
+    const fraction = must(typed.number, 'a fraction')
+    const value = `(${this.#one(typed)})::DOUBLE`
+    const filter = this.#filter(typed)
+    if (typed.numbers === undefined) return this.#counted(`quantile_cont(${value}, ${fraction})${filter}`)
+    const place = typed.numbers.indexOf(fraction)
+    assert(place >= 0, 'the fraction is one of those computed together')
+    const sql = this.#counted(`quantile_cont(${value}, [${typed.numbers.join(', ')}])${filter}`)
+    return `(${sql})[${place + 1}]`
+  }
+
+  #counted(quantile: string): string {
+    this.#quantiles.add(quantile)
+    if (this.#quantiles.size > QUANTILES_MAX)
+      this.problem ??= `a query computes at most ${QUANTILES_MAX} different medians and quantiles, because each keeps all of its values in memory`
+    return quantile
+  }
+
+  /**
+   * Null where a square would overflow, which is an error in DuckDB. The value is written three
+   * times, so it holds no subquery, in which the next deviation could be.
+   */
+  #deviation(typed: Typed): string {
+    if ([operand(typed), typed.filter].some(one => one !== undefined && holdsQuery(one))) {
+      this.problem ??=
+        'the values and the FILTER of a STDDEV or VARIANCE hold no subquery: select from a query that has its value as a column'
+      return 'NULL'
+    }
+    const value = `(${this.#one(typed)})::DOUBLE`
+    const isLarge = `abs(${value}) >= ${DEVIATION_MAX}`
+    const any = `bool_or(${isLarge})${this.#filter(typed)}`
+    const small = `${typed.op}(CASE WHEN NOT (${isLarge}) THEN ${value} END)${this.#filter(typed)}`
+    return `CASE WHEN ${any} THEN NULL ELSE ${small} END`
+  }
+
+  #whole(value: number): string {
+    return `${this.#binder.bind({ type: 'INT32', value: String(value) })}::INTEGER`
+  }
+}
+
+/**
+ * The value where the condition holds, else null. The lambda names the value, which would double in
+ * size at each level otherwise: NULLIF is a macro that writes its operand twice, and DuckDB makes
+ * two comparisons of BETWEEN.
+ * @param condition on `v`
+ */
+function only(value: string, condition: string): string {
+  return `list_filter([${value}], lambda v: ${condition})[1]`
+}
+
+/**
+ * A text without an offset is UTC. TIMESTAMP ignores an offset, and TIMESTAMPTZ adds it. It takes
+ * names of zones too, and fails near the ends of DuckDB's calendar in spite of TRY_CAST, so it only
+ * sees what TIMESTAMP takes. The offset may lead out of the times again.
+ */
+function textAsInstant(text: string): string {
+  const safe = only(text, `TRY_CAST(v AS TIMESTAMP) ${IN_TIMES}`)
+  // A cast from TIMESTAMPTZ to TIMESTAMP takes as much time as all of this.
+  return only(`make_timestamp(epoch_us(TRY_CAST(${safe} AS TIMESTAMPTZ)))`, `v ${IN_TIMES}`)
+}
+
+function columnSql({ column, table }: Typed): string {
+  const name = quoteName(must(column, 'a column').name)
+  return table === undefined ? name : `${table}.${name}`
+}
+
+function operand(typed: Typed): Typed {
+  return must(typed.operands[0], 'an operand')
+}
+
+/** True of a value in which DuckDB copies an operand: within another such one it doubles again. */
+function isDoubling(typed: Typed): boolean {
+  return DOUBLING.has(typed.op) || typed.select !== undefined || typed.operands.some(isDoubling)
+}
+
+const DOUBLING: ReadonlySet<string> = new Set(['between', 'nullif'])
+
+function holdsQuery(typed: Typed): boolean {
+  return typed.select !== undefined || typed.operands.some(holdsQuery)
+}
+
+/** A column or a value, which is as short as a name of it. */
+function isCopied(typed: Typed | undefined): boolean {
+  return typed?.op === 'column' || typed?.op === 'value'
+}
+
+/** A word of the list. DuckDB knows all of them by these names. */
+function datePart({ word }: Typed): string {
+  return must(
+    READ_PARTS.find(part => part === word),
+    'the part of a date',
+  )
+}
+
+/** The type in which neither an operand nor the result overflows. */
+function integerType(...values: readonly (Typed | undefined)[]): string {
+  return Math.max(...values.map(value => value?.bits ?? 0)) <= 62 ? 'BIGINT' : 'HUGEINT'
+}

@@ -1,0 +1,164 @@
+/**
+ * DuckDB's dialect: a plan as one statement. Every value of a caller is bound; the only texts
+ * of a caller in the SQL are quoted names.
+ */
+import { AssertionFailed } from '../../util/assert.ts'
+import { quoteName } from '../../util/sql.ts'
+import type { Order, Output, Select, Source } from '../expression/select.ts'
+import type { Typed } from '../expression/typed.ts'
+import type { BadQuery } from '../expression/values.ts'
+import type { CommonTable, Dialect, VisibleRows } from '../plan/plan.ts'
+import type { Restriction } from '../plan/statement.ts'
+import { rowsName } from './live-rows.ts'
+import { DuckdbWriter } from './write-expression.ts'
+
+export const duckdb: Dialect = {
+  write(plan) {
+    const writer: DuckdbWriter = new DuckdbWriter(select => selectSql(select, writer))
+    const { select, visible, commons = [], others = [] } = plan
+    const sql = selectSql(select, writer)
+    const tables = commons.map(common => commonSql(common, writer)).join(', ')
+    const restriction = restrictionOf(visible, writer)
+    const otherRestrictions = others.map(other => restrictionOf(other.visible, writer))
+    if (writer.problem !== undefined) return { badRequest: writer.problem }
+    for (const { value } of select.outputs) writer.work.answer(value, select.limit ?? Infinity)
+    const work = writer.work.total()
+    return {
+      sql,
+      bounds: writer.bounds(),
+      ...(restriction === undefined ? {} : { restriction }),
+      ...(plan.hasPositions === true ? { hasPositions: true as const } : {}),
+      ...(others.length === 0 ? {} : { otherRestrictions }),
+      ...(tables === '' ? {} : { commons: tables }),
+      ...(work.length === 0 ? {} : { work }),
+    }
+  },
+}
+
+function restrictionOf(visible: VisibleRows | undefined, writer: DuckdbWriter): Restriction | undefined {
+  if (visible === undefined) return undefined
+  const { columns, where } = visible
+  if (where === undefined) return { columns, where: '' }
+  writer.work.isOfPolicy = true
+  const sql = conditionSql(where, true, writer)
+  writer.work.isOfPolicy = false
+  return { columns, where: sql }
+}
+
+/**
+ * DuckDB writes a table that is read once into its place, which may take the reader's conditions.
+ */
+function commonSql({ name, select, isKept }: CommonTable, writer: DuckdbWriter): string {
+  return `${name} AS ${isKept ? '' : 'NOT '}MATERIALIZED (${selectSql(select, writer)})`
+}
+
+function selectSql(select: Select, writer: DuckdbWriter): string {
+  const {
+    from,
+    where,
+    outputs,
+    groupBy = [],
+    groupingSets = [],
+    having,
+    isDistinct = false,
+    orderBy = [],
+    limit,
+    offset,
+  } = select
+  const setSql = (values: readonly Typed[]) =>
+    `(${values.map(each => positionOr(each, outputs, writer)).join(', ')})`
+  for (const key of groupBy) writer.share(key)
+  const { isScan: outer } = writer.work
+  writer.work.isScan = false
+  const clauses = [
+    `SELECT ${isDistinct ? 'DISTINCT ' : ''}${outputs.map(output => outputSql(output, writer)).join(', ')}`,
+    fromSql(from, writer),
+    where === undefined ? '' : `WHERE ${conditionSql(where, isScan(from), writer)}`,
+    list('GROUP BY', groupBy, each => positionOr(each, outputs, writer)),
+    groupingSets.length === 0 ? '' : `GROUP BY GROUPING SETS (${groupingSets.map(setSql).join(', ')})`,
+    having === undefined ? '' : `HAVING ${writer.write(having)}`,
+    list('ORDER BY', orderBy, each => orderSql(each, outputs, writer)),
+    limit === undefined ? '' : `LIMIT ${Math.trunc(limit)}`,
+    offset === undefined || offset === 0 ? '' : `OFFSET ${Math.trunc(offset)}`,
+  ]
+  writer.work.isScan = outer
+  return clauses.filter(clause => clause !== '').join(' ')
+}
+
+/** True where the rows come from the segments of a pool, in their order. */
+function isScan(from: Select['from']): boolean {
+  return from === undefined || ('kind' in from && from.kind === 'rows')
+}
+
+/** A condition on rows. */
+function conditionSql(where: Typed, onScan: boolean, writer: DuckdbWriter): string {
+  const { isScan: before } = writer.work
+  writer.work.isScan = onScan
+  const sql = writer.write(where)
+  writer.work.isScan = before
+  return sql
+}
+
+function fromSql(from: Select['from'], writer: DuckdbWriter): string {
+  if (from === undefined) return 'FROM rows'
+  if ('outputs' in from) return `FROM (${selectSql(from, writer)})`
+  if ('kind' in from) return from.kind === 'nothing' ? '' : `FROM ${sourceSql(from, writer)}`
+  return `FROM (${from.map(each => `(${selectSql(each, writer)})`).join(' UNION ALL ')})`
+}
+
+function sourceSql(source: Source, writer: DuckdbWriter): string {
+  switch (source.kind) {
+    case 'rows':
+      return `${rowsName(source.pool)} AS ${source.alias}`
+    case 'common':
+      return `${source.name} AS ${source.alias}`
+    case 'select':
+      return `(${selectSql(source.select, writer)}) AS ${source.alias}`
+    case 'combination': {
+      const { operator, isAll, left, right, alias } = source
+      const all = isAll ? `${operator} ALL` : operator
+      return `((${selectSql(left, writer)}) ${all} (${selectSql(right, writer)})) AS ${alias}`
+    }
+    case 'join': {
+      const { join, left, right, on } = source
+      writer.work.join()
+      const tables = `${sourceSql(left, writer)} ${join} JOIN ${sourceSql(right, writer)}`
+      return on === undefined ? `(${tables})` : `(${tables} ON ${writer.write(on)})`
+    }
+    case 'nothing':
+      throw new AssertionFailed('nothing joins no table')
+  }
+}
+
+function list<T>(clause: string, items: readonly T[], write: (item: T) => string): string {
+  return items.length === 0 ? '' : `${clause} ${items.map(write).join(', ')}`
+}
+
+function outputSql({ name, value }: Output, writer: DuckdbWriter): string {
+  writer.work.output(name, value)
+  return `${writer.write(value)} AS ${quoteName(name)}`
+}
+
+function orderSql(
+  { value, direction, nulls = undefined }: Order,
+  outputs: readonly Output[],
+  writer: DuckdbWriter,
+) {
+  return `${positionOr(value, outputs, writer)} ${direction} NULLS ${nulls ?? 'LAST'}`
+}
+
+/**
+ * The position of an output that is this very value, so that its parameters are not bound twice:
+ * DuckDB does not take two parameters for equal.
+ */
+function positionOr(value: Typed, outputs: readonly Output[], writer: DuckdbWriter): string {
+  const index = outputs.findIndex(output => output.value === value)
+  return index < 0 ? writer.write(value) : String(index + 1)
+}
+
+/** BadQuery for an expression that alone has more patterns than a query may have. */
+export function patternsProblem(typed: Typed | undefined): BadQuery | undefined {
+  const writer: DuckdbWriter = new DuckdbWriter(select => selectSql(select, writer))
+  if (typed !== undefined) writer.write(typed)
+  return writer.problem === undefined ? undefined : { badRequest: writer.problem }
+}

@@ -1,0 +1,226 @@
+/**
+ * The operands of a caller's question: column names become columns, texts become bound values.
+ *
+ * A text is read as ingest reads the column (docs/contract.md). Numbers are JSON number texts.
+ * Integers stay text, so that 64 bits are exact. TIMESTAMP becomes decimal microseconds since 1970,
+ * DATE decimal days.
+ */
+import { valueBytes } from '../../format/batch-layout.ts'
+import { type ColumnType, PAYLOAD, type PoolSchema, RECEIVED_AT } from '../../format/schema.ts'
+import { TimeReader } from '../../parse/timestamp.ts'
+import { withArticle } from '../../util/article.ts'
+import type { BadQuery, Bound } from './values.ts'
+
+/** A column as queries see it. */
+export interface QueryColumn {
+  readonly name: string
+  readonly type: ColumnType
+}
+
+/** A pool as one reader sees it. */
+export interface PoolView extends PoolSchema {
+  /** The names of the columns that exist for the reader. Absent: all of them. */
+  readonly visible?: ReadonlySet<string>
+}
+
+/**
+ * The columns of a pool in the order that clients see. `_service_sequence` is not one of them.
+ */
+export function queryColumns(view: PoolView): readonly QueryColumn[] {
+  const all: readonly QueryColumn[] = [
+    { name: RECEIVED_AT, type: 'TIMESTAMP' },
+    { name: PAYLOAD, type: 'JSON' },
+    ...view.columns.map(({ name, type }) => ({ name, type })),
+  ]
+  return view.visible === undefined ? all : all.filter(({ name }) => view.visible?.has(name))
+}
+
+/**
+ * The column of exactly that name, or BadQuery. The search compares names one by one, so that
+ * `constructor` and `__proto__` are plain names.
+ */
+export function findColumn(view: PoolView, name: string): QueryColumn | BadQuery {
+  return exactColumn(view, name) ?? { badRequest: `there is no column ${quoted(name)}` }
+}
+
+function exactColumn(view: PoolView, name: string): QueryColumn | undefined {
+  if (view.visible?.has(name) === false) return undefined
+  if (name === RECEIVED_AT) return { name, type: 'TIMESTAMP' }
+  if (name === PAYLOAD) return { name, type: 'JSON' }
+  const type = view.columns.find(each => each.name === name)?.type
+  return type === undefined ? undefined : { name, type }
+}
+
+/** The column of that name, or the only one whose name is equal ignoring case. */
+export function similarColumn(view: PoolView, name: string): QueryColumn | undefined {
+  const exact = exactColumn(view, name)
+  if (exact !== undefined) return exact
+  const wanted = name.toLowerCase()
+  const similar = queryColumns(view).filter(each => each.name.toLowerCase() === wanted)
+  return similar.length === 1 ? similar[0] : undefined
+}
+
+/** The primary timestamp's column; `_service_received_at` in a pool without one. */
+export function timestampColumn(schema: PoolSchema): QueryColumn {
+  const column = schema.columns[schema.timestamp]
+  return column === undefined
+    ? { name: RECEIVED_AT, type: 'TIMESTAMP' }
+    : { name: column.name, type: column.type }
+}
+
+/** A JSON number: sign and integer part, fraction, exponent. */
+const NUMBER = /^(-?(?:0|[1-9][0-9]*))(\.[0-9]+)?([eE][+-]?[0-9]+)?$/
+/** A longer text is not read as a number. This bounds the work of BigInt and Number. */
+const NUMBER_TEXT_MAX = 1_100
+/** The largest integer that a number with a fraction or an exponent may stand for. */
+const REAL_MAX = 2n ** 53n
+const SURROGATE = /\p{Surrogate}/u
+
+/** The bound value of `text` for a column of `type`, or BadQuery. */
+export function parseValue(type: ColumnType, text: string): Bound | BadQuery {
+  const value = read(type, text)
+  if (value === undefined) return { badRequest: `${quoted(text)} is not ${withArticle(type)} value` }
+  return { type, value }
+}
+
+/** A caller's text as messages show it: shortened and quoted. */
+export function quoted(text: string): string {
+  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}…` : text)
+}
+
+/** Microseconds since 1970 of a TIMESTAMP string; undefined if it is not one. */
+export function parseInstant(text: string): bigint | undefined {
+  const bytes = Buffer.from(text, 'utf8')
+  const reader = new TimeReader()
+  return reader.timestamp(bytes, 0, bytes.length) ? microsOf(reader) : undefined
+}
+
+const DAY_MS = 86_400_000
+const PRINTED_DAY = /^[+-]?\d{4,6}-\d\d-\d\d$/
+const PRINTED_INSTANT = /^([+-]?\d{4,6}-\d\d-\d\dT[\d:]{8}\.\d{3})(\d{3})?Z$/
+
+/**
+ * A DATE or TIMESTAMP as answers print it: days or microseconds since 1970; undefined if it is
+ * none. One that was computed may be of another year than those of events, 1 to 9999.
+ */
+export function parsePrinted(type: 'DATE' | 'TIMESTAMP', text: string): bigint | undefined {
+  if (type === 'DATE') {
+    const ms = PRINTED_DAY.test(text) ? Date.parse(`${text}T00:00:00.000Z`) : Number.NaN
+    return Number.isFinite(ms) ? BigInt(ms / DAY_MS) : undefined
+  }
+  const [, milliseconds, micros] = PRINTED_INSTANT.exec(text) ?? []
+  const ms = Date.parse(`${milliseconds}Z`)
+  return Number.isFinite(ms) ? BigInt(ms) * 1000n + BigInt(micros ?? 0) : undefined
+}
+
+function read(type: ColumnType, text: string): string | number | boolean | undefined {
+  switch (type) {
+    case 'STRING':
+      return SURROGATE.test(text) ? undefined : text
+    case 'JSON':
+      return readJson(text)
+    case 'BOOLEAN':
+      return text === 'true' ? true : text === 'false' ? false : undefined
+    case 'FLOAT':
+      return finite(text, Math.fround)
+    case 'DOUBLE':
+      return finite(text, value => value)
+    case 'DATE':
+      return readDate(text)
+    case 'TIMESTAMP':
+      return readTimestamp(text)
+    default:
+      return readInteger(text, BigInt(8 * valueBytes(type)))
+  }
+}
+
+/** The source text of a JSON value. The column stores it, and filters compare its bytes. */
+function readJson(text: string): string | undefined {
+  if (SURROGATE.test(text)) return undefined
+  try {
+    JSON.parse(text)
+  } catch {
+    return undefined
+  }
+  return text.trim() // JSON.parse accepted only JSON's own white space around the value
+}
+
+function matchNumber(text: string): RegExpExecArray | undefined {
+  return text.length > NUMBER_TEXT_MAX ? undefined : (NUMBER.exec(text) ?? undefined)
+}
+
+function finite(text: string, round: (value: number) => number): number | undefined {
+  if (matchNumber(text) === undefined) return undefined
+  const value = round(Number(text))
+  return Number.isFinite(value) ? value + 0 : undefined
+}
+
+/**
+ * Exact to 64 bits. With a fraction or an exponent the value must be integral and within ±2^53, as
+ * in ingest.
+ */
+function readInteger(text: string, bits: bigint): string | undefined {
+  const match = matchNumber(text)
+  if (match === undefined) return undefined
+  if (match[2] === undefined && match[3] === undefined) return inRange(BigInt(text), bits)
+  const value = aroundOf(match)
+  if (value === undefined || value.floor !== value.ceil) return undefined
+  return value.floor > REAL_MAX || value.floor < -REAL_MAX ? undefined : inRange(value.floor, bits)
+}
+
+/** The nearest whole numbers that are not above and not below a number: both are a whole one. */
+export interface WholeAround {
+  readonly floor: bigint
+  readonly ceil: bigint
+}
+
+/** The whole numbers around a number, exactly; undefined where it is none, or beyond a DOUBLE. */
+export function wholeAround(text: string): WholeAround | undefined {
+  const match = matchNumber(text)
+  return match === undefined || finite(text, value => value) === undefined ? undefined : aroundOf(match)
+}
+
+/** The same for a matched number; undefined where it has far too many digits. */
+function aroundOf([, whole, fraction = '.', exponent = 'e0']: RegExpExecArray): WholeAround | undefined {
+  const digits = BigInt(`${whole}${fraction.slice(1)}`)
+  if (digits === 0n) return { floor: 0n, ceil: 0n }
+  const power = Number(exponent.slice(1)) - (fraction.length - 1)
+  if (power > NUMBER_TEXT_MAX) return undefined
+  // A text is no longer than NUMBER_TEXT_MAX, so with a smaller power the number is below 1.
+  const scale = 10n ** BigInt(Math.min(Math.abs(power), NUMBER_TEXT_MAX))
+  if (power >= 0) return { floor: digits * scale, ceil: digits * scale }
+  const [towardsZero, isWhole] = [digits / scale, digits % scale === 0n]
+  return {
+    floor: isWhole || digits > 0n ? towardsZero : towardsZero - 1n,
+    ceil: isWhole || digits < 0n ? towardsZero : towardsZero + 1n,
+  }
+}
+
+function inRange(value: bigint, bits: bigint): string | undefined {
+  const end = 1n << (bits - 1n)
+  return value >= -end && value < end ? String(value) : undefined
+}
+
+function readDate(text: string): string | undefined {
+  const bytes = Buffer.from(text, 'utf8')
+  const reader = new TimeReader()
+  return reader.date(bytes, 0, bytes.length) ? String(reader.days) : undefined
+}
+
+function readTimestamp(text: string): string | undefined {
+  const match = matchNumber(text)
+  if (match === undefined) return parseInstant(text)?.toString()
+  const reader = new TimeReader()
+  return readEpoch(reader, text, match) ? String(microsOf(reader)) : undefined
+}
+
+function readEpoch(reader: TimeReader, text: string, match: RegExpExecArray): boolean {
+  if (match[2] !== undefined || match[3] !== undefined)
+    return reader.epochDecimal(Buffer.from(text), 0, text.length)
+  const value = Number(text)
+  return Number.isSafeInteger(value) ? reader.epochInteger(value) : reader.epochBig(BigInt(text))
+}
+
+function microsOf(reader: TimeReader): bigint {
+  return BigInt(reader.seconds) * 1_000_000n + BigInt(reader.micros)
+}

@@ -1,0 +1,78 @@
+/** One SELECT, as a value in which no engine's SQL stands. */
+import type { Typed } from './typed.ts'
+
+/** A column of an answer. */
+export interface Output {
+  readonly name: string
+  readonly value: Typed
+}
+
+export interface Order {
+  readonly value: Typed
+  readonly direction: 'ASC' | 'DESC'
+  /** Nulls come last in either direction unless this says so. */
+  readonly nulls?: 'FIRST'
+}
+
+/** The rows that a SELECT reads. Its columns name each table by its alias. */
+export type Source =
+  /** The visible rows of a pool; 0 is the plan's own, others are those of `others`. */
+  | { readonly kind: 'rows'; readonly pool: number; readonly alias: string }
+  /** A table of `commons`. */
+  | { readonly kind: 'common'; readonly name: string; readonly alias: string }
+  | { readonly kind: 'select'; readonly select: Select; readonly alias: string }
+  /** Two selects with equal columns, one below the other. */
+  | {
+      readonly kind: 'combination'
+      readonly operator: 'UNION' | 'INTERSECT' | 'EXCEPT'
+      readonly isAll: boolean
+      readonly left: Select
+      readonly right: Select
+      readonly alias: string
+    }
+  | {
+      readonly kind: 'join'
+      readonly join: 'INNER' | 'LEFT' | 'RIGHT' | 'FULL' | 'CROSS'
+      readonly left: Source
+      readonly right: Source
+      /** Of each join but CROSS. */
+      readonly on: Typed | undefined
+    }
+  /** One row without columns. */
+  | { readonly kind: 'nothing' }
+
+/** One SELECT. */
+export interface Select {
+  /**
+   * Absent: the rows of the pool that the question is about. A list: the rows of all, whose outputs
+   * have equal names and types.
+   */
+  readonly from?: Select | Source | readonly Select[]
+  /** Absent: every row. */
+  readonly where?: Typed | undefined
+  readonly outputs: readonly Output[]
+  /** Absent: no grouping. With aggregates among the outputs and no grouping there is one row. */
+  readonly groupBy?: readonly Typed[]
+  /**
+   * Instead of `groupBy`: the rows of several groupings. A value that a grouping lacks is null in
+   * its rows, and `is_absent` of it is 1.
+   */
+  readonly groupingSets?: readonly (readonly Typed[])[]
+  /** A condition on groups. */
+  readonly having?: Typed | undefined
+  readonly isDistinct?: boolean
+  readonly orderBy?: readonly Order[]
+  readonly limit?: number
+  readonly offset?: number
+}
+
+/** An output of the SELECT that another one reads `from`. */
+export function outputOf({ name, value: { kind, bits } }: Output): Typed {
+  return { op: 'output', kind, bits, operands: [], word: name }
+}
+
+/** Every condition that is there, joined by AND; undefined: there is none. */
+export function allOf(conditions: readonly (Typed | undefined)[]): Typed | undefined {
+  const given = conditions.flatMap(each => (each?.op === 'and' ? each.operands : (each ?? [])))
+  return given.length > 1 ? { op: 'and', kind: 'boolean', bits: 0, operands: given } : given[0]
+}

@@ -1,0 +1,77 @@
+/**
+ * Percentiles of a numeric column: a question of Weir, which the protocol lacks. Between two values
+ * the answer is interpolated, as by the expression `quantile`.
+ */
+
+import { NUMBER_TYPES } from '../../format/schema.ts'
+import { PERCENTILE_FRACTIONS_MAX } from '../../util/limits.ts'
+import { findColumn, type PoolView, quoted } from '../expression/operand.ts'
+import { columnOf, operation } from '../expression/typed.ts'
+import type { BadQuery } from '../expression/values.ts'
+import type { PlanContext } from './plan-context.ts'
+import type { PlannedQuestion, PoolReference, Question } from './question.ts'
+import { planWhere, type RowSelection, selectionTexts } from './where.ts'
+
+/** PercentileInput of the GraphQL schema. */
+interface PercentileInput extends RowSelection {
+  readonly dataPool: PoolReference
+  readonly columnName: string
+  readonly fractions: readonly number[]
+}
+
+export interface PercentileQuery extends RowSelection {
+  readonly column: string
+  /** Each is 0 to 1: 0 is the minimum, 0.5 the median, 1 the maximum. */
+  readonly fractions: readonly number[]
+}
+
+interface PercentileAnswer {
+  readonly fractions: readonly number[]
+  /** One for each fraction; null over no rows. */
+  readonly values: readonly (string | null)[]
+}
+
+/** One row, with a column for each fraction. */
+export const percentile: Question<PercentileInput, PercentileQuery, PercentileAnswer> = {
+  type: 'STATS',
+  subtype: null,
+  rowsMax: 1,
+  read(input) {
+    const { dataPool, columnName: column, fractions } = input
+    if (!(fractions.length >= 1 && fractions.length <= PERCENTILE_FRACTIONS_MAX))
+      return { badRequest: `fractions: there are 1 to ${PERCENTILE_FRACTIONS_MAX}` }
+    const wrong = fractions.find(fraction => !(fraction >= 0 && fraction <= 1))
+    if (wrong !== undefined) return { badRequest: `fractions: ${wrong} is not between 0 and 1` }
+    const { timeRange = null, timeZone = null, filters = null, filterSql = null } = input
+    const query = { column, fractions, timeRange, timeZone, filters, filterSql }
+    return { pool: dataPool, query, isPredefined: false }
+  },
+  texts: selectionTexts,
+  plan: planPercentile,
+}
+
+function planPercentile(
+  view: PoolView,
+  query: PercentileQuery,
+  context: PlanContext,
+): PlannedQuestion<PercentileAnswer> | BadQuery {
+  const column = findColumn(view, query.column)
+  if ('badRequest' in column) return column
+  const { name, type } = column
+  if (!NUMBER_TYPES.includes(type))
+    return { badRequest: `column ${quoted(name)} is ${type}: only numbers have percentiles` }
+  const rows = planWhere(view, query, context)
+  if ('badRequest' in rows) return rows
+  const { fractions } = query
+  return {
+    select: {
+      where: rows.where,
+      outputs: fractions.map((number, index) => ({
+        name: `p${index}`,
+        value: operation('quantile', 'real', [columnOf(column)], { number, numbers: fractions }),
+      })),
+    },
+    ...rows.pruning,
+    answer: ([row]) => ({ fractions, values: fractions.map((_, index) => row?.[index] ?? null) }),
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * A planned question: what it computes, as a value in which no engine's SQL stands. The planner
+ * makes plans, a Dialect writes each in the SQL of its engine, and only then is it run.
+ *
+ *   question ──► planner ──► QueryPlan ──► Dialect ──► Statement ──► engine
+ */
+import type { Select } from '../expression/select.ts'
+import type { Typed } from '../expression/typed.ts'
+import type { BadQuery } from '../expression/values.ts'
+import type { Pruning } from './prune-segments.ts'
+import type { Statement } from './statement.ts'
+
+/** The part of a pool that a reader may see. */
+export interface VisibleRows {
+  /** Names; null: all. */
+  readonly columns: readonly string[] | null
+  /** Absent: all rows. */
+  readonly where: Typed | undefined
+}
+
+/** A question over one pool, planned for one schema. */
+export interface QueryPlan extends Pruning {
+  readonly select: Select
+  /** The rows and columns that `select` reads. Absent: all live rows, all columns. */
+  readonly visible?: VisibleRows | undefined
+  /** Its rows have ROW_NUMBER and SEQUENCE too. The plan then reads one segment at a time. */
+  readonly hasPositions?: true
+  /** Tables that `select` reads by name. Each may read those before it. */
+  readonly commons?: readonly CommonTable[]
+  /** Further pools that the plan reads: pool 1 of its sources, pool 2 and so on. */
+  readonly others?: readonly PoolPart[]
+}
+
+/** A further pool of a plan. */
+export interface PoolPart extends Pruning {
+  readonly visible?: VisibleRows | undefined
+}
+
+/** A table that a plan computes and reads by its name, which the planner made. */
+export interface CommonTable {
+  readonly name: string
+  readonly select: Select
+  /** It is read more than once: the engine computes it once and keeps it. */
+  readonly isKept: boolean
+}
+
+/** The part of a plan that its statement says. */
+type WrittenPart = Pick<QueryPlan, 'select' | 'visible' | 'hasPositions' | 'commons' | 'others'>
+
+/** The SQL of an engine. */
+export interface Dialect {
+  /** The statement of a plan; BadQuery where it has more patterns than a query may have. */
+  write(plan: WrittenPart): Statement | BadQuery
+}
+
+/** True where the answer is the number of live rows: no row needs to be read. */
+export function countsAllRows({ select, visible, commons = [], others = [] }: WrittenPart): boolean {
+  const { from, outputs, limit, offset = 0 } = select
+  const [output] = outputs
+  const isOwnRows = from === undefined || ('kind' in from && from.kind === 'rows' && from.pool === 0)
+  return (
+    isOwnRows &&
+    commons.length === 0 &&
+    others.length === 0 &&
+    select.where === undefined &&
+    select.groupBy === undefined &&
+    select.groupingSets === undefined &&
+    select.having === undefined &&
+    outputs.length === 1 &&
+    output?.value.op === 'count_rows' &&
+    output.value.filter === undefined &&
+    limit !== 0 &&
+    offset === 0 &&
+    visible?.where === undefined
+  )
+}

@@ -1,0 +1,116 @@
+/**
+ * The records whose unique id is one of a list, in the order of the list. One id may be that of
+ * several records: the key has other columns too.
+ */
+import { must } from '../../util/assert.ts'
+import { GRAPHQL_VALUES_MAX, RECORDS_MAX, UNIQUE_IDS_MAX } from '../../util/limits.ts'
+import { findColumn, type PoolView, parseValue, type QueryColumn } from '../expression/operand.ts'
+import { boundValue, columnOf, operation, type Typed } from '../expression/typed.ts'
+import type { BadQuery, Bound } from '../expression/values.ts'
+import { findGridColumns, recordOrder } from './grid-columns.ts'
+import { EVERY_SEGMENT } from './prune-segments.ts'
+import type { PrintedRows } from './query-task.ts'
+import type { PlannedQuestion, PoolReference, Question } from './question.ts'
+
+/** RecordsByUniqueIdInput of the GraphQL schema. */
+interface RecordsByUniqueIdInput {
+  readonly dataPool: PoolReference
+  readonly columns: readonly string[]
+  readonly uniqueIds: readonly string[]
+}
+
+export interface RecordsQuery {
+  readonly columns: readonly string[]
+  readonly uniqueIds: readonly string[]
+}
+
+export interface RecordsAnswer {
+  readonly columns: readonly string[]
+  /** One row for each record. */
+  readonly values: PrintedRows
+}
+
+export const recordsByUniqueId: Question<RecordsByUniqueIdInput, RecordsQuery, RecordsAnswer> = {
+  type: 'RECORDS_BY_UNIQUE_ID',
+  subtype: null,
+  rowsMax: RECORDS_MAX + 1,
+  read({ dataPool, columns, uniqueIds }) {
+    if (uniqueIds.length > UNIQUE_IDS_MAX)
+      return { badRequest: `uniqueIds: a question takes at most ${UNIQUE_IDS_MAX}` }
+    return { pool: dataPool, query: { columns, uniqueIds }, isPredefined: false }
+  },
+  texts: () => [],
+  plan: planRecords,
+}
+
+function planRecords(
+  view: PoolView,
+  { columns: names, uniqueIds }: RecordsQuery,
+): PlannedQuestion<RecordsAnswer> | BadQuery {
+  const columns = findGridColumns(view, names)
+  if ('badRequest' in columns) return columns
+  const idColumn = uniqueIdColumn(view)
+  if (idColumn === undefined)
+    return { badRequest: 'the Data Pool has no unique id: ask "dataGrid" with a filter' }
+  const ids = readIds(idColumn, uniqueIds)
+  if ('badRequest' in ids) return ids
+  const id = columnOf(idColumn)
+  const place = placeIn(id, ids)
+  const order = recordOrder(view).map(({ column, direction }) => ({ value: columnOf(column), direction }))
+  const limit = Math.min(RECORDS_MAX, Math.floor(GRAPHQL_VALUES_MAX / (columns.length + 1)))
+  const outputs = columns.map((column, index) => ({ name: `c${index + 1}`, value: columnOf(column) }))
+  return {
+    select: {
+      where: isOneOf(id, ids),
+      outputs: [...outputs, { name: 'place', value: place }],
+      orderBy: [{ value: place, direction: 'ASC' }, ...order],
+      limit: limit + 1,
+    },
+    ...EVERY_SEGMENT,
+    answer: rows =>
+      rows.length > limit
+        ? { badRequest: `the ids have more than ${limit} records: ask for fewer ids or columns` }
+        : { columns: names, values: rows.map(row => row.slice(0, names.length)) },
+  }
+}
+
+/**
+ * The unique id; in a pool that names none the last column of its key. undefined: there is none, or
+ * it is hidden.
+ */
+function uniqueIdColumn(view: PoolView): QueryColumn | undefined {
+  const column = view.columns[view.uniqueId ?? view.key?.columns.at(-1) ?? -1]
+  const found = column === undefined ? undefined : findColumn(view, column.name)
+  return found === undefined || 'badRequest' in found ? undefined : found
+}
+
+/** The different values, in the order of the texts. */
+function readIds(column: QueryColumn, texts: readonly string[]): readonly Bound[] | BadQuery {
+  const ids = new Map<Bound['value'], Bound>()
+  for (const text of texts) {
+    const id = parseValue(column.type, text)
+    if ('badRequest' in id) return { badRequest: `uniqueIds: ${id.badRequest}` }
+    if (!ids.has(id.value)) ids.set(id.value, id)
+  }
+  return [...ids.values()]
+}
+
+function isOneOf(id: Typed, ids: readonly Bound[]): Typed {
+  if (ids.length === 0) return boundValue({ type: 'BOOLEAN', value: false })
+  return operation('in', 'boolean', [id, ...ids.map(boundValue)])
+}
+
+/** The place of a row's id in the list. */
+function placeIn(id: Typed, ids: readonly Bound[]): Typed {
+  const branches = ids.flatMap((each, index) => [
+    operation('=', 'boolean', [id, boundValue(each)]),
+    placeValue(index),
+  ])
+  return branches.length === 0
+    ? placeValue(0)
+    : operation('case', 'integer', [...branches, must(branches.at(-1), 'a place')])
+}
+
+function placeValue(index: number): Typed {
+  return boundValue({ type: 'INT32', value: String(index) })
+}

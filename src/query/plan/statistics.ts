@@ -1,0 +1,86 @@
+/**
+ * Statistics of one column over the rows of a metric: its values, and the smallest, largest and
+ * average one.
+ */
+import { UNIQUE_VALUES_MAX } from '../../util/limits.ts'
+import { findColumn, type PoolView, type QueryColumn } from '../expression/operand.ts'
+import { allOf, type Select } from '../expression/select.ts'
+import { columnOf, nullOf, operation } from '../expression/typed.ts'
+import type { BadQuery } from '../expression/values.ts'
+import { planAggregate } from './metric.ts'
+import type { PlanContext } from './plan-context.ts'
+import type { PrintedRows } from './query-task.ts'
+import type { Askable, PlannedQuestion } from './question.ts'
+import { type OwnFilters, type PlannedWhere, planWhere, selectionTexts } from './where.ts'
+
+export interface ColumnQuery {
+  readonly column: string
+  /** The filters of the metric. Absent: all rows. */
+  readonly own?: OwnFilters
+}
+
+function textsOf({ own }: ColumnQuery): readonly string[] {
+  return own === undefined ? [] : selectionTexts(own)
+}
+
+/** The column, and the rows of the metric that it is a dimension of. */
+function planColumn(
+  view: PoolView,
+  { column: name, own }: ColumnQuery,
+  context: PlanContext,
+): { readonly column: QueryColumn; readonly rows: PlannedWhere } | BadQuery {
+  const column = findColumn(view, name)
+  if ('badRequest' in column) return column
+  const rows = planWhere(view, {}, context, own)
+  return 'badRequest' in rows ? rows : { column, rows }
+}
+
+/** One more value than are answered shows that there are too many. */
+export const columnValues: Askable<ColumnQuery, PrintedRows> = {
+  type: 'STATS',
+  subtype: null,
+  rowsMax: UNIQUE_VALUES_MAX + 1,
+  texts: textsOf,
+  plan(view: PoolView, query: ColumnQuery, context: PlanContext): PlannedQuestion<PrintedRows> | BadQuery {
+    const planned = planColumn(view, query, context)
+    if ('badRequest' in planned) return planned
+    const { column, rows } = planned
+    const value = columnOf(column)
+    const distinct: Select = {
+      isDistinct: true,
+      where: allOf([rows.where, operation('is_not_null', 'boolean', [value])]),
+      outputs: [{ name: 'value', value }],
+      limit: UNIQUE_VALUES_MAX + 1,
+    }
+    const found = columnOf({ name: 'value', type: column.type })
+    const select = {
+      from: distinct,
+      outputs: [{ name: 'value', value: found }],
+      orderBy: [{ value: found, direction: 'ASC' }],
+    } as const
+    return { select, ...rows.pruning, answer: printed => printed }
+  },
+}
+
+/** The column's different values in their order, at most `limit`; none if there are too many. */
+export function uniqueValuesOf(rows: PrintedRows, limit: number): readonly string[] {
+  return rows.length > UNIQUE_VALUES_MAX ? [] : rows.slice(0, limit).map(([value]) => value ?? '')
+}
+
+/** One row: minimum, maximum, average. Null where the column's type has none. */
+export const columnRange: Askable<ColumnQuery, PrintedRows> = {
+  type: 'STATS',
+  subtype: null,
+  rowsMax: 1,
+  texts: textsOf,
+  plan(view: PoolView, query: ColumnQuery, context: PlanContext): PlannedQuestion<PrintedRows> | BadQuery {
+    const planned = planColumn(view, query, context)
+    if ('badRequest' in planned) return planned
+    const { column, rows } = planned
+    const outputs = (['min', 'max', 'average'] as const).map(kind => {
+      const value = planAggregate(view, { kind, column: column.name }, context)
+      return { name: kind, value: 'badRequest' in value ? operation('max', 'text', [nullOf('text')]) : value }
+    })
+    return { select: { where: rows.where, outputs }, ...rows.pruning, answer: printed => printed }
+  },
+}

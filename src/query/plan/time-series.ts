@@ -1,0 +1,238 @@
+/** The time series: a metric by intervals of time, for all rows and by groups of them. */
+
+import { floorDivide } from '../../parse/timestamp.ts'
+import { must } from '../../util/assert.ts'
+import {
+  TIME_SERIES_GROUPS_MAX,
+  TIME_SERIES_INTERVALS_MAX,
+  TIME_SERIES_VALUES_MAX,
+} from '../../util/limits.ts'
+import type { PoolView } from '../expression/operand.ts'
+import { allOf, type Output, type Select } from '../expression/select.ts'
+import { boundValue, columnOf, operation, type Typed } from '../expression/typed.ts'
+import type { BadQuery } from '../expression/values.ts'
+import {
+  type MetricQuery,
+  type MetricQueryInput,
+  metricTexts,
+  planDimensions,
+  planMetric,
+  readMetric,
+} from './metric.ts'
+import type { PlanContext } from './plan-context.ts'
+import type { PrintedRows } from './query-task.ts'
+import type { PlannedQuestion, Question } from './question.ts'
+import { type Granularity, type Interval, Intervals } from './time-intervals.ts'
+import { clockOf, loadClock, type ZoneClock } from './time-zone.ts'
+import { badZone, type RangeBounds, timeColumn, zoneOf } from './where.ts'
+
+/** TimeSeriesInput of the GraphQL schema. */
+interface TimeSeriesInput extends MetricQueryInput {
+  readonly granularity: Granularity
+  readonly groupBy?: readonly string[] | null
+}
+
+export interface TimeSeriesQuery extends MetricQuery {
+  readonly granularity: Granularity
+  /** Names of columns. */
+  readonly groupBy: readonly string[]
+}
+
+/** One value for each label. */
+interface Series {
+  /** The begin of each interval. */
+  readonly labels: readonly string[]
+  readonly values: readonly (string | null)[]
+}
+
+interface TimeSeriesAnswer extends Series {
+  /** The names of the columns of groups. */
+  readonly groupBy: readonly string[]
+  /** In the order of their values, null last. All have the same labels. */
+  readonly groups: readonly (Series & { readonly group: readonly (string | null)[] })[]
+}
+
+export const timeSeries: Question<TimeSeriesInput, TimeSeriesQuery, TimeSeriesAnswer> = {
+  type: 'METRIC',
+  subtype: 'TIME_SERIES',
+  rowsMax: TIME_SERIES_VALUES_MAX + 1,
+  read(input, find) {
+    const read = readMetric(input, find)
+    if ('badRequest' in read) return read
+    const { granularity, groupBy } = input
+    return { ...read, query: { ...read.query, granularity, groupBy: groupBy ?? [] } }
+  },
+  texts: metricTexts,
+  prepare: (query, inTurn) => loadClock(zoneOf(query), inTurn),
+  plan: planTimeSeries,
+}
+
+function planTimeSeries(
+  view: PoolView,
+  query: TimeSeriesQuery,
+  context: PlanContext,
+): PlannedQuestion<TimeSeriesAnswer> | BadQuery {
+  const rows = planMetric(view, query, context)
+  if ('badRequest' in rows) return rows
+  const column = timeColumn(view, query)
+  if ('badRequest' in column) return column
+  const dimensions = planDimensions(view, 'groupBy', query.groupBy)
+  if ('badRequest' in dimensions) return dimensions
+  const clock = clockOf(zoneOf(query))
+  if (clock === undefined) return badZone(zoneOf(query))
+  const intervals = new Intervals(query.granularity, clock)
+  const known = knownIntervals(intervals, rows.range, clock)
+  if (known !== undefined && 'badRequest' in known) return known
+  const isCount = COUNTS.has(query.metric.kind)
+  const time = columnOf(column)
+  const { fromUs, toUs } = rows.range
+  const fromMs = fromUs === null ? -Infinity : msOf(fromUs)
+  const timeKey = intervals.rule(fromMs, toUs === null ? Infinity : msOf(toUs - 1n) + 1, known)
+  const key: Output = { name: 'key', value: operation('time_key', 'integer', [time], { bits: 62, timeKey }) }
+  const where = allOf([rows.where, operation('is_not_null', 'boolean', [time])])
+  return {
+    select: selectSeries(where, key, dimensions, isCount ? orZero(rows.metric) : rows.metric),
+    ...rows.pruning,
+    answer: printed => {
+      if (printed.length > TIME_SERIES_VALUES_MAX) return TOO_MANY_VALUES
+      const found = known ?? foundIntervals(intervals, rows.range, printed, clock)
+      return 'badRequest' in found ? found : answerOf(found, printed, query.groupBy, isCount ? '0' : null)
+    },
+  }
+}
+
+/** Metrics that are 0 over no values. Others have no value there. */
+const COUNTS: ReadonlySet<string> = new Set(['count', 'countDistinct', 'sum'])
+
+function orZero(metric: Typed): Typed {
+  return operation('coalesce', metric.kind, [metric, boundValue({ type: 'INT8', value: '0' })])
+}
+
+const COARSER = 'Choose a coarser granularity, or a shorter timeRange'
+const TOO_MANY_INTERVALS: BadQuery = {
+  badRequest: `granularity: a time series has at most ${TIME_SERIES_INTERVALS_MAX} intervals. ${COARSER}.`,
+}
+const TOO_MANY_VALUES: BadQuery = {
+  badRequest: `groupBy: a time series has at most ${TIME_SERIES_VALUES_MAX} values in all of its groups. ${COARSER}, or filter.`,
+}
+const TOO_MANY_GROUPS: BadQuery = {
+  badRequest: `groupBy: a time series has at most ${TIME_SERIES_GROUPS_MAX} groups. Filter, or choose another column.`,
+}
+
+/**
+ * Key, dimensions, whether the row is one of all groups together, value. A group's rows come one
+ * after another.
+ */
+function selectSeries(
+  where: Typed | undefined,
+  key: Output,
+  dimensions: readonly Output[],
+  metric: Typed,
+): Select {
+  const value = { name: 'value', value: metric }
+  const [first] = dimensions
+  const limit = TIME_SERIES_VALUES_MAX + 1
+  if (first === undefined) return { where, outputs: [key, value], groupBy: [key.value], limit }
+  const ofAll = operation('is_absent', 'integer', [first.value])
+  const columns = dimensions.map(dimension => dimension.value)
+  return {
+    where,
+    outputs: [key, ...dimensions, { name: 'all', value: ofAll }, value],
+    groupingSets: [[key.value], [key.value, ...columns]],
+    orderBy: [
+      { value: ofAll, direction: 'DESC' },
+      ...columns.map(column => ({ value: column, direction: 'ASC' as const })),
+    ],
+    limit,
+  }
+}
+
+/**
+ * The whole millisecond in which an instant is. Microseconds of the years before 1684 and after
+ * 2255 have more digits than a double.
+ */
+function msOf(us: bigint): number {
+  return Number(floorDivide(us, 1000n))
+}
+
+/** The intervals of a range with two ends; undefined: the rows say where an open end is. */
+function knownIntervals(
+  intervals: Intervals,
+  { fromUs, toUs }: RangeBounds,
+  clock: ZoneClock,
+): readonly Interval[] | BadQuery | undefined {
+  if (fromUs === null || toUs === null) return undefined
+  if (fromUs >= toUs) return []
+  return listed(intervals, intervals.keyOf(msOf(fromUs)), intervals.keyOf(msOf(toUs - 1n)), clock)
+}
+
+/** An open end is in the interval of the first or the last row. Without rows there is none. */
+function foundIntervals(
+  intervals: Intervals,
+  { fromUs, toUs }: RangeBounds,
+  rows: PrintedRows,
+  clock: ZoneClock,
+): readonly Interval[] | BadQuery {
+  if (rows.length === 0) return []
+  let [first, last] = [Infinity, -Infinity]
+  for (const row of rows) {
+    const key = Number(row[0])
+    first = Math.min(first, key)
+    last = Math.max(last, key)
+  }
+  if (fromUs !== null) first = intervals.keyOf(msOf(fromUs))
+  if (toUs !== null) last = intervals.keyOf(msOf(toUs - 1n))
+  return listed(intervals, first, last, clock)
+}
+
+function listed(
+  intervals: Intervals,
+  firstKey: number,
+  lastKey: number,
+  clock: ZoneClock,
+): readonly Interval[] | BadQuery {
+  const found = intervals.between(firstKey, lastKey)
+  if (found === undefined) return TOO_MANY_INTERVALS
+  if ((found.at(-1)?.fromMs ?? 0) < clock.endMs) return found
+  const end = new Date(clock.endMs).toISOString()
+  return {
+    badRequest: `timeRange: the changes of clocks in this timeZone are known until ${end}. Give a stop.`,
+  }
+}
+
+/** @param empty the value of an interval without rows */
+function answerOf(
+  intervals: readonly Interval[],
+  rows: PrintedRows,
+  groupBy: readonly string[],
+  empty: string | null,
+): TimeSeriesAnswer | BadQuery {
+  const dimensions = groupBy.length
+  const labels = intervals.map(({ fromMs }) => new Date(fromMs).toISOString())
+  const places = new Map(intervals.map(({ key }, index) => [key, index]))
+  const blank = (): (string | null)[] => Array.from({ length: labels.length }, () => empty)
+  const values = blank()
+  const groups: {
+    group: readonly (string | null)[]
+    labels: readonly string[]
+    values: (string | null)[]
+  }[] = []
+  for (const row of rows) {
+    const place = must(places.get(Number(row[0])), 'the interval of a row')
+    const value = row.at(-1) ?? null
+    if (dimensions === 0 || row[1 + dimensions] === '1') {
+      values[place] = value
+      continue
+    }
+    const group = row.slice(1, 1 + dimensions)
+    let last = groups.at(-1)
+    if (last === undefined || group.some((text, index) => text !== last?.group[index])) {
+      if (groups.length >= TIME_SERIES_GROUPS_MAX) return TOO_MANY_GROUPS
+      if ((groups.length + 2) * labels.length > TIME_SERIES_VALUES_MAX) return TOO_MANY_VALUES
+      last = { group, labels, values: blank() }
+      groups.push(last)
+    }
+    last.values[place] = value
+  }
+  return { labels, values, groups, groupBy }
+}

@@ -1,0 +1,73 @@
+/** The values that are most frequent in a column. */
+
+import { TOP_VALUES_DEFAULT, TOP_VALUES_MAX } from '../../util/limits.ts'
+import { findColumn, type PoolView } from '../expression/operand.ts'
+import { allOf } from '../expression/select.ts'
+import { columnOf, operation } from '../expression/typed.ts'
+import type { BadQuery } from '../expression/values.ts'
+import type { PlanContext } from './plan-context.ts'
+import type { PlannedQuestion, PoolReference, Question } from './question.ts'
+import { planWhere, type RowSelection } from './where.ts'
+
+type TimeSelection = Pick<RowSelection, 'timeRange' | 'timeZone'>
+
+/** TopValuesInput of the GraphQL schema. */
+interface TopValuesInput extends TimeSelection {
+  readonly dataPool: PoolReference
+  readonly columnName: string
+  readonly maxValues?: number | null
+}
+
+export interface TopValuesQuery extends TimeSelection {
+  readonly column: string
+  readonly maxValues: number
+}
+
+interface TopValuesAnswer {
+  readonly values: readonly string[]
+}
+
+export const topValues: Question<TopValuesInput, TopValuesQuery, TopValuesAnswer> = {
+  type: 'TOP_VALUES',
+  subtype: null,
+  rowsMax: TOP_VALUES_MAX,
+  read({ dataPool, columnName: column, maxValues: given, timeRange = null, timeZone = null }) {
+    const maxValues = given ?? TOP_VALUES_DEFAULT
+    if (!(maxValues >= 1 && maxValues <= TOP_VALUES_MAX))
+      return { badRequest: `maxValues: it is between 1 and ${TOP_VALUES_MAX}` }
+    return { pool: dataPool, query: { column, maxValues, timeRange, timeZone }, isPredefined: false }
+  },
+  texts: () => [],
+  plan: planTopValues,
+}
+
+/** Values that are equally frequent come in their own order. Null is no value. */
+function planTopValues(
+  view: PoolView,
+  query: TopValuesQuery,
+  context: PlanContext,
+): PlannedQuestion<TopValuesAnswer> | BadQuery {
+  const column = findColumn(view, query.column)
+  if ('badRequest' in column) return column
+  const rows = planWhere(view, query, context)
+  if ('badRequest' in rows) return rows
+  const value = columnOf(column)
+  const count = operation('count_rows', 'integer', [])
+  return {
+    select: {
+      where: allOf([rows.where, operation('is_not_null', 'boolean', [value])]),
+      outputs: [
+        { name: 'value', value },
+        { name: 'count', value: count },
+      ],
+      groupBy: [value],
+      orderBy: [
+        { value: count, direction: 'DESC' },
+        { value, direction: 'ASC' },
+      ],
+      limit: query.maxValues,
+    },
+    ...rows.pruning,
+    answer: printed => ({ values: printed.flatMap(([text]) => text ?? []) }),
+  }
+}
