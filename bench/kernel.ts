@@ -10,17 +10,7 @@ import { align8, HEADER_WORDS } from '../src/format/batch-layout.ts'
 import type { PoolSchema } from '../src/format/schema.ts'
 import { bufferBytes } from '../src/parse/batch-buffers.ts'
 import { DOCUMENT } from '../src/parse/event-error.ts'
-import {
-  type Allocate,
-  type MakeKernel,
-  OUTCOME_ACCEPTED,
-  OUTCOME_DOCUMENT,
-  REQUEST_BITS,
-  REQUEST_BYTES,
-  REQUEST_OFFSET,
-  REQUEST_RECEIVED_AT,
-  REQUEST_WORDS,
-} from '../src/parse/kernel.ts'
+import { type Allocate, type MakeKernel, OUTCOME, REQUEST, REQUEST_WORDS } from '../src/parse/kernel.ts'
 import { makeJsKernel } from '../src/parse/kernel-js.ts'
 import { tryNativeKernel } from '../src/parse/kernel-native.ts'
 import { BENCH_SCHEMA } from './entries.ts'
@@ -116,9 +106,9 @@ function caseOf(name: string, make: MakeKernel, texts: readonly string[], schema
     hash = 0
     for (let body = 0; body < texts.length; body += 1) {
       const parsed = kernel.parse(slab, table, body, body + 1)
-      if (parsed.outcomes[OUTCOME_DOCUMENT] !== DOCUMENT.ok)
+      if (parsed.outcomes[OUTCOME.document] !== DOCUMENT.ok)
         throw new Error(`body ${body} was refused: ${parsed.outcomes.join(' ')}`)
-      events += parsed.outcomes[OUTCOME_ACCEPTED]!
+      events += parsed.outcomes[OUTCOME.accepted]!
       hash = (hash * 31 + new Uint32Array(parsed.batch, 0, HEADER_WORDS)[BATCH_BYTES_WORD]!) >>> 0
     }
   }
@@ -146,10 +136,10 @@ function slabOf(texts: readonly string[]) {
   for (const [index, body] of bodies.entries()) {
     slab.set(body, offset)
     const row = index * REQUEST_WORDS
-    table[row + REQUEST_OFFSET] = offset
-    table[row + REQUEST_BYTES] = body.byteLength
-    table[row + REQUEST_RECEIVED_AT] = 1000 * Date.UTC(2026, 0, 1)
-    table[row + REQUEST_BITS] = -1
+    table[row + REQUEST.offset] = offset
+    table[row + REQUEST.bytes] = body.byteLength
+    table[row + REQUEST.receivedAtUs] = 1000 * Date.UTC(2026, 0, 1)
+    table[row + REQUEST.bits] = -1
     offset += align8(body.byteLength) + 64
   }
   return { slab, table, bytes }

@@ -13,14 +13,7 @@ import {
   describeEventError,
   type EventErrorText,
 } from '../parse/event-error.ts'
-import {
-  ERROR_WORDS,
-  OUTCOME_ACCEPTED,
-  OUTCOME_DOCUMENT,
-  OUTCOME_EVENT,
-  OUTCOME_EVENTS,
-  OUTCOME_WORDS,
-} from '../parse/kernel.ts'
+import { ERROR_WORDS, OUTCOME, OUTCOME_WORDS } from '../parse/kernel.ts'
 import type { ParseResult } from '../parse/parse-task.ts'
 import { assert } from '../util/assert.ts'
 import type { EventError, Refusal } from '../util/errors.ts'
@@ -56,11 +49,11 @@ export function answerOf(
   errors: { readonly from: number; readonly to: number },
 ): Answer {
   const at = row * OUTCOME_WORDS
-  const document = result.outcomes[at + OUTCOME_DOCUMENT]!
+  const document = result.outcomes[at + OUTCOME.document]!
   if (document !== 0)
-    return refusedDocument(document, result.outcomes[at + OUTCOME_EVENT]!, brokenAt(result, errors))
-  const events = result.outcomes[at + OUTCOME_EVENTS]!
-  const accepted = result.outcomes[at + OUTCOME_ACCEPTED]!
+    return refusedDocument(document, result.outcomes[at + OUTCOME.event]!, brokenAt(result, errors))
+  const events = result.outcomes[at + OUTCOME.events]!
+  const accepted = result.outcomes[at + OUTCOME.accepted]!
   assert(events <= EVENTS_MAX && accepted <= events, 'an outcome is within its limits')
   if (accepted === events)
     return { reply: success(events, admission.minimal), accepted, rejected: 0, rejectedBy: NONE }

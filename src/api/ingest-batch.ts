@@ -11,19 +11,7 @@
 import { batchBytesMax } from '../format/batch-layout.ts'
 import { RECORD_HEADER_BYTES } from '../format/log-record.ts'
 import type { Span } from '../log/log-types.ts'
-import {
-  FLAG_ALL_OR_NOTHING,
-  FLAG_GZIP,
-  FLAG_RISES,
-  OUTCOME_ACCEPTED,
-  OUTCOME_WORDS,
-  REQUEST_BITS,
-  REQUEST_BYTES,
-  REQUEST_FLAGS,
-  REQUEST_OFFSET,
-  REQUEST_RECEIVED_AT,
-  REQUEST_WORDS,
-} from '../parse/kernel.ts'
+import { FLAG, OUTCOME, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../parse/kernel.ts'
 import type { ParseResult, ParseTask, ParseTaskGroup } from '../parse/parse-task.ts'
 import { ENTRY_WORDS } from '../store/flush/memtable.ts'
 import {
@@ -181,14 +169,14 @@ function eventClockOf({ admission: { kind, target } }: IngestRequest): SharedArr
 
 function writeRow(table: Float64Array, at: number, request: IngestRequest): void {
   const { allOrNothing, gzip } = request.admission
-  table[at + REQUEST_OFFSET] = request.offset
-  table[at + REQUEST_BYTES] = request.bytes
-  table[at + REQUEST_FLAGS] =
-    (allOrNothing ? FLAG_ALL_OR_NOTHING : 0) |
-    (gzip ? FLAG_GZIP : 0) |
-    (eventClockOf(request) === undefined ? 0 : FLAG_RISES)
-  table[at + REQUEST_RECEIVED_AT] = request.receivedAtUs
-  table[at + REQUEST_BITS] = -1
+  table[at + REQUEST.offset] = request.offset
+  table[at + REQUEST.bytes] = request.bytes
+  table[at + REQUEST.flags] =
+    (allOrNothing ? FLAG.all_or_nothing : 0) |
+    (gzip ? FLAG.gzip : 0) |
+    (eventClockOf(request) === undefined ? 0 : FLAG.rises)
+  table[at + REQUEST.receivedAtUs] = request.receivedAtUs
+  table[at + REQUEST.bits] = -1
 }
 
 /** Spans and parts of the accepted requests in live groups. */
@@ -204,7 +192,7 @@ export function commitBatchOf(batch: Batch, result: ParseResult, live: readonly 
     places[row] = records
     records += 1
     const elsewhere = own.get(row)
-    const offset = batch.task.table[row * REQUEST_WORDS + REQUEST_OFFSET]! - RECORD_HEADER_BYTES
+    const offset = batch.task.table[row * REQUEST_WORDS + REQUEST.offset]! - RECORD_HEADER_BYTES
     if (elsewhere !== undefined) run.addAlone(elsewhere.slab, elsewhere.offset, bytes, bits.get(row))
     else run.add(offset, bytes, bits.get(row))
   }
@@ -272,8 +260,8 @@ function partsOf(batch: Batch, result: ParseResult, places: Int32Array): CommitP
       const row = part.requests[index]!
       requests[index * ENTRY_WORDS] = places[row]!
       const firstUs = part.receivedAtUs?.[index]
-      requests[index * ENTRY_WORDS + 1] = firstUs ?? table[row * REQUEST_WORDS + REQUEST_RECEIVED_AT]!
-      requests[index * ENTRY_WORDS + 2] = result.outcomes[row * OUTCOME_WORDS + OUTCOME_ACCEPTED]!
+      requests[index * ENTRY_WORDS + 1] = firstUs ?? table[row * REQUEST_WORDS + REQUEST.receivedAtUs]!
+      requests[index * ENTRY_WORDS + 2] = result.outcomes[row * OUTCOME_WORDS + OUTCOME.accepted]!
       requests[index * ENTRY_WORDS + 3] = firstUs === undefined ? 0 : 1
     }
     parts.push({ kind, pool, version, batch: part.batch, requests })

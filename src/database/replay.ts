@@ -15,19 +15,7 @@ import {
   replayedAt,
   replayedCount,
 } from '../log/replay-chunk.ts'
-import {
-  ERROR_WORDS,
-  FLAG_RISES,
-  OUTCOME_ACCEPTED,
-  OUTCOME_EVENTS,
-  OUTCOME_WORDS,
-  REQUEST_BITS,
-  REQUEST_BYTES,
-  REQUEST_FLAGS,
-  REQUEST_OFFSET,
-  REQUEST_RECEIVED_AT,
-  REQUEST_WORDS,
-} from '../parse/kernel.ts'
+import { ERROR_WORDS, FLAG, OUTCOME, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../parse/kernel.ts'
 import type { ParseResult, ParseTask, ParseTaskGroup } from '../parse/parse-task.ts'
 import { ENTRY_WORDS, type MemtableEntry } from '../store/flush/memtable.ts'
 import { must } from '../util/assert.ts'
@@ -155,11 +143,11 @@ function runOf(chunk: ReplayChunk, from: number, to: number, parsedBy: readonly 
   for (let row = from; row < to; row++) {
     const at = row * REPLAYED_WORDS
     const into = (row - from) * REQUEST_WORDS
-    table[into + REQUEST_OFFSET] = replayed[at + REPLAYED.offset]!
-    table[into + REQUEST_BYTES] = replayed[at + REPLAYED.bodyBytes]!
-    table[into + REQUEST_RECEIVED_AT] = replayed[at + REPLAYED.receivedAtUs]!
-    table[into + REQUEST_BITS] = replayed[at + REPLAYED.bitsOffset]!
-    table[into + REQUEST_FLAGS] = replayed[at + REPLAYED.receivedAtStepUs] === 1 ? FLAG_RISES : 0
+    table[into + REQUEST.offset] = replayed[at + REPLAYED.offset]!
+    table[into + REQUEST.bytes] = replayed[at + REPLAYED.bodyBytes]!
+    table[into + REQUEST.receivedAtUs] = replayed[at + REPLAYED.receivedAtUs]!
+    table[into + REQUEST.bits] = replayed[at + REPLAYED.bitsOffset]!
+    table[into + REQUEST.flags] = replayed[at + REPLAYED.receivedAtStepUs] === 1 ? FLAG.rises : 0
     const { pool, version, schema, shared } = parsedBy[row]!
     const kind = kindOf(chunk, row)
     schemas.push(schema)
@@ -181,8 +169,8 @@ function appendRun(chunk: ReplayChunk, run: Run, result: ParseResult, deps: Repl
     const at = row * REPLAYED_WORDS
     const outcome = (row - run.from) * OUTCOME_WORDS
     const isSame =
-      result.outcomes[outcome + OUTCOME_EVENTS] === table[at + REPLAYED.events] &&
-      result.outcomes[outcome + OUTCOME_ACCEPTED] === table[at + REPLAYED.accepted]
+      result.outcomes[outcome + OUTCOME.events] === table[at + REPLAYED.events] &&
+      result.outcomes[outcome + OUTCOME.accepted] === table[at + REPLAYED.accepted]
     if (!isSame) throw damageOf(chunk, row, result, row - run.from)
     const spanUs = table[at + REPLAYED.receivedAtStepUs]! * (table[at + REPLAYED.accepted]! - 1)
     deps.received(table[at + REPLAYED.pool]!, table[at + REPLAYED.receivedAtUs]! + spanUs)
@@ -206,8 +194,8 @@ function appendRun(chunk: ReplayChunk, run: Run, result: ParseResult, deps: Repl
 
 function damageOf(chunk: ReplayChunk, row: number, result: ParseResult, request: number): Damaged {
   const { sequence, file, fileOffset, events, accepted } = replayedAt(chunk, row)
-  const parsedEvents = result.outcomes[request * OUTCOME_WORDS + OUTCOME_EVENTS]
-  const parsedAccepted = result.outcomes[request * OUTCOME_WORDS + OUTCOME_ACCEPTED]
+  const parsedEvents = result.outcomes[request * OUTCOME_WORDS + OUTCOME.events]
+  const parsedAccepted = result.outcomes[request * OUTCOME_WORDS + OUTCOME.accepted]
   return new Damaged(
     file,
     fileOffset,

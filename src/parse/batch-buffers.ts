@@ -16,7 +16,7 @@
  */
 import { type BatchBuffer, batchBytes, batchColumns, batchFixedBytes } from '../format/batch-layout.ts'
 import { BATCH_SIZES_MAX, FREED_BYTES_MAX } from '../util/limits.ts'
-import { FLAG_GZIP, REQUEST_BYTES, REQUEST_FLAGS, REQUEST_WORDS } from './kernel.ts'
+import { FLAG, REQUEST, REQUEST_WORDS } from './kernel.ts'
 import type { ParsedBatch, ParseResult, ParseTask, ParseTaskGroup } from './parse-task.ts'
 
 /** An event of a few hundred bytes takes about 800: thousands of pools post one at a time. */
@@ -186,11 +186,11 @@ function keyOf({ pool, kind }: ParseTaskGroup, gzip: boolean, bytes: number): nu
 }
 
 function isGzip(table: Float64Array, request: number): boolean {
-  return (table[request * REQUEST_WORDS + REQUEST_FLAGS]! & FLAG_GZIP) !== 0
+  return (table[request * REQUEST_WORDS + REQUEST.flags]! & FLAG.gzip) !== 0
 }
 
 function bodyBytes(table: Float64Array, request: number): number {
-  return table[request * REQUEST_WORDS + REQUEST_BYTES]!
+  return table[request * REQUEST_WORDS + REQUEST.bytes]!
 }
 
 /**

@@ -16,20 +16,13 @@ import { DOCUMENT, EVENT_ERROR, EXPECTED, errorWord, FOUND } from './event-error
 import { JsonScan } from './json-scan.ts'
 import {
   type Allocate,
-  FLAG_ALL_OR_NOTHING,
+  FLAG,
   type Kernel,
   type MakeKernel,
-  OUTCOME_ACCEPTED,
-  OUTCOME_DOCUMENT,
-  OUTCOME_EVENT,
-  OUTCOME_EVENTS,
+  OUTCOME,
   OUTCOME_WORDS,
   type Parsed,
-  REQUEST_BITS,
-  REQUEST_BYTES,
-  REQUEST_FLAGS,
-  REQUEST_OFFSET,
-  REQUEST_RECEIVED_AT,
+  REQUEST,
   REQUEST_WORDS,
 } from './kernel.ts'
 import { EventScan } from './parse-event.ts'
@@ -111,24 +104,24 @@ class JsKernel implements Kernel {
     const rowsBefore = this.#rows
     const errorsBefore = this.#errors.length
     this.#request = request
-    this.#receivedAtUs = table[at + REQUEST_RECEIVED_AT]!
-    this.#bits = table[at + REQUEST_BITS]!
+    this.#receivedAtUs = table[at + REQUEST.receivedAtUs]!
+    this.#bits = table[at + REQUEST.bits]!
     this.#events = 0
     this.#element = -1
-    const document = this.#parseDocument(table[at + REQUEST_OFFSET]!, table[at + REQUEST_BYTES]!)
+    const document = this.#parseDocument(table[at + REQUEST.offset]!, table[at + REQUEST.bytes]!)
     if (document !== DOCUMENT.ok) {
       this.#rows = rowsBefore
       this.#errors.length = errorsBefore
       this.#events = 0
       const { stoppedAt } = this.#scan
       if (stoppedAt >= 0) this.#report(this.#element, this.#scan.refusalWord(), stoppedAt)
-    } else if (this.#errors.length > errorsBefore && (table[at + REQUEST_FLAGS]! & FLAG_ALL_OR_NOTHING) !== 0)
+    } else if (this.#errors.length > errorsBefore && (table[at + REQUEST.flags]! & FLAG.all_or_nothing) !== 0)
       this.#rows = rowsBefore
     const out = OUTCOME_WORDS * request
-    outcomes[out + OUTCOME_EVENTS] = this.#events
-    outcomes[out + OUTCOME_ACCEPTED] = this.#rows - rowsBefore
-    outcomes[out + OUTCOME_DOCUMENT] = document
-    outcomes[out + OUTCOME_EVENT] = this.#element
+    outcomes[out + OUTCOME.events] = this.#events
+    outcomes[out + OUTCOME.accepted] = this.#rows - rowsBefore
+    outcomes[out + OUTCOME.document] = document
+    outcomes[out + OUTCOME.event] = this.#element
   }
 
   /** Parses the body at `offset` into rows. Returns a value of DOCUMENT. */

@@ -6,14 +6,7 @@
 
 import { COLUMN_TYPE, deleteSchema, type PoolSchema, type RequestKind } from '../format/schema.ts'
 import { type KernelChoice, tryNative } from '../util/native.ts'
-import {
-  type Allocate,
-  type Kernel,
-  type MakeKernel,
-  OUTCOME_ACCEPTED,
-  OUTCOME_WORDS,
-  type Parsed,
-} from './kernel.ts'
+import { type Allocate, type Kernel, type MakeKernel, OUTCOME, OUTCOME_WORDS, type Parsed } from './kernel.ts'
 
 /** See native/kernel_calls.cpp. */
 interface NativeParse {
@@ -53,7 +46,7 @@ function bind(native: NativeParse, schema: PoolSchema, kind: RequestKind, alloca
     parse(slab, table, from, to) {
       const { batchBytes, outcomes, errors } = native.parse(kernel, slab, table, from, to)
       let rows = 0
-      for (let at = OUTCOME_ACCEPTED; at < outcomes.length; at += OUTCOME_WORDS) rows += outcomes[at]!
+      for (let at = OUTCOME.accepted; at < outcomes.length; at += OUTCOME_WORDS) rows += outcomes[at]!
       const batch = allocate(batchBytes, rows)
       native.writeBatch(kernel, new Uint8Array(batch, 0, batchBytes))
       return { batch, outcomes, errors }

@@ -12,43 +12,49 @@
 import type { BatchBuffer } from '../format/batch-layout.ts'
 import type { PoolSchema, RequestKind } from '../format/schema.ts'
 
-/** Float64 words of a request's row in the table; the next five constants are their places. */
+/** Float64 words of a request's row in the table, at the places of REQUEST. */
 export const REQUEST_WORDS = 5
-/** Byte offset of the decoded body in the slab. */
-export const REQUEST_OFFSET = 0
-/** Bytes of the decoded body. */
-export const REQUEST_BYTES = 1
-/** Bits of FLAG_ALL_OR_NOTHING, FLAG_GZIP and FLAG_RISES. */
-export const REQUEST_FLAGS = 2
-/** Received-at, whole microseconds since 1970 UTC. */
-export const REQUEST_RECEIVED_AT = 3
-/**
- * Byte offset in the slab of a bitmap with one bit for each event, least significant first; -1:
- * none. Only events whose bit is set are parsed. The others give no row and no error. Recovery uses
- * it.
- */
-export const REQUEST_BITS = 4
+export const REQUEST = {
+  /** Byte offset of the decoded body in the slab. */
+  offset: 0,
+  /** Bytes of the decoded body. */
+  bytes: 1,
+  /** Bits of FLAG. */
+  flags: 2,
+  /** Received-at, whole microseconds since 1970 UTC. */
+  receivedAtUs: 3,
+  /**
+   * Byte offset in the slab of a bitmap with one bit for each event, least significant first; -1:
+   * none. Only events whose bit is set are parsed. The others give no row and no error. Recovery
+   * uses it.
+   */
+  bits: 4,
+} as const
 
-/** `disable_partial_success`: an invalid event leaves the request without rows. */
-export const FLAG_ALL_OR_NOTHING = 1
-/** The bytes are gzip; the worker inflates them before the kernel sees them. */
-export const FLAG_GZIP = 2
-/**
- * Each accepted event gets a received-at of its own: the worker writes it into the keys after the
- * kernel (event-times.ts).
- */
-export const FLAG_RISES = 4
+export const FLAG = {
+  /** `disable_partial_success`: an invalid event leaves the request without rows. */
+  all_or_nothing: 1,
+  /** The bytes are gzip; the worker inflates them before the kernel sees them. */
+  gzip: 2,
+  /**
+   * Each accepted event gets a received-at of its own: the worker writes it into the keys after the
+   * kernel (event-times.ts).
+   */
+  rises: 4,
+} as const
 
-/** Int32 words of a request's outcome; the next four constants are their places. */
+/** Int32 words of a request's outcome, at the places of OUTCOME. */
 export const OUTCOME_WORDS = 4
-/** Events in the body; 0 where the document was refused. */
-export const OUTCOME_EVENTS = 0
-/** Rows of the request in the batch. 0 where it is refused as a whole. */
-export const OUTCOME_ACCEPTED = 1
-/** A value of DOCUMENT; all but `ok` leave the request without rows. */
-export const OUTCOME_DOCUMENT = 2
-/** The index of the event in which the document broke, -1 where that is not known. */
-export const OUTCOME_EVENT = 3
+export const OUTCOME = {
+  /** Events in the body; 0 where the document was refused. */
+  events: 0,
+  /** Rows of the request in the batch. 0 where it is refused as a whole. */
+  accepted: 1,
+  /** A value of DOCUMENT; all but `ok` leave the request without rows. */
+  document: 2,
+  /** The index of the event in which the document broke, -1 where that is not known. */
+  event: 3,
+} as const
 
 /**
  * Int32 words of an event error: request (row in the table), event, error word (event-error.ts),

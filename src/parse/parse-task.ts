@@ -21,7 +21,7 @@ export interface ParseTaskGroup {
   readonly from: number
   readonly to: number
   /**
-   * The shared clock of the pool (util/clock.ts), where the requests have FLAG_RISES: the worker
+   * The shared clock of the pool (util/clock.ts), where the requests have FLAG.rises: the worker
    * reserves a value for each accepted event. Absent in a replay: the log has the values.
    */
   readonly clock?: SharedArrayBuffer

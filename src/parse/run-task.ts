@@ -19,18 +19,12 @@ import { DOCUMENT } from './event-error.ts'
 import { partsBeforeReceivedAt, setReceivedAt } from './event-times.ts'
 import {
   ERROR_WORDS,
-  FLAG_GZIP,
-  FLAG_RISES,
+  FLAG,
   type Kernel,
-  OUTCOME_ACCEPTED,
-  OUTCOME_DOCUMENT,
-  OUTCOME_EVENTS,
+  OUTCOME,
   OUTCOME_WORDS,
   type Parsed,
-  REQUEST_BYTES,
-  REQUEST_FLAGS,
-  REQUEST_OFFSET,
-  REQUEST_RECEIVED_AT,
+  REQUEST,
   REQUEST_WORDS,
 } from './kernel.ts'
 import { makeJsKernel } from './kernel-js.ts'
@@ -113,7 +107,7 @@ function runTask(
     const batchesBefore = draft.batches.length
     forEachRun(task.table, group, (from, to) => parseRun(draft, both, slab, task.table, from, to))
     for (let request = group.from; request < group.to; request += 1)
-      if (flagsOf(task.table, request) & FLAG_GZIP) parseInflated(draft, both, slab, task.table, request)
+      if (flagsOf(task.table, request) & FLAG.gzip) parseInflated(draft, both, slab, task.table, request)
     for (let index = batchesBefore; index < draft.batches.length; index += 1)
       draft.batches[index] = withEventTimes(draft, draft.batches[index]!, task.table, group, both)
   }
@@ -140,14 +134,14 @@ function forEachRun(
 ): void {
   let from = group.from
   for (let request = group.from; request <= group.to; request += 1) {
-    if (request < group.to && (flagsOf(table, request) & FLAG_GZIP) === 0) continue
+    if (request < group.to && (flagsOf(table, request) & FLAG.gzip) === 0) continue
     if (request > from) run(from, request)
     from = request + 1
   }
 }
 
 function flagsOf(table: Float64Array, request: number): number {
-  return table[request * REQUEST_WORDS + REQUEST_FLAGS]!
+  return table[request * REQUEST_WORDS + REQUEST.flags]!
 }
 
 /**
@@ -164,7 +158,7 @@ function parseRun(
   const parsed = both.first.parse(slab, table, from, to)
   take(draft, parsed, from, request => request)
   for (let request = from; request < to; request += 1)
-    if (draft.outcomes[request * OUTCOME_WORDS + OUTCOME_DOCUMENT] === DOCUMENT.undecided)
+    if (draft.outcomes[request * OUTCOME_WORDS + OUTCOME.document] === DOCUMENT.undecided)
       parseAlone(draft, both.reference(), slab, table, request, request)
 }
 
@@ -186,7 +180,7 @@ function take(draft: Draft, parsed: Parsed, first: number, requestOf: (request: 
   draft.outcomes.set(parsed.outcomes, first * OUTCOME_WORDS)
   const accepted: number[] = []
   for (let index = 0; index < parsed.outcomes.length / OUTCOME_WORDS; index += 1)
-    if (parsed.outcomes[index * OUTCOME_WORDS + OUTCOME_ACCEPTED]! > 0)
+    if (parsed.outcomes[index * OUTCOME_WORDS + OUTCOME.accepted]! > 0)
       accepted.push(requestOf(first + index))
   for (let at = 0; at < parsed.errors.length; at += ERROR_WORDS)
     draft.errors.push(
@@ -210,7 +204,7 @@ function parseInflated(
   request: number,
 ): void {
   const row = table.slice(request * REQUEST_WORDS, (request + 1) * REQUEST_WORDS)
-  const inflated = inflate(slab.subarray(row[REQUEST_OFFSET]!, row[REQUEST_OFFSET]! + row[REQUEST_BYTES]!))
+  const inflated = inflate(slab.subarray(row[REQUEST.offset]!, row[REQUEST.offset]! + row[REQUEST.bytes]!))
   if (typeof inflated === 'number') {
     draft.outcomes.set([0, 0, inflated, -1], request * OUTCOME_WORDS)
     return
@@ -218,18 +212,18 @@ function parseInflated(
   const own = new SharedArrayBuffer(RECORD_HEADER_BYTES + align8(inflated.byteLength))
   const bytes = new Uint8Array(own)
   bytes.set(inflated, RECORD_HEADER_BYTES)
-  row[REQUEST_OFFSET] = RECORD_HEADER_BYTES
-  row[REQUEST_BYTES] = inflated.byteLength
+  row[REQUEST.offset] = RECORD_HEADER_BYTES
+  row[REQUEST.bytes] = inflated.byteLength
   parseAlone(draft, both.first, bytes, row, 0, request)
-  if (draft.outcomes[request * OUTCOME_WORDS + OUTCOME_DOCUMENT] === DOCUMENT.undecided)
+  if (draft.outcomes[request * OUTCOME_WORDS + OUTCOME.document] === DOCUMENT.undecided)
     parseAlone(draft, both.reference(), bytes, row, 0, request)
   draft.own.set(request, { request, slab: own, offset: 0 })
   // The record is as long as the inflated body: writeRecord reads it from the table.
-  table[request * REQUEST_WORDS + REQUEST_BYTES] = inflated.byteLength
+  table[request * REQUEST_WORDS + REQUEST.bytes] = inflated.byteLength
 }
 
 /**
- * Gives the events of requests with FLAG_RISES their received-at: reserved from the group's clock,
+ * Gives the events of requests with FLAG.rises their received-at: reserved from the group's clock,
  * or counted from the log record's in a replay. The table gets that of each request's first event.
  */
 function withEventTimes(
@@ -242,9 +236,9 @@ function withEventTimes(
   if (partsBefore === undefined) return parsed
   let from = 0
   for (const request of parsed.requests) {
-    const rows = draft.outcomes[request * OUTCOME_WORDS + OUTCOME_ACCEPTED]!
-    if ((flagsOf(table, request) & FLAG_RISES) !== 0) {
-      const at = request * REQUEST_WORDS + REQUEST_RECEIVED_AT
+    const rows = draft.outcomes[request * OUTCOME_WORDS + OUTCOME.accepted]!
+    if ((flagsOf(table, request) & FLAG.rises) !== 0) {
+      const at = request * REQUEST_WORDS + REQUEST.receivedAtUs
       if (clock !== undefined) table[at] = reserveUs(clock, table[at]!, rows)
       setReceivedAt(parsed.batch, partsBefore, from, rows, table[at]!)
     }
@@ -253,7 +247,7 @@ function withEventTimes(
   if (clock === undefined) return parsed
   const receivedAtUs = Float64Array.from(
     parsed.requests,
-    request => table[request * REQUEST_WORDS + REQUEST_RECEIVED_AT]!,
+    request => table[request * REQUEST_WORDS + REQUEST.receivedAtUs]!,
   )
   return { ...parsed, receivedAtUs }
 }
@@ -267,14 +261,14 @@ function writeRecord(
   errorRanges: ErrorRanges,
 ): void {
   const at = request * OUTCOME_WORDS
-  const accepted = draft.outcomes[at + OUTCOME_ACCEPTED]!
+  const accepted = draft.outcomes[at + OUTCOME.accepted]!
   if (accepted === 0) return
-  const events = draft.outcomes[at + OUTCOME_EVENTS]!
+  const events = draft.outcomes[at + OUTCOME.events]!
   const row = request * REQUEST_WORDS
-  const bodyBytes = task.table[row + REQUEST_BYTES]!
+  const bodyBytes = task.table[row + REQUEST.bytes]!
   const own = draft.own.get(request)
   const slab = own === undefined ? task.slab : own.slab
-  const offset = own === undefined ? task.table[row + REQUEST_OFFSET]! - RECORD_HEADER_BYTES : own.offset
+  const offset = own === undefined ? task.table[row + REQUEST.offset]! - RECORD_HEADER_BYTES : own.offset
   const bits =
     accepted === events ? undefined : acceptedBits(draft.errors, errorRanges.get(request) ?? [0, 0], events)
   if (bits !== undefined) draft.bits.push({ request, bytes: bits })
@@ -282,8 +276,8 @@ function writeRecord(
     kind: RECORD_KIND[group.kind],
     pool: group.pool,
     version: group.version,
-    receivedAtUs: task.table[row + REQUEST_RECEIVED_AT]!,
-    receivedAtStepUs: (task.table[row + REQUEST_FLAGS]! & FLAG_RISES) === 0 ? 0 : 1,
+    receivedAtUs: task.table[row + REQUEST.receivedAtUs]!,
+    receivedAtStepUs: (task.table[row + REQUEST.flags]! & FLAG.rises) === 0 ? 0 : 1,
     bodyBytes,
     bodyCrc: crc32(new Uint8Array(slab, offset + RECORD_HEADER_BYTES, bodyBytes)),
     events,

@@ -25,16 +25,7 @@ import type { PoolSchema } from '../../src/format/schema.ts'
 import { Jobs } from '../../src/jobs/jobs.ts'
 import type { Span } from '../../src/log/log-types.ts'
 import { DOCUMENT, EVENT_ERROR, errorWord, FOUND } from '../../src/parse/event-error.ts'
-import {
-  FLAG_ALL_OR_NOTHING,
-  FLAG_GZIP,
-  OUTCOME_WORDS,
-  REQUEST_BYTES,
-  REQUEST_FLAGS,
-  REQUEST_OFFSET,
-  REQUEST_RECEIVED_AT,
-  REQUEST_WORDS,
-} from '../../src/parse/kernel.ts'
+import { FLAG, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type {
   OwnRecord,
   ParsedBatch,
@@ -370,13 +361,13 @@ function parse(task: ParseTask): ParseResult {
 function parseRow(task: ParseTask, group: ParseTaskGroup, row: number, result: Result): boolean {
   const at = row * REQUEST_WORDS
   let slab = task.slab
-  let offset = task.table[at + REQUEST_OFFSET]!
-  let body = Buffer.from(new Uint8Array(slab, offset, task.table[at + REQUEST_BYTES]!))
+  let offset = task.table[at + REQUEST.offset]!
+  let body = Buffer.from(new Uint8Array(slab, offset, task.table[at + REQUEST.bytes]!))
   const refuse = (document: number): false => {
     result.outcomes.set([0, 0, document, -1], row * OUTCOME_WORDS)
     return false
   }
-  if ((task.table[at + REQUEST_FLAGS]! & FLAG_GZIP) !== 0) {
+  if ((task.table[at + REQUEST.flags]! & FLAG.gzip) !== 0) {
     try {
       body = gunzipSync(body, { maxOutputLength: BODY_BYTES_MAX })
     } catch (error) {
@@ -414,7 +405,7 @@ function parseRow(task: ParseTask, group: ParseTaskGroup, row: number, result: R
         group.kind === 'delete' ? 1 : 0,
       )
   }
-  if (accepted < events.length && (task.table[at + REQUEST_FLAGS]! & FLAG_ALL_OR_NOTHING) !== 0) accepted = 0
+  if (accepted < events.length && (task.table[at + REQUEST.flags]! & FLAG.all_or_nothing) !== 0) accepted = 0
   result.outcomes.set([events.length, accepted, 0, -1], row * OUTCOME_WORDS)
   if (accepted === 0) return false
   const partly = accepted < events.length
@@ -424,7 +415,7 @@ function parseRow(task: ParseTask, group: ParseTaskGroup, row: number, result: R
     kind: group.kind === 'post' ? 1 : 2,
     pool: group.pool,
     version: group.version,
-    receivedAtUs: task.table[at + REQUEST_RECEIVED_AT]!,
+    receivedAtUs: task.table[at + REQUEST.receivedAtUs]!,
     receivedAtStepUs: 0,
     bodyBytes: body.byteLength,
     bodyCrc: crc32(body),

@@ -4,7 +4,7 @@
  */
 import { Agent } from 'node:http'
 import { expect, test } from 'vitest'
-import { REQUEST_BYTES, REQUEST_WORDS } from '../../src/parse/kernel.ts'
+import { REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParseTask } from '../../src/parse/parse-task.ts'
 import { Unavailable } from '../../src/util/errors.ts'
 import {
@@ -191,7 +191,7 @@ test('parse tasks stay within their limits and join neighbours in few spans', as
   await Promise.all(large)
   for (const task of fake.tasks) {
     let bytes = 0
-    for (let at = REQUEST_BYTES; at < task.table.length; at += REQUEST_WORDS) bytes += task.table[at]!
+    for (let at = REQUEST.bytes; at < task.table.length; at += REQUEST_WORDS) bytes += task.table[at]!
     expect(bytes).toBeLessThanOrEqual(PARSE_TASK_BYTES_MAX)
   }
 })

@@ -10,18 +10,13 @@ import type { PoolSchema, RequestKind } from '../../src/format/schema.ts'
 import { DOCUMENT } from '../../src/parse/event-error.ts'
 import {
   ERROR_WORDS,
-  FLAG_ALL_OR_NOTHING,
+  FLAG,
   type Kernel,
   type MakeKernel,
-  OUTCOME_ACCEPTED,
-  OUTCOME_DOCUMENT,
+  OUTCOME,
   OUTCOME_WORDS,
   type Parsed,
-  REQUEST_BITS,
-  REQUEST_BYTES,
-  REQUEST_FLAGS,
-  REQUEST_OFFSET,
-  REQUEST_RECEIVED_AT,
+  REQUEST,
   REQUEST_WORDS,
 } from '../../src/parse/kernel.ts'
 import { JsonMaker, makePoolSchema } from './json.ts'
@@ -79,12 +74,12 @@ export function layOut(
   bodies.forEach((body, index) => {
     const at = index * REQUEST_WORDS
     slab.set(body, end)
-    table[at + REQUEST_OFFSET] = end
-    table[at + REQUEST_BYTES] = body.length
-    table[at + REQUEST_FLAGS] = random.once(4) ? FLAG_ALL_OR_NOTHING : 0
-    table[at + REQUEST_RECEIVED_AT] = 1_700_000_000_000_000 + random.below(1e12)
+    table[at + REQUEST.offset] = end
+    table[at + REQUEST.bytes] = body.length
+    table[at + REQUEST.flags] = random.once(4) ? FLAG.all_or_nothing : 0
+    table[at + REQUEST.receivedAtUs] = 1_700_000_000_000_000 + random.below(1e12)
     end += body.length
-    table[at + REQUEST_BITS] = random.once(5) ? end : -1
+    table[at + REQUEST.bits] = random.once(5) ? end : -1
     end += bitmapBytes + random.below(9)
   })
   return { slab, table }
@@ -117,12 +112,12 @@ export function compareCase(
   const all = other.parse(one.slab, one.table, 0, requests)
   const undecided = new Set<number>()
   for (let i = 0; i < requests; i++)
-    if (all.outcomes[i * OUTCOME_WORDS + OUTCOME_DOCUMENT] === DOCUMENT.undecided) undecided.add(i)
+    if (all.outcomes[i * OUTCOME_WORDS + OUTCOME.document] === DOCUMENT.undecided) undecided.add(i)
   const want = reference.parse(one.slab, one.table, 0, requests)
   for (let i = 0; i < requests; i++) {
     sum.requests++
-    sum.accepted += want.outcomes[i * OUTCOME_WORDS + OUTCOME_ACCEPTED]!
-    if (want.outcomes[i * OUTCOME_WORDS + OUTCOME_DOCUMENT] !== DOCUMENT.ok) sum.refused++
+    sum.accepted += want.outcomes[i * OUTCOME_WORDS + OUTCOME.accepted]!
+    if (want.outcomes[i * OUTCOME_WORDS + OUTCOME.document] !== DOCUMENT.ok) sum.refused++
   }
   sum.undecided += undecided.size
   const what =
@@ -146,7 +141,7 @@ function differenceWithUndecided(
     if (undecided.has(all.errors[i]!)) return `request ${all.errors[i]}: undecided, and an error was reported`
   let rows = 0
   for (let i = 0; i < one.table.length / REQUEST_WORDS; i++) {
-    const accepted = all.outcomes[i * OUTCOME_WORDS + OUTCOME_ACCEPTED]!
+    const accepted = all.outcomes[i * OUTCOME_WORDS + OUTCOME.accepted]!
     rows += accepted
     if (undecided.has(i)) {
       if (accepted !== 0) return `request ${i}: undecided, and rows were accepted`
@@ -180,8 +175,8 @@ function differentWords(what: string, want: Int32Array, have: Int32Array): strin
 /** The bodies as text that can be pasted into a test. */
 function bodiesOf(one: KernelCase): string[] {
   return Array.from({ length: one.table.length / REQUEST_WORDS }, (_, index) => {
-    const from = one.table[index * REQUEST_WORDS + REQUEST_OFFSET]!
-    const bytes = one.slab.slice(from, from + one.table[index * REQUEST_WORDS + REQUEST_BYTES]!)
+    const from = one.table[index * REQUEST_WORDS + REQUEST.offset]!
+    const bytes = one.slab.slice(from, from + one.table[index * REQUEST_WORDS + REQUEST.bytes]!)
     return JSON.stringify(Buffer.from(bytes).toString('latin1')).slice(0, 2000)
   })
 }

@@ -5,7 +5,7 @@
  */
 import { describe, expect, test } from 'vitest'
 import { COLUMN_TYPES, type PoolSchema, type RequestKind } from '../../src/format/schema.ts'
-import { FLAG_ALL_OR_NOTHING, REQUEST_BITS, REQUEST_FLAGS, REQUEST_WORDS } from '../../src/parse/kernel.ts'
+import { FLAG, REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import { makeJsKernel } from '../../src/parse/kernel-js.ts'
 import { tryNativeKernel } from '../../src/parse/kernel-native.ts'
 import { schemaOf } from '../parse/reading.ts'
@@ -39,11 +39,11 @@ const REFUSED = [...NUMBERS_REFUSED, ...STRINGS_REFUSED, ...WORDS_REFUSED]
 function agree(schema: PoolSchema, bodies: readonly (string | Uint8Array)[], kind: RequestKind = 'post') {
   const sum = { requests: 0, accepted: 0, refused: 0, undecided: 0 }
   const bytes = bodies.map(body => Buffer.from(body as string))
-  for (const flags of [0, FLAG_ALL_OR_NOTHING]) {
+  for (const flags of [0, FLAG.all_or_nothing]) {
     const { slab, table } = layOut(bytes, new Random(1))
     for (let at = 0; at < table.length; at += REQUEST_WORDS) {
-      table[at + REQUEST_FLAGS] = flags
-      table[at + REQUEST_BITS] = -1
+      table[at + REQUEST.flags] = flags
+      table[at + REQUEST.bits] = -1
     }
     const mismatch = compareCase(makeJsKernel, native!, { seed: 0, schema, kind, slab, table }, sum)
     expect(mismatch === null ? null : describeMismatch(mismatch).slice(0, 4000)).toBeNull()

@@ -4,7 +4,7 @@
 import { expect, test } from 'vitest'
 import { type BatchBuffer, batchBytesMax, batchCostOf } from '../../src/format/batch-layout.ts'
 import type { PoolSchema, SchemaColumn } from '../../src/format/schema.ts'
-import { REQUEST_BYTES, REQUEST_WORDS } from '../../src/parse/kernel.ts'
+import { REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import { makeJsKernel } from '../../src/parse/kernel-js.ts'
 import { makeCase } from '../fuzz/differential.ts'
 import { parseAll, schemaOf } from './reading.ts'
@@ -24,7 +24,7 @@ test('generated schemas and bodies', () => {
     const { batch } = makeJsKernel(schema, kind).parse(slab, table, 0, requests)
     let bound = 0
     for (let at = 0; at < table.length; at += REQUEST_WORDS)
-      bound += batchBytesMax(batchCostOf(schema), table[at + REQUEST_BYTES]!)
+      bound += batchBytesMax(batchCostOf(schema), table[at + REQUEST.bytes]!)
     expect(bytesOf(batch), `seed ${seed}`).toBeLessThanOrEqual(bound)
     count += 1
   }

@@ -7,7 +7,7 @@ import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { RECORD_HEADER_BYTES } from '../../src/format/log-record.ts'
 import { BatchBuffers, bufferBytes, takeFitting } from '../../src/parse/batch-buffers.ts'
-import { FLAG_GZIP, REQUEST_WORDS } from '../../src/parse/kernel.ts'
+import { FLAG, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParseResult, ParseTask } from '../../src/parse/parse-task.ts'
 import { createTaskRunner } from '../../src/parse/run-task.ts'
 import { FREED_BYTES_MAX } from '../../src/util/limits.ts'
@@ -169,7 +169,7 @@ function taskOf(groups: readonly Group[]): ParseTask {
   for (const [row, { bytes, gzip }] of bodies.entries()) {
     at = Math.ceil(at / 8) * 8 + RECORD_HEADER_BYTES
     new Uint8Array(slab).set(bytes, at)
-    table.set([at, bytes.byteLength, gzip ? FLAG_GZIP : 0, 1, -1], row * REQUEST_WORDS)
+    table.set([at, bytes.byteLength, gzip ? FLAG.gzip : 0, 1, -1], row * REQUEST_WORDS)
     at += bytes.byteLength
   }
   let from = 0

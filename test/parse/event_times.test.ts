@@ -8,19 +8,7 @@ import { KEY_COLUMN } from '../../src/format/batch-layout.ts'
 import { encodeKeyParts, type KeyPart } from '../../src/format/key.ts'
 import { RECORD_HEADER_BYTES, readReceivedAtStepUs, readReceivedAtUs } from '../../src/format/log-record.ts'
 import { type ColumnType, KEY_RECEIVED_AT, type PoolSchema } from '../../src/format/schema.ts'
-import {
-  FLAG_ALL_OR_NOTHING,
-  FLAG_GZIP,
-  FLAG_RISES,
-  OUTCOME_ACCEPTED,
-  OUTCOME_WORDS,
-  REQUEST_BITS,
-  REQUEST_BYTES,
-  REQUEST_FLAGS,
-  REQUEST_OFFSET,
-  REQUEST_RECEIVED_AT,
-  REQUEST_WORDS,
-} from '../../src/parse/kernel.ts'
+import { FLAG, OUTCOME, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParseResult, ParseTask } from '../../src/parse/parse-task.ts'
 import { createTaskRunner } from '../../src/parse/run-task.ts'
 import { RisingClock } from '../../src/util/clock.ts'
@@ -59,7 +47,7 @@ interface Sent {
   readonly receivedAtUs?: number
 }
 
-/** A task of posts with FLAG_RISES. */
+/** A task of posts with FLAG.rises. */
 function taskOf(schema: PoolSchema, requests: readonly Sent[], clock?: SharedArrayBuffer): ParseTask {
   const slab = new SharedArrayBuffer(1 << 20)
   const table = new Float64Array(requests.length * REQUEST_WORDS)
@@ -68,11 +56,11 @@ function taskOf(schema: PoolSchema, requests: readonly Sent[], clock?: SharedArr
     const bytes = Buffer.from(body)
     new Uint8Array(slab).set(bytes, offset)
     const at = index * REQUEST_WORDS
-    table[at + REQUEST_OFFSET] = offset
-    table[at + REQUEST_BYTES] = bytes.length
-    table[at + REQUEST_FLAGS] = flags | FLAG_RISES
-    table[at + REQUEST_RECEIVED_AT] = receivedAtUs
-    table[at + REQUEST_BITS] = -1
+    table[at + REQUEST.offset] = offset
+    table[at + REQUEST.bytes] = bytes.length
+    table[at + REQUEST.flags] = flags | FLAG.rises
+    table[at + REQUEST.receivedAtUs] = receivedAtUs
+    table[at + REQUEST.bits] = -1
     offset += RECORD_HEADER_BYTES + Math.ceil(bytes.length / 8) * 8
   }
   const text = Buffer.from(JSON.stringify(schema))
@@ -89,7 +77,7 @@ function keysByRequest(result: ParseResult): Map<number, string[]> {
     const all = readColumn(batch, KEY_COLUMN).map(key => Buffer.from(String(key), 'latin1').toString('hex'))
     let from = 0
     for (const request of requests) {
-      const rows = result.outcomes[request * OUTCOME_WORDS + OUTCOME_ACCEPTED]!
+      const rows = result.outcomes[request * OUTCOME_WORDS + OUTCOME.accepted]!
       keys.set(request, all.slice(from, from + rows))
       from += rows
     }
@@ -120,8 +108,8 @@ describe.each(['native', 'js'] as const)('kernel %s', kernel => {
       { body: JSON.stringify(event('one')) },
       // The second of three events is refused. It takes no value of the clock.
       { body: JSON.stringify([event('a'), { id: 7 }, event('a')]) },
-      { body: JSON.stringify([event('none'), {}]), flags: FLAG_ALL_OR_NOTHING },
-      { body: gzipSync(body), flags: FLAG_GZIP },
+      { body: JSON.stringify([event('none'), {}]), flags: FLAG.all_or_nothing },
+      { body: gzipSync(body), flags: FLAG.gzip },
       // The native kernel leaves an integer beyond 64 bits to the reference parser.
       { body: JSON.stringify([event('big'), event('big')]).replace('-3', '-3, "m": 99999999999999999999') },
       { body: '[]' },
@@ -169,15 +157,15 @@ describe.each(['native', 'js'] as const)('kernel %s', kernel => {
     const view = new DataView(task.slab)
     const again = taskOf(schema, [{ body }, { body }])
     for (const request of [0, 1]) {
-      const record = task.table[request * REQUEST_WORDS + REQUEST_OFFSET]! - RECORD_HEADER_BYTES
+      const record = task.table[request * REQUEST_WORDS + REQUEST.offset]! - RECORD_HEADER_BYTES
       expect(readReceivedAtStepUs(view, record)).toBe(1)
-      again.table[request * REQUEST_WORDS + REQUEST_RECEIVED_AT] = readReceivedAtUs(view, record)
+      again.table[request * REQUEST_WORDS + REQUEST.receivedAtUs] = readReceivedAtUs(view, record)
     }
     const replayed = run({ ...again, isReplay: true })
     expect(keysByRequest(replayed)).toEqual(keysByRequest(result))
     expect(replayed.batches[0]!.receivedAtUs).toBeUndefined()
     const old = taskOf(schema, [{ body }])
-    old.table[REQUEST_FLAGS] = 0
+    old.table[REQUEST.flags] = 0
     const same = Buffer.from(keyOf([0, R], 'same', NOON_US)).toString('hex')
     expect(keysByRequest(run({ ...old, isReplay: true })).get(0)).toEqual([same, same, same])
   })

@@ -1,6 +1,6 @@
 /** The native module refuses wrong calls with an exception, and stays usable. */
 import { describe, expect, test } from 'vitest'
-import { REQUEST_BITS, REQUEST_BYTES, REQUEST_OFFSET, REQUEST_WORDS } from '../../src/parse/kernel.ts'
+import { REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import { makeNativeKernel, nativeModule, SCHEMA, shared } from './native_calls.ts'
 
 const EMPTY = new Int32Array(0)
@@ -45,14 +45,14 @@ describe.skipIf(nativeModule === undefined)('native module', () => {
   })
 
   test.each([
-    ['an offset behind the slab', REQUEST_OFFSET, 1000],
-    ['a negative offset', REQUEST_OFFSET, -1],
-    ['an offset that is no number', REQUEST_OFFSET, Number.NaN],
-    ['an offset between bytes', REQUEST_OFFSET, 0.5],
-    ['more bytes than the slab has', REQUEST_BYTES, 1000],
-    ['endless bytes', REQUEST_BYTES, Number.POSITIVE_INFINITY],
-    ['bits behind the slab', REQUEST_BITS, 1000],
-    ['bits that end behind the slab', REQUEST_BITS, 28],
+    ['an offset behind the slab', REQUEST.offset, 1000],
+    ['a negative offset', REQUEST.offset, -1],
+    ['an offset that is no number', REQUEST.offset, Number.NaN],
+    ['an offset between bytes', REQUEST.offset, 0.5],
+    ['more bytes than the slab has', REQUEST.bytes, 1000],
+    ['endless bytes', REQUEST.bytes, Number.POSITIVE_INFINITY],
+    ['bits behind the slab', REQUEST.bits, 1000],
+    ['bits that end behind the slab', REQUEST.bits, 28],
   ])('parse refuses %s', (_, word, value) => {
     const { slab, table } = shared(['[{},{},{},{},{},{},{},{},{}]'], 0)
     const kernel = makeNativeKernel({ ...SCHEMA, columns: [], key: null }, 'post')

@@ -1,14 +1,7 @@
 /** The tests of the native kernel share a schema, and bodies laid out in shared memory. */
 
 import type { ColumnType, PoolSchema, SchemaColumn } from '../../src/format/schema.ts'
-import {
-  type MakeKernel,
-  REQUEST_BITS,
-  REQUEST_BYTES,
-  REQUEST_OFFSET,
-  REQUEST_RECEIVED_AT,
-  REQUEST_WORDS,
-} from '../../src/parse/kernel.ts'
+import { type MakeKernel, REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import { tryNativeKernel } from '../../src/parse/kernel-native.ts'
 import { must } from '../../src/util/assert.ts'
 import { tryNative } from '../../src/util/native.ts'
@@ -67,10 +60,10 @@ export function shared(bodies: readonly string[], gap = 3): { slab: Uint8Array; 
     const at = REQUEST_WORDS * index
     end += gap
     slab.set(body, end)
-    table[at + REQUEST_OFFSET] = end
-    table[at + REQUEST_BYTES] = body.length
-    table[at + REQUEST_RECEIVED_AT] = 1_700_000_000_000_123
-    table[at + REQUEST_BITS] = -1
+    table[at + REQUEST.offset] = end
+    table[at + REQUEST.bytes] = body.length
+    table[at + REQUEST.receivedAtUs] = 1_700_000_000_000_123
+    table[at + REQUEST.bits] = -1
     end += body.length
   })
   return { slab, table }

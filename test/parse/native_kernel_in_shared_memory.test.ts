@@ -5,7 +5,7 @@
 import { describe, expect, test } from 'vitest'
 import { columnView } from '../../src/format/batch-layout.ts'
 import { DOCUMENT } from '../../src/parse/event-error.ts'
-import { FLAG_ALL_OR_NOTHING, OUTCOME_WORDS, REQUEST_FLAGS, REQUEST_WORDS } from '../../src/parse/kernel.ts'
+import { FLAG, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import { makeJsKernel } from '../../src/parse/kernel-js.ts'
 import { bodyOf, makeNativeKernel, nativeModule, SCHEMA, shared } from './native_calls.ts'
 
@@ -13,7 +13,7 @@ describe.skipIf(nativeModule === undefined)('native kernel', () => {
   test('parses many requests of a shared slab as the js kernel does', () => {
     const bodies = Array.from({ length: 9 }, (_, salt) => bodyOf(salt * 60, salt))
     const { slab, table } = shared(bodies)
-    table[3 * REQUEST_WORDS + REQUEST_FLAGS] = FLAG_ALL_OR_NOTHING
+    table[3 * REQUEST_WORDS + REQUEST.flags] = FLAG.all_or_nothing
     const native = makeNativeKernel(SCHEMA, 'post')
     const js = makeJsKernel(SCHEMA, 'post')
     for (const [from, to] of [

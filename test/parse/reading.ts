@@ -15,11 +15,7 @@ import {
   type MakeKernel,
   OUTCOME_WORDS,
   type Parsed,
-  REQUEST_BITS,
-  REQUEST_BYTES,
-  REQUEST_FLAGS,
-  REQUEST_OFFSET,
-  REQUEST_RECEIVED_AT,
+  REQUEST,
   REQUEST_WORDS,
 } from '../../src/parse/kernel.ts'
 import { makeJsKernel } from '../../src/parse/kernel-js.ts'
@@ -47,15 +43,15 @@ export function parseAll(
   requests.forEach((request, index) => {
     const at = index * REQUEST_WORDS
     slab.set(bodies[index]!, end)
-    table[at + REQUEST_OFFSET] = end
-    table[at + REQUEST_BYTES] = bodies[index]!.length
-    table[at + REQUEST_FLAGS] = request.flags ?? 0
-    table[at + REQUEST_RECEIVED_AT] = RECEIVED_AT_US
-    table[at + REQUEST_BITS] = -1
+    table[at + REQUEST.offset] = end
+    table[at + REQUEST.bytes] = bodies[index]!.length
+    table[at + REQUEST.flags] = request.flags ?? 0
+    table[at + REQUEST.receivedAtUs] = RECEIVED_AT_US
+    table[at + REQUEST.bits] = -1
     end += bodies[index]!.length
     if (request.bits !== undefined) {
       slab.set(request.bits, end)
-      table[at + REQUEST_BITS] = end
+      table[at + REQUEST.bits] = end
     }
     end += 73
   })

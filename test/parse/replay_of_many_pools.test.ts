@@ -5,7 +5,7 @@
 import { expect, test } from 'vitest'
 import { replayChunk } from '../../src/database/replay.ts'
 import { type Replayed, tableOf } from '../../src/log/replay-chunk.ts'
-import { OUTCOME_WORDS, REQUEST_OFFSET, REQUEST_WORDS } from '../../src/parse/kernel.ts'
+import { OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParseResult, ParseTask } from '../../src/parse/parse-task.ts'
 import { ENTRY_WORDS } from '../../src/store/flush/memtable.ts'
 import { PARSE_TASK_REQUESTS_MAX } from '../../src/util/limits.ts'
@@ -82,7 +82,7 @@ test('a hundred pools in turn: few jobs, and each pool gets its rows in sequence
   for (const { groups, table } of tasks)
     for (const { pool, kind, from, to } of groups)
       for (let request = from; request < to; request++)
-        expect(records[table[request * REQUEST_WORDS + REQUEST_OFFSET]!]).toMatchObject({ pool, kind })
+        expect(records[table[request * REQUEST_WORDS + REQUEST.offset]!]).toMatchObject({ pool, kind })
   for (let pool = 1; pool <= 100; pool++) {
     const mine = appended.filter(one => one.pool === pool)
     const want = records.filter(record => record.pool === pool)

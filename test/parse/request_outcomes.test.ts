@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { batchColumns } from '../../src/format/batch-layout.ts'
 import { COLUMN_TYPES, KEY_RECEIVED_AT, RECEIVED_AT } from '../../src/format/schema.ts'
-import { FLAG_ALL_OR_NOTHING } from '../../src/parse/kernel.ts'
+import { FLAG } from '../../src/parse/kernel.ts'
 import { makeJsKernel } from '../../src/parse/kernel-js.ts'
 import {
   parseAll,
@@ -58,7 +58,7 @@ test('invalid events are reported one by one, by their first failing column, and
 })
 
 test('all or nothing: one invalid event takes the rows of its request back, all errors are reported', () => {
-  const flags = FLAG_ALL_OR_NOTHING
+  const flags = FLAG.all_or_nothing
   const parsed = parseAll(schema, [
     { body: '[{"id":"a"},{"id":1},{"id":"b"},{}]', flags },
     { body: '[{"id":"c"},{"id":"d"}]', flags },

@@ -19,17 +19,7 @@ import { sweep } from '../../src/index/sweep-orphans.ts'
 import type { Commit, Span } from '../../src/log/log-types.ts'
 import { heldSequences } from '../../src/log/read-log.ts'
 import type { RecoveredSummary } from '../../src/log/recover-log.ts'
-import {
-  FLAG_RISES,
-  OUTCOME_ACCEPTED,
-  OUTCOME_WORDS,
-  REQUEST_BITS,
-  REQUEST_BYTES,
-  REQUEST_FLAGS,
-  REQUEST_OFFSET,
-  REQUEST_RECEIVED_AT,
-  REQUEST_WORDS,
-} from '../../src/parse/kernel.ts'
+import { FLAG, OUTCOME, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParseResult, ParseTask, ParseTaskGroup } from '../../src/parse/parse-task.ts'
 import { createTaskRunner } from '../../src/parse/run-task.ts'
 import type { FlushClock } from '../../src/store/flush/flusher.ts'
@@ -380,22 +370,22 @@ export class SingleThreadServer {
       const slab = new SharedArrayBuffer(recordBytes(body.length) + 64)
       new Uint8Array(slab).set(body, offset)
       const table = new Float64Array(REQUEST_WORDS)
-      table[REQUEST_OFFSET] = offset
-      table[REQUEST_BYTES] = body.length
-      table[REQUEST_RECEIVED_AT] = receivedAtUs
-      table[REQUEST_BITS] = -1
+      table[REQUEST.offset] = offset
+      table[REQUEST.bytes] = body.length
+      table[REQUEST.receivedAtUs] = receivedAtUs
+      table[REQUEST.bits] = -1
       const { planVersion: version } = must(this.catalog.poolByNumber(pool), 'a pool')
       const schema = must(this.catalog.sharedSchema(pool, version), 'a schema')
       const { key } = must(this.catalog.schema(pool, version), 'a schema')
       const hasEventTimes = kind === 'post' && key?.columns.includes(KEY_RECEIVED_AT) === true
-      if (hasEventTimes) table[REQUEST_FLAGS] = FLAG_RISES
+      if (hasEventTimes) table[REQUEST.flags] = FLAG.rises
       const clock = hasEventTimes ? { clock: this.#clocks.of(pool).share() } : {}
       const group: ParseTaskGroup = { kind, pool, version, schema, from: 0, to: 1, ...clock }
       const result = this.#run({ slab, table, groups: [group] })
       const bits = result.bits[0]?.bytes
       const span = { slab, offset: 0, bytes: result.recordBytes[0]!, records: 1 }
       spans.push(bits === undefined ? span : { ...span, bits })
-      const accepted = result.outcomes[OUTCOME_ACCEPTED]!
+      const accepted = result.outcomes[OUTCOME.accepted]!
       if (accepted !== request.mutations.length || result.outcomes.length !== OUTCOME_WORDS)
         throw new Error(`${accepted} events accepted, not ${request.mutations.length}: ${Buffer.from(body)}`)
       return result.batches.map(part => {
