@@ -169,8 +169,13 @@ async function startAndPaste(folder, env) {
   return code === 0 ? undefined : `the stop ended with ${code}:\n${lines.join('\n')}`
 }
 
-/** @param {string} folder @param {NodeJS.ProcessEnv} env */
+/**
+ * Sets up the tests, which the start left out, and runs them.
+ * @param {string} folder @param {NodeJS.ProcessEnv} env
+ */
 async function runTests(folder, env) {
+  const setUp = await run('node', ['src/setup.mjs'], { cwd: folder, env })
+  if (!setUp.ok) return setUp.output
   const tests = TESTS.map(name => `dist/test/${name}`)
   const { ok, output } = await run('npm', ['test', '--', ...tests], { cwd: folder, env })
   try {
