@@ -7,14 +7,10 @@ import { crc32 } from 'node:zlib'
 import { assert } from '../util/assert.ts'
 import { Damaged } from '../util/errors.ts'
 import { type KeyRun, viewRun } from './key-run.ts'
+import type { Footer } from './segment-meta.ts'
 
 /** The header of a delete file: the flush that it belongs to. */
-export interface DeletesHeader {
-  readonly pool: number
-  readonly schemaVersion: number
-  readonly segment: number
-  readonly sequenceFrom: number
-  readonly sequenceTo: number
+export interface DeletesHeader extends Omit<Footer, 'rows' | 'deletes' | 'replaces'> {
   /**
    * Rows of the Parquet file beside it; above 0 the delete file counts only together with that
    * file.

@@ -25,7 +25,7 @@ import type {
   PoolState,
   QuerySegment,
 } from './index-types.ts'
-import { ObsoleteSegments } from './obsolete-segments.ts'
+import { ObsoleteSegments, type SegmentPaths } from './obsolete-segments.ts'
 
 /** The state that a query reads. `release` is called once, when the query ends. */
 export interface Snapshot {
@@ -326,14 +326,6 @@ function pinEntries(obsolete: ObsoleteSegments, entries: readonly ManifestSegmen
 
 interface Part extends DeletionVector {
   readonly commit: number
-}
-
-/** A segment and its files: `deletes` is the path of its delete file. It may have one of them. */
-export interface SegmentPaths {
-  readonly pool: number
-  readonly meta: SegmentMeta
-  readonly file: string
-  readonly deletes: string
 }
 
 /**

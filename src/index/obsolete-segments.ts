@@ -17,12 +17,16 @@
 import { hasDeleteFile, isWithin, type SegmentMeta } from '../format/segment-meta.ts'
 import type { ObsoleteSegment } from './index-types.ts'
 
-/** A segment whose files nothing names any more. */
-export interface ObsoleteFiles {
+/** A segment and its files: `deletes` is the path of its delete file. It may have one of them. */
+export interface SegmentPaths {
   readonly pool: number
   readonly meta: SegmentMeta
   readonly file: string
   readonly deletes: string
+}
+
+/** A segment whose files nothing names any more. */
+export interface ObsoleteFiles extends SegmentPaths {
   /** The number of snapshots that hold it. */
   readonly pins: number
 }

@@ -16,7 +16,7 @@ import { findLmdbDamage } from '../util/lmdb-file.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { damagedIndexFile, LMDB_FILES, numberOfDamagedIndex } from '../util/paths.ts'
 import { INDEX_FORMAT } from './index-entry.ts'
-import { NEW_INDEX } from './index-messages.ts'
+import { type IndexNotes, NEW_INDEX } from './index-messages.ts'
 import type { KeyStore } from './index-store.ts'
 import { openLmdbStore } from './index-store-lmdb.ts'
 import { tryOpenNativeStore } from './index-store-native.ts'
@@ -44,17 +44,11 @@ interface OpenOptions {
 }
 
 /** An open index, and the findings of opening it. */
-export interface Opened {
+export interface Opened extends IndexNotes {
   readonly index: Index
   readonly keyLoop: KernelChoice
   readonly pools: readonly PoolState[]
   readonly lastCommit: number
-  /** Why the index was rebuilt; undefined where it was not. */
-  readonly rebuiltBecause: string | undefined
-  readonly cleared: readonly string[]
-  readonly unknownFolders: readonly string[]
-  /** Rows that may be missing after a rebuild, in words. */
-  readonly possibleLosses: readonly string[]
   /** The folders below data/segment at this moment, for the sweep. */
   readonly folders: readonly string[]
 }

@@ -34,6 +34,7 @@ import { REBUILD_COMMIT_BYTES, REBUILD_COMMIT_SEGMENTS } from '../util/limits.ts
 import type { KernelChoice } from '../util/native.ts'
 import { deleteFile, segmentFile } from '../util/paths.ts'
 import { isRedundant, type OrphanDeletes, readFolder } from './folder-segments.ts'
+import type { IndexNotes } from './index-messages.ts'
 import type { FlushCommit } from './index-types.ts'
 import type { Index } from './key-index.ts'
 
@@ -68,12 +69,7 @@ export interface RebuildOptions {
 }
 
 /** The findings of a rebuild. */
-export interface Rebuilt {
-  /** Folders of no known pool. They are left alone. */
-  readonly unknownFolders: string[]
-  /** Rows that may be missing, in words. */
-  readonly possibleLosses: string[]
-}
+export type Rebuilt = Pick<IndexNotes, 'unknownFolders' | 'possibleLosses'>
 
 /** The segments of a pool by rising sequence, before any of them is read. */
 interface PoolSegments {

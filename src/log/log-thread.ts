@@ -23,6 +23,7 @@ import type { ReplayChunk } from './replay-chunk.ts'
 
 /** Data of both threads of the log. */
 export interface LogThreadData {
+  /** Absolute; made if missing. */
   readonly folder: string
   /** Bytes of the largest log file. */
   readonly fileBytesMax: number

@@ -1,21 +1,14 @@
 /** Starts the two threads of the commit stage, and recovers the log through the first of them. */
-import { LOG_FILE_BYTES } from '../util/limits.ts'
 import { startThread } from '../util/thread-kit.ts'
 import { type CommitThreads, LogCommit } from './commit-log.ts'
 import type { LogCalls, LogEvents, LogThreadData, RecoveredState } from './log-thread.ts'
 import type { Commit, RecoverOptions } from './log-types.ts'
-import type { Durability } from './log-writer.ts'
 import type { RecoveredSummary } from './recover-log.ts'
 import type { SpareCalls, SpareEvents } from './spare-thread.ts'
 
-interface OpenLogOptions {
-  /** Absolute; made if missing. */
-  readonly folder: string
-  readonly durability: Durability
+interface OpenLogOptions extends LogThreadData {
   /** Hidden option of tests; see util/fault-injection.ts. */
   readonly crashAt: string
-  /** Bytes of the largest log file, LOG_FILE_BYTES by default. */
-  readonly fileBytesMax?: number
 }
 
 /** An open log: what recovery found, and the way in. */
@@ -38,8 +31,7 @@ export interface StartedLog {
 
 /** Starts the log thread. The spare thread is started when the log is open. */
 export function startLog(options: OpenLogOptions): StartedLog {
-  const { folder, durability, crashAt } = options
-  const data: LogThreadData = { folder, durability, fileBytesMax: options.fileBytesMax ?? LOG_FILE_BYTES }
+  const { crashAt, ...data } = options
   const threads = {
     log: startThread<LogCalls, LogEvents>({ name: 'log', data, crashAt }),
     startSpare: () => startThread<SpareCalls, SpareEvents>({ name: 'spare', data, crashAt }),

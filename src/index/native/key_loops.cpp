@@ -60,20 +60,10 @@ int with_cursor(Store* store, Loop loop) {
   return rc;
 }
 
-napi_value numbers_array(napi_env env, const uint32_t* numbers, size_t count) {
-  napi_value buffer, array;
-  void* data;
-  const size_t bytes = count * sizeof(uint32_t);
-  if (napi_create_arraybuffer(env, bytes, &data, &buffer) != napi_ok) return nullptr;
-  if (bytes > 0) memcpy(data, numbers, bytes);
-  if (napi_create_typedarray(env, napi_uint32_array, count, buffer, 0, &array) != napi_ok) return nullptr;
-  return array;
-}
-
 // Returns the places as one array: segment, row, segment, row, …
 napi_value places_array(napi_env env, const std::vector<Place>& places) {
   static_assert(sizeof(Place) == 2 * sizeof(uint32_t), "two numbers");
-  return numbers_array(env, reinterpret_cast<const uint32_t*>(places.data()), 2 * places.size());
+  return new_array(env, napi_uint32_array, reinterpret_cast<const uint32_t*>(places.data()), 2 * places.size());
 }
 
 // Appends the place in the value of a key's entry.
@@ -203,8 +193,8 @@ class Move {
 napi_value moved_keys(napi_env env, std::vector<uint32_t>* superseded, const std::vector<uint32_t>& found) {
   std::sort(superseded->begin(), superseded->end());
   napi_value result;
-  napi_value superseded_rows = numbers_array(env, superseded->data(), superseded->size());
-  napi_value found_keys = numbers_array(env, found.data(), found.size());
+  napi_value superseded_rows = new_array(env, napi_uint32_array, superseded->data(), superseded->size());
+  napi_value found_keys = new_array(env, napi_uint32_array, found.data(), found.size());
   if (superseded_rows == nullptr || found_keys == nullptr || napi_create_object(env, &result) != napi_ok ||
       napi_set_named_property(env, result, "superseded", superseded_rows) != napi_ok ||
       napi_set_named_property(env, result, "found", found_keys) != napi_ok)

@@ -178,12 +178,7 @@ static napi_value abort_txn(napi_env env, napi_callback_info info) {
 }
 
 static napi_value copy_bytes(napi_env env, const MDB_val& value) {
-  napi_value buffer, array;
-  void* data;
-  if (napi_create_arraybuffer(env, value.mv_size, &data, &buffer) != napi_ok) return nullptr;
-  if (value.mv_size > 0) memcpy(data, value.mv_data, value.mv_size);
-  if (napi_create_typedarray(env, napi_uint8_array, value.mv_size, buffer, 0, &array) != napi_ok) return nullptr;
-  return array;
+  return new_array(env, napi_uint8_array, static_cast<const uint8_t*>(value.mv_data), value.mv_size);
 }
 
 // lmdbGet(store, key): Uint8Array | undefined, a copy.

@@ -119,19 +119,14 @@ const char* append_chunk(napi_env env, napi_value chunk, const std::vector<Type>
 
 // The run's buffer, or a Uint32Array of two rows that have the same key.
 napi_value run_of(napi_env env, const Keys& keys, const std::vector<KeyItem>& items) {
-  napi_value buffer;
-  void* memory;
   for (size_t i = 1; i < items.size(); i++) {
     if (items[i - 1].high != items[i].high || items[i - 1].low != items[i].low) continue;
     if (compare_rows(keys, items[i - 1].row, items[i].row) != 0) continue;
-    napi_value pair;
-    if (napi_create_arraybuffer(env, 8, &memory, &buffer) != napi_ok) return nullptr;
     const uint32_t a = items[i - 1].row, b = items[i].row;
-    static_cast<uint32_t*>(memory)[0] = std::min(a, b);
-    static_cast<uint32_t*>(memory)[1] = std::max(a, b);
-    if (napi_create_typedarray(env, napi_uint32_array, 2, buffer, 0, &pair) != napi_ok) return nullptr;
-    return pair;
+    const uint32_t pair[] = {std::min(a, b), std::max(a, b)};
+    return new_array(env, napi_uint32_array, pair, 2);
   }
+  napi_value buffer;
   KeyRunWriter run;
   if (!run.open(env, items.size(), keys.bytes.size, &buffer)) return nullptr;
   for (const KeyItem& item : items) {

@@ -102,12 +102,8 @@ static Kernel* unwrap(napi_env env, napi_value from) {
 }
 
 static bool set_words(napi_env env, napi_value to, const char* name, const weir::Buffer<int32_t>& words) {
-  napi_value buffer, array;
-  void* data;
-  if (napi_create_arraybuffer(env, 4 * words.size, &data, &buffer) != napi_ok) return false;
-  if (words.size != 0) std::memcpy(data, words.data, 4 * words.size);
-  return napi_create_typedarray(env, napi_int32_array, words.size, buffer, 0, &array) == napi_ok &&
-         napi_set_named_property(env, to, name, array) == napi_ok;
+  napi_value array = new_array(env, napi_int32_array, words.data, words.size);
+  return array != nullptr && napi_set_named_property(env, to, name, array) == napi_ok;
 }
 
 static napi_value results(napi_env env, const Kernel& kernel) {

@@ -7,7 +7,8 @@
  * too. The rate follows from the bytes of all files. A pass that is done early waits for the next.
  */
 import { hasDeleteFile, type SegmentMeta } from '../../format/segment-meta.ts'
-import type { Manifest, SegmentPaths } from '../../index/manifest.ts'
+import type { Manifest } from '../../index/manifest.ts'
+import type { SegmentPaths } from '../../index/obsolete-segments.ts'
 import { callAfter, monotonicMs } from '../../util/clock.ts'
 import { SELF_CHECKED } from '../../util/crc32.ts'
 import { SegmentDamaged } from '../../util/errors.ts'

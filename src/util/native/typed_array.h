@@ -1,8 +1,9 @@
-// A typed array that JavaScript gave to a native function.
+// Typed arrays that JavaScript gives to a native function, and those that it gets back.
 #pragma once
 #include <node_api.h>
 
 #include <cstddef>
+#include <cstring>
 
 template <class Element>
 struct Array {
@@ -20,4 +21,14 @@ bool read_array(napi_env env, napi_value value, napi_typedarray_type wanted, Arr
   if (napi_get_typedarray_info(env, value, &type, &to.size, &data, nullptr, nullptr) != napi_ok) return false;
   to.data = to.size == 0 ? &none : static_cast<Element*>(data);
   return type == wanted;
+}
+
+// A typed array of JavaScript with a copy of `count` elements; null where it cannot be made.
+template <class Element>
+napi_value new_array(napi_env env, napi_typedarray_type type, const Element* from, size_t count) {
+  napi_value buffer, array;
+  void* memory = nullptr;
+  if (napi_create_arraybuffer(env, count * sizeof(Element), &memory, &buffer) != napi_ok) return nullptr;
+  if (count > 0) std::memcpy(memory, from, count * sizeof(Element));
+  return napi_create_typedarray(env, type, count, buffer, 0, &array) == napi_ok ? array : nullptr;
 }

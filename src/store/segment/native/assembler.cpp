@@ -123,33 +123,31 @@ void append_requests(const std::vector<Entry>& entries, const uint8_t* keep, int
 // contiguous Arrow buffers in `out`. Places: received-at, sequence, then validity, offsets, data of
 // each batch column. Bitmaps and first offsets are zero before the call.
 static napi_value gather(napi_env env, napi_callback_info info) {
-  size_t count = 6, keep_length = 0, out_length = 0, place_count = 0;
+  size_t count = 6;
   napi_value arguments[6];
   std::vector<Entry> entries;
-  uint8_t *keep = nullptr, *out = nullptr;
-  double* places = nullptr;
+  Array<uint8_t> keep, out;
+  Array<double> places;
   napi_get_cb_info(env, info, &count, arguments, nullptr, nullptr);
   if (count < 6 || !read_entries(env, arguments, entries)) return nullptr;
-  if (napi_get_typedarray_info(env, arguments[3], nullptr, &keep_length, reinterpret_cast<void**>(&keep), nullptr,
-                               nullptr) != napi_ok ||
-      napi_get_typedarray_info(env, arguments[4], nullptr, &out_length, reinterpret_cast<void**>(&out), nullptr,
-                               nullptr) != napi_ok ||
-      napi_get_typedarray_info(env, arguments[5], nullptr, &place_count, reinterpret_cast<void**>(&places), nullptr,
-                               nullptr) != napi_ok) {
+  if (!read_array(env, arguments[3], napi_uint8_array, keep) || !read_array(env, arguments[4], napi_uint8_array, out) ||
+      !read_array(env, arguments[5], napi_float64_array, places)) {
     napi_throw_type_error(env, nullptr, "segmentGather takes keep, out and places");
     return nullptr;
   }
-  const auto at = [&](double place) { return place < 0 ? nullptr : out + static_cast<size_t>(place); };
+  const auto at = [&](double place) { return place < 0 ? nullptr : out.data + static_cast<size_t>(place); };
   std::vector<Target> targets;
-  for (size_t p = 2; p + 2 < place_count; p += 3)
-    targets.push_back({at(places[p]), reinterpret_cast<int32_t*>(at(places[p + 1])), at(places[p + 2]), 0});
+  for (size_t p = 2; p + 2 < places.size; p += 3)
+    targets.push_back(
+        {at(places.data[p]), reinterpret_cast<int32_t*>(at(places.data[p + 1])), at(places.data[p + 2]), 0});
   size_t row = 0;
-  each_run(entries, keep, [&](const Entry& entry, uint32_t from, uint32_t to) {
+  each_run(entries, keep.data, [&](const Entry& entry, uint32_t from, uint32_t to) {
     for (size_t c = 0; c < targets.size(); c++)
       if (c != 1) append_column(entry.column(static_cast<int32_t>(c)), targets[c], from, to, row);
     row += to - from;
   });
-  append_requests(entries, keep, reinterpret_cast<int64_t*>(at(places[0])), reinterpret_cast<int64_t*>(at(places[1])));
+  append_requests(entries, keep.data, reinterpret_cast<int64_t*>(at(places.data[0])),
+                  reinterpret_cast<int64_t*>(at(places.data[1])));
   return nullptr;
 }
 

@@ -8,6 +8,7 @@
 
 #include "../../../format/native/key_run.h"
 #include "../../../parse/native/key.h"
+#include "../../../util/native/typed_array.h"
 #include "assembler.h"
 
 namespace segment {
@@ -219,15 +220,6 @@ void keep_highest(std::vector<KeyItem>& items, const std::vector<Key>& keys, Ran
   items.resize(winners);
 }
 
-napi_value number_array(napi_env env, const std::vector<double>& numbers) {
-  napi_value buffer, array;
-  void* bytes = nullptr;
-  napi_create_arraybuffer(env, numbers.size() * 8, &bytes, &buffer);
-  if (!numbers.empty()) std::memcpy(bytes, numbers.data(), numbers.size() * 8);
-  napi_create_typedarray(env, napi_float64_array, numbers.size(), buffer, 0, &array);
-  return array;
-}
-
 // Writes the key run (src/format/key-run.ts) and the sequences of its deletes in order. `ranks` is
 // null without a version column.
 napi_value write_run(napi_env env, const std::vector<KeyItem>& items, const std::vector<Key>& keys, const uint8_t* keep,
@@ -319,8 +311,8 @@ napi_value deduplicate(napi_env env, napi_callback_info info) {
   }
   sum_columns(entries, keep, sums);
   napi_set_named_property(env, result, "keep", keep_array);
-  napi_set_named_property(env, result, "deletes", number_array(env, deletes));
-  napi_set_named_property(env, result, "sums", number_array(env, sums));
+  napi_set_named_property(env, result, "deletes", new_array(env, napi_float64_array, deletes.data(), deletes.size()));
+  napi_set_named_property(env, result, "sums", new_array(env, napi_float64_array, sums.data(), sums.size()));
   return result;
 }
 
