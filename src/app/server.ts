@@ -9,8 +9,7 @@
  */
 import { availableParallelism } from 'node:os'
 import type { Api, Health } from '../api/api-types.ts'
-import { arrowRoute } from '../api/arrow-export.ts'
-import { exportRoute } from '../api/export-route.ts'
+import { exportRoutes } from '../api/export-routes.ts'
 import { QUERY_STAGE } from '../api/graphql/context.ts'
 import { createGraphql } from '../api/graphql/endpoint.ts'
 import type { Transport } from '../api/http/transport.ts'
@@ -237,8 +236,7 @@ function listen(config: Config, server: Server, front: FrontEnd): Promise<Api> {
         backupRoute(server.backups, verify, config),
         ...adminRoutes({ catalog, verify, paths, audit: sayAudit }),
         queryRoute({ graphql, arrow: table => exportThread.table(table) }),
-        arrowRoute(exported),
-        exportRoute(exported),
+        ...exportRoutes(exported),
       ],
       imports: { verify, catalog, jobs, temporaryFolder: paths.temporary },
       metricsAccess: metricsAccess(config.host, config.metricsToken),

@@ -2,7 +2,7 @@
  * `weir export`: writes the live rows of a pool to one file.
  *
  * DuckDB writes a Parquet file itself, all segments in one statement. The other formats are made of
- * record batches, which come as in the Arrow route (api/arrow-export.ts).
+ * record batches, which come as in the Arrow route (api/export-routes.ts).
  */
 import { dirname, extname, resolve } from 'node:path'
 import { CLEAN, type CommandInput } from '../database/command.ts'

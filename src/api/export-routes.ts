@@ -1,0 +1,263 @@
+/**
+ * The routes by which the live rows of a pool leave: authorise, plan, flush the pool's memtable,
+ * pin a manifest, stream.
+ *
+ *   GET /v1/pools/{id or name}/arrow    as an Arrow IPC stream
+ *   GET /v1/pools/{id or name}/export   as NDJSON, CSV or Parquet, which an import takes again
+ *
+ *   W-8  The rows are those of one manifest. It stays pinned until the stream ends or its client
+ *        goes away. A stream whose application is deleted breaks off before its next batch.
+ *   W-9  One batch is in memory. A Parquet file is copied to data/tmp first: at most
+ *        FILE_EXPORTS_MAX stand there, from their copy to the end of their download.
+ *   W-11 The export thread makes batches and lines.
+ *
+ * A stream takes a query's place only while DuckDB copies a group of segments, never while its
+ * client reads.
+ */
+import { createReadStream } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import type { Identity } from '../catalog/access/token.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { Pool } from '../catalog/documents/model.ts'
+import type { PoolSchema } from '../format/schema.ts'
+import type { ExportClient } from '../query/arrow/export-client.ts'
+import {
+  arrowStream,
+  type CopySegments,
+  copyFailed,
+  type ExportText,
+  recordBatches,
+} from '../query/arrow/export-stream.ts'
+import { type PinDeps, parseTexts, pinSegments } from '../query/ask.ts'
+import { type Asker, copyRows, copyTo, nextExportFile, parquetTarget } from '../query/copy-rows.ts'
+import type { BadQuery } from '../query/expression/values.ts'
+import { csvLine } from '../query/plan/answer-table.ts'
+import { accessOf, planFor } from '../query/plan/policy.ts'
+import type { QueryEngine } from '../query/plan/query-task.ts'
+import {
+  planSelection,
+  readColumns,
+  type Selection,
+  type WrittenSelection,
+  writeSelection,
+} from '../query/selection.ts'
+import { wallMs } from '../util/clock.ts'
+import { isDiskError } from '../util/disk.ts'
+import type { Refusal } from '../util/errors.ts'
+import { EXPORT_DOWNLOAD_MS_MAX, EXPORT_PIECE_BYTES, ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
+import type { ControlRequest, ControlRoute, Reply, StreamAnswer } from './api-types.ts'
+import { noSuchParameter } from './parameters.ts'
+import { problemReply, refuse, unknownPool } from './problem.ts'
+
+/** The other stages as the routes see them. */
+interface ExportDeps extends PinDeps {
+  readonly engine: QueryEngine
+  /** data/tmp, absolute. The engine may write there. */
+  readonly temporaryFolder: string
+  verify(authorization: string, address: string): Promise<Identity | Refusal>
+  readonly catalog: Pick<Catalog, 'read'>
+  readonly exportThread: Pick<ExportClient, 'open' | 'schema'>
+}
+
+/** An export needs it until its end. */
+const EXPORT_SCOPE = 'data_pool:query'
+const ARROW_TYPE = { 'content-type': 'application/vnd.apache.arrow.stream', 'cache-control': 'no-store' }
+const TYPES = {
+  ndjson: 'application/x-ndjson',
+  csv: 'text/csv; charset=utf-8; header=present',
+  parquet: 'application/vnd.apache.parquet',
+} as const
+type Format = keyof typeof TYPES
+
+/** The routes. Scope `data_pool:query`. */
+export function exportRoutes(deps: ExportDeps): ControlRoute[] {
+  const route = (name: string, handle: ControlRoute['handle']): ControlRoute => ({
+    methods: ['GET'],
+    path: `/v1/pools/:pool/${name}`,
+    bodyBytesMax: ROUTE_BODY_BYTES_MAX,
+    handle,
+  })
+  return [
+    route('arrow', request => answerArrow(request, deps)),
+    route('export', request => answerFormat(request, deps)),
+  ]
+}
+
+async function answerArrow(request: ControlRequest, deps: ExportDeps): Promise<Reply | StreamAnswer> {
+  const selected = await selectRows(request, deps, [])
+  if ('status' in selected) return selected
+  const { columns } = selected.planned
+  const framed = (batches: Chunks) => arrowStream(() => deps.exportThread.schema(columns), batches)
+  return streamAnswer(selected, ARROW_TYPE, streamed(selected, undefined, framed, deps))
+}
+
+async function answerFormat(request: ControlRequest, deps: ExportDeps): Promise<Reply | StreamAnswer> {
+  const formats = new URLSearchParams(request.query).getAll('format')
+  const [format = ''] = formats
+  if (formats.length !== 1 || !Object.hasOwn(TYPES, format))
+    return badParameter({ badRequest: `format: give one of ${Object.keys(TYPES).join(', ')}` })
+  const selected = await selectRows(request, deps, ['format'])
+  if ('status' in selected) return selected
+  const headers = headersOf(format as Format, selected)
+  if (format === 'parquet')
+    return { ...streamAnswer(selected, headers, parquet(selected, deps)), isFile: true }
+  const { columns } = selected.planned
+  const framed = (lines: Chunks) => (format === 'csv' ? withHeader(columns, lines) : lines)
+  const text = { format: format as ExportText['format'], columns }
+  return streamAnswer(selected, headers, streamed(selected, text, framed, deps))
+}
+
+function headersOf(format: Format, { pool }: SelectedRows): Record<string, string> {
+  const name = pool.uniqueName.replaceAll(/[^\w.-]+/g, '_')
+  return {
+    'content-type': TYPES[format],
+    'content-disposition': `attachment; filename="${name}.${format}"`,
+    'cache-control': 'no-store',
+  }
+}
+
+/** The rows that a request asks for, once its caller may read them. */
+interface SelectedRows {
+  readonly pool: Pool
+  readonly schema: PoolSchema
+  readonly planned: WrittenSelection
+  readonly caller: Identity
+  /** Aborted when the client disconnects. */
+  readonly gone: AbortSignal
+}
+
+/**
+ * Authorises a request and plans its selection. Resolves with a reply where it is refused.
+ * @param own parameters that are no part of the selection
+ */
+async function selectRows(
+  request: ControlRequest,
+  deps: ExportDeps,
+  own: readonly string[],
+): Promise<SelectedRows | Reply> {
+  const caller = await deps.verify(request.authorization, request.address)
+  if ('status' in caller) return problemReply(caller)
+  if (!caller.scopes.has(EXPORT_SCOPE))
+    return problemReply(refuse(403, 'forbidden', `the scope ${EXPORT_SCOPE} is needed`))
+  const name = request.parameters[0] ?? ''
+  const pool = deps.catalog.read.pools.find(name)
+  if (pool === undefined) return problemReply(unknownPool(name))
+  const access = accessOf(
+    pool,
+    deps.catalog.read.policyOf(pool.id, caller.applicationId),
+    caller.policyValues,
+  )
+  if ('forbidden' in access) return problemReply(refuse(403, 'forbidden', access.forbidden))
+  const selection = selectionOf(request.query, own)
+  if ('badRequest' in selection) return badParameter(selection)
+  const schema = deps.catalog.read.currentSchema(pool)
+  const planned = await planFor(
+    [{ schema, policy: access.policy }],
+    [],
+    texts => parseTexts(texts, deps.engine, caller.applicationId),
+    wallMs(),
+    (view, context) => planSelection(view, selection, context),
+  )
+  const written = 'badRequest' in planned ? planned : writeSelection(planned)
+  return 'badRequest' in written
+    ? badParameter(written)
+    : { pool, schema, planned: written, caller, gone: request.gone }
+}
+
+const SELECTION: readonly string[] = ['columns', 'filters', 'start', 'stop']
+
+/** The request's parameters. `columns` may come several times, each with a list for readColumns. */
+function selectionOf(query: string, own: readonly string[]): Selection | BadQuery {
+  const columns: string[] = []
+  const texts = new Map<string, string>()
+  const names = [...SELECTION, ...own]
+  for (const [name, value] of new URLSearchParams(query)) {
+    if (own.includes(name)) continue
+    if (name === 'columns') {
+      const given = readColumns(value)
+      if ('badRequest' in given) return given
+      columns.push(...given)
+    } else if (!names.includes(name)) return { badRequest: noSuchParameter(name, names) }
+    else if (texts.has(name)) return { badRequest: `${name}: it is given more than once` }
+    else texts.set(name, value)
+  }
+  return { ...(columns.length > 0 ? { columns } : {}), ...Object.fromEntries(texts) }
+}
+
+/** The answer that streams `chunks`. */
+function streamAnswer(
+  { caller }: SelectedRows,
+  headers: Readonly<Record<string, string>>,
+  chunks: AsyncIterable<Uint8Array>,
+): StreamAnswer {
+  return {
+    owner: { applicationId: caller.applicationId, isAdmin: false },
+    begin: async () => ({ status: 200, headers, chunks }),
+  }
+}
+
+function badParameter({ badRequest }: BadQuery): Reply {
+  return problemReply(refuse(400, 'bad_parameter', badRequest))
+}
+
+type Chunks = AsyncIterable<Uint8Array>
+
+/**
+ * Streams the selected rows.
+ * @param text the batches are lines of this format; undefined: they are Arrow's
+ * @param framed adds what stands before the batches
+ */
+async function* streamed(
+  { schema, planned, caller, gone }: SelectedRows,
+  text: ExportText | undefined,
+  framed: (batches: Chunks) => Chunks,
+  deps: ExportDeps,
+): AsyncGenerator<Uint8Array, void, void> {
+  const copy: CopySegments = (group, ended) =>
+    copyRows(schema, planned, group, { ...askerOf(caller), gone: ended }, deps)
+  const { segments, release } = await pinSegments(schema, planned, deps)
+  try {
+    const batches = recordBatches(segments, copy, copied => deps.exportThread.open(copied, text), gone)
+    for await (const chunk of framed(batches)) {
+      caller.verifyAgain(EXPORT_SCOPE)
+      yield chunk
+    }
+  } finally {
+    release()
+  }
+}
+
+async function* withHeader(columns: ExportText['columns'], lines: Chunks): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(csvLine(columns.map(({ name }) => name)))
+  yield* lines
+}
+
+/** DuckDB writes the file as a whole, because its table of contents stands at its end. */
+async function* parquet(
+  { schema, planned, caller, gone }: SelectedRows,
+  deps: ExportDeps,
+): AsyncGenerator<Uint8Array, void, void> {
+  const file = nextExportFile(deps.temporaryFolder)
+  try {
+    const { segments, release } = await pinSegments(schema, planned, deps)
+    try {
+      const target = parquetTarget(file, segments, EXPORT_DOWNLOAD_MS_MAX)
+      await copyTo(target, schema, planned, { segments }, { ...askerOf(caller), gone }, deps.engine)
+    } finally {
+      release()
+    }
+    for await (const piece of createReadStream(file, { highWaterMark: EXPORT_PIECE_BYTES })) {
+      caller.verifyAgain(EXPORT_SCOPE)
+      yield piece as Uint8Array
+    }
+  } catch (error) {
+    throw isDiskError(error) ? copyFailed(file, 'read', error) : error
+  } finally {
+    await rm(file, { force: true })
+  }
+}
+
+/** The caller of an export. Its copies take turns with the queries of its application. */
+function askerOf(caller: Identity): Asker {
+  return { fairKey: caller.applicationId, verify: () => caller.verifyAgain(EXPORT_SCOPE) }
+}
