@@ -2,8 +2,8 @@
  * Entry point of the index thread: joins the key index with the readers of delete files and log.
  */
 import { dirname } from 'node:path'
-import type { IndexThreadData } from '../src/index/index-messages.ts'
 import { serveIndex } from '../src/index/index-thread.ts'
+import type { IndexThreadData } from '../src/index/index-types.ts'
 import { heldSequences } from '../src/log/read-log.ts'
 import { disk } from '../src/util/disk.ts'
 import { pathsOf } from '../src/util/paths.ts'

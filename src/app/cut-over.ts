@@ -15,7 +15,7 @@
  *        schema. It waits for the catalog's answer in any case: only that says which schema counts.
  */
 import type { IngestPool, IngestSchema } from '../api/ingest-pool.ts'
-import type { Commit } from '../log/log-types.ts'
+import type { Commit } from '../log/commit-log.ts'
 import { Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
 import { CUT_OVER_MS_MAX } from '../util/limits.ts'

@@ -5,7 +5,7 @@ import { JOB_KINDS, JOB_STATUSES } from '../catalog/documents/model.ts'
 import type { Metrics } from '../database/metrics.ts'
 import type { Pools } from '../database/pools.ts'
 import type { Jobs } from '../jobs/jobs.ts'
-import type { Commit } from '../log/log-types.ts'
+import type { Commit } from '../log/commit-log.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
 import type { Debt } from '../store/compaction/compaction-types.ts'
 import {

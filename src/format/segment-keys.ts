@@ -10,8 +10,7 @@ import { must } from '../util/assert.ts'
 import { Damaged } from '../util/errors.ts'
 import { type KernelChoice, tryNative } from '../util/native.ts'
 import { encodeKeyParts, type KeyPart, VERSION_BYTES, writeVersion } from './key.ts'
-import type { KeyRun } from './key-run.ts'
-import { buildKeyRun, type RunKey } from './key-run.ts'
+import { buildKeyRun, type KeyRun, type RunKey } from './key-run.ts'
 import {
   COLUMN_TYPE,
   type ColumnType,

@@ -21,7 +21,7 @@ import { deleteFile, numberOfFile, segmentFile } from '../util/paths.ts'
 export type OrphanDeletes = Footer & Pick<DeleteFile, 'sequences'>
 
 /** The segments of a folder. */
-interface FolderSegments {
+export interface FolderSegments {
   /** By rising sequence. */
   readonly live: readonly Footer[]
   /**

@@ -5,8 +5,16 @@
  */
 import { Unavailable } from '../util/errors.ts'
 import { startThread, type Thread } from '../util/thread-kit.ts'
-import type { IndexCalls, IndexEvents, IndexNotes, IndexOwner, IndexThreadData } from './index-messages.ts'
-import type { FlushCommit, IndexOpened, KeyIndex } from './index-types.ts'
+import type {
+  FlushCommit,
+  IndexCalls,
+  IndexEvents,
+  IndexNotes,
+  IndexOpened,
+  IndexOwner,
+  IndexThreadData,
+  KeyIndex,
+} from './index-types.ts'
 import type { Swept } from './sweep-orphans.ts'
 
 interface StartIndexOptions extends IndexThreadData {

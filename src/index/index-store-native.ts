@@ -5,8 +5,14 @@
 
 import type { KeyRun } from '../format/key-run.ts'
 import { type KernelChoice, tryNative } from '../util/native.ts'
-import type { KeyStore, KeyTxn, KeyValue, MovedKeys, StoreOptions } from './index-store.ts'
-import { OutcomeUnknown } from './index-store.ts'
+import {
+  type KeyStore,
+  type KeyTxn,
+  type KeyValue,
+  type MovedKeys,
+  OutcomeUnknown,
+  type StoreOptions,
+} from './index-store.ts'
 
 /** An open environment of the native module; opaque. */
 type Handle = object

@@ -33,9 +33,8 @@ import { crashPoint } from '../util/fault-injection.ts'
 import { REBUILD_COMMIT_BYTES, REBUILD_COMMIT_SEGMENTS } from '../util/limits.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { deleteFile, segmentFile } from '../util/paths.ts'
-import { isRedundant, type OrphanDeletes, readFolder } from './folder-segments.ts'
-import type { IndexNotes } from './index-messages.ts'
-import type { FlushCommit } from './index-types.ts'
+import { type FolderSegments, isRedundant, readFolder } from './folder-segments.ts'
+import type { FlushCommit, IndexNotes } from './index-types.ts'
 import type { Index } from './key-index.ts'
 
 /** A pool that the catalog knows. */
@@ -72,13 +71,9 @@ export interface RebuildOptions {
 export type Rebuilt = Pick<IndexNotes, 'unknownFolders' | 'possibleLosses'>
 
 /** The segments of a pool by rising sequence, before any of them is read. */
-interface PoolSegments {
+interface PoolSegments extends FolderSegments {
   readonly pool: RebuildPool
   readonly folder: string
-  readonly live: readonly Footer[]
-  /** Delete files without their Parquet file. */
-  readonly orphanDeletes: readonly OrphanDeletes[]
-  readonly nextSegment: number
 }
 
 /** Fills the index and sets it complete. */

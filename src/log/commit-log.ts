@@ -30,7 +30,7 @@ import { warn } from '../util/say.ts'
 import type { Thread } from '../util/thread-kit.ts'
 import { firstFileBytes, logFileName, type Spare } from './log-folder.ts'
 import type { LogCalls, LogEvents, LogThreadData, RecoveredState } from './log-thread.ts'
-import type { Commit, CommitStats, HeldLog, LogState, Span } from './log-types.ts'
+import type { CommitStats, HeldLog, LogState, Span } from './log-types.ts'
 import { type GenerationFile, type NoRoom, roomOfFile, spanBytes, type Written } from './log-writer.ts'
 import type { ReleasedFiles, SpareCalls, SpareEvents } from './spare-thread.ts'
 
@@ -52,8 +52,10 @@ export interface CommitThreads {
 }
 
 /** The commit stage over a recovered log. */
-export class LogCommit implements Commit {
+export class Commit {
+  /** Called on every change of state. */
   onState: (state: LogState) => void = () => {}
+  /** Called after each group with the duration of writing and syncing it, and its bytes. */
   onSync: (ms: number, bytes: number) => void = () => {}
 
   readonly #threads: CommitThreads
@@ -131,6 +133,12 @@ export class LogCommit implements Commit {
     )
   }
 
+  /**
+   * Numbers the records and returns the first sequence at once. `durable` resolves when their sync
+   * returned (with durability `os`: their write), in the order of the calls. It rejects with
+   * Unavailable: `log_refused` after a failed write or sync, `disk_full` while the disk has no
+   * room: then no start finds the records either.
+   */
   append(spans: readonly Span[], records: number): { firstSequence: number; durable: Promise<void> } {
     const firstSequence = this.#nextSequence
     if (this.#refusal !== undefined) return { firstSequence, durable: Promise.reject(this.#refusal) }
@@ -141,12 +149,18 @@ export class LogCommit implements Commit {
     return { firstSequence, durable: this.#enqueue({ firstSequence, spans, records, bytes }) }
   }
 
+  /** Syncs everything that was appended before the call, in every durability mode (W-13). */
   syncAll(): Promise<void> {
     if (this.#state === 'poisoned') return Promise.reject(this.#refusal)
     if (this.#state === 'stopped') return this.#stopping ?? Promise.resolve()
     return this.#enqueueSync()
   }
 
+  /**
+   * Syncs as syncAll does. Resolves with a sequence that divides the log: every record appended
+   * before the call is below it, or was refused; every record appended later has it or a higher
+   * one. Rejects with Unavailable while the log refuses appends.
+   */
   boundary(): Promise<number> {
     if (this.#refusal !== undefined) return Promise.reject(this.#refusal)
     return new Promise((resolve, reject) => {
@@ -159,6 +173,7 @@ export class LogCommit implements Commit {
     })
   }
 
+  /** Lets files go whose records all stand below `belowSequence`. They are recycled or removed. */
   release(belowSequence: number): void {
     this.#releaseBelow = Math.max(this.#releaseBelow, belowSequence)
     if (this.#holds > 0 || this.#state === 'poisoned' || this.#state === 'stopped') return
@@ -166,6 +181,10 @@ export class LogCommit implements Commit {
     if (gone !== undefined) this.#threads.spare.tell('release', gone)
   }
 
+  /**
+   * Holds the log as it is now, up to its last synced sequence. None of its files goes before
+   * `release()`.
+   */
   hold(): HeldLog {
     this.#holds += 1
     let held = true
@@ -190,6 +209,7 @@ export class LogCommit implements Commit {
     }
   }
 
+  /** Writes the clean-stop record, syncs, and ends the threads. */
   stop(): Promise<void> {
     this.#stopping ??= this.#stop()
     return this.#stopping

@@ -1,4 +1,4 @@
-/** The log as other layers see it. `commit-log.ts` implements `Commit`; `open-log.ts` opens it. */
+/** Types that other layers share with the log. `open-log.ts` opens it. */
 import type { ReplayChunk } from './replay-chunk.ts'
 
 /** Adjacent records in shared memory, complete except for sequence, group and checksum. */
@@ -51,40 +51,4 @@ export interface CommitStats {
   readonly queuedSpans: number
   readonly files: number
   readonly lastSequence: number
-}
-
-/** The log, open for appends. */
-export interface Commit {
-  /**
-   * Numbers the records and returns the first sequence at once. `durable` resolves when their sync
-   * returned (with durability `os`: their write), in the order of the calls. It rejects with
-   * Unavailable: `log_refused` after a failed write or sync, `disk_full` while the disk has no
-   * room: then no start finds the records either.
-   */
-  append(
-    spans: readonly Span[],
-    records: number,
-  ): { readonly firstSequence: number; readonly durable: Promise<void> }
-  /** Syncs everything that was appended before the call, in every durability mode (W-13). */
-  syncAll(): Promise<void>
-  /**
-   * Syncs as syncAll does. Resolves with a sequence that divides the log: every record appended
-   * before the call is below it, or was refused; every record appended later has it or a higher
-   * one. Rejects with Unavailable while the log refuses appends.
-   */
-  boundary(): Promise<number>
-  /** Lets files go whose records all stand below `belowSequence`. They are recycled or removed. */
-  release(belowSequence: number): void
-  /**
-   * Holds the log as it is now, up to its last synced sequence. None of its files goes before
-   * `release()`.
-   */
-  hold(): HeldLog
-  stats(): CommitStats
-  /** Called on every change of state. */
-  onState: (state: LogState) => void
-  /** Called after each group with the duration of writing and syncing it, and its bytes. */
-  onSync: (ms: number, bytes: number) => void
-  /** Writes the clean-stop record, syncs, and ends the threads. */
-  stop(): Promise<void>
 }

@@ -1,8 +1,8 @@
 /** Starts the two threads of the commit stage, and recovers the log through the first of them. */
 import { startThread } from '../util/thread-kit.ts'
-import { type CommitThreads, LogCommit } from './commit-log.ts'
+import { Commit, type CommitThreads } from './commit-log.ts'
 import type { LogCalls, LogEvents, LogThreadData, RecoveredState } from './log-thread.ts'
-import type { Commit, RecoverOptions } from './log-types.ts'
+import type { RecoverOptions } from './log-types.ts'
 import type { RecoveredSummary } from './recover-log.ts'
 import type { SpareCalls, SpareEvents } from './spare-thread.ts'
 
@@ -71,7 +71,7 @@ export async function openOver(
   try {
     await reading
     const state = await recoverOver(log, recover)
-    return { summary: state.summary, commit: new LogCommit({ log, spare: startSpare() }, data, state) }
+    return { summary: state.summary, commit: new Commit({ log, spare: startSpare() }, data, state) }
   } catch (error) {
     await log.terminate()
     throw error

@@ -16,7 +16,7 @@ import type { Catalog } from '../../catalog/catalog.ts'
 import type { Scope } from '../../catalog/documents/model.ts'
 import type { Pools } from '../../database/pools.ts'
 import type { Jobs } from '../../jobs/jobs.ts'
-import type { Commit } from '../../log/log-types.ts'
+import type { Commit } from '../../log/commit-log.ts'
 import { type Answered, ask, planQuestion, type QuestionDeps } from '../../query/ask.ts'
 import {
   checkFilterSql,
