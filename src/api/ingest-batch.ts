@@ -183,17 +183,16 @@ function writeRow(table: Float64Array, at: number, request: IngestRequest): void
 export function commitBatchOf(batch: Batch, result: ParseResult, live: readonly boolean[]): CommitBatch {
   const places = new Int32Array(batch.requests.length).fill(-1)
   const run = new Runs(batch.task.slab)
-  const own = new Map(result.ownRecords.map(record => [record.request, record]))
-  const bits = new Map(result.bits.map(entry => [entry.request, entry.bytes]))
+  const { ownRecords, bits } = result
   let records = 0
   for (const row of batch.order) {
     const bytes = result.recordBytes[row]!
     if (bytes === 0 || live[batch.groupOf[row]!] !== true) continue
     places[row] = records
     records += 1
-    const elsewhere = own.get(row)
+    const own = ownRecords.get(row)
     const offset = batch.task.table[row * REQUEST_WORDS + REQUEST.offset]! - RECORD_HEADER_BYTES
-    if (elsewhere !== undefined) run.addAlone(elsewhere.slab, elsewhere.offset, bytes, bits.get(row))
+    if (own !== undefined) run.addAlone(own, bytes, bits.get(row))
     else run.add(offset, bytes, bits.get(row))
   }
   run.end()
@@ -224,10 +223,11 @@ class Runs {
     if (bits !== undefined) this.end(bits)
   }
 
-  addAlone(slab: SharedArrayBuffer, offset: number, bytes: number, bits: Uint8Array | undefined): void {
+  /** Adds a record that has memory of its own. */
+  addAlone(slab: SharedArrayBuffer, bytes: number, bits: Uint8Array | undefined): void {
     this.end()
     this.bytes += bytes
-    this.spans.push(withBits({ slab, offset, bytes, records: 1 }, bits))
+    this.spans.push(withBits({ slab, offset: 0, bytes, records: 1 }, bits))
   }
 
   end(bits?: Uint8Array): void {

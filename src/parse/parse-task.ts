@@ -55,14 +55,6 @@ export interface ParsedBatch {
   readonly receivedAtUs?: Float64Array
 }
 
-/** The place of a log record outside the task's slab: that of an inflated body. */
-export interface OwnRecord {
-  readonly request: number
-  readonly slab: SharedArrayBuffer
-  /** Byte offset of the record header. */
-  readonly offset: number
-}
-
 /** The answer to a task. */
 export interface ParseResult {
   readonly batches: readonly ParsedBatch[]
@@ -77,9 +69,10 @@ export interface ParseResult {
    * Bytes of each request's record in the log: header and body, without the bitmap. 0: not logged.
    */
   readonly recordBytes: Int32Array
-  readonly ownRecords: readonly OwnRecord[]
-  /** The bitmaps of requests that were accepted in part: they follow the record in the log. */
-  readonly bits: readonly { readonly request: number; readonly bytes: Uint8Array }[]
+  /** By request: the memory of a log record outside the task's slab, that of an inflated body. */
+  readonly ownRecords: ReadonlyMap<number, SharedArrayBuffer>
+  /** By request: the bitmap of one that was accepted in part. It follows the record in the log. */
+  readonly bits: ReadonlyMap<number, Uint8Array>
   /** The task's buffers that hold no batch; absent: none. The receiver owns them again. */
   readonly unusedBuffers?: readonly SharedArrayBuffer[]
 }

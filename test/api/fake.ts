@@ -26,13 +26,7 @@ import { Jobs } from '../../src/jobs/jobs.ts'
 import type { Span } from '../../src/log/log-types.ts'
 import { DOCUMENT, EVENT_ERROR, errorWord, FOUND } from '../../src/parse/event-error.ts'
 import { FLAG, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
-import type {
-  OwnRecord,
-  ParsedBatch,
-  ParseResult,
-  ParseTask,
-  ParseTaskGroup,
-} from '../../src/parse/parse-task.ts'
+import type { ParsedBatch, ParseResult, ParseTask, ParseTaskGroup } from '../../src/parse/parse-task.ts'
 import { ENTRY_WORDS } from '../../src/store/flush/memtable.ts'
 import { RisingClock } from '../../src/util/clock.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX } from '../../src/util/limits.ts'
@@ -334,8 +328,8 @@ interface Result {
   readonly recordBytes: Int32Array
   readonly errors: number[]
   readonly batches: ParsedBatch[]
-  readonly ownRecords: OwnRecord[]
-  readonly bits: { request: number; bytes: Uint8Array }[]
+  readonly ownRecords: Map<number, SharedArrayBuffer>
+  readonly bits: Map<number, Uint8Array>
 }
 
 function parse(task: ParseTask): ParseResult {
@@ -345,8 +339,8 @@ function parse(task: ParseTask): ParseResult {
     recordBytes: new Int32Array(rows),
     errors: [],
     batches: [],
-    ownRecords: [],
-    bits: [],
+    ownRecords: new Map(),
+    bits: new Map(),
   }
   for (const group of task.groups) {
     const parsedRows: number[] = []
@@ -374,10 +368,10 @@ function parseRow(task: ParseTask, group: ParseTaskGroup, row: number, result: R
       const tooLarge = (error as { code: string }).code === 'ERR_BUFFER_TOO_LARGE'
       return refuse(tooLarge ? DOCUMENT.body_too_large : DOCUMENT.broken_gzip)
     }
-    slab = new SharedArrayBuffer(recordBytes(body.byteLength) + 8)
-    offset = 8 + RECORD_HEADER_BYTES
+    slab = new SharedArrayBuffer(recordBytes(body.byteLength))
+    offset = RECORD_HEADER_BYTES
     new Uint8Array(slab).set(body, offset)
-    result.ownRecords.push({ request: row, slab, offset: 8 })
+    result.ownRecords.set(row, slab)
   }
   let value: unknown
   try {
@@ -409,7 +403,7 @@ function parseRow(task: ParseTask, group: ParseTaskGroup, row: number, result: R
   result.outcomes.set([events.length, accepted, 0, -1], row * OUTCOME_WORDS)
   if (accepted === 0) return false
   const partly = accepted < events.length
-  if (partly) result.bits.push({ request: row, bytes: bits })
+  if (partly) result.bits.set(row, bits)
   result.recordBytes[row] = recordBytes(body.byteLength)
   writeRecordHeader(new DataView(slab), offset - RECORD_HEADER_BYTES, {
     kind: group.kind === 'post' ? 1 : 2,

@@ -36,8 +36,8 @@ async function parse({ table, groups }: ParseTask): Promise<ParseResult> {
     batches,
     outcomes,
     errors: new Int32Array(0),
-    ownRecords: [],
-    bits: [],
+    ownRecords: new Map(),
+    bits: new Map(),
     recordBytes: new Int32Array(requests),
   }
 }

@@ -383,7 +383,7 @@ export class SingleThreadServer {
       const clock = hasEventTimes ? { clock: this.#clocks.of(pool).share() } : {}
       const group: ParseTaskGroup = { kind, pool, version, schema, from: 0, to: 1, ...clock }
       const result = this.#run({ slab, table, groups: [group] })
-      const bits = result.bits[0]?.bytes
+      const bits = result.bits.get(0)
       const span = { slab, offset: 0, bytes: result.recordBytes[0]!, records: 1 }
       spans.push(bits === undefined ? span : { ...span, bits })
       const accepted = result.outcomes[OUTCOME.accepted]!
