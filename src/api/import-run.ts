@@ -127,7 +127,6 @@ export class ImportRun {
     let ahead = this.#next(undefined)
     for (;;) {
       const answer = await ahead
-      if ('broken' in answer) throw new UploadEnded(refuse(400, answer.broken.code, answer.broken.message))
       if ('done' in answer) {
         await this.#counted
         if (this.#failure === undefined) this.report.end(answer.done)

@@ -3,7 +3,7 @@
  * and RFC 9457.
  */
 import { STATUS_CODES } from 'node:http'
-import { AccessEnded, type Refusal, SegmentDamaged, Unavailable } from '../util/errors.ts'
+import { AccessEnded, BodyBroken, type Refusal, SegmentDamaged, Unavailable } from '../util/errors.ts'
 import { warn } from '../util/say.ts'
 import type { Reply } from './api-types.ts'
 import { shown } from './parameters.ts'
@@ -64,6 +64,7 @@ export function refusalOfError(error: unknown, where: string): Refusal {
   if (error instanceof Unavailable && error.code === 'too_much_work')
     return refuse(400, error.code, error.message)
   if (error instanceof Unavailable) return refuse(503, error.code, error.message, { 'retry-after': '1' })
+  if (error instanceof BodyBroken) return refuse(400, error.code, error.message)
   if (error instanceof AccessEnded) return error.refusal
   if (error instanceof SegmentDamaged)
     return { ...refuse(500, 'segment_damaged', error.messageForClient), retryable: false }

@@ -80,7 +80,7 @@ class JsKernel implements Kernel {
   constructor(schema: PoolSchema, kind: RequestKind, allocate: Allocate) {
     this.#allocate = allocate
     this.#schema = kind === 'delete' ? deleteSchema(schema) : schema
-    this.#paths = makePaths(this.#schema)
+    this.#paths = makePaths(this.#schema.columns)
     this.#event = new EventScan(this.#scan, this.#paths)
     this.#value = { bytes: this.#scan.bytes, found: FOUND.nothing, mark: 0, start: 0, end: 0 }
     this.#columns = this.#schema.columns.map(column => new Column(kindOf(column.type)))

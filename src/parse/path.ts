@@ -5,7 +5,7 @@
  * wins by being present. Keys are compared as bytes; `constructor` and `__proto__` are plain names
  * here.
  */
-import type { PoolSchema } from '../format/schema.ts'
+import type { SchemaColumn } from '../format/schema.ts'
 
 /** A name in the tree. The root stands for the event itself. */
 export class PathNode {
@@ -72,7 +72,7 @@ export interface Paths {
 }
 
 /** The tree of all columns' paths. */
-export function makePaths(schema: PoolSchema): Paths {
+export function makePaths(columns: readonly Pick<SchemaColumn, 'jsonProperty'>[]): Paths {
   const encoder = new TextEncoder()
   let slots = 0
   let keyBytesMax = 0
@@ -87,7 +87,7 @@ export function makePaths(schema: PoolSchema): Paths {
     }
     return node
   }
-  const texts = schema.columns.map(column => column.jsonProperty)
+  const texts = columns.map(column => column.jsonProperty)
   const whole = Int32Array.from(texts, text => child(root, text).index)
   const path = Int32Array.from(texts, text => text.split('.').reduce(child, root).index)
   root.freeze()

@@ -61,6 +61,17 @@ export class Unavailable extends Error {
   }
 }
 
+/** The body of an import cannot be read on, by the client's fault. Clients get 400. */
+export class BodyBroken extends Error {
+  override readonly name = 'BodyBroken'
+  readonly code: string
+
+  constructor(code: string, message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
 /**
  * The caller's application was deleted, or its secret, token or scope was taken away, after its
  * request began. Clients get the refusal that their next request gets.
@@ -154,6 +165,8 @@ function ofKind(wire: WireError): Error {
       return new CannotRun(wire.message)
     case 'Unavailable':
       return new Unavailable(wire.code ?? 'unavailable', wire.message)
+    case 'BodyBroken':
+      return new BodyBroken(wire.code ?? 'broken_body', wire.message)
     case 'SegmentDamaged':
       return keepMessage(new SegmentDamaged(wire.file ?? '?', ''), wire.message)
     case 'SegmentsDisagree':

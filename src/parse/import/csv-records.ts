@@ -12,15 +12,14 @@
  *
  *   W-9  Of a record that is too long no bytes are kept.
  */
+import { BodyBroken } from '../../util/errors.ts'
 import { IMPORT_ROW_BYTES_MAX } from '../../util/limits.ts'
-import { BodyBroken } from './import-types.ts'
+import { BYTE_ORDER_MARK } from './import-types.ts'
 
 const LF = 0x0a
 const CR = 0x0d
 const COMMA = 0x2c
 const QUOTE = 0x22
-
-const MARK = Buffer.from([0xef, 0xbb, 0xbf])
 
 const FIELD_START = 0
 const PLAIN = 1
@@ -175,10 +174,10 @@ export class CsvRecords {
 
   /** Drops a byte order mark. False: it may come yet. */
   #skipMark(isEnd: boolean): boolean {
-    const first = this.bytes.subarray(0, Math.min(this.#to, MARK.length))
-    const isPart = first.equals(MARK.subarray(0, first.length))
-    if (isPart && first.length < MARK.length && !isEnd) return false
-    if (isPart && first.length === MARK.length) this.#at = MARK.length
+    const first = this.bytes.subarray(0, Math.min(this.#to, BYTE_ORDER_MARK.length))
+    const isPart = first.equals(BYTE_ORDER_MARK.subarray(0, first.length))
+    if (isPart && first.length < BYTE_ORDER_MARK.length && !isEnd) return false
+    if (isPart && first.length === BYTE_ORDER_MARK.length) this.#at = BYTE_ORDER_MARK.length
     this.#isMarkChecked = true
     return true
   }

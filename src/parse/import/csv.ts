@@ -4,10 +4,11 @@
  */
 import { isUtf8 } from 'node:buffer'
 import type { ColumnType, SchemaColumn } from '../../format/schema.ts'
+import { BodyBroken } from '../../util/errors.ts'
 import { IMPORT_ROW_BYTES_MAX } from '../../util/limits.ts'
 import { JsonScan } from '../json-scan.ts'
 import { CsvRecords, QUOTES } from './csv-records.ts'
-import { BodyBroken, type RowBatch } from './import-types.ts'
+import type { RowBatch } from './import-types.ts'
 import type { RowReader } from './lines.ts'
 import type { RowBatches } from './row-batches.ts'
 import { type RowShape, type ShapeNode, shapeOf } from './row-shape.ts'
@@ -50,42 +51,37 @@ export class CsvReader implements RowReader {
     return this.#records.given
   }
 
-  *read(piece: Uint8Array): Generator<RowBatch, void, void> {
-    this.#records.give(piece)
-    while (this.#records.next()) yield* this.#record()
+  get rowsEnd(): number {
+    return this.#records.end
   }
 
-  *flush(): Generator<RowBatch, void, void> {
-    if (this.#batches.hasRows) yield this.#batches.take(this.#records.end)
+  *read(piece: Uint8Array): Generator<RowBatch, void, void> {
+    this.#records.give(piece)
+    while (this.#records.next()) {
+      const full = this.#record()
+      if (full !== undefined) yield full
+    }
   }
 
   *end(): Generator<RowBatch, void, void> {
-    if (this.#records.last()) yield* this.#record()
-    yield* this.flush()
+    const full = this.#records.last() ? this.#record() : undefined
+    if (full !== undefined) yield full
   }
 
-  *#record(): Generator<RowBatch, void, void> {
-    const records = this.#records
-    if (records.problem === undefined && isBlank(records) && !isRowWhereBlank(this.#shape)) return
+  /** Takes the record. Returns the batch so far where it is full. */
+  #record(): RowBatch | undefined {
+    const { line, start, problem } = this.#records
+    if (problem === undefined && isBlank(this.#records) && !isRowWhereBlank(this.#shape)) return undefined
     if (this.#shape === undefined) {
       this.#readHeader()
-      return
+      return undefined
     }
-    const batches = this.#batches
-    if (batches.isSkipping) {
-      batches.skip()
-      return
-    }
-    const problem = records.problem ?? this.#write(this.#shape)
-    if (batches.isFull(problem === undefined ? this.#used : 0)) yield batches.take(records.start)
-    if (problem === undefined) batches.add(this.#row, 0, this.#used, records.line)
-    else
-      batches.refuse(
-        problem,
-        records.line,
-        this.#badField < 0 ? null : this.#shape.fields[this.#badField]!.name,
-      )
+    if (this.#batches.skips()) return undefined
     this.#badField = -1
+    const code = problem ?? this.#write(this.#shape)
+    if (code === undefined) return this.#batches.add(this.#row, 0, this.#used, line, start)
+    const column = this.#badField < 0 ? null : this.#shape.fields[this.#badField]!.name
+    return this.#batches.refuse(code, line, start, column)
   }
 
   #readHeader(): void {

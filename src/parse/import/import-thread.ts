@@ -9,16 +9,9 @@ import type { MessagePort } from 'node:worker_threads'
 import { must } from '../../util/assert.ts'
 import { moved, serve } from '../../util/thread-server.ts'
 import { CsvReader } from './csv.ts'
-import {
-  BodyBroken,
-  type Done,
-  type ImportCalls,
-  type ImportOptions,
-  type NextAnswer,
-  type RowBatch,
-} from './import-types.ts'
+import type { Done, ImportCalls, ImportOptions, RowBatch } from './import-types.ts'
 import { inflate, type Pieces } from './inflate.ts'
-import { LineReader, type RowReader } from './lines.ts'
+import { LineReader } from './lines.ts'
 import { parquetBatches } from './parquet.ts'
 import { RowBatches } from './row-batches.ts'
 
@@ -27,33 +20,22 @@ const PIECES_MAX = 2
 
 /** Serves the main thread's calls until it stops the thread. */
 export function serveImport(port: MessagePort): void {
-  let input: PieceQueue | undefined
+  const input = new PieceQueue()
   let batches: RowBatches | undefined
   let output: AsyncIterator<RowBatch, Done> | undefined
   serve<ImportCalls>(port, {
     open: options => {
-      input = new PieceQueue()
       batches = new RowBatches(options)
       output = batchesOf(options, input, batches)
     },
-    give: piece => must(input, 'an open import').give(piece),
-    end: () => must(input, 'an open import').end(),
+    give: piece => input.give(piece),
+    end: () => input.end(),
     next: async room => {
       if (room !== undefined) must(batches, 'an open import').giveBack(room)
-      const answer = await nextOf(must(output, 'an open import'))
-      return 'batch' in answer ? moved(answer, buffersOf(answer.batch)) : answer
+      const { done, value } = await must(output, 'an open import').next()
+      return done === true ? { done: value } : moved({ batch: value }, buffersOf(value))
     },
   })
-}
-
-async function nextOf(output: AsyncIterator<RowBatch, Done>): Promise<NextAnswer> {
-  try {
-    const next = await output.next()
-    return next.done === true ? { done: next.value } : { batch: next.value }
-  } catch (error) {
-    if (!(error instanceof BodyBroken)) throw error
-    return { broken: { code: error.code, message: error.message } }
-  }
 }
 
 function buffersOf({ body, places }: RowBatch): ArrayBuffer[] {
@@ -68,21 +50,16 @@ export async function* batchesOf(
   input: Pieces,
   batches: RowBatches,
 ): AsyncGenerator<RowBatch, Done, void> {
-  if (options.format === 'parquet')
-    return yield* parquetBatches(options, inflate(input, options.encoding), batches)
-  const reader = readerOf(options, batches)
+  const pieces = inflate(input, options.encoding)
+  if (options.format === 'parquet') return yield* parquetBatches(options, pieces, batches)
+  const reader = options.format === 'csv' ? new CsvReader(batches, options.columns) : new LineReader(batches)
   try {
-    for await (const piece of inflate(input, options.encoding)) yield* reader.read(piece)
+    for await (const piece of pieces) yield* reader.read(piece)
     yield* reader.end()
-  } catch (error) {
-    if (error instanceof BodyBroken) yield* reader.flush()
-    throw error
+  } finally {
+    if (batches.hasRows) yield batches.take(reader.rowsEnd)
   }
   return { rows: batches.rows, bytes: reader.bytes }
-}
-
-function readerOf({ format, columns }: ImportOptions, batches: RowBatches): RowReader {
-  return format === 'csv' ? new CsvReader(batches, columns) : new LineReader(batches)
 }
 
 /** The pieces of a body between the calls that bring them and the reader that takes them. */

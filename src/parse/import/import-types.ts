@@ -3,7 +3,7 @@
  * splits it into rows, and packs rows as bodies of POST: JSON arrays within EVENTS_MAX and
  * BODY_BYTES_MAX.
  *
- *   open(options) · give(piece) … end() · next() → batch … → end, or the reason why the body broke
+ *   open(options) · give(piece) … end() · next() → batch … → end, or BodyBroken
  *
  * A *row* is a line of NDJSON that is not empty, a record of CSV, or a row of Parquet. Rows and
  * lines are counted from 1.
@@ -58,19 +58,13 @@ export interface RowBatch {
   readonly bytes: number
 }
 
-/** Why a body cannot be read on: the client's fault. */
-interface Broken {
-  readonly code: string
-  readonly message: string
-}
-
 /** The end of a body: its rows, and its decoded bytes. */
 export interface Done {
   readonly rows: number
   readonly bytes: number
 }
 
-export type NextAnswer = { readonly batch: RowBatch } | { readonly broken: Broken } | { readonly done: Done }
+export type NextAnswer = { readonly batch: RowBatch } | { readonly done: Done }
 
 export interface ImportCalls {
   /** The first call. */
@@ -80,7 +74,8 @@ export interface ImportCalls {
   /** The body is complete. */
   end(): void
   /**
-   * The next batch. There is one call at a time.
+   * The next batch, or the end. Rejects with BodyBroken where the body is damaged, after all rows
+   * before that place. There is one call at a time.
    * @param room memory of an earlier batch that was moved to the caller, and is moved back
    */
   next(room: ArrayBuffer | undefined): NextAnswer
@@ -98,13 +93,5 @@ export const TOO_LONG = -1
  */
 export const PARQUET_SMALLER = ': write it with fewer rows in a row group, or with fewer columns'
 
-/** A body that cannot be read on. */
-export class BodyBroken extends Error {
-  override readonly name = 'BodyBroken'
-  readonly code: string
-
-  constructor(code: string, message: string) {
-    super(message)
-    this.code = code
-  }
-}
+/** A body of text may begin with it. It is no part of the first row. */
+export const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf])

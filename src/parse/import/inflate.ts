@@ -11,8 +11,9 @@
 import { createGunzip, type Gunzip } from 'node:zlib'
 import { ZSTDDecoder } from 'zstddec/stream'
 import { must } from '../../util/assert.ts'
+import { BodyBroken } from '../../util/errors.ts'
 import { INFLATED_PIECE_BYTES } from '../../util/limits.ts'
-import { BodyBroken, type Encoding } from './import-types.ts'
+import type { Encoding } from './import-types.ts'
 import { ZstdWindows } from './zstd-windows.ts'
 
 /** The pieces of a body, each valid until the next one is asked for. */

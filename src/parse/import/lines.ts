@@ -9,25 +9,26 @@
  */
 import { PAYLOAD } from '../../format/schema.ts'
 import { IMPORT_ROW_BYTES_MAX } from '../../util/limits.ts'
+import { FOUND } from '../event-error.ts'
 import { JsonScan } from '../json-scan.ts'
-import type { RowBatch } from './import-types.ts'
+import { EventScan } from '../parse-event.ts'
+import { makePaths } from '../path.ts'
+import { BYTE_ORDER_MARK, type RowBatch } from './import-types.ts'
 import type { RowBatches } from './row-batches.ts'
 
 const LF = 0x0a
 const CR = 0x0d
-const COMMA = 0x2c
 const OPEN_OBJECT = 0x7b
-const CLOSE_OBJECT = 0x7d
 
 /** Turns the decoded pieces of a body into batches of rows. */
 export interface RowReader {
   /** Decoded bytes so far. */
   readonly bytes: number
+  /** Bytes of the body up to the end of the last row. */
+  readonly rowsEnd: number
   /** Reads a piece; yields each batch that is full. */
   read(piece: Uint8Array): Generator<RowBatch, void, void>
-  /** The body is damaged here: yields the rows that were read. */
-  flush(): Generator<RowBatch, void, void>
-  /** The body is complete: reads what is left, and yields the last batches. */
+  /** The body is complete: reads the last row, which no line break ended. */
   end(): Generator<RowBatch, void, void>
 }
 
@@ -45,8 +46,6 @@ export class LineReader implements RowReader {
   /** The body is an export of a pool: its first row has a payload. undefined: no row has come. */
   #isExport: boolean | undefined
   readonly #payload = new PayloadFinder()
-  /** Bytes of the byte order mark that have come; -1: the body has none, or it is behind. */
-  #markBytes = 0
 
   constructor(batches: RowBatches) {
     this.#batches = batches
@@ -56,17 +55,20 @@ export class LineReader implements RowReader {
     return this.#bytesBefore
   }
 
+  get rowsEnd(): number {
+    return this.#lineStart
+  }
+
   *read(piece: Uint8Array): Generator<RowBatch, void, void> {
     const bytes = Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength)
-    let from = this.#markBytes < 0 ? 0 : this.#skipMark(bytes)
+    let from = 0
     for (;;) {
       const end = bytes.indexOf(LF, from)
       if (end < 0) break
-      if (this.#heldBytes === 0 && !this.#isTooLong) yield* this.#line(bytes, from, end)
-      else {
-        this.#hold(bytes, from, end)
-        yield* this.#endHeld()
-      }
+      const isHeld = this.#heldBytes > 0 || this.#isTooLong
+      if (isHeld) this.#hold(bytes, from, end)
+      const full = isHeld ? this.#endHeld() : this.#line(bytes, from, end)
+      if (full !== undefined) yield full
       from = end + 1
       this.#lineStart = this.#bytesBefore + from
     }
@@ -74,38 +76,16 @@ export class LineReader implements RowReader {
     this.#bytesBefore += bytes.length
   }
 
-  *flush(): Generator<RowBatch, void, void> {
-    if (this.#batches.hasRows) yield this.#batches.take(this.#lineStart)
-  }
-
   *end(): Generator<RowBatch, void, void> {
-    if (this.#markBytes > 0) this.#hold(MARK, 0, this.#markBytes)
-    if (this.#heldBytes > 0 || this.#isTooLong) yield* this.#endHeld()
+    const full = this.#heldBytes > 0 || this.#isTooLong ? this.#endHeld() : undefined
+    if (full !== undefined) yield full
     this.#lineStart = this.#bytesBefore
-    yield* this.flush()
-  }
-
-  /** Drops a byte order mark, which may come in several pieces. */
-  #skipMark(bytes: Buffer): number {
-    let at = 0
-    while (at < bytes.length && this.#markBytes >= 0 && this.#markBytes < MARK.length) {
-      if (bytes[at] === MARK[this.#markBytes]) {
-        this.#markBytes += 1
-        at += 1
-      } else {
-        this.#hold(MARK, 0, this.#markBytes) // a part of the mark is a line's beginning
-        this.#markBytes = -1
-      }
-    }
-    if (this.#markBytes === MARK.length) this.#markBytes = -1
-    return at
   }
 
   #hold(bytes: Buffer, from: number, to: number): void {
     if (this.#isTooLong || from === to) return
     const end = this.#heldBytes + to - from
-    // A line of the maximum may be followed by a CR.
-    if (end > IMPORT_ROW_BYTES_MAX + 1) {
+    if (end > HELD_BYTES_MAX) {
       this.#isTooLong = true
       this.#heldBytes = 0
       return
@@ -119,62 +99,46 @@ export class LineReader implements RowReader {
     this.#heldBytes = end
   }
 
-  *#endHeld(): Generator<RowBatch, void, void> {
+  #endHeld(): RowBatch | undefined {
     const bytes = this.#heldBytes
     this.#heldBytes = 0
-    if (this.#isTooLong) {
-      this.#isTooLong = false
-      this.#lines += 1
-      yield* this.#refuseTooLong()
-    } else yield* this.#line(this.#held, 0, bytes)
-  }
-
-  /** Takes the line in bytes [from, to). */
-  *#line(bytes: Buffer, from: number, to: number): Generator<RowBatch, void, void> {
+    if (!this.#isTooLong) return this.#line(this.#held, 0, bytes)
+    this.#isTooLong = false
     this.#lines += 1
-    const end = to > from && bytes[to - 1] === CR ? to - 1 : to
-    if (isBlank(bytes, from, end)) return
-    const batches = this.#batches
-    this.#isExport ??= this.#payload.find(bytes, from, end) === 'found'
-    if (batches.isSkipping) {
-      batches.skip()
-      return
-    }
-    if (this.#isExport) {
-      yield* this.#exported(bytes, from, end)
-      return
-    }
-    if (end - from > IMPORT_ROW_BYTES_MAX) {
-      yield* this.#refuseTooLong()
-      return
-    }
-    if (batches.isFull(end - from)) yield batches.take(this.#lineStart)
-    batches.add(bytes, from, end, this.#lines)
+    return this.#batches.skips() ? undefined : this.#refuse('row_too_long')
   }
 
-  /** Takes a line of an export: its payload is the row. */
-  *#exported(bytes: Buffer, from: number, to: number): Generator<RowBatch, void, void> {
-    const batches = this.#batches
+  /** Takes the line in bytes [from, to). Returns the batch so far where it is full. */
+  #line(bytes: Buffer, from: number, to: number): RowBatch | undefined {
+    this.#lines += 1
+    const begin = this.#lines === 1 && startsWithMark(bytes, from, to) ? from + BYTE_ORDER_MARK.length : from
+    const end = to > begin && bytes[to - 1] === CR ? to - 1 : to
+    if (isBlank(bytes, begin, end)) return undefined
     const payload = this.#payload
-    const found = payload.find(bytes, from, to)
-    const length = payload.to - payload.from
-    if (batches.isFull(found === 'found' ? length : 0)) yield batches.take(this.#lineStart)
-    if (found === 'found') batches.add(payload.bytes, payload.from, payload.to, this.#lines)
-    else batches.refuse(found, this.#lines)
+    this.#isExport ??= payload.find(bytes, begin, end) === 'found'
+    if (this.#batches.skips()) return undefined
+    if (this.#isExport) {
+      const found = payload.find(bytes, begin, end)
+      return found === 'found' ? this.#add(payload.bytes, payload.from, payload.to) : this.#refuse(found)
+    }
+    return end - begin > IMPORT_ROW_BYTES_MAX ? this.#refuse('row_too_long') : this.#add(bytes, begin, end)
   }
 
-  *#refuseTooLong(): Generator<RowBatch, void, void> {
-    const batches = this.#batches
-    if (batches.isSkipping) {
-      batches.skip()
-      return
-    }
-    if (batches.isFull(0)) yield batches.take(this.#lineStart)
-    batches.refuse('row_too_long', this.#lines)
+  #add(bytes: Uint8Array, from: number, to: number): RowBatch | undefined {
+    return this.#batches.add(bytes, from, to, this.#lines, this.#lineStart)
+  }
+
+  #refuse(code: string): RowBatch | undefined {
+    return this.#batches.refuse(code, this.#lines, this.#lineStart)
   }
 }
 
-const MARK = Buffer.from([0xef, 0xbb, 0xbf])
+/** A line of the maximum may have a byte order mark before it and a CR behind it. */
+const HELD_BYTES_MAX = BYTE_ORDER_MARK.length + IMPORT_ROW_BYTES_MAX + 1
+
+function startsWithMark(bytes: Buffer, from: number, to: number): boolean {
+  return bytes.subarray(from, Math.min(to, from + BYTE_ORDER_MARK.length)).equals(BYTE_ORDER_MARK)
+}
 
 function isBlank(bytes: Buffer, from: number, to: number): boolean {
   for (let at = from; at < to; at += 1) {
@@ -184,11 +148,14 @@ function isBlank(bytes: Buffer, from: number, to: number): boolean {
   return true
 }
 
-const PAYLOAD_KEY = Buffer.from(`"${PAYLOAD}"`)
+/** The path of the payload, as that of a pool's one column. */
+const PAYLOAD_PATHS = makePaths([{ jsonProperty: PAYLOAD }])
+const PAYLOAD_SLOT = PAYLOAD_PATHS.whole[0]!
 
 /** Finds the payload in a line of an export. */
 class PayloadFinder {
   readonly #scan = new JsonScan()
+  readonly #event = new EventScan(this.#scan, PAYLOAD_PATHS)
   /** The payload is bytes [from, to) of `bytes`. */
   from = 0
   to = 0
@@ -199,29 +166,13 @@ class PayloadFinder {
 
   /** Looks for it in the object in bytes [from, to). A code says why it is not there. */
   find(bytes: Buffer, from: number, to: number): 'found' | 'not_json' | 'no_payload' {
-    const scan = this.#scan
-    if (!scan.load(bytes, from, to - from) || scan.skipSpace() !== OPEN_OBJECT || !scan.enter())
+    const [scan, event] = [this.#scan, this.#event]
+    if (!scan.load(bytes, from, to - from) || scan.skipSpace() !== OPEN_OBJECT || !event.walk())
       return 'not_json'
-    let isFound = false
-    while (scan.skipSpace() !== CLOSE_OBJECT) {
-      const key = scan.pos
-      if (!scan.skipKey()) return 'not_json'
-      const isPayload = PAYLOAD_KEY.compare(scan.bytes, key, key + PAYLOAD_KEY.length) === 0
-      const value = scan.pos
-      if (!scan.skipValue()) return 'not_json'
-      if (isPayload) {
-        isFound = true
-        this.from = value
-        this.to = scan.pos
-      }
-      if (scan.skipSpace() === CLOSE_OBJECT) break
-      if (scan.bytes[scan.pos] !== COMMA) return 'not_json'
-      scan.pos += 1
-      if (scan.skipSpace() === CLOSE_OBJECT) return 'not_json'
-    }
-    scan.leave()
     scan.skipSpace()
     if (scan.pos !== scan.end) return 'not_json'
-    return isFound ? 'found' : 'no_payload'
+    this.from = event.starts[PAYLOAD_SLOT]!
+    this.to = event.ends[PAYLOAD_SLOT]!
+    return event.found[PAYLOAD_SLOT] === FOUND.nothing ? 'no_payload' : 'found'
   }
 }

@@ -23,10 +23,11 @@ import { must } from '../../util/assert.ts'
 import { DuckDBInstance, type DuckDBType, DuckDBTypeId } from '../../util/duckdb.ts'
 import { isOutOfMemory } from '../../util/duckdb-errors.ts'
 import { applySettings } from '../../util/duckdb-settings.ts'
+import { BodyBroken, Unavailable } from '../../util/errors.ts'
 import { IMPORT_ROW_BYTES_MAX, PARQUET_MEMORY_BYTES, PARQUET_PLACE_BYTES } from '../../util/limits.ts'
 import { quoteText } from '../../util/sql.ts'
 import { type CallPort, serve } from '../../util/thread-server.ts'
-import { BodyBroken, PARQUET_SMALLER, TOO_LONG } from './import-types.ts'
+import { PARQUET_SMALLER, TOO_LONG } from './import-types.ts'
 import { type RowShape, type ShapeNode, shapeOf } from './row-shape.ts'
 import { ESTIMATED_INNER_BYTES, sumSql, weightSql } from './row-weight.ts'
 
@@ -37,12 +38,6 @@ interface ParquetFile {
   readonly skipRows: number
 }
 
-/** What is wrong with the file. */
-export interface BrokenFile {
-  readonly code: string
-  readonly message: string
-}
-
 /** The events of some rows, the bytes of each or TOO_LONG. A row of an export may have none. */
 interface ParquetRows {
   readonly bytes: Uint8Array
@@ -51,9 +46,9 @@ interface ParquetRows {
 
 export interface ParquetCalls {
   /** The first call. The number of rows that are left out because of `skipRows`. */
-  open(file: ParquetFile): { readonly skipped: number } | { readonly broken: BrokenFile }
+  open(file: ParquetFile): number
   /** The next rows; without any at the end. */
-  next(): ParquetRows | { readonly broken: BrokenFile }
+  next(): ParquetRows
 }
 
 interface Opened {
@@ -70,33 +65,30 @@ export function serveParquet(port: CallPort): void {
   serve<ParquetCalls>(port, {
     open: given => {
       file = given.file
-      return orBroken(file, async () => {
+      return reading(file, async () => {
         opened = await open(await connect(file), given)
-        return { skipped: opened.skipped }
+        return opened.skipped
       })
     },
-    next: () => orBroken(file, () => nextRows(must(opened, 'an open file'))),
+    next: () => reading(file, () => nextRows(must(opened, 'an open file'))),
   })
 }
 
 /** DuckDB's words for a read that the system refused. */
 const READ_FAILED = /^IO Error: Could not read from file .*: Input\/output error$/
 
-/** The answer of `work`, or what DuckDB says is wrong. */
-async function orBroken<T>(
-  file: string,
-  work: () => Promise<T>,
-): Promise<T | { readonly broken: BrokenFile }> {
+/** The answer of `work`. Throws BodyBroken with DuckDB's words, or Unavailable: the disk failed. */
+async function reading<T>(file: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
-    if (error instanceof BodyBroken) return { broken: { code: error.code, message: error.message } }
+    if (error instanceof BodyBroken) throw error
     const [first = ''] = (error as Error).message.split('\n', 1)
-    // The disk failed: the file may be fine.
-    if (READ_FAILED.test(first)) return { broken: { code: 'tmp_failed', message: first } }
+    // The file may be fine.
+    if (READ_FAILED.test(first)) throw new Unavailable('tmp_failed', first)
     const more = isOutOfMemory(error) || error instanceof RangeError ? PARQUET_SMALLER : ''
     const message = `the file cannot be read: ${first.replaceAll(file, 'the file')}${more}`
-    return { broken: { code: 'broken_parquet', message } }
+    throw new BodyBroken('broken_parquet', message)
   }
 }
 

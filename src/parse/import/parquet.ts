@@ -10,7 +10,7 @@ import { dirname } from 'node:path'
 import { assert } from '../../util/assert.ts'
 import type { Callee } from '../../util/callee.ts'
 import { disk, isDiskError } from '../../util/disk.ts'
-import { Unavailable } from '../../util/errors.ts'
+import { BodyBroken, Unavailable } from '../../util/errors.ts'
 import {
   PARQUET_DATA_BYTES_MAX,
   PARQUET_HEAP_MIB,
@@ -19,16 +19,9 @@ import {
   SPOOL_FREE_BYTES_MIN,
 } from '../../util/limits.ts'
 import { startProcess } from '../../util/process-kit.ts'
-import {
-  BodyBroken,
-  type Done,
-  type ImportOptions,
-  PARQUET_SMALLER,
-  type RowBatch,
-  TOO_LONG,
-} from './import-types.ts'
+import { type Done, type ImportOptions, PARQUET_SMALLER, type RowBatch, TOO_LONG } from './import-types.ts'
 import type { Pieces } from './inflate.ts'
-import type { BrokenFile, ParquetCalls } from './parquet-process.ts'
+import type { ParquetCalls } from './parquet-process.ts'
 import type { RowBatches } from './row-batches.ts'
 
 /** The batches of a Parquet body. A row's line is its number. */
@@ -49,8 +42,8 @@ export async function* parquetBatches(
       lost: readerLost,
     })
     try {
-      const opened = known(await process.call('open', { file: spoolFile, columns, skipRows }))
-      for (let row = 0; row < opened.skipped; row += 1) batches.skip()
+      let skipped = await process.call('open', { file: spoolFile, columns, skipRows })
+      for (; skipped > 0; skipped -= 1) batches.skips()
       yield* rowsOf(process, batches)
     } finally {
       await process.terminate()
@@ -83,28 +76,24 @@ async function* rowsOf(
 ): AsyncGenerator<RowBatch, void, void> {
   try {
     for (;;) {
-      const { bytes, lengths } = known(await process.call('next', undefined))
+      const { bytes, lengths } = await process.call('next', undefined)
       if (lengths.length === 0) break
       let from = 0
       for (const length of lengths) {
-        if (batches.isFull(Math.max(0, length))) yield batches.take(0)
-        if (length === TOO_LONG) batches.refuse('row_too_long', batches.rows + 1)
-        else if (length === 0) batches.refuse('no_payload', batches.rows + 1)
-        else batches.add(bytes, from, from + length, batches.rows + 1)
-        from += Math.max(0, length)
+        const line = batches.rows + 1
+        const end = from + Math.max(0, length)
+        const full =
+          end > from
+            ? batches.add(bytes, from, end, line, 0)
+            : batches.refuse(length === TOO_LONG ? 'row_too_long' : 'no_payload', line, 0)
+        if (full !== undefined) yield full
+        from = end
       }
       assert(from === bytes.byteLength, 'the rows take all bytes')
     }
   } finally {
     if (batches.hasRows) yield batches.take(0)
   }
-}
-
-/** @throws BodyBroken, or Unavailable where the disk failed */
-function known<T extends object>(answer: T | { readonly broken: BrokenFile }): T {
-  if (!('broken' in answer)) return answer
-  const { code, message } = answer.broken
-  throw code === 'tmp_failed' ? new Unavailable(code, message) : new BodyBroken(code, message)
 }
 
 /** Writes the body to a new file. @throws Unavailable without room, or where the disk failed */

@@ -78,9 +78,11 @@ export class RowBatches {
     return this.#rows
   }
 
-  /** True while the next row is one of those that are left out. */
-  get isSkipping(): boolean {
-    return this.#rows < this.#skipRows
+  /** True where the next row is left out. It is counted then. */
+  skips(): boolean {
+    const isSkipped = this.#rows < this.#skipRows
+    if (isSkipped) this.#rows += 1
+    return isSkipped
   }
 
   /** Memory of a batch that was taken. */
@@ -88,24 +90,19 @@ export class RowBatches {
     this.#spare = Buffer.from(memory)
   }
 
-  /** True when the batch must be taken before a row of `bytes` bytes is added. */
-  isFull(bytes: number): boolean {
-    return this.#batchRows === EVENTS_MAX || this.#used + bytes + 1 > BODY_BYTES_MAX
-  }
-
   /** True when take() would have something to tell. */
   get hasRows(): boolean {
     return this.#batchRows > 0
   }
 
-  /** Counts a row that is left out. */
-  skip(): void {
-    this.#rows += 1
-  }
-
-  /** Adds the row in bytes [from, to), for which the batch has room. */
-  add(bytes: Uint8Array, from: number, to: number, line: number): void {
-    assert(!this.isFull(to - from), 'a row is added to a batch with room for it')
+  /**
+   * Adds the row in bytes [from, to), which a batch has room for. Returns the batch so far where it
+   * is full without the row.
+   * @param before bytes of the body before the row
+   */
+  add(bytes: Uint8Array, from: number, to: number, line: number, before: number): RowBatch | undefined {
+    const full = this.#takeFull(to - from, before)
+    assert(this.#used + to - from + 1 <= BODY_BYTES_MAX, 'a batch has room for a row')
     this.#room.set(bytes.subarray(from, to), this.#used)
     const end = this.#used + to - from
     this.#room[end] = 0
@@ -116,13 +113,22 @@ export class RowBatches {
     this.#places[2 * this.#count] = this.#rows
     this.#places[2 * this.#count + 1] = line
     this.#count += 1
+    return full
   }
 
-  /** Refuses a row that is not added. */
-  refuse(code: string, line: number, column: string | null = null): void {
+  /** Refuses a row that is not added. Returns the batch so far where it is full. */
+  refuse(code: string, line: number, before: number, column: string | null = null): RowBatch | undefined {
+    const full = this.#takeFull(0, before)
     this.#rows += 1
     this.#batchRows += 1
     this.#report(code, this.#rows, line, column)
+    return full
+  }
+
+  /** The batch, where it has no room for another row of `bytes` bytes. */
+  #takeFull(bytes: number, before: number): RowBatch | undefined {
+    const isFull = this.#batchRows === EVENTS_MAX || this.#used + bytes + 1 > BODY_BYTES_MAX
+    return isFull ? this.take(before) : undefined
   }
 
   /**

@@ -11,8 +11,8 @@
  * A file with the column `_service_payload` is an export of a pool: the payload alone is the event.
  */
 import { type ColumnType, PAYLOAD, type SchemaColumn } from '../../format/schema.ts'
+import { BodyBroken } from '../../util/errors.ts'
 import { IMPORT_COLUMNS_MAX } from '../../util/limits.ts'
-import { BodyBroken } from './import-types.ts'
 
 /** A property of an event: a value, or an object with properties. */
 export interface ShapeNode {

@@ -8,8 +8,8 @@
  *
  *   W-9  No frame takes a window above ZSTD_WINDOW_BYTES_MAX.
  */
+import { BodyBroken } from '../../util/errors.ts'
 import { ZSTD_WINDOW_BYTES_MAX } from '../../util/limits.ts'
-import { BodyBroken } from './import-types.ts'
 
 const MAGIC = 0xfd2f_b528
 /** The first of 16 magic numbers of frames that are skipped. */

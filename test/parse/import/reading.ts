@@ -1,9 +1,10 @@
 /** Reads a body as the thread of an import does, and gives what it made in plain values. */
 import { expect } from 'vitest'
 import { batchesOf } from '../../../src/parse/import/import-thread.ts'
-import { BodyBroken, type ImportOptions } from '../../../src/parse/import/import-types.ts'
+import type { ImportOptions } from '../../../src/parse/import/import-types.ts'
 import { RowBatches } from '../../../src/parse/import/row-batches.ts'
 import { JsonScan } from '../../../src/parse/json-scan.ts'
+import { BodyBroken } from '../../../src/util/errors.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX } from '../../../src/util/limits.ts'
 
 export interface Imported {
