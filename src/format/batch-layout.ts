@@ -1,24 +1,6 @@
 /**
  * A batch: the accepted rows of one or more requests as columns, in one buffer that passes between
- * threads whole. Both kernels write exactly these bytes. All numbers are little-endian. Every
- * buffer starts on a multiple of 8, and the gaps are zero.
- *
- *   Int32 words
- *   0  magic 'WBAT'        1  layout version
- *   2  rows                3  columns C, of which the first two are the payload and the key
- *   4  total bytes         5  0
- *   6 + 6c, for column c:
- *        kind · nulls · offset of the validity bitmap (0: no nulls) · offset of the offsets (0:
- *        fixed width) · offset of the data · bytes of the data
- *
- * Buffers have Arrow's layout. Validity bitmaps and booleans are bits, least significant first, 1 =
- * valid. Variable-width columns have rows + 1 Int32 offsets that begin with 0. DATE is days
- * (Int32), TIMESTAMP is microseconds since 1970 UTC (Int64). A null row has zero as its value, or
- * no bytes in a variable-width column. There is a validity bitmap only where nulls > 0.
- *
- *   column 0   payload: the event's bytes as sent. No bytes at all in a batch of deletes.
- *   column 1   key: see key.ts. No bytes at all in a pool without a key.
- *   column 2+  the schema's columns in order. None in a batch of deletes.
+ * threads whole. batch.md has its bytes, which both kernels write exactly.
  */
 import { EVENTS_MAX } from '../util/limits.ts'
 import { COLUMN_TYPE, type ColumnType, type PoolSchema } from './schema.ts'

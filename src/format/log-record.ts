@@ -1,27 +1,7 @@
 /**
- * A log record: one accepted request. See log.md for the file around it.
+ * A log record: one accepted request. log.md has its bytes, and those of the file around it.
  *
  *   W-12  A request is one record with one sequence: it is in the log whole, or not at all.
- *
- * Little-endian, header of 64 bytes, starts on a multiple of 8:
- *
- *    0  u32  magic 'WREC'
- *    4  u32  checksum: crc32 of bytes 8..63, begun with the file's salt
- *    8  u64  sequence
- *   16  u64  first sequence of the group it was written with
- *   24  u64  received-at since 1970 UTC, µs with flag 2, else ms (filler: its last sequence)
- *   32  u32  pool number
- *   36  u32  schema version
- *   40  u32  body bytes
- *   44  u32  crc32 of the body
- *   48  u32  events in the body
- *   52  u32  events accepted
- *   56  u16  kind: 1 post, 2 delete, 3 filler, 4 stop
- *   58  u16  flags: 1 = an accepted-bitmap follows the body; 2 = received-at is in µs;
- *            4 = received-at is that of the first accepted event, and each later one has 1 µs more
- *   60  u32  crc32 of the bitmap, 0 without one
- *   64  body, padded with zeros to a multiple of 8
- *       bitmap, ceil(events / 8) bytes, padded likewise; only with flag 1
  *
  * The parse worker writes all but checksum, sequence and group, which the log thread writes.
  */

@@ -31,16 +31,8 @@ const TOO_LARGE = 4
 const MARGIN = 1.0625
 
 /**
- * The number of the size that holds `bytes` bytes: four sizes between powers of two, the smallest
- * is 0.
+ * The size of the buffer for a batch of `bytes` bytes: there are four sizes between powers of two.
  */
-function sizeIndex(bytes: number): number {
-  if (bytes <= SMALLEST_BYTES) return 0
-  const power = Math.floor(Math.log2(bytes - 1))
-  return 4 * (power - Math.log2(SMALLEST_BYTES)) + Math.ceil(bytes / 2 ** (power - 2)) - 4
-}
-
-/** The size of the buffer for a batch of `bytes` bytes. */
 export function bufferBytes(bytes: number): number {
   if (bytes <= SMALLEST_BYTES) return SMALLEST_BYTES
   const step = 2 ** (Math.floor(Math.log2(bytes - 1)) - 2)
@@ -57,8 +49,8 @@ interface Stack {
 /** The one stock of unused buffers, on the main thread. */
 export class BatchBuffers {
   readonly #estimates = new SizeEstimates()
-  /** By size index. */
-  readonly #stacks: Stack[] = []
+  /** By size. */
+  readonly #stacks = new Map<number, Stack>()
   #bytes = 0
 
   /** Bytes of the unused buffers. */
@@ -70,9 +62,9 @@ export class BatchBuffers {
   give(buffer: BatchBuffer): void {
     const bytes = buffer.byteLength
     if (!(buffer instanceof SharedArrayBuffer) || this.#bytes + bytes > FREED_BYTES_MAX) return
-    const index = sizeIndex(bytes)
-    while (this.#stacks.length <= index) this.#stacks.push({ buffers: [], unused: 0 })
-    this.#stacks[index]!.buffers.push(buffer)
+    const stack = this.#stacks.get(bytes) ?? { buffers: [], unused: 0 }
+    stack.buffers.push(buffer)
+    this.#stacks.set(bytes, stack)
     this.#bytes += bytes
   }
 
@@ -81,9 +73,9 @@ export class BatchBuffers {
    * as large.
    */
   take(bytes: number): SharedArrayBuffer | undefined {
-    const first = sizeIndex(bytes)
-    for (let index = first; index <= first + SIZES_ABOVE; index += 1) {
-      const stack = this.#stacks[index]
+    let size = bufferBytes(bytes)
+    for (let above = 0; above <= SIZES_ABOVE; above += 1, size = bufferBytes(size + 1)) {
+      const stack = this.#stacks.get(size)
       const buffer = stack?.buffers.pop()
       if (stack === undefined || buffer === undefined) continue
       stack.unused = Math.min(stack.unused, stack.buffers.length)
@@ -114,7 +106,7 @@ export class BatchBuffers {
 
   /** Leaves to the garbage collector the buffers that nobody has taken since the last call. */
   trim(): void {
-    for (const stack of this.#stacks) {
+    for (const stack of this.#stacks.values()) {
       for (const buffer of stack.buffers.splice(0, stack.unused)) this.#bytes -= buffer.byteLength
       stack.unused = stack.buffers.length
     }

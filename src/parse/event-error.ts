@@ -2,7 +2,7 @@
  * Errors of documents and events: the numbers that kernels report, and the text that clients read.
  */
 
-import type { PoolSchema } from '../format/schema.ts'
+import type { ColumnType, PoolSchema } from '../format/schema.ts'
 import { BODY_BYTES_MAX, DEPTH_MAX, EVENTS_MAX } from '../util/limits.ts'
 
 /**
@@ -138,13 +138,9 @@ export function describeDocument(
     case DOCUMENT.broken_gzip:
       return refused('broken_gzip', 'the body is not a complete gzip stream')
     case DOCUMENT.too_many_events:
-      return { status: 413, code: 'too_many_events', message: `a request takes at most ${EVENTS_MAX} events` }
+      return refused('too_many_events', `a request takes at most ${EVENTS_MAX} events`, 413)
     case DOCUMENT.body_too_large:
-      return {
-        status: 413,
-        code: 'body_too_large',
-        message: `a decoded body takes at most ${BODY_BYTES_MAX} bytes`,
-      }
+      return refused('body_too_large', `a decoded body takes at most ${BODY_BYTES_MAX} bytes`, 413)
     default:
       return refused('not_json', notJson(broken, inEvent))
   }
@@ -159,8 +155,8 @@ function notJson(broken: BrokenAt | undefined, where: string): string {
   return `the body is not JSON: ${describeGrammar(broken.word, broken.byte, where)}`
 }
 
-function refused(code: string, message: string) {
-  return { status: 400, code, message }
+function refused(code: string, message: string, status = 400) {
+  return { status, code, message }
 }
 
 /** The text of an event error: names the column, its property and the reason. */
@@ -170,36 +166,26 @@ export function describeEventError(schema: PoolSchema, word: number, columnIndex
   const column = schema.columns[columnIndex]
   if (error === EVENT_ERROR.not_object || column === undefined)
     return { code: 'not_object', column: null, message: `an event is a JSON object, this is ${found}` }
-  const where = `column "${column.name}" (property "${column.jsonProperty}")`
+  const [code, why] = reasonOf(error, column.type, found)
+  const { name, jsonProperty } = column
+  return { code, column: name, message: `column "${name}" (property "${jsonProperty}")${why}` }
+}
+
+/** The code of an error of a column, and the words behind the column's names. */
+function reasonOf(error: number, type: ColumnType, found: string): readonly [code: string, why: string] {
   switch (error) {
     case EVENT_ERROR.missing:
-      return { code: 'missing_value', column: column.name, message: `${where} is required, found ${found}` }
+      return ['missing_value', ` is required, found ${found}`]
     case EVENT_ERROR.wrong_type:
-      return {
-        code: 'wrong_type',
-        column: column.name,
-        message: `${where} takes ${column.type}, found ${found}`,
-      }
+      return ['wrong_type', ` takes ${type}, found ${found}`]
     case EVENT_ERROR.out_of_range:
-      return {
-        code: 'out_of_range',
-        column: column.name,
-        message: `${where}: the value is out of range for ${column.type}`,
-      }
+      return ['out_of_range', `: the value is out of range for ${type}`]
     case EVENT_ERROR.not_integral:
-      return {
-        code: 'not_integral',
-        column: column.name,
-        message: `${where} takes ${column.type}, found a number that is not exactly an integer`,
-      }
+      return ['not_integral', ` takes ${type}, found a number that is not exactly an integer`]
     case EVENT_ERROR.bad_timestamp:
-      return {
-        code: 'bad_timestamp',
-        column: column.name,
-        message: `${where}: not a timestamp (YYYY-MM-DDTHH:MM:SSZ or an epoch number)`,
-      }
+      return ['bad_timestamp', ': not a timestamp (YYYY-MM-DDTHH:MM:SSZ or an epoch number)']
     default:
-      return { code: 'bad_date', column: column.name, message: `${where}: not a date (YYYY-MM-DD)` }
+      return ['bad_date', ': not a date (YYYY-MM-DD)']
   }
 }
 

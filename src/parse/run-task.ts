@@ -6,17 +6,16 @@
  * the TypeScript kernel, parses such a request into a batch of its own, and its outcome counts.
  */
 
-import { constants, gunzipSync } from 'node:zlib'
 import { align8 } from '../format/batch-layout.ts'
 import { RECORD_HEADER_BYTES, RECORD_KIND, recordBytes, writeRecordHeader } from '../format/log-record.ts'
 import type { ColumnType, PoolSchema } from '../format/schema.ts'
 import { reserveUs } from '../util/clock.ts'
 import { crc32 } from '../util/crc32.ts'
-import { BODY_BYTES_MAX } from '../util/limits.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { takeFitting } from './batch-buffers.ts'
 import { DOCUMENT } from './event-error.ts'
 import { partsBeforeReceivedAt, setReceivedAt } from './event-times.ts'
+import { gunzipBody } from './gunzip.ts'
 import {
   ERROR_WORDS,
   FLAG,
@@ -146,7 +145,7 @@ class TaskRun {
   #parseInflated(request: number, kernels: GroupKernels): void {
     const row = this.#table.slice(request * REQUEST_WORDS, (request + 1) * REQUEST_WORDS)
     const from = row[REQUEST.offset]!
-    const inflated = inflate(this.#slab.subarray(from, from + row[REQUEST.bytes]!))
+    const inflated = gunzipBody(this.#slab.subarray(from, from + row[REQUEST.bytes]!))
     if (typeof inflated === 'number') {
       this.#outcomes.set([0, 0, inflated, -1], request * OUTCOME_WORDS)
       return
@@ -280,33 +279,4 @@ function byRequest(errors: readonly number[]): Int32Array {
     errors.slice(index * ERROR_WORDS, (index + 1) * ERROR_WORDS),
   )
   return Int32Array.from(rows.sort((a, b) => a[0]! - b[0]!).flat())
-}
-
-const GUNZIP_OPTIONS = { maxOutputLength: BODY_BYTES_MAX, finishFlush: constants.Z_FINISH, info: true }
-
-/**
- * The answer of gunzipSync with `info`, which its types leave out. `bytesWritten` counts the bytes
- * read.
- */
-interface Inflated {
-  readonly buffer: Buffer
-  readonly engine: { readonly bytesWritten: number }
-}
-
-/**
- * Inflates a gzip body. Stops at one byte over BODY_BYTES_MAX. Several members make one body, and
- * zeros may follow them as padding. Returns a value of DOCUMENT where the bytes are refused.
- *
- * NOTE: zlib's wrapper stops at a zero byte behind a member and ignores all that follows it, even
- * another member.
- */
-function inflate(bytes: Uint8Array): Uint8Array | number {
-  try {
-    const { buffer, engine } = gunzipSync(bytes, GUNZIP_OPTIONS) as unknown as Inflated
-    const padding = bytes.subarray(engine.bytesWritten)
-    return padding.every(byte => byte === 0) ? buffer : DOCUMENT.broken_gzip
-  } catch (error) {
-    const code = (error as NodeJS.ErrnoException).code
-    return code === 'ERR_BUFFER_TOO_LARGE' ? DOCUMENT.body_too_large : DOCUMENT.broken_gzip
-  }
 }

@@ -2,71 +2,25 @@
  * The body of an import as decoded pieces: as it is, or inflated from gzip or zstd. A piece is made
  * when the one before it was used, so a small body that inflates to a terabyte takes no memory.
  *
- *   W-9  A decoded piece has at most INFLATED_PIECE_BYTES, whatever the ratio of the compression. A
- *        window of zstd has at most ZSTD_WINDOW_BYTES_MAX (zstd-windows.ts), one of gzip 32 KiB.
+ *   W-9  A window of zstd has at most ZSTD_WINDOW_BYTES_MAX (zstd-windows.ts), one of gzip 32 KiB.
  *
  * NOTE: Node 20 has no zstd. zstddec is libzstd as WebAssembly, 1,500 MB/s, and checks checksums.
  * It yields empty pieces for ever where the input is damaged, which is noticed here.
  */
-import { createGunzip, type Gunzip } from 'node:zlib'
 import { ZSTDDecoder } from 'zstddec/stream'
 import { must } from '../../util/assert.ts'
 import { BodyBroken } from '../../util/errors.ts'
-import { INFLATED_PIECE_BYTES } from '../../util/limits.ts'
+import { gunzipPieces, type Pieces } from '../gunzip.ts'
 import type { Encoding } from './import-types.ts'
 import { ZstdWindows } from './zstd-windows.ts'
-
-/** The pieces of a body, each valid until the next one is asked for. */
-export type Pieces = AsyncIterable<Uint8Array>
 
 /** Decodes the pieces of a body. Throws BodyBroken where they cannot be decoded. */
 export function inflate(pieces: Pieces, encoding: Encoding): Pieces {
   if (encoding === 'identity') return pieces
-  return encoding === 'gzip' ? gunzip(pieces) : unzstd(pieces)
+  return encoding === 'gzip' ? gunzipPieces(pieces) : unzstd(pieces)
 }
 
-const BROKEN_GZIP = 'the body is not a complete gzip stream'
 const BROKEN_ZSTD = 'the body is not a complete zstd stream, or its checksum is wrong'
-
-/**
- * Several members make one body, and zeros may follow them as padding.
- *
- * NOTE: zlib's wrapper ends at a zero behind a member and ignores all that follows it. `feed`
- * checks that.
- */
-async function* gunzip(pieces: Pieces): AsyncGenerator<Uint8Array, void, void> {
-  const zip = createGunzip({ chunkSize: INFLATED_PIECE_BYTES })
-  const fed = feed(zip, pieces)
-  fed.catch(error => zip.destroy(error as Error)) // the loop below throws it
-  try {
-    for await (const piece of zip) yield piece as Uint8Array
-    await fed
-  } catch (error) {
-    const { code = '' } = error as NodeJS.ErrnoException
-    throw code.startsWith('Z_') ? new BodyBroken('broken_gzip', BROKEN_GZIP) : error
-  } finally {
-    zip.destroy()
-  }
-}
-
-/** Writes all pieces. Rejects with BodyBroken where other bytes than padding follow the end. */
-async function feed(zip: Gunzip, pieces: Pieces): Promise<void> {
-  let given = 0
-  let isOver = false
-  for await (const piece of pieces) {
-    let padding = piece
-    if (!isOver) {
-      given += piece.byteLength
-      await new Promise(resolve => zip.write(piece, resolve)) // the reader sees its errors
-      if (zip.destroyed) return
-      isOver = zip.bytesWritten < given
-      padding = piece.subarray(piece.byteLength - (given - zip.bytesWritten))
-    }
-    if (padding.some(byte => byte !== 0)) throw new BodyBroken('broken_gzip', BROKEN_GZIP)
-  }
-  if (given === 0) throw new BodyBroken('broken_gzip', BROKEN_GZIP)
-  zip.end()
-}
 
 async function* unzstd(pieces: Pieces): AsyncGenerator<Uint8Array, void, void> {
   const decoder = new ZSTDDecoder()

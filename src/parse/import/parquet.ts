@@ -19,8 +19,8 @@ import {
   SPOOL_FREE_BYTES_MIN,
 } from '../../util/limits.ts'
 import { startProcess } from '../../util/process-kit.ts'
+import type { Pieces } from '../gunzip.ts'
 import { type Done, type ImportOptions, PARQUET_SMALLER, type RowBatch, TOO_LONG } from './import-types.ts'
-import type { Pieces } from './inflate.ts'
 import type { ParquetCalls } from './parquet-process.ts'
 import type { RowBatches } from './row-batches.ts'
 

@@ -13,7 +13,7 @@
 import { isUtf8 } from 'node:buffer'
 import { assert } from '../../util/assert.ts'
 import { BODY_BYTES_MAX, EVENTS_MAX, IMPORT_ROW_BYTES_MAX } from '../../util/limits.ts'
-import { DOCUMENT, describeGrammar, EXPECTED } from '../event-error.ts'
+import { DOCUMENT, describeDocument, describeGrammar, EXPECTED } from '../event-error.ts'
 import { JsonScan } from '../json-scan.ts'
 import type { BadRow, RowBatch } from './import-types.ts'
 
@@ -35,13 +35,6 @@ const MESSAGES: Readonly<Record<string, string>> = {
   too_few_fields: 'the record has fewer fields than the header',
   too_many_fields: 'the record has more fields than the header',
   row_too_long: `a row takes at most ${IMPORT_ROW_BYTES_MAX} bytes`,
-}
-
-/** The codes of DOCUMENT that a scan can end with. */
-const CODES: Readonly<Record<number, string>> = {
-  [DOCUMENT.too_deep]: 'too_deep',
-  [DOCUMENT.unpaired_surrogate]: 'unpaired_surrogate',
-  [DOCUMENT.number_out_of_range]: 'number_out_of_range',
 }
 
 /** Why a row is refused: its code, and more words for its message. */
@@ -209,10 +202,10 @@ export class RowBatches {
       if (scan.pos === this.#ends[index]!) return isObject ? undefined : { code: 'not_object' }
       scan.refuseGrammar(EXPECTED.end)
     }
-    const code = CODES[scan.document]
-    if (code !== undefined) return { code }
+    const { code } = describeDocument(scan.document)
+    if (code !== 'not_json') return { code }
     const why = describeGrammar(scan.refusalWord(this.#ends[index]), scan.stoppedAt - this.#startOf(index))
-    return { code: 'not_json', why: `: ${why}` }
+    return { code, why: `: ${why}` }
   }
 
   /** Refuses the rows that `problemOf` has a problem of, and closes the gaps that they leave. */

@@ -21,94 +21,71 @@ const SIZE_BYTES = [0, 2, 4, 8] as const
 /** Bytes of the dictionary id, by the last two bits of the descriptor. */
 const DICTIONARY_BYTES = [0, 1, 2, 4] as const
 
-/** A part of the body of which all bytes are read, and where they go. */
-interface Part {
-  readonly bytes: number
-  readonly take: (bytes: Buffer) => void
-}
-
 /** Steps from header to header of a body that comes in pieces. */
 export class ZstdWindows {
+  /** The body is no sequence of frames from some byte of the last piece on. */
+  isBroken = false
+  /** The error for a frame whose window is too large. */
+  tooLarge: BodyBroken | undefined
   readonly #gathered = Buffer.alloc(16)
   #gatheredBytes = 0
   /** Bytes without a header that come next. */
   #skipBytes = 0
-  #hasChecksum = false
-  #part: Part = { bytes: 4, take: magic => this.#begin(magic.readUInt32LE()) }
-  readonly #first = this.#part
-  #isBroken = false
-  #tooLarge: BodyBroken | undefined
-
-  /** The body is no sequence of frames from some byte of the last piece on. */
-  get isBroken(): boolean {
-    return this.#isBroken
-  }
-
-  /** The error for a frame whose window is too large. */
-  get tooLarge(): BodyBroken | undefined {
-    return this.#tooLarge
-  }
+  readonly #headers = this.#readHeaders()
+  #headerBytes = this.#headers.next().value ?? 0
 
   /** The bytes of the next piece that the decoder may get: all, without an error. */
   allowedBytes(piece: Uint8Array): number {
     let at = 0
-    while (at < piece.byteLength && !this.#isBroken) {
+    while (at < piece.byteLength && !this.isBroken) {
       const skipped = Math.min(this.#skipBytes, piece.byteLength - at)
       this.#skipBytes -= skipped
       at += skipped
       if (at === piece.byteLength) break
-      const { bytes, take } = this.#part
       this.#gathered[this.#gatheredBytes] = piece[at]!
       this.#gatheredBytes += 1
-      if (this.#gatheredBytes === bytes) {
+      if (this.#gatheredBytes === this.#headerBytes) {
         this.#gatheredBytes = 0
-        take(this.#gathered)
+        this.#headerBytes = this.#headers.next(this.#gathered).value ?? 0
+        this.isBroken = this.#headerBytes === 0
         // The decoder does not get the last byte of the header.
-        if (this.#tooLarge !== undefined) return at
+        if (this.tooLarge !== undefined) return at
       }
       at += 1
     }
     return piece.byteLength
   }
 
-  #begin(magic: number): void {
-    if (magic === MAGIC) this.#part = { bytes: 1, take: head => this.#describe(head[0]!) }
-    else if ((magic & 0xffff_fff0) >>> 0 === SKIPPABLE)
-      this.#part = { bytes: 4, take: length => this.#skip(length.readUInt32LE(), this.#first) }
-    else this.#isBroken = true
-  }
-
-  #describe(descriptor: number): void {
-    const isWhole = (descriptor & 0x20) !== 0
-    this.#hasChecksum = (descriptor & 0x04) !== 0
-    const sizeFlag = descriptor >> 6
-    const sizeBytes = sizeFlag === 0 && isWhole ? 1 : SIZE_BYTES[sizeFlag]!
-    const sizeAt = (isWhole ? 0 : 1) + DICTIONARY_BYTES[descriptor & 3]!
-    this.#part = {
-      bytes: sizeAt + sizeBytes,
-      take: head => {
-        const window = isWhole ? contentBytes(head, sizeAt, sizeBytes) : windowBytes(head[0]!)
-        if (window > ZSTD_WINDOW_BYTES_MAX) this.#tooLarge = windowTooLarge(window)
-        this.#skip(0, this.#block)
-      },
+  /**
+   * Reads the frames one after the other. It yields the bytes of the next header and gets them
+   * back; between two headers #skipBytes are passed over. It ends where no frame stands.
+   */
+  *#readHeaders(): Generator<number, undefined, Buffer> {
+    for (;;) {
+      const magic = (yield 4).readUInt32LE()
+      if ((magic & 0xffff_fff0) >>> 0 === SKIPPABLE) {
+        this.#skipBytes = (yield 4).readUInt32LE()
+        continue
+      }
+      if (magic !== MAGIC) return undefined
+      const descriptor = (yield 1)[0]!
+      const isWhole = (descriptor & 0x20) !== 0
+      const hasChecksum = (descriptor & 0x04) !== 0
+      const sizeFlag = descriptor >> 6
+      const sizeBytes = sizeFlag === 0 && isWhole ? 1 : SIZE_BYTES[sizeFlag]!
+      const sizeAt = (isWhole ? 0 : 1) + DICTIONARY_BYTES[descriptor & 3]!
+      const head = yield sizeAt + sizeBytes
+      const window = isWhole ? contentBytes(head, sizeAt, sizeBytes) : windowBytes(head[0]!)
+      if (window > ZSTD_WINDOW_BYTES_MAX) this.tooLarge = windowTooLarge(window)
+      for (let isLast = false; !isLast; ) {
+        const block = (yield 3).readUIntLE(0, 3)
+        const type = (block >> 1) & 3
+        if (type === 3) return undefined
+        isLast = (block & 1) !== 0
+        this.#skipBytes = type === 1 ? 1 : block >> 3 // type 1 repeats one byte
+      }
+      if (hasChecksum) this.#skipBytes += CHECKSUM_BYTES
     }
-  }
-
-  readonly #block: Part = {
-    bytes: 3,
-    take: head => {
-      const header = head.readUIntLE(0, 3)
-      const [isLast, type, bytes] = [(header & 1) !== 0, (header >> 1) & 3, header >> 3]
-      if (type === 3) this.#isBroken = true
-      const rest = type === 1 ? 1 : bytes // type 1 repeats one byte
-      if (isLast) this.#skip(rest + (this.#hasChecksum ? CHECKSUM_BYTES : 0), this.#first)
-      else this.#skip(rest, this.#block)
-    },
-  }
-
-  #skip(bytes: number, part: Part): void {
-    this.#skipBytes = bytes
-    this.#part = part
   }
 }
 

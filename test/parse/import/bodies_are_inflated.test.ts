@@ -1,8 +1,9 @@
 /** gzip and zstd: borders of pieces anywhere, several members, damage, and bombs. */
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
+import type { Pieces } from '../../../src/parse/gunzip.ts'
 import type { Encoding } from '../../../src/parse/import/import-types.ts'
-import { inflate, type Pieces } from '../../../src/parse/import/inflate.ts'
+import { inflate } from '../../../src/parse/import/inflate.ts'
 import { BodyBroken } from '../../../src/util/errors.ts'
 import { INFLATED_PIECE_BYTES } from '../../../src/util/limits.ts'
 import { cut, readImport } from './reading.ts'
