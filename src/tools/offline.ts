@@ -14,7 +14,7 @@ import type { Config } from '../database/config.ts'
 import { flushedSequences, openMetadata, openStages, rebuiltNotes } from '../database/stages.ts'
 import { type Closers, startMetadataThreads, startThreads } from '../database/start-threads.ts'
 import type { OpenedIndex } from '../index/index-client.ts'
-import { Manifest, type Snapshot } from '../index/manifest.ts'
+import { createManifest, type Snapshot } from '../index/manifest.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
 import { checkFile } from '../store/check/check-file.ts'
 import { SegmentChecks } from '../store/check/segment-checks.ts'
@@ -148,7 +148,7 @@ async function replayAndFlush({ config, paths, kernel }: Folder): Promise<number
 function offlineOf(folder: Folder, opened: CatalogAndIndex, replayed: number): Offline {
   const { paths, lock } = folder
   const { catalog, index } = opened
-  const manifest = new Manifest({
+  const manifest = createManifest({
     pools: index.opened.pools.filter(state => catalog.poolByNumber(state.pool) !== undefined),
     lastCommit: index.opened.lastCommit,
     readDeletionVectors: pool => index.index.readDeletionVectors(pool),

@@ -8,7 +8,7 @@ import { deletionVectorPrefix, poolKey, TAG } from '../../src/index/index-entry.
 import { NOWHERE } from '../../src/index/index-store.ts'
 import type { CompactionCommit } from '../../src/index/index-types.ts'
 import { createIndex, type Index } from '../../src/index/key-index.ts'
-import { Manifest } from '../../src/index/manifest.ts'
+import { createManifest } from '../../src/index/manifest.ts'
 import { must } from '../../src/util/assert.ts'
 import { fromWire, SegmentsDisagree, toWire } from '../../src/util/errors.ts'
 import { DELETION_VECTOR_ENTRIES_MAX } from '../../src/util/limits.ts'
@@ -234,7 +234,7 @@ test('W-8 a snapshot keeps the replaced segments until it is released, segments 
   index.commit([{ ...flushOf(1, 1, { a: 0, b: 1 }), add: metaOf(1, { rows: 2 }) }])
   index.commit([{ ...flushOf(1, 2, { b: -1 }), add: metaOf(2, { rows: 0, deletes: 1 }) }])
   const unpinned: string[] = []
-  const manifest = new Manifest({
+  const manifest = createManifest({
     ...index.state(),
     readDeletionVectors: async pool => index.readDeletionVectors(pool),
     folderOf: () => '/s',

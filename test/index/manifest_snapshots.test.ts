@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { DeletionVector, FlushCommit } from '../../src/index/index-types.ts'
 import { createIndex } from '../../src/index/key-index.ts'
-import { Manifest, type Snapshot } from '../../src/index/manifest.ts'
+import { createManifest, type Snapshot } from '../../src/index/manifest.ts'
 import { must } from '../../src/util/assert.ts'
 import { integersFrom, newSeed } from '../util/random.ts'
 import { temporaryFolder } from '../util/server.ts'
@@ -22,7 +22,7 @@ function setUp() {
   index.commit([flushOf(1, 2, { a: 0 })])
   const asked: { answer: () => void }[] = []
   const unpinned: string[] = []
-  const manifest = new Manifest({
+  const manifest = createManifest({
     ...index.state(),
     readDeletionVectors: pool =>
       new Promise<Answer>(resolve => {
@@ -125,7 +125,7 @@ describe('manifest', () => {
     const segments = [{ ...metaOf(1), deletedRows: 1 }]
     const pools = [{ pool: 1, flushedSequence: 1, nextSegment: 2, receivedToUs: 1, segments }]
     let calls = 0
-    const manifest = new Manifest({
+    const manifest = createManifest({
       pools,
       lastCommit: 4,
       readDeletionVectors: async () => {

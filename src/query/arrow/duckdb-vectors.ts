@@ -25,8 +25,8 @@ export interface RawColumn {
    */
   readonly values: Uint8Array
   /**
-   * Bit i, from the lowest: row i is not null. undefined: no row is null. The value of a null row
-   * is undefined.
+   * Bit i, from the lowest, is 1 if row i is not null. Absent where no row is null. The value of a
+   * null row may be anything.
    */
   readonly valid: Uint8Array | undefined
   /** Owns the memory that `vector`, `values` and `valid` point to. It is freed with the chunk. */

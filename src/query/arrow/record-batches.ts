@@ -147,7 +147,7 @@ interface Places {
   readonly index: number
   readonly nulls: number
   readonly validity: BufferRegion
-  /** undefined: the column has no texts. */
+  /** Undefined for a column without texts. */
   readonly offsets: BufferRegion | undefined
   readonly values: BufferRegion
 }

@@ -31,7 +31,7 @@ export class DeletedRowsCache<Form> {
     return this.#bytes
   }
 
-  /** The form of this state, which is now the most recently used; undefined: it is not there. */
+  /** The form of this state, which is now the most recently used, or undefined. */
   find(file: string, deleted: number): Form | undefined {
     const known = this.#entries.get(file)
     if (known?.deleted !== deleted) return undefined

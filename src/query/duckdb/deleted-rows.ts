@@ -44,7 +44,8 @@ export class DeletedRowSets {
   }
 
   /**
-   * A view over these segments, which ends with `end`; undefined: they have too many deleted rows.
+   * A view over these segments, which ends with `end`, or undefined if they have too many deleted
+   * rows.
    */
   begin(segments: readonly QuerySegment[]): number | undefined {
     const counts = segments.map(({ deletionVectors }) => countDeletedRows(deletionVectors))

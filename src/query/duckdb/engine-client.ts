@@ -38,8 +38,6 @@ import type { KernelChoice } from '../../util/native.ts'
 import type { QueryProcessName } from '../../util/paths.ts'
 import { warn } from '../../util/say.ts'
 import type { Expression, SqlStatement } from '../expression/ast.ts'
-import { sqlTextProblem } from '../expression/text-problem.ts'
-import type { BadQuery } from '../expression/values.ts'
 import type { QueryDone, QueryEngine, QueryTask } from '../plan/query-task.ts'
 import { RESOURCES } from './duckdb-limits.ts'
 import type { EngineSettings } from './engine-calls.ts'
@@ -53,8 +51,7 @@ import {
   throwIfGone,
 } from './engine-lane.ts'
 import { type EngineCallee, LOST } from './engine-process.ts'
-import { ExpressionCache } from './expression-cache.ts'
-import { ParseQueue } from './parse-queue.ts'
+import { textParser } from './parse-texts.ts'
 import { Penalties } from './penalties.ts'
 import { segmentsOf } from './sent-segments.ts'
 
@@ -130,11 +127,11 @@ class EngineClient implements LazyEngine {
     for (const query of [...(this.#ofClient.get(target as AbortSignal) ?? [])])
       if (!this.#main.cancel(query, CLIENT_GONE)) this.#penalty.cancel(query, CLIENT_GONE)
   }
-  readonly #parses = new ParseQueue(text => this.#parse(text))
-  readonly #expressions = new ExpressionCache((text, fairKey) => this.#parses.run(text, fairKey))
-  readonly #statementParses = new ParseQueue(text => this.#parseStatement(text))
-  readonly #statements = new ExpressionCache<SqlStatement>((text, fairKey) =>
-    this.#statementParses.run(text, fairKey),
+  readonly parse = textParser<Expression>('expression', text =>
+    this.#twice(process => process.call('parse', text)),
+  )
+  readonly parseStatement = textParser<SqlStatement>('statement', text =>
+    this.#twice(process => process.call('parseStatement', text)),
   )
 
   constructor(options: EngineOptions) {
@@ -242,16 +239,6 @@ class EngineClient implements LazyEngine {
     })
   }
 
-  async parse(text: string, fairKey: string): Promise<Expression | BadQuery> {
-    const problem = sqlTextProblem(text)
-    return problem === undefined ? await this.#expressions.get(text, fairKey) : { badRequest: problem }
-  }
-
-  async parseStatement(text: string, fairKey: string): Promise<SqlStatement | BadQuery> {
-    const problem = sqlTextProblem(text, 'statement')
-    return problem === undefined ? await this.#statements.get(text, fairKey) : { badRequest: problem }
-  }
-
   forget(files: readonly string[]): void {
     for (const lane of [this.#main, this.#penalty]) lane.forget(files)
   }
@@ -275,14 +262,6 @@ class EngineClient implements LazyEngine {
   async stop(): Promise<void> {
     const why = new Unavailable('stopping', 'Weir is stopping')
     await Promise.all([this.#main.stop(why), this.#penalty.stop(why)])
-  }
-
-  #parse(text: string): Promise<Expression | BadQuery> {
-    return this.#twice(process => process.call('parse', text))
-  }
-
-  #parseStatement(text: string): Promise<SqlStatement | BadQuery> {
-    return this.#twice(process => process.call('parseStatement', text))
   }
 
   /** Calls the main process, and the next one if a query beside this call has ended it. */

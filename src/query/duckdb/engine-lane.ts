@@ -29,7 +29,7 @@ export interface EngineQuery {
   readonly gone: AbortSignal | undefined
   readonly resolve: (done: QueryDone) => void
   readonly reject: (error: Error) => void
-  /** When it began to wait, and the timer that ends that; undefined: it did not wait. */
+  /** When it began to wait, and the timer that ends that. Undefined if it does not wait. */
   wait: { readonly sinceMs: number; readonly timer: NodeJS.Timeout | undefined } | undefined
   /** It ran in a process that was ended because of another query. */
   wasBesideCulprit: boolean

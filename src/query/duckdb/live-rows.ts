@@ -45,7 +45,7 @@ export interface PoolSources {
   readonly schema: PoolSchema
   /** Segments without deleted rows. */
   readonly whole: readonly SegmentSource[]
-  /** Segments with deleted rows, and how these are skipped; undefined: there is none. */
+  /** Segments with deleted rows, and how these are skipped. Undefined if there is none. */
   readonly reduced: { readonly sources: readonly SegmentSource[]; readonly skipping: Skipping } | undefined
   readonly restriction?: Restriction | undefined
   /** Rows of the only segment. Absent: all rows. */

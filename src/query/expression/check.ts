@@ -9,13 +9,13 @@
  *   value      a value of a column's type for each row, without aggregates
  *   metric     every column stands inside an aggregate, and no aggregate inside another
  */
-import { withArticle } from '../../util/article.ts'
+
 import { TEXTS_JOINED_MAX } from '../../util/limits.ts'
 import { quoteText } from '../../util/sql.ts'
 import type { ComparisonOperator, Expression, Literal, Subquery } from './ast.ts'
 import { type CallChecker, checkCall } from './check-call.ts'
 import { type AnyLiteral, coerce, isCastable, type Rounding, unify, valueOfLiteral } from './kinds.ts'
-import { type PoolView, parseValue, type QueryColumn, quoted, similarColumn } from './operand.ts'
+import { type PoolView, parseValue, type QueryColumn, quoted, similarColumn, withArticle } from './operand.ts'
 import { Refused } from './tree-node.ts'
 import { boundValue, castTo, columnOf, nullOf, operation, type Typed } from './typed.ts'
 import type { BadQuery } from './values.ts'

@@ -1,8 +1,7 @@
 /** Rules about kinds of values: how a literal is read, what can be compared, what can be cast. */
 import type { ColumnType } from '../../format/schema.ts'
-import { withArticle } from '../../util/article.ts'
 import type { Literal } from './ast.ts'
-import { parseValue, quoted, wholeAround } from './operand.ts'
+import { parseValue, quoted, wholeAround, withArticle } from './operand.ts'
 import { Refused } from './tree-node.ts'
 import { boundValue, castTo, nullOf, type Typed, type ValueKind, wholeValue } from './typed.ts'
 

@@ -8,7 +8,6 @@
 import { valueBytes } from '../../format/batch-layout.ts'
 import { type ColumnType, PAYLOAD, type PoolSchema, RECEIVED_AT } from '../../format/schema.ts'
 import { TimeReader } from '../../parse/timestamp.ts'
-import { withArticle } from '../../util/article.ts'
 import type { BadQuery, Bound } from './values.ts'
 
 /** A column as queries see it. */
@@ -93,6 +92,11 @@ export function parseInstant(text: string): bigint | undefined {
   const bytes = Buffer.from(text, 'utf8')
   const reader = new TimeReader()
   return reader.timestamp(bytes, 0, bytes.length) ? microsOf(reader) : undefined
+}
+
+/** A noun of a message with its article: `an INT32 value`, `a DATE value`. */
+export function withArticle(noun: string): string {
+  return `${'AEIOUaeiou'.includes(noun.charAt(0)) ? 'an' : 'a'} ${noun}`
 }
 
 const DAY_MS = 86_400_000

@@ -71,7 +71,7 @@ export function outputOf({ name, value: { kind, bits } }: Output): Typed {
   return { op: 'output', kind, bits, operands: [], word: name }
 }
 
-/** Every condition that is there, joined by AND; undefined: there is none. */
+/** Every condition that is there, joined by AND, or undefined if there is none. */
 export function allOf(conditions: readonly (Typed | undefined)[]): Typed | undefined {
   const given = conditions.flatMap(each => (each?.op === 'and' ? each.operands : (each ?? [])))
   return given.length > 1 ? { op: 'and', kind: 'boolean', bits: 0, operands: given } : given[0]

@@ -16,7 +16,7 @@ import { type Page, type PageInput, type PlannedPage, planPage, readPage } from 
 import type { PlanContext } from './plan-context.ts'
 import type { Pruning } from './prune-segments.ts'
 import type { PlannedQuestion, PoolReference, Question } from './question.ts'
-import { planWhere, type RowSelection, selectionTexts } from './where.ts'
+import { planWhere, type RowSelection, selectionOf, selectionTexts } from './where.ts'
 
 /** DataGridInput of the GraphQL schema. */
 interface DataGridInput extends RowSelection, PageInput {
@@ -43,17 +43,8 @@ export const dataGrid: Question<DataGridInput, GridQuery, GridAnswer> = {
   read(input) {
     const page = readPage(input)
     if ('badRequest' in page) return page
-    const { dataPool, columns, timeRange = null, timeZone = null, filters = null, filterSql = null } = input
-    const query = {
-      columns,
-      orderByColumn: input.orderByColumn ?? null,
-      sort: input.sort ?? null,
-      timeRange,
-      timeZone,
-      filters,
-      filterSql,
-      page,
-    }
+    const { dataPool, columns, orderByColumn = null, sort = null } = input
+    const query = { columns, orderByColumn, sort, ...selectionOf(input), page }
     return { pool: dataPool, query, isPredefined: false }
   },
   texts: selectionTexts,

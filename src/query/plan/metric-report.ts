@@ -22,7 +22,7 @@ import {
 import { type Page, type PageInput, type PlannedPage, planPage, readPage } from './page.ts'
 import type { PlanContext } from './plan-context.ts'
 import { isGiven, type PlannedQuestion, type PoolReference, type Question } from './question.ts'
-import { planWhere, type RowSelection, selectionTexts } from './where.ts'
+import { planWhere, type RowSelection, selectionOf, selectionTexts } from './where.ts'
 
 type Direction = Order['direction']
 
@@ -72,7 +72,7 @@ export const metricReport: Question<MetricReportInput, ReportQuery, ReportAnswer
 function readReport(input: MetricReportInput, find: FindMetric): ReturnType<typeof metricReport.read> {
   const page = readPage(input)
   if ('badRequest' in page) return page
-  const { dimensions, timeRange = null, timeZone = null } = input
+  const { dimensions } = input
   if (input.metrics.length === 0 || input.metrics.length > REPORT_METRICS_MAX)
     return { badRequest: `metrics: a report has 1 to ${REPORT_METRICS_MAX}` }
   const columns = [...dimensions, ...input.metrics]
@@ -98,10 +98,7 @@ function readReport(input: MetricReportInput, find: FindMetric): ReturnType<type
     headers,
     sorts: columns.map(({ sort }) => sort ?? 'DESC'),
     orderByColumn,
-    timeRange,
-    timeZone,
-    filters: input.filters ?? null,
-    filterSql: input.filterSql ?? null,
+    ...selectionOf(input),
     page,
   }
   return { pool, alsoOf, query, isPredefined }

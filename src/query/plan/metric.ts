@@ -18,6 +18,7 @@ import {
   type PlannedWhere,
   planWhere,
   type RowSelection,
+  selectionOf,
   UNSEEN_IN_METRIC,
 } from './where.ts'
 
@@ -81,8 +82,7 @@ export type FindMetric = (reference: { readonly id: string } | { readonly name: 
 /** The metric of an input with its rows, and the pool that it is about; or BadQuery. */
 export function readMetric(input: MetricQueryInput, find: FindMetric): ReadMetric | BadQuery {
   const { metricId, metricName, metric } = input
-  const { timeRange = null, timeZone = null, filters = null, filterSql = null } = input
-  const rows = { timeRange, timeZone, filters, filterSql }
+  const rows = selectionOf(input)
   if ([metricId, metricName, metric].filter(isGiven).length !== 1)
     return { badRequest: 'Give exactly one of "metric", "metricId" and "metricName".' }
   const [id, name] = [metricId ?? metric?.id, metricName ?? metric?.name]

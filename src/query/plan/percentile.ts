@@ -10,7 +10,7 @@ import { columnOf, operation } from '../expression/typed.ts'
 import type { BadQuery } from '../expression/values.ts'
 import type { PlanContext } from './plan-context.ts'
 import type { PlannedQuestion, PoolReference, Question } from './question.ts'
-import { planWhere, type RowSelection, selectionTexts } from './where.ts'
+import { planWhere, type RowSelection, selectionOf, selectionTexts } from './where.ts'
 
 /** PercentileInput of the GraphQL schema. */
 interface PercentileInput extends RowSelection {
@@ -42,9 +42,7 @@ export const percentile: Question<PercentileInput, PercentileQuery, PercentileAn
       return { badRequest: `fractions: there are 1 to ${PERCENTILE_FRACTIONS_MAX}` }
     const wrong = fractions.find(fraction => !(fraction >= 0 && fraction <= 1))
     if (wrong !== undefined) return { badRequest: `fractions: ${wrong} is not between 0 and 1` }
-    const { timeRange = null, timeZone = null, filters = null, filterSql = null } = input
-    const query = { column, fractions, timeRange, timeZone, filters, filterSql }
-    return { pool: dataPool, query, isPredefined: false }
+    return { pool: dataPool, query: { column, fractions, ...selectionOf(input) }, isPredefined: false }
   },
   texts: selectionTexts,
   plan: planPercentile,

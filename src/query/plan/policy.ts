@@ -109,7 +109,7 @@ function planPolicy(
   }
 }
 
-/** The condition of the policy's filterSql; undefined: it has none. */
+/** The condition of the policy's filterSql, or undefined if it has none. */
 function planPolicySql(
   schema: PoolSchema,
   { filterSql, values }: RowPolicy,

@@ -67,7 +67,7 @@ export class Intervals {
   }
 
   /**
-   * The intervals from one key to another, both included; undefined: more than
+   * The intervals from one key to another, both included, or undefined if they are more than
    * TIME_SERIES_INTERVALS_MAX.
    */
   between(firstKey: number, lastKey: number): readonly Interval[] | undefined {

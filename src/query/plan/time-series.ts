@@ -155,7 +155,7 @@ function msOf(us: bigint): number {
   return Number(floorDivide(us, 1000n))
 }
 
-/** The intervals of a range with two ends; undefined: the rows say where an open end is. */
+/** The intervals of a range with two ends. The rows say where an open end is: undefined. */
 function knownIntervals(
   intervals: Intervals,
   { fromUs, toUs }: RangeBounds,

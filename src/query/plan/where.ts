@@ -80,7 +80,7 @@ export interface TimeRange {
 
 /** The rows of a statement. */
 export interface PlannedWhere {
-  /** undefined: every live row is selected. */
+  /** Undefined where every live row is selected. */
   readonly where: Typed | undefined
   readonly pruning: Pruning
   readonly range: RangeBounds
@@ -104,6 +104,16 @@ export interface OwnFilters {
  */
 export const UNSEEN_IN_METRIC: BadQuery = {
   badRequest: 'the metric needs a column that the Data Pool Access Policy of the application hides',
+}
+
+/** The rows that an input selects, without its other fields. */
+export function selectionOf({
+  timeRange = null,
+  timeZone = null,
+  filters = null,
+  filterSql = null,
+}: RowSelection): RowSelection {
+  return { timeRange, timeZone, filters, filterSql }
 }
 
 /** The SQL texts of a selection, which must be parsed before it is planned. */

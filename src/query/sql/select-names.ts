@@ -80,7 +80,7 @@ export class Groups {
     this.#kinds.add(expression.kind)
   }
 
-  /** The value for the whole of an expression; undefined: GROUP BY does not have it. */
+  /** The value for the whole of an expression, or undefined if GROUP BY does not have it. */
   find(expression: Expression, select: SelectNames): Typed | undefined {
     return this.#kinds.has(expression.kind) ? this.#byKey.get(select.key(expression)) : undefined
   }

@@ -1,7 +1,6 @@
 /** The parser's queue and cache: applications in turn, bounds, failures. */
 import { expect, test } from 'vitest'
-import { ExpressionCache } from '../../../src/query/duckdb/expression-cache.ts'
-import { ParseQueue } from '../../../src/query/duckdb/parse-queue.ts'
+import { ParseCache, ParseQueue } from '../../../src/query/duckdb/parse-texts.ts'
 import { EXPRESSIONS_CACHED_CHARACTERS, EXPRESSIONS_PARSING_MAX } from '../../../src/util/limits.ts'
 
 /** A parser that answers when it is told to. */
@@ -53,7 +52,7 @@ test('an application fills half of the queue, and the others have the rest', asy
 
 test('the cache answers equal texts once, forgets failures and the oldest texts', async () => {
   const asked: string[] = []
-  const cache = new ExpressionCache(async text => {
+  const cache = new ParseCache(async text => {
     asked.push(text.slice(0, 1))
     if (text === 'failing') throw new Error('no memory')
     return { kind: 'text', text }
