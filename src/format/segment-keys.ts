@@ -20,8 +20,7 @@ import {
   SEQUENCE,
 } from './schema.ts'
 import { readColumns, type StoredColumns } from './segment-file.ts'
-import type { SegmentMeta } from './segment-meta.ts'
-import { rangeFields, rangeOf, valueReader, wordsOf } from './zone-map.ts'
+import { rangeFields, rangeOf, valueReader, wordsOf, type ZoneMap } from './zone-map.ts'
 
 /** The facts that the index keeps of a segment, read from its Parquet file. */
 export interface SegmentKeys {
@@ -33,10 +32,7 @@ export interface SegmentKeys {
   /** By row. */
   readonly sequences: Float64Array
   /** As a flush gives them to its SegmentMeta. */
-  readonly ranges: Pick<
-    SegmentMeta,
-    'receivedFromUs' | 'receivedToUs' | 'timestampFromUs' | 'timestampToUs' | 'tenant'
-  >
+  readonly ranges: ZoneMap
 }
 
 /** A key column: its type, and its pieces. */

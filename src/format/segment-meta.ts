@@ -70,16 +70,23 @@ export function covers(other: Sequences & Partial<Pick<Footer, 'replaces'>>, one
   return other.replaces?.includes(one.segment) === true || isWithin(one, other)
 }
 
-/** The key-value metadata of a segment's Parquet file, as it is read. */
-export interface Footer {
-  readonly pool: number
-  readonly schemaVersion: number
-  readonly segment: number
-  readonly sequenceFrom: number
-  readonly sequenceTo: number
-  readonly rows: number
+/** The numbers in the footer of a segment's Parquet file, and their keys (segment.md). */
+const FOOTER_KEYS = {
+  pool: 'weir.pool_number',
+  schemaVersion: 'weir.schema_version',
+  segment: 'weir.segment',
+  sequenceFrom: 'weir.sequence_from',
+  sequenceTo: 'weir.sequence_to',
+  rows: 'weir.rows',
   /** Keys in its delete file. */
-  readonly deletes: number
+  deletes: 'weir.deletes',
+} as const
+
+type FooterNumbers = { readonly [Name in keyof typeof FOOTER_KEYS]: number }
+const FOOTER_NUMBERS = Object.entries(FOOTER_KEYS) as [name: keyof FooterNumbers, key: string][]
+
+/** The key-value metadata of a segment's Parquet file, as it is read. */
+export interface Footer extends FooterNumbers {
   /** The segments that it replaces. */
   readonly replaces: readonly number[]
 }
@@ -90,44 +97,30 @@ export interface Footer {
  */
 export function readFooter(disk: Disk, file: string): Footer {
   const { texts } = readParquetFooter(disk, file)
-  const number = (name: string): number => {
-    const value = Number(texts.get(name) ?? Number.NaN)
-    if (!Number.isSafeInteger(value) || value < 0) throw new Damaged(file, 0, `its footer has no ${name}`)
+  const number = (key: string): number => {
+    const value = Number(texts.get(key) ?? Number.NaN)
+    if (!Number.isSafeInteger(value) || value < 0) throw new Damaged(file, 0, `its footer has no ${key}`)
     return value
   }
   if (number('weir.format') !== 1) throw new Damaged(file, 0, 'its format is not known')
+  const numbers = Object.fromEntries(FOOTER_NUMBERS.map(([name, key]) => [name, number(key)]))
   const replaces = texts.get('weir.replaces') ?? ''
   return {
-    pool: number('weir.pool_number'),
-    schemaVersion: number('weir.schema_version'),
-    segment: number('weir.segment'),
-    sequenceFrom: number('weir.sequence_from'),
-    sequenceTo: number('weir.sequence_to'),
-    rows: number('weir.rows'),
-    deletes: number('weir.deletes'),
+    ...(numbers as Record<keyof FooterNumbers, number>),
     replaces: replaces === '' ? [] : replaces.split(',').map(Number),
   }
 }
 
 /** The footer fields that are compared with the manifest. */
-interface CheckedFields
-  extends Pick<SegmentMeta, 'segment' | 'sequenceFrom' | 'sequenceTo' | 'rows' | 'deletes'> {
+interface CheckedFields extends Omit<FooterNumbers, 'pool' | 'schemaVersion'> {
   readonly schema: PoolSchema
 }
 
 /** The footer (segment.md) without the pool's id and the replaced segments. */
-export function footerFields(meta: CheckedFields): [name: string, value: string][] {
-  const { schema } = meta
-  return [
-    ['weir.format', '1'],
-    ['weir.pool_number', String(schema.pool)],
-    ['weir.schema_version', String(schema.version)],
-    ['weir.segment', String(meta.segment)],
-    ['weir.sequence_from', String(meta.sequenceFrom)],
-    ['weir.sequence_to', String(meta.sequenceTo)],
-    ['weir.rows', String(meta.rows)],
-    ['weir.deletes', String(meta.deletes)],
-  ]
+export function footerFields({ schema, ...meta }: CheckedFields): [key: string, value: string][] {
+  const numbers: FooterNumbers = { ...meta, pool: schema.pool, schemaVersion: schema.version }
+  const texts = FOOTER_NUMBERS.map(([name, key]): [string, string] => [key, String(numbers[name])])
+  return [['weir.format', '1'], ...texts]
 }
 
 /** Makes the footer of a segment's Parquet file. */

@@ -134,10 +134,14 @@ export function valueReader(piece: Data, type: ColumnType): (row: number) => Non
   return row => values[row]!
 }
 
-/** The range fields of a SegmentMeta. */
-export function rangeFields(
-  ranges: Ranges | undefined,
-): Pick<SegmentMeta, 'receivedFromUs' | 'receivedToUs' | 'timestampFromUs' | 'timestampToUs' | 'tenant'> {
+/** The parts of SegmentMeta that come from values: the planner prunes segments by them. */
+export type ZoneMap = Pick<
+  SegmentMeta,
+  'receivedFromUs' | 'receivedToUs' | 'timestampFromUs' | 'timestampToUs' | 'tenant'
+>
+
+/** The zone map of a segment; undefined stands for one without rows. */
+export function rangeFields(ranges: Ranges | undefined): ZoneMap {
   if (ranges === undefined)
     return { receivedFromUs: 0, receivedToUs: 0, timestampFromUs: null, timestampToUs: null, tenant: null }
   const { received, timestamp, tenant, tenantType } = ranges

@@ -16,6 +16,7 @@ import { DOCUMENT, EVENT_ERROR, EXPECTED, errorWord, FOUND } from './event-error
 import { JsonScan } from './json-scan.ts'
 import {
   type Allocate,
+  exactly,
   FLAG,
   type Kernel,
   type MakeKernel,
@@ -47,10 +48,6 @@ const sharedKey = new Column(KIND.binary)
 /** Makes TypeScript kernels. A kernel for deletes reads only the key's columns (deleteSchema). */
 export const makeJsKernel: MakeKernel = (schema, kind, allocate = exactly) =>
   new JsKernel(schema, kind, allocate)
-
-function exactly(bytes: number): ArrayBuffer {
-  return new ArrayBuffer(bytes)
-}
 
 class JsKernel implements Kernel {
   readonly #schema: PoolSchema

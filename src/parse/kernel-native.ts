@@ -6,7 +6,15 @@
 
 import { COLUMN_TYPE, deleteSchema, type PoolSchema, type RequestKind } from '../format/schema.ts'
 import { type KernelChoice, tryNative } from '../util/native.ts'
-import { type Allocate, type Kernel, type MakeKernel, OUTCOME, OUTCOME_WORDS, type Parsed } from './kernel.ts'
+import {
+  type Allocate,
+  exactly,
+  type Kernel,
+  type MakeKernel,
+  OUTCOME,
+  OUTCOME_WORDS,
+  type Parsed,
+} from './kernel.ts'
 
 /** See native/kernel_calls.cpp. */
 interface NativeParse {
@@ -27,11 +35,6 @@ export function tryNativeKernel(kernel?: KernelChoice): MakeKernel | undefined {
   const native = tryNative<NativeParse>(kernel)
   if (native === undefined) return undefined
   return (schema, kind, allocate = exactly) => bind(native, schema, kind, allocate)
-}
-
-/** Not zeroed: the kernel writes every byte of a batch. */
-function exactly(bytes: number): ArrayBuffer {
-  return Buffer.allocUnsafeSlow(bytes).buffer
 }
 
 /** A kernel belongs to the thread that made it. */

@@ -89,5 +89,10 @@ export interface Kernel {
 /** Returns memory for a batch of `rows` rows: at least `bytes` bytes, with any content. */
 export type Allocate = (bytes: number, rows: number) => BatchBuffer
 
-/** Makes a kernel. `allocate` is by default a new ArrayBuffer of exactly the batch's length. */
+/** Memory of exactly the batch's length. It is not zeroed: kernels write every byte of a batch. */
+export function exactly(bytes: number): ArrayBuffer {
+  return Buffer.allocUnsafeSlow(bytes).buffer
+}
+
+/** Makes a kernel. `allocate` is by default `exactly`. */
 export type MakeKernel = (schema: PoolSchema, kind: RequestKind, allocate?: Allocate) => Kernel

@@ -56,20 +56,48 @@ const LAST_DIGIT_OF_MAX = 0x32
 export function realInteger(bytes: Buffer, from: number, to: number): number {
   const double = nearestDouble(bytes, from, to)
   if (!Number.isInteger(double)) return Number.NaN
-  let point = -1
-  let last = -1 // the last digit that is not zero
-  let end = from
-  for (; end < to && (bytes[end]! | 0x20) !== 0x65; end++) {
-    const byte = bytes[end]!
-    if (byte === 0x2e) point = end
-    else if (byte > 0x30) last = end
-  }
+  const { last, ones, exponent } = digitsOf(bytes, from, to)
   if (last < 0) return 0
-  const exponent = end < to ? Number(bytes.toString('latin1', end + 1, to)) : 0
-  const unit = point < 0 ? end : point // behind the digit of the ones
-  const places = last < unit ? last + 1 - unit : last - unit
+  const places = last < ones ? last + 1 - ones : last - ones
   if (places > exponent) return Number.NaN
   const size = Math.abs(double)
   const isBeyond = size > INTEGER_MAX || (size === INTEGER_MAX && bytes[last] !== LAST_DIGIT_OF_MAX)
   return isBeyond ? double * Number.POSITIVE_INFINITY : double
+}
+
+/** Larger exponents count as this one: a literal has fewer digits, so the value is as extreme. */
+const EXPONENT_MAX = 1e8
+
+/** The places of a number literal's digits, and its exponent. */
+interface Digits {
+  /** The first digit that is not zero; -1: there is none. */
+  readonly first: number
+  /** The last digit that is not zero. */
+  readonly last: number
+  /** The end of the digits, and of the whole ones. */
+  readonly end: number
+  readonly ones: number
+  readonly exponent: number
+}
+
+export function digitsOf(bytes: Uint8Array, from: number, to: number): Digits {
+  let [first, last, point, end] = [-1, -1, -1, from]
+  for (; end < to && (bytes[end]! | 0x20) !== 0x65; end++) {
+    if (bytes[end] === 0x2e) point = end
+    else if (bytes[end]! > 0x30) {
+      if (first < 0) first = end
+      last = end
+    }
+  }
+  return { first, last, end, ones: point < 0 ? end : point, exponent: exponentOf(bytes, end + 1, to) }
+}
+
+/** The exponent of a literal, from behind its `e` on; 0 where it has none. */
+function exponentOf(bytes: Uint8Array, from: number, to: number): number {
+  if (from >= to) return 0
+  const isSigned = bytes[from] === 0x2d || bytes[from] === 0x2b
+  let exponent = 0
+  for (let at = isSigned ? from + 1 : from; at < to; at++)
+    exponent = Math.min(EXPONENT_MAX, 10 * exponent + (bytes[at]! - 0x30))
+  return bytes[from] === 0x2d ? -exponent : exponent
 }

@@ -18,6 +18,7 @@ import { partsBeforeReceivedAt, setReceivedAt } from './event-times.ts'
 import { gunzipBody } from './gunzip.ts'
 import {
   ERROR_WORDS,
+  exactly,
   FLAG,
   type Kernel,
   OUTCOME,
@@ -51,8 +52,7 @@ export function createTaskRunner(kernel: KernelChoice): (task: ParseTask) => Par
   /** The buffers of the running task that hold no batch yet. */
   let given: SharedArrayBuffer[] = []
   // A batch without rows is dropped at once, so it takes memory that the garbage collector counts.
-  const allocate = (bytes: number, rows: number) =>
-    rows === 0 ? Buffer.allocUnsafeSlow(bytes).buffer : takeFitting(given, bytes)
+  const allocate = (bytes: number, rows: number) => (rows === 0 ? exactly(bytes) : takeFitting(given, bytes))
   const kernelsOf = (group: ParseTaskGroup): GroupKernels => {
     const name = `${group.pool}.${group.version}.${group.kind}`
     const known = made.get(name)

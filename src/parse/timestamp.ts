@@ -6,6 +6,7 @@
  * A result is left in `seconds` and `micros` (0 to 999,999): microseconds alone pass 2^53 after the
  * year 2255.
  */
+import { digitsOf } from './number.ts'
 
 /** Seconds since 1970 of 0001-01-01T00:00:00 and of the end of the year 9999. */
 const SECONDS_MIN = -62_135_596_800
@@ -18,12 +19,13 @@ const MICROS_END = BigInt(SECONDS_END) * 1_000_000n
 const SECONDS_BELOW = 1e11
 /** An epoch number below this is in milliseconds. Larger ones are in micro- or nanoseconds. */
 const MILLIS_BELOW = 1e14
-/** A number of a higher order (see placesOf) is beyond the year 9999 even in nanoseconds. */
+/**
+ * The order of a number is the power of ten that it is below, and not the next lower one. A number
+ * of a higher order than this is beyond the year 9999 even in nanoseconds.
+ */
 const NANOS_ORDER_MAX = 21
 
 const POINT = 0x2e
-/** Larger exponents count as this one: a literal has fewer digits, so the value is as extreme. */
-const EXPONENT_MAX = 1e8
 
 const LONG_MIN = -(2n ** 63n)
 const LONG_MAX = 2n ** 63n - 1n
@@ -138,8 +140,9 @@ export class TimeReader {
   epochDecimal(bytes: Uint8Array, from: number, to: number): boolean {
     this.seconds = 0
     this.micros = 0
-    const { first, last, end, order } = placesOf(bytes, from, to)
+    const { first, last, end, ones, exponent } = digitsOf(bytes, from, to)
     if (first < 0) return true // it is zero
+    const order = (first < ones ? ones - first : ones + 1 - first) + exponent
     if (order > NANOS_ORDER_MAX) return false
     const unit = order <= 11 ? 6 : order <= 14 ? 3 : order <= 17 ? 0 : -3
     // The number of digits, from the first that is not zero, that are whole microseconds.
@@ -184,35 +187,6 @@ export class TimeReader {
     this.micros = Number(micros - seconds * 1_000_000n)
     return true
   }
-}
-
-/**
- * The digits of a number literal: the first and the last one that is not zero (-1: there is none),
- * the end of the digits, and the order. The value is below ten to the power of `order`, and not
- * below the next lower power.
- */
-function placesOf(bytes: Uint8Array, from: number, to: number) {
-  let [first, last, point, end] = [-1, -1, -1, from]
-  for (; end < to && (bytes[end]! | 0x20) !== 0x65; end++) {
-    if (bytes[end] === POINT) point = end
-    else if (bytes[end]! > 0x30) {
-      if (first < 0) first = end
-      last = end
-    }
-  }
-  const ones = point < 0 ? end : point // behind the digit of the ones
-  const order = first < ones ? ones - first : ones + 1 - first
-  return { first, last, end, order: order + exponentOf(bytes, end + 1, to) }
-}
-
-/** The exponent of a literal, from behind its `e` on; 0 where it has none. */
-function exponentOf(bytes: Uint8Array, from: number, to: number): number {
-  if (from >= to) return 0
-  const isSigned = bytes[from] === 0x2d || bytes[from] === 0x2b
-  let exponent = 0
-  for (let at = isSigned ? from + 1 : from; at < to; at++)
-    exponent = Math.min(EXPONENT_MAX, 10 * exponent + (bytes[at]! - 0x30))
-  return bytes[from] === 0x2d ? -exponent : exponent
 }
 
 export function floorDivide(a: bigint, b: bigint): bigint {

@@ -2,6 +2,7 @@
 // others by the library.
 #include "number.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -59,35 +60,33 @@ double nearest_double(Text literal) {
   return negative ? -value : value;
 }
 
-// Counts the digits behind the point of a literal, up to the last one that is not zero, less its
-// exponent. An integer has 0 or fewer.
-static int64_t decimal_places(Text literal, const char** last) {
+Digits digits_of(Text literal) {
   constexpr int64_t exponent_max = 100000000;  // more than a body has digits
   const char* at = literal.data;
-  const char* end = at + literal.bytes;
-  const char* point = nullptr;
-  *last = nullptr;
+  const char* const end = at + literal.bytes;
+  const char *first = nullptr, *last = nullptr, *point = nullptr;
   for (; at != end && (*at | 0x20) != 'e'; at++) {
     if (*at == '.') point = at;
-    else if (*at > '0') *last = at;
+    else if (*at > '0') {
+      if (first == nullptr) first = at;
+      last = at;
+    }
   }
-  if (*last == nullptr) return 0;
-  const char* unit = point == nullptr ? at : point;
-  int64_t places = *last < unit ? *last + 1 - unit : *last - unit;
-  if (at == end) return places;
-  bool negative = *++at == '-';
+  Digits digits = {first, last, at, point == nullptr ? at : point, 0};
+  if (at == end) return digits;
+  const bool negative = *++at == '-';
   if (negative || *at == '+') at++;
-  int64_t exponent = 0;
-  for (; at != end; at++)
-    if (exponent < exponent_max) exponent = 10 * exponent + (*at - '0');
-  return negative ? places + exponent : places - exponent;
+  for (; at != end; at++) digits.exponent = std::min(exponent_max, 10 * digits.exponent + (*at - '0'));
+  if (negative) digits.exponent = -digits.exponent;
+  return digits;
 }
 
 Real read_real_integer(Text literal, int64_t* value) {
   double number = nearest_double(literal);
   if (number != std::floor(number)) return Real::fraction;
-  const char* last;
-  if (decimal_places(literal, &last) > 0) return Real::fraction;
+  const auto [first, last, end, ones, exponent] = digits_of(literal);
+  // The digits behind the point, up to the last one that is not zero.
+  if (last != nullptr && (last < ones ? last + 1 - ones : last - ones) > exponent) return Real::fraction;
   double size = std::fabs(number);
   // Two integers round to 2^53: 9,007,199,254,740,992 and the next one. Their last digits differ.
   if (size > static_cast<double>(exact_max) || (size == static_cast<double>(exact_max) && *last != '2')) return Real::beyond;

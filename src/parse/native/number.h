@@ -50,6 +50,17 @@ enum class Real { integer, fraction, beyond };
 // 0.99999999999999999999 round to integers.
 Real read_real_integer(Text literal, int64_t* value);
 
+// The places of a valid literal's digits, and its exponent.
+struct Digits {
+  const char* first;  // the first digit that is not zero; null: there is none
+  const char* last;   // the last digit that is not zero
+  const char* end;    // the end of the digits
+  const char* ones;   // the end of the whole ones
+  int64_t exponent;
+};
+
+Digits digits_of(Text literal);
+
 // The nearest double of a valid literal.
 double nearest_double(Text literal);
 

@@ -1,8 +1,6 @@
 // Timestamps and dates by hand: the grammar is small and fixed, and one is read for every event.
 #include "timestamp.h"
 
-#include <algorithm>
-
 namespace weir {
 
 // 0001-01-01T00:00:00.000000Z and 9999-12-31T23:59:59.999999Z.
@@ -104,32 +102,12 @@ bool epoch_integer(int64_t number, int64_t* micros) {
   return in_years(rest >= 500 ? whole + 1 : whole, micros);
 }
 
-// The exponent of a literal, from behind its `e` on; 0 where it has none.
-static int64_t exponent_at(const char* at, const char* end) {
-  constexpr int64_t exponent_max = 100000000;  // a literal has fewer digits
-  if (at >= end) return 0;
-  const bool negative = *at == '-';
-  if (negative || *at == '+') at++;
-  int64_t exponent = 0;
-  for (; at != end; at++) exponent = std::min(exponent_max, 10 * exponent + (*at - '0'));
-  return negative ? -exponent : exponent;
-}
-
-bool epoch_decimal(const char* literal, size_t bytes, int64_t* micros) {
-  const char* const end = literal + bytes;
-  const char *first = nullptr, *last = nullptr, *point = nullptr, *stop = literal;
-  for (; stop != end && (*stop | 0x20) != 'e'; stop++) {
-    if (*stop == '.') point = stop;
-    else if (*stop > '0') {
-      if (first == nullptr) first = stop;
-      last = stop;
-    }
-  }
+bool epoch_decimal(Text literal, int64_t* micros) {
+  const auto [first, last, stop, ones, exponent] = digits_of(literal);
   *micros = 0;
   if (first == nullptr) return true;  // it is zero
-  const char* const ones = point == nullptr ? stop : point;  // behind the digit of the ones
   // The value is below ten to this power, and not below the next lower one.
-  const int64_t order = (first < ones ? ones - first : ones + 1 - first) + exponent_at(stop + 1, end);
+  const int64_t order = (first < ones ? ones - first : ones + 1 - first) + exponent;
   if (order > 21) return false;  // nanoseconds beyond the year 9999
   // The number of digits, from the first that is not zero, that are whole microseconds: at most 18.
   const int64_t kept = order + (order <= 11 ? 6 : order <= 14 ? 3 : order <= 17 ? 0 : -3);
@@ -142,7 +120,7 @@ bool epoch_decimal(const char* literal, size_t bytes, int64_t* micros) {
     place++;
   }
   for (; place < kept; place++) size *= 10;
-  const bool negative = *literal == '-';
+  const bool negative = *literal.data == '-';
   // True where only zeros follow the five. A half is rounded up, which is towards zero for a
   // negative number.
   const bool is_half = next == 5 && last < at;

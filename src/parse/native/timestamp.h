@@ -1,7 +1,6 @@
 // Dates and times of clients, as docs/contract.md describes them.
 #pragma once
-#include <cstddef>
-#include <cstdint>
+#include "number.h"
 
 namespace weir {
 
@@ -16,6 +15,6 @@ bool parse_timestamp(const char* text, size_t bytes, int64_t* micros);
 bool epoch_integer(int64_t number, int64_t* micros);
 // The same for a valid literal with a fraction or an exponent, by its digits: a double has no room
 // for every µs.
-bool epoch_decimal(const char* literal, size_t bytes, int64_t* micros);
+bool epoch_decimal(Text literal, int64_t* micros);
 
 }  // namespace weir

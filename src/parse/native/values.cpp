@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "escapes.h"
-#include "number.h"
 #include "timestamp.h"
 
 namespace weir {
@@ -93,7 +92,7 @@ static bool parse_epoch(Text literal, int64_t* micros) {
   switch (read_integer(literal, &number)) {
     case Literal::integer: return epoch_integer(number, micros);
     case Literal::long_integer: return false;
-    default: return epoch_decimal(literal.data, literal.bytes, micros);
+    default: return epoch_decimal(literal, micros);
   }
 }
 

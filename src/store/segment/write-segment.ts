@@ -23,7 +23,7 @@ import {
 import { writeDeleteFile } from '../../format/delete-file.ts'
 import { type PoolSchema, ZONE_TYPES } from '../../format/schema.ts'
 import { type SegmentMeta, segmentFooter } from '../../format/segment-meta.ts'
-import { rangeFields } from '../../format/zone-map.ts'
+import { rangeFields, type ZoneMap } from '../../format/zone-map.ts'
 import { assert } from '../../util/assert.ts'
 import { crc32 } from '../../util/crc32.ts'
 import type { Disk } from '../../util/disk.ts'
@@ -166,9 +166,6 @@ function metaOf(
     deletes,
   }
 }
-
-/** The parts of SegmentMeta that come from values: the planner prunes segments by them. */
-type ZoneMap = ReturnType<typeof rangeFields>
 
 /** The rows of a segment in its stream. */
 interface Gathered {
