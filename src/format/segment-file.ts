@@ -130,6 +130,10 @@ export function withParquet<T>(file: string, work: (parquet: ParquetFile) => Pro
 
 async function readOne<T>(file: string, work: (parquet: ParquetFile) => Promise<T>): Promise<T> {
   const opened: { parquet?: ParquetFile } = {}
+  const read = async () => {
+    opened.parquet = await parquetWasm().ParquetFile.fromFile(await openAsBlob(file))
+    return await work(opened.parquet)
+  }
   let onTrap: (error: Error) => void = () => undefined
   const trapped = new Promise<never>((_, reject) => {
     onTrap = reject
@@ -141,7 +145,7 @@ async function readOne<T>(file: string, work: (parquet: ParquetFile) => Promise<
   }
   process.on('uncaughtException', onUncaught)
   try {
-    const result = await Promise.race([read(file, work, opened), trapped])
+    const result = await Promise.race([read(), trapped])
     opened.parquet?.free()
     return result
   } catch (error) {
@@ -153,15 +157,6 @@ async function readOne<T>(file: string, work: (parquet: ParquetFile) => Promise<
   } finally {
     process.off('uncaughtException', onUncaught)
   }
-}
-
-async function read<T>(
-  file: string,
-  work: (parquet: ParquetFile) => Promise<T>,
-  opened: { parquet?: ParquetFile },
-): Promise<T> {
-  opened.parquet = await parquetWasm().ParquetFile.fromFile(await openAsBlob(file))
-  return await work(opened.parquet)
 }
 
 /** A file that is lent to the trapped task must never be freed, not even when it is collected. */

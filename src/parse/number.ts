@@ -18,9 +18,17 @@ export function shortInteger(bytes: Uint8Array, from: number, to: number): numbe
   return negative ? 0 - value : value
 }
 
-/** The integer of any literal without fraction and exponent. */
-export function longInteger(bytes: Buffer, from: number, to: number): bigint {
-  return BigInt(bytes.toString('latin1', from, to))
+const LONG_MIN = -(2n ** 63n)
+const LONG_MAX = 2n ** 63n - 1n
+
+/**
+ * The integer of any literal without fraction and exponent, or null beyond 64 bits. JSON has no
+ * leading zeros, so length tells enough.
+ */
+export function longInteger(bytes: Buffer, from: number, to: number): bigint | null {
+  if (to - from > 20) return null
+  const long = BigInt(bytes.toString('latin1', from, to))
+  return long < LONG_MIN || long > LONG_MAX ? null : long
 }
 
 /** The nearest double of any literal. */

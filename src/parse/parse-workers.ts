@@ -24,15 +24,7 @@ export interface ParseWorkersData {
   readonly started: Int32Array
 }
 
-export interface ParseWorkers {
-  /** Runs a task. It may be called only while `room()` is true. */
-  parse(task: ParseTask): Promise<ParseResult>
-  /** True while another task may be handed over. */
-  room(): boolean
-  /** Tasks handed over and not answered, the most that there may be, and the most threads. */
-  stats(): { readonly running: number; readonly max: number; readonly threads: number }
-  stop(): Promise<void>
-}
+export type ParseWorkers = ReturnType<typeof startParseWorkers>
 
 /**
  * Starts the parse workers, one thread per core: parsing is the largest share of the work for an
@@ -40,11 +32,7 @@ export interface ParseWorkers {
  * task comes while each thread has one, and stays.
  * @param onRoom called after each answer: `room()` may be true now
  */
-export function startParseWorkers(
-  kernel: KernelChoice,
-  buffers: BatchBuffers,
-  onRoom: () => void,
-): ParseWorkers {
+export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers, onRoom: () => void) {
   const threads = Math.min(PARSE_WORKERS_MAX, Math.max(1, availableParallelism()))
   const max = threads * PARSE_TASKS_PER_WORKER_MAX
   const workerData: ParseWorkersData = { kernel, started: new Int32Array(new SharedArrayBuffer(4)) }
@@ -62,7 +50,8 @@ export function startParseWorkers(
   let running = 0
   const trimming = setInterval(() => buffers.trim(), FREED_TRIM_MS).unref()
   return {
-    async parse(task) {
+    /** Runs a task. It may be called only while `room()` is true. */
+    async parse(task: ParseTask): Promise<ParseResult> {
       assert(running < max, 'a parse task is handed over only while there is room')
       running += 1
       try {
@@ -74,9 +63,11 @@ export function startParseWorkers(
         onRoom()
       }
     },
+    /** True while another task may be handed over. */
     room: () => running < max,
+    /** Tasks handed over and not answered, the most that there may be, and the most threads. */
     stats: () => ({ running, max, threads }),
-    stop() {
+    stop(): Promise<void> {
       clearInterval(trimming)
       return pool.destroy()
     },

@@ -6,14 +6,11 @@
  * A result is left in `seconds` and `micros` (0 to 999,999): microseconds alone pass 2^53 after the
  * year 2255.
  */
-import { digitsOf } from './number.ts'
+import { digitsOf, longInteger, shortInteger } from './number.ts'
 
 /** Seconds since 1970 of 0001-01-01T00:00:00 and of the end of the year 9999. */
 const SECONDS_MIN = -62_135_596_800
 const SECONDS_END = 253_402_300_800
-
-const MICROS_MIN = BigInt(SECONDS_MIN) * 1_000_000n
-const MICROS_END = BigInt(SECONDS_END) * 1_000_000n
 
 /** An epoch number below this is in seconds. */
 const SECONDS_BELOW = 1e11
@@ -27,8 +24,8 @@ const NANOS_ORDER_MAX = 21
 
 const POINT = 0x2e
 
-const LONG_MIN = -(2n ** 63n)
-const LONG_MAX = 2n ** 63n - 1n
+/** An integer of fewer digits than these, with its sign, has 64 bits. */
+const DIGITS_SURELY_LONG = 18
 
 const DAYS_BEFORE_MONTH = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334]
 const DAYS_OF_MONTH = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
@@ -111,11 +108,20 @@ export class TimeReader {
     return true
   }
 
-  /** An epoch number whose literal has no fraction and no exponent, within ±2^53. */
-  epochInteger(value: number): boolean {
-    const size = Math.abs(value)
-    if (size >= MILLIS_BELOW) return this.epochBig(BigInt(value))
-    if (size < SECONDS_BELOW) {
+  /**
+   * A number literal, bytes [from, to). One without fraction and exponent has 64 bits.
+   * @param isReal it has a fraction or an exponent
+   */
+  epoch(bytes: Buffer, from: number, to: number, isReal: boolean): boolean {
+    const short = isReal ? Number.NaN : shortInteger(bytes, from, to)
+    if (Math.abs(short) < MILLIS_BELOW) return this.#shortEpoch(short)
+    const mayBeTooLong = !isReal && to - from > DIGITS_SURELY_LONG
+    if (mayBeTooLong && longInteger(bytes, from, to) === null) return false
+    return this.#epochByDigits(bytes, from, to)
+  }
+
+  #shortEpoch(value: number): boolean {
+    if (Math.abs(value) < SECONDS_BELOW) {
       this.seconds = value + 0
       this.micros = 0
     } else {
@@ -125,19 +131,11 @@ export class TimeReader {
     return this.seconds >= SECONDS_MIN && this.seconds < SECONDS_END
   }
 
-  /** Any integer literal from 1e14 on: microseconds, or nanoseconds rounded to the nearest. */
-  epochBig(value: bigint): boolean {
-    if (value < LONG_MIN || value > LONG_MAX) return false
-    const size = value < 0n ? -value : value
-    return this.#take(size < 10n ** 17n ? value : floorDivide(value + 500n, 1000n))
-  }
-
   /**
-   * A number literal with a fraction or an exponent, bytes [from, to), by its digits: a double has
-   * no room for the microseconds of every moment. Halves are rounded up, as those of nanoseconds
-   * are.
+   * Any number literal by its digits: a double has no room for the microseconds of every moment.
+   * Halves are rounded up.
    */
-  epochDecimal(bytes: Uint8Array, from: number, to: number): boolean {
+  #epochByDigits(bytes: Uint8Array, from: number, to: number): boolean {
     this.seconds = 0
     this.micros = 0
     const { first, last, end, ones, exponent } = digitsOf(bytes, from, to)
@@ -179,19 +177,6 @@ export class TimeReader {
     }
     return this.seconds >= SECONDS_MIN && this.seconds < SECONDS_END
   }
-
-  #take(micros: bigint): boolean {
-    if (micros < MICROS_MIN || micros >= MICROS_END) return false
-    const seconds = floorDivide(micros, 1_000_000n)
-    this.seconds = Number(seconds)
-    this.micros = Number(micros - seconds * 1_000_000n)
-    return true
-  }
-}
-
-export function floorDivide(a: bigint, b: bigint): bigint {
-  const quotient = a / b
-  return a % b < 0n ? quotient - 1n : quotient
 }
 
 /** Two digits as a number; NaN where one of them is no digit. */

@@ -25,8 +25,6 @@ const time = new TimeReader()
 /** A string's text without escapes, as `readText` left it. One object is used for all values. */
 const text: { bytes: Uint8Array; from: number; to: number } = { bytes: new Uint8Array(0), from: 0, to: 0 }
 
-const LONG_MIN = -(2n ** 63n)
-const LONG_MAX = 2n ** 63n - 1n
 const DOUBLE_INTEGER_MAX = 2 ** 53
 
 /** Writes a value that is there and not null. Returns 0 or an error word. */
@@ -115,20 +113,10 @@ function setInt64(column: Column, row: number, value: Value): number {
     column.setLong(row, short)
     return 0
   }
-  const long = longInteger64(value)
+  const long = longInteger(value.bytes, value.start, value.end)
   if (long === null) return errorWord(EVENT_ERROR.out_of_range, FOUND.number)
   column.setBig(row, long)
   return 0
-}
-
-/**
- * A long literal as an integer, or null beyond 64 bits. JSON has no leading zeros, so length tells
- * enough.
- */
-function longInteger64(value: Value): bigint | null {
-  if (value.end - value.start > 20) return null
-  const long = longInteger(value.bytes, value.start, value.end)
-  return long < LONG_MIN || long > LONG_MAX ? null : long
 }
 
 /** Lets `text` be the string without its quotes and escapes. */
@@ -156,18 +144,11 @@ function setTimestamp(column: Column, row: number, value: Value): number {
     if (!time.timestamp(text.bytes, text.from, text.to))
       return errorWord(EVENT_ERROR.bad_timestamp, FOUND.string)
   } else if (value.found === FOUND.number) {
-    if (!readEpoch(value)) return errorWord(EVENT_ERROR.bad_timestamp, FOUND.number)
+    if (!time.epoch(value.bytes, value.start, value.end, value.mark === 1))
+      return errorWord(EVENT_ERROR.bad_timestamp, FOUND.number)
   } else return wrongType(value)
   const micros = 1e6 * time.seconds + time.micros
   if (Math.abs(micros) < DOUBLE_INTEGER_MAX) column.setLong(row, micros)
   else column.setBig(row, 1_000_000n * BigInt(time.seconds) + BigInt(time.micros))
   return 0
-}
-
-function readEpoch(value: Value): boolean {
-  if (value.mark === 1) return time.epochDecimal(value.bytes, value.start, value.end)
-  const short = shortInteger(value.bytes, value.start, value.end)
-  if (!Number.isNaN(short)) return time.epochInteger(short)
-  const long = longInteger64(value)
-  return long !== null && time.epochBig(long)
 }

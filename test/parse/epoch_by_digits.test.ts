@@ -44,7 +44,7 @@ test(`${CASES} numbers are the microseconds that their digits say, seed ${SEED}`
     const fraction = digits(random, below(random, 12))
     const exponent = below(random, 3) > 0 ? 0 : below(random, 30) - 15
     const literal = `${negative ? '-' : ''}${whole}${fraction === '' ? '' : `.${fraction}`}e${exponent}`
-    const isTime = reader.epochDecimal(Buffer.from(literal), 0, literal.length)
+    const isTime = reader.epoch(Buffer.from(literal), 0, literal.length, true)
     const micros = isTime ? 1_000_000n * BigInt(reader.seconds) + BigInt(reader.micros) : undefined
     expect([literal, micros]).toEqual([literal, exactMicros(negative, whole, fraction, exponent)])
   }

@@ -171,15 +171,17 @@ export class RowBatches {
     this.#refused.push({ row, line, code, column, message: `${message ?? code}${why}` })
   }
 
-  /** Refuses every row that is no JSON object. */
+  /** Refuses every row that is no JSON object, and closes the gaps that they leave. */
   #check(): void {
     if (this.#count === 0) return
     this.#room[0] = OPEN_ARRAY // so no byte order mark begins here
-    if (!isUtf8(this.#room.subarray(0, this.#used)))
-      this.#drop(index => (this.#isTextAt(index) ? undefined : { code: 'invalid_utf8' }))
-    const isLoaded = this.#scan.load(this.#room, 0, this.#used)
-    assert(isLoaded, 'the rows are text')
-    this.#drop(index => this.#problemAt(index))
+    const isText = this.#scan.load(this.#room, 0, this.#used)
+    const problems = new Map<number, Problem>()
+    for (let index = 0; index < this.#count; index += 1) {
+      const problem = isText || this.#isTextAt(index) ? this.#problemAt(index) : { code: 'invalid_utf8' }
+      if (problem !== undefined) problems.set(index, problem)
+    }
+    if (problems.size > 0) this.#drop(problems)
   }
 
   #startOf(index: number): number {
@@ -208,14 +210,7 @@ export class RowBatches {
     return { code, why: `: ${why}` }
   }
 
-  /** Refuses the rows that `problemOf` has a problem of, and closes the gaps that they leave. */
-  #drop(problemOf: (index: number) => Problem | undefined): void {
-    const problems = new Map<number, Problem>()
-    for (let index = 0; index < this.#count; index += 1) {
-      const problem = problemOf(index)
-      if (problem !== undefined) problems.set(index, problem)
-    }
-    if (problems.size === 0) return
+  #drop(problems: ReadonlyMap<number, Problem>): void {
     let [kept, used, start] = [0, 1, 1]
     for (let index = 0; index < this.#count; index += 1) {
       const end = this.#ends[index]!

@@ -215,14 +215,8 @@ function readTimestamp(text: string): string | undefined {
   const match = matchNumber(text)
   if (match === undefined) return parseInstant(text)?.toString()
   const reader = new TimeReader()
-  return readEpoch(reader, text, match) ? String(microsOf(reader)) : undefined
-}
-
-function readEpoch(reader: TimeReader, text: string, match: RegExpExecArray): boolean {
-  if (match[2] !== undefined || match[3] !== undefined)
-    return reader.epochDecimal(Buffer.from(text), 0, text.length)
-  const value = Number(text)
-  return Number.isSafeInteger(value) ? reader.epochInteger(value) : reader.epochBig(BigInt(text))
+  const isReal = match[2] !== undefined || match[3] !== undefined
+  return reader.epoch(Buffer.from(text), 0, text.length, isReal) ? String(microsOf(reader)) : undefined
 }
 
 function microsOf(reader: TimeReader): bigint {

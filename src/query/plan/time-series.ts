@@ -1,6 +1,5 @@
 /** The time series: a metric by intervals of time, for all rows and by groups of them. */
 
-import { floorDivide } from '../../parse/timestamp.ts'
 import { must } from '../../util/assert.ts'
 import {
   TIME_SERIES_GROUPS_MAX,
@@ -235,4 +234,9 @@ function answerOf(
     last.values[place] = value
   }
   return { labels, values, groups, groupBy }
+}
+
+function floorDivide(a: bigint, b: bigint): bigint {
+  const quotient = a / b
+  return a % b < 0n ? quotient - 1n : quotient
 }
