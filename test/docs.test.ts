@@ -7,6 +7,8 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
 import { COMMANDS, commandHelp, helpText } from '../src/app/commands.ts'
+import { KEY_COLUMNS_MAX } from '../src/catalog/change/table-settings.ts'
+import { SPARE_FILES_MIN } from '../src/log/spare-thread.ts'
 import { FUNCTIONS } from '../src/query/expression/functions.ts'
 import { must } from '../src/util/assert.ts'
 import {
@@ -21,7 +23,6 @@ import {
   INTERVAL_MAX,
   JOBS_ENDED_MAX,
   JOBS_UNFINISHED_MAX,
-  KEY_COLUMNS_MAX,
   LIKE_PATTERNS_MAX,
   LOG_FILE_BYTES,
   LOG_FILE_BYTES_MIN,
@@ -35,7 +36,6 @@ import {
   SOURCE_TABLES_MAX,
   SOURCES_MAX,
   SPARE_FILES_MAX,
-  SPARE_FILES_MIN,
   SQL_TEXT_BYTES_MAX,
   STATEMENT_COLUMNS_MAX,
   STATEMENT_ROWS_MAX,

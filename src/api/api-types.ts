@@ -15,19 +15,21 @@ import type { Span } from '../log/log-types.ts'
 import type { ParseResult, ParseTask } from '../parse/parse-task.ts'
 import type { RisingClock } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
-import {
-  ANSWER_MS_MAX,
-  BODY_MS_MAX,
-  BODY_WINDOW_MS,
-  STREAM_IDLE_MS,
-  STREAM_STALL_MS,
-  STREAM_WAIT_MS,
-  UPLOAD_STALL_MS,
-  WAIT_MS_MAX,
-} from '../util/limits.ts'
+import { ANSWER_MS_MAX, BODY_MS_MAX, STREAM_IDLE_MS, WAIT_MS_MAX } from '../util/limits.ts'
 import type { Transport } from './http/transport.ts'
 import type { IngestPool } from './ingest-pool.ts'
 import type { PlaceOwner } from './places.ts'
+
+/**
+ * Window in which a body's bytes are counted. A waiting request gets its place after one window.
+ */
+const BODY_WINDOW_MS = 500
+/** Time without a byte after which an upload ends, unless Weir itself pauses it. */
+const UPLOAD_STALL_MS = 60_000
+/** Time for which a client may take nothing; then its stream closes and unpins its files. */
+const STREAM_STALL_MS = 60_000
+/** Time for which a stream waits for a place; then it is 503. It outlasts readers that idle. */
+const STREAM_WAIT_MS = STREAM_IDLE_MS + 2_000
 
 /** The return value of a handler. Only a Responder turns it into bytes on a socket. */
 export interface Reply {

@@ -15,12 +15,20 @@ import {
   BODY_BYTES_MAX,
   BODY_BYTES_PER_SECOND_MIN,
   BODY_WAIT_ON_MS,
-  POOL_PLACES_BYTES_MAX,
+  SLAB_BYTES,
+  SLABS_MAX,
+  SLABS_SMALL_MIN,
 } from '../util/limits.ts'
 import { tooLarge } from './admission.ts'
 import type { ApiTimes } from './api-types.ts'
 import { copyIn, type IngestRequest, type Line, lineOf, type SlabPool, Waiting } from './body-memory.ts'
 import { refuse } from './problem.ts'
+
+/**
+ * Bytes of places that incomplete bodies of one pool hold; further bodies wait. A quarter of the
+ * large slabs is left for other pools, whose batches then find a place at once.
+ */
+const POOL_PLACES_BYTES_MAX = ((SLABS_MAX - SLABS_SMALL_MIN) * SLAB_BYTES * 3) / 4
 
 /** The functions and limits that Bodies gets from its owner. */
 interface BodyDeps {

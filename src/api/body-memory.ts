@@ -21,11 +21,10 @@ import { align8 } from '../format/batch-layout.ts'
 import { RECORD_HEADER_BYTES } from '../format/log-record.ts'
 import { assert, must } from '../util/assert.ts'
 import {
+  KiB,
   SLAB_BYTES,
-  SLAB_TAIL_BYTES,
   SLABS_MAX,
   SLABS_SMALL_MIN,
-  SMALL_BODY_BYTES_MAX,
   WAITING_BYTES_MAX,
   WAITING_REQUESTS_MAX,
 } from '../util/limits.ts'
@@ -33,6 +32,11 @@ import type { Admission } from './admission.ts'
 import type { Answer } from './ingest-answer.ts'
 import type { IngestSchema } from './ingest-pool.ts'
 import type { Responder } from './responder.ts'
+
+/** Bytes at a slab's end that no body covers, so that a kernel may read a little past a body. */
+const SLAB_TAIL_BYTES = 64
+/** Largest body that shares a slab with others. It must come in one piece. */
+export const SMALL_BODY_BYTES_MAX = 64 * KiB
 
 /**
  *   new       no byte of the body has arrived

@@ -13,21 +13,29 @@ import { networkOf } from '../util/addresses.ts'
 import { monotonicMs } from '../util/clock.ts'
 import {
   CONNECTIONS_MAX,
-  CONNECTIONS_MIN,
   DESCRIPTORS_RESERVED,
   DRAIN_BYTES_MAX,
   DRAIN_GRACE_MS,
   DRAIN_MS_MAX,
-  REFUSALS_PER_CLOSE,
   SMALL_ANSWER_LENGTH,
-  TARPIT_FREE,
-  TARPIT_HELD_MAX,
-  TARPIT_HOLD_MS,
-  TARPIT_INTERVAL_MS,
-  TARPIT_KEYS_MAX,
 } from '../util/limits.ts'
 import { RateLimiter } from '../util/rate-limiter.ts'
 import type { Responder } from './responder.ts'
+
+/** Connections at once, at least, so that Weir can be reached at all. */
+export const CONNECTIONS_MIN = 16
+/** One refusal in this many is the last answer of its connection (api/connections.ts). */
+export const REFUSALS_PER_CLOSE = 64
+/** Wrong credentials of one webhook from one address that are answered at once. */
+const TARPIT_FREE = 10
+/** Interval after which one more wrong credential is answered at once. */
+const TARPIT_INTERVAL_MS = 1_000
+/** Delay of the answers to further wrong credentials. */
+const TARPIT_HOLD_MS = 1_000
+/** Delayed answers at once; one more is answered at once. */
+const TARPIT_HELD_MAX = 1_024
+/** Pairs of address and webhook that are remembered. */
+const TARPIT_KEYS_MAX = 10_000
 
 /** The state that all responders share. */
 export interface Connections {

@@ -13,10 +13,9 @@ import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import {
   BODY_MS_MAX,
-  CONTROL_INCOMPLETE_BYTES_MAX,
-  CONTROL_INCOMPLETE_MAX,
   CONTROL_REQUESTS_MAX,
   GRAPHQL_BODY_BYTES_MAX,
+  MiB,
   ROUTE_BODY_BYTES_MAX,
   TOKEN_BODY_BYTES_MAX,
 } from '../util/limits.ts'
@@ -28,6 +27,14 @@ import { livez, readyz } from './probes.ts'
 import { problemReply, refusalOfError, refuse } from './problem.ts'
 import { answerEarly, type Responder } from './responder.ts'
 import type { Streams } from './stream.ts'
+
+/**
+ * Control requests whose bodies are incomplete; one more gives the oldest 408. A connection has one
+ * at a time, and those that go on sending are complete before they are the oldest.
+ */
+export const CONTROL_INCOMPLETE_MAX = 1_024
+/** Bytes of incomplete bodies of control requests; beyond it the oldest gets 408. */
+export const CONTROL_INCOMPLETE_BYTES_MAX = 32 * MiB
 
 /**
  * @param parameters the `:name` parts of the path, percent-decoded; undefined when one is malformed

@@ -44,10 +44,13 @@ import {
 import { wallMs } from '../util/clock.ts'
 import { isDiskError } from '../util/disk.ts'
 import type { Refusal } from '../util/errors.ts'
-import { EXPORT_DOWNLOAD_MS_MAX, EXPORT_PIECE_BYTES, ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
+import { EXPORT_PIECE_BYTES, ROUTE_BODY_BYTES_MAX } from '../util/limits.ts'
 import type { ControlRequest, ControlRoute, Reply, StreamAnswer } from './api-types.ts'
 import { noSuchParameter } from './parameters.ts'
 import { problemReply, refuse, unknownPool } from './problem.ts'
+
+/** Time for the copy of a Parquet file that is downloaded: it takes the place of a query. */
+const EXPORT_DOWNLOAD_MS_MAX = 600_000
 
 /** The other stages as the routes see them. */
 interface ExportDeps extends PinDeps {

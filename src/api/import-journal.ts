@@ -10,9 +10,11 @@ import { endImport, progressImport } from '../catalog/change/change-import.ts'
 import type { ImportJob, ImportProgress } from '../catalog/documents/model.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
-import { IMPORT_JOURNAL_MS } from '../util/limits.ts'
 import { warn } from '../util/say.ts'
 import type { ImportDeps } from './api-types.ts'
+
+/** Interval at which an import's progress is written to the catalog, at least. */
+const IMPORT_JOURNAL_MS = 1_000
 
 type ReadProgress = () => { readonly done: ImportProgress; readonly progress: number }
 

@@ -19,7 +19,7 @@ import type { Identity } from '../catalog/access/token.ts'
 import type { Scope } from '../catalog/documents/model.ts'
 import type { ImportCalls, ImportOptions, NextAnswer, RowBatch } from '../parse/import/import-types.ts'
 import type { Refusal } from '../util/errors.ts'
-import { IMPORT_BATCHES_MAX, IMPORT_RETRY_MS } from '../util/limits.ts'
+import { IMPORT_BATCHES_MAX } from '../util/limits.ts'
 import type { Thread } from '../util/thread-kit.ts'
 import type { RateLimit } from './admission.ts'
 import type { ApiDeps, IngestTarget } from './api-types.ts'
@@ -29,6 +29,9 @@ import type { Answer } from './ingest-answer.ts'
 import { refusalOfError, refuse } from './problem.ts'
 import { nothing } from './responder.ts'
 import { type UploadBody, UploadEnded } from './upload-body.ts'
+
+/** Wait before a batch that found no room is tried again. It waited WAIT_MS_MAX for it already. */
+const IMPORT_RETRY_MS = 100
 
 interface RunDeps {
   readonly api: Pick<ApiDeps, 'target' | 'health'>

@@ -13,14 +13,7 @@ import type { ImportJob, Job, Pool } from '../catalog/documents/model.ts'
 import type { ImportCalls } from '../parse/import/import-types.ts'
 import { must } from '../util/assert.ts'
 import { type Refusal, Unavailable } from '../util/errors.ts'
-import {
-  IMPORTS_ADMIN_MIN,
-  IMPORTS_LISTED_MAX,
-  IMPORTS_MAX,
-  IMPORTS_PER_APPLICATION_MAX,
-  QUERY_NICE,
-  UPLOADS_BEGINNING_MAX,
-} from '../util/limits.ts'
+import { IMPORTS_MAX, QUERY_NICE, UPLOADS_BEGINNING_MAX } from '../util/limits.ts'
 import { importFile } from '../util/paths.ts'
 import { startThread } from '../util/thread-kit.ts'
 import type { RateLimit } from './admission.ts'
@@ -37,6 +30,16 @@ import { Places } from './places.ts'
 import { JSON_HEADERS, problemReply, refusalOfError, refuse, unknownPool } from './problem.ts'
 import { answerEarly, type Responder } from './responder.ts'
 import { UploadBody } from './upload-body.ts'
+
+/**
+ * Imports of one application without the scope admin; one more is 503. A place is left for another
+ * application, however slowly these send.
+ */
+export const IMPORTS_PER_APPLICATION_MAX = 2
+/** Imports for callers with the scope admin only, so that slow senders never keep them out. */
+export const IMPORTS_ADMIN_MIN = 1
+/** Imports of a pool that are listed: the newest. */
+const IMPORTS_LISTED_MAX = 100
 
 const BUSY = refuse(503, 'busy', 'too many imports are under way', { 'retry-after': '5' })
 const OWN_BUSY = refuse(

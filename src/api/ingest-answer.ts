@@ -17,11 +17,14 @@ import { ERROR_WORDS, OUTCOME, OUTCOME_WORDS } from '../parse/kernel.ts'
 import type { ParseResult } from '../parse/parse-task.ts'
 import { assert } from '../util/assert.ts'
 import type { EventError, Refusal } from '../util/errors.ts'
-import { EVENT_ERRORS_PER_TURN, EVENTS_MAX } from '../util/limits.ts'
+import { EVENTS_MAX } from '../util/limits.ts'
 import type { Admission } from './admission.ts'
 import type { Reply } from './api-types.ts'
 import { problemReply, refuse, rejectedHeaders } from './problem.ts'
 import { headText } from './responder.ts'
+
+/** Bad events described in one turn of the main thread; the answers of further ones take turns. */
+export const EVENT_ERRORS_PER_TURN = 1_000
 
 /** The answer to one request, and its counts for metrics and rate limit. */
 export interface Answer {

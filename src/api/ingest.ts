@@ -17,10 +17,10 @@ import { assert, must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import {
-  BATCHES_UNDER_WAY_BYTES_MAX,
+  BATCH_BYTES_MAX,
   BATCHES_UNDER_WAY_MAX,
+  MiB,
   PARSE_TASK_GATHERED_BYTES,
-  PARSE_TASK_GATHERED_PARSED_BYTES,
   PARSE_TASK_GATHERED_REQUESTS,
 } from '../util/limits.ts'
 import type { Admission, RateLimit } from './admission.ts'
@@ -31,6 +31,13 @@ import { type Answer, answerOf, answerRefusal, Turns } from './ingest-answer.ts'
 import { type Batch, commitBatchOf, takeBatch, weigh } from './ingest-batch.ts'
 import { problemReply, refusalOfError, refuse, rejectedHeaders } from './problem.ts'
 import { answerEarly, nothing, type Responder } from './responder.ts'
+
+/**
+ * Bytes of batches between hand-over and memtable; at this no task starts. One may go beyond it.
+ */
+export const BATCHES_UNDER_WAY_BYTES_MAX = 96 * MiB
+/** Bytes of batches of gathered requests. Requests that cannot share a task do not wait. */
+const PARSE_TASK_GATHERED_PARSED_BYTES = BATCH_BYTES_MAX / 2
 
 const DELETED_POOL = refuse(404, 'unknown_webhook', 'no webhook has this id', rejectedHeaders(0))
 

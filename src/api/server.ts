@@ -3,7 +3,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
-import { API_TICK_MS } from '../util/limits.ts'
 import { admit, RateLimit } from './admission.ts'
 import { API_TIMES, type Api, type ApiDeps, type ApiOptions, type ApiStats } from './api-types.ts'
 import {
@@ -24,6 +23,9 @@ import { problemReply, refuse } from './problem.ts'
 import { QUERY_PATH } from './query-route.ts'
 import { answerEarly, type Responder } from './responder.ts'
 import { Streams } from './stream.ts'
+
+/** Interval of the one timer for waiting requests, slow bodies and drained connections. */
+const API_TICK_MS = 100
 
 /** Makes the API and listens. Rejects with CannotRun when the address cannot be used. */
 export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api> {

@@ -5,19 +5,32 @@
  *   W-9  At most STREAMS_WAITING_MAX streams wait, at most STREAM_WAIT_MS, then they get 503.
  */
 import { monotonicMs } from '../util/clock.ts'
-import {
-  FILE_EXPORTS_MAX,
-  FILE_EXPORTS_PER_APPLICATION_MAX,
-  STREAMS_ADMIN_MIN,
-  STREAMS_MAX,
-  STREAMS_PER_APPLICATION_MAX,
-  STREAMS_WAITING_MAX,
-  STREAMS_WAITING_PER_APPLICATION_MAX,
-} from '../util/limits.ts'
 import type { Reply, StreamAnswer } from './api-types.ts'
 import { type NoPlace, type PlaceOwner, Places } from './places.ts'
 import { problemReply, refuse } from './problem.ts'
 import type { Responder } from './responder.ts'
+
+/**
+ * Streams at once; one more is 503. Each may hold a file in data/tmp, chunks and a pinned manifest.
+ */
+export const STREAMS_MAX = 8
+/**
+ * Streams of one application, stalled ones included; one more is 503. Two places are left for other
+ * applications, and three stalled readers leave two for the same application.
+ */
+export const STREAMS_PER_APPLICATION_MAX = 5
+/** Streams for routes of scope admin only, so that readers never keep a backup out. */
+export const STREAMS_ADMIN_MIN = 1
+/** Streams that wait for a place; one more is 503. Each is one of CONTROL_REQUESTS_MAX. */
+const STREAMS_WAITING_MAX = 32
+/** Of them, streams of one application. */
+const STREAMS_WAITING_PER_APPLICATION_MAX = 8
+/**
+ * Exports to Parquet at once. Each is a file in data/tmp from its copy to the end of its download.
+ */
+export const FILE_EXPORTS_MAX = 3
+/** Of them, exports of one application. */
+const FILE_EXPORTS_PER_APPLICATION_MAX = 1
 
 type Kind = 'stream' | 'file'
 

@@ -18,18 +18,26 @@
 
 import { must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
-import {
-  STREAM_AHEAD_BYTES,
-  STREAM_BYTES_PER_SECOND_MIN,
-  STREAM_IDLE_MS,
-  STREAM_STOP_MS,
-  STREAM_WAIT_ON_MS,
-} from '../util/limits.ts'
+import { KiB, MiB, STREAM_IDLE_MS } from '../util/limits.ts'
 import { warn } from '../util/say.ts'
 import type { ApiTimes, StreamAnswer, StreamReply } from './api-types.ts'
 import { problemReply, refusalOfError } from './problem.ts'
 import type { Responder } from './responder.ts'
 import { StreamPlaces } from './stream-places.ts'
+
+/** Bytes a second that the server sees a stream's client take; below, it counts as idle. */
+const STREAM_BYTES_PER_SECOND_MIN = 16 * KiB
+/**
+ * Interval at which the write timer of uWebSockets.js (8 to 12 s) is set again (api/http/uws.ts).
+ */
+const STREAM_WAIT_ON_MS = 3_000
+/** Time for streams to go on after SIGTERM; then they close without their end. */
+const STREAM_STOP_MS = 2_000
+/**
+ * Bytes of a stream that are made while the socket is full. The socket takes less when a third of
+ * it (at most 4 MiB on Linux) is free again (api/stream.ts).
+ */
+const STREAM_AHEAD_BYTES = 2 * MiB
 
 type Chunks = AsyncIterator<Uint8Array>
 

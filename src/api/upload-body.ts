@@ -8,9 +8,12 @@
  */
 import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
-import { BODY_WAIT_ON_MS, UPLOAD_HELD_BYTES, UPLOAD_PIECE_BYTES } from '../util/limits.ts'
+import { BODY_WAIT_ON_MS, MiB, UPLOAD_PIECE_BYTES } from '../util/limits.ts'
 import { refuse } from './problem.ts'
 import type { Responder } from './responder.ts'
+
+/** Bytes of an upload that wait on the main thread; beyond it the socket is paused. */
+export const UPLOAD_HELD_BYTES = 1 * MiB
 
 /** Why an upload ended early. There may be no client any more to tell it to. */
 export class UploadEnded extends Error {

@@ -18,7 +18,12 @@ import type { IngestPool, IngestSchema } from '../api/ingest-pool.ts'
 import type { Commit } from '../log/commit-log.ts'
 import { Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
-import { CUT_OVER_MS_MAX } from '../util/limits.ts'
+
+/**
+ * Time for which a cut-over holds a pool's bodies until those under way have their sequences. It is
+ * below WAIT_MS_MAX, so that waiting requests get no 429 (src/app/cut-over.ts).
+ */
+const CUT_OVER_MS_MAX = 2_000
 
 interface CutOverDeps {
   readonly commit: Pick<Commit, 'boundary'>

@@ -18,7 +18,6 @@ import {
   MEMTABLE_BYTES_MAX,
   METRIC_APPLICATIONS_MAX,
   METRIC_DEBT_POOLS_MAX,
-  METRIC_JOBS_MAX,
   PENALTY_RUNNING_MAX,
   QUERIES_RUNNING_MAX,
   QUERIES_WAITING_MAX,
@@ -27,6 +26,9 @@ import {
   WAITING_BYTES_MAX,
   WAITING_REQUESTS_MAX,
 } from '../util/limits.ts'
+
+/** Running jobs with lines of their own about their progress: the oldest ones. */
+const METRIC_JOBS_MAX = 20
 
 /** The counters of the front end. Events are labelled with the unique name of their pool. */
 export function createMeter(metrics: Metrics, catalog: Catalog): ApiMeter {

@@ -36,13 +36,7 @@ import { MergerClient } from '../store/compaction/merge-client.ts'
 import type { Backups } from '../tools/backup/backup-client.ts'
 import { localUrl } from '../util/addresses.ts'
 import { must } from '../util/assert.ts'
-import {
-  BODY_BYTES_MAX,
-  CLIENT_SECRET_CHARACTERS_MIN,
-  ENGINE_WARM_MS,
-  MERGE_NICE,
-  QUERY_NICE,
-} from '../util/limits.ts'
+import { BODY_BYTES_MAX, CLIENT_SECRET_CHARACTERS_MIN, QUERY_NICE } from '../util/limits.ts'
 import { checkInstalled } from '../util/load-package.ts'
 import { kernelNote } from '../util/native.ts'
 import type { Paths } from '../util/paths.ts'
@@ -54,6 +48,11 @@ import { wireIngest } from './ingest-wiring.ts'
 import { applicationName, createMeter, watchApplications, watchJobs, watchQueues } from './server-metrics.ts'
 import { stopServer } from './shutdown.ts'
 import type { Running, ServerStart } from './start.ts'
+
+/** Time after ready at which the query process starts if no query came: the start goes first. */
+const ENGINE_WARM_MS = 5_000
+/** Nice value of the merge thread: everything else goes first. */
+export const MERGE_NICE = 10
 
 /** Everything that runs. */
 export interface Server extends Stages {

@@ -3,10 +3,12 @@ import type { Api } from '../api/api-types.ts'
 import type { HealthState } from '../api/probes.ts'
 import { monotonicMs, resolvesWithin } from '../util/clock.ts'
 import { endNow, STOP_SIGNALS, withoutEchoes } from '../util/end-process.ts'
-import { STOP_MS_MAX } from '../util/limits.ts'
 import { warn } from '../util/say.ts'
 import type { Server } from './server.ts'
 import type { Running } from './start.ts'
+
+/** Time from SIGTERM to exit. */
+const STOP_MS_MAX = 10_000
 
 /**
  * The first SIGTERM or SIGINT stops in order, the second ends the process. Resolves when the server

@@ -8,17 +8,21 @@ import { isAbsolute, resolve } from 'node:path'
 import { withoutEndSlashes } from '../util/addresses.ts'
 import { CannotRun } from '../util/errors.ts'
 import {
-  BACKUP_BYTES_PER_SECOND,
   CLIENT_SECRET_CHARACTERS_MIN,
-  COMPACT_TICK_MS,
   CONNECTIONS_MAX,
   DESCRIPTORS_RESERVED,
   LOG_FILE_BYTES,
   LOG_FILE_BYTES_MIN,
+  MiB,
   SCRUB_BEGIN_MS,
   STALENESS_MS_MAX,
 } from '../util/limits.ts'
 import { isMisspelt } from '../util/misspelt.ts'
+
+/** Interval at which pools are inspected for merges and waiting merges start. */
+const COMPACT_TICK_MS = 1_000
+/** Bytes a second that a backup of a running server copies, so that ingest does not suffer. */
+const BACKUP_BYTES_PER_SECOND = 64 * MiB
 
 /** One option. */
 export interface Option<T> extends Taken<T> {

@@ -30,18 +30,18 @@ import { must } from '../util/assert.ts'
 import { monotonicMs, resolvesWithin } from '../util/clock.ts'
 import { type SegmentDamaged, Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
-import {
-  FLUSHES_END_MS_MAX,
-  LOG_UNFLUSHED_BYTES,
-  METRIC_DEBT_POOLS_MAX,
-  RESERVE_FLUSHES_MAX,
-} from '../util/limits.ts'
+import { LOG_UNFLUSHED_BYTES, METRIC_DEBT_POOLS_MAX } from '../util/limits.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { numberOfFile, type Paths, poolFolder } from '../util/paths.ts'
 import { warn } from '../util/say.ts'
 import { wireCompaction } from './compaction.ts'
 import type { Config } from './config.ts'
 import type { Metrics } from './metrics.ts'
+
+/** Flushes that a job waits for until none holds a segment that it reserves. */
+const RESERVE_FLUSHES_MAX = 100
+/** Time for the running flushes when the server stops flushing: part of STOP_MS_MAX. */
+const FLUSHES_END_MS_MAX = 1_000
 
 export interface PoolsOptions {
   readonly config: Config

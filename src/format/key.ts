@@ -6,8 +6,13 @@
  */
 import { createHash } from 'node:crypto'
 import { assert } from '../util/assert.ts'
-import { KEY_PART_BYTES_MAX } from '../util/limits.ts'
 import { type ColumnType, KEY_RECEIVED_AT, NUMBER_TYPES, type PoolSchema } from './schema.ts'
+
+/**
+ * Bytes of an encoded key part; a longer part is stored as its SHA-256. parse/native/schema.h
+ * repeats it.
+ */
+export const KEY_PART_BYTES_MAX = 200
 
 /** A length byte that no short string has: a SHA-256 follows. */
 const HASHED = 255

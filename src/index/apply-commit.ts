@@ -11,7 +11,7 @@ import { type KeyRun, viewRun } from '../format/key-run.ts'
 import type { SegmentMeta } from '../format/segment-meta.ts'
 import { assert, must } from '../util/assert.ts'
 import { SegmentsDisagree } from '../util/errors.ts'
-import { DELETION_VECTOR_ENTRIES_MAX, DELETION_VECTOR_MERGE_BYTES_MAX } from '../util/limits.ts'
+import { KiB } from '../util/limits.ts'
 import {
   after,
   decodeDeletionVector,
@@ -30,6 +30,11 @@ import {
 } from './index-entry.ts'
 import { entriesBetween, type KeyTxn } from './index-store.ts'
 import type { CompactionCommit, DeletionVector, FlushCommit } from './index-types.ts'
+
+/** Deletion vector entries that the index adds to one segment before it combines the short ones. */
+export const DELETION_VECTOR_ENTRIES_MAX = 64
+/** Bytes of a short deletion vector entry. Combining reads and writes 64 of them: 2 MiB. */
+const DELETION_VECTOR_MERGE_BYTES_MAX = 32 * KiB
 
 /** A pool that has no entry yet. */
 const NEW_POOL: PoolEntry = { flushedSequence: 0, nextSegment: 1 }

@@ -12,7 +12,6 @@
 import { sep } from 'node:path'
 import type { SegmentMeta } from '../format/segment-meta.ts'
 import { assert, must } from '../util/assert.ts'
-import { DELETION_VECTOR_PARTS_MAX } from '../util/limits.ts'
 import { deleteFile, segmentFile } from '../util/paths.ts'
 import type {
   CompactionCommit,
@@ -26,6 +25,9 @@ import type {
   QuerySegment,
 } from './index-types.ts'
 import { ObsoleteSegments, type SegmentPaths } from './obsolete-segments.ts'
+
+/** Parts of a segment's deletion vector in the manifest; more are read again as one. */
+const DELETION_VECTOR_PARTS_MAX = 64
 
 /** The state that a query reads. `release` is called once, when the query ends. */
 export interface Snapshot {

@@ -11,7 +11,7 @@ import { dirname, join } from 'node:path'
 import { AssertionFailed, must } from '../util/assert.ts'
 import { type Disk, syncFile, syncFolder } from '../util/disk.ts'
 import { CannotRun, Damaged } from '../util/errors.ts'
-import { INDEX_MAP_BYTES } from '../util/limits.ts'
+import { MiB } from '../util/limits.ts'
 import { findLmdbDamage } from '../util/lmdb-file.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { damagedIndexFile, LMDB_FILES, numberOfDamagedIndex } from '../util/paths.ts'
@@ -29,6 +29,9 @@ import {
   type FolderNames,
   type PoolFolder,
 } from './uncommitted-files.ts'
+
+/** LMDB map of the index: address space, not memory. Set large up front. */
+export const INDEX_MAP_BYTES = 64 * 1024 * MiB
 
 interface OpenOptions {
   readonly disk: Disk

@@ -30,12 +30,17 @@ import { fileChecksum } from '../util/crc32.ts'
 import { type Disk, readFile } from '../util/disk.ts'
 import { Damaged } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
-import { REBUILD_COMMIT_BYTES, REBUILD_COMMIT_SEGMENTS } from '../util/limits.ts'
+import { MiB } from '../util/limits.ts'
 import type { KernelChoice } from '../util/native.ts'
 import { deleteFile, segmentFile } from '../util/paths.ts'
 import { type FolderSegments, isRedundant, readFolder } from './folder-segments.ts'
 import type { FlushCommit, IndexNotes } from './index-types.ts'
 import type { Index } from './key-index.ts'
+
+/** Bytes of keys of small segments that a rebuild puts into one transaction, which is one sync. */
+const REBUILD_COMMIT_BYTES = 16 * MiB
+/** Small segments that a rebuild puts into one transaction. */
+const REBUILD_COMMIT_SEGMENTS = 256
 
 /** A pool that the catalog knows. */
 export interface RebuildPool {

@@ -13,8 +13,11 @@ import type { Memory } from '../catalog/documents/memory.ts'
 import type { Job } from '../catalog/documents/model.ts'
 import { callAfter } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
-import { JOB_RETRY_MS, JOBS_RUNNING_MAX } from '../util/limits.ts'
+import { JOBS_RUNNING_MAX } from '../util/limits.ts'
 import { warn } from '../util/say.ts'
+
+/** Time after which a job tries again that the log, the disk or the catalog refused. */
+const JOB_RETRY_MS = 1_000
 
 /**
  * Runs a job until it has SUCCEEDED or FAILED. Rejects with Unavailable where the machine refuses

@@ -33,15 +33,19 @@ import { assert, must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
 import { SegmentDamaged, SegmentsDisagree, Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
-import {
-  CHANGES_GROUP_ROWS,
-  EXPORT_COPY_MS_MAX,
-  JOB_ENGINE_TRIES_MAX,
-  JOB_PROGRESS_MS,
-} from '../util/limits.ts'
+import { EXPORT_COPY_MS_MAX } from '../util/limits.ts'
 import { rowChangesFile } from '../util/paths.ts'
 import { warn } from '../util/say.ts'
 import type { JobRunner } from './jobs.ts'
+
+/** Times in a row that the query process may fail a job, which then FAILED. */
+export const JOB_ENGINE_TRIES_MAX = 5
+/** A job tells how far it is at most this often: each time is a synced change. */
+export const JOB_PROGRESS_MS = 1_000
+/**
+ * Rows of a row group in a file of row changes. DuckDB holds one in memory, whatever its values.
+ */
+const CHANGES_GROUP_ROWS = 8_192
 
 /** The pools as the runner sees them. A pool is named by its number. */
 interface RewrittenPools {

@@ -22,7 +22,7 @@ import { dirname, join } from 'node:path'
 import { type Disk, syncFolder } from '../util/disk.ts'
 import { CannotRun, Damaged } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'
-import { LOG_CACHE_BYTES_MAX, SPARE_FILES_MAX } from '../util/limits.ts'
+import { LOG_FILE_BYTES, SPARE_FILES_MAX } from '../util/limits.ts'
 import { growingSpares, LogCopy } from './copy-log.ts'
 import {
   type FolderList,
@@ -47,6 +47,12 @@ import {
   viewOf,
 } from './record-codec.ts'
 import { ChunkBuilder } from './replay-chunk.ts'
+
+/**
+ * Bytes of log files that a start keeps in memory between checking and replaying them; it reads
+ * further ones twice. Goal P-7 (docs/figures) has room for three files at a start.
+ */
+const LOG_CACHE_BYTES_MAX = 3 * LOG_FILE_BYTES
 
 /** A log folder after the first step. `log` is undefined where there has never been a log. */
 export interface FirstReading extends OpenedFolder {

@@ -7,8 +7,14 @@
 import { align8 } from '../format/batch-layout.ts'
 import { RECORD_HEADER_BYTES } from '../format/log-record.ts'
 import { assert, must } from '../util/assert.ts'
-import { REPLAY_CHUNK_BYTES } from '../util/limits.ts'
+import { MiB } from '../util/limits.ts'
 import { bitmapBytes, isRequest, type ReadRecord } from './record-codec.ts'
+
+/**
+ * Bytes of a replay chunk. A start parses its records together, and each pool's records become one
+ * batch. A large chunk has several records of each of thousands of pools that take turns.
+ */
+const REPLAY_CHUNK_BYTES = 16 * MiB
 
 /** A recovered record above its pool's flushed sequence: one row of a chunk's table. */
 export interface Replayed

@@ -12,7 +12,7 @@ import type { MessagePort } from 'node:worker_threads'
 import { monotonicMs } from '../util/clock.ts'
 import { type Disk, disk as realDisk, syncFolder } from '../util/disk.ts'
 import { crashPoint } from '../util/fault-injection.ts'
-import { DISK_RETRY_MS, LOG_FILE_FILLED_SOON_MS, SPARE_FILES_MAX, SPARE_FILES_MIN } from '../util/limits.ts'
+import { DISK_RETRY_MS, SPARE_FILES_MAX } from '../util/limits.ts'
 import { serve, type TellEvent } from '../util/thread-server.ts'
 import {
   firstFileBytes,
@@ -24,6 +24,11 @@ import {
   writeLogHeader,
 } from './log-folder.ts'
 import type { LogThreadData, RecoveredState } from './log-thread.ts'
+
+/** A log that fills a file within this time makes the next one twice as large. */
+const LOG_FILE_FILLED_SOON_MS = 10_000
+/** Spare log files that are ready. The spare thread makes one when there are fewer. */
+export const SPARE_FILES_MIN = 2
 
 /** Files that left the log, and the header of the log without them. */
 export interface ReleasedFiles {

@@ -15,9 +15,14 @@
  *        two calls.
  */
 import { type BatchBuffer, batchBytes, batchColumns, batchFixedBytes } from '../format/batch-layout.ts'
-import { BATCH_SIZES_MAX, FREED_BYTES_MAX } from '../util/limits.ts'
+import { MEMTABLE_BYTES_MAX } from '../util/limits.ts'
 import { FLAG, REQUEST, REQUEST_WORDS } from './kernel.ts'
 import type { ParsedBatch, ParseResult, ParseTask, ParseTaskGroup } from './parse-task.ts'
+
+/** Sizes of last batches that are remembered, by pool, kind and magnitude of the body. */
+const BATCH_SIZES_MAX = 32_768
+/** Bytes of unused batch memory that waits for parse tasks: a flush of all memtables frees it. */
+export const FREED_BYTES_MAX = MEMTABLE_BYTES_MAX
 
 /** An event of a few hundred bytes takes about 800: thousands of pools post one at a time. */
 const SMALLEST_BYTES = 512

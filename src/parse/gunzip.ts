@@ -10,8 +10,11 @@
  */
 import { constants, createGunzip, type Gunzip, gunzipSync } from 'node:zlib'
 import { BodyBroken } from '../util/errors.ts'
-import { BODY_BYTES_MAX, INFLATED_PIECE_BYTES } from '../util/limits.ts'
+import { BODY_BYTES_MAX, KiB } from '../util/limits.ts'
 import { DOCUMENT, describeDocument } from './event-error.ts'
+
+/** Decoded bytes that the thread of an import makes at once. */
+export const INFLATED_PIECE_BYTES = 128 * KiB
 
 /** The pieces of a body, each valid until the next one is asked for. */
 export type Pieces = AsyncIterable<Uint8Array>

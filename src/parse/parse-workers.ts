@@ -9,11 +9,17 @@ import { availableParallelism } from 'node:os'
 import type * as PiscinaPackage from 'piscina'
 import type { Piscina } from 'piscina'
 import { assert } from '../util/assert.ts'
-import { FREED_TRIM_MS, PARSE_TASKS_PER_WORKER_MAX, PARSE_WORKERS_MAX } from '../util/limits.ts'
 import { loadPackage } from '../util/load-package.ts'
 import type { KernelChoice } from '../util/native.ts'
 import type { BatchBuffers } from './batch-buffers.ts'
 import type { ParseResult, ParseTask } from './parse-task.ts'
+
+/** Parse tasks per parse worker without an answer: one runs, one waits. More requests gather. */
+const PARSE_TASKS_PER_WORKER_MAX = 2
+/** Parse workers, whatever the machine has. */
+const PARSE_WORKERS_MAX = 16
+/** Time after which batch memory that no parse task took is left to the garbage collector. */
+const FREED_TRIM_MS = 10_000
 
 export interface ParseWorkersData {
   readonly kernel: KernelChoice

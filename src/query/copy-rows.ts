@@ -7,12 +7,18 @@ import { join } from 'node:path'
 import type { PoolSchema } from '../format/schema.ts'
 import type { QuerySegment } from '../index/index-types.ts'
 import { assert } from '../util/assert.ts'
-import { EXPORT_ROW_GROUP_BYTES, ROW_GROUP_ROWS } from '../util/limits.ts'
+import { MiB, ROW_GROUP_ROWS } from '../util/limits.ts'
 import { exportFile, isLeftCopy, spillFolder } from '../util/paths.ts'
 import type { CopiedFile, SegmentGroup } from './arrow/export-stream.ts'
 import { countLiveRows } from './duckdb/live-rows.ts'
 import type { CopyTarget, ParquetTarget, QueryEngine } from './plan/query-task.ts'
 import type { WrittenSelection } from './selection.ts'
+
+/**
+ * Compressed bytes of a row group in an exported Parquet file, besides ROW_GROUP_ROWS. Each DuckDB
+ * thread holds about ten times that. A row group has at least 2,048 rows, DuckDB's minimum.
+ */
+const EXPORT_ROW_GROUP_BYTES = 4 * MiB
 
 /** Who copies, and where. */
 interface CopyDeps {

@@ -16,7 +16,7 @@ import { highestFlushed } from '../log/read-log.ts'
 import { must } from '../util/assert.ts'
 import { disk } from '../util/disk.ts'
 import { CannotRun, Unavailable } from '../util/errors.ts'
-import { BACKUP_LINE_BYTES_MAX } from '../util/limits.ts'
+import { MiB } from '../util/limits.ts'
 import { say, warn } from '../util/say.ts'
 import type { BackupLine } from './backup/backup-client.ts'
 import { whyNotTo } from './backup/backup-folder.ts'
@@ -28,6 +28,9 @@ import { type Offline, openOffline } from './offline.ts'
 import { withCopyProgress } from './progress.ts'
 import { postToServer } from './running-server.ts'
 import { inspectLog } from './stopped-folder.ts'
+
+/** Bytes of a line of a running backup's answer; a longer line does not come from Weir. */
+const BACKUP_LINE_BYTES_MAX = 1 * MiB
 
 /** Runs `weir backup`. The exit code is 1 where the backup is incomplete. */
 export async function backup({ config, positionals, flags }: CommandInput): Promise<number> {

@@ -26,12 +26,17 @@ import {
 import { wallMs } from '../util/clock.ts'
 import { disk } from '../util/disk.ts'
 import { CannotRun } from '../util/errors.ts'
-import { EXPORT_COPY_MS_MAX, EXPORT_FILE_MS_MAX, PROGRESS_CHECK_MS } from '../util/limits.ts'
+import { EXPORT_COPY_MS_MAX } from '../util/limits.ts'
 import { exportFile } from '../util/paths.ts'
 import { note } from '../util/say.ts'
 import { checkOut, inNewFile, into, piecesOf, print, publish } from './export-out.ts'
 import { type Offline, openOffline } from './offline.ts'
 import { withProgress } from './progress.ts'
+
+/** Time for a whole export as Parquet, which is one statement. */
+const EXPORT_FILE_MS_MAX = 24 * 3_600_000
+/** Interval at which the size of an export is checked for its progress. */
+const PROGRESS_CHECK_MS = 250
 
 const FORMATS = ['parquet', 'arrow', 'ndjson', 'csv'] as const
 const COMPRESSIONS = ['zstd', 'snappy', 'gzip', 'none'] as const

@@ -8,9 +8,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { monotonicMs } from '../util/clock.ts'
 import { CannotRun } from '../util/errors.ts'
-import { FOLLOW_LOST_MS_MAX, FOLLOW_POLL_MS, JOBS_LISTED_MAX } from '../util/limits.ts'
+import { JOBS_LISTED_MAX } from '../util/limits.ts'
 import type { JobsPage, ListRequest, ShownJob } from './manage-jobs.ts'
 import { NoAnswer } from './running-server.ts'
+
+/** Interval at which `weir jobs --follow` asks. A job's progress changes as often. */
+const FOLLOW_POLL_MS = 1_000
+/** Time for which `weir jobs --follow` waits for a server that does not answer. */
+const FOLLOW_LOST_MS_MAX = 600_000
 
 /** Gets one page of jobs. Rejects with NoAnswer where the server may answer later. */
 export type AskJobs = (request: ListRequest) => Promise<JobsPage>

@@ -14,14 +14,7 @@ import { CLEAN, type CommandInput, DAMAGED } from '../database/command.ts'
 import { must } from '../util/assert.ts'
 import { disk } from '../util/disk.ts'
 import { CannotRun } from '../util/errors.ts'
-import {
-  FINGERPRINT_BYTES,
-  IMPORT_ERRORS_DEFAULT,
-  IMPORT_ERRORS_MAX,
-  IMPORT_TRIES_MAX,
-  IMPORT_WAIT_MS_MAX,
-  IMPORT_WAIT_MS_MIN,
-} from '../util/limits.ts'
+import { IMPORT_ERRORS_DEFAULT, IMPORT_ERRORS_MAX, MiB } from '../util/limits.ts'
 import { note, printable, say } from '../util/say.ts'
 import { withProgress } from './progress.ts'
 import { authorizationOf, baseOf } from './running-server.ts'
@@ -35,8 +28,15 @@ import {
   upload,
 } from './upload.ts'
 
+/** Tries of an import that brings no row further; then the command gives up. */
+const IMPORT_TRIES_MAX = 12
+/** Wait before the second try; each further one waits twice as long, up to IMPORT_WAIT_MS_MAX. */
+const IMPORT_WAIT_MS_MIN = 500
+const IMPORT_WAIT_MS_MAX = 15_000
+/** Bytes at the beginning and at the end of a file that tell it from others. */
+const FINGERPRINT_BYTES = 1 * MiB
+
 const DEFAULT_URL = 'http://127.0.0.1:8420'
-const MiB = 1024 * 1024
 
 interface Options {
   readonly server: Server

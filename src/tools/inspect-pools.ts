@@ -14,7 +14,7 @@ import { cutoffUs, inspectPool as inspectSegments } from '../store/compaction/pi
 import { wallMs } from '../util/clock.ts'
 import { crc32 } from '../util/crc32.ts'
 import { disk, readFile } from '../util/disk.ts'
-import { INSPECT_CHECKSUM_BYTES } from '../util/limits.ts'
+import { KiB } from '../util/limits.ts'
 import { poolFolder } from '../util/paths.ts'
 import { liveFooters, segmentFilesOf } from './check-segment.ts'
 import { withProgress } from './progress.ts'
@@ -28,6 +28,9 @@ import {
   readIndex,
   type StoppedFolder,
 } from './stopped-folder.ts'
+
+/** Bytes of a segment whose checksum `weir inspect` checks; of larger ones it checks the footer. */
+export const INSPECT_CHECKSUM_BYTES = 256 * KiB
 
 /** The flushed rows of a pool. null: not known without an index. */
 export interface PoolSummary {

@@ -7,7 +7,9 @@
  */
 import { resolvesWithin } from '../util/clock.ts'
 import { dieOf, STOP_SIGNALS, withoutEchoes } from '../util/end-process.ts'
-import { INTERRUPT_MS_MAX } from '../util/limits.ts'
+
+/** Time for a command to clean up after Ctrl-C; then it ends as a crash would. */
+const INTERRUPT_MS_MAX = 5_000
 
 type CleanUp = () => unknown
 

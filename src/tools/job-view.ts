@@ -3,12 +3,14 @@
  * users, so each is made printable.
  */
 import { JOB_KINDS } from '../catalog/documents/model.ts'
-import { FOLLOW_BARS_MAX } from '../util/limits.ts'
 import { note, printable, say } from '../util/say.ts'
 import { type JobsView, percentOf } from './follow-jobs.ts'
 import type { ShownJob } from './manage-jobs.ts'
 import { createBars } from './progress.ts'
 import { tableLines } from './text-tables.ts'
+
+/** Bars that `weir jobs --follow` draws. Further jobs are counted. */
+const FOLLOW_BARS_MAX = 10
 
 /** Lines of a table, one for each job. */
 export function jobTable(jobs: readonly ShownJob[]): string[] {

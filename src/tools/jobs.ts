@@ -5,7 +5,6 @@
 import { CLEAN, type CommandInput, DAMAGED } from '../database/command.ts'
 import { must } from '../util/assert.ts'
 import { CannotRun } from '../util/errors.ts'
-import { FOLLOW_ANSWER_MS_MAX } from '../util/limits.ts'
 import { printable, say } from '../util/say.ts'
 import { askCatalog, checked } from './ask-catalog.ts'
 import { type AskJobs, allJobs, followJobs } from './follow-jobs.ts'
@@ -13,6 +12,9 @@ import { barsView, jobTable, jobText, linesView } from './job-view.ts'
 import { JOBS, type JobsPage, type ListRequest, listJobs, type ShownJob } from './manage-jobs.ts'
 import { askServer } from './running-server.ts'
 import { openStopped, readCatalog } from './stopped-folder.ts'
+
+/** Time for an answer to `weir jobs --follow`; then the server is asked again. */
+const FOLLOW_ANSWER_MS_MAX = 30_000
 
 /** Runs `weir jobs`. The exit code is 1 where a followed job FAILED. */
 export async function jobs(input: CommandInput): Promise<number> {

@@ -25,12 +25,14 @@ import { disk } from '../util/disk.ts'
 import { endNow } from '../util/end-process.ts'
 import { CannotRun, Unavailable } from '../util/errors.ts'
 import { armCrash, setFaults } from '../util/fault-injection.ts'
-import { OFFLINE_FLUSH_MS_MAX } from '../util/limits.ts'
 import { type Paths, poolFolder } from '../util/paths.ts'
 import { errorText, note, warn } from '../util/say.ts'
 import { cleanUpNow } from './interrupts.ts'
 import { withProgress } from './progress.ts'
 import { findPool, inspectLog, openStopped, type StoppedFolder } from './stopped-folder.ts'
+
+/** Time for a command on a stopped folder to flush what it replayed. The log still has the rows. */
+const OFFLINE_FLUSH_MS_MAX = 600_000
 
 /** An open folder. The process holds its lock until `close`. */
 export interface Offline {

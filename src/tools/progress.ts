@@ -5,11 +5,13 @@
  */
 import type * as CliProgress from 'cli-progress'
 import { monotonicMs } from '../util/clock.ts'
-import { PROGRESS_LINE_MS } from '../util/limits.ts'
 import { loadPackage } from '../util/load-package.ts'
 import { note, printable } from '../util/say.ts'
 import type { CopyProgress } from './backup/copy-file.ts'
 import { whenInterrupted } from './interrupts.ts'
+
+/** Interval of a command's progress lines where standard error is no terminal. */
+const PROGRESS_LINE_MS = 5_000
 
 export interface Progress {
   /** Shows `done` of `of` units; `of` may grow. `what` names the unit or the current one. */

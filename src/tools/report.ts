@@ -1,7 +1,9 @@
 /** The result of a check: findings are damage, notes are not. */
 import { Damaged } from '../util/errors.ts'
-import { FINDINGS_TOLD_MAX } from '../util/limits.ts'
 import { countText } from './text-tables.ts'
+
+/** Findings that `weir verify` prints one by one; it counts further ones. */
+export const FINDINGS_TOLD_MAX = 1_000
 
 /** One damaged place. */
 export interface Finding {

@@ -13,7 +13,7 @@ import { lockNewFolder, readNames } from '../util/data-folder.ts'
 import { type Disk, readFile, disk as realDisk, syncFolder, writeDurably } from '../util/disk.ts'
 import { asDamage, CannotRun, Damaged } from '../util/errors.ts'
 import { armCrash, crashPoint } from '../util/fault-injection.ts'
-import { BACKUP_FILE_BYTES_MAX } from '../util/limits.ts'
+import { MiB } from '../util/limits.ts'
 import { BACKUP_FILE, type Paths, pathsOf } from '../util/paths.ts'
 import { note, say, warn } from '../util/say.ts'
 import {
@@ -40,6 +40,9 @@ import {
 } from './backup/copy-file.ts'
 import { whenInterrupted } from './interrupts.ts'
 import { withCopyProgress } from './progress.ts'
+
+/** Bytes of the file BACKUP, which is parsed in memory: 150 a file, so over a million segments. */
+const BACKUP_FILE_BYTES_MAX = 256 * MiB
 
 /** Runs `weir restore`. The exit code is 1 where the backup is incomplete. */
 export async function restore({ config, positionals, flags }: CommandInput): Promise<number> {

@@ -1,6 +1,8 @@
 /** Tables and numbers of commands, as people read them. */
-import { POOLS_NAMED_MAX } from '../util/limits.ts'
 import { printable } from '../util/say.ts'
+
+/** Pools that a message about an unknown pool names. */
+export const POOLS_NAMED_MAX = 10
 
 /** A cell of a table. Numbers are aligned right. */
 type Cell = string | number

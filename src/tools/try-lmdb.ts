@@ -6,8 +6,10 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fromWire, type WireError } from '../util/errors.ts'
-import { PROBE_MS_MAX } from '../util/limits.ts'
 import type { KernelChoice } from '../util/native.ts'
+
+/** Time for the process that reads a whole index to see whether it is damaged. */
+const PROBE_MS_MAX = 3_600_000
 
 /** The question to the process, its one argument. */
 export interface LmdbQuestion {

@@ -10,10 +10,12 @@ import { chmodSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Disk, disk, type FileHandle, readFile, removeFolder, replaceFile, syncFolder } from './disk.ts'
 import { CannotRun, Damaged } from './errors.ts'
-import { FORMAT_FILE_BYTES_MAX } from './limits.ts'
 import { findLmdbDamage } from './lmdb-file.ts'
 import { BACKUP_FILE, LMDB_FILES, type Paths, UNFINISHED_BACKUP_FILE } from './paths.ts'
 import { printable, warn } from './say.ts'
+
+/** Bytes of the file FORMAT: `weir`, a number of any likely length, a line break. */
+const FORMAT_FILE_BYTES_MAX = 64
 
 /**
  * Version of the whole folder. 2: the catalog's secrets are sealed, and a schema may name its key.

@@ -8,8 +8,16 @@
 import * as fs from 'node:fs'
 import { dirname, join } from 'node:path'
 import { asDamage, Damaged } from './errors.ts'
-import { DIRECT_WRITE_BYTES_MIN, WHOLE_FILE_BYTES_MAX } from './limits.ts'
+import { MiB } from './limits.ts'
 import { tryNative } from './native.ts'
+
+/**
+ * Bytes of a segment's file that is written past the page cache. Readers that ask for a flush read
+ * its files at once, and those are small (decision 0021).
+ */
+export const DIRECT_WRITE_BYTES_MIN = 1 * MiB
+/** Bytes of a file that is read as a whole. Log and delete files are much smaller. */
+const WHOLE_FILE_BYTES_MAX = 2 * 1024 * MiB
 
 /** An open file. */
 export type FileHandle = number

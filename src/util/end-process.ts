@@ -2,7 +2,9 @@
 import { constants } from 'node:os'
 import { isMainThread } from 'node:worker_threads'
 import { monotonicMs } from './clock.ts'
-import { SIGNAL_ECHO_MS } from './limits.ts'
+
+/** Time in which a second signal is a copy of the first, which npm forwarded. */
+export const SIGNAL_ECHO_MS = 300
 
 /** The signals that ask a process to stop. */
 export const STOP_SIGNALS = ['SIGINT', 'SIGTERM'] as const

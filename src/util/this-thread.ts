@@ -7,9 +7,13 @@ import { constants, getPriority, setPriority } from 'node:os'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { assert } from './assert.ts'
-import { NICE_POOL_MS_MAX } from './limits.ts'
 import { tryNative } from './native.ts'
 import { warn } from './say.ts'
+
+/**
+ * Time for all threads of libuv's pool to set their nice value at the start. It takes about 1 ms.
+ */
+const NICE_POOL_MS_MAX = 2_000
 
 /** Linux keeps 15 bytes of a thread's name. */
 const NAME_BYTES_MAX = 15

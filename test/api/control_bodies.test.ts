@@ -3,9 +3,8 @@
  * sender is known.
  */
 import { expect, test } from 'vitest'
+import { CONTROL_INCOMPLETE_BYTES_MAX, CONTROL_INCOMPLETE_MAX } from '../../src/api/control.ts'
 import {
-  CONTROL_INCOMPLETE_BYTES_MAX,
-  CONTROL_INCOMPLETE_MAX,
   CONTROL_REQUESTS_MAX,
   GRAPHQL_BODY_BYTES_MAX,
   TINY_CHUNK_BYTES,

@@ -4,16 +4,11 @@
  */
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
+import { IMPORTS_ADMIN_MIN, IMPORTS_PER_APPLICATION_MAX } from '../../src/api/imports.ts'
+import { UPLOAD_HELD_BYTES } from '../../src/api/upload-body.ts'
 import type { Scope } from '../../src/catalog/documents/model.ts'
 import { Unavailable } from '../../src/util/errors.ts'
-import {
-  EVENTS_MAX,
-  IMPORT_BATCHES_MAX,
-  IMPORTS_ADMIN_MIN,
-  IMPORTS_MAX,
-  IMPORTS_PER_APPLICATION_MAX,
-  UPLOAD_HELD_BYTES,
-} from '../../src/util/limits.ts'
+import { EVENTS_MAX, IMPORT_BATCHES_MAX, IMPORTS_MAX } from '../../src/util/limits.ts'
 import { expectProblem } from '../path/client.ts'
 import { type Answer, type Ask, ask, head, Raw } from './client.ts'
 import { api, fake, gate, ingestSchemaOf, startForEachTest, until } from './fake.ts'

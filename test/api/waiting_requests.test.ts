@@ -4,11 +4,11 @@
  */
 import { Agent } from 'node:http'
 import { expect, test } from 'vitest'
+import { EVENT_ERRORS_PER_TURN } from '../../src/api/ingest-answer.ts'
 import { REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParseTask } from '../../src/parse/parse-task.ts'
 import { Unavailable } from '../../src/util/errors.ts'
 import {
-  EVENT_ERRORS_PER_TURN,
   PARSE_TASK_BYTES_MAX,
   PARSE_TASK_GATHERED_BYTES,
   PARSE_TASK_GATHERED_REQUESTS,

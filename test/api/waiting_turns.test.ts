@@ -4,13 +4,8 @@
  */
 import { expect, test } from 'vitest'
 import type { Admission } from '../../src/api/admission.ts'
-import { IngestRequest, Waiting } from '../../src/api/body-memory.ts'
-import {
-  BODY_BYTES_MAX,
-  SMALL_BODY_BYTES_MAX,
-  WAITING_BYTES_MAX,
-  WAITING_REQUESTS_MAX,
-} from '../../src/util/limits.ts'
+import { IngestRequest, SMALL_BODY_BYTES_MAX, Waiting } from '../../src/api/body-memory.ts'
+import { BODY_BYTES_MAX, WAITING_BYTES_MAX, WAITING_REQUESTS_MAX } from '../../src/util/limits.ts'
 
 function requestOf(pool: number, bytes: number, complete = false): IngestRequest {
   const request = new IngestRequest({ target: { poolNumber: pool } } as Admission, undefined as never)

@@ -5,17 +5,17 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { GuessThrottle } from '../../src/catalog/access/guess-throttle.ts'
-import { createTokens } from '../../src/catalog/access/token.ts'
-import type { Application } from '../../src/catalog/documents/model.ts'
-import { networkOf } from '../../src/util/addresses.ts'
 import {
   GUESS_WAIT_MS_MAX,
   GUESSES_APPLICATION_FREE,
   GUESSES_FREE,
   GUESSES_KEYS_MAX,
-  GUESSES_WAITING_MAX,
-} from '../../src/util/limits.ts'
+  GuessThrottle,
+} from '../../src/catalog/access/guess-throttle.ts'
+import { createTokens } from '../../src/catalog/access/token.ts'
+import type { Application } from '../../src/catalog/documents/model.ts'
+import { networkOf } from '../../src/util/addresses.ts'
+import { GUESSES_WAITING_MAX } from '../../src/util/limits.ts'
 
 const APPLICATION = 'APP1'
 const EVIL = '198.51.100.1'

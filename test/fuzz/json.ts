@@ -3,8 +3,9 @@
  * differ. Texts are built by hand, not with JSON.stringify, so that spaces, escapes, duplicates and
  * odd numbers occur.
  */
+
+import { KEY_COLUMNS_MAX } from '../../src/catalog/change/table-settings.ts'
 import { COLUMN_TYPES, type ColumnType, KEY_RECEIVED_AT, type PoolSchema } from '../../src/format/schema.ts'
-import { KEY_COLUMNS_MAX } from '../../src/util/limits.ts'
 import type { Random } from './random.ts'
 
 /** Names that events and schemas share, odd ones among them. */

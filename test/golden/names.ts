@@ -8,8 +8,8 @@ import { readStore } from '../../src/catalog/lmdb/catalog-store.ts'
 import { readParquetFooter } from '../../src/format/parquet-footer.ts'
 import { after, TAG } from '../../src/index/index-entry.ts'
 import { openLmdbStore } from '../../src/index/index-store-lmdb.ts'
+import { INDEX_MAP_BYTES } from '../../src/index/open-index.ts'
 import { disk } from '../../src/util/disk.ts'
-import { INDEX_MAP_BYTES } from '../../src/util/limits.ts'
 
 /** Entries of a kind that are looked at. */
 const ENTRIES_MAX = 10_000

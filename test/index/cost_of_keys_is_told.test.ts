@@ -1,7 +1,6 @@
 /** A commit with enough keys reports the time that each key took. */
 import { describe, expect, test } from 'vitest'
-import { createIndex } from '../../src/index/key-index.ts'
-import { KEY_COST_KEYS_MIN } from '../../src/util/limits.ts'
+import { createIndex, KEY_COST_KEYS_MIN } from '../../src/index/key-index.ts'
 import { temporaryFolder } from '../util/server.ts'
 import { MAP_BYTES, metaOf, runOf, STORES } from './flushes.ts'
 

@@ -8,11 +8,15 @@ import { createRewriteJob } from '../../src/catalog/change/change-rewrite.ts'
 import { createWebhookSource } from '../../src/catalog/change/change-source.ts'
 import type { Pool, RewriteJob } from '../../src/catalog/documents/model.ts'
 import type { QuerySegment } from '../../src/index/index-types.ts'
-import { reservationsOf, rewriteRunner } from '../../src/jobs/rewrite-rows.ts'
+import {
+  JOB_ENGINE_TRIES_MAX,
+  JOB_PROGRESS_MS,
+  reservationsOf,
+  rewriteRunner,
+} from '../../src/jobs/rewrite-rows.ts'
 import type { QueryTask } from '../../src/query/plan/query-task.ts'
 import type { Rewrite, RewriteOutcome } from '../../src/store/compaction/compaction-types.ts'
 import { SegmentDamaged, SegmentsDisagree, Unavailable } from '../../src/util/errors.ts'
-import { JOB_ENGINE_TRIES_MAX, JOB_PROGRESS_MS } from '../../src/util/limits.ts'
 import { type Folder, makeFolder } from '../catalog/folder.ts'
 import { segment as metaOf } from '../store/compaction/random-manifests.ts'
 

@@ -2,7 +2,8 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { listFolder } from '../../src/log/log-folder.ts'
-import { GROUP_BYTES_MAX, LOG_FILE_BYTES_MIN, SPARE_FILES_MIN } from '../../src/util/limits.ts'
+import { SPARE_FILES_MIN } from '../../src/log/spare-thread.ts'
+import { GROUP_BYTES_MAX, LOG_FILE_BYTES_MIN } from '../../src/util/limits.ts'
 import { MemoryDisk } from '../util/memory-disk.ts'
 import { FOLDER, openOn, recover, spanOf } from './log.ts'
 

@@ -6,11 +6,10 @@
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { RECORD_HEADER_BYTES } from '../../src/format/log-record.ts'
-import { BatchBuffers, bufferBytes, takeFitting } from '../../src/parse/batch-buffers.ts'
+import { BatchBuffers, bufferBytes, FREED_BYTES_MAX, takeFitting } from '../../src/parse/batch-buffers.ts'
 import { FLAG, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParseResult, ParseTask } from '../../src/parse/parse-task.ts'
 import { createTaskRunner } from '../../src/parse/run-task.ts'
-import { FREED_BYTES_MAX } from '../../src/util/limits.ts'
 import { schemaOf } from './reading.ts'
 
 const schema = schemaOf([{ type: 'STRING' }])

@@ -1,7 +1,8 @@
 /** The native kernel repeats four limits: each must be that of limits.ts. */
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
-import { BODY_BYTES_MAX, DEPTH_MAX, EVENTS_MAX, KEY_PART_BYTES_MAX } from '../../src/util/limits.ts'
+import { KEY_PART_BYTES_MAX } from '../../src/format/key.ts'
+import { BODY_BYTES_MAX, DEPTH_MAX, EVENTS_MAX } from '../../src/util/limits.ts'
 
 const SCHEMA_H = new URL('../../../src/parse/native/schema.h', import.meta.url)
 

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { must } from '../../src/util/assert.ts'
-import { SIGNAL_ECHO_MS } from '../../src/util/limits.ts'
+import { SIGNAL_ECHO_MS } from '../../src/util/end-process.ts'
 import { Raw } from '../api/client.ts'
 import { spawnServer, startServer, temporaryFolder } from '../util/server.ts'
 

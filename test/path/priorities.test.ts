@@ -8,7 +8,8 @@
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { BACKGROUND_NICE, MERGE_NICE, QUERY_NICE } from '../../src/util/limits.ts'
+import { MERGE_NICE } from '../../src/app/server.ts'
+import { BACKGROUND_NICE, QUERY_NICE } from '../../src/util/limits.ts'
 import {
   fetchToken,
   queryProcess,

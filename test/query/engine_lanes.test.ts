@@ -7,12 +7,11 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import type { Propeller } from '../../src/catalog/documents/model.ts'
 import { openBatches } from '../../src/query/arrow/copied-batches.ts'
-import { type CopySegments, recordBatches } from '../../src/query/arrow/export-stream.ts'
+import { type CopySegments, EXPORT_GROUP_ROWS, recordBatches } from '../../src/query/arrow/export-stream.ts'
 import { copyRows } from '../../src/query/copy-rows.ts'
 import type { EngineOptions } from '../../src/query/duckdb/engine-client.ts'
 import type { CopyTarget, QueryDone, QueryEngine, QueryTask } from '../../src/query/plan/query-task.ts'
 import type { WrittenSelection } from '../../src/query/selection.ts'
-import { EXPORT_GROUP_ROWS } from '../../src/util/limits.ts'
 import { schemaOf, TestPool } from './pool.ts'
 
 const schema = schemaOf([['n', 'INT64']])

@@ -5,11 +5,10 @@
 import { afterAll, expect, test } from 'vitest'
 import { openBatches } from '../../src/query/arrow/copied-batches.ts'
 import { linesOf } from '../../src/query/arrow/export-formats.ts'
-import { recordBatches, type SegmentGroup } from '../../src/query/arrow/export-stream.ts'
+import { EXPORT_GROUP_ROWS, recordBatches, type SegmentGroup } from '../../src/query/arrow/export-stream.ts'
 import { copyRows } from '../../src/query/copy-rows.ts'
 import { newContext } from '../../src/query/plan/plan-context.ts'
 import { planSelection, type WrittenSelection, writeSelection } from '../../src/query/selection.ts'
-import { EXPORT_GROUP_ROWS } from '../../src/util/limits.ts'
 import { integersFrom, newSeed } from '../util/random.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 

@@ -3,8 +3,12 @@
  */
 import { describe, expect, test } from 'vitest'
 import type { MemtableEntry } from '../../src/store/flush/memtable.ts'
-import { type RecentFlush, RecentFlushes } from '../../src/store/flush/recent-flushes.ts'
-import { RECENT_FLUSH_ENTRIES_MAX, RECENT_FLUSH_ROWS_MAX } from '../../src/util/limits.ts'
+import {
+  RECENT_FLUSH_ENTRIES_MAX,
+  type RecentFlush,
+  RecentFlushes,
+} from '../../src/store/flush/recent-flushes.ts'
+import { RECENT_FLUSH_ROWS_MAX } from '../../src/util/limits.ts'
 import { FlusherHarness, settle } from './flusher-harness.ts'
 import { randomOf } from './rows.ts'
 

@@ -3,10 +3,9 @@
  * and memory.
  */
 import { describe, expect, test } from 'vitest'
-import { shareOf } from '../../src/store/flush/flush-policy.ts'
+import { FLUSH_AGE_MS, shareOf } from '../../src/store/flush/flush-policy.ts'
+import { FLUSH_TICK_MS } from '../../src/store/flush/flusher.ts'
 import {
-  FLUSH_AGE_MS,
-  FLUSH_TICK_MS,
   FLUSHES_MAX,
   FLUSHES_SMALL,
   LOG_UNFLUSHED_BYTES,

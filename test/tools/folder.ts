@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url'
 import { expect } from 'vitest'
 import type { KeyTxn } from '../../src/index/index-store.ts'
 import { openLmdbStore } from '../../src/index/index-store-lmdb.ts'
-import { INDEX_MAP_BYTES } from '../../src/util/limits.ts'
+import { INDEX_MAP_BYTES } from '../../src/index/open-index.ts'
 import { events, KEYED } from '../path/damage.ts'
 import { send, startServer, type TestServer, temporaryFolder } from '../util/server.ts'
 

@@ -4,7 +4,7 @@
  */
 import { statSync } from 'node:fs'
 import { beforeAll, expect, test } from 'vitest'
-import { INSPECT_CHECKSUM_BYTES } from '../../src/util/limits.ts'
+import { INSPECT_CHECKSUM_BYTES } from '../../src/tools/inspect-pools.ts'
 import { events, flipBit, KEYED, segmentsOf } from '../path/damage.ts'
 import { send, startServer } from '../util/server.ts'
 import { weir } from './folder.ts'

@@ -8,8 +8,7 @@ import { closeSync, constants, mkdtempSync, openSync, readFileSync, rmSync, stat
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { disk, writeDirect, writeDurably } from '../../src/util/disk.ts'
-import { DIRECT_WRITE_BYTES_MIN } from '../../src/util/limits.ts'
+import { DIRECT_WRITE_BYTES_MIN, disk, writeDirect, writeDurably } from '../../src/util/disk.ts'
 import { tryNative } from '../../src/util/native.ts'
 
 /** A folder beside the build, because /tmp is often a tmpfs, which is only page cache. */

@@ -26,11 +26,9 @@ import {
 } from '../../query/check-texts.ts'
 import {
   GRAPHQL_INPUT_CHARACTERS_MAX,
-  GRAPHQL_INSPECTED_PER_VALUE,
   GRAPHQL_MUTATIONS_MAX,
   GRAPHQL_QUERIES_MAX,
   GRAPHQL_SCHEMA_VALUES_MAX,
-  GRAPHQL_UNCUT_VALUES,
   GRAPHQL_VALUES_MAX,
 } from '../../util/limits.ts'
 import type { FieldCounter } from './document.ts'
@@ -44,6 +42,13 @@ import {
   isObjectType,
 } from './library.ts'
 import { inSlices, later, type Slices } from './share.ts'
+
+/** List items that GraphQL inspects per value charged. */
+const GRAPHQL_INSPECTED_PER_VALUE = 16
+/**
+ * Values after which the next list is resolved item by item, so that it can be interrupted: 0.5 ms.
+ */
+const GRAPHQL_UNCUT_VALUES = 256
 
 /** One mutation that ran: who did what to which object, and how it ended. */
 export interface AuditEntry {

@@ -12,9 +12,7 @@ import type {
 } from 'graphql'
 import { must } from '../../util/assert.ts'
 import {
-  GRAPHQL_CACHED_CHARACTERS_MAX,
   GRAPHQL_DEPTH_MAX,
-  GRAPHQL_DOCUMENTS_CACHED,
   GRAPHQL_FIELDS_MAX,
   GRAPHQL_FRAGMENTS_MAX,
   GRAPHQL_LINES_MAX,
@@ -24,9 +22,15 @@ import {
   GRAPHQL_SPREAD_FIELDS_MAX,
   GRAPHQL_SPREADS_MAX,
   GRAPHQL_TOKENS_MAX,
+  KiB,
 } from '../../util/limits.ts'
 import { badRequest, takePositions } from './errors.ts'
 import { GraphQLError, Kind, Lexer, parse, Source, TokenKind, validate } from './library.ts'
+
+/** Validated documents in the cache. The least recently used goes first. */
+const GRAPHQL_DOCUMENTS_CACHED = 128
+/** Characters of a document in that cache; longer ones are not cached. */
+const GRAPHQL_CACHED_CHARACTERS_MAX = 32 * KiB
 
 const VALIDATION_ERRORS_MAX = 20
 

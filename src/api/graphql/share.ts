@@ -9,13 +9,16 @@
 import { assert, must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { FairQueue } from '../../util/fair-queue.ts'
-import {
-  GRAPHQL_APPLICATION_REQUESTS_MAX,
-  GRAPHQL_CREDIT_MS,
-  GRAPHQL_REQUESTS_MAX,
-  GRAPHQL_SHARE,
-  GRAPHQL_SLICE_MS,
-} from '../../util/limits.ts'
+import { GRAPHQL_APPLICATION_REQUESTS_MAX, GRAPHQL_REQUESTS_MAX } from '../../util/limits.ts'
+
+/** Time after which GraphQL pauses inside a list, so that other work gets a turn. */
+export const GRAPHQL_SLICE_MS = 5
+/** Share of the main thread that GraphQL may take over time. */
+export const GRAPHQL_SHARE = 0.5
+/**
+ * Time that GraphQL may use before its share counts, so that the requests of one page do not wait.
+ */
+export const GRAPHQL_CREDIT_MS = 20
 
 /** The share of all requests together. */
 export class MainThreadShare {

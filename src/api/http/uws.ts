@@ -4,13 +4,7 @@ import type { HttpRequest, HttpResponse, us_listen_socket, us_socket } from 'uWe
 import { createServer } from 'node:net'
 import { assert } from '../../util/assert.ts'
 import type { Refusal } from '../../util/errors.ts'
-import {
-  SMALL_ANSWER_LENGTH,
-  SMALL_ANSWERS_CHECKED,
-  STREAM_BACKED_BYTES,
-  STREAM_PROBE_BYTES,
-  STREAM_WRITE_BYTES,
-} from '../../util/limits.ts'
+import { CORK_BYTES, KiB, SMALL_ANSWER_LENGTH, STREAM_BACKED_BYTES } from '../../util/limits.ts'
 import type { Reply } from '../api-types.ts'
 import type { Connections } from '../connections.ts'
 import { type DataHandler, headText, nothing, Responder } from '../responder.ts'
@@ -25,6 +19,19 @@ import {
   refuseMethod,
   type Transport,
 } from './transport.ts'
+
+/**
+ * Share of small answers that check whether earlier ones are still in memory. The choice is random,
+ * so no client can evade it. A client that reads nothing leaves 16 answers on average.
+ */
+const SMALL_ANSWERS_CHECKED = 1 / 16
+/**
+ * Bytes of a stream handed to the socket at once; the rest waits in memory. With its frame and the
+ * end of the head it must fit in CORK_BYTES.
+ */
+export const STREAM_WRITE_BYTES = CORK_BYTES - 256
+/** Bytes handed to such a socket first, to learn whether the waiting bytes have gone. */
+export const STREAM_PROBE_BYTES = 1 * KiB
 
 /** LIBUS_LISTEN_EXCLUSIVE_PORT; the package's types leave out both it and this form of listen(). */
 const EXCLUSIVE_PORT = 1

@@ -11,18 +11,33 @@
  */
 import { createHash } from 'node:crypto'
 import { networkOf } from '../../util/addresses.ts'
-import {
-  GUESS_ADDRESS_INTERVAL_MS,
-  GUESS_APPLICATION_INTERVAL_MS,
-  GUESS_INTERVAL_MS,
-  GUESS_WAIT_MS_MAX,
-  GUESSES_ADDRESS_FREE,
-  GUESSES_APPLICATION_FREE,
-  GUESSES_FREE,
-  GUESSES_KEYS_MAX,
-  GUESSES_WAITING_MAX,
-} from '../../util/limits.ts'
+import { GUESSES_WAITING_MAX } from '../../util/limits.ts'
 import { RateLimiter } from '../../util/rate-limiter.ts'
+
+/**
+ * Wrong secrets of one application from one address that are answered at once. People mistype, and
+ * several clients start together.
+ */
+export const GUESSES_FREE = 10
+/**
+ * Interval of further checks for that pair. Ten a second are 864,000 a day; 16 random characters
+ * take 10^20 days.
+ */
+const GUESS_INTERVAL_MS = 100
+/** Wrong secrets from one address, for all applications, that are answered at once. */
+const GUESSES_ADDRESS_FREE = 50
+/** Interval of further checks for that address. */
+const GUESS_ADDRESS_INTERVAL_MS = 50
+/** Wrong secrets of one application, from all addresses, that are answered at once. */
+export const GUESSES_APPLICATION_FREE = 100
+/** Interval of further checks for that application, for addresses that have failed with it. */
+const GUESS_APPLICATION_INTERVAL_MS = 10
+/**
+ * Time for which a secret waits for its check; in a longer queue it is 429. Clients wait longer.
+ */
+export const GUESS_WAIT_MS_MAX = 5_000
+/** Addresses, applications, and pairs of both that are remembered: about 1 MiB each. */
+export const GUESSES_KEYS_MAX = 10_000
 
 /** One secret to check: the address that sent it, and the application that it names. */
 interface Try {

@@ -4,13 +4,15 @@
  */
 import { VERSION_TYPES } from '../../format/key.ts'
 import { RECEIVED_AT } from '../../format/schema.ts'
-import {
-  KEY_COLUMNS_MAX,
-  TABLE_SETTINGS_NAMES_MAX,
-  TABLE_SETTINGS_TEXT_BYTES_MAX,
-} from '../../util/limits.ts'
+import { TABLE_SETTINGS_NAMES_MAX, TABLE_SETTINGS_TEXT_BYTES_MAX } from '../../util/limits.ts'
 import type { BadRequest, TableSettingsGiven } from '../documents/catalog-types.ts'
 import type { NamedKey, Pool, PoolColumn, TableEngine, TableSettings } from '../documents/model.ts'
+
+/**
+ * Columns of a key. Eight texts of KEY_PART_BYTES_MAX make a key of 1,608 bytes; a key in LMDB has
+ * at most 1,978.
+ */
+export const KEY_COLUMNS_MAX = 8
 
 /** Engines as the API spells their input, and why the others are refused. */
 const REFUSED: Readonly<Record<string, string>> = {

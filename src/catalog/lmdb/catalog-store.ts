@@ -16,13 +16,16 @@ import type { RootDatabase } from 'lmdb'
 import { type Disk, disk, removeFolder, syncFolder } from '../../util/disk.ts'
 import { CannotRun, Damaged } from '../../util/errors.ts'
 import { crashPoint } from '../../util/fault-injection.ts'
-import { CATALOG_MAP_BYTES } from '../../util/limits.ts'
+import { MiB } from '../../util/limits.ts'
 import { checkLmdbPages, lastTransaction } from '../../util/lmdb-file.ts'
 import { loadPackage } from '../../util/load-package.ts'
 import { LMDB_FILES, secretKeyBeside } from '../../util/paths.ts'
 import type { Change, Entry } from '../documents/catalog-types.ts'
 import { DocumentSums } from './checksum.ts'
 import { isPlain, isSealed, makeSecretKey, openEntry, readSecretKey, sealEntry } from './seal.ts'
+
+/** LMDB map of the catalog: address space, not memory. */
+const CATALOG_MAP_BYTES = 4 * 1024 * MiB
 
 export interface Store {
   /** All documents, in key order. */

@@ -24,12 +24,19 @@ import { DuckDBInstance, type DuckDBType, DuckDBTypeId } from '../../util/duckdb
 import { isOutOfMemory } from '../../util/duckdb-errors.ts'
 import { applySettings } from '../../util/duckdb-settings.ts'
 import { BodyBroken, Unavailable } from '../../util/errors.ts'
-import { IMPORT_ROW_BYTES_MAX, PARQUET_MEMORY_BYTES, PARQUET_PLACE_BYTES } from '../../util/limits.ts'
+import { IMPORT_ROW_BYTES_MAX, KiB, PARQUET_MEMORY_BYTES } from '../../util/limits.ts'
 import { quoteText } from '../../util/sql.ts'
 import { type CallPort, serve } from '../../util/thread-server.ts'
 import { PARQUET_SMALLER, TOO_LONG } from './import-types.ts'
 import { type RowShape, type ShapeNode, shapeOf } from './row-shape.ts'
 import { ESTIMATED_INNER_BYTES, sumSql, weightSql } from './row-weight.ts'
+
+/**
+ * Weight of a row of a Parquet body that takes one of the 2,048 places of a chunk (row-weight.ts).
+ * So the rows of a chunk weigh at most 2 MiB. Their JSON takes up to 12 times that, and DuckDB
+ * holds it about five times.
+ */
+const PARQUET_PLACE_BYTES = 1 * KiB
 
 interface ParquetFile {
   /** Absolute. */

@@ -11,18 +11,23 @@ import { assert } from '../../util/assert.ts'
 import type { Callee } from '../../util/callee.ts'
 import { disk, isDiskError } from '../../util/disk.ts'
 import { BodyBroken, Unavailable } from '../../util/errors.ts'
-import {
-  PARQUET_DATA_BYTES_MAX,
-  PARQUET_HEAP_MIB,
-  QUERY_NICE,
-  SPOOL_CHECK_BYTES,
-  SPOOL_FREE_BYTES_MIN,
-} from '../../util/limits.ts'
+import { MiB, PARQUET_MEMORY_BYTES, QUERY_NICE, SPOOL_FREE_BYTES_MIN } from '../../util/limits.ts'
 import { startProcess } from '../../util/process-kit.ts'
 import type { Pieces } from '../gunzip.ts'
 import { type Done, type ImportOptions, PARQUET_SMALLER, type RowBatch, TOO_LONG } from './import-types.ts'
 import type { ParquetCalls } from './parquet-process.ts'
 import type { RowBatches } from './row-batches.ts'
+
+/** Bytes of a Parquet body between two looks at the free space. */
+const SPOOL_CHECK_BYTES = 16 * MiB
+/** Megabytes of JavaScript values in the process that reads a Parquet body: a chunk's events. */
+const PARQUET_HEAP_MIB = 256
+/**
+ * Bytes that the system gives the process that reads a Parquet body: the last resort, beyond what
+ * rows by their weight take. It counts addresses: 4,000 columns need 1.5 GiB of them, and 350 MB of
+ * memory.
+ */
+const PARQUET_DATA_BYTES_MAX = PARQUET_MEMORY_BYTES + 1_152 * MiB
 
 /** The batches of a Parquet body. A row's line is its number. */
 export async function* parquetBatches(

@@ -12,7 +12,9 @@
  */
 import { type ColumnType, PAYLOAD, type SchemaColumn } from '../../format/schema.ts'
 import { BodyBroken } from '../../util/errors.ts'
-import { IMPORT_COLUMNS_MAX } from '../../util/limits.ts'
+
+/** Columns of a CSV or Parquet file. Those beyond the pool's stand in the payload. */
+export const IMPORT_COLUMNS_MAX = 20_000
 
 /** A property of an event: a value, or an object with properties. */
 export interface ShapeNode {

@@ -9,7 +9,13 @@
  *   W-9  No frame takes a window above ZSTD_WINDOW_BYTES_MAX.
  */
 import { BodyBroken } from '../../util/errors.ts'
-import { ZSTD_WINDOW_BYTES_MAX } from '../../util/limits.ts'
+import { MiB } from '../../util/limits.ts'
+
+/**
+ * Window of a zstd frame, which the thread of an import holds. Levels up to 19 take at most this,
+ * and RFC 8878 asks decoders for it; levels 20 to 22 and --long take 32 to 128 MiB.
+ */
+const ZSTD_WINDOW_BYTES_MAX = 8 * MiB
 
 const MAGIC = 0xfd2f_b528
 /** The first of 16 magic numbers of frames that are skipped. */

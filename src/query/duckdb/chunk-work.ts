@@ -12,15 +12,22 @@
  */
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { Unavailable } from '../../util/errors.ts'
-import {
-  CHUNK_ROWS,
-  CHUNK_TEXT_BYTES_MAX,
-  CHUNK_WORK_MS_MAX,
-  CHUNK_WORK_NS_UNCHECKED,
-  TEXT_LENGTHS_CACHED_MAX,
-} from '../../util/limits.ts'
+import { CHUNK_ROWS, CHUNK_TEXT_BYTES_MAX } from '../../util/limits.ts'
 import { quoteName, quoteText } from '../../util/sql.ts'
 import type { TextWork } from '../plan/statement.ts'
+
+/**
+ * Time that the text operations of a statement may take for one chunk, at the slowest rates that
+ * were measured: DuckDB hears an interrupt only between chunks.
+ */
+const CHUNK_WORK_MS_MAX = 2_000
+/**
+ * Nanoseconds for a byte below which nothing is checked. A scanned chunk is at most a row group, of
+ * FLUSH_BYTES: 2 s.
+ */
+const CHUNK_WORK_NS_UNCHECKED = 30
+/** Files, and columns of files, of which the bytes of a chunk are known: some 200 bytes each. */
+const TEXT_LENGTHS_CACHED_MAX = 20_000
 
 /** The bytes of one column in a chunk of 2,048 rows. */
 interface ChunkBytes {

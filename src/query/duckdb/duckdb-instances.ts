@@ -13,13 +13,19 @@ import { disk } from '../../util/disk.ts'
 import { DuckDBInstance } from '../../util/duckdb.ts'
 import { firstLine } from '../../util/duckdb-errors.ts'
 import { applySettings } from '../../util/duckdb-settings.ts'
-import { QUERY_SPILL_BYTES_MAX } from '../../util/limits.ts'
+import { MiB } from '../../util/limits.ts'
 import { nativeFile } from '../../util/native.ts'
 import { spillFolder } from '../../util/paths.ts'
 import { warn } from '../../util/say.ts'
 import { quoteText } from '../../util/sql.ts'
 import { memoryBytesOf, threadsOf } from './duckdb-limits.ts'
 import type { EngineSettings } from './engine-calls.ts'
+
+/**
+ * Bytes that the queries of one propeller spill to data/tmp together; then they fail. A join of
+ * large tables could fill the disk otherwise, which ingest needs.
+ */
+const QUERY_SPILL_BYTES_MAX = 8 * 1024 * MiB
 
 /** A locked instance. */
 export interface Sandbox {

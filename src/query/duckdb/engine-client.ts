@@ -22,9 +22,7 @@ import type { EnsureWhole } from '../../store/check/segment-checks.ts'
 import { PROCESS_MEMORY } from '../../util/duckdb-errors.ts'
 import { Unavailable } from '../../util/errors.ts'
 import {
-  DELETION_VECTORS_BYTES_MAX,
-  PENALTY_IDLE_MS,
-  PENALTY_MEMORY_SHARE,
+  MiB,
   PENALTY_MS,
   PENALTY_RUNNING_MAX,
   QUERIES_RUNNING_MAX,
@@ -54,6 +52,17 @@ import { type EngineCallee, LOST } from './engine-process.ts'
 import { textParser } from './parse-texts.ts'
 import { Penalties } from './penalties.ts'
 import { segmentsOf } from './sent-segments.ts'
+
+/** Part of the query process's memory that the penalty process has: both fit into P-7. */
+const PENALTY_MEMORY_SHARE = 1 / 2
+/** The penalty process ends when it had no query for this long: idle it takes 30 MB of its own. */
+const PENALTY_IDLE_MS = 60_000
+/**
+ * Bytes of deletion vectors that the query process keeps: 8M deleted rows. Those that do not fit
+ * are sent with each query. The native module keeps as many bytes of its own sets; a pool with more
+ * is read by joins.
+ */
+const DELETION_VECTORS_BYTES_MAX = 32 * MiB
 
 /** The options of an engine. Only tests set those that have a default in limits.ts. */
 export interface EngineOptions {

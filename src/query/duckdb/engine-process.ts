@@ -15,18 +15,30 @@
 import type { Callee } from '../../util/callee.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import { Unavailable } from '../../util/errors.ts'
-import {
-  ENGINE_RESTART_MS_MAX,
-  ENGINE_RESTART_MS_MIN,
-  ENGINE_STEADY_MS,
-  QUERY_HEAP_MIB,
-  QUERY_NICE,
-} from '../../util/limits.ts'
+import { QUERY_NICE } from '../../util/limits.ts'
 import type { QueryProcessName } from '../../util/paths.ts'
 import { startProcess } from '../../util/process-kit.ts'
 import { warn } from '../../util/say.ts'
 import { dataBytesOf } from './duckdb-limits.ts'
 import type { EngineCalls, EngineSettings } from './engine-calls.ts'
+
+/**
+ * Wait before the query process starts again after its second failure. The first restart is at
+ * once, and each further one waits twice as long, up to ENGINE_RESTART_MS_MAX.
+ */
+const ENGINE_RESTART_MS_MIN = 100
+/** Queries wait for up to QUERY_MS_MAX, so they outlast a few of these. */
+const ENGINE_RESTART_MS_MAX = 10_000
+/**
+ * A query process that ran for this long without a query failed for a new reason: its restart is at
+ * once.
+ */
+const ENGINE_STEADY_MS = 60_000
+/**
+ * Megabytes of JavaScript values in the query process: the rows of two answers, of 2M values each,
+ * take 250. A process that needs more aborts, and another one starts.
+ */
+const QUERY_HEAP_MIB = 512
 
 export type EngineCallee = Callee<EngineCalls>
 

@@ -17,7 +17,7 @@ import { monotonicMs } from '../../util/clock.ts'
 import { DuckDBTypeId, StatementType } from '../../util/duckdb.ts'
 import { typedError, withoutDetails } from '../../util/duckdb-errors.ts'
 import { Unavailable } from '../../util/errors.ts'
-import { ANSWER_CHARACTERS_MAX, SCHEMAS_CACHED_MAX } from '../../util/limits.ts'
+import { ANSWER_CHARACTERS_MAX } from '../../util/limits.ts'
 import { tryNative } from '../../util/native.ts'
 import { quoteText } from '../../util/sql.ts'
 import { rawColumn, textBytes, wholeTexts } from '../arrow/duckdb-vectors.ts'
@@ -50,6 +50,9 @@ import {
 } from './live-rows.ts'
 import { SqlParser } from './parse-sql.ts'
 import { holdsFiles, RoomGuard } from './room-guard.ts'
+
+/** Cached column lists, one per pool and schema version. */
+const SCHEMAS_CACHED_MAX = 4_096
 
 /** An interrupt has no effect while no statement runs, so it is repeated at this interval. */
 const INTERRUPT_AGAIN_MS = 50

@@ -7,7 +7,13 @@
  */
 import { statfsSync } from 'node:fs'
 import { disk } from '../../util/disk.ts'
-import { ROOM_CHECK_MS, SPOOL_FREE_BYTES_MIN } from '../../util/limits.ts'
+import { SPOOL_FREE_BYTES_MIN } from '../../util/limits.ts'
+
+/**
+ * Interval between two looks at the free space of the disk while queries write temporary files.
+ * DuckDB wrote 20 to 60 MB in it, on two cores.
+ */
+const ROOM_CHECK_MS = 50
 
 /** A query that may write temporary files. */
 interface Writer {

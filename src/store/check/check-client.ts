@@ -3,9 +3,12 @@
  * a while: a server whose files are checked keeps no thread for them.
  */
 import { Unavailable } from '../../util/errors.ts'
-import { CHECK_THREAD_IDLE_MS, QUERY_NICE } from '../../util/limits.ts'
+import { QUERY_NICE } from '../../util/limits.ts'
 import { startThread, type Thread } from '../../util/thread-kit.ts'
 import type { CheckCalls, FileToCheck } from './check-file.ts'
+
+/** Time without a check after which the thread ends. It gives its memory back. */
+const CHECK_THREAD_IDLE_MS = 10_000
 
 /** Compares a file with its checksum. See CheckCalls for the errors. */
 export type CheckFile = (file: FileToCheck) => Promise<void>

@@ -6,7 +6,6 @@
 import type { PoolSchema } from '../../format/schema.ts'
 import { assert } from '../../util/assert.ts'
 import { SegmentDamaged, Unavailable } from '../../util/errors.ts'
-import { MERGE_THREAD_IDLE_MS } from '../../util/limits.ts'
 import { startThread, type Thread } from '../../util/thread-kit.ts'
 import type {
   MergeCalls,
@@ -17,6 +16,9 @@ import type {
   MergeTask,
   MergeThreadData,
 } from './compaction-types.ts'
+
+/** Time without a merge after which the thread ends. DuckDB and the key reader give memory back. */
+const MERGE_THREAD_IDLE_MS = 10_000
 
 export class MergerClient implements Merger {
   readonly #data: MergeThreadData

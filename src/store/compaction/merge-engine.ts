@@ -14,17 +14,20 @@ import { assert } from '../../util/assert.ts'
 import { DuckDBInstance, DuckDBPendingResultState } from '../../util/duckdb.ts'
 import { applySettings, setMemory } from '../../util/duckdb-settings.ts'
 import { Damaged, SegmentDamaged } from '../../util/errors.ts'
-import {
-  MERGE_GROUP_BYTES,
-  MERGE_IDLE_MS,
-  MERGE_INTERRUPTED_STEPS_MAX,
-  MERGE_SLICE,
-  ROW_GROUP_ROWS,
-} from '../../util/limits.ts'
+import { MiB, ROW_GROUP_ROWS } from '../../util/limits.ts'
 import { quoteName, quoteText } from '../../util/sql.ts'
 import type { MergeChanges } from './compaction-types.ts'
 import { changesJoin, storedType, valueAfter } from './merge-changes.ts'
 import type { MergeThrottle } from './merge-throttle.ts'
+
+/** Bytes of a row group that a merge writes. Writers and readers hold one, uncompressed. */
+const MERGE_GROUP_BYTES = 16 * MiB
+/** Wait before the merge thread asks DuckDB again where it has no task yet. */
+const MERGE_IDLE_MS = 1
+/** Tasks that an interrupted statement may still run. */
+const MERGE_INTERRUPTED_STEPS_MAX = 1_000
+/** Deleted rows that a merge handles between two rests: some 20 ms. */
+const MERGE_SLICE = 65_536
 
 /** A value of a result. */
 type Value = string | number | bigint | null

@@ -3,9 +3,12 @@
  */
 import { basename } from 'node:path'
 import { SegmentDamaged, SegmentsDisagree, Unavailable } from '../../util/errors.ts'
-import { COMPACT_RETRY_MS_MAX, DISK_RETRY_MS } from '../../util/limits.ts'
+import { DISK_RETRY_MS } from '../../util/limits.ts'
 import { numberOfFile } from '../../util/paths.ts'
 import type { SchedulerDeps } from './compaction-types.ts'
+
+/** Longest pause after failed merges. It begins with DISK_RETRY_MS and doubles. */
+const COMPACT_RETRY_MS_MAX = 60_000
 
 /** When a failed merge is tried again; the delay doubles with each failure. */
 interface Retry {

@@ -20,19 +20,28 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Unavailable } from '../../util/errors.ts'
-import {
-  COMPACT_ROWS_MAX,
-  COMPACTION_COMMIT_COST_MS,
-  COMPACTION_COMMIT_MS_ALONE_MAX,
-  COMPACTION_COMMIT_MS_MAX,
-  COMPACTION_COMMIT_ROWS_FLOOR,
-  COMPACTION_COMMIT_ROWS_UNKNOWN,
-  MERGE_BYTES_PER_S,
-  MERGE_CPU_SHARE,
-  MERGE_CREDIT_MS_MAX,
-  MERGE_REST_MS_MIN,
-} from '../../util/limits.ts'
+import { COMPACT_ROWS_MAX, COMPACTION_COMMIT_ROWS_FLOOR } from '../../util/limits.ts'
 import type { MergeSpeed } from './compaction-types.ts'
+
+/**
+ * Time of a compaction commit beside ingest: flushes wait for it. A merge takes as many rows as the
+ * index moves in this time, by the cost of the pool's last transactions.
+ */
+const COMPACTION_COMMIT_MS_MAX = 1_000
+/** Time of a compaction commit while no rows come in. */
+const COMPACTION_COMMIT_MS_ALONE_MAX = 10_000
+/** Rows of a merge before the pool's first transaction shows the cost of its keys: at most 6 s. */
+export const COMPACTION_COMMIT_ROWS_UNKNOWN = 4 * COMPACTION_COMMIT_ROWS_FLOOR
+/** Half-life of a measured cost of keys: a pool whose keys were expensive once is merged again. */
+export const COMPACTION_COMMIT_COST_MS = 600_000
+/** Share of a core that a merge beside ingest takes. */
+export const MERGE_CPU_SHARE = 0.3
+/** Bytes that a merge beside ingest reads and writes in a second. */
+export const MERGE_BYTES_PER_S = 50_000_000
+/** Smallest rest of a throttled merge: a timer is no finer. */
+const MERGE_REST_MS_MIN = 5
+/** Credit that a merge gains from waits for syncs and commits: small merges mostly wait. */
+export const MERGE_CREDIT_MS_MAX = 50
 
 // ── the merge thread: processor time and bytes ───────────────────────────────────────────────────
 

@@ -24,13 +24,7 @@ import { type Disk, isDiskError, disk as realDisk } from '../../util/disk.ts'
 import { findDamaged, isOutOfMemory, typedError } from '../../util/duckdb-errors.ts'
 import { SegmentDamaged, Unavailable } from '../../util/errors.ts'
 import { crashPoint } from '../../util/fault-injection.ts'
-import {
-  MERGE_MEMORY_BYTES,
-  MERGE_MEMORY_BYTES_MAX,
-  MERGE_PIECE_BYTES,
-  MERGE_REUSE_BYTES_MAX,
-  MERGE_SORTED_ROW_BYTES_MAX,
-} from '../../util/limits.ts'
+import { KiB, MiB } from '../../util/limits.ts'
 import { deleteFile, segmentFile } from '../../util/paths.ts'
 import { threadCpuClock } from '../../util/this-thread.ts'
 import { moved, serve } from '../../util/thread-server.ts'
@@ -58,6 +52,19 @@ import {
 } from './merge-keys.ts'
 import { MergeThrottle } from './merge-throttle.ts'
 import { isWhollyExpired } from './pick-compaction.ts'
+
+/**
+ * DuckDB's memory in a merge; beyond it the sort spills to data/tmp. It sorts 1M rows of 400 bytes.
+ */
+const MERGE_MEMORY_BYTES = 256 * MiB
+/** DuckDB's memory in a merge of very long rows: one row group read and one written. */
+const MERGE_MEMORY_BYTES_MAX = 512 * MiB
+/** Bytes of a merge, stored and uncompressed, that leaves its DuckDB open for the next one. */
+export const MERGE_REUSE_BYTES_MAX = 16 * MiB
+/** Average bytes of rows that are sorted. DuckDB takes 2,048 rows from its sort at once. */
+export const MERGE_SORTED_ROW_BYTES_MAX = 32 * KiB
+/** Bytes of a merge's file that are copied and synced at once: a log sync waits for one piece. */
+const MERGE_PIECE_BYTES = 4 * MiB
 
 /** The table of rows that a copy leaves out. */
 const LEFT_OUT = 'left_out'

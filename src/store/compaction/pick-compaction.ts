@@ -28,15 +28,19 @@
 
 import type { ObsoleteSegment, PoolSegment } from '../../index/index-types.ts'
 import {
-  COMPACT_BYTES_MAX,
-  COMPACT_DELETED_SHARE,
   COMPACT_FAN_IN,
   COMPACT_INPUTS_MAX,
   COMPACT_ROWS_FLOOR,
   COMPACT_ROWS_MAX,
   COMPACT_RUN_MAX,
+  MiB,
 } from '../../util/limits.ts'
 import type { Debt, TimeSpan } from './compaction-types.ts'
+
+/** Bytes of a merge's inputs. */
+export const COMPACT_BYTES_MAX = 512 * MiB
+/** Share of deleted rows above which a segment is rewritten. */
+const COMPACT_DELETED_SHARE = 0.25
 
 const DAY_MS = 86_400_000
 

@@ -25,17 +25,7 @@
  */
 import { AssertionFailed, assert, must } from '../../util/assert.ts'
 import { Unavailable } from '../../util/errors.ts'
-import {
-  COMPACT_INGEST_MS,
-  COMPACT_INSPECT_MS_MAX,
-  COMPACT_INSPECTIONS_PER_TICK,
-  COMPACT_MEMTABLE_BYTES_MAX,
-  COMPACT_QUIET_TICKS,
-  COMPACT_SLOW_SEGMENTS_MAX,
-  COMPACT_WAIT_MS_MAX,
-  REWRITE_BEGIN_MS_MAX,
-  REWRITE_WAIT_MS_MAX,
-} from '../../util/limits.ts'
+import { MEMTABLE_BYTES_MAX } from '../../util/limits.ts'
 import type {
   CompactPool,
   Debt,
@@ -50,6 +40,32 @@ import { MergeFailures } from './merge-failures.ts'
 import { CommitCosts } from './merge-throttle.ts'
 import { cutoffUs, inspectPool, type PickInput, pickCompaction } from './pick-compaction.ts'
 import { CompactionRunner } from './run-compaction.ts'
+
+/** Pools inspected in one tick, about 10 µs each. The next ticks inspect the others. */
+export const COMPACT_INSPECTIONS_PER_TICK = 256
+/** Time after which a tick inspects no further pool: 10,000 small segments take about 4 ms. */
+export const COMPACT_INSPECT_MS_MAX = 4
+/** Ticks without a flush after which a pool's recent flushes leave memory and can be merged. */
+export const COMPACT_QUIET_TICKS = 60
+/**
+ * Time after the last ingested rows in which merges are throttled. Later they run at full speed.
+ */
+const COMPACT_INGEST_MS = 5_000
+/** Memory of the running flushes above which no merge starts, until COMPACT_WAIT_MS_MAX passed. */
+export const COMPACT_MEMTABLE_BYTES_MAX = MEMTABLE_BYTES_MAX / 4
+/**
+ * Small segments up to which merges wait while flushes come as fast as the index takes their keys.
+ */
+export const COMPACT_SLOW_SEGMENTS_MAX = 256
+/**
+ * Time after which a waiting merge starts beside any load: steady full load must not stop
+ * compaction for good.
+ */
+export const COMPACT_WAIT_MS_MAX = 60_000
+/** The same for the rewrite of a segment by a job: somebody waits for the job. */
+const REWRITE_WAIT_MS_MAX = 5_000
+/** A rewrite that has not begun after this is given back to its job, which tries again. */
+const REWRITE_BEGIN_MS_MAX = 120_000
 
 const HOUR_MS = 3_600_000
 

@@ -10,8 +10,11 @@
  */
 
 import { assert } from '../../util/assert.ts'
-import { RECENT_FLUSH_BYTES_MAX, RECENT_FLUSH_ENTRIES_MAX, RECENT_FLUSH_ROWS_MAX } from '../../util/limits.ts'
+import { RECENT_FLUSH_BYTES_MAX, RECENT_FLUSH_ROWS_MAX } from '../../util/limits.ts'
 import type { MemtableEntry } from './memtable.ts'
+
+/** Batches of a small segment that the pool's next flush may write again, and of both together. */
+export const RECENT_FLUSH_ENTRIES_MAX = 2_048
 
 /** One small segment whose batches are still in memory. */
 export interface RecentFlush {

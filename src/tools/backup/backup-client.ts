@@ -10,13 +10,17 @@
 import { must } from '../../util/assert.ts'
 import { resolvesWithin } from '../../util/clock.ts'
 import { type Refusal, Unavailable } from '../../util/errors.ts'
-import { BACKUP_BEGIN_MS_MAX, BACKUP_FLUSH_MS_MAX } from '../../util/limits.ts'
 import { warn } from '../../util/say.ts'
 import { startThread, type Thread } from '../../util/thread-kit.ts'
 import { type BackupSummary, damagedText } from './backup-format.ts'
 import type { BackupCalls, BackupEvents, BackupThreadData } from './backup-thread.ts'
 import type { CopyProgress } from './copy-file.ts'
 import type { BackupState } from './write-backup.ts'
+
+/** Time for a client to begin to read a backup's answer; then the backup ends. */
+const BACKUP_BEGIN_MS_MAX = 10_000
+/** Time for the flushes before a backup. Rows that are not flushed then are copied from the log. */
+const BACKUP_FLUSH_MS_MAX = 30_000
 
 /** The functions of the running server that a backup calls. */
 interface BackupSources {

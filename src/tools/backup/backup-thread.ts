@@ -4,12 +4,14 @@
  */
 import type { MessagePort } from 'node:worker_threads'
 import { monotonicMs } from '../../util/clock.ts'
-import { BACKUP_PROGRESS_MS } from '../../util/limits.ts'
 import { serve } from '../../util/thread-server.ts'
 import { whyNotTo } from './backup-folder.ts'
 import type { BackupSummary } from './backup-format.ts'
 import { BackupThrottle, type CopyProgress } from './copy-file.ts'
 import { type BackupDeps, type BackupState, type BackupTarget, writeBackup } from './write-backup.ts'
+
+/** Interval of progress lines, at least. A waiting backup writes one each second. */
+const BACKUP_PROGRESS_MS = 250
 
 /** workerData of the backup thread. */
 export interface BackupThreadData extends BackupTarget {

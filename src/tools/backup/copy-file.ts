@@ -7,8 +7,11 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { crc32 } from '../../util/crc32.ts'
 import { type Disk, type FileHandle, READ_PLAIN } from '../../util/disk.ts'
 import { isUnreadable, Unavailable } from '../../util/errors.ts'
-import { BACKUP_CHUNK_BYTES, BACKUP_SYNC_BYTES } from '../../util/limits.ts'
+import { BACKUP_CHUNK_BYTES, MiB } from '../../util/limits.ts'
 import { RateLimiter } from '../../util/rate-limiter.ts'
+
+/** Bytes written between two syncs: the log's sync queues behind them. */
+const BACKUP_SYNC_BYTES = 8 * MiB
 
 /** Progress of a backup or restore. `bytesTotal` is 0 where it is not known before. */
 export interface CopyProgress {

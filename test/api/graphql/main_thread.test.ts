@@ -6,15 +6,18 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { locationsOf, takePositions } from '../../../src/api/graphql/errors.ts'
 import { GraphQLError, parse } from '../../../src/api/graphql/library.ts'
-import { MainThreadShare, Slices } from '../../../src/api/graphql/share.ts'
+import {
+  GRAPHQL_CREDIT_MS,
+  GRAPHQL_SHARE,
+  GRAPHQL_SLICE_MS,
+  MainThreadShare,
+  Slices,
+} from '../../../src/api/graphql/share.ts'
 import { createWebhookSource } from '../../../src/catalog/change/change-source.ts'
 import {
   GRAPHQL_APPLICATION_REQUESTS_MAX,
   GRAPHQL_BODY_BYTES_MAX,
-  GRAPHQL_CREDIT_MS,
   GRAPHQL_REQUESTS_MAX,
-  GRAPHQL_SHARE,
-  GRAPHQL_SLICE_MS,
 } from '../../../src/util/limits.ts'
 import { BASIC, makeServer, type TestServer } from './server.ts'
 

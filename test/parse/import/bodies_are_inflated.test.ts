@@ -2,10 +2,10 @@
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import type { Pieces } from '../../../src/parse/gunzip.ts'
+import { INFLATED_PIECE_BYTES } from '../../../src/parse/gunzip.ts'
 import type { Encoding } from '../../../src/parse/import/import-types.ts'
 import { inflate } from '../../../src/parse/import/inflate.ts'
 import { BodyBroken } from '../../../src/util/errors.ts'
-import { INFLATED_PIECE_BYTES } from '../../../src/util/limits.ts'
 import { cut, readImport } from './reading.ts'
 
 const TEXT = Buffer.from(Array.from({ length: 40 }, (_, n) => `{"n":${n},"t":"${'é'.repeat(n)}"}\n`).join(''))

@@ -2,7 +2,8 @@
 import { expect, test } from 'vitest'
 import type { ColumnType, SchemaColumn } from '../../../src/format/schema.ts'
 import { COLUMN_TYPES } from '../../../src/format/schema.ts'
-import { IMPORT_COLUMNS_MAX, IMPORT_ROW_BYTES_MAX } from '../../../src/util/limits.ts'
+import { IMPORT_COLUMNS_MAX } from '../../../src/parse/import/row-shape.ts'
+import { IMPORT_ROW_BYTES_MAX } from '../../../src/util/limits.ts'
 import { integersFrom, newSeed } from '../../util/random.ts'
 import { cut, type Given, readImport } from './reading.ts'
 

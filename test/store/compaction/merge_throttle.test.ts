@@ -1,9 +1,13 @@
 /** A throttled merge stays within its share of a core and of the disk. The test moves the clock. */
 import { describe, expect, test } from 'vitest'
 import type { MergeSpeed } from '../../../src/store/compaction/compaction-types.ts'
-import { MergeThrottle } from '../../../src/store/compaction/merge-throttle.ts'
+import {
+  MERGE_BYTES_PER_S,
+  MERGE_CPU_SHARE,
+  MERGE_CREDIT_MS_MAX,
+  MergeThrottle,
+} from '../../../src/store/compaction/merge-throttle.ts'
 import { Unavailable } from '../../../src/util/errors.ts'
-import { MERGE_BYTES_PER_S, MERGE_CPU_SHARE, MERGE_CREDIT_MS_MAX } from '../../../src/util/limits.ts'
 
 class TestClock {
   cpu = 0

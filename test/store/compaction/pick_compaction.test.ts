@@ -3,18 +3,14 @@ import { expect, test } from 'vitest'
 import type { PoolSegment } from '../../../src/index/index-types.ts'
 import {
   bySequence,
+  COMPACT_BYTES_MAX,
   findWindow,
   inspectPool,
   olderThan,
   type PickInput,
   pickCompaction,
 } from '../../../src/store/compaction/pick-compaction.ts'
-import {
-  COMPACT_BYTES_MAX,
-  COMPACT_INPUTS_MAX,
-  COMPACT_ROWS_MAX,
-  COMPACT_RUN_MAX,
-} from '../../../src/util/limits.ts'
+import { COMPACT_INPUTS_MAX, COMPACT_ROWS_MAX, COMPACT_RUN_MAX } from '../../../src/util/limits.ts'
 import { randomFrom } from '../../util/random.ts'
 import { exhaustive } from './exhaustive-windows.ts'
 import { DAY_US, merged, segment } from './random-manifests.ts'

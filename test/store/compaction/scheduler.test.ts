@@ -1,8 +1,10 @@
 /** Which pool the scheduler compacts when, and what it does after a failure. */
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { PoolSegment } from '../../../src/index/index-types.ts'
-import { AssertionFailed } from '../../../src/util/assert.ts'
-import { SegmentDamaged, SegmentsDisagree, Unavailable } from '../../../src/util/errors.ts'
+import {
+  COMPACTION_COMMIT_COST_MS,
+  COMPACTION_COMMIT_ROWS_UNKNOWN,
+} from '../../../src/store/compaction/merge-throttle.ts'
 import {
   COMPACT_INSPECT_MS_MAX,
   COMPACT_INSPECTIONS_PER_TICK,
@@ -10,9 +12,9 @@ import {
   COMPACT_QUIET_TICKS,
   COMPACT_SLOW_SEGMENTS_MAX,
   COMPACT_WAIT_MS_MAX,
-  COMPACTION_COMMIT_COST_MS,
-  COMPACTION_COMMIT_ROWS_UNKNOWN,
-} from '../../../src/util/limits.ts'
+} from '../../../src/store/compaction/scheduler.ts'
+import { AssertionFailed } from '../../../src/util/assert.ts'
+import { SegmentDamaged, SegmentsDisagree, Unavailable } from '../../../src/util/errors.ts'
 import { DAY_US, segment } from './random-manifests.ts'
 import { SchedulerHarness, TICK_MS } from './scheduler-harness.ts'
 

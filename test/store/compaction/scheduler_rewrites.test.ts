@@ -2,9 +2,9 @@
  * Segments that are left to a job: merges stay away from them, and rewrites take turns with merges.
  */
 import { beforeEach, describe, expect, test } from 'vitest'
+import { COMPACT_MEMTABLE_BYTES_MAX } from '../../../src/store/compaction/scheduler.ts'
 import { AssertionFailed } from '../../../src/util/assert.ts'
 import { SegmentDamaged, Unavailable } from '../../../src/util/errors.ts'
-import { COMPACT_MEMTABLE_BYTES_MAX } from '../../../src/util/limits.ts'
 import { settle } from '../flusher-harness.ts'
 import { DAY_US, segment } from './random-manifests.ts'
 import { SchedulerHarness, TICK_MS } from './scheduler-harness.ts'

@@ -5,12 +5,15 @@
 import { copyFileSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { MergeWriter } from '../../../src/store/compaction/merge.ts'
+import {
+  MERGE_REUSE_BYTES_MAX,
+  MERGE_SORTED_ROW_BYTES_MAX,
+  MergeWriter,
+} from '../../../src/store/compaction/merge.ts'
 import { MergeEngine } from '../../../src/store/compaction/merge-engine.ts'
 import { MergeThrottle } from '../../../src/store/compaction/merge-throttle.ts'
 import { monotonicMs } from '../../../src/util/clock.ts'
 import { SegmentDamaged } from '../../../src/util/errors.ts'
-import { MERGE_REUSE_BYTES_MAX, MERGE_SORTED_ROW_BYTES_MAX } from '../../../src/util/limits.ts'
 import { keySchema } from '../rows.ts'
 import { MergeHarness } from './merge-harness.ts'
 
