@@ -22,26 +22,17 @@ export const STRING_PART_BYTES_MAX = 1 + KEY_PART_BYTES_MAX
 export const SIGN = 0x8000_0000
 const DAY_US = 86_400_000_000
 
-/** One stored value of a key, typed by its column. */
-export interface KeyPart {
-  readonly type: ColumnType
+/** Values of a column of a key. Columns of the TypeScript kernel hold theirs so. */
+export interface KeyValues {
+  /** STRING: the texts of all rows. */
+  readonly bytes: Uint8Array
   /**
-   * TIMESTAMP: µs since 1970. DATE: days since 1970. STRING: its text or its UTF-8. Integers: a
-   * bigint, or a number within ±2^53. FLOAT: as stored, widened. Never null: key columns are
-   * required.
+   * STRING: the offsets of the texts. INT64 and TIMESTAMP: two words a row, the low one first.
+   * BOOLEAN, DATE and smaller integers: a word a row.
    */
-  readonly value: bigint | number | string | Uint8Array | boolean
-}
-
-/**
- * The key of stored values, in the key's order. Throws AssertionFailed for a value that is not of
- * its type.
- */
-export function encodeKeyParts(parts: readonly KeyPart[]): Uint8Array {
-  const key = new Uint8Array(parts.length * STRING_PART_BYTES_MAX)
-  let end = 0
-  for (const part of parts) end = writePart(key, end, part)
-  return key.slice(0, end)
+  readonly words: ArrayLike<number>
+  /** FLOAT, widened, and DOUBLE. */
+  readonly doubles: ArrayLike<number>
 }
 
 /** True where all rows of a key have the same primary timestamp. */
@@ -62,33 +53,33 @@ export function keyTimeUs(schema: PoolSchema, key: Uint8Array): number | null {
   return Number(BigInt.asIntN(64, view.getBigUint64(0) ^ 0x8000_0000_0000_0000n))
 }
 
-function writePart(key: Uint8Array, at: number, part: KeyPart): number {
-  const { type, value } = part
+/** Writes the part of row `row` at `at`. Returns its end. Key columns are required: no row is null. */
+export function writeKeyPart(
+  key: Uint8Array,
+  at: number,
+  type: ColumnType,
+  { bytes, words, doubles }: KeyValues,
+  row: number,
+): number {
   switch (type) {
-    case 'STRING': {
-      const bytes = typeof value === 'string' ? Buffer.from(value, 'utf8') : value
-      assert(bytes instanceof Uint8Array, 'the STRING part of a key is text')
-      return writeString(key, at, bytes, 0, bytes.length)
-    }
+    case 'STRING':
+      return writeString(key, at, bytes, words[row]!, words[row + 1]!)
     case 'BOOLEAN':
-      assert(typeof value === 'boolean', 'the BOOLEAN part of a key is a boolean')
-      key[at] = value ? 1 : 0
+      key[at] = words[row]!
       return at + 1
     case 'FLOAT':
     case 'DOUBLE':
-      assert(typeof value === 'number', 'the floating part of a key is a number')
-      return writeDouble(key, at, value)
+      return writeDouble(key, at, doubles[row]!)
     case 'DATE':
-      assert(typeof value === 'number' || typeof value === 'bigint', 'the DATE part of a key is days')
-      return writeWord(key, at, Number(value) ^ SIGN)
+      return writeWord(key, at, words[row]! ^ SIGN)
+    case 'INT64':
+    case 'TIMESTAMP':
+      return writeLong(key, at, words[2 * row + 1]!, words[2 * row]!)
     case 'JSON':
       assert(false, 'a key has no JSON part')
       return at
-    default: {
-      assert(typeof value === 'bigint' || Number.isSafeInteger(value), 'this part of a key is an integer')
-      const long = BigInt(value as bigint | number)
-      return writeLong(key, at, Number(BigInt.asIntN(32, long >> 32n)), Number(BigInt.asIntN(32, long)))
-    }
+    default:
+      return writeLong(key, at, words[row]! >> 31, words[row]!)
   }
 }
 

@@ -9,7 +9,7 @@ import type { Data } from 'apache-arrow'
 import { must } from '../util/assert.ts'
 import { Damaged } from '../util/errors.ts'
 import { type KernelChoice, tryNative } from '../util/native.ts'
-import { encodeKeyParts, type KeyPart, VERSION_BYTES, writeVersion } from './key.ts'
+import { type KeyValues, STRING_PART_BYTES_MAX, VERSION_BYTES, writeKeyPart, writeVersion } from './key.ts'
 import { buildKeyRun, type KeyRun, type RunKey } from './key-run.ts'
 import {
   COLUMN_TYPE,
@@ -149,17 +149,16 @@ function bytesOf(view: ArrayBufferView): Uint8Array {
 
 function jsRun(file: string, parts: readonly Part[]): KeyRun {
   const keys: RunKey[] = []
+  const key = new Uint8Array(parts.length * STRING_PART_BYTES_MAX)
   for (let index = 0; index < (parts[0]?.pieces.length ?? 0); index++) {
-    const readers = parts.map(({ type, pieces }) => ({
+    const columns = parts.map(({ type, pieces }) => ({
       type,
-      read: valueReader(must(pieces[index], 'columns have equal pieces'), type),
+      values: keyValuesOf(must(pieces[index], 'columns have equal pieces'), type),
     }))
     const rows = parts[0]?.pieces[index]?.length ?? 0
-    for (let i = 0; i < rows; i++) {
-      const values = readers.map(
-        ({ type, read }): KeyPart => ({ type, value: must(read(i), 'a key column') }),
-      )
-      keys.push({ key: encodeKeyParts(values), row: keys.length })
+    for (let row = 0; row < rows; row++) {
+      const end = columns.reduce((at, { type, values }) => writeKeyPart(key, at, type, values, row), 0)
+      keys.push({ key: key.slice(0, end), row: keys.length })
     }
   }
   const run = buildKeyRun(keys) // sorts them in place
@@ -168,6 +167,25 @@ function jsRun(file: string, parts: readonly Part[]): KeyRun {
     if (Buffer.compare(a.key, b.key) === 0) throw twice(file, Math.min(a.row, b.row), Math.max(a.row, b.row))
   }
   return run
+}
+
+function keyValuesOf(piece: Data, type: ColumnType): KeyValues {
+  const read = valueReader(piece, type)
+  const values = { bytes: new Uint8Array(0), words: piece.values as Int32Array, doubles: [] }
+  switch (type) {
+    case 'STRING':
+      return { ...values, bytes: piece.values as Uint8Array, words: piece.valueOffsets as Int32Array }
+    case 'BOOLEAN':
+      return { ...values, words: Array.from({ length: piece.length }, (_, row) => Number(read(row))) }
+    case 'FLOAT':
+    case 'DOUBLE':
+      return { ...values, doubles: piece.values as Float64Array }
+    case 'INT64':
+    case 'TIMESTAMP':
+      return { ...values, words: wordsOf(piece) }
+    default:
+      return values
+  }
 }
 
 function twice(file: string, a: number | undefined, b: number | undefined): Damaged {

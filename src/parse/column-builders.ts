@@ -16,7 +16,7 @@ import {
   type Kind,
   WIDTH_OF_KIND,
 } from '../format/batch-layout.ts'
-import { SIGN, STRING_PART_BYTES_MAX, writeDouble, writeLong, writeString, writeWord } from '../format/key.ts'
+import { STRING_PART_BYTES_MAX, writeKeyPart, writeLong } from '../format/key.ts'
 import { type ColumnType, KEY_RECEIVED_AT, type PoolSchema } from '../format/schema.ts'
 import { assert } from '../util/assert.ts'
 import type { Allocate } from './kernel.ts'
@@ -206,34 +206,9 @@ export class KeyWriter {
       const column = this.#columns[i]!
       if (column === null) {
         end = writeLong(into.bytes, end, Math.floor(receivedAtUs / 4294967296), receivedAtUs | 0)
-      } else end = writeStored(into.bytes, end, this.#types[i]!, column, row)
+      } else end = writeKeyPart(into.bytes, end, this.#types[i]!, column, row)
     }
     into.endBytes(row, end)
-  }
-}
-
-function writeStored(key: Uint8Array, at: number, type: ColumnType, column: Column, row: number): number {
-  switch (type) {
-    case 'STRING':
-      return writeString(key, at, column.bytes, column.words[row]!, column.words[row + 1]!)
-    case 'BOOLEAN':
-      key[at] = column.words[row]!
-      return at + 1
-    case 'FLOAT':
-    case 'DOUBLE':
-      return writeDouble(key, at, column.doubles[row]!)
-    case 'DATE':
-      return writeWord(key, at, column.words[row]! ^ SIGN)
-    case 'INT64':
-    case 'TIMESTAMP':
-      return writeLong(key, at, column.words[2 * row + 1]!, column.words[2 * row]!)
-    case 'JSON':
-      assert(false, 'a key has no JSON part')
-      return at
-    default: {
-      const word = column.words[row]!
-      return writeLong(key, at, word >> 31, word)
-    }
   }
 }
 

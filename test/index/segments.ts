@@ -9,7 +9,6 @@ import { crc32 } from 'node:zlib'
 import { Int64, Table, TimestampMicrosecond, tableToIPC, Utf8, Vector, vectorFromArray } from 'apache-arrow'
 import * as parquet from 'parquet-wasm'
 import { writeDeleteFile } from '../../src/format/delete-file.ts'
-import { encodeKeyParts } from '../../src/format/key.ts'
 import { buildKeyRun } from '../../src/format/key-run.ts'
 import type { PoolSchema } from '../../src/format/schema.ts'
 import type { SegmentMeta } from '../../src/format/segment-meta.ts'
@@ -18,6 +17,7 @@ import { type Opened, openIndexFolder } from '../../src/index/open-index.ts'
 import type { HeldSequences } from '../../src/index/rebuild.ts'
 import { type Disk, disk } from '../../src/util/disk.ts'
 import { deleteFile, type Paths, segmentFile } from '../../src/util/paths.ts'
+import { encodeKeyParts } from '../util/key-parts.ts'
 
 /** Key: (ts, id). Tenant: id. */
 export const SCHEMA: PoolSchema = {

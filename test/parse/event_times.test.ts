@@ -5,13 +5,13 @@
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import { KEY_COLUMN } from '../../src/format/batch-layout.ts'
-import { encodeKeyParts, type KeyPart } from '../../src/format/key.ts'
 import { RECORD_HEADER_BYTES, readReceivedAtStepUs, readReceivedAtUs } from '../../src/format/log-record.ts'
 import { type ColumnType, KEY_RECEIVED_AT, type PoolSchema } from '../../src/format/schema.ts'
 import { FLAG, OUTCOME, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParseResult, ParseTask } from '../../src/parse/parse-task.ts'
 import { createTaskRunner } from '../../src/parse/run-task.ts'
 import { RisingClock } from '../../src/util/clock.ts'
+import { encodeKeyParts, type KeyPart } from '../util/key-parts.ts'
 import { readColumn } from './reading.ts'
 
 const COLUMNS: readonly [string, ColumnType][] = [

@@ -1,8 +1,8 @@
 /** Keys: equal values give equal bytes whoever encodes them, and bytes compare as values do. */
 import { createHash } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { encodeKeyParts, type KeyPart } from '../../src/format/key.ts'
 import type { ColumnType } from '../../src/format/schema.ts'
+import { encodeKeyParts, type KeyPart } from '../util/key-parts.ts'
 import { parseAll, readColumn, readErrors, schemaOf } from './reading.ts'
 
 const hex = (parts: readonly KeyPart[]) => Buffer.from(encodeKeyParts(parts)).toString('hex')
