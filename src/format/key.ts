@@ -53,7 +53,7 @@ export function keyTimeUs(schema: PoolSchema, key: Uint8Array): number | null {
   return Number(BigInt.asIntN(64, view.getBigUint64(0) ^ 0x8000_0000_0000_0000n))
 }
 
-/** Writes the part of row `row` at `at`. Returns its end. Key columns are required: no row is null. */
+/** Writes the part of row `row`, which is not null, at `at`. Returns its end. */
 export function writeKeyPart(
   key: Uint8Array,
   at: number,

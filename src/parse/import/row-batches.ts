@@ -176,49 +176,15 @@ export class RowBatches {
     if (this.#count === 0) return
     this.#room[0] = OPEN_ARRAY // so no byte order mark begins here
     const isText = this.#scan.load(this.#room, 0, this.#used)
-    const problems = new Map<number, Problem>()
-    for (let index = 0; index < this.#count; index += 1) {
-      const problem = isText || this.#isTextAt(index) ? this.#problemAt(index) : { code: 'invalid_utf8' }
-      if (problem !== undefined) problems.set(index, problem)
-    }
-    if (problems.size > 0) this.#drop(problems)
-  }
-
-  #startOf(index: number): number {
-    return index === 0 ? 1 : this.#ends[index - 1]! + 1
-  }
-
-  #isTextAt(index: number): boolean {
-    return isUtf8(this.#room.subarray(this.#startOf(index), this.#ends[index]!))
-  }
-
-  /** The problem of a row that is no JSON object. */
-  #problemAt(index: number): Problem | undefined {
-    const scan = this.#scan
-    scan.pos = this.#startOf(index)
-    scan.depth = 0
-    scan.document = DOCUMENT.ok
-    const isObject = scan.skipSpace() === OPEN_OBJECT
-    if (scan.skipValue()) {
-      scan.skipSpace()
-      if (scan.pos === this.#ends[index]!) return isObject ? undefined : { code: 'not_object' }
-      scan.refuseGrammar(EXPECTED.end)
-    }
-    const { code } = describeDocument(scan.document)
-    if (code !== 'not_json') return { code }
-    const why = describeGrammar(scan.refusalWord(this.#ends[index]), scan.stoppedAt - this.#startOf(index))
-    return { code, why: `: ${why}` }
-  }
-
-  #drop(problems: ReadonlyMap<number, Problem>): void {
     let [kept, used, start] = [0, 1, 1]
     for (let index = 0; index < this.#count; index += 1) {
       const end = this.#ends[index]!
       const [row, line] = [this.#places[2 * index]!, this.#places[2 * index + 1]!]
-      const problem = problems.get(index)
+      const isBroken = !isText && !isUtf8(this.#room.subarray(start, end))
+      const problem = isBroken ? { code: 'invalid_utf8' } : this.#problemAt(start, end)
       if (problem !== undefined) this.#report(problem.code, row, line, null, problem.why)
       else {
-        this.#room.copyWithin(used, start, end + 1)
+        if (used < start) this.#room.copyWithin(used, start, end + 1)
         used += end + 1 - start
         this.#ends[kept] = used - 1
         this.#places[2 * kept] = row
@@ -229,5 +195,22 @@ export class RowBatches {
     }
     this.#count = kept
     this.#used = used
+  }
+
+  /** The problem of the row in bytes [start, end), if it is no JSON object. */
+  #problemAt(start: number, end: number): Problem | undefined {
+    const scan = this.#scan
+    scan.pos = start
+    scan.depth = 0
+    scan.document = DOCUMENT.ok
+    const isObject = scan.skipSpace() === OPEN_OBJECT
+    if (scan.skipValue()) {
+      scan.skipSpace()
+      if (scan.pos === end) return isObject ? undefined : { code: 'not_object' }
+      scan.refuseGrammar(EXPECTED.end)
+    }
+    const { code } = describeDocument(scan.document)
+    if (code !== 'not_json') return { code }
+    return { code, why: `: ${describeGrammar(scan.refusalWord(end), scan.stoppedAt - start)}` }
   }
 }
