@@ -54,16 +54,9 @@ export class Column {
   reserve(row: number): void {
     if (row < this.#rowsMax) return
     this.#rowsMax *= 2
-    this.valid = grown(this.valid, this.#rowsMax)
-    if (this.doubles.length > 0) {
-      const doubles = new Float64Array(this.#rowsMax)
-      doubles.set(this.doubles)
-      this.doubles = doubles
-    } else {
-      const words = new Int32Array(2 * this.#rowsMax + 1)
-      words.set(this.words)
-      this.words = words
-    }
+    this.valid = copyInto(new Uint8Array(this.#rowsMax), this.valid)
+    if (this.doubles.length > 0) this.doubles = copyInto(new Float64Array(this.#rowsMax), this.doubles)
+    else this.words = copyInto(new Int32Array(2 * this.#rowsMax + 1), this.words)
   }
 
   /** A null has zero as its value. */
@@ -108,7 +101,7 @@ export class Column {
   beginBytes(row: number, length: number): number {
     const at = this.words[row]!
     if (at + length > this.bytes.length)
-      this.bytes = grown(this.bytes, Math.max(2 * this.bytes.length, at + length))
+      this.bytes = copyInto(new Uint8Array(Math.max(2 * this.bytes.length, at + length)), this.bytes)
     return at
   }
 
@@ -163,9 +156,8 @@ function numbersOf(kind: Kind, batch: BatchBuffer, at: number, count: number) {
   }
 }
 
-function grown(bytes: Uint8Array<ArrayBuffer>, length: number): Uint8Array<ArrayBuffer> {
-  const larger = new Uint8Array(length)
-  larger.set(bytes)
+function copyInto<T extends { set(from: T): void }>(larger: T, values: T): T {
+  larger.set(values)
   return larger
 }
 

@@ -8,7 +8,6 @@
  * It yields empty pieces for ever where the input is damaged, which is noticed here.
  */
 import { ZSTDDecoder } from 'zstddec/stream'
-import { must } from '../../util/assert.ts'
 import { BodyBroken } from '../../util/errors.ts'
 import { gunzipPieces, type Pieces } from '../gunzip.ts'
 import type { Encoding } from './import-types.ts'
@@ -74,11 +73,16 @@ class ZstdStream {
    * The next decoded bytes, undefined at the end. Called while hasInput, and after the last piece.
    */
   next(): Uint8Array | undefined {
-    const piece = this.#step()
-    if (piece === undefined || piece.byteLength > 0) return piece
-    this.#emptyLeft -= 1
+    let step: IteratorResult<Uint8Array, void>
+    try {
+      step = this.#decoded.next()
+    } catch {
+      throw new BodyBroken('broken_zstd', BROKEN_ZSTD) // `Incomplete stream` is its only error
+    }
+    if (step.done === true) return undefined
+    if (step.value.byteLength === 0) this.#emptyLeft -= 1
     if (this.#emptyLeft < 0) throw new BodyBroken('broken_zstd', BROKEN_ZSTD)
-    return piece
+    return step.value
   }
 
   /**
@@ -92,15 +96,6 @@ class ZstdStream {
       throw problem ?? error
     }
     if (problem !== undefined) throw problem
-  }
-
-  #step(): Uint8Array | undefined {
-    try {
-      const { value, done } = this.#decoded.next()
-      return done === true ? undefined : must(value as Uint8Array | undefined, 'decoded bytes')
-    } catch {
-      throw new BodyBroken('broken_zstd', BROKEN_ZSTD) // `Incomplete stream` is its only error
-    }
   }
 
   *#inputs(): Generator<Uint8Array, void, void> {

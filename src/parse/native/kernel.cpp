@@ -45,8 +45,8 @@ ParseStatus Kernel::parse(const uint8_t* slab, size_t slab_bytes, const double* 
     status = parse_request(request);
     if (status != ParseStatus::ok) return status;
   }
-  layout_ = std::make_unique<Layout>(rows_, schema_.deletes ? nullptr : &payload_, key_,
-                                     schema_.deletes ? nullptr : &columns_);
+  static const std::vector<Builder> none;  // a batch of deletes has no column of the schema
+  layout_ = std::make_unique<Layout>(rows_, payload_, key_, schema_.deletes ? none : columns_);
   if (layout_->bytes() <= INT_MAX) return ParseStatus::ok;
   layout_.reset();
   return ParseStatus::batch_too_large;
@@ -147,7 +147,8 @@ bool Kernel::parse_event(const Request& request, uint32_t event, uint32_t& place
     return true;
   }
   // From brace to brace: the structural index before `place` is the closing one.
-  if (!schema_.deletes) payload_.set(rows_, request.body + from, document_.places()[place - 1] + 1 - from);
+  const uint32_t payload_bytes = schema_.deletes ? 0 : document_.places()[place - 1] + 1 - from;
+  payload_.set(rows_, request.body + from, payload_bytes);
   rows_++;
   return true;
 }

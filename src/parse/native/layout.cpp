@@ -9,18 +9,16 @@ constexpr size_t header_words = 6, column_words = 6;
 
 static size_t align8(size_t bytes) { return (bytes + 7) & ~size_t{7}; }
 
-Layout::Layout(uint32_t rows, const PayloadBuilder* payload, const Builder& key,
-               const std::vector<Builder>* columns)
+Layout::Layout(uint32_t rows, const PayloadBuilder& payload, const Builder& key,
+               const std::vector<Builder>& columns)
     : rows_(rows), payload_(payload) {
-  size_t count = 2 + (columns == nullptr ? 0 : columns->size());
-  end_ = align8(4 * (header_words + column_words * count));
+  end_ = align8(4 * (header_words + column_words * (2 + columns.size())));
   Place at = {Kind::binary, 0, 0, place(4 * (rows + size_t{1})), 0, 0};
-  at.data_bytes = payload == nullptr ? 0 : payload->offsets.data[rows];
+  at.data_bytes = payload.offsets.data[rows];
   at.data = place(at.data_bytes);
   places_.push_back(at);
   add(key);
-  if (columns == nullptr) return;
-  for (const Builder& column : *columns) add(column);
+  for (const Builder& column : columns) add(column);
 }
 
 size_t Layout::place(size_t bytes) {
@@ -79,15 +77,11 @@ void Layout::write(uint8_t* out) const {
       words.push(static_cast<uint32_t>(word));
   put(out, 0, words.data, 4 * words.size);
   const Place& payload = places_[0];
-  if (payload_ == nullptr) {
-    std::memset(out + payload.offsets, 0, payload.data - payload.offsets);
-  } else {
-    const int32_t* offsets = payload_->offsets.data;
-    put(out, payload.offsets, offsets, 4 * (rows_ + size_t{1}));
-    for (uint32_t row = 0; row < rows_; row++)
-      std::memcpy(out + payload.data + offsets[row], payload_->from.data[row], offsets[row + 1] - offsets[row]);
-    put(out, payload.data + payload.data_bytes, nullptr, 0);
-  }
+  const int32_t* offsets = payload_.offsets.data;
+  put(out, payload.offsets, offsets, 4 * (rows_ + size_t{1}));
+  for (uint32_t row = 0; row < rows_; row++)
+    std::memcpy(out + payload.data + offsets[row], payload_.from.data[row], offsets[row + 1] - offsets[row]);
+  put(out, payload.data + payload.data_bytes, nullptr, 0);
   for (size_t i = 0; i < columns_.size(); i++) write_column(out, places_[i + 1], *columns_[i]);
 }
 

@@ -7,9 +7,7 @@ namespace weir {
 // The places of all buffers in a batch, computed before the batch's memory is allocated.
 class Layout {
  public:
-  // `columns` are the schema's. A batch of deletes has none: `columns` and `payload` are null
-  // there.
-  Layout(uint32_t rows, const PayloadBuilder* payload, const Builder& key, const std::vector<Builder>* columns);
+  Layout(uint32_t rows, const PayloadBuilder& payload, const Builder& key, const std::vector<Builder>& columns);
 
   // Bytes of the whole batch.
   size_t bytes() const { return end_; }
@@ -27,7 +25,7 @@ class Layout {
   void write_column(uint8_t* out, const Place& at, const Builder& column) const;
 
   uint32_t rows_;
-  const PayloadBuilder* payload_;
+  const PayloadBuilder& payload_;
   std::vector<const Builder*> columns_;
   std::vector<Place> places_;  // payload first, then those of columns_
   size_t end_;
