@@ -17,7 +17,7 @@ import type { RisingClock } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import { ANSWER_MS_MAX, BODY_MS_MAX, STREAM_IDLE_MS, WAIT_MS_MAX } from '../util/limits.ts'
 import type { Transport } from './http/transport.ts'
-import type { IngestPool } from './ingest-pool.ts'
+import type { IngestPool } from './ingest/ingest-pool.ts'
 import type { PlaceOwner } from './places.ts'
 
 /**

@@ -20,13 +20,13 @@ import {
   TOKEN_BODY_BYTES_MAX,
 } from '../util/limits.ts'
 import type { ApiDeps, ControlRequest, ControlRoute, Reply } from './api-types.ts'
-import type { Connections } from './connections.ts'
+import type { Connections } from './http/connections.ts'
+import { answerEarly, type Responder } from './http/responder.ts'
+import type { Streams } from './http/stream.ts'
 import { declaredBytesOf, type RequestHead, tryDecode } from './http/transport.ts'
-import type { Imports } from './imports.ts'
+import type { Imports } from './imports/import-route.ts'
 import { livez, readyz } from './probes.ts'
 import { problemReply, refusalOfError, refuse } from './problem.ts'
-import { answerEarly, type Responder } from './responder.ts'
-import type { Streams } from './stream.ts'
 
 /**
  * Control requests whose bodies are incomplete; one more gives the oldest 408. A connection has one

@@ -3,8 +3,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
-import { admit, RateLimit } from './admission.ts'
 import { API_TIMES, type Api, type ApiDeps, type ApiOptions, type ApiStats } from './api-types.ts'
+import { addImportRoute, Control, ControlBodies, controlRoutes, type Router } from './control.ts'
 import {
   type Connections,
   connectionsMaxOf,
@@ -13,16 +13,16 @@ import {
   Sockets,
   Tarpit,
   Unread,
-} from './connections.ts'
-import { addImportRoute, Control, ControlBodies, controlRoutes, type Router } from './control.ts'
+} from './http/connections.ts'
+import { answerEarly, type Responder } from './http/responder.ts'
+import { Streams } from './http/stream.ts'
 import { CHUNKED, declaredBytesOf, type OnRequest, type RequestHead } from './http/transport.ts'
-import { Imports } from './imports.ts'
-import { Ingest } from './ingest.ts'
+import { Imports } from './imports/import-route.ts'
+import { admit, RateLimit } from './ingest/admission.ts'
+import { Ingest } from './ingest/ingest.ts'
 import { shown } from './parameters.ts'
 import { problemReply, refuse } from './problem.ts'
 import { QUERY_PATH } from './query-route.ts'
-import { answerEarly, type Responder } from './responder.ts'
-import { Streams } from './stream.ts'
 
 /** Interval of the one timer for waiting requests, slow bodies and drained connections. */
 const API_TICK_MS = 100

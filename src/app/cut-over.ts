@@ -14,7 +14,7 @@
  *   W-9  The hold ends after CUT_OVER_MS_MAX where log or parse workers stand still, with the old
  *        schema. It waits for the catalog's answer in any case: only that says which schema counts.
  */
-import type { IngestPool, IngestSchema } from '../api/ingest-pool.ts'
+import type { IngestPool, IngestSchema } from '../api/ingest/ingest-pool.ts'
 import type { Commit } from '../log/commit-log.ts'
 import { Unavailable } from '../util/errors.ts'
 import { crashPoint } from '../util/fault-injection.ts'

@@ -6,7 +6,7 @@
  *         that order, and so do the continuations of their promises.
  */
 import type { CommitBatch, IngestTarget } from '../api/api-types.ts'
-import { IngestPool, type IngestSchema } from '../api/ingest-pool.ts'
+import { IngestPool, type IngestSchema } from '../api/ingest/ingest-pool.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Target } from '../catalog/documents/catalog-types.ts'
 import type { Pool } from '../catalog/documents/model.ts'

@@ -1,6 +1,6 @@
 /** Unread answers do not pile up: one stays pending, then the connection closes (W-9). */
 import { expect, test } from 'vitest'
-import { REFUSALS_PER_CLOSE } from '../../src/api/connections.ts'
+import { REFUSALS_PER_CLOSE } from '../../src/api/http/connections.ts'
 import { head, Raw } from './client.ts'
 import { api, fake, frontEnd, good, start, startForEachTest, until } from './fake.ts'
 

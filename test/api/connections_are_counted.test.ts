@@ -1,7 +1,7 @@
 /** Connections beyond the limit are closed at once, and those that close make room. */
 import { Agent } from 'node:http'
 import { expect, test } from 'vitest'
-import { CONNECTIONS_MIN, connectionsMaxOf, descriptorLimit } from '../../src/api/connections.ts'
+import { CONNECTIONS_MIN, connectionsMaxOf, descriptorLimit } from '../../src/api/http/connections.ts'
 import { CONNECTIONS_MAX, DESCRIPTORS_RESERVED } from '../../src/util/limits.ts'
 import { ask, Raw } from './client.ts'
 import { Fake, start, until } from './fake.ts'

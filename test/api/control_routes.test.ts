@@ -4,7 +4,7 @@
  */
 import { Agent } from 'node:http'
 import { expect, test } from 'vitest'
-import { basicAuthMatches, RateLimit } from '../../src/api/admission.ts'
+import { basicAuthMatches, RateLimit } from '../../src/api/ingest/admission.ts'
 import { Unavailable } from '../../src/util/errors.ts'
 import { CONTROL_REQUESTS_MAX, GRAPHQL_BODY_BYTES_MAX } from '../../src/util/limits.ts'
 import { ask, head, Raw } from './client.ts'

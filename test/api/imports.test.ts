@@ -4,8 +4,8 @@
  */
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
-import { IMPORTS_ADMIN_MIN, IMPORTS_PER_APPLICATION_MAX } from '../../src/api/imports.ts'
-import { UPLOAD_HELD_BYTES } from '../../src/api/upload-body.ts'
+import { IMPORTS_ADMIN_MIN, IMPORTS_PER_APPLICATION_MAX } from '../../src/api/imports/import-route.ts'
+import { UPLOAD_HELD_BYTES } from '../../src/api/imports/upload-body.ts'
 import type { Scope } from '../../src/catalog/documents/model.ts'
 import { Unavailable } from '../../src/util/errors.ts'
 import { EVENTS_MAX, IMPORT_BATCHES_MAX, IMPORTS_MAX } from '../../src/util/limits.ts'

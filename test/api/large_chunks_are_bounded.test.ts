@@ -4,9 +4,9 @@
  */
 import type { HttpResponse } from 'uWebSockets.js'
 import { expect, test } from 'vitest'
-import { type Connections, Unread } from '../../src/api/connections.ts'
+import { type Connections, Unread } from '../../src/api/http/connections.ts'
+import { StreamAhead } from '../../src/api/http/stream.ts'
 import { STREAM_PROBE_BYTES, STREAM_WRITE_BYTES, UwsResponder } from '../../src/api/http/uws.ts'
-import { StreamAhead } from '../../src/api/stream.ts'
 import { STREAM_BACKED_BYTES } from '../../src/util/limits.ts'
 
 /** A response whose socket takes as many bytes of each write as the test allows. */

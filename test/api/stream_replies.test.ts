@@ -14,8 +14,8 @@ import type {
   Reply,
   StreamReply,
 } from '../../src/api/api-types.ts'
+import { STREAMS_MAX } from '../../src/api/http/stream-places.ts'
 import { STREAM_WRITE_BYTES } from '../../src/api/http/uws.ts'
-import { STREAMS_MAX } from '../../src/api/stream-places.ts'
 import { Unavailable } from '../../src/util/errors.ts'
 import { STREAM_BACKED_BYTES } from '../../src/util/limits.ts'
 import { below, randomFrom } from '../util/random.ts'

@@ -4,7 +4,7 @@
  */
 import { Agent } from 'node:http'
 import { expect, test } from 'vitest'
-import { EVENT_ERRORS_PER_TURN } from '../../src/api/ingest-answer.ts'
+import { EVENT_ERRORS_PER_TURN } from '../../src/api/ingest/ingest-answer.ts'
 import { REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParseTask } from '../../src/parse/parse-task.ts'
 import { Unavailable } from '../../src/util/errors.ts'

@@ -3,8 +3,8 @@
  * requests loses one.
  */
 import { expect, test } from 'vitest'
-import type { Admission } from '../../src/api/admission.ts'
-import { IngestRequest, SMALL_BODY_BYTES_MAX, Waiting } from '../../src/api/body-memory.ts'
+import type { Admission } from '../../src/api/ingest/admission.ts'
+import { IngestRequest, SMALL_BODY_BYTES_MAX, Waiting } from '../../src/api/ingest/body-memory.ts'
 import { BODY_BYTES_MAX, WAITING_BYTES_MAX, WAITING_REQUESTS_MAX } from '../../src/util/limits.ts'
 
 function requestOf(pool: number, bytes: number, complete = false): IngestRequest {

@@ -1,6 +1,6 @@
 /** The memory of batches is bounded, however wide the rows of a pool are (W-9). */
 import { beforeEach, expect, test } from 'vitest'
-import { BATCHES_UNDER_WAY_BYTES_MAX } from '../../src/api/ingest.ts'
+import { BATCHES_UNDER_WAY_BYTES_MAX } from '../../src/api/ingest/ingest.ts'
 import { batchBytesMax, batchCostOf } from '../../src/format/batch-layout.ts'
 import type { PoolSchema } from '../../src/format/schema.ts'
 import { REQUEST_WORDS } from '../../src/parse/kernel.ts'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { IngestPool } from '../../src/api/ingest-pool.ts'
+import { IngestPool } from '../../src/api/ingest/ingest-pool.ts'
 import { cutOver } from '../../src/app/cut-over.ts'
 import { Unavailable } from '../../src/util/errors.ts'
 import { ingestSchemaOf } from '../api/fake.ts'

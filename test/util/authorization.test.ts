@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { basicAuthMatches } from '../../src/api/admission.ts'
+import { basicAuthMatches } from '../../src/api/ingest/admission.ts'
 import { basicOf } from '../../src/catalog/access/token-request.ts'
 import { readAuthorization, readBasic, readBearer } from '../../src/util/authorization.ts'
 

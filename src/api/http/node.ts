@@ -20,9 +20,9 @@ import {
   STREAM_BACKED_BYTES,
 } from '../../util/limits.ts'
 import type { Reply } from '../api-types.ts'
-import type { Connections } from '../connections.ts'
 import { problemReply, refuse } from '../problem.ts'
-import { type DataHandler, headText, nothing, Responder } from '../responder.ts'
+import type { Connections } from './connections.ts'
+import { type DataHandler, headText, nothing, Responder } from './responder.ts'
 import {
   beginsWithMethod,
   CHUNKED,

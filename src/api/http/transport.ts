@@ -10,9 +10,9 @@
  */
 import { METHODS } from 'node:http'
 import { CannotRun, type Refusal } from '../../util/errors.ts'
-import type { Connections } from '../connections.ts'
 import { refuse } from '../problem.ts'
-import type { Responder } from '../responder.ts'
+import type { Connections } from './connections.ts'
+import type { Responder } from './responder.ts'
 
 /**
  * The head of a request, valid only while its handler runs. A read may be a call into C++: read

@@ -6,9 +6,9 @@ import { assert } from '../../util/assert.ts'
 import type { Refusal } from '../../util/errors.ts'
 import { CORK_BYTES, KiB, SMALL_ANSWER_LENGTH, STREAM_BACKED_BYTES } from '../../util/limits.ts'
 import type { Reply } from '../api-types.ts'
-import type { Connections } from '../connections.ts'
-import { type DataHandler, headText, nothing, Responder } from '../responder.ts'
 import type { UwsModule } from './choose-transport.ts'
+import type { Connections } from './connections.ts'
+import { type DataHandler, headText, nothing, Responder } from './responder.ts'
 import {
   CHUNKED,
   cannotListen,

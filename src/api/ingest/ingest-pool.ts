@@ -7,8 +7,8 @@
  * that was parsed before has its sequences, each later request gets a higher one. Then the schema
  * is replaced, and the hold ends (app/cut-over.ts).
  */
-import type { BatchCost } from '../format/batch-layout.ts'
-import { assert } from '../util/assert.ts'
+import type { BatchCost } from '../../format/batch-layout.ts'
+import { assert } from '../../util/assert.ts'
 
 /** A schema version as parse tasks need it. */
 export interface IngestSchema {

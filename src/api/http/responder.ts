@@ -10,10 +10,10 @@ import {
   TINY_CHUNKS_CLOSE,
   TINY_CHUNKS_MAX,
   TINY_CHUNKS_PER_TICK,
-} from '../util/limits.ts'
-import type { Reply } from './api-types.ts'
+} from '../../util/limits.ts'
+import type { Reply } from '../api-types.ts'
+import { problemReply, refuse } from '../problem.ts'
 import type { Connections } from './connections.ts'
-import { problemReply, refuse } from './problem.ts'
 
 /** Reads a body. A chunk is valid only during the call. */
 export type DataHandler = (chunk: Uint8Array, last: boolean) => void

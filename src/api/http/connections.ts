@@ -9,8 +9,8 @@
  *   W-9  The time and the bytes that a client may take for each of these are bounded.
  */
 import { readFileSync } from 'node:fs'
-import { networkOf } from '../util/addresses.ts'
-import { monotonicMs } from '../util/clock.ts'
+import { networkOf } from '../../util/addresses.ts'
+import { monotonicMs } from '../../util/clock.ts'
 import {
   CONNECTIONS_MAX,
   DESCRIPTORS_RESERVED,
@@ -18,13 +18,13 @@ import {
   DRAIN_GRACE_MS,
   DRAIN_MS_MAX,
   SMALL_ANSWER_LENGTH,
-} from '../util/limits.ts'
-import { RateLimiter } from '../util/rate-limiter.ts'
+} from '../../util/limits.ts'
+import { RateLimiter } from '../../util/rate-limiter.ts'
 import type { Responder } from './responder.ts'
 
 /** Connections at once, at least, so that Weir can be reached at all. */
 export const CONNECTIONS_MIN = 16
-/** One refusal in this many is the last answer of its connection (api/connections.ts). */
+/** One refusal in this many is the last answer of its connection (api/http/connections.ts). */
 export const REFUSALS_PER_CLOSE = 64
 /** Wrong credentials of one webhook from one address that are answered at once. */
 const TARPIT_FREE = 10

@@ -1,11 +1,16 @@
 /** What the head of an import's request asks for: the format, the encoding, and the parameters. */
-import { ENCODINGS, type Encoding, IMPORT_FORMATS, type ImportFormat } from '../parse/import/import-types.ts'
-import type { Refusal } from '../util/errors.ts'
-import { IMPORT_ERRORS_DEFAULT, IMPORT_ERRORS_MAX } from '../util/limits.ts'
-import { unknownEncoding } from './admission.ts'
-import type { RequestHead } from './http/transport.ts'
-import { noSuchParameter, shown } from './parameters.ts'
-import { refuse } from './problem.ts'
+import {
+  ENCODINGS,
+  type Encoding,
+  IMPORT_FORMATS,
+  type ImportFormat,
+} from '../../parse/import/import-types.ts'
+import type { Refusal } from '../../util/errors.ts'
+import { IMPORT_ERRORS_DEFAULT, IMPORT_ERRORS_MAX } from '../../util/limits.ts'
+import type { RequestHead } from '../http/transport.ts'
+import { unknownEncoding } from '../ingest/admission.ts'
+import { noSuchParameter, shown } from '../parameters.ts'
+import { refuse } from '../problem.ts'
 
 /** Characters of the label of an import. */
 const IMPORT_LABEL_CHARACTERS_MAX = 256

@@ -1,11 +1,11 @@
 /** The report of an import: what is durable, and which rows were refused. */
-import type { ImportProgress } from '../catalog/documents/model.ts'
-import type { BadRow, Encoding, ImportFormat, RowBatch } from '../parse/import/import-types.ts'
-import { must } from '../util/assert.ts'
-import type { Refusal } from '../util/errors.ts'
-import type { Reply } from './api-types.ts'
-import type { Answer } from './ingest-answer.ts'
-import { problemFields, refuse } from './problem.ts'
+import type { ImportProgress } from '../../catalog/documents/model.ts'
+import type { BadRow, Encoding, ImportFormat, RowBatch } from '../../parse/import/import-types.ts'
+import { must } from '../../util/assert.ts'
+import type { Refusal } from '../../util/errors.ts'
+import type { Reply } from '../api-types.ts'
+import type { Answer } from '../ingest/ingest-answer.ts'
+import { problemFields, refuse } from '../problem.ts'
 
 /** The part of a report that does not grow. */
 export interface ImportCounts {

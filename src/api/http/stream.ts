@@ -16,12 +16,12 @@
  *        A stream buffers STREAM_AHEAD_BYTES and one chunk, and uWebSockets.js at most one piece.
  */
 
-import { must } from '../util/assert.ts'
-import { monotonicMs } from '../util/clock.ts'
-import { KiB, MiB, STREAM_IDLE_MS } from '../util/limits.ts'
-import { warn } from '../util/say.ts'
-import type { ApiTimes, StreamAnswer, StreamReply } from './api-types.ts'
-import { problemReply, refusalOfError } from './problem.ts'
+import { must } from '../../util/assert.ts'
+import { monotonicMs } from '../../util/clock.ts'
+import { KiB, MiB, STREAM_IDLE_MS } from '../../util/limits.ts'
+import { warn } from '../../util/say.ts'
+import type { ApiTimes, StreamAnswer, StreamReply } from '../api-types.ts'
+import { problemReply, refusalOfError } from '../problem.ts'
 import type { Responder } from './responder.ts'
 import { StreamPlaces } from './stream-places.ts'
 
@@ -35,7 +35,7 @@ const STREAM_WAIT_ON_MS = 3_000
 const STREAM_STOP_MS = 2_000
 /**
  * Bytes of a stream that are made while the socket is full. The socket takes less when a third of
- * it (at most 4 MiB on Linux) is free again (api/stream.ts).
+ * it (at most 4 MiB on Linux) is free again (api/http/stream.ts).
  */
 const STREAM_AHEAD_BYTES = 2 * MiB
 

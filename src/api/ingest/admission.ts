@@ -5,17 +5,17 @@
  */
 
 import { timingSafeEqual } from 'node:crypto'
-import type { BasicAuth } from '../catalog/documents/model.ts'
-import type { RequestKind } from '../format/schema.ts'
-import { readBasic, secretDigest } from '../util/authorization.ts'
-import type { Refusal } from '../util/errors.ts'
-import { BODY_BYTES_MAX } from '../util/limits.ts'
-import { isMisspelt } from '../util/misspelt.ts'
-import { RateLimiter } from '../util/rate-limiter.ts'
-import type { ApiDeps, IngestTarget } from './api-types.ts'
-import { declaredBytesOf, type RequestHead, tryDecode } from './http/transport.ts'
-import { shown } from './parameters.ts'
-import { refuse, rejectedHeaders } from './problem.ts'
+import type { BasicAuth } from '../../catalog/documents/model.ts'
+import type { RequestKind } from '../../format/schema.ts'
+import { readBasic, secretDigest } from '../../util/authorization.ts'
+import type { Refusal } from '../../util/errors.ts'
+import { BODY_BYTES_MAX } from '../../util/limits.ts'
+import { isMisspelt } from '../../util/misspelt.ts'
+import { RateLimiter } from '../../util/rate-limiter.ts'
+import type { ApiDeps, IngestTarget } from '../api-types.ts'
+import { declaredBytesOf, type RequestHead, tryDecode } from '../http/transport.ts'
+import { shown } from '../parameters.ts'
+import { refuse, rejectedHeaders } from '../problem.ts'
 
 /** Pools whose rate is remembered; beyond it the least recently used one is forgotten. */
 const RATE_POOLS_MAX = 10_000

@@ -4,10 +4,10 @@
  *
  *   W-9  At most STREAMS_WAITING_MAX streams wait, at most STREAM_WAIT_MS, then they get 503.
  */
-import { monotonicMs } from '../util/clock.ts'
-import type { Reply, StreamAnswer } from './api-types.ts'
-import { type NoPlace, type PlaceOwner, Places } from './places.ts'
-import { problemReply, refuse } from './problem.ts'
+import { monotonicMs } from '../../util/clock.ts'
+import type { Reply, StreamAnswer } from '../api-types.ts'
+import { type NoPlace, type PlaceOwner, Places } from '../places.ts'
+import { problemReply, refuse } from '../problem.ts'
 import type { Responder } from './responder.ts'
 
 /**

@@ -11,26 +11,26 @@
  * records gather during a sync. They gather in the slab that is being filled. A full slab, and
  * bodies that cannot share a task, do not wait.
  */
-import { ERROR_WORDS } from '../parse/kernel.ts'
-import type { ParseResult } from '../parse/parse-task.ts'
-import { assert, must } from '../util/assert.ts'
-import { monotonicMs } from '../util/clock.ts'
-import type { Refusal } from '../util/errors.ts'
+import { ERROR_WORDS } from '../../parse/kernel.ts'
+import type { ParseResult } from '../../parse/parse-task.ts'
+import { assert, must } from '../../util/assert.ts'
+import { monotonicMs } from '../../util/clock.ts'
+import type { Refusal } from '../../util/errors.ts'
 import {
   BATCH_BYTES_MAX,
   BATCHES_UNDER_WAY_MAX,
   MiB,
   PARSE_TASK_GATHERED_BYTES,
   PARSE_TASK_GATHERED_REQUESTS,
-} from '../util/limits.ts'
+} from '../../util/limits.ts'
+import type { ApiDeps, ApiTimes, IngestTarget } from '../api-types.ts'
+import { answerEarly, nothing, type Responder } from '../http/responder.ts'
+import { problemReply, refusalOfError, refuse, rejectedHeaders } from '../problem.ts'
 import type { Admission, RateLimit } from './admission.ts'
-import type { ApiDeps, ApiTimes, IngestTarget } from './api-types.ts'
 import { Bodies, busy } from './bodies.ts'
 import { type BatchSink, type BodySocket, IngestRequest, type Slab, SlabPool } from './body-memory.ts'
 import { type Answer, answerOf, answerRefusal, Turns } from './ingest-answer.ts'
 import { type Batch, commitBatchOf, takeBatch, weigh } from './ingest-batch.ts'
-import { problemReply, refusalOfError, refuse, rejectedHeaders } from './problem.ts'
-import { answerEarly, nothing, type Responder } from './responder.ts'
 
 /**
  * Bytes of batches between hand-over and memtable; at this no task starts. One may go beyond it.

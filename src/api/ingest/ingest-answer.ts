@@ -6,22 +6,22 @@
  *         of one answer: 500 of them take about as long as 500 other requests.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { deleteSchema, type PoolSchema, type RequestKind } from '../format/schema.ts'
+import { deleteSchema, type PoolSchema, type RequestKind } from '../../format/schema.ts'
 import {
   type BrokenAt,
   describeDocument,
   describeEventError,
   type EventErrorText,
-} from '../parse/event-error.ts'
-import { ERROR_WORDS, OUTCOME, OUTCOME_WORDS } from '../parse/kernel.ts'
-import type { ParseResult } from '../parse/parse-task.ts'
-import { assert } from '../util/assert.ts'
-import type { EventError, Refusal } from '../util/errors.ts'
-import { EVENTS_MAX } from '../util/limits.ts'
+} from '../../parse/event-error.ts'
+import { ERROR_WORDS, OUTCOME, OUTCOME_WORDS } from '../../parse/kernel.ts'
+import type { ParseResult } from '../../parse/parse-task.ts'
+import { assert } from '../../util/assert.ts'
+import type { EventError, Refusal } from '../../util/errors.ts'
+import { EVENTS_MAX } from '../../util/limits.ts'
+import type { Reply } from '../api-types.ts'
+import { headText } from '../http/responder.ts'
+import { problemReply, refuse, rejectedHeaders } from '../problem.ts'
 import type { Admission } from './admission.ts'
-import type { Reply } from './api-types.ts'
-import { problemReply, refuse, rejectedHeaders } from './problem.ts'
-import { headText } from './responder.ts'
 
 /** Bad events described in one turn of the main thread; the answers of further ones take turns. */
 export const EVENT_ERRORS_PER_TURN = 1_000

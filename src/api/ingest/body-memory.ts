@@ -17,9 +17,9 @@
  * because they have slabs of their own.
  */
 
-import { align8 } from '../format/batch-layout.ts'
-import { RECORD_HEADER_BYTES } from '../format/log-record.ts'
-import { assert, must } from '../util/assert.ts'
+import { align8 } from '../../format/batch-layout.ts'
+import { RECORD_HEADER_BYTES } from '../../format/log-record.ts'
+import { assert, must } from '../../util/assert.ts'
 import {
   KiB,
   SLAB_BYTES,
@@ -27,11 +27,11 @@ import {
   SLABS_SMALL_MIN,
   WAITING_BYTES_MAX,
   WAITING_REQUESTS_MAX,
-} from '../util/limits.ts'
+} from '../../util/limits.ts'
+import type { Responder } from '../http/responder.ts'
 import type { Admission } from './admission.ts'
 import type { Answer } from './ingest-answer.ts'
 import type { IngestSchema } from './ingest-pool.ts'
-import type { Responder } from './responder.ts'
 
 /** Bytes at a slab's end that no body covers, so that a kernel may read a little past a body. */
 const SLAB_TAIL_BYTES = 64

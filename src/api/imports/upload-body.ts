@@ -6,11 +6,11 @@
  *        client that sends nothing for UPLOAD_STALL_MS is refused; time while Weir pauses it does
  *        not count.
  */
-import { monotonicMs } from '../util/clock.ts'
-import type { Refusal } from '../util/errors.ts'
-import { BODY_WAIT_ON_MS, MiB, UPLOAD_PIECE_BYTES } from '../util/limits.ts'
-import { refuse } from './problem.ts'
-import type { Responder } from './responder.ts'
+import { monotonicMs } from '../../util/clock.ts'
+import type { Refusal } from '../../util/errors.ts'
+import { BODY_WAIT_ON_MS, MiB, UPLOAD_PIECE_BYTES } from '../../util/limits.ts'
+import type { Responder } from '../http/responder.ts'
+import { refuse } from '../problem.ts'
 
 /** Bytes of an upload that wait on the main thread; beyond it the socket is paused. */
 export const UPLOAD_HELD_BYTES = 1 * MiB

@@ -6,12 +6,12 @@
  *        between, never twice at once. Each is a job in progress, of which the catalog has at most
  *        JOBS_UNFINISHED_MAX.
  */
-import { endImport, progressImport } from '../catalog/change/change-import.ts'
-import type { ImportJob, ImportProgress } from '../catalog/documents/model.ts'
-import { monotonicMs } from '../util/clock.ts'
-import { Unavailable } from '../util/errors.ts'
-import { warn } from '../util/say.ts'
-import type { ImportDeps } from './api-types.ts'
+import { endImport, progressImport } from '../../catalog/change/change-import.ts'
+import type { ImportJob, ImportProgress } from '../../catalog/documents/model.ts'
+import { monotonicMs } from '../../util/clock.ts'
+import { Unavailable } from '../../util/errors.ts'
+import { warn } from '../../util/say.ts'
+import type { ImportDeps } from '../api-types.ts'
 
 /** Interval at which an import's progress is written to the catalog, at least. */
 const IMPORT_JOURNAL_MS = 1_000

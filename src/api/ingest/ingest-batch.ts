@@ -8,19 +8,19 @@
  * are in. This is mostly their order in the slab, so the log writes neighbours in one piece. Within
  * a group this is the order of the rows.
  */
-import { batchBytesMax } from '../format/batch-layout.ts'
-import { RECORD_HEADER_BYTES } from '../format/log-record.ts'
-import type { Span } from '../log/log-types.ts'
-import { FLAG, OUTCOME, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../parse/kernel.ts'
-import type { ParseResult, ParseTask, ParseTaskGroup } from '../parse/parse-task.ts'
-import { ENTRY_WORDS } from '../store/flush/memtable.ts'
+import { batchBytesMax } from '../../format/batch-layout.ts'
+import { RECORD_HEADER_BYTES } from '../../format/log-record.ts'
+import type { Span } from '../../log/log-types.ts'
+import { FLAG, OUTCOME, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../../parse/kernel.ts'
+import type { ParseResult, ParseTask, ParseTaskGroup } from '../../parse/parse-task.ts'
+import { ENTRY_WORDS } from '../../store/flush/memtable.ts'
 import {
   BATCH_BYTES_MAX,
   BODY_BYTES_MAX,
   PARSE_TASK_BYTES_MAX,
   PARSE_TASK_REQUESTS_MAX,
-} from '../util/limits.ts'
-import type { CommitBatch, CommitPart } from './api-types.ts'
+} from '../../util/limits.ts'
+import type { CommitBatch, CommitPart } from '../api-types.ts'
 import type { IngestRequest, Slab } from './body-memory.ts'
 import type { IngestPool } from './ingest-pool.ts'
 

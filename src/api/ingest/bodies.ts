@@ -8,9 +8,9 @@
  *        brought less than BODY_BYTES_PER_SECOND_MIN in its last window gets 408 while others wait
  *        for its place. While nobody waits it may go on: a phone on a slow link has BODY_MS_MAX.
  */
-import { assert, must } from '../util/assert.ts'
-import { monotonicMs } from '../util/clock.ts'
-import type { Refusal } from '../util/errors.ts'
+import { assert, must } from '../../util/assert.ts'
+import { monotonicMs } from '../../util/clock.ts'
+import type { Refusal } from '../../util/errors.ts'
 import {
   BODY_BYTES_MAX,
   BODY_BYTES_PER_SECOND_MIN,
@@ -18,11 +18,11 @@ import {
   SLAB_BYTES,
   SLABS_MAX,
   SLABS_SMALL_MIN,
-} from '../util/limits.ts'
+} from '../../util/limits.ts'
+import type { ApiTimes } from '../api-types.ts'
+import { refuse } from '../problem.ts'
 import { tooLarge } from './admission.ts'
-import type { ApiTimes } from './api-types.ts'
 import { copyIn, type IngestRequest, type Line, lineOf, type SlabPool, Waiting } from './body-memory.ts'
-import { refuse } from './problem.ts'
 
 /**
  * Bytes of places that incomplete bodies of one pool hold; further bodies wait. A quarter of the
