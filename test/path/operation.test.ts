@@ -358,20 +358,3 @@ test('SIGTERM to `npm start` stops the server in order, and npm ends with its co
     }
   }
 })
-
-test('what a package holds: the program, and nothing of the tests', () => {
-  const { stdout } = spawnSync('npm', ['pack', '--dry-run', '--json'], { cwd: ROOT })
-  const [packed] = JSON.parse(stdout.toString()) as [{ files: { path: string }[] }]
-  const names = packed.files.map(file => file.path)
-  for (const name of [
-    'dist/src/app/main.js',
-    'dist/workers/query.js',
-    'src/api/graphql/query.graphql',
-    'README.md',
-    'LICENSE',
-  ])
-    expect(names).toContain(name)
-  const wanted =
-    /^(dist\/(src|workers)\/.*\.js|dist\/native\/weir\.node|src\/api\/graphql\/[\w-]+\.graphql|package\.json|[A-Z]+(\.md)?)$/
-  expect(names.filter(name => !wanted.test(name))).toEqual([])
-})

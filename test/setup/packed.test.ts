@@ -4,7 +4,7 @@
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { beforeAll, expect, test } from 'vitest'
 import { send, startServer, temporaryFolder } from '../util/server.ts'
@@ -27,6 +27,23 @@ beforeAll(() => {
   const packages = join(ROOT, 'node_modules')
   for (const name of readdirSync(packages).filter(each => !each.startsWith('.')))
     symlinkSync(join(packages, name), join(home, 'node_modules', name))
+})
+
+test('what a package holds: the program and its pages, and nothing of the tests', () => {
+  const names = readdirSync(installed, { recursive: true, withFileTypes: true })
+    .filter(each => each.isFile())
+    .map(each => relative(installed, join(each.parentPath, each.name)))
+  for (const name of [
+    'dist/src/app/main.js',
+    'dist/workers/query.js',
+    'src/api/graphql/query.graphql',
+    'README.md',
+    'LICENSE',
+  ])
+    expect(names).toContain(name)
+  const wanted =
+    /^(dist\/(src|workers)\/.*\.js|dist\/native\/weir\.node|src\/api\/graphql\/[\w-]+\.graphql|docs\/[\w-]+\.md|package\.json|[A-Z]+(\.md)?)$/
+  expect(names.filter(name => !wanted.test(name))).toEqual([])
 })
 
 test('the program that package.json names prints its help', () => {
