@@ -1,7 +1,6 @@
 /**
  * Every route but ingest: the table of routes, and the requests that it finds a handler for. A
- * handler gets a whole body and returns a Reply. Pages of any origin may call /graphql,
- * /oauth2/token and /v1/query: tokens, not cookies, identify the caller.
+ * handler gets a whole body and returns a Reply.
  *
  *   W-9  At most CONTROL_REQUESTS_MAX handlers run. A body has at most its route's bytes and
  *        BODY_MS_MAX. At most CONTROL_INCOMPLETE_MAX bodies with CONTROL_INCOMPLETE_BYTES_MAX are
@@ -20,6 +19,7 @@ import {
   TOKEN_BODY_BYTES_MAX,
 } from '../util/limits.ts'
 import type { ApiDeps, ControlRequest, ControlRoute, Reply } from './api-types.ts'
+import { preflightOf, withCors } from './cors.ts'
 import type { Connections } from './http/connections.ts'
 import { answerEarly, type Responder } from './http/responder.ts'
 import type { Streams } from './http/stream.ts'
@@ -367,20 +367,3 @@ function bodyTooLarge(bytesMax: number): Refusal {
 
 const NO_BYTES = new Uint8Array(0)
 const TOO_SLOW = refuse(408, 'body_too_slow', 'the body did not arrive in time')
-
-/** The answer to a browser that asks whether a page may use these methods. */
-function preflightOf(methods: string): Reply {
-  const headers = {
-    'access-control-allow-origin': '*',
-    'access-control-allow-methods': methods,
-    'access-control-allow-headers': 'authorization, content-type',
-    'access-control-max-age': '86400',
-  }
-  return { status: 204, headers, body: '' }
-}
-
-/** The same reply, readable for pages of any origin. */
-function withCors(reply: Reply): Reply {
-  const { status, headers, body } = reply // without its `head`, which lacks the new header
-  return { status, headers: { ...headers, 'access-control-allow-origin': '*' }, body }
-}

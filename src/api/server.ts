@@ -11,7 +11,6 @@ import {
   Drain,
   descriptorLimit,
   Sockets,
-  Tarpit,
   Unread,
 } from './http/connections.ts'
 import { answerEarly, type Responder } from './http/responder.ts'
@@ -19,6 +18,7 @@ import { Streams } from './http/stream.ts'
 import { CHUNKED, declaredBytesOf, type OnRequest, type RequestHead } from './http/transport.ts'
 import { Imports } from './imports/import-route.ts'
 import { admit, RateLimit } from './ingest/admission.ts'
+import { Tarpit } from './ingest/guess-tarpit.ts'
 import { Ingest } from './ingest/ingest.ts'
 import { shown } from './parameters.ts'
 import { problemReply, refuse } from './problem.ts'

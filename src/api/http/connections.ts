@@ -4,12 +4,10 @@
  *   Sockets  limits the number of connections
  *   Unread   closes connections whose clients do not read their answers
  *   Drain    reads the rest of a body after an early answer, then closes
- *   Tarpit   delays the answer to wrong credentials of a webhook
  *
  *   W-9  The time and the bytes that a client may take for each of these are bounded.
  */
 import { readFileSync } from 'node:fs'
-import { networkOf } from '../../util/addresses.ts'
 import { monotonicMs } from '../../util/clock.ts'
 import {
   CONNECTIONS_MAX,
@@ -19,23 +17,12 @@ import {
   DRAIN_MS_MAX,
   SMALL_ANSWER_LENGTH,
 } from '../../util/limits.ts'
-import { RateLimiter } from '../../util/rate-limiter.ts'
 import type { Responder } from './responder.ts'
 
 /** Connections at once, at least, so that Weir can be reached at all. */
 export const CONNECTIONS_MIN = 16
 /** One refusal in this many is the last answer of its connection (api/http/connections.ts). */
 export const REFUSALS_PER_CLOSE = 64
-/** Wrong credentials of one webhook from one address that are answered at once. */
-const TARPIT_FREE = 10
-/** Interval after which one more wrong credential is answered at once. */
-const TARPIT_INTERVAL_MS = 1_000
-/** Delay of the answers to further wrong credentials. */
-const TARPIT_HOLD_MS = 1_000
-/** Delayed answers at once; one more is answered at once. */
-const TARPIT_HELD_MAX = 1_024
-/** Pairs of address and webhook that are remembered. */
-const TARPIT_KEYS_MAX = 10_000
 
 /** The state that all responders share. */
 export interface Connections {
@@ -224,40 +211,5 @@ export class Drain {
     this.#running.delete(responder)
     // In this turn the answer may still be in the cork buffer, which close() would discard.
     setImmediate(() => responder.close())
-  }
-}
-
-/**
- * Delays the answer to wrong credentials of a webhook, so that a guess occupies a connection for a
- * second (docs/decisions/0026). The first wrong ones are answered at once, for people who mistype.
- * Right credentials are never delayed: guesses that come through the same proxy as a producer must
- * not stop the producer.
- */
-export class Tarpit {
-  readonly #guesses = new RateLimiter({
-    burst: TARPIT_FREE,
-    intervalMs: TARPIT_INTERVAL_MS,
-    keysMax: TARPIT_KEYS_MAX,
-  })
-  #held = 0
-
-  /**
-   * Calls `answer` now, or after TARPIT_HOLD_MS with the body unread.
-   * @param webhook the guessed-at webhook
-   */
-  refuse(address: string, webhook: string, responder: Responder, answer: () => void): void {
-    const key = `${networkOf(address)} ${webhook}`
-    const isHeld = this.#guesses.waitMs(key) > 0 && this.#held < TARPIT_HELD_MAX
-    this.#guesses.add(key)
-    if (!isHeld) {
-      answer()
-      return
-    }
-    this.#held += 1
-    responder.pause()
-    setTimeout(() => {
-      this.#held -= 1
-      answer()
-    }, TARPIT_HOLD_MS)
   }
 }
