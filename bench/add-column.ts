@@ -2,7 +2,7 @@
  * Question: what does adding columns cost the acks of a pool at full ingest?
  *
  *   Full batches in a closed loop: before, while columns are added one after another at equal
- *   intervals, and afterwards. Each cut-over holds the pool until the requests that are parsed have
+ *   intervals, and afterwards. Each cut-over pauses the pool until the parsed requests have
  *   their sequences and the catalog is synced, so the largest time of the second phase shows it.
  *
  * Jobs are timed from their creation to the first answer that says SUCCEEDED.

@@ -242,7 +242,7 @@ async function measureRebuild(root: string, keys: number, kernel: KernelChoice):
     identity: 'bench',
     pools: [{ pool: 1, poolId: 'POOL', schemas: [SCHEMA] }],
     kernel,
-    heldSequences: () => undefined,
+    loggedSequences: () => undefined,
     onProgress: () => undefined,
   })
   const seconds = (performance.now() - start) / 1000

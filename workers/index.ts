@@ -4,7 +4,7 @@
 import { dirname } from 'node:path'
 import { serveIndex } from '../src/index/index-thread.ts'
 import type { IndexThreadData } from '../src/index/index-types.ts'
-import { heldSequences } from '../src/log/read-log.ts'
+import { loggedSequences } from '../src/log/read-log.ts'
 import { disk } from '../src/util/disk.ts'
 import { pathsOf } from '../src/util/paths.ts'
 import { beginThread } from '../src/util/thread-server.ts'
@@ -15,5 +15,5 @@ serveIndex({
   port,
   data,
   disk,
-  heldSequences: pools => heldSequences(disk, log, pools),
+  loggedSequences: pools => loggedSequences(disk, log, pools),
 })

@@ -70,7 +70,7 @@ export interface StreamAnswer {
 export interface IngestTarget {
   readonly poolNumber: number
   readonly poolId: string
-  /** The schema and the hold of the pool. One object per pool, which changes. */
+  /** The schema and the pause of the pool. One object per pool, which changes. */
   readonly pool: IngestPool
   readonly basicAuth: BasicAuth | null
   /** False: every event is its own record, so a DELETE names none. */
@@ -169,7 +169,7 @@ export interface ApiDeps {
    * Runs a parse task. Called only while parseRoom(). A rejection becomes 503 (Unavailable) or 500.
    */
   parse(task: ParseTask): Promise<ParseResult>
-  /** Sets the listener that is called when a cut-over has ended: held bodies may be parsed. */
+  /** Sets the listener that is called when a paused pool has resumed: its bodies may be parsed. */
   onReleased(listener: () => void): void
   /** True while a parse worker may take a task. */
   parseRoom(): boolean
@@ -236,7 +236,7 @@ export interface ApiStats {
   /** Requests that are not answered yet. */
   readonly open: number
   readonly waitingRequests: number
-  readonly heldBytes: number
+  readonly bufferedBytes: number
   readonly slabsInUse: number
   readonly tasksRunning: number
   /** Answers that their clients have not read. */

@@ -300,7 +300,7 @@ interface Incomplete {
 export class ControlBodies {
   /** In the order in which they began. */
   readonly #incomplete = new Map<Responder, Incomplete>()
-  #heldBytes = 0
+  #bufferedBytes = 0
 
   get length(): number {
     return this.#incomplete.size
@@ -320,7 +320,7 @@ export class ControlBodies {
       }
       this.#add(body, chunk, bytesMax)
       if (last) this.#end(responder, body.buffer.subarray(0, body.bytes))
-      else while (this.#heldBytes > CONTROL_INCOMPLETE_BYTES_MAX) this.#endOldest()
+      else while (this.#bufferedBytes > CONTROL_INCOMPLETE_BYTES_MAX) this.#endOldest()
     })
   }
 
@@ -337,7 +337,7 @@ export class ControlBodies {
     if (end > body.buffer.byteLength) {
       const grown = new Uint8Array(Math.max(end, Math.min(2 * body.buffer.byteLength, bytesMax)))
       grown.set(body.buffer.subarray(0, body.bytes))
-      this.#heldBytes += grown.byteLength - body.buffer.byteLength
+      this.#bufferedBytes += grown.byteLength - body.buffer.byteLength
       body.buffer = grown
     }
     body.buffer.set(chunk, body.bytes)
@@ -355,7 +355,7 @@ export class ControlBodies {
     const body = this.#incomplete.get(responder)
     if (body === undefined) return
     this.#incomplete.delete(responder)
-    this.#heldBytes -= body.buffer.byteLength
+    this.#bufferedBytes -= body.buffer.byteLength
     body.done(result)
   }
 }

@@ -97,7 +97,7 @@ function statsOf(
   return {
     open,
     waitingRequests: ingest.bodies.waiting,
-    heldBytes: ingest.bodies.heldBytes,
+    bufferedBytes: ingest.bodies.bufferedBytes,
     slabsInUse: ingest.slabs.inUse,
     tasksRunning: ingest.tasks,
     unreadAnswers: unread.length,

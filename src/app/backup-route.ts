@@ -30,7 +30,7 @@ export function wireBackups({ catalog, pools, commit }: BackedUp): Backups {
     flushAll: () => pools.flusher.flushAll(),
     syncLog: () => commit.syncAll(),
     pin: () => {
-      const held = commit.hold()
+      const pinned = commit.pin()
       const releasePools = pools.manifest.pinAll()
       const state = {
         // Not the pools of the manifest: it may have a deleted pool, and lacks pools that never got
@@ -41,9 +41,9 @@ export function wireBackups({ catalog, pools, commit }: BackedUp): Backups {
         }),
         documents: catalog.read.documents(),
         deletedPools: catalog.tombstones().map(({ number }) => number),
-        log: held.span,
+        log: pinned.span,
       }
-      return { state, releaseLog: held.release, releasePools }
+      return { state, releaseLog: pinned.release, releasePools }
     },
   })
 }

@@ -39,7 +39,7 @@ export function wireIngest({ catalog, commit, received, append }: IngestWiring) 
   /** By the number of the pool: a pool has one webhook id for life. */
   const targets = new Map<number, CachedTarget>()
   const pools = new Map<number, IngestPool>()
-  let released = () => {}
+  let resumed = () => {}
   const ingestPool = (pool: Pool): IngestPool => {
     const known = pools.get(pool.number)
     if (known !== undefined) return known
@@ -77,11 +77,11 @@ export function wireIngest({ catalog, commit, received, append }: IngestWiring) 
           const now = catalog.poolByNumber(number)
           return now === undefined ? schema : ingestSchemaOf(catalog, now)
         },
-        released: () => released(),
+        resumed: () => resumed(),
       })
     },
     onReleased(listener: () => void): void {
-      released = listener
+      resumed = listener
     },
     isLive: (pool: number) => catalog.poolByNumber(pool) !== undefined,
     async commit(batch: CommitBatch): Promise<void> {

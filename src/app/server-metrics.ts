@@ -68,7 +68,7 @@ function queuesOf({ parse, pools, commit, engine, jobs }: Watched, api: Api): Qu
     ['batches', requests.tasksRunning, BATCHES_UNDER_WAY_MAX],
     ['slabs', requests.slabsInUse, SLABS_MAX],
     ['waiting_requests', requests.waitingRequests, WAITING_REQUESTS_MAX],
-    ['waiting_bytes', requests.heldBytes, WAITING_BYTES_MAX],
+    ['waiting_bytes', requests.bufferedBytes, WAITING_BYTES_MAX],
     ['log_bytes', commit.stats().queuedBytes, LOG_QUEUED_BYTES_MAX],
     ['memtable_bytes', store.memtableBytes, MEMTABLE_BYTES_MAX],
     ['recent_flush_bytes', store.recentFlushBytes, RECENT_FLUSH_BYTES_MAX],

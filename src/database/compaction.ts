@@ -53,7 +53,7 @@ export function wireCompaction(wiring: CompactionWiring): Scheduler {
     pool: pool => (wiring.isLeftAlone(pool) ? undefined : compactPool(wiring, pool)),
     segments: pool => manifest.pool(pool)?.segments ?? [],
     obsolete: pool => manifest.uncovered(pool),
-    heldSegments: pool => flusher.heldSegments(pool),
+    replaceableSegments: pool => flusher.replaceableSegments(pool),
     forgetRecentFlushes: pool => flusher.forgetRecent(pool),
     takeSegmentNumber: pool => {
       wiring.makeKnown(pool)

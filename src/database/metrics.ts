@@ -17,7 +17,7 @@ import { printable } from '../util/say.ts'
  */
 const METRIC_SERIES_MAX = 10_000
 /** Syncs that wait until they are sorted into the histogram: about 0.2 ms of work. */
-const METRIC_SYNCS_HELD = 256
+const METRIC_SYNCS_BUFFERED = 256
 
 // Class by class, because the package's index also loads a push gateway, a cluster's registry and
 // HTTP.
@@ -142,10 +142,10 @@ export function createMetrics(): Metrics {
  */
 function countSyncs(registers: Registry[]): Metrics['sync'] {
   let bytes = 0
-  const held: number[] = []
+  const buffered: number[] = []
   const observe = () => {
-    for (const ms of held) histogram.observe(ms / 1000)
-    held.length = 0
+    for (const ms of buffered) histogram.observe(ms / 1000)
+    buffered.length = 0
   }
   const histogram = new Histogram({
     name: 'weir_log_sync_seconds',
@@ -157,8 +157,8 @@ function countSyncs(registers: Registry[]): Metrics['sync'] {
   countedByLabel(registers, 'weir_log_bytes_total', 'bytes written to the log', [], () => [[[], bytes]])
   return (ms, count) => {
     bytes += count
-    held.push(ms)
-    if (held.length >= METRIC_SYNCS_HELD) observe()
+    buffered.push(ms)
+    if (buffered.length >= METRIC_SYNCS_BUFFERED) observe()
   }
 }
 

@@ -38,7 +38,7 @@ import { wireCompaction } from './compaction.ts'
 import type { Config } from './config.ts'
 import type { Metrics } from './metrics.ts'
 
-/** Flushes that a job waits for until none holds a segment that it reserves. */
+/** Flushes that a job waits for until none may replace a segment that it reserves. */
 const RESERVE_FLUSHES_MAX = 100
 /** Time for the running flushes when the server stops flushing: part of STOP_MS_MAX. */
 const FLUSHES_END_MS_MAX = 1_000
@@ -190,9 +190,9 @@ export class Pools {
     for (let flushes = 0; flushes < RESERVE_FLUSHES_MAX; flushes++) {
       await this.flushNow(pool)
       if (!this.#isKnown(pool)) throw poolDeleted()
-      // A flush that holds a segment would write its rows again, to one that is not reserved.
+      // A flush that may replace a segment would write its rows again, to one that is not reserved.
       this.flusher.forgetRecent(pool)
-      if (this.flusher.heldSegments(pool).size > 0) continue
+      if (this.flusher.replaceableSegments(pool).size > 0) continue
       const below = this.flusher.takeSegmentNumber(pool)
       void this.compaction.reserve(pool, below)
       return below

@@ -100,21 +100,21 @@ const overlaps = (a: Footer, b: Footer) => a.sequenceFrom <= b.sequenceTo && b.s
  * True where all rows and deletes of the orphan delete file's segment are there without it. Its
  * first and last request are the ends of segments that it was to replace, or in the log, which then
  * has all requests in between.
- * @param held requests of the pool that the log holds
+ * @param logged requests of the pool that the log holds
  */
 export function isRedundant(
   orphanDeletes: OrphanDeletes,
   live: readonly Footer[],
-  held: ReadonlySet<number>,
+  logged: ReadonlySet<number>,
 ): boolean {
   const flushed = live.at(-1)?.sequenceTo ?? 0
   const beside = live.filter(one => overlaps(one, orphanDeletes))
   const isThere = (sequence: number, end: 'sequenceFrom' | 'sequenceTo') =>
-    sequence > flushed ? held.has(sequence) : beside.some(one => one[end] === sequence)
+    sequence > flushed ? logged.has(sequence) : beside.some(one => one[end] === sequence)
   return (
     isThere(orphanDeletes.sequenceFrom, 'sequenceFrom') &&
     isThere(orphanDeletes.sequenceTo, 'sequenceTo') &&
-    Array.from(orphanDeletes.sequences).every(sequence => sequence <= flushed || held.has(sequence))
+    Array.from(orphanDeletes.sequences).every(sequence => sequence <= flushed || logged.has(sequence))
   )
 }
 

@@ -19,7 +19,7 @@ import { moved, serve } from '../util/thread-server.ts'
 import { OutcomeUnknown } from './index-store.ts'
 import type { DeletionVector, IndexCalls, IndexEvents, IndexThreadData } from './index-types.ts'
 import { type Opened, openIndexFolder, readEarly } from './open-index.ts'
-import type { HeldSequences } from './rebuild.ts'
+import type { LoggedSequences } from './rebuild.ts'
 import { type Swept, sweep } from './sweep-orphans.ts'
 
 /** The parts that workers/index.ts passes in. */
@@ -27,7 +27,7 @@ interface ServeOptions {
   readonly port: MessagePort
   readonly data: IndexThreadData
   readonly disk: Disk
-  readonly heldSequences: HeldSequences
+  readonly loggedSequences: LoggedSequences
 }
 
 /** Reads what is there, opens the index for the owner that comes, and serves until the stop. */

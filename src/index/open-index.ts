@@ -21,7 +21,7 @@ import { openLmdbStore } from './index-store-lmdb.ts'
 import { tryOpenNativeStore } from './index-store-native.ts'
 import { type IndexNotes, NEW_INDEX, type PoolState } from './index-types.ts'
 import { createIndex, type Index, readIdentity, readPools } from './key-index.ts'
-import type { HeldSequences, RebuildOptions, RebuildPool, Rebuilt } from './rebuild.ts'
+import type { LoggedSequences, RebuildOptions, RebuildPool, Rebuilt } from './rebuild.ts'
 import { clearUncommitted } from './sweep-orphans.ts'
 import {
   comparePoolFolders,
@@ -40,7 +40,7 @@ interface OpenOptions {
   readonly identity: string
   readonly pools: readonly RebuildPool[]
   readonly kernel: KernelChoice
-  readonly heldSequences: HeldSequences
+  readonly loggedSequences: LoggedSequences
   /** See RebuildOptions. */
   readonly onProgress: (done: number, of: number, pool: number) => void
 }

@@ -55,7 +55,7 @@ export interface RebuildPool {
  * Reads which requests the log still holds (log/read-log.ts); undefined where the log is
  * damaged.
  */
-export type HeldSequences = (
+export type LoggedSequences = (
   pools: ReadonlySet<number>,
 ) => ReadonlyMap<number, ReadonlySet<number>> | undefined
 
@@ -65,7 +65,7 @@ export interface RebuildOptions {
   readonly segmentFolder: string
   readonly pools: readonly RebuildPool[]
   readonly kernel: KernelChoice
-  readonly heldSequences: HeldSequences
+  readonly loggedSequences: LoggedSequences
   /**
    * Called after each segment: rows and deletes done, of those of all pools, and the present pool.
    */
@@ -135,15 +135,15 @@ async function applyAll(options: RebuildOptions, poolSegments: readonly PoolSegm
  * same.
  */
 function possibleLossesOf(
-  { heldSequences }: RebuildOptions,
+  { loggedSequences }: RebuildOptions,
   poolSegments: readonly PoolSegments[],
 ): string[] {
   const open = poolSegments.filter(({ orphanDeletes }) => orphanDeletes.length > 0)
   if (open.length === 0) return []
-  const held = heldSequences(new Set(open.map(({ pool }) => pool.pool)))
+  const logged = loggedSequences(new Set(open.map(({ pool }) => pool.pool)))
   return open.flatMap(({ pool, folder, live, orphanDeletes }) =>
     orphanDeletes
-      .filter(one => !isRedundant(one, live, held?.get(pool.pool) ?? new Set()))
+      .filter(one => !isRedundant(one, live, logged?.get(pool.pool) ?? new Set()))
       .map(({ segment, sequenceFrom, sequenceTo, rows, deletes }) => {
         const file = join(folder, deleteFile(segment))
         return `${file} has no Parquet file beside it: either the removal of its segment (sequences ${sequenceFrom} to ${sequenceTo}) was interrupted, or ${segmentFile(segment)} is missing with up to ${rows} rows, and the rows that its ${deletes} deletes removed are visible again`

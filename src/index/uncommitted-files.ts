@@ -20,11 +20,11 @@ import { Damaged } from '../util/errors.ts'
 import { deleteFile, numberOfFile } from '../util/paths.ts'
 import { footerOfDeletes } from './folder-segments.ts'
 import { emptyPool, type PoolState } from './index-types.ts'
-import type { HeldSequences } from './rebuild.ts'
+import type { LoggedSequences } from './rebuild.ts'
 
 interface UncommittedOptions {
   readonly disk: Disk
-  readonly heldSequences: HeldSequences
+  readonly loggedSequences: LoggedSequences
   /** The folder of each pool that the catalog knows. */
   readonly poolFolders: readonly PoolFolder[]
 }
@@ -44,7 +44,7 @@ interface Unflushed {
 
 /** Decides on files that no commit names. Reads files only where there are such. */
 export async function decideOnUncommitted(options: UncommittedOptions): Promise<Decision> {
-  const { poolFolders, heldSequences } = options
+  const { poolFolders, loggedSequences } = options
   const unflushed: Unflushed[] = []
   for (const { state, folder, unnamed, missing } of poolFolders) {
     for (const name of numberedFrom(unnamed, missing.length > 0 ? 1 : state.nextSegment)) {
@@ -58,10 +58,10 @@ export async function decideOnUncommitted(options: UncommittedOptions): Promise<
     }
   }
   if (unflushed.length === 0) return 'clear'
-  const held = heldSequences(new Set(unflushed.map(({ pool }) => pool)))
-  if (held === undefined) return 'keep'
+  const logged = loggedSequences(new Set(unflushed.map(({ pool }) => pool)))
+  if (logged === undefined) return 'keep'
   for (const { pool, file, sequences } of unflushed) {
-    const lost = sequences.find(sequence => held.get(pool)?.has(sequence) !== true)
+    const lost = sequences.find(sequence => logged.get(pool)?.has(sequence) !== true)
     if (lost !== undefined)
       return { rebuild: `it is older than its segments: ${file} holds request ${lost}, the log does not` }
   }

@@ -30,7 +30,7 @@ import { warn } from '../util/say.ts'
 import type { Thread } from '../util/thread-kit.ts'
 import { firstFileBytes, logFileName, type Spare } from './log-folder.ts'
 import type { LogCalls, LogEvents, LogThreadData, RecoveredState } from './log-thread.ts'
-import type { CommitStats, HeldLog, LogState, Span } from './log-types.ts'
+import type { CommitStats, LogState, PinnedLog, Span } from './log-types.ts'
 import { type GenerationFile, type NoRoom, roomOfFile, spanBytes, type Written } from './log-writer.ts'
 import type { ReleasedFiles, SpareCalls, SpareEvents } from './spare-thread.ts'
 
@@ -80,8 +80,8 @@ export class Commit {
   #noRoom: string | undefined
   /** The last failure to remove old files, so that the operator reads it once. */
   #oldFilesFailure = ''
-  /** Number of holds. Files stay while there is one. */
-  #holds = 0
+  /** Number of pins. Files stay while there is one. */
+  #pins = 0
   /** The highest sequence that `release` was called with. */
   #releaseBelow = 0
   #stopping: Promise<void> | undefined
@@ -176,24 +176,24 @@ export class Commit {
   /** Lets files go whose records all stand below `belowSequence`. They are recycled or removed. */
   release(belowSequence: number): void {
     this.#releaseBelow = Math.max(this.#releaseBelow, belowSequence)
-    if (this.#holds > 0 || this.#state === 'poisoned' || this.#state === 'stopped') return
+    if (this.#pins > 0 || this.#state === 'poisoned' || this.#state === 'stopped') return
     const gone = this.#files.takeBelow(belowSequence, this.#syncedSequence)
     if (gone !== undefined) this.#threads.spare.tell('release', gone)
   }
 
   /**
-   * Holds the log as it is now, up to its last synced sequence. None of its files goes before
+   * Pins the log as it is now, up to its last synced sequence. None of its files goes before
    * `release()`.
    */
-  hold(): HeldLog {
-    this.#holds += 1
-    let held = true
+  pin(): PinnedLog {
+    this.#pins += 1
+    let isPinned = true
     return {
       span: { ...this.#files.first, lastSequence: this.#syncedSequence },
       release: () => {
-        assert(held, 'a hold is released once')
-        held = false
-        this.#holds -= 1
+        assert(isPinned, 'a pin is released once')
+        isPinned = false
+        this.#pins -= 1
         this.release(this.#releaseBelow)
       },
     }

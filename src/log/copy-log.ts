@@ -131,7 +131,7 @@ export class LogCopy {
 
 interface ExtractOptions {
   readonly disk: Disk
-  /** Folder of the running log, whose files are held. */
+  /** Folder of the running log, whose files are pinned. */
   readonly from: string
   /** Folder of the copy, which must not exist. */
   readonly to: string

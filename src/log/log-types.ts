@@ -38,8 +38,8 @@ export interface LogSpan {
   readonly lastSequence: number
 }
 
-/** A held log: its files stay until `release`. */
-export interface HeldLog {
+/** A pinned log: its files stay until `release`. */
+export interface PinnedLog {
   readonly span: LogSpan
   /** Lets the files go. To be called once. */
   release(): void

@@ -232,19 +232,19 @@ function beginsAs(file: LoadedFile, end: number, expected: number): boolean {
  * otherwise the file is the only copy of its rows.
  * @returns undefined where the log is damaged, which its recovery reports
  */
-export function heldSequences(
+export function loggedSequences(
   disk: Disk,
   folder: string,
   pools: ReadonlySet<number>,
 ): ReadonlyMap<number, ReadonlySet<number>> | undefined {
-  const held = new Map<number, Set<number>>([...pools].map(pool => [pool, new Set()]))
+  const logged = new Map<number, Set<number>>([...pools].map(pool => [pool, new Set()]))
   try {
     const header = readLogHeader(disk, folder)
-    if (header === undefined || header.generation === 0) return held
+    if (header === undefined || header.generation === 0) return logged
     for (const record of readLog(disk, folder, listFolder(disk, folder).files, header, undefined)) {
-      if (isRequest(record)) held.get(record.pool)?.add(record.sequence)
+      if (isRequest(record)) logged.get(record.pool)?.add(record.sequence)
     }
-    return held
+    return logged
   } catch (error) {
     if (error instanceof Damaged) return undefined
     throw error

@@ -116,9 +116,9 @@ export class Fake {
   #parseListener = () => {}
   #releaseListener = () => {}
 
-  /** Ends the hold of a pool. */
-  release(pool: IngestPool, schema: IngestSchema): void {
-    pool.release(schema)
+  /** Ends the pause of a pool. */
+  resume(pool: IngestPool, schema: IngestSchema): void {
+    pool.resume(schema)
     this.#releaseListener()
   }
 

@@ -5,7 +5,7 @@
 import { gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
 import { IMPORTS_ADMIN_MIN, IMPORTS_PER_APPLICATION_MAX } from '../../src/api/imports/import-route.ts'
-import { UPLOAD_HELD_BYTES } from '../../src/api/imports/upload-body.ts'
+import { UPLOAD_BUFFER_BYTES } from '../../src/api/imports/upload-body.ts'
 import type { Scope } from '../../src/catalog/documents/model.ts'
 import { Unavailable } from '../../src/util/errors.ts'
 import { EVENTS_MAX, IMPORT_BATCHES_MAX, IMPORTS_MAX } from '../../src/util/limits.ts'
@@ -167,7 +167,7 @@ test('memory stays bounded while the log is slow, and the client is slowed down'
   expect(sent).toBeLessThan(40 * 1024 * 1024)
   expect(fake.tasks.length).toBeLessThanOrEqual(IMPORT_BATCHES_MAX)
   expect(api.stats().slabsInUse).toBeLessThanOrEqual(IMPORT_BATCHES_MAX)
-  expect(UPLOAD_HELD_BYTES).toBeLessThan(total)
+  expect(UPLOAD_BUFFER_BYTES).toBeLessThan(total)
   // Other clients are served meanwhile by the same path, once the log moves.
   held.open()
   await raw.until(({ received }) => received.includes('"refusedOmitted"'))
@@ -323,8 +323,8 @@ async function changedColumns(format: string): Promise<Answer> {
   const body = format === 'csv' ? `id\n${ids(0, 10).join('\n')}\n` : lines(0, 10)
   const answering = send(body, {}, `/v1/pools/open/import?format=${format}`)
   await until(() => api.stats().waitingRequests === 1)
-  await pool.hold()
-  fake.release(pool, ingestSchemaOf(1, 2))
+  await pool.pause()
+  fake.resume(pool, ingestSchemaOf(1, 2))
   fake.openRoom()
   return answering
 }
@@ -341,9 +341,9 @@ test('ndjson goes on when the columns change', async () => {
   expect([status, json.accepted]).toEqual([200, 10])
 })
 
-test('csv: no batch is given to a held pool, or to one whose columns have changed', async () => {
+test('csv: no batch is given to a paused pool, or to one whose columns have changed', async () => {
   const { pool } = fake.targets.get('open')!
-  await pool.hold()
+  await pool.pause()
   let isAnswered = false
   const answering = send('id\nr0\n', {}, '/v1/pools/open/import?format=csv').finally(() => {
     isAnswered = true
@@ -351,7 +351,7 @@ test('csv: no batch is given to a held pool, or to one whose columns have change
   await until(() => api.stats().imports === 1)
   await new Promise(resolve => setTimeout(resolve, 300))
   expect([isAnswered, api.stats().slabsInUse]).toEqual([false, 0])
-  fake.release(pool, ingestSchemaOf(1, 2))
+  fake.resume(pool, ingestSchemaOf(1, 2))
   expect((await answering).json).toMatchObject({ code: 'columns_changed', durableRows: 0 })
   expect(logged()).toEqual([])
 })

@@ -10,7 +10,7 @@ import { BODY_BYTES_MAX, WAITING_BYTES_MAX, WAITING_REQUESTS_MAX } from '../../s
 function requestOf(pool: number, bytes: number, complete = false): IngestRequest {
   const request = new IngestRequest({ target: { poolNumber: pool } } as Admission, undefined as never)
   request.complete = complete
-  waiting.hold(request, new Uint8Array(bytes), BODY_BYTES_MAX)
+  waiting.buffer(request, new Uint8Array(bytes), BODY_BYTES_MAX)
   waiting.add(request)
   return request
 }

@@ -6,7 +6,7 @@
 import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { heldSequences } from '../../src/log/read-log.ts'
+import { loggedSequences } from '../../src/log/read-log.ts'
 import { disk } from '../../src/util/disk.ts'
 import { deleteFile, pathsOf, segmentFile } from '../../src/util/paths.ts'
 import { openOn, spanOf } from '../log/log.ts'
@@ -22,7 +22,7 @@ const FLUSHED = new Map([
 async function home() {
   const paths = pathsOf(temporaryFolder())
   const pool = join(paths.segment, 'POOL1')
-  const open = () => openHere(paths, pools => heldSequences(disk, paths.log, pools))
+  const open = () => openHere(paths, pools => loggedSequences(disk, paths.log, pools))
   const flush = (segment: number, from: number, to: number) =>
     writeFlush({ schema: SCHEMA, folder: pool, segment, rows: rowsOf(from, to), from, to })
   /** The log after a start that found requests up to `flushed` flushed. */

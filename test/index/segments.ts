@@ -14,7 +14,7 @@ import type { PoolSchema } from '../../src/format/schema.ts'
 import type { SegmentMeta } from '../../src/format/segment-meta.ts'
 import type { FlushCommit } from '../../src/index/index-types.ts'
 import { type Opened, openIndexFolder } from '../../src/index/open-index.ts'
-import type { HeldSequences } from '../../src/index/rebuild.ts'
+import type { LoggedSequences } from '../../src/index/rebuild.ts'
 import { type Disk, disk } from '../../src/util/disk.ts'
 import { deleteFile, type Paths, segmentFile } from '../../src/util/paths.ts'
 import { encodeKeyParts } from '../util/key-parts.ts'
@@ -62,7 +62,7 @@ const keyOf = ({ ts, id }: Change) =>
  */
 export function openHere(
   paths: Paths,
-  held: HeldSequences = () => undefined,
+  held: LoggedSequences = () => undefined,
   on: Disk = disk,
 ): Promise<Opened> {
   return openIndexFolder({
@@ -72,7 +72,7 @@ export function openHere(
     identity: 'here',
     pools: [{ pool: 1, poolId: 'POOL1', schemas: [SCHEMA] }],
     kernel: 'native',
-    heldSequences: held,
+    loggedSequences: held,
     onProgress: () => undefined,
   })
 }

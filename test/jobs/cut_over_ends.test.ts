@@ -14,7 +14,7 @@ function harness(boundary: () => Promise<number>, msMax = 60_000) {
     cutOver(pool, change, {
       commit: { boundary },
       schemaOf: () => now,
-      released: () => void states.push(pool.isHeld),
+      resumed: () => void states.push(pool.isPaused),
       msMax,
     })
   const store = (version: number) => {
@@ -27,10 +27,10 @@ test('the change runs while the pool is held, and the new schema counts from its
   const { pool, run, store, states } = harness(async () => 42)
   const during = await run(async sequence => {
     store(2)
-    return [sequence, pool.isHeld, pool.schema.version]
+    return [sequence, pool.isPaused, pool.schema.version]
   })
   expect(during).toEqual([42, true, 1])
-  expect([pool.isHeld, pool.schema.version, states]).toEqual([false, 2, [false]])
+  expect([pool.isPaused, pool.schema.version, states]).toEqual([false, 2, [false]])
 })
 
 test('the boundary is asked only when requests in flight have their sequences', async () => {
@@ -49,7 +49,7 @@ test('the boundary is asked only when requests in flight have their sequences', 
   expect(await done).toBe(7)
 })
 
-test('a log that stands still ends the hold with the old schema, and changes nothing', async () => {
+test('a log that stands still ends the pause with the old schema, and changes nothing', async () => {
   const { pool, run } = harness(() => new Promise(() => {}), 5)
   let changes = 0
   const error = await errorOf(
@@ -58,14 +58,14 @@ test('a log that stands still ends the hold with the old schema, and changes not
     }),
   )
   expect([error.code, changes]).toEqual(['cut_over_late', 0])
-  expect([pool.isHeld, pool.schema.version]).toEqual([false, 1])
+  expect([pool.isPaused, pool.schema.version]).toEqual([false, 1])
 })
 
-test('a refusal of the log or of the catalog ends the hold with the old schema', async () => {
+test('a refusal of the log or of the catalog ends the pause with the old schema', async () => {
   const refusing = () => Promise.reject(new Unavailable('disk_full', 'no room'))
   const byLog = harness(refusing)
   expect((await errorOf(byLog.run(async () => 0))).code).toBe('disk_full')
   const byCatalog = harness(async () => 1)
   expect((await errorOf(byCatalog.run(refusing))).code).toBe('disk_full')
-  for (const { pool } of [byLog, byCatalog]) expect([pool.isHeld, pool.schema.version]).toEqual([false, 1])
+  for (const { pool } of [byLog, byCatalog]) expect([pool.isPaused, pool.schema.version]).toEqual([false, 1])
 })

@@ -203,9 +203,9 @@ test('W-13 a log file stays until its last record is below the lowest unflushed 
   const files = commit.stats().files
   for (let lowest = 2; lowest <= count; lowest++) {
     commit.release(lowest)
-    const held = commit.hold()
-    expect(held.span.firstSequence, `lowest unflushed sequence ${lowest}`).toBeLessThanOrEqual(lowest)
-    held.release()
+    const pinned = commit.pin()
+    expect(pinned.span.firstSequence, `lowest unflushed sequence ${lowest}`).toBeLessThanOrEqual(lowest)
+    pinned.release()
   }
   expect(commit.stats().files).toBeLessThan(files)
   await commit.stop()

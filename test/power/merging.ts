@@ -64,7 +64,7 @@ export class Merging {
       do {
         await this.#server.flush(pool)
         flusher.forgetRecent(pool)
-      } while (flusher.heldSegments(pool).size > 0)
+      } while (flusher.replaceableSegments(pool).size > 0)
       if (this.#server.catalog.poolByNumber(pool) === undefined) throw poolDeleted()
       const below = this.#server.takeSegmentNumber(pool)
       this.#reservedBelow.set(pool, below)
@@ -110,7 +110,7 @@ export class Merging {
     try {
       const all = [...pinned.all].sort((a, b) => a.meta.sequenceFrom - b.meta.sequenceFrom)
       const reserved = this.#reservedBelow.get(number) ?? 0
-      const held = flusher.heldSegments(number)
+      const held = flusher.replaceableSegments(number)
       const inputs = this.#pick(all, segment => segment < reserved || held.has(segment))
       const first = inputs[0]
       if (first === undefined) return

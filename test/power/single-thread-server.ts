@@ -18,7 +18,7 @@ import { type Opened, openIndexFolder } from '../../src/index/open-index.ts'
 import { sweep } from '../../src/index/sweep-orphans.ts'
 import type { Commit } from '../../src/log/commit-log.ts'
 import type { Span } from '../../src/log/log-types.ts'
-import { heldSequences } from '../../src/log/read-log.ts'
+import { loggedSequences } from '../../src/log/read-log.ts'
 import type { RecoveredSummary } from '../../src/log/recover-log.ts'
 import { FLAG, OUTCOME, OUTCOME_WORDS, REQUEST, REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import type { ParseResult, ParseTask, ParseTaskGroup } from '../../src/parse/parse-task.ts'
@@ -73,7 +73,7 @@ export async function openServer(options: ServerOptions): Promise<SingleThreadSe
     identity,
     pools: rebuildPoolsOf(catalog),
     kernel,
-    heldSequences: pools => heldSequences(disk, paths.log, pools),
+    loggedSequences: pools => loggedSequences(disk, paths.log, pools),
     onProgress: () => undefined,
   })
   const server = new SingleThreadServer(options, paths, opened)

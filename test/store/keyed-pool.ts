@@ -128,7 +128,7 @@ export class KeyedPool {
       identity: 'here',
       pools: [{ pool: 1, poolId: 'POOL1', schemas: [this.schema] }],
       kernel,
-      heldSequences: () => undefined,
+      loggedSequences: () => undefined,
       onProgress: () => undefined,
     })
   }

@@ -88,7 +88,7 @@ describe('a small flush', () => {
     expect(harness.tasks[2]).toMatchObject({ replaces: [2], sequenceFrom: 1, sequenceTo: 3, segment: 3 })
     expect(harness.tasks[2]!.entries.map(entry => entry.requests[0])).toEqual([1, 2, 3])
     expect(harness.committed[2]!.commit.add!.rows).toBe(30)
-    expect([...harness.flusher.heldSegments(1)]).toEqual([3])
+    expect([...harness.flusher.replaceableSegments(1)]).toEqual([3])
     harness.flusher.forgetRecent(1)
     harness.append(1, 10)
     await harness.flusher.flushNow(1)
@@ -103,7 +103,7 @@ describe('a small flush', () => {
     harness.append(1, 10)
     const demand = harness.flusher.flushNow(1).catch(() => 'failed')
     await settle()
-    expect([...harness.flusher.heldSegments(1)]).toEqual([1])
+    expect([...harness.flusher.replaceableSegments(1)]).toEqual([1])
     harness.failTask(0)
     await demand
     harness.isHeld = false

@@ -182,8 +182,8 @@ export class ImportRun {
       if (refused !== undefined) throw new UploadEnded(refuse(503, refused.code, refused.message))
       const target = api.target(this.#options.webhookId)
       if (target === undefined) throw new UploadEnded(DELETED)
-      // A batch that is given to a held pool would be parsed with the next schema.
-      if (!target.pool.isHeld) {
+      // A batch that is given to a paused pool would be parsed with the next schema.
+      if (!target.pool.isPaused) {
         if (this.#isOtherSchema(target.pool.schema.version)) throw new UploadEnded(COLUMNS_CHANGED)
         if (rate.retryAfterSeconds(target.poolNumber) === 0) return target
       }

@@ -1,8 +1,8 @@
 /**
- * A body of any size, read as its consumer asks for it. While UPLOAD_HELD_BYTES wait, the socket is
- * paused, so that TCP slows the client down.
+ * A body of any size, read as its consumer asks for it. While UPLOAD_BUFFER_BYTES wait, the socket
+ * is paused, so that TCP slows the client down.
  *
- *   W-9  An upload holds UPLOAD_HELD_BYTES and what the library had read when it was paused. A
+ *   W-9  An upload buffers UPLOAD_BUFFER_BYTES and what the library had read when it was paused. A
  *        client that sends nothing for UPLOAD_STALL_MS is refused; time while Weir pauses it does
  *        not count.
  */
@@ -13,7 +13,7 @@ import type { Responder } from '../http/responder.ts'
 import { refuse } from '../problem.ts'
 
 /** Bytes of an upload that wait on the main thread; beyond it the socket is paused. */
-export const UPLOAD_HELD_BYTES = 1 * MiB
+export const UPLOAD_BUFFER_BYTES = 1 * MiB
 
 /** Why an upload ended early. There may be no client any more to tell it to. */
 export class UploadEnded extends Error {
@@ -39,7 +39,7 @@ export class UploadBody {
   readonly #responder: Responder
   readonly #stallMs: number
   readonly #pieces: Piece[] = []
-  #heldBytes = 0
+  #bufferedBytes = 0
   /** Bytes received. */
   #bytes = 0
   #isComplete = false
@@ -80,8 +80,8 @@ export class UploadBody {
       if (this.#ended !== undefined) throw this.#ended
       const piece = this.#pieces.shift()
       if (piece !== undefined) {
-        this.#heldBytes -= piece.used
-        if (this.#heldBytes < UPLOAD_HELD_BYTES / 2) this.#resume()
+        this.#bufferedBytes -= piece.used
+        if (this.#bufferedBytes < UPLOAD_BUFFER_BYTES / 2) this.#resume()
         return new Uint8Array(piece.bytes.buffer as ArrayBuffer, piece.bytes.byteOffset, piece.used)
       }
       if (this.#isComplete) return undefined
@@ -113,15 +113,15 @@ export class UploadBody {
     if (this.#ended !== undefined) return
     this.#lastByteMs = monotonicMs()
     this.#bytes += chunk.byteLength
-    if (chunk.byteLength > 0) this.#hold(chunk)
+    if (chunk.byteLength > 0) this.#buffer(chunk)
     if (last) this.#isComplete = true
-    else if (this.#heldBytes >= UPLOAD_HELD_BYTES) this.#pause()
+    else if (this.#bufferedBytes >= UPLOAD_BUFFER_BYTES) this.#pause()
     this.#changed()
   }
 
   /** Copies a chunk, whose memory is valid only during the call. */
-  #hold(chunk: Uint8Array): void {
-    this.#heldBytes += chunk.byteLength
+  #buffer(chunk: Uint8Array): void {
+    this.#bufferedBytes += chunk.byteLength
     let piece = this.#pieces.at(-1)
     if (piece === undefined || piece.used + chunk.byteLength > piece.bytes.byteLength) {
       const bytes = Buffer.allocUnsafeSlow(Math.max(UPLOAD_PIECE_BYTES, chunk.byteLength))

@@ -61,7 +61,7 @@ export class Bodies {
     return this.#waiting.length
   }
 
-  get heldBytes(): number {
+  get bufferedBytes(): number {
     return this.#waiting.bytes
   }
 
@@ -69,7 +69,7 @@ export class Bodies {
   chunk(request: IngestRequest, chunk: Uint8Array, last: boolean): void {
     if (request.state === 'over') return
     if (chunk.byteLength === 0 && !last) return // `Expect: 100-continue` begins with an empty chunk
-    if (request.bytes + request.heldBytes + chunk.byteLength > BODY_BYTES_MAX) {
+    if (request.bytes + request.bufferedBytes + chunk.byteLength > BODY_BYTES_MAX) {
       this.#refuse(request, tooLarge())
       return
     }
@@ -79,7 +79,7 @@ export class Bodies {
       this.#receiving.delete(request)
     }
     if (request.state === 'new') this.#begin(request, chunk)
-    else if (request.state === 'waiting') this.#hold(request, chunk)
+    else if (request.state === 'waiting') this.#buffer(request, chunk)
     else this.#copy(request, chunk)
   }
 
@@ -145,7 +145,7 @@ export class Bodies {
       this.#copy(request, chunk)
       return
     }
-    if (this.#hold(request, chunk)) this.#wait(request)
+    if (this.#buffer(request, chunk)) this.#wait(request)
   }
 
   /**
@@ -182,14 +182,14 @@ export class Bodies {
 
   /** Gives a waiting request its place. False: no slab is free. */
   #admitWaiting(line: Line, request: IngestRequest): boolean {
-    if (!this.#place(request, request.heldBytes)) return false
+    if (!this.#place(request, request.bufferedBytes)) return false
     this.#waiting.delete(request)
     this.#waiting.endTurn(line, request)
-    const held = request.held.subarray(0, request.heldBytes)
+    const buffered = request.buffer.subarray(0, request.bufferedBytes)
     this.#waiting.release(request)
     if (!request.complete) this.#startBodyTime(request)
     request.responder.resume()
-    this.#copy(request, held)
+    this.#copy(request, buffered)
     return true
   }
 
@@ -211,13 +211,13 @@ export class Bodies {
    * Keeps a chunk of a request that has no place. False: there is no room for it, and the request
    * was refused.
    */
-  #hold(request: IngestRequest, chunk: Uint8Array): boolean {
+  #buffer(request: IngestRequest, chunk: Uint8Array): boolean {
     while (this.#waiting.isFull(request, chunk.byteLength)) {
       const other = this.#waiting.victimFor(request)
       this.#refuse(other ?? request, busy())
       if (other === undefined) return false
     }
-    this.#waiting.hold(request, chunk, BODY_BYTES_MAX)
+    this.#waiting.buffer(request, chunk, BODY_BYTES_MAX)
     return true
   }
 

@@ -40,7 +40,7 @@ export const SMALL_BODY_BYTES_MAX = 64 * KiB
 
 /**
  *   new       no byte of the body has arrived
- *   waiting   there is no room: the bytes so far are held, the socket is paused
+ *   waiting   there is no room: the bytes so far are buffered, the socket is paused
  *   placed    the body is copied into its place in a slab
  *   ready     the body is complete in its slab, and uses the slab until its answer
  *   over      answered before it was ready, or the client disconnected
@@ -84,9 +84,9 @@ export class IngestRequest {
   parsedBytesMax = 0
   /** The schema that `parsedBytesMax` is for. */
   weighedBy: IngestSchema | undefined
-  /** The first `heldBytes` bytes of it are the part of the body that has no place yet. */
-  held: Uint8Array = NO_BYTES
-  heldBytes = 0
+  /** The first `bufferedBytes` bytes of it are the part of the body that has no place yet. */
+  buffer: Uint8Array = NO_BYTES
+  bufferedBytes = 0
   /** The last chunk has arrived. */
   complete = false
   /** Wall clock in microseconds when the body was complete. Unique within the pool. */
@@ -259,7 +259,7 @@ export class Waiting {
   }
 
   add(request: IngestRequest): void {
-    const line = lineOf(request.complete, request.heldBytes)
+    const line = lineOf(request.complete, request.bufferedBytes)
     const pool = request.admission.target.poolNumber
     this.#all.set(request, line)
     this.#shareOf(pool).lines[line].add(request)
@@ -294,26 +294,26 @@ export class Waiting {
     if (this.#turns[line].delete(pool)) this.#turns[line].add(pool)
   }
 
-  /** Copies a chunk into the held bytes. The caller has asked isFull(). */
-  hold(request: IngestRequest, chunk: Uint8Array, bytesMax: number): void {
-    const end = request.heldBytes + chunk.byteLength
-    if (end > request.held.byteLength) {
-      const more = new Uint8Array(Math.max(end, Math.min(2 * request.heldBytes, bytesMax)))
-      more.set(request.held.subarray(0, request.heldBytes))
-      request.held = more
+  /** Copies a chunk into the buffer. The caller has asked isFull(). */
+  buffer(request: IngestRequest, chunk: Uint8Array, bytesMax: number): void {
+    const end = request.bufferedBytes + chunk.byteLength
+    if (end > request.buffer.byteLength) {
+      const more = new Uint8Array(Math.max(end, Math.min(2 * request.bufferedBytes, bytesMax)))
+      more.set(request.buffer.subarray(0, request.bufferedBytes))
+      request.buffer = more
     }
-    request.held.set(chunk, request.heldBytes)
-    request.heldBytes = end
+    request.buffer.set(chunk, request.bufferedBytes)
+    request.bufferedBytes = end
     this.#count(request, chunk.byteLength)
   }
 
-  /** Frees the held bytes. */
+  /** Frees the buffer. */
   release(request: IngestRequest): void {
-    if (request.heldBytes === 0) return
-    this.#count(request, -request.heldBytes)
+    if (request.bufferedBytes === 0) return
+    this.#count(request, -request.bufferedBytes)
     this.#forget(request.admission.target.poolNumber)
-    request.heldBytes = 0
-    request.held = NO_BYTES
+    request.bufferedBytes = 0
+    request.buffer = NO_BYTES
   }
 
   /** Requests that waited too long, oldest first. */

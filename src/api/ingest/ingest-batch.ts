@@ -48,8 +48,8 @@ export interface Batch {
 
 /**
  * Takes the oldest ready requests of a slab: at least one, at most PARSE_TASK_REQUESTS_MAX, within
- * PARSE_TASK_BYTES_MAX and BATCH_BYTES_MAX. Requests of held pools stay (ingest-pool.ts); undefined
- * where there are no others.
+ * PARSE_TASK_BYTES_MAX and BATCH_BYTES_MAX. Requests of paused pools stay (ingest-pool.ts);
+ * undefined where there are no others.
  *
  * The batch of a body can be much larger than the body. A row has the width of all columns,
  * whatever its event holds: 1.5 kB of `{}` become 2 MB with 500 nullable DOUBLE columns. And 500
@@ -58,8 +58,8 @@ export interface Batch {
  * A batch has one schema version of each pool: the one that is current at this moment.
  */
 export function takeBatch(slab: Slab<IngestRequest>): Batch | undefined {
-  const held = slab.ready.some(isHeld) ? slab.ready.filter(isHeld) : NONE_HELD
-  const ready = held.length === 0 ? slab.ready : slab.ready.filter(request => !isHeld(request))
+  const paused = slab.ready.some(isPaused) ? slab.ready.filter(isPaused) : NONE_PAUSED
+  const ready = paused.length === 0 ? slab.ready : slab.ready.filter(request => !isPaused(request))
   if (ready.length === 0) return undefined
   let count = 0
   let bytes = 0
@@ -78,14 +78,14 @@ export function takeBatch(slab: Slab<IngestRequest>): Batch | undefined {
   slab.readyBytes -= bytes
   slab.readyParsedBytes -= parsedBytesMax
   const left = ready.splice(count)
-  slab.ready = held.length === 0 ? left : [...held, ...left]
+  slab.ready = paused.length === 0 ? left : [...paused, ...left]
   return { ...batchOf(slab.memory, ready), parsedBytesMax, isSmall: !slab.large }
 }
 
-const NONE_HELD: readonly IngestRequest[] = []
+const NONE_PAUSED: readonly IngestRequest[] = []
 
-function isHeld({ admission }: IngestRequest): boolean {
-  return admission.target.pool.isHeld
+function isPaused({ admission }: IngestRequest): boolean {
+  return admission.target.pool.isPaused
 }
 
 /**

@@ -1,11 +1,11 @@
 /**
- * A pool as ingest sees it: the schema that its next bodies are parsed with, and the hold of a
+ * A pool as ingest sees it: the schema that its next bodies are parsed with, and the pause of a
  * cut-over.
  *
- * A cut-over replaces the schema at an exact sequence. It holds the pool: no body of the pool goes
+ * A cut-over replaces the schema at an exact sequence. It pauses the pool: no body of the pool goes
  * to the parse workers. The bodies wait in their slabs, and other pools go on. When every batch
  * that was parsed before has its sequences, each later request gets a higher one. Then the schema
- * is replaced, and the hold ends (app/cut-over.ts).
+ * is replaced, and the pool resumes (app/cut-over.ts).
  */
 import type { BatchCost } from '../../format/batch-layout.ts'
 import { assert } from '../../util/assert.ts'
@@ -23,7 +23,7 @@ export interface IngestSchema {
 export class IngestPool {
   readonly number: number
   #schema: IngestSchema
-  #isHeld = false
+  #isPaused = false
   /** Groups of parse tasks whose requests have no sequences yet. */
   #unsequenced = 0
   #onSequenced: () => void = () => {}
@@ -39,13 +39,13 @@ export class IngestPool {
   }
 
   /** True while no body of the pool may go to the parse workers. */
-  get isHeld(): boolean {
-    return this.#isHeld
+  get isPaused(): boolean {
+    return this.#isPaused
   }
 
   /** Counts a group of a parse task that begins. */
   begun(): void {
-    assert(!this.#isHeld, 'no task of a held pool begins')
+    assert(!this.#isPaused, 'no task of a paused pool begins')
     this.#unsequenced += 1
   }
 
@@ -56,22 +56,22 @@ export class IngestPool {
     if (this.#unsequenced === 0) this.#onSequenced()
   }
 
-  /** Holds the pool. Resolves when every request that was parsed before has its sequence. */
-  hold(): Promise<void> {
-    assert(!this.#isHeld, 'a pool is held once at a time')
-    this.#isHeld = true
+  /** Pauses the pool. Resolves when every request that was parsed before has its sequence. */
+  pause(): Promise<void> {
+    assert(!this.#isPaused, 'a pool is paused once at a time')
+    this.#isPaused = true
     if (this.#unsequenced === 0) return Promise.resolve()
     return new Promise(resolve => {
       this.#onSequenced = resolve
     })
   }
 
-  /** Ends the hold. From now on bodies are parsed with `schema`. */
-  release(schema: IngestSchema): void {
-    assert(this.#isHeld, 'only a held pool is released')
+  /** Ends the pause. From now on bodies are parsed with `schema`. */
+  resume(schema: IngestSchema): void {
+    assert(this.#isPaused, 'only a paused pool resumes')
     assert(schema.version >= this.#schema.version, 'the schema version of a pool never falls')
     this.#schema = schema
-    this.#isHeld = false
+    this.#isPaused = false
     this.#onSequenced = () => {}
   }
 }

@@ -166,7 +166,7 @@ export class Ingest {
   }
 
   #dispatch(): void {
-    /** Slabs that gather more, or whose pools are held. */
+    /** Slabs that gather more, or whose pools are paused. */
     const waiting: Slab<IngestRequest>[] = []
     while (this.#queue.length > 0 && this.#mayRun()) {
       const slab = must(this.#queue.shift(), 'a slab with ready requests')

@@ -35,8 +35,8 @@ export interface RowReader {
 export class LineReader implements RowReader {
   readonly #batches: RowBatches
   /** The beginning of a line whose end has not come. */
-  #held: Buffer = Buffer.allocUnsafeSlow(64 * 1024)
-  #heldBytes = 0
+  #buffer: Buffer = Buffer.allocUnsafeSlow(64 * 1024)
+  #bufferedBytes = 0
   /** The line is too long; its bytes are dropped. */
   #isTooLong = false
   /** Bytes of the body before the piece that is read, and before the line. */
@@ -65,44 +65,44 @@ export class LineReader implements RowReader {
     for (;;) {
       const end = bytes.indexOf(LF, from)
       if (end < 0) break
-      const isHeld = this.#heldBytes > 0 || this.#isTooLong
-      if (isHeld) this.#hold(bytes, from, end)
-      const full = isHeld ? this.#endHeld() : this.#line(bytes, from, end)
+      const isBuffered = this.#bufferedBytes > 0 || this.#isTooLong
+      if (isBuffered) this.#append(bytes, from, end)
+      const full = isBuffered ? this.#endBuffered() : this.#line(bytes, from, end)
       if (full !== undefined) yield full
       from = end + 1
       this.#lineStart = this.#bytesBefore + from
     }
-    this.#hold(bytes, from, bytes.length)
+    this.#append(bytes, from, bytes.length)
     this.#bytesBefore += bytes.length
   }
 
   *end(): Generator<RowBatch, void, void> {
-    const full = this.#heldBytes > 0 || this.#isTooLong ? this.#endHeld() : undefined
+    const full = this.#bufferedBytes > 0 || this.#isTooLong ? this.#endBuffered() : undefined
     if (full !== undefined) yield full
     this.#lineStart = this.#bytesBefore
   }
 
-  #hold(bytes: Buffer, from: number, to: number): void {
+  #append(bytes: Buffer, from: number, to: number): void {
     if (this.#isTooLong || from === to) return
-    const end = this.#heldBytes + to - from
-    if (end > HELD_BYTES_MAX) {
+    const end = this.#bufferedBytes + to - from
+    if (end > LINE_BUFFER_BYTES_MAX) {
       this.#isTooLong = true
-      this.#heldBytes = 0
+      this.#bufferedBytes = 0
       return
     }
-    if (end > this.#held.length) {
-      const grown = Buffer.allocUnsafeSlow(Math.max(end, 2 * this.#held.length))
-      grown.set(this.#held.subarray(0, this.#heldBytes))
-      this.#held = grown
+    if (end > this.#buffer.length) {
+      const grown = Buffer.allocUnsafeSlow(Math.max(end, 2 * this.#buffer.length))
+      grown.set(this.#buffer.subarray(0, this.#bufferedBytes))
+      this.#buffer = grown
     }
-    this.#held.set(bytes.subarray(from, to), this.#heldBytes)
-    this.#heldBytes = end
+    this.#buffer.set(bytes.subarray(from, to), this.#bufferedBytes)
+    this.#bufferedBytes = end
   }
 
-  #endHeld(): RowBatch | undefined {
-    const bytes = this.#heldBytes
-    this.#heldBytes = 0
-    if (!this.#isTooLong) return this.#line(this.#held, 0, bytes)
+  #endBuffered(): RowBatch | undefined {
+    const bytes = this.#bufferedBytes
+    this.#bufferedBytes = 0
+    if (!this.#isTooLong) return this.#line(this.#buffer, 0, bytes)
     this.#isTooLong = false
     this.#lines += 1
     return this.#batches.skips() ? undefined : this.#refuse('row_too_long')
@@ -134,7 +134,7 @@ export class LineReader implements RowReader {
 }
 
 /** A line of the maximum may have a byte order mark before it and a CR behind it. */
-const HELD_BYTES_MAX = BYTE_ORDER_MARK.length + IMPORT_ROW_BYTES_MAX + 1
+const LINE_BUFFER_BYTES_MAX = BYTE_ORDER_MARK.length + IMPORT_ROW_BYTES_MAX + 1
 
 function startsWithMark(bytes: Buffer, from: number, to: number): boolean {
   return bytes.subarray(from, Math.min(to, from + BYTE_ORDER_MARK.length)).equals(BYTE_ORDER_MARK)

@@ -173,7 +173,7 @@ export interface SchedulerDeps {
   /** Segments that no manifest names any more and that a rebuild would still read. */
   obsolete(pool: number): readonly ObsoleteSegment[]
   /** Segments whose rows the flusher keeps in memory. */
-  heldSegments(pool: number): ReadonlySet<number>
+  replaceableSegments(pool: number): ReadonlySet<number>
   /**
    * Makes the flusher drop its recent flushes of the pool, but not the segments of a running flush.
    */

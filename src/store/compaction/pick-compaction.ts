@@ -50,7 +50,7 @@ export interface PickInput {
   readonly segments: readonly PoolSegment[]
   /** Segments that no manifest names any more and that a rebuild would still read. Absent: none. */
   readonly obsolete?: readonly ObsoleteSegment[]
-  /** True for a segment that no merge may read now: the flusher holds it, or it is quarantined. */
+  /** True for a segment that no merge may read now: it is replaceable or quarantined. */
   readonly isExcluded: (segment: number) => boolean
   /** Rows that one merge may read, where they are fewer than COMPACT_ROWS_MAX (CommitCosts). */
   readonly rowsMax?: number

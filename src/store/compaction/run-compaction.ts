@@ -35,10 +35,10 @@ import { cutoffUs, isPartlyExpired, olderThan, pickCompaction } from './pick-com
 interface CompactionRequest {
   readonly pool: number
   /**
-   * Read again when the inputs are picked: the flusher may hold more segments since the scheduler
+   * Read again when the inputs are picked: more segments may be replaceable since the scheduler
    * inspected the pool.
    */
-  readonly heldSegments: () => ReadonlySet<number>
+  readonly replaceableSegments: () => ReadonlySet<number>
   readonly quarantined: ReadonlySet<number>
   /** Segments with lower numbers are left to a job. */
   readonly reservedBelow: number
@@ -134,13 +134,13 @@ export class CompactionRunner {
   #pickTask(request: CompactionRequest, pinned: PinnedPool): MergeTask | undefined {
     const pool = this.#deps.pool(request.pool)
     if (pool === undefined) return undefined
-    const held = request.heldSegments()
+    const replaceable = request.replaceableSegments()
     const expireBeforeUs = this.#cutoffUs(pool)
     const picked = pickCompaction({
       segments: pinned.segments.map(segmentOf),
       obsolete: this.#deps.obsolete(request.pool),
       isExcluded: segment =>
-        segment < request.reservedBelow || held.has(segment) || request.quarantined.has(segment),
+        segment < request.reservedBelow || replaceable.has(segment) || request.quarantined.has(segment),
       rowsMax: this.#costs.rowsMax(request.pool, request.speed),
       expireBeforeUs: request.isRetentionDue ? expireBeforeUs : undefined,
     })

@@ -286,8 +286,8 @@ export class Scheduler {
       if (inspected > 0 && this.#deps.clock.nowMs() >= untilMs) return
       inspected += 1
       this.#flushedMs.delete(pool)
-      if (this.#deps.pool(pool) === undefined || this.#deps.heldSegments(pool).size === 0) continue
-      if (pickCompaction(this.#inputIgnoringHeld(pool, undefined)) === undefined) continue
+      if (this.#deps.pool(pool) === undefined || this.#deps.replaceableSegments(pool).size === 0) continue
+      if (pickCompaction(this.#inputIgnoringFlushes(pool, undefined)) === undefined) continue
       this.#deps.forgetRecentFlushes(pool)
       this.#dirty.add(pool)
     }
@@ -302,18 +302,21 @@ export class Scheduler {
       return
     }
     if (this.#expiring.has(number)) this.#freeExpired(number, pool)
-    const held = this.#deps.heldSegments(number)
+    const replaceable = this.#deps.replaceableSegments(number)
     const expireBeforeUs = this.#expiring.has(number) ? this.#cutoffUs(pool) : undefined
-    const all = this.#inputIgnoringHeld(number, expireBeforeUs)
-    const input = { ...all, isExcluded: (segment: number) => held.has(segment) || all.isExcluded(segment) }
+    const all = this.#inputIgnoringFlushes(number, expireBeforeUs)
+    const input = {
+      ...all,
+      isExcluded: (segment: number) => replaceable.has(segment) || all.isExcluded(segment),
+    }
     const { picked, debt } = inspectPool(input, this.#failures.quarantined(number).size)
     this.#debts.set(number, debt)
     if (picked === undefined) this.#queue.delete(number)
     else if (!this.#queue.has(number)) this.#queue.set(number, this.#deps.clock.nowMs())
   }
 
-  /** The pool as if the flusher held no segment. */
-  #inputIgnoringHeld(pool: number, expireBeforeUs: number | undefined): PickInput {
+  /** The pool as if no flush might replace a segment. */
+  #inputIgnoringFlushes(pool: number, expireBeforeUs: number | undefined): PickInput {
     const quarantined = this.#failures.quarantined(pool)
     return {
       segments: this.#deps.segments(pool),
@@ -329,14 +332,14 @@ export class Scheduler {
    * nothing is left.
    */
   #freeExpired(number: number, pool: CompactPool): void {
-    const picked = pickCompaction(this.#inputIgnoringHeld(number, this.#cutoffUs(pool)))
+    const picked = pickCompaction(this.#inputIgnoringFlushes(number, this.#cutoffUs(pool)))
     if (picked?.reason !== 'expired') {
       this.#expiring.delete(number)
       return
     }
-    // Segments of a running flush stay held: the end of the flush makes the pool dirty again.
-    const held = this.#deps.heldSegments(number)
-    if (picked.inputs.some(one => held.has(one.segment))) this.#deps.forgetRecentFlushes(number)
+    // Those of a running flush stay replaceable: the end of the flush makes the pool dirty again.
+    const replaceable = this.#deps.replaceableSegments(number)
+    if (picked.inputs.some(one => replaceable.has(one.segment))) this.#deps.forgetRecentFlushes(number)
   }
 
   #cutoffUs(pool: CompactPool): number | undefined {
@@ -430,7 +433,7 @@ export class Scheduler {
     try {
       const hasMerged = await this.#runner.runNext({
         pool: number,
-        heldSegments: () => this.#deps.heldSegments(number),
+        replaceableSegments: () => this.#deps.replaceableSegments(number),
         quarantined: this.#failures.quarantined(number),
         reservedBelow: this.#reservedBelow(number),
         isRetentionDue: this.#expiring.has(number),

@@ -252,7 +252,7 @@ export class Flusher {
   }
 
   /** Segments that a flush may replace. Compaction and retention skip them until `forgetRecent`. */
-  heldSegments(pool: number): ReadonlySet<number> {
+  replaceableSegments(pool: number): ReadonlySet<number> {
     const rewritten =
       this.#pools.get(pool)?.underWay.flatMap(flush => flush.rewritten.map(recent => recent.segment)) ?? []
     return new Set([...this.#recent.segments(pool), ...rewritten])
@@ -260,7 +260,7 @@ export class Flusher {
 
   /**
    * Drops a pool's recent flushes, so that compaction may rewrite its segments. Segments that a
-   * running flush replaces stay held.
+   * running flush replaces stay replaceable.
    */
   forgetRecent(pool: number): void {
     this.#recent.drop(pool)

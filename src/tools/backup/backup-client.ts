@@ -2,9 +2,9 @@
  * Runs backups of a running server on the main thread: one at a time, each in a thread of its own.
  *
  * The thread checks the destination. Then everything is flushed, so that little is copied from the
- * log. Then, in ONE turn, the log is held, every pool's segments are pinned and the catalog's
+ * log. Then, in ONE turn, the log and every pool's segments are pinned and the catalog's
  * documents are taken. This is the moment of the backup, and its sequence is the last synced one.
- * Holds and pins are released however the backup ends. A backup with damaged segments is kept, and
+ * Pins are released however the backup ends. A backup with damaged segments is kept, and
  * still ends with an error.
  */
 import { must } from '../../util/assert.ts'
@@ -105,7 +105,7 @@ class Backup {
       crashAt: data.crashAt,
       on: {
         progress: progress => this.#tell(progress),
-        logCopied: () => must(this.#releases.shift(), 'the hold of the log')(),
+        logCopied: () => must(this.#releases.shift(), 'the pin of the log')(),
       },
       lost: error => (this.#isCancelled ? new Unavailable('backup_cancelled', CANCELLED) : error),
       onCrash: error => {

@@ -150,7 +150,7 @@ export class PinnedFilesHarness {
   async merge(...kept: readonly number[]): Promise<number> {
     const request = {
       pool: POOL,
-      heldSegments: () => this.server.flusher.heldSegments(POOL),
+      replaceableSegments: () => this.server.flusher.replaceableSegments(POOL),
       quarantined: new Set(kept),
       reservedBelow: 0,
       isRetentionDue: false,

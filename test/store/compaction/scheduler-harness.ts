@@ -26,7 +26,7 @@ export const TICK_MS = 1000
 
 export interface HarnessPool {
   segments: PoolSegment[]
-  held: Set<number>
+  replaceable: Set<number>
   retentionDays: number
   nextSegment: number
 }
@@ -83,7 +83,7 @@ export class SchedulerHarness {
   }
 
   add(pool: number, segments: PoolSegment[], retentionDays = 0): HarnessPool {
-    const made = { segments, held: new Set<number>(), retentionDays, nextSegment: 1000 }
+    const made = { segments, replaceable: new Set<number>(), retentionDays, nextSegment: 1000 }
     this.pools.set(pool, made)
     return made
   }
@@ -181,10 +181,10 @@ export class SchedulerHarness {
         return this.pools.get(number)?.segments ?? []
       },
       obsolete: () => this.obsolete,
-      heldSegments: number => this.pools.get(number)?.held ?? new Set(),
+      replaceableSegments: number => this.pools.get(number)?.replaceable ?? new Set(),
       forgetRecentFlushes: number => {
         this.forgotten.push(number)
-        if (!this.isFlushing) this.pools.get(number)?.held.clear()
+        if (!this.isFlushing) this.pools.get(number)?.replaceable.clear()
       },
       takeSegmentNumber: number => (this.pools.get(number) as HarnessPool).nextSegment++,
       pin: async number => {

@@ -135,7 +135,7 @@ describe('the scheduler', () => {
   })
 
   test('does not touch an excluded pool or its recent flushes', async () => {
-    harness.add(1, small()).held = new Set([1])
+    harness.add(1, small()).replaceable = new Set([1])
     harness.add(2, small())
     harness.leftAlone.add(1)
     harness.scheduler.start()
@@ -144,11 +144,11 @@ describe('the scheduler', () => {
     expect([harness.commits.map(commit => commit.pool), harness.forgotten]).toEqual([[2], []])
   })
 
-  test('leaves held segments out until their pool was quiet, and frees them only for a merge', async () => {
+  test('leaves replaceable segments out until their pool was quiet, and frees them only for a merge', async () => {
     const pool = harness.add(1, small())
     const idle = harness.add(2, small(1, 3))
-    pool.held = new Set([3, 4])
-    idle.held = new Set([1])
+    pool.replaceable = new Set([3, 4])
+    idle.replaceable = new Set([1])
     harness.scheduler.start()
     harness.scheduler.flushed(1)
     harness.scheduler.flushed(2)
@@ -176,7 +176,7 @@ describe('an inspection and a merge that see different segments', () => {
 })
 
 test('a busy pool does not delay the inspection of a quiet one', async () => {
-  for (const number of [1, 2]) harness.add(number, small()).held = new Set([1, 2, 3, 4])
+  for (const number of [1, 2]) harness.add(number, small()).replaceable = new Set([1, 2, 3, 4])
   harness.scheduler.start()
   harness.scheduler.flushed(1)
   harness.scheduler.flushed(2)
@@ -477,13 +477,13 @@ describe('retention', () => {
   test('waits while a running flush holds expired rows, and continues after the flush', async () => {
     const pool = harness.add(1, [days(1, -9, -8)], 1)
     harness.isFlushing = true
-    pool.held = new Set([1])
+    pool.replaceable = new Set([1])
     harness.scheduler.start()
     await harness.pass(TICK_MS)
     const { inspections } = harness
     await harness.pass(100 * TICK_MS)
     expect([harness.inspections, harness.tasks]).toEqual([inspections, []])
-    pool.held.clear()
+    pool.replaceable.clear()
     harness.scheduler.flushed(1)
     await harness.pass(TICK_MS)
     expect(harness.left(1)).toBe('1000:0')
@@ -491,7 +491,7 @@ describe('retention', () => {
 
   test('frees recent flushes with expired rows, when no flush runs with them', async () => {
     const pool = harness.add(1, [days(1, -9, -8)], 1)
-    pool.held = new Set([1])
+    pool.replaceable = new Set([1])
     harness.scheduler.start()
     await harness.pass()
     expect([harness.forgotten, harness.left(1)]).toEqual([[1], '1000:0'])

@@ -38,14 +38,14 @@ test(`W-2, W-6: the copy has all unflushed requests up to the end of its span, a
     }
     const count = below(random, 40)
     for (let i = 0; i < count; i++) await append()
-    const { span, release } = commit.hold()
+    const { span, release } = commit.pin()
     expect(span.lastSequence).toBe(count)
     const flushed = new Map([
       [1, below(random, count + 1)],
       [2, below(random, count + 1)],
       [3, -1],
     ])
-    // Held files stay after a flush of everything, and the log grows while the copy is made.
+    // Pinned files stay after a flush of everything, and the log grows while the copy is made.
     commit.release(count + 1)
     let more = 6
     const onBytes = async () => {
@@ -65,7 +65,7 @@ test(`W-2, W-6: the copy has all unflushed requests up to the end of its span, a
   }
 })
 
-test('held files stay until the last release', async () => {
+test('pinned files stay until the last release', async () => {
   const disk = new MemoryDisk()
   const { commit } = await openOn(disk)
   const grow = async () => {
@@ -74,7 +74,7 @@ test('held files stay until the last release', async () => {
   await grow()
   const files = commit.stats().files
   expect(files).toBeGreaterThan(3)
-  const [one, two] = [commit.hold(), commit.hold()]
+  const [one, two] = [commit.pin(), commit.pin()]
   commit.release(31)
   expect(commit.stats().files).toBe(files)
   one.release()
@@ -88,7 +88,7 @@ test('a log that ends before its span is damage, not a shorter copy', async () =
   const disk = new MemoryDisk()
   const { commit } = await openOn(disk)
   await commit.append([spanOf({ text: 'one' })], 1).durable
-  const { span } = commit.hold()
+  const { span } = commit.pin()
   const options = { disk, from: FOLDER, to: COPY, flushed: new Map([[1, 0]]), onBytes: async () => {} }
   await expect(extractLog({ ...options, span: { ...span, lastSequence: 2 } })).rejects.toMatchObject({
     name: 'Damaged',

@@ -1,4 +1,4 @@
-/** A held pool: its bodies wait for the end of a cut-over, and other pools go on. */
+/** A paused pool: its bodies wait for the end of a cut-over, and other pools go on. */
 import { expect, test } from 'vitest'
 import { REQUEST_WORDS } from '../../src/parse/kernel.ts'
 import { must } from '../../src/util/assert.ts'
@@ -26,7 +26,7 @@ test('requests in flight keep their schema, later ones wait for the new one, oth
   await until(() => fake.tasks.length === 1)
   let isSequenced = false
   const sequenced = openPool()
-    .hold()
+    .pause()
     .then(() => {
       isSequenced = true
     })
@@ -40,19 +40,19 @@ test('requests in flight keep their schema, later ones wait for the new one, oth
   for (let turn = 0; turn < 50; turn++) await new Promise(resolve => setImmediate(resolve))
   expect(api.stats().open).toBe(3)
   expect((await send('/v1/second')).status).toBe(200)
-  fake.release(openPool(), ingestSchemaOf(1, 2))
+  fake.resume(openPool(), ingestSchemaOf(1, 2))
   for (const answer of await Promise.all(waiting)) expect(answer.status).toBe(200)
   expect(versionsOf(1)[0]).toEqual([1])
   expect(new Set(versionsOf(1).slice(1).flat())).toEqual(new Set([2]))
   expect(new Set(versionsOf(2).flat())).toEqual(new Set([1]))
 })
 
-test('a pool without requests in flight is held at once, and again later', async () => {
+test('a pool without requests in flight is paused at once, and again later', async () => {
   for (let version = 2; version < 5; version++) {
-    await openPool().hold()
+    await openPool().pause()
     const waiting = send('/v1/open')
     await until(() => api.stats().open === 1)
-    fake.release(openPool(), ingestSchemaOf(1, version))
+    fake.resume(openPool(), ingestSchemaOf(1, version))
     expect((await waiting).status).toBe(200)
     expect(versionsOf(1).at(-1)).toEqual([version])
   }
@@ -73,20 +73,20 @@ test('requests that cannot be parsed or logged hold no cut-over up', async () =>
   fake.parseGate = parsing.promise
   const answer = send('/v1/open', 'POST', failing.port)
   await until(() => failing.stats().tasksRunning === 1)
-  const sequenced = openPool().hold()
+  const sequenced = openPool().pause()
   parsing.open()
   expect((await answer).status).toBe(500)
   await sequenced
-  fake.release(openPool(), ingestSchemaOf(1, 2))
+  fake.resume(openPool(), ingestSchemaOf(1, 2))
   await failing.stop(1000)
 })
 
 test('bodies that waited are weighed by the new schema', async () => {
-  await openPool().hold()
+  await openPool().pause()
   const waiting = Array.from({ length: 3 }, () => send('/v1/open'))
   await until(() => api.stats().open === 3)
   const { cost } = ingestSchemaOf(1, 2)
-  fake.release(openPool(), ingestSchemaOf(1, 2, { ...cost, copies: 10_000_000 }))
+  fake.resume(openPool(), ingestSchemaOf(1, 2, { ...cost, copies: 10_000_000 }))
   for (const answer of await Promise.all(waiting)) expect(answer.status).toBe(200)
   expect(fake.tasks.map(task => task.table.length / REQUEST_WORDS)).toEqual([1, 1, 1])
 })

@@ -3,7 +3,7 @@
  * an unknown flush.
  */
 import { expect, test } from 'vitest'
-import { heldSequences } from '../../src/log/read-log.ts'
+import { loggedSequences } from '../../src/log/read-log.ts'
 import { MemoryDisk } from '../util/memory-disk.ts'
 import { randomFrom } from '../util/random.ts'
 import { FOLDER, openOn, spanOf } from './log.ts'
@@ -30,7 +30,7 @@ async function filled(disk = new MemoryDisk()): Promise<MemoryDisk> {
 }
 
 const held = (disk: MemoryDisk) => {
-  const found = heldSequences(disk, FOLDER, POOLS)
+  const found = loggedSequences(disk, FOLDER, POOLS)
   return found && Object.fromEntries([...found].map(([pool, sequences]) => [pool, [...sequences]]))
 }
 
