@@ -19,7 +19,7 @@ import { moved, serve } from '../util/thread-server.ts'
 import { OutcomeUnknown } from './index-store.ts'
 import type { DeletionVector, IndexCalls, IndexEvents, IndexThreadData } from './index-types.ts'
 import { type Opened, openIndexFolder, readEarly } from './open-index.ts'
-import type { LoggedSequences } from './rebuild.ts'
+import type { LoggedSequences } from './rebuild-index.ts'
 import { type Swept, sweep } from './sweep-orphans.ts'
 
 /** The parts that workers/index.ts passes in. */

@@ -9,7 +9,7 @@
 import type { KeyRun } from '../format/key-run.ts'
 import type { SegmentMeta } from '../format/segment-meta.ts'
 import type { KernelChoice } from '../util/native.ts'
-import type { RebuildPool } from './rebuild.ts'
+import type { RebuildPool } from './rebuild-index.ts'
 import type { Swept } from './sweep-orphans.ts'
 
 /** The changes of one flush. */

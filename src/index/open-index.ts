@@ -21,7 +21,7 @@ import { openLmdbStore } from './index-store-lmdb.ts'
 import { tryOpenNativeStore } from './index-store-native.ts'
 import { type IndexNotes, NEW_INDEX, type PoolState } from './index-types.ts'
 import { createIndex, type Index, readIdentity, readPools } from './key-index.ts'
-import type { LoggedSequences, RebuildOptions, RebuildPool, Rebuilt } from './rebuild.ts'
+import type { LoggedSequences, RebuildOptions, RebuildPool, Rebuilt } from './rebuild-index.ts'
 import { clearUncommitted } from './sweep-orphans.ts'
 import {
   comparePoolFolders,
@@ -269,6 +269,6 @@ function setAside(options: OpenOptions): string {
  * a second.
  */
 async function rebuilt(options: RebuildOptions): Promise<Rebuilt> {
-  const { rebuild } = await import('./rebuild.ts')
+  const { rebuild } = await import('./rebuild-index.ts')
   return rebuild(options)
 }

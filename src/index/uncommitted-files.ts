@@ -20,7 +20,7 @@ import { Damaged } from '../util/errors.ts'
 import { deleteFile, numberOfFile } from '../util/paths.ts'
 import { footerOfDeletes } from './folder-segments.ts'
 import { emptyPool, type PoolState } from './index-types.ts'
-import type { LoggedSequences } from './rebuild.ts'
+import type { LoggedSequences } from './rebuild-index.ts'
 
 interface UncommittedOptions {
   readonly disk: Disk

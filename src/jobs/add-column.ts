@@ -11,7 +11,7 @@ import { startAddColumn } from '../catalog/change/change-add-column.ts'
 import { succeedJob } from '../catalog/change/change-job.ts'
 import type { Pool } from '../catalog/documents/model.ts'
 import { crashPoint } from '../util/fault-injection.ts'
-import type { JobRunner } from './jobs.ts'
+import type { JobRunner } from './run-jobs.ts'
 
 interface AddColumnDeps {
   readonly catalog: Pick<Catalog, 'change' | 'pool'>

@@ -27,7 +27,7 @@ import { type BadQuery, isBadQuery } from '../query/expression/values.ts'
 import { prune } from '../query/plan/prune-segments.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
 import type { Filter } from '../query/plan/where.ts'
-import { type PlannedChanges, planRowChanges } from '../query/row-changes.ts'
+import { type PlannedChanges, planRowChanges } from '../query/plan-row-changes.ts'
 import type { Rewrite, RewriteOutcome } from '../store/compaction/compaction-types.ts'
 import { assert, must } from '../util/assert.ts'
 import { monotonicMs } from '../util/clock.ts'
@@ -36,7 +36,7 @@ import { crashPoint } from '../util/fault-injection.ts'
 import { EXPORT_COPY_MS_MAX } from '../util/limits.ts'
 import { rowChangesFile } from '../util/paths.ts'
 import { warn } from '../util/say.ts'
-import type { JobRunner } from './jobs.ts'
+import type { JobRunner } from './run-jobs.ts'
 
 /** Times in a row that the query process may fail a job, which then FAILED. */
 export const JOB_ENGINE_TRIES_MAX = 5

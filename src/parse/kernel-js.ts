@@ -28,7 +28,7 @@ import {
 } from './kernel.ts'
 import { EventScan } from './parse-event.ts'
 import { makePaths, type Paths } from './path.ts'
-import { setValue, type Value } from './values.ts'
+import { setValue, type Value } from './set-value.ts'
 
 const COMMA = 0x2c
 const OPEN_ARRAY = 0x5b

@@ -12,7 +12,7 @@ import { planAggregate } from './plan/metric.ts'
 import { isGivenText, newContext, planFilterSql } from './plan/plan-context.ts'
 import { type ParseTexts, planAnyValues, policyTexts } from './plan/policy.ts'
 import { type Filter, planFilters } from './plan/where.ts'
-import { planRowChanges, type RowChanges } from './row-changes.ts'
+import { planRowChanges, type RowChanges } from './plan-row-changes.ts'
 
 /** `placeholders`: a value may stand for a policy value that comes with the token. */
 export type TextForm = 'plain' | 'placeholders'

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest'
 import { Collection } from '../../src/catalog/documents/collection.ts'
 import type { Job, Pool } from '../../src/catalog/documents/model.ts'
-import { type JobRunner, Jobs } from '../../src/jobs/jobs.ts'
+import { type JobRunner, Jobs } from '../../src/jobs/run-jobs.ts'
 import { Unavailable } from '../../src/util/errors.ts'
 import { JOBS_RUNNING_MAX } from '../../src/util/limits.ts'
 

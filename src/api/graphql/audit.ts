@@ -5,7 +5,7 @@
 import type { GraphQLFieldResolver } from 'graphql'
 import { AUDIT_ID_CHARACTERS_MAX } from '../../util/limits.ts'
 import type { AuditEntry, Context } from './context.ts'
-import { codeOf } from './errors.ts'
+import { codeOf } from './graphql-errors.ts'
 
 type Resolve = GraphQLFieldResolver<unknown, Context>
 

@@ -9,8 +9,8 @@ import type { Collection } from '../../catalog/documents/collection.ts'
 import type { Memory } from '../../catalog/documents/memory.ts'
 import type { Common, Pool } from '../../catalog/documents/model.ts'
 import type { Context } from './context.ts'
-import { badRequest, notFound, type ObjectKind } from './errors.ts'
-import { type PageArgs, pageOfDocuments } from './page.ts'
+import { badRequest, notFound, type ObjectKind } from './graphql-errors.ts'
+import { type PageArgs, pageOfDocuments } from './list-page.ts'
 import type { Inputs } from './schema-types.ts'
 
 /**

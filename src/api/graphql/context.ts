@@ -8,14 +8,14 @@
  * Each list and object is charged before its fields are resolved: its length times the fields asked
  * of each item. Inner lists and objects are charged as they come, never twice. Introspection is
  * charged too: its types are the package's own and shared by all schemas. Lists of which much is
- * asked are resolved in slices (share.ts).
+ * asked are resolved in slices (cpu-share.ts).
  */
 import type { GraphQLError, GraphQLField, GraphQLResolveInfo, GraphQLSchema } from 'graphql'
 import type { Identity, Tokens } from '../../catalog/access/token.ts'
 import type { Catalog } from '../../catalog/catalog.ts'
 import type { Scope } from '../../catalog/documents/model.ts'
 import type { Pools } from '../../database/pools.ts'
-import type { Jobs } from '../../jobs/jobs.ts'
+import type { Jobs } from '../../jobs/run-jobs.ts'
 import type { Commit } from '../../log/commit-log.ts'
 import { type Answered, ask, planQuestion, type QuestionDeps } from '../../query/ask.ts'
 import {
@@ -31,8 +31,9 @@ import {
   GRAPHQL_SCHEMA_VALUES_MAX,
   GRAPHQL_VALUES_MAX,
 } from '../../util/limits.ts'
+import { inSlices, later, type Slices } from './cpu-share.ts'
 import type { FieldCounter } from './document.ts'
-import { badRequest, type GraphqlCode, lacksScope, wholeRequest } from './errors.ts'
+import { badRequest, type GraphqlCode, lacksScope, wholeRequest } from './graphql-errors.ts'
 import {
   defaultFieldResolver,
   getNamedType,
@@ -41,7 +42,6 @@ import {
   isListType,
   isObjectType,
 } from './library.ts'
-import { inSlices, later, type Slices } from './share.ts'
 
 /** List items that GraphQL inspects per value charged. */
 const GRAPHQL_INSPECTED_PER_VALUE = 16

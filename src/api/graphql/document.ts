@@ -24,7 +24,7 @@ import {
   GRAPHQL_TOKENS_MAX,
   KiB,
 } from '../../util/limits.ts'
-import { badRequest, takePositions } from './errors.ts'
+import { badRequest, takePositions } from './graphql-errors.ts'
 import { GraphQLError, Kind, Lexer, parse, Source, TokenKind, validate } from './library.ts'
 
 /** Validated documents in the cache. The least recently used goes first. */

@@ -15,11 +15,11 @@ import {
 import type { ControlRequest, Reply } from '../api-types.ts'
 import { isDeeperThan, isObject, readJsonObject } from '../json-object.ts'
 import { Budget, type Context, type GraphqlDeps } from './context.ts'
+import { MainThreadShare, Slices } from './cpu-share.ts'
 import { documentReader, fieldCounter } from './document.ts'
-import { badRequest, formatError } from './errors.ts'
+import { badRequest, formatError } from './graphql-errors.ts'
+import { makeSchema } from './graphql-schema.ts'
 import { execute, GraphQLError, Kind } from './library.ts'
-import { makeSchema } from './schema.ts'
-import { MainThreadShare, Slices } from './share.ts'
 
 export interface GraphqlReply extends Reply {
   readonly headers: Readonly<Record<string, string>>

@@ -8,7 +8,7 @@ import type { TextForm } from '../../query/check-texts.ts'
 import type { ParseTexts } from '../../query/plan/policy.ts'
 import type { Filter } from '../../query/plan/where.ts'
 import type { Context } from './context.ts'
-import { badRequest } from './errors.ts'
+import { badRequest } from './graphql-errors.ts'
 import type { Enums, Inputs } from './schema-types.ts'
 
 /** What a caller may give besides an object's own fields. null and "" mean not given. */

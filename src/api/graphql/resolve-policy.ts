@@ -10,9 +10,9 @@ import {
   unassignPolicy,
 } from '../../catalog/change/change-policy.ts'
 import { change, found, lookups, poolNamed, removing } from './changes.ts'
-import { badRequest, missing, refusing } from './errors.ts'
 import { checkTexts, shownFilters, storedFilters } from './filters.ts'
-import { pageOfDocuments } from './page.ts'
+import { badRequest, missing, refusing } from './graphql-errors.ts'
+import { pageOfDocuments } from './list-page.ts'
 import type { Resolvers } from './schema-types.ts'
 
 const POLICY = 'Data Pool Access Policy'

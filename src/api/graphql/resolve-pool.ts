@@ -7,9 +7,9 @@ import type { Pool } from '../../catalog/documents/model.ts'
 import { RECEIVED_AT } from '../../format/schema.ts'
 import { change, find, found, lookups, poolNamed, removing } from './changes.ts'
 import { type Context, requireScope } from './context.ts'
-import { badRequest } from './errors.ts'
 import { parserOf } from './filters.ts'
-import { emptyPage, type PageArgs, pageByIndex, pageOfDocuments } from './page.ts'
+import { badRequest } from './graphql-errors.ts'
+import { emptyPage, type PageArgs, pageByIndex, pageOfDocuments } from './list-page.ts'
 import {
   columnNamed,
   columnsOf,

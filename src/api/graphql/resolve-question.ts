@@ -26,7 +26,7 @@ import { wallMs } from '../../util/clock.ts'
 import { newId } from '../../util/ids.ts'
 import { UNIQUE_VALUES_MAX } from '../../util/limits.ts'
 import { type Context, requireScope } from './context.ts'
-import { badRequest, failure, notFound } from './errors.ts'
+import { badRequest, failure, notFound } from './graphql-errors.ts'
 import type { DimensionOfPool, StatisticsOfColumn } from './parents.ts'
 import type { Resolvers } from './schema-types.ts'
 import { READ_STATISTICS } from './scopes.ts'
@@ -72,7 +72,7 @@ export function readerOf({ caller, slices, gone }: Context): Reader {
     applicationId: caller.applicationId,
     verifyAgain: () => caller.verifyAgain(),
     gone,
-    inTurn: plan => slices.inTurn(plan),
+    inTurn: plan => slices.inOrder(plan),
   }
 }
 

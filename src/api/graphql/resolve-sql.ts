@@ -10,7 +10,7 @@ import type { SqlDialect } from '../../query/sql/check-statement.ts'
 import { readClickHouseNames } from '../../query/sql/clickhouse-names.ts'
 import { type SqlQuestion, sql } from '../../query/sql/sql-question.ts'
 import type { Context } from './context.ts'
-import { badRequest, failure } from './errors.ts'
+import { badRequest, failure } from './graphql-errors.ts'
 import { limitedPool, queryInfo, readerOf } from './resolve-question.ts'
 import type { Resolvers } from './schema-types.ts'
 

@@ -1,6 +1,6 @@
 /** Resolvers of the tables that a data source declares, and of their columns. */
 import { NUMBER_TYPES } from '../../format/schema.ts'
-import { type PageArgs, pageByIndex } from './page.ts'
+import { type PageArgs, pageByIndex } from './list-page.ts'
 import type { ColumnOfSource, TableOfSource } from './parents.ts'
 import type { Enums, Resolvers } from './schema-types.ts'
 

@@ -2,8 +2,8 @@
  * Resolvers of what Weir does not have: boosters, materialized views and syncs. Look-ups find
  * nothing, deletions find nothing to delete, and the others say in one sentence what to do instead.
  */
-import { missing, refusing } from './errors.ts'
-import { emptyPage } from './page.ts'
+import { missing, refusing } from './graphql-errors.ts'
+import { emptyPage } from './list-page.ts'
 import type { Resolvers } from './schema-types.ts'
 
 const NO_VIEWS = 'This version of Weir has no Materialized Views: query the Data Pool itself.'

@@ -1,6 +1,6 @@
 /**
- * The scopes that each operation needs. schema.ts checks them before the resolver of a root field
- * runs, so an operation without an entry here does not compile.
+ * The scopes that each operation needs. graphql-schema.ts checks them before the resolver of a root
+ * field runs, so an operation without an entry here does not compile.
  *
  *   admin              data sources, data pools, metrics, access policies, jobs
  *   application:admin  applications and their secrets

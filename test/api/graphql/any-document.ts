@@ -1,6 +1,6 @@
 /** Makes a valid document for any root field of the schema, from its types alone. */
 import type * as Graphql from 'graphql'
-import type { makeSchema } from '../../../src/api/graphql/schema.ts'
+import type { makeSchema } from '../../../src/api/graphql/graphql-schema.ts'
 import { must } from '../../../src/util/assert.ts'
 import { loadPackage } from '../../../src/util/load-package.ts'
 

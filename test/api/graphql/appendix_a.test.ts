@@ -1,7 +1,7 @@
 /** The schema is the one that existing clients are written against, name by name. */
 import type * as Graphql from 'graphql'
 import { expect, test } from 'vitest'
-import { makeSchema } from '../../../src/api/graphql/schema.ts'
+import { makeSchema } from '../../../src/api/graphql/graphql-schema.ts'
 import { must } from '../../../src/util/assert.ts'
 import { loadPackage } from '../../../src/util/load-package.ts'
 import { readAppendix } from './appendix.ts'

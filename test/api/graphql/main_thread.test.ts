@@ -4,15 +4,15 @@
  */
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { locationsOf, takePositions } from '../../../src/api/graphql/errors.ts'
-import { GraphQLError, parse } from '../../../src/api/graphql/library.ts'
 import {
-  GRAPHQL_CREDIT_MS,
+  GRAPHQL_BURST_MS,
   GRAPHQL_SHARE,
   GRAPHQL_SLICE_MS,
   MainThreadShare,
   Slices,
-} from '../../../src/api/graphql/share.ts'
+} from '../../../src/api/graphql/cpu-share.ts'
+import { locationsOf, takePositions } from '../../../src/api/graphql/graphql-errors.ts'
+import { GraphQLError, parse } from '../../../src/api/graphql/library.ts'
 import { createWebhookSource } from '../../../src/catalog/change/change-source.ts'
 import {
   GRAPHQL_APPLICATION_REQUESTS_MAX,
@@ -215,23 +215,23 @@ describe('the share of the main thread', () => {
     const { now, work } = clock()
     const share = new MainThreadShare(now)
     expect(await share.enter('a')).toBe(true)
-    new Slices(share, 'a', now).whole(() => work(GRAPHQL_CREDIT_MS))
+    new Slices(share, 'a', now).whole(() => work(GRAPHQL_BURST_MS))
     expect(await share.enter('a')).toBe(true) // within the credit
-    new Slices(share, 'a', now).whole(() => work(GRAPHQL_CREDIT_MS))
+    new Slices(share, 'a', now).whole(() => work(GRAPHQL_BURST_MS))
     let isIn = false
     const third = share.enter('a').then(() => {
       isIn = true
     })
     await new Promise(resolve => setTimeout(resolve, 5))
     expect(isIn).toBe(false)
-    work(GRAPHQL_CREDIT_MS / GRAPHQL_SHARE)
+    work(GRAPHQL_BURST_MS / GRAPHQL_SHARE)
     await third
   })
 
   test('goes to applications in turns, and first to requests that have started', async () => {
     const { now, work } = clock()
     const share = new MainThreadShare(now)
-    share.spend(40)
+    share.charge(40)
     const order: string[] = []
     const told = (name: string) => () => {
       order.push(name)
@@ -253,7 +253,7 @@ describe('the share of the main thread', () => {
     const share = new MainThreadShare(now)
     const started = GRAPHQL_APPLICATION_REQUESTS_MAX / 2 // these wait for their queries
     for (let count = 0; count < started; count += 1) expect(await share.enter('a')).toBe(true)
-    share.spend(40)
+    share.charge(40)
     const waiting = Array.from({ length: GRAPHQL_APPLICATION_REQUESTS_MAX - started }, () => share.enter('a'))
     expect(await share.enter('a')).toBe(false)
     const other = share.enter('b')
@@ -284,7 +284,7 @@ describe('the share of the main thread', () => {
       work(100)
     }, 1)
     const question = () =>
-      slices.inTurn(() => {
+      slices.inOrder(() => {
         planned += 1
         most = Math.max(most, planned)
         work(GRAPHQL_SLICE_MS)
@@ -298,10 +298,10 @@ describe('the share of the main thread', () => {
     const { now, work } = clock()
     const share = new MainThreadShare(now)
     const slices = new Slices(share, 'a', now)
-    await slices.inTurn(() => work(1))
+    await slices.inOrder(() => work(1))
     work(60_000) // its query runs
-    await slices.inTurn(() => work(1))
-    slices.rest()
+    await slices.inOrder(() => work(1))
+    slices.end()
     expect(await share.enter('a')).toBe(true)
   })
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Context } from '../../../src/api/graphql/context.ts'
-import { type PageArgs, pageOfDocuments } from '../../../src/api/graphql/page.ts'
+import { type PageArgs, pageOfDocuments } from '../../../src/api/graphql/list-page.ts'
 
 const ITEMS = [10, 20, 30, 40, 50]
 

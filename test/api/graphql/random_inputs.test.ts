@@ -4,7 +4,7 @@
  */
 import type * as Graphql from 'graphql'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { makeSchema } from '../../../src/api/graphql/schema.ts'
+import { makeSchema } from '../../../src/api/graphql/graphql-schema.ts'
 import { createMetric } from '../../../src/catalog/change/change-metric.ts'
 import { createPolicy } from '../../../src/catalog/change/change-policy.ts'
 import { createWebhookSource } from '../../../src/catalog/change/change-source.ts'

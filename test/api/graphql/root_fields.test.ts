@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { makeSchema } from '../../../src/api/graphql/schema.ts'
+import { makeSchema } from '../../../src/api/graphql/graphql-schema.ts'
 import { MUTATION_SCOPES, QUERY_SCOPES } from '../../../src/api/graphql/scopes.ts'
 import { SCOPES, type Scope } from '../../../src/catalog/documents/model.ts'
 import { must } from '../../../src/util/assert.ts'

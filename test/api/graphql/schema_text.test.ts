@@ -1,7 +1,7 @@
 /** The .graphql files are valid: the server builds its schema from them without validation. */
 import type * as Graphql from 'graphql'
 import { expect, test } from 'vitest'
-import { makeSchema, schemaText } from '../../../src/api/graphql/schema.ts'
+import { makeSchema, schemaText } from '../../../src/api/graphql/graphql-schema.ts'
 import { loadPackage } from '../../../src/util/load-package.ts'
 
 const { buildSchema, validateSchema } = loadPackage('graphql') as typeof Graphql

@@ -10,7 +10,7 @@ import { endImport, endLeftImports, whyLeft } from '../catalog/change/change-imp
 import { assert } from '../util/assert.ts'
 import { Unavailable } from '../util/errors.ts'
 import { warn } from '../util/say.ts'
-import type { JobRunner } from './jobs.ts'
+import type { JobRunner } from './run-jobs.ts'
 
 interface ImportDeps {
   readonly catalog: Pick<Catalog, 'change'>

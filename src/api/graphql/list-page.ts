@@ -4,7 +4,7 @@
  * deleted.
  */
 import type { Context } from './context.ts'
-import { badRequest } from './errors.ts'
+import { badRequest } from './graphql-errors.ts'
 
 /** A connection's arguments. */
 export interface PageArgs {

@@ -1,9 +1,13 @@
 /**
- * GraphQL's share of the main thread.
+ * GraphQL's share of the CPU time of the main thread.
+ *
+ *   slice   work that runs without a break: at most GRAPHQL_SLICE_MS, or what cannot be divided
+ *   share   the part of the time that all slices together may use, GRAPHQL_SHARE
+ *   burst   what may be used at once before the share counts, GRAPHQL_BURST_MS
  *
  *   W-11  GraphQL runs on the main thread beside the acknowledged path, so its work is divided into
- *         slices. A slice starts when the slices before it have been paid back: after 5 ms of work
- *         the main thread is free for as long. Applications take turns.
+ *         slices. After a slice of 5 ms the main thread is free for as long. The slices of
+ *         applications alternate.
  */
 
 import { assert, must } from '../../util/assert.ts'
@@ -11,14 +15,14 @@ import { monotonicMs } from '../../util/clock.ts'
 import { FairQueue } from '../../util/fair-queue.ts'
 import { GRAPHQL_APPLICATION_REQUESTS_MAX, GRAPHQL_REQUESTS_MAX } from '../../util/limits.ts'
 
-/** Time after which GraphQL pauses inside a list, so that other work gets a turn. */
+/** Time after which a slice ends inside a list, so that other work can run. */
 export const GRAPHQL_SLICE_MS = 5
 /** Share of the main thread that GraphQL may take over time. */
 export const GRAPHQL_SHARE = 0.5
 /**
  * Time that GraphQL may use before its share counts, so that the requests of one page do not wait.
  */
-export const GRAPHQL_CREDIT_MS = 20
+export const GRAPHQL_BURST_MS = 20
 
 /** The share of all requests together. */
 export class MainThreadShare {
@@ -32,7 +36,7 @@ export class MainThreadShare {
   #allUnderWay = 0
   readonly #now: () => number
   /** Until this time the share of GraphQL is used up; monotonic ms. */
-  #paidMs = 0
+  #usedUntilMs = 0
   #isTimed = false
 
   constructor(now: () => number = monotonicMs) {
@@ -75,8 +79,8 @@ export class MainThreadShare {
   }
 
   /** Charges `ms` of the main thread. */
-  spend(ms: number): void {
-    this.#paidMs = Math.max(this.#paidMs, this.#now() - ms) + ms / GRAPHQL_SHARE
+  charge(ms: number): void {
+    this.#usedUntilMs = Math.max(this.#usedUntilMs, this.#now() - ms) + ms / GRAPHQL_SHARE
   }
 
   #isFree(): boolean {
@@ -85,7 +89,7 @@ export class MainThreadShare {
 
   /** Time until the next slice may start; negative or zero: it may start now. */
   #owedMs(): number {
-    return this.#paidMs - this.#now() - GRAPHQL_CREDIT_MS
+    return this.#usedUntilMs - this.#now() - GRAPHQL_BURST_MS
   }
 
   /** Starts one slice a timer, because its cost must be known before the next timer is set. */
@@ -110,11 +114,11 @@ export class Slices {
   readonly #now: () => number
   /** The begin of the current slice; undefined: none is measured. */
   #beganMs: number | undefined
-  #pause: Promise<void> | undefined
-  #turns: Promise<void> = Promise.resolve()
-  #pieces: Promise<unknown> = Promise.resolve()
-  /** Time of the pieces since the last one that waited for a slice. */
-  #piecesMs = 0
+  #nextSlice: Promise<void> | undefined
+  #lists: Promise<void> = Promise.resolve()
+  #ordered: Promise<unknown> = Promise.resolve()
+  /** Time of the work of inOrder() since it last waited for a slice. */
+  #orderedMs = 0
 
   constructor(share: MainThreadShare, application: string, now: () => number = monotonicMs) {
     this.#share = share
@@ -123,71 +127,71 @@ export class Slices {
   }
 
   /**
-   * Called between two pieces of work. undefined: go on. A promise: the slice is over, wait for the
-   * next one.
+   * Called between two steps of a list. undefined: go on. A promise: the slice is over, wait for
+   * the next one.
    */
   step(): Promise<void> | undefined {
-    if (this.#pause !== undefined) return this.#pause // all lists of a request wait together
+    if (this.#nextSlice !== undefined) return this.#nextSlice // all lists of a request wait together
     if (this.#beganMs === undefined) this.#beganMs = this.#now()
     if (this.#now() - this.#beganMs < GRAPHQL_SLICE_MS) return undefined
-    this.rest()
-    this.#pause = this.#share.next(this.#application).then(() => {
-      this.#pause = undefined
+    this.end()
+    this.#nextSlice = this.#share.next(this.#application).then(() => {
+      this.#nextSlice = undefined
     })
-    return this.#pause
+    return this.#nextSlice
   }
 
   /** Waits for the request's earlier lists, and for a slice. */
-  turn(): Promise<void> {
-    this.#turns = this.#turns.then(() => this.step())
-    return this.#turns
+  inListOrder(): Promise<void> {
+    this.#lists = this.#lists.then(() => this.step())
+    return this.#lists
   }
 
   /**
-   * Waits for the request's earlier pieces, and for a slice where they took one; then runs and
-   * charges a piece of work. What a piece waits for before and after is not charged.
+   * Waits for the request's earlier calls, and for a slice where they used one up; then runs and
+   * charges the work. Time that a call waits before and after is not charged.
    */
-  inTurn<T>(work: () => T): Promise<T> {
-    const done = this.#pieces.then(async () => {
-      if (this.#piecesMs >= GRAPHQL_SLICE_MS) {
-        this.#piecesMs = 0
+  inOrder<T>(work: () => T): Promise<T> {
+    const done = this.#ordered.then(async () => {
+      if (this.#orderedMs >= GRAPHQL_SLICE_MS) {
+        this.#orderedMs = 0
         await this.#share.next(this.#application)
       }
       const beganMs = this.#now()
       try {
         return this.whole(work)
       } finally {
-        this.#piecesMs += this.#now() - beganMs
+        this.#orderedMs += this.#now() - beganMs
       }
     })
-    this.#pieces = done.catch(() => {}) // the caller gets the error
+    this.#ordered = done.catch(() => {}) // the caller gets the error
     return done
   }
 
-  /** Runs and charges a piece of work that cannot be divided. */
+  /** Runs and charges work that cannot be divided, as one slice. */
   whole<T>(work: () => T): T {
-    this.rest()
+    this.end()
     this.#beganMs = this.#now()
     try {
       return work()
     } finally {
-      this.rest()
+      this.end()
     }
   }
 
   /** Ends and charges the current slice. */
-  rest(): void {
+  end(): void {
     if (this.#beganMs === undefined) return
-    this.#share.spend(this.#now() - this.#beganMs)
+    this.#share.charge(this.#now() - this.#beganMs)
     this.#beganMs = undefined
   }
 }
 
 /**
- * The list, when its turn comes, so that the lists of a request are completed one after another.
+ * The list, after those before it, so that the lists of a request are completed one after another.
  */
 export async function later<T>(items: readonly T[], slices: Slices): Promise<readonly T[]> {
-  await slices.turn()
+  await slices.inListOrder()
   return items
 }
 
@@ -196,7 +200,7 @@ export async function later<T>(items: readonly T[], slices: Slices): Promise<rea
  * completed, except for that item's own long lists.
  */
 export async function inSlices<T>(items: readonly T[], slices: Slices): Promise<readonly Promise<T>[]> {
-  await slices.turn()
+  await slices.inListOrder()
   const resolvers: ((item: T) => void)[] = []
   const promises = items.map(
     () =>
