@@ -120,7 +120,7 @@ async function step(bench: ChurnState, name: string, work: Step): Promise<FloodD
   return done
 }
 
-/** Counts the visible rows, which flushes the memtable; true: as many as expected. */
+/** Counts the visible rows, which flushes the memtable. True where all expected rows are there. */
 async function checkCount({ server, pool }: ChurnState, want: number): Promise<boolean> {
   const counted = await server.count(pool.poolId)
   const isRight = counted === String(want)

@@ -144,7 +144,7 @@ function produce(url: string, over: AbortSignal) {
   return sent
 }
 
-/** 0: there was no answer. */
+/** Resolves with 0 where there was no answer. */
 async function statusOf(url: string, body: string): Promise<number> {
   try {
     const headers = { 'content-type': 'application/json' }

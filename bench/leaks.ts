@@ -125,7 +125,7 @@ async function leakPool(server: TestServer): Promise<TestPool> {
 interface Compared {
   readonly rightMs: number
   readonly wrongMs: number
-  /** Above 0: the right guess takes longer. */
+  /** It is above 0 where the right guess takes longer. */
   readonly z: number
   readonly isEqual: boolean
   readonly moreMiB: number

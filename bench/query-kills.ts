@@ -32,7 +32,7 @@ const CLIENTS = 16
 interface Asked {
   answered: number
   failed: number
-  /** The clock at the last kill, or 0: a query was answered since. */
+  /** The clock at the last kill, or 0 where a query was answered since. */
   killedMs: number
   /** From each kill to the next answer. */
   readonly againMs: number[]

@@ -156,7 +156,7 @@ export interface ApiMeter {
 }
 
 export interface ApiDeps {
-  /** The target of a webhook id, from memory. undefined: unknown or deleted. */
+  /** The target of a webhook id, from memory; undefined where the id is unknown or deleted. */
   target(webhookId: string): IngestTarget | undefined
   /** True while the pool exists. Asked before a commit, and again before its answers. */
   isLive(poolNumber: number): boolean
@@ -220,15 +220,15 @@ export type ApiTimes = Readonly<typeof API_TIMES>
 /** Tests set shorter times. */
 export interface ApiOptions extends Partial<ApiTimes> {
   readonly host: string
-  /** 0: any free one. */
+  /** With 0 the operating system picks a free port. */
   readonly port: number
-  /** Events per second and pool; 0: no limit. */
+  /** Events per second and pool. 0 sets no limit. */
   readonly rateLimit: number
   /** The HTTP library. */
   readonly transport: Transport
-  /** False: bodies in chunks get 411. */
+  /** Where it is false, bodies in chunks get 411. */
   readonly chunked: boolean
-  /** Connections at once; 0 or absent: RLIMIT_NOFILE minus DESCRIPTORS_RESERVED. */
+  /** Connections at once. 0 or absent means RLIMIT_NOFILE minus DESCRIPTORS_RESERVED. */
   readonly connectionsMax?: number
 }
 

@@ -207,7 +207,7 @@ type Chunks = AsyncIterable<Uint8Array>
 
 /**
  * Streams the selected rows.
- * @param text the batches are lines of this format; undefined: they are Arrow's
+ * @param text the format of the lines in the batches; undefined where the batches are Arrow's
  * @param framed adds what stands before the batches
  */
 async function* streamed(

@@ -106,7 +106,7 @@ function checkPositionals(command: Command, given: readonly string[]): void {
 
 /** The parsed command line. */
 interface CommandLine {
-  /** The command that was named; undefined: none was, so the first one runs, `start`. */
+  /** The command that was named. If none was, the first one runs, `start`. */
   readonly named: Command | undefined
   readonly help: boolean
   readonly input: CommandInput

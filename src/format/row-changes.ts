@@ -4,7 +4,9 @@
  * the segment.
  *
  *   _service_row   INT64, the number of the row in the segment; each at most once
- *   changed_0, …   the new value of the first column that is set, and so on; none: rows are deleted
+ *   changed_0, …   the new value of the first column that is set, and so on
+ *
+ * A file without changed_0 deletes its rows.
  */
 
 /** The number of a row in its segment, a name that no column of a pool has. */

@@ -89,8 +89,8 @@ export interface SchemaKey {
    */
   readonly columns: readonly number[]
   /**
-   * Index of the version column, whose highest value wins (key.ts); -1 for none: then the
-   * later sequence wins.
+   * Index of the version column, whose highest value wins (key.ts). It is -1 where the pool has
+   * none; the later sequence wins there.
    */
   readonly version: number
 }
@@ -105,10 +105,11 @@ export interface PoolSchema {
   readonly timestamp: number
   /** Index of the tenant column, -1: none. */
   readonly tenant: number
-  /** null: every event is its own record. */
+  /** Null where every event is its own record. */
   readonly key: SchemaKey | null
   /**
-   * Index of the unique id's column where the pool names one; absent: the key's last column is it.
+   * Index of the unique id's column where the pool names one. Otherwise the key's last column is
+   * the unique id.
    */
   readonly uniqueId?: number
 }

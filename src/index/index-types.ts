@@ -156,7 +156,7 @@ export interface IndexThreadData {
   /** `native` takes the native key loop where it is built. */
   readonly kernel: KernelChoice
   readonly crashAt: string
-  /** Nice value of the thread; undefined: the process's. */
+  /** Nice value of the thread. Undefined leaves it at the process's. */
   readonly nice: number | undefined
 }
 

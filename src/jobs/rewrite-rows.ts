@@ -227,7 +227,7 @@ async function isLeft(pool: Pool, segment: number, { pools }: RewriteDeps): Prom
   return segments.some(({ meta }) => meta.segment === segment)
 }
 
-/** Writes the changes of one segment to `file`. undefined: nothing is to be changed there. */
+/** Writes the changes of one segment to `file`. Returns undefined where there are none. */
 async function findChanges(
   job: RewriteJob,
   schema: PoolSchema,
@@ -301,7 +301,7 @@ function isOfEngine(error: unknown): error is Unavailable {
   return error instanceof Unavailable && OF_EXPRESSIONS.includes(error.code)
 }
 
-/** Why the job ends, or undefined: it is tried again. */
+/** The reason for ending the job. It is undefined where the job will be tried again. */
 function reasonToFail(error: unknown, failures: number): string | undefined {
   if (error instanceof SegmentDamaged || error instanceof SegmentsDisagree)
     return `${error.message}: stop Weir and run "weir verify".`

@@ -68,8 +68,8 @@ MAGIC.writeUInt32LE(RECORD_MAGIC)
 /**
  * Yields all records of the log that `header` names; `files` is the folder's list. Returns the end
  * of the log.
- * @param flushed as in RecoverOptions; undefined: records may name any pool, and nothing is known
- * to be flushed
+ * @param flushed as in RecoverOptions; undefined where records may name any pool and it is not
+ * known what is flushed
  * @throws Damaged
  */
 export function* readLog(

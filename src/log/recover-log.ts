@@ -86,7 +86,7 @@ interface RecoverLogOptions extends RecoverOptions {
   readonly disk: Disk
   readonly folder: string
   readonly fileBytesMax: number
-  /** The result of `readFirst`; undefined: recovery calls `readFirst` itself. */
+  /** The result of `readFirst`. Where it is undefined, recovery calls `readFirst` itself. */
   readonly reading?: FirstReading | undefined
 }
 

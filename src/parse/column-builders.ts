@@ -29,7 +29,7 @@ const LOOP_BYTES_MAX = 48
 /** One column under construction; its rows are those below the caller's count. */
 export class Column {
   readonly kind: Kind
-  /** 1: a value, 0: null. */
+  /** By row: 1 for a value, 0 for null. */
   valid = new Uint8Array(ROWS_AT_FIRST)
   /**
    * bool, i8, i16, i32: a word a row. i64: two, low word first. binary: the offsets, one more than

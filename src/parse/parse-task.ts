@@ -66,13 +66,14 @@ export interface ParseResult {
    */
   readonly errors: Int32Array
   /**
-   * Bytes of each request's record in the log: header and body, without the bitmap. 0: not logged.
+   * Bytes of each request's record in the log: header and body, without the bitmap. It is 0 for a
+   * request that is not logged.
    */
   readonly recordBytes: Int32Array
   /** By request: the memory of a log record outside the task's slab, that of an inflated body. */
   readonly ownRecords: ReadonlyMap<number, SharedArrayBuffer>
   /** By request: the bitmap of one that was accepted in part. It follows the record in the log. */
   readonly bits: ReadonlyMap<number, Uint8Array>
-  /** The task's buffers that hold no batch; absent: none. The receiver owns them again. */
+  /** The task's buffers that hold no batch, if there are any. The receiver owns them again. */
   readonly unusedBuffers?: readonly SharedArrayBuffer[]
 }

@@ -81,8 +81,8 @@ export function startParseWorkers(kernel: KernelChoice, buffers: BatchBuffers, o
 }
 
 /**
- * Picks the thread for a task. null: the task waits for a thread that is started then, or for the
- * first that is done.
+ * Picks the thread for a task. Returns null where the task has to wait for a thread that is started
+ * then, or for the first thread that is done.
  */
 function leastBusy<W extends { readonly currentUsage: number }>(
   workers: readonly W[],

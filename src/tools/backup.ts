@@ -113,7 +113,7 @@ async function askServer(config: Config, url: string, folder: string): Promise<B
   throw last.code === 'damaged' ? new Unavailable(last.code, text) : new CannotRun(text)
 }
 
-/** undefined: the connection ended early, so no line counts. */
+/** Resolves with undefined where the connection ended early, because no line counts then. */
 async function readLastLine(
   url: string,
   body: ReadableStream<Uint8Array>,

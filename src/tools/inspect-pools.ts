@@ -32,7 +32,7 @@ import {
 /** Bytes of a segment whose checksum `weir inspect` checks; of larger ones it checks the footer. */
 export const INSPECT_CHECKSUM_BYTES = 256 * KiB
 
-/** The flushed rows of a pool. null: not known without an index. */
+/** The flushed rows of a pool. A figure is null where it is not known without an index. */
 export interface PoolSummary {
   readonly id: string
   readonly name: string

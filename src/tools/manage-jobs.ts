@@ -40,7 +40,7 @@ export interface ShownJob {
   readonly id: string
   readonly kind: string
   readonly poolId: string
-  /** The pool's unique name; null: the pool was deleted. */
+  /** The pool's unique name; null where the pool was deleted. */
   readonly pool: string | null
   readonly status: JobStatus
   /** 0 to 1. */
@@ -57,7 +57,7 @@ export interface ShownJob {
 export interface JobsPage {
   /** The newest is the last. */
   readonly jobs: readonly ShownJob[]
-  /** Asks for the page before; null: this is the oldest one. */
+  /** The `before` of a request for the next, older page; null where this page is the oldest. */
   readonly before: string | null
 }
 

@@ -31,7 +31,7 @@ export interface Managed<Request extends object, Answer extends object> {
   readonly scope: Scope
   /** Reads a request of unknown form: flags of a command, or a body. */
   read(given: unknown): Request | BadRequest
-  /** The change that a request asks for; undefined: it changes nothing. */
+  /** The change that a request asks for, or undefined where it changes nothing. */
   attemptOf(request: Request): Attempt | undefined
   /**
    * Carries out a request. Rejects with Unavailable.
@@ -75,7 +75,7 @@ export interface ApplicationsRequest {
   readonly description: string
   /** Empty: all. */
   readonly scopes: readonly Scope[]
-  /** undefined: the default. */
+  /** Undefined for the default propeller. */
   readonly propeller: Propeller | undefined
 }
 

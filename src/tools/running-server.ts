@@ -11,7 +11,7 @@ import { pathsOf } from '../util/paths.ts'
 /**
  * Posts JSON to the server at `url`. Resolves with its answer of status 200.
  * @param what the request in the message of a refusal, such as `the backup`
- * @param msMax time for the whole answer; absent: any
+ * @param msMax time for the whole answer; without it any time will do
  * @throws CannotRun no server there (NoAnswer), or it refuses
  */
 export async function postToServer(

@@ -15,7 +15,7 @@ export interface Server {
 
 /** A file to import. */
 export interface ImportedFile {
-  /** undefined: standard input. */
+  /** Undefined for standard input. */
   readonly path: string | undefined
   readonly bytes: number | undefined
   readonly format: string

@@ -32,7 +32,7 @@ export interface ProducerStart {
 /** The figures of one window. */
 interface ProducerWindow {
   readonly requests: number
-  /** Answers other than 200, by status; 0: the connection closed without an answer. */
+  /** Answers other than 200, by status. 0 counts connections that closed without an answer. */
   readonly failed: Readonly<Record<string, number>>
   /**
    * The slowest ack, requests under way included, less the time that this process itself was late.
@@ -166,7 +166,7 @@ class Posting {
 
 /**
  * Resident memory of the server and its query process, in MiB, without mapped files, which the page
- * cache may drop at any time. 0: they ended.
+ * cache may drop at any time. Returns 0 where they ended.
  */
 function memoryMiB(pid: number): number {
   const { anonymous, shared } = memory(pid)

@@ -27,7 +27,7 @@ export interface Outcome {
   /** The slowest ack during the attack and right after it. */
   readonly worstMs: number
   readonly requests: number
-  /** The producer's requests that got no 200, by status (0: the connection closed). */
+  /** The producer's requests that got no 200, by status. 0 counts closed connections. */
   readonly failed: Readonly<Record<string, number>>
   readonly growthMiB: number
   /** Connections that the attacker opened, and how many of them the server closed. */

@@ -34,7 +34,7 @@ export interface Row {
 export interface View {
   readonly rows: readonly Row[]
   readonly columns: readonly string[]
-  /** null: each event is its own record. */
+  /** Null where each event is its own record. */
   readonly key: readonly string[] | null
   readonly timestamp: string
 }

@@ -35,7 +35,7 @@ export interface Flip {
   readonly path: string
   readonly offset: number
   readonly bit: number
-  /** The pool whose file it is; undefined: the file is of all pools. */
+  /** The pool whose file it is, or undefined for a file of all pools. */
   readonly pool: GoldenPool | undefined
 }
 

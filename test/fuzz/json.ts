@@ -121,7 +121,7 @@ export const WORDS_REFUSED = [
 /** Makes JSON for one case. Hostile parts are rare, so that most of it is accepted. */
 export class JsonMaker {
   readonly #random: Random
-  /** One in this many values is not JSON or is refused; 0: none is. */
+  /** One in this many values is not JSON or is refused. With 0 none is. */
   readonly #brokenOnceIn: number
   readonly #bigNumbers: boolean
 

@@ -166,7 +166,7 @@ export class CutOverLoad {
   }
 
   /**
-   * The first difference between the rows and the clients' knowledge; undefined: there is none.
+   * The first difference between the rows and the clients' knowledge, or undefined if they agree.
    * @param cutOvers the sequence of each added column, in their order
    */
   check(rows: readonly CrossRow[], cutOvers: readonly number[]): string | undefined {

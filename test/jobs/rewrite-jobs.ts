@@ -77,7 +77,7 @@ export async function ended(server: TestServer, job: CreatedJob): Promise<JobSta
 type Kind = CreatedJob['kind']
 type Input = Readonly<Record<string, unknown>>
 
-/** The refusal of a job as `CODE: message`, or undefined: it was created. */
+/** The refusal of a job as `CODE: message`, or undefined where it was created. */
 export async function refusal(server: TestServer, kind: Kind, input: Input): Promise<string | undefined> {
   const [name, type] =
     kind === 'update'
@@ -91,7 +91,7 @@ export async function refusal(server: TestServer, kind: Kind, input: Input): Pro
   return error === undefined ? undefined : `${error.extensions?.code}: ${error.message}`
 }
 
-/** Creates a job and waits for its end; the message of its error, or null: it SUCCEEDED. */
+/** Creates a job and waits for its end. Resolves with its error's message; null if it SUCCEEDED. */
 export async function runJob(server: TestServer, kind: Kind, input: Input): Promise<string | null> {
   const { status, progress, error } = await ended(server, await createJob(server, kind, input))
   expect([status, error === null]).toEqual(error === null ? ['SUCCEEDED', true] : ['FAILED', false])

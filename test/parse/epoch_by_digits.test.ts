@@ -17,8 +17,8 @@ function digits(random: () => number, count: number): string {
 }
 
 /**
- * The microseconds that docs/contract.md gives to a number; undefined: outside of the years 0001 to
- * 9999.
+ * The microseconds that docs/contract.md gives to a number. It is undefined for a number outside
+ * of the years 0001 to 9999.
  */
 function exactMicros(
   negative: boolean,

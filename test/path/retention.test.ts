@@ -53,7 +53,7 @@ for (const type of ['DATE', 'TIMESTAMP'])
     await fill(server, pool, [-8, -3, 0, 30]) // a part of this segment expires
     expect(await server.count(pool.poolId)).toBe('700')
     await untilRest(server)
-    expect(await server.count(pool.poolId)).toBe('700') // 0: rows never expire
+    expect(await server.count(pool.poolId)).toBe('700') // with 0, rows never expire
     await keep(server, pool, 5)
     await untilCount(server, pool, 300)
     // A late event is accepted and expires at the next pass, here after a restart. No live record

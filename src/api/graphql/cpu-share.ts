@@ -112,7 +112,7 @@ export class Slices {
   readonly #share: MainThreadShare
   readonly #application: string
   readonly #now: () => number
-  /** The begin of the current slice; undefined: none is measured. */
+  /** The begin of the current slice. It is undefined while no slice is measured. */
   #beganMs: number | undefined
   #nextSlice: Promise<void> | undefined
   #lists: Promise<void> = Promise.resolve()
@@ -127,8 +127,8 @@ export class Slices {
   }
 
   /**
-   * Called between two steps of a list. undefined: go on. A promise: the slice is over, wait for
-   * the next one.
+   * Called between two steps of a list. Returns undefined while the caller may go on. When the
+   * slice is over, it returns a promise that resolves with the next slice.
    */
   step(): Promise<void> | undefined {
     if (this.#nextSlice !== undefined) return this.#nextSlice // all lists of a request wait together

@@ -44,8 +44,8 @@ export function columnsOf(pool: Pool): ShownColumns {
 }
 
 /**
- * The names of the columns that exist for the caller, by its access policy; undefined: all of them.
- * A client that asks for every listed column would meet refusals otherwise.
+ * The names of the columns that the caller's access policy allows; undefined where it allows all.
+ * Hidden columns are not listed, because a client may ask for every listed column.
  */
 export function visibleColumns(
   pool: Pool,

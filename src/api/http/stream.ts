@@ -168,7 +168,7 @@ async function close(source: Chunks, route: string): Promise<void> {
  */
 export class StreamAhead {
   readonly responder: Responder
-  /** Since when the socket is full; undefined: it takes more. */
+  /** The time at which the socket became full. It is undefined while the socket takes more. */
   fullSinceMs: number | undefined
   /** When the client had last taken STREAM_BYTES_PER_SECOND_MIN for STREAM_IDLE_MS. */
   #tookAtMs = monotonicMs()

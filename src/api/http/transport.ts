@@ -46,7 +46,7 @@ export type OnRequest = (head: RequestHead, responder: Responder) => void
 
 export interface ListenOptions {
   readonly host: string
-  /** 0: any free one. */
+  /** With 0 the operating system picks a free port. */
   readonly port: number
   readonly connections: Connections
   readonly onRequest: OnRequest

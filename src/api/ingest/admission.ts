@@ -172,14 +172,14 @@ export function basicAuthMatches(header: string, wanted: BasicAuth): boolean {
 export class RateLimit {
   readonly #limiter: RateLimiter<number> | undefined
 
-  /** @param perSecond events; 0: no limit */
+  /** @param perSecond events; 0 sets no limit */
   constructor(perSecond: number, now?: () => number) {
     if (perSecond === 0) return
     const limits = { burst: perSecond, intervalMs: 1000 / perSecond, keysMax: RATE_POOLS_MAX }
     this.#limiter = new RateLimiter(now === undefined ? limits : { ...limits, now })
   }
 
-  /** 0: the request may come. Otherwise the seconds after which a retry may succeed. */
+  /** Returns 0 where the request may come, else the seconds after which a retry may succeed. */
   retryAfterSeconds(pool: number): number {
     return this.#limiter === undefined ? 0 : Math.ceil(this.#limiter.waitMs(pool) / 1000)
   }

@@ -326,8 +326,8 @@ export class Waiting {
 
   /**
    * The request to refuse when nothing more can wait: the newest one of the pool that has most
-   * waiting, if that is more than twice what the pool of `request` has. Otherwise undefined: refuse
-   * `request`.
+   * waiting, if that is more than twice what the pool of `request` has. Returns undefined where
+   * `request` itself is to be refused.
    */
   victimFor(request: IngestRequest): IngestRequest | undefined {
     const byBytes = this.#all.size < WAITING_REQUESTS_MAX

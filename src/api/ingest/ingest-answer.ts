@@ -232,8 +232,9 @@ export class Turns {
   #last: Promise<void> = Promise.resolve()
 
   /**
-   * undefined: answer now. Otherwise wait for the promise, then check again whatever may have
-   * changed meanwhile. First in, first out.
+   * Returns undefined where the request may be answered now. Otherwise the caller awaits the
+   * promise and checks again whatever may have changed meanwhile. Requests are served in
+   * their order.
    */
   take(errors: number): Promise<void> | undefined {
     if (errors === 0) return undefined

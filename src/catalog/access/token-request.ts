@@ -21,9 +21,9 @@ export interface TokenError {
 interface TokenAsked {
   /** One of these must be right: the parts of a Basic header count as sent and as URL-decoded. */
   readonly credentials: readonly Credentials[]
-  /** null: the request names none, so the token gets all that the application has. */
+  /** Null where the request names none; the token then gets all that the application has. */
   readonly scopes: readonly string[] | null
-  /** undefined: the request has none. */
+  /** Undefined where the request has none. */
   readonly policyValues: PolicyValues | undefined
 }
 

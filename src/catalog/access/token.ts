@@ -196,7 +196,7 @@ interface Verified {
   readonly scopes: ReadonlySet<Scope>
   /** The answer once it is no longer valid. */
   readonly refusal: Refusal
-  /** The key of its token; undefined: it has none. */
+  /** The key of its token, or undefined where it has none. */
   readonly kid: string | undefined
 }
 

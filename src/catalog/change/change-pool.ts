@@ -29,7 +29,7 @@ import { expiryProblem } from './table-settings.ts'
 
 /** A generic pool as a caller gives it. */
 export interface NewPool extends Named, Omit<PoolInput, 'columns'> {
-  /** The id of an Http source; absent: the INTERNAL one. */
+  /** The id of an Http source. Where it is absent, the source is the INTERNAL one. */
   readonly dataSource?: string | null | undefined
   /** The table of the Http source, whose columns are the default. */
   readonly table?: string | null | undefined

@@ -152,7 +152,7 @@ export interface Columns {
   readonly timestamp: string | null
   readonly uniqueIdColumn: string | null
   readonly tenant: string | null
-  /** Absent: (timestamp, unique id). null: every event is its own record. */
+  /** Where it is absent, the key is (timestamp, unique id). Null makes every event a record. */
   readonly key?: NamedKey | null
 }
 
@@ -166,12 +166,12 @@ export interface Pool extends Common, Columns {
   /** The current schema version. Catalog documents keep this older name. */
   readonly planVersion: number
   readonly accessControlEnabled: boolean
-  /** Days; 0: rows never expire. */
+  /** In days. 0 keeps rows for ever. */
   readonly retentionDays: number
   /** Where events are posted; null for the pool of a WEBHOOK source, which has the id. */
   readonly webhookId: string | null
   readonly tableSettings: TableSettings | null
-  /** The interval of syncing as given; absent: none. Weir shows it and syncs nothing. */
+  /** The interval of syncing where one was given. Weir shows it and syncs nothing. */
   readonly syncInterval?: string
 }
 
@@ -360,8 +360,8 @@ export interface Meta {
   /** Present until a start that listens has printed the credentials and commands to paste. */
   readonly firstStepsDue?: true
   /**
-   * SHA-256 of the id and secret that a start applied last; undefined: none, or an earlier version
-   * applied them.
+   * SHA-256 of the id and secret that a start applied last. It is absent where no start applied
+   * any, and where an earlier version of Weir did.
    */
   readonly givenDigest?: string
 }

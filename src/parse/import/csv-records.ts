@@ -30,7 +30,7 @@ const AFTER_QUOTE_CR = 4
 /** How a field was written. */
 export const QUOTES = { none: 0, plain: 1, escaped: 2 } as const
 
-/** Why a record is refused; undefined: it is well-formed. */
+/** Why a record is refused, or undefined where it is well-formed. */
 export type RecordProblem = 'row_too_long' | 'bad_quotes' | undefined
 
 /** Splits the pieces that it is given. What it says of a record is valid until the next call. */

@@ -228,7 +228,7 @@ const BOOLEANS: Readonly<Record<string, string>> = {
   0: 'false',
 }
 
-/** The JSON value that a text stands for; undefined: it stays a text, which ingest judges. */
+/** The JSON value that a text stands for; undefined if it stays a text, which ingest judges. */
 function rawValue(type: ColumnType, text: string): string | undefined {
   if (type === 'BOOLEAN') {
     const name = text.toLowerCase()

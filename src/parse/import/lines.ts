@@ -43,7 +43,7 @@ export class LineReader implements RowReader {
   #bytesBefore = 0
   #lineStart = 0
   #lines = 0
-  /** The body is an export of a pool: its first row has a payload. undefined: no row has come. */
+  /** True for an export: its first row has a payload. It is undefined until a row has come. */
   #isExport: boolean | undefined
   readonly #payload = new PayloadFinder()
 

@@ -28,7 +28,7 @@ export interface ShapeNode {
 /** A column of the file. */
 interface ShapeField {
   readonly name: string
-  /** The type of the pool's column that it fills; undefined: none, it is a text. */
+  /** The type of the pool's column that it fills. If it fills none, its values are texts. */
   readonly type: ColumnType | undefined
 }
 

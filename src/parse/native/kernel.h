@@ -36,7 +36,7 @@ class Kernel {
     size_t bytes;
     bool all_or_nothing;
     int64_t received_at_micros;
-    const uint8_t* bits;  // null: all events
+    const uint8_t* bits;  // null for all events
     size_t bits_bytes;
     int32_t index;
   };

@@ -52,7 +52,7 @@ Real read_real_integer(Text literal, int64_t* value);
 
 // The places of a valid literal's digits, and its exponent.
 struct Digits {
-  const char* first;  // the first digit that is not zero; null: there is none
+  const char* first;  // the first digit that is not zero; null if all are
   const char* last;   // the last digit that is not zero
   const char* end;    // the end of the digits
   const char* ones;   // the end of the whole ones

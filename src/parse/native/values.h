@@ -5,8 +5,8 @@
 
 namespace weir {
 
-// Writes row `row` of `into` from the slot that the walk filled (null: no value). Returns 0 or an
-// error word.
+// Writes row `row` of `into` from the slot that the walk filled. `slot` is null where the event has
+// no value. Returns 0 or an error word.
 int32_t set_value(const Document& document, const SchemaColumn& column, const Slot* slot, Builder& into,
                   uint32_t row);
 

@@ -235,8 +235,8 @@ class EngineClient implements LazyEngine {
   }
 
   /**
-   * Checks files before the query takes a place, so that other queries go on meanwhile. undefined:
-   * they are checked.
+   * Checks files before the query takes a place, so that other queries go on meanwhile. Returns
+   * undefined where they are checked already.
    */
   #ensureWhole(task: QueryTask, fairKey: string, gone: AbortSignal | undefined): Promise<void> | undefined {
     const msMax = task.copyTo?.msMax ?? this.#msMaxOf(fairKey)

@@ -85,7 +85,7 @@ export class Engine {
   readonly #parser: SqlParser
   readonly #settings: EngineSettings
   readonly #running = new Set<Running>()
-  /** Ids of queries that are about to run; true: it was cancelled meanwhile. */
+  /** By id of a query that is about to run: true where it was cancelled meanwhile. */
   readonly #beginning = new Map<number, boolean>()
   #stopping = false
   readonly #room: RoomGuard

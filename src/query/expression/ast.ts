@@ -145,7 +145,7 @@ export type SqlItem =
 export interface SqlOrder {
   readonly value: Expression
   readonly direction: 'ASC' | 'DESC'
-  /** null: as the dialect has it. */
+  /** Null where the dialect's default holds. */
   readonly nulls: 'FIRST' | 'LAST' | null
 }
 

@@ -188,7 +188,7 @@ class StatementReader {
     return { kind: 'value', value: this.#expressions.read(value, depth + 1), alias }
   }
 
-  /** null: there is no FROM. */
+  /** Returns null where there is no FROM. */
   #from(node: Node, depth: number): SqlTable | null {
     if (node['type'] !== 'EMPTY') return this.#table(node, depth)
     known(node, ['type', 'query_location'])
@@ -272,7 +272,7 @@ class StatementReader {
     return { value: this.#expressions.read(expression, depth + 1), direction, nulls }
   }
 
-  /** null: absent, or LIMIT NULL. */
+  /** Returns null where the clause is absent, and for LIMIT NULL. */
   #count(node: Node, field: 'limit' | 'offset', depth: number): number | null {
     if (node[field] === undefined) return null
     const value: Expression = this.#expressions.read(nodeOf(node, field), depth + 1)

@@ -7,7 +7,7 @@ type CounterInput = MetricQueryInput
 
 export type CounterQuery = MetricQuery
 
-/** null: an aggregate other than a count over no rows. */
+/** The value is null for an aggregate other than a count over no rows. */
 interface CounterAnswer {
   readonly value: string | null
 }

@@ -28,7 +28,7 @@ interface DataGridInput extends RowSelection, PageInput {
 
 export interface GridQuery extends RowSelection {
   readonly columns: readonly string[]
-  /** From 1; null: the rows are in the order of listOrder. */
+  /** Counted from 1. Null where the rows are in the order of listOrder. */
   readonly orderByColumn: number | null
   readonly sort: 'ASC' | 'DESC' | null
   readonly page: Page

@@ -33,7 +33,7 @@ export interface PageInput {
 export interface Page {
   readonly way: Way
   readonly count: number
-  /** null: from the list's begin, or from its end. */
+  /** Null where the page starts at the list's begin or, backward, at its end. */
   readonly cursor: string | null
 }
 

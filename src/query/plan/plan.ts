@@ -12,7 +12,7 @@ import type { Statement } from './statement.ts'
 
 /** The part of a pool that a reader may see. */
 export interface VisibleRows {
-  /** Names; null: all. */
+  /** Names of columns; null where all are visible. */
   readonly columns: readonly string[] | null
   /** Absent: all rows. */
   readonly where: Typed | undefined

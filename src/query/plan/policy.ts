@@ -226,7 +226,7 @@ export type ParseTexts = (texts: readonly string[]) => Promise<PlanContext['expr
 /** A pool, and the limits of the reader on it. */
 export interface LimitedPool {
   readonly schema: PoolSchema
-  /** null: the pool has no access control. */
+  /** Null where the pool has no access control. */
   readonly policy: RowPolicy | null
 }
 

@@ -39,7 +39,7 @@ export interface TextWork {
 
 /** The part of a pool that a reader may see. */
 export interface Restriction {
-  /** Names; null: all. */
+  /** Names of columns; null where all are visible. */
   readonly columns: readonly string[] | null
   /** A condition, whose values are among the statement's bounds. '': all rows. */
   readonly where: string

@@ -30,8 +30,8 @@ interface Waiting {
 }
 
 /**
- * Makes sure that segments are whole; undefined: they are known to be. Throws SegmentDamaged, and
- * rejects with it or with Unavailable.
+ * Makes sure that segments are whole. Returns undefined where they are known to be. Throws
+ * SegmentDamaged, and rejects with it or with Unavailable.
  */
 export type EnsureWhole = (segments: readonly ReadSegment[], waiting: Waiting) => Promise<void> | undefined
 

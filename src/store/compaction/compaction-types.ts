@@ -30,7 +30,7 @@ export interface MergeInput {
   readonly deletionVectors: readonly DeletionVector[]
 }
 
-/** The primary timestamps of a segment's rows, µs; null: not known. */
+/** The primary timestamps of a segment's rows in µs; null where they are not known. */
 export interface TimeSpan {
   readonly fromUs: number | null
   readonly toUs: number | null
@@ -40,7 +40,7 @@ export interface TimeSpan {
 export interface MergeChanges {
   /** Absolute. */
   readonly file: string
-  /** Indexes of the columns that are set; none: the rows are deleted. */
+  /** Indexes of the columns that are set. An empty list means that the rows are deleted. */
   readonly set: readonly number[]
 }
 
@@ -68,7 +68,7 @@ export interface MergeTask {
   readonly segment: number
   /** By rising sequence, with no segment between them. */
   readonly inputs: readonly MergeInput[]
-  /** Rows with an older primary timestamp are left out; undefined: rows of any age stay. */
+  /** Rows with an older primary timestamp are left out. Undefined keeps rows of any age. */
   readonly expireBeforeUs: number | undefined
   /**
    * Everything that a rebuild would read before the inputs. A delete goes when none of it can hold
@@ -84,7 +84,7 @@ export interface MergeTask {
 }
 
 export interface MergeDone {
-  /** undefined: no row and no delete is left, and the task asks for no segment then. */
+  /** Undefined where no row and no delete is left and the task asks for no segment then. */
   readonly meta: SegmentMeta | undefined
   /**
    * Keys of the new segment's rows, and keys of expired and removed rows with row -1. undefined
@@ -166,7 +166,7 @@ export interface SchedulerDeps {
   /** COMPACT_TICK_MS, unless a test sets a shorter tick. */
   readonly tickMs: number
   livePools(): readonly number[]
-  /** undefined: deleted, or excluded from compaction in this run. */
+  /** Returns undefined for a pool that is deleted, or excluded from compaction in this run. */
   pool(pool: number): CompactPool | undefined
   /** The manifest's segments now. */
   segments(pool: number): readonly PoolSegment[]

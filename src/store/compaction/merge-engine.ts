@@ -162,8 +162,8 @@ export interface Copy {
   /** In the order of their sequences, each with the first `columns` columns of the schema. */
   readonly files: readonly { readonly file: string; readonly columns: number }[]
   /**
-   * Table of the rows to leave out: `f` the file's place in `files`, `r` the row's number in it.
-   * undefined: none.
+   * Table of the rows to leave out: `f` is the file's place in `files`, `r` the row's number in the
+   * file. It is undefined where every row is read.
    */
   readonly without: string | undefined
   readonly isSorted: boolean

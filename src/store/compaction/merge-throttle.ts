@@ -47,8 +47,8 @@ export const MERGE_CREDIT_MS_MAX = 50
 
 interface ThrottleClock {
   /**
-   * Processor time of this thread; undefined: not measurable, and all time between two rests counts
-   * as work.
+   * Processor time of this thread. It is undefined where it cannot be measured; all time between
+   * two rests counts as work there.
    */
   readonly cpuMs: (() => number) | undefined
   readonly nowMs: () => number
@@ -66,7 +66,7 @@ export class MergeThrottle {
   #nowMs: number
   /** Time of the last turn of the event loop. */
   #turnMs: number
-  /** Rest that is due; below 0: credit for the next steps. */
+  /** Rest that is due. A value below 0 is credit for the next steps. */
   #owedMs = 0
   #wake: (() => void) | undefined
 
@@ -163,7 +163,7 @@ export class CommitCosts {
     this.#nowMs = nowMs
   }
 
-  /** A transaction of the pool took this time for each of its keys; 0: the pool has no keys. */
+  /** A transaction of the pool took this time for each key. It is 0 for a pool without keys. */
   learn(pool: number, usPerKey: number): void {
     const before = this.#usPerKey(pool) ?? usPerKey
     this.#costs.set(pool, { usPerKey: Math.max(usPerKey, (before + usPerKey) / 2), atMs: this.#nowMs() })

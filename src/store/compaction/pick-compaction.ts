@@ -66,7 +66,7 @@ export interface PickedCompaction {
 }
 
 interface Inspection {
-  /** undefined: nothing is worth a merge. */
+  /** Undefined where nothing is worth a merge. */
   readonly picked: PickedCompaction | undefined
   readonly debt: Debt
 }
@@ -84,7 +84,7 @@ export function inspectPool(input: PickInput, quarantined: number): Inspection {
   }
 }
 
-/** The next merge; undefined: nothing is worth a merge. */
+/** The next merge, or undefined where nothing is worth one. */
 export function pickCompaction(input: PickInput): PickedCompaction | undefined {
   return inspectPool(input, 0).picked
 }

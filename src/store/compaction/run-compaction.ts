@@ -78,7 +78,8 @@ export class CompactionRunner {
   }
 
   /**
-   * Runs the next compaction of a pool; false: there is none, or the pool is gone. A pool that is
+   * Runs the next compaction of a pool. Resolves with false where there is none, or where the pool
+   * is gone. A pool that is
    * deleted meanwhile, or now keeps its rows for longer, is no error: the output is removed.
    * Rejects with SegmentDamaged, SegmentsDisagree or Unavailable; then nothing has changed.
    */

@@ -125,7 +125,8 @@ export class Scheduler {
   }
 
   /**
-   * The pool was flushed. `usPerKey`: cost of a key, where it is known; 0: the pool has no keys.
+   * The pool was flushed. `usPerKey` is the cost of a key where it is known; a pool without keys
+   * passes 0.
    */
   flushed(pool: number, usPerKey?: number): void {
     if (usPerKey !== undefined) this.#costs.learn(pool, usPerKey)

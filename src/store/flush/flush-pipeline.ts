@@ -51,7 +51,7 @@ export class FlushingPool {
   nextSegment: number
   /** The last sequence appended. */
   lastSequence = 0
-  /** After a failure no flush starts before this time; monotonic ms, 0: no failure. */
+  /** After a failure no flush starts before this monotonic time, in ms. 0 where none failed. */
   retryAtMs = 0
   /**
    * Segments of failed flushes whose files may exist. They are removed before the next flush is
@@ -60,7 +60,7 @@ export class FlushingPool {
   orphans: number[] = []
   /** Resolves when the last removal of orphans has ended. */
   unlinking = Promise.resolve()
-  /** The lane of the queue where the pool waits; undefined: it does not wait. */
+  /** The lane of the queue where the pool waits. It is undefined while the pool does not wait. */
   lane: Lane | undefined
   /** True when its memtable is one of the largest while all together are too large. */
   isTooLarge = false

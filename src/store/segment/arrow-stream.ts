@@ -31,8 +31,8 @@ export interface StreamLayout {
   /** [from, to) that must be zero before the assembler writes: bitmaps, first offsets, padding. */
   readonly zeros: readonly (readonly [number, number])[]
   /**
-   * Bytes of payloads that stay in their batches; 0: they are in the stream. Their offsets always
-   * are.
+   * Bytes of payloads that stay in their batches. It is 0 where payloads are in the stream. Their
+   * offsets always are.
    */
   readonly payloadBytes: number
 }
@@ -59,7 +59,7 @@ interface OutColumn {
 /**
  * Lays out the stream of `rows` rows.
  * @param sums Deduplicated.sums
- * @param headOf undefined: no Arrow stream is wanted, and payloads stay in their batches
+ * @param headOf undefined where no Arrow stream is wanted; payloads stay in their batches then
  */
 export function layOutStream(
   schema: PoolSchema,

@@ -22,7 +22,7 @@ import { type NativeEntries, nativeEntries, PLACE_WORDS, PLACES_FIRST_COLUMN } f
 
 export interface Encoder {
   readonly name: KernelChoice
-  /** Makes the bytes that it needs before the rows; undefined: it needs none. */
+  /** Makes the bytes that it needs before the rows. It is absent where none are needed. */
   readonly headOf?: HeadOf
   /**
    * Encodes the `rows` rows, at least one, that `stream` holds as `layout` says. The bytes are

@@ -14,7 +14,7 @@ import { crashPoint } from '../../util/fault-injection.ts'
 import { deleteFile, segmentFile } from '../../util/paths.ts'
 import type { Removal } from '../flush/segment-writer.ts'
 
-/** The files of one segment, in memory; undefined: the segment has no such file. */
+/** The files of one segment, in memory. A file that the segment does not have is undefined. */
 interface SegmentFiles {
   readonly parquet: Uint8Array | undefined
   readonly deletes: Uint8Array | undefined
@@ -52,7 +52,7 @@ interface SegmentPieces {
   readonly deletes: Uint8Array | undefined
 }
 
-/** The published bytes of both files, and the CRC-32 of the Parquet file (null: there is none). */
+/** The bytes of both files, and the CRC-32 of the Parquet file or null where there is none. */
 interface Published {
   readonly bytes: number
   readonly checksum: number | null

@@ -77,7 +77,7 @@ export class Backups {
 }
 
 class Backup {
-  /** Why the destination cannot be used; undefined: it can. */
+  /** Resolves with the reason for refusing the destination, or undefined where it can be used. */
   readonly accepted: Promise<string | undefined>
   /** Resolves when the thread has ended and everything is released. */
   readonly ended: Promise<void>

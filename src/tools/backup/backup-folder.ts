@@ -10,8 +10,8 @@ import { Damaged } from '../../util/errors.ts'
 import { BACKUP_FILE, UNFINISHED_BACKUP_FILE } from '../../util/paths.ts'
 
 /**
- * Returns one sentence that says why a backup of `dataDir` cannot go to `folder`; undefined: it
- * can.
+ * Returns one sentence that says why a backup of `dataDir` cannot go to `folder`, or undefined
+ * where it can.
  */
 export function whyNotTo(disk: Disk, folder: string, dataDir: string): string | undefined {
   if (!isAbsolute(folder)) return `the folder of a backup must be an absolute path, not "${folder}"`
@@ -100,7 +100,7 @@ export function whyNotPlain(disk: Disk, root: string, path: string): Damaged | u
 const DEPTH_MAX = 3
 
 /**
- * The first entry of a folder that is neither a plain file nor a folder; undefined: there is none.
+ * The first entry of a folder that is neither a plain file nor a folder; undefined if all are.
  */
 export function firstNotPlain(disk: Disk, folder: string, depth = 0): Damaged | undefined {
   for (const name of readNames(disk, folder)) {

@@ -93,7 +93,7 @@ export function decodeBackup(bytes: Uint8Array, path: string): BackupContents {
   return { ...checked, damaged: checked.damaged.map(({ path, what }) => ({ path, what: harmless(what) })) }
 }
 
-/** Returns the first value that no backup has; undefined: there is none. */
+/** Names the first value that no backup can have. Returns undefined where there is none. */
 function findMistake(contents: Unchecked): string | undefined {
   const { format: _, weir, sequence, createdAt, pools, segments, files, damaged = [], ...others } = contents
   for (const name of Object.keys(others)) return `it has the key ${shown(name)}, which no backup has`
@@ -171,7 +171,7 @@ function checksumOf(contents: object): string {
   return createHash('sha256').update(JSON.stringify(contents)).digest('hex')
 }
 
-/** undefined: the contents are so deep or so long that JSON.stringify cannot write them. */
+/** Returns undefined for contents that are too deep or too long for JSON.stringify. */
 function checksumOfRead(contents: object): string | undefined {
   try {
     return checksumOf(contents)

@@ -16,13 +16,13 @@ const BACKUP_PROGRESS_MS = 250
 /** workerData of the backup thread. */
 export interface BackupThreadData extends BackupTarget {
   readonly crashAt: string
-  /** 0: no limit. */
+  /** 0 sets no limit. */
   readonly bytesPerSecond: number
 }
 
 /** Calls of the main thread. A stop cancels the copy, which removes what it wrote. */
 export interface BackupCalls {
-  /** Returns one sentence that says why the destination cannot be used; undefined: it can. */
+  /** Returns one sentence that says why the destination cannot be used, or undefined if it can. */
   check(): string | undefined
   /** Writes and syncs the whole backup. */
   copy(state: BackupState): BackupSummary

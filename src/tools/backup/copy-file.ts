@@ -25,7 +25,7 @@ export class BackupThrottle {
   readonly #limiter: RateLimiter | undefined
   #isCancelled = false
 
-  /** @param bytesPerSecond 0: no limit */
+  /** @param bytesPerSecond 0 sets no limit */
   constructor(bytesPerSecond: number) {
     if (bytesPerSecond > 0)
       this.#limiter = new RateLimiter({ burst: 1, intervalMs: 1000 / bytesPerSecond, keysMax: 1 })

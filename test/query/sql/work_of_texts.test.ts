@@ -122,7 +122,7 @@ test('a condition of a policy is counted on rows as they are scanned, also where
   const policy = {
     columns: ['*'],
     rows: [],
-    filterSql: times(20, i => `contains(name, '${i}5 aa')`, ' OR ') + " OR name = 'short 9'",
+    filterSql: `${times(20, i => `contains(name, '${i}5 aa')`, ' OR ')} OR name = 'short 9'`,
     values: {},
   }
   const joined = 'SELECT COUNT(*) FROM orders b JOIN customers a ON b.id = a.id'

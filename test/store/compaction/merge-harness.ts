@@ -41,7 +41,7 @@ interface Written {
   readonly sequence: number
   /** Primary timestamp, µs. */
   readonly time: bigint
-  /** As readers give it; undefined: a delete. */
+  /** The texts as readers give them; undefined for a delete. */
   text: readonly (string | null)[] | undefined
   segment: number
   row: number

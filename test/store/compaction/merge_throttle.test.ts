@@ -30,7 +30,7 @@ class TestClock {
     this.now += ms
   }
 
-  /** Lets a running rest end; true: there was one. */
+  /** Lets a running rest end. Resolves with true where there was one. */
   async pass(rest: Promise<void>): Promise<boolean> {
     const timer = this.timer
     this.timer = undefined

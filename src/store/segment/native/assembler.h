@@ -12,8 +12,8 @@ enum Kind { BINARY = 1, BOOL = 2, I8 = 3, I16 = 4, I32 = 5, I64 = 6, F32 = 7, F6
 
 struct Column {
   int32_t kind, nulls;
-  const uint8_t* validity;  // null: no row is null
-  const int32_t* offsets;   // null: fixed width
+  const uint8_t* validity;  // null where no row is null
+  const int32_t* offsets;   // null where values have a fixed width
   const uint8_t* data;
 };
 

@@ -38,7 +38,7 @@ bool ascend(const int32_t* offsets, size_t rows, size_t bytes_max) {
 // The payloads that are not in the stream: those of the winning rows of the batches, in order.
 struct Source {
   std::vector<segment::Entry> entries;
-  Array<uint8_t> keep;  // empty: none are given
+  Array<uint8_t> keep;  // empty where none are given
 };
 
 // False when the batches do not hold the column's rows.

@@ -53,9 +53,9 @@ struct Piece {
 struct Column {
   Type type;
   int flags;
-  const uint8_t* validity;  // null: no row is null
+  const uint8_t* validity;  // null where no row is null
   const int32_t* offsets;   // of STRING and JSON: rows + 1, ascending from 0
-  const uint8_t* data;      // null: the texts are in pieces
+  const uint8_t* data;      // null where the texts are in pieces
   Text name;
   std::vector<Piece> pieces;
 
@@ -121,7 +121,7 @@ class Dictionary {
 
  private:
   struct Slot {
-    uint32_t hash, entry;  // entry: index into `values` + 1; 0: empty
+    uint32_t hash, entry;  // entry: index into `values` + 1, or 0 where empty
   };
   uint32_t find(Text text, size_t values_max);
   std::vector<Slot> slots_;

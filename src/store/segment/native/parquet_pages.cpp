@@ -129,7 +129,7 @@ constexpr size_t GROUPS_MAX = 63;
 
 size_t levels_bytes_max(size_t rows) { return 4 + 10 + rows / 8 + 1; }
 
-// Writes the levels of rows [from, end) as RLE (0: null).
+// Writes the levels of rows [from, end) as RLE. The level of a null is 0.
 uint8_t* put_levels(uint8_t* to, const Column& column, size_t from, size_t end, size_t nulls) {
   const size_t rows = end - from;
   uint8_t* at = to + 4;
