@@ -18,17 +18,17 @@ import type { Refusal } from '../util/errors.ts'
 import { ANSWER_MS_MAX, BODY_MS_MAX, STREAM_IDLE_MS, WAIT_MS_MAX } from '../util/limits.ts'
 import type { Transport } from './http/transport.ts'
 import type { IngestPool } from './ingest/ingest-pool.ts'
-import type { PlaceOwner } from './places.ts'
+import type { SlotOwner } from './slots.ts'
 
 /**
- * Window in which a body's bytes are counted. A waiting request gets its place after one window.
+ * Window in which a body's bytes are counted. A waiting request gets its space after one window.
  */
 const BODY_WINDOW_MS = 500
 /** Time without a byte after which an upload ends, unless Weir itself pauses it. */
 const UPLOAD_STALL_MS = 60_000
 /** Time for which a client may take nothing; then its stream closes and unpins its files. */
 const STREAM_STALL_MS = 60_000
-/** Time for which a stream waits for a place; then it is 503. It outlasts readers that idle. */
+/** Time for which a stream waits for a slot; then it is 503. It outlasts readers that idle. */
 const STREAM_WAIT_MS = STREAM_IDLE_MS + 2_000
 
 /** The return value of a handler. Only a Responder turns it into bytes on a socket. */
@@ -58,10 +58,10 @@ export interface StreamReply {
   readonly chunks: AsyncIterable<Uint8Array>
 }
 
-/** An answer that may become a stream. It begins only after it got a place. */
+/** An answer that may become a stream. It begins only after it got a slot. */
 export interface StreamAnswer {
-  readonly owner: PlaceOwner
-  /** The answer is a file that is made as a whole: it takes one of the few places of such files. */
+  readonly owner: SlotOwner
+  /** The answer is a file that is made as a whole: it takes one of the few slots of such files. */
   readonly isFile?: boolean
   begin(): Promise<Reply | StreamReply>
 }
@@ -127,8 +127,8 @@ export interface CommitPart {
   readonly version: number
   readonly batch: BatchBuffer
   /**
-   * `requests` of a MemtableEntry (ENTRY_WORDS each), except word 0: it is the place of the log
-   * record in this batch, from 0. The sequence of the record is `firstSequence + place`.
+   * `requests` of a MemtableEntry (ENTRY_WORDS each), except word 0: it is the index of the log
+   * record in this batch, from 0. The sequence of the record is `firstSequence + index`.
    */
   readonly requests: Float64Array
 }
@@ -243,7 +243,7 @@ export interface ApiStats {
   readonly unreadAnswers: number
   /** Imports that run. */
   readonly imports: number
-  /** Streaming answers that have a place, including those that have not begun. */
+  /** Streaming answers that have a slot, including those that have not begun. */
   readonly streams: number
   readonly connections: number
   readonly connectionsMax: number

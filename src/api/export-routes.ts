@@ -11,7 +11,7 @@
  *        FILE_EXPORTS_MAX stand there, from their copy to the end of their download.
  *   W-11 The export thread makes batches and lines.
  *
- * A stream takes a query's place only while DuckDB copies a group of segments, never while its
+ * A stream takes a query's slot only while DuckDB copies a group of segments, never while its
  * client reads.
  */
 import { createReadStream } from 'node:fs'
@@ -49,7 +49,7 @@ import type { ControlRequest, ControlRoute, Reply, StreamAnswer } from './api-ty
 import { noSuchParameter } from './parameters.ts'
 import { problemReply, refuse, unknownPool } from './problem.ts'
 
-/** Time for the copy of a Parquet file that is downloaded: it takes the place of a query. */
+/** Time for the copy of a Parquet file that is downloaded: it takes the slot of a query. */
 const EXPORT_DOWNLOAD_MS_MAX = 600_000
 
 /** The other stages as the routes see them. */

@@ -120,7 +120,7 @@ export function listJobs(memory: Documents, request: ListRequest): JobsPage | Ba
   const ids = new Set(request.jobs)
   const statuses = new Set(request.status)
   const matches = (job: Job) =>
-    (before === '' || jobs.placeOf(job) < before) &&
+    (before === '' || jobs.positionOf(job) < before) &&
     (ids.size === 0 || ids.has(job.id)) &&
     (statuses.size === 0 || statuses.has(job.status))
   const all = poolId === '' ? jobs.all() : jobs.of(poolId)
@@ -131,7 +131,7 @@ export function listJobs(memory: Documents, request: ListRequest): JobsPage | Ba
     if (!matches(job)) continue
     if (page.length === JOBS_LISTED_MAX) return { jobs: page.reverse(), before: oldest }
     page.push(shown(memory, job))
-    oldest = jobs.placeOf(job)
+    oldest = jobs.positionOf(job)
   }
   return { jobs: page.reverse(), before: null }
 }

@@ -59,7 +59,7 @@ export const DRAIN_GRACE_MS = 1_000
  */
 export const BODY_MS_MAX = 60_000
 /**
- * A slower body gets 408 while another request wants its place. A mobile link sends 20 kB/s.
+ * A slower body gets 408 while another request wants its space. A mobile link sends 20 kB/s.
  */
 export const BODY_BYTES_PER_SECOND_MIN = 16 * KiB
 /** Time for a client to read an answer; then the connection closes. */
@@ -358,7 +358,7 @@ export const BODY_WAIT_ON_MS = 3_000
 export const IMPORTS_MAX = 4
 /**
  * Uploads whose caller is being identified; one more is 503. Callers with a guessed secret wait
- * here too, and leave places.
+ * here too, and leave slots.
  */
 export const UPLOADS_BEGINNING_MAX = 128
 /**
@@ -417,13 +417,13 @@ export const GRAPHQL_REQUESTS_MAX = 160
 
 // ── guessed secrets ─────────────────────────────────────────────────────────────────────────────
 
-/** Secrets of all applications that wait; one more is refused. Other requests keep their places. */
+/** Secrets of all applications that wait; one more is refused. Other requests keep their slots. */
 export const GUESSES_WAITING_MAX = CONTROL_REQUESTS_MAX / 4
 
 // ── streaming answers ───────────────────────────────────────────────────────────────────────────
 
 /**
- * Time after which a stream gives its place to one that waits, if its client took less than
+ * Time after which a stream gives its slot to one that waits, if its client took less than
  * STREAM_BYTES_PER_SECOND_MIN meanwhile. A full socket reports room when a third of it, up to
  * 1.3 MiB, is free again: in this time a reader of 140 kB/s makes that much room. A slower one may
  * look idle although it reads (seen with 20 and 100 kB/s).
@@ -624,8 +624,8 @@ assert(
   'gathered requests are one parse task',
 )
 assert(HTTP_REQUEST_MS_MAX > BODY_MS_MAX + WAIT_MS_MAX, 'node:http lets a slow body wait for room')
-assert(GRAPHQL_REQUESTS_MAX + GUESSES_WAITING_MAX < CONTROL_REQUESTS_MAX, 'tokens have places')
-assert(GUESSES_WAITING_MAX <= UPLOADS_BEGINNING_MAX / 2, 'guessed secrets leave places to uploads')
+assert(GRAPHQL_REQUESTS_MAX + GUESSES_WAITING_MAX < CONTROL_REQUESTS_MAX, 'tokens have slots')
+assert(GUESSES_WAITING_MAX <= UPLOADS_BEGINNING_MAX / 2, 'guessed secrets leave slots to uploads')
 assert(
   IMPORTS_MAX * IMPORT_BATCHES_MAX <= (SLABS_MAX - SLABS_SMALL_MIN) / 3,
   'imports leave slabs to other clients',

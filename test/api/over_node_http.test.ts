@@ -21,7 +21,7 @@ describe('stream replies', async () => {
   await import('./stream_replies.test.ts')
 })
 describe('stream places', async () => {
-  await import('./stream_places.test.ts')
+  await import('./stream_slots.test.ts')
 })
 describe('clients that do not read', async () => {
   await import('./clients_that_do_not_read.test.ts')

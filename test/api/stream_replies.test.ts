@@ -14,7 +14,7 @@ import type {
   Reply,
   StreamReply,
 } from '../../src/api/api-types.ts'
-import { STREAMS_MAX } from '../../src/api/http/stream-places.ts'
+import { STREAMS_MAX } from '../../src/api/http/stream-slots.ts'
 import { STREAM_WRITE_BYTES } from '../../src/api/http/uws.ts'
 import { Unavailable } from '../../src/util/errors.ts'
 import { STREAM_BACKED_BYTES } from '../../src/util/limits.ts'

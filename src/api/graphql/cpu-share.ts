@@ -30,7 +30,7 @@ export class MainThreadShare {
   readonly #waiting = new FairQueue<() => void>(GRAPHQL_REQUESTS_MAX)
   /**
    * Requests between enter() and leave(), by application. Requests that wait for a query count too,
-   * because each takes one of the places for control requests.
+   * because each takes one of the slots for control requests.
    */
   readonly #underWay = new Map<string, number>()
   #allUnderWay = 0

@@ -63,13 +63,13 @@ function pageOf<T>(
 
 /** A page of documents of the catalog, all or some of one collection. */
 export function pageOfDocuments<T>(
-  { placeOf }: { readonly placeOf: (document: T) => string },
+  { positionOf }: { readonly positionOf: (document: T) => string },
   documents: readonly T[],
   args: PageArgs,
   { budget }: Context,
 ): Connection<T> {
   budget.items(documents.length)
-  return pageOf(documents, args, placeOf)
+  return pageOf(documents, args, positionOf)
 }
 
 /** A page of a list that has never an item. */

@@ -64,9 +64,9 @@ export const policyFields: Omit<Resolvers['DataPoolAccessPolicy'], 'account' | '
   rows: ({ rows }) => shownFilters(rows),
   applications: ({ applicationIds }, args, context) => {
     const { applications } = context.deps.catalog.read
-    const { placeOf } = applications
+    const { positionOf } = applications
     const assigned = applicationIds.flatMap(id => applications.get(id) ?? [])
-    assigned.sort((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1))
+    assigned.sort((a, b) => (positionOf(a) < positionOf(b) ? -1 : 1))
     return pageOfDocuments(applications, assigned, args, context)
   },
 }

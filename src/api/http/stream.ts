@@ -10,8 +10,8 @@
  *   W-8  The end mark is sent only after the source ended by itself: no client takes a part for the
  *        whole.
  *   W-9  At most STREAMS_MAX streams run, at most STREAMS_PER_APPLICATION_MAX of one application.
- *        STREAMS_ADMIN_MIN places are reserved for routes of scope admin. A stream takes its place
- *        before it does any work, and waits for one (stream-places.ts). A client that takes nothing
+ *        STREAMS_ADMIN_MIN slots are reserved for routes of scope admin. A stream takes its slot
+ *        before it does any work, and waits for one (stream-slots.ts). A client that takes nothing
  *        for STREAM_STALL_MS is disconnected; after STREAM_IDLE_MS if another stream waits.
  *        A stream buffers STREAM_AHEAD_BYTES and one chunk, and uWebSockets.js at most one piece.
  */
@@ -23,7 +23,7 @@ import { warn } from '../../util/say.ts'
 import type { ApiTimes, StreamAnswer, StreamReply } from '../api-types.ts'
 import { problemReply, refusalOfError } from '../problem.ts'
 import type { Responder } from './responder.ts'
-import { StreamPlaces } from './stream-places.ts'
+import { StreamSlots } from './stream-slots.ts'
 
 /** Bytes a second that the server sees a stream's client take; below, it counts as idle. */
 const STREAM_BYTES_PER_SECOND_MIN = 16 * KiB
@@ -47,23 +47,23 @@ const STREAM_TOOK_BYTES = (STREAM_BYTES_PER_SECOND_MIN * STREAM_IDLE_MS) / 1000
 export class Streams {
   readonly #stallMs: number
   readonly #running = new Map<StreamAhead, StreamAnswer>()
-  readonly #places: StreamPlaces
+  readonly #slots: StreamSlots
   #stopAtMs = Number.POSITIVE_INFINITY
   #waitOnAtMs = 0
 
   /**
    * A client that takes nothing for `streamStallMs` is disconnected. After `streamIdleMs` it gives
-   * its place to a stream that waits, for at most `streamWaitMs`.
+   * its slot to a stream that waits, for at most `streamWaitMs`.
    */
   constructor({ streamStallMs, streamIdleMs, streamWaitMs }: ApiTimes) {
     this.#stallMs = streamStallMs
-    this.#places = new StreamPlaces(streamWaitMs, (isWanted, nowMs) =>
+    this.#slots = new StreamSlots(streamWaitMs, (isWanted, nowMs) =>
       this.#idlest(isWanted, streamIdleMs, nowMs),
     )
   }
 
   get length(): number {
-    return this.#places.length
+    return this.#slots.length
   }
 
   /**
@@ -71,9 +71,9 @@ export class Streams {
    * `begin` does.
    */
   async send(responder: Responder, answer: StreamAnswer): Promise<void> {
-    const place = await this.#places.take(responder, answer)
-    if (typeof place !== 'function') {
-      responder.send(place)
+    const slot = await this.#slots.take(responder, answer)
+    if (typeof slot !== 'function') {
+      responder.send(slot)
       return
     }
     try {
@@ -82,7 +82,7 @@ export class Streams {
       if ('chunks' in reply) await this.#stream(responder, reply, answer)
       else responder.send(reply)
     } finally {
-      place()
+      slot()
     }
   }
 
@@ -95,7 +95,7 @@ export class Streams {
   tick(nowMs: number): void {
     const again = nowMs >= this.#waitOnAtMs
     if (again) this.#waitOnAtMs = nowMs + STREAM_WAIT_ON_MS
-    this.#places.tick(nowMs)
+    this.#slots.tick(nowMs)
     for (const { responder, fullSinceMs } of this.#running.keys()) {
       const stalled = fullSinceMs !== undefined && nowMs - fullSinceMs > this.#stallMs
       if (stalled || nowMs >= this.#stopAtMs)

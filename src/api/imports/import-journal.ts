@@ -46,7 +46,7 @@ export class JournalEntry {
   /**
    * Writes the end. A catalog that cannot be written fails no import, whose rows are durable: the
    * jobs try again. Until then the job is in progress, a client that wants to resume waits for it,
-   * and it takes the place of another job.
+   * and it takes the slot of another job.
    * @param error null where it succeeded
    */
   async end(error: string | null): Promise<void> {

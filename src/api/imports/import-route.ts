@@ -3,7 +3,7 @@
  * end, and says which rows were refused and how many are durable.
  *
  *   W-9  At most IMPORTS_MAX imports run, at most IMPORTS_PER_APPLICATION_MAX of one application;
- *        IMPORTS_ADMIN_MIN places are reserved for the scope admin. At most UPLOADS_BEGINNING_MAX
+ *        IMPORTS_ADMIN_MIN slots are reserved for the scope admin. At most UPLOADS_BEGINNING_MAX
  *        callers are identified. One more is 503.
  */
 import { rm } from 'node:fs/promises'
@@ -23,8 +23,8 @@ import { declaredBytesOf, type RequestHead } from '../http/transport.ts'
 import type { RateLimit } from '../ingest/admission.ts'
 import type { Ingest } from '../ingest/ingest.ts'
 import { unknownParameter } from '../parameters.ts'
-import { Places } from '../places.ts'
 import { JSON_HEADERS, problemReply, refusalOfError, refuse, unknownPool } from '../problem.ts'
+import { Slots } from '../slots.ts'
 import { JournalEntry } from './import-journal.ts'
 import { doneReply, failedReply, resumeText } from './import-report.ts'
 import { type ImportRequest, readImportRequest } from './import-request.ts'
@@ -32,7 +32,7 @@ import { IMPORT_SCOPES, ImportRun, type RunOptions } from './import-run.ts'
 import { UploadBody } from './upload-body.ts'
 
 /**
- * Imports of one application without the scope admin; one more is 503. A place is left for another
+ * Imports of one application without the scope admin; one more is 503. A slot is left for another
  * application, however slowly these send.
  */
 export const IMPORTS_PER_APPLICATION_MAX = 2
@@ -71,7 +71,7 @@ export class Imports {
   readonly #stallMs: number
   readonly #bodies = new Set<UploadBody>()
   readonly #runs = new Set<ImportRun>()
-  readonly #places = new Places({
+  readonly #slots = new Slots({
     max: IMPORTS_MAX,
     perApplicationMax: IMPORTS_PER_APPLICATION_MAX,
     adminMin: IMPORTS_ADMIN_MIN,
@@ -195,8 +195,8 @@ export class Imports {
     body: UploadBody,
     { caller, pool }: { readonly caller: Identity; readonly pool: Pool },
   ): Promise<Reply> {
-    // The place is taken before anything is awaited.
-    const leave = this.#places.take({
+    // The slot is taken before anything is awaited.
+    const leave = this.#slots.take({
       applicationId: caller.applicationId,
       isAdmin: caller.scopes.has('admin'),
     })

@@ -6,7 +6,7 @@
  *        then it gets 408. A pool has at most POOL_PLACES_BYTES_MAX of incomplete bodies in slabs:
  *        further bodies of it wait, so other pools always find room. An incomplete body that
  *        brought less than BODY_BYTES_PER_SECOND_MIN in its last window gets 408 while others wait
- *        for its place. While nobody waits it may go on: a phone on a slow link has BODY_MS_MAX.
+ *        for its space. While nobody waits it may go on: a phone on a slow link has BODY_MS_MAX.
  */
 import { assert, must } from '../../util/assert.ts'
 import { monotonicMs } from '../../util/clock.ts'
@@ -25,8 +25,8 @@ import { tooLarge } from './admission.ts'
 import { copyIn, type IngestRequest, type Line, lineOf, type SlabPool, Waiting } from './body-memory.ts'
 
 /**
- * Bytes of places that incomplete bodies of one pool hold; further bodies wait. A quarter of the
- * large slabs is left for other pools, whose batches then find a place at once.
+ * Bytes of slabs that incomplete bodies of one pool hold; further bodies wait. A quarter of the
+ * large slabs is left for other pools, whose batches then find space at once.
  */
 const POOL_PLACES_BYTES_MAX = ((SLABS_MAX - SLABS_SMALL_MIN) * SLAB_BYTES * 3) / 4
 
@@ -88,7 +88,7 @@ export class Bodies {
     this.#drop(request)
   }
 
-  /** Gives places to waiting requests while there is room. */
+  /** Gives space to waiting requests while there is room. */
   pump(): void {
     if (this.#pumping || this.#waiting.length === 0) return
     this.#pumping = true
@@ -104,7 +104,7 @@ export class Bodies {
   tick(nowMs: number): void {
     this.pump()
     this.#rates.tick(nowMs)
-    this.#takePlaces()
+    this.#takeSpace()
     for (const request of this.#waiting.expired(nowMs)) this.#refuse(request, busy())
     for (const request of this.#receiving) {
       if (request.untilMs > nowMs) break
@@ -116,10 +116,10 @@ export class Bodies {
   }
 
   /**
-   * Refuses slow bodies one by one, while other requests wait for a place and the memtable has
+   * Refuses slow bodies one by one, while other requests wait for space and the memtable has
    * room.
    */
-  #takePlaces(): void {
+  #takeSpace(): void {
     const isWanted = () => !this.#waiting.isEmpty('large') && this.#deps.room()
     if (!isWanted()) return
     for (const request of this.#rates.slow()) {
@@ -141,7 +141,7 @@ export class Bodies {
     if (!request.complete) this.#startBodyTime(request)
     // A new body does not overtake requests that wait for the same slabs.
     const isNext = this.#next(lineOf(request.complete, chunk.byteLength)) === undefined
-    if (isNext && this.#mayGo(request) && this.#deps.room() && this.#place(request, chunk.byteLength)) {
+    if (isNext && this.#mayGo(request) && this.#deps.room() && this.#allocate(request, chunk.byteLength)) {
       this.#copy(request, chunk)
       return
     }
@@ -149,17 +149,17 @@ export class Bodies {
   }
 
   /**
-   * Takes a place in a slab. Its size is the body's where that is complete, else the declared size,
+   * Takes space in a slab. Its size is the body's where that is complete, else the declared size,
    * else BODY_BYTES_MAX.
    * @param bytes bytes of the body so far
    */
-  #place(request: IngestRequest, bytes: number): boolean {
+  #allocate(request: IngestRequest, bytes: number): boolean {
     const declared = request.admission.declaredBytes
     const capacity = request.complete ? bytes : declared >= 0 ? declared : BODY_BYTES_MAX
-    const place = this.#slabs.place(capacity, lineOf(request.complete, bytes) === 'large')
-    if (place === undefined) return false
-    request.slab = place.slab
-    request.offset = place.offset
+    const space = this.#slabs.allocate(capacity, lineOf(request.complete, bytes) === 'large')
+    if (space === undefined) return false
+    request.slab = space.slab
+    request.offset = space.offset
     request.capacity = capacity
     request.state = 'placed'
     if (!request.complete) this.#rates.begin(request, monotonicMs())
@@ -169,7 +169,7 @@ export class Bodies {
   #copy(request: IngestRequest, chunk: Uint8Array): void {
     const slab = must(request.slab, 'the slab of a placed body')
     const end = request.bytes + chunk.byteLength
-    assert(end <= request.capacity, 'a body is not longer than its place')
+    assert(end <= request.capacity, 'a body is not longer than its space')
     copyIn(slab, request.offset + request.bytes, chunk)
     request.bytes = end
     if (!request.complete) return
@@ -180,9 +180,9 @@ export class Bodies {
     this.pump()
   }
 
-  /** Gives a waiting request its place. False: no slab is free. */
+  /** Gives a waiting request its space. False: no slab is free. */
   #admitWaiting(line: Line, request: IngestRequest): boolean {
-    if (!this.#place(request, request.bufferedBytes)) return false
+    if (!this.#allocate(request, request.bufferedBytes)) return false
     this.#waiting.delete(request)
     this.#waiting.endTurn(line, request)
     const buffered = request.buffer.subarray(0, request.bufferedBytes)
@@ -208,7 +208,7 @@ export class Bodies {
   }
 
   /**
-   * Keeps a chunk of a request that has no place. False: there is no room for it, and the request
+   * Keeps a chunk of a request that has no space. False: there is no room for it, and the request
    * was refused.
    */
   #buffer(request: IngestRequest, chunk: Uint8Array): boolean {
@@ -248,12 +248,12 @@ export function busy(): Refusal {
   return refuse(429, 'busy', 'the server has no room for this request; retry later', { 'retry-after': '1' })
 }
 
-/** The rates of incomplete bodies that have a place, and the bytes of these places by pool. */
+/** The rates of incomplete bodies that have space in a slab, and the bytes of it by pool. */
 class BodyRates {
   readonly #windowMs: number
   /** In the order in which their windows began. */
   readonly #windows = new Set<IngestRequest>()
-  /** Bytes of the places, by pool. */
+  /** Bytes of that space, by pool. */
   readonly #pools = new Map<number, number>()
   #tickedMs = 0
 
@@ -261,12 +261,12 @@ class BodyRates {
     this.#windowMs = windowMs
   }
 
-  /** True when the pool may take one more place. */
+  /** True when the pool may take more space. */
   hasRoom({ admission }: IngestRequest): boolean {
     return (this.#pools.get(admission.target.poolNumber) ?? 0) < POOL_PLACES_BYTES_MAX
   }
 
-  /** Starts to measure an incomplete body that has a place. */
+  /** Starts to measure an incomplete body that has space. */
   begin(request: IngestRequest, nowMs: number): void {
     request.bytesPerSecond = Number.POSITIVE_INFINITY
     this.#count(request, request.capacity)

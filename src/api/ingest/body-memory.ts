@@ -1,11 +1,12 @@
 /**
- * The memory of bodies: the slabs that hold them, and the waiting requests that have no place yet.
+ * The memory of bodies: the slabs that hold them, and the waiting requests that have no space yet.
  *
  * A slab is shared memory that holds bodies between admission and ack:
  *
  *   … │ 64 bytes for the record header │ body │ zeros to a multiple of 8 │ 64 bytes │ body │ …
  *
- * A slab counts its users: a body is one from place() to release(). A slab without users is reused.
+ * A slab counts its users: a body is one from allocate() to release(). A slab without users is
+ * reused.
  *
  *   W-9  There are at most SLABS_MAX slabs. SLABS_SMALL_MIN of them take only small bodies that
  *        arrived in one piece. Those stay for milliseconds, so slow uploads never block them. At
@@ -41,7 +42,7 @@ export const SMALL_BODY_BYTES_MAX = 64 * KiB
 /**
  *   new       no byte of the body has arrived
  *   waiting   there is no room: the bytes so far are buffered, the socket is paused
- *   placed    the body is copied into its place in a slab
+ *   placed    the body is copied into its space in a slab
  *   ready     the body is complete in its slab, and uses the slab until its answer
  *   over      answered before it was ready, or the client disconnected
  */
@@ -84,14 +85,14 @@ export class IngestRequest {
   parsedBytesMax = 0
   /** The schema that `parsedBytesMax` is for. */
   weighedBy: IngestSchema | undefined
-  /** The first `bufferedBytes` bytes of it are the part of the body that has no place yet. */
+  /** The first `bufferedBytes` bytes of it are the part of the body that has no space yet. */
   buffer: Uint8Array = NO_BYTES
   bufferedBytes = 0
   /** The last chunk has arrived. */
   complete = false
   /** Wall clock in microseconds when the body was complete. Unique within the pool. */
   receivedAtUs = 0
-  /** Start of the current rate window of an incomplete body that has a place; monotonic. */
+  /** Start of the current rate window of an incomplete body that has space; monotonic. */
   windowFromMs = 0
   /** Bytes of the body at the start of the window. */
   windowFromBytes = 0
@@ -107,8 +108,8 @@ export class IngestRequest {
   }
 }
 
-/** The place of a body in a slab. */
-interface Place<T> {
+/** The space of a body in a slab. */
+interface Space<T> {
   readonly slab: Slab<T>
   /** Byte offset of the body. The space for the record header is directly before it. */
   readonly offset: number
@@ -158,8 +159,8 @@ export class SlabPool<T> {
     return this.#made - this.#free.length - idle
   }
 
-  /** Takes a place for a body of `bodyBytes` bytes; undefined while every slab is in use. */
-  place(bodyBytes: number, large: boolean): Place<T> | undefined {
+  /** Takes space for a body of `bodyBytes` bytes; undefined while every slab is in use. */
+  allocate(bodyBytes: number, large: boolean): Space<T> | undefined {
     const slab = this.#slabWith(RECORD_HEADER_BYTES + align8(bodyBytes), large)
     if (slab === undefined) return undefined
     const offset = slab.used + RECORD_HEADER_BYTES
@@ -170,14 +171,14 @@ export class SlabPool<T> {
   }
 
   /**
-   * Shortens the place of a body that is shorter than expected. Zeros pad the body; the rest is
+   * Shortens the space of a body that is shorter than expected. Zeros pad the body; the rest is
    * freed if possible.
    */
-  shrink(place: Place<T>, capacity: number, bodyBytes: number): void {
-    const slab = place.slab
-    const end = place.offset + align8(bodyBytes)
-    slab.bytes.fill(0, place.offset + bodyBytes, end)
-    if (slab.used === place.offset + align8(capacity)) slab.used = end
+  shrink(space: Space<T>, capacity: number, bodyBytes: number): void {
+    const slab = space.slab
+    const end = space.offset + align8(bodyBytes)
+    slab.bytes.fill(0, space.offset + bodyBytes, end)
+    if (slab.used === space.offset + align8(capacity)) slab.used = end
   }
 
   /** Ends the use of the slab by one body. */
@@ -287,7 +288,7 @@ export class Waiting {
   }
 
   /**
-   * Ends the turn of the pool of `request`, which got its place: the next pool has the next turn.
+   * Ends the turn of the pool of `request`, which got its space: the next pool has the next turn.
    */
   endTurn(line: Line, request: IngestRequest): void {
     const pool = request.admission.target.poolNumber

@@ -183,14 +183,14 @@ function writeRow(table: Float64Array, at: number, request: IngestRequest): void
 
 /** Spans and parts of the accepted requests in live groups. */
 export function commitBatchOf(batch: Batch, result: ParseResult, live: readonly boolean[]): CommitBatch {
-  const places = new Int32Array(batch.requests.length).fill(-1)
+  const indices = new Int32Array(batch.requests.length).fill(-1)
   const run = new Runs(batch.task.slab)
   const { ownRecords, bits } = result
   let records = 0
   for (const row of batch.order) {
     const bytes = result.recordBytes[row]!
     if (bytes === 0 || live[batch.groupOf[row]!] !== true) continue
-    places[row] = records
+    indices[row] = records
     records += 1
     const own = ownRecords.get(row)
     const offset = batch.task.table[row * REQUEST_WORDS + REQUEST.offset]! - RECORD_HEADER_BYTES
@@ -198,7 +198,7 @@ export function commitBatchOf(batch: Batch, result: ParseResult, live: readonly 
     else run.add(offset, bytes, bits.get(row))
   }
   run.end()
-  return { spans: run.spans, records, bytes: run.bytes, parts: partsOf(batch, result, places) }
+  return { spans: run.spans, records, bytes: run.bytes, parts: partsOf(batch, result, indices) }
 }
 
 /** Collects spans; neighbouring log records share one. */
@@ -250,17 +250,17 @@ function withBits(span: Span, bits: Uint8Array | undefined): Span {
  * The parts whose requests are logged. A part belongs to one group, so it is logged as a whole or
  * not at all.
  */
-function partsOf(batch: Batch, result: ParseResult, places: Int32Array): CommitPart[] {
+function partsOf(batch: Batch, result: ParseResult, indices: Int32Array): CommitPart[] {
   const parts: CommitPart[] = []
   const { table } = batch.task
   for (const part of result.batches) {
     const first = part.requests[0]
-    if (first === undefined || places[first]! < 0) continue
+    if (first === undefined || indices[first]! < 0) continue
     const { kind, pool, version } = batch.task.groups[batch.groupOf[first]!]!
     const requests = new Float64Array(part.requests.length * ENTRY_WORDS)
     for (let index = 0; index < part.requests.length; index += 1) {
       const row = part.requests[index]!
-      requests[index * ENTRY_WORDS] = places[row]!
+      requests[index * ENTRY_WORDS] = indices[row]!
       const firstUs = part.receivedAtUs?.[index]
       requests[index * ENTRY_WORDS + 1] = firstUs ?? table[row * REQUEST_WORDS + REQUEST.receivedAtUs]!
       requests[index * ENTRY_WORDS + 2] = result.outcomes[row * OUTCOME_WORDS + OUTCOME.accepted]!

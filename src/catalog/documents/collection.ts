@@ -18,8 +18,8 @@ interface CollectionOptions<T> {
   readonly nameOf?: (document: T) => string
   /** The object whose list `of` returns. */
   readonly ownerOf?: (document: T) => string
-  /** A document's place in its lists, which never changes; places rise as strings. */
-  readonly placeOf?: (document: T) => string
+  /** A document's position in its lists, which never changes; positions rise as strings. */
+  readonly positionOf?: (document: T) => string
 }
 
 export class Collection<T extends Document> {
@@ -28,12 +28,12 @@ export class Collection<T extends Document> {
   readonly #byOwner = new Map<string, Sorted<T>>()
   readonly #sorted: Sorted<T>
   readonly #options: CollectionOptions<T>
-  readonly placeOf: (document: T) => string
+  readonly positionOf: (document: T) => string
 
   constructor(options: CollectionOptions<T>) {
     this.#options = options
-    this.placeOf = options.placeOf ?? byAge
-    this.#sorted = new Sorted(this.placeOf)
+    this.positionOf = options.positionOf ?? byAge
+    this.#sorted = new Sorted(this.positionOf)
   }
 
   get size(): number {
@@ -77,7 +77,7 @@ export class Collection<T extends Document> {
     this.#sorted.add(document)
     const owner = this.#options.ownerOf?.(document)
     if (owner === undefined) return
-    const list = this.#byOwner.get(owner) ?? new Sorted(this.placeOf)
+    const list = this.#byOwner.get(owner) ?? new Sorted(this.positionOf)
     this.#byOwner.set(owner, list)
     list.add(document)
   }
@@ -98,17 +98,17 @@ export class Collection<T extends Document> {
 }
 
 /**
- * Documents by place. A reader keeps the list that it got: a change makes a new one, once for all
- * changes between two reads.
+ * Documents by position. A reader keeps the list that it got: a change makes a new one, once for
+ * all changes between two reads.
  */
 class Sorted<T> {
-  readonly #placeOf: (document: T) => string
-  readonly #places: string[] = []
+  readonly #positionOf: (document: T) => string
+  readonly #positions: string[] = []
   readonly #documents: T[] = []
   #items: readonly T[] | undefined
 
-  constructor(placeOf: (document: T) => string) {
-    this.#placeOf = placeOf
+  constructor(positionOf: (document: T) => string) {
+    this.#positionOf = positionOf
   }
 
   get items(): readonly T[] {
@@ -117,31 +117,31 @@ class Sorted<T> {
   }
 
   add(document: T): void {
-    const place = this.#placeOf(document)
-    const at = this.#indexOf(place)
-    this.#places.splice(at, 0, place)
+    const position = this.#positionOf(document)
+    const at = this.#indexOf(position)
+    this.#positions.splice(at, 0, position)
     this.#documents.splice(at, 0, document)
     this.#items = undefined
   }
 
   remove(document: T): void {
-    const place = this.#placeOf(document)
-    const at = this.#indexOf(place)
-    if (this.#places[at] !== place) return
-    this.#places.splice(at, 1)
+    const position = this.#positionOf(document)
+    const at = this.#indexOf(position)
+    if (this.#positions[at] !== position) return
+    this.#positions.splice(at, 1)
     this.#documents.splice(at, 1)
     this.#items = undefined
   }
 
-  /** The first index whose place is not below `place`. */
-  #indexOf(place: string): number {
+  /** The first index whose position is not below `position`. */
+  #indexOf(position: string): number {
     let low = 0
-    let high = this.#places.length
+    let high = this.#positions.length
     // Documents mostly arrive in order.
-    if (high === 0 || this.#places[high - 1]! < place) return high
+    if (high === 0 || this.#positions[high - 1]! < position) return high
     while (low < high) {
       const middle = (low + high) >>> 1
-      if (this.#places[middle]! < place) low = middle + 1
+      if (this.#positions[middle]! < position) low = middle + 1
       else high = middle
     }
     return low

@@ -46,7 +46,7 @@ interface LoadedSchema {
   readonly shared: SharedArrayBuffer
 }
 
-/** Of 2^53, so that the places of pools sort as strings. */
+/** Of 2^53, so that the positions of pools sort as strings. */
 const POOL_NUMBER_DIGITS = 16
 
 const nameOf = ({ uniqueName }: { readonly uniqueName: string }) => uniqueName
@@ -58,7 +58,7 @@ export class Memory {
   readonly pools = new Collection<Pool>({
     nameOf,
     ownerOf: pool => pool.dataSourceId,
-    placeOf: pool => String(pool.number).padStart(POOL_NUMBER_DIGITS, '0'),
+    positionOf: pool => String(pool.number).padStart(POOL_NUMBER_DIGITS, '0'),
   })
   /** By pool. */
   readonly metrics = new Collection<Metric>({ nameOf, ownerOf: metric => metric.poolId })

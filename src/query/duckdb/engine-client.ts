@@ -152,7 +152,7 @@ class EngineClient implements LazyEngine {
     const common = {
       crashAt: options.crashAt,
       waitingMax: this.#waitingMax,
-      // A query outlasts those that hold all places until their process is replaced.
+      // A query outlasts those that hold all slots until their process is replaced.
       waitMsMax: this.#queryMsMax + 2 * endMsMax,
       endMsMax,
       onEnd: (query: EngineQuery, end: RunEnd, lane: QueryProcessName) => this.#ended(query, end, lane),
@@ -235,7 +235,7 @@ class EngineClient implements LazyEngine {
   }
 
   /**
-   * Checks files before the query takes a place, so that other queries go on meanwhile. Returns
+   * Checks files before the query takes a slot, so that other queries go on meanwhile. Returns
    * undefined where they are checked already.
    */
   #ensureWhole(task: QueryTask, fairKey: string, gone: AbortSignal | undefined): Promise<void> | undefined {

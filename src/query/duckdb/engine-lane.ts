@@ -207,7 +207,7 @@ export class EngineLane {
     else this.#runningOf.set(fairKey, count)
   }
 
-  /** Runs a query, then those that wait for its place. */
+  /** Runs a query, then those that wait for its slot. */
   async #start(query: EngineQuery): Promise<void> {
     this.#endWait(query)
     this.#count(query, 1)

@@ -188,11 +188,11 @@ export class Flusher {
   }
 
   get #isBehind(): boolean {
-    return this.#throttle.isSlow && !this.#hasPlace && this.#queue.hasUrgent
+    return this.#throttle.isSlow && !this.#hasSlot && this.#queue.hasUrgent
   }
 
   /** True when another flush may start. */
-  get #hasPlace(): boolean {
+  get #hasSlot(): boolean {
     return this.#pipeline.weight < FLUSHES_MAX * FLUSHES_SMALL
   }
 
@@ -359,7 +359,7 @@ export class Flusher {
     this.#isStartDue = false
     if (this.#onIdle !== undefined) return
     const now = this.#now()
-    while (this.#hasPlace) {
+    while (this.#hasSlot) {
       const next = this.#queue.take()
       if (next === undefined) break
       const { pool: state, lane } = next

@@ -5,7 +5,7 @@ import { type PageArgs, pageOfDocuments } from '../../../src/api/graphql/list-pa
 const ITEMS = [10, 20, 30, 40, 50]
 
 function page(args: PageArgs, items = ITEMS) {
-  const places = { placeOf: (item: number) => String(item).padStart(16, '0') }
+  const places = { positionOf: (item: number) => String(item).padStart(16, '0') }
   return pageOfDocuments(places, items, args, { budget: { items() {} } } as unknown as Context)
 }
 

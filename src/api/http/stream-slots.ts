@@ -1,13 +1,13 @@
 /**
- * The places of streams, and the streams that wait for one. A stream that waits takes the place of
+ * The slots of streams, and the streams that wait for one. A stream that waits takes the slot of
  * one whose client reads nothing: of its own application where that has its share, else of any.
  *
  *   W-9  At most STREAMS_WAITING_MAX streams wait, at most STREAM_WAIT_MS, then they get 503.
  */
 import { monotonicMs } from '../../util/clock.ts'
 import type { Reply, StreamAnswer } from '../api-types.ts'
-import { type NoPlace, type PlaceOwner, Places } from '../places.ts'
 import { problemReply, refuse } from '../problem.ts'
+import { type NoSlot, type SlotOwner, Slots } from '../slots.ts'
 import type { Responder } from './responder.ts'
 
 /**
@@ -15,13 +15,13 @@ import type { Responder } from './responder.ts'
  */
 export const STREAMS_MAX = 8
 /**
- * Streams of one application, stalled ones included; one more is 503. Two places are left for other
+ * Streams of one application, stalled ones included; one more is 503. Two slots are left for other
  * applications, and three stalled readers leave two for the same application.
  */
 export const STREAMS_PER_APPLICATION_MAX = 5
 /** Streams for routes of scope admin only, so that readers never keep a backup out. */
 export const STREAMS_ADMIN_MIN = 1
-/** Streams that wait for a place; one more is 503. Each is one of CONTROL_REQUESTS_MAX. */
+/** Streams that wait for a slot; one more is 503. Each is one of CONTROL_REQUESTS_MAX. */
 const STREAMS_WAITING_MAX = 32
 /** Of them, streams of one application. */
 const STREAMS_WAITING_PER_APPLICATION_MAX = 8
@@ -35,7 +35,7 @@ const FILE_EXPORTS_PER_APPLICATION_MAX = 1
 type Kind = 'stream' | 'file'
 
 const RETRY = { 'retry-after': '1' }
-const BUSY: Readonly<Record<Kind, Readonly<Record<NoPlace, Reply>>>> = {
+const BUSY: Readonly<Record<Kind, Readonly<Record<NoSlot, Reply>>>> = {
   stream: {
     all: busy('too many streams are under way'),
     own: busy(`this application has ${STREAMS_PER_APPLICATION_MAX} streams under way: read or close them`),
@@ -50,10 +50,10 @@ function busy(message: string): Reply {
   return problemReply(refuse(503, 'busy', message, RETRY))
 }
 
-/** Why a stream has no place. */
+/** Why a stream has no slot. */
 interface Missing {
   readonly kind: Kind
-  readonly why: NoPlace
+  readonly why: NoSlot
 }
 
 type Leave = () => void
@@ -61,7 +61,7 @@ type Leave = () => void
 interface Waiter {
   readonly answer: StreamAnswer
   readonly untilMs: number
-  /** A stream was closed for this one, and its place is not free yet. */
+  /** A stream was closed for this one, and its slot is not free yet. */
   hasVictim: boolean
   readonly end: (result: Leave | Reply) => void
 }
@@ -69,20 +69,20 @@ interface Waiter {
 /** Closes an idle stream, of those that `isWanted` tells. False: there is none. */
 type CloseIdle = (isWanted: (answer: StreamAnswer) => boolean, nowMs: number) => boolean
 
-export class StreamPlaces {
+export class StreamSlots {
   readonly #waitMs: number
   readonly #closeIdle: CloseIdle
   /**
-   * Places of streams, including those that have not begun and ended ones whose sources are not
+   * Slots of streams, including those that have not begun and ended ones whose sources are not
    * closed yet. A backup is an admin's.
    */
-  readonly #streams = new Places({
+  readonly #streams = new Slots({
     max: STREAMS_MAX,
     perApplicationMax: STREAMS_PER_APPLICATION_MAX,
     adminMin: STREAMS_ADMIN_MIN,
   })
-  /** Places of streams that are files, which have a place of a stream too. */
-  readonly #files = new Places({
+  /** Slots of streams that are files, which have a slot of a stream too. */
+  readonly #files = new Slots({
     max: FILE_EXPORTS_MAX,
     perApplicationMax: FILE_EXPORTS_PER_APPLICATION_MAX,
     adminMin: 0,
@@ -99,7 +99,7 @@ export class StreamPlaces {
     return this.#streams.length
   }
 
-  /** Resolves with the function that gives the place back, or with the refusal. */
+  /** Resolves with the function that gives the slot back, or with the refusal. */
   take(responder: Responder, answer: StreamAnswer): Promise<Leave | Reply> {
     const missing = this.#tryTake(answer)
     if (typeof missing === 'function') return Promise.resolve(missing)
@@ -124,7 +124,7 @@ export class StreamPlaces {
     })
   }
 
-  /** Gives places to streams that wait, makes some free, and refuses those that waited long. */
+  /** Gives slots to streams that wait, makes some free, and refuses those that waited long. */
   tick(nowMs: number): void {
     for (const waiter of this.#waiting) {
       const missing = this.#tryTake(waiter.answer)
@@ -134,7 +134,7 @@ export class StreamPlaces {
     }
   }
 
-  #closeFor({ applicationId, isAdmin }: PlaceOwner, { kind, why }: Missing, nowMs: number): boolean {
+  #closeFor({ applicationId, isAdmin }: SlotOwner, { kind, why }: Missing, nowMs: number): boolean {
     return this.#closeIdle(({ owner, isFile }) => {
       if (kind === 'file' && isFile !== true) return false
       if (why === 'own') return !owner.isAdmin && owner.applicationId === applicationId

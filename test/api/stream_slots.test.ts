@@ -8,7 +8,7 @@ import {
   STREAMS_ADMIN_MIN,
   STREAMS_MAX,
   STREAMS_PER_APPLICATION_MAX,
-} from '../../src/api/http/stream-places.ts'
+} from '../../src/api/http/stream-slots.ts'
 import { head, Raw } from './client.ts'
 import { Fake, gate, start, until } from './fake.ts'
 

@@ -1,13 +1,13 @@
 /**
- * Places for work that lasts as long as its client likes. One application has its share of them,
+ * Slots for work that lasts as long as its client likes. One application has its share of them,
  * and some are kept for callers with the scope admin.
  *
- *   W-9  At most `max` places are taken, at most `perApplicationMax` by one application. `adminMin`
- *        places are reserved for admins.
+ *   W-9  At most `max` slots are taken, at most `perApplicationMax` by one application. `adminMin`
+ *        slots are reserved for admins.
  */
 
-/** Who takes a place. */
-export interface PlaceOwner {
+/** Who takes a slot. */
+export interface SlotOwner {
   readonly applicationId: string
   /**
    * The work needs the scope admin, or its caller has it. It does not count as its application's.
@@ -15,38 +15,38 @@ export interface PlaceOwner {
   readonly isAdmin: boolean
 }
 
-interface PlaceLimits {
+interface SlotLimits {
   readonly max: number
   readonly perApplicationMax: number
   readonly adminMin: number
 }
 
-/** Why there is no place: those of the application are taken, or all. */
-export type NoPlace = 'all' | 'own'
+/** Why there is no slot: those of the application are taken, or all. */
+export type NoSlot = 'all' | 'own'
 
-export class Places {
-  readonly #limits: PlaceLimits
-  readonly #taken = new Set<PlaceOwner>()
+export class Slots {
+  readonly #limits: SlotLimits
+  readonly #taken = new Set<SlotOwner>()
 
-  constructor(limits: PlaceLimits) {
+  constructor(limits: SlotLimits) {
     this.#limits = limits
   }
 
-  /** Places that are taken. */
+  /** Slots that are taken. */
   get length(): number {
     return this.#taken.size
   }
 
-  /** Takes a place. Returns the function that gives it back, or why there is none. */
-  take(owner: PlaceOwner): (() => void) | NoPlace {
+  /** Takes a slot. Returns the function that gives it back, or why there is none. */
+  take(owner: SlotOwner): (() => void) | NoSlot {
     const why = this.#whyNot(owner)
     if (why !== undefined) return why
-    const place = { ...owner }
-    this.#taken.add(place)
-    return () => this.#taken.delete(place)
+    const slot = { ...owner }
+    this.#taken.add(slot)
+    return () => this.#taken.delete(slot)
   }
 
-  #whyNot({ applicationId, isAdmin }: PlaceOwner): NoPlace | undefined {
+  #whyNot({ applicationId, isAdmin }: SlotOwner): NoSlot | undefined {
     const { max, perApplicationMax, adminMin } = this.#limits
     const isFull = this.#taken.size >= max
     if (isAdmin) return isFull ? 'all' : undefined
