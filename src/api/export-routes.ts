@@ -32,15 +32,9 @@ import { type PinDeps, parseTexts, pinSegments } from '../query/ask.ts'
 import { type Asker, copyRows, copyTo, nextExportFile, parquetTarget } from '../query/copy-rows.ts'
 import type { BadQuery } from '../query/expression/values.ts'
 import { csvLine } from '../query/plan/answer-table.ts'
-import { accessOf, planFor } from '../query/plan/policy.ts'
+import { accessOf } from '../query/plan/policy.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
-import {
-  planSelection,
-  readColumns,
-  type Selection,
-  type WrittenSelection,
-  writeSelection,
-} from '../query/selection.ts'
+import { readColumns, type Selection, type WrittenSelection, writeSelection } from '../query/selection.ts'
 import { wallMs } from '../util/clock.ts'
 import { isDiskError } from '../util/disk.ts'
 import type { Refusal } from '../util/errors.ts'
@@ -154,17 +148,14 @@ async function selectRows(
   const selection = selectionOf(request.query, own)
   if ('badRequest' in selection) return badParameter(selection)
   const schema = deps.catalog.read.currentSchema(pool)
-  const planned = await planFor(
-    [{ schema, policy: access.policy }],
-    [],
+  const planned = await writeSelection(
+    { schema, policy: access.policy },
+    selection,
     texts => parseTexts(texts, deps.engine, caller.applicationId),
     wallMs(),
-    (view, context) => planSelection(view, selection, context),
   )
-  const written = 'badRequest' in planned ? planned : writeSelection(planned)
-  return 'badRequest' in written
-    ? badParameter(written)
-    : { pool, schema, planned: written, caller, gone: request.gone }
+  if ('badRequest' in planned) return badParameter(planned)
+  return { pool, schema, planned, caller, gone: request.gone }
 }
 
 const SELECTION: readonly string[] = ['columns', 'filters', 'start', 'stop']

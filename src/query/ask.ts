@@ -13,7 +13,7 @@ import { monotonicMs, wallMs } from '../util/clock.ts'
 import { Unavailable } from '../util/errors.ts'
 import { countLiveRows } from './duckdb/live-rows.ts'
 import { duckdb } from './duckdb/write-statement.ts'
-import { type BadQuery, isBadQuery } from './expression/values.ts'
+import { type BadQuery, badQueryOf } from './expression/values.ts'
 import type { PlannedOutput } from './plan/answer-table.ts'
 import { countsAllRows } from './plan/plan.ts'
 import type { PlanContext } from './plan/plan-context.ts'
@@ -95,7 +95,6 @@ export async function ask<Query, Answer>(
     reader.verifyAgain()
     deps.onQuery(monotonicMs() - beganMs)
     const answer = await reader.inTurn(() => plan.answer(done.rows))
-    if (isBadQuery(answer)) return answer
     const rows = done.rows.slice(0, plan.rowsShown)
     const outputs = plan.select.outputs.map(({ name, value }) => ({ name, kind: value.kind }))
     const answered = { ...done, rows, answer, outputs, sql: sqlOf(statement) }
@@ -104,7 +103,7 @@ export async function ask<Query, Answer>(
     return seesAll ? answered : { ...answered, recordsProcessed: 0, bytesProcessed: 0 }
   } catch (error) {
     if (error instanceof Unavailable && TOO_LARGE.includes(error.code)) return { badRequest: error.message }
-    throw error
+    return badQueryOf(error)
   } finally {
     pinned.release()
   }
@@ -123,18 +122,20 @@ export async function planQuestion<Query, Answer>(
   { applicationId, inTurn }: Pick<Reader, 'applicationId' | 'inTurn'>,
   engine: Pick<QueryEngine, 'parse'>,
 ): Promise<{ readonly plan: PlannedQuestion<Answer>; readonly statement: Statement } | BadQuery> {
-  await question.prepare?.(query, inTurn)
-  const plan = await planFor(
-    pools,
-    question.texts(query),
-    texts => parseTexts(texts, engine, applicationId),
-    wallMs(),
-    (view, context, others) => question.plan(view, query, context, others),
-    inTurn,
-  )
-  if ('badRequest' in plan) return plan
-  const statement = duckdb.write(plan)
-  return 'badRequest' in statement ? statement : { plan, statement }
+  try {
+    await question.prepare?.(query, inTurn)
+    const plan = await planFor(
+      pools,
+      question.texts(query),
+      texts => parseTexts(texts, engine, applicationId),
+      wallMs(),
+      (view, context, others) => question.plan(view, query, context, others),
+      inTurn,
+    )
+    return { plan, statement: duckdb.write(plan) }
+  } catch (error) {
+    return badQueryOf(error)
+  }
 }
 
 /** Pins the segments of each pool. The pools are flushed at the same time. */

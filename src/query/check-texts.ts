@@ -4,10 +4,10 @@
  * any value.
  */
 import type { PoolSchema } from '../format/schema.ts'
-import { patternsProblem } from './duckdb/write-statement.ts'
+import { checkPatterns } from './duckdb/write-statement.ts'
 import type { PoolView } from './expression/operand.ts'
 import type { Typed } from './expression/typed.ts'
-import { type BadQuery, isBadQuery } from './expression/values.ts'
+import { type BadQuery, isBadQuery, refusable } from './expression/values.ts'
 import { planAggregate } from './plan/metric.ts'
 import { isGivenText, newContext, planFilterSql } from './plan/plan-context.ts'
 import { type ParseTexts, planAnyValues, policyTexts } from './plan/policy.ts'
@@ -25,8 +25,8 @@ export function checkFilters(
 ): BadQuery | undefined {
   const context = newContext(0)
   if (form === 'placeholders')
-    return refusal(planAnyValues(schema, { rows: filters, filterSql: null }, context))
-  return refusal(planFilters(schema, filters))
+    return refusal(() => planAnyValues(schema, { rows: filters, filterSql: null }, context))
+  return refusal(() => planFilters(schema, filters))
 }
 
 /** A condition. None fits too. */
@@ -40,8 +40,8 @@ export async function checkFilterSql(
   const rows = { rows: [], filterSql: text }
   const texts = form === 'plain' ? [text] : policyTexts(rows)
   const context = newContext(0, texts.length === 0 ? undefined : await parse(texts))
-  if (form === 'placeholders') return refusal(planAnyValues(schema, rows, context))
-  return refusal(planFilterSql('filterSql', text, schema, context))
+  if (form === 'placeholders') return refusal(() => planAnyValues(schema, rows, context))
+  return refusal(() => planFilterSql('filterSql', text, schema, context))
 }
 
 /** The expression of a custom metric. */
@@ -51,7 +51,7 @@ export async function checkMetricExpression(
   parse: ParseTexts,
 ): Promise<BadQuery | undefined> {
   const context = newContext(0, isGivenText(text) ? await parse([text]) : undefined)
-  return refusal(planAggregate(schema, { kind: 'custom', expression: text }, context))
+  return refusal(() => planAggregate(schema, { kind: 'custom', expression: text }, context))
 }
 
 /** The filters and expressions of a job that changes rows. */
@@ -65,6 +65,10 @@ export async function checkRowChanges(
 }
 
 /** Why no query can have the expression: as it was planned, or for the number of its patterns. */
-function refusal(planned: Typed | undefined | BadQuery): BadQuery | undefined {
-  return planned !== undefined && 'badRequest' in planned ? planned : patternsProblem(planned)
+function refusal(plan: () => Typed | undefined): BadQuery | undefined {
+  const refused = refusable(() => {
+    const planned = plan()
+    if (planned !== undefined) checkPatterns(planned)
+  })
+  return isBadQuery(refused) ? refused : undefined
 }

@@ -13,7 +13,7 @@ import { checkValue } from './expression/check.ts'
 import { findColumn } from './expression/operand.ts'
 import { allOf } from './expression/select.ts'
 import { boundValue, columnOf, operation, type Typed } from './expression/typed.ts'
-import { type BadQuery, isBadQuery } from './expression/values.ts'
+import { type BadQuery, partOf, Refused, refusable } from './expression/values.ts'
 import type { QueryPlan } from './plan/plan.ts'
 import { isGivenText, newContext, type PlanContext, parsedText } from './plan/plan-context.ts'
 import type { ParseTexts } from './plan/policy.ts'
@@ -48,14 +48,17 @@ export async function planRowChanges(
   await loadCalendar()
   const texts = [...selectionTexts(changes), ...changes.set.map(({ expression }) => expression)]
   const context = newContext(nowMs, await parse(texts.filter(isGivenText)))
+  return refusable(() => planParsed(schema, changes, beforeSequence, context))
+}
+
+function planParsed(
+  schema: PoolSchema,
+  changes: RowChanges,
+  beforeSequence: number,
+  context: PlanContext,
+): PlannedChanges {
   const where = planWhere(schema, changes, context)
-  if (isBadQuery(where)) return where
-  const values: Typed[] = []
-  for (const each of changes.set) {
-    const value = planValue(schema, each, context)
-    if (isBadQuery(value)) return { badRequest: `set: ${value.badRequest}` }
-    values.push(value)
-  }
+  const values = partOf('set', () => changes.set.map(each => planValue(schema, each, context)))
   const position = (name: string) => columnOf({ name, type: 'INT64' })
   const bound = boundValue({ type: 'INT64', value: String(beforeSequence) })
   const plan: QueryPlan = {
@@ -69,21 +72,17 @@ export async function planRowChanges(
     hasPositions: true,
     ...where.pruning,
   }
-  const statement = duckdb.write(plan)
-  return isBadQuery(statement) ? statement : { plan, statement }
+  return { plan, statement: duckdb.write(plan) }
 }
 
 function planValue(
   schema: PoolSchema,
   { column: name, expression }: RowChanges['set'][number],
   context: PlanContext,
-): Typed | BadQuery {
+): Typed {
   const column = findColumn(schema, name)
-  if (isBadQuery(column)) return column
-  if (!isGivenText(expression)) return { badRequest: 'the expression is empty: give NULL to clear a column' }
-  const parsed = parsedText(expression, context)
-  if (isBadQuery(parsed)) return parsed
-  const value = checkValue(parsed, column, { view: schema, nowMs: context.nowMs })
-  if (isBadQuery(value)) return value
+  if (!isGivenText(expression)) throw new Refused('the expression is empty: give NULL to clear a column')
+  const options = { view: schema, nowMs: context.nowMs }
+  const value = checkValue(parsedText(expression, context), column, options)
   return column.type === 'TIMESTAMP' ? operation('zoned', 'instant', [value]) : value
 }

@@ -6,9 +6,10 @@ import { FILTER_DEPTH_MAX } from '../util/limits.ts'
 import { duckdb } from './duckdb/write-statement.ts'
 import { findColumn, type PoolView, type QueryColumn, queryColumns, quoted } from './expression/operand.ts'
 import { columnOf, operation } from './expression/typed.ts'
-import type { BadQuery } from './expression/values.ts'
+import { type BadQuery, badQueryOf, partOf, Refused, reworded } from './expression/values.ts'
 import type { QueryPlan } from './plan/plan.ts'
 import type { PlanContext } from './plan/plan-context.ts'
+import { type LimitedPool, type ParseTexts, planFor } from './plan/policy.ts'
 import type { Statement } from './plan/statement.ts'
 import { type Filter, type FilterOperator, planWhere } from './plan/where.ts'
 
@@ -30,21 +31,14 @@ export interface PlannedSelection extends QueryPlan {
 }
 
 /**
- * The plan of a selection, or BadQuery. Its sentence begins with the name of the part that is
+ * The plan of a selection. The sentence of a Refused begins with the name of the part that is
  * wrong.
  */
-export function planSelection(
-  view: PoolView,
-  selection: Selection,
-  context: PlanContext,
-): PlannedSelection | BadQuery {
-  const columns = columnsOf(view, selection.columns)
-  if ('badRequest' in columns) return columns
-  const filters = selection.filters === undefined ? [] : readFilters(selection.filters)
-  if ('badRequest' in filters) return { badRequest: `filters: ${filters.badRequest}` }
-  const timeRange = { start: selection.start ?? null, stop: selection.stop ?? null }
-  const rows = planWhere(view, { timeRange, filters }, context)
-  if ('badRequest' in rows) return { badRequest: withPart(rows.badRequest) }
+export function planSelection(view: PoolView, selection: Selection, context: PlanContext): PlannedSelection {
+  const columns = partOf('columns', () => columnsOf(view, selection.columns))
+  const { filters: text, start = null, stop = null } = selection
+  const filters = text === undefined ? [] : partOf('filters', () => readFilters(text))
+  const rows = reworded(() => planWhere(view, { timeRange: { start, stop }, filters }, context), withPart)
   const outputs = columns.map(column => {
     const value = columnOf(column)
     // The nulls of a column that was added later have no zone. With the operation every file says
@@ -67,10 +61,20 @@ export interface WrittenSelection extends PlannedSelection {
   readonly statement: Statement
 }
 
-/** The selection with its statement; BadQuery where it has too many patterns. */
-export function writeSelection(planned: PlannedSelection): WrittenSelection | BadQuery {
-  const statement = duckdb.write(planned)
-  return 'badRequest' in statement ? statement : { ...planned, statement }
+/** The selection of one reader with its statement, or BadQuery. */
+export async function writeSelection(
+  pool: LimitedPool,
+  selection: Selection,
+  parse: ParseTexts,
+  nowMs: number,
+): Promise<WrittenSelection | BadQuery> {
+  try {
+    const plan = (view: PoolView, context: PlanContext) => planSelection(view, selection, context)
+    const planned = await planFor([pool], [], parse, nowMs, plan)
+    return { ...planned, statement: duckdb.write(planned) }
+  } catch (error) {
+    return badQueryOf(error)
+  }
 }
 
 /**
@@ -85,18 +89,13 @@ function withPart(sentence: string): string {
   return sentence.startsWith(prefix) ? sentence.slice(prefix.length) : `filters: ${sentence}`
 }
 
-function columnsOf(view: PoolView, names: readonly string[] | undefined): readonly QueryColumn[] | BadQuery {
+function columnsOf(view: PoolView, names: readonly string[] | undefined): readonly QueryColumn[] {
   if (names === undefined) return queryColumns(view)
-  const columns: QueryColumn[] = []
-  const seen = new Set<string>()
-  for (const name of names) {
+  return names.map((name, index) => {
     const column = findColumn(view, name)
-    if ('badRequest' in column) return { badRequest: `columns: ${column.badRequest}` }
-    if (seen.has(name)) return { badRequest: `columns: ${quoted(name)} is given more than once` }
-    seen.add(name)
-    columns.push(column)
-  }
-  return columns
+    if (names.indexOf(name) < index) throw new Refused(`${quoted(name)} is given more than once`)
+    return column
+  })
 }
 
 /**
@@ -124,35 +123,33 @@ const KEYS: ReadonlySet<string> = new Set(['column', 'operator', 'value', 'and',
  * Reads filters in JSON and checks their shape. planFilters checks the columns, operators and
  * values they name.
  */
-function readFilters(text: string): readonly Filter[] | BadQuery {
+function readFilters(text: string): readonly Filter[] {
   let json: unknown
   try {
     json = JSON.parse(text)
   } catch {
-    return { badRequest: 'this is not JSON' }
+    throw new Refused('this is not JSON')
   }
   return shapeOf(json, 1)
 }
 
-function shapeOf(json: unknown, depth: number): readonly Filter[] | BadQuery {
-  if (depth > FILTER_DEPTH_MAX) return { badRequest: `filters nest deeper than ${FILTER_DEPTH_MAX}` }
-  if (!Array.isArray(json)) return { badRequest: 'a list of {"column", "operator", "value"} is needed' }
+function shapeOf(json: unknown, depth: number): readonly Filter[] {
+  if (depth > FILTER_DEPTH_MAX) throw new Refused(`filters nest deeper than ${FILTER_DEPTH_MAX}`)
+  if (!Array.isArray(json)) throw new Refused('a list of {"column", "operator", "value"} is needed')
   const filters: Filter[] = []
   for (const item of json as unknown[]) {
     if (typeof item !== 'object' || item === null || Array.isArray(item))
-      return { badRequest: 'each filter is an object' }
+      throw new Refused('each filter is an object')
     const fields = item as Record<string, unknown>
     const unknown = Object.keys(fields).find(key => !KEYS.has(key))
-    if (unknown !== undefined) return { badRequest: `a filter has no ${quoted(unknown)}` }
+    if (unknown !== undefined) throw new Refused(`a filter has no ${quoted(unknown)}`)
     const { column, operator, value = null } = fields
     if (typeof column !== 'string' || typeof operator !== 'string')
-      return { badRequest: 'a filter needs "column" and "operator", both strings' }
+      throw new Refused('a filter needs "column" and "operator", both strings')
     if (value !== null && typeof value !== 'string')
-      return { badRequest: `column ${quoted(column)}: the value is a string` }
+      throw new Refused(`column ${quoted(column)}: the value is a string`)
     const and = shapeOf(fields['and'] ?? [], depth + 1)
-    if ('badRequest' in and) return and
     const or = shapeOf(fields['or'] ?? [], depth + 1)
-    if ('badRequest' in or) return or
     filters.push({ column, operator: operator as FilterOperator, value, and, or })
   }
   return filters

@@ -13,16 +13,9 @@ import { arrowFile, csv, ndjson } from '../query/arrow/export-formats.ts'
 import { type CopySegments, recordBatches, type SegmentGroup } from '../query/arrow/export-stream.ts'
 import { copyRows, copyTo, parquetTarget, sweepCopies } from '../query/copy-rows.ts'
 import { queryColumns } from '../query/expression/operand.ts'
-import { newContext } from '../query/plan/plan-context.ts'
 import { prune } from '../query/plan/prune-segments.ts'
 import type { QueryEngine } from '../query/plan/query-task.ts'
-import {
-  planSelection,
-  readColumns,
-  type Selection,
-  type WrittenSelection,
-  writeSelection,
-} from '../query/selection.ts'
+import { readColumns, type Selection, type WrittenSelection, writeSelection } from '../query/selection.ts'
 import { wallMs } from '../util/clock.ts'
 import { disk } from '../util/disk.ts'
 import { CannotRun } from '../util/errors.ts'
@@ -135,8 +128,8 @@ async function writeRows(
 ): Promise<{ readonly rows: number; readonly bytes: number }> {
   const pool = offline.findPool(name)
   const schema = offline.catalog.read.currentSchema(pool)
-  const plan = planSelection(schema, options.selection, newContext(wallMs()))
-  const planned = 'badRequest' in plan ? plan : writeSelection(plan)
+  const parse = async () => new Map()
+  const planned = await writeSelection({ schema, policy: null }, options.selection, parse, wallMs())
   if ('badRequest' in planned) throw badOption(planned.badRequest, schema)
   const { out } = options
   const engine = await offline.engine(out === '-' ? undefined : dirname(resolve(out)))

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { duckdb } from '../../src/query/duckdb/write-statement.ts'
-import type { BadQuery } from '../../src/query/expression/values.ts'
+import { type BadQuery, refusable } from '../../src/query/expression/values.ts'
 import { type CounterQuery, counter } from '../../src/query/plan/counter.ts'
 import { newContext } from '../../src/query/plan/plan-context.ts'
 import type { Pruning } from '../../src/query/plan/prune-segments.ts'
@@ -30,20 +30,19 @@ const schema = schemaOf(
 )
 const count = { kind: 'count' } as const
 
-function plan(more: Partial<CounterQuery>): PlannedQuestion | BadQuery {
+function plan(more: Partial<CounterQuery>): PlannedQuestion {
   return counter.plan(schema, { metric: count, ...more }, newContext(Date.UTC(2024, 4, 15)))
 }
 
 /** The statement of a counter, with fewer parentheses, and its pruning. */
 function ask(more: Partial<CounterQuery>): (Pruning & { readonly statement: Statement }) | BadQuery {
-  const planned = plan(more)
-  if ('badRequest' in planned) return planned
-  const { select, answer: _, ...pruning } = planned
-  const statement = duckdb.write({ select })
-  if ('badRequest' in statement) return statement
-  const [head = '', condition] = statement.sql.split(' WHERE ')
-  const sql = condition === undefined ? head : `${head} WHERE ${plain(condition)}`
-  return { ...pruning, statement: { ...statement, sql } }
+  return refusable(() => {
+    const { select, answer: _, ...pruning } = plan(more)
+    const statement = duckdb.write({ select })
+    const [head = '', condition] = statement.sql.split(' WHERE ')
+    const sql = condition === undefined ? head : `${head} WHERE ${plain(condition)}`
+    return { ...pruning, statement: { ...statement, sql } }
+  })
 }
 
 /** A condition without the parentheses around it and around each comparison. */

@@ -99,7 +99,7 @@ const POLICIES: readonly Partial<RowPolicy>[] = [
 ]
 
 /** A question as the real planner takes it. */
-type Ask = (pools: PoolsOfQuestion) => Promise<QueryPlan | { readonly badRequest: string }>
+type Ask = (pools: PoolsOfQuestion) => Promise<QueryPlan>
 
 const HEAVY = 'length(upper(concat(name, name))) + length(lower(name))'
 const COUNT = { kind: 'count' } as const
@@ -116,7 +116,7 @@ function asked<Query>(question: Askable<Query>, query: Query): Ask {
 function statement(text: string, poolOf = [0, 0, 0]): Ask {
   return async pools => {
     const parsed = await engine.parseStatement(text)
-    if ('badRequest' in parsed) return parsed
+    if ('badRequest' in parsed) throw new Error(parsed.badRequest)
     return await asked(sqlQuestion as Askable<SqlQuestion>, {
       statement: parsed,
       poolOf,
@@ -363,10 +363,7 @@ const KNOWN = new Set(['_service_received_at', '_service_payload', 'file_index',
 for (const { name } of schema.columns) KNOWN.add(name)
 
 async function written(ask: Ask, pools: PoolsOfQuestion): Promise<Statement> {
-  const plan = await ask(pools)
-  const statement = 'badRequest' in plan ? plan : duckdb.write(plan)
-  if ('badRequest' in statement) throw new Error(statement.badRequest)
-  return statement
+  return duckdb.write(await ask(pools))
 }
 
 function limited(policy: Partial<RowPolicy> | null): LimitedPool {

@@ -4,6 +4,7 @@ import { duckdb } from '../../src/query/duckdb/write-statement.ts'
 import type { BadQuery } from '../../src/query/expression/values.ts'
 import { type PercentileQuery, percentile } from '../../src/query/plan/percentile.ts'
 import { newContext } from '../../src/query/plan/plan-context.ts'
+import { readQuestion } from '../../src/query/plan/question.ts'
 import { PERCENTILE_FRACTIONS_MAX } from '../../src/util/limits.ts'
 import { newSeed, randomFrom } from '../util/random.ts'
 import * as model from './metric-model.ts'
@@ -65,7 +66,6 @@ test('random percentiles', async () => {
 test('all fractions are one aggregate, which keeps the values once', () => {
   const query = { column: 'n', fractions: [0.5, 1e-7, 0.5] }
   const plan = percentile.plan(model.SCHEMA, query, newContext(0))
-  if ('badRequest' in plan) throw new Error(plan.badRequest)
   const all = 'quantile_cont(("n")::DOUBLE, [0.5, 1e-7, 0.5])'
   expect(duckdb.write(plan)).toMatchObject({
     sql: `SELECT (${all})[1] AS "p0", (${all})[2] AS "p1", (${all})[1] AS "p2" FROM rows`,
@@ -100,7 +100,7 @@ test('fractions are 1 to 20, each 0 to 1', () => {
     throw new Error('a percentile is of no metric')
   }
   const read = (fractions: readonly number[]) =>
-    percentile.read({ dataPool: { name: 'p' }, columnName: 'n', fractions }, noMetric)
+    readQuestion(percentile, { dataPool: { name: 'p' }, columnName: 'n', fractions }, noMetric)
   const many = (length: number) => Array.from({ length }, () => 0.5)
   for (const right of [[0], [1], [0.5, 0.5], many(20)])
     expect(read(right)).toMatchObject({ query: { fractions: right }, isPredefined: false })

@@ -11,7 +11,7 @@ import { sqlType } from '../../src/query/duckdb/duckdb-values.ts'
 import { type EngineOptions, openQueryEngine } from '../../src/query/duckdb/engine-client.ts'
 import { duckdb } from '../../src/query/duckdb/write-statement.ts'
 import { queryColumns } from '../../src/query/expression/operand.ts'
-import type { BadQuery } from '../../src/query/expression/values.ts'
+import { type BadQuery, badQueryOf } from '../../src/query/expression/values.ts'
 import { type CounterQuery, counter } from '../../src/query/plan/counter.ts'
 import { planFor, type RowPolicy } from '../../src/query/plan/policy.ts'
 import { prune } from '../../src/query/plan/prune-segments.ts'
@@ -161,26 +161,28 @@ export class TestPool {
     segments: readonly QuerySegment[],
     { fairKey = 'APP1', policy = null, nowMs = 0 }: Asker = {},
   ): Promise<Answer | BadQuery> {
-    const engine = await this.engine()
-    await question.prepare?.(query, async work => work())
-    const planned = await planFor(
-      [{ schema, policy }],
-      question.texts(query),
-      texts => parseTexts(texts, engine, 'APP'),
-      nowMs,
-      (view, context) => question.plan(view, query, context),
-    )
-    if ('badRequest' in planned) return planned
-    const statement = duckdb.write(planned)
-    if ('badRequest' in statement) return statement
-    const task = {
-      schema,
-      segments: prune(schema, planned, segments),
-      statement,
-      rowsMax: question.rowsMax,
+    try {
+      const engine = await this.engine()
+      await question.prepare?.(query, async work => work())
+      const planned = await planFor(
+        [{ schema, policy }],
+        question.texts(query),
+        texts => parseTexts(texts, engine, 'APP'),
+        nowMs,
+        (view, context) => question.plan(view, query, context),
+      )
+      const statement = duckdb.write(planned)
+      const task = {
+        schema,
+        segments: prune(schema, planned, segments),
+        statement,
+        rowsMax: question.rowsMax,
+      }
+      const { rows } = await engine.run(task, fairKey)
+      return planned.answer(rows)
+    } catch (error) {
+      return badQueryOf(error)
     }
-    const { rows } = await engine.run(task, fairKey)
-    return planned.answer(rows)
   }
 
   async close(): Promise<void> {

@@ -7,8 +7,7 @@ import { openBatches } from '../../src/query/arrow/copied-batches.ts'
 import { linesOf } from '../../src/query/arrow/export-formats.ts'
 import { EXPORT_GROUP_ROWS, recordBatches, type SegmentGroup } from '../../src/query/arrow/export-stream.ts'
 import { copyRows } from '../../src/query/copy-rows.ts'
-import { newContext } from '../../src/query/plan/plan-context.ts'
-import { planSelection, type WrittenSelection, writeSelection } from '../../src/query/selection.ts'
+import { writeSelection } from '../../src/query/selection.ts'
 import { integersFrom, newSeed } from '../util/random.ts'
 import { schemaOf, TestPool, withDeletionVectors } from './pool.ts'
 
@@ -36,8 +35,9 @@ test.each(['native', 'js'] as const)('each live row is copied once (%s)', async 
   const borders = [0, EXPORT_GROUP_ROWS - 1, EXPORT_GROUP_ROWS, 2 * EXPORT_GROUP_ROWS - 1, ROWS - 1]
   const deleted = new Set([...borders, ...Array.from({ length: 30_000 }, () => random(ROWS))])
   const reduced = withDeletionVectors(large, [...deleted])
-  const planned = planSelection(schema, { columns: ['n'] }, newContext(0))
-  const written = writeSelection(planned as never) as WrittenSelection
+  const limited = { schema, policy: null }
+  const written = await writeSelection(limited, { columns: ['n'] }, async () => new Map(), 0)
+  if ('badRequest' in written) throw new Error(written.badRequest)
   const groups: SegmentGroup[] = []
   const deps = { engine, temporaryFolder: pool.temporaryFolder }
   const copy = (group: SegmentGroup) => {

@@ -17,6 +17,7 @@ import {
   type PoolReference,
   type Question,
   type Reader,
+  readQuestion,
 } from '../../query/plan/question.ts'
 import { recordsByUniqueId } from '../../query/plan/records-by-unique-id.ts'
 import { type ColumnQuery, columnRange, columnValues, uniqueValuesOf } from '../../query/plan/statistics.ts'
@@ -55,7 +56,7 @@ export async function answerQuestion<Input, Query, Answer>(
 ): Promise<Answer & { readonly query: QueryInfo }> {
   context.budget.query(input)
   await context.slices.step()
-  const read = question.read(input as Input, reference => findMetric(reference, context))
+  const read = readQuestion(question, input as Input, reference => findMetric(reference, context))
   if ('badRequest' in read) throw badRequest(read.badRequest)
   const pool = poolToQuery(read.pool, context, read.isPredefined)
   for (const other of read.alsoOf ?? [])

@@ -39,9 +39,8 @@ export const sqlQueries = {
     const { question, pools } = await readSql(input, context)
     const { query: stage, reading } = context.deps
     const planned = await stage.planQuestion(sql, pools, question, readerOf(context), reading.engine)
-    const described = 'badRequest' in planned ? planned : planned.plan.answer([])
-    if ('badRequest' in described) throw badRequest(described.badRequest)
-    return { columns: described.columns }
+    if ('badRequest' in planned) throw badRequest(planned.badRequest)
+    return { columns: planned.plan.answer([]).columns }
   },
 } satisfies Partial<Resolvers['Query']>
 

@@ -13,7 +13,7 @@ import { readStatement } from '../expression/read-statement.ts'
 import { readTree } from '../expression/read-tree.ts'
 import { type SqlForm, sqlTextProblem } from '../expression/text-problem.ts'
 import { isNode } from '../expression/tree-node.ts'
-import type { BadQuery } from '../expression/values.ts'
+import { type BadQuery, refusable } from '../expression/values.ts'
 
 const PARSE =
   'SELECT json_serialize_sql($1::VARCHAR, skip_null := true, skip_empty := true, skip_default := true)'
@@ -79,14 +79,14 @@ export class SqlParser {
     text: string,
     form: SqlForm,
     sql: string,
-    read: (json: unknown, sql: string) => Tree | BadQuery,
+    read: (json: unknown, sql: string) => Tree,
   ): Promise<Tree | BadQuery> {
     const problem = sqlTextProblem(text, form)
     if (problem !== undefined) return { badRequest: problem }
     const answer = await this.#serialize(sql)
     if (typeof answer !== 'string') return answer
     const json = readAnswer(answer)
-    if (isNode(json) && json['error'] !== true) return read(json, sql)
+    if (isNode(json) && json['error'] !== true) return refusable(() => read(json, sql))
     if (form === 'expression' && isAtOwnEnd(json, sql)) return { badRequest: 'syntax error at end of input' }
     return { badRequest: `${syntaxError(json, form)}${this.#hint(json, sql)}` }
   }

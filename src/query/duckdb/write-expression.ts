@@ -15,7 +15,7 @@ import type { IntervalUnit } from '../expression/ast.ts'
 import { READ_PARTS } from '../expression/functions.ts'
 import type { Select } from '../expression/select.ts'
 import type { Typed, ValueKind } from '../expression/typed.ts'
-import type { Bound } from '../expression/values.ts'
+import { type Bound, Refused } from '../expression/values.ts'
 import { sqlType } from './duckdb-values.ts'
 import { TextWorkCounter } from './text-work.ts'
 import { Binder, planLike } from './write-like.ts'
@@ -76,8 +76,6 @@ const SHIFT_MAX: Partial<Record<IntervalUnit, number>> = { years: 200_000, quart
 
 /** Writes the expressions of one statement, whose values it collects. */
 export class DuckdbWriter {
-  /** Why the statement cannot be run: it has too many patterns or quantiles. */
-  problem: string | undefined
   readonly work = new TextWorkCounter()
   readonly #binder = new Binder()
   readonly #selectSql: (select: Select) => string
@@ -104,7 +102,7 @@ export class DuckdbWriter {
     if (!this.#shared.has(typed)) this.#shared.set(typed, '')
   }
 
-  /** The SQL of an expression. */
+  /** The SQL of an expression. Throws Refused where it has too many patterns or quantiles. */
   write(typed: Typed): string {
     const shared = this.#shared.get(typed)
     if (shared === undefined) return this.#write(typed)
@@ -211,10 +209,7 @@ export class DuckdbWriter {
 
   #like(typed: Typed): string {
     const text = this.#one(typed)
-    const like = planLike(text, typed.word ?? '', this.#binder, typed.op === 'ilike')
-    if (typeof like === 'string') return `(${like})`
-    this.problem ??= like.badRequest
-    return 'false'
+    return `(${planLike(text, typed.word ?? '', this.#binder, typed.op === 'ilike')})`
   }
 
   /** Conditions and values in turn, then the value of ELSE. */
@@ -357,7 +352,9 @@ export class DuckdbWriter {
   #counted(quantile: string): string {
     this.#quantiles.add(quantile)
     if (this.#quantiles.size > QUANTILES_MAX)
-      this.problem ??= `a query computes at most ${QUANTILES_MAX} different medians and quantiles, because each keeps all of its values in memory`
+      throw new Refused(
+        `a query computes at most ${QUANTILES_MAX} different medians and quantiles, because each keeps all of its values in memory`,
+      )
     return quantile
   }
 
@@ -366,11 +363,10 @@ export class DuckdbWriter {
    * times, so it holds no subquery, in which the next deviation could be.
    */
   #deviation(typed: Typed): string {
-    if ([operand(typed), typed.filter].some(one => one !== undefined && holdsQuery(one))) {
-      this.problem ??=
-        'the values and the FILTER of a STDDEV or VARIANCE hold no subquery: select from a query that has its value as a column'
-      return 'NULL'
-    }
+    if ([operand(typed), typed.filter].some(one => one !== undefined && holdsQuery(one)))
+      throw new Refused(
+        'the values and the FILTER of a STDDEV or VARIANCE hold no subquery: select from a query that has its value as a column',
+      )
     const value = `(${this.#one(typed)})::DOUBLE`
     const isLarge = `abs(${value}) >= ${DEVIATION_MAX}`
     const any = `bool_or(${isLarge})${this.#filter(typed)}`

@@ -1,7 +1,7 @@
 /** LIKE, without DuckDB's own; and the values that a statement binds. */
 import { LIKE_PATTERNS_MAX } from '../../util/limits.ts'
 import { ONE, readLike } from '../expression/like-pattern.ts'
-import type { BadQuery, Bound } from '../expression/values.ts'
+import { type Bound, Refused } from '../expression/values.ts'
 
 /**
  * Collects the bound values of one statement: the only way for a caller's text into a statement.
@@ -24,28 +24,21 @@ export class Binder {
 }
 
 /**
- * The condition that `column` (quoted SQL) is like `pattern`, or BadQuery. Characters are code
- * points. Case counts unless `ignoresCase`.
+ * The condition that `column` (quoted SQL) is like `pattern`. Characters are code points. Case
+ * counts unless `ignoresCase`. Throws Refused.
  *
  * NOTE: not DuckDB's LIKE, which tries each `%` at every position and cannot be interrupted:
  * `%a%a%a%b` takes the fourth power of a text's length, 26 s for 400 characters. This uses a
  * comparison, a search for one text, or RE2, which is linear. A text to search for is short, since
  * a search takes the product of both lengths at worst.
  */
-export function planLike(
-  column: string,
-  pattern: string,
-  binder: Binder,
-  ignoresCase = false,
-): string | BadQuery {
-  const read = readLike(pattern, ignoresCase)
-  if ('badRequest' in read) return read
-  const { form, text, pieces } = read
+export function planLike(column: string, pattern: string, binder: Binder, ignoresCase = false): string {
+  const { form, text, pieces } = readLike(pattern, ignoresCase)
   const bind = (value: string) => binder.bind({ type: 'STRING', value })
   if (form === '=') return `${column} = ${bind(text)}`
   if (form !== 'regex') return `${form}(${column}, ${bind(text)})`
   if (binder.patterns >= LIKE_PATTERNS_MAX)
-    return { badRequest: `a query takes at most ${LIKE_PATTERNS_MAX} patterns of this kind` }
+    throw new Refused(`a query takes at most ${LIKE_PATTERNS_MAX} patterns of this kind`)
   binder.patterns += 1
   const regex = pieces.map(piece => piece.map(part => (part === ONE ? '.' : quoteRegex(part))).join(''))
   return `regexp_full_match(${column}, ${bind(`(?${ignoresCase ? 'si' : 's'})${regex.join('.*')}`)})`

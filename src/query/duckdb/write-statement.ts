@@ -6,7 +6,6 @@ import { AssertionFailed } from '../../util/assert.ts'
 import { quoteName } from '../../util/sql.ts'
 import type { Order, Output, Select, Source } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'
-import type { BadQuery } from '../expression/values.ts'
 import type { CommonTable, Dialect, VisibleRows } from '../plan/plan.ts'
 import type { Restriction } from '../plan/statement.ts'
 import { rowsName } from './live-rows.ts'
@@ -20,7 +19,6 @@ export const duckdb: Dialect = {
     const tables = commons.map(common => commonSql(common, writer)).join(', ')
     const restriction = restrictionOf(visible, writer)
     const otherRestrictions = others.map(other => restrictionOf(other.visible, writer))
-    if (writer.problem !== undefined) return { badRequest: writer.problem }
     for (const { value } of select.outputs) writer.work.answer(value, select.limit ?? Infinity)
     const work = writer.work.total()
     return {
@@ -156,9 +154,8 @@ function positionOr(value: Typed, outputs: readonly Output[], writer: DuckdbWrit
   return index < 0 ? writer.write(value) : String(index + 1)
 }
 
-/** BadQuery for an expression that alone has more patterns than a query may have. */
-export function patternsProblem(typed: Typed | undefined): BadQuery | undefined {
+/** Throws Refused for an expression that alone has more patterns than a query may have. */
+export function checkPatterns(typed: Typed): void {
   const writer: DuckdbWriter = new DuckdbWriter(select => selectSql(select, writer))
-  if (typed !== undefined) writer.write(typed)
-  return writer.problem === undefined ? undefined : { badRequest: writer.problem }
+  writer.write(typed)
 }

@@ -5,8 +5,8 @@ import type { Call, Expression } from './ast.ts'
 import { type Argument, DATE_PARTS, type FunctionSpec, functionOf, READ_PARTS } from './functions.ts'
 import type { Rounding } from './kinds.ts'
 import { quoted } from './operand.ts'
-import { Refused } from './tree-node.ts'
 import { boundValue, castTo, isNumber, nullOf, operation, type Typed } from './typed.ts'
+import { Refused } from './values.ts'
 
 /** The parts of the checker that calls need. */
 export interface CallChecker {

@@ -15,10 +15,9 @@ import { quoteText } from '../../util/sql.ts'
 import type { ComparisonOperator, Expression, Literal, Subquery } from './ast.ts'
 import { type CallChecker, checkCall } from './check-call.ts'
 import { type AnyLiteral, coerce, isCastable, type Rounding, unify, valueOfLiteral } from './kinds.ts'
-import { type PoolView, parseValue, type QueryColumn, quoted, similarColumn, withArticle } from './operand.ts'
-import { Refused } from './tree-node.ts'
+import { notOfType, type PoolView, type QueryColumn, quoted, similarColumn, tryValue } from './operand.ts'
 import { boundValue, castTo, columnOf, nullOf, operation, type Typed } from './typed.ts'
-import type { BadQuery } from './values.ts'
+import { Refused } from './values.ts'
 
 /** A value of a token's `policy_values`. */
 export type PolicyValue = string | number | boolean
@@ -48,37 +47,30 @@ export interface Names {
   joinTexts?(count: number): void
 }
 
-/** A condition on rows, or BadQuery. */
-export function checkCondition(expression: Expression, options: CheckOptions): Typed | BadQuery {
-  return refusable(() => {
-    const condition = new Checker(options, 'filter', columnsOf(options.view)).check(expression)
-    if (condition.kind === 'null') return nullOf('boolean')
-    if (condition.kind !== 'boolean')
-      throw new Refused(`a condition is needed, and this is a value of type ${condition.kind}`)
-    return condition
-  })
+/** A condition on rows. Throws Refused. */
+export function checkCondition(expression: Expression, options: CheckOptions): Typed {
+  const condition = new Checker(options, 'filter', columnsOf(options.view)).check(expression)
+  if (condition.kind === 'null') return nullOf('boolean')
+  if (condition.kind !== 'boolean')
+    throw new Refused(`a condition is needed, and this is a value of type ${condition.kind}`)
+  return condition
 }
 
 /**
- * The value of an expression over one row for a column of the pool, or BadQuery. A literal is read
- * as the column's type, which must hold it. A computed number beyond the column's range is null.
+ * The value of an expression over one row for a column of the pool. A literal is read as the
+ * column's type, which must hold it. A computed number beyond the column's range is null. Throws
+ * Refused.
  */
-export function checkValue(
-  expression: Expression,
-  column: QueryColumn,
-  options: CheckOptions,
-): Typed | BadQuery {
-  return refusable(() => {
-    const checker = new Checker(options, 'filter', columnsOf(options.view))
-    const { kind } = columnOf(column)
-    if (isLiteral(expression)) return checker.literalOf(expression, column)
-    const [, value] = checker.group([{ kind: 'column', name: column.name }, expression])
-    if (value?.kind !== kind)
-      throw new Refused(
-        `the column ${quoted(column.name)} is ${column.type}, and the value is of type ${value?.kind}: CAST it`,
-      )
-    return kind === 'integer' || kind === 'real' ? castTo(column.type, value) : value
-  })
+export function checkValue(expression: Expression, column: QueryColumn, options: CheckOptions): Typed {
+  const checker = new Checker(options, 'filter', columnsOf(options.view))
+  const { kind } = columnOf(column)
+  if (isLiteral(expression)) return checker.literalOf(expression, column)
+  const [, value] = checker.group([{ kind: 'column', name: column.name }, expression])
+  if (value?.kind !== kind)
+    throw new Refused(
+      `the column ${quoted(column.name)} is ${column.type}, and the value is of type ${value?.kind}: CAST it`,
+    )
+  return kind === 'integer' || kind === 'real' ? castTo(column.type, value) : value
 }
 
 /** The columns of one pool. */
@@ -91,25 +83,13 @@ function columnsOf(view: PoolView): Names {
   }
 }
 
-/** A metric over rows, or BadQuery. */
-export function checkMetric(expression: Expression, options: CheckOptions): Typed | BadQuery {
-  return refusable(() => {
-    const checker = new Checker(options, 'outside', columnsOf(options.view))
-    const metric = checker.check(expression)
-    if (!checker.hasAggregate) throw new Refused('an aggregate such as COUNT() or SUM(column) is needed')
-    if (metric.kind === 'interval') throw new Refused('an interval is no value of a metric')
-    return metric
-  })
-}
-
-/** The checked value, or the reason why it was refused. */
-export function refusable<T>(check: () => T): T | BadQuery {
-  try {
-    return check()
-  } catch (error) {
-    if (error instanceof Refused) return { badRequest: error.message }
-    throw error
-  }
+/** A metric over rows. Throws Refused. */
+export function checkMetric(expression: Expression, options: CheckOptions): Typed {
+  const checker = new Checker(options, 'outside', columnsOf(options.view))
+  const metric = checker.check(expression)
+  if (!checker.hasAggregate) throw new Refused('an aggregate such as COUNT() or SUM(column) is needed')
+  if (metric.kind === 'interval') throw new Refused('an interval is no value of a metric')
+  return metric
 }
 
 /** Checks one expression. Throws Refused. */
@@ -224,16 +204,16 @@ export class Checker implements CallChecker {
     const literal = this.#literal(expression)
     const value = coerce(literal, columnOf(column))
     if (value.op === 'null' || value.bound?.type === column.type) return value
-    throw new Refused(`${quoted(textOfLiteral(literal) ?? '')} is not ${withArticle(column.type)} value`)
+    throw notOfType(column.type, textOfLiteral(literal) ?? '')
   }
 
   cast(expression: Expression, type: Parameters<typeof castTo>[0]): Typed {
     if (isLiteral(expression)) {
       const literal = this.#literal(expression)
       const text = textOfLiteral(literal)
-      const bound = text === undefined ? undefined : parseValue(type, text)
-      if (bound !== undefined && !('badRequest' in bound)) return boundValue(bound)
-      if (bound !== undefined && literal.kind === 'text') throw new Refused(bound.badRequest)
+      const bound = text === undefined ? undefined : tryValue(type, text)
+      if (bound !== undefined) return boundValue(bound)
+      if (literal.kind === 'text') throw notOfType(type, literal.text)
     }
     const operand = this.#value(expression)
     if (!isCastable(operand.kind, type)) throw new Refused(`${operand.kind} cannot become ${type}`)

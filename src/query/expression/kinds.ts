@@ -1,9 +1,9 @@
 /** Rules about kinds of values: how a literal is read, what can be compared, what can be cast. */
 import type { ColumnType } from '../../format/schema.ts'
 import type { Literal } from './ast.ts'
-import { parseValue, quoted, wholeAround, withArticle } from './operand.ts'
-import { Refused } from './tree-node.ts'
+import { notOfType, parseValue, tryValue, wholeAround } from './operand.ts'
 import { boundValue, castTo, nullOf, type Typed, type ValueKind, wholeValue } from './typed.ts'
+import { Refused } from './values.ts'
 
 /** A placeholder whose value is not known while a policy is only checked. */
 export type AnyLiteral = Literal | { readonly kind: 'unknown' }
@@ -99,18 +99,16 @@ function number(literal: AnyLiteral, text: string, { column, kind }: Typed, roun
       (kind === 'integer' ? exact(text, rounding) : undefined) ??
       must('DOUBLE', text)
     )
-  throw new Refused(`${quoted(text)} is not ${withArticle(column?.type ?? 'number')} value`)
+  throw notOfType(column?.type ?? 'number', text)
 }
 
 function parsed(type: ColumnType, text: string): Typed | undefined {
-  const bound = parseValue(type, text)
-  return 'badRequest' in bound ? undefined : boundValue(bound)
+  const bound = tryValue(type, text)
+  return bound && boundValue(bound)
 }
 
 function must(type: ColumnType, text: string): Typed {
-  const bound = parseValue(type, text)
-  if ('badRequest' in bound) throw new Refused(bound.badRequest)
-  return boundValue(bound)
+  return boundValue(parseValue(type, text))
 }
 
 /** The same values in one kind: numbers become real, dates become instants where they are mixed. */

@@ -1,6 +1,6 @@
 /** Patterns of LIKE: what they ask for, and whether a query can have them. */
 import { LIKE_PATTERN_CHARACTERS_MAX } from '../../util/limits.ts'
-import type { BadQuery } from './values.ts'
+import { Refused } from './values.ts'
 
 /** The part of a pattern between two `%`: literal texts and `_`. */
 type Piece = readonly (string | typeof ONE)[]
@@ -15,15 +15,15 @@ export interface LikePattern {
 }
 
 /**
- * Reads a pattern, or BadQuery. `%` is any characters, `_` one, `\` takes the next character
- * literally.
+ * Reads a pattern. `%` is any characters, `_` one, `\` takes the next character literally. Throws
+ * Refused.
  */
-export function readLike(pattern: string, ignoresCase = false): LikePattern | BadQuery {
+export function readLike(pattern: string, ignoresCase = false): LikePattern {
   const pieces = readPattern(pattern)
-  if (pieces === undefined) return { badRequest: 'the pattern ends with a lone backslash' }
+  if (pieces === undefined) throw new Refused('the pattern ends with a lone backslash')
   const [form, text] = ignoresCase ? REGEX : plainForm(pieces)
   if (!COMPARISONS.includes(form) && pattern.length > LIKE_PATTERN_CHARACTERS_MAX)
-    return { badRequest: `the pattern is longer than ${LIKE_PATTERN_CHARACTERS_MAX} characters` }
+    throw new Refused(`the pattern is longer than ${LIKE_PATTERN_CHARACTERS_MAX} characters`)
   return { form, text, pieces }
 }
 
@@ -31,8 +31,8 @@ const COMPARISONS: readonly string[] = ['=', 'starts_with', 'ends_with']
 
 /** True for a pattern without `%` and `_` but one `%` at an end: no text is searched for it. */
 export function isComparison(pattern: string): boolean {
-  const read = readLike(pattern)
-  return !('badRequest' in read) && COMPARISONS.includes(read.form)
+  const pieces = readPattern(pattern)
+  return pieces !== undefined && COMPARISONS.includes(plainForm(pieces)[0])
 }
 
 /** The pieces between the `%`; undefined if the pattern ends with a lone `\`. */

@@ -8,7 +8,7 @@
 import { valueBytes } from '../../format/batch-layout.ts'
 import { type ColumnType, PAYLOAD, type PoolSchema, RECEIVED_AT } from '../../format/schema.ts'
 import { TimeReader } from '../../parse/timestamp.ts'
-import type { BadQuery, Bound } from './values.ts'
+import { type Bound, Refused } from './values.ts'
 
 /** A column as queries see it. */
 export interface QueryColumn {
@@ -35,14 +35,17 @@ export function queryColumns(view: PoolView): readonly QueryColumn[] {
 }
 
 /**
- * The column of exactly that name, or BadQuery. The search compares names one by one, so that
+ * The column of exactly that name. Throws Refused. The search compares names one by one, so that
  * `constructor` and `__proto__` are plain names.
  */
-export function findColumn(view: PoolView, name: string): QueryColumn | BadQuery {
-  return exactColumn(view, name) ?? { badRequest: `there is no column ${quoted(name)}` }
+export function findColumn(view: PoolView, name: string): QueryColumn {
+  const column = exactColumn(view, name)
+  if (column === undefined) throw new Refused(`there is no column ${quoted(name)}`)
+  return column
 }
 
-function exactColumn(view: PoolView, name: string): QueryColumn | undefined {
+/** The column of exactly that name; undefined if the reader sees none. */
+export function exactColumn(view: PoolView, name: string): QueryColumn | undefined {
   if (view.visible?.has(name) === false) return undefined
   if (name === RECEIVED_AT) return { name, type: 'TIMESTAMP' }
   if (name === PAYLOAD) return { name, type: 'JSON' }
@@ -75,11 +78,22 @@ const NUMBER_TEXT_MAX = 1_100
 const REAL_MAX = 2n ** 53n
 const SURROGATE = /\p{Surrogate}/u
 
-/** The bound value of `text` for a column of `type`, or BadQuery. */
-export function parseValue(type: ColumnType, text: string): Bound | BadQuery {
+/** The bound value of `text` for a column of `type`. Throws Refused. */
+export function parseValue(type: ColumnType, text: string): Bound {
+  const bound = tryValue(type, text)
+  if (bound === undefined) throw notOfType(type, text)
+  return bound
+}
+
+/** The bound value of `text` for a column of `type`; undefined if it is none. */
+export function tryValue(type: ColumnType, text: string): Bound | undefined {
   const value = read(type, text)
-  if (value === undefined) return { badRequest: `${quoted(text)} is not ${withArticle(type)} value` }
-  return { type, value }
+  return value === undefined ? undefined : { type, value }
+}
+
+/** The refusal of a text that is no value of a type. */
+export function notOfType(type: string, text: string): Refused {
+  return new Refused(`${quoted(text)} is not ${withArticle(type)} value`)
 }
 
 /** A caller's text as messages show it: shortened and quoted. */
@@ -95,7 +109,7 @@ export function parseInstant(text: string): bigint | undefined {
 }
 
 /** A noun of a message with its article: `an INT32 value`, `a DATE value`. */
-export function withArticle(noun: string): string {
+function withArticle(noun: string): string {
   return `${'AEIOUaeiou'.includes(noun.charAt(0)) ? 'an' : 'a'} ${noun}`
 }
 

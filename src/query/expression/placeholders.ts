@@ -12,7 +12,7 @@
 import { PLACEHOLDERS_MAX } from '../../util/limits.ts'
 import type { Expression } from './ast.ts'
 import { endOfPart } from './lexical.ts'
-import type { BadQuery } from './values.ts'
+import { Refused } from './values.ts'
 
 /** The function that stands for a placeholder in the text that is parsed. */
 export const POLICY_VALUE = 'policy_value'
@@ -55,8 +55,8 @@ export function hasMarkers(expression: Expression, count: number): boolean {
   return found.size === count && [...found].every(index => index >= 0 && index < count)
 }
 
-/** The SQL with a marker for each placeholder, or BadQuery. */
-export function replacePlaceholders(sql: string): Replaced | BadQuery {
+/** The SQL with a marker for each placeholder. Throws Refused. */
+export function replacePlaceholders(sql: string): Replaced {
   const names: string[] = []
   let out = ''
   for (let at = 0; at < sql.length; ) {
@@ -65,12 +65,12 @@ export function replacePlaceholders(sql: string): Replaced | BadQuery {
     if (name !== undefined) {
       out += ` ${POLICY_VALUE}(${names.length}) `
       names.push(name)
-    } else if (hasPlaceholder(text)) return { badRequest: FORM }
+    } else if (hasPlaceholder(text)) throw new Refused(FORM)
     else out += text
     at += text.length
   }
   if (names.length > PLACEHOLDERS_MAX)
-    return { badRequest: `a policy has at most ${PLACEHOLDERS_MAX} placeholders` }
+    throw new Refused(`a policy has at most ${PLACEHOLDERS_MAX} placeholders`)
   return { sql: out, names }
 }
 

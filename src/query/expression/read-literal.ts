@@ -2,7 +2,8 @@
 import { INTERVAL_MAX } from '../../util/limits.ts'
 import { type Expression, INTERVAL_UNITS, type IntervalUnit } from './ast.ts'
 import { endOfPart } from './lexical.ts'
-import { isNode, type Node, nodeOf, nodesOf, Refused } from './tree-node.ts'
+import { isNode, type Node, nodeOf, nodesOf } from './tree-node.ts'
+import { Refused } from './values.ts'
 
 /** Integer part, fraction and exponent of a number in SQL. Each may be absent. */
 const NUMBER = /^(\d*)(\.\d*)?([eE][+-]?\d+)?/

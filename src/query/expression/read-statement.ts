@@ -17,8 +17,8 @@ import type {
   SqlTable,
 } from './ast.ts'
 import { ExpressionReader } from './read-tree.ts'
-import { isNode, type Node, nodeOf, nodesOf, Refused, textOf } from './tree-node.ts'
-import type { BadQuery } from './values.ts'
+import { isNode, type Node, nodeOf, nodesOf, textOf } from './tree-node.ts'
+import { Refused } from './values.ts'
 
 const ONE_SELECT = 'a text of SQL is exactly one SELECT'
 const OPERATORS: readonly unknown[] = ['UNION', 'INTERSECT', 'EXCEPT']
@@ -53,17 +53,12 @@ const NULLS: ReadonlyMap<unknown, SqlOrder['nulls']> = new Map([
 ])
 
 /**
- * The statement, or BadQuery.
+ * The statement. Throws Refused.
  * @param json the answer of json_serialize_sql, without nulls, empty lists and defaults
  * @param sql the parsed text, in which nodes name their places
  */
-export function readStatement(json: unknown, sql: string): SqlStatement | BadQuery {
-  try {
-    return new StatementReader(sql).statement(json)
-  } catch (error) {
-    if (error instanceof Refused) return { badRequest: error.message }
-    throw error
-  }
+export function readStatement(json: unknown, sql: string): SqlStatement {
+  return new StatementReader(sql).statement(json)
 }
 
 /** The tables of WITH clauses that can be named, by their names in lower case. */

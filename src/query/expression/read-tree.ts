@@ -8,8 +8,8 @@ import { EXPRESSION_DEPTH_MAX, EXPRESSION_NODES_MAX } from '../../util/limits.ts
 import type { Call, ComparisonOperator, Expression, SqlQuery } from './ast.ts'
 import { POLICY_VALUE } from './placeholders.ts'
 import { fromCast, intervalOf, numberText } from './read-literal.ts'
-import { isNode, type Node, nodeOf, nodesOf, onlyFields, Refused, textOf } from './tree-node.ts'
-import type { BadQuery } from './values.ts'
+import { isNode, type Node, nodeOf, nodesOf, onlyFields, textOf } from './tree-node.ts'
+import { Refused } from './values.ts'
 
 const CONJUNCTIONS: Readonly<Record<string, 'and' | 'or'>> = {
   CONJUNCTION_AND: 'and',
@@ -50,17 +50,12 @@ const REFUSED_CLASSES: ReadonlyMap<string, string> = new Map([
 const ARROW = "-> takes one key: write (column -> 'a') in parentheses, or column ->> '$.a.b'"
 
 /**
- * The expression of the statement `SELECT (…)`, or BadQuery.
+ * The expression of the statement `SELECT (…)`. Throws Refused.
  * @param json the answer of json_serialize_sql, without nulls, empty lists and defaults
  * @param sql the parsed text, in which nodes name their places
  */
-export function readTree(json: unknown, sql: string): Expression | BadQuery {
-  try {
-    return new ExpressionReader(sql).statement(json)
-  } catch (error) {
-    if (error instanceof Refused) return { badRequest: error.message }
-    throw error
-  }
+export function readTree(json: unknown, sql: string): Expression {
+  return new ExpressionReader(sql).statement(json)
 }
 
 /** Reads the queries inside of a statement's expressions. */

@@ -1,12 +1,8 @@
 /** Reading of untyped JSON: the fields of a node, each checked as it is taken. */
+import { Refused } from './values.ts'
 
 /** A part of DuckDB's tree. */
 export type Node = Readonly<Record<string, unknown>>
-
-/** The text is refused, for this reason. Thrown and caught by the readers of a tree. */
-export class Refused extends Error {
-  override readonly name = 'Refused'
-}
 
 export function isNode(value: unknown): value is Node {
   return typeof value === 'object' && value !== null && !Array.isArray(value)

@@ -21,7 +21,6 @@ export const counter: Question<CounterInput, CounterQuery, CounterAnswer> = {
   texts: metricTexts,
   plan(view, query, context) {
     const rows = planMetric(view, query, context)
-    if ('badRequest' in rows) return rows
     return {
       select: { where: rows.where, outputs: [{ name: 'value', value: rows.metric }] },
       ...rows.pruning,

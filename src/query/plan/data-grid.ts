@@ -9,7 +9,7 @@ import { PAGE_ROWS_MAX } from '../../util/limits.ts'
 import type { PoolView, QueryColumn } from '../expression/operand.ts'
 import type { Output } from '../expression/select.ts'
 import { boundValue, columnOf, nullOf, operation } from '../expression/typed.ts'
-import type { BadQuery } from '../expression/values.ts'
+import { Refused } from '../expression/values.ts'
 import { type ColumnOrder, findGridColumns, isOrderTotal, listOrder, recordOrder } from './grid-columns.ts'
 import type { OrderKey } from './keyset.ts'
 import { type Page, type PageInput, type PlannedPage, planPage, readPage } from './page.ts'
@@ -42,7 +42,6 @@ export const dataGrid: Question<DataGridInput, GridQuery, GridAnswer> = {
   rowsMax: PAGE_ROWS_MAX + 1,
   read(input) {
     const page = readPage(input)
-    if ('badRequest' in page) return page
     const { dataPool, columns, orderByColumn = null, sort = null } = input
     const query = { columns, orderByColumn, sort, ...selectionOf(input), page }
     return { pool: dataPool, query, isPredefined: false }
@@ -51,18 +50,11 @@ export const dataGrid: Question<DataGridInput, GridQuery, GridAnswer> = {
   plan: planGrid,
 }
 
-function planGrid(
-  view: PoolView,
-  query: GridQuery,
-  context: PlanContext,
-): PlannedQuestion<GridAnswer> | BadQuery {
+function planGrid(view: PoolView, query: GridQuery, context: PlanContext): PlannedQuestion<GridAnswer> {
   const columns = findGridColumns(view, query.columns)
-  if ('badRequest' in columns) return columns
   const rows = planWhere(view, query, context)
-  if ('badRequest' in rows) return rows
   if (columns.length === 0) return emptyGrid(rows.pruning)
   const order = gridOrder(view, columns, query)
-  if ('badRequest' in order) return order
   const outputs = columns.map((column, index) => ({ name: `c${index + 1}`, value: columnOf(column) }))
   const keys = [
     ...order.map(each => keyOf(view, each, columns, outputs)),
@@ -71,7 +63,6 @@ function planGrid(
   const name = JSON.stringify(['grid', view.pool, order, isOrderTotal(view) ? null : query.columns])
   const list = { name, rows: { where: rows.where }, outputs, keys, isTotal: isOrderTotal(view) }
   const page = planPage(list, query.page)
-  if ('badRequest' in page) return page
   return {
     select: page.select,
     rowsShown: query.page.count,
@@ -93,16 +84,16 @@ function emptyGrid(pruning: Pruning): PlannedQuestion<GridAnswer> {
   }
 }
 
-/** The chosen column, then the order of records. */
+/** The chosen column, then the order of records. Throws Refused. */
 function gridOrder(
   view: PoolView,
   columns: readonly QueryColumn[],
   { orderByColumn, sort }: GridQuery,
-): readonly ColumnOrder[] | BadQuery {
+): readonly ColumnOrder[] {
   if (orderByColumn === null) return listOrder(view, sort)
   const column = columns[orderByColumn - 1]
   if (column === undefined)
-    return { badRequest: `orderByColumn: it is 1 to ${columns.length}, the number of columns` }
+    throw new Refused(`orderByColumn: it is 1 to ${columns.length}, the number of columns`)
   const ties = recordOrder(view).filter(each => each.column.name !== column.name)
   return [{ column, direction: sort ?? 'DESC' }, ...ties]
 }

@@ -1,8 +1,14 @@
 /** The columns and the order of questions whose answer is rows of a pool. */
 import { KEY_RECEIVED_AT, RECEIVED_AT } from '../../format/schema.ts'
 import { GRID_COLUMNS_MAX } from '../../util/limits.ts'
-import { findColumn, type PoolView, type QueryColumn, timestampColumn } from '../expression/operand.ts'
-import type { BadQuery } from '../expression/values.ts'
+import {
+  exactColumn,
+  findColumn,
+  type PoolView,
+  type QueryColumn,
+  timestampColumn,
+} from '../expression/operand.ts'
+import { partOf, Refused } from '../expression/values.ts'
 
 /** A column that orders rows. */
 export interface ColumnOrder {
@@ -10,17 +16,12 @@ export interface ColumnOrder {
   readonly direction: 'ASC' | 'DESC'
 }
 
-/** The columns of these names, repeated ones included; or BadQuery. */
-export function findGridColumns(view: PoolView, names: readonly string[]): readonly QueryColumn[] | BadQuery {
-  if (names.length > GRID_COLUMNS_MAX)
-    return { badRequest: `columns: a question takes at most ${GRID_COLUMNS_MAX}` }
-  const columns: QueryColumn[] = []
-  for (const name of names) {
-    const column = findColumn(view, name)
-    if ('badRequest' in column) return { badRequest: `columns: ${column.badRequest}` }
-    columns.push(column)
-  }
-  return columns
+/** The columns of these names, repeated ones included. Throws Refused. */
+export function findGridColumns(view: PoolView, names: readonly string[]): readonly QueryColumn[] {
+  return partOf('columns', () => {
+    if (names.length > GRID_COLUMNS_MAX) throw new Refused(`a question takes at most ${GRID_COLUMNS_MAX}`)
+    return names.map(name => findColumn(view, name))
+  })
 }
 
 /**
@@ -32,8 +33,8 @@ export function recordOrder(view: PoolView, timestamp: 'ASC' | 'DESC' = 'DESC'):
   const ties = view.key === null ? [RECEIVED_AT] : keyNames(view)
   const names = [...new Set([time, ...ties])]
   return names.flatMap(name => {
-    const column = findColumn(view, name)
-    if ('badRequest' in column) return []
+    const column = exactColumn(view, name)
+    if (column === undefined) return []
     return { column, direction: name === time ? timestamp : 'ASC' } as const
   })
 }
@@ -46,8 +47,8 @@ export function recordOrder(view: PoolView, timestamp: 'ASC' | 'DESC' = 'DESC'):
 export function listOrder(view: PoolView, sort: 'ASC' | 'DESC' | null): readonly ColumnOrder[] {
   const byKey = isKeyOrdered(view) ? keyNames(view) : []
   const seen = byKey.flatMap(name => {
-    const column = findColumn(view, name)
-    return 'badRequest' in column ? [] : { column, direction: sort ?? 'ASC' }
+    const column = exactColumn(view, name)
+    return column === undefined ? [] : { column, direction: sort ?? 'ASC' }
   })
   if (seen.length === 0) return recordOrder(view, sort ?? 'DESC')
   if (isOrderTotal(view)) return seen
@@ -66,7 +67,7 @@ function isKeyOrdered({ timestamp, key }: PoolView): boolean {
 
 /** True if no two rows have the same values in the columns of recordOrder, or of listOrder. */
 export function isOrderTotal(view: PoolView): boolean {
-  return view.key !== null && keyNames(view).every(name => 'type' in findColumn(view, name))
+  return view.key !== null && keyNames(view).every(name => exactColumn(view, name) !== undefined)
 }
 
 function keyNames({ key, columns }: PoolView): readonly string[] {

@@ -5,7 +5,7 @@
  * Nulls are last in the list, whatever the direction of a key.
  */
 import type { ColumnType } from '../../format/schema.ts'
-import { parsePrinted, parseValue } from '../expression/operand.ts'
+import { parsePrinted, tryValue } from '../expression/operand.ts'
 import { allOf, type Order } from '../expression/select.ts'
 import { boundValue, operation, type Typed, wholeValue } from '../expression/typed.ts'
 
@@ -49,8 +49,8 @@ function readKey(type: OrderKey['type'], text: string): Typed | undefined {
   if (type === 'INTEGER') return readInteger(text)
   if (type === 'TIMESTAMP' || type === 'DATE') return readTime(type, text)
   // The text of a JSON value is compared, and it was read as JSON before.
-  const bound = parseValue(type === 'JSON' ? 'STRING' : type, text)
-  return 'badRequest' in bound ? undefined : boundValue(bound)
+  const bound = tryValue(type === 'JSON' ? 'STRING' : type, text)
+  return bound && boundValue(bound)
 }
 
 function readTime(type: 'DATE' | 'TIMESTAMP', text: string): Typed | undefined {

@@ -4,7 +4,7 @@ import { LEADERBOARD_ROWS_MAX } from '../../util/limits.ts'
 import type { PoolView } from '../expression/operand.ts'
 import { type Order, outputOf, type Select } from '../expression/select.ts'
 import { operation, type Typed } from '../expression/typed.ts'
-import type { BadQuery } from '../expression/values.ts'
+import { Refused } from '../expression/values.ts'
 import {
   type MetricQuery,
   type MetricQueryInput,
@@ -45,10 +45,9 @@ export const leaderboard: Question<LeaderboardInput, LeaderboardQuery, Leaderboa
   rowsMax: LEADERBOARD_ROWS_MAX,
   read(input, find) {
     const read = readMetric(input, find)
-    if ('badRequest' in read) return read
     const { sort, rowLimit } = input
     if (!(rowLimit >= 1 && rowLimit <= LEADERBOARD_ROWS_MAX))
-      return { badRequest: `rowLimit: it is between 1 and ${LEADERBOARD_ROWS_MAX}` }
+      throw new Refused(`rowLimit: it is between 1 and ${LEADERBOARD_ROWS_MAX}`)
     const { name, query, ...rest } = read
     const dimensions = input.dimensions.map(({ columnName }) => columnName)
     return { ...rest, query: { ...query, name, dimensions, sort: sort ?? 'DESC', rowLimit } }
@@ -61,11 +60,9 @@ function planLeaderboard(
   view: PoolView,
   query: LeaderboardQuery,
   context: PlanContext,
-): PlannedQuestion<LeaderboardAnswer> | BadQuery {
+): PlannedQuestion<LeaderboardAnswer> {
   const rows = planMetric(view, query, context)
-  if ('badRequest' in rows) return rows
   const dimensions = planDimensions(view, 'dimensions', query.dimensions)
-  if ('badRequest' in dimensions) return dimensions
   const groups: Select = {
     where: rows.where,
     outputs: [...dimensions, { name: 'value', value: rows.metric }],

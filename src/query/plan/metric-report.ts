@@ -8,7 +8,7 @@ import { withFilter } from '../expression/functions.ts'
 import { findColumn, type PoolView } from '../expression/operand.ts'
 import { type Order, type Output, outputOf } from '../expression/select.ts'
 import { boundValue, castTo, nullOf, operation, type Typed } from '../expression/typed.ts'
-import type { BadQuery } from '../expression/values.ts'
+import { partOf, Refused } from '../expression/values.ts'
 import type { OrderKey } from './keyset.ts'
 import {
   type FindMetric,
@@ -71,21 +71,19 @@ export const metricReport: Question<MetricReportInput, ReportQuery, ReportAnswer
 
 function readReport(input: MetricReportInput, find: FindMetric): ReturnType<typeof metricReport.read> {
   const page = readPage(input)
-  if ('badRequest' in page) return page
   const { dimensions } = input
   if (input.metrics.length === 0 || input.metrics.length > REPORT_METRICS_MAX)
-    return { badRequest: `metrics: a report has 1 to ${REPORT_METRICS_MAX}` }
+    throw new Refused(`metrics: a report has 1 to ${REPORT_METRICS_MAX}`)
   const columns = [...dimensions, ...input.metrics]
   const orderByColumn = input.orderByColumn ?? 1
   if (orderByColumn < 1 || orderByColumn > columns.length)
-    return { badRequest: `orderByColumn: it is 1 to ${columns.length}, the number of columns` }
+    throw new Refused(`orderByColumn: it is 1 to ${columns.length}, the number of columns`)
   const metrics: MetricQuery[] = []
   const pools: PoolReference[] = []
   const headers = dimensions.map(({ columnName, displayName }) => displayName || columnName)
   let isPredefined = true
   for (const each of input.metrics) {
     const read = readReportMetric(each, find)
-    if ('badRequest' in read) return read
     isPredefined &&= read.isPredefined
     pools.push(read.pool)
     headers.push(each.displayName || read.name)
@@ -109,25 +107,17 @@ function readReportMetric(
   find: FindMetric,
 ) {
   if ([metric, id, uniqueName].filter(isGiven).length !== 1)
-    return { badRequest: 'metrics: give exactly one of "metric", "id" and "uniqueName".' }
+    throw new Refused('metrics: give exactly one of "metric", "id" and "uniqueName".')
   return readMetric({ metric, metricId: id, metricName: uniqueName, filters, filterSql }, find)
 }
 
-function planReport(
-  view: PoolView,
-  query: ReportQuery,
-  context: PlanContext,
-): PlannedQuestion<ReportAnswer> | BadQuery {
+function planReport(view: PoolView, query: ReportQuery, context: PlanContext): PlannedQuestion<ReportAnswer> {
   const rows = planWhere(view, query, context)
-  if ('badRequest' in rows) return rows
   const dimensions = planDimensions(view, 'dimensions', query.dimensions)
-  if ('badRequest' in dimensions) return dimensions
-  const metrics: Output[] = []
-  for (const [index, each] of query.metrics.entries()) {
-    const value = planReportMetric(view, each, context)
-    if ('badRequest' in value) return { badRequest: `metrics, number ${index + 1}: ${value.badRequest}` }
-    metrics.push({ name: `m${index}`, value })
-  }
+  const metrics = query.metrics.map((each, index) => ({
+    name: `m${index}`,
+    value: partOf(`metrics, number ${index + 1}`, () => planReportMetric(view, each, context)),
+  }))
   const inner = [...dimensions, ...metrics]
   const from = { where: rows.where, outputs: inner, groupBy: dimensions.map(({ value }) => value) }
   const outputs = inner.map(output => ({ name: output.name, value: outputOf(output) }))
@@ -141,7 +131,6 @@ function planReport(
   const described = [query.dimensions, query.metrics, query.sorts, query.orderByColumn]
   const name = JSON.stringify(['report', view.pool, ...described])
   const page = planPage({ name, rows: { from }, outputs, keys, isTotal: true }, query.page)
-  if ('badRequest' in page) return page
   return {
     select: page.select,
     rowsShown: query.page.count,
@@ -151,17 +140,13 @@ function planReport(
 }
 
 /** The aggregate of a metric, over those rows that its filters select. */
-function planReportMetric(view: PoolView, query: MetricQuery, context: PlanContext): Typed | BadQuery {
-  const planned = planMetric(view, query, context)
-  if ('badRequest' in planned) return planned
-  const { metric, where } = planned
+function planReportMetric(view: PoolView, query: MetricQuery, context: PlanContext): Typed {
+  const { metric, where } = planMetric(view, query, context)
   return where === undefined ? metric : withFilter(metric, where)
 }
 
 function dimensionKey(view: PoolView, name: string, value: Typed, direction: Direction): OrderKey {
-  const column = findColumn(view, name)
-  const type = 'badRequest' in column ? 'STRING' : column.type
-  return { value, type, direction, isNullable: true }
+  return { value, type: findColumn(view, name).type, direction, isNullable: true }
 }
 
 /** A value that an answer prints as null, such as an infinite sum, is ordered as null too. */

@@ -9,17 +9,17 @@ import { checkMetric } from '../expression/check.ts'
 import { findColumn, type PoolView, quoted } from '../expression/operand.ts'
 import type { Output } from '../expression/select.ts'
 import { columnOf, operation, type Typed } from '../expression/typed.ts'
-import type { BadQuery } from '../expression/values.ts'
+import { partOf, Refused } from '../expression/values.ts'
 import { isGivenText, type PlanContext, parsedText } from './plan-context.ts'
 import { isGiven, type PoolReference } from './question.ts'
 import {
   type Filter,
   type OwnFilters,
   type PlannedWhere,
+  planStored,
   planWhere,
   type RowSelection,
   selectionOf,
-  UNSEEN_IN_METRIC,
 } from './where.ts'
 
 /**
@@ -79,15 +79,15 @@ interface ReadMetric {
 /** Finds a predefined metric; throws where there is none or the caller may not ask for it. */
 export type FindMetric = (reference: { readonly id: string } | { readonly name: string }) => Metric
 
-/** The metric of an input with its rows, and the pool that it is about; or BadQuery. */
-export function readMetric(input: MetricQueryInput, find: FindMetric): ReadMetric | BadQuery {
+/** The metric of an input with its rows, and the pool that it is about. Throws Refused. */
+export function readMetric(input: MetricQueryInput, find: FindMetric): ReadMetric {
   const { metricId, metricName, metric } = input
   const rows = selectionOf(input)
   if ([metricId, metricName, metric].filter(isGiven).length !== 1)
-    return { badRequest: 'Give exactly one of "metric", "metricId" and "metricName".' }
+    throw new Refused('Give exactly one of "metric", "metricId" and "metricName".')
   const [id, name] = [metricId ?? metric?.id, metricName ?? metric?.name]
   if (isGiven(metric) && Object.values(metric).filter(isGiven).length !== 1)
-    return { badRequest: '"metric" must have exactly one form, such as "count" or "sum".' }
+    throw new Refused('"metric" must have exactly one form, such as "count" or "sum".')
   if (isGiven(id)) return predefined(find({ id }), rows)
   if (isGiven(name)) return predefined(find({ name }), rows)
   return readForm(metric ?? {}, rows)
@@ -98,7 +98,7 @@ function predefined(stored: Metric, rows: RowSelection): ReadMetric {
   return { pool: { id: stored.poolId }, query, isPredefined: true, name: stored.uniqueName }
 }
 
-function readForm(metric: MetricInput, rows: RowSelection): ReadMetric | BadQuery {
+function readForm(metric: MetricInput, rows: RowSelection): ReadMetric {
   const { count, countDistinct, custom } = metric
   const inline = (pool: PoolReference, formula: MetricFormula): ReadMetric => ({
     pool,
@@ -116,7 +116,7 @@ function readForm(metric: MetricInput, rows: RowSelection): ReadMetric | BadQuer
     const form = metric[kind]
     if (isGiven(form)) return inline(form.dataPool, { kind, column: form.measure.columnName })
   }
-  return { badRequest: 'This form of "metric" is not known.' }
+  throw new Refused('This form of "metric" is not known.')
 }
 
 /** The metric's own conditions. */
@@ -149,60 +149,50 @@ interface PlannedMetric extends PlannedWhere {
   readonly metric: Typed
 }
 
-export function planMetric(
-  view: PoolView,
-  query: MetricQuery,
-  context: PlanContext,
-): PlannedMetric | BadQuery {
+/** Throws Refused. */
+export function planMetric(view: PoolView, query: MetricQuery, context: PlanContext): PlannedMetric {
   const rows = planWhere(view, query, context, query.own)
-  if ('badRequest' in rows) return rows
-  const metric = planAggregate(view, query.metric, context)
-  if (!('badRequest' in metric)) return { ...rows, metric }
-  return query.own !== undefined && view.visible !== undefined ? UNSEEN_IN_METRIC : metric
+  const aggregate = () => planAggregate(view, query.metric, context)
+  return { ...rows, metric: query.own === undefined ? aggregate() : planStored(view, aggregate) }
 }
 
-/** The aggregate of a formula, or BadQuery. */
-export function planAggregate(view: PoolView, metric: MetricFormula, context: PlanContext): Typed | BadQuery {
+/** The aggregate of a formula. Throws Refused. */
+export function planAggregate(view: PoolView, metric: MetricFormula, context: PlanContext): Typed {
   if (metric.kind === 'count') return operation('count_rows', 'integer', [])
   if (metric.kind === 'custom') return planCustom(view, metric.expression, context)
   const column = findColumn(view, metric.column)
-  if ('badRequest' in column) return column
   const { name, type } = column
   const operand = columnOf(column)
   if (metric.kind === 'countDistinct') return operation('count_distinct', 'integer', [operand])
   if (metric.kind === 'min' || metric.kind === 'max') {
     if (ORDERED_TYPES.includes(type)) return operation(metric.kind, operand.kind, [operand])
-    return { badRequest: `column ${quoted(name)} is ${type}, which has no order` }
+    throw new Refused(`column ${quoted(name)} is ${type}, which has no order`)
   }
   if (!NUMBER_TYPES.includes(type)) {
     const what = metric.kind === 'sum' ? 'summed' : 'averaged'
-    return { badRequest: `column ${quoted(name)} is ${type}: only numbers can be ${what}` }
+    throw new Refused(`column ${quoted(name)} is ${type}: only numbers can be ${what}`)
   }
   return operation(metric.kind, metric.kind === 'sum' ? operand.kind : 'real', [operand])
 }
 
-function planCustom(view: PoolView, expression: string, context: PlanContext): Typed | BadQuery {
-  if (!isGivenText(expression)) return { badRequest: 'expression: the text is empty' }
-  const parsed = parsedText(expression, context)
-  const planned = 'badRequest' in parsed ? parsed : checkMetric(parsed, { view, nowMs: context.nowMs })
-  return 'badRequest' in planned ? { badRequest: `expression: ${planned.badRequest}` } : planned
+function planCustom(view: PoolView, expression: string, context: PlanContext): Typed {
+  return partOf('expression', () => {
+    if (!isGivenText(expression)) throw new Refused('the text is empty')
+    return checkMetric(parsedText(expression, context), { view, nowMs: context.nowMs })
+  })
 }
 
 /**
- * The columns by which a question groups, as outputs `d0`, `d1` and so on; or BadQuery, which names
- * the field of the input.
+ * The columns by which a question groups, as outputs `d0`, `d1` and so on. The sentence of a
+ * Refused names the field of the input.
  */
 export function planDimensions(
   view: PoolView,
   field: 'dimensions' | 'groupBy',
   names: readonly string[],
-): readonly Output[] | BadQuery {
-  if (names.length > DIMENSIONS_MAX) return { badRequest: `${field}: there are at most ${DIMENSIONS_MAX}` }
-  const outputs: Output[] = []
-  for (const name of names) {
-    const column = findColumn(view, name)
-    if ('badRequest' in column) return { badRequest: `${field}: ${column.badRequest}` }
-    outputs.push({ name: `d${outputs.length}`, value: columnOf(column) })
-  }
-  return outputs
+): readonly Output[] {
+  return partOf(field, () => {
+    if (names.length > DIMENSIONS_MAX) throw new Refused(`there are at most ${DIMENSIONS_MAX}`)
+    return names.map((name, index) => ({ name: `d${index}`, value: columnOf(findColumn(view, name)) }))
+  })
 }

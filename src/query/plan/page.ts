@@ -14,7 +14,7 @@ import { must } from '../../util/assert.ts'
 import { GRAPHQL_VALUES_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX } from '../../util/limits.ts'
 import { allOf, type Output, outputOf, type Select } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'
-import type { BadQuery } from '../expression/values.ts'
+import { Refused } from '../expression/values.ts'
 import { listId, type Position, readCursor, writeCursor } from './cursor.ts'
 import { at, beyond, type KeyValues, type OrderKey, orderBy, readKeyValues, type Way } from './keyset.ts'
 import type { PrintedRows } from './query-task.ts'
@@ -72,33 +72,38 @@ export interface PlannedPage {
   answer(headers: readonly string[], rows: PrintedRows): PageAnswer
 }
 
-/** The page of these arguments. `before` wins; clients send `first` and `last` together. */
-export function readPage({ first, after, last, before }: PageInput): Page | BadQuery {
+/**
+ * The page of these arguments. `before` wins; clients send `first` and `last` together. Throws
+ * Refused.
+ */
+export function readPage({ first, after, last, before }: PageInput): Page {
   for (const [name, count] of [
     ['first', first],
     ['last', last],
   ] as const)
     if (typeof count === 'number' && (count < 1 || count > PAGE_ROWS_MAX))
-      return { badRequest: `${name}: it is 1 to ${PAGE_ROWS_MAX}` }
+      throw new Refused(`${name}: it is 1 to ${PAGE_ROWS_MAX}`)
   const isFromEnd = !after && (first ?? null) === null && (last ?? null) !== null
   if (before || isFromEnd)
     return { way: 'backward', count: last ?? PAGE_ROWS_DEFAULT, cursor: before || null }
   return { way: 'forward', count: first ?? PAGE_ROWS_DEFAULT, cursor: after || null }
 }
 
-/** The plan of a page. One row more than the page has tells whether others follow. */
-export function planPage(list: List, page: Page): PlannedPage | BadQuery {
+/**
+ * The plan of a page. One row more than the page has tells whether others follow. Throws Refused.
+ */
+export function planPage(list: List, page: Page): PlannedPage {
   const { way, count, cursor } = page
   if (count * list.outputs.length > GRAPHQL_VALUES_MAX)
-    return {
-      badRequest: `a page of ${count} rows with ${list.outputs.length} columns may have more than ${GRAPHQL_VALUES_MAX} values: ask for fewer rows or columns`,
-    }
+    throw new Refused(
+      `a page of ${count} rows with ${list.outputs.length} columns may have more than ${GRAPHQL_VALUES_MAX} values: ask for fewer rows or columns`,
+    )
   const id = listId(list.name)
   const position = cursor === null ? null : readCursor(id, cursor)
   const values =
     position === null || position === undefined ? null : readKeyValues(list.keys, position.values)
   if (position === undefined || values === undefined)
-    return { badRequest: `${way === 'forward' ? 'after' : 'before'}: this is no cursor of this list` }
+    throw new Refused(`${way === 'forward' ? 'after' : 'before'}: this is no cursor of this list`)
   const columns = withKeys(list)
   return {
     select:

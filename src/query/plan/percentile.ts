@@ -7,7 +7,7 @@ import { NUMBER_TYPES } from '../../format/schema.ts'
 import { PERCENTILE_FRACTIONS_MAX } from '../../util/limits.ts'
 import { findColumn, type PoolView, quoted } from '../expression/operand.ts'
 import { columnOf, operation } from '../expression/typed.ts'
-import type { BadQuery } from '../expression/values.ts'
+import { Refused } from '../expression/values.ts'
 import type { PlanContext } from './plan-context.ts'
 import type { PlannedQuestion, PoolReference, Question } from './question.ts'
 import { planWhere, type RowSelection, selectionOf, selectionTexts } from './where.ts'
@@ -39,9 +39,9 @@ export const percentile: Question<PercentileInput, PercentileQuery, PercentileAn
   read(input) {
     const { dataPool, columnName: column, fractions } = input
     if (!(fractions.length >= 1 && fractions.length <= PERCENTILE_FRACTIONS_MAX))
-      return { badRequest: `fractions: there are 1 to ${PERCENTILE_FRACTIONS_MAX}` }
+      throw new Refused(`fractions: there are 1 to ${PERCENTILE_FRACTIONS_MAX}`)
     const wrong = fractions.find(fraction => !(fraction >= 0 && fraction <= 1))
-    if (wrong !== undefined) return { badRequest: `fractions: ${wrong} is not between 0 and 1` }
+    if (wrong !== undefined) throw new Refused(`fractions: ${wrong} is not between 0 and 1`)
     return { pool: dataPool, query: { column, fractions, ...selectionOf(input) }, isPredefined: false }
   },
   texts: selectionTexts,
@@ -52,14 +52,12 @@ function planPercentile(
   view: PoolView,
   query: PercentileQuery,
   context: PlanContext,
-): PlannedQuestion<PercentileAnswer> | BadQuery {
+): PlannedQuestion<PercentileAnswer> {
   const column = findColumn(view, query.column)
-  if ('badRequest' in column) return column
   const { name, type } = column
   if (!NUMBER_TYPES.includes(type))
-    return { badRequest: `column ${quoted(name)} is ${type}: only numbers have percentiles` }
+    throw new Refused(`column ${quoted(name)} is ${type}: only numbers have percentiles`)
   const rows = planWhere(view, query, context)
-  if ('badRequest' in rows) return rows
   const { fractions } = query
   return {
     select: {

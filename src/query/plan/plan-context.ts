@@ -2,10 +2,10 @@
 
 import { must } from '../../util/assert.ts'
 import type { Expression } from '../expression/ast.ts'
-import { type CheckOptions, checkCondition } from '../expression/check.ts'
+import { checkCondition } from '../expression/check.ts'
 import type { PoolView } from '../expression/operand.ts'
 import type { Typed } from '../expression/typed.ts'
-import type { BadQuery } from '../expression/values.ts'
+import { type BadQuery, partOf, Refused } from '../expression/values.ts'
 
 export interface PlanContext {
   /** The time of the question: relative time ranges and now() are about it. */
@@ -20,24 +20,18 @@ export function newContext(nowMs: number, expressions: PlanContext['expressions'
 }
 
 /**
- * The condition of a filterSql text, which the context has parsed; or BadQuery, whose sentence
- * begins with `name`.
+ * The condition of a filterSql text, which the context has parsed. The sentence of a Refused begins
+ * with `name`.
  */
-export function planFilterSql(
-  name: string,
-  text: string,
-  view: PoolView,
-  context: PlanContext,
-  policyValues?: CheckOptions['policyValues'],
-): Typed | BadQuery {
-  const options = { view, nowMs: context.nowMs, ...(policyValues === undefined ? {} : { policyValues }) }
-  const parsed = parsedText(text, context)
-  const planned = 'badRequest' in parsed ? parsed : checkCondition(parsed, options)
-  return 'badRequest' in planned ? { badRequest: `${name}: ${planned.badRequest}` } : planned
+export function planFilterSql(name: string, text: string, view: PoolView, context: PlanContext): Typed {
+  return partOf(name, () => checkCondition(parsedText(text, context), { view, nowMs: context.nowMs }))
 }
 
-export function parsedText(text: string, { expressions }: PlanContext): Expression | BadQuery {
-  return must(expressions.get(text), 'the parsed text')
+/** The expression of a text, which the context has parsed. Throws Refused. */
+export function parsedText(text: string, { expressions }: PlanContext): Expression {
+  const parsed = must(expressions.get(text), 'the parsed text')
+  if ('badRequest' in parsed) throw new Refused(parsed.badRequest)
+  return parsed
 }
 
 /** True for a text that says something. Clients send null and '' for none. */

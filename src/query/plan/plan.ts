@@ -6,7 +6,6 @@
  */
 import type { Select } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'
-import type { BadQuery } from '../expression/values.ts'
 import type { Pruning } from './prune-segments.ts'
 import type { Statement } from './statement.ts'
 
@@ -49,8 +48,8 @@ type WrittenPart = Pick<QueryPlan, 'select' | 'visible' | 'hasPositions' | 'comm
 
 /** The SQL of an engine. */
 export interface Dialect {
-  /** The statement of a plan; BadQuery where it has more patterns than a query may have. */
-  write(plan: WrittenPart): Statement | BadQuery
+  /** The statement of a plan. Throws Refused where it has more patterns than a query may have. */
+  write(plan: WrittenPart): Statement
 }
 
 /** True where the answer is the number of live rows: no row needs to be read. */

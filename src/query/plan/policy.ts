@@ -12,9 +12,9 @@
 import type { AccessPolicy } from '../../catalog/documents/model.ts'
 import type { PoolSchema } from '../../format/schema.ts'
 import { must } from '../../util/assert.ts'
-import type { PolicyValue } from '../expression/check.ts'
+import { checkCondition, type PolicyValue } from '../expression/check.ts'
 import { NO_JSON_VALUE } from '../expression/kinds.ts'
-import { findColumn, type PoolView, queryColumns, quoted } from '../expression/operand.ts'
+import { exactColumn, type PoolView, queryColumns, quoted } from '../expression/operand.ts'
 import {
   hasMarkers,
   hasPlaceholder,
@@ -24,9 +24,9 @@ import {
 } from '../expression/placeholders.ts'
 import { allOf } from '../expression/select.ts'
 import type { Typed } from '../expression/typed.ts'
-import { type BadQuery, isBadQuery } from '../expression/values.ts'
+import { isBadQuery, partOf, Refused, refusable, reworded } from '../expression/values.ts'
 import type { PoolPart, QueryPlan, VisibleRows } from './plan.ts'
-import { isGivenText, newContext, type PlanContext, parsedText, planFilterSql } from './plan-context.ts'
+import { isGivenText, newContext, type PlanContext, parsedText } from './plan-context.ts'
 import { tenantOf, tenantOfCondition } from './prune-segments.ts'
 import { loadCalendar } from './temporal.ts'
 import { type Filter, planFilters } from './where.ts'
@@ -78,30 +78,31 @@ export function accessOf(
 
 /** The SQL texts that must be parsed before the policy is planned. */
 export function policyTexts(policy: Pick<RowPolicy, 'filterSql'> | null): readonly string[] {
-  const replaced = replacedSql(policy?.filterSql ?? null)
-  return replaced === undefined || 'badRequest' in replaced ? [] : [replaced.sql]
+  const replaced = readableSql(policy?.filterSql ?? null)
+  return replaced === undefined ? [] : [replaced.sql]
 }
 
-/** The view of a reader, or BadQuery. `null`: the pool has no access control. */
-function planPolicy(
-  schema: PoolSchema,
-  policy: RowPolicy | null,
-  context: PlanContext,
-): PlannedPolicy | BadQuery {
+/** The view of a reader. `null`: the pool has no access control. Throws Refused. */
+function planPolicy(schema: PoolSchema, policy: RowPolicy | null, context: PlanContext): PlannedPolicy {
   if (policy === null) return { view: schema, visible: undefined, tenantEquals: null }
   const missing = missingValue(policy)
-  if (missing !== undefined) return { badRequest: missing }
+  if (missing !== undefined) throw new Refused(missing)
+  return reworded(
+    () => planPolicyRows(schema, policy, context),
+    () => UNFIT,
+  )
+}
+
+function planPolicyRows(schema: PoolSchema, policy: RowPolicy, context: PlanContext): PlannedPolicy {
   const filters = policy.rows.map(filter => withValues(filter, policy.values))
-  const bad = filters.find(isBadQuery)
-  if (bad !== undefined) return UNFIT
-  const rows = planFilters(schema, filters as readonly Filter[])
-  const sql = planPolicySql(schema, policy, context)
-  if (isBadQuery(rows) || isBadQuery(sql)) return UNFIT
-  const where = allOf([rows, sql])
+  const sql = planPolicySql(schema, policy.filterSql, context, names =>
+    names.map(name => givenValue(policy.values, name) as PolicyValue),
+  )
+  const where = allOf([planFilters(schema, filters), sql])
   const isAll = policy.columns.includes('*')
   const view: PoolView = isAll ? schema : { ...schema, visible: new Set(policy.columns) }
   const columns = isAll ? null : queryColumns(view).map(({ name }) => name)
-  const tenant = tenantOf(schema, filters as readonly Filter[])
+  const tenant = tenantOf(schema, filters)
   return {
     view,
     visible: columns === null && where === undefined ? undefined : { columns, where },
@@ -109,65 +110,60 @@ function planPolicy(
   }
 }
 
-/** The condition of the policy's filterSql, or undefined if it has none. */
+/**
+ * The condition of a policy's filterSql; undefined if it has none.
+ * @param valuesOf the values of the placeholders of these names
+ */
 function planPolicySql(
   schema: PoolSchema,
-  { filterSql, values }: RowPolicy,
+  filterSql: string | null,
   context: PlanContext,
-): Typed | undefined | BadQuery {
-  const replaced = replacedSql(filterSql)
-  if (replaced === undefined || 'badRequest' in replaced) return replaced
-  const bound = replaced.names.map(name => givenValue(values, name) as PolicyValue)
-  return planMarked(schema, replaced, context, bound)
+  valuesOf: (names: readonly string[]) => readonly PolicyValue[] | 'unknown',
+): Typed | undefined {
+  return partOf('filterSql', () => {
+    const replaced = replacedSql(filterSql)
+    if (replaced === undefined) return undefined
+    const parsed = parsedText(replaced.sql, context)
+    if (!hasMarkers(parsed, replaced.names.length))
+      throw new Refused('a placeholder stands where no value can stand')
+    const { nowMs } = context
+    return checkCondition(parsed, { view: schema, nowMs, policyValues: valuesOf(replaced.names) })
+  })
 }
 
 /**
- * The condition of a policy for this pool, or BadQuery, where the values of tokens are not known.
- * It is undefined where no condition is. `context` has the parsed texts of policyTexts.
+ * The condition of a policy for this pool, where the values of tokens are not known. It is
+ * undefined where no condition is. `context` has the parsed texts of policyTexts. Throws Refused.
  */
 export function planAnyValues(
   schema: PoolSchema,
   { rows, filterSql }: Pick<RowPolicy, 'rows' | 'filterSql'>,
   context: PlanContext,
-): Typed | undefined | BadQuery {
-  const filters = rows.map(filter => withValues(filter, undefined))
-  const bad = filters.find(isBadQuery)
-  if (bad !== undefined) return bad
-  const json = jsonOfPlaceholder(schema, rows)
-  if (json !== undefined) return { badRequest: `rows: column ${quoted(json)}: ${NO_JSON_VALUE}` }
-  const planned = planFilters(schema, filters as readonly Filter[])
-  if (isBadQuery(planned)) return { badRequest: `rows: ${planned.badRequest}` }
-  const replaced = replacedSql(filterSql)
-  if (replaced === undefined) return planned
-  if ('badRequest' in replaced) return { badRequest: `filterSql: ${replaced.badRequest}` }
-  const sql = planMarked(schema, replaced, context, 'unknown')
-  return isBadQuery(sql) ? sql : allOf([planned, sql])
+): Typed | undefined {
+  const planned = partOf('rows', () => {
+    const filters = rows.map(filter => withValues(filter, undefined))
+    refuseJson(schema, rows)
+    return planFilters(schema, filters)
+  })
+  return allOf([planned, planPolicySql(schema, filterSql, context, () => 'unknown')])
 }
 
-function planMarked(
-  schema: PoolSchema,
-  { sql, names }: Replaced,
-  context: PlanContext,
-  values: readonly PolicyValue[] | 'unknown',
-): Typed | BadQuery {
-  const parsed = parsedText(sql, context)
-  if (!('badRequest' in parsed) && !hasMarkers(parsed, names.length))
-    return { badRequest: 'filterSql: a placeholder stands where no value can stand' }
-  return planFilterSql('filterSql', sql, schema, context, values)
-}
-
-function replacedSql(filterSql: string | null) {
+function replacedSql(filterSql: string | null): Replaced | undefined {
   return isGivenText(filterSql) ? replacePlaceholders(filterSql) : undefined
 }
 
+/** The same; undefined too where the placeholders are refused, which the planner says. */
+function readableSql(filterSql: string | null): Replaced | undefined {
+  const replaced = refusable(() => replacedSql(filterSql))
+  return isBadQuery(replaced) ? undefined : replaced
+}
+
 function placeholdersOf({ rows, filterSql }: Pick<RowPolicy, 'rows' | 'filterSql'>): readonly string[] {
-  const replaced = replacedSql(filterSql)
-  const ofSql = replaced === undefined || 'badRequest' in replaced ? [] : replaced.names
   const ofFilter = (filter: Filter): readonly string[] => [
     ...[placeholderOf(filter.value ?? '')].filter(name => name !== undefined),
     ...[...(filter.and ?? []), ...(filter.or ?? [])].flatMap(ofFilter),
   ]
-  return [...ofSql, ...rows.flatMap(ofFilter)]
+  return [...(readableSql(filterSql)?.names ?? []), ...rows.flatMap(ofFilter)]
 }
 
 function placeholderOf(value: string): string | undefined {
@@ -184,41 +180,33 @@ function givenValue(values: RowPolicy['values'], name: string): PolicyValue | un
 }
 
 /** A filter with its values filled in. `undefined`: its form is checked, and its column stays. */
-function withValues(filter: Filter, values: RowPolicy['values'] | undefined): Filter | BadQuery {
-  const inner = [filter.and, filter.or].map(list => (list ?? []).map(each => withValues(each, values)))
-  const bad = inner.flat().find(isBadQuery)
-  if (bad !== undefined) return bad
-  const [and = [], or = []] = inner as Filter[][]
+function withValues(filter: Filter, values: RowPolicy['values'] | undefined): Filter {
+  const and = (filter.and ?? []).map(each => withValues(each, values))
+  const or = (filter.or ?? []).map(each => withValues(each, values))
   const value = filter.value ?? ''
   const name = placeholderOf(value)
   if (name === undefined) {
     if (!hasPlaceholder(value)) return { ...filter, and, or }
-    return {
-      badRequest: `rows: a placeholder is the whole value of a filter, not a part of ${quoted(value)}`,
-    }
+    throw new Refused(`a placeholder is the whole value of a filter, not a part of ${quoted(value)}`)
   }
   // A value with % would match other values.
   if (filter.operator === 'LIKE' || filter.operator === 'NOT_LIKE')
-    return { badRequest: 'rows: the pattern of LIKE cannot be a placeholder' }
+    throw new Refused('the pattern of LIKE cannot be a placeholder')
   if (values === undefined) return { column: filter.column, operator: 'IS_NOT_NULL', and, or }
   return { ...filter, and, or, value: String(givenValue(values, name)) }
 }
 
-/** The JSON column that a filter compares with a placeholder; undefined where none does. */
-function jsonOfPlaceholder(schema: PoolSchema, filters: readonly Filter[]): string | undefined {
+/** Throws Refused where a filter compares a JSON column with a placeholder. */
+function refuseJson(schema: PoolSchema, filters: readonly Filter[]): void {
   for (const { column: name, value, and, or } of filters) {
-    const column = placeholderOf(value ?? '') === undefined ? undefined : findColumn(schema, name)
-    if (column !== undefined && 'type' in column && column.type === 'JSON') return name
-    const inner = jsonOfPlaceholder(schema, [...(and ?? []), ...(or ?? [])])
-    if (inner !== undefined) return inner
+    if (placeholderOf(value ?? '') !== undefined && exactColumn(schema, name)?.type === 'JSON')
+      throw new Refused(`column ${quoted(name)}: ${NO_JSON_VALUE}`)
+    refuseJson(schema, [...(and ?? []), ...(or ?? [])])
   }
-  return undefined
 }
 
 /** The details would tell the reader of columns that it cannot see. */
-const UNFIT: BadQuery = {
-  badRequest: 'the Data Pool Access Policy cannot be applied with the policy values of this token',
-}
+const UNFIT = 'the Data Pool Access Policy cannot be applied with the policy values of this token'
 
 /** Parses SQL texts, in the query process. */
 export type ParseTexts = (texts: readonly string[]) => Promise<PlanContext['expressions']>
@@ -234,10 +222,11 @@ export interface LimitedPool {
 export type PoolsOfQuestion = readonly [LimitedPool, ...LimitedPool[]]
 
 /** Plans over the view of the question's own pool, and of others that it reads too. */
-type Planner<Plan> = (view: PoolView, context: PlanContext, others: readonly PoolView[]) => Plan | BadQuery
+type Planner<Plan> = (view: PoolView, context: PlanContext, others: readonly PoolView[]) => Plan
 
 /**
  * Plans a question for one reader: the policies first, then the question over what is visible.
+ * Rejects with Refused.
  * @param texts the question's SQL texts
  */
 export async function planFor<Plan extends QueryPlan>(
@@ -247,7 +236,7 @@ export async function planFor<Plan extends QueryPlan>(
   nowMs: number,
   plan: Planner<Plan>,
   inTurn: <T>(work: () => T) => Promise<T> = async work => work(),
-): Promise<Plan | BadQuery> {
+): Promise<Plan> {
   const all = [...pools.flatMap(({ policy }) => policyTexts(policy)), ...texts]
   await loadCalendar()
   const context = newContext(nowMs, await parse(all))
@@ -258,20 +247,14 @@ function planParsed<Plan extends QueryPlan>(
   pools: readonly LimitedPool[],
   context: PlanContext,
   plan: Planner<Plan>,
-): Plan | BadQuery {
-  const limits: PlannedPolicy[] = []
-  for (const { schema, policy } of pools) {
-    const planned = planPolicy(schema, policy, context)
-    if ('badRequest' in planned) return planned
-    limits.push(planned)
-  }
+): Plan {
+  const limits = pools.map(({ schema, policy }) => planPolicy(schema, policy, context))
   const [{ view }, ...others] = limits as [PlannedPolicy, ...PlannedPolicy[]]
   const own = plan(
     view,
     context,
     others.map(other => other.view),
   )
-  if ('badRequest' in own) return own
   const [limited, ...more] = [own, ...(own.others ?? [])].map((part, index) => limit(part, limits[index]))
   return { ...own, ...limited, ...(own.others === undefined ? {} : { others: more }) }
 }

@@ -7,7 +7,7 @@
 import { type PoolSchema, ZONE_TYPES } from '../../format/schema.ts'
 import type { SegmentMeta } from '../../format/segment-meta.ts'
 import type { QuerySegment } from '../../index/index-types.ts'
-import { type PoolView, parseValue } from '../expression/operand.ts'
+import { type PoolView, tryValue } from '../expression/operand.ts'
 import type { Typed } from '../expression/typed.ts'
 import type { Filter } from './where.ts'
 
@@ -42,8 +42,8 @@ export function tenantOf(view: PoolView, filters: readonly Filter[]): string | n
   for (const filter of filters) {
     if ((filter.or ?? []).length > 0) continue
     if (filter.column === tenant.name && filter.operator === 'EQUALS') {
-      const bound = parseValue(tenant.type, filter.value ?? '')
-      if (!('badRequest' in bound)) return String(bound.value)
+      const bound = tryValue(tenant.type, filter.value ?? '')
+      if (bound !== undefined) return String(bound.value)
     }
     const inner = tenantOf(view, filter.and ?? [])
     if (inner !== null) return inner

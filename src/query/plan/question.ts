@@ -5,7 +5,7 @@
  */
 
 import type { PoolView } from '../expression/operand.ts'
-import type { BadQuery } from '../expression/values.ts'
+import { type BadQuery, refusable } from '../expression/values.ts'
 import type { FindMetric } from './metric.ts'
 import type { QueryPlan } from './plan.ts'
 import type { PlanContext } from './plan-context.ts'
@@ -34,10 +34,10 @@ interface ReadQuestion<Query> {
 /** A plan, and what its rows mean. */
 export interface PlannedQuestion<Answer = unknown> extends QueryPlan {
   /**
-   * The answer that the rows stand for, or BadQuery where only they show that the answer would be
-   * too large. It may cost no more than a pass over them.
+   * The answer that the rows stand for. It may cost no more than a pass over them. Throws Refused
+   * where only they show that the answer would be too large.
    */
-  answer(rows: PrintedRows): Answer | BadQuery
+  answer(rows: PrintedRows): Answer
   /** Rows that the answer shows at most; further ones only tell it that there are more. */
   readonly rowsShown?: number
 }
@@ -54,7 +54,8 @@ export interface Askable<Query = unknown, Answer = unknown> {
   /** Loads what `plan` needs beside the texts, in pieces that take turns (W-11). */
   prepare?(query: Query, inTurn: Reader['inTurn']): Promise<void>
   /**
-   * What is computed over the columns of `view`. The rows are limited below it (policy.ts).
+   * What is computed over the columns of `view`. The rows are limited below it (policy.ts). Throws
+   * Refused.
    * @param others the further pools of a question about several
    */
   plan(
@@ -62,7 +63,7 @@ export interface Askable<Query = unknown, Answer = unknown> {
     query: Query,
     context: PlanContext,
     others?: readonly PoolView[],
-  ): PlannedQuestion<Answer> | BadQuery
+  ): PlannedQuestion<Answer>
 }
 
 /**
@@ -70,8 +71,17 @@ export interface Askable<Query = unknown, Answer = unknown> {
  * the response, all but `query`.
  */
 export interface Question<Input, Query, Answer> extends Askable<Query, Answer> {
-  /** Checks the input's form and finds the pool that it names. */
-  read(input: Input, find: FindMetric): ReadQuestion<Query> | BadQuery
+  /** Checks the input's form and finds the pool that it names. Throws Refused. */
+  read(input: Input, find: FindMetric): ReadQuestion<Query>
+}
+
+/** A question of this input, or BadQuery. */
+export function readQuestion<Input, Query>(
+  question: Pick<Question<Input, Query, unknown>, 'read'>,
+  input: Input,
+  find: FindMetric,
+): ReadQuestion<Query> | BadQuery {
+  return refusable(() => question.read(input, find))
 }
 
 /** The application that asks. */

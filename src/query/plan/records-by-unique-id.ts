@@ -4,9 +4,9 @@
  */
 import { must } from '../../util/assert.ts'
 import { GRAPHQL_VALUES_MAX, RECORDS_MAX, UNIQUE_IDS_MAX } from '../../util/limits.ts'
-import { findColumn, type PoolView, parseValue, type QueryColumn } from '../expression/operand.ts'
+import { exactColumn, type PoolView, parseValue, type QueryColumn } from '../expression/operand.ts'
 import { boundValue, columnOf, operation, type Typed } from '../expression/typed.ts'
-import type { BadQuery, Bound } from '../expression/values.ts'
+import { type Bound, partOf, Refused } from '../expression/values.ts'
 import { findGridColumns, recordOrder } from './grid-columns.ts'
 import { EVERY_SEGMENT } from './prune-segments.ts'
 import type { PrintedRows } from './query-task.ts'
@@ -36,7 +36,7 @@ export const recordsByUniqueId: Question<RecordsByUniqueIdInput, RecordsQuery, R
   rowsMax: RECORDS_MAX + 1,
   read({ dataPool, columns, uniqueIds }) {
     if (uniqueIds.length > UNIQUE_IDS_MAX)
-      return { badRequest: `uniqueIds: a question takes at most ${UNIQUE_IDS_MAX}` }
+      throw new Refused(`uniqueIds: a question takes at most ${UNIQUE_IDS_MAX}`)
     return { pool: dataPool, query: { columns, uniqueIds }, isPredefined: false }
   },
   texts: () => [],
@@ -46,14 +46,12 @@ export const recordsByUniqueId: Question<RecordsByUniqueIdInput, RecordsQuery, R
 function planRecords(
   view: PoolView,
   { columns: names, uniqueIds }: RecordsQuery,
-): PlannedQuestion<RecordsAnswer> | BadQuery {
+): PlannedQuestion<RecordsAnswer> {
   const columns = findGridColumns(view, names)
-  if ('badRequest' in columns) return columns
   const idColumn = uniqueIdColumn(view)
   if (idColumn === undefined)
-    return { badRequest: 'the Data Pool has no unique id: ask "dataGrid" with a filter' }
+    throw new Refused('the Data Pool has no unique id: ask "dataGrid" with a filter')
   const ids = readIds(idColumn, uniqueIds)
-  if ('badRequest' in ids) return ids
   const id = columnOf(idColumn)
   const place = placeIn(id, ids)
   const order = recordOrder(view).map(({ column, direction }) => ({ value: columnOf(column), direction }))
@@ -67,10 +65,11 @@ function planRecords(
       limit: limit + 1,
     },
     ...EVERY_SEGMENT,
-    answer: rows =>
-      rows.length > limit
-        ? { badRequest: `the ids have more than ${limit} records: ask for fewer ids or columns` }
-        : { columns: names, values: rows.map(row => row.slice(0, names.length)) },
+    answer(rows) {
+      if (rows.length > limit)
+        throw new Refused(`the ids have more than ${limit} records: ask for fewer ids or columns`)
+      return { columns: names, values: rows.map(row => row.slice(0, names.length)) }
+    },
   }
 }
 
@@ -80,16 +79,14 @@ function planRecords(
  */
 function uniqueIdColumn(view: PoolView): QueryColumn | undefined {
   const column = view.columns[view.uniqueId ?? view.key?.columns.at(-1) ?? -1]
-  const found = column === undefined ? undefined : findColumn(view, column.name)
-  return found === undefined || 'badRequest' in found ? undefined : found
+  return column && exactColumn(view, column.name)
 }
 
-/** The different values, in the order of the texts. */
-function readIds(column: QueryColumn, texts: readonly string[]): readonly Bound[] | BadQuery {
+/** The different values, in the order of the texts. Throws Refused. */
+function readIds(column: QueryColumn, texts: readonly string[]): readonly Bound[] {
   const ids = new Map<Bound['value'], Bound>()
   for (const text of texts) {
-    const id = parseValue(column.type, text)
-    if ('badRequest' in id) return { badRequest: `uniqueIds: ${id.badRequest}` }
+    const id = partOf('uniqueIds', () => parseValue(column.type, text))
     if (!ids.has(id.value)) ids.set(id.value, id)
   }
   return [...ids.values()]

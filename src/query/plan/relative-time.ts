@@ -12,7 +12,7 @@
 import type { Temporal } from 'temporal-polyfill'
 import { must } from '../../util/assert.ts'
 import { quoted } from '../expression/operand.ts'
-import type { BadQuery } from '../expression/values.ts'
+import { Refused } from '../expression/values.ts'
 import { loadedTemporal } from './temporal.ts'
 
 type Unit = 'minutes' | 'hours' | 'days' | 'weeks' | 'months' | 'quarters' | 'years'
@@ -83,20 +83,15 @@ export interface InstantRange {
 }
 
 /**
- * The instants of a relative range, or BadQuery.
+ * The instants of a relative range. Throws Refused.
  * @param zone an IANA time zone
  */
-export function relativeRange(
-  name: string,
-  n: number | null,
-  zone: string,
-  nowMs: number,
-): InstantRange | BadQuery {
+export function relativeRange(name: string, n: number | null, zone: string, nowMs: number): InstantRange {
   const unit = LAST_N.get(name)
   if (unit !== undefined && (n === null || !Number.isInteger(n) || n < 1))
-    return { badRequest: `timeRange.n: ${name} needs an n of 1 or more` }
+    throw new Refused(`timeRange.n: ${name} needs an n of 1 or more`)
   const form = unit === undefined ? FORMS.get(name) : last(unit, Math.min(must(n, 'n'), COUNT_MAX[unit]))
-  if (form === undefined) return { badRequest: `timeRange.relative: there is no ${quoted(name)}` }
+  if (form === undefined) throw new Refused(`timeRange.relative: there is no ${quoted(name)}`)
   const [of, from, count] = form
   const exact = EXACT_MS[of]
   const bounds =

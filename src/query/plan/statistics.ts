@@ -6,7 +6,7 @@ import { UNIQUE_VALUES_MAX } from '../../util/limits.ts'
 import { findColumn, type PoolView, type QueryColumn } from '../expression/operand.ts'
 import { allOf, type Select } from '../expression/select.ts'
 import { columnOf, nullOf, operation } from '../expression/typed.ts'
-import type { BadQuery } from '../expression/values.ts'
+import { isBadQuery, refusable } from '../expression/values.ts'
 import { planAggregate } from './metric.ts'
 import type { PlanContext } from './plan-context.ts'
 import type { PrintedRows } from './query-task.ts'
@@ -23,16 +23,13 @@ function textsOf({ own }: ColumnQuery): readonly string[] {
   return own === undefined ? [] : selectionTexts(own)
 }
 
-/** The column, and the rows of the metric that it is a dimension of. */
+/** The column, and the rows of the metric that it is a dimension of. Throws Refused. */
 function planColumn(
   view: PoolView,
   { column: name, own }: ColumnQuery,
   context: PlanContext,
-): { readonly column: QueryColumn; readonly rows: PlannedWhere } | BadQuery {
-  const column = findColumn(view, name)
-  if ('badRequest' in column) return column
-  const rows = planWhere(view, {}, context, own)
-  return 'badRequest' in rows ? rows : { column, rows }
+): { readonly column: QueryColumn; readonly rows: PlannedWhere } {
+  return { column: findColumn(view, name), rows: planWhere(view, {}, context, own) }
 }
 
 /** One more value than are answered shows that there are too many. */
@@ -41,10 +38,8 @@ export const columnValues: Askable<ColumnQuery, PrintedRows> = {
   subtype: null,
   rowsMax: UNIQUE_VALUES_MAX + 1,
   texts: textsOf,
-  plan(view: PoolView, query: ColumnQuery, context: PlanContext): PlannedQuestion<PrintedRows> | BadQuery {
-    const planned = planColumn(view, query, context)
-    if ('badRequest' in planned) return planned
-    const { column, rows } = planned
+  plan(view: PoolView, query: ColumnQuery, context: PlanContext): PlannedQuestion<PrintedRows> {
+    const { column, rows } = planColumn(view, query, context)
     const value = columnOf(column)
     const distinct: Select = {
       isDistinct: true,
@@ -73,13 +68,11 @@ export const columnRange: Askable<ColumnQuery, PrintedRows> = {
   subtype: null,
   rowsMax: 1,
   texts: textsOf,
-  plan(view: PoolView, query: ColumnQuery, context: PlanContext): PlannedQuestion<PrintedRows> | BadQuery {
-    const planned = planColumn(view, query, context)
-    if ('badRequest' in planned) return planned
-    const { column, rows } = planned
+  plan(view: PoolView, query: ColumnQuery, context: PlanContext): PlannedQuestion<PrintedRows> {
+    const { column, rows } = planColumn(view, query, context)
     const outputs = (['min', 'max', 'average'] as const).map(kind => {
-      const value = planAggregate(view, { kind, column: column.name }, context)
-      return { name: kind, value: 'badRequest' in value ? operation('max', 'text', [nullOf('text')]) : value }
+      const value = refusable(() => planAggregate(view, { kind, column: column.name }, context))
+      return { name: kind, value: isBadQuery(value) ? operation('max', 'text', [nullOf('text')]) : value }
     })
     return { select: { where: rows.where, outputs }, ...rows.pruning, answer: printed => printed }
   },

@@ -9,7 +9,7 @@ import {
 import type { PoolView } from '../expression/operand.ts'
 import { allOf, type Output, type Select } from '../expression/select.ts'
 import { boundValue, columnOf, operation, type Typed } from '../expression/typed.ts'
-import type { BadQuery } from '../expression/values.ts'
+import { Refused } from '../expression/values.ts'
 import {
   type MetricQuery,
   type MetricQueryInput,
@@ -57,7 +57,6 @@ export const timeSeries: Question<TimeSeriesInput, TimeSeriesQuery, TimeSeriesAn
   rowsMax: TIME_SERIES_VALUES_MAX + 1,
   read(input, find) {
     const read = readMetric(input, find)
-    if ('badRequest' in read) return read
     const { granularity, groupBy } = input
     return { ...read, query: { ...read.query, granularity, groupBy: groupBy ?? [] } }
   },
@@ -70,18 +69,14 @@ function planTimeSeries(
   view: PoolView,
   query: TimeSeriesQuery,
   context: PlanContext,
-): PlannedQuestion<TimeSeriesAnswer> | BadQuery {
+): PlannedQuestion<TimeSeriesAnswer> {
   const rows = planMetric(view, query, context)
-  if ('badRequest' in rows) return rows
   const column = timeColumn(view, query)
-  if ('badRequest' in column) return column
   const dimensions = planDimensions(view, 'groupBy', query.groupBy)
-  if ('badRequest' in dimensions) return dimensions
   const clock = clockOf(zoneOf(query))
-  if (clock === undefined) return badZone(zoneOf(query))
+  if (clock === undefined) throw badZone(zoneOf(query))
   const intervals = new Intervals(query.granularity, clock)
   const known = knownIntervals(intervals, rows.range, clock)
-  if (known !== undefined && 'badRequest' in known) return known
   const isCount = COUNTS.has(query.metric.kind)
   const time = columnOf(column)
   const { fromUs, toUs } = rows.range
@@ -93,9 +88,9 @@ function planTimeSeries(
     select: selectSeries(where, key, dimensions, isCount ? orZero(rows.metric) : rows.metric),
     ...rows.pruning,
     answer: printed => {
-      if (printed.length > TIME_SERIES_VALUES_MAX) return TOO_MANY_VALUES
+      if (printed.length > TIME_SERIES_VALUES_MAX) throw new Refused(TOO_MANY_VALUES)
       const found = known ?? foundIntervals(intervals, rows.range, printed, clock)
-      return 'badRequest' in found ? found : answerOf(found, printed, query.groupBy, isCount ? '0' : null)
+      return answerOf(found, printed, query.groupBy, isCount ? '0' : null)
     },
   }
 }
@@ -108,15 +103,9 @@ function orZero(metric: Typed): Typed {
 }
 
 const COARSER = 'Choose a coarser granularity, or a shorter timeRange'
-const TOO_MANY_INTERVALS: BadQuery = {
-  badRequest: `granularity: a time series has at most ${TIME_SERIES_INTERVALS_MAX} intervals. ${COARSER}.`,
-}
-const TOO_MANY_VALUES: BadQuery = {
-  badRequest: `groupBy: a time series has at most ${TIME_SERIES_VALUES_MAX} values in all of its groups. ${COARSER}, or filter.`,
-}
-const TOO_MANY_GROUPS: BadQuery = {
-  badRequest: `groupBy: a time series has at most ${TIME_SERIES_GROUPS_MAX} groups. Filter, or choose another column.`,
-}
+const TOO_MANY_INTERVALS = `granularity: a time series has at most ${TIME_SERIES_INTERVALS_MAX} intervals. ${COARSER}.`
+const TOO_MANY_VALUES = `groupBy: a time series has at most ${TIME_SERIES_VALUES_MAX} values in all of its groups. ${COARSER}, or filter.`
+const TOO_MANY_GROUPS = `groupBy: a time series has at most ${TIME_SERIES_GROUPS_MAX} groups. Filter, or choose another column.`
 
 /**
  * Key, dimensions, whether the row is one of all groups together, value. A group's rows come one
@@ -159,7 +148,7 @@ function knownIntervals(
   intervals: Intervals,
   { fromUs, toUs }: RangeBounds,
   clock: ZoneClock,
-): readonly Interval[] | BadQuery | undefined {
+): readonly Interval[] | undefined {
   if (fromUs === null || toUs === null) return undefined
   if (fromUs >= toUs) return []
   return listed(intervals, intervals.keyOf(msOf(fromUs)), intervals.keyOf(msOf(toUs - 1n)), clock)
@@ -171,7 +160,7 @@ function foundIntervals(
   { fromUs, toUs }: RangeBounds,
   rows: PrintedRows,
   clock: ZoneClock,
-): readonly Interval[] | BadQuery {
+): readonly Interval[] {
   if (rows.length === 0) return []
   let [first, last] = [Infinity, -Infinity]
   for (const row of rows) {
@@ -189,14 +178,12 @@ function listed(
   firstKey: number,
   lastKey: number,
   clock: ZoneClock,
-): readonly Interval[] | BadQuery {
+): readonly Interval[] {
   const found = intervals.between(firstKey, lastKey)
-  if (found === undefined) return TOO_MANY_INTERVALS
+  if (found === undefined) throw new Refused(TOO_MANY_INTERVALS)
   if ((found.at(-1)?.fromMs ?? 0) < clock.endMs) return found
   const end = new Date(clock.endMs).toISOString()
-  return {
-    badRequest: `timeRange: the changes of clocks in this timeZone are known until ${end}. Give a stop.`,
-  }
+  throw new Refused(`timeRange: the changes of clocks in this timeZone are known until ${end}. Give a stop.`)
 }
 
 /** @param empty the value of an interval without rows */
@@ -205,7 +192,7 @@ function answerOf(
   rows: PrintedRows,
   groupBy: readonly string[],
   empty: string | null,
-): TimeSeriesAnswer | BadQuery {
+): TimeSeriesAnswer {
   const dimensions = groupBy.length
   const labels = intervals.map(({ fromMs }) => new Date(fromMs).toISOString())
   const places = new Map(intervals.map(({ key }, index) => [key, index]))
@@ -226,8 +213,8 @@ function answerOf(
     const group = row.slice(1, 1 + dimensions)
     let last = groups.at(-1)
     if (last === undefined || group.some((text, index) => text !== last?.group[index])) {
-      if (groups.length >= TIME_SERIES_GROUPS_MAX) return TOO_MANY_GROUPS
-      if ((groups.length + 2) * labels.length > TIME_SERIES_VALUES_MAX) return TOO_MANY_VALUES
+      if (groups.length >= TIME_SERIES_GROUPS_MAX) throw new Refused(TOO_MANY_GROUPS)
+      if ((groups.length + 2) * labels.length > TIME_SERIES_VALUES_MAX) throw new Refused(TOO_MANY_VALUES)
       last = { group, labels, values: blank() }
       groups.push(last)
     }

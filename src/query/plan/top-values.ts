@@ -4,7 +4,7 @@ import { TOP_VALUES_DEFAULT, TOP_VALUES_MAX } from '../../util/limits.ts'
 import { findColumn, type PoolView } from '../expression/operand.ts'
 import { allOf } from '../expression/select.ts'
 import { columnOf, operation } from '../expression/typed.ts'
-import type { BadQuery } from '../expression/values.ts'
+import { Refused } from '../expression/values.ts'
 import type { PlanContext } from './plan-context.ts'
 import type { PlannedQuestion, PoolReference, Question } from './question.ts'
 import { planWhere, type RowSelection } from './where.ts'
@@ -34,7 +34,7 @@ export const topValues: Question<TopValuesInput, TopValuesQuery, TopValuesAnswer
   read({ dataPool, columnName: column, maxValues: given, timeRange = null, timeZone = null }) {
     const maxValues = given ?? TOP_VALUES_DEFAULT
     if (!(maxValues >= 1 && maxValues <= TOP_VALUES_MAX))
-      return { badRequest: `maxValues: it is between 1 and ${TOP_VALUES_MAX}` }
+      throw new Refused(`maxValues: it is between 1 and ${TOP_VALUES_MAX}`)
     return { pool: dataPool, query: { column, maxValues, timeRange, timeZone }, isPredefined: false }
   },
   texts: () => [],
@@ -46,11 +46,9 @@ function planTopValues(
   view: PoolView,
   query: TopValuesQuery,
   context: PlanContext,
-): PlannedQuestion<TopValuesAnswer> | BadQuery {
+): PlannedQuestion<TopValuesAnswer> {
   const column = findColumn(view, query.column)
-  if ('badRequest' in column) return column
   const rows = planWhere(view, query, context)
-  if ('badRequest' in rows) return rows
   const value = columnOf(column)
   const count = operation('count_rows', 'integer', [])
   return {

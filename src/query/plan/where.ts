@@ -14,6 +14,7 @@
 import { FILTER_DEPTH_MAX, FILTERS_MAX } from '../../util/limits.ts'
 import { readLike } from '../expression/like-pattern.ts'
 import {
+  exactColumn,
   findColumn,
   type PoolView,
   parseInstant,
@@ -24,7 +25,7 @@ import {
 } from '../expression/operand.ts'
 import { allOf } from '../expression/select.ts'
 import { boundValue, columnOf, operation, type Typed } from '../expression/typed.ts'
-import { type BadQuery, type Bound, isBadQuery } from '../expression/values.ts'
+import { type Bound, partOf, Refused, reworded } from '../expression/values.ts'
 import { isGivenText, type PlanContext, planFilterSql } from './plan-context.ts'
 import { type Pruning, tenantOf, tenantOfCondition } from './prune-segments.ts'
 import { relativeRange } from './relative-time.ts'
@@ -99,11 +100,15 @@ export interface OwnFilters {
 }
 
 /**
- * What a reader learns of a predefined metric that needs a column which its policy hides: the
- * metric was checked when it was stored, and its texts would name the column.
+ * Plans a part of a predefined metric. Where the policy of a reader hides columns, a Refused does
+ * not say why: the metric was checked when it was stored, and its texts would name the column.
  */
-export const UNSEEN_IN_METRIC: BadQuery = {
-  badRequest: 'the metric needs a column that the Data Pool Access Policy of the application hides',
+export function planStored<T>(view: PoolView, plan: () => T): T {
+  if (view.visible === undefined) return plan()
+  return reworded(
+    plan,
+    () => 'the metric needs a column that the Data Pool Access Policy of the application hides',
+  )
 }
 
 /** The rows that an input selects, without its other fields. */
@@ -121,34 +126,29 @@ export function selectionTexts({ filterSql }: Pick<RowSelection, 'filterSql'>): 
   return isGivenText(filterSql) ? [filterSql] : []
 }
 
-/** The condition of a selection and its pruning, or BadQuery. All its parts are joined by AND. */
+/**
+ * The condition of a selection and its pruning. All its parts are joined by AND. Throws Refused.
+ */
 export function planWhere(
   view: PoolView,
   selection: RowSelection,
   context: PlanContext,
   own: OwnFilters = { filters: [], filterSql: null },
-): PlannedWhere | BadQuery {
+): PlannedWhere {
   const range = planTimeRange(view, selection, context)
-  if ('badRequest' in range) return range
-  if (view.visible !== undefined && isBadQuery(planFilters(view, own.filters))) return UNSEEN_IN_METRIC
+  if (view.visible !== undefined) planStored(view, () => planFilters(view, own.filters))
   const filters = [...own.filters, ...(selection.filters ?? [])]
   const condition = planFilters(view, filters)
-  if (isBadQuery(condition)) return condition
-  const conditions = [range.condition, condition]
-  let tenantEquals = tenantOf(view, filters)
+  const sql = (name: string, text: string | null | undefined) =>
+    isGivenText(text) ? planFilterSql(name, text, view, context) : undefined
   const texts = [
-    { name: 'the filterSql of the metric', text: own.filterSql, isUnseen: view.visible !== undefined },
-    { name: 'filterSql', text: selection.filterSql, isUnseen: false },
+    planStored(view, () => sql('the filterSql of the metric', own.filterSql)),
+    sql('filterSql', selection.filterSql),
   ]
-  for (const { name, text, isUnseen } of texts) {
-    if (!isGivenText(text)) continue
-    const planned = planFilterSql(name, text, view, context)
-    if (isBadQuery(planned)) return isUnseen ? UNSEEN_IN_METRIC : planned
-    conditions.push(planned)
-    tenantEquals ??= tenantOfCondition(view, planned)
-  }
+  let tenantEquals = tenantOf(view, filters)
+  for (const text of texts) tenantEquals ??= text === undefined ? null : tenantOfCondition(view, text)
   return {
-    where: allOf(conditions),
+    where: allOf([range.condition, condition, ...texts]),
     range: { fromUs: range.fromUs, toUs: range.toUs },
     pruning: {
       timeFromUs: range.fromUs === null ? null : Number(range.fromUs),
@@ -171,10 +171,7 @@ export function zoneOf({ timeZone }: Pick<RowSelection, 'timeZone'>): string {
 }
 
 /** The column that a range is on: the one that it names, else the primary timestamp. */
-export function timeColumn(
-  view: PoolView,
-  { timeRange }: Pick<RowSelection, 'timeRange'>,
-): QueryColumn | BadQuery {
+export function timeColumn(view: PoolView, { timeRange }: Pick<RowSelection, 'timeRange'>): QueryColumn {
   const name = timeRange?.timestamp
   return isGivenText(name) ? rangeColumn(view, name) : primaryColumn(view)
 }
@@ -184,16 +181,13 @@ function planTimeRange(
   view: PoolView,
   { timeRange = null, timeZone = null }: RowSelection,
   { nowMs }: PlanContext,
-): PlannedRange | BadQuery {
+): PlannedRange {
   const zone = zoneOf({ timeZone })
-  if (!isTimeZone(zone)) return badZone(zone)
-  const bounds = rangeBounds(timeRange ?? {}, zone, nowMs)
-  if ('badRequest' in bounds) return bounds
-  const { from, to } = bounds
+  if (!isTimeZone(zone)) throw badZone(zone)
+  const { from, to } = rangeBounds(timeRange ?? {}, zone, nowMs)
   if (!isGivenText(timeRange?.timestamp) && from === null && to === null)
     return { condition: undefined, fromUs: null, toUs: null, isPrimary: true }
   const column = timeColumn(view, { timeRange })
-  if ('badRequest' in column) return column
   const condition = allOf([
     from === null ? undefined : side(column, '>=', from),
     to === null ? undefined : side(column, '<', to),
@@ -207,38 +201,35 @@ function rangeBounds(
   { relative, n, start, stop }: TimeRange,
   zone: string,
   nowMs: number,
-): { readonly from: bigint | null; readonly to: bigint | null } | BadQuery {
+): { readonly from: bigint | null; readonly to: bigint | null } {
   if (relative !== null && relative !== undefined) return relativeRange(relative, n ?? null, zone, nowMs)
-  const from = bound('start', start)
-  if (from !== null && typeof from !== 'bigint') return from
-  const to = bound('stop', stop)
-  if (to !== null && typeof to !== 'bigint') return to
-  return { from, to }
+  return { from: bound('start', start), to: bound('stop', stop) }
 }
 
 /** The primary timestamp, which a reader may not see. */
-function primaryColumn(view: PoolView): QueryColumn | BadQuery {
-  const column = timestampColumn(view)
-  if (!('badRequest' in findColumn(view, column.name))) return column
-  return { badRequest: 'timeRange.timestamp: it must be given, because there is no primary timestamp' }
+function primaryColumn(view: PoolView): QueryColumn {
+  const column = exactColumn(view, timestampColumn(view).name)
+  if (column !== undefined) return column
+  throw new Refused('timeRange.timestamp: it must be given, because there is no primary timestamp')
 }
 
 /** The zone has no effect on absolute ranges of a counter, and is refused all the same. */
-export function badZone(zone: string): BadQuery {
-  return { badRequest: `timeZone ${quoted(zone)} is not an IANA time zone` }
+export function badZone(zone: string): Refused {
+  return new Refused(`timeZone ${quoted(zone)} is not an IANA time zone`)
 }
 
-function rangeColumn(view: PoolView, name: string): QueryColumn | BadQuery {
-  const column = findColumn(view, name)
-  if ('badRequest' in column) return { badRequest: `timeRange.timestamp: ${column.badRequest}` }
-  if (column.type === 'TIMESTAMP' || column.type === 'DATE') return column
-  return { badRequest: `timeRange.timestamp: ${quoted(name)} is neither TIMESTAMP nor DATE` }
+function rangeColumn(view: PoolView, name: string): QueryColumn {
+  return partOf('timeRange.timestamp', () => {
+    const column = findColumn(view, name)
+    if (column.type === 'TIMESTAMP' || column.type === 'DATE') return column
+    throw new Refused(`${quoted(name)} is neither TIMESTAMP nor DATE`)
+  })
 }
 
-function bound(side: 'start' | 'stop', text: string | null | undefined): bigint | null | BadQuery {
+function bound(side: 'start' | 'stop', text: string | null | undefined): bigint | null {
   if (text === null || text === undefined) return null
   const us = parseInstant(text)
-  if (us === undefined) return { badRequest: `timeRange.${side}: ${quoted(text)} is not a time` }
+  if (us === undefined) throw new Refused(`timeRange.${side}: ${quoted(text)} is not a time`)
   return us === ZERO_TIME_US ? null : us
 }
 
@@ -272,86 +263,67 @@ const COMPARISON = {
   LESS_THAN_OR_EQUAL_TO: '<=',
 } as const satisfies Partial<Record<FilterOperator, string>>
 
-/** The condition of a list of filters, undefined for an empty list; or BadQuery. */
-export function planFilters(view: PoolView, filters: readonly Filter[]): Typed | undefined | BadQuery {
-  const bad = checkSize(filters)
-  if (bad !== undefined) return bad
-  const conditions = planEach(view, filters)
-  return isBadQuery(conditions) ? conditions : allOf(conditions)
+/** The condition of a list of filters, undefined for an empty list. Throws Refused. */
+export function planFilters(view: PoolView, filters: readonly Filter[]): Typed | undefined {
+  checkSize(filters)
+  return allOf(filters.map(filter => planOne(view, filter)))
 }
 
 /** Checks number and depth first, so that the planning may recurse. */
-function checkSize(filters: readonly Filter[]): BadQuery | undefined {
+function checkSize(filters: readonly Filter[]): void {
   let level = filters
   let count = 0
   for (let depth = 1; level.length > 0; depth++) {
     count += level.length
-    if (depth > FILTER_DEPTH_MAX) return { badRequest: `filters nest deeper than ${FILTER_DEPTH_MAX}` }
-    if (count > FILTERS_MAX) return { badRequest: `a query takes at most ${FILTERS_MAX} filters` }
+    if (depth > FILTER_DEPTH_MAX) throw new Refused(`filters nest deeper than ${FILTER_DEPTH_MAX}`)
+    if (count > FILTERS_MAX) throw new Refused(`a query takes at most ${FILTERS_MAX} filters`)
     level = level.flatMap(filter => [...(filter.and ?? []), ...(filter.or ?? [])])
   }
-  return undefined
 }
 
-function planOne(view: PoolView, filter: Filter): Typed | BadQuery {
+function planOne(view: PoolView, filter: Filter): Typed {
   const own = condition(view, filter)
-  if (isBadQuery(own)) return own
-  const and = planEach(view, filter.and ?? [])
-  if (isBadQuery(and)) return and
-  const or = planEach(view, filter.or ?? [])
-  if (isBadQuery(or)) return or
+  const and = (filter.and ?? []).map(each => planOne(view, each))
+  const or = (filter.or ?? []).map(each => planOne(view, each))
   return joined('or', [joined('and', [own, ...and]), ...or])
-}
-
-function planEach(view: PoolView, filters: readonly Filter[]): readonly Typed[] | BadQuery {
-  const conditions: Typed[] = []
-  for (const filter of filters) {
-    const planned = planOne(view, filter)
-    if (isBadQuery(planned)) return planned
-    conditions.push(planned)
-  }
-  return conditions
 }
 
 function joined(op: 'and' | 'or', conditions: readonly [Typed, ...Typed[]]): Typed {
   return conditions.length > 1 ? operation(op, 'boolean', conditions) : conditions[0]
 }
 
-function condition(view: PoolView, filter: Filter): Typed | BadQuery {
+function condition(view: PoolView, filter: Filter): Typed {
   const { operator } = filter
   const column = findColumn(view, filter.column)
-  if ('badRequest' in column) return column
   if (!FILTER_OPERATORS.includes(operator))
-    return { badRequest: `there is no operator ${quoted(String(operator))}` }
+    throw new Refused(`there is no operator ${quoted(String(operator))}`)
   const value = filter.value ?? null
   if (operator === 'IS_NULL' || operator === 'IS_NOT_NULL') {
     if (value !== null && value !== '')
-      return { badRequest: `column ${quoted(column.name)}: ${operator} takes no value` }
+      throw new Refused(`column ${quoted(column.name)}: ${operator} takes no value`)
     const op = operator === 'IS_NULL' ? 'is_null' : 'is_not_null'
     return operation(op, 'boolean', [columnOf(column)])
   }
-  if (value === null) return { badRequest: `column ${quoted(column.name)}: ${operator} needs a value` }
-  if (operator === 'LIKE' || operator === 'NOT_LIKE') return compareLike(column, operator, value)
-  return compare(column, operator, value)
+  if (value === null) throw new Refused(`column ${quoted(column.name)}: ${operator} needs a value`)
+  return partOf(`column ${quoted(column.name)}`, () =>
+    operator === 'LIKE' || operator === 'NOT_LIKE'
+      ? compareLike(column, operator, value)
+      : compare(column, operator, value),
+  )
 }
 
-function compare(column: QueryColumn, operator: keyof typeof COMPARISON, value: string): Typed | BadQuery {
-  const where = `column ${quoted(column.name)}`
+function compare(column: QueryColumn, operator: keyof typeof COMPARISON, value: string): Typed {
   if (column.type === 'JSON' && operator !== 'EQUALS' && operator !== 'NOT_EQUALS')
-    return { badRequest: `${where}: ${operator} is not for JSON columns` }
+    throw new Refused(`${operator} is not for JSON columns`)
   if (column.type === 'JSON' && value.trim() === 'null')
-    return { badRequest: `${where}: JSON null is null, use IS_NULL or IS_NOT_NULL` }
-  const bound = parseValue(column.type, value)
-  if ('badRequest' in bound) return { badRequest: `${where}: ${bound.badRequest}` }
-  return comparison(column, COMPARISON[operator], bound)
+    throw new Refused('JSON null is null, use IS_NULL or IS_NOT_NULL')
+  return comparison(column, COMPARISON[operator], parseValue(column.type, value))
 }
 
-function compareLike(column: QueryColumn, operator: 'LIKE' | 'NOT_LIKE', pattern: string): Typed | BadQuery {
-  const where = `column ${quoted(column.name)}`
-  if (column.type !== 'STRING') return { badRequest: `${where}: ${operator} is for STRING columns` }
-  const bound = parseValue('STRING', pattern)
-  const read = 'badRequest' in bound ? bound : readLike(pattern)
-  if ('badRequest' in read) return { badRequest: `${where}: ${read.badRequest}` }
+function compareLike(column: QueryColumn, operator: 'LIKE' | 'NOT_LIKE', pattern: string): Typed {
+  if (column.type !== 'STRING') throw new Refused(`${operator} is for STRING columns`)
+  parseValue('STRING', pattern)
+  readLike(pattern)
   const like = operation('like', 'boolean', [columnOf(column)], { word: pattern })
   return operator === 'LIKE' ? like : operation('not', 'boolean', [like])
 }

@@ -20,14 +20,13 @@ import type {
   SqlTable,
   Subquery,
 } from '../expression/ast.ts'
-import { Checker, type Names, refusable } from '../expression/check.ts'
+import { Checker, type Names } from '../expression/check.ts'
 import type { CallChecker } from '../expression/check-call.ts'
 import { unify } from '../expression/kinds.ts'
 import type { PoolView } from '../expression/operand.ts'
 import { allOf, type Order, type Select, type Source } from '../expression/select.ts'
-import { Refused } from '../expression/tree-node.ts'
 import { castTo, operation, type Typed } from '../expression/typed.ts'
-import type { BadQuery } from '../expression/values.ts'
+import { Refused } from '../expression/values.ts'
 import type { CommonTable } from '../plan/plan.ts'
 import {
   joinScope,
@@ -76,12 +75,9 @@ export interface CheckedStatement {
   readonly conditions: readonly (Typed | undefined)[]
 }
 
-/** The statement with all names resolved and all types known, or BadQuery. */
-export function checkStatement(
-  statement: SqlStatement,
-  options: StatementOptions,
-): CheckedStatement | BadQuery {
-  return refusable(() => new StatementChecker(statement, options).check())
+/** The statement with all names resolved and all types known. Throws Refused. */
+export function checkStatement(statement: SqlStatement, options: StatementOptions): CheckedStatement {
+  return new StatementChecker(statement, options).check()
 }
 
 /** A checked query: its outputs are named c1, c2 and so on in its select. */

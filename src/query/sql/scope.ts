@@ -6,8 +6,8 @@
 import { type ColumnType, PAYLOAD, RECEIVED_AT } from '../../format/schema.ts'
 import { unify } from '../expression/kinds.ts'
 import { type PoolView, queryColumns, quoted } from '../expression/operand.ts'
-import { Refused } from '../expression/tree-node.ts'
 import { columnOf, operation, type Typed, typeOfKind } from '../expression/typed.ts'
+import { Refused } from '../expression/values.ts'
 
 /** A column that a SELECT reads or answers. */
 export interface NamedColumn {

@@ -5,8 +5,8 @@ import { STATEMENT_COLUMNS_MAX } from '../../util/limits.ts'
 import type { Expression, SqlItem, SqlQuery, SqlSelect } from '../expression/ast.ts'
 import { functionOf } from '../expression/functions.ts'
 import { quoted } from '../expression/operand.ts'
-import { Refused } from '../expression/tree-node.ts'
 import type { Typed } from '../expression/typed.ts'
+import { Refused } from '../expression/values.ts'
 import { type NamedColumn, type NameScope, resolveColumn, starColumns } from './scope.ts'
 
 type ColumnReference = Extract<Expression, { kind: 'column' }>

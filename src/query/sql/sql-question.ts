@@ -5,7 +5,6 @@ import { STATEMENT_ROWS_MAX } from '../../util/limits.ts'
 import type { SqlStatement } from '../expression/ast.ts'
 import type { PoolView } from '../expression/operand.ts'
 import type { Typed } from '../expression/typed.ts'
-import type { BadQuery } from '../expression/values.ts'
 import type { PlanContext } from '../plan/plan-context.ts'
 import { EVERY_SEGMENT, type Pruning, tenantOfCondition, timeOfCondition } from '../plan/prune-segments.ts'
 import type { PrintedRows } from '../plan/query-task.ts'
@@ -46,10 +45,9 @@ function planSql(
   { statement, poolOf, dialect }: SqlQuestion,
   { nowMs }: PlanContext,
   others: readonly PoolView[] = [],
-): PlannedQuestion<SqlAnswer> | BadQuery {
+): PlannedQuestion<SqlAnswer> {
   const views = [view, ...others]
   const checked = checkStatement(statement, { views, poolOf, nowMs, dialect })
-  if ('badRequest' in checked) return checked
   const { select, commons, conditions } = checked
   const [own, ...more] = views.map((each, index) => pruningOf(each, conditions[index]))
   const columns = checked.columns.map(({ name, value, isNullable }) => ({
