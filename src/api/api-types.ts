@@ -73,7 +73,7 @@ export interface IngestTarget {
   /** The schema and the pause of the pool. One object per pool, which changes. */
   readonly pool: IngestPool
   readonly basicAuth: BasicAuth | null
-  /** False: every event is its own record, so a DELETE names none. */
+  /** False where every event is its own record, so that a DELETE names none. */
   readonly hasKey: boolean
   /** Gives each request its received-at. One object per pool. */
   readonly received: RisingClock
@@ -257,8 +257,8 @@ export interface Api {
   readonly port: number
   stats(): ApiStats
   /**
-   * Answers the requests in flight, stops listening, closes every connection. False: the deadline
-   * passed first.
+   * Answers the requests in flight, stops listening, closes every connection. Resolves with false
+   * where the deadline passed first.
    */
   stop(deadlineMs: number): Promise<boolean>
 }

@@ -73,7 +73,7 @@ export class Router {
     this.#patterns.push({ parts, route })
   }
 
-  /** Passes the request to its handler. False: the table has no such path. */
+  /** Passes the request to its handler. Returns false where the table has no such path. */
   run(head: RequestHead, responder: Responder): boolean {
     const exact = this.#exact.get(head.path)
     if (exact !== undefined) {

@@ -169,7 +169,7 @@ function refuseHead(head: RequestHead, responder: Responder, refusal: Refusal): 
   answerEarly(responder, problemReply(refusal), declaredBytesOf(head))
 }
 
-/** Waits until no request is open. False: the deadline passed first. */
+/** Waits until no request is open. Resolves with false where the deadline passed first. */
 function answerOpen(connections: Connections, deadlineMs: number): Promise<boolean> {
   connections.stopping = true
   if (connections.open === 0) return Promise.resolve(true)

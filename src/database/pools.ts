@@ -260,8 +260,8 @@ export class Pools {
   }
 
   /**
-   * Flushes as much as it can in `msMax` and ends the segment thread. False: some rows are only in
-   * the log.
+   * Flushes as much as it can in `msMax` and ends the segment thread. Resolves with false where
+   * some rows are only in the log.
    */
   async stop(msMax: number): Promise<boolean> {
     this.scrub.stop()

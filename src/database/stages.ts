@@ -130,7 +130,7 @@ export function rebuildPoolsOf(catalog: Pick<Catalog, 'pools' | 'schema'>) {
   })
 }
 
-/** Flushed sequence by pool number, as the log is read by it; -1: deleted. */
+/** Flushed sequence by pool number, as the log is read by it; -1 for a deleted pool. */
 export function flushedSequences(
   catalog: Pick<Catalog, 'pools' | 'tombstones'>,
   states: readonly { readonly pool: number; readonly flushedSequence: number }[],

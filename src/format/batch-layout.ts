@@ -50,7 +50,10 @@ export function kindOf(type: ColumnType): Kind {
   return KIND[COLUMN_TYPE[type].kind]
 }
 
-/** Bytes of a value of a column type, in a batch and in Arrow. 0: bits or variable width. */
+/**
+ * Bytes of a value of a column type, in a batch and in Arrow. It is 0 for bits and for a variable
+ * width.
+ */
 export function valueBytes(type: ColumnType): number {
   return WIDTH_OF_KIND[kindOf(type)]
 }

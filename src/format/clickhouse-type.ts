@@ -91,7 +91,7 @@ function partsOf(text: string): { readonly name: string; readonly parameters?: s
   return { name: text.slice(0, open).trim(), parameters: text.slice(open + 1, -1).trim() }
 }
 
-/** Any type but JSON, Nullable or not. */
+/** The type inside of LowCardinality: any but JSON, Nullable or not. */
 function lowCardinality(parameters: string): MappedType | undefined {
   const inner = /^LowCardinality\b/.test(parameters) ? undefined : mapClickHouseType(parameters)
   return inner === undefined || inner.type === 'JSON' ? undefined : inner

@@ -34,7 +34,7 @@ export interface DeleteFile extends DeletesHeader {
 }
 
 /**
- * The file's bytes: the keys of `run` whose row is -1.
+ * The file's bytes: the keys of `run` whose row is below 0, which were deleted (key-run.ts).
  * @param sequences of those keys, in order
  */
 export function writeDeleteFile(header: DeletesHeader, run: KeyRun, sequences: Float64Array): Uint8Array {

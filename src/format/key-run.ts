@@ -25,12 +25,12 @@ export function afterDelete(row: number): number {
   return -2 - row
 }
 
-/** The row that a word of `RunView.rows` names; -1: the key is deleted. */
+/** The row that a word of `RunView.rows` names; -1 where the key is deleted. */
 export function rowOfWord(word: number): number {
   return word < -1 ? afterDelete(word) : word
 }
 
-/** One key of a run; row -1: the key is deleted. */
+/** One key of a run; row -1 where the key is deleted. */
 export interface RunKey {
   readonly key: Uint8Array
   readonly row: number
@@ -100,7 +100,7 @@ export class KeyRunWriter {
     this.#view = viewParts(this.#run)
   }
 
-  /** Appends a key with its row; -1: the key is deleted. */
+  /** Appends a key with its row; -1 where the key is deleted. */
   add(key: Uint8Array, row: number): void {
     this.#view.bytes.set(key, this.#end)
     this.#append(key.length, row)

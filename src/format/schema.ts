@@ -101,9 +101,9 @@ export interface PoolSchema {
   /** From 1. */
   readonly version: number
   readonly columns: readonly SchemaColumn[]
-  /** Index of the primary timestamp in `columns`, -1: `_service_received_at`. */
+  /** Index of the primary timestamp in `columns`; -1 for `_service_received_at`. */
   readonly timestamp: number
-  /** Index of the tenant column, -1: none. */
+  /** Index of the tenant column; -1 where there is none. */
   readonly tenant: number
   /** Null where every event is its own record. */
   readonly key: SchemaKey | null

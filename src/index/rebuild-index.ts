@@ -67,7 +67,8 @@ export interface RebuildOptions {
   readonly kernel: KernelChoice
   readonly loggedSequences: LoggedSequences
   /**
-   * Called after each segment: rows and deletes done, of those of all pools, and the present pool.
+   * Called after each segment: it has read `done` of the `of` rows and deletes, and reads `pool`
+   * now.
    */
   readonly onProgress: (done: number, of: number, pool: number) => void
 }

@@ -150,7 +150,10 @@ async function rewriteAll(
   crashPoint('job.succeeded')
 }
 
-/** Ends a job that was cancelled when it was so far, or whose pool is gone. False: it goes on. */
+/**
+ * Ends a job that was cancelled when it was so far, or whose pool is gone. Resolves with false
+ * where it goes on.
+ */
 async function endsHere(
   { id, poolId }: RewriteJob,
   progress: number,

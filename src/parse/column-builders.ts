@@ -38,7 +38,7 @@ export class Column {
   words: Int32Array
   /** f32 (already rounded) and f64. */
   doubles: Float64Array
-  /** binary: the rows' bytes. */
+  /** The bytes of the rows, in a binary column. */
   bytes: Uint8Array<ArrayBuffer>
   #rowsMax = ROWS_AT_FIRST
 
@@ -110,7 +110,7 @@ export class Column {
     this.valid[row] = 1
   }
 
-  /** binary: bytes [from, to) of `source`. */
+  /** Sets the value of a binary column to the bytes [from, to) of `source`. */
   setBytes(row: number, source: Uint8Array, from: number, to: number): void {
     const length = to - from
     const at = this.beginBytes(row, length)

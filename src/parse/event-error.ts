@@ -106,7 +106,7 @@ export function describeGrammar(word: number, at: number, where = ''): string {
 
 /** Where a document broke, as far as the kernel knows. */
 export interface BrokenAt {
-  /** Index of the event; -1: outside of all. */
+  /** Index of the event; -1 outside of all. */
   readonly event: number
   readonly word: number
   readonly byte: number

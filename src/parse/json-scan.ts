@@ -49,9 +49,9 @@ export class JsonScan {
   depth = 0
   /** The reason why the scan stopped, one of DOCUMENT. */
   document: number = DOCUMENT.ok
-  /** Where it stopped; -1: not known. */
+  /** Where it stopped, or -1 where that is not known. */
   stoppedAt = -1
-  /** What JSON would have had there, one of EXPECTED. */
+  /** The token that JSON requires where the scan stopped, one of EXPECTED. */
   expected: number = EXPECTED.nothing
   /** The kind of the last value, one of FOUND. */
   found: number = FOUND.nothing

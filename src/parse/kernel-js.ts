@@ -71,7 +71,7 @@ class JsKernel implements Kernel {
   #receivedAtUs = 0
   #bits = -1
   #events = 0
-  /** The element of the array in which the scan stands; -1: outside of all. */
+  /** The element of the array in which the scan stands; -1 outside of all. */
   #element = -1
 
   constructor(schema: PoolSchema, kind: RequestKind, allocate: Allocate) {
@@ -164,7 +164,7 @@ class JsKernel implements Kernel {
     }
   }
 
-  /** Parses one event into a row or an error. False: it refuses the document. */
+  /** Parses one event into a row or an error. Returns false where it refuses the document. */
   #parseElement(index: number): boolean {
     const scan = this.#scan
     this.#element = index

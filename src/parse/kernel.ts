@@ -24,9 +24,9 @@ export const REQUEST = {
   /** Received-at, whole microseconds since 1970 UTC. */
   receivedAtUs: 3,
   /**
-   * Byte offset in the slab of a bitmap with one bit for each event, least significant first; -1:
-   * none. Only events whose bit is set are parsed. The others give no row and no error. Recovery
-   * uses it.
+   * Byte offset in the slab of a bitmap with one bit for each event, least significant first. It
+   * is -1 where there is none. Only events whose bit is set are parsed. The others give no row and
+   * no error. Recovery uses it.
    */
   bits: 4,
 } as const

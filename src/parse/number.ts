@@ -78,7 +78,7 @@ const EXPONENT_MAX = 1e8
 
 /** The places of a number literal's digits, and its exponent. */
 interface Digits {
-  /** The first digit that is not zero; -1: there is none. */
+  /** The first digit that is not zero; -1 where there is none. */
   readonly first: number
   /** The last digit that is not zero. */
   readonly last: number

@@ -40,7 +40,10 @@ export class EventScan {
     this.#key = new Uint8Array(ESCAPE_BYTES_MAX * paths.keyBytesMax)
   }
 
-  /** Walks the event whose brace is at the scan's position. False: it refuses the document. */
+  /**
+   * Walks the event whose brace is at the scan's position. Returns false where it refuses the
+   * document.
+   */
   walk(): boolean {
     this.found.fill(FOUND.nothing)
     return this.#object(this.#paths.root)

@@ -13,7 +13,7 @@ import { type LimitedPool, type ParseTexts, planFor } from './plan/policy.ts'
 import type { Statement } from './plan/statement.ts'
 import { type Filter, type FilterOperator, planWhere } from './plan/where.ts'
 
-/** The rows and columns to read. Absent: all of them. */
+/** The rows and columns to read. Absent for all of them. */
 export interface Selection {
   readonly columns?: readonly string[]
   /** A list of filters as the API takes them, as JSON text. */

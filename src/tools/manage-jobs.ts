@@ -19,11 +19,13 @@ export type JobsRequest = ListRequest | CancelRequest
 /** Asks for the newest jobs that match, at most JOBS_LISTED_MAX. */
 export interface ListRequest {
   readonly action: 'list'
-  /** Id or unique name; the id of a deleted pool that still has jobs. "": all. */
+  /**
+   * Id or unique name; the id of a deleted pool that still has jobs. An empty text asks for all.
+   */
   readonly pool: string
-  /** Empty: all. */
+  /** An empty list stands for all. */
   readonly status: readonly JobStatus[]
-  /** Ids of jobs, at most JOBS_LISTED_MAX. Empty: all. */
+  /** Ids of jobs, at most JOBS_LISTED_MAX. An empty list asks for all. */
   readonly jobs: readonly string[]
   /** `before` of the page that comes after this one; "" for the newest. */
   readonly before: string
@@ -105,7 +107,7 @@ function isListOfTexts(given: unknown): given is readonly string[] {
   return Array.isArray(given) && given.every(one => typeof one === 'string')
 }
 
-/** A running server leaves its folder to no `weir inspect`. */
+/** Where pools are listed: `weir inspect` cannot open the folder of a running server. */
 const LISTS = 'the GraphQL query dataPools lists them, weir inspect where no server runs'
 
 /** What the list is made of. */

@@ -73,7 +73,7 @@ export interface ApplicationsRequest {
   /** Id or unique name; the unique name of a new one. "" for none. */
   readonly application: string
   readonly description: string
-  /** Empty: all. */
+  /** An empty list stands for all. */
   readonly scopes: readonly Scope[]
   /** Undefined for the default propeller. */
   readonly propeller: Propeller | undefined

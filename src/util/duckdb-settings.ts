@@ -18,7 +18,10 @@ interface Settings {
   readonly spillFolder: string
   /** Settings of this kind of instance, as in `threads = 1`. */
   readonly more?: readonly string[]
-  /** The only files or folders that statements may use. Absent: statements are Weir's alone. */
+  /**
+   * The only files or folders that statements may use. Where it is absent, statements are Weir's
+   * alone.
+   */
   readonly allowed?: {
     readonly by: 'allowed_directories' | 'allowed_paths'
     readonly names: readonly string[]

@@ -56,7 +56,7 @@ export class FairQueue<T> {
     return undefined
   }
 
-  /** Removes an item that no longer waits. False: it was not there. */
+  /** Removes an item that no longer waits. Returns false where it was not there. */
   remove(key: string, item: T): boolean {
     const lane = this.#lanes.get(key)
     const at = lane?.indexOf(item) ?? -1

@@ -38,7 +38,7 @@ interface ProcessOptions {
   readonly heapMiB: number
   /**
    * Bytes of private writable memory that the system gives the process (RLIMIT_DATA): heaps, mapped
-   * memory and whole stacks. Beyond it an allocation fails in the process. Absent: no limit.
+   * memory and whole stacks. Beyond it an allocation fails in the process. Absent for no limit.
    */
   readonly dataBytesMax?: number
   /** Default: workers/<name>.js. */

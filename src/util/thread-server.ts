@@ -40,8 +40,8 @@ export type Handlers<Calls> = {
 
 interface ServeOptions {
   /**
-   * False: the error is a bug, or leaves the thread's state unknown, and the thread ends with it.
-   * Default: always true.
+   * Returns false where the error is a bug, or leaves the thread's state unknown, and the thread
+   * ends with it. Default: always true.
    */
   readonly mayAnswer?: (error: unknown, call: string) => boolean
   /** Called right after an answer is posted. */

@@ -178,7 +178,7 @@ export class Budget {
     return count * fields
   }
 
-  /** True if so much was resolved since the last true that the next list must wait for its turn. */
+  /** True if the next list must wait: many values were resolved since it was last true. */
   isTurnDue(): boolean {
     if (this.#valuesInTurn < GRAPHQL_UNCUT_VALUES) return false
     this.#valuesInTurn = 0

@@ -44,8 +44,8 @@ export class MainThreadShare {
   }
 
   /**
-   * Waits for a request's first slice; leave() ends the request. False: the application, or all
-   * together, have too many requests under way.
+   * Waits for a request's first slice; leave() ends the request. Resolves with false where the
+   * application, or all together, have too many requests under way.
    */
   async enter(application: string): Promise<boolean> {
     const own = this.#underWay.get(application) ?? 0

@@ -37,7 +37,7 @@ export const READ_STATISTICS: Rule = [
   'metric:query',
 ]
 export const MANAGE_POLICIES: Rule = ['manage Data Pool Access Policies', 'admin']
-/** Of one application. Terraform reads them with every application. */
+/** The policies of one application. Terraform reads them with every application. */
 export const READ_ASSIGNED_POLICIES: Rule = ['read Data Pool Access Policies', 'application:admin', 'admin']
 export const MANAGE_JOBS: Rule = ['manage jobs', 'admin']
 export const MANAGE_APPLICATIONS: Rule = ['manage Applications', 'application:admin']

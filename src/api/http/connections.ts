@@ -55,7 +55,10 @@ export class Sockets {
     this.max = max
   }
 
-  /** Counts a new connection. False: close it. leave() is called for it in both cases. */
+  /**
+   * Counts a new connection. Returns false where the caller must close it. leave() is called for it
+   * in both cases.
+   */
   enter(): boolean {
     this.open += 1
     if (this.open <= this.max) return true

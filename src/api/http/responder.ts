@@ -85,8 +85,8 @@ export abstract class Responder {
   abstract sendAndDrain(reply: Reply): void
 
   /**
-   * Begins an answer in chunks to a connected client. True: the method is HEAD and the answer is
-   * complete.
+   * Begins an answer in chunks to a connected client. Returns true where the method is HEAD and the
+   * answer is complete.
    */
   abstract beginChunks(status: number, headers: Reply['headers']): boolean
 
@@ -94,8 +94,8 @@ export abstract class Responder {
   abstract get chunkBytesMax(): number
 
   /**
-   * Writes one chunk. False: the socket took a part of it. The rest waits in memory, and
-   * `onWritable` is called when the socket has room.
+   * Writes one chunk. Returns false where the socket took a part of it. The rest waits in memory,
+   * and `onWritable` is called when the socket has room.
    */
   abstract writeChunk(bytes: Uint8Array): boolean
 

@@ -66,7 +66,7 @@ interface Waiter {
   readonly end: (result: Leave | Reply) => void
 }
 
-/** Closes an idle stream, of those that `isWanted` tells. False: there is none. */
+/** Closes an idle stream, of those that `isWanted` tells. Returns false where there is none. */
 type CloseIdle = (isWanted: (answer: StreamAnswer) => boolean, nowMs: number) => boolean
 
 export class StreamSlots {

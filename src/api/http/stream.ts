@@ -202,7 +202,7 @@ export class StreamAhead {
 
   /**
    * Takes a chunk. Resolves when there is room for another chunk and the memory of this one is not
-   * used any more. False: the client has disconnected.
+   * used any more. Resolves with false where the client has disconnected.
    */
   async take(chunk: Uint8Array): Promise<boolean> {
     this.#chunks.push(chunk)
@@ -216,7 +216,8 @@ export class StreamAhead {
   }
 
   /**
-   * Resolves when the socket has taken everything and has room. False: the client has disconnected.
+   * Resolves when the socket has taken everything and has room. Resolves with false where the
+   * client has disconnected.
    */
   async flushed(): Promise<boolean> {
     while (this.responder.open && (this.#bytes > 0 || this.fullSinceMs !== undefined)) await this.#changed()

@@ -180,7 +180,7 @@ export class Bodies {
     this.pump()
   }
 
-  /** Gives a waiting request its space. False: no slab is free. */
+  /** Gives a waiting request its space. Returns false where no slab is free. */
   #admitWaiting(line: Line, request: IngestRequest): boolean {
     if (!this.#allocate(request, request.bufferedBytes)) return false
     this.#waiting.delete(request)
@@ -208,8 +208,8 @@ export class Bodies {
   }
 
   /**
-   * Keeps a chunk of a request that has no space. False: there is no room for it, and the request
-   * was refused.
+   * Keeps a chunk of a request that has no space. Returns false where there is no room for it, and
+   * the request was refused.
    */
   #buffer(request: IngestRequest, chunk: Uint8Array): boolean {
     while (this.#waiting.isFull(request, chunk.byteLength)) {

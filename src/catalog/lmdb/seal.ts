@@ -13,7 +13,7 @@ import type { Entry } from '../documents/catalog-types.ts'
 
 /** The secret fields of a document, by the part of its key before the first slash. */
 const SECRET_FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
-  // A digest of a short secret can be guessed from.
+  // Whoever reads the digest of a short secret can guess the secret.
   ['meta', ['givenDigest']],
   ['signing-key', ['secret']],
   ['application', ['secret']],

@@ -47,7 +47,7 @@ inline bool read_key_run(const uint8_t* data, size_t length, KeyRun* run) {
 // Writes a key run into an ArrayBuffer of its own. The keys come in ascending order.
 class KeyRunWriter {
  public:
-  // `buffer` gets the ArrayBuffer. False: there is no memory for it.
+  // `buffer` gets the ArrayBuffer. Returns false where there is no memory for it.
   bool open(napi_env env, size_t count, size_t key_bytes, napi_value* buffer, bool has_versions = false) {
     void* memory = nullptr;
     const size_t bytes = key_run_bytes(count, key_bytes) + (has_versions ? VERSION_BYTES * count : 0);
@@ -63,7 +63,7 @@ class KeyRunWriter {
     return true;
   }
 
-  // Appends a key with its row; -1: the key is deleted.
+  // Appends a key with its row; -1 where the key is deleted.
   void add(const uint8_t* key, size_t length, int32_t row) {
     if (length > 0) std::memcpy(bytes_ + *offset_, key, length);
     *row_++ = row;

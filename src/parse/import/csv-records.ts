@@ -154,7 +154,7 @@ export class CsvRecords {
   }
 
   /**
-   * Ends the last record, which no line break ended. False: there is none.
+   * Ends the last record, which no line break ended. Returns false where there is none.
    * @throws BodyBroken the body ends inside quotes
    */
   last(): boolean {
@@ -172,7 +172,7 @@ export class CsvRecords {
     return this.#endRecord(this.#to)
   }
 
-  /** Drops a byte order mark. False: it may come yet. */
+  /** Drops a byte order mark. Returns false where it may come yet. */
   #skipMark(isEnd: boolean): boolean {
     const first = this.bytes.subarray(0, Math.min(this.#to, BYTE_ORDER_MARK.length))
     const isPart = first.equals(BYTE_ORDER_MARK.subarray(0, first.length))

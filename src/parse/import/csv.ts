@@ -119,7 +119,7 @@ export class CsvReader implements RowReader {
     return this.#used > IMPORT_ROW_BYTES_MAX ? 'row_too_long' : undefined
   }
 
-  /** Writes an object of the properties that have values. False: none has. */
+  /** Writes an object of the properties that have values. Returns false where none has. */
   #writeNodes(shape: RowShape, nodes: readonly ShapeNode[]): boolean {
     this.#row[this.#used++] = OPEN_OBJECT
     const from = this.#used
@@ -136,7 +136,7 @@ export class CsvReader implements RowReader {
     return !isEmpty
   }
 
-  /** Writes a field's value. False: it has none. */
+  /** Writes a field's value. Returns false where it has none. */
   #writeField(field: number, type: ColumnType | undefined): boolean {
     const isEmpty = this.#records.fields[3 * field] === this.#records.fields[3 * field + 1]
     const isQuoted = this.#records.fields[3 * field + 2] !== QUOTES.none

@@ -20,7 +20,7 @@ export const IMPORT_COLUMNS_MAX = 20_000
 export interface ShapeNode {
   /** `"name":` as JSON, in UTF-8. */
   readonly key: Buffer
-  /** The column of the file that gives the value; -1: the node is an object. */
+  /** The column of the file that gives the value; -1 where the node is an object. */
   readonly field: number
   readonly children: readonly ShapeNode[]
 }
@@ -35,7 +35,7 @@ interface ShapeField {
 export interface RowShape {
   readonly fields: readonly ShapeField[]
   readonly nodes: readonly ShapeNode[]
-  /** The field that holds the whole event; -1: the nodes make it. */
+  /** The field that holds the whole event; -1 where the nodes make it. */
   readonly payload: number
 }
 

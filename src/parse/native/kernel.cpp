@@ -127,7 +127,7 @@ ParseStatus Kernel::parse_document(const Request& request, uint32_t* events, boo
   return ParseStatus::ok;
 }
 
-// Parses one event into a row or an error. False: the request is undecided.
+// Parses one event into a row or an error. Returns false where the request is undecided.
 bool Kernel::parse_event(const Request& request, uint32_t event, uint32_t& place, uint32_t depth) {
   bool wanted = request.bits == nullptr || (request.bits[event / 8] >> (event % 8) & 1) != 0;
   uint8_t first = *document_.at(place);

@@ -18,8 +18,8 @@ uint8_t* write_key_boolean(uint8_t* out, bool value);
 // Returns nullptr where a long string needs SHA-256 and this process has none.
 uint8_t* write_key_string(uint8_t* out, const uint8_t* data, size_t bytes);
 
-// Writes row `row` of `into` from the schema's columns at the same row. False: a long string needs
-// SHA-256 and this process has none.
+// Writes row `row` of `into` from the schema's columns at the same row. Returns false where a long
+// string needs SHA-256 and this process has none.
 bool set_key(const PoolSchema& schema, const std::vector<Builder>& columns, int64_t received_at_micros, Builder& into,
              uint32_t row);
 

@@ -47,7 +47,7 @@ static void put(uint8_t* out, size_t at, const void* from, size_t bytes) {
   std::memset(out + at + bytes, 0, align8(at + bytes) - at - bytes);
 }
 
-// All rows valid but the null ones; bits behind the last row are 0.
+// Marks all rows as valid but the null ones. The bits behind the last row are 0.
 static void put_validity(uint8_t* out, uint32_t rows, const Buffer<uint32_t>& nulls) {
   size_t bytes = (rows + size_t{7}) / 8;
   std::memset(out, 0xff, bytes);

@@ -25,7 +25,7 @@ static int32_t days_of(unsigned year, unsigned month, unsigned day) {
   return static_cast<int32_t>(365 * y + y / 4 - century + century / 4 + (153 * m + 2) / 5 + day - 1) - 719468;
 }
 
-// The first ten bytes. False: no such day.
+// The first ten bytes. Returns false where there is no such day.
 static bool date_at(const char* text, int32_t* days) {
   static const uint8_t month_days[] = {0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
   unsigned century = two(text), year_low = two(text + 2), month = two(text + 5), day = two(text + 8);
@@ -40,8 +40,8 @@ static bool date_at(const char* text, int32_t* days) {
 
 bool parse_date(const char* text, size_t bytes, int32_t* days) { return bytes == 10 && date_at(text, days); }
 
-// Reads `.digits` or `,digits` at `at`, if there is one, to µs; further digits are cut. False: no
-// digit.
+// Reads `.digits` or `,digits` at `at`, if there is one, to µs; further digits are cut. Returns
+// false where no digit follows.
 static bool fraction_at(const char*& at, const char* end, int64_t* micros) {
   *micros = 0;
   if (at == end || (*at != '.' && *at != ',')) return true;

@@ -18,7 +18,7 @@ class Walk {
   explicit Walk(const Paths& paths) : paths_(paths), slots_(paths.size()) {}
 
   // Fills the slots from the object at `place` and moves `place` behind it. `depth` containers are
-  // open around it. False: it is not JSON, or it may not be.
+  // open around it. Returns false where it is not JSON, or it may not be.
   bool event(const Document& document, uint32_t& place, uint32_t depth);
 
   // The value of a column in the last event; null where there is none.
@@ -41,8 +41,8 @@ class Walk {
   Buffer<uint8_t> key_;
 };
 
-// Moves `place` behind the value that begins there. `depth` containers are open around it. False:
-// it is not JSON, or it may not be.
+// Moves `place` behind the value that begins there. `depth` containers are open around it. Returns
+// false where it is not JSON, or it may not be.
 bool skip_value(const Document& document, uint32_t& place, uint32_t depth);
 
 }  // namespace weir

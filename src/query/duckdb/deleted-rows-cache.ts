@@ -41,8 +41,9 @@ export class DeletedRowsCache<Form> {
   }
 
   /**
-   * Adds a state that `find` did not find. False: a newer one is there, because the query reads an
-   * older manifest. The form then serves that query alone. Nothing is dropped for want of room.
+   * Adds a state that `find` did not find. Returns false where a newer one is there, because the
+   * query reads an older manifest. The form then serves that query alone. Nothing is dropped for
+   * want of room.
    */
   add(file: string, deleted: number, form: Form): boolean {
     if ((this.#entries.get(file)?.deleted ?? 0) > deleted) return false

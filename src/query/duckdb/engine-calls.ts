@@ -20,7 +20,7 @@ export interface EngineSettings {
   readonly outputFolder?: string | undefined
   /** `js`: only TypeScript runs, even where the native module was built. */
   readonly kernel?: KernelChoice | undefined
-  /** Names the folder for spilling, which no other process may use. Absent: `query`. */
+  /** Names the folder for spilling, which no other process may use. Its default is `query`. */
   readonly process?: QueryProcessName
   readonly threads: number
   readonly memoryBytes: number
@@ -34,7 +34,7 @@ export interface EngineSettings {
 export interface SentSegment extends Omit<QuerySegment, 'deletionVectors'> {
   /** The number of its deleted rows. */
   readonly deleted: number
-  /** Absent: the process may have them (sent-segments.ts). */
+  /** Absent where the process may have them (sent-segments.ts). */
   readonly deletionVectors?: readonly DeletionVector[]
 }
 
@@ -44,7 +44,10 @@ export interface SentTask extends Omit<QueryTask, 'segments' | 'others'> {
   readonly others?: readonly { readonly schema: PoolSchema; readonly segments: readonly SentSegment[] }[]
 }
 
-/** `missing`: nothing has run, because the process lacks the deletion vectors of these segments. */
+/**
+ * An answer with `missing` means that nothing has run, because the process lacks the deletion
+ * vectors of these segments.
+ */
 export type RunAnswer = QueryDone | { readonly missing: readonly number[] }
 
 /** The calls of the main thread to the query process. A stop interrupts the queries that run. */

@@ -75,7 +75,10 @@ export interface EngineOptions {
   readonly crashAt: string
   /** Every statement waits until the files that it reads are known to be whole (W-8). */
   readonly ensureWhole: EnsureWhole
-  /** The propeller of an application. Absent: all queries have the resources of the largest. */
+  /**
+   * The propeller of an application. Where it is absent, all queries have the resources of the
+   * largest.
+   */
   readonly propellerOf?: (fairKey: string) => Propeller
   /** A query of an application has waited this long for its turn, or in vain. */
   readonly onWaited?: (fairKey: string, ms: number) => void
@@ -381,7 +384,7 @@ class EngineClient implements LazyEngine {
     }
   }
 
-  /** False: it is of a job, or of a command. */
+  /** Returns false for the query of a job or of a command. */
   #isOfApplication({ task }: EngineQuery): boolean {
     return task.isOfJob !== true && this.#options.propellerOf !== undefined
   }

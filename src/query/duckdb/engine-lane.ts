@@ -55,7 +55,9 @@ interface LaneOptions {
   readonly waitMsMax: number
   /** See QUERY_END_MS_MAX. */
   readonly endMsMax: number
-  /** The process ends when it had no query for this long. Absent: it stays. */
+  /**
+   * The process ends when it had no query for this long. Where this is absent, the process stays.
+   */
   readonly idleMs?: number
   /** The task as it runs in this lane. */
   readonly limited: (query: EngineQuery) => QueryTask & { readonly msMax: number }
@@ -158,7 +160,7 @@ export class EngineLane {
     this.#startWaiting()
   }
 
-  /** Ends a query whose client has gone. False: it is not in this lane. */
+  /** Ends a query whose client has gone. Returns false where it is not in this lane. */
   cancel(query: EngineQuery, why: () => Unavailable): boolean {
     const run = this.#runs.get(query)
     if (run === undefined) return this.#giveUp(query, why)
@@ -287,7 +289,7 @@ export class EngineLane {
     this.#options.onWaited(fairKey, monotonicMs() - wait.sinceMs)
   }
 
-  /** Rejects a query that waits. False: it does not wait. */
+  /** Rejects a query that waits. Returns false where it does not wait. */
   #giveUp(query: EngineQuery, why: () => Unavailable): boolean {
     const at = this.#again.indexOf(query)
     if (at >= 0) this.#again.splice(at, 1)

@@ -66,7 +66,7 @@ export class EngineProcess {
   #openedMs = 0
   /** It has run a query. */
   #wasUsed = false
-  /** It ends because it has no work. True: it is needed again meanwhile. */
+  /** Set while it ends because it has no work; isNeeded tells that it is needed again meanwhile. */
   #resting: { isNeeded: boolean } | undefined
   /** Processes that failed without a query, one soon after the other. */
   #failures = 0

@@ -70,7 +70,7 @@ const STOPPED: Readonly<Record<WhyStopped, string>> = {
 interface Running {
   readonly id: number | undefined
   readonly connection: DuckDBConnection
-  /** Undefined: the instance lacks the native function, and tables tell deleted rows. */
+  /** Undefined where the instance lacks the native function; tables tell deleted rows then. */
   readonly sets: DeletedRowSets | undefined
   /** Views of `sets`, which end with the query. */
   readonly views: number[]

@@ -48,7 +48,7 @@ export interface PoolSources {
   /** Segments with deleted rows, and how these are skipped. Undefined if there is none. */
   readonly reduced: { readonly sources: readonly SegmentSource[]; readonly skipping: Skipping } | undefined
   readonly restriction?: Restriction | undefined
-  /** Rows of the only segment. Absent: all rows. */
+  /** Rows of the only segment; absent for all rows. */
   readonly rowRange?: RowRange | undefined
   /** The rows have ROW_NUMBER and SEQUENCE too. */
   readonly hasPositions?: boolean

@@ -23,7 +23,7 @@ export class Penalties {
     return isLater(this.#untilMs.get(fairKey))
   }
 
-  /** Begins a penalty, or begins it again. True: the application had none. */
+  /** Begins a penalty, or begins it again. Returns true where the application had none. */
   add(fairKey: string): boolean {
     const isNew = !this.has(fairKey)
     remember(this.#untilMs, fairKey, this.#msMax)
@@ -31,8 +31,8 @@ export class Penalties {
   }
 
   /**
-   * A long copy was in a crash, and is not run again to find out whether it is the cause. True: for
-   * the second time, which is no accident.
+   * A long copy was in a crash, and is not run again to find out whether it is the cause. Returns
+   * true for the second time, which is no accident.
    */
   suspect(fairKey: string): boolean {
     if (isLater(this.#suspectedMs.get(fairKey))) return true

@@ -38,10 +38,11 @@ export interface Names {
   /** The column, or undefined. Throws Refused if the name stands for several. */
   column(reference: Extract<Expression, { kind: 'column' }>): Typed | undefined
   /**
-   * The value that GROUP BY has for the whole of `expression`. Absent: there can be no GROUP BY.
+   * The value that GROUP BY has for the whole of `expression`. Where it is absent, there can be no
+   * GROUP BY.
    */
   group?(expression: Expression): Typed | undefined
-  /** The value of a subquery. Absent: no subquery may stand here. */
+  /** The value of a subquery. Where it is absent, no subquery may stand here. */
   subquery?(subquery: Subquery, checker: CallChecker): Typed
   /** Called with the number of texts that a call joins. */
   joinTexts?(count: number): void

@@ -77,7 +77,7 @@ function wide(text: string): Typed | undefined {
   return /^-?\d+$/.test(text) ? exact(text) : undefined
 }
 
-/** A number as a whole number; undefined where it is none of at most 126 bits. */
+/** A number as a whole number; undefined where it is not whole or takes more than 126 bits. */
 function exact(text: string, rounding?: Rounding): Typed | undefined {
   const around = wholeAround(text)
   if (around === undefined) return undefined

@@ -18,7 +18,7 @@ export interface QueryColumn {
 
 /** A pool as one reader sees it. */
 export interface PoolView extends PoolSchema {
-  /** The names of the columns that exist for the reader. Absent: all of them. */
+  /** The names of the columns that exist for the reader. Absent for all of them. */
   readonly visible?: ReadonlySet<string>
 }
 

@@ -44,14 +44,17 @@ export type Source =
 /** One SELECT. */
 export interface Select {
   /**
-   * Absent: the rows of the pool that the question is about. A list: the rows of all, whose outputs
-   * have equal names and types.
+   * Absent for the rows of the pool that the question is about. A list stands for the rows of all
+   * its parts, whose outputs have equal names and types.
    */
   readonly from?: Select | Source | readonly Select[]
-  /** Absent: every row. */
+  /** Absent for every row. */
   readonly where?: Typed | undefined
   readonly outputs: readonly Output[]
-  /** Absent: no grouping. With aggregates among the outputs and no grouping there is one row. */
+  /**
+   * Absent where rows are not grouped. With aggregates among the outputs and no grouping there is
+   * one row.
+   */
   readonly groupBy?: readonly Typed[]
   /**
    * Instead of `groupBy`: the rows of several groupings. A value that a grouping lacks is null in

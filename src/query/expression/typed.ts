@@ -35,7 +35,10 @@ export interface Typed {
   readonly filter?: Typed
   /** Of `column`. */
   readonly column?: QueryColumn
-  /** Of `column`: the alias of its table. Absent: the select has one table without an alias. */
+  /**
+   * Of `column`: the alias of its table. Where it is absent, the select has one table without an
+   * alias.
+   */
   readonly table?: string
   /** Of `scalar`, `exists` and `in_select`: the rows that it reads. */
   readonly select?: Select

@@ -38,7 +38,7 @@ interface Series {
 interface AnyAnswer {
   readonly value?: string | null
   readonly labels?: readonly string[]
-  /** Of recordsByUniqueId rows, else cells. */
+  /** Rows in an answer of recordsByUniqueId, cells in any other. */
   readonly values?: PrintedRows | Series['values']
   readonly groups?: readonly (Series & { readonly group: readonly (string | null)[] })[]
   readonly groupBy?: readonly string[]

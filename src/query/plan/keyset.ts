@@ -12,7 +12,7 @@ import { boundValue, operation, type Typed, wholeValue } from '../expression/typ
 /** A value that orders the rows of a list. */
 export interface OrderKey {
   readonly value: Typed
-  /** INTEGER: of any size, such as a sum. */
+  /** INTEGER is a whole number of any size, such as a sum. */
   readonly type: ColumnType | 'INTEGER'
   readonly direction: 'ASC' | 'DESC'
   readonly isNullable: boolean

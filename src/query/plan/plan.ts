@@ -13,14 +13,14 @@ import type { Statement } from './statement.ts'
 export interface VisibleRows {
   /** Names of columns; null where all are visible. */
   readonly columns: readonly string[] | null
-  /** Absent: all rows. */
+  /** Undefined for all rows. */
   readonly where: Typed | undefined
 }
 
 /** A question over one pool, planned for one schema. */
 export interface QueryPlan extends Pruning {
   readonly select: Select
-  /** The rows and columns that `select` reads. Absent: all live rows, all columns. */
+  /** The rows and columns that `select` reads. Absent for all live rows and all columns. */
   readonly visible?: VisibleRows | undefined
   /** Its rows have ROW_NUMBER and SEQUENCE too. The plan then reads one segment at a time. */
   readonly hasPositions?: true

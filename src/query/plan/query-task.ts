@@ -26,7 +26,7 @@ interface ArrowTarget {
   readonly file: string
   /** The types of the statement's columns. */
   readonly types: readonly ColumnType[]
-  /** Makes it a long copy. Absent: it has the time of a query. */
+  /** Makes it a long copy. Without a value the copy has the time of a query. */
   readonly msMax?: number
 }
 
@@ -38,7 +38,7 @@ export interface ParquetTarget {
   /** Stores a text that repeats once a row group. Old readers refuse such files. */
   readonly hasDictionaries: boolean
   readonly rowGroupRows: number
-  /** Makes it a long copy. Absent: it has the time of a query. */
+  /** Makes it a long copy. Without a value the copy has the time of a query. */
   readonly msMax?: number
 }
 
@@ -55,7 +55,7 @@ export interface RowRange {
 }
 
 export interface QueryTask extends PoolRows {
-  /** The task has one segment, and reads these rows of it. Absent: all rows. */
+  /** The task has one segment, and reads these rows of it; absent for all rows. */
   readonly rowRange?: RowRange | undefined
   /** Further pools: `rows_1`, `rows_2` and so on of the statement. */
   readonly others?: readonly PoolRows[]
@@ -64,7 +64,7 @@ export interface QueryTask extends PoolRows {
   readonly copyTo?: CopyTarget
   /** It is work of a job: it brings no penalty, and gets none. */
   readonly isOfJob?: true
-  /** Set by the engine's client. Absent: the largest. */
+  /** Set by the engine's client. Its default is the largest. */
   readonly propeller?: Propeller
   /** Set by the engine's client: the query is interrupted after this. */
   readonly msMax?: number

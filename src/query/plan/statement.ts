@@ -9,7 +9,7 @@ export interface Statement {
   /** `… FROM rows WHERE "amount" > $1 …` */
   readonly sql: string
   readonly bounds: readonly Bound[]
-  /** The rows and columns that `rows` has. Absent: all live rows, all columns. */
+  /** The rows and columns that `rows` has. Absent for all live rows and all columns. */
   readonly restriction?: Restriction
   /** `rows` has ROW_NUMBER and SEQUENCE too (duckdb/live-rows.ts). */
   readonly hasPositions?: true
@@ -17,7 +17,7 @@ export interface Statement {
   readonly otherRestrictions?: readonly (Restriction | undefined)[]
   /** `q1 AS (…), q2 AS (…)`: tables that the SQL names. They may name `rows`. */
   readonly commons?: string
-  /** Absent: it does nothing with texts. */
+  /** Absent where it does nothing with texts. */
   readonly work?: readonly TextWork[]
 }
 

@@ -15,7 +15,7 @@ import { type OwnFilters, type PlannedWhere, planWhere, selectionTexts } from '.
 
 export interface ColumnQuery {
   readonly column: string
-  /** The filters of the metric. Absent: all rows. */
+  /** The filters of the metric; absent for all rows. */
   readonly own?: OwnFilters
 }
 

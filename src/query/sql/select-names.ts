@@ -23,7 +23,7 @@ export class SelectNames {
   /** The columns of `*`: their names alone may be ambiguous. */
   readonly #stars = new Map<Expression, NamedColumn>()
   readonly #found = new Map<string, NamedColumn | undefined>()
-  /** By their values: a column of USING has that of the table whose column it is. */
+  /** By value. A column of USING has the value of the table whose column it is. */
   readonly #numbers = new Map<Typed, number>()
   #subqueries = 0
 

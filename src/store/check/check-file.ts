@@ -17,7 +17,7 @@ export interface FileToCheck {
   readonly file: string
   /** The CRC-32 that it should have. */
   readonly checksum: number
-  /** Undefined: as fast as the disk and the processor allow. */
+  /** Without it the check is as fast as the disk and the processor allow. */
   readonly bytesPerSecond?: number
 }
 

@@ -131,7 +131,7 @@ export class Scrub {
     else if (found === 'whole') checks.setWhole(meta)
   }
 
-  /** Undefined: the file is being removed, or the system refuses for now. */
+  /** Resolves with undefined where the file is being removed, or the system refuses for now. */
   async #check(segment: SegmentPaths, file: FileToCheck): Promise<'whole' | SegmentDamaged | undefined> {
     if (this.#isStopped || !this.#deps.manifest.isLive(segment)) return undefined
     try {

@@ -24,7 +24,7 @@ import type { SegmentDamaged } from '../../util/errors.ts'
 /** A segment to merge; pinned until the compaction commit succeeds or fails. */
 export interface MergeInput {
   readonly meta: SegmentMeta
-  /** Columns of its schema version: the first ones of the task's schema. Absent: all of them. */
+  /** Columns of its schema version: the first ones of the task's schema. Absent for all of them. */
   readonly columns?: number
   /** Rows that are not visible in the manifest that the merge began with. */
   readonly deletionVectors: readonly DeletionVector[]
@@ -79,7 +79,7 @@ export interface MergeTask {
    * Where no row and no delete is left, a segment stays that says so (W-6 of run-compaction.ts).
    */
   readonly leavesSegment: boolean
-  /** Changes of the one input's rows. Absent: the rows stay as they are. */
+  /** Changes of the one input's rows. Where it is absent, the rows stay as they are. */
   readonly changes?: MergeChanges
 }
 

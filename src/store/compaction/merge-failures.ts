@@ -39,8 +39,8 @@ export class MergeFailures {
   }
 
   /**
-   * A segment was found damaged outside of a merge. False: merges left it out already, or the pool
-   * has no such segment.
+   * A segment was found damaged outside of a merge. Returns false where merges left it out already,
+   * or the pool has no such segment.
    */
   leaveOut(pool: number, segment: number): boolean {
     return this.#quarantine(pool, [segment])
@@ -92,7 +92,9 @@ export class MergeFailures {
     this.#retries.delete(pool)
   }
 
-  /** False: every one of them was in quarantine already, or is no segment of the pool. */
+  /**
+   * Returns false where every one of them was in quarantine already, or is no segment of the pool.
+   */
   #quarantine(pool: number, segments: readonly (number | undefined)[]): boolean {
     const ours = new Set(this.#deps.segments(pool).map(({ segment }) => segment))
     const before = this.quarantined(pool)

@@ -48,7 +48,10 @@ const DAY_MS = 86_400_000
 export interface PickInput {
   /** All segments of the manifest, in any order. */
   readonly segments: readonly PoolSegment[]
-  /** Segments that no manifest names any more and that a rebuild would still read. Absent: none. */
+  /**
+   * Segments that no manifest names any more and that a rebuild would still read. Absent where
+   * there are none.
+   */
   readonly obsolete?: readonly ObsoleteSegment[]
   /** True for a segment that no merge may read now: it is replaceable or quarantined. */
   readonly isExcluded: (segment: number) => boolean
@@ -348,7 +351,7 @@ interface SmallWindow {
 interface SmallSegments {
   /** The cheapest window between each two full segments. */
   readonly windows: readonly SmallWindow[]
-  /** By place in the stretch; 1: the segment is in a window that is worth a merge. */
+  /** By place in the stretch: 1 where the segment is in a window that is worth a merge. */
   readonly isSmall: Uint8Array
 }
 
@@ -382,7 +385,7 @@ interface Window {
 
 /**
  * The cheapest window of one kind, the first of equal ones, and the end of the longest window from
- * each place (0: none).
+ * each place (0 where there is none).
  */
 class BestWindow implements Window {
   from = 0

@@ -427,7 +427,10 @@ export class Scheduler {
     return nowMs - longest >= COMPACT_WAIT_MS_MAX || nowMs - sinceMs >= REWRITE_WAIT_MS_MAX
   }
 
-  /** False: there was nothing to merge any more, or the merge failed. Never rejects. */
+  /**
+   * Resolves with false where there was nothing to merge any more, or the merge failed. Never
+   * rejects.
+   */
   async #compact(number: number): Promise<boolean> {
     const pool = this.#deps.pool(number)
     if (pool === undefined) return false

@@ -46,7 +46,7 @@ const FLUSH_ENTRIES = 1_024
 /** Interval at which the memtables are inspected for age, log and memory. */
 export const FLUSH_TICK_MS = 250
 
-/** What a wait for a pool ends with when the pool is deleted. */
+/** The error of those that wait for a pool when it is deleted. */
 export const poolDeleted = () => new Unavailable('pool_deleted', 'the Data Pool was deleted')
 
 /** Time, as the flusher needs it. */

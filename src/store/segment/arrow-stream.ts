@@ -49,7 +49,7 @@ export interface Body {
 /** Makes the bytes before a body; their length is a multiple of 8. */
 export type HeadOf = (schema: PoolSchema, rows: number, body: Body) => Uint8Array
 
-/** One output column. `source` is a column of the batch; -1: received-at or the sequence. */
+/** One output column. `source` is a column of the batch; -1 for received-at or the sequence. */
 interface OutColumn {
   readonly kind: Kind
   readonly place: number

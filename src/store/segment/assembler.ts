@@ -30,8 +30,8 @@ export interface Deduplicated {
 }
 
 /**
- * Byte offsets in the IPC stream; -1: no such buffer. Received-at, sequence, then PLACE_WORDS for
- * each batch column.
+ * Byte offsets in the IPC stream; -1 where there is no such buffer. Received-at, sequence, then
+ * PLACE_WORDS for each batch column.
  */
 export type Places = Float64Array
 export const PLACES_FIRST_COLUMN = 2
@@ -55,8 +55,8 @@ export interface Assembler {
   /**
    * @param keyed the pool has a key
    * @param columns columns of a batch of posts, payload and key included
-   * @param version the place of the version column in a batch of posts; -1, the default: there is
-   *   none
+   * @param version the place of the version column in a batch of posts; by default -1, where
+   *   there is none
    */
   deduplicate(
     entries: readonly MemtableEntry[],
@@ -111,7 +111,7 @@ export function tryAssemblerNative(kernel?: KernelChoice): Assembler | undefined
   }
 }
 
-/** Batches, requests and kinds (1: deletes), as native/assembler.h reads them. */
+/** Batches, requests and kinds (1 for deletes), as native/assembler.h reads them. */
 export function nativeEntries(entries: readonly MemtableEntry[]): NativeEntries {
   return [
     entries.map(entry => new Uint8Array(entry.batch)),

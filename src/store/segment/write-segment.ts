@@ -108,7 +108,7 @@ export class FlushWriter {
   }
 }
 
-/** The place of the version column in a batch of posts; -1: there is none. */
+/** The place of the version column in a batch of posts; -1 where there is none. */
 function versionColumn({ key }: PoolSchema): number {
   return key === null || key.version < 0 ? -1 : FIRST_SCHEMA_COLUMN + key.version
 }

@@ -22,7 +22,8 @@ struct Key {
   double sequence;
 };
 
-// Below 0, 0, above 0. A key is before the longer keys that begin with it.
+// Returns a number below 0, 0 or above 0, as memcmp does. A key is before the longer keys that
+// begin with it.
 int compare_keys(const KeyItem& a, const KeyItem& b, const std::vector<Key>& keys) {
   if (a.high != b.high) return a.high < b.high ? -1 : 1;
   if (a.low != b.low) return a.low < b.low ? -1 : 1;
@@ -170,7 +171,7 @@ Value value_at(const Column& column, uint32_t row) {
   return value;
 }
 
-// False: the column has no versions.
+// Returns false where the column has no versions.
 bool write_version(const Column& column, uint32_t row, uint8_t* out) {
   switch (column.kind) {
     case I8: return weir::write_key_int64(out, value_at<int8_t>(column, row)), true;
@@ -183,7 +184,7 @@ bool write_version(const Column& column, uint32_t row, uint8_t* out) {
   }
 }
 
-// False: batches of posts have no such column, or it has no versions.
+// Returns false where batches of posts have no such column, or it has no versions.
 bool read_versions(const std::vector<Entry>& entries, size_t rows, int32_t column_index, Ranks& ranks) {
   ranks.versions.resize(VERSION_BYTES * rows);
   uint8_t* out = ranks.versions.data();

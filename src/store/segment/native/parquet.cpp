@@ -57,7 +57,7 @@ bool find_pieces(const Source& source, size_t rows, Column& column) {
   return is_good && row == rows;
 }
 
-// Words of a column: type, flags, places of validity, offsets and data (-1: none).
+// Words of a column: type, flags, places of validity, offsets and data (-1 where there is none).
 bool read_column(const double* words, size_t rows, const Array<uint8_t>& stream, const Source& source, Column& column) {
   if (!(words[0] >= BOOLEAN && words[0] <= JSON && words[1] >= 0 && words[1] < 8)) return false;
   column.type = static_cast<Type>(words[0]);

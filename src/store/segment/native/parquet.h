@@ -49,7 +49,8 @@ struct Piece {
   int32_t begin;        // the column's offset there
 };
 
-// One column of the stream, in Arrow's layout. A null row has no bytes, or zero.
+// One column of the stream, in Arrow's layout. A null row has no bytes where the width varies, else
+// zeros.
 struct Column {
   Type type;
   int flags;

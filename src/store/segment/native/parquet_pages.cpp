@@ -114,7 +114,7 @@ uint8_t* put_varint(uint8_t* to, uint64_t value) {
   return to;
 }
 
-// Eight values of `width` bits, at most 16 each, as `width` bytes. Writes 16 bytes.
+// Packs eight values of `width` bits, at most 16, into `width` bytes. It overwrites 16 bytes.
 uint8_t* put_eight(uint8_t* to, const uint16_t* values, unsigned width) {
   unsigned __int128 bits = 0;
   for (unsigned i = 0; i < 8; i++) bits |= static_cast<unsigned __int128>(values[i]) << (i * width);
