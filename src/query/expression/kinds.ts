@@ -77,7 +77,10 @@ function wide(text: string): Typed | undefined {
   return /^-?\d+$/.test(text) ? exact(text) : undefined
 }
 
-/** A number as a whole number; undefined where it is not whole or takes more than 126 bits. */
+/**
+ * The whole number of at most 126 bits that a text is. Any other number gives undefined without
+ * `rounding`, BEYOND where that is `never`, and the rounded number otherwise.
+ */
 function exact(text: string, rounding?: Rounding): Typed | undefined {
   const around = wholeAround(text)
   if (around === undefined) return undefined
