@@ -9,8 +9,8 @@ import type { DuckDBConnection, DuckDBInstance, DuckDBPreparedStatement } from '
 import { isOutOfMemory } from '../../util/duckdb-errors.ts'
 import { Unavailable } from '../../util/errors.ts'
 import type { Expression, SqlStatement } from '../expression/ast.ts'
-import { readStatement } from '../expression/read-statement.ts'
-import { readTree } from '../expression/read-tree.ts'
+import { StatementReader } from '../expression/read-statement.ts'
+import { ExpressionReader } from '../expression/read-tree.ts'
 import { type SqlForm, sqlTextProblem } from '../expression/text-problem.ts'
 import { isNode } from '../expression/tree-node.ts'
 import { type BadQuery, refusable } from '../expression/values.ts'
@@ -56,12 +56,12 @@ export class SqlParser {
 
   /** The tree of one expression, or BadQuery. Rejects with Unavailable if there is no memory. */
   parse(text: string): Promise<Expression | BadQuery> {
-    return this.#inTurn(() => this.#parse(text, 'expression', `${BEFORE}${text}${AFTER}`, readTree))
+    return this.#inTurn(() => this.#parse(text, 'expression', `${BEFORE}${text}${AFTER}`, ExpressionReader))
   }
 
   /** The tree of one SELECT, or BadQuery. Rejects with Unavailable if there is no memory. */
   parseStatement(text: string): Promise<SqlStatement | BadQuery> {
-    return this.#inTurn(() => this.#parse(text, 'statement', text, readStatement))
+    return this.#inTurn(() => this.#parse(text, 'statement', text, StatementReader))
   }
 
   #inTurn<T>(parse: () => Promise<T>): Promise<T> {
@@ -79,14 +79,14 @@ export class SqlParser {
     text: string,
     form: SqlForm,
     sql: string,
-    read: (json: unknown, sql: string) => Tree,
+    Reader: new (sql: string) => { statement(json: unknown): Tree },
   ): Promise<Tree | BadQuery> {
     const problem = sqlTextProblem(text, form)
     if (problem !== undefined) return { badRequest: problem }
     const answer = await this.#serialize(sql)
     if (typeof answer !== 'string') return answer
     const json = readAnswer(answer)
-    if (isNode(json) && json['error'] !== true) return refusable(() => read(json, sql))
+    if (isNode(json) && json['error'] !== true) return refusable(() => new Reader(sql).statement(json))
     if (form === 'expression' && isAtOwnEnd(json, sql)) return { badRequest: 'syntax error at end of input' }
     return { badRequest: `${syntaxError(json, form)}${this.#hint(json, sql)}` }
   }

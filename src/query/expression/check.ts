@@ -153,7 +153,7 @@ export class Checker implements CallChecker {
         return this.#like(expression)
       case 'isNull': {
         const op = expression.isNegated ? 'is_not_null' : 'is_null'
-        return operation(op, 'boolean', [this.#value(expression.operand)])
+        return operation(op, 'boolean', [this.value(expression.operand)])
       }
       case 'case':
         return this.#case(expression)
@@ -181,7 +181,7 @@ export class Checker implements CallChecker {
     expressions: readonly Expression[],
     rounding: readonly (Rounding | undefined)[] = [],
   ): readonly Typed[] {
-    const typed = expressions.map(each => (isLiteral(each) ? undefined : this.#value(each)))
+    const typed = expressions.map(each => (isLiteral(each) ? undefined : this.value(each)))
     const target = typed.find(each => each !== undefined && each.kind !== 'null')
     const isReal = typed.some(each => each?.kind === 'real')
     return unify(
@@ -197,7 +197,7 @@ export class Checker implements CallChecker {
 
   /** A value that must equal another one. A literal is read as the type of that one. */
   equal(expression: Expression, other: Typed): Typed {
-    return isLiteral(expression) ? coerce(this.#literal(expression), other, 'never') : this.#value(expression)
+    return isLiteral(expression) ? coerce(this.#literal(expression), other, 'never') : this.value(expression)
   }
 
   /** A literal as a value that the column can hold. */
@@ -216,7 +216,7 @@ export class Checker implements CallChecker {
       if (bound !== undefined) return boundValue(bound)
       if (literal.kind === 'text') throw notOfType(type, literal.text)
     }
-    const operand = this.#value(expression)
+    const operand = this.value(expression)
     if (!isCastable(operand.kind, type)) throw new Refused(`${operand.kind} cannot become ${type}`)
     return castTo(type, operand)
   }
@@ -240,7 +240,8 @@ export class Checker implements CallChecker {
       throw new Refused(`an expression joins at most ${TEXTS_JOINED_MAX} texts`)
   }
 
-  #value(expression: Expression): Typed {
+  /** A value that can be compared and answered: an interval cannot. */
+  value(expression: Expression): Typed {
     const typed = this.check(expression)
     if (typed.kind === 'interval') throw new Refused('an interval is added to a time, or taken from it')
     return typed
@@ -303,7 +304,7 @@ export class Checker implements CallChecker {
   }
 
   #like({ operand, pattern, isNegated, ignoresCase }: Extract<Expression, { kind: 'like' }>): Typed {
-    const text = this.#value(operand)
+    const text = this.value(operand)
     if (text.kind !== 'text' && text.kind !== 'null')
       throw new Refused(`LIKE is for texts, not for ${text.kind}`)
     if (pattern.kind !== 'text') throw new Refused('the pattern of LIKE is written as a text')

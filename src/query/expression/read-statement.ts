@@ -52,15 +52,6 @@ const NULLS: ReadonlyMap<unknown, SqlOrder['nulls']> = new Map([
   ['NULLS LAST', 'LAST'],
 ])
 
-/**
- * The statement. Throws Refused.
- * @param json the answer of json_serialize_sql, without nulls, empty lists and defaults
- * @param sql the parsed text, in which nodes name their places
- */
-export function readStatement(json: unknown, sql: string): SqlStatement {
-  return new StatementReader(sql).statement(json)
-}
-
 /** The tables of WITH clauses that can be named, by their names in lower case. */
 type Commons = ReadonlyMap<string, number>
 
@@ -71,7 +62,7 @@ interface Modifiers {
   offset: number
 }
 
-class StatementReader {
+export class StatementReader {
   readonly #expressions: ExpressionReader
   readonly #pools: string[] = []
   readonly #commons: SqlCommon[] = []
@@ -80,10 +71,15 @@ class StatementReader {
   /** The common tables that the query which is read can name. */
   #scope: Commons = new Map()
 
+  /** @param sql the parsed text, in which nodes name their places */
   constructor(sql: string) {
     this.#expressions = new ExpressionReader(sql, (node, depth) => this.#wrapped(node, depth))
   }
 
+  /**
+   * The statement. Throws Refused.
+   * @param json the answer of json_serialize_sql, without nulls, empty lists and defaults
+   */
   statement(json: unknown): SqlStatement {
     const [statement, ...others] = nodesOf(json, 'statements')
     if (statement === undefined || others.length > 0) throw new Refused(ONE_SELECT)

@@ -49,15 +49,6 @@ const REFUSED_CLASSES: ReadonlyMap<string, string> = new Map([
 
 const ARROW = "-> takes one key: write (column -> 'a') in parentheses, or column ->> '$.a.b'"
 
-/**
- * The expression of the statement `SELECT (…)`. Throws Refused.
- * @param json the answer of json_serialize_sql, without nulls, empty lists and defaults
- * @param sql the parsed text, in which nodes name their places
- */
-export function readTree(json: unknown, sql: string): Expression {
-  return new ExpressionReader(sql).statement(json)
-}
-
 /** Reads the queries inside of a statement's expressions. */
 type QueryReader = (node: Node, depth: number) => SqlQuery
 
@@ -66,13 +57,20 @@ export class ExpressionReader {
   readonly #readQuery: QueryReader | undefined
   #nodes = 0
 
-  /** @param readQuery given for a statement: columns may have a table, and values may be queries */
+  /**
+   * @param sql the parsed text, in which nodes name their places
+   * @param readQuery given for a statement: columns may have a table, and values may be queries
+   */
   constructor(sql: string, readQuery?: QueryReader) {
     this.#sql = Buffer.from(sql, 'utf8')
     this.#readQuery = readQuery
   }
 
-  /** Only `SELECT <one expression>` has this form: no FROM, no clause, no second statement. */
+  /**
+   * The expression of the statement `SELECT (…)`. Only `SELECT <one expression>` has this form: no
+   * FROM, no clause, no second statement. Throws Refused.
+   * @param json the answer of json_serialize_sql, without nulls, empty lists and defaults
+   */
   statement(json: unknown): Expression {
     const [statement, ...others] = nodesOf(json, 'statements')
     if (statement === undefined || others.length > 0) throw new Refused('this is not one expression')

@@ -9,7 +9,7 @@
  *   ORDER BY               else values of rows
  */
 import { must } from '../../util/assert.ts'
-import { STATEMENT_COLUMNS_MAX, TEXTS_JOINED_MAX } from '../../util/limits.ts'
+import { TEXTS_JOINED_MAX } from '../../util/limits.ts'
 import type {
   Expression,
   SqlCombination,
@@ -41,6 +41,7 @@ import {
   usingScope,
 } from './scope.ts'
 import {
+  checkWidth,
   Groups,
   hasAggregates,
   type Item,
@@ -55,7 +56,7 @@ import {
  */
 export type SqlDialect = 'POSTGRESQL' | 'CLICKHOUSE'
 
-export interface StatementOptions {
+interface StatementOptions {
   /** The pools as the reader sees them, by the indexes of `poolOf`. */
   readonly views: readonly PoolView[]
   /** The view of each name of the statement's `pools`. */
@@ -65,7 +66,7 @@ export interface StatementOptions {
 }
 
 /** A checked statement. */
-export interface CheckedStatement {
+interface CheckedStatement {
   readonly select: Select
   readonly commons: readonly CommonTable[]
   readonly columns: readonly NamedColumn[]
@@ -73,11 +74,6 @@ export interface CheckedStatement {
    * Of each view: the condition on its rows, where one SELECT alone reads the pool, and it alone.
    */
   readonly conditions: readonly (Typed | undefined)[]
-}
-
-/** The statement with all names resolved and all types known. Throws Refused. */
-export function checkStatement(statement: SqlStatement, options: StatementOptions): CheckedStatement {
-  return new StatementChecker(statement, options).check()
 }
 
 /** A checked query: its outputs are named c1, c2 and so on in its select. */
@@ -95,7 +91,8 @@ interface CheckedSource {
   readonly texts: number
 }
 
-class StatementChecker {
+/** Checks one statement. */
+export class StatementChecker {
   readonly #statement: SqlStatement
   readonly #options: StatementOptions
   readonly #commons: Relation[] = []
@@ -109,6 +106,7 @@ class StatementChecker {
     this.#options = options
   }
 
+  /** The statement with all names resolved and all types known. Throws Refused. */
   check(): CheckedStatement {
     const { commons, query } = this.#statement
     for (const common of commons) {
@@ -253,8 +251,7 @@ class StatementChecker {
   }
 
   #output(item: Item, place: 'filter' | 'outside', names: Names, select: SelectNames): NamedColumn {
-    const value = this.#checker(place, names).check(item.value)
-    if (value.kind === 'interval') throw new Refused('an interval is added to a time, or taken from it')
+    const value = this.#checker(place, names).value(item.value)
     const column = item.value.kind === 'column' ? select.resolve(item.value) : undefined
     return { name: item.name, value, isNullable: column?.isNullable ?? mayBeNull(value) }
   }
@@ -311,18 +308,13 @@ class StatementChecker {
       unify([value, must(right.columns[index], 'a column').value]),
     )
     const alias = this.#newAlias()
+    const valuesOf = (side: 0 | 1) => pairs.map(pair => must(pair[side], 'a value'))
     const source: Source = {
       kind: 'combination',
       operator,
       isAll,
-      left: this.#inTypes(
-        left,
-        pairs.map(([x]) => must(x, 'a value')),
-      ),
-      right: this.#inTypes(
-        right,
-        pairs.map(([, y]) => must(y, 'a value')),
-      ),
+      left: this.#inTypes(left, valuesOf(0)),
+      right: this.#inTypes(right, valuesOf(1)),
       alias,
     }
     const combined = left.columns.map(({ name, isNullable }, index) => {
@@ -378,11 +370,6 @@ function wider(x: Typed, y: Typed): Typed {
   if (typeOf(x) === typeOf(y)) return x.bits >= y.bits ? x : y
   if (x.kind === 'real') return castTo('DOUBLE', x)
   return x.bits >= y.bits ? x : y
-}
-
-function checkWidth(columns: number): void {
-  if (columns > STATEMENT_COLUMNS_MAX)
-    throw new Refused(`a SELECT has at most ${STATEMENT_COLUMNS_MAX} columns`)
 }
 
 /** The most texts that a value joins: each joins at most `joined` values of the tables below. */

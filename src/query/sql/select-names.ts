@@ -86,14 +86,19 @@ export class Groups {
   }
 }
 
+/** Throws Refused for more columns than a SELECT may have. */
+export function checkWidth(columns: number): void {
+  if (columns > STATEMENT_COLUMNS_MAX)
+    throw new Refused(`a SELECT has at most ${STATEMENT_COLUMNS_MAX} columns`)
+}
+
 /** The outputs of a SELECT in their order. */
 export function itemsOf(items: readonly SqlItem[], select: SelectNames): readonly Item[] {
   const all: Item[] = []
   for (const item of items) {
     if (item.kind === 'star') all.push(...select.star(item.table))
     else all.push({ name: item.alias ?? nameOf(item.value, select), value: item.value })
-    if (all.length > STATEMENT_COLUMNS_MAX)
-      throw new Refused(`a SELECT has at most ${STATEMENT_COLUMNS_MAX} columns`)
+    checkWidth(all.length)
   }
   // A policy may show the rows of a pool, and no column.
   if (all.length === 0) throw new Refused('a SELECT has at least one column')

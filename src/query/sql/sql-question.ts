@@ -9,7 +9,7 @@ import type { PlanContext } from '../plan/plan-context.ts'
 import { EVERY_SEGMENT, type Pruning, tenantOfCondition, timeOfCondition } from '../plan/prune-segments.ts'
 import type { PrintedRows } from '../plan/query-task.ts'
 import type { Askable, PlannedQuestion } from '../plan/question.ts'
-import { checkStatement, type SqlDialect } from './check-statement.ts'
+import { type SqlDialect, StatementChecker } from './check-statement.ts'
 import { typeOf } from './scope.ts'
 
 /** A parsed statement, and the pools that it is about. */
@@ -47,7 +47,7 @@ function planSql(
   others: readonly PoolView[] = [],
 ): PlannedQuestion<SqlAnswer> {
   const views = [view, ...others]
-  const checked = checkStatement(statement, { views, poolOf, nowMs, dialect })
+  const checked = new StatementChecker(statement, { views, poolOf, nowMs, dialect }).check()
   const { select, commons, conditions } = checked
   const [own, ...more] = views.map((each, index) => pruningOf(each, conditions[index]))
   const columns = checked.columns.map(({ name, value, isNullable }) => ({
