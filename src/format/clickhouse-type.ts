@@ -51,16 +51,12 @@ const PLAIN: Readonly<Record<string, ColumnType>> = {
   JSON: 'JSON',
 }
 
-/** A member of an Enum: a text in quotes, with a number or without. */
-const MEMBER = String.raw`'(?:[^'\\]|\\.)*'(?:\s*=\s*-?\d{1,5})?`
-
 /** Types with parameters, and what the parameters look like. */
 const WITH_PARAMETERS: readonly (readonly [name: RegExp, parameters: RegExp, type: ColumnType])[] = [
   [/^FixedString$/, /^\d{1,9}$/, 'STRING'],
   [/^DateTime$/, /^'[A-Za-z0-9_+/-]{1,64}'$/, 'TIMESTAMP'],
   [/^DateTime64$/, /^[0-9](?: ?, ?'[A-Za-z0-9_+/-]{1,64}')?$/, 'TIMESTAMP'],
   [/^Object$/, /^'json'$/, 'JSON'],
-  [/^Enum(?:8|16)?$/, new RegExp(String.raw`^${MEMBER}(?:\s*,\s*${MEMBER})*$`), 'STRING'],
 ]
 
 /** The mapped type of a ClickHouse type; undefined where Weir has none. */
@@ -74,6 +70,7 @@ export function mapClickHouseType(text: string): MappedType | undefined {
       : mapClickHouseType(parameters)
     return inner && { type: inner.type, isNullable: true }
   }
+  if (/^Enum(?:8|16)?$/.test(name)) return areMembers(parameters) ? plain('STRING') : undefined
   const found = WITH_PARAMETERS.find(([is, fits]) => is.test(name) && fits.test(parameters))
   return found && plain(found[2])
 }
@@ -89,6 +86,24 @@ function partsOf(text: string): { readonly name: string; readonly parameters?: s
   const open = text.indexOf('(')
   if (open < 0 || !text.endsWith(')')) return { name: text }
   return { name: text.slice(0, open).trim(), parameters: text.slice(open + 1, -1).trim() }
+}
+
+/** True for the members of an Enum: texts in quotes, each with a number or without. */
+function areMembers(text: string): boolean {
+  let rest = text
+  for (;;) {
+    const member = /^'(?:[^'\\]|\\.)*'/.exec(rest)?.[0]
+    if (member === undefined) return false
+    rest = rest.slice(member.length).trimStart()
+    if (rest.startsWith('=')) {
+      const number = /^-?\d{1,5}/.exec(rest.slice(1).trimStart())?.[0]
+      if (number === undefined) return false
+      rest = rest.slice(1).trimStart().slice(number.length).trimStart()
+    }
+    if (rest === '') return true
+    if (!rest.startsWith(',')) return false
+    rest = rest.slice(1).trimStart()
+  }
 }
 
 /** The type inside of LowCardinality: any but JSON, Nullable or not. */
