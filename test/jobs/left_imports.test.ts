@@ -2,10 +2,12 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import { beginImport } from '../../src/catalog/change/change-import.ts'
+import { beginImport, endImport } from '../../src/catalog/change/change-import.ts'
+import { createWebhookSource } from '../../src/catalog/change/change-source.ts'
 import { openCatalog } from '../../src/catalog/open-catalog.ts'
 import { must } from '../../src/util/assert.ts'
 import { pathsOf } from '../../src/util/paths.ts'
+import { makeFolder } from '../catalog/folder.ts'
 import { fetchToken, freePort, removeLeftovers, startServer } from '../util/server.ts'
 
 afterAll(removeLeftovers)
@@ -32,6 +34,21 @@ test('no import of before a kill is in progress in the first answer after the st
   expect(imports.filter(({ status }) => status !== 'FAILED')).toEqual([])
   expect(imports[0]?.error).toContain('resume with skipRows=7')
   expect((await server.stop()).code).toBe(0)
+})
+
+test('an import that failed says how far it came, and stays as it ended', async () => {
+  const folder = makeFolder()
+  const { catalog } = await folder.open()
+  const source = await catalog.change(createWebhookSource({}, 'app'))
+  if ('badRequest' in source) throw new Error(source.badRequest)
+  const input = { format: 'ndjson', encoding: '', label: '', skipRows: 7, bytes: null }
+  const begun = await catalog.change(beginImport(source.pool.id, 'app', input))
+  if (begun === null || 'badRequest' in begun) throw new Error('the import was refused')
+  const done = { rows: 9, accepted: 8, rejected: 1, durableRows: 9, durableBytes: 100 }
+  const failed = await catalog.change(endImport(begun.id, done, 'the body broke off'))
+  expect(failed).toMatchObject({ status: 'FAILED', error: 'the body broke off', done })
+  expect(await catalog.change(endImport(begun.id, begun.done, null))).toEqual(failed)
+  await folder.remove()
 })
 
 /** The first answer of a server that is starting. */

@@ -2,11 +2,12 @@
 import { readdirSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Catalog } from '../../src/catalog/catalog.ts'
-import { cancelJob } from '../../src/catalog/change/change-job.ts'
+import type { Decide } from '../../src/catalog/change/change.ts'
+import { cancelJob, failJob, progressJob, succeedJob } from '../../src/catalog/change/change-job.ts'
 import { deletePool } from '../../src/catalog/change/change-pool.ts'
-import { createRewriteJob } from '../../src/catalog/change/change-rewrite.ts'
+import { createRewriteJob, startRewrite } from '../../src/catalog/change/change-rewrite.ts'
 import { createWebhookSource } from '../../src/catalog/change/change-source.ts'
-import type { Pool, RewriteJob } from '../../src/catalog/documents/model.ts'
+import type { Job, Pool, RewriteJob } from '../../src/catalog/documents/model.ts'
 import type { QuerySegment } from '../../src/index/index-types.ts'
 import {
   JOB_ENGINE_TRIES_MAX,
@@ -224,6 +225,20 @@ test('that was cancelled while it waited does nothing', async () => {
   await catalog.change(cancelJob(job.id, 'other'))
   await run(job)
   expect([jobNow(job).status, pools.reserved, pools.looked, pools.released]).toEqual(['FAILED', 0, [], 1])
+})
+
+test('that has ended stays as it ended, whatever its runner says later', async () => {
+  const job = await create()
+  await catalog.change(cancelJob(job.id, 'other'))
+  const ended = jobNow(job)
+  const late: readonly Decide<Job>[] = [
+    startRewrite(job.id, { segmentsBelow: 1, rows: 1 }),
+    progressJob(job.id, 0.5),
+    succeedJob(job.id),
+    failJob(job.id, 'late'),
+  ]
+  for (const change of late) await catalog.change(change)
+  expect(jobNow(job)).toEqual(ended)
 })
 
 test.each(['before it starts', 'while it runs'])('FAILED where its pool is deleted %s', async when => {
