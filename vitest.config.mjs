@@ -111,8 +111,8 @@ export default defineConfig(({ mode }) => {
   const env = { WEIR_TEST_LONG: mode === 'long' ? '1' : '' }
   return {
     test: {
-      // A server creates three log files at its first start, and reads one at each later start: 64
-      // MiB each by default.
+      // Log files grow to 64 MiB by default. With smaller ones, tests with load change files, and a
+      // start reads less.
       env: { WEIR_LOG_FILE_BYTES: String(8 * 1024 * 1024) },
       setupFiles: ['dist/test/util/clean-up.js'],
       pool: 'forks',

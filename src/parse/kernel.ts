@@ -12,7 +12,7 @@
 import type { BatchBuffer } from '../format/batch-layout.ts'
 import type { PoolSchema, RequestKind } from '../format/schema.ts'
 
-/** Float64 words of a request's row in the table, at the places of REQUEST. */
+/** Float64 words of a request's row in the table, at the positions of REQUEST. */
 export const REQUEST_WORDS = 5
 export const REQUEST = {
   /** Byte offset of the decoded body in the slab. */
@@ -43,7 +43,7 @@ export const FLAG = {
   rises: 4,
 } as const
 
-/** Int32 words of a request's outcome, at the places of OUTCOME. */
+/** Int32 words of a request's outcome, at the positions of OUTCOME. */
 export const OUTCOME_WORDS = 4
 export const OUTCOME = {
   /** Events in the body; 0 where the document was refused. */

@@ -5,6 +5,7 @@
  */
 import type * as CliProgress from 'cli-progress'
 import { monotonicMs } from '../util/clock.ts'
+import { MiB } from '../util/limits.ts'
 import { loadPackage } from '../util/load-package.ts'
 import { note, printable } from '../util/say.ts'
 import type { CopyProgress } from './backup/copy-file.ts'
@@ -134,8 +135,6 @@ export function createBars(): Bars {
     clear: () => clear(),
   }
 }
-
-const MiB = 1024 * 1024
 
 /**
  * Shows the progress of a backup or restore while `work` runs, in whole MiB. Each phase has a bar

@@ -309,7 +309,7 @@ test('a stream beyond the limit is 503, and its source is never read', async () 
   expect(await api.stop(1000)).toBe(true)
 })
 
-test('a stream holds its place until its source is closed', async () => {
+test('a stream keeps its slot until its source is closed', async () => {
   const { promise, open } = gate()
   const source = new Source()
   const api = await serve(async () => {
