@@ -20,9 +20,7 @@ import type { Transport } from './http/transport.ts'
 import type { IngestPool } from './ingest/ingest-pool.ts'
 import type { SlotOwner } from './slots.ts'
 
-/**
- * Window in which a body's bytes are counted. A waiting request gets its space after one window.
- */
+/** Window in which a body's bytes are counted; then a waiting request gets its space. */
 const BODY_WINDOW_MS = 500
 /** Time without a byte after which an upload ends, unless Weir itself pauses it. */
 const UPLOAD_STALL_MS = 60_000
@@ -41,10 +39,7 @@ export interface Reply {
   readonly head?: string
 }
 
-/**
- * An answer in chunks, produced as fast as its client reads. Its status is sent once the first
- * chunk exists.
- */
+/** An answer that is produced as fast as its client reads. Its status waits for the first chunk. */
 export interface StreamReply {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
@@ -77,10 +72,7 @@ export interface IngestTarget {
   readonly hasKey: boolean
   /** Gives each request its received-at. One object per pool. */
   readonly received: RisingClock
-  /**
-   * The memory of `received`, where the pool's key holds received-at: parse workers reserve a value
-   * for each accepted event.
-   */
+  /** Its memory, where the pool's key holds received-at: parse workers reserve a value an event. */
   readonly eventClock: SharedArrayBuffer | undefined
 }
 
@@ -126,10 +118,7 @@ export interface CommitPart {
   readonly pool: number
   readonly version: number
   readonly batch: BatchBuffer
-  /**
-   * `requests` of a MemtableEntry (ENTRY_WORDS each), except word 0: it is the index of the log
-   * record in this batch, from 0. The sequence of the record is `firstSequence + index`.
-   */
+  /** As in a MemtableEntry, but word 0 is the index of the log record in this batch. */
   readonly requests: Float64Array
 }
 
@@ -165,9 +154,7 @@ export interface ApiDeps {
   room(): boolean
   /** Sets the listener that is called when the memtable may have room. */
   onRoom(listener: () => void): void
-  /**
-   * Runs a parse task. Called only while parseRoom(). A rejection becomes 503 (Unavailable) or 500.
-   */
+  /** Called only while parseRoom(). A rejection becomes 503 (Unavailable) or 500. */
   parse(task: ParseTask): Promise<ParseResult>
   /** Sets the listener that is called when a paused pool has resumed: its bodies may be parsed. */
   onReleased(listener: () => void): void
@@ -176,9 +163,8 @@ export interface ApiDeps {
   /** Sets the listener that is called when a parse worker may take a task. */
   onParseRoom(listener: () => void): void
   /**
-   * Numbers the records before it returns, logs them, then appends the rows to the memtable.
-   * Resolves when they are durable (W-1). Rejects with Unavailable (503). Nobody reads the spans
-   * after it has settled.
+   * Numbers the records before it returns. Resolves when they are durable (W-1) and in the
+   * memtable. Rejects with Unavailable (503). Nobody reads the spans after it has settled.
    */
   commit(batch: CommitBatch): Promise<void>
   graphql(request: ControlRequest): Promise<Reply>
@@ -257,8 +243,7 @@ export interface Api {
   readonly port: number
   stats(): ApiStats
   /**
-   * Answers the requests in flight, stops listening, closes every connection. Resolves with false
-   * where the deadline passed first.
+   * Answers what is in flight, then closes. Resolves with false where the deadline passed first.
    */
   stop(deadlineMs: number): Promise<boolean>
 }

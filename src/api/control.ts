@@ -28,17 +28,12 @@ import type { Imports } from './imports/import-route.ts'
 import { livez, readyz } from './probes.ts'
 import { problemReply, refusalOfError, refuse } from './problem.ts'
 
-/**
- * Control requests whose bodies are incomplete; one more gives the oldest 408. A connection has one
- * at a time, and those that go on sending are complete before they are the oldest.
- */
+/** Incomplete bodies; one more gives the oldest 408. Steady senders are complete before that. */
 export const CONTROL_INCOMPLETE_MAX = 1_024
 /** Bytes of incomplete bodies of control requests; beyond it the oldest gets 408. */
 export const CONTROL_INCOMPLETE_BYTES_MAX = 32 * MiB
 
-/**
- * @param parameters the `:name` parts of the path, percent-decoded; undefined when one is malformed
- */
+/** @param parameters of the path, percent-decoded; undefined when one is malformed */
 type Handler = (head: RequestHead, responder: Responder, parameters: readonly string[] | undefined) => void
 
 /** The handlers of one path. */
@@ -204,10 +199,7 @@ type ControlHead = Omit<ControlRequest, 'body' | 'gone'>
 const BUSY = refuse(503, 'busy', 'too many requests are under way', { 'retry-after': '1' })
 const BAD_PATH = refuse(404, 'not_found', 'the path is not well-formed')
 
-/**
- * Runs control requests, at most CONTROL_REQUESTS_MAX at once. A request counts once its body is
- * complete.
- */
+/** Runs control requests. One counts against CONTROL_REQUESTS_MAX once its body is complete. */
 export class Control {
   readonly #bodies: ControlBodies
   readonly #streams: Streams
@@ -218,11 +210,7 @@ export class Control {
     this.#streams = streams
   }
 
-  /**
-   * Runs one request to its answer.
-   * @param parameters the `:name` parts of the path; undefined when one is malformed
-   * @param cors pages of any origin may read the answer
-   */
+  /** @param cors pages of any origin may read the answer */
   run(
     request: RequestHead,
     responder: Responder,

@@ -123,10 +123,7 @@ interface SelectedRows {
   readonly gone: AbortSignal
 }
 
-/**
- * Authorises a request and plans its selection. Resolves with a reply where it is refused.
- * @param own parameters that are no part of the selection
- */
+/** Plans a selection, or refuses it. @param own parameters that are no part of the selection */
 async function selectRows(
   request: ControlRequest,
   deps: ExportDeps,

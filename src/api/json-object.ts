@@ -6,10 +6,7 @@
  */
 import { GRAPHQL_BODY_PARTS_MAX } from '../util/limits.ts'
 
-/**
- * The object in these bytes, or a sentence that says what is wrong.
- * @param what begins the sentence, such as 'The body'
- */
+/** The object in these bytes, or what is wrong with `what`, such as 'The body'. */
 export function readJsonObject(what: string, bytes: Uint8Array): Readonly<Record<string, unknown>> | string {
   if (hasMoreParts(bytes, GRAPHQL_BODY_PARTS_MAX))
     return `${what} has more than ${GRAPHQL_BODY_PARTS_MAX} objects, lists and commas.`

@@ -56,10 +56,7 @@ export function problemFields(refusal: Refusal) {
   }
 }
 
-/**
- * 503 for a layer that cannot serve now, 400 for rows that no later try reads. 500 for an error of
- * the server, which also goes to standard error.
- */
+/** Words an error for the client. An error of the server also goes to standard error. */
 export function refusalOfError(error: unknown, where: string): Refusal {
   if (error instanceof Unavailable && error.code === 'too_much_work')
     return refuse(400, error.code, error.message)

@@ -9,9 +9,7 @@
 /** Who takes a slot. */
 export interface SlotOwner {
   readonly applicationId: string
-  /**
-   * The work needs the scope admin, or its caller has it. It does not count as its application's.
-   */
+  /** Has the scope admin: the work does not count as its application's. */
   readonly isAdmin: boolean
 }
 

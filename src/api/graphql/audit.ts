@@ -42,9 +42,7 @@ function outcomeOf(result: unknown): AuditEntry['outcome'] {
   return isObject(result) && result['__typename'] === 'FailureResponse' ? 'BAD_REQUEST' : 'done'
 }
 
-/**
- * The id of a result: a deletion's id, the object itself, or the one object that a response has.
- */
+/** The id that a deletion returns, of the object itself, or of the one object in a response. */
 function idIn(result: unknown): string | null {
   if (typeof result === 'string') return result
   if (!isObject(result)) return null

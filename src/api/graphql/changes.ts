@@ -13,10 +13,7 @@ import { badRequest, notFound, type ObjectKind } from './graphql-errors.ts'
 import { type PageArgs, pageOfDocuments } from './list-page.ts'
 import type { Inputs } from './schema-types.ts'
 
-/**
- * Runs a change of the catalog, by the caller, and returns its result. Throws BAD_REQUEST, and
- * NOT_FOUND where the result is null: `kind` says what is missing then.
- */
+/** Runs a change by the caller. Throws BAD_REQUEST, and NOT_FOUND of `kind` for a null result. */
 export async function change<T extends object>(
   { deps, caller }: Context,
   operation: (by: string) => Decide<T | null>,
@@ -29,8 +26,7 @@ export async function change<T extends object>(
 }
 
 /**
- * The resolver that deletes the object of an id or unique name. It returns the id, or null where
- * there is none: a client that repeats a deletion gets no error. Throws BAD_REQUEST.
+ * Deletes an object. Returns its id, or null: a client may repeat a deletion. Throws BAD_REQUEST.
  */
 export function removing(operation: (which: IdOrName, by: string) => Decide<string | null>) {
   return async (_: unknown, which: IdOrName, { deps, caller }: Context): Promise<string | null> => {

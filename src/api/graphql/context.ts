@@ -45,19 +45,14 @@ import {
 
 /** List items that GraphQL inspects per value charged. */
 const GRAPHQL_INSPECTED_PER_VALUE = 16
-/**
- * Values after which the next list is resolved item by item, so that it can be interrupted: 0.5 ms.
- */
+/** Values (0.5 ms) after which the next list is resolved item by item. */
 const GRAPHQL_UNCUT_VALUES = 256
 
 /** One mutation that ran: who did what to which object, and how it ended. */
 export interface AuditEntry {
   readonly mutation: string
   readonly applicationId: string
-  /**
-   * The id of the object; the id or unique name that was asked for where there is none; null for a
-   * creation that failed.
-   */
+  /** Its id, or the id or name that was asked for; null for a creation that failed. */
   readonly object: string | null
   /**
    * The application of an assignment, the new pool of a metric that is moved, the webhook source
@@ -137,10 +132,7 @@ export class Budget {
     this.#fieldsOf = fieldsOf
   }
 
-  /**
-   * Charges a question before its input is read: many questions may share one large variable.
-   * Throws BAD_REQUEST.
-   */
+  /** Charges a question before its input is read: many may share one large variable. */
   query(input: object): void {
     this.#queries += 1
     if (this.#queries > GRAPHQL_QUERIES_MAX)
@@ -165,10 +157,7 @@ export class Budget {
     this.#charge(Math.ceil(count / GRAPHQL_INSPECTED_PER_VALUE))
   }
 
-  /**
-   * Charges objects whose own fields are about to be resolved, and returns the number of their
-   * values. Throws BAD_REQUEST.
-   */
+  /** Charges objects before their fields are resolved, and returns the number of their values. */
   objects(count: number, { fieldNodes, parentType }: GraphQLResolveInfo): number {
     let fields = 0
     for (const { selectionSet } of fieldNodes)

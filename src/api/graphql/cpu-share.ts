@@ -19,9 +19,7 @@ import { GRAPHQL_APPLICATION_REQUESTS_MAX, GRAPHQL_REQUESTS_MAX } from '../../ut
 export const GRAPHQL_SLICE_MS = 5
 /** Share of the main thread that GraphQL may take over time. */
 export const GRAPHQL_SHARE = 0.5
-/**
- * Time that GraphQL may use before its share counts, so that the requests of one page do not wait.
- */
+/** Time that GraphQL may use before its share counts: the requests of one page do not wait. */
 export const GRAPHQL_BURST_MS = 20
 
 /** The share of all requests together. */
@@ -29,8 +27,7 @@ export class MainThreadShare {
   /** Has room for all requests, because each waits at most once at a time. */
   readonly #waiting = new FairQueue<() => void>(GRAPHQL_REQUESTS_MAX)
   /**
-   * Requests between enter() and leave(), by application. Requests that wait for a query count too,
-   * because each takes one of the slots for control requests.
+   * Requests by application, also those that wait for a query: each has a control request's slot.
    */
   readonly #underWay = new Map<string, number>()
   #allUnderWay = 0
@@ -43,10 +40,7 @@ export class MainThreadShare {
     this.#now = now
   }
 
-  /**
-   * Waits for a request's first slice; leave() ends the request. Resolves with false where the
-   * application, or all together, have too many requests under way.
-   */
+  /** Waits for the first slice; false where too many requests are under way. leave() ends it. */
   async enter(application: string): Promise<boolean> {
     const own = this.#underWay.get(application) ?? 0
     if (own >= GRAPHQL_APPLICATION_REQUESTS_MAX || this.#allUnderWay >= GRAPHQL_REQUESTS_MAX) return false
@@ -66,8 +60,7 @@ export class MainThreadShare {
   }
 
   /**
-   * Waits for a further slice. It goes before the application's requests that have not started, so
-   * that few unfinished answers are in memory.
+   * Waits for a further slice, before requests that have not started: few answers are unfinished.
    */
   next(application: string): Promise<void> {
     return new Promise(resolve => this.#wait(this.#waiting.tryPushFirst(application, resolve)))
@@ -126,10 +119,7 @@ export class Slices {
     this.#now = now
   }
 
-  /**
-   * Called between two steps of a list. Returns undefined while the caller may go on. When the
-   * slice is over, it returns a promise that resolves with the next slice.
-   */
+  /** Called between two steps of a list. The promise of the next slice where this one is over. */
   step(): Promise<void> | undefined {
     if (this.#nextSlice !== undefined) return this.#nextSlice // all lists of a request wait together
     if (this.#beganMs === undefined) this.#beganMs = this.#now()
@@ -147,10 +137,7 @@ export class Slices {
     return this.#lists
   }
 
-  /**
-   * Waits for the request's earlier calls, and for a slice where they used one up; then runs and
-   * charges the work. Time that a call waits before and after is not charged.
-   */
+  /** Runs and charges the work after the request's earlier calls, and after a slice was used up. */
   inOrder<T>(work: () => T): Promise<T> {
     const done = this.#ordered.then(async () => {
       if (this.#orderedMs >= GRAPHQL_SLICE_MS) {
@@ -187,18 +174,13 @@ export class Slices {
   }
 }
 
-/**
- * The list, after those before it, so that the lists of a request are completed one after another.
- */
+/** The list, after those before it: the lists of a request are completed one after another. */
 export async function later<T>(items: readonly T[], slices: Slices): Promise<readonly T[]> {
   await slices.inListOrder()
   return items
 }
 
-/**
- * As `later`, for a long list: each item is a promise that resolves when the item before it is
- * completed, except for that item's own long lists.
- */
+/** As `later`: each item resolves after the item before it, without that item's own long lists. */
 export async function inSlices<T>(items: readonly T[], slices: Slices): Promise<readonly Promise<T>[]> {
   await slices.inListOrder()
   const resolvers: ((item: T) => void)[] = []

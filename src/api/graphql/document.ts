@@ -186,10 +186,7 @@ interface SameName {
   readonly inner: SelectionSetNode[]
 }
 
-/**
- * The fields that stand side by side in the answer, by their name there. Each fragment is spread
- * once.
- */
+/** The fields side by side in the answer, by their name there. A fragment is spread once. */
 function sameNames(
   sets: readonly SelectionSetNode[],
   fragments: ReadonlyMap<string, FragmentDefinitionNode>,
@@ -216,10 +213,7 @@ function sameNames(
   return byName.values()
 }
 
-/**
- * The number of fields that a selection itself asks for: fragments are spread, inner selections do
- * not count.
- */
+/** The fields that a selection itself asks for, with its fragments but without inner selections. */
 export type FieldCounter = (set: SelectionSetNode) => number
 
 /** The field counter of a checked document. It counts each selection once. */
@@ -253,10 +247,7 @@ function fragmentsOf(document: DocumentNode): ReadonlyMap<string, FragmentDefini
 
 const NOTHING: Size = { fields: 0, spreads: 0, depth: 0 }
 
-/**
- * Measures selections with their fragments spread. Each fragment is measured once, however often it
- * is spread.
- */
+/** Measures selections with their fragments spread. Each fragment is measured once. */
 function measurer(document: DocumentNode): (set: SelectionSetNode) => Size {
   const fragments = fragmentsOf(document)
   const measured = new Map<string, Size>()

@@ -36,10 +36,7 @@ const TOO_LARGE = `The answer has more than ${ANSWER_CHARACTERS_MAX} characters:
  */
 const COERCION_ERRORS_MAX = 5
 
-/**
- * The handler of requests.
- * @param onAnswered gets the whole answer of each question, whatever the document selects of it
- */
+/** @param onAnswered gets the whole answer of each question, whatever the document selects of it */
 export type Graphql = (
   request: Pick<ControlRequest, 'address' | 'authorization' | 'body'> & Partial<Pick<ControlRequest, 'gone'>>,
   onAnswered?: Context['onAnswered'],
@@ -156,9 +153,7 @@ interface Asked {
   readonly operationName: string | null
 }
 
-/**
- * The request in a body, or a sentence that says what is wrong. The content type does not matter.
- */
+/** The request in a body, or what is wrong with it. The content type does not matter. */
 function readBody(body: Uint8Array): Asked | string {
   if (body.byteLength > GRAPHQL_BODY_BYTES_MAX)
     return `The body has more than ${GRAPHQL_BODY_BYTES_MAX} bytes.`

@@ -18,10 +18,7 @@ interface Texts {
   readonly expression?: string | null | undefined
 }
 
-/**
- * Throws BAD_REQUEST where a filter, a condition or an expression does not fit the pool.
- * @param form `placeholders`: the filters and the condition may hold placeholders for policy values
- */
+/** Throws BAD_REQUEST where a text does not fit the pool. @param form allows placeholders */
 export async function checkTexts(
   pool: Pool,
   texts: Texts,

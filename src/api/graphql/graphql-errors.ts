@@ -64,10 +64,7 @@ export function refusing(message: string): () => never {
   }
 }
 
-/**
- * BAD_REQUEST for a whole request: an error of no field. Many fields may throw the same one, and
- * graphql makes no copy of an error that has a path.
- */
+/** An error of no field. Many fields may throw it: graphql does not copy an error with a path. */
 export function wholeRequest(message: string): GraphQLError {
   return new GraphQLError(message, { path: [], extensions: { code: 'BAD_REQUEST' } })
 }
@@ -140,9 +137,7 @@ export function takePositions(document: DocumentNode): void {
   }
 }
 
-/**
- * The locations of an error, in a document whose positions were taken or that could not be parsed.
- */
+/** The locations of an error. A document that could not be parsed has graphql's own. */
 export function locationsOf({ nodes, locations }: GraphQLError): readonly SourceLocation[] | undefined {
   const tokens = nodes?.flatMap(node => firstTokens.get(node) ?? []) ?? []
   return tokens.length > 0 ? tokens.map(({ line, column }) => ({ line, column })) : locations

@@ -147,9 +147,7 @@ function guardPools(schema: GraphQLSchema): void {
 
 type Resolve = GraphQLFieldResolver<unknown, Context>
 
-/**
- * The resolver with the check of its scope and its audit entry, where the field is a root field.
- */
+/** Adds the check of its scope and the audit entry to the resolver of a root field. */
 function guarded(typeName: string, fieldName: string, resolve: Resolve): Resolve {
   if (typeName === 'Query') return scoped(QUERY_SCOPES[fieldName as keyof Resolvers['Query']], resolve)
   if (typeName !== 'Mutation') return resolve

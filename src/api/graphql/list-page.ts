@@ -77,10 +77,7 @@ export function emptyPage(args: PageArgs): Connection<never> {
   return pageOf([], args, () => '')
 }
 
-/**
- * The first index for which `isAt` is true; `length` if there is none. `isAt` stays true from that
- * index on.
- */
+/** The first index for which `isAt` is true; `length` if there is none. It stays true after it. */
 function firstIndex(length: number, isAt: (index: number) => boolean): number {
   let from = 0
   let to = length

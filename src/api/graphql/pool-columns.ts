@@ -28,10 +28,7 @@ const PAYLOAD_SHOWN = shown({ name: PAYLOAD, type: 'JSON', nullable: false })
 /** The shown columns of each pool. A change of a pool makes a new Pool object. */
 const shownOf = new WeakMap<Pool, ShownColumns>()
 
-/**
- * The configured columns in their order. Those of a webhook source's pool come after the two
- * default columns; a generic pool shows its own alone.
- */
+/** A webhook source's pool shows the two default columns before the configured ones. */
 export function columnsOf(pool: Pool): ShownColumns {
   let columns = shownOf.get(pool)
   if (columns === undefined) {
@@ -43,10 +40,7 @@ export function columnsOf(pool: Pool): ShownColumns {
   return columns
 }
 
-/**
- * The names of the columns that the caller's access policy allows; undefined where it allows all.
- * Hidden columns are not listed, because a client may ask for every listed column.
- */
+/** The columns that the caller's policy allows; undefined for all. Clients query each they see. */
 export function visibleColumns(
   pool: Pool,
   { caller, deps }: Pick<Context, 'caller' | 'deps'>,

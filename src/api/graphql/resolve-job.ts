@@ -78,10 +78,7 @@ async function createDeletion(
   return { job: await createRewrite('DELETE_RECORDS', { ...input, set: [] }, context) }
 }
 
-/**
- * Creates a job over the records that are acknowledged by now. The boundary comes before the job: a
- * record that is posted after the answer has a higher sequence.
- */
+/** The boundary comes before the job: a record posted after the answer has a higher sequence. */
 async function createRewrite(
   kind: RewriteJob['kind'],
   { dataPool, filters, filterSql, set }: Inputs['CreateUpdateDataPoolRecordsJobInput'],
@@ -123,10 +120,7 @@ export const jobMutations = {
   },
 } satisfies Partial<Resolvers['Mutation']>
 
-/**
- * The pool of a job that was deleted: the job knows its id, and `status` says the rest. To read
- * anything else of it throws NOT_FOUND. Clients poll `dataPool { id }`, which may not be null.
- */
+/** A deleted pool, of which a job knows the id alone. Clients poll `dataPool { id }`. */
 function deletedPool(id: string): Pool {
   return new Proxy({ id } as Pool, {
     get: (_, name) => {

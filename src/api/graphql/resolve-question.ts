@@ -90,9 +90,7 @@ export function limitedPool(pool: Pool, { deps, caller }: Context): LimitedPool 
 }
 
 /**
- * The answer of a query of a pool, for any resolver. Throws BAD_REQUEST, FORBIDDEN by the pool's
- * access control, and NOT_FOUND if the pool was deleted meanwhile, whatever error the query met
- * then.
+ * Answers for any resolver. A pool deleted meanwhile is NOT_FOUND, whatever error the query met.
  */
 async function ask<Query, Answer>(
   question: Askable<Query, Answer>,
@@ -110,10 +108,7 @@ async function ask<Query, Answer>(
   return answered
 }
 
-/**
- * The statistics of a column over a metric's rows. `uniqueValues` is answered by one query, all
- * others by another, which runs once.
- */
+/** Statistics over a metric's rows. All but `uniqueValues` share one query, which runs once. */
 export function statisticsOf(
   { pool, metric, column: { columnName: column } }: DimensionOfPool,
   context: Context,

@@ -156,10 +156,7 @@ function modifying(kind: ForeignKind) {
   }
 }
 
-/**
- * The answer shows such a source as CONNECTING; whoever reads it then finds it BROKEN. Clients know
- * both states and print the error.
- */
+/** Clients know CONNECTING and BROKEN: the answer shows the first, the next look the second. */
 function connecting({ dataSource }: { readonly dataSource: DataSource }) {
   return {
     __typename: 'DataSourceResponse' as const,

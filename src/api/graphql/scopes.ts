@@ -11,8 +11,7 @@ import type { Scope } from '../../catalog/documents/model.ts'
 import type { Resolvers } from './schema-types.ts'
 
 /**
- * What the operation does, as a message says it, and the scopes of which one is enough. A message
- * names the last one.
+ * What the operation does, in a message, and the scopes of which one is enough; it names the last.
  */
 export type Rule = readonly [action: string, ...scopes: [Scope, ...Scope[]]]
 

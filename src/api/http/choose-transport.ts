@@ -79,18 +79,12 @@ export const KNOWN_BINARIES: Readonly<Record<string, string>> = {
 
 const require = createRequire(import.meta.url)
 
-/**
- * The module, or why it is not loaded. `isForeign`: the package has a binary of unknown SHA-256.
- */
+/** `isForeign`: the package has a binary of unknown SHA-256. */
 export type UwsLoad =
   | { readonly module: UwsModule }
   | { readonly module?: undefined; readonly why: string; readonly isForeign: boolean }
 
-/**
- * Loads the binary, in 10 to 30 ms.
- * @param trusted a SHA-256 that the operator trusts, '' for none
- * @param folder the folder of the package; by default where it is installed
- */
+/** Loads the binary, in 10 to 30 ms. The parameters are those of chooseTransport. */
 export async function loadUws(trusted: string, folder?: string): Promise<UwsLoad> {
   const { platform, arch, versions } = process
   const abi = versions.modules

@@ -55,10 +55,7 @@ export class Sockets {
     this.max = max
   }
 
-  /**
-   * Counts a new connection. Returns false where the caller must close it. leave() is called for it
-   * in both cases.
-   */
+  /** False where the caller must close it. leave() is called for it in both cases. */
   enter(): boolean {
     this.open += 1
     if (this.open <= this.max) return true

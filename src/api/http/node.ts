@@ -147,10 +147,7 @@ class Connection implements ResponderConnection {
     this.#goOn()
   }
 
-  /**
-   * Refuses malformed bytes. When an answer is still due, the connection ends after that answer
-   * instead.
-   */
+  /** Refuses malformed bytes, at once or after the answer that is due, and closes. */
   fail(refusal: Refusal): void {
     if (this.isEnding) return
     this.isEnding = true
@@ -301,10 +298,7 @@ interface Exchange {
   readonly expectsContinue: boolean
 }
 
-/**
- * Answers through node:http. The part of an answer that the socket does not take waits there, and
- * is counted here.
- */
+/** Answers through node:http, and counts answers that the socket does not take. */
 class NodeResponder extends Responder {
   readonly #request: IncomingMessage
   readonly #response: ServerResponse
@@ -466,10 +460,7 @@ class NodeResponder extends Responder {
     if (!this.isClosed || this.isOpen || this.isDraining) this.gone()
   }
 
-  /**
-   * Called when node:http has the whole answer. It is known at once whether the socket took all of
-   * it.
-   */
+  /** Called when node:http has the whole answer: did the socket take all of it? */
   #ended(): void {
     const { socket } = this.#response
     if (socket !== null && socket.writableLength > 0) {
@@ -483,10 +474,7 @@ class NodeResponder extends Responder {
   }
 }
 
-/**
- * Headers as a list, which node:http takes fastest. The lists of replies that are sent many times
- * are kept.
- */
+/** Headers as lists, which node:http takes fastest, of replies that are sent many times. */
 const lists = new WeakMap<Reply, string[]>()
 
 function headersOf(reply: Reply): string[] {

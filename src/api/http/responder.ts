@@ -79,30 +79,20 @@ export abstract class Responder {
   abstract send(reply: Reply): void
 
   /**
-   * Answers while the body is still arriving. The client reads the answer, the rest of the body is
-   * dropped, then the connection is closed.
+   * Answers while the body is still arriving. Its rest is dropped, then the connection is closed.
    */
   abstract sendAndDrain(reply: Reply): void
 
-  /**
-   * Begins an answer in chunks to a connected client. Returns true where the method is HEAD and the
-   * answer is complete.
-   */
+  /** Begins an answer in chunks. Returns true for a HEAD, whose answer is complete. */
   abstract beginChunks(status: number, headers: Reply['headers']): boolean
 
   /** The largest chunk that writeChunk takes at this moment, in bytes. */
   abstract get chunkBytesMax(): number
 
-  /**
-   * Writes one chunk. Returns false where the socket took a part of it. The rest waits in memory,
-   * and `onWritable` is called when the socket has room.
-   */
+  /** Writes one chunk. False where the socket is full: `onWritable` is called when it has room. */
   abstract writeChunk(bytes: Uint8Array): boolean
 
-  /**
-   * Restarts the library's timer for a slow client: one that takes no chunks, or sends its body
-   * slowly.
-   */
+  /** Restarts the library's timer for a client that takes no chunks or sends slowly. */
   abstract waitOn(): void
 
   /** Ends an answer in chunks. Only this tells the client that the answer is complete. */
@@ -120,9 +110,8 @@ export abstract class Responder {
   }
 
   /**
-   * True when the body arrives in too many tiny chunks. The client gets a refusal; if it continues,
-   * the connection is closed. A call per byte keeps the main thread busy, whatever is done with the
-   * bytes.
+   * Refuses a body in too many tiny chunks, then closes: a call per byte keeps the main thread
+   * busy.
    */
   #isTooTiny(bytes: number): boolean {
     this.#tinyChunks = Math.max(0, this.#tinyChunks + 1 - bytes / TINY_CHUNK_BYTES)

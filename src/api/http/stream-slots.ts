@@ -10,14 +10,9 @@ import { problemReply, refuse } from '../problem.ts'
 import { type NoSlot, type SlotOwner, Slots } from '../slots.ts'
 import type { Responder } from './responder.ts'
 
-/**
- * Streams at once; one more is 503. Each may hold a file in data/tmp, chunks and a pinned manifest.
- */
+/** Streams at once. Each may hold a file in data/tmp, chunks and a pinned manifest. */
 export const STREAMS_MAX = 8
-/**
- * Streams of one application, stalled ones included; one more is 503. Two slots are left for other
- * applications, and three stalled readers leave two for the same application.
- */
+/** Of one application: two slots are for others, and three stalled readers leave it two. */
 export const STREAMS_PER_APPLICATION_MAX = 5
 /** Streams for routes of scope admin only, so that readers never keep a backup out. */
 export const STREAMS_ADMIN_MIN = 1
@@ -25,9 +20,7 @@ export const STREAMS_ADMIN_MIN = 1
 const STREAMS_WAITING_MAX = 32
 /** Of them, streams of one application. */
 const STREAMS_WAITING_PER_APPLICATION_MAX = 8
-/**
- * Exports to Parquet at once. Each is a file in data/tmp from its copy to the end of its download.
- */
+/** Exports to Parquet at once: files in data/tmp from their copy to the end of their download. */
 export const FILE_EXPORTS_MAX = 3
 /** Of them, exports of one application. */
 const FILE_EXPORTS_PER_APPLICATION_MAX = 1
@@ -72,10 +65,7 @@ type CloseIdle = (isWanted: (answer: StreamAnswer) => boolean, nowMs: number) =>
 export class StreamSlots {
   readonly #waitMs: number
   readonly #closeIdle: CloseIdle
-  /**
-   * Slots of streams, including those that have not begun and ended ones whose sources are not
-   * closed yet. A backup is an admin's.
-   */
+  /** Streams that have not begun, and ended ones whose sources are not closed, count too. */
   readonly #streams = new Slots({
     max: STREAMS_MAX,
     perApplicationMax: STREAMS_PER_APPLICATION_MAX,

@@ -27,15 +27,12 @@ import { StreamSlots } from './stream-slots.ts'
 
 /** Bytes a second that the server sees a stream's client take; below, it counts as idle. */
 const STREAM_BYTES_PER_SECOND_MIN = 16 * KiB
-/**
- * Interval at which the write timer of uWebSockets.js (8 to 12 s) is set again (api/http/uws.ts).
- */
+/** Interval at which the write timer of uWebSockets.js (8 to 12 s) is set again (uws.ts). */
 const STREAM_WAIT_ON_MS = 3_000
 /** Time for streams to go on after SIGTERM; then they close without their end. */
 const STREAM_STOP_MS = 2_000
 /**
- * Bytes of a stream that are made while the socket is full. The socket takes less when a third of
- * it (at most 4 MiB on Linux) is free again (api/http/stream.ts).
+ * Bytes that are made while the socket is full, which has room again with a third of 4 MiB free.
  */
 const STREAM_AHEAD_BYTES = 2 * MiB
 
@@ -51,10 +48,6 @@ export class Streams {
   #stopAtMs = Number.POSITIVE_INFINITY
   #waitOnAtMs = 0
 
-  /**
-   * A client that takes nothing for `streamStallMs` is disconnected. After `streamIdleMs` it gives
-   * its slot to a stream that waits, for at most `streamWaitMs`.
-   */
   constructor({ streamStallMs, streamIdleMs, streamWaitMs }: ApiTimes) {
     this.#stallMs = streamStallMs
     this.#slots = new StreamSlots(streamWaitMs, (isWanted, nowMs) =>
@@ -66,10 +59,7 @@ export class Streams {
     return this.#slots.length
   }
 
-  /**
-   * Sends the answer. Resolves when it has ended in any way and the source is closed. Rejects when
-   * `begin` does.
-   */
+  /** Resolves when the answer has ended in any way and its source is closed. */
   async send(responder: Responder, answer: StreamAnswer): Promise<void> {
     const slot = await this.#slots.take(responder, answer)
     if (typeof slot !== 'function') {
@@ -192,17 +182,13 @@ export class StreamAhead {
     }
   }
 
-  /**
-   * Time for which the client has taken next to nothing of what is ready, as far as the socket has
-   * told; 0 while nothing is ready.
-   */
+  /** Time for which the client has taken next to nothing of what is ready. */
   idleMs(nowMs: number): number {
     return this.fullSinceMs === undefined ? 0 : nowMs - this.#tookAtMs
   }
 
   /**
-   * Takes a chunk. Resolves when there is room for another chunk and the memory of this one is not
-   * used any more. Resolves with false where the client has disconnected.
+   * Resolves when there is room for another chunk and this memory is free; false without a client.
    */
   async take(chunk: Uint8Array): Promise<boolean> {
     this.#chunks.push(chunk)
@@ -215,10 +201,7 @@ export class StreamAhead {
     return this.responder.open
   }
 
-  /**
-   * Resolves when the socket has taken everything and has room. Resolves with false where the
-   * client has disconnected.
-   */
+  /** Resolves when the socket has taken everything and has room; false without a client. */
   async flushed(): Promise<boolean> {
     while (this.responder.open && (this.#bytes > 0 || this.fullSinceMs !== undefined)) await this.#changed()
     return this.responder.open

@@ -14,10 +14,7 @@ import { refuse } from '../problem.ts'
 import type { Connections } from './connections.ts'
 import type { Responder } from './responder.ts'
 
-/**
- * The head of a request, valid only while its handler runs. A read may be a call into C++: read
- * once.
- */
+/** Valid only while its handler runs. A read may be a call into C++: read once. */
 export interface RequestHead {
   /** In lower case. */
   readonly method: string
@@ -25,10 +22,7 @@ export interface RequestHead {
   readonly path: string
   /** Without the "?". */
   readonly query: string
-  /**
-   * Bytes of the body, 0 without one, CHUNKED for a body in chunks; or the refusal of a bad
-   * framing.
-   */
+  /** Bytes of the body (0: none), CHUNKED for a body in chunks, or the refusal of a bad framing. */
   readonly framing: number | Refusal
   /** The first header of this name, "" when there is none. The name is in lower case. */
   header(name: string): string
@@ -38,10 +32,7 @@ export interface RequestHead {
   address(): string
 }
 
-/**
- * Called once for each well-formed HTTP request, also for one with a refused framing. Must answer
- * it, now or later.
- */
+/** Called once for each request, also for one with a refused framing. Must answer it. */
 export type OnRequest = (head: RequestHead, responder: Responder) => void
 
 export interface ListenOptions {
@@ -118,10 +109,7 @@ export function refuseMethod(method: string): Refusal | undefined {
   return METHOD.test(method) ? UNKNOWN_METHOD : MALFORMED
 }
 
-/**
- * The framing headers of one request. Each header is taken, because a library's look-up returns
- * only the first of a name.
- */
+/** Takes each framing header, because a library's look-up returns only the first of a name. */
 export class FramingHeaders {
   #hosts = 0
   #lengths = 0

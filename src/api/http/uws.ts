@@ -25,10 +25,7 @@ import {
  * so no client can evade it. A client that reads nothing leaves 16 answers on average.
  */
 const SMALL_ANSWERS_CHECKED = 1 / 16
-/**
- * Bytes of a stream handed to the socket at once; the rest waits in memory. With its frame and the
- * end of the head it must fit in CORK_BYTES.
- */
+/** Bytes of a stream handed to the socket at once: they fit in CORK_BYTES with frame and head. */
 export const STREAM_WRITE_BYTES = CORK_BYTES - 256
 /** Bytes handed to such a socket first, to learn whether the waiting bytes have gone. */
 export const STREAM_PROBE_BYTES = 1 * KiB
@@ -317,10 +314,7 @@ export class UwsResponder extends Responder {
     } else res.end(reply.body, this.connections.stopping)
   }
 
-  /**
-   * Writes a body as the socket takes it. The response is pending until the socket has taken all of
-   * it.
-   */
+  /** The response is pending until the socket has taken all of the body. */
   #tryEnd(body: string | Uint8Array): void {
     const total = Buffer.byteLength(body)
     this.isClosed = this.#res.tryEnd(body, total)[1]

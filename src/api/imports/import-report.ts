@@ -69,10 +69,7 @@ export class ImportReport {
     }
   }
 
-  /**
-   * Rows that a resumed import may leave out. Those that `skipRows` left out were stored before,
-   * also where the body did not come that far.
-   */
+  /** Rows that a resumed import may leave out: those of `skipRows` were stored before. */
   get durableRows(): number {
     return Math.max(this.#rows, this.#options.skipRows)
   }

@@ -31,10 +31,7 @@ import { type ImportRequest, readImportRequest } from './import-request.ts'
 import { IMPORT_SCOPES, ImportRun, type RunOptions } from './import-run.ts'
 import { UploadBody } from './upload-body.ts'
 
-/**
- * Imports of one application without the scope admin; one more is 503. A slot is left for another
- * application, however slowly these send.
- */
+/** Imports of one application without the scope admin: a slot is left for another one. */
 export const IMPORTS_PER_APPLICATION_MAX = 2
 /** Imports for callers with the scope admin only, so that slow senders never keep them out. */
 export const IMPORTS_ADMIN_MIN = 1

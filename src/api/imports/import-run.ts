@@ -68,10 +68,7 @@ export class ImportRun {
   /** Batches that ingest has. */
   #given = 0
   #onAnswered: () => void = () => {}
-  /**
-   * A batch was not stored. Later ones may be, but are not counted: they are not the beginning of
-   * the file.
-   */
+  /** A batch was not stored. Later ones do not count: they are not the beginning of the file. */
   #isBroken = false
   /** Memory of a batch that ingest has copied. */
   #spare: ArrayBuffer | undefined
@@ -215,10 +212,7 @@ export class ImportRun {
     })
   }
 
-  /**
-   * Counts a batch after those before it.
-   * @param isOtherSchema it was parsed with another schema than it was converted for
-   */
+  /** @param isOtherSchema the batch was parsed with another schema than it was converted for */
   #count(batch: RowBatch, answered: Promise<Answer | undefined>, isOtherSchema: boolean): void {
     this.#counted = this.#counted.then(async () => {
       const answer = await answered

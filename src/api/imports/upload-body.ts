@@ -49,10 +49,7 @@ export class UploadBody {
   #waitOnAtMs = 0
   #changed: () => void = () => {}
 
-  /**
-   * Called in the turn of the request's head: a library drops a body that nobody reads.
-   * @param stallMs time without a byte after which the upload ends
-   */
+  /** Called in the turn of the request's head: a library drops a body that nobody reads. */
   constructor(responder: Responder, stallMs: number) {
     this.#responder = responder
     this.#stallMs = stallMs
@@ -71,10 +68,7 @@ export class UploadBody {
     return this.#ended?.refusal
   }
 
-  /**
-   * The next bytes, undefined at the end of the body. The caller owns them. One call at a time.
-   * @throws UploadEnded the client disconnected or stalled, or end() was called
-   */
+  /** Bytes for the caller to own, undefined at the end. One call at a time. @throws UploadEnded */
   async next(): Promise<Uint8Array<ArrayBuffer> | undefined> {
     for (;;) {
       if (this.#ended !== undefined) throw this.#ended

@@ -32,10 +32,7 @@ export interface Admission {
   readonly declaredBytes: number
 }
 
-/**
- * Admits a request or refuses it.
- * @param webhook the last part of the path, as sent
- */
+/** @param webhook the last part of the path, as sent */
 export function admit(
   head: RequestHead,
   webhook: string,
@@ -115,10 +112,7 @@ function refuseMedia(head: RequestHead): Refusal | undefined {
 
 const PARAMETER = 'disable_partial_success'
 
-/**
- * The value of the parameter. A repeated one, one that is no boolean and a misspelt one are
- * refused. Other parameters are ignored, because senders add their own.
- */
+/** Refuses a repeated, a wrong and a misspelt parameter. Senders may add others of their own. */
 function disablePartialSuccess(query: string): boolean | Refusal {
   if (query === '') return false
   let found: boolean | undefined
@@ -149,10 +143,7 @@ function prefersMinimal(text: string): boolean {
 /** Digests of the configured credentials: made once, and of equal length for all credentials. */
 const digests = new WeakMap<BasicAuth, Buffer>()
 
-/**
- * True when the Authorization header has these Basic credentials. The comparison takes constant
- * time.
- */
+/** Compares Basic credentials in constant time. */
 export function basicAuthMatches(header: string, wanted: BasicAuth): boolean {
   const sent = readBasic(header)
   if (sent === undefined) return false

@@ -25,8 +25,7 @@ import { tooLarge } from './admission.ts'
 import { copyIn, type IngestRequest, type Line, lineOf, type SlabPool, Waiting } from './body-memory.ts'
 
 /**
- * Bytes of slabs that incomplete bodies of one pool hold; further bodies wait. A quarter of the
- * large slabs is left for other pools, whose batches then find space at once.
+ * Bytes of slabs for incomplete bodies of one pool. Other pools have a quarter of the large slabs.
  */
 const POOL_PLACES_BYTES_MAX = ((SLABS_MAX - SLABS_SMALL_MIN) * SLAB_BYTES * 3) / 4
 
@@ -115,10 +114,7 @@ export class Bodies {
     for (const request of this.#receiving) request.responder.waitOn()
   }
 
-  /**
-   * Refuses slow bodies one by one, while other requests wait for space and the memtable has
-   * room.
-   */
+  /** Refuses slow bodies while others wait for space and the memtable has room. */
   #takeSpace(): void {
     const isWanted = () => !this.#waiting.isEmpty('large') && this.#deps.room()
     if (!isWanted()) return
@@ -148,11 +144,7 @@ export class Bodies {
     if (this.#buffer(request, chunk)) this.#wait(request)
   }
 
-  /**
-   * Takes space in a slab. Its size is the body's where that is complete, else the declared size,
-   * else BODY_BYTES_MAX.
-   * @param bytes bytes of the body so far
-   */
+  /** Takes space for a complete body, else for the declared size, else for BODY_BYTES_MAX. */
   #allocate(request: IngestRequest, bytes: number): boolean {
     const declared = request.admission.declaredBytes
     const capacity = request.complete ? bytes : declared >= 0 ? declared : BODY_BYTES_MAX
@@ -207,10 +199,7 @@ export class Bodies {
     if (!request.complete) request.responder.pause()
   }
 
-  /**
-   * Keeps a chunk of a request that has no space. Returns false where there is no room for it, and
-   * the request was refused.
-   */
+  /** Keeps a chunk of a request without space. False where the request had to be refused. */
   #buffer(request: IngestRequest, chunk: Uint8Array): boolean {
     while (this.#waiting.isFull(request, chunk.byteLength)) {
       const other = this.#waiting.victimFor(request)
@@ -278,8 +267,7 @@ class BodyRates {
   }
 
   /**
-   * Computes the rates of windows that ended. After a late tick chunks may still wait in the
-   * sockets, so a late tick computes no rates.
+   * Computes the rates of windows that ended, but not late: chunks may still wait in the sockets.
    */
   tick(nowMs: number): void {
     const isLate = nowMs - this.#tickedMs > this.#windowMs / 2

@@ -53,15 +53,9 @@ const NO_BYTES = new Uint8Array(0)
 /** The part of a Responder that a request's body and answer need. */
 export type BodySocket = Pick<Responder, 'bodyRead' | 'pause' | 'resume' | 'waitOn' | 'send' | 'sendAndDrain'>
 
-/**
- * Takes the outcome of a batch of an import, which is a request that no client of its own sent
- * (import-run.ts).
- */
+/** Takes the outcome of a batch of an import, a request without a client (import-run.ts). */
 export interface BatchSink {
-  /**
-   * The batch has its sequence: a batch that is given from now on comes after it.
-   * @param version of the schema that the batch was parsed with
-   */
+  /** Called when a batch that is given from now on comes after this one. @param version it has */
   sequenced(version: number): void
   /** The batch is durable, or refused. */
   answered(answer: Answer): void
@@ -170,10 +164,7 @@ export class SlabPool<T> {
     return { slab, offset }
   }
 
-  /**
-   * Shortens the space of a body that is shorter than expected. Zeros pad the body; the rest is
-   * freed if possible.
-   */
+  /** Frees what a body leaves of its space, where nothing stands behind it. Zeros pad the body. */
   shrink(space: Space<T>, capacity: number, bodyBytes: number): void {
     const slab = space.slab
     const end = space.offset + align8(bodyBytes)
@@ -287,9 +278,7 @@ export class Waiting {
     return undefined
   }
 
-  /**
-   * Ends the turn of the pool of `request`, which got its space: the next pool has the next turn.
-   */
+  /** The pool of `request` got its space: the next pool has the next turn. */
   endTurn(line: Line, request: IngestRequest): void {
     const pool = request.admission.target.poolNumber
     if (this.#turns[line].delete(pool)) this.#turns[line].add(pool)

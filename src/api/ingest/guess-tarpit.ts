@@ -28,10 +28,7 @@ export class Tarpit {
   })
   #delayed = 0
 
-  /**
-   * Calls `answer` now, or after TARPIT_DELAY_MS with the body unread.
-   * @param webhook the guessed-at webhook
-   */
+  /** Calls `answer` now, or after TARPIT_DELAY_MS with the body unread. */
   refuse(address: string, webhook: string, responder: Responder, answer: () => void): void {
     const key = `${networkOf(address)} ${webhook}`
     const isDelayed = this.#guesses.waitMs(key) > 0 && this.#delayed < TARPIT_DELAYED_MAX

@@ -143,10 +143,7 @@ interface Worded extends EventErrorText {
 
 type WordedError = Worded & EventError
 
-/**
- * Messages by error and column. Few different errors occur in a schema. Beyond WORDED_MAX the cache
- * starts anew.
- */
+/** Messages by error and column, which are few in a schema. At WORDED_MAX the cache starts anew. */
 const worded = new WeakMap<PoolSchema, Map<number, Worded>>()
 const WORDED_MAX = 1024
 

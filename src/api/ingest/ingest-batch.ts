@@ -36,9 +36,7 @@ export interface Batch {
   readonly groupOf: Uint16Array
   /** The pool of each group. */
   readonly pools: readonly IngestPool[]
-  /**
-   * Rows in the order in which their bodies were complete, which is mostly their order in the slab.
-   */
+  /** Rows in the order in which their bodies were complete, mostly their order in the slab. */
   readonly order: Uint16Array
   /** Upper bound of the bytes of its Arrow batches. */
   readonly parsedBytesMax: number
@@ -88,9 +86,7 @@ function isPaused({ admission }: IngestRequest): boolean {
   return admission.target.pool.isPaused
 }
 
-/**
- * Sets the upper bounds of a complete body, so that batches stay small whatever a gzip body holds.
- */
+/** Sets the upper bounds of a complete body: batches stay small whatever a gzip body holds. */
 export function weigh(request: IngestRequest): void {
   const { gzip, target } = request.admission
   const { schema } = target.pool
@@ -161,10 +157,7 @@ function groupFor(request: IngestRequest, from: number, to: number): ParseTaskGr
   return clock === undefined ? group : { ...group, clock }
 }
 
-/**
- * The clock from which each accepted event of a POST gets a received-at of its own. A DELETE brings
- * the one that it means.
- */
+/** Gives each accepted event of a POST a received-at. A DELETE brings the one that it means. */
 function eventClockOf({ admission: { kind, target } }: IngestRequest): SharedArrayBuffer | undefined {
   return kind === 'post' ? target.eventClock : undefined
 }
@@ -246,10 +239,7 @@ function withBits(span: Span, bits: Uint8Array | undefined): Span {
   return bits === undefined ? span : { ...span, bits }
 }
 
-/**
- * The parts whose requests are logged. A part belongs to one group, so it is logged as a whole or
- * not at all.
- */
+/** The parts that are logged. A part belongs to one group, so it is logged as a whole. */
 function partsOf(batch: Batch, result: ParseResult, indices: Int32Array): CommitPart[] {
   const parts: CommitPart[] = []
   const { table } = batch.task

@@ -32,9 +32,7 @@ import { type BatchSink, type BodySocket, IngestRequest, type Slab, SlabPool } f
 import { type Answer, answerOf, answerRefusal, Turns } from './ingest-answer.ts'
 import { type Batch, commitBatchOf, takeBatch, weigh } from './ingest-batch.ts'
 
-/**
- * Bytes of batches between hand-over and memtable; at this no task starts. One may go beyond it.
- */
+/** Bytes of batches up to the memtable, at which no task starts. One may go beyond it. */
 export const BATCHES_UNDER_WAY_BYTES_MAX = 96 * MiB
 /** Bytes of batches of gathered requests. Requests that cannot share a task do not wait. */
 const PARSE_TASK_GATHERED_PARSED_BYTES = BATCH_BYTES_MAX / 2
@@ -101,8 +99,7 @@ export class Ingest {
   }
 
   /**
-   * Takes the body of a batch of an import, whose memory is used only during the call. It goes the
-   * way of every request. A batch that found no room is refused with `busy`.
+   * Takes a batch of an import, which is copied before this returns. Without room it gets `busy`.
    */
   submit(target: IngestTarget, body: Uint8Array, sink: BatchSink): void {
     const declaredBytes = body.byteLength
@@ -153,9 +150,7 @@ export class Ingest {
     if (!this.#isGathering(slab)) this.#schedule()
   }
 
-  /**
-   * Dispatches after this turn's socket events, so that bodies that arrived together share a task.
-   */
+  /** Dispatches after this turn's socket events: bodies that arrived together share a task. */
   #schedule(): void {
     if (this.#scheduled || this.#queue.length === 0) return
     this.#scheduled = true
@@ -183,10 +178,7 @@ export class Ingest {
     for (const slab of waiting) this.#queue.push(slab)
   }
 
-  /**
-   * True while a slab has too little for a task of its own, another task is parsed, and more may
-   * come.
-   */
+  /** True while a slab may gather more, because another task is parsed meanwhile. */
   #isGathering({ filling, large, ready, readyBytes, readyParsedBytes }: Slab<IngestRequest>): boolean {
     if (this.#smallTasks === 0 || large || !filling) return false
     if (ready.length >= PARSE_TASK_GATHERED_REQUESTS) return false
@@ -248,9 +240,7 @@ export class Ingest {
     }
   }
 
-  /**
-   * For each group, whether its pool exists. A pool may be deleted at any time before the answer.
-   */
+  /** Whether the pool of each group exists, which may end at any time before the answer. */
   #liveGroups(batch: Batch): boolean[] {
     return batch.task.groups.map(group => this.#deps.isLive(group.pool))
   }
