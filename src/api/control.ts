@@ -26,7 +26,7 @@ import type { Streams } from './http/stream.ts'
 import { declaredBytesOf, type RequestHead, tryDecode } from './http/transport.ts'
 import type { Imports } from './imports/import-route.ts'
 import { livez, readyz } from './probes.ts'
-import { problemReply, refusalOfError, refuse } from './problem.ts'
+import { BAD_PATH, problemReply, refusalOfError, refuse } from './problem.ts'
 
 /** Incomplete bodies; one more gives the oldest 408. Steady senders are complete before that. */
 export const CONTROL_INCOMPLETE_MAX = 1_024
@@ -36,68 +36,56 @@ export const CONTROL_INCOMPLETE_BYTES_MAX = 32 * MiB
 /** @param parameters of the path, percent-decoded; undefined when one is malformed */
 type Handler = (head: RequestHead, responder: Responder, parameters: readonly string[] | undefined) => void
 
-/** The handlers of one path. */
-export interface Route {
+interface Route {
+  /** The parts of the path; undefined matches any one part. */
+  readonly parts: readonly (string | undefined)[]
   /** For the log: graphql, token, health, metrics, import or other. */
   readonly name: string
-  /** Handlers by method, in lower case. */
+  /** By method, in lower case. */
   readonly methods: Readonly<Record<string, Handler>>
   /** Handles every other method. */
   readonly otherwise: Handler
 }
 
-interface Pattern {
-  /** The parts of the path; undefined matches any one part. */
-  readonly parts: readonly (string | undefined)[]
-  readonly route: Route
-}
-
-const NO_PARAMETERS: readonly string[] = []
-
 export class Router {
-  readonly #exact = new Map<string, Route>()
-  readonly #patterns: Pattern[] = []
+  readonly #routes: Route[] = []
 
-  /** @param path as in `/v1/pools/:pool/arrow` */
-  add(path: string, route: Route): void {
-    if (!path.includes('/:')) {
-      this.#exact.set(path, route)
-      return
-    }
+  /**
+   * @param path as in `/v1/pools/:pool/arrow`
+   * @param cors pages of any origin may read that a method is refused
+   */
+  add(path: string, name: string, methods: Route['methods'], cors = false): void {
     const parts = path.split('/').map(part => (part.startsWith(':') ? undefined : part))
-    this.#patterns.push({ parts, route })
+    this.#routes.push({ parts, name, methods, otherwise: refusing(allowOf(methods), cors) })
   }
 
   /** Passes the request to its handler. Returns false where the table has no such path. */
   run(head: RequestHead, responder: Responder): boolean {
-    const exact = this.#exact.get(head.path)
-    if (exact !== undefined) {
-      handlerOf(exact, head, responder)(head, responder, NO_PARAMETERS)
-      return true
-    }
     const given = head.path.split('/')
-    for (const { parts, route } of this.#patterns) {
-      if (!matches(parts, given)) continue
-      handlerOf(route, head, responder)(head, responder, parametersOf(parts, given))
-      return true
-    }
-    return false
+    const route = this.#routes.find(({ parts }) => matches(parts, given))
+    if (route === undefined) return false
+    const { name, parts, methods, otherwise } = route
+    responder.route = name
+    const handler = Object.hasOwn(methods, head.method) ? methods[head.method]! : otherwise
+    handler(head, responder, parametersOf(parts, given))
+    return true
   }
 }
 
-function handlerOf(route: Route, head: RequestHead, responder: Responder): Handler {
-  responder.route = route.name
-  return Object.hasOwn(route.methods, head.method) ? route.methods[head.method]! : route.otherwise
+function allowOf(methods: Route['methods']): string {
+  return Object.keys(methods)
+    .map(method => method.toUpperCase())
+    .join(', ')
 }
 
-function matches(parts: Pattern['parts'], given: readonly string[]): boolean {
+function matches(parts: Route['parts'], given: readonly string[]): boolean {
   return (
     given.length === parts.length &&
     parts.every((part, index) => (part === undefined ? given[index] !== '' : part === given[index]))
   )
 }
 
-function parametersOf(parts: Pattern['parts'], given: readonly string[]): string[] | undefined {
+function parametersOf(parts: Route['parts'], given: readonly string[]): string[] | undefined {
   const decoded: string[] = []
   for (const [index, part] of parts.entries()) {
     if (part !== undefined) continue
@@ -109,79 +97,66 @@ function parametersOf(parts: Pattern['parts'], given: readonly string[]): string
 }
 
 /** All routes but ingest. */
-export function controlRoutes(deps: ApiDeps, connections: Connections, control: Control): Router {
+export function controlRoutes(
+  deps: ApiDeps,
+  connections: Connections,
+  control: Control,
+  imports: Imports,
+): Router {
   const routes = new Router()
   const controlled =
     (route: Pick<ControlRoute, 'handle' | 'bodyBytesMax'>, cors: boolean): Handler =>
     (head, responder, parameters) =>
       control.run(head, responder, route, parameters, cors)
-
-  const browser: readonly (readonly [string, string, ControlRoute['handle'], number])[] = [
-    ['/graphql', 'graphql', deps.graphql, GRAPHQL_BODY_BYTES_MAX],
-    ['/oauth2/token', 'token', deps.token, TOKEN_BODY_BYTES_MAX],
-  ]
-  const preflight =
-    (allow: string): Handler =>
-    (_, responder) =>
-      responder.send(preflightOf(allow))
-  for (const [path, name, handle, bodyBytesMax] of browser) {
-    const methods = { post: controlled({ handle, bodyBytesMax }, true), options: preflight('POST, OPTIONS') }
-    routes.add(path, { name, methods, otherwise: refusing('POST, OPTIONS', true) })
-  }
-  for (const route of deps.routes) {
+  const add = (name: string, route: ControlRoute) => {
     const { path, cors = false } = route
     const handler = controlled(route, cors)
     const methods: Record<string, Handler> = {}
     for (const method of route.methods) methods[method.toLowerCase()] = handler
     if (route.methods.includes('GET')) methods['head'] = handler
-    const allow = Object.keys(methods)
-      .map(method => method.toUpperCase())
-      .join(', ')
-    if (cors) methods['options'] = preflight(`${allow}, OPTIONS`)
-    routes.add(path, { name: 'other', methods, otherwise: refusing(allow, cors) })
+    if (cors) methods['options'] = (_, responder) => responder.send(preflightOf(allowOf(methods)))
+    routes.add(path, name, methods, cors)
   }
+  add('graphql', {
+    methods: ['POST'],
+    path: '/graphql',
+    bodyBytesMax: GRAPHQL_BODY_BYTES_MAX,
+    cors: true,
+    handle: deps.graphql,
+  })
+  add('token', {
+    methods: ['POST'],
+    path: '/oauth2/token',
+    bodyBytesMax: TOKEN_BODY_BYTES_MAX,
+    cors: true,
+    handle: deps.token,
+  })
+  for (const route of deps.routes) add('other', route)
 
-  const metrics = async (head: RequestHead) => {
-    const refusal = deps.metricsAccess(head.header('authorization'))
-    if (refusal !== undefined) return problemReply(refusal)
-    return { status: 200, headers: METRICS_TYPE, body: await deps.metricsText() }
-  }
-  const reading: readonly (readonly [string, string, (head: RequestHead) => Reply | Promise<Reply>])[] = [
-    ['/livez', 'health', livez],
-    ['/readyz', 'health', () => readyz(deps.health(), connections.stopping)],
-    ['/metrics', 'metrics', metrics],
-  ]
-  for (const [path, name, read] of reading) {
+  const list = { handle: (asked: ControlRequest) => imports.list(asked), bodyBytesMax: ROUTE_BODY_BYTES_MAX }
+  const listing = controlled(list, false)
+  routes.add('/v1/pools/:pool/import', 'import', {
+    post: (head, responder, parameters) => imports.take(head, responder, parameters),
+    get: listing,
+    head: listing,
+  })
+
+  const addRead = (path: string, name: string, read: (head: RequestHead) => Reply | Promise<Reply>) => {
     const answer: Handler = async (head, responder) => {
       // Read before the first await, while the head is valid.
       const declaredBytes = declaredBytesOf(head)
       answerEarly(responder, await read(head), declaredBytes)
     }
-    routes.add(path, {
-      name,
-      methods: { get: answer, head: answer },
-      otherwise: refusing('GET, HEAD', false),
-    })
+    routes.add(path, name, { get: answer, head: answer })
   }
-  return routes
-}
-
-/** The route of imports. The bodies of a POST are not read here. */
-export function addImportRoute(routes: Router, imports: Imports, control: Control): void {
-  const list = {
-    handle: (request: ControlRequest) => imports.list(request),
-    bodyBytesMax: ROUTE_BODY_BYTES_MAX,
-  }
-  const get: Handler = (head, responder, parameters) => control.run(head, responder, list, parameters, false)
-  routes.add('/v1/pools/:pool/import', {
-    name: 'import',
-    methods: {
-      post: (head, responder, parameters) => imports.take(head, responder, parameters),
-      get,
-      head: get,
-    },
-    otherwise: refusing('POST, GET, HEAD', false),
+  addRead('/livez', 'health', livez)
+  addRead('/readyz', 'health', () => readyz(deps.health(), connections.stopping))
+  addRead('/metrics', 'metrics', async head => {
+    const refusal = deps.metricsAccess(head.header('authorization'))
+    if (refusal !== undefined) return problemReply(refusal)
+    return { status: 200, headers: METRICS_TYPE, body: await deps.metricsText() }
   })
+  return routes
 }
 
 const METRICS_TYPE = { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }
@@ -197,7 +172,6 @@ function refusing(allow: string, cors: boolean): Handler {
 type ControlHead = Omit<ControlRequest, 'body' | 'gone'>
 
 const BUSY = refuse(503, 'busy', 'too many requests are under way', { 'retry-after': '1' })
-const BAD_PATH = refuse(404, 'not_found', 'the path is not well-formed')
 
 /** Runs control requests. One counts against CONTROL_REQUESTS_MAX once its body is complete. */
 export class Control {
@@ -289,10 +263,6 @@ export class ControlBodies {
   /** In the order in which they began. */
   readonly #incomplete = new Map<Responder, Incomplete>()
   #bufferedBytes = 0
-
-  get length(): number {
-    return this.#incomplete.size
-  }
 
   /** @param bytesMax a longer body is 413 */
   read(responder: Responder, bytesMax: number, done: Done): void {

@@ -4,7 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
 import { API_TIMES, type Api, type ApiDeps, type ApiOptions, type ApiStats } from './api-types.ts'
-import { addImportRoute, Control, ControlBodies, controlRoutes, type Router } from './control.ts'
+import { Control, ControlBodies, controlRoutes, type Router } from './control.ts'
 import {
   type Connections,
   connectionsMaxOf,
@@ -47,8 +47,7 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
   const streams = new Streams(times)
   const imports = new Imports(deps, ingest, rate, connections, times.uploadStallMs)
   const control = new Control(controlBodies, streams)
-  const routes = controlRoutes(deps, connections, control)
-  addImportRoute(routes, imports, control)
+  const routes = controlRoutes(deps, connections, control, imports)
   const onRequest = dispatcher(deps, connections, {
     ingest,
     rate,

@@ -22,6 +22,20 @@ export function noSuchParameter(name: string, known: readonly string[]): string 
   return `${shown(name)}: there is no such parameter${meant}; ${all}`
 }
 
+/** The parameters by their names, each of `known` and given once; or what is wrong. */
+export function readParameters(
+  query: string,
+  known: readonly string[],
+): ReadonlyMap<string, string> | string {
+  const texts = new Map<string, string>()
+  for (const [name, value] of new URLSearchParams(query)) {
+    if (!known.includes(name)) return noSuchParameter(name, known)
+    if (texts.has(name)) return `${name}: it is given more than once`
+    texts.set(name, value)
+  }
+  return texts
+}
+
 /** The sentence for the first parameter of a query that is not known; undefined where all are. */
 export function unknownParameter(query: string, known: readonly string[]): string | undefined {
   for (const name of new URLSearchParams(query).keys())

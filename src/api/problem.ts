@@ -28,6 +28,8 @@ export function unknownPool(name: string): Refusal {
 
 const RETRYABLE: ReadonlySet<number> = new Set([408, 429, 500, 503])
 
+export const BAD_PATH = refuse(404, 'not_found', 'the path is not well-formed')
+
 /** The headers of an answer to a body that was read, when no event was accepted. */
 export function rejectedHeaders(rejected: number): Record<string, string> {
   return { 'x-events-accepted': '0', 'x-events-rejected': String(rejected) }

@@ -12,7 +12,7 @@ import { GRAPHQL_BODY_BYTES_MAX, GRAPHQL_NESTING_MAX } from '../util/limits.ts'
 import type { ControlRequest, ControlRoute, Reply } from './api-types.ts'
 import type { Graphql } from './graphql/endpoint.ts'
 import { isDeeperThan, readJsonObject } from './json-object.ts'
-import { noSuchParameter } from './parameters.ts'
+import { readParameters } from './parameters.ts'
 import { problemReply, refuse } from './problem.ts'
 
 /** The questions, and the GraphQL type of the input of each. */
@@ -95,13 +95,9 @@ async function written(
 
 /** The question of a request, or a sentence that says what is wrong with it. */
 function readRequest({ query, body }: ControlRequest): Asked | string {
-  const texts = new Map<string, string>()
-  for (const [name, value] of new URLSearchParams(query)) {
-    if (texts.has(name)) return `${name}: it is given more than once`
-    texts.set(name, value)
-  }
+  const texts = readParameters(query, ['format', 'sql', ...NAMES])
+  if (typeof texts === 'string') return texts
   const format = texts.get('format') ?? 'json'
-  texts.delete('format')
   if (!Object.hasOwn(FORMATS, format)) return `format: it is one of ${Object.keys(FORMATS).join(', ')}`
   const given = readGiven(texts, body)
   if (typeof given === 'string') return given
@@ -120,8 +116,7 @@ function readGiven(
 ): Readonly<Record<string, unknown>> | string {
   const given = new Map<string, unknown>()
   for (const [name, text] of texts) {
-    if (name !== 'sql' && !NAMES.some(each => each === name))
-      return noSuchParameter(name, ['format', 'sql', ...NAMES])
+    if (name === 'format') continue
     const value = name === 'sql' ? text : readJsonObject(`The parameter ${name}`, Buffer.from(text))
     if (name !== 'sql' && typeof value === 'string') return value
     given.set(name, value)

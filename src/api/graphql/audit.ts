@@ -4,6 +4,7 @@
  */
 import type { GraphQLFieldResolver } from 'graphql'
 import { AUDIT_ID_CHARACTERS_MAX } from '../../util/limits.ts'
+import { isObject } from '../json-object.ts'
 import type { AuditEntry, Context } from './context.ts'
 import { codeOf } from './graphql-errors.ts'
 
@@ -101,8 +102,4 @@ function nameIn(args: object, names: readonly string[]): string | null {
     if (name === 'idOrUniqueName' && isObject(value)) return nameIn(value, names)
   }
   return null
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null
 }

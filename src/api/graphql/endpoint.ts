@@ -60,19 +60,15 @@ export function createGraphql(deps: GraphqlDeps): Graphql {
       return reply(429, errorBody(BUSY, 'UNAVAILABLE'), { 'Retry-After': '1' })
     try {
       const slices = new Slices(share, caller.applicationId)
-      return await answer(body, { deps, caller, slices, gone, onAnswered })
+      const asked = slices.whole(() => readBody(body))
+      if (typeof asked === 'string') return reply(400, errorBody(asked, 'BAD_REQUEST'))
+      return await answer(asked, { deps, caller, slices, gone, onAnswered })
     } finally {
       share.leave(caller.applicationId)
     }
   }
 
-  async function answer(body: Uint8Array, request: RequestContext): Promise<GraphqlReply> {
-    const asked = request.slices.whole(() => readBody(body))
-    if (typeof asked === 'string') return reply(400, errorBody(asked, 'BAD_REQUEST'))
-    return run(asked, request)
-  }
-
-  async function run(asked: Asked, request: RequestContext): Promise<GraphqlReply> {
+  async function answer(asked: Asked, request: RequestContext): Promise<GraphqlReply> {
     const { slices } = request
     try {
       const document = slices.whole(() => readDocument(asked.query))

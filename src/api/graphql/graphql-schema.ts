@@ -19,7 +19,13 @@ import {
   isScalarType,
   Kind,
 } from './library.ts'
-import { applicationFields, applicationMutations, applicationQueries } from './resolve-application.ts'
+import {
+  applicationFields,
+  applicationMutations,
+  applicationQueries,
+  environmentMutations,
+  environmentQueries,
+} from './resolve-application.ts'
 import {
   addColumnJobFields,
   deletionJobFields,
@@ -30,13 +36,37 @@ import {
 import { dimensionFields, metricFields, metricMutations, metricQueries } from './resolve-metric.ts'
 import { policyFields, policyMutations, policyQueries } from './resolve-policy.ts'
 import { poolFields, poolMutations, poolQueries } from './resolve-pool.ts'
-import { questionQueries, statisticsFields } from './resolve-question.ts'
+import { counterQueries, metricQuestions, poolQuestions, statisticsFields } from './resolve-question.ts'
 import { sourceFields, sourceMutations, sourceQueries } from './resolve-source.ts'
 import { sqlQueries } from './resolve-sql.ts'
 import { columnFields, tableFields } from './resolve-table.ts'
-import { unservedMutations, unservedQueries } from './resolve-unserved.ts'
+import {
+  boosterMutations,
+  boosterQueries,
+  syncQueries,
+  viewMutations,
+  viewQueries,
+} from './resolve-unserved.ts'
 import type { Resolvers } from './schema-types.ts'
-import { MUTATION_SCOPES, QUERY_SCOPES, READ_POOLS, type Rule } from './scopes.ts'
+import {
+  MANAGE_APPLICATIONS,
+  MANAGE_BOOSTERS,
+  MANAGE_ENVIRONMENTS,
+  MANAGE_JOBS,
+  MANAGE_METRICS,
+  MANAGE_POLICIES,
+  MANAGE_POOLS,
+  MANAGE_SOURCES,
+  MANAGE_VIEWS,
+  QUERY_METRICS,
+  QUERY_POOLS,
+  READ_ENVIRONMENTS,
+  READ_METRICS,
+  READ_POOLS,
+  RULES,
+  type Rule,
+  ruled,
+} from './scopes.ts'
 
 const FOLDER = new URL('../../../../src/api/graphql/', import.meta.url)
 
@@ -48,24 +78,29 @@ const owner = {
 
 const resolvers: Resolvers = {
   Query: {
-    ...sourceQueries,
-    ...poolQueries,
-    ...metricQueries,
-    ...policyQueries,
-    ...applicationQueries,
-    ...jobQueries,
-    ...unservedQueries,
-    ...questionQueries,
-    ...sqlQueries,
+    ...ruled(MANAGE_SOURCES, { ...sourceQueries, ...syncQueries }),
+    ...ruled(READ_POOLS, poolQueries),
+    ...ruled(READ_METRICS, metricQueries),
+    ...ruled(MANAGE_POLICIES, policyQueries),
+    ...ruled(MANAGE_APPLICATIONS, applicationQueries),
+    ...ruled(READ_ENVIRONMENTS, environmentQueries),
+    ...ruled(MANAGE_JOBS, jobQueries),
+    ...ruled(MANAGE_BOOSTERS, boosterQueries),
+    ...ruled(MANAGE_VIEWS, viewQueries),
+    ...ruled(null, counterQueries),
+    ...ruled(QUERY_METRICS, metricQuestions),
+    ...ruled(QUERY_POOLS, { ...poolQuestions, ...sqlQueries }),
   },
   Mutation: {
-    ...sourceMutations,
-    ...poolMutations,
-    ...metricMutations,
-    ...policyMutations,
-    ...applicationMutations,
-    ...jobMutations,
-    ...unservedMutations,
+    ...ruled(MANAGE_SOURCES, sourceMutations),
+    ...ruled(MANAGE_POOLS, poolMutations),
+    ...ruled(MANAGE_METRICS, metricMutations),
+    ...ruled(MANAGE_POLICIES, policyMutations),
+    ...ruled(MANAGE_APPLICATIONS, applicationMutations),
+    ...ruled(MANAGE_ENVIRONMENTS, environmentMutations),
+    ...ruled(MANAGE_JOBS, jobMutations),
+    ...ruled(MANAGE_BOOSTERS, boosterMutations),
+    ...ruled(MANAGE_VIEWS, viewMutations),
   },
   AddColumnToDataPoolJob: { ...owner, ...addColumnJobFields },
   Application: { ...owner, ...applicationFields },
@@ -149,13 +184,14 @@ type Resolve = GraphQLFieldResolver<unknown, Context>
 
 /** Adds the check of its scope and the audit entry to the resolver of a root field. */
 function guarded(typeName: string, fieldName: string, resolve: Resolve): Resolve {
-  if (typeName === 'Query') return scoped(QUERY_SCOPES[fieldName as keyof Resolvers['Query']], resolve)
-  if (typeName !== 'Mutation') return resolve
-  return audited(fieldName, scoped(MUTATION_SCOPES[fieldName as keyof Resolvers['Mutation']], resolve))
+  if (typeName !== 'Query' && typeName !== 'Mutation') return resolve
+  const rule = RULES.get(fieldName)
+  assert(rule !== undefined, `${fieldName} has a rule`)
+  const checked = rule === null ? resolve : scoped(rule, resolve)
+  return typeName === 'Query' ? checked : audited(fieldName, checked)
 }
 
-function scoped(rule: Rule | null, resolve: Resolve): Resolve {
-  if (rule === null) return resolve
+function scoped(rule: Rule, resolve: Resolve): Resolve {
   return (parent, args, context, info) => {
     requireScope(context, ...rule)
     return resolve(parent, args, context, info)

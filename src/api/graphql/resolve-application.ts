@@ -36,6 +36,9 @@ export const applicationQueries = {
   application: applications.byId,
   applicationByName: applications.byName,
   applications: applications.page,
+} satisfies Partial<Resolvers['Query']>
+
+export const environmentQueries = {
   environment: (_, { id }, { deps }) => found(deps.catalog.read.environmentOf(id), 'Environment'),
 } satisfies Partial<Resolvers['Query']>
 
@@ -55,6 +58,9 @@ export const applicationMutations = {
   },
   deleteApplication: removing(deleteApplication),
   deleteApplicationByName: removing(deleteApplication),
+} satisfies Partial<Resolvers['Mutation']>
+
+export const environmentMutations = {
   createEnvironment: refusing(
     'A server has one Environment, its data folder: run another server for another one.',
   ),

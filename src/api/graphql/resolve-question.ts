@@ -35,13 +35,19 @@ import { READ_STATISTICS } from './scopes.ts'
 export type QueryInfo = Extract<Awaited<ReturnType<Resolvers['Query']['counter']>>, object>['query']
 
 /** Resolvers of `Query`. A new kind of question is one file in query/ and one entry here. */
-export const questionQueries = {
+export const counterQueries = {
   counter: (_, { input }, context) => answerQuestion(counter, input, context),
   // Each counter fails alone: its place in the list is null then.
   counters: (_, { input }, context) => input.map(one => answerQuestion(counter, one, context)),
+} satisfies Partial<Resolvers['Query']>
+
+export const metricQuestions = {
   timeSeries: (_, { input }, context) => answerQuestion(timeSeries, input, context),
   leaderboard: (_, { input }, context) => answerQuestion(leaderboard, input, context),
   metricReport: (_, { input }, context) => answerQuestion(metricReport, input, context),
+} satisfies Partial<Resolvers['Query']>
+
+export const poolQuestions = {
   dataGrid: (_, { input }, context) => answerQuestion(dataGrid, input, context),
   percentile: (_, { input }, context) => answerQuestion(percentile, input, context),
   recordsByUniqueId: (_, { input }, context) => answerQuestion(recordsByUniqueId, input, context),

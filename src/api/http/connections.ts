@@ -82,17 +82,8 @@ export function descriptorLimit(): number {
     const soft = /^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1'))?.[1]
     return soft === undefined ? Number.POSITIVE_INFINITY : Number(soft)
   } catch {
-    return reportedLimit()
+    return Number.POSITIVE_INFINITY // a system without /proc
   }
-}
-
-/** The limit on systems without /proc. The report takes about 15 ms. */
-function reportedLimit(): number {
-  const report = process.report.getReport() as {
-    readonly userLimits?: { readonly open_files?: { soft?: unknown } }
-  }
-  const soft = Number(report.userLimits?.open_files?.soft)
-  return Number.isFinite(soft) ? soft : Number.POSITIVE_INFINITY
 }
 
 /**

@@ -5,19 +5,7 @@ import { must } from '../../util/assert.ts'
 import type { Refusal } from '../../util/errors.ts'
 import type { Reply } from '../api-types.ts'
 import type { Answer } from '../ingest/ingest-answer.ts'
-import { problemFields, refuse } from '../problem.ts'
-
-/** The part of a report that does not grow. */
-export interface ImportCounts {
-  /** Rows of the body that were read to their end: left out, accepted or refused. */
-  readonly rows: number
-  readonly accepted: number
-  readonly rejected: number
-  /** Rows that `skipRows` left out. */
-  readonly skipped: number
-  /** Bytes of the body up to the last of these rows; null where the body was decoded. */
-  readonly bytes: number | null
-}
+import { problemFields } from '../problem.ts'
 
 interface ReportOptions {
   readonly format: ImportFormat
@@ -58,31 +46,28 @@ export class ImportReport {
     this.#bytes = bytes
   }
 
-  counts(): ImportCounts {
-    const { format, encoding, skipRows } = this.#options
-    return {
-      rows: this.#rows,
-      accepted: this.#accepted,
-      rejected: this.#rejected,
-      skipped: Math.min(skipRows, this.#rows),
-      bytes: encoding === 'identity' && format !== 'parquet' ? this.#bytes : null,
-    }
-  }
-
   /** Rows that a resumed import may leave out: those of `skipRows` were stored before. */
   get durableRows(): number {
     return Math.max(this.#rows, this.#options.skipRows)
   }
 
-  /** As the journal has it. */
+  /** As the journal has it. Bytes of a body that is decoded mean nothing to a client. */
   progress(): ImportProgress {
-    const { rows, accepted, rejected, bytes } = this.counts()
-    return { rows, accepted, rejected, durableRows: this.durableRows, durableBytes: bytes }
+    const { format, encoding } = this.#options
+    return {
+      rows: this.#rows,
+      accepted: this.#accepted,
+      rejected: this.#rejected,
+      durableRows: this.durableRows,
+      durableBytes: encoding === 'identity' && format !== 'parquet' ? this.#bytes : null,
+    }
   }
 
-  /** The refused rows as the answer lists them, and how many of them it does not list. */
-  refused() {
+  /** As an answer has it: the refused rows too, and how many of them it does not list. */
+  fields() {
     return {
+      ...this.progress(),
+      skippedRows: Math.min(this.#options.skipRows, this.#rows),
       rejectedBy: Object.fromEntries(this.#rejectedBy),
       refused: this.#refused,
       refusedOmitted: this.#rejected - this.#refused.length,
@@ -126,12 +111,9 @@ export class ImportReport {
 
 /** The answer to a body that was read to its end, whatever its rows are. */
 export function doneReply(id: string, report: ImportReport): Reply {
-  const counts = report.counts()
-  return replyOf(200, 'application/json', counts, {
-    import: id,
-    durableRows: counts.rows,
-    ...fieldsOf(report),
-  })
+  const fields = report.fields()
+  const body = { import: id, ...fields, durableRows: fields.rows }
+  return replyOf(200, 'application/json', body)
 }
 
 /** What to do after an import that ended early. */
@@ -141,33 +123,23 @@ export function resumeText(durableRows: number): string {
 
 /** The answer to an import that ended early: the problem, and what is durable. */
 export function failedReply(id: string, report: ImportReport, failure: Refusal): Reply {
-  const counts = report.counts()
   const detail = `${failure.message}; ${resumeText(report.durableRows)}`
-  const problem = problemFields({
-    ...refuse(failure.status, failure.code, detail),
-    retryable: failure.retryable,
-  })
-  const body = { ...problem, import: id, durableRows: report.durableRows, ...fieldsOf(report) }
-  return replyOf(failure.status, 'application/problem+json', counts, body, failure.headers)
-}
-
-function fieldsOf(report: ImportReport) {
-  const { rows, accepted, rejected, skipped, bytes } = report.counts()
-  return { rows, accepted, rejected, skippedRows: skipped, durableBytes: bytes, ...report.refused() }
+  const problem = problemFields({ ...failure, message: detail, events: [] })
+  const body = { ...problem, import: id, ...report.fields() }
+  return replyOf(failure.status, 'application/problem+json', body, failure.headers)
 }
 
 function replyOf(
   status: number,
   contentType: string,
-  { accepted, rejected }: ImportCounts,
-  body: object,
+  body: ReturnType<ImportReport['fields']>,
   more: Readonly<Record<string, string>> = {},
 ): Reply {
   const headers = {
     ...more,
     'content-type': contentType,
-    'x-events-accepted': String(accepted),
-    'x-events-rejected': String(rejected),
+    'x-events-accepted': String(body.accepted),
+    'x-events-rejected': String(body.rejected),
   }
   return { status, headers, body: JSON.stringify(body) }
 }

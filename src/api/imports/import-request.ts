@@ -9,7 +9,7 @@ import type { Refusal } from '../../util/errors.ts'
 import { IMPORT_ERRORS_DEFAULT, IMPORT_ERRORS_MAX } from '../../util/limits.ts'
 import type { RequestHead } from '../http/transport.ts'
 import { unknownEncoding } from '../ingest/admission.ts'
-import { noSuchParameter, shown } from '../parameters.ts'
+import { readParameters, shown } from '../parameters.ts'
 import { refuse } from '../problem.ts'
 
 /** Characters of the label of an import. */
@@ -38,7 +38,7 @@ const MEDIA: Readonly<Record<string, ImportFormat>> = {
 export function readImportRequest(head: RequestHead): ImportRequest | Refusal {
   const encoding = encodingOf(head)
   if (encoding === undefined) return unknownEncoding(head, `one of ${ENCODINGS.join(', ')}`, 'gzip, zstd')
-  const given = readParameters(head.query)
+  const given = parametersOf(head.query)
   if ('status' in given) return given
   const contentType = head.header('content-type')
   const format = given.format ?? formatOf(contentType)
@@ -72,13 +72,9 @@ interface Parameters extends Pick<ImportRequest, 'skipRows' | 'errorsMax' | 'lab
   readonly format?: ImportFormat
 }
 
-function readParameters(query: string): Parameters | Refusal {
-  const texts = new Map<string, string>()
-  for (const [name, value] of new URLSearchParams(query)) {
-    if (texts.has(name)) return badParameter(`${name}: it is given more than once`)
-    if (!NAMES.includes(name)) return badParameter(noSuchParameter(name, NAMES))
-    texts.set(name, value)
-  }
+function parametersOf(query: string): Parameters | Refusal {
+  const texts = readParameters(query, NAMES)
+  if (typeof texts === 'string') return badParameter(texts)
   const skipRows = countOf(texts.get('skipRows'), 0, Number.MAX_SAFE_INTEGER)
   if (skipRows === undefined) return badParameter('skipRows: it is a number of rows, such as 1000')
   const errorsMax = countOf(texts.get('errorsMax'), IMPORT_ERRORS_DEFAULT, IMPORT_ERRORS_MAX)

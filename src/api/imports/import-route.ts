@@ -23,7 +23,7 @@ import { declaredBytesOf, type RequestHead } from '../http/transport.ts'
 import type { RateLimit } from '../ingest/admission.ts'
 import type { Ingest } from '../ingest/ingest.ts'
 import { unknownParameter } from '../parameters.ts'
-import { JSON_HEADERS, problemReply, refusalOfError, refuse, unknownPool } from '../problem.ts'
+import { BAD_PATH, JSON_HEADERS, problemReply, refusalOfError, refuse, unknownPool } from '../problem.ts'
 import { Slots } from '../slots.ts'
 import { JournalEntry } from './import-journal.ts'
 import { doneReply, failedReply, resumeText } from './import-report.ts'
@@ -50,7 +50,6 @@ const STOPPING = refuse(503, 'stopping', 'the server is stopping; resume the imp
 })
 const CANCELLED = refuse(409, 'cancelled', 'the import was cancelled')
 const FORBIDDEN = refuse(403, 'forbidden', 'the scope data_pool:write or admin is needed')
-const BAD_PATH = refuse(404, 'not_found', 'the path is not well-formed')
 
 /** The parts of a head that are needed after the caller is identified. */
 interface Head extends ImportRequest {

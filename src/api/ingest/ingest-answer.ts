@@ -81,7 +81,6 @@ function countCodes(errors: readonly EventError[]): Map<string, number> {
 }
 
 const OK = '{"statusCode":200,"statusMessage":"OK"}'
-const successBodies: Uint8Array[] = []
 const successReplies: Reply[] = []
 const minimalReplies: Reply[] = []
 
@@ -90,21 +89,12 @@ function success(events: number, minimal: boolean): Reply {
   const cache = minimal ? minimalReplies : successReplies
   let reply = cache[events]
   if (reply === undefined) {
-    const body = minimal ? successBody(0) : successBody(events)
+    const body = Buffer.from(minimal ? '[]' : partialBody(events, []))
     const headers = headersOf(events, 0, minimal)
     reply = { status: 200, headers, body, head: headText(200, headers) }
     cache[events] = reply
   }
   return reply
-}
-
-function successBody(events: number): Uint8Array {
-  let body = successBodies[events]
-  if (body === undefined) {
-    body = Buffer.from(`[${new Array<string>(events).fill(OK).join()}]`)
-    successBodies[events] = body
-  }
-  return body
 }
 
 function headersOf(accepted: number, rejected: number, minimal: boolean): Record<string, string> {
@@ -203,23 +193,20 @@ export function answerRefusal(refusal: Refusal, rejectedBy = NONE): Answer {
   return { reply: problemReply(refusal), accepted: 0, rejected, rejectedBy, refusal }
 }
 
-const schemas = new WeakMap<SharedArrayBuffer, PoolSchema>()
-const deleteSchemas = new WeakMap<SharedArrayBuffer, PoolSchema>()
+const schemas = {
+  post: new WeakMap<SharedArrayBuffer, PoolSchema>(),
+  delete: new WeakMap<SharedArrayBuffer, PoolSchema>(),
+} satisfies Record<RequestKind, unknown>
 
 /** The schema that bodies of this kind were parsed with. Each schema is decoded once. */
 function schemaOf(bytes: SharedArrayBuffer, kind: RequestKind): PoolSchema {
-  let schema = schemas.get(bytes)
+  let schema = schemas[kind].get(bytes)
   if (schema === undefined) {
-    schema = JSON.parse(Buffer.from(new Uint8Array(bytes)).toString()) as PoolSchema
-    schemas.set(bytes, schema)
+    const posted = JSON.parse(Buffer.from(new Uint8Array(bytes)).toString()) as PoolSchema
+    schema = kind === 'post' ? posted : deleteSchema(posted)
+    schemas[kind].set(bytes, schema)
   }
-  if (kind === 'post') return schema
-  let forDelete = deleteSchemas.get(bytes)
-  if (forDelete === undefined) {
-    forDelete = deleteSchema(schema)
-    deleteSchemas.set(bytes, forDelete)
-  }
-  return forDelete
+  return schema
 }
 
 /** Turns of the event loop for answers with event errors (W-11). */
