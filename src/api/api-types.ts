@@ -29,7 +29,6 @@ const STREAM_STALL_MS = 60_000
 /** Time for which a stream waits for a slot; then it is 503. It outlasts readers that idle. */
 const STREAM_WAIT_MS = STREAM_IDLE_MS + 2_000
 
-/** The return value of a handler. Only a Responder turns it into bytes on a socket. */
 export interface Reply {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
@@ -79,7 +78,6 @@ export interface IngestTarget {
 export interface Health {
   /** Events are accepted, synced and visible to queries. */
   readonly ready: boolean
-  /** Why the server is not ready, one sentence. */
   readonly why?: string
   /** Set while the log refuses writes or the disk is full: the 503 of ingest. */
   readonly refuse?: { readonly code: string; readonly message: string }
@@ -87,7 +85,6 @@ export interface Health {
 
 /** A request to /graphql, /oauth2/token or one of `routes`, its body complete. */
 export interface ControlRequest {
-  /** The address of the client, as text. */
   readonly address: string
   readonly authorization: string
   readonly contentType: string
@@ -96,11 +93,9 @@ export interface ControlRequest {
   readonly query: string
   /** Percent-decoded `:name` parts of the route's path, in order. */
   readonly parameters: readonly string[]
-  /** Aborted when the client disconnects before the answer. */
   readonly gone: AbortSignal
 }
 
-/** A further control route, such as `POST /v1/admin/backup`. */
 export interface ControlRoute {
   readonly methods: readonly ('GET' | 'POST')[]
   /** As in `/v1/pools/:pool/arrow`. */
@@ -112,7 +107,6 @@ export interface ControlRoute {
   readonly handle: (request: ControlRequest) => Promise<Reply | StreamAnswer>
 }
 
-/** The rows of one part of a parse result, for the memtable. */
 export interface CommitPart {
   readonly kind: RequestKind
   readonly pool: number
@@ -122,7 +116,6 @@ export interface CommitPart {
   readonly requests: Float64Array
 }
 
-/** The accepted requests of one parse task. */
 export interface CommitBatch {
   /** In sequence order. Their memory does not change until the promise of commit() has settled. */
   readonly spans: readonly Span[]
@@ -134,13 +127,10 @@ export interface CommitBatch {
 
 /** Counters, called once per request. They return at once. */
 export interface ApiMeter {
-  /** One answer. */
   request(status: number): void
-  /** Bytes of the body of one ingest request, as received. */
   bodyBytes(bytes: number): void
   /** Events of one answered ingest request: accepted ones, and rejected ones by error code. */
   events(poolId: string, accepted: number, rejected: ReadonlyMap<string, number>): void
-  /** One refused ingest request, with its problem code. */
   refused(code: string): void
 }
 
@@ -150,17 +140,13 @@ export interface ApiDeps {
   /** True while the pool exists. Asked before a commit, and again before its answers. */
   isLive(poolNumber: number): boolean
   health(): Health
-  /** True while the memtable has room. Otherwise requests wait. */
   room(): boolean
-  /** Sets the listener that is called when the memtable may have room. */
   onRoom(listener: () => void): void
   /** Called only while parseRoom(). A rejection becomes 503 (Unavailable) or 500. */
   parse(task: ParseTask): Promise<ParseResult>
   /** Sets the listener that is called when a paused pool has resumed: its bodies may be parsed. */
   onReleased(listener: () => void): void
-  /** True while a parse worker may take a task. */
   parseRoom(): boolean
-  /** Sets the listener that is called when a parse worker may take a task. */
   onParseRoom(listener: () => void): void
   /**
    * Numbers the records before it returns. Resolves when they are durable (W-1) and in the
@@ -174,14 +160,11 @@ export interface ApiDeps {
   readonly imports: ImportDeps
   /** undefined when this Authorization header may read /metrics, otherwise the refusal. */
   metricsAccess(authorization: string): Refusal | undefined
-  /** Prometheus text. */
   metricsText(): Promise<string>
   readonly meter: ApiMeter
 }
 
-/** What imports need of other layers. */
 export interface ImportDeps {
-  /** The caller of an Authorization header. */
   verify(authorization: string, address: string): Promise<Identity | Refusal>
   /** data/tmp, absolute. */
   readonly temporaryFolder: string
@@ -190,7 +173,6 @@ export interface ImportDeps {
   readonly jobs: Pick<Jobs, 'end'>
 }
 
-/** The times that clients have (util/limits.ts). */
 export const API_TIMES = {
   waitMsMax: WAIT_MS_MAX,
   bodyMsMax: BODY_MS_MAX,
@@ -210,7 +192,6 @@ export interface ApiOptions extends Partial<ApiTimes> {
   readonly port: number
   /** Events per second and pool. 0 sets no limit. */
   readonly rateLimit: number
-  /** The HTTP library. */
   readonly transport: Transport
   /** Where it is false, bodies in chunks get 411. */
   readonly chunked: boolean
@@ -219,7 +200,6 @@ export interface ApiOptions extends Partial<ApiTimes> {
 }
 
 export interface ApiStats {
-  /** Requests that are not answered yet. */
   readonly open: number
   readonly waitingRequests: number
   readonly bufferedBytes: number
@@ -227,7 +207,6 @@ export interface ApiStats {
   readonly tasksRunning: number
   /** Answers that their clients have not read. */
   readonly unreadAnswers: number
-  /** Imports that run. */
   readonly imports: number
   /** Streaming answers that have a slot, including those that have not begun. */
   readonly streams: number
@@ -237,7 +216,6 @@ export interface ApiStats {
   readonly connectionsRefused: number
 }
 
-/** The running front end. */
 export interface Api {
   readonly host: string
   readonly port: number

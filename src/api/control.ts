@@ -43,7 +43,6 @@ interface Route {
   readonly name: string
   /** By method, in lower case. */
   readonly methods: Readonly<Record<string, Handler>>
-  /** Handles every other method. */
   readonly otherwise: Handler
 }
 
@@ -96,7 +95,6 @@ function parametersOf(parts: Route['parts'], given: readonly string[]): string[]
   return decoded
 }
 
-/** All routes but ingest. */
 export function controlRoutes(
   deps: ApiDeps,
   connections: Connections,
@@ -161,7 +159,6 @@ export function controlRoutes(
 
 const METRICS_TYPE = { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }
 
-/** 405 with the methods of a path. */
 function refusing(allow: string, cors: boolean): Handler {
   const refusal = refuse(405, 'method_not_allowed', `this path takes ${allow}`, { allow })
   const reply = cors ? withCors(problemReply(refusal)) : problemReply(refusal)
@@ -282,7 +279,6 @@ export class ControlBodies {
     })
   }
 
-  /** Refuses bodies that arrive too slowly. */
   tick(nowMs: number): void {
     for (const [responder, { untilMs }] of this.#incomplete) {
       if (untilMs > nowMs) return
@@ -318,7 +314,6 @@ export class ControlBodies {
   }
 }
 
-/** 413 for a control request. */
 function bodyTooLarge(bytesMax: number): Refusal {
   return refuse(413, 'body_too_large', `the body takes at most ${bytesMax} bytes`)
 }

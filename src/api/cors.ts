@@ -15,7 +15,6 @@ export function preflightOf(methods: string): Reply {
   return { status: 204, headers, body: '' }
 }
 
-/** The same reply, readable for pages of any origin. */
 export function withCors(reply: Reply): Reply {
   const { status, headers, body } = reply // without its `head`, which lacks the new header
   return { status, headers: { ...headers, 'access-control-allow-origin': '*' }, body }

@@ -116,7 +116,6 @@ interface Dispatch {
   readonly chunked: boolean
 }
 
-/** Dispatches every request: ingest by the shape of its path, all others by the table of routes. */
 function dispatcher(
   deps: ApiDeps,
   connections: Connections,

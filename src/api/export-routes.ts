@@ -46,7 +46,6 @@ import { problemReply, refuse, unknownPool } from './problem.ts'
 /** Time for the copy of a Parquet file that is downloaded: it takes the slot of a query. */
 const EXPORT_DOWNLOAD_MS_MAX = 600_000
 
-/** The other stages as the routes see them. */
 interface ExportDeps extends PinDeps {
   readonly engine: QueryEngine
   /** data/tmp, absolute. The engine may write there. */
@@ -66,7 +65,6 @@ const TYPES = {
 } as const
 type Format = keyof typeof TYPES
 
-/** The routes. Scope `data_pool:query`. */
 export function exportRoutes(deps: ExportDeps): ControlRoute[] {
   const route = (name: string, handle: ControlRoute['handle']): ControlRoute => ({
     methods: ['GET'],
@@ -119,7 +117,6 @@ interface SelectedRows {
   readonly schema: PoolSchema
   readonly planned: WrittenSelection
   readonly caller: Identity
-  /** Aborted when the client disconnects. */
   readonly gone: AbortSignal
 }
 
@@ -175,7 +172,6 @@ function selectionOf(query: string, own: readonly string[]): Selection | BadQuer
   return { ...(columns.length > 0 ? { columns } : {}), ...Object.fromEntries(texts) }
 }
 
-/** The answer that streams `chunks`. */
 function streamAnswer(
   { caller }: SelectedRows,
   headers: Readonly<Record<string, string>>,

@@ -15,7 +15,6 @@ export function readJsonObject(what: string, bytes: Uint8Array): Readonly<Record
   return isObject(json) ? json : `${what} must be one JSON object.`
 }
 
-/** The value of these bytes, or undefined where they are not JSON in UTF-8. */
 export function jsonOf(bytes: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes))

@@ -8,13 +8,11 @@ import { printable } from '../util/say.ts'
 /** Characters of a client's text that a message repeats. */
 const SHOWN_CHARACTERS_MAX = 100
 
-/** A text of a client as a message shows it. */
 export function shown(text: string): string {
   const short = text.length > SHOWN_CHARACTERS_MAX ? `${text.slice(0, SHOWN_CHARACTERS_MAX)}…` : text
   return printable(short)
 }
 
-/** The sentence for a parameter that the route does not take. */
 export function noSuchParameter(name: string, known: readonly string[]): string {
   const likely = likelyName(name, known)
   const meant = likely === undefined ? '' : `, ${likely} may be meant`
@@ -36,7 +34,6 @@ export function readParameters(
   return texts
 }
 
-/** The sentence for the first parameter of a query that is not known; undefined where all are. */
 export function unknownParameter(query: string, known: readonly string[]): string | undefined {
   for (const name of new URLSearchParams(query).keys())
     if (!known.includes(name)) return noSuchParameter(name, known)

@@ -44,12 +44,10 @@ function refusing(code: string, message: string): Health {
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 
-/** The process answers. */
 export function livez(): Reply {
   return { status: 200, headers: JSON_TYPE, body: '{"live":true}' }
 }
 
-/** 200 only while events would be accepted, synced and visible to queries. */
 export function readyz(health: Health, stopping: boolean): Reply {
   if (stopping) return problemReply(refuse(503, 'stopping', 'the server is stopping'))
   if (health.refuse !== undefined) return problemReply(refuse(503, health.refuse.code, health.refuse.message))

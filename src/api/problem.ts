@@ -11,7 +11,6 @@ import { shown } from './parameters.ts'
 /** The headers of an answer in JSON that is of one moment. */
 export const JSON_HEADERS = { 'content-type': 'application/json', 'cache-control': 'no-store' }
 
-/** A refusal. `headers` are added to those of the answer. */
 export function refuse(
   status: number,
   code: string,
@@ -21,7 +20,6 @@ export function refuse(
   return { status, code, message, retryable: RETRYABLE.has(status), headers }
 }
 
-/** 404 for the pool of a path. */
 export function unknownPool(name: string): Refusal {
   return refuse(404, 'unknown_pool', `no Data Pool has the id or unique name "${shown(name)}"`)
 }
@@ -35,7 +33,6 @@ export function rejectedHeaders(rejected: number): Record<string, string> {
   return { 'x-events-accepted': '0', 'x-events-rejected': String(rejected) }
 }
 
-/** The refusal as `application/problem+json`. */
 export function problemReply(refusal: Refusal): Reply {
   return {
     status: refusal.status,
@@ -44,7 +41,6 @@ export function problemReply(refusal: Refusal): Reply {
   }
 }
 
-/** The members of a problem's object. */
 export function problemFields(refusal: Refusal) {
   return {
     errors: refusal.message,

@@ -51,7 +51,6 @@ interface Asked {
 /** Its path looks like that of a webhook. */
 export const QUERY_PATH = '/v1/query'
 
-/** The route. */
 export function queryRoute(deps: QueryRouteDeps): ControlRoute {
   return {
     methods: ['GET', 'POST'],
@@ -93,7 +92,6 @@ async function written(
   return format === 'json' ? JSON.stringify(table) : await arrow(table)
 }
 
-/** The question of a request, or a sentence that says what is wrong with it. */
 function readRequest({ query, body }: ControlRequest): Asked | string {
   const texts = readParameters(query, ['format', 'sql', ...NAMES])
   if (typeof texts === 'string') return texts

@@ -6,7 +6,6 @@
  *        slots are reserved for admins.
  */
 
-/** Who takes a slot. */
 export interface SlotOwner {
   readonly applicationId: string
   /** Has the scope admin: the work does not count as its application's. */
@@ -30,7 +29,6 @@ export class Slots {
     this.#limits = limits
   }
 
-  /** Slots that are taken. */
   get length(): number {
     return this.#taken.size
   }

@@ -10,7 +10,6 @@ import { codeOf } from './graphql-errors.ts'
 
 type Resolve = GraphQLFieldResolver<unknown, Context>
 
-/** The resolver of a mutation, with an entry after each run. */
 export function audited(mutation: string, resolve: Resolve): Resolve {
   return async (parent, args, context, info) => {
     const { deps, caller } = context
@@ -87,12 +86,10 @@ function partnerOf(mutation: string, args: object, { deps }: Context): string | 
   }
 }
 
-/** The id or name by which the arguments name the object, or its pool. */
 function askedFor(args: object): string | null {
   return nameIn(args, NAMES)
 }
 
-/** The first of the arguments or input fields `names` that is given. */
 function nameIn(args: object, names: readonly string[]): string | null {
   const { input = args } = args as { readonly input?: object | null }
   if (input === null) return null

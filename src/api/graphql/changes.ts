@@ -37,7 +37,6 @@ export function removing(operation: (which: IdOrName, by: string) => Decide<stri
   }
 }
 
-/** The resolvers that find an object by its id, by its unique name, and list all. */
 export function lookups<T extends Common>(kind: ObjectKind, collectionOf: (read: Memory) => Collection<T>) {
   return {
     byId: (_: unknown, { id }: { readonly id: string }, { deps }: Context) =>
@@ -51,7 +50,6 @@ export function lookups<T extends Common>(kind: ObjectKind, collectionOf: (read:
   }
 }
 
-/** The pool of an id or unique name. Throws NOT_FOUND. */
 export function poolNamed(name: string, { deps }: Context): Pool {
   return found(deps.catalog.read.pools.find(name), 'Data Pool')
 }

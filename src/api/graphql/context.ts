@@ -75,7 +75,6 @@ export const QUERY_STAGE = {
 
 export interface GraphqlDeps {
   readonly catalog: Catalog
-  /** Runs the jobs that the catalog has. */
   readonly jobs: Pick<Jobs, 'created'>
   readonly verify: Tokens['verify']
   /** The public URL of a webhook id. The API shows it and does not store it. */
@@ -83,7 +82,6 @@ export interface GraphqlDeps {
   readonly pools: Pick<Pools, 'sizeOf'>
   readonly commit: Pick<Commit, 'boundary'>
   readonly query: typeof QUERY_STAGE
-  /** What the query stage needs to answer a question. */
   readonly reading: QuestionDeps
   audit(entry: AuditEntry): void
 }
@@ -93,7 +91,6 @@ export interface Context {
   readonly caller: Identity
   readonly budget: Budget
   readonly slices: Slices
-  /** Aborted when the client disconnects. */
   readonly gone: AbortSignal | undefined
   /** Gets the whole answer of each question. */
   readonly onAnswered: ((answered: Answered) => void) | undefined
@@ -215,7 +212,6 @@ export function meterLists(schema: GraphQLSchema): void {
   }
 }
 
-/** The charged list, now or when its turn comes. */
 function charged(list: readonly unknown[], { budget, slices }: Context, info: GraphQLResolveInfo): unknown {
   const values = budget.objects(list.length, info)
   if (!budget.isTurnDue()) return list

@@ -22,7 +22,6 @@ export const GRAPHQL_SHARE = 0.5
 /** Time that GraphQL may use before its share counts: the requests of one page do not wait. */
 export const GRAPHQL_BURST_MS = 20
 
-/** The share of all requests together. */
 export class MainThreadShare {
   /** Has room for all requests, because each waits at most once at a time. */
   readonly #waiting = new FairQueue<() => void>(GRAPHQL_REQUESTS_MAX)
@@ -51,7 +50,6 @@ export class MainThreadShare {
     return true
   }
 
-  /** Ends a request for which enter() resolved to true. */
   leave(application: string): void {
     const left = must(this.#underWay.get(application), 'a request enters before it leaves') - 1
     if (left > 0) this.#underWay.set(application, left)
@@ -71,7 +69,6 @@ export class MainThreadShare {
     this.#serve()
   }
 
-  /** Charges `ms` of the main thread. */
   charge(ms: number): void {
     this.#usedUntilMs = Math.max(this.#usedUntilMs, this.#now() - ms) + ms / GRAPHQL_SHARE
   }
@@ -100,7 +97,6 @@ export class MainThreadShare {
   }
 }
 
-/** One request's slices. */
 export class Slices {
   readonly #share: MainThreadShare
   readonly #application: string
@@ -166,7 +162,6 @@ export class Slices {
     }
   }
 
-  /** Ends and charges the current slice. */
   end(): void {
     if (this.#beganMs === undefined) return
     this.#share.charge(this.#now() - this.#beganMs)

@@ -34,7 +34,6 @@ const GRAPHQL_CACHED_CHARACTERS_MAX = 32 * KiB
 
 const VALIDATION_ERRORS_MAX = 20
 
-/** The document, or the errors to answer. */
 type ReadDocument = DocumentNode | readonly GraphQLError[]
 
 /** `readDocument` for one schema, with a cache of valid documents. */
@@ -52,7 +51,6 @@ export function documentReader(schema: GraphQLSchema): (text: string) => ReadDoc
   }
 }
 
-/** Parses and checks one document. */
 function readDocument(text: string, schema: GraphQLSchema): ReadDocument {
   try {
     checkTokens(text)

@@ -42,10 +42,8 @@ export type Graphql = (
   onAnswered?: Context['onAnswered'],
 ) => Promise<GraphqlReply>
 
-/** The context of a request before its document is read. */
 type RequestContext = Omit<Context, 'budget'>
 
-/** Builds the schema and binds it to the other stages. */
 export function createGraphql(deps: GraphqlDeps): Graphql {
   const schema = makeSchema()
   const readDocument = documentReader(schema)
@@ -142,7 +140,6 @@ function hasMoreCharacters(answer: unknown, max: number): boolean {
   return characters > max
 }
 
-/** The parts of a request's JSON, each of the right type. */
 interface Asked {
   readonly query: string
   readonly variables: Readonly<Record<string, unknown>> | null

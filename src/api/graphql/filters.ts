@@ -64,7 +64,6 @@ interface ShownFilter extends Omit<StoredFilter, 'operator' | 'and' | 'or'> {
   readonly or: readonly ShownFilter[]
 }
 
-/** The filters of a document, as the schema's type wants them. */
 export function shownFilters(filters: readonly StoredFilter[]): readonly ShownFilter[] {
   return filters as readonly ShownFilter[]
 }

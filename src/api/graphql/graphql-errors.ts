@@ -18,7 +18,6 @@ export type GraphqlCode =
   | 'UNAUTHENTICATED'
   | 'INTERNAL'
 
-/** An error that a resolver throws for a caller to read. */
 export function failure(code: GraphqlCode, message: string): GraphQLError {
   return new GraphQLError(message, { extensions: { code } })
 }
@@ -81,7 +80,6 @@ export function lacksScope(applicationId: string, action: string, scope: string)
 /** graphql repeats wrong values in its messages, however long they are. */
 const MESSAGE_CHARACTERS_MAX = 2_000
 
-/** The form of `error` that the client sees. */
 export function formatError(error: GraphQLError): GraphQLFormattedError {
   const { code, message } = codeAndMessage(error)
   const locations = locationsOf(error)

@@ -126,7 +126,6 @@ export function schemaText(): string {
     .join('\n')
 }
 
-/** Builds the schema, once at the start. */
 export function makeSchema(): GraphQLSchema {
   const schema = buildSchema(schemaText(), { assumeValidSDL: true, noLocation: true })
   for (const [typeName, fields] of Object.entries(resolvers)) {
@@ -213,7 +212,6 @@ function parseDateTime(value: unknown): string {
   throw new GraphQLError('DateTime must be an ISO 8601 date, or a date with time.')
 }
 
-/** The same for a literal in a document. */
 function parseDateTimeLiteral(node: { readonly kind: string; readonly value?: unknown }): string {
   return parseDateTime(node.kind === Kind.STRING ? node.value : undefined)
 }

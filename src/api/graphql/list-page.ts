@@ -6,7 +6,6 @@
 import type { Context } from './context.ts'
 import { badRequest } from './graphql-errors.ts'
 
-/** A connection's arguments. */
 export interface PageArgs {
   readonly first?: number | null | undefined
   readonly after?: string | null | undefined
@@ -61,7 +60,6 @@ function pageOf<T>(
   }
 }
 
-/** A page of documents of the catalog, all or some of one collection. */
 export function pageOfDocuments<T>(
   { positionOf }: { readonly positionOf: (document: T) => string },
   documents: readonly T[],

@@ -18,13 +18,11 @@ import type {
 import type { Answered } from '../../query/ask.ts'
 import type { ShownColumn } from './pool-columns.ts'
 
-/** A table, and the source that declares it. */
 export interface TableOfSource {
   readonly source: DataSource
   readonly table: SourceTable
 }
 
-/** A column of such a table. */
 export interface ColumnOfSource {
   readonly source: DataSource
   readonly column: SourceColumn

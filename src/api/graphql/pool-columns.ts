@@ -5,7 +5,6 @@ import { type ColumnType, NUMBER_TYPES, PAYLOAD, RECEIVED_AT } from '../../forma
 import { must } from '../../util/assert.ts'
 import type { Context } from './context.ts'
 
-/** DataPoolColumn of the schema. */
 export interface ShownColumn {
   readonly name: string
   readonly columnName: string

@@ -18,7 +18,6 @@ import { MANAGE_JOBS } from './scopes.ts'
 
 type OfKind<Kind extends Job['kind']> = Extract<Job, { kind: Kind }>
 
-/** The jobs of one kind among `jobs`. */
 function jobsOfKind<Kind extends Job['kind']>(jobs: readonly Job[], kind: Kind): readonly OfKind<Kind>[] {
   return jobs.filter((job): job is OfKind<Kind> => job.kind === kind)
 }
@@ -30,7 +29,6 @@ function jobOfKind<Kind extends Job['kind']>({ deps }: Context, id: string, kind
 
 type JobName = 'Add Column To Data Pool Job' | 'Deletion Job' | 'Update Data Pool Records Job'
 
-/** A page of the jobs of a kind that are in a status. */
 function pageInStatus<Kind extends Job['kind']>(
   kind: Kind,
   { status, ...args }: Parameters<typeof pageOfDocuments>[2] & { readonly status: Job['status'] },
@@ -44,7 +42,6 @@ function pageInStatus<Kind extends Job['kind']>(
   return pageOfDocuments(jobs, inStatus, args, context)
 }
 
-/** A page of a pool's jobs of a kind. */
 export function pageOfJobs<Kind extends Job['kind']>(
   pool: Pool,
   kind: Kind,

@@ -104,7 +104,6 @@ function about<Input extends object>(metric: Metric, input: Input) {
   return { ...input, metric: null, metricName: null, metricId: metric.id }
 }
 
-/** The fields that the inputs of all types have in common. */
 type NewInput = Inputs['CreateCountMetricInput'] | null | undefined
 interface Measured {
   readonly column?: string | undefined
@@ -128,7 +127,6 @@ async function create(type: MetricType, input: NewInput, measured: Measured, con
   return { metric: await change(context, by => createMetric(asked, by), 'Data Pool') }
 }
 
-/** Creates a metric of the values of a column. */
 function createMeasured(
   type: MetricType,
   input: Inputs['CreateSumMetricInput'] | null | undefined,
@@ -156,7 +154,6 @@ function dimension(metric: Metric, pool: Pool, name: string): DimensionOfPool {
   return { pool, metric, column: columnNamed(pool, name) }
 }
 
-/** The types of settings that have a measure. */
 const MEASURED = {
   SUM: 'SumMetricSettings',
   AVERAGE: 'AverageMetricSettings',

@@ -71,7 +71,6 @@ export const policyFields: Omit<Resolvers['DataPoolAccessPolicy'], 'account' | '
   },
 }
 
-/** The id that an assignment returns. Throws BAD_REQUEST. */
 function changedId(result: string | { readonly badRequest: string } | null): string | null {
   if (typeof result === 'object' && result !== null) throw badRequest(result.badRequest)
   return result

@@ -59,7 +59,6 @@ export const poolMutations = {
   deleteDataPoolByName: removing(deletePool),
 } satisfies Partial<Resolvers['Mutation']>
 
-/** Throws: there is nothing to sync. */
 function notSynced(id: string, context: Context): never {
   poolNamed(id, context)
   throw badRequest(NOT_SYNCED)
@@ -190,7 +189,6 @@ function typed(pool: Pool, name: string | null, context: Context) {
   return { columnName: name, type: columnNamed(pool, name).storedType }
 }
 
-/** Those of `columns` that exist for the caller. */
 function visible(pool: Pool, columns: readonly ShownColumn[], context: Context): readonly ShownColumn[] {
   const names = visibleColumns(pool, context)
   return names === undefined ? columns : columns.filter(({ name }) => names.has(name))

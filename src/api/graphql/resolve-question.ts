@@ -73,7 +73,6 @@ export async function answerQuestion<Input, Query, Answer>(
   return { ...answered.answer, query: queryInfo(question, answered, context) }
 }
 
-/** The caller, as it asks questions. */
 export function readerOf({ caller, slices, gone }: Context): Reader {
   return {
     applicationId: caller.applicationId,
@@ -173,7 +172,6 @@ function poolToQuery({ id, name }: PoolReference, context: Context, isPredefined
   return pool
 }
 
-/** QueryInfo of the schema. */
 export function queryInfo(
   { type, subtype }: Pick<Askable, 'type' | 'subtype'>,
   answered: Answered,

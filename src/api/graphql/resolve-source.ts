@@ -31,7 +31,6 @@ const UNSTORED: Readonly<Record<ForeignKind, string | null>> = {
 type CreateArgs = { readonly input: NewForeign }
 type ModifyArgs = { readonly input: ForeignChange }
 
-/** The part that the inputs of all foreign kinds have in common. */
 interface NewForeign {
   readonly uniqueName?: string | null | undefined
   readonly description?: string | null | undefined
@@ -130,7 +129,6 @@ async function modify(context: Context, kind: SourceKind, which: IdOrName, input
   return { dataSource: await change(context, by => modifySource(kind, which, input, by), 'Data Source') }
 }
 
-/** Modifies a source of a kind that takes events. */
 function modifyOwn(
   kind: 'WEBHOOK' | 'Http',
   { idOrUniqueName, uniqueName, description, connectionSettings }: ForeignChange,

@@ -76,12 +76,10 @@ export class Streams {
     }
   }
 
-  /** Gives all streams STREAM_STOP_MS to end. */
   stop(): void {
     this.#stopAtMs = monotonicMs() + STREAM_STOP_MS
   }
 
-  /** Closes stalled streams, and all streams after stop(). */
   tick(nowMs: number): void {
     const again = nowMs >= this.#waitOnAtMs
     if (again) this.#waitOnAtMs = nowMs + STREAM_WAIT_ON_MS
@@ -162,7 +160,6 @@ export class StreamAhead {
   fullSinceMs: number | undefined
   /** When the client had last taken STREAM_BYTES_PER_SECOND_MIN for STREAM_IDLE_MS. */
   #tookAtMs = monotonicMs()
-  /** Bytes that the socket got since then. */
   #tookBytes = 0
   readonly #chunks: Uint8Array[] = []
   #bytes = 0
@@ -227,7 +224,6 @@ export class StreamAhead {
     this.#tookAtMs = monotonicMs()
   }
 
-  /** The next bytes: at least one, at most `bytesMax`. */
   #next(bytesMax: number): Uint8Array {
     while (this.#chunks[0]?.byteLength === 0) this.#chunks.shift()
     const chunk = must(this.#chunks[0], 'bytes that are ahead')

@@ -24,11 +24,9 @@ export interface RequestHead {
   readonly query: string
   /** Bytes of the body (0: none), CHUNKED for a body in chunks, or the refusal of a bad framing. */
   readonly framing: number | Refusal
-  /** The first header of this name, "" when there is none. The name is in lower case. */
+  /** "" when there is none. The name is in lower case. */
   header(name: string): string
-  /** The number of headers of this name. */
   headerCount(name: string): number
-  /** The address of the client, as text. */
   address(): string
 }
 
@@ -37,13 +35,11 @@ export type OnRequest = (head: RequestHead, responder: Responder) => void
 
 export interface ListenOptions {
   readonly host: string
-  /** With 0 the operating system picks a free port. */
   readonly port: number
   readonly connections: Connections
   readonly onRequest: OnRequest
 }
 
-/** A library that speaks HTTP. */
 export interface Transport {
   readonly name: 'uws' | 'node'
   /** Rejects with CannotRun when the address cannot be used. */
@@ -60,14 +56,12 @@ const LISTEN_ERRORS: Readonly<Record<string, (host: string, port: number) => str
   ENOTFOUND: host => `no host has the name ${host}: give --host an address of this machine`,
 }
 
-/** The error of a server that cannot listen. */
 export function cannotListen({ host, port }: ListenOptions, error: NodeJS.ErrnoException): CannotRun {
   const why = LISTEN_ERRORS[error.code ?? '']?.(host, port) ?? error.message
   return new CannotRun(`cannot listen on ${host}:${port}: ${why}`)
 }
 
 export interface Listening {
-  /** The port that is bound. */
   readonly port: number
   /** Stops listening and closes every connection at once. */
   close(): void
@@ -96,7 +90,6 @@ const KNOWN_METHODS: ReadonlySet<string> = new Set(METHODS)
 /** The characters of a method (RFC 9110, 5.6.2). */
 const METHOD = /^[\w!#$%&'*+.^`|~-]+$/
 
-/** True of a request line whose method is well-formed. */
 export function beginsWithMethod(line: string): boolean {
   const end = line.indexOf(' ')
   return end > 0 && METHOD.test(line.slice(0, end))
@@ -157,7 +150,6 @@ export function declaredBytesOf(head: RequestHead): number {
   return typeof framing === 'number' ? framing : CHUNKED
 }
 
-/** The percent-decoded text, undefined when it is malformed. */
 export function tryDecode(text: string): string | undefined {
   try {
     return decodeURIComponent(text)

@@ -18,12 +18,10 @@ const IMPORT_JOURNAL_MS = 1_000
 
 type ReadProgress = () => { readonly done: ImportProgress; readonly progress: number }
 
-/** The entry of one import that runs. */
 export class JournalEntry {
   readonly #job: ImportJob
   readonly #deps: Pick<ImportDeps, 'catalog' | 'jobs'>
   readonly #read: ReadProgress
-  /** Called when a caller has cancelled the import. */
   onCancelled: () => void = () => {}
   #writtenMs = monotonicMs()
   #writing: Promise<void> | undefined
@@ -35,7 +33,6 @@ export class JournalEntry {
     this.#read = read
   }
 
-  /** Something may have changed. */
   changed(): void {
     if (this.#isEnding || this.#writing !== undefined) return
     if (monotonicMs() - this.#writtenMs < IMPORT_JOURNAL_MS) return

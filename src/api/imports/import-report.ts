@@ -83,7 +83,6 @@ export class ImportReport {
     this.#rejectedBy.set(code, (this.#rejectedBy.get(code) ?? 0) + count)
   }
 
-  /** The rows of a batch that ingest refused. */
   #refusedBy({ places }: RowBatch, answer: Answer): BadRow[] {
     const { refusal } = answer
     const placeOf = (index: number) => ({
@@ -116,7 +115,6 @@ export function doneReply(id: string, report: ImportReport): Reply {
   return replyOf(200, 'application/json', body)
 }
 
-/** What to do after an import that ended early. */
 export function resumeText(durableRows: number): string {
   return `the first ${durableRows} rows are durable: resume with skipRows=${durableRows}`
 }

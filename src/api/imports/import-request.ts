@@ -12,7 +12,6 @@ import { unknownEncoding } from '../ingest/admission.ts'
 import { readParameters, shown } from '../parameters.ts'
 import { refuse } from '../problem.ts'
 
-/** Characters of the label of an import. */
 const IMPORT_LABEL_CHARACTERS_MAX = 256
 
 export interface ImportRequest {
@@ -34,7 +33,6 @@ const MEDIA: Readonly<Record<string, ImportFormat>> = {
   'application/x-parquet': 'parquet',
 }
 
-/** Reads a head, or refuses it. */
 export function readImportRequest(head: RequestHead): ImportRequest | Refusal {
   const encoding = encodingOf(head)
   if (encoding === undefined) return unknownEncoding(head, `one of ${ENCODINGS.join(', ')}`, 'gzip, zstd')
@@ -48,7 +46,6 @@ export function readImportRequest(head: RequestHead): ImportRequest | Refusal {
 const FORMATS_WANTED =
   'give the format: ?format=ndjson, csv or parquet, or the Content-Type application/x-ndjson, text/csv or application/vnd.apache.parquet'
 
-/** 415 that says what came. */
 function unknownType(contentType: string): Refusal {
   const found = contentType === '' ? '' : `; the Content-Type is "${shown(contentType)}"`
   return refuse(415, 'unsupported_media_type', `${FORMATS_WANTED}${found}`, {

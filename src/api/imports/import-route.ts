@@ -84,7 +84,6 @@ export class Imports {
     this.#stallMs = stallMs
   }
 
-  /** Imports that run. */
   get length(): number {
     return this.#runs.size
   }
@@ -169,7 +168,6 @@ export class Imports {
     }
   }
 
-  /** The caller and the pool, or why there is no import. */
   async #admit(
     { authorization, address, pool: name }: Head,
     body: UploadBody,
@@ -264,7 +262,6 @@ function isImport(job: Job): job is ImportJob {
   return job.kind === 'IMPORT'
 }
 
-/** An import as its list shows it. */
 function shown({ id, status, progress, error, createdAt, modifiedAt, input, done }: ImportJob) {
   return { id, status, progress, error, createdAt, modifiedAt, ...input, ...done }
 }

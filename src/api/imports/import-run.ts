@@ -60,7 +60,6 @@ const COLUMNS_CHANGED = refuse(
 
 export class ImportRun {
   readonly report: ImportReport
-  /** Called when the report has changed. */
   onChanged: () => void = nothing
   readonly #options: RunOptions
   readonly #deps: RunDeps
@@ -93,12 +92,10 @@ export class ImportRun {
     return this.#failure
   }
 
-  /** Ends the thread. */
   async close(): Promise<void> {
     await this.#deps.thread.terminate()
   }
 
-  /** Ends the import early. */
   fail(why: Refusal): void {
     this.#failure ??= why
     this.#options.body.end(why)
@@ -106,7 +103,6 @@ export class ImportRun {
     void this.#deps.thread.terminate() // ends the calls that wait
   }
 
-  /** Gives the body to the thread. */
   async #feed(): Promise<void> {
     const { body } = this.#options
     const { thread } = this.#deps

@@ -40,7 +40,6 @@ export class UploadBody {
   readonly #stallMs: number
   readonly #pieces: Piece[] = []
   #bufferedBytes = 0
-  /** Bytes received. */
   #bytes = 0
   #isComplete = false
   #isPaused = false
@@ -58,12 +57,10 @@ export class UploadBody {
     responder.onData((chunk, last) => this.#take(chunk, last))
   }
 
-  /** Bytes received so far. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Why the upload ended early. */
   get whyEnded(): Refusal | undefined {
     return this.#ended?.refusal
   }
@@ -86,7 +83,6 @@ export class UploadBody {
     }
   }
 
-  /** Ends the upload early: next() rejects. */
   end(why: Refusal): void {
     this.#ended ??= new UploadEnded(why)
     this.#pieces.length = 0

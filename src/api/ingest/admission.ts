@@ -20,7 +20,6 @@ import { refuse, rejectedHeaders } from '../problem.ts'
 /** Pools whose rate is remembered; beyond it the least recently used one is forgotten. */
 const RATE_POOLS_MAX = 10_000
 
-/** A request that may send its body. */
 export interface Admission {
   readonly target: IngestTarget
   readonly kind: RequestKind
@@ -81,7 +80,6 @@ export function unknownEncoding(head: RequestHead, takes: string, accepts: strin
   return refuse(415, 'unsupported_encoding', message, { 'accept-encoding': accepts })
 }
 
-/** 413 for a body over the limit: declared, or received. */
 export function tooLarge(): Refusal {
   const message = `a body takes at most ${BODY_BYTES_MAX} bytes`
   return refuse(413, 'body_too_large', message, rejectedHeaders(0))
@@ -134,7 +132,6 @@ function disablePartialSuccess(query: string): boolean | Refusal {
   return found ?? false
 }
 
-/** True when one of the preferences is `return=minimal` (RFC 7240). */
 function prefersMinimal(text: string): boolean {
   if (text === '') return false
   return text.split(',').some(preference => /^\s*return\s*=\s*"?minimal"?\s*(;|$)/i.test(preference))
@@ -175,7 +172,6 @@ export class RateLimit {
     return this.#limiter === undefined ? 0 : Math.ceil(this.#limiter.waitMs(pool) / 1000)
   }
 
-  /** Uses up the events of a request that was admitted. */
   pay(pool: number, events: number): void {
     if (events > 0) this.#limiter?.add(pool, events)
   }

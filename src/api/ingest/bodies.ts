@@ -29,11 +29,8 @@ import { copyIn, type IngestRequest, type Line, lineOf, type SlabPool, Waiting }
  */
 const POOL_PLACES_BYTES_MAX = ((SLABS_MAX - SLABS_SMALL_MIN) * SLAB_BYTES * 3) / 4
 
-/** The functions and limits that Bodies gets from its owner. */
 interface BodyDeps {
-  /** True while the memtable has room. */
   room(): boolean
-  /** Called when a body is complete in its slab. */
   ready(request: IngestRequest): void
   /** Refuses a request that has no complete body. It holds no memory any more. */
   refuse(request: IngestRequest, refusal: Refusal): void
@@ -82,12 +79,10 @@ export class Bodies {
     else this.#copy(request, chunk)
   }
 
-  /** The client went away. */
   gone(request: IngestRequest): void {
     this.#drop(request)
   }
 
-  /** Gives space to waiting requests while there is room. */
   pump(): void {
     if (this.#pumping || this.#waiting.length === 0) return
     this.#pumping = true
@@ -99,7 +94,6 @@ export class Bodies {
     this.#pumping = false
   }
 
-  /** Refuses requests that waited too long and bodies that arrive too slowly. */
   tick(nowMs: number): void {
     this.pump()
     this.#rates.tick(nowMs)
@@ -242,7 +236,6 @@ class BodyRates {
   readonly #windowMs: number
   /** In the order in which their windows began. */
   readonly #windows = new Set<IngestRequest>()
-  /** Bytes of that space, by pool. */
   readonly #pools = new Map<number, number>()
   #tickedMs = 0
 
@@ -250,12 +243,10 @@ class BodyRates {
     this.#windowMs = windowMs
   }
 
-  /** True when the pool may take more space. */
   hasRoom({ admission }: IngestRequest): boolean {
     return (this.#pools.get(admission.target.poolNumber) ?? 0) < POOL_PLACES_BYTES_MAX
   }
 
-  /** Starts to measure an incomplete body that has space. */
   begin(request: IngestRequest, nowMs: number): void {
     request.bytesPerSecond = Number.POSITIVE_INFINITY
     this.#count(request, request.capacity)

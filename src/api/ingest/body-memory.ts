@@ -50,14 +50,12 @@ type RequestState = 'new' | 'waiting' | 'placed' | 'ready' | 'over'
 
 const NO_BYTES = new Uint8Array(0)
 
-/** The part of a Responder that a request's body and answer need. */
 export type BodySocket = Pick<Responder, 'bodyRead' | 'pause' | 'resume' | 'waitOn' | 'send' | 'sendAndDrain'>
 
 /** Takes the outcome of a batch of an import, a request without a client (import-run.ts). */
 export interface BatchSink {
   /** Called when a batch that is given from now on comes after this one. @param version it has */
   sequenced(version: number): void
-  /** The batch is durable, or refused. */
   answered(answer: Answer): void
 }
 
@@ -70,9 +68,7 @@ export class IngestRequest {
   slab: Slab<IngestRequest> | undefined
   /** Byte offset of the body in the slab. */
   offset = 0
-  /** Bytes reserved for the body in the slab. */
   capacity = 0
-  /** Bytes of the body in the slab so far. */
   bytes = 0
   /** Set for a complete body: upper bounds of its decoded bytes and of the bytes of its batch. */
   bytesMax = 0
@@ -82,13 +78,11 @@ export class IngestRequest {
   /** The first `bufferedBytes` bytes of it are the part of the body that has no space yet. */
   buffer: Uint8Array = NO_BYTES
   bufferedBytes = 0
-  /** The last chunk has arrived. */
   complete = false
   /** Wall clock in microseconds when the body was complete. Unique within the pool. */
   receivedAtUs = 0
   /** Start of the current rate window of an incomplete body that has space; monotonic. */
   windowFromMs = 0
-  /** Bytes of the body at the start of the window. */
   windowFromBytes = 0
   /** The rate in the window before; infinite in the first window. */
   bytesPerSecond = Number.POSITIVE_INFINITY
@@ -102,7 +96,6 @@ export class IngestRequest {
   }
 }
 
-/** The space of a body in a slab. */
 interface Space<T> {
   readonly slab: Slab<T>
   /** Byte offset of the body. The space for the record header is directly before it. */
@@ -147,7 +140,6 @@ export class SlabPool<T> {
   /** Called when a slab may be free. */
   onFree: () => void = () => {}
 
-  /** Slabs that hold a body. */
   get inUse(): number {
     const idle = (this.#small?.users === 0 ? 1 : 0) + (this.#large?.users === 0 ? 1 : 0)
     return this.#made - this.#free.length - idle
@@ -172,7 +164,6 @@ export class SlabPool<T> {
     if (slab.used === space.offset + align8(capacity)) slab.used = end
   }
 
-  /** Ends the use of the slab by one body. */
   release(slab: Slab<T>): void {
     assert(slab.users > 0, 'a slab is released as often as it was taken')
     slab.users -= 1
@@ -218,7 +209,6 @@ export class SlabPool<T> {
 
 export type Line = 'small' | 'large'
 
-/** The waiting requests of one pool. */
 interface Share {
   readonly lines: Readonly<Record<Line, Set<IngestRequest>>>
   bytes: number
@@ -297,7 +287,6 @@ export class Waiting {
     this.#count(request, chunk.byteLength)
   }
 
-  /** Frees the buffer. */
   release(request: IngestRequest): void {
     if (request.bufferedBytes === 0) return
     this.#count(request, -request.bufferedBytes)
@@ -306,7 +295,6 @@ export class Waiting {
     request.buffer = NO_BYTES
   }
 
-  /** Requests that waited too long, oldest first. */
   *expired(nowMs: number): Generator<IngestRequest, void, void> {
     for (const request of this.#all.keys()) {
       if (request.untilMs > nowMs) return

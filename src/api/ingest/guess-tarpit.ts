@@ -12,14 +12,12 @@ import type { Responder } from '../http/responder.ts'
 const TARPIT_FREE = 10
 /** Interval after which one more wrong credential is answered at once. */
 const TARPIT_INTERVAL_MS = 1_000
-/** Delay of the answers to further wrong credentials. */
 const TARPIT_DELAY_MS = 1_000
 /** Delayed answers at once; one more is answered at once. */
 const TARPIT_DELAYED_MAX = 1_024
 /** Pairs of address and webhook that are remembered. */
 const TARPIT_KEYS_MAX = 10_000
 
-/** The guesses at all webhooks, and the answers that wait. */
 export class Tarpit {
   readonly #guesses = new RateLimiter({
     burst: TARPIT_FREE,

@@ -26,14 +26,11 @@ import type { Admission } from './admission.ts'
 /** Bad events described in one turn of the main thread; the answers of further ones take turns. */
 export const EVENT_ERRORS_PER_TURN = 1_000
 
-/** The answer to one request, and its counts for metrics and rate limit. */
 export interface Answer {
   readonly reply: Reply
   readonly accepted: number
   readonly rejected: number
-  /** Rejected events by error code. */
   readonly rejectedBy: ReadonlyMap<string, number>
-  /** The problem, undefined for a 200. */
   readonly refusal?: Refusal
   /** The first error of each rejected event of a 200. */
   readonly errors?: readonly EventError[]
@@ -186,7 +183,6 @@ function refusedDocument(document: number, event: number, broken: BrokenAt | und
   return answerRefusal({ ...refuse(status, code, message), headers: rejectedHeaders(0), events })
 }
 
-/** The answer to a refused request. */
 export function answerRefusal(refusal: Refusal, rejectedBy = NONE): Answer {
   let rejected = 0
   for (const count of rejectedBy.values()) rejected += count

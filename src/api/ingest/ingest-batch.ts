@@ -27,20 +27,15 @@ import type { IngestPool } from './ingest-pool.ts'
 /** DEFLATE makes at most 1,032 bytes of one (RFC 1951: 258 bytes from two bits). */
 const GZIP_RATIO_MAX = 1032
 
-/** A parse task with the requests that it was made of. */
 export interface Batch {
   readonly task: ParseTask
-  /** In the order of the rows of the table. */
   readonly requests: readonly IngestRequest[]
-  /** The group of each row. */
   readonly groupOf: Uint16Array
-  /** The pool of each group. */
   readonly pools: readonly IngestPool[]
   /** Rows in the order in which their bodies were complete, mostly their order in the slab. */
   readonly order: Uint16Array
   /** Upper bound of the bytes of its Arrow batches. */
   readonly parsedBytesMax: number
-  /** The slab is one for small bodies. */
   readonly isSmall: boolean
 }
 

@@ -19,7 +19,6 @@ export interface IngestSchema {
   readonly cost: BatchCost
 }
 
-/** One object for each pool; all its targets share it. */
 export class IngestPool {
   readonly number: number
   #schema: IngestSchema
@@ -43,7 +42,6 @@ export class IngestPool {
     return this.#isPaused
   }
 
-  /** Counts a group of a parse task that begins. */
   begun(): void {
     assert(!this.#isPaused, 'no task of a paused pool begins')
     this.#unsequenced += 1

@@ -91,7 +91,6 @@ export class Ingest {
     return this.#tasks
   }
 
-  /** Reads the body of an admitted request, and answers it in the end. */
   receive(admission: Admission, responder: Responder): void {
     const request = new IngestRequest(admission, responder)
     responder.onGone = () => this.bodies.gone(request)
@@ -114,7 +113,6 @@ export class Ingest {
     this.bodies.chunk(new IngestRequest(admission as Admission, NO_SOCKET, sink), body, true)
   }
 
-  /** Refuses requests that waited too long and bodies that arrive too slowly. */
   tick(nowMs: number): void {
     this.bodies.tick(nowMs)
     if (this.#memtableFullSinceMs === undefined) return
@@ -122,7 +120,6 @@ export class Ingest {
     else if (this.#memtableFullSinceMs + this.#waitMsMax <= nowMs) this.#refuseReady()
   }
 
-  /** Answers 429 to all ready requests: the memtable had no room for too long. */
   #refuseReady(): void {
     this.#memtableFullSinceMs = undefined
     const refusal = busy()
@@ -194,7 +191,6 @@ export class Ingest {
     return room
   }
 
-  /** Runs one batch to its last answer. Never rejects. */
   async #run(batch: Batch): Promise<void> {
     const answered = new Uint8Array(batch.requests.length)
     let batchBytes = batch.parsedBytesMax
@@ -309,14 +305,12 @@ function beginGroups({ pools, requests, groupOf, task }: Batch): () => void {
   }
 }
 
-/** Bytes of the Arrow batches of a result. */
 function bytesOf(result: ParseResult): number {
   let bytes = 0
   for (const { batch } of result.batches) bytes += batch.byteLength
   return bytes
 }
 
-/** Refuses a request whose body is incomplete or found no room. */
 function refuseBody(deps: ApiDeps) {
   return (request: IngestRequest, refusal: Refusal): void => {
     deps.meter.refused(refusal.code)
