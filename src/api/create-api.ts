@@ -3,7 +3,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { monotonicMs } from '../util/clock.ts'
 import type { Refusal } from '../util/errors.ts'
-import { API_TIMES, type Api, type ApiDeps, type ApiOptions, type ApiStats } from './api-types.ts'
+import { API_TIMES, type Api, type ApiDeps, type ApiOptions } from './api-types.ts'
 import { Control, ControlBodies, controlRoutes, type Router } from './control.ts'
 import {
   type Connections,
@@ -67,7 +67,19 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
     return {
       host,
       port: listening.port,
-      stats: () => statsOf(connections, ingest, streams, imports),
+      stats: () => ({
+        open: connections.open,
+        waitingRequests: ingest.bodies.waiting,
+        bufferedBytes: ingest.bodies.bufferedBytes,
+        slabsInUse: ingest.slabs.inUse,
+        tasksRunning: ingest.tasks,
+        unreadAnswers: connections.unread.length,
+        imports: imports.length,
+        streams: streams.length,
+        connections: connections.sockets.open,
+        connectionsMax,
+        connectionsRefused: connections.sockets.refused,
+      }),
       stop: async deadlineMs => {
         // /readyz answers 503 while requests in flight are answered. Then close() ends listening as
         // well.
@@ -84,27 +96,6 @@ export async function createApi(deps: ApiDeps, options: ApiOptions): Promise<Api
   } catch (error) {
     clearInterval(timer)
     throw error
-  }
-}
-
-function statsOf(
-  { open, unread, sockets }: Connections,
-  ingest: Ingest,
-  streams: Streams,
-  imports: Imports,
-): ApiStats {
-  return {
-    open,
-    waitingRequests: ingest.bodies.waiting,
-    bufferedBytes: ingest.bodies.bufferedBytes,
-    slabsInUse: ingest.slabs.inUse,
-    tasksRunning: ingest.tasks,
-    unreadAnswers: unread.length,
-    imports: imports.length,
-    streams: streams.length,
-    connections: sockets.open,
-    connectionsMax: sockets.max,
-    connectionsRefused: sockets.refused,
   }
 }
 

@@ -31,10 +31,14 @@ export async function change<T extends object>(
 export function removing(operation: (which: IdOrName, by: string) => Decide<string | null>) {
   return async (_: unknown, which: IdOrName, { deps, caller }: Context): Promise<string | null> => {
     if ((which.id ?? '') === '' && (which.uniqueName ?? '') === '') return null
-    const result = await deps.catalog.change(operation(which, caller.applicationId))
-    if (result !== null && isRefused(result)) throw badRequest(result.badRequest)
-    return result
+    return changedId(await deps.catalog.change(operation(which, caller.applicationId)))
   }
+}
+
+/** The id that a change returns, null where there was nothing to change. Throws BAD_REQUEST. */
+export function changedId(result: string | BadRequest | null): string | null {
+  if (typeof result === 'object' && result !== null) throw badRequest(result.badRequest)
+  return result
 }
 
 export function lookups<T extends Common>(kind: ObjectKind, collectionOf: (read: Memory) => Collection<T>) {
@@ -72,6 +76,6 @@ export function found<T>(object: T | undefined, kind: ObjectKind): T {
   return object
 }
 
-function isRefused(result: object | string): result is BadRequest {
-  return typeof result === 'object' && 'badRequest' in result
+function isRefused(result: object): result is BadRequest {
+  return 'badRequest' in result
 }

@@ -4,7 +4,7 @@
  * Everything else is 200: clients look for errors in the body and do not see them on another
  * status.
  */
-import type { DocumentNode, ExecutionResult } from 'graphql'
+import type { DocumentNode } from 'graphql'
 import {
   ANSWER_CHARACTERS_MAX,
   GRAPHQL_APPLICATION_REQUESTS_MAX,
@@ -71,7 +71,17 @@ export function createGraphql(deps: GraphqlDeps): Graphql {
     try {
       const document = slices.whole(() => readDocument(asked.query))
       if (!('kind' in document)) return failed(document)
-      const { data, errors } = await slices.whole(() => executeAsked(document, asked, request))
+      const contextValue: Context = { ...request, budget: new Budget(fieldCounter(document)) }
+      const { data, errors } = await slices.whole(() =>
+        execute({
+          schema,
+          document,
+          contextValue,
+          variableValues: asked.variables,
+          operationName: operationToRun(document, asked.operationName),
+          options: { maxCoercionErrors: COERCION_ERRORS_MAX },
+        }),
+      )
       return slices.whole(() => {
         if (hasMoreCharacters(data, ANSWER_CHARACTERS_MAX)) return failed([badRequest(TOO_LARGE)])
         if (errors === undefined) return reply(200, { data })
@@ -83,22 +93,6 @@ export function createGraphql(deps: GraphqlDeps): Graphql {
     } catch (error) {
       return failed([new GraphQLError('Internal error', { originalError: error as Error })])
     }
-  }
-
-  function executeAsked(
-    document: DocumentNode,
-    asked: Asked,
-    request: RequestContext,
-  ): ExecutionResult | Promise<ExecutionResult> {
-    const contextValue: Context = { ...request, budget: new Budget(fieldCounter(document)) }
-    return execute({
-      schema,
-      document,
-      contextValue,
-      variableValues: asked.variables,
-      operationName: operationToRun(document, asked.operationName),
-      options: { maxCoercionErrors: COERCION_ERRORS_MAX },
-    }) as ExecutionResult | Promise<ExecutionResult>
   }
 }
 

@@ -39,7 +39,7 @@ import { poolFields, poolMutations, poolQueries } from './resolve-pool.ts'
 import { counterQueries, metricQuestions, poolQuestions, statisticsFields } from './resolve-question.ts'
 import { sourceFields, sourceMutations, sourceQueries } from './resolve-source.ts'
 import { sqlQueries } from './resolve-sql.ts'
-import { columnFields, tableFields } from './resolve-table.ts'
+import { tableFields } from './resolve-table.ts'
 import {
   boosterMutations,
   boosterQueries,
@@ -104,7 +104,6 @@ const resolvers: Resolvers = {
   },
   AddColumnToDataPoolJob: { ...owner, ...addColumnJobFields },
   Application: { ...owner, ...applicationFields },
-  Column: columnFields,
   DataPool: { ...owner, ...poolFields },
   DataPoolAccessPolicy: { ...owner, ...policyFields },
   DataSource: { ...owner, ...sourceFields },

@@ -12,7 +12,6 @@ import type {
   Metric,
   Pool,
   RewriteJob,
-  SourceColumn,
   SourceTable,
 } from '../../catalog/documents/model.ts'
 import type { Answered } from '../../query/ask.ts'
@@ -21,11 +20,6 @@ import type { ShownColumn } from './pool-columns.ts'
 export interface TableOfSource {
   readonly source: DataSource
   readonly table: SourceTable
-}
-
-export interface ColumnOfSource {
-  readonly source: DataSource
-  readonly column: SourceColumn
 }
 
 /** A column of a pool as a metric names it: its statistics are those of the metric's rows. */
@@ -46,7 +40,6 @@ export interface StatisticsOfColumn {
 export interface Parents {
   readonly AddColumnToDataPoolJob: AddColumnJob
   readonly Application: Application
-  readonly Column: ColumnOfSource
   readonly DataPool: Pool
   readonly DataPoolAccessPolicy: AccessPolicy
   readonly DataSource: DataSource

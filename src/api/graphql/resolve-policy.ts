@@ -9,9 +9,9 @@ import {
   modifyPolicy,
   unassignPolicy,
 } from '../../catalog/change/change-policy.ts'
-import { change, found, lookups, poolNamed, removing } from './changes.ts'
+import { change, changedId, found, lookups, poolNamed, removing } from './changes.ts'
 import { checkTexts, shownFilters, storedFilters } from './filters.ts'
-import { badRequest, missing, refusing } from './graphql-errors.ts'
+import { missing, refusing } from './graphql-errors.ts'
 import { pageOfDocuments } from './list-page.ts'
 import type { Resolvers } from './schema-types.ts'
 
@@ -69,9 +69,4 @@ export const policyFields: Omit<Resolvers['DataPoolAccessPolicy'], 'account' | '
     assigned.sort((a, b) => (positionOf(a) < positionOf(b) ? -1 : 1))
     return pageOfDocuments(applications, assigned, args, context)
   },
-}
-
-function changedId(result: string | { readonly badRequest: string } | null): string | null {
-  if (typeof result === 'object' && result !== null) throw badRequest(result.badRequest)
-  return result
 }

@@ -1,7 +1,8 @@
 /** Resolvers of the tables that a data source declares, and of their columns. */
+import type { DataSource, SourceColumn } from '../../catalog/documents/model.ts'
 import { NUMBER_TYPES } from '../../format/schema.ts'
 import { type PageArgs, pageByIndex } from './list-page.ts'
-import type { ColumnOfSource, TableOfSource } from './parents.ts'
+import type { TableOfSource } from './parents.ts'
 import type { Enums, Resolvers } from './schema-types.ts'
 
 const NUMBERS = new Set<string>(NUMBER_TYPES)
@@ -30,29 +31,25 @@ export const tableFields: Resolvers['Table'] = {
   availableMeasures: (table, args) => pageOfColumns(table, args, type => NUMBERS.has(type)),
 }
 
-export const columnFields: Resolvers['Column'] = {
-  name: ({ column }) => column.name,
-  type: ({ column }) => column.type,
-  kind: () => 'COLUMN',
-  isNullable: ({ column }) => column.nullable,
-  defaultValue: () => null,
-  // A declared table has no keys: those of a pool stand with the pool.
-  isPrimaryKey: () => false,
-  isUniqueKey: () => false,
-  comment: () => null,
-  policyName: () => null,
-  cachedAt: ({ source }) => source.modifiedAt,
-  createdAt: ({ source }) => source.createdAt,
-  createdBy: ({ source }) => source.createdBy,
-  suggestedDataPoolColumnType: typeOf,
-  supportedDataPoolColumnTypes: column => [typeOf(column)],
-}
-
-function typeOf({ column }: ColumnOfSource): Enums['ColumnType'] {
-  return column.type as Enums['ColumnType']
-}
-
 function pageOfColumns({ source, table }: TableOfSource, args: PageArgs, fits: (type: string) => boolean) {
-  const columns = table.columns.filter(({ type }) => fits(type)).map(column => ({ source, column }))
+  const columns = table.columns.filter(({ type }) => fits(type)).map(column => shownColumn(column, source))
   return { ...pageByIndex(columns, args), cachedAt: source.modifiedAt }
+}
+
+function shownColumn({ name, type, nullable }: SourceColumn, source: DataSource) {
+  const columnType = type as Enums['ColumnType']
+  return {
+    name,
+    type,
+    kind: 'COLUMN',
+    isNullable: nullable,
+    // A declared table has no keys: those of a pool stand with the pool.
+    isPrimaryKey: false,
+    isUniqueKey: false,
+    cachedAt: source.modifiedAt,
+    createdAt: source.createdAt,
+    createdBy: source.createdBy,
+    suggestedDataPoolColumnType: columnType,
+    supportedDataPoolColumnTypes: [columnType],
+  }
 }

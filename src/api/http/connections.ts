@@ -161,10 +161,6 @@ export class Drain {
     this.#answerMsMax = answerMsMax
   }
 
-  get length(): number {
-    return this.#running.size
-  }
-
   /** @param answerBytes bytes of the body of the answer that was just written */
   start(responder: Drained, answerBytes: number): void {
     this.#running.set(responder, { bytes: 0, untilMs: monotonicMs() + this.#msFor(responder, answerBytes) })

@@ -99,7 +99,8 @@ function listening(server: Server, options: ListenOptions): Promise<Listening> {
 }
 
 /** One connection: the request that runs, and the requests pipelined behind it. */
-class Connection implements ResponderConnection {
+class Connection {
+  /** It takes no further request and closes after the answer. */
   isEnding = false
   /** The request that runs has a body of any size, which has no time of its own. */
   get isUploading(): boolean {
@@ -140,11 +141,7 @@ class Connection implements ResponderConnection {
       return
     }
     this.#pipelined.push(exchange)
-    if (this.#pipelined.length === 1) this.#goOn()
-  }
-
-  answered(): void {
-    this.#goOn()
+    if (this.#pipelined.length === 1) this.goOn()
   }
 
   /** Refuses malformed bytes, at once or after the answer that is due, and closes. */
@@ -172,13 +169,13 @@ class Connection implements ResponderConnection {
    * Before that its own answer has no socket. When it cannot run yet, this is called again: by the
    * answer, at the end of the answer, or in the next turn.
    */
-  #goOn(): void {
+  goOn(): void {
     if (this.#pipelined.length === 0 || this.#hasRun) return
     const current = must(this.#current, 'the answer before a pipelined request')
     if (current.isDone) {
       const next = this.isEnding ? undefined : this.#pipelined.shift()
       if (next !== undefined) this.#run(next)
-    } else if (!current.open) current.whenDone(() => this.#goOn())
+    } else if (!current.open) current.whenDone(() => this.goOn())
   }
 
   #run(exchange: Exchange): void {
@@ -189,7 +186,7 @@ class Connection implements ResponderConnection {
     this.#hasRun = true
     setImmediate(() => {
       this.#hasRun = false
-      this.#goOn()
+      this.goOn()
     })
     this.#options.onRequest(head, responder)
   }
@@ -282,14 +279,6 @@ function refusalOf(error: ParseError): Refusal {
 
 const NO_BYTES = new Uint8Array(0)
 
-/** The connection of a responder. */
-interface ResponderConnection {
-  /** The connection takes no further request and closes after the answer. */
-  isEnding: boolean
-  /** Called when node:http has the whole answer. */
-  answered(): void
-}
-
 /** A request and its response, as node:http passes them. */
 interface Exchange {
   readonly request: IncomingMessage
@@ -302,18 +291,13 @@ interface Exchange {
 class NodeResponder extends Responder {
   readonly #request: IncomingMessage
   readonly #response: ServerResponse
-  readonly #connection: ResponderConnection
+  readonly #connection: Connection
   /** Bytes of the body; negative when they are not declared or not trusted. */
   readonly #declaredBytes: number
   #bytes = 0
   #expectsContinue: boolean
 
-  constructor(
-    exchange: Exchange,
-    declaredBytes: number,
-    connection: ResponderConnection,
-    connections: Connections,
-  ) {
+  constructor(exchange: Exchange, declaredBytes: number, connection: Connection, connections: Connections) {
     super(exchange.request.method === 'HEAD', connections)
     this.#request = exchange.request
     this.#response = exchange.response
@@ -365,7 +349,7 @@ class NodeResponder extends Responder {
   }
 
   send(reply: Reply): void {
-    if (!this.isOpen) return
+    if (!this.open) return
     // A client that got no `100 Continue` may send its body or not. Only a close leaves both sides
     // in agreement.
     const isUnsure = this.#expectsContinue && !this.bodyRead && this.#declaredBytes !== 0
@@ -385,7 +369,7 @@ class NodeResponder extends Responder {
   }
 
   sendAndDrain(reply: Reply): void {
-    if (!this.isOpen) return
+    if (!this.open) return
     this.finish(reply.status)
     this.isDraining = true
     this.#connection.isEnding = true
@@ -402,7 +386,7 @@ class NodeResponder extends Responder {
   }
 
   beginChunks(status: number, headers: Reply['headers']): boolean {
-    assert(this.isOpen && this.bodyRead, 'a streaming answer begins once, after the body')
+    assert(this.open && this.bodyRead, 'a streaming answer begins once, after the body')
     const response = this.#response
     if (this.connections.stopping) response.shouldKeepAlive = false
     if (!response.shouldKeepAlive) this.#connection.isEnding = true
@@ -423,7 +407,7 @@ class NodeResponder extends Responder {
   }
 
   writeChunk(bytes: Uint8Array): boolean {
-    assert(this.isOpen, 'chunks go to a client that is there')
+    assert(this.open, 'chunks go to a client that is there')
     // A copy: node:http keeps the bytes that the socket does not take, and the memory is reused
     // after this call.
     return this.#response.write(Uint8Array.prototype.slice.call(bytes))
@@ -433,7 +417,7 @@ class NodeResponder extends Responder {
   waitOn(): void {}
 
   endChunks(status: number): void {
-    assert(this.isOpen, 'the end goes to a client that is there')
+    assert(this.open, 'the end goes to a client that is there')
     this.finish(status)
     this.#response.end()
     this.#ended()
@@ -445,7 +429,7 @@ class NodeResponder extends Responder {
     const { socket, httpVersionMinor } = this.#request
     // A stream over HTTP/1.0 ends with its connection: only a reset tells the client that it is
     // incomplete.
-    if (httpVersionMinor === 0 && this.isOpen) socket.resetAndDestroy()
+    if (httpVersionMinor === 0 && this.open) socket.resetAndDestroy()
     else socket.destroy()
   }
 
@@ -457,7 +441,7 @@ class NodeResponder extends Responder {
 
   /** Called when the connection was closed. */
   connectionClosed(): void {
-    if (!this.isClosed || this.isOpen || this.isDraining) this.gone()
+    if (!this.isClosed || this.open || this.isDraining) this.gone()
   }
 
   /** Called when node:http has the whole answer: did the socket take all of it? */
@@ -470,7 +454,7 @@ class NodeResponder extends Responder {
         this.connections.unread.delete(this)
       })
     } else this.isClosed = true
-    this.#connection.answered()
+    this.#connection.goOn()
   }
 }
 

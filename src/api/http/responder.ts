@@ -37,13 +37,14 @@ export abstract class Responder {
   isUpload = false
   /** The whole body was read. */
   bodyRead = false
+  /** True until the request is answered or the client disconnects. */
+  open = true
   /** Called once when the client disconnects before the answer. */
   onGone: () => void = nothing
   /** Called when the socket can take more of an answer in chunks. */
   onWritable: () => void = nothing
   protected readonly isHead: boolean
   protected readonly connections: Connections
-  protected isOpen = true
   /** True when the whole answer is written or the connection is closed. */
   protected isClosed = false
   /** The answer was sent before the end of the body. The rest of the body is dropped. */
@@ -60,11 +61,6 @@ export abstract class Responder {
     this.connections = connections
     connections.open += 1
     this.#forgivenTicks = connections.ticks
-  }
-
-  /** True until the request is answered or the client disconnects. */
-  get open(): boolean {
-    return this.isOpen
   }
 
   /** Sets the reader of the body. */
@@ -106,7 +102,7 @@ export abstract class Responder {
     if (last) this.bodyRead = true
     else if (this.#isTooTiny(chunk.byteLength)) return
     if (this.isDraining) this.connections.drain.count(this, chunk.byteLength, last)
-    else if (this.isOpen) this.dataHandler?.(chunk, last)
+    else if (this.open) this.dataHandler?.(chunk, last)
   }
 
   /**
@@ -120,7 +116,7 @@ export abstract class Responder {
     this.#tinyChunks = Math.max(0, this.#tinyChunks - forgiven)
     this.#forgivenTicks = this.connections.ticks
     if (this.#tinyChunks <= TINY_CHUNKS_MAX) return false
-    if (this.isOpen) {
+    if (this.open) {
       this.sendAndDrain(TINY_CHUNKS)
       this.onGone()
     } else if (this.#tinyChunks > TINY_CHUNKS_MAX + TINY_CHUNKS_CLOSE) this.close()
@@ -132,14 +128,14 @@ export abstract class Responder {
     this.isClosed = true
     this.connections.unread.delete(this)
     if (this.isDraining) this.connections.drain.count(this, 0, true)
-    if (!this.isOpen) return
+    if (!this.open) return
     this.finish(0)
     this.onGone()
   }
 
   /** Counts the answer. */
   protected finish(status: number): void {
-    this.isOpen = false
+    this.open = false
     this.connections.onReply(status)
     this.connections.open -= 1
     if (this.connections.open === 0) this.connections.onIdle()

@@ -174,7 +174,7 @@ export class UwsResponder extends Responder {
   }
 
   send(reply: Reply): void {
-    if (!this.isOpen) return
+    if (!this.open) return
     if (this.#isLast(reply)) {
       this.sendAndDrain(reply)
       return
@@ -204,7 +204,7 @@ export class UwsResponder extends Responder {
    * that ends a header is the last two bytes of the body.
    */
   sendAndDrain(reply: Reply): void {
-    if (!this.isOpen) return
+    if (!this.open) return
     const body = typeof reply.body === 'string' ? reply.body : Buffer.from(reply.body).toString()
     const text = this.isHead ? '' : body
     const answerBytes = Buffer.byteLength(text)
@@ -221,7 +221,7 @@ export class UwsResponder extends Responder {
   }
 
   beginChunks(status: number, headers: Reply['headers']): boolean {
-    assert(this.isOpen && this.bodyRead, 'a streaming answer begins once, after the body')
+    assert(this.open && this.bodyRead, 'a streaming answer begins once, after the body')
     assert(!this.isChunked, 'only GET and HEAD are answered with a stream, and have no body in chunks')
     this.resume()
     this.#res.cork(() => {
@@ -263,7 +263,7 @@ export class UwsResponder extends Responder {
   }
 
   writeChunk(bytes: Uint8Array): boolean {
-    assert(this.isOpen, 'chunks go to a client that is there')
+    assert(this.open, 'chunks go to a client that is there')
     assert(bytes.byteLength <= this.chunkBytesMax, 'a chunk is as large as it may be now')
     let taken = true
     if (this.#writable === 'later')
@@ -289,7 +289,7 @@ export class UwsResponder extends Responder {
   }
 
   endChunks(status: number): void {
-    assert(this.isOpen, 'the end goes to a client that is there')
+    assert(this.open, 'the end goes to a client that is there')
     this.isClosed = true
     this.finish(status)
     // NOTE: not end(undefined, true) while stopping: uWebSockets.js writes its `connection: close`

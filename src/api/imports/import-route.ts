@@ -92,7 +92,7 @@ export class Imports {
   take(head: RequestHead, responder: Responder, parameters: readonly string[] | undefined): void {
     const read = this.#read(head, parameters)
     if ('status' in read) {
-      this.#refuse(responder, read, declaredBytesOf(head))
+      answerEarly(responder, this.#refused(read), declaredBytesOf(head))
       return
     }
     this.#beginning += 1
@@ -152,20 +152,16 @@ export class Imports {
   }
 
   async #run(head: Head, body: UploadBody, responder: Responder): Promise<void> {
-    let isBeginning = true
-    const begun = () => {
-      if (isBeginning) this.#beginning -= 1
-      isBeginning = false
-    }
+    let reply: Reply
     try {
-      const admitted = await this.#admit(head, body)
-      begun()
-      if ('status' in admitted) this.#refuse(responder, admitted, head.declaredBytes)
-      else answerEarly(responder, await this.#import(head, body, admitted), head.declaredBytes)
+      const admitted = await this.#admit(head, body).finally(() => {
+        this.#beginning -= 1
+      })
+      reply = 'status' in admitted ? this.#refused(admitted) : await this.#import(head, body, admitted)
     } catch (error) {
-      begun()
-      this.#refuse(responder, refusalOfError(error, 'import'), head.declaredBytes)
+      reply = this.#refused(refusalOfError(error, 'import'))
     }
+    answerEarly(responder, reply, head.declaredBytes)
   }
 
   async #admit(
@@ -194,7 +190,7 @@ export class Imports {
       applicationId: caller.applicationId,
       isAdmin: caller.scopes.has('admin'),
     })
-    if (typeof leave === 'string') return this.#counted(leave === 'own' ? OWN_BUSY : BUSY)
+    if (typeof leave === 'string') return this.#refused(leave === 'own' ? OWN_BUSY : BUSY)
     const { catalog, temporaryFolder } = this.#deps.imports
     const { format, encoding, label, skipRows, errorsMax, declaredBytes } = head
     const bytes = declaredBytes < 0 ? null : declaredBytes
@@ -244,11 +240,7 @@ export class Imports {
     return run
   }
 
-  #refuse(responder: Responder, refusal: Refusal, declaredBytes: number): void {
-    answerEarly(responder, this.#counted(refusal), declaredBytes)
-  }
-
-  #counted(refusal: Refusal): Reply {
+  #refused(refusal: Refusal): Reply {
     this.#deps.meter.refused(refusal.code)
     return problemReply(refusal)
   }

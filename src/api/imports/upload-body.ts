@@ -40,7 +40,8 @@ export class UploadBody {
   readonly #stallMs: number
   readonly #pieces: Piece[] = []
   #bufferedBytes = 0
-  #bytes = 0
+  /** Received so far. */
+  bytes = 0
   #isComplete = false
   #isPaused = false
   #ended: UploadEnded | undefined
@@ -55,10 +56,6 @@ export class UploadBody {
     responder.isUpload = true
     responder.onGone = () => this.end(GONE)
     responder.onData((chunk, last) => this.#take(chunk, last))
-  }
-
-  get bytes(): number {
-    return this.#bytes
   }
 
   get whyEnded(): Refusal | undefined {
@@ -102,7 +99,7 @@ export class UploadBody {
   #take(chunk: Uint8Array, last: boolean): void {
     if (this.#ended !== undefined) return
     this.#lastByteMs = monotonicMs()
-    this.#bytes += chunk.byteLength
+    this.bytes += chunk.byteLength
     if (chunk.byteLength > 0) this.#buffer(chunk)
     if (last) this.#isComplete = true
     else if (this.#bufferedBytes >= UPLOAD_BUFFER_BYTES) this.#pause()

@@ -79,10 +79,6 @@ export class Bodies {
     else this.#copy(request, chunk)
   }
 
-  gone(request: IngestRequest): void {
-    this.#drop(request)
-  }
-
   pump(): void {
     if (this.#pumping || this.#waiting.length === 0) return
     this.#pumping = true
@@ -205,12 +201,12 @@ export class Bodies {
   }
 
   #refuse(request: IngestRequest, refusal: Refusal): void {
-    this.#drop(request)
+    this.drop(request)
     this.#deps.refuse(request, refusal)
   }
 
   /** Frees all memory of a request. A ready request belongs to Ingest, which frees its memory. */
-  #drop(request: IngestRequest): void {
+  drop(request: IngestRequest): void {
     if (request.state === 'over' || request.state === 'ready') return
     request.state = 'over'
     this.#receiving.delete(request)

@@ -220,14 +220,10 @@ export class Waiting {
   readonly #turns: Readonly<Record<Line, Set<number>>> = { small: new Set(), large: new Set() }
   /** The oldest first. */
   readonly #all = new Map<IngestRequest, Line>()
-  #bytes = 0
+  bytes = 0
 
   get length(): number {
     return this.#all.size
-  }
-
-  get bytes(): number {
-    return this.#bytes
   }
 
   isEmpty(line: Line): boolean {
@@ -236,7 +232,7 @@ export class Waiting {
 
   /** True when a new request, or a chunk of a waiting one, finds no room. */
   isFull(request: IngestRequest, chunkBytes: number): boolean {
-    if (this.#bytes + chunkBytes > WAITING_BYTES_MAX) return true
+    if (this.bytes + chunkBytes > WAITING_BYTES_MAX) return true
     return this.#all.size >= WAITING_REQUESTS_MAX && !this.#all.has(request)
   }
 
@@ -319,7 +315,7 @@ export class Waiting {
   }
 
   #count(request: IngestRequest, bytes: number): void {
-    this.#bytes += bytes
+    this.bytes += bytes
     this.#shareOf(request.admission.target.poolNumber).bytes += bytes
   }
 

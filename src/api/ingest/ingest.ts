@@ -52,13 +52,14 @@ const NO_SOCKET: BodySocket = {
 export class Ingest {
   readonly slabs = new SlabPool<IngestRequest>()
   readonly bodies: Bodies
+  /** Batches between the start of their parse and their last answer. */
+  tasks = 0
   readonly #deps: ApiDeps
   readonly #rate: RateLimit
   /** Slabs with ready requests, each once: at most SLABS_MAX. */
   readonly #queue: Slab<IngestRequest>[] = []
   readonly #turns = new Turns()
   #scheduled = false
-  #tasks = 0
   /** Tasks of small bodies that are being parsed. */
   #smallTasks = 0
   /** Bytes of all batches under way: upper bounds while they are parsed, then their sizes. */
@@ -86,14 +87,9 @@ export class Ingest {
     deps.onReleased(() => this.#schedule())
   }
 
-  /** Batches between the start of their parse and their last answer. */
-  get tasks(): number {
-    return this.#tasks
-  }
-
   receive(admission: Admission, responder: Responder): void {
     const request = new IngestRequest(admission, responder)
-    responder.onGone = () => this.bodies.gone(request)
+    responder.onGone = () => this.bodies.drop(request)
     responder.onData((chunk, last) => this.bodies.chunk(request, chunk, last))
   }
 
@@ -168,7 +164,7 @@ export class Ingest {
         continue
       }
       if (slab.ready.length > 0) this.#queue.push(slab)
-      this.#tasks += 1
+      this.tasks += 1
       this.#batchBytes += batch.parsedBytesMax
       void this.#run(batch)
     }
@@ -183,7 +179,7 @@ export class Ingest {
   }
 
   #mayRun(): boolean {
-    if (this.#tasks >= BATCHES_UNDER_WAY_MAX || this.#batchBytes >= BATCHES_UNDER_WAY_BYTES_MAX) return false
+    if (this.tasks >= BATCHES_UNDER_WAY_MAX || this.#batchBytes >= BATCHES_UNDER_WAY_BYTES_MAX) return false
     if (!this.#deps.parseRoom()) return false
     const room = this.#deps.room()
     if (room) this.#memtableFullSinceMs = undefined
@@ -221,7 +217,7 @@ export class Ingest {
         if (answered[row] === 0) this.#send(request, answer)
     }
     sequenced()
-    this.#tasks -= 1
+    this.tasks -= 1
     this.#batchBytes -= batchBytes
     for (const request of batch.requests) this.slabs.release(must(request.slab, 'the slab of a batch'))
     this.#schedule()
